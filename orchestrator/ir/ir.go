@@ -1,0 +1,180 @@
+package ir
+
+import (
+	"encoding/json"
+
+	"github.com/spritekit/lattice/manifests"
+)
+
+// Version is the ExecIR version this runtime writes and the newest it reads.
+const Version = "1.0"
+
+// Op is what a node does.
+type Op string
+
+const (
+	OpToolCall Op = "TOOL_CALL"
+	OpPack     Op = "PACK"
+	OpSwitch   Op = "SWITCH"
+	OpHuman    Op = "HUMAN"
+)
+
+// Document is an ExecIR document, field by field as facts of the format define it. Expr fields are value expressions.
+type Document struct {
+	Schema       string                     `json:"$schema,omitempty"`
+	Version      string                     `json:"execir_version"`
+	ID           string                     `json:"id,omitempty"`
+	Revision     int                        `json:"revision,omitempty"`
+	Description  string                     `json:"description,omitempty"`
+	Source       *Source                    `json:"source,omitempty"`
+	InputSchema  json.RawMessage            `json:"input_schema,omitempty"`
+	Output       json.RawMessage            `json:"output,omitempty"`
+	CtxRequires  []string                   `json:"ctx_requires,omitempty"`
+	Schemas      map[string]json.RawMessage `json:"schemas,omitempty"`
+	Templates    map[string]string          `json:"templates,omitempty"`
+	Tools        []string                   `json:"tools,omitempty"`
+	ModelClasses []string                   `json:"model_classes,omitempty"`
+	Limits       *Limits                    `json:"limits,omitempty"`
+	EntryNode    string                     `json:"entry_node"`
+	Nodes        []Node                     `json:"nodes"`
+	Edges        []Edge                     `json:"edges"`
+	Meta         json.RawMessage            `json:"meta,omitempty"`
+}
+
+// Source says what a document was compiled from.
+type Source struct {
+	WorkflowVersion string `json:"workflow_version,omitempty"`
+	PlanIRVersion   string `json:"planir_version,omitempty"`
+	WorkflowDigest  string `json:"workflow_digest,omitempty"`
+	Compiler        string `json:"compiler,omitempty"`
+}
+
+// Limits bound a run. Zero means the default.
+type Limits struct {
+	MaxSteps      int     `json:"max_steps,omitempty"` // default 1000
+	MaxLLMCalls   int     `json:"max_llm_calls,omitempty"`
+	MaxTokens     int     `json:"max_tokens,omitempty"`
+	MaxCostUSD    float64 `json:"max_cost_usd,omitempty"`
+	TimeoutS      float64 `json:"timeout_s,omitempty"` // of the whole run, waiting for people excluded; default none
+	MaxParallel   int     `json:"max_parallel,omitempty"`
+	MaxStateBytes int     `json:"max_state_bytes,omitempty"` // default 1 MiB
+}
+
+// Node is one node; which fields belong to which op is checked by Validate.
+type Node struct {
+	ID         string                     `json:"id"`
+	Op         Op                         `json:"op"`
+	Inputs     map[string]json.RawMessage `json:"inputs,omitempty"`     // PACK, HUMAN: port → value expression
+	Outputs    map[string]string          `json:"outputs,omitempty"`    // port → "$vars.x" | "$tmp.x"
+	Projection map[string][]string        `json:"projection,omitempty"` // PACK: port → picked members, [] = whole
+	TimeoutS   float64                    `json:"timeout_s,omitempty"`
+	Retry      []Retry                    `json:"retry,omitempty"`
+	Catch      []Catch                    `json:"catch,omitempty"`
+	Meta       json.RawMessage            `json:"meta,omitempty"`
+
+	// TOOL_CALL
+	Tool           string          `json:"tool,omitempty"`
+	Args           json.RawMessage `json:"args,omitempty"`
+	SideEffect     manifests.Class `json:"side_effect,omitempty"` // may only be as strict as the manifest's or stricter
+	IdempotencyKey json.RawMessage `json:"idempotency_key,omitempty"`
+	Sprite         string          `json:"sprite,omitempty"` // default "main"
+
+	// SWITCH
+	Cases   []Case `json:"cases,omitempty"`
+	Default string `json:"default,omitempty"`
+
+	// HUMAN. The timeout is TimeoutS; OnTimeout is "fail" (default, kind human_timeout) or "default".
+	Prompt    json.RawMessage   `json:"prompt,omitempty"` // value expression
+	Choices   []string          `json:"choices,omitempty"`
+	Expected  map[string]string `json:"expected_inputs,omitempty"` // default {"approved":"boolean","comments":"string"}
+	Answer    json.RawMessage   `json:"default_answer,omitempty"`
+	OnTimeout string            `json:"on_timeout,omitempty"`
+}
+
+// Case is one case of a SWITCH.
+type Case struct {
+	Name string `json:"name"`
+	When *Cond  `json:"when"`
+}
+
+// Retry is one retry rule; MaxAttempts counts all attempts, the first included.
+type Retry struct {
+	On          []string `json:"on"`
+	MaxAttempts int      `json:"max_attempts,omitempty"` // default 4
+	IntervalS   float64  `json:"interval_s,omitempty"`   // default 1
+	BackoffRate float64  `json:"backoff_rate,omitempty"` // default 2
+	MaxDelayS   float64  `json:"max_delay_s,omitempty"`
+	Jitter      string   `json:"jitter,omitempty"` // none (default) | full, derived from the idempotency key
+}
+
+// Catch sends a failure to a node; Bind receives {kind,message,node,attempt,data}.
+type Catch struct {
+	On   []string `json:"on"`
+	To   string   `json:"to"`
+	Bind string   `json:"bind,omitempty"`
+}
+
+// Edge leads from one node to another; the outgoing edges of a node are tried in order, the first true one wins.
+type Edge struct {
+	From          string `json:"from"`
+	To            string `json:"to"`
+	When          *Cond  `json:"when,omitempty"`
+	Priority      int    `json:"priority,omitempty"`
+	MaxTraversals int    `json:"max_traversals,omitempty"`
+}
+
+// Failure kinds, a closed list.
+const (
+	FailTimeout         = "timeout"
+	FailTool            = "tool_error"
+	FailToolUnavailable = "tool_unavailable"
+	FailToolDenied      = "tool_denied"
+	FailSchema          = "schema_failure"
+	FailRef             = "ref_unresolved"
+	FailStateType       = "state_type_error"
+	FailNoEdge          = "no_edge_matched"
+	FailLimit           = "limit_exceeded"
+	FailCancelled       = "cancelled"
+	FailHumanRejected   = "human_rejected"
+	FailHumanTimeout    = "human_timeout"
+)
+
+// Failure is a failed evaluation or node.
+type Failure struct {
+	Kind    string          `json:"kind"`
+	Message string          `json:"message"`
+	Node    string          `json:"node,omitempty"`
+	Attempt int             `json:"attempt,omitempty"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+func (f *Failure) Error() string { return f.Kind + ": " + f.Message }
+
+// Finding is one remark of validation; all are reported at once.
+type Finding struct {
+	Code     string `json:"code"`
+	Severity string `json:"severity"` // error | warning
+	Pointer  string `json:"pointer"`
+	Message  string `json:"message"`
+	Hint     string `json:"hint"`
+}
+
+// Program is a validated document with the manifests of its tools, ready to be stepped. It is immutable.
+type Program struct {
+	Doc    Document
+	Digest string                     // sha256 over the RFC 8785 form of the document
+	Tools  map[string]manifests.Skill // by skill name
+	nodes  map[string]*Node
+	out    map[string][]Edge
+}
+
+// Node returns the node with this id, or nil.
+func (p *Program) Node(id string) *Node { return p.nodes[id] }
+
+// Out returns the outgoing edges of a node in the order in which they are tried.
+func (p *Program) Out(id string) []Edge { return p.out[id] }
+
+// Scope is what references are resolved against. Numbers are json.Number throughout. Absent roots are nil.
+type Scope struct {
+	Vars, Tmp, Ctx, In, Out, Err any
+}

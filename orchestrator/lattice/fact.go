@@ -1,0 +1,126 @@
+package lattice
+
+import (
+	"encoding/json"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Fact is something that happened and that a run believes: the input of engine.Step. Bodies are pure; sequence and
+// time are set by the driver and lie outside any comparison.
+type Fact interface{ FactType() string }
+
+// RunStarted opens a run. Ctx becomes $ctx, Input becomes $in. Both are frozen.
+type RunStarted struct {
+	RunID    string          `json:"run_id"`
+	WorkItem string          `json:"work_item_id"`
+	Program  string          `json:"program"` // digest of the ExecIR document
+	Sprite   string          `json:"sprite"`  // name of the main sprite, "" when the flow calls no skill
+	Input    json.RawMessage `json:"input"`
+	Ctx      json.RawMessage `json:"ctx"`
+	Grants   []string        `json:"grants"`
+}
+
+// Prepared says that the main sprite exists, holds /skills, the repository bundle and task.json. Ctx is merged into $ctx.
+type Prepared struct {
+	CommandID string          `json:"command_id"`
+	Ctx       json.RawMessage `json:"ctx,omitempty"`
+}
+
+// CallFinished carries a skill's own outcome: a result, or a failure that is the skill's.
+type CallFinished struct {
+	CommandID string          `json:"command_id"`
+	CallID    string          `json:"call_id"`
+	OK        bool            `json:"ok"`
+	Exit      int             `json:"exit"`
+	Data      json.RawMessage `json:"data,omitempty"`
+	Fault     *protocol.Fault `json:"fault,omitempty"`
+	Kind      string          `json:"kind,omitempty"` // failure kind for retry and catch (ir.Failure...), "" when OK
+}
+
+// CallSuspended says that a skill emitted WAITING and ended. Verdict and Binding are set when it asked for an action.
+type CallSuspended struct {
+	CommandID    string                  `json:"command_id"`
+	CallID       string                  `json:"call_id"`
+	Reason       string                  `json:"reason"`
+	CheckpointID string                  `json:"checkpoint_id"`
+	Expected     map[string]string       `json:"expected_inputs,omitempty"`
+	Request      *protocol.ActionRequest `json:"request,omitempty"`
+	Action       *Action                 `json:"action,omitempty"`
+	Verdict      Verdict                 `json:"verdict,omitempty"`
+	DenyReason   string                  `json:"deny_reason,omitempty"`
+}
+
+// CallLost says that a call was cut off and that its outcome could not be found: neither a result nor a refusal.
+type CallLost struct {
+	CommandID string `json:"command_id"`
+	CallID    string `json:"call_id"`
+	Detail    string `json:"detail"`
+}
+
+// BoundaryTaken pairs this journal position with a checkpoint of the sprite.
+type BoundaryTaken struct {
+	CommandID string `json:"command_id"`
+	Pair      Pair   `json:"pair"`
+}
+
+// Restored says that the sprite's files are again those of Pair.
+type Restored struct {
+	CommandID string `json:"command_id"`
+	Pair      Pair   `json:"pair"`
+}
+
+// Answered is a person's decision on a wait. Inputs are already converted to the wait's expected_inputs.
+type Answered struct {
+	WaitID   string          `json:"wait_id"`
+	Decision Decision        `json:"decision"`
+	Inputs   json.RawMessage `json:"inputs,omitempty"`
+	Comments string          `json:"comments,omitempty"`
+	By       string          `json:"by"`
+}
+
+// ActionDone is the outcome of a fulfilled, refused or failed action.
+type ActionDone struct {
+	CommandID string          `json:"command_id"`
+	Key       string          `json:"key"`
+	OK        bool            `json:"ok"`
+	Result    json.RawMessage `json:"result,omitempty"`
+	Fault     *protocol.Fault `json:"fault,omitempty"`
+}
+
+// ActionNoted records a non-blocking ACTION_REQUEST and what became of it; it never changes the course of the run.
+type ActionNoted struct {
+	Action  Action  `json:"action"`
+	Verdict Verdict `json:"verdict"`
+	Detail  string  `json:"detail,omitempty"`
+}
+
+// TimerFired says that the delay of a timer command is over.
+type TimerFired struct {
+	CommandID string `json:"command_id"`
+}
+
+// CommandFailed says that a command other than a call failed for good (an unknown image, a refused repository).
+type CommandFailed struct {
+	CommandID string         `json:"command_id"`
+	Fault     protocol.Fault `json:"fault"`
+}
+
+// CancelRequested asks the run to end as canceled.
+type CancelRequested struct {
+	By string `json:"by"`
+}
+
+func (RunStarted) FactType() string      { return "RunStarted" }
+func (Prepared) FactType() string        { return "Prepared" }
+func (CallFinished) FactType() string    { return "CallFinished" }
+func (CallSuspended) FactType() string   { return "CallSuspended" }
+func (CallLost) FactType() string        { return "CallLost" }
+func (BoundaryTaken) FactType() string   { return "BoundaryTaken" }
+func (Restored) FactType() string        { return "Restored" }
+func (Answered) FactType() string        { return "Answered" }
+func (ActionDone) FactType() string      { return "ActionDone" }
+func (ActionNoted) FactType() string     { return "ActionNoted" }
+func (TimerFired) FactType() string      { return "TimerFired" }
+func (CommandFailed) FactType() string   { return "CommandFailed" }
+func (CancelRequested) FactType() string { return "CancelRequested" }

@@ -1,0 +1,37 @@
+package lattice
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// CallID derives the id of c from the run's secret, which never enters a sprite: ids cannot be guessed, so results
+// cannot be planted ahead (DESIGN 3). The same attempt has the same id whenever it is dispatched.
+func CallID(secret []byte, c Call) string {
+	m := hmac.New(sha256.New, secret)
+	for _, part := range []string{c.RunID, c.Sprite, c.Node, c.Path} {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
+		m.Write(n[:])
+		m.Write([]byte(part))
+	}
+	fmt.Fprintf(m, "%d/%d/%d", c.Epoch, c.Visit, c.Attempt)
+	return "call_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(m.Sum(nil)[:20]))
+}
+
+// DerivedKey hashes parts to a short hex id. It is how Step makes ids: derived, never drawn.
+func DerivedKey(parts ...string) string {
+	h := sha256.New()
+	for _, part := range parts {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
+		h.Write(n[:])
+		h.Write([]byte(part))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:10])
+}

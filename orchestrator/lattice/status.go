@@ -1,0 +1,44 @@
+package lattice
+
+import "fmt"
+
+// RunStatus is the state of a run (DESIGN 27).
+type RunStatus string
+
+const (
+	Pending               RunStatus = "pending"
+	Running               RunStatus = "running"
+	Succeeded             RunStatus = "succeeded"
+	Failed                RunStatus = "failed"
+	Canceled              RunStatus = "canceled"
+	Blocked               RunStatus = "blocked"
+	BlockedWaitingForUser RunStatus = "blocked_waiting_for_user"
+	Waiting               RunStatus = "waiting"
+)
+
+var transitions = map[RunStatus][]RunStatus{
+	Pending:               {Running, Failed, Canceled},
+	Running:               {Succeeded, Failed, Canceled, Blocked, BlockedWaitingForUser, Waiting},
+	Waiting:               {Running, Failed, Canceled, Succeeded},
+	Blocked:               {Running, Failed, Canceled},
+	BlockedWaitingForUser: {Running, Failed, Canceled},
+	Succeeded:             {},
+	Failed:                {},
+	Canceled:              {},
+}
+
+// Ended reports whether s is final.
+func (s RunStatus) Ended() bool { return s == Succeeded || s == Failed || s == Canceled }
+
+// To checks the move from s to next; staying is always legal.
+func (s RunStatus) To(next RunStatus) error {
+	if s == next {
+		return nil
+	}
+	for _, ok := range transitions[s] {
+		if ok == next {
+			return nil
+		}
+	}
+	return fmt.Errorf("a run that is %s cannot become %s", s, next)
+}

@@ -1,0 +1,142 @@
+package protocol
+
+import "encoding/json"
+
+// Type is an event_type. Unknown types are kept, never acted on.
+type Type string
+
+// The nine event types of protocol v1.
+const (
+	TypeInfo                Type = "INFO"
+	TypePhaseStarted        Type = "PHASE_STARTED"
+	TypePhaseFinished       Type = "PHASE_FINISHED"
+	TypeActionRequest       Type = "ACTION_REQUEST"
+	TypeArtifact            Type = "ARTIFACT"
+	TypeWaiting             Type = "WAITING"
+	TypeCompleted           Type = "COMPLETED"
+	TypeError               Type = "ERROR"
+	TypeEnvironmentProposal Type = "ENVIRONMENT_PROPOSAL"
+)
+
+// Event is one envelope. Raw is the compact JSON of the whole envelope as it was read or will be written, unknown
+// members included; the named fields are a view of it.
+type Event struct {
+	ProtocolVersion string          `json:"protocol_version"`
+	Type            Type            `json:"event_type"`
+	EventID         string          `json:"event_id,omitempty"` // ULID
+	CallID          string          `json:"call_id,omitempty"`
+	SpriteID        string          `json:"sprite_id"`
+	WorkItemID      string          `json:"work_item_id"`
+	Timestamp       string          `json:"timestamp"`
+	Payload         json.RawMessage `json:"payload"`
+
+	Raw    json.RawMessage `json:"-"`
+	Legacy bool            `json:"-"` // normalised from the north star's lower-case form
+}
+
+// Payload is the typed body of an event.
+type Payload interface{ EventType() Type }
+
+// Info is a non-blocking message.
+type Info struct {
+	Message  string          `json:"message"`
+	Kind     string          `json:"kind,omitempty"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+}
+
+// PhaseStarted says that a logical phase of work began.
+type PhaseStarted struct {
+	Phase string `json:"phase"`
+}
+
+// PhaseFinished says how a phase ended.
+type PhaseFinished struct {
+	Phase   string `json:"phase"`
+	Success bool   `json:"success"`
+}
+
+// ActionRequest asks the orchestrator for an external action. With Blocking a WAITING follows at once.
+type ActionRequest struct {
+	Action     string          `json:"action"`
+	Parameters json.RawMessage `json:"parameters"`
+	Blocking   bool            `json:"blocking"`
+}
+
+// Actions of v1, and those that DESIGN 20 adds.
+const (
+	ActionOpenPR          = "OPEN_PR"
+	ActionPostComment     = "POST_COMMENT"
+	ActionLabelIssue      = "LABEL_ISSUE"
+	ActionNotifyUser      = "NOTIFY_USER"
+	ActionFetchCredential = "FETCH_CREDENTIAL"
+	ActionPushBranch      = "PUSH_BRANCH"
+)
+
+// PushBranch is the parameters of PUSH_BRANCH. Base and Head are full commit ids; Bundle is a path in the sprite.
+type PushBranch struct {
+	Branch string `json:"branch"`
+	Base   string `json:"base"`
+	Head   string `json:"head,omitempty"`
+	Bundle string `json:"bundle"`
+	SHA256 string `json:"sha256"`
+	Title  string `json:"title,omitempty"`
+}
+
+// Artifact declares a work product; it requests nothing.
+type Artifact struct {
+	Kind     string          `json:"kind"`
+	Ref      string          `json:"ref,omitempty"`
+	URL      string          `json:"url,omitempty"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+}
+
+// Waiting says that the sprite is paused on a checkpoint until its inputs come.
+type Waiting struct {
+	Reason         string            `json:"reason"`
+	CheckpointID   string            `json:"checkpoint_id"`
+	ExpectedInputs map[string]string `json:"expected_inputs,omitempty"` // name → string integer boolean map array<T>
+}
+
+// Completed ends the life of a work item.
+type Completed struct {
+	Status  string `json:"status"` // success | failure
+	Summary string `json:"summary,omitempty"`
+}
+
+// Error is an unrecoverable failure.
+type Error struct {
+	Message string          `json:"message"`
+	Details json.RawMessage `json:"details,omitempty"`
+}
+
+// EnvironmentProposal suggests an improvement of the environment; it takes effect in later runs only.
+type EnvironmentProposal struct {
+	ObservedFailure     ObservedFailure     `json:"observed_failure"`
+	SuggestedAdjustment SuggestedAdjustment `json:"suggested_adjustment"`
+	Confidence          float64             `json:"confidence"`
+	Evidence            []string            `json:"evidence"`
+	Scope               string              `json:"scope"`
+}
+
+// ObservedFailure is what went wrong in the sprite.
+type ObservedFailure struct {
+	Phase      string `json:"phase"`
+	ExitCode   int    `json:"exit_code"`
+	StderrHint string `json:"stderr_hint"`
+}
+
+// SuggestedAdjustment is one of the eight structured changes that v1 allows.
+type SuggestedAdjustment struct {
+	Type    string          `json:"type"`
+	Details json.RawMessage `json:"details"`
+}
+
+func (Info) EventType() Type                { return TypeInfo }
+func (PhaseStarted) EventType() Type        { return TypePhaseStarted }
+func (PhaseFinished) EventType() Type       { return TypePhaseFinished }
+func (ActionRequest) EventType() Type       { return TypeActionRequest }
+func (Artifact) EventType() Type            { return TypeArtifact }
+func (Waiting) EventType() Type             { return TypeWaiting }
+func (Completed) EventType() Type           { return TypeCompleted }
+func (Error) EventType() Type               { return TypeError }
+func (EnvironmentProposal) EventType() Type { return TypeEnvironmentProposal }

@@ -1,0 +1,99 @@
+package protocol
+
+import "encoding/json"
+
+// Result is the last stdout line of a skill that is not an event. Exactly one of Data (ok), Error (not ok) and
+// Waiting (ok, suspended) carries meaning.
+type Result struct {
+	OK       bool            `json:"ok"`
+	Skill    string          `json:"skill"`
+	Data     json.RawMessage `json:"data,omitempty"`
+	Error    *Fault          `json:"error,omitempty"`
+	Waiting  *Waiting        `json:"waiting,omitempty"`
+	Warnings []Warning       `json:"warnings,omitempty"`
+	// Events counts the events that the call emitted, so that a reader knows whether its stream was complete.
+	// The result record in the outbox is not counted.
+	Events int    `json:"events"`
+	CallID string `json:"call_id,omitempty"`
+}
+
+// Fault is what went wrong, for a machine (Code, Retryable, Details) and for a person (Message, Hint).
+type Fault struct {
+	Code      string          `json:"code"`
+	Message   string          `json:"message"`
+	Hint      string          `json:"hint,omitempty"`
+	Retryable bool            `json:"retryable"`
+	Details   json.RawMessage `json:"details,omitempty"`
+}
+
+// Warning is a remark that does not change the outcome.
+type Warning struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Exit codes shared by every skill and, for its own failures, by lattice.
+const (
+	ExitOK          = 0
+	ExitFailed      = 1
+	ExitBadInput    = 2
+	ExitNotFound    = 3
+	ExitDenied      = 4
+	ExitNetwork     = 5
+	ExitBusy        = 6
+	ExitUnsafe      = 7
+	ExitUnsupported = 8
+	ExitLimit       = 9
+	ExitInternal    = 70
+	ExitWaiting     = 75
+	ExitTimeout     = 124
+	ExitCancelled   = 130
+)
+
+// Resume is /workspace/.lattice/resume.json: what the orchestrator hands to a sprite that waited ("Resume Semantics").
+type Resume struct {
+	WorkItemID   string          `json:"work_item_id"`
+	CheckpointID string          `json:"checkpoint_id"`
+	Inputs       json.RawMessage `json:"inputs"`
+	Context      ResumeContext   `json:"context"`
+}
+
+// ResumeContext says which call is resumed, and who answered when. Unknown members are tolerated by readers.
+type ResumeContext struct {
+	RunID      string `json:"run_id,omitempty"`
+	CallID     string `json:"call_id,omitempty"`
+	Node       string `json:"node,omitempty"`
+	AnsweredBy string `json:"answered_by,omitempty"`
+	AnsweredAt string `json:"answered_at,omitempty"`
+}
+
+// Marker is /workspace/.lattice/resumed: it lets a sprite recognise a duplicate resume.
+type Marker struct {
+	CheckpointID  string          `json:"checkpoint_id"`
+	PayloadSHA256 string          `json:"payload_sha256"` // over work_item_id, checkpoint_id, inputs, context
+	ProcessedAt   string          `json:"processed_at"`
+	Result        json.RawMessage `json:"result,omitempty"`
+}
+
+// Task is /workspace/.lattice/task.json, written before the first exec of a run.
+type Task struct {
+	RunID       string         `json:"run_id"`
+	Goal        string         `json:"goal"`
+	Repo        string         `json:"repo,omitempty"`
+	Constraints map[string]any `json:"constraints,omitempty"`
+	Acceptance  string         `json:"acceptance,omitempty"`
+	Answers     map[string]any `json:"answers,omitempty"`
+}
+
+// Files below the workspace that the protocol names.
+const (
+	Dir           = ".lattice"
+	OutboxFile    = ".lattice/outbox.jsonl"
+	ResumeFile    = ".lattice/resume.json"
+	MarkerFile    = ".lattice/resumed"
+	TaskFile      = ".lattice/task.json"
+	AnswersFile   = ".lattice/answers.json"
+	CallsDir      = ".lattice/calls"
+	SeedFile      = ".lattice/in/repo.bundle" // the run's repository, put there by the orchestrator
+	TranscriptDir = ".lattice/transcripts"
+)
