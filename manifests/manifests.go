@@ -1,9 +1,21 @@
 // Package manifests is the contract data that both binaries embed: one skill.json per built-in skill, ready-made
-// flows and JSON schemas. Skill is the type to look at first. The package reads nothing at run time but its own
-// embedded files, and knows nothing of how a skill runs.
+// flows and JSON schemas. Skill is the type to look at first: ParseSkill reads one from anybody, Lookup finds one of
+// ours, CheckInput judges an input against it and Effective says what a call with that input may touch. The package
+// reads nothing at run time but its own embedded files, and knows nothing of how a skill runs.
 package manifests
 
-import "encoding/json"
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+)
 
 // Class says how far the effects of a skill reach (DESIGN 14); it decides what may be done after a cut-off.
 type Class string
@@ -15,13 +27,19 @@ const (
 	ClassWorld      Class = "world"      // outside effects; never run again without a person
 )
 
+// rank orders the classes by reach; 0 is no class.
+func (c Class) rank() int {
+	return 1 + slices.Index([]Class{ClassRead, ClassIdempotent, ClassSprite, ClassWorld}, c)
+}
+
 // Skill is a skill.json. In the file inputs and outputs are arrays of names or of objects; here they are objects.
+// A manifest without the member "inputs" (nil) takes any input; an empty array takes none.
 type Skill struct {
 	Name           string            `json:"name"`
 	Description    string            `json:"description,omitempty"`
 	Version        string            `json:"version,omitempty"`
-	Inputs         []Field           `json:"inputs,omitempty"`
-	Outputs        []Field           `json:"outputs,omitempty"`
+	Inputs         []Field           `json:"inputs,omitzero"`
+	Outputs        []Field           `json:"outputs,omitzero"`
 	InputSchema    json.RawMessage   `json:"input_schema,omitempty"`
 	OutputSchema   json.RawMessage   `json:"output_schema,omitempty"`
 	Permissions    []string          `json:"permissions"`
@@ -54,4 +72,108 @@ type Variants struct {
 type Variant struct {
 	Permissions []string `json:"permissions"`
 	SideEffect  Class    `json:"side_effect"`
+}
+
+// Permissions lists the permissions that this version knows (DESIGN 16), sorted. Manifests of others may name more.
+func Permissions() []string {
+	return []string{
+		"agent:run", "credential:fetch", "env:propose", "exec", "fs:read", "fs:write", "git:fetch", "git:push",
+		"git:read", "git:write", "github:write", "net", "test:run", "user:notify",
+	}
+}
+
+//go:embed */skill.json
+var files embed.FS
+
+// builtin holds our own manifests, sorted by name. They are checked by the tests of this package, so a broken one is
+// a broken build and panics.
+var builtin = sync.OnceValue(func() []Skill {
+	names, err := fs.Glob(files, "*/skill.json")
+	if err != nil {
+		panic(err)
+	}
+	var all []Skill
+	for _, name := range names {
+		data, err := files.ReadFile(name)
+		if err != nil {
+			panic(err)
+		}
+		s, err := ParseSkill(data)
+		if err != nil {
+			panic(fmt.Sprintf("%s: %v", name, err))
+		}
+		if dir := path.Dir(name); dir != s.Name {
+			panic(fmt.Sprintf("%s: the skill is called %s", name, s.Name))
+		}
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b Skill) int { return strings.Compare(a.Name, b.Name) })
+	return all
+})
+
+// Skills returns the manifests of the built-in skills, sorted by name. What they point to is shared and read-only.
+func Skills() []Skill { return slices.Clone(builtin()) }
+
+// Lookup finds the manifest of a built-in skill.
+func Lookup(name string) (Skill, bool) {
+	i, ok := slices.BinarySearchFunc(builtin(), name, func(s Skill, name string) int { return strings.Compare(s.Name, name) })
+	if !ok {
+		return Skill{}, false
+	}
+	return builtin()[i], true
+}
+
+// Raw returns the bytes of a built-in skill's skill.json, nil when there is no such skill.
+func Raw(name string) []byte {
+	if !skillName.MatchString(name) {
+		return nil
+	}
+	data, err := files.ReadFile(name + "/skill.json")
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+// Digest is the sha256 hex of s in its normal form, so that two files that say the same have one digest.
+func (s Skill) Digest() string {
+	data, err := json.Marshal(s)
+	if err != nil { // only possible for a Skill made by hand with broken raw members
+		data = fmt.Appendf(nil, "%#v", s)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// Effective returns the class and the permissions of a call with this input, variants applied. An input that chooses
+// no known variant gets the widest of all: who does not say what they will do is asked for everything.
+func (s Skill) Effective(input map[string]json.RawMessage) (Class, []string) {
+	if s.Variants == nil {
+		return s.class(), s.Permissions
+	}
+	choice := s.Variants.Default
+	if raw, ok := input[s.Variants.Input]; ok && !isNull(raw) {
+		if json.Unmarshal(raw, &choice) != nil {
+			choice = ""
+		}
+	}
+	if v, ok := s.Variants.Cases[choice]; ok {
+		return v.SideEffect, v.Permissions
+	}
+	class, permissions := s.class(), slices.Clone(s.Permissions)
+	for _, v := range s.Variants.Cases {
+		if v.SideEffect.rank() > class.rank() {
+			class = v.SideEffect
+		}
+		permissions = append(permissions, v.Permissions...)
+	}
+	slices.Sort(permissions)
+	return class, slices.Compact(permissions)
+}
+
+func (s Skill) class() Class {
+	if s.SideEffect == "" {
+		return ClassWorld
+	}
+	return s.SideEffect
 }

@@ -1,0 +1,235 @@
+package manifests
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+var (
+	skillName      = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z0-9_]+)+$`)
+	fieldName      = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	permissionName = regexp.MustCompile(`^[a-z][a-z0-9_]*(:[a-z][a-z0-9_]*)?$`)
+)
+
+// maxManifest bounds what ParseSkill reads, in bytes; a manifest is a page, not a book.
+const maxManifest = 256 << 10
+
+// Problem is one rule that a manifest or an input breaks, with the JSON pointer of the member ("" is the document).
+type Problem struct {
+	Pointer string `json:"pointer"`
+	Message string `json:"message"`
+}
+
+// InvalidError is what ParseSkill returns: every problem of the manifest, in the order of the file's members.
+type InvalidError struct{ Problems []Problem }
+
+func (e *InvalidError) Error() string {
+	var lines []string
+	for _, p := range e.Problems {
+		lines = append(lines, strings.TrimSpace(p.Pointer+" "+p.Message))
+	}
+	return "invalid skill manifest: " + strings.Join(lines, "; ")
+}
+
+// ParseSkill reads the skill.json of anybody. Members that it does not know are tolerated, so that a newer manifest
+// works with an older reader; known members of a wrong type or value are refused, all at once, as an *InvalidError.
+// Member names count exactly as written. An absent side_effect becomes world.
+func ParseSkill(data []byte) (Skill, error) {
+	var p parser
+	s := p.skill(data)
+	if len(p.problems) > 0 {
+		return Skill{}, &InvalidError{Problems: p.problems}
+	}
+	return s, nil
+}
+
+// parser gathers problems while it reads, so that an author sees all of them at once.
+type parser struct{ problems []Problem }
+
+func (p *parser) fail(pointer, format string, args ...any) {
+	p.problems = append(p.problems, Problem{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
+}
+
+// object decodes raw as an object; encoding/json alone would match member names in any case.
+func (p *parser) object(raw []byte, pointer string) map[string]json.RawMessage {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &m); err != nil || m == nil {
+		p.fail(pointer, "is not a JSON object")
+		return nil
+	}
+	return m
+}
+
+// into decodes one member when it is there; null counts as absent.
+func (p *parser) into(m map[string]json.RawMessage, key, pointer, want string, v any) bool {
+	raw, ok := m[key]
+	if !ok || isNull(raw) {
+		return false
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		p.fail(pointer+"/"+key, "is not %s", want)
+		return false
+	}
+	return true
+}
+
+func (p *parser) skill(data []byte) (s Skill) {
+	if len(data) > maxManifest {
+		p.fail("", "is larger than %d bytes", maxManifest)
+		return s
+	}
+	m := p.object(data, "")
+	if m == nil {
+		return s
+	}
+	if p.into(m, "name", "", "a string", &s.Name); !skillName.MatchString(s.Name) {
+		p.fail("/name", "%q is not a skill name: lower-case words joined by dots, such as git.clone", s.Name)
+	}
+	p.into(m, "description", "", "a string", &s.Description)
+	p.into(m, "version", "", "a string", &s.Version)
+	s.Inputs = p.fields(m, "inputs")
+	s.Outputs = p.fields(m, "outputs")
+	s.InputSchema = p.schema(m, "input_schema")
+	s.OutputSchema = p.schema(m, "output_schema")
+	s.Permissions = p.permissions(m, "")
+	p.into(m, "produces_events", "", "a boolean", &s.ProducesEvents)
+	s.SideEffect = p.class(m, "", ClassWorld)
+	if p.into(m, "timeout_s", "", "a number", &s.TimeoutS) && s.TimeoutS <= 0 {
+		p.fail("/timeout_s", "is not positive")
+	}
+	if p.into(m, "exec", "", "an array of strings", &s.Exec) && (len(s.Exec) == 0 || s.Exec[0] == "") {
+		p.fail("/exec", "names no program")
+	}
+	if p.into(m, "examples", "", "an array", &s.Examples) {
+		for i, e := range s.Examples {
+			p.object(e, "/examples/"+strconv.Itoa(i))
+		}
+	}
+	s.Variants = p.variants(m, s.Inputs)
+	return s
+}
+
+func (p *parser) fields(m map[string]json.RawMessage, key string) []Field {
+	var raws []json.RawMessage
+	if !p.into(m, key, "", "an array", &raws) {
+		return nil
+	}
+	fields := make([]Field, 0, len(raws))
+	for i, raw := range raws {
+		pointer := fmt.Sprintf("/%s/%d", key, i)
+		f, ok := p.field(raw, pointer)
+		if !ok {
+			continue
+		}
+		if slices.ContainsFunc(fields, func(g Field) bool { return g.Name == f.Name }) {
+			p.fail(pointer, "%s is declared twice", f.Name)
+		}
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+// field reads "name" (required, of any type) or {name, type, required, description, default}.
+func (p *parser) field(raw json.RawMessage, pointer string) (f Field, ok bool) {
+	before := len(p.problems)
+	if json.Unmarshal(raw, &f.Name) == nil && !isNull(raw) {
+		f.Required = true
+	} else {
+		m := p.object(raw, pointer)
+		if m == nil {
+			return f, false
+		}
+		p.into(m, "name", pointer, "a string", &f.Name)
+		p.into(m, "type", pointer, "a string", &f.Type)
+		p.into(m, "required", pointer, "a boolean", &f.Required)
+		p.into(m, "description", pointer, "a string", &f.Description)
+		if f.Default = m["default"]; isNull(f.Default) {
+			f.Default = nil
+		}
+	}
+	if !fieldName.MatchString(f.Name) {
+		p.fail(pointer, "%q is not a name: letters, digits and underscores", f.Name)
+	}
+	if !ValidType(f.Type) {
+		p.fail(pointer+"/type", "%q is none of string, integer, number, boolean, map, array, array<T>", f.Type)
+	} else if f.Default != nil {
+		if problem := mismatch(f.Default, f.Type, pointer+"/default"); problem != nil {
+			p.problems = append(p.problems, *problem)
+		}
+	}
+	return f, len(p.problems) == before
+}
+
+// schema keeps a JSON Schema compacted, so that layout does not reach the digest.
+func (p *parser) schema(m map[string]json.RawMessage, key string) json.RawMessage {
+	raw, ok := m[key]
+	if !ok || isNull(raw) {
+		return nil
+	}
+	if p.object(raw, "/"+key) == nil {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		p.fail("/"+key, "is not JSON: %v", err)
+	}
+	return b.Bytes()
+}
+
+func (p *parser) permissions(m map[string]json.RawMessage, pointer string) []string {
+	names := []string{}
+	p.into(m, "permissions", pointer, "an array of strings", &names)
+	for i, name := range names {
+		if !permissionName.MatchString(name) {
+			p.fail(fmt.Sprintf("%s/permissions/%d", pointer, i), "%q is not a permission such as fs:read", name)
+		}
+	}
+	return names
+}
+
+func (p *parser) class(m map[string]json.RawMessage, pointer string, absent Class) Class {
+	class := absent
+	if p.into(m, "side_effect", pointer, "a string", &class) && class.rank() == 0 {
+		p.fail(pointer+"/side_effect", "%q is none of read, idempotent, sprite, world", class)
+	}
+	return class
+}
+
+func (p *parser) variants(m map[string]json.RawMessage, inputs []Field) *Variants {
+	raw, ok := m["variants"]
+	if !ok || isNull(raw) {
+		return nil
+	}
+	vm := p.object(raw, "/variants")
+	if vm == nil {
+		return nil
+	}
+	v := &Variants{Cases: map[string]Variant{}}
+	p.into(vm, "input", "/variants", "a string", &v.Input)
+	p.into(vm, "default", "/variants", "a string", &v.Default)
+	if !slices.ContainsFunc(inputs, func(f Field) bool { return f.Name == v.Input && f.Type == "string" }) {
+		p.fail("/variants/input", "%q is no input of type string", v.Input)
+	}
+	var cases map[string]json.RawMessage
+	p.into(vm, "cases", "/variants", "an object", &cases)
+	names := make([]string, 0, len(cases))
+	for name := range cases {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		pointer := "/variants/cases/" + escape(name)
+		if cm := p.object(cases[name], pointer); cm != nil {
+			v.Cases[name] = Variant{Permissions: p.permissions(cm, pointer), SideEffect: p.class(cm, pointer, ClassWorld)}
+		}
+	}
+	if _, ok := v.Cases[v.Default]; !ok {
+		p.fail("/variants/default", "%q is none of the cases", v.Default)
+	}
+	return v
+}
