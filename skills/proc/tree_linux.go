@@ -1,0 +1,126 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// adoptOrphans makes this process the parent of descendants whose own parent dies.
+func adoptOrphans() error {
+	return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+}
+
+// parents maps each process that /proc shows to its parent; empty without /proc.
+func parents() map[int]int {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil
+	}
+	m := make(map[int]int, len(stats))
+	for _, name := range stats {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err != nil {
+			continue
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		// pid (comm) state ppid …, where comm may hold anything, parentheses too.
+		fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+		if len(fields) < 2 {
+			continue
+		}
+		if ppid, err := strconv.Atoi(string(fields[1])); err == nil {
+			m[pid] = ppid
+		}
+	}
+	return m
+}
+
+func childrenOf(pid int) []int {
+	var children []int
+	for child, parent := range parents() {
+		if parent == pid {
+			children = append(children, child)
+		}
+	}
+	return children
+}
+
+// below returns the descendants of the roots, roots excluded.
+func below(tree map[int]int, roots map[int]bool) []int {
+	var found []int
+	for pid := range tree {
+		for p, hops := tree[pid], 0; p > 1 && hops < len(tree); p, hops = tree[p], hops+1 {
+			if roots[p] {
+				found = append(found, pid)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// killTree kills all present descendants of pid. What they leave comes to us and is swept.
+func (r *Reaper) killTree(pid int) {
+	for _, p := range below(parents(), map[int]bool{pid: true}) {
+		_ = syscall.Kill(p, syscall.SIGKILL)
+	}
+}
+
+// sweep kills every orphan that came to us, with its descendants, and reaps them, until none is left. r.mu is held, so
+// no child can be between fork and registration.
+func (r *Reaper) sweep() int {
+	self := os.Getpid()
+	swept := map[int]bool{}
+	for {
+		tree := parents()
+		orphans := map[int]bool{}
+		for pid, parent := range tree {
+			if parent == self && !r.children[pid] && !r.prior[pid] {
+				orphans[pid] = true
+			}
+		}
+		if len(orphans) == 0 {
+			return len(swept)
+		}
+		// Stop before killing: what is stopped cannot fork while the others are looked up.
+		all := below(tree, orphans)
+		for pid := range orphans {
+			all = append(all, pid)
+		}
+		for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+			for _, pid := range all {
+				_ = syscall.Kill(pid, sig)
+			}
+		}
+		for pid := range orphans {
+			swept[pid] = true
+			if !reap(pid) {
+				r.prior[pid] = true // no permission to kill, or not ours to wait for: never look at it again
+			}
+		}
+		runtime.Gosched()
+	}
+}
+
+// reap waits for a killed child. It reports false when it could not be killed.
+func reap(pid int) bool {
+	if err := syscall.Kill(pid, syscall.SIGKILL); errors.Is(err, syscall.EPERM) {
+		return false
+	}
+	for {
+		_, err := syscall.Wait4(pid, nil, 0, nil)
+		if !errors.Is(err, syscall.EINTR) {
+			return err == nil || errors.Is(err, syscall.ECHILD)
+		}
+	}
+}
