@@ -1,29 +1,243 @@
 package ir
 
 import (
+	"bytes"
 	"encoding/json"
-
-	"github.com/spritekit/lattice/manifests"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 )
 
-// Cond is the strict, total condition AST of edges and cases.
-type Cond struct{ raw json.RawMessage }
+// maxExprDepth bounds the nesting of value expressions.
+const maxExprDepth = 64
 
-// True evaluates c.
-func (c *Cond) True(s Scope) (bool, *Failure) { return false, nil }
+// maxText bounds the text that concat may build.
+const maxText = 16 << 20
 
-// IsCase reports whether c is {"op":"case","is":name} and returns the name; IsOtherwise likewise.
-func (c *Cond) IsCase() (string, bool) { return "", false }
+// Eval resolves a value expression. JSON stands for itself, except:
+//
+//	"$vars.a[0].b"          a reference: the whole string must be one; "$$x" is the text "$x"
+//	{"lit": v}              v as it is
+//	{"ref": "$…", …}        a reference with options, applied in this order: default (a value expression, used when the
+//	                        reference is unresolved), pick, pick_required, omit, truncate_items (from: "head"|"tail"),
+//	                        truncate_chars, max_bytes
+//	{"concat": [e, …]}      arrays joined to an array, or strings, numbers and booleans joined to a string
+//	{"len": e}              elements of an array, members of an object, characters of a string
+//	{"json": e}             the compact JSON text of e, keys sorted
+//
+// An object is an operator only in exactly these shapes; {"lit": …} is the way to say anything else that looks so.
+// Results may share structure with the scope: treat both as immutable. Numbers stay json.Number.
+func Eval(expr json.RawMessage, s Scope) (any, *Failure) {
+	v, err := decodeValue(expr)
+	if err != nil {
+		return nil, failf(FailSchema, "read value expression: %v", err)
+	}
+	return eval(v, s, 0)
+}
 
-// Eval resolves a value expression: references, {"ref",pick,omit,default,…}, {"lit"}, {"concat"}, {"len"}, {"json"}.
-func Eval(expr json.RawMessage, s Scope) (any, *Failure) { return nil, nil }
+func eval(v any, s Scope, depth int) (any, *Failure) {
+	if depth > maxExprDepth {
+		return nil, failf(FailLimit, "the value expression nests deeper than %d", maxExprDepth)
+	}
+	switch v := v.(type) {
+	case string:
+		return evalString(v, s)
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			var f *Failure
+			if out[i], f = eval(v[i], s, depth+1); f != nil {
+				return nil, f
+			}
+		}
+		return out, nil
+	case map[string]any:
+		switch operator(v) {
+		case "lit":
+			return v["lit"], nil
+		case "ref":
+			return evalRef(v, s, depth)
+		case "concat":
+			return evalConcat(v["concat"], s, depth)
+		case "len":
+			return evalLen(v["len"], s, depth)
+		case "json":
+			got, f := eval(v["json"], s, depth+1)
+			if f != nil {
+				return nil, f
+			}
+			text, err := Marshal(got)
+			if err != nil {
+				return nil, failf(FailStateType, "json: %v", err)
+			}
+			return string(text), nil
+		}
+		out := make(map[string]any, len(v))
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			var f *Failure
+			if out[k], f = eval(v[k], s, depth+1); f != nil {
+				return nil, f
+			}
+		}
+		return out, nil
+	}
+	return v, nil
+}
 
-// Assign writes v at path ("$vars.a.b") and returns the changed roots; parents are created as objects. The maps given
-// are not modified in place where they are shared.
-func Assign(path string, vars, tmp map[string]any, v any) *Failure { return nil }
+// operator names the operator that an object stands for, "" when it is plain data. A "ref" member makes one only when
+// it is a reference and an option or nothing stands beside it: {"url":"…","ref":"main"} are two ordinary arguments.
+func operator(v map[string]any) string {
+	if len(v) == 1 {
+		for _, op := range []string{"lit", "concat", "len", "json"} {
+			if _, ok := v[op]; ok {
+				return op
+			}
+		}
+	}
+	text, ok := v["ref"].(string)
+	if !ok || !looksLikeRef(text) {
+		return ""
+	}
+	for k := range v {
+		if refOptions[k] {
+			return "ref"
+		}
+	}
+	if len(v) == 1 {
+		return "ref"
+	}
+	return ""
+}
 
-// Parse decodes a document strictly (duplicate and unknown keys refused) and validates it against the manifests of
-// its tools. All findings are returned at once; the program is nil when one of them is an error.
-func Parse(data []byte, tools func(name string) (manifests.Skill, bool)) (*Program, []Finding) {
-	return nil, nil
+func evalString(v string, s Scope) (any, *Failure) {
+	switch {
+	case strings.HasPrefix(v, "$$"):
+		return v[1:], nil
+	case !looksLikeRef(v):
+		return v, nil
+	}
+	r, err := parseRef(v)
+	if err != nil {
+		return nil, failf(FailRef, "%v", err)
+	}
+	return r.resolve(s)
+}
+
+func evalConcat(operand any, s Scope, depth int) (any, *Failure) {
+	parts, ok := operand.([]any)
+	if !ok {
+		return nil, failf(FailStateType, "concat wants a list and found %s", typeName(operand))
+	}
+	var text strings.Builder
+	var list []any
+	texts := 0
+	for _, part := range parts {
+		v, f := eval(part, s, depth+1)
+		if f != nil {
+			return nil, f
+		}
+		switch v := v.(type) {
+		case []any:
+			list = append(list, v...)
+			continue
+		case string:
+			text.WriteString(v)
+		case json.Number:
+			text.WriteString(v.String())
+		case bool:
+			text.WriteString(strconv.FormatBool(v))
+		default:
+			return nil, failf(FailStateType, "concat cannot join %s", typeName(v))
+		}
+		texts++
+		if text.Len() > maxText {
+			return nil, failf(FailLimit, "concat makes more than %d bytes", maxText)
+		}
+	}
+	switch {
+	case texts == len(parts):
+		return text.String(), nil
+	case texts == 0:
+		return list, nil
+	}
+	return nil, failf(FailStateType, "concat cannot join arrays with text")
+}
+
+func evalLen(operand any, s Scope, depth int) (any, *Failure) {
+	v, f := eval(operand, s, depth+1)
+	if f != nil {
+		return nil, f
+	}
+	n, ok := length(v)
+	if !ok {
+		return nil, failf(FailStateType, "len wants a string, an array or an object and found %s", typeName(v))
+	}
+	return json.Number(strconv.Itoa(n)), nil
+}
+
+// length counts elements, members, or Unicode scalar values.
+func length(v any) (int, bool) {
+	switch v := v.(type) {
+	case string:
+		return utf8.RuneCountInString(v), true
+	case []any:
+		return len(v), true
+	case map[string]any:
+		return len(v), true
+	}
+	return 0, false
+}
+
+// Decode reads one JSON value the way that Eval, Cond and Assign expect it: numbers as json.Number, nothing behind it.
+func Decode(data []byte) (any, error) { return decodeValue(data) }
+
+func decodeValue(data []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("decode JSON: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("decode JSON: there is more than one value")
+	}
+	return v, nil
+}
+
+// Marshal writes a decoded value compactly, keys sorted, with "<", ">" and "&" as they are. Equal values give equal bytes.
+func Marshal(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// typeName says for people what a decoded value is.
+func typeName(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "a string"
+	case json.Number:
+		return "a number"
+	case bool:
+		return "a boolean"
+	case []any:
+		return "an array"
+	case map[string]any:
+		return "an object"
+	}
+	return fmt.Sprintf("%T", v)
+}
+
+func failf(kind, format string, args ...any) *Failure {
+	return &Failure{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }

@@ -1,3 +1,15 @@
+// Package ir is ExecIR: the document that a run executes, its validation, and the two small languages inside it, value
+// expressions (Eval) and conditions (Cond).
+//
+// Start with Document for the format and Parse for the way in: Parse reads a document strictly, checks everything that
+// can be known before the run, and answers with a Program or with all findings at once. Everything here is pure: no
+// I/O, no clock, no randomness, no map order in results; the same document and the same state give the same answer on
+// every machine. Nothing here runs a node: that is the engine's.
+//
+//	reference   "$vars.a.b[0]", a path into one of the namespaces $vars $tmp $ctx $in $err
+//	port        one output of a node; "result" is the whole output, any other a top-level member of it
+//	finding     one remark of validation, with a JSON pointer into the document
+//	failure     a node or an evaluation that failed, of one of the closed list of kinds
 package ir
 
 import (
@@ -74,19 +86,19 @@ type Node struct {
 
 	// TOOL_CALL
 	Tool           string          `json:"tool,omitempty"`
-	Args           json.RawMessage `json:"args,omitempty"`
+	Args           json.RawMessage `json:"args,omitempty"`        // value expression; members that become null are left out, see Input
 	SideEffect     manifests.Class `json:"side_effect,omitempty"` // may only be as strict as the manifest's or stricter
 	IdempotencyKey json.RawMessage `json:"idempotency_key,omitempty"`
 	Sprite         string          `json:"sprite,omitempty"` // default "main"
 
 	// SWITCH
 	Cases   []Case `json:"cases,omitempty"`
-	Default string `json:"default,omitempty"`
+	Default string `json:"default,omitempty"` // name of the case that is chosen when none is true
 
 	// HUMAN. The timeout is TimeoutS; OnTimeout is "fail" (default, kind human_timeout) or "default".
 	Prompt    json.RawMessage   `json:"prompt,omitempty"` // value expression
 	Choices   []string          `json:"choices,omitempty"`
-	Expected  map[string]string `json:"expected_inputs,omitempty"` // default {"approved":"boolean","comments":"string"}
+	Expected  map[string]string `json:"expected_inputs,omitempty"` // see ExpectedInputs for the default
 	Answer    json.RawMessage   `json:"default_answer,omitempty"`
 	OnTimeout string            `json:"on_timeout,omitempty"`
 }
@@ -114,7 +126,8 @@ type Catch struct {
 	Bind string   `json:"bind,omitempty"`
 }
 
-// Edge leads from one node to another; the outgoing edges of a node are tried in order, the first true one wins.
+// Edge leads from one node to another; the outgoing edges of a node are tried in order (larger
+// priority first, then as they stand) and the first true one wins.
 type Edge struct {
 	From          string `json:"from"`
 	To            string `json:"to"`
@@ -177,4 +190,6 @@ func (p *Program) Out(id string) []Edge { return p.out[id] }
 // Scope is what references are resolved against. Numbers are json.Number throughout. Absent roots are nil.
 type Scope struct {
 	Vars, Tmp, Ctx, In, Out, Err any
+
+	element *element // of the innermost any or all
 }

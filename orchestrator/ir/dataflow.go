@@ -1,0 +1,319 @@
+package ir
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Static analysis of the state: a reference to $vars or $tmp must be written on every path that leads to it. Two kinds
+// of facts are followed: "whole p" (something was written at p, so any member below may be there) and "exists p" (p is
+// there because p, or something below it, was written). They meet by intersection. Behind a catch the outputs of the
+// failed node are not written.
+
+// factSet is a bit set over the facts of one flow.
+type factSet []uint64
+
+func (s factSet) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
+func (s factSet) add(i int)      { s[i/64] |= 1 << (i % 64) }
+
+// meet keeps what both sets have and reports whether s changed.
+func (s factSet) meet(o factSet) bool {
+	changed := false
+	for i := range s {
+		if kept := s[i] & o[i]; kept != s[i] {
+			s[i], changed = kept, true
+		}
+	}
+	return changed
+}
+
+type flow struct {
+	*validator
+	links [][]link
+	facts map[string]int
+	in    []factSet // per node; nil when it is not reached
+}
+
+const errFact = "$err"
+
+func wholeFact(path string) string  { return "w" + path }
+func existsFact(path string) string { return "e" + path }
+
+// path is the part of a reference that can be followed, as "$vars.a.b"; member names are quoted against dots in them.
+func (r ref) path() string {
+	var b strings.Builder
+	b.WriteString(r.root)
+	for _, name := range r.names() {
+		b.WriteString("." + strconv.Quote(name))
+	}
+	return b.String()
+}
+
+// prefixes returns path and its parents down to two segments.
+func (r ref) prefixes() []string {
+	var out []string
+	for n := 1; n <= len(r.names()); n++ {
+		out = append(out, ref{r.root, r.segs[:n]}.path())
+	}
+	return out
+}
+
+// checkFlow checks that what is read has been written.
+func (v *validator) checkFlow() {
+	entry, ok := v.index[v.doc.EntryNode]
+	if !ok {
+		return
+	}
+	f := &flow{validator: v, links: v.links(), facts: map[string]int{errFact: 0}, in: make([]factSet, len(v.doc.Nodes))}
+	f.number()
+	f.solve(entry)
+	shapes := f.shapes()
+	for i := range v.doc.Nodes {
+		if f.in[i] != nil {
+			f.checkReads(i, shapes)
+		}
+	}
+	f.checkOutput(shapes)
+}
+
+// number gives every fact that can come true its bit.
+func (f *flow) number() {
+	add := func(fact string) {
+		if _, ok := f.facts[fact]; !ok {
+			f.facts[fact] = len(f.facts)
+		}
+	}
+	for i := range f.doc.Nodes {
+		for _, r := range f.writes(&f.doc.Nodes[i]) {
+			add(wholeFact(r.path()))
+			for _, p := range r.prefixes() {
+				add(existsFact(p))
+			}
+		}
+		for _, l := range f.links[i] {
+			for _, r := range f.proofs(i, l) {
+				for _, p := range r.prefixes() {
+					add(existsFact(p))
+				}
+			}
+			if l.caught != nil {
+				if r, err := parseTarget(l.caught.Bind); err == nil {
+					add(wholeFact(r.path()))
+					for _, p := range r.prefixes() {
+						add(existsFact(p))
+					}
+				}
+			}
+		}
+	}
+}
+
+// writes returns the targets of a node's outputs.
+func (f *flow) writes(n *Node) []ref {
+	var out []ref
+	for _, port := range slices.Sorted(maps.Keys(n.Outputs)) {
+		if r, err := parseTarget(n.Outputs[port]); err == nil {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// proofs returns what must exist where l is taken.
+func (f *flow) proofs(from int, l link) []ref {
+	if l.edge == nil || l.edge.When == nil {
+		return nil
+	}
+	out := l.edge.When.root.proves()
+	if name, ok := l.edge.When.IsCase(); ok {
+		for _, c := range f.doc.Nodes[from].Cases {
+			if c.Name == name && c.When != nil && name != f.doc.Nodes[from].Default {
+				out = append(out, c.When.root.proves()...)
+			}
+		}
+	}
+	return slices.DeleteFunc(out, func(r ref) bool { return r.root != "$vars" && r.root != "$tmp" })
+}
+
+func (f *flow) write(s factSet, r ref) {
+	s.add(f.facts[wholeFact(r.path())])
+	f.prove(s, r)
+}
+
+func (f *flow) prove(s factSet, r ref) {
+	for _, p := range r.prefixes() {
+		if i, ok := f.facts[existsFact(p)]; ok {
+			s.add(i)
+		}
+	}
+}
+
+// after is the state when node i has completed.
+func (f *flow) after(i int) factSet {
+	s := slices.Clone(f.in[i])
+	for _, r := range f.writes(&f.doc.Nodes[i]) {
+		f.write(s, r)
+	}
+	return s
+}
+
+// solve computes the greatest solution: what is written on every path from entry.
+func (f *flow) solve(entry int) {
+	f.in[entry] = make(factSet, len(f.facts)/64+1)
+	for work := []int{entry}; len(work) > 0; {
+		at := work[0]
+		work = work[1:]
+		done := f.after(at)
+		for _, l := range f.links[at] {
+			s := slices.Clone(done)
+			if l.caught != nil {
+				s = slices.Clone(f.in[at])
+				s.add(f.facts[errFact])
+				if r, err := parseTarget(l.caught.Bind); err == nil {
+					f.write(s, r)
+				}
+			}
+			for _, r := range f.proofs(at, l) {
+				f.prove(s, r)
+			}
+			if f.in[l.to] == nil {
+				f.in[l.to] = s
+			} else if !f.in[l.to].meet(s) {
+				continue
+			}
+			if !slices.Contains(work, l.to) {
+				work = append(work, l.to)
+			}
+		}
+	}
+}
+
+// checkReads checks all that node i and its edges read.
+func (f *flow) checkReads(i int, shapes map[string][]string) {
+	n, ptr := &f.doc.Nodes[i], "/nodes/"+strconv.Itoa(i)
+	before := f.in[i]
+	f.readText(n.Args, ptr+"/args", before, shapes)
+	f.readText(n.IdempotencyKey, ptr+"/idempotency_key", before, shapes)
+	f.readText(n.Prompt, ptr+"/prompt", before, shapes)
+	f.readText(n.Answer, ptr+"/default_answer", before, shapes)
+	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
+		f.readText(n.Inputs[name], ptr+"/inputs/"+escapePointer(name), before, shapes)
+	}
+	for j, c := range n.Cases {
+		f.readCond(c.When, fmt.Sprintf("%s/cases/%d/when", ptr, j), before, shapes)
+	}
+	after := f.after(i)
+	for _, l := range f.links[i] {
+		if l.edge != nil {
+			f.readCond(l.edge.When, l.ptr+"/when", after, shapes)
+		}
+	}
+}
+
+// checkOutput checks the run's output against the states of all nodes at which a run can end.
+func (f *flow) checkOutput(shapes map[string][]string) {
+	var end factSet
+	for i := range f.doc.Nodes {
+		leaves := slices.ContainsFunc(f.links[i], func(l link) bool { return l.edge != nil })
+		switch {
+		case f.in[i] == nil || leaves:
+		case end == nil:
+			end = f.after(i)
+		default:
+			end.meet(f.after(i))
+		}
+	}
+	if end != nil {
+		f.readText(f.doc.Output, "/output", end, shapes)
+	}
+}
+
+func (f *flow) readText(text json.RawMessage, ptr string, s factSet, shapes map[string][]string) {
+	if text == nil {
+		return
+	}
+	if expr, err := decodeValue(text); err == nil {
+		exprRefs(expr, ptr, func(r ref, at string) { f.read(r, at, s, nil, shapes) })
+	}
+}
+
+func (f *flow) readCond(c *Cond, ptr string, s factSet, shapes map[string][]string) {
+	if c != nil {
+		condRefs(c.root, ptr, nil, func(r ref, at string, proved []ref) { f.read(r, at, s, proved, shapes) })
+	}
+}
+
+// read checks one reference against the facts that hold where it stands.
+func (f *flow) read(r ref, ptr string, s factSet, proved []ref, shapes map[string][]string) {
+	holds := func(fact string) bool {
+		i, ok := f.facts[fact]
+		return ok && s.has(i)
+	}
+	switch r.root {
+	case "$err":
+		if !holds(errFact) {
+			f.error("err_unset", ptr, "", "$err is known only behind a catch, on every path that leads here")
+		}
+		return
+	case "$vars", "$tmp":
+	default:
+		return
+	}
+	prefixes := r.prefixes()
+	if len(prefixes) == 0 || holds(existsFact(prefixes[len(prefixes)-1])) {
+		return
+	}
+	for _, p := range proved {
+		if p.path() == r.path() {
+			return
+		}
+	}
+	for i, p := range prefixes {
+		if !holds(wholeFact(p)) {
+			continue
+		}
+		if known, ok := shapes[p]; ok && i+1 < len(prefixes) && !slices.Contains(known, r.segs[i+1].name) {
+			f.error("member_unknown", ptr, near(r.segs[i+1].name, known), "%s is never there: what is written to %s has no member %q", r, ref{r.root, r.segs[:i+1]}, r.segs[i+1].name)
+		}
+		return
+	}
+	hint := fmt.Sprintf(`write it on every path, or say {"ref":"%s","default":…}`, r)
+	if slices.ContainsFunc(prefixes, func(p string) bool { _, ok := f.facts[wholeFact(p)]; return ok }) {
+		f.error("ref_unset", ptr, hint, "%s may have no value here: on some path nothing has written it", r)
+		return
+	}
+	f.error("ref_unset", ptr, hint, "%s has no value here: nothing writes it", r)
+}
+
+// shapes tells for each written path which members its value can have, where all its writers declare them.
+func (f *flow) shapes() map[string][]string {
+	shapes, open := map[string][]string{}, map[string]bool{}
+	for i := range f.doc.Nodes {
+		n := &f.doc.Nodes[i]
+		for port, target := range n.Outputs {
+			r, err := parseTarget(target)
+			if err != nil {
+				continue
+			}
+			ports := f.ports(n)
+			if port != "result" || ports == nil || n.Op == OpHuman {
+				open[r.path()] = true
+			}
+			shapes[r.path()] = append(shapes[r.path()], ports...)
+			for _, p := range r.prefixes()[:len(r.segs)-1] {
+				open[p] = true
+			}
+		}
+		for _, c := range n.Catch {
+			if r, err := parseTarget(c.Bind); err == nil {
+				open[r.path()] = true
+			}
+		}
+	}
+	maps.DeleteFunc(shapes, func(p string, _ []string) bool { return open[p] })
+	return shapes
+}

@@ -1,0 +1,255 @@
+package ir
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of a document.
+const (
+	MaxDocumentBytes = 1 << 20
+	maxDocumentDepth = 64
+)
+
+// decodeTree reads data as one JSON object, numbers as json.Number. encoding/json would silently take the last of two
+// equal keys; here that is a finding. It returns nil when nothing more can be said about the document.
+func decodeTree(data []byte, r *report) map[string]any {
+	switch {
+	case len(data) > MaxDocumentBytes:
+		r.error("document_too_large", "", "pass large data as input or as a file in the sprite", "the document has %d bytes; at most %d are allowed", len(data), MaxDocumentBytes)
+		return nil
+	case !utf8.Valid(data):
+		r.error("json_invalid", "", "save the file as UTF-8", "the document is not UTF-8")
+		return nil
+	}
+	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
+		line := 1
+		if syntax, ok := err.(*json.SyntaxError); ok {
+			line += bytes.Count(data[:min(int(syntax.Offset), len(data))], []byte("\n"))
+		}
+		r.error("json_invalid", "", "", "the document is not JSON: line %d: %v", line, err)
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	v, err := (&treeReader{d, r}).value("", 0)
+	if err != nil {
+		r.error("json_invalid", "", "", "the document is not JSON: %v", err)
+		return nil
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		r.error("type_mismatch", "", "", "an ExecIR document is an object; this is %s", typeName(v))
+		return nil
+	}
+	return object
+}
+
+type treeReader struct {
+	*json.Decoder
+	report *report
+}
+
+func (t *treeReader) value(ptr string, depth int) (any, error) {
+	token, err := t.Token()
+	if err != nil {
+		return nil, err
+	}
+	delim, ok := token.(json.Delim)
+	if !ok {
+		return token, nil
+	}
+	if depth >= maxDocumentDepth {
+		t.report.error("document_too_deep", "", "", "the document nests deeper than %d", maxDocumentDepth)
+		return nil, fmt.Errorf("more than %d levels", maxDocumentDepth)
+	}
+	if delim == '[' {
+		list := []any{}
+		for t.More() {
+			v, err := t.value(ptr+"/"+strconv.Itoa(len(list)), depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err = t.Token()
+		return list, err
+	}
+	object := map[string]any{}
+	for t.More() {
+		key, err := t.Token()
+		if err != nil {
+			return nil, err
+		}
+		name := key.(string)
+		at := ptr + "/" + escapePointer(name)
+		if _, ok := object[name]; ok {
+			t.report.error("key_duplicate", at, "remove one of the two", "the key %q appears twice", name)
+		}
+		if object[name], err = t.value(at, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	_, err = t.Token()
+	return object, err
+}
+
+// bind checks the shape of tree against Document (unknown members, wrong types, bad conditions; all of them at once)
+// and decodes what is sound. What is not becomes its zero value, so that the checks behind can go on.
+func bind(tree map[string]any, r *report) (Document, error) {
+	b := binder{report: r}
+	sound := b.fit(tree, reflect.TypeFor[Document](), "")
+	text, err := json.Marshal(sound)
+	if err != nil {
+		return Document{}, err
+	}
+	var doc Document
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return Document{}, err
+	}
+	return doc, nil
+}
+
+type binder struct{ *report }
+
+var (
+	condType = reflect.TypeFor[Cond]()
+	rawType  = reflect.TypeFor[json.RawMessage]()
+	nodeType = reflect.TypeFor[Node]()
+)
+
+// fit returns v as far as it fits t, nil where it does not.
+func (b binder) fit(v any, t reflect.Type, ptr string) any {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == rawType:
+		return v
+	case t == condType:
+		before := len(b.findings)
+		if parseCond(v, ptr, b.report); len(b.findings) > before {
+			return nil
+		}
+		return v
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		if object, ok := v.(map[string]any); ok {
+			return b.fitStruct(object, t, ptr)
+		}
+		b.mismatch(ptr, "an object", v)
+		return map[string]any{}
+	case reflect.Slice:
+		if list, ok := v.([]any); ok {
+			out := make([]any, len(list))
+			for i := range list {
+				out[i] = b.fit(list[i], t.Elem(), ptr+"/"+strconv.Itoa(i))
+			}
+			return out
+		}
+		b.mismatch(ptr, "an array", v)
+	case reflect.Map:
+		if object, ok := v.(map[string]any); ok {
+			out := make(map[string]any, len(object))
+			for _, k := range slices.Sorted(maps.Keys(object)) {
+				out[k] = b.fit(object[k], t.Elem(), ptr+"/"+escapePointer(k))
+			}
+			return out
+		}
+		b.mismatch(ptr, "an object", v)
+	case reflect.String:
+		if _, ok := v.(string); ok {
+			return v
+		}
+		b.mismatch(ptr, "a string", v)
+	case reflect.Int, reflect.Float64:
+		return b.fitNumber(v, t, ptr)
+	}
+	return nil
+}
+
+func (b binder) fitNumber(v any, t reflect.Type, ptr string) any {
+	n, ok := v.(json.Number)
+	if !ok {
+		b.mismatch(ptr, "a number", v)
+		return nil
+	}
+	if t.Kind() == reflect.Int {
+		if _, err := strconv.ParseInt(n.String(), 10, 32); err != nil {
+			b.error("type_mismatch", ptr, "", "this is a whole number below 2^31, not %s", n)
+			return nil
+		}
+		return n
+	}
+	if f, err := n.Float64(); err != nil || math.IsInf(f, 0) {
+		b.error("type_mismatch", ptr, "", "the number %s is out of range", n)
+		return nil
+	}
+	return n
+}
+
+func (b binder) mismatch(ptr, want string, got any) {
+	b.error("type_mismatch", ptr, "", "this is %s; %s is wanted", typeName(got), want)
+}
+
+func (b binder) fitStruct(object map[string]any, t reflect.Type, ptr string) any {
+	if t == nodeType && b.foreignOp(object, ptr) {
+		return map[string]any{"id": b.fit(object["id"], reflect.TypeFor[string](), ptr+"/id"), "op": object["op"]}
+	}
+	fields := make(map[string]reflect.Type, t.NumField())
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		fields[name] = t.Field(i).Type
+	}
+	out := make(map[string]any, len(object))
+	for _, k := range slices.Sorted(maps.Keys(object)) {
+		at := ptr + "/" + escapePointer(k)
+		field, ok := fields[k]
+		switch {
+		case ok:
+			if v := b.fit(object[k], field, at); v != nil || field == rawType {
+				out[k] = v
+			}
+		case openMember(k):
+		case t == nodeType && laterFields[k]:
+			b.error("field_unsupported", at, "remove it, or run the document with a lattice that knows it", "%q belongs to ExecIR, but this lattice does not run it", k)
+		default:
+			b.error("field_unknown", at, near(k, slices.Sorted(maps.Keys(fields))), "there is no member %q here; extensions are called meta or x-…", k)
+		}
+	}
+	return out
+}
+
+// laterFields are members of nodes that the format defines and this runtime does not honour; ignoring them would change
+// what a document means.
+var laterFields = map[string]bool{"when_skip": true, "compensate": true, "escalation": true, "validators": true, "retry_policy": true}
+
+// knownOps are the ops of the format that this runtime does not run.
+var knownOps = []string{
+	"MERGE", "MAP", "LLM_EXTRACT", "LLM_CLASSIFY", "LLM_CHOOSE", "LLM_WRITE", "WAIT", "PARALLEL", "SUBGRAPH", "LOOP", "SET", "FAIL", "END", "EMIT",
+}
+
+var ops = []string{string(OpToolCall), string(OpPack), string(OpSwitch), string(OpHuman)}
+
+// foreignOp reports an op that this runtime does not run; the members of such a node are not looked at.
+func (b binder) foreignOp(object map[string]any, ptr string) bool {
+	op, ok := object["op"].(string)
+	switch {
+	case !ok || slices.Contains(ops, op):
+		return false
+	case slices.Contains(knownOps, op):
+		b.error("op_unsupported", ptr+"/op", "this lattice runs "+strings.Join(ops, ", "), "%s belongs to ExecIR, but this lattice does not run it", op)
+	default:
+		b.error("op_unknown", ptr+"/op", near(op, append(slices.Clone(ops), knownOps...)), "there is no op %q", op)
+	}
+	return true
+}

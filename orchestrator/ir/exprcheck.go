@@ -1,0 +1,160 @@
+package ir
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+)
+
+const refHint = `a reference is a whole string such as "$vars.a.b[0]"; "$$x" is the text "$x"; {"concat":["a ","$vars.x"]} joins`
+
+// checkRef reads a reference and checks that its namespace has a meaning here.
+func checkRef(text, ptr string, inElement bool, r *report) ref {
+	got, err := parseRef(text)
+	switch {
+	case err != nil:
+		r.error("ref_invalid", ptr, refHint, "%v", err)
+	case got.root == "$out":
+		r.error("ref_scope", ptr, "write the output to $vars or $tmp and read it from there", "$out is known only to validators")
+	case !inElement && (got.root == "$item" || got.root == "$index"):
+		r.error("ref_scope", ptr, "", "%s has a meaning only inside of any and all", got.root)
+	}
+	return got
+}
+
+// checkExpr checks the form of a value expression, for which all strings must be text or references as a whole.
+func checkExpr(v any, ptr string, inElement bool, r *report) {
+	switch v := v.(type) {
+	case string:
+		if looksLikeRef(v) {
+			checkRef(v, ptr, inElement, r)
+		}
+	case []any:
+		for i := range v {
+			checkExpr(v[i], ptr+"/"+strconv.Itoa(i), inElement, r)
+		}
+	case map[string]any:
+		switch operator(v) {
+		case "lit":
+			return
+		case "ref":
+			checkRefOptions(v, ptr, inElement, r)
+			return
+		case "concat":
+			if _, ok := v["concat"].([]any); !ok {
+				r.error("expr_invalid", ptr+"/concat", `{"lit":…} keeps an object as it is`, "concat wants a list; this is %s", typeName(v["concat"]))
+			}
+		}
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			checkExpr(v[k], ptr+"/"+escapePointer(k), inElement, r)
+		}
+	}
+}
+
+func checkRefOptions(v map[string]any, ptr string, inElement bool, r *report) {
+	for _, k := range slices.Sorted(maps.Keys(v)) {
+		at := ptr + "/" + k
+		ok, want := true, ""
+		switch k {
+		case "ref":
+			checkRef(v[k].(string), at, inElement, r)
+		case "default":
+			checkExpr(v[k], at, inElement, r)
+		case "pick", "omit":
+			_, ok = stringList(v[k])
+			want = "a list of member names"
+		case "pick_required":
+			_, ok = v[k].(bool)
+			want = "true or false"
+		case "truncate_items", "truncate_chars", "max_bytes":
+			_, ok = count(v[k])
+			want = "a whole number"
+		case "from":
+			ok = v[k] == "head" || v[k] == "tail"
+			want = `"head" or "tail"`
+		default:
+			r.error("expr_invalid", ptr+"/"+escapePointer(k), near(k, slices.Sorted(maps.Keys(refOptions))), "a reference has no option %q", k)
+		}
+		if !ok {
+			r.error("expr_invalid", at, "", "%q is %s", k, want)
+		}
+	}
+}
+
+// refersTo reports whether the value of v depends on the state of the run.
+func refersTo(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return looksLikeRef(v)
+	case []any:
+		return slices.ContainsFunc(v, refersTo)
+	case map[string]any:
+		if operator(v) == "lit" {
+			return false
+		}
+		for _, m := range v {
+			if refersTo(m) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// exprRefs calls visit for every reference whose absence would fail the evaluation of v.
+func exprRefs(v any, ptr string, visit func(r ref, ptr string)) {
+	switch v := v.(type) {
+	case string:
+		if looksLikeRef(v) {
+			if r, err := parseRef(v); err == nil {
+				visit(r, ptr)
+			}
+		}
+	case []any:
+		for i := range v {
+			exprRefs(v[i], ptr+"/"+strconv.Itoa(i), visit)
+		}
+	case map[string]any:
+		switch operator(v) {
+		case "lit":
+		case "ref":
+			if fallback, ok := v["default"]; ok {
+				exprRefs(fallback, ptr+"/default", visit)
+			} else {
+				exprRefs(v["ref"], ptr+"/ref", visit)
+			}
+		default:
+			for _, k := range slices.Sorted(maps.Keys(v)) {
+				exprRefs(v[k], ptr+"/"+escapePointer(k), visit)
+			}
+		}
+	}
+}
+
+// condRefs does the same for a condition. A member of "and" is only evaluated where those before it are true, so what
+// they prove to exist is not visited again.
+func condRefs(n *condNode, ptr string, proved []ref, visit func(r ref, ptr string, proved []ref)) {
+	if n == nil {
+		return
+	}
+	guarded := func(r ref, at string) { visit(r, at, proved) }
+	switch n.op {
+	case "and":
+		for i, a := range n.args {
+			condRefs(a, ptr+"/args/"+strconv.Itoa(i), proved, visit)
+			proved = append(slices.Clip(proved), a.proves()...)
+		}
+	case "or", "not":
+		for i, a := range n.args {
+			condRefs(a, ptr+"/args/"+strconv.Itoa(i), proved, visit)
+		}
+	case "any", "all":
+		exprRefs(n.left, ptr+"/items", guarded)
+		condRefs(n.where, ptr+"/where", proved, visit)
+	case "is_null", "type_is", "has_key":
+		visit(n.ref, ptr+"/ref", proved)
+	default:
+		exprRefs(n.left, ptr+"/left", guarded)
+		exprRefs(n.right, ptr+"/right", guarded)
+	}
+}

@@ -1,0 +1,200 @@
+package ir
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gowebpki/jcs"
+
+	"github.com/spritekit/lattice/manifests"
+)
+
+// Parse decodes a document strictly (at most MaxDocumentBytes; duplicate and unknown keys refused, except meta and x-…)
+// and validates it against the manifests of its tools. All findings are returned at once, in the order of their
+// pointers; the program is nil when one of them is an error. A document of another version gets that one finding, since
+// nothing else is known of it.
+func Parse(data []byte, tools func(name string) (manifests.Skill, bool)) (*Program, []Finding) {
+	var r report
+	tree := decodeTree(data, &r)
+	if tree == nil || !checkVersion(tree, &r) {
+		return nil, r.sorted()
+	}
+	doc, err := bind(tree, &r)
+	if err != nil {
+		r.error("json_invalid", "", "", "read the document: %v", err)
+		return nil, r.sorted()
+	}
+	misshapen := slices.Clone(r.findings)
+	v := validator{report: &r, doc: &doc, lookup: tools, tools: map[string]manifests.Skill{}}
+	v.check()
+	r.findings = withoutEchoes(r.findings, misshapen)
+	digest, err := digest(data)
+	if err != nil {
+		r.error("json_invalid", "", "", "write the document in RFC 8785 form: %v", err)
+	}
+	findings := r.sorted()
+	if HasErrors(findings) {
+		return nil, findings
+	}
+	return newProgram(doc, digest, v.tools), findings
+}
+
+func digest(data []byte) (string, error) {
+	canonical, err := jcs.Transform(data)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(canonical)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}
+
+func newProgram(doc Document, digest string, tools map[string]manifests.Skill) *Program {
+	p := &Program{Doc: doc, Digest: digest, Tools: tools, nodes: map[string]*Node{}, out: map[string][]Edge{}}
+	for i := range p.Doc.Nodes {
+		p.nodes[p.Doc.Nodes[i].ID] = &p.Doc.Nodes[i]
+	}
+	for _, i := range edgeOrder(p.Doc.Edges) {
+		e := p.Doc.Edges[i]
+		p.out[e.From] = append(p.out[e.From], e)
+	}
+	return p
+}
+
+// withoutEchoes drops findings about members that were misshapen and are therefore seen as missing.
+func withoutEchoes(findings, misshapen []Finding) []Finding {
+	bad := map[string]bool{}
+	for _, f := range misshapen {
+		if f.Code != "field_unknown" && f.Code != "key_duplicate" {
+			bad[f.Pointer] = true
+		}
+	}
+	n := 0
+	return slices.DeleteFunc(findings, func(f Finding) bool {
+		n++
+		if n <= len(misshapen) {
+			return false
+		}
+		for p := f.Pointer; ; p = p[:strings.LastIndex(p, "/")] {
+			if bad[p] {
+				return true
+			}
+			if p == "" {
+				return false
+			}
+		}
+	})
+}
+
+var versionPattern = regexp.MustCompile(`^(0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,4})$`)
+
+// checkVersion reports whether the document is of a version that this runtime reads: the same major, no newer minor.
+func checkVersion(tree map[string]any, r *report) bool {
+	const ptr = "/execir_version"
+	got, ok := tree["execir_version"]
+	if !ok {
+		r.error("version_missing", ptr, fmt.Sprintf(`"execir_version": %q`, Version), "the document does not say which version of ExecIR it is; this lattice has %s", Version)
+		return false
+	}
+	text, _ := got.(string)
+	m := versionPattern.FindStringSubmatch(text)
+	if m == nil {
+		r.error("version_invalid", ptr, fmt.Sprintf(`"execir_version": %q`, Version), "a version is text of the form MAJOR.MINOR, not %v", got)
+		return false
+	}
+	have := versionPattern.FindStringSubmatch(Version)
+	minor, _ := strconv.Atoi(m[2])
+	haveMinor, _ := strconv.Atoi(have[2])
+	if m[1] != have[1] || minor > haveMinor {
+		r.error("version_unsupported", ptr, "run it with a lattice of that version", "have ExecIR %s, want %s: this lattice cannot run the document", Version, text)
+		return false
+	}
+	return true
+}
+
+// Class returns the class and the permissions of a call of node n with these evaluated args, variants applied. The
+// node's side_effect counts when it is stricter than the manifest. An unknown tool is of class world.
+func (p *Program) Class(n *Node, args json.RawMessage) (manifests.Class, []string) {
+	skill, ok := p.Tools[n.Tool]
+	if !ok {
+		return manifests.ClassWorld, nil
+	}
+	var input map[string]json.RawMessage
+	if err := json.Unmarshal(args, &input); err != nil {
+		input = nil
+	}
+	class, permissions := skill.Effective(input)
+	if n.SideEffect != "" && stricter(n.SideEffect, class) {
+		class = n.SideEffect
+	}
+	return class, permissions
+}
+
+// Input evaluates the args of a TOOL_CALL to the skill's input: one object, keys sorted. Members that evaluate to null are
+// left out, since null in an optional member counts as absent; that makes {"ref":"$in.x","default":null} an argument that
+// is passed on when the input has it. Without args it is {}.
+func (n *Node) Input(s Scope) (json.RawMessage, *Failure) {
+	if n.Args == nil {
+		return json.RawMessage("{}"), nil
+	}
+	v, f := Eval(n.Args, s)
+	if f != nil {
+		return nil, f
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, failf(FailStateType, "args is an object of named arguments and became %s", typeName(v))
+	}
+	input := make(map[string]any, len(object))
+	for k, m := range object {
+		if m != nil {
+			input[k] = m
+		}
+	}
+	text, err := Marshal(input)
+	if err != nil {
+		return nil, failf(FailStateType, "write args: %v", err)
+	}
+	return text, nil
+}
+
+// Pack evaluates a PACK node: an object of its inputs, projected.
+func (n *Node) Pack(s Scope) (map[string]any, *Failure) {
+	out := make(map[string]any, len(n.Inputs))
+	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
+		v, f := Eval(n.Inputs[name], s)
+		if f == nil {
+			v, f = Project(v, n.Projection[name])
+		}
+		if f != nil {
+			f.Message = fmt.Sprintf("input %s: %s", name, f.Message)
+			return nil, f
+		}
+		out[name] = v
+	}
+	return out, nil
+}
+
+// Choose evaluates a SWITCH node: the name of the first case that is true, else the default.
+func (n *Node) Choose(s Scope) (string, *Failure) {
+	for _, c := range n.Cases {
+		ok, f := c.When.True(s)
+		if f != nil {
+			f.Message = fmt.Sprintf("case %s: %s", c.Name, f.Message)
+			return "", f
+		}
+		if ok {
+			return c.Name, nil
+		}
+	}
+	if n.Default == "" {
+		return "", failf(FailNoEdge, "no case of %s is true and it has no default", n.ID)
+	}
+	return n.Default, nil
+}

@@ -1,0 +1,189 @@
+package ir
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// refOptions are the members that may stand beside "ref".
+var refOptions = map[string]bool{
+	"default": true, "pick": true, "pick_required": true, "omit": true, "truncate_items": true, "from": true, "truncate_chars": true, "max_bytes": true,
+}
+
+// evalRef resolves {"ref": …} and shrinks the result: default, pick, omit, truncate_items, truncate_chars, max_bytes.
+func evalRef(v map[string]any, s Scope, depth int) (any, *Failure) {
+	got, f := evalString(v["ref"].(string), s)
+	if fallback, ok := v["default"]; ok && f != nil && f.Kind == FailRef {
+		got, f = eval(fallback, s, depth+1)
+	}
+	if f != nil {
+		return nil, f
+	}
+	if pick, ok := stringList(v["pick"]); ok {
+		required, _ := v["pick_required"].(bool)
+		if got, f = project(got, pick, required); f != nil {
+			return nil, f
+		}
+	}
+	if omit, ok := stringList(v["omit"]); ok {
+		if got, f = without(got, omit); f != nil {
+			return nil, f
+		}
+	}
+	if n, ok := count(v["truncate_items"]); ok {
+		list, isList := got.([]any)
+		if !isList {
+			return nil, failf(FailStateType, "truncate_items wants an array and found %s", typeName(got))
+		}
+		if len(list) > n && v["from"] == "tail" {
+			got = list[len(list)-n:]
+		} else if len(list) > n {
+			got = list[:n]
+		}
+	}
+	if n, ok := count(v["truncate_chars"]); ok {
+		got = truncateStrings(got, n)
+	}
+	if n, ok := count(v["max_bytes"]); ok {
+		if text, err := Marshal(got); err != nil || len(text) > n {
+			return nil, failf(FailLimit, "%v is larger than max_bytes %d", v["ref"], n)
+		}
+	}
+	return got, nil
+}
+
+// Project keeps the picked members of an object, or of every object in an array; dotted paths reach inside. An empty
+// list keeps the value whole. Missing members are left out.
+func Project(v any, pick []string) (any, *Failure) { return project(v, pick, false) }
+
+func project(v any, pick []string, required bool) (any, *Failure) {
+	if len(pick) == 0 {
+		return v, nil
+	}
+	switch v := v.(type) {
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			var f *Failure
+			if out[i], f = project(v[i], pick, required); f != nil {
+				return nil, f
+			}
+		}
+		return out, nil
+	case map[string]any:
+		out := map[string]any{}
+		for i, path := range pick {
+			if slices.ContainsFunc(pick[:i], func(p string) bool { return strings.HasPrefix(path, p+".") }) {
+				continue // already there with its parent, whose object is the state's own and must not be written
+			}
+			if !copyPath(v, out, strings.Split(path, ".")) && required {
+				return nil, failf(FailRef, "pick: there is no member %q", path)
+			}
+		}
+		return out, nil
+	}
+	return nil, failf(FailStateType, "pick wants an object or an array and found %s", typeName(v))
+}
+
+// copyPath copies the member at path from one object to the other and reports whether it was there.
+func copyPath(from, to map[string]any, path []string) bool {
+	member, ok := from[path[0]]
+	if !ok || len(path) == 1 {
+		if ok {
+			to[path[0]] = member
+		}
+		return ok
+	}
+	inner, ok := member.(map[string]any)
+	if !ok {
+		return false
+	}
+	child, ok := to[path[0]].(map[string]any)
+	if !ok {
+		child = map[string]any{}
+	}
+	if !copyPath(inner, child, path[1:]) {
+		return false
+	}
+	to[path[0]] = child
+	return true
+}
+
+// without drops members of an object, or of every object in an array.
+func without(v any, omit []string) (any, *Failure) {
+	switch v := v.(type) {
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			var f *Failure
+			if out[i], f = without(v[i], omit); f != nil {
+				return nil, f
+			}
+		}
+		return out, nil
+	case map[string]any:
+		out := map[string]any{}
+		for k, m := range v {
+			if !slices.Contains(omit, k) {
+				out[k] = m
+			}
+		}
+		return out, nil
+	}
+	return nil, failf(FailStateType, "omit wants an object or an array and found %s", typeName(v))
+}
+
+// truncateStrings cuts every string in v to n Unicode scalar values, the closing "…" included.
+func truncateStrings(v any, n int) any {
+	switch v := v.(type) {
+	case string:
+		if utf8.RuneCountInString(v) <= n {
+			return v
+		}
+		if n == 0 {
+			return ""
+		}
+		return string([]rune(v)[:n-1]) + "…"
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = truncateStrings(v[i], n)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k := range v {
+			out[k] = truncateStrings(v[k], n)
+		}
+		return out
+	}
+	return v
+}
+
+// stringList reads a list of strings; anything else is absent here and a finding of Parse.
+func stringList(v any) ([]string, bool) {
+	list, ok := v.([]any)
+	if !ok {
+		return nil, false
+	}
+	out := make([]string, len(list))
+	for i := range list {
+		if out[i], ok = list[i].(string); !ok {
+			return nil, false
+		}
+	}
+	return out, true
+}
+
+// count reads a whole number that is not negative.
+func count(v any) (int, bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	i, err := strconv.Atoi(n.String())
+	return i, err == nil && i >= 0
+}

@@ -1,0 +1,96 @@
+package ir
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Severities of a Finding.
+const (
+	SeverityError   = "error"
+	SeverityWarning = "warning"
+)
+
+// report gathers findings.
+type report struct{ findings []Finding }
+
+func (r *report) error(code, ptr, hint, format string, args ...any) {
+	r.findings = append(r.findings, Finding{Code: code, Severity: SeverityError, Pointer: ptr, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func (r *report) warn(code, ptr, hint, format string, args ...any) {
+	r.findings = append(r.findings, Finding{Code: code, Severity: SeverityWarning, Pointer: ptr, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// sorted returns the findings in document order of their pointers, each once.
+func (r *report) sorted() []Finding {
+	slices.SortStableFunc(r.findings, func(a, b Finding) int {
+		return cmp.Or(comparePointers(a.Pointer, b.Pointer), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(r.findings)
+}
+
+// HasErrors reports whether one of the findings is an error.
+func HasErrors(findings []Finding) bool {
+	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity == SeverityError })
+}
+
+// comparePointers orders JSON pointers segment by segment, indexes as numbers.
+func comparePointers(a, b string) int {
+	return slices.CompareFunc(strings.Split(a, "/"), strings.Split(b, "/"), func(x, y string) int {
+		i, errX := strconv.Atoi(x)
+		j, errY := strconv.Atoi(y)
+		if errX == nil && errY == nil {
+			return cmp.Compare(i, j)
+		}
+		return cmp.Compare(x, y)
+	})
+}
+
+// escapePointer writes a member name as a segment of a JSON pointer (RFC 6901).
+func escapePointer(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
+// near returns a hint that names the candidates that look like name, or all of them when they are few.
+func near(name string, candidates []string) string {
+	var close []string
+	for _, c := range candidates {
+		if distance(strings.ToLower(name), strings.ToLower(c)) <= 1+len(c)/4 {
+			close = append(close, strconv.Quote(c))
+		}
+	}
+	switch {
+	case len(close) > 0:
+		return "did you mean " + strings.Join(close[:min(len(close), 3)], " or ") + "?"
+	case len(candidates) > 0 && len(candidates) <= 12:
+		return "known: " + strings.Join(candidates, ", ")
+	}
+	return ""
+}
+
+// distance is the Levenshtein distance of two short texts; long ones are far from everything.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

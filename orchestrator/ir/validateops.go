@@ -1,0 +1,310 @@
+package ir
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spritekit/lattice/manifests"
+)
+
+// classes in the order of their reach.
+var classes = []manifests.Class{manifests.ClassRead, manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld}
+
+func stricter(a, b manifests.Class) bool { return slices.Index(classes, a) > slices.Index(classes, b) }
+
+func (v *validator) checkToolCall(n *Node, ptr string) {
+	v.checkExprText(n.IdempotencyKey, ptr+"/idempotency_key")
+	if n.Sprite != "" && n.Sprite != "main" {
+		v.error("field_unsupported", ptr+"/sprite", `leave it out, or "main"`, "this lattice runs calls in the main sprite only, not in %q", n.Sprite)
+	}
+	if n.SideEffect != "" && !slices.Contains(classes, n.SideEffect) {
+		v.error("class_invalid", ptr+"/side_effect", "known: read, idempotent, sprite, world", "there is no class %q", n.SideEffect)
+	}
+	if n.Tool == "" {
+		v.error("field_missing", ptr+"/tool", "", "TOOL_CALL names a tool")
+		v.checkExprText(n.Args, ptr+"/args")
+		return
+	}
+	if v.doc.Tools != nil && !slices.Contains(v.doc.Tools, n.Tool) {
+		v.error("tool_not_allowed", ptr+"/tool", "add it to tools", "%s is not in the document's list of tools", n.Tool)
+	}
+	skill, ok := v.lookup(n.Tool)
+	if !ok {
+		v.error("tool_unknown", ptr+"/tool", near(n.Tool, builtinNames()), "there is no skill %q", n.Tool)
+		v.checkExprText(n.Args, ptr+"/args")
+		return
+	}
+	v.tools[n.Tool] = skill
+	v.checkArgs(n, skill, ptr+"/args")
+	if class, _, _ := effective(skill, n.Args); n.SideEffect != "" && stricter(class, n.SideEffect) {
+		v.error("class_weakened", ptr+"/side_effect", "leave it out, or name "+string(class)+" or more", "%s is of class %s; a node may only be stricter", n.Tool, class)
+	}
+}
+
+// checkArgs checks what is known of the arguments before the run: names, required ones, and the types of literals.
+func (v *validator) checkArgs(n *Node, skill manifests.Skill, ptr string) {
+	v.checkExprText(n.Args, ptr)
+	members, static, err := argMembers(n.Args)
+	if err != nil {
+		v.error("arg_type", ptr, `{"name": value, …}`, "%v", err)
+	}
+	if err != nil || !static {
+		return
+	}
+	input, dynamic := literals(members)
+	for _, p := range skill.CheckInput(input) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(p.Pointer, "/"), "/")
+		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		known := slices.ContainsFunc(skill.Inputs, func(f manifests.Field) bool { return f.Name == name })
+		switch _, given := input[name]; {
+		case !known:
+			v.error("arg_unknown", ptr+p.Pointer, near(name, fieldNames(skill.Inputs)), "%q %s", name, p.Message)
+		case dynamic[name]:
+		case !given:
+			v.error("arg_missing", ptr+p.Pointer, "", "%s: argument %q %s", n.Tool, name, p.Message)
+		default:
+			v.error("arg_type", ptr+p.Pointer, "", "%s: argument %q %s", n.Tool, name, p.Message)
+		}
+	}
+}
+
+// literals splits arguments: those known now, as JSON, and the names of those known only when the node runs, which
+// stand in the result as null. Members that are null count as absent.
+func literals(members map[string]any) (map[string]json.RawMessage, map[string]bool) {
+	input, dynamic := map[string]json.RawMessage{}, map[string]bool{}
+	for name, expr := range members {
+		if refersTo(expr) {
+			dynamic[name] = true
+			input[name] = json.RawMessage("null")
+			continue
+		}
+		value, f := eval(expr, Scope{}, 0)
+		if f != nil {
+			continue // malformed, which checkExpr has said
+		}
+		if text, err := Marshal(value); err == nil && value != nil {
+			input[name] = text
+		}
+	}
+	return input, dynamic
+}
+
+// argMembers returns the expressions of the single arguments. It is not static when a reference stands for all of them.
+func argMembers(args json.RawMessage) (members map[string]any, static bool, err error) {
+	if args == nil {
+		return nil, true, nil
+	}
+	expr, err := decodeValue(args)
+	if err != nil {
+		return nil, false, err
+	}
+	if text, ok := expr.(string); ok && looksLikeRef(text) {
+		return nil, false, nil
+	}
+	object, ok := expr.(map[string]any)
+	switch op := operator(object); {
+	case !ok || op == "concat" || op == "len" || op == "json":
+		return nil, false, fmt.Errorf("args is an object of named arguments")
+	case op == "ref":
+		return nil, false, nil
+	case op == "lit":
+		literal, ok := object["lit"].(map[string]any)
+		if !ok {
+			return nil, false, fmt.Errorf("args is an object of named arguments")
+		}
+		members = map[string]any{}
+		for k, m := range literal {
+			members[k] = map[string]any{"lit": m}
+		}
+		return members, true, nil
+	}
+	return object, true, nil
+}
+
+// effective applies the variants of a manifest as far as the arguments are known; what is not known counts as the widest.
+func effective(skill manifests.Skill, args json.RawMessage) (class manifests.Class, permissions []string, exact bool) {
+	members, static, err := argMembers(args)
+	if err != nil {
+		static = false
+	}
+	input, dynamic := literals(members)
+	exact = true
+	if variants := skill.Variants; variants != nil && (!static || dynamic[variants.Input]) {
+		exact = false
+		input[variants.Input] = json.RawMessage("[]") // chooses no variant, so that all of them count
+	}
+	class, permissions = skill.Effective(input)
+	return class, permissions, exact
+}
+
+func fieldNames(fields []manifests.Field) []string {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.Name
+	}
+	return names
+}
+
+func (v *validator) checkPack(n *Node, ptr string) {
+	if len(n.Inputs) == 0 {
+		v.error("field_missing", ptr+"/inputs", "", "PACK builds an object from its inputs and has none")
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
+		at := ptr + "/inputs/" + escapePointer(name)
+		v.checkExprText(n.Inputs[name], at)
+		if _, both := n.Projection[name]; both {
+			expr, _ := decodeValue(n.Inputs[name])
+			if object, ok := expr.(map[string]any); ok && object["pick"] != nil && operator(object) == "ref" {
+				v.error("projection_twice", ptr+"/projection/"+escapePointer(name), "keep one of the two", "%q is projected here and by its own pick", name)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Projection)) {
+		if _, ok := n.Inputs[name]; !ok {
+			v.error("port_unknown", ptr+"/projection/"+escapePointer(name), near(name, slices.Sorted(maps.Keys(n.Inputs))), "there is no input %q", name)
+		}
+	}
+}
+
+func (v *validator) checkSwitch(n *Node, ptr string) {
+	if len(n.Cases) == 0 {
+		v.error("field_missing", ptr+"/cases", "", "SWITCH has at least one case")
+	}
+	seen := map[string]bool{}
+	for i, c := range n.Cases {
+		at := fmt.Sprintf("%s/cases/%d", ptr, i)
+		switch {
+		case !idPattern.MatchString(c.Name):
+			v.error("id_invalid", at+"/name", "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of a case", c.Name)
+		case seen[c.Name]:
+			v.error("case_duplicate", at+"/name", "", "the case %q is there already", c.Name)
+		}
+		seen[c.Name] = true
+		if c.When == nil {
+			v.error("field_missing", at+"/when", "", "a case has a condition")
+		}
+		if _, ok := c.When.IsCase(); ok || c.When.IsOtherwise() {
+			v.error("cond_misplaced", at+"/when", "use default for what no case takes", `"case" and "otherwise" are conditions of edges`)
+		}
+	}
+	if n.Default != "" && !idPattern.MatchString(n.Default) {
+		v.error("id_invalid", ptr+"/default", "", "%q is no name of a case", n.Default)
+	}
+}
+
+// ExpectedInputs is what a HUMAN node asks for: expected_inputs; without it {"choice":"string"} when it offers
+// choices, else approved and comments.
+func (n *Node) ExpectedInputs() map[string]string {
+	switch {
+	case len(n.Expected) > 0:
+		return maps.Clone(n.Expected)
+	case len(n.Choices) > 0:
+		return map[string]string{"choice": "string"}
+	}
+	return map[string]string{"approved": "boolean", "comments": "string"}
+}
+
+func (v *validator) checkHuman(n *Node, ptr string) {
+	if n.Prompt == nil {
+		v.error("field_missing", ptr+"/prompt", "", "HUMAN asks something: it has a prompt")
+	}
+	v.checkExprText(n.Prompt, ptr+"/prompt")
+	v.checkExprText(n.Answer, ptr+"/default_answer")
+	for _, name := range slices.Sorted(maps.Keys(n.Expected)) {
+		at := ptr + "/expected_inputs/" + escapePointer(name)
+		if !idPattern.MatchString(name) {
+			v.error("id_invalid", at, "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of an input", name)
+		}
+		if !expectedType(n.Expected[name]) {
+			v.error("expected_type_invalid", at, "known: string, integer, boolean, map, array<T>", "there is no input type %q", n.Expected[name])
+		}
+	}
+	for i, c := range n.Choices {
+		if c == "" || slices.Contains(n.Choices[:i], c) {
+			v.error("choice_invalid", ptr+"/choices/"+strconv.Itoa(i), "", "choices are distinct and not empty")
+		}
+	}
+	switch n.OnTimeout {
+	case "", "fail":
+	case "default":
+		if n.Answer == nil {
+			v.error("field_missing", ptr+"/default_answer", "", `on_timeout "default" needs a default_answer`)
+		}
+		if n.TimeoutS == 0 {
+			v.error("field_missing", ptr+"/timeout_s", "", `on_timeout "default" needs a timeout_s`)
+		}
+	default:
+		v.error("on_timeout_invalid", ptr+"/on_timeout", `known: "fail", "default"`, "on_timeout cannot be %q", n.OnTimeout)
+	}
+}
+
+// expectedType knows the type vocabulary of expected_inputs (protocol v1).
+func expectedType(t string) bool {
+	for range 8 {
+		switch t {
+		case "string", "integer", "boolean", "map":
+			return true
+		}
+		inner, ok := strings.CutPrefix(t, "array<")
+		if t, ok = strings.CutSuffix(inner, ">"); !ok || inner == t {
+			return false
+		}
+	}
+	return false
+}
+
+func (v *validator) checkRetry(n *Node, ptr string) {
+	for i, r := range n.Retry {
+		at := fmt.Sprintf("%s/retry/%d", ptr, i)
+		v.checkKinds(r.On, at, i == len(n.Retry)-1)
+		switch {
+		case r.MaxAttempts < 0 || r.MaxAttempts > 100:
+			v.error("limit_invalid", at+"/max_attempts", "it counts all attempts, the first included", "max_attempts is between 1 and 100")
+		case r.IntervalS < 0 || r.IntervalS > maxTimeoutS || r.MaxDelayS < 0 || r.MaxDelayS > maxTimeoutS:
+			v.error("limit_invalid", at, "", "interval_s and max_delay_s are between 0 and %d", maxTimeoutS)
+		case r.BackoffRate != 0 && (r.BackoffRate < 1 || r.BackoffRate > 100):
+			v.error("limit_invalid", at+"/backoff_rate", "", "backoff_rate is between 1 and 100")
+		case r.Jitter != "" && r.Jitter != "none" && r.Jitter != "full":
+			v.error("jitter_invalid", at+"/jitter", "known: none, full", "there is no jitter %q", r.Jitter)
+		}
+	}
+}
+
+func (v *validator) checkCatch(n *Node, ptr string) {
+	for i, c := range n.Catch {
+		at := fmt.Sprintf("%s/catch/%d", ptr, i)
+		v.checkKinds(c.On, at, i == len(n.Catch)-1)
+		if c.To == "" {
+			v.error("field_missing", at+"/to", "", "catch names the node to go to")
+		} else {
+			v.checkTarget(c.To, at+"/to")
+		}
+		if c.Bind != "" {
+			if _, err := parseTarget(c.Bind); err != nil {
+				v.error("target_invalid", at+"/bind", "bind to $tmp.name or $vars.name", "%v", err)
+			}
+		}
+	}
+}
+
+// checkKinds checks the failure kinds of one rule. ALL stands alone, in the last rule.
+func (v *validator) checkKinds(on []string, ptr string, last bool) {
+	if len(on) == 0 {
+		v.error("field_missing", ptr+"/on", `["ALL"] takes every kind`, "the rule names no failure kind")
+	}
+	for i, kind := range on {
+		at := ptr + "/on/" + strconv.Itoa(i)
+		switch {
+		case kind == "ALL":
+			if len(on) > 1 || !last {
+				v.error("all_misplaced", at, "put it alone into the last rule", "ALL stands alone and last")
+			}
+		case !slices.Contains(failureKinds, kind):
+			v.error("failure_kind_unknown", at, near(kind, failureKinds), "there is no failure kind %q", kind)
+		}
+	}
+}
