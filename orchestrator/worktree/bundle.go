@@ -1,0 +1,208 @@
+package worktree
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// maxHeader bounds a bundle's header in bytes, maxHeaderLine one line of it.
+const (
+	maxHeader     = 1 << 20
+	maxHeaderLine = 8 << 10
+)
+
+// bundleHeader is what a bundle claims. Nothing of it is believed before the pack has been checked.
+type bundleHeader struct {
+	format        string // sha1 | sha256
+	prerequisites []string
+	head          string
+	ref           string
+	objects       int   // as the pack's header claims
+	pack          int64 // offset of the pack
+}
+
+// readBundle parses the header of the bundle in r, strictly: version 2 or 3, exactly one head, no filter.
+func readBundle(r io.Reader) (bundleHeader, error) {
+	bad := func(format string, args ...any) (bundleHeader, error) {
+		return bundleHeader{}, refuse("bad_bundle", "make it with git bundle create FILE BASE..BRANCH", "the bundle is not usable: "+format, args...)
+	}
+	br := bufio.NewReaderSize(r, maxHeaderLine)
+	h := bundleHeader{format: "sha1"}
+	var v3 bool
+	for n := 0; ; n++ {
+		raw, err := br.ReadSlice('\n')
+		h.pack += int64(len(raw))
+		if errors.Is(err, bufio.ErrBufferFull) || h.pack > maxHeader {
+			return bad("its header is too long")
+		}
+		if errors.Is(err, io.EOF) {
+			return bad("it ends in its header")
+		}
+		if err != nil {
+			return h, fmt.Errorf("read the bundle: %w", err)
+		}
+		l := string(bytes.TrimSuffix(raw, []byte("\n")))
+		if n == 0 {
+			v3 = l == "# v3 git bundle"
+			if !v3 && l != "# v2 git bundle" {
+				return bad("it does not start like one")
+			}
+			continue
+		}
+		if l == "" {
+			break
+		}
+		switch {
+		case l[0] == '@' && v3 && h.head == "" && h.prerequisites == nil:
+			format, ok := strings.CutPrefix(l, "@object-format=")
+			if !ok || (format != "sha1" && format != "sha256") {
+				return bad("it needs %q", line(l))
+			}
+			h.format = format
+		case l[0] == '-':
+			oid, _, _ := strings.Cut(l[1:], " ")
+			if !isOID(oid) {
+				return bad("a prerequisite is no commit id")
+			}
+			h.prerequisites = append(h.prerequisites, oid)
+		default:
+			oid, ref, ok := strings.Cut(l, " ")
+			if !ok || !isOID(oid) {
+				return bad("a head is no commit id")
+			}
+			if h.head != "" {
+				return bad("it has more than one head")
+			}
+			branch, isBranch := strings.CutPrefix(ref, "refs/heads/")
+			if ref != "HEAD" && (!isBranch || branchRef(branch) != nil) {
+				return bad("its head %q is no branch", line(ref))
+			}
+			h.head, h.ref = oid, ref
+		}
+	}
+	if h.head == "" {
+		return bad("it has no head")
+	}
+	var pack [12]byte
+	if _, err := io.ReadFull(br, pack[:]); err != nil || string(pack[:4]) != "PACK" {
+		return bad("it holds no pack")
+	}
+	h.objects = int(binary.BigEndian.Uint32(pack[8:]))
+	return h, nil
+}
+
+// admit checks the bundle file of q and takes its objects into the scratch repository repo, which borrows from t. What
+// is in repo afterwards is well formed and complete down to q.Base.
+func (g *Git) admit(ctx context.Context, t target, q Request, repo string) (head string, err error) {
+	info, err := os.Lstat(q.Bundle)
+	if err != nil {
+		return "", fmt.Errorf("open the bundle: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", refuse("bad_bundle", "", "the bundle is no regular file")
+	}
+	if info.Size() > g.maxBundle {
+		return "", refuse("limit_exceeded", "push in smaller steps", "the bundle has %d bytes; at most %d are taken", info.Size(), g.maxBundle)
+	}
+	f, err := os.Open(q.Bundle)
+	if err != nil {
+		return "", fmt.Errorf("open the bundle: %w", err)
+	}
+	defer f.Close()
+	h, err := readBundle(f)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case h.format != t.format:
+		return "", refuse("bad_bundle", "", "the bundle is %s and the repository %s", h.format, t.format)
+	case h.objects > g.maxObjects:
+		return "", refuse("limit_exceeded", "push in smaller steps", "the bundle claims %d objects; at most %d are taken", h.objects, g.maxObjects)
+	case q.Head != "" && q.Head != h.head:
+		return "", refuse("head_mismatch", "", "the bundle's head is %s, not %s", h.head, q.Head)
+	case h.head == q.Base:
+		return "", refuse("nothing_to_push", "commit something first", "the branch has no commit on top of its base")
+	}
+	if err := g.borrow(ctx, t, repo); err != nil {
+		return "", err
+	}
+	if err := g.checkBase(ctx, repo, q.Base, h.prerequisites); err != nil {
+		return "", err
+	}
+	// index-pack reads from the file's position, in a process of its own.
+	if _, err := f.Seek(h.pack, io.SeekStart); err != nil {
+		return "", fmt.Errorf("read the bundle: %w", err)
+	}
+	r, err := g.run(ctx, command{dir: repo, stdin: f, args: []string{"-c", "pack.threads=1", "-c", "core.bigFileThreshold=32m",
+		"index-pack", "--stdin", "--fix-thin", "--strict", fmt.Sprintf("--max-input-size=%d", g.maxBundle)}})
+	if err != nil {
+		return "", err
+	}
+	if r.exit != 0 {
+		return "", refuse("bad_bundle", "", "the bundle's objects are refused: %s", r.stderr)
+	}
+	return h.head, g.checkHead(ctx, repo, q.Base, h.head)
+}
+
+// checkBase wants the base in the target, and every prerequisite in its history.
+func (g *Git) checkBase(ctx context.Context, repo, base string, prerequisites []string) error {
+	r, err := g.run(ctx, command{dir: repo, args: []string{"cat-file", "-t", base}})
+	if err != nil {
+		return err
+	}
+	if r.exit != 0 || r.text() != "commit" {
+		return refuse("unknown_base", "base the work on a commit of the repository that the run was seeded from", "the repository has no commit %s", base)
+	}
+	for i, oid := range prerequisites {
+		if i == 1000 {
+			return refuse("bad_bundle", "", "the bundle is not usable: it has more than 1000 prerequisites")
+		}
+		if oid == base {
+			continue
+		}
+		if ok, err := g.isAncestor(ctx, repo, oid, base); err != nil {
+			return err
+		} else if !ok {
+			return refuse("bad_bundle", "", "the bundle is not usable: it needs %s, which is not in the history of the base", oid)
+		}
+	}
+	return nil
+}
+
+// checkHead wants a complete commit that descends from base.
+func (g *Git) checkHead(ctx context.Context, repo, base, head string) error {
+	r, err := g.run(ctx, command{dir: repo, args: []string{"cat-file", "-t", head}})
+	if err != nil {
+		return err
+	}
+	if r.exit != 0 || r.text() != "commit" {
+		return refuse("bad_bundle", "", "the bundle's head %s is no commit in it", head)
+	}
+	if ok, err := g.isAncestor(ctx, repo, base, head); err != nil {
+		return err
+	} else if !ok {
+		return refuse("not_a_descendant", "", "the head %s does not descend from the base %s", head, base)
+	}
+	// --strict has checked what the pack's objects link to; this walks from the head, as a receiving git would.
+	r, err = g.run(ctx, command{dir: repo, args: []string{"rev-list", "--objects", "--quiet", head, "--not", base}})
+	if err != nil {
+		return err
+	}
+	if r.exit != 0 {
+		return refuse("bad_bundle", "", "the bundle is incomplete: %s", r.stderr)
+	}
+	return nil
+}
+
+// isAncestor reports whether old is in the history of young. An old that does not exist is not.
+func (g *Git) isAncestor(ctx context.Context, repo, old, young string) (bool, error) {
+	r, err := g.run(ctx, command{dir: repo, args: []string{"merge-base", "--is-ancestor", old, young}})
+	return err == nil && r.exit == 0, err
+}

@@ -1,0 +1,203 @@
+package worktree
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Bounds of a Diff: it is stored with the run and shown to a person. The digest covers everything.
+const (
+	maxFiles   = 200
+	maxCommits = 50
+	maxNames   = 200 // bytes of a subject
+)
+
+// Diff describes base..head for a person.
+type Diff struct {
+	Files        []File   `json:"files"`   // the first 200, in git's order
+	Commits      []Commit `json:"commits"` // the first 50, newest first
+	FilesTotal   int      `json:"files_total"`
+	CommitsTotal int      `json:"commits_total"`
+	Additions    int      `json:"additions"` // lines, over all files that are not binary
+	Deletions    int      `json:"deletions"`
+	Stat         string   `json:"stat"` // one line
+}
+
+// File is one changed path. Status is git's letter: A, M, D or T.
+type File struct {
+	Path      string `json:"path"`
+	Status    string `json:"status"`
+	Additions int    `json:"additions"` // -1 = binary
+	Deletions int    `json:"deletions"`
+}
+
+// Commit is one commit of the push.
+type Commit struct {
+	SHA     string `json:"sha"`
+	Subject string `json:"subject"`
+	Author  string `json:"author"` // name <email>
+}
+
+// change is one record of git diff-tree --raw.
+type change struct {
+	path    string
+	status  string
+	newMode string
+	newOID  string
+}
+
+// describe fills in the digest, the description and the warnings of s.
+func (g *Git) describe(ctx context.Context, s *staged) error {
+	raw, err := g.run(ctx, command{dir: s.repo, args: []string{"diff-tree", "-r", "-z", "--full-index", "--no-renames", s.Base, s.Head}})
+	if err != nil {
+		return err
+	}
+	if raw.exit != 0 {
+		return fmt.Errorf("compare base and head: %s", raw.stderr)
+	}
+	if raw.cut {
+		return refuse("limit_exceeded", "push in smaller steps", "the push changes too many files to be inspected")
+	}
+	sum := sha256.Sum256(raw.stdout)
+	s.DiffDigest = hex.EncodeToString(sum[:])
+	changes, err := parseRaw(string(raw.stdout))
+	if err != nil {
+		return err
+	}
+	num, err := g.must(ctx, command{dir: s.repo, args: []string{"diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", s.Base, s.Head}})
+	if err != nil {
+		return err
+	}
+	lines := parseNumstat(string(num.stdout))
+	s.Diff.Files, s.Diff.Commits = []File{}, []Commit{}
+	s.Diff.FilesTotal = len(changes)
+	for i, c := range changes {
+		n := lines[c.path]
+		s.Diff.Additions += max(n[0], 0)
+		s.Diff.Deletions += max(n[1], 0)
+		if i < maxFiles {
+			s.Diff.Files = append(s.Diff.Files, File{Path: line(c.path), Status: c.status, Additions: n[0], Deletions: n[1]})
+		}
+	}
+	s.Diff.Stat = fmt.Sprintf("%d files changed, %d insertions(+), %d deletions(-)", len(changes), s.Diff.Additions, s.Diff.Deletions)
+	if s.Warnings, err = g.diffWarnings(ctx, s.repo, changes); err != nil {
+		return err
+	}
+	return g.describeCommits(ctx, s)
+}
+
+func (g *Git) describeCommits(ctx context.Context, s *staged) error {
+	rng := s.Base + ".." + s.Head
+	r, err := g.must(ctx, command{dir: s.repo, args: []string{"rev-list", "--count", rng}})
+	if err != nil {
+		return err
+	}
+	if s.Diff.CommitsTotal, err = strconv.Atoi(r.text()); err != nil {
+		return fmt.Errorf("count the commits: %w", err)
+	}
+	// %s and %an cannot hold a newline, so lines are records whatever a commit says.
+	r, err = g.must(ctx, command{dir: s.repo, args: []string{"log", "--no-show-signature", "--format=%H%x00%an <%ae>%x00%<(" + strconv.Itoa(maxNames) + ",trunc)%s",
+		"--max-count=" + strconv.Itoa(maxCommits), rng}})
+	if err != nil {
+		return err
+	}
+	for l := range strings.Lines(string(r.stdout)) {
+		f := strings.SplitN(l, "\x00", 3)
+		if len(f) == 3 {
+			s.Diff.Commits = append(s.Diff.Commits, Commit{SHA: f[0], Author: line(f[1]), Subject: line(f[2])})
+		}
+	}
+	return nil
+}
+
+// parseRaw reads the output of git diff-tree -r -z.
+func parseRaw(out string) ([]change, error) {
+	var changes []change
+	fields := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+	if out == "" {
+		return nil, nil
+	}
+	if len(fields)%2 != 0 {
+		return nil, fmt.Errorf("read git diff-tree: a record is cut")
+	}
+	for i := 0; i < len(fields); i += 2 {
+		meta := strings.Fields(fields[i]) // :oldmode newmode oldoid newoid status
+		if len(meta) != 5 {
+			return nil, fmt.Errorf("read git diff-tree: a record has %d fields", len(meta))
+		}
+		changes = append(changes, change{path: fields[i+1], status: meta[4], newMode: meta[1], newOID: meta[3]})
+	}
+	return changes, nil
+}
+
+// parseNumstat reads the output of git diff-tree -z --numstat: path → additions and deletions, -1 for binary files.
+func parseNumstat(out string) map[string][2]int {
+	lines := map[string][2]int{}
+	for record := range strings.SplitSeq(out, "\x00") {
+		f := strings.SplitN(record, "\t", 3)
+		if len(f) != 3 {
+			continue
+		}
+		var n [2]int
+		for i := range n {
+			v, err := strconv.Atoi(f[i])
+			if err != nil { // "-"
+				v = -1
+			}
+			n[i] = v
+		}
+		lines[f[2]] = n
+	}
+	return lines
+}
+
+// diffWarnings points at what can do harm outside of the repository: submodules, links that leave the tree, and files
+// that make a forge run programs. Paths like .git never come this far: index-pack --strict refuses them.
+func (g *Git) diffWarnings(ctx context.Context, repo string, changes []change) ([]string, error) {
+	var out []string
+	for _, c := range changes {
+		if c.status == "D" || len(out) == 20 {
+			continue
+		}
+		switch {
+		case c.newMode == "160000":
+			out = append(out, "submodule: "+line(c.path))
+		case c.newMode == "120000":
+			r, err := g.must(ctx, command{dir: repo, args: []string{"cat-file", "blob", c.newOID}})
+			if err != nil {
+				return nil, err
+			}
+			if to := string(r.stdout); leavesTree(c.path, to) {
+				out = append(out, fmt.Sprintf("symbolic link that leaves the tree: %s → %s", line(c.path), line(to)))
+			}
+		case c.path == ".gitmodules", c.path == ".gitattributes", strings.HasPrefix(c.path, ".github/"), c.path == ".gitlab-ci.yml":
+			out = append(out, "changes what the forge or git itself runs: "+line(c.path))
+		}
+	}
+	return out, nil
+}
+
+// leavesTree reports whether a symbolic link at p pointing to "to" names something outside of the tree, or inside .git.
+func leavesTree(p, to string) bool {
+	if path.IsAbs(to) {
+		return true
+	}
+	end := path.Join(path.Dir(p), to)
+	first, _, _ := strings.Cut(end, "/")
+	return first == ".." || strings.EqualFold(first, ".git")
+}
+
+// checkedOut reports whether the output of git worktree list --porcelain shows ref in use.
+func checkedOut(list, ref string) bool {
+	for l := range strings.SplitSeq(list, "\n") {
+		if l == "branch "+ref {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,140 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+// Request is a push that a sprite asks for. Everything but Repo and Run comes from the sprite.
+type Request struct {
+	Repo   string // spec of the repository that the run was seeded from: URL or absolute path
+	Run    string // names the destination lattice/<run> when Repo is a path
+	Bundle string // file on this machine
+	Branch string // as requested; the destination when Repo is a URL
+	Base   string // full commit id; must be in Repo
+	Head   string // full commit id, or "" = whatever the bundle's one head is
+}
+
+// Push is what a request amounts to, verified. The parts that an approval binds are RemoteURL, Branch, Base, Head and
+// DiffDigest; the rest is for people, cut to a bounded size.
+type Push struct {
+	Request   Request `json:"-"`
+	RemoteURL string  `json:"remote"` // credentials removed; of a local repository its path
+	Branch    string  `json:"branch"` // the destination
+	Base      string  `json:"base"`
+	Head      string  `json:"head"`
+	Old       string  `json:"old"` // what the destination is now, "" = it does not exist
+	// DiffDigest is the sha256 (hex) of what git diff-tree -r -z --full-index --no-renames BASE HEAD prints.
+	DiffDigest string   `json:"diff_digest"`
+	Diff       Diff     `json:"diff"`
+	Warnings   []string `json:"warnings,omitempty"` // what a person should look at before approving
+}
+
+// Inspect verifies an untrusted bundle against the repository it is meant for, and says what pushing it would do. It
+// changes nothing. A *lattice.Refusal says that it cannot be pushed, with the reason: bad_request, bad_branch,
+// protected_branch, bad_bundle, unknown_base, head_mismatch, not_a_descendant, nothing_to_push, not_fast_forward,
+// branch_checked_out, limit_exceeded.
+func (g *Git) Inspect(ctx context.Context, q Request) (Push, error) {
+	s, remove, err := g.inspect(ctx, q)
+	if err != nil {
+		return Push{}, err
+	}
+	defer remove()
+	return s.Push, g.checkForward(ctx, s)
+}
+
+// staged is an inspected push with the scratch repository that holds its objects.
+type staged struct {
+	Push
+	target target
+	repo   string
+}
+
+// inspect is Inspect that keeps the scratch repository until remove is called. On error there is nothing to remove.
+func (g *Git) inspect(ctx context.Context, q Request) (s staged, remove func(), err error) {
+	branch, err := g.destination(q)
+	if err != nil {
+		return s, nil, err
+	}
+	t, err := g.open(ctx, q.Repo)
+	if err != nil {
+		return s, nil, err
+	}
+	s = staged{target: t, Push: Push{Request: q, RemoteURL: t.remote, Branch: branch, Base: q.Base}}
+	if s.Old, err = g.current(ctx, t, branch); err != nil {
+		return s, nil, err
+	}
+	dir, remove, err := g.temp("inspect")
+	if err != nil {
+		return s, nil, err
+	}
+	defer func() {
+		if err != nil {
+			remove()
+		}
+	}()
+	s.repo = filepath.Join(dir, "repo.git")
+	if s.Head, err = g.admit(ctx, t, q, s.repo); err != nil {
+		return s, nil, err
+	}
+	if err = g.describe(ctx, &s); err != nil {
+		return s, nil, err
+	}
+	return s, remove, nil
+}
+
+// checkForward refuses a push that would drop commits of the destination.
+func (g *Git) checkForward(ctx context.Context, s staged) error {
+	if s.Old == "" {
+		return nil
+	}
+	ok, err := g.isAncestor(ctx, s.repo, s.Old, s.Head)
+	if err == nil && !ok {
+		err = refuse("not_fast_forward", "push to another branch, or rebase onto it", "the branch %s of %s has commits that this push would drop", s.Branch, s.RemoteURL)
+	}
+	return err
+}
+
+// destination decides where a request may go, before anything is contacted.
+func (g *Git) destination(q Request) (string, error) {
+	if !isOID(q.Base) || (q.Head != "" && !isOID(q.Head)) {
+		return "", refuse("bad_request", "give full commit ids, as git rev-parse prints them", "base and head must be full commit ids")
+	}
+	if err := branchRef(q.Branch); err != nil {
+		return "", err
+	}
+	if isURL(q.Repo) {
+		return q.Branch, g.checkProtected(q.Branch, "")
+	}
+	if !filepath.IsAbs(q.Repo) {
+		return "", fmt.Errorf("the repository path %q is not absolute", q.Repo)
+	}
+	branch := "lattice/" + q.Run
+	if err := branchRef(branch); err != nil {
+		return "", fmt.Errorf("name the branch of run %q: %w", q.Run, errors.New(err.Error()))
+	}
+	return branch, nil
+}
+
+// current returns what the destination is now, "" when it does not exist, and refuses a destination that the target
+// itself protects: a remote's default branch, a branch that somebody has checked out.
+func (g *Git) current(ctx context.Context, t target, branch string) (string, error) {
+	ref := "refs/heads/" + branch
+	if !t.local {
+		refs, err := g.lsRemote(ctx, t.url, "HEAD", ref)
+		if err != nil {
+			return "", err
+		}
+		return refs.values[ref], g.checkProtected(branch, refs.head)
+	}
+	r, err := g.must(ctx, command{dir: t.top, user: true, args: []string{"worktree", "list", "--porcelain"}})
+	if err != nil {
+		return "", err
+	}
+	if checkedOut(r.text(), ref) {
+		return "", refuse("branch_checked_out", "check out another branch, then approve again", "the branch %s is checked out in %s", branch, t.remote)
+	}
+	return g.commit(ctx, t.top, ref)
+}

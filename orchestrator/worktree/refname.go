@@ -1,0 +1,69 @@
+package worktree
+
+import (
+	"path"
+	"strings"
+)
+
+// isOID reports whether s is a full commit id, sha1 or sha256, in lower case.
+func isOID(s string) bool {
+	if len(s) != 40 && len(s) != 64 {
+		return false
+	}
+	return strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// branchRef checks a branch name by git's rules (git help check-ref-format) and a little more strictly: no leading
+// dash or "refs/", not HEAD, at most 200 bytes, no bytes beyond printable ASCII and valid letters of other scripts.
+func branchRef(branch string) error {
+	bad := func(why string) error {
+		return refuse("bad_branch", "choose a plain name such as fix/cache", "the branch name %q %s", line(branch), why)
+	}
+	switch {
+	case branch == "":
+		return bad("is empty")
+	case len(branch) > 200:
+		return bad("is longer than 200 bytes")
+	case strings.HasPrefix(branch, "-"):
+		return bad("starts with a dash")
+	case strings.EqualFold(branch, "HEAD"), branch == "@", strings.HasPrefix(strings.ToLower(branch), "refs/"):
+		return bad("has a meaning of its own to git")
+	case strings.Contains(branch, ".."), strings.Contains(branch, "@{"), strings.Contains(branch, "//"):
+		return bad("holds a sequence that git does not allow")
+	case strings.ContainsFunc(branch, func(r rune) bool {
+		return r <= 0x20 || r == 0x7f || r == '\uFFFD' || strings.ContainsRune(`~^:?*[\`, r)
+	}):
+		return bad("holds a character that git does not allow")
+	case line(branch) != branch:
+		return bad("holds a character that cannot be shown")
+	case strings.HasSuffix(branch, "."):
+		return bad("ends with a dot")
+	}
+	for part := range strings.SplitSeq(branch, "/") {
+		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(strings.ToLower(part), ".lock") {
+			return bad("has a part that is empty, starts with a dot or ends with .lock")
+		}
+	}
+	return nil
+}
+
+// checkProtected refuses a destination that only people change. Names are compared without case, because some remotes
+// store them so.
+func (g *Git) checkProtected(branch, defaultBranch string) error {
+	name := strings.ToLower(branch)
+	for _, pattern := range g.protected {
+		pattern = strings.ToLower(pattern)
+		dir, deep := strings.CutSuffix(pattern, "/**")
+		match, err := path.Match(pattern, name)
+		if err != nil { // a broken pattern must not open what it was meant to close
+			match = true
+		}
+		if match || (deep && strings.HasPrefix(name, dir+"/")) {
+			return refuse("protected_branch", "push to another branch and open a pull request", "the branch %s is protected", branch)
+		}
+	}
+	if defaultBranch != "" && strings.EqualFold(branch, defaultBranch) {
+		return refuse("protected_branch", "push to another branch and open a pull request", "the branch %s is protected: it is the remote's default branch", branch)
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// maxOutput bounds what is kept of one git command's stdout. Whatever is longer is an error of the caller's choice.
+const maxOutput = 32 << 20
+
+// command is one run of git.
+type command struct {
+	dir   string   // working directory; "" = the scratch directory
+	user  bool     // with the user's environment and configuration, else with neither
+	env   []string // on top
+	stdin *os.File
+	args  []string
+}
+
+// result is what a command left. Exit is its exit code; a command that was killed or never started is an error instead.
+type result struct {
+	stdout []byte
+	cut    bool // stdout was longer than maxOutput
+	stderr string
+	exit   int
+}
+
+// text is stdout without the final newline.
+func (r result) text() string { return strings.TrimSuffix(string(r.stdout), "\n") }
+
+// safeConfig holds for every command: nothing of a repository that is read may start a program or a background job.
+var safeConfig = []string{
+	"-c", "core.hooksPath=/dev/null",
+	"-c", "core.fsmonitor=false",
+	"-c", "core.pager=cat",
+	"-c", "gc.auto=0",
+	"-c", "maintenance.auto=false",
+	"-c", "submodule.recurse=false",
+	"-c", "fetch.recurseSubmodules=false",
+	"-c", "push.recurseSubmodules=no",
+	"-c", "protocol.ext.allow=never",
+	"-c", "core.splitIndex=false",
+	"-c", "core.untrackedCache=false",
+	"-c", "core.protectHFS=true",
+	"-c", "core.protectNTFS=true",
+}
+
+// run executes git and waits for it and its children. A non-zero exit is not an error here.
+func (g *Git) run(ctx context.Context, c command) (result, error) {
+	cmd := exec.CommandContext(ctx, g.path, append(append([]string{"--no-pager"}, safeConfig...), c.args...)...)
+	cmd.Dir = c.dir
+	if cmd.Dir == "" {
+		cmd.Dir = g.scratch
+	}
+	if c.user {
+		cmd.Env = userEnv(g.env)
+	} else {
+		cmd.Env = g.bareEnv()
+	}
+	cmd.Env = append(cmd.Env, c.env...)
+	if c.stdin != nil { // a nil *os.File in the interface would not be nil
+		cmd.Stdin = c.stdin
+	}
+	out, diag := &capped{max: maxOutput}, &capped{max: 64 << 10}
+	cmd.Stdout, cmd.Stderr = out, diag
+	// A session of its own: no terminal to prompt on, and one group to end.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+
+	err := cmd.Run()
+	r := result{stdout: out.Bytes(), cut: out.cut, stderr: Sanitize(diag.String())}
+	if ctx.Err() != nil {
+		return r, fmt.Errorf("git %s: %w", c.args[0], ctx.Err())
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() >= 0 {
+		r.exit = exit.ExitCode()
+		return r, nil
+	}
+	if err != nil {
+		return r, fmt.Errorf("git %s: %w", c.args[0], err)
+	}
+	return r, nil
+}
+
+// must is run for commands whose failure has no meaning of its own.
+func (g *Git) must(ctx context.Context, c command) (result, error) {
+	r, err := g.run(ctx, c)
+	if err != nil {
+		return r, err
+	}
+	if r.exit != 0 {
+		return r, fmt.Errorf("git %s (exit %d): %s", c.args[0], r.exit, r.stderr)
+	}
+	if r.cut {
+		return r, fmt.Errorf("git %s: more than %d MiB of output", c.args[0], maxOutput>>20)
+	}
+	return r, nil
+}
+
+// userEnv is the user's environment without what would point git at another repository than the one we name.
+func userEnv(env []string) []string {
+	out := make([]string, 0, len(env)+4)
+	allow := false
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		switch name {
+		case "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+			"GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_PREFIX", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE", "GIT_QUARANTINE_PATH",
+			"GIT_INTERNAL_SUPER_PREFIX", "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS",
+			"GIT_ICASE_PATHSPECS", "GIT_DEFAULT_HASH", "GIT_EXTERNAL_DIFF", "GIT_TERMINAL_PROMPT", "LC_ALL", "LANGUAGE":
+			continue
+		case "GIT_ALLOW_PROTOCOL":
+			allow = true
+		}
+		if strings.HasPrefix(name, "GIT_TRACE") { // traces may hold credentials
+			continue
+		}
+		out = append(out, kv)
+	}
+	if !allow {
+		out = append(out, "GIT_ALLOW_PROTOCOL=file:git:http:https:ssh")
+	}
+	return append(out, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1")
+}
+
+// bareEnv is for repositories that hold a sprite's objects: no configuration but their own, no network.
+func (g *Git) bareEnv() []string {
+	path := "/usr/local/bin:/usr/bin:/bin"
+	for _, kv := range g.env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = v
+		}
+	}
+	return []string{
+		"PATH=" + path, "HOME=" + filepath.Join(g.scratch, "home"), "LC_ALL=C",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
+		"GIT_ALLOW_PROTOCOL=", "GIT_PROTOCOL_FROM_USER=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1",
+	}
+}
+
+func findGit(path string) (string, error) {
+	if path == "" {
+		path = "git"
+	}
+	found, err := exec.LookPath(path)
+	if err != nil {
+		return "", fmt.Errorf("find git: %w; install git 2.30 or newer", err)
+	}
+	return filepath.Abs(found)
+}
+
+// capped keeps the first max bytes and swallows the rest, so that the writer is never blocked.
+type capped struct {
+	bytes.Buffer
+	max int
+	cut bool
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	if room := c.max - c.Len(); room < len(p) {
+		c.cut = true
+		c.Buffer.Write(p[:max(room, 0)])
+		return len(p), nil
+	}
+	return c.Buffer.Write(p)
+}

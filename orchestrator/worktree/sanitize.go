@@ -1,0 +1,73 @@
+package worktree
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// secretPatterns are forms in which credentials turn up in git's output; the first group is kept.
+var secretPatterns = sync.OnceValue(func() []*regexp.Regexp {
+	return []*regexp.Regexp{
+		regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@'"]+@`),
+		regexp.MustCompile(`(?i)((?:proxy-)?authorization:\s*(?:\S+\s+)?)\S+`),
+		regexp.MustCompile(`(?i)([?&](?:access_token|private_token|token|password)=)[^\s&'"]+`),
+		regexp.MustCompile(`()\b(?:gh[pousr]_|github_pat_|glpat-|x-access-token:)[A-Za-z0-9_%.-]+`),
+	}
+})
+
+// maxText bounds, in bytes, one piece of foreign text that is shown to people.
+const maxText = 4 << 10
+
+// Sanitize makes foreign text fit to be shown: escape sequences and control characters go (newline and tab stay, a
+// carriage return becomes a newline), bad UTF-8 becomes U+FFFD, credentials become "***", and at most 4 KiB remain.
+func Sanitize(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\r':
+			return '\n'
+		case r == '\n' || r == '\t':
+			return r
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
+			return -1
+		}
+		return r
+	}, dropEscapes(s))
+	// After the control characters, so that none of them can split a credential and hide it.
+	for _, p := range secretPatterns() {
+		s = p.ReplaceAllString(s, "${1}***")
+	}
+	if len(s) > maxText {
+		cut := maxText
+		for !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut] + "…"
+	}
+	return strings.TrimSpace(s)
+}
+
+// line is Sanitize for what must stay on one line.
+func line(s string) string { return strings.Join(strings.Fields(Sanitize(s)), " ") }
+
+// dropEscapes removes ANSI control sequences whole; dropping only ESC would leave "[31m" behind.
+func dropEscapes(s string) string {
+	if !strings.Contains(s, "\x1b") {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != 0x1b {
+			b.WriteByte(s[i])
+			continue
+		}
+		if i+1 < len(s) && s[i+1] == '[' {
+			for i += 2; i < len(s) && (s[i] < 0x40 || s[i] > 0x7e); i++ {
+			}
+		}
+	}
+	return b.String()
+}

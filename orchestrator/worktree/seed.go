@@ -1,0 +1,269 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// SeedOptions chooses what of a repository goes into a sprite.
+type SeedOptions struct {
+	Ref                string // a branch, tag or commit; "" = what HEAD is on
+	IncludeUncommitted bool   // a local working tree as it is, ignored files left out
+}
+
+// Seeded says what a bundle holds.
+type Seeded struct {
+	RemoteURL     string `json:"remote_url,omitempty"` // of a local repository: its origin; credentials removed
+	Local         bool   `json:"local"`                // a path on this machine
+	Path          string `json:"path,omitempty"`       // absolute: the working tree or the bare repository
+	Branch        string `json:"branch,omitempty"`     // "" = detached
+	Head          string `json:"head"`                 // what a clone of the bundle checks out
+	BaseHead      string `json:"base_head"`            // Head, or its parent when Head holds uncommitted changes
+	DefaultBranch string `json:"default_branch,omitempty"`
+	Bundle        string `json:"bundle"` // path of the file written
+	AuthorName    string `json:"author_name,omitempty"`
+	AuthorEmail   string `json:"author_email,omitempty"`
+	// Dirty says that the working tree has uncommitted changes (untracked files count). They are in the bundle only
+	// when Head differs from BaseHead.
+	Dirty    bool               `json:"dirty"`
+	Warnings []protocol.Warning `json:"warnings,omitempty"`
+}
+
+// Seed reads the repository that spec names (a URL, or a path; relative paths are taken from the process's working
+// directory, see Absolute) and writes the history of one ref to the file dst as a bundle; a plain git clone of the
+// bundle checks that ref out. The repository is only read. A *lattice.Refusal says that it cannot be seeded: not a
+// repository, without commits, shallow or partial, an unknown ref, an unsafe URL.
+func (g *Git) Seed(ctx context.Context, spec string, opt SeedOptions, dst string) (Seeded, error) {
+	s, err := g.seed(ctx, spec, opt, dst)
+	var remote *remoteError
+	if errors.As(err, &remote) { // nothing is lost yet, so a clear end beats a wait
+		return Seeded{}, refuse("repository_unreachable", remote.hint(), "%s: %s", remote.doing, remote.stderr)
+	}
+	if err != nil && !isRefusal(err) {
+		return Seeded{}, fmt.Errorf("seed from %s: %w", StripCredentials(spec), err)
+	}
+	return s, err
+}
+
+func (g *Git) seed(ctx context.Context, spec string, opt SeedOptions, dst string) (Seeded, error) {
+	dst, err := filepath.Abs(dst)
+	if err != nil {
+		return Seeded{}, err
+	}
+	t, err := g.open(ctx, spec)
+	if err != nil {
+		return Seeded{}, err
+	}
+	if err := g.checkComplete(ctx, t); err != nil {
+		return Seeded{}, err
+	}
+	s := Seeded{RemoteURL: t.remote, Local: t.local, Path: t.top, Bundle: dst, DefaultBranch: t.head}
+	if s.Branch, s.Head, err = g.resolve(ctx, t, opt.Ref); err != nil {
+		return Seeded{}, err
+	}
+	s.BaseHead = s.Head
+	s.AuthorName, s.AuthorEmail = g.identity(ctx, t)
+	if t.local {
+		if err := g.describeLocal(ctx, t, &s); err != nil {
+			return Seeded{}, err
+		}
+	}
+
+	scratch, remove, err := g.temp("seed")
+	if err != nil {
+		return Seeded{}, err
+	}
+	defer remove()
+	repo := filepath.Join(scratch, "repo.git")
+	if err := g.borrow(ctx, t, repo); err != nil {
+		return Seeded{}, err
+	}
+	if opt.IncludeUncommitted {
+		if s.Head, err = g.snapshot(ctx, t, s, scratch, repo, opt); err != nil {
+			return Seeded{}, err
+		}
+	}
+	if s.Warnings, err = g.seedWarnings(ctx, repo, s.Head); err != nil {
+		return Seeded{}, err
+	}
+	return s, g.writeBundle(ctx, repo, s)
+}
+
+// writeBundle gives the scratch repository the one branch and packs it.
+func (g *Git) writeBundle(ctx context.Context, repo string, s Seeded) error {
+	refs := []string{"HEAD"}
+	if s.Branch == "" {
+		if _, err := g.must(ctx, command{dir: repo, args: []string{"update-ref", "--no-deref", "HEAD", s.Head}}); err != nil {
+			return err
+		}
+	} else {
+		ref := "refs/heads/" + s.Branch
+		if _, err := g.must(ctx, command{dir: repo, args: []string{"update-ref", ref, s.Head}}); err != nil {
+			return err
+		}
+		if _, err := g.must(ctx, command{dir: repo, args: []string{"symbolic-ref", "HEAD", ref}}); err != nil {
+			return err
+		}
+		refs = append(refs, ref)
+	}
+	_, err := g.must(ctx, command{dir: repo, args: append([]string{"bundle", "create", "-q", s.Bundle}, refs...)})
+	return err
+}
+
+// checkComplete refuses repositories whose history a bundle cannot hold.
+func (g *Git) checkComplete(ctx context.Context, t target) error {
+	if t.shallow {
+		return refuse("shallow_repository", "run git fetch --unshallow in it, or give its URL",
+			"%s is a shallow clone: the history that a sprite needs is not there", t.remote)
+	}
+	if !t.local {
+		return nil
+	}
+	r, err := g.run(ctx, command{dir: t.top, user: true, args: []string{"config", "--get-regexp", `^(extensions\.partialclone|remote\..*\.promisor)$`}})
+	if err != nil {
+		return err
+	}
+	if r.exit == 0 {
+		return refuse("partial_clone", "give its URL, or make a full clone", "%s is a partial clone: objects that a sprite needs are not there", t.remote)
+	}
+	return nil
+}
+
+// resolve finds the commit that ref names, and its branch when it is one.
+func (g *Git) resolve(ctx context.Context, t target, ref string) (branch, head string, err error) {
+	dir := t.gitdir
+	if t.local {
+		dir = t.top
+	}
+	if ref == "" {
+		head, err := g.commit(ctx, dir, "HEAD")
+		if err != nil {
+			return "", "", err
+		}
+		if head == "" {
+			return "", "", refuse("empty_repository", "commit something first, or name a branch with --ref", "%s has no commit on HEAD", t.remote)
+		}
+		r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"symbolic-ref", "-q", "HEAD"}})
+		if err != nil {
+			return "", "", err
+		}
+		return strings.TrimPrefix(r.text(), "refs/heads/"), head, nil
+	}
+	if strings.HasPrefix(ref, "-") || line(ref) != ref {
+		return "", "", refuse("ref_not_found", "give a branch, tag or commit", "%q is not a ref", line(ref))
+	}
+	name := strings.TrimPrefix(ref, "refs/heads/")
+	for _, at := range []string{"refs/heads/" + name, "refs/remotes/origin/" + name} {
+		head, err := g.commit(ctx, dir, at)
+		if err != nil || head != "" {
+			return name, head, err
+		}
+	}
+	if !t.local { // tags and bare commits are fetched on demand
+		want := "+refs/tags/" + ref + ":refs/tags/" + ref
+		if isOID(ref) {
+			want = ref
+		}
+		if _, err := g.run(ctx, command{dir: dir, user: true, args: []string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--end-of-options", t.url, want}}); err != nil {
+			return "", "", err
+		}
+	}
+	head, err = g.commit(ctx, dir, ref)
+	if err == nil && head == "" {
+		err = refuse("ref_not_found", "list them with git ls-remote", "%s has no branch, tag or commit %q", t.remote, ref)
+	}
+	return "", head, err
+}
+
+// commit returns the id of the commit that rev names, "" when there is none.
+func (g *Git) commit(ctx context.Context, dir, rev string) (string, error) {
+	r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"rev-parse", "--verify", "-q", "--end-of-options", rev + "^{commit}"}})
+	if err != nil || r.exit != 0 {
+		return "", err
+	}
+	// Before 2.43, rev-parse --verify echoes --end-of-options.
+	return strings.TrimPrefix(r.text(), "--end-of-options\n"), nil
+}
+
+// identity is who the user's commits are by; empty when they have not said so.
+func (g *Git) identity(ctx context.Context, t target) (name, email string) {
+	dir := t.gitdir
+	if t.local {
+		dir = t.top
+	}
+	r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT"}})
+	if err != nil || r.exit != 0 { // a person without identity is no error: commits get the default of the skill
+		return "", ""
+	}
+	name, rest, ok := strings.Cut(r.text(), " <")
+	email, _, ok2 := strings.Cut(rest, "> ")
+	if !ok || !ok2 {
+		return "", ""
+	}
+	return name, email
+}
+
+// describeLocal adds what only a repository on this machine can tell.
+func (g *Git) describeLocal(ctx context.Context, t target, s *Seeded) error {
+	s.RemoteURL = ""
+	r, err := g.run(ctx, command{dir: t.top, user: true, args: []string{"config", "--get", "remote.origin.url"}})
+	if err != nil {
+		return err
+	}
+	if r.exit == 0 {
+		s.RemoteURL = StripCredentials(r.text())
+	}
+	r, err = g.run(ctx, command{dir: t.top, user: true, args: []string{"symbolic-ref", "-q", "refs/remotes/origin/HEAD"}})
+	if err != nil {
+		return err
+	}
+	s.DefaultBranch = strings.TrimPrefix(r.text(), "refs/remotes/origin/")
+	for _, name := range []string{"main", "master"} {
+		if s.DefaultBranch != "" {
+			break
+		}
+		if at, err := g.commit(ctx, t.top, "refs/heads/"+name); err != nil {
+			return err
+		} else if at != "" {
+			s.DefaultBranch = name
+		}
+	}
+	if t.bare {
+		return nil
+	}
+	// Submodules are compared by commit only, so that git never runs inside them.
+	r, err = g.run(ctx, command{dir: t.top, user: true, args: []string{"status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=dirty"}})
+	if err != nil {
+		return err
+	}
+	if r.exit != 0 {
+		return fmt.Errorf("read the state of the working tree: %s", r.stderr)
+	}
+	s.Dirty = len(r.stdout) > 0
+	return nil
+}
+
+// seedWarnings names what a bundle does not carry.
+func (g *Git) seedWarnings(ctx context.Context, repo, head string) ([]protocol.Warning, error) {
+	var out []protocol.Warning
+	r, err := g.run(ctx, command{dir: repo, args: []string{"cat-file", "-e", head + ":.gitmodules"}})
+	if err != nil {
+		return nil, err
+	}
+	if r.exit == 0 {
+		out = append(out, protocol.Warning{Code: "submodules", Message: "the repository has submodules; they are not seeded"})
+	}
+	r, err = g.run(ctx, command{dir: repo, args: []string{"grep", "-q", "-F", "filter=lfs", head, "--", ":(glob)**/.gitattributes"}})
+	if err != nil {
+		return nil, err
+	}
+	if r.exit == 0 {
+		out = append(out, protocol.Warning{Code: "lfs", Message: "the repository uses git LFS; the sprite gets pointer files"})
+	}
+	return out, nil
+}

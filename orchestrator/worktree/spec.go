@@ -1,0 +1,79 @@
+package worktree
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Absolute makes a repository spec independent of the working directory: a path is joined to cwd, a URL stays. A
+// command that hands its spec to another process must call it first.
+func Absolute(spec, cwd string) string {
+	if spec == "" || isURL(spec) || filepath.IsAbs(spec) {
+		return spec
+	}
+	return filepath.Join(cwd, spec)
+}
+
+// isURL reports whether git would take spec for a remote: scheme://… or host:path. An existing path is a path.
+func isURL(spec string) bool {
+	if strings.Contains(spec, "://") {
+		return true
+	}
+	colon := strings.IndexByte(spec, ':')
+	if colon < 0 || strings.Contains(spec[:colon], "/") {
+		return false
+	}
+	_, err := os.Lstat(spec)
+	return err != nil
+}
+
+// checkURL refuses what git would take for an option, a helper program or a stored password.
+func checkURL(spec string) error {
+	const hint = "use https://…, ssh://…, user@host:path or file:///…"
+	if strings.HasPrefix(spec, "-") || strings.ContainsFunc(spec, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
+		return refuse("unsafe_url", hint, "the repository URL %q is not one", line(spec))
+	}
+	scheme, _, ok := strings.Cut(spec, "://")
+	if !ok { // user@host:path; "helper::address" starts a program
+		host, path, _ := strings.Cut(spec, ":")
+		if strings.HasPrefix(path, ":") || host == "" || strings.HasPrefix(path, "-") {
+			return refuse("unsafe_url", hint, "the repository URL %q names a helper program", line(spec))
+		}
+		return nil
+	}
+	switch scheme {
+	case "https", "http", "ssh", "git", "file", "git+ssh", "ssh+git":
+	default:
+		return refuse("unsafe_url", hint, "repository URLs with %q are not supported", line(scheme)+"://")
+	}
+	u, err := url.Parse(spec)
+	if err != nil {
+		return refuse("unsafe_url", hint, "the repository URL cannot be read")
+	}
+	if strings.HasPrefix(u.Host, "-") || strings.HasPrefix(u.User.Username(), "-") {
+		return refuse("unsafe_url", hint, "the host of the repository URL starts with a dash")
+	}
+	_, secret := u.User.Password()
+	if secret || (u.User != nil && (scheme == "https" || scheme == "http")) {
+		return refuse("credentials_in_url", "give the URL without them and let a git credential helper supply them (git help credentials)",
+			"the repository URL holds credentials, which would be recorded with the run")
+	}
+	return nil
+}
+
+// StripCredentials removes user and password from an http(s) URL, and the password from any other.
+func StripCredentials(remote string) string {
+	u, err := url.Parse(remote)
+	if err != nil || u.Scheme == "" || u.Host == "" {
+		return line(remote)
+	}
+	if u.Scheme == "http" || u.Scheme == "https" {
+		u.User = nil
+	} else if u.User != nil {
+		u.User = url.User(u.User.Username())
+	}
+	u.RawQuery, u.Fragment = "", ""
+	return u.String()
+}

@@ -1,0 +1,221 @@
+package worktree
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// target is the user's repository: what a run was seeded from, and where its work goes. For a URL the objects are those
+// of a mirror in the scratch directory.
+type target struct {
+	url     string // what git push is told: the URL, or the path
+	remote  string // the same without credentials
+	local   bool
+	gitdir  string // absolute: of the repository, or of the mirror
+	top     string // absolute: the working tree, or the bare repository; "" for a URL
+	bare    bool
+	objects string // absolute
+	format  string // sha1 | sha256
+	shallow bool
+	head    string // of a URL: the remote's default branch, "" when it has none
+}
+
+// open finds the repository that spec names. A URL is fetched.
+func (g *Git) open(ctx context.Context, spec string) (target, error) {
+	if spec == "" {
+		return target{}, refuse("no_repository", "name one with --repo URL|PATH", "no repository was given")
+	}
+	if isURL(spec) {
+		if err := checkURL(spec); err != nil {
+			return target{}, err
+		}
+		return g.mirror(ctx, spec)
+	}
+	return g.locate(ctx, spec)
+}
+
+// locate reads where a local repository keeps its things.
+func (g *Git) locate(ctx context.Context, path string) (target, error) {
+	dir, err := filepath.Abs(path)
+	if err != nil {
+		return target{}, fmt.Errorf("locate the repository: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) || (err == nil && !info.IsDir()) {
+		return target{}, refuse("not_a_repository", "give the directory of a git repository, or its URL", "there is no directory %s", line(path))
+	}
+	if err != nil {
+		return target{}, fmt.Errorf("locate the repository: %w", err)
+	}
+	r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"rev-parse", "--path-format=absolute",
+		"--is-bare-repository", "--show-object-format", "--is-shallow-repository", "--absolute-git-dir", "--git-path", "objects"}})
+	if err != nil {
+		return target{}, err
+	}
+	if r.exit != 0 {
+		hint := "run git init there and commit, or give another path"
+		if strings.Contains(r.stderr, "dubious ownership") {
+			hint = "if you trust it: git config --global --add safe.directory " + dir
+		}
+		return target{}, refuse("not_a_repository", hint, "%s cannot be read as a git repository: %s", line(path), r.stderr)
+	}
+	lines := strings.Split(r.text(), "\n")
+	if len(lines) != 5 {
+		return target{}, refuse("unsupported_repository", "move it to a path without line breaks", "the path of the repository holds a line break")
+	}
+	t := target{local: true, bare: lines[0] == "true", format: lines[1], shallow: lines[2] == "true", gitdir: lines[3], objects: lines[4], top: lines[3]}
+	if !t.bare {
+		r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"rev-parse", "--show-toplevel"}})
+		if err != nil {
+			return target{}, err
+		}
+		if r.exit != 0 {
+			return target{}, refuse("not_a_repository", "give the working tree that it belongs to", "%s lies inside a .git directory", line(path))
+		}
+		t.top = r.text()
+	}
+	t.url, t.remote = t.top, t.top
+	return t, nil
+}
+
+// mirror brings the mirror of url up to date: all branches, no tags.
+func (g *Git) mirror(ctx context.Context, url string) (target, error) {
+	sum := sha256.Sum256([]byte(url))
+	dir := filepath.Join(g.scratch, "mirrors", hex.EncodeToString(sum[:16])+".git")
+	lock := g.mirrorLock(dir)
+	lock.Lock()
+	defer lock.Unlock()
+
+	t := target{url: url, remote: StripCredentials(url), gitdir: dir, objects: filepath.Join(dir, "objects"), format: "sha1"}
+	refs, err := g.lsRemote(ctx, url, "HEAD")
+	if err != nil {
+		return target{}, err
+	}
+	t.head = refs.head
+	if len(refs.values["HEAD"]) == 64 {
+		t.format = "sha256"
+	}
+	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err != nil {
+		if _, err := g.must(ctx, command{args: []string{"init", "-q", "--bare", "--template=", "--object-format=" + t.format, dir}}); err != nil {
+			return target{}, fmt.Errorf("make a mirror of %s: %w", t.remote, err)
+		}
+	}
+	r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"fetch", "-q", "--prune", "--no-tags", "--no-write-fetch-head",
+		"--no-auto-maintenance", "--end-of-options", url, "+refs/heads/*:refs/heads/*"}})
+	if err != nil {
+		return target{}, err
+	}
+	if r.exit != 0 {
+		return target{}, &remoteError{"fetch " + t.remote, r.stderr}
+	}
+	if t.head != "" {
+		if _, err := g.must(ctx, command{dir: dir, args: []string{"symbolic-ref", "HEAD", "refs/heads/" + t.head}}); err != nil {
+			return target{}, err
+		}
+	}
+	return t, nil
+}
+
+func (g *Git) mirrorLock(dir string) *sync.Mutex {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mirrors[dir] == nil {
+		g.mirrors[dir] = new(sync.Mutex)
+	}
+	return g.mirrors[dir]
+}
+
+// remoteRefs is a part of what a remote advertises.
+type remoteRefs struct {
+	head   string            // the default branch, "" when the remote has none
+	values map[string]string // full ref name → commit
+}
+
+// lsRemote asks a remote for exactly these refs.
+func (g *Git) lsRemote(ctx context.Context, url string, refs ...string) (remoteRefs, error) {
+	out := remoteRefs{values: map[string]string{}}
+	r, err := g.run(ctx, command{user: true, args: append([]string{"ls-remote", "--symref", "--end-of-options", url}, refs...)})
+	if err != nil {
+		return out, err
+	}
+	if r.exit != 0 {
+		return out, &remoteError{"contact " + StripCredentials(url), r.stderr}
+	}
+	want := map[string]bool{}
+	for _, ref := range refs {
+		want[ref] = true
+	}
+	for l := range strings.Lines(string(r.stdout)) {
+		value, name, ok := strings.Cut(strings.TrimSuffix(l, "\n"), "\t")
+		if !ok || !want[name] { // ls-remote also matches longer names with the same tail
+			continue
+		}
+		if ref, ok := strings.CutPrefix(value, "ref: "); ok {
+			if b, ok := strings.CutPrefix(ref, "refs/heads/"); ok && name == "HEAD" && branchRef(b) == nil {
+				out.head = b
+			}
+			continue
+		}
+		if isOID(value) {
+			out.values[name] = value
+		}
+	}
+	return out, nil
+}
+
+// remoteError says that a remote gave no answer. It is not final: a network comes back, a credential is renewed.
+type remoteError struct{ doing, stderr string }
+
+func (e *remoteError) Error() string { return e.doing + ": " + e.stderr + " (" + e.hint() + ")" }
+
+// hint is the remedy, as far as git's words allow a guess.
+func (e *remoteError) hint() string {
+	switch s := e.stderr; {
+	case strings.Contains(s, "Authentication failed"), strings.Contains(s, "could not read Username"),
+		strings.Contains(s, "terminal prompts disabled"), strings.Contains(s, "Permission denied"), strings.Contains(s, "403"):
+		return "git has no valid credential for this remote: try git ls-remote in a shell"
+	case strings.Contains(s, "not found"), strings.Contains(s, "does not appear to be a git repository"), strings.Contains(s, "does not exist"):
+		return "check the URL, and that you may read the repository"
+	}
+	return "check the network and try again"
+}
+
+// borrow makes an empty bare repository in dir that sees the objects of t and nothing else of it: not its refs, not its
+// configuration.
+func (g *Git) borrow(ctx context.Context, t target, dir string) error {
+	if strings.ContainsAny(t.objects, "\n") {
+		return refuse("unsupported_repository", "move it to a path without line breaks", "the path of the repository holds a line break")
+	}
+	if _, err := g.must(ctx, command{args: []string{"init", "-q", "--bare", "--template=", "--object-format=" + t.format, dir}}); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "objects", "info"), 0o700); err != nil {
+		return fmt.Errorf("borrow objects: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "objects", "info", "alternates"), []byte(t.objects+"\n"), 0o600); err != nil {
+		return fmt.Errorf("borrow objects: %w", err)
+	}
+	if !t.shallow {
+		return nil
+	}
+	r, err := g.must(ctx, command{dir: t.top, user: true, args: []string{"rev-parse", "--path-format=absolute", "--git-path", "shallow"}})
+	if err != nil {
+		return err
+	}
+	roots, err := os.ReadFile(r.text())
+	if err != nil {
+		return fmt.Errorf("read the shallow boundary: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "shallow"), roots, 0o600); err != nil {
+		return fmt.Errorf("borrow objects: %w", err)
+	}
+	return nil
+}
