@@ -1,0 +1,40 @@
+package ir_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// The flows that come with the product are valid, need nothing beyond the default grants, and raise no warning.
+func TestReadyMadeFlows(t *testing.T) {
+	want := []string{"fix-and-propose", "human-approve", "test-only"}
+	if diff := cmp.Diff(want, manifests.Flows()); diff != "" {
+		t.Errorf("Flows() (-want +got):\n%s", diff)
+	}
+	for _, name := range manifests.Flows() {
+		data, ok := manifests.Flow(name)
+		if !ok {
+			t.Fatalf("Flow(%q) is listed and not there", name)
+		}
+		p, findings := ir.Parse(data, manifests.Lookup)
+		for _, f := range findings {
+			t.Errorf("%s: %+v", name, f)
+		}
+		if p == nil {
+			continue
+		}
+		if p.Doc.ID != name {
+			t.Errorf("%s calls itself %q", name, p.Doc.ID)
+		}
+		for _, f := range p.Preflight(ir.DefaultGrants()) {
+			t.Errorf("%s: default grants: %+v", name, f)
+		}
+	}
+	if _, ok := manifests.Flow("../manifests"); ok {
+		t.Error("Flow reads outside of its folder")
+	}
+}
