@@ -1,49 +1,143 @@
+// Package sandbox runs the commands of one sprite apart from the host that owns it.
+//
+// Start with Config and Start: Start gives a Box, Box.Exec runs a command in it, Box.Stop ends everything in it. The
+// executable named by Config.Self must call Main when its first argument is InitArg; it then becomes the box's init.
+//
+// The actors:
+//
+//	host process ── control socket (inherited, never a path) ── init ── commands, each in a session of its own
+//
+// Init is pid 1 of a pid namespace. The host trusts nothing that init says beyond what a sprite may do anyway; init trusts
+// the host. When the socket ends, init ends, and the kernel ends all that lives in its pid namespace: a host killed
+// outright leaves nothing behind, neither processes nor mounts.
+//
+// A box is made of user, mount, pid, ipc and uts namespaces. Commands run as user "sprite" (1000) without capabilities and
+// without the power to gain any; on the host they are the user that Config.Owner names, never root. They see a read-only
+// view of the host's system folders, and of everything else only what Config shows. The network is the host's.
+//
+// Where the system refuses namespaces, Start returns a *Refusal that says why and what to do. It never lowers the level by
+// itself: the caller decides to set Config.Plain, and gets a plain process tree whose paths are translated. A plain box
+// keeps processes together; it is no boundary against what runs in it.
 package sandbox
 
-import "os"
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
 
 // Config says what one sandbox sees. Root is a host directory with workspace/, home/sprite/ and tmp/ (the checkpointed
-// tree); they appear as /workspace, /home/sprite and /tmp.
+// tree); they appear as /workspace, /home/sprite and /tmp. Missing directories are made. All paths are absolute.
 type Config struct {
-	Self   string   // executable that, run with InitArg, calls Main: lattice itself
-	Root   string   // checkpointed tree on the host
-	Skills string   // host directory shown read-only at /skills
-	Run    string   // host directory shown at /.sprite (holds api.sock)
-	Cache  string   // host directory shown at /var/cache/sprite, never checkpointed
-	Tools  []string // further host paths shown read-only at the same path
+	Self     string   // executable that, run with InitArg, calls Main: lattice itself
+	Root     string   // checkpointed tree on the host; what lies in it belongs to Owner
+	Skills   string   // host directory shown read-only at /skills, readable by all
+	Run      string   // host directory shown at /.sprite (holds api.sock, which Owner must be allowed to write)
+	Cache    string   // host directory shown at /var/cache/sprite, never checkpointed
+	Tools    []string // further host paths shown read-only at the same path
+	Hostname string   // "sprite" when empty
+	Plain    bool     // no namespaces: a plain process tree with translated paths
 }
 
 // InitArg is argv[1] of the process that becomes a sandbox's init.
 const InitArg = "__sprite-init"
 
-// Process is one command to run. Stdin, Stdout and Stderr are handed over as they are; with TTY the box makes a pty
-// and Proc.PTY is its master.
+// Process is one command to run. Stdin, Stdout and Stderr are handed over as they are (nil is /dev/null, and the caller
+// keeps and closes its own copy); with TTY the box makes a pty and Proc.PTY is its master.
 type Process struct {
 	Argv           []string
 	Env            []string // complete
-	Dir            string
+	Dir            string   // /workspace when empty
 	Stdin          *os.File
 	Stdout, Stderr *os.File
 	TTY            bool
 	Rows, Cols     uint16
 }
 
-// Box is a running sandbox. All its processes end with it, and it ends with the host process.
-type Box struct{}
+// ErrDied says that the box ended before the answer came.
+var ErrDied = errors.New("the sandbox ended")
 
-// Proc is a process in a box.
-type Proc struct {
-	PID int      // as seen by the host API: the pid inside the sandbox
-	PTY *os.File // master side, TTY only; the caller closes it
+// StartError says that a command could not be started although the box is well.
+type StartError struct {
+	Code int // what a shell would exit with: 127 not found, 126 found but not runnable
+	Text string
 }
 
-func Start(cfg Config) (*Box, error)            { return nil, nil }
-func (b *Box) Exec(p Process) (*Proc, error)    { return nil, nil }
-func (b *Box) Stop() error                      { return nil } // kills everything and waits
-func (b *Box) Done() <-chan struct{}            { return nil } // closed when init is gone
-func (b *Box) Translated() bool                 { return false }
-func (b *Box) HostPath(p string) string         { return p }
-func (p *Proc) Signal(sig string) error         { return nil }
-func (p *Proc) Resize(rows, cols uint16) error  { return nil }
-func (p *Proc) Wait() (exitCode int, err error) { return 0, nil } // 128+n after signal n; err when the box died
-func Main(args []string) int                    { return 0 }
+func (e *StartError) Error() string { return e.Text }
+
+// Refusal says which step of making a sandbox the system refused.
+type Refusal struct {
+	Step   string // what was being done, such as "mount /proc"
+	Cause  string // what the system answered
+	Remedy string // what a person can do about it
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("make a sandbox: %s: %s (%s)", r.Step, r.Cause, r.Remedy)
+}
+
+// Owner names the host user and group that a box made from c runs as. They own what it writes, and must own what it is to
+// change in Root and Cache. -1, -1 means that this system has no user to give.
+func (c Config) Owner() (uid, gid int) {
+	if c.Plain {
+		return os.Getuid(), os.Getgid()
+	}
+	return Owner()
+}
+
+// checked fills in defaults and refuses what could show more of the host than was meant.
+func (c Config) checked() (Config, error) {
+	if c.Hostname == "" {
+		c.Hostname = "sprite"
+	}
+	for _, f := range []struct{ name, path string }{
+		{"Self", c.Self}, {"Root", c.Root}, {"Skills", c.Skills}, {"Run", c.Run}, {"Cache", c.Cache},
+	} {
+		if !filepath.IsAbs(f.path) || filepath.Clean(f.path) == "/" {
+			return c, fmt.Errorf("sandbox: %s must be an absolute path below /, not %q", f.name, f.path)
+		}
+	}
+	for _, t := range c.Tools {
+		if err := c.checkTool(t); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// checkTool refuses a tool path that would cover a folder of the box or uncover the sprite's own files.
+func (c Config) checkTool(t string) error {
+	if !filepath.IsAbs(t) || filepath.Clean(t) == "/" {
+		return fmt.Errorf("sandbox: tool path must be an absolute path below /, not %q", t)
+	}
+	for _, own := range []string{c.Root, c.Run, c.Cache} {
+		if within(own, t) {
+			return fmt.Errorf("sandbox: tool path %s would show the sprite's own files in %s", t, own)
+		}
+	}
+	for _, seen := range ownFolders {
+		if within(t, seen) || within(seen, t) {
+			return fmt.Errorf("sandbox: tool path %s overlaps with the sandbox's own %s; move the tool elsewhere", t, seen)
+		}
+	}
+	return nil
+}
+
+// prepare makes the writable folders that are missing and gives them, not what lies in them, to the owner.
+func (c Config) prepare() error {
+	uid, gid := c.Owner()
+	for _, dir := range []string{
+		filepath.Join(c.Root, "workspace"), filepath.Join(c.Root, "home", "sprite"), filepath.Join(c.Root, "tmp"), c.Cache,
+	} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make sandbox folder: %w", err)
+		}
+		if os.Getuid() == 0 && !c.Plain {
+			if err := os.Lchown(dir, uid, gid); err != nil {
+				return fmt.Errorf("give sandbox folder to its user: %w", err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,295 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Limits on waiting for an init that does not do its part.
+const (
+	sendTimeout = 10 * time.Second // init takes a request
+	endTimeout  = 10 * time.Second // a plain init ends its processes
+)
+
+// Box is a running sandbox. All its processes end with it, and it ends with the host process. Its methods may be called
+// from several goroutines.
+type Box struct {
+	cfg     Config
+	cmd     *exec.Cmd
+	control *channel
+	stderr  *tail
+	tasks   errgroup.Group // the reader of init's replies and the waiter for its end
+	quiet   chan struct{}  // closed when the reader has ended
+	done    chan struct{}
+
+	mu     sync.Mutex // guards what follows
+	lastID uint64
+	procs  map[uint64]*Proc
+	plain  []int // process ids started in a plain box, to be ended should init be killed
+	cause  error // why the box ended
+}
+
+// Start makes a box and returns when commands can run in it. A *Refusal means that the system does not allow it. The
+// caller must Stop the box.
+func Start(cfg Config) (*Box, error) {
+	cfg, err := cfg.checked()
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.prepare(); err != nil {
+		return nil, err
+	}
+	host, child, err := socketpair()
+	if err != nil {
+		return nil, err
+	}
+	control, err := newChannel(host, maxReply)
+	if err != nil {
+		child.Close()
+		return nil, err
+	}
+	b := &Box{cfg: cfg, control: control, stderr: new(tail), quiet: make(chan struct{}), done: make(chan struct{}), procs: make(map[uint64]*Proc)}
+	cmd, p, mounts, err := spawn(cfg, child, b.stderr)
+	child.Close()
+	if err != nil {
+		control.conn.Close()
+		return nil, err
+	}
+	defer closeAll(mounts)
+	b.cmd = cmd
+	if err := b.setUp(p, mounts); err != nil {
+		cmd.Process.Kill()
+		cmd.Wait() // says how it was killed
+		control.conn.Close()
+		return nil, err
+	}
+	b.tasks.Go(b.read)
+	b.tasks.Go(b.wait)
+	return b, nil
+}
+
+// setUp has init build the box.
+func (b *Box) setUp(p plan, mounts []*os.File) error {
+	fds := make([]int, len(mounts))
+	for i, m := range mounts {
+		fds[i] = int(m.Fd())
+	}
+	sendErr := b.control.send(request{Op: opSetup, Setup: &p}, fds...)
+	var answer reply
+	files, err := b.control.recv(&answer)
+	closeAll(files)
+	switch {
+	case err != nil && sendErr != nil:
+		return fmt.Errorf("set up the sandbox: %w; %s", sendErr, b.stderr)
+	case err != nil:
+		return fmt.Errorf("set up the sandbox: init ended: %w; %s", err, b.stderr)
+	case answer.Op == opRefused:
+		return refusal(&setupFailure{answer.Step, answered{answer.Code, answer.Error}})
+	case answer.Op != opReady:
+		return fmt.Errorf("set up the sandbox: init answers %q", answer.Op)
+	}
+	return nil
+}
+
+// Exec starts a command. A *StartError means that there is no such command or folder; ErrDied that the box has ended.
+func (b *Box) Exec(p Process) (*Proc, error) {
+	c := command{Argv: p.Argv, Env: p.Env, Dir: p.Dir, TTY: p.TTY, Rows: p.Rows, Cols: p.Cols}
+	if len(c.Argv) == 0 {
+		return nil, &StartError{Code: 127, Text: "no command given"}
+	}
+	if c.Dir == "" {
+		c.Dir = "/workspace"
+	}
+	if b.cfg.Plain {
+		c = b.cfg.translate(c)
+	}
+	var fds []int
+	if !p.TTY {
+		for i, f := range []*os.File{p.Stdin, p.Stdout, p.Stderr} {
+			if f != nil {
+				c.Stdio[i] = true
+				fds = append(fds, int(f.Fd())) // Fd makes it blocking, as commands expect
+			}
+		}
+	}
+	proc := &Proc{box: b, tty: p.TTY, started: make(chan reply, 1), exited: make(chan struct{})}
+	b.mu.Lock()
+	b.lastID++
+	proc.id = b.lastID
+	b.procs[proc.id] = proc
+	b.mu.Unlock()
+
+	err := b.send(request{Op: opExec, ID: proc.id, Exec: &c}, fds...)
+	runtime.KeepAlive(p)
+	if err != nil {
+		b.forget(proc.id)
+		return nil, fmt.Errorf("start %s: %w", c.Argv[0], err)
+	}
+	select {
+	case r := <-proc.started:
+		return proc.begun(r)
+	case <-b.done:
+	}
+	select { // the answer may have come first
+	case r := <-proc.started:
+		return proc.begun(r)
+	default:
+		return nil, fmt.Errorf("start %s: %w", c.Argv[0], b.died())
+	}
+}
+
+// send refuses to wait forever for an init that no longer listens.
+func (b *Box) send(r request, fds ...int) error {
+	if err := b.control.conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+		return b.sendFailed(err)
+	}
+	return b.sendFailed(b.control.send(r, fds...))
+}
+
+func (b *Box) sendFailed(err error) error {
+	if err == nil {
+		return nil
+	}
+	// A frame may be half sent; nothing sensible can follow it. The box ends, and whoever waits on it is told.
+	b.end(err)
+	return fmt.Errorf("%w: %w", ErrDied, err)
+}
+
+// Stop ends everything in the box and waits until it is gone. It may be called more than once.
+func (b *Box) Stop() error {
+	b.end(errors.New("stopped by the host"))
+	patience := time.NewTimer(endTimeout)
+	defer patience.Stop()
+	select {
+	case <-b.done:
+	case <-patience.C:
+		b.cmd.Process.Kill() // a plain init that could not end its processes; wait sees to the rest
+	}
+	return b.tasks.Wait()
+}
+
+// end makes init end; read and wait take it from there.
+func (b *Box) end(cause error) {
+	b.mu.Lock()
+	if b.cause == nil {
+		b.cause = cause
+	}
+	b.mu.Unlock()
+	if b.cfg.Plain {
+		// Init ends its processes when the socket ends; killing it at once would leave them.
+		b.control.conn.CloseWrite()
+		return
+	}
+	b.cmd.Process.Kill() // already gone is as good
+}
+
+// Done is closed when the box is gone, for whatever reason.
+func (b *Box) Done() <-chan struct{} { return b.done }
+
+// Translated reports that the box is a plain process tree in which /workspace and the others do not exist under these
+// names; Exec translates what it can (see HostPath).
+func (b *Box) Translated() bool { return b.cfg.Plain }
+
+// HostPath is Config.HostPath of the box's configuration.
+func (b *Box) HostPath(p string) string { return b.cfg.HostPath(p) }
+
+// BaseEnv is Config.BaseEnv of the box's configuration.
+func (b *Box) BaseEnv() []string { return b.cfg.BaseEnv() }
+
+// Owner is Config.Owner of the box's configuration.
+func (b *Box) Owner() (uid, gid int) { return b.cfg.Owner() }
+
+// read hands init's replies on until the socket ends. What breaks the rules of the conversation ends the box.
+func (b *Box) read() error {
+	defer close(b.quiet)
+	for {
+		var r reply
+		files, err := b.control.recv(&r)
+		if err != nil {
+			closeAll(files)
+			b.end(err)
+			return nil // the end of the box is no failure of the reader
+		}
+		b.deliver(r, files)
+	}
+}
+
+// wait outlives init, lets the reader take its last words, and then releases everybody who waits for the box.
+func (b *Box) wait() error {
+	err := b.cmd.Wait()
+	// The socket has ended with init, unless something that left a plain box still holds it.
+	if err := b.control.conn.SetReadDeadline(time.Now().Add(sendTimeout)); err != nil {
+		return fmt.Errorf("end the control socket: %w", err)
+	}
+	<-b.quiet
+	b.mu.Lock()
+	b.cause = fmt.Errorf("%w (init: %v)", b.cause, b.cmd.ProcessState)
+	left := b.plain
+	b.mu.Unlock()
+	endSessions(left)
+	b.control.conn.Close()
+	close(b.done)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return nil // how init ended is in cause
+	}
+	return err
+}
+
+func (b *Box) died() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return fmt.Errorf("%w: %w", ErrDied, b.cause)
+}
+
+func (b *Box) forget(id uint64) {
+	b.mu.Lock()
+	delete(b.procs, id)
+	b.mu.Unlock()
+}
+
+// answered is an error that init reported by number and text.
+type answered struct {
+	code int
+	text string
+}
+
+func (a answered) Error() string { return a.text }
+
+func (a answered) Is(target error) bool {
+	errno, ok := target.(syscall.Errno)
+	return ok && int(errno) == a.code
+}
+
+// tail keeps the beginning of what init says on stderr: the reason of a panic stands there.
+type tail struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if room := 8<<10 - t.text.Len(); room > 0 {
+		t.text.Write(p[:min(len(p), room)])
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.text.Len() == 0 {
+		return "it said nothing"
+	}
+	return "it said: " + strings.TrimSpace(t.text.String())
+}

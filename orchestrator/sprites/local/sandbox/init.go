@@ -1,0 +1,317 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/creack/pty"
+)
+
+// Stages of init. The second has no privilege; a plain box knows only the first.
+const (
+	stageSetup = "setup"
+	stageServe = "serve"
+)
+
+// Main is the program of a box's init. args follow InitArg on the command line; the result is the exit status. It must be
+// called before anything else of the executable has opened files or started goroutines.
+func Main(args []string) int {
+	if err := initMain(args); err != nil {
+		fmt.Fprintln(os.Stderr, "sprite init:", err)
+		return 1
+	}
+	return 0
+}
+
+func initMain(args []string) error {
+	if len(args) != 1 {
+		return errors.New("this is the inside of a sandbox; lattice starts it")
+	}
+	control, err := inheritedChannel()
+	if err != nil {
+		return err
+	}
+	switch args[0] {
+	case stageSetup:
+		return setUp(control)
+	case stageServe:
+		if err := harden(); err != nil {
+			return err
+		}
+		return serve(control, false)
+	default:
+		return fmt.Errorf("unknown stage %q", args[0])
+	}
+}
+
+// inheritedChannel uses a copy of the inherited socket, so that the second stage finds it in the same place.
+func inheritedChannel() (*channel, error) {
+	syscall.ForkLock.RLock()
+	fd, err := syscall.Dup(controlFD)
+	if err == nil {
+		syscall.CloseOnExec(fd)
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, fmt.Errorf("find the control socket: %w", err)
+	}
+	return newChannel(os.NewFile(uintptr(fd), "control"), maxRequest)
+}
+
+// setUp is the first stage.
+func setUp(control *channel) error {
+	runtime.LockOSThread()
+	var r request
+	mounts, err := control.recv(&r)
+	if err != nil {
+		return fmt.Errorf("read the plan: %w", err)
+	}
+	if r.Op != opSetup || r.Setup == nil {
+		return fmt.Errorf("read the plan: got %q", r.Op)
+	}
+	if r.Setup.Plain {
+		runtime.UnlockOSThread()
+		if err := harden(); err != nil {
+			return err
+		}
+		if err := adopt(); err != nil {
+			return err
+		}
+		return serve(control, true)
+	}
+	err = enter(*r.Setup, mounts)
+	refused := reply{Op: opRefused, Step: "make a sandbox", Error: err.Error()}
+	var failure *setupFailure
+	if errors.As(err, &failure) {
+		refused.Step, refused.Error = failure.step, failure.err.Error()
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		refused.Code = int(errno)
+	}
+	return errors.Join(err, control.send(refused))
+}
+
+// server is init at work: one goroutine takes requests, one reaps.
+type server struct {
+	control *channel
+	plain   bool
+
+	mu   sync.Mutex     // held while a child is started, so that none is reaped before it is known
+	pids map[int]uint64 // commands by process id
+	ids  map[uint64]int
+}
+
+// serve works until the socket ends. With init in a pid namespace, returning ends everything else in it.
+func serve(control *channel, plain bool) error {
+	s := &server{control: control, plain: plain, pids: make(map[int]uint64), ids: make(map[uint64]int)}
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, syscall.SIGCHLD)
+	// Signals are the commands' business, not init's. Caught and dropped: ignored ones would stay ignored in commands.
+	signal.Notify(make(chan os.Signal, 1))
+	var reaper sync.WaitGroup
+	reaper.Go(func() {
+		for range children {
+			s.reap()
+		}
+	})
+	err := control.send(reply{Op: opReady})
+	for err == nil {
+		err = s.next()
+	}
+	signal.Stop(children)
+	close(children)
+	reaper.Wait()
+	if plain {
+		s.endDescendants()
+	}
+	return nil // whatever it was, the conversation is over
+}
+
+// next takes one request.
+func (s *server) next() error {
+	var r request
+	files, err := s.control.recv(&r)
+	defer closeAll(files)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.Op == opExec && r.Exec != nil:
+		return s.exec(r.ID, *r.Exec, files)
+	case r.Op == opSignal:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if pid := s.ids[r.ID]; pid > 0 {
+			syscall.Kill(-pid, syscall.Signal(r.Signal)) // gone already is as good
+		}
+		return nil
+	default:
+		return fmt.Errorf("unknown request %q", r.Op)
+	}
+}
+
+// exec starts a command and answers.
+func (s *server) exec(id uint64, c command, files []*os.File) error {
+	program, err := lookUp(c)
+	if err != nil {
+		return s.failed(id, err)
+	}
+	std, master, err := stdio(c, files)
+	defer closeAll(std)
+	if err != nil {
+		return s.failed(id, err)
+	}
+	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Sys: childAttr(c.TTY, s.plain)}
+	for _, f := range std {
+		attr.Files = append(attr.Files, f.Fd())
+	}
+	if master != nil {
+		defer master.Close()
+	}
+	s.mu.Lock() // until the answer is out: the reaper's word comes after it
+	pid, err := syscall.ForkExec(program, c.Argv, attr)
+	if err == nil {
+		defer s.mu.Unlock()
+		s.pids[pid], s.ids[id] = id, pid
+		started := reply{Op: opStarted, ID: id, PID: pid}
+		if master != nil {
+			return s.control.send(started, int(master.Fd()))
+		}
+		return s.control.send(started)
+	}
+	s.mu.Unlock()
+	return s.failed(id, &StartError{Code: 126, Text: fmt.Sprintf("start %s: %v", c.Argv[0], err)})
+}
+
+func (s *server) failed(id uint64, err error) error {
+	r := reply{Op: opFailed, ID: id, Code: 126, Error: err.Error()}
+	var start *StartError
+	if errors.As(err, &start) {
+		r.Code = start.Code
+	}
+	if len(r.Error) > 4<<10 {
+		r.Error = r.Error[:4<<10]
+	}
+	return s.control.send(r)
+}
+
+// stdio gives the command's three descriptors and, with a terminal, its master.
+func stdio(c command, files []*os.File) (std []*os.File, master *os.File, err error) {
+	if c.TTY {
+		master, slave, err := pty.Open()
+		if err != nil {
+			return nil, nil, fmt.Errorf("open a terminal: %w", err)
+		}
+		std = []*os.File{slave, slave, slave}
+		if c.Rows > 0 && c.Cols > 0 {
+			if err := pty.Setsize(slave, &pty.Winsize{Rows: c.Rows, Cols: c.Cols}); err != nil {
+				master.Close()
+				return std, nil, fmt.Errorf("size the terminal: %w", err)
+			}
+		}
+		return std, master, nil
+	}
+	for _, given := range c.Stdio {
+		var f *os.File
+		if given && len(files) > 0 {
+			f, files = files[0], files[1:]
+		} else if f, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
+			return std, nil, err
+		}
+		std = append(std, f)
+	}
+	return std, nil, nil
+}
+
+// lookUp finds the command's program as a shell would, by the command's own PATH, and checks its folder.
+func lookUp(c command) (string, error) {
+	if len(c.Argv) == 0 || c.Argv[0] == "" {
+		return "", &StartError{Code: 127, Text: "no command given"}
+	}
+	if st, err := os.Stat(c.Dir); err != nil {
+		return "", &StartError{Code: 126, Text: fmt.Sprintf("enter the working directory: %v", err)}
+	} else if !st.IsDir() {
+		return "", &StartError{Code: 126, Text: fmt.Sprintf("enter the working directory: %s is not a directory", c.Dir)}
+	}
+	name := c.Argv[0]
+	if strings.Contains(name, "/") {
+		return name, checkProgram(absolute(c.Dir, name))
+	}
+	for _, dir := range filepath.SplitList(pathOf(c.Env)) {
+		if dir == "" {
+			dir = "."
+		}
+		program := filepath.Join(absolute(c.Dir, dir), name)
+		if checkProgram(program) == nil {
+			return program, nil
+		}
+	}
+	return "", &StartError{Code: 127, Text: fmt.Sprintf("start %s: command not found in PATH", name)}
+}
+
+func checkProgram(path string) error {
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return &StartError{Code: 127, Text: fmt.Sprintf("start %s: no such file", path)}
+	case err != nil:
+		return &StartError{Code: 126, Text: fmt.Sprintf("start %s: %v", path, err)}
+	case st.IsDir() || st.Mode()&0o111 == 0:
+		return &StartError{Code: 126, Text: fmt.Sprintf("start %s: not an executable file", path)}
+	}
+	return nil
+}
+
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+func pathOf(env []string) (path string) {
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = v // the last one counts, as for most programs
+		}
+	}
+	return path
+}
+
+// reap collects every child that has ended, commands and orphans, and reports the commands.
+func (s *server) reap() {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		if !status.Exited() && !status.Signaled() {
+			continue
+		}
+		code := status.ExitStatus()
+		if status.Signaled() {
+			code = 128 + int(status.Signal())
+		}
+		s.mu.Lock()
+		id, ours := s.pids[pid]
+		delete(s.pids, pid)
+		delete(s.ids, id)
+		s.mu.Unlock()
+		if ours {
+			// A failure here means that the host is gone; next sees it too.
+			_ = s.control.send(reply{Op: opExited, ID: id, Code: code})
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ownFolders are the folders that the box itself provides; no tool may be shown over, under or around them.
+var ownFolders = []string{"/proc", "/sys", "/dev", "/etc", "/workspace", "/home/sprite", "/tmp", "/skills", "/.sprite", "/var/cache/sprite"}
+
+// within reports whether path is dir or lies below it, by name.
+func within(path, dir string) bool {
+	path, dir = filepath.Clean(path), filepath.Clean(dir)
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// folders pairs what a box shows with where it lies on the host.
+func (c Config) folders() []struct{ seen, host string } {
+	return []struct{ seen, host string }{
+		{"/workspace", filepath.Join(c.Root, "workspace")},
+		{"/home/sprite", filepath.Join(c.Root, "home", "sprite")},
+		{"/tmp", filepath.Join(c.Root, "tmp")},
+		{"/skills", c.Skills},
+		{"/.sprite", c.Run},
+		{"/var/cache/sprite", c.Cache},
+	}
+}
+
+// HostPath gives the host's name for a path of the box, in either mode: /workspace/x is Root/workspace/x. It works on
+// names alone; whoever opens the result must not follow links that the sprite made. Other paths come back cleaned.
+func (c Config) HostPath(p string) string {
+	p = filepath.Clean(p)
+	for _, f := range c.folders() {
+		if within(p, f.seen) {
+			return f.host + strings.TrimPrefix(p, f.seen)
+		}
+	}
+	return p
+}
+
+// translate rewrites a command for a plain box: its program, its folder, and each element of an environment value that
+// names one of the box's folders.
+func (c Config) translate(cmd command) command {
+	cmd.Argv = append([]string(nil), cmd.Argv...)
+	if len(cmd.Argv) > 0 {
+		cmd.Argv[0] = c.translatePath(cmd.Argv[0])
+	}
+	cmd.Dir = c.translatePath(cmd.Dir)
+	env := make([]string, len(cmd.Env))
+	for i, kv := range cmd.Env {
+		name, value, ok := strings.Cut(kv, "=")
+		if !ok {
+			env[i] = kv
+			continue
+		}
+		parts := strings.Split(value, ":")
+		for j, part := range parts {
+			parts[j] = c.translatePath(part)
+		}
+		env[i] = name + "=" + strings.Join(parts, ":")
+	}
+	cmd.Env = env
+	return cmd
+}
+
+// translatePath leaves alone what is no path of the box, and what already is a host path of it (the state directory may
+// itself lie below /tmp).
+func (c Config) translatePath(p string) string {
+	if !strings.HasPrefix(p, "/") {
+		return p
+	}
+	for _, f := range c.folders() {
+		if within(p, f.host) {
+			return p
+		}
+	}
+	for _, f := range c.folders() {
+		if p == f.seen || strings.HasPrefix(p, f.seen+"/") {
+			return f.host + strings.TrimPrefix(p, f.seen)
+		}
+	}
+	return p
+}
+
+// BaseEnv is the environment that every command of the box starts from. Tool caches lie below /var/cache/sprite, so that
+// they are never part of a checkpoint. Values are in the box's own paths; Exec translates them where it must.
+func (c Config) BaseEnv() []string {
+	path := "/skills"
+	for _, t := range c.Tools {
+		path += ":" + toolDir(t)
+	}
+	path += ":/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	return []string{
+		"HOME=/home/sprite",
+		"USER=sprite",
+		"LOGNAME=sprite",
+		"SHELL=/bin/sh",
+		"PATH=" + path,
+		"LANG=C.UTF-8",
+		"TERM=xterm-256color",
+		"TMPDIR=/tmp",
+		"XDG_CACHE_HOME=/var/cache/sprite",
+		"GOPATH=/var/cache/sprite/go",
+		"GOCACHE=/var/cache/sprite/go-build",
+		"GOMODCACHE=/var/cache/sprite/go-mod",
+		"GOFLAGS=-modcacherw",
+		"GOTOOLCHAIN=local",
+		"npm_config_cache=/var/cache/sprite/npm",
+		"PIP_CACHE_DIR=/var/cache/sprite/pip",
+	}
+}
+
+// toolDir is the folder of a tool path in which a shell looks for programs.
+func toolDir(t string) string {
+	if bin := filepath.Join(t, "bin"); isDir(bin) {
+		return bin
+	}
+	if isDir(t) {
+		return t
+	}
+	return filepath.Dir(t)
+}
+
+func isDir(p string) bool {
+	st, err := os.Stat(p)
+	return err == nil && st.IsDir()
+}

@@ -1,0 +1,89 @@
+//go:build !linux
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// Systems without namespaces have plain boxes only.
+
+const controlFD = 3
+
+// Owner is the user who runs the host process: there is no other to be had here.
+func Owner() (uid, gid int) { return os.Getuid(), os.Getgid() }
+
+func spawn(c Config, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, mounts []*os.File, err error) {
+	if !c.Plain {
+		return nil, p, nil, refusal(&setupFailure{"start init in new namespaces", errors.ErrUnsupported})
+	}
+	cmd = &exec.Cmd{
+		Path:        c.Self,
+		Args:        []string{"sprite-init", InitArg, stageSetup},
+		Env:         []string{},
+		Dir:         "/",
+		Stderr:      stderr,
+		ExtraFiles:  []*os.File{child},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, p, nil, fmt.Errorf("start the sandbox's init: %w", err)
+	}
+	return cmd, plan{Plain: true}, nil, nil
+}
+
+type setupFailure struct {
+	step string
+	err  error
+}
+
+func (f *setupFailure) Error() string { return f.step + ": " + f.err.Error() }
+func (f *setupFailure) Unwrap() error { return f.err }
+
+func refusal(err error) error {
+	return &Refusal{
+		Step:   "start init in new namespaces",
+		Cause:  err.Error(),
+		Remedy: "this system has no namespaces; use a Linux machine, or a remote sprite (SPRITES_API_URL)",
+	}
+}
+
+func enter(plan, []*os.File) error {
+	return &setupFailure{"start init in new namespaces", errors.ErrUnsupported}
+}
+
+func harden() error { syscall.CloseOnExec(controlFD); return nil }
+
+// adopt cannot be done here: a command that makes itself a daemon gets away.
+func adopt() error { return nil }
+
+func childAttr(tty, plain bool) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Setctty: tty}
+}
+
+// isMaster trusts init, which is no more hostile here than the commands that run as the same user.
+func isMaster(int) bool { return true }
+
+// endDescendants kills the process groups of all commands.
+func (s *server) endDescendants() {
+	for pid := range s.pids {
+		syscall.Kill(-pid, syscall.SIGKILL)
+	}
+	for {
+		if _, err := syscall.Wait4(-1, nil, 0, nil); err == syscall.ECHILD {
+			return
+		}
+	}
+}
+
+// endSessions kills the process groups of a box whose init was killed.
+func endSessions(leaders []int) {
+	for _, pid := range leaders {
+		syscall.Kill(-pid, syscall.SIGKILL)
+	}
+}

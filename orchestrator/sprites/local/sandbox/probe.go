@@ -1,0 +1,74 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Report says what kind of box this host can make, and if only a plain one, at which step the other was refused, why, and
+// what a person can do about it.
+type Report struct {
+	Namespaces bool
+	Step       string
+	Cause      string
+	Remedy     string
+}
+
+// Probe finds out by doing: it makes a box below dir, writes to /workspace, fails to write to /skills, and removes it all.
+// self is the executable that becomes init (Config.Self); dir is a folder for scratch files, best the one that sprites
+// will live in.
+func Probe(self, dir string) Report {
+	err := try(self, dir)
+	if err == nil {
+		return Report{Namespaces: true}
+	}
+	r := Report{Step: "try a sandbox", Cause: err.Error(), Remedy: "run `lattice doctor`, or use a remote sprite (SPRITES_API_URL)"}
+	var refused *Refusal
+	if errors.As(err, &refused) {
+		r.Step, r.Cause, r.Remedy = refused.Step, refused.Cause, refused.Remedy
+	}
+	return r
+}
+
+func try(self, dir string) (err error) {
+	scratch, err := os.MkdirTemp(dir, "probe-")
+	if err != nil {
+		return fmt.Errorf("make a folder to try in: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	cfg := Config{
+		Self:   self,
+		Root:   filepath.Join(scratch, "root"),
+		Skills: filepath.Join(scratch, "skills"),
+		Run:    filepath.Join(scratch, "run"),
+		Cache:  filepath.Join(scratch, "cache"),
+	}
+	for _, d := range []string{cfg.Root, cfg.Skills, cfg.Run} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return fmt.Errorf("make a folder to try in: %w", err)
+		}
+	}
+	box, err := Start(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, box.Stop()) }()
+	proc, err := box.Exec(Process{
+		Argv: []string{"/bin/sh", "-c", `echo tried >/workspace/probe && ! (echo bad >/skills/probe) 2>/dev/null`},
+		Env:  box.BaseEnv(),
+	})
+	if err != nil {
+		return err
+	}
+	if code, err := proc.Wait(); err != nil || code != 0 {
+		return errors.Join(err, fmt.Errorf("a command in the sandbox ended with status %d", code))
+	}
+	got, err := os.ReadFile(filepath.Join(cfg.Root, "workspace", "probe"))
+	if err != nil || strings.TrimSpace(string(got)) != "tried" {
+		return errors.Join(err, errors.New("what the sandbox wrote to /workspace is not there"))
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// Proc is a process in a box.
+type Proc struct {
+	PID int      // inside the box; of a plain box, the host's
+	PTY *os.File // master side, TTY only; the caller closes it. Reading it fails with EIO once the terminal is unused
+
+	box     *Box
+	id      uint64
+	tty     bool
+	started chan reply    // takes the one answer to exec
+	exited  chan struct{} // closed when code is set
+	code    int
+}
+
+// Signal sends a signal, such as "TERM" or "SIGTERM", to the command's process group. A command that has ended is not an
+// error.
+func (p *Proc) Signal(sig string) error {
+	n := unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(sig), "SIG"))
+	if n == 0 {
+		return fmt.Errorf("signal %q: no such signal", sig)
+	}
+	select {
+	case <-p.exited:
+		return nil
+	case <-p.box.done:
+		return fmt.Errorf("signal %s: %w", sig, p.box.died())
+	default:
+		return p.box.send(request{Op: opSignal, ID: p.id, Signal: int(n)})
+	}
+}
+
+// Resize sets the size of the command's terminal.
+func (p *Proc) Resize(rows, cols uint16) error {
+	if p.PTY == nil {
+		return fmt.Errorf("resize process %d: it has no terminal", p.PID)
+	}
+	return pty.Setsize(p.PTY, &pty.Winsize{Rows: rows, Cols: cols})
+}
+
+// Wait returns the exit code, 128+n after signal n. What the command started in turn may still run and hold its output
+// open. The error says that the box died first (ErrDied). Wait may be called by many.
+func (p *Proc) Wait() (exitCode int, err error) {
+	select {
+	case <-p.exited:
+		return p.code, nil
+	case <-p.box.done:
+	}
+	select { // the exit may have come first
+	case <-p.exited:
+		return p.code, nil
+	default:
+		return 0, fmt.Errorf("wait for process %d: %w", p.PID, p.box.died())
+	}
+}
+
+// begun completes p by init's answer to exec. Deliver has set PTY.
+func (p *Proc) begun(r reply) (*Proc, error) {
+	if r.Op == opFailed {
+		return nil, &StartError{Code: r.Code, Text: r.Error}
+	}
+	return p, nil
+}
+
+// deliver brings a reply to the process that it concerns. Init may be in the hands of what runs in the box: a reply that
+// nobody waits for is dropped, and so is a descriptor that is no terminal.
+func (b *Box) deliver(r reply, files []*os.File) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.procs[r.ID]
+	if p == nil {
+		closeAll(files)
+		return
+	}
+	switch {
+	case r.Op == opStarted && p.PID == 0:
+		p.PID = max(r.PID, 1)
+		if p.tty && len(files) == 1 {
+			p.PTY = master(files[0])
+		}
+		if p.tty && p.PTY == nil {
+			delete(b.procs, r.ID)
+			r = reply{Op: opFailed, Code: 126, Error: "start a terminal: init handed over none"}
+		}
+		if b.cfg.Plain {
+			b.plain = append(b.plain, r.PID)
+		}
+		p.started <- r
+	case r.Op == opFailed && p.PID == 0:
+		delete(b.procs, r.ID)
+		p.started <- r
+	case r.Op == opExited && p.PID != 0:
+		delete(b.procs, r.ID)
+		p.code = r.Code & 0xff
+		close(p.exited)
+	}
+	closeAll(files)
+}
+
+// master returns a copy of f that the runtime can poll, so that closing it ends a read; nil if f is no pty's master side.
+func master(f *os.File) (copied *os.File) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	raw.Control(func(fd uintptr) {
+		if !isMaster(int(fd)) {
+			return
+		}
+		n, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return
+		}
+		if err := unix.SetNonblock(n, true); err != nil {
+			unix.Close(n)
+			return
+		}
+		copied = os.NewFile(uintptr(n), "pty")
+	})
+	return copied
+}

@@ -1,0 +1,166 @@
+package sandbox
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	insideID   = 1000   // user and group "sprite" in the box
+	outsideLow = 100000 // first of the host ids that a root host maps
+	mapSize    = 65536
+)
+
+// Owner names the host user and group of every box made with namespaces: the user who runs the host process, or, when
+// that is root, an unprivileged one. -1, -1 means that root has no other user to give (it maps only itself).
+func Owner() (uid, gid int) {
+	if uid := os.Getuid(); uid != 0 {
+		return uid, os.Getgid()
+	}
+	if mapped("/proc/self/uid_map") && mapped("/proc/self/gid_map") {
+		return outsideLow + insideID, outsideLow + insideID
+	}
+	return -1, -1
+}
+
+// mapped reports whether this process, itself perhaps in a user namespace, can name all the ids that a box gets.
+func mapped(file string) bool {
+	f, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		var inside, outside, size int64
+		if n, _ := fmt.Sscan(sc.Text(), &inside, &outside, &size); n == 3 && inside <= outsideLow && inside+size >= outsideLow+mapSize {
+			return true
+		}
+	}
+	return false
+}
+
+// spawn starts init in its namespaces (or plainly) with child as its control socket, and returns what it is to be told
+// first, with the descriptors that go along; the caller closes those.
+func spawn(c Config, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, mounts []*os.File, err error) {
+	self, err := os.Open(c.Self)
+	if err != nil {
+		return nil, p, nil, fmt.Errorf("open the sandbox's init: %w", err)
+	}
+	defer self.Close()
+	cmd = &exec.Cmd{
+		// By descriptor: the box's user may not be able to walk to the file.
+		Path:       "/proc/self/fd/4",
+		Args:       []string{"sprite-init", InitArg, stageSetup},
+		Env:        []string{},
+		Dir:        "/",
+		Stderr:     stderr,
+		ExtraFiles: []*os.File{child, self},
+	}
+	if c.Plain {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		return cmd, plan{Plain: true}, nil, start(cmd)
+	}
+	if p, err = newPlan(c); err != nil {
+		return nil, p, nil, fmt.Errorf("plan the sandbox: %w", err)
+	}
+	if cmd.SysProcAttr, err = namespaces(); err != nil {
+		return nil, p, nil, err
+	}
+	if os.Getuid() == 0 {
+		p.Received = true
+		if mounts, err = openBinds(p); err != nil {
+			return nil, p, nil, refusal(err)
+		}
+	}
+	if err := start(cmd); err != nil {
+		closeAll(mounts)
+		return nil, p, nil, err
+	}
+	return cmd, p, mounts, nil
+}
+
+func start(cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return refusal(&setupFailure{"start init in new namespaces", err})
+	}
+	return nil
+}
+
+// namespaces asks for the box's namespaces. Init is user 1000 in them from its first moment: host root is mapped
+// nowhere, because the kernel takes files' owners by host id. What init needs to build the root is ambient, and lost with
+// the second stage.
+func namespaces() (*syscall.SysProcAttr, error) {
+	attr := &syscall.SysProcAttr{
+		Setsid:     true,
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		AmbientCaps: []uintptr{
+			unix.CAP_SYS_ADMIN,    // mounts, pivot_root, host name
+			unix.CAP_SETPCAP,      // empty the bounding set
+			unix.CAP_SYS_RESOURCE, // forbid nested user namespaces
+		},
+	}
+	uid, gid := Owner()
+	if uid < 0 {
+		return nil, &Refusal{
+			Step:   "choose a user for the sandbox",
+			Cause:  fmt.Sprintf("root here has no ids %d to %d to give", outsideLow, outsideLow+mapSize-1),
+			Remedy: "run lattice as an ordinary user, or as root outside a user namespace",
+		}
+	}
+	if os.Getuid() != 0 {
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: insideID, HostID: uid, Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: insideID, HostID: gid, Size: 1}}
+		return attr, nil
+	}
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: outsideLow, Size: mapSize}}
+	attr.GidMappings = attr.UidMappings
+	attr.GidMappingsEnableSetgroups = true
+	attr.Credential = &syscall.Credential{Uid: insideID, Gid: insideID}
+	return attr, nil
+}
+
+// refusal says what to do about a failed step.
+func refusal(err error) error {
+	r := &Refusal{Step: "make a sandbox", Cause: err.Error()}
+	var failure *setupFailure
+	if errors.As(err, &failure) {
+		r.Step, r.Cause = failure.step, failure.err.Error()
+	}
+	r.Remedy = remedy(r.Step, err, readKnob)
+	return r
+}
+
+func readKnob(name string) string {
+	b, _ := os.ReadFile("/proc/sys/" + name) // a missing knob reads as empty
+	return strings.TrimSpace(string(b))
+}
+
+// remedy is chosen by the knobs that are known to refuse namespaces, then by the error. knob reads one below /proc/sys.
+func remedy(step string, err error, knob func(string) string) string {
+	switch {
+	case knob("kernel/apparmor_restrict_unprivileged_userns") == "1" && os.Getuid() != 0:
+		return "AppArmor restricts user namespaces here: give lattice a profile with `userns,`, or run `sysctl kernel.apparmor_restrict_unprivileged_userns=0` as root"
+	case knob("kernel/unprivileged_userns_clone") == "0" && os.Getuid() != 0:
+		return "run `sysctl kernel.unprivileged_userns_clone=1` as root"
+	case errors.Is(err, unix.ENOSPC), knob("user/max_user_namespaces") == "0":
+		return "raise the limit: `sysctl user.max_user_namespaces=10000` as root"
+	case errors.Is(err, unix.EACCES) && strings.HasPrefix(step, "start init"):
+		return "make the lattice executable readable and executable by all users (chmod 755), on a file system without noexec"
+	case errors.Is(err, unix.ENOSYS):
+		return "use Linux 5.12 or newer; a container's seccomp profile may also be hiding open_tree, move_mount and mount_setattr"
+	case step == "proc /proc":
+		return "this container masks parts of /proc: start it with unmasked paths (docker: --security-opt systempaths=unconfined)"
+	case errors.Is(err, unix.EPERM):
+		return "this container forbids namespaces: allow them (docker: --security-opt seccomp=unconfined --security-opt systempaths=unconfined), or run lattice outside it"
+	default:
+		return "run `lattice doctor`, or use a remote sprite (SPRITES_API_URL)"
+	}
+}
