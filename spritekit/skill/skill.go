@@ -1,8 +1,22 @@
+// Package skill is the contract between a skill and the runtime in the sprite. A skill is a Func: it gets a Call with
+// checked input and gives back a Result or an error. Serve carries one call from stdin to exit code:
+//
+//	stdin ─► strict JSON ─► manifest check ─► permissions ─► call journal ─► PHASE_STARTED ─► Func ─► PHASE_FINISHED ─► result
+//
+// A skill pauses by returning Call.Suspend: an ACTION_REQUEST if it has one, a checkpoint, WAITING, exit 75. When the
+// answer is there the same call runs again with Resume set (DESIGN 24).
+//
+// The package reads no environment and never exits the process: ParseEnv takes the environment as a list, Serve returns
+// the exit code, and one process may serve many calls. Everything under .lattice may have been written by anything
+// in the sprite, so what is read from there is validated and never widens what the call was granted.
 package skill
 
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"time"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -10,7 +24,8 @@ import (
 )
 
 // Func does the work of one skill. It reads no environment, changes no directory and never exits the process.
-// A returned *Error becomes the fault and its exit code; any other error becomes "internal" (70).
+// A returned *Error becomes the fault and its exit code. Errors that wrap those of workspace, fs.ErrNotExist, ENOSPC or
+// a context's are mapped by Fault; any other becomes "internal" (70). A nil error and a nil Data give data {}.
 type Func func(ctx context.Context, c *Call) (Result, error)
 
 // Skill is one member of the list of built-in skills.
@@ -19,7 +34,7 @@ type Skill struct {
 	Run  Func
 }
 
-// Call is all that a skill knows of its caller.
+// Call is all that a skill knows of its caller. Its methods may be used concurrently; none works after Run returned.
 type Call struct {
 	ID             string
 	RunID          string
@@ -27,65 +42,70 @@ type Call struct {
 	WorkItemID     string
 	IdempotencyKey string
 	Manifest       manifests.Skill
-	Input          json.RawMessage  // checked: an object without unknown keys
+	Class          manifests.Class  // of this input, variants applied
+	Input          json.RawMessage  // checked: an object without unknown keys, defaults filled in
 	Grants         Grants           // what this call may do
 	Root           *workspace.Root  // the workspace, usually /workspace
 	Socket         string           // the sprite's api socket, "" when there is none
 	Resume         *protocol.Resume // set when this call continues after WAITING
-	Env            []string         // environment for child processes that may see the sprite's own
+	Env            []string         // environment for child processes; without this call's id, key and inputs
 	Stderr         Writer           // for people
 
-	emit    func(protocol.Payload) error
-	suspend func(ctx context.Context, reason string, expected map[string]string, request *protocol.ActionRequest) (Result, error)
-	warn    []protocol.Warning
+	out *output
+	// pause is the runtime's side of Suspend.
+	pause func(ctx context.Context, w protocol.Waiting, request *protocol.ActionRequest) (Result, error)
 }
 
 // Writer is io.Writer; named so that the fields above line up with their meaning.
-type Writer interface{ Write([]byte) (int, error) }
+type Writer = io.Writer
 
 // Bind decodes the input strictly into the struct that v points to; a mismatch is a bad_input error with a pointer.
-func (c *Call) Bind(v any) error { return nil }
+func (c *Call) Bind(v any) error { return bind(c.Input, v) }
 
-// Emit appends one event to the outbox and writes it to stdout.
-func (c *Call) Emit(p protocol.Payload) error { return c.emit(p) }
+// Emit appends one event to the outbox and writes it to stdout. Payloads above 256 KiB are spilled to a file. Before an
+// ERROR it tries a checkpoint and names it in the details.
+func (c *Call) Emit(p protocol.Payload) error {
+	if e, ok := p.(protocol.Error); ok {
+		p = withPostMortem(c.Socket, e)
+	}
+	return c.out.emit(p)
+}
 
-// Progress emits INFO kind "progress", at most four a second.
-func (c *Call) Progress(message string, metadata any) {}
+// Relay writes an event that another call already appended to the outbox to stdout, so that it is seen live. It is
+// neither appended again nor counted.
+func (c *Call) Relay(e protocol.Event) error { return c.out.relay(e) }
+
+// progressInterval bounds the rate of INFO kind "progress" to four a second.
+const progressInterval = 250 * time.Millisecond
+
+// Progress emits INFO kind "progress", at most four a second; those in between are dropped. A failure to emit shows
+// at the next event that matters.
+func (c *Call) Progress(message string, metadata any) { c.out.progress(message, metadata) }
 
 // Warn adds a warning to the result.
-func (c *Call) Warn(code, message string) {
-	c.warn = append(c.warn, protocol.Warning{Code: code, Message: message})
-}
+func (c *Call) Warn(code, message string) { c.out.warn(protocol.Warning{Code: code, Message: message}) }
 
-// Suspend pauses the call: ACTION_REQUEST (when request is not nil), checkpoint, WAITING. The skill returns what
-// Suspend returns, at once. When the call runs again, Resume holds the inputs.
+// Suspend pauses the call: ACTION_REQUEST (when request is not nil; it becomes blocking), checkpoint, WAITING. The
+// skill returns what Suspend returns, at once. When the call runs again, Resume holds the inputs. expected maps each
+// input's name to string, integer, boolean, map or array<T>.
 func (c *Call) Suspend(ctx context.Context, reason string, expected map[string]string, request *protocol.ActionRequest) (Result, error) {
-	return c.suspend(ctx, reason, expected, request)
+	return c.pause(ctx, protocol.Waiting{Reason: reason, ExpectedInputs: expected}, request)
 }
 
-// Result is what a skill hands back. Data is marshalled to the result's data.
+// Inputs decodes the answers of a resumed call strictly into the struct that v points to.
+func (c *Call) Inputs(v any) error {
+	if c.Resume == nil {
+		return fmt.Errorf("read the answers of call %s: it was not resumed", c.ID)
+	}
+	return bind(c.Resume.Inputs, v)
+}
+
+// Require refuses with permission_denied unless every permission is granted. The runtime has asked for those of the
+// manifest already; a skill asks for what only its input reveals.
+func (c *Call) Require(permissions ...string) error { return c.Grants.require(c.Manifest.Name, permissions) }
+
+// Result is what a skill hands back. Data is marshalled to the result's data; above 256 KiB it is spilled to a file.
 type Result struct {
 	Data    any
-	Waiting *protocol.Waiting
+	Waiting *protocol.Waiting // set by Suspend only
 }
-
-// Grants is the set of permissions of a call.
-type Grants struct {
-	All  bool
-	Only []string
-}
-
-// Allows reports whether permission p is granted.
-func (g Grants) Allows(p string) bool { return false }
-
-// Error is a failure that a caller can act on. Exit is one of the protocol.Exit codes.
-type Error struct {
-	Code      string
-	Message   string
-	Hint      string
-	Retryable bool
-	Details   any
-	Exit      int
-}
-
-func (e *Error) Error() string { return e.Message }

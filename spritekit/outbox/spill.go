@@ -1,0 +1,120 @@
+package outbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/workspace"
+)
+
+const (
+	// SpillDir holds the payloads that are too large for a line, each in a file named by its sha256.
+	SpillDir = protocol.Dir + "/spill"
+	// keptText is how much of a spilled text stays on the line.
+	keptText = 4 << 10
+)
+
+// ErrTooLarge is wrapped when a payload has no part that may be spilled.
+var ErrTooLarge = errors.New("event too large")
+
+// Ref stands in for content that was spilled to a file.
+type Ref struct {
+	Path   string `json:"path"` // relative to the workspace
+	Size   int    `json:"size"` // bytes
+	SHA256 string `json:"sha256"`
+}
+
+// Spill writes data to a file named by its digest, so that spilling twice is the same as once.
+func Spill(root *workspace.Root, data []byte) (Ref, error) {
+	sum := sha256.Sum256(data)
+	digest := hex.EncodeToString(sum[:])
+	ref := Ref{Path: SpillDir + "/" + digest, Size: len(data), SHA256: digest}
+	// A file of that name may hold something else: anything in the sprite can write there.
+	if old, err := root.ReadFile(ref.Path, int64(len(data))); err == nil && sha256.Sum256(old) == sum {
+		return ref, nil
+	}
+	if err := root.MkdirAll(SpillDir); err != nil {
+		return Ref{}, fmt.Errorf("spill %d bytes: %w", len(data), err)
+	}
+	if err := root.WriteFile(ref.Path, data, 0o644); err != nil && !errors.Is(err, fs.ErrExist) {
+		return Ref{}, fmt.Errorf("spill %d bytes: %w", len(data), err)
+	}
+	return ref, nil
+}
+
+// spill makes p fit on a line by moving its free-form parts to files, largest first, so that it still follows the
+// payload rules.
+func spill(root *workspace.Root, p protocol.Payload) (protocol.Payload, error) {
+	for range 3 { // no payload has more than two such parts
+		raw, err := json.Marshal(p)
+		if err != nil {
+			return nil, fmt.Errorf("append %s to outbox: %w", p.EventType(), err)
+		}
+		if len(raw) <= protocol.SpillAt {
+			return p, nil
+		}
+		switch q := p.(type) {
+		case protocol.Info:
+			q.Metadata, q.Message, err = spillEither(root, q.Metadata, q.Message)
+			p = q
+		case protocol.Error:
+			q.Details, q.Message, err = spillEither(root, q.Details, q.Message)
+			p = q
+		case protocol.Completed:
+			q.Summary, err = spillText(root, q.Summary)
+			p = q
+		case protocol.Artifact:
+			q.Metadata, err = spillJSON(root, q.Metadata)
+			p = q
+		case protocol.ActionRequest:
+			q.Parameters, err = spillJSON(root, q.Parameters)
+			p = q
+		case protocol.EnvironmentProposal:
+			q.SuggestedAdjustment.Details, err = spillJSON(root, q.SuggestedAdjustment.Details)
+			p = q
+		default:
+			err = fmt.Errorf("%w: the payload of %s has %d bytes, %d are allowed", ErrTooLarge, p.EventType(), len(raw), protocol.SpillAt)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%w: %s does not fit although its free-form parts were moved to files", ErrTooLarge, p.EventType())
+}
+
+func spillEither(root *workspace.Root, data json.RawMessage, text string) (json.RawMessage, string, error) {
+	if len(data) > len(text) {
+		data, err := spillJSON(root, data)
+		return data, text, err
+	}
+	text, err := spillText(root, text)
+	return data, text, err
+}
+
+func spillJSON(root *workspace.Root, data json.RawMessage) (json.RawMessage, error) {
+	ref, err := Spill(root, data)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(ref)
+}
+
+// spillText keeps the head of a text and says where all of it is.
+func spillText(root *workspace.Root, text string) (string, error) {
+	ref, err := Spill(root, []byte(text))
+	if err != nil {
+		return "", err
+	}
+	head := text[:min(keptText, len(text))]
+	for len(head) > 0 && !utf8.ValidString(head[max(0, len(head)-utf8.UTFMax):]) && !utf8.RuneStart(head[len(head)-1]) {
+		head = head[:len(head)-1]
+	}
+	return strings.ToValidUTF8(head, "\uFFFD") + fmt.Sprintf("… (all %d bytes in %s)", ref.Size, ref.Path), nil
+}

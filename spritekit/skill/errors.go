@@ -1,0 +1,146 @@
+package skill
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/workspace"
+)
+
+// Error is a failure that a caller can act on. Exit is one of the protocol.Exit codes; 0 counts as ExitFailed.
+type Error struct {
+	Code      string
+	Message   string
+	Hint      string
+	Retryable bool
+	Details   any
+	Exit      int
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// WithHint returns a copy of e that tells a person what to do.
+func (e Error) WithHint(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return &e
+}
+
+// WithDetails returns a copy of e with details for a machine.
+func (e Error) WithDetails(details any) *Error {
+	e.Details = details
+	return &e
+}
+
+func fault(exit int, retryable bool, code, format string, args []any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Retryable: retryable, Exit: exit}
+}
+
+// Failed is a failure of the work itself (exit 1).
+func Failed(code, format string, args ...any) *Error {
+	return fault(protocol.ExitFailed, false, code, format, args)
+}
+
+// BadInput refuses one input, named by its JSON pointer (exit 2).
+func BadInput(pointer, format string, args ...any) *Error {
+	message := fmt.Sprintf(format, args...)
+	return badInput([]protocol.Problem{{Pointer: pointer, Message: message}})
+}
+
+// NotFound says that what the input names is not there (exit 3).
+func NotFound(format string, args ...any) *Error {
+	return fault(protocol.ExitNotFound, false, "not_found", format, args)
+}
+
+// Network is a failure of a connection; trying again may help (exit 5).
+func Network(format string, args ...any) *Error {
+	return fault(protocol.ExitNetwork, true, "network", format, args)
+}
+
+// Busy says that something else holds what is needed; trying again helps (exit 6).
+func Busy(format string, args ...any) *Error {
+	return fault(protocol.ExitBusy, true, "busy", format, args)
+}
+
+// Unsafe refuses what could harm (exit 7).
+func Unsafe(code, format string, args ...any) *Error {
+	return fault(protocol.ExitUnsafe, false, code, format, args)
+}
+
+// Unsupported says that this sprite cannot do it (exit 8).
+func Unsupported(code, format string, args ...any) *Error {
+	return fault(protocol.ExitUnsupported, false, code, format, args)
+}
+
+// Limit says that a limit was passed (exit 9).
+func Limit(code, format string, args ...any) *Error {
+	return fault(protocol.ExitLimit, false, code, format, args)
+}
+
+// Timeout says that the time given was used up (exit 124).
+func Timeout(format string, args ...any) *Error {
+	return fault(protocol.ExitTimeout, true, "timeout", format, args)
+}
+
+// badInput tells all problems of an input at once.
+func badInput(problems []protocol.Problem) *Error {
+	message := "the input is wrong: "
+	for i, p := range problems {
+		if i > 0 {
+			message += "; "
+		}
+		if p.Pointer != "" {
+			message += p.Pointer + " "
+		}
+		message += p.Message
+	}
+	return &Error{
+		Code: "bad_input", Message: message, Exit: protocol.ExitBadInput,
+		Details: map[string]any{"problems": problems},
+	}
+}
+
+// Fault maps any error of a skill to the Error that its caller sees: an *Error as it is, known causes to their code,
+// anything else to "internal".
+func Fault(err error) *Error {
+	var known *Error
+	switch {
+	case errors.As(err, &known):
+		if known.Exit == protocol.ExitOK {
+			return fault(protocol.ExitFailed, known.Retryable, known.Code, "%s", []any{known.Message}).WithHint("%s", known.Hint).WithDetails(known.Details)
+		}
+		return known
+	case errors.Is(err, context.DeadlineExceeded):
+		return Timeout("%v", err)
+	case errors.Is(err, context.Canceled):
+		return fault(protocol.ExitCancelled, false, "cancelled", "%s", []any{"the call was cancelled"})
+	case errors.Is(err, workspace.ErrUnsafe):
+		return Unsafe("unsafe_path", "%v", err).WithHint("paths must stay inside the workspace and name regular files")
+	case errors.Is(err, workspace.ErrTooLarge):
+		return Limit("too_large", "%v", err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return Limit("no_space", "%v", err).WithHint("free space in the sprite, then try again")
+	case errors.Is(err, fs.ErrNotExist):
+		return NotFound("%v", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fault(protocol.ExitFailed, false, "access_denied", "%v", []any{err})
+	}
+	return fault(protocol.ExitInternal, false, "internal", "%v", []any{err})
+}
+
+// wire renders e for the result line.
+func (e *Error) wire() *protocol.Fault {
+	f := &protocol.Fault{Code: e.Code, Message: e.Message, Hint: e.Hint, Retryable: e.Retryable}
+	if e.Details != nil {
+		raw, err := json.Marshal(e.Details)
+		if err != nil { // a skill put something into details that is no JSON; the failure itself matters more
+			raw, _ = json.Marshal(fmt.Sprint(e.Details))
+		}
+		f.Details = raw
+	}
+	return f
+}

@@ -1,0 +1,58 @@
+package skill
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// pushPermission is the one that a person at a shell has to ask for.
+const pushPermission = "git:push"
+
+// Grants is the set of permissions of a call (DESIGN 16). The zero value grants nothing.
+type Grants struct {
+	All    bool     // everything but Except
+	Only   []string // when All is false
+	Except []string // when All is true
+}
+
+// ParseGrants reads the form of LATTICE_PERMISSIONS: comma-separated names, "*" for all, nothing for none.
+func ParseGrants(list string) Grants {
+	var g Grants
+	for name := range strings.SplitSeq(list, ",") {
+		switch name = strings.TrimSpace(name); name {
+		case "":
+		case "*":
+			g.All = true
+		default:
+			g.Only = append(g.Only, name)
+		}
+	}
+	return g
+}
+
+// ShellGrants is what a person at a shell may do, where nobody set any permissions: all but git:push.
+func ShellGrants() Grants { return Grants{All: true, Except: []string{pushPermission}} }
+
+// Allows reports whether permission p is granted.
+func (g Grants) Allows(p string) bool {
+	return g.All && !slices.Contains(g.Except, p) || slices.Contains(g.Only, p)
+}
+
+// require names all permissions that are missing, in one error.
+func (g Grants) require(skill string, permissions []string) error {
+	var missing []string
+	for _, p := range permissions {
+		if !g.Allows(p) {
+			missing = append(missing, p)
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	list := strings.Join(missing, ", ")
+	e := fault(protocol.ExitDenied, false, "permission_denied", "%s needs %s, which this call was not granted", []any{skill, list})
+	e.Details = map[string]any{"missing": missing}
+	return e.WithHint("grant it with lattice run --allow, or at a shell with LATTICE_PERMISSIONS=%s", strings.Join(missing, ","))
+}

@@ -1,0 +1,179 @@
+package skill
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+const (
+	// MaxInput is the largest input that a call takes, in bytes.
+	MaxInput = 16 << 20
+	// maxDepth is how deep an input may nest.
+	maxDepth = 200
+)
+
+// readInput reads stdin: one JSON object, or nothing, which counts as {}.
+func readInput(stdin io.Reader) (map[string]json.RawMessage, error) {
+	raw, err := io.ReadAll(io.LimitReader(stdin, MaxInput+1))
+	if err != nil {
+		return nil, fmt.Errorf("read stdin: %w", err)
+	}
+	if len(raw) > MaxInput {
+		return nil, Limit("input_too_large", "the input on stdin has more than %d bytes", MaxInput).
+			WithHint("put the bulk into a file of the workspace and name the file")
+	}
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
+		return map[string]json.RawMessage{}, nil
+	}
+	if raw[0] != '{' {
+		return nil, malformed(errors.New("it is not a JSON object"))
+	}
+	if problem, err := checkJSON(raw); err != nil {
+		return nil, malformed(err)
+	} else if problem != nil {
+		return nil, badInput([]protocol.Problem{*problem})
+	}
+	input := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &input); err != nil {
+		return nil, malformed(err)
+	}
+	return input, nil
+}
+
+func malformed(err error) *Error {
+	return BadInput("", "stdin holds no usable input: %v", err).WithHint(`give one JSON object, such as {"path":"README.md"}`)
+}
+
+// checkJSON refuses what encoding/json lets pass: duplicate keys, which two readers would read differently, deep
+// nesting and anything after the value.
+func checkJSON(raw []byte) (*protocol.Problem, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	problem, err := checkValue(dec, "", 0)
+	if problem != nil || err != nil {
+		return problem, err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("something follows the object")
+	}
+	return nil, nil
+}
+
+func checkValue(dec *json.Decoder, at string, depth int) (*protocol.Problem, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
+	}
+	token, err := dec.Token()
+	if err != nil {
+		return nil, unexpectedEnd(err)
+	}
+	delim, ok := token.(json.Delim)
+	if !ok {
+		return nil, nil
+	}
+	seen := map[string]bool{}
+	for i := 0; dec.More(); i++ {
+		member := at + "/" + strconv.Itoa(i)
+		if delim == '{' {
+			key, err := dec.Token()
+			if err != nil {
+				return nil, unexpectedEnd(err)
+			}
+			name := key.(string) // Token guarantees it
+			member = at + "/" + escapePointer.Replace(name)
+			if seen[name] {
+				return &protocol.Problem{Pointer: member, Message: "is given twice"}, nil
+			}
+			seen[name] = true
+		}
+		if problem, err := checkValue(dec, member, depth+1); problem != nil || err != nil {
+			return problem, err
+		}
+	}
+	_, err = dec.Token() // the closing delimiter
+	return nil, unexpectedEnd(err)
+}
+
+func unexpectedEnd(err error) error {
+	if err == io.EOF {
+		return errors.New("it ends too early")
+	}
+	return err
+}
+
+var escapePointer = strings.NewReplacer("~", "~0", "/", "~1")
+
+// complete fills in what stdin did not give, from LATTICE_INPUT_<NAME>, then from the manifest's defaults, and checks
+// the whole against the manifest.
+func complete(m manifests.Skill, input map[string]json.RawMessage, env map[string]string) error {
+	for _, f := range m.Inputs {
+		if _, ok := input[f.Name]; ok {
+			continue
+		}
+		if value, ok := env[strings.ToUpper(f.Name)]; ok {
+			input[f.Name] = fromEnv(f, value)
+		}
+	}
+	if problems := m.CheckInput(input); len(problems) > 0 {
+		wire := make([]protocol.Problem, len(problems))
+		for i, p := range problems {
+			wire[i] = protocol.Problem(p)
+		}
+		return badInput(wire).WithHint("spritekit %s --help lists the inputs", m.Name)
+	}
+	delete(input, "$schema")
+	for _, f := range m.Inputs {
+		raw, ok := input[f.Name]
+		if ok && string(raw) == "null" {
+			delete(input, f.Name) // null in an optional member counts as absent
+			ok = false
+		}
+		if !ok && f.Default != nil {
+			input[f.Name] = f.Default
+		}
+	}
+	return nil
+}
+
+// fromEnv reads a variable as JSON, and as a plain string where that is what the input wants or all it can be.
+func fromEnv(f manifests.Field, value string) json.RawMessage {
+	raw := json.RawMessage(value)
+	if json.Valid(raw) && (f.Type != "string" || strings.HasPrefix(strings.TrimSpace(value), `"`)) {
+		return raw
+	}
+	quoted, _ := json.Marshal(value) // a string always marshals
+	return quoted
+}
+
+// bind decodes raw strictly into the struct that v points to.
+func bind(raw json.RawMessage, v any) error {
+	if len(raw) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(v)
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &mismatch):
+		pointer := ""
+		if mismatch.Field != "" {
+			pointer = "/" + strings.ReplaceAll(mismatch.Field, ".", "/")
+		}
+		return BadInput(pointer, "is a %s, which does not fit %s", mismatch.Value, mismatch.Type)
+	case strings.HasPrefix(err.Error(), "json: unknown field "):
+		name, _ := strconv.Unquote(strings.TrimPrefix(err.Error(), "json: unknown field "))
+		return BadInput("/"+escapePointer.Replace(name), "is not known")
+	}
+	return BadInput("", "%v", err)
+}

@@ -1,0 +1,174 @@
+package workspace
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+)
+
+// WriteFile replaces a file atomically: a temporary file in the same directory, fsync, rename, fsync of the
+// directory. The directory must exist. mode 0 keeps the mode of the file that is replaced, 0644 for a new one.
+// A symlink in the last place is followed inside the root.
+func (r *Root) WriteFile(name string, data []byte, mode fs.FileMode) error {
+	_, err := r.WriteFrom(name, bytes.NewReader(data), mode)
+	return err
+}
+
+// WriteFrom is WriteFile with the content of src, and returns its size. When src fails the old file stays.
+func (r *Root) WriteFrom(name string, src io.Reader, mode fs.FileMode) (int64, error) {
+	rel, err := r.target(name)
+	if err != nil {
+		return 0, err
+	}
+	if info, err := r.root.Lstat(rel); err == nil {
+		if !info.Mode().IsRegular() {
+			if info.IsDir() {
+				return 0, &fs.PathError{Op: "write", Path: rel, Err: syscall.EISDIR}
+			}
+			return 0, fmt.Errorf("%w: %s is not a regular file", ErrUnsafe, name)
+		}
+		if mode == 0 {
+			mode = info.Mode().Perm()
+		}
+	}
+	if mode == 0 {
+		mode = 0o644
+	}
+	return r.replace(rel, src, mode)
+}
+
+// target follows a symlink in the last place, so that writing through a link replaces what it points to.
+func (r *Root) target(name string) (string, error) {
+	rel, err := r.Rel(name)
+	if err != nil {
+		return "", err
+	}
+	for range 40 { // as many as the kernel follows
+		info, err := r.root.Lstat(rel)
+		if errors.Is(err, fs.ErrNotExist) {
+			return rel, nil
+		}
+		if err != nil {
+			return "", r.judge(err)
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			return rel, nil
+		}
+		link, err := r.root.Readlink(rel)
+		if err != nil {
+			return "", r.judge(err)
+		}
+		if path.IsAbs(link) {
+			return "", fmt.Errorf("%w: %s is a symlink to the absolute path %s", ErrUnsafe, name, link)
+		}
+		// ".." of the link counts from the real parent. os.Root judges the outcome again when it is used.
+		parent, err := filepath.EvalSymlinks(filepath.Join(r.dir, path.Dir(rel)))
+		if err != nil {
+			return "", err
+		}
+		if rel, err = r.Rel(filepath.Join(parent, link)); err != nil {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("%w: %s is a loop of symlinks", ErrUnsafe, name)
+}
+
+func (r *Root) replace(rel string, src io.Reader, mode fs.FileMode) (n int64, err error) {
+	tmp := path.Join(path.Dir(rel), ".tmp-"+random())
+	f, err := r.root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, r.judge(err)
+	}
+	defer func() {
+		if err != nil {
+			r.root.Remove(tmp) // best effort: the first error is the one to tell
+		}
+	}()
+	n, err = io.Copy(f, src)
+	if err == nil {
+		err = f.Chmod(mode.Perm())
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return n, fmt.Errorf("write %s: %w", rel, err)
+	}
+	if err = r.root.Rename(tmp, rel); err != nil {
+		return n, r.judge(err)
+	}
+	return n, r.SyncDir(path.Dir(rel))
+}
+
+// SyncDir makes the names in a directory durable.
+func (r *Root) SyncDir(name string) error {
+	rel, err := r.Rel(name)
+	if err != nil {
+		return err
+	}
+	d, err := r.root.OpenFile(rel, os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return r.judge(err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("sync directory %s: %w", rel, err)
+	}
+	return nil
+}
+
+// MkdirAll makes a directory and its parents, 0755 where they are missing.
+func (r *Root) MkdirAll(name string) error {
+	rel, err := r.Rel(name)
+	if err != nil {
+		return err
+	}
+	return r.judge(r.root.MkdirAll(rel, 0o755))
+}
+
+// Remove removes a file, a symlink or an empty directory.
+func (r *Root) Remove(name string) error {
+	rel, err := r.Rel(name)
+	if err != nil {
+		return err
+	}
+	return r.judge(r.root.Remove(rel))
+}
+
+// RemoveAll removes a tree, never following a symlink. The root itself is refused.
+func (r *Root) RemoveAll(name string) error {
+	rel, err := r.Rel(name)
+	if err != nil {
+		return err
+	}
+	if rel == "." {
+		return fmt.Errorf("%w: %s is the workspace itself", ErrUnsafe, name)
+	}
+	return r.judge(r.root.RemoveAll(rel))
+}
+
+// Rename moves a file or directory inside the root.
+func (r *Root) Rename(from, to string) error {
+	a, err := r.Rel(from)
+	if err != nil {
+		return err
+	}
+	b, err := r.Rel(to)
+	if err != nil {
+		return err
+	}
+	return r.judge(r.root.Rename(a, b))
+}
+
+func random() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(b[:])
+}
