@@ -1,0 +1,200 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"syscall"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// ErrGone means that the leader went away in the middle of an answer; whoever gets it may lead now.
+var ErrGone = errors.New("the leading lattice went away")
+
+// Client speaks to a leader. Its zero value is not usable; see NewClient.
+type Client struct {
+	hc *http.Client
+}
+
+// Base is the URL under which a leader's socket is addressed.
+const Base = "http://lattice"
+
+// NewClient makes a client for the leader behind the unix socket at path.
+func NewClient(path string) *Client { return &Client{hc: HTTPClient(path)} }
+
+// HTTPClient dials the unix socket at path, whatever the URL's host.
+func HTTPClient(path string) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", path)
+		},
+	}}
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.hc.CloseIdleConnections() }
+
+// Hello asks who leads.
+func (c *Client) Hello(ctx context.Context) (Hello, error) {
+	return call[Hello](ctx, c, "GET", "/v1/lattice", nil, nil)
+}
+
+// Start starts a run.
+func (c *Client) Start(ctx context.Context, r RunRequest) (RunView, error) {
+	return call[RunView](ctx, c, "POST", "/v1/runs", nil, r)
+}
+
+// Runs lists all runs, newest first.
+func (c *Client) Runs(ctx context.Context) ([]RunView, error) {
+	return call[[]RunView](ctx, c, "GET", "/v1/runs", nil, nil)
+}
+
+// Run shows one run.
+func (c *Client) Run(ctx context.Context, id string) (RunView, error) {
+	return call[RunView](ctx, c, "GET", "/v1/run", url.Values{"id": {id}}, nil)
+}
+
+// Drive goes on with an interrupted run.
+func (c *Client) Drive(ctx context.Context, id string, secrets map[string]string) (RunView, error) {
+	body := map[string]any{}
+	if len(secrets) > 0 {
+		body["secrets"] = secrets
+	}
+	return call[RunView](ctx, c, "POST", "/v1/run/drive", url.Values{"id": {id}}, body)
+}
+
+// Stop ends the driving of a run; it stays resumable.
+func (c *Client) Stop(ctx context.Context, id string) (RunView, error) {
+	return call[RunView](ctx, c, "POST", "/v1/run/stop", url.Values{"id": {id}}, nil)
+}
+
+// Cancel ends a run for good.
+func (c *Client) Cancel(ctx context.Context, id, by string) (RunView, error) {
+	return call[RunView](ctx, c, "POST", "/v1/run/cancel", url.Values{"id": {id}, "by": {by}}, nil)
+}
+
+// Decide answers a wait.
+func (c *Client) Decide(ctx context.Context, id string, d DecideRequest) (DecideReply, error) {
+	return call[DecideReply](ctx, c, "POST", "/v1/run/decide", url.Values{"id": {id}}, d)
+}
+
+// Entries yields a run's facts and events after a position.
+func (c *Client) Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
+	return lines(ctx, c, "/v1/run/entries", id, after, yield)
+}
+
+// Watch yields entries and views as they come. It returns ErrGone when the leader ends before the run does.
+func (c *Client) Watch(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error {
+	done := false
+	err := lines(ctx, c, "/v1/run/watch", id, after, func(l WatchLine) error {
+		done = done || l.Done
+		return yield(l)
+	})
+	if err == nil && !done {
+		return ErrGone
+	}
+	return err
+}
+
+// Log returns what the run's skills printed beside events.
+func (c *Client) Log(ctx context.Context, id string) (io.ReadCloser, error) {
+	resp, err := c.do(ctx, "GET", "/v1/run/log", url.Values{"id": {id}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
+	var payload io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		payload = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, Base+path+"?"+query.Encode(), payload)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.hc.Do(req)
+	if err != nil {
+		return nil, gone(err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil {
+		return nil, gone(err)
+	}
+	p := new(Problem)
+	if json.Unmarshal(data, p) != nil || p.Fault.Message == "" {
+		return nil, Refuse(protocol.ExitInternal, "internal", fmt.Sprintf("the leader answered %s: %s", resp.Status, bytes.TrimSpace(data)), "")
+	}
+	return nil, p
+}
+
+func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, body any) (T, error) {
+	var out T
+	resp, err := c.do(ctx, method, path, query, body)
+	if err != nil {
+		return out, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		return out, gone(err)
+	}
+	return out, nil
+}
+
+// lines reads an NDJSON answer; a problem line ends it as that error.
+func lines[T any](ctx context.Context, c *Client, path, id string, after lattice.Seq, yield func(T) error) error {
+	resp, err := c.do(ctx, "GET", path, url.Values{"id": {id}, "after": {strconv.FormatUint(uint64(after), 10)}}, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	dec := json.NewDecoder(bufio.NewReaderSize(resp.Body, 64<<10))
+	for {
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return gone(err)
+		}
+		p := new(Problem)
+		if json.Unmarshal(raw, p) == nil && p.Exit != 0 {
+			return p
+		}
+		var line T
+		if err := json.Unmarshal(raw, &line); err != nil {
+			return fmt.Errorf("read the leader's answer: %w", err)
+		}
+		if err := yield(line); err != nil {
+			return err
+		}
+	}
+}
+
+// gone turns a broken connection into ErrGone and leaves other errors alone.
+func gone(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+		return fmt.Errorf("%w: %v", ErrGone, err)
+	}
+	return err
+}

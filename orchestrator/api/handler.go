@@ -1,0 +1,197 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Service is what a leader does for its clients. Errors that a user can act on are *Problem; all others are reported
+// as internal. Run ids may be unique prefixes, "" means the last run.
+type Service interface {
+	Hello() Hello
+	Start(ctx context.Context, r RunRequest) (RunView, error)
+	Runs(ctx context.Context) ([]RunView, error)
+	Run(ctx context.Context, id string) (RunView, error)
+	// Entries calls yield for the run's facts and events after a position, oldest first, until yield fails.
+	Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
+	// Watch is Entries followed by whatever comes, with views, until nobody drives the run.
+	Watch(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
+	Drive(ctx context.Context, id string, secrets map[string]string) (RunView, error) // go on with an interrupted run; a no-op when someone does
+	Stop(ctx context.Context, id string) (RunView, error)                             // stop driving; the run stays resumable
+	Cancel(ctx context.Context, id, by string) (RunView, error)
+	Decide(ctx context.Context, id string, d DecideRequest) (DecideReply, error)
+	Log(ctx context.Context, id string) (io.ReadCloser, error) // what skills printed beside events
+}
+
+// maxBody bounds request bodies: a flow of 1 MiB with its input.
+const maxBody = 8 << 20
+
+// Handler serves s; everything below /v1/sprites goes to sprites (nil with a remote Sprites API).
+func Handler(s Service, sprites http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	if sprites != nil {
+		mux.Handle("/v1/sprites", sprites)
+		mux.Handle("/v1/sprites/", sprites)
+	}
+	mux.HandleFunc("GET /v1/lattice", func(w http.ResponseWriter, r *http.Request) { reply(w, s.Hello(), nil) })
+	mux.HandleFunc("POST /v1/runs", func(w http.ResponseWriter, r *http.Request) {
+		var in RunRequest
+		if !read(w, r, &in) {
+			return
+		}
+		v, err := s.Start(r.Context(), in)
+		reply(w, v, err)
+	})
+	mux.HandleFunc("GET /v1/runs", func(w http.ResponseWriter, r *http.Request) {
+		v, err := s.Runs(r.Context())
+		reply(w, v, err)
+	})
+	mux.HandleFunc("GET /v1/run", func(w http.ResponseWriter, r *http.Request) {
+		v, err := s.Run(r.Context(), r.FormValue("id"))
+		reply(w, v, err)
+	})
+	mux.HandleFunc("POST /v1/run/{verb}", func(w http.ResponseWriter, r *http.Request) { change(w, r, s) })
+	mux.HandleFunc("GET /v1/run/entries", func(w http.ResponseWriter, r *http.Request) {
+		stream(w, r, func(after lattice.Seq, line func(any) error) error {
+			return s.Entries(r.Context(), r.FormValue("id"), after, func(e lattice.Entry) error { return line(e) })
+		})
+	})
+	mux.HandleFunc("GET /v1/run/watch", func(w http.ResponseWriter, r *http.Request) {
+		stream(w, r, func(after lattice.Seq, line func(any) error) error {
+			return s.Watch(r.Context(), r.FormValue("id"), after, func(l WatchLine) error { return line(l) })
+		})
+	})
+	mux.HandleFunc("GET /v1/run/log", func(w http.ResponseWriter, r *http.Request) {
+		log, err := s.Log(r.Context(), r.FormValue("id"))
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		defer log.Close()
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.Copy(w, log) // the client sees a cut body
+	})
+	return mux
+}
+
+// change serves the verbs that move a run.
+func change(w http.ResponseWriter, r *http.Request, s Service) {
+	id := r.FormValue("id")
+	switch r.PathValue("verb") {
+	case "drive":
+		var in struct {
+			Secrets map[string]string `json:"secrets,omitempty"`
+		}
+		if !read(w, r, &in) {
+			return
+		}
+		v, err := s.Drive(r.Context(), id, in.Secrets)
+		reply(w, v, err)
+	case "stop":
+		v, err := s.Stop(r.Context(), id)
+		reply(w, v, err)
+	case "cancel":
+		v, err := s.Cancel(r.Context(), id, r.FormValue("by"))
+		reply(w, v, err)
+	case "decide":
+		var in DecideRequest
+		if !read(w, r, &in) {
+			return
+		}
+		v, err := s.Decide(r.Context(), id, in)
+		reply(w, v, err)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// read decodes the body strictly into v and answers for itself when that fails.
+func read(w http.ResponseWriter, r *http.Request, v any) bool {
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil && !errors.Is(err, io.EOF) {
+		fail(w, Refuse(protocol.ExitBadInput, "bad_request", fmt.Sprintf("read request: %v", err), ""))
+		return false
+	}
+	return true
+}
+
+func reply(w http.ResponseWriter, v any, err error) {
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // the client sees a cut body
+}
+
+// stream answers with NDJSON. An error after the first line ends the stream with a problem line.
+func stream(w http.ResponseWriter, r *http.Request, produce func(lattice.Seq, func(any) error) error) {
+	after, err := strconv.ParseUint("0"+r.FormValue("after"), 10, 64)
+	if err != nil {
+		fail(w, Refuse(protocol.ExitBadInput, "bad_request", "after must be a sequence number", ""))
+		return
+	}
+	enc, started := json.NewEncoder(w), false
+	flush := http.NewResponseController(w)
+	err = produce(lattice.Seq(after), func(v any) error {
+		if !started {
+			started = true
+			w.Header().Set("Content-Type", "application/x-ndjson")
+		}
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
+		return flush.Flush()
+	})
+	switch {
+	case err == nil || errors.Is(err, context.Canceled):
+	case started:
+		_ = enc.Encode(asProblem(err))
+	default:
+		fail(w, err)
+	}
+}
+
+// Refuse makes an error that a user can act on.
+func Refuse(exit int, code, message, hint string) *Problem {
+	return &Problem{Fault: protocol.Fault{Code: code, Message: message, Hint: hint, Retryable: exit == protocol.ExitBusy}, Exit: exit}
+}
+
+func asProblem(err error) *Problem {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	var refused *lattice.Refusal
+	if errors.As(err, &refused) {
+		return &Problem{Fault: refused.Fault, Exit: protocol.ExitFailed}
+	}
+	return &Problem{Fault: protocol.Fault{Code: "internal", Message: err.Error()}, Exit: protocol.ExitInternal}
+}
+
+var httpStatus = map[int]int{
+	protocol.ExitBadInput: http.StatusBadRequest, protocol.ExitNotFound: http.StatusNotFound,
+	protocol.ExitDenied: http.StatusForbidden, protocol.ExitBusy: http.StatusConflict,
+	protocol.ExitFailed: http.StatusUnprocessableEntity, protocol.ExitUnsupported: http.StatusNotImplemented,
+	protocol.ExitLimit: http.StatusInsufficientStorage,
+}
+
+func fail(w http.ResponseWriter, err error) {
+	p := asProblem(err)
+	status, ok := httpStatus[p.Exit]
+	if !ok {
+		status = http.StatusInternalServerError
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(p)
+}

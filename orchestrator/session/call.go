@@ -1,0 +1,217 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// waitingGrace is how long an exec may go on after WAITING before it is stopped (DESIGN 22).
+const waitingGrace = 5 * time.Second
+
+// Call runs one attempt at a skill. Every event is handed to event before Call returns.
+func (s *Session) Call(ctx context.Context, c lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
+	seen := newObserver(c, event)
+	if c.Uncertain {
+		out, found, err := s.recover(ctx, c, seen)
+		if found || err != nil {
+			return out, err
+		}
+		if c.Class != manifests.ClassRead && c.Class != manifests.ClassIdempotent {
+			return lattice.Outcome{Kind: lattice.Lost, Detail: "the orchestrator stopped while " + c.Skill + " ran, and the sprite holds no result of it"}, nil
+		}
+	}
+	if c.Resume != nil {
+		data, err := json.Marshal(c.Resume)
+		if err != nil {
+			return lattice.Outcome{}, fmt.Errorf("encode resume.json: %w", err)
+		}
+		if err := s.host.WriteFile(ctx, c.Sprite, resumeFile, bytes.NewReader(data), 0o600); err != nil {
+			return lattice.Outcome{}, fmt.Errorf("write resume.json to sprite %s: %w", c.Sprite, err)
+		}
+	}
+	exit, err := s.exec(ctx, c, seen)
+	return s.conclude(ctx, c, seen, exit, err)
+}
+
+// recover looks for the outcome of a call that was dispatched before: its result in the outbox, and nothing else.
+func (s *Session) recover(ctx context.Context, c lattice.Call, seen *observer) (lattice.Outcome, bool, error) {
+	if err := s.reconcile(ctx, c, seen); err != nil {
+		return lattice.Outcome{}, false, err
+	}
+	if seen.recorded == nil || (c.Resume != nil && seen.recorded.Waiting != nil) {
+		return lattice.Outcome{}, false, nil
+	}
+	out, err := s.outcome(ctx, c, seen, *seen.recorded, exitOf(*seen.recorded))
+	return out, err == nil, err
+}
+
+// exec runs the skill and feeds its stdout to seen. The error is what Exec said, or why the stream could not be read.
+func (s *Session) exec(ctx context.Context, c lattice.Call, seen *observer) (int, error) {
+	ctx, cancel := deadline(ctx, c)
+	defer cancel()
+	stdout, feed := io.Pipe()
+	output := s.output(c.RunID)
+	var exit int
+	var group errgroup.Group
+	group.Go(func() error {
+		var err error
+		exit, err = s.host.Exec(ctx, c.Sprite, sprites.Exec{
+			Cmd:    []string{"/skills/" + c.Skill},
+			Env:    s.env(c),
+			Dir:    workspace,
+			Stdin:  bytes.NewReader(c.Input),
+			Stdout: feed,
+			Stderr: output,
+			// The skill's own timeout ends it; the grace covers a cut connection.
+			MaxRunAfterDisconnect: disconnectGrace(c),
+		})
+		feed.CloseWithError(io.EOF)
+		return err
+	})
+	scanner := protocol.NewScanner(stdout)
+	var grace *time.Timer
+	for {
+		rec, err := scanner.Next()
+		if err != nil {
+			stdout.CloseWithError(err)
+			break
+		}
+		seen.record(rec, output)
+		if seen.waiting != nil && grace == nil {
+			grace = time.AfterFunc(waitingGrace, cancel)
+		}
+	}
+	err := group.Wait()
+	if grace != nil {
+		grace.Stop()
+	}
+	if err != nil && ctx.Err() == context.DeadlineExceeded {
+		return protocol.ExitTimeout, errTimeout
+	}
+	if err != nil && seen.waiting != nil && seen.result != nil && seen.result.Waiting != nil {
+		return protocol.ExitWaiting, nil // said everything, then did not end in time
+	}
+	return exit, err
+}
+
+var errTimeout = errors.New("the call's timeout ran out")
+
+// disconnectGrace is how long a remote host may keep the process after a cut: until its own timeout, plus a little.
+func disconnectGrace(c lattice.Call) time.Duration {
+	if c.TimeoutS <= 0 {
+		return time.Hour
+	}
+	return time.Duration(c.TimeoutS*float64(time.Second)) + 30*time.Second
+}
+
+// conclude turns the end of an exec into an outcome.
+func (s *Session) conclude(ctx context.Context, c lattice.Call, seen *observer, exit int, err error) (lattice.Outcome, error) {
+	var lost *sprites.LostError
+	var refused *sprites.APIError
+	switch {
+	case errors.Is(err, errTimeout):
+		return failure(c, ir.FailTimeout, protocol.ExitTimeout, "timeout", fmt.Sprintf("%s did not end within %gs", c.Skill, c.TimeoutS)), nil
+	case ctx.Err() != nil:
+		return lattice.Outcome{}, ctx.Err() // driving stops; the call stays pending
+	case errors.As(err, &lost):
+		out, found, recErr := s.recover(ctx, c, seen)
+		if found || recErr != nil {
+			return out, recErr
+		}
+		return lattice.Outcome{Kind: lattice.Lost, Detail: lost.Error()}, nil
+	case errors.As(err, &refused) && refused.Status >= 400 && refused.Status < 500 && refused.Status != 409 && refused.Status != 429:
+		return failure(c, ir.FailToolUnavailable, protocol.ExitUnsupported, "exec_refused", fmt.Sprintf("run %s in sprite %s: %v", c.Skill, c.Sprite, err)), nil
+	case err != nil:
+		return lattice.Outcome{}, fmt.Errorf("run %s in sprite %s: %w", c.Skill, c.Sprite, err)
+	}
+	if seen.result == nil {
+		if exit == 126 || exit == 127 {
+			return failure(c, ir.FailToolUnavailable, exit, "skill_missing", fmt.Sprintf("sprite %s has no skill %s", c.Sprite, c.Skill)), nil
+		}
+		return failure(c, ir.FailTool, exit, "no_result", fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, exit)), nil
+	}
+	if seen.counted < seen.result.Events {
+		if err := s.reconcile(ctx, c, seen); err != nil {
+			return lattice.Outcome{}, err
+		}
+	}
+	return s.outcome(ctx, c, seen, *seen.result, exit)
+}
+
+// outcome judges a result together with its exit code: a non-zero exit fails the step whatever was said.
+func (s *Session) outcome(ctx context.Context, c lattice.Call, seen *observer, res protocol.Result, exit int) (lattice.Outcome, error) {
+	switch {
+	case res.OK && res.Waiting != nil && exit == protocol.ExitWaiting:
+		return s.suspended(ctx, c, seen, res)
+	case res.OK && res.Waiting == nil && exit == protocol.ExitOK:
+		return lattice.Outcome{Kind: lattice.Finished, Result: res}, nil
+	case !res.OK && exit != protocol.ExitOK && res.Error != nil:
+		return lattice.Outcome{Kind: lattice.Finished, Result: res, Exit: exit, Failure: failureKind(exit)}, nil
+	}
+	return failure(c, ir.FailTool, exit, "exit_mismatch", fmt.Sprintf("%s said ok:%t and ended with exit code %d", c.Skill, res.OK, exit)), nil
+}
+
+// suspended accepts WAITING only with a checkpoint that exists; where the sprite could not make one, it is made here.
+func (s *Session) suspended(ctx context.Context, c lattice.Call, seen *observer, res protocol.Result) (lattice.Outcome, error) {
+	known, err := s.host.Checkpoints(ctx, c.Sprite)
+	if err != nil {
+		return lattice.Outcome{}, fmt.Errorf("list checkpoints of sprite %s: %w", c.Sprite, err)
+	}
+	waiting := *res.Waiting
+	found := false
+	for _, cp := range known {
+		found = found || cp.ID == waiting.CheckpointID
+	}
+	if !found {
+		cp, err := s.host.Checkpoint(ctx, c.Sprite, "waiting: "+waiting.Reason)
+		if err != nil {
+			return lattice.Outcome{}, fmt.Errorf("checkpoint sprite %s: %w", c.Sprite, err)
+		}
+		waiting.CheckpointID = cp.ID
+	}
+	res.Waiting = &waiting
+	return lattice.Outcome{Kind: lattice.Suspended, Result: res, Exit: protocol.ExitWaiting, Request: seen.request}, nil
+}
+
+// failure makes the outcome of a call that ended without a usable word of its own.
+func failure(c lattice.Call, kind string, exit int, code, message string) lattice.Outcome {
+	return lattice.Outcome{Kind: lattice.Finished, Exit: exit, Failure: kind, Result: protocol.Result{
+		Skill: c.Skill, Error: &protocol.Fault{Code: code, Message: message}}}
+}
+
+// failureKind maps a skill's exit code to the failure kinds that retry and catch know.
+func failureKind(exit int) string {
+	switch exit {
+	case protocol.ExitTimeout:
+		return ir.FailTimeout
+	case protocol.ExitDenied:
+		return ir.FailToolDenied
+	case protocol.ExitUnsupported:
+		return ir.FailToolUnavailable
+	}
+	return ir.FailTool
+}
+
+// exitOf is the exit code of a call that is known by its recorded result only.
+func exitOf(res protocol.Result) int {
+	switch {
+	case res.Waiting != nil:
+		return protocol.ExitWaiting
+	case res.OK:
+		return protocol.ExitOK
+	}
+	return protocol.ExitFailed
+}

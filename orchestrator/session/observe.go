@@ -1,0 +1,114 @@
+package session
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// observer collects what one call says, from its stream and from the outbox, each event once.
+type observer struct {
+	call  lattice.Call
+	event func(lattice.Event)
+
+	seen    map[string]bool // dedupe keys already handed on
+	foreign map[string]int  // occurrences of keys without event_id in the source at hand
+	counted int             // events of this call seen in its stream
+
+	result   *protocol.Result        // last result line of the stream
+	recorded *protocol.Result        // result record of this call in the outbox
+	waiting  *protocol.Waiting       // this call's WAITING
+	request  *protocol.ActionRequest // this call's last blocking request
+}
+
+func newObserver(c lattice.Call, event func(lattice.Event)) *observer {
+	return &observer{call: c, event: event, seen: map[string]bool{}, foreign: map[string]int{}}
+}
+
+// record takes one record of the stdout stream. What is no event goes to output, except the result line.
+func (o *observer) record(rec protocol.Record, output io.Writer) {
+	switch rec.Kind {
+	case protocol.KindEvent:
+		if rec.Event.CallID == o.call.ID {
+			o.counted++
+		}
+		o.take(rec.Event, rec.Problems)
+	case protocol.KindWarning:
+		fmt.Fprintf(output, "%s: stdout line %d: %s: %s\n", o.call.Skill, rec.Line, rec.Code, rec.Detail)
+	case protocol.KindOutput:
+		if res, ok := protocol.DecodeResult([]byte(rec.Text)); ok {
+			o.result = &res
+			return
+		}
+		fmt.Fprintln(output, rec.Text)
+	}
+}
+
+// take attributes an event, notes what the call's outcome depends on, and hands it on once.
+func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
+	ev := lattice.Event{Sprite: o.call.Sprite, CallID: e.CallID, Event: e, Problems: problems, Dedupe: o.key(e)}
+	switch {
+	case e.CallID == "":
+		ev.CallID, ev.Flags = o.call.ID, append(ev.Flags, "no_call_id")
+	case e.CallID != o.call.ID:
+		ev.Flags = append(ev.Flags, "unknown_call") // kept, and nothing acts on it
+	}
+	if e.Legacy {
+		ev.Flags = append(ev.Flags, "legacy")
+	}
+	ev.Problems = append(ev.Problems, o.strangers(e)...)
+	if len(ev.Problems) == 0 && e.CallID == o.call.ID {
+		o.note(e)
+	}
+	if !o.seen[ev.Dedupe] {
+		o.seen[ev.Dedupe] = true
+		o.event(ev)
+	}
+}
+
+// key makes the dedupe key of an event within its sprite. Equal events without an id are told apart by counting them.
+func (o *observer) key(e protocol.Event) string {
+	key := o.call.Sprite + "/" + protocol.DedupeKey(e)
+	if e.EventID != "" {
+		return key
+	}
+	o.foreign[key]++
+	return key + "/" + o.call.ID + "/" + strconv.Itoa(o.foreign[key])
+}
+
+// strangers names an event's claims to be another sprite's or work item's; it is never rerouted.
+func (o *observer) strangers(e protocol.Event) []protocol.Problem {
+	var out []protocol.Problem
+	if e.SpriteID != "" && e.SpriteID != o.call.Sprite {
+		out = append(out, protocol.Problem{Pointer: "/sprite_id", Message: "names another sprite than the one that said it"})
+	}
+	if e.WorkItemID != "" && e.WorkItemID != o.call.WorkItem {
+		out = append(out, protocol.Problem{Pointer: "/work_item_id", Message: "names another work item than the run's"})
+	}
+	return out
+}
+
+// note keeps what the outcome of the call depends on.
+func (o *observer) note(e protocol.Event) {
+	payload, err := e.Open()
+	if err != nil {
+		return
+	}
+	switch p := payload.(type) {
+	case protocol.Waiting:
+		o.waiting = &p
+	case protocol.ActionRequest:
+		if p.Blocking {
+			o.request = &p
+		}
+	case protocol.Info:
+		if p.Kind == "result" {
+			if res, ok := protocol.DecodeResult(p.Metadata); ok {
+				o.recorded = &res
+			}
+		}
+	}
+}

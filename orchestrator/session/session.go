@@ -1,0 +1,118 @@
+// Package session runs skill calls in sprites over exec and turns what comes back into outcomes. Session is the type
+// to look at first: it is the engine's Caller and Boundary against any host that speaks the Sprites API.
+//
+// Everything a sprite says is hostile until validated here: events are checked, attributed by call id and flagged;
+// results are adopted from the outbox only for the outstanding call whose stream was lost (DESIGN 4). A session never
+// decides what happens next and never retries a call.
+//
+//	skill failure      the skill said so, or exited non-zero           → Finished with a failure kind
+//	waiting            exit 75, WAITING, a checkpoint that exists      → Suspended
+//	transport loss     no exit frame, no result in the outbox          → Lost: unknown, never success
+//	host unreachable   nothing could be found out                      → error; the call stays pending
+package session
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Host is what a session needs of the Sprites API; *sprites.Client is one. Exec returns *sprites.LostError when the
+// stream ended without an exit code.
+type Host interface {
+	Exec(ctx context.Context, sprite string, e sprites.Exec) (exit int, err error)
+	ReadFrom(ctx context.Context, sprite, path string, offset int64) (io.ReadCloser, error)
+	WriteFile(ctx context.Context, sprite, path string, r io.Reader, mode uint32) error
+	Remove(ctx context.Context, sprite, path string, recursive bool) error
+	Checkpoint(ctx context.Context, sprite, comment string) (sprites.Checkpoint, error)
+	Checkpoints(ctx context.Context, sprite string) ([]sprites.Checkpoint, error)
+	Restore(ctx context.Context, sprite, id string) error
+}
+
+// Session drives calls on one host. It is safe for concurrent use; calls in one sprite are serialised by the engine.
+type Session struct {
+	host Host
+	log  zerolog.Logger
+	// output receives what skills print beside events, per run; it may be io.Discard.
+	output func(run string) io.Writer
+	// secrets returns KEY=VALUE pairs for agent.run of a run; they are never stored or logged.
+	secrets func(run string) []string
+
+	mu      sync.Mutex
+	cursors map[string]cursor // by sprite; guarded by mu
+}
+
+// Options of New. Output and Secrets may be nil.
+type Options struct {
+	Log     zerolog.Logger
+	Output  func(run string) io.Writer
+	Secrets func(run string) []string
+}
+
+// New makes a session on host.
+func New(host Host, o Options) *Session {
+	if o.Output == nil {
+		o.Output = func(string) io.Writer { return io.Discard }
+	}
+	if o.Secrets == nil {
+		o.Secrets = func(string) []string { return nil }
+	}
+	return &Session{host: host, log: o.Log, output: o.Output, secrets: o.Secrets, cursors: map[string]cursor{}}
+}
+
+// workspace is where a sprite's workspace lies, seen from inside.
+const workspace = "/workspace"
+
+// Checkpoint takes a boundary of sprite. The pair's Seq is left to the caller, who knows the journal.
+func (s *Session) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error) {
+	cp, err := s.host.Checkpoint(ctx, sprite, "boundary")
+	if err != nil {
+		return lattice.Pair{}, fmt.Errorf("checkpoint sprite %s: %w", sprite, err)
+	}
+	return lattice.Pair{Sprite: sprite, CheckpointID: cp.ID, Durable: cp.Durable}, nil
+}
+
+// Restore puts the sprite's files back. Whatever still runs in the sprite ends.
+func (s *Session) Restore(ctx context.Context, sprite string, to lattice.Pair) error {
+	s.forget(sprite)
+	if err := s.host.Restore(ctx, sprite, to.CheckpointID); err != nil {
+		return fmt.Errorf("restore sprite %s to %s: %w", sprite, to.CheckpointID, err)
+	}
+	return nil
+}
+
+// env is the context of a call for the skill (DESIGN 12), on top of the sprite's own environment.
+func (s *Session) env(c lattice.Call) []string {
+	env := []string{
+		"LATTICE_SPRITE_ID=" + c.Sprite,
+		"LATTICE_WORK_ITEM_ID=" + c.WorkItem,
+		"LATTICE_RUN_ID=" + c.RunID,
+		"LATTICE_CALL_ID=" + c.ID,
+		"LATTICE_IDEMPOTENCY_KEY=" + c.IdempotencyKey,
+		"LATTICE_PERMISSIONS=" + strings.Join(c.Permissions, ","),
+	}
+	if c.Skill == "agent.run" {
+		env = append(env, s.secrets(c.RunID)...)
+	}
+	return env
+}
+
+// deadline bounds a call; the skill's own timeouts are shorter.
+func deadline(ctx context.Context, c lattice.Call) (context.Context, context.CancelFunc) {
+	if c.TimeoutS <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Duration(c.TimeoutS*float64(time.Second)))
+}
+
+// resumeFile is resume.json in the sprite.
+const resumeFile = workspace + "/" + protocol.ResumeFile
