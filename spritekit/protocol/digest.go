@@ -1,0 +1,155 @@
+package protocol
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Canonical returns raw with sorted keys, no insignificant space, each string in its shortest spelling and number
+// literals untouched. Keys sort by their decoded bytes; of a member given twice the last one stays. Two texts with the
+// same canonical form mean the same.
+func Canonical(raw json.RawMessage) (json.RawMessage, error) {
+	text, _ := toUTF8(raw)
+	spaces, err := validate(text)
+	if err != nil {
+		return nil, fmt.Errorf("canonical form: no JSON: %w", err)
+	}
+	return appendCanonical(nil, compact(text, spaces)), nil
+}
+
+func appendCanonical(out, value []byte) []byte {
+	switch value[0] {
+	case '"':
+		return appendCanonicalString(out, value)
+	case '[':
+		out = append(out, '[')
+		for i, e := range elements(value) {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = appendCanonical(out, e)
+		}
+		return append(out, ']')
+	case '{':
+		out = append(out, '{')
+		for i, m := range sortedMembers(value) {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = append(appendCanonicalString(out, m.key), ':')
+			out = appendCanonical(out, m.value)
+		}
+		return append(out, '}')
+	}
+	return append(out, value...)
+}
+
+func sortedMembers(object []byte) []member {
+	ms := members(object, nil)
+	slices.SortStableFunc(ms, func(a, b member) int { return cmp.Compare(a.name, b.name) })
+	kept := ms[:0]
+	for i, m := range ms {
+		if i+1 == len(ms) || ms[i+1].name != m.name {
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}
+
+// appendCanonicalString respells a quoted string. Half of a surrogate pair keeps its escape, so that two strings that
+// differ in it stay apart.
+func appendCanonicalString(out, quoted []byte) []byte {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return append(out, quoted...)
+	}
+	for i := 0; i < len(quoted); {
+		if quoted[i] != '\\' {
+			out = append(out, quoted[i])
+			i++
+			continue
+		}
+		r, n := escaped(quoted[i:])
+		i += n
+		switch {
+		case 0xD800 <= r && r < 0xE000:
+			out = append(out, '\\', 'u')
+			out = strconv.AppendInt(out, int64(r), 16)
+		case r < ' ' || r == '"' || r == '\\':
+			out = appendEscape(out, byte(r))
+		default:
+			out = append(out, string(r)...)
+		}
+	}
+	return out
+}
+
+// DedupeKey identifies e within its sprite: its event_id, else (event_type, instant, hash of the canonical payload).
+// Keys of the second kind repeat when equal events repeat; readers count them as a multiset.
+func DedupeKey(e Event) string {
+	if e.EventID != "" {
+		return "id:" + e.EventID
+	}
+	instant := e.Timestamp
+	if t, err := ParseTime(e.Timestamp); err == nil {
+		instant = t.Format(time.RFC3339Nano)
+	}
+	payload, err := Canonical(e.Payload)
+	if err != nil {
+		payload = e.Payload // no event that was decoded: any stable text will do
+	}
+	return "content:" + digest([]byte(e.Type), []byte(instant), payload)
+}
+
+// digest is the sha256 over parts, each told apart from the next, in hex.
+func digest(parts ...[]byte) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:", len(p))
+		h.Write(p)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Fingerprint identifies a proposal's content: the sha256 hex over the canonical form of {phase, exit_code,
+// adjustment_type, adjustment_details}. Time, confidence, evidence and scope do not count.
+func (p EnvironmentProposal) Fingerprint() string {
+	details, err := Canonical(p.SuggestedAdjustment.Details)
+	if err != nil {
+		details = json.RawMessage("null")
+	}
+	var w objectWriter
+	w.add("adjustment_details", details)
+	w.add("adjustment_type", appendQuoted(nil, p.SuggestedAdjustment.Type))
+	w.add("exit_code", strconv.AppendInt(nil, int64(p.ObservedFailure.ExitCode), 10))
+	w.add("phase", appendQuoted(nil, p.ObservedFailure.Phase))
+	return sha256Hex(w.bytes())
+}
+
+// PayloadDigest is the sha256 hex over the canonical form (sorted keys, number literals untouched) of work_item_id,
+// checkpoint_id, inputs and context of r: the key by which duplicate resumes are recognised. Absent inputs count as {}.
+func (r Resume) PayloadDigest() (string, error) {
+	if len(r.Inputs) == 0 || isNull(r.Inputs) {
+		r.Inputs = json.RawMessage("{}")
+	}
+	raw, err := marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("digest of a resume: %w", err)
+	}
+	canonical, err := Canonical(raw)
+	if err != nil {
+		return "", fmt.Errorf("digest of a resume: %w", err)
+	}
+	return sha256Hex(canonical), nil
+}
+
+func sha256Hex(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

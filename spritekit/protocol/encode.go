@@ -1,0 +1,94 @@
+package protocol
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// Encode checks e against every writer's rule and returns its one line of JSON, without prefix and newline. An empty
+// ProtocolVersion is written as v1. Sprite and work item may be empty where nobody told the emitter its name. The error
+// names every rule that e breaks. Raw and Legacy are ignored: they are a reader's business.
+func Encode(e Event) ([]byte, error) {
+	payload, problems := e.check()
+	if err := asError(problems); err != nil {
+		return nil, fmt.Errorf("encode %.64s: %w", e.Type, err)
+	}
+	out := make([]byte, 0, len(payload)+300)
+	out = append(out, `{"protocol_version":"`+Version+`","event_type":"`...)
+	out = append(append(out, e.Type...), '"')
+	if e.EventID != "" {
+		out = appendText(out, "event_id", e.EventID)
+	}
+	if e.CallID != "" {
+		out = appendText(out, "call_id", e.CallID)
+	}
+	out = appendText(out, "sprite_id", e.SpriteID)
+	out = appendText(out, "work_item_id", e.WorkItemID)
+	out = appendText(out, "timestamp", e.Timestamp)
+	out = append(out, `,"payload":`...)
+	out = append(append(out, payload...), '}')
+	if len(Prefix)+len(out) > MaxLine {
+		return nil, fmt.Errorf("encode %s: its line has %d bytes, but readers take %d; put the bulk into a file",
+			e.Type, len(Prefix)+len(out), MaxLine)
+	}
+	return out, nil
+}
+
+func appendText(out []byte, name, value string) []byte {
+	out = append(append(append(out, `,"`...), name...), `":`...)
+	return appendQuoted(out, value)
+}
+
+// check returns the compact payload and the writer's rules that e breaks.
+func (e Event) check() (payload []byte, problems []Problem) {
+	var r report
+	if e.ProtocolVersion != "" && e.ProtocolVersion != Version {
+		r.add("/protocol_version", "must be "+Version)
+	}
+	if e.EventID != "" && !isULID(e.EventID) {
+		r.add("/event_id", "must be a ULID")
+	}
+	for _, m := range []struct{ name, value string }{
+		{"call_id", e.CallID}, {"sprite_id", e.SpriteID}, {"work_item_id", e.WorkItemID},
+	} {
+		if !utf8.ValidString(m.value) {
+			r.add("/"+m.name, "must be UTF-8")
+		}
+	}
+	if !isWriterTime(e.Timestamp) {
+		r.add("/timestamp", "must be UTC with nine fractional digits, such as "+timestampLayout)
+	}
+	if !e.Type.Known() {
+		r.add("/event_type", "is not one of the nine types of "+Version)
+		return nil, r.problems
+	}
+	spaces, err := validate(e.Payload)
+	switch {
+	case len(e.Payload) == 0:
+		r.add("/payload", "is required")
+	case err != nil:
+		r.add("/payload", "is no JSON: "+err.Error())
+	case !utf8.Valid(e.Payload):
+		r.add("/payload", "must be UTF-8")
+	default:
+		payload = compact(e.Payload, spaces)
+		openPayload(e.Type, payload, &r)
+	}
+	return payload, r.problems
+}
+
+// isULID reports whether s is 26 characters of Crockford's base 32 that fit 128 bits.
+func isULID(s string) bool {
+	if len(s) != 26 || s[0] > '7' {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case isDigit(c):
+		case 'A' <= c && c <= 'Z' && c != 'I' && c != 'L' && c != 'O' && c != 'U':
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,186 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Values of the closed lists of v1.
+const (
+	StatusSuccess = "success"
+	StatusFailure = "failure"
+
+	ScopeRepoSpecific    = "repo_specific"
+	ScopeGlobalCandidate = "global_candidate"
+
+	AdjustRuntimeInstall          = "runtime_install"
+	AdjustRuntimeVersion          = "runtime_version_adjust"
+	AdjustDependencyManagerSwitch = "dependency_manager_switch"
+	AdjustAddPreinstallStep       = "add_preinstall_step"
+	AdjustSmokeCommand            = "adjust_smoke_command"
+	AdjustAddSystemPackage        = "add_system_package"
+	AdjustEnableNetworkAccess     = "enable_network_access"
+	AdjustEscalateToHuman         = "escalate_to_human"
+)
+
+// Known reports whether t is one of the nine types of v1.
+func (t Type) Known() bool {
+	switch t {
+	case TypeInfo, TypePhaseStarted, TypePhaseFinished, TypeActionRequest, TypeArtifact, TypeWaiting, TypeCompleted,
+		TypeError, TypeEnvironmentProposal:
+		return true
+	}
+	return false
+}
+
+// New returns the event that carries p. The writer of the outbox fills in ids and time.
+func New(p Payload) (Event, error) {
+	raw, err := marshal(p)
+	if err != nil {
+		return Event{}, fmt.Errorf("encode the payload of %s: %w", p.EventType(), err)
+	}
+	return Event{ProtocolVersion: Version, Type: p.EventType(), Payload: raw}, nil
+}
+
+// marshal is json.Marshal without the escapes that only a page of HTML needs.
+func marshal(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// Open returns the typed payload of e, or an error for an unknown type, another protocol version or a payload that
+// breaks a rule. Members are matched by their exact names.
+func (e Event) Open() (Payload, error) {
+	if !e.Type.Known() {
+		return nil, fmt.Errorf("open an event: unknown event_type %.64q", e.Type)
+	}
+	if e.ProtocolVersion != "" && e.ProtocolVersion != Version {
+		return nil, fmt.Errorf("open an event: protocol_version is %.64q, only %s is understood", e.ProtocolVersion, Version)
+	}
+	spaces, err := validate(e.Payload)
+	if err != nil {
+		return nil, fmt.Errorf("open the payload of %s: %w", e.Type, err)
+	}
+	var r report
+	p := openPayload(e.Type, compact(e.Payload, spaces), &r)
+	if err := asError(r.problems); err != nil {
+		return nil, fmt.Errorf("open the payload of %s: %w", e.Type, err)
+	}
+	return p, nil
+}
+
+func asError(problems []Problem) error {
+	var errs []error
+	for _, p := range problems {
+		errs = append(errs, fmt.Errorf("%s %s", p.Pointer, p.Message))
+	}
+	return errors.Join(errs...)
+}
+
+// openPayload reads a valid, compact payload by the rules of t and reports what is broken.
+func openPayload(t Type, raw json.RawMessage, r *report) Payload {
+	if !isObject(raw) {
+		r.add("/payload", "must be an object")
+		return nil
+	}
+	var room [8]member
+	f := newFields("/payload", raw, room[:0], r)
+	switch t {
+	case TypeInfo:
+		return Info{f.str("message", required), f.str("kind", optional), f.object("metadata", optional)}
+	case TypePhaseStarted:
+		return PhaseStarted{f.str("phase", required)}
+	case TypePhaseFinished:
+		return PhaseFinished{f.str("phase", required), f.boolean("success", required)}
+	case TypeActionRequest:
+		return openActionRequest(f)
+	case TypeArtifact:
+		return Artifact{f.str("kind", required), f.str("ref", optional), f.str("url", optional), f.object("metadata", optional)}
+	case TypeWaiting:
+		return openWaiting(f)
+	case TypeCompleted:
+		return Completed{f.oneOf("status", StatusSuccess, StatusFailure), f.str("summary", optional)}
+	case TypeError:
+		return Error{f.str("message", required), f.get("details", optional)}
+	case TypeEnvironmentProposal:
+		return openProposal(f)
+	}
+	return nil // an unknown type has no rules
+}
+
+func openActionRequest(f fields) ActionRequest {
+	a := ActionRequest{f.str("action", required), f.object("parameters", required), f.boolean("blocking", optional)}
+	if a.Parameters != nil {
+		// Policy judges the parameters and a fulfiller acts on them: they must not be able to read them differently.
+		newFields(f.at+"/parameters", a.Parameters, nil, f.report)
+	}
+	return a
+}
+
+func openWaiting(f fields) Waiting {
+	w := Waiting{Reason: f.str("reason", required), CheckpointID: f.str("checkpoint_id", required)}
+	if id := f.get("checkpoint_id", optional); isString(id) && w.CheckpointID == "" {
+		f.bad("checkpoint_id", "must not be empty: a checkpoint is taken before WAITING")
+	}
+	w.ExpectedInputs = openExpected(f)
+	return w
+}
+
+func openExpected(f fields) map[string]string {
+	raw := f.object("expected_inputs", optional)
+	if raw == nil {
+		return nil
+	}
+	in := newFields(f.at+"/expected_inputs", raw, nil, f.report)
+	expected := make(map[string]string, len(in.members))
+	for _, m := range in.members {
+		if !isString(m.value) || !IsInputType(unquote(m.value)) {
+			in.bad(m.name, "must be one of "+inputTypes)
+			continue
+		}
+		expected[m.name] = unquote(m.value)
+	}
+	return expected
+}
+
+const inputTypes = "string, integer, boolean, map, array<T>"
+
+// IsInputType reports whether s is in the vocabulary of expected_inputs: string, integer, boolean, map, or array<T> of
+// one of them, nested as one likes.
+func IsInputType(s string) bool {
+	for {
+		inner, isArray := strings.CutPrefix(s, "array<")
+		if !isArray {
+			return s == "string" || s == "integer" || s == "boolean" || s == "map"
+		}
+		if s, isArray = strings.CutSuffix(inner, ">"); !isArray {
+			return false
+		}
+	}
+}
+
+func openProposal(f fields) EnvironmentProposal {
+	var p EnvironmentProposal
+	if in, ok := f.inner("observed_failure"); ok {
+		p.ObservedFailure = ObservedFailure{
+			in.str("phase", required), in.integer("exit_code", required), in.str("stderr_hint", required)}
+	}
+	if in, ok := f.inner("suggested_adjustment"); ok {
+		p.SuggestedAdjustment = SuggestedAdjustment{in.oneOf("type",
+			AdjustRuntimeInstall, AdjustRuntimeVersion, AdjustDependencyManagerSwitch, AdjustAddPreinstallStep,
+			AdjustSmokeCommand, AdjustAddSystemPackage, AdjustEnableNetworkAccess, AdjustEscalateToHuman),
+			in.object("details", required)}
+	}
+	p.Confidence = f.fraction("confidence")
+	p.Evidence = f.texts("evidence")
+	p.Scope = f.oneOf("scope", ScopeRepoSpecific, ScopeGlobalCandidate)
+	return p
+}

@@ -1,0 +1,86 @@
+package protocol
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Kind says what a Record holds.
+type Kind string
+
+const (
+	KindEvent   Kind = "event"
+	KindOutput  Kind = "output"
+	KindWarning Kind = "warning"
+)
+
+// Codes of warnings.
+const (
+	// WarnNoEvent follows the output record of a line that has the prefix but holds no event.
+	WarnNoEvent = "no_event"
+	// WarnLineCut follows the output record of a line longer than MaxLine, when that line has ended.
+	WarnLineCut = "line_cut"
+)
+
+// Record is one thing found in a raw exec stdout stream or in an outbox.
+type Record struct {
+	Kind     Kind
+	Event    Event     // KindEvent
+	Problems []Problem // KindEvent
+	Text     string    // KindOutput, from Next: one line without its end, bad UTF-8 as U+FFFD
+	Bytes    []byte    // KindOutput, from Read: the same line as it came, valid until the next call
+	Code     string    // KindWarning
+	Line     int       // 1-based number of the line
+	Detail   string    // KindWarning, for people
+	Cut      *Cut      // KindWarning with WarnLineCut
+}
+
+// Cut is what remains of a line longer than MaxLine besides its beginning.
+type Cut struct {
+	Offset int64  // of the line in the stream
+	Size   int64  // of the line without its end
+	SHA256 string // of the line without its end, in hex
+}
+
+func (c Cut) String() string {
+	return fmt.Sprintf("a line of %d bytes, more than %d, was cut (offset %d, sha256 %s)", c.Size, MaxLine, c.Offset, c.SHA256)
+}
+
+// RecordJSON writes r as one compact JSON object, its members in this order:
+//
+//	{"kind":"event","event":{…},"legacy":false,"problems":[{"pointer":…,"message":…}]}
+//	{"kind":"output","text":…}
+//	{"kind":"warning","code":…,"line":N,"detail":…}
+func RecordJSON(r Record) ([]byte, error) { return r.AppendJSON(nil) }
+
+// AppendJSON appends what RecordJSON returns to out.
+func (r Record) AppendJSON(out []byte) ([]byte, error) {
+	switch r.Kind {
+	case KindEvent:
+		out = append(append(out, `{"kind":"event","event":`...), r.Event.Raw...)
+		out = append(out, `,"legacy":`...)
+		out = strconv.AppendBool(out, r.Event.Legacy)
+		out = append(out, `,"problems":[`...)
+		for i, p := range r.Problems {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = appendQuoted(append(out, `{"pointer":`...), p.Pointer)
+			out = append(appendQuoted(append(out, `,"message":`...), p.Message), '}')
+		}
+		return append(out, "]}"...), nil
+	case KindOutput:
+		out = append(out, `{"kind":"output","text":`...)
+		if r.Bytes != nil {
+			out = appendQuoted(out, r.Bytes)
+		} else {
+			out = appendQuoted(out, r.Text)
+		}
+		return append(out, '}'), nil
+	case KindWarning:
+		out = appendQuoted(append(out, `{"kind":"warning","code":`...), r.Code)
+		out = strconv.AppendInt(append(out, `,"line":`...), int64(r.Line), 10)
+		return append(appendQuoted(append(out, `,"detail":`...), r.Detail), '}'), nil
+	}
+	return nil, fmt.Errorf("write a record: unknown kind %q", r.Kind)
+}

@@ -1,0 +1,96 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// DecodeResult reads line, a stdout line that is no event, as a skill's result: a JSON object with a boolean ok, a
+// string skill, and what belongs to the outcome — data (an object) or waiting when ok, error with its code when not.
+// Anything else, a result that contradicts itself included, is ordinary output: ok is false. Unknown members are
+// tolerated, null counts as absent. The checkpoint_id of waiting may be empty: the orchestrator then fills it in.
+func DecodeResult(line []byte) (result Result, ok bool) {
+	line = bytes.TrimSpace(line)
+	if !isObject(line) { // most output is not
+		return Result{}, false
+	}
+	line, _ = toUTF8(line)
+	spaces, err := validate(line)
+	if err != nil {
+		return Result{}, false
+	}
+	var r report
+	f := newFields("", compact(line, spaces), nil, &r)
+	result = Result{
+		OK:       f.boolean("ok", required),
+		Skill:    f.str("skill", required),
+		Data:     f.object("data", optional),
+		Error:    openFault(f),
+		Waiting:  openResultWaiting(f),
+		Warnings: openWarnings(f),
+		Events:   f.integer("events", optional),
+		CallID:   f.str("call_id", optional),
+	}
+	switch {
+	case len(r.problems) > 0, result.Skill == "", result.Events < 0:
+		return Result{}, false
+	case result.OK && (result.Error != nil || result.Data != nil && result.Waiting != nil):
+		return Result{}, false
+	case !result.OK && (result.Error == nil || result.Data != nil || result.Waiting != nil):
+		return Result{}, false
+	}
+	return result, true
+}
+
+func openFault(f fields) *Fault {
+	if f.get("error", optional) == nil {
+		return nil
+	}
+	in, ok := f.inner("error")
+	if !ok {
+		return nil
+	}
+	fault := &Fault{
+		Code:      in.str("code", required),
+		Message:   in.str("message", required),
+		Hint:      in.str("hint", optional),
+		Retryable: in.boolean("retryable", optional),
+		Details:   in.get("details", optional),
+	}
+	if fault.Code == "" {
+		in.bad("code", "must not be empty")
+	}
+	return fault
+}
+
+func openResultWaiting(f fields) *Waiting {
+	if f.get("waiting", optional) == nil {
+		return nil
+	}
+	in, ok := f.inner("waiting")
+	if !ok {
+		return nil
+	}
+	return &Waiting{in.str("reason", required), in.str("checkpoint_id", optional), openExpected(in)}
+}
+
+func openWarnings(f fields) []Warning {
+	v := f.get("warnings", optional)
+	if v == nil {
+		return nil
+	}
+	var out []Warning
+	if v[0] != '[' {
+		f.bad("warnings", "must be a list")
+		return nil
+	}
+	for _, e := range elements(json.RawMessage(v)) {
+		if !isObject(e) {
+			f.bad("warnings", "must be a list of objects")
+			return nil
+		}
+		in := newFields("/warnings", e, nil, f.report)
+		out = append(out, Warning{in.str("code", required), in.str("message", required)})
+	}
+	return out
+}
