@@ -2,23 +2,32 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
 
+	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
 // Log is the run's log. Append is atomic and durable: when it returns nil, all entries are on disk. It fails with
-// ErrConflict when after is not the run's last sequence number, so that two drivers can never both win.
+// lattice.ErrConflict when after is not the run's last sequence number, so that two drivers can never both win. It sets Seq of
+// the entries that it stored, in place; an entry whose Dedupe the run already has keeps 0. After any other error the
+// caller does not know whether the entries are stored and has to load the run again.
 type Log interface {
 	Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error)
 }
 
 // Caller runs one attempt at a skill and reports each event before it returns. It does not retry. An error means
-// "could not find out" and leaves the command pending; a lost stream is Outcome Lost.
+// "could not find out" and leaves the command pending; a lost stream is Outcome Lost; a *lattice.Refusal ends the run.
+// Events are reported one at a time; the function may block while the log is busy.
 type Caller interface {
 	Call(ctx context.Context, c lattice.Call, event func(lattice.Event)) (lattice.Outcome, error)
 }
 
-// Boundary takes and restores checkpoints of a sprite. Both are safe to repeat.
+// Boundary takes and restores checkpoints of a sprite. Both are safe to repeat. The runner sets Seq of the pair.
 type Boundary interface {
 	Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error)
 	Restore(ctx context.Context, sprite string, to lattice.Pair) error
@@ -32,7 +41,213 @@ type Preparer interface {
 
 // Actor fulfils actions outside of sprites, idempotently by Action.Key. A *lattice.Refusal is the action's failure.
 type Actor interface {
-	// Inspect looks at what the action would do and returns the policy's verdict; the action comes back with Binding.
+	// Inspect looks at what the action would do and returns the policy's verdict; the action comes back with Binding,
+	// and with a better Key where the action has one.
 	Inspect(ctx context.Context, c lattice.Call, a lattice.Action) (lattice.Action, lattice.Verdict, string, error)
 	Do(ctx context.Context, a lattice.Action) (result []byte, err error)
 }
+
+// Deps is what a Runner acts through. Now and After are time.Now and time.After outside of tests.
+type Deps struct {
+	Log      Log
+	Caller   Caller
+	Boundary Boundary
+	Preparer Preparer
+	Actor    Actor
+	Now      func() time.Time
+	After    func(time.Duration) <-chan time.Time
+	// OnEntry is called after each commit with the entries that were stored and the new state entry, in order, from the
+	// goroutine that appended. It must not block and not call the Runner. May be nil.
+	OnEntry func([]lattice.Entry)
+}
+
+// Runner drives one run. It is the only one that appends to the run: through Run while that is active, else through
+// Begin, Decide and Cancel themselves. All methods are safe for concurrent use. Load makes one.
+type Runner struct {
+	deps    Deps
+	program *ir.Program
+	secret  []byte
+	own     chan struct{} // holds one token while somebody owns the fields below
+
+	state  State
+	seq    lattice.Seq
+	since  map[string]time.Time // when a pending timer was issued
+	active time.Duration        // driven so far, waits excluded
+	mark   time.Time            // until when active counts, zero while nobody drives
+	sent   map[string]bool      // commands that may have been performed before
+	broken error                // a failed append: what is on disk is unknown, load again
+
+	last      atomic.Pointer[State]
+	decisions chan decision
+}
+
+// decision is a fact from outside on its way to the goroutine that drives the run.
+type decision struct {
+	fact  lattice.Fact
+	reply chan error
+}
+
+// Errors of driving, beside those of Step.
+var (
+	ErrDriven = errors.New("the run is already being driven")
+	ErrBroken = errors.New("an append failed and the run has to be loaded again")
+)
+
+// Stop says why Run came to rest. Due is set when a timer will go off while the run waits: drive it again then.
+type Stop struct {
+	Status lattice.RunStatus
+	Waits  []lattice.Wait
+	Due    time.Time
+}
+
+// History is what a store knows of a run: its facts in order, the snapshot after the last of them (nil before the
+// first) and the sequence number of its last entry of any kind.
+type History struct {
+	Facts    []lattice.Entry
+	Snapshot json.RawMessage
+	Last     lattice.Seq
+}
+
+// Load makes the Runner of a run from its history; an empty one belongs to a run that has yet to Begin. It fails when
+// the facts do not fold to the snapshot. Whatever is pending may have been done in part before: calls among it go out
+// marked Uncertain.
+func Load(deps Deps, p *ir.Program, run string, secret []byte, h History) (*Runner, error) {
+	folded, err := Fold(p, run, h.Facts)
+	if err != nil {
+		return nil, err
+	}
+	if h.Snapshot != nil || len(h.Facts) > 0 {
+		if err := folded.Matches(h.Snapshot); err != nil {
+			return nil, err
+		}
+	}
+	r := &Runner{
+		deps: deps, program: p, secret: secret, own: make(chan struct{}, 1),
+		state: folded.State, seq: h.Last, since: folded.Since, active: folded.Active, sent: map[string]bool{},
+		decisions: make(chan decision),
+	}
+	for _, c := range r.state.Pending {
+		r.sent[c.ID] = true
+	}
+	r.publish()
+	return r, nil
+}
+
+// State is the last committed state. It must not be changed.
+func (r *Runner) State() State { return *r.last.Load() }
+
+func (r *Runner) publish() {
+	s := r.state
+	r.last.Store(&s)
+}
+
+// Begin appends the run's first fact. Run then drives it.
+func (r *Runner) Begin(ctx context.Context, f lattice.RunStarted) error { return r.feed(ctx, f) }
+
+// Decide appends a person's answer; when it returns nil, the answer is on disk. A duplicate gets ErrStale, an answer
+// that does not fit ErrAnswer. If nobody drives the run, Run has to be called for anything to follow.
+func (r *Runner) Decide(ctx context.Context, a lattice.Answered) error {
+	if a.At == "" {
+		a.At = stamp(r.deps.Now())
+	}
+	return r.feed(ctx, a)
+}
+
+// Cancel ends the run as canceled; what it is doing is stopped.
+func (r *Runner) Cancel(ctx context.Context, by string) error {
+	return r.feed(ctx, lattice.CancelRequested{By: by})
+}
+
+// feed gives f to whoever drives the run, or appends it here when nobody does.
+func (r *Runner) feed(ctx context.Context, f lattice.Fact) error {
+	d := decision{fact: f, reply: make(chan error, 1)}
+	select {
+	case r.own <- struct{}{}:
+		defer func() { <-r.own }()
+		return r.apply(ctx, nil, f)
+	case r.decisions <- d:
+		return <-d.reply
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// apply is the one way to the log: it steps through the facts and commits events, facts and state together. Only when
+// that is on disk does the runner believe it.
+func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lattice.Fact) error {
+	if r.broken != nil {
+		return r.broken
+	}
+	now := r.deps.Now()
+	active := r.active
+	if r.state.Status == lattice.Running && !r.mark.IsZero() {
+		active += now.Sub(r.mark)
+	}
+	entries, state := events, r.state
+	issued := map[string]time.Time{}
+	for _, f := range facts {
+		next, commands, err := Step(r.program, state, f)
+		if err != nil {
+			return err
+		}
+		body, err := ir.Marshal(f)
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", f.FactType(), err)
+		}
+		entries = append(entries, lattice.Entry{
+			Run: next.RunID, At: now, Kind: lattice.EntryFact, Type: f.FactType(), Body: body,
+			Started: next.Started, Active: active,
+		})
+		if next.Status.Ended() && !state.Status.Ended() {
+			end, err := conclusion(next, now)
+			if err != nil {
+				return err
+			}
+			entries = append(entries, end)
+		}
+		for _, c := range commands {
+			issued[c.ID] = now
+		}
+		state = next
+	}
+	if len(facts) > 0 {
+		body, err := state.Encode()
+		if err != nil {
+			return fmt.Errorf("encode run state: %w", err)
+		}
+		entries = append(entries, lattice.Entry{Run: state.RunID, At: now, Kind: lattice.EntryState, Type: "State", Body: body})
+	}
+	// A commit is not abandoned half-way: its outcome decides what the run is.
+	seq, err := r.deps.Log.Append(context.WithoutCancel(ctx), r.state.RunID, r.seq, entries)
+	if err != nil {
+		r.broken = fmt.Errorf("%w: %w", ErrBroken, err)
+		return r.broken
+	}
+	r.state, r.seq, r.active = state, seq, active
+	if !r.mark.IsZero() {
+		r.mark = now
+	}
+	for id, at := range issued {
+		r.since[id] = at
+	}
+	r.publish()
+	r.observe(entries)
+	return nil
+}
+
+func (r *Runner) observe(entries []lattice.Entry) {
+	if r.deps.OnEntry == nil {
+		return
+	}
+	stored := make([]lattice.Entry, 0, len(entries))
+	for _, e := range entries {
+		if e.Seq > 0 || e.Kind == lattice.EntryState {
+			stored = append(stored, e)
+		}
+	}
+	if len(stored) > 0 {
+		r.deps.OnEntry(stored)
+	}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000Z") }

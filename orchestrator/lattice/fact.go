@@ -8,6 +8,9 @@ import (
 
 // Fact is something that happened and that a run believes: the input of engine.Step. Bodies are pure; sequence and
 // time are set by the driver and lie outside any comparison.
+//
+// CommandID ties a fact to the pending command that it answers; it alone is matched. CallID is what the driver derived
+// from the run's secret and Step only carries it along, so that Step never needs the secret.
 type Fact interface{ FactType() string }
 
 // RunStarted opens a run. Ctx becomes $ctx, Input becomes $in. Both are frozen.
@@ -77,6 +80,7 @@ type Answered struct {
 	Inputs   json.RawMessage `json:"inputs,omitempty"`
 	Comments string          `json:"comments,omitempty"`
 	By       string          `json:"by"`
+	At       string          `json:"at,omitempty"` // RFC 3339; handed on in resume.json, decides nothing
 }
 
 // ActionDone is the outcome of a fulfilled, refused or failed action.

@@ -11,6 +11,7 @@ package lattice
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
@@ -29,7 +30,8 @@ const (
 	EntryState EntryKind = "state" // snapshot after the facts of the same Append; replaces the run's former one
 )
 
-// Entry is one record of the log. Seq and At are set on append; the body is pure.
+// Entry is one record of the log. The driver sets At, the store sets Seq; the body is pure. A state entry has no place
+// of its own in the sequence.
 type Entry struct {
 	Seq  Seq             `json:"seq"`
 	At   time.Time       `json:"at"`
@@ -39,6 +41,9 @@ type Entry struct {
 	Body json.RawMessage `json:"body"`
 	// Started names the nodes that the commit of this fact began.
 	Started []string `json:"started,omitempty"`
+	// Active is how long the run had been driven when this fact was appended, waits for people excluded. The run's
+	// timeout is measured against it.
+	Active time.Duration `json:"active_ns,omitempty"`
 	// Of events only.
 	Sprite   string             `json:"sprite,omitempty"`
 	CallID   string             `json:"call_id,omitempty"`
@@ -159,8 +164,10 @@ type Wait struct {
 	Reason       string            `json:"reason,omitempty"`
 	Choices      []string          `json:"choices,omitempty"`
 	Expected     map[string]string `json:"expected_inputs,omitempty"`
+	Optional     []string          `json:"optional_inputs,omitempty"` // expected inputs that may be left out
 	CheckpointID string            `json:"checkpoint_id,omitempty"`
 	Action       *Action           `json:"action,omitempty"`
+	Details      json.RawMessage   `json:"details,omitempty"` // object: what the person should see (a HUMAN node's inputs)
 }
 
 // CommandKind says what a Command asks for.
@@ -187,6 +194,9 @@ type Command struct {
 	Action *Action     `json:"action,omitempty"`
 	DelayS float64     `json:"delay_s,omitempty"`
 }
+
+// ErrConflict says that somebody else appended to the run's log: this driver is not its owner any more.
+var ErrConflict = errors.New("the run's log has moved on")
 
 // Refusal is an error that is final: trying again would give the same answer. All other errors of effects mean
 // "could not find out".

@@ -1,0 +1,282 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// maxLosses is how often one attempt may be cut off before it counts as failed.
+const maxLosses = 3
+
+// startCall begins an attempt of a TOOL_CALL: first the boundary that is owed, then the call.
+func (m *machine) startCall(node *ir.Node) {
+	v := m.s.Visit
+	if v.Call == nil {
+		call, f := m.resolve(node)
+		if f != nil {
+			m.fail(f)
+			return
+		}
+		v.Call = call
+	}
+	call := *v.Call
+	call.Attempt, call.Resume = v.Attempt, nil
+	v.Call = &call
+	_, paired := m.s.Pairs[call.Sprite]
+	owed := call.Class == manifests.ClassSprite || call.Class == manifests.ClassWorld
+	if owed && (m.s.Dirty[call.Sprite] || !paired) {
+		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: call.Sprite})
+		return
+	}
+	m.dispatch()
+}
+
+// dispatch issues the visit's call as it stands: first time, again, or resumed.
+func (m *machine) dispatch() {
+	v := m.s.Visit
+	v.Before = nil
+	if pair, ok := m.s.Pairs[v.Call.Sprite]; ok {
+		v.Before = &pair
+	}
+	// Whatever is not read may have written files, which a later restore must not take back unseen.
+	if v.Call.Class != manifests.ClassRead {
+		m.s.Dirty[v.Call.Sprite] = true
+	}
+	m.issue(lattice.Command{Kind: lattice.DoCall, Sprite: v.Call.Sprite, Call: v.Call})
+}
+
+// resolve evaluates everything about a call that stays the same over its attempts.
+func (m *machine) resolve(node *ir.Node) (*lattice.Call, *ir.Failure) {
+	if node.Sprite != "" && node.Sprite != "main" {
+		return nil, failure(ir.FailToolUnavailable, "node %s wants sprite %q, but a run has only %q", node.ID, node.Sprite, "main")
+	}
+	tool, ok := m.p.Tools[node.Tool]
+	if !ok {
+		return nil, failure(ir.FailToolUnavailable, "no manifest of skill %s is pinned to this run", node.Tool)
+	}
+	args, f := m.arguments(node)
+	if f != nil {
+		return nil, f
+	}
+	input, err := ir.Marshal(args)
+	if err != nil {
+		return nil, failure(ir.FailStateType, "encode arguments: %v", err)
+	}
+	key := m.visitKey("call")
+	if len(node.IdempotencyKey) > 0 {
+		given, f := ir.Eval(node.IdempotencyKey, m.scope(nil))
+		if f != nil {
+			return nil, f
+		}
+		if key, f = text(given); f != nil {
+			return nil, f
+		}
+	}
+	class, permissions := grade(tool, args)
+	call := &lattice.Call{
+		RunID: m.s.RunID, WorkItem: m.s.WorkItem, Sprite: m.s.Sprite, Epoch: m.s.Epoch,
+		Node: node.ID, Visit: m.s.Visit.Number, IdempotencyKey: key,
+		Skill: node.Tool, Input: input, Class: stricter(class, node.SideEffect),
+		Permissions: granted(permissions, m.s.Grants), TimeoutS: node.TimeoutS,
+	}
+	if call.TimeoutS == 0 {
+		call.TimeoutS = tool.TimeoutS
+	}
+	return call, nil
+}
+
+// arguments evaluates args; members that are null are not sent.
+func (m *machine) arguments(node *ir.Node) (map[string]any, *ir.Failure) {
+	if len(node.Args) == 0 {
+		return map[string]any{}, nil
+	}
+	v, f := ir.Eval(node.Args, m.scope(nil))
+	if f != nil {
+		f.Message = "arguments: " + f.Message
+		return nil, f
+	}
+	args, ok := v.(map[string]any)
+	if !ok {
+		return nil, failure(ir.FailStateType, "the arguments of %s are no object", node.ID)
+	}
+	args = maps.Clone(args)
+	maps.DeleteFunc(args, func(_ string, v any) bool { return v == nil })
+	return args, nil
+}
+
+func (m *machine) callFinished(f lattice.CallFinished) error {
+	if f.OK {
+		if len(f.Data) == 0 {
+			f.Data = json.RawMessage(`{}`)
+		}
+		data, err := ir.Decode(f.Data)
+		if err != nil {
+			return fmt.Errorf("data of CallFinished: %w", err)
+		}
+		if _, err := m.answer(f.CommandID, lattice.DoCall); err != nil {
+			return err
+		}
+		m.finish(data)
+		return nil
+	}
+	if _, err := m.answer(f.CommandID, lattice.DoCall); err != nil {
+		return err
+	}
+	bad := &ir.Failure{Kind: f.Kind, Message: fmt.Sprintf("%s exited with %d", m.s.Visit.Call.Skill, f.Exit)}
+	if bad.Kind == "" {
+		bad.Kind = ir.FailTool
+	}
+	if f.Fault != nil {
+		bad.Message = m.s.Visit.Call.Skill + ": " + f.Fault.Message
+		data, err := ir.Marshal(f.Fault)
+		if err != nil {
+			return fmt.Errorf("encode fault: %w", err)
+		}
+		bad.Data = data
+	}
+	m.fail(bad)
+	return nil
+}
+
+// callLost is DESIGN 14: read and idempotent skills run again, a sprite skill runs again on restored files, and what
+// may have changed the world is a person's to settle.
+func (m *machine) callLost(f lattice.CallLost) error {
+	c, err := m.answer(f.CommandID, lattice.DoCall)
+	if err != nil {
+		return err
+	}
+	v := m.s.Visit
+	if v.Call.Class == manifests.ClassWorld {
+		m.open(lattice.Wait{
+			Kind:     lattice.WaitUnknown,
+			Prompt:   fmt.Sprintf("%s was cut off and may or may not have happened: %s", v.Call.Skill, f.Detail),
+			Reason:   "unknown_outcome",
+			Choices:  []string{"done", "retry", "fail"},
+			Expected: map[string]string{"outcome": "string", "result": "map"},
+			Optional: []string{"result"},
+		})
+		return nil
+	}
+	v.Losses++
+	if v.Before != nil && (v.Call.Class == manifests.ClassSprite || v.Call.Resume != nil) {
+		m.restore(*v.Before)
+		return nil
+	}
+	m.again(c.Sprite)
+	return nil
+}
+
+// again dispatches the same attempt once more, unless it was lost too often.
+func (m *machine) again(sprite string) {
+	if v := m.s.Visit; v.Losses >= maxLosses {
+		m.fail(failure(ir.FailToolUnavailable, "%s was cut off %d times in sprite %s", v.Call.Skill, v.Losses, sprite))
+		return
+	}
+	m.dispatch()
+}
+
+func (m *machine) restore(to lattice.Pair) {
+	m.issue(lattice.Command{Kind: lattice.DoRestore, Sprite: to.Sprite, Pair: &to})
+}
+
+func (m *machine) restored(f lattice.Restored) error {
+	c, err := m.answer(f.CommandID, lattice.DoRestore)
+	if err != nil {
+		return err
+	}
+	m.s.Pairs[c.Sprite] = *c.Pair
+	m.s.Dirty[c.Sprite] = false
+	m.again(c.Sprite)
+	return nil
+}
+
+func (m *machine) boundaryTaken(f lattice.BoundaryTaken) error {
+	if f.Pair.CheckpointID == "" {
+		return fmt.Errorf("BoundaryTaken without a checkpoint id")
+	}
+	c, err := m.answer(f.CommandID, lattice.DoCheckpoint)
+	if err != nil {
+		return err
+	}
+	f.Pair.Sprite = c.Sprite
+	m.s.Pairs[c.Sprite] = f.Pair
+	m.s.Dirty[c.Sprite] = false
+	if node := m.p.Node(m.s.Node); node.Op == ir.OpHuman {
+		m.ask(node)
+		return nil
+	}
+	m.dispatch()
+	return nil
+}
+
+// grade is the class and the permissions of a skill for these arguments. An unknown variant is taken for the worst.
+func grade(tool manifests.Skill, args map[string]any) (manifests.Class, []string) {
+	class, permissions := tool.SideEffect, tool.Permissions
+	if v := tool.Variants; v != nil {
+		name := v.Default
+		if given, ok := args[v.Input]; ok {
+			name, _ = given.(string)
+		}
+		chosen, ok := v.Cases[name]
+		if !ok {
+			return manifests.ClassWorld, permissions
+		}
+		class, permissions = chosen.SideEffect, chosen.Permissions
+	}
+	if class == "" {
+		class = manifests.ClassWorld
+	}
+	return class, permissions
+}
+
+var strictness = []manifests.Class{manifests.ClassRead, manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld}
+
+// stricter is the stricter of two classes; a class that nobody knows is the strictest, an absent node class none.
+func stricter(tool, node manifests.Class) manifests.Class {
+	if node == "" {
+		return tool
+	}
+	a, b := slices.Index(strictness, tool), slices.Index(strictness, node)
+	if a < 0 || b < 0 {
+		return manifests.ClassWorld
+	}
+	return strictness[max(a, b)]
+}
+
+// granted is manifest ∩ grants; "*" on either side stands for all (DESIGN 16).
+func granted(manifest, grants []string) []string {
+	switch {
+	case slices.Contains(grants, "*"):
+		return slices.Sorted(slices.Values(manifest))
+	case slices.Contains(manifest, "*"):
+		return slices.Clone(grants)
+	}
+	both := []string{}
+	for _, p := range slices.Sorted(slices.Values(manifest)) {
+		if slices.Contains(grants, p) {
+			both = append(both, p)
+		}
+	}
+	return both
+}
+
+// text is v for people and keys: a string as it is, anything else as JSON.
+func text(v any) (string, *ir.Failure) {
+	if s, ok := v.(string); ok {
+		return s, nil
+	}
+	raw, err := ir.Marshal(v)
+	if err != nil {
+		return "", failure(ir.FailStateType, "encode: %v", err)
+	}
+	return string(raw), nil
+}
+
+func number(n int) json.Number { return json.Number(strconv.Itoa(n)) }

@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// Run drives the run until it is final, or waits for people with nothing else to do, or ctx ends. It returns ctx's
+// error in the last case, and the error of an effect whose outcome could not be found out; in both the run stays
+// resumable, and every goroutine of Run has ended when it returns.
+func (r *Runner) Run(ctx context.Context) (Stop, error) {
+	select {
+	case r.own <- struct{}{}:
+		defer func() { <-r.own }()
+	default:
+		return Stop{}, ErrDriven
+	}
+	r.mark = r.deps.Now()
+	defer func() { r.mark = time.Time{} }()
+
+	d := &drive{r: r, mail: make(chan mail), running: map[string]context.CancelFunc{}}
+	d.ctx, d.cancel = context.WithCancel(ctx)
+	stop, err := d.loop()
+	if rest := d.shutdown(); err == nil {
+		err = rest
+	}
+	if err == nil && !stop.Status.Ended() {
+		err = ctx.Err() // nil for a run that waits
+	}
+	return stop, err
+}
+
+// drive is one Run: its effects in flight and what they report.
+type drive struct {
+	r       *Runner
+	ctx     context.Context
+	cancel  context.CancelFunc
+	effects sync.WaitGroup
+	mail    chan mail
+	running map[string]context.CancelFunc // by command id
+
+	limit <-chan time.Time // goes off when the run's timeout is used up; nil while it is paused or there is none
+}
+
+// mail is what an effect reports: an event, or how it ended.
+type mail struct {
+	command string
+	event   *lattice.Entry
+	facts   []lattice.Fact
+	err     error
+}
+
+func (d *drive) loop() (Stop, error) {
+	for {
+		if d.ctx.Err() != nil {
+			return Stop{Status: d.r.state.Status}, nil
+		}
+		if stop, done, err := d.rest(); done || err != nil {
+			return stop, err
+		}
+		d.dispatch()
+		d.watchLimit()
+		var err error
+		select {
+		case m := <-d.mail:
+			err = d.receive(m)
+		case q := <-d.r.decisions:
+			err = d.r.apply(d.ctx, nil, q.fact)
+			q.reply <- err
+			if !errors.Is(err, ErrBroken) {
+				err = nil // the asker's to know, not the run's
+			}
+		case <-d.limit:
+			d.limit = nil
+			err = d.r.apply(d.ctx, nil, lattice.TimerFired{CommandID: RunTimer})
+		case <-d.ctx.Done():
+		}
+		if err != nil {
+			return Stop{Status: d.r.state.Status}, err
+		}
+	}
+}
+
+// rest reports whether there is nothing left to drive. Timers of a run that waits need no goroutine: a due one is a
+// fact at once, another is the caller's to come back for.
+func (d *drive) rest() (Stop, bool, error) {
+	for {
+		s := &d.r.state
+		stop := Stop{Status: s.Status, Waits: s.Waits}
+		if s.Status.Ended() {
+			return stop, true, nil
+		}
+		if s.Status == lattice.Pending {
+			return stop, false, errors.New("the run has not begun")
+		}
+		if s.Status != lattice.Waiting {
+			return stop, false, nil
+		}
+		due, id := time.Time{}, ""
+		for _, c := range s.Pending {
+			if at := d.r.since[c.ID].Add(seconds(c.DelayS)); id == "" || at.Before(due) {
+				due, id = at, c.ID
+			}
+		}
+		if id == "" || due.After(d.r.deps.Now()) {
+			stop.Due = due
+			return stop, true, nil
+		}
+		if err := d.r.apply(d.ctx, nil, lattice.TimerFired{CommandID: id}); err != nil {
+			return stop, false, err
+		}
+	}
+}
+
+// dispatch starts what is pending and ends what is not pending any more.
+func (d *drive) dispatch() {
+	for id, cancel := range d.running {
+		if _, ok := d.r.state.pending(id); !ok {
+			cancel()
+			delete(d.running, id)
+		}
+	}
+	for _, c := range d.r.state.Pending {
+		if d.running[c.ID] != nil {
+			continue
+		}
+		ctx, cancel := context.WithCancel(d.ctx)
+		d.running[c.ID] = cancel
+		e := effect{r: d.r, command: c, uncertain: d.r.sent[c.ID], since: d.r.since[c.ID], at: d.r.seq, mail: d.mail}
+		d.r.sent[c.ID] = true
+		d.effects.Go(func() { e.perform(ctx) })
+	}
+}
+
+// watchLimit arms the run's timeout while the run is active. Waiting pauses it, because a run that waits is not driven.
+func (d *drive) watchLimit() {
+	l := d.r.program.Doc.Limits
+	if l == nil || l.TimeoutS <= 0 || d.limit != nil {
+		return
+	}
+	d.limit = d.r.deps.After(seconds(l.TimeoutS) - d.r.active)
+}
+
+// receive commits what an effect reported, events together with the outcome that follows them.
+func (d *drive) receive(m mail) error {
+	var events []lattice.Entry
+	for {
+		if m.event == nil {
+			return d.outcome(m, events)
+		}
+		events = append(events, *m.event)
+		if len(events) == maxBatch {
+			return d.r.apply(d.ctx, events)
+		}
+		select {
+		case m = <-d.mail:
+		default:
+			return d.r.apply(d.ctx, events)
+		}
+	}
+}
+
+// maxBatch bounds the events of one append.
+const maxBatch = 256
+
+func (d *drive) outcome(m mail, events []lattice.Entry) error {
+	if cancel := d.running[m.command]; cancel != nil {
+		cancel()
+	}
+	facts, err := m.facts, m.err
+	if _, ok := d.r.state.pending(m.command); !ok {
+		facts, err = nil, nil // dropped meanwhile
+	}
+	if err == nil && len(facts) > 0 {
+		delete(d.running, m.command)
+	}
+	if len(events)+len(facts) > 0 {
+		if failed := d.r.apply(d.ctx, events, facts...); failed != nil {
+			return failed
+		}
+	}
+	return err
+}
+
+// shutdown ends the effects in flight and waits for them. What they observed until then is stored; how they ended is
+// for the next driver to find out.
+func (d *drive) shutdown() error {
+	d.cancel()
+	idle := make(chan struct{})
+	go func() {
+		d.effects.Wait()
+		close(idle)
+	}()
+	var events []lattice.Entry
+	for {
+		select {
+		case m := <-d.mail:
+			if m.event != nil {
+				events = append(events, *m.event)
+			}
+		case <-idle:
+			for batch := range slices.Chunk(events, maxBatch) {
+				if err := d.r.apply(context.Background(), batch); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// effect is one pending command being performed. It does not touch the runner's state; it reports by mail, and the
+// drive receives until every effect has ended.
+type effect struct {
+	r         *Runner
+	command   lattice.Command
+	uncertain bool      // it may have been performed before
+	since     time.Time // when it was issued
+	at        lattice.Seq
+	mail      chan<- mail
+}
+
+func (e effect) perform(ctx context.Context) {
+	facts, err := e.do(ctx)
+	var refusal *lattice.Refusal
+	if errors.As(err, &refusal) {
+		facts, err = []lattice.Fact{lattice.CommandFailed{CommandID: e.command.ID, Fault: refusal.Fault}}, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("%s for run %s: %w", e.command.Kind, e.r.State().RunID, err)
+	}
+	e.mail <- mail{command: e.command.ID, facts: facts, err: err}
+}
+
+func (e effect) do(ctx context.Context) ([]lattice.Fact, error) {
+	c, deps := e.command, e.r.deps
+	switch c.Kind {
+	case lattice.DoPrepare:
+		members, err := deps.Preparer.Prepare(ctx, e.r.State().RunID, c.Sprite)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := ir.Marshal(members)
+		if err != nil {
+			return nil, fmt.Errorf("encode prepared context: %w", err)
+		}
+		return []lattice.Fact{lattice.Prepared{CommandID: c.ID, Ctx: raw}}, nil
+	case lattice.DoCall:
+		return e.call(ctx)
+	case lattice.DoCheckpoint:
+		pair, err := deps.Boundary.Checkpoint(ctx, c.Sprite)
+		if err != nil {
+			return nil, err
+		}
+		pair.Seq = e.at
+		return []lattice.Fact{lattice.BoundaryTaken{CommandID: c.ID, Pair: pair}}, nil
+	case lattice.DoRestore:
+		if err := deps.Boundary.Restore(ctx, c.Sprite, *c.Pair); err != nil {
+			return nil, err
+		}
+		return []lattice.Fact{lattice.Restored{CommandID: c.ID, Pair: *c.Pair}}, nil
+	case lattice.DoAction:
+		return e.act(ctx)
+	case lattice.DoTimer:
+		left := seconds(c.DelayS) - deps.Now().Sub(e.since)
+		select {
+		case <-deps.After(left):
+			return []lattice.Fact{lattice.TimerFired{CommandID: c.ID}}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return nil, fmt.Errorf("unknown command %q", c.Kind)
+}
+
+func (e effect) act(ctx context.Context) ([]lattice.Fact, error) {
+	done := lattice.ActionDone{CommandID: e.command.ID, Key: e.command.Action.Key}
+	result, err := e.r.deps.Actor.Do(ctx, *e.command.Action)
+	var refusal *lattice.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		done.Fault = &refusal.Fault
+	case err != nil:
+		return nil, err
+	default:
+		done.OK, done.Result = true, result
+	}
+	return []lattice.Fact{done}, nil
+}
+
+// call runs the skill. Actions that it asked for without waiting are judged, and done if policy allows, before its end
+// becomes a fact: cut off in between, the call is found out about again, and actions are idempotent by their key.
+func (e effect) call(ctx context.Context) ([]lattice.Fact, error) {
+	call := *e.command.Call
+	call.ID = lattice.CallID(e.r.secret, call)
+	call.Uncertain = e.uncertain
+	var asked []protocol.ActionRequest
+	outcome, err := e.r.deps.Caller.Call(ctx, call, func(ev lattice.Event) {
+		entry := e.entry(ev)
+		e.mail <- mail{command: e.command.ID, event: &entry}
+		if req, ok := freeRequest(call, ev); ok {
+			asked = append(asked, req)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var facts []lattice.Fact
+	for _, req := range asked {
+		noted, err := e.fulfil(ctx, call, req)
+		if err != nil {
+			return nil, err
+		}
+		facts = append(facts, noted)
+	}
+	last, err := e.ended(ctx, call, outcome)
+	if err != nil {
+		return nil, err
+	}
+	return append(facts, last), nil
+}
+
+// ended turns an outcome into its fact.
+func (e effect) ended(ctx context.Context, call lattice.Call, o lattice.Outcome) (lattice.Fact, error) {
+	switch o.Kind {
+	case lattice.Lost:
+		return lattice.CallLost{CommandID: e.command.ID, CallID: call.ID, Detail: o.Detail}, nil
+	case lattice.Finished:
+		return lattice.CallFinished{
+			CommandID: e.command.ID, CallID: call.ID, OK: o.Result.OK && o.Failure == "", Exit: o.Exit,
+			Data: o.Result.Data, Fault: o.Result.Error, Kind: o.Failure,
+		}, nil
+	case lattice.Suspended:
+		return e.suspended(ctx, call, o)
+	}
+	return nil, fmt.Errorf("unknown outcome %q of call %s", o.Kind, call.ID)
+}
+
+func (e effect) suspended(ctx context.Context, call lattice.Call, o lattice.Outcome) (lattice.Fact, error) {
+	f := lattice.CallSuspended{CommandID: e.command.ID, CallID: call.ID, Request: o.Request}
+	if w := o.Result.Waiting; w != nil {
+		f.Reason, f.CheckpointID, f.Expected = w.Reason, w.CheckpointID, w.ExpectedInputs
+	}
+	if f.CheckpointID == "" { // a sprite without a checkpoint socket: the files are as the skill left them
+		pair, err := e.r.deps.Boundary.Checkpoint(ctx, call.Sprite)
+		if err != nil {
+			return nil, err
+		}
+		f.CheckpointID = pair.CheckpointID
+	}
+	if o.Request != nil {
+		action, verdict, reason, err := e.inspect(ctx, call, *o.Request)
+		if err != nil {
+			return nil, err
+		}
+		f.Action, f.Verdict, f.DenyReason = &action, verdict, reason
+	}
+	return f, nil
+}
+
+// inspect asks policy about a request. A request that cannot even be looked at is denied with the reason.
+func (e effect) inspect(ctx context.Context, call lattice.Call, req protocol.ActionRequest) (lattice.Action, lattice.Verdict, string, error) {
+	action := lattice.Action{
+		RunID: call.RunID, CallID: call.ID, Sprite: call.Sprite, Name: req.Action, Parameters: req.Parameters,
+	}
+	key, err := actionKey(action)
+	if err != nil {
+		return action, lattice.Deny, "parameters: " + err.Error(), nil
+	}
+	action.Key = key
+	inspected, verdict, reason, err := e.r.deps.Actor.Inspect(ctx, call, action)
+	var refusal *lattice.Refusal
+	if errors.As(err, &refusal) {
+		return action, lattice.Deny, refusal.Fault.Message, nil
+	}
+	return inspected, verdict, reason, err
+}
+
+func (e effect) fulfil(ctx context.Context, call lattice.Call, req protocol.ActionRequest) (lattice.ActionNoted, error) {
+	action, verdict, detail, err := e.inspect(ctx, call, req)
+	if err != nil {
+		return lattice.ActionNoted{}, err
+	}
+	noted := lattice.ActionNoted{Action: action, Verdict: verdict, Detail: detail}
+	switch verdict {
+	case lattice.Allow:
+		_, err := e.r.deps.Actor.Do(ctx, action)
+		var refusal *lattice.Refusal
+		switch {
+		case errors.As(err, &refusal):
+			noted.Detail = refusal.Fault.Message
+		case err != nil:
+			return noted, err
+		default:
+			noted.Detail = "done"
+		}
+	case lattice.Ask:
+		noted.Detail = "not done: it needs a person's approval, and the skill did not wait for one"
+	case lattice.Deny:
+	}
+	return noted, nil
+}
+
+// freeRequest reads a well-formed ACTION_REQUEST of this very call that does not block.
+func freeRequest(call lattice.Call, ev lattice.Event) (protocol.ActionRequest, bool) {
+	if ev.Event.Type != protocol.TypeActionRequest || ev.CallID != call.ID || len(ev.Problems) > 0 || len(ev.Flags) > 0 {
+		return protocol.ActionRequest{}, false
+	}
+	payload, err := ev.Event.Open()
+	if err != nil {
+		return protocol.ActionRequest{}, false
+	}
+	req, ok := asRequest(payload)
+	return req, ok && !req.Blocking
+}
+
+func asRequest(p protocol.Payload) (protocol.ActionRequest, bool) {
+	switch p := p.(type) {
+	case protocol.ActionRequest:
+		return p, true
+	case *protocol.ActionRequest:
+		return *p, true
+	}
+	return protocol.ActionRequest{}, false
+}

@@ -1,0 +1,324 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// begin enters a node: a new visit, its first attempt.
+func (m *machine) begin(id string) {
+	m.s.Node = id
+	node := m.p.Node(id)
+	if node == nil {
+		m.err = fmt.Errorf("program has no node %q", id)
+		return
+	}
+	if !m.countStep() {
+		return
+	}
+	m.s.Visits[id]++
+	m.s.Started = append(m.s.Started, id)
+	m.s.Visit = &Visit{Number: m.s.Visits[id], Attempt: 1, Retries: make([]int, len(node.Retry))}
+	m.attempt()
+}
+
+// countStep ends the run when max_steps is used up: no catch can extend it.
+func (m *machine) countStep() bool {
+	m.s.Steps++
+	if m.s.Steps <= m.maxSteps() {
+		return true
+	}
+	m.end(lattice.Failed, failure(ir.FailLimit, "the run needs more than its %d steps", m.maxSteps()))
+	return false
+}
+
+// attempt makes the current attempt at the current node.
+func (m *machine) attempt() {
+	node := m.p.Node(m.s.Node)
+	switch node.Op {
+	case ir.OpToolCall:
+		m.startCall(node)
+	case ir.OpPack:
+		m.pack(node)
+	case ir.OpSwitch:
+		m.choose(node)
+	case ir.OpHuman:
+		m.startHuman(node)
+	default:
+		m.err = fmt.Errorf("node %s has an op %q that this version does not run", node.ID, node.Op)
+	}
+}
+
+func (m *machine) pack(node *ir.Node) {
+	out, f := m.inputs(node)
+	if f != nil {
+		m.fallTo(f)
+		return
+	}
+	m.finish(out)
+}
+
+// inputs evaluates and projects the input ports of a node.
+func (m *machine) inputs(node *ir.Node) (map[string]any, *ir.Failure) {
+	out := make(map[string]any, len(node.Inputs))
+	for _, port := range slices.Sorted(maps.Keys(node.Inputs)) {
+		v, f := ir.Eval(node.Inputs[port], m.scope(nil))
+		if pick := node.Projection[port]; f == nil && len(pick) > 0 {
+			v, f = ir.Project(v, pick)
+		}
+		if f != nil {
+			f.Message = fmt.Sprintf("input %s: %s", port, f.Message)
+			return nil, f
+		}
+		out[port] = v
+	}
+	return out, nil
+}
+
+func (m *machine) choose(node *ir.Node) {
+	chosen := node.Default
+	for _, c := range node.Cases {
+		ok, f := c.When.True(m.scope(nil))
+		if f != nil {
+			m.fallTo(f)
+			return
+		}
+		if ok {
+			chosen = c.Name
+			break
+		}
+	}
+	if chosen == "" {
+		m.fallTo(failure(ir.FailNoEdge, "no case of %s is true and there is no default", node.ID))
+		return
+	}
+	m.finish(map[string]any{"case": chosen})
+}
+
+// finish completes the current node with its output: all its writes or none, then the edge to the next node.
+func (m *machine) finish(out any) {
+	node := m.p.Node(m.s.Node)
+	vars, tmp := maps.Clone(m.s.Vars), maps.Clone(m.s.Tmp)
+	for _, port := range slices.Sorted(maps.Keys(node.Outputs)) {
+		v, f := m.port(node, port, out)
+		if f == nil {
+			f = ir.Assign(node.Outputs[port], vars, tmp, v)
+		}
+		if f != nil {
+			m.fallTo(f)
+			return
+		}
+	}
+	if len(node.Outputs) > 0 {
+		if f := m.fits(vars, tmp); f != nil {
+			m.fallTo(f)
+			return
+		}
+	}
+	m.s.Vars, m.s.Tmp = vars, tmp
+	m.leave(node, out)
+}
+
+// port is the value of an output port: "result" is all of it, another name a member. A member that the manifest calls
+// optional may be missing.
+func (m *machine) port(node *ir.Node, port string, out any) (any, *ir.Failure) {
+	if port == "result" {
+		return out, nil
+	}
+	o, _ := out.(map[string]any)
+	if v, ok := o[port]; ok {
+		return v, nil
+	}
+	for _, field := range m.p.Tools[node.Tool].Outputs {
+		if field.Name == port && !field.Required {
+			return nil, nil
+		}
+	}
+	return nil, failure(ir.FailSchema, "the result of %s has no member %q", node.ID, port)
+}
+
+func (m *machine) fits(vars, tmp map[string]any) *ir.Failure {
+	size := 0
+	for _, v := range []any{vars, tmp} {
+		raw, err := ir.Marshal(v)
+		if err != nil {
+			return failure(ir.FailStateType, "encode variables: %v", err)
+		}
+		size += len(raw)
+	}
+	if size > m.maxStateBytes() {
+		return failure(ir.FailLimit, "$vars and $tmp would take %d bytes; max_state_bytes is %d", size, m.maxStateBytes())
+	}
+	return nil
+}
+
+// leave follows the first edge whose condition holds. An edge that used up its max_traversals counts as false, so that
+// a loop falls through to what comes after it.
+func (m *machine) leave(node *ir.Node, out any) {
+	edges := m.p.Out(node.ID)
+	if len(edges) == 0 {
+		m.succeed()
+		return
+	}
+	spent := false
+	for i, e := range edges {
+		ok, f := m.holds(e, out)
+		if f != nil {
+			m.fallTo(f)
+			return
+		}
+		if !ok {
+			continue
+		}
+		if e.MaxTraversals > 0 {
+			key := fmt.Sprintf("%s→%s#%d", e.From, e.To, i)
+			if m.s.Traversals[key] >= e.MaxTraversals {
+				spent = true
+				continue
+			}
+			m.s.Traversals[key]++
+		}
+		m.s.Visit = nil
+		m.next = e.To
+		return
+	}
+	if spent {
+		m.fallTo(failure(ir.FailLimit, "an edge out of %s used up its max_traversals and no other edge is true", node.ID))
+		return
+	}
+	m.fallTo(failure(ir.FailNoEdge, "no edge out of %s is true", node.ID))
+}
+
+func (m *machine) holds(e ir.Edge, out any) (bool, *ir.Failure) {
+	if e.When == nil {
+		return true, nil
+	}
+	if name, ok := e.When.IsCase(); ok {
+		o, _ := out.(map[string]any)
+		return o["case"] == name, nil
+	}
+	return e.When.True(m.scope(out))
+}
+
+func (m *machine) succeed() {
+	var out any = m.s.Vars
+	if len(m.p.Doc.Output) > 0 {
+		v, f := ir.Eval(m.p.Doc.Output, m.scope(nil))
+		if f != nil {
+			f.Message = "output of the run: " + f.Message
+			m.end(lattice.Failed, f)
+			return
+		}
+		out = v
+	}
+	m.end(lattice.Succeeded, nil)
+	m.s.Output = out
+}
+
+// fail ends the current attempt with f: retry, else catch, else the run fails.
+func (m *machine) fail(f *ir.Failure) {
+	node, v := m.p.Node(m.s.Node), m.s.Visit
+	for i, rule := range node.Retry {
+		if !matches(rule.On, f.Kind) {
+			continue
+		}
+		attempts := rule.MaxAttempts
+		if attempts == 0 {
+			attempts = 4
+		}
+		if v.Retries[i]+1 >= attempts {
+			break
+		}
+		delay := m.delay(rule, i)
+		v.Retries[i]++
+		v.Suspended = nil
+		m.issue(lattice.Command{Kind: lattice.DoTimer, DelayS: delay})
+		return
+	}
+	m.fallTo(f)
+}
+
+// delay is the pause before the next attempt under a rule, in seconds.
+func (m *machine) delay(rule ir.Retry, index int) float64 {
+	const day = 24 * 60 * 60
+	interval, rate := rule.IntervalS, rule.BackoffRate
+	if interval == 0 {
+		interval = 1
+	}
+	if rate == 0 {
+		rate = 2
+	}
+	for range m.s.Visit.Retries[index] {
+		interval = min(interval*rate, day)
+	}
+	if rule.MaxDelayS > 0 {
+		interval = min(interval, rule.MaxDelayS)
+	}
+	if rule.Jitter == "full" {
+		sum := sha256.Sum256([]byte(m.visitKey("jitter", strconv.Itoa(index), strconv.Itoa(m.s.Visit.Retries[index]))))
+		interval *= float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32)
+	}
+	return interval
+}
+
+// fallTo ends the current visit with f without another attempt: catch, else the run fails. Failures after a node did
+// its work come here directly, because a retry would do the work twice.
+func (m *machine) fallTo(f *ir.Failure) {
+	node, v := m.p.Node(m.s.Node), m.s.Visit
+	f.Node, f.Attempt = node.ID, v.Attempt
+	for _, c := range node.Catch {
+		if !matches(c.On, f.Kind) {
+			continue
+		}
+		caught := map[string]any{"kind": f.Kind, "message": f.Message, "node": f.Node, "attempt": number(f.Attempt), "data": nil}
+		if data, err := ir.Decode(f.Data); len(f.Data) > 0 && err == nil {
+			caught["data"] = data
+		}
+		if c.Bind != "" {
+			vars, tmp := maps.Clone(m.s.Vars), maps.Clone(m.s.Tmp)
+			bad := ir.Assign(c.Bind, vars, tmp, caught)
+			if bad == nil {
+				bad = m.fits(vars, tmp)
+			}
+			if bad != nil {
+				m.end(lattice.Failed, bad)
+				return
+			}
+			m.s.Vars, m.s.Tmp = vars, tmp
+		}
+		m.s.Err = caught
+		m.s.Visit = nil
+		m.next = c.To
+		return
+	}
+	m.end(lattice.Failed, f)
+}
+
+// matches reports whether a retry or catch rule covers kind. ALL leaves out what must not be swallowed unseen.
+func matches(on []string, kind string) bool {
+	if slices.Contains(on, kind) {
+		return true
+	}
+	return slices.Contains(on, "ALL") && kind != ir.FailLimit && kind != ir.FailCancelled
+}
+
+// scope is what references see; out is the output of the node that is being left, or nil.
+func (m *machine) scope(out any) ir.Scope {
+	return ir.Scope{Vars: m.s.Vars, Tmp: m.s.Tmp, Ctx: m.s.Ctx, In: m.s.In, Out: out, Err: m.s.Err}
+}
+
+// visitKey derives an id that belongs to this visit of this node alone.
+func (m *machine) visitKey(parts ...string) string {
+	visit := 0
+	if m.s.Visit != nil {
+		visit = m.s.Visit.Number
+	}
+	return lattice.DerivedKey(append([]string{m.s.RunID, strconv.Itoa(m.s.Epoch), m.s.Node, strconv.Itoa(visit)}, parts...)...)
+}

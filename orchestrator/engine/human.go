@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"maps"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// startHuman begins an attempt of a HUMAN node: a wait on a boundary, without any exec (DESIGN 25).
+func (m *machine) startHuman(node *ir.Node) {
+	if m.s.Sprite != "" && m.s.Dirty[m.s.Sprite] {
+		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: m.s.Sprite})
+		return
+	}
+	m.ask(node)
+}
+
+func (m *machine) ask(node *ir.Node) {
+	inputs, f := m.inputs(node)
+	if f != nil {
+		m.fallTo(f)
+		return
+	}
+	prompt := "approve " + node.ID + "?"
+	if len(node.Prompt) > 0 {
+		v, f := ir.Eval(node.Prompt, m.scope(nil))
+		if f == nil {
+			prompt, f = text(v)
+		}
+		if f != nil {
+			m.fallTo(f)
+			return
+		}
+	}
+	w := lattice.Wait{
+		Kind: lattice.WaitHuman, Prompt: prompt, Reason: node.ID, Choices: node.Choices,
+		Expected: node.Expected, Details: details(inputs),
+	}
+	if len(w.Expected) == 0 {
+		w.Expected = map[string]string{"approved": "boolean", "comments": "string"}
+		w.Optional = []string{"comments"}
+	}
+	if pair, ok := m.s.Pairs[m.s.Sprite]; ok {
+		w.CheckpointID = pair.CheckpointID
+	}
+	m.open(w)
+	if node.TimeoutS > 0 {
+		m.issue(lattice.Command{Kind: lattice.DoTimer, DelayS: node.TimeoutS})
+	}
+}
+
+func (m *machine) humanAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) {
+	m.closeWait(w.ID)
+	if f.Decision == lattice.Reject {
+		bad := failure(ir.FailHumanRejected, "%s was rejected by %s", w.Node, f.By)
+		if f.Comments != "" {
+			bad.Message += ": " + f.Comments
+		}
+		bad.Data = details(map[string]any{"by": f.By, "comments": f.Comments})
+		m.fallTo(bad)
+		return
+	}
+	out := map[string]any{"approved": true, "comments": f.Comments}
+	maps.Copy(out, inputs)
+	out["by"] = f.By
+	m.finish(out)
+}
+
+func (m *machine) humanTimeout() {
+	node := m.p.Node(m.s.Node)
+	m.closeWait(m.s.Waits[0].ID)
+	if node.OnTimeout != "default" {
+		m.fail(failure(ir.FailHumanTimeout, "nobody answered %s within %g seconds", node.ID, node.TimeoutS))
+		return
+	}
+	out, f := ir.Eval(node.Answer, m.scope(nil))
+	if f != nil {
+		m.fallTo(f)
+		return
+	}
+	m.finish(out)
+}

@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// entry makes the log's record of an observation. Dedupe keys are unique within a sprite only.
+func (e effect) entry(ev lattice.Event) lattice.Entry {
+	out := lattice.Entry{
+		Run: e.command.Call.RunID, At: e.r.deps.Now(), Kind: lattice.EntryEvent, Type: string(ev.Event.Type), Body: ev.Event.Raw,
+		Sprite: ev.Sprite, CallID: ev.CallID, Problems: ev.Problems, Flags: ev.Flags,
+	}
+	if ev.Dedupe != "" {
+		out.Dedupe = ev.Sprite + "/" + ev.Dedupe
+	}
+	return out
+}
+
+// actionKey is the fulfilment key of DESIGN 20: the bundle's digest stays out, because a bundle made again differs in
+// bytes and not in meaning.
+func actionKey(a lattice.Action) (string, error) {
+	parameters, err := object(a.Parameters)
+	if err != nil {
+		return "", err
+	}
+	delete(parameters, "sha256")
+	raw, err := ir.Marshal(parameters)
+	if err != nil {
+		return "", err
+	}
+	return "act_" + lattice.DerivedKey(a.CallID, a.Name, string(raw)), nil
+}
+
+// conclusion is the event that ends the work item, committed with the fact that ended the run (DESIGN 11).
+func conclusion(s State, at time.Time) (lattice.Entry, error) {
+	var payload protocol.Payload
+	switch {
+	case s.Status == lattice.Succeeded:
+		payload = protocol.Completed{Status: "success", Summary: fmt.Sprintf("run %s succeeded", s.RunID)}
+	case s.Status == lattice.Canceled:
+		payload = protocol.Completed{Status: "failure", Summary: fmt.Sprintf("run %s was %s", s.RunID, s.Failure.Message)}
+	default:
+		details, err := ir.Marshal(s.Failure)
+		if err != nil {
+			return lattice.Entry{}, fmt.Errorf("encode failure: %w", err)
+		}
+		payload = protocol.Error{Message: s.Failure.Message, Details: details}
+	}
+	body, err := ir.Marshal(payload)
+	if err != nil {
+		return lattice.Entry{}, fmt.Errorf("encode %s: %w", payload.EventType(), err)
+	}
+	sum := sha256.Sum256([]byte(lattice.DerivedKey(s.RunID, fmt.Sprint(s.Epoch), "end")))
+	id, err := ulid.New(ulid.Timestamp(at), bytes.NewReader(sum[:]))
+	if err != nil {
+		return lattice.Entry{}, fmt.Errorf("make event id: %w", err)
+	}
+	sprite := s.Sprite
+	if sprite == "" {
+		sprite = "lattice"
+	}
+	work := s.WorkItem
+	if work == "" {
+		work = s.RunID
+	}
+	event := protocol.Event{
+		ProtocolVersion: "v1", Type: payload.EventType(), EventID: id.String(), SpriteID: sprite, WorkItemID: work,
+		Timestamp: stamp(at), Payload: json.RawMessage(body),
+	}
+	raw, err := ir.Marshal(event)
+	if err != nil {
+		return lattice.Entry{}, fmt.Errorf("encode %s: %w", event.Type, err)
+	}
+	return lattice.Entry{
+		Run: s.RunID, At: at, Kind: lattice.EntryEvent, Type: string(event.Type), Body: raw,
+		Dedupe: fmt.Sprintf("end/%d", s.Epoch), Flags: []string{"orchestrator"},
+	}, nil
+}

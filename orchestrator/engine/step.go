@@ -1,0 +1,277 @@
+// Package engine runs ExecIR programs. It has two halves:
+//
+//   - Step, the pure core: (program, state, fact) → (state, commands). No clock, no randomness, no I/O, no map order.
+//     Commands stay in State.Pending until a fact answers them, so recovery is performing what is pending.
+//   - Runner, the thin edge: one owner per run that appends facts before it believes them, performs commands through
+//     small interfaces (Log, Caller, Boundary, Preparer, Actor) and feeds their outcomes back as facts.
+//
+// Start with Step, then State; call.go, suspend.go and human.go hold the rules of one node, flow.go those between nodes.
+//
+// Invariants: a fact is on disk before an effect that follows from it; a call is dispatched again only under the same
+// id and only when its class allows it (DESIGN 14); a run's state equals the fold of its journal.
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// ErrStale marks a fact whose question is closed: an answer to a wait that is no longer open, the outcome of a command
+// that was answered before, anything but observation after the run's end. Drivers treat duplicates as no-ops by it.
+var ErrStale = errors.New("stale fact")
+
+// ErrAnswer marks a decision that does not fit the wait it answers; the wait stays open.
+var ErrAnswer = errors.New("unfit answer")
+
+// RunTimer is the command id under which the driver reports, by lattice.TimerFired, that the run's limits.timeout_s is
+// used up. It is never pending: only the driver knows how long a run was active.
+const RunTimer = "run.timeout"
+
+// Defaults of the document's limits.
+const (
+	DefaultMaxSteps      = 1000
+	DefaultMaxStateBytes = 1 << 20
+)
+
+// Step applies one fact. It returns the next state and the commands that the fact gave rise to (which are in
+// State.Pending, too) and never changes s. It fails, with s as it was, on facts that are illegal in this state; see
+// ErrStale and ErrAnswer. Failures of the flow itself are no errors: they are part of the state.
+func Step(p *ir.Program, s State, f lattice.Fact) (State, []lattice.Command, error) {
+	m := &machine{p: p, s: s.clone()}
+	if err := m.apply(f); err != nil {
+		return s, nil, err
+	}
+	for m.next != "" {
+		id := m.next
+		m.next = ""
+		m.begin(id)
+	}
+	if m.err != nil {
+		return s, nil, m.err
+	}
+	return m.s, m.commands, nil
+}
+
+// machine is one Step at work.
+type machine struct {
+	p        *ir.Program
+	s        State
+	commands []lattice.Command
+	next     string // node to begin, "" when the run rests
+	err      error  // a broken invariant; the step is refused
+}
+
+func (m *machine) apply(f lattice.Fact) error {
+	if start, ok := f.(lattice.RunStarted); ok {
+		return m.start(start)
+	}
+	if _, ok := f.(lattice.ActionNoted); ok {
+		return nil // kept for the record; it never changes the course of the run
+	}
+	if m.s.Status.Ended() {
+		return fmt.Errorf("%w: the run is %s", ErrStale, m.s.Status)
+	}
+	if m.s.Status == lattice.Pending {
+		if _, ok := f.(lattice.CancelRequested); !ok {
+			return fmt.Errorf("%s before RunStarted", f.FactType())
+		}
+	}
+	switch f := f.(type) {
+	case lattice.Prepared:
+		return m.prepared(f)
+	case lattice.CallFinished:
+		return m.callFinished(f)
+	case lattice.CallSuspended:
+		return m.callSuspended(f)
+	case lattice.CallLost:
+		return m.callLost(f)
+	case lattice.BoundaryTaken:
+		return m.boundaryTaken(f)
+	case lattice.Restored:
+		return m.restored(f)
+	case lattice.Answered:
+		return m.answered(f)
+	case lattice.ActionDone:
+		return m.actionDone(f)
+	case lattice.TimerFired:
+		return m.timerFired(f)
+	case lattice.CommandFailed:
+		return m.commandFailed(f)
+	case lattice.CancelRequested:
+		m.end(lattice.Canceled, &ir.Failure{Kind: ir.FailCancelled, Message: "canceled by " + f.By, Node: m.s.Node})
+		return nil
+	}
+	return fmt.Errorf("unknown fact type %s", f.FactType())
+}
+
+func (m *machine) start(f lattice.RunStarted) error {
+	switch {
+	case m.s.Status != lattice.Pending:
+		return fmt.Errorf("%w: run %s has started before", ErrStale, m.s.RunID)
+	case f.RunID != m.s.RunID:
+		return fmt.Errorf("RunStarted of run %q in the journal of %q", f.RunID, m.s.RunID)
+	case f.Program != m.p.Digest:
+		return fmt.Errorf("run %s was started with program %s, not %s", f.RunID, f.Program, m.p.Digest)
+	case m.callsSkills() && f.Sprite == "":
+		return fmt.Errorf("run %s calls skills but has no sprite", f.RunID)
+	}
+	in, err := object(f.Input)
+	if err != nil {
+		return fmt.Errorf("run input: %w", err)
+	}
+	ctx, err := object(f.Ctx)
+	if err != nil {
+		return fmt.Errorf("run context: %w", err)
+	}
+	m.s.WorkItem, m.s.Program, m.s.Sprite = f.WorkItem, f.Program, f.Sprite
+	m.s.Grants = slices.Sorted(slices.Values(f.Grants))
+	m.s.In, m.s.Ctx = in, ctx
+	m.become(lattice.Running)
+	switch {
+	case len(f.Input) > m.maxStateBytes():
+		m.end(lattice.Failed, failure(ir.FailLimit, "the input has %d bytes; max_state_bytes is %d", len(f.Input), m.maxStateBytes()))
+	case m.callsSkills():
+		m.issue(lattice.Command{Kind: lattice.DoPrepare, Sprite: f.Sprite})
+	default:
+		m.next = m.p.Doc.EntryNode
+	}
+	return nil
+}
+
+func (m *machine) prepared(f lattice.Prepared) error {
+	c, err := m.answer(f.CommandID, lattice.DoPrepare)
+	if err != nil {
+		return err
+	}
+	extra, err := object(f.Ctx)
+	if err != nil {
+		return fmt.Errorf("prepared context: %w", err)
+	}
+	ctx := make(map[string]any, len(m.s.Ctx)+len(extra))
+	for _, from := range []map[string]any{m.s.Ctx, extra} {
+		for k, v := range from {
+			ctx[k] = v
+		}
+	}
+	m.s.Ctx = ctx
+	m.s.Dirty[c.Sprite] = true
+	m.next = m.p.Doc.EntryNode
+	return nil
+}
+
+func (m *machine) timerFired(f lattice.TimerFired) error {
+	if f.CommandID == RunTimer {
+		if m.p.Doc.Limits == nil || m.p.Doc.Limits.TimeoutS <= 0 || m.s.Status != lattice.Running {
+			return fmt.Errorf("the run's timeout fired for a run that is %s and may take any time then", m.s.Status)
+		}
+		m.end(lattice.Failed, failure(ir.FailTimeout, "the run took longer than its %g seconds", m.p.Doc.Limits.TimeoutS))
+		return nil
+	}
+	if _, err := m.answer(f.CommandID, lattice.DoTimer); err != nil {
+		return err
+	}
+	if len(m.s.Waits) > 0 {
+		m.humanTimeout()
+		return nil
+	}
+	m.s.Visit.Attempt++
+	m.s.Visit.Losses = 0
+	m.attempt()
+	return nil
+}
+
+func (m *machine) commandFailed(f lattice.CommandFailed) error {
+	c, ok := m.s.pending(f.CommandID)
+	if !ok {
+		return fmt.Errorf("%w: command %s is not pending", ErrStale, f.CommandID)
+	}
+	data, err := ir.Marshal(f.Fault)
+	if err != nil {
+		return fmt.Errorf("encode fault: %w", err)
+	}
+	m.end(lattice.Failed, &ir.Failure{
+		Kind: ir.FailToolUnavailable, Message: fmt.Sprintf("%s: %s", c.Kind, f.Fault.Message), Node: m.s.Node, Data: data,
+	})
+	return nil
+}
+
+// answer takes the pending command id off the list; it must be of the given kind.
+func (m *machine) answer(id string, kind lattice.CommandKind) (lattice.Command, error) {
+	c, ok := m.s.pending(id)
+	switch {
+	case !ok:
+		return c, fmt.Errorf("%w: command %s is not pending", ErrStale, id)
+	case c.Kind != kind:
+		return c, fmt.Errorf("command %s is a %s, not a %s", id, c.Kind, kind)
+	}
+	m.s.Pending = slices.DeleteFunc(m.s.Pending, func(p lattice.Command) bool { return p.ID == id })
+	return c, nil
+}
+
+// issue makes c pending under a fresh derived id.
+func (m *machine) issue(c lattice.Command) {
+	m.s.Serial++
+	c.ID = fmt.Sprintf("e%d.%d.%s", m.s.Epoch, m.s.Serial, c.Kind)
+	c.Node = m.s.Node
+	m.s.Pending = append(m.s.Pending, c)
+	m.commands = append(m.commands, c)
+}
+
+func (m *machine) become(next lattice.RunStatus) {
+	if err := m.s.Status.To(next); err != nil {
+		m.err = err
+		return
+	}
+	m.s.Status = next
+}
+
+// end closes the run; what was pending is dropped.
+func (m *machine) end(status lattice.RunStatus, f *ir.Failure) {
+	m.become(status)
+	m.s.Failure = f
+	m.s.Pending, m.s.Waits, m.commands, m.next = nil, nil, nil, ""
+	m.s.Visit = nil
+}
+
+func (m *machine) callsSkills() bool {
+	return slices.ContainsFunc(m.p.Doc.Nodes, func(n ir.Node) bool { return n.Op == ir.OpToolCall })
+}
+
+func (m *machine) maxSteps() int {
+	if l := m.p.Doc.Limits; l != nil && l.MaxSteps > 0 {
+		return l.MaxSteps
+	}
+	return DefaultMaxSteps
+}
+
+func (m *machine) maxStateBytes() int {
+	if l := m.p.Doc.Limits; l != nil && l.MaxStateBytes > 0 {
+		return l.MaxStateBytes
+	}
+	return DefaultMaxStateBytes
+}
+
+// object decodes raw, which must be a JSON object or empty.
+func object(raw json.RawMessage) (map[string]any, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return map[string]any{}, nil
+	}
+	v, err := ir.Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	o, ok := v.(map[string]any)
+	if !ok {
+		return nil, errors.New("not a JSON object")
+	}
+	return o, nil
+}
+
+func failure(kind, format string, args ...any) *ir.Failure {
+	return &ir.Failure{Kind: kind, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// Append implements the engine's Log: the entries are on disk, in order and all of them, when it returns nil. It fails
+// with lattice.ErrConflict when after is not the run's last sequence number. Seq of the stored entries is set in place;
+// an entry whose Dedupe the run already has is left out and keeps 0. A state entry has no place in the sequence: it
+// replaces the run's snapshot. It returns the run's last sequence number.
+func (s *Store) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
+	a := &appending{run: run, after: after, entries: entries}
+	err := s.commit(ctx, &request{check: a.check, write: a.write})
+	if err != nil {
+		for i := range entries {
+			entries[i].Seq = 0
+		}
+		return 0, err
+	}
+	return a.head.last, nil
+}
+
+type appending struct {
+	run     string
+	after   lattice.Seq
+	entries []lattice.Entry
+	head    head
+}
+
+func (a *appending) check(tx *bbolt.Tx) error {
+	h, err := headOf(tx, a.run)
+	if err != nil {
+		return err
+	}
+	if h.last != a.after {
+		return fmt.Errorf("append to run %s after %d: %w to %d", a.run, a.after, lattice.ErrConflict, h.last)
+	}
+	for _, e := range a.entries {
+		switch {
+		case e.Run != a.run:
+			return fmt.Errorf("append to run %s: an entry belongs to run %q", a.run, e.Run)
+		case kindByte(e.Kind) == 0:
+			return fmt.Errorf("append to run %s: unknown entry kind %q", a.run, e.Kind)
+		}
+	}
+	a.head = h
+	return nil
+}
+
+func (a *appending) write(tx *bbolt.Tx) error {
+	log, index, dedupe := tx.Bucket(bucketEntries), tx.Bucket(bucketIndex), tx.Bucket(bucketDedupe)
+	log.FillPercent, index.FillPercent = 1, 0.9 // keys only rise, in the log strictly
+	var state *lattice.Entry
+	for i := range a.entries {
+		e := &a.entries[i]
+		e.Seq = 0
+		if e.Kind == lattice.EntryState {
+			state = e
+			continue
+		}
+		var key []byte
+		if e.Dedupe != "" {
+			key = dedupeKey(a.head.number, e.Dedupe)
+			if dedupe.Get(key) != nil {
+				continue
+			}
+		}
+		seq, err := log.NextSequence()
+		if err != nil {
+			return fmt.Errorf("take a sequence number: %w", err)
+		}
+		e.Seq = lattice.Seq(seq)
+		raw, err := marshal(e)
+		if err != nil {
+			return fmt.Errorf("encode %s of run %s: %w", e.Type, a.run, err)
+		}
+		if err := log.Put(u64(seq), raw); err != nil {
+			return fmt.Errorf("put entry: %w", err)
+		}
+		if err := index.Put(indexKey(a.head.number, e.Seq), []byte{kindByte(e.Kind)}); err != nil {
+			return fmt.Errorf("put index: %w", err)
+		}
+		if key != nil {
+			if err := dedupe.Put(key, u64(seq)); err != nil {
+				return fmt.Errorf("put dedupe key: %w", err)
+			}
+		}
+		a.head.last = e.Seq
+	}
+	if state != nil {
+		snapshot := *state
+		snapshot.Seq = a.head.last
+		raw, err := marshal(snapshot)
+		if err != nil {
+			return fmt.Errorf("encode state of run %s: %w", a.run, err)
+		}
+		if err := tx.Bucket(bucketStates).Put([]byte(a.run), raw); err != nil {
+			return fmt.Errorf("put state: %w", err)
+		}
+	}
+	return tx.Bucket(bucketHeads).Put([]byte(a.run), a.head.encode())
+}
+
+// head is where a run's log ends. The number is the run's short name in composed keys.
+type head struct {
+	number uint32
+	last   lattice.Seq
+}
+
+func (h head) encode() []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, h.number), uint64(h.last))
+}
+
+func headOf(tx *bbolt.Tx, run string) (head, error) {
+	raw := tx.Bucket(bucketHeads).Get([]byte(run))
+	if raw == nil {
+		return head{}, fmt.Errorf("%w: %s", ErrNotFound, run)
+	}
+	return decodeHead(raw)
+}
+
+func decodeHead(raw []byte) (head, error) {
+	if len(raw) != 12 {
+		return head{}, errors.New("the head of a run is damaged: run lattice store check")
+	}
+	return head{number: binary.BigEndian.Uint32(raw), last: lattice.Seq(binary.BigEndian.Uint64(raw[4:]))}, nil
+}
+
+func indexKey(run uint32, seq lattice.Seq) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, run), uint64(seq))
+}
+
+func dedupeKey(run uint32, key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return append(binary.BigEndian.AppendUint32(nil, run), sum[:16]...)
+}
+
+// kindByte is how the index writes a kind; 0 is unknown.
+func kindByte(k lattice.EntryKind) byte {
+	switch k {
+	case lattice.EntryFact:
+		return 'f'
+	case lattice.EntryEvent:
+		return 'e'
+	case lattice.EntryState:
+		return 's'
+	}
+	return 0
+}

@@ -1,0 +1,167 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// pageSize is how many entries one read transaction of Tail takes.
+const pageSize = 256
+
+// Entries returns up to limit entries of a run behind after, in order; limit 0 means all. An empty run means every run.
+// State snapshots are not among them.
+func (s *Store) Entries(run string, after lattice.Seq, limit int) ([]lattice.Entry, error) {
+	var out []lattice.Entry
+	err := s.view(func(tx *bbolt.Tx) (err error) {
+		if run == "" {
+			out, err = allEntries(tx, after, limit)
+			return err
+		}
+		out, err = runEntries(tx, run, after, limit, 0)
+		return err
+	})
+	return out, err
+}
+
+// Load returns what a driver needs to go on with a run: its facts in order, the body of its snapshot (nil before the
+// first) and its last sequence number, all of one moment.
+func (s *Store) Load(run string) (facts []lattice.Entry, snapshot json.RawMessage, last lattice.Seq, err error) {
+	err = s.view(func(tx *bbolt.Tx) error {
+		h, err := headOf(tx, run)
+		if err != nil {
+			return err
+		}
+		last = h.last
+		if facts, err = runEntries(tx, run, 0, 0, kindByte(lattice.EntryFact)); err != nil {
+			return err
+		}
+		state, found, err := stateOf(tx, run)
+		if found {
+			snapshot = state.Body
+		}
+		return err
+	})
+	return facts, snapshot, last, err
+}
+
+// State returns the newest snapshot of a run; its Seq is that of the last entry before it. ok is false before the first.
+func (s *Store) State(run string) (state lattice.Entry, ok bool, err error) {
+	err = s.view(func(tx *bbolt.Tx) error {
+		if _, err := headOf(tx, run); err != nil {
+			return err
+		}
+		state, ok, err = stateOf(tx, run)
+		return err
+	})
+	return state, ok, err
+}
+
+// States returns the newest snapshots of all runs that have one, by run id. It is what lists of runs and of open waits
+// are made from.
+func (s *Store) States() ([]lattice.Entry, error) {
+	var out []lattice.Entry
+	err := s.view(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketStates).ForEach(func(run, raw []byte) error {
+			e, err := decodeEntry(raw)
+			out = append(out, e)
+			return err
+		})
+	})
+	return out, err
+}
+
+func stateOf(tx *bbolt.Tx, run string) (lattice.Entry, bool, error) {
+	raw := tx.Bucket(bucketStates).Get([]byte(run))
+	if raw == nil {
+		return lattice.Entry{}, false, nil
+	}
+	e, err := decodeEntry(raw)
+	return e, err == nil, err
+}
+
+// Tail yields the entries of a run behind after and then follows it, until ctx ends (the last yield is ctx's error) or
+// the store closes (ErrClosed). An empty run means every run. It does not poll.
+func (s *Store) Tail(ctx context.Context, run string, after lattice.Seq) iter.Seq2[lattice.Entry, error] {
+	return func(yield func(lattice.Entry, error) bool) {
+		for {
+			changed := s.tails.next() // before reading: a commit in between is not missed
+			page, err := s.Entries(run, after, pageSize)
+			if err != nil {
+				yield(lattice.Entry{}, err)
+				return
+			}
+			for _, e := range page {
+				if !yield(e, nil) {
+					return
+				}
+				after = e.Seq
+			}
+			if len(page) > 0 {
+				continue
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				yield(lattice.Entry{}, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+// runEntries reads through the index; kind 0 means all kinds.
+func runEntries(tx *bbolt.Tx, run string, after lattice.Seq, limit int, kind byte) ([]lattice.Entry, error) {
+	h, err := headOf(tx, run)
+	if err != nil {
+		return nil, err
+	}
+	var out []lattice.Entry
+	log, c := tx.Bucket(bucketEntries), tx.Bucket(bucketIndex).Cursor()
+	for k, v := c.Seek(indexKey(h.number, after+1)); len(k) == 12 && binary.BigEndian.Uint32(k) == h.number; k, v = c.Next() {
+		if kind != 0 && (len(v) != 1 || v[0] != kind) {
+			continue
+		}
+		e, err := decodeEntry(log.Get(k[4:]))
+		if err != nil {
+			return nil, fmt.Errorf("run %s: %w", run, err)
+		}
+		if out = append(out, e); len(out) == limit {
+			break
+		}
+	}
+	return out, nil
+}
+
+func allEntries(tx *bbolt.Tx, after lattice.Seq, limit int) ([]lattice.Entry, error) {
+	var out []lattice.Entry
+	c := tx.Bucket(bucketEntries).Cursor()
+	for k, v := c.Seek(u64(uint64(after) + 1)); k != nil; k, v = c.Next() {
+		e, err := decodeEntry(v)
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, e); len(out) == limit {
+			break
+		}
+	}
+	return out, nil
+}
+
+// decodeEntry copies what it keeps: raw belongs to the transaction.
+func decodeEntry(raw []byte) (lattice.Entry, error) {
+	var e lattice.Entry
+	if raw == nil {
+		return e, fmt.Errorf("an entry that the index names is missing: run lattice store check")
+	}
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return e, fmt.Errorf("decode entry: %w", err)
+	}
+	return e, nil
+}

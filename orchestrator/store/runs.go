@@ -1,0 +1,152 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// RunRecord is what is fixed when a run is created.
+type RunRecord struct {
+	ID       string          `json:"run_id"`
+	WorkItem string          `json:"work_item_id"`
+	Created  time.Time       `json:"created_at"`
+	Sprite   string          `json:"sprite,omitempty"`
+	Options  json.RawMessage `json:"options,omitempty"` // the caller's
+	Digest   string          `json:"program_sha256"`    // of Program's bytes, set by Create
+	Program  []byte          `json:"-"`                 // the ExecIR document as it was given
+	// Secret is what call ids derive from: 32 bytes that never enter a sprite, and no output either.
+	Secret []byte `json:"-"`
+}
+
+// runOnDisk is a RunRecord with what its JSON form leaves out for others.
+type runOnDisk struct {
+	RunRecord
+	Key []byte `json:"secret"`
+}
+
+// Create records a run. Programs are stored once, by the digest of their bytes. It fails with ErrExists.
+func (s *Store) Create(ctx context.Context, run RunRecord) error {
+	switch {
+	case run.ID == "":
+		return fmt.Errorf("create run: it has no id")
+	case len(run.Secret) != 32:
+		return fmt.Errorf("create run %s: the secret has %d bytes, not 32", run.ID, len(run.Secret))
+	}
+	sum := sha256.Sum256(run.Program)
+	run.Digest = hex.EncodeToString(sum[:])
+	raw, err := marshal(runOnDisk{run, run.Secret})
+	if err != nil {
+		return fmt.Errorf("encode run %s: %w", run.ID, err)
+	}
+	id := []byte(run.ID)
+	return s.commit(ctx, &request{
+		check: func(tx *bbolt.Tx) error {
+			if tx.Bucket(bucketRuns).Get(id) != nil {
+				return fmt.Errorf("%w: %s", ErrExists, run.ID)
+			}
+			return nil
+		},
+		write: func(tx *bbolt.Tx) error {
+			number, err := tx.Bucket(bucketRuns).NextSequence()
+			if err != nil {
+				return fmt.Errorf("take a run number: %w", err)
+			}
+			if err := tx.Bucket(bucketHeads).Put(id, head{number: uint32(number)}.encode()); err != nil {
+				return fmt.Errorf("put head: %w", err)
+			}
+			if err := tx.Bucket(bucketPrograms).Put([]byte(run.Digest), run.Program); err != nil {
+				return fmt.Errorf("put program: %w", err)
+			}
+			return tx.Bucket(bucketRuns).Put(id, raw)
+		},
+	})
+}
+
+// Run returns the run whose id is id or begins with it. It fails with ErrNotFound or ErrAmbiguous.
+func (s *Store) Run(id string) (RunRecord, error) {
+	var run RunRecord
+	err := s.view(func(tx *bbolt.Tx) error {
+		key, err := findRun(tx, id)
+		if err != nil {
+			return err
+		}
+		run, err = readRun(tx, tx.Bucket(bucketRuns).Get(key), true)
+		return err
+	})
+	return run, err
+}
+
+func findRun(tx *bbolt.Tx, id string) ([]byte, error) {
+	runs := tx.Bucket(bucketRuns)
+	if id == "" {
+		return nil, fmt.Errorf("%w: the id is empty", ErrNotFound)
+	}
+	if runs.Get([]byte(id)) != nil {
+		return []byte(id), nil
+	}
+	var fits []string
+	c := runs.Cursor()
+	for k, _ := c.Seek([]byte(id)); bytes.HasPrefix(k, []byte(id)) && len(fits) < 5; k, _ = c.Next() {
+		fits = append(fits, string(k))
+	}
+	switch len(fits) {
+	case 0:
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, id)
+	case 1:
+		return []byte(fits[0]), nil
+	}
+	return nil, fmt.Errorf("%w: %s could be %s", ErrAmbiguous, id, strings.Join(fits, ", "))
+}
+
+func readRun(tx *bbolt.Tx, raw []byte, program bool) (RunRecord, error) {
+	var stored runOnDisk
+	if err := json.Unmarshal(raw, &stored); err != nil {
+		return RunRecord{}, fmt.Errorf("decode run record: %w", err)
+	}
+	run := stored.RunRecord
+	run.Secret = stored.Key
+	if program {
+		run.Program = bytes.Clone(tx.Bucket(bucketPrograms).Get([]byte(run.Digest)))
+	}
+	return run, nil
+}
+
+// Runs lists all runs, newest first, without their programs.
+func (s *Store) Runs() ([]RunRecord, error) {
+	var runs []RunRecord
+	err := s.view(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketRuns).ForEach(func(_, raw []byte) error {
+			run, err := readRun(tx, raw, false)
+			runs = append(runs, run)
+			return err
+		})
+	})
+	slices.SortStableFunc(runs, func(a, b RunRecord) int {
+		if c := b.Created.Compare(a.Created); c != 0 {
+			return c
+		}
+		return strings.Compare(b.ID, a.ID)
+	})
+	return runs, err
+}
+
+// Last is the newest run. It fails with ErrNotFound when there is none.
+func (s *Store) Last() (RunRecord, error) {
+	runs, err := s.Runs()
+	if err != nil {
+		return RunRecord{}, err
+	}
+	if len(runs) == 0 {
+		return RunRecord{}, fmt.Errorf("%w: there is none yet", ErrNotFound)
+	}
+	return s.Run(runs[0].ID)
+}
