@@ -79,7 +79,11 @@ func (m *machine) resolve(node *ir.Node) (*lattice.Call, *ir.Failure) {
 			return nil, f
 		}
 	}
-	class, permissions := grade(tool, args)
+	members, f := checked(tool, args)
+	if f != nil {
+		return nil, f
+	}
+	class, permissions := tool.Effective(members)
 	call := &lattice.Call{
 		RunID: m.s.RunID, WorkItem: m.s.WorkItem, Sprite: m.s.Sprite, Epoch: m.s.Epoch,
 		Node: node.ID, Visit: m.s.Visit.Number, IdempotencyKey: key,
@@ -109,6 +113,28 @@ func (m *machine) arguments(node *ir.Node) (map[string]any, *ir.Failure) {
 	args = maps.Clone(args)
 	maps.DeleteFunc(args, func(_ string, v any) bool { return v == nil })
 	return args, nil
+}
+
+// checked judges arguments against the manifest before anything is sent, and returns them by member.
+func checked(tool manifests.Skill, args map[string]any) (map[string]json.RawMessage, *ir.Failure) {
+	members := make(map[string]json.RawMessage, len(args))
+	for name, v := range args {
+		raw, err := ir.Marshal(v)
+		if err != nil {
+			return nil, failure(ir.FailStateType, "encode argument %s: %v", name, err)
+		}
+		members[name] = raw
+	}
+	problems := tool.CheckInput(members)
+	if len(problems) == 0 {
+		return members, nil
+	}
+	f := failure(ir.FailSchema, "%s does not take these arguments: %s %s", tool.Name, problems[0].Pointer, problems[0].Message)
+	data, err := ir.Marshal(map[string]any{"problems": problems})
+	if err == nil {
+		f.Data = data
+	}
+	return nil, f
 }
 
 func (m *machine) callFinished(f lattice.CallFinished) error {
@@ -214,26 +240,6 @@ func (m *machine) boundaryTaken(f lattice.BoundaryTaken) error {
 	}
 	m.dispatch()
 	return nil
-}
-
-// grade is the class and the permissions of a skill for these arguments. An unknown variant is taken for the worst.
-func grade(tool manifests.Skill, args map[string]any) (manifests.Class, []string) {
-	class, permissions := tool.SideEffect, tool.Permissions
-	if v := tool.Variants; v != nil {
-		name := v.Default
-		if given, ok := args[v.Input]; ok {
-			name, _ = given.(string)
-		}
-		chosen, ok := v.Cases[name]
-		if !ok {
-			return manifests.ClassWorld, permissions
-		}
-		class, permissions = chosen.SideEffect, chosen.Permissions
-	}
-	if class == "" {
-		class = manifests.ClassWorld
-	}
-	return class, permissions
 }
 
 var strictness = []manifests.Class{manifests.ClassRead, manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld}

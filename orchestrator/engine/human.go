@@ -35,10 +35,9 @@ func (m *machine) ask(node *ir.Node) {
 	}
 	w := lattice.Wait{
 		Kind: lattice.WaitHuman, Prompt: prompt, Reason: node.ID, Choices: node.Choices,
-		Expected: node.Expected, Details: details(inputs),
+		Expected: node.ExpectedInputs(), Details: details(inputs),
 	}
-	if len(w.Expected) == 0 {
-		w.Expected = map[string]string{"approved": "boolean", "comments": "string"}
+	if len(node.Expected) == 0 && len(node.Choices) == 0 {
 		w.Optional = []string{"comments"}
 	}
 	if pair, ok := m.s.Pairs[m.s.Sprite]; ok {
