@@ -27,9 +27,9 @@ type Push struct {
 	Head      string  `json:"head"`
 	Old       string  `json:"old"` // what the destination is now, "" = it does not exist
 	// DiffDigest is the sha256 (hex) of what git diff-tree -r -z --full-index --no-renames BASE HEAD prints.
-	DiffDigest string   `json:"diff_digest"`
-	Diff       Diff     `json:"diff"`
-	Warnings   []string `json:"warnings,omitempty"` // what a person should look at before approving
+	DiffDigest string `json:"diff_digest"`
+	Diff
+	Warnings []string `json:"warnings,omitempty"` // what a person should look at before approving
 }
 
 // Inspect verifies an untrusted bundle against the repository it is meant for, and says what pushing it would do. It
@@ -66,13 +66,13 @@ func (g *Git) inspect(ctx context.Context, q Request) (s staged, remove func(), 
 	if s.Old, err = g.current(ctx, t, branch); err != nil {
 		return s, nil, err
 	}
-	dir, remove, err := g.temp("inspect")
+	dir, discard, err := g.temp("inspect")
 	if err != nil {
 		return s, nil, err
 	}
 	defer func() {
 		if err != nil {
-			remove()
+			discard()
 		}
 	}()
 	s.repo = filepath.Join(dir, "repo.git")
@@ -82,7 +82,7 @@ func (g *Git) inspect(ctx context.Context, q Request) (s staged, remove func(), 
 	if err = g.describe(ctx, &s); err != nil {
 		return s, nil, err
 	}
-	return s, remove, nil
+	return s, discard, nil
 }
 
 // checkForward refuses a push that would drop commits of the destination.

@@ -154,7 +154,7 @@ func findGit(path string) (string, error) {
 	}
 	found, err := exec.LookPath(path)
 	if err != nil {
-		return "", fmt.Errorf("find git: %w; install git 2.30 or newer", err)
+		return "", fmt.Errorf("find git: %w; install git 2.32 or newer", err)
 	}
 	return filepath.Abs(found)
 }

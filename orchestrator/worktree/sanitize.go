@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// secretPatterns are forms in which credentials turn up in git's output; the first group is kept.
+// secretPatterns are forms in which credentials turn up in git's output; the first and last groups are kept.
 var secretPatterns = sync.OnceValue(func() []*regexp.Regexp {
 	return []*regexp.Regexp{
-		regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@'"]+@`),
-		regexp.MustCompile(`(?i)((?:proxy-)?authorization:\s*(?:\S+\s+)?)\S+`),
-		regexp.MustCompile(`(?i)([?&](?:access_token|private_token|token|password)=)[^\s&'"]+`),
-		regexp.MustCompile(`()\b(?:gh[pousr]_|github_pat_|glpat-|x-access-token:)[A-Za-z0-9_%.-]+`),
+		regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/'"]+(@)`),
+		regexp.MustCompile(`(?i)((?:proxy-)?authorization:\s*(?:\S+\s+)?)\S+()`),
+		regexp.MustCompile(`(?i)([?&](?:access_token|private_token|token|password)=)[^\s&'"]+()`),
+		regexp.MustCompile(`()\b(?:gh[pousr]_|github_pat_|glpat-|x-access-token:)[A-Za-z0-9_%.-]+()`),
 	}
 })
 
@@ -38,7 +38,7 @@ func Sanitize(s string) string {
 	}, dropEscapes(s))
 	// After the control characters, so that none of them can split a credential and hide it.
 	for _, p := range secretPatterns() {
-		s = p.ReplaceAllString(s, "${1}***")
+		s = p.ReplaceAllString(s, "${1}***${2}")
 	}
 	if len(s) > maxText {
 		cut := maxText

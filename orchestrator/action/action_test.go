@@ -1,0 +1,363 @@
+package action
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// spriteFiles is a sprite's file system: content by path.
+type spriteFiles map[string][]byte
+
+func (s spriteFiles) ReadFrom(_ context.Context, _, path string, offset int64) (io.ReadCloser, error) {
+	b, ok := s[path]
+	if !ok {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fs.ErrNotExist}
+	}
+	return io.NopCloser(bytes.NewReader(b[offset:])), nil
+}
+
+// fixture is a bare origin, a commit in a sprite, and a Fulfiller between them.
+type fixture struct {
+	t          *testing.T
+	dir        string
+	env        []string
+	files      spriteFiles
+	opts       Options
+	base, head string
+	params     protocol.PushBranch
+}
+
+const bundlePath = "/workspace/.lattice/out/fix.bundle"
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	dir := t.TempDir()
+	f := &fixture{t: t, dir: dir, env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.org"}}
+	f.git(".", "init", "-q", "-b", "main", "sprite")
+	f.git("sprite", "commit", "-q", "--allow-empty", "-m", "first")
+	f.base = f.git("sprite", "rev-parse", "HEAD")
+	f.git(".", "clone", "-q", "--bare", "sprite", "origin.git")
+	f.git("sprite", "checkout", "-q", "-b", "fix")
+	if err := os.WriteFile(filepath.Join(dir, "sprite", "fix.txt"), []byte("fixed\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f.git("sprite", "add", "-A")
+	f.git("sprite", "commit", "-q", "-m", "fix it")
+	f.head = f.git("sprite", "rev-parse", "HEAD")
+	f.git("sprite", "bundle", "create", "-q", "../fix.bundle", f.base+"..fix")
+	b, err := os.ReadFile(filepath.Join(dir, "fix.bundle"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(b)
+	f.files = spriteFiles{bundlePath: b}
+	f.params = protocol.PushBranch{Branch: "fix", Base: f.base, Head: f.head, Bundle: bundlePath, SHA256: hex.EncodeToString(sum[:]), Title: "Fix it"}
+	git, err := worktree.New(worktree.Options{Env: f.env, Scratch: filepath.Join(dir, "scratch")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.opts = Options{Git: git, Files: f.files, Dir: filepath.Join(dir, "bundles"), RepoOf: func(run string) (string, string, bool) {
+		return f.url(), "r1", run == "run1"
+	}}
+	return f
+}
+
+func (f *fixture) url() string { return "file://" + filepath.Join(f.dir, "origin.git") }
+
+func (f *fixture) git(dir string, args ...string) string {
+	f.t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Env = filepath.Join(f.dir, dir), f.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		f.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (f *fixture) action() lattice.Action {
+	raw, err := json.Marshal(f.params)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return lattice.Action{RunID: "run1", CallID: "call1", Sprite: "s1", Name: protocol.ActionPushBranch, Parameters: raw}
+}
+
+var call = lattice.Call{ID: "call1", RunID: "run1", Permissions: []string{"git:read"}}
+
+func TestPushBranch(t *testing.T) {
+	f := newFixture(t)
+	ful := New(f.opts)
+	a, verdict, why, err := ful.Inspect(t.Context(), call, f.action())
+	if err != nil || verdict != lattice.Ask || why != "" {
+		t.Fatalf("Inspect = %s %q %v, want ask", verdict, why, err)
+	}
+	var members map[string]any
+	if err := json.Unmarshal(a.Binding, &members); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{"remote": f.url(), "branch": "fix", "base": f.base, "head": f.head, "old": "",
+		"bundle": filepath.Join(f.opts.Dir, f.params.SHA256+".bundle"), "stat": "1 files changed, 1 insertions(+), 0 deletions(-)"} {
+		if members[name] != want {
+			t.Errorf("binding %s = %v, want %v", name, members[name], want)
+		}
+	}
+	for _, name := range []string{"diff_digest", "files", "commits"} {
+		if members[name] == nil {
+			t.Errorf("binding has no %s: %s", name, a.Binding)
+		}
+	}
+	// The sprite may be gone, and lattice may have been restarted.
+	clear(f.files)
+	for _, status := range []worktree.PushStatus{worktree.Pushed, worktree.AlreadyThere} {
+		raw, err := New(f.opts).Do(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Result
+		if err := json.Unmarshal(raw, &got); err != nil {
+			t.Fatal(err)
+		}
+		want := Result{Ref: "refs/heads/fix", Branch: "fix", Head: f.head, Status: status, URL: f.url()}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("Do (-want +got):\n%s", d)
+		}
+	}
+	if got := f.git("origin.git", "rev-parse", "fix"); got != f.head {
+		t.Errorf("origin has fix at %s, want %s", got, f.head)
+	}
+	left, err := filepath.Glob(filepath.Join(f.opts.Dir, "*"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("kept %q %v, want the one bundle", left, err)
+	}
+}
+
+// Whatever is wrong with a request, the answer is a denial with a reason, and the origin stays as it is.
+func TestDenied(t *testing.T) {
+	f := newFixture(t)
+	refs := f.git("origin.git", "for-each-ref")
+	with := func(change func(*protocol.PushBranch)) func(*lattice.Action, *lattice.Call) {
+		return func(a *lattice.Action, _ *lattice.Call) {
+			p := f.params
+			change(&p)
+			raw, err := json.Marshal(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Parameters = raw
+		}
+	}
+	raw := func(s string) func(*lattice.Action, *lattice.Call) {
+		return func(a *lattice.Action, _ *lattice.Call) { a.Parameters = json.RawMessage(s) }
+	}
+	named := func(s string) func(*lattice.Action, *lattice.Call) {
+		return func(a *lattice.Action, c *lattice.Call) { a.Name = s; c.Permissions = []string{"*"} }
+	}
+	at := func(p string) func(*lattice.Action, *lattice.Call) {
+		return with(func(b *protocol.PushBranch) { b.Bundle = p })
+	}
+	f.files["/workspace/.lattice/out/other"] = []byte("something else")
+	tests := map[string]struct {
+		change func(*lattice.Action, *lattice.Call)
+		code   string
+	}{
+		"no grant":          {func(_ *lattice.Action, c *lattice.Call) { c.Permissions = []string{"git:write", "git:push"} }, "permission_denied"},
+		"empty grant":       {func(_ *lattice.Action, c *lattice.Call) { c.Permissions = nil }, "permission_denied"},
+		"no repository":     {func(a *lattice.Action, _ *lattice.Call) { a.RunID = "run2" }, "no_repository"},
+		"no parameters":     {raw(``), "bad_parameters"},
+		"null":              {raw(`null`), "bad_parameters"},
+		"list":              {raw(`[]`), "bad_parameters"},
+		"unknown member":    {raw(`{"branch":"fix","force":true}`), "bad_parameters"},
+		"two values":        {raw(`{"branch":"fix"} {}`), "bad_parameters"},
+		"wrong type":        {raw(`{"branch":7}`), "bad_parameters"},
+		"no branch":         {with(func(p *protocol.PushBranch) { p.Branch = "" }), "bad_parameters"},
+		"no digest":         {with(func(p *protocol.PushBranch) { p.SHA256 = "" }), "bad_parameters"},
+		"digest as path":    {with(func(p *protocol.PushBranch) { p.SHA256 = "../../../../etc/passwd" }), "bad_parameters"},
+		"upper-case digest": {with(func(p *protocol.PushBranch) { p.SHA256 = strings.ToUpper(p.SHA256) }), "bad_parameters"},
+		"other digest":      {with(func(p *protocol.PushBranch) { p.SHA256 = strings.Repeat("0", 64) }), "digest_mismatch"},
+		"other file": {with(func(p *protocol.PushBranch) {
+			p.Bundle = "/workspace/.lattice/out/other"
+			p.SHA256 = strings.Repeat("1", 64)
+		}), "digest_mismatch"},
+		"no such file":         {with(func(p *protocol.PushBranch) { p.Bundle += "x"; p.SHA256 = strings.Repeat("1", 64) }), "bundle_missing"},
+		"file elsewhere":       {at("/etc/passwd"), "bad_bundle_path"},
+		"relative path":        {at("fix.bundle"), "bad_bundle_path"},
+		"path with dots":       {at("/workspace/.lattice/out/../../../etc/passwd"), "bad_bundle_path"},
+		"path not clean":       {at("/workspace/.lattice/out//fix.bundle"), "bad_bundle_path"},
+		"the folder":           {at("/workspace/.lattice/out/"), "bad_bundle_path"},
+		"path with line break": {at("/workspace/.lattice/out/a\nb"), "bad_bundle_path"},
+		"protected branch":     {with(func(p *protocol.PushBranch) { p.Branch = "main" }), "protected_branch"},
+		"option as branch":     {with(func(p *protocol.PushBranch) { p.Branch = "--mirror" }), "bad_branch"},
+		"other head":           {with(func(p *protocol.PushBranch) { p.Head = f.base }), "head_mismatch"},
+		"unknown base":         {with(func(p *protocol.PushBranch) { p.Base = strings.Repeat("a", 40) }), "unknown_base"},
+		"open a pull request":  {named(protocol.ActionOpenPR), "unsupported"},
+		"comment":              {named(protocol.ActionPostComment), "unsupported"},
+		"label":                {named(protocol.ActionLabelIssue), "unsupported"},
+		"notify":               {named(protocol.ActionNotifyUser), "unsupported"},
+		"credential":           {named(protocol.ActionFetchCredential), "denied_by_policy"},
+		"unknown":              {named("LAUNCH"), "unsupported"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			a, c := f.action(), call
+			tt.change(&a, &c)
+			got, verdict, why, err := New(f.opts).Inspect(t.Context(), c, a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if verdict != lattice.Deny || !strings.HasPrefix(why, tt.code+": ") {
+				t.Errorf("Inspect = %s %q, want deny with %s", verdict, why, tt.code)
+			}
+			if got.Binding != nil || got.Key == "" {
+				t.Errorf("denied action has binding %s and key %q", got.Binding, got.Key)
+			}
+		})
+	}
+	if now := f.git("origin.git", "for-each-ref"); now != refs {
+		t.Errorf("origin's refs changed:\n%s\nwere:\n%s", now, refs)
+	}
+}
+
+func TestBundleTooBig(t *testing.T) {
+	f := newFixture(t)
+	f.opts.MaxBundle = 10
+	_, verdict, why, err := New(f.opts).Inspect(t.Context(), call, f.action())
+	if err != nil || verdict != lattice.Deny || !strings.HasPrefix(why, "limit_exceeded: ") {
+		t.Errorf("Inspect = %s %q %v, want deny with limit_exceeded", verdict, why, err)
+	}
+}
+
+// A sprite that cannot be read is no reason to deny: the request stays open.
+func TestUnreadableSprite(t *testing.T) {
+	f := newFixture(t)
+	f.opts.Files = brokenFiles{}
+	if _, verdict, _, err := New(f.opts).Inspect(t.Context(), call, f.action()); err == nil {
+		t.Errorf("Inspect = %s, want an error", verdict)
+	}
+}
+
+type brokenFiles struct{}
+
+func (brokenFiles) ReadFrom(context.Context, string, string, int64) (io.ReadCloser, error) {
+	return nil, errors.New("connection reset")
+}
+
+// What was approved is what is done: a change of any bound part after the approval is refused.
+func TestDoRefusesWhatWasNotApproved(t *testing.T) {
+	f := newFixture(t)
+	ful := New(f.opts)
+	approved, _, _, err := ful.Inspect(t.Context(), call, f.action())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rebind := func(change func(*Binding)) func(*lattice.Action) {
+		return func(a *lattice.Action) {
+			var b Binding
+			if err := json.Unmarshal(a.Binding, &b); err != nil {
+				t.Fatal(err)
+			}
+			change(&b)
+			if a.Binding, err = json.Marshal(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tests := map[string]struct {
+		change func(*lattice.Action)
+		code   string
+	}{
+		"other diff":   {rebind(func(b *Binding) { b.DiffDigest = "x" }), "binding_changed"},
+		"other remote": {rebind(func(b *Binding) { b.RemoteURL = "https://example.org/r" }), "binding_changed"},
+		"other branch": {rebind(func(b *Binding) { b.Branch = "elsewhere" }), "binding_changed"},
+		"other head":   {rebind(func(b *Binding) { b.Head = f.base }), "binding_changed"},
+		"other base":   {rebind(func(b *Binding) { b.Base = f.head }), "binding_changed"},
+		"other bundle": {rebind(func(b *Binding) { b.SHA256 = strings.Repeat("0", 64) }), "binding_changed"},
+		"no binding":   {func(a *lattice.Action) { a.Binding = nil }, "binding_changed"},
+		"parameters moved": {func(a *lattice.Action) {
+			a.Parameters = bytes.Replace(a.Parameters, []byte(`"fix"`), []byte(`"fax"`), 1)
+		}, "binding_changed"},
+		"bundle damaged": {func(*lattice.Action) {
+			if err := os.WriteFile(filepath.Join(f.opts.Dir, f.params.SHA256+".bundle"), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "binding_changed"},
+	}
+	for _, name := range []string{"other diff", "other remote", "other branch", "other head", "other base", "other bundle", "no binding", "parameters moved", "bundle damaged"} {
+		t.Run(name, func(t *testing.T) {
+			a := approved
+			tests[name].change(&a)
+			_, err := ful.Do(t.Context(), a)
+			var no *lattice.Refusal
+			if !errors.As(err, &no) || no.Fault.Code != tests[name].code {
+				t.Errorf("Do = %v, want refusal %s", err, tests[name].code)
+			}
+		})
+	}
+	if out := f.git("origin.git", "for-each-ref", "refs/heads/fix", "refs/heads/fax", "refs/heads/elsewhere"); out != "" {
+		t.Errorf("origin has %s", out)
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	tests := []struct {
+		policy Policy
+		name   string
+		class  Class
+		want   lattice.Verdict
+	}{
+		{DefaultPolicy(), protocol.ActionPushBranch, Controlled, lattice.Ask},
+		{DefaultPolicy(), protocol.ActionFetchCredential, Dangerous, lattice.Deny},
+		{DefaultPolicy(), protocol.ActionNotifyUser, Safe, lattice.Allow},
+		{DefaultPolicy(), "LAUNCH", Controlled, lattice.Ask},
+		{Policy{protocol.ActionPushBranch: lattice.Allow}, protocol.ActionPushBranch, Controlled, lattice.Allow},
+		{Policy{protocol.ActionFetchCredential: lattice.Allow}, protocol.ActionFetchCredential, Dangerous, lattice.Ask},
+		{nil, protocol.ActionFetchCredential, Dangerous, lattice.Ask},
+	}
+	for _, tt := range tests {
+		if got := tt.policy.Verdict(tt.name); got != tt.want || Classify(tt.name) != tt.class {
+			t.Errorf("%v.Verdict(%s) = %s, class %s; want %s, %s", tt.policy, tt.name, got, Classify(tt.name), tt.want, tt.class)
+		}
+	}
+}
+
+func TestKey(t *testing.T) {
+	push := func(bundle, title, head string) json.RawMessage {
+		raw, err := json.Marshal(protocol.PushBranch{Branch: "b", Base: "c", Head: head, Bundle: bundle, SHA256: strings.Repeat("1", 64), Title: title})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	one := Key("c1", protocol.ActionPushBranch, push("x", "t", "h"))
+	if Key("c2", protocol.ActionPushBranch, push("y", "u", "h")) != one {
+		t.Error("the same push has two keys")
+	}
+	if Key("c1", protocol.ActionPushBranch, push("x", "t", "i")) == one {
+		t.Error("two heads have one key")
+	}
+	a := Key("c1", "POST_COMMENT", json.RawMessage(`{"number":1,"body":"x"}`))
+	if Key("c1", "POST_COMMENT", json.RawMessage(`{ "body": "x", "number": 1 }`)) != a {
+		t.Error("the order of members changes the key")
+	}
+	if Key("c2", "POST_COMMENT", json.RawMessage(`{"number":1,"body":"x"}`)) == a || Key("c1", "LABEL_ISSUE", json.RawMessage(`{"number":1,"body":"x"}`)) == a {
+		t.Error("another call or action has the same key")
+	}
+}

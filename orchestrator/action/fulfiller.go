@@ -1,0 +1,187 @@
+// Package action decides about the external effects that sprites ask for, and performs them outside (DESIGN 18-21).
+// Start with Fulfiller: Inspect turns a request into a verdict and a binding, Do performs what was bound.
+//
+//	policy    Classify and Policy: which actions are allowed, asked about or denied
+//	key       makes doing an action twice the same as doing it once
+//	binding   what an approval covers; Do refuses when the world no longer matches it
+//
+// Everything in a request is hostile. Parameters are decoded strictly, the call's own grant is checked, files are
+// fetched from one folder of the sprite with a limit and a digest, and a bundle is verified by package worktree before
+// a person ever sees it. A request that cannot be granted is a Deny with "code: reason", never an error; an error means
+// "could not find out" and leaves the request open. PUSH_BRANCH is the one action performed so far.
+package action
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Files reads a file of a sprite from an offset in bytes. An error that matches fs.ErrNotExist says that there is no
+// such file; any other, that it could not be read now. The caller closes the reader.
+type Files interface {
+	ReadFrom(ctx context.Context, sprite, path string, offset int64) (io.ReadCloser, error)
+}
+
+// Pusher verifies and performs pushes; see package worktree. Both methods are safe to repeat.
+type Pusher interface {
+	Inspect(ctx context.Context, q worktree.Request) (worktree.Push, error)
+	Push(ctx context.Context, p worktree.Push) (worktree.PushResult, error)
+}
+
+// Options are what a Fulfiller needs. All but Policy and MaxBundle must be set.
+type Options struct {
+	Git   Pusher
+	Files Files
+	// RepoOf returns the repository that a run works on (URL or absolute path), and the name under which its branch
+	// lattice/<name> lands in a local one. ok is false when the run has none.
+	RepoOf    func(runID string) (spec, name string, ok bool)
+	Dir       string // where verified bundles are kept
+	Policy    Policy // nil = DefaultPolicy
+	MaxBundle int64  // bytes; 0 = 512 MiB
+}
+
+// Fulfiller answers and performs actions. It is safe for concurrent use.
+type Fulfiller struct {
+	git     Pusher
+	repoOf  func(string) (string, string, bool)
+	policy  Policy
+	bundles bundles
+}
+
+// New makes a Fulfiller.
+func New(o Options) *Fulfiller {
+	if o.Policy == nil {
+		o.Policy = DefaultPolicy()
+	}
+	if o.MaxBundle <= 0 {
+		o.MaxBundle = 512 << 20
+	}
+	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, policy: o.Policy, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
+}
+
+// Binding is what an approval of PUSH_BRANCH binds: remote, branch, base, head and diff digest (in Push), by way of one
+// bundle. Old is the destination's value that the push will replace.
+type Binding struct {
+	worktree.Push
+	Bundle string `json:"bundle"` // path of the verified copy
+	SHA256 string `json:"sha256"`
+}
+
+// Result is the outcome of PUSH_BRANCH.
+type Result struct {
+	Ref    string              `json:"ref"`
+	Branch string              `json:"branch"`
+	Head   string              `json:"head"`
+	Old    string              `json:"old"`
+	Status worktree.PushStatus `json:"status"`
+	URL    string              `json:"url"`
+}
+
+// Inspect looks at what a would do, and judges it. The action comes back with Key and, unless denied, Binding. The
+// string is the reason of a denial, as "code: message".
+func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Action) (lattice.Action, lattice.Verdict, string, error) {
+	a.Key = Key(a.CallID, a.Name, a.Parameters)
+	verdict, err := f.judge(c, a)
+	if err == nil {
+		a, err = f.bindPush(ctx, a)
+	}
+	var no *lattice.Refusal
+	switch {
+	case errors.As(err, &no):
+		return a, lattice.Deny, reason(no), nil
+	case err != nil:
+		return a, "", "", fmt.Errorf("inspect %s: %w", a.Name, err)
+	}
+	return a, verdict, "", nil
+}
+
+// judge is the part of Inspect that looks at nothing but the request.
+func (f *Fulfiller) judge(c lattice.Call, a lattice.Action) (lattice.Verdict, error) {
+	if p := permission(a.Name); p != "" && !granted(c.Permissions, p) {
+		return "", refuse("permission_denied", "start the run with --allow "+p, "%s needs the permission %s, which this call was not granted", a.Name, p)
+	}
+	verdict := f.policy.Verdict(a.Name)
+	if verdict == lattice.Deny {
+		return "", refuse("denied_by_policy", "change the policy of this action", "the policy denies %s", a.Name)
+	}
+	if a.Name != protocol.ActionPushBranch {
+		return "", refuse("unsupported", "", "the action %.64q is not supported", a.Name)
+	}
+	return verdict, nil
+}
+
+// bindPush fetches and verifies the bundle of a PUSH_BRANCH and says what pushing it would do.
+func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action) (lattice.Action, error) {
+	params, err := decodePush(a.Parameters)
+	if err != nil {
+		return a, refuse("bad_parameters", "PUSH_BRANCH takes branch, base, head, bundle, sha256 and title", "%s", worktree.Sanitize(err.Error()))
+	}
+	spec, run, ok := f.repoOf(a.RunID)
+	if !ok {
+		return a, refuse("no_repository", "start the run with --repo URL|PATH", "the run has no repository to push to")
+	}
+	bundle, err := f.bundles.fetch(ctx, a.Sprite, params.Bundle, params.SHA256)
+	if err != nil {
+		return a, err
+	}
+	push, err := f.git.Inspect(ctx, worktree.Request{Repo: spec, Run: run, Bundle: bundle, Branch: params.Branch, Base: params.Base, Head: params.Head})
+	if err != nil {
+		return a, err
+	}
+	a.Key = lattice.DerivedKey(a.Name, params.Branch, push.Base, push.Head)
+	a.Binding, err = json.Marshal(Binding{Push: push, Bundle: bundle, SHA256: params.SHA256})
+	if err != nil {
+		return a, fmt.Errorf("write the binding: %w", err)
+	}
+	return a, nil
+}
+
+// Do performs an action that was approved or allowed. It inspects again: what differs from the binding is refused with
+// the code binding_changed. Doing it again after a crash finds the work done. The result is a Result as JSON; a
+// *lattice.Refusal is the action's failure, any other error means that it could not be found out and may be repeated.
+func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
+	if a.Name != protocol.ActionPushBranch {
+		return nil, refuse("unsupported", "", "the action %.64q is not supported", a.Name)
+	}
+	params, err := decodePush(a.Parameters)
+	if err != nil {
+		return nil, refuse("bad_parameters", "", "%s", worktree.Sanitize(err.Error()))
+	}
+	var bound Binding
+	if err := json.Unmarshal(a.Binding, &bound); err != nil {
+		return nil, refuse("binding_changed", "ask for the action again", "the action has no binding that can be read")
+	}
+	if bound.SHA256 != params.SHA256 || bound.Base != params.Base || (params.Head != "" && bound.Head != params.Head) {
+		return nil, refuse("binding_changed", "ask for the action again", "the action's parameters are not those that were approved")
+	}
+	spec, run, ok := f.repoOf(a.RunID)
+	if !ok {
+		return nil, refuse("no_repository", "start the run with --repo URL|PATH", "the run has no repository to push to")
+	}
+	if err := f.bundles.verify(params.SHA256); err != nil {
+		return nil, err
+	}
+	push := bound.Push
+	push.Request = worktree.Request{Repo: spec, Run: run, Bundle: f.bundles.path(params.SHA256), Branch: params.Branch, Base: params.Base, Head: bound.Head}
+	done, err := f.git.Push(ctx, push)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(Result{Ref: done.Ref, Branch: push.Branch, Head: done.New, Old: done.Old, Status: done.Status, URL: done.URL})
+}
+
+// reason renders a refusal as "code: message; hint".
+func reason(r *lattice.Refusal) string {
+	s := r.Fault.Code + ": " + r.Fault.Message
+	if r.Fault.Hint != "" {
+		s += "; " + r.Fault.Hint
+	}
+	return s
+}

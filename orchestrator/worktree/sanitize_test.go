@@ -1,0 +1,61 @@
+package worktree
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestSanitize(t *testing.T) {
+	tests := map[string]struct{ in, want string }{
+		"plain":            {"fatal: no\n", "fatal: no"},
+		"colours":          {"\x1b[1;31mred\x1b[0m", "red"},
+		"title":            {"\x1b]0;pwned\x07text", "]0;pwnedtext"},
+		"progress":         {"50%\r100%\n", "50%\n100%"},
+		"bad utf-8":        {"a\xffb", "a\uFFFDb"},
+		"bidi":             {"a\u202eb", "ab"},
+		"password":         {"fatal: https://ada:s3cret@host/r", "fatal: https://***@host/r"},
+		"token as user":    {"https://s3cret@host/r", "https://***@host/r"},
+		"hidden by escape": {"https://ada:s3\x1b[0mcret@host/r", "https://***@host/r"},
+		"header":           {"> Authorization: Basic czNjcmV0", "> Authorization: Basic ***"},
+		"query":            {"https://host/r?access_token=s3cret&x=1", "https://host/r?access_token=***&x=1"},
+		"github":           {"token ghp_s3cret000", "token ***"},
+		"address stays":    {"git@github.com:a/b.git", "git@github.com:a/b.git"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := Sanitize(tt.in); got != tt.want {
+				t.Errorf("Sanitize(%q) = %q, want %q", tt.in, got, tt.want)
+			}
+		})
+	}
+	if got := Sanitize(strings.Repeat("é", 4000)); len(got) > maxText+3 {
+		t.Errorf("Sanitize keeps %d bytes", len(got))
+	}
+}
+
+func TestAbsolute(t *testing.T) {
+	for spec, want := range map[string]string{
+		".": "/home/ada", "sub/r": "/home/ada/sub/r", "../r": "/home/r", "/abs": "/abs",
+		"https://h/r": "https://h/r", "git@h:r.git": "git@h:r.git", "./a:b": "/home/ada/a:b", "": "",
+	} {
+		if got := Absolute(spec, "/home/ada"); got != want {
+			t.Errorf("Absolute(%q) = %q, want %q", spec, got, want)
+		}
+	}
+}
+
+func TestStripCredentials(t *testing.T) {
+	for in, want := range map[string]string{
+		"https://ada:s3cret@h/r.git":    "https://h/r.git",
+		"https://tok@h/r?token=s3cret":  "https://h/r",
+		"ssh://git:s3cret@h/r":          "ssh://git@h/r",
+		"git@h:r.git":                   "git@h:r.git",
+		"/a/path":                       "/a/path",
+		"file:///srv/r.git":             "file:///srv/r.git",
+		"https://ada:s3%zzcret@h/r.git": "https://***@h/r.git",
+	} {
+		if got := StripCredentials(in); got != want {
+			t.Errorf("StripCredentials(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
