@@ -137,7 +137,7 @@ func (b binder) fit(v any, t reflect.Type, ptr string) any {
 	case t == condType:
 		before := len(b.findings)
 		if parseCond(v, ptr, b.report); len(b.findings) > before {
-			return nil
+			return map[string]any{"op": "never"} // and not nothing, which would be always
 		}
 		return v
 	}

@@ -78,7 +78,7 @@ type Node struct {
 	Op         Op                         `json:"op"`
 	Inputs     map[string]json.RawMessage `json:"inputs,omitempty"`     // PACK, HUMAN: port → value expression
 	Outputs    map[string]string          `json:"outputs,omitempty"`    // port → "$vars.x" | "$tmp.x"
-	Projection map[string][]string        `json:"projection,omitempty"` // PACK: port → picked members, [] = whole
+	Projection map[string][]string        `json:"projection,omitempty"` // PACK, HUMAN: port → picked members, [] = whole
 	TimeoutS   float64                    `json:"timeout_s,omitempty"`
 	Retry      []Retry                    `json:"retry,omitempty"`
 	Catch      []Catch                    `json:"catch,omitempty"`
@@ -86,7 +86,7 @@ type Node struct {
 
 	// TOOL_CALL
 	Tool           string          `json:"tool,omitempty"`
-	Args           json.RawMessage `json:"args,omitempty"`        // value expression; members that become null are left out, see Input
+	Args           json.RawMessage `json:"args,omitempty"`        // value expression; members that become null are not sent
 	SideEffect     manifests.Class `json:"side_effect,omitempty"` // may only be as strict as the manifest's or stricter
 	IdempotencyKey json.RawMessage `json:"idempotency_key,omitempty"`
 	Sprite         string          `json:"sprite,omitempty"` // default "main"

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -36,7 +35,7 @@ func Parse(data []byte, tools func(name string) (manifests.Skill, bool)) (*Progr
 	v.check()
 	r.findings = withoutEchoes(r.findings, misshapen)
 	digest, err := digest(data)
-	if err != nil {
+	if err != nil && !HasErrors(r.findings) {
 		r.error("json_invalid", "", "", "write the document in RFC 8785 form: %v", err)
 	}
 	findings := r.sorted()
@@ -134,67 +133,4 @@ func (p *Program) Class(n *Node, args json.RawMessage) (manifests.Class, []strin
 		class = n.SideEffect
 	}
 	return class, permissions
-}
-
-// Input evaluates the args of a TOOL_CALL to the skill's input: one object, keys sorted. Members that evaluate to null are
-// left out, since null in an optional member counts as absent; that makes {"ref":"$in.x","default":null} an argument that
-// is passed on when the input has it. Without args it is {}.
-func (n *Node) Input(s Scope) (json.RawMessage, *Failure) {
-	if n.Args == nil {
-		return json.RawMessage("{}"), nil
-	}
-	v, f := Eval(n.Args, s)
-	if f != nil {
-		return nil, f
-	}
-	object, ok := v.(map[string]any)
-	if !ok {
-		return nil, failf(FailStateType, "args is an object of named arguments and became %s", typeName(v))
-	}
-	input := make(map[string]any, len(object))
-	for k, m := range object {
-		if m != nil {
-			input[k] = m
-		}
-	}
-	text, err := Marshal(input)
-	if err != nil {
-		return nil, failf(FailStateType, "write args: %v", err)
-	}
-	return text, nil
-}
-
-// Pack evaluates a PACK node: an object of its inputs, projected.
-func (n *Node) Pack(s Scope) (map[string]any, *Failure) {
-	out := make(map[string]any, len(n.Inputs))
-	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
-		v, f := Eval(n.Inputs[name], s)
-		if f == nil {
-			v, f = Project(v, n.Projection[name])
-		}
-		if f != nil {
-			f.Message = fmt.Sprintf("input %s: %s", name, f.Message)
-			return nil, f
-		}
-		out[name] = v
-	}
-	return out, nil
-}
-
-// Choose evaluates a SWITCH node: the name of the first case that is true, else the default.
-func (n *Node) Choose(s Scope) (string, *Failure) {
-	for _, c := range n.Cases {
-		ok, f := c.When.True(s)
-		if f != nil {
-			f.Message = fmt.Sprintf("case %s: %s", c.Name, f.Message)
-			return "", f
-		}
-		if ok {
-			return c.Name, nil
-		}
-	}
-	if n.Default == "" {
-		return "", failf(FailNoEdge, "no case of %s is true and it has no default", n.ID)
-	}
-	return n.Default, nil
 }

@@ -156,7 +156,7 @@ func (v *validator) checkExprText(text json.RawMessage, ptr string) {
 
 // nodeFields lists the members of a node that belong to some ops only.
 var nodeFields = map[string][]Op{
-	"inputs": {OpPack}, "projection": {OpPack}, "timeout_s": {OpToolCall, OpHuman}, "retry": {OpToolCall},
+	"inputs": {OpPack, OpHuman}, "projection": {OpPack, OpHuman}, "timeout_s": {OpToolCall, OpHuman}, "retry": {OpToolCall},
 	"tool": {OpToolCall}, "args": {OpToolCall}, "side_effect": {OpToolCall}, "idempotency_key": {OpToolCall}, "sprite": {OpToolCall},
 	"cases": {OpSwitch}, "default": {OpSwitch},
 	"prompt": {OpHuman}, "choices": {OpHuman}, "expected_inputs": {OpHuman}, "default_answer": {OpHuman}, "on_timeout": {OpHuman},
@@ -210,11 +210,12 @@ func (v *validator) checkOutputs(n *Node, ptr string) {
 	ports := v.ports(n)
 	for _, port := range slices.Sorted(maps.Keys(n.Outputs)) {
 		at := ptr + "/outputs/" + escapePointer(port)
+		if port != "result" && ports != nil && !slices.Contains(ports, port) {
+			v.error("port_unknown", at, near(port, append(slices.Clone(ports), "result")), "%s has no output %q", v.subject(n), port)
+		}
 		if _, err := parseTarget(n.Outputs[port]); err != nil {
 			v.error("target_invalid", at, "outputs are written to $vars.name (kept) or $tmp.name", "%v", err)
-		}
-		if port != "result" && ports != nil && !slices.Contains(ports, port) {
-			v.error("port_unknown", at, near(port, append(ports, "result")), "%s has no output %q", v.subject(n), port)
+			continue
 		}
 		for _, other := range slices.Sorted(maps.Keys(n.Outputs)) {
 			a, b := n.Outputs[port], n.Outputs[other]
@@ -250,7 +251,7 @@ func (v *validator) ports(n *Node) []string {
 	case OpSwitch:
 		return []string{"case"}
 	case OpHuman:
-		return slices.Sorted(maps.Keys(n.ExpectedInputs()))
+		return append(slices.Sorted(maps.Keys(n.ExpectedInputs())), "approved", "comments", "by")
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (v *validator) checkToolCall(n *Node, ptr string) {
 	}
 	v.tools[n.Tool] = skill
 	v.checkArgs(n, skill, ptr+"/args")
-	if class, _, _ := effective(skill, n.Args); n.SideEffect != "" && stricter(class, n.SideEffect) {
+	if class, _, _ := effective(skill, n.Args); slices.Contains(classes, n.SideEffect) && stricter(class, n.SideEffect) {
 		v.error("class_weakened", ptr+"/side_effect", "leave it out, or name "+string(class)+" or more", "%s is of class %s; a node may only be stricter", n.Tool, class)
 	}
 }
@@ -77,14 +77,11 @@ func (v *validator) checkArgs(n *Node, skill manifests.Skill, ptr string) {
 func literals(members map[string]any) (map[string]json.RawMessage, map[string]bool) {
 	input, dynamic := map[string]json.RawMessage{}, map[string]bool{}
 	for name, expr := range members {
-		if refersTo(expr) {
+		value, f := eval(expr, Scope{}, 0)
+		if f != nil || refersTo(expr) { // or malformed, which checkExpr has said
 			dynamic[name] = true
 			input[name] = json.RawMessage("null")
 			continue
-		}
-		value, f := eval(expr, Scope{}, 0)
-		if f != nil {
-			continue // malformed, which checkExpr has said
 		}
 		if text, err := Marshal(value); err == nil && value != nil {
 			input[name] = text
@@ -153,6 +150,11 @@ func (v *validator) checkPack(n *Node, ptr string) {
 	if len(n.Inputs) == 0 {
 		v.error("field_missing", ptr+"/inputs", "", "PACK builds an object from its inputs and has none")
 	}
+	v.checkInputs(n, ptr)
+}
+
+// checkInputs checks input ports and their projections.
+func (v *validator) checkInputs(n *Node, ptr string) {
 	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
 		at := ptr + "/inputs/" + escapePointer(name)
 		v.checkExprText(n.Inputs[name], at)
@@ -212,6 +214,7 @@ func (v *validator) checkHuman(n *Node, ptr string) {
 	if n.Prompt == nil {
 		v.error("field_missing", ptr+"/prompt", "", "HUMAN asks something: it has a prompt")
 	}
+	v.checkInputs(n, ptr)
 	v.checkExprText(n.Prompt, ptr+"/prompt")
 	v.checkExprText(n.Answer, ptr+"/default_answer")
 	for _, name := range slices.Sorted(maps.Keys(n.Expected)) {

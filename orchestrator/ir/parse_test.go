@@ -1,0 +1,295 @@
+package ir_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// tools is a small world of skills for the tests: every declared type, a required input, a variant.
+func tools(name string) (manifests.Skill, bool) {
+	skills := map[string]manifests.Skill{
+		"look": {
+			Name: "look", SideEffect: manifests.ClassRead, Permissions: []string{"fs:read"},
+			Inputs:  []manifests.Field{{Name: "path", Type: "string", Required: true}, {Name: "depth", Type: "integer"}, {Name: "tags", Type: "array<string>"}},
+			Outputs: []manifests.Field{{Name: "text", Type: "string", Required: true}, {Name: "size", Type: "integer", Required: true}},
+		},
+		"put": {
+			Name: "put", SideEffect: manifests.ClassSprite, Permissions: []string{"git:read"},
+			Inputs: []manifests.Field{{Name: "mode", Type: "string"}},
+			Variants: &manifests.Variants{Input: "mode", Default: "request", Cases: map[string]manifests.Variant{
+				"request": {Permissions: []string{"git:read"}, SideEffect: manifests.ClassSprite},
+				"direct":  {Permissions: []string{"git:read", "git:push"}, SideEffect: manifests.ClassWorld},
+			}},
+		},
+		"any": {Name: "any", Permissions: []string{"exec"}},
+	}
+	s, ok := skills[name]
+	return s, ok
+}
+
+// doc writes a document with these nodes and edges, entered at the node "a".
+func doc(nodes, edges string, more ...string) string {
+	return `{"execir_version":"1.0","entry_node":"a","nodes":[` + nodes + `],"edges":[` + edges + `]` + strings.Join(append([]string{""}, more...), ",") + `}`
+}
+
+const (
+	look  = `{"id":"a","op":"TOOL_CALL","tool":"look","args":{"path":"x"},"outputs":{"result":"$vars.got"}}`
+	packB = `{"id":"b","op":"PACK","inputs":{"x":"$vars.got.text"}}`
+	packC = `{"id":"c","op":"PACK","inputs":{"x":1}}`
+	aToB  = `{"from":"a","to":"b"}`
+)
+
+// node writes one TOOL_CALL of look with more members.
+func node(more string) string {
+	return doc(`{"id":"a","op":"TOOL_CALL","tool":"look","args":{"path":"x"},`+more+`}`, ``)
+}
+
+func args(args string) string {
+	return doc(`{"id":"a","op":"TOOL_CALL","tool":"look","args":`+args+`}`, ``)
+}
+
+func when(cond string) string {
+	return doc(look+`,`+packB, `{"from":"a","to":"b","when":`+cond+`},{"from":"a","to":"b","when":{"op":"otherwise"}}`)
+}
+
+func human(more string) string {
+	return doc(`{"id":"a","op":"HUMAN",`+more+`}`, ``)
+}
+
+const greenSwitch = `{"id":"a","op":"SWITCH","cases":[{"name":"green","when":{"op":"eq","left":"$in.x","right":1}}],"default":"red"}`
+
+func switched(edges string) string {
+	return doc(greenSwitch+`,{"id":"b","op":"PACK","inputs":{"x":1}},`+packC, edges)
+}
+
+// Every code has a case, and each case gets exactly the findings named, as "code pointer".
+func TestParseFindings(t *testing.T) {
+	deep := strings.Repeat(`[`, 70) + strings.Repeat(`]`, 70)
+	notNot := `{"op":"always"}`
+	for range 17 {
+		notNot = `{"op":"not","args":[` + notNot + `]}`
+	}
+	for name, c := range map[string]struct {
+		doc  string
+		want []string
+	}{
+		"empty":               {``, []string{"json_invalid "}},
+		"truncated":           {`{"execir_version":`, []string{"json_invalid "}},
+		"trailing":            {`{} {}`, []string{"json_invalid "}},
+		"not utf-8":           {"{\"a\":\"\xff\"}", []string{"json_invalid "}},
+		"lone surrogate":      {doc(packC2, ``, `"id":"a"`, `"meta":"\ud800"`), []string{"json_invalid "}},
+		"no object":           {`[]`, []string{"type_mismatch "}},
+		"too large":           {`{"x":"` + strings.Repeat("x", ir.MaxDocumentBytes) + `"}`, []string{"document_too_large "}},
+		"too deep":            {`{"x":` + deep + `}`, []string{"document_too_deep ", "json_invalid "}},
+		"no version":          {`{}`, []string{"version_missing /execir_version"}},
+		"no text version":     {`{"execir_version":1.0}`, []string{"version_invalid /execir_version"}},
+		"odd version":         {`{"execir_version":"1"}`, []string{"version_invalid /execir_version"}},
+		"newer minor":         {`{"execir_version":"1.1","brand":"new"}`, []string{"version_unsupported /execir_version"}},
+		"newer major":         {`{"execir_version":"2.0"}`, []string{"version_unsupported /execir_version"}},
+		"nothing":             {`{"execir_version":"1.0"}`, []string{"field_missing /nodes"}},
+		"duplicate key":       {doc(look, ``, `"id":"x"`, `"id":"y"`), []string{"key_duplicate /id"}},
+		"nested duplicate":    {args(`{"path":"x","path":"y"}`), []string{"key_duplicate /nodes/0/args/path"}},
+		"unknown members":     {doc(look, ``, `"Entry":1`, `"meta":{"any":1}`, `"x-mine":1`, `"$schema":"s"`), []string{"field_unknown /Entry"}},
+		"case of a member":    {node(`"Retry":[]`), []string{"field_unknown /nodes/0/Retry"}},
+		"wrong types":         {doc(look, ``, `"id":1`, `"tools":{}`, `"revision":1.5`), []string{"type_mismatch /id", "type_mismatch /revision", "type_mismatch /tools"}},
+		"no entry":            {`{"execir_version":"1.0","nodes":[` + look + `]}`, []string{"field_missing /entry_node"}},
+		"unknown entry":       {`{"execir_version":"1.0","entry_node":"z","nodes":[` + look + `]}`, []string{"node_unknown /entry_node"}},
+		"bad ids":             {doc(look+`,{"id":"1","op":"PACK","inputs":{"x":1}}`, `{"from":"a","to":"1"}`), []string{"id_invalid /nodes/1/id"}},
+		"duplicate ids":       {doc(look+`,`+look, ``), []string{"id_duplicate /nodes/1/id"}},
+		"no op":               {doc(`{"id":"a"}`, ``), []string{"field_missing /nodes/0/op"}},
+		"unsupported op":      {doc(`{"id":"a","op":"MAP","items":"$in.x"}`, ``), []string{"op_unsupported /nodes/0/op"}},
+		"unknown op":          {doc(`{"id":"a","op":"TOOLCALL"}`, ``), []string{"op_unknown /nodes/0/op"}},
+		"unsupported member":  {node(`"compensate":{}`), []string{"field_unsupported /nodes/0/compensate"}},
+		"other sprite":        {node(`"sprite":"fork"`), []string{"field_unsupported /nodes/0/sprite"}},
+		"member of other op":  {node(`"cases":[]`), []string{"field_not_allowed /nodes/0/cases"}},
+		"input schema":        {doc(look, ``, `"input_schema":{}`), []string{"input_schema_unchecked /input_schema"}},
+		"limits":              {doc(look, ``, `"limits":{"max_steps":-1,"timeout_s":1e12}`), []string{"limit_invalid /limits/max_steps", "limit_invalid /limits/timeout_s"}},
+		"node timeout":        {node(`"timeout_s":-1`), []string{"limit_invalid /nodes/0/timeout_s"}},
+		"unreachable":         {doc(look+`,`+packC, ``), []string{"node_unreachable /nodes/1"}},
+		"reached by catch":    {doc(look2(`"catch":[{"on":["ALL"],"to":"c"}]`)+`,`+packC, ``), nil},
+		"dangling edge":       {doc(look, `{"from":"a","to":"nowhere"}`), []string{"node_unknown /edges/0/to"}},
+		"dangling catch":      {node(`"catch":[{"on":["timeout"],"to":"z"}]`), []string{"node_unknown /nodes/0/catch/0/to"}},
+		"cycle":               {doc(look+`,`+packB, aToB+`,{"from":"b","to":"a"}`), []string{"cycle_unbounded /edges/1"}},
+		"bounded cycle":       {doc(look+`,`+packB+`,`+packC, aToB+`,{"from":"b","to":"a","max_traversals":2,"when":{"op":"eq","left":1,"right":1}},{"from":"b","to":"c"}`), nil},
+		"bad bound":           {doc(look+`,`+packB, `{"from":"a","to":"b","max_traversals":-1}`), []string{"limit_invalid /edges/0/max_traversals"}},
+		"catch cycle":         {node(`"catch":[{"on":["ALL"],"to":"a"}]`), []string{"cycle_unbounded /nodes/0/catch/0/to"}},
+		"two unconditional":   {doc(look+`,`+packB+`,`+packC, aToB+`,{"from":"a","to":"c"}`), []string{"edges_ambiguous /edges/1"}},
+		"edge behind always":  {doc(look+`,`+packB+`,`+packC, aToB+`,{"from":"a","to":"c","when":{"op":"never"}}`), []string{"edge_unreachable /edges/1"}},
+		"priority decides":    {doc(look+`,`+packB+`,`+packC, aToB+`,{"from":"a","to":"c","priority":1,"when":{"op":"never"}}`), nil},
+		"otherwise twice":     {doc(look+`,`+packB+`,`+packC, `{"from":"a","to":"b","when":{"op":"otherwise"}},{"from":"a","to":"c","when":{"op":"otherwise"}}`), []string{"otherwise_misplaced /edges/1/when"}},
+		"case without switch": {doc(look+`,`+packB, `{"from":"a","to":"b","when":{"op":"case","is":"x"}}`), []string{"cond_misplaced /edges/0/when"}},
+		"switch":              {switched(`{"from":"a","to":"b","when":{"op":"case","is":"green"}},{"from":"a","to":"c","when":{"op":"otherwise"}}`), nil},
+		"switch case missing": {switched(`{"from":"a","to":"b","when":{"op":"case","is":"green"}},{"from":"b","to":"c"}`), []string{"case_edge_missing /nodes/0/cases"}},
+		"switch case unknown": {switched(`{"from":"a","to":"b","when":{"op":"case","is":"green"}},{"from":"a","to":"c","when":{"op":"case","is":"rad"}},{"from":"a","to":"c","when":{"op":"case","is":"red"}}`), []string{"case_unknown /edges/1/when/is"}},
+		"switch case twice":   {switched(`{"from":"a","to":"b","when":{"op":"case","is":"green"}},{"from":"a","to":"c","when":{"op":"case","is":"green"}},{"from":"a","to":"c","when":{"op":"case","is":"red"}}`), []string{"case_edge_duplicate /edges/1"}},
+		"switch plain edge":   {switched(`{"from":"a","to":"b","when":{"op":"case","is":"green"}},{"from":"a","to":"c","when":{"op":"case","is":"red"}},{"from":"a","to":"c"}`), []string{"cond_misplaced /edges/2/when"}},
+		"switch no default":   {doc(`{"id":"a","op":"SWITCH","cases":[{"name":"g","when":{"op":"always"}}]},`+packC, `{"from":"a","to":"c","when":{"op":"case","is":"g"}},{"from":"a","to":"c","when":{"op":"otherwise"}}`), []string{"switch_default_missing /edges/1/when"}},
+		"switch cases":        {doc(`{"id":"a","op":"SWITCH","cases":[{"name":"g","when":{"op":"always"}},{"name":"g","when":{"op":"otherwise"}}]},`+packC, `{"from":"a","to":"c","when":{"op":"case","is":"g"}}`), []string{"case_duplicate /nodes/0/cases/1/name", "cond_misplaced /nodes/0/cases/1/when"}},
+		"kinds":               {node(`"retry":[{"on":["ALL"]},{"on":["tool_eror"]},{"on":["ALL","timeout"]},{"on":[]}]`), []string{"all_misplaced /nodes/0/retry/0/on/0", "failure_kind_unknown /nodes/0/retry/1/on/0", "all_misplaced /nodes/0/retry/2/on/0", "field_missing /nodes/0/retry/3/on"}},
+		"retry numbers":       {node(`"retry":[{"on":["timeout"],"max_attempts":101},{"on":["timeout"],"backoff_rate":0.5},{"on":["timeout"],"jitter":"some"}]`), []string{"limit_invalid /nodes/0/retry/0/max_attempts", "limit_invalid /nodes/0/retry/1/backoff_rate", "jitter_invalid /nodes/0/retry/2/jitter"}},
+		"bind":                {doc(look2(`"catch":[{"on":["ALL"],"to":"c","bind":"$ctx.e"}]`)+`,`+packC, ``), []string{"target_invalid /nodes/0/catch/0/bind"}},
+		"targets":             {node(`"outputs":{"result":"$in.x","text":"$vars","size":"$vars.a[0]"}`), []string{"target_invalid /nodes/0/outputs/result", "target_invalid /nodes/0/outputs/size", "target_invalid /nodes/0/outputs/text"}},
+		"ports":               {node(`"outputs":{"txt":"$vars.x"}`), []string{"port_unknown /nodes/0/outputs/txt"}},
+		"overlapping targets": {node(`"outputs":{"result":"$vars.x","text":"$vars.x.t"}`), []string{"target_conflict /nodes/0/outputs/result"}},
+		"tool unknown":        {doc(`{"id":"a","op":"TOOL_CALL","tool":"test.runn"}`, ``), []string{"tool_unknown /nodes/0/tool"}},
+		"tool missing":        {doc(`{"id":"a","op":"TOOL_CALL"}`, ``), []string{"field_missing /nodes/0/tool"}},
+		"tool not listed":     {doc(look, ``, `"tools":["any","any","none"]`), []string{"tool_not_allowed /nodes/0/tool", "tool_duplicate /tools/1", "tool_unknown /tools/2"}},
+		"args":                {args(`{"pat":"x","depth":"3","tags":["a",1]}`), []string{"arg_type /nodes/0/args/depth", "arg_unknown /nodes/0/args/pat", "arg_missing /nodes/0/args/path", "arg_type /nodes/0/args/tags/1"}},
+		"args by reference":   {args(`"$in.args"`), nil},
+		"arg by reference":    {args(`{"path":"$in.path","depth":{"ref":"$in.d","default":"zero"}}`), nil},
+		"literal args":        {args(`{"lit":{"path":"$in.path"}}`), nil},
+		"null is absent":      {args(`{"path":null,"depth":null}`), []string{"arg_missing /nodes/0/args/path"}},
+		"args list":           {args(`[]`), []string{"arg_type /nodes/0/args"}},
+		"weaker class":        {doc(`{"id":"a","op":"TOOL_CALL","tool":"put","side_effect":"read"}`, ``), []string{"class_weakened /nodes/0/side_effect"}},
+		"stricter class":      {node(`"side_effect":"world"`), nil},
+		"unknown class":       {node(`"side_effect":"write"`), []string{"class_invalid /nodes/0/side_effect"}},
+		"bad references":      {args(`{"path":"$HOME","depth":"$vars.x y","tags":["$$ok","$5","$out.x"]}`), []string{"ref_invalid /nodes/0/args/depth", "ref_invalid /nodes/0/args/path", "ref_scope /nodes/0/args/tags/2"}},
+		"item out of place":   {args(`{"path":"$item.x"}`), []string{"ref_scope /nodes/0/args/path"}},
+		"bad operators":       {args(`{"path":{"concat":"x"},"depth":{"ref":"$in.d","pick":"a","pik":1,"truncate_items":-1}}`), []string{"expr_invalid /nodes/0/args/depth/pick", "expr_invalid /nodes/0/args/depth/pik", "expr_invalid /nodes/0/args/depth/truncate_items", "expr_invalid /nodes/0/args/path/concat"}},
+		"pack empty":          {doc(`{"id":"a","op":"PACK"}`, ``), []string{"field_missing /nodes/0/inputs"}},
+		"pack projection":     {doc(`{"id":"a","op":"PACK","inputs":{"x":{"ref":"$in.x","pick":["a"]}},"projection":{"x":["a"],"y":[]}}`, ``), []string{"projection_twice /nodes/0/projection/x", "port_unknown /nodes/0/projection/y"}},
+		"human":               {human(`"prompt":"go?"`), nil},
+		"human empty":         {human(`"on_timeout":"default"`), []string{"field_missing /nodes/0/default_answer", "field_missing /nodes/0/prompt", "field_missing /nodes/0/timeout_s"}},
+		"human inputs":        {human(`"prompt":"?","expected_inputs":{"n":"number","l":"array<array<string>>","1":"map"},"choices":["a","a"],"on_timeout":"wait"`), []string{"choice_invalid /nodes/0/choices/1", "id_invalid /nodes/0/expected_inputs/1", "expected_type_invalid /nodes/0/expected_inputs/n", "on_timeout_invalid /nodes/0/on_timeout"}},
+		"never written":       {doc(packB2(`"$vars.nope"`), ``), []string{"ref_unset /nodes/0/inputs/x"}},
+		"default saves":       {doc(packB2(`{"ref":"$vars.nope","default":0}`), ``), nil},
+		"member unknown":      {doc(look+`,{"id":"b","op":"PACK","inputs":{"x":"$vars.got.txt"}}`, aToB), []string{"member_unknown /nodes/1/inputs/x"}},
+		"not behind catch":    {doc(look2(`"outputs":{"result":"$vars.got"},"catch":[{"on":["ALL"],"to":"b","bind":"$tmp.err"}]`)+`,`+packB, ``), []string{"ref_unset /nodes/1/inputs/x"}},
+		"err behind catch":    {doc(look2(`"catch":[{"on":["ALL"],"to":"b","bind":"$tmp.e.x"}]`)+`,{"id":"b","op":"PACK","inputs":{"x":"$err.kind","y":"$tmp.e.x.kind"}}`, ``), nil},
+		"err elsewhere":       {doc(packB2(`"$err.kind"`), ``), []string{"err_unset /nodes/0/inputs/x"}},
+		"one path of two":     {doc(greenSwitch+`,{"id":"b","op":"PACK","inputs":{"x":1},"outputs":{"x":"$vars.x"}},{"id":"c","op":"PACK","inputs":{"x":"$vars.x"}}`, `{"from":"a","to":"b","when":{"op":"case","is":"green"}},{"from":"a","to":"c","when":{"op":"otherwise"}},{"from":"b","to":"c"}`), []string{"ref_unset /nodes/2/inputs/x"}},
+		"output of ends":      {doc(greenSwitch+`,{"id":"b","op":"PACK","inputs":{"x":1},"outputs":{"x":"$vars.x"}},`+packC, `{"from":"a","to":"b","when":{"op":"case","is":"green"}},{"from":"a","to":"c","when":{"op":"otherwise"}}`, `"output":{"x":"$vars.x"}`), []string{"ref_unset /output/x"}},
+		"guarded":             {when(`{"op":"and","args":[{"op":"exists","ref":"$tmp.x"},{"op":"eq","left":"$tmp.x","right":1}]}`), nil},
+		"unguarded":           {when(`{"op":"or","args":[{"op":"exists","ref":"$tmp.x"},{"op":"eq","left":"$tmp.x","right":1}]}`), []string{"ref_unset /edges/0/when/args/1/left"}},
+		"cond op":             {when(`{"op":"equals"}`), []string{"cond_op_unknown /edges/0/when/op"}},
+		"cond members":        {when(`{"op":"eq","left":1,"rigth":2}`), []string{"field_missing /edges/0/when/right", "field_unknown /edges/0/when/rigth"}},
+		"cond args":           {when(`{"op":"not","args":[]}`), []string{"cond_invalid /edges/0/when/args"}},
+		"cond type":           {when(`{"op":"type_is","ref":"$in.x","type":"text"}`), []string{"cond_invalid /edges/0/when/type"}},
+		"cond pattern":        {when(`{"op":"matches","left":"$in.x","pattern":"(?=x)"}`), []string{"pattern_invalid /edges/0/when/pattern"}},
+		"cond long pattern":   {when(`{"op":"matches","left":"$in.x","pattern":"` + strings.Repeat("x", 257) + `"}`), []string{"pattern_invalid /edges/0/when/pattern"}},
+		"cond deep":           {when(notNot), []string{"cond_too_deep /edges/0/when" + strings.Repeat("/args/0", 16)}},
+		"cond large":          {when(`{"op":"and","args":[` + strings.TrimSuffix(strings.Repeat(`{"op":"always"},`, 256), ",") + `]}`), []string{"cond_too_large /edges/0/when"}},
+		"cond item":           {when(`{"op":"any","items":"$in.l","where":{"op":"eq","left":"$item.x","right":"$index"}}`), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, findings := ir.Parse([]byte(c.doc), tools)
+			var got []string
+			for _, f := range findings {
+				got = append(got, f.Code+" "+f.Pointer)
+				if f.Message == "" || f.Severity == "" {
+					t.Errorf("finding without message or severity: %+v", f)
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s\n%+v", diff, findings)
+			}
+			if (p == nil) != ir.HasErrors(findings) {
+				t.Errorf("program %v with findings %v", p != nil, findings)
+			}
+			if _, again := ir.Parse([]byte(c.doc), tools); !cmp.Equal(findings, again) {
+				t.Error("a second Parse finds something else")
+			}
+		})
+	}
+}
+
+const packC2 = `{"id":"a","op":"PACK","inputs":{"x":1}}`
+
+func packB2(expr string) string { return `{"id":"a","op":"PACK","inputs":{"x":` + expr + `}}` }
+
+func look2(more string) string {
+	return `{"id":"a","op":"TOOL_CALL","tool":"look","args":{"path":"x"},` + more + `}`
+}
+
+func TestHints(t *testing.T) {
+	for name, c := range map[string]struct{ doc, hint string }{
+		"tool":    {doc(`{"id":"a","op":"TOOL_CALL","tool":"test.runn"}`, ``), `did you mean "test.run"?`},
+		"op":      {doc(`{"id":"a","op":"TOOLCALL"}`, ``), `did you mean "TOOL_CALL"?`},
+		"node":    {doc(look, `{"from":"a","to":"A"}`), `did you mean "a"?`},
+		"version": {`{"execir_version":"1.7"}`, "run it with a lattice of that version"},
+	} {
+		_, findings := ir.Parse([]byte(c.doc), tools)
+		if len(findings) != 1 || findings[0].Hint != c.hint {
+			t.Errorf("%s: findings = %+v, want one with hint %q", name, findings, c.hint)
+		}
+	}
+}
+
+func TestDigestIsCanonical(t *testing.T) {
+	a, _ := ir.Parse([]byte(`{"execir_version":"1.0","entry_node":"a","nodes":[{"id":"a","op":"PACK","inputs":{"x":1}}]}`), tools)
+	b, _ := ir.Parse([]byte("{ \"nodes\" : [{\"inputs\":{\"x\":1.0},\"op\":\"PACK\",\"id\":\"a\"}],\n\"entry_node\":\"\\u0061\",\"execir_version\":\"1.0\"}"), tools)
+	if a == nil || b == nil || a.Digest != b.Digest || !strings.HasPrefix(a.Digest, "sha256:") {
+		t.Errorf("two spellings of one document: %+v and %+v", a, b)
+	}
+}
+
+func TestClassAndPreflight(t *testing.T) {
+	parse := func(mode string) *ir.Program {
+		p, findings := ir.Parse([]byte(doc(`{"id":"a","op":"TOOL_CALL","tool":"put","args":{"mode":`+mode+`}}`, ``)), tools)
+		if p == nil {
+			t.Fatalf("mode %s: %+v", mode, findings)
+		}
+		return p
+	}
+	for mode, want := range map[string][]string{
+		`null`: nil, `"request"`: nil, `"direct"`: {"error"}, `"$in.mode"`: {"warning"},
+	} {
+		var got []string
+		for _, f := range parse(mode).Preflight(ir.DefaultGrants()) {
+			got = append(got, f.Severity)
+			if !strings.Contains(f.Hint, "--allow git:push") {
+				t.Errorf("mode %s: hint %q does not name git:push", mode, f.Hint)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("mode %s: Preflight (-want +got):\n%s", mode, diff)
+		}
+		if f := parse(mode).Preflight([]string{"*"}); len(f) > 0 {
+			t.Errorf("mode %s: * grants all, yet %+v", mode, f)
+		}
+	}
+	p := parse(`"$in.mode"`)
+	for args, want := range map[string]manifests.Class{`{}`: manifests.ClassSprite, `{"mode":"direct"}`: manifests.ClassWorld} {
+		if got, _ := p.Class(p.Node("a"), json.RawMessage(args)); got != want {
+			t.Errorf("Class(%s) = %s, want %s", args, got, want)
+		}
+	}
+}
+
+// FuzzParse: no document makes Parse panic, and what it accepts it accepts again with the same digest.
+func FuzzParse(f *testing.F) {
+	seeds, err := filepath.Glob("../../manifests/flows/*.json")
+	if err != nil || len(seeds) == 0 {
+		f.Fatalf("no seeds: %v", err)
+	}
+	for _, name := range seeds {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(switched(`{"from":"a","to":"b","when":{"op":"case","is":"green"}},{"from":"a","to":"c","when":{"op":"otherwise"}}`)))
+	f.Add([]byte(human(`"prompt":"?","choices":["a","b"],"timeout_s":1`)))
+	f.Add([]byte(node(`"retry":[{"on":["ALL"],"jitter":"full"}],"catch":[{"on":["ALL"],"to":"a","bind":"$tmp.e"}]`)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, _ := ir.Parse(data, manifests.Lookup)
+		if p == nil {
+			return
+		}
+		p.Preflight(nil)
+		again, _ := ir.Parse(bytes.Clone(data), manifests.Lookup)
+		if again == nil || again.Digest != p.Digest {
+			t.Fatalf("a second Parse gives %+v", again)
+		}
+	})
+}
