@@ -397,26 +397,28 @@ func escaped(b []byte) (r rune, n int) {
 // one each.
 func appendQuoted[T string | []byte](out []byte, s T) []byte {
 	out = append(out, '"')
-	start := 0
+	start := 0 // of what is not yet appended
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, n := decodeRune(s[i:])
-			if r == utf8.RuneError && n == 1 {
-				out = append(out, s[start:i]...)
-				out = append(out, "\uFFFD"...)
-				start = i + 1
-			}
-			i += n
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
+		if ' ' <= c && c < utf8.RuneSelf && c != '"' && c != '\\' {
 			i++
 			continue
 		}
+		n := 1
+		if c >= utf8.RuneSelf {
+			var r rune
+			if r, n = decodeRune(s[i:]); r != utf8.RuneError || n > 1 {
+				i += n
+				continue
+			}
+		}
 		out = append(out, s[start:i]...)
-		out = appendEscape(out, c)
-		i++
+		if c < utf8.RuneSelf {
+			out = appendEscape(out, c)
+		} else {
+			out = append(out, "\uFFFD"...)
+		}
+		i += n
 		start = i
 	}
 	out = append(out, s[start:]...)
