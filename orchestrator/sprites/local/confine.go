@@ -1,0 +1,78 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+)
+
+// confinement says how this machine lets us keep sprites apart.
+type confinement struct {
+	plain bool   // namespaces are refused
+	text  string // for people
+}
+
+// probe starts and ends a box on an empty tree to see which mechanism works here.
+func (h *Host) probe() confinement {
+	dir, err := os.MkdirTemp(filepath.Join(h.cfg.Dir, "tmp"), "probe-")
+	if err != nil {
+		return confinement{text: "unknown: " + err.Error()}
+	}
+	defer os.RemoveAll(dir)
+	skills, err := h.skillsDir()
+	if err != nil {
+		return confinement{text: "unknown: " + err.Error()}
+	}
+	cfg := sandbox.Config{
+		Self: h.cfg.Self, Root: filepath.Join(dir, "root"), Skills: skills, Tools: h.cfg.Tools,
+		Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
+	}
+	for _, d := range []string{cfg.Root, cfg.Run, cfg.Cache} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return confinement{text: "unknown: " + err.Error()}
+		}
+	}
+	box, err := sandbox.Start(cfg)
+	var refusal *sandbox.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		h.cfg.Log.Warn().Err(err).Msg("sprites run as a plain process tree: nothing keeps them from this machine's files")
+		return confinement{plain: true, text: "plain process tree (" + err.Error() + ")"}
+	case err != nil:
+		return confinement{text: "none, sandboxes do not start: " + err.Error()}
+	}
+	text := "namespaces"
+	if err := box.Stop(); err != nil {
+		text += ", but the first one did not end cleanly: " + err.Error()
+	}
+	return confinement{text: text}
+}
+
+// boxConfig describes a box on the given directories.
+func (h *Host) boxConfig(root, run, cache string) (sandbox.Config, error) {
+	skills, err := h.skillsDir()
+	return sandbox.Config{
+		Self: h.cfg.Self, Root: root, Skills: skills, Tools: h.cfg.Tools, Run: run, Cache: cache,
+		Plain: h.confined().plain,
+	}, err
+}
+
+// skillsDir is the configured directory, or an empty one.
+func (h *Host) skillsDir() (string, error) {
+	if h.cfg.Skills != "" {
+		return h.cfg.Skills, nil
+	}
+	empty := filepath.Join(h.cfg.Dir, "run", "no-skills")
+	return empty, os.MkdirAll(empty, 0o755)
+}
+
+// owner is the host user and group that commands run as, and that own what the host writes for them.
+func (h *Host) owner() (uid, gid int) {
+	uid, gid = sandbox.Config{Plain: h.confined().plain}.Owner()
+	if os.Getuid() != 0 {
+		return -1, -1 // files of ours are already theirs, or cannot be given
+	}
+	return uid, gid
+}

@@ -1,0 +1,122 @@
+package local
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// An exec over POST answers in frames without lengths: clients tell them apart by the pieces in which they arrive. So
+// each frame is small enough to arrive whole, and followed by a pause.
+const (
+	postFrame = 16 << 10
+	postPause = 10 * time.Millisecond
+)
+
+// execPost runs a command without TTY for clients that have no WebSocket.
+func (h *Host) execPost(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	for _, name := range []string{"tty", "id", "detachable", "cc"} {
+		if q.Get(name) != "" && q.Get(name) != "false" {
+			return badRequest(name + " is not supported on POST /exec")
+		}
+	}
+	in, err := parseExec(q)
+	if err != nil {
+		return err
+	}
+	c := newClient(true)
+	s, err := h.start(r.Context(), r.PathValue("name"), in, c)
+	failed, notStarted := startFailure(err)
+	if err != nil && !notStarted {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	rc := http.NewResponseController(w)
+	if notStarted {
+		out := postWriter{w, rc}
+		_ = out.frame(sprites.StreamStderr, []byte(failed.Text+"\n"))
+		_ = out.frame(sprites.StreamExit, []byte{exitByte(failed.Code)})
+		return nil
+	}
+	// Output and input at the same time, or both sides could wait for each other.
+	_ = rc.EnableFullDuplex()
+	defer s.detach(c)
+	var input sync.WaitGroup
+	if in.stdin {
+		input.Go(func() { s.copyBody(c, r.Body) })
+	}
+	if !s.post(postWriter{w, rc}, r, c) {
+		// Whoever reads this must not take it for the end of the output.
+		c.leave()
+		_ = rc.SetReadDeadline(time.Now())
+		input.Wait()
+		panic(http.ErrAbortHandler)
+	}
+	c.leave()
+	_ = rc.SetReadDeadline(time.Now())
+	input.Wait()
+	return nil
+}
+
+// post sends output and the exit; false when there was no exit.
+func (s *session) post(w postWriter, r *http.Request, c *client) bool {
+	for {
+		select {
+		case f, more := <-c.frames:
+			if !more {
+				if s.lost != nil {
+					return false
+				}
+				return w.frame(sprites.StreamExit, []byte{exitByte(s.code)}) == nil
+			}
+			for data := f.data; len(data) > 0; {
+				piece := data[:min(len(data), postFrame)]
+				data = data[len(piece):]
+				if w.frame(f.stream, piece) != nil {
+					return false
+				}
+			}
+		case <-r.Context().Done():
+			return false
+		}
+	}
+}
+
+// copyBody passes the request's body on as stdin. A body that breaks off is no end of input: the process is left
+// waiting until its grace is over.
+func (s *session) copyBody(c *client, body io.Reader) {
+	for {
+		buf := make([]byte, stdinPiece)
+		n, err := body.Read(buf)
+		if n > 0 {
+			s.write(c, buf[:n])
+		}
+		if err == io.EOF {
+			s.write(c, nil)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+type postWriter struct {
+	w  io.Writer
+	rc *http.ResponseController
+}
+
+func (p postWriter) frame(stream byte, data []byte) error {
+	if _, err := p.w.Write(append([]byte{stream}, data...)); err != nil {
+		return err
+	}
+	if err := p.rc.Flush(); err != nil {
+		return err
+	}
+	time.Sleep(postPause)
+	return nil
+}

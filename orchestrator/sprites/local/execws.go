@@ -1,0 +1,245 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+)
+
+const (
+	// quiet is after how long without output a client is sent something all the same: some clients take 45 seconds of
+	// silence for death, and do not count pings.
+	quiet      = 20 * time.Second
+	maxMessage = 16 << 20 // of a client
+	stdinPiece = 64 << 10
+)
+
+// execSocket starts a command, then opens the socket: what cannot be started is refused in the handshake, and output is
+// kept from the first byte on.
+func (h *Host) execSocket(w http.ResponseWriter, r *http.Request) error {
+	in, err := parseExec(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	c := newClient(true)
+	s, err := h.start(r.Context(), r.PathValue("name"), in, c)
+	if failed, ok := startFailure(err); ok {
+		return h.serveFailure(w, r, in, failed)
+	}
+	if err != nil {
+		return err
+	}
+	h.serveSocket(w, r, s, c)
+	return nil
+}
+
+// attach joins a session that runs.
+func (h *Host) attach(w http.ResponseWriter, r *http.Request) error {
+	return h.attachTo(w, r, r.PathValue("session"), r.Header.Get("Upgrade") != "")
+}
+
+func (h *Host) attachTo(w http.ResponseWriter, r *http.Request, id string, upgrade bool) error {
+	s, err := h.findSession(r.PathValue("name"), id)
+	if err != nil {
+		return err
+	}
+	if !upgrade {
+		return &apiError{http.StatusUpgradeRequired, "upgrade_required", "attaching to a session needs a WebSocket"}
+	}
+	c := newClient(false)
+	if !s.attach(c) {
+		return noSession(id)
+	}
+	h.serveSocket(w, r, s, c)
+	return nil
+}
+
+// serveSocket connects a client with a session until one of them ends.
+func (h *Host) serveSocket(w http.ResponseWriter, r *http.Request, s *session, c *client) {
+	defer s.detach(c)
+	conn, err := accept(w, r)
+	if err != nil {
+		return // Accept has answered
+	}
+	defer conn.CloseNow()
+	// Not the request's context: it ends with the handler, and the library says not to use it.
+	ctx, cancel := context.WithCancel(h.ctx)
+	defer cancel()
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		defer c.leave()
+		s.listen(ctx, conn, c)
+	})
+	stop := context.AfterFunc(ctx, c.leave)
+	if s.talk(ctx, conn, c) {
+		conn.Close(websocket.StatusNormalClosure, "")
+	}
+	stop()
+	cancel()
+	conn.CloseNow()
+	reader.Wait()
+}
+
+func accept(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
+	// The guard has refused every origin already.
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	if err == nil {
+		conn.SetReadLimit(maxMessage)
+	}
+	return conn, err
+}
+
+// listen takes what the client sends. It reads at all times, because only reading answers pings.
+func (s *session) listen(ctx context.Context, conn *websocket.Conn, c *client) {
+	for {
+		typ, data, err := conn.Read(ctx)
+		if err != nil {
+			return
+		}
+		if typ == websocket.MessageText {
+			s.control(data)
+			continue
+		}
+		if len(data) == 0 {
+			continue
+		}
+		if !s.tty {
+			stream := data[0]
+			data = data[1:]
+			switch stream {
+			case sprites.StreamStdin:
+			case sprites.StreamEOF:
+				s.write(c, nil)
+				continue
+			default:
+				continue
+			}
+		}
+		for len(data) > 0 {
+			piece := data[:min(len(data), stdinPiece)]
+			data = data[len(piece):]
+			s.write(c, piece)
+		}
+	}
+}
+
+// control does what a text message asks for; what it does not know, or cannot do because the process has just ended, it
+// ignores.
+func (s *session) control(data []byte) {
+	var m sprites.Control
+	if json.Unmarshal(data, &m) != nil {
+		return
+	}
+	switch {
+	case m.Type == "resize" && s.tty && within16(m.Rows) && within16(m.Cols):
+		_ = s.proc.Resize(uint16(m.Rows), uint16(m.Cols))
+	case m.Type == "signal":
+		_ = s.proc.Signal(signalName(m.Signal))
+	}
+}
+
+func within16(n int) bool { return n > 0 && n < 1<<16 }
+
+// talk sends output and the exit; true when all of it was sent. The order matters: clients return at the first word of
+// an exit and drop what comes later.
+func (s *session) talk(ctx context.Context, conn *websocket.Conn, c *client) bool {
+	info := sprites.Control{
+		Type: "session_info", SessionID: s.id, Command: path.Base(s.command), Created: s.created.Unix(),
+		Rows: s.rows, Cols: s.cols, IsOwner: c.owner, TTY: s.tty,
+	}
+	if !sendControl(ctx, conn, info) {
+		return false
+	}
+	for _, f := range c.backlog {
+		if !s.send(ctx, conn, f) {
+			return false
+		}
+	}
+	c.backlog = nil
+	silence := time.NewTimer(quiet)
+	defer silence.Stop()
+	for {
+		select {
+		case f, more := <-c.frames:
+			if !more {
+				return s.sendExit(ctx, conn)
+			}
+			if !s.send(ctx, conn, f) {
+				return false
+			}
+		case <-c.left:
+			return false
+		case <-silence.C:
+			if !sendControl(ctx, conn, sprites.Control{Type: "debug", Msg: "still running"}) {
+				return false
+			}
+		}
+		silence.Reset(quiet)
+	}
+}
+
+func (s *session) send(ctx context.Context, conn *websocket.Conn, f frame) bool {
+	data := f.data
+	if !s.tty {
+		data = append([]byte{f.stream}, data...)
+	}
+	return conn.Write(ctx, websocket.MessageBinary, data) == nil
+}
+
+// sendExit reports the exit code in both forms. Without one, because the sandbox died, the socket closes with an error
+// instead: a lost command must not look like one that succeeded.
+func (s *session) sendExit(ctx context.Context, conn *websocket.Conn) bool {
+	if s.lost != nil {
+		conn.Close(websocket.StatusInternalError, "the sandbox ended before the command did")
+		return false
+	}
+	return sendExit(ctx, conn, s.code, s.tty)
+}
+
+func sendExit(ctx context.Context, conn *websocket.Conn, code int, tty bool) bool {
+	if !sendControl(ctx, conn, sprites.Control{Type: "exit", ExitCode: &code}) {
+		return false
+	}
+	return tty || conn.Write(ctx, websocket.MessageBinary, []byte{sprites.StreamExit, exitByte(code)}) == nil
+}
+
+func exitByte(code int) byte {
+	if code < 0 || code > 255 {
+		return 255
+	}
+	return byte(code)
+}
+
+func sendControl(ctx context.Context, conn *websocket.Conn, m sprites.Control) bool {
+	data, err := json.Marshal(m)
+	return err == nil && conn.Write(ctx, websocket.MessageText, data) == nil
+}
+
+// serveFailure plays the short life of a command that could not be started.
+func (h *Host) serveFailure(w http.ResponseWriter, r *http.Request, in execRequest, failed *sandbox.StartError) error {
+	conn, err := accept(w, r)
+	if err != nil {
+		return nil // Accept has answered
+	}
+	defer conn.CloseNow()
+	ctx, cancel := context.WithTimeout(h.ctx, quiet)
+	defer cancel()
+	text := []byte(failed.Text + "\n")
+	if !in.tty {
+		text = append([]byte{sprites.StreamStderr}, text...)
+	}
+	id := h.nextSession()
+	info := sprites.Control{Type: "session_info", SessionID: id, Command: in.argv[0], Created: h.now().Unix(), IsOwner: true, TTY: in.tty}
+	if sendControl(ctx, conn, info) && conn.Write(ctx, websocket.MessageBinary, text) == nil && sendExit(ctx, conn, failed.Code, in.tty) {
+		conn.Close(websocket.StatusNormalClosure, "")
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package local
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// maxLinks bounds the symbolic links on the way to a file, as the kernel does.
+const maxLinks = 40
+
+// places are the folders of a sprite that file calls reach. Everything else belongs to the sandbox's system.
+var places = []struct {
+	seen     string // inside the sprite
+	in       string // inside the tree; "" for the skills
+	readOnly bool
+}{
+	{"/workspace", "workspace", false},
+	{"/home/sprite", "home/sprite", false},
+	{"/tmp", "tmp", false},
+	{"/skills", "", true},
+}
+
+// files gives access to the files of one sprite without following links out of it. Names are cleaned absolute paths as
+// the sprite sees them.
+type files struct {
+	tree   *os.Root
+	skills *os.Root // nil when there are none
+	uid    int      // owner of what is made; -1 to leave it
+	gid    int
+}
+
+func (h *Host) openFiles(rec spriteRecord) (*files, error) {
+	if why := h.degraded(rec.Tree); why != "" {
+		return nil, degradedError(why)
+	}
+	root, err := os.OpenRoot(h.treeDir(rec.Tree))
+	if err != nil {
+		return nil, err
+	}
+	f := &files{tree: root}
+	f.uid, f.gid = h.owner()
+	if h.cfg.Skills != "" {
+		if f.skills, err = os.OpenRoot(h.cfg.Skills); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.Join(err, root.Close())
+		}
+	}
+	return f, nil
+}
+
+func (f *files) close() {
+	f.tree.Close()
+	if f.skills != nil {
+		f.skills.Close()
+	}
+}
+
+// located is a file of a sprite: rel in root.
+type located struct {
+	root     *os.Root
+	rel      string
+	seen     string // what the sprite calls it, links resolved
+	readOnly bool
+}
+
+// top reports that the path is one of the places themselves, which can be listed but not removed.
+func (l located) top() bool {
+	for _, p := range places {
+		if l.seen == p.seen {
+			return true
+		}
+	}
+	return false
+}
+
+// place maps a name to its root without looking at the disk.
+func (f *files) place(seen string) (located, error) {
+	for _, p := range places {
+		rest, ok := strings.CutPrefix(seen, p.seen)
+		if !ok || rest != "" && rest[0] != '/' {
+			continue
+		}
+		if p.in == "" {
+			if f.skills == nil {
+				return located{}, fs.ErrNotExist
+			}
+			return located{f.skills, path.Join(".", rest), seen, true}, nil
+		}
+		return located{f.tree, path.Join(p.in, rest), seen, p.readOnly}, nil
+	}
+	return located{}, syscall.EACCES
+}
+
+// locate finds what name refers to, following the sprite's own links (absolute ones mean the sprite's root). With last,
+// a link at the end is followed, too. Parts that do not exist are left as they are. A race with the sprite can at worst
+// make a later use fail: os.Root follows nothing out of its directory.
+func (f *files) locate(name string, last bool) (located, error) {
+	if strings.ContainsRune(name, 0) {
+		return located{}, syscall.EINVAL
+	}
+	todo := strings.Split(strings.Trim(path.Clean("/"+name), "/"), "/")
+	done := "/"
+	for links := 0; len(todo) > 0; {
+		next := path.Join(done, todo[0])
+		todo = todo[1:]
+		at, err := f.place(next)
+		if err != nil {
+			if len(todo) > 0 && isPrefixOfPlace(next) {
+				done = next
+				continue
+			}
+			return located{}, err
+		}
+		if len(todo) == 0 && !last {
+			done = next
+			break
+		}
+		st, err := at.root.Lstat(at.rel)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return located{}, err
+		}
+		if err != nil || st.Mode()&fs.ModeSymlink == 0 {
+			done = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return located{}, syscall.ELOOP
+		}
+		target, err := at.root.Readlink(at.rel)
+		if err != nil {
+			return located{}, err
+		}
+		target = filepath.ToSlash(target)
+		if !strings.HasPrefix(target, "/") {
+			target = path.Join(path.Dir(next), target)
+		}
+		todo = append(strings.Split(strings.Trim(path.Clean(target), "/"), "/"), todo...)
+		done = "/"
+	}
+	return f.place(done)
+}
+
+// isPrefixOfPlace is true for /home, on the way to /home/sprite.
+func isPrefixOfPlace(name string) bool {
+	for _, p := range places {
+		if strings.HasPrefix(p.seen, name+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// give makes the sprite's user the owner.
+func (f *files) give(root *os.Root, rel string) error {
+	if f.uid < 0 {
+		return nil
+	}
+	return root.Lchown(rel, f.uid, f.gid)
+}
+
+// mkdirAll makes the missing directories down to rel, owned by the sprite's user.
+func (f *files) mkdirAll(root *os.Root, rel string) error {
+	var missing []string
+	for dir := rel; dir != "."; dir = path.Dir(dir) {
+		st, err := root.Lstat(dir)
+		if err == nil {
+			if !st.IsDir() {
+				return syscall.ENOTDIR
+			}
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		missing = append(missing, dir)
+	}
+	for i := len(missing) - 1; i >= 0; i-- {
+		if err := root.Mkdir(missing[i], 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err := f.give(root, missing[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+// Package local is the embedded sprite host: an [http.Handler] that speaks the Sprites API and runs sprites on this
+// machine. It lets everything work on one laptop with no account, and the same clients (our own and the official ones)
+// work against it unmodified.
+//
+// Start at [Open]. A sprite is a *tree* (a directory with workspace/, home/sprite/ and tmp/), which sandboxes show to
+// processes as /workspace, /home/sprite and /tmp. A checkpoint is a copy of the tree. A *box* (package sandbox) is
+// started with the first command, serves all of them, and ends with a restore, a deletion or the host. A *session* is
+// one command in a box; clients come and go while it runs.
+//
+// # Storage
+//
+// Everything lies below Config.Dir (mode 0700):
+//
+//	host.db         the single source of truth: which sprites and checkpoints exist, and which tree each one has
+//	trees/<ulid>/   the trees; complete and synced before host.db refers to them
+//	tmp/<ulid>      trees being made; wiped at start
+//	trash/<ulid>    trees nobody refers to, being removed; wiped at start
+//	run/<id>/       shown as /.sprite inside: the socket through which a sprite checkpoints itself
+//	cache/<id>/     shown as /var/cache/sprite inside; never checkpointed
+//
+// A directory that host.db does not refer to is garbage and goes at start. A tree that host.db refers to and that is
+// missing makes its sprite degraded: it refuses work until a checkpoint is restored, and is never recreated empty.
+//
+// # Locks
+//
+// Each sprite has a gate. Starting a command, file calls and checkpoints pass it together; restore and deletion pass it
+// alone. sprite.mu guards what runs and is never held while waiting for the gate.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
+)
+
+// Config of a host.
+type Config struct {
+	Dir    string         // where everything is kept; made when missing; one host at a time
+	Self   string         // executable that becomes a sandbox's init: lattice itself
+	Skills string         // host directory shown read-only at /skills, "" for none
+	Token  string         // bearer token that requests must carry; "" asks for none
+	Tools  []string       // further host paths shown read-only at the same path
+	Log    zerolog.Logger // what happens to sprites
+	Env    []string       // KEY=VALUE of every command, on top of PATH, HOME and the like
+}
+
+// Isolation is the security claim of every sprite of this host.
+const isolation = "process"
+
+// Host serves sprites. Make it with Open; Close ends all that it runs.
+type Host struct {
+	cfg     Config
+	store   *store
+	handler http.Handler
+	now     func() time.Time
+	step    func(string) // called after each durable step, for tests that stop there
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	chores sync.WaitGroup // background removals
+
+	firstSession int64 // sessions have higher numbers
+	lastSession  atomic.Int64
+	confined     func() confinement // probes once
+
+	mu      sync.Mutex // guards the fields below
+	closed  bool
+	calls   sync.WaitGroup     // requests being served; Add only under mu while not closed
+	sprites map[string]*sprite // by id; what runs
+}
+
+// Open opens or makes the host's directory and removes what a crash left there. It starts no sprite. A directory that
+// another process serves is an error.
+func Open(cfg Config) (*Host, error) {
+	if cfg.Dir == "" || cfg.Self == "" {
+		return nil, errors.New("open sprite host: Dir and Self must be given")
+	}
+	var err error
+	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("open sprite host: %w", err)
+	}
+	return open(cfg, func(string) {})
+}
+
+func open(cfg Config, step func(string)) (*Host, error) {
+	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, step: step, sprites: map[string]*sprite{}}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open sprite host: %w", err)
+	}
+	var err error
+	if h.store, err = openStore(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("open sprite host: %w", err)
+	}
+	if err := h.sweep(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open sprite host: clean up: %w", err), h.store.close())
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	// Session ids are numbers that no earlier host of this directory has given out.
+	h.firstSession = h.now().UnixMilli()
+	h.lastSession.Store(h.firstSession)
+	h.confined = sync.OnceValue(h.probe)
+	h.handler = h.routes()
+	return h, nil
+}
+
+// Handler serves the API. It may be used by several servers at once.
+func (h *Host) Handler() http.Handler { return h.handler }
+
+// Isolation is the label of the security claim that the host makes for its sprites. It is "process" whatever the
+// mechanism: no more is claimed than attack tests have shown.
+func (h *Host) Isolation() string { return isolation }
+
+// Mode describes for people by which mechanism sprites are kept apart: "namespaces", or "plain process tree" and why.
+// The first call starts and ends a sandbox to find out.
+func (h *Host) Mode() string { return h.confined().text }
+
+// Close refuses further requests, ends every command and sandbox, waits for all goroutines and closes the database.
+// Calling it again does nothing.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.closed = true
+	h.mu.Unlock()
+	h.cancel()
+
+	// No box starts after this: starting looks at h.ctx under the lock that stop takes.
+	var failed []error
+	for _, s := range h.running() {
+		failed = append(failed, s.stop(), s.closeSocket())
+	}
+	h.calls.Wait()
+	h.chores.Wait()
+	failed = append(failed, h.store.close())
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("close sprite host: %w", err)
+	}
+	return nil
+}
+
+func (h *Host) running() []*sprite {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]*sprite, 0, len(h.sprites))
+	for _, s := range h.sprites {
+		all = append(all, s)
+	}
+	return all
+}
+
+// admit counts a request in, so that Close waits for it; false when the host is closed.
+func (h *Host) admit() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.calls.Add(1)
+	return true
+}
+
+func (h *Host) tmpDir() string             { return filepath.Join(h.cfg.Dir, "tmp") }
+func (h *Host) treeDir(ulid string) string { return filepath.Join(h.cfg.Dir, "trees", ulid) }
+func (h *Host) runDir(id string) string    { return filepath.Join(h.cfg.Dir, "run", id) }
+func (h *Host) cacheDir(id string) string  { return filepath.Join(h.cfg.Dir, "cache", id) }
+
+func (h *Host) nextSession() string { return strconv.FormatInt(h.lastSession.Add(1), 10) }
+
+// discard moves trees that nothing refers to any more to the trash. What it cannot move now goes at the next start.
+func (h *Host) discard(trees ...string) {
+	for _, t := range trees {
+		if err := h.trash(h.treeDir(t)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			h.cfg.Log.Warn().Err(err).Str("tree", t).Msg("move tree to trash")
+		}
+	}
+	h.step("trashed")
+}
+
+// abandonTree discards a tree whose commit failed, unless the commit happened after all.
+func (h *Host) abandonTree(name string) {
+	if trees, _, err := h.store.referenced(); err == nil && !trees[name] {
+		h.discard(name)
+	}
+}
+
+// trash moves a directory out of sight and removes it in the background.
+func (h *Host) trash(dir string) error {
+	to := filepath.Join(h.cfg.Dir, "trash", ulid.Make().String())
+	if err := os.Rename(dir, to); err != nil {
+		return err
+	}
+	h.chores.Go(func() {
+		if err := tree.Remove(to); err != nil {
+			h.cfg.Log.Warn().Err(err).Str("dir", to).Msg("empty the trash")
+		}
+	})
+	return nil
+}

@@ -1,0 +1,191 @@
+package local
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+)
+
+// apiVersion is what clients choose their dialect by.
+const apiVersion = "v0.0.1-rc48"
+
+// maxJSON bounds the body of a management call.
+const maxJSON = 1 << 20
+
+// apiError is an answer that refuses a request.
+type apiError struct {
+	status  int
+	code    string // the `error` member
+	message string
+}
+
+func (e *apiError) Error() string { return e.message }
+
+// routes is the whole API. Everything passes guard.
+func (h *Host) routes() http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, fn func(http.ResponseWriter, *http.Request) error) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := fn(w, r); err != nil {
+				h.refuse(w, r, err)
+			}
+		})
+	}
+	handle("POST /v1/sprites", h.createSprite)
+	handle("GET /v1/sprites", h.listSprites)
+	handle("GET /v1/sprites/{name}", h.getSprite)
+	handle("PUT /v1/sprites/{name}", h.updateSprite)
+	handle("DELETE /v1/sprites/{name}", h.deleteSprite)
+
+	handle("GET /v1/sprites/{name}/exec", h.execOrList)
+	handle("POST /v1/sprites/{name}/exec", h.execPost)
+	handle("GET /v1/sprites/{name}/exec/{session}", h.attach)
+	handle("POST /v1/sprites/{name}/exec/{session}/kill", h.kill)
+
+	handle("POST /v1/sprites/{name}/checkpoint", h.createCheckpoint)
+	handle("GET /v1/sprites/{name}/checkpoints", h.listCheckpoints)
+	handle("GET /v1/sprites/{name}/checkpoints/{id}", h.getCheckpoint)
+	handle("DELETE /v1/sprites/{name}/checkpoints/{id}", h.deleteCheckpoint)
+	handle("POST /v1/sprites/{name}/checkpoints/{id}/restore", h.restore)
+
+	handle("GET /v1/sprites/{name}/fs/read", h.readFile)
+	handle("PUT /v1/sprites/{name}/fs/write", h.writeFile)
+	handle("GET /v1/sprites/{name}/fs/list", h.listFiles)
+	handle("DELETE /v1/sprites/{name}/fs/delete", h.deleteFile)
+	handle("POST /v1/sprites/{name}/fs/rename", h.renameFile)
+	handle("POST /v1/sprites/{name}/fs/chmod", h.chmodFile)
+
+	// Without a control channel every client falls back to exec.
+	handle("/v1/sprites/{name}/control", func(http.ResponseWriter, *http.Request) error {
+		return &apiError{http.StatusNotFound, "not_found", "this server has no control channel; use exec"}
+	})
+	handle("/", func(_ http.ResponseWriter, r *http.Request) error {
+		if strings.HasPrefix(r.URL.Path, "/v1/sprites/") {
+			return &apiError{http.StatusNotImplemented, "not_implemented", "the embedded sprite host does not offer " + r.Method + " " + r.URL.Path}
+		}
+		return &apiError{http.StatusNotFound, "not_found", "no such resource: " + r.URL.Path}
+	})
+	return h.guard(mux)
+}
+
+// guard lets only local, authorized requests of programs through. Web pages are kept out twice: browsers tell their
+// origin, and a name that was rebound to this machine is not a loopback name.
+func (h *Host) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Sprite-Version", apiVersion)
+		w.Header().Set("X-Sprite-Capabilities", "signal")
+		switch {
+		case !loopback(r.Host):
+			writeError(w, &apiError{http.StatusForbidden, "forbidden", "the Host header names another machine; use 127.0.0.1 or localhost"})
+			return
+		case r.Header.Get("Origin") != "":
+			writeError(w, &apiError{http.StatusForbidden, "forbidden", "requests of web pages are refused"})
+			return
+		case !h.authorized(r):
+			writeError(w, &apiError{http.StatusUnauthorized, "authentication failed", "send the host's token as Authorization: Bearer TOKEN"})
+			return
+		case !h.admit():
+			writeError(w, unavailable)
+			return
+		}
+		defer h.calls.Done()
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(h.ctx, cancel)()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+var unavailable = &apiError{http.StatusServiceUnavailable, "shutting_down", errHostClosed.Error()}
+
+func (h *Host) authorized(r *http.Request) bool {
+	if h.cfg.Token == "" {
+		return true
+	}
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && subtle.ConstantTimeCompare([]byte(token), []byte(h.cfg.Token)) == 1
+}
+
+// loopback reports whether a Host header names this machine and no other.
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// refuse answers with the status that err asks for.
+func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	refusal := classify(err)
+	if refusal.status >= 500 && refusal.status != http.StatusNotImplemented {
+		h.cfg.Log.Error().Err(err).Str("method", r.Method).Str("path", r.URL.Path).Msg("request failed")
+	}
+	writeError(w, refusal)
+}
+
+// classify is the one table from errors to answers.
+func classify(err error) *apiError {
+	var api *apiError
+	var degraded degradedError
+	switch {
+	case errors.As(err, &api):
+		return api
+	case errors.Is(err, errNoSprite):
+		return &apiError{http.StatusNotFound, errNoSprite.Error(), ""}
+	case errors.Is(err, errNoCheckpoint):
+		return &apiError{http.StatusNotFound, errNoCheckpoint.Error(), ""}
+	case errors.Is(err, errNameTaken):
+		return &apiError{http.StatusConflict, "name_conflict", err.Error()}
+	case errors.As(err, &degraded):
+		return &apiError{http.StatusConflict, "degraded", err.Error()}
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return &apiError{http.StatusInsufficientStorage, "no_space", "the disk is full; nothing was changed, free some space and try again"}
+	case errors.Is(err, errHostClosed), errors.Is(err, errClosed), errors.Is(err, context.Canceled):
+		return unavailable
+	}
+	return &apiError{http.StatusInternalServerError, "internal", err.Error()}
+}
+
+func writeError(w http.ResponseWriter, e *apiError) {
+	body := map[string]string{"error": e.code}
+	if e.message != "" {
+		body["message"] = e.message
+	}
+	writeJSON(w, e.status, body)
+}
+
+// writeJSON answers with v. A client that is gone is no error of ours.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// readJSON decodes a body into v; an empty body leaves v alone. Unknown members are ignored: clients send more than we
+// offer.
+func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxJSON)).Decode(v)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil, err == io.EOF:
+		return nil
+	case errors.As(err, &tooLarge):
+		return &apiError{http.StatusRequestEntityTooLarge, "too_large", "the request body is larger than 1 MiB"}
+	}
+	return badRequest("the request body is not the JSON that was expected: " + err.Error())
+}
+
+func badRequest(message string) *apiError {
+	return &apiError{http.StatusBadRequest, "bad_request", message}
+}

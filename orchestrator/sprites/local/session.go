@@ -1,0 +1,313 @@
+package local
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+)
+
+const (
+	readChunk     = 32 << 10
+	scrollback    = 256 << 10 // recent output kept for those who attach
+	clientBacklog = 64        // frames that wait for a client
+	stdinBacklog  = 64        // pieces of input that wait for the process
+	// residue bounds what is taken from a pipe after the exit: more than any pipe or terminal holds, so that a child in
+	// the background that writes for ever cannot hold up the exit.
+	residue = 1 << 20
+)
+
+// frame is a piece of output.
+type frame struct {
+	stream byte // sprites.StreamStdout or StreamStderr
+	data   []byte
+}
+
+// client is one reader of a session's output. The owner, who started the command, slows it down when it does not read;
+// others are cut off instead.
+type client struct {
+	owner   bool
+	backlog []frame       // output from before it came
+	frames  chan frame    // closed after the last frame
+	left    chan struct{} // closed when the client is gone
+	leave   func()        // closes left
+}
+
+func newClient(owner bool) *client {
+	c := &client{owner: owner, frames: make(chan frame, clientBacklog), left: make(chan struct{})}
+	c.leave = sync.OnceFunc(func() { close(c.left) })
+	return c
+}
+
+// session is one command in a box. run owns its goroutines, and the sprite owns run and waits for it in stop.
+type session struct {
+	id, command, dir string
+	tty              bool
+	rows, cols       int
+	created          time.Time
+	grace            time.Duration // how long it runs on without clients; 0 = for ever
+	proc             *sandbox.Proc
+	outputs          map[byte]*os.File // by stream; our ends of the pipes, or the terminal
+	input            *os.File          // our end of stdin, or the terminal; nil without stdin
+
+	stdin     chan []byte   // pieces of input, nil = its end
+	inputOver chan struct{} // closed when no more input is taken
+	aborted   chan struct{} // closed when nobody needs the output any more
+	abort     func()
+	finished  chan struct{} // closed when the last goroutine has ended
+
+	mu      sync.Mutex // guards the fields below
+	recent  []frame    // at most scrollback bytes
+	size    int        // bytes in recent
+	total   int64
+	last    time.Time
+	clients map[*client]bool
+	timer   *time.Timer // runs while there is no client
+	over    chan struct{}
+	code    int
+	lost    error // why there is no code
+}
+
+func newSession() *session {
+	s := &session{
+		stdin: make(chan []byte, stdinBacklog), inputOver: make(chan struct{}),
+		aborted: make(chan struct{}), finished: make(chan struct{}),
+		clients: map[*client]bool{}, over: make(chan struct{}), outputs: map[byte]*os.File{},
+	}
+	s.abort = sync.OnceFunc(func() { close(s.aborted) })
+	return s
+}
+
+// run follows the process to its end. All output reaches the clients before they hear of the exit.
+func (s *session) run() {
+	var reading, goroutines sync.WaitGroup
+	for stream, f := range s.outputs {
+		reading.Add(1)
+		goroutines.Go(func() { s.pump(stream, f, reading.Done) })
+	}
+	goroutines.Go(s.feed)
+	code, err := s.proc.Wait()
+	// All that the process wrote is in its pipes by now. The pumps take that without waiting for more: children in the
+	// background may keep the pipes open for ever.
+	for _, f := range s.outputs {
+		_ = f.SetReadDeadline(time.Now())
+	}
+	if s.input != nil {
+		_ = s.input.SetWriteDeadline(time.Now())
+	}
+	reading.Wait()
+	s.finish(code, err)
+	goroutines.Wait()
+	for _, f := range s.outputs {
+		f.Close()
+	}
+}
+
+func (s *session) finish(code int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.code, s.lost = code, err
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	close(s.over)
+	for c := range s.clients {
+		close(c.frames)
+	}
+	s.clients = nil
+}
+
+func (s *session) ended() bool {
+	select {
+	case <-s.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// pump hands output to the clients until the process has ended, then calls done and lets children in the background
+// write into the void rather than die of a closed pipe.
+func (s *session) pump(stream byte, f *os.File, done func()) {
+	buf := make([]byte, readChunk)
+	for {
+		n, err := f.Read(buf)
+		if n > 0 {
+			s.publish(frame{stream, append([]byte(nil), buf[:n]...)})
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			s.pumpRest(stream, f, buf)
+			break
+		}
+		if err != nil {
+			break
+		}
+	}
+	done()
+	if s.tty || f.SetReadDeadline(time.Time{}) != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, f)
+}
+
+// pumpRest publishes what can be read without waiting.
+func (s *session) pumpRest(stream byte, f *os.File, buf []byte) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	for taken := 0; taken < residue; {
+		n := 0
+		err := raw.Control(func(fd uintptr) {
+			for {
+				var err error
+				if n, err = unix.Read(int(fd), buf); err != unix.EINTR {
+					return
+				}
+			}
+		})
+		if err != nil || n <= 0 {
+			return
+		}
+		taken += n
+		s.publish(frame{stream, append([]byte(nil), buf[:n]...)})
+	}
+}
+
+// publish keeps f for later clients and hands it to the present ones.
+func (s *session) publish(f frame) {
+	s.mu.Lock()
+	s.recent = append(s.recent, f)
+	s.size += len(f.data)
+	for s.size > scrollback {
+		excess := s.size - scrollback
+		if oldest := s.recent[0].data; len(oldest) > excess {
+			s.recent[0].data = oldest[excess:]
+			s.size -= excess
+		} else {
+			s.recent[0].data = nil
+			s.recent = s.recent[1:]
+			s.size -= len(oldest)
+		}
+	}
+	s.total += int64(len(f.data))
+	s.last = time.Now().UTC()
+	present := make([]*client, 0, len(s.clients))
+	for c := range s.clients {
+		present = append(present, c)
+	}
+	s.mu.Unlock()
+
+	for _, c := range present {
+		if !c.owner {
+			select {
+			case c.frames <- f:
+			case <-c.left:
+			default:
+				c.leave()
+			}
+			continue
+		}
+		select {
+		case c.frames <- f:
+		case <-c.left:
+		case <-s.aborted:
+		}
+	}
+}
+
+// attach adds a client; false when the session has ended.
+func (s *session) attach(c *client) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clients == nil {
+		return false
+	}
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+	c.backlog = append([]frame(nil), s.recent...)
+	s.clients[c] = true
+	return true
+}
+
+// detach removes a client. Without any, the command is killed when its grace is over.
+func (s *session) detach(c *client) {
+	c.leave()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clients == nil || !s.clients[c] {
+		return
+	}
+	delete(s.clients, c)
+	if len(s.clients) == 0 && s.grace > 0 {
+		// A failed kill means that the process has ended.
+		s.timer = time.AfterFunc(s.grace, func() { _ = s.proc.Signal("KILL") })
+	}
+}
+
+// write queues input, nil for its end. It waits while the process does not read, and gives up when c leaves.
+func (s *session) write(c *client, data []byte) {
+	select {
+	case s.stdin <- data:
+	case <-s.inputOver:
+	case <-c.left:
+	}
+}
+
+// feed passes queued input on to the process.
+func (s *session) feed() {
+	defer close(s.inputOver)
+	if s.input == nil {
+		return
+	}
+	if !s.tty { // a terminal is closed with the output
+		defer s.input.Close()
+	}
+	for {
+		select {
+		case <-s.over:
+			return
+		case data := <-s.stdin:
+			if data == nil && !s.tty {
+				return
+			}
+			// The process does not want its input any more: nobody's fault.
+			if _, err := s.input.Write(data); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// abandon ends a session whose box is gone and waits for its goroutines.
+func (s *session) abandon() {
+	s.abort()
+	<-s.over
+	for _, f := range s.outputs {
+		f.Close()
+	}
+	<-s.finished
+}
+
+// info describes the session in listings.
+func (s *session) info() sprites.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now().UTC()
+	in := sprites.Session{
+		ID: s.id, Created: s.created, Command: s.command, Workdir: s.dir, TTY: s.tty,
+		IsActive: len(s.clients) > 0, LastActivity: s.last,
+	}
+	if age := now.Sub(s.created).Seconds(); age > 0 {
+		in.BytesPerSecond = float64(s.total) / age
+	}
+	return in
+}

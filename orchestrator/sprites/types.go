@@ -1,0 +1,124 @@
+package sprites
+
+import (
+	"io"
+	"time"
+)
+
+// Sprite is the sprite object of the API.
+type Sprite struct {
+	ID           string            `json:"id"`
+	Name         string            `json:"name"`
+	Organization string            `json:"organization"`
+	URL          string            `json:"url"`
+	Status       string            `json:"status"` // cold | warm | running
+	Labels       []string          `json:"labels,omitempty"`
+	CreatedAt    time.Time         `json:"created_at"`
+	UpdatedAt    time.Time         `json:"updated_at"`
+	Environment  map[string]string `json:"environment,omitempty"`
+	// Of the embedded host only.
+	Isolation     string `json:"isolation,omitempty"`
+	WorkspacePath string `json:"workspace_path,omitempty"` // host path of /workspace for "look into it" hints
+	Degraded      string `json:"degraded,omitempty"`       // why the sprite's files cannot be used, "" when they can
+}
+
+// Create is the body of POST /v1/sprites.
+type Create struct {
+	Name        string            `json:"name"`
+	Environment map[string]string `json:"environment,omitempty"`
+	Labels      []string          `json:"labels,omitempty"`
+}
+
+// Exec describes one command. A nil Stdin is an empty one. A Stdin whose Read blocks for ever (a terminal) may be left
+// with one read outstanding when the command ends.
+type Exec struct {
+	Cmd                   []string
+	Env                   []string // KEY=VALUE, on top of the sprite's own
+	Dir                   string
+	TTY                   bool
+	Rows, Cols            int
+	Stdin                 io.Reader
+	Stdout, Stderr        io.Writer       // Stderr unused with TTY
+	MaxRunAfterDisconnect time.Duration   // 0 = the server's default, negative = for ever
+	Resize                <-chan Size     // TTY only, may be nil
+	Signals               <-chan string   // "INT", "TERM" … forwarded, may be nil
+	OnSession             func(id string) // called with the session id, may be nil
+}
+
+// Size of a terminal.
+type Size struct{ Rows, Cols int }
+
+// Session is one command that runs in a sprite.
+type Session struct {
+	ID             string    `json:"id"`
+	Created        time.Time `json:"created"`
+	Command        string    `json:"command"`
+	Workdir        string    `json:"workdir"`
+	TTY            bool      `json:"tty"`
+	BytesPerSecond float64   `json:"bytes_per_second"`
+	IsActive       bool      `json:"is_active"`
+	LastActivity   time.Time `json:"last_activity"`
+}
+
+// Current is the id of the pseudo checkpoint that stands for a sprite's present state in listings.
+const Current = "Current"
+
+// Checkpoint is one checkpoint of a sprite.
+type Checkpoint struct {
+	ID         string    `json:"id"`
+	CreateTime time.Time `json:"create_time"`
+	SourceID   string    `json:"source_id,omitempty"` // checkpoint that the state descends from
+	Comment    string    `json:"comment,omitempty"`
+	IsAuto     bool      `json:"is_auto,omitempty"`
+	Durable    bool      `json:"durable,omitempty"`
+	Health     string    `json:"health"` // "" when it can be restored, else what is wrong
+}
+
+// FileInfo is one entry of a directory listing.
+type FileInfo struct {
+	Name    string    `json:"name"`
+	Path    string    `json:"path"`
+	Type    string    `json:"type"` // file | directory | symlink
+	Size    int64     `json:"size"`
+	Mode    string    `json:"mode"`
+	ModTime time.Time `json:"modTime"`
+	IsDir   bool      `json:"isDir"`
+}
+
+// Progress is one line of the NDJSON streams that checkpoint and restore answer with. The line of type "complete" names
+// the checkpoint; a line of type "error" means failure although the status was 200.
+type Progress struct {
+	Type         string    `json:"type"` // info | error | complete
+	Data         string    `json:"data,omitempty"`
+	Error        string    `json:"error,omitempty"`
+	CheckpointID string    `json:"checkpoint_id,omitempty"`
+	Time         time.Time `json:"time"`
+}
+
+// Stream numbers that prefix each binary message of an exec without TTY, and each frame of an exec over POST.
+const (
+	StreamStdin  = 0 // client → server
+	StreamStdout = 1 // server → client
+	StreamStderr = 2 // server → client
+	StreamExit   = 3 // server → client, one byte: the exit code
+	StreamEOF    = 4 // client → server, end of stdin, no payload
+)
+
+// Control is a text message of an exec socket; which members are set depends on Type. Unknown types are ignored by
+// both sides.
+//
+//	server → client   session_info, exit, debug
+//	client → server   resize, signal
+type Control struct {
+	Type      string `json:"type"`
+	SessionID string `json:"session_id,omitempty"`
+	Command   string `json:"command,omitempty"`
+	Created   int64  `json:"created,omitempty"` // Unix seconds
+	Cols      int    `json:"cols,omitempty"`
+	Rows      int    `json:"rows,omitempty"`
+	IsOwner   bool   `json:"is_owner,omitempty"`
+	TTY       bool   `json:"tty,omitempty"`
+	ExitCode  *int   `json:"exit_code,omitempty"`
+	Signal    string `json:"signal,omitempty"`
+	Msg       string `json:"msg,omitempty"`
+}
