@@ -80,6 +80,16 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
+// fulfiller is a new one each time, as after a restart.
+func (f *fixture) fulfiller() *Fulfiller {
+	f.t.Helper()
+	ful, err := New(f.opts)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return ful
+}
+
 func (f *fixture) url() string { return "file://" + filepath.Join(f.dir, "origin.git") }
 
 func (f *fixture) git(dir string, args ...string) string {
@@ -105,7 +115,7 @@ var call = lattice.Call{ID: "call1", RunID: "run1", Permissions: []string{"git:r
 
 func TestPushBranch(t *testing.T) {
 	f := newFixture(t)
-	ful := New(f.opts)
+	ful := f.fulfiller()
 	a, verdict, why, err := ful.Inspect(t.Context(), call, f.action())
 	if err != nil || verdict != lattice.Ask || why != "" {
 		t.Fatalf("Inspect = %s %q %v, want ask", verdict, why, err)
@@ -128,7 +138,7 @@ func TestPushBranch(t *testing.T) {
 	// The sprite may be gone, and lattice may have been restarted.
 	clear(f.files)
 	for _, status := range []worktree.PushStatus{worktree.Pushed, worktree.AlreadyThere} {
-		raw, err := New(f.opts).Do(t.Context(), a)
+		raw, err := f.fulfiller().Do(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +229,7 @@ func TestDenied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, c := f.action(), call
 			tt.change(&a, &c)
-			got, verdict, why, err := New(f.opts).Inspect(t.Context(), c, a)
+			got, verdict, why, err := f.fulfiller().Inspect(t.Context(), c, a)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -239,7 +249,7 @@ func TestDenied(t *testing.T) {
 func TestBundleTooBig(t *testing.T) {
 	f := newFixture(t)
 	f.opts.MaxBundle = 10
-	_, verdict, why, err := New(f.opts).Inspect(t.Context(), call, f.action())
+	_, verdict, why, err := f.fulfiller().Inspect(t.Context(), call, f.action())
 	if err != nil || verdict != lattice.Deny || !strings.HasPrefix(why, "limit_exceeded: ") {
 		t.Errorf("Inspect = %s %q %v, want deny with limit_exceeded", verdict, why, err)
 	}
@@ -249,7 +259,7 @@ func TestBundleTooBig(t *testing.T) {
 func TestUnreadableSprite(t *testing.T) {
 	f := newFixture(t)
 	f.opts.Files = brokenFiles{}
-	if _, verdict, _, err := New(f.opts).Inspect(t.Context(), call, f.action()); err == nil {
+	if _, verdict, _, err := f.fulfiller().Inspect(t.Context(), call, f.action()); err == nil {
 		t.Errorf("Inspect = %s, want an error", verdict)
 	}
 }
@@ -263,7 +273,7 @@ func (brokenFiles) ReadFrom(context.Context, string, string, int64) (io.ReadClos
 // What was approved is what is done: a change of any bound part after the approval is refused.
 func TestDoRefusesWhatWasNotApproved(t *testing.T) {
 	f := newFixture(t)
-	ful := New(f.opts)
+	ful := f.fulfiller()
 	approved, _, _, err := ful.Inspect(t.Context(), call, f.action())
 	if err != nil {
 		t.Fatal(err)
