@@ -81,14 +81,7 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // fulfiller is a new one each time, as after a restart.
-func (f *fixture) fulfiller() *Fulfiller {
-	f.t.Helper()
-	ful, err := New(f.opts)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return ful
-}
+func (f *fixture) fulfiller() *Fulfiller { return New(f.opts) }
 
 func (f *fixture) url() string { return "file://" + filepath.Join(f.dir, "origin.git") }
 

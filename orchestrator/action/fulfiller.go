@@ -55,18 +55,15 @@ type Fulfiller struct {
 	bundles bundles
 }
 
-// New makes a Fulfiller. It fails only when an option is missing.
-func New(o Options) (*Fulfiller, error) {
-	if o.Git == nil || o.Files == nil || o.RepoOf == nil || o.Dir == "" {
-		return nil, errors.New("action: Git, Files, RepoOf and Dir must be given")
-	}
+// New makes a Fulfiller.
+func New(o Options) *Fulfiller {
 	if o.Policy == nil {
 		o.Policy = DefaultPolicy()
 	}
 	if o.MaxBundle <= 0 {
 		o.MaxBundle = 512 << 20
 	}
-	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, policy: o.Policy, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}, nil
+	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, policy: o.Policy, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
 }
 
 // Binding is what an approval of PUSH_BRANCH binds: remote, branch, base, head and diff digest (in Push), by way of one
