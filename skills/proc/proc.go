@@ -21,10 +21,11 @@ import (
 
 // Spec says what to run. Nothing is inherited: an empty Env is an empty environment.
 type Spec struct {
-	Argv  []string // program, looked up by nobody: an absolute path, then its arguments
-	Dir   string
-	Env   []string
-	Stdin *os.File // nil is an empty stdin
+	Argv []string // program, looked up by nobody: an absolute path, then its arguments
+	Dir  string
+	Env  []string
+	// Stdin is what the program may read; it need not.
+	Stdin string
 	// Stdout and Stderr get the output. When both are the same writer they share one pipe, so that order is kept.
 	// Write is never called concurrently for one pipe.
 	Stdout, Stderr io.Writer
@@ -73,13 +74,19 @@ func (r *Reaper) Run(ctx context.Context, spec Spec) (Exit, error) {
 	if cmd.Env == nil {
 		cmd.Env = []string{}
 	}
-	if spec.Stdin != nil {
-		cmd.Stdin = spec.Stdin
+	in, err := newInput(spec.Stdin)
+	if err != nil {
+		out.closeWriters()
+		out.wait(0)
+		return Exit{}, fmt.Errorf("start %s: %w", spec.Argv[0], err)
 	}
+	cmd.Stdin = in.read
 	began := time.Now()
 	err = r.start(cmd, spec.Tree)
 	out.closeWriters()
+	in.read.Close()
 	if err != nil {
+		in.end()
 		out.wait(0)
 		return Exit{}, fmt.Errorf("start %s: %w", spec.Argv[0], err)
 	}
@@ -92,6 +99,7 @@ func (r *Reaper) Run(ctx context.Context, spec Spec) (Exit, error) {
 	}
 	exit := Exit{Duration: time.Since(began)}
 	exit.Leftover = r.finish(cmd.Process.Pid, spec.Tree)
+	in.end()
 	copyErr := out.wait(drainWait)
 	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
 		return exit, fmt.Errorf("wait for %s: %w", spec.Argv[0], err)
@@ -240,4 +248,31 @@ func (o *output) wait(limit time.Duration) error {
 		defer r.Close()
 	}
 	return first
+}
+
+// input feeds a program's stdin through a pipe of ours, for the same reason.
+type input struct {
+	read, write *os.File
+	done        chan struct{}
+}
+
+func newInput(text string) (*input, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	in := &input{read: r, write: w, done: make(chan struct{})}
+	go func() {
+		defer close(in.done)
+		// A program that does not read what it is given is no failure.
+		_, _ = io.WriteString(w, text)
+		w.Close()
+	}()
+	return in, nil
+}
+
+// end stops feeding; the program is dead.
+func (in *input) end() {
+	_ = in.write.SetWriteDeadline(time.Now()) // closed already when everything was written
+	<-in.done
 }

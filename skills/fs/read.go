@@ -1,0 +1,201 @@
+package fs
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+	"unicode/utf8"
+
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+const (
+	defaultReadBytes = 1 << 20
+	maxReadBytes     = 8 << 20
+)
+
+type readInput struct {
+	Path      string `json:"path"`
+	Encoding  string `json:"encoding"`
+	Offset    int64  `json:"offset"`
+	Length    *int64 `json:"length"`
+	StartLine *int64 `json:"start_line"`
+	EndLine   *int64 `json:"end_line"`
+	MaxBytes  int64  `json:"max_bytes"`
+}
+
+type readData struct {
+	Path     string `json:"path"`
+	Content  string `json:"content"`
+	Encoding string `json:"encoding"`
+	Size     int64  `json:"size"`
+	SHA256   string `json:"sha256"` // of the whole file, whatever the range
+	Offset   int64  `json:"offset"`
+	Length   int64  `json:"length"`
+	Mode     string `json:"mode"`
+}
+
+// Read is fs.read. It returns what was asked for or refuses: content is never cut silently, because a caller may
+// write back what it read.
+func Read(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in readInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	if err := in.check(); err != nil {
+		return skill.Result{}, err
+	}
+	rel, err := c.Root.Rel(in.Path)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	f, err := c.Root.Open(rel)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return skill.Result{}, fmt.Errorf("read %s: %w", rel, err)
+	}
+	p := picker{limit: in.MaxBytes}
+	if in.byLine() {
+		err = p.lines(ctx, f, in.StartLine, in.EndLine)
+	} else {
+		err = p.bytes(ctx, f, in.Offset, in.Length)
+	}
+	if err != nil {
+		return skill.Result{}, fmt.Errorf("read %s: %w", rel, err)
+	}
+	if p.over {
+		return skill.Result{}, skill.Limit("too_large", "%s: what was asked for is larger than %d bytes", rel, in.MaxBytes).
+			WithHint("read it in parts with offset and length, or raise max_bytes").
+			WithDetails(map[string]any{"size": p.size, "max_bytes": in.MaxBytes})
+	}
+	data := readData{
+		Path: rel, Encoding: in.Encoding, Size: p.size, SHA256: hex.EncodeToString(p.sum.Sum(nil)),
+		Offset: p.start, Length: int64(len(p.picked)), Mode: octal(info.Mode()), Content: string(p.picked),
+	}
+	switch {
+	case in.Encoding == encodingBase64:
+		data.Content = base64.StdEncoding.EncodeToString(p.picked)
+	case !utf8.Valid(p.picked):
+		return skill.Result{}, skill.Failed("not_utf8", "%s is not UTF-8 in the range that was asked for", rel).
+			WithHint(`ask for "encoding":"base64"`)
+	}
+	return skill.Result{Data: data}, nil
+}
+
+func (in *readInput) byLine() bool { return in.StartLine != nil || in.EndLine != nil }
+
+func (in *readInput) check() error {
+	if in.Encoding == "" {
+		in.Encoding = encodingUTF8
+	}
+	if in.MaxBytes == 0 {
+		in.MaxBytes = defaultReadBytes
+	}
+	switch {
+	case in.Encoding != encodingUTF8 && in.Encoding != encodingBase64:
+		return badEncoding(in.Encoding)
+	case in.MaxBytes < 0 || in.MaxBytes > maxReadBytes:
+		return skill.BadInput("/max_bytes", "is not between 1 and %d", maxReadBytes)
+	case in.Offset < 0:
+		return skill.BadInput("/offset", "is negative")
+	case in.Length != nil && *in.Length < 0:
+		return skill.BadInput("/length", "is negative")
+	case in.byLine() && (in.Offset != 0 || in.Length != nil):
+		return skill.BadInput("/start_line", "cannot be used together with offset or length")
+	case in.StartLine != nil && *in.StartLine < 1:
+		return skill.BadInput("/start_line", "is less than 1")
+	case in.EndLine != nil && *in.EndLine < 1:
+		return skill.BadInput("/end_line", "is less than 1")
+	case in.StartLine != nil && in.EndLine != nil && *in.EndLine < *in.StartLine:
+		return skill.BadInput("/end_line", "is before start_line")
+	}
+	return nil
+}
+
+// picker reads a file once, hashes all of it and keeps the part that was asked for, in bounded memory.
+type picker struct {
+	limit  int64
+	sum    hash.Hash
+	size   int64
+	start  int64 // offset of picked
+	picked []byte
+	over   bool // the part is larger than limit
+}
+
+func (p *picker) keep(chunk []byte) {
+	if p.over = p.over || int64(len(p.picked)+len(chunk)) > p.limit; !p.over {
+		p.picked = append(p.picked, chunk...)
+	}
+}
+
+func (p *picker) bytes(ctx context.Context, f io.Reader, offset int64, length *int64) error {
+	end := int64(math.MaxInt64)
+	if length != nil && *length < end-offset {
+		end = offset + *length
+	}
+	return p.chunks(ctx, f, func(r *bufio.Reader, buf []byte) ([]byte, error) {
+		n, err := r.Read(buf)
+		return buf[:n], err
+	}, func(at int64, chunk []byte) {
+		from := min(max(offset-at, 0), int64(len(chunk)))
+		to := min(max(end-at, from), int64(len(chunk)))
+		p.keep(chunk[from:to])
+	}, func() { p.start = min(offset, p.size) })
+}
+
+func (p *picker) lines(ctx context.Context, f io.Reader, first, last *int64) error {
+	line, began := int64(1), false
+	return p.chunks(ctx, f, func(r *bufio.Reader, _ []byte) ([]byte, error) {
+		chunk, err := r.ReadSlice('\n')
+		if err == bufio.ErrBufferFull {
+			err = nil
+		}
+		return chunk, err
+	}, func(at int64, chunk []byte) {
+		if (first == nil || line >= *first) && (last == nil || line <= *last) {
+			if !began {
+				began, p.start = true, at
+			}
+			p.keep(chunk)
+		}
+		if len(chunk) > 0 && chunk[len(chunk)-1] == '\n' {
+			line++
+		}
+	}, func() {
+		if !began {
+			p.start = p.size
+		}
+	})
+}
+
+// chunks drives one pass: next yields pieces, use sees each with its offset, done runs at the end of the file.
+func (p *picker) chunks(ctx context.Context, f io.Reader, next func(*bufio.Reader, []byte) ([]byte, error), use func(int64, []byte), done func()) error {
+	p.sum = sha256.New()
+	r, buf := bufio.NewReaderSize(f, 64<<10), make([]byte, 64<<10)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		chunk, err := next(r, buf)
+		p.sum.Write(chunk)
+		use(p.size, chunk)
+		p.size += int64(len(chunk))
+		if err == io.EOF {
+			done()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

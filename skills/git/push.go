@@ -1,0 +1,251 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// outDir is where bundles wait for the orchestrator.
+const outDir = protocol.Dir + "/out"
+
+const (
+	modeRequest = "request"
+	modeDirect  = "direct"
+)
+
+type pushInput struct {
+	Repo         string `json:"repo"`
+	Branch       string `json:"branch"`
+	Base         string `json:"base"`
+	Ref          string `json:"ref"`
+	Mode         string `json:"mode"`
+	Title        string `json:"title"`
+	Remote       string `json:"remote"`
+	ExpectRemote string `json:"expect_remote"`
+	Trust        bool   `json:"trust_repo_config"`
+}
+
+type pushedRef struct {
+	Ref    string `json:"ref"`
+	Old    string `json:"old"`
+	New    string `json:"new"`
+	Status string `json:"status"` // ok, up_to_date
+}
+
+type pushData struct {
+	Pushed []pushedRef     `json:"pushed"`
+	Branch string          `json:"branch"`
+	Base   string          `json:"base"`
+	Head   string          `json:"head"`
+	URL    string          `json:"url,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// pushAnswer is what a resumed push was answered: the result of the action, or a person's plain word.
+type pushAnswer struct {
+	OK       *bool           `json:"ok"`
+	Action   string          `json:"action"`
+	Result   json.RawMessage `json:"result"`
+	Error    *protocol.Fault `json:"error"`
+	Approved *bool           `json:"approved"`
+	Comments string          `json:"comments"`
+}
+
+// Push is git.push. Asked again after WAITING it does not look at the repository's future but at the answer.
+func (f family) Push(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in pushInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	r, err := f.open(ctx, c, in.Repo, in.Trust)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	p, err := r.plan(ctx, &in)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	switch mode := cmp.Or(in.Mode, modeRequest); {
+	case mode == modeDirect:
+		return r.direct(ctx, c, in, p)
+	case mode != modeRequest:
+		return skill.Result{}, skill.BadInput("/mode", "%q is none of request, direct", mode)
+	case c.Resume != nil:
+		return answered(c, p)
+	}
+	return r.request(ctx, c, in, p)
+}
+
+// plan finds out which commits go where, and refuses when there are none.
+func (r *repo) plan(ctx context.Context, in *pushInput) (pushData, error) {
+	p := pushData{Pushed: []pushedRef{}, Branch: in.Branch}
+	current, err := r.branch(ctx)
+	if err != nil {
+		return p, explain(err, "push_failed")
+	}
+	if p.Branch = cmp.Or(p.Branch, in.Ref, current); p.Branch == "" {
+		return p, skill.BadInput("/branch", "is required: HEAD is on no branch")
+	}
+	if err := checkRef(p.Branch, "/branch"); err != nil {
+		return p, err
+	}
+	from := "HEAD"
+	if in.Ref != "" {
+		if err := checkRef(in.Ref, "/ref"); err != nil {
+			return p, err
+		}
+		from = "refs/heads/" + in.Ref
+	}
+	in.Ref = from
+	if p.Head, err = r.resolve(ctx, from); err != nil {
+		return p, err
+	}
+	if p.Head == "" {
+		return p, notFound("ref_not_found", "%s names no commit in %s", from, r.rel)
+	}
+	if p.Base, err = r.base(ctx, in.Base); err != nil {
+		return p, err
+	}
+	if p.Base == p.Head {
+		return p, skill.Failed("nothing_to_push", "%s is at %s, which the remote has", from, p.Head).
+			WithHint("commit something first, or name an older base")
+	}
+	_, err = r.read(ctx, "merge-base", "--is-ancestor", p.Base, p.Head)
+	if failed, ok := err.(*failure); ok && failed.exit.Code == 1 {
+		return p, skill.Failed("base_not_ancestor", "%s does not build upon %s", from, p.Base).
+			WithHint("rebase onto the base, or name the commit that the work started from")
+	}
+	return p, explain(err, "push_failed")
+}
+
+// base is the commit that the remote has. A name means the remote's branch before the local one, which may have moved.
+func (r *repo) base(ctx context.Context, name string) (string, error) {
+	candidates := []string{"@{upstream}", "refs/remotes/origin/HEAD"}
+	if name != "" {
+		if !commitID.MatchString(name) {
+			if err := checkRef(name, "/base"); err != nil {
+				return "", err
+			}
+		}
+		candidates = []string{"refs/remotes/origin/" + name, name}
+	}
+	for _, candidate := range candidates {
+		if found, err := r.resolve(ctx, candidate); err != nil || found != "" {
+			return found, err
+		}
+	}
+	if name != "" {
+		return "", notFound("ref_not_found", "/base %s names no commit in %s", name, r.rel)
+	}
+	return "", skill.BadInput("/base", "is required: the branch has no upstream and origin no HEAD")
+}
+
+// request writes the bundle and asks.
+func (r *repo) request(ctx context.Context, c *skill.Call, in pushInput, p pushData) (skill.Result, error) {
+	name := outDir + "/" + p.Head + ".bundle"
+	digest, err := r.bundle(ctx, c, name, p.Base, in.Ref)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	if in.Title == "" {
+		out, err := r.read(ctx, "show", "--no-patch", "--no-notes", "--format=%s", p.Head, "--")
+		if err != nil {
+			return skill.Result{}, explain(err, "push_failed")
+		}
+		in.Title = strings.ToValidUTF8(strings.TrimSpace(string(out)), "\uFFFD")
+	}
+	parameters, err := json.Marshal(protocol.PushBranch{
+		Branch: p.Branch, Base: p.Base, Head: p.Head, Bundle: filepath.Join(c.Root.Dir(), name), SHA256: digest, Title: in.Title,
+	})
+	if err != nil {
+		return skill.Result{}, fmt.Errorf("describe the push: %w", err)
+	}
+	expected := map[string]string{"ok": "boolean", "action": "string", "result": "map", "error": "map"}
+	return c.Suspend(ctx, protocol.ActionPushBranch, expected, &protocol.ActionRequest{
+		Action: protocol.ActionPushBranch, Parameters: parameters, Blocking: true,
+	})
+}
+
+// bundle writes base..ref to a file of the workspace and returns its sha256. Git writes to our pipe, not to the path:
+// what lies under .lattice may have been planted.
+func (r *repo) bundle(ctx context.Context, c *skill.Call, name, base, ref string) (string, error) {
+	if err := c.Root.MkdirAll(outDir); err != nil {
+		return "", err
+	}
+	read, write := io.Pipe()
+	made := make(chan error, 1)
+	go func() {
+		_, err := r.in(ctx, command{args: []string{"bundle", "create", "--quiet", "-", base + ".." + ref}, stdout: write})
+		write.CloseWithError(err)
+		made <- err
+	}()
+	sum := sha256.New()
+	_, err := c.Root.WriteFrom(name, io.TeeReader(read, sum), 0o644)
+	read.CloseWithError(io.ErrClosedPipe)
+	if gitErr := <-made; gitErr != nil && err != nil {
+		return "", explain(gitErr, "push_failed")
+	}
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// answered ends a push that the orchestrator did, or did not do.
+func answered(c *skill.Call, p pushData) (skill.Result, error) {
+	var a pushAnswer
+	if err := c.Inputs(&a); err != nil {
+		return skill.Result{}, err
+	}
+	if a.OK == nil || !*a.OK {
+		return skill.Result{}, refused(a)
+	}
+	var result struct {
+		URL    string `json:"url"`
+		Old    string `json:"old"`
+		Status string `json:"status"`
+	}
+	if len(a.Result) > 0 {
+		if err := json.Unmarshal(a.Result, &result); err != nil {
+			return skill.Result{}, skill.BadInput("/result", "is not what a push answers: %v", err)
+		}
+	}
+	p.Result, p.URL = a.Result, withoutUser(result.URL)
+	p.Pushed = []pushedRef{{Ref: "refs/heads/" + p.Branch, Old: result.Old, New: p.Head, Status: cmp.Or(result.Status, "ok")}}
+	return p.done(c)
+}
+
+func refused(a pushAnswer) error {
+	switch {
+	case a.Error != nil && a.Error.Code != "":
+		e := skill.Failed(a.Error.Code, "the push was refused: %s", cmp.Or(a.Error.Message, a.Error.Code))
+		e.Retryable = a.Error.Retryable
+		if len(a.Error.Details) > 0 {
+			e.Details = a.Error.Details
+		}
+		return e.WithHint("%s", a.Error.Hint)
+	case a.Approved != nil && *a.Approved:
+		return skill.Failed("not_pushed", "the push was approved, but nobody reported that it was done")
+	case a.Comments != "":
+		return skill.Failed("rejected", "the push was rejected: %s", a.Comments)
+	}
+	return skill.Failed("rejected", "the push was rejected")
+}
+
+func (p pushData) done(c *skill.Call) (skill.Result, error) {
+	metadata, err := json.Marshal(map[string]any{"commit": p.Head, "base": p.Base})
+	if err != nil {
+		return skill.Result{}, fmt.Errorf("describe the push: %w", err)
+	}
+	return skill.Result{Data: p}, c.Emit(protocol.Artifact{Kind: "branch", Ref: p.Branch, URL: p.URL, Metadata: metadata})
+}

@@ -1,0 +1,145 @@
+package git
+
+import (
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// source is where a repository comes from or goes to, judged.
+type source struct {
+	url      string // as given to git; an absolute path for local ones
+	protocol string // the one transport that git may use
+	local    bool
+}
+
+var (
+	scpLike  = regexp.MustCompile(`^([A-Za-z0-9_.-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*:[^:/\\][^:]*$`)
+	commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+)
+
+// parseURL judges a remote URL: https, ssh, user@host:path, and http on loopback. A path is the caller's affair
+// and comes back with ok false.
+func parseURL(text, pointer string) (src source, ok bool, err error) {
+	unsafe := func(why string) error {
+		return skill.Unsafe("unsafe", "%s %s", pointer, why).
+			WithHint("use an https or ssh URL without credentials, or a path in the workspace")
+	}
+	switch {
+	case text == "":
+		return src, false, skill.BadInput(pointer, "is empty")
+	case strings.HasPrefix(text, "-"):
+		return src, false, unsafe("looks like an option")
+	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) }):
+		return src, false, unsafe("contains control characters")
+	case strings.Contains(text, "::"):
+		return src, false, unsafe("names a remote helper")
+	}
+	if !strings.Contains(text, "://") {
+		if !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, ".") && scpLike.MatchString(text) {
+			return source{url: text, protocol: "ssh"}, true, nil
+		}
+		return src, false, nil
+	}
+	u, perr := url.Parse(text)
+	if perr != nil {
+		return src, false, unsafe("is no URL")
+	}
+	if _, has := u.User.Password(); has {
+		return src, false, unsafe("carries a password")
+	}
+	if strings.HasPrefix(u.Host, "-") || strings.HasPrefix(u.Path, "/-") || strings.HasPrefix(u.User.Username(), "-") {
+		return src, false, unsafe("looks like an option")
+	}
+	switch u.Scheme {
+	case "file":
+		return source{url: u.Path}, false, nil
+	case "http":
+		if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return src, false, unsafe("is not encrypted: http is for loopback only")
+		}
+	case "https":
+	case "ssh":
+		return source{url: text, protocol: "ssh"}, true, nil
+	default:
+		return src, false, unsafe("has the scheme " + u.Scheme)
+	}
+	if u.User != nil {
+		return src, false, unsafe("carries a user name, which may be a token")
+	}
+	return source{url: text, protocol: u.Scheme}, true, nil
+}
+
+// withoutUser is a URL fit to be shown: whatever stood before the @ is gone, except for ssh where it is a login name.
+func withoutUser(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.User == nil {
+		return text
+	}
+	if _, has := u.User.Password(); u.Scheme != "ssh" || has {
+		u.User = nil
+	}
+	return u.String()
+}
+
+// checkRef refuses what is no plain branch or tag name (git check-ref-format, the parts that matter to a command line).
+func checkRef(name, pointer string) error {
+	bad := name == "" || name == "@" || name == "HEAD" || strings.HasPrefix(name, "-") || strings.HasPrefix(name, "/") ||
+		strings.HasSuffix(name, "/") || strings.HasSuffix(name, ".") || strings.Contains(name, "..") || strings.Contains(name, "//") ||
+		strings.Contains(name, "@{") || strings.ContainsAny(name, " ~^:?*[\\") || strings.ContainsFunc(name, unicode.IsControl)
+	for part := range strings.SplitSeq(name, "/") {
+		bad = bad || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
+	}
+	if bad {
+		return skill.Unsafe("unsafe", "%s %q is no name of a branch or tag", pointer, name)
+	}
+	return nil
+}
+
+// executable are the keys of a repository's configuration that run programs or redirect and that no override reaches.
+// * stands for the sub-section, which may hold dots.
+var executable = []string{
+	"filter.*.clean", "filter.*.smudge", "filter.*.process", "diff.*.command", "diff.*.textconv", "diff.external",
+	"merge.*.driver", "include.path", "includeif.*.path", "core.gitproxy", "core.alternaterefscommand",
+	"remote.*.uploadpack", "remote.*.receivepack", "remote.*.vcs",
+}
+
+// redirecting are the keys that matter once a credential or a commit leaves the sprite.
+var redirecting = []string{
+	"url.*.insteadof", "url.*.pushinsteadof", "remote.*.pushurl", "remote.*.proxy", "http.*", "http.*.*", "credential.*.*",
+}
+
+// dangerous returns the keys among names that match a pattern, sorted.
+func dangerous(names, patterns []string) []string {
+	var found []string
+	for _, name := range names {
+		if slices.ContainsFunc(patterns, func(p string) bool { return matchKey(p, name) }) {
+			found = append(found, name)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func matchKey(pattern, name string) bool {
+	before, after, wild := strings.Cut(pattern, "*")
+	if !wild {
+		return name == pattern
+	}
+	if !strings.HasPrefix(name, before) {
+		return false
+	}
+	rest := name[len(before):]
+	if after == "" {
+		return true
+	}
+	if strings.HasSuffix(after, "*") { // section.*.*
+		return strings.Contains(rest, ".")
+	}
+	return strings.HasSuffix(rest, after) && len(rest) > len(after)
+}
