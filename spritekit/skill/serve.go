@@ -2,22 +2,238 @@ package skill
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"runtime/debug"
+	"strings"
+	"time"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/journal"
+	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/resume"
+	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
 // IO is the three streams of a call.
 type IO struct {
-	Stdin  io.Reader
-	Stdout io.Writer
-	Stderr io.Writer
+	Stdin  io.Reader // one JSON object; empty counts as {}
+	Stdout io.Writer // event lines and the result line
+	Stderr io.Writer // for people
 }
 
-// Serve carries one call from stdin to its exit code.
+// Serve carries one call of s, whose manifest is m, from stdin to its exit code. The last line that it writes to stdout
+// is the result. When ctx ends the skill is expected to return soon; the result is then "cancelled" (130) or, after a
+// deadline, "timeout" (124).
 func Serve(ctx context.Context, s Skill, m manifests.Skill, env Env, streams IO) (exit int) {
-	return protocol.ExitInternal
+	r := &runner{
+		skill: s, manifest: m, env: env, streams: streams, now: time.Now,
+		class: manifests.ClassRead, // nothing has happened yet
+	}
+	r.out = &output{stdout: streams.Stdout, now: r.now}
+	defer r.close()
+	if err := r.prepare(ctx); err != nil {
+		return r.fail(err)
+	}
+	switch decide(r.journal.Last(), r.class, r.answer) {
+	case doReplay:
+		return r.replay()
+	case doRefuse:
+		e := Failed("unknown_outcome", "this call of %s was cut off; whether its effect happened is not known", s.Name)
+		return r.fail(e.WithHint("look at the outside world, then settle it with lattice answer; it is never run again by itself"))
+	case doWait:
+		last := r.journal.Last()
+		result, err := r.pause(ctx, *last.Waiting, last.Request)
+		return r.end(result, err)
+	case doResume:
+		return r.work(ctx, r.resume)
+	}
+	return r.work(ctx, nil)
 }
 
-func withPostMortem(socket string, e protocol.Error) protocol.Error { return e }
+// runner is one call on its way through Serve.
+type runner struct {
+	skill    Skill
+	manifest manifests.Skill
+	env      Env
+	streams  IO
+	now      func() time.Time
+
+	id      string
+	class   manifests.Class
+	input   json.RawMessage
+	root    *workspace.Root
+	out     *output
+	journal *journal.Call    // nil until the input is accepted
+	resume  *protocol.Resume // names this call; decide says whether it counts
+	answer  *answer
+	resumed bool // r.resume is being processed
+	waiting *protocol.Waiting
+}
+
+func (r *runner) close() {
+	// Everything that matters was synced; an error of closing changes nothing for the caller.
+	if r.journal != nil {
+		r.journal.Close()
+	}
+	if r.out.log != nil {
+		r.out.log.Close()
+	}
+	if r.root != nil {
+		r.root.Close()
+	}
+}
+
+// prepare brings everything together that the work needs, or says why the call is refused.
+func (r *runner) prepare(ctx context.Context) (err error) {
+	if r.id = r.env.CallID; r.id == "" {
+		r.id = "call_" + strings.ToLower(outbox.NewID(r.now()))
+	}
+	if err := journal.CheckID(r.id); err != nil {
+		e := BadInput("", "LATTICE_CALL_ID: %v", err)
+		r.id = ""
+		return e
+	}
+	if r.root, err = workspace.Open(r.env.Workspace); err != nil {
+		e := NotFound("there is no workspace at %s: %v", r.env.Workspace, err)
+		e.Code = "no_workspace"
+		return e.WithHint("set LATTICE_WORKSPACE to an existing directory")
+	}
+	stamp := outbox.Stamp{SpriteID: r.env.SpriteID, WorkItemID: r.env.WorkItemID, CallID: r.id}
+	if r.out.log, err = outbox.Open(r.root, stamp, r.now); err != nil {
+		return err
+	}
+	input, err := readInput(r.streams.Stdin)
+	if err != nil {
+		return err
+	}
+	if err := complete(r.manifest, input, r.env.Inputs); err != nil {
+		return err
+	}
+	if r.input, err = json.Marshal(input); err != nil {
+		return malformed(err)
+	}
+	class, permissions := r.manifest.Effective(input)
+	if err := r.env.Grants.require(r.skill.Name, permissions); err != nil {
+		return err
+	}
+	r.class = class
+	return r.openJournal(ctx)
+}
+
+func (r *runner) openJournal(ctx context.Context) error {
+	canonical, err := protocol.Canonical(r.input)
+	if err != nil {
+		return malformed(err)
+	}
+	sum := sha256.Sum256(canonical)
+	r.journal, err = journal.Open(ctx, r.root, r.id, r.skill.Name, hex.EncodeToString(sum[:]), r.now)
+	switch {
+	case errors.Is(err, journal.ErrOtherInput):
+		e := BadInput("", "call %s was made before with another skill or input", r.id)
+		e.Code = "call_id_reused"
+		return e.WithHint("an id names one call; take a fresh one, or none")
+	case errors.Is(err, journal.ErrCorrupt):
+		return Unsafe("journal_corrupt", "%v", err).
+			WithHint("something else in the sprite wrote it; restore a checkpoint from before")
+	case err != nil:
+		return err
+	}
+	if r.journal.Last().Waiting == nil {
+		return nil // a call that never waited has no use for answers, right or wrong
+	}
+	return r.readAnswer()
+}
+
+func (r *runner) readAnswer() error {
+	res, err := resume.Read(r.root)
+	if errors.Is(err, resume.ErrInvalid) {
+		e := BadInput("", "%v", err)
+		e.Code = "bad_resume"
+		return e.WithHint("the orchestrator writes .lattice/resume.json; resume the run again")
+	}
+	if err != nil || res == nil || res.Context.CallID != r.id {
+		return err
+	}
+	digest, err := res.PayloadDigest()
+	if err != nil {
+		return fmt.Errorf("digest of resume.json: %w", err)
+	}
+	r.resume, r.answer = res, &answer{checkpoint: res.CheckpointID, digest: digest}
+	return nil
+}
+
+// work does the skill's work, with the answers of res when the call continues.
+func (r *runner) work(ctx context.Context, res *protocol.Resume) int {
+	if err := r.begin(res); err != nil {
+		return r.fail(err)
+	}
+	call := &Call{
+		ID: r.id, RunID: r.env.RunID, SpriteID: r.env.SpriteID, WorkItemID: r.env.WorkItemID,
+		IdempotencyKey: r.env.IdempotencyKey, Manifest: r.manifest, Class: r.class, Input: r.input,
+		Grants: r.env.Grants, Root: r.root, Socket: r.env.Socket, Resume: res, Env: r.env.Child,
+		Stderr: &syncWriter{w: r.streams.Stderr}, out: r.out, pause: r.pause,
+	}
+	result, err := r.run(ctx, call)
+	if err != nil && ctx.Err() != nil {
+		// What a skill says after it was interrupted is about the interruption.
+		e := Fault(ctx.Err())
+		if e.Exit == protocol.ExitTimeout {
+			e = Timeout("the time of this call of %s was used up", r.skill.Name)
+		}
+		err = e.WithDetails(map[string]any{"cause": err.Error()})
+	}
+	if r.waiting == nil {
+		finished := protocol.PhaseFinished{Phase: r.skill.Name, Success: err == nil}
+		if eerr := r.out.emit(finished); eerr != nil && err == nil {
+			err = eerr
+		}
+	}
+	return r.end(result, err)
+}
+
+// begin records that the work starts, and says so.
+func (r *runner) begin(res *protocol.Resume) error {
+	if res == nil {
+		// Only the effect of a world skill may not be repeated after power loss; the others are restored or repeated.
+		record := journal.Record{State: journal.Started}
+		if err := r.journal.Append(record, r.class == manifests.ClassWorld); err != nil {
+			return err
+		}
+		return r.out.emit(protocol.PhaseStarted{Phase: r.skill.Name})
+	}
+	last := r.journal.Last()
+	record := journal.Record{
+		State: journal.Resumed, PayloadSHA256: r.answer.digest, Waiting: last.Waiting, Request: last.Request,
+	}
+	if err := r.journal.Append(record, true); err != nil {
+		return err
+	}
+	r.resumed = true
+	metadata, err := json.Marshal(map[string]string{
+		"checkpoint_id": res.CheckpointID, "payload_sha256": r.answer.digest, "answered_by": res.Context.AnsweredBy,
+	})
+	if err != nil {
+		return fmt.Errorf("acknowledge resume: %w", err)
+	}
+	return r.out.emit(protocol.Info{
+		Message: r.skill.Name + " continues from checkpoint " + res.CheckpointID, Kind: "resume", Metadata: metadata,
+	})
+}
+
+// run calls the skill and turns a panic into an error: the caller shall get a result line whatever happens.
+func (r *runner) run(ctx context.Context, call *Call) (result Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(call.Stderr, "panic: %v\n%s", p, debug.Stack())
+			err = fault(protocol.ExitInternal, false, "internal", "%s panicked: %v", []any{r.skill.Name, p}).
+				WithHint("this is a defect of the skill; stderr has the stack")
+		}
+	}()
+	return r.skill.Run(ctx, call)
+}

@@ -66,7 +66,7 @@ func (c *Call) Bind(v any) error { return bind(c.Input, v) }
 // ERROR it tries a checkpoint and names it in the details.
 func (c *Call) Emit(p protocol.Payload) error {
 	if e, ok := p.(protocol.Error); ok {
-		p = withPostMortem(c.Socket, e)
+		p = WithPostMortem(context.Background(), c.Socket, e) // an interrupted call is worth a look, too
 	}
 	return c.out.emit(p)
 }
@@ -102,7 +102,9 @@ func (c *Call) Inputs(v any) error {
 
 // Require refuses with permission_denied unless every permission is granted. The runtime has asked for those of the
 // manifest already; a skill asks for what only its input reveals.
-func (c *Call) Require(permissions ...string) error { return c.Grants.require(c.Manifest.Name, permissions) }
+func (c *Call) Require(permissions ...string) error {
+	return c.Grants.require(c.Manifest.Name, permissions)
+}
 
 // Result is what a skill hands back. Data is marshalled to the result's data; above 256 KiB it is spilled to a file.
 type Result struct {

@@ -1,0 +1,208 @@
+package skill
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/journal"
+	"github.com/spritekit/lattice/spritekit/outbox"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/resume"
+)
+
+const (
+	maxWarnings = 100
+	maxMessage  = 8 << 10 // bytes of an error message
+)
+
+// end turns what the work gave back into the result line and the exit code.
+func (r *runner) end(result Result, err error) int {
+	if r.waiting != nil { // whatever the skill did after that, the call waits
+		return r.finish(protocol.Result{OK: true, Waiting: r.waiting}, protocol.ExitWaiting)
+	}
+	if err == nil && result.Waiting != nil {
+		err = errors.New("a skill waits by returning what Suspend returns")
+	}
+	if err != nil {
+		return r.fail(err)
+	}
+	data, err := object(result.Data)
+	if err != nil {
+		return r.fail(err)
+	}
+	return r.finish(protocol.Result{OK: true, Data: data}, protocol.ExitOK)
+}
+
+func (r *runner) fail(err error) int {
+	e := Fault(err)
+	wire := e.wire()
+	if len(wire.Message) > maxMessage {
+		wire.Message = wire.Message[:maxMessage] + "…"
+	}
+	return r.finish(protocol.Result{Error: wire}, e.Exit)
+}
+
+// object marshals a result's data, which is always a JSON object.
+func object(data any) (json.RawMessage, error) {
+	if data == nil {
+		return json.RawMessage("{}"), nil
+	}
+	raw, err := encode(data)
+	if err != nil {
+		return nil, fmt.Errorf("encode the result: %w", err)
+	}
+	if string(raw) == "null" {
+		return json.RawMessage("{}"), nil
+	}
+	if raw[0] != '{' {
+		return nil, fmt.Errorf("encode the result: a %T is no object", data)
+	}
+	return raw, nil
+}
+
+// finish makes the result known: outbox, journal, marker, stdout, in this order. Whoever saw it can find it again.
+func (r *runner) finish(result protocol.Result, exit int) int {
+	result.Skill, result.CallID = r.skill.Name, r.id
+	result.Events, result.Warnings = r.out.close()
+	if len(result.Warnings) > maxWarnings {
+		result.Warnings = result.Warnings[:maxWarnings]
+	}
+	line, err := r.record(&result, exit)
+	if err != nil {
+		// The work may be done, but nobody would find that out after a crash: it did not succeed.
+		e := Fault(err)
+		result = protocol.Result{Skill: result.Skill, CallID: result.CallID, Events: result.Events, Error: e.wire()}
+		exit = e.Exit
+		line, err = encode(result)
+	}
+	if err == nil {
+		_, err = r.streams.Stdout.Write(append(line, '\n'))
+	}
+	if err != nil {
+		fmt.Fprintf(r.streams.Stderr, "%s: write result: %v\n", r.skill.Name, err)
+		return protocol.ExitInternal
+	}
+	if result.Error != nil {
+		fmt.Fprintf(r.streams.Stderr, "%s: %s\n", r.skill.Name, result.Error.Message)
+		if result.Error.Hint != "" {
+			fmt.Fprintf(r.streams.Stderr, "hint: %s\n", result.Error.Hint)
+		}
+	}
+	return exit
+}
+
+// record writes the result where it can be found again and returns its line.
+func (r *runner) record(result *protocol.Result, exit int) (line []byte, err error) {
+	if line, err = r.fit(result); err != nil || r.out.log == nil {
+		return line, err
+	}
+	if _, err := r.out.log.Append(resultInfo(*result, line, r.class)); err != nil {
+		return nil, err
+	}
+	if r.class != manifests.ClassRead {
+		if err := r.out.log.Sync(); err != nil {
+			return nil, err
+		}
+	}
+	if r.journal == nil || !settled(r.journal.Last().State, result, exit) {
+		return line, nil
+	}
+	last := r.journal.Last()
+	done := journal.Record{
+		State: journal.Done, Exit: exit, PayloadSHA256: last.PayloadSHA256, Waiting: last.Waiting, Request: last.Request,
+	}
+	if r.class != manifests.ClassRead { // which does the work again
+		done.Result = line
+	}
+	if err := r.journal.Append(done, r.class != manifests.ClassRead); err != nil {
+		return nil, err
+	}
+	if r.resumed {
+		return line, resume.Mark(r.root, r.resume, line, r.now())
+	}
+	return line, nil
+}
+
+// settled reports whether a result ends the call for good. An interrupted call stays as it is: it counts as crashed,
+// and the rules of its class say what comes next.
+func settled(state journal.State, result *protocol.Result, exit int) bool {
+	return (state == journal.Started || state == journal.Resumed) && result.Waiting == nil && exit != protocol.ExitCancelled
+}
+
+// fit encodes a result and moves its bulk to a file when it is too large for a line.
+func (r *runner) fit(result *protocol.Result) ([]byte, error) {
+	line, err := encode(result)
+	if err != nil || len(line) <= protocol.SpillAt {
+		return line, err
+	}
+	bulk := &result.Data
+	if result.Error != nil {
+		bulk = &result.Error.Details
+	}
+	if r.root == nil || len(*bulk) == 0 {
+		return nil, Limit("result_too_large", "the result has %d bytes, a line takes %d", len(line), protocol.SpillAt)
+	}
+	ref, err := outbox.Spill(r.root, *bulk)
+	if err != nil {
+		return nil, err
+	}
+	if *bulk, err = json.Marshal(ref); err != nil {
+		return nil, err
+	}
+	return encode(result)
+}
+
+// resultInfo is the outbox's record of a result. Of a read skill it keeps a digest: its results can be large, and are
+// made anew rather than adopted.
+func resultInfo(result protocol.Result, line []byte, class manifests.Class) protocol.Info {
+	info := protocol.Info{Message: result.Skill + " ok", Kind: "result", Metadata: line}
+	switch {
+	case result.Waiting != nil:
+		info.Message = result.Skill + " waits: " + result.Waiting.Reason
+	case result.Error != nil:
+		info.Message = result.Skill + " failed: " + result.Error.Message
+	case class == manifests.ClassRead:
+		sum := sha256.Sum256(line)
+		info.Metadata, _ = json.Marshal(map[string]any{ // strings, a bool and numbers always marshal
+			"ok": true, "skill": result.Skill, "call_id": result.CallID, "events": result.Events,
+			"size": len(line), "sha256": hex.EncodeToString(sum[:]),
+		})
+	}
+	return info
+}
+
+// replay gives the recorded result once more. Its events are in the outbox; none is emitted again.
+func (r *runner) replay() int {
+	last := r.journal.Last()
+	result, ok := protocol.DecodeResult(last.Result)
+	if !ok || result.Skill != r.skill.Name || result.OK != (last.Exit == protocol.ExitOK) {
+		return r.fail(Unsafe("journal_corrupt", "%v: the recorded result of call %s is none", journal.ErrCorrupt, r.id).
+			WithHint("something else in the sprite wrote it; restore a checkpoint from before"))
+	}
+	if r.answer != nil {
+		if err := resume.Mark(r.root, r.resume, last.Result, r.now()); err != nil {
+			return r.fail(err)
+		}
+	}
+	if _, err := r.streams.Stdout.Write(append(bytes.Clone(last.Result), '\n')); err != nil {
+		fmt.Fprintf(r.streams.Stderr, "%s: write result: %v\n", r.skill.Name, err)
+		return protocol.ExitInternal
+	}
+	return last.Exit
+}
+
+// encode is json.Marshal without the escapes that only a page of HTML needs.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
