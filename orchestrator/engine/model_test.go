@@ -1,0 +1,488 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// The model: a sprite is a map with restore, the world is counters, the log is a slice. Whatever the driver does ticks
+// before and after; when the fuse burns, everything answers errKilled until the driver is made anew from the log.
+
+var errKilled = errors.New("killed")
+
+type spriteFiles struct {
+	files map[string]int
+	calls map[string]lattice.Outcome // the call journal lives in the sprite and is restored with it
+}
+
+func (f spriteFiles) clone() spriteFiles {
+	return spriteFiles{maps.Clone(f.files), maps.Clone(f.calls)}
+}
+
+type world struct {
+	mu          sync.Mutex // guards everything below
+	fuse        int        // ticks left to live; negative: for ever
+	ticks       int
+	dead        bool
+	sprite      spriteFiles
+	checkpoints []spriteFiles
+	effects     map[string]int // times a world skill acted, by idempotency key
+	actions     map[string]int // actions fulfilled, by key
+	prepared    bool
+	log         []lattice.Entry
+	snapshot    json.RawMessage
+	last        lattice.Seq
+	dedupe      map[string]bool
+	clock       time.Time
+}
+
+func newWorld(fuse int) *world {
+	return &world{
+		fuse: fuse, sprite: spriteFiles{map[string]int{}, map[string]lattice.Outcome{}}, effects: map[string]int{},
+		actions: map[string]int{}, dedupe: map[string]bool{}, clock: time.Unix(1_800_000_000, 0),
+	}
+}
+
+// tick is called with mu held.
+func (w *world) tick() error {
+	w.ticks++
+	if w.fuse == 0 {
+		w.dead = true
+	}
+	w.fuse--
+	if w.dead {
+		return errKilled
+	}
+	return nil
+}
+
+// around runs one atomic effect between two moments at which the driver may die.
+func (w *world) around(effect func() error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.tick(); err != nil {
+		return err
+	}
+	if err := effect(); err != nil {
+		return err
+	}
+	return w.tick()
+}
+
+func (w *world) Append(_ context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
+	err := w.around(func() error {
+		if after != w.last {
+			return lattice.ErrConflict
+		}
+		for i := range entries {
+			e := &entries[i]
+			switch {
+			case e.Kind == lattice.EntryState:
+				w.snapshot = e.Body
+				continue
+			case e.Dedupe != "" && w.dedupe[e.Dedupe]:
+				continue
+			case e.Dedupe != "":
+				w.dedupe[e.Dedupe] = true
+			}
+			w.last++
+			e.Seq = w.last
+			w.log = append(w.log, *e)
+		}
+		return nil
+	})
+	return w.last, err
+}
+
+func (w *world) Prepare(context.Context, string, string) (map[string]any, error) {
+	return map[string]any{"ready": true}, w.around(func() error { w.prepared = true; return nil })
+}
+
+func (w *world) Checkpoint(_ context.Context, sprite string) (lattice.Pair, error) {
+	var pair lattice.Pair
+	return pair, w.around(func() error { pair = w.checkpoint(sprite); return nil })
+}
+
+func (w *world) checkpoint(sprite string) lattice.Pair {
+	w.checkpoints = append(w.checkpoints, w.sprite.clone())
+	return lattice.Pair{Sprite: sprite, CheckpointID: fmt.Sprint("v", len(w.checkpoints))}
+}
+
+func (w *world) Restore(_ context.Context, _ string, to lattice.Pair) error {
+	return w.around(func() error {
+		var n int
+		if _, err := fmt.Sscanf(to.CheckpointID, "v%d", &n); err != nil {
+			return err
+		}
+		w.sprite = w.checkpoints[n-1].clone()
+		return nil
+	})
+}
+
+func (w *world) Inspect(_ context.Context, _ lattice.Call, a lattice.Action) (lattice.Action, lattice.Verdict, string, error) {
+	return a, lattice.Verdict(a.Name), "because", nil
+}
+
+func (w *world) Do(_ context.Context, a lattice.Action) ([]byte, error) {
+	return []byte(`{"sha":"abc"}`), w.around(func() error { w.actions[a.Key] = 1; return nil })
+}
+
+func (w *world) Call(_ context.Context, c lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
+	for _, phase := range []string{"begun", "ended"} {
+		body, _ := json.Marshal(protocol.Event{Type: protocol.TypeInfo, CallID: c.ID})
+		event(lattice.Event{
+			Sprite: c.Sprite, CallID: c.ID, Event: protocol.Event{Type: protocol.TypeInfo, Raw: body},
+			Dedupe: fmt.Sprint(c.ID, phase, c.Resume != nil),
+		})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.tick(); err != nil {
+		return lattice.Outcome{}, err
+	}
+	known, seen := w.sprite.calls[c.ID]
+	if seen && (known.Kind == lattice.Finished || c.Resume == nil) {
+		return known, w.tick()
+	}
+	repeatable := c.Class == manifests.ClassRead || c.Class == manifests.ClassIdempotent
+	if c.Uncertain && !repeatable {
+		return lattice.Outcome{Kind: lattice.Lost, Detail: "no trace of it"}, w.tick()
+	}
+	outcome, err := w.work(c)
+	if err != nil {
+		return outcome, err
+	}
+	w.sprite.calls[c.ID] = outcome
+	return outcome, w.tick()
+}
+
+func (w *world) work(c lattice.Call) (lattice.Outcome, error) {
+	file := c.Node
+	finished := func(data any) lattice.Outcome {
+		raw, _ := json.Marshal(data)
+		return lattice.Outcome{Kind: lattice.Finished, Result: protocol.Result{OK: true, Data: raw}}
+	}
+	if c.Class != manifests.ClassRead && c.Skill != "m.idem" {
+		w.sprite.files[file+".half"]++ // a kill in the middle leaves it behind
+		if err := w.tick(); err != nil {
+			return lattice.Outcome{}, err
+		}
+		delete(w.sprite.files, file+".half")
+		w.sprite.files[file]++
+	}
+	switch c.Skill {
+	case "m.idem":
+		w.sprite.files[file] = c.Visit
+		return finished(map[string]any{"n": c.Visit}), nil
+	case "m.world":
+		w.effects[c.IdempotencyKey]++
+		return finished(map[string]any{"n": c.Visit}), w.tick()
+	case "m.flaky":
+		if c.Attempt < 3 {
+			return lattice.Outcome{Kind: lattice.Finished, Exit: 5, Failure: ir.FailToolUnavailable,
+				Result: protocol.Result{Error: &protocol.Fault{Code: "network", Message: "try again"}}}, nil
+		}
+	case "m.ask", "m.allow", "m.wants", "m.deny":
+		if c.Resume == nil {
+			verdicts := map[string]string{"m.allow": "allow", "m.wants": "ask", "m.deny": "deny"}
+			o := lattice.Outcome{Kind: lattice.Suspended}
+			if v, ok := verdicts[c.Skill]; ok {
+				o.Request = &protocol.ActionRequest{Action: v, Parameters: json.RawMessage(`{"branch":"b"}`), Blocking: true}
+			}
+			waiting := &protocol.Waiting{Reason: "needs " + c.Skill, CheckpointID: fmt.Sprint("v", len(w.checkpoints)+1)}
+			o.Result = protocol.Result{OK: true, Waiting: waiting}
+			w.sprite.calls[c.ID] = o // the record is written before the checkpoint, as in DESIGN 14
+			w.checkpoint(c.Sprite)
+			return o, nil
+		}
+		return finished(map[string]any{"n": w.sprite.files[file], "got": c.Resume.Inputs}), nil
+	}
+	return finished(map[string]any{"n": w.sprite.files[file]}), nil
+}
+
+func (w *world) Now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clock = w.clock.Add(time.Millisecond)
+	return w.clock
+}
+
+func (w *world) After(time.Duration) <-chan time.Time {
+	fired := make(chan time.Time, 1)
+	fired <- time.Time{}
+	return fired
+}
+
+func (w *world) deps() engine.Deps {
+	return engine.Deps{Log: w, Caller: w, Boundary: w, Preparer: w, Actor: w, Now: w.Now, After: w.After}
+}
+
+// play drives the run to its end through every death that the fuses bring, answering what it asks.
+func play(p *ir.Program, w *world, fuses ...int) (engine.State, error) {
+	ctx := context.Background()
+	for lives := 0; lives < 100; lives++ {
+		w.mu.Lock()
+		w.dead = false
+		w.mu.Unlock()
+		r, err := engine.Load(w.deps(), p, "run_1", []byte("secret"), engine.History{Facts: w.log, Snapshot: w.snapshot, Last: w.last})
+		if err != nil {
+			return engine.State{}, err
+		}
+		err = live(ctx, p, r, w)
+		if err == nil {
+			return r.State(), nil
+		}
+		if !errors.Is(err, errKilled) {
+			return engine.State{}, err
+		}
+		w.fuse = -1
+		if len(fuses) > 0 {
+			w.fuse, fuses = fuses[0], fuses[1:]
+		}
+	}
+	return engine.State{}, errors.New("the run does not end")
+}
+
+func live(ctx context.Context, p *ir.Program, r *engine.Runner, w *world) error {
+	if r.State().Status == lattice.Pending {
+		if err := r.Begin(ctx, lattice.RunStarted{
+			RunID: "run_1", WorkItem: "w", Program: p.Digest, Sprite: "main-1", Input: json.RawMessage(`{}`), Grants: []string{"*"},
+		}); err != nil {
+			return err
+		}
+	}
+	for {
+		stop, err := r.Run(ctx)
+		if err != nil || stop.Status.Ended() {
+			return err
+		}
+		for _, wait := range stop.Waits {
+			a := lattice.Answered{WaitID: wait.ID, Decision: lattice.Approve, By: "ada", At: "2026-01-01T00:00:00Z"}
+			switch wait.Kind {
+			case lattice.WaitSkill:
+				a.Decision, a.Inputs = lattice.Answer, json.RawMessage(`{"go":true}`)
+			case lattice.WaitUnknown:
+				a.Decision, a.Inputs = lattice.Answer, w.truth(r.State().Visit)
+			case lattice.WaitAction, lattice.WaitHuman:
+			}
+			if err := r.Decide(ctx, a); err != nil {
+				return err
+			}
+			if err := r.Decide(ctx, a); !errors.Is(err, engine.ErrStale) {
+				return fmt.Errorf("second answer: %v, want ErrStale", err)
+			}
+		}
+	}
+}
+
+// truth is what an honest person finds out about a world call that was cut off.
+func (w *world) truth(v *engine.Visit) json.RawMessage {
+	if w.effects[v.Call.IdempotencyKey] == 0 {
+		return json.RawMessage(`{"outcome":"retry"}`)
+	}
+	return json.RawMessage(fmt.Sprintf(`{"outcome":"done","result":{"n":%d}}`, v.Number))
+}
+
+// tester is what *testing.T and *rapid.T share.
+type tester interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+// flowOf makes a chain of nodes; a kind with "loop " in front goes back to the first node once.
+func flowOf(t tester, kinds []string) *ir.Program {
+	t.Helper()
+	var nodes, edges []map[string]any
+	for i, kind := range kinds {
+		id, port := fmt.Sprint("n", i), map[string]string{"result": fmt.Sprint("$vars.n", i)}
+		node := map[string]any{"id": id, "op": "TOOL_CALL", "outputs": port, "args": map[string]any{}}
+		name := kind
+		if kind[0] == '+' {
+			name = kind[1:]
+		}
+		switch name {
+		case "human":
+			node["op"], node["prompt"] = "HUMAN", "go on?"
+			delete(node, "args")
+		case "pack":
+			node["op"], node["inputs"] = "PACK", map[string]any{"id": "$ctx.ready"}
+			delete(node, "args")
+		default:
+			node["tool"] = "m." + name
+			node["retry"] = []map[string]any{{"on": []string{ir.FailToolUnavailable}}}
+		}
+		nodes = append(nodes, node)
+		if kind[0] == '+' {
+			edges = append(edges, map[string]any{
+				"from": id, "to": "n0", "max_traversals": 1, "when": map[string]any{"op": "exists", "ref": "$vars.n0"},
+			})
+		}
+		if i+1 < len(kinds) {
+			edge := map[string]any{"from": id, "to": fmt.Sprint("n", i+1)}
+			if kind[0] == '+' {
+				edge["when"] = map[string]any{"op": "otherwise"}
+			}
+			edges = append(edges, edge)
+		}
+	}
+	doc, err := json.Marshal(map[string]any{"execir_version": "1.0", "entry_node": "n0", "nodes": nodes, "edges": edges})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, doc)
+}
+
+func parse(t tester, doc []byte) *ir.Program {
+	t.Helper()
+	p, findings := ir.Parse(doc, tools)
+	if p == nil {
+		t.Fatalf("Parse(%s) = %+v", doc, findings)
+	}
+	return p
+}
+
+// tools are the skills of the model. Their inputs are not declared, so any go.
+func tools(name string) (manifests.Skill, bool) {
+	class, ok := map[string]manifests.Class{
+		"m.read": manifests.ClassRead, "m.idem": manifests.ClassIdempotent, "m.write": manifests.ClassSprite,
+		"m.flaky": manifests.ClassSprite, "m.ask": manifests.ClassSprite, "m.allow": manifests.ClassSprite,
+		"m.wants": manifests.ClassSprite, "m.deny": manifests.ClassSprite, "m.world": manifests.ClassWorld,
+	}[name]
+	return manifests.Skill{Name: name, Permissions: []string{"exec", "fs:write"}, SideEffect: class}, ok
+}
+
+// end is what must not depend on when and how often the driver died.
+type end struct {
+	Status  lattice.RunStatus
+	Failure *ir.Failure
+	Vars    map[string]any
+	Output  any
+	Visits  map[string]int
+	Files   map[string]int
+	Effects map[string]int
+	Actions map[string]int
+	Events  int
+}
+
+func endOf(s engine.State, w *world) end {
+	files := maps.Clone(w.sprite.files)
+	return end{s.Status, s.Failure, s.Vars, s.Output, s.Visits, files, w.effects, w.actions, len(w.dedupe)}
+}
+
+// TestKilledAnywhere is the promise of the engine: kill it at any step of any flow, and the end is the same.
+func TestKilledAnywhere(t *testing.T) {
+	kinds := []string{"read", "idem", "write", "world", "flaky", "ask", "allow", "wants", "deny", "human", "pack"}
+	check := func(t tester, flow []string, stride, second int) {
+		p := flowOf(t, flow)
+		calm := newWorld(-1)
+		s, err := play(p, calm)
+		if err != nil {
+			t.Fatalf("%v undisturbed: %v", flow, err)
+		}
+		want := endOf(s, calm)
+		if want.Status != lattice.Succeeded {
+			t.Fatalf("%v undisturbed: %s: %v", flow, want.Status, want.Failure)
+		}
+		for key, n := range want.Effects {
+			if n != 1 {
+				t.Fatalf("%v undisturbed: effect %s happened %d times", flow, key, n)
+			}
+		}
+		replay(t, p, calm)
+		for fuse := second % stride; fuse < calm.ticks; fuse += stride {
+			w := newWorld(fuse)
+			s, err := play(p, w, second)
+			if err != nil {
+				t.Fatalf("%v killed at %d, then %d: %v", flow, fuse, second, err)
+			}
+			got := endOf(s, w)
+			// Settled world calls run under a new attempt and so tell their events again.
+			got.Events, want.Events = 0, 0
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%v killed at %d, then %d: end (-want +got):\n%s", flow, fuse, second, diff)
+			}
+			if fuse%5 == 0 {
+				replay(t, p, w)
+			}
+		}
+	}
+	t.Run("every kind", func(t *testing.T) {
+		for _, kind := range kinds {
+			check(t, []string{"write", kind, "+" + kind, "write"}, 1, 1000)
+		}
+	})
+	t.Run("random", rapid.MakeCheck(func(rt *rapid.T) {
+		flow := rapid.SliceOfN(rapid.SampledFrom(append(slices.Clone(kinds), "+write", "+world", "+wants")), 1, 4).Draw(rt, "flow")
+		check(rt, append(flow, "pack"), 7, rapid.IntRange(0, 40).Draw(rt, "second"))
+	}))
+}
+
+// replay steps through the journal: it leads to the stored state, no Step changes its input, and a state that went
+// through JSON steps like the one that did not.
+func replay(t tester, p *ir.Program, w *world) {
+	s := engine.New("run_1")
+	for _, e := range w.log {
+		if e.Kind != lattice.EntryFact {
+			continue
+		}
+		fact, err := lattice.DecodeFact(e.Type, e.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := encode(t, s)
+		copied, err := engine.DecodeState(before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, commands, err := engine.Step(p, s, fact)
+		if err != nil {
+			t.Fatalf("replay %s: %v", e.Type, err)
+		}
+		if after := encode(t, s); string(after) != string(before) {
+			t.Fatalf("Step(%s) changed its input:\n%s", e.Type, cmp.Diff(string(before), string(after)))
+		}
+		again, commandsAgain, err := engine.Step(p, copied, fact)
+		if err != nil {
+			t.Fatalf("replay %s on the decoded state: %v", e.Type, err)
+		}
+		if got, want := encode(t, again), encode(t, next); string(got) != string(want) {
+			t.Fatalf("Step(decode(encode(s)), %s):\n%s", e.Type, cmp.Diff(string(want), string(got)))
+		}
+		if diff := cmp.Diff(commands, commandsAgain); diff != "" {
+			t.Fatalf("commands of Step(decode(encode(s)), %s): %s", e.Type, diff)
+		}
+		if _, _, err := engine.Step(p, next, fact); e.Type != "ActionNoted" && !errors.Is(err, engine.ErrStale) {
+			t.Fatalf("second %s: %v, want ErrStale", e.Type, err)
+		}
+		s = next
+	}
+	if got := encode(t, s); string(got) != string(w.snapshot) {
+		t.Fatalf("replay ends in another state than the stored one:\n%s", cmp.Diff(string(w.snapshot), string(got)))
+	}
+}
+
+func encode(t tester, s engine.State) []byte {
+	t.Helper()
+	raw, err := s.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
