@@ -143,7 +143,9 @@ func (s *Session) conclude(ctx context.Context, c lattice.Call, seen *observer, 
 		}
 		return failure(c, ir.FailTool, exit, "no_result", fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, exit)), nil
 	}
-	if seen.counted < seen.result.Events {
+	// A complete stream of a skill that runs nothing of others needs no second look; what others wrote into the outbox
+	// beside a call is found here.
+	if seen.counted < seen.result.Events || c.Class != manifests.ClassRead {
 		if err := s.reconcile(ctx, c, seen); err != nil {
 			return lattice.Outcome{}, err
 		}

@@ -60,8 +60,8 @@ func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
 		ev.Flags = append(ev.Flags, "legacy")
 	}
 	ev.Problems = append(ev.Problems, o.strangers(e)...)
-	if len(ev.Problems) == 0 && e.CallID == o.call.ID {
-		o.note(e)
+	if len(ev.Problems) == 0 && e.CallID == o.call.ID && o.note(e) {
+		return // the call's own result; the journal holds it as a fact
 	}
 	if !o.seen[ev.Dedupe] {
 		o.seen[ev.Dedupe] = true
@@ -91,11 +91,11 @@ func (o *observer) strangers(e protocol.Event) []protocol.Problem {
 	return out
 }
 
-// note keeps what the outcome of the call depends on.
-func (o *observer) note(e protocol.Event) {
+// note keeps what the outcome of the call depends on; it reports whether e is the call's result record.
+func (o *observer) note(e protocol.Event) bool {
 	payload, err := e.Open()
 	if err != nil {
-		return
+		return false
 	}
 	switch p := payload.(type) {
 	case protocol.Waiting:
@@ -109,6 +109,8 @@ func (o *observer) note(e protocol.Event) {
 			if res, ok := protocol.DecodeResult(p.Metadata); ok {
 				o.recorded = &res
 			}
+			return true
 		}
 	}
+	return false
 }

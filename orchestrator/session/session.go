@@ -13,6 +13,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -76,7 +77,7 @@ const workspace = "/workspace"
 func (s *Session) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error) {
 	cp, err := s.host.Checkpoint(ctx, sprite, "boundary")
 	if err != nil {
-		return lattice.Pair{}, fmt.Errorf("checkpoint sprite %s: %w", sprite, err)
+		return lattice.Pair{}, final(sprite, fmt.Errorf("checkpoint sprite %s: %w", sprite, err))
 	}
 	return lattice.Pair{Sprite: sprite, CheckpointID: cp.ID, Durable: cp.Durable}, nil
 }
@@ -85,9 +86,17 @@ func (s *Session) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, 
 func (s *Session) Restore(ctx context.Context, sprite string, to lattice.Pair) error {
 	s.forget(sprite)
 	if err := s.host.Restore(ctx, sprite, to.CheckpointID); err != nil {
-		return fmt.Errorf("restore sprite %s to %s: %w", sprite, to.CheckpointID, err)
+		return final(sprite, fmt.Errorf("restore sprite %s to %s: %w", sprite, to.CheckpointID, err))
 	}
 	return nil
+}
+
+// final makes an error that no retry can mend a refusal: the sprite or its checkpoint is gone.
+func final(sprite string, err error) error {
+	if !errors.Is(err, sprites.ErrNotFound) {
+		return err
+	}
+	return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_gone", Message: err.Error(), Hint: "sprite " + sprite + " or the checkpoint was removed; start a new run"}}
 }
 
 // env is the context of a call for the skill (DESIGN 12), on top of the sprite's own environment.
