@@ -10,9 +10,9 @@ import (
 )
 
 // An exec over POST answers in frames without lengths: clients tell them apart by the pieces in which they arrive. So
-// each frame is small enough to arrive whole, and followed by a pause.
+// each frame is small enough to leave in one piece (the HTTP server writes 4 KiB at a time), and followed by a pause.
 const (
-	postFrame = 16 << 10
+	postFrame = 4000
 	postPause = 10 * time.Millisecond
 )
 
@@ -36,30 +36,33 @@ func (h *Host) execPost(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if in.stdin {
+		w.Header().Set("Connection", "close") // reading is cut short below
+	}
+	w.WriteHeader(http.StatusOK)
 	rc := http.NewResponseController(w)
+	_ = rc.EnableFullDuplex() // output and input at the same time, or both sides could wait for each other
+	_ = rc.Flush() // the head must not take room in the first frame's piece
 	if notStarted {
 		out := postWriter{w, rc}
 		_ = out.frame(sprites.StreamStderr, []byte(failed.Text+"\n"))
 		_ = out.frame(sprites.StreamExit, []byte{exitByte(failed.Code)})
 		return nil
 	}
-	// Output and input at the same time, or both sides could wait for each other.
-	_ = rc.EnableFullDuplex()
 	defer s.detach(c)
 	var input sync.WaitGroup
 	if in.stdin {
 		input.Go(func() { s.copyBody(c, r.Body) })
 	}
-	if !s.post(postWriter{w, rc}, r, c) {
-		// Whoever reads this must not take it for the end of the output.
-		c.leave()
-		_ = rc.SetReadDeadline(time.Now())
-		input.Wait()
-		panic(http.ErrAbortHandler)
-	}
+	complete := s.post(postWriter{w, rc}, r, c)
 	c.leave()
-	_ = rc.SetReadDeadline(time.Now())
-	input.Wait()
+	if in.stdin {
+		_ = rc.SetReadDeadline(time.Now()) // ends the reading of a body that nobody wants any more
+		input.Wait()
+	}
+	if !complete {
+		panic(http.ErrAbortHandler) // whoever reads this must not take it for the end of the output
+	}
 	return nil
 }
 

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/local"
+)
+
+// spriteServeOptions are the flags of `lattice sprite serve`.
+type spriteServeOptions struct {
+	Listen string
+	Token  string
+	Dir    string
+	Skills string
+}
+
+func newSpriteServeCmd() *cobra.Command {
+	opts := spriteServeOptions{}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the embedded sprite host alone",
+		Long: `Serve the Sprites API from this machine, without the rest of Lattice. Any client of the API can use it.
+
+When the host is ready, one JSON line with "url", "token" and "isolation" is printed. It serves until SIGINT or
+SIGTERM, then ends every sprite's processes. Files and checkpoints stay in the directory.
+
+Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 bad flags.`,
+		Example: `  lattice sprite serve --listen 127.0.0.1:8787 --dir ./sprites
+  SPRITES_API_URL=http://127.0.0.1:8787 SPRITES_TOKEN=… lattice sprite ls`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			log := zerolog.New(cmd.ErrOrStderr()).With().Timestamp().Logger()
+			return runSpriteServe(ctx, log, opts, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&opts.Listen, "listen", "127.0.0.1:0", "loopback address to listen on; port 0 chooses a free one")
+	cmd.Flags().StringVar(&opts.Token, "token", "", "bearer token that clients must send (default: a random one)")
+	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory that keeps the sprites (default: one that is removed at the end)")
+	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, shown as /skills in every sprite")
+	return cmd
+}
+
+// serveGrace is how long requests may take to end after a signal.
+const serveGrace = 5 * time.Second
+
+// runSpriteServe serves until ctx ends.
+func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOptions, out io.Writer) (err error) {
+	listener, err := listenLoopback(ctx, opts.Listen)
+	if err != nil {
+		return fmt.Errorf("serve sprites: %w", err)
+	}
+	defer listener.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("serve sprites: find this executable: %w", err)
+	}
+	if opts.Dir == "" {
+		if opts.Dir, err = os.MkdirTemp("", "lattice-sprites-"); err != nil {
+			return fmt.Errorf("serve sprites: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(opts.Dir)) }()
+	}
+	if opts.Skills != "" {
+		if opts.Skills, err = filepath.Abs(opts.Skills); err != nil {
+			return fmt.Errorf("serve sprites: %w", err)
+		}
+	}
+	if opts.Token == "" {
+		opts.Token = rand.Text()
+	}
+	host, err := local.Open(local.Config{
+		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: hostTools(), Log: log,
+	})
+	if err != nil {
+		return fmt.Errorf("serve sprites: %w", err)
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	log.Info().Str("isolation", host.Isolation()).Str("mode", host.Mode()).Msg("sprite host ready")
+
+	server := &http.Server{Handler: host.Handler(), ReadHeaderTimeout: serveGrace}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }() // awaited below
+	ready := struct {
+		URL       string `json:"url"`
+		Token     string `json:"token"`
+		Isolation string `json:"isolation"`
+	}{"http://" + listener.Addr().String(), opts.Token, host.Isolation()}
+	if err := json.NewEncoder(out).Encode(ready); err != nil {
+		return errors.Join(fmt.Errorf("serve sprites: say that the host is ready: %w", err), server.Close(), ignoreClosed(<-served))
+	}
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve sprites: %w", err)
+	case <-ctx.Done():
+	}
+	// Sockets and streams end with the host; then the server has nothing left to wait for.
+	err = host.Close()
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), serveGrace)
+	defer cancel()
+	if server.Shutdown(grace) != nil {
+		err = errors.Join(err, server.Close())
+	}
+	return errors.Join(err, ignoreClosed(<-served))
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// listenLoopback refuses addresses that other machines can reach: a sprite host runs what it is told to.
+func listenLoopback(ctx context.Context, addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("--listen must be HOST:PORT such as 127.0.0.1:8787: %w", err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, fmt.Errorf("--listen %s: only loopback addresses are served; use 127.0.0.1, and a tunnel for other machines", addr)
+	}
+	return new(net.ListenConfig).Listen(ctx, "tcp", addr)
+}
+
+// hostTools are folders of toolchains outside the system's own that sprites see read-only.
+func hostTools() []string {
+	var tools []string
+	if path, err := exec.LookPath("go"); err == nil {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			if root := filepath.Dir(filepath.Dir(real)); root != "/usr" && root != "/" {
+				tools = append(tools, root)
+			}
+		}
+	}
+	return tools
+}

@@ -1,0 +1,46 @@
+package local_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/local"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+)
+
+// TestMain lets the test binary be the init of the sandboxes that it starts.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == sandbox.InitArg {
+		os.Exit(sandbox.Main(os.Args[2:]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func newHost(t *testing.T, token string) *local.Host {
+	t.Helper()
+	return openHost(t, t.TempDir(), token)
+}
+
+// openHost opens a host that ends with the test.
+func openHost(t *testing.T, dir, token string) *local.Host {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := local.Open(local.Config{
+		Dir: dir, Self: self, Token: token, Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
