@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// app is the process seen from its arguments.
+type app struct {
+	skills []skill.Skill
+	env    skill.Env
+	stdin  *os.File
+	stdout io.Writer
+	stderr io.Writer
+}
+
+// command is one word after spritekit that is no skill.
+type command struct {
+	name    string
+	usage   string
+	summary string
+	example string
+	exits   string
+	run     func(a app, args []string) error
+}
+
+// errUsage asks for the exit code of bad input and a pointer to the help.
+type errUsage struct{ message string }
+
+func (e errUsage) Error() string { return e.message }
+
+func usagef(format string, args ...any) error { return errUsage{fmt.Sprintf(format, args...)} }
+
+// main finds out what is asked for by argv[0], else by the first argument, and returns the exit code.
+func (a app) main(argv []string) int {
+	if len(argv) == 0 {
+		argv = []string{"spritekit"}
+	}
+	name, args := filepath.Base(argv[0]), argv[1:]
+	if s, ok := a.skill(name); ok {
+		return a.serve(s, args)
+	}
+	if len(args) == 0 {
+		a.help(a.stderr)
+		return protocol.ExitBadInput
+	}
+	name, args = args[0], args[1:]
+	if s, ok := a.skill(name); ok {
+		return a.serve(s, args)
+	}
+	switch name {
+	case "help", "--help", "-h":
+		return a.exit("help", a.runHelp(args))
+	case "--version":
+		name = "version"
+	}
+	for _, c := range commands() {
+		if c.name != name {
+			continue
+		}
+		if wantsHelp(args) {
+			c.help(a.stdout)
+			return protocol.ExitOK
+		}
+		return a.exit(c.name, c.run(a, args))
+	}
+	fmt.Fprintf(a.stderr, "spritekit: there is no skill or command %q\nhint: spritekit help lists them\n", name)
+	return protocol.ExitNotFound
+}
+
+func (a app) skill(name string) (skill.Skill, bool) {
+	for _, s := range a.skills {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return skill.Skill{}, false
+}
+
+// serve runs one skill. Signals are only caught once the input is there: until then nothing has happened, and the
+// default of a signal is what a person expects.
+func (a app) serve(s skill.Skill, args []string) int {
+	m, ok := manifests.Lookup(s.Name)
+	if !ok {
+		return a.exit(s.Name, fmt.Errorf("this binary has no manifest of %s", s.Name))
+	}
+	if wantsHelp(args) {
+		manifestHelp(a.stdout, m)
+		return protocol.ExitOK
+	}
+	if len(args) > 0 {
+		return a.exit(s.Name, usagef("a skill takes its input as JSON on stdin, not as arguments (%q)", args[0]))
+	}
+	input, err := a.input()
+	if err != nil {
+		return a.exit(s.Name, err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	return skill.Serve(ctx, s, m, a.env, skill.IO{Stdin: bytes.NewReader(input), Stdout: a.stdout, Stderr: a.stderr})
+}
+
+// input reads stdin as far as a skill takes it. A terminal counts as empty: a person who types a skill's name wants
+// to see something happen.
+func (a app) input() ([]byte, error) {
+	info, err := a.stdin.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice != 0 {
+		return nil, nil // closed, a terminal or /dev/null
+	}
+	input, err := io.ReadAll(io.LimitReader(a.stdin, skill.MaxInput+1))
+	if err != nil {
+		return nil, fmt.Errorf("read stdin: %w", err)
+	}
+	return input, nil
+}
+
+// exit tells a person what went wrong and returns the exit code.
+func (a app) exit(name string, err error) int {
+	if err == nil {
+		return protocol.ExitOK
+	}
+	var usage errUsage
+	if errors.As(err, &usage) {
+		fmt.Fprintf(a.stderr, "spritekit %s: %v\nhint: spritekit %s --help\n", name, err, name)
+		return protocol.ExitBadInput
+	}
+	e := skill.Fault(err)
+	fmt.Fprintf(a.stderr, "spritekit %s: %s\n", name, e.Message)
+	if e.Hint != "" {
+		fmt.Fprintf(a.stderr, "hint: %s\n", e.Hint)
+	}
+	return e.Exit
+}
+
+// json prints v as one line.
+func (a app) json(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+func wantsHelp(args []string) bool {
+	return len(args) > 0 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help")
+}
+
+// flag removes name from args and reports whether it was there.
+func flag(args []string, name string) ([]string, bool) {
+	var rest []string
+	for _, arg := range args {
+		if arg != name {
+			rest = append(rest, arg)
+		}
+	}
+	return rest, len(rest) < len(args)
+}
+
+// noMore refuses arguments that nobody asked for.
+func noMore(args []string) error {
+	if len(args) > 0 {
+		return usagef("%q is one argument too many", strings.Join(args, " "))
+	}
+	return nil
+}

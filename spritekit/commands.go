@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/checkpoint"
+	"github.com/spritekit/lattice/spritekit/install"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/resume"
+	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/workspace"
+)
+
+// commands lists the words that are no skill.
+func commands() []command {
+	return []command{
+		{"skills", "skills [--json]", "List the built-in skills.", "spritekit skills --json", "0 ok, 2 bad usage", app.listSkills},
+		{"emit", "emit TYPE [key=value…|key:=json…|--payload JSON]", "Emit one validated event from a script or an agent.",
+			"spritekit emit INFO message='half way' kind=progress", "0 ok, 2 the event breaks a rule, 3 no workspace, 9 no space", app.emit},
+		{"checkpoint", "checkpoint create [COMMENT] | checkpoint list [--json]", "Take or list checkpoints of this sprite.",
+			"spritekit checkpoint create 'before the upgrade'", "0 ok, 1 the host failed, 2 bad usage, 8 this sprite has no api socket", app.checkpoint},
+		{"resume", "resume show [--json] | resume ack", "Show the resume payload, or mark it as processed.",
+			"spritekit resume show && ./continue.sh && spritekit resume ack", "0 ok, 1 processed before (show), 2 invalid, 3 none", app.resume},
+		{"install", "install DIR [--verify]", "Copy this binary into DIR, with a link and a manifest per skill; or compare.",
+			"spritekit install /skills", "0 ok, 1 DIR differs (--verify), 2 bad usage, 9 no space", app.install},
+		{"version", "version [--json]", "Print the version of the binary and of the protocol.", "spritekit version --json", "0 ok, 2 bad usage", app.version},
+	}
+}
+
+func (a app) listSkills(args []string) error {
+	args, asJSON := flag(args, "--json")
+	if err := noMore(args); err != nil {
+		return err
+	}
+	list := make([]manifests.Skill, 0, len(a.skills))
+	for _, s := range a.skills {
+		m, ok := manifests.Lookup(s.Name)
+		if !ok {
+			return fmt.Errorf("this binary has no manifest of %s", s.Name)
+		}
+		list = append(list, m)
+	}
+	if asJSON {
+		return a.json(list)
+	}
+	for _, m := range list {
+		fmt.Fprintf(a.stdout, "%-14s %-11s %s\n", m.Name, m.SideEffect, m.Description)
+	}
+	return nil
+}
+
+func (a app) checkpoint(args []string) error {
+	client := checkpoint.Client{Socket: a.env.Socket}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if len(args) == 0 {
+		return usagef("say create or list")
+	}
+	switch args[0] {
+	case "create":
+		id, err := client.Create(ctx, strings.Join(args[1:], " "))
+		if err != nil {
+			return hostFault(err)
+		}
+		fmt.Fprintln(a.stdout, id)
+		return nil
+	case "list":
+		rest, asJSON := flag(args[1:], "--json")
+		if err := noMore(rest); err != nil {
+			return err
+		}
+		list, err := client.List(ctx)
+		if err != nil {
+			return hostFault(err)
+		}
+		if asJSON {
+			return a.json(list)
+		}
+		for _, c := range list {
+			fmt.Fprintf(a.stdout, "%-10s %-30s %s\n", c.ID, c.CreateTime, c.Comment)
+		}
+		return nil
+	}
+	return usagef("%q is neither create nor list", args[0])
+}
+
+func (a app) resume(args []string) error {
+	if len(args) == 0 {
+		return usagef("say show or ack")
+	}
+	rest, asJSON := flag(args[1:], "--json")
+	if err := noMore(rest); err != nil {
+		return err
+	}
+	root, err := a.workspace()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	res, err := resume.Read(root)
+	if err != nil {
+		return skill.BadInput("", "%v", err)
+	}
+	if res == nil {
+		return skill.NotFound("there is no %s: nobody resumed this sprite", protocol.ResumeFile)
+	}
+	processed, err := resume.Processed(root, res)
+	if err != nil {
+		return skill.BadInput("", "%v", err)
+	}
+	switch args[0] {
+	case "show":
+		if asJSON {
+			if err := a.json(map[string]any{"processed": processed, "resume": res}); err != nil {
+				return err
+			}
+		} else {
+			fmt.Fprintf(a.stdout, "checkpoint %s\nwork item  %s\ninputs     %s\n", res.CheckpointID, res.WorkItemID, res.Inputs)
+		}
+		if processed {
+			return skill.Failed("processed", "this resume was processed before; there is nothing to do")
+		}
+		return nil
+	case "ack":
+		if processed {
+			return nil
+		}
+		return resume.Mark(root, res, nil, time.Now())
+	}
+	return usagef("%q is neither show nor ack", args[0])
+}
+
+func (a app) install(args []string) error {
+	args, verify := flag(args, "--verify")
+	if len(args) != 1 {
+		return usagef("name one folder")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this binary: %w", err)
+	}
+	files := map[string][]byte{}
+	for _, s := range a.skills {
+		files[s.Name] = manifests.Raw(s.Name)
+	}
+	if verify {
+		differences, err := install.Verify(self, args[0], files)
+		if err != nil {
+			return err
+		}
+		if len(differences) > 0 {
+			return skill.Failed("differs", "%s is not this version: %s", args[0], strings.Join(differences, "; ")).
+				WithHint("spritekit install %s", args[0])
+		}
+		return nil
+	}
+	return install.Install(self, args[0], files)
+}
+
+func (a app) version(args []string) error {
+	args, asJSON := flag(args, "--json")
+	if err := noMore(args); err != nil {
+		return err
+	}
+	if asJSON {
+		return a.json(map[string]string{
+			"version": version, "protocol": protocol.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+		})
+	}
+	fmt.Fprintf(a.stdout, "spritekit %s, protocol %s, %s %s/%s\n", version, protocol.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return nil
+}
+
+func (a app) workspace() (*workspace.Root, error) {
+	root, err := workspace.Open(a.env.Workspace)
+	if err != nil {
+		return nil, skill.NotFound("there is no workspace at %s: %v", a.env.Workspace, err).
+			WithHint("set LATTICE_WORKSPACE to an existing directory")
+	}
+	return root, nil
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/spritekit/checkpoint"
+	"github.com/spritekit/lattice/spritekit/outbox"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// emit appends one event to the outbox and prints it, as a skill would.
+func (a app) emit(args []string) error {
+	if len(args) == 0 {
+		return usagef("name an event type, such as INFO")
+	}
+	raw, err := payloadOf(args[1:])
+	if err != nil {
+		return err
+	}
+	event := protocol.Event{ProtocolVersion: protocol.Version, Type: protocol.Type(args[0]), Payload: raw}
+	payload, err := event.Open()
+	if err != nil {
+		return skill.BadInput("", "%v", err)
+	}
+	if e, ok := payload.(protocol.Error); ok {
+		payload = skill.WithPostMortem(context.Background(), a.env.Socket, e)
+	}
+	root, err := a.workspace()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	stamp := outbox.Stamp{SpriteID: a.env.SpriteID, WorkItemID: a.env.WorkItemID, CallID: a.env.CallID}
+	log, err := outbox.Open(root, stamp, time.Now)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	event, err = log.Append(payload)
+	if err != nil {
+		return err
+	}
+	if err := log.Sync(); err != nil { // this process ends here: nothing else carries the event along
+		return err
+	}
+	_, err = a.stdout.Write(append(append([]byte(protocol.Prefix), event.Raw...), '\n'))
+	return err
+}
+
+// payloadOf builds a payload: key=value is a string, key:=json is JSON, --payload gives all of it.
+func payloadOf(args []string) (json.RawMessage, error) {
+	if len(args) > 0 && args[0] == "--payload" {
+		if len(args) != 2 {
+			return nil, usagef("--payload takes one JSON object and nothing else")
+		}
+		raw := json.RawMessage(args[1])
+		if !json.Valid(raw) || !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+			return nil, skill.BadInput("", "--payload is not a JSON object")
+		}
+		return raw, nil
+	}
+	payload := map[string]json.RawMessage{}
+	for _, arg := range args {
+		name, value, ok := strings.Cut(arg, "=")
+		if !ok || name == "" {
+			return nil, usagef("%q is not of the form key=value", arg)
+		}
+		literal := strings.HasSuffix(name, ":")
+		name = strings.TrimSuffix(name, ":")
+		if _, ok := payload[name]; ok {
+			return nil, skill.BadInput("/"+name, "is given twice")
+		}
+		if literal {
+			if !json.Valid([]byte(value)) {
+				return nil, skill.BadInput("/"+name, "is no JSON")
+			}
+			payload[name] = json.RawMessage(value)
+			continue
+		}
+		quoted, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		payload[name] = quoted
+	}
+	return json.Marshal(payload)
+}
+
+// hostFault gives the errors of the sprite's host their exit codes.
+func hostFault(err error) error {
+	if errors.Is(err, checkpoint.ErrUnavailable) {
+		return skill.Unsupported("no_socket", "%v", err).
+			WithHint("only a sprite with an api socket can checkpoint itself; LATTICE_SOCKET names it")
+	}
+	return skill.Failed("checkpoint_failed", "%v", err)
+}

@@ -1,0 +1,174 @@
+// Package install puts the spritekit binary into a folder, usually /skills: the binary itself, a link per skill that
+// is named as the skill, and manifests/<skill>/skill.json. Install may be repeated and may replace a version that is in
+// use: each file is written beside its place and renamed, the binary first, so that a link never dangles.
+package install
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// binary is the name of the one real executable in the folder.
+const binary = "spritekit"
+
+// Install copies the executable self into dir, with a link and a manifest for each skill. manifests holds the bytes
+// of skill.json by skill name.
+func Install(self, dir string, manifests map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	if err := copyBinary(self, filepath.Join(dir, binary)); err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(manifests)) {
+		if err := writeManifest(dir, name, manifests[name]); err != nil {
+			return fmt.Errorf("install %s: %w", name, err)
+		}
+		if err := link(dir, name); err != nil {
+			return fmt.Errorf("install %s: %w", name, err)
+		}
+	}
+	return syncDir(dir)
+}
+
+// Verify lists how dir differs from what Install would make of it, nil when it does not.
+func Verify(self, dir string, manifests map[string][]byte) ([]string, error) {
+	var differences []string
+	differ := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
+	same, err := sameContent(self, filepath.Join(dir, binary))
+	if err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	if !same {
+		differ("%s is missing or another version", binary)
+	}
+	for _, name := range slices.Sorted(maps.Keys(manifests)) {
+		if target, err := os.Readlink(filepath.Join(dir, name)); err != nil || target != binary {
+			differ("%s is no link to %s", name, binary)
+		}
+		if data, err := os.ReadFile(manifestPath(dir, name)); err != nil || !bytes.Equal(data, manifests[name]) {
+			differ("the manifest of %s is missing or another one", name)
+		}
+	}
+	return differences, nil
+}
+
+func manifestPath(dir, name string) string {
+	return filepath.Join(dir, "manifests", name, "skill.json")
+}
+
+func copyBinary(self, to string) error {
+	if same, err := sameContent(self, to); err != nil {
+		return err
+	} else if same {
+		return os.Chmod(to, 0o755)
+	}
+	src, err := os.Open(self)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	return replace(to, src, 0o755)
+}
+
+func writeManifest(dir, name string, data []byte) error {
+	to := manifestPath(dir, name)
+	if old, err := os.ReadFile(to); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return replace(to, bytes.NewReader(data), 0o644)
+}
+
+// link makes dir/name a relative link to the binary, so that the folder may be moved or mounted elsewhere.
+func link(dir, name string) error {
+	to := filepath.Join(dir, name)
+	if target, err := os.Readlink(to); err == nil && target == binary {
+		return nil
+	}
+	if info, err := os.Lstat(to); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder: a drop-in skill of that name is in the way", to)
+	}
+	tmp := to + ".tmp-link"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink(binary, tmp); err != nil {
+		return err
+	}
+	return os.Rename(tmp, to)
+}
+
+// replace writes a file beside its place and renames it; a running binary keeps its old file.
+func replace(to string, src io.Reader, mode fs.FileMode) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(to), ".tmp-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(tmp.Name()) // best effort: the first error is the one to tell
+		}
+	}()
+	_, err = io.Copy(tmp, src)
+	if err == nil {
+		err = tmp.Chmod(mode)
+	}
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(tmp.Name(), to); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(to))
+}
+
+// sameContent compares by hash. A missing b is different; a missing a is an error.
+func sameContent(a, b string) (bool, error) {
+	if info, err := os.Lstat(b); err != nil || !info.Mode().IsRegular() {
+		return false, nil
+	}
+	x, err := digest(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := digest(b)
+	if err != nil {
+		return false, err
+	}
+	return x == y, nil
+}
+
+func digest(name string) (sum [sha256.Size]byte, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return sum, fmt.Errorf("hash %s: %w", name, err)
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
