@@ -70,6 +70,10 @@ func (v *validator) checkFlow() {
 	}
 	f := &flow{validator: v, links: v.links(), facts: map[string]int{errFact: 0}, in: make([]factSet, len(v.doc.Nodes))}
 	f.number()
+	if len(f.facts) > maxFacts {
+		v.error("document_too_large", "/nodes", "write objects instead of single members", "the document writes more than %d variables", maxFacts)
+		return
+	}
 	f.solve(entry)
 	shapes := f.shapes()
 	for i := range v.doc.Nodes {

@@ -3,6 +3,7 @@ package ir_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -292,4 +293,24 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("a second Parse gives %+v", again)
 		}
 	})
+}
+
+// A document built to be slow is refused or done in moments: nothing in Parse grows with the square of its size.
+func TestParseBounds(t *testing.T) {
+	var outputs []string
+	for i := range 20_000 {
+		outputs = append(outputs, fmt.Sprintf(`"p%d":"$vars.v%d"`, i, i))
+	}
+	_, findings := ir.Parse([]byte(doc(look2(`"outputs":{`+strings.Join(outputs, ",")+`}`), ``)), tools)
+	if len(findings) == 0 || findings[0].Code != "document_too_large" {
+		t.Errorf("20000 outputs: %d findings, want document_too_large", len(findings))
+	}
+	nodes := []string{look}
+	for i := range 1000 {
+		nodes = append(nodes, fmt.Sprintf(`{"id":"n%d","op":"PACK","inputs":{"x":1}}`, i))
+	}
+	_, findings = ir.Parse([]byte(doc(strings.Join(nodes, ","), ``)), tools)
+	if len(findings) != 1 || findings[0].Code != "document_too_large" {
+		t.Errorf("1001 nodes: %d findings, want document_too_large", len(findings))
+	}
 }

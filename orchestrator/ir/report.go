@@ -58,6 +58,9 @@ func escapePointer(name string) string {
 // near returns a hint that names the candidates that look like name, or all of them when they are few.
 func near(name string, candidates []string) string {
 	var close []string
+	if len(candidates) > 64 {
+		return "" // a long list makes poor guesses and costs time for every finding
+	}
 	for _, c := range candidates {
 		if distance(strings.ToLower(name), strings.ToLower(c)) <= 1+len(c)/4 {
 			close = append(close, strconv.Quote(c))
@@ -74,7 +77,7 @@ func near(name string, candidates []string) string {
 
 // distance is the Levenshtein distance of two short texts; long ones are far from everything.
 func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
+	if len(a) > 32 || len(b) > 32 {
 		return 64
 	}
 	row := make([]int, len(b)+1)

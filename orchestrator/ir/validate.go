@@ -17,6 +17,8 @@ import (
 const (
 	maxNodes = 1000
 	maxEdges = 5000
+	maxFacts = 20_000 // paths of variables, parents counted
+	maxParts = 256    // outputs, cases or choices of one node
 )
 
 var idPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
@@ -189,6 +191,10 @@ func (v *validator) checkNode(n *Node, ptr string) {
 	}
 	if n.TimeoutS < 0 || n.TimeoutS > maxTimeoutS {
 		v.error("limit_invalid", ptr+"/timeout_s", "", "timeout_s is between 0 and %d", maxTimeoutS)
+	}
+	if len(n.Outputs) > maxParts || len(n.Cases) > maxParts || len(n.Choices) > maxParts {
+		v.error("document_too_large", ptr, "", "a node has at most %d outputs, cases or choices", maxParts)
+		return
 	}
 	v.checkRetry(n, ptr)
 	v.checkCatch(n, ptr)
