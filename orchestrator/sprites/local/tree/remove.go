@@ -1,0 +1,86 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// holdDepth is how many folders Remove keeps open below each other before it brings deeper ones to the top.
+const holdDepth = 100
+
+// Remove deletes path and all below it, folders without permissions included. It follows no link. A missing path is no
+// error.
+func Remove(path string) error {
+	parent, err := openRoot(filepath.Dir(path))
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("remove tree: %w", err)
+	}
+	defer parent.Close()
+	r := &remover{}
+	if err := r.entry(parent, filepath.Base(path), 0); err != nil {
+		return fmt.Errorf("remove tree %s: %w", path, err)
+	}
+	return nil
+}
+
+type remover struct {
+	top   folder // of the tree
+	moved int
+}
+
+func (r *remover) entry(in folder, name string, depth int) error {
+	err := unix.Unlinkat(in.fd(), name, 0)
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	st, statErr := in.lstat(name)
+	if statErr != nil || fileType(st) != unix.S_IFDIR {
+		return &os.PathError{Op: "remove", Path: name, Err: err}
+	}
+	f, err := openFolder(in.fd(), name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if st.Mode&0o700 != 0o700 {
+		if err := f.Chmod(0o700); err != nil {
+			return err
+		}
+	}
+	if depth > holdDepth {
+		// A tree can be deeper than there are descriptors. Brought to the top, its rest is met there.
+		r.moved++
+		return unix.Renameat(in.fd(), name, r.top.fd(), ".deep-"+strconv.Itoa(r.moved)+"-"+strconv.FormatUint(st.Ino, 36))
+	}
+	if depth == 0 {
+		r.top = f
+	}
+	for {
+		if err := r.contents(f, depth); err != nil {
+			return err
+		}
+		err := unix.Unlinkat(in.fd(), name, unix.AT_REMOVEDIR)
+		if err == nil || errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
+			return &os.PathError{Op: "remove", Path: name, Err: err}
+		}
+		// Names were skipped because others went meanwhile, or folders were brought here: again.
+		if _, err := f.Seek(0, 0); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *remover) contents(f folder, depth int) error {
+	return f.names(func(name string) error { return r.entry(f, name, depth+1) })
+}

@@ -1,0 +1,134 @@
+// Package tree copies, removes, syncs and chowns the file trees that sprites live in and checkpoints are made of.
+//
+// Start with Copy. What runs in a sprite may change its tree while the host works on it, on purpose: it swaps a folder for a
+// link to the host's files, or puts a pipe where a file was. So nothing here walks a path inside a tree. Every entry is
+// opened relative to the descriptor of its folder, without following links, and judged by what the descriptor turned out
+// to be. Paths given to the functions are the host's own and must have no hostile folder on the way.
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxDepth bounds the folders held open while copying; no honest tree comes near.
+const maxDepth = 1000
+
+// batch is how many names of a folder are read at a time.
+const batch = 1024
+
+// folder is an open folder. It is used through its descriptor only.
+type folder struct{ *os.File }
+
+func (f folder) fd() int { return int(f.Fd()) }
+
+// openRoot opens the top of a tree.
+func openRoot(path string) (folder, error) {
+	return openFolder(unix.AT_FDCWD, path)
+}
+
+// openFolder opens the folder name of the folder at. A link or anything else that is no folder is ENOTDIR or ELOOP.
+func openFolder(at int, name string) (folder, error) {
+	fd, err := openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if errors.Is(err, unix.EACCES) {
+		fd, err = openLocked(at, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	}
+	if err != nil {
+		return folder{}, &os.PathError{Op: "open folder", Path: name, Err: err}
+	}
+	return folder{os.NewFile(uintptr(fd), name)}, nil
+}
+
+// openat never follows a link at the end, never waits for the other end of a pipe, and is retried when interrupted.
+func openat(at int, name string, flags int, mode uint32) (fd int, err error) {
+	for {
+		fd, err = unix.Openat(at, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, mode)
+		if !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
+}
+
+func (f folder) stat() (st unix.Stat_t, err error) {
+	err = unix.Fstat(f.fd(), &st)
+	return st, err
+}
+
+// lstat looks at an entry without following it.
+func (f folder) lstat(name string) (st unix.Stat_t, err error) {
+	err = unix.Fstatat(f.fd(), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return st, err
+}
+
+// names calls do with each name in the folder until it fails.
+func (f folder) names(do func(name string) error) error {
+	for {
+		names, err := f.Readdirnames(batch)
+		for _, name := range names {
+			if err := do(name); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil && !gone(err) {
+			return err
+		}
+		if len(names) == 0 {
+			return nil
+		}
+	}
+}
+
+// gone reports that an entry vanished, or became something else, between looking and opening: in a tree in use that is
+// no failure.
+func gone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE)
+}
+
+func fileType(st unix.Stat_t) uint32 { return uint32(st.Mode) & unix.S_IFMT }
+
+// Chown gives a tree, its top included, to a user and group. Links themselves are given, not what they point to.
+func Chown(path string, uid, gid int) error {
+	top, err := openRoot(path)
+	if err != nil {
+		return fmt.Errorf("chown tree: %w", err)
+	}
+	defer top.Close()
+	if err := chown(top, uid, gid, 0); err != nil {
+		return fmt.Errorf("chown tree %s: %w", path, err)
+	}
+	return nil
+}
+
+func chown(f folder, uid, gid, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("more than %d folders deep", maxDepth)
+	}
+	err := f.names(func(name string) error {
+		st, err := f.lstat(name)
+		if err == nil && fileType(st) == unix.S_IFDIR {
+			sub, openErr := openFolder(f.fd(), name)
+			if openErr == nil {
+				defer sub.Close()
+				return chown(sub, uid, gid, depth+1)
+			}
+			err = openErr
+		} else if err == nil {
+			err = unix.Fchownat(f.fd(), name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
+		}
+		if err != nil && !gone(err) {
+			return &os.PathError{Op: "chown", Path: name, Err: err}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return f.Chown(uid, gid)
+}
