@@ -1,0 +1,196 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// load gives the runner of a run, from memory or from the store. A runner whose append failed is loaded anew.
+func (l *Leader) load(id string) (*run, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closing {
+		return nil, errClosing
+	}
+	if r := l.runs[id]; r != nil && (r.done != nil || !errors.Is(r.stopped, engine.ErrBroken)) {
+		return r, nil
+	}
+	rec, err := l.record(id)
+	if err != nil {
+		return nil, err
+	}
+	program, findings := ir.Parse(rec.Program, manifests.Lookup)
+	if program == nil {
+		return nil, fmt.Errorf("load run %s: its program is not valid any more: %s", id, findings[0].Message)
+	}
+	facts, snapshot, last, err := l.store.Load(id)
+	if err != nil {
+		return nil, fmt.Errorf("load run %s: %w", id, err)
+	}
+	runner, err := engine.Load(l.deps(), program, id, rec.Secret, engine.History{Facts: facts, Snapshot: snapshot, Last: last})
+	if err != nil {
+		return nil, fmt.Errorf("load run %s: %w", id, err)
+	}
+	r := &run{runner: runner}
+	l.runs[id] = r
+	return r, nil
+}
+
+// drive has the run driven, if nobody does and there is something to do.
+func (l *Leader) drive(id string) error {
+	r, err := l.load(id)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closing {
+		return errClosing
+	}
+	if r.done != nil || r.runner.State().Status.Ended() {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel, r.done, r.stopped = cancel, make(chan struct{}), nil
+	l.drives.Go(func() {
+		defer cancel()
+		stop, err := r.runner.Run(ctx)
+		l.driven(id, r, stop, err)
+	})
+	l.notify(id)
+	return nil
+}
+
+// driven notes that a drive has ended. A wait with a timer is driven again when the timer is due.
+func (l *Leader) driven(id string, r *run, stop engine.Stop, err error) {
+	l.mu.Lock()
+	close(r.done)
+	r.done, r.stopped = nil, err
+	again := err == nil && !stop.Due.IsZero() && !l.closing
+	l.notify(id)
+	l.mu.Unlock()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		l.cfg.Log.Warn().Str("run", id).Err(err).Msg("driving stopped")
+	}
+	if again {
+		l.driveAt(id, stop.Due)
+	}
+	if err == nil && stop.Status.Ended() {
+		l.retire(id)
+	}
+}
+
+// driveAt waits for a timer of a waiting run, for as long as this process leads.
+func (l *Leader) driveAt(id string, due time.Time) {
+	l.mu.Lock()
+	changed := l.wait(id)
+	l.mu.Unlock()
+	l.drives.Go(func() {
+		t := time.NewTimer(time.Until(due))
+		defer t.Stop()
+		select {
+		case <-changed: // answered, or the leader ends
+		case <-t.C:
+			if err := l.drive(id); err != nil && !errors.Is(err, errClosing) {
+				l.cfg.Log.Warn().Str("run", id).Err(err).Msg("drive after timer")
+			}
+		}
+	})
+}
+
+// Drive goes on with an interrupted run. A run that is driven, waits or has ended is left alone.
+func (l *Leader) Drive(ctx context.Context, id string, secrets map[string]string) (api.RunView, error) {
+	id, err := l.resolve(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	l.keepSecrets(id, secrets)
+	if err := l.drive(id); err != nil {
+		return api.RunView{}, err
+	}
+	return l.view(id)
+}
+
+// Stop ends the driving of a run and waits for that.
+func (l *Leader) Stop(ctx context.Context, id string) (api.RunView, error) {
+	id, err := l.resolve(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	l.mu.Lock()
+	var done chan struct{}
+	if r := l.runs[id]; r != nil && r.done != nil {
+		r.cancel()
+		done = r.done
+	}
+	l.mu.Unlock()
+	if done != nil {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return api.RunView{}, ctx.Err()
+		}
+	}
+	return l.view(id)
+}
+
+// Cancel ends a run for good. A run that has ended already is shown as it is.
+func (l *Leader) Cancel(ctx context.Context, id, by string) (api.RunView, error) {
+	id, err := l.resolve(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	r, err := l.load(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	if err := r.runner.Cancel(ctx, by); err != nil && !errors.Is(err, engine.ErrStale) {
+		return api.RunView{}, fmt.Errorf("cancel run %s: %w", id, err)
+	}
+	return l.view(id)
+}
+
+// Watch yields entries and views until nobody drives the run.
+func (l *Leader) Watch(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
+	id, err := l.resolve(id)
+	if err != nil {
+		return err
+	}
+	for {
+		l.mu.Lock()
+		changed := l.wait(id)
+		r := l.runs[id]
+		idle := r == nil || r.done == nil
+		closing := l.closing
+		l.mu.Unlock()
+		if err := l.Entries(ctx, id, after, func(e lattice.Entry) error {
+			after = e.Seq
+			return yield(api.WatchLine{Entry: &e})
+		}); err != nil {
+			return err
+		}
+		if closing {
+			return nil // without Done: somebody else leads next
+		}
+		v, err := l.view(id)
+		if err != nil {
+			return err
+		}
+		if err := yield(api.WatchLine{View: &v, Done: idle}); err != nil || idle {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,227 @@
+// Package leader is the one process that leads a state directory: it owns the store, the runners and the embedded
+// sprite host, and serves all of it behind one http.Handler (DESIGN 1). Leader is the type to look at first; it is the
+// api.Service.
+//
+//	Home      where things lie, and the lock that makes one process the leader
+//	runs.go   start, list and show runs
+//	drive.go  who drives a run, and until when
+//	decide.go a person's answers
+//	prepare.go a run's sprite, repository and task.json
+//
+// A leader drives what it is asked to drive and nothing else: opening a home never continues an interrupted run by
+// itself. It decides nothing about a run's course; that is engine.Step.
+package leader
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/action"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/session"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/orchestrator/worktree"
+)
+
+// Config of Open.
+type Config struct {
+	Home      Home
+	Version   string
+	Self      string          // the lattice binary, for sandboxes
+	Spritekit string          // as told by the user, "" = look for it
+	Path      string          // $PATH, to look in
+	Remote    *sprites.Client // nil = embedded host
+	Environ   []string        // the user's environment, for git
+	Log       zerolog.Logger
+	// WrapLog, when set, stands between the engine and the store.
+	WrapLog func(engine.Log) engine.Log
+	// Warn tells the person at the terminal something that the run goes on in spite of.
+	Warn func(string)
+}
+
+// Leader leads one home. It is safe for concurrent use.
+type Leader struct {
+	cfg     Config
+	home    Home
+	store   *store.Store
+	host    *local.Host // nil with a remote Sprites API
+	client  *sprites.Client
+	session *session.Session
+	git     *worktree.Git
+	actor   *action.Fulfiller
+	handler http.Handler
+
+	mu      sync.Mutex
+	closing bool                     // guarded by mu, as all below
+	runs    map[string]*run          // loaded ones, by id
+	secrets map[string][]string      // KEY=VALUE for agents, by run; never stored
+	changed map[string]chan struct{} // closed and replaced when a run changes
+	drives  sync.WaitGroup
+}
+
+// run is a loaded run.
+type run struct {
+	runner  *engine.Runner
+	cancel  func()        // stops the drive
+	done    chan struct{} // closed when the drive has ended; nil while nobody drives
+	stopped error         // why the last drive ended
+}
+
+// Open opens the home. The caller holds its lock.
+func Open(cfg Config) (*Leader, error) {
+	l := &Leader{
+		cfg: cfg, home: cfg.Home,
+		runs: map[string]*run{}, secrets: map[string][]string{}, changed: map[string]chan struct{}{},
+	}
+	if err := l.open(); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func (l *Leader) open() (err error) {
+	if l.store, err = store.Open(l.home.Store()); err != nil {
+		return err
+	}
+	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.home.Scratch()}); err != nil {
+		return err
+	}
+	var sprites http.Handler
+	if l.client = l.cfg.Remote; l.client == nil {
+		if sprites, err = l.openHost(); err != nil {
+			return err
+		}
+	}
+	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.output, Secrets: l.agentEnv})
+	l.actor = action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: l.repoOf})
+	l.handler = api.Handler(l, sprites)
+	return nil
+}
+
+// openHost starts the embedded sprite host and a client that calls it in process.
+func (l *Leader) openHost() (http.Handler, error) {
+	spritekit, err := findSpritekit(l.cfg.Spritekit, l.cfg.Self, l.cfg.Path)
+	if err != nil {
+		return nil, err
+	}
+	skills, err := installSkills(l.home, spritekit)
+	if err != nil {
+		return nil, err
+	}
+	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Log: l.cfg.Log}); err != nil {
+		return nil, err
+	}
+	l.client = sprites.New(api.Base, "", api.HTTPClient(l.home.Socket()))
+	return l.host.Handler(), nil
+}
+
+// Handler serves the leader's API, and the embedded host's below /v1/sprites.
+func (l *Leader) Handler() http.Handler { return l.handler }
+
+// Hello says who leads.
+func (l *Leader) Hello() api.Hello {
+	h := api.Hello{API: api.Version, Version: l.cfg.Version, PID: os.Getpid(), Home: string(l.home), Sandbox: "remote"}
+	if l.host != nil {
+		h.Isolation, h.Sandbox = l.host.Isolation(), l.host.Mode()
+	}
+	return h
+}
+
+// Close stops driving, ends every sandbox and closes the store. Runs stay resumable.
+func (l *Leader) Close() error {
+	l.mu.Lock()
+	l.closing = true
+	for _, r := range l.runs {
+		if r.done != nil {
+			r.cancel()
+		}
+	}
+	for id := range l.changed {
+		l.notify(id)
+	}
+	l.mu.Unlock()
+	l.drives.Wait()
+	var errs []error
+	if l.host != nil {
+		errs = append(errs, l.host.Close())
+	}
+	if l.store != nil {
+		errs = append(errs, l.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// errClosing answers requests that come while the leader ends; another process may lead at once.
+var errClosing = api.Refuse(6, "leader_ending", "the leading lattice is ending", "try again")
+
+// notify wakes those who watch a run. mu is held.
+func (l *Leader) notify(id string) {
+	if c, ok := l.changed[id]; ok {
+		close(c)
+		delete(l.changed, id)
+	}
+}
+
+// wait returns a channel that is closed at the run's next change. mu is held.
+func (l *Leader) wait(id string) <-chan struct{} {
+	c, ok := l.changed[id]
+	if !ok {
+		c = make(chan struct{})
+		l.changed[id] = c
+	}
+	return c
+}
+
+func (l *Leader) agentEnv(run string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.secrets[run]
+}
+
+// keepSecrets remembers what agents of a run may see, for as long as this process leads.
+func (l *Leader) keepSecrets(run string, secrets map[string]string) {
+	if len(secrets) == 0 {
+		return
+	}
+	env := make([]string, 0, len(secrets))
+	for name, value := range secrets {
+		env = append(env, name+"="+value)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.secrets[run] = env
+}
+
+// deps is what runners act through.
+func (l *Leader) deps() engine.Deps {
+	var log engine.Log = l.store
+	if l.cfg.WrapLog != nil {
+		log = l.cfg.WrapLog(log)
+	}
+	return engine.Deps{
+		Log: log, Caller: l.session, Boundary: l.session, Preparer: l, Actor: l.actor, Now: time.Now, After: time.After,
+		OnEntry: func(entries []lattice.Entry) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.notify(entries[0].Run)
+		},
+	}
+}
+
+// repoOf says which repository a run was seeded from; its branch there bears the run's id.
+func (l *Leader) repoOf(id string) (spec, name string, ok bool) {
+	rec, err := l.record(id)
+	if err != nil || rec.options.Repo == "" {
+		return "", "", false
+	}
+	return rec.options.Repo, id, true
+}

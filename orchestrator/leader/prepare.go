@@ -1,0 +1,105 @@
+package leader
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Prepare makes a run's main sprite ready (engine.Preparer): it exists, holds the repository's bundle and task.json.
+// It is idempotent; the repository is read again when a crash cut it off, and what was recorded before counts.
+func (l *Leader) Prepare(ctx context.Context, run, sprite string) (map[string]any, error) {
+	rec, err := l.record(run)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.ensureSprite(ctx, run, sprite, rec.options); err != nil {
+		return nil, err
+	}
+	members := map[string]any{"sprite": sprite}
+	if rec.options.Repo != "" {
+		repo, err := l.seed(ctx, run, sprite, rec.options)
+		if err != nil {
+			return nil, err
+		}
+		members["repo"] = repo
+	}
+	task := protocol.Task{RunID: run, Goal: rec.options.Goal, Repo: worktree.StripCredentials(rec.options.Repo)}
+	if task.Goal == "" {
+		task.Goal = "run flow " + rec.options.FlowName
+	}
+	data, err := json.Marshal(task)
+	if err != nil {
+		return nil, fmt.Errorf("encode task.json: %w", err)
+	}
+	if err := l.client.WriteFile(ctx, sprite, "/workspace/"+protocol.TaskFile, bytes.NewReader(data), 0o644); err != nil {
+		return nil, fmt.Errorf("write task.json: %w", err)
+	}
+	return members, nil
+}
+
+// ownerLabel marks the sprites that were made for a run, so that they can be told from a user's own.
+func ownerLabel(run string) string { return "lattice-run:" + run }
+
+func (l *Leader) ensureSprite(ctx context.Context, run, name string, o api.Options) error {
+	_, err := l.client.Get(ctx, name)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, sprites.ErrNotFound):
+		return fmt.Errorf("look for sprite %s: %w", name, err)
+	case !o.OwnSprite:
+		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_not_found", Message: "there is no sprite " + name, Hint: "lattice sprite create " + name}}
+	}
+	if _, err := l.client.Create(ctx, sprites.Create{Name: name, Labels: []string{ownerLabel(run)}}); err != nil {
+		var refused *sprites.APIError
+		if errors.As(err, &refused) && refused.Status == 400 {
+			return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_refused", Message: err.Error()}}
+		}
+		return fmt.Errorf("create sprite %s: %w", name, err)
+	}
+	return nil
+}
+
+// seed reads the repository outside, with the user's own git, and puts its bundle into the sprite. What comes back is
+// $ctx.repo.
+func (l *Leader) seed(ctx context.Context, run, sprite string, o api.Options) (map[string]any, error) {
+	if err := os.MkdirAll(l.home.Run(run), 0o700); err != nil {
+		return nil, fmt.Errorf("make run directory: %w", err)
+	}
+	bundle := filepath.Join(l.home.Run(run), "repo.bundle")
+	s, err := l.git.Seed(ctx, o.Repo, worktree.SeedOptions{Ref: o.Ref, IncludeUncommitted: o.IncludeUncommitted}, bundle)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(bundle)
+	if err != nil {
+		return nil, fmt.Errorf("read repository bundle: %w", err)
+	}
+	defer f.Close()
+	if err := l.client.WriteFile(ctx, sprite, "/workspace/"+protocol.SeedFile, f, 0o644); err != nil {
+		return nil, fmt.Errorf("seed sprite %s: %w", sprite, err)
+	}
+	if s.Dirty && !o.IncludeUncommitted {
+		l.cfg.Warn("the repository has uncommitted changes, which the run does not see; --include-uncommitted takes them along")
+	}
+	repo := map[string]any{
+		"bundle": "/workspace/" + protocol.SeedFile, "path": "repo", "remote_url": s.RemoteURL, "branch": s.Branch,
+		"head": s.BaseHead, "seed_head": s.Head, "default_branch": s.DefaultBranch, "local": s.Local,
+		"push_branch": "lattice/" + run,
+	}
+	if s.AuthorName != "" && s.AuthorEmail != "" {
+		repo["author"] = map[string]any{"name": s.AuthorName, "email": s.AuthorEmail}
+	}
+	return repo, nil
+}

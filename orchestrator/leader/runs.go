@@ -1,0 +1,347 @@
+package leader
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// record is what the store keeps of a run, with its options read.
+type record struct {
+	store.RunRecord
+	options api.Options
+}
+
+func (l *Leader) record(id string) (record, error) {
+	r, err := l.store.Run(id)
+	if err != nil {
+		return record{}, fmt.Errorf("load run %s: %w", id, err)
+	}
+	rec := record{RunRecord: r}
+	if err := json.Unmarshal(r.Options, &rec.options); err != nil {
+		return record{}, fmt.Errorf("load run %s: read its options: %w", id, err)
+	}
+	return rec, nil
+}
+
+// resolve finds the run that a user means: an id, a unique prefix of one, or "" for the last run.
+func (l *Leader) resolve(id string) (string, error) {
+	find := func() (store.RunRecord, error) { return l.store.Run(id) }
+	if id == "" {
+		find = l.store.Last
+	}
+	found, err := find()
+	switch {
+	case errors.Is(err, store.ErrNotFound) && id == "":
+		return "", api.Refuse(protocol.ExitNotFound, "no_runs", "there are no runs yet", "lattice run FLOW")
+	case errors.Is(err, store.ErrNotFound):
+		return "", api.Refuse(protocol.ExitNotFound, "run_not_found", "there is no run "+id, "lattice runs")
+	case errors.Is(err, store.ErrAmbiguous):
+		return "", api.Refuse(protocol.ExitBadInput, "run_ambiguous", err.Error(), "")
+	}
+	return found.ID, err
+}
+
+// Start checks a flow, records the run and has it driven. Nothing is recorded when the flow is refused.
+func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, error) {
+	program, findings := ir.Parse(r.Flow, manifests.Lookup)
+	if program == nil {
+		return api.RunView{}, refuseFlow("flow_invalid", protocol.ExitBadInput, findings)
+	}
+	o := r.Options
+	if len(o.Grants) == 0 {
+		o.Grants = ir.DefaultGrants()
+	}
+	if missing := program.Preflight(o.Grants); len(missing) > 0 {
+		return api.RunView{}, refuseFlow("permission_denied", protocol.ExitDenied, missing)
+	}
+	id, secret, err := newRun()
+	if err != nil {
+		return api.RunView{}, err
+	}
+	if o.WorkItem == "" {
+		o.WorkItem = id
+	}
+	if o.FlowName == "" {
+		o.FlowName = program.Doc.ID
+	}
+	callsSkills := slices.ContainsFunc(program.Doc.Nodes, func(n ir.Node) bool { return n.Op == ir.OpToolCall })
+	if callsSkills && o.Sprite == "" {
+		o.Sprite, o.OwnSprite = strings.ReplaceAll(id, "_", "-"), true
+	}
+	if err := l.spriteFree(o); err != nil {
+		return api.RunView{}, err
+	}
+	l.keepSecrets(id, o.Secrets)
+	o.Secrets = nil
+	if err := l.create(ctx, id, secret, program, r, o); err != nil {
+		return api.RunView{}, err
+	}
+	if err := l.drive(id); err != nil {
+		return api.RunView{}, err
+	}
+	return l.view(id)
+}
+
+// create records the run and its first fact.
+func (l *Leader) create(ctx context.Context, id string, secret []byte, program *ir.Program, r api.RunRequest, o api.Options) error {
+	options, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("encode options: %w", err)
+	}
+	now := time.Now()
+	vars := map[string]any{
+		"run_id": id, "work_item_id": o.WorkItem, "started_at": protocol.FormatTime(now), "now": protocol.FormatTime(now),
+		"timezone": now.Location().String(), "trigger": "cli", "agent_env": append([]string{}, o.AgentEnv...),
+	}
+	frozen, err := json.Marshal(vars)
+	if err != nil {
+		return fmt.Errorf("encode $ctx: %w", err)
+	}
+	input := r.Input
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	if err := l.store.Create(ctx, store.RunRecord{
+		ID: id, WorkItem: o.WorkItem, Created: now, Program: r.Flow, Secret: secret, Options: options, Sprite: o.Sprite,
+	}); err != nil {
+		return fmt.Errorf("record run: %w", err)
+	}
+	loaded, err := l.load(id)
+	if err != nil {
+		return err
+	}
+	return loaded.runner.Begin(ctx, lattice.RunStarted{
+		RunID: id, WorkItem: o.WorkItem, Program: program.Digest, Sprite: o.Sprite, Input: input, Ctx: frozen, Grants: o.Grants,
+	})
+}
+
+// refuseFlow names every finding at once.
+func refuseFlow(code string, exit int, findings []ir.Finding) error {
+	var text []string
+	for _, f := range findings {
+		if f.Severity == "error" {
+			text = append(text, fmt.Sprintf("%s %s: %s", f.Pointer, f.Code, f.Message))
+		}
+	}
+	p := api.Refuse(exit, code, "the flow is refused:\n  "+strings.Join(text, "\n  "), findings[0].Hint)
+	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
+		p.Fault.Details = details
+	}
+	return p
+}
+
+// newRun draws an id and a secret. The secret never leaves the orchestrator.
+func newRun() (id string, secret []byte, err error) {
+	draw := make([]byte, 42)
+	if _, err := rand.Read(draw); err != nil {
+		return "", nil, fmt.Errorf("draw run id: %w", err)
+	}
+	return "run_" + strings.ToLower(base32.StdEncoding.EncodeToString(draw[:10])), draw[10:], nil
+}
+
+// spriteFree refuses a sprite that belongs to a run that has not ended (DESIGN 5).
+func (l *Leader) spriteFree(o api.Options) error {
+	if o.Sprite == "" || o.OwnSprite {
+		return nil
+	}
+	all, err := l.store.Runs()
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		if r.Sprite != o.Sprite {
+			continue
+		}
+		v, err := l.view(r.ID)
+		if err != nil {
+			return err
+		}
+		if !v.Status.Ended() {
+			return api.Refuse(protocol.ExitBusy, "sprite_busy", fmt.Sprintf("sprite %s belongs to %s, which is %s", o.Sprite, r.ID, v.Status), "lattice cancel "+r.ID)
+		}
+	}
+	return nil
+}
+
+// Runs lists all runs, newest first.
+func (l *Leader) Runs(context.Context) ([]api.RunView, error) {
+	all, err := l.store.Runs()
+	if err != nil {
+		return nil, err
+	}
+	views := make([]api.RunView, 0, len(all))
+	for _, r := range all {
+		v, err := l.view(r.ID)
+		if err != nil {
+			return nil, err
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+// Run shows one run.
+func (l *Leader) Run(_ context.Context, id string) (api.RunView, error) {
+	id, err := l.resolve(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	return l.view(id)
+}
+
+// view puts together what there is to know about a run.
+func (l *Leader) view(id string) (api.RunView, error) {
+	rec, err := l.record(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	snapshot, begun, err := l.store.State(id)
+	if err != nil {
+		return api.RunView{}, fmt.Errorf("load run %s: %w", id, err)
+	}
+	v := api.RunView{
+		RunID: id, Flow: rec.options.FlowName, WorkItem: rec.WorkItem, Status: lattice.Pending, Sprite: rec.Sprite,
+		Repo: rec.options.Repo, CreatedAt: rec.Created, UpdatedAt: rec.Created,
+	}
+	if begun {
+		v.UpdatedAt, v.LastSeq = snapshot.At, snapshot.Seq
+		s, err := engine.DecodeState(snapshot.Body)
+		if err != nil {
+			return api.RunView{}, fmt.Errorf("load run %s: %w", id, err)
+		}
+		if err := describe(&v, s); err != nil {
+			return api.RunView{}, err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.runs[id]; r != nil {
+		v.Driving = r.done != nil
+		if r.stopped != nil && !errors.Is(r.stopped, context.Canceled) {
+			v.Note = r.stopped.Error()
+		}
+	}
+	if !v.Driving && v.Note == "" && (v.Status == lattice.Running || v.Status == lattice.Pending) {
+		v.Note = "nobody drives it; lattice resume goes on"
+	}
+	return v, nil
+}
+
+// describe fills a view from the run's state.
+func describe(v *api.RunView, s engine.State) error {
+	v.Status, v.Epoch, v.Steps, v.Node, v.Waits = s.Status, s.Epoch, s.Steps, s.Node, s.Waits
+	if len(s.Pending) > 0 {
+		v.Doing = string(s.Pending[0].Kind)
+	}
+	if s.Output != nil {
+		out, err := ir.Marshal(s.Output)
+		if err != nil {
+			return fmt.Errorf("encode outputs: %w", err)
+		}
+		v.Outputs = out
+	}
+	if f := s.Failure; f != nil {
+		v.Error = &api.RunError{Kind: f.Kind, Message: f.Message, Node: f.Node, Attempt: f.Attempt, Data: f.Data}
+	}
+	return nil
+}
+
+// Entries yields a run's facts and events after a position.
+func (l *Leader) Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
+	id, err := l.resolve(id)
+	if err != nil {
+		return err
+	}
+	const page = 512
+	for {
+		entries, err := l.store.Entries(id, after, page)
+		if err != nil {
+			return fmt.Errorf("read entries of run %s: %w", id, err)
+		}
+		for _, e := range entries {
+			if err := yield(e); err != nil {
+				return err
+			}
+			after = e.Seq
+		}
+		if len(entries) < page {
+			return ctx.Err()
+		}
+	}
+}
+
+// maxLog bounds a run's log file.
+const maxLog = 64 << 20
+
+// output opens the run's log, to which its skills' stderr and stray stdout go.
+func (l *Leader) output(id string) io.Writer {
+	path := filepath.Join(l.home.Run(id), "output.log")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		l.cfg.Log.Warn().Err(err).Msg("make run directory")
+		return io.Discard
+	}
+	return &cappedLog{path: path}
+}
+
+// Log opens what the run's skills printed beside events.
+func (l *Leader) Log(_ context.Context, id string) (io.ReadCloser, error) {
+	id, err := l.resolve(id)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(filepath.Join(l.home.Run(id), "output.log"))
+	if errors.Is(err, os.ErrNotExist) {
+		return io.NopCloser(strings.NewReader("")), nil
+	}
+	return f, err
+}
+
+// keepEnded is how many ended runs keep the sprite that was made for them.
+const keepEnded = 10
+
+// retire removes the sprites of successful runs that are older than the last few; failed ones stay to be looked into.
+func (l *Leader) retire(string) {
+	all, err := l.store.Runs()
+	if err != nil {
+		return
+	}
+	ended := 0
+	for _, r := range all {
+		v, err := l.view(r.ID)
+		if err != nil || v.Status != lattice.Succeeded && v.Status != lattice.Canceled {
+			continue
+		}
+		if ended++; ended <= keepEnded {
+			continue
+		}
+		rec, err := l.record(r.ID)
+		if err != nil || !rec.options.OwnSprite || rec.options.Keep {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		if sprite, err := l.client.Get(ctx, r.Sprite); err == nil && slices.Contains(sprite.Labels, ownerLabel(r.ID)) {
+			if err := l.client.Delete(ctx, r.Sprite); err != nil {
+				l.cfg.Log.Warn().Str("sprite", r.Sprite).Err(err).Msg("remove sprite of an old run")
+			}
+		}
+		cancel()
+	}
+}
