@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+type decideOptions struct {
+	leaderOptions
+	wait, comment string
+	agentEnv      []string
+	detachAfter   bool
+}
+
+func (o *decideOptions) addDecideFlags(cmd *cobra.Command, d *deps) {
+	o.addFlags(cmd)
+	cmd.Flags().StringVar(&o.wait, "wait", "", "`ID` of the wait, when the run has several open")
+	cmd.Flags().StringVar(&o.comment, "comment", "", "why; the waiting skill is told")
+	cmd.Flags().StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent")
+	cmd.ValidArgsFunction = completeRuns(d)
+}
+
+func newApproveCmd(d *deps) *cobra.Command {
+	var o decideOptions
+	cmd := &cobra.Command{
+		Use:   "approve [RUN]",
+		Short: "Approve what a run waits for, and follow the run",
+		Long: `Approve what a run waits for. An approval binds exactly what was shown: commit, base, branch, remote and diff; what
+changes needs a new one. Approving twice is the same as approving once.
+` + exitCodes,
+		Example: "  lattice approve\n  lattice approve run_0123 --comment 'looks right'",
+		Args:    args(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return runDecide(c.Context(), d, o, optional(list), lattice.Approve, nil)
+		},
+	}
+	o.addDecideFlags(cmd, d)
+	return cmd
+}
+
+func newRejectCmd(d *deps) *cobra.Command {
+	var o decideOptions
+	cmd := &cobra.Command{
+		Use:     "reject [RUN]",
+		Short:   "Reject what a run waits for, and follow the run",
+		Example: "  lattice reject run_0123 --comment 'not on a Friday'",
+		Args:    args(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return runDecide(c.Context(), d, o, optional(list), lattice.Reject, nil)
+		},
+	}
+	o.addDecideFlags(cmd, d)
+	return cmd
+}
+
+func newAnswerCmd(d *deps) *cobra.Command {
+	var o decideOptions
+	cmd := &cobra.Command{
+		Use:   "answer RUN k=v…",
+		Short: "Answer a run's question with the inputs that it expects",
+		Long: `Answer a run's question. Values are converted to the types that the wait names (lattice waiting shows them); k:=json
+gives a value as JSON. Missing, unknown, mistyped or oversized values are refused, and nothing is changed.
+` + exitCodes,
+		Example: "  lattice answer run_0123 approved=true comments='fine'\n  lattice answer run_0123 'labels:=[\"a\",\"b\"]'",
+		Args:    args(cobra.MinimumNArgs(2)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return runDecide(c.Context(), d, o, list[0], lattice.Answer, list[1:])
+		},
+	}
+	o.addDecideFlags(cmd, d)
+	return cmd
+}
+
+func runDecide(ctx context.Context, d *deps, o decideOptions, run string, decision lattice.Decision, pairs []string) error {
+	req := api.DecideRequest{WaitID: o.wait, Decision: decision, Comments: o.comment, By: d.user}
+	if err := splitAnswers(pairs, &req); err != nil {
+		return err
+	}
+	c, err := connect(ctx, d, o.leaderOptions)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	view, err := c.Run(ctx, run)
+	if err != nil {
+		return err
+	}
+	if req.Secrets, err = d.secrets(o.agentEnv); err != nil {
+		return err
+	}
+	reply, err := c.Decide(ctx, view.RunID, req)
+	if err != nil {
+		return err
+	}
+	if reply.Duplicate {
+		fmt.Fprintf(d.err, "%s: that was decided before; nothing changed\n", reply.Run.RunID)
+	}
+	return follow(ctx, d, c, reply.Run, view.LastSeq)
+}
+
+// splitAnswers sorts k=v (typed by the wait) from k:=json.
+func splitAnswers(pairs []string, req *api.DecideRequest) error {
+	typed := map[string]json.RawMessage{}
+	for _, pair := range pairs {
+		name, value, err := parsePair(pair)
+		if err != nil {
+			return err
+		}
+		var text string
+		if pair[len(name)] == '=' && json.Unmarshal(value, &text) == nil {
+			if req.Inputs == nil {
+				req.Inputs = map[string]string{}
+			}
+			req.Inputs[name] = text
+			continue
+		}
+		typed[name] = value
+	}
+	if len(typed) > 0 {
+		data, err := json.Marshal(typed)
+		if err != nil {
+			return err
+		}
+		req.Typed = data
+	}
+	return nil
+}
+
+func newResumeCmd(d *deps) *cobra.Command {
+	var o decideOptions
+	cmd := &cobra.Command{
+		Use:   "resume [RUN]",
+		Short: "Go on with a run that was interrupted",
+		Long: `Go on with a run that was interrupted (Ctrl-C, a crash, a host that could not be reached). What was done is not done
+again; what was cut off is settled first. Resuming a run that goes on, waits or has ended changes nothing.
+` + exitCodes,
+		Example: "  lattice resume\n  lattice resume run_0123",
+		Args:    args(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			ctx := c.Context()
+			conn, err := connect(ctx, d, o.leaderOptions)
+			if err != nil {
+				return err
+			}
+			defer conn.close()
+			before, err := conn.Run(ctx, optional(list))
+			if err != nil {
+				return err
+			}
+			secrets, err := d.secrets(o.agentEnv)
+			if err != nil {
+				return err
+			}
+			view, err := conn.Drive(ctx, before.RunID, secrets)
+			if err != nil {
+				return err
+			}
+			return follow(ctx, d, conn, view, before.LastSeq)
+		},
+	}
+	o.addFlags(cmd)
+	cmd.Flags().StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent")
+	cmd.ValidArgsFunction = completeRuns(d)
+	return cmd
+}
+
+func newCancelCmd(d *deps) *cobra.Command {
+	var o leaderOptions
+	cmd := &cobra.Command{
+		Use:     "cancel [RUN]",
+		Short:   "End a run for good",
+		Example: "  lattice cancel run_0123",
+		Args:    args(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			conn, err := connect(c.Context(), d, o)
+			if err != nil {
+				return err
+			}
+			defer conn.close()
+			view, err := conn.Cancel(c.Context(), optional(list), d.user)
+			if err != nil {
+				return err
+			}
+			if d.json {
+				return d.printJSON(view)
+			}
+			fmt.Fprintf(d.out, "%s %s\n", view.RunID, view.Status)
+			if view.Status != lattice.Canceled {
+				return &exitError{code: protocol.ExitFailed, err: fmt.Errorf("%s had already ended: %s", view.RunID, view.Status)}
+			}
+			return nil
+		},
+	}
+	o.addFlags(cmd)
+	cmd.ValidArgsFunction = completeRuns(d)
+	return cmd
+}

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+type runOptions struct {
+	leaderOptions
+	repo, ref, sprite, workItem, inputFile, goal string
+	inputs, allow, agentEnv                      []string
+	uncommitted, keep                            bool
+}
+
+func newRunCmd(d *deps) *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run FLOW",
+		Short: "Run a flow and follow it until it ends or waits for a person",
+		Long: `Run a flow: a JSON file, or the name of a built-in one (lattice flow ls).
+
+With --repo the repository is read here, with your own git and credentials, and travels into the sprite as a bundle;
+what the flow pushes lands there as branch lattice/<run> (a local path) after a person approved it. Nothing else leaves
+the sprite. A failed run keeps its sprite. The first Ctrl-C stops driving; the run stays resumable.
+` + exitCodes,
+		Example: `  lattice run fix-and-propose --repo . --input 'agent_command:=["sh","fix.sh"]'
+  lattice run flow.json --input name=value --input 'n:=3' --json
+  lattice run fix-and-propose --repo git@example.com:team/app.git --allow 'fs:read,fs:write,git:read,git:write,test:run,agent:run'`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error { return runRun(c.Context(), d, o, list[0]) },
+	}
+	o.addFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.repo, "repo", "", "repository `URL|PATH` that seeds the sprite and receives approved pushes")
+	f.StringVar(&o.ref, "ref", "", "branch, tag or commit of the repository (default: what is checked out there)")
+	f.BoolVar(&o.uncommitted, "include-uncommitted", false, "take uncommitted changes of a local repository along")
+	f.StringArrayVar(&o.inputs, "input", nil, "flow input `k=v` (text) or k:=json; repeatable")
+	f.StringVar(&o.inputFile, "input-file", "", "JSON object with flow inputs; - is standard input")
+	f.StringVar(&o.sprite, "sprite", "", "use this sprite instead of a fresh one")
+	f.StringSliceVar(&o.allow, "allow", nil, "permissions that the run's calls may have (default: all but git:push, credential:fetch, net)")
+	f.StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent; its value is never stored")
+	f.StringVar(&o.workItem, "work-item", "", "`ID` of the issue or task that this is about (default: the run's id)")
+	f.StringVar(&o.goal, "goal", "", "what the run is for; written to task.json")
+	f.BoolVar(&o.keep, "keep", false, "never remove the run's sprite")
+	_ = cmd.RegisterFlagCompletionFunc("allow", cobra.NoFileCompletions)
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return manifests.Flows(), cobra.ShellCompDirectiveDefault
+	}
+	return cmd
+}
+
+func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
+	doc, name, err := readFlow(flow)
+	if err != nil {
+		return err
+	}
+	input, err := readInput(d, o.inputFile, o.inputs)
+	if err != nil {
+		return err
+	}
+	secrets, err := d.secrets(o.agentEnv)
+	if err != nil {
+		return err
+	}
+	repo, err := absoluteRepo(o.repo)
+	if err != nil {
+		return err
+	}
+	c, err := connect(ctx, d, o.leaderOptions)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	view, err := c.Start(ctx, api.RunRequest{Flow: doc, Input: input, Options: api.Options{
+		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Grants: o.allow,
+		WorkItem: o.workItem, Goal: o.goal, Keep: o.keep, AgentEnv: o.agentEnv, Secrets: secrets,
+	}})
+	if err != nil {
+		return err
+	}
+	return follow(ctx, d, c, view, 0)
+}
+
+// readFlow reads a flow file, or a built-in flow when there is no such file.
+func readFlow(arg string) (json.RawMessage, string, error) {
+	data, err := os.ReadFile(arg)
+	if err == nil {
+		return data, strings.TrimSuffix(filepath.Base(arg), ".json"), nil
+	}
+	if builtin, ok := manifests.Flow(arg); ok && errors.Is(err, os.ErrNotExist) {
+		return builtin, arg, nil
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, "", api.Refuse(protocol.ExitNotFound, "flow_not_found", fmt.Sprintf("there is no flow file %s and no built-in flow of that name", arg),
+			"lattice flow ls shows the built-in flows: "+strings.Join(manifests.Flows(), ", "))
+	}
+	return nil, "", api.Refuse(protocol.ExitBadInput, "flow_unreadable", fmt.Sprintf("read flow: %v", err), "")
+}
+
+// readInput merges an input file with k=v and k:=json pairs; pairs win.
+func readInput(d *deps, file string, pairs []string) (json.RawMessage, error) {
+	in := map[string]json.RawMessage{}
+	if file != "" {
+		data, err := readFileOr(d.in, file)
+		if err != nil {
+			return nil, api.Refuse(protocol.ExitBadInput, "input_unreadable", fmt.Sprintf("read input: %v", err), "")
+		}
+		if err := json.Unmarshal(data, &in); err != nil {
+			return nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%s is no JSON object: %v", file, err), "")
+		}
+	}
+	for _, pair := range pairs {
+		name, value, err := parsePair(pair)
+		if err != nil {
+			return nil, err
+		}
+		in[name] = value
+	}
+	return json.Marshal(in)
+}
+
+// parsePair reads k=v (a string) or k:=json.
+func parsePair(pair string) (string, json.RawMessage, error) {
+	name, value, ok := strings.Cut(pair, "=")
+	if !ok || name == "" || name == ":" {
+		return "", nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%q is neither k=v nor k:=json", pair), "")
+	}
+	if typed, ok := strings.CutSuffix(name, ":"); ok {
+		if !json.Valid([]byte(value)) {
+			return "", nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("the value of %s is no JSON: %s", typed, value), "quote it for the shell, for example '"+typed+":=[\"a\",\"b\"]'")
+		}
+		return typed, json.RawMessage(value), nil
+	}
+	text, err := json.Marshal(value)
+	return name, text, err
+}
+
+// secrets takes the named variables from this process's environment.
+func (d *deps) secrets(names []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, name := range names {
+		value := d.getenv(name)
+		if value == "" {
+			return nil, api.Refuse(protocol.ExitBadInput, "agent_env_missing", fmt.Sprintf("--agent-env names %s, which is not set here", name), "export "+name+"=…")
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// absoluteRepo makes a path absolute, so that another process's leader means the same place.
+func absoluteRepo(repo string) (string, error) {
+	if repo == "" || strings.Contains(repo, "://") {
+		return repo, nil
+	}
+	if _, err := os.Stat(repo); err != nil {
+		if strings.Contains(repo, ":") { // git@host:path
+			return repo, nil
+		}
+		return "", api.Refuse(protocol.ExitNotFound, "repo_not_found", fmt.Sprintf("read repository: %v", err), "--repo takes a URL or the path of a git repository")
+	}
+	return filepath.Abs(repo)
+}
+
+// follow shows a run until nobody drives it, and ends the command as the run ended. What happened up to known is not
+// printed again. When the leader goes away, this process takes over.
+func follow(ctx context.Context, d *deps, c *conn, view api.RunView, known lattice.Seq) error {
+	p := newProgress(d, view, known)
+	defer p.close()
+	var after lattice.Seq
+	for {
+		err := c.Watch(ctx, view.RunID, after, func(l api.WatchLine) error {
+			if l.Entry != nil {
+				after = l.Entry.Seq
+			}
+			if l.View != nil {
+				view = *l.View
+			}
+			return p.line(l)
+		})
+		switch {
+		case ctx.Err() != nil:
+			p.close()
+			c.stopDriving(view.RunID)
+			fmt.Fprintf(d.err, "stopped; the run goes on with: lattice resume %s\n", view.RunID)
+			return &exitError{code: protocol.ExitCancelled}
+		case errors.Is(err, api.ErrGone):
+			if err := c.takeOver(ctx, view.RunID); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		default:
+			p.close()
+			return conclude(d, view)
+		}
+	}
+}
+
+// conclude prints the end of a followed run and picks the exit code.
+func conclude(d *deps, v api.RunView) error {
+	if d.json {
+		line := map[string]any{"run_id": v.RunID, "status": v.Status, "outputs": v.Outputs, "error": v.Error}
+		if len(v.Waits) > 0 {
+			line["waits"] = v.Waits
+		}
+		if err := d.printJSON(line); err != nil {
+			return err
+		}
+	}
+	switch v.Status {
+	case lattice.Succeeded:
+		if !d.json {
+			fmt.Fprintf(d.out, "%s %s\n", v.RunID, v.Status)
+			if len(v.Outputs) > 0 && string(v.Outputs) != "null" && string(v.Outputs) != "{}" {
+				fmt.Fprintf(d.out, "%s\n", v.Outputs)
+			}
+		}
+		return nil
+	case lattice.Waiting, lattice.BlockedWaitingForUser, lattice.Blocked:
+		for _, w := range v.Waits {
+			describeWait(d, v, w)
+		}
+		return &exitError{code: protocol.ExitWaiting}
+	case lattice.Canceled:
+		fmt.Fprintf(d.err, "%s canceled\n", v.RunID)
+		return &exitError{code: protocol.ExitCancelled}
+	case lattice.Failed:
+		describeFailure(d, v)
+		return &exitError{code: protocol.ExitFailed}
+	}
+	fmt.Fprintf(d.err, "lattice: the run stopped: %s\n  try: lattice resume %s\n", v.Note, v.RunID)
+	return &exitError{code: protocol.ExitFailed}
+}
+
+// describeWait tells a person what a run waits for, and the next command.
+func describeWait(d *deps, v api.RunView, w lattice.Wait) {
+	fmt.Fprintf(d.err, "%s waits at %s: %s\n", v.RunID, w.Node, clean(w.Prompt))
+	if w.Action != nil {
+		for _, line := range bindingLines(w.Action.Binding) {
+			fmt.Fprintf(d.err, "  %s\n", line)
+		}
+	}
+	fmt.Fprintf(d.err, "  next: %s\n", strings.Join(nextCommands(v.RunID, w), "\n    or: "))
+}
+
+// describeFailure tells why a run failed and how to look into it.
+func describeFailure(d *deps, v api.RunView) {
+	if v.Error != nil {
+		at := ""
+		if v.Error.Node != "" {
+			at = " at " + v.Error.Node
+		}
+		fmt.Fprintf(d.err, "%s failed%s: %s: %s\n", v.RunID, at, v.Error.Kind, clean(v.Error.Message))
+	}
+	fmt.Fprintf(d.err, "  look: lattice show %s\n    or: lattice logs %s\n", v.RunID, v.RunID)
+	if v.Sprite != "" {
+		fmt.Fprintf(d.err, "    or: lattice sprite exec %s -- sh -c 'cd /workspace && ls -la'\n", v.Sprite)
+	}
+}
+
+// nextCommands are the commands that answer w.
+func nextCommands(run string, w lattice.Wait) []string {
+	switch {
+	case w.Kind == lattice.WaitUnknown:
+		return []string{"lattice answer " + run + " outcome=done|retry|fail"}
+	case w.Kind == lattice.WaitSkill && w.Expected["approved"] == "":
+		var pairs []string
+		for _, name := range sortedKeys(w.Expected) {
+			pairs = append(pairs, name+"=<"+w.Expected[name]+">")
+		}
+		return []string{"lattice answer " + run + " " + strings.Join(pairs, " ")}
+	}
+	return []string{"lattice approve " + run, "lattice reject " + run + " --comment TEXT"}
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func newRunsCmd(d *deps) *cobra.Command {
+	return d.query("runs", "List runs, newest first", "  lattice runs --json", cobra.NoArgs,
+		func(ctx context.Context, c *conn, _ []string) error {
+			runs, err := c.Runs(ctx)
+			if err != nil {
+				return err
+			}
+			if d.json {
+				return d.printJSON(runs)
+			}
+			w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "RUN\tSTATUS\tFLOW\tAT\tAGE\tSPRITE")
+			for _, r := range runs {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.RunID, statusText(r), r.Flow, r.Node, age(r.CreatedAt), r.Sprite)
+			}
+			return w.Flush()
+		})
+}
+
+func newShowCmd(d *deps) *cobra.Command {
+	return d.query("show [RUN]", "Show a run: where it stands, its timeline, what it waits for", "  lattice show\n  lattice show run_0123 --json", cobra.MaximumNArgs(1),
+		func(ctx context.Context, c *conn, list []string) error {
+			v, err := c.Run(ctx, optional(list))
+			if err != nil {
+				return err
+			}
+			if d.json {
+				return d.printJSON(v)
+			}
+			fmt.Fprintf(d.out, "%s  %s  %s\n", v.RunID, statusText(v), v.Flow)
+			w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+			for _, row := range [][2]string{{"work item", v.WorkItem}, {"repository", v.Repo}, {"sprite", v.Sprite}, {"started", v.CreatedAt.Local().Format(time.DateTime)}, {"note", v.Note}} {
+				if row[1] != "" {
+					fmt.Fprintf(w, "  %s\t%s\n", row[0], row[1])
+				}
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			if err := printTimeline(ctx, d, c, v); err != nil {
+				return err
+			}
+			for _, wait := range v.Waits {
+				describeWait(d, v, wait)
+			}
+			if v.Status == lattice.Failed {
+				describeFailure(d, v)
+			}
+			if len(v.Outputs) > 0 && string(v.Outputs) != "null" {
+				fmt.Fprintf(d.out, "  outputs  %s\n", v.Outputs)
+			}
+			return nil
+		})
+}
+
+// printTimeline prints one line per node visit.
+func printTimeline(ctx context.Context, d *deps, c *conn, v api.RunView) error {
+	t := newTimeline()
+	if err := c.Entries(ctx, v.RunID, 0, func(e lattice.Entry) error { t.add(e); return nil }); err != nil {
+		return err
+	}
+	for _, s := range t.steps {
+		fmt.Fprintf(d.out, "  %s\n", s.text(time.Now(), d.terminal))
+	}
+	return nil
+}
+
+func newEventsCmd(d *deps) *cobra.Command {
+	var all, journal bool
+	cmd := d.query("events [RUN]", "Print a run's events as they were recorded", "  lattice events run_0123 --json", cobra.MaximumNArgs(1),
+		func(ctx context.Context, c *conn, list []string) error {
+			v, err := c.Run(ctx, optional(list))
+			if err != nil {
+				return err
+			}
+			var entries []lattice.Entry
+			if err := c.Entries(ctx, v.RunID, 0, func(e lattice.Entry) error { entries = append(entries, e); return nil }); err != nil {
+				return err
+			}
+			gone := superseded(entries)
+			for _, e := range entries {
+				if journal {
+					if err := d.printJSON(e); err != nil {
+						return err
+					}
+					continue
+				}
+				if e.Kind != lattice.EntryEvent || gone[e.Seq] && !all {
+					continue
+				}
+				if err := d.printEvent(e, gone[e.Seq]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	cmd.Long = "Print a run's events in the order in which they were recorded. Events of a call that was cut off and done again are\nsuperseded; --all shows them too. Flags and problems say what is wrong with an event; nothing acts on those.\n" + exitCodes
+	cmd.Flags().BoolVar(&journal, "journal", false, "the whole log as JSON lines: facts and events, with their sequence numbers")
+	cmd.Flags().BoolVar(&all, "all", false, "also events that were superseded by a restore")
+	return cmd
+}
+
+func (d *deps) printEvent(e lattice.Entry, superseded bool) error {
+	if d.json {
+		return d.printJSON(eventLine{Seq: e.Seq, Sprite: e.Sprite, CallID: e.CallID, Event: e.Body, Flags: e.Flags, Problems: e.Problems, Superseded: superseded})
+	}
+	_, err := fmt.Fprintf(d.out, "%6d  %-16s %s\n", e.Seq, e.Type, eventText(e))
+	return err
+}
+
+// eventLine is one line of lattice events --json.
+type eventLine struct {
+	Seq        lattice.Seq        `json:"seq"`
+	Sprite     string             `json:"sprite,omitempty"`
+	CallID     string             `json:"call_id,omitempty"`
+	Event      json.RawMessage    `json:"event"`
+	Flags      []string           `json:"flags,omitempty"`
+	Problems   []protocol.Problem `json:"problems,omitempty"`
+	Superseded bool               `json:"superseded,omitempty"`
+}
+
+func newArtifactsCmd(d *deps) *cobra.Command {
+	return d.query("artifacts [RUN]", "List what a run produced: commits, branches, files", "  lattice artifacts --json", cobra.MaximumNArgs(1),
+		func(ctx context.Context, c *conn, list []string) error {
+			v, err := c.Run(ctx, optional(list))
+			if err != nil {
+				return err
+			}
+			found, err := artifacts(ctx, c, v.RunID)
+			if err != nil {
+				return err
+			}
+			if d.json {
+				return d.printJSON(found)
+			}
+			w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+			for _, a := range found {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", clean(a.Value.Kind), clean(a.Value.Ref), clean(a.Value.URL))
+			}
+			return w.Flush()
+		})
+}
+
+// artifacts folds the ARTIFACT events that count: valid, of a call that was issued, not superseded.
+func artifacts(ctx context.Context, c *conn, run string) ([]api.Artifact, error) {
+	var entries []lattice.Entry
+	if err := c.Entries(ctx, run, 0, func(e lattice.Entry) error { entries = append(entries, e); return nil }); err != nil {
+		return nil, err
+	}
+	gone, found := superseded(entries), []api.Artifact{}
+	for _, e := range entries {
+		if e.Kind != lattice.EntryEvent || e.Type != string(protocol.TypeArtifact) || gone[e.Seq] || len(e.Problems) > 0 || len(e.Flags) > 0 {
+			continue
+		}
+		ev, _, ok := protocol.Decode(e.Body)
+		if !ok {
+			continue
+		}
+		if p, err := ev.Open(); err == nil {
+			found = append(found, api.Artifact{At: e.At, Sprite: e.Sprite, CallID: e.CallID, Value: p.(protocol.Artifact)})
+		}
+	}
+	return found, nil
+}
+
+func newLogsCmd(d *deps) *cobra.Command {
+	return d.query("logs [RUN]", "Print what a run's skills said beside events", "  lattice logs run_0123", cobra.MaximumNArgs(1),
+		func(ctx context.Context, c *conn, list []string) error {
+			body, err := c.Log(ctx, optional(list))
+			if err != nil {
+				return err
+			}
+			defer body.Close()
+			_, err = io.Copy(sanitizer{d.out}, body)
+			return err
+		})
+}
+
+func newWaitingCmd(d *deps) *cobra.Command {
+	return d.query("waiting", "List what waits for a person", "  lattice waiting --json", cobra.NoArgs,
+		func(ctx context.Context, c *conn, _ []string) error {
+			runs, err := c.Runs(ctx)
+			if err != nil {
+				return err
+			}
+			open := []api.RunView{}
+			for _, r := range runs {
+				if len(r.Waits) > 0 && !r.Status.Ended() {
+					open = append(open, r)
+				}
+			}
+			if d.json {
+				return d.printJSON(open)
+			}
+			if len(open) == 0 {
+				fmt.Fprintln(d.err, "nothing waits")
+			}
+			for _, r := range open {
+				for _, w := range r.Waits {
+					describeWait(d, r, w)
+				}
+			}
+			return nil
+		})
+}
+
+// query makes a command that asks the leader and prints.
+func (d *deps) query(use, short, example string, check cobra.PositionalArgs, do func(context.Context, *conn, []string) error) *cobra.Command {
+	var o leaderOptions
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: short + ".\n" + exitCodes, Example: example, Args: args(check),
+		RunE: func(c *cobra.Command, list []string) error {
+			conn, err := connect(c.Context(), d, o)
+			if err != nil {
+				return err
+			}
+			defer conn.close()
+			return do(c.Context(), conn, list)
+		},
+		ValidArgsFunction: completeRuns(d),
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// completeRuns offers run ids to the shell.
+func completeRuns(d *deps) cobra.CompletionFunc {
+	return func(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(list) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		conn, err := connect(c.Context(), d, leaderOptions{})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		defer conn.close()
+		runs, err := conn.Runs(c.Context())
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var ids []string
+		for _, r := range runs {
+			ids = append(ids, r.RunID+"\t"+string(r.Status)+" "+r.Flow)
+		}
+		return ids, cobra.ShellCompDirectiveNoFileComp
+	}
+}

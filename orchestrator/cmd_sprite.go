@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func newSpriteCmd(d *deps) *cobra.Command {
+	cmd := &cobra.Command{Use: "sprite", Short: "Work with sprites (sandboxes) directly", Long: "Work with sprites directly: on the embedded host, or on a remote one when SPRITES_API_URL and SPRITES_TOKEN are set.\n" + exitCodes}
+	cmd.AddCommand(
+		d.spriteCmd("create NAME", "Create a sprite", "  lattice sprite create box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+			s, err := c.Create(ctx, sprites.Create{Name: list[0]})
+			if err != nil {
+				return err
+			}
+			return d.printSprite(s)
+		}),
+		d.spriteCmd("show NAME", "Show a sprite", "  lattice sprite show box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+			s, err := c.Get(ctx, list[0])
+			if err != nil {
+				return err
+			}
+			return d.printSprite(s)
+		}),
+		d.spriteCmd("ls", "List sprites", "  lattice sprite ls", 0, func(ctx context.Context, c *sprites.Client, _ []string) error {
+			all, err := c.List(ctx, "")
+			if err != nil {
+				return err
+			}
+			if d.json {
+				return d.printJSON(all)
+			}
+			w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tSTATUS\tISOLATION\tAGE")
+			for _, s := range all {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, s.Status, s.Isolation, age(s.CreatedAt))
+			}
+			return w.Flush()
+		}),
+		d.spriteCmd("rm NAME", "Remove a sprite with all its checkpoints", "  lattice sprite rm box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+			return c.Delete(ctx, list[0])
+		}),
+		newSpriteCheckpointCmd(d),
+		d.spriteCmd("checkpoints NAME", "List a sprite's checkpoints, newest first", "  lattice sprite checkpoints box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+			all, err := c.Checkpoints(ctx, list[0])
+			if err != nil {
+				return err
+			}
+			if d.json {
+				return d.printJSON(all)
+			}
+			w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+			for _, cp := range all {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", cp.ID, age(cp.CreateTime), clean(cp.Comment))
+			}
+			return w.Flush()
+		}),
+		d.spriteCmd("restore NAME CHECKPOINT", "Put a sprite's files back to a checkpoint; its processes end", "  lattice sprite restore box v1", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+			return c.Restore(ctx, list[0], list[1])
+		}),
+		newSpriteExecCmd(d),
+		newSpriteServeCmd(),
+	)
+	return cmd
+}
+
+func newSpriteCheckpointCmd(d *deps) *cobra.Command {
+	var comment string
+	cmd := d.spriteCmd("checkpoint NAME", "Take a checkpoint and print its id", "  lattice sprite checkpoint box --comment 'before the upgrade'", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		cp, err := c.Checkpoint(ctx, list[0], comment)
+		if err != nil {
+			return err
+		}
+		if d.json {
+			return d.printJSON(cp)
+		}
+		_, err = fmt.Fprintln(d.out, cp.ID)
+		return err
+	})
+	cmd.Flags().StringVar(&comment, "comment", "", "what this checkpoint is")
+	return cmd
+}
+
+func newSpriteExecCmd(d *deps) *cobra.Command {
+	var o leaderOptions
+	var e sprites.Exec
+	cmd := &cobra.Command{
+		Use:     "exec NAME -- CMD…",
+		Short:   "Run a command in a sprite; its exit code is this one's",
+		Long:    "Run a command in a sprite. Standard input, output and error are passed through, and so is the exit code.",
+		Example: "  lattice sprite exec box -- go test ./...\n  lattice sprite exec box --tty -- bash",
+		Args:    args(cobra.MinimumNArgs(2)),
+		RunE: func(c *cobra.Command, list []string) error {
+			e.Cmd = list[1:]
+			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+				return runSpriteExec(ctx, d, client, list[0], e)
+			})
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	cmd.Flags().StringVar(&e.Dir, "dir", "", "working directory in the sprite (default /home/sprite)")
+	cmd.Flags().StringArrayVar(&e.Env, "env", nil, "set `KEY=VALUE` for the command")
+	cmd.Flags().BoolVarP(&e.TTY, "tty", "t", false, "give the command a terminal")
+	o.addFlags(cmd)
+	return cmd
+}
+
+func runSpriteExec(ctx context.Context, d *deps, c *sprites.Client, name string, e sprites.Exec) error {
+	e.Stdin, e.Stdout, e.Stderr = d.in, d.out, d.err
+	if in, ok := d.in.(*os.File); ok && e.TTY && term.IsTerminal(int(in.Fd())) {
+		old, err := term.MakeRaw(int(in.Fd()))
+		if err != nil {
+			return fmt.Errorf("set terminal to raw: %w", err)
+		}
+		defer func() { _ = term.Restore(int(in.Fd()), old) }()
+		if cols, rows, err := term.GetSize(int(in.Fd())); err == nil {
+			e.Rows, e.Cols = rows, cols
+		}
+		sizes, stop := resizes(int(in.Fd()))
+		defer stop()
+		e.Resize = sizes
+	}
+	exit, err := c.Exec(ctx, name, e)
+	if err != nil {
+		return spriteProblem(err)
+	}
+	if exit != 0 {
+		return &exitError{code: exit}
+	}
+	return nil
+}
+
+// resizes reports the terminal's size whenever it changes.
+func resizes(fd int) (<-chan sprites.Size, func()) {
+	changed, sizes, done := make(chan os.Signal, 1), make(chan sprites.Size, 1), make(chan struct{})
+	ended := make(chan struct{})
+	signal.Notify(changed, syscall.SIGWINCH)
+	go func() { // owned by the returned stop
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			case <-changed:
+				if cols, rows, err := term.GetSize(fd); err == nil {
+					select {
+					case sizes <- sprites.Size{Rows: rows, Cols: cols}:
+					case <-done:
+						return
+					}
+				}
+			}
+		}
+	}()
+	return sizes, func() { signal.Stop(changed); close(done); <-ended }
+}
+
+// spriteCmd makes a command that speaks to the sprite host.
+func (d *deps) spriteCmd(use, short, example string, n int, do func(context.Context, *sprites.Client, []string) error) *cobra.Command {
+	var o leaderOptions
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: short + ".\n" + exitCodes, Example: example, Args: args(cobra.ExactArgs(n)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+				return spriteProblem(do(ctx, client, list))
+			})
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// withSprites hands the client of the remote host, or of the leader's embedded one, to do.
+func (d *deps) withSprites(ctx context.Context, o leaderOptions, do func(context.Context, *sprites.Client) error) error {
+	if client := d.remoteSprites(); client != nil {
+		return do(ctx, client)
+	}
+	c, err := connect(ctx, d, o)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	hc := api.HTTPClient(c.socket)
+	defer hc.CloseIdleConnections()
+	return do(ctx, sprites.New(api.Base, "", hc))
+}
+
+// remoteSprites is the client of the remote Sprites API, or nil when none is set.
+func (d *deps) remoteSprites() *sprites.Client {
+	if url := d.getenv("SPRITES_API_URL"); url != "" {
+		return sprites.New(url, d.getenv("SPRITES_TOKEN"), nil)
+	}
+	return nil
+}
+
+// spriteProblem gives errors of the Sprites API their exit codes.
+func spriteProblem(err error) error {
+	var answer *sprites.APIError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sprites.ErrNotFound):
+		return api.Refuse(protocol.ExitNotFound, "not_found", err.Error(), "lattice sprite ls lists the sprites")
+	case errors.As(err, &answer) && answer.Status == 409:
+		return api.Refuse(protocol.ExitBusy, "conflict", err.Error(), "")
+	case errors.As(err, &answer) && answer.Status < 500:
+		return api.Refuse(protocol.ExitBadInput, "refused", err.Error(), "")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return api.Refuse(protocol.ExitNetwork, "connection_lost", err.Error(), "")
+	}
+	return err
+}
+
+func (d *deps) printSprite(s sprites.Sprite) error {
+	if d.json {
+		return d.printJSON(s)
+	}
+	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+	for _, row := range [][2]string{{"name", s.Name}, {"status", s.Status}, {"isolation", s.Isolation}, {"id", s.ID}, {"workspace", s.WorkspacePath}} {
+		if row[1] != "" {
+			fmt.Fprintf(w, "%s\t%s\n", row[0], row[1])
+		}
+	}
+	return w.Flush()
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/term"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine"
+)
+
+// deps is what commands are given instead of finding it themselves.
+type deps struct {
+	in       io.Reader
+	out, err io.Writer
+	terminal bool // out and err are terminals: live progress and colour
+	getenv   func(string) string
+	environ  []string
+	exe      string // this binary, for sandboxes and leaders that it starts
+	home     string // state directory
+	user     string
+	version  string
+	log      zerolog.Logger
+	// wrapLog lets a composition root put its own log between engine and store.
+	wrapLog func(engine.Log) engine.Log
+
+	json bool // --json
+}
+
+// processDeps reads the process's surroundings once.
+func processDeps() *deps {
+	d := &deps{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr,
+		terminal: term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb",
+		getenv:   os.Getenv, environ: os.Environ(),
+		version: buildVersion(), log: zerolog.Nop(),
+	}
+	d.exe, _ = os.Executable() // without it the first sandbox says so
+	d.home = stateDir(os.Getenv)
+	d.user = "operator"
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		d.user = u.Username
+	}
+	if level, err := zerolog.ParseLevel(os.Getenv("LATTICE_LOG")); err == nil && os.Getenv("LATTICE_LOG") != "" {
+		d.log = zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
+	}
+	return d
+}
+
+// stateDir is $LATTICE_HOME, else lattice in the XDG state directory.
+func stateDir(getenv func(string) string) string {
+	dir := getenv("LATTICE_HOME")
+	if dir == "" {
+		if dir = getenv("XDG_STATE_HOME"); dir == "" {
+			dir = filepath.Join(getenv("HOME"), ".local", "state")
+		}
+		dir = filepath.Join(dir, "lattice")
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
+	}
+	return dir
+}
+
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "0.1.0-dev"
+	}
+	return strings.TrimPrefix(info.Main.Version, "v")
+}
+
+// execute runs one command line and returns its exit code; the only place that turns errors into exits.
+func execute(ctx context.Context, d *deps, args []string) int {
+	root := newRootCmd(d)
+	root.SetArgs(args)
+	root.SetIn(d.in)
+	root.SetOut(d.out)
+	root.SetErr(d.err)
+	err := root.ExecuteContext(ctx)
+	return d.report(ctx, err)
+}
+
+// exitError ends the command with a code of its own; a nil err was reported already.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// report prints err for the user (and, with --json, for a machine on stderr) and returns the exit code.
+func (d *deps) report(ctx context.Context, err error) int {
+	if err == nil {
+		return 0
+	}
+	var exit *exitError
+	if errors.As(err, &exit) && exit.err == nil {
+		return exit.code
+	}
+	var p *api.Problem
+	if errors.As(err, &p) {
+		fmt.Fprintf(d.err, "lattice: %s\n", strings.TrimRight(err.Error(), "\n"))
+		if p.Fault.Hint != "" {
+			fmt.Fprintf(d.err, "  try: %s\n", p.Fault.Hint)
+		}
+		return p.Exit
+	}
+	fmt.Fprintf(d.err, "lattice: %v\n", err)
+	switch {
+	case exit != nil:
+		return exit.code
+	case ctx.Err() != nil:
+		return 130
+	case errors.Is(err, errUsage):
+		return 2
+	}
+	return 1
+}
+
+// errUsage marks errors of the command line itself.
+var errUsage = errors.New("usage")
+
+type usageError struct{ err error }
+
+func (u usageError) Error() string   { return u.err.Error() + "; see --help" }
+func (u usageError) Unwrap() []error { return []error{u.err, errUsage} }

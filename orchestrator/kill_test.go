@@ -1,0 +1,158 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var killStride = flag.Int("kill-stride", 1, "kill after every n-th durable write only")
+
+// TestKillEverywhere runs the main job with a kill -9 after the k-th durable write, for every k until a run gets to its
+// end unharmed, once of the leader and once of the sprite's init. Whatever was killed, the run ends the same: pushed
+// once, each event once and in order. An independent checker is the judge.
+func TestKillEverywhere(t *testing.T) {
+	for _, victim := range []string{"leader", "init"} {
+		t.Run(victim, func(t *testing.T) {
+			t.Parallel()
+			for k := 1; ; k += *killStride {
+				job := newJob(t)
+				killed := job.run(t, k, victim)
+				job.check(t)
+				if t.Failed() {
+					t.Fatalf("killed the %s after durable write %d", victim, k)
+				}
+				job.remove()
+				if !killed {
+					t.Logf("%d places to kill the %s", k-1, victim)
+					return
+				}
+			}
+		})
+	}
+}
+
+// job is one main job on a repository of its own.
+type job struct {
+	dir, bin string
+	env      []string
+}
+
+func newJob(t *testing.T) *job {
+	t.Helper()
+	dir, err := os.MkdirTemp(buildDir, "job-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &job{dir: dir, bin: lookLattice(t)}
+	j.env = append(os.Environ(), "LATTICE_HOME="+dir+"/home", "PATH="+buildDir+":"+os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=T", "GIT_AUTHOR_EMAIL=t@localhost", "GIT_COMMITTER_NAME=T", "GIT_COMMITTER_EMAIL=t@localhost")
+	j.sh(t, `git init -q -b main src
+		printf 'broken\n' >src/state
+		printf 'grep -q fixed state\n' >src/check.sh
+		git -C src add -A && git -C src commit -q -m 'first'
+		git clone -q --bare src origin.git
+		printf '#!/bin/sh\ncat >>%s/pushes\n' "$PWD" >origin.git/hooks/post-receive
+		chmod +x origin.git/hooks/post-receive`)
+	return j
+}
+
+// run drives the job to its end as a person would: start, resume when it was cut off, approve when it waits.
+func (j *job) run(t *testing.T, at int, victim string) (killed bool) {
+	t.Helper()
+	input := `{"agent_command":["sh","-c","cat >/dev/null; printf 'fixed\\n' >state"],"test_command":"sh check.sh","prompt":"fix it"}`
+	if err := os.WriteFile(j.dir+"/input.json", []byte(input), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next := []string{"run", "fix-and-propose", "--repo", j.dir + "/origin.git", "--input-file", j.dir + "/input.json"}
+	for range 12 {
+		code, out := j.lattice(t, at, victim, next...)
+		switch code {
+		case 0:
+			size, _ := os.Stat(j.dir + "/counter")
+			return size.Size() >= int64(at)
+		case 75:
+			next = []string{"approve"}
+		case -1: // killed
+			next = []string{"resume"}
+			if _, list := j.lattice(t, 0, "", "runs", "--json"); strings.TrimSpace(list) == "[]" {
+				next = []string{"run", "fix-and-propose", "--repo", j.dir + "/origin.git", "--input-file", j.dir + "/input.json"}
+			}
+		default:
+			t.Errorf("lattice %s: exit %d\n%s", strings.Join(next, " "), code, out)
+			return true
+		}
+	}
+	t.Error("the run does not end")
+	return true
+}
+
+// check asks the independent checker, and looks at the origin.
+func (j *job) check(t *testing.T) {
+	t.Helper()
+	var view struct {
+		RunID  string `json:"run_id"`
+		Sprite string `json:"sprite"`
+		Status string `json:"status"`
+	}
+	_, out := j.lattice(t, 0, "", "show", "--json")
+	if err := json.Unmarshal([]byte(out), &view); err != nil || view.Status != "succeeded" {
+		t.Errorf("show: %v: %s", err, out)
+		return
+	}
+	_, journal := j.lattice(t, 0, "", "events", view.RunID, "--journal", "--json")
+	_, outbox := j.lattice(t, 0, "", "sprite", "exec", view.Sprite, "--", "cat", "/workspace/.lattice/outbox.jsonl")
+	for name, data := range map[string]string{"journal": journal, "outbox": outbox} {
+		if err := os.WriteFile(filepath.Join(j.dir, name), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.sh(t, buildDir+`/checkrun -journal journal -outbox outbox -pushes pushes
+		git -C origin.git fsck --strict
+		test "$(git -C origin.git show lattice/`+view.RunID+`:state)" = fixed
+		test "$(git -C origin.git rev-list --count main..lattice/`+view.RunID+`)" = 1`)
+}
+
+func (j *job) lattice(t *testing.T, at int, victim string, args ...string) (int, string) {
+	t.Helper()
+	cmd := exec.Command(j.bin, args...)
+	cmd.Dir, cmd.Env = j.dir, j.env
+	if at > 0 {
+		cmd.Env = append(cmd.Env, "KILL_COUNTER="+j.dir+"/counter", "KILL_AT="+strconv.Itoa(at), "KILL_VICTIM="+victim)
+	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, _ := cmd.Output() // the exit code says it all
+	if code := cmd.ProcessState.ExitCode(); code != 0 && at == 0 {
+		t.Errorf("lattice %s: exit %d\n%s", strings.Join(args, " "), code, stderr.String())
+	} else if code > 0 && code != 75 {
+		return code, stderr.String()
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+func (j *job) sh(t *testing.T, script string) {
+	t.Helper()
+	cmd := exec.Command("sh", "-eu", "-c", script)
+	cmd.Dir, cmd.Env = j.dir, j.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func (j *job) remove() { _ = os.RemoveAll(j.dir) }
+
+// lookLattice finds the command that testscript made of this test binary.
+func lookLattice(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("lattice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

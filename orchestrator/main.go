@@ -1,0 +1,30 @@
+// Command lattice composes skills into flows, runs them in sprites, pauses for people and acts for sprites outside.
+//
+// The actors, and who speaks to whom:
+//
+//	command ──HTTP over lattice.sock──▶ leader ──▶ engine.Runner ──▶ session ──Sprites API──▶ embedded host │ remote
+//	                                      │             │                                          │
+//	                                      └── store ◀───┘ facts before effects                     └─▶ /skills/… in a sprite
+//
+// main reads flags and environment and hands values down; nothing below it does. One file per command (cmd_*.go);
+// leader.go decides whether this process leads or asks the one that does.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == sandbox.InitArg {
+		os.Exit(sandbox.Main(os.Args[2:]))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := execute(ctx, processDeps(), os.Args[1:])
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+)
+
+// buildDir holds the real spritekit of this tree, and checkrun.
+var buildDir string
+
+// TestMain makes this test binary stand for lattice (with a log that can kill) and for sandboxes' init.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == sandbox.InitArg {
+		os.Exit(sandbox.Main(os.Args[2:]))
+	}
+	if filepath.Base(os.Args[0]) != "lattice" {
+		dir, err := os.MkdirTemp("", "lattice-test-")
+		if err != nil {
+			panic(err)
+		}
+		buildDir = dir
+		for _, p := range []string{"../spritekit", "../scripts/checkrun"} {
+			cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", p)
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				fmt.Fprintf(os.Stderr, "build %s: %v\n%s", p, err, out)
+				os.Exit(1)
+			}
+		}
+	}
+	testscript.Main(cleaned{m}, map[string]func(){"lattice": latticeMain})
+}
+
+// cleaned removes what TestMain built when the tests are over.
+type cleaned struct{ m *testing.M }
+
+func (c cleaned) Run() int {
+	defer os.RemoveAll(buildDir)
+	return c.m.Run()
+}
+
+// latticeMain is lattice's main with a log that kills after the n-th durable write, when the environment says so.
+func latticeMain() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	d := processDeps()
+	if file := os.Getenv("KILL_COUNTER"); file != "" {
+		at, err := strconv.Atoi(os.Getenv("KILL_AT"))
+		if err != nil {
+			panic(err)
+		}
+		d.wrapLog = func(log engine.Log) engine.Log {
+			return &killer{Log: log, file: file, at: at, victim: os.Getenv("KILL_VICTIM")}
+		}
+	}
+	code := execute(ctx, d, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// killer counts durable writes over all processes of a run, in a file, and kills its victim after one of them.
+type killer struct {
+	engine.Log
+	file   string
+	at     int
+	victim string // leader | init
+}
+
+func (k *killer) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
+	seq, err := k.Log.Append(ctx, run, after, entries)
+	if err == nil && k.count() == k.at {
+		switch k.victim {
+		case "leader":
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {} // die here, with the write done and nothing after it
+		case "init":
+			killInits(os.Getpid())
+		}
+	}
+	return seq, err
+}
+
+func (k *killer) count() int {
+	f, err := os.OpenFile(k.file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	if _, err := f.Write([]byte{'.'}); err != nil {
+		panic(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		panic(err)
+	}
+	return int(info.Size())
+}
+
+// killInits kills every sandbox init below parent.
+func killInits(parent int) {
+	for _, pid := range descendants(parent) {
+		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if strings.Contains(string(cmdline), "\x00"+sandbox.InitArg) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// descendants lists the processes below pid, deepest last.
+func descendants(pid int) []int {
+	var all []int
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, path := range tasks {
+		data, _ := os.ReadFile(path)
+		for _, field := range strings.Fields(string(data)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				all = append(append(all, child), descendants(child)...)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+const exitCodes = `
+Exit codes: 0 ok, 1 failed, 2 bad input, 3 not found, 4 permission denied, 5 network, 6 busy, 7 unsafe, 8 unsupported,
+9 limit, 70 internal, 75 waiting for a person, 124 timeout, 130 stopped (the run stays resumable).`
+
+// newRootCmd is the list of commands.
+func newRootCmd(d *deps) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lattice",
+		Short: "Run flows of skills in sandboxes, with people deciding what leaves them",
+		Long: `lattice composes skills into flows, runs them in sprites (sandboxes), pauses where a person must decide,
+and does outside what sprites may not do themselves.
+
+Everything works on one machine without an account; with SPRITES_API_URL and SPRITES_TOKEN set, sprites are remote.
+State lies in $LATTICE_HOME (default: lattice in the XDG state directory).
+` + exitCodes,
+		Example: `  lattice run fix-and-propose --repo . --input-file task.json
+  lattice waiting
+  lattice approve`,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		Version:           d.version,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+	}
+	root.PersistentFlags().BoolVar(&d.json, "json", false, "print JSON for machines")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(
+		newRunCmd(d), newRunsCmd(d), newShowCmd(d), newLogsCmd(d), newEventsCmd(d), newArtifactsCmd(d), newCancelCmd(d),
+		newWaitingCmd(d), newApproveCmd(d), newRejectCmd(d), newAnswerCmd(d), newResumeCmd(d),
+		newFlowCmd(d), newSkillCmd(d), newSpriteCmd(d), newServeCmd(d), newProtocolCmd(), newVersionCmd(d),
+	)
+	return root
+}
+
+// printJSON prints one compact JSON value a line.
+func (d *deps) printJSON(v any) error {
+	enc := json.NewEncoder(d.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// args wraps a cobra argument check so that its failure exits with 2.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, list []string) error {
+		if err := check(c, list); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+func optional(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+func newVersionCmd(d *deps) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Example: "  lattice version --json", Args: args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			if d.json {
+				return d.printJSON(map[string]any{"version": d.version, "protocol_version": "v1", "execir_version": "1.0"})
+			}
+			_, err := fmt.Fprintf(d.out, "lattice %s (protocol v1, ExecIR 1.0)\n", d.version)
+			return err
+		},
+	}
+}

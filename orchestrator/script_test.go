@@ -1,0 +1,94 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScript runs testdata/script: what a user sees, one file an area. Every script has its own state directory, and
+// must leave no process behind.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			// Socket addresses are short; so is the state directory.
+			home, err := os.MkdirTemp(buildDir, "home-")
+			if err != nil {
+				return err
+			}
+			e.Setenv("LATTICE_HOME", home)
+			e.Setenv("PATH", e.Getenv("PATH")+string(filepath.ListSeparator)+buildDir)
+			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			for _, role := range []string{"AUTHOR", "COMMITTER"} {
+				e.Setenv("GIT_"+role+"_NAME", "Tester")
+				e.Setenv("GIT_"+role+"_EMAIL", "tester@localhost")
+			}
+			e.Defer(func() { leftovers(t, home) })
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":  exits,
+			"repo":   makeRepo,
+			"filled": filled,
+		},
+	})
+}
+
+// exits runs a command and checks its exit code: exits 75 lattice run …
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 || neg {
+		ts.Fatalf("usage: exits CODE COMMAND…")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := "0"
+	if err != nil {
+		code = "1"
+		if status, ok := strings.CutPrefix(err.Error(), "exit status "); ok {
+			code = status
+		}
+	}
+	if code != args[0] {
+		ts.Fatalf("exit code %s (%v), want %s", code, err, args[0])
+	}
+}
+
+// makeRepo makes DIR a git repository on main with one commit of what lies in it: repo DIR [bare CLONE]
+func makeRepo(ts *testscript.TestScript, neg bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	for _, line := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-q", "-m", "first"}} {
+		ts.Check(ts.Exec("git", append([]string{"-C", dir}, line...)...))
+	}
+	if len(args) == 3 {
+		ts.Check(ts.Exec("git", "clone", "-q", "--bare", dir, ts.MkAbs(args[2])))
+	}
+}
+
+// filled fails unless the file or directory exists and is not empty.
+func filled(ts *testscript.TestScript, neg bool, args []string) {
+	info, err := os.Stat(ts.MkAbs(args[0]))
+	if (err == nil && info.Size() > 0) == neg {
+		ts.Fatalf("%s: %v, %v", args[0], info, err)
+	}
+}
+
+// leftovers fails when a process of this state directory is still there, and removes the directory.
+func leftovers(t *testing.T, home string) {
+	out, err := exec.Command("pgrep", "-f", home).CombinedOutput()
+	if err == nil {
+		t.Errorf("processes of %s are left: %s", home, out)
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err == nil && strings.Contains(string(mounts), home) {
+		t.Errorf("mounts of %s are left", home)
+	}
+	if err := os.RemoveAll(home); err != nil {
+		t.Errorf("remove state directory: %v", err)
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// readFileOr reads a file, or in for "-".
+func readFileOr(in io.Reader, path string) ([]byte, error) {
+	if path == "-" {
+		return io.ReadAll(in)
+	}
+	return os.ReadFile(path)
+}
+
+// bindingLines shows what an approval would bind.
+func bindingLines(binding json.RawMessage) []string {
+	var b struct {
+		Remote  string `json:"remote"`
+		Branch  string `json:"branch"`
+		Base    string `json:"base"`
+		Head    string `json:"head"`
+		Commits []struct {
+			SHA     string `json:"sha"`
+			Subject string `json:"subject"`
+		} `json:"commits"`
+		Files []struct {
+			Path      string `json:"path"`
+			Status    string `json:"status"`
+			Additions int    `json:"additions"`
+			Deletions int    `json:"deletions"`
+		} `json:"files"`
+		FilesTotal int      `json:"files_total"`
+		Warnings   []string `json:"warnings"`
+	}
+	if json.Unmarshal(binding, &b) != nil {
+		return nil
+	}
+	lines := []string{fmt.Sprintf("push %.12s to branch %s of %s (base %.12s)", b.Head, clean(b.Branch), clean(b.Remote), b.Base)}
+	for _, c := range b.Commits {
+		lines = append(lines, fmt.Sprintf("commit %.12s %s", c.SHA, clean(c.Subject)))
+	}
+	const most = 20
+	for i, f := range b.Files {
+		if i == most {
+			lines = append(lines, fmt.Sprintf("… and %d more files", b.FilesTotal-most))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("%s %s +%d -%d", clean(f.Status), clean(f.Path), f.Additions, f.Deletions))
+	}
+	for _, w := range b.Warnings {
+		lines = append(lines, "careful: "+clean(w))
+	}
+	return lines
+}
+
+// eventText is one event on one line.
+func eventText(e lattice.Entry) string {
+	text := ""
+	if ev, _, ok := protocol.Decode(e.Body); ok {
+		if payload, err := ev.Open(); err == nil {
+			text = payloadText(payload)
+		}
+	}
+	for _, p := range e.Problems {
+		text += fmt.Sprintf(" [%s %s]", p.Pointer, p.Message)
+	}
+	for _, f := range e.Flags {
+		text += " (" + f + ")"
+	}
+	return clean(text)
+}
+
+func payloadText(p protocol.Payload) string {
+	switch p := p.(type) {
+	case protocol.Info:
+		if p.Kind != "" {
+			return p.Kind + ": " + p.Message
+		}
+		return p.Message
+	case protocol.PhaseStarted:
+		return p.Phase
+	case protocol.PhaseFinished:
+		return fmt.Sprintf("%s success=%t", p.Phase, p.Success)
+	case protocol.ActionRequest:
+		return fmt.Sprintf("%s %s", p.Action, p.Parameters)
+	case protocol.Artifact:
+		return fmt.Sprintf("%s %s %s", p.Kind, p.Ref, p.URL)
+	case protocol.Waiting:
+		return fmt.Sprintf("%s at checkpoint %s", p.Reason, p.CheckpointID)
+	case protocol.Completed:
+		return p.Status + " " + p.Summary
+	case protocol.Error:
+		return p.Message
+	case protocol.EnvironmentProposal:
+		return fmt.Sprintf("%s (%s, confidence %g)", p.SuggestedAdjustment.Type, p.Scope, p.Confidence)
+	}
+	return ""
+}
