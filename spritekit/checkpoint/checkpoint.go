@@ -9,6 +9,7 @@ package checkpoint
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,6 @@ import (
 	"io"
 	"io/fs"
 	"net"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -71,10 +71,25 @@ func (c Client) List(ctx context.Context) ([]Info, error) {
 	return list, nil
 }
 
-var (
-	idText = regexp.MustCompile(`(?i)\bID:\s*([A-Za-z0-9._-]+)|\bcheckpoint\s+([A-Za-z0-9._-]+)\s+created\b`)
-	idRule = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
-)
+// idIn finds the id in a host's text: "  ID: v1" or "Checkpoint v1 created successfully". "" when there is none, as in
+// "Checkpoint created successfully".
+func idIn(text string) string {
+	words := strings.Fields(text)
+	switch {
+	case len(words) >= 2 && strings.EqualFold(words[0], "id:"):
+		return words[1]
+	case len(words) >= 3 && strings.EqualFold(words[0], "checkpoint") && strings.EqualFold(words[2], "created"):
+		return words[1]
+	}
+	return ""
+}
+
+// validID accepts what can be a part of a URL and a file name.
+func validID(id string) bool {
+	return id != "" && len(id) <= 128 && !strings.ContainsFunc(id, func(c rune) bool {
+		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("._-", c))
+	})
+}
 
 // readCreated reads the progress of a checkpoint to its end. The id is a member of a line where the host is friendly,
 // else it is in the text: "  ID: v1", "Checkpoint v1 created successfully".
@@ -107,13 +122,7 @@ func readCreated(r io.Reader) (string, error) {
 		case "complete":
 			complete = true
 		}
-		if line.CheckpointID != "" {
-			id = line.CheckpointID
-		} else if line.ID != "" {
-			id = line.ID
-		} else if m := idText.FindStringSubmatch(text); m != nil && id == "" {
-			id = m[1] + m[2]
-		}
+		id = cmp.Or(line.CheckpointID, line.ID, id, idIn(text))
 	}
 	switch err := lines.Err(); {
 	case err != nil:
@@ -122,7 +131,7 @@ func readCreated(r io.Reader) (string, error) {
 		return "", fmt.Errorf("the host failed: %s", failure)
 	case !complete:
 		return "", errors.New("the host's answer ended too early")
-	case !idRule.MatchString(id):
+	case !validID(id):
 		return "", fmt.Errorf("the host named no checkpoint (%.100q)", id)
 	}
 	return id, nil

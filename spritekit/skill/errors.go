@@ -47,8 +47,12 @@ func Failed(code, format string, args ...any) *Error {
 
 // BadInput refuses one input, named by its JSON pointer (exit 2).
 func BadInput(pointer, format string, args ...any) *Error {
-	message := fmt.Sprintf(format, args...)
-	return badInput([]protocol.Problem{{Pointer: pointer, Message: message}})
+	return badInput([]protocol.Problem{{Pointer: pointer, Message: fmt.Sprintf(format, args...)}})
+}
+
+// refusal is bad input that is no member of the input object (exit 2).
+func refusal(code, format string, args ...any) *Error {
+	return fault(protocol.ExitBadInput, false, code, format, args)
 }
 
 // NotFound says that what the input names is not there (exit 3).

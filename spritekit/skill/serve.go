@@ -95,9 +95,8 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 		r.id = "call_" + strings.ToLower(outbox.NewID(r.now()))
 	}
 	if err := journal.CheckID(r.id); err != nil {
-		e := BadInput("", "LATTICE_CALL_ID: %v", err)
 		r.id = ""
-		return e
+		return refusal("bad_call_id", "LATTICE_CALL_ID: %v", err)
 	}
 	if r.root, err = workspace.Open(r.env.Workspace); err != nil {
 		e := NotFound("there is no workspace at %s: %v", r.env.Workspace, err)
@@ -135,8 +134,7 @@ func (r *runner) openJournal(ctx context.Context) error {
 	r.journal, err = journal.Open(ctx, r.root, r.id, r.skill.Name, hex.EncodeToString(sum[:]), r.now)
 	switch {
 	case errors.Is(err, journal.ErrOtherInput):
-		e := BadInput("", "call %s was made before with another skill or input", r.id)
-		e.Code = "call_id_reused"
+		e := refusal("call_id_reused", "call %s was made before with another skill or input", r.id)
 		return e.WithHint("an id names one call; take a fresh one, or none")
 	case errors.Is(err, journal.ErrCorrupt):
 		return Unsafe("journal_corrupt", "%v", err).
@@ -153,9 +151,7 @@ func (r *runner) openJournal(ctx context.Context) error {
 func (r *runner) readAnswer() error {
 	res, err := resume.Read(r.root)
 	if errors.Is(err, resume.ErrInvalid) {
-		e := BadInput("", "%v", err)
-		e.Code = "bad_resume"
-		return e.WithHint("the orchestrator writes .lattice/resume.json; resume the run again")
+		return refusal("bad_resume", "%v", err).WithHint("the orchestrator writes .lattice/resume.json; resume the run again")
 	}
 	if err != nil || res == nil || res.Context.CallID != r.id {
 		return err
