@@ -96,6 +96,9 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 // readFlow reads a flow file, or a built-in flow when there is no such file.
 func readFlow(arg string) (json.RawMessage, string, error) {
 	data, err := os.ReadFile(arg)
+	if err == nil && !json.Valid(data) {
+		return nil, "", api.Refuse(protocol.ExitBadInput, "flow_invalid", arg+" is no JSON document", "")
+	}
 	if err == nil {
 		return data, strings.TrimSuffix(filepath.Base(arg), ".json"), nil
 	}
@@ -276,7 +279,7 @@ func nextCommands(run string, w lattice.Wait) []string {
 	switch {
 	case w.Kind == lattice.WaitUnknown:
 		return []string{"lattice answer " + run + " outcome=done|retry|fail"}
-	case w.Kind == lattice.WaitSkill && w.Expected["approved"] == "":
+	case !w.YesOrNo():
 		var pairs []string
 		for _, name := range sortedKeys(w.Expected) {
 			pairs = append(pairs, name+"=<"+w.Expected[name]+">")

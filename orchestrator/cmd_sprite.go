@@ -110,7 +110,6 @@ func newSpriteExecCmd(d *deps) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().SetInterspersed(false)
 	cmd.Flags().StringVar(&e.Dir, "dir", "", "working directory in the sprite (default /home/sprite)")
 	cmd.Flags().StringArrayVar(&e.Env, "env", nil, "set `KEY=VALUE` for the command")
 	cmd.Flags().BoolVarP(&e.TTY, "tty", "t", false, "give the command a terminal")

@@ -170,6 +170,17 @@ type Wait struct {
 	Details      json.RawMessage   `json:"details,omitempty"` // object: what the person should see (a HUMAN node's inputs)
 }
 
+// YesOrNo reports whether a bare approval or rejection answers w.
+func (w Wait) YesOrNo() bool {
+	switch w.Kind {
+	case WaitAction:
+		return true
+	case WaitUnknown:
+		return false
+	}
+	return len(w.Expected) == 0 || w.Expected["approved"] == "boolean"
+}
+
 // CommandKind says what a Command asks for.
 type CommandKind string
 

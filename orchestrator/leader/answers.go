@@ -25,7 +25,7 @@ func answer(w lattice.Wait, d api.DecideRequest) (lattice.Answered, error) {
 		if len(d.Inputs) > 0 || len(d.Typed) > 0 {
 			return out, api.Refuse(protocol.ExitBadInput, "bad_answer", "approve and reject take no inputs", "lattice answer RUN k=v…")
 		}
-		if !approvable(w) {
+		if !w.YesOrNo() {
 			return out, api.Refuse(protocol.ExitBadInput, "answer_needed", fmt.Sprintf("%s cannot simply be approved or rejected; it expects %s", w.Node, expects(w)), "lattice answer RUN k=v…")
 		}
 		return out, nil
@@ -38,17 +38,6 @@ func answer(w lattice.Wait, d api.DecideRequest) (lattice.Answered, error) {
 		return out, err
 	}
 	return out, api.Refuse(protocol.ExitBadInput, "bad_answer", fmt.Sprintf("%q is no decision", d.Decision), "approve, reject or answer")
-}
-
-// approvable reports whether a bare yes or no answers w.
-func approvable(w lattice.Wait) bool {
-	switch w.Kind {
-	case lattice.WaitAction:
-		return true
-	case lattice.WaitUnknown:
-		return false
-	}
-	return len(w.Expected) == 0 || w.Expected["approved"] == "boolean"
 }
 
 func expects(w lattice.Wait) string {

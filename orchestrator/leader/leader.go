@@ -13,9 +13,11 @@
 package leader
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,7 +103,7 @@ func (l *Leader) open() (err error) {
 			return err
 		}
 	}
-	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.output, Secrets: l.agentEnv})
+	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.output, Secrets: l.agentEnv, Issued: l.issued})
 	l.actor = action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: l.repoOf})
 	l.handler = api.Handler(l, sprites)
 	return nil
@@ -215,6 +217,20 @@ func (l *Leader) deps() engine.Deps {
 			l.notify(entries[0].Run)
 		},
 	}
+}
+
+// issued reports whether a call id was given out in a run: the facts of its calls name it.
+func (l *Leader) issued(id, callID string) bool {
+	facts, _, _, err := l.store.Load(id)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(facts, func(e lattice.Entry) bool {
+		var f struct {
+			CallID string `json:"call_id"`
+		}
+		return json.Unmarshal(e.Body, &f) == nil && f.CallID == callID
+	})
 }
 
 // repoOf says which repository a run was seeded from; its branch there bears the run's id.

@@ -23,7 +23,7 @@ const waitingGrace = 5 * time.Second
 
 // Call runs one attempt at a skill. Every event is handed to event before Call returns.
 func (s *Session) Call(ctx context.Context, c lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
-	seen := newObserver(c, event)
+	seen := newObserver(c, s.issued, event)
 	if c.Uncertain {
 		out, found, err := s.recover(ctx, c, seen)
 		if found || err != nil {

@@ -11,8 +11,9 @@ import (
 
 // observer collects what one call says, from its stream and from the outbox, each event once.
 type observer struct {
-	call  lattice.Call
-	event func(lattice.Event)
+	call   lattice.Call
+	issued func(run, callID string) bool
+	event  func(lattice.Event)
 
 	seen    map[string]bool // dedupe keys already handed on
 	foreign map[string]int  // occurrences of keys without event_id in the source at hand
@@ -24,8 +25,8 @@ type observer struct {
 	request  *protocol.ActionRequest // this call's last blocking request
 }
 
-func newObserver(c lattice.Call, event func(lattice.Event)) *observer {
-	return &observer{call: c, event: event, seen: map[string]bool{}, foreign: map[string]int{}}
+func newObserver(c lattice.Call, issued func(run, callID string) bool, event func(lattice.Event)) *observer {
+	return &observer{call: c, issued: issued, event: event, seen: map[string]bool{}, foreign: map[string]int{}}
 }
 
 // record takes one record of the stdout stream. What is no event goes to output, except the result line.
@@ -53,7 +54,12 @@ func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
 	switch {
 	case e.CallID == "":
 		ev.CallID, ev.Flags = o.call.ID, append(ev.Flags, "no_call_id")
-	case e.CallID != o.call.ID:
+	case e.CallID == o.call.ID:
+	case o.issued(o.call.RunID, e.CallID):
+		if isResult(e) {
+			return // of an earlier call; the journal holds it as a fact
+		}
+	default:
 		ev.Flags = append(ev.Flags, "unknown_call") // kept, and nothing acts on it
 	}
 	if e.Legacy {
@@ -91,6 +97,15 @@ func (o *observer) strangers(e protocol.Event) []protocol.Problem {
 	return out
 }
 
+// resultKind marks the INFO by which a sprite records a call's result.
+const resultKind = "result"
+
+func isResult(e protocol.Event) bool {
+	payload, err := e.Open()
+	info, ok := payload.(protocol.Info)
+	return err == nil && ok && info.Kind == resultKind
+}
+
 // note keeps what the outcome of the call depends on; it reports whether e is the call's result record.
 func (o *observer) note(e protocol.Event) bool {
 	payload, err := e.Open()
@@ -105,7 +120,7 @@ func (o *observer) note(e protocol.Event) bool {
 			o.request = &p
 		}
 	case protocol.Info:
-		if p.Kind == "result" {
+		if p.Kind == resultKind {
 			if res, ok := protocol.DecodeResult(p.Metadata); ok {
 				o.recorded = &res
 			}

@@ -47,16 +47,19 @@ type Session struct {
 	output func(run string) io.Writer
 	// secrets returns KEY=VALUE pairs for agent.run of a run; they are never stored or logged.
 	secrets func(run string) []string
+	// issued reports whether a call id was ever given out in a run; other ids are strangers'.
+	issued func(run, callID string) bool
 
 	mu      sync.Mutex
 	cursors map[string]cursor // by sprite; guarded by mu
 }
 
-// Options of New. Output and Secrets may be nil.
+// Options of New. All but Log may be nil; without Issued only the call at hand is known.
 type Options struct {
 	Log     zerolog.Logger
 	Output  func(run string) io.Writer
 	Secrets func(run string) []string
+	Issued  func(run, callID string) bool
 }
 
 // New makes a session on host.
@@ -67,7 +70,10 @@ func New(host Host, o Options) *Session {
 	if o.Secrets == nil {
 		o.Secrets = func(string) []string { return nil }
 	}
-	return &Session{host: host, log: o.Log, output: o.Output, secrets: o.Secrets, cursors: map[string]cursor{}}
+	if o.Issued == nil {
+		o.Issued = func(string, string) bool { return false }
+	}
+	return &Session{host: host, log: o.Log, output: o.Output, secrets: o.Secrets, issued: o.Issued, cursors: map[string]cursor{}}
 }
 
 // workspace is where a sprite's workspace lies, seen from inside.
@@ -77,7 +83,7 @@ const workspace = "/workspace"
 func (s *Session) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error) {
 	cp, err := s.host.Checkpoint(ctx, sprite, "boundary")
 	if err != nil {
-		return lattice.Pair{}, final(sprite, fmt.Errorf("checkpoint sprite %s: %w", sprite, err))
+		return lattice.Pair{}, final(fmt.Errorf("checkpoint sprite %s: %w", sprite, err), "the sprite was removed")
 	}
 	return lattice.Pair{Sprite: sprite, CheckpointID: cp.ID, Durable: cp.Durable}, nil
 }
@@ -86,17 +92,17 @@ func (s *Session) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, 
 func (s *Session) Restore(ctx context.Context, sprite string, to lattice.Pair) error {
 	s.forget(sprite)
 	if err := s.host.Restore(ctx, sprite, to.CheckpointID); err != nil {
-		return final(sprite, fmt.Errorf("restore sprite %s to %s: %w", sprite, to.CheckpointID, err))
+		return final(fmt.Errorf("restore sprite %s to %s: %w", sprite, to.CheckpointID, err), "the sprite or that checkpoint was removed")
 	}
 	return nil
 }
 
-// final makes an error that no retry can mend a refusal: the sprite or its checkpoint is gone.
-func final(sprite string, err error) error {
+// final makes an error that no retry can mend a refusal that says why.
+func final(err error, why string) error {
 	if !errors.Is(err, sprites.ErrNotFound) {
 		return err
 	}
-	return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_gone", Message: err.Error(), Hint: "sprite " + sprite + " or the checkpoint was removed; start a new run"}}
+	return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_gone", Message: err.Error() + "; " + why}}
 }
 
 // env is the context of a call for the skill (DESIGN 12), on top of the sprite's own environment.
