@@ -1,0 +1,212 @@
+package store_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store"
+)
+
+// TestMain lets the tests run this binary again as a writer that is to be killed, or that runs out of space.
+func TestMain(m *testing.M) {
+	switch path := os.Getenv("STORE_TEST_PATH"); os.Getenv("STORE_TEST_CHILD") {
+	case "append":
+		fmt.Fprintln(os.Stderr, appendForEver(path))
+		os.Exit(1)
+	case "full":
+		if err := appendOnFullDisk(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func child(t *testing.T, role, path string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(self)
+	c.Env = append(os.Environ(), "STORE_TEST_CHILD="+role, "STORE_TEST_PATH="+path)
+	return c
+}
+
+const crashRuns = 4
+
+// appendForEver appends to some runs at once and prints "run sequence" for each append that was acknowledged.
+func appendForEver(path string) error {
+	s, err := store.Open(path)
+	if err != nil {
+		return err
+	}
+	var group sync.WaitGroup
+	var mu sync.Mutex // one line at a time
+	errs := make(chan error, crashRuns)
+	for n := range crashRuns {
+		group.Go(func() {
+			id := fmt.Sprint("run_", n)
+			facts, _, last, err := s.Load(id)
+			for step := len(facts); err == nil; step++ {
+				last, err = s.Append(context.Background(), id, last, []lattice.Entry{
+					event(id, fmt.Sprint(step)), fact(id, fmt.Sprint(step)), state(id, fmt.Sprint(step)),
+				})
+				if err == nil {
+					mu.Lock()
+					fmt.Println(id, uint64(last))
+					mu.Unlock()
+				}
+			}
+			errs <- err
+		})
+	}
+	return <-errs
+}
+
+// What was acknowledged is there after SIGKILL, whole, and the store is sound.
+func TestKilledWhileAppending(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s, err := store.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range crashRuns {
+		create(t, s, fmt.Sprint("run_", n))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	acknowledged := map[string]lattice.Seq{}
+	for range 12 {
+		c := child(t, "append", path)
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines, killAt := bufio.NewScanner(out), 1+rand.IntN(60)
+		for n := 0; lines.Scan(); n++ {
+			id, text, _ := strings.Cut(lines.Text(), " ")
+			seq, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				t.Fatalf("child says %q", lines.Text())
+			}
+			acknowledged[id] = lattice.Seq(seq)
+			if n == killAt {
+				if err := c.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := c.Wait(); err == nil {
+			t.Fatal("the child ended by itself")
+		}
+		verifyCrashed(t, path, acknowledged)
+	}
+}
+
+func verifyCrashed(t *testing.T, path string, acknowledged map[string]lattice.Seq) {
+	t.Helper()
+	s, err := store.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	sound(t, s)
+	for id, seq := range acknowledged {
+		facts, snapshot, last, err := s.Load(id)
+		if err != nil || last < seq {
+			t.Fatalf("%s ends at %d, %v; %d was acknowledged", id, last, err, seq)
+		}
+		for step, e := range facts {
+			if string(e.Body) != fmt.Sprint(step) {
+				t.Fatalf("%s: fact %d is %s", id, step, e.Body)
+			}
+		}
+		if string(snapshot) != fmt.Sprint(len(facts)-1) {
+			t.Errorf("%s: %d facts, snapshot after %s", id, len(facts), snapshot)
+		}
+	}
+}
+
+// appendOnFullDisk appends until the file may not grow any more, then frees space and goes on in the same process.
+func appendOnFullDisk(path string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	s, err := store.Open(path)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx := context.Background()
+	if err := s.Create(ctx, store.RunRecord{ID: "run_a", Secret: secret}); err != nil {
+		return err
+	}
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		return err
+	}
+	tight := before
+	tight.Cur = 96 << 10
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &tight); err != nil {
+		return err
+	}
+	big := `"` + strings.Repeat("x", 10_000) + `"`
+	var last lattice.Seq
+	for {
+		seq, err := s.Append(ctx, "run_a", last, []lattice.Entry{fact("run_a", big)})
+		if err != nil {
+			break
+		}
+		last = seq
+	}
+	for range 3 { // still full: refused again, not stuck
+		if _, err := s.Append(ctx, "run_a", last, []lattice.Entry{fact("run_a", big)}); err == nil {
+			return errors.New("append succeeded on a full disk")
+		} else if errors.Is(err, lattice.ErrConflict) {
+			return fmt.Errorf("a failed append left something behind: %w", err)
+		}
+	}
+	if facts, _, _, err := s.Load("run_a"); err != nil || len(facts) != int(last) {
+		return fmt.Errorf("while full: %d facts, %v, want %d", len(facts), err, last)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		return err
+	}
+	for range 20 {
+		if last, err = s.Append(ctx, "run_a", last, []lattice.Entry{fact("run_a", big)}); err != nil {
+			return fmt.Errorf("after space was freed: %w", err)
+		}
+	}
+	problems, err := s.Check()
+	if err != nil || len(problems) > 0 {
+		return fmt.Errorf("check: %q, %w", problems, err)
+	}
+	return nil
+}
+
+// A full disk refuses appends and loses nothing; after space is freed the same process goes on.
+func TestFullDisk(t *testing.T) {
+	c := child(t, "full", filepath.Join(t.TempDir(), "store.db"))
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
