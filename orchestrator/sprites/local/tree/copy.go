@@ -99,7 +99,7 @@ func (c *copier) folder(from, to folder, path string, depth int) error {
 	if err != nil {
 		return err
 	}
-	return c.attributes(int(from.Fd()), int(to.Fd()), st, uint32(st.Mode)&0o7777)
+	return c.attributes(from.fd(), to.fd(), st, from.mode(st))
 }
 
 // copyError says where in the tree something went wrong.

@@ -51,6 +51,7 @@ func (r *remover) entry(in folder, name string, depth int) error {
 	}
 	defer f.Close()
 	if st.Mode&0o700 != 0o700 {
+		f.shut = nil
 		if err := f.Chmod(0o700); err != nil {
 			return err
 		}

@@ -22,9 +22,20 @@ const maxDepth = 1000
 const batch = 1024
 
 // folder is an open folder. It is used through its descriptor only.
-type folder struct{ *os.File }
+type folder struct {
+	*os.File
+	shut *uint32 // mode to set again, of a folder that shut its own user out and was opened up for the work in it
+}
 
 func (f folder) fd() int { return int(f.Fd()) }
+
+// Close undoes what openFolder did.
+func (f folder) Close() error {
+	if f.shut != nil {
+		return errors.Join(unix.Fchmod(f.fd(), *f.shut), f.File.Close())
+	}
+	return f.File.Close()
+}
 
 // openRoot opens the top of a tree.
 func openRoot(path string) (folder, error) {
@@ -40,7 +51,32 @@ func openFolder(at int, name string) (folder, error) {
 	if err != nil {
 		return folder{}, &os.PathError{Op: "open folder", Path: name, Err: err}
 	}
-	return folder{os.NewFile(uintptr(fd), name)}, nil
+	f := folder{File: os.NewFile(uintptr(fd), name)}
+	if err := f.open(); err != nil {
+		f.Close()
+		return folder{}, &os.PathError{Op: "open folder", Path: name, Err: err}
+	}
+	return f, nil
+}
+
+// open makes sure that an ordinary user can reach what is in a folder of its own. Root always can.
+func (f *folder) open() error {
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	st, err := f.stat()
+	if err != nil {
+		return err
+	}
+	mode := uint32(st.Mode) & 0o7777
+	if mode&0o500 == 0o500 || int(st.Uid) != os.Geteuid() {
+		return nil
+	}
+	if err := unix.Fchmod(f.fd(), mode|0o500); err != nil {
+		return err
+	}
+	f.shut = &mode
+	return nil
 }
 
 // openat never follows a link at the end, never waits for the other end of a pipe, and is retried when interrupted.
@@ -56,6 +92,14 @@ func openat(at int, name string, flags int, mode uint32) (fd int, err error) {
 func (f folder) stat() (st unix.Stat_t, err error) {
 	err = unix.Fstat(f.fd(), &st)
 	return st, err
+}
+
+// mode is the folder's mode, the one to be set again if it was opened up.
+func (f folder) mode(st unix.Stat_t) uint32 {
+	if f.shut != nil {
+		return *f.shut
+	}
+	return uint32(st.Mode) & 0o7777
 }
 
 // lstat looks at an entry without following it.
