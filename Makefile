@@ -1,0 +1,49 @@
+# README, "Work on it", says what each target proves. Needs Go 1.26; tests also use git, and node with npm when there.
+SHELL      := /bin/bash -euo pipefail
+GO         ?= go
+FUZZTIME   ?= 10s
+SOAK       ?= 600# seconds
+# A commit is stamped into the binaries where git will speak about this tree.
+VCS        := $(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo true || echo false)
+GOBUILD    := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -ldflags '-s -w'
+SPRITEKITS := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
+LATTICES   := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
+
+.PHONY: build static test race script fuzz schema check lint cross bench soak demo image clean
+
+build: ## both binaries
+	$(GOBUILD) -o bin/spritekit ./spritekit
+	$(GOBUILD) -o bin/lattice ./orchestrator
+static: build ## no dynamic linking; spritekit within its 12 MiB
+	$(GO) test -count=1 -run 'TestBinar' -v .
+test: build
+	$(GO) test ./...
+race: build
+	$(GO) test -race ./...
+script: build ## user-visible behaviour, written as txtar scripts
+	$(GO) test -count=1 -run 'Script' ./orchestrator/... ./spritekit/...
+fuzz: ## every fuzz target for FUZZTIME
+	@for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+	  for f in $$(grep -h -o '^func Fuzz[A-Za-z0-9_]*' $$pkg/*_test.go | cut -c6-); do echo "== $$pkg $$f"; \
+	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg; done; done
+schema: ## the manifests keep their rules; nothing is generated yet
+	$(GO) test -count=1 ./manifests
+check: lint static cross schema test
+lint:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go')); [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool -modfile=tools.mod staticcheck ./...
+cross: ## the other systems compile
+	@for t in $(SPRITEKITS); do echo "spritekit $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) -o /dev/null ./spritekit; done
+	@for t in $(LATTICES); do echo "lattice $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) -o /dev/null ./orchestrator; done
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+soak: build ## kill everywhere, again and again
+	@while [ $$SECONDS -lt $(SOAK) ]; do $(GO) test -count=1 -timeout 60m -run 'TestKillEverywhere' ./orchestrator; done
+demo: build
+	scripts/demo
+image: build ## /skills as a plain tar
+	rm -rf bin/skills && bin/spritekit install bin/skills
+	tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C bin -cf bin/skills.tar skills && ls -l bin/skills.tar
+clean:
+	rm -rf bin .work

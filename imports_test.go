@@ -1,0 +1,191 @@
+// Package lattice_test holds the laws of the house, as tests: who may import whom (this file), what every package
+// says of itself and never does (pkgdoc_test.go), and what the binaries are made of (binaries_test.go). The laws are
+// those of DESIGN 1; a new edge is a line here, with its reason.
+package lattice_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/spritekit/lattice"
+
+// mayImport lists, for each package, the packages of this module that it may name in an import. A trailing /... stands
+// for a whole tree. Packages that are not listed do not belong here yet.
+var mayImport = map[string][]string{
+	"manifests": {},
+
+	// The sprite's side, top to bottom.
+	"spritekit": {"manifests", "skills", "spritekit/..."},
+	"skills":    {"skills/...", "spritekit/skill"},
+	// Families are siblings; proc is the one way to run a program, shared by those that do.
+	"skills/*":             {"skills/proc", "spritekit/checkpoint", "spritekit/protocol", "spritekit/skill", "spritekit/workspace", "manifests"},
+	"spritekit/install":    {"manifests", "spritekit/protocol", "spritekit/skill"},
+	"spritekit/mcp":        {"manifests", "spritekit/protocol", "spritekit/skill"},
+	"spritekit/skilltest":  {"manifests", "spritekit/outbox", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"spritekit/skill":      {"manifests", "spritekit/checkpoint", "spritekit/journal", "spritekit/outbox", "spritekit/protocol", "spritekit/resume", "spritekit/workspace"},
+	"spritekit/journal":    {"spritekit/protocol", "spritekit/workspace"},
+	"spritekit/outbox":     {"spritekit/protocol", "spritekit/workspace"},
+	"spritekit/resume":     {"spritekit/protocol", "spritekit/workspace"},
+	"spritekit/checkpoint": {"spritekit/protocol"},
+	"spritekit/workspace":  {"spritekit/protocol"},
+	"spritekit/protocol":   {},
+
+	// The orchestrator's side, top to bottom. main and leader compose; what they compose never meets otherwise.
+	"orchestrator":        {"manifests", "orchestrator/...", "spritekit/protocol"},
+	"orchestrator/leader": {"manifests", "orchestrator/...", "spritekit/protocol"},
+
+	"orchestrator/api":       {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/dashboard": {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+
+	"orchestrator/engine":  {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/llm":     {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/compile": {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+
+	"orchestrator/action":  {"manifests", "orchestrator/lattice", "orchestrator/worktree", "spritekit/protocol"},
+	"orchestrator/session": {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/protocol"},
+	"orchestrator/store":   {"orchestrator/lattice"},
+
+	"orchestrator/lattice":  {"manifests", "spritekit/protocol"},
+	"orchestrator/ir":       {"manifests"},
+	"orchestrator/sprites":  {},
+	"orchestrator/worktree": {"orchestrator/lattice", "spritekit/protocol"},
+
+	"orchestrator/sprites/local":         {"orchestrator/sprites", "orchestrator/sprites/local/..."},
+	"orchestrator/sprites/local/sandbox": {},
+	"orchestrator/sprites/local/tree":    {},
+	"orchestrator/sprites/spritestest":   {"orchestrator/sprites"},
+
+	"scripts/checkrun": {}, // a witness that shares code with the accused proves nothing
+}
+
+// owners lists the only packages that may import a third-party module. Other modules are free.
+var owners = map[string][]string{
+	"go.etcd.io/bbolt":              {"orchestrator/store", "orchestrator/sprites/local"},
+	"github.com/coder/websocket":    {"orchestrator/sprites", "orchestrator/sprites/local", "orchestrator/sprites/spritestest"},
+	"github.com/go-git/go-git":      {"skills/git", "orchestrator/worktree"},
+	"github.com/creack/pty":         {"orchestrator/sprites/local/sandbox"},
+	"github.com/invopop/jsonschema": {"scripts/genschema"},
+	"github.com/spf13/cobra":        {"orchestrator", "spritekit"},
+}
+
+// unreachable lists what a package must not depend on even through others.
+var unreachable = []struct {
+	from, to []string
+	why      string
+}{
+	{[]string{"spritekit/...", "spritekit", "skills/...", "skills"},
+		[]string{module + "/orchestrator/...", "go.etcd.io/bbolt/...", "go.etcd.io/bbolt", "github.com/coder/websocket"},
+		"the sprite's side knows nothing of the orchestrator's"},
+	{[]string{"spritekit/protocol"}, []string{"github.com/...", "golang.org/...", "go.etcd.io/..."},
+		"the protocol is for everybody: standard library only"},
+	{[]string{"manifests", "orchestrator/ir", "orchestrator/lattice"},
+		[]string{"net", "net/http", "os/exec", "golang.org/...", "go.etcd.io/...", "github.com/coder/...", "github.com/oklog/..."},
+		"nouns and documents do no I/O"},
+	{[]string{"spritekit", "orchestrator"}, []string{"github.com/invopop/..."},
+		"the schema generator is linked into neither binary"},
+}
+
+// unused lists standard packages that a package must not name: what they do is done elsewhere.
+var unused = map[string][]string{
+	"spritekit/protocol":  {"os", "os/exec", "io/fs", "net", "net/http", "syscall", "math/rand", "math/rand/v2", "crypto/rand"},
+	"orchestrator/engine": {"os", "os/exec", "net", "net/http", "syscall"},
+	"orchestrator/ir":     {"os", "os/exec", "net", "net/http", "syscall"},
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+func packages(t *testing.T) map[string]pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", "./...")
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("%v: %v\n%s", cmd, err, exit.Stderr)
+		}
+		t.Fatal(err)
+	}
+	all := map[string]pkg{}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[strings.TrimPrefix(p.ImportPath, module+"/")] = p
+	}
+}
+
+func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
+	for name, p := range packages(t) {
+		if name == module {
+			continue // this package: tests only
+		}
+		allowed, listed := mayImport[name]
+		if !listed && strings.HasPrefix(name, "skills/") {
+			allowed, listed = mayImport["skills/*"]
+		}
+		if !listed {
+			t.Errorf("%s is in no law: give it its place in mayImport", name)
+			continue
+		}
+		for _, path := range p.Imports {
+			inner, ours := strings.CutPrefix(path, module+"/")
+			if ours && !matches(inner, allowed) {
+				t.Errorf("%s imports %s; it may import %v", name, inner, allowed)
+			}
+			if slices.Contains(unused[name], path) {
+				t.Errorf("%s imports %s, which is not its business", name, path)
+			}
+			for dep, who := range owners {
+				if (path == dep || strings.HasPrefix(path, dep+"/")) && !slices.Contains(who, name) {
+					t.Errorf("%s imports %s; only %v may", name, path, who)
+				}
+			}
+		}
+	}
+}
+
+func TestPackagesReachOnlyWhatTheyMay(t *testing.T) {
+	all := packages(t)
+	for _, law := range unreachable {
+		bound := 0
+		for name, p := range all {
+			if !matches(name, law.from) {
+				continue
+			}
+			bound++
+			for _, dep := range p.Deps {
+				if matches(dep, law.to) {
+					t.Errorf("%s reaches %s: %s", name, dep, law.why)
+				}
+			}
+		}
+		if bound == 0 {
+			t.Errorf("no package is bound by the law %q", law.why)
+		}
+	}
+}
+
+// matches reports whether path is in list, where x/... stands for everything below x.
+func matches(path string, list []string) bool {
+	return slices.ContainsFunc(list, func(pattern string) bool {
+		if tree, ok := strings.CutSuffix(pattern, "/..."); ok {
+			return strings.HasPrefix(path, tree+"/")
+		}
+		return path == pattern
+	})
+}
