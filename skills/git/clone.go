@@ -175,8 +175,10 @@ func (r *repo) checkout(ctx context.Context, src source, in cloneInput) error {
 			return err
 		}
 		start = found
-		if args = append(args, "--no-track", "--detach"); in.Branch != "" {
-			args = append(args[:len(args)-1], "-B", in.Branch)
+		if in.Branch != "" {
+			args = append(args, "--no-track", "-B", in.Branch)
+		} else {
+			args = append(args, "--detach")
 		}
 	case in.Branch != "":
 		found, err := r.resolve(ctx, remote)
