@@ -203,20 +203,35 @@ func (s *step) text(now time.Time, colour bool) string {
 }
 
 // superseded names the events of calls that were cut off and done again from an earlier checkpoint: what they said
-// before is no longer true of the sprite's files.
+// since that checkpoint is no longer true of the sprite's files. A call that waited goes back to where it waited; one
+// that only reads is done again where it stands, and everything it said stays.
 func superseded(entries []lattice.Entry) map[lattice.Seq]bool {
 	gone := map[lattice.Seq]bool{}
-	byCall := map[string][]lattice.Seq{}
+	since := map[string][]lattice.Seq{} // events of a call since its checkpoint
+	lost := ""                          // the call that was cut off last
 	for _, e := range entries {
 		if e.Kind == lattice.EntryEvent {
-			byCall[e.CallID] = append(byCall[e.CallID], e.Seq)
+			since[e.CallID] = append(since[e.CallID], e.Seq)
 			continue
 		}
 		fact, err := lattice.DecodeFact(e.Type, e.Body)
-		if lost, ok := fact.(lattice.CallLost); ok && err == nil {
-			for _, seq := range byCall[lost.CallID] {
+		if err != nil {
+			continue
+		}
+		switch f := fact.(type) {
+		case lattice.CallSuspended:
+			delete(since, f.CallID)
+			lost = ""
+		case lattice.CallFinished:
+			lost = ""
+		case lattice.CallLost:
+			lost = f.CallID
+		case lattice.Restored:
+			for _, seq := range since[lost] {
 				gone[seq] = true
 			}
+			delete(since, lost)
+			lost = ""
 		}
 	}
 	return gone

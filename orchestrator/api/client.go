@@ -27,7 +27,7 @@ type Client struct {
 }
 
 // Base is the URL under which a leader's socket is addressed.
-const Base = "http://lattice"
+const Base = "http://localhost"
 
 // NewClient makes a client for the leader behind the unix socket at path.
 func NewClient(path string) *Client { return &Client{hc: HTTPClient(path)} }

@@ -51,7 +51,13 @@ func (s *Session) recover(ctx context.Context, c lattice.Call, seen *observer) (
 	if err := s.reconcile(ctx, c, seen); err != nil {
 		return lattice.Outcome{}, false, err
 	}
-	if seen.recorded == nil || (c.Resume != nil && seen.recorded.Waiting != nil) {
+	if c.Class == manifests.ClassRead { // the outbox holds a digest of its result only; it runs again
+		return lattice.Outcome{}, false, nil
+	}
+	// A failure recorded while the stream was lost may be the cut's own doing (a checkpoint that nobody took, a signal).
+	// Where the call can be done again it is; only outside effects make the sprite's word the best that can be had.
+	redo := seen.recorded != nil && !seen.recorded.OK && c.Class != manifests.ClassWorld
+	if seen.recorded == nil || redo || (c.Resume != nil && seen.recorded.Waiting != nil) {
 		return lattice.Outcome{}, false, nil
 	}
 	out, err := s.outcome(ctx, c, seen, *seen.recorded, exitOf(*seen.recorded))
@@ -126,12 +132,12 @@ func (s *Session) conclude(ctx context.Context, c lattice.Call, seen *observer, 
 		return failure(c, ir.FailTimeout, protocol.ExitTimeout, "timeout", fmt.Sprintf("%s did not end within %gs", c.Skill, c.TimeoutS)), nil
 	case ctx.Err() != nil:
 		return lattice.Outcome{}, ctx.Err() // driving stops; the call stays pending
-	case errors.As(err, &lost):
+	case errors.As(err, &lost), errors.As(err, &refused) && refused.Code == sprites.CodeSandboxDied:
 		out, found, recErr := s.recover(ctx, c, seen)
 		if found || recErr != nil {
 			return out, recErr
 		}
-		return lattice.Outcome{Kind: lattice.Lost, Detail: lost.Error()}, nil
+		return lattice.Outcome{Kind: lattice.Lost, Detail: err.Error()}, nil
 	case errors.As(err, &refused) && refused.Status >= 400 && refused.Status < 500 && refused.Status != 409 && refused.Status != 429:
 		return failure(c, ir.FailToolUnavailable, protocol.ExitUnsupported, "exec_refused", fmt.Sprintf("run %s in sprite %s: %v", c.Skill, c.Sprite, err)), nil
 	case err != nil:

@@ -65,6 +65,10 @@ func (e *LostError) Error() string {
 
 func (e *LostError) Unwrap() error { return e.Err }
 
+// CodeSandboxDied is the code of an embedded host's answer 502 to an exec: the sandbox ended while the command was being
+// started, which may or may not have begun.
+const CodeSandboxDied = "sandbox_died"
+
 // maxErrorBody bounds what is read of a refusal.
 const maxErrorBody = 64 << 10
 

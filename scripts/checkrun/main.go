@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -45,6 +46,8 @@ type fact struct {
 	Key       string `json:"key"`
 	OK        bool   `json:"ok"`
 }
+
+type span struct{ from, to uint64 }
 
 type report []string
 
@@ -97,7 +100,10 @@ func read[T any](r *report, path string) []T {
 
 // judgeJournal checks facts and events, and returns the sprite's events that were not superseded, in order.
 func judgeJournal(r *report, entries []entry) []event {
-	answered, waits, ids, lost := map[string]int{}, map[string]int{}, map[string]int{}, map[string]uint64{}
+	answered, waits, ids := map[string]int{}, map[string]int{}, map[string]int{}
+	paused := map[string]uint64{} // where a call waited last
+	undone := map[string][]span{} // stretches whose events of a call a restore took back
+	cut := ""                     // the call that was lost last
 	keys, last := map[string]int{}, uint64(0)
 	for _, e := range entries {
 		if e.Seq <= last {
@@ -117,8 +123,18 @@ func judgeJournal(r *report, entries []entry) []event {
 		case "Answered":
 			waits[f.WaitID]++
 		}
-		if e.Type == "CallLost" {
-			lost[f.CallID] = e.Seq
+		switch e.Type {
+		case "CallSuspended":
+			paused[f.CallID], cut = e.Seq, ""
+		case "CallFinished":
+			cut = ""
+		case "CallLost":
+			cut = f.CallID
+		case "Restored":
+			if cut != "" {
+				undone[cut] = append(undone[cut], span{paused[cut], e.Seq})
+			}
+			cut = ""
 		}
 		if e.Type == "ActionDone" && f.OK {
 			keys[f.Key]++
@@ -158,8 +174,8 @@ func judgeJournal(r *report, entries []entry) []event {
 		if len(e.Flags) > 0 || len(e.Probs) > 0 {
 			r.add("event %d is flagged %v %v", e.Seq, e.Flags, e.Probs)
 		}
-		if e.Seq < lost[e.CallID] {
-			continue // said before the call was cut off and done again
+		if slices.ContainsFunc(undone[e.CallID], func(s span) bool { return e.Seq > s.from && e.Seq < s.to }) {
+			continue // said before the call was cut off and done again from its checkpoint
 		}
 		at, err := time.Parse(time.RFC3339Nano, ev.Timestamp)
 		if err != nil {

@@ -10,6 +10,9 @@ import (
 	"net/http"
 	"strings"
 	"syscall"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
 // apiVersion is what clients choose their dialect by.
@@ -151,6 +154,8 @@ func classify(err error) *apiError {
 		return &apiError{http.StatusConflict, "degraded", err.Error()}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return &apiError{http.StatusInsufficientStorage, "no_space", "the disk is full; nothing was changed, free some space and try again"}
+	case errors.Is(err, sandbox.ErrDied):
+		return &apiError{http.StatusBadGateway, sprites.CodeSandboxDied, err.Error() + "; whether the command began is not known"}
 	case errors.Is(err, errHostClosed), errors.Is(err, errClosed), errors.Is(err, context.Canceled):
 		return unavailable
 	}
