@@ -213,7 +213,7 @@ func (s *session) launch(box *sandbox.Box, in execRequest, env []string) error {
 	if in.tty {
 		terminal, err := pollable(proc.PTY)
 		if err != nil {
-			return errors.Join(fmt.Errorf("take over the terminal: %w", err), proc.Signal("KILL"))
+			return errors.Join(fmt.Errorf("take over the terminal: %w", err), proc.Signal("KILL"), proc.PTY.Close())
 		}
 		s.outputs[sprites.StreamStdout] = terminal
 		if in.stdin {
@@ -223,9 +223,8 @@ func (s *session) launch(box *sandbox.Box, in execRequest, env []string) error {
 	return nil
 }
 
-// pollable returns f in the form that honours deadlines. It takes f over.
+// pollable returns a copy of f that honours deadlines.
 func pollable(f *os.File) (*os.File, error) {
-	defer f.Close()
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func (h *Host) execPost(w http.ResponseWriter, r *http.Request) error {
 	w.WriteHeader(http.StatusOK)
 	rc := http.NewResponseController(w)
 	_ = rc.EnableFullDuplex() // output and input at the same time, or both sides could wait for each other
-	_ = rc.Flush() // the head must not take room in the first frame's piece
+	_ = rc.Flush()            // the head must not take room in the first frame's piece
 	if notStarted {
 		out := postWriter{w, rc}
 		_ = out.frame(sprites.StreamStderr, []byte(failed.Text+"\n"))

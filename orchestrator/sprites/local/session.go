@@ -107,6 +107,9 @@ func (s *session) run() {
 	for _, f := range s.outputs {
 		f.Close()
 	}
+	if s.tty {
+		s.proc.PTY.Close()
+	}
 }
 
 func (s *session) finish(code int, err error) {

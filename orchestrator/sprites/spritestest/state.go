@@ -1,0 +1,279 @@
+package spritestest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+var fileTests = map[string]func(env){
+	"files travel both ways": func(e env) {
+		want := []byte("from outside\x00\xff")
+		if err := e.client.WriteFile(e.ctx, e.name, "/workspace/a/b.bin", bytes.NewReader(want), 0o750); err != nil {
+			e.Fatal(err)
+		}
+		if got := e.must("cat /workspace/a/b.bin; stat -c %a /workspace/a/b.bin; echo more >> /workspace/a/b.bin"); got != string(want)+"750\n" {
+			e.Errorf("inside = %q", got)
+		}
+		got, err := e.client.ReadFile(e.ctx, e.name, "/workspace/a/b.bin", 1<<10)
+		if err != nil || string(got) != string(want)+"more\n" {
+			e.Errorf("ReadFile = %q, %v", got, err)
+		}
+		if _, err := e.client.ReadFile(e.ctx, e.name, "/workspace/a/b.bin", 3); !errors.Is(err, sprites.ErrTooLarge) {
+			e.Errorf("ReadFile beyond its limit = %v, want ErrTooLarge", err)
+		}
+		if err := e.client.Remove(e.ctx, e.name, "/workspace/a", true); err != nil {
+			e.Error(err)
+		}
+		if code, _, _ := e.sh("test -e /workspace/a", nil); code == 0 {
+			e.Error("the removed folder is still there")
+		}
+	},
+	"files are read from an offset": func(e env) {
+		e.must("mkdir -p /workspace; printf 0123456789 > /workspace/tail")
+		for offset, want := range map[int64]string{0: "0123456789", 4: "456789", 10: "", 99: ""} {
+			r, err := e.client.ReadFrom(e.ctx, e.name, "/workspace/tail", offset)
+			if err != nil {
+				e.Error(err)
+				continue
+			}
+			got, err := io.ReadAll(r)
+			if r.Close(); err != nil || string(got) != want {
+				e.Errorf("from %d = %q, %v, want %q", offset, got, err, want)
+			}
+		}
+	},
+	"files are listed": func(e env) {
+		e.must("mkdir -p /workspace/d/sub; echo x > /workspace/d/f; ln -s f /workspace/d/l")
+		list, err := e.client.ListDir(e.ctx, e.name, "/workspace/d")
+		var got []string
+		for _, f := range list {
+			got = append(got, f.Name+" "+f.Type)
+		}
+		if want := []string{"f file", "l symlink", "sub directory"}; err != nil || !slices.Equal(got, want) {
+			e.Errorf("ListDir = %q, %v, want %q", got, err, want)
+		}
+	},
+	"files: a missing one is told from a missing sprite": func(e env) {
+		_, err := e.client.ReadFile(e.ctx, e.name, "/workspace/none", 1)
+		if !errors.Is(err, sprites.ErrNotFound) || !errors.Is(err, fs.ErrNotExist) {
+			e.Errorf("missing file = %v", err)
+		}
+		_, err = e.client.ReadFile(e.ctx, "no-such-sprite", "/workspace/none", 1)
+		if !errors.Is(err, sprites.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			e.Errorf("missing sprite = %v", err)
+		}
+	},
+	"files: links do not lead out": func(e env) {
+		e.must("mkdir -p /workspace; echo in > /workspace/in; ln -s /workspace/in /workspace/good; ln -s /etc/passwd /workspace/bad; ln -s ../../../../etc/passwd /workspace/up; ln -s loop /workspace/loop")
+		if got, err := e.client.ReadFile(e.ctx, e.name, "/workspace/good", 99); err != nil || string(got) != "in\n" {
+			e.Errorf("an absolute link inside = %q, %v", got, err)
+		}
+		if !slices.Contains(e.target.Capabilities, "guard") {
+			return // where the whole sprite is reachable, /etc/passwd is its own
+		}
+		for _, name := range []string{"/workspace/bad", "/workspace/up", "/workspace/loop", "/etc/passwd", "/workspace/../etc/passwd"} {
+			if got, err := e.client.ReadFile(e.ctx, e.name, name, 1<<20); err == nil {
+				e.Errorf("read %s = %q", name, got)
+			}
+			if err := e.client.WriteFile(e.ctx, e.name, name, strings.NewReader("x"), 0o644); err == nil {
+				e.Errorf("wrote %s", name)
+			}
+		}
+		e.must("mkfifo /workspace/fifo")
+		if _, err := e.client.ReadFile(e.ctx, e.name, "/workspace/fifo", 1); err == nil {
+			e.Error("read a FIFO")
+		}
+	},
+}
+
+var checkpointTests = map[string]func(env){
+	"checkpoint and restore keep bytes, modes, links and deletions": func(e env) {
+		const describe = `cd /workspace && find . | sort | while read -r f; do echo "$f $(stat -c '%a %F' "$f") $(readlink "$f")"; test -f "$f" && cat "$f"; done; cat /home/sprite/h`
+		e.must(`mkdir -p /workspace/d; cd /workspace; echo one > d/a; chmod 600 d/a; printf '#!/bin/sh\n' > run; chmod 755 run; ln -s d/a link; ln -s missing broken; echo gone > doomed; echo home > /home/sprite/h`)
+		want := e.must(describe)
+		point, err := e.client.Checkpoint(e.ctx, e.name, "a comment")
+		if err != nil || point.ID == "" || point.Comment != "a comment" {
+			e.Fatalf("Checkpoint = %+v, %v", point, err)
+		}
+		e.must(`cd /workspace; echo two > d/a; chmod 644 d/a; rm doomed link; ln -s run link; echo new > new; mkdir other; rm run; echo x > /home/sprite/h`)
+		if err := e.client.Restore(e.ctx, e.name, point.ID); err != nil {
+			e.Fatal(err)
+		}
+		if got := e.must(describe); got != want {
+			e.Errorf("after restore:\n%s\nwant:\n%s", got, want)
+		}
+		// Once more: a checkpoint is not used up, nor changed by what was written after the first restore.
+		e.must(`rm -rf /workspace/d`)
+		if err := e.client.Restore(e.ctx, e.name, point.ID); err != nil {
+			e.Fatal(err)
+		}
+		if got := e.must(describe); got != want {
+			e.Errorf("after the second restore:\n%s\nwant:\n%s", got, want)
+		}
+	},
+	"checkpoints are listed newest first": func(e env) {
+		var want []string
+		for range 3 {
+			p, err := e.client.Checkpoint(e.ctx, e.name, "")
+			if err != nil {
+				e.Fatal(err)
+			}
+			want = append([]string{p.ID}, want...)
+		}
+		list, err := e.client.Checkpoints(e.ctx, e.name)
+		var got []string
+		for _, p := range list {
+			got = append(got, p.ID)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			e.Errorf("Checkpoints = %q, %v, want %q", got, err, want)
+		}
+		if err := e.client.DeleteCheckpoint(e.ctx, e.name, want[1]); err != nil {
+			e.Error(err)
+		}
+		if err := e.client.Restore(e.ctx, e.name, want[1]); err == nil {
+			e.Error("restored a deleted checkpoint")
+		}
+	},
+	"checkpoint while a command runs": func(e env) {
+		id, result := e.begin(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "mkdir -p /workspace; echo kept > /workspace/f; echo ready; sleep 600"}})
+		p, err := e.client.Checkpoint(e.ctx, e.name, "")
+		if err != nil {
+			e.Fatal(err)
+		}
+		if list, err := e.client.Sessions(e.ctx, e.name); err != nil || len(list) != 1 || list[0].ID != id {
+			e.Errorf("Sessions = %+v, %v", list, err)
+		}
+		if err := e.client.Restore(e.ctx, e.name, p.ID); err != nil {
+			e.Error(err)
+		}
+		if code, err := result(); err == nil && code == 0 {
+			e.Error("the restore left a command that succeeded")
+		}
+		if got := e.must("cat /workspace/f"); got != "kept\n" {
+			e.Errorf("after restore = %q", got)
+		}
+	},
+	"restore of an unknown checkpoint fails": func(e env) {
+		if err := e.client.Restore(e.ctx, e.name, "v999"); err == nil {
+			e.Error("Restore = nil")
+		}
+	},
+	"restore keeps the state before it": func(e env) {
+		e.can("auto-checkpoint")
+		p, err := e.client.Checkpoint(e.ctx, e.name, "")
+		if err != nil {
+			e.Fatal(err)
+		}
+		e.must("echo precious > /workspace/f")
+		for range 4 {
+			if err := e.client.Restore(e.ctx, e.name, p.ID); err != nil {
+				e.Fatal(err)
+			}
+		}
+		var all []sprites.Checkpoint
+		e.get("/checkpoints?includeAuto=true", &all)
+		autos := 0
+		for _, c := range all {
+			if c.IsAuto {
+				autos++
+			}
+		}
+		if autos != 2 || all[0].ID != sprites.Current {
+			e.Errorf("checkpoints = %+v, want Current first and 2 automatic ones", all)
+		}
+	},
+	"a sprite checkpoints itself": func(e env) {
+		e.can("inside")
+		if code, _, _ := e.sh("command -v curl", nil); code != 0 {
+			e.Skip("there is no curl inside")
+		}
+		const curl = "curl -sS --unix-socket ${LATTICE_SOCKET:-/.sprite/api.sock} http://sprite"
+		out := e.must(`echo self > /workspace/f; ` + curl + `/v1/checkpoint -d '{"comment":"by myself"}'`)
+		list, err := e.client.Checkpoints(e.ctx, e.name)
+		if err != nil || len(list) != 1 || list[0].Comment != "by myself" || !strings.Contains(out, `"checkpoint_id":"`+list[0].ID+`"`) {
+			e.Fatalf("said %q, Checkpoints = %+v, %v", out, list, err)
+		}
+		for _, path := range []string{"/v1/sprites", "/v1/sprites/" + e.name, "/v1/checkpoints/" + list[0].ID + "/restore"} {
+			if got := e.must(curl + path + ` -o /dev/null -w '%{http_code}' -X POST`); got != "404" && got != "405" {
+				e.Errorf("POST %s from inside = %s", path, got)
+			}
+		}
+	},
+}
+
+var manageTests = map[string]func(env){
+	"a taken name is a conflict": func(e env) {
+		_, err := e.client.Create(e.ctx, sprites.Create{Name: e.name})
+		var api *sprites.APIError
+		if !errors.As(err, &api) || api.Status != http.StatusConflict && api.Status != http.StatusBadRequest {
+			e.Errorf("second Create = %v, want 409", err)
+		}
+	},
+	"sprites are listed by prefix": func(e env) {
+		list, err := e.client.List(e.ctx, e.name)
+		if err != nil || len(list) != 1 || list[0].Name != e.name {
+			e.Errorf("List = %+v, %v", list, err)
+		}
+		if _, err := e.client.Get(e.ctx, "no-such-sprite"); !errors.Is(err, sprites.ErrNotFound) {
+			e.Errorf("Get of none = %v, want ErrNotFound", err)
+		}
+	},
+	"no control channel, politely": func(e env) {
+		e.can("guard")
+		if got := e.get("/control", nil); got != http.StatusNotFound {
+			e.Errorf("GET /control = %d, want 404", got)
+		}
+	},
+	"web pages and strangers are kept out": func(e env) {
+		e.can("guard")
+		for name, change := range map[string]func(*http.Request){
+			"rebound name": func(r *http.Request) { r.Host = "evil.example:80" },
+			"web origin":   func(r *http.Request) { r.Header.Set("Origin", "http://localhost:3000") },
+			"wrong token":  func(r *http.Request) { r.Header.Set("Authorization", "Bearer wrong") },
+		} {
+			if got := e.request("", change, nil); got != http.StatusForbidden && got != http.StatusUnauthorized {
+				e.Errorf("%s: status %d, want 403 or 401", name, got)
+			}
+		}
+	},
+}
+
+func (e env) get(path string, out any) (status int) {
+	e.Helper()
+	return e.request(path, func(*http.Request) {}, out)
+}
+
+// request asks for a path below the sprite's.
+func (e env) request(path string, change func(*http.Request), out any) (status int) {
+	e.Helper()
+	req, err := http.NewRequestWithContext(e.ctx, http.MethodGet, e.target.BaseURL+"/v1/sprites/"+e.name+path, nil)
+	if err != nil {
+		e.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+e.target.Token)
+	change(req)
+	hc := e.target.HTTPClient
+	if hc == nil {
+		hc = http.DefaultClient
+	}
+	res, err := hc.Do(req)
+	if err != nil {
+		e.Fatal(err)
+	}
+	defer res.Body.Close()
+	if out != nil {
+		if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+			e.Fatal(err)
+		}
+	}
+	return res.StatusCode
+}
