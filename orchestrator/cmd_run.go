@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -227,9 +228,7 @@ func conclude(d *deps, v api.RunView) error {
 	case lattice.Succeeded:
 		if !d.json {
 			fmt.Fprintf(d.out, "%s %s\n", v.RunID, v.Status)
-			if len(v.Outputs) > 0 && string(v.Outputs) != "null" && string(v.Outputs) != "{}" {
-				fmt.Fprintf(d.out, "%s\n", v.Outputs)
-			}
+			printOutputs(d, v.Outputs)
 		}
 		return nil
 	case lattice.Waiting, lattice.BlockedWaitingForUser, lattice.Blocked:
@@ -246,6 +245,14 @@ func conclude(d *deps, v api.RunView) error {
 	}
 	fmt.Fprintf(d.err, "lattice: the run stopped: %s\n  try: lattice resume %s\n", v.Note, v.RunID)
 	return &exitError{code: protocol.ExitFailed}
+}
+
+// printOutputs shows a run's outputs to a person.
+func printOutputs(d *deps, outputs json.RawMessage) {
+	var text bytes.Buffer
+	if len(outputs) > 2 && string(outputs) != "null" && json.Indent(&text, outputs, "  ", "  ") == nil {
+		fmt.Fprintf(sanitizer{d.out}, "  %s\n", text.Bytes())
+	}
 }
 
 // describeWait tells a person what a run waits for, and the next command.

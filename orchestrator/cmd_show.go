@@ -63,9 +63,7 @@ func newShowCmd(d *deps) *cobra.Command {
 			if v.Status == lattice.Failed {
 				describeFailure(d, v)
 			}
-			if len(v.Outputs) > 0 && string(v.Outputs) != "null" {
-				fmt.Fprintf(d.out, "  outputs  %s\n", v.Outputs)
-			}
+			printOutputs(d, v.Outputs)
 			return nil
 		})
 }
