@@ -322,7 +322,7 @@ func flowOf(t tester, kinds []string) *ir.Program {
 			node["op"], node["prompt"] = "HUMAN", "go on?"
 			delete(node, "args")
 		case "pack":
-			node["op"], node["inputs"] = "PACK", map[string]any{"id": "$ctx.ready"}
+			node["op"], node["inputs"] = "PACK", map[string]any{"ids": map[string]any{"ref": "$ctx.ready", "default": "no sprite"}}
 			delete(node, "args")
 		default:
 			node["tool"] = "m." + name
