@@ -16,7 +16,6 @@ type decideOptions struct {
 	leaderOptions
 	wait, comment string
 	agentEnv      []string
-	detachAfter   bool
 }
 
 func (o *decideOptions) addDecideFlags(cmd *cobra.Command, d *deps) {
