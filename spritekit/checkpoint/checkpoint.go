@@ -110,7 +110,10 @@ func readCreated(r io.Reader) (string, error) {
 			continue
 		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			return "", fmt.Errorf("the host's answer is no JSON: %.200q", lines.Text())
+			text := lines.Text()
+			for lines.Scan() { // a line that was cut off is not the host's fault
+			}
+			return "", errors.Join(fmt.Errorf("the host's answer is no JSON: %.200q", text), lines.Err())
 		}
 		var text string
 		if json.Unmarshal(line.Data, &text) != nil {
