@@ -139,8 +139,8 @@ func (s *session) control(data []byte) {
 		return
 	}
 	switch {
-	case m.Type == "resize" && s.tty && within16(m.Rows) && within16(m.Cols):
-		_ = s.proc.Resize(uint16(m.Rows), uint16(m.Cols))
+	case m.Type == "resize" && within16(m.Rows) && within16(m.Cols):
+		s.resize(uint16(m.Rows), uint16(m.Cols))
 	case m.Type == "signal":
 		_ = s.proc.Signal(signalName(m.Signal))
 	}

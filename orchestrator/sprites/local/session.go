@@ -108,7 +108,17 @@ func (s *session) run() {
 		f.Close()
 	}
 	if s.tty {
-		s.proc.PTY.Close()
+		s.proc.PTY.Close() // resize leaves it alone once the session is over
+	}
+}
+
+// resize tells the terminal its new size.
+func (s *session) resize(rows, cols uint16) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tty && !s.ended() {
+		// A failure means that the process has just ended.
+		_ = s.proc.Resize(rows, cols)
 	}
 }
 

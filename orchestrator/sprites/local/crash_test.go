@@ -1,0 +1,259 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
+)
+
+// world is a host on a directory of its own and a client of it.
+type world struct {
+	*testing.T
+	dir    string
+	host   *Host
+	client *sprites.Client
+}
+
+// newWorld opens a host; step is called after each durable step.
+func newWorld(t *testing.T, dir string, step func(string)) *world {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := open(Config{Dir: dir, Self: self, Log: zerolog.Nop()}, step)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(h.Handler())
+	t.Cleanup(func() {
+		server.Close()
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &world{t, dir, h, sprites.New(server.URL, "", server.Client())}
+}
+
+func (w *world) write(text string) {
+	w.Helper()
+	if err := w.client.WriteFile(w.Context(), "s", "/workspace/f", strings.NewReader(text), 0o644); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// state is what a person sees of sprite s: its file and the checkpoints, or "none".
+func (w *world) state() string {
+	w.Helper()
+	if _, err := w.client.Get(w.Context(), "s"); errors.Is(err, sprites.ErrNotFound) {
+		return "none"
+	}
+	text, err := w.client.ReadFile(w.Context(), "s", "/workspace/f", 100)
+	if err != nil && !errors.Is(err, sprites.ErrNotFound) {
+		w.Fatal(err)
+	}
+	points, err := w.client.Checkpoints(w.Context(), "s")
+	if err != nil {
+		w.Fatal(err)
+	}
+	out := string(text)
+	for _, p := range points {
+		out += " " + p.ID
+	}
+	return out
+}
+
+// check looks for what a crash must not leave: unknown directories, missing trees, broken pages.
+func (w *world) check() {
+	w.Helper()
+	w.host.chores.Wait()
+	trees, _, err := w.host.store.referenced()
+	if err != nil {
+		w.Fatal(err)
+	}
+	entries, err := os.ReadDir(filepath.Join(w.dir, "trees"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	var have []string
+	for _, e := range entries {
+		have = append(have, e.Name())
+		if !trees[e.Name()] {
+			w.Errorf("tree %s is referred to by nothing", e.Name())
+		}
+	}
+	for name := range trees {
+		if !slices.Contains(have, name) {
+			w.Errorf("tree %s is missing", name)
+		}
+	}
+	for _, empty := range []string{"tmp", "trash"} {
+		if left, err := os.ReadDir(filepath.Join(w.dir, empty)); err != nil || len(left) > 0 {
+			w.Errorf("%s holds %v, %v", empty, left, err)
+		}
+	}
+	tx, err := w.host.store.db.Begin(false)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	for err := range tx.Check() {
+		w.Errorf("host.db: %v", err)
+	}
+}
+
+// TestKilledAtEachStep takes a copy of the host's directory after each durable step of an operation, which is what kill
+// -9 would leave there, and opens it: the sprite is as before the operation or as after it.
+func TestKilledAtEachStep(t *testing.T) {
+	ctx := context.Background()
+	for name, do := range map[string]func(*world) error{
+		"checkpoint": func(w *world) error { _, err := w.client.Checkpoint(ctx, "s", ""); return err },
+		"restore":    func(w *world) error { return w.client.Restore(ctx, "s", "v1") },
+		"forget":     func(w *world) error { return w.client.DeleteCheckpoint(ctx, "s", "v1") },
+		"delete":     func(w *world) error { return w.client.Delete(ctx, "s") },
+		"create": func(w *world) error {
+			if err := w.client.Delete(ctx, "s"); err != nil {
+				return err
+			}
+			_, err := w.client.Create(ctx, sprites.Create{Name: "s"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, copies := t.TempDir(), t.TempDir()
+			var crashes []string
+			recording := false
+			w := newWorld(t, dir, func(step string) {
+				if !recording {
+					return
+				}
+				to := filepath.Join(copies, step)
+				for i := 2; ; i++ {
+					if _, err := os.Lstat(to); err != nil {
+						break
+					}
+					to = filepath.Join(copies, step+strings.Repeat("+", i))
+				}
+				// The trash may be emptied at the same time; Copy allows for that.
+				if err := tree.Copy(ctx, dir, to); err != nil {
+					t.Errorf("copy after %s: %v", step, err)
+				}
+				crashes = append(crashes, to)
+			})
+			if _, err := w.client.Create(ctx, sprites.Create{Name: "s"}); err != nil {
+				t.Fatal(err)
+			}
+			w.write("one")
+			if _, err := w.client.Checkpoint(ctx, "s", ""); err != nil {
+				t.Fatal(err)
+			}
+			for range keepAutos { // so that a further restore has an automatic checkpoint to drop
+				if err := w.client.Restore(ctx, "s", "v1"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.write("two")
+			before := w.state()
+			w.host.chores.Wait()
+			recording = true
+			if err := do(w); err != nil {
+				t.Fatal(err)
+			}
+			recording = false
+			after := w.state()
+			w.check()
+			allowed := []string{before, after}
+			if name == "create" {
+				allowed = append(allowed, "none") // between the deletion and the creation
+			}
+			if len(crashes) < 2 {
+				t.Fatalf("only %d steps were seen", len(crashes))
+			}
+			for _, crash := range crashes {
+				t.Run(filepath.Base(crash), func(t *testing.T) {
+					again := newWorld(t, crash, func(string) {})
+					if got := again.state(); !slices.Contains(allowed, got) {
+						t.Errorf("state = %q, want one of %q", got, allowed)
+					}
+					again.check()
+				})
+			}
+		})
+	}
+}
+
+func TestMissingTreeIsDegraded(t *testing.T) {
+	w := newWorld(t, t.TempDir(), func(string) {})
+	ctx := t.Context()
+	if _, err := w.client.Create(ctx, sprites.Create{Name: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	w.write("one")
+	if _, err := w.client.Checkpoint(ctx, "s", ""); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := w.host.store.sprite("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(w.host.treeDir(rec.Tree)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.client.Get(ctx, "s"); err != nil || got.Degraded == "" {
+		t.Errorf("Get = %+v, %v, want a degraded sprite", got, err)
+	}
+	if _, err := w.client.Exec(ctx, "s", sprites.Exec{Cmd: []string{"true"}}); err == nil || !strings.Contains(err.Error(), "degraded") {
+		t.Errorf("Exec = %v, want a refusal that says degraded", err)
+	}
+	if _, err := os.Lstat(w.host.treeDir(rec.Tree)); err == nil {
+		t.Error("the missing tree was made anew")
+	}
+	if err := w.client.Restore(ctx, "s", "v1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.state(); got != "one v1" {
+		t.Errorf("state after restore = %q", got)
+	}
+	w.check()
+}
+
+func TestSecondHostIsRefused(t *testing.T) {
+	w := newWorld(t, t.TempDir(), func(string) {})
+	if _, err := Open(w.host.cfg); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("second Open = %v", err)
+	}
+}
+
+func TestFullDiskIs507(t *testing.T) {
+	for _, errno := range []error{syscall.ENOSPC, syscall.EDQUOT} {
+		err := errors.Join(errors.New("copy"), &os.PathError{Op: "write", Path: "x", Err: errno})
+		if got := classify(err); got.status != 507 || got.code != "no_space" {
+			t.Errorf("classify(%v) = %+v", errno, got)
+		}
+	}
+}
+
+func TestFailedBuildLeavesNothing(t *testing.T) {
+	w := newWorld(t, t.TempDir(), func(string) {})
+	_, err := w.host.buildTree(func(dir string) error {
+		if err := os.MkdirAll(filepath.Join(dir, "half"), 0o755); err != nil {
+			return err
+		}
+		return syscall.ENOSPC
+	})
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("buildTree = %v", err)
+	}
+	w.check()
+}
