@@ -34,8 +34,8 @@ type Box struct {
 	mu     sync.Mutex // guards what follows
 	lastID uint64
 	procs  map[uint64]*Proc
-	plain  []int // process ids started in a plain box, to be ended should init be killed
-	cause  error // why the box ended
+	plain  map[int]bool // sessions of a plain box that still have processes, to be ended should init be killed
+	cause  error        // why the box ended
 }
 
 // Start makes a box and returns when commands can run in it. A *Refusal means that the system does not allow it. The
@@ -57,7 +57,7 @@ func Start(cfg Config) (*Box, error) {
 		child.Close()
 		return nil, err
 	}
-	b := &Box{cfg: cfg, control: control, stderr: new(tail), quiet: make(chan struct{}), done: make(chan struct{}), procs: make(map[uint64]*Proc)}
+	b := &Box{cfg: cfg, control: control, stderr: new(tail), quiet: make(chan struct{}), done: make(chan struct{}), procs: make(map[uint64]*Proc), plain: make(map[int]bool)}
 	cmd, p, mounts, err := spawn(cfg, child, b.stderr)
 	child.Close()
 	if err != nil {
@@ -233,9 +233,10 @@ func (b *Box) wait() error {
 	<-b.quiet
 	b.mu.Lock()
 	b.cause = fmt.Errorf("%w (init: %v)", b.cause, b.cmd.ProcessState)
-	left := b.plain
 	b.mu.Unlock()
-	endSessions(left)
+	if err != nil {
+		endSessions(b.plain) // an init that ends by itself has done it; nothing is delivered any more
+	}
 	b.control.conn.Close()
 	close(b.done)
 	var exit *exec.ExitError

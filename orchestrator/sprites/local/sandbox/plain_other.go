@@ -82,8 +82,8 @@ func (s *server) endDescendants() {
 }
 
 // endSessions kills the process groups of a box whose init was killed.
-func endSessions(leaders []int) {
-	for _, pid := range leaders {
+func endSessions(leaders map[int]bool) {
+	for pid := range leaders {
 		syscall.Kill(-pid, syscall.SIGKILL)
 	}
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -92,7 +93,7 @@ func (b *Box) deliver(r reply, files []*os.File) {
 			r = reply{Op: opFailed, Code: 126, Error: "start a terminal: init handed over none"}
 		}
 		if b.cfg.Plain {
-			b.plain = append(b.plain, r.PID)
+			b.plain[r.PID] = true
 		}
 		p.started <- r
 	case r.Op == opFailed && p.PID == 0:
@@ -101,6 +102,10 @@ func (b *Box) deliver(r reply, files []*os.File) {
 	case r.Op == opExited && p.PID != 0:
 		delete(b.procs, r.ID)
 		p.code = r.Code & 0xff
+		// The number of a session that is over may soon be a stranger's.
+		if b.cfg.Plain && errors.Is(unix.Kill(-p.PID, 0), unix.ESRCH) {
+			delete(b.plain, p.PID)
+		}
 		close(p.exited)
 	}
 	closeAll(files)

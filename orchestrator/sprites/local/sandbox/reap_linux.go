@@ -37,16 +37,12 @@ func (s *server) endDescendants() {
 }
 
 // endSessions kills what is left of the sessions of a plain box whose init was killed.
-func endSessions(leaders []int) {
+func endSessions(leaders map[int]bool) {
 	if len(leaders) == 0 {
 		return
 	}
-	of := make(map[int]bool, len(leaders))
-	for _, pid := range leaders {
-		of[pid] = true
-	}
 	for _, p := range processes() {
-		if of[p.session] {
+		if leaders[p.session] {
 			syscall.Kill(p.pid, syscall.SIGKILL)
 		}
 	}
