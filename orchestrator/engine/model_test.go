@@ -309,7 +309,7 @@ type tester interface {
 // flowOf makes a chain of nodes; a kind with "loop " in front goes back to the first node once.
 func flowOf(t tester, kinds []string) *ir.Program {
 	t.Helper()
-	var nodes, edges []map[string]any
+	nodes, edges := []map[string]any{}, []map[string]any{}
 	for i, kind := range kinds {
 		id, port := fmt.Sprint("n", i), map[string]string{"result": fmt.Sprint("$vars.n", i)}
 		node := map[string]any{"id": id, "op": "TOOL_CALL", "outputs": port, "args": map[string]any{}}

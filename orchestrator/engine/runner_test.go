@@ -1,0 +1,146 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// stuck is a world whose calls run until they are told to end.
+type stuck struct {
+	*world
+	began chan struct{}
+}
+
+func (s stuck) Call(ctx context.Context, _ lattice.Call, _ func(lattice.Event)) (lattice.Outcome, error) {
+	s.began <- struct{}{}
+	<-ctx.Done()
+	return lattice.Outcome{}, ctx.Err()
+}
+
+// driven begins a run whose call is stuck and waits until that is in flight.
+func driven(t *testing.T, ctx context.Context, p *ir.Program, after func(time.Duration) <-chan time.Time) (*engine.Runner, *world, chan error) {
+	t.Helper()
+	w := newWorld(-1)
+	s := stuck{w, make(chan struct{}, 1)}
+	deps := w.deps()
+	deps.Caller = s
+	if after != nil {
+		deps.After = after
+	}
+	r, err := engine.Load(deps, p, "run_1", []byte("secret"), engine.History{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Begin(ctx, lattice.RunStarted{RunID: "run_1", Program: p.Digest, Sprite: "main-1"}); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Run(ctx)
+		ended <- err
+	}()
+	<-s.began
+	return r, w, ended
+}
+
+func TestCancelStopsTheCall(t *testing.T) {
+	r, _, ended := driven(t, t.Context(), flowOf(t, []string{"read"}), nil)
+	if _, err := r.Run(t.Context()); !errors.Is(err, engine.ErrDriven) {
+		t.Errorf("second Run = %v, want ErrDriven", err)
+	}
+	if err := r.Cancel(t.Context(), "ada"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil || r.State().Status != lattice.Canceled {
+		t.Errorf("Run = %v, the run is %s; want canceled", err, r.State().Status)
+	}
+	if err := r.Cancel(t.Context(), "ada"); !errors.Is(err, engine.ErrStale) {
+		t.Errorf("second Cancel = %v, want ErrStale", err)
+	}
+	goleak.VerifyNone(t, goleak.IgnoreCurrent())
+}
+
+// Ctrl-C stops driving; the run goes on from there later.
+func TestInterruptedRunIsResumable(t *testing.T) {
+	p := flowOf(t, []string{"read"})
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w, ended := driven(t, ctx, p, nil)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) || r.State().Status != lattice.Running {
+		t.Errorf("Run = %v, the run is %s; want context.Canceled and running", err, r.State().Status)
+	}
+	if s, err := play(p, w); err != nil || s.Status != lattice.Succeeded {
+		t.Errorf("resumed: %s, %v", s.Status, err)
+	}
+	goleak.VerifyNone(t, goleak.IgnoreCurrent())
+}
+
+func TestRunTimeout(t *testing.T) {
+	p := parse(t, []byte(`{"execir_version":"1.0","entry_node":"n","limits":{"timeout_s":5},"nodes":[{"id":"n","op":"TOOL_CALL","tool":"m.read","args":{}}],"edges":[]}`))
+	fire := make(chan time.Time)
+	r, _, ended := driven(t, t.Context(), p, func(time.Duration) <-chan time.Time { return fire })
+	fire <- time.Time{}
+	if err := <-ended; err != nil || r.State().Status != lattice.Failed || r.State().Failure.Kind != ir.FailTimeout {
+		t.Errorf("Run = %v, the run is %s: %v; want failed by timeout", err, r.State().Status, r.State().Failure)
+	}
+}
+
+// A waiting run needs no goroutine for its timer: Run says when to come back, and fires what is due.
+func TestHumanTimerOverRestarts(t *testing.T) {
+	p := parse(t, []byte(`{"execir_version":"1.0","entry_node":"h","nodes":[{"id":"h","op":"HUMAN","prompt":"go?","timeout_s":60}],"edges":[]}`))
+	w := newWorld(-1)
+	load := func() *engine.Runner {
+		r, err := engine.Load(w.deps(), p, "run_1", nil, engine.History{Facts: w.log, Snapshot: w.snapshot, Last: w.last})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := load()
+	if err := r.Begin(t.Context(), lattice.RunStarted{RunID: "run_1", Program: p.Digest}); err != nil {
+		t.Fatal(err)
+	}
+	begun := w.clock
+	for range 2 {
+		stop, err := r.Run(t.Context())
+		if err != nil || stop.Status != lattice.Waiting || !stop.Due.Equal(begun.Add(time.Minute)) {
+			t.Fatalf("Run = %+v, %v; want waiting until a minute after the start", stop, err)
+		}
+		w.clock = w.clock.Add(20 * time.Second)
+		r = load()
+	}
+	w.clock = w.clock.Add(time.Minute)
+	stop, err := r.Run(t.Context())
+	if err != nil || stop.Status != lattice.Failed || r.State().Failure.Kind != ir.FailHumanTimeout {
+		t.Errorf("Run when due = %+v, %v: %v", stop, err, r.State().Failure)
+	}
+}
+
+// The end of a run is an event of its work item, in the same commit; a snapshot that the facts do not lead to is refused.
+func TestConclusionAndDivergence(t *testing.T) {
+	p, w := flowOf(t, []string{"read"}), newWorld(-1)
+	if _, err := play(p, w); err != nil {
+		t.Fatal(err)
+	}
+	if last := w.log[len(w.log)-1]; last.Type != "COMPLETED" {
+		t.Errorf("the last entry is %s, want COMPLETED", last.Type)
+	}
+	s, err := engine.DecodeState(w.snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Vars["n0"] = "something else"
+	forged := json.RawMessage(encode(t, s))
+	if _, err := engine.Load(w.deps(), p, "run_1", nil, engine.History{Facts: w.log, Snapshot: forged, Last: w.last}); err == nil {
+		t.Error("Load took a snapshot that the facts do not lead to")
+	}
+}
