@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/spritekit/lattice/spritekit/skilltest"
+)
+
+// TestBinary builds the real binary once, drives it through the contract of skills, and runs the scripts of testdata,
+// which read like its manual.
+func TestBinary(t *testing.T) {
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(bin, "spritekit"), ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	t.Run("contract", func(t *testing.T) { testContract(t, filepath.Join(bin, "spritekit")) })
+	t.Run("scripts", func(t *testing.T) { testScripts(t, bin) })
+}
+
+// testScripts gives each script a workspace $WORK/ws, and spritekit on its PATH.
+func testScripts(t *testing.T, bin string) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			ws := filepath.Join(e.WorkDir, "ws")
+			e.Setenv("PATH", bin+":"+e.Getenv("PATH"))
+			e.Setenv("LATTICE_WORKSPACE", ws)
+			e.Setenv("LATTICE_SOCKET", "")
+			return os.MkdirAll(ws, 0o755)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "mkfifo": mkfifo, "last": last,
+		},
+	})
+}
+
+// exits CODE INPUT PROGRAM ARGS… runs a program with the file INPUT (or - for none) as stdin and wants this exit code.
+// What it printed is in the files out and err.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: exits CODE INPUT PROGRAM ARGS…")
+	}
+	program := args[2]
+	if !strings.Contains(program, "/") {
+		// By the script's PATH, not the test's.
+		bin, _, _ := strings.Cut(ts.Getenv("PATH"), ":")
+		program = filepath.Join(bin, program)
+	}
+	cmd := exec.Command(ts.MkAbs(program), args[3:]...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, name := range []string{"PATH", "HOME", "LATTICE_WORKSPACE", "LATTICE_CALL_ID", "LATTICE_INPUT_PATH"} {
+		if value := ts.Getenv(name); value != "" {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	cmd.Env = append(cmd.Env, "LATTICE_SOCKET=")
+	if value := ts.Getenv("LATTICE_PERMISSIONS"); value != "" { // "none" stands for the empty list
+		cmd.Env = append(cmd.Env, "LATTICE_PERMISSIONS="+strings.TrimPrefix(value, "none"))
+	}
+	if args[1] != "-" {
+		cmd.Stdin = strings.NewReader(ts.ReadFile(args[1]))
+	}
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		ts.Fatalf("run %s: %v", args[2], err)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("out"), []byte(stdout.String()), 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs("err"), []byte(stderr.String()), 0o644))
+	ts.Logf("[stdout]\n%s[stderr]\n%s", stdout.String(), stderr.String())
+	if got, want := cmd.ProcessState.ExitCode(), args[0]; want != strconv.Itoa(got) {
+		ts.Fatalf("exit code %d, want %s", got, want)
+	}
+}
+
+// last KEY VALUE wants the last line of out to be a result with this value (as JSON) at the dotted KEY.
+func last(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: last KEY VALUE")
+	}
+	lines := strings.Split(strings.TrimSuffix(ts.ReadFile("out"), "\n"), "\n")
+	var v any
+	ts.Check(json.Unmarshal([]byte(lines[len(lines)-1]), &v))
+	for key := range strings.SplitSeq(args[0], ".") {
+		m, ok := v.(map[string]any)
+		if !ok {
+			ts.Fatalf("no object at %s in %s", args[0], lines[len(lines)-1])
+		}
+		v = m[key]
+	}
+	raw, err := json.Marshal(v)
+	ts.Check(err)
+	if (string(raw) == args[1]) == neg {
+		ts.Fatalf("%s is %s, want %s", args[0], raw, args[1])
+	}
+}
+
+func mkfifo(ts *testscript.TestScript, neg bool, args []string) {
+	for _, name := range args {
+		ts.Check(syscall.Mkfifo(ts.MkAbs(name), 0o644))
+	}
+}
+
+// testContract calls skills by links that bear their names, as a sprite does.
+func testContract(t *testing.T, exe string) {
+	file := func(dir string) error { return os.WriteFile(filepath.Join(dir, "a"), []byte("x\n"), 0o644) }
+	for _, target := range []skilltest.Target{
+		{Skill: "fs.read", Input: `{"path":"a"}`, Prepare: file, Reads: true, Permissions: []string{"fs:read"}},
+		{Skill: "fs.write", Input: `{"path":"b","content":"x"}`, Permissions: []string{"fs:write"}},
+		{
+			Skill: "test.run", Input: `{"command":["true"]}`, Reads: true, Permissions: []string{"test:run"},
+			Slow: `{"command":["sleep","60"]}`,
+		},
+	} {
+		t.Run(target.Skill, func(t *testing.T) {
+			target.Exe = filepath.Join(t.TempDir(), target.Skill)
+			if err := os.Symlink(exe, target.Exe); err != nil {
+				t.Fatal(err)
+			}
+			skilltest.Run(t, target)
+		})
+	}
+}

@@ -1,0 +1,190 @@
+package skilltest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func checkResult(t *testing.T, target Target) {
+	o := newPlace(t, target).call(target.Input)
+	if !o.HasLast {
+		t.Fatalf("stdout %q does not end in a result (stderr %s)", o.Stdout, o.Stderr)
+	}
+	want := protocol.ExitOK
+	if o.Result.Waiting != nil {
+		want = protocol.ExitWaiting
+	}
+	if !o.Result.OK || o.Exit != want {
+		t.Errorf("exit %d with result %+v, want %d and ok (stderr %s)", o.Exit, o.Result, want, o.Stderr)
+	}
+	if o.Result.Skill != target.Skill {
+		t.Errorf("result names skill %q, want %q", o.Result.Skill, target.Skill)
+	}
+	if o.Result.Events != len(o.Events) {
+		t.Errorf("result counts %d events, stdout has %d", o.Result.Events, len(o.Events))
+	}
+	last := ""
+	for _, e := range o.Events {
+		if e.SpriteID != "sprite-1" || e.WorkItemID != "item-1" || e.CallID != "call-1" || e.EventID == "" {
+			t.Errorf("event %s does not carry the ids of its call", e.Raw)
+		}
+		if e.Timestamp <= last {
+			t.Errorf("timestamp %s does not follow %s", e.Timestamp, last)
+		}
+		last = e.Timestamp
+	}
+}
+
+func checkOutbox(t *testing.T, target Target) {
+	p := newPlace(t, target)
+	o := p.call(target.Input)
+	recorded := p.outbox()
+	if len(recorded) != len(o.Events) {
+		t.Fatalf("the outbox holds %d events, stdout %d", len(recorded), len(o.Events))
+	}
+	for i := range recorded {
+		if !bytes.Equal(recorded[i].Raw, o.Events[i].Raw) {
+			t.Errorf("event %d differs:\noutbox %s\nstdout %s", i, recorded[i].Raw, o.Events[i].Raw)
+		}
+	}
+}
+
+func checkReplay(t *testing.T, target Target) {
+	p := newPlace(t, target)
+	first := p.call(target.Input)
+	again := p.call(target.Input)
+	switch {
+	case !again.HasLast || again.Exit != first.Exit:
+		t.Errorf("again: exit %d, stdout %q; want exit %d", again.Exit, again.Stdout, first.Exit)
+	case target.Reads || first.Result.Waiting != nil:
+	case len(again.Events) > 0 || !bytes.Equal(again.Result.Data, first.Result.Data):
+		t.Errorf("again: stdout %q; want the recorded result and no events", again.Stdout)
+	}
+}
+
+func checkReuse(t *testing.T, target Target) {
+	var input map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(target.Input), &input); err != nil || len(input) == 0 {
+		t.Skip("the target's input has no member to change")
+	}
+	p := newPlace(t, target)
+	p.call(target.Input)
+	for name, value := range input {
+		var text string
+		if json.Unmarshal(value, &text) != nil {
+			continue
+		}
+		changed, err := json.Marshal(text + "-other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		input[name] = changed
+		raw, err := json.Marshal(input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := p.call(string(raw)); o.Exit != protocol.ExitBadInput || o.Result.OK {
+			t.Errorf("exit %d, stdout %q; want %d", o.Exit, o.Stdout, protocol.ExitBadInput)
+		}
+		return
+	}
+	t.Skip("the target's input has no string to change")
+}
+
+func checkUnknownKey(t *testing.T, target Target) {
+	p := newPlace(t, target)
+	comma := ","
+	if strings.TrimSpace(target.Input) == "{}" {
+		comma = ""
+	}
+	o := p.call(strings.Replace(target.Input, "{", `{"no_such_input":1`+comma, 1))
+	p.refused(o, protocol.ExitBadInput, "bad_input")
+	if o.HasLast && o.Result.Error != nil && !strings.Contains(o.Result.Error.Message, "/no_such_input") {
+		t.Errorf("message %q does not point to /no_such_input", o.Result.Error.Message)
+	}
+}
+
+func checkMalformed(t *testing.T, target Target) {
+	for _, input := range []string{`{`, `[]`, `"x"`, `{} {}`, `{"a":1,"a":2}`, "\xff\xfe", `nul`} {
+		p := newPlace(t, target)
+		p.refused(p.call(input), protocol.ExitBadInput, "bad_input")
+	}
+}
+
+func checkEmpty(t *testing.T, target Target) {
+	empty, object := newPlace(t, target).call(""), newPlace(t, target).call("{}")
+	if empty.Exit != object.Exit || !empty.HasLast || empty.Result.OK != object.Result.OK {
+		t.Errorf("empty stdin exits %d, {} exits %d", empty.Exit, object.Exit)
+	}
+}
+
+func checkPermissions(t *testing.T, target Target) {
+	if len(target.Permissions) == 0 {
+		t.Skip("the target needs no permission")
+	}
+	p := newPlace(t, target)
+	o := p.call(target.Input, "LATTICE_PERMISSIONS=")
+	p.refused(o, protocol.ExitDenied, "permission_denied")
+	for _, name := range target.Permissions {
+		if o.HasLast && o.Result.Error != nil && !strings.Contains(o.Result.Error.Message, name) {
+			t.Errorf("message %q does not name %s", o.Result.Error.Message, name)
+		}
+	}
+	if o := p.call(target.Input, "LATTICE_PERMISSIONS="+strings.Join(target.Permissions, ",")); !o.Result.OK {
+		t.Errorf("with its permissions: exit %d, stdout %q", o.Exit, o.Stdout)
+	}
+}
+
+func checkSignal(t *testing.T, target Target) {
+	if target.Slow == "" {
+		t.Skip("the target names no slow input")
+	}
+	p := newPlace(t, target)
+	ctx, cancel := context.WithTimeout(context.Background(), p.timeout())
+	defer cancel()
+	cmd := p.command(ctx)
+	cmd.Stdin = strings.NewReader(target.Slow)
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	cmd.Stderr = stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	reader := bufio.NewReader(stdout)
+	first, err := reader.ReadString('\n') // PHASE_STARTED: it is at work
+	if err == nil {
+		err = terminate(cmd)
+	}
+	rest, rerr := io.ReadAll(reader)
+	werr := cmd.Wait()
+	if err != nil || rerr != nil || ctx.Err() != nil {
+		t.Fatalf("first line %q: %v, %v, %v", first, err, rerr, werr)
+	}
+	o := p.outcome(cmd.ProcessState.ExitCode(), first+string(rest), "")
+	if o.Exit != protocol.ExitCancelled || !o.HasLast || o.Result.OK || o.Result.Error.Code != "cancelled" {
+		t.Errorf("exit %d, stdout %q; want %d and a result", o.Exit, o.Stdout, protocol.ExitCancelled)
+	}
+	finished := false
+	for _, e := range o.Events {
+		finished = finished || e.Type == protocol.TypePhaseFinished && strings.Contains(string(e.Payload), `"success":false`)
+	}
+	if !finished {
+		t.Errorf("stdout %q has no PHASE_FINISHED without success", o.Stdout)
+	}
+}
