@@ -84,6 +84,9 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 		return err
 	}
 	defer c.close()
+	if err := c.warn(ctx); err != nil {
+		return err
+	}
 	view, err := c.Start(ctx, api.RunRequest{Flow: doc, Input: input, Options: api.Options{
 		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Grants: o.allow,
 		WorkItem: o.workItem, Goal: o.goal, Keep: o.keep, AgentEnv: o.agentEnv, Secrets: secrets,

@@ -192,6 +192,9 @@ func (d *deps) withSprites(ctx context.Context, o leaderOptions, do func(context
 		return err
 	}
 	defer c.close()
+	if err := c.warn(ctx); err != nil {
+		return err
+	}
 	hc := api.HTTPClient(c.socket)
 	defer hc.CloseIdleConnections()
 	return do(ctx, sprites.New(api.Base, "", hc))

@@ -52,10 +52,20 @@ func connect(ctx context.Context, d *deps, o leaderOptions) (*conn, error) {
 	home := leader.Home(d.home)
 	c := &conn{d: d, o: o, socket: home.Socket()}
 	c.Client = api.NewClient(c.socket)
-	return c, c.establish(ctx)
+	if err := c.establish(ctx); err != nil {
+		return nil, err
+	}
+	c.Redial = c.establish
+	return c, nil
 }
 
+// establish finds the leader, or becomes it.
 func (c *conn) establish(ctx context.Context) error {
+	if c.leading != nil {
+		return nil
+	}
+	dial := api.NewClient(c.socket)
+	defer dial.Close()
 	deadline := time.Now().Add(connectWait)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
 		lock, err := leader.Home(c.d.home).Acquire()
@@ -66,7 +76,7 @@ func (c *conn) establish(ctx context.Context) error {
 		if !errors.Is(err, leader.ErrLed) {
 			return err
 		}
-		hello, err := c.Hello(ctx)
+		hello, err := dial.Hello(ctx)
 		switch {
 		case err == nil && hello.API != api.Version:
 			return api.Refuse(protocol.ExitBusy, "leader_version", fmt.Sprintf("lattice %s (process %d) leads %s and speaks another version of the leader's interface", hello.Version, hello.PID, hello.Home), "end it, or use the same lattice")
@@ -88,7 +98,7 @@ func (c *conn) establish(ctx context.Context) error {
 // lead opens the state and serves it on the socket.
 func lead(d *deps, o leaderOptions, lock *leader.Lock) (*leadership, error) {
 	l, err := leader.Open(leader.Config{
-		Home: leader.Home(d.home), Version: d.version, Self: d.exe, Spritekit: o.spritekit, Path: d.getenv("PATH"),
+		Home: leader.Home(d.home), Version: d.version, Self: d.exe, Spritekit: o.spritekit, Path: d.getenv("PATH"), Tools: hostTools(),
 		Remote: d.remoteSprites(), Environ: d.environ, Log: d.log, WrapLog: d.wrapLog,
 		Warn: func(message string) { fmt.Fprintf(d.err, "lattice: %s\n", message) },
 	})
@@ -145,6 +155,15 @@ func (c *conn) close() {
 		fmt.Fprintf(c.d.err, "lattice: %v\n", err)
 	}
 	c.leading = nil
+}
+
+// warn says what is missing of the sandbox, before anything runs in one.
+func (c *conn) warn(ctx context.Context) error {
+	hello, err := c.Hello(ctx)
+	if err == nil && hello.Warning != "" {
+		fmt.Fprintf(c.d.err, "lattice: warning: %s\n", hello.Warning)
+	}
+	return err
 }
 
 // takeOver finds the next leader, or becomes it, and has it go on with the run.

@@ -24,6 +24,9 @@ var ErrGone = errors.New("the leading lattice went away")
 // Client speaks to a leader. Its zero value is not usable; see NewClient.
 type Client struct {
 	hc *http.Client
+	// Redial, when set, is called when a request could not reach a leader; the request is then sent once more. It was
+	// not seen by anybody, so nothing happens twice.
+	Redial func(context.Context) error
 }
 
 // Base is the URL under which a leader's socket is addressed.
@@ -117,15 +120,35 @@ func (c *Client) Log(ctx context.Context, id string) (io.ReadCloser, error) {
 }
 
 func (c *Client) do(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
-	var payload io.Reader
+	var payload []byte
 	if body != nil {
-		data, err := json.Marshal(body)
-		if err != nil {
+		var err error
+		if payload, err = json.Marshal(body); err != nil {
 			return nil, fmt.Errorf("encode request: %w", err)
 		}
-		payload = bytes.NewReader(data)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, Base+path+"?"+query.Encode(), payload)
+	resp, err := c.send(ctx, method, path, query, payload)
+	if c.Redial == nil || !unseen(err) {
+		return resp, err
+	}
+	if err := c.Redial(ctx); err != nil {
+		return nil, err
+	}
+	return c.send(ctx, method, path, query, payload)
+}
+
+// CodeLeaderEnding answers requests that come while a leader ends; it did nothing of what they ask.
+const CodeLeaderEnding = "leader_ending"
+
+// unseen reports whether err says that no leader has acted on the request.
+func unseen(err error) bool {
+	var op *net.OpError
+	var p *Problem
+	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &p) && p.Fault.Code == CodeLeaderEnding
+}
+
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, payload []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, Base+path+"?"+query.Encode(), bytes.NewReader(payload))
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +217,7 @@ func lines[T any](ctx context.Context, c *Client, path, id string, after lattice
 func gone(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
-		return fmt.Errorf("%w: %v", ErrGone, err)
+		return fmt.Errorf("%w: %w", ErrGone, err)
 	}
 	return err
 }

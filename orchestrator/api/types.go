@@ -20,8 +20,9 @@ type Hello struct {
 	Version   string `json:"version"`
 	PID       int    `json:"pid"`
 	Home      string `json:"home"`
-	Isolation string `json:"isolation"` // "" with a remote Sprites API
-	Sandbox   string `json:"sandbox"`   // how sprites are kept apart, in words
+	Isolation string `json:"isolation"`         // "" with a remote Sprites API
+	Sandbox   string `json:"sandbox"`           // how sprites are kept apart, in words
+	Warning   string `json:"warning,omitempty"` // what a person must know before running anything in a sprite
 }
 
 // RunRequest is POST /v1/runs.

@@ -85,7 +85,7 @@ func convert(w lattice.Wait, d api.DecideRequest) (json.RawMessage, error) {
 		_, given := out[name]
 		_, wrong := d.Inputs[name]
 		_, wrongTyped := typed[name]
-		if !given && !wrong && !wrongTyped && name != "comments" {
+		if !given && !wrong && !wrongTyped && !slices.Contains(w.Optional, name) {
 			problems = append(problems, fmt.Sprintf("%s (%s) is missing", name, w.Expected[name]))
 		}
 	}

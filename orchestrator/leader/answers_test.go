@@ -11,7 +11,7 @@ import (
 
 func TestAnswer(t *testing.T) {
 	form := lattice.Wait{ID: "w", Kind: lattice.WaitSkill, Node: "n", Expected: map[string]string{
-		"approved": "boolean", "comments": "string", "count": "integer", "labels": "array<string>", "extra": "map"}}
+		"approved": "boolean", "comments": "string", "count": "integer", "labels": "array<string>", "extra": "map"}, Optional: []string{"comments"}}
 	yes := lattice.Wait{ID: "w", Kind: lattice.WaitHuman, Expected: map[string]string{"approved": "boolean", "comments": "string"}}
 	push := lattice.Wait{ID: "w", Kind: lattice.WaitAction}
 	lost := lattice.Wait{ID: "w", Kind: lattice.WaitUnknown, Expected: map[string]string{"outcome": "string"}, Choices: []string{"done", "retry", "fail"}}

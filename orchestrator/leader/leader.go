@@ -32,6 +32,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites/local"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Config of Open.
@@ -41,6 +42,7 @@ type Config struct {
 	Self      string          // the lattice binary, for sandboxes
 	Spritekit string          // as told by the user, "" = look for it
 	Path      string          // $PATH, to look in
+	Tools     []string        // toolchains outside the system's folders that sprites see
 	Remote    *sprites.Client // nil = embedded host
 	Environ   []string        // the user's environment, for git
 	Log       zerolog.Logger
@@ -119,7 +121,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Log: l.cfg.Log}); err != nil {
+	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, Log: l.cfg.Log}); err != nil {
 		return nil, err
 	}
 	l.client = sprites.New(api.Base, "", api.HTTPClient(l.home.Socket()))
@@ -133,7 +135,7 @@ func (l *Leader) Handler() http.Handler { return l.handler }
 func (l *Leader) Hello() api.Hello {
 	h := api.Hello{API: api.Version, Version: l.cfg.Version, PID: os.Getpid(), Home: string(l.home), Sandbox: "remote"}
 	if l.host != nil {
-		h.Isolation, h.Sandbox = l.host.Isolation(), l.host.Mode()
+		h.Isolation, h.Sandbox, h.Warning = l.host.Isolation(), l.host.Mode(), l.host.Warning()
 	}
 	return h
 }
@@ -163,7 +165,7 @@ func (l *Leader) Close() error {
 }
 
 // errClosing answers requests that come while the leader ends; another process may lead at once.
-var errClosing = api.Refuse(6, "leader_ending", "the leading lattice is ending", "try again")
+var errClosing = api.Refuse(protocol.ExitBusy, api.CodeLeaderEnding, "the leading lattice is ending", "try again")
 
 // notify wakes those who watch a run. mu is held.
 func (l *Leader) notify(id string) {

@@ -10,8 +10,9 @@ import (
 
 // confinement says how this machine lets us keep sprites apart.
 type confinement struct {
-	plain bool   // namespaces are refused
-	text  string // for people
+	plain   bool   // namespaces are refused
+	text    string // for people
+	warning string // what a person must know before running anything, "" when all is well
 }
 
 // probe starts and ends a box on an empty tree to see which mechanism works here.
@@ -38,8 +39,10 @@ func (h *Host) probe() confinement {
 	var refusal *sandbox.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		h.cfg.Log.Warn().Err(err).Msg("sprites run as a plain process tree: nothing keeps them from this machine's files")
-		return confinement{plain: true, text: "plain process tree (" + err.Error() + ")"}
+		return confinement{
+			plain: true, text: "plain process tree (" + err.Error() + ")",
+			warning: "sprites run as a plain process tree, and nothing keeps them from this machine's files: " + err.Error(),
+		}
 	case err != nil:
 		return confinement{text: "none, sandboxes do not start: " + err.Error()}
 	}

@@ -126,6 +126,10 @@ func (h *Host) Isolation() string { return isolation }
 // The first call starts and ends a sandbox to find out.
 func (h *Host) Mode() string { return h.confined().text }
 
+// Warning is the sentence to show a person before anything runs in a sprite: which protection is missing, why, and what
+// helps. It is "" when nothing is missing.
+func (h *Host) Warning() string { return h.confined().warning }
+
 // Close refuses further requests, ends every command and sandbox, waits for all goroutines and closes the database.
 // Calling it again does nothing.
 func (h *Host) Close() error {
