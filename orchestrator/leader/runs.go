@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base32"
@@ -69,8 +70,16 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	if len(o.Grants) == 0 {
 		o.Grants = ir.DefaultGrants()
 	}
-	if missing := program.Preflight(o.Grants); len(missing) > 0 {
-		return api.RunView{}, refuseFlow("permission_denied", protocol.ExitDenied, missing)
+	if len(r.Input) == 0 || string(r.Input) == "null" {
+		r.Input = json.RawMessage("{}")
+	}
+	decoded, err := ir.Decode(r.Input)
+	input, ok := decoded.(map[string]any)
+	if err != nil || !ok {
+		return api.RunView{}, api.Refuse(protocol.ExitBadInput, "bad_input", "the input of a flow is one JSON object", "")
+	}
+	if err := admit(program, input, o); err != nil {
+		return api.RunView{}, err
 	}
 	id, secret, err := newRun()
 	if err != nil {
@@ -107,17 +116,9 @@ func (l *Leader) create(ctx context.Context, id string, secret []byte, program *
 		return fmt.Errorf("encode options: %w", err)
 	}
 	now := time.Now()
-	vars := map[string]any{
-		"run_id": id, "work_item_id": o.WorkItem, "started_at": protocol.FormatTime(now), "now": protocol.FormatTime(now),
-		"timezone": now.Location().String(), "trigger": "cli", "agent_env": append([]string{}, o.AgentEnv...),
-	}
-	frozen, err := json.Marshal(vars)
+	frozen, err := json.Marshal(startContext(id, o, now))
 	if err != nil {
 		return fmt.Errorf("encode $ctx: %w", err)
-	}
-	input := r.Input
-	if len(input) == 0 {
-		input = json.RawMessage("{}")
 	}
 	if err := l.store.Create(ctx, store.RunRecord{
 		ID: id, WorkItem: o.WorkItem, Created: now, Program: r.Flow, Secret: secret, Options: options, Sprite: o.Sprite,
@@ -129,19 +130,21 @@ func (l *Leader) create(ctx context.Context, id string, secret []byte, program *
 		return err
 	}
 	return loaded.runner.Begin(ctx, lattice.RunStarted{
-		RunID: id, WorkItem: o.WorkItem, Program: program.Digest, Sprite: o.Sprite, Input: input, Ctx: frozen, Grants: o.Grants,
+		RunID: id, WorkItem: o.WorkItem, Program: program.Digest, Sprite: o.Sprite, Input: r.Input, Ctx: frozen, Grants: o.Grants,
 	})
 }
 
 // refuseFlow names every finding at once.
 func refuseFlow(code string, exit int, findings []ir.Finding) error {
 	var text []string
+	hint := ""
 	for _, f := range findings {
-		if f.Severity == "error" {
+		if f.Severity == ir.SeverityError {
 			text = append(text, fmt.Sprintf("%s %s: %s", f.Pointer, f.Code, f.Message))
+			hint = cmp.Or(hint, f.Hint)
 		}
 	}
-	p := api.Refuse(exit, code, "the flow is refused:\n  "+strings.Join(text, "\n  "), findings[0].Hint)
+	p := api.Refuse(exit, code, "the flow is refused:\n  "+strings.Join(text, "\n  "), hint)
 	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
 		p.Fault.Details = details
 	}
@@ -298,11 +301,15 @@ func (l *Leader) output(id string) io.Writer {
 		l.cfg.Log.Warn().Err(err).Msg("make run directory")
 		return io.Discard
 	}
-	return &cappedLog{path: path}
+	return &cappedLog{path: path, wrote: func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.notify(id)
+	}}
 }
 
-// Log opens what the run's skills printed beside events.
-func (l *Leader) Log(_ context.Context, id string) (io.ReadCloser, error) {
+// Log opens what the run's skills printed beside events, from a byte offset on.
+func (l *Leader) Log(_ context.Context, id string, offset int64) (io.ReadCloser, error) {
 	id, err := l.resolve(id)
 	if err != nil {
 		return nil, err
@@ -311,7 +318,13 @@ func (l *Leader) Log(_ context.Context, id string) (io.ReadCloser, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return io.NopCloser(strings.NewReader("")), nil
 	}
-	return f, err
+	if err != nil {
+		return nil, fmt.Errorf("read run log: %w", err)
+	}
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return nil, errors.Join(fmt.Errorf("read run log: %w", err), f.Close())
+	}
+	return f, nil
 }
 
 // keepEnded is how many ended runs keep the sprite that was made for them.

@@ -1,0 +1,66 @@
+package leader
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// admit refuses a run that could only fail: everything that is known to be missing before it starts, each kind at once.
+// Warnings of the preflight are no reason: the call itself is judged when it is made.
+func admit(p *ir.Program, input map[string]any, o api.Options) error {
+	if err := knownGrants(o.Grants); err != nil {
+		return err
+	}
+	if findings := p.Preflight(o.Grants); ir.HasErrors(findings) {
+		return refuseFlow("permission_denied", protocol.ExitDenied, findings)
+	}
+	known := startContext("", o, time.Time{})
+	known["sprite"] = true // prepared before the first node, as is repo
+	if o.Repo != "" {
+		known["repo"] = true
+	}
+	switch missing := p.MissingCtx(known); {
+	case slices.Contains(missing, "repo"):
+		return api.Refuse(protocol.ExitBadInput, "repo_missing", "the flow works on a repository, and none was given", "--repo PATH|URL")
+	case len(missing) > 0:
+		return api.Refuse(protocol.ExitBadInput, "ctx_missing", "the flow requires $ctx members that no run has: "+strings.Join(missing, ", "), "make them inputs: $in."+missing[0])
+	}
+	if missing := p.MissingInputs(input); len(missing) > 0 {
+		noun := "input "
+		if len(missing) > 1 {
+			noun = "inputs "
+		}
+		return api.Refuse(protocol.ExitBadInput, "input_missing", "the flow needs "+noun+strings.Join(missing, ", "), "--input "+strings.Join(missing, "=… --input ")+"=…")
+	}
+	return nil
+}
+
+// knownGrants refuses a misspelt permission, which would be missed only when a call is denied.
+func knownGrants(grants []string) error {
+	known := append(manifests.Permissions(), "*")
+	var unknown []string
+	for _, g := range grants {
+		if !slices.Contains(known, g) {
+			unknown = append(unknown, fmt.Sprintf("%q", g))
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return api.Refuse(protocol.ExitBadInput, "permission_unknown", "there is no permission "+strings.Join(unknown, ", "), "known: "+strings.Join(known, " "))
+}
+
+// startContext is $ctx as far as it does not depend on the sprite.
+func startContext(id string, o api.Options, now time.Time) map[string]any {
+	return map[string]any{
+		"run_id": id, "work_item_id": o.WorkItem, "started_at": protocol.FormatTime(now), "now": protocol.FormatTime(now),
+		"timezone": now.Location().String(), "trigger": "cli", "agent_env": append([]string{}, o.AgentEnv...),
+	}
+}
