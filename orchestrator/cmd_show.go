@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -81,38 +83,76 @@ func printTimeline(ctx context.Context, d *deps, c *conn, v api.RunView) error {
 }
 
 func newEventsCmd(d *deps) *cobra.Command {
-	var all, journal bool
-	cmd := d.query("events [RUN]", "Print a run's events as they were recorded", "  lattice events run_0123 --json", cobra.MaximumNArgs(1),
+	var o eventsOptions
+	cmd := d.query("events [RUN]", "Print a run's events as they were recorded", "  lattice events run_0123 --json\n  lattice events --work-item 42", cobra.MaximumNArgs(1),
 		func(ctx context.Context, c *conn, list []string) error {
-			v, err := c.Run(ctx, optional(list))
+			runs, err := o.runs(ctx, c, optional(list))
 			if err != nil {
 				return err
 			}
-			var entries []lattice.Entry
-			if err := c.Entries(ctx, v.RunID, 0, func(e lattice.Entry) error { entries = append(entries, e); return nil }); err != nil {
-				return err
-			}
-			gone := superseded(entries)
-			for _, e := range entries {
-				if journal {
-					if err := d.printJSON(e); err != nil {
-						return err
-					}
-					continue
-				}
-				if e.Kind != lattice.EntryEvent || gone[e.Seq] && !all {
-					continue
-				}
-				if err := d.printEvent(e, gone[e.Seq]); err != nil {
+			for _, run := range runs {
+				if err := printEvents(ctx, d, c, o, run); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 	cmd.Long = "Print a run's events in the order in which they were recorded. Events of a call that was cut off and done again are\nsuperseded; --all shows them too. Flags and problems say what is wrong with an event; nothing acts on those.\n" + exitCodes
-	cmd.Flags().BoolVar(&journal, "journal", false, "the whole log as JSON lines: facts and events, with their sequence numbers")
-	cmd.Flags().BoolVar(&all, "all", false, "also events that were superseded by a restore")
+	cmd.Flags().StringVar(&o.workItem, "work-item", "", "events of all runs for this `ID`, oldest run first")
+	cmd.Flags().BoolVar(&o.journal, "journal", false, "the whole log as JSON lines: facts and events, with their sequence numbers")
+	cmd.Flags().BoolVar(&o.all, "all", false, "also events that were superseded by a restore")
 	return cmd
+}
+
+type eventsOptions struct {
+	workItem     string
+	all, journal bool
+}
+
+// runs are the ids of the runs whose events are wanted.
+func (o eventsOptions) runs(ctx context.Context, c *conn, id string) ([]string, error) {
+	if o.workItem == "" {
+		v, err := c.Run(ctx, id)
+		return []string{v.RunID}, err
+	}
+	if id != "" {
+		return nil, usageError{errors.New("name a run or --work-item, not both")}
+	}
+	all, err := c.Runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, v := range slices.Backward(all) {
+		if v.WorkItem == o.workItem {
+			ids = append(ids, v.RunID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, api.Refuse(protocol.ExitNotFound, "work_item_not_found", "no run is about "+o.workItem, "lattice runs")
+	}
+	return ids, nil
+}
+
+func printEvents(ctx context.Context, d *deps, c *conn, o eventsOptions, run string) error {
+	var entries []lattice.Entry
+	if err := c.Entries(ctx, run, 0, func(e lattice.Entry) error { entries = append(entries, e); return nil }); err != nil {
+		return err
+	}
+	gone := superseded(entries)
+	for _, e := range entries {
+		var err error
+		switch {
+		case o.journal:
+			err = d.printJSON(e)
+		case e.Kind == lattice.EntryEvent && (o.all || !gone[e.Seq]):
+			err = d.printEvent(e, gone[e.Seq])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d *deps) printEvent(e lattice.Entry, superseded bool) error {
@@ -179,16 +219,38 @@ func artifacts(ctx context.Context, c *conn, run string) ([]api.Artifact, error)
 }
 
 func newLogsCmd(d *deps) *cobra.Command {
-	return d.query("logs [RUN]", "Print what a run's skills said beside events", "  lattice logs run_0123", cobra.MaximumNArgs(1),
+	var keep bool
+	cmd := d.query("logs [RUN]", "Print what a run's skills said beside events", "  lattice logs run_0123\n  lattice logs -f", cobra.MaximumNArgs(1),
 		func(ctx context.Context, c *conn, list []string) error {
-			body, err := c.Log(ctx, optional(list))
+			v, err := c.Run(ctx, optional(list))
 			if err != nil {
 				return err
 			}
-			defer body.Close()
-			_, err = io.Copy(sanitizer{d.out}, body)
-			return err
+			offset, err := printLog(ctx, d, c, v.RunID, 0)
+			if err != nil || !keep {
+				return err
+			}
+			return c.Watch(ctx, v.RunID, v.LastSeq, func(l api.WatchLine) error {
+				if l.View == nil {
+					return nil
+				}
+				offset, err = printLog(ctx, d, c, v.RunID, offset)
+				return err
+			})
 		})
+	cmd.Flags().BoolVarP(&keep, "follow", "f", false, "go on until nobody drives the run")
+	return cmd
+}
+
+// printLog prints a run's log from offset on and returns its end.
+func printLog(ctx context.Context, d *deps, c *conn, run string, offset int64) (int64, error) {
+	body, err := c.Log(ctx, run, offset)
+	if err != nil {
+		return offset, err
+	}
+	defer body.Close()
+	n, err := io.Copy(sanitizer{d.out}, body)
+	return offset + n, err
 }
 
 func newWaitingCmd(d *deps) *cobra.Command {

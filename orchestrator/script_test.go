@@ -30,7 +30,7 @@ func TestScript(t *testing.T) {
 				e.Setenv("GIT_"+role+"_NAME", "Tester")
 				e.Setenv("GIT_"+role+"_EMAIL", "tester@localhost")
 			}
-			e.Defer(func() { leftovers(t, home) })
+			e.Defer(func() { leftovers(t, home, e.Getenv("TMPDIR")) })
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -78,8 +78,8 @@ func filled(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// leftovers fails when a process of this state directory is still there, and removes the directory.
-func leftovers(t *testing.T, home string) {
+// leftovers fails when a process or mount of this state directory is still there, or a temporary file, and removes it.
+func leftovers(t *testing.T, home, tmp string) {
 	out, err := exec.Command("pgrep", "-f", home).CombinedOutput()
 	if err == nil {
 		t.Errorf("processes of %s are left: %s", home, out)
@@ -87,6 +87,9 @@ func leftovers(t *testing.T, home string) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err == nil && strings.Contains(string(mounts), home) {
 		t.Errorf("mounts of %s are left", home)
+	}
+	if files, err := os.ReadDir(tmp); err == nil && len(files) > 0 {
+		t.Errorf("temporary files are left: %v", files)
 	}
 	if err := os.RemoveAll(home); err != nil {
 		t.Errorf("remove state directory: %v", err)

@@ -110,9 +110,9 @@ func (c *Client) Watch(ctx context.Context, id string, after lattice.Seq, yield 
 	return err
 }
 
-// Log returns what the run's skills printed beside events.
-func (c *Client) Log(ctx context.Context, id string) (io.ReadCloser, error) {
-	resp, err := c.do(ctx, "GET", "/v1/run/log", url.Values{"id": {id}}, nil)
+// Log returns what the run's skills printed beside events, from a byte offset on.
+func (c *Client) Log(ctx context.Context, id string, offset int64) (io.ReadCloser, error) {
+	resp, err := c.do(ctx, "GET", "/v1/run/log", url.Values{"id": {id}, "offset": {strconv.FormatInt(offset, 10)}}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ type Service interface {
 	Stop(ctx context.Context, id string) (RunView, error)                             // stop driving; the run stays resumable
 	Cancel(ctx context.Context, id, by string) (RunView, error)
 	Decide(ctx context.Context, id string, d DecideRequest) (DecideReply, error)
-	Log(ctx context.Context, id string) (io.ReadCloser, error) // what skills printed beside events
+	Log(ctx context.Context, id string, offset int64) (io.ReadCloser, error) // what skills printed beside events
 }
 
 // maxBody bounds request bodies: a flow of 1 MiB with its input.
@@ -70,7 +70,12 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 		})
 	})
 	mux.HandleFunc("GET /v1/run/log", func(w http.ResponseWriter, r *http.Request) {
-		log, err := s.Log(r.Context(), r.FormValue("id"))
+		offset, err := strconv.ParseInt("0"+r.FormValue("offset"), 10, 64)
+		if err != nil {
+			fail(w, Refuse(protocol.ExitBadInput, "bad_request", "offset must be a number of bytes", ""))
+			return
+		}
+		log, err := s.Log(r.Context(), r.FormValue("id"), offset)
 		if err != nil {
 			fail(w, err)
 			return

@@ -9,8 +9,9 @@ import (
 // cappedLog appends to a file up to maxLog and drops the rest. It holds no file open between writes: a call prints
 // little, and runs are many.
 type cappedLog struct {
-	mu   sync.Mutex
-	path string
+	mu    sync.Mutex
+	path  string
+	wrote func()
 }
 
 func (c *cappedLog) Write(p []byte) (int, error) {
@@ -26,5 +27,6 @@ func (c *cappedLog) Write(p []byte) (int, error) {
 	}
 	// What a skill prints for people is no reason to fail its call: a full disk loses log lines, not the run.
 	_, _ = f.Write(p)
+	c.wrote()
 	return len(p), nil
 }
