@@ -11,7 +11,7 @@ import (
 )
 
 func newFlowCmd(d *deps) *cobra.Command {
-	cmd := &cobra.Command{Use: "flow", Short: "Look at and check flows"}
+	cmd := group(&cobra.Command{Use: "flow", Short: "Look at and check flows"})
 	cmd.AddCommand(newFlowLsCmd(d), newFlowValidateCmd(d))
 	return cmd
 }
@@ -71,7 +71,7 @@ func newFlowValidateCmd(d *deps) *cobra.Command {
 }
 
 func newSkillCmd(d *deps) *cobra.Command {
-	cmd := &cobra.Command{Use: "skill", Short: "Look at the skills that flows can call"}
+	cmd := group(&cobra.Command{Use: "skill", Short: "Look at the skills that flows can call"})
 	cmd.AddCommand(&cobra.Command{
 		Use: "ls", Short: "List the built-in skills", Example: "  lattice skill ls --json", Args: args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {

@@ -15,13 +15,12 @@ import (
 
 // newProtocolCmd is the filters over the wire format: no store, no leader.
 func newProtocolCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use:   "protocol",
 		Short: "Debug a sprite's event stream or outbox",
 		Long: `Filters over what a sprite says. They read files or stdin, print one JSON object per line, and need neither
 a run nor a leader.`,
-		Args: args(cobra.NoArgs),
-	}
+	})
 	cmd.AddCommand(newProtocolParseCmd(), newProtocolReconcileCmd())
 	return cmd
 }

@@ -19,7 +19,7 @@ import (
 )
 
 func newSpriteCmd(d *deps) *cobra.Command {
-	cmd := &cobra.Command{Use: "sprite", Short: "Work with sprites (sandboxes) directly", Long: "Work with sprites directly: on the embedded host, or on a remote one when SPRITES_API_URL and SPRITES_TOKEN are set.\n" + exitCodes}
+	cmd := group(&cobra.Command{Use: "sprite", Short: "Work with sprites (sandboxes) directly", Long: "Work with sprites directly: on the embedded host, or on a remote one when SPRITES_API_URL and SPRITES_TOKEN are set.\n" + exitCodes})
 	cmd.AddCommand(
 		d.spriteCmd("create NAME", "Create a sprite", "  lattice sprite create box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 			s, err := c.Create(ctx, sprites.Create{Name: list[0]})

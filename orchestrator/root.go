@@ -25,11 +25,11 @@ State lies in $LATTICE_HOME (default: lattice in the XDG state directory).
 		Example: `  lattice run fix-and-propose --repo . --input-file task.json
   lattice waiting
   lattice approve`,
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		Version:           d.version,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       d.version,
 	}
+	group(root)
 	root.PersistentFlags().BoolVar(&d.json, "json", false, "print JSON for machines")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
@@ -38,6 +38,13 @@ State lies in $LATTICE_HOME (default: lattice in the XDG state directory).
 		newFlowCmd(d), newSkillCmd(d), newSpriteCmd(d), newServeCmd(d), newProtocolCmd(), newVersionCmd(d),
 	)
 	return root
+}
+
+// group makes a command that only holds others show its help, and refuse a name that it does not know.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = args(cobra.NoArgs)
+	cmd.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	return cmd
 }
 
 // printJSON prints one compact JSON value a line.
