@@ -2,6 +2,7 @@ package leader
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,11 @@ import (
 func admit(p *ir.Program, input map[string]any, o api.Options) error {
 	if err := knownGrants(o.Grants); err != nil {
 		return err
+	}
+	for _, name := range o.AgentEnv {
+		if !variable.MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
+			return api.Refuse(protocol.ExitBadInput, "agent_env_invalid", fmt.Sprintf("%q cannot be passed to an agent", name), "names that begin with LATTICE_ tell the skill itself what to do")
+		}
 	}
 	if findings := p.Preflight(o.Grants); ir.HasErrors(findings) {
 		return refuseFlow("permission_denied", protocol.ExitDenied, findings)
@@ -41,6 +47,8 @@ func admit(p *ir.Program, input map[string]any, o api.Options) error {
 	}
 	return nil
 }
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // knownGrants refuses a misspelt permission, which would be missed only when a call is denied.
 func knownGrants(grants []string) error {
