@@ -79,15 +79,14 @@ func (m *machine) resolve(node *ir.Node) (*lattice.Call, *ir.Failure) {
 			return nil, f
 		}
 	}
-	members, f := checked(tool, args)
-	if f != nil {
+	if f := checked(tool, args); f != nil {
 		return nil, f
 	}
-	class, permissions := tool.Effective(members)
+	class, permissions := m.p.Class(node, input)
 	call := &lattice.Call{
 		RunID: m.s.RunID, WorkItem: m.s.WorkItem, Sprite: m.s.Sprite, Epoch: m.s.Epoch,
 		Node: node.ID, Visit: m.s.Visit.Number, IdempotencyKey: key,
-		Skill: node.Tool, Input: input, Class: stricter(class, node.SideEffect),
+		Skill: node.Tool, Input: input, Class: class,
 		Permissions: granted(permissions, m.s.Grants), TimeoutS: node.TimeoutS,
 	}
 	if call.TimeoutS == 0 {
@@ -115,26 +114,26 @@ func (m *machine) arguments(node *ir.Node) (map[string]any, *ir.Failure) {
 	return args, nil
 }
 
-// checked judges arguments against the manifest before anything is sent, and returns them by member.
-func checked(tool manifests.Skill, args map[string]any) (map[string]json.RawMessage, *ir.Failure) {
+// checked judges arguments against the manifest before anything is sent.
+func checked(tool manifests.Skill, args map[string]any) *ir.Failure {
 	members := make(map[string]json.RawMessage, len(args))
 	for name, v := range args {
 		raw, err := ir.Marshal(v)
 		if err != nil {
-			return nil, failure(ir.FailStateType, "encode argument %s: %v", name, err)
+			return failure(ir.FailStateType, "encode argument %s: %v", name, err)
 		}
 		members[name] = raw
 	}
 	problems := tool.CheckInput(members)
 	if len(problems) == 0 {
-		return members, nil
+		return nil
 	}
 	f := failure(ir.FailSchema, "%s does not take these arguments: %s %s", tool.Name, problems[0].Pointer, problems[0].Message)
 	data, err := ir.Marshal(map[string]any{"problems": problems})
 	if err == nil {
 		f.Data = data
 	}
-	return nil, f
+	return f
 }
 
 func (m *machine) callFinished(f lattice.CallFinished) error {
@@ -240,20 +239,6 @@ func (m *machine) boundaryTaken(f lattice.BoundaryTaken) error {
 	}
 	m.dispatch()
 	return nil
-}
-
-var strictness = []manifests.Class{manifests.ClassRead, manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld}
-
-// stricter is the stricter of two classes; a class that nobody knows is the strictest, an absent node class none.
-func stricter(tool, node manifests.Class) manifests.Class {
-	if node == "" {
-		return tool
-	}
-	a, b := slices.Index(strictness, tool), slices.Index(strictness, node)
-	if a < 0 || b < 0 {
-		return manifests.ClassWorld
-	}
-	return strictness[max(a, b)]
 }
 
 // granted is manifest ∩ grants; "*" on either side stands for all (DESIGN 16).
