@@ -3,15 +3,22 @@ package main
 import (
 	"encoding/json"
 	"flag"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
-var killStride = flag.Int("kill-stride", 1, "kill after every n-th durable write only")
+var (
+	killStride = flag.Int("kill-stride", 1, "kill after every n-th durable write only")
+	soak       = flag.Duration("soak", 0, "kill at random moments for this long")
+)
 
 // TestKillEverywhere runs the main job with a kill -9 after the k-th durable write, for every k until a run gets to its
 // end unharmed, once of the leader and once of the sprite's init. Whatever was killed, the run ends the same: pushed
@@ -37,10 +44,34 @@ func TestKillEverywhere(t *testing.T) {
 	}
 }
 
+// TestKillAnytime kills the leader at random moments, between writes as well as in them, as often as -soak allows. The
+// moments differ from run to run; what must come out does not.
+func TestKillAnytime(t *testing.T) {
+	t.Parallel()
+	const always = 5
+	hits := map[string]int{}
+	for start, n := time.Now(), 0; n < always || time.Since(start) < *soak; n++ {
+		job := newJob(t)
+		job.delay = time.Duration(rand.Int64N(int64(800 * time.Millisecond)))
+		job.run(t, 0, "")
+		job.check(t)
+		if t.Failed() {
+			t.Fatalf("killed the leader after %v, at %q", job.delay, job.at)
+		}
+		hits[job.at]++
+		job.remove()
+	}
+	for _, at := range slices.Sorted(maps.Keys(hits)) {
+		t.Logf("%4d× killed at %s", hits[at], at)
+	}
+}
+
 // job is one main job on a repository of its own.
 type job struct {
 	dir, bin string
 	env      []string
+	delay    time.Duration // kill the first command after this long, once
+	at       string        // where the run stood then
 }
 
 func newJob(t *testing.T) *job {
@@ -74,15 +105,15 @@ func (j *job) run(t *testing.T, at int, victim string) (killed bool) {
 		code, out := j.lattice(t, at, victim, next...)
 		switch code {
 		case 0:
-			size, _ := os.Stat(j.dir + "/counter")
-			return size.Size() >= int64(at)
+			if at == 0 {
+				return true
+			}
+			size, err := os.Stat(j.dir + "/counter")
+			return err == nil && size.Size() >= int64(at)
 		case 75:
 			next = []string{"approve"}
 		case -1: // killed
-			next = []string{"resume"}
-			if _, list := j.lattice(t, 0, "", "runs", "--json"); strings.TrimSpace(list) == "[]" {
-				next = []string{"run", "fix-and-propose", "--repo", j.dir + "/origin.git", "--input-file", j.dir + "/input.json"}
-			}
+			next = j.afterKill(t, next)
 		default:
 			t.Errorf("lattice %s: exit %d\n%s", strings.Join(next, " "), code, out)
 			return true
@@ -90,6 +121,24 @@ func (j *job) run(t *testing.T, at int, victim string) (killed bool) {
 	}
 	t.Error("the run does not end")
 	return true
+}
+
+// afterKill picks what a person would do next: start again when nothing was recorded, else go on.
+func (j *job) afterKill(t *testing.T, last []string) []string {
+	_, list := j.lattice(t, 0, "", "runs", "--json")
+	var runs []struct {
+		Status string `json:"status"`
+		Node   string `json:"node"`
+	}
+	if err := json.Unmarshal([]byte(list), &runs); err != nil {
+		t.Fatalf("runs: %v: %s", err, list)
+	}
+	if len(runs) == 0 {
+		j.at = "start"
+		return last
+	}
+	j.at = runs[0].Node + " " + runs[0].Status
+	return []string{"resume"}
 }
 
 // check asks the independent checker, and looks at the origin.
@@ -125,15 +174,24 @@ func (j *job) lattice(t *testing.T, at int, victim string, args ...string) (int,
 	if at > 0 {
 		cmd.Env = append(cmd.Env, "KILL_COUNTER="+j.dir+"/counter", "KILL_AT="+strconv.Itoa(at), "KILL_VICTIM="+victim)
 	}
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, _ := cmd.Output() // the exit code says it all
-	if code := cmd.ProcessState.ExitCode(); code != 0 && at == 0 {
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if j.delay > 0 && args[0] == "run" {
+		kill := time.AfterFunc(j.delay, func() { _ = cmd.Process.Kill() })
+		defer kill.Stop()
+		j.delay = 0
+	}
+	_ = cmd.Wait() // the exit code says it all
+	out := stdout.String()
+	if code := cmd.ProcessState.ExitCode(); code > 0 && code != 75 && at == 0 {
 		t.Errorf("lattice %s: exit %d\n%s", strings.Join(args, " "), code, stderr.String())
 	} else if code > 0 && code != 75 {
 		return code, stderr.String()
 	}
-	return cmd.ProcessState.ExitCode(), string(out)
+	return cmd.ProcessState.ExitCode(), out
 }
 
 func (j *job) sh(t *testing.T, script string) {

@@ -19,7 +19,7 @@ func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (ap
 		return api.DecideReply{}, err
 	}
 	l.keepSecrets(id, d.Secrets)
-	r, err := l.load(id)
+	r, err := l.begun(ctx, id)
 	if err != nil {
 		return api.DecideReply{}, err
 	}
@@ -39,7 +39,7 @@ func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (ap
 	case err != nil:
 		return api.DecideReply{}, fmt.Errorf("record the decision: %w", err)
 	}
-	if err := l.drive(id); err != nil {
+	if err := l.drive(ctx, id); err != nil {
 		return api.DecideReply{}, err
 	}
 	v, err := l.view(id)
@@ -87,7 +87,7 @@ func (l *Leader) duplicate(ctx context.Context, id string, d api.DecideRequest, 
 	if last == nil || last.Decision != d.Decision || d.Decision == lattice.Answer {
 		return api.DecideReply{}, refusal
 	}
-	if err := l.drive(id); err != nil { // an approval whose run was cut off is approved again by people: go on
+	if err := l.drive(ctx, id); err != nil { // an approval whose run was cut off is approved again by people: go on
 		return api.DecideReply{}, err
 	}
 	v, err := l.view(id)

@@ -39,14 +39,26 @@ func (l *Leader) load(id string) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load run %s: %w", id, err)
 	}
-	r := &run{runner: runner}
+	r := &run{runner: runner, begin: rec.kept.Begin}
 	l.runs[id] = r
 	return r, nil
 }
 
-// drive has the run driven, if nobody does and there is something to do.
-func (l *Leader) drive(id string) error {
+// begun is load, for a run that has its first fact; a crash may have come between recording the run and appending it.
+func (l *Leader) begun(ctx context.Context, id string) (*run, error) {
 	r, err := l.load(id)
+	if err != nil || r.runner.State().Status != lattice.Pending {
+		return r, err
+	}
+	if err := r.runner.Begin(ctx, r.begin); err != nil && !errors.Is(err, engine.ErrStale) {
+		return nil, fmt.Errorf("begin run %s: %w", id, err)
+	}
+	return r, nil
+}
+
+// drive has the run driven, if nobody does and there is something to do.
+func (l *Leader) drive(ctx context.Context, id string) error {
+	r, err := l.begun(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -58,11 +70,11 @@ func (l *Leader) drive(id string) error {
 	if r.done != nil || r.runner.State().Status.Ended() {
 		return nil
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	driving, cancel := context.WithCancel(context.Background())
 	r.cancel, r.done, r.stopped = cancel, make(chan struct{}), nil
 	l.drives.Go(func() {
 		defer cancel()
-		stop, err := r.runner.Run(ctx)
+		stop, err := r.runner.Run(driving)
 		l.driven(id, r, stop, err)
 	})
 	l.notify(id)
@@ -99,7 +111,7 @@ func (l *Leader) driveAt(id string, due time.Time) {
 		select {
 		case <-changed: // answered, or the leader ends
 		case <-t.C:
-			if err := l.drive(id); err != nil && !errors.Is(err, errClosing) {
+			if err := l.drive(context.Background(), id); err != nil && !errors.Is(err, errClosing) {
 				l.cfg.Log.Warn().Str("run", id).Err(err).Msg("drive after timer")
 			}
 		}
@@ -113,7 +125,7 @@ func (l *Leader) Drive(ctx context.Context, id string, secrets map[string]string
 		return api.RunView{}, err
 	}
 	l.keepSecrets(id, secrets)
-	if err := l.drive(id); err != nil {
+	if err := l.drive(ctx, id); err != nil {
 		return api.RunView{}, err
 	}
 	return l.view(id)
@@ -148,7 +160,7 @@ func (l *Leader) Cancel(ctx context.Context, id, by string) (api.RunView, error)
 	if err != nil {
 		return api.RunView{}, err
 	}
-	r, err := l.load(id)
+	r, err := l.begun(ctx, id)
 	if err != nil {
 		return api.RunView{}, err
 	}

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"net/http"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -75,9 +74,10 @@ type Leader struct {
 // run is a loaded run.
 type run struct {
 	runner  *engine.Runner
-	cancel  func()        // stops the drive
-	done    chan struct{} // closed when the drive has ended; nil while nobody drives
-	stopped error         // why the last drive ended
+	begin   lattice.RunStarted // its first fact
+	cancel  func()             // stops the drive
+	done    chan struct{}      // closed when the drive has ended; nil while nobody drives
+	stopped error              // why the last drive ended
 }
 
 // Open opens the home. The caller holds its lock.
@@ -221,25 +221,29 @@ func (l *Leader) deps() engine.Deps {
 	}
 }
 
-// issued reports whether a call id was given out in a run: the facts of its calls name it.
-func (l *Leader) issued(id, callID string) bool {
+// issued returns the call ids that were given out in a run so far: the facts of its calls name them.
+func (l *Leader) issued(id string) map[string]bool {
 	facts, _, _, err := l.store.Load(id)
 	if err != nil {
-		return false
+		return nil
 	}
-	return slices.ContainsFunc(facts, func(e lattice.Entry) bool {
+	ids := map[string]bool{}
+	for _, e := range facts {
 		var f struct {
 			CallID string `json:"call_id"`
 		}
-		return json.Unmarshal(e.Body, &f) == nil && f.CallID == callID
-	})
+		if json.Unmarshal(e.Body, &f) == nil && f.CallID != "" {
+			ids[f.CallID] = true
+		}
+	}
+	return ids
 }
 
 // repoOf says which repository a run was seeded from; its branch there bears the run's id.
 func (l *Leader) repoOf(id string) (spec, name string, ok bool) {
 	rec, err := l.record(id)
-	if err != nil || rec.options.Repo == "" {
+	if err != nil || rec.kept.Repo == "" {
 		return "", "", false
 	}
-	return rec.options.Repo, id, true
+	return rec.kept.Repo, id, true
 }

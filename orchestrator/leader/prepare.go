@@ -23,20 +23,20 @@ func (l *Leader) Prepare(ctx context.Context, run, sprite string) (map[string]an
 	if err != nil {
 		return nil, err
 	}
-	if err := l.ensureSprite(ctx, run, sprite, rec.options); err != nil {
+	if err := l.ensureSprite(ctx, run, sprite, rec.kept.Options); err != nil {
 		return nil, err
 	}
 	members := map[string]any{"sprite": sprite}
-	if rec.options.Repo != "" {
-		repo, err := l.seed(ctx, run, sprite, rec.options)
+	if rec.kept.Repo != "" {
+		repo, err := l.seed(ctx, run, sprite, rec.kept.Options)
 		if err != nil {
 			return nil, err
 		}
 		members["repo"] = repo
 	}
-	task := protocol.Task{RunID: run, Goal: rec.options.Goal, Repo: worktree.StripCredentials(rec.options.Repo)}
+	task := protocol.Task{RunID: run, Goal: rec.kept.Goal, Repo: worktree.StripCredentials(rec.kept.Repo)}
 	if task.Goal == "" {
-		task.Goal = "run flow " + rec.options.FlowName
+		task.Goal = "run flow " + rec.kept.FlowName
 	}
 	data, err := json.Marshal(task)
 	if err != nil {

@@ -27,7 +27,14 @@ import (
 // record is what the store keeps of a run, with its options read.
 type record struct {
 	store.RunRecord
-	options api.Options
+	kept options
+}
+
+// options is what a record keeps for the leader. Begin is the run's first fact, for the case that a crash came between
+// recording the run and appending it.
+type options struct {
+	api.Options
+	Begin lattice.RunStarted `json:"begin"`
 }
 
 func (l *Leader) record(id string) (record, error) {
@@ -36,7 +43,7 @@ func (l *Leader) record(id string) (record, error) {
 		return record{}, fmt.Errorf("load run %s: %w", id, err)
 	}
 	rec := record{RunRecord: r}
-	if err := json.Unmarshal(r.Options, &rec.options); err != nil {
+	if err := json.Unmarshal(r.Options, &rec.kept); err != nil {
 		return record{}, fmt.Errorf("load run %s: read its options: %w", id, err)
 	}
 	return rec, nil
@@ -103,35 +110,38 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	if err := l.create(ctx, id, secret, program, r, o); err != nil {
 		return api.RunView{}, err
 	}
-	if err := l.drive(id); err != nil {
+	if err := l.drive(ctx, id); err != nil {
 		return api.RunView{}, err
 	}
 	return l.view(id)
 }
 
-// create records the run and its first fact.
+// create records the run, with the fact that begins it.
 func (l *Leader) create(ctx context.Context, id string, secret []byte, program *ir.Program, r api.RunRequest, o api.Options) error {
-	options, err := json.Marshal(o)
-	if err != nil {
-		return fmt.Errorf("encode options: %w", err)
-	}
 	now := time.Now()
-	frozen, err := json.Marshal(startContext(id, o, now))
+	frozen, err := json.Marshal(map[string]any{
+		"run_id": id, "work_item_id": o.WorkItem, "started_at": protocol.FormatTime(now), "now": protocol.FormatTime(now),
+		"timezone": now.Location().String(), "trigger": "cli", "agent_env": append([]string{}, o.AgentEnv...),
+	})
 	if err != nil {
 		return fmt.Errorf("encode $ctx: %w", err)
 	}
+	input := r.Input
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	kept, err := json.Marshal(options{Options: o, Begin: lattice.RunStarted{
+		RunID: id, WorkItem: o.WorkItem, Program: program.Digest, Sprite: o.Sprite, Input: input, Ctx: frozen, Grants: o.Grants,
+	}})
+	if err != nil {
+		return fmt.Errorf("encode options: %w", err)
+	}
 	if err := l.store.Create(ctx, store.RunRecord{
-		ID: id, WorkItem: o.WorkItem, Created: now, Program: r.Flow, Secret: secret, Options: options, Sprite: o.Sprite,
+		ID: id, WorkItem: o.WorkItem, Created: now, Program: r.Flow, Secret: secret, Options: kept, Sprite: o.Sprite,
 	}); err != nil {
 		return fmt.Errorf("record run: %w", err)
 	}
-	loaded, err := l.load(id)
-	if err != nil {
-		return err
-	}
-	return loaded.runner.Begin(ctx, lattice.RunStarted{
-		RunID: id, WorkItem: o.WorkItem, Program: program.Digest, Sprite: o.Sprite, Input: r.Input, Ctx: frozen, Grants: o.Grants,
-	})
+	return nil
 }
 
 // refuseFlow names every finding at once.
@@ -221,8 +231,8 @@ func (l *Leader) view(id string) (api.RunView, error) {
 		return api.RunView{}, fmt.Errorf("load run %s: %w", id, err)
 	}
 	v := api.RunView{
-		RunID: id, Flow: rec.options.FlowName, WorkItem: rec.WorkItem, Status: lattice.Pending, Sprite: rec.Sprite,
-		Repo: rec.options.Repo, CreatedAt: rec.Created, UpdatedAt: rec.Created,
+		RunID: id, Flow: rec.kept.FlowName, WorkItem: rec.WorkItem, Status: lattice.Pending, Sprite: rec.Sprite,
+		Repo: rec.kept.Repo, CreatedAt: rec.Created, UpdatedAt: rec.Created,
 	}
 	if begun {
 		v.UpdatedAt, v.LastSeq = snapshot.At, snapshot.Seq
@@ -346,7 +356,7 @@ func (l *Leader) retire(string) {
 			continue
 		}
 		rec, err := l.record(r.ID)
-		if err != nil || !rec.options.OwnSprite || rec.options.Keep {
+		if err != nil || !rec.kept.OwnSprite || rec.kept.Keep {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
