@@ -1,0 +1,149 @@
+// Command genschema writes the JSON schemas of the product's documents from the Go types that read and write them:
+//
+//	go run ./scripts/genschema manifests/schema
+//
+// Start with schemas, the list of what is written; reflect.go turns types into schemas, and contract holds what types
+// do not say. A schema describes what our writers write; readers of events and results take more (DESIGN 9). The test
+// of this package fails when a checked-in schema is not what would be written.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: genschema DIR")
+		os.Exit(2)
+	}
+	if err := write(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "genschema:", err)
+		os.Exit(1)
+	}
+}
+
+func write(dir string) error {
+	files, err := schemas()
+	if err != nil {
+		return err
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			return fmt.Errorf("write schema: %w", err)
+		}
+	}
+	return nil
+}
+
+// schemas returns the text of every schema by the name of its file.
+func schemas() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, d := range []struct {
+		name, title string
+		t           reflect.Type
+		more        func(*generator) schema
+	}{
+		{"event", "An event of the sprite protocol v1", reflect.TypeFor[protocol.Event](), payloads},
+		{"result", "The last line that a skill prints", reflect.TypeFor[protocol.Result](), outcomes},
+		{"skill", "A skill's manifest, skill.json", reflect.TypeFor[manifests.Skill](), fieldForm},
+		{"execir", "An ExecIR document", reflect.TypeFor[ir.Document](), nil},
+		{"task", "task.json, what a run is for", reflect.TypeFor[protocol.Task](), nil},
+		{"resume", "resume.json, the answer that a skill waits for", reflect.TypeFor[protocol.Resume](), nil},
+	} {
+		name := d.name + ".schema.json"
+		var text bytes.Buffer
+		e := json.NewEncoder(&text)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if err := e.Encode(contract().document(name, d.title, d.t, d.more)); err != nil {
+			return nil, fmt.Errorf("encode schema %s: %w", d.name, err)
+		}
+		files[name] = text.Bytes()
+	}
+	return files, nil
+}
+
+// payloads binds each event_type to its payload. Types that nobody knows are allowed; nothing acts on them.
+func payloads(g *generator) schema {
+	var all []any
+	for _, p := range []protocol.Payload{
+		protocol.Info{}, protocol.PhaseStarted{}, protocol.PhaseFinished{}, protocol.ActionRequest{}, protocol.Artifact{},
+		protocol.Waiting{}, protocol.Completed{}, protocol.Error{}, protocol.EnvironmentProposal{},
+	} {
+		all = append(all, schema{
+			"if":   schema{"properties": schema{"event_type": schema{"const": p.EventType()}}},
+			"then": schema{"properties": schema{"payload": g.of(reflect.TypeOf(p))}},
+		})
+	}
+	return schema{"allOf": all}
+}
+
+// fieldForm defines the long form of an input or output; contract allows the short one beside it.
+func fieldForm(g *generator) schema {
+	g.of(reflect.TypeFor[manifests.Field]())
+	return nil
+}
+
+// outcomes are the three forms of a result.
+func outcomes(*generator) schema {
+	form := func(ok bool, required ...string) schema {
+		return schema{"properties": schema{"ok": schema{"const": ok}}, "required": required}
+	}
+	return schema{"anyOf": []any{form(true, "data"), form(true, "waiting"), form(false, "error")}}
+}
+
+// contract is what the readers of these types demand beyond their Go types.
+func contract() rules {
+	enum := func(values ...any) schema { return schema{"enum": values} }
+	pattern := func(p string) schema { return schema{"type": "string", "pattern": p} }
+	object := schema{"type": "object"}
+	id := pattern(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
+	inputTypes := schema{"type": "object", "additionalProperties": pattern(`^(array<)*(string|integer|boolean|map)>*$`)}
+	fields := schema{"type": "array", "items": schema{"anyOf": []any{
+		schema{"type": "string"}, schema{"$ref": "#/$defs/Field"},
+	}}}
+	return rules{
+		types: map[reflect.Type]schema{
+			reflect.TypeFor[ir.Op]():           enum(ir.OpToolCall, ir.OpPack, ir.OpSwitch, ir.OpHuman),
+			reflect.TypeFor[ir.Cond]():         {"type": "object", "properties": schema{"op": schema{"type": "string"}}, "required": []string{"op"}},
+			reflect.TypeFor[manifests.Class](): enum(manifests.ClassRead, manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld),
+		},
+		fields: map[string]schema{
+			"Event.protocol_version": {"const": protocol.Version},
+			"Event.timestamp":        pattern(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$`),
+			"Event.payload":          object,
+			"Info.metadata":          object, "Artifact.metadata": object, "ActionRequest.parameters": object, "SuggestedAdjustment.details": object,
+			"Waiting.checkpoint_id":          {"type": "string", "minLength": 1},
+			"Waiting.expected_inputs":        inputTypes,
+			"Completed.status":               enum(protocol.StatusSuccess, protocol.StatusFailure),
+			"EnvironmentProposal.scope":      enum(protocol.ScopeRepoSpecific, protocol.ScopeGlobalCandidate),
+			"EnvironmentProposal.confidence": {"type": "number", "minimum": 0, "maximum": 1},
+			"SuggestedAdjustment.type": enum(protocol.AdjustRuntimeInstall, protocol.AdjustRuntimeVersion, protocol.AdjustDependencyManagerSwitch,
+				protocol.AdjustAddPreinstallStep, protocol.AdjustSmokeCommand, protocol.AdjustAddSystemPackage, protocol.AdjustEnableNetworkAccess, protocol.AdjustEscalateToHuman),
+			"Resume.inputs":           object,
+			"Skill.inputs":            fields,
+			"Skill.outputs":           fields,
+			"Document.execir_version": {"const": ir.Version},
+			"Document.id":             id,
+			"Document.input_schema":   object,
+			"Node.id":                 id,
+			"Node.expected_inputs":    inputTypes,
+			"Node.on_timeout":         enum("fail", "default"),
+			"Retry.jitter":            enum("none", "full"),
+		},
+		optional: map[string]bool{
+			"ActionRequest.blocking": true, "Document.edges": true,
+			"Skill.permissions": true, "Skill.produces_events": true, "Field.required": true,
+		},
+		closed: map[string]bool{reflect.TypeFor[ir.Document]().PkgPath(): true},
+	}
+}

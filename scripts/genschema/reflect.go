@@ -1,0 +1,98 @@
+package main
+
+import (
+	"maps"
+	"reflect"
+	"strings"
+)
+
+// schema is a JSON Schema (draft 2020-12); maps are written with sorted keys, so that equal types give equal bytes.
+type schema = map[string]any
+
+// generator turns Go types into schemas as encoding/json would write them. Structs become definitions, so that types
+// may contain themselves.
+type generator struct {
+	rules rules
+	defs  schema
+}
+
+// rules say what types alone do not.
+type rules struct {
+	types    map[reflect.Type]schema // instead of what reflection would say
+	fields   map[string]schema       // the same for one member, "Type.member"
+	optional map[string]bool         // members that may be left out, though they are always written
+	closed   map[string]bool         // packages whose objects have no other members, besides meta and x-…
+}
+
+func (g *generator) of(t reflect.Type) any {
+	if s, ok := g.rules.types[t]; ok {
+		return s
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return g.of(t.Elem())
+	case reflect.Bool:
+		return schema{"type": "boolean"}
+	case reflect.String:
+		return schema{"type": "string"}
+	case reflect.Int, reflect.Int64:
+		return schema{"type": "integer"}
+	case reflect.Float64:
+		return schema{"type": "number"}
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return schema{} // json.RawMessage: any value
+		}
+		return schema{"type": "array", "items": g.of(t.Elem())}
+	case reflect.Map:
+		return schema{"type": "object", "additionalProperties": g.of(t.Elem())}
+	case reflect.Interface:
+		return schema{}
+	case reflect.Struct:
+		if _, ok := g.defs[t.Name()]; !ok {
+			g.defs[t.Name()] = nil // known from here on: its members may name it
+			g.defs[t.Name()] = g.object(t)
+		}
+		return schema{"$ref": "#/$defs/" + t.Name()}
+	}
+	panic("genschema knows no schema for " + t.String())
+}
+
+func (g *generator) object(t reflect.Type) schema {
+	properties, required := schema{}, []string{}
+	for i := range t.NumField() {
+		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name == "-" || !t.Field(i).IsExported() {
+			continue
+		}
+		at := t.Name() + "." + name
+		if s, ok := g.rules.fields[at]; ok {
+			properties[name] = s
+		} else {
+			properties[name] = g.of(t.Field(i).Type)
+		}
+		if !strings.HasPrefix(options, "omit") && !g.rules.optional[at] {
+			required = append(required, name)
+		}
+	}
+	s := schema{"type": "object", "properties": properties}
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	if g.rules.closed[t.PkgPath()] {
+		s["additionalProperties"] = false
+		s["patternProperties"] = schema{"^(meta$|x-)": schema{}}
+	}
+	return s
+}
+
+// document is the whole schema of one type. With more, which may add definitions, it says what no member says alone.
+func (r rules) document(name, title string, t reflect.Type, more func(*generator) schema) schema {
+	g := generator{rules: r, defs: schema{}}
+	s := schema{"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": name, "title": title, "$defs": g.defs}
+	maps.Copy(s, g.of(t).(schema))
+	if more != nil {
+		maps.Copy(s, more(&g))
+	}
+	return s
+}
