@@ -160,7 +160,7 @@ func TestParseFindings(t *testing.T) {
 		"pack projection":     {doc(`{"id":"a","op":"PACK","inputs":{"x":{"ref":"$in.x","pick":["a"]}},"projection":{"x":["a"],"y":[]}}`, ``), []string{"projection_twice /nodes/0/projection/x", "port_unknown /nodes/0/projection/y"}},
 		"human":               {human(`"prompt":"go?"`), nil},
 		"human empty":         {human(`"on_timeout":"default"`), []string{"field_missing /nodes/0/default_answer", "field_missing /nodes/0/prompt", "field_missing /nodes/0/timeout_s"}},
-		"human inputs":        {human(`"prompt":"?","expected_inputs":{"n":"number","l":"array<array<string>>","1":"map"},"choices":["a","a"],"on_timeout":"wait"`), []string{"choice_invalid /nodes/0/choices/1", "id_invalid /nodes/0/expected_inputs/1", "expected_type_invalid /nodes/0/expected_inputs/n", "on_timeout_invalid /nodes/0/on_timeout"}},
+		"human inputs":        {human(`"prompt":"?","expected_inputs":{"n":"number","l":"array<array<string>>","1":"map","open":"array<map","shut":"string>"},"choices":["a","a"],"on_timeout":"wait"`), []string{"choice_invalid /nodes/0/choices/1", "id_invalid /nodes/0/expected_inputs/1", "expected_type_invalid /nodes/0/expected_inputs/n", "expected_type_invalid /nodes/0/expected_inputs/open", "expected_type_invalid /nodes/0/expected_inputs/shut", "on_timeout_invalid /nodes/0/on_timeout"}},
 		"never written":       {doc(packB2(`"$vars.nope"`), ``), []string{"ref_unset /nodes/0/inputs/x"}},
 		"default saves":       {doc(packB2(`{"ref":"$vars.nope","default":0}`), ``), nil},
 		"member unknown":      {doc(look+`,{"id":"b","op":"PACK","inputs":{"x":"$vars.got.txt"}}`, aToB), []string{"member_unknown /nodes/1/inputs/x"}},

@@ -252,10 +252,12 @@ func expectedType(t string) bool {
 		case "string", "integer", "boolean", "map":
 			return true
 		}
-		inner, ok := strings.CutPrefix(t, "array<")
-		if t, ok = strings.CutSuffix(inner, ">"); !ok || inner == t {
+		inner, opens := strings.CutPrefix(t, "array<")
+		inner, closes := strings.CutSuffix(inner, ">")
+		if !opens || !closes {
 			return false
 		}
+		t = inner
 	}
 	return false
 }
