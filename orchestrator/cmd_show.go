@@ -76,6 +76,7 @@ func printTimeline(ctx context.Context, d *deps, c *conn, v api.RunView) error {
 	if err := c.Entries(ctx, v.RunID, 0, func(e lattice.Entry) error { t.add(e); return nil }); err != nil {
 		return err
 	}
+	t.pause(v.Waits)
 	for _, s := range t.steps {
 		fmt.Fprintf(d.out, "  %s\n", s.text(time.Now(), d.terminal))
 	}

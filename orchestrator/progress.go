@@ -63,33 +63,39 @@ func (p *progress) tick() {
 func (p *progress) line(l api.WatchLine) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	at, news := time.Now(), true
 	if l.View != nil {
 		p.view = *l.View
+		p.steps.pause(l.View.Waits)
 	}
-	if l.Entry == nil {
-		return nil
-	}
-	if p.d.json {
-		if l.Entry.Seq <= p.known {
-			return nil
+	if l.Entry != nil {
+		at, news = l.Entry.At, l.Entry.Seq > p.known
+		if p.d.json && news {
+			return p.d.printJSON(l.Entry)
 		}
-		return p.d.printJSON(l.Entry)
+		p.steps.add(*l.Entry)
 	}
-	p.steps.add(*l.Entry)
-	if p.d.terminal {
+	switch {
+	case p.d.json:
+	case p.d.terminal:
 		p.draw()
-		return nil
-	}
-	for _, s := range p.steps.steps {
-		if p.shown[s] != s.state {
-			p.shown[s] = s.state
-			if l.Entry.Seq <= p.known {
-				continue
-			}
-			fmt.Fprintf(p.d.err, "%s  %s\n", l.Entry.At.Local().Format(time.TimeOnly), s.text(l.Entry.At, false))
-		}
+	default:
+		p.print(at, news)
 	}
 	return nil
+}
+
+// print writes a line for each step whose state changed; what is no news is only noted.
+func (p *progress) print(at time.Time, news bool) {
+	for _, s := range p.steps.steps {
+		if p.shown[s] == s.state {
+			continue
+		}
+		p.shown[s] = s.state
+		if news {
+			fmt.Fprintf(p.d.err, "%s  %s\n", at.Local().Format(time.TimeOnly), s.text(at, false))
+		}
+	}
 }
 
 // draw replaces what was drawn before. mu is held.

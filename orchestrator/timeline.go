@@ -49,7 +49,9 @@ func (t *timeline) add(e lattice.Entry) bool {
 	before := t.current
 	switch f := fact.(type) {
 	case lattice.RunStarted:
-		t.begin("prepare", e.At)
+		if f.Sprite != "" {
+			t.begin("prepare", e.At)
+		}
 	case lattice.CallFinished:
 		t.finish(e.At, f)
 	case lattice.CallSuspended:
@@ -86,6 +88,13 @@ var decided = map[lattice.Decision]string{lattice.Approve: "approved", lattice.R
 func (t *timeline) begin(node string, at time.Time) {
 	t.current = &step{node: node, started: at, state: stepRunning}
 	t.steps = append(t.steps, t.current)
+}
+
+// pause shows that the run waits for a person, which is state and no entry of its own.
+func (t *timeline) pause(waits []lattice.Wait) {
+	if len(waits) > 0 && t.current != nil && t.current.state == stepRunning {
+		t.set(stepWaiting, waits[0].Prompt)
+	}
 }
 
 func (t *timeline) set(state stepState, message string) {

@@ -62,6 +62,8 @@ type Leader struct {
 	git     *worktree.Git
 	actor   *action.Fulfiller
 	handler http.Handler
+	// noSkills is why sprites of the embedded host have no /skills, nil when they have.
+	noSkills error
 
 	mu      sync.Mutex
 	closing bool                     // guarded by mu, as all below
@@ -113,13 +115,17 @@ func (l *Leader) open() (err error) {
 
 // openHost starts the embedded sprite host and a client that calls it in process.
 func (l *Leader) openHost() (http.Handler, error) {
+	skills := ""
 	spritekit, err := findSpritekit(l.cfg.Spritekit, l.cfg.Self, l.cfg.Path)
-	if err != nil {
+	switch {
+	case err == nil:
+		if skills, err = installSkills(l.home, spritekit); err != nil {
+			return nil, err
+		}
+	case l.cfg.Spritekit != "":
 		return nil, err
-	}
-	skills, err := installSkills(l.home, spritekit)
-	if err != nil {
-		return nil, err
+	default:
+		l.noSkills = err // runs can still be looked at and answered
 	}
 	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, Log: l.cfg.Log}); err != nil {
 		return nil, err

@@ -23,6 +23,9 @@ func (l *Leader) Prepare(ctx context.Context, run, sprite string) (map[string]an
 	if err != nil {
 		return nil, err
 	}
+	if l.noSkills != nil {
+		return nil, l.noSkills
+	}
 	if err := l.ensureSprite(ctx, run, sprite, rec.kept.Options); err != nil {
 		return nil, err
 	}

@@ -99,6 +99,9 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 		o.FlowName = program.Doc.ID
 	}
 	callsSkills := slices.ContainsFunc(program.Doc.Nodes, func(n ir.Node) bool { return n.Op == ir.OpToolCall })
+	if callsSkills && l.noSkills != nil {
+		return api.RunView{}, l.noSkills
+	}
 	if callsSkills && o.Sprite == "" {
 		o.Sprite, o.OwnSprite = strings.ReplaceAll(id, "_", "-"), true
 	}

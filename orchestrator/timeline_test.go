@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// logOf builds entries a second apart from facts and, for strings, events of the call that the string names.
+func logOf(t *testing.T, items ...any) []lattice.Entry {
+	t.Helper()
+	var out []lattice.Entry
+	for _, item := range items {
+		e := lattice.Entry{Seq: lattice.Seq(len(out) + 1), At: time.Unix(int64(len(out)), 0)}
+		switch v := item.(type) {
+		case string:
+			e.Kind, e.Type, e.CallID = lattice.EntryEvent, "INFO", v
+			e.Body = json.RawMessage(`{"event_type":"INFO","payload":{"message":"from ` + v + `"}}`)
+		case lattice.Fact:
+			body, err := json.Marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Kind, e.Type, e.Body = lattice.EntryFact, v.FactType(), body
+		case begins:
+			out[len(out)-1].Started = v
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// begins names the nodes that the fact before it began.
+type begins []string
+
+func TestSuperseded(t *testing.T) {
+	lost, restored := lattice.CallLost{CallID: "a"}, lattice.Restored{}
+	for _, tt := range []struct {
+		name string
+		log  []any
+		want []lattice.Seq
+	}{
+		{"nothing lost", []any{"a", "a", lattice.CallFinished{CallID: "a"}}, nil},
+		{"lost and restored", []any{"a", "b", lost, restored, "a"}, []lattice.Seq{1}},
+		{"lost, then read again where it stands", []any{"a", lost, "a", lattice.CallFinished{CallID: "a"}, restored}, nil},
+		{"lost after it waited", []any{"a", lattice.CallSuspended{CallID: "a"}, restored, "a", lost, restored, "a"}, []lattice.Seq{4}},
+		{"lost twice", []any{"a", lost, restored, "a", lost, restored, "a"}, []lattice.Seq{1, 4}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := slices.Sorted(maps.Keys(superseded(logOf(t, tt.log...))))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("superseded (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	line := newTimeline()
+	for _, e := range logOf(t,
+		lattice.RunStarted{Sprite: "s"}, lattice.Prepared{}, begins{"build"},
+		"c1", lattice.CallFinished{CallID: "c1", Fault: nil, Kind: "tool_error"}, begins{"build again"},
+		lattice.CallLost{Detail: "the wire"}, lattice.CallFinished{OK: true, Data: json.RawMessage(`{"status":"passed","counts":{"total":3}}`)}, begins{"pick", "ask"},
+	) {
+		line.add(e)
+	}
+	line.pause([]lattice.Wait{{Prompt: "Go\x1b[31m on?"}})
+	var got []string
+	for _, s := range line.steps {
+		got = append(got, strings.Join(strings.Fields(s.text(time.Unix(9, 0), false)), " "))
+	}
+	want := []string{
+		"✓ prepare 1.0s", "✗ build 2.0s tool_error", "✓ build again 2.0s passed 3 tests, 0 failed", "✓ pick 0.0s", "⏸ ask 4.0s Go[31m on?",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("timeline (-want +got):\n%s", diff)
+	}
+}
+
+func TestClean(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain": "plain", "a\nb\tc": "a b c", "\x1b]0;title\x07x": "]0;titlex", "a\u202eb": "ab", strings.Repeat("é", 400): strings.Repeat("é", 299) + "…",
+	} {
+		if got := clean(in); got != want {
+			t.Errorf("clean(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
