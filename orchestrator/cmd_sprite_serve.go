@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites/local"
 )
 
@@ -28,6 +29,8 @@ type spriteServeOptions struct {
 	Token  string
 	Dir    string
 	Skills string
+	// Spritekit is installed as /skills when Skills is not given.
+	Spritekit string
 }
 
 func newSpriteServeCmd() *cobra.Command {
@@ -54,7 +57,8 @@ Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 b
 	cmd.Flags().StringVar(&opts.Listen, "listen", "127.0.0.1:0", "loopback address to listen on; port 0 chooses a free one")
 	cmd.Flags().StringVar(&opts.Token, "token", "", "bearer token that clients must send (default: a random one)")
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory that keeps the sprites (default: one that is removed at the end)")
-	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, shown as /skills in every sprite")
+	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, shown as /skills in every sprite (default: those of --spritekit)")
+	cmd.Flags().StringVar(&opts.Spritekit, "spritekit", "", "`PATH` of the spritekit that sprites get (default: beside lattice, else on PATH)")
 	return cmd
 }
 
@@ -82,6 +86,11 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 		if opts.Skills, err = filepath.Abs(opts.Skills); err != nil {
 			return fmt.Errorf("serve sprites: %w", err)
 		}
+	} else if opts.Skills, err = ownSkills(opts, self); err != nil {
+		return fmt.Errorf("serve sprites: %w", err)
+	}
+	if opts.Skills == "" {
+		log.Warn().Msg("no spritekit beside lattice or on PATH: sprites have no /skills")
 	}
 	if opts.Token == "" {
 		opts.Token = rand.Text()
@@ -138,6 +147,22 @@ func listenLoopback(ctx context.Context, addr string) (net.Listener, error) {
 		return nil, fmt.Errorf("--listen %s: only loopback addresses are served; use 127.0.0.1, and a tunnel for other machines", addr)
 	}
 	return new(net.ListenConfig).Listen(ctx, "tcp", addr)
+}
+
+// ownSkills installs the skills of the spritekit found here, and returns "" when there is none.
+func ownSkills(opts spriteServeOptions, self string) (string, error) {
+	spritekit, err := leader.FindSpritekit(opts.Spritekit, self, os.Getenv("PATH"))
+	if err != nil && opts.Spritekit == "" {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	dir, err := filepath.Abs(opts.Dir)
+	if err != nil {
+		return "", err
+	}
+	return leader.InstallSkills(leader.Home(dir), spritekit)
 }
 
 // hostTools are folders of toolchains outside the system's own that sprites see read-only.

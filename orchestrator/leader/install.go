@@ -17,8 +17,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// findSpritekit looks for the in-sprite binary: as told, beside lattice, on PATH.
-func findSpritekit(told, self, path string) (string, error) {
+// FindSpritekit looks for the in-sprite binary: as told, beside lattice (self), on PATH.
+func FindSpritekit(told, self, path string) (string, error) {
 	candidates := []string{filepath.Join(filepath.Dir(self), "spritekit")}
 	if told != "" {
 		candidates = []string{told}
@@ -37,8 +37,8 @@ func findSpritekit(told, self, path string) (string, error) {
 	return "", api.Refuse(protocol.ExitNotFound, "spritekit_missing", "the spritekit binary was not found beside lattice or on PATH; sprites need it for their skills", "make build, or --spritekit PATH")
 }
 
-// installSkills makes the /skills directory for a spritekit, once per content, and returns its path.
-func installSkills(home Home, spritekit string) (string, error) {
+// InstallSkills makes the /skills directory of a spritekit below home, once per content, and returns its path.
+func InstallSkills(home Home, spritekit string) (string, error) {
 	f, err := os.Open(spritekit)
 	if err != nil {
 		return "", fmt.Errorf("read spritekit: %w", err)

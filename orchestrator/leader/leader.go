@@ -116,10 +116,10 @@ func (l *Leader) open() (err error) {
 // openHost starts the embedded sprite host and a client that calls it in process.
 func (l *Leader) openHost() (http.Handler, error) {
 	skills := ""
-	spritekit, err := findSpritekit(l.cfg.Spritekit, l.cfg.Self, l.cfg.Path)
+	spritekit, err := FindSpritekit(l.cfg.Spritekit, l.cfg.Self, l.cfg.Path)
 	switch {
 	case err == nil:
-		if skills, err = installSkills(l.home, spritekit); err != nil {
+		if skills, err = InstallSkills(l.home, spritekit); err != nil {
 			return nil, err
 		}
 	case l.cfg.Spritekit != "":
