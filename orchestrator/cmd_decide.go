@@ -22,7 +22,7 @@ func (o *decideOptions) addDecideFlags(cmd *cobra.Command, d *deps) {
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&o.wait, "wait", "", "`ID` of the wait, when the run has several open")
 	cmd.Flags().StringVar(&o.comment, "comment", "", "why; the waiting skill is told")
-	cmd.Flags().StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent")
+	cmd.Flags().StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent (those of the run's start are taken anyway)")
 	cmd.ValidArgsFunction = completeRuns(d)
 }
 
@@ -91,7 +91,7 @@ func runDecide(ctx context.Context, d *deps, o decideOptions, run string, decisi
 	if err != nil {
 		return err
 	}
-	if req.Secrets, err = d.secrets(o.agentEnv); err != nil {
+	if req.Secrets, err = d.renewedSecrets(view, o.agentEnv); err != nil {
 		return err
 	}
 	reply, err := c.Decide(ctx, view.RunID, req)
@@ -153,7 +153,7 @@ again; what was cut off is settled first. Resuming a run that goes on, waits or 
 			if err != nil {
 				return err
 			}
-			secrets, err := d.secrets(o.agentEnv)
+			secrets, err := d.renewedSecrets(before, o.agentEnv)
 			if err != nil {
 				return err
 			}
@@ -165,7 +165,7 @@ again; what was cut off is settled first. Resuming a run that goes on, waits or 
 		},
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent")
+	cmd.Flags().StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent (those of the run's start are taken anyway)")
 	cmd.ValidArgsFunction = completeRuns(d)
 	return cmd
 }

@@ -167,6 +167,23 @@ func (d *deps) secrets(names []string) (map[string]string, error) {
 	return out, nil
 }
 
+// renewedSecrets takes the variables that a run was started with from this process's environment, as far as they are
+// set, and those that are named now. Values are never stored, so every process that drives a run brings its own.
+func (d *deps) renewedSecrets(v api.RunView, named []string) (map[string]string, error) {
+	out, err := d.secrets(named)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range v.AgentEnv {
+		if value := d.getenv(name); value != "" {
+			out[name] = value
+		} else if !v.Status.Ended() {
+			fmt.Fprintf(d.err, "lattice: warning: %s was given to the run's agents at first and is not set here; they go on without it\n", name)
+		}
+	}
+	return out, nil
+}
+
 // absoluteRepo makes a path absolute, so that another process's leader means the same place.
 func absoluteRepo(repo string) (string, error) {
 	if repo == "" || strings.Contains(repo, "://") {
@@ -204,7 +221,7 @@ func follow(ctx context.Context, d *deps, c *conn, view api.RunView, known latti
 			fmt.Fprintf(d.err, "stopped; the run goes on with: lattice resume %s\n", view.RunID)
 			return &exitError{code: protocol.ExitCancelled}
 		case errors.Is(err, api.ErrGone):
-			if err := c.takeOver(ctx, view.RunID); err != nil {
+			if err := c.takeOver(ctx, view); err != nil {
 				return err
 			}
 		case err != nil:

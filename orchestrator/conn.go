@@ -167,14 +167,18 @@ func (c *conn) warn(ctx context.Context) error {
 }
 
 // takeOver finds the next leader, or becomes it, and has it go on with the run.
-func (c *conn) takeOver(ctx context.Context, run string) error {
+func (c *conn) takeOver(ctx context.Context, v api.RunView) error {
 	if c.leading != nil {
-		return fmt.Errorf("follow %s: %w", run, io.ErrUnexpectedEOF)
+		return fmt.Errorf("follow %s: %w", v.RunID, io.ErrUnexpectedEOF)
 	}
 	if err := c.establish(ctx); err != nil {
 		return err
 	}
-	_, err := c.Drive(ctx, run, nil)
+	secrets, err := c.d.renewedSecrets(v, nil)
+	if err != nil {
+		return err
+	}
+	_, err = c.Drive(ctx, v.RunID, secrets)
 	return err
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -115,6 +116,12 @@ func (d *deps) report(ctx context.Context, err error) int {
 		return exit.code
 	}
 	var p *api.Problem
+	if errors.As(err, &p) && d.json {
+		enc := json.NewEncoder(d.err)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(p) // nowhere left to report to
+		return p.Exit
+	}
 	if errors.As(err, &p) {
 		fmt.Fprintf(d.err, "lattice: %s\n", strings.TrimRight(err.Error(), "\n"))
 		if p.Fault.Hint != "" {

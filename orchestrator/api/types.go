@@ -69,6 +69,7 @@ type RunView struct {
 	Error     *RunError         `json:"error,omitempty"`
 	Note      string            `json:"note,omitempty"` // why nobody drives it
 	LastSeq   lattice.Seq       `json:"last_seq"`
+	AgentEnv  []string          `json:"agent_env,omitempty"` // names of variables that agents of this run get
 }
 
 // RunError is why a run failed.

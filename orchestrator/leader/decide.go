@@ -18,7 +18,9 @@ func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (ap
 	if err != nil {
 		return api.DecideReply{}, err
 	}
-	l.keepSecrets(id, d.Secrets)
+	if err := l.renewSecrets(id, d.Secrets); err != nil {
+		return api.DecideReply{}, err
+	}
 	r, err := l.begun(ctx, id)
 	if err != nil {
 		return api.DecideReply{}, err

@@ -74,42 +74,53 @@ func (l *Leader) drive(ctx context.Context, id string) error {
 	r.cancel, r.done, r.stopped = cancel, make(chan struct{}), nil
 	l.drives.Go(func() {
 		defer cancel()
-		stop, err := r.runner.Run(driving)
-		l.driven(id, r, stop, err)
+		for {
+			stop, err := r.runner.Run(driving)
+			if l.rest(id, r, stop, err) {
+				return
+			}
+		}
 	})
 	l.notify(id)
 	return nil
 }
 
-// driven notes that a drive has ended. A wait with a timer is driven again when the timer is due.
-func (l *Leader) driven(id string, r *run, stop engine.Stop, err error) {
+// rest ends a drive, unless a decision came just when the runner had come to rest. A wait with a timer is driven again
+// when the timer is due.
+func (l *Leader) rest(id string, r *run, stop engine.Stop, err error) bool {
 	l.mu.Lock()
+	if err == nil && !l.closing && r.runner.State().Status == lattice.Running {
+		l.mu.Unlock()
+		return false
+	}
 	close(r.done)
 	r.done, r.stopped = nil, err
 	again := err == nil && !stop.Due.IsZero() && !l.closing
+	var changed <-chan struct{}
 	l.notify(id)
+	if again {
+		changed = l.wait(id)
+	}
 	l.mu.Unlock()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		l.cfg.Log.Warn().Str("run", id).Err(err).Msg("driving stopped")
 	}
 	if again {
-		l.driveAt(id, stop.Due)
+		l.driveAt(id, stop.Due, changed)
 	}
 	if err == nil && stop.Status.Ended() {
-		l.retire(id)
+		l.retire()
 	}
+	return true
 }
 
-// driveAt waits for a timer of a waiting run, for as long as this process leads.
-func (l *Leader) driveAt(id string, due time.Time) {
-	l.mu.Lock()
-	changed := l.wait(id)
-	l.mu.Unlock()
+// driveAt drives a waiting run when its timer is due, unless it changes before: it was answered, or the leader ends.
+func (l *Leader) driveAt(id string, due time.Time, changed <-chan struct{}) {
 	l.drives.Go(func() {
 		t := time.NewTimer(time.Until(due))
 		defer t.Stop()
 		select {
-		case <-changed: // answered, or the leader ends
+		case <-changed:
 		case <-t.C:
 			if err := l.drive(context.Background(), id); err != nil && !errors.Is(err, errClosing) {
 				l.cfg.Log.Warn().Str("run", id).Err(err).Msg("drive after timer")
@@ -124,11 +135,22 @@ func (l *Leader) Drive(ctx context.Context, id string, secrets map[string]string
 	if err != nil {
 		return api.RunView{}, err
 	}
-	l.keepSecrets(id, secrets)
+	if err := l.renewSecrets(id, secrets); err != nil {
+		return api.RunView{}, err
+	}
 	if err := l.drive(ctx, id); err != nil {
 		return api.RunView{}, err
 	}
 	return l.view(id)
+}
+
+// renewSecrets takes the values of a run's agent variables again: they are never stored.
+func (l *Leader) renewSecrets(id string, secrets map[string]string) error {
+	rec, err := l.record(id)
+	if err == nil {
+		l.keepSecrets(id, rec.kept.AgentEnv, secrets)
+	}
+	return err
 }
 
 // Stop ends the driving of a run and waits for that.

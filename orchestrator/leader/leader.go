@@ -197,14 +197,17 @@ func (l *Leader) agentEnv(run string) []string {
 	return l.secrets[run]
 }
 
-// keepSecrets remembers what agents of a run may see, for as long as this process leads.
-func (l *Leader) keepSecrets(run string, secrets map[string]string) {
-	if len(secrets) == 0 {
-		return
+// keepSecrets remembers what agents of a run may see, for as long as this process leads. Names that the run was not
+// started with are left out.
+func (l *Leader) keepSecrets(run string, names []string, secrets map[string]string) {
+	var env []string
+	for _, name := range names {
+		if value, ok := secrets[name]; ok {
+			env = append(env, name+"="+value)
+		}
 	}
-	env := make([]string, 0, len(secrets))
-	for name, value := range secrets {
-		env = append(env, name+"="+value)
+	if env == nil {
+		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -108,7 +108,7 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	if err := l.spriteFree(o); err != nil {
 		return api.RunView{}, err
 	}
-	l.keepSecrets(id, o.Secrets)
+	l.keepSecrets(id, o.AgentEnv, o.Secrets)
 	o.Secrets = nil
 	if err := l.create(ctx, id, secret, program, r, o); err != nil {
 		return api.RunView{}, err
@@ -235,7 +235,7 @@ func (l *Leader) view(id string) (api.RunView, error) {
 	}
 	v := api.RunView{
 		RunID: id, Flow: rec.kept.FlowName, WorkItem: rec.WorkItem, Status: lattice.Pending, Sprite: rec.Sprite,
-		Repo: rec.kept.Repo, CreatedAt: rec.Created, UpdatedAt: rec.Created,
+		Repo: rec.kept.Repo, CreatedAt: rec.Created, UpdatedAt: rec.Created, AgentEnv: rec.kept.AgentEnv,
 	}
 	if begun {
 		v.UpdatedAt, v.LastSeq = snapshot.At, snapshot.Seq
@@ -344,7 +344,7 @@ func (l *Leader) Log(_ context.Context, id string, offset int64) (io.ReadCloser,
 const keepEnded = 10
 
 // retire removes the sprites of successful runs that are older than the last few; failed ones stay to be looked into.
-func (l *Leader) retire(string) {
+func (l *Leader) retire() {
 	all, err := l.store.Runs()
 	if err != nil {
 		return
