@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,13 +19,14 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// waitingGrace is how long an exec may go on after WAITING before it is stopped (DESIGN 22).
-const waitingGrace = 5 * time.Second
-
 // Call runs one attempt at a skill. Every event is handed to event before Call returns.
 func (s *Session) Call(ctx context.Context, c lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
-	seen := newObserver(c, s.issued, event)
+	seen := newObserver(c, s.issued, s.cursor(c.Sprite).foreign, event)
 	if c.Uncertain {
+		if err := s.settle(ctx, c, true); err != nil {
+			return lattice.Outcome{}, err
+		}
+		s.forget(c.Sprite) // the call's result may lie before the cursor
 		out, found, err := s.recover(ctx, c, seen)
 		if found || err != nil {
 			return out, err
@@ -39,9 +41,10 @@ func (s *Session) Call(ctx context.Context, c lattice.Call, event func(lattice.E
 			return lattice.Outcome{}, fmt.Errorf("encode resume.json: %w", err)
 		}
 		if err := s.host.WriteFile(ctx, c.Sprite, resumeFile, bytes.NewReader(data), 0o600); err != nil {
-			return lattice.Outcome{}, fmt.Errorf("write resume.json to sprite %s: %w", c.Sprite, err)
+			return lattice.Outcome{}, final(fmt.Errorf("write resume.json to sprite %s: %w", c.Sprite, err), "the sprite was removed")
 		}
 	}
+	seen.begin()
 	exit, err := s.exec(ctx, c, seen)
 	return s.conclude(ctx, c, seen, exit, err)
 }
@@ -64,9 +67,10 @@ func (s *Session) recover(ctx context.Context, c lattice.Call, seen *observer) (
 	return out, err == nil, err
 }
 
-// exec runs the skill and feeds its stdout to seen. The error is what Exec said, or why the stream could not be read.
-func (s *Session) exec(ctx context.Context, c lattice.Call, seen *observer) (int, error) {
-	ctx, cancel := deadline(ctx, c)
+// exec runs the skill and feeds its stdout to seen. The error is what Exec said, errTimeout or errOverstayed. A process
+// that it gives up is stopped.
+func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (int, error) {
+	ctx, cancel := deadline(parent, c)
 	defer cancel()
 	stdout, feed := io.Pipe()
 	output := s.output(c.RunID)
@@ -97,23 +101,28 @@ func (s *Session) exec(ctx context.Context, c lattice.Call, seen *observer) (int
 		}
 		seen.record(rec, output)
 		if seen.waiting != nil && grace == nil {
-			grace = time.AfterFunc(waitingGrace, cancel)
+			grace = time.AfterFunc(s.grace, cancel)
 		}
 	}
 	err := group.Wait()
-	if grace != nil {
-		grace.Stop()
+	overstayed := grace != nil && !grace.Stop()
+	if err == nil || ctx.Err() == nil {
+		return exit, err
 	}
-	if err != nil && ctx.Err() == context.DeadlineExceeded {
-		return protocol.ExitTimeout, errTimeout
+	s.stop(ctx, c)
+	switch {
+	case parent.Err() != nil:
+		return exit, parent.Err()
+	case overstayed:
+		return protocol.ExitWaiting, errOverstayed
 	}
-	if err != nil && seen.waiting != nil && seen.result != nil && seen.result.Waiting != nil {
-		return protocol.ExitWaiting, nil // said everything, then did not end in time
-	}
-	return exit, err
+	return protocol.ExitTimeout, errTimeout
 }
 
-var errTimeout = errors.New("the call's timeout ran out")
+var (
+	errTimeout    = errors.New("the call's timeout ran out")
+	errOverstayed = errors.New("the skill went on after WAITING")
+)
 
 // disconnectGrace is how long a remote host may keep the process after a cut: until its own timeout, plus a little.
 func disconnectGrace(c lattice.Call) time.Duration {
@@ -128,17 +137,30 @@ func (s *Session) conclude(ctx context.Context, c lattice.Call, seen *observer, 
 	var lost *sprites.LostError
 	var refused *sprites.APIError
 	switch {
-	case errors.Is(err, errTimeout):
-		return failure(c, ir.FailTimeout, protocol.ExitTimeout, "timeout", fmt.Sprintf("%s did not end within %gs", c.Skill, c.TimeoutS)), nil
 	case ctx.Err() != nil:
 		return lattice.Outcome{}, ctx.Err() // driving stops; the call stays pending
+	case errors.Is(err, errTimeout):
+		if err := s.reconcile(ctx, c, seen); err != nil {
+			return lattice.Outcome{}, err
+		}
+		return failure(c, ir.FailTimeout, protocol.ExitTimeout, "timeout", fmt.Sprintf("%s did not end within %gs", c.Skill, c.TimeoutS)), nil
+	case errors.Is(err, errOverstayed):
+		// Its WAITING was its last word, whether a result line followed or not.
+		if seen.result == nil || seen.result.Waiting == nil {
+			seen.result = &protocol.Result{OK: true, Skill: c.Skill, Waiting: seen.waiting}
+		}
 	case errors.As(err, &lost), errors.As(err, &refused) && refused.Code == sprites.CodeSandboxDied:
+		if err := s.settle(ctx, c, seen.counted > 0); err != nil {
+			return lattice.Outcome{}, err
+		}
 		out, found, recErr := s.recover(ctx, c, seen)
 		if found || recErr != nil {
 			return out, recErr
 		}
 		return lattice.Outcome{Kind: lattice.Lost, Detail: err.Error()}, nil
-	case errors.As(err, &refused) && refused.Status >= 400 && refused.Status < 500 && refused.Status != 409 && refused.Status != 429:
+	case errors.Is(err, sprites.ErrNotFound):
+		return lattice.Outcome{}, final(fmt.Errorf("run %s in sprite %s: %w", c.Skill, c.Sprite, err), "the sprite was removed")
+	case errors.As(err, &refused) && neverRuns(refused.Status):
 		return failure(c, ir.FailToolUnavailable, protocol.ExitUnsupported, "exec_refused", fmt.Sprintf("run %s in sprite %s: %v", c.Skill, c.Sprite, err)), nil
 	case err != nil:
 		return lattice.Outcome{}, fmt.Errorf("run %s in sprite %s: %w", c.Skill, c.Sprite, err)
@@ -159,29 +181,46 @@ func (s *Session) conclude(ctx context.Context, c lattice.Call, seen *observer, 
 	return s.outcome(ctx, c, seen, *seen.result, exit)
 }
 
+// neverRuns tells a host's refusal of this very request from one that time, a person or a token can change.
+func neverRuns(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong,
+		http.StatusUnprocessableEntity, http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented:
+		return true
+	}
+	return false
+}
+
 // outcome judges a result together with its exit code: a non-zero exit fails the step whatever was said.
 func (s *Session) outcome(ctx context.Context, c lattice.Call, seen *observer, res protocol.Result, exit int) (lattice.Outcome, error) {
 	switch {
-	case res.OK && res.Waiting != nil && exit == protocol.ExitWaiting:
+	case res.OK && res.Waiting != nil && exit == protocol.ExitWaiting && seen.waiting != nil:
 		return s.suspended(ctx, c, seen, res)
 	case res.OK && res.Waiting == nil && exit == protocol.ExitOK:
 		return lattice.Outcome{Kind: lattice.Finished, Result: res}, nil
 	case !res.OK && exit != protocol.ExitOK && res.Error != nil:
 		return lattice.Outcome{Kind: lattice.Finished, Result: res, Exit: exit, Failure: failureKind(exit)}, nil
 	}
-	return failure(c, ir.FailTool, exit, "exit_mismatch", fmt.Sprintf("%s said ok:%t and ended with exit code %d", c.Skill, res.OK, exit)), nil
+	said := fmt.Sprintf("ok:%t", res.OK)
+	switch {
+	case res.Waiting != nil && seen.waiting == nil:
+		said = "that it waits, without a WAITING event,"
+	case res.Waiting != nil:
+		said = "that it waits"
+	}
+	return failure(c, ir.FailTool, exit, "exit_mismatch", fmt.Sprintf("%s said %s and ended with exit code %d", c.Skill, said, exit)), nil
 }
 
 // suspended accepts WAITING only with a checkpoint that exists; where the sprite could not make one, it is made here.
 func (s *Session) suspended(ctx context.Context, c lattice.Call, seen *observer, res protocol.Result) (lattice.Outcome, error) {
 	known, err := s.host.Checkpoints(ctx, c.Sprite)
 	if err != nil {
-		return lattice.Outcome{}, fmt.Errorf("list checkpoints of sprite %s: %w", c.Sprite, err)
+		return lattice.Outcome{}, final(fmt.Errorf("list checkpoints of sprite %s: %w", c.Sprite, err), "the sprite was removed")
 	}
 	waiting := *res.Waiting
 	found := false
 	for _, cp := range known {
-		found = found || cp.ID == waiting.CheckpointID
+		found = found || cp.ID == waiting.CheckpointID && cp.ID != sprites.Current
 	}
 	if !found {
 		cp, err := s.host.Checkpoint(ctx, c.Sprite, "waiting: "+waiting.Reason)

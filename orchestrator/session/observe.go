@@ -1,9 +1,12 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"strconv"
+	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -12,30 +15,40 @@ import (
 // observer collects what one call says, from its stream and from the outbox, each event once.
 type observer struct {
 	call   lattice.Call
-	issued func(run, callID string) bool
+	issued func() map[string]bool // ids of the run's calls; asked for when a stranger speaks
 	event  func(lattice.Event)
 
 	seen    map[string]bool // dedupe keys already handed on
-	foreign map[string]int  // occurrences of keys without event_id in the source at hand
-	counted int             // events of this call seen in its stream
+	known   map[string]int  // occurrences of keys without event_id in the outbox before this call
+	foreign map[string]int  // the same in the source at hand
+	counted int             // different events of this call
 
 	result   *protocol.Result        // last result line of the stream
 	recorded *protocol.Result        // result record of this call in the outbox
-	waiting  *protocol.Waiting       // this call's WAITING
-	request  *protocol.ActionRequest // this call's last blocking request
+	waiting  *protocol.Waiting       // this call's last WAITING
+	request  *protocol.ActionRequest // the blocking request that it waits for
+	asked    *protocol.ActionRequest // a blocking request whose WAITING has yet to come
 }
 
-func newObserver(c lattice.Call, issued func(run, callID string) bool, event func(lattice.Event)) *observer {
-	return &observer{call: c, issued: issued, event: event, seen: map[string]bool{}, foreign: map[string]int{}}
+// begin forgets what an earlier dispatch of the call said: it must neither end nor complete the one that starts now.
+func (o *observer) begin() {
+	o.counted, o.result, o.recorded, o.waiting, o.request, o.asked = 0, nil, nil, nil, nil, nil
 }
+
+func newObserver(c lattice.Call, issued func(run string) map[string]bool, known map[string]int, event func(lattice.Event)) *observer {
+	return &observer{
+		call: c, issued: sync.OnceValue(func() map[string]bool { return issued(c.RunID) }), event: event,
+		seen: map[string]bool{}, known: known, foreign: maps.Clone(known),
+	}
+}
+
+// reread begins another source of the same events, whose part that came before holds the known ones.
+func (o *observer) reread(known map[string]int) { o.known, o.foreign = known, maps.Clone(known) }
 
 // record takes one record of the stdout stream. What is no event goes to output, except the result line.
 func (o *observer) record(rec protocol.Record, output io.Writer) {
 	switch rec.Kind {
 	case protocol.KindEvent:
-		if rec.Event.CallID == o.call.ID {
-			o.counted++
-		}
 		o.take(rec.Event, rec.Problems)
 	case protocol.KindWarning:
 		fmt.Fprintf(output, "%s: stdout line %d: %s: %s\n", o.call.Skill, rec.Line, rec.Code, rec.Detail)
@@ -55,7 +68,7 @@ func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
 	case e.CallID == "":
 		ev.CallID, ev.Flags = o.call.ID, append(ev.Flags, "no_call_id")
 	case e.CallID == o.call.ID:
-	case o.issued(o.call.RunID, e.CallID):
+	case o.issued()[e.CallID]:
 		if isResult(e) {
 			return // of an earlier call; the journal holds it as a fact
 		}
@@ -71,18 +84,26 @@ func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
 	}
 	if !o.seen[ev.Dedupe] {
 		o.seen[ev.Dedupe] = true
+		if e.CallID == o.call.ID {
+			o.counted++
+		}
 		o.event(ev)
 	}
 }
 
-// key makes the dedupe key of an event within its sprite. Equal events without an id are told apart by counting them.
+// key makes the dedupe key of an event within its sprite. Equal events without an id are told apart by counting them
+// over the whole outbox, so that reading it again gives the same keys. Those without an instant either are counted per
+// call: two calls that say the same word have said it twice.
 func (o *observer) key(e protocol.Event) string {
-	key := o.call.Sprite + "/" + protocol.DedupeKey(e)
+	key := protocol.DedupeKey(e)
 	if e.EventID != "" {
 		return key
 	}
 	o.foreign[key]++
-	return key + "/" + o.call.ID + "/" + strconv.Itoa(o.foreign[key])
+	if e.Timestamp != "" {
+		return key + "/" + strconv.Itoa(o.foreign[key])
+	}
+	return key + "/" + cmp.Or(e.CallID, o.call.ID) + "/" + strconv.Itoa(o.foreign[key]-o.known[key])
 }
 
 // strangers names an event's claims to be another sprite's or work item's; it is never rerouted.
@@ -101,6 +122,9 @@ func (o *observer) strangers(e protocol.Event) []protocol.Problem {
 const resultKind = "result"
 
 func isResult(e protocol.Event) bool {
+	if e.Legacy { // an old event of that type is no record of ours
+		return false
+	}
 	payload, err := e.Open()
 	info, ok := payload.(protocol.Info)
 	return err == nil && ok && info.Kind == resultKind
@@ -109,15 +133,15 @@ func isResult(e protocol.Event) bool {
 // note keeps what the outcome of the call depends on; it reports whether e is the call's result record.
 func (o *observer) note(e protocol.Event) bool {
 	payload, err := e.Open()
-	if err != nil {
+	if err != nil || e.Legacy {
 		return false
 	}
 	switch p := payload.(type) {
 	case protocol.Waiting:
-		o.waiting = &p
+		o.waiting, o.request, o.asked = &p, o.asked, nil
 	case protocol.ActionRequest:
 		if p.Blocking {
-			o.request = &p
+			o.asked = &p
 		}
 	case protocol.Info:
 		if p.Kind == resultKind {

@@ -2,11 +2,13 @@ package session
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -19,6 +21,18 @@ type cursor struct {
 	offset int64
 	length int64 // of the last line, its end included
 	sum    [sha256.Size]byte
+	// foreign counts the events without an id up to here, by dedupe key. Never changed once it is in a cursor.
+	foreign map[string]int
+}
+
+func (s *Session) cursor(sprite string) cursor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.cursors[sprite]
+	if at.foreign == nil {
+		at.foreign = map[string]int{}
+	}
+	return at
 }
 
 // forget drops what is known of a sprite's outbox; a restore puts older bytes in its place.
@@ -30,18 +44,20 @@ func (s *Session) forget(sprite string) {
 
 // reconcile hands on every event of the outbox that the stream did not show. A missing outbox is an empty one.
 func (s *Session) reconcile(ctx context.Context, c lattice.Call, seen *observer) error {
-	s.mu.Lock()
-	at := s.cursors[c.Sprite]
-	s.mu.Unlock()
+	at := s.cursor(c.Sprite)
 	body, err := s.host.ReadFrom(ctx, c.Sprite, workspace+"/"+protocol.OutboxFile, at.offset-at.length)
-	if errors.Is(err, sprites.ErrNotFound) {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if notAFile(err) { // put there instead of the outbox by what runs in the sprite: nothing can be learned from it
+		fmt.Fprintf(s.output(c.RunID), "%s: %v\n", c.Skill, err)
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read outbox of sprite %s: %w", c.Sprite, err)
+		return final(fmt.Errorf("read outbox of sprite %s: %w", c.Sprite, err), "the sprite was removed")
 	}
-	clear(seen.foreign)
-	next, same, err := readOutbox(body, at, seen)
+	seen.reread(at.foreign)
+	next, same, err := readOutbox(body, at, seen, s.output(c.RunID))
 	body.Close()
 	if err != nil {
 		return fmt.Errorf("read outbox of sprite %s: %w", c.Sprite, err)
@@ -50,6 +66,7 @@ func (s *Session) reconcile(ctx context.Context, c lattice.Call, seen *observer)
 		s.forget(c.Sprite)
 		return s.reconcile(ctx, c, seen)
 	}
+	seen.reread(next.foreign) // what comes is counted on top of it
 	s.mu.Lock()
 	s.cursors[c.Sprite] = next
 	s.mu.Unlock()
@@ -57,21 +74,21 @@ func (s *Session) reconcile(ctx context.Context, c lattice.Call, seen *observer)
 }
 
 // readOutbox reads lines from the last known one on. same is false when that line is not what it was.
-func readOutbox(r io.Reader, at cursor, seen *observer) (next cursor, same bool, err error) {
+func readOutbox(r io.Reader, at cursor, seen *observer, output io.Writer) (next cursor, same bool, err error) {
 	next = at
 	lines := bufio.NewReaderSize(r, 64<<10)
 	first := at.length > 0
 	offset := at.offset - at.length
 	for {
-		line, size, err := readLine(lines)
+		line, size, sum, err := readLine(lines)
 		if errors.Is(err, io.EOF) {
+			next.foreign = seen.foreign
 			return next, !first, nil // a torn last line is left for the next reading
 		}
 		if err != nil {
 			return at, false, err
 		}
 		offset += size
-		sum := sha256.Sum256(line)
 		if first {
 			if size != at.length || sum != at.sum {
 				return at, false, nil
@@ -80,29 +97,44 @@ func readOutbox(r io.Reader, at cursor, seen *observer) (next cursor, same bool,
 			continue
 		}
 		next = cursor{offset: offset, length: size, sum: sum}
-		if e, problems, ok := protocol.Decode(line); ok {
+		e, problems, ok := protocol.Decode(line)
+		switch {
+		case ok:
 			seen.take(e, problems)
+		case size > protocol.MaxLine+1:
+			fmt.Fprintf(output, "outbox: the line at offset %d is too long to be read: %d bytes, sha256 %x\n", offset-size, size, sum)
+		case len(bytes.TrimSpace(line)) > 0:
+			fmt.Fprintf(output, "outbox: the line at offset %d is no event\n", offset-size)
 		}
 	}
 }
 
-// readLine returns the next whole line without its end, and its size with it. Lines above protocol.MaxLine are cut to
-// nothing: their events are known by their offset only.
-func readLine(r *bufio.Reader) (line []byte, size int64, err error) {
+// readLine returns the next whole line without its end, and of all its bytes the number and digest. A line above
+// protocol.MaxLine comes back empty.
+func readLine(r *bufio.Reader) (line []byte, size int64, sum [sha256.Size]byte, err error) {
+	hash := sha256.New()
 	for {
 		part, err := r.ReadSlice('\n')
 		size += int64(len(part))
-		if len(line)+len(part) <= protocol.MaxLine+1 {
+		hash.Write(part)
+		if size <= protocol.MaxLine+1 {
 			line = append(line, part...)
 		}
 		switch {
 		case err == nil:
+			hash.Sum(sum[:0])
 			if size > protocol.MaxLine+1 {
-				return nil, size, nil
+				return nil, size, sum, nil
 			}
-			return line[:len(line)-1], size, nil
+			return line[:len(line)-1], size, sum, nil
 		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, size, err
+			return nil, size, sum, err
 		}
 	}
+}
+
+// notAFile tells an answer about what lies in the outbox's place from one that a later try may change.
+func notAFile(err error) bool {
+	var refused *sprites.APIError
+	return errors.As(err, &refused) && refused.Code != "" && refused.Path != "" && refused.Status >= 400 && refused.Status < 500
 }

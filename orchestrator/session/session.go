@@ -3,12 +3,15 @@
 //
 // Everything a sprite says is hostile until validated here: events are checked, attributed by call id and flagged;
 // results are adopted from the outbox only for the outstanding call whose stream was lost (DESIGN 4). A session never
-// decides what happens next and never retries a call.
+// decides what happens next and never retries a call. No process outlives its call: what is given up is stopped.
 //
 //	skill failure      the skill said so, or exited non-zero           → Finished with a failure kind
 //	waiting            exit 75, WAITING, a checkpoint that exists      → Suspended
+//	timeout            the process was stopped                         → Finished with failure timeout, exit 124
 //	transport loss     no exit frame, no result in the outbox          → Lost: unknown, never success
-//	host unreachable   nothing could be found out                      → error; the call stays pending
+//	request refused    the host will never run this (400, 413 …)       → Finished with failure tool_unavailable
+//	sprite removed     404                                             → *lattice.Refusal
+//	host unreachable   nothing could be found out (5xx, 401, 409, 429) → error; the call stays pending
 package session
 
 import (
@@ -31,9 +34,11 @@ import (
 // stream ended without an exit code.
 type Host interface {
 	Exec(ctx context.Context, sprite string, e sprites.Exec) (exit int, err error)
+	Attach(ctx context.Context, sprite, session string, e sprites.Exec) (exit int, err error)
+	Sessions(ctx context.Context, sprite string) ([]sprites.Session, error)
+	Kill(ctx context.Context, sprite, session, signal string) error
 	ReadFrom(ctx context.Context, sprite, path string, offset int64) (io.ReadCloser, error)
 	WriteFile(ctx context.Context, sprite, path string, r io.Reader, mode uint32) error
-	Remove(ctx context.Context, sprite, path string, recursive bool) error
 	Checkpoint(ctx context.Context, sprite, comment string) (sprites.Checkpoint, error)
 	Checkpoints(ctx context.Context, sprite string) ([]sprites.Checkpoint, error)
 	Restore(ctx context.Context, sprite, id string) error
@@ -47,8 +52,9 @@ type Session struct {
 	output func(run string) io.Writer
 	// secrets returns KEY=VALUE pairs for agent.run of a run; they are never stored or logged.
 	secrets func(run string) []string
-	// issued reports whether a call id was ever given out in a run; other ids are strangers'.
-	issued func(run, callID string) bool
+	// issued returns the call ids that were given out in a run so far; other ids are strangers'.
+	issued func(run string) map[string]bool
+	grace  time.Duration
 
 	mu      sync.Mutex
 	cursors map[string]cursor // by sprite; guarded by mu
@@ -59,7 +65,9 @@ type Options struct {
 	Log     zerolog.Logger
 	Output  func(run string) io.Writer
 	Secrets func(run string) []string
-	Issued  func(run, callID string) bool
+	Issued  func(run string) map[string]bool
+	// WaitingGrace is how long a skill may go on after WAITING before it is stopped; 0 = 5 s (DESIGN 22).
+	WaitingGrace time.Duration
 }
 
 // New makes a session on host.
@@ -71,9 +79,15 @@ func New(host Host, o Options) *Session {
 		o.Secrets = func(string) []string { return nil }
 	}
 	if o.Issued == nil {
-		o.Issued = func(string, string) bool { return false }
+		o.Issued = func(string) map[string]bool { return nil }
 	}
-	return &Session{host: host, log: o.Log, output: o.Output, secrets: o.Secrets, issued: o.Issued, cursors: map[string]cursor{}}
+	if o.WaitingGrace == 0 {
+		o.WaitingGrace = 5 * time.Second
+	}
+	return &Session{
+		host: host, log: o.Log, output: o.Output, secrets: o.Secrets, issued: o.Issued, grace: o.WaitingGrace,
+		cursors: map[string]cursor{},
+	}
 }
 
 // workspace is where a sprite's workspace lies, seen from inside.
