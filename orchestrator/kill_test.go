@@ -80,7 +80,7 @@ func newJob(t *testing.T) *job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := &job{dir: dir, bin: lookLattice(t)}
+	j := &job{dir: dir, bin: lookLattice(t), at: "no time: it came to its wait first"}
 	j.env = append(os.Environ(), "LATTICE_HOME="+dir+"/home", "PATH="+buildDir+":"+os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=/dev/null",
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=T", "GIT_AUTHOR_EMAIL=t@localhost", "GIT_COMMITTER_NAME=T", "GIT_COMMITTER_EMAIL=t@localhost")
 	j.sh(t, `git init -q -b main src
