@@ -1,0 +1,285 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+const written, read = "PHASE_STARTED ARTIFACT PHASE_FINISHED", "PHASE_STARTED PHASE_FINISHED"
+
+func TestCompleteStream(t *testing.T) {
+	w := newWorld(t)
+	out, events := w.must(skill(manifests.ClassSprite, "fs.write", `{"path":"a","content":"one"}`))
+	if out.Kind != lattice.Finished || out.Failure != "" || !out.Result.OK || names(events) != written {
+		t.Errorf("fs.write = %+v with events %q", out, names(events))
+	}
+	w.man.reads.Store(0)
+	c := skill(manifests.ClassRead, "fs.read", `{"path":"a"}`)
+	c.ID = "call-2"
+	out, events = w.must(c)
+	if out.Kind != lattice.Finished || !strings.Contains(string(out.Result.Data), "one") || names(events) != read {
+		t.Errorf("fs.read = %+v with events %q", out, names(events))
+	}
+	if n := w.man.reads.Load(); n != 0 {
+		t.Errorf("a complete stream of a read skill was followed by %d readings", n)
+	}
+}
+
+func TestFramesInOtherShapes(t *testing.T) {
+	for name, change := range map[string]tampering{
+		"a byte at a time": func(f frame, out func(frame)) bool {
+			if f.stdout() == "" {
+				out(f)
+				return true
+			}
+			for _, b := range f.data[1:] {
+				out(frame{2, []byte{1, b}})
+			}
+			return true
+		},
+		"everything twice": func(f frame, out func(frame)) bool {
+			out(f)
+			if f.stdout() != "" {
+				out(f)
+			}
+			return true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.man.tamper.Store(&change)
+			out, events := w.must(skill(manifests.ClassSprite, "fs.write", `{"path":"a","content":"one"}`))
+			if out.Kind != lattice.Finished || !out.Result.OK || names(events) != written {
+				t.Errorf("fs.write = %+v with events %q", out, names(events))
+			}
+		})
+	}
+}
+
+func TestIncompleteStreamIsReconciled(t *testing.T) {
+	w := newWorld(t)
+	dropped := tampering(func(f frame, out func(frame)) bool {
+		if !strings.Contains(f.stdout(), "PHASE_STARTED") {
+			out(f)
+		}
+		return true
+	})
+	w.sh("mkdir -p /workspace && echo one >/workspace/a")
+	w.man.tamper.Store(&dropped)
+	out, events := w.must(skill(manifests.ClassRead, "fs.read", `{"path":"a"}`))
+	// The frame may have held the result, too: then the call failed for want of one, with all of its events.
+	if len(events) != 2 || out.Kind != lattice.Finished {
+		t.Errorf("fs.read = %+v with events %q", out, names(events))
+	}
+}
+
+func TestCutConnection(t *testing.T) {
+	const work = `say PHASE_STARTED e1 '{"phase":"x"}'; note PHASE_STARTED e1 '{"phase":"x"}'; sleep 0.2; touch /workspace/done; ` +
+		`note INFO e2 '{"message":"m"}'; `
+	const result = `note INFO r1 '{"message":"r","kind":"result","metadata":{"ok":true,"skill":"shell","data":{"n":1},"events":2}}'; say INFO e2 '{"message":"m"}'; echo '{"ok":true,"skill":"shell","data":{"n":1},"events":2}'`
+	for _, tt := range []struct {
+		name string
+		call lattice.Call
+		word string // cut there
+		want lattice.OutcomeKind
+		done bool // the work
+	}{
+		{"fs.write before its end", skill(manifests.ClassSprite, "fs.write", `{"path":"done","content":"x"}`), "PHASE_FINISHED", lattice.Finished, true},
+		{"only the exit is missing", skill(manifests.ClassSprite, "fs.write", `{"path":"done","content":"x"}`), "", lattice.Finished, true},
+		{"sprite class, followed to its result", shell(manifests.ClassSprite, work+result), "e2", lattice.Finished, true},
+		{"world class, followed to its result", shell(manifests.ClassWorld, work+result), "e2", lattice.Finished, true},
+		{"no result", shell(manifests.ClassWorld, work), "e2", lattice.Lost, true},
+		{"a failure of sprite class is done again", shell(manifests.ClassSprite, work+strings.ReplaceAll(result, `"ok":true,"skill":"shell","data":{"n":1}`, `"ok":false,"skill":"shell","error":{"code":"c","message":"m"}`)), "e2", lattice.Lost, true},
+		{"a failure of world class counts", shell(manifests.ClassWorld, work+strings.ReplaceAll(result, `"ok":true,"skill":"shell","data":{"n":1}`, `"ok":false,"skill":"shell","error":{"code":"c","message":"m"}`)), "e2", lattice.Finished, true},
+		{"read class is stopped", shell(manifests.ClassRead, strings.Replace(work, "sleep 0.2", "say INFO e3 '{\"message\":\"m\"}'; sleep 60", 1)+result), "e3", lattice.Lost, false},
+		{"never heard of is stopped", shell(manifests.ClassWorld, "echo nothing; sleep 60"), "nothing", lattice.Lost, false},
+		{"another call's result", shell(manifests.ClassWorld, work+`LATTICE_CALL_ID=call-0; `+result), "e2", lattice.Lost, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.issued["call-0"] = true
+			cut := cutAt(tt.word)
+			w.man.tamper.Store(&cut)
+			out, events := w.must(tt.call)
+			if out.Kind != tt.want {
+				t.Errorf("Call = %+v, want %s; events %q, output %s", out, tt.want, names(events), &w.output)
+			}
+			ids := map[string]bool{}
+			for _, e := range events {
+				if ids[e.Event.EventID] {
+					t.Errorf("event %s came twice", e.Event.EventID)
+				}
+				ids[e.Event.EventID] = true
+			}
+			if n := w.processes(); n != 0 {
+				t.Errorf("%d processes are left", n)
+			}
+			if got := w.sh("ls /workspace"); strings.Contains(got, "done") != tt.done {
+				t.Errorf("/workspace holds %q", got)
+			}
+		})
+	}
+}
+
+func TestAdoption(t *testing.T) {
+	w := newWorld(t)
+	plant := `note INFO r9 '{"message":"r","kind":"result","metadata":{"ok":true,"skill":"shell","data":{"planted":true}}}'; `
+	out, _ := w.must(shell(manifests.ClassSprite, plant+`echo '{"ok":true,"skill":"shell","data":{"n":1}}'`))
+	if string(out.Result.Data) != `{"n":1}` {
+		t.Errorf("the stream's own result lost against a planted one: %s", out.Result.Data)
+	}
+	// The cursor is behind that record now; a call that is uncertain finds it all the same.
+	c := shell(manifests.ClassWorld, "exit 1")
+	c.Uncertain = true
+	if out, _ := w.must(c); out.Kind != lattice.Finished || !out.Result.OK {
+		t.Errorf("an uncertain call that was recorded = %+v", out)
+	}
+	c.ID = "call-2"
+	if out, _ := w.must(c); out.Kind != lattice.Lost {
+		t.Errorf("an uncertain call of which nothing is recorded = %+v", out)
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	const good, bad = `echo '{"ok":true,"skill":"shell","data":{}}'; `, `echo '{"ok":false,"skill":"shell","error":{"code":"c","message":"m"}}'; `
+	const waiting = `echo '{"ok":true,"skill":"shell","waiting":{"reason":"r","checkpoint_id":"none"}}'; `
+	const event = `say WAITING w1 '{"reason":"r","checkpoint_id":"none"}'; `
+	w := newWorld(t)
+	for _, tt := range []struct {
+		name, program string
+		kind          lattice.OutcomeKind
+		failure, code string
+		exit          int
+	}{
+		{"good", good, lattice.Finished, "", "", 0},
+		{"bad", bad + "exit 1", lattice.Finished, ir.FailTool, "c", 1},
+		{"denied", bad + "exit 4", lattice.Finished, ir.FailToolDenied, "c", 4},
+		{"exit 0 that is not ok", bad, lattice.Finished, ir.FailTool, "exit_mismatch", 0},
+		{"exit 1 that is ok", good + "exit 1", lattice.Finished, ir.FailTool, "exit_mismatch", 1},
+		{"no result", "echo hello", lattice.Finished, ir.FailTool, "no_result", 0},
+		{"the last result counts", bad + good, lattice.Finished, "", "", 0},
+		{"waiting", event + waiting + "exit 75", lattice.Suspended, "", "", 75},
+		{"waiting without WAITING", waiting + "exit 75", lattice.Finished, ir.FailTool, "exit_mismatch", 75},
+		{"waiting that exits 0", event + waiting, lattice.Finished, ir.FailTool, "exit_mismatch", 0},
+		{"exit 75 that says nothing", "exit 75", lattice.Finished, ir.FailTool, "no_result", 75},
+		{"goes on after WAITING", event + waiting + "sleep 60", lattice.Suspended, "", "", 75},
+		{"goes on after WAITING, wordless", event + "sleep 60", lattice.Suspended, "", "", 75},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, _ := w.must(shell(manifests.ClassSprite, tt.program))
+			code := ""
+			if out.Result.Error != nil {
+				code = out.Result.Error.Code
+			}
+			if out.Kind != tt.kind || out.Failure != tt.failure || code != tt.code || out.Exit != tt.exit {
+				t.Errorf("Call = %+v (%s), want %s, failure %q, code %q, exit %d", out, code, tt.kind, tt.failure, tt.code, tt.exit)
+			}
+			if n := w.processes(); n != 0 {
+				t.Errorf("%d processes are left", n)
+			}
+			if out.Kind != lattice.Suspended {
+				return
+			}
+			all, err := w.client.Checkpoints(t.Context(), "s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := false
+			for _, cp := range all {
+				found = found || cp.ID == out.Result.Waiting.CheckpointID
+			}
+			if !found {
+				t.Errorf("checkpoint %q does not exist", out.Result.Waiting.CheckpointID)
+			}
+		})
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	w := newWorld(t)
+	c := shell(manifests.ClassSprite, `note INFO e1 '{"message":"m"}'; sleep 60`)
+	c.TimeoutS = 0.3
+	out, events := w.must(c)
+	if out.Failure != ir.FailTimeout || out.Exit != 124 || names(events) != "INFO" {
+		t.Errorf("Call = %+v with events %q, want a timeout with INFO", out, names(events))
+	}
+	if n := w.processes(); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := w.session.Call(ctx, shell(manifests.ClassSprite, `say INFO e1 '{"message":"m"}'; sleep 60`), func(lattice.Event) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Call = %v, want canceled", err)
+	}
+	if n := w.processes(); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+	late, cancelLate := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancelLate()
+	if _, err := w.session.Call(late, shell(manifests.ClassSprite, `sleep 60`), func(lattice.Event) {}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Call = %v, want the caller's own deadline, not a timeout of the call", err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	w := newWorld(t)
+	for _, tt := range []struct {
+		status int
+		want   string // error, refusal or the failure
+	}{
+		{400, ir.FailToolUnavailable}, {413, ir.FailToolUnavailable}, {404, "refusal"}, {401, "error"}, {409, "error"},
+		{429, "error"}, {500, "error"}, {503, "error"}, {507, "error"},
+	} {
+		refuse := func(r *http.Request) int {
+			if strings.HasSuffix(r.URL.Path, "/exec") && r.Header.Get("Upgrade") != "" {
+				return tt.status
+			}
+			return 0
+		}
+		w.man.refuse.Store(&refuse)
+		out, _, err := w.call(shell(manifests.ClassWorld, "true"))
+		got := out.Failure
+		var refusal *lattice.Refusal
+		if errors.As(err, &refusal) {
+			got = "refusal"
+		} else if err != nil {
+			got = "error"
+		}
+		if got != tt.want {
+			t.Errorf("status %d: Call = %+v, %v, want %s", tt.status, out, err, tt.want)
+		}
+	}
+	w.man.refuse.Store(nil)
+	if err := w.client.Delete(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	c := shell(manifests.ClassWorld, "true")
+	for _, c.Uncertain = range []bool{false, true} {
+		var refusal *lattice.Refusal
+		if _, _, err := w.call(c); !errors.As(err, &refusal) || refusal.Fault.Code != "sprite_gone" {
+			t.Errorf("a call in a removed sprite = %v, want a refusal", err)
+		}
+	}
+}
+
+func TestSkillsAreNotTheSprites(t *testing.T) {
+	w := newWorld(t)
+	w.sh(`mkdir -p /workspace/skills && printf '#!/bin/sh\necho "{}"' >/workspace/skills/mine && chmod +x /workspace/skills/mine
+! cp /workspace/skills/mine /skills/mine 2>/dev/null; ! rm /skills/fs.read 2>/dev/null; ! mv /skills /skills2 2>/dev/null`)
+	out, _ := w.must(skill(manifests.ClassSprite, "mine", "{}"))
+	if out.Failure != ir.FailToolUnavailable || out.Result.Error.Code != "skill_missing" {
+		t.Errorf("a skill below /workspace = %+v, want skill_missing", out)
+	}
+}

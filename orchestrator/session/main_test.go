@@ -1,0 +1,194 @@
+package session_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/session"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+)
+
+// skillsDir holds the skills of the spritekit of this tree, and scripts that stand for third parties' skills.
+var skillsDir string
+
+// TestMain lets the test binary be the init of sandboxes, and installs the skills.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == sandbox.InitArg {
+		os.Exit(sandbox.Main(os.Args[2:]))
+	}
+	dir, err := os.MkdirTemp("", "session-test-")
+	if err != nil {
+		panic(err)
+	}
+	skillsDir = filepath.Join(dir, "skills")
+	if err := install(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
+
+// script is a third party's skill: it runs the shell program that is its input.
+const script = `#!/bin/sh
+say() { echo "LATTICE_EVENT {\"protocol_version\":\"v1\",\"event_type\":\"$1\",\"event_id\":\"$2\",\"call_id\":\"$LATTICE_CALL_ID\",\"payload\":$3}"; }
+note() { echo "{\"protocol_version\":\"v1\",\"event_type\":\"$1\",\"event_id\":\"$2\",\"call_id\":\"$LATTICE_CALL_ID\",\"payload\":$3}" >> /workspace/.lattice/outbox.jsonl; }
+mkdir -p /workspace/.lattice
+input=$(cat)
+eval "$input"
+`
+
+func install(dir string) error {
+	for _, args := range [][]string{
+		{"go", "build", "-trimpath", "-o", dir + "/spritekit", "../../spritekit"},
+		{dir + "/spritekit", "install", skillsDir},
+	} {
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	return os.WriteFile(filepath.Join(skillsDir, "shell"), []byte(script), 0o755)
+}
+
+// world is a host with one sprite, a session that reaches it through a middleman, and what was observed.
+type world struct {
+	t       *testing.T
+	man     *middleman
+	client  *sprites.Client // through the middleman
+	session *session.Session
+	output  strings.Builder
+	events  []lattice.Event
+	issued  map[string]bool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := local.Open(local.Config{Dir: t.TempDir(), Self: self, Skills: skillsDir, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, issued: map[string]bool{}}
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if status := w.man.refusal(r); status != 0 {
+			rw.WriteHeader(status)
+			return
+		}
+		host.Handler().ServeHTTP(rw, r)
+	}))
+	w.man = newMiddleman(t, server.Listener.Addr().String())
+	transport := &http.Transport{}
+	w.client = sprites.New("http://"+w.man.addr(), "", &http.Client{Transport: transport})
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		w.man.close()
+		if err := host.Close(); err != nil {
+			t.Error(err)
+		}
+		server.Close()
+	})
+	w.renew()
+	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// renew begins a session that knows nothing, as after a restart.
+func (w *world) renew() {
+	w.session = session.New(w.client, session.Options{
+		Log: zerolog.Nop(), Output: func(string) io.Writer { return &w.output },
+		Issued: func(string) map[string]bool { return w.issued }, WaitingGrace: 50 * time.Millisecond,
+	})
+}
+
+// shell is a call of the script with a program.
+func shell(class manifests.Class, program string) lattice.Call {
+	return lattice.Call{
+		ID: "call-1", RunID: "run", WorkItem: "work", Sprite: "s", Skill: "shell", Class: class, Input: []byte(program),
+		Permissions: []string{"*"}, TimeoutS: 30,
+	}
+}
+
+func skill(class manifests.Class, name, input string) lattice.Call {
+	c := shell(class, input)
+	c.Skill = name
+	return c
+}
+
+// call makes a call and returns its outcome and the events of it alone.
+func (w *world) call(c lattice.Call) (lattice.Outcome, []lattice.Event, error) {
+	w.t.Helper()
+	w.events = nil
+	out, err := w.session.Call(w.t.Context(), c, func(e lattice.Event) { w.events = append(w.events, e) })
+	return out, w.events, err
+}
+
+// must is call for calls whose outcome can be found out.
+func (w *world) must(c lattice.Call) (lattice.Outcome, []lattice.Event) {
+	w.t.Helper()
+	out, events, err := w.call(c)
+	if err != nil {
+		w.t.Fatalf("Call(%s) = %v", c.Skill, err)
+	}
+	return out, events
+}
+
+// names lists types of events, with their kind, flags and the pointers of their problems.
+func names(events []lattice.Event) string {
+	var out []string
+	for _, e := range events {
+		name := string(e.Event.Type)
+		for _, f := range e.Flags {
+			name += "+" + f
+		}
+		for _, p := range e.Problems {
+			name += "!" + p.Pointer
+		}
+		out = append(out, name)
+	}
+	return strings.Join(out, " ")
+}
+
+// processes counts what runs in the sprite.
+func (w *world) processes() int {
+	w.t.Helper()
+	all, err := w.client.Sessions(w.t.Context(), "s")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(all)
+}
+
+// sh runs a command in the sprite beside the session.
+func (w *world) sh(program string) string {
+	w.t.Helper()
+	var out strings.Builder
+	code, err := w.client.Exec(w.t.Context(), "s", sprites.Exec{Cmd: []string{"sh", "-c", program}, Stdout: &out, Stderr: &out})
+	if err != nil || code != 0 {
+		w.t.Fatalf("sh -c %q = %d, %v: %s", program, code, err, &out)
+	}
+	return out.String()
+}
