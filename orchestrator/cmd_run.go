@@ -294,6 +294,10 @@ func describeFailure(d *deps, v api.RunView) {
 			at = " at " + v.Error.Node
 		}
 		fmt.Fprintf(d.err, "%s failed%s: %s: %s\n", v.RunID, at, v.Error.Kind, clean(v.Error.Message))
+		var fault protocol.Fault
+		if json.Unmarshal(v.Error.Data, &fault) == nil && fault.Hint != "" {
+			fmt.Fprintf(d.err, "   try: %s\n", clean(fault.Hint))
+		}
 	}
 	fmt.Fprintf(d.err, "  look: lattice show %s\n    or: lattice logs %s\n", v.RunID, v.RunID)
 	if v.Sprite != "" {
