@@ -165,18 +165,18 @@ func (s *Session) conclude(ctx context.Context, c lattice.Call, seen *observer, 
 	case err != nil:
 		return lattice.Outcome{}, fmt.Errorf("run %s in sprite %s: %w", c.Skill, c.Sprite, err)
 	}
+	// A complete stream of a skill that runs nothing of others needs no second look; what others wrote into the outbox
+	// beside a call is found here.
+	if seen.result == nil || seen.counted < seen.result.Events || c.Class != manifests.ClassRead {
+		if err := s.reconcile(ctx, c, seen); err != nil {
+			return lattice.Outcome{}, err
+		}
+	}
 	if seen.result == nil {
 		if exit == 126 || exit == 127 {
 			return failure(c, ir.FailToolUnavailable, exit, "skill_missing", fmt.Sprintf("sprite %s has no skill %s", c.Sprite, c.Skill)), nil
 		}
 		return failure(c, ir.FailTool, exit, "no_result", fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, exit)), nil
-	}
-	// A complete stream of a skill that runs nothing of others needs no second look; what others wrote into the outbox
-	// beside a call is found here.
-	if seen.counted < seen.result.Events || c.Class != manifests.ClassRead {
-		if err := s.reconcile(ctx, c, seen); err != nil {
-			return lattice.Outcome{}, err
-		}
 	}
 	return s.outcome(ctx, c, seen, *seen.result, exit)
 }
