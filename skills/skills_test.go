@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +20,16 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain lets this binary stand in for spritekit: called by the name of a skill it is that skill.
+func TestMain(m *testing.M) {
+	name := filepath.Base(os.Args[0])
+	if manifest, ok := manifests.Lookup(name); ok {
+		all := All()
+		i := slices.IndexFunc(all, func(k skill.Skill) bool { return k.Name == name })
+		os.Exit(skill.Serve(context.Background(), all[i], manifest, skill.ParseEnv(os.Environ()), skill.IO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestEverySkillHasItsManifest(t *testing.T) {
 	var names, want []string
@@ -40,6 +50,7 @@ type sprite struct {
 	dir string
 	env skill.Env
 	all []skill.Skill
+	tee io.Writer // sees stdout as it is written; may be nil
 }
 
 func newSprite(t *testing.T) *sprite {
@@ -93,7 +104,11 @@ func (s *sprite) callCtx(ctx context.Context, name, input string) outcome {
 		s.t.Fatalf("no skill %s", name)
 	}
 	var stdout bytes.Buffer
-	exit := skill.Serve(ctx, s.all[i], m, s.env, skill.IO{Stdin: strings.NewReader(input), Stdout: &stdout, Stderr: s.t.Output()})
+	shown := io.Writer(&stdout)
+	if s.tee != nil {
+		shown = io.MultiWriter(&stdout, s.tee)
+	}
+	exit := skill.Serve(ctx, s.all[i], m, s.env, skill.IO{Stdin: strings.NewReader(input), Stdout: shown, Stderr: s.t.Output()})
 	o := outcome{exit: exit, stdout: stdout.String()}
 	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
 	for _, line := range lines {

@@ -69,9 +69,13 @@ func (o *output) tell(last string) {
 	o.fail(o.call.Emit(protocol.Info{Message: sanitise(last), Kind: "agent", Metadata: metadata}))
 }
 
-// relay emits an event that the agent printed as ours, if it is one that asks for nothing.
+// relay emits an event that the agent printed as ours, if it is one that asks for nothing. One that has an id was
+// recorded by the skill that printed it first, and is relayed from there.
 func (o *output) relay(body string) {
 	event, problems, ok := protocol.Decode([]byte(body))
+	if event.EventID != "" {
+		return
+	}
 	if !ok || len(problems) > 0 || o.relayed >= maxRelayed {
 		o.refused++
 		return

@@ -1,5 +1,5 @@
 // Package agent holds agent.run: it runs an agent on a prompt. Start with Run; output.go is what becomes of the
-// agent's output.
+// agent's output, relay.go shows what the skills say that it calls.
 //
 // An agent is a stranger in the house. It gets the prompt on stdin, never as an argument; of the environment it sees a
 // fixed handful of names and those that the caller allowed; what it prints goes to a capped transcript; and when the
@@ -103,11 +103,16 @@ func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper, watch Watch) (
 	defer silence.end()
 	out := newOutput(c, transcript, silence, in.PassThrough)
 	spec.Stdout, spec.Stderr = out, out
+	nested, err := follow(c)
+	if err != nil {
+		return skill.Result{}, err
+	}
 	ended, err := reaper.Run(alive, spec)
+	shown := nested.finish()
 	if err != nil {
 		return skill.Result{}, fmt.Errorf("run the agent: %w", err)
 	}
-	if err := out.finish(); err != nil {
+	if err := errors.Join(out.finish(), shown); err != nil {
 		return skill.Result{}, err
 	}
 	r := report{
