@@ -63,6 +63,9 @@ func summary(t *testing.T, id string, events []protocol.Event) []string {
 			text += " " + p.Ref
 		case protocol.Info:
 			if p.Kind == "agent" {
+				if strings.Contains(p.Message, strings.TrimSpace(protocol.Prefix)) {
+					t.Errorf("an event is shown as progress: %s", p.Message)
+				}
 				continue // how often an agent is heard of is a matter of time
 			}
 			text += " " + p.Message

@@ -49,9 +49,11 @@ func (o *output) Write(p []byte) (int, error) {
 
 func (o *output) line(text string) {
 	o.count++
-	if body, ok := strings.CutPrefix(text, protocol.Prefix); ok && o.pass {
-		o.relay(body)
-		return
+	if body, ok := strings.CutPrefix(text, protocol.Prefix); ok {
+		if o.pass {
+			o.relay(body)
+		}
+		return // an event, ours to relay or not, is no progress to show
 	}
 	if now := time.Now(); now.Sub(o.told) >= progressInterval {
 		o.told = now
