@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,7 @@ const (
 
 // execRequest is one command as the query names it.
 type execRequest struct {
+	program    string // a path, or a name to look up
 	argv       []string
 	env        []string
 	dir        string
@@ -44,20 +46,26 @@ func parseExec(q url.Values) (execRequest, error) {
 		argv: slices.Concat(q["cmd"], q["cmd[]"]), env: q["env"], dir: q.Get("dir"), tty: q.Get("tty") == "true",
 		rows: defaultRows, cols: defaultCols,
 	}
-	if path := q.Get("path"); path != "" {
-		if len(in.argv) == 0 {
-			in.argv = []string{path}
-		}
-		in.argv[0] = path
+	in.program = q.Get("path")
+	if len(in.argv) == 0 && in.program != "" {
+		in.argv = []string{in.program}
 	}
 	if len(in.argv) == 0 {
-		return in, badRequest("no command given: send cmd, once per argument")
+		return in, badRequest("No command specified: send cmd, once per argument")
 	}
-	if in.argv[0] == "" {
+	if in.argv[0] == "" && in.program == "" {
 		in.argv[0] = defaultShell
 	}
-	if in.dir == "" {
-		in.dir = defaultDir
+	if in.program == "" {
+		in.program = in.argv[0]
+	}
+	if !path.IsAbs(in.dir) {
+		in.dir = path.Join(defaultDir, in.dir)
+	}
+	for _, text := range slices.Concat(in.argv, in.env, []string{in.program, in.dir}) {
+		if strings.ContainsRune(text, 0) {
+			return in, badRequest("cmd, path, env and dir must not hold the byte 0")
+		}
 	}
 	for _, kv := range in.env {
 		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" {
@@ -142,7 +150,8 @@ func (h *Host) start(ctx context.Context, name string, in execRequest, c *client
 	if err := one.launch(box, in, env); err != nil {
 		return nil, err
 	}
-	one.id, one.command, one.created, one.last = h.nextSession(), strings.Join(in.argv, " "), h.now(), h.now()
+	one.id, one.created, one.last = h.nextSession(), h.now(), h.now()
+	one.name, one.command = path.Base(in.argv[0]), strings.Join(append([]string{one.proc.Program}, in.argv[1:]...), " ")
 	one.dir, one.tty, one.rows, one.cols, one.grace = in.dir, in.tty, in.rows, in.cols, in.grace
 	if c != nil {
 		one.clients[c] = true
@@ -169,7 +178,7 @@ func translatedEnv(box *sandbox.Box) []string {
 // launch starts the process and keeps our ends of its pipes.
 func (s *session) launch(box *sandbox.Box, in execRequest, env []string) error {
 	p := sandbox.Process{
-		Argv: in.argv, Env: env, Dir: in.dir, TTY: in.tty, Rows: uint16(in.rows), Cols: uint16(in.cols),
+		Program: in.program, Argv: in.argv, Env: env, Dir: in.dir, TTY: in.tty, Rows: uint16(in.rows), Cols: uint16(in.cols),
 	}
 	var theirs, ours []*os.File
 	pipe := func() (r, w *os.File, err error) {

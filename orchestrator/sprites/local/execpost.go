@@ -3,6 +3,7 @@ package local
 import (
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -93,11 +94,11 @@ func (s *session) post(w postWriter, r *http.Request, c *client) bool {
 // copyBody passes the request's body on as stdin. A body that breaks off is no end of input: the process is left
 // waiting until its grace is over.
 func (s *session) copyBody(c *client, body io.Reader) {
+	buf := make([]byte, stdinPiece)
 	for {
-		buf := make([]byte, stdinPiece)
 		n, err := body.Read(buf)
 		if n > 0 {
-			s.write(c, buf[:n])
+			s.write(c, slices.Clone(buf[:n]))
 		}
 		if err == io.EOF {
 			s.write(c, nil)

@@ -2,9 +2,13 @@ package local
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"io"
 	"net/http"
 	"path"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,13 +22,16 @@ const (
 	// quiet is after how long without output a client is sent something all the same: some clients take 45 seconds of
 	// silence for death, and do not count pings.
 	quiet      = 20 * time.Second
-	maxMessage = 16 << 20 // of a client
+	maxControl = 64 << 10 // bytes of a text message
 	stdinPiece = 64 << 10
 )
 
 // execSocket starts a command, then opens the socket: what cannot be started is refused in the handshake, and output is
 // kept from the first byte on.
 func (h *Host) execSocket(w http.ResponseWriter, r *http.Request) error {
+	if err := checkHandshake(r); err != nil {
+		return err
+	}
 	in, err := parseExec(r.URL.Query())
 	if err != nil {
 		return err
@@ -38,6 +45,18 @@ func (h *Host) execSocket(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	h.serveSocket(w, r, s, c)
+	return nil
+}
+
+// checkHandshake refuses what could not become a socket before a command is started for it.
+func checkHandshake(r *http.Request) error {
+	key, err := base64.StdEncoding.DecodeString(r.Header.Get("Sec-WebSocket-Key"))
+	upgrades := slices.ContainsFunc(strings.Split(strings.Join(r.Header.Values("Connection"), ","), ","), func(token string) bool {
+		return strings.EqualFold(strings.TrimSpace(token), "upgrade")
+	})
+	if err != nil || len(key) != 16 || r.Header.Get("Sec-WebSocket-Version") != "13" || !upgrades || !r.ProtoAtLeast(1, 1) {
+		return badRequest("this is no WebSocket handshake of version 13; the command was not started")
+	}
 	return nil
 }
 
@@ -92,7 +111,7 @@ func accept(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	// The guard has refused every origin already.
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err == nil {
-		conn.SetReadLimit(maxMessage)
+		conn.SetReadLimit(-1) // messages are passed on in pieces
 	}
 	return conn, err
 }
@@ -100,43 +119,69 @@ func accept(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 // listen takes what the client sends. It reads at all times, because only reading answers pings.
 func (s *session) listen(ctx context.Context, conn *websocket.Conn, c *client) {
 	for {
-		typ, data, err := conn.Read(ctx)
+		typ, message, err := conn.Reader(ctx)
 		if err != nil {
 			return
 		}
 		if typ == websocket.MessageText {
-			s.control(data)
-			continue
+			err = s.control(message)
+		} else {
+			err = s.takeInput(c, message)
 		}
-		if len(data) == 0 {
-			continue
+		if err == nil {
+			_, err = io.Copy(io.Discard, message) // the rest of what was not wanted
 		}
-		if !s.tty {
-			stream := data[0]
-			data = data[1:]
-			switch stream {
-			case sprites.StreamStdin:
-			case sprites.StreamEOF:
-				s.write(c, nil)
-				continue
-			default:
-				continue
-			}
-		}
-		for len(data) > 0 {
-			piece := data[:min(len(data), stdinPiece)]
-			data = data[len(piece):]
-			s.write(c, piece)
+		if err != nil {
+			return
 		}
 	}
 }
 
+// takeInput passes a binary message on in pieces as they come: it may be larger than memory.
+func (s *session) takeInput(c *client, message io.Reader) error {
+	if !s.tty {
+		var stream [1]byte
+		if _, err := io.ReadFull(message, stream[:]); err != nil {
+			return ignoreEOF(err) // an empty message
+		}
+		switch stream[0] {
+		case sprites.StreamStdin:
+		case sprites.StreamEOF:
+			s.write(c, nil)
+			return nil
+		default:
+			return nil
+		}
+	}
+	buf := make([]byte, stdinPiece)
+	for {
+		n, err := message.Read(buf)
+		if n > 0 {
+			s.write(c, slices.Clone(buf[:n]))
+		}
+		if err != nil {
+			return ignoreEOF(err)
+		}
+	}
+}
+
+func ignoreEOF(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
 // control does what a text message asks for; what it does not know, or cannot do because the process has just ended, it
 // ignores.
-func (s *session) control(data []byte) {
+func (s *session) control(message io.Reader) error {
+	data, err := io.ReadAll(io.LimitReader(message, maxControl))
+	if err != nil {
+		return err
+	}
 	var m sprites.Control
 	if json.Unmarshal(data, &m) != nil {
-		return
+		return nil
 	}
 	switch {
 	case m.Type == "resize" && within16(m.Rows) && within16(m.Cols):
@@ -144,6 +189,7 @@ func (s *session) control(data []byte) {
 	case m.Type == "signal":
 		_ = s.proc.Signal(signalName(m.Signal))
 	}
+	return nil
 }
 
 func within16(n int) bool { return n > 0 && n < 1<<16 }
@@ -151,10 +197,12 @@ func within16(n int) bool { return n > 0 && n < 1<<16 }
 // talk sends output and the exit; true when all of it was sent. The order matters: clients return at the first word of
 // an exit and drop what comes later.
 func (s *session) talk(ctx context.Context, conn *websocket.Conn, c *client) bool {
-	info := sprites.Control{
-		Type: "session_info", SessionID: s.id, Command: path.Base(s.command), Created: s.created.Unix(),
+	s.mu.Lock()
+	info := sessionInfo{
+		Type: "session_info", SessionID: s.id, Command: s.name, Created: s.created.Unix(),
 		Rows: s.rows, Cols: s.cols, IsOwner: c.owner, TTY: s.tty,
 	}
+	s.mu.Unlock()
 	if !sendControl(ctx, conn, info) {
 		return false
 	}
@@ -175,7 +223,7 @@ func (s *session) talk(ctx context.Context, conn *websocket.Conn, c *client) boo
 			if !s.send(ctx, conn, f) {
 				return false
 			}
-		case <-c.left:
+		case <-c.here.Done():
 			return false
 		case <-silence.C:
 			if !sendControl(ctx, conn, sprites.Control{Type: "debug", Msg: "still running"}) {
@@ -218,7 +266,19 @@ func exitByte(code int) byte {
 	return byte(code)
 }
 
-func sendControl(ctx context.Context, conn *websocket.Conn, m sprites.Control) bool {
+// sessionInfo is the first message of every socket; unlike [sprites.Control] it has all its members always.
+type sessionInfo struct {
+	Type      string `json:"type"`
+	SessionID string `json:"session_id"`
+	Command   string `json:"command"`
+	Created   int64  `json:"created"`
+	Cols      int    `json:"cols"`
+	Rows      int    `json:"rows"`
+	IsOwner   bool   `json:"is_owner"`
+	TTY       bool   `json:"tty"`
+}
+
+func sendControl(ctx context.Context, conn *websocket.Conn, m any) bool {
 	data, err := json.Marshal(m)
 	return err == nil && conn.Write(ctx, websocket.MessageText, data) == nil
 }
@@ -237,7 +297,10 @@ func (h *Host) serveFailure(w http.ResponseWriter, r *http.Request, in execReque
 		text = append([]byte{sprites.StreamStderr}, text...)
 	}
 	id := h.nextSession()
-	info := sprites.Control{Type: "session_info", SessionID: id, Command: in.argv[0], Created: h.now().Unix(), IsOwner: true, TTY: in.tty}
+	info := sessionInfo{
+		Type: "session_info", SessionID: id, Command: path.Base(in.argv[0]), Created: h.now().Unix(),
+		Rows: in.rows, Cols: in.cols, IsOwner: true, TTY: in.tty,
+	}
 	if sendControl(ctx, conn, info) && conn.Write(ctx, websocket.MessageBinary, text) == nil && sendExit(ctx, conn, failed.Code, in.tty) {
 		conn.Close(websocket.StatusNormalClosure, "")
 	}

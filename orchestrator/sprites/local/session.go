@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -17,7 +18,6 @@ const (
 	readChunk     = 32 << 10
 	scrollback    = 256 << 10 // recent output kept for those who attach
 	clientBacklog = 64        // frames that wait for a client
-	stdinBacklog  = 64        // pieces of input that wait for the process
 	// residue bounds what is taken from a pipe after the exit: more than any pipe or terminal holds, so that a child in
 	// the background that writes for ever cannot hold up the exit.
 	residue = 1 << 20
@@ -33,34 +33,35 @@ type frame struct {
 // others are cut off instead.
 type client struct {
 	owner   bool
-	backlog []frame       // output from before it came
-	frames  chan frame    // closed after the last frame
-	left    chan struct{} // closed when the client is gone
-	leave   func()        // closes left
+	backlog []frame         // output from before it came
+	frames  chan frame      // closed after the last frame
+	here    context.Context // ends when the client is gone
+	leave   func()          // ends it
 }
 
 func newClient(owner bool) *client {
-	c := &client{owner: owner, frames: make(chan frame, clientBacklog), left: make(chan struct{})}
-	c.leave = sync.OnceFunc(func() { close(c.left) })
+	c := &client{owner: owner, frames: make(chan frame, clientBacklog)}
+	c.here, c.leave = context.WithCancel(context.Background()) // outlives the request until detach
 	return c
 }
 
 // session is one command in a box. run owns its goroutines, and the sprite owns run and waits for it in stop.
 type session struct {
-	id, command, dir string
-	tty              bool
-	rows, cols       int
-	created          time.Time
-	grace            time.Duration // how long it runs on without clients; 0 = for ever
-	proc             *sandbox.Proc
-	outputs          map[byte]*os.File // by stream; our ends of the pipes, or the terminal
-	input            *os.File          // our end of stdin, or the terminal; nil without stdin
+	id, dir    string
+	name       string // of the command, without its folder
+	command    string // the program with its path, and the arguments
+	tty        bool
+	rows, cols int
+	created    time.Time
+	grace      time.Duration // how long it runs on without clients; 0 = for ever
+	proc       *sandbox.Proc
+	outputs    map[byte]*os.File // by stream; our ends of the pipes, or the terminal
+	input      *os.File          // our end of stdin, or the terminal; nil without stdin
 
-	stdin     chan []byte   // pieces of input, nil = its end
-	inputOver chan struct{} // closed when no more input is taken
-	aborted   chan struct{} // closed when nobody needs the output any more
-	abort     func()
-	finished  chan struct{} // closed when the last goroutine has ended
+	stdin    *stdin
+	aborted  chan struct{} // closed when nobody needs the output any more
+	abort    func()
+	finished chan struct{} // closed when the last goroutine has ended
 
 	mu      sync.Mutex // guards the fields below
 	recent  []frame    // at most scrollback bytes
@@ -76,7 +77,7 @@ type session struct {
 
 func newSession() *session {
 	s := &session{
-		stdin: make(chan []byte, stdinBacklog), inputOver: make(chan struct{}),
+		stdin:   newStdin(),
 		aborted: make(chan struct{}), finished: make(chan struct{}),
 		clients: map[*client]bool{}, over: make(chan struct{}), outputs: map[byte]*os.File{},
 	}
@@ -119,6 +120,7 @@ func (s *session) resize(rows, cols uint16) {
 	if s.tty && !s.ended() {
 		// A failure means that the process has just ended.
 		_ = s.proc.Resize(rows, cols)
+		s.rows, s.cols = int(rows), int(cols)
 	}
 }
 
@@ -221,7 +223,7 @@ func (s *session) publish(f frame) {
 		if !c.owner {
 			select {
 			case c.frames <- f:
-			case <-c.left:
+			case <-c.here.Done():
 			default:
 				c.leave()
 			}
@@ -229,7 +231,7 @@ func (s *session) publish(f frame) {
 		}
 		select {
 		case c.frames <- f:
-		case <-c.left:
+		case <-c.here.Done():
 		case <-s.aborted:
 		}
 	}
@@ -266,18 +268,12 @@ func (s *session) detach(c *client) {
 	}
 }
 
-// write queues input, nil for its end. It waits while the process does not read, and gives up when c leaves.
-func (s *session) write(c *client, data []byte) {
-	select {
-	case s.stdin <- data:
-	case <-s.inputOver:
-	case <-c.left:
-	}
-}
+// write queues input, nil for its end. It waits while there is no room, and gives up when c leaves.
+func (s *session) write(c *client, data []byte) { s.stdin.put(c.here, data) }
 
 // feed passes queued input on to the process.
 func (s *session) feed() {
-	defer close(s.inputOver)
+	defer s.stdin.close()
 	if s.input == nil {
 		return
 	}
@@ -288,7 +284,9 @@ func (s *session) feed() {
 		select {
 		case <-s.over:
 			return
-		case data := <-s.stdin:
+		case <-s.stdin.more:
+		}
+		for data, ok := s.stdin.next(); ok; data, ok = s.stdin.next() {
 			if data == nil && !s.tty {
 				return
 			}

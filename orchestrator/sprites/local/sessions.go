@@ -3,6 +3,7 @@ package local
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -83,7 +84,8 @@ func (h *Host) kill(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("session")
 	s, err := h.findSession(r.PathValue("name"), id)
 	if err != nil {
-		if h.wasSession(id) {
+		var unknown *apiError
+		if errors.As(err, &unknown) && h.wasSession(id) {
 			return &apiError{http.StatusGone, "session has ended: " + id, ""}
 		}
 		return err

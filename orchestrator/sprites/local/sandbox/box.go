@@ -102,12 +102,15 @@ func (b *Box) setUp(p plan, mounts []*os.File) error {
 
 // Exec starts a command. A *StartError means that there is no such command or folder; ErrDied that the box has ended.
 func (b *Box) Exec(p Process) (*Proc, error) {
-	c := command{Argv: p.Argv, Env: p.Env, Dir: p.Dir, TTY: p.TTY, Rows: p.Rows, Cols: p.Cols}
+	c := command{Program: []byte(p.Program), Argv: p.Argv, Env: p.Env, Dir: []byte(p.Dir), TTY: p.TTY, Rows: p.Rows, Cols: p.Cols}
 	if len(c.Argv) == 0 {
 		return nil, &StartError{Code: 127, Text: "no command given"}
 	}
-	if c.Dir == "" {
-		c.Dir = "/workspace"
+	if p.Program == "" {
+		c.Program = []byte(c.Argv[0])
+	}
+	if p.Dir == "" {
+		c.Dir = []byte("/workspace")
 	}
 	if b.cfg.Plain {
 		c = b.cfg.translate(c)
@@ -132,7 +135,7 @@ func (b *Box) Exec(p Process) (*Proc, error) {
 	runtime.KeepAlive(p)
 	if err != nil {
 		b.forget(proc.id)
-		return nil, fmt.Errorf("start %s: %w", c.Argv[0], err)
+		return nil, fmt.Errorf("start %s: %w", c.Program, err)
 	}
 	select {
 	case r := <-proc.started:
@@ -143,7 +146,7 @@ func (b *Box) Exec(p Process) (*Proc, error) {
 	case r := <-proc.started:
 		return proc.begun(r)
 	default:
-		return nil, fmt.Errorf("start %s: %w", c.Argv[0], b.died())
+		return nil, fmt.Errorf("start %s: %w", c.Program, b.died())
 	}
 }
 

@@ -169,7 +169,7 @@ func (s *server) exec(id uint64, c command, files []*os.File) error {
 	if err != nil {
 		return s.failed(id, err)
 	}
-	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Sys: childAttr(c.TTY, s.plain)}
+	attr := &syscall.ProcAttr{Dir: string(c.Dir), Env: c.Env, Sys: childAttr(c.TTY, s.plain)}
 	for _, f := range std {
 		attr.Files = append(attr.Files, f.Fd())
 	}
@@ -181,14 +181,14 @@ func (s *server) exec(id uint64, c command, files []*os.File) error {
 	if err == nil {
 		defer s.mu.Unlock()
 		s.pids[pid], s.ids[id] = id, pid
-		started := reply{Op: opStarted, ID: id, PID: pid}
+		started := reply{Op: opStarted, ID: id, PID: pid, Program: program}
 		if master != nil {
 			return s.control.send(started, int(master.Fd()))
 		}
 		return s.control.send(started)
 	}
 	s.mu.Unlock()
-	return s.failed(id, &StartError{Code: 126, Text: fmt.Sprintf("start %s: %v", c.Argv[0], err)})
+	return s.failed(id, &StartError{Code: 126, Text: fmt.Sprintf("start %s: %v", c.Program, err)})
 }
 
 func (s *server) failed(id uint64, err error) error {
@@ -233,23 +233,23 @@ func stdio(c command, files []*os.File) (std []*os.File, master *os.File, err er
 
 // lookUp finds the command's program as a shell would, by the command's own PATH, and checks its folder.
 func lookUp(c command) (string, error) {
-	if len(c.Argv) == 0 || c.Argv[0] == "" {
+	name, folder := string(c.Program), string(c.Dir)
+	if len(c.Argv) == 0 || name == "" {
 		return "", &StartError{Code: 127, Text: "no command given"}
 	}
-	if st, err := os.Stat(c.Dir); err != nil {
+	if st, err := os.Stat(folder); err != nil {
 		return "", &StartError{Code: 126, Text: fmt.Sprintf("enter the working directory: %v", err)}
 	} else if !st.IsDir() {
-		return "", &StartError{Code: 126, Text: fmt.Sprintf("enter the working directory: %s is not a directory", c.Dir)}
+		return "", &StartError{Code: 126, Text: fmt.Sprintf("enter the working directory: %s is not a directory", folder)}
 	}
-	name := c.Argv[0]
 	if strings.Contains(name, "/") {
-		return name, checkProgram(absolute(c.Dir, name))
+		return name, checkProgram(absolute(folder, name))
 	}
 	for _, dir := range filepath.SplitList(pathOf(c.Env)) {
 		if dir == "" {
 			dir = "."
 		}
-		program := filepath.Join(absolute(c.Dir, dir), name)
+		program := filepath.Join(absolute(folder, dir), name)
 		if checkProgram(program) == nil {
 			return program, nil
 		}

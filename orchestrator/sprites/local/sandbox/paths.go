@@ -42,11 +42,12 @@ func (c Config) HostPath(p string) string {
 // translate rewrites a command for a plain box: its program, its folder, and each element of an environment value that
 // names one of the box's folders.
 func (c Config) translate(cmd command) command {
-	cmd.Argv = append([]string(nil), cmd.Argv...)
-	if len(cmd.Argv) > 0 {
-		cmd.Argv[0] = c.translatePath(cmd.Argv[0])
+	program := string(cmd.Program)
+	cmd.Program = []byte(c.translatePath(program))
+	if len(cmd.Argv) > 0 && cmd.Argv[0] == program {
+		cmd.Argv = append(verbatim{string(cmd.Program)}, cmd.Argv[1:]...)
 	}
-	cmd.Dir = c.translatePath(cmd.Dir)
+	cmd.Dir = []byte(c.translatePath(string(cmd.Dir)))
 	env := make([]string, len(cmd.Env))
 	for i, kv := range cmd.Env {
 		name, value, ok := strings.Cut(kv, "=")

@@ -12,8 +12,9 @@ import (
 
 // Proc is a process in a box.
 type Proc struct {
-	PID int      // inside the box; of a plain box, the host's
-	PTY *os.File // master side, TTY only; the caller closes it. Reading it fails with EIO once the terminal is unused
+	PID     int      // inside the box; of a plain box, the host's
+	Program string   // path of the program that was found
+	PTY     *os.File // master side, TTY only; the caller closes it. Reading it fails with EIO once the terminal is unused
 
 	box     *Box
 	id      uint64
@@ -84,7 +85,7 @@ func (b *Box) deliver(r reply, files []*os.File) {
 	}
 	switch {
 	case r.Op == opStarted && p.PID == 0:
-		p.PID = max(r.PID, 1)
+		p.PID, p.Program = max(r.PID, 1), r.Program
 		if p.tty && len(files) == 1 {
 			p.PTY = master(files[0])
 		}

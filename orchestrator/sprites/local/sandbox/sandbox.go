@@ -46,6 +46,7 @@ const InitArg = "__sprite-init"
 // Process is one command to run. Stdin, Stdout and Stderr are handed over as they are (nil is /dev/null, and the caller
 // keeps and closes its own copy); with TTY the box makes a pty and Proc.PTY is its master.
 type Process struct {
+	Program        string // a path, or a name to look up in PATH of Env; Argv[0] when empty
 	Argv           []string
 	Env            []string // complete
 	Dir            string   // /workspace when empty

@@ -20,7 +20,7 @@ import (
 //
 // The socket is a stream, not a sequence of datagrams: an environment may be larger than the largest datagram.
 const (
-	maxRequest = 8 << 20 // argv and environment, with room: the kernel takes 6 MiB at most
+	maxRequest = 12 << 20 // argv and environment, with room: the kernel takes 6 MiB at most, which base64 makes 8
 	maxReply   = 64 << 10
 	maxFDs     = 250 // the kernel takes 253 in one message
 )
@@ -47,23 +47,50 @@ type request struct {
 
 // command is one command as init starts it. Stdio says which of the three descriptors came along.
 type command struct {
-	Argv  []string `json:"argv"`
-	Env   []string `json:"env"`
-	Dir   string   `json:"dir"`
-	TTY   bool     `json:"tty,omitempty"`
-	Rows  uint16   `json:"rows,omitempty"`
-	Cols  uint16   `json:"cols,omitempty"`
-	Stdio [3]bool  `json:"stdio"`
+	Program []byte   `json:"program"` // a path, or a name to look up
+	Argv    verbatim `json:"argv"`
+	Env     verbatim `json:"env"`
+	Dir     []byte   `json:"dir"`
+	TTY     bool     `json:"tty,omitempty"`
+	Rows    uint16   `json:"rows,omitempty"`
+	Cols    uint16   `json:"cols,omitempty"`
+	Stdio   [3]bool  `json:"stdio"`
+}
+
+// verbatim is a list of strings that travels byte by byte: what is no UTF-8 would not survive as JSON strings.
+type verbatim []string
+
+// MarshalJSON implements [json.Marshaler].
+func (v verbatim) MarshalJSON() ([]byte, error) {
+	list := make([][]byte, len(v))
+	for i, s := range v {
+		list[i] = []byte(s)
+	}
+	return json.Marshal(list)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (v *verbatim) UnmarshalJSON(data []byte) error {
+	var list [][]byte
+	if err := json.Unmarshal(data, &list); err != nil {
+		return err
+	}
+	*v = make(verbatim, len(list))
+	for i, b := range list {
+		(*v)[i] = string(b)
+	}
+	return nil
 }
 
 // reply is what init says.
 type reply struct {
-	Op    string `json:"op"`
-	ID    uint64 `json:"id,omitempty"`
-	PID   int    `json:"pid,omitempty"`
-	Code  int    `json:"code,omitempty"` // exited: exit code; failed: see StartError; refused: errno
-	Step  string `json:"step,omitempty"`
-	Error string `json:"error,omitempty"`
+	Op      string `json:"op"`
+	ID      uint64 `json:"id,omitempty"`
+	PID     int    `json:"pid,omitempty"`
+	Program string `json:"program,omitempty"` // started: the path that was found
+	Code    int    `json:"code,omitempty"`    // exited: exit code; failed: see StartError; refused: errno
+	Step    string `json:"step,omitempty"`
+	Error   string `json:"error,omitempty"`
 }
 
 // channel is one end of the control socket. One goroutine receives; any may send.

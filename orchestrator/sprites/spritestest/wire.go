@@ -1,0 +1,183 @@
+package spritestest
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/coder/websocket"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// wireTests speak the frames by hand: what other clients rely on must not depend on how ours reads it.
+var wireTests = map[string]func(env){
+	"wire: the order of an exec": func(e env) {
+		got := e.raw(url.Values{"cmd": {"sh", "-c", "echo /a/b; exit 3"}}).rest()
+		var info map[string]any
+		if len(got) != 5 || json.Unmarshal([]byte(got[0]), &info) != nil {
+			e.Fatalf("messages = %q, want session_info, output, exit, 3, close", got)
+		}
+		for _, name := range []string{"session_id", "created", "cols", "rows"} {
+			if info[name] == nil {
+				e.Errorf("session_info = %s, lacks %s", got[0], name)
+			}
+		}
+		if info["type"] != "session_info" || info["command"] != "sh" || info["is_owner"] != true || info["tty"] != false {
+			e.Errorf("session_info = %s", got[0])
+		}
+		if want := []string{"\x01/a/b\n", `{"type":"exit","exit_code":3}`, "\x03\x03", "close 1000"}; !slices.Equal(got[1:], want) {
+			e.Errorf("then %q, want %q", got[1:], want)
+		}
+	},
+	"wire: the order of a terminal": func(e env) {
+		got := e.raw(url.Values{"cmd": {"sh", "-c", "stty size; exit 3"}, "tty": {"true"}}).rest()
+		if want := []string{"24 80\r\n", `{"type":"exit","exit_code":3}`, "close 1000"}; len(got) == 0 || !slices.Equal(got[1:], want) {
+			e.Errorf("after session_info %q, want %q", got, want)
+		}
+	},
+	"wire: path is the program and cmd its arguments": func(e env) {
+		for _, try := range []struct {
+			query url.Values
+			want  string
+		}{
+			{url.Values{"path": {"/bin/sh"}, "cmd": {"another", "-c", "echo $0"}}, "another\n"},
+			{url.Values{"path": {"pwd"}, "dir": {"/tmp"}}, "/tmp\n"},
+			{url.Values{"cmd": {"printf", "%s|", "a b", "c\nd", "", "\xff\xfe"}}, "a b|c\nd||\xff\xfe|"},
+			{url.Values{"cmd": {"sh", "-c", `echo "$A"`}, "env": {"A=x=\xff=z", "PATH=/usr/bin:/bin"}}, "x=\xff=z\n"},
+		} {
+			if got := e.raw(try.query).output(); got != try.want {
+				e.Errorf("%v = %q, want %q", try.query, got, try.want)
+			}
+		}
+	},
+	"wire: strange frames are ignored": func(e env) {
+		s := e.raw(url.Values{"cmd": {"cat"}, "stdin": {"true"}})
+		for _, message := range []string{"", "\x00", "\x07x", "\x01y", "\xff"} {
+			s.send(websocket.MessageBinary, message)
+		}
+		for _, message := range []string{"", "no JSON", "[]", `{"type":"other"}`, `{"type":"resize","rows":"x"}`, strings.Repeat("x", 1<<20)} {
+			s.send(websocket.MessageText, message)
+		}
+		s.send(websocket.MessageBinary, "\x00in")
+		s.send(websocket.MessageBinary, "\x04")
+		if got := s.output(); got != "in" {
+			e.Errorf("output = %q", got)
+		}
+	},
+	"wire: 20 MiB of input in one message": func(e env) {
+		s := e.raw(url.Values{"cmd": {"wc", "-c"}, "stdin": {"true"}})
+		s.send(websocket.MessageBinary, "\x00"+strings.Repeat("z", 20<<20))
+		s.send(websocket.MessageBinary, "\x04")
+		if got := strings.TrimSpace(s.output()); got != "20971520" {
+			e.Errorf("wc -c = %q", got)
+		}
+	},
+	"wire: a client is heard although its input is not read": func(e env) {
+		s := e.raw(url.Values{"cmd": {"sleep", "600"}, "stdin": {"true"}})
+		s.send(websocket.MessageBinary, "\x00"+strings.Repeat("z", 5<<20))
+		for range 1000 {
+			s.send(websocket.MessageBinary, "\x00z")
+		}
+		s.send(websocket.MessageText, `{"type":"signal","signal":"SIGTERM"}`)
+		got := s.rest()
+		if !slices.Contains(got, "\x03\x8f") {
+			e.Errorf("messages = %q, want exit 143", got)
+		}
+	},
+	"wire: no command is started for a handshake that fails": func(e env) {
+		query := url.Values{"cmd": {"touch", "/tmp/started"}}.Encode()
+		for _, change := range []func(*http.Request){
+			func(r *http.Request) { r.Header.Del("Sec-WebSocket-Key") },
+			func(r *http.Request) { r.Header.Set("Sec-WebSocket-Version", "8") },
+			func(r *http.Request) { r.Header.Del("Connection") },
+		} {
+			status := e.request("/exec?"+query, func(r *http.Request) {
+				r.Header.Set("Upgrade", "websocket")
+				r.Header.Set("Connection", "Upgrade")
+				r.Header.Set("Sec-WebSocket-Version", "13")
+				r.Header.Set("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==")
+				change(r)
+			}, nil)
+			if status < 400 || status > 499 {
+				e.Errorf("status = %d, want 4xx", status)
+			}
+		}
+		if code, _, _ := e.sh("test -e /tmp/started", nil); code == 0 {
+			e.Error("the command ran")
+		}
+	},
+	"wire: execs without a command or with a byte 0 are refused": func(e env) {
+		for _, query := range []url.Values{{}, {"cmd": {"echo", "a\x00b"}}, {"cmd": {"true"}, "env": {"A"}}, {"cmd": {"true"}, "cols": {"70000"}}} {
+			_, res, err := websocket.Dial(e.ctx, e.execURL(query), e.dialOptions())
+			if err == nil || res == nil || res.StatusCode != http.StatusBadRequest {
+				e.Errorf("%v: %v, %v, want status 400", query, res, err)
+			}
+		}
+	},
+}
+
+func (e env) execURL(query url.Values) string {
+	return "ws" + strings.TrimPrefix(e.target.BaseURL, "http") + "/v1/sprites/" + e.name + "/exec?" + query.Encode()
+}
+
+func (e env) dialOptions() *websocket.DialOptions {
+	return &websocket.DialOptions{
+		HTTPClient: e.target.HTTPClient, HTTPHeader: http.Header{"Authorization": {"Bearer " + e.target.Token}},
+	}
+}
+
+// rawExec is an exec socket without a client's manners.
+type rawExec struct {
+	env
+	conn *websocket.Conn
+}
+
+func (e env) raw(query url.Values) rawExec {
+	e.Helper()
+	conn, _, err := websocket.Dial(e.ctx, e.execURL(query), e.dialOptions())
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() { conn.CloseNow() })
+	conn.SetReadLimit(-1)
+	return rawExec{e, conn}
+}
+
+func (s rawExec) send(typ websocket.MessageType, message string) {
+	s.Helper()
+	if err := s.conn.Write(s.ctx, typ, []byte(message)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// rest reads to the end of the socket, which it reports as "close N".
+func (s rawExec) rest() (messages []string) {
+	s.Helper()
+	for {
+		_, data, err := s.conn.Read(s.ctx)
+		if status := websocket.CloseStatus(err); status == websocket.StatusNormalClosure {
+			return append(messages, "close 1000")
+		}
+		if err != nil {
+			s.Errorf("read: %v", err)
+			return messages
+		}
+		messages = append(messages, string(data))
+	}
+}
+
+// output is all that came on stdout.
+func (s rawExec) output() string {
+	s.Helper()
+	var out bytes.Buffer
+	for _, m := range s.rest() {
+		if len(m) > 0 && m[0] == sprites.StreamStdout {
+			out.WriteString(m[1:])
+		}
+	}
+	return out.String()
+}
