@@ -62,6 +62,9 @@ Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 b
 	return cmd
 }
 
+// serveIdle is how long a connection may stay open between requests.
+const serveIdle = 2 * time.Minute
+
 // serveGrace is how long requests may take to end after a signal.
 const serveGrace = 5 * time.Second
 
@@ -104,7 +107,7 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 	defer func() { err = errors.Join(err, host.Close()) }()
 	log.Info().Str("isolation", host.Isolation()).Str("mode", host.Mode()).Msg("sprite host ready")
 
-	server := &http.Server{Handler: host.Handler(), ReadHeaderTimeout: serveGrace}
+	server := &http.Server{Handler: host.Handler(), ReadHeaderTimeout: serveGrace, IdleTimeout: serveIdle}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }() // awaited below
 	ready := struct {

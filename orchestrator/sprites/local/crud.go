@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -23,13 +24,29 @@ var spriteName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 // spriteObject is the sprite of the API with the members that only some clients read.
 type spriteObject struct {
 	sprites.Sprite
-	OrgSlug       string     `json:"org_slug"`
-	URLSettings   any        `json:"url_settings"`
-	Mode          string     `json:"isolation_mode"`
-	LastRunningAt *time.Time `json:"last_running_at"`
-	LastWarmingAt *time.Time `json:"last_warming_at"`
-	LastStartedAt *time.Time `json:"last_started_at"`
-	LastActiveAt  *time.Time `json:"last_active_at"`
+	OrgSlug       string      `json:"org_slug"`
+	URLSettings   urlSettings `json:"url_settings"`
+	Mode          string      `json:"isolation_mode"`
+	LastRunningAt *time.Time  `json:"last_running_at"`
+	LastWarmingAt *time.Time  `json:"last_warming_at"`
+	LastStartedAt *time.Time  `json:"last_started_at"`
+	LastActiveAt  *time.Time  `json:"last_active_at"`
+}
+
+// urlSettings say who may open a sprite's URL. They are kept for clients that read them back; the embedded host serves no
+// such URLs.
+type urlSettings struct {
+	Auth          string `json:"auth,omitempty"`
+	PrivateAccess string `json:"private_access,omitempty"`
+}
+
+func (u urlSettings) valid() bool { return u.Auth == "" || u.Auth == "sprite" || u.Auth == "public" }
+
+func (u urlSettings) withDefault() urlSettings {
+	if u.Auth == "" {
+		u.Auth = "sprite"
+	}
+	return u
 }
 
 func (h *Host) object(rec spriteRecord) spriteObject {
@@ -39,18 +56,29 @@ func (h *Host) object(rec spriteRecord) spriteObject {
 			CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt, Environment: rec.Environment, Isolation: isolation,
 			WorkspacePath: filepath.Join(h.treeDir(rec.Tree), "workspace"), Degraded: h.degraded(rec.Tree),
 		},
-		OrgSlug: organization, URLSettings: map[string]string{"auth": "sprite"}, Mode: h.Mode(),
+		OrgSlug: organization, URLSettings: rec.URLSettings.withDefault(), Mode: h.Mode(),
 		LastRunningAt: rec.LastStarted, LastWarmingAt: rec.LastStarted, LastStartedAt: rec.LastStarted, LastActiveAt: rec.LastStarted,
 	}
 }
 
 func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
-	var in sprites.Create
+	var in struct {
+		sprites.Create
+		URLSettings urlSettings `json:"url_settings"`
+	}
 	if err := readJSON(w, r, &in); err != nil {
 		return err
 	}
 	if !spriteName.MatchString(in.Name) {
 		return badRequest(fmt.Sprintf("%q is no sprite name: use 1 to 63 lower-case letters, digits and dashes, not at the ends", in.Name))
+	}
+	for name, value := range in.Environment {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+			return badRequest(fmt.Sprintf("environment: %q cannot be given to a command", name+"="+value))
+		}
+	}
+	if !in.URLSettings.valid() {
+		return badRequest(`url_settings.auth must be "sprite" or "public"`)
 	}
 	if _, err := h.store.sprite(in.Name); err == nil {
 		return errNameTaken
@@ -62,7 +90,8 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 	now := h.now()
 	rec := spriteRecord{
 		ID: "sprite-" + ulid.Make().String(), Name: in.Name, Tree: tree, Labels: in.Labels, Environment: in.Environment,
-		CreatedAt: now, UpdatedAt: now,
+		URLSettings: in.URLSettings,
+		CreatedAt:   now, UpdatedAt: now,
 	}
 	if err := h.store.createSprite(rec); err != nil {
 		h.abandonTree(tree)
@@ -97,7 +126,14 @@ func (h *Host) listSprites(w http.ResponseWriter, r *http.Request) error {
 	var next *string
 	counts := map[string]int{}
 	var found []spriteRecord
-	err := h.store.sprites(after, func(rec spriteRecord) bool {
+	err := h.store.sprites("", func(rec spriteRecord) bool {
+		counts[h.status(rec.ID)]++ // of all sprites, whatever the page
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	err = h.store.sprites(after, func(rec spriteRecord) bool {
 		if len(rec.Name) < len(prefix) || rec.Name[:len(prefix)] != prefix {
 			return true
 		}
@@ -112,9 +148,7 @@ func (h *Host) listSprites(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for _, rec := range found {
-		o := h.object(rec)
-		counts[o.Status]++
-		page = append(page, o)
+		page = append(page, h.object(rec))
 	}
 	summary := map[string]any{
 		"name": organization, "running": counts["running"], "warm": counts["warm"], "cold": counts["cold"],
@@ -130,11 +164,15 @@ func (h *Host) listSprites(w http.ResponseWriter, r *http.Request) error {
 
 func (h *Host) updateSprite(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
-		Labels      *[]string `json:"labels"`
-		ClearLabels bool      `json:"clear_labels"`
+		Labels      *[]string   `json:"labels"`
+		ClearLabels bool        `json:"clear_labels"`
+		URLSettings urlSettings `json:"url_settings"`
 	}
 	if err := readJSON(w, r, &in); err != nil {
 		return err
+	}
+	if !in.URLSettings.valid() {
+		return badRequest(`url_settings.auth must be "sprite" or "public"`)
 	}
 	rec, err := h.store.updateSprite(r.PathValue("name"), func(rec *spriteRecord) {
 		switch {
@@ -142,6 +180,12 @@ func (h *Host) updateSprite(w http.ResponseWriter, r *http.Request) error {
 			rec.Labels = nil
 		case in.Labels != nil:
 			rec.Labels = *in.Labels
+		}
+		if in.URLSettings.Auth != "" {
+			rec.URLSettings.Auth = in.URLSettings.Auth
+		}
+		if in.URLSettings.PrivateAccess != "" {
+			rec.URLSettings.PrivateAccess = in.URLSettings.PrivateAccess
 		}
 		rec.UpdatedAt = h.now()
 	})

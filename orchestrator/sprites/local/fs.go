@@ -37,7 +37,10 @@ var errnos = []struct {
 	{syscall.ENOTEMPTY, "ENOTEMPTY", http.StatusConflict, "directory not empty"},
 	{syscall.EPERM, "EPERM", http.StatusForbidden, "operation not permitted"},
 	{fs.ErrPermission, "EACCES", http.StatusForbidden, "permission denied"},
+	{syscall.EROFS, "EACCES", http.StatusForbidden, "read-only file system"},
 	{syscall.EINVAL, "EINVAL", http.StatusBadRequest, "invalid argument"},
+	{syscall.ENXIO, "EINVAL", http.StatusBadRequest, "not a regular file"},
+	{syscall.ENAMETOOLONG, "ENAMETOOLONG", http.StatusBadRequest, "file name too long"},
 	{syscall.ELOOP, "EINVAL", http.StatusBadRequest, "too many levels of symbolic links"},
 	{syscall.EFBIG, "EFBIG", http.StatusRequestEntityTooLarge, "file too large"},
 	{syscall.ENOSPC, "ENOSPC", http.StatusInsufficientStorage, "no space left on device"},
@@ -46,6 +49,11 @@ var errnos = []struct {
 
 // refuseFile answers a file call in the form of the API. name is what the client asked for: host paths stay inside.
 func (h *Host) refuseFile(w http.ResponseWriter, r *http.Request, name string, err error) {
+	var errno syscall.Errno
+	var at *fs.PathError
+	if errors.As(err, &at) && !errors.As(err, &errno) {
+		err = syscall.EACCES // os.Root found a way out that was not there a moment before
+	}
 	for _, e := range errnos {
 		if errors.Is(err, e.is) {
 			writeJSON(w, e.status, map[string]string{"error": e.text, "code": e.code, "path": name})
@@ -77,7 +85,7 @@ func (h *Host) withFiles(w http.ResponseWriter, r *http.Request, name string, fn
 // fileName is the absolute name that a call refers to.
 func fileName(name, workingDir string) string {
 	if workingDir == "" {
-		workingDir = "/"
+		workingDir = defaultDir
 	}
 	if path.IsAbs(name) {
 		return path.Clean(name)

@@ -13,6 +13,9 @@ import (
 // maxLinks bounds the symbolic links on the way to a file, as the kernel does.
 const maxLinks = 40
 
+// maxPath bounds a name as the kernel does: what is longer could be made from outside, but not used inside.
+const maxPath = 4096
+
 // places are the folders of a sprite that file calls reach. Everything else belongs to the sandbox's system.
 var places = []struct {
 	seen     string // inside the sprite
@@ -101,6 +104,9 @@ func (f *files) place(seen string) (located, error) {
 func (f *files) locate(name string, last bool) (located, error) {
 	if strings.ContainsRune(name, 0) {
 		return located{}, syscall.EINVAL
+	}
+	if len(name) >= maxPath {
+		return located{}, syscall.ENAMETOOLONG
 	}
 	todo := strings.Split(strings.Trim(path.Clean("/"+name), "/"), "/")
 	done := "/"

@@ -69,7 +69,7 @@ func (h *Host) routes() http.Handler {
 		return &apiError{http.StatusNotFound, "not_found", "this server has no control channel; use exec"}
 	})
 	handle("/", func(_ http.ResponseWriter, r *http.Request) error {
-		if strings.HasPrefix(r.URL.Path, "/v1/sprites/") {
+		if strings.HasPrefix(r.URL.Path, "/v1/sprites/") && r.URL.Path != "/v1/sprites/" {
 			return &apiError{http.StatusNotImplemented, "not_implemented", "the embedded sprite host does not offer " + r.Method + " " + r.URL.Path}
 		}
 		return &apiError{http.StatusNotFound, "not_found", "no such resource: " + r.URL.Path}
@@ -111,8 +111,8 @@ func (h *Host) authorized(r *http.Request) bool {
 	if h.cfg.Token == "" {
 		return true
 	}
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return ok && subtle.ConstantTimeCompare([]byte(token), []byte(h.cfg.Token)) == 1
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(h.cfg.Token)) == 1
 }
 
 // loopback reports whether a Host header names this machine and no other.
@@ -180,10 +180,13 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 // readJSON decodes a body into v; an empty body leaves v alone. Unknown members are ignored: clients send more than we
 // offer.
 func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxJSON)).Decode(v)
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxJSON))
+	if err == nil && len(data) > 0 {
+		err = json.Unmarshal(data, v)
+	}
 	var tooLarge *http.MaxBytesError
 	switch {
-	case err == nil, err == io.EOF:
+	case err == nil:
 		return nil
 	case errors.As(err, &tooLarge):
 		return &apiError{http.StatusRequestEntityTooLarge, "too_large", "the request body is larger than 1 MiB"}

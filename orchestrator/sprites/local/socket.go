@@ -17,6 +17,7 @@ const (
 	insideBurst    = 30
 	insideEvery    = time.Second
 	insideDeadline = 10 * time.Second // for the head of a request
+	insideConns    = 32               // connections at once; more wait in the kernel
 )
 
 // insideServer serves /.sprite/api.sock of one sprite: its own checkpoints, nothing else. Which sprite asks is known by
@@ -52,10 +53,10 @@ func (h *Host) listenInside(id, name string) (*insideServer, error) {
 	ctx, s.cancel = context.WithCancel(h.ctx)
 	s.server = &http.Server{
 		Handler: s.routes(h, name), BaseContext: func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout: insideDeadline, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: insideDeadline, IdleTimeout: insideDeadline, MaxHeaderBytes: 16 << 10,
 	}
 	s.serve.Go(func() {
-		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.server.Serve(newLimited(listener, insideConns)); !errors.Is(err, http.ErrServerClosed) {
 			h.cfg.Log.Error().Err(err).Str("sprite", name).Msg("the sprite's own socket has ended")
 		}
 	})
@@ -127,6 +128,52 @@ func (s *insideServer) close() error {
 		return fmt.Errorf("close %s: %w", s.path, err)
 	}
 	return nil
+}
+
+// limited accepts a bounded number of connections at once, so that what runs in a sprite cannot use up the host's
+// descriptors.
+type limited struct {
+	net.Listener
+	slots  chan struct{}
+	closed chan struct{}
+	close  func() error
+}
+
+func newLimited(l net.Listener, n int) *limited {
+	closed := make(chan struct{})
+	return &limited{l, make(chan struct{}, n), closed, sync.OnceValue(func() error {
+		close(closed)
+		return l.Close()
+	})}
+}
+
+// Accept implements [net.Listener].
+func (l *limited) Accept() (net.Conn, error) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.slots
+		return nil, err
+	}
+	return &limitedConn{conn, sync.OnceFunc(func() { <-l.slots })}, nil
+}
+
+// Close implements [net.Listener].
+func (l *limited) Close() error { return l.close() }
+
+type limitedConn struct {
+	net.Conn
+	release func()
+}
+
+// Close implements [net.Conn].
+func (c *limitedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
 }
 
 // listenIn listens on a unix socket in dir whatever the length of dir: the kernel takes names of some hundred bytes only,

@@ -40,7 +40,7 @@ type env struct {
 
 // Run tries every promise.
 func Run(t *testing.T, target Target) {
-	for _, group := range []map[string]func(env){execTests, wireTests, terminalTests, fileTests, checkpointTests, manageTests} {
+	for _, group := range []map[string]func(env){execTests, wireTests, terminalTests, fileTests, checkpointTests, manageTests, refusalTests} {
 		names := make([]string, 0, len(group))
 		for name := range group {
 			names = append(names, name)
