@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -76,7 +75,7 @@ func (s *sprite) on(t *testing.T) *sprite {
 
 func goCache(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command(filepath.Join(runtime.GOROOT(), "bin", "go"), "env", "GOCACHE").Output()
+	out, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
 		t.Skipf("no go command: %v", err)
 	}

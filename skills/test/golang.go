@@ -53,7 +53,6 @@ type testKey struct{ pkg, name string }
 type goTest struct {
 	status string // "" while it runs, else pass, fail, skip
 	output []string
-	cut    int
 }
 
 type goPackage struct {
