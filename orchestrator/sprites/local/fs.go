@@ -51,7 +51,8 @@ var errnos = []struct {
 func (h *Host) refuseFile(w http.ResponseWriter, r *http.Request, name string, err error) {
 	var errno syscall.Errno
 	var at *fs.PathError
-	if errors.As(err, &at) && !errors.As(err, &errno) {
+	var link *os.LinkError
+	if (errors.As(err, &at) || errors.As(err, &link)) && !errors.As(err, &errno) {
 		err = syscall.EACCES // os.Root found a way out that was not there a moment before
 	}
 	for _, e := range errnos {
@@ -258,8 +259,18 @@ func (f *files) replace(name string, content io.Reader, mode *fs.FileMode) (give
 	if at.readOnly {
 		return 0, syscall.EACCES
 	}
+	if err := f.mkdirAll(at.root, path.Dir(at.rel)); err != nil {
+		return 0, err
+	}
+	// Held open, so that the sprite cannot move the folder away between the steps.
+	dir, err := at.root.OpenRoot(path.Dir(at.rel))
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	base := path.Base(at.rel)
 	given = 0o644
-	if st, err := at.root.Lstat(at.rel); err == nil {
+	if st, err := dir.Lstat(base); err == nil {
 		switch {
 		case st.IsDir():
 			return 0, syscall.EISDIR
@@ -271,12 +282,8 @@ func (f *files) replace(name string, content io.Reader, mode *fs.FileMode) (give
 	if mode != nil {
 		given = *mode
 	}
-	dir := path.Dir(at.rel)
-	if err := f.mkdirAll(at.root, dir); err != nil {
-		return 0, err
-	}
-	temp := path.Join(dir, ".upload-"+ulid.Make().String())
-	file, err := at.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	temp := ".upload-" + ulid.Make().String()
+	file, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return 0, err
 	}
@@ -287,10 +294,10 @@ func (f *files) replace(name string, content io.Reader, mode *fs.FileMode) (give
 	}
 	err = errors.Join(err, file.Sync(), file.Close())
 	if err == nil {
-		err = at.root.Rename(temp, at.rel)
+		err = dir.Rename(temp, base)
 	}
 	if err != nil {
-		return 0, errors.Join(err, at.root.Remove(temp))
+		return 0, errors.Join(err, dir.Remove(temp))
 	}
 	return given, nil
 }

@@ -143,6 +143,24 @@ var checkpointTests = map[string]func(env){
 			e.Error("restored a deleted checkpoint")
 		}
 	},
+	"restore brings back every kind of file": func(e env) {
+		e.must(`mkdir -p /workspace/t/e1/e2; cd /workspace/t; for i in $(seq 300); do echo $i > f$i; done
+			ln f1 hard; ln -s f2 soft; ln -s /nowhere/at/all dangling; mkfifo pipe; touch -d 2001-02-03 f5
+			chmod 000 f3; chmod 4755 f4; chmod 2711 e1/e2; touch "$(printf 'new\nline')" "$(printf 'by\377te')"`)
+		const look = `cd /workspace/t; find . -printf '%p %y %m %l %T@ %n %s\n' | LC_ALL=C sort; cat f1 hard f300`
+		want := e.must(look)
+		p, err := e.client.Checkpoint(e.ctx, e.name, "héllo ✓\n")
+		if err != nil || p.Comment != "héllo ✓\n" {
+			e.Fatalf("Checkpoint = %+v, %v", p, err)
+		}
+		e.must(`cd /workspace/t; rm -rf e1 f?? pipe; echo other > f1; ln -sf x soft; echo more > added; chmod 777 f3`)
+		if err := e.client.Restore(e.ctx, e.name, p.ID); err != nil {
+			e.Fatal(err)
+		}
+		if got := e.must(look); got != want {
+			e.Errorf("after restore:\n%s\nwant:\n%s", got, want)
+		}
+	},
 	"checkpoint while a command runs": func(e env) {
 		id, result := e.begin(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "mkdir -p /workspace; echo kept > /workspace/f; echo ready; sleep 600"}})
 		p, err := e.client.Checkpoint(e.ctx, e.name, "")

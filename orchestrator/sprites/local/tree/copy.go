@@ -16,9 +16,8 @@ import (
 const workers = 4
 
 // Copy makes dst a faithful copy of the folder src: bytes (shared where the file system can, with holes), modes, times,
-// links, hard links among the tree's files, user attributes, and owners when the caller is root. Set-user-id and
-// set-group-id bits of files are left out, for they mean nothing in a sandbox and much outside; so are sockets, pipes and
-// devices. dst must be missing or an empty folder that nobody else changes.
+// links, hard links among the tree's files, user attributes, and owners when the caller is root. Pipes are
+// made anew, empty; sockets, which mean nothing without their process, and devices are left out. dst must be missing or an empty folder that nobody else changes.
 //
 // src may be in use. What vanishes, shrinks or changes its kind meanwhile is copied as far as it went, without an error;
 // nothing outside src is ever read. Copy does not sync; see Sync. After an error dst holds a part, for the caller to Remove.
@@ -123,6 +122,8 @@ func (c *copier) entry(from, to folder, name, path string, depth int) error {
 		return c.file(from, to, name, path)
 	case unix.S_IFLNK:
 		return c.symlink(from, to, name, st)
+	case unix.S_IFIFO:
+		return c.fifo(to, name, st)
 	default:
 		return nil
 	}
@@ -155,6 +156,23 @@ func (c *copier) subfolder(from, to folder, name, path string, depth int) error 
 		return nil
 	}
 	return work()
+}
+
+// fifo makes a pipe like the one that st describes; what it holds is not copied.
+func (c *copier) fifo(to folder, name string, st unix.Stat_t) error {
+	if err := unix.Mkfifoat(to.fd(), name, 0o600); err != nil {
+		return err
+	}
+	if c.owners {
+		if err := unix.Fchownat(to.fd(), name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+	}
+	// Nobody else changes the copy: the name is still the pipe's.
+	if err := unix.Fchmodat(to.fd(), name, uint32(st.Mode)&0o7777, 0); err != nil {
+		return err
+	}
+	return unix.UtimesNanoAt(to.fd(), name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 func (c *copier) symlink(from, to folder, name string, st unix.Stat_t) error {
@@ -213,7 +231,7 @@ func (c *copier) file(from, to folder, name, path string) error {
 	if err := c.data(fd, out, st.Size); err != nil {
 		return err
 	}
-	return c.attributes(fd, out, st, uint32(st.Mode)&0o1777)
+	return c.attributes(fd, out, st, uint32(st.Mode)&0o7777)
 }
 
 // claim returns the name under which a file was copied before, nil if it is the caller's to copy. The caller must then

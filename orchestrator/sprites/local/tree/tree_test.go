@@ -102,7 +102,7 @@ func TestCopyIsFaithful(t *testing.T) {
 	must(t, tree.Sync(dst))
 }
 
-func TestCopyLeavesOutWhatMeansHarm(t *testing.T) {
+func TestCopyOfSpecialFiles(t *testing.T) {
 	src, dst := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 	write(t, filepath.Join(src, "tool"), "x", 0o755|fs.ModeSetuid|fs.ModeSetgid)
 	must(t, unix.Mkfifo(filepath.Join(src, "pipe"), 0o666))
@@ -115,8 +115,8 @@ func TestCopyLeavesOutWhatMeansHarm(t *testing.T) {
 
 	must(t, tree.Copy(t.Context(), src, dst))
 	got := listing(t, dst)
-	if len(got) != 3 || !strings.HasPrefix(got["tool"], "-rwxr-xr-x ") {
-		t.Errorf("copy holds %v, want the tool without its set-id bits and folder s only", got)
+	if len(got) != 4 || !strings.HasPrefix(got["tool"], "ugrwxr-xr-x ") || !strings.HasPrefix(got["pipe"], "prw-") {
+		t.Errorf("copy holds %v, want the tool with its mode, the pipe and folder s only", got)
 	}
 }
 
