@@ -67,6 +67,10 @@ func (p *progress) line(l api.WatchLine) error {
 	if l.View != nil {
 		p.view = *l.View
 		p.steps.pause(l.View.Waits)
+		if s := p.steps.current; p.known > 0 && s != nil && s.ended.IsZero() { // where an earlier command left it
+			delete(p.shown, s)
+			p.known = 0
+		}
 	}
 	if l.Entry != nil {
 		at, news = l.Entry.At, l.Entry.Seq > p.known
