@@ -30,14 +30,16 @@ func parseURL(text, pointer string) (src source, ok bool, err error) {
 		return skill.Unsafe("unsafe", "%s %s", pointer, why).
 			WithHint("use an https or ssh URL without credentials, or a path in the workspace")
 	}
+	control := func(s string) bool { return strings.ContainsFunc(s, unicode.IsControl) }
+	scheme, _, _ := strings.Cut(text, "://") // what follows may hold :: in an IPv6 address
 	switch {
 	case text == "":
 		return src, false, skill.BadInput(pointer, "is empty")
 	case strings.HasPrefix(text, "-"):
 		return src, false, unsafe("looks like an option")
-	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) }):
+	case control(text):
 		return src, false, unsafe("contains control characters")
-	case strings.Contains(text, "::"):
+	case strings.Contains(scheme, "::"):
 		return src, false, unsafe("names a remote helper")
 	}
 	if !strings.Contains(text, "://") {
@@ -49,6 +51,9 @@ func parseURL(text, pointer string) (src source, ok bool, err error) {
 	u, perr := url.Parse(text)
 	if perr != nil {
 		return src, false, unsafe("is no URL")
+	}
+	if control(u.Path) || control(u.Host) || control(u.User.Username()) {
+		return src, false, unsafe("contains control characters")
 	}
 	if _, has := u.User.Password(); has {
 		return src, false, unsafe("carries a password")

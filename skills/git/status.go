@@ -90,43 +90,40 @@ func (f family) Status(ctx context.Context, c *skill.Call) (skill.Result, error)
 }
 
 // parseStatus reads git status --porcelain=v2 -z --branch. In a repository that is the workspace itself the runtime's
-// folder is no untracked file.
+// folder is no untracked file. A record without all of its fields is refused: it would name a wrong path.
 func parseStatus(out []byte, workspace bool) (statusData, error) {
 	data := statusData{Entries: []statusEntry{}}
 	records := split(out)
 	for i := 0; i < len(records); i++ {
 		kind, rest, _ := strings.Cut(records[i], " ")
 		var e statusEntry
+		ok := true
 		switch kind {
 		case "#":
 			data.header(rest)
 			continue
 		case "?":
-			if workspace && strings.HasPrefix(rest, protocol.Dir) {
+			if workspace && (rest == protocol.Dir || strings.HasPrefix(rest, protocol.Dir+"/")) {
 				continue
 			}
-			e = statusEntry{Path: rest, Index: "?", Worktree: "?", Type: "file"}
-			data.Counts.Untracked++
-		case "1", "2", "u":
-			// XY sub, then modes and ids (and a score for renames), then the path with whatever is in it.
-			fields := strings.SplitN(rest, " ", map[string]int{"1": 8, "2": 9, "u": 10}[kind])
-			if len(fields) < 8 || len(fields[0]) != 2 {
-				return data, fmt.Errorf("read git status: unexpected record %q", records[i])
+			e, ok = statusEntry{Path: rest, Index: "?", Worktree: "?", Type: "file"}, rest != ""
+		case "1", "u":
+			e, ok = trackedEntry(kind, rest)
+		case "2":
+			if e, ok = trackedEntry(kind, rest); !ok {
+				break
 			}
-			e = statusEntry{Path: fields[len(fields)-1], Index: fields[0][:1], Worktree: fields[0][1:], Type: fileType(fields[1], fields[4])}
-			if kind == "2" {
-				if i++; i >= len(records) {
-					return data, fmt.Errorf("read git status: a rename without its origin")
-				}
-				e.OrigPath = records[i]
+			if i++; i >= len(records) || records[i] == "" {
+				return data, fmt.Errorf("read git status: %q is renamed from nowhere", e.Path)
 			}
-			if kind == "u" {
-				e.Conflict = fields[0]
-			}
-			data.count(e)
+			e.OrigPath = records[i]
 		default:
-			continue
+			continue // git may add kinds; "!" is not asked for
 		}
+		if !ok {
+			return data, fmt.Errorf("read git status: unexpected record %q", records[i])
+		}
+		data.count(e)
 		if len(data.Entries) == maxStatus {
 			data.Truncated = true
 			continue
@@ -139,6 +136,29 @@ func parseStatus(out []byte, workspace bool) (statusData, error) {
 		data.State = "clean"
 	}
 	return data, nil
+}
+
+// trackedEntry reads "XY sub modes… ids… path" of a changed file (kind 1), with a score before the path of a renamed
+// one (2), with one more mode and id of a conflicting one (u). The path keeps whatever spaces are in it.
+func trackedEntry(kind, rest string) (statusEntry, bool) {
+	count, worktreeMode := 8, 4
+	switch kind {
+	case "2":
+		count = 9
+	case "u":
+		count, worktreeMode = 10, 5
+	}
+	fields := strings.SplitN(rest, " ", count)
+	if len(fields) < count || len(fields[0]) != 2 || fields[count-1] == "" {
+		return statusEntry{}, false
+	}
+	e := statusEntry{
+		Path: fields[count-1], Index: fields[0][:1], Worktree: fields[0][1:], Type: fileType(fields[1], fields[worktreeMode]),
+	}
+	if kind == "u" {
+		e.Conflict = fields[0]
+	}
+	return e, true
 }
 
 func (d *statusData) header(line string) {
@@ -164,6 +184,9 @@ func (d *statusData) header(line string) {
 
 func (d *statusData) count(e statusEntry) {
 	switch {
+	case e.Index == "?":
+		d.Counts.Untracked++
+		return
 	case e.Conflict != "":
 		d.Counts.Conflicting++
 		return

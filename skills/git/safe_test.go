@@ -1,0 +1,101 @@
+package git
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+)
+
+func TestURLsAreJudged(t *testing.T) {
+	const refused, path = "refused", "path" // else the transport that git may use
+	tests := map[string]string{
+		"https://example.com/a/b.git":         "https",
+		"https://[2001:db8::1]/a":             "https",
+		"https://[::1]/a":                     "https",
+		"https://[fe80:0:0:0:0:0:0:1]/a":      "https",
+		"https://user@example.com/a":          refused,
+		"https://user:secret@example.com/a":   refused,
+		"https://:secret@example.com/a":       refused,
+		"ssh://git@example.com:22/a":          "ssh",
+		"ssh://git:secret@example.com/a":      refused,
+		"ssh://-oProxyCommand=x/a":            refused,
+		"ssh://-l@example.com/a":              refused,
+		"ssh://git@-oProxyCommand=x/a":        refused,
+		"ssh://example.com/-a":                refused,
+		"git@example.com:a/b.git":             "ssh",
+		"example.com:a":                       "ssh",
+		"git@-oProxyCommand=x:a":              path, // no transport: looked for in the workspace
+		"-oProxyCommand=x:a":                  refused,
+		"-git@example.com:a":                  refused,
+		"http://localhost:8080/a":             "http",
+		"http://127.0.0.1/a":                  "http",
+		"http://example.com/a":                refused,
+		"http://127.0.0.1.example.com/a":      refused,
+		"git://example.com/a":                 refused,
+		"ftp://example.com/a":                 refused,
+		"javascript://x/a":                    refused,
+		"HTTPS://example.com/a":               "https",
+		"ext::sh -c id":                       refused,
+		"fd::17":                              refused,
+		"ext::sh://x":                         refused,
+		"http://[::1]:80/a":                   "http",
+		"ssh://git@[::1]/a":                   "ssh",
+		"file:///a%0ab":                       refused,
+		"ssh://example.com/a%0d%0ab":          refused,
+		"--upload-pack=x":                     refused,
+		"-x":                                  refused,
+		"-":                                   refused,
+		"":                                    refused,
+		"https://example.com/a\r\nHost: evil": refused,
+		"https://example.com/\x00":            refused,
+		"https://example.com/\u0085":          refused,
+		"git@example.com:a\nb":                refused,
+		"https://exa mple.com/a":              refused,
+		"://":                                 refused,
+		"file:///etc":                         path,
+		"file://-host/etc":                    refused,
+		"/etc":                                path,
+		"../origin":                           path,
+		"origin":                              path,
+	}
+	for text, want := range tests {
+		src, remote, err := parseURL(text, "/url")
+		got := src.protocol
+		switch {
+		case err != nil:
+			got = refused
+		case !remote:
+			got = path
+		}
+		if got != want {
+			t.Errorf("parseURL(%q) = %s (%+v, %v), want %s", text, got, src, err, want)
+		}
+	}
+	// A scheme without slashes is a host to git; it is reached by ssh or not at all.
+	if src, remote, err := parseURL("javascript:alert(1)", "/url"); err == nil && remote && src.protocol != "ssh" {
+		t.Errorf("parseURL(javascript:) = %+v, want ssh or a refusal", src)
+	}
+}
+
+func FuzzURL(f *testing.F) {
+	for _, text := range []string{
+		"https://example.com/a", "ssh://git@example.com/a", "git@example.com:a", "-x", "ext::sh", "file:///a", "http://[::1]/a", "", "a\r\nb", "https://%2d/%0a",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		src, remote, err := parseURL(text, "/url")
+		if err != nil {
+			return
+		}
+		if text == "" || strings.HasPrefix(text, "-") || strings.ContainsFunc(text, unicode.IsControl) {
+			t.Errorf("parseURL(%q) = %+v, want a refusal", text, src)
+		}
+		if strings.HasPrefix(src.url, "-") || strings.ContainsFunc(src.url, unicode.IsControl) {
+			t.Errorf("parseURL(%q) gives git %q", text, src.url)
+		}
+		if remote != (src.protocol != "") || remote && src.protocol != "https" && src.protocol != "http" && src.protocol != "ssh" {
+			t.Errorf("parseURL(%q) = %+v, remote %v", text, src, remote)
+		}
+	})
+}
