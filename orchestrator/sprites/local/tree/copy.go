@@ -160,7 +160,10 @@ func (c *copier) subfolder(from, to folder, name, path string, depth int) error 
 
 // fifo makes a pipe like the one that st describes; what it holds is not copied.
 func (c *copier) fifo(to folder, name string, st unix.Stat_t) error {
-	if err := unix.Mkfifoat(to.fd(), name, 0o600); err != nil {
+	switch err := mkfifo(to.fd(), name); {
+	case errors.Is(err, errors.ErrUnsupported):
+		return nil
+	case err != nil:
 		return err
 	}
 	if c.owners {
