@@ -83,8 +83,38 @@ func TestFilesAreRefused(t *testing.T) {
 		{"fs.write", `{"path":"new/x","content":"","create_dirs":false}`, 3, "not_found"},
 		{"fs.list", `{"path":"big"}`, 1, "not_a_directory"},
 		{"fs.list", `{"path":"nope"}`, 3, "not_found"},
+		{"fs.read", `{"path":"."}`, 1, "is_directory"},
+		{"fs.write", `{"path":".","content":""}`, 1, "is_directory"},
 	}
 	for _, test := range tests {
 		s.fails(test.skill, test.input, test.exit, test.code)
+	}
+}
+
+func TestRefusalsNameARemedy(t *testing.T) {
+	s := newSprite(t)
+	s.write("docs/README.md", "x")
+	s.write("docs/main.go", "x")
+	s.write("docs/binary", "\xff")
+	tests := []struct {
+		skill, input string
+		exit         int
+		code, hint   string
+	}{
+		{"fs.read", `{"path":"docs/readme.md"}`, 3, "not_found", "docs/README.md"},
+		{"fs.read", `{"path":"docs/README.txt"}`, 3, "not_found", "docs/README.md"},
+		{"fs.read", `{"path":"docs/mian.go"}`, 3, "not_found", "docs/main.go"},
+		{"fs.read", `{"path":"docs/other.c"}`, 3, "not_found", "fs.list"},
+		{"fs.read", `{"path":"no/such"}`, 3, "not_found", "fs.list"},
+		{"fs.read", `{"path":"docs"}`, 1, "is_directory", "fs.list"},
+		{"fs.read", `{"path":"docs/binary"}`, 1, "not_utf8", "base64"},
+		{"fs.list", `{"path":"doc"}`, 3, "not_found", "docs"},
+		{"fs.list", `{"path":"docs/main.go"}`, 1, "not_a_directory", "fs.read"},
+		{"test.run", `{"cwd":"docs"}`, 8, "unknown_framework", "command"},
+	}
+	for _, test := range tests {
+		if fault := s.fails(test.skill, test.input, test.exit, test.code); !strings.Contains(fault.Hint, test.hint) {
+			t.Errorf("%s %s hints %q, want it to name %s", test.skill, test.input, fault.Hint, test.hint)
+		}
 	}
 }

@@ -59,10 +59,10 @@ func List(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	}
 	info, err := c.Root.Stat(rel)
 	if err != nil {
-		return skill.Result{}, err
+		return skill.Result{}, explain(c, rel, err)
 	}
 	if !info.IsDir() {
-		return skill.Result{}, skill.Failed("not_a_directory", "%s is not a folder", rel)
+		return skill.Result{}, skill.Failed("not_a_directory", "%s is not a folder", rel).WithHint("fs.read reads a file")
 	}
 	l := lister{call: c, in: in, data: listData{Path: rel, Entries: []listEntry{}}}
 	if err := l.walk(ctx, rel, 1); err != nil {

@@ -57,7 +57,7 @@ func Read(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	}
 	f, err := c.Root.Open(rel)
 	if err != nil {
-		return skill.Result{}, err
+		return skill.Result{}, explain(c, rel, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()

@@ -99,7 +99,7 @@ func (in *writeInput) expect(ctx context.Context, c *skill.Call, rel string) (cr
 	case err != nil && !created:
 		return false, err
 	case err == nil && info.IsDir():
-		return false, skill.Failed("is_directory", "%s is a folder", rel)
+		return false, isDirectory(rel)
 	case in.Expect == "":
 		return created, nil
 	}

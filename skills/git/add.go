@@ -65,7 +65,7 @@ func (r *repo) stage(ctx context.Context, paths []string) error {
 	_, err := r.git(ctx, append([]string{"add", "--all", "--"}, paths...)...)
 	var f *failure
 	if errors.As(err, &f) && strings.Contains(f.stderr, "did not match any files") {
-		return notFound("not_found", "%v", f)
+		return notFound("not_found", "%v", f).WithHint("git.status shows the files that can be staged; name them relative to the top of the repository")
 	}
 	return explain(err, "add_failed")
 }

@@ -134,7 +134,7 @@ func prepare(c *skill.Call, in input) (job, error) {
 		j.argv, err = proc.Resolve(j.shown, j.env)
 	case j.framework == "":
 		return j, skill.Unsupported("unknown_framework", "no go.mod or go.work in %s: cannot tell how to test it", filepath.Base(j.dir)).
-			WithHint(`say "command":["make","test"], or name another cwd`)
+			WithHint(`set "command", such as ["make","test"], or "cwd" to the folder that has go.mod`)
 	default:
 		return j, skill.Unsupported("unknown_framework", "framework %q cannot be run without a command", j.framework).
 			WithHint("known are go, and command together with a command")

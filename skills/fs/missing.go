@@ -1,0 +1,82 @@
+package fs
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// explain gives an error of opening a file or folder its remedy.
+func explain(c *skill.Call, rel string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EISDIR):
+		return isDirectory(rel)
+	case errors.Is(err, fs.ErrNotExist):
+		missing := skill.NotFound("%s is not there", rel)
+		if near := nearName(c, rel); near != "" {
+			return missing.WithHint("did you mean %s?", near)
+		}
+		return missing.WithHint("fs.list shows what a folder holds")
+	}
+	return err
+}
+
+func isDirectory(rel string) error {
+	return skill.Failed("is_directory", "%s is a folder", rel).WithHint("fs.list shows what it holds; name a file in it")
+}
+
+// nearName is the path beside rel that its caller may have meant, "" when there is none.
+func nearName(c *skill.Call, rel string) string {
+	dir, want := path.Split(rel)
+	entries, err := c.Root.List(path.Clean(dir))
+	if err != nil {
+		return "" // the folder is missing, too
+	}
+	best, found := len(want)/2+1, ""
+	for _, e := range entries {
+		if d := distance(want, e.Name()); d < best {
+			best, found = d, dir+e.Name()
+		}
+	}
+	return found
+}
+
+// distance is how far two names are apart: 0 but for case, 1 for another extension, else the letters to insert, remove
+// or change, where more than 2 count as far.
+func distance(a, b string) int {
+	const far = 1 << 10
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	stem := strings.TrimSuffix(a, path.Ext(a))
+	switch {
+	case a == b:
+		return 0
+	case stem != "" && stem == strings.TrimSuffix(b, path.Ext(b)):
+		return 1
+	case max(len(a)-len(b), len(b)-len(a)) > 2:
+		return far
+	}
+	row := make([]int, len(b)+1) // of the Levenshtein matrix
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			changed := diagonal
+			if a[i] != b[j] {
+				changed++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(changed, row[j]+1, row[j+1]+1)
+		}
+	}
+	if row[len(b)] > 2 {
+		return far
+	}
+	return row[len(b)]
+}
