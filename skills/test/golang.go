@@ -166,6 +166,9 @@ func (g *golang) fill(r *Report, exit proc.Exit, _ []byte) {
 	red := map[string]bool{}      // packages with a failing test
 	for _, key := range slices.Backward(g.order) {
 		t := g.tests[key]
+		if t.status == "" && slices.ContainsFunc(t.output, panicLine.MatchString) {
+			t.status = "fail" // the time limit of go test ends a test without a verdict
+		}
 		if g.parent[key] && (t.status != "fail" || failing[key]) {
 			continue // its sub-tests speak for it
 		}
@@ -245,15 +248,22 @@ var (
 
 // failure describes one red test.
 func (g *golang) failure(key testKey, t *goTest) Failure {
+	output := t.output
+	for name := key.name; len(output) == 0 && strings.Contains(name, "/"); { // a panic in a sub-test is printed as its parent's
+		name = name[:strings.LastIndexByte(name, '/')]
+		if above := g.tests[testKey{key.pkg, name}]; above != nil && slices.ContainsFunc(above.output, panicLine.MatchString) {
+			output = above.output
+		}
+	}
 	f := Failure{
-		ID: key.pkg + ":" + key.name, Name: key.name, Suite: key.pkg, Kind: kindAssertion, Message: "the test failed", Excerpt: excerpt(t.output),
+		ID: key.pkg + ":" + key.name, Name: key.name, Suite: key.pkg, Kind: kindAssertion, Message: "the test failed", Excerpt: excerpt(output),
 	}
 	parts := strings.Split(key.name, "/")
 	for i, p := range parts {
 		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
 	}
 	f.Rerun.Command = []string{"go", "test", "-count=1", "-run", strings.Join(parts, "/"), key.pkg}
-	g.locate(&f, t.output)
+	g.locate(&f, output)
 	return f
 }
 
