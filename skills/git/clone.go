@@ -302,11 +302,8 @@ func (s *system) remoteHead(ctx context.Context, src source, name string) (strin
 
 // origin is the URL of origin, "" when there is none.
 func (r *repo) origin(ctx context.Context) (string, error) {
-	out, err := r.in(ctx, command{args: []string{"config", "--get", "remote.origin.url"}, ok: []int{1}, reading: true})
-	if err != nil {
-		return "", explain(err, "bad_config")
-	}
-	return withoutUser(strings.TrimSuffix(string(out), "\n")), nil
+	text, err := r.setting(ctx, "remote.origin.url")
+	return withoutUser(text), err
 }
 
 // cloned is the result.

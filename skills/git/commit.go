@@ -125,11 +125,11 @@ func (r *repo) identity(ctx context.Context, c *skill.Call, asked *identity) (id
 	}
 	var configured identity
 	for key, field := range map[string]*string{"user.name": &configured.Name, "user.email": &configured.Email} {
-		out, err := r.in(ctx, command{args: []string{"config", "--get", key}, ok: []int{1}, reading: true})
+		value, err := r.setting(ctx, key)
 		if err != nil {
-			return identity{}, explain(err, "bad_config")
+			return identity{}, err
 		}
-		*field = strings.TrimSpace(string(out))
+		*field = strings.TrimSpace(value)
 	}
 	if configured.check() == nil {
 		return configured, nil

@@ -77,11 +77,10 @@ func (r *repo) target(ctx context.Context, c *skill.Call, remote string) (source
 	if !remoteName.MatchString(remote) {
 		return source{}, skill.Unsafe("unsafe", "/remote %q is no name of a remote", remote)
 	}
-	out, err := r.in(ctx, command{args: []string{"config", "--get", "remote." + remote + ".url"}, ok: []int{1}, reading: true})
+	text, err := r.setting(ctx, "remote."+remote+".url")
 	if err != nil {
-		return source{}, explain(err, "bad_config")
+		return source{}, err
 	}
-	text := strings.TrimSuffix(string(out), "\n")
 	if text == "" {
 		return source{}, skill.NotFound("%s has no remote %s", r.rel, remote)
 	}

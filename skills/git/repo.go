@@ -153,6 +153,15 @@ func (r *repo) branch(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
+// setting is the last value of a key of the repository's configuration, "" when it has none.
+func (r *repo) setting(ctx context.Context, key string) (string, error) {
+	out, err := r.in(ctx, command{args: []string{"config", "--get", key}, ok: []int{1}, reading: true})
+	if err != nil {
+		return "", explain(err, "bad_config")
+	}
+	return strings.TrimSuffix(string(out), "\n"), nil
+}
+
 // exclude keeps the runtime's folder out of the repository.
 func (r *repo) exclude() error {
 	name := filepath.Join(r.gitDir, "info", "exclude")
