@@ -63,8 +63,10 @@ func (e *Event) read(raw []byte, root fields) {
 		}
 	}
 	e.Payload = root.get("payload", optional)
-	if e.ProtocolVersion != Version && root.get("protocol_version", optional) != nil {
-		root.bad("protocol_version", "is not "+Version+": the event is kept, but not acted on")
+	if v := root.get("protocol_version", optional); v != nil && e.ProtocolVersion != Version {
+		if isString(v) { // what is none was reported already
+			root.bad("protocol_version", "is not "+Version+": the event is kept, but not acted on")
+		}
 		return // its payload follows rules that we do not know
 	}
 	openPayload(e.Type, e.Payload, root.report)

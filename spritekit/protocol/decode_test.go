@@ -198,6 +198,39 @@ func TestUnknownIsKept(t *testing.T) {
 	}
 }
 
+// A member that breaks two rules of the envelope at once is reported once.
+func TestEnvelopeRules(t *testing.T) {
+	for member, want := range map[string]string{
+		`"protocol_version":"v1"`:      "",
+		`"protocol_version":null`:      "",
+		`"protocol_version":1`:         "/protocol_version",
+		`"protocol_version":"v2"`:      "/protocol_version",
+		`"protocol_version":""`:        "/protocol_version",
+		`"sprite_id":""`:               "",
+		`"sprite_id":null`:             "",
+		`"sprite_id":5`:                "/sprite_id",
+		`"work_item_id":[]`:            "/work_item_id",
+		`"event_id":{}`:                "/event_id",
+		`"call_id":true`:               "/call_id",
+		`"timestamp":null`:             "",
+		`"timestamp":5`:                "/timestamp",
+		`"timestamp":""`:               "/timestamp",
+		`"timestamp":"now"`:            "/timestamp",
+		`"timestamp":"` + stamp + `"`:  "",
+		`"event_type":"twice is once"`: "/event_type",
+	} {
+		line := `{"event_type":"INFO","payload":{"message":"m"},` + member + `}`
+		_, problems, ok := protocol.Decode([]byte(line))
+		var got string
+		if len(problems) > 0 {
+			got = problems[0].Pointer
+		}
+		if !ok || got != want || len(problems) > 1 {
+			t.Errorf("Decode(%s): problems %v, ok %v, want pointer %q", line, problems, ok, want)
+		}
+	}
+}
+
 func TestDecodeBoundsProblems(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString(`{"event_type":"WAITING","payload":{"reason":"r","checkpoint_id":"v","expected_inputs":{"0":1`)
