@@ -126,11 +126,17 @@ func Fault(err error) *Error {
 		return Unsafe("unsafe_path", "%v", err).WithHint("paths must stay inside the workspace and name regular files")
 	case errors.Is(err, workspace.ErrTooLarge):
 		return Limit("too_large", "%v", err)
+	case errors.Is(err, syscall.EISDIR):
+		return Unsafe("unsafe_path", "%v", err).WithHint("a regular file is wanted, not a directory")
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return refusal("name_too_long", "%v", err)
+	case errors.Is(err, syscall.EFBIG):
+		return Limit("too_large", "%v", err).WithHint("the sprite limits the size of files")
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return Limit("no_space", "%v", err).WithHint("free space in the sprite, then try again")
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return NotFound("%v", err)
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fault(protocol.ExitFailed, false, "access_denied", "%v", []any{err})
 	}
 	return fault(protocol.ExitInternal, false, "internal", "%v", []any{err})

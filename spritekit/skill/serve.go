@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/journal"
@@ -97,6 +98,13 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 	if err := journal.CheckID(r.id); err != nil {
 		r.id = ""
 		return refusal("bad_call_id", "LATTICE_CALL_ID: %v", err)
+	}
+	for _, v := range []struct{ name, value string }{
+		{"LATTICE_SPRITE_ID", r.env.SpriteID}, {"LATTICE_WORK_ITEM_ID or LATTICE_RUN_ID", r.env.WorkItemID},
+	} {
+		if !utf8.ValidString(v.value) { // no event could carry it
+			return refusal("bad_environment", "%s is not UTF-8", v.name)
+		}
 	}
 	if r.root, err = workspace.Open(r.env.Workspace); err != nil {
 		e := NotFound("there is no workspace at %s: %v", r.env.Workspace, err)

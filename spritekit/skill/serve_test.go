@@ -189,6 +189,11 @@ func TestErrorsHaveExitCodes(t *testing.T) {
 		{"of the skill", skill.Failed("tests_failed", "red"), 1, "tests_failed"},
 		{"escape", fmt.Errorf("read: %w", workspace.ErrUnsafe), 7, "unsafe_path"},
 		{"full disk", &os.PathError{Op: "write", Path: "a", Err: syscall.ENOSPC}, 9, "no_space"},
+		{"folder for a file", &os.PathError{Op: "open", Path: "a", Err: syscall.EISDIR}, 7, "unsafe_path"},
+		{"file for a folder", &os.PathError{Op: "open", Path: "a/b", Err: syscall.ENOTDIR}, 3, "not_found"},
+		{"endless name", &os.PathError{Op: "open", Path: "aaa", Err: syscall.ENAMETOOLONG}, 2, "name_too_long"},
+		{"limit of file sizes", &os.PathError{Op: "write", Path: "a", Err: syscall.EFBIG}, 9, "too_large"},
+		{"read-only workspace", &os.PathError{Op: "open", Path: "a", Err: syscall.EROFS}, 1, "access_denied"},
 		{"deadline", context.DeadlineExceeded, 124, "timeout"},
 		{"not found", os.ErrNotExist, 3, "not_found"},
 		{"unknown", errors.New("boom"), 70, "internal"},
@@ -219,8 +224,14 @@ func TestErrorsHaveExitCodes(t *testing.T) {
 	t.Run("a folder in the place of the outbox", func(t *testing.T) {
 		b := newBench(t)
 		b.write(".lattice/outbox.jsonl/x", "")
-		if o := b.call(manifests.ClassRead, `{"path":"a"}`, nil); o.result.OK {
-			t.Errorf("exit %d, want a failure", o.exit)
+		if o := b.call(manifests.ClassRead, `{"path":"a"}`, nil); o.exit != protocol.ExitUnsafe || o.result.OK {
+			t.Errorf("exit %d, want %d", o.exit, protocol.ExitUnsafe)
+		}
+	})
+	t.Run("a name that no event can carry", func(t *testing.T) {
+		o := newBench(t, "LATTICE_SPRITE_ID=\xff").call(manifests.ClassRead, `{"path":"a"}`, nil)
+		if o.exit != protocol.ExitBadInput || o.result.Error.Code != "bad_environment" {
+			t.Errorf("exit %d, %+v", o.exit, o.result.Error)
 		}
 	})
 }
