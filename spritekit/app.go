@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -153,8 +154,9 @@ func (a app) json(v any) error {
 	return enc.Encode(v)
 }
 
+// wantsHelp finds the flag in any place: who asks what "checkpoint create" does must not get a checkpoint.
 func wantsHelp(args []string) bool {
-	return len(args) > 0 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help")
+	return len(args) > 0 && args[0] == "help" || slices.Contains(args, "--help") || slices.Contains(args, "-h")
 }
 
 // flag removes name from args and reports whether it was there.

@@ -94,6 +94,9 @@ func (a app) resume(args []string) error {
 	if len(args) == 0 {
 		return usagef("say show or ack")
 	}
+	if args[0] != "show" && args[0] != "ack" {
+		return usagef("%q is neither show nor ack", args[0])
+	}
 	rest, asJSON := flag(args[1:], "--json")
 	if err := noMore(rest); err != nil {
 		return err
@@ -114,26 +117,23 @@ func (a app) resume(args []string) error {
 	if err != nil {
 		return skill.BadInput("", "%v", err)
 	}
-	switch args[0] {
-	case "show":
-		if asJSON {
-			if err := a.json(map[string]any{"processed": processed, "resume": res}); err != nil {
-				return err
-			}
-		} else {
-			fmt.Fprintf(a.stdout, "checkpoint %s\nwork item  %s\ninputs     %s\n", res.CheckpointID, res.WorkItemID, res.Inputs)
-		}
-		if processed {
-			return skill.Failed("processed", "this resume was processed before; there is nothing to do")
-		}
-		return nil
-	case "ack":
+	if args[0] == "ack" {
 		if processed {
 			return nil
 		}
 		return resume.Mark(root, res, nil, time.Now())
 	}
-	return usagef("%q is neither show nor ack", args[0])
+	if asJSON {
+		if err := a.json(map[string]any{"processed": processed, "resume": res}); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(a.stdout, "checkpoint %s\nwork item  %s\ninputs     %s\n", res.CheckpointID, res.WorkItemID, res.Inputs)
+	}
+	if processed {
+		return skill.Failed("processed", "this resume was processed before; there is nothing to do")
+	}
+	return nil
 }
 
 func (a app) install(args []string) error {

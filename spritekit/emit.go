@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ func (a app) emit(args []string) error {
 	payload, err := event.Open()
 	if err != nil {
 		return skill.BadInput("", "%v", err)
+	}
+	if err := onlyKnown(raw, payload); err != nil {
+		return err
 	}
 	if e, ok := payload.(protocol.Error); ok {
 		payload = skill.WithPostMortem(context.Background(), a.env.Socket, e)
@@ -51,6 +55,17 @@ func (a app) emit(args []string) error {
 	}
 	_, err = a.stdout.Write(append(append([]byte(protocol.Prefix), event.Raw...), '\n'))
 	return err
+}
+
+// onlyKnown refuses members that v1 has no place for: they would be lost, and are mostly slips of the pen.
+func onlyKnown(raw json.RawMessage, payload protocol.Payload) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(reflect.New(reflect.TypeOf(payload)).Interface()); err != nil {
+		return skill.BadInput("", "the payload of %s: %s", payload.EventType(), strings.TrimPrefix(err.Error(), "json: ")).
+			WithHint("what has no member of its own goes into metadata, parameters or details")
+	}
+	return nil
 }
 
 // payloadOf builds a payload: key=value is a string, key:=json is JSON, --payload gives all of it.
