@@ -108,6 +108,9 @@ func badInput(problems []protocol.Problem) *Error {
 	}
 }
 
+// codeNoSpace is the code of a call that a full disk stopped; it may run again once there is space.
+const codeNoSpace = "no_space"
+
 // Fault maps any error of a skill to the Error that its caller sees: an *Error as it is, known causes to their code,
 // anything else to "internal".
 func Fault(err error) *Error {
@@ -133,7 +136,7 @@ func Fault(err error) *Error {
 	case errors.Is(err, syscall.EFBIG):
 		return Limit("too_large", "%v", err).WithHint("the sprite limits the size of files")
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return Limit("no_space", "%v", err).WithHint("free space in the sprite, then try again")
+		return fault(protocol.ExitLimit, true, codeNoSpace, "%v", []any{err}).WithHint("free space in the sprite, then try again")
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return NotFound("%v", err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):

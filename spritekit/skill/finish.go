@@ -128,10 +128,11 @@ func (r *runner) record(result *protocol.Result, exit int) (line []byte, err err
 	return line, nil
 }
 
-// settled reports whether a result ends the call for good. An interrupted call stays as it is: it counts as crashed,
-// and the rules of its class say what comes next.
+// settled reports whether a result ends the call for good. A call that was interrupted, or that a full disk stopped,
+// stays as it is: it counts as crashed, and the rules of its class say what comes next.
 func settled(state journal.State, result *protocol.Result, exit int) bool {
-	return (state == journal.Started || state == journal.Resumed) && result.Waiting == nil && exit != protocol.ExitCancelled
+	stopped := exit == protocol.ExitCancelled || result.Error != nil && result.Error.Code == codeNoSpace
+	return (state == journal.Started || state == journal.Resumed) && result.Waiting == nil && !stopped
 }
 
 // fit encodes a result and moves its bulk to a file when it is too large for a line.

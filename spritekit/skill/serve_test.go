@@ -303,23 +303,6 @@ func TestPlantedJournalIsRefused(t *testing.T) {
 	}
 }
 
-func TestInterruptedCallIsCancelledAndMayRunAgain(t *testing.T) {
-	b, n := newBench(t), 0
-	ctx, cancel := context.WithCancel(context.Background())
-	o := b.callCtx(ctx, manifests.ClassSprite, `{"path":"a"}`, func(ctx context.Context, c *skill.Call) (skill.Result, error) {
-		cancel()
-		<-ctx.Done()
-		return skill.Result{}, errors.New("killed")
-	})
-	want := []string{"PHASE_STARTED", "PHASE_FINISHED"}
-	if o.exit != protocol.ExitCancelled || o.result.Error.Code != "cancelled" || !cmp.Equal(o.types(), want) {
-		t.Errorf("exit %d, %+v, events %v", o.exit, o.result.Error, o.types())
-	}
-	if b.call(manifests.ClassSprite, `{"path":"a"}`, count(&n)); n != 1 {
-		t.Errorf("ran %d times after the interruption, want 1", n)
-	}
-}
-
 func TestLargeResultGoesToAFile(t *testing.T) {
 	b := newBench(t)
 	o := b.call(manifests.ClassSprite, `{"path":"a"}`, func(context.Context, *skill.Call) (skill.Result, error) {
