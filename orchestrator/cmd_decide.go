@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,32 +28,31 @@ func (o *decideOptions) addDecideFlags(cmd *cobra.Command, d *deps) {
 }
 
 func newApproveCmd(d *deps) *cobra.Command {
-	var o decideOptions
-	cmd := &cobra.Command{
-		Use:   "approve [RUN]",
-		Short: "Approve what a run waits for, and follow the run",
-		Long: `Approve what a run waits for. An approval binds exactly what was shown: commit, base, branch, remote and diff; what
+	cmd := verdictCmd(d, "approve", lattice.Approve, "  lattice approve\n  lattice approve run_0123 --comment 'looks right'")
+	cmd.Long = `Approve what a run waits for. An approval binds exactly what was shown: commit, base, branch, remote and diff; what
 changes needs a new one. Approving twice is the same as approving once.
-` + exitCodes,
-		Example: "  lattice approve\n  lattice approve run_0123 --comment 'looks right'",
-		Args:    args(cobra.MaximumNArgs(1)),
-		RunE: func(c *cobra.Command, list []string) error {
-			return runDecide(c.Context(), d, o, optional(list), lattice.Approve, nil)
-		},
-	}
-	o.addDecideFlags(cmd, d)
+` + exitCodes
 	return cmd
 }
 
 func newRejectCmd(d *deps) *cobra.Command {
+	cmd := verdictCmd(d, "reject", lattice.Reject, "  lattice reject run_0123 --comment 'not on a Friday'")
+	cmd.Long = `Reject what a run waits for. A skill that asked for something is told so and ends as it sees fit; a question of the flow
+itself fails with human_rejected. Rejecting twice is the same as rejecting once.
+` + exitCodes
+	return cmd
+}
+
+// verdictCmd makes the command for a bare yes or no.
+func verdictCmd(d *deps, verb string, decision lattice.Decision, example string) *cobra.Command {
 	var o decideOptions
 	cmd := &cobra.Command{
-		Use:     "reject [RUN]",
-		Short:   "Reject what a run waits for, and follow the run",
-		Example: "  lattice reject run_0123 --comment 'not on a Friday'",
+		Use:     verb + " [RUN]",
+		Short:   strings.ToUpper(verb[:1]) + verb[1:] + " what a run waits for, and follow the run",
+		Example: example,
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return runDecide(c.Context(), d, o, optional(list), lattice.Reject, nil)
+			return runDecide(c.Context(), d, o, optional(list), decision, nil)
 		},
 	}
 	o.addDecideFlags(cmd, d)
