@@ -47,7 +47,7 @@ func decodeTree(data []byte, r *report) map[string]any {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		r.error("type_mismatch", "", "", "an ExecIR document is an object; this is %s", typeName(v))
+		r.error("type_mismatch", "", "", "a document is an object; this is %s", typeName(v))
 		return nil
 	}
 	return object
@@ -102,20 +102,11 @@ func (t *treeReader) value(ptr string, depth int) (any, error) {
 	return object, err
 }
 
-// bind checks the shape of tree against Document (unknown members, wrong types, bad conditions; all of them at once)
-// and decodes what is sound. What is not becomes its zero value, so that the checks behind can go on.
+// bind is bindTo for an ExecIR document.
 func bind(tree map[string]any, r *report) (Document, error) {
-	b := binder{report: r}
-	sound := b.fit(tree, reflect.TypeFor[Document](), "")
-	text, err := json.Marshal(sound)
-	if err != nil {
-		return Document{}, err
-	}
 	var doc Document
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return Document{}, err
-	}
-	return doc, nil
+	err := bindTo(tree, &doc, r)
+	return doc, err
 }
 
 type binder struct{ *report }

@@ -4,10 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gowebpki/jcs"
@@ -22,7 +20,7 @@ import (
 func Parse(data []byte, tools func(name string) (manifests.Skill, bool)) (*Program, []Finding) {
 	var r report
 	tree := decodeTree(data, &r)
-	if tree == nil || !checkVersion(tree, &r) {
+	if tree == nil || !execIR.check(tree, &r) {
 		return nil, r.sorted()
 	}
 	doc, err := bind(tree, &r)
@@ -91,31 +89,9 @@ func withoutEchoes(findings, misshapen []Finding) []Finding {
 	})
 }
 
-var versionPattern = regexp.MustCompile(`^(0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,4})$`)
+var execIR = Format{Name: "ExecIR", Member: "execir_version", Version: Version}
 
-// checkVersion reports whether the document is of a version that this runtime reads: the same major, no newer minor.
-func checkVersion(tree map[string]any, r *report) bool {
-	const ptr = "/execir_version"
-	got, ok := tree["execir_version"]
-	if !ok {
-		r.error("version_missing", ptr, fmt.Sprintf(`"execir_version": %q`, Version), "the document does not say which version of ExecIR it is; this lattice has %s", Version)
-		return false
-	}
-	text, _ := got.(string)
-	m := versionPattern.FindStringSubmatch(text)
-	if m == nil {
-		r.error("version_invalid", ptr, fmt.Sprintf(`"execir_version": %q`, Version), "a version is text of the form MAJOR.MINOR, not %v", got)
-		return false
-	}
-	have := versionPattern.FindStringSubmatch(Version)
-	minor, _ := strconv.Atoi(m[2])
-	haveMinor, _ := strconv.Atoi(have[2])
-	if m[1] != have[1] || minor > haveMinor {
-		r.error("version_unsupported", ptr, "run it with a lattice of that version", "have ExecIR %s, want %s: this lattice cannot run the document", Version, text)
-		return false
-	}
-	return true
-}
+var versionPattern = regexp.MustCompile(`^(0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,4})$`)
 
 // Class returns the class and the permissions of a call of node n with these evaluated args, variants applied. The
 // node's side_effect counts when it is stricter than the manifest. An unknown tool is of class world.
