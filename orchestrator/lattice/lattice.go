@@ -6,6 +6,7 @@
 //	call     one attempt at a skill; its id is an HMAC that a sprite cannot guess
 //	wait     a question to a person; a run has at most one open wait per node
 //	boundary a Pair: journal position and sprite checkpoint that belong together
+//	path     which iteration of a MAP something belongs to; see Command
 //	epoch    rises with rewind and fork, so that old call ids are never issued again
 package lattice
 
@@ -70,7 +71,7 @@ type Call struct {
 	Sprite         string          `json:"sprite"`
 	Epoch          int             `json:"epoch"`
 	Node           string          `json:"node"`
-	Path           string          `json:"path,omitempty"` // iteration path
+	Path           string          `json:"path,omitempty"` // iteration path, "" outside of any MAP
 	Attempt        int             `json:"attempt"`        // rises with policy retries, not with re-dispatch
 	Visit          int             `json:"visit"`          // of the node
 	IdempotencyKey string          `json:"idempotency_key"`
@@ -160,6 +161,7 @@ type Wait struct {
 	ID           string            `json:"wait_id"`
 	Kind         WaitKind          `json:"kind"`
 	Node         string            `json:"node"`
+	Path         string            `json:"path,omitempty"` // iteration path of the node
 	Prompt       string            `json:"prompt"`
 	Reason       string            `json:"reason,omitempty"`
 	Choices      []string          `json:"choices,omitempty"`
@@ -195,10 +197,14 @@ const (
 
 // Command is what Step wants done. It stays in the state's pending list until a fact answers it; recovery is
 // performing what is pending.
+//
+// An iteration path names one iteration of a MAP, and from outside in those around it: "each[3]", "each#2[3]" in the
+// MAP's second visit, "hosts[0]/each[3]" in a nested one.
 type Command struct {
-	ID     string      `json:"id"` // unique in the run, derived
+	ID     string      `json:"id"` // unique in the run, derived; that of an iteration ends in "@" and its path
 	Kind   CommandKind `json:"kind"`
 	Node   string      `json:"node,omitempty"`
+	Path   string      `json:"path,omitempty"`
 	Sprite string      `json:"sprite,omitempty"`
 	Call   *Call       `json:"call,omitempty"`
 	Pair   *Pair       `json:"pair,omitempty"`
