@@ -10,10 +10,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io/fs"
-	"path"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -85,47 +83,57 @@ func Permissions() []string {
 //go:embed */skill.json
 var files embed.FS
 
-// builtin holds our own manifests, sorted by name. They are checked by the tests of this package, so a broken one is
-// a broken build and panics.
-var builtin = sync.OnceValue(func() []Skill {
-	names, err := fs.Glob(files, "*/skill.json")
+// builtin knows our own manifests by name; each is read when it is first asked for, because a process that serves one
+// skill needs one. They are checked by the tests of this package, so a broken one is a broken build and panics.
+var builtin = sync.OnceValue(func() map[string]func() Skill {
+	folders, err := files.ReadDir(".")
 	if err != nil {
 		panic(err)
 	}
-	var all []Skill
-	for _, name := range names {
-		data, err := files.ReadFile(name)
-		if err != nil {
-			panic(err)
-		}
-		s, err := ParseSkill(data)
-		if err != nil {
-			panic(fmt.Sprintf("%s: %v", name, err))
-		}
-		if dir := path.Dir(name); dir != s.Name {
-			panic(fmt.Sprintf("%s: the skill is called %s", name, s.Name))
-		}
-		all = append(all, s)
+	read := make(map[string]func() Skill, len(folders))
+	for _, folder := range folders {
+		name := folder.Name()
+		read[name] = sync.OnceValue(func() Skill { return mustRead(name) })
 	}
-	slices.SortFunc(all, func(a, b Skill) int { return strings.Compare(a.Name, b.Name) })
-	return all
+	return read
 })
 
+func mustRead(name string) Skill {
+	data, err := files.ReadFile(name + "/skill.json")
+	if err != nil {
+		panic(err)
+	}
+	s, err := ParseSkill(data)
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", name, err))
+	}
+	if s.Name != name {
+		panic(fmt.Sprintf("%s: the skill is called %s", name, s.Name))
+	}
+	return s
+}
+
 // Skills returns the manifests of the built-in skills, sorted by name. What they point to is shared and read-only.
-func Skills() []Skill { return slices.Clone(builtin()) }
+func Skills() []Skill {
+	var all []Skill
+	for _, name := range slices.Sorted(maps.Keys(builtin())) {
+		all = append(all, builtin()[name]())
+	}
+	return all
+}
 
 // Lookup finds the manifest of a built-in skill.
 func Lookup(name string) (Skill, bool) {
-	i, ok := slices.BinarySearchFunc(builtin(), name, func(s Skill, name string) int { return strings.Compare(s.Name, name) })
+	read, ok := builtin()[name]
 	if !ok {
 		return Skill{}, false
 	}
-	return builtin()[i], true
+	return read(), true
 }
 
 // Raw returns the bytes of a built-in skill's skill.json, nil when there is no such skill.
 func Raw(name string) []byte {
-	if !skillName.MatchString(name) {
+	if !isSkillName(name) {
 		return nil
 	}
 	data, err := files.ReadFile(name + "/skill.json")

@@ -4,16 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-)
-
-var (
-	skillName      = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z0-9_]+)+$`)
-	fieldName      = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	permissionName = regexp.MustCompile(`^[a-z][a-z0-9_]*(:[a-z][a-z0-9_]*)?$`)
 )
 
 // maxManifest bounds what ParseSkill reads, in bytes; a manifest is a page, not a book.
@@ -87,7 +80,7 @@ func (p *parser) skill(data []byte) (s Skill) {
 	if m == nil {
 		return s
 	}
-	if p.into(m, "name", "", "a string", &s.Name); !skillName.MatchString(s.Name) {
+	if p.into(m, "name", "", "a string", &s.Name); !isSkillName(s.Name) {
 		p.fail("/name", "%q is not a skill name: lower-case words joined by dots, such as git.clone", s.Name)
 	}
 	p.into(m, "description", "", "a string", &s.Description)
@@ -152,7 +145,7 @@ func (p *parser) field(raw json.RawMessage, pointer string) (f Field, ok bool) {
 			f.Default = nil
 		}
 	}
-	if !fieldName.MatchString(f.Name) {
+	if !isFieldName(f.Name) {
 		p.fail(pointer, "%q is not a name: letters, digits and underscores", f.Name)
 	}
 	if !ValidType(f.Type) {
@@ -185,7 +178,7 @@ func (p *parser) permissions(m map[string]json.RawMessage, pointer string) []str
 	names := []string{}
 	p.into(m, "permissions", pointer, "an array of strings", &names)
 	for i, name := range names {
-		if !permissionName.MatchString(name) {
+		if !isPermissionName(name) {
 			p.fail(fmt.Sprintf("%s/permissions/%d", pointer, i), "%q is not a permission such as fs:read", name)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -181,14 +180,12 @@ func prompt(c *skill.Call, in input) (string, error) {
 	return in.Prompt, nil
 }
 
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 // environment is all that the agent sees: where programs are, who it works for, and what the caller allowed.
 func environment(c *skill.Call, allow []string) ([]string, error) {
 	env := []string{"PATH=" + proc.Getenv(c.Env, "PATH", proc.DefaultPath), "IS_SANDBOX=1"}
 	names := []string{"HOME", "LANG", "TERM"}
 	for i, name := range allow {
-		if !variable.MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
+		if !isVariable(name) || strings.HasPrefix(name, "LATTICE_") {
 			return nil, skill.BadInput(fmt.Sprintf("/env_allow/%d", i), "%q cannot be allowed", name)
 		}
 		names = append(names, name)
@@ -207,6 +204,15 @@ func environment(c *skill.Call, allow []string) ([]string, error) {
 		}
 	}
 	return env, nil
+}
+
+// isVariable accepts letters, digits and underscores, no digit first. It is a loop and no pattern, as everywhere in
+// the skills: a global pattern is compiled at the start of every one of them.
+func isVariable(name string) bool {
+	bad := strings.IndexFunc(name, func(c rune) bool {
+		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_')
+	})
+	return name != "" && bad < 0 && (name[0] < '0' || name[0] > '9')
 }
 
 // verdict turns the report into the outcome of the call.

@@ -101,7 +101,7 @@ func (in *cloneInput) check(c *skill.Call) (source, error) {
 			return source{}, err
 		}
 	}
-	if in.Ref != "" && !commitID.MatchString(in.Ref) {
+	if in.Ref != "" && !isCommitID(in.Ref) {
 		if err := checkRef(in.Ref, "/ref"); err != nil {
 			return source{}, err
 		}
@@ -267,7 +267,7 @@ func (f family) already(ctx context.Context, c *skill.Call, s *system, src sourc
 		return skill.Result{}, explain(err, "clone_failed")
 	}
 	want := in.Ref
-	if !commitID.MatchString(want) {
+	if !isCommitID(want) {
 		if want, err = s.remoteHead(ctx, src, cmp.Or(in.Ref, in.Branch)); err != nil {
 			return skill.Result{}, err
 		}

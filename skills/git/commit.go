@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,16 +160,11 @@ func (in *commitInput) check() error {
 			return skill.BadInput("/date", "%q is no RFC 3339 time such as 2026-01-31T12:00:00Z", in.Date)
 		}
 	}
-	if in.ExpectHead != "" && !commitID.MatchString(in.ExpectHead) {
+	if in.ExpectHead != "" && !isCommitID(in.ExpectHead) {
 		return skill.BadInput("/expect_head", "is no full commit id")
 	}
 	return nil
 }
-
-var (
-	trailerName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]*$`)
-	trailerLine = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]*: `)
-)
 
 // fullMessage is the message with its trailers, in one block at the end.
 func (in *commitInput) fullMessage(key string) (string, error) {
@@ -184,7 +178,7 @@ func (in *commitInput) fullMessage(key string) (string, error) {
 	var trailers []string
 	for _, name := range slices.Sorted(maps.Keys(in.Trailers)) {
 		value := in.Trailers[name]
-		if !trailerName.MatchString(name) || strings.ContainsAny(value, "\n\r\x00") {
+		if !isTrailerName(name) || strings.ContainsAny(value, "\n\r\x00") {
 			return "", skill.BadInput("/trailers/"+name, "is no trailer: one line, named by letters, digits and dashes")
 		}
 		trailers = append(trailers, name+": "+value)
@@ -198,7 +192,7 @@ func (in *commitInput) fullMessage(key string) (string, error) {
 	gap := "\n\n"
 	if i := strings.LastIndex(message, "\n\n"); i >= 0 {
 		lines := strings.Split(message[i+2:], "\n")
-		if !slices.ContainsFunc(lines, func(l string) bool { return !trailerLine.MatchString(l) }) {
+		if !slices.ContainsFunc(lines, func(l string) bool { name, _, ok := strings.Cut(l, ": "); return !ok || !isTrailerName(name) }) {
 			gap = "\n"
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/spritekit/lattice/skills/proc"
@@ -19,8 +18,6 @@ const credentialVariable = "LATTICE_CREDENTIAL_FILE"
 // helper is a credential helper that reads the token's file, so that the token is in no argument, no environment and
 // no configuration. printf is a shell builtin: it shows in no process list.
 const helper = `!f() { test "$1" = get && printf 'username=x-access-token\npassword=%s\n' "$(cat "$` + credentialVariable + `")"; }; f`
-
-var remoteName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // direct pushes from here. The URL is taken from the configuration once, judged, and given to git as such.
 func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput, p pushData) (skill.Result, error) {
@@ -51,7 +48,7 @@ func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput, p pushDa
 		expect := in.ExpectRemote
 		if expect == "0" {
 			expect = ""
-		} else if !commitID.MatchString(expect) {
+		} else if !isCommitID(expect) {
 			return skill.Result{}, skill.BadInput("/expect_remote", "is no full commit id")
 		}
 		cmd.args = append(cmd.args, "--force-with-lease="+ref+":"+expect)
@@ -74,7 +71,7 @@ func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput, p pushDa
 
 // target is where a remote lies.
 func (r *repo) target(ctx context.Context, c *skill.Call, remote string) (source, error) {
-	if !remoteName.MatchString(remote) {
+	if !isRemoteName(remote) {
 		return source{}, skill.Unsafe("unsafe", "/remote %q is no name of a remote", remote)
 	}
 	text, err := r.setting(ctx, "remote."+remote+".url")

@@ -132,7 +132,7 @@ func (r *repo) plan(ctx context.Context, in *pushInput) (pushData, error) {
 func (r *repo) base(ctx context.Context, name string) (string, error) {
 	candidates := []string{"@{upstream}", "refs/remotes/origin/HEAD"}
 	if name != "" {
-		if !commitID.MatchString(name) {
+		if !isCommitID(name) {
 			if err := checkRef(name, "/base"); err != nil {
 				return "", err
 			}

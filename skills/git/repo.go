@@ -141,7 +141,7 @@ func (r *repo) resolve(ctx context.Context, revision string) (string, error) {
 	}
 	// Older versions print the separator too.
 	text := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(string(out)), "--end-of-options"))
-	if !commitID.MatchString(text) {
+	if !isCommitID(text) {
 		return "", nil
 	}
 	return text, nil

@@ -3,7 +3,6 @@ package git
 import (
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -18,10 +17,46 @@ type source struct {
 	local    bool
 }
 
-var (
-	scpLike  = regexp.MustCompile(`^([A-Za-z0-9_.-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*:[^:/\\][^:]*$`)
-	commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-)
+// Names are judged by loops, not by patterns: a global pattern is compiled at the start of every skill, also of those
+// that never see a name.
+
+// isCommitID accepts a full id, sha1 or sha256.
+func isCommitID(s string) bool {
+	return (len(s) == 40 || len(s) == 64) && consists(s, func(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' })
+}
+
+func isRemoteName(s string) bool {
+	return s != "" && (isAlnum(s[0]) || s[0] == '_') && consists(s, func(c byte) bool { return isAlnum(c) || c == '_' || c == '.' || c == '-' })
+}
+
+func isTrailerName(s string) bool {
+	return s != "" && isLetter(s[0]) && consists(s, func(c byte) bool { return isAlnum(c) || c == '-' })
+}
+
+// isSCP accepts user@host:path and host:path as ssh takes them.
+func isSCP(text string) bool {
+	host, path, ok := strings.Cut(text, ":")
+	if user, rest, at := strings.Cut(host, "@"); at {
+		if user == "" || !consists(user, func(c byte) bool { return isAlnum(c) || c == '_' || c == '.' || c == '-' }) {
+			return false
+		}
+		host = rest
+	}
+	return ok && host != "" && isAlnum(host[0]) && consists(host, func(c byte) bool { return isAlnum(c) || c == '.' || c == '-' }) &&
+		path != "" && path[0] != '/' && path[0] != '\\' && !strings.Contains(path, ":")
+}
+
+func consists(s string, of func(byte) bool) bool {
+	for i := range len(s) {
+		if !of(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
+func isAlnum(c byte) bool  { return isLetter(c) || '0' <= c && c <= '9' }
 
 // parseURL judges a remote URL: https, ssh, user@host:path, and http on loopback. A path is the caller's affair
 // and comes back with ok false.
@@ -43,7 +78,7 @@ func parseURL(text, pointer string) (src source, ok bool, err error) {
 		return src, false, unsafe("names a remote helper")
 	}
 	if !strings.Contains(text, "://") {
-		if !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, ".") && scpLike.MatchString(text) {
+		if !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, ".") && isSCP(text) {
 			return source{url: text, protocol: "ssh"}, true, nil
 		}
 		return src, false, nil

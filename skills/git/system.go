@@ -67,10 +67,9 @@ func (f family) newSystem(ctx context.Context, c *skill.Call) (*system, error) {
 	return s, nil
 }
 
-var versionNumber = regexp.MustCompile(`\b(\d+)\.(\d+)`)
-
+// version finds major and minor. The pattern is compiled here: as a global every skill would pay for it at its start.
 func version(text string) []int {
-	m := versionNumber.FindStringSubmatch(text)
+	m := regexp.MustCompile(`\b(\d+)\.(\d+)`).FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}

@@ -36,6 +36,7 @@ func goCommand(args []string) (command []string, listable bool) {
 
 // golang folds the events of go test -json (cmd/test2json).
 type golang struct {
+	patterns
 	dir    string // working directory
 	module string // path of the module there, "" when unknown
 	tests  map[testKey]*goTest
@@ -72,16 +73,14 @@ type goEvent struct {
 }
 
 func newGolang(dir string) *golang {
-	g := &golang{dir: dir, tests: map[testKey]*goTest{}, parent: map[testKey]bool{}, pkgs: map[string]*goPackage{}, build: map[string][]string{}}
+	g := &golang{dir: dir, patterns: newPatterns(), tests: map[testKey]*goTest{}, parent: map[testKey]bool{}, pkgs: map[string]*goPackage{}, build: map[string][]string{}}
 	if data, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil {
-		if m := moduleLine.FindSubmatch(data); m != nil {
+		if m := regexp.MustCompile(`(?m)^module\s+(\S+)`).FindSubmatch(data); m != nil {
 			g.module = strings.Trim(string(m[1]), `"`)
 		}
 	}
 	return g
 }
-
-var moduleLine = regexp.MustCompile(`(?m)^module\s+(\S+)`)
 
 func (g *golang) progress() string {
 	return fmt.Sprintf("%d tests passed, %d failed", g.passed, g.failed)
@@ -166,7 +165,7 @@ func (g *golang) fill(r *Report, exit proc.Exit, _ []byte) {
 	red := map[string]bool{}      // packages with a failing test
 	for _, key := range slices.Backward(g.order) {
 		t := g.tests[key]
-		if t.status == "" && slices.ContainsFunc(t.output, panicLine.MatchString) {
+		if t.status == "" && slices.ContainsFunc(t.output, g.panicLine.MatchString) {
 			t.status = "fail" // the time limit of go test ends a test without a verdict
 		}
 		if g.parent[key] && (t.status != "fail" || failing[key]) {
@@ -229,7 +228,7 @@ func (g *golang) packages(r *Report, red map[string]bool) {
 	}
 	for _, pkg := range sortedKeys(g.build) {
 		for _, line := range g.build[pkg] {
-			if m := buildLine.FindStringSubmatch(line); m != nil && len(r.BuildErrors) < maxBuildErrors {
+			if m := g.buildLine.FindStringSubmatch(line); m != nil && len(r.BuildErrors) < maxBuildErrors {
 				e := BuildError{File: g.relative(strings.TrimPrefix(m[1], "vet: ")), Message: clip(m[4], maxMessage)}
 				e.Line, _ = strconv.Atoi(m[2]) // digits by the pattern
 				e.Col, _ = strconv.Atoi(m[3])
@@ -239,19 +238,25 @@ func (g *golang) packages(r *Report, red map[string]bool) {
 	}
 }
 
-var (
-	buildLine  = regexp.MustCompile(`^(\S.*?\.go):(\d+):(?:(\d+):)? (.*)$`)
-	reportLine = regexp.MustCompile(`^\s+([^\s:]+\.go):(\d+): ?(.*)$`)
-	frameLine  = regexp.MustCompile(`^\t(/.*\.go):(\d+)(?: \+0x[0-9a-f]+)?$`)
-	panicLine  = regexp.MustCompile(`^(?:panic|fatal error): `)
-)
+// patterns finds places in what go prints. They belong to one run and not to the package: a global pattern is compiled
+// at the start of every skill.
+type patterns struct{ buildLine, reportLine, frameLine, panicLine *regexp.Regexp }
+
+func newPatterns() patterns {
+	return patterns{
+		buildLine:  regexp.MustCompile(`^(\S.*?\.go):(\d+):(?:(\d+):)? (.*)$`),
+		reportLine: regexp.MustCompile(`^\s+([^\s:]+\.go):(\d+): ?(.*)$`),
+		frameLine:  regexp.MustCompile(`^\t(/.*\.go):(\d+)(?: \+0x[0-9a-f]+)?$`),
+		panicLine:  regexp.MustCompile(`^(?:panic|fatal error): `),
+	}
+}
 
 // failure describes one red test.
 func (g *golang) failure(key testKey, t *goTest) Failure {
 	output := t.output
 	for name := key.name; len(output) == 0 && strings.Contains(name, "/"); { // a panic in a sub-test is printed as its parent's
 		name = name[:strings.LastIndexByte(name, '/')]
-		if above := g.tests[testKey{key.pkg, name}]; above != nil && slices.ContainsFunc(above.output, panicLine.MatchString) {
+		if above := g.tests[testKey{key.pkg, name}]; above != nil && slices.ContainsFunc(above.output, g.panicLine.MatchString) {
 			output = above.output
 		}
 	}
@@ -271,7 +276,7 @@ func (g *golang) failure(key testKey, t *goTest) Failure {
 // the first of the compiler.
 func (g *golang) locate(f *Failure, output []string) {
 	for i, line := range output {
-		if !panicLine.MatchString(line) {
+		if !g.panicLine.MatchString(line) {
 			continue
 		}
 		f.Message = clip(line, maxMessage)
@@ -279,7 +284,7 @@ func (g *golang) locate(f *Failure, output []string) {
 			f.Kind = kindTimeout
 		}
 		for _, frame := range output[i:] {
-			if m := frameLine.FindStringSubmatch(frame); m != nil && strings.HasPrefix(m[1], g.dir+"/") {
+			if m := g.frameLine.FindStringSubmatch(frame); m != nil && strings.HasPrefix(m[1], g.dir+"/") {
 				f.File = g.relative(m[1])
 				f.Line, _ = strconv.Atoi(m[2])
 				return
@@ -288,7 +293,7 @@ func (g *golang) locate(f *Failure, output []string) {
 		return
 	}
 	for i, line := range output {
-		if m := reportLine.FindStringSubmatch(line); m != nil && f.Kind != kindBuild {
+		if m := g.reportLine.FindStringSubmatch(line); m != nil && f.Kind != kindBuild {
 			f.File = path.Join(g.packageDir(f.Suite), m[1])
 			f.Line, _ = strconv.Atoi(m[2])
 			message := []string{m[3]}
@@ -301,7 +306,7 @@ func (g *golang) locate(f *Failure, output []string) {
 			f.Message = clip(strings.TrimSpace(strings.Join(message, "\n")), maxMessage)
 			return
 		}
-		if m := buildLine.FindStringSubmatch(line); m != nil && f.Kind == kindBuild {
+		if m := g.buildLine.FindStringSubmatch(line); m != nil && f.Kind == kindBuild {
 			f.File, f.Message = g.relative(strings.TrimPrefix(m[1], "vet: ")), clip(m[4], maxMessage)
 			f.Line, _ = strconv.Atoi(m[2])
 			return

@@ -119,14 +119,10 @@ func newReport(j job, log string) Report {
 	return Report{Framework: j.framework, Command: j.shown, LogPath: log, Failures: []Failure{}, BuildErrors: []BuildError{}}
 }
 
-var (
-	addresses = regexp.MustCompile(`0x[0-9a-f]+`)
-	numbers   = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
-)
-
 // finish sorts, fingerprints and cuts.
 func (r *Report) finish() {
 	slices.SortStableFunc(r.Failures, func(a, b Failure) int { return strings.Compare(a.ID, b.ID) })
+	addresses, numbers := regexp.MustCompile(`0x[0-9a-f]+`), regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 	sum := sha256.New()
 	for _, f := range r.Failures {
 		message := numbers.ReplaceAllString(addresses.ReplaceAllString(f.Message, "#"), "#")

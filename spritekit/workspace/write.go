@@ -2,15 +2,15 @@ package workspace
 
 import (
 	"bytes"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"syscall"
 )
 
@@ -167,8 +167,5 @@ func (r *Root) Rename(from, to string) error {
 	return r.judge(r.root.Rename(a, b))
 }
 
-func random() string {
-	var b [8]byte
-	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return hex.EncodeToString(b[:])
-}
+// random makes a name that nobody else uses; O_EXCL does the rest.
+func random() string { return strconv.FormatUint(rand.Uint64(), 36) }

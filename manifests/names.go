@@ -1,0 +1,54 @@
+package manifests
+
+import "strings"
+
+// The names are judged by loops and not by patterns: every skill reads its manifest before it does anything else, and
+// compiling three patterns takes longer than that.
+
+// isSkillName accepts lower-case words joined by dots, at least two, such as git.clone.
+func isSkillName(name string) bool {
+	first, rest, dotted := strings.Cut(name, ".")
+	if !dotted || !isLowerWord(first) {
+		return false
+	}
+	for word := range strings.SplitSeq(rest, ".") {
+		if word == "" || !consists(word, isLower, isDigit, isUnderscore) {
+			return false
+		}
+	}
+	return true
+}
+
+// isFieldName accepts letters, digits and underscores, no digit first.
+func isFieldName(name string) bool {
+	return name != "" && !isDigit(name[0]) && consists(name, isLower, isUpper, isDigit, isUnderscore)
+}
+
+// isPermissionName accepts a word, or two that a colon joins, such as fs:read.
+func isPermissionName(name string) bool {
+	area, verb, two := strings.Cut(name, ":")
+	return isLowerWord(area) && (!two || isLowerWord(verb))
+}
+
+func isLowerWord(s string) bool {
+	return s != "" && isLower(s[0]) && consists(s, isLower, isDigit, isUnderscore)
+}
+
+// consists reports whether every byte of s is of one of the kinds.
+func consists(s string, kinds ...func(byte) bool) bool {
+	for i := range len(s) {
+		ok := false
+		for _, is := range kinds {
+			ok = ok || is(s[i])
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func isLower(c byte) bool      { return 'a' <= c && c <= 'z' }
+func isUpper(c byte) bool      { return 'A' <= c && c <= 'Z' }
+func isDigit(c byte) bool      { return '0' <= c && c <= '9' }
+func isUnderscore(c byte) bool { return c == '_' }
