@@ -52,6 +52,7 @@ var mayImport = map[string][]string{
 	"orchestrator/store":   {"orchestrator/lattice"},
 
 	"orchestrator/lattice":  {"manifests", "spritekit/protocol"},
+	"orchestrator/settings": {"manifests"},
 	"orchestrator/ir":       {"manifests"},
 	"orchestrator/sprites":  {},
 	"orchestrator/worktree": {"orchestrator/lattice", "spritekit/protocol"},
@@ -73,6 +74,7 @@ var owners = map[string][]string{
 	"github.com/creack/pty":         {"orchestrator/sprites/local/sandbox"},
 	"github.com/invopop/jsonschema": {"scripts/genschema"},
 	"github.com/spf13/cobra":        {"orchestrator", "spritekit"},
+	"github.com/BurntSushi/toml":    {"orchestrator/settings"},
 }
 
 // unreachable lists what a package must not depend on even through others.

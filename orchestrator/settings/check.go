@@ -1,0 +1,103 @@
+package settings
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/manifests"
+)
+
+var (
+	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	// tokenLike is what a credential looks like where the name of a variable or file should stand.
+	tokenLike = regexp.MustCompile(`^[A-Za-z0-9_./+=-]*[0-9][A-Za-z0-9_./+=-]{19,}$`)
+)
+
+// check finds values of the right type that cannot be meant.
+func check(s Settings) []Finding {
+	var found []Finding
+	bad := func(code, key, hint, format string, a ...any) {
+		found = append(found, Finding{Code: code, Key: key, Message: fmt.Sprintf(format, a...), Hint: hint})
+	}
+	oneOf := func(key, value string, values []string) {
+		if value != "" && !slices.Contains(values, value) {
+			hint := "one of " + strings.Join(values, ", ")
+			bad(CodeValue, key, hint, "%q is not known", value)
+		}
+	}
+	oneOf("log_level", string(s.LogLevel), Levels())
+	oneOf("min_isolation", string(s.MinIsolation), Isolations())
+	permissions := append(manifests.Permissions(), "*")
+	for _, p := range s.Run.Allow {
+		if !slices.Contains(permissions, p) {
+			bad(CodeValue, "run.allow", "known: "+strings.Join(permissions, " "), "there is no permission %q", p)
+		}
+	}
+	for _, name := range s.Run.AgentEnv {
+		if !variable.MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
+			bad(CodeValue, "run.agent_env", "the list holds names of variables, not their values", "%q cannot be passed to an agent", shown(name))
+		}
+	}
+	for key, paths := range map[string][]string{"spritekit": {s.Spritekit}, "tools": s.Tools} {
+		for _, path := range paths {
+			if path != "" && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
+				bad(CodeValue, key, "begin it with / or ~/", "%q is no absolute path", path)
+			}
+		}
+	}
+	if strings.ContainsAny(s.Git.Name, "<>\n\x00") {
+		bad(CodeValue, "git.name", "", "a name has no <, > or line ends")
+	}
+	if s.Git.Email != "" && (!strings.Contains(s.Git.Email, "@") || strings.ContainsAny(s.Git.Email, "<> \n\x00")) {
+		bad(CodeValue, "git.email", "", "%q is no address", s.Git.Email)
+	}
+	if (s.Git.Name == "") != (s.Git.Email == "") {
+		bad(CodeValue, "git", "set git.name and git.email", "name and email belong together")
+	}
+	return append(found, checkSprites(s.Sprites)...)
+}
+
+func checkSprites(s Sprites) []Finding {
+	var found []Finding
+	bad := func(code, key, message, hint string) {
+		found = append(found, Finding{Code: code, Key: "sprites." + key, Message: message, Hint: hint})
+	}
+	if s.URL != "" {
+		u, err := url.Parse(s.URL)
+		switch {
+		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+			bad(CodeValue, "url", "it is no http or https URL", "")
+		case u.User != nil:
+			bad(CodeSecret, "url", "the URL holds credentials", "leave them out and set token_env or token_file")
+		}
+	}
+	const elsewhere = "token_env names an environment variable, token_file a file that only you may read"
+	switch {
+	case s.TokenEnv != "" && !variable.MatchString(s.TokenEnv), s.TokenEnv != "" && len(s.TokenEnv) >= 20 && tokenLike.MatchString(s.TokenEnv):
+		bad(CodeSecret, "token_env", "it looks like a token, not like the name of a variable", elsewhere)
+	case s.TokenFile != "" && !strings.HasPrefix(s.TokenFile, "/") && !strings.HasPrefix(s.TokenFile, "~/"):
+		if tokenLike.MatchString(s.TokenFile) {
+			bad(CodeSecret, "token_file", "it looks like a token, not like a path", elsewhere)
+		} else {
+			bad(CodeValue, "token_file", "it is no absolute path", "begin it with / or ~/")
+		}
+	}
+	if s.TokenEnv != "" && s.TokenFile != "" {
+		bad(CodeValue, "token_file", "token_env and token_file are both set", "keep one of them")
+	}
+	if s.URL == "" && (s.TokenEnv != "" || s.TokenFile != "") {
+		bad(CodeValue, "url", "there is a token and no URL that it is for", "set sprites.url")
+	}
+	return found
+}
+
+// shown shortens what may be a secret that stands in the wrong place.
+func shown(text string) string {
+	if len(text) > 8 {
+		return text[:4] + "…"
+	}
+	return text
+}

@@ -1,0 +1,251 @@
+package settings
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// MaxSize bounds a settings file, in bytes.
+const MaxSize = 1 << 20
+
+// The codes of findings.
+const (
+	CodeSyntax     = "settings_syntax"      // no TOML
+	CodeUnknownKey = "settings_unknown_key" // nothing reads it
+	CodeType       = "settings_type"        // a value of another type
+	CodeValue      = "settings_value"       // a value that cannot be meant
+	CodeSecret     = "settings_secret"      // a credential itself, instead of where it is
+)
+
+// Parse reads the text of a settings file. When anything is wrong with it, all of that is returned, ordered by line, and
+// the settings are not to be used.
+func Parse(text []byte) (Settings, []Finding) {
+	if len(text) > MaxSize {
+		return Settings{}, []Finding{{Code: CodeSyntax, Message: fmt.Sprintf("the file has %d bytes; at most %d are read", len(text), MaxSize)}}
+	}
+	var tree map[string]any
+	if _, err := toml.Decode(string(text), &tree); err != nil {
+		return Settings{}, []Finding{syntax(err)}
+	}
+	var s Settings
+	r := reader{}
+	r.table("", tree, reflect.ValueOf(&s).Elem())
+	r.findings = append(r.findings, check(s)...)
+	if len(r.findings) == 0 {
+		return s, nil
+	}
+	lines := keyLines(string(text))
+	for i, f := range r.findings {
+		r.findings[i].Line = lines[f.Key]
+	}
+	slices.SortStableFunc(r.findings, func(a, b Finding) int { return a.Line - b.Line })
+	return Settings{}, r.findings
+}
+
+func syntax(err error) Finding {
+	var p toml.ParseError
+	if !errors.As(err, &p) {
+		return Finding{Code: CodeSyntax, Message: err.Error()}
+	}
+	message := p.Message
+	if message == "" {
+		message = strings.TrimPrefix(p.Error(), "toml: ")
+	}
+	return Finding{Code: CodeSyntax, Line: p.Position.Line, Key: p.LastKey, Message: message, Hint: "the file is TOML: key = value, text in quotes, [tables] in brackets"}
+}
+
+// reader fills a struct from a decoded table, by the json names of its members, and notes what does not fit.
+type reader struct{ findings []Finding }
+
+func (r *reader) table(at string, from map[string]any, to reflect.Value) {
+	members := map[string]reflect.Value{}
+	for i := range to.NumField() {
+		name, _, _ := strings.Cut(to.Type().Field(i).Tag.Get("json"), ",")
+		members[name] = to.Field(i)
+	}
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		key := join(at, name)
+		if member, ok := members[name]; ok {
+			r.value(key, from[name], member)
+			continue
+		}
+		r.unknown(key, at, name, slices.Sorted(maps.Keys(members)))
+	}
+}
+
+// secretWords name keys under which people would write a credential.
+var secretWords = []string{"token", "secret", "password", "api_key", "apikey"}
+
+func (r *reader) unknown(key, at, name string, known []string) {
+	f := Finding{Code: CodeUnknownKey, Key: key, Message: "there is no such setting"}
+	if slices.Contains(secretWords, strings.ToLower(name)) {
+		f.Code, f.Message = CodeSecret, "settings hold no credentials, only where they are"
+		f.Hint = "token_env names an environment variable, token_file a file that only you may read"
+	} else if near := nearest(name, known); near != "" {
+		f.Hint = "did you mean " + join(at, near) + "?"
+	} else {
+		f.Hint = "known here: " + strings.Join(known, ", ")
+	}
+	r.findings = append(r.findings, f)
+}
+
+func (r *reader) value(key string, from any, to reflect.Value) {
+	if to.CanAddr() {
+		if u, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok {
+			text, ok := from.(string)
+			if !ok {
+				r.mistyped(key, "text in quotes", from)
+			} else if err := u.UnmarshalText([]byte(text)); err != nil {
+				r.findings = append(r.findings, Finding{Code: CodeValue, Key: key, Message: err.Error()})
+			}
+			return
+		}
+	}
+	switch to.Kind() {
+	case reflect.Struct:
+		table, ok := from.(map[string]any)
+		if !ok {
+			r.mistyped(key, "a table", from)
+			return
+		}
+		r.table(key, table, to)
+	case reflect.String:
+		text, ok := from.(string)
+		if !ok {
+			r.mistyped(key, "text in quotes", from)
+			return
+		}
+		to.SetString(text)
+	case reflect.Bool:
+		yes, ok := from.(bool)
+		if !ok {
+			r.mistyped(key, "true or false", from)
+			return
+		}
+		to.SetBool(yes)
+	case reflect.Slice: // of strings; nothing else is needed yet
+		list, ok := from.([]any)
+		texts := make([]string, 0, len(list))
+		for _, item := range list {
+			if text, is := item.(string); is {
+				texts = append(texts, text)
+			}
+		}
+		if !ok || len(texts) < len(list) {
+			r.mistyped(key, "a list of texts", from)
+			return
+		}
+		to.Set(reflect.ValueOf(texts))
+	default:
+		panic("settings knows no way to read a " + to.Type().String())
+	}
+}
+
+func (r *reader) mistyped(key, want string, got any) {
+	r.findings = append(r.findings, Finding{Code: CodeType, Key: key, Message: fmt.Sprintf("it must be %s, not %s", want, kind(got))})
+}
+
+func kind(v any) string {
+	switch v.(type) {
+	case string:
+		return "text"
+	case bool:
+		return "true or false"
+	case int64, float64:
+		return "a number"
+	case map[string]any:
+		return "a table"
+	case []any, []map[string]any:
+		return "such a list"
+	}
+	return "a date"
+}
+
+func join(at, name string) string {
+	if at == "" {
+		return name
+	}
+	return at + "." + name
+}
+
+// keyLines finds the line on which each key stands first, for people who look for it; values that span lines may hide
+// one. It reads text that was parsed already.
+func keyLines(text string) map[string]int {
+	lines, table, n := map[string]int{}, "", 0
+	note := func(key string) {
+		if _, known := lines[key]; !known {
+			lines[key] = n
+		}
+	}
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "["); ok {
+			name, _, _ = strings.Cut(strings.TrimPrefix(name, "["), "]")
+			table = plain(name)
+			note(table)
+			continue
+		}
+		if name, _, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, "#") {
+			for key := join(table, plain(name)); key != table && key != ""; key = parent(key) {
+				note(key)
+			}
+		}
+	}
+	return lines
+}
+
+// plain is a dotted key without quotes and blanks.
+func plain(key string) string {
+	parts := strings.Split(key, ".")
+	for i, p := range parts {
+		parts[i] = strings.Trim(p, " \t\"'")
+	}
+	return strings.Join(parts, ".")
+}
+
+func parent(key string) string {
+	if i := strings.LastIndexByte(key, '.'); i >= 0 {
+		return key[:i]
+	}
+	return ""
+}
+
+// nearest is the name that differs least from word, "" when none is near.
+func nearest(word string, names []string) string {
+	best, least := "", max(2, len(word)/3)+1
+	for _, name := range names {
+		if d := distance(strings.ToLower(word), name); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance is the least number of bytes to insert, delete or replace.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,128 @@
+// Package settings reads a user's settings file, config.toml: what commands use when neither a flag nor the
+// environment says otherwise. Start with Parse; Settings is what a file may hold.
+//
+//	[run]
+//	allow = ["fs:read", "fs:write", "git:read", "test:run"]
+//	agent_env = ["ANTHROPIC_API_KEY"]
+//
+//	[sprites]
+//	url = "https://api.sprites.dev"
+//	token_file = "~/.config/lattice/token"
+//
+// The package is pure: it is given text and returns values, or everything that is wrong with the text at once. Where
+// the file lies, and what token_env and token_file stand for, is for main to find out. A secret is never written into
+// the file: credentials are named by reference.
+package settings
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Settings is what config.toml may hold. The zero value is an empty file: every member has a default elsewhere.
+type Settings struct {
+	// Schema may name this file's JSON schema, for editors.
+	Schema string `json:"$schema,omitempty"`
+	// Spritekit is the path of the spritekit that sprites get; as --spritekit.
+	Spritekit string `json:"spritekit,omitempty"`
+	// Tools are host folders that sprites of the embedded host see read-only at the same path; as --tool.
+	Tools []string `json:"tools,omitempty"`
+	// LogLevel is how much lattice serve logs; LATTICE_LOG wins.
+	LogLevel Level `json:"log_level,omitempty"`
+	// MinIsolation refuses to run anything in sprites of the embedded host that are kept apart by less.
+	MinIsolation Isolation `json:"min_isolation,omitempty"`
+
+	Run     Run     `json:"run,omitzero"`
+	Sprites Sprites `json:"sprites,omitzero"`
+	Git     Git     `json:"git,omitzero"`
+	Serve   Serve   `json:"serve,omitzero"`
+}
+
+// Run holds defaults of lattice run.
+type Run struct {
+	// Allow is what a run's calls may do; as --allow, which replaces it.
+	Allow []string `json:"allow,omitempty"`
+	// AgentEnv names variables that agents get when they are set; --agent-env adds to them.
+	AgentEnv []string `json:"agent_env,omitempty"`
+	// Keep keeps every run's sprite; as --keep.
+	Keep bool `json:"keep,omitempty"`
+}
+
+// Sprites says where sprites are, when that is not this machine.
+type Sprites struct {
+	// URL of a Sprites API; SPRITES_API_URL wins, and then the token of this file is not used.
+	URL string `json:"url,omitempty"`
+	// TokenEnv names the environment variable that holds the token.
+	TokenEnv string `json:"token_env,omitempty"`
+	// TokenFile is the path of a file that holds the token and that nobody else may read; ~/ is the home directory.
+	TokenFile string `json:"token_file,omitempty"`
+}
+
+// Git is who commits when the repository and git's own settings do not say.
+type Git struct {
+	Name  string `json:"name,omitempty"`
+	Email string `json:"email,omitempty"`
+}
+
+// Serve holds defaults of lattice serve.
+type Serve struct {
+	// Idle is how long a leader in the background waits for something to do before it ends.
+	Idle Duration `json:"idle,omitempty"`
+}
+
+// Level is how much is logged.
+type Level string
+
+// Levels are the values of Level, most first.
+func Levels() []string { return []string{"trace", "debug", "info", "warn", "error", "disabled"} }
+
+// Isolation says by what sprites of the embedded host are kept apart.
+type Isolation string
+
+// The values of Isolation, weakest first.
+const (
+	ProcessTree Isolation = "process-tree" // nothing keeps them from the machine's files
+	Namespaces  Isolation = "namespaces"
+)
+
+// Isolations are the values of Isolation, weakest first.
+func Isolations() []string { return []string{string(ProcessTree), string(Namespaces)} }
+
+// Duration is a length of time, written like "90s" or "1h30m".
+type Duration time.Duration
+
+// UnmarshalText reads a positive duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q is no length of time such as 90s, 5m or 1h30m", text)
+	case v <= 0:
+		return fmt.Errorf("%s is not longer than nothing", text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Finding is one thing that is wrong with a settings file.
+type Finding struct {
+	Code    string `json:"code"`
+	Line    int    `json:"line,omitempty"` // from 1; 0 when it could not be told
+	Key     string `json:"key,omitempty"`  // dotted
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Text is the finding on one line.
+func (f Finding) Text() string {
+	var b strings.Builder
+	if f.Line > 0 {
+		fmt.Fprintf(&b, "line %d: ", f.Line)
+	}
+	if f.Key != "" {
+		b.WriteString(f.Key + ": ")
+	}
+	b.WriteString(f.Message)
+	return b.String()
+}

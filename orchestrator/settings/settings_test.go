@@ -1,0 +1,131 @@
+package settings
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const whole = `# everything
+spritekit = "~/bin/spritekit"
+tools = ["/opt/go", "~/sdk"]
+log_level = "debug"
+min_isolation = "namespaces"
+
+[run]
+allow = ["fs:read", "test:run"]
+agent_env = ["ANTHROPIC_API_KEY"]
+keep = true
+
+[sprites]
+url = "https://api.sprites.dev"
+token_env = "SPRITES_TOKEN_OF_MINE"
+
+[git]
+name = "A Person"
+email = "person@example.com"
+
+[serve]
+idle = "1h30m"
+`
+
+func TestParse(t *testing.T) {
+	got, findings := Parse([]byte(whole))
+	want := Settings{
+		Spritekit: "~/bin/spritekit", Tools: []string{"/opt/go", "~/sdk"}, LogLevel: "debug", MinIsolation: Namespaces,
+		Run:     Run{Allow: []string{"fs:read", "test:run"}, AgentEnv: []string{"ANTHROPIC_API_KEY"}, Keep: true},
+		Sprites: Sprites{URL: "https://api.sprites.dev", TokenEnv: "SPRITES_TOKEN_OF_MINE"},
+		Git:     Git{Name: "A Person", Email: "person@example.com"},
+		Serve:   Serve{Idle: Duration(90 * time.Minute)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(findings) > 0 {
+		t.Errorf("Parse = %v\n%s", findings, diff)
+	}
+	if got, findings := Parse(nil); findings != nil || !cmp.Equal(got, Settings{}) {
+		t.Errorf("an empty file = %+v, %v", got, findings)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		want []string // code, text and hint of each finding
+	}{
+		"no TOML":           {"a = = 1", []string{"settings_syntax line 1"}},
+		"unknown key":       {"\nspritkit = \"/x\"", []string{"settings_unknown_key line 2: spritkit: there is no such setting (did you mean spritekit?)"}},
+		"unknown in table":  {"[run]\nalow = []", []string{"settings_unknown_key line 2: run.alow: there is no such setting (did you mean run.allow?)"}},
+		"unknown table":     {"[colour]\nx = 1", []string{"settings_unknown_key line 1: colour: there is no such setting (known here: "}},
+		"dotted key":        {"run.keep = 1", []string{"settings_type line 1: run.keep: it must be true or false, not a number"}},
+		"table for text":    {"[spritekit]\nx = 1", []string{"settings_type line 1: spritekit: it must be text in quotes, not a table"}},
+		"text for table":    {"run = \"x\"", []string{"settings_type line 1: run: it must be a table, not text"}},
+		"mixed list":        {"tools = [\"/a\", 1]", []string{"settings_type line 1: tools: it must be a list of texts, not such a list"}},
+		"a date":            {"spritekit = 2026-01-02", []string{"settings_type line 1: spritekit: it must be text in quotes, not a date"}},
+		"duration":          {"[serve]\nidle = \"soon\"", []string{`settings_value line 2: serve.idle: "soon" is no length of time`}},
+		"negative duration": {"[serve]\nidle = \"-1s\"", []string{"settings_value line 2: serve.idle: -1s is not longer than nothing"}},
+		"number for it":     {"[serve]\nidle = 300", []string{"settings_type line 2: serve.idle: it must be text in quotes, not a number"}},
+		"permission":        {"[run]\nallow = [\"fs:raed\"]", []string{`settings_value line 2: run.allow: there is no permission "fs:raed" (known: `}},
+		"variable":          {"[run]\nagent_env = [\"sk-ant-0123456789\"]", []string{`settings_value line 2: run.agent_env: "sk-a…" cannot be passed to an agent`}},
+		"reserved variable": {"[run]\nagent_env = [\"LATTICE_X\"]", []string{"settings_value line 2: run.agent_env"}},
+		"level":             {"log_level = \"loud\"", []string{`settings_value line 1: log_level: "loud" is not known (one of trace`}},
+		"isolation":         {"min_isolation = \"vm\"", []string{`settings_value line 1: min_isolation: "vm" is not known (one of process-tree, namespaces`}},
+		"relative path":     {"tools = [\"go\"]", []string{`settings_value line 1: tools: "go" is no absolute path`}},
+		"literal token":     {"[sprites]\nurl = \"https://a.b\"\ntoken = \"abc\"", []string{"settings_secret line 3: sprites.token: settings hold no credentials, only where they are (token_env names"}},
+		"token as variable": {"[sprites]\nurl = \"https://a.b\"\ntoken_env = \"org/4711/abc==\"", []string{"settings_secret line 3: sprites.token_env: it looks like a token"}},
+		"token as file":     {"[sprites]\nurl = \"https://a.b\"\ntoken_file = \"sp0123456789012345678901234\"", []string{"settings_secret line 3: sprites.token_file: it looks like a token"}},
+		"two tokens":        {"[sprites]\nurl = \"https://a.b\"\ntoken_env = \"T\"\ntoken_file = \"/t\"", []string{"settings_value line 4: sprites.token_file: token_env and token_file are both set"}},
+		"token without URL": {"[sprites]\ntoken_env = \"T\"", []string{"settings_value sprites.url: there is a token and no URL"}},
+		"URL":               {"[sprites]\nurl = \"sprites.dev\"", []string{"settings_value line 2: sprites.url: it is no http or https URL"}},
+		"URL with password": {"[sprites]\nurl = \"https://u:p@a.b\"", []string{"settings_secret line 2: sprites.url: the URL holds credentials"}},
+		"name alone":        {"[git]\nname = \"A\"", []string{"settings_value line 1: git: name and email belong together"}},
+		"no address":        {"[git]\nname = \"A\"\nemail = \"a\"", []string{`settings_value line 3: git.email: "a" is no address`}},
+		"all at once": {"keep = true\ntools = 1\n[run]\nkeep = \"yes\"\n[serve]\nidle = \"x\"", []string{
+			"settings_unknown_key line 1: keep", "settings_type line 2: tools", "settings_type line 4: run.keep", "settings_value line 6: serve.idle",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, findings := Parse([]byte(tt.text))
+			if !cmp.Equal(got, Settings{}) || len(findings) != len(tt.want) {
+				t.Fatalf("Parse = %+v, %+v, want %d findings and no settings", got, findings, len(tt.want))
+			}
+			for i, f := range findings {
+				if text := f.Code + " " + f.Text() + " (" + f.Hint + ")"; !strings.HasPrefix(text, tt.want[i]) {
+					t.Errorf("finding %d = %s\nwant %s", i, text, tt.want[i])
+				}
+			}
+		})
+	}
+}
+
+// A secret that stands in the wrong place is not printed by the refusal.
+func TestFindingsShowNoSecret(t *testing.T) {
+	const secret = "sk-ant-api03-0123456789abcdef"
+	for _, text := range []string{
+		"[sprites]\nurl = \"https://a.b\"\ntoken = \"" + secret + "\"", "[sprites]\nurl = \"https://a.b\"\ntoken_env = \"" + secret + "\"",
+		"[run]\nagent_env = [\"" + secret + "\"]", "[sprites]\nurl = \"https://u:" + secret + "@a.b\"", "[sprites]\nurl = \"https://a.b\"\ntoken_file = \"" + secret + "\"",
+	} {
+		_, findings := Parse([]byte(text))
+		if len(findings) == 0 {
+			t.Errorf("Parse(%q) has no findings", text)
+		}
+		for _, f := range findings {
+			if strings.Contains(f.Text()+f.Hint, "0123456789") {
+				t.Errorf("Parse(%q) shows the secret: %s", text, f.Text())
+			}
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(whole))
+	f.Add([]byte("[a\n"))
+	f.Add([]byte("[[run]]\nkeep = 1\n"))
+	f.Add([]byte("[a.b]\n\"c.d\" = {e = [1, 2]}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, findings := Parse(text)
+		if len(findings) > 0 && !cmp.Equal(s, Settings{}) {
+			t.Errorf("Parse gives settings beside %v", findings)
+		}
+	})
+}
