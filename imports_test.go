@@ -56,6 +56,9 @@ var mayImport = map[string][]string{
 	"orchestrator/ir":       {"manifests"},
 	"orchestrator/sprites":  {},
 	"orchestrator/worktree": {"orchestrator/lattice", "spritekit/protocol"},
+	// What of this machine sprites may be shown, and what it lacks.
+	"orchestrator/toolchain": {"orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/doctor":    {},
 
 	"orchestrator/sprites/local":         {"orchestrator/sprites", "orchestrator/sprites/local/..."},
 	"orchestrator/sprites/local/sandbox": {},

@@ -27,7 +27,7 @@ func (h *Host) probe() confinement {
 		return confinement{text: "unknown: " + err.Error()}
 	}
 	cfg := sandbox.Config{
-		Self: h.cfg.Self, Root: filepath.Join(dir, "root"), Skills: skills, Tools: h.cfg.Tools,
+		Self: h.cfg.Self, Root: filepath.Join(dir, "root"), Skills: skills, Tools: h.tools(spriteRecord{}),
 		Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
 	}
 	for _, d := range []string{cfg.Root, cfg.Run, cfg.Cache} {
@@ -53,11 +53,11 @@ func (h *Host) probe() confinement {
 	return confinement{text: text}
 }
 
-// boxConfig describes a box on the given directories.
-func (h *Host) boxConfig(root, run, cache string) (sandbox.Config, error) {
+// boxConfig describes the box of a sprite.
+func (h *Host) boxConfig(rec spriteRecord) (sandbox.Config, error) {
 	skills, err := h.skillsDir()
 	return sandbox.Config{
-		Self: h.cfg.Self, Root: root, Skills: skills, Tools: h.cfg.Tools, Run: run, Cache: cache,
+		Self: h.cfg.Self, Root: h.treeDir(rec.Tree), Skills: skills, Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID),
 		Plain: h.confined().plain,
 	}, err
 }

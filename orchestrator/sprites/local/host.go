@@ -51,9 +51,11 @@ type Config struct {
 	Self   string         // executable that becomes a sandbox's init: lattice itself
 	Skills string         // host directory shown read-only at /skills, "" for none
 	Token  string         // bearer token that requests must carry; "" asks for none
-	Tools  []string       // further host paths shown read-only at the same path
+	Tools  []string       // further host paths shown read-only at the same path, in every sprite; missing ones are left out
 	Log    zerolog.Logger // what happens to sprites
 	Env    []string       // KEY=VALUE of every command, on top of PATH, HOME and the like
+	// CheckTool judges a path that a request wants a new sprite to see, and returns it cleaned. Nil refuses all.
+	CheckTool func(path string) (string, error)
 }
 
 // Isolation is the security claim of every sprite of this host.

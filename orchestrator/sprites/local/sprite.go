@@ -148,7 +148,7 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 		}
 		s.socket = socket
 	}
-	cfg, err := h.boxConfig(h.treeDir(rec.Tree), h.runDir(s.id), h.cacheDir(s.id))
+	cfg, err := h.boxConfig(rec)
 	if err != nil {
 		return nil, err
 	}

@@ -3,11 +3,18 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// ownFolders are the folders that the box itself provides; no tool may be shown over, under or around them.
-var ownFolders = []string{"/proc", "/sys", "/dev", "/etc", "/workspace", "/home/sprite", "/tmp", "/skills", "/.sprite", "/var/cache/sprite"}
+// ownFolders are the folders that the box itself provides, and those below which it has links of its own; no tool may be
+// shown over, under or around them.
+var ownFolders = []string{
+	"/proc", "/sys", "/dev", "/etc", "/workspace", "/home/sprite", "/tmp", "/skills", "/.sprite", "/var/cache/sprite", "/var/tmp", "/var/run", "/run",
+}
+
+// OwnFolders lists the folders in which Config.Tools may show nothing.
+func OwnFolders() []string { return slices.Clone(ownFolders) }
 
 // within reports whether path is dir or lies below it, by name.
 func within(path, dir string) bool {
@@ -87,11 +94,13 @@ func (c Config) translatePath(p string) string {
 // BaseEnv is the environment that every command of the box starts from. Tool caches lie below /var/cache/sprite, so that
 // they are never part of a checkpoint. Values are in the box's own paths; Exec translates them where it must.
 func (c Config) BaseEnv() []string {
-	path := "/skills"
+	dirs := []string{"/skills"}
 	for _, t := range c.Tools {
-		path += ":" + toolDir(t)
+		if dir := toolDir(t); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
 	}
-	path += ":/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	path := strings.Join(dirs, ":") + ":/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	return []string{
 		"HOME=/home/sprite",
 		"USER=sprite",

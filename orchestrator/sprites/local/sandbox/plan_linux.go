@@ -95,7 +95,7 @@ func (p *plan) show(path string) error {
 func (p *plan) tools(paths []string) error {
 	for _, path := range paths {
 		path = filepath.Clean(path)
-		if p.shown(path) {
+		if p.shown(path) || p.linked(path) {
 			continue
 		}
 		if err := p.show(path); err != nil {
@@ -108,6 +108,17 @@ func (p *plan) tools(paths []string) error {
 func (p *plan) shown(path string) bool {
 	for _, s := range p.Steps {
 		if s.Kind == stepBind && within(path, "/"+s.Path) {
+			return true
+		}
+	}
+	return false
+}
+
+// linked reports that path leads through one of the box's own links, such as /bin, into what the system folders show.
+// Nothing can be made there: it would be made where the link leads on the host.
+func (p *plan) linked(path string) bool {
+	for _, s := range p.Steps {
+		if s.Kind == stepLink && within(path, "/"+s.Path) {
 			return true
 		}
 	}
