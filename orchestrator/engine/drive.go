@@ -20,8 +20,14 @@ func (r *Runner) Run(ctx context.Context) (Stop, error) {
 	default:
 		return Stop{}, ErrDriven
 	}
-	r.mark = r.deps.Now()
-	defer func() { r.mark = time.Time{} }()
+	defer func() {
+		select {
+		case <-r.yield: // it was for this drive
+		default:
+		}
+	}()
+	r.driven, r.mark = true, r.deps.Awake()
+	defer func() { r.driven = false }()
 
 	d := &drive{r: r, mail: make(chan mail), running: map[string]context.CancelFunc{}}
 	d.ctx, d.cancel = context.WithCancel(ctx)
@@ -43,6 +49,7 @@ type drive struct {
 	effects sync.WaitGroup
 	mail    chan mail
 	running map[string]context.CancelFunc // by command id
+	yields  bool                          // nothing more is begun
 
 	limit <-chan time.Time // goes off when the run's timeout is used up; nil while it is paused or there is none
 }
@@ -64,9 +71,14 @@ func (d *drive) loop() (Stop, error) {
 			return stop, err
 		}
 		d.dispatch()
+		if d.yields && d.quiet() {
+			return Stop{Status: d.r.state.Status}, ErrYielded
+		}
 		d.watchLimit()
 		var err error
 		select {
+		case <-d.r.yield:
+			d.yields = true
 		case m := <-d.mail:
 			err = d.receive(m)
 		case q := <-d.r.decisions:
@@ -101,14 +113,14 @@ func (d *drive) rest() (Stop, bool, error) {
 		if s.Status != lattice.Waiting {
 			return stop, false, nil
 		}
-		due, id := time.Time{}, ""
+		id, boot := "", d.r.deps.Boot()
 		for _, c := range s.Pending {
-			if at := d.r.since[c.ID].Add(seconds(c.DelayS)); id == "" || at.Before(due) {
-				due, id = at, c.ID
+			issued := d.r.issued[c.ID]
+			if left := issued.left(c.DelayS, boot); id == "" || left < stop.Left {
+				id, stop.Left, stop.Due = c.ID, left, issued.at.Add(seconds(c.DelayS))
 			}
 		}
-		if id == "" || due.After(d.r.deps.Now()) {
-			stop.Due = due
+		if id == "" || stop.Left > 0 {
 			return stop, true, nil
 		}
 		if err := d.r.apply(d.ctx, nil, lattice.TimerFired{CommandID: id}); err != nil {
@@ -126,15 +138,27 @@ func (d *drive) dispatch() {
 		}
 	}
 	for _, c := range d.r.state.Pending {
-		if d.running[c.ID] != nil {
+		if d.running[c.ID] != nil || d.yields {
 			continue
 		}
 		ctx, cancel := context.WithCancel(d.ctx)
 		d.running[c.ID] = cancel
-		e := effect{r: d.r, command: c, uncertain: d.r.sent[c.ID], since: d.r.since[c.ID], at: d.r.seq, mail: d.mail}
-		d.r.sent[c.ID] = true
+		issued := d.r.issued[c.ID]
+		e := effect{r: d.r, command: c, issue: issued, at: d.r.seq, mail: d.mail}
+		issued.sent = true
+		d.r.issued[c.ID] = issued
 		d.effects.Go(func() { e.perform(ctx) })
 	}
+}
+
+// quiet reports whether nothing but timers is in flight; those go on from where they are when the run is loaded again.
+func (d *drive) quiet() bool {
+	for id := range d.running {
+		if c, ok := d.r.state.pending(id); ok && c.Kind != lattice.DoTimer {
+			return false
+		}
+	}
+	return true
 }
 
 // watchLimit arms the run's timeout while the run is active. Waiting pauses it, because a run that waits is not driven.
@@ -213,5 +237,3 @@ func (d *drive) shutdown() error {
 		}
 	}
 }
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -14,12 +13,11 @@ import (
 // effect is one pending command being performed. It does not touch the runner's state; it reports by mail, and the
 // drive receives until every effect has ended.
 type effect struct {
-	r         *Runner
-	command   lattice.Command
-	uncertain bool      // it may have been performed before
-	since     time.Time // when it was issued
-	at        lattice.Seq
-	mail      chan<- mail
+	r       *Runner
+	command lattice.Command
+	issue   issue // when it was issued
+	at      lattice.Seq
+	mail    chan<- mail
 }
 
 func (e effect) perform(ctx context.Context) {
@@ -64,13 +62,10 @@ func (e effect) do(ctx context.Context) ([]lattice.Fact, error) {
 	case lattice.DoAction:
 		return e.act(ctx)
 	case lattice.DoTimer:
-		left := seconds(c.DelayS) - deps.Now().Sub(e.since)
-		select {
-		case <-deps.After(left):
-			return []lattice.Fact{lattice.TimerFired{CommandID: c.ID}}, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := deps.Sleep(ctx, e.issue.left(c.DelayS, deps.Boot())); err != nil {
+			return nil, err
 		}
+		return []lattice.Fact{lattice.TimerFired{CommandID: c.ID}}, nil
 	}
 	return nil, fmt.Errorf("unknown command %q", c.Kind)
 }
@@ -95,7 +90,7 @@ func (e effect) act(ctx context.Context) ([]lattice.Fact, error) {
 func (e effect) call(ctx context.Context) ([]lattice.Fact, error) {
 	call := *e.command.Call
 	call.ID = lattice.CallID(e.r.secret, call)
-	call.Uncertain = e.uncertain
+	call.Uncertain = e.issue.sent
 	var asked []protocol.ActionRequest
 	outcome, err := e.r.deps.Caller.Call(ctx, call, func(ev lattice.Event) {
 		entry := e.entry(ev)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +48,8 @@ type Actor interface {
 	Do(ctx context.Context, a lattice.Action) (result []byte, err error)
 }
 
-// Deps is what a Runner acts through. Now and After are time.Now and time.After outside of tests.
+// Deps is what a Runner acts through. Now and After are time.Now and time.After outside of tests; what the clocks are
+// for is in clock.go.
 type Deps struct {
 	Log      Log
 	Caller   Caller
@@ -56,6 +58,10 @@ type Deps struct {
 	Actor    Actor
 	Now      func() time.Time
 	After    func(time.Duration) <-chan time.Time
+	// Awake and Boot say how much time has passed since some fixed moment, without and with the machine's sleep; Sleep
+	// waits by Boot and returns ctx's error when that ends first. Any may be nil: it is then made from Now and After.
+	Awake, Boot func() time.Duration
+	Sleep       func(ctx context.Context, d time.Duration) error
 	// OnEntry is called after each commit with the entries that were stored and the new state entry, in order, from the
 	// goroutine that appended. It must not block and not call the Runner. May be nil.
 	OnEntry func([]lattice.Entry)
@@ -71,14 +77,15 @@ type Runner struct {
 
 	state  State
 	seq    lattice.Seq
-	since  map[string]time.Time // when a pending timer was issued
-	active time.Duration        // driven so far, waits excluded
-	mark   time.Time            // until when active counts, zero while nobody drives
-	sent   map[string]bool      // commands that may have been performed before
-	broken error                // a failed append: what is on disk is unknown, load again
+	issued map[string]issue // of each pending command
+	active time.Duration    // driven so far, waits excluded
+	driven bool             // active counts on
+	mark   time.Duration    // until when active has counted, on Awake
+	broken error            // a failed append: what is on disk is unknown, load again
 
 	last      atomic.Pointer[State]
 	decisions chan decision
+	yield     chan struct{} // holds a token while the drive is asked to end
 }
 
 // decision is a fact from outside on its way to the goroutine that drives the run.
@@ -89,15 +96,18 @@ type decision struct {
 
 // Errors of driving, beside those of Step.
 var (
-	ErrDriven = errors.New("the run is already being driven")
-	ErrBroken = errors.New("an append failed and the run has to be loaded again")
+	ErrDriven  = errors.New("the run is already being driven")
+	ErrYielded = errors.New("the run was put down for another driver")
+	ErrBroken  = errors.New("an append failed and the run has to be loaded again")
 )
 
-// Stop says why Run came to rest. Due is set when a timer will go off while the run waits: drive it again then.
+// Stop says why Run came to rest. Due is set when a timer will go off while the run waits: drive it again when Left has
+// passed on Deps.Boot. Due is the same for people, who have only the wall clock.
 type Stop struct {
 	Status lattice.RunStatus
 	Waits  []lattice.Wait
 	Due    time.Time
+	Left   time.Duration
 }
 
 // History is what a store knows of a run: its facts in order, the snapshot after the last of them (nil before the
@@ -122,12 +132,13 @@ func Load(deps Deps, p *ir.Program, run string, secret []byte, h History) (*Runn
 		}
 	}
 	r := &Runner{
-		deps: deps, program: p, secret: secret, own: make(chan struct{}, 1),
-		state: folded.State, seq: h.Last, since: folded.Since, active: folded.Active, sent: map[string]bool{},
-		decisions: make(chan decision),
+		deps: deps.withClocks(), program: p, secret: secret, own: make(chan struct{}, 1),
+		state: folded.State, seq: h.Last, issued: map[string]issue{}, active: folded.Active,
+		decisions: make(chan decision), yield: make(chan struct{}, 1),
 	}
+	now, boot := r.deps.Now(), r.deps.Boot()
 	for _, c := range r.state.Pending {
-		r.sent[c.ID] = true
+		r.issued[c.ID] = reissued(folded.Since[c.ID], now, boot)
 	}
 	r.publish()
 	return r, nil
@@ -158,6 +169,15 @@ func (r *Runner) Cancel(ctx context.Context, by string) error {
 	return r.feed(ctx, lattice.CancelRequested{By: by})
 }
 
+// Yield asks the drive to begin nothing more and to end, with ErrYielded, when what it began has ended and is on disk.
+// Unlike a cut-off this loses no work. It does not wait. Without a drive it may end the next one.
+func (r *Runner) Yield() {
+	select {
+	case r.yield <- struct{}{}:
+	default:
+	}
+}
+
 // feed gives f to whoever drives the run, or appends it here when nobody does.
 func (r *Runner) feed(ctx context.Context, f lattice.Fact) error {
 	d := decision{fact: f, reply: make(chan error, 1)}
@@ -178,13 +198,13 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 	if r.broken != nil {
 		return r.broken
 	}
-	now := r.deps.Now()
+	now, awake := r.deps.Now(), r.deps.Awake()
 	active := r.active
-	if r.state.Status == lattice.Running && !r.mark.IsZero() {
-		active += now.Sub(r.mark)
+	if r.state.Status == lattice.Running && r.driven {
+		active += max(0, awake-r.mark)
 	}
 	entries, state := events, r.state
-	issued := map[string]time.Time{}
+	var issued []lattice.Command
 	for _, f := range facts {
 		next, commands, err := Step(r.program, state, f)
 		if err != nil {
@@ -205,9 +225,7 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 			}
 			entries = append(entries, end)
 		}
-		for _, c := range commands {
-			issued[c.ID] = now
-		}
+		issued = append(issued, commands...)
 		state = next
 	}
 	if len(facts) > 0 {
@@ -223,16 +241,22 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 		r.broken = fmt.Errorf("%w: %w", ErrBroken, err)
 		return r.broken
 	}
-	r.state, r.seq, r.active = state, seq, active
-	if !r.mark.IsZero() {
-		r.mark = now
-	}
-	for id, at := range issued {
-		r.since[id] = at
-	}
+	r.state, r.seq, r.active, r.mark = state, seq, active, awake
+	r.note(issued, issue{at: now, boot: r.deps.Boot()})
 	r.publish()
 	r.observe(entries)
 	return nil
+}
+
+// note remembers the commands that were just issued, and forgets those that are not pending any more.
+func (r *Runner) note(commands []lattice.Command, i issue) {
+	for _, c := range commands {
+		r.issued[c.ID] = i
+	}
+	maps.DeleteFunc(r.issued, func(id string, _ issue) bool {
+		_, pending := r.state.pending(id)
+		return !pending
+	})
 }
 
 func (r *Runner) observe(entries []lattice.Entry) {

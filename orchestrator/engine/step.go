@@ -6,6 +6,8 @@
 //     small interfaces (Log, Caller, Boundary, Preparer, Actor) and feeds their outcomes back as facts.
 //
 // Start with Step, then State; call.go, suspend.go and human.go hold the rules of one node, flow.go those between nodes.
+// Time: entries bear the wall clock, a run's timeout counts the hours that it was driven awake, timers count sleep and no
+// setting of the clock hurries or holds them; clock.go has the rules.
 //
 // Invariants: a fact is on disk before an effect that follows from it; a call is dispatched again only under the same
 // id and only when its class allows it (DESIGN 14); a run's state equals the fold of its journal.

@@ -1,0 +1,222 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// The rig runs a flow of calls that do nothing on a real store, so that what is left is the engine.
+
+// linear is a document whose one call is made so many times, one commit each.
+func linear(steps int) []byte {
+	return fmt.Appendf(nil, `{"execir_version":"1.0","entry_node":"n","limits":{"max_steps":%d},"nodes":[
+		{"id":"n","op":"TOOL_CALL","tool":"m.read","args":{"a":1,"b":"some text"},"outputs":{"n":"$vars.n"}},
+		{"id":"end","op":"PACK","inputs":{"n":"$vars.n"}}],
+		"edges":[{"from":"n","to":"n","max_traversals":%d,"when":{"op":"exists","ref":"$vars.n"}},{"from":"n","to":"end","when":{"op":"otherwise"}}]}`, steps+5, steps-1)
+}
+
+// idle is a world in which everything is done at once and nothing happens.
+type idle struct{}
+
+var noResult = protocol.Result{OK: true, Data: json.RawMessage(`{"n":1}`)}
+
+func (idle) Call(context.Context, lattice.Call, func(lattice.Event)) (lattice.Outcome, error) {
+	return lattice.Outcome{Kind: lattice.Finished, Result: noResult}, nil
+}
+func (idle) Checkpoint(context.Context, string) (lattice.Pair, error) {
+	return lattice.Pair{CheckpointID: "v1"}, nil
+}
+func (idle) Restore(context.Context, string, lattice.Pair) error             { return nil }
+func (idle) Prepare(context.Context, string, string) (map[string]any, error) { return nil, nil }
+func (idle) Inspect(_ context.Context, _ lattice.Call, a lattice.Action) (lattice.Action, lattice.Verdict, string, error) {
+	return a, lattice.Deny, "", nil
+}
+func (idle) Do(context.Context, lattice.Action) ([]byte, error) { return nil, nil }
+
+func idleDeps(log engine.Log) engine.Deps {
+	var w idle
+	return engine.Deps{Log: log, Caller: w, Boundary: w, Preparer: w, Actor: w, Now: time.Now, After: time.After}
+}
+
+// appended is one append as the engine made it.
+type appended struct {
+	after   lattice.Seq
+	entries []lattice.Entry
+}
+
+// recorder keeps copies of what passes to the log.
+type recorder struct {
+	engine.Log
+	mu      sync.Mutex // guards appends
+	appends map[string][]appended
+}
+
+func (r *recorder) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
+	r.mu.Lock()
+	r.appends[run] = append(r.appends[run], appended{after, slices.Clone(entries)})
+	r.mu.Unlock()
+	return r.Log.Append(ctx, run, after, entries)
+}
+
+func openStore(t testing.TB, program []byte, runs []string) *store.Store {
+	t.Helper()
+	s, err := store.Open(filepath.Join(t.TempDir(), "store.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range runs {
+		if err := s.Create(t.Context(), store.RunRecord{ID: id, Created: time.Now(), Program: program, Secret: make([]byte, 32)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func closeStore(t testing.TB, s *store.Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func runIDs(n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("run_%020d", i)
+	}
+	return ids
+}
+
+// driveAll drives every run to its end, side by side, and says how long that took.
+func driveAll(t testing.TB, p *ir.Program, log engine.Log, runs []string) time.Duration {
+	t.Helper()
+	var group sync.WaitGroup
+	began := time.Now()
+	for _, id := range runs {
+		group.Go(func() {
+			r, err := engine.Load(idleDeps(log), p, id, make([]byte, 32), engine.History{})
+			if err == nil {
+				err = r.Begin(t.Context(), lattice.RunStarted{RunID: id, WorkItem: id, Program: p.Digest, Sprite: "main",
+					Input: json.RawMessage(`{"prompt":"fix it"}`), Ctx: json.RawMessage(`{"run_id":"` + id + `"}`), Grants: ir.DefaultGrants()})
+			}
+			var stop engine.Stop
+			if err == nil {
+				stop, err = r.Run(t.Context())
+			}
+			if err != nil || stop.Status != lattice.Succeeded {
+				t.Errorf("run %s: %s, %v, %v", id, stop.Status, err, r.State().Failure)
+			}
+		})
+	}
+	group.Wait()
+	return time.Since(began)
+}
+
+// replayAll makes the recorded appends again, without an engine.
+func replayAll(t testing.TB, log engine.Log, recorded map[string][]appended) time.Duration {
+	t.Helper()
+	var group sync.WaitGroup
+	began := time.Now()
+	for id, appends := range recorded {
+		group.Go(func() {
+			var last lattice.Seq
+			for _, a := range appends {
+				var err error
+				if last, err = log.Append(t.Context(), id, last, a.entries); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	return time.Since(began)
+}
+
+// rawCommits appends the bytes of the recorded appends to a file, with an fdatasync after each.
+func rawCommits(t testing.TB, appends []appended) time.Duration {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "raw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var records [][]byte
+	for _, a := range appends {
+		raw, err := json.Marshal(a.entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, raw)
+	}
+	began := time.Now()
+	for _, raw := range records {
+		if _, err := f.Write(raw); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Fdatasync(int(f.Fd())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return time.Since(began)
+}
+
+func median(of []time.Duration) time.Duration {
+	slices.Sort(of)
+	return of[len(of)/2]
+}
+
+// BenchmarkEngine drives a flow of calls that do nothing and, in turns with it, makes the same appends straight to the
+// store and the same writes straight to the disk. Medians over the rounds:
+//
+//	steps/s      nodes of the flow, over all runs
+//	committer/s  the same appends without the engine
+//	ratio        steps/s to committer/s
+//	disk/s       write and fdatasync of the same bytes, one after another
+func BenchmarkEngine(b *testing.B) {
+	const rounds, steps = 7, 4000
+	for _, n := range []int{1, 8, 64} {
+		b.Run(fmt.Sprintf("runs=%d", n), func(b *testing.B) {
+			each := steps / n
+			program := linear(each)
+			p, runs := parse(b, program), runIDs(n)
+			record := &recorder{Log: openStore(b, program, runs), appends: map[string][]appended{}}
+			driveAll(b, p, record, runs)
+			closeStore(b, record.Log.(*store.Store))
+			var driven, replayed, raw []time.Duration
+			for range max(rounds, b.N) {
+				s := openStore(b, program, runs)
+				driven = append(driven, driveAll(b, p, s, runs))
+				closeStore(b, s)
+				s = openStore(b, program, runs)
+				replayed = append(replayed, replayAll(b, s, record.appends))
+				closeStore(b, s)
+				raw = append(raw, rawCommits(b, record.appends[runs[0]]))
+			}
+			made, total := 0, each*n
+			for _, appends := range record.appends {
+				made += len(appends)
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(total)/median(driven).Seconds(), "steps/s")
+			b.ReportMetric(float64(made)/median(replayed).Seconds(), "committer/s")
+			b.ReportMetric(median(replayed).Seconds()/median(driven).Seconds(), "ratio")
+			b.ReportMetric(float64(len(record.appends[runs[0]]))/median(raw).Seconds(), "disk/s")
+		})
+	}
+}
