@@ -7,14 +7,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -112,115 +111,33 @@ func invalid(t *testing.T, name, text string) {
 	}
 }
 
+// judge validates text by an independent implementation of JSON Schema, which also judges the schema itself.
 func judge(t *testing.T, name, text string) []string {
 	t.Helper()
 	files, err := schemas()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var root map[string]any
-	var v any
-	if err := json.Unmarshal(files[name+".schema.json"], &root); err != nil {
+	file := name + ".schema.json"
+	root, err := jsonschema.UnmarshalJSON(bytes.NewReader(files[file]))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	if err := c.AddResource(file, root); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile(file)
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	return judgement{t, root}.of(root, v, "")
-}
-
-// judgement is a validator for the keywords that the generator uses; it fails on any other.
-type judgement struct {
-	t    *testing.T
-	root map[string]any
-}
-
-func (j judgement) of(s map[string]any, v any, at string) (faults []string) {
-	fault := func(format string, args ...any) { faults = append(faults, at+" "+fmt.Sprintf(format, args...)) }
-	object, isObject := v.(map[string]any)
-	text, isText := v.(string)
-	for keyword, arg := range s {
-		switch keyword {
-		case "$schema", "$id", "$defs", "title", "then", "properties", "patternProperties", "additionalProperties":
-		case "$ref":
-			def, ok := j.root["$defs"].(map[string]any)[strings.TrimPrefix(arg.(string), "#/$defs/")].(map[string]any)
-			if !ok {
-				j.t.Fatalf("%s: there is no %v", at, arg)
-			}
-			faults = append(faults, j.of(def, v, at)...)
-		case "type":
-			want := map[any]any{"object": map[string]any{}, "array": []any{}, "string": "", "boolean": true, "number": 0.0, "integer": 0.0}[arg]
-			if reflect.TypeOf(v) != reflect.TypeOf(want) {
-				fault("is %T, not %v", v, arg)
-			}
-		case "const":
-			if v != arg {
-				fault("is %v, not %v", v, arg)
-			}
-		case "enum":
-			if !slices.Contains(arg.([]any), v) {
-				fault("is %v, none of %v", v, arg)
-			}
-		case "pattern":
-			if isText && !regexp.MustCompile(arg.(string)).MatchString(text) {
-				fault("%q does not match %v", text, arg)
-			}
-		case "minLength":
-			if isText && len(text) < int(arg.(float64)) {
-				fault("is too short")
-			}
-		case "minimum", "maximum":
-			if n, ok := v.(float64); ok && (keyword == "minimum" && n < arg.(float64) || keyword == "maximum" && n > arg.(float64)) {
-				fault("is beyond its %s", keyword)
-			}
-		case "items":
-			list, _ := v.([]any)
-			for i := range list {
-				faults = append(faults, j.of(arg.(map[string]any), list[i], fmt.Sprintf("%s/%d", at, i))...)
-			}
-		case "required":
-			for _, name := range arg.([]any) {
-				if _, ok := object[name.(string)]; isObject && !ok {
-					fault("lacks %v", name)
-				}
-			}
-		case "anyOf":
-			if !slices.ContainsFunc(arg.([]any), func(one any) bool { return len(j.of(one.(map[string]any), v, at)) == 0 }) {
-				fault("is none of its forms")
-			}
-		case "allOf":
-			for _, one := range arg.([]any) {
-				faults = append(faults, j.of(one.(map[string]any), v, at)...)
-			}
-		case "if":
-			if len(j.of(arg.(map[string]any), v, at)) == 0 {
-				faults = append(faults, j.of(s["then"].(map[string]any), v, at)...)
-			}
-		default:
-			j.t.Fatalf("%s: the test does not know the keyword %s", at, keyword)
-		}
+	if err := compiled.Validate(v); err != nil {
+		return strings.Split(err.Error(), "\n")
 	}
-	return append(faults, j.members(s, object, at)...)
-}
-
-// members judges the members of an object: each by properties, else by patternProperties, else by additionalProperties.
-func (j judgement) members(s, object map[string]any, at string) (faults []string) {
-	properties, _ := s["properties"].(map[string]any)
-	patterns, _ := s["patternProperties"].(map[string]any)
-	for name, v := range object {
-		if p, ok := properties[name].(map[string]any); ok {
-			faults = append(faults, j.of(p, v, at+"/"+name)...)
-			continue
-		}
-		if slices.ContainsFunc(slices.Collect(maps.Keys(patterns)), func(p string) bool { return regexp.MustCompile(p).MatchString(name) }) {
-			continue
-		}
-		switch rest := s["additionalProperties"].(type) {
-		case bool:
-			faults = append(faults, at+" has a member "+name)
-		case map[string]any:
-			faults = append(faults, j.of(rest, v, at+"/"+name)...)
-		}
-	}
-	return faults
+	return nil
 }
