@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 
@@ -21,13 +22,7 @@ import (
 func newSpriteCmd(d *deps) *cobra.Command {
 	cmd := group(&cobra.Command{Use: "sprite", Short: "Work with sprites (sandboxes) directly", Long: "Work with sprites directly: on the embedded host, or on a remote one when SPRITES_API_URL and SPRITES_TOKEN are set.\n" + exitCodes})
 	cmd.AddCommand(
-		d.spriteCmd("create NAME", "Create a sprite", "  lattice sprite create box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
-			s, err := c.Create(ctx, sprites.Create{Name: list[0]})
-			if err != nil {
-				return err
-			}
-			return d.printSprite(s)
-		}),
+		newSpriteCreateCmd(d),
 		d.spriteCmd("show NAME", "Show a sprite", "  lattice sprite show box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 			s, err := c.Get(ctx, list[0])
 			if err != nil {
@@ -72,8 +67,25 @@ func newSpriteCmd(d *deps) *cobra.Command {
 			return c.Restore(ctx, list[0], list[1])
 		}),
 		newSpriteExecCmd(d),
-		newSpriteServeCmd(),
+		newSpriteServeCmd(d),
 	)
+	return cmd
+}
+
+func newSpriteCreateCmd(d *deps) *cobra.Command {
+	var tools []string
+	cmd := d.spriteCmd("create NAME", "Create a sprite", "  lattice sprite create box\n  lattice sprite create rusty --tool ~/.rustup/toolchains/stable-x86_64-unknown-linux-gnu", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		checked, err := d.spriteTools(tools)
+		if err != nil {
+			return err
+		}
+		s, err := c.Create(ctx, sprites.Create{Name: list[0], Tools: checked})
+		if err != nil {
+			return err
+		}
+		return d.printSprite(s)
+	})
+	addToolFlag(cmd, &tools)
 	return cmd
 }
 
@@ -231,7 +243,7 @@ func (d *deps) printSprite(s sprites.Sprite) error {
 		return d.printJSON(s)
 	}
 	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-	for _, row := range [][2]string{{"name", s.Name}, {"status", s.Status}, {"isolation", s.Isolation}, {"id", s.ID}, {"workspace", s.WorkspacePath}} {
+	for _, row := range [][2]string{{"name", s.Name}, {"status", s.Status}, {"isolation", s.Isolation}, {"id", s.ID}, {"workspace", s.WorkspacePath}, {"tools", strings.Join(s.Tools, " ")}} {
 		if row[1] != "" {
 			fmt.Fprintf(w, "%s\t%s\n", row[0], row[1])
 		}

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
@@ -31,9 +30,11 @@ type spriteServeOptions struct {
 	Skills string
 	// Spritekit is installed as /skills when Skills is not given.
 	Spritekit string
+	// Tools are further paths of this machine that all sprites see.
+	Tools []string
 }
 
-func newSpriteServeCmd() *cobra.Command {
+func newSpriteServeCmd(d *deps) *cobra.Command {
 	opts := spriteServeOptions{}
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -50,6 +51,11 @@ Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 b
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
+			tools, err := d.checkTools(opts.Tools)
+			if err != nil {
+				return err
+			}
+			opts.Tools = d.hostTools(tools)
 			log := zerolog.New(cmd.ErrOrStderr()).With().Timestamp().Logger()
 			return runSpriteServe(ctx, log, opts, cmd.OutOrStdout())
 		},
@@ -58,6 +64,7 @@ Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 b
 	cmd.Flags().StringVar(&opts.Token, "token", "", "bearer token that clients must send (default: a random one)")
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory that keeps the sprites (default: one that is removed at the end)")
 	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, shown as /skills in every sprite (default: those of --spritekit)")
+	addToolFlag(cmd, &opts.Tools)
 	cmd.Flags().StringVar(&opts.Spritekit, "spritekit", "", "`PATH` of the spritekit that sprites get (default: beside lattice, else on PATH)")
 	return cmd
 }
@@ -99,7 +106,7 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 		opts.Token = rand.Text()
 	}
 	host, err := local.Open(local.Config{
-		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: hostTools(), Log: log,
+		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, Log: log,
 	})
 	if err != nil {
 		return fmt.Errorf("serve sprites: %w", err)
@@ -166,17 +173,4 @@ func ownSkills(opts spriteServeOptions, self string) (string, error) {
 		return "", err
 	}
 	return leader.InstallSkills(leader.Home(dir), spritekit)
-}
-
-// hostTools are folders of toolchains outside the system's own that sprites see read-only.
-func hostTools() []string {
-	var tools []string
-	if path, err := exec.LookPath("go"); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			if root := filepath.Dir(filepath.Dir(real)); root != "/usr" && root != "/" {
-				tools = append(tools, root)
-			}
-		}
-	}
-	return tools
 }

@@ -98,7 +98,7 @@ func (c *conn) establish(ctx context.Context) error {
 // lead opens the state and serves it on the socket.
 func lead(d *deps, o leaderOptions, lock *leader.Lock) (*leadership, error) {
 	l, err := leader.Open(leader.Config{
-		Home: leader.Home(d.home), Version: d.version, Self: d.exe, Spritekit: o.spritekit, Path: d.getenv("PATH"), Tools: hostTools(),
+		Home: leader.Home(d.home), Version: d.version, Self: d.exe, Spritekit: o.spritekit, Path: d.getenv("PATH"), Tools: d.hostTools(nil), CheckTool: d.checkTool,
 		Remote: d.remoteSprites(), Environ: d.environ, Log: d.log, WrapLog: d.wrapLog,
 		Warn: func(message string) { fmt.Fprintf(d.err, "lattice: %s\n", message) },
 	})

@@ -25,6 +25,12 @@ func TestScript(t *testing.T) {
 			e.Setenv("LATTICE_HOME", home)
 			e.Setenv("PATH", e.Getenv("PATH")+string(filepath.ListSeparator)+buildDir)
 			e.Setenv("HOME", e.WorkDir)
+			// A program outside the system's folders and outside /tmp, which sprites have for themselves.
+			tool, err := filepath.Abs("testdata/tool")
+			if err != nil {
+				return err
+			}
+			e.Setenv("TOOL", tool)
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			for _, role := range []string{"AUTHOR", "COMMITTER"} {
 				e.Setenv("GIT_"+role+"_NAME", "Tester")

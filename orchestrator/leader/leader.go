@@ -45,6 +45,8 @@ type Config struct {
 	Remote    *sprites.Client // nil = embedded host
 	Environ   []string        // the user's environment, for git
 	Log       zerolog.Logger
+	// CheckTool judges a path that one sprite is to see besides Tools; see local.Config. Nil refuses all.
+	CheckTool func(path string) (string, error)
 	// WrapLog, when set, stands between the engine and the store.
 	WrapLog func(engine.Log) engine.Log
 	// Warn tells the person at the terminal something that the run goes on in spite of.
@@ -127,7 +129,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	default:
 		l.noSkills = err // runs can still be looked at and answered
 	}
-	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, Log: l.cfg.Log}); err != nil {
+	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, Log: l.cfg.Log}); err != nil {
 		return nil, err
 	}
 	l.client = sprites.New(api.Base, "", api.HTTPClient(l.home.Socket()))
