@@ -17,23 +17,20 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // The rig runs a flow of calls that do nothing on a real store, so that what is left is the engine.
 
-// linear is a document whose one call is made so many times, one commit each.
-func linear(steps int) []byte {
+// linear is a document whose one call of a skill is made so many times, one commit each.
+func linear(tool string, steps int) []byte {
 	return fmt.Appendf(nil, `{"execir_version":"1.0","entry_node":"n","limits":{"max_steps":%d},"nodes":[
-		{"id":"n","op":"TOOL_CALL","tool":"m.read","args":{"a":1,"b":"some text"},"outputs":{"n":"$vars.n"}},
+		{"id":"n","op":"TOOL_CALL","tool":%q,"args":{"a":1,"b":"some text"},"outputs":{"n":"$vars.n"}},
 		{"id":"end","op":"PACK","inputs":{"n":"$vars.n"}}],
-		"edges":[{"from":"n","to":"n","max_traversals":%d,"when":{"op":"exists","ref":"$vars.n"}},{"from":"n","to":"end","when":{"op":"otherwise"}}]}`, steps+5, steps-1)
+		"edges":[{"from":"n","to":"n","max_traversals":%d,"when":{"op":"exists","ref":"$vars.n"}},{"from":"n","to":"end","when":{"op":"otherwise"}}]}`, steps+5, tool, steps-1)
 }
 
 // idle is a world in which everything is done at once and nothing happens.
 type idle struct{}
-
-var noResult = protocol.Result{OK: true, Data: json.RawMessage(`{"n":1}`)}
 
 func (idle) Call(context.Context, lattice.Call, func(lattice.Event)) (lattice.Outcome, error) {
 	return lattice.Outcome{Kind: lattice.Finished, Result: noResult}, nil
@@ -189,11 +186,11 @@ func median(of []time.Duration) time.Duration {
 //	ratio        steps/s to committer/s
 //	disk/s       write and fdatasync of the same bytes, one after another
 func BenchmarkEngine(b *testing.B) {
-	const rounds, steps = 7, 4000
-	for _, n := range []int{1, 8, 64} {
-		b.Run(fmt.Sprintf("runs=%d", n), func(b *testing.B) {
-			each := steps / n
-			program := linear(each)
+	const rounds = 7
+	for _, size := range []struct{ runs, steps int }{{1, 1000}, {8, 400}, {64, 100}} {
+		b.Run(fmt.Sprintf("runs=%d", size.runs), func(b *testing.B) {
+			n, each := size.runs, size.steps
+			program := linear("m.read", each)
 			p, runs := parse(b, program), runIDs(n)
 			record := &recorder{Log: openStore(b, program, runs), appends: map[string][]appended{}}
 			driveAll(b, p, record, runs)

@@ -1,0 +1,184 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// A linear step is one commit of two entries: its fact, which begins the next node, and the state after it.
+func TestCommitsOfAStep(t *testing.T) {
+	const steps = 50
+	for _, tool := range []string{"m.read", "m.idem"} {
+		t.Run(tool, func(t *testing.T) {
+			program := linear(tool, steps)
+			p, runs := parse(t, program), runIDs(1)
+			log := &recorder{Log: openStore(t, program, runs), appends: map[string][]appended{}}
+			defer closeStore(t, log.Log.(*store.Store))
+			driveAll(t, p, log, runs)
+			finished := 0
+			for _, a := range log.appends[runs[0]] {
+				if a.entries[0].Type != "CallFinished" {
+					continue
+				}
+				finished++
+				ended := slices.ContainsFunc(a.entries, func(e lattice.Entry) bool { return e.Type == "COMPLETED" })
+				if n := len(a.entries); n > 2 && !ended {
+					t.Errorf("a step appended %d entries, want its fact and the state", n)
+				}
+				if !ended && len(a.entries[0].Started) != 1 {
+					t.Errorf("the commit that ended a step began %v, want the next one", a.entries[0].Started)
+				}
+			}
+			// Beside the steps: RunStarted, Prepared.
+			if commits := len(log.appends[runs[0]]); finished != steps || commits != steps+2 {
+				t.Errorf("%d commits for %d steps, want %d for %d", commits, finished, steps+2, steps)
+			}
+		})
+	}
+}
+
+// cost is what a process has spent so far.
+type cost struct {
+	mallocs, allocated, appended, written uint64
+}
+
+func (c cost) minus(d cost) cost {
+	return cost{c.mallocs - d.mallocs, c.allocated - d.allocated, c.appended - d.appended, c.written - d.written}
+}
+
+// gauge reads the cost at certain steps, when the engine waits for a call and the store for the engine.
+type gauge struct {
+	engine.Log
+	idle
+	appended uint64
+	step     int
+	at       map[int]cost
+}
+
+func (g *gauge) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
+	for _, e := range entries {
+		g.appended += uint64(len(e.Body))
+	}
+	return g.Log.Append(ctx, run, after, entries)
+}
+
+func (g *gauge) Call(ctx context.Context, c lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
+	g.step++
+	if _, wanted := g.at[g.step]; wanted {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		g.at[g.step] = cost{m.Mallocs, m.TotalAlloc, g.appended, written()}
+	}
+	return g.idle.Call(ctx, c, event)
+}
+
+// written is how many bytes this process has handed to write calls, 0 where the system does not count.
+func written() uint64 {
+	data, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return 0
+	}
+	var read, wrote uint64
+	if _, err := fmt.Sscanf(string(data), "rchar: %d\nwchar: %d", &read, &wrote); err != nil {
+		return 0
+	}
+	return wrote
+}
+
+// Step 10,000 costs what step 10 costs: allocations, bytes, what is appended, and what the store writes for it.
+func TestStepsCostTheSame(t *testing.T) {
+	const last, window = 10_000, 300
+	program := linear("m.read", last+window+10)
+	p, runs := parse(t, program), runIDs(2)
+	s, err := store.Open(filepath.Join(memoryDir(t), "store.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore(t, s)
+	for _, id := range runs {
+		if err := s.Create(t.Context(), store.RunRecord{ID: id, Created: time.Now(), Program: program, Secret: make([]byte, 32)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	history(t, s, runs[1], 2*last) // a store that has seen other runs: what counts is how long this one is
+	g := &gauge{Log: s, at: map[int]cost{10: {}, 10 + window: {}, last: {}, last + window: {}}}
+	deps := idleDeps(g)
+	deps.Caller = g
+	r, err := engine.Load(deps, p, runs[0], make([]byte, 32), engine.History{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := lattice.RunStarted{RunID: runs[0], Program: p.Digest, Sprite: "main", Input: json.RawMessage(`{"prompt":"fix it"}`)}
+	if err := r.Begin(t.Context(), begin); err != nil {
+		t.Fatal(err)
+	}
+	if stop, err := r.Run(t.Context()); err != nil || stop.Status != lattice.Succeeded {
+		t.Fatalf("Run = %v, %v", stop.Status, err)
+	}
+	early, late := g.at[10+window].minus(g.at[10]), g.at[last+window].minus(g.at[last])
+	for _, c := range []struct {
+		what        string
+		early, late uint64
+	}{
+		{"allocations", early.mallocs, late.mallocs},
+		{"bytes allocated", early.allocated, late.allocated},
+		{"bytes appended", early.appended, late.appended},
+		{"bytes written", early.written, late.written},
+	} {
+		if c.early == 0 && c.what == "bytes written" {
+			t.Log("this system does not count the bytes that a process writes")
+			continue
+		}
+		ratio := float64(c.late) / float64(c.early)
+		t.Logf("%s a step: %d at step 10, %d at step %d", c.what, c.early/window, c.late/window, last)
+		if ratio < 0.95 || ratio > 1.05 {
+			t.Errorf("%s: step %d costs %.3f of step 10, want 0.95 to 1.05", c.what, last, ratio)
+		}
+	}
+}
+
+// history appends entries like those of a run.
+func history(t *testing.T, s *store.Store, run string, n int) {
+	t.Helper()
+	body := json.RawMessage(`{"command_id":"e0.10000.call","call_id":"call_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","ok":true,"exit":0,"data":{"n":1}}`)
+	var after lattice.Seq
+	for n > 0 {
+		batch := make([]lattice.Entry, min(n, 1000))
+		for i := range batch {
+			batch[i] = lattice.Entry{Run: run, At: time.Now(), Kind: lattice.EntryFact, Type: "CallFinished", Body: body, Started: []string{"n"}}
+		}
+		var err error
+		if after, err = s.Append(t.Context(), run, after, batch); err != nil {
+			t.Fatal(err)
+		}
+		n -= len(batch)
+	}
+}
+
+// memoryDir is a folder without a disk behind it where there is one: counts are the same, and it is quick.
+func memoryDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "lattice-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+var noResult = protocol.Result{OK: true, Data: json.RawMessage(`{"n":1}`)}
