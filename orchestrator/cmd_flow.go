@@ -1,18 +1,34 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 func newFlowCmd(d *deps) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "flow", Short: "Look at and check flows"})
-	cmd.AddCommand(newFlowLsCmd(d), newFlowValidateCmd(d))
+	cmd := group(&cobra.Command{
+		Use: "flow", Short: "Compose, check and look at flows",
+		Long: `Compose, check and look at flows.
+
+A flow is a workflow graph ("workflow_version", the form to write) or ExecIR ("execir_version", the form that runs; a
+workflow graph is lowered to it). Where a command takes a FILE, - is standard input and a name is a built-in flow.
+` + exitCodes,
+		Example: "  lattice flow new 'fs.write path=a content=hi | fs.read path=a' -o f.json\n  lattice flow validate f.json\n  lattice flow graph fix-and-propose",
+	})
+	cmd.AddCommand(newFlowNewCmd(d), newFlowLsCmd(d), newFlowShowCmd(d), newFlowValidateCmd(d), newFlowCompileCmd(d))
 	return cmd
 }
 
@@ -31,74 +47,166 @@ func newFlowLsCmd(d *deps) *cobra.Command {
 	}
 }
 
-func newFlowValidateCmd(d *deps) *cobra.Command {
+func newFlowShowCmd(d *deps) *cobra.Command {
 	return &cobra.Command{
-		Use:     "validate FILE",
-		Short:   "Check a flow and print every finding at once",
-		Long:    "Check a flow: versions, references, types, reachability, tools. All findings are printed; exit 2 when one is an error.\n" + exitCodes,
-		Example: "  lattice flow validate flow.json --json",
-		Args:    args(cobra.ExactArgs(1)),
+		Use: "show FLOW", Short: "Print a flow's document", Example: "  lattice flow show test-only > mine.json", Args: args(cobra.ExactArgs(1)),
+		ValidArgsFunction: completeFlows,
 		RunE: func(_ *cobra.Command, list []string) error {
-			doc, _, err := readFlow(list[0])
+			doc, _, err := d.openFlow(list[0])
 			if err != nil {
 				return err
 			}
-			program, findings := ir.Parse(doc, manifests.Lookup)
-			if d.json {
-				if findings == nil {
-					findings = []ir.Finding{}
-				}
-				if err := d.printJSON(map[string]any{"ok": program != nil, "findings": findings}); err != nil {
-					return err
-				}
-			} else {
-				for _, f := range findings {
-					fmt.Fprintf(d.out, "%s %s %s: %s\n", f.Severity, f.Code, f.Pointer, f.Message)
-					if f.Hint != "" {
-						fmt.Fprintf(d.out, "  try: %s\n", f.Hint)
-					}
-				}
-				if program != nil {
-					fmt.Fprintf(d.out, "ok %s\n", program.Digest)
-				}
+			_, err = d.out.Write(doc)
+			return err
+		},
+	}
+}
+
+func newFlowValidateCmd(d *deps) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate FILE",
+		Short: "Check a flow and print every finding at once",
+		Long: `Check a flow: versions, references, types, reachability, tools. All findings are printed; exit 2 when one is an error.
+With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"}]}.
+` + exitCodes,
+		Example: "  lattice flow validate flow.json --json",
+		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
+		RunE: func(_ *cobra.Command, list []string) error {
+			doc, _, err := d.openFlow(list[0])
+			if err != nil {
+				return err
 			}
-			if program == nil {
+			flow, findings := compile.Parse(doc, manifests.Lookup)
+			if err := d.printFindings(findings); err != nil {
+				return err
+			}
+			if flow == nil {
 				return &exitError{code: protocol.ExitBadInput}
+			}
+			if !d.json {
+				fmt.Fprintf(d.out, "ok %s\n", flow.Program.Digest)
 			}
 			return nil
 		},
 	}
 }
 
-func newSkillCmd(d *deps) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "skill", Short: "Look at the skills that flows can call"})
-	cmd.AddCommand(&cobra.Command{
-		Use: "ls", Short: "List the built-in skills", Example: "  lattice skill ls --json", Args: args(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
-			if d.json {
-				return d.printJSON(manifests.Skills())
-			}
-			for _, s := range manifests.Skills() {
-				fmt.Fprintf(d.out, "%-12s %-10s %s\n", s.Name, s.SideEffect, s.Description)
-			}
-			return nil
-		},
-	}, &cobra.Command{
-		Use: "show NAME", Short: "Show a skill's manifest", Example: "  lattice skill show git.push", Args: args(cobra.ExactArgs(1)),
-		ValidArgsFunction: func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
-			for _, s := range manifests.Skills() {
-				names = append(names, s.Name+"\t"+s.Description)
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
+func newFlowCompileCmd(d *deps) *cobra.Command {
+	var indent bool
+	cmd := &cobra.Command{
+		Use:   "compile FILE",
+		Short: "Print the ExecIR that a flow is lowered to",
+		Long: `Print the ExecIR that a flow is lowered to, in RFC 8785 form: equal flows give equal bytes. ExecIR is printed as it is.
+A flow that does not compile prints its findings on standard error and exits 2.
+` + exitCodes,
+		Example: "  lattice flow compile flow.json | sha256sum",
+		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
 		RunE: func(_ *cobra.Command, list []string) error {
-			raw := manifests.Raw(list[0])
-			if raw == nil {
-				return &exitError{code: protocol.ExitNotFound, err: fmt.Errorf("there is no built-in skill %q; lattice skill ls lists them", list[0])}
+			flow, err := d.compileFlow(list[0])
+			if err != nil {
+				return err
 			}
-			_, err := d.out.Write(raw)
+			if indent {
+				return d.printIndented(flow.ExecIR)
+			}
+			_, err = fmt.Fprintf(d.out, "%s\n", strings.TrimRight(string(flow.ExecIR), "\n"))
 			return err
 		},
-	})
+	}
+	cmd.Flags().BoolVar(&indent, "indent", false, "indent it for reading")
 	return cmd
+}
+
+// printIndented prints a JSON document for reading.
+func (d *deps) printIndented(doc any) error {
+	enc := json.NewEncoder(d.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(doc)
+}
+
+// printFindings prints findings for a person, or all of them as one JSON object.
+func (d *deps) printFindings(findings []ir.Finding) error {
+	if d.json {
+		return d.printJSON(compile.NewReport(findings))
+	}
+	for _, f := range findings {
+		fmt.Fprintf(d.out, "%s %s %s: %s\n", f.Severity, f.Code, clean(f.Pointer), clean(f.Message))
+		if f.Hint != "" {
+			fmt.Fprintf(d.out, "  try: %s\n", clean(f.Hint))
+		}
+	}
+	return nil
+}
+
+// compileFlow reads and compiles a flow; every fault of it is told at once.
+func (d *deps) compileFlow(arg string) (*compile.Flow, error) {
+	doc, name, err := d.openFlow(arg)
+	if err != nil {
+		return nil, err
+	}
+	flow, findings := compile.Parse(doc, manifests.Lookup)
+	if flow == nil {
+		return nil, refuseFlow(name, findings)
+	}
+	return flow, nil
+}
+
+// refuseFlow is the error for a flow with findings.
+func refuseFlow(name string, findings []ir.Finding) error {
+	var text []string
+	for _, f := range findings {
+		if f.Severity == ir.SeverityError {
+			text = append(text, clean(fmt.Sprintf("%s %s: %s", f.Pointer, f.Code, f.Message)))
+		}
+	}
+	p := api.Refuse(protocol.ExitBadInput, "flow_invalid", fmt.Sprintf("the flow %s is refused:\n  %s", name, strings.Join(text, "\n  ")), "lattice flow validate says how to mend each")
+	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
+		p.Fault.Details = details
+	}
+	return p
+}
+
+// openFlow reads a flow: a file, standard input for "-", or a built-in flow when there is no such file. What it holds is
+// not looked at. The name is that of the file without .json.
+func (d *deps) openFlow(arg string) (doc []byte, name string, err error) {
+	in := d.in
+	if arg != "-" {
+		f, err := os.Open(arg)
+		if builtin, ok := manifests.Flow(arg); ok && errors.Is(err, os.ErrNotExist) {
+			return builtin, arg, nil
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, "", api.Refuse(protocol.ExitNotFound, "flow_not_found", fmt.Sprintf("there is no flow file %s and no built-in flow of that name", arg),
+				"lattice flow ls shows the built-in flows: "+strings.Join(manifests.Flows(), ", "))
+		}
+		if err != nil {
+			return nil, "", api.Refuse(protocol.ExitBadInput, "flow_unreadable", fmt.Sprintf("read flow: %v", err), "")
+		}
+		defer f.Close()
+		in, name = f, strings.TrimSuffix(filepath.Base(arg), ".json")
+	}
+	doc, err = io.ReadAll(io.LimitReader(in, ir.MaxDocumentBytes+1)) // one more, so that what is longer is refused
+	if err != nil {
+		return nil, "", api.Refuse(protocol.ExitBadInput, "flow_unreadable", fmt.Sprintf("read flow: %v", err), "")
+	}
+	return doc, name, nil
+}
+
+// readFlow is openFlow for a flow that the leader will judge: it must be JSON to reach it.
+func (d *deps) readFlow(arg string) (json.RawMessage, string, error) {
+	doc, name, err := d.openFlow(arg)
+	if err != nil || json.Valid(doc) && len(doc) <= ir.MaxDocumentBytes {
+		return doc, name, err
+	}
+	_, findings := compile.Parse(doc, manifests.Lookup)
+	return nil, "", refuseFlow(arg, findings)
+}
+
+// completeFlows completes the names of built-in flows, and files.
+func completeFlows(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(list) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return manifests.Flows(), cobra.ShellCompDirectiveDefault
 }

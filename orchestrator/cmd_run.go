@@ -30,7 +30,7 @@ func newRunCmd(d *deps) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run FLOW",
 		Short: "Run a flow and follow it until it ends or waits for a person",
-		Long: `Run a flow: a JSON file, or the name of a built-in one (lattice flow ls).
+		Long: `Run a flow: a file with a workflow graph or ExecIR, - for standard input, or the name of a built-in one (lattice flow ls).
 
 With --repo the repository is read here, with your own git and credentials, and travels into the sprite as a bundle;
 what the flow pushes lands there as branch lattice/<run> (a local path) after a person approved it. Nothing else leaves
@@ -63,7 +63,7 @@ the sprite. A failed run keeps its sprite. The first Ctrl-C stops driving; the r
 }
 
 func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
-	doc, name, err := readFlow(flow)
+	doc, name, err := d.readFlow(flow)
 	if err != nil {
 		return err
 	}
@@ -97,25 +97,6 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	return follow(ctx, d, c, view, 0)
 }
 
-// readFlow reads a flow file, or a built-in flow when there is no such file.
-func readFlow(arg string) (json.RawMessage, string, error) {
-	data, err := os.ReadFile(arg)
-	if err == nil && !json.Valid(data) {
-		return nil, "", api.Refuse(protocol.ExitBadInput, "flow_invalid", arg+" is no JSON document", "")
-	}
-	if err == nil {
-		return data, strings.TrimSuffix(filepath.Base(arg), ".json"), nil
-	}
-	if builtin, ok := manifests.Flow(arg); ok && errors.Is(err, os.ErrNotExist) {
-		return builtin, arg, nil
-	}
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, "", api.Refuse(protocol.ExitNotFound, "flow_not_found", fmt.Sprintf("there is no flow file %s and no built-in flow of that name", arg),
-			"lattice flow ls shows the built-in flows: "+strings.Join(manifests.Flows(), ", "))
-	}
-	return nil, "", api.Refuse(protocol.ExitBadInput, "flow_unreadable", fmt.Sprintf("read flow: %v", err), "")
-}
-
 // readInput merges an input file with k=v and k:=json pairs; pairs win.
 func readInput(d *deps, file string, pairs []string) (json.RawMessage, error) {
 	in := map[string]json.RawMessage{}
@@ -127,6 +108,7 @@ func readInput(d *deps, file string, pairs []string) (json.RawMessage, error) {
 		if err := json.Unmarshal(data, &in); err != nil {
 			return nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%s is no JSON object: %v", file, err), "")
 		}
+		delete(in, "$schema") // the file's, for editors
 	}
 	for _, pair := range pairs {
 		name, value, err := parsePair(pair)

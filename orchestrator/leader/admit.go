@@ -9,13 +9,15 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // admit refuses a run that could only fail: everything that is known to be missing before it starts, each kind at once.
 // Warnings of the preflight are no reason: the call itself is judged when it is made.
-func admit(p *ir.Program, input map[string]any, o api.Options) error {
+func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
+	p := flow.Program
 	if err := knownGrants(o.Grants); err != nil {
 		return err
 	}
@@ -25,7 +27,7 @@ func admit(p *ir.Program, input map[string]any, o api.Options) error {
 		}
 	}
 	if findings := p.Preflight(o.Grants); ir.HasErrors(findings) {
-		return refuseFlow("permission_denied", protocol.ExitDenied, findings)
+		return refuseFlow("permission_denied", protocol.ExitDenied, flow.Told(findings))
 	}
 	known := startContext("", o, time.Time{})
 	known["sprite"] = true // prepared before the first node, as is repo

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
@@ -44,7 +45,7 @@ func TestAdmit(t *testing.T) {
 			}
 			got := ""
 			var refused *api.Problem
-			if err := admit(p, c.in, c.options); errors.As(err, &refused) {
+			if err := admit(&compile.Flow{Program: p}, c.in, c.options); errors.As(err, &refused) {
 				got = fmt.Sprint(refused.Exit, " ", refused.Fault.Code, " ", refused.Fault.Hint)
 			} else if err != nil {
 				t.Fatal(err)

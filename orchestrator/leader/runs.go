@@ -17,6 +17,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -69,10 +70,12 @@ func (l *Leader) resolve(id string) (string, error) {
 
 // Start checks a flow, records the run and has it driven. Nothing is recorded when the flow is refused.
 func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, error) {
-	program, findings := ir.Parse(r.Flow, manifests.Lookup)
-	if program == nil {
+	flow, findings := compile.Parse(r.Flow, manifests.Lookup)
+	if flow == nil {
 		return api.RunView{}, refuseFlow("flow_invalid", protocol.ExitBadInput, findings)
 	}
+	program := flow.Program
+	r.Flow = flow.ExecIR // what is recorded is what runs
 	o := r.Options
 	if len(o.Grants) == 0 {
 		o.Grants = ir.DefaultGrants()
@@ -85,7 +88,7 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	if err != nil || !ok {
 		return api.RunView{}, api.Refuse(protocol.ExitBadInput, "bad_input", "the input of a flow is one JSON object", "")
 	}
-	if err := admit(program, input, o); err != nil {
+	if err := admit(flow, input, o); err != nil {
 		return api.RunView{}, err
 	}
 	id, secret, err := newRun()

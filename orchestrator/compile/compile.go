@@ -1,0 +1,109 @@
+// Package compile makes what people and tools write into what runs: Parse takes a document of any kind that is known
+// here (told by its version member) and gives a Flow, an ExecIR program ready to run, or every finding at once. Line
+// composes a workflow graph from one line of skills.
+//
+// The first type to look at is Workflow, the authoring form: a graph of steps, where a step names a skill and the
+// compiler fills in what ExecIR wants said. Lowering is deterministic: equal documents give equal bytes (RFC 8785) and
+// so equal digests. Findings about the lowered program are told in terms of the document that its author sees.
+// Everything here is pure: no I/O, no clock, no map order in results.
+package compile
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// Tools looks up the manifest of a skill by its name.
+type Tools = func(name string) (manifests.Skill, bool)
+
+// Flow is a document that can run.
+type Flow struct {
+	Program *ir.Program
+	// ExecIR is the program's text: in RFC 8785 form when it was lowered, as it was given otherwise.
+	ExecIR json.RawMessage
+	// Workflow is the document that was lowered, nil when that was ExecIR already.
+	Workflow *Workflow
+
+	origins origins
+}
+
+// Parse reads a workflow graph or an ExecIR document and checks all that can be known before a run. The flow is nil
+// when one of the findings is an error.
+func Parse(data []byte, tools Tools) (*Flow, []ir.Finding) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil {
+		return parseExecIR(data, tools) // which says what is wrong with it
+	}
+	_, workflow := members[workflowFormat.Member]
+	_, exec := members["execir_version"]
+	_, plan := members["planir_version"]
+	switch {
+	case workflow && exec:
+		return nil, []ir.Finding{fault("version_ambiguous", "", "keep the one that the document is", `the document has both "workflow_version" and "execir_version"`)}
+	case workflow:
+		return parseWorkflow(data, tools)
+	case exec:
+		return parseExecIR(data, tools)
+	case plan:
+		return nil, []ir.Finding{fault("format_unsupported", "/planir_version", "write it as a workflow graph or as ExecIR", "have workflow graph "+Version+" and ExecIR "+ir.Version+", want PlanIR: this lattice cannot run the document")}
+	}
+	return nil, []ir.Finding{fault("version_missing", "",
+		`say which: "workflow_version": "`+Version+`" or "execir_version": "`+ir.Version+`"`,
+		`the document says neither "workflow_version" (a workflow graph) nor "execir_version" (ExecIR)`)}
+}
+
+func parseExecIR(data []byte, tools Tools) (*Flow, []ir.Finding) {
+	program, findings := ir.Parse(data, tools)
+	if program == nil {
+		return nil, findings
+	}
+	return &Flow{Program: program, ExecIR: data}, findings
+}
+
+func fault(code, pointer, hint, message string) ir.Finding {
+	return ir.Finding{Code: code, Severity: ir.SeverityError, Pointer: pointer, Message: message, Hint: hint}
+}
+
+// Told returns findings about the program with pointers into the document that it came from.
+func (f *Flow) Told(findings []ir.Finding) []ir.Finding { return f.origins.told(findings) }
+
+// origins maps places of the lowered program, as pointers, to the places of the document that they came from. What has
+// no line of its own stands where its nearest parent with one stands.
+type origins map[string]string
+
+func (o origins) told(findings []ir.Finding) []ir.Finding {
+	if o == nil {
+		return findings
+	}
+	out := make([]ir.Finding, len(findings))
+	for i, f := range findings {
+		f.Pointer = o.of(f.Pointer)
+		out[i] = f
+	}
+	return out
+}
+
+func (o origins) of(pointer string) string {
+	for at := pointer; at != ""; at = at[:strings.LastIndexByte(at, '/')] {
+		if to, ok := o[at]; ok {
+			return to + pointer[len(at):]
+		}
+	}
+	return pointer
+}
+
+// Report is what checking a document prints for a machine.
+type Report struct {
+	// None of the findings is an error.
+	OK bool `json:"ok"`
+	// All findings, in the order of the document.
+	Findings []ir.Finding `json:"findings"`
+}
+
+// NewReport reports findings; none is an empty list, not null.
+func NewReport(findings []ir.Finding) Report {
+	return Report{OK: !ir.HasErrors(findings), Findings: append([]ir.Finding{}, findings...)}
+}

@@ -1,0 +1,203 @@
+package compile
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gowebpki/jcs"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// compiler is what a lowered document says of its maker; it changes with the bytes that lowering gives.
+const compiler = "lattice/1"
+
+func parseWorkflow(data []byte, tools Tools) (*Flow, []ir.Finding) {
+	var w Workflow
+	tree, reading := workflowFormat.Read(data, &w)
+	if tree == nil {
+		return nil, reading
+	}
+	l := lowering{workflow: &w, tools: tools, origins: origins{}}
+	l.checkNumbers(tree, "")
+	doc := l.document()
+	if digest, err := canonical(data); err == nil {
+		doc.Source.WorkflowDigest = digestOf(digest)
+	}
+	l.checkPorts()
+	text, err := json.Marshal(doc)
+	if err == nil {
+		text, err = canonical(text)
+	}
+	if err != nil {
+		l.error("json_invalid", "", "", "write the document in RFC 8785 form: %v", err)
+		return nil, ir.Merge(reading, l.findings)
+	}
+	program, findings := ir.Parse(text, tools)
+	findings = ir.Merge(reading, append(l.findings, l.told(findings)...))
+	if program == nil || ir.HasErrors(findings) {
+		return nil, findings
+	}
+	return &Flow{Program: program, ExecIR: text, Workflow: &w, origins: l.origins}, findings
+}
+
+func canonical(text []byte) ([]byte, error) { return jcs.Transform(text) }
+
+// lowering turns one workflow graph into ExecIR, node for node.
+type lowering struct {
+	workflow *Workflow
+	tools    Tools
+	origins  origins
+	findings []ir.Finding
+	entries  int // steps that nothing leads to; 1 when the document names its entry
+}
+
+func (l *lowering) error(code, pointer, hint, format string, args ...any) {
+	l.findings = append(l.findings, fault(code, pointer, hint, fmt.Sprintf(format, args...)))
+}
+
+func (l *lowering) document() ir.Document {
+	w := l.workflow
+	doc := ir.Document{
+		Version: ir.Version, ID: w.ID, Revision: w.Revision, Description: w.Description,
+		Source:      &ir.Source{WorkflowVersion: w.Version, Compiler: compiler},
+		InputSchema: w.InputSchema, Output: w.Output, CtxRequires: w.CtxRequires, Limits: w.Limits, Meta: w.Meta,
+		EntryNode: l.entry(), Nodes: []ir.Node{}, Edges: w.Edges,
+	}
+	if doc.Edges == nil {
+		doc.Edges = []ir.Edge{}
+	}
+	for i := range w.Nodes {
+		n := l.step(&w.Nodes[i], "/nodes/"+strconv.Itoa(i))
+		if n.Tool != "" && !slices.Contains(doc.Tools, n.Tool) {
+			doc.Tools = append(doc.Tools, n.Tool)
+		}
+		doc.Nodes = append(doc.Nodes, n)
+	}
+	slices.Sort(doc.Tools)
+	return doc
+}
+
+var stepID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
+
+// step lowers one step. at is its place in both documents: a skill step becomes one node.
+func (l *lowering) step(s *Step, at string) ir.Node {
+	l.checkType(s, at)
+	n := ir.Node{
+		ID: s.ID, Op: ir.OpToolCall, Tool: s.Skill(), Args: s.In, Outputs: s.Outputs, SideEffect: s.SideEffect,
+		TimeoutS: s.TimeoutS, Retry: s.Retry, Catch: s.Catch, Meta: s.Meta,
+	}
+	if slices.Contains(abstractTypes, s.Type) {
+		n.Args = nil // its inputs have forms of their own
+	}
+	l.origins[at+"/args"] = at + "/in"
+	l.origins[at+"/op"] = at + "/type"
+	if s.Type != typeTool {
+		l.origins[at+"/tool"] = at + "/type"
+	}
+	if n.Outputs == nil && stepID.MatchString(s.ID) {
+		n.Outputs = map[string]string{"result": "$vars" + member(s.ID)}
+		l.origins[at+"/outputs/result"] = at + "/id"
+	}
+	return n
+}
+
+// member writes a step's id as a segment of a reference.
+func member(id string) string {
+	if strings.Contains(id, ".") {
+		return "['" + id + "']"
+	}
+	return "." + id
+}
+
+// checkType checks that a step says in one way what it does. That the skill exists is checked in the lowered program.
+func (l *lowering) checkType(s *Step, at string) {
+	switch {
+	case s.Type == "":
+		l.error("field_missing", at+"/type", `the name of a skill, such as "git.clone"`, "a step has a type")
+	case s.Type == typeTool && s.Tool == "":
+		l.error("field_missing", at+"/tool", "", `a step of type "tool" names a skill`)
+	case s.Type != typeTool && s.Tool != "":
+		l.error("field_not_allowed", at+"/tool", `leave it out, or say "type": "tool"`, "the step's type names a skill already")
+	case slices.Contains(abstractTypes, s.Type):
+		l.error("type_unsupported", at+"/type", "name a skill, or write the flow as ExecIR", "%q belongs to workflow graphs, but this lattice lowers steps that are skills", s.Type)
+	case s.Type != typeTool && !strings.Contains(s.Type, "."):
+		l.error("type_unknown", at+"/type", ir.Near(s.Type, append(skillNames(), typeTool)), "there is no step type %q", s.Type)
+	}
+}
+
+func skillNames() []string {
+	var names []string
+	for _, s := range manifests.Skills() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// entry is the first step: as named, else the one step that nothing leads to. Edges that may close a cycle do not count.
+func (l *lowering) entry() string {
+	w := l.workflow
+	if l.entries = 1; w.EntryNode != "" || len(w.Nodes) == 0 {
+		return w.EntryNode
+	}
+	led := map[string]bool{}
+	for _, e := range w.Edges {
+		led[e.To] = led[e.To] || e.MaxTraversals == 0
+	}
+	var first []string
+	for i := range w.Nodes {
+		for _, c := range w.Nodes[i].Catch {
+			led[c.To] = true
+		}
+	}
+	for i := range w.Nodes {
+		if id := w.Nodes[i].ID; !led[id] && id != "" {
+			first = append(first, id)
+		}
+	}
+	switch l.entries = len(first); l.entries {
+	case 0:
+		l.error("entry_missing", "/entry_node", `"entry_node": "`+w.Nodes[0].ID+`"`, "an edge leads to every step: say which one runs first")
+		return w.Nodes[0].ID
+	case 1:
+	default:
+		l.error("entry_ambiguous", "/entry_node", "connect them by edges, or name entry_node", "no edge leads to %s: say which one runs first", strings.Join(first, ", "))
+	}
+	return first[0]
+}
+
+// told maps findings of the lowered program back, without those that only repeat what was said of the workflow.
+func (l *lowering) told(findings []ir.Finding) []ir.Finding {
+	said := map[string]bool{}
+	for _, f := range l.findings {
+		said[f.Pointer] = true
+	}
+	out := l.origins.told(findings)
+	return slices.DeleteFunc(out, func(f ir.Finding) bool {
+		return said[f.Pointer] || strings.HasPrefix(f.Pointer, "/tools/") || f.Code == "node_unreachable" && l.entries != 1
+	})
+}
+
+// checkNumbers refuses numbers that RFC 8785 cannot write: those that are no IEEE 754 double.
+func (l *lowering) checkNumbers(v any, at string) {
+	switch v := v.(type) {
+	case json.Number:
+		if !exact(v.String()) {
+			l.error("number_inexact", at, "write it as text", "the number %s has no exact IEEE 754 double form", v)
+		}
+	case []any:
+		for i := range v {
+			l.checkNumbers(v[i], at+"/"+strconv.Itoa(i))
+		}
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			l.checkNumbers(v[k], at+"/"+escapePointer(k))
+		}
+	}
+}
