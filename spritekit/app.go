@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -91,8 +92,12 @@ func (a app) skill(name string) (skill.Skill, bool) {
 	return skill.Skill{}, false
 }
 
+// readsFor is how long a skill that only reads runs before signals are caught for it.
+const readsFor = 5 * time.Millisecond
+
 // serve runs one skill. Signals are only caught once the input is there: until then nothing has happened, and the
-// default of a signal is what a person expects.
+// default of a signal is what a person expects. The same is true of a skill that only reads files and has only just
+// begun to; most have ended before the thread that catches signals would be up.
 func (a app) serve(s skill.Skill, args []string) int {
 	m, ok := manifests.Lookup(s.Name)
 	if !ok {
@@ -109,10 +114,30 @@ func (a app) serve(s skill.Skill, args []string) int {
 	if err != nil {
 		return a.exit(s.Name, err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if m.SideEffect == manifests.ClassRead && onlyFiles(m) {
+		defer time.AfterFunc(readsFor, func() { catch(cancel) }).Stop()
+	} else {
+		catch(cancel)
+	}
 	return skill.Serve(ctx, s, m, a.env, skill.IO{Stdin: bytes.NewReader(input), Stdout: a.stdout, Stderr: a.stderr})
+}
+
+// onlyFiles reports whether a skill starts no programs, which would have to be ended with it.
+func onlyFiles(m manifests.Skill) bool {
+	return !slices.ContainsFunc(m.Permissions, func(p string) bool { return p != "fs:read" })
+}
+
+// catch calls cancel at the first signal; the second ends the process at once. It lives as long as the process.
+func catch(cancel func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-signals
+		signal.Stop(signals)
+		cancel()
+	}()
 }
 
 // input reads stdin as far as a skill takes it. A terminal counts as empty: a person who types a skill's name wants

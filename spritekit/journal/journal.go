@@ -10,6 +10,10 @@
 //
 // Anything in the sprite can write these files. A journal that does not make sense is ErrCorrupt; it is never repaired
 // beyond a torn last line, and nothing in it widens what a call may do.
+//
+// What is synced, and why no more: Suspending, because the checkpoint must hold it, and whatever guards an effect
+// outside the sprite. Everything else must outlive a killed process, for which a write is enough; after power loss
+// the sprite is restored, or the result is found in the outbox.
 package journal
 
 import (
@@ -84,14 +88,18 @@ type Record struct {
 	Request       *protocol.ActionRequest `json:"request,omitempty"`        // Suspending
 	Exit          int                     `json:"exit,omitempty"`           // Done
 	Result        json.RawMessage         `json:"result,omitempty"`         // Done; absent for read skills
+	OutboxAt      int64                   `json:"outbox_at,omitempty"`      // Started, Resumed: how long the outbox was then
 }
 
 // Call is the open and locked journal of one call.
 type Call struct {
-	file *os.File
+	name string
+	file *os.File // nil as long as a fresh call needs none
+	held []byte   // what a fresh call would have written
 	root *workspace.Root
 	now  func() time.Time
 	last Record // the zero Record for a call never seen
+	size int64
 	made bool
 }
 
@@ -101,29 +109,56 @@ func Open(ctx context.Context, root *workspace.Root, id, skill, inputSHA256 stri
 	if err := CheckID(id); err != nil {
 		return nil, err
 	}
-	if err := root.MkdirAll(protocol.CallsDir); err != nil {
-		return nil, fmt.Errorf("open call journal: %w", err)
+	c := &Call{name: protocol.CallsDir + "/" + id + ".jsonl", root: root, now: now}
+	if err := c.open(ctx); err != nil {
+		return nil, err
 	}
-	name := protocol.CallsDir + "/" + id + ".jsonl"
-	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("open call journal: %w", err)
-	}
-	c := &Call{file: f, root: root, now: now}
-	if err := c.load(ctx, name, skill, inputSHA256); err != nil {
-		return nil, errors.Join(err, f.Close())
+	if err := c.load(skill, inputSHA256); err != nil {
+		return nil, errors.Join(err, c.file.Close())
 	}
 	return c, nil
 }
 
-func (c *Call) load(ctx context.Context, name, skill, inputSHA256 string) error {
-	if err := lock(ctx, c.file); err != nil {
-		return fmt.Errorf("wait for the call's other process: %w", err)
+// Fresh begins the journal of a call whose id was drawn just now, so that nobody can ask for it again before it
+// suspends. Only then is there a file: calls from a shell leave none behind.
+func Fresh(root *workspace.Root, id, skill, inputSHA256 string, now func() time.Time) (*Call, error) {
+	if err := CheckID(id); err != nil {
+		return nil, err
 	}
+	return &Call{
+		name: protocol.CallsDir + "/" + id + ".jsonl", root: root, now: now, last: Record{Skill: skill, InputSHA256: inputSHA256},
+	}, nil
+}
+
+// open opens and locks the file. One that was pruned while we waited for its lock is made anew.
+func (c *Call) open(ctx context.Context) error {
+	for {
+		f, made, err := c.root.OpenOwn(c.name)
+		if err != nil {
+			return fmt.Errorf("open call journal: %w", err)
+		}
+		if err := lock(ctx, f); err != nil {
+			return errors.Join(fmt.Errorf("wait for the call's other process: %w", err), f.Close())
+		}
+		info, err := f.Stat()
+		if err != nil {
+			return errors.Join(fmt.Errorf("open call journal: %w", err), f.Close())
+		}
+		if workspace.Linked(info) {
+			c.file, c.made = f, made
+			return nil
+		}
+		if err := f.Close(); err != nil {
+			return fmt.Errorf("open call journal: %w", err)
+		}
+	}
+}
+
+func (c *Call) load(skill, inputSHA256 string) error {
 	if err := c.read(); err != nil {
-		return fmt.Errorf("%w (%s)", err, name)
+		return fmt.Errorf("%w (%s)", err, c.name)
 	}
-	if c.made = c.last.State == ""; c.made {
+	if c.last.State == "" {
 		c.last.Skill, c.last.InputSHA256 = skill, inputSHA256
 	}
 	if c.last.Skill != skill || c.last.InputSHA256 != inputSHA256 {
@@ -162,6 +197,7 @@ func (c *Call) read() error {
 		return fmt.Errorf("%w: it has more than %d bytes", ErrCorrupt, maxSize)
 	}
 	whole := bytes.LastIndexByte(data, '\n') + 1
+	c.size = int64(whole)
 	if whole < len(data) {
 		if err := c.file.Truncate(int64(whole)); err != nil {
 			return fmt.Errorf("cut off torn line: %w", err)
@@ -214,7 +250,19 @@ func (c *Call) Append(r Record, sync bool) error {
 	if err != nil {
 		return fmt.Errorf("append to call journal: %w", err)
 	}
-	if _, err := c.file.Write(append(line, '\n')); err != nil {
+	before := len(c.held)
+	if c.held = append(append(c.held, line...), '\n'); c.file == nil {
+		if r.State != Suspending {
+			c.last = r
+			return nil
+		}
+		if err := c.open(context.Background()); err != nil { // nobody else knows the name: it does not wait
+			c.held = c.held[:before]
+			return err
+		}
+	}
+	if err := c.write(); err != nil {
+		c.held = c.held[:before]
 		return fmt.Errorf("append to call journal: %w", err)
 	}
 	c.last = r
@@ -231,5 +279,23 @@ func (c *Call) Append(r Record, sync bool) error {
 	return nil
 }
 
+// write appends what is held in one write. A write that came up short (a full disk) is taken back.
+func (c *Call) write() error {
+	if _, err := c.file.Write(c.held); err != nil {
+		if terr := c.file.Truncate(c.size); terr != nil {
+			err = errors.Join(err, fmt.Errorf("take the torn line back: %w", terr))
+		}
+		return err
+	}
+	c.size += int64(len(c.held))
+	c.held = nil
+	return nil
+}
+
 // Close releases the lock.
-func (c *Call) Close() error { return c.file.Close() }
+func (c *Call) Close() error {
+	if c.file == nil {
+		return nil
+	}
+	return c.file.Close()
+}

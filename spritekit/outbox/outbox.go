@@ -7,7 +7,11 @@
 // with the next durable line or Sync. A line torn by a crash is repaired before the next one is appended.
 //
 // Other programs in the sprite can write the file too: nothing in it is trusted, only its last timestamp is read, and
-// one that lies too far ahead is ignored.
+// one that lies too far ahead is ignored. A lock that is held for ever ends in ErrLocked, a file that is none in
+// workspace.ErrUnsafe.
+//
+// However long the file is, opening it and appending read its last few KiB only; Results, which a call needs after a
+// crash, reads from where that call began.
 package outbox
 
 import (
@@ -16,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"sync"
 	"syscall"
@@ -27,12 +30,20 @@ import (
 )
 
 const (
-	// tailSize is how much of the file's end is read to find the last line's time. Lines are shorter than 1 MiB.
-	tailSize = 64 << 10
+	// tailSize is how much of the file's end is read to find the last line's time, before all that a line may have.
+	tailSize = 4 << 10
 	// maxAhead is how far the last line's time may lie ahead of the clock and still be followed. A planted line of
 	// the year 9999 would otherwise push every later event there.
 	maxAhead = 24 * time.Hour
+	// lockWait is how long an append waits for others, each of which takes milliseconds.
+	lockWait = 10 * time.Second
 )
+
+// unset is before the protocol existed: a clock that shows less was never set, and says nothing about last lines.
+var unset = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// ErrLocked is wrapped when something in the sprite holds the outbox's lock and does not let go.
+var ErrLocked = errors.New("the outbox is locked by something else in the sprite")
 
 // Stamp is what the runtime puts on every event of a call.
 type Stamp struct {
@@ -55,19 +66,12 @@ type Log struct {
 	last time.Time
 }
 
-// Open opens the outbox of a workspace, makes it where it is missing and repairs a torn last line.
+// Open opens the outbox of a workspace and makes it where it is missing. A torn last line is repaired by the first
+// Append.
 func Open(root *workspace.Root, stamp Stamp, now func() time.Time) (*Log, error) {
 	l := &Log{root: root, stamp: stamp, now: now}
 	if err := l.open(); err != nil {
 		return nil, fmt.Errorf("open outbox: %w", err)
-	}
-	unlock, err := l.lock()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open outbox: %w", err), l.file.Close())
-	}
-	defer unlock()
-	if err := l.catchUp(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open outbox: %w", err), l.file.Close())
 	}
 	return l, nil
 }
@@ -85,12 +89,12 @@ func (l *Log) Append(p protocol.Payload) (protocol.Event, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	unlock, err := l.lock()
+	size, err := l.lock()
 	if err != nil {
 		return protocol.Event{}, fmt.Errorf("append to outbox: %w", err)
 	}
-	defer unlock()
-	if err := l.catchUp(); err != nil {
+	defer l.unlock()
+	if err := l.catchUp(size); err != nil {
 		return protocol.Event{}, fmt.Errorf("append to outbox: %w", err)
 	}
 	at := l.now().UTC()
@@ -151,16 +155,11 @@ func (l *Log) Close() error {
 }
 
 func (l *Log) open() error {
-	if err := l.root.MkdirAll(protocol.Dir); err != nil {
-		return err
-	}
-	_, err := l.root.Lstat(protocol.OutboxFile)
-	missing := errors.Is(err, fs.ErrNotExist)
-	f, err := l.root.OpenFile(protocol.OutboxFile, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	f, made, err := l.root.OpenOwn(protocol.OutboxFile)
 	if err != nil {
 		return err
 	}
-	if missing {
+	if made {
 		if err := l.root.SyncDir(protocol.Dir); err != nil {
 			return errors.Join(err, f.Close())
 		}
@@ -169,58 +168,63 @@ func (l *Log) open() error {
 	return nil
 }
 
-// lock takes the file's lock. When the file was removed meanwhile (a skill may clean the workspace), it is made anew:
-// events must not go to a file that has no name.
-func (l *Log) lock() (unlock func(), err error) {
+// lock takes the file's lock and returns the file's size. When the file was removed meanwhile (a skill may clean the
+// workspace), it is made anew: events must not go to a file that has no name.
+func (l *Log) lock() (size int64, err error) {
 	for {
-		f := l.file
-		if err := flock(f, syscall.LOCK_EX); err != nil {
-			return nil, fmt.Errorf("lock: %w", err)
+		if err := flock(l.file); err != nil {
+			return 0, fmt.Errorf("lock: %w", err)
 		}
-		info, err := f.Stat()
+		info, err := l.file.Stat()
 		if err != nil {
-			return nil, errors.Join(err, flock(f, syscall.LOCK_UN))
+			l.unlock()
+			return 0, err
 		}
-		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Nlink > 0 {
-			return func() { flock(f, syscall.LOCK_UN) }, nil // closing the file would unlock it as well
+		if workspace.Linked(info) {
+			return info.Size(), nil
 		}
-		if err := errors.Join(f.Close(), l.open()); err != nil {
-			return nil, err
+		if err := errors.Join(l.file.Close(), l.open()); err != nil {
+			return 0, err
 		}
 	}
 }
 
-// flock waits for other appends only, each of which is short.
-func flock(f *os.File, how int) error {
-	for {
-		if err := syscall.Flock(int(f.Fd()), how); err != syscall.EINTR {
+// unlock cannot fail on an open file; closing it would unlock it as well.
+func (l *Log) unlock() { _ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN) }
+
+// flock waits for other appends. The kernel offers no lock that gives up after a time, hence the widening retries.
+func flock(f *os.File) error {
+	for waited, pause := time.Duration(0), 100*time.Microsecond; ; waited, pause = waited+pause, min(2*pause, 20*time.Millisecond) {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case err != syscall.EWOULDBLOCK && err != syscall.EINTR:
 			return err
+		case waited >= lockWait:
+			return fmt.Errorf("%w: no turn within %v", ErrLocked, lockWait)
 		}
+		time.Sleep(pause)
 	}
 }
 
 // catchUp repairs the tail and learns the last line's time, when somebody else wrote since the last append.
-func (l *Log) catchUp() error {
-	info, err := l.file.Stat()
-	if err != nil {
-		return err
-	}
-	if info.Size() == l.size {
+func (l *Log) catchUp(size int64) error {
+	if size == l.size {
 		return nil
 	}
-	tail, start, err := l.tail(info.Size(), tailSize)
+	tail, start, err := l.tail(size, tailSize)
 	if err == nil && start > 0 && bytes.Count(tail, []byte("\n")) < 2 {
-		tail, start, err = l.tail(info.Size(), protocol.MaxLine)
+		tail, start, err = l.tail(size, protocol.MaxLine)
 	}
 	if err != nil {
 		return err
 	}
-	size, err := l.repair(tail, start)
-	if err != nil {
+	if l.size, err = l.repair(tail, start); err != nil {
 		return fmt.Errorf("repair torn line: %w", err)
 	}
-	l.size = size
-	if last := lastTime(tail); last.After(l.last) && last.Before(l.now().Add(maxAhead)) {
+	now := l.now()
+	if last := lastTime(tail); last.After(l.last) && (last.Before(now.Add(maxAhead)) || now.Before(unset)) {
 		l.last = last
 	}
 	return nil
@@ -228,8 +232,12 @@ func (l *Log) catchUp() error {
 
 func (l *Log) tail(size, n int64) (data []byte, start int64, err error) {
 	start = max(0, size-n)
-	data, err = io.ReadAll(io.NewSectionReader(l.file, start, size-start))
-	return data, start, err
+	data = make([]byte, size-start)
+	got, err := l.file.ReadAt(data, start)
+	if err == io.EOF { // somebody without a lock cut it shorter
+		err = nil
+	}
+	return data[:got], start, err
 }
 
 // repair makes the file end in a newline: a complete object that only lacks it gets one, a torn line is cut off. It
@@ -273,10 +281,7 @@ func (l *Log) write(line []byte) error {
 			err = errors.Join(err, fmt.Errorf("take the torn line back: %w", terr))
 		}
 		l.size = -1
-		if errors.Is(err, syscall.ENOSPC) {
-			return fmt.Errorf("%w: the event is not recorded; free space in the workspace", err)
-		}
-		return err
+		return fmt.Errorf("%w: the event is not recorded", err)
 	}
 	l.size += int64(len(line)) + 1
 	l.dirty = true

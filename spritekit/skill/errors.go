@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
@@ -108,8 +109,11 @@ func badInput(problems []protocol.Problem) *Error {
 	}
 }
 
-// codeNoSpace is the code of a call that a full disk stopped; it may run again once there is space.
-const codeNoSpace = "no_space"
+// The codes of a call that a full disk or a used-up quota stopped; it may run again once there is space.
+const (
+	codeNoSpace = "no_space"
+	codeQuota   = "quota_exceeded"
+)
 
 // Fault maps any error of a skill to the Error that its caller sees: an *Error as it is, known causes to their code,
 // anything else to "internal".
@@ -126,7 +130,7 @@ func Fault(err error) *Error {
 	case errors.Is(err, context.Canceled):
 		return fault(protocol.ExitCancelled, false, "cancelled", "%s", []any{"the call was cancelled"})
 	case errors.Is(err, workspace.ErrUnsafe):
-		return Unsafe("unsafe_path", "%v", err).WithHint("paths must stay inside the workspace and name regular files")
+		return Unsafe("unsafe_path", "%v", err).WithHint("paths must stay inside the workspace and name regular files; what lies elsewhere, or below .lattice as a link, is refused")
 	case errors.Is(err, workspace.ErrTooLarge):
 		return Limit("too_large", "%v", err)
 	case errors.Is(err, syscall.EISDIR):
@@ -135,12 +139,25 @@ func Fault(err error) *Error {
 		return refusal("name_too_long", "%v", err)
 	case errors.Is(err, syscall.EFBIG):
 		return Limit("too_large", "%v", err).WithHint("the sprite limits the size of files")
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fault(protocol.ExitLimit, true, codeNoSpace, "%v", []any{err}).WithHint("free space in the sprite, then try again")
+	case errors.Is(err, outbox.ErrLocked):
+		return Busy("%v", err).WithHint("find what holds %s, such as with lsof, and end it; then make the call again", protocol.OutboxFile)
+	case errors.Is(err, syscall.ENOSPC):
+		return fault(protocol.ExitLimit, true, codeNoSpace, "%v", []any{err}).
+			WithHint("free space on the disk of the workspace, then make the same call again")
+	case errors.Is(err, syscall.EDQUOT):
+		return fault(protocol.ExitLimit, true, codeQuota, "%v", []any{err}).
+			WithHint("remove files of the user that the sprite runs as, or raise its quota; then make the same call again")
+	case errors.Is(err, syscall.EROFS):
+		return fault(protocol.ExitFailed, false, "read_only", "%v", []any{err}).
+			WithHint("the file system is mounted read-only: mount it writable, or set LATTICE_WORKSPACE to a folder elsewhere")
+	case errors.Is(err, syscall.EIO):
+		return fault(protocol.ExitFailed, true, "io_error", "%v", []any{err}).
+			WithHint("the disk failed to read or write; look at the kernel's log, and restore a checkpoint")
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return NotFound("%v", err)
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fault(protocol.ExitFailed, false, "access_denied", "%v", []any{err})
+	case errors.Is(err, fs.ErrPermission):
+		return fault(protocol.ExitFailed, false, "access_denied", "%v", []any{err}).
+			WithHint("the user that the sprite runs as may not do that: change the owner or the mode of what is named")
 	}
 	return fault(protocol.ExitInternal, false, "internal", "%v", []any{err})
 }

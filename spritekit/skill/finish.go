@@ -101,7 +101,7 @@ func (r *runner) record(result *protocol.Result, exit int) (line []byte, err err
 	if line, err = r.fit(result); err != nil || r.out.log == nil {
 		return line, err
 	}
-	if _, err := r.out.log.Append(resultInfo(*result, line, r.class)); err != nil {
+	if _, err := r.out.log.Append(resultInfo(*result, line, r.class, exit)); err != nil {
 		return nil, err
 	}
 	if r.class != manifests.ClassRead {
@@ -119,7 +119,7 @@ func (r *runner) record(result *protocol.Result, exit int) (line []byte, err err
 	if r.class != manifests.ClassRead { // which does the work again
 		done.Result = line
 	}
-	if err := r.journal.Append(done, r.class != manifests.ClassRead); err != nil {
+	if err := r.journal.Append(done, false); err != nil { // the synced result in the outbox makes up for it
 		return nil, err
 	}
 	if r.resumed {
@@ -131,7 +131,8 @@ func (r *runner) record(result *protocol.Result, exit int) (line []byte, err err
 // settled reports whether a result ends the call for good. A call that was interrupted, or that a full disk stopped,
 // stays as it is: it counts as crashed, and the rules of its class say what comes next.
 func settled(state journal.State, result *protocol.Result, exit int) bool {
-	stopped := exit == protocol.ExitCancelled || result.Error != nil && result.Error.Code == codeNoSpace
+	stopped := exit == protocol.ExitCancelled ||
+		result.Error != nil && (result.Error.Code == codeNoSpace || result.Error.Code == codeQuota)
 	return (state == journal.Started || state == journal.Resumed) && result.Waiting == nil && !stopped
 }
 
@@ -158,20 +159,30 @@ func (r *runner) fit(result *protocol.Result) ([]byte, error) {
 	return encode(result)
 }
 
+// digestInfo stands in for the result of a read skill.
+type digestInfo struct {
+	OK     bool   `json:"ok"`
+	Skill  string `json:"skill"`
+	CallID string `json:"call_id"`
+	Events int    `json:"events"`
+	Size   int    `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
 // resultInfo is the outbox's record of a result. Of a read skill it keeps a digest: its results can be large, and are
 // made anew rather than adopted.
-func resultInfo(result protocol.Result, line []byte, class manifests.Class) protocol.Info {
-	info := protocol.Info{Message: result.Skill + " ok", Kind: "result", Metadata: line}
+func resultInfo(result protocol.Result, line []byte, class manifests.Class, exit int) protocol.Info {
+	info := protocol.Info{Message: result.Skill + " ok", Kind: outbox.KindResult, Metadata: line}
 	switch {
 	case result.Waiting != nil:
 		info.Message = result.Skill + " waits: " + result.Waiting.Reason
 	case result.Error != nil:
 		info.Message = result.Skill + " failed: " + result.Error.Message
+		info.Metadata = withExit(line, exit)
 	case class == manifests.ClassRead:
 		sum := sha256.Sum256(line)
-		info.Metadata, _ = json.Marshal(map[string]any{ // strings, a bool and numbers always marshal
-			"ok": true, "skill": result.Skill, "call_id": result.CallID, "events": result.Events,
-			"size": len(line), "sha256": hex.EncodeToString(sum[:]),
+		info.Metadata, _ = json.Marshal(digestInfo{ // always marshals
+			result.OK, result.Skill, result.CallID, result.Events, len(line), hex.EncodeToString(sum[:]),
 		})
 	}
 	return info

@@ -28,6 +28,9 @@ type IO struct {
 	Stderr io.Writer // for people
 }
 
+// defaultPatience is for skills whose manifest does not say how long they may take.
+const defaultPatience = 10 * time.Minute
+
 // Serve carries one call of s, whose manifest is m, from stdin to its exit code. The last line that it writes to stdout
 // is the result. When ctx ends the skill is expected to return soon; the result is then "cancelled" (130) or, after a
 // deadline, "timeout" (124).
@@ -39,6 +42,9 @@ func Serve(ctx context.Context, s Skill, m manifests.Skill, env Env, streams IO)
 	r.out = &output{stdout: streams.Stdout, now: r.now}
 	defer r.close()
 	if err := r.prepare(ctx); err != nil {
+		return r.fail(err)
+	}
+	if err := r.adopt(); err != nil {
 		return r.fail(err)
 	}
 	switch decide(r.journal.Last(), r.class, r.answer) {
@@ -139,8 +145,18 @@ func (r *runner) openJournal(ctx context.Context) error {
 		return malformed(err)
 	}
 	sum := sha256.Sum256(canonical)
-	r.journal, err = journal.Open(ctx, r.root, r.id, r.skill.Name, hex.EncodeToString(sum[:]), r.now)
+	digest := hex.EncodeToString(sum[:])
+	if r.env.CallID == "" {
+		r.journal, err = journal.Fresh(r.root, r.id, r.skill.Name, digest, r.now)
+		return err
+	}
+	patient, cancel := context.WithTimeout(ctx, r.patience())
+	defer cancel()
+	r.journal, err = journal.Open(patient, r.root, r.id, r.skill.Name, digest, r.now)
 	switch {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		e := Busy("call %s is being worked on, for longer than %s may take (%v)", r.id, r.skill.Name, r.patience())
+		return e.WithHint("end the process that holds %s/%s.jsonl, then make the call again", protocol.CallsDir, r.id)
 	case errors.Is(err, journal.ErrOtherInput):
 		e := refusal("call_id_reused", "call %s was made before with another skill or input", r.id)
 		return e.WithHint("an id names one call; take a fresh one, or none")
@@ -154,6 +170,14 @@ func (r *runner) openJournal(ctx context.Context) error {
 		return nil // a call that never waited has no use for answers, right or wrong
 	}
 	return r.readAnswer()
+}
+
+// patience is how long to wait for another process that works on the same call: as long as the call may take.
+func (r *runner) patience() time.Duration {
+	if r.manifest.TimeoutS > 0 {
+		return time.Duration(min(r.manifest.TimeoutS, 1e9) * float64(time.Second))
+	}
+	return defaultPatience
 }
 
 func (r *runner) readAnswer() error {
@@ -203,9 +227,13 @@ func (r *runner) work(ctx context.Context, res *protocol.Resume) int {
 
 // begin records that the work starts, and says so.
 func (r *runner) begin(res *protocol.Resume) error {
+	at, err := r.out.log.Size()
+	if err != nil {
+		return err
+	}
 	if res == nil {
 		// Only the effect of a world skill may not be repeated after power loss; the others are restored or repeated.
-		record := journal.Record{State: journal.Started}
+		record := journal.Record{State: journal.Started, OutboxAt: at}
 		if err := r.journal.Append(record, r.class == manifests.ClassWorld); err != nil {
 			return err
 		}
@@ -213,7 +241,7 @@ func (r *runner) begin(res *protocol.Resume) error {
 	}
 	last := r.journal.Last()
 	record := journal.Record{
-		State: journal.Resumed, PayloadSHA256: r.answer.digest, Waiting: last.Waiting, Request: last.Request,
+		State: journal.Resumed, PayloadSHA256: r.answer.digest, Waiting: last.Waiting, Request: last.Request, OutboxAt: at,
 	}
 	if err := r.journal.Append(record, true); err != nil {
 		return err

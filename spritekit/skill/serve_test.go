@@ -193,7 +193,7 @@ func TestErrorsHaveExitCodes(t *testing.T) {
 		{"file for a folder", &os.PathError{Op: "open", Path: "a/b", Err: syscall.ENOTDIR}, 3, "not_found"},
 		{"endless name", &os.PathError{Op: "open", Path: "aaa", Err: syscall.ENAMETOOLONG}, 2, "name_too_long"},
 		{"limit of file sizes", &os.PathError{Op: "write", Path: "a", Err: syscall.EFBIG}, 9, "too_large"},
-		{"read-only workspace", &os.PathError{Op: "open", Path: "a", Err: syscall.EROFS}, 1, "access_denied"},
+		{"read-only workspace", &os.PathError{Op: "open", Path: "a", Err: syscall.EROFS}, 1, "read_only"},
 		{"deadline", context.DeadlineExceeded, 124, "timeout"},
 		{"not found", os.ErrNotExist, 3, "not_found"},
 		{"unknown", errors.New("boom"), 70, "internal"},
@@ -273,6 +273,8 @@ func TestCrashedCallFollowsItsClass(t *testing.T) {
 			b.call(tc.class, `{"path":"a"}`, count(&n))
 			started, _, _ := strings.Cut(b.read(".lattice/calls/c1.jsonl"), "\n")
 			b.write(".lattice/calls/c1.jsonl", started+"\n{\"state\":\"do") // killed while it wrote the end
+			first, _, _ := strings.Cut(b.read(protocol.OutboxFile), "\n")
+			b.write(protocol.OutboxFile, first+"\n") // and before it told anybody
 			n = 0
 			o := b.call(tc.class, `{"path":"a"}`, count(&n))
 			if n != tc.runs {

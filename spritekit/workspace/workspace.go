@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -36,6 +37,7 @@ type Root struct {
 	given  string // absolute, as the caller named it
 	root   *os.Root
 	escape error // what os.Root answers to paths that leave it
+	swept  sync.Once
 }
 
 // Open opens dir as a workspace root. dir must exist.

@@ -6,17 +6,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 	"syscall"
 )
 
-// WriteFile replaces a file atomically: a temporary file in the same directory, fsync, rename, fsync of the
-// directory. The directory must exist. mode 0 keeps the mode of the file that is replaced, 0644 for a new one.
-// A symlink in the last place is followed inside the root.
+// WriteFile replaces a file atomically: a temporary file (see temp.go), fsync, rename, fsync of the directory. The
+// directory must exist. mode 0 keeps the mode of the file that is replaced, 0644 for a new one. A symlink in the last
+// place is followed inside the root. When it fails, for want of space for example, the old file is as it was and nothing
+// is left behind.
 func (r *Root) WriteFile(name string, data []byte, mode fs.FileMode) error {
 	_, err := r.WriteFrom(name, bytes.NewReader(data), mode)
 	return err
@@ -81,29 +80,30 @@ func (r *Root) target(name string) (string, error) {
 	return "", fmt.Errorf("%w: %s is a loop of symlinks", ErrUnsafe, name)
 }
 
+// replace needs two fsyncs, and gets no more: that of the content, or power loss after the rename could leave a file of
+// zeroes under the name, and that of the directory, or the result that tells of the file could outlive it.
 func (r *Root) replace(rel string, src io.Reader, mode fs.FileMode) (n int64, err error) {
-	tmp := path.Join(path.Dir(rel), ".tmp-"+random())
-	f, err := r.root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	t, err := r.newTemp(path.Dir(rel))
 	if err != nil {
-		return 0, r.judge(err)
+		return 0, err
 	}
 	defer func() {
 		if err != nil {
-			r.root.Remove(tmp) // best effort: the first error is the one to tell
+			r.root.Remove(t.name) // best effort: the first error is the one to tell
 		}
 	}()
-	n, err = io.Copy(f, src)
+	n, err = io.Copy(t.file, src)
 	if err == nil {
-		err = f.Chmod(mode.Perm())
+		err = t.file.Chmod(mode.Perm())
 	}
 	if err == nil {
-		err = f.Sync()
+		err = t.file.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err == nil { // under the lock, or a sweep could take it for a dead writer's
+		err = r.judge(r.root.Rename(t.name, rel))
+	}
+	if err = errors.Join(err, t.file.Close()); err != nil {
 		return n, fmt.Errorf("write %s: %w", rel, err)
-	}
-	if err = r.root.Rename(tmp, rel); err != nil {
-		return n, r.judge(err)
 	}
 	return n, r.SyncDir(path.Dir(rel))
 }
@@ -166,6 +166,3 @@ func (r *Root) Rename(from, to string) error {
 	}
 	return r.judge(r.root.Rename(a, b))
 }
-
-// random makes a name that nobody else uses; O_EXCL does the rest.
-func random() string { return strconv.FormatUint(rand.Uint64(), 36) }

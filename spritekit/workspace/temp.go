@@ -1,0 +1,163 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// TempDir holds what is being written and is not yet in its place, on the same file system and out of everybody's
+// sight: whoever is killed while it writes leaves nothing that a listing shows or a commit takes along. An owner holds a
+// lock on its file or folder; what nobody holds is a dead process's and is swept by the next writer, clocks aside.
+const TempDir = protocol.Dir + "/tmp"
+
+// tempPrefix names temporary files that had to lie beside their place, because that is on another file system.
+const tempPrefix = ".lattice-tmp-"
+
+// IsTemp reports whether the last part of a path is the name of a temporary file, which listings leave out.
+func IsTemp(name string) bool { return strings.HasPrefix(path.Base(name), tempPrefix) }
+
+// temp is a locked file on its way to another name.
+type temp struct {
+	file *os.File
+	name string // relative to the root
+}
+
+// newTemp makes a temporary file that can be renamed into dir.
+func (r *Root) newTemp(dir string) (temp, error) {
+	same, err := r.sameFileSystem(dir)
+	if err != nil {
+		return temp{}, err
+	}
+	if !same {
+		return r.createTemp(dir, tempPrefix)
+	}
+	if err := r.ownDir(TempDir); err != nil {
+		return temp{}, err
+	}
+	r.swept.Do(r.sweep)
+	return r.createTemp(TempDir, "")
+}
+
+func (r *Root) createTemp(dir, prefix string) (temp, error) {
+	for {
+		name := path.Join(dir, prefix+random())
+		f, err := r.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return temp{}, r.judge(err)
+		}
+		owned, err := r.own(f, name)
+		if owned {
+			return temp{f, name}, nil
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return temp{}, err
+		}
+	}
+}
+
+// Scratch makes a folder below TempDir and returns its absolute path. release removes it with all it holds, unless it
+// was renamed, and must be called.
+func (r *Root) Scratch() (dir string, release func(), err error) {
+	if err := r.ownDir(TempDir); err != nil {
+		return "", nil, err
+	}
+	r.swept.Do(r.sweep)
+	for {
+		name := path.Join(TempDir, random())
+		if err := r.root.Mkdir(name, 0o755); err != nil {
+			return "", nil, r.judge(err)
+		}
+		d, err := r.root.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a sweep was faster
+		}
+		if err != nil {
+			return "", nil, r.judge(err)
+		}
+		owned, err := r.own(d, name)
+		if owned {
+			// What cannot be removed now is removed by the next sweep.
+			release := func() { r.root.RemoveAll(name); d.Close() }
+			return filepath.Join(r.dir, filepath.FromSlash(name)), release, nil
+		}
+		if err = errors.Join(err, d.Close()); err != nil {
+			return "", nil, err
+		}
+	}
+}
+
+// own locks a new file or folder. It reports false when a sweep was faster, which took it away.
+func (r *Root) own(f *os.File, name string) (bool, error) {
+	for {
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err == nil {
+			break
+		} else if err != syscall.EINTR {
+			return false, fmt.Errorf("lock a temporary file: %w", err)
+		}
+	}
+	mine, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := r.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(mine, there), err
+}
+
+// Linked reports whether the regular file that info describes still has a name in the file system.
+func Linked(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || st.Nlink > 0
+}
+
+// sweep removes what dead processes left behind. It is a courtesy: what it cannot do stays for the next one.
+func (r *Root) sweep() {
+	entries, err := r.List(TempDir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() && !e.IsDir() {
+			continue // planted; nobody opens it
+		}
+		name := path.Join(TempDir, e.Name())
+		f, err := r.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			continue
+		}
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			r.root.RemoveAll(name)
+		}
+		f.Close()
+	}
+}
+
+// sameFileSystem reports whether a file can be renamed from TempDir into dir.
+func (r *Root) sameFileSystem(dir string) (bool, error) {
+	there, err := r.Stat(dir)
+	if err != nil {
+		return false, err
+	}
+	top, err := r.root.Stat(".")
+	if err != nil {
+		return false, err
+	}
+	a, okA := there.Sys().(*syscall.Stat_t)
+	b, okB := top.Sys().(*syscall.Stat_t)
+	return okA && okB && a.Dev == b.Dev, nil
+}
+
+// random makes a name that nobody else uses; O_EXCL does the rest.
+func random() string { return strconv.FormatUint(rand.Uint64(), 36) }
