@@ -1,10 +1,12 @@
 package protocol_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -12,72 +14,150 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-const benchEvent = `{"protocol_version":"v1","event_type":"INFO","event_id":"01KE0000000000000000000001","call_id":"call_abcdefghijklmnop",` +
-	`"sprite_id":"main","work_item_id":"issue-7","timestamp":"2026-01-02T03:04:05.000000006Z",` +
-	`"payload":{"message":"Running test suite (75% complete)","kind":"progress","metadata":{"percent":75,"phase":"test"}}}`
-
-// benchStream is about 8 MiB of stdout with one event in so many lines.
-func benchStream(every int) []byte {
+// outputStream is about size bytes of what a test run prints, lines of 40 to 120 bytes, with one event in every so many
+// lines; 0 is none. It is the same each time.
+func outputStream(size, every int) []byte {
+	const text = "=== RUN   TestSomething/with_a_name_of_usual_length --- PASS: TestSomething (0.03s) ok github.com/example/project/internal/thing"
+	r := rand.New(rand.NewPCG(1, 2))
 	var b strings.Builder
-	for i := 0; b.Len() < 8<<20; i++ {
-		if i%every == 0 {
-			b.WriteString(protocol.Prefix + benchEvent + "\n")
+	for i := 1; b.Len() < size; i++ {
+		if every > 0 && i%every == 0 {
+			b.WriteString(protocol.Prefix + benchEvents[0] + "\n")
 		} else {
-			b.WriteString("=== RUN   TestSomething/with_a_name_of_usual_length_and_then_a_little_more_text_as_tests_print_it\n")
+			b.WriteString(text[:40+r.IntN(81)] + "\n")
 		}
 	}
 	return []byte(b.String())
 }
 
-func BenchmarkScanner(b *testing.B) {
-	for _, bb := range []struct {
-		name  string
-		every int
-	}{{"OutputHeavy", 50}, {"EventsOnly", 1}} {
-		stream := benchStream(bb.every)
-		b.Run(bb.name+"/Read", func(b *testing.B) {
-			b.SetBytes(int64(len(stream)))
-			b.ReportAllocs()
-			for b.Loop() {
-				drain(b, protocol.NewScanner(bytes.NewReader(stream)))
-			}
-		})
-		b.Run(bb.name+"/ReadAndPrint", func(b *testing.B) {
-			b.SetBytes(int64(len(stream)))
-			for b.Loop() {
-				var rec protocol.Record
-				var line []byte
-				var err error
-				for s := protocol.NewScanner(bytes.NewReader(stream)); ; {
-					if err := s.Read(&rec); errors.Is(err, io.EOF) {
-						break
-					}
-					if line, err = rec.AppendJSON(line[:0]); err != nil {
-						b.Fatal(err)
-					}
-				}
-			}
-		})
-	}
+// benchEvents are as skills write them, and the last as Python's json.dumps does.
+var benchEvents = [...]string{
+	`{"protocol_version":"v1","event_type":"INFO","event_id":"01KE0000000000000000000001","call_id":"call_abcdefghijklmnop",` +
+		`"sprite_id":"main","work_item_id":"issue-7","timestamp":"2026-01-02T03:04:05.000000006Z",` +
+		`"payload":{"message":"Running test suite (75% complete)","kind":"progress","metadata":{"percent":75,"phase":"test"}}}`,
+	`{"protocol_version":"v1","event_type":"PHASE_FINISHED","event_id":"01KE0000000000000000000002","call_id":"call_abcdefghijklmnop",` +
+		`"sprite_id":"main","work_item_id":"issue-7","timestamp":"2026-01-02T03:04:05.000000007Z",` +
+		`"payload":{"phase":"test.run","success":true}}`,
+	`{"protocol_version":"v1","event_type":"ARTIFACT","event_id":"01KE0000000000000000000003","call_id":"call_abcdefghijklmnop",` +
+		`"sprite_id":"main","work_item_id":"issue-7","timestamp":"2026-01-02T03:04:05.000000008Z",` +
+		`"payload":{"kind":"branch","ref":"lattice/fix-7","metadata":{"commits":2,"files":["a.go","b.go"],"note":"two \"small\" changes"}}}`,
+	`{"protocol_version": "v1", "event_type": "INFO", "sprite_id": "main", "work_item_id": "issue-7", ` +
+		`"timestamp": "2026-01-02T03:04:05.123456+00:00", "payload": {"message": "Installing d\u00e9pendances", "kind": "progress"}}`,
 }
 
-func drain(b *testing.B, s *protocol.Scanner) {
+// BenchmarkOutputHeavy reads a stream in which one line of 50 is an event, and prints it as "lattice protocol parse"
+// does. x-bufio compares the first with a bufio.Scanner that only splits the lines, in turn within each round.
+func BenchmarkOutputHeavy(b *testing.B) {
+	stream := outputStream(8<<20, 50)
+	b.Run("Read", func(b *testing.B) {
+		b.SetBytes(int64(len(stream)))
+		b.ReportAllocs()
+		var ours, bufios time.Duration
+		for b.Loop() {
+			start := time.Now()
+			drain(b, bytes.NewReader(stream))
+			ours += time.Since(start)
+			b.StopTimer()
+			start = time.Now()
+			for s := bufio.NewScanner(bytes.NewReader(stream)); s.Scan(); {
+			}
+			bufios += time.Since(start)
+			b.StartTimer()
+		}
+		b.ReportMetric(float64(bufios)/float64(ours), "x-bufio")
+	})
+	b.Run("ReadAndPrint", func(b *testing.B) {
+		b.SetBytes(int64(len(stream)))
+		var rec protocol.Record
+		var line []byte
+		for b.Loop() {
+			for s := protocol.NewScanner(bytes.NewReader(stream)); ; {
+				err := s.Read(&rec)
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if line, err = rec.AppendJSON(line[:0]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+// BenchmarkEventHeavy reads a stream of events only and compares that with two readers made of encoding/json, in turn
+// within each round: x-json is against one that checks the same rules, x-json-unchecked against one that reads
+// envelope and payload into structs and checks nothing.
+func BenchmarkEventHeavy(b *testing.B) {
+	stream := []byte(strings.Repeat(protocol.Prefix+strings.Join(benchEvents[:], "\n"+protocol.Prefix)+"\n", 1000))
+	var ours, checked, unchecked time.Duration
+	b.SetBytes(int64(len(stream)))
+	b.ReportAllocs()
+	for b.Loop() {
+		start := time.Now()
+		drain(b, bytes.NewReader(stream))
+		ours += time.Since(start)
+		b.StopTimer()
+
+		start = time.Now()
+		eachEvent(b, stream, func(line []byte) error {
+			var o oracle
+			err := o.decode(line)
+			return errors.Join(err, broken(o.pointers))
+		})
+		checked += time.Since(start)
+
+		start = time.Now()
+		eachEvent(b, stream, func(line []byte) error {
+			var raw bytes.Buffer
+			var e protocol.Event
+			var p protocol.Info
+			return errors.Join(json.Compact(&raw, line), json.Unmarshal(line, &e), json.Unmarshal(e.Payload, &p))
+		})
+		unchecked += time.Since(start)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(checked)/float64(ours), "x-json")
+	b.ReportMetric(float64(unchecked)/float64(ours), "x-json-unchecked")
+}
+
+func drain(b *testing.B, r io.Reader) {
 	var rec protocol.Record
-	for {
+	for s := protocol.NewScanner(r); ; {
 		err := s.Read(&rec)
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			b.Fatal(err)
+		if err != nil || len(rec.Problems) > 0 {
+			b.Fatal(rec.Problems, err)
 		}
 	}
 }
 
-// BenchmarkDecode compares Decode with the least that encoding/json can do for an event: compact it, and read envelope
-// and payload into structs. x-json says how many times faster Decode is.
+func broken(pointers []string) error {
+	if len(pointers) > 0 {
+		return errors.New(strings.Join(pointers, " "))
+	}
+	return nil
+}
+
+// eachEvent is the least that a reader of lines does.
+func eachEvent(b *testing.B, stream []byte, decode func([]byte) error) {
+	s := bufio.NewScanner(bytes.NewReader(stream))
+	s.Buffer(nil, protocol.MaxLine)
+	for s.Scan() {
+		line, ok := bytes.CutPrefix(s.Bytes(), []byte(protocol.Prefix))
+		if !ok {
+			continue
+		}
+		if err := decode(line); err != nil {
+			b.Fatalf("%s: %v", line, err)
+		}
+	}
+}
+
+// BenchmarkDecode reads one event, as those do who have one.
 func BenchmarkDecode(b *testing.B) {
-	line := []byte(benchEvent)
+	line := []byte(benchEvents[0])
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -85,15 +165,4 @@ func BenchmarkDecode(b *testing.B) {
 			b.Fatal("no event")
 		}
 	}
-	ours := b.Elapsed()
-	start := time.Now()
-	for range b.N {
-		var raw bytes.Buffer
-		var e protocol.Event
-		var p protocol.Info
-		if json.Compact(&raw, line) != nil || json.Unmarshal(line, &e) != nil || json.Unmarshal(e.Payload, &p) != nil {
-			b.Fatal("not JSON")
-		}
-	}
-	b.ReportMetric(float64(time.Since(start))/float64(ours), "x-json")
 }

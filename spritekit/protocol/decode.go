@@ -5,69 +5,131 @@ package protocol
 // it. A member that is absent (or null) is no problem unless the payload's rules require it; whoever ingests the event
 // fills in sprite, work item and time. Bytes that are no UTF-8 become U+FFFD.
 func Decode(line []byte) (e Event, problems []Problem, ok bool) {
-	e, problems, why := decode(line)
+	var d decoder
+	problems, why := d.decode(line, &e)
 	return e, problems, why == ""
 }
 
-// decode is Decode that says why line is no event.
-func decode(line []byte) (e Event, problems []Problem, why string) {
-	var r report
-	line, replaced := toUTF8(line)
-	if replaced {
-		r.add("", "holds bytes that are no UTF-8; they were replaced by U+FFFD")
-	}
-	spaces, err := validate(line)
-	if err != nil {
-		return Event{}, nil, "not readable as JSON: " + err.Error()
-	}
-	raw := compact(line, spaces)
-	if !isObject(raw) {
-		return Event{}, nil, "a JSON value that is no object"
-	}
-	var room [12]member
-	root := newFields("", raw, room[:0], &r)
-	eventType, legacyType := root.get("event_type", optional), root.get("type", optional)
-	normal := raw
-	switch {
-	case eventType != nil && root.get("payload", optional) != nil: // v1 as it should be
-	case eventType != nil:
-		normal = gatherPayload(root)
-	case legacyType != nil:
-		normal, e.Legacy = normalise(raw, root), true
-	default:
-		return Event{}, nil, "an object with neither event_type nor type"
-	}
-	if len(normal) != len(raw) || &normal[0] != &raw[0] {
-		root.members = members(normal, nil)
-	}
-	e.read(normal, root)
-	return e, r.problems, ""
+// decoder decodes events one after the other and keeps its working memory in between.
+type decoder struct {
+	json   jsonReader
+	report report
 }
 
-// read fills e from its envelope and reports the rules that it breaks.
-func (e *Event) read(raw []byte, root fields) {
-	e.Raw = raw
-	e.ProtocolVersion = root.str("protocol_version", optional)
-	if e.ProtocolVersion == Version {
-		e.ProtocolVersion = Version // shares the constant's memory
+// decode fills the zero event e with what line holds and says which rules it breaks, or why line is no event; e stays
+// zero then.
+func (d *decoder) decode(line []byte, e *Event) (problems []Problem, why string) {
+	d.report.problems = nil
+	text, replaced := toUTF8(line)
+	if replaced {
+		d.report.add("", "holds bytes that are no UTF-8; they were replaced by U+FFFD")
+	} else {
+		text = append([]byte(nil), line...)
 	}
-	e.Type = Type(root.str("event_type", required))
-	e.EventID = root.str("event_id", optional)
-	e.CallID = root.str("call_id", optional)
-	e.SpriteID = root.str("sprite_id", optional)
-	e.WorkItemID = root.str("work_item_id", optional)
-	e.Timestamp = root.str("timestamp", optional)
+	if d.json.root == nil {
+		d.json.root, d.json.payload = make([]member, 0, 8), make([]member, 0, 4) // what most events have
+	}
+	defer d.shrink()
+	raw, err := d.json.read(text)
+	if err != nil {
+		return nil, "not readable as JSON: " + err.Error()
+	}
+	if !isObject(raw) {
+		return nil, "a JSON value that is no object"
+	}
+	root := fields{members: d.json.root, report: &d.report}
+	root.reportTwins()
+	eventType, legacyType := root.get("event_type", optional), root.get("type", optional)
+	switch {
+	case eventType != nil && root.get("payload", optional) != nil: // v1 as it should be
+		e.Raw = raw
+	case eventType != nil:
+		e.Raw = gatherPayload(root)
+	case legacyType != nil:
+		e.Raw, e.Legacy = normalise(raw, root), true
+	default:
+		return nil, "an object with neither event_type nor type"
+	}
+	if &e.Raw[0] != &raw[0] { // it was written anew
+		d.json.root = members(e.Raw, d.json.root[:0])
+		root.members = d.json.root
+		d.json.payload = members(root.get("payload", required), d.json.payload[:0])
+	}
+	e.readEnvelope(root)
+	if e.followsOurRules(root) {
+		readPayload(e.Type, e.Payload, fields{"/payload", d.json.payload, &d.report, true})
+	}
+	return d.report.problems, ""
+}
+
+// shrink gives up working memory that an unusual event made large.
+func (d *decoder) shrink() {
+	const usual = 128
+	if cap(d.json.root)+cap(d.json.payload) > usual {
+		d.json = jsonReader{}
+	}
+}
+
+// readEnvelope fills the named fields of e. One piece of memory holds all their texts.
+func (e *Event) readEnvelope(root fields) {
+	if v := root.text("protocol_version", optional); v != nil {
+		e.ProtocolVersion = versionOf(v)
+	}
+	e.Type = typeOf(root.text("event_type", required))
+	into := [...]*string{&e.EventID, &e.CallID, &e.SpriteID, &e.WorkItemID, &e.Timestamp}
+	names := [len(into)]string{"event_id", "call_id", "sprite_id", "work_item_id", "timestamp"}
+	var ends [len(into)]int
+	var room [192]byte
+	text := room[:0]
+	for i, name := range names {
+		if v := root.text(name, optional); v != nil {
+			text = appendUnquoted(text, v)
+		}
+		ends[i] = len(text)
+	}
+	all, start := string(text), 0
+	for i, end := range ends {
+		*into[i], start = all[start:end], end
+	}
 	if v := root.get("timestamp", optional); isString(v) {
 		if _, err := ParseTime(e.Timestamp); err != nil {
 			root.bad("timestamp", "must be an RFC 3339 instant")
 		}
 	}
 	e.Payload = root.get("payload", optional)
-	if v := root.get("protocol_version", optional); v != nil && e.ProtocolVersion != Version {
-		if isString(v) { // what is none was reported already
-			root.bad("protocol_version", "is not "+Version+": the event is kept, but not acted on")
-		}
-		return // its payload follows rules that we do not know
-	}
-	openPayload(e.Type, e.Payload, root.report)
 }
+
+// followsOurRules reports whether e is of our version of the protocol.
+func (e *Event) followsOurRules(root fields) bool {
+	v := root.get("protocol_version", optional)
+	if v == nil || e.ProtocolVersion == Version {
+		return true
+	}
+	if isString(v) { // what is none was reported already
+		root.bad("protocol_version", "is not "+Version+": the event is kept, but not acted on")
+	}
+	return false
+}
+
+// typeOf decodes a quoted event type, and versionOf a quoted version. What the protocol knows costs no memory.
+func typeOf(quoted []byte) Type {
+	if quoted == nil {
+		return ""
+	}
+	for _, t := range types {
+		if isQuoted(quoted, string(t)) {
+			return t
+		}
+	}
+	return Type(unquote(quoted))
+}
+
+func versionOf(quoted []byte) string {
+	if isQuoted(quoted, Version) {
+		return Version
+	}
+	return unquote(quoted)
+}
+
+// isQuoted reports whether the quoted text is plain, without an escape.
+func isQuoted(quoted []byte, plain string) bool { return string(quoted[1:len(quoted)-1]) == plain }

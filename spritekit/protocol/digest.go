@@ -17,11 +17,11 @@ import (
 // same canonical form mean the same.
 func Canonical(raw json.RawMessage) (json.RawMessage, error) {
 	text, _ := toUTF8(raw)
-	spaces, err := validate(text)
+	value, err := compact(text)
 	if err != nil {
 		return nil, fmt.Errorf("canonical form: no JSON: %w", err)
 	}
-	return appendCanonical(nil, compact(text, spaces)), nil
+	return appendCanonical(nil, value), nil
 }
 
 func appendCanonical(out, value []byte) []byte {
@@ -126,9 +126,9 @@ func (p EnvironmentProposal) Fingerprint() string {
 	}
 	var w objectWriter
 	w.add("adjustment_details", details)
-	w.add("adjustment_type", appendQuoted(nil, p.SuggestedAdjustment.Type))
+	w.add("adjustment_type", appendQuoted(nil, []byte(p.SuggestedAdjustment.Type)))
 	w.add("exit_code", strconv.AppendInt(nil, int64(p.ObservedFailure.ExitCode), 10))
-	w.add("phase", appendQuoted(nil, p.ObservedFailure.Phase))
+	w.add("phase", appendQuoted(nil, []byte(p.ObservedFailure.Phase)))
 	return sha256Hex(w.bytes())
 }
 

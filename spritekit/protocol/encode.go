@@ -36,7 +36,7 @@ func Encode(e Event) ([]byte, error) {
 
 func appendText(out []byte, name, value string) []byte {
 	out = append(append(append(out, `,"`...), name...), `":`...)
-	return appendQuoted(out, value)
+	return appendQuoted(out, []byte(value))
 }
 
 // check returns the compact payload and the writer's rules that e breaks.
@@ -62,7 +62,7 @@ func (e Event) check() (payload []byte, problems []Problem) {
 		r.add("/event_type", "is not one of the nine types of "+Version)
 		return nil, r.problems
 	}
-	spaces, err := validate(e.Payload)
+	payload, err := compact(e.Payload)
 	switch {
 	case len(e.Payload) == 0:
 		r.add("/payload", "is required")
@@ -71,7 +71,6 @@ func (e Event) check() (payload []byte, problems []Problem) {
 	case !utf8.Valid(e.Payload):
 		r.add("/payload", "must be UTF-8")
 	default:
-		payload = compact(e.Payload, spaces)
 		openPayload(e.Type, payload, &r)
 	}
 	return payload, r.problems

@@ -22,9 +22,10 @@ func (r *report) add(pointer, message string) {
 // fields reads the members of one object against rules and reports what is broken. null counts as absent, and of a
 // member given twice the last one counts.
 type fields struct {
-	at      string // JSON pointer of the object
-	members []member
-	report  *report
+	at        string // JSON pointer of the object
+	members   []member
+	report    *report
+	rulesOnly bool // nobody wants the texts: str leaves them undecoded
 }
 
 const (
@@ -33,7 +34,7 @@ const (
 )
 
 func newFields(at string, object []byte, into []member, r *report) fields {
-	f := fields{at, members(object, into), r}
+	f := fields{at, members(object, into), r, false}
 	f.reportTwins()
 	return f
 }
@@ -92,15 +93,21 @@ func (f fields) get(name string, need bool) json.RawMessage {
 }
 
 func (f fields) str(name string, need bool) string {
-	v := f.get(name, need)
-	if v == nil {
-		return ""
-	}
-	if !isString(v) {
-		f.bad(name, "must be a string")
+	v := f.text(name, need)
+	if v == nil || f.rulesOnly {
 		return ""
 	}
 	return unquote(v)
+}
+
+// text is a string as it stands in the text, with its quotes; nil when there is none.
+func (f fields) text(name string, need bool) json.RawMessage {
+	v := f.get(name, need)
+	if v != nil && !isString(v) {
+		f.bad(name, "must be a string")
+		return nil
+	}
+	return v
 }
 
 // oneOf is a required string out of a closed list.
@@ -110,10 +117,9 @@ func (f fields) oneOf(name string, allowed ...string) string {
 		return ""
 	}
 	if isString(v) {
-		got := unquote(v)
 		for _, a := range allowed {
-			if got == a {
-				return got
+			if isQuoted(v, a) || unquote(v) == a {
+				return a
 			}
 		}
 	}

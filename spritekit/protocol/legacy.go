@@ -49,13 +49,13 @@ func normalise(raw []byte, root fields) []byte {
 	switch {
 	case form.becomes == TypeInfo && known:
 		form.writeInfo(&payload, root, kind)
-		payload.metadata(root, form.places(root))
+		payload.metadata(root, form.places)
 	case form.becomes == TypeInfo:
 		form.writeInfo(&payload, root, kind)
 		payload.add("metadata", raw)
 	default:
 		payload.addAll(root, form.keep)
-		payload.metadata(root, form.places(root))
+		payload.metadata(root, form.places)
 	}
 	return envelope(root, string(form.becomes), payload.bytes())
 }
@@ -64,25 +64,23 @@ func normalise(raw []byte, root fields) []byte {
 func (form legacyForm) writeInfo(payload *objectWriter, root fields, kind string) {
 	message := root.get(form.message, optional)
 	if message == nil {
-		message = appendQuoted(nil, kind)
+		message = appendQuoted(nil, []byte(kind))
 	}
 	payload.add("message", message)
 	if kind != "" {
-		payload.add("kind", appendQuoted(nil, kind))
+		payload.add("kind", appendQuoted(nil, []byte(kind)))
 	}
 }
 
-// places says which root members have a place of their own.
-func (form legacyForm) places(root fields) func(name string) bool {
-	return func(name string) bool {
-		switch name {
-		case "type", "metadata":
-			return true
-		case "payload", "": // no member of a legacy event
-			return false
-		}
-		return name == form.message || isEnvelopeMember(name) || slices.Contains(form.keep, name)
+// places reports whether a root member has a place of its own.
+func (form legacyForm) places(name string) bool {
+	switch name {
+	case "type", "metadata":
+		return true
+	case "payload", "": // no member of a legacy event
+		return false
 	}
+	return name == form.message || isEnvelopeMember(name) || slices.Contains(form.keep, name)
 }
 
 // gatherPayload writes the envelope of a v1 event without payload: the payload is the root's other members.
@@ -105,7 +103,7 @@ func envelope(root fields, eventType string, payload []byte) []byte {
 		case name == "payload":
 			w.add(name, payload)
 		case name == "event_type" && eventType != "":
-			w.add(name, appendQuoted(nil, eventType))
+			w.add(name, appendQuoted(nil, []byte(eventType)))
 		default:
 			w.addAll(root, []string{name})
 		}
@@ -126,7 +124,7 @@ func (w *objectWriter) next() {
 
 func (w *objectWriter) add(name string, value []byte) {
 	w.next()
-	w.out = append(appendQuoted(w.out, name), ':')
+	w.out = append(appendQuoted(w.out, []byte(name)), ':')
 	w.out = append(w.out, value...)
 }
 

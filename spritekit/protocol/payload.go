@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -26,15 +27,12 @@ const (
 	AdjustEscalateToHuman         = "escalate_to_human"
 )
 
+// types are the nine of v1, the frequent ones first.
+var types = [...]Type{TypeInfo, TypePhaseStarted, TypePhaseFinished, TypeArtifact, TypeActionRequest, TypeWaiting, TypeCompleted,
+	TypeError, TypeEnvironmentProposal}
+
 // Known reports whether t is one of the nine types of v1.
-func (t Type) Known() bool {
-	switch t {
-	case TypeInfo, TypePhaseStarted, TypePhaseFinished, TypeActionRequest, TypeArtifact, TypeWaiting, TypeCompleted,
-		TypeError, TypeEnvironmentProposal:
-		return true
-	}
-	return false
-}
+func (t Type) Known() bool { return slices.Contains(types[:], t) }
 
 // New returns the event that carries p. The writer of the outbox fills in ids and time.
 func New(p Payload) (Event, error) {
@@ -65,12 +63,12 @@ func (e Event) Open() (Payload, error) {
 	if e.ProtocolVersion != "" && e.ProtocolVersion != Version {
 		return nil, fmt.Errorf("open an event: protocol_version is %.64q, only %s is understood", e.ProtocolVersion, Version)
 	}
-	spaces, err := validate(e.Payload)
+	payload, err := compact(e.Payload)
 	if err != nil {
 		return nil, fmt.Errorf("open the payload of %s: %w", e.Type, err)
 	}
 	var r report
-	p := openPayload(e.Type, compact(e.Payload, spaces), &r)
+	p := openPayload(e.Type, payload, &r)
 	if err := asError(r.problems); err != nil {
 		return nil, fmt.Errorf("open the payload of %s: %w", e.Type, err)
 	}
@@ -87,12 +85,20 @@ func asError(problems []Problem) error {
 
 // openPayload reads a valid, compact payload by the rules of t and reports what is broken.
 func openPayload(t Type, raw json.RawMessage, r *report) Payload {
+	f := fields{at: "/payload", report: r}
+	if isObject(raw) {
+		f.members = members(raw, nil)
+	}
+	return readPayload(t, raw, f)
+}
+
+// readPayload is openPayload for a payload that was split into the members of f before.
+func readPayload(t Type, raw json.RawMessage, f fields) Payload {
 	if !isObject(raw) {
-		r.add("/payload", "must be an object")
+		f.report.add(f.at, "must be an object")
 		return nil
 	}
-	var room [8]member
-	f := newFields("/payload", raw, room[:0], r)
+	f.reportTwins()
 	switch t {
 	case TypeInfo:
 		return Info{f.str("message", required), f.str("kind", optional), f.object("metadata", optional)}
@@ -127,7 +133,7 @@ func openActionRequest(f fields) ActionRequest {
 
 func openWaiting(f fields) Waiting {
 	w := Waiting{Reason: f.str("reason", required), CheckpointID: f.str("checkpoint_id", required)}
-	if id := f.get("checkpoint_id", optional); isString(id) && w.CheckpointID == "" {
+	if id := f.get("checkpoint_id", optional); isString(id) && isQuoted(id, "") {
 		f.bad("checkpoint_id", "must not be empty: a checkpoint is taken before WAITING")
 	}
 	w.ExpectedInputs = openExpected(f)

@@ -65,8 +65,8 @@ func (r Record) AppendJSON(out []byte) ([]byte, error) {
 			if i > 0 {
 				out = append(out, ',')
 			}
-			out = appendQuoted(append(out, `{"pointer":`...), p.Pointer)
-			out = append(appendQuoted(append(out, `,"message":`...), p.Message), '}')
+			out = appendQuoted(append(out, `{"pointer":`...), []byte(p.Pointer))
+			out = append(appendQuoted(append(out, `,"message":`...), []byte(p.Message)), '}')
 		}
 		return append(out, "]}"...), nil
 	case KindOutput:
@@ -74,13 +74,13 @@ func (r Record) AppendJSON(out []byte) ([]byte, error) {
 		if r.Bytes != nil {
 			out = appendQuoted(out, r.Bytes)
 		} else {
-			out = appendQuoted(out, r.Text)
+			out = appendQuoted(out, []byte(r.Text))
 		}
 		return append(out, '}'), nil
 	case KindWarning:
-		out = appendQuoted(append(out, `{"kind":"warning","code":`...), r.Code)
+		out = appendQuoted(append(out, `{"kind":"warning","code":`...), []byte(r.Code))
 		out = strconv.AppendInt(append(out, `,"line":`...), int64(r.Line), 10)
-		return append(appendQuoted(append(out, `,"detail":`...), r.Detail), '}'), nil
+		return append(appendQuoted(append(out, `,"detail":`...), []byte(r.Detail)), '}'), nil
 	}
 	return nil, fmt.Errorf("write a record: unknown kind %q", r.Kind)
 }

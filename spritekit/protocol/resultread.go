@@ -15,12 +15,12 @@ func DecodeResult(line []byte) (result Result, ok bool) {
 		return Result{}, false
 	}
 	line, _ = toUTF8(line)
-	spaces, err := validate(line)
+	object, err := compact(line)
 	if err != nil {
 		return Result{}, false
 	}
 	var r report
-	f := newFields("", compact(line, spaces), nil, &r)
+	f := newFields("", object, nil, &r)
 	result = Result{
 		OK:       f.boolean("ok", required),
 		Skill:    f.str("skill", required),

@@ -26,6 +26,7 @@ type Scanner struct {
 	start, end int // what was read and not yet delivered
 	searched   int // bytes after start that hold no LF
 
+	decoder decoder
 	warning *Record // to deliver next
 	cut     *cutter // set while inside a line that is being cut
 }
@@ -99,11 +100,11 @@ func (s *Scanner) Read(rec *Record) error {
 // findLine looks for the first line in the buffer and returns it without its end, and where the next one starts. A line
 // that outgrows the limit is found when that is certain.
 func (s *Scanner) findLine() (line []byte, next int, found bool) {
-	seen := s.buf[s.start:min(s.end, s.start+window)]
+	seen := s.buf[s.start:s.end]
 	i := bytes.IndexByte(seen[s.searched:], '\n')
 	if i < 0 {
 		s.searched = len(seen)
-		return seen, s.end, len(seen) == window
+		return seen, s.end, len(seen) >= window
 	}
 	i += s.searched
 	next = s.start + i + 1
@@ -121,16 +122,25 @@ func (s *Scanner) consume(next int) {
 
 func (s *Scanner) deliver(rec *Record, line []byte) {
 	if len(line) < len(s.prefix) || string(line[:len(s.prefix)]) != s.prefix {
-		*rec = Record{Kind: KindOutput, Bytes: line, Line: s.line}
+		s.deliverOutput(rec, line)
 		return
 	}
-	event, problems, why := decode(line[len(s.prefix):])
+	*rec = Record{Kind: KindEvent, Line: s.line}
+	problems, why := s.decoder.decode(line[len(s.prefix):], &rec.Event)
 	if why == "" {
-		*rec = Record{Kind: KindEvent, Event: event, Problems: problems, Line: s.line}
+		rec.Problems = problems
 		return
 	}
-	*rec = Record{Kind: KindOutput, Bytes: line, Line: s.line}
+	s.deliverOutput(rec, line)
 	s.warning = &Record{Kind: KindWarning, Code: WarnNoEvent, Line: s.line, Detail: why}
+}
+
+// deliverOutput writes as little as it can: most lines are output, and so was the one before.
+func (s *Scanner) deliverOutput(rec *Record, line []byte) {
+	if rec.Kind != KindOutput {
+		*rec = Record{Kind: KindOutput}
+	}
+	rec.Text, rec.Bytes, rec.Line = "", line, s.line
 }
 
 // fill reads once from r, making room first.
