@@ -252,7 +252,11 @@ func (h *Host) report(w http.ResponseWriter, r *http.Request, first string, work
 			}
 			if res.err != nil {
 				h.cfg.Log.Error().Err(res.err).Str("path", r.URL.Path).Msg("request failed")
-				send(sprites.Progress{Type: "error", Error: res.err.Error()})
+				text := res.err.Error()
+				if refusal := classify(res.err); refusal.status == http.StatusInsufficientStorage {
+					text = refusal.code + ": " + refusal.message
+				}
+				send(sprites.Progress{Type: "error", Error: text})
 				return nil
 			}
 			for _, p := range res.said {

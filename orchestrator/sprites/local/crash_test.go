@@ -23,6 +23,7 @@ type world struct {
 	dir    string
 	host   *Host
 	client *sprites.Client
+	server string // its URL
 }
 
 // newWorld opens a host; step is called after each durable step.
@@ -43,7 +44,7 @@ func newWorld(t *testing.T, dir string, step func(string)) *world {
 			t.Error(err)
 		}
 	})
-	return &world{t, dir, h, sprites.New(server.URL, "", server.Client())}
+	return &world{t, dir, h, sprites.New(server.URL, "", server.Client()), server.URL}
 }
 
 func (w *world) write(text string) {
@@ -238,7 +239,7 @@ func TestSecondHostIsRefused(t *testing.T) {
 func TestFullDiskIs507(t *testing.T) {
 	for _, errno := range []error{syscall.ENOSPC, syscall.EDQUOT} {
 		err := errors.Join(errors.New("copy"), &os.PathError{Op: "write", Path: "x", Err: errno})
-		if got := classify(err); got.status != 507 || got.code != "no_space" {
+		if got := classify(err); got.status != 507 || got.code != "disk_full" {
 			t.Errorf("classify(%v) = %+v", errno, got)
 		}
 	}

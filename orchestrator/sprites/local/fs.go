@@ -234,7 +234,7 @@ func (h *Host) writeFile(w http.ResponseWriter, r *http.Request) error {
 	case errors.As(err, &tooLarge):
 		h.refuseFile(w, r, name, syscall.EFBIG)
 		return nil
-	case errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		h.refuseFile(w, r, name, err)
 		return nil
 	case err != nil:

@@ -37,6 +37,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -206,7 +207,10 @@ func (h *Host) abandonTree(name string) {
 // trash moves a directory out of sight and removes it in the background.
 func (h *Host) trash(dir string) error {
 	to := filepath.Join(h.cfg.Dir, "trash", ulid.Make().String())
-	if err := os.Rename(dir, to); err != nil {
+	switch err := os.Rename(dir, to); {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		to = dir // nothing refers to it, and its space is needed
+	case err != nil:
 		return err
 	}
 	h.chores.Go(func() {

@@ -153,7 +153,7 @@ func classify(err error) *apiError {
 	case errors.As(err, &degraded):
 		return &apiError{http.StatusConflict, "degraded", err.Error()}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return &apiError{http.StatusInsufficientStorage, "no_space", "the disk is full; nothing was changed, free some space and try again"}
+		return &apiError{http.StatusInsufficientStorage, "disk_full", "the disk that holds the sprites is full; nothing was changed, free some space and try again"}
 	case errors.Is(err, sandbox.ErrDied):
 		return &apiError{http.StatusBadGateway, sprites.CodeSandboxDied, err.Error() + "; whether the command began is not known"}
 	case errors.Is(err, errHostClosed), errors.Is(err, errClosed), errors.Is(err, context.Canceled):

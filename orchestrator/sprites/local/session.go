@@ -17,6 +17,7 @@ import (
 const (
 	readChunk     = 32 << 10
 	scrollback    = 256 << 10 // recent output kept for those who attach
+	recentFrames  = 4 << 10   // pieces that it may be in
 	clientBacklog = 64        // frames that wait for a client
 	// residue bounds what is taken from a pipe after the exit: more than any pipe or terminal holds, so that a child in
 	// the background that writes for ever cannot hold up the exit.
@@ -64,7 +65,7 @@ type session struct {
 	finished chan struct{} // closed when the last goroutine has ended
 
 	mu      sync.Mutex // guards the fields below
-	recent  []frame    // at most scrollback bytes
+	recent  []frame    // at most scrollback bytes in recentFrames pieces
 	size    int        // bytes in recent
 	total   int64
 	last    time.Time
@@ -198,19 +199,7 @@ func (s *session) pumpRest(stream byte, f *os.File, buf []byte) {
 // publish keeps f for later clients and hands it to the present ones.
 func (s *session) publish(f frame) {
 	s.mu.Lock()
-	s.recent = append(s.recent, f)
-	s.size += len(f.data)
-	for s.size > scrollback {
-		excess := s.size - scrollback
-		if oldest := s.recent[0].data; len(oldest) > excess {
-			s.recent[0].data = oldest[excess:]
-			s.size -= excess
-		} else {
-			s.recent[0].data = nil
-			s.recent = s.recent[1:]
-			s.size -= len(oldest)
-		}
-	}
+	s.keep(f)
 	s.total += int64(len(f.data))
 	s.last = time.Now().UTC()
 	present := make([]*client, 0, len(s.clients))
@@ -234,6 +223,30 @@ func (s *session) publish(f frame) {
 		case <-c.here.Done():
 		case <-s.aborted:
 		}
+	}
+}
+
+// keep adds f to the recent output and drops what has become too old. A piece that follows one of the same stream joins
+// it, or a program that writes byte by byte would cost many times its output. mu is held.
+func (s *session) keep(f frame) {
+	last := len(s.recent) - 1
+	if last >= 0 && s.recent[last].stream == f.stream && len(s.recent[last].data)+len(f.data) <= readChunk {
+		// Those who read the piece meanwhile see its old length only.
+		s.recent[last].data = append(s.recent[last].data, f.data...)
+	} else {
+		s.recent = append(s.recent, f)
+	}
+	s.size += len(f.data)
+	for s.size > scrollback || len(s.recent) > recentFrames {
+		oldest := s.recent[0].data
+		if excess := s.size - scrollback; excess > 0 && len(oldest) > excess && len(s.recent) <= recentFrames {
+			s.recent[0].data = oldest[excess:]
+			s.size -= excess
+			return
+		}
+		s.recent[0].data = nil
+		s.recent = s.recent[1:]
+		s.size -= len(oldest)
 	}
 }
 

@@ -159,7 +159,8 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 	s.box = box
 	now := h.now()
 	if _, err := h.store.updateSprite(rec.Name, func(r *spriteRecord) { r.LastStarted = &now }); err != nil {
-		return nil, err
+		// On a full disk commands still run: with them space is freed.
+		h.cfg.Log.Warn().Err(err).Str("sprite", rec.Name).Msg("record the start")
 	}
 	return box, nil
 }

@@ -1,0 +1,144 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// spriteRecord is what host.db knows of a sprite. Its tree is a folder of trees/.
+type spriteRecord struct {
+	ID           string            `json:"id"`
+	Name         string            `json:"name"`
+	Tree         string            `json:"tree"`
+	Source       string            `json:"source,omitempty"` // checkpoint that the tree descends from
+	Labels       []string          `json:"labels,omitempty"`
+	Environment  map[string]string `json:"environment,omitempty"`
+	Tools        []string          `json:"tools,omitempty"` // host paths shown read-only, besides the host's own
+	URLSettings  urlSettings       `json:"url_settings"`
+	CreatedAt    time.Time         `json:"created_at"`
+	UpdatedAt    time.Time         `json:"updated_at"`
+	LastStarted  *time.Time        `json:"last_started,omitempty"`
+	Checkpointed uint64            `json:"checkpointed"` // number of the last checkpoint, never used twice
+}
+
+func (s *store) sprite(name string) (rec spriteRecord, err error) {
+	err = s.view(func(tx *bolt.Tx) error {
+		rec, err = getSprite(tx, name)
+		return err
+	})
+	return rec, err
+}
+
+func getSprite(tx *bolt.Tx, name string) (rec spriteRecord, err error) {
+	data := tx.Bucket(bucketSprites).Get([]byte(name))
+	if data == nil {
+		return rec, errNoSprite
+	}
+	if err := json.Unmarshal(data, &rec); err != nil {
+		return rec, fmt.Errorf("record of sprite %s: %w", name, err)
+	}
+	return rec, nil
+}
+
+func putSprite(tx *bolt.Tx, rec spriteRecord) error {
+	return putJSON(tx.Bucket(bucketSprites), []byte(rec.Name), rec)
+}
+
+func putJSON(b *bolt.Bucket, key []byte, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return b.Put(key, data)
+}
+
+// createSprite adds rec unless its name is taken.
+func (s *store) createSprite(rec spriteRecord) error {
+	return s.update(func(tx *bolt.Tx) error {
+		if tx.Bucket(bucketSprites).Get([]byte(rec.Name)) != nil {
+			return errNameTaken
+		}
+		if _, err := tx.Bucket(bucketCheckpoints).CreateBucket([]byte(rec.ID)); err != nil {
+			return err
+		}
+		return putSprite(tx, rec)
+	})
+}
+
+// updateSprite changes the record of a sprite through fn and returns the result.
+func (s *store) updateSprite(name string, fn func(*spriteRecord)) (rec spriteRecord, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		if rec, err = getSprite(tx, name); err != nil {
+			return err
+		}
+		fn(&rec)
+		return putSprite(tx, rec)
+	})
+	return rec, err
+}
+
+// deleteSprite forgets a sprite and its checkpoints and returns their trees, which are garbage from then on.
+func (s *store) deleteSprite(name string) (trees []string, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		rec, err := getSprite(tx, name)
+		if err != nil {
+			return err
+		}
+		trees = []string{rec.Tree}
+		points, err := listCheckpoints(tx, rec.ID)
+		if err != nil {
+			return err
+		}
+		for _, p := range points {
+			trees = append(trees, p.Tree)
+		}
+		if err := tx.Bucket(bucketCheckpoints).DeleteBucket([]byte(rec.ID)); err != nil {
+			return err
+		}
+		return tx.Bucket(bucketSprites).Delete([]byte(name))
+	})
+	return trees, err
+}
+
+// sprites calls fn for every sprite in the order of names, from the first one after `after`, until fn returns false.
+func (s *store) sprites(after string, fn func(spriteRecord) bool) error {
+	return s.view(func(tx *bolt.Tx) error {
+		c := tx.Bucket(bucketSprites).Cursor()
+		for k, v := c.Seek([]byte(after)); k != nil; k, v = c.Next() {
+			if string(k) == after {
+				continue
+			}
+			var rec spriteRecord
+			if err := json.Unmarshal(v, &rec); err != nil {
+				return fmt.Errorf("record of sprite %s: %w", k, err)
+			}
+			if !fn(rec) {
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+// referenced returns every tree that a record refers to.
+func (s *store) referenced() (trees map[string]bool, ids map[string]bool, err error) {
+	trees, ids = map[string]bool{}, map[string]bool{}
+	err = s.view(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketSprites).ForEach(func(k, v []byte) error {
+			var rec spriteRecord
+			if err := json.Unmarshal(v, &rec); err != nil {
+				return fmt.Errorf("record of sprite %s: %w", k, err)
+			}
+			trees[rec.Tree], ids[rec.ID] = true, true
+			points, err := listCheckpoints(tx, rec.ID)
+			for _, p := range points {
+				trees[p.Tree] = true
+			}
+			return err
+		})
+	})
+	return trees, ids, err
+}
