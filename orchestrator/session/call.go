@@ -23,11 +23,8 @@ import (
 func (s *Session) Call(ctx context.Context, c lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
 	seen := newObserver(c, s.issued, s.cursor(c.Sprite).foreign, event)
 	if c.Uncertain {
-		if err := s.settle(ctx, c, true); err != nil {
-			return lattice.Outcome{}, err
-		}
 		s.forget(c.Sprite) // the call's result may lie before the cursor
-		out, found, err := s.recover(ctx, c, seen)
+		out, found, err := s.settle(ctx, c, seen, process{heard: true})
 		if found || err != nil {
 			return out, err
 		}
@@ -76,8 +73,7 @@ func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (
 	output := s.output(c.RunID)
 	var exit int
 	var group errgroup.Group
-	group.Go(func() error {
-		var err error
+	group.Go(func() (err error) {
 		exit, err = s.host.Exec(ctx, c.Sprite, sprites.Exec{
 			Cmd:    []string{"/skills/" + c.Skill},
 			Env:    s.env(c),
@@ -149,13 +145,10 @@ func (s *Session) conclude(ctx context.Context, c lattice.Call, seen *observer, 
 		if seen.result == nil || seen.result.Waiting == nil {
 			seen.result = &protocol.Result{OK: true, Skill: c.Skill, Waiting: seen.waiting}
 		}
-	case errors.As(err, &lost), errors.As(err, &refused) && refused.Code == sprites.CodeSandboxDied:
-		if err := s.settle(ctx, c, seen.counted > 0); err != nil {
-			return lattice.Outcome{}, err
-		}
-		out, found, recErr := s.recover(ctx, c, seen)
-		if found || recErr != nil {
-			return out, recErr
+	case errors.As(err, &lost):
+		out, found, settleErr := s.settle(ctx, c, seen, process{id: lost.Session, heard: seen.counted > 0})
+		if found || settleErr != nil {
+			return out, settleErr
 		}
 		return lattice.Outcome{Kind: lattice.Lost, Detail: err.Error()}, nil
 	case errors.Is(err, sprites.ErrNotFound):
@@ -165,6 +158,11 @@ func (s *Session) conclude(ctx context.Context, c lattice.Call, seen *observer, 
 	case err != nil:
 		return lattice.Outcome{}, fmt.Errorf("run %s in sprite %s: %w", c.Skill, c.Sprite, err)
 	}
+	return s.judge(ctx, c, seen, exit)
+}
+
+// judge turns a stream that was seen to its end into an outcome.
+func (s *Session) judge(ctx context.Context, c lattice.Call, seen *observer, exit int) (lattice.Outcome, error) {
 	// A complete stream of a skill that runs nothing of others needs no second look; what others wrote into the outbox
 	// beside a call is found here.
 	if seen.result == nil || seen.counted < seen.result.Events || c.Class != manifests.ClassRead {
@@ -223,7 +221,7 @@ func (s *Session) suspended(ctx context.Context, c lattice.Call, seen *observer,
 		found = found || cp.ID == waiting.CheckpointID && cp.ID != sprites.Current
 	}
 	if !found {
-		cp, err := s.host.Checkpoint(ctx, c.Sprite, "waiting: "+waiting.Reason)
+		cp, err := s.checkpoint(ctx, c.Sprite, "waiting: "+waiting.Reason)
 		if err != nil {
 			return lattice.Outcome{}, fmt.Errorf("checkpoint sprite %s: %w", c.Sprite, err)
 		}

@@ -3,7 +3,6 @@ package session_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites/spritestest"
 )
 
 const written, read = "PHASE_STARTED ARTIFACT PHASE_FINISHED", "PHASE_STARTED PHASE_FINISHED"
@@ -21,33 +21,33 @@ func TestCompleteStream(t *testing.T) {
 	if out.Kind != lattice.Finished || out.Failure != "" || !out.Result.OK || names(events) != written {
 		t.Errorf("fs.write = %+v with events %q", out, names(events))
 	}
-	w.man.reads.Store(0)
+	before := w.man.Count(spritestest.On("GET", "/fs/read"))
 	c := skill(manifests.ClassRead, "fs.read", `{"path":"a"}`)
 	c.ID = "call-2"
 	out, events = w.must(c)
 	if out.Kind != lattice.Finished || !strings.Contains(string(out.Result.Data), "one") || names(events) != read {
 		t.Errorf("fs.read = %+v with events %q", out, names(events))
 	}
-	if n := w.man.reads.Load(); n != 0 {
+	if n := w.man.Count(spritestest.On("GET", "/fs/read")) - before; n != 0 {
 		t.Errorf("a complete stream of a read skill was followed by %d readings", n)
 	}
 }
 
 func TestFramesInOtherShapes(t *testing.T) {
-	for name, change := range map[string]tampering{
-		"a byte at a time": func(f frame, out func(frame)) bool {
-			if f.stdout() == "" {
+	for name, change := range map[string]spritestest.Tampering{
+		"a byte at a time": func(f spritestest.Frame, out func(spritestest.Frame)) bool {
+			if f.Stdout() == "" {
 				out(f)
 				return true
 			}
-			for _, b := range f.data[1:] {
-				out(frame{2, []byte{1, b}})
+			for _, b := range f.Data[1:] {
+				out(spritestest.Frame{Op: spritestest.OpBinary, Data: []byte{1, b}})
 			}
 			return true
 		},
-		"everything twice": func(f frame, out func(frame)) bool {
+		"everything twice": func(f spritestest.Frame, out func(spritestest.Frame)) bool {
 			out(f)
-			if f.stdout() != "" {
+			if f.Stdout() != "" {
 				out(f)
 			}
 			return true
@@ -55,7 +55,7 @@ func TestFramesInOtherShapes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.man.tamper.Store(&change)
+			w.man.Do(spritestest.Fault{On: spritestest.Exec, Down: change})
 			out, events := w.must(skill(manifests.ClassSprite, "fs.write", `{"path":"a","content":"one"}`))
 			if out.Kind != lattice.Finished || !out.Result.OK || names(events) != written {
 				t.Errorf("fs.write = %+v with events %q", out, names(events))
@@ -66,14 +66,14 @@ func TestFramesInOtherShapes(t *testing.T) {
 
 func TestIncompleteStreamIsReconciled(t *testing.T) {
 	w := newWorld(t)
-	dropped := tampering(func(f frame, out func(frame)) bool {
-		if !strings.Contains(f.stdout(), "PHASE_STARTED") {
+	dropped := spritestest.Tampering(func(f spritestest.Frame, out func(spritestest.Frame)) bool {
+		if !strings.Contains(f.Stdout(), "PHASE_STARTED") {
 			out(f)
 		}
 		return true
 	})
 	w.sh("mkdir -p /workspace && echo one >/workspace/a")
-	w.man.tamper.Store(&dropped)
+	w.man.Do(spritestest.Fault{On: spritestest.Exec, Down: dropped})
 	out, events := w.must(skill(manifests.ClassRead, "fs.read", `{"path":"a"}`))
 	// The frame may have held the result, too: then the call failed for want of one, with all of its events.
 	if len(events) != 2 || out.Kind != lattice.Finished {
@@ -106,8 +106,8 @@ func TestCutConnection(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.issued["call-0"] = true
-			cut := cutAt(tt.word)
-			w.man.tamper.Store(&cut)
+			cut := spritestest.CutAt(tt.word)
+			w.man.Do(spritestest.Fault{On: spritestest.Exec, Down: cut})
 			out, events := w.must(tt.call)
 			if out.Kind != tt.want {
 				t.Errorf("Call = %+v, want %s; events %q, output %s", out, tt.want, names(events), &w.output)
@@ -242,13 +242,7 @@ func TestRefusals(t *testing.T) {
 		{400, ir.FailToolUnavailable}, {413, ir.FailToolUnavailable}, {404, "refusal"}, {401, "error"}, {409, "error"},
 		{429, "error"}, {500, "error"}, {503, "error"}, {507, "error"},
 	} {
-		refuse := func(r *http.Request) int {
-			if strings.HasSuffix(r.URL.Path, "/exec") && r.Header.Get("Upgrade") != "" {
-				return tt.status
-			}
-			return 0
-		}
-		w.man.refuse.Store(&refuse)
+		w.man.Do(spritestest.Fault{On: spritestest.Exec, Times: -1, Instead: spritestest.Answer(tt.status, "application/json", `{"error":"refused"}`)})
 		out, _, err := w.call(shell(manifests.ClassWorld, "true"))
 		got := out.Failure
 		var refusal *lattice.Refusal
@@ -257,11 +251,11 @@ func TestRefusals(t *testing.T) {
 		} else if err != nil {
 			got = "error"
 		}
+		w.man.Behave()
 		if got != tt.want {
 			t.Errorf("status %d: Call = %+v, %v, want %s", tt.status, out, err, tt.want)
 		}
 	}
-	w.man.refuse.Store(nil)
 	if err := w.client.Delete(t.Context(), "s"); err != nil {
 		t.Fatal(err)
 	}

@@ -6,30 +6,41 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 const (
 	// stopTimeout bounds the ending of a process: a signal, its grace on the host, and a margin.
 	stopTimeout = 15 * time.Second
-	// maxAttach is how often a process whose stream breaks again and again is followed.
-	maxAttach = 3
+	// maxAttach is how often a process whose stream breaks again and again is followed before it is stopped.
+	maxAttach = 8
 )
+
+// process is what is known of the process of a call whose stream was lost.
+type process struct {
+	id    string // of its session, "" when that was never named
+	heard bool   // it said something, so its input had arrived
+}
 
 // processes lists what runs of a call's skill in its sprite. A sprite belongs to one run, whose calls there are
 // serialised: it is the call's own process, whichever connection started it.
-func (s *Session) processes(ctx context.Context, c lattice.Call) ([]string, error) {
+func (s *Session) processes(ctx context.Context, c lattice.Call, known process) ([]string, error) {
 	all, err := s.host.Sessions(ctx, c.Sprite)
 	if err != nil {
 		return nil, final(fmt.Errorf("look for %s in sprite %s: %w", c.Skill, c.Sprite, err), "the sprite was removed")
 	}
 	var ids []string
 	for _, p := range all {
-		if path.Base(p.Command) == c.Skill && !p.TTY {
+		program, _, _ := strings.Cut(p.Command, " ")
+		if !p.TTY && (path.Base(program) == c.Skill || p.ID == known.id) {
 			ids = append(ids, p.ID)
 		}
 	}
@@ -41,7 +52,7 @@ func (s *Session) processes(ctx context.Context, c lattice.Call) ([]string, erro
 func (s *Session) stop(ctx context.Context, c lattice.Call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	ids, err := s.processes(ctx, c)
+	ids, err := s.processes(ctx, c, process{})
 	for _, id := range ids {
 		err = errors.Join(err, s.kill(ctx, c, id))
 	}
@@ -57,38 +68,76 @@ func (s *Session) kill(ctx context.Context, c lattice.Call, id string) error {
 	return nil
 }
 
-// settle waits for the end of a call's process whose stream was lost, so that the outbox has the last word. What can
-// simply be done again is stopped instead, and so is a process of which nothing was heard: it may wait for an input
-// that was lost on the way.
-func (s *Session) settle(ctx context.Context, c lattice.Call, heard bool) error {
+// settle finds out what became of a call whose stream was lost: it looks for the process and follows it to its end,
+// then has the outbox speak. When it returns, no process of the call runs any more. What can simply be done again is
+// stopped instead of followed, and so is a process of which nothing was heard: it may wait for an input that was lost
+// on the way.
+func (s *Session) settle(ctx context.Context, c lattice.Call, seen *observer, known process) (lattice.Outcome, bool, error) {
 	bounded, cancel := deadline(ctx, c)
 	defer cancel()
-	for range maxAttach {
-		ids, err := s.processes(ctx, c)
-		if err != nil || len(ids) == 0 {
-			return err
+	for attempt := 1; ; attempt++ {
+		ids, err := s.processes(ctx, c, known)
+		if err != nil {
+			return lattice.Outcome{}, false, err
+		}
+		if len(ids) == 0 {
+			return s.recover(ctx, c, seen)
 		}
 		for _, id := range ids {
-			if c.Class == manifests.ClassRead || !heard || bounded.Err() != nil {
+			if c.Class == manifests.ClassRead || !known.heard || attempt > maxAttach || bounded.Err() != nil {
 				if err := s.kill(ctx, c, id); err != nil {
-					return err
+					return lattice.Outcome{}, false, err
 				}
 				continue
 			}
-			// Whether it ended, was gone or was lost again, the next listing tells.
-			_ = s.follow(bounded, c, id)
+			exit, err := s.follow(bounded, c, seen, id)
 			if ctx.Err() != nil {
-				return ctx.Err()
+				return lattice.Outcome{}, false, ctx.Err()
 			}
+			if err == nil && adoptable(c, seen.result) {
+				out, err := s.judge(ctx, c, seen, exit)
+				return out, err == nil, err
+			}
+			// Whether it ended, was gone or was lost again, the next listing tells.
 		}
 	}
-	return nil
 }
 
-// follow waits for a process to end. Its stdin is left open: an end would make half an input look whole.
-func (s *Session) follow(ctx context.Context, c lattice.Call, id string) error {
+// adoptable judges the result line of a process that was followed after a cut. A failure may be the cut's own doing; and
+// of a resumed call, waiting may be the old word of its first half.
+func adoptable(c lattice.Call, res *protocol.Result) bool {
+	switch {
+	case res == nil:
+		return false
+	case !res.OK:
+		return c.Class == manifests.ClassWorld
+	}
+	return c.Resume == nil || res.Waiting == nil
+}
+
+// follow joins a process until it ends: what it said lately comes again, then what it says from now on. Its stdin is
+// left open: an end would make half an input look whole.
+func (s *Session) follow(ctx context.Context, c lattice.Call, seen *observer, id string) (exit int, err error) {
 	stdin, open := io.Pipe()
 	defer open.CloseWithError(io.ErrClosedPipe)
-	_, err := s.host.Attach(ctx, c.Sprite, id, sprites.Exec{Stdin: stdin})
-	return err
+	output := s.output(c.RunID)
+	fmt.Fprintf(output, "%s: the connection was lost; what it said lately comes again\n", c.Skill)
+	seen.again(s.cursor(c.Sprite).foreign)
+	stdout, feed := io.Pipe()
+	var group errgroup.Group
+	group.Go(func() (err error) {
+		exit, err = s.host.Attach(ctx, c.Sprite, id, sprites.Exec{Stdin: stdin, Stdout: feed, Stderr: output})
+		feed.CloseWithError(io.EOF)
+		return err
+	})
+	scanner := protocol.NewScanner(stdout)
+	for {
+		rec, err := scanner.Next()
+		if err != nil {
+			stdout.CloseWithError(err)
+			break
+		}
+		seen.record(rec, output)
+	}
+	return exit, group.Wait()
 }

@@ -1,10 +1,10 @@
 package session_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +21,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+	"github.com/spritekit/lattice/orchestrator/sprites/spritestest"
 )
 
 // skillsDir holds the skills of the spritekit of this tree, and scripts that stand for third parties' skills.
@@ -72,7 +73,7 @@ func install(dir string) error {
 // world is a host with one sprite, a session that reaches it through a middleman, and what was observed.
 type world struct {
 	t       *testing.T
-	man     *middleman
+	man     *spritestest.Middleman
 	client  *sprites.Client // through the middleman
 	session *session.Session
 	output  strings.Builder
@@ -91,23 +92,16 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, issued: map[string]bool{}}
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if status := w.man.refusal(r); status != 0 {
-			rw.WriteHeader(status)
-			return
-		}
-		host.Handler().ServeHTTP(rw, r)
-	}))
-	w.man = newMiddleman(t, server.Listener.Addr().String())
-	transport := &http.Transport{}
-	w.client = sprites.New("http://"+w.man.addr(), "", &http.Client{Transport: transport})
 	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		w.man.close()
 		if err := host.Close(); err != nil {
 			t.Error(err)
 		}
-		server.Close()
+	})
+	w.man = spritestest.NewMiddleman(t, host.Handler())
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	w.client = sprites.NewWith(w.man.URL, "", &http.Client{Transport: transport}, sprites.Options{
+		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})
 	w.renew()
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {

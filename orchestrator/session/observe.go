@@ -45,6 +45,12 @@ func newObserver(c lattice.Call, issued func(run string) map[string]bool, known 
 // reread begins another source of the same events, whose part that came before holds the known ones.
 func (o *observer) reread(known map[string]int) { o.known, o.foreign = known, maps.Clone(known) }
 
+// again begins another reading of the stream. What it said before counts no more, but for the events handed on.
+func (o *observer) again(known map[string]int) {
+	o.result = nil
+	o.reread(known)
+}
+
 // record takes one record of the stdout stream. What is no event goes to output, except the result line.
 func (o *observer) record(rec protocol.Record, output io.Writer) {
 	switch rec.Kind {

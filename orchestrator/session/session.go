@@ -16,6 +16,7 @@ package session
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -95,11 +96,34 @@ const workspace = "/workspace"
 
 // Checkpoint takes a boundary of sprite. The pair's Seq is left to the caller, who knows the journal.
 func (s *Session) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error) {
-	cp, err := s.host.Checkpoint(ctx, sprite, "boundary")
+	cp, err := s.checkpoint(ctx, sprite, "boundary")
 	if err != nil {
 		return lattice.Pair{}, final(fmt.Errorf("checkpoint sprite %s: %w", sprite, err), "the sprite was removed")
 	}
 	return lattice.Pair{Sprite: sprite, CheckpointID: cp.ID, Durable: cp.Durable}, nil
+}
+
+// maxCheckpoints is how often a checkpoint is asked for that nobody can say was taken.
+const maxCheckpoints = 3
+
+// checkpoint takes one checkpoint. Where the answer was lost it looks for it, by its comment, before it asks again.
+func (s *Session) checkpoint(ctx context.Context, sprite, comment string) (sprites.Checkpoint, error) {
+	comment += " #" + rand.Text()[:8]
+	for attempt := 1; ; attempt++ {
+		cp, err := s.host.Checkpoint(ctx, sprite, comment)
+		if !sprites.Uncertain(err) || attempt == maxCheckpoints || ctx.Err() != nil {
+			return cp, err
+		}
+		known, listErr := s.host.Checkpoints(ctx, sprite)
+		if listErr != nil {
+			return cp, errors.Join(err, listErr)
+		}
+		for _, cp := range known {
+			if cp.Comment == comment && cp.Health == "" {
+				return cp, nil
+			}
+		}
+	}
 }
 
 // Restore puts the sprite's files back. Whatever still runs in the sprite ends.

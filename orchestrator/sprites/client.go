@@ -5,78 +5,110 @@
 // suite that every server must pass.
 //
 // The client never guesses an outcome: a command whose exit did not arrive is a [*LostError], a progress stream that
-// reports a failure under status 200 is an [*APIError]. It repeats GET requests that failed for lack of a connection and
-// nothing else. It reads no environment and starts nothing that outlives a call.
+// reports a failure under status 200 is an [*APIError], and an answer that a proxy gave in the API's place is a
+// [*ForeignError]. What is sent again, and when, is said in retry.go: nothing that could be done twice. It reads no
+// environment and starts nothing that outlives a call.
 package sprites
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 )
 
 // callTimeout ends a management or file call whose context has no deadline of its own.
 const callTimeout = 2 * time.Minute
 
-// retries of a GET that found no connection or a gateway's refusal, and the first pause between them, which doubles.
-const (
-	retries    = 3
-	retryPause = 50 * time.Millisecond
-)
-
 // Client speaks the Sprites API, embedded or remote. It is safe for concurrent use.
 type Client struct {
 	base  string
 	token string
 	hc    *http.Client
+	o     Options
+
+	mu  sync.Mutex
+	env map[string][]string // what Environment found, by sprite; guarded by mu
+}
+
+// Options of NewWith; the zero value is a client of the embedded host.
+type Options struct {
+	// Remote says that the variables of an exec replace the sprite's own instead of being added to them, as remote
+	// services do. The client then sends what a command cannot do without (PATH, HOME …) along with every exec.
+	Remote bool
+	// Jitter draws from [0,1) and spreads the retries of many clients; nil spreads nothing. Safe for concurrent use.
+	Jitter func() float64
+	// Wait waits before a retry, until ctx ends; nil waits by the clock.
+	Wait func(ctx context.Context, d time.Duration) error
 }
 
 // New makes a client for base ("http://127.0.0.1:1234", "https://api.sprites.dev"). hc may dial a unix socket; nil means
 // http.DefaultClient. An empty token sends no Authorization header.
-func New(base, token string, hc *http.Client) *Client {
+func New(base, token string, hc *http.Client) *Client { return NewWith(base, token, hc, Options{}) }
+
+// NewWith is New with options.
+func NewWith(base, token string, hc *http.Client, o Options) *Client {
 	if hc == nil {
 		hc = http.DefaultClient
 	}
-	return &Client{base: strings.TrimRight(base, "/"), token: token, hc: hc}
+	if o.Wait == nil {
+		o.Wait = waitByClock
+	}
+	return &Client{base: strings.TrimRight(base, "/"), token: token, hc: hc, o: o, env: map[string][]string{}}
 }
 
-// Create makes a sprite. A name that is taken is an *APIError with status 409.
+// Remote reports whether the client was made for a remote service.
+func (c *Client) Remote() bool { return c.o.Remote }
+
+// Create makes a sprite. A name that is taken is an *APIError with status 409. A connection that breaks is not tried
+// again: the sprite may exist, which Get tells.
 func (c *Client) Create(ctx context.Context, in Create) (Sprite, error) {
 	var out Sprite
-	err := c.call(ctx, http.MethodPost, "/v1/sprites", nil, in, &out)
+	err := c.call(ctx, request{method: http.MethodPost, path: "/v1/sprites", in: in}, &out)
+	if err == nil && out.Name != in.Name {
+		err = fmt.Errorf("the answer is about sprite %q: %w", out.Name, errOdd)
+	}
 	return out, describe(err, "create sprite %s", in.Name)
 }
 
 // Get returns the sprite called name, or an error that is [ErrNotFound].
 func (c *Client) Get(ctx context.Context, name string) (Sprite, error) {
 	var out Sprite
-	err := c.call(ctx, http.MethodGet, spritePath(name), nil, nil, &out)
+	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name)}, &out)
+	if err == nil && out.Name != name {
+		err = fmt.Errorf("the answer is about sprite %q: %w", out.Name, errOdd)
+	}
 	return out, describe(err, "get sprite %s", name)
 }
 
 // List returns all sprites whose name begins with prefix, page by page until the last.
 func (c *Client) List(ctx context.Context, prefix string) ([]Sprite, error) {
-	var all []Sprite
+	all := []Sprite{}
 	query := url.Values{"max_results": {"50"}}
 	if prefix != "" {
 		query.Set("prefix", prefix)
 	}
 	for {
 		var page struct {
-			Sprites []Sprite `json:"sprites"`
-			HasMore bool     `json:"has_more"`
-			Next    string   `json:"next_continuation_token"`
+			Sprites listOf[Sprite] `json:"sprites"`
+			HasMore bool           `json:"has_more"`
+			Next    string         `json:"next_continuation_token"`
 		}
-		if err := c.call(ctx, http.MethodGet, "/v1/sprites", query, nil, &page); err != nil {
+		err := c.call(ctx, request{method: http.MethodGet, path: "/v1/sprites", query: query}, &page)
+		if err == nil && !page.Sprites.told {
+			err = fmt.Errorf("the answer has no list of sprites: %w", errOdd)
+		}
+		if err != nil {
 			return nil, describe(err, "list sprites")
 		}
-		all = append(all, page.Sprites...)
+		all = append(all, page.Sprites.items...)
 		if !page.HasMore || page.Next == "" || page.Next == query.Get("continuation_token") {
 			return all, nil
 		}
@@ -86,7 +118,37 @@ func (c *Client) List(ctx context.Context, prefix string) ([]Sprite, error) {
 
 // Delete removes a sprite with its files and checkpoints.
 func (c *Client) Delete(ctx context.Context, name string) error {
-	return describe(c.call(ctx, http.MethodDelete, spritePath(name), nil, nil, nil), "delete sprite %s", name)
+	c.mu.Lock()
+	delete(c.env, name)
+	c.mu.Unlock()
+	return describe(c.remove(ctx, spritePath(name), nil), "delete sprite %s", name)
+}
+
+// remove deletes what path names. When a first try may have come through, a second one that finds nothing has
+// succeeded.
+func (c *Client) remove(ctx context.Context, path string, query url.Values) error {
+	uncertain := false
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	return c.retry(ctx, true, func() error {
+		err := c.attempt(ctx, request{method: http.MethodDelete, path: path, query: query}, nil)
+		if uncertain && errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		uncertain = uncertain || Uncertain(err)
+		return err
+	})
+}
+
+// listOf is a JSON array that tells an empty one, or null, from one that is missing.
+type listOf[T any] struct {
+	items []T
+	told  bool
+}
+
+func (l *listOf[T]) UnmarshalJSON(data []byte) error {
+	l.told = true
+	return json.Unmarshal(data, &l.items)
 }
 
 func spritePath(name string, more ...string) string {
@@ -105,32 +167,23 @@ func describe(err error, format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, err)...)
 }
 
-// call sends in as JSON (nil sends no body) and decodes the answer into out (nil discards it).
-func (c *Client) call(ctx context.Context, method, path string, query url.Values, in, out any) error {
+// request is one HTTP request. At most one of in and body is set.
+type request struct {
+	method, path string
+	query        url.Values
+	in           any // sent as JSON
+	body         io.Reader
+	size         int64 // of body; -1 = not known
+}
+
+// idempotent says that sending the request twice has the effect of sending it once.
+func (r request) idempotent() bool { return r.method != http.MethodPost }
+
+// call sends a request, again where that is safe, and decodes the answer into out (nil discards it).
+func (c *Client) call(ctx context.Context, r request, out any) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	var body io.Reader
-	if in != nil {
-		data, err := json.Marshal(in)
-		if err != nil {
-			return fmt.Errorf("encode request: %w", err)
-		}
-		body = bytes.NewReader(data)
-	}
-	res, err := c.do(ctx, method, path, query, body)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if out == nil {
-		// Drained so that the connection is used again; what the body holds does not matter.
-		_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxErrorBody))
-		return nil
-	}
-	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
-		return fmt.Errorf("decode answer: %w", err)
-	}
-	return nil
+	return c.retry(ctx, r.idempotent(), func() error { return c.attempt(ctx, r, out) })
 }
 
 // bounded gives ctx a deadline when it has none.
@@ -141,42 +194,79 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callTimeout)
 }
 
-// do sends one request and returns its answer when that is a success; GETs are repeated when there was no connection.
-func (c *Client) do(ctx context.Context, method, path string, query url.Values, body io.Reader) (*http.Response, error) {
-	pause := retryPause
-	for attempt := 1; ; attempt++ {
-		res, err := c.once(ctx, method, path, query, body)
-		if err == nil {
-			return res, nil
-		}
-		if method != http.MethodGet || attempt == retries || !unreachable(err) || ctx.Err() != nil {
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(pause):
-		}
-		pause *= 2
+// maxAnswer bounds a JSON answer.
+const maxAnswer = 32 << 20
+
+// attempt sends a request once and reads its whole answer, which may be empty when out is nil or a *json.RawMessage.
+func (c *Client) attempt(ctx context.Context, r request, out any) error {
+	res, err := c.once(ctx, r)
+	if err != nil {
+		return err
 	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return c.broken(err)
+	case len(data) > maxAnswer:
+		return fmt.Errorf("the answer is longer than %d bytes: %w", maxAnswer, errOdd)
+	}
+	_, free := out.(*json.RawMessage)
+	if out == nil {
+		out, free = new(json.RawMessage), true
+	}
+	if free && len(bytes.TrimSpace(data)) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return unreadable(res, data, err)
+	}
+	return nil
 }
 
-func (c *Client) once(ctx context.Context, method, path string, query url.Values, body io.Reader) (*http.Response, error) {
-	target := c.base + path
-	if len(query) > 0 {
-		target += "?" + query.Encode()
+// unreadable says what an answer is that should have been JSON.
+func unreadable(res *http.Response, data []byte, err error) error {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) && looksForeign(res.Header, data) {
+		return &ForeignError{Status: res.StatusCode, Kind: res.Header.Get("Content-Type"), Text: excerpt(data)}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	return fmt.Errorf("the answer cannot be read: %w: %w", err, errOdd)
+}
+
+// once sends one request and returns its answer when that is a success.
+func (c *Client) once(ctx context.Context, r request) (*http.Response, error) {
+	target := c.base + r.path
+	if len(r.query) > 0 {
+		target += "?" + r.query.Encode()
+	}
+	body, size := r.body, r.size
+	if r.in != nil {
+		data, err := json.Marshal(r.in)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		body, size = bytes.NewReader(data), int64(len(data))
+	}
+	if body != nil {
+		body = io.NopCloser(body) // the caller closes what is his
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, target, body)
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
 	}
-	c.authorize(req.Header)
 	if body != nil {
+		if req.ContentLength = size; size == 0 {
+			req.Body = http.NoBody
+		}
+		req.Header.Set("Content-Type", "application/octet-stream")
+	}
+	if r.in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	c.authorize(req.Header)
 	res, err := c.hc.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, c.broken(err)
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		defer res.Body.Close()
@@ -189,17 +279,4 @@ func (c *Client) authorize(h http.Header) {
 	if c.token != "" {
 		h.Set("Authorization", "Bearer "+c.token)
 	}
-}
-
-// unreachable tells a server that could not be asked from one that answered.
-func unreachable(err error) bool {
-	api, answered := err.(*APIError)
-	if !answered {
-		return true
-	}
-	switch api.Status {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return false
 }

@@ -3,18 +3,15 @@ package sprites
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/coder/websocket"
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestReadProgress(t *testing.T) {
 	for _, c := range []struct{ name, stream, id, fails string }{
@@ -24,11 +21,15 @@ func TestReadProgress(t *testing.T) {
 		{name: "error line under 200", fails: "no space", stream: `{"type":"info","data":"v1"}` + "\n" + `{"type":"error","error":"no space"}`},
 		{name: "error line before a complete one", fails: "broken", stream: `{"type":"error","data":"broken"}` + "\n" + `{"type":"complete","data":"v1"}`},
 		{name: "cut stream", fails: "before the operation was complete", stream: `{"type":"info","data":"ID: v1"}` + "\n"},
-		{name: "no JSON", fails: "no JSON", stream: "<html>"},
-		{name: "grease", id: "v2", stream: `{"type":"novel","x":[1]}` + "\n" + `{"type":"complete","data":"v2","y":{}}`},
+		{name: "a web page", fails: "something else than the Sprites API", stream: "<html><title>Sign in</title>"},
+		{name: "a torn line after the end", fails: "before the operation was complete", stream: `{"type":"complete","data":"v1"}` + "\n" + `{"type":"inf`},
+		{name: "an error object in the stream's place", fails: "no such sprite", stream: `{"error":"no such sprite"}`},
+		{name: "an error that is no text", fails: `{"code":5}`, stream: `{"type":"error","error":{"code":5}}`},
+		{name: "a line beyond all bounds", fails: "longer than", stream: `{"type":"info","data":"` + strings.Repeat("x", maxProgressLine) + "\"}\n" + `{"type":"complete","data":"v1"}`},
+		{name: "grease", id: "v2", stream: `{"type":"novel","x":[1],"data":{"deep":1}}` + "\n[1]\n\"word\"\n" + `{"type":"complete","data":"v2","y":{}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			id, err := readProgress(strings.NewReader(c.stream))
+			id, err := new(Client).readProgress(&http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(c.stream))})
 			if c.fails == "" && (err != nil || id != c.id) {
 				t.Errorf("readProgress = %q, %v, want %q", id, err, c.id)
 			}
@@ -107,6 +108,8 @@ func TestExecExit(t *testing.T) {
 		{name: "both forms", says: []func(context.Context, *websocket.Conn){info, binary("\x01hi"), text(`{"type":"exit","exit_code":3}`), binary("\x03\x03"), closed}, code: 3, out: "hi"},
 		{name: "binary only", says: []func(context.Context, *websocket.Conn){info, binary("\x01hi"), binary("\x03\x04")}, code: 4, out: "hi"},
 		{name: "text only", says: []func(context.Context, *websocket.Conn){info, text(`{"type":"exit","exit_code":300}`), closed}, code: 300},
+		{name: "output after the binary exit", says: []func(context.Context, *websocket.Conn){info, binary("\x03\x00"), binary("\x01late"), text(`{"type":"exit","exit_code":0}`), closed}, out: "late"},
+		{name: "exits that contradict", says: []func(context.Context, *websocket.Conn){info, text(`{"type":"exit","exit_code":0}`), binary("\x03\x01"), closed}, lost: true},
 		{name: "output after the text exit", says: []func(context.Context, *websocket.Conn){info, text(`{"type":"exit","exit_code":0}`), binary("\x01late"), binary("\x03\x00"), closed}, out: "late"},
 		{name: "no session_info, grease", says: []func(context.Context, *websocket.Conn){text(`{"type":"novel"}`), text("{"), binary(""), binary("\x09x"), binary("\x01hi"), binary("\x03\x00")}, out: "hi"},
 		{name: "clean close without an exit", says: []func(context.Context, *websocket.Conn){info, binary("\x01hi"), closed}, out: "hi", lost: true},
@@ -128,25 +131,5 @@ func TestExecExit(t *testing.T) {
 				t.Errorf("lost session = %q, want 7", lost.Session)
 			}
 		})
-	}
-}
-
-func TestOnlyGetsAreRepeated(t *testing.T) {
-	var calls atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if calls.Add(1) < retries {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = w.Write([]byte(`{"name":"s"}`))
-	}))
-	defer server.Close()
-	client := New(server.URL, "", server.Client())
-	if got, err := client.Get(t.Context(), "s"); err != nil || got.Name != "s" || calls.Load() != retries {
-		t.Errorf("Get = %+v, %v after %d calls", got, err, calls.Load())
-	}
-	calls.Store(0)
-	if _, err := client.Create(t.Context(), Create{Name: "s"}); err == nil || calls.Load() != 1 {
-		t.Errorf("Create = %v after %d calls, want an error after 1", err, calls.Load())
 	}
 }

@@ -1,6 +1,8 @@
 package sprites
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,18 +10,23 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // ErrNotFound matches every answer 404: no such sprite, session, checkpoint or file. A missing file matches
 // [fs.ErrNotExist] as well, a missing sprite does not.
 var ErrNotFound = errors.New("not found")
 
+// errOdd marks answers of status 200 that say nothing sensible.
+var errOdd = errors.New("that is no answer of a Sprites API")
+
 // APIError is an answer that refuses the request, or a failure reported inside a progress stream.
 type APIError struct {
-	Status  int    // HTTP status; 200 for a failure reported inside a stream
-	Code    string // of file calls an errno name such as "ENOENT", else the machine-readable `error` member, may be ""
-	Message string
-	Path    string // of file calls
+	Status     int    // HTTP status; 200 for a failure reported inside a stream
+	Code       string // of file calls an errno name such as "ENOENT", else the machine-readable `error` member, may be ""
+	Message    string
+	Path       string        // of file calls
+	RetryAfter time.Duration // how long the server asks to wait, 0 when it does not say
 }
 
 func (e *APIError) Error() string {
@@ -52,41 +59,161 @@ func (e *APIError) Is(target error) bool {
 	return false
 }
 
+// ConnError says that no answer came.
+type ConnError struct {
+	Server string // host and port
+	Sent   bool   // the request may have been seen; false when there was no connection at all
+	Err    error
+}
+
+func (e *ConnError) Error() string {
+	switch {
+	case !e.Sent:
+		return fmt.Sprintf("no connection to %s: %v", e.Server, e.Err)
+	case errors.Is(e.Err, context.DeadlineExceeded):
+		return fmt.Sprintf("no answer from %s in time: %v", e.Server, e.Err)
+	}
+	return fmt.Sprintf("the connection to %s broke: %v", e.Server, e.Err)
+}
+
+func (e *ConnError) Unwrap() error { return e.Err }
+
+// ForeignError is an answer that somebody else gave: a proxy's page, a login form, another server.
+type ForeignError struct {
+	Status int
+	Kind   string // Content-Type
+	Text   string // how it begins
+}
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("something else than the Sprites API answered (status %d, %s): %s", e.Status, e.Kind, e.Text)
+}
+
 // LostError says that the connection to a running command ended before its exit was reported. The outcome is unknown:
-// the command may have ended, or run on for its time after disconnect.
+// the command may have ended, or run on for its time after disconnect, or never have been started.
 type LostError struct {
 	Session string // "" when the connection was lost before the session was named
 	Err     error
 }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("lost session %q before its exit was known: %v", e.Session, e.Err)
+	if e.Session == "" {
+		return fmt.Sprintf("the connection was lost before it was known whether the command had started: %v", e.Err)
+	}
+	return fmt.Sprintf("lost session %s before its exit was known: %v", e.Session, e.Err)
 }
 
 func (e *LostError) Unwrap() error { return e.Err }
+
+// Uncertain reports that an operation may have been done although it failed: the connection broke, or a proxy lost
+// sight of it. Without that an error means that it was not done.
+func Uncertain(err error) bool {
+	var lost *LostError
+	var conn *ConnError
+	var api *APIError
+	switch {
+	case err == nil:
+		return false
+	case errors.As(err, &lost), errors.Is(err, errCut), errors.Is(err, errOdd):
+		return true
+	case errors.As(err, &conn):
+		return conn.Sent
+	case errors.As(err, &api):
+		return gateway(api.Status) || api.Status == http.StatusInternalServerError
+	}
+	return false
+}
 
 // CodeSandboxDied is the code of an embedded host's answer 502 to an exec: the sandbox ended while the command was being
 // started, which may or may not have begun.
 const CodeSandboxDied = "sandbox_died"
 
+// Remedy says what a person can do about an error of the API, "" when there is nothing that would help.
+func Remedy(err error) string {
+	var api *APIError
+	var conn *ConnError
+	var foreign *ForeignError
+	var lost *LostError
+	switch {
+	case errors.As(err, &lost) && lost.Session != "":
+		return "the command may still run: lattice sprite sessions NAME lists what does, lattice sprite exec NAME --attach " + lost.Session + " joins it"
+	case errors.As(err, &lost):
+		return "look with lattice sprite sessions NAME before you run it again"
+	case errors.As(err, &foreign), errors.Is(err, errOdd):
+		return "check SPRITES_API_URL, and whether a proxy on the way answers for it"
+	case errors.As(err, &conn) && !conn.Sent:
+		return "check SPRITES_API_URL and the network"
+	case errors.As(err, &conn), errors.Is(err, errCut):
+		return "look whether it was done, then try again"
+	case !errors.As(err, &api):
+		return ""
+	}
+	switch {
+	case api.Status == http.StatusUnauthorized, api.Status == http.StatusForbidden && api.Code == "":
+		return "check SPRITES_TOKEN: the service does not accept it for this"
+	case errors.Is(err, fs.ErrPermission):
+		return "the sprite's user may not do that; choose a path below /workspace"
+	case api.Status == http.StatusNotFound && api.Code == "":
+		return "lattice sprite ls lists the sprites"
+	case api.Status == http.StatusConflict:
+		return "another operation is in its way; wait for it, or choose another name"
+	case api.Status == http.StatusTooManyRequests:
+		return "wait, or end sprites that are not needed: lattice sprite ls"
+	case api.Status >= 500:
+		return "the service is in trouble; try again later"
+	}
+	return ""
+}
+
 // maxErrorBody bounds what is read of a refusal.
 const maxErrorBody = 64 << 10
 
-func readAPIError(res *http.Response) *APIError {
+func readAPIError(res *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	if err != nil && len(body) == 0 {
-		return &APIError{Status: res.StatusCode, Message: err.Error()}
+		return &APIError{Status: res.StatusCode, Message: err.Error(), RetryAfter: retryAfter(res.Header)}
 	}
-	return parseAPIError(res.StatusCode, body)
+	if res.StatusCode < 300 {
+		return &ForeignError{Status: res.StatusCode, Kind: res.Header.Get("Content-Type"), Text: excerpt(body)}
+	}
+	e := parseAPIError(res.StatusCode, body)
+	if looksForeign(res.Header, body) {
+		e.Message = "a proxy's page: " + excerpt(body)
+	}
+	if after := retryAfter(res.Header); after > 0 {
+		e.RetryAfter = after
+	}
+	return e
+}
+
+// looksForeign tells a web page from an answer of the API.
+func looksForeign(h http.Header, body []byte) bool {
+	return strings.HasPrefix(h.Get("Content-Type"), "text/html") || bytes.HasPrefix(bytes.TrimSpace(body), []byte("<"))
+}
+
+// excerpt is the beginning of a text in one line.
+func excerpt(body []byte) string {
+	const most = 200
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(body[:min(len(body), 4*most)]), "?")), " ")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
 }
 
 // parseAPIError reads the two JSON shapes that servers use; anything else becomes the message verbatim.
 func parseAPIError(status int, body []byte) *APIError {
-	var in struct{ Error, Message, Code, Path string }
+	var in struct {
+		Error, Message, Code, Path string
+		RetryAfter                 float64 `json:"retry_after_seconds"`
+	}
 	if json.Unmarshal(body, &in) != nil {
 		return &APIError{Status: status, Message: strings.TrimSpace(string(body))}
 	}
 	e := &APIError{Status: status, Code: in.Code, Message: in.Message, Path: in.Path}
+	if in.RetryAfter > 0 {
+		e.RetryAfter = time.Duration(in.RetryAfter * float64(time.Second))
+	}
 	if e.Message == "" {
 		e.Message = in.Error
 	} else if e.Code == "" {

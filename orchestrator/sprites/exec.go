@@ -2,36 +2,33 @@ package sprites
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/coder/websocket"
 )
 
-const (
-	dialTimeout  = 30 * time.Second
-	pingInterval = 15 * time.Second // as other clients of the API do
-	pingTimeout  = 45 * time.Second
-	stdinChunk   = 32 << 10
-	// exitGrace is how long the second form of the exit is awaited after the first one arrived.
-	exitGrace = 2 * time.Second
-)
+const dialTimeout = 30 * time.Second
 
 // Exec runs a command in the sprite and returns its exit code; 128+n after signal n, 127 or 126 when it could not be
 // started. All output has been written when Exec returns. Without an exit from the server the error is a *LostError;
-// when ctx ends, too: the command is then not signalled, only disconnected.
+// when ctx ends, too: the command is then not signalled, only disconnected. Nothing is ever run twice.
 func (c *Client) Exec(ctx context.Context, name string, e Exec) (int, error) {
 	if len(e.Cmd) == 0 {
 		return 0, fmt.Errorf("exec in %s: no command given", name)
 	}
-	query := url.Values{"cmd": e.Cmd, "path": {e.Cmd[0]}, "env": e.Env}
+	env, err := c.completeEnv(ctx, name, e.Env)
+	if err != nil {
+		return 0, describe(err, "exec %s in %s", e.Cmd[0], name)
+	}
+	query := url.Values{"cmd": e.Cmd, "path": {e.Cmd[0]}, "env": env}
 	query.Set("stdin", strconv.FormatBool(e.Stdin != nil || e.TTY))
 	if e.Dir != "" {
 		query.Set("dir", e.Dir)
@@ -48,24 +45,48 @@ func (c *Client) Exec(ctx context.Context, name string, e Exec) (int, error) {
 	} else if e.MaxRunAfterDisconnect < 0 {
 		query.Set("max_run_after_disconnect", "0")
 	}
-	code, err := c.stream(ctx, spritePath(name, "exec")+"?"+query.Encode(), e, e.TTY)
+	conn, err := c.dial(ctx, spritePath(name, "exec")+"?"+query.Encode())
+	var api *APIError
+	if Uncertain(err) && !(errors.As(err, &api) && api.Status == http.StatusInternalServerError) {
+		err = &LostError{Err: err}
+	}
+	if err != nil {
+		return 0, describe(err, "exec %s in %s", e.Cmd[0], name)
+	}
+	code, err := stream(ctx, conn, e, e.TTY)
 	return code, describe(err, "exec %s in %s", e.Cmd[0], name)
 }
 
 // Attach joins a running session: its recent output, then what follows. Cmd, Env and Dir of e are not used, TTY is taken
 // from the session. A session that is gone is [ErrNotFound].
 func (c *Client) Attach(ctx context.Context, name, session string, e Exec) (int, error) {
-	code, err := c.stream(ctx, spritePath(name, "exec", session), e, e.TTY)
+	var conn *websocket.Conn
+	err := c.retry(ctx, true, func() (err error) { // joining twice is joining once
+		conn, err = c.dial(ctx, spritePath(name, "exec", session))
+		return err
+	})
+	if err != nil {
+		return 0, describe(err, "attach to session %s in %s", session, name)
+	}
+	code, err := stream(ctx, conn, e, e.TTY)
 	return code, describe(err, "attach to session %s in %s", session, name)
 }
 
 // Sessions lists the commands that run in the sprite.
 func (c *Client) Sessions(ctx context.Context, name string) ([]Session, error) {
 	var out struct {
-		Sessions []Session `json:"sessions"`
+		Count    *int            `json:"count"`
+		Sessions listOf[Session] `json:"sessions"`
 	}
-	err := c.call(ctx, http.MethodGet, spritePath(name, "exec"), nil, nil, &out)
-	return out.Sessions, describe(err, "list sessions of %s", name)
+	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "exec")}, &out)
+	switch {
+	case err != nil:
+	case !out.Sessions.told:
+		err = fmt.Errorf("the answer has no list of sessions: %w", errOdd)
+	case out.Count != nil && *out.Count != len(out.Sessions.items):
+		err = fmt.Errorf("the answer counts %d sessions and lists %d: %w", *out.Count, len(out.Sessions.items), errOdd)
+	}
+	return out.Sessions.items, describe(err, "list sessions of %s", name)
 }
 
 // Kill signals a session's process group ("TERM", "KILL" …) and waits for its end; a session that ignores the signal is
@@ -73,233 +94,132 @@ func (c *Client) Sessions(ctx context.Context, name string) ([]Session, error) {
 func (c *Client) Kill(ctx context.Context, name, session, signal string) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
+	var err error
+	for attempt := 1; attempt <= maxAttempts; attempt++ {
+		err = c.retry(ctx, false, func() error { return c.killOnce(ctx, name, session, signal) })
+		if !Uncertain(err) || ctx.Err() != nil {
+			break
+		}
+		// Whether it was heard, the list tells; a second signal is meant for the same process.
+		running, failed := c.Sessions(ctx, name)
+		if failed == nil && !slices.ContainsFunc(running, func(s Session) bool { return s.ID == session }) {
+			return nil
+		}
+		if c.o.Wait(ctx, c.pause(attempt, err)) != nil {
+			break
+		}
+	}
+	return describe(err, "kill session %s in %s", session, name)
+}
+
+func (c *Client) killOnce(ctx context.Context, name, session, signal string) error {
 	query := url.Values{"signal": {signal}, "timeout": {"10s"}}
-	res, err := c.do(ctx, http.MethodPost, spritePath(name, "exec", session, "kill"), query, nil)
+	res, err := c.once(ctx, request{method: http.MethodPost, path: spritePath(name, "exec", session, "kill"), query: query})
 	var api *APIError
 	if errors.As(err, &api) && api.Status == http.StatusGone {
 		return nil
 	}
 	if err != nil {
-		return describe(err, "kill session %s in %s", session, name)
+		return err
 	}
 	defer res.Body.Close()
-	_, err = readProgress(res.Body)
-	return describe(err, "kill session %s in %s", session, name)
+	_, err = c.readProgress(res)
+	return err
 }
 
-// stream runs one exec socket to its end.
-func (c *Client) stream(ctx context.Context, target string, e Exec, tty bool) (int, error) {
-	conn, err := c.dial(ctx, target)
-	if err != nil {
-		return 0, err
-	}
-	s := &execStream{conn: conn, e: e, tty: tty, informed: make(chan struct{})}
-	inner, cancel := context.WithCancel(ctx)
-	var helpers sync.WaitGroup
-	helpers.Go(func() { s.keepalive(inner) })
-	helpers.Go(func() { s.forward(inner) })
-	if e.Stdin != nil || !tty {
-		// Not awaited: a Read of Stdin cannot be interrupted. It ends with its next Read.
-		go s.sendStdin(inner)
-	}
-	code, err := s.receive(ctx)
-	cancel()
-	conn.CloseNow()
-	helpers.Wait()
-	return code, err
+// dial opens an exec socket. It is tried again only when the command cannot have been started.
+func (c *Client) dial(ctx context.Context, target string) (conn *websocket.Conn, err error) {
+	err = c.retry(ctx, false, func() error {
+		conn, err = c.dialOnce(ctx, target)
+		return err
+	})
+	return conn, err
 }
 
-func (c *Client) dial(ctx context.Context, target string) (*websocket.Conn, error) {
+func (c *Client) dialOnce(ctx context.Context, target string) (*websocket.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	header := http.Header{}
 	c.authorize(header)
-	conn, res, err := websocket.Dial(ctx, c.base+target, &websocket.DialOptions{HTTPClient: c.hc, HTTPHeader: header})
+	hc := *c.hc
+	hc.Transport = sentOnce{c.hc.Transport}
+	conn, res, err := websocket.Dial(ctx, c.base+target, &websocket.DialOptions{HTTPClient: &hc, HTTPHeader: header})
 	if err != nil {
 		if res != nil && res.StatusCode != http.StatusSwitchingProtocols && res.StatusCode != 0 {
 			return nil, readAPIError(res)
 		}
-		return nil, fmt.Errorf("open exec socket: %w", err)
+		return nil, c.broken(err)
 	}
-	conn.SetReadLimit(-1)
+	conn.SetReadLimit(maxMessage)
 	return conn, nil
 }
 
-// execStream is the client's half of one exec socket. receive, sendStdin, forward and keepalive run side by side.
-type execStream struct {
-	conn     *websocket.Conn
-	e        Exec
-	tty      bool          // written by receive before informed is closed
-	informed chan struct{} // closed when the session's own word on tty is known
-	session  string
+// sentOnce keeps the HTTP client from repeating a handshake by itself. It does that with a GET whose kept connection
+// ends before the answer, because a GET changes nothing; this one starts a command. A body, even an empty one, forbids it.
+type sentOnce struct{ http.RoundTripper }
+
+func (t sentOnce) RoundTrip(r *http.Request) (*http.Response, error) {
+	next := t.RoundTripper
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	r = r.Clone(r.Context())
+	r.Body, r.GetBody, r.ContentLength = io.NopCloser(strings.NewReader("")), nil, -1
+	return next.RoundTrip(r)
 }
 
-// receive writes output as it comes and returns the exit code. Servers send the exit twice, as text and (without TTY) as
-// a binary frame; output is complete only when both have been seen or the socket is closed.
-func (s *execStream) receive(ctx context.Context) (int, error) {
-	informed := sync.OnceFunc(func() { close(s.informed) })
-	defer informed()
-	exit := -1
-	for {
-		typ, data, err := s.conn.Read(ctx)
-		if err != nil {
-			if exit >= 0 {
-				return exit, nil
-			}
-			if ctx.Err() != nil {
-				err = ctx.Err()
-			}
-			return 0, &LostError{Session: s.session, Err: err}
-		}
-		if typ == websocket.MessageText {
-			var m Control
-			if json.Unmarshal(data, &m) != nil {
-				continue
-			}
-			switch {
-			case m.Type == "session_info":
-				s.tty, s.session = m.TTY, m.SessionID
-				informed()
-				if s.e.OnSession != nil {
-					s.e.OnSession(m.SessionID)
-				}
-			case m.Type == "exit" && m.ExitCode != nil:
-				exit = *m.ExitCode
-				if s.tty {
-					return exit, nil
-				}
-				// Only the binary exit or the close can follow; a server that sends neither must not hold us up.
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, exitGrace)
-				defer cancel()
-			}
-			continue
-		}
-		informed() // a server that sends no session_info means what was asked for
-		done, code, err := s.output(data)
-		if err != nil {
-			return 0, err
-		}
-		if done {
-			if exit < 0 {
-				exit = code
-			}
-			return exit, nil
+// standardEnv are the variables of a sprite that a command needs: without them the shell finds no program and no home.
+var standardEnv = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG"}
+
+// defaultEnv is for sprites that do not say.
+var defaultEnv = map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/home/sprite"}
+
+// Environment returns those of a sprite's own variables that every command needs, PATH and HOME at least. The sprite is
+// asked once.
+func (c *Client) Environment(ctx context.Context, name string) ([]string, error) {
+	c.mu.Lock()
+	env := c.env[name]
+	c.mu.Unlock()
+	if env != nil {
+		return env, nil
+	}
+	found := map[string]string{}
+	for name, value := range defaultEnv {
+		found[name] = value
+	}
+	var out strings.Builder
+	// Commands that are sent no variables get all of the sprite's own.
+	if _, err := c.Exec(ctx, name, Exec{Cmd: []string{"env", "-0"}, Stdout: &out}); err != nil {
+		return nil, fmt.Errorf("ask for the sprite's environment: %w", err)
+	}
+	for kv := range strings.SplitSeq(out.String(), "\x00") {
+		if name, value, ok := strings.Cut(kv, "="); ok && value != "" && slices.Contains(standardEnv, name) {
+			found[name] = value
 		}
 	}
+	for _, name := range standardEnv {
+		if value, ok := found[name]; ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	c.mu.Lock()
+	c.env[name] = env
+	c.mu.Unlock()
+	return env, nil
 }
 
-// output handles one binary message; done means that it was the exit.
-func (s *execStream) output(data []byte) (done bool, code int, err error) {
-	w := s.e.Stdout
-	if !s.tty {
-		if len(data) == 0 {
-			return false, 0, nil
-		}
-		stream := data[0]
-		data = data[1:]
-		switch stream {
-		case StreamStdout:
-		case StreamStderr:
-			w = s.e.Stderr
-		case StreamExit:
-			if len(data) == 0 {
-				return false, 0, nil
-			}
-			return true, int(data[0]), nil
-		default:
-			return false, 0, nil
-		}
+// completeEnv adds to the variables of an exec what replacing the sprite's own would take away.
+func (c *Client) completeEnv(ctx context.Context, name string, env []string) ([]string, error) {
+	if !c.o.Remote || len(env) == 0 {
+		return env, nil
 	}
-	if w == nil {
-		return false, 0, nil
+	own, err := c.Environment(ctx, name)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := w.Write(data); err != nil {
-		return false, 0, fmt.Errorf("write output: %w", err)
+	given := func(kv string) bool {
+		prefix, _, _ := strings.Cut(kv, "=")
+		return slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, prefix+"=") })
 	}
-	return false, 0, nil
-}
-
-// sendStdin copies Stdin into the socket, then sends its end. Write errors end it silently: receive reports the loss.
-func (s *execStream) sendStdin(ctx context.Context) {
-	select {
-	case <-s.informed:
-	case <-ctx.Done():
-		return
-	}
-	if s.e.Stdin != nil {
-		buf := make([]byte, 1+stdinChunk)
-		buf[0] = StreamStdin
-		for {
-			n, err := s.e.Stdin.Read(buf[1:])
-			if n > 0 {
-				msg := buf[:1+n]
-				if s.tty {
-					msg = buf[1 : 1+n]
-				}
-				if s.conn.Write(ctx, websocket.MessageBinary, msg) != nil {
-					return
-				}
-			}
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				// Half an input must not look like a whole one: no end is sent, the socket goes.
-				s.conn.CloseNow()
-				return
-			}
-		}
-	}
-	if !s.tty {
-		_ = s.conn.Write(ctx, websocket.MessageBinary, []byte{StreamEOF})
-	}
-}
-
-// forward sends resizes and signals.
-func (s *execStream) forward(ctx context.Context) {
-	resize, signals := s.e.Resize, s.e.Signals
-	for resize != nil || signals != nil {
-		var m Control
-		select {
-		case <-ctx.Done():
-			return
-		case size, ok := <-resize:
-			if !ok {
-				resize = nil
-				continue
-			}
-			m = Control{Type: "resize", Rows: size.Rows, Cols: size.Cols}
-		case sig, ok := <-signals:
-			if !ok {
-				signals = nil
-				continue
-			}
-			m = Control{Type: "signal", Signal: sig}
-		}
-		data, err := json.Marshal(m)
-		if err != nil || s.conn.Write(ctx, websocket.MessageText, data) != nil {
-			return
-		}
-	}
-}
-
-// keepalive notices a peer that is gone without a word.
-func (s *execStream) keepalive(ctx context.Context) {
-	tick := time.NewTicker(pingInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			ping, cancel := context.WithTimeout(ctx, pingTimeout)
-			err := s.conn.Ping(ping)
-			cancel()
-			if err != nil {
-				s.conn.CloseNow()
-				return
-			}
-		}
-	}
+	return append(slices.DeleteFunc(slices.Clone(own), given), env...), nil
 }

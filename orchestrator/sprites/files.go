@@ -2,12 +2,14 @@ package sprites
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // ErrTooLarge is returned by ReadFile for a file that is longer than its limit.
@@ -32,55 +34,172 @@ func (c *Client) ReadFile(ctx context.Context, name, path string, limit int64) (
 	return data, nil
 }
 
-// ReadFrom streams a file from offset on: nothing when offset is its length or more. The caller closes the reader; ctx
-// bounds the whole reading.
+// ReadFrom streams a file from offset on: nothing when offset is its length or more. A connection that breaks is made
+// again where the reading stood. The caller closes the reader; ctx bounds the whole reading.
 func (c *Client) ReadFrom(ctx context.Context, name, path string, offset int64) (io.ReadCloser, error) {
-	query := pathQuery(path)
-	if offset > 0 {
-		query.Set("start", strconv.FormatInt(offset, 10))
-	}
-	res, err := c.do(ctx, http.MethodGet, spritePath(name, "fs", "read"), query, nil)
+	f := &fileReader{c: c, ctx: ctx, sprite: name, path: path, at: offset}
+	err := c.retry(ctx, true, f.open)
 	if err != nil {
-		var api *APIError
-		if offset > 0 && errors.As(err, &api) && api.Status == http.StatusRequestedRangeNotSatisfiable {
-			return io.NopCloser(http.NoBody), nil
-		}
 		return nil, describe(err, "read %s in %s", path, name)
 	}
-	if offset > 0 && res.StatusCode != http.StatusPartialContent {
-		// The server ignored the range: skip what was not asked for.
-		if _, err := io.CopyN(io.Discard, res.Body, offset); err != nil && err != io.EOF {
-			res.Body.Close()
-			return nil, describe(err, "read %s in %s", path, name)
-		}
-	}
-	return res.Body, nil
+	return f, nil
 }
 
-// WriteFile replaces a file with what r holds and makes its parent directories. mode holds permission bits.
+// fileReader is the reading of one file over as many requests as it takes.
+type fileReader struct {
+	c            *Client
+	ctx          context.Context // of ReadFrom, which bounds the whole reading
+	sprite, path string
+	at           int64
+	body         io.ReadCloser
+}
+
+func (f *fileReader) open() error {
+	query := pathQuery(f.path)
+	if f.at > 0 {
+		query.Set("start", strconv.FormatInt(f.at, 10))
+	}
+	res, err := f.c.once(f.ctx, request{method: http.MethodGet, path: spritePath(f.sprite, "fs", "read"), query: query})
+	if err != nil {
+		var api *APIError
+		if f.at > 0 && errors.As(err, &api) && api.Status == http.StatusRequestedRangeNotSatisfiable {
+			f.body = http.NoBody
+			return nil
+		}
+		return err
+	}
+	f.body = res.Body
+	skip := f.at
+	if res.StatusCode == http.StatusPartialContent {
+		skip = 0
+		var start int64
+		if text := res.Header.Get("Content-Range"); strings.HasPrefix(text, "bytes ") {
+			if _, err := fmt.Sscanf(text, "bytes %d-", &start); err != nil || start != f.at {
+				res.Body.Close()
+				return fmt.Errorf("asked for bytes from %d on and got %q: %w", f.at, text, errOdd)
+			}
+		}
+	}
+	// A server that ignored the range sends what was not asked for, too.
+	if _, err := io.CopyN(io.Discard, res.Body, skip); err != nil && err != io.EOF {
+		res.Body.Close()
+		return f.c.broken(err)
+	}
+	return nil
+}
+
+// Read goes on after a cut as long as each connection brings something.
+func (f *fileReader) Read(p []byte) (int, error) {
+	n, err := f.body.Read(p)
+	f.at += int64(n)
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	if n > 0 {
+		return n, nil // the next Read finds the error again
+	}
+	f.body.Close()
+	f.body = http.NoBody
+	if f.ctx.Err() != nil {
+		return 0, f.ctx.Err()
+	}
+	err = f.c.broken(err)
+	again := 0
+	reopened := f.c.retry(f.ctx, true, func() error {
+		if again++; again == 1 {
+			return err // the cut itself is the first failure
+		}
+		if err := f.open(); err != nil {
+			return err
+		}
+		n, err = f.body.Read(p)
+		f.at += int64(n)
+		if n > 0 || err == nil || err == io.EOF {
+			return nil
+		}
+		f.body.Close()
+		f.body = http.NoBody
+		return f.c.broken(err)
+	})
+	if reopened != nil {
+		return 0, reopened
+	}
+	if n > 0 && err != io.EOF {
+		err = nil
+	}
+	return n, err
+}
+
+func (f *fileReader) Close() error { return f.body.Close() }
+
+// WriteFile replaces a file with what r holds and makes its parent directories. mode holds permission bits. A connection
+// that breaks is tried again when r is also an io.ReaderAt and io.Seeker, as files and byte readers are.
 func (c *Client) WriteFile(ctx context.Context, name, path string, r io.Reader, mode uint32) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
+	if r == nil {
+		r = strings.NewReader("")
+	}
 	query := pathQuery(path)
 	query.Set("mode", fmt.Sprintf("%04o", mode&0o7777))
 	query.Set("mkdirParents", "true")
-	if r == nil {
-		r = http.NoBody
+	req := request{method: http.MethodPut, path: spritePath(name, "fs", "write"), query: query, body: r, size: -1}
+	content, again := replayable(r)
+	if !again {
+		return describe(c.attempt(ctx, req, nil), "write %s in %s", path, name)
 	}
-	res, err := c.do(ctx, http.MethodPut, spritePath(name, "fs", "write"), query, r)
+	err := c.retry(ctx, true, func() error {
+		req.body, req.size = io.NewSectionReader(content, content.from, content.size), content.size
+		var answer json.RawMessage
+		if err := c.attempt(ctx, req, &answer); err != nil {
+			return err
+		}
+		var wrote struct{ Size *int64 }
+		if json.Unmarshal(answer, &wrote) == nil && wrote.Size != nil && *wrote.Size != content.size {
+			return fmt.Errorf("%d of %d bytes were written: %w", *wrote.Size, content.size, errOdd)
+		}
+		return nil
+	})
+	return describe(err, "write %s in %s", path, name)
+}
+
+// section is what remains of a reader that can be read again.
+type section struct {
+	io.ReaderAt
+	from, size int64
+}
+
+// replayable returns the rest of r as something that can be read as often as need be.
+func replayable(r io.Reader) (section, bool) {
+	at, ok := r.(io.ReaderAt)
+	seeker, too := r.(io.Seeker)
+	if !ok || !too {
+		return section{}, false
+	}
+	from, err := seeker.Seek(0, io.SeekCurrent)
 	if err != nil {
-		return describe(err, "write %s in %s", path, name)
+		return section{}, false
 	}
-	return res.Body.Close()
+	end, err := seeker.Seek(0, io.SeekEnd)
+	if err != nil {
+		return section{}, false
+	}
+	if _, err := seeker.Seek(from, io.SeekStart); err != nil {
+		return section{}, false
+	}
+	return section{at, from, end - from}, true
 }
 
 // ListDir returns the entries of a directory sorted by name, or the one entry of a file.
 func (c *Client) ListDir(ctx context.Context, name, path string) ([]FileInfo, error) {
 	var out struct {
-		Entries []FileInfo `json:"entries"`
+		Entries listOf[FileInfo] `json:"entries"`
 	}
-	err := c.call(ctx, http.MethodGet, spritePath(name, "fs", "list"), pathQuery(path), nil, &out)
-	return out.Entries, describe(err, "list %s in %s", path, name)
+	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "fs", "list"), query: pathQuery(path)}, &out)
+	if err == nil && !out.Entries.told {
+		err = fmt.Errorf("the answer has no list of entries: %w", errOdd)
+	}
+	return out.Entries.items, describe(err, "list %s in %s", path, name)
 }
 
 // Remove deletes a file, an empty directory, or with recursive a whole tree.
@@ -89,8 +208,7 @@ func (c *Client) Remove(ctx context.Context, name, path string, recursive bool) 
 	if recursive {
 		query.Set("recursive", "true")
 	}
-	err := c.call(ctx, http.MethodDelete, spritePath(name, "fs", "delete"), query, nil, nil)
-	return describe(err, "remove %s in %s", path, name)
+	return describe(c.remove(ctx, spritePath(name, "fs", "delete"), query), "remove %s in %s", path, name)
 }
 
 func pathQuery(path string) url.Values {

@@ -1,0 +1,116 @@
+package sprites
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// What is sent again, and when:
+//
+//	no connection was made          anything: nobody has seen the request
+//	429                             anything: refused before it was looked at
+//	502, 503, 504, a broken         GET, PUT and DELETE, whose repetition changes nothing; never a POST and never an
+//	connection, an odd answer       exec, which may have been done
+//	all other answers               nothing: they would be the same again
+//
+// A server that names a time (Retry-After) is obeyed as far as the context allows; else pauses double.
+const (
+	maxAttempts   = 4
+	firstPause    = 100 * time.Millisecond
+	maxRetryAfter = 2 * time.Minute // a server that wants more gets its refusal passed on
+)
+
+// retry runs try until it succeeds, or must not be run again, or ctx ends. It returns the last error of try.
+func (c *Client) retry(ctx context.Context, idempotent bool, try func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := try()
+		if err == nil || ctx.Err() != nil || attempt == maxAttempts || !repeatable(idempotent, err) {
+			return err
+		}
+		pause := c.pause(attempt, err)
+		if deadline, ok := ctx.Deadline(); pause > maxRetryAfter || ok && time.Until(deadline) < pause {
+			return err
+		}
+		if c.o.Wait(ctx, pause) != nil {
+			return err
+		}
+	}
+}
+
+// repeatable says whether a request that failed with err may be sent again.
+func repeatable(idempotent bool, err error) bool {
+	var conn *ConnError
+	if errors.As(err, &conn) && !conn.Sent {
+		var cert *tls.CertificateVerificationError
+		return !errors.As(err, &cert)
+	}
+	var api *APIError
+	if errors.As(err, &api) {
+		return api.Status == http.StatusTooManyRequests || idempotent && (gateway(api.Status) || api.Status == http.StatusServiceUnavailable)
+	}
+	return idempotent && (conn != nil || errors.Is(err, errOdd))
+}
+
+// gateway tells a status that a proxy gives when it does not know what became of a request.
+func gateway(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusGatewayTimeout
+}
+
+// pause is how long to wait after the attempt that failed with err: what the server asks for, else twice as long as
+// before, of which jitter takes away up to a half.
+func (c *Client) pause(attempt int, err error) time.Duration {
+	var api *APIError
+	if errors.As(err, &api) && api.RetryAfter > 0 {
+		return api.RetryAfter
+	}
+	d := firstPause << (attempt - 1)
+	if c.o.Jitter != nil {
+		d -= time.Duration(c.o.Jitter() * float64(d/2))
+	}
+	return d
+}
+
+func waitByClock(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// retryAfter reads how long a server asks to wait: seconds or a date.
+func retryAfter(h http.Header) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.Atoi(text); err == nil && seconds > 0 {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// broken makes a *ConnError of what the HTTP client says. The URL is left out: that of an exec holds its environment.
+func (c *Client) broken(err error) error {
+	var with *url.Error
+	if errors.As(err, &with) {
+		err = with.Err
+	}
+	server := c.base
+	if u, parsed := url.Parse(c.base); parsed == nil {
+		server = u.Host
+	}
+	var op *net.OpError
+	var cert *tls.CertificateVerificationError
+	unsent := errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") || errors.As(err, &cert)
+	return &ConnError{Server: server, Sent: !unsent, Err: err}
+}
