@@ -17,7 +17,7 @@ const maxLosses = 3
 
 // startCall begins an attempt of a TOOL_CALL: first the boundary that is owed, then the call.
 func (m *machine) startCall(node *ir.Node) {
-	v := m.s.Visit
+	v := m.at.Visit
 	if v.Call == nil {
 		call, f := m.resolve(node)
 		if f != nil {
@@ -38,9 +38,12 @@ func (m *machine) startCall(node *ir.Node) {
 	m.dispatch()
 }
 
-// dispatch issues the visit's call as it stands: first time, again, or resumed.
+// dispatch issues the visit's call as it stands, when there is room: first time, again, or resumed.
 func (m *machine) dispatch() {
-	v := m.s.Visit
+	if m.hold() {
+		return
+	}
+	v := m.at.Visit
 	v.Before = nil
 	if pair, ok := m.s.Pairs[v.Call.Sprite]; ok {
 		v.Before = &pair
@@ -85,7 +88,7 @@ func (m *machine) resolve(node *ir.Node) (*lattice.Call, *ir.Failure) {
 	class, permissions := m.p.Class(node, input)
 	call := &lattice.Call{
 		RunID: m.s.RunID, WorkItem: m.s.WorkItem, Sprite: m.s.Sprite, Epoch: m.s.Epoch,
-		Node: node.ID, Visit: m.s.Visit.Number, IdempotencyKey: key,
+		Node: node.ID, Path: m.at.path, Visit: m.at.Visit.Number, IdempotencyKey: key,
 		Skill: node.Tool, Input: input, Class: class,
 		Permissions: granted(permissions, m.s.Grants), TimeoutS: node.TimeoutS,
 	}
@@ -148,18 +151,20 @@ func (m *machine) callFinished(f lattice.CallFinished) error {
 		if _, err := m.answer(f.CommandID, lattice.DoCall); err != nil {
 			return err
 		}
+		m.leaveQueue()
 		m.finish(data)
 		return nil
 	}
 	if _, err := m.answer(f.CommandID, lattice.DoCall); err != nil {
 		return err
 	}
-	bad := &ir.Failure{Kind: f.Kind, Message: fmt.Sprintf("%s exited with %d", m.s.Visit.Call.Skill, f.Exit)}
+	m.leaveQueue()
+	bad := &ir.Failure{Kind: f.Kind, Message: fmt.Sprintf("%s exited with %d", m.at.Visit.Call.Skill, f.Exit)}
 	if bad.Kind == "" {
 		bad.Kind = ir.FailTool
 	}
 	if f.Fault != nil {
-		bad.Message = m.s.Visit.Call.Skill + ": " + f.Fault.Message
+		bad.Message = m.at.Visit.Call.Skill + ": " + f.Fault.Message
 		data, err := ir.Marshal(f.Fault)
 		if err != nil {
 			return fmt.Errorf("encode fault: %w", err)
@@ -177,7 +182,7 @@ func (m *machine) callLost(f lattice.CallLost) error {
 	if err != nil {
 		return err
 	}
-	v := m.s.Visit
+	v := m.at.Visit
 	if v.Call.Class == manifests.ClassWorld {
 		m.open(lattice.Wait{
 			Kind:     lattice.WaitUnknown,
@@ -200,7 +205,8 @@ func (m *machine) callLost(f lattice.CallLost) error {
 
 // again dispatches the same attempt once more, unless it was lost too often.
 func (m *machine) again(sprite string) {
-	if v := m.s.Visit; v.Losses >= maxLosses {
+	if v := m.at.Visit; v.Losses >= maxLosses {
+		m.leaveQueue()
 		m.fail(failure(ir.FailToolUnavailable, "%s was cut off %d times in sprite %s", v.Call.Skill, v.Losses, sprite))
 		return
 	}
@@ -233,11 +239,17 @@ func (m *machine) boundaryTaken(f lattice.BoundaryTaken) error {
 	f.Pair.Sprite = c.Sprite
 	m.s.Pairs[c.Sprite] = f.Pair
 	m.s.Dirty[c.Sprite] = false
-	if node := m.p.Node(m.s.Node); node.Op == ir.OpHuman {
+	node, asked := m.p.Node(m.at.Node), m.at.Visit.Suspended
+	switch {
+	case node.Op == ir.OpHuman:
 		m.ask(node)
-		return nil
+	case asked != nil: // the calls beside it have ended
+		suspended := *asked.Deferred
+		suspended.CheckpointID = f.Pair.CheckpointID
+		m.suspended(suspended)
+	default:
+		m.dispatch()
 	}
-	m.dispatch()
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 
@@ -14,7 +15,7 @@ import (
 
 // begin enters a node: a new visit, its first attempt.
 func (m *machine) begin(id string) {
-	m.s.Node = id
+	m.at.Node = id
 	node := m.p.Node(id)
 	if node == nil {
 		m.err = fmt.Errorf("program has no node %q", id)
@@ -23,9 +24,9 @@ func (m *machine) begin(id string) {
 	if !m.countStep() {
 		return
 	}
-	m.s.Visits[id]++
-	m.s.Started = append(m.s.Started, id)
-	m.s.Visit = &Visit{Number: m.s.Visits[id], Attempt: 1, Retries: make([]int, len(node.Retry))}
+	m.at.Visits[id]++
+	m.s.Started = append(m.s.Started, path.Join(m.at.path, id))
+	m.at.Visit = &Visit{Number: m.at.Visits[id], Attempt: 1, Retries: make([]int, len(node.Retry))}
 	m.attempt()
 }
 
@@ -41,7 +42,7 @@ func (m *machine) countStep() bool {
 
 // attempt makes the current attempt at the current node.
 func (m *machine) attempt() {
-	node := m.p.Node(m.s.Node)
+	node := m.p.Node(m.at.Node)
 	switch node.Op {
 	case ir.OpToolCall:
 		m.startCall(node)
@@ -51,6 +52,10 @@ func (m *machine) attempt() {
 		m.choose(node)
 	case ir.OpHuman:
 		m.startHuman(node)
+	case ir.OpMerge:
+		m.merge(node)
+	case ir.OpMap:
+		m.startMap(node)
 	default:
 		m.err = fmt.Errorf("node %s has an op %q that this version does not run", node.ID, node.Op)
 	}
@@ -58,6 +63,25 @@ func (m *machine) attempt() {
 
 func (m *machine) pack(node *ir.Node) {
 	out, f := m.inputs(node)
+	if f != nil {
+		m.fallTo(f)
+		return
+	}
+	m.finish(out)
+}
+
+func (m *machine) merge(node *ir.Node) {
+	inputs := make([]any, len(node.From))
+	for i := range inputs {
+		v, f := ir.Eval(node.From[i], m.scope(nil))
+		if f != nil {
+			f.Message = fmt.Sprintf("input %d: %s", i, f.Message)
+			m.fallTo(f)
+			return
+		}
+		inputs[i] = v
+	}
+	out, f := node.Merge(inputs)
 	if f != nil {
 		m.fallTo(f)
 		return
@@ -104,32 +128,58 @@ func (m *machine) choose(node *ir.Node) {
 
 // finish completes the current node with its output: all its writes or none, then the edge to the next node.
 func (m *machine) finish(out any) {
-	node := m.p.Node(m.s.Node)
-	vars, tmp := maps.Clone(m.s.Vars), maps.Clone(m.s.Tmp)
+	node := m.p.Node(m.at.Node)
+	writes := make([]write, 0, len(node.Outputs))
 	for _, port := range slices.Sorted(maps.Keys(node.Outputs)) {
 		v, f := m.port(node, port, out)
-		if f == nil {
-			f = ir.Assign(node.Outputs[port], vars, tmp, v)
-		}
 		if f != nil {
 			m.fallTo(f)
 			return
 		}
+		writes = append(writes, write{node.Outputs[port], v})
 	}
-	if len(node.Outputs) > 0 {
-		if f := m.fits(vars, tmp); f != nil {
-			m.fallTo(f)
-			return
-		}
+	if f := m.write(writes...); f != nil {
+		m.fallTo(f)
+		return
 	}
-	m.s.Vars, m.s.Tmp = vars, tmp
 	m.leave(node, out)
 }
 
-// port is the value of an output port: "result" is all of it, another name a member. A member that the manifest calls
+// write is a value on its way to $vars or $tmp.
+type write struct {
+	path  string
+	value any
+}
+
+// write makes all the writes or none. An iteration has a $tmp of its own and no $vars to write to.
+func (m *machine) write(writes ...write) *ir.Failure {
+	if len(writes) == 0 {
+		return nil
+	}
+	var vars map[string]any
+	if m.at.up == nil {
+		vars = maps.Clone(m.s.Vars)
+	}
+	tmp := maps.Clone(m.at.Tmp)
+	for _, w := range writes {
+		if f := ir.Assign(w.path, vars, tmp, w.value); f != nil {
+			return f
+		}
+	}
+	if vars == nil {
+		vars = m.s.Vars
+	}
+	if f := m.fits(vars, tmp); f != nil {
+		return f
+	}
+	m.s.Vars, m.at.Tmp = vars, tmp
+	return nil
+}
+
+// port is the value of an output port: "result" is all of it (of a MAP its list), another name a member. A member that the manifest calls
 // optional may be missing.
 func (m *machine) port(node *ir.Node, port string, out any) (any, *ir.Failure) {
-	if port == "result" {
+	if port == "result" && node.Op != ir.OpMap {
 		return out, nil
 	}
 	o, _ := out.(map[string]any)
@@ -144,9 +194,18 @@ func (m *machine) port(node *ir.Node, port string, out any) (any, *ir.Failure) {
 	return nil, failure(ir.FailSchema, "the result of %s has no member %q", node.ID, port)
 }
 
+// fits holds what the run would keep, with these for $vars and the current $tmp, against max_state_bytes.
 func (m *machine) fits(vars, tmp map[string]any) *ir.Failure {
-	size := 0
-	for _, v := range []any{vars, tmp} {
+	size, parts := 0, []any{vars, tmp}
+	for _, t := range m.threads() {
+		if t.Lane != m.at.Lane {
+			parts = append(parts, t.Tmp)
+		}
+		if t.Visit != nil && t.Visit.Map != nil {
+			size += t.Visit.Map.Bytes
+		}
+	}
+	for _, v := range parts {
 		raw, err := ir.Marshal(v)
 		if err != nil {
 			return failure(ir.FailStateType, "encode variables: %v", err)
@@ -164,7 +223,7 @@ func (m *machine) fits(vars, tmp map[string]any) *ir.Failure {
 func (m *machine) leave(node *ir.Node, out any) {
 	edges := m.p.Out(node.ID)
 	if len(edges) == 0 {
-		m.succeed()
+		m.complete(node, out)
 		return
 	}
 	spent := false
@@ -179,14 +238,13 @@ func (m *machine) leave(node *ir.Node, out any) {
 		}
 		if e.MaxTraversals > 0 {
 			key := fmt.Sprintf("%s→%s#%d", e.From, e.To, i)
-			if m.s.Traversals[key] >= e.MaxTraversals {
+			if m.at.Traversals[key] >= e.MaxTraversals {
 				spent = true
 				continue
 			}
-			m.s.Traversals[key]++
+			m.at.Traversals[key]++
 		}
-		m.s.Visit = nil
-		m.next = e.To
+		m.goTo(e.To)
 		return
 	}
 	if spent {
@@ -207,6 +265,15 @@ func (m *machine) holds(e ir.Edge, out any) (bool, *ir.Failure) {
 	return e.When.True(m.scope(out))
 }
 
+// complete ends the current thread behind its last node.
+func (m *machine) complete(node *ir.Node, out any) {
+	if m.at.up != nil {
+		m.iterationDone(node, out)
+		return
+	}
+	m.succeed()
+}
+
 func (m *machine) succeed() {
 	var out any = m.s.Vars
 	if len(m.p.Doc.Output) > 0 {
@@ -224,7 +291,7 @@ func (m *machine) succeed() {
 
 // fail ends the current attempt with f: retry, else catch, else the run fails.
 func (m *machine) fail(f *ir.Failure) {
-	node, v := m.p.Node(m.s.Node), m.s.Visit
+	node, v := m.p.Node(m.at.Node), m.at.Visit
 	for i, rule := range node.Retry {
 		if !matches(rule.On, f.Kind) {
 			continue
@@ -255,14 +322,14 @@ func (m *machine) delay(rule ir.Retry, index int) float64 {
 	if rate == 0 {
 		rate = 2
 	}
-	for range m.s.Visit.Retries[index] {
+	for range m.at.Visit.Retries[index] {
 		interval = min(interval*rate, day)
 	}
 	if rule.MaxDelayS > 0 {
 		interval = min(interval, rule.MaxDelayS)
 	}
 	if rule.Jitter == "full" {
-		sum := sha256.Sum256([]byte(m.visitKey("jitter", strconv.Itoa(index), strconv.Itoa(m.s.Visit.Retries[index]))))
+		sum := sha256.Sum256([]byte(m.visitKey("jitter", strconv.Itoa(index), strconv.Itoa(m.at.Visit.Retries[index]))))
 		interval *= float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32)
 	}
 	return interval
@@ -271,31 +338,39 @@ func (m *machine) delay(rule ir.Retry, index int) float64 {
 // fallTo ends the current visit with f without another attempt: catch, else the run fails. Failures after a node did
 // its work come here directly, because a retry would do the work twice.
 func (m *machine) fallTo(f *ir.Failure) {
-	node, v := m.p.Node(m.s.Node), m.s.Visit
+	node, v := m.p.Node(m.at.Node), m.at.Visit
 	f.Node, f.Attempt = node.ID, v.Attempt
 	for _, c := range node.Catch {
 		if !matches(c.On, f.Kind) {
 			continue
 		}
-		caught := map[string]any{"kind": f.Kind, "message": f.Message, "node": f.Node, "attempt": number(f.Attempt), "data": nil}
-		if data, err := ir.Decode(f.Data); len(f.Data) > 0 && err == nil {
-			caught["data"] = data
-		}
+		caught := caught(f)
 		if c.Bind != "" {
-			vars, tmp := maps.Clone(m.s.Vars), maps.Clone(m.s.Tmp)
-			bad := ir.Assign(c.Bind, vars, tmp, caught)
-			if bad == nil {
-				bad = m.fits(vars, tmp)
-			}
-			if bad != nil {
-				m.end(lattice.Failed, bad)
+			if bad := m.write(write{c.Bind, caught}); bad != nil {
+				m.giveUp(bad)
 				return
 			}
-			m.s.Vars, m.s.Tmp = vars, tmp
 		}
-		m.s.Err = caught
-		m.s.Visit = nil
-		m.next = c.To
+		m.at.Err = caught
+		m.goTo(c.To)
+		return
+	}
+	m.giveUp(f)
+}
+
+// caught is a failure as catch binds it.
+func caught(f *ir.Failure) map[string]any {
+	c := map[string]any{"kind": f.Kind, "message": f.Message, "node": f.Node, "attempt": number(f.Attempt), "data": nil}
+	if data, err := ir.Decode(f.Data); len(f.Data) > 0 && err == nil {
+		c["data"] = data
+	}
+	return c
+}
+
+// giveUp ends the current thread with f, which nothing in it catches.
+func (m *machine) giveUp(f *ir.Failure) {
+	if m.at.up != nil {
+		m.iterationFailed(f)
 		return
 	}
 	m.end(lattice.Failed, f)
@@ -311,14 +386,21 @@ func matches(on []string, kind string) bool {
 
 // scope is what references see; out is the output of the node that is being left, or nil.
 func (m *machine) scope(out any) ir.Scope {
-	return ir.Scope{Vars: m.s.Vars, Tmp: m.s.Tmp, Ctx: m.s.Ctx, In: m.s.In, Out: out, Err: m.s.Err}
+	s := ir.Scope{Vars: m.s.Vars, Tmp: m.at.Tmp, Ctx: m.s.Ctx, In: m.s.In, Out: out, Err: m.at.Err}
+	if it := m.at.iteration; it != nil {
+		s = s.WithItem(it.Item, it.Index)
+	}
+	return s
 }
 
-// visitKey derives an id that belongs to this visit of this node alone.
+// visitKey derives an id that belongs to this visit of this node in this iteration alone.
 func (m *machine) visitKey(parts ...string) string {
 	visit := 0
-	if m.s.Visit != nil {
-		visit = m.s.Visit.Number
+	if m.at.Visit != nil {
+		visit = m.at.Visit.Number
 	}
-	return lattice.DerivedKey(append([]string{m.s.RunID, strconv.Itoa(m.s.Epoch), m.s.Node, strconv.Itoa(visit)}, parts...)...)
+	if m.at.path != "" {
+		parts = append(parts, "@"+m.at.path)
+	}
+	return lattice.DerivedKey(append([]string{m.s.RunID, strconv.Itoa(m.s.Epoch), m.at.Node, strconv.Itoa(visit)}, parts...)...)
 }

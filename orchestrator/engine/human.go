@@ -50,7 +50,7 @@ func (m *machine) ask(node *ir.Node) {
 }
 
 func (m *machine) humanAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) {
-	m.closeWait(w.ID)
+	m.closeWait(w)
 	if f.Decision == lattice.Reject {
 		bad := failure(ir.FailHumanRejected, "%s was rejected by %s", w.Node, f.By)
 		if f.Comments != "" {
@@ -66,9 +66,9 @@ func (m *machine) humanAnswered(w lattice.Wait, f lattice.Answered, inputs map[s
 	m.finish(out)
 }
 
-func (m *machine) humanTimeout() {
-	node := m.p.Node(m.s.Node)
-	m.closeWait(m.s.Waits[0].ID)
+func (m *machine) humanTimeout(w lattice.Wait) {
+	node := m.p.Node(w.Node)
+	m.closeWait(w)
 	if node.OnTimeout != "default" {
 		m.fail(failure(ir.FailHumanTimeout, "nobody answered %s within %g seconds", node.ID, node.TimeoutS))
 		return

@@ -22,30 +22,45 @@ type State struct {
 	Epoch    int               `json:"epoch"`
 	Grants   []string          `json:"grants"`
 
-	// The namespaces of ExecIR; numbers are json.Number throughout. Err is what the last catch caught.
+	// The namespaces of ExecIR that the whole run shares; numbers are json.Number throughout.
 	Vars map[string]any `json:"vars"`
-	Tmp  map[string]any `json:"tmp"`
 	In   any            `json:"in"`
 	Ctx  map[string]any `json:"ctx"`
-	Err  any            `json:"err,omitempty"`
 
-	Node       string                  `json:"node,omitempty"` // where the run is, or where it ended
-	Visit      *Visit                  `json:"visit,omitempty"`
-	Visits     map[string]int          `json:"visits"`
-	Traversals map[string]int          `json:"traversals"` // of edges with max_traversals, by "from→to#n"
-	Steps      int                     `json:"steps"`      // nodes begun and calls suspended, bounded by max_steps
-	Serial     int                     `json:"serial"`     // number of the last command
-	Pairs      map[string]lattice.Pair `json:"pairs"`      // newest boundary by sprite
-	Dirty      map[string]bool         `json:"dirty"`      // sprites whose files may have changed since their pair
+	Lane // the flow itself; the iterations of a MAP are in its visit
+
+	Steps  int                     `json:"steps"`  // nodes begun and calls suspended, bounded by max_steps
+	Serial int                     `json:"serial"` // number of the last command
+	Pairs  map[string]lattice.Pair `json:"pairs"`  // newest boundary by sprite
+	Dirty  map[string]bool         `json:"dirty"`  // sprites whose files may have changed since their pair
 
 	// Pending are the commands that no fact has answered yet, oldest first. Recovery is performing them.
 	Pending []lattice.Command `json:"pending"`
 	Waits   []lattice.Wait    `json:"waits"`
-	// Started names the nodes that the last fact began.
+	// Started names the nodes that the last fact began, those of iterations as path/node.
 	Started []string `json:"started,omitempty"`
+
+	// Iterations, by path, whose call waits for room, oldest first; and those whose call emitted WAITING while others ran
+	// beside it, the one that is being settled first. See drain.go.
+	Held     []string `json:"held,omitempty"`
+	Settling []string `json:"settling,omitempty"`
 
 	Output  any         `json:"output,omitempty"`  // of a succeeded run
 	Failure *ir.Failure `json:"failure,omitempty"` // of a failed or canceled one
+}
+
+// Lane is one thread of a run: the flow itself, or one iteration of a MAP.
+type Lane struct {
+	Node       string         `json:"node,omitempty"` // where it is, or where it ended
+	Visit      *Visit         `json:"visit,omitempty"`
+	Visits     map[string]int `json:"visits"`
+	Traversals map[string]int `json:"traversals"` // of edges with max_traversals, by "from→to#n"
+	Tmp        map[string]any `json:"tmp"`
+	Err        any            `json:"err,omitempty"` // what the last catch caught
+}
+
+func newLane() Lane {
+	return Lane{Visits: map[string]int{}, Traversals: map[string]int{}, Tmp: map[string]any{}}
 }
 
 // Visit is what the current node is doing.
@@ -59,6 +74,27 @@ type Visit struct {
 	Before    *lattice.Pair `json:"before,omitempty"`
 	Losses    int           `json:"losses,omitempty"` // of this attempt
 	Suspended *Suspension   `json:"suspended,omitempty"`
+	Map       *Mapping      `json:"map,omitempty"` // of a MAP
+}
+
+// Mapping is a MAP at work.
+type Mapping struct {
+	Items    int          `json:"items"`              // how many there are
+	Begun    int          `json:"begun"`              // how many of them, the first ones
+	Results  []any        `json:"results"`            // of the first items, as far as all before them have ended
+	Failures []any        `json:"failures,omitempty"` // of the same, as port "failures" has them
+	Bytes    int          `json:"bytes"`              // what the results so far take as JSON, those of Open included
+	Open     []*Iteration `json:"open,omitempty"`     // the items behind Results that were begun, in their order
+}
+
+// Iteration is one item of a MAP: under way, or ended and waiting for those before it.
+type Iteration struct {
+	Index int `json:"index"`
+	Item  any `json:"item"`
+	Lane
+	Ended   bool        `json:"ended,omitempty"`
+	Result  any         `json:"result,omitempty"`
+	Failure *ir.Failure `json:"failure,omitempty"`
 }
 
 // Suspension is a call that emitted WAITING and has not been resumed yet.
@@ -68,14 +104,15 @@ type Suspension struct {
 	Action       *lattice.Action `json:"action,omitempty"`
 	By           string          `json:"by,omitempty"` // who approved the action, and when
 	At           string          `json:"at,omitempty"`
+	// Deferred is the fact as it came, while the calls beside this one have not ended.
+	Deferred *lattice.CallSuspended `json:"deferred,omitempty"`
 }
 
 // New is the state before the first fact, which must be lattice.RunStarted for the same run.
 func New(run string) State {
 	return State{
 		RunID: run, Status: lattice.Pending,
-		Vars: map[string]any{}, Tmp: map[string]any{}, Ctx: map[string]any{},
-		Visits: map[string]int{}, Traversals: map[string]int{},
+		Vars: map[string]any{}, Ctx: map[string]any{}, Lane: newLane(),
 		Pairs: map[string]lattice.Pair{}, Dirty: map[string]bool{},
 	}
 }
@@ -96,16 +133,38 @@ func DecodeState(raw json.RawMessage) (State, error) {
 
 // clone copies everything that Step changes in place. Calls, waits and JSON values are replaced, never changed.
 func (s State) clone() State {
-	s.Visits, s.Traversals = maps.Clone(s.Visits), maps.Clone(s.Traversals)
+	s.Lane = s.Lane.clone()
 	s.Pairs, s.Dirty = maps.Clone(s.Pairs), maps.Clone(s.Dirty)
 	s.Pending, s.Waits = slices.Clone(s.Pending), slices.Clone(s.Waits)
+	s.Held, s.Settling = slices.Clone(s.Held), slices.Clone(s.Settling)
 	s.Started = nil
-	if s.Visit != nil {
-		v := *s.Visit
-		v.Retries = slices.Clone(v.Retries)
-		s.Visit = &v
-	}
 	return s
+}
+
+func (l Lane) clone() Lane {
+	l.Visits, l.Traversals = maps.Clone(l.Visits), maps.Clone(l.Traversals)
+	if l.Visit != nil {
+		v := *l.Visit
+		v.Retries = slices.Clone(v.Retries)
+		if v.Map != nil {
+			v.Map = v.Map.clone()
+		}
+		l.Visit = &v
+	}
+	return l
+}
+
+// clone shares the elements of Results and Failures, which grow by copies.
+func (mp *Mapping) clone() *Mapping {
+	c := *mp
+	c.Results, c.Failures = slices.Clip(c.Results), slices.Clip(c.Failures)
+	c.Open = make([]*Iteration, len(mp.Open))
+	for i, it := range mp.Open {
+		copied := *it
+		copied.Lane = it.Lane.clone()
+		c.Open[i] = &copied
+	}
+	return &c
 }
 
 func (s *State) pending(id string) (lattice.Command, bool) {

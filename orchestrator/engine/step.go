@@ -5,7 +5,8 @@
 //   - Runner, the thin edge: one owner per run that appends facts before it believes them, performs commands through
 //     small interfaces (Log, Caller, Boundary, Preparer, Actor) and feeds their outcomes back as facts.
 //
-// Start with Step, then State; call.go, suspend.go and human.go hold the rules of one node, flow.go those between nodes.
+// Start with Step, then State; call.go, suspend.go, human.go and mapop.go hold the rules of one node, flow.go those
+// between nodes, and drain.go what calls that run at once have to wait for.
 // Time: entries bear the wall clock, a run's timeout counts the hours that it was driven awake, timers count sleep and no
 // setting of the clock hurries or holds them; clock.go has the rules.
 //
@@ -45,13 +46,11 @@ const (
 // ErrStale and ErrAnswer. Failures of the flow itself are no errors: they are part of the state.
 func Step(p *ir.Program, s State, f lattice.Fact) (State, []lattice.Command, error) {
 	m := &machine{p: p, s: s.clone()}
+	m.at = m.flow()
 	if err := m.apply(f); err != nil {
 		return s, nil, err
 	}
-	for m.next != "" {
-		id := m.next
-		m.next = ""
-		m.begin(id)
+	for m.err == nil && m.proceed() {
 	}
 	if m.err != nil {
 		return s, nil, m.err
@@ -64,8 +63,33 @@ type machine struct {
 	p        *ir.Program
 	s        State
 	commands []lattice.Command
-	next     string // node to begin, "" when the run rests
-	err      error  // a broken invariant; the step is refused
+	at       *thread // whose rules apply; that of the command or wait that the fact answers
+	ready    []entry // nodes to begin, in this order
+	err      error   // a broken invariant; the step is refused
+}
+
+// entry is a node that a thread goes to.
+type entry struct {
+	thread *thread
+	node   string
+}
+
+// proceed does the next thing that the fact gave rise to; it reports whether there was one.
+func (m *machine) proceed() bool {
+	if len(m.ready) == 0 {
+		return m.release()
+	}
+	next := m.ready[0]
+	m.ready = m.ready[1:]
+	m.at = next.thread
+	m.begin(next.node)
+	return true
+}
+
+// goTo has the current thread enter a node when it is its turn.
+func (m *machine) goTo(node string) {
+	m.at.Visit = nil
+	m.ready = append(m.ready, entry{m.at, node})
 }
 
 func (m *machine) apply(f lattice.Fact) error {
@@ -119,7 +143,7 @@ func (m *machine) start(f lattice.RunStarted) error {
 		return fmt.Errorf("RunStarted of run %q in the journal of %q", f.RunID, m.s.RunID)
 	case f.Program != m.p.Digest:
 		return fmt.Errorf("run %s was started with program %s, not %s", f.RunID, f.Program, m.p.Digest)
-	case m.callsSkills() && f.Sprite == "":
+	case m.p.CallsSkills() && f.Sprite == "":
 		return fmt.Errorf("run %s calls skills but has no sprite", f.RunID)
 	}
 	in, err := object(f.Input)
@@ -137,10 +161,10 @@ func (m *machine) start(f lattice.RunStarted) error {
 	switch {
 	case len(f.Input) > m.maxStateBytes():
 		m.end(lattice.Failed, failure(ir.FailLimit, "the input has %d bytes; max_state_bytes is %d", len(f.Input), m.maxStateBytes()))
-	case m.callsSkills():
+	case m.p.CallsSkills():
 		m.issue(lattice.Command{Kind: lattice.DoPrepare, Sprite: f.Sprite})
 	default:
-		m.next = m.p.Doc.EntryNode
+		m.goTo(m.p.Doc.EntryNode)
 	}
 	return nil
 }
@@ -162,7 +186,7 @@ func (m *machine) prepared(f lattice.Prepared) error {
 	}
 	m.s.Ctx = ctx
 	m.s.Dirty[c.Sprite] = true
-	m.next = m.p.Doc.EntryNode
+	m.goTo(m.p.Doc.EntryNode)
 	return nil
 }
 
@@ -177,12 +201,12 @@ func (m *machine) timerFired(f lattice.TimerFired) error {
 	if _, err := m.answer(f.CommandID, lattice.DoTimer); err != nil {
 		return err
 	}
-	if len(m.s.Waits) > 0 {
-		m.humanTimeout()
+	if i := slices.IndexFunc(m.s.Waits, func(w lattice.Wait) bool { return w.Path == m.at.path }); i >= 0 {
+		m.humanTimeout(m.s.Waits[i])
 		return nil
 	}
-	m.s.Visit.Attempt++
-	m.s.Visit.Losses = 0
+	m.at.Visit.Attempt++
+	m.at.Visit.Losses = 0
 	m.attempt()
 	return nil
 }
@@ -197,12 +221,12 @@ func (m *machine) commandFailed(f lattice.CommandFailed) error {
 		return fmt.Errorf("encode fault: %w", err)
 	}
 	m.end(lattice.Failed, &ir.Failure{
-		Kind: ir.FailToolUnavailable, Message: fmt.Sprintf("%s: %s", c.Kind, f.Fault.Message), Node: m.s.Node, Data: data,
+		Kind: ir.FailToolUnavailable, Message: fmt.Sprintf("%s: %s", c.Kind, f.Fault.Message), Node: c.Node, Data: data,
 	})
 	return nil
 }
 
-// answer takes the pending command id off the list; it must be of the given kind.
+// answer takes the pending command id off the list and goes on in its thread; it must be of the given kind.
 func (m *machine) answer(id string, kind lattice.CommandKind) (lattice.Command, error) {
 	c, ok := m.s.pending(id)
 	switch {
@@ -211,6 +235,11 @@ func (m *machine) answer(id string, kind lattice.CommandKind) (lattice.Command, 
 	case c.Kind != kind:
 		return c, fmt.Errorf("command %s is a %s, not a %s", id, c.Kind, kind)
 	}
+	at := m.thread(c.Path)
+	if at == nil {
+		return c, fmt.Errorf("command %s belongs to iteration %s, which is not under way", id, c.Path)
+	}
+	m.at = at
 	m.s.Pending = slices.DeleteFunc(m.s.Pending, func(p lattice.Command) bool { return p.ID == id })
 	return c, nil
 }
@@ -219,7 +248,10 @@ func (m *machine) answer(id string, kind lattice.CommandKind) (lattice.Command, 
 func (m *machine) issue(c lattice.Command) {
 	m.s.Serial++
 	c.ID = fmt.Sprintf("e%d.%d.%s", m.s.Epoch, m.s.Serial, c.Kind)
-	c.Node = m.s.Node
+	c.Node, c.Path = m.at.Node, m.at.path
+	if c.Path != "" {
+		c.ID += "@" + c.Path
+	}
 	m.s.Pending = append(m.s.Pending, c)
 	m.commands = append(m.commands, c)
 }
@@ -236,12 +268,9 @@ func (m *machine) become(next lattice.RunStatus) {
 func (m *machine) end(status lattice.RunStatus, f *ir.Failure) {
 	m.become(status)
 	m.s.Failure = f
-	m.s.Pending, m.s.Waits, m.commands, m.next = nil, nil, nil, ""
+	m.s.Pending, m.s.Waits, m.s.Held, m.s.Settling = nil, nil, nil, nil
+	m.commands, m.ready = nil, nil
 	m.s.Visit = nil
-}
-
-func (m *machine) callsSkills() bool {
-	return slices.ContainsFunc(m.p.Doc.Nodes, func(n ir.Node) bool { return n.Op == ir.OpToolCall })
 }
 
 func (m *machine) maxSteps() int {

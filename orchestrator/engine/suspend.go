@@ -23,18 +23,30 @@ func (m *machine) callSuspended(f lattice.CallSuspended) error {
 	if !m.countStep() { // a skill that waits for ever is a loop, too
 		return nil
 	}
+	if m.besides() {
+		m.at.Visit.Suspended = &Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID}
+		m.queue(f)
+		return nil
+	}
 	m.s.Pairs[c.Sprite] = lattice.Pair{Sprite: c.Sprite, CheckpointID: f.CheckpointID}
 	m.s.Dirty[c.Sprite] = false
-	m.s.Visit.Suspended = &Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID, Action: f.Action}
+	m.suspended(f)
+	return nil
+}
+
+// suspended asks for what the current call waits for, on the checkpoint that f names.
+func (m *machine) suspended(f lattice.CallSuspended) {
+	sprite := m.at.Visit.Call.Sprite
+	m.at.Visit.Suspended = &Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID, Action: f.Action}
 	if f.Action == nil {
 		m.open(lattice.Wait{
 			Kind: lattice.WaitSkill, Prompt: f.Reason, Reason: f.Reason, Expected: f.Expected, CheckpointID: f.CheckpointID,
 		})
-		return nil
+		return
 	}
 	switch f.Verdict {
 	case lattice.Allow:
-		m.issue(lattice.Command{Kind: lattice.DoAction, Sprite: c.Sprite, Action: f.Action})
+		m.issue(lattice.Command{Kind: lattice.DoAction, Sprite: sprite, Action: f.Action})
 	case lattice.Deny:
 		reason := f.DenyReason
 		if reason == "" {
@@ -47,22 +59,22 @@ func (m *machine) callSuspended(f lattice.CallSuspended) error {
 			Choices: []string{string(lattice.Approve), string(lattice.Reject)}, CheckpointID: f.CheckpointID, Action: f.Action,
 		})
 	}
-	return nil
 }
 
 // open asks a person; the run waits.
 func (m *machine) open(w lattice.Wait) {
 	m.s.Serial++
-	w.Node = m.s.Node
+	w.Node, w.Path = m.at.Node, m.at.path
 	w.ID = "wait_" + m.visitKey("wait", string(w.Kind), fmt.Sprint(m.s.Serial))
 	m.s.Waits = append(m.s.Waits, w)
 	m.become(lattice.Waiting)
 }
 
-// closeWait ends a wait and the timer that may run against it.
-func (m *machine) closeWait(id string) {
-	m.s.Waits = slices.DeleteFunc(m.s.Waits, func(w lattice.Wait) bool { return w.ID == id })
-	m.s.Pending = slices.DeleteFunc(m.s.Pending, func(c lattice.Command) bool { return c.Kind == lattice.DoTimer })
+// closeWait ends a wait and the timer that may run against it, and goes on in its thread.
+func (m *machine) closeWait(w lattice.Wait) {
+	m.at = m.thread(w.Path)
+	m.s.Waits = slices.DeleteFunc(m.s.Waits, func(o lattice.Wait) bool { return o.ID == w.ID })
+	m.s.Pending = slices.DeleteFunc(m.s.Pending, func(c lattice.Command) bool { return c.Kind == lattice.DoTimer && m.at.issued(c) })
 	m.become(lattice.Running)
 }
 
@@ -84,7 +96,7 @@ func (m *machine) answered(f lattice.Answered) error {
 	case lattice.WaitAction:
 		return m.actionAnswered(w, f)
 	case lattice.WaitSkill:
-		m.closeWait(w.ID)
+		m.closeWait(w)
 		if f.Decision != lattice.Answer {
 			inputs["approved"], inputs["comments"] = f.Decision == lattice.Approve, f.Comments
 		}
@@ -102,13 +114,13 @@ func (m *machine) answered(f lattice.Answered) error {
 func (m *machine) actionAnswered(w lattice.Wait, f lattice.Answered) error {
 	switch f.Decision {
 	case lattice.Approve:
-		m.closeWait(w.ID)
-		asked := *m.s.Visit.Suspended
+		m.closeWait(w)
+		asked := *m.at.Visit.Suspended
 		asked.By, asked.At = f.By, f.At
-		m.s.Visit.Suspended = &asked
+		m.at.Visit.Suspended = &asked
 		m.issue(lattice.Command{Kind: lattice.DoAction, Sprite: w.Action.Sprite, Action: w.Action})
 	case lattice.Reject:
-		m.closeWait(w.ID)
+		m.closeWait(w)
 		message := f.Comments
 		if message == "" {
 			message = fmt.Sprintf("%s was rejected by %s", w.Action.Name, f.By)
@@ -133,7 +145,7 @@ func (m *machine) actionDone(f lattice.ActionDone) error {
 	if err != nil {
 		return err
 	}
-	asked := m.s.Visit.Suspended
+	asked := m.at.Visit.Suspended
 	switch {
 	case f.OK:
 		m.resume(map[string]any{"ok": true, "action": c.Action.Name, "result": result}, asked.By, asked.At)
@@ -152,12 +164,12 @@ func (m *machine) resume(inputs map[string]any, by, at string) {
 		m.err = fmt.Errorf("encode resume inputs: %w", err)
 		return
 	}
-	v := m.s.Visit
+	v := m.at.Visit
 	call := *v.Call
 	call.Resume = &protocol.Resume{
 		WorkItemID: m.s.WorkItem, CheckpointID: v.Suspended.CheckpointID, Inputs: raw,
 		Context: protocol.ResumeContext{
-			RunID: m.s.RunID, CallID: v.Suspended.CallID, Node: m.s.Node, AnsweredBy: by, AnsweredAt: at,
+			RunID: m.s.RunID, CallID: v.Suspended.CallID, Node: m.at.Node, AnsweredBy: by, AnsweredAt: at,
 		},
 	}
 	v.Call, v.Suspended, v.Losses = &call, nil, 0
@@ -178,7 +190,7 @@ func (m *machine) settled(w lattice.Wait, f lattice.Answered, inputs map[string]
 		return fmt.Errorf("%w: result is no object", ErrAnswer)
 	}
 	if outcome == "done" {
-		node := m.p.Node(m.s.Node)
+		node := m.p.Node(w.Node)
 		for port := range node.Outputs {
 			if _, bad := m.port(node, port, result); bad != nil {
 				return fmt.Errorf("%w: outcome=done needs result with what the flow reads from %s: %v", ErrAnswer, node.ID,
@@ -186,8 +198,8 @@ func (m *machine) settled(w lattice.Wait, f lattice.Answered, inputs map[string]
 			}
 		}
 	}
-	m.closeWait(w.ID)
-	v := m.s.Visit
+	m.closeWait(w)
+	v := m.at.Visit
 	switch outcome {
 	case "done":
 		m.finish(result)

@@ -77,7 +77,7 @@ func (c *Cond) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	var r report
-	root := parseCond(v, "", &r)
+	root := parseCond(v, "", true, &r) // whether $item has a meaning here, the document's reader has checked
 	if len(r.findings) > 0 {
 		var errs []error
 		for _, f := range r.findings {
@@ -111,9 +111,12 @@ func (c *Cond) IsOtherwise() bool { return c != nil && c.root != nil && c.root.o
 // IsAlways reports whether c is absent or {"op":"always"}.
 func (c *Cond) IsAlways() bool { return c == nil || c.root == nil || c.root.op == "always" }
 
-// parseCond checks and reads one condition; the findings go to r.
-func parseCond(v any, ptr string, r *report) *condNode {
+// parseCond checks and reads one condition; the findings go to r. inElement says that $item has a meaning around it.
+func parseCond(v any, ptr string, inElement bool, r *report) *condNode {
 	p := condParser{report: r}
+	if inElement {
+		p.elements = 1
+	}
 	n := p.parse(v, ptr, 1)
 	if p.nodes > maxCondNodes {
 		r.error("cond_too_large", ptr, "compute part of it in a SWITCH first", "the condition has %d nodes; at most %d are allowed", p.nodes, maxCondNodes)
@@ -124,7 +127,7 @@ func parseCond(v any, ptr string, r *report) *condNode {
 type condParser struct {
 	*report
 	nodes    int
-	elements int // any and all around the current condition
+	elements int // any, all and bodies of MAPs around the current condition
 }
 
 func (p *condParser) parse(v any, ptr string, depth int) *condNode {

@@ -12,7 +12,8 @@ import (
 // Static analysis of the state: a reference to $vars or $tmp must be written on every path that leads to it. Two kinds
 // of facts are followed: "whole p" (something was written at p, so any member below may be there) and "exists p" (p is
 // there because p, or something below it, was written). They meet by intersection. Behind a catch the outputs of the
-// failed node are not written.
+// failed node are not written. The body of a MAP is a flow of its own: it begins with what had been written to $vars
+// before the MAP, and with an empty $tmp.
 
 // factSet is a bit set over the facts of one flow.
 type factSet []uint64
@@ -32,10 +33,12 @@ func (s factSet) meet(o factSet) bool {
 }
 
 type flow struct {
-	*validator
-	links [][]link
-	facts map[string]int
-	in    []factSet // per node; nil when it is not reached
+	*graph
+	links  [][]link
+	facts  map[string]int
+	in     []factSet              // per node; nil when it is not reached
+	around func(fact string) bool // what holds before the flow begins; nil is nothing
+	shapes map[string][]string    // see shape
 }
 
 const errFact = "$err"
@@ -62,26 +65,51 @@ func (r ref) prefixes() []string {
 	return out
 }
 
-// checkFlow checks that what is read has been written.
-func (v *validator) checkFlow() {
-	entry, ok := v.index[v.doc.EntryNode]
+// checkFlow checks that what is read has been written. around and shapes tell of what was written before the graph
+// begins.
+func (g *graph) checkFlow(around func(fact string) bool, shapes map[string][]string) {
+	entry, ok := g.index[g.EntryNode]
 	if !ok {
 		return
 	}
-	f := &flow{validator: v, links: v.links(), facts: map[string]int{errFact: 0}, in: make([]factSet, len(v.doc.Nodes))}
+	f := &flow{graph: g, links: g.links(), facts: map[string]int{errFact: 0}, in: make([]factSet, len(g.Nodes)), around: around}
 	f.number()
 	if len(f.facts) > maxFacts {
-		v.error("document_too_large", "/nodes", "write objects instead of single members", "the document writes more than %d variables", maxFacts)
+		g.error("document_too_large", g.ptr+"/nodes", "write objects instead of single members", "the graph writes more than %d variables", maxFacts)
 		return
 	}
 	f.solve(entry)
-	shapes := f.shapes()
-	for i := range v.doc.Nodes {
-		if f.in[i] != nil {
-			f.checkReads(i, shapes)
+	f.shapes = f.shape()
+	maps.Copy(f.shapes, shapes)
+	for i := range g.Nodes {
+		if f.in[i] == nil {
+			continue
+		}
+		f.checkReads(i)
+		if body := g.bodies[i]; body != nil {
+			body.checkFlow(f.before(i), f.kept())
 		}
 	}
-	f.checkOutput(shapes)
+	f.checkEnd()
+}
+
+// before is what of $vars is known before node i, for the flow in its body.
+func (f *flow) before(i int) func(fact string) bool {
+	return func(fact string) bool { return strings.HasPrefix(fact[1:], "$vars.") && f.holds(f.in[i], fact) }
+}
+
+// kept are the shapes of what lies in $vars.
+func (f *flow) kept() map[string][]string {
+	kept := maps.Clone(f.shapes)
+	maps.DeleteFunc(kept, func(path string, _ []string) bool { return !strings.HasPrefix(path, "$vars.") })
+	return kept
+}
+
+func (f *flow) holds(s factSet, fact string) bool {
+	if i, ok := f.facts[fact]; ok && s.has(i) {
+		return true
+	}
+	return f.around != nil && f.around(fact)
 }
 
 // number gives every fact that can come true its bit.
@@ -91,8 +119,8 @@ func (f *flow) number() {
 			f.facts[fact] = len(f.facts)
 		}
 	}
-	for i := range f.doc.Nodes {
-		for _, r := range f.writes(&f.doc.Nodes[i]) {
+	for i := range f.Nodes {
+		for _, r := range f.writes(&f.Nodes[i]) {
 			add(wholeFact(r.path()))
 			for _, p := range r.prefixes() {
 				add(existsFact(p))
@@ -134,8 +162,8 @@ func (f *flow) proofs(from int, l link) []ref {
 	}
 	out := l.edge.When.root.proves()
 	if name, ok := l.edge.When.IsCase(); ok {
-		for _, c := range f.doc.Nodes[from].Cases {
-			if c.Name == name && c.When != nil && name != f.doc.Nodes[from].Default {
+		for _, c := range f.Nodes[from].Cases {
+			if c.Name == name && c.When != nil && name != f.Nodes[from].Default {
 				out = append(out, c.When.root.proves()...)
 			}
 		}
@@ -159,7 +187,7 @@ func (f *flow) prove(s factSet, r ref) {
 // after is the state when node i has completed.
 func (f *flow) after(i int) factSet {
 	s := slices.Clone(f.in[i])
-	for _, r := range f.writes(&f.doc.Nodes[i]) {
+	for _, r := range f.writes(&f.Nodes[i]) {
 		f.write(s, r)
 	}
 	return s
@@ -197,31 +225,35 @@ func (f *flow) solve(entry int) {
 }
 
 // checkReads checks all that node i and its edges read.
-func (f *flow) checkReads(i int, shapes map[string][]string) {
-	n, ptr := &f.doc.Nodes[i], "/nodes/"+strconv.Itoa(i)
+func (f *flow) checkReads(i int) {
+	n, ptr := &f.Nodes[i], f.nodePtr(i)
 	before := f.in[i]
-	f.readText(n.Args, ptr+"/args", before, shapes)
-	f.readText(n.IdempotencyKey, ptr+"/idempotency_key", before, shapes)
-	f.readText(n.Prompt, ptr+"/prompt", before, shapes)
-	f.readText(n.Answer, ptr+"/default_answer", before, shapes)
+	f.readText(n.Args, ptr+"/args", before)
+	f.readText(n.IdempotencyKey, ptr+"/idempotency_key", before)
+	f.readText(n.Prompt, ptr+"/prompt", before)
+	f.readText(n.Answer, ptr+"/default_answer", before)
+	f.readText(n.Items, ptr+"/items", before)
+	for j, input := range n.From {
+		f.readText(input, fmt.Sprintf("%s/from/%d", ptr, j), before)
+	}
 	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
-		f.readText(n.Inputs[name], ptr+"/inputs/"+escapePointer(name), before, shapes)
+		f.readText(n.Inputs[name], ptr+"/inputs/"+escapePointer(name), before)
 	}
 	for j, c := range n.Cases {
-		f.readCond(c.When, fmt.Sprintf("%s/cases/%d/when", ptr, j), before, shapes)
+		f.readCond(c.When, fmt.Sprintf("%s/cases/%d/when", ptr, j), before)
 	}
 	after := f.after(i)
 	for _, l := range f.links[i] {
 		if l.edge != nil {
-			f.readCond(l.edge.When, l.ptr+"/when", after, shapes)
+			f.readCond(l.edge.When, l.ptr+"/when", after)
 		}
 	}
 }
 
-// checkOutput checks the run's output against the states of all nodes at which a run can end.
-func (f *flow) checkOutput(shapes map[string][]string) {
+// checkEnd checks the run's output, or the result of an iteration, against the states of all nodes at which it can end.
+func (f *flow) checkEnd() {
 	var end factSet
-	for i := range f.doc.Nodes {
+	for i := range f.Nodes {
 		leaves := slices.ContainsFunc(f.links[i], func(l link) bool { return l.edge != nil })
 		switch {
 		case f.in[i] == nil || leaves:
@@ -231,32 +263,33 @@ func (f *flow) checkOutput(shapes map[string][]string) {
 			end.meet(f.after(i))
 		}
 	}
-	if end != nil {
-		f.readText(f.doc.Output, "/output", end, shapes)
+	switch {
+	case end == nil:
+	case f.owner == nil:
+		f.readText(f.doc.Output, "/output", end)
+	default:
+		f.readText(f.owner.Result, strings.TrimSuffix(f.ptr, "/body")+"/result", end)
 	}
 }
 
-func (f *flow) readText(text json.RawMessage, ptr string, s factSet, shapes map[string][]string) {
+func (f *flow) readText(text json.RawMessage, ptr string, s factSet) {
 	if text == nil {
 		return
 	}
 	if expr, err := decodeValue(text); err == nil {
-		exprRefs(expr, ptr, func(r ref, at string) { f.read(r, at, s, nil, shapes) })
+		exprRefs(expr, ptr, func(r ref, at string) { f.read(r, at, s, nil) })
 	}
 }
 
-func (f *flow) readCond(c *Cond, ptr string, s factSet, shapes map[string][]string) {
+func (f *flow) readCond(c *Cond, ptr string, s factSet) {
 	if c != nil {
-		condRefs(c.root, ptr, nil, func(r ref, at string, proved []ref) { f.read(r, at, s, proved, shapes) })
+		condRefs(c.root, ptr, nil, func(r ref, at string, proved []ref) { f.read(r, at, s, proved) })
 	}
 }
 
 // read checks one reference against the facts that hold where it stands.
-func (f *flow) read(r ref, ptr string, s factSet, proved []ref, shapes map[string][]string) {
-	holds := func(fact string) bool {
-		i, ok := f.facts[fact]
-		return ok && s.has(i)
-	}
+func (f *flow) read(r ref, ptr string, s factSet, proved []ref) {
+	holds := func(fact string) bool { return f.holds(s, fact) }
 	switch r.root {
 	case "$err":
 		if !holds(errFact) {
@@ -280,12 +313,15 @@ func (f *flow) read(r ref, ptr string, s factSet, proved []ref, shapes map[strin
 		if !holds(wholeFact(p)) {
 			continue
 		}
-		if known, ok := shapes[p]; ok && i+1 < len(prefixes) && !slices.Contains(known, r.segs[i+1].name) {
+		if known, ok := f.shapes[p]; ok && i+1 < len(prefixes) && !slices.Contains(known, r.segs[i+1].name) {
 			f.error("member_unknown", ptr, near(r.segs[i+1].name, known), "%s is never there: what is written to %s has no member %q", r, ref{r.root, r.segs[:i+1]}, r.segs[i+1].name)
 		}
 		return
 	}
 	hint := fmt.Sprintf(`write it on every path, or say {"ref":"%s","default":…}`, r)
+	if f.owner != nil && r.root == "$tmp" {
+		hint = "each iteration begins with an empty $tmp: what was computed before is passed in $vars"
+	}
 	if slices.ContainsFunc(prefixes, func(p string) bool { _, ok := f.facts[wholeFact(p)]; return ok }) {
 		f.error("ref_unset", ptr, hint, "%s may have no value here: on some path nothing has written it", r)
 		return
@@ -293,18 +329,18 @@ func (f *flow) read(r ref, ptr string, s factSet, proved []ref, shapes map[strin
 	f.error("ref_unset", ptr, hint, "%s has no value here: nothing writes it", r)
 }
 
-// shapes tells for each written path which members its value can have, where all its writers declare them.
-func (f *flow) shapes() map[string][]string {
+// shape tells for each written path which members its value can have, where all its writers declare them.
+func (f *flow) shape() map[string][]string {
 	shapes, open := map[string][]string{}, map[string]bool{}
-	for i := range f.doc.Nodes {
-		n := &f.doc.Nodes[i]
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
 		for port, target := range n.Outputs {
 			r, err := parseTarget(target)
 			if err != nil {
 				continue
 			}
 			ports := f.ports(n)
-			if port != "result" || ports == nil || n.Op == OpHuman {
+			if port != "result" || ports == nil || n.Op == OpHuman || n.Op == OpMap {
 				open[r.path()] = true
 			}
 			shapes[r.path()] = append(shapes[r.path()], ports...)

@@ -109,12 +109,16 @@ func bind(tree map[string]any, r *report) (Document, error) {
 	return doc, err
 }
 
-type binder struct{ *report }
+type binder struct {
+	*report
+	inBody bool // of a MAP, where $item has a meaning
+}
 
 var (
 	condType = reflect.TypeFor[Cond]()
 	rawType  = reflect.TypeFor[json.RawMessage]()
 	nodeType = reflect.TypeFor[Node]()
+	bodyType = reflect.TypeFor[Body]()
 )
 
 // fit returns v as far as it fits t, nil where it does not.
@@ -127,7 +131,7 @@ func (b binder) fit(v any, t reflect.Type, ptr string) any {
 		return v
 	case t == condType:
 		before := len(b.findings)
-		if parseCond(v, ptr, b.report); len(b.findings) > before {
+		if parseCond(v, ptr, b.inBody, b.report); len(b.findings) > before {
 			return map[string]any{"op": "never"} // and not nothing, which would be always
 		}
 		return v
@@ -196,6 +200,7 @@ func (b binder) fitStruct(object map[string]any, t reflect.Type, ptr string) any
 	if t == nodeType && b.foreignOp(object, ptr) {
 		return map[string]any{"id": b.fit(object["id"], reflect.TypeFor[string](), ptr+"/id"), "op": object["op"]}
 	}
+	b.inBody = b.inBody || t == bodyType
 	fields := make(map[string]reflect.Type, t.NumField())
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
@@ -226,10 +231,10 @@ var laterFields = map[string]bool{"when_skip": true, "compensate": true, "escala
 
 // knownOps are the ops of the format that this runtime does not run.
 var knownOps = []string{
-	"MERGE", "MAP", "LLM_EXTRACT", "LLM_CLASSIFY", "LLM_CHOOSE", "LLM_WRITE", "WAIT", "PARALLEL", "SUBGRAPH", "LOOP", "SET", "FAIL", "END", "EMIT",
+	"LLM_EXTRACT", "LLM_CLASSIFY", "LLM_CHOOSE", "LLM_WRITE", "WAIT", "PARALLEL", "SUBGRAPH", "LOOP", "SET", "FAIL", "END", "EMIT",
 }
 
-var ops = []string{string(OpToolCall), string(OpPack), string(OpSwitch), string(OpHuman)}
+var ops = []string{string(OpToolCall), string(OpPack), string(OpSwitch), string(OpHuman), string(OpMerge), string(OpMap)}
 
 // foreignOp reports an op that this runtime does not run; the members of such a node are not looked at.
 func (b binder) foreignOp(object map[string]any, ptr string) bool {

@@ -17,7 +17,7 @@ func checkRef(text, ptr string, inElement bool, r *report) ref {
 	case got.root == "$out":
 		r.error("ref_scope", ptr, "write the output to $vars or $tmp and read it from there", "$out is known only to validators")
 	case !inElement && (got.root == "$item" || got.root == "$index"):
-		r.error("ref_scope", ptr, "", "%s has a meaning only inside of any and all", got.root)
+		r.error("ref_scope", ptr, "", "%s has a meaning only in the body of a MAP and inside of any and all", got.root)
 	}
 	return got
 }

@@ -57,13 +57,17 @@ func decided(ok bool) verdict {
 // node notes what n and its edges read, and returns the nodes that may follow.
 func (w inputWalk) node(n *Node, edges []Edge) []string {
 	var next []string
+	if n.Op == OpMap && w.iterates(n) {
+		next = append(next, n.Body.EntryNode)
+		w.text(n.Result)
+	}
 	for _, c := range n.Catch {
 		next = append(next, c.To)
-		if slices.Contains(c.On, FailRef) || slices.Contains(c.On, "ALL") {
-			w.missing = map[string]bool{} // the flow knows what to do without
-		}
 	}
-	for _, text := range []json.RawMessage{n.Args, n.IdempotencyKey, n.Prompt, n.Answer} {
+	if n.manages() {
+		w.missing = map[string]bool{}
+	}
+	for _, text := range slices.Concat([]json.RawMessage{n.Args, n.IdempotencyKey, n.Prompt, n.Answer, n.Items}, n.From) {
 		w.text(text)
 	}
 	for _, text := range n.Inputs {
@@ -87,6 +91,25 @@ func (w inputWalk) node(n *Node, edges []Edge) []string {
 		}
 	}
 	return next
+}
+
+// manages reports whether the flow knows what to do where n lacks a value.
+func (n *Node) manages() bool {
+	return slices.ContainsFunc(n.Catch, func(c Catch) bool { return slices.Contains(c.On, FailRef) || slices.Contains(c.On, "ALL") })
+}
+
+// iterates reports whether the body of a MAP may run and may not lack a value.
+func (w inputWalk) iterates(n *Node) bool {
+	if n.OnError == "collect" || n.manages() {
+		return false
+	}
+	expr, err := decodeValue(n.Items)
+	if err != nil || !exprReads(expr, []string{"$in", "$trigger"}) {
+		return true
+	}
+	items, f := eval(expr, Scope{In: w.in}, 0)
+	list, ok := items.([]any)
+	return f != nil || !ok || len(list) > 0
 }
 
 // cases returns the cases that a SWITCH may choose.

@@ -7,6 +7,7 @@
 // every machine. Nothing here runs a node: that is the engine's.
 //
 //	reference   "$vars.a.b[0]", a path into one of the namespaces $vars $tmp $ctx $in $err
+//	body        the graph that a MAP runs once for every item, an iteration
 //	port        one output of a node; "result" is the whole output, any other a top-level member of it
 //	finding     one remark of validation, with a JSON pointer into the document
 //	failure     a node or an evaluation that failed, of one of the closed list of kinds
@@ -29,6 +30,8 @@ const (
 	OpPack     Op = "PACK"
 	OpSwitch   Op = "SWITCH"
 	OpHuman    Op = "HUMAN"
+	OpMerge    Op = "MERGE"
+	OpMap      Op = "MAP"
 )
 
 // Document is an ExecIR document, field by field as facts of the format define it. Expr fields are value expressions.
@@ -67,10 +70,13 @@ type Limits struct {
 	MaxLLMCalls   int     `json:"max_llm_calls,omitempty"`
 	MaxTokens     int     `json:"max_tokens,omitempty"`
 	MaxCostUSD    float64 `json:"max_cost_usd,omitempty"`
-	TimeoutS      float64 `json:"timeout_s,omitempty"` // of the whole run, waiting for people excluded; default none
-	MaxParallel   int     `json:"max_parallel,omitempty"`
+	TimeoutS      float64 `json:"timeout_s,omitempty"`       // of the whole run, waiting for people excluded; default none
+	MaxParallel   int     `json:"max_parallel,omitempty"`    // calls under way at once, default DefaultMaxParallel
 	MaxStateBytes int     `json:"max_state_bytes,omitempty"` // default 1 MiB
 }
+
+// DefaultMaxParallel is limits.max_parallel where a document does not say.
+const DefaultMaxParallel = 4
 
 // Node is one node; which fields belong to which op is checked by Validate.
 type Node struct {
@@ -101,7 +107,44 @@ type Node struct {
 	Expected  map[string]string `json:"expected_inputs,omitempty"` // see ExpectedInputs for the default
 	Answer    json.RawMessage   `json:"default_answer,omitempty"`
 	OnTimeout string            `json:"on_timeout,omitempty"`
+
+	// MERGE; see Merge.
+	From       []json.RawMessage `json:"from,omitempty"` // value expressions, in the order of merging
+	Strategy   string            `json:"strategy,omitempty"`
+	Key        string            `json:"key,omitempty"`         // by_key: the member that tells elements apart
+	OnConflict string            `json:"on_conflict,omitempty"` // last (default) | first | error
+
+	// MAP runs Body once for every element of Items, which the body knows as $item and $index. Each iteration has a $tmp
+	// of its own, empty at first, and cannot write $vars. Port "result" is the list of the iterations' results in the
+	// order of the items, with null where one failed; port "failures" lists {index,kind,message,node,attempt,data}.
+	Items    json.RawMessage `json:"items,omitempty"` // value expression, an array
+	As       string          `json:"as,omitempty"`    // "$item", if anything
+	Body     *Body           `json:"body,omitempty"`
+	MaxItems int             `json:"max_items,omitempty"` // required; more are limit_exceeded before the first iteration
+	// Concurrency is how many iterations run at once, default 1, at most limits.max_parallel. A body that writes or asks
+	// people runs one iteration at a time whatever it says (DESIGN 23); Parse warns of that.
+	Concurrency int    `json:"concurrency,omitempty"`
+	OnError     string `json:"on_error,omitempty"` // fail (default): the first failed item fails the MAP; collect
+	// ToleratedFailures is how many items may fail under collect before the MAP does; nil is any number.
+	ToleratedFailures *int            `json:"tolerated_failures,omitempty"`
+	Result            json.RawMessage `json:"result,omitempty"` // value expression; default: the output of the iteration's last node
 }
+
+// Body is the graph of a MAP. Ids are unique in the whole document; edges and catches stay inside.
+type Body struct {
+	EntryNode string `json:"entry_node"`
+	Nodes     []Node `json:"nodes"`
+	Edges     []Edge `json:"edges,omitempty"`
+}
+
+// Values of Node.Strategy.
+const (
+	MergeShallow = "shallow"
+	MergeDeep    = "deep"
+	MergeConcat  = "concat"
+	MergeByKey   = "by_key"
+	MergePatch   = "merge_patch"
+)
 
 // Case is one case of a SWITCH.
 type Case struct {
@@ -143,6 +186,7 @@ const (
 	FailToolUnavailable = "tool_unavailable"
 	FailToolDenied      = "tool_denied"
 	FailSchema          = "schema_failure"
+	FailInvariant       = "invariant_failure"
 	FailRef             = "ref_unresolved"
 	FailStateType       = "state_type_error"
 	FailNoEdge          = "no_edge_matched"
@@ -177,11 +221,12 @@ type Program struct {
 	Doc    Document
 	Digest string                     // sha256 over the RFC 8785 form of the document
 	Tools  map[string]manifests.Skill // by skill name
-	nodes  map[string]*Node
+	nodes  map[string]*Node           // those of bodies, too
 	out    map[string][]Edge
+	wide   map[string]int // iterations at once, by id of a MAP
 }
 
-// Node returns the node with this id, or nil.
+// Node returns the node with this id, in whatever body it is, or nil.
 func (p *Program) Node(id string) *Node { return p.nodes[id] }
 
 // Out returns the outgoing edges of a node in the order in which they are tried.
@@ -191,5 +236,11 @@ func (p *Program) Out(id string) []Edge { return p.out[id] }
 type Scope struct {
 	Vars, Tmp, Ctx, In, Out, Err any
 
-	element *element // of the innermost any or all
+	element *element // of the innermost any, all or MAP
+}
+
+// WithItem is s inside of a MAP's iteration.
+func (s Scope) WithItem(item any, index int) Scope {
+	s.element = &element{value: item, index: index}
+	return s
 }

@@ -107,7 +107,7 @@ func TestParseFindings(t *testing.T) {
 		"bad ids":             {doc(look+`,{"id":"1","op":"PACK","inputs":{"x":1}}`, `{"from":"a","to":"1"}`), []string{"id_invalid /nodes/1/id"}},
 		"duplicate ids":       {doc(look+`,`+look, ``), []string{"id_duplicate /nodes/1/id"}},
 		"no op":               {doc(`{"id":"a"}`, ``), []string{"field_missing /nodes/0/op"}},
-		"unsupported op":      {doc(`{"id":"a","op":"MAP","items":"$in.x"}`, ``), []string{"op_unsupported /nodes/0/op"}},
+		"unsupported op":      {doc(`{"id":"a","op":"LOOP","body":{}}`, ``), []string{"op_unsupported /nodes/0/op"}},
 		"unknown op":          {doc(`{"id":"a","op":"TOOLCALL"}`, ``), []string{"op_unknown /nodes/0/op"}},
 		"unsupported member":  {node(`"compensate":{}`), []string{"field_unsupported /nodes/0/compensate"}},
 		"other sprite":        {node(`"sprite":"fork"`), []string{"field_unsupported /nodes/0/sprite"}},

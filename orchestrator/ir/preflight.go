@@ -2,7 +2,6 @@ package ir
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -24,20 +23,19 @@ func (p *Program) Preflight(grants []string) []Finding {
 	if slices.Contains(grants, "*") {
 		return nil
 	}
-	for i := range p.Doc.Nodes {
-		n := &p.Doc.Nodes[i]
+	walk(p.Doc.Nodes, "", func(n *Node, at string) {
 		if n.Op != OpToolCall {
-			continue
+			return
 		}
 		sure, perhaps := needs(p.Tools[n.Tool], n.Args)
-		at := fmt.Sprintf("/nodes/%d/tool", i)
+		at += "/tool"
 		if m := missing(sure, grants); len(m) > 0 {
 			r.error("permission_missing", at, "grant it: --allow "+strings.Join(m, ","), "%s: %s needs %s, which the run is not granted", n.ID, n.Tool, strings.Join(m, ", "))
 		}
 		if m := missing(perhaps, grants); len(m) > 0 {
 			r.warn("permission_missing", at, "grant it: --allow "+strings.Join(m, ","), "%s: %s may need %s, which the run is not granted", n.ID, n.Tool, strings.Join(m, ", "))
 		}
-	}
+	})
 	return r.sorted()
 }
 

@@ -29,7 +29,7 @@ func Parse(data []byte, tools func(name string) (manifests.Skill, bool)) (*Progr
 		return nil, r.sorted()
 	}
 	misshapen := slices.Clone(r.findings)
-	v := validator{report: &r, doc: &doc, lookup: tools, tools: map[string]manifests.Skill{}}
+	v := validator{report: &r, doc: &doc, lookup: tools, tools: map[string]manifests.Skill{}, places: map[string]string{}}
 	v.check()
 	r.findings = withoutEchoes(r.findings, misshapen)
 	digest, err := digest(data)
@@ -53,16 +53,40 @@ func digest(data []byte) (string, error) {
 }
 
 func newProgram(doc Document, digest string, tools map[string]manifests.Skill) *Program {
-	p := &Program{Doc: doc, Digest: digest, Tools: tools, nodes: map[string]*Node{}, out: map[string][]Edge{}}
-	for i := range p.Doc.Nodes {
-		p.nodes[p.Doc.Nodes[i].ID] = &p.Doc.Nodes[i]
-	}
-	for _, i := range edgeOrder(p.Doc.Edges) {
-		e := p.Doc.Edges[i]
-		p.out[e.From] = append(p.out[e.From], e)
-	}
+	p := &Program{Doc: doc, Digest: digest, Tools: tools, nodes: map[string]*Node{}, out: map[string][]Edge{}, wide: map[string]int{}}
+	p.connect(p.Doc.Edges)
+	walk(p.Doc.Nodes, "", func(n *Node, _ string) {
+		p.nodes[n.ID] = n
+		if n.Op == OpMap {
+			p.connect(n.Body.Edges)
+			p.wide[n.ID] = p.width(n)
+		}
+	})
 	return p
 }
+
+func (p *Program) connect(edges []Edge) {
+	for _, i := range edgeOrder(edges) {
+		p.out[edges[i].From] = append(p.out[edges[i].From], edges[i])
+	}
+}
+
+func (p *Program) width(n *Node) int {
+	lookup := func(name string) (manifests.Skill, bool) { s, ok := p.Tools[name]; return s, ok }
+	if len(serial(n.Body, lookup)) > 0 {
+		return 1
+	}
+	return max(1, n.Concurrency)
+}
+
+// Width is how many iterations of the MAP n run at once: its concurrency, or 1 where the body writes or asks people.
+func (p *Program) Width(n *Node) int { return p.wide[n.ID] }
+
+// CallsSkills reports whether a run of the program needs a sprite.
+func (p *Program) CallsSkills() bool { return len(p.Tools) > 0 }
+
+// MaxParallel is how many calls may be under way at once.
+func (p *Program) MaxParallel() int { return p.Doc.maxParallel() }
 
 // withoutEchoes drops findings about members that were misshapen and are therefore seen as missing.
 func withoutEchoes(findings, misshapen []Finding) []Finding {

@@ -144,7 +144,7 @@ func (s Scope) root(name string) (any, bool) {
 	return v, v != nil
 }
 
-// element is what $item and $index stand for inside of any and all.
+// element is what $item and $index stand for inside of any, all and the body of a MAP.
 type element struct {
 	value any
 	index int

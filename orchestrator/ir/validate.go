@@ -2,7 +2,6 @@ package ir
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"math"
 	"regexp"
@@ -18,14 +17,15 @@ const (
 	maxNodes = 1000
 	maxEdges = 5000
 	maxFacts = 20_000 // paths of variables, parents counted
-	maxParts = 256    // outputs, cases or choices of one node
+	maxParts = 256    // outputs, cases, choices or inputs to merge of one node
+	maxItems = 10_000 // of one MAP
 )
 
 var idPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 
 // failureKinds is the closed list that retry and catch choose from.
 var failureKinds = []string{
-	FailTimeout, FailTool, FailToolUnavailable, FailToolDenied, "parse_failure", FailSchema, "invariant_failure", "refusal", "truncated",
+	FailTimeout, FailTool, FailToolUnavailable, FailToolDenied, "parse_failure", FailSchema, FailInvariant, "refusal", "truncated",
 	"provider_error", "rate_limited", FailRef, FailStateType, FailNoEdge, FailLimit, FailCancelled, FailHumanRejected, FailHumanTimeout,
 }
 
@@ -35,21 +35,74 @@ type validator struct {
 	doc    *Document
 	lookup func(name string) (manifests.Skill, bool)
 	tools  map[string]manifests.Skill // of the nodes, as far as they are known
-	index  map[string]int             // node id → position
+	places map[string]string          // pointer of every node, in whatever graph, by its id
 }
 
 func (v *validator) check() {
 	v.checkHead()
-	if len(v.doc.Nodes) > maxNodes || len(v.doc.Edges) > maxEdges {
+	nodes, edges := v.doc.size()
+	if nodes > maxNodes || edges > maxEdges {
 		v.error("document_too_large", "/nodes", "split the flow", "a document has at most %d nodes and %d edges", maxNodes, maxEdges)
 		return
 	}
-	v.checkIDs()
-	for i := range v.doc.Nodes {
-		v.checkNode(&v.doc.Nodes[i], "/nodes/"+strconv.Itoa(i))
+	g := v.newGraph(&Body{EntryNode: v.doc.EntryNode, Nodes: v.doc.Nodes, Edges: v.doc.Edges}, "", nil)
+	g.check()
+	g.checkExprText(v.doc.Output, "/output")
+	g.checkFlow(nil, nil)
+}
+
+// graph is the document's own graph, or the body of a MAP.
+type graph struct {
+	*validator
+	*Body
+	ptr    string         // of what holds the graph's nodes: "" or "/nodes/3/body"
+	owner  *Node          // the MAP whose body it is; nil for the document's own
+	index  map[string]int // node id → position
+	bodies map[int]*graph // of the MAPs in it, by position
+}
+
+// newGraph numbers the nodes of a graph and of the bodies in it. Ids are unique in the whole document.
+func (v *validator) newGraph(b *Body, ptr string, owner *Node) *graph {
+	g := &graph{validator: v, Body: b, ptr: ptr, owner: owner, index: map[string]int{}, bodies: map[int]*graph{}}
+	for i := range b.Nodes {
+		n, at := &b.Nodes[i], g.nodePtr(i)
+		switch first, ok := v.places[n.ID]; {
+		case n.ID == "":
+			v.error("field_missing", at+"/id", "", "a node has an id")
+		case ok:
+			v.error("id_duplicate", at+"/id", "", "the node at %s is called %q already", first, n.ID)
+		default:
+			if !idPattern.MatchString(n.ID) {
+				v.error("id_invalid", at+"/id", "letters, digits, _ . and -, a letter first, at most 64", "%q is no id", n.ID)
+			}
+			v.places[n.ID] = at
+			g.index[n.ID] = i
+		}
+		if n.Op == OpMap && n.Body != nil {
+			g.bodies[i] = v.newGraph(n.Body, at+"/body", n)
+		}
 	}
-	v.checkGraph()
-	v.checkFlow()
+	return g
+}
+
+func (g *graph) nodePtr(i int) string { return g.ptr + "/nodes/" + strconv.Itoa(i) }
+
+func (g *graph) check() {
+	switch {
+	case len(g.Nodes) == 0:
+		g.error("field_missing", g.ptr+"/nodes", "", "there is at least one node")
+	case g.EntryNode == "":
+		g.error("field_missing", g.ptr+"/entry_node", "", "entry_node names the node that runs first")
+	default:
+		g.checkTarget(g.EntryNode, g.ptr+"/entry_node")
+	}
+	for i := range g.Nodes {
+		g.checkNode(&g.Nodes[i], g.nodePtr(i))
+		if body := g.bodies[i]; body != nil {
+			body.check()
+		}
+	}
+	g.checkGraph()
 }
 
 func (v *validator) checkHead() {
@@ -63,7 +116,6 @@ func (v *validator) checkHead() {
 	if d.InputSchema != nil {
 		v.warn("input_schema_unchecked", "/input_schema", "", "this lattice does not check the input against a schema")
 	}
-	v.checkExprText(d.Output, "/output")
 	for i, name := range d.CtxRequires {
 		if name == "" {
 			v.error("id_invalid", "/ctx_requires/"+strconv.Itoa(i), "", "a member of $ctx has a name")
@@ -113,46 +165,25 @@ func (v *validator) checkLimits() {
 // maxTimeoutS is one year, so that a wrong unit is found.
 const maxTimeoutS = 366 * 24 * 3600
 
-func (v *validator) checkIDs() {
-	v.index = map[string]int{}
-	for i := range v.doc.Nodes {
-		id, at := v.doc.Nodes[i].ID, fmt.Sprintf("/nodes/%d/id", i)
-		switch first, ok := v.index[id]; {
-		case id == "":
-			v.error("field_missing", at, "", "a node has an id")
-			continue
-		case !idPattern.MatchString(id):
-			v.error("id_invalid", at, "letters, digits, _ . and -, a letter first, at most 64", "%q is no id", id)
-		case ok:
-			v.error("id_duplicate", at, "", "node %d is called %q already", first, id)
-			continue
-		}
-		v.index[id] = i
+// checkTarget checks that id names a node of this graph.
+func (g *graph) checkTarget(id, ptr string) {
+	if _, ok := g.index[id]; ok {
+		return
 	}
-	switch d := v.doc; {
-	case len(d.Nodes) == 0:
-		v.error("field_missing", "/nodes", "", "a document has at least one node")
-	case d.EntryNode == "":
-		v.error("field_missing", "/entry_node", "", "entry_node names the node that runs first")
-	default:
-		v.checkTarget(d.EntryNode, "/entry_node")
+	if at, ok := g.places[id]; ok {
+		g.error("node_elsewhere", ptr, "lead to a node of the same graph", "no way leads from here to %q at %s: the body of a MAP is a graph of its own", id, at)
+		return
 	}
-}
-
-// checkTarget checks that id names a node.
-func (v *validator) checkTarget(id, ptr string) {
-	if _, ok := v.index[id]; !ok {
-		v.error("node_unknown", ptr, near(id, slices.Sorted(maps.Keys(v.index))), "there is no node %q", id)
-	}
+	g.error("node_unknown", ptr, near(id, slices.Sorted(maps.Keys(g.index))), "there is no node %q", id)
 }
 
 // checkExprText checks a value expression that the document holds as raw JSON.
-func (v *validator) checkExprText(text json.RawMessage, ptr string) {
+func (g *graph) checkExprText(text json.RawMessage, ptr string) {
 	if text == nil {
 		return
 	}
 	if expr, err := decodeValue(text); err == nil {
-		checkExpr(expr, ptr, false, v.report)
+		checkExpr(expr, ptr, g.owner != nil, g.report)
 	}
 }
 
@@ -162,6 +193,9 @@ var nodeFields = map[string][]Op{
 	"tool": {OpToolCall}, "args": {OpToolCall}, "side_effect": {OpToolCall}, "idempotency_key": {OpToolCall}, "sprite": {OpToolCall},
 	"cases": {OpSwitch}, "default": {OpSwitch},
 	"prompt": {OpHuman}, "choices": {OpHuman}, "expected_inputs": {OpHuman}, "default_answer": {OpHuman}, "on_timeout": {OpHuman},
+	"from": {OpMerge}, "strategy": {OpMerge}, "key": {OpMerge}, "on_conflict": {OpMerge},
+	"items": {OpMap}, "as": {OpMap}, "body": {OpMap}, "max_items": {OpMap}, "concurrency": {OpMap}, "on_error": {OpMap},
+	"tolerated_failures": {OpMap}, "result": {OpMap},
 }
 
 // present names the op-bound members that a node has.
@@ -171,14 +205,17 @@ func (n *Node) present() []string {
 		"tool": n.Tool != "", "args": n.Args != nil, "side_effect": n.SideEffect != "", "idempotency_key": n.IdempotencyKey != nil, "sprite": n.Sprite != "",
 		"cases": n.Cases != nil, "default": n.Default != "",
 		"prompt": n.Prompt != nil, "choices": n.Choices != nil, "expected_inputs": n.Expected != nil, "default_answer": n.Answer != nil, "on_timeout": n.OnTimeout != "",
+		"from": n.From != nil, "strategy": n.Strategy != "", "key": n.Key != "", "on_conflict": n.OnConflict != "",
+		"items": n.Items != nil, "as": n.As != "", "body": n.Body != nil, "max_items": n.MaxItems != 0, "concurrency": n.Concurrency != 0,
+		"on_error": n.OnError != "", "tolerated_failures": n.ToleratedFailures != nil, "result": n.Result != nil,
 	}
 	maps.DeleteFunc(has, func(_ string, set bool) bool { return !set })
 	return slices.Sorted(maps.Keys(has))
 }
 
-func (v *validator) checkNode(n *Node, ptr string) {
+func (g *graph) checkNode(n *Node, ptr string) {
 	if n.Op == "" {
-		v.error("field_missing", ptr+"/op", "known: "+strings.Join(ops, ", "), "a node has an op")
+		g.error("field_missing", ptr+"/op", "known: "+strings.Join(ops, ", "), "a node has an op")
 		return
 	}
 	if !slices.Contains(ops, string(n.Op)) {
@@ -186,53 +223,70 @@ func (v *validator) checkNode(n *Node, ptr string) {
 	}
 	for _, name := range n.present() {
 		if !slices.Contains(nodeFields[name], n.Op) {
-			v.error("field_not_allowed", ptr+"/"+name, "", "%s has no %q", n.Op, name)
+			g.error("field_not_allowed", ptr+"/"+name, "", "%s has no %q", n.Op, name)
 		}
 	}
 	if n.TimeoutS < 0 || n.TimeoutS > maxTimeoutS {
-		v.error("limit_invalid", ptr+"/timeout_s", "", "timeout_s is between 0 and %d", maxTimeoutS)
+		g.error("limit_invalid", ptr+"/timeout_s", "", "timeout_s is between 0 and %d", maxTimeoutS)
 	}
-	if len(n.Outputs) > maxParts || len(n.Cases) > maxParts || len(n.Choices) > maxParts {
-		v.error("document_too_large", ptr, "", "a node has at most %d outputs, cases or choices", maxParts)
+	if max(len(n.Outputs), len(n.Cases), len(n.Choices), len(n.From)) > maxParts {
+		g.error("document_too_large", ptr, "", "a node has at most %d outputs, cases, choices or inputs to merge", maxParts)
 		return
 	}
-	v.checkRetry(n, ptr)
-	v.checkCatch(n, ptr)
+	g.checkRetry(n, ptr)
+	g.checkCatch(n, ptr)
 	switch n.Op {
 	case OpToolCall:
-		v.checkToolCall(n, ptr)
+		g.checkToolCall(n, ptr)
 	case OpPack:
-		v.checkPack(n, ptr)
+		g.checkPack(n, ptr)
 	case OpSwitch:
-		v.checkSwitch(n, ptr)
+		g.checkSwitch(n, ptr)
 	case OpHuman:
-		v.checkHuman(n, ptr)
+		g.checkHuman(n, ptr)
+	case OpMerge:
+		g.checkMerge(n, ptr)
+	case OpMap:
+		g.checkMap(n, ptr)
 	}
-	v.checkOutputs(n, ptr)
+	g.checkOutputs(n, ptr)
 }
 
 // checkOutputs checks targets and ports. Two outputs of one node may not write over each other.
-func (v *validator) checkOutputs(n *Node, ptr string) {
-	ports := v.ports(n)
+func (g *graph) checkOutputs(n *Node, ptr string) {
+	ports := g.ports(n)
 	for _, port := range slices.Sorted(maps.Keys(n.Outputs)) {
 		at := ptr + "/outputs/" + escapePointer(port)
 		if port != "result" && ports != nil && !slices.Contains(ports, port) {
-			v.error("port_unknown", at, near(port, append(slices.Clone(ports), "result")), "%s has no output %q", v.subject(n), port)
+			g.error("port_unknown", at, near(port, append(slices.Clone(ports), "result")), "%s has no output %q", g.subject(n), port)
 		}
-		if _, err := parseTarget(n.Outputs[port]); err != nil {
-			v.error("target_invalid", at, "outputs are written to $vars.name (kept) or $tmp.name", "%v", err)
+		if !g.checkWrite(n.Outputs[port], at, "outputs are written to $vars.name (kept) or $tmp.name") {
 			continue
 		}
 		for _, other := range slices.Sorted(maps.Keys(n.Outputs)) {
 			a, b := n.Outputs[port], n.Outputs[other]
 			if port < other && (a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")) {
-				v.error("target_conflict", at, "give each output its own place", "the outputs %q and %q write to the same place", port, other)
+				g.error("target_conflict", at, "give each output its own place", "the outputs %q and %q write to the same place", port, other)
 			}
 		}
 	}
 }
 
-func (v *validator) subject(n *Node) string {
+// checkWrite checks the path of a write and reports whether it is sound.
+func (g *graph) checkWrite(path, ptr, hint string) bool {
+	r, err := parseTarget(path)
+	switch {
+	case err != nil:
+		g.error("target_invalid", ptr, hint, "%v", err)
+	case g.owner != nil && r.root == "$vars":
+		g.error("vars_in_body", ptr, "write it to $tmp."+r.names()[0]+", and name that in the result of "+g.owner.ID, "the body of a MAP cannot write %s: its iterations would overwrite each other", path)
+	default:
+		return true
+	}
+	return false
+}
+
+func (g *graph) subject(n *Node) string {
 	if n.Op == OpToolCall {
 		return n.Tool
 	}
@@ -240,10 +294,10 @@ func (v *validator) subject(n *Node) string {
 }
 
 // ports lists the top-level members of a node's output, nil when they are not known.
-func (v *validator) ports(n *Node) []string {
+func (g *graph) ports(n *Node) []string {
 	switch n.Op {
 	case OpToolCall:
-		skill, ok := v.tools[n.Tool]
+		skill, ok := g.tools[n.Tool]
 		if !ok || skill.Outputs == nil {
 			return nil
 		}
@@ -258,6 +312,9 @@ func (v *validator) ports(n *Node) []string {
 		return []string{"case"}
 	case OpHuman:
 		return append(slices.Sorted(maps.Keys(n.ExpectedInputs())), "approved", "comments", "by")
+	case OpMap:
+		return []string{"failures"}
+	case OpMerge:
 	}
 	return nil
 }

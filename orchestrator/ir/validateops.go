@@ -16,41 +16,44 @@ var classes = []manifests.Class{manifests.ClassRead, manifests.ClassIdempotent, 
 
 func stricter(a, b manifests.Class) bool { return slices.Index(classes, a) > slices.Index(classes, b) }
 
-func (v *validator) checkToolCall(n *Node, ptr string) {
-	v.checkExprText(n.IdempotencyKey, ptr+"/idempotency_key")
+func (g *graph) checkToolCall(n *Node, ptr string) {
+	g.checkExprText(n.IdempotencyKey, ptr+"/idempotency_key")
+	if g.owner != nil && n.IdempotencyKey != nil && !varies(n.IdempotencyKey) {
+		g.warn("key_shared", ptr+"/idempotency_key", `{"concat": ["$in.order", "-", "$index"]}`, "every iteration has this key, so that only one of their calls counts")
+	}
 	if n.Sprite != "" && n.Sprite != "main" {
-		v.error("field_unsupported", ptr+"/sprite", `leave it out, or "main"`, "this lattice runs calls in the main sprite only, not in %q", n.Sprite)
+		g.error("field_unsupported", ptr+"/sprite", `leave it out, or "main"`, "this lattice runs calls in the main sprite only, not in %q", n.Sprite)
 	}
 	if n.SideEffect != "" && !slices.Contains(classes, n.SideEffect) {
-		v.error("class_invalid", ptr+"/side_effect", "known: read, idempotent, sprite, world", "there is no class %q", n.SideEffect)
+		g.error("class_invalid", ptr+"/side_effect", "known: read, idempotent, sprite, world", "there is no class %q", n.SideEffect)
 	}
 	if n.Tool == "" {
-		v.error("field_missing", ptr+"/tool", "", "TOOL_CALL names a tool")
-		v.checkExprText(n.Args, ptr+"/args")
+		g.error("field_missing", ptr+"/tool", "", "TOOL_CALL names a tool")
+		g.checkExprText(n.Args, ptr+"/args")
 		return
 	}
-	if v.doc.Tools != nil && !slices.Contains(v.doc.Tools, n.Tool) {
-		v.error("tool_not_allowed", ptr+"/tool", "add it to tools", "%s is not in the document's list of tools", n.Tool)
+	if g.doc.Tools != nil && !slices.Contains(g.doc.Tools, n.Tool) {
+		g.error("tool_not_allowed", ptr+"/tool", "add it to tools", "%s is not in the document's list of tools", n.Tool)
 	}
-	skill, ok := v.lookup(n.Tool)
+	skill, ok := g.lookup(n.Tool)
 	if !ok {
-		v.error("tool_unknown", ptr+"/tool", near(n.Tool, builtinNames()), "there is no skill %q", n.Tool)
-		v.checkExprText(n.Args, ptr+"/args")
+		g.error("tool_unknown", ptr+"/tool", near(n.Tool, builtinNames()), "there is no skill %q", n.Tool)
+		g.checkExprText(n.Args, ptr+"/args")
 		return
 	}
-	v.tools[n.Tool] = skill
-	v.checkArgs(n, skill, ptr+"/args")
+	g.tools[n.Tool] = skill
+	g.checkArgs(n, skill, ptr+"/args")
 	if class, _, _ := effective(skill, n.Args); slices.Contains(classes, n.SideEffect) && stricter(class, n.SideEffect) {
-		v.error("class_weakened", ptr+"/side_effect", "leave it out, or name "+string(class)+" or more", "%s is of class %s; a node may only be stricter", n.Tool, class)
+		g.error("class_weakened", ptr+"/side_effect", "leave it out, or name "+string(class)+" or more", "%s is of class %s; a node may only be stricter", n.Tool, class)
 	}
 }
 
 // checkArgs checks what is known of the arguments before the run: names, required ones, and the types of literals.
-func (v *validator) checkArgs(n *Node, skill manifests.Skill, ptr string) {
-	v.checkExprText(n.Args, ptr)
+func (g *graph) checkArgs(n *Node, skill manifests.Skill, ptr string) {
+	g.checkExprText(n.Args, ptr)
 	members, static, err := argMembers(n.Args)
 	if err != nil {
-		v.error("arg_type", ptr, `{"name": value, …}`, "%v", err)
+		g.error("arg_type", ptr, `{"name": value, …}`, "%v", err)
 	}
 	if err != nil || !static {
 		return
@@ -62,12 +65,12 @@ func (v *validator) checkArgs(n *Node, skill manifests.Skill, ptr string) {
 		known := slices.ContainsFunc(skill.Inputs, func(f manifests.Field) bool { return f.Name == name })
 		switch _, given := input[name]; {
 		case !known:
-			v.error("arg_unknown", ptr+p.Pointer, near(name, fieldNames(skill.Inputs)), "%q %s", name, p.Message)
+			g.error("arg_unknown", ptr+p.Pointer, near(name, fieldNames(skill.Inputs)), "%q %s", name, p.Message)
 		case dynamic[name]:
 		case !given:
-			v.error("arg_missing", ptr+p.Pointer, "", "%s: argument %q %s", n.Tool, name, p.Message)
+			g.error("arg_missing", ptr+p.Pointer, "", "%s: argument %q %s", n.Tool, name, p.Message)
 		default:
-			v.error("arg_type", ptr+p.Pointer, "", "%s: argument %q %s", n.Tool, name, p.Message)
+			g.error("arg_type", ptr+p.Pointer, "", "%s: argument %q %s", n.Tool, name, p.Message)
 		}
 	}
 }
@@ -146,56 +149,133 @@ func fieldNames(fields []manifests.Field) []string {
 	return names
 }
 
-func (v *validator) checkPack(n *Node, ptr string) {
+func (g *graph) checkPack(n *Node, ptr string) {
 	if len(n.Inputs) == 0 {
-		v.error("field_missing", ptr+"/inputs", "", "PACK builds an object from its inputs and has none")
+		g.error("field_missing", ptr+"/inputs", "", "PACK builds an object from its inputs and has none")
 	}
-	v.checkInputs(n, ptr)
+	g.checkInputs(n, ptr)
 }
 
 // checkInputs checks input ports and their projections.
-func (v *validator) checkInputs(n *Node, ptr string) {
+func (g *graph) checkInputs(n *Node, ptr string) {
 	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
 		at := ptr + "/inputs/" + escapePointer(name)
-		v.checkExprText(n.Inputs[name], at)
+		g.checkExprText(n.Inputs[name], at)
 		if _, both := n.Projection[name]; both {
 			expr, _ := decodeValue(n.Inputs[name])
 			if object, ok := expr.(map[string]any); ok && object["pick"] != nil && operator(object) == "ref" {
-				v.error("projection_twice", ptr+"/projection/"+escapePointer(name), "keep one of the two", "%q is projected here and by its own pick", name)
+				g.error("projection_twice", ptr+"/projection/"+escapePointer(name), "keep one of the two", "%q is projected here and by its own pick", name)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Projection)) {
 		if _, ok := n.Inputs[name]; !ok {
-			v.error("port_unknown", ptr+"/projection/"+escapePointer(name), near(name, slices.Sorted(maps.Keys(n.Inputs))), "there is no input %q", name)
+			g.error("port_unknown", ptr+"/projection/"+escapePointer(name), near(name, slices.Sorted(maps.Keys(n.Inputs))), "there is no input %q", name)
 		}
 	}
 }
 
-func (v *validator) checkSwitch(n *Node, ptr string) {
+func (g *graph) checkSwitch(n *Node, ptr string) {
 	if len(n.Cases) == 0 {
-		v.error("field_missing", ptr+"/cases", "", "SWITCH has at least one case")
+		g.error("field_missing", ptr+"/cases", "", "SWITCH has at least one case")
 	}
 	seen := map[string]bool{}
 	for i, c := range n.Cases {
 		at := fmt.Sprintf("%s/cases/%d", ptr, i)
 		switch {
 		case !idPattern.MatchString(c.Name):
-			v.error("id_invalid", at+"/name", "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of a case", c.Name)
+			g.error("id_invalid", at+"/name", "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of a case", c.Name)
 		case seen[c.Name]:
-			v.error("case_duplicate", at+"/name", "", "the case %q is there already", c.Name)
+			g.error("case_duplicate", at+"/name", "", "the case %q is there already", c.Name)
 		}
 		seen[c.Name] = true
 		if c.When == nil {
-			v.error("field_missing", at+"/when", "", "a case has a condition")
+			g.error("field_missing", at+"/when", "", "a case has a condition")
 		}
 		if _, ok := c.When.IsCase(); ok || c.When.IsOtherwise() {
-			v.error("cond_misplaced", at+"/when", "use default for what no case takes", `"case" and "otherwise" are conditions of edges`)
+			g.error("cond_misplaced", at+"/when", "use default for what no case takes", `"case" and "otherwise" are conditions of edges`)
 		}
 	}
 	if n.Default != "" && !idPattern.MatchString(n.Default) {
-		v.error("id_invalid", ptr+"/default", "", "%q is no name of a case", n.Default)
+		g.error("id_invalid", ptr+"/default", "", "%q is no name of a case", n.Default)
 	}
+}
+
+// mergeTypes says what each strategy merges; merge_patch takes anything.
+var mergeTypes = map[string]string{
+	MergeShallow: "an object", MergeDeep: "an object", MergeConcat: "an array", MergeByKey: "an array", MergePatch: "",
+}
+
+func (g *graph) checkMerge(n *Node, ptr string) {
+	want, known := mergeTypes[n.Strategy]
+	switch {
+	case n.Strategy == "":
+		g.error("field_missing", ptr+"/strategy", "known: shallow, deep, concat, by_key, merge_patch", "MERGE has a strategy")
+	case !known:
+		g.error("strategy_invalid", ptr+"/strategy", near(n.Strategy, slices.Sorted(maps.Keys(mergeTypes))), "there is no strategy %q", n.Strategy)
+	}
+	switch {
+	case n.Strategy == MergeByKey && n.Key == "":
+		g.error("field_missing", ptr+"/key", `"key": "id"`, "by_key names the member that tells elements apart")
+	case known && n.Strategy != MergeByKey && n.Key != "":
+		g.error("field_not_allowed", ptr+"/key", "", "%s has no key", n.Strategy)
+	}
+	switch {
+	case n.OnConflict != "" && !slices.Contains([]string{"last", "first", "error"}, n.OnConflict):
+		g.error("on_conflict_invalid", ptr+"/on_conflict", "known: last, first, error", "on_conflict cannot be %q", n.OnConflict)
+	case n.OnConflict != "" && (n.Strategy == MergeConcat || n.Strategy == MergePatch):
+		g.error("field_not_allowed", ptr+"/on_conflict", "", "%s knows no conflicts", n.Strategy)
+	}
+	if len(n.From) == 0 {
+		g.error("field_missing", ptr+"/from", `"from": ["$vars.a", "$vars.b"]`, "MERGE merges the values of from and has none")
+	}
+	for i, input := range n.From {
+		at := fmt.Sprintf("%s/from/%d", ptr, i)
+		g.checkExprText(input, at)
+		expr, err := decodeValue(input)
+		if err != nil {
+			continue
+		}
+		if got := staticType(expr); want != "" && got != "" && got != want {
+			g.error("merge_type", at, "", "%s merges what is %s; this is %s", n.Strategy, want, got)
+		} else if n.Strategy == MergeByKey && n.Key != "" {
+			g.checkMergeKeys(n, expr, at)
+		}
+	}
+}
+
+// checkMergeKeys checks the elements of a list that stands in the document.
+func (g *graph) checkMergeKeys(n *Node, expr any, ptr string) {
+	list, _ := expr.([]any)
+	for i, element := range list {
+		if object, ok := element.(map[string]any); ok && operator(object) == "" {
+			if _, ok := object[n.Key]; !ok {
+				g.error("merge_key", fmt.Sprintf("%s/%d", ptr, i), near(n.Key, slices.Sorted(maps.Keys(object))), "the element has no key %q", n.Key)
+			}
+		}
+	}
+}
+
+// staticType names the type of a value expression as far as its form tells, "" where it does not.
+func staticType(expr any) string {
+	switch v := expr.(type) {
+	case string:
+		if looksLikeRef(v) {
+			return ""
+		}
+	case map[string]any:
+		switch operator(v) {
+		case "lit":
+			return typeName(v["lit"])
+		case "len":
+			return typeName(json.Number("0"))
+		case "json":
+			return typeName("")
+		case "ref", "concat":
+			return ""
+		}
+	}
+	return typeName(expr)
 }
 
 // ExpectedInputs is what a HUMAN node asks for: expected_inputs; without it {"choice":"string"} when it offers
@@ -210,38 +290,38 @@ func (n *Node) ExpectedInputs() map[string]string {
 	return map[string]string{"approved": "boolean", "comments": "string"}
 }
 
-func (v *validator) checkHuman(n *Node, ptr string) {
+func (g *graph) checkHuman(n *Node, ptr string) {
 	if n.Prompt == nil {
-		v.error("field_missing", ptr+"/prompt", "", "HUMAN asks something: it has a prompt")
+		g.error("field_missing", ptr+"/prompt", "", "HUMAN asks something: it has a prompt")
 	}
-	v.checkInputs(n, ptr)
-	v.checkExprText(n.Prompt, ptr+"/prompt")
-	v.checkExprText(n.Answer, ptr+"/default_answer")
+	g.checkInputs(n, ptr)
+	g.checkExprText(n.Prompt, ptr+"/prompt")
+	g.checkExprText(n.Answer, ptr+"/default_answer")
 	for _, name := range slices.Sorted(maps.Keys(n.Expected)) {
 		at := ptr + "/expected_inputs/" + escapePointer(name)
 		if !idPattern.MatchString(name) {
-			v.error("id_invalid", at, "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of an input", name)
+			g.error("id_invalid", at, "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of an input", name)
 		}
 		if !expectedType(n.Expected[name]) {
-			v.error("expected_type_invalid", at, "known: string, integer, boolean, map, array<T>", "there is no input type %q", n.Expected[name])
+			g.error("expected_type_invalid", at, "known: string, integer, boolean, map, array<T>", "there is no input type %q", n.Expected[name])
 		}
 	}
 	for i, c := range n.Choices {
 		if c == "" || slices.Contains(n.Choices[:i], c) {
-			v.error("choice_invalid", ptr+"/choices/"+strconv.Itoa(i), "", "choices are distinct and not empty")
+			g.error("choice_invalid", ptr+"/choices/"+strconv.Itoa(i), "", "choices are distinct and not empty")
 		}
 	}
 	switch n.OnTimeout {
 	case "", "fail":
 	case "default":
 		if n.Answer == nil {
-			v.error("field_missing", ptr+"/default_answer", "", `on_timeout "default" needs a default_answer`)
+			g.error("field_missing", ptr+"/default_answer", "", `on_timeout "default" needs a default_answer`)
 		}
 		if n.TimeoutS == 0 {
-			v.error("field_missing", ptr+"/timeout_s", "", `on_timeout "default" needs a timeout_s`)
+			g.error("field_missing", ptr+"/timeout_s", "", `on_timeout "default" needs a timeout_s`)
 		}
 	default:
-		v.error("on_timeout_invalid", ptr+"/on_timeout", `known: "fail", "default"`, "on_timeout cannot be %q", n.OnTimeout)
+		g.error("on_timeout_invalid", ptr+"/on_timeout", `known: "fail", "default"`, "on_timeout cannot be %q", n.OnTimeout)
 	}
 }
 
@@ -262,54 +342,52 @@ func expectedType(t string) bool {
 	return false
 }
 
-func (v *validator) checkRetry(n *Node, ptr string) {
+func (g *graph) checkRetry(n *Node, ptr string) {
 	for i, r := range n.Retry {
 		at := fmt.Sprintf("%s/retry/%d", ptr, i)
-		v.checkKinds(r.On, at, i == len(n.Retry)-1)
+		g.checkKinds(r.On, at, i == len(n.Retry)-1)
 		switch {
 		case r.MaxAttempts < 0 || r.MaxAttempts > 100:
-			v.error("limit_invalid", at+"/max_attempts", "it counts all attempts, the first included", "max_attempts is between 1 and 100")
+			g.error("limit_invalid", at+"/max_attempts", "it counts all attempts, the first included", "max_attempts is between 1 and 100")
 		case r.IntervalS < 0 || r.IntervalS > maxTimeoutS || r.MaxDelayS < 0 || r.MaxDelayS > maxTimeoutS:
-			v.error("limit_invalid", at, "", "interval_s and max_delay_s are between 0 and %d", maxTimeoutS)
+			g.error("limit_invalid", at, "", "interval_s and max_delay_s are between 0 and %d", maxTimeoutS)
 		case r.BackoffRate != 0 && (r.BackoffRate < 1 || r.BackoffRate > 100):
-			v.error("limit_invalid", at+"/backoff_rate", "", "backoff_rate is between 1 and 100")
+			g.error("limit_invalid", at+"/backoff_rate", "", "backoff_rate is between 1 and 100")
 		case r.Jitter != "" && r.Jitter != "none" && r.Jitter != "full":
-			v.error("jitter_invalid", at+"/jitter", "known: none, full", "there is no jitter %q", r.Jitter)
+			g.error("jitter_invalid", at+"/jitter", "known: none, full", "there is no jitter %q", r.Jitter)
 		}
 	}
 }
 
-func (v *validator) checkCatch(n *Node, ptr string) {
+func (g *graph) checkCatch(n *Node, ptr string) {
 	for i, c := range n.Catch {
 		at := fmt.Sprintf("%s/catch/%d", ptr, i)
-		v.checkKinds(c.On, at, i == len(n.Catch)-1)
+		g.checkKinds(c.On, at, i == len(n.Catch)-1)
 		if c.To == "" {
-			v.error("field_missing", at+"/to", "", "catch names the node to go to")
+			g.error("field_missing", at+"/to", "", "catch names the node to go to")
 		} else {
-			v.checkTarget(c.To, at+"/to")
+			g.checkTarget(c.To, at+"/to")
 		}
 		if c.Bind != "" {
-			if _, err := parseTarget(c.Bind); err != nil {
-				v.error("target_invalid", at+"/bind", "bind to $tmp.name or $vars.name", "%v", err)
-			}
+			g.checkWrite(c.Bind, at+"/bind", "bind to $tmp.name or $vars.name")
 		}
 	}
 }
 
 // checkKinds checks the failure kinds of one rule. ALL stands alone, in the last rule.
-func (v *validator) checkKinds(on []string, ptr string, last bool) {
+func (g *graph) checkKinds(on []string, ptr string, last bool) {
 	if len(on) == 0 {
-		v.error("field_missing", ptr+"/on", `["ALL"] takes every kind`, "the rule names no failure kind")
+		g.error("field_missing", ptr+"/on", `["ALL"] takes every kind`, "the rule names no failure kind")
 	}
 	for i, kind := range on {
 		at := ptr + "/on/" + strconv.Itoa(i)
 		switch {
 		case kind == "ALL":
 			if len(on) > 1 || !last {
-				v.error("all_misplaced", at, "put it alone into the last rule", "ALL stands alone and last")
+				g.error("all_misplaced", at, "put it alone into the last rule", "ALL stands alone and last")
 			}
 		case !slices.Contains(failureKinds, kind):
-			v.error("failure_kind_unknown", at, near(kind, failureKinds), "there is no failure kind %q", kind)
+			g.error("failure_kind_unknown", at, near(kind, failureKinds), "there is no failure kind %q", kind)
 		}
 	}
 }

@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// The MAP. Its iterations are lanes in the visit of its node. However many run at once and whatever order their facts
+// arrive in, a MAP ends as if they had run one after the other: results are taken in item order, and of several failures
+// the one of the first item counts.
+
+// thread is a lane with its place in the run.
+type thread struct {
+	*Lane
+	path      string     // iteration path; "" is the flow itself
+	up        *thread    // whose MAP this is an iteration of; nil for the flow
+	iteration *Iteration // nil for the flow
+}
+
+func (m *machine) flow() *thread { return &thread{Lane: &m.s.Lane} }
+
+// below returns the iterations of the MAP at which t is, in item order.
+func (t *thread) below() []*thread {
+	if t.Visit == nil || t.Visit.Map == nil {
+		return nil
+	}
+	visit := ""
+	if t.Visit.Number > 1 {
+		visit = fmt.Sprintf("#%d", t.Visit.Number)
+	}
+	all := make([]*thread, len(t.Visit.Map.Open))
+	for i, it := range t.Visit.Map.Open {
+		path := fmt.Sprintf("%s%s[%d]", t.Node, visit, it.Index)
+		if t.path != "" {
+			path = t.path + "/" + path
+		}
+		all[i] = &thread{Lane: &it.Lane, path: path, up: t, iteration: it}
+	}
+	return all
+}
+
+// threads returns the flow and all iterations that were begun and whose results are not taken yet, depth first.
+func (m *machine) threads() []*thread {
+	var all []*thread
+	var visit func(t *thread)
+	visit = func(t *thread) {
+		all = append(all, t)
+		for _, b := range t.below() {
+			visit(b)
+		}
+	}
+	visit(m.flow())
+	return all
+}
+
+// thread finds the thread with this path; nil when there is none.
+func (m *machine) thread(path string) *thread {
+	t := m.flow()
+	for t != nil && t.path != path {
+		below := t.below()
+		i := slices.IndexFunc(below, func(b *thread) bool { return within(path, b.path) })
+		if i < 0 {
+			return nil
+		}
+		t = below[i]
+	}
+	return t
+}
+
+// within reports whether path is that of the iteration outer, or of one inside of it.
+func within(path, outer string) bool {
+	rest, ok := strings.CutPrefix(path, outer)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// startMap begins a MAP: the items are counted before any of them is touched.
+func (m *machine) startMap(node *ir.Node) {
+	items, f := m.items(node)
+	if f == nil && len(items) > node.MaxItems {
+		f = failure(ir.FailLimit, "%s has %d items; max_items is %d", node.ID, len(items), node.MaxItems)
+	}
+	if f != nil {
+		m.fallTo(f)
+		return
+	}
+	m.at.Visit.Map = &Mapping{Items: len(items), Results: []any{}}
+	m.advance(m.at)
+}
+
+// items evaluates the items of a MAP. While it is at work nothing that they may read changes, so that they are not kept.
+func (m *machine) items(node *ir.Node) ([]any, *ir.Failure) {
+	v, f := ir.Eval(node.Items, m.scope(nil))
+	if f != nil {
+		f.Message = "items: " + f.Message
+		return nil, f
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, failure(ir.FailStateType, "the items of %s are no array", node.ID)
+	}
+	return list, nil
+}
+
+// advance takes what the MAP of t has, as far as it goes in item order, and begins further items while there is room.
+// It ends the MAP when no item is left, or when too many failed.
+func (m *machine) advance(t *thread) {
+	m.at = t
+	node, mp := m.p.Node(t.Node), t.Visit.Map
+	doomed := m.doomed(t, node)
+	for len(mp.Open) > 0 && mp.Open[0].Ended {
+		it := mp.Open[0]
+		mp.Open = mp.Open[1:]
+		if it.Failure != nil && !tolerates(node, len(mp.Failures)+1, it.Failure) {
+			t.Visit.Map = nil
+			m.fallTo(itemFailure(it))
+			return
+		}
+		if it.Failure != nil {
+			mp.Failures = append(mp.Failures, collected(it))
+		}
+		mp.Results = append(mp.Results, it.Result)
+	}
+	if !doomed && mp.Begun < mp.Items {
+		m.beginItems(t, node)
+	}
+	if len(mp.Open) == 0 {
+		t.Visit.Map = nil
+		m.finish(map[string]any{"result": mp.Results, "failures": append([]any{}, mp.Failures...)})
+	}
+}
+
+// beginItems begins the next items, as many as may run at once.
+func (m *machine) beginItems(t *thread, node *ir.Node) {
+	mp, running := t.Visit.Map, 0
+	items, f := m.items(node)
+	if f != nil || len(items) != mp.Items {
+		m.err = fmt.Errorf("the items of %s changed while it was at work: %v", node.ID, f)
+		return
+	}
+	for _, it := range mp.Open {
+		if !it.Ended {
+			running++
+		}
+	}
+	for ; running < m.p.Width(node) && mp.Begun < mp.Items; running++ {
+		mp.Open = append(mp.Open, &Iteration{Index: mp.Begun, Item: items[mp.Begun], Lane: newLane()})
+		mp.Begun++
+		below := t.below()
+		m.ready = append(m.ready, entry{below[len(below)-1], node.Body.EntryNode})
+	}
+}
+
+// doomed reports whether the failures known by now fail the MAP. Then the items behind the one at fault do not matter
+// any more and are dropped; those before it still do, because the first failure counts.
+func (m *machine) doomed(t *thread, node *ir.Node) bool {
+	failures := len(t.Visit.Map.Failures)
+	for i, b := range t.below() {
+		if b.iteration.Failure == nil {
+			continue
+		}
+		failures++
+		if !tolerates(node, failures, b.iteration.Failure) {
+			for _, behind := range t.below()[i+1:] {
+				m.drop(behind.path)
+			}
+			t.Visit.Map.Open = slices.Clip(t.Visit.Map.Open[:i+1])
+			return true
+		}
+	}
+	return false
+}
+
+// tolerates reports whether a MAP goes on after this failure, the nth by item order. What ALL does not catch, collect
+// does not collect.
+func tolerates(node *ir.Node, nth int, f *ir.Failure) bool {
+	if node.OnError != "collect" || !matches([]string{"ALL"}, f.Kind) {
+		return false
+	}
+	return node.ToleratedFailures == nil || nth <= *node.ToleratedFailures
+}
+
+// drop takes back what an iteration, and those inside of it, wanted or waited for. Only iterations whose calls read run
+// beside others, so that nothing is lost with a call that is given up.
+func (m *machine) drop(outer string) {
+	command := func(c lattice.Command) bool { return within(c.Path, outer) }
+	m.s.Pending = slices.DeleteFunc(m.s.Pending, command)
+	m.commands = slices.DeleteFunc(m.commands, command)
+	m.s.Waits = slices.DeleteFunc(m.s.Waits, func(w lattice.Wait) bool { return within(w.Path, outer) })
+	if m.s.Status == lattice.Waiting && len(m.s.Waits) == 0 {
+		m.become(lattice.Running)
+	}
+	path := func(p string) bool { return within(p, outer) }
+	m.s.Held, m.s.Settling = slices.DeleteFunc(m.s.Held, path), slices.DeleteFunc(m.s.Settling, path)
+	m.ready = slices.DeleteFunc(m.ready, func(e entry) bool { return within(e.thread.path, outer) })
+}
+
+// iterationDone ends the current iteration behind its last node, whose output is out.
+func (m *machine) iterationDone(node *ir.Node, out any) {
+	t := m.at
+	owner := m.p.Node(t.up.Node)
+	result, f := out, (*ir.Failure)(nil)
+	if owner.Result != nil {
+		result, f = ir.Eval(owner.Result, m.scope(nil))
+	}
+	if f == nil {
+		f = m.keep(t, result)
+	}
+	if f != nil {
+		f.Node, f.Attempt = node.ID, t.Visit.Attempt
+		f.Message = "result: " + f.Message
+		m.iterationFailed(f)
+		return
+	}
+	t.iteration.Result = result
+	m.ended(t)
+}
+
+func (m *machine) iterationFailed(f *ir.Failure) {
+	t := m.at
+	t.iteration.Failure = f
+	if full := m.keep(t, f); full != nil {
+		full.Node, full.Attempt = f.Node, f.Attempt
+		t.iteration.Failure = full
+	}
+	m.ended(t)
+}
+
+// keep counts what an iteration leaves behind, and holds it against max_state_bytes.
+func (m *machine) keep(t *thread, v any) *ir.Failure {
+	raw, err := ir.Marshal(v)
+	if err != nil {
+		return failure(ir.FailStateType, "encode: %v", err)
+	}
+	mp := t.up.Visit.Map
+	mp.Bytes += len(raw)
+	f := m.fits(m.s.Vars, nil) // its $tmp goes
+	if f != nil {
+		mp.Bytes -= len(raw)
+	}
+	return f
+}
+
+func (m *machine) ended(t *thread) {
+	t.iteration.Ended = true
+	t.Visit, t.Tmp, t.Err = nil, map[string]any{}, nil
+	m.advance(t.up)
+}
+
+// itemFailure is an iteration's failure as the MAP's.
+func itemFailure(it *Iteration) *ir.Failure {
+	f := *it.Failure
+	f.Message = fmt.Sprintf("item %d failed at %s: %s", it.Index, f.Node, f.Message)
+	return &f
+}
+
+// collected is an iteration's failure as port "failures" lists it.
+func collected(it *Iteration) map[string]any {
+	c := caught(it.Failure)
+	c["index"] = number(it.Index)
+	return c
+}

@@ -1,0 +1,169 @@
+package ir
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Merge joins inputs, the values of From, in their order:
+//
+//	shallow      objects, member by member
+//	deep         objects; members that are objects on both sides are merged in the same way
+//	concat       arrays, one behind the other
+//	by_key       arrays of objects: elements that are equal in the member Key become one, merged as by shallow, at the
+//	             place of the first; keys are strings, numbers (1 is 1.0) or booleans
+//	merge_patch  RFC 7396: each input patches what came before it; here alone null deletes
+//
+// A conflict is a member with different values on both sides; OnConflict says whether the last or the first stands, or
+// that the node fails with invariant_failure. An input of the wrong type is state_type_error. Inputs are not changed;
+// the result may share structure with them.
+func (n *Node) Merge(inputs []any) (any, *Failure) {
+	switch n.Strategy {
+	case MergeShallow, MergeDeep:
+		return n.mergeObjects(inputs)
+	case MergeConcat:
+		out := []any{}
+		for i, input := range inputs {
+			list, ok := input.([]any)
+			if !ok {
+				return nil, n.mistyped(i, "an array", input)
+			}
+			out = append(out, list...)
+		}
+		return out, nil
+	case MergeByKey:
+		return n.mergeByKey(inputs)
+	case MergePatch:
+		var out any
+		for i, input := range inputs {
+			if i == 0 {
+				out = input
+				continue
+			}
+			out = mergePatch(out, input)
+		}
+		return out, nil
+	}
+	return nil, failf(FailSchema, "there is no strategy %q", n.Strategy)
+}
+
+func (n *Node) mistyped(i int, want string, got any) *Failure {
+	return failf(FailStateType, "%s wants %s from input %d and found %s", n.Strategy, want, i, typeName(got))
+}
+
+func (n *Node) mergeObjects(inputs []any) (any, *Failure) {
+	out := map[string]any{}
+	for i, input := range inputs {
+		object, ok := input.(map[string]any)
+		if !ok {
+			return nil, n.mistyped(i, "an object", input)
+		}
+		if f := n.mergeInto(out, object, n.Strategy == MergeDeep, ""); f != nil {
+			return nil, f
+		}
+	}
+	return out, nil
+}
+
+// mergeInto merges from into out, which nobody else holds; what lies below it may be shared and is copied before it is
+// changed.
+func (n *Node) mergeInto(out, from map[string]any, deep bool, at string) *Failure {
+	for _, k := range slices.Sorted(maps.Keys(from)) {
+		old, there := out[k]
+		if !there {
+			out[k] = from[k]
+			continue
+		}
+		below, isObject := old.(map[string]any)
+		member, bothObjects := from[k].(map[string]any)
+		if deep && isObject && bothObjects {
+			merged := maps.Clone(below)
+			if f := n.mergeInto(merged, member, deep, at+"/"+escapePointer(k)); f != nil {
+				return f
+			}
+			out[k] = merged
+			continue
+		}
+		switch {
+		case n.OnConflict == "first" || equal(old, from[k]):
+		case n.OnConflict == "error":
+			return failf(FailInvariant, "the inputs differ in %s/%s, and on_conflict is error", at, escapePointer(k))
+		default:
+			out[k] = from[k]
+		}
+	}
+	return nil
+}
+
+func (n *Node) mergeByKey(inputs []any) (any, *Failure) {
+	out, places := []any{}, map[string]int{}
+	for i, input := range inputs {
+		list, ok := input.([]any)
+		if !ok {
+			return nil, n.mistyped(i, "an array", input)
+		}
+		for j, element := range list {
+			object, ok := element.(map[string]any)
+			if !ok {
+				return nil, failf(FailStateType, "by_key wants objects; element %d of input %d is %s", j, i, typeName(element))
+			}
+			key, err := mergeKey(object, n.Key)
+			if err != nil {
+				return nil, failf(FailStateType, "element %d of input %d: %v", j, i, err)
+			}
+			place, there := places[key]
+			if !there {
+				places[key] = len(out)
+				out = append(out, object)
+				continue
+			}
+			merged := maps.Clone(out[place].(map[string]any))
+			if f := n.mergeInto(merged, object, false, fmt.Sprintf("/%d", place)); f != nil {
+				return nil, f
+			}
+			out[place] = merged
+		}
+	}
+	return out, nil
+}
+
+// mergeKey writes the value of the member name as text that is equal for equal keys.
+func mergeKey(object map[string]any, name string) (string, error) {
+	value, ok := object[name]
+	if !ok {
+		return "", fmt.Errorf("there is no key %q", name)
+	}
+	switch v := value.(type) {
+	case string:
+		return "s" + v, nil
+	case bool:
+		return "b" + strconv.FormatBool(v), nil
+	case json.Number:
+		if d, ok := parseDecimal(v); ok {
+			return fmt.Sprintf("n%d %s %s", d.sign, d.digits, d.exp), nil
+		}
+	}
+	return "", fmt.Errorf("the key %q is %s; a string, a number or a boolean is wanted", name, typeName(value))
+}
+
+// mergePatch is MergePatch of RFC 7396.
+func mergePatch(target, patch any) any {
+	object, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	old, _ := target.(map[string]any)
+	out := make(map[string]any, len(old)+len(object))
+	maps.Copy(out, old)
+	for k, v := range object {
+		if v == nil {
+			delete(out, k)
+			continue
+		}
+		out[k] = mergePatch(out[k], v)
+	}
+	return out
+}
