@@ -29,7 +29,7 @@ func (r *Runner) Run(ctx context.Context) (Stop, error) {
 	r.driven, r.mark = true, r.deps.Awake()
 	defer func() { r.driven = false }()
 
-	d := &drive{r: r, mail: make(chan mail), running: map[string]context.CancelFunc{}}
+	d := &drive{r: r, mail: make(chan mail, maxBatch), running: map[string]context.CancelFunc{}}
 	d.ctx, d.cancel = context.WithCancel(ctx)
 	stop, err := d.loop()
 	if rest := d.shutdown(); err == nil {
@@ -47,7 +47,7 @@ type drive struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	effects sync.WaitGroup
-	mail    chan mail
+	mail    chan mail                     // buffered: what comes while one batch is committed is the next one
 	running map[string]context.CancelFunc // by command id
 	yields  bool                          // nothing more is begun
 
@@ -215,25 +215,20 @@ func (d *drive) outcome(m mail, events []lattice.Entry) error {
 // for the next driver to find out.
 func (d *drive) shutdown() error {
 	d.cancel()
-	idle := make(chan struct{})
 	go func() {
 		d.effects.Wait()
-		close(idle)
+		close(d.mail)
 	}()
 	var events []lattice.Entry
-	for {
-		select {
-		case m := <-d.mail:
-			if m.event != nil {
-				events = append(events, *m.event)
-			}
-		case <-idle:
-			for batch := range slices.Chunk(events, maxBatch) {
-				if err := d.r.apply(context.Background(), batch); err != nil {
-					return err
-				}
-			}
-			return nil
+	for m := range d.mail {
+		if m.event != nil {
+			events = append(events, *m.event)
 		}
 	}
+	for batch := range slices.Chunk(events, maxBatch) {
+		if err := d.r.apply(context.Background(), batch); err != nil {
+			return err
+		}
+	}
+	return nil
 }
