@@ -101,7 +101,7 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	if o.FlowName == "" {
 		o.FlowName = program.Doc.ID
 	}
-	callsSkills := slices.ContainsFunc(program.Doc.Nodes, func(n ir.Node) bool { return n.Op == ir.OpToolCall })
+	callsSkills := program.CallsSkills()
 	if callsSkills && l.noSkills != nil {
 		return api.RunView{}, l.noSkills
 	}
