@@ -48,12 +48,12 @@ func (p *parser) fail(pointer, format string, args ...any) {
 	p.problems = append(p.problems, Problem{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
 }
 
-// object decodes raw as an object; encoding/json alone would match member names in any case.
+// object splits raw, which is valid JSON, into the members of an object; encoding/json alone would match member names in
+// any case.
 func (p *parser) object(raw []byte, pointer string) map[string]json.RawMessage {
-	var m map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &m); err != nil || m == nil {
+	m := members(raw)
+	if m == nil {
 		p.fail(pointer, "is not a JSON object")
-		return nil
 	}
 	return m
 }
@@ -64,7 +64,7 @@ func (p *parser) into(m map[string]json.RawMessage, key, pointer, want string, v
 	if !ok || isNull(raw) {
 		return false
 	}
-	if err := json.Unmarshal(raw, v); err != nil {
+	if !decode(raw, v) {
 		p.fail(pointer+"/"+key, "is not %s", want)
 		return false
 	}
@@ -74,6 +74,10 @@ func (p *parser) into(m map[string]json.RawMessage, key, pointer, want string, v
 func (p *parser) skill(data []byte) (s Skill) {
 	if len(data) > maxManifest {
 		p.fail("", "is larger than %d bytes", maxManifest)
+		return s
+	}
+	if !json.Valid(data) {
+		p.fail("", "is not a JSON object")
 		return s
 	}
 	m := p.object(data, "")
@@ -130,7 +134,7 @@ func (p *parser) fields(m map[string]json.RawMessage, key string) []Field {
 // field reads "name" (required, of any type) or {name, type, required, description, default}.
 func (p *parser) field(raw json.RawMessage, pointer string) (f Field, ok bool) {
 	before := len(p.problems)
-	if json.Unmarshal(raw, &f.Name) == nil && !isNull(raw) {
+	if raw[0] == '"' && decode(raw, &f.Name) {
 		f.Required = true
 	} else {
 		m := p.object(raw, pointer)
