@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"go.etcd.io/bbolt"
 
@@ -18,7 +19,10 @@ import (
 // replaces the run's snapshot. It returns the run's last sequence number.
 func (s *Store) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
 	a := &appending{run: run, after: after, entries: entries}
-	err := s.commit(ctx, &request{check: a.check, write: a.write})
+	err := a.encode()
+	if err == nil {
+		err = s.commit(ctx, &request{check: a.check, write: a.write})
+	}
 	if err != nil {
 		for i := range entries {
 			entries[i].Seq = 0
@@ -32,7 +36,39 @@ type appending struct {
 	run     string
 	after   lattice.Seq
 	entries []lattice.Entry
+	encoded [][]byte // of each entry, as for the sequence number 0
 	head    head
+}
+
+// encode does what it can before the committer's turn: only the sequence numbers are missing then.
+func (a *appending) encode() error {
+	a.encoded = make([][]byte, len(a.entries))
+	for i := range a.entries {
+		e := &a.entries[i]
+		switch {
+		case e.Run != a.run:
+			return fmt.Errorf("append to run %s: an entry belongs to run %q", a.run, e.Run)
+		case kindByte(e.Kind) == 0:
+			return fmt.Errorf("append to run %s: unknown entry kind %q", a.run, e.Kind)
+		}
+		e.Seq = 0
+		raw, err := marshal(e)
+		if err != nil {
+			return fmt.Errorf("encode %s of run %s: %w", e.Type, a.run, err)
+		}
+		a.encoded[i] = raw
+	}
+	return nil
+}
+
+// unnumbered is how an encoded entry begins before it has its place.
+const unnumbered = `{"seq":0`
+
+// numbered gives an encoded entry its sequence number.
+func numbered(raw []byte, seq lattice.Seq) []byte {
+	out := make([]byte, 0, len(raw)+20)
+	out = strconv.AppendUint(append(out, unnumbered[:len(unnumbered)-1]...), uint64(seq), 10)
+	return append(out, raw[len(unnumbered):]...)
 }
 
 func (a *appending) check(tx *bbolt.Tx) error {
@@ -43,14 +79,6 @@ func (a *appending) check(tx *bbolt.Tx) error {
 	if h.last != a.after {
 		return fmt.Errorf("append to run %s after %d: %w to %d", a.run, a.after, lattice.ErrConflict, h.last)
 	}
-	for _, e := range a.entries {
-		switch {
-		case e.Run != a.run:
-			return fmt.Errorf("append to run %s: an entry belongs to run %q", a.run, e.Run)
-		case kindByte(e.Kind) == 0:
-			return fmt.Errorf("append to run %s: unknown entry kind %q", a.run, e.Kind)
-		}
-	}
 	a.head = h
 	return nil
 }
@@ -58,12 +86,12 @@ func (a *appending) check(tx *bbolt.Tx) error {
 func (a *appending) write(tx *bbolt.Tx) error {
 	log, index, dedupe := tx.Bucket(bucketEntries), tx.Bucket(bucketIndex), tx.Bucket(bucketDedupe)
 	log.FillPercent, index.FillPercent = 1, 0.9 // keys only rise, in the log strictly
-	var state *lattice.Entry
+	var state []byte
 	for i := range a.entries {
 		e := &a.entries[i]
 		e.Seq = 0
 		if e.Kind == lattice.EntryState {
-			state = e
+			state = a.encoded[i]
 			continue
 		}
 		var key []byte
@@ -78,11 +106,7 @@ func (a *appending) write(tx *bbolt.Tx) error {
 			return fmt.Errorf("take a sequence number: %w", err)
 		}
 		e.Seq = lattice.Seq(seq)
-		raw, err := marshal(e)
-		if err != nil {
-			return fmt.Errorf("encode %s of run %s: %w", e.Type, a.run, err)
-		}
-		if err := log.Put(u64(seq), raw); err != nil {
+		if err := log.Put(u64(seq), numbered(a.encoded[i], e.Seq)); err != nil {
 			return fmt.Errorf("put entry: %w", err)
 		}
 		if err := index.Put(indexKey(a.head.number, e.Seq), []byte{kindByte(e.Kind)}); err != nil {
@@ -96,13 +120,7 @@ func (a *appending) write(tx *bbolt.Tx) error {
 		a.head.last = e.Seq
 	}
 	if state != nil {
-		snapshot := *state
-		snapshot.Seq = a.head.last
-		raw, err := marshal(snapshot)
-		if err != nil {
-			return fmt.Errorf("encode state of run %s: %w", a.run, err)
-		}
-		if err := tx.Bucket(bucketStates).Put([]byte(a.run), raw); err != nil {
+		if err := tx.Bucket(bucketStates).Put([]byte(a.run), numbered(state, a.head.last)); err != nil {
 			return fmt.Errorf("put state: %w", err)
 		}
 	}

@@ -2,31 +2,82 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"os"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
+// Problem is one thing that is wrong with a store.
+type Problem struct {
+	Code    string `json:"code"`             // page, sequence, entry, index, dedupe, head, record, program or state
+	Run     string `json:"run_id,omitempty"` // the run that it concerns, "" when that is not known
+	Message string `json:"message"`
+}
+
+func (p Problem) String() string {
+	if p.Run == "" {
+		return p.Code + ": " + p.Message
+	}
+	return fmt.Sprintf("%s: run %s: %s", p.Code, p.Run, p.Message)
+}
+
+// Progress is told how much of a long work is done, in a unit of the work's own. It may be nil.
+type Progress func(done, of uint64)
+
+func (p Progress) tell(done, of uint64) {
+	if p != nil {
+		p(done, of)
+	}
+}
+
 // Check looks at the whole file and returns what is wrong with it, nothing for a sound one: pages, sequence without
 // gaps, entries against index, heads and dedupe keys, programs against their digests, snapshots against runs. Whether
-// facts fold to the snapshot is the engine's to say.
-func (s *Store) Check() ([]string, error) {
+// facts fold to the snapshot is the engine's to say. Appends wait meanwhile; ctx ends the waiting for a turn only.
+func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error) {
 	var c checker
-	err := s.view(func(tx *bbolt.Tx) error {
-		for err := range tx.Check() {
-			c.report("page: %v", err)
+	err := s.alone(ctx, func() error {
+		f, err := os.Open(s.path)
+		if err != nil {
+			return fmt.Errorf("check the store: %w", err)
 		}
-		c.runs(tx)
-		c.entries(tx)
-		c.leftovers(tx)
-		return nil
+		defer f.Close()
+		if err := look(f, true, progress, c.page); err != nil || len(c.problems) > 0 {
+			return err // what lies on damaged pages cannot be read
+		}
+		return s.view(func(tx *bbolt.Tx) error {
+			for err := range tx.Check() {
+				c.page("%v", err)
+			}
+			c.runs(tx)
+			c.entries(tx, progress)
+			c.leftovers(tx)
+			return nil
+		})
 	})
+	return c.problems, err
+}
+
+// CheckPages looks at the pages of a file that need not be one that Open takes. It fails with ErrLocked when a process
+// has it open for writing.
+func CheckPages(path string, progress Progress) ([]Problem, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("check the store: %w", err)
+	}
+	defer f.Close()
+	if err := lock(f, 0, true); err != nil {
+		return nil, classify(err)
+	}
+	var c checker
+	err = look(f, true, progress, c.page)
 	return c.problems, err
 }
 
@@ -34,18 +85,20 @@ func (s *Store) Check() ([]string, error) {
 const maxProblems = 1000
 
 type checker struct {
-	problems []string
+	problems []Problem
 	heads    map[string]head
 	last     map[string]lattice.Seq // by run, as the entries tell it
 	indexed  int                    // entries with an index
 	deduped  int                    // entries with a dedupe key
 }
 
-func (c *checker) report(format string, args ...any) {
+func (c *checker) report(code, run, format string, args ...any) {
 	if len(c.problems) < maxProblems {
-		c.problems = append(c.problems, fmt.Sprintf(format, args...))
+		c.problems = append(c.problems, Problem{code, run, fmt.Sprintf(format, args...)})
 	}
 }
+
+func (c *checker) page(format string, args ...any) { c.report("page", "", format, args...) }
 
 func (c *checker) runs(tx *bbolt.Tx) {
 	c.heads, c.last = map[string]head{}, map[string]lattice.Seq{}
@@ -53,11 +106,11 @@ func (c *checker) runs(tx *bbolt.Tx) {
 	each(tx, bucketHeads, func(run string, raw []byte) {
 		h, err := decodeHead(raw)
 		if err != nil {
-			c.report("run %s: %v", run, err)
+			c.report("head", run, "%v", err)
 			return
 		}
 		if other, taken := numbers[h.number]; taken {
-			c.report("run %s: has the number of run %s", run, other)
+			c.report("head", run, "it has the number of run %s", other)
 		}
 		numbers[h.number] = run
 		c.heads[run] = h
@@ -67,24 +120,27 @@ func (c *checker) runs(tx *bbolt.Tx) {
 		sum := sha256.Sum256(run.Program)
 		switch _, headed := c.heads[id]; {
 		case err != nil:
-			c.report("run %s: %v", id, err)
+			c.report("record", id, "%v", err)
 		case run.ID != id:
-			c.report("run %s: its record names %s", id, run.ID)
+			c.report("record", id, "its record names %s", run.ID)
 		case !headed:
-			c.report("run %s: has no head", id)
+			c.report("head", id, "it has no head")
 		case hex.EncodeToString(sum[:]) != run.Digest:
-			c.report("run %s: its program does not have the digest %s", id, run.Digest)
+			c.report("program", id, "its program does not have the digest %s", run.Digest)
 		}
 	})
 }
 
-func (c *checker) entries(tx *bbolt.Tx) {
+func (c *checker) entries(tx *bbolt.Tx, progress Progress) {
 	index, dedupe := tx.Bucket(bucketIndex), tx.Bucket(bucketDedupe)
+	end := tx.Bucket(bucketEntries).Sequence()
 	var want uint64
 	each(tx, bucketEntries, func(key string, raw []byte) {
-		want++
+		if want++; want%1024 == 0 {
+			progress.tell(want, end)
+		}
 		if len(key) != 8 || binary.BigEndian.Uint64([]byte(key)) != want {
-			c.report("entry %x: the sequence has a gap; %d was expected", key, want)
+			c.report("sequence", "", "there is a gap before entry %x; %d was expected", key, want)
 			if len(key) != 8 {
 				return
 			}
@@ -94,58 +150,58 @@ func (c *checker) entries(tx *bbolt.Tx) {
 		h, known := c.heads[e.Run]
 		switch {
 		case err != nil:
-			c.report("entry %d: %v", want, err)
+			c.report("entry", "", "entry %d: %v", want, err)
 			return
 		case uint64(e.Seq) != want:
-			c.report("entry %d: says that it is %d", want, e.Seq)
+			c.report("entry", e.Run, "entry %d says that it is %d", want, e.Seq)
 		case !known:
-			c.report("entry %d: belongs to run %q, which is not there", want, e.Run)
+			c.report("entry", e.Run, "entry %d belongs to a run that is not there", want)
 			return
 		case !bytes.Equal(index.Get(indexKey(h.number, e.Seq)), []byte{kindByte(e.Kind)}):
-			c.report("entry %d: is not in the index of run %s", want, e.Run)
+			c.report("index", e.Run, "entry %d is not in the index", want)
 		default:
 			c.indexed++
 		}
 		if e.Dedupe != "" {
 			c.deduped++
 			if !bytes.Equal(dedupe.Get(dedupeKey(h.number, e.Dedupe)), u64(want)) {
-				c.report("entry %d: its dedupe key is missing or another's", want)
+				c.report("dedupe", e.Run, "entry %d: its dedupe key is missing or another's", want)
 			}
 		}
 		c.last[e.Run] = e.Seq
 	})
-	if have := tx.Bucket(bucketEntries).Sequence(); have != want {
-		c.report("the sequence stands at %d, the last entry is %d", have, want)
+	if end != want {
+		c.report("sequence", "", "the sequence stands at %d, the last entry is %d", end, want)
 	}
 }
 
 func (c *checker) leftovers(tx *bbolt.Tx) {
 	for run, h := range c.heads {
 		if c.last[run] != h.last {
-			c.report("run %s: its head says %d, its last entry is %d", run, h.last, c.last[run])
+			c.report("head", run, "its head says %d, its last entry is %d", h.last, c.last[run])
 		}
 		if tx.Bucket(bucketRuns).Get([]byte(run)) == nil {
-			c.report("run %s: has a head but no record", run)
+			c.report("record", run, "it has a head but no record")
 		}
 	}
 	for bucket, want := range map[string]int{string(bucketIndex): c.indexed, string(bucketDedupe): c.deduped} {
 		have := 0
 		each(tx, []byte(bucket), func(string, []byte) { have++ })
 		if have != want {
-			c.report("%s has %d keys for %d entries", bucket, have, want)
+			c.report(bucket, "", "there are %d keys for %d entries", have, want)
 		}
 	}
 	each(tx, bucketStates, func(run string, raw []byte) {
 		e, err := decodeEntry(raw)
 		switch h, known := c.heads[run]; {
 		case err != nil:
-			c.report("state of run %s: %v", run, err)
+			c.report("state", run, "%v", err)
 		case !known || e.Run != run:
-			c.report("state of run %s: belongs to no run", run)
+			c.report("state", run, "its state belongs to no run")
 		case e.Seq > h.last:
-			c.report("state of run %s: stands behind %d, the run ends at %d", run, e.Seq, h.last)
+			c.report("state", run, "its state stands behind %d, the run ends at %d", e.Seq, h.last)
 		case !json.Valid(e.Body):
-			c.report("state of run %s: no JSON", run)
+			c.report("state", run, "its state is no JSON")
 		}
 	})
 }

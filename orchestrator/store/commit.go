@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // request is one caller's part of a commit. check and write run in the committer's transaction; check sees what earlier
 // requests of the same commit wrote, and its error refuses this request alone. An error of write undoes the commit.
+// A request with work instead has the committer to itself for that long.
 type request struct {
 	check func(*bbolt.Tx) error
 	write func(*bbolt.Tx) error
+	work  func() error
 	done  chan error // buffered
 }
 
@@ -23,6 +27,9 @@ const maxGroup = 512
 // commit hands a request to the committer and waits until it is on disk or refused. A ctx that ends before the request
 // was taken withdraws it; one that was taken is waited for, because its outcome is a fact.
 func (s *Store) commit(ctx context.Context, q *request) error {
+	if s.readOnly {
+		return ErrReadOnly
+	}
 	q.done = make(chan error, 1)
 	select {
 	case s.requests <- q:
@@ -34,27 +41,56 @@ func (s *Store) commit(ctx context.Context, q *request) error {
 	}
 }
 
+// alone runs work while nothing is committed.
+func (s *Store) alone(ctx context.Context, work func() error) error {
+	if s.readOnly {
+		return work()
+	}
+	return s.commit(ctx, &request{work: work})
+}
+
 // commitLoop is the drain-loop group committer: it takes one request, then all that wait behind it, and commits them
 // with one fsync. Alone a caller pays one commit; in company they share it, with no delay in either case.
 func (s *Store) commitLoop() {
 	for {
 		var group []*request
-		select {
-		case q := <-s.requests:
+		var alone *request
+		for alone == nil && len(group) < maxGroup {
+			q, ok := s.next(len(group) == 0)
+			if !ok {
+				break
+			}
+			if q.work != nil {
+				alone = q
+				break
+			}
 			group = append(group, q)
-		case <-s.stop:
+		}
+		if len(group) == 0 && alone == nil {
 			return
 		}
-	drain:
-		for len(group) < maxGroup {
-			select {
-			case q := <-s.requests:
-				group = append(group, q)
-			default:
-				break drain
-			}
-		}
 		s.commitGroup(group)
+		if alone != nil {
+			alone.done <- alone.work()
+		}
+	}
+}
+
+// next takes a request; when it may wait there is none only after Close.
+func (s *Store) next(wait bool) (q *request, ok bool) {
+	if !wait {
+		select {
+		case q = <-s.requests:
+			return q, true
+		default:
+			return nil, false
+		}
+	}
+	select {
+	case q = <-s.requests:
+		return q, true
+	case <-s.stop:
+		return nil, false
 	}
 }
 
@@ -74,7 +110,7 @@ func (s *Store) commitGroup(group []*request) {
 			continue
 		}
 		if err != nil {
-			err = errors.Join(fmt.Errorf("commit to %s: %w", s.path, err), s.reopen())
+			err = errors.Join(fmt.Errorf("commit to %s: %w", s.path, classify(err)), s.reopen())
 		}
 		for _, q := range accepted {
 			q.done <- err
@@ -101,25 +137,56 @@ func (s *Store) transact(group []*request) (accepted []*request, offender *reque
 		}
 		db = s.db // only this goroutine replaces it
 	}
-	tx, err := db.Begin(true)
-	if err != nil {
-		return group, nil, err
-	}
-	for _, q := range group {
-		if err := q.check(tx); err != nil {
-			q.done <- err
-			continue
+	var tx *bbolt.Tx
+	err = contain(func() (err error) {
+		if tx, err = db.Begin(true); err != nil {
+			return err
 		}
-		if err := q.write(tx); err != nil {
-			return nil, q, errors.Join(err, tx.Rollback())
+		for _, q := range group {
+			if err := q.check(tx); err != nil {
+				q.done <- err
+				continue
+			}
+			if err := q.write(tx); err != nil {
+				offender = q
+				return errors.Join(err, tx.Rollback())
+			}
+			accepted = append(accepted, q)
 		}
-		accepted = append(accepted, q)
+		if len(accepted) == 0 {
+			return tx.Rollback()
+		}
+		return tx.Commit()
+	})
+	switch {
+	case offender != nil:
+		return nil, offender, err
+	case errors.Is(err, ErrDamaged): // cut off anywhere
+		if tx != nil {
+			err = errors.Join(err, s.abandon(tx))
+		}
+		accepted = slices.DeleteFunc(slices.Clone(group), (*request).refused)
+	case err != nil && tx == nil:
+		accepted = group
 	}
-	if len(accepted) == 0 {
-		return nil, nil, tx.Rollback()
-	}
-	return accepted, nil, tx.Commit()
+	return accepted, nil, err
 }
+
+// abandon ends a transaction in which bbolt broke. If not even that is possible the file is left as it is, with its
+// lock, until the process ends: closing it would wait for the transaction.
+func (s *Store) abandon(tx *bbolt.Tx) error {
+	err := contain(tx.Rollback)
+	if err == nil || errors.Is(err, bolterrors.ErrTxClosed) {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.db, s.cause = nil, err
+	return err
+}
+
+// reopenPatience is how long a lock may take that a moment ago was ours.
+const reopenPatience = 5 * time.Second
 
 // reopen closes the file and opens it again: after a failed write or fsync neither bbolt's pages in memory nor the
 // kernel's can be trusted to be what is on disk. Readers wait meanwhile.
@@ -128,16 +195,18 @@ func (s *Store) reopen() error {
 	defer s.mu.Unlock()
 	if s.db != nil {
 		// A file that cannot even be closed is given up; its lock would show in openFile.
-		err := s.db.Close()
-		s.db = nil
+		err := contain(s.db.Close)
+		s.db, s.cause = nil, err
 		if err != nil {
 			return fmt.Errorf("close store: %w", err)
 		}
 	}
-	db, err := openFile(s.path, 5*time.Second)
+	forget(s.path)
+	db, err := openFile(s.path, reopenPatience, false)
 	if err != nil {
+		s.cause = err
 		return err
 	}
-	s.db = db
+	s.db, s.cause = db, nil
 	return nil
 }

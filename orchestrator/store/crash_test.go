@@ -28,6 +28,18 @@ func TestMain(m *testing.M) {
 	case "append":
 		fmt.Fprintln(os.Stderr, appendForEver(path))
 		os.Exit(1)
+	case "denied":
+		if err := openDenied(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	case "tmpfs":
+		if err := onFullDisk(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	case "full":
 		if err := appendOnFullDisk(path); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -196,7 +208,7 @@ func appendOnFullDisk(path string) error {
 			return fmt.Errorf("after space was freed: %w", err)
 		}
 	}
-	problems, err := s.Check()
+	problems, err := s.Check(context.Background(), nil)
 	if err != nil || len(problems) > 0 {
 		return fmt.Errorf("check: %q, %w", problems, err)
 	}

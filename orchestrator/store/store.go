@@ -24,16 +24,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 )
-
-// SchemaVersion is the layout that this version writes and the newest it reads.
-const SchemaVersion = 1
 
 var (
 	bucketMeta     = []byte("meta")
@@ -45,6 +40,10 @@ var (
 	bucketDedupe   = []byte("dedupe")
 	bucketStates   = []byte("states")
 
+	buckets = [][]byte{
+		bucketMeta, bucketRuns, bucketPrograms, bucketEntries, bucketHeads, bucketIndex, bucketDedupe, bucketStates,
+	}
+
 	keySchema = []byte("schema")
 )
 
@@ -52,6 +51,9 @@ var (
 var (
 	ErrLocked    = errors.New("the store is in use")
 	ErrNewer     = errors.New("the store is newer than this lattice")
+	ErrDamaged   = errors.New("the store is damaged")
+	ErrFull      = errors.New("the disk is full") // or a quota, or the largest size of a file
+	ErrReadOnly  = errors.New("the store is open for reading only")
 	ErrClosed    = errors.New("the store is closed")
 	ErrNotFound  = errors.New("no such run")
 	ErrAmbiguous = errors.New("the id fits several runs")
@@ -60,38 +62,60 @@ var (
 
 // Store is an open store. It is safe for concurrent use; Close it once.
 type Store struct {
-	path string
+	path     string
+	readOnly bool
 
 	requests chan *request
 	stop     chan struct{} // closed by Close
 	stopped  chan struct{} // closed by the committer when it has ended
 
-	mu sync.RWMutex // guards db: readers share it, closing and opening again is exclusive
-	db *bbolt.DB    // nil while it could not be opened again
+	mu    sync.RWMutex // guards the fields below: readers share db, closing and opening again is exclusive
+	db    *bbolt.DB    // nil while it could not be opened again
+	cause error        // why db is nil
 
 	tails notifier
 }
 
-// Open opens or creates the store at path, with its folder. It fails with ErrLocked when another process has it, and
-// with ErrNewer when a newer lattice wrote it.
+// Open opens or creates the store at path, with its folder. It fails with ErrLocked when another process has it, with
+// ErrNewer when a newer lattice wrote it, with ErrDamaged when it cannot be trusted (nothing is overwritten then), with
+// ErrFull when there is no room for a new one.
 func Open(path string) (*Store, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("create store folder: %w", err)
+	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+		if err := create(path); err != nil {
+			return nil, classify(err)
+		}
 	}
-	db, err := openFile(path, 200*time.Millisecond)
+	db, err := openFile(path, 200*time.Millisecond, false)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		path: path, db: db,
-		requests: make(chan *request), stop: make(chan struct{}), stopped: make(chan struct{}),
-		tails: notifier{signal: make(chan struct{})},
-	}
+	s := newStore(path, db)
 	go func() {
 		defer close(s.stopped)
 		s.commitLoop()
 	}()
 	return s, nil
+}
+
+// OpenReadOnly opens the store at path, which must be there, and changes nothing about it; appends fail with
+// ErrReadOnly. It fails as Open does.
+func OpenReadOnly(path string) (*Store, error) {
+	db, err := openFile(path, 200*time.Millisecond, true)
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(path, db)
+	s.readOnly = true
+	close(s.stopped)
+	return s, nil
+}
+
+func newStore(path string, db *bbolt.DB) *Store {
+	return &Store{
+		path: path, db: db,
+		requests: make(chan *request), stop: make(chan struct{}), stopped: make(chan struct{}),
+		tails: notifier{signal: make(chan struct{})},
+	}
 }
 
 // Close ends the committer, waits for it and closes the file. Requests that it had not taken get ErrClosed.
@@ -104,70 +128,12 @@ func (s *Store) Close() error {
 	if s.db == nil {
 		return nil
 	}
-	err := s.db.Close()
-	s.db = nil
+	err := contain(s.db.Close)
+	s.db, s.cause = nil, ErrClosed
 	if err != nil {
 		return fmt.Errorf("close store: %w", err)
 	}
 	return nil
-}
-
-func openFile(path string, patience time.Duration) (*bbolt.DB, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: patience, FreelistType: bbolt.FreelistMapType})
-	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("open %s: %w by another process: use that lattice through its socket, or end it", path, ErrLocked)
-	case err != nil:
-		return nil, fmt.Errorf("open store %s: %w", path, err)
-	}
-	if err := prepare(db); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return db, nil
-}
-
-// prepare makes the buckets of a new file and checks the version of an old one. An old one is not written to.
-func prepare(db *bbolt.DB) error {
-	have, err := schemaOf(db)
-	switch {
-	case err != nil:
-		return err
-	case have > SchemaVersion:
-		return fmt.Errorf("%w: it has schema %d, this version reads up to %d: use the lattice that wrote it", ErrNewer, have, SchemaVersion)
-	case have == SchemaVersion:
-		return nil
-	}
-	return db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{
-			bucketMeta, bucketRuns, bucketPrograms, bucketEntries, bucketHeads, bucketIndex, bucketDedupe, bucketStates,
-		} {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-				return fmt.Errorf("create bucket %s: %w", name, err)
-			}
-		}
-		return tx.Bucket(bucketMeta).Put(keySchema, u64(SchemaVersion))
-	})
-}
-
-// schemaOf is the version of the file, 0 for an empty one.
-func schemaOf(db *bbolt.DB) (uint64, error) {
-	var version uint64
-	err := db.View(func(tx *bbolt.Tx) error {
-		meta := tx.Bucket(bucketMeta)
-		if meta == nil {
-			if first, _ := tx.Cursor().First(); first != nil {
-				return errors.New("the file is a bbolt database but not a store of lattice")
-			}
-			return nil
-		}
-		raw := meta.Get(keySchema)
-		if len(raw) != 8 {
-			return errors.New("the store has no schema version: the file is damaged")
-		}
-		version = binary.BigEndian.Uint64(raw)
-		return nil
-	})
-	return version, err
 }
 
 // view runs a read transaction. It must be short: a growing file waits for its readers.
@@ -175,9 +141,9 @@ func (s *Store) view(read func(*bbolt.Tx) error) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.db == nil {
-		return ErrClosed
+		return s.cause
 	}
-	return s.db.View(read)
+	return contain(func() error { return s.db.View(read) })
 }
 
 func u64(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

@@ -40,7 +40,7 @@ func open(t testing.TB, path string) *store.Store {
 
 func sound(t testing.TB, s *store.Store) {
 	t.Helper()
-	problems, err := s.Check()
+	problems, err := s.Check(context.Background(), nil)
 	if err != nil || len(problems) > 0 {
 		t.Errorf("Check() = %q, %v", problems, err)
 	}
@@ -256,8 +256,8 @@ func TestCheckFinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			problems, err := s.Check()
-			if err != nil || !strings.Contains(strings.Join(problems, "\n"), damage.want) {
+			problems, err := s.Check(context.Background(), nil)
+			if err != nil || !strings.Contains(fmt.Sprint(problems), damage.want) {
 				t.Errorf("Check() = %q, %v, want one with %q", problems, err, damage.want)
 			}
 		})
