@@ -84,7 +84,8 @@ func TestIncompleteStreamIsReconciled(t *testing.T) {
 func TestCutConnection(t *testing.T) {
 	const work = `say PHASE_STARTED e1 '{"phase":"x"}'; note PHASE_STARTED e1 '{"phase":"x"}'; sleep 0.2; touch /workspace/done; ` +
 		`note INFO e2 '{"message":"m"}'; `
-	const result = `note INFO r1 '{"message":"r","kind":"result","metadata":{"ok":true,"skill":"shell","data":{"n":1},"events":2}}'; say INFO e2 '{"message":"m"}'; echo '{"ok":true,"skill":"shell","data":{"n":1},"events":2}'`
+	const recorded = `note INFO r1 '{"message":"r","kind":"result","metadata":{"ok":true,"skill":"shell","data":{"n":1},"events":2}}'; say INFO e2 '{"message":"m"}'; `
+	const result = recorded + `echo '{"ok":true,"skill":"shell","data":{"n":1},"events":2}'`
 	for _, tt := range []struct {
 		name string
 		call lattice.Call
@@ -101,7 +102,7 @@ func TestCutConnection(t *testing.T) {
 		{"a failure of world class counts", shell(manifests.ClassWorld, work+strings.ReplaceAll(result, `"ok":true,"skill":"shell","data":{"n":1}`, `"ok":false,"skill":"shell","error":{"code":"c","message":"m"}`)), "e2", lattice.Finished, true},
 		{"read class is stopped", shell(manifests.ClassRead, strings.Replace(work, "sleep 0.2", "say INFO e3 '{\"message\":\"m\"}'; sleep 60", 1)+result), "e3", lattice.Lost, false},
 		{"never heard of is stopped", shell(manifests.ClassWorld, "echo nothing; sleep 60"), "nothing", lattice.Lost, false},
-		{"another call's result", shell(manifests.ClassWorld, work+`LATTICE_CALL_ID=call-0; `+result), "e2", lattice.Lost, true},
+		{"another call's result", shell(manifests.ClassWorld, work+`LATTICE_CALL_ID=call-0; `+recorded), "e2", lattice.Lost, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)

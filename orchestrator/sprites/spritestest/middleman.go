@@ -193,10 +193,14 @@ func (m *Middleman) Hang(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// CutAt is a Down that ends the connection before the first frame that holds word, and before the exit in any case.
+// CutAt is a Down that ends the connection right before word in the output, and before the exit in any case.
 func CutAt(word string) Tampering {
 	return func(f Frame, send func(Frame)) bool {
-		if f.Exit() || word != "" && strings.Contains(f.Stdout(), word) {
+		if f.Exit() {
+			return false
+		}
+		if before, _, found := strings.Cut(f.Stdout(), word); found && word != "" {
+			send(Frame{Op: OpBinary, Data: append([]byte{1}, before...)})
 			return false
 		}
 		send(f)
