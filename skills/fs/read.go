@@ -64,7 +64,7 @@ func Read(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	if err != nil {
 		return skill.Result{}, fmt.Errorf("read %s: %w", rel, err)
 	}
-	p := picker{limit: in.MaxBytes}
+	p := picker{limit: in.MaxBytes, buffer: bufferFor(info.Size())}
 	if in.byLine() {
 		err = p.lines(ctx, f, in.StartLine, in.EndLine)
 	} else {
@@ -122,9 +122,14 @@ func (in *readInput) check() error {
 	return nil
 }
 
+// bufferFor is a buffer that takes a small file and its end at once; a fixed one of the largest size would cost a small
+// file more than reading it.
+func bufferFor(size int64) int { return int(min(max(size, 0)+512, 64<<10)) }
+
 // picker reads a file once, hashes all of it and keeps the part that was asked for, in bounded memory.
 type picker struct {
 	limit  int64
+	buffer int // bytes
 	sum    hash.Hash
 	size   int64
 	start  int64 // offset of picked
@@ -143,8 +148,9 @@ func (p *picker) bytes(ctx context.Context, f io.Reader, offset int64, length *i
 	if length != nil && *length < end-offset {
 		end = offset + *length
 	}
-	return p.chunks(ctx, f, func(r *bufio.Reader, buf []byte) ([]byte, error) {
-		n, err := r.Read(buf)
+	buf := make([]byte, p.buffer)
+	return p.chunks(ctx, func() ([]byte, error) {
+		n, err := f.Read(buf)
 		return buf[:n], err
 	}, func(at int64, chunk []byte) {
 		from := min(max(offset-at, 0), int64(len(chunk)))
@@ -155,7 +161,8 @@ func (p *picker) bytes(ctx context.Context, f io.Reader, offset int64, length *i
 
 func (p *picker) lines(ctx context.Context, f io.Reader, first, last *int64) error {
 	line, began := int64(1), false
-	return p.chunks(ctx, f, func(r *bufio.Reader, _ []byte) ([]byte, error) {
+	r := bufio.NewReaderSize(f, p.buffer)
+	return p.chunks(ctx, func() ([]byte, error) {
 		chunk, err := r.ReadSlice('\n')
 		if err == bufio.ErrBufferFull {
 			err = nil
@@ -179,14 +186,13 @@ func (p *picker) lines(ctx context.Context, f io.Reader, first, last *int64) err
 }
 
 // chunks drives one pass: next yields pieces, use sees each with its offset, done runs at the end of the file.
-func (p *picker) chunks(ctx context.Context, f io.Reader, next func(*bufio.Reader, []byte) ([]byte, error), use func(int64, []byte), done func()) error {
+func (p *picker) chunks(ctx context.Context, next func() ([]byte, error), use func(int64, []byte), done func()) error {
 	p.sum = sha256.New()
-	r, buf := bufio.NewReaderSize(f, 64<<10), make([]byte, 64<<10)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		chunk, err := next(r, buf)
+		chunk, err := next()
 		p.sum.Write(chunk)
 		use(p.size, chunk)
 		p.size += int64(len(chunk))

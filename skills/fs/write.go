@@ -123,7 +123,7 @@ func digest(ctx context.Context, c *skill.Call, rel string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	var p picker
+	p := picker{buffer: 64 << 10}
 	if err := p.bytes(ctx, f, 0, new(int64)); err != nil {
 		return "", fmt.Errorf("read %s: %w", rel, err)
 	}

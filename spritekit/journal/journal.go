@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -95,7 +96,7 @@ type Record struct {
 type Call struct {
 	name string
 	file *os.File // nil as long as a fresh call needs none
-	held []byte   // what a fresh call would have written
+	held []Record // of a fresh call: what is not written
 	root *workspace.Root
 	now  func() time.Time
 	last Record // the zero Record for a call never seen
@@ -246,26 +247,19 @@ func (c *Call) Append(r Record, sync bool) error {
 	if err := c.last.follow(r); err != nil {
 		return fmt.Errorf("append to call journal: %w", err)
 	}
-	line, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("append to call journal: %w", err)
+	if c.file == nil && r.State != Suspending {
+		c.held, c.last = append(c.held, r), r
+		return nil
 	}
-	before := len(c.held)
-	if c.held = append(append(c.held, line...), '\n'); c.file == nil {
-		if r.State != Suspending {
-			c.last = r
-			return nil
-		}
+	if c.file == nil {
 		if err := c.open(context.Background()); err != nil { // nobody else knows the name: it does not wait
-			c.held = c.held[:before]
 			return err
 		}
 	}
-	if err := c.write(); err != nil {
-		c.held = c.held[:before]
+	if err := c.write(append(slices.Clone(c.held), r)); err != nil {
 		return fmt.Errorf("append to call journal: %w", err)
 	}
-	c.last = r
+	c.held, c.last = nil, r
 	if !sync {
 		return nil
 	}
@@ -279,16 +273,24 @@ func (c *Call) Append(r Record, sync bool) error {
 	return nil
 }
 
-// write appends what is held in one write. A write that came up short (a full disk) is taken back.
-func (c *Call) write() error {
-	if _, err := c.file.Write(c.held); err != nil {
+// write appends records in one write. One that came up short (a full disk) is taken back.
+func (c *Call) write(records []Record) error {
+	var lines bytes.Buffer
+	for _, r := range records {
+		line, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		lines.Write(line)
+		lines.WriteByte('\n')
+	}
+	if _, err := c.file.Write(lines.Bytes()); err != nil {
 		if terr := c.file.Truncate(c.size); terr != nil {
 			err = errors.Join(err, fmt.Errorf("take the torn line back: %w", terr))
 		}
 		return err
 	}
-	c.size += int64(len(c.held))
-	c.held = nil
+	c.size += int64(lines.Len())
 	return nil
 }
 

@@ -79,11 +79,12 @@ func Open(root *workspace.Root, stamp Stamp, now func() time.Time) (*Log, error)
 // Append stamps p, appends it and returns the event with its line in Raw. A payload above protocol.SpillAt is spilled to a
 // file first. When Append fails, nothing of the event is in the file.
 func (l *Log) Append(p protocol.Payload) (protocol.Event, error) {
-	p, err := spill(l.root, p)
-	if err != nil {
-		return protocol.Event{}, err
-	}
 	e, err := protocol.New(p)
+	if err == nil && len(e.Payload) > protocol.SpillAt {
+		if p, err = spill(l.root, p); err == nil {
+			e, err = protocol.New(p)
+		}
+	}
 	if err != nil {
 		return protocol.Event{}, fmt.Errorf("append to outbox: %w", err)
 	}

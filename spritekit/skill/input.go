@@ -143,6 +143,22 @@ func complete(m manifests.Skill, input map[string]json.RawMessage, env map[strin
 	return nil
 }
 
+// canonical is an input as one object in the form that digests are made of.
+func canonical(input map[string]json.RawMessage) (json.RawMessage, error) {
+	object := []byte{'{'}
+	for name, value := range input {
+		if len(object) > 1 {
+			object = append(object, ',')
+		}
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			return nil, err
+		}
+		object = append(append(append(object, quoted...), ':'), value...)
+	}
+	return protocol.Canonical(append(object, '}'))
+}
+
 // fromEnv reads a variable as JSON, and as a plain string where that is what the input wants or all it can be.
 func fromEnv(f manifests.Field, value string) json.RawMessage {
 	raw := json.RawMessage(value)

@@ -128,7 +128,7 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 	if err := complete(r.manifest, input, r.env.Inputs); err != nil {
 		return err
 	}
-	if r.input, err = json.Marshal(input); err != nil {
+	if r.input, err = canonical(input); err != nil {
 		return malformed(err)
 	}
 	class, permissions := r.manifest.Effective(input)
@@ -139,12 +139,8 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 	return r.openJournal(ctx)
 }
 
-func (r *runner) openJournal(ctx context.Context) error {
-	canonical, err := protocol.Canonical(r.input)
-	if err != nil {
-		return malformed(err)
-	}
-	sum := sha256.Sum256(canonical)
+func (r *runner) openJournal(ctx context.Context) (err error) {
+	sum := sha256.Sum256(r.input)
 	digest := hex.EncodeToString(sum[:])
 	if r.env.CallID == "" {
 		r.journal, err = journal.Fresh(r.root, r.id, r.skill.Name, digest, r.now)
