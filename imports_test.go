@@ -47,9 +47,12 @@ var mayImport = map[string][]string{
 	"orchestrator/llm":     {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/compile": {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
 
+	"orchestrator/diagram": {"orchestrator/ir"},
+
 	"orchestrator/action":  {"manifests", "orchestrator/lattice", "orchestrator/worktree", "spritekit/protocol"},
 	"orchestrator/session": {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/protocol"},
 	"orchestrator/store":   {"orchestrator/lattice"},
+	"orchestrator/reconcile": {"spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run
 
 	"orchestrator/lattice":  {"manifests", "spritekit/protocol"},
 	"orchestrator/settings": {"manifests"},

@@ -28,7 +28,7 @@ workflow graph is lowered to it). Where a command takes a FILE, - is standard in
 ` + exitCodes,
 		Example: "  lattice flow new 'fs.write path=a content=hi | fs.read path=a' -o f.json\n  lattice flow validate f.json\n  lattice flow graph fix-and-propose",
 	})
-	cmd.AddCommand(newFlowNewCmd(d), newFlowLsCmd(d), newFlowShowCmd(d), newFlowValidateCmd(d), newFlowCompileCmd(d))
+	cmd.AddCommand(newFlowNewCmd(d), newFlowLsCmd(d), newFlowShowCmd(d), newFlowValidateCmd(d), newFlowCompileCmd(d), newFlowGraphCmd(d))
 	return cmd
 }
 
@@ -141,13 +141,13 @@ func (d *deps) printFindings(findings []ir.Finding) error {
 
 // compileFlow reads and compiles a flow; every fault of it is told at once.
 func (d *deps) compileFlow(arg string) (*compile.Flow, error) {
-	doc, name, err := d.openFlow(arg)
+	doc, _, err := d.openFlow(arg)
 	if err != nil {
 		return nil, err
 	}
 	flow, findings := compile.Parse(doc, manifests.Lookup)
 	if flow == nil {
-		return nil, refuseFlow(name, findings)
+		return nil, refuseFlow(arg, findings)
 	}
 	return flow, nil
 }

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/compile"
+	"github.com/spritekit/lattice/orchestrator/diagram"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+type flowGraphOptions struct{ format, file string }
+
+// graphFormats are the forms of a drawing, by the ending of a file's name.
+var graphFormats = map[string]string{".txt": "text", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
+
+func newFlowGraphCmd(d *deps) *cobra.Command {
+	var o flowGraphOptions
+	cmd := &cobra.Command{
+		Use:   "graph FILE",
+		Short: "Draw a flow",
+		Long: `Draw a flow: as text, as SVG, or as Mermaid for GitHub and others. An edge shows its condition; "else" is taken when no
+other is. ↻ leads back. With --json: {"format":…,"graph":…}. A flow that does not compile is not drawn: exit 2.
+` + exitCodes,
+		Example: "  lattice flow graph fix-and-propose\n  lattice flow graph flow.json -o flow.svg\n  lattice flow graph flow.json --format mermaid",
+		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
+		RunE: func(_ *cobra.Command, list []string) error { return runFlowGraph(d, o, list[0]) },
+	}
+	cmd.Flags().StringVar(&o.format, "format", "", "text (or ascii), mermaid or svg (default: by the ending of -o, else text)")
+	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write the drawing to `FILE`")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "mermaid", "svg"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func runFlowGraph(d *deps, o flowGraphOptions, arg string) error {
+	format := o.format
+	switch {
+	case format == "ascii":
+		format = "text"
+	case format == "" && o.file != "":
+		format = graphFormats[filepath.Ext(o.file)]
+	}
+	if format == "" {
+		format = "text"
+	}
+	flow, err := d.compileFlow(arg)
+	if err != nil {
+		return err
+	}
+	drawing, err := draw(flow, format)
+	switch {
+	case errors.Is(err, diagram.ErrTooLarge):
+		return api.Refuse(protocol.ExitLimit, "graph_too_large", err.Error(), "lattice flow graph "+arg+" --format mermaid")
+	case err != nil:
+		return err
+	case o.file != "" && o.file != "-":
+		if err := os.WriteFile(o.file, []byte(drawing), 0o644); err != nil {
+			return fmt.Errorf("write drawing: %w", err)
+		}
+		return nil
+	case d.json:
+		return d.printJSON(map[string]string{"format": format, "graph": drawing})
+	}
+	_, err = fmt.Fprint(d.out, drawing)
+	return err
+}
+
+func draw(flow *compile.Flow, format string) (string, error) {
+	labels := map[string]string{}
+	if flow.Workflow != nil {
+		for _, s := range flow.Workflow.Nodes {
+			labels[s.ID] = s.Label
+		}
+	}
+	g := diagram.Of(flow.Program.Doc, labels)
+	switch format {
+	case "text":
+		return g.Text()
+	case "svg":
+		return g.SVG()
+	case "mermaid":
+		return g.Mermaid(), nil
+	}
+	return "", api.Refuse(protocol.ExitBadInput, "format_unknown", fmt.Sprintf("there is no format %q", clean(format)), "--format text, mermaid or svg")
+}

@@ -1,0 +1,187 @@
+// Package diagram draws flows: as text for a terminal, as SVG, and as Mermaid for documents that other programs draw.
+//
+// Start with Of, which makes a Graph of an ExecIR document, then Graph.Text, Graph.SVG or Graph.Mermaid. All of it is
+// pure and deterministic. What a document's author wrote is made harmless for a terminal when the graph is made, and
+// for Mermaid and SVG when it is written.
+package diagram
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// ErrTooLarge says that a drawing would help nobody. Mermaid has no such bound.
+var ErrTooLarge = errors.New("the flow is too large to be drawn")
+
+// Bounds of what is drawn, and of one text in it.
+const (
+	maxNodes = 200
+	maxEdges = 400
+	maxText  = 60
+)
+
+// Graph is a flow as it is drawn. The first node is the entry.
+type Graph struct {
+	Nodes []Node
+	Edges []Edge
+}
+
+// Node is one box.
+type Node struct {
+	Op    ir.Op
+	Lines []string // what stands in it, the name first
+	Body  *Graph   // what is drawn inside
+}
+
+// Edge leads from one node to another, both by position.
+type Edge struct {
+	From, To int
+	Label    string
+	Catch    bool // taken on a failure
+	Back     bool // closes a cycle
+}
+
+// Of makes the graph of a document. labels names nodes by their ids; those without a name are called by their id.
+func Of(doc ir.Document, labels map[string]string) Graph {
+	return graph(doc.EntryNode, doc.Nodes, doc.Edges, labels)
+}
+
+func graph(entry string, nodes []ir.Node, edges []ir.Edge, labels map[string]string) Graph {
+	b := builder{index: map[string]int{}, edges: edges}
+	for i := range nodes {
+		if nodes[i].ID == entry {
+			b.add(&nodes[i], labels)
+		}
+	}
+	for i := range nodes {
+		if nodes[i].ID != entry {
+			b.add(&nodes[i], labels)
+		}
+	}
+	for i := range nodes {
+		b.connect(&nodes[i])
+	}
+	b.graph.markBack()
+	return b.graph
+}
+
+type builder struct {
+	graph Graph
+	index map[string]int
+	edges []ir.Edge
+}
+
+func (b *builder) add(n *ir.Node, labels map[string]string) {
+	name := n.ID
+	lines := []string{plain(name)}
+	if label := labels[n.ID]; label != "" {
+		lines = []string{plain(label), plain(name)}
+	}
+	b.index[n.ID] = len(b.graph.Nodes)
+	b.graph.Nodes = append(b.graph.Nodes, Node{Op: n.Op, Lines: append(lines, what(n)...), Body: body(n, labels)})
+}
+
+// what says what a node does.
+func what(n *ir.Node) []string {
+	var lines []string
+	switch n.Op {
+	case ir.OpToolCall:
+		lines = append(lines, plain(n.Tool))
+	case ir.OpHuman:
+		lines = append(lines, "asks: "+plain(exprText(n.Prompt)))
+	case ir.OpPack, ir.OpSwitch:
+		lines = append(lines, string(n.Op))
+	default:
+		lines = append(lines, plain(string(n.Op)))
+	}
+	for _, r := range n.Retry {
+		lines = append(lines, plain(fmt.Sprintf("again on %s, %d attempts", strings.Join(r.On, ", "), attempts(r))))
+	}
+	return lines
+}
+
+func attempts(r ir.Retry) int {
+	if r.MaxAttempts == 0 {
+		return 4
+	}
+	return r.MaxAttempts
+}
+
+// connect adds the edges that leave n, in the order in which they are tried, then its catches.
+func (b *builder) connect(n *ir.Node) {
+	from, siblings := b.index[n.ID], 0
+	for _, e := range b.edges {
+		if e.From == n.ID {
+			siblings++
+		}
+	}
+	for _, e := range b.edges {
+		to, ok := b.index[e.To]
+		if e.From != n.ID || !ok {
+			continue
+		}
+		label := condText(e.When)
+		if label == "" && siblings > 1 {
+			label = "else"
+		}
+		if e.MaxTraversals > 0 {
+			label = strings.TrimSpace(fmt.Sprintf("%s (at most %d×)", label, e.MaxTraversals))
+		}
+		b.graph.Edges = append(b.graph.Edges, Edge{From: from, To: to, Label: plain(label)})
+	}
+	for _, c := range n.Catch {
+		if to, ok := b.index[c.To]; ok {
+			b.graph.Edges = append(b.graph.Edges, Edge{From: from, To: to, Label: plain("on " + strings.Join(c.On, ", ")), Catch: true})
+		}
+	}
+}
+
+// markBack finds the edges that lead back to where a walk from the entry came from.
+func (g *Graph) markBack() {
+	out := make([][]int, len(g.Nodes))
+	for i, e := range g.Edges {
+		out[e.From] = append(out[e.From], i)
+	}
+	state := make([]uint8, len(g.Nodes)) // 1 on the way, 2 done
+	var visit func(n int)
+	visit = func(n int) {
+		state[n] = 1
+		for _, i := range out[n] {
+			switch e := &g.Edges[i]; state[e.To] {
+			case 0:
+				visit(e.To)
+			case 1:
+				e.Back = true
+			}
+		}
+		state[n] = 2
+	}
+	for n := range g.Nodes {
+		if state[n] == 0 {
+			visit(n)
+		}
+	}
+}
+
+// plain makes text one harmless line of bounded length.
+func plain(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case r == utf8.RuneError || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r):
+			return -1
+		}
+		return r
+	}, s)
+	s = strings.TrimSpace(s)
+	if utf8.RuneCountInString(s) > maxText {
+		s = string([]rune(s)[:maxText-1]) + "…"
+	}
+	return s
+}
