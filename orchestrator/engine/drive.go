@@ -29,7 +29,7 @@ func (r *Runner) Run(ctx context.Context) (Stop, error) {
 	r.driven, r.mark = true, r.deps.Awake()
 	defer func() { r.driven = false }()
 
-	d := &drive{r: r, mail: make(chan mail, maxBatch), running: map[string]context.CancelFunc{}}
+	d := &drive{r: r, mail: make(chan mail, maxBatch), running: map[string]context.CancelFunc{}, ending: map[string]bool{}}
 	d.ctx, d.cancel = context.WithCancel(ctx)
 	stop, err := d.loop()
 	if rest := d.shutdown(); err == nil {
@@ -49,6 +49,7 @@ type drive struct {
 	effects sync.WaitGroup
 	mail    chan mail                     // buffered: what comes while one batch is committed is the next one
 	running map[string]context.CancelFunc // by command id
+	ending  map[string]bool               // commands that were dropped while they were performed, until they have ended
 	yields  bool                          // nothing more is begun
 
 	limit <-chan time.Time // goes off when the run's timeout is used up; nil while it is paused or there is none
@@ -129,13 +130,18 @@ func (d *drive) rest() (Stop, bool, error) {
 	}
 }
 
-// dispatch starts what is pending and ends what is not pending any more.
+// dispatch ends what is not pending any more, and starts what is. Nothing starts before what was dropped has ended: a
+// checkpoint must not see a call that is given up still at work.
 func (d *drive) dispatch() {
 	for id, cancel := range d.running {
 		if _, ok := d.r.state.pending(id); !ok {
 			cancel()
 			delete(d.running, id)
+			d.ending[id] = true
 		}
+	}
+	if len(d.ending) > 0 {
+		return
 	}
 	for _, c := range d.r.state.Pending {
 		if d.running[c.ID] != nil || d.yields {
@@ -193,6 +199,7 @@ func (d *drive) receive(m mail) error {
 const maxBatch = 256
 
 func (d *drive) outcome(m mail, events []lattice.Entry) error {
+	delete(d.ending, m.command)
 	if cancel := d.running[m.command]; cancel != nil {
 		cancel()
 	}
