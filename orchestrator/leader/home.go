@@ -27,6 +27,9 @@ func (h Home) Bundles() string { return filepath.Join(string(h), "bundles") }
 // Scratch holds temporary repositories; it is wiped by the next leader.
 func (h Home) Scratch() string { return filepath.Join(string(h), "scratch") }
 
+// Mirrors holds what was fetched of repositories that runs name by URL; it is a cache.
+func (h Home) Mirrors() string { return filepath.Join(string(h), "mirrors") }
+
 // Run is a run's own directory: its repository bundle and its log.
 func (h Home) Run(id string) string { return filepath.Join(string(h), "runs", id) }
 

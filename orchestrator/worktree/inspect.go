@@ -58,10 +58,15 @@ func (g *Git) inspect(ctx context.Context, q Request) (s staged, remove func(), 
 	if err != nil {
 		return s, nil, err
 	}
-	t, err := g.open(ctx, q.Repo)
+	t, err := g.open(ctx, q.Repo, q.Base)
 	if err != nil {
 		return s, nil, err
 	}
+	defer func() {
+		if err != nil {
+			t.release()
+		}
+	}()
 	s = staged{target: t, Push: Push{Request: q, RemoteURL: t.remote, Branch: branch, Base: q.Base}}
 	if s.Old, err = g.current(ctx, t, branch); err != nil {
 		return s, nil, err
@@ -82,7 +87,7 @@ func (g *Git) inspect(ctx context.Context, q Request) (s staged, remove func(), 
 	if err = g.describe(ctx, &s); err != nil {
 		return s, nil, err
 	}
-	return s, discard, nil
+	return s, func() { discard(); t.release() }, nil
 }
 
 // checkForward refuses a push that would drop commits of the destination.

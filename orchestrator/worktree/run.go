@@ -22,7 +22,9 @@ type command struct {
 	user  bool     // with the user's environment and configuration, else with neither
 	env   []string // on top
 	stdin *os.File
-	args  []string
+	// hold stays open for as long as git runs, even should this process be killed.
+	hold *os.File
+	args []string
 }
 
 // result is what a command left. Exit is its exit code; a command that was killed or never started is an error instead.
@@ -68,6 +70,9 @@ func (g *Git) run(ctx context.Context, c command) (result, error) {
 	cmd.Env = append(cmd.Env, c.env...)
 	if c.stdin != nil { // a nil *os.File in the interface would not be nil
 		cmd.Stdin = c.stdin
+	}
+	if c.hold != nil {
+		cmd.ExtraFiles = []*os.File{c.hold}
 	}
 	out, diag := &capped{max: maxOutput}, &capped{max: 64 << 10}
 	cmd.Stdout, cmd.Stderr = out, diag

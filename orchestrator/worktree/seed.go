@@ -40,6 +40,9 @@ type Seeded struct {
 // repository, without commits, shallow or partial, an unknown ref, an unsafe URL.
 func (g *Git) Seed(ctx context.Context, spec string, opt SeedOptions, dst string) (Seeded, error) {
 	s, err := g.seed(ctx, spec, opt, dst)
+	if err != nil && ctx.Err() == nil && g.doubt(spec, err) {
+		s, err = g.seed(ctx, spec, opt, dst)
+	}
 	var remote *remoteError
 	if errors.As(err, &remote) { // nothing is lost yet, so a clear end beats a wait
 		return Seeded{}, refuse("repository_unreachable", remote.hint(), "%s: %s", remote.doing, remote.stderr)
@@ -55,10 +58,14 @@ func (g *Git) seed(ctx context.Context, spec string, opt SeedOptions, dst string
 	if err != nil {
 		return Seeded{}, err
 	}
-	t, err := g.open(ctx, spec)
+	if strings.HasPrefix(opt.Ref, "-") || line(opt.Ref) != opt.Ref {
+		return Seeded{}, refuse("ref_not_found", "give a branch, tag or commit", "%q is not a ref", line(opt.Ref))
+	}
+	t, err := g.open(ctx, spec, opt.Ref)
 	if err != nil {
 		return Seeded{}, err
 	}
+	defer t.release()
 	if err := g.checkComplete(ctx, t); err != nil {
 		return Seeded{}, err
 	}
@@ -154,23 +161,11 @@ func (g *Git) resolve(ctx context.Context, t target, ref string) (branch, head s
 		}
 		return strings.TrimPrefix(r.text(), "refs/heads/"), head, nil
 	}
-	if strings.HasPrefix(ref, "-") || line(ref) != ref {
-		return "", "", refuse("ref_not_found", "give a branch, tag or commit", "%q is not a ref", line(ref))
-	}
 	name := strings.TrimPrefix(ref, "refs/heads/")
 	for _, at := range []string{"refs/heads/" + name, "refs/remotes/origin/" + name} {
 		head, err := g.commit(ctx, dir, at)
 		if err != nil || head != "" {
 			return name, head, err
-		}
-	}
-	if !t.local { // tags and bare commits are fetched on demand
-		want := "+refs/tags/" + ref + ":refs/tags/" + ref
-		if isOID(ref) {
-			want = ref
-		}
-		if _, err := g.run(ctx, command{dir: dir, user: true, args: []string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--end-of-options", t.url, want}}); err != nil {
-			return "", "", err
 		}
 	}
 	head, err = g.commit(ctx, dir, ref)

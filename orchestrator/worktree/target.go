@@ -2,15 +2,12 @@ package worktree
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 )
 
 // target is the user's repository: what a run was seeded from, and where its work goes. For a URL the objects are those
@@ -26,10 +23,13 @@ type target struct {
 	format  string // sha1 | sha256
 	shallow bool
 	head    string // of a URL: the remote's default branch, "" when it has none
+	// release lets go of the mirror that the objects lie in. Whoever opened the target calls it at last.
+	release func()
 }
 
-// open finds the repository that spec names. A URL is fetched.
-func (g *Git) open(ctx context.Context, spec string) (target, error) {
+// open finds the repository that spec names. A URL is fetched, and with it want: a branch, tag or commit, "" for none
+// in particular.
+func (g *Git) open(ctx context.Context, spec, want string) (target, error) {
 	if spec == "" {
 		return target{}, refuse("no_repository", "name one with --repo URL|PATH", "no repository was given")
 	}
@@ -37,7 +37,7 @@ func (g *Git) open(ctx context.Context, spec string) (target, error) {
 		if err := checkURL(spec); err != nil {
 			return target{}, err
 		}
-		return g.mirror(ctx, spec)
+		return g.mirror(ctx, spec, want)
 	}
 	return g.locate(ctx, spec)
 }
@@ -71,7 +71,7 @@ func (g *Git) locate(ctx context.Context, path string) (target, error) {
 	if len(lines) != 5 {
 		return target{}, refuse("unsupported_repository", "move it to a path without line breaks", "the path of the repository holds a line break")
 	}
-	t := target{local: true, bare: lines[0] == "true", format: lines[1], shallow: lines[2] == "true", gitdir: lines[3], objects: lines[4], top: lines[3]}
+	t := target{release: func() {}, local: true, bare: lines[0] == "true", format: lines[1], shallow: lines[2] == "true", gitdir: lines[3], objects: lines[4], top: lines[3]}
 	if !t.bare {
 		r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"rev-parse", "--show-toplevel"}})
 		if err != nil {
@@ -84,53 +84,6 @@ func (g *Git) locate(ctx context.Context, path string) (target, error) {
 	}
 	t.url, t.remote = t.top, t.top
 	return t, nil
-}
-
-// mirror brings the mirror of url up to date: all branches, no tags.
-func (g *Git) mirror(ctx context.Context, url string) (target, error) {
-	sum := sha256.Sum256([]byte(url))
-	dir := filepath.Join(g.scratch, "mirrors", hex.EncodeToString(sum[:16])+".git")
-	lock := g.mirrorLock(dir)
-	lock.Lock()
-	defer lock.Unlock()
-
-	t := target{url: url, remote: StripCredentials(url), gitdir: dir, objects: filepath.Join(dir, "objects"), format: "sha1"}
-	refs, err := g.lsRemote(ctx, url, "HEAD")
-	if err != nil {
-		return target{}, err
-	}
-	t.head = refs.head
-	if len(refs.values["HEAD"]) == 64 {
-		t.format = "sha256"
-	}
-	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err != nil {
-		if _, err := g.must(ctx, command{args: []string{"init", "-q", "--bare", "--template=", "--object-format=" + t.format, dir}}); err != nil {
-			return target{}, fmt.Errorf("make a mirror of %s: %w", t.remote, err)
-		}
-	}
-	r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"fetch", "-q", "--prune", "--no-tags", "--no-write-fetch-head",
-		"--no-auto-maintenance", "--end-of-options", url, "+refs/heads/*:refs/heads/*"}})
-	if err != nil {
-		return target{}, err
-	}
-	if r.exit != 0 {
-		return target{}, &remoteError{"fetch " + t.remote, r.stderr}
-	}
-	if t.head != "" {
-		if _, err := g.must(ctx, command{dir: dir, args: []string{"symbolic-ref", "HEAD", "refs/heads/" + t.head}}); err != nil {
-			return target{}, err
-		}
-	}
-	return t, nil
-}
-
-func (g *Git) mirrorLock(dir string) *sync.Mutex {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mirrors[dir] == nil {
-		g.mirrors[dir] = new(sync.Mutex)
-	}
-	return g.mirrors[dir]
 }
 
 // remoteRefs is a part of what a remote advertises.
@@ -182,6 +135,8 @@ func (e *remoteError) hint() string {
 	case strings.Contains(s, "Authentication failed"), strings.Contains(s, "could not read Username"),
 		strings.Contains(s, "terminal prompts disabled"), strings.Contains(s, "Permission denied"), strings.Contains(s, "403"):
 		return "git has no valid credential for this remote: try git ls-remote in a shell"
+	case strings.Contains(s, "No space left"):
+		return "free some disk space and try again"
 	case strings.Contains(s, "not found"), strings.Contains(s, "does not appear to be a git repository"), strings.Contains(s, "does not exist"):
 		return "check the URL, and that you may read the repository"
 	}

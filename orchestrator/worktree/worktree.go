@@ -22,7 +22,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -32,14 +31,16 @@ import (
 type Options struct {
 	Path      string   // the git executable; "" finds "git" in PATH of Env's process
 	Env       []string // the user's environment, handed down by main
-	Scratch   string   // a private directory for temporary repositories and mirrors; made when missing
+	Scratch   string   // a private directory for temporary repositories; made when missing
+	Mirrors   string   // a private directory for the mirrors of URLs, which may be shared; default: "mirrors" in Scratch
 	Protected []string // further protected branches as path.Match patterns ("release/*"); main and master always are
 
 	MaxBundle  int64 // bytes of a sprite's bundle; default 512 MiB
 	MaxObjects int   // objects in a sprite's pack; default 1,000,000
 }
 
-// Git runs the system's git. It is safe for concurrent use; one Git owns its scratch directory.
+// Git runs the system's git. It is safe for concurrent use; one Git owns its scratch directory. Mirrors may be used by
+// several, in several processes.
 type Git struct {
 	path       string
 	env        []string
@@ -47,9 +48,7 @@ type Git struct {
 	protected  []string
 	maxBundle  int64
 	maxObjects int
-
-	mu      sync.Mutex // guards mirrors
-	mirrors map[string]*sync.Mutex
+	mirrors    string
 }
 
 // New prepares the scratch directory and looks for git. Scratch repositories that a crash left behind are removed.
@@ -68,8 +67,14 @@ func New(o Options) (*Git, error) {
 	if err := os.RemoveAll(filepath.Join(scratch, "tmp")); err != nil {
 		return nil, fmt.Errorf("clear the scratch directory: %w", err)
 	}
-	for _, dir := range []string{"tmp", "mirrors", "home"} {
-		if err := os.MkdirAll(filepath.Join(scratch, dir), 0o700); err != nil {
+	mirrors := filepath.Join(scratch, "mirrors")
+	if o.Mirrors != "" {
+		if mirrors, err = filepath.Abs(o.Mirrors); err != nil {
+			return nil, fmt.Errorf("locate the mirrors: %w", err)
+		}
+	}
+	for _, dir := range []string{filepath.Join(scratch, "tmp"), filepath.Join(scratch, "home"), mirrors} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("make the scratch directory: %w", err)
 		}
 	}
@@ -80,7 +85,7 @@ func New(o Options) (*Git, error) {
 		protected:  append([]string{"main", "master"}, o.Protected...),
 		maxBundle:  o.MaxBundle,
 		maxObjects: o.MaxObjects,
-		mirrors:    map[string]*sync.Mutex{},
+		mirrors:    mirrors,
 	}
 	if g.maxBundle <= 0 {
 		g.maxBundle = 512 << 20

@@ -1,0 +1,298 @@
+package worktree
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A mirror is a bare repository with the branches of one URL. The first run fetches all of it, later ones what is new.
+//
+//	<key>.git    the repository; its configuration names no remote, and no URL or credential is in it
+//	<key>.lock   locked alone while the mirror changes, together while its objects are read; its time is the last use
+//
+// A mirror is a cache: one that is broken is made anew, and removing it costs the next run a whole fetch.
+const (
+	updatingMark = "lattice-updating" // there while a fetch runs: found at the start, one was killed
+	doubtMark    = "lattice-doubt"    // its objects could not be read: look through all of them
+	urlMark      = "lattice-url"      // the URL without credentials, for people
+)
+
+// maxPacks is how many packs, one a fetch, are kept before they become one.
+const maxPacks = 30
+
+// mirrorName is the name of a URL's mirror. Spellings of one URL, and users of one host, share it.
+func mirrorName(remote string) string {
+	sum := sha256.Sum256([]byte(normalURL(remote)))
+	return hex.EncodeToString(sum[:16])
+}
+
+// normalURL drops what does not tell repositories apart: user and password, case of scheme and host, the scheme's own
+// port, slashes at the end.
+func normalURL(remote string) string {
+	scheme, _, ok := strings.Cut(remote, "://")
+	if !ok { // user@host:path
+		host, path, _ := strings.Cut(remote, ":")
+		if _, after, ok := strings.Cut(host, "@"); ok {
+			host = after
+		}
+		return strings.ToLower(host) + ":" + strings.TrimRight(path, "/")
+	}
+	u, err := url.Parse(remote)
+	if err != nil {
+		return remote
+	}
+	u.User, u.Fragment = nil, ""
+	u.Scheme, u.Host = strings.ToLower(scheme), strings.ToLower(u.Host)
+	if host, port, err := net.SplitHostPort(u.Host); err == nil {
+		if port == map[string]string{"https": "443", "http": "80", "ssh": "22", "git": "9418"}[u.Scheme] {
+			u.Host = host
+		}
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	return u.String()
+}
+
+// mirror brings the mirror of remote up to date, all branches and want, and returns it held against changes.
+func (g *Git) mirror(ctx context.Context, remote, want string) (target, error) {
+	name := filepath.Join(g.mirrors, mirrorName(remote))
+	for {
+		lock, err := openLock(ctx, name+".lock")
+		if err != nil {
+			return target{}, fmt.Errorf("lock the mirror of %s: %w", StripCredentials(remote), err)
+		}
+		m := mirror{g, remote, StripCredentials(remote), name + ".git", lock}
+		t, err := m.update(ctx, want)
+		if err == nil {
+			err = flock(ctx, lock, syscall.LOCK_SH)
+		}
+		if err != nil {
+			lock.Close()
+			return target{}, err
+		}
+		// Between the two locks it may have been pruned.
+		if _, err := os.Stat(filepath.Join(m.dir, "HEAD")); err == nil {
+			t.release = func() { lock.Close() }
+			return t, nil
+		}
+		lock.Close()
+	}
+}
+
+// mirror is one while it is held alone.
+type mirror struct {
+	git   *Git
+	url   string
+	shown string // url without credentials
+	dir   string
+	lock  *os.File
+}
+
+func (m mirror) update(ctx context.Context, want string) (target, error) {
+	t := target{url: m.url, remote: m.shown, gitdir: m.dir, objects: filepath.Join(m.dir, "objects"), format: "sha1"}
+	refs, err := m.git.lsRemote(ctx, m.url, "HEAD")
+	if err != nil {
+		return t, err
+	}
+	t.head = refs.head
+	if len(refs.values["HEAD"]) == 64 {
+		t.format = "sha256"
+	}
+	if err := m.ready(ctx, t.format); err != nil {
+		return t, fmt.Errorf("make a mirror of %s: %w", m.shown, err)
+	}
+	err = m.fetch(ctx, t.head, want)
+	var remote *remoteError
+	broken := err == nil && refs.values["HEAD"] != "" && !m.has(ctx, "HEAD") || errors.As(err, &remote) && !m.intact(ctx, "--connectivity-only")
+	if broken && ctx.Err() == nil {
+		if err := m.remake(ctx, t.format); err != nil {
+			return t, fmt.Errorf("make the broken mirror of %s anew: %w", m.shown, err)
+		}
+		err = m.fetch(ctx, t.head, want)
+	}
+	if err != nil {
+		return t, err
+	}
+	now := time.Now()
+	return t, errors.Join(os.Remove(m.path(updatingMark)), os.Chtimes(m.lock.Name(), now, now))
+}
+
+func (m mirror) path(name string) string { return filepath.Join(m.dir, name) }
+
+// command runs in the mirror and nowhere else: without GIT_DIR, git would take a folder that is no repository any more
+// for a part of one further up.
+func (m mirror) command(args ...string) command {
+	return command{dir: m.dir, env: []string{"GIT_DIR=" + m.dir}, hold: m.lock, args: args}
+}
+
+// ready makes the mirror, or makes it anew when it is not one of the format, or when what was doubted is broken. What a
+// killed fetch left is cleared away.
+func (m mirror) ready(ctx context.Context, format string) error {
+	if _, err := os.Stat(m.path("HEAD")); err != nil {
+		return m.remake(ctx, format)
+	}
+	r, err := m.git.run(ctx, m.command("rev-parse", "--show-object-format", "--is-bare-repository"))
+	if err != nil {
+		return err
+	}
+	if r.exit != 0 || r.text() != format+"\ntrue" {
+		return m.remake(ctx, format)
+	}
+	if _, err := os.Stat(m.path(doubtMark)); err == nil {
+		if !m.intact(ctx) && ctx.Err() == nil {
+			return m.remake(ctx, format)
+		}
+		if err := os.Remove(m.path(doubtMark)); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(m.path(updatingMark)); err == nil {
+		return m.clear()
+	}
+	return os.WriteFile(m.path(updatingMark), nil, 0o600)
+}
+
+// remake replaces the mirror by an empty one.
+func (m mirror) remake(ctx context.Context, format string) error {
+	if err := os.RemoveAll(m.dir); err != nil {
+		return err
+	}
+	init := command{args: []string{"init", "-q", "--bare", "--template=", "--object-format=" + format, m.dir}, hold: m.lock}
+	if _, err := m.git.must(ctx, init); err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(m.path(urlMark), []byte(m.shown+"\n"), 0o600), os.WriteFile(m.path(updatingMark), nil, 0o600))
+}
+
+// clear removes the locks and unfinished packs of a fetch that was killed. No other is at work: the lock is ours, and
+// git's processes hold it, too.
+func (m mirror) clear() error {
+	return filepath.WalkDir(m.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if name := d.Name(); strings.HasSuffix(name, ".lock") || strings.HasPrefix(name, "tmp_") {
+			return os.Remove(path)
+		}
+		return nil
+	})
+}
+
+// fetch brings in the branches, and the tag or commit that want names.
+func (m mirror) fetch(ctx context.Context, head, want string) error {
+	if err := m.pull(ctx, "--prune", "+refs/heads/*:refs/heads/*"); err != nil {
+		return err
+	}
+	if head != "" {
+		if _, err := m.git.must(ctx, m.command("symbolic-ref", "HEAD", "refs/heads/"+head)); err != nil {
+			return err
+		}
+	}
+	if err := m.fetchOne(ctx, want); err != nil {
+		return err
+	}
+	packs, err := filepath.Glob(m.path("objects/pack/*.pack"))
+	if err != nil || len(packs) <= maxPacks {
+		return err
+	}
+	// What no branch reaches any more may be the base of a run that waits: it is kept.
+	_, err = m.git.must(ctx, m.command("repack", "-a", "-d", "-k", "-q"))
+	return err
+}
+
+func (m mirror) pull(ctx context.Context, args ...string) error {
+	c := m.command(append([]string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"}, args[:len(args)-1]...)...)
+	c.user = true
+	c.args = append(c.args, "--end-of-options", m.url, args[len(args)-1])
+	r, err := m.git.run(ctx, c)
+	if err == nil && r.exit != 0 {
+		err = &remoteError{"fetch " + m.shown, r.stderr}
+	}
+	return err
+}
+
+// fetchOne fetches a tag or a commit. That the remote has neither is for resolve to find.
+func (m mirror) fetchOne(ctx context.Context, want string) error {
+	var remote *remoteError
+	switch {
+	case want == "" || m.has(ctx, "refs/heads/"+strings.TrimPrefix(want, "refs/heads/")):
+		return nil
+	case isOID(want):
+		if m.has(ctx, want) {
+			return nil
+		}
+		if err := m.pull(ctx, want); !errors.As(err, &remote) {
+			return err
+		}
+		return nil
+	}
+	tag := "refs/tags/" + strings.TrimPrefix(want, "refs/tags/")
+	if err := m.pull(ctx, "+"+tag+":"+tag); !errors.As(err, &remote) {
+		return err
+	}
+	// A tag that was there before has been removed since, or never was.
+	_, err := m.git.run(ctx, m.command("update-ref", "-d", tag))
+	return err
+}
+
+func (m mirror) has(ctx context.Context, rev string) bool {
+	r, err := m.git.run(ctx, m.command("cat-file", "-e", rev+"^{commit}"))
+	return err == nil && r.exit == 0
+}
+
+// intact looks through all objects, or with --connectivity-only whether they are there.
+func (m mirror) intact(ctx context.Context, args ...string) bool {
+	r, err := m.git.run(ctx, m.command(append([]string{"fsck", "--no-dangling", "--no-progress"}, args...)...))
+	return err != nil || r.exit == 0
+}
+
+// doubt marks the mirror of a URL from which a bundle could not be made, so that it is looked through when it is used
+// next; false when the error has other causes.
+func (g *Git) doubt(spec string, err error) bool {
+	var remote *remoteError
+	if !isURL(spec) || isRefusal(err) || errors.As(err, &remote) || errors.Is(err, syscall.ENOSPC) {
+		return false
+	}
+	return os.WriteFile(filepath.Join(g.mirrors, mirrorName(spec)+".git", doubtMark), nil, 0o600) == nil
+}
+
+// openLock opens a lock file and locks it alone.
+func openLock(ctx context.Context, path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(ctx, f, syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// lockPause is how often a lock that another process holds is tried: the system call that waits cannot be cancelled.
+const lockPause = 20 * time.Millisecond
+
+func flock(ctx context.Context, f *os.File, how int) error {
+	tick := time.NewTicker(lockPause)
+	defer tick.Stop()
+	for {
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
