@@ -24,6 +24,7 @@ func TestBinary(t *testing.T) {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	t.Run("contract", func(t *testing.T) { testContract(t, filepath.Join(bin, "spritekit")) })
+	t.Run("start", func(t *testing.T) { testStart(t, filepath.Join(bin, "spritekit")) })
 	t.Run("scripts", func(t *testing.T) { testScripts(t, bin) })
 }
 

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The start of a process is most of what a small skill costs. Times differ by machine and moment, so the gates are
+// counts: what packages do before main, and what the kernel is asked for.
+
+// place makes a workspace with a small file in it and returns how to call a skill there, by its link.
+func place(t *testing.T, bin, name, input string, env ...string) *exec.Cmd {
+	t.Helper()
+	dir := t.TempDir()
+	link, ws := filepath.Join(dir, name), filepath.Join(dir, "ws")
+	for _, err := range []error{
+		os.Symlink(bin, link), os.Mkdir(ws, 0o755), os.WriteFile(filepath.Join(ws, "a"), []byte("hello\n"), 0o644),
+		os.WriteFile(filepath.Join(dir, "in"), []byte(input), 0o644),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(link)
+	cmd.Env = append([]string{"LATTICE_WORKSPACE=" + ws, "LATTICE_SOCKET="}, env...)
+	return reopen(t, cmd, dir)
+}
+
+// reopen gives cmd its input and a place for its output, again.
+func reopen(t *testing.T, cmd *exec.Cmd, dir string) *exec.Cmd {
+	t.Helper()
+	again := exec.Command(cmd.Path)
+	again.Env, again.Dir = cmd.Env, dir
+	in, err := os.Open(filepath.Join(dir, "in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.Create(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); out.Close() })
+	again.Stdin, again.Stdout, again.Stderr = in, out, out
+	return again
+}
+
+func testStart(t *testing.T, bin string) {
+	t.Run("inits", func(t *testing.T) { testInits(t, bin) })
+	t.Run("syscalls", func(t *testing.T) { testSyscalls(t, bin) })
+}
+
+// testInits: packages of the standard library that come along do little; ours do nothing at all but make a value or two.
+func testInits(t *testing.T, bin string) {
+	cmd := place(t, bin, "fs.read", `{"path":"a"}`, "GODEBUG=inittrace=1")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	trace, err := os.ReadFile(filepath.Join(cmd.Dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`^init (\S+) @.* (\d+) bytes, (\d+) allocs$`)
+	inits, size, allocs := 0, 0, 0
+	for lines := bufio.NewScanner(bytes.NewReader(trace)); lines.Scan(); {
+		m := line.FindStringSubmatch(lines.Text())
+		if m == nil {
+			continue
+		}
+		b, _ := strconv.Atoi(m[2]) // digits, as matched
+		n, _ := strconv.Atoi(m[3])
+		inits, size, allocs = inits+1, size+b, allocs+n
+		if strings.Contains(m[1], "lattice/") && b > 1024 {
+			t.Errorf("%s allocates %d bytes before main: make it when it is first needed", m[1], b)
+		}
+	}
+	// Today's counts and some room for the next release of Go. 11 of the 22 KiB are unicode's tables, which regexp wants.
+	const maxInits, maxBytes, maxAllocs = 50, 28 << 10, 180
+	t.Logf("%d inits, %d bytes, %d allocs", inits, size, allocs)
+	if inits == 0 || inits > maxInits || size > maxBytes || allocs > maxAllocs {
+		t.Errorf("before main: %d inits, %d bytes, %d allocs; want 1 to %d, %d, %d", inits, size, allocs, maxInits, maxBytes, maxAllocs)
+	}
+}
+
+// testSyscalls: what a call asks of the kernel, in a workspace that is in use. The runtime of Go makes calls of its own
+// that depend on the moment (futex, nanosleep, mmap, signals); counted are those about files, and threads.
+func testSyscalls(t *testing.T, bin string) {
+	const (
+		clone3     = 435
+		maxThreads = 9 // a program that does nothing has 3 or 4; under a tracer, where calls are slow, a few more
+	)
+	counted := []uint64{
+		syscall.SYS_READ, syscall.SYS_WRITE, syscall.SYS_PREAD64, syscall.SYS_OPENAT, syscall.SYS_CLOSE, syscall.SYS_FSTAT,
+		syscall.SYS_NEWFSTATAT, syscall.SYS_FLOCK, syscall.SYS_MKDIRAT, syscall.SYS_FCHMOD, syscall.SYS_RENAMEAT, syscall.SYS_GETDENTS64,
+		syscall.SYS_FSYNC, syscall.SYS_FDATASYNC, syscall.SYS_FTRUNCATE, syscall.SYS_UNLINKAT,
+	}
+	for _, tc := range []struct {
+		name, skill, input string
+		env                []string
+		files, fsyncs      int
+	}{
+		// Today's counts and a tenth.
+		{"fs.read", "fs.read", `{"path":"a"}`, nil, 78, 0},
+		{"fs.read with a call id", "fs.read", `{"path":"a"}`, []string{"LATTICE_CALL_ID=c"}, 105, 0},
+		// The content, its folder, the ARTIFACT, the result: each must be on disk before what follows it (DESIGN 8).
+		{"fs.write", "fs.write", `{"path":"b","content":"x"}`, nil, 135, 4},
+		{"fs.write with a call id", "fs.write", `{"path":"b","content":"x"}`, []string{"LATTICE_CALL_ID=c"}, 165, 4},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cmd := place(t, bin, tc.skill, tc.input, tc.env...)
+			first := syscalls(t, cmd)
+			if n := first[syscall.SYS_FSYNC] + first[syscall.SYS_FDATASYNC]; n > tc.fsyncs+1 {
+				t.Errorf("%d fsyncs in a new workspace, want at most %d: one for the outbox that is made", n, tc.fsyncs+1)
+			}
+			for i, v := range cmd.Env { // another call in the same place
+				if id, ok := strings.CutPrefix(v, "LATTICE_CALL_ID="); ok {
+					cmd.Env[i] = "LATTICE_CALL_ID=" + id + "2"
+				}
+			}
+			counts := syscalls(t, reopen(t, cmd, cmd.Dir))
+			files := 0
+			for _, nr := range counted {
+				files += counts[nr]
+			}
+			fsyncs := counts[syscall.SYS_FSYNC] + counts[syscall.SYS_FDATASYNC]
+			threads := counts[syscall.SYS_CLONE] + counts[clone3]
+			t.Logf("%d about files, %d fsyncs, %d threads", files, fsyncs, threads)
+			if files > tc.files || fsyncs != tc.fsyncs || threads > maxThreads {
+				t.Errorf("%d system calls about files, %d fsyncs, %d threads; want at most %d, exactly %d, at most %d",
+					files, fsyncs, threads, tc.files, tc.fsyncs, maxThreads)
+			}
+		})
+	}
+}
