@@ -22,12 +22,8 @@ func (h *Host) probe() confinement {
 		return confinement{text: "unknown: " + err.Error()}
 	}
 	defer os.RemoveAll(dir)
-	skills, err := h.skillsDir()
-	if err != nil {
-		return confinement{text: "unknown: " + err.Error()}
-	}
 	cfg := sandbox.Config{
-		Self: h.cfg.Self, Root: filepath.Join(dir, "root"), Skills: skills, Tools: h.tools(spriteRecord{}),
+		Self: h.cfg.Self, Root: filepath.Join(dir, "root"), Skills: h.cfg.Skills, Tools: h.tools(spriteRecord{}),
 		Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
 	}
 	for _, d := range []string{cfg.Root, cfg.Run, cfg.Cache} {
@@ -54,21 +50,11 @@ func (h *Host) probe() confinement {
 }
 
 // boxConfig describes the box of a sprite.
-func (h *Host) boxConfig(rec spriteRecord) (sandbox.Config, error) {
-	skills, err := h.skillsDir()
+func (h *Host) boxConfig(rec spriteRecord) sandbox.Config {
 	return sandbox.Config{
-		Self: h.cfg.Self, Root: h.treeDir(rec.Tree), Skills: skills, Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID),
+		Self: h.cfg.Self, Root: h.treeDir(rec.Tree), Skills: h.cfg.Skills, Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID),
 		Plain: h.confined().plain,
-	}, err
-}
-
-// skillsDir is the configured directory, or an empty one.
-func (h *Host) skillsDir() (string, error) {
-	if h.cfg.Skills != "" {
-		return h.cfg.Skills, nil
 	}
-	empty := filepath.Join(h.cfg.Dir, "run", "no-skills")
-	return empty, os.MkdirAll(empty, 0o755)
 }
 
 // owner is the host user and group that commands run as, and that own what the host writes for them.

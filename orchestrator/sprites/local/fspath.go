@@ -32,7 +32,8 @@ var places = []struct {
 // the sprite sees them.
 type files struct {
 	tree   *os.Root
-	skills *os.Root // nil when there are none
+	own    bool     // /skills lies in the tree
+	skills *os.Root // nil when there are none, or own
 	uid    int      // owner of what is made; -1 to leave it
 	gid    int
 }
@@ -45,7 +46,7 @@ func (h *Host) openFiles(rec spriteRecord) (*files, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &files{tree: root}
+	f := &files{tree: root, own: h.cfg.Skills == ""}
 	f.uid, f.gid = h.owner()
 	if h.cfg.Skills != "" {
 		if f.skills, err = os.OpenRoot(h.cfg.Skills); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -88,6 +89,9 @@ func (f *files) place(seen string) (located, error) {
 			continue
 		}
 		if p.in == "" {
+			if f.own {
+				return located{f.tree, path.Join("skills", rest), seen, false}, nil
+			}
 			if f.skills == nil {
 				return located{}, fs.ErrNotExist
 			}

@@ -50,7 +50,7 @@ import (
 type Config struct {
 	Dir    string         // where everything is kept; made when missing; one host at a time
 	Self   string         // executable that becomes a sandbox's init: lattice itself
-	Skills string         // host directory shown read-only at /skills, "" for none
+	Skills string         // host directory shown read-only at /skills; "" gives each sprite an empty one of its own to write
 	Token  string         // bearer token that requests must carry; "" asks for none
 	Tools  []string       // further host paths shown read-only at the same path, in every sprite; missing ones are left out
 	Log    zerolog.Logger // what happens to sprites

@@ -148,11 +148,7 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 		}
 		s.socket = socket
 	}
-	cfg, err := h.boxConfig(rec)
-	if err != nil {
-		return nil, err
-	}
-	box, err := sandbox.Start(cfg)
+	box, err := sandbox.Start(h.boxConfig(rec))
 	if err != nil {
 		return nil, fmt.Errorf("start sandbox: %w", err)
 	}

@@ -24,11 +24,15 @@ func within(path, dir string) bool {
 
 // folders pairs what a box shows with where it lies on the host.
 func (c Config) folders() []struct{ seen, host string } {
+	skills := c.Skills
+	if skills == "" {
+		skills = filepath.Join(c.Root, "skills")
+	}
 	return []struct{ seen, host string }{
 		{"/workspace", filepath.Join(c.Root, "workspace")},
 		{"/home/sprite", filepath.Join(c.Root, "home", "sprite")},
 		{"/tmp", filepath.Join(c.Root, "tmp")},
-		{"/skills", c.Skills},
+		{"/skills", skills},
 		{"/.sprite", c.Run},
 		{"/var/cache/sprite", c.Cache},
 	}

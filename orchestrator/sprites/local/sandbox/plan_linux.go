@@ -18,7 +18,7 @@ func newPlan(c Config) (plan, error) {
 	p.link("var/tmp", "/tmp")
 	p.link("var/run", "/run")
 	for _, f := range c.folders() {
-		readOnly := f.seen == "/skills" || f.seen == "/.sprite"
+		readOnly := f.seen == "/skills" && c.Skills != "" || f.seen == "/.sprite"
 		p.bind(f.host, strings.TrimPrefix(f.seen, "/"), readOnly)
 	}
 	if err := p.tools(c.Tools); err != nil {

@@ -32,7 +32,7 @@ import (
 type Config struct {
 	Self     string   // executable that, run with InitArg, calls Main: lattice itself
 	Root     string   // checkpointed tree on the host; what lies in it belongs to Owner
-	Skills   string   // host directory shown read-only at /skills, readable by all
+	Skills   string   // host directory shown read-only at /skills, readable by all; "" = Root/skills, the box's own
 	Run      string   // host directory shown at /.sprite (holds api.sock, which Owner must be allowed to write)
 	Cache    string   // host directory shown at /var/cache/sprite, never checkpointed
 	Tools    []string // further host paths shown read-only at the same path
@@ -95,6 +95,9 @@ func (c Config) checked() (Config, error) {
 	for _, f := range []struct{ name, path string }{
 		{"Self", c.Self}, {"Root", c.Root}, {"Skills", c.Skills}, {"Run", c.Run}, {"Cache", c.Cache},
 	} {
+		if f.name == "Skills" && f.path == "" {
+			continue
+		}
 		if !filepath.IsAbs(f.path) || filepath.Clean(f.path) == "/" {
 			return c, fmt.Errorf("sandbox: %s must be an absolute path below /, not %q", f.name, f.path)
 		}
@@ -128,9 +131,13 @@ func (c Config) checkTool(t string) error {
 // prepare makes the writable folders that are missing and gives them, not what lies in them, to the owner.
 func (c Config) prepare() error {
 	uid, gid := c.Owner()
-	for _, dir := range []string{
+	dirs := []string{
 		filepath.Join(c.Root, "workspace"), filepath.Join(c.Root, "home", "sprite"), filepath.Join(c.Root, "tmp"), c.Cache,
-	} {
+	}
+	if c.Skills == "" {
+		dirs = append(dirs, filepath.Join(c.Root, "skills"))
+	}
+	for _, dir := range dirs {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make sandbox folder: %w", err)
 		}
