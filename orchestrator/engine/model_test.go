@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -173,7 +174,7 @@ func (w *world) Call(_ context.Context, c lattice.Call, event func(lattice.Event
 }
 
 func (w *world) work(c lattice.Call) (lattice.Outcome, error) {
-	file := c.Node
+	file := c.Path + c.Node
 	finished := func(data any) lattice.Outcome {
 		raw, _ := json.Marshal(data)
 		return lattice.Outcome{Kind: lattice.Finished, Result: protocol.Result{OK: true, Data: raw}}
@@ -198,7 +199,7 @@ func (w *world) work(c lattice.Call) (lattice.Outcome, error) {
 			return lattice.Outcome{Kind: lattice.Finished, Exit: 5, Failure: ir.FailToolUnavailable,
 				Result: protocol.Result{Error: &protocol.Fault{Code: "network", Message: "try again"}}}, nil
 		}
-	case "m.ask", "m.allow", "m.wants", "m.deny":
+	case "m.ask", "m.allow", "m.wants", "m.deny", "m.peek":
 		if c.Resume == nil {
 			verdicts := map[string]string{"m.allow": "allow", "m.wants": "ask", "m.deny": "deny"}
 			o := lattice.Outcome{Kind: lattice.Suspended}
@@ -278,7 +279,7 @@ func live(ctx context.Context, p *ir.Program, r *engine.Runner, w *world) error 
 			case lattice.WaitSkill:
 				a.Decision, a.Inputs = lattice.Answer, json.RawMessage(`{"go":true}`)
 			case lattice.WaitUnknown:
-				a.Decision, a.Inputs = lattice.Answer, w.truth(r.State().Visit)
+				a.Decision, a.Inputs = lattice.Answer, w.truth(calling(r.State().Lane))
 			case lattice.WaitAction, lattice.WaitHuman:
 			}
 			if err := r.Decide(ctx, a); err != nil {
@@ -289,6 +290,14 @@ func live(ctx context.Context, p *ir.Program, r *engine.Runner, w *world) error 
 			}
 		}
 	}
+}
+
+// calling finds the visit of the one call that is made, in whatever MAP.
+func calling(l engine.Lane) *engine.Visit {
+	if l.Visit == nil || l.Visit.Map == nil {
+		return l.Visit
+	}
+	return calling(l.Visit.Map.Open[0].Lane)
 }
 
 // truth is what an honest person finds out about a world call that was cut off.
@@ -306,18 +315,42 @@ type tester interface {
 	Fatalf(string, ...any)
 }
 
-// flowOf makes a chain of nodes; a kind with "loop " in front goes back to the first node once.
+// flowOf makes a chain of nodes; a kind with "+" in front goes back to the first node once. "each a b" is a MAP over
+// three items with the chain a b as its body, "at once a b" one that runs them at once.
 func flowOf(t tester, kinds []string) *ir.Program {
 	t.Helper()
-	nodes, edges := []map[string]any{}, []map[string]any{}
+	nodes, edges := chain("n", "$vars", kinds)
+	doc, err := json.Marshal(map[string]any{"execir_version": "1.0", "entry_node": "n0", "nodes": nodes, "edges": edges})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, doc)
+}
+
+// chain makes the nodes and edges of a chain whose ids have this prefix and which writes below root.
+func chain(prefix, root string, kinds []string) (nodes, edges []map[string]any) {
+	nodes, edges = []map[string]any{}, []map[string]any{}
+	first := prefix + "0"
 	for i, kind := range kinds {
-		id, port := fmt.Sprint("n", i), map[string]string{"result": fmt.Sprint("$vars.n", i)}
-		node := map[string]any{"id": id, "op": "TOOL_CALL", "outputs": port, "args": map[string]any{}}
-		name := kind
-		if kind[0] == '+' {
-			name = kind[1:]
+		id := fmt.Sprint(prefix, i)
+		node := map[string]any{"id": id, "op": "TOOL_CALL", "outputs": map[string]string{"result": root + "." + id}, "args": map[string]any{}}
+		name := strings.TrimPrefix(kind, "+")
+		body, concurrency := "", 1
+		if rest, ok := strings.CutPrefix(name, "each "); ok {
+			name, body = "MAP", rest
+		} else if rest, ok := strings.CutPrefix(name, "at once "); ok {
+			name, body, concurrency = "MAP", rest, 3
 		}
 		switch name {
+		case "MAP":
+			kinds := strings.Fields(body)
+			if kinds[0] == "each" { // a MAP in a MAP
+				kinds = []string{body}
+			}
+			inner, between := chain(id+"_", "$tmp", kinds)
+			delete(node, "args")
+			node["op"], node["items"], node["max_items"], node["concurrency"] = "MAP", []int{1, 2, 3}, 3, concurrency
+			node["body"] = map[string]any{"entry_node": id + "_0", "nodes": inner, "edges": between}
 		case "human":
 			node["op"], node["prompt"] = "HUMAN", "go on?"
 			delete(node, "args")
@@ -331,22 +364,18 @@ func flowOf(t tester, kinds []string) *ir.Program {
 		nodes = append(nodes, node)
 		if kind[0] == '+' {
 			edges = append(edges, map[string]any{
-				"from": id, "to": "n0", "max_traversals": 1, "when": map[string]any{"op": "exists", "ref": "$vars.n0"},
+				"from": id, "to": first, "max_traversals": 1, "when": map[string]any{"op": "exists", "ref": root + "." + first},
 			})
 		}
 		if i+1 < len(kinds) {
-			edge := map[string]any{"from": id, "to": fmt.Sprint("n", i+1)}
+			edge := map[string]any{"from": id, "to": fmt.Sprint(prefix, i+1)}
 			if kind[0] == '+' {
 				edge["when"] = map[string]any{"op": "otherwise"}
 			}
 			edges = append(edges, edge)
 		}
 	}
-	doc, err := json.Marshal(map[string]any{"execir_version": "1.0", "entry_node": "n0", "nodes": nodes, "edges": edges})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parse(t, doc)
+	return nodes, edges
 }
 
 func parse(t tester, doc []byte) *ir.Program {
@@ -361,7 +390,7 @@ func parse(t tester, doc []byte) *ir.Program {
 // tools are the skills of the model. Their inputs are not declared, so any go.
 func tools(name string) (manifests.Skill, bool) {
 	class, ok := map[string]manifests.Class{
-		"m.read": manifests.ClassRead, "m.idem": manifests.ClassIdempotent, "m.write": manifests.ClassSprite,
+		"m.read": manifests.ClassRead, "m.peek": manifests.ClassRead, "m.idem": manifests.ClassIdempotent, "m.write": manifests.ClassSprite,
 		"m.flaky": manifests.ClassSprite, "m.ask": manifests.ClassSprite, "m.allow": manifests.ClassSprite,
 		"m.wants": manifests.ClassSprite, "m.deny": manifests.ClassSprite, "m.world": manifests.ClassWorld,
 	}[name]
@@ -428,8 +457,16 @@ func TestKilledAnywhere(t *testing.T) {
 			check(t, []string{"write", kind, "+" + kind, "write"}, 1, 1000)
 		}
 	})
+	t.Run("in iterations", func(t *testing.T) {
+		for _, flow := range [][]string{
+			{"each write"}, {"each +world ask"}, {"each wants human"}, {"each each idem"}, {"at once read +read pack", "write"},
+			{"write", "at once peek read", "write"}, {"+each flaky", "pack"},
+		} {
+			check(t, flow, 5, 1000)
+		}
+	})
 	t.Run("random", rapid.MakeCheck(func(rt *rapid.T) {
-		flow := rapid.SliceOfN(rapid.SampledFrom(append(slices.Clone(kinds), "+write", "+world", "+wants")), 1, 4).Draw(rt, "flow")
+		flow := rapid.SliceOfN(rapid.SampledFrom(append(slices.Clone(kinds), "+write", "+world", "+wants", "each write", "at once read peek")), 1, 4).Draw(rt, "flow")
 		check(rt, append(flow, "pack"), 7, rapid.IntRange(0, 40).Draw(rt, "second"))
 	}))
 }
