@@ -52,6 +52,7 @@ var mayImport = map[string][]string{
 	"orchestrator/action":  {"manifests", "orchestrator/lattice", "orchestrator/worktree", "spritekit/protocol"},
 	"orchestrator/session": {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/protocol"},
 	"orchestrator/store":   {"orchestrator/lattice"},
+
 	"orchestrator/reconcile": {"spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run
 
 	"orchestrator/lattice":  {"manifests", "spritekit/protocol"},

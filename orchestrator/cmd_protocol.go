@@ -7,9 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/spritekit/lattice/orchestrator/reconcile"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -44,6 +47,7 @@ Exit codes: 0 ok, 1 the input could not be read or the output not written, 2 wro
   lattice protocol parse < stdout.txt | jq 'select(.kind == "warning")'`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			endOnSignals()
 			return parseStream(cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
@@ -58,9 +62,10 @@ func newProtocolReconcileCmd() *cobra.Command {
 ascending by time, as {"source":"stream|outbox|both","event":{…}}. Events are the same by event_id; without one by
 type, instant and payload, counted. The outbox copy wins.
 
-A missing outbox file is an empty one. --stream - reads stdin. Lines that hold no event are told on stderr.
+A missing outbox file is an empty one. --stream - reads stdin. Lines that hold no event are told on stderr. Memory is
+bounded: what is large goes to temporary files in $TMPDIR, which vanish with the process.
 
-Exit codes: 0 ok, 1 a file could not be read, 2 wrong usage.`,
+Exit codes: 0 ok, 1 a file could not be read or the output not written, 2 wrong usage.`,
 		Example: `  lattice protocol reconcile --outbox outbox.jsonl --stream stdout.txt
   lattice protocol reconcile --outbox outbox.jsonl | jq -r .event.event_type`,
 		Args: args(cobra.NoArgs),
@@ -68,6 +73,7 @@ Exit codes: 0 ok, 1 a file could not be read, 2 wrong usage.`,
 			if outbox == "" {
 				return usageError{errors.New("protocol reconcile needs --outbox FILE")}
 			}
+			endOnSignals()
 			return reconcileFiles(outbox, stream, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -76,11 +82,14 @@ Exit codes: 0 ok, 1 a file could not be read, 2 wrong usage.`,
 	return cmd
 }
 
+// endOnSignals gives signals back their own effect. A filter has nothing to put in order, and its reads cannot be
+// called off.
+func endOnSignals() { signal.Reset(os.Interrupt, syscall.SIGTERM) }
+
 func parseStream(in io.Reader, out io.Writer) error {
-	w := bufio.NewWriterSize(out, 64<<10)
+	w := bufio.NewWriterSize(out, 256<<10)
 	s := protocol.NewScanner(flushFirst{in, w})
 	var rec protocol.Record
-	var line []byte
 	for {
 		err := s.Read(&rec)
 		if errors.Is(err, io.EOF) {
@@ -90,7 +99,8 @@ func parseStream(in io.Reader, out io.Writer) error {
 			// What came before the error was printed on the way to it.
 			return errors.Join(fmt.Errorf("read the stream: %w", err), w.Flush())
 		}
-		if line, err = rec.AppendJSON(line[:0]); err != nil {
+		line, err := rec.AppendJSON(w.AvailableBuffer())
+		if err != nil {
 			return err
 		}
 		if _, err := w.Write(append(line, '\n')); err != nil {
@@ -117,8 +127,9 @@ func (f flushFirst) Read(p []byte) (int, error) {
 	return f.Reader.Read(p)
 }
 
-func reconcileFiles(outbox, stream string, in io.Reader, out, diagnosis io.Writer) error {
-	var stored, shown []protocol.Event
+func reconcileFiles(outbox, stream string, in io.Reader, out, diagnosis io.Writer) (err error) {
+	m := reconcile.New("")
+	defer func() { err = errors.Join(err, m.Close()) }()
 	f, err := os.Open(outbox)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // a sprite that never emitted anything has none
@@ -126,7 +137,7 @@ func reconcileFiles(outbox, stream string, in io.Reader, out, diagnosis io.Write
 		return fmt.Errorf("read the outbox: %w", err)
 	default:
 		defer f.Close()
-		if stored, err = readEvents(protocol.NewOutboxScanner(f), outbox, diagnosis); err != nil {
+		if err := readEvents(protocol.NewOutboxScanner(f), m.AddOutbox, outbox, diagnosis); err != nil {
 			return err
 		}
 	}
@@ -139,17 +150,18 @@ func reconcileFiles(outbox, stream string, in io.Reader, out, diagnosis io.Write
 		in = f
 	}
 	if stream != "" {
-		if shown, err = readEvents(protocol.NewScanner(in), stream, diagnosis); err != nil {
+		if err := readEvents(protocol.NewScanner(in), m.AddStream, stream, diagnosis); err != nil {
 			return err
 		}
 	}
-	w := bufio.NewWriter(out)
-	var line []byte
-	for _, m := range protocol.Reconcile(stored, shown) {
-		line = append(m.AppendJSON(line[:0]), '\n')
-		if _, err := w.Write(line); err != nil {
+	w := bufio.NewWriterSize(out, 64<<10)
+	if err := m.Each(func(e protocol.Merged) error {
+		if _, err := w.Write(append(e.AppendJSON(w.AvailableBuffer()), '\n')); err != nil {
 			return fmt.Errorf("write events: %w", err)
 		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write events: %w", err)
@@ -157,26 +169,29 @@ func reconcileFiles(outbox, stream string, in io.Reader, out, diagnosis io.Write
 	return nil
 }
 
-// readEvents keeps the events of s and tells what else is worth knowing on diagnosis.
-func readEvents(s *protocol.Scanner, file string, diagnosis io.Writer) ([]protocol.Event, error) {
-	var events []protocol.Event
+// readEvents adds the events of s and tells what else is worth knowing on diagnosis.
+func readEvents(s *protocol.Scanner, add func(protocol.Event) error, file string, diagnosis io.Writer) error {
+	w := bufio.NewWriter(diagnosis)
+	defer w.Flush() // what nobody can be told is lost
 	var rec protocol.Record
 	for {
 		err := s.Read(&rec)
 		if errors.Is(err, io.EOF) {
-			return events, nil
+			return nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", file, err)
+			return fmt.Errorf("read events: %w", err)
 		}
 		switch rec.Kind {
 		case protocol.KindEvent:
-			events = append(events, rec.Event)
+			if err := add(rec.Event); err != nil {
+				return err
+			}
 			for _, p := range rec.Problems {
-				fmt.Fprintf(diagnosis, "%s:%d: %s %s\n", file, rec.Line, p.Pointer, p.Message)
+				fmt.Fprintf(w, "%s:%d: %s %s\n", file, rec.Line, p.Pointer, p.Message)
 			}
 		case protocol.KindWarning:
-			fmt.Fprintf(diagnosis, "%s:%d: %s: %s\n", file, rec.Line, rec.Code, rec.Detail)
+			fmt.Fprintf(w, "%s:%d: %s: %s\n", file, rec.Line, rec.Code, rec.Detail)
 		case protocol.KindOutput: // ordinary output is nobody's event
 		}
 	}

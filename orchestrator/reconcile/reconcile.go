@@ -1,0 +1,197 @@
+// Package reconcile merges what a sprite's stream showed with what its outbox holds, in bounded memory: it does with a
+// temporary file what protocol.Reconcile does for events that are all at hand, and gives the same answer. Merger is the
+// type to look at.
+//
+// The texts of the events go to a spool in the order in which they come. What remains of each is an entry of a few
+// dozen bytes: a hash of what identifies it, its instant, and the place of its text. Entries are sorted by what
+// identifies them, the outbox's and the stream's apart; going through both side by side finds each event once; what is
+// found is sorted by time. Sorting and spooling keep a few MiB and put the rest into files that have no name any more,
+// so that nothing is left behind however the process ends.
+package reconcile
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+const (
+	// spoolMemory is how many bytes of events stay in memory.
+	spoolMemory = 4 << 20
+	// sortMemory is how many entries are sorted in memory at a time, 64 bytes each.
+	sortMemory = 64 << 10
+)
+
+// Merger takes the events of an outbox and of a stream and gives them back merged. Call Close when done.
+type Merger struct {
+	outbox, stream source
+	byTime         sorter
+	texts          spool
+}
+
+// source is one of the two places where events were seen.
+type source struct {
+	entries sorter // by what identifies them
+	count   int64
+	before  time.Time // place of the event before; zero when there is none
+}
+
+// New returns a Merger whose temporary files are made in folder tmp, os.TempDir() when that is empty. Without many
+// events there are none.
+func New(tmp string) *Merger { return newMerger(tmp, spoolMemory, sortMemory) }
+
+func newMerger(tmp string, spoolMemory, sortMemory int) *Merger {
+	m := &Merger{texts: spool{tmp: tmp, limit: spoolMemory}}
+	m.outbox.entries = sorter{compare: byKey, limit: sortMemory, spool: spool{tmp: tmp}}
+	m.stream.entries = sorter{compare: byKey, limit: sortMemory, spool: spool{tmp: tmp}}
+	m.byTime = sorter{compare: byTime, limit: sortMemory, spool: spool{tmp: tmp}}
+	return m
+}
+
+// AddOutbox takes the next event of the outbox.
+func (m *Merger) AddOutbox(e protocol.Event) error { return m.add(&m.outbox, inOutbox, e) }
+
+// AddStream takes the next event of the stream.
+func (m *Merger) AddStream(e protocol.Event) error { return m.add(&m.stream, inStream, e) }
+
+func (m *Merger) add(s *source, seen uint8, e protocol.Event) error {
+	if t, err := protocol.ParseTime(e.Timestamp); err == nil {
+		s.before = t
+	}
+	at, err := m.texts.add(e.Raw)
+	if err != nil {
+		return fmt.Errorf("put an event aside: %w", err)
+	}
+	key := sha256.Sum256([]byte(protocol.DedupeKey(e)))
+	entry := entry{
+		key: [16]byte(key[:]), index: s.count, sec: s.before.Unix(), nsec: int32(s.before.Nanosecond()),
+		at: at, size: int32(len(e.Raw)), seen: seen, hasID: e.EventID != "",
+	}
+	s.count++
+	if err := s.entries.add(entry); err != nil {
+		return fmt.Errorf("put an event aside: %w", err)
+	}
+	return nil
+}
+
+// Each calls do with every event once: ascending by instant, stable, the outbox before the stream, as protocol.Reconcile
+// orders them. The event has nothing but Raw, valid during the call. An error of do ends it and is returned. Each may be
+// called once.
+func (m *Merger) Each(do func(protocol.Merged) error) error {
+	if err := m.match(); err != nil {
+		return fmt.Errorf("match the stream with the outbox: %w", err)
+	}
+	sorted, err := m.byTime.sorted()
+	if err != nil {
+		return fmt.Errorf("order the events by time: %w", err)
+	}
+	for {
+		e, err := sorted.next()
+		if errors.Is(err, errDone) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("order the events by time: %w", err)
+		}
+		raw, err := m.texts.read(e.at, int(e.size))
+		if err != nil {
+			return fmt.Errorf("read an event that was put aside: %w", err)
+		}
+		if err := do(protocol.Merged{Source: e.source(), Event: protocol.Event{Raw: raw}}); err != nil {
+			return err
+		}
+	}
+}
+
+// match pairs equal events of the outbox and the stream, the first with the first, and hands each event on once.
+func (m *Merger) match() error {
+	outbox, err := newDistinct(&m.outbox.entries)
+	if err != nil {
+		return err
+	}
+	stream, err := newDistinct(&m.stream.entries)
+	if err != nil {
+		return err
+	}
+	for {
+		var found entry
+		switch order := outbox.against(stream); {
+		case outbox.done && stream.done:
+			return nil
+		case order < 0:
+			found, err = outbox.take()
+		case order > 0:
+			found, err = stream.take()
+		default:
+			if found, err = outbox.take(); err == nil {
+				_, err = stream.take()
+			}
+			found.seen |= inStream
+		}
+		if err != nil {
+			return err
+		}
+		if err := m.byTime.add(found); err != nil {
+			return err
+		}
+	}
+}
+
+// distinct goes through sorted entries; of those with the same event_id it shows the first.
+type distinct struct {
+	rest *cursor
+	head entry
+	done bool
+}
+
+func newDistinct(entries *sorter) (*distinct, error) {
+	rest, err := entries.sorted()
+	if err != nil {
+		return nil, err
+	}
+	d := &distinct{rest: rest}
+	return d, d.advance()
+}
+
+func (d *distinct) advance() error {
+	for last := d.head; ; {
+		e, err := d.rest.next()
+		if errors.Is(err, errDone) {
+			d.done = true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !e.hasID || e.key != last.key {
+			d.head = e
+			return nil
+		}
+	}
+}
+
+// take returns what is next and moves on.
+func (d *distinct) take() (entry, error) {
+	e := d.head
+	return e, d.advance()
+}
+
+// against compares what is next by key; nothing comes after everything.
+func (d *distinct) against(other *distinct) int {
+	switch {
+	case d.done:
+		return 1
+	case other.done:
+		return -1
+	}
+	return cmp.Compare(string(d.head.key[:]), string(other.head.key[:]))
+}
+
+// Close gives back memory and disk.
+func (m *Merger) Close() error {
+	return errors.Join(m.outbox.entries.spool.close(), m.stream.entries.spool.close(), m.byTime.spool.close(), m.texts.close())
+}
