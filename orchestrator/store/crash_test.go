@@ -22,26 +22,10 @@ import (
 	"github.com/spritekit/lattice/orchestrator/store"
 )
 
-// TestMain lets the tests run this binary again as a writer that is to be killed, or that runs out of space.
+// TestMain lets the tests run this binary again in another role.
 func TestMain(m *testing.M) {
-	switch path := os.Getenv("STORE_TEST_PATH"); os.Getenv("STORE_TEST_CHILD") {
-	case "append":
-		fmt.Fprintln(os.Stderr, appendForEver(path))
-		os.Exit(1)
-	case "denied":
-		if err := openDenied(path); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	case "tmpfs":
-		if err := onFullDisk(path); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	case "full":
-		if err := appendOnFullDisk(path); err != nil {
+	if role, ok := roles[os.Getenv("STORE_TEST_CHILD")]; ok {
+		if err := role(os.Getenv("STORE_TEST_PATH")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -49,6 +33,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// roles is what this binary can be beside a test: a writer that is to be killed, that runs out of space, that may not.
+var roles = map[string]func(path string) error{"append": appendForEver, "full": appendOnFullDisk, "denied": openDenied}
 
 func child(t *testing.T, role, path string) *exec.Cmd {
 	t.Helper()

@@ -17,6 +17,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/store"
 )
 
+func init() { roles["tmpfs"] = onFullDisk }
+
 // Every durable step on a disk that is full: refused as that, nothing lost, nothing doubled, nothing left behind; and
 // the same process goes on when there is room again.
 func TestFullDiskAtEveryStep(t *testing.T) {
