@@ -21,7 +21,7 @@ import (
 type runOptions struct {
 	leaderOptions
 	repo, ref, sprite, workItem, inputFile, goal string
-	inputs, allow, agentEnv                      []string
+	inputs, allow, agentEnv, tools               []string
 	uncommitted, keep                            bool
 }
 
@@ -54,6 +54,7 @@ the sprite. A failed run keeps its sprite. The first Ctrl-C stops driving; the r
 	f.StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent; its value is never stored")
 	f.StringVar(&o.workItem, "work-item", "", "`ID` of the issue or task that this is about (default: the run's id)")
 	f.StringVar(&o.goal, "goal", "", "what the run is for; written to task.json")
+	addToolFlag(cmd, &o.tools)
 	f.BoolVar(&o.keep, "keep", false, "never remove the run's sprite")
 	_ = cmd.RegisterFlagCompletionFunc("allow", cobra.NoFileCompletions)
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -79,6 +80,13 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	if err != nil {
 		return err
 	}
+	tools, err := d.spriteTools(o.tools)
+	if err != nil {
+		return err
+	}
+	if len(tools) > 0 && o.sprite != "" {
+		return api.Refuse(protocol.ExitBadInput, "tools_of_sprite", "what a sprite is shown is chosen when it is made, and "+o.sprite+" is there already", "leave --sprite out, or make one: lattice sprite create NAME --tool "+tools[0])
+	}
 	c, err := connect(ctx, d, o.leaderOptions)
 	if err != nil {
 		return err
@@ -89,7 +97,7 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	}
 	view, err := c.Start(ctx, api.RunRequest{Flow: doc, Input: input, Options: api.Options{
 		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Grants: o.allow,
-		WorkItem: o.workItem, Goal: o.goal, Keep: o.keep, AgentEnv: o.agentEnv, Secrets: secrets,
+		WorkItem: o.workItem, Goal: o.goal, Keep: o.keep, Tools: tools, AgentEnv: o.agentEnv, Secrets: secrets,
 	}})
 	if err != nil {
 		return err

@@ -44,6 +44,7 @@ type Options struct {
 	WorkItem           string   `json:"work_item_id,omitempty"`
 	Goal               string   `json:"goal,omitempty"`
 	Keep               bool     `json:"keep,omitempty"`
+	Tools              []string `json:"tools,omitempty"` // host paths that the run's own sprite sees read-only
 	// AgentEnv names variables whose values are in Secrets; only agent.run gets them, and they are never stored.
 	AgentEnv []string          `json:"agent_env,omitempty"`
 	Secrets  map[string]string `json:"secrets,omitempty"`

@@ -64,7 +64,7 @@ func (l *Leader) ensureSprite(ctx context.Context, run, name string, o api.Optio
 	case !o.OwnSprite:
 		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_not_found", Message: "there is no sprite " + name, Hint: "lattice sprite create " + name}}
 	}
-	if _, err := l.client.Create(ctx, sprites.Create{Name: name, Labels: []string{ownerLabel(run)}}); err != nil {
+	if _, err := l.client.Create(ctx, sprites.Create{Name: name, Labels: []string{ownerLabel(run)}, Tools: o.Tools}); err != nil {
 		var refused *sprites.APIError
 		if errors.As(err, &refused) && refused.Status == 400 {
 			return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_refused", Message: err.Error()}}
