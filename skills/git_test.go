@@ -9,6 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
 func TestCloneOfASeedIsIdempotent(t *testing.T) {
@@ -29,7 +30,7 @@ func TestCloneOfASeedIsIdempotent(t *testing.T) {
 		t.Errorf("git.clone again = %v, want already", data)
 	}
 	s.fails("git.clone", `{"url":"origin"}`, 1, "dest_exists")
-	if left, _ := filepath.Glob(filepath.Join(s.dir, ".repo.clone-*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(s.dir, workspace.TempDir, "*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
 const (
@@ -89,8 +90,8 @@ func (l *lister) walk(ctx context.Context, dir string, level int) error {
 	}
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
-		if name == protocol.Dir {
-			continue
+		if name == protocol.Dir || workspace.IsTemp(name) {
+			continue // the runtime's own
 		}
 		if len(l.data.Entries) >= l.in.MaxEntries {
 			l.data.Truncated = true

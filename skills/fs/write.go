@@ -156,7 +156,7 @@ func inPlace(c *skill.Call, rel string, content []byte, mode fs.FileMode) (err e
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("write %s: %w", rel, err)
 	}
-	return nil
+	return c.Root.SyncDir(path.Dir(rel)) // the name may be new
 }
 
 // parseMode reads permission bits; "" is 0, which means as they are.

@@ -35,8 +35,8 @@ type cloneData struct {
 	Already bool   `json:"already"`
 }
 
-// Clone is git.clone. The clone grows beside its destination and is renamed into place, so that a destination is
-// whole or not there.
+// Clone is git.clone. The clone grows out of sight and is renamed into place, so that a destination is whole or not
+// there, and what a killed clone leaves is swept.
 func (f family) Clone(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	var in cloneInput
 	if err := c.Bind(&in); err != nil {
@@ -71,16 +71,13 @@ func (f family) Clone(ctx context.Context, c *skill.Call) (skill.Result, error) 
 	if !ok {
 		return skill.Result{}, skill.Unsafe("unsafe_path", "%s leads out of the workspace", dest)
 	}
-	work, err := os.MkdirTemp(parent, "."+filepath.Base(dest)+".clone-")
+	work, release, err := c.Root.Scratch(filepath.Dir(dest))
 	if err != nil {
 		return skill.Result{}, err
 	}
-	defer os.RemoveAll(work)
+	defer release()
 	r := &repo{system: s, rel: dest, dir: work, gitDir: filepath.Join(work, ".git")}
 	if err := r.clone(ctx, c, src, in); err != nil {
-		return skill.Result{}, err
-	}
-	if err := os.Chmod(work, 0o755); err != nil {
 		return skill.Result{}, err
 	}
 	if err := os.Rename(work, filepath.Join(parent, filepath.Base(dest))); err != nil {

@@ -7,10 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
 // defaultRepo is where a run's repository lies.
@@ -162,18 +164,19 @@ func (r *repo) setting(ctx context.Context, key string) (string, error) {
 	return strings.TrimSuffix(string(out), "\n"), nil
 }
 
-// exclude keeps the runtime's folder out of the repository.
+// exclude keeps the runtime's folder and its temporary files out of the repository.
 func (r *repo) exclude() error {
 	name := filepath.Join(r.gitDir, "info", "exclude")
 	data, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	line := "/" + protocol.Dir + "/"
-	for have := range strings.Lines(string(data)) {
-		if strings.TrimSpace(have) == line {
-			return nil
-		}
+	have := strings.Split(string(data), "\n")
+	add := slices.DeleteFunc([]string{"/" + protocol.Dir + "/", workspace.TempPattern}, func(line string) bool {
+		return slices.Contains(have, line)
+	})
+	if len(add) == 0 {
+		return nil
 	}
 	if len(data) > 0 && !strings.HasSuffix(string(data), "\n") {
 		data = append(data, '\n')
@@ -181,7 +184,7 @@ func (r *repo) exclude() error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(name, append(data, line+"\n"...), 0o644)
+	return os.WriteFile(name, append(data, strings.Join(add, "\n")+"\n"...), 0o644)
 }
 
 // split splits the NUL-terminated records of -z.

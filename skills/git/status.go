@@ -12,6 +12,7 @@ import (
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
 // maxStatus bounds the entries of a status; the counts go on.
@@ -90,8 +91,8 @@ func (f family) Status(ctx context.Context, c *skill.Call) (skill.Result, error)
 }
 
 // parseStatus reads git status --porcelain=v2 -z --branch. In a repository that is the workspace itself the runtime's
-// folder is no untracked file. A record without all of its fields is refused: it would name a wrong path.
-func parseStatus(out []byte, workspace bool) (statusData, error) {
+// folder is no untracked file, nor is a temporary file that a killed writer left anywhere. A record without all of its fields is refused: it would name a wrong path.
+func parseStatus(out []byte, isWorkspace bool) (statusData, error) {
 	data := statusData{Entries: []statusEntry{}}
 	records := split(out)
 	for i := 0; i < len(records); i++ {
@@ -103,7 +104,7 @@ func parseStatus(out []byte, workspace bool) (statusData, error) {
 			data.header(rest)
 			continue
 		case "?":
-			if workspace && (rest == protocol.Dir || strings.HasPrefix(rest, protocol.Dir+"/")) {
+			if isWorkspace && (rest == protocol.Dir || strings.HasPrefix(rest, protocol.Dir+"/")) || workspace.IsTemp(strings.TrimSuffix(rest, "/")) {
 				continue
 			}
 			e, ok = statusEntry{Path: rest, Index: "?", Worktree: "?", Type: "file"}, rest != ""

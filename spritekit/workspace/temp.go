@@ -21,7 +21,11 @@ import (
 const TempDir = protocol.Dir + "/tmp"
 
 // tempPrefix names temporary files that had to lie beside their place, because that is on another file system.
-const tempPrefix = ".lattice-tmp-"
+// TempPattern matches them as .gitignore does.
+const (
+	tempPrefix  = ".lattice-tmp-"
+	TempPattern = tempPrefix + "*"
+)
 
 // IsTemp reports whether the last part of a path is the name of a temporary file, which listings leave out.
 func IsTemp(name string) bool { return strings.HasPrefix(path.Base(name), tempPrefix) }
@@ -32,25 +36,30 @@ type temp struct {
 	name string // relative to the root
 }
 
+// tempPlace is where what is to be renamed into dir is written, and how its name begins.
+func (r *Root) tempPlace(dir string) (place, prefix string, err error) {
+	same, err := r.sameFileSystem(dir)
+	if err != nil {
+		return "", "", err
+	}
+	if !same {
+		return dir, tempPrefix, nil
+	}
+	if err := r.ownDir(TempDir); err != nil {
+		return "", "", err
+	}
+	r.swept.Do(r.sweep)
+	return TempDir, "", nil
+}
+
 // newTemp makes a temporary file that can be renamed into dir.
 func (r *Root) newTemp(dir string) (temp, error) {
-	same, err := r.sameFileSystem(dir)
+	place, prefix, err := r.tempPlace(dir)
 	if err != nil {
 		return temp{}, err
 	}
-	if !same {
-		return r.createTemp(dir, tempPrefix)
-	}
-	if err := r.ownDir(TempDir); err != nil {
-		return temp{}, err
-	}
-	r.swept.Do(r.sweep)
-	return r.createTemp(TempDir, "")
-}
-
-func (r *Root) createTemp(dir, prefix string) (temp, error) {
 	for {
-		name := path.Join(dir, prefix+random())
+		name := path.Join(place, prefix+random())
 		f, err := r.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return temp{}, r.judge(err)
@@ -65,15 +74,19 @@ func (r *Root) createTemp(dir, prefix string) (temp, error) {
 	}
 }
 
-// Scratch makes a folder below TempDir and returns its absolute path. release removes it with all it holds, unless it
-// was renamed, and must be called.
-func (r *Root) Scratch() (dir string, release func(), err error) {
-	if err := r.ownDir(TempDir); err != nil {
+// Scratch makes an empty folder that can be renamed into the folder into, and returns its absolute path. release removes
+// it with all it holds, unless it was renamed, and must be called.
+func (r *Root) Scratch(into string) (dir string, release func(), err error) {
+	rel, err := r.Rel(into)
+	if err != nil {
 		return "", nil, err
 	}
-	r.swept.Do(r.sweep)
+	place, prefix, err := r.tempPlace(rel)
+	if err != nil {
+		return "", nil, err
+	}
 	for {
-		name := path.Join(TempDir, random())
+		name := path.Join(place, prefix+random())
 		if err := r.root.Mkdir(name, 0o755); err != nil {
 			return "", nil, r.judge(err)
 		}
