@@ -69,6 +69,11 @@ func (s *Session) recover(ctx context.Context, c lattice.Call, seen *observer) (
 func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (int, error) {
 	ctx, cancel := deadline(parent, c)
 	defer cancel()
+	named, ended, err := s.roster.begin(parent, c.Sprite, c.ID)
+	if err != nil {
+		return 0, err
+	}
+	defer ended()
 	stdout, feed := io.Pipe()
 	output := s.output(c.RunID)
 	var exit int
@@ -83,6 +88,7 @@ func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (
 			Stderr: output,
 			// The skill's own timeout ends it; the grace covers a cut connection.
 			MaxRunAfterDisconnect: disconnectGrace(c),
+			OnSession:             named,
 		})
 		feed.CloseWithError(io.EOF)
 		return err
@@ -100,7 +106,7 @@ func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (
 			grace = time.AfterFunc(s.grace, cancel)
 		}
 	}
-	err := group.Wait()
+	err = group.Wait()
 	overstayed := grace != nil && !grace.Stop()
 	if err == nil || ctx.Err() == nil {
 		return exit, err

@@ -30,17 +30,22 @@ type process struct {
 	heard bool   // it said something, so its input had arrived
 }
 
-// processes lists what runs of a call's skill in its sprite. A sprite belongs to one run, whose calls there are
-// serialised: it is the call's own process, whichever connection started it.
+// processes lists what runs of a call's skill in its sprite, the processes of other calls under way excepted. A sprite
+// belongs to one run: they are the call's own, whichever connection started them, or left over from calls before.
 func (s *Session) processes(ctx context.Context, c lattice.Call, known process) ([]string, error) {
+	leave, err := s.roster.enter(ctx, c.Sprite)
+	if err != nil {
+		return nil, err
+	}
 	all, err := s.host.Sessions(ctx, c.Sprite)
+	leave()
 	if err != nil {
 		return nil, final(fmt.Errorf("look for %s in sprite %s: %w", c.Skill, c.Sprite, err), "the sprite was removed")
 	}
 	var ids []string
 	for _, p := range all {
 		program, _, _ := strings.Cut(p.Command, " ")
-		if !p.TTY && (path.Base(program) == c.Skill || p.ID == known.id) {
+		if !p.TTY && !s.roster.others(p.ID, c.ID) && (path.Base(program) == c.Skill || p.ID == known.id) {
 			ids = append(ids, p.ID)
 		}
 	}

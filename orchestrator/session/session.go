@@ -45,7 +45,8 @@ type Host interface {
 	Restore(ctx context.Context, sprite, id string) error
 }
 
-// Session drives calls on one host. It is safe for concurrent use; calls in one sprite are serialised by the engine.
+// Session drives calls on one host. It is safe for concurrent use. In one sprite the engine runs calls at once only when
+// all of them read.
 type Session struct {
 	host Host
 	log  zerolog.Logger
@@ -56,6 +57,7 @@ type Session struct {
 	// issued returns the call ids that were given out in a run so far; other ids are strangers'.
 	issued func(run string) map[string]bool
 	grace  time.Duration
+	roster *roster
 
 	mu      sync.Mutex
 	cursors map[string]cursor // by sprite; guarded by mu
@@ -87,7 +89,7 @@ func New(host Host, o Options) *Session {
 	}
 	return &Session{
 		host: host, log: o.Log, output: o.Output, secrets: o.Secrets, issued: o.Issued, grace: o.WaitingGrace,
-		cursors: map[string]cursor{},
+		cursors: map[string]cursor{}, roster: newRoster(),
 	}
 }
 
