@@ -232,19 +232,42 @@ func (l *Leader) deps() engine.Deps {
 	}
 }
 
-// issued returns the call ids that were given out in a run so far: the facts of its calls name them.
+// issued returns the call ids that were given out in a run so far. Facts name those of calls that ended; those of calls
+// under way are looked up first, lest one that ends meanwhile is missed.
 func (l *Leader) issued(id string) map[string]bool {
+	ids := l.underWay(id)
 	facts, _, _, err := l.store.Load(id)
 	if err != nil {
-		return nil
+		return ids
 	}
-	ids := map[string]bool{}
 	for _, e := range facts {
 		var f struct {
 			CallID string `json:"call_id"`
 		}
 		if json.Unmarshal(e.Body, &f) == nil && f.CallID != "" {
 			ids[f.CallID] = true
+		}
+	}
+	return ids
+}
+
+func (l *Leader) underWay(id string) map[string]bool {
+	ids := map[string]bool{}
+	rec, err := l.store.Run(id)
+	if err != nil {
+		return ids
+	}
+	snapshot, begun, err := l.store.State(id)
+	if err != nil || !begun {
+		return ids
+	}
+	s, err := engine.DecodeState(snapshot.Body)
+	if err != nil {
+		return ids
+	}
+	for _, c := range s.Pending {
+		if c.Call != nil {
+			ids[lattice.CallID(rec.Secret, *c.Call)] = true
 		}
 	}
 	return ids
