@@ -101,7 +101,9 @@ type Call struct {
 	now  func() time.Time
 	last Record // the zero Record for a call never seen
 	size int64
-	made bool
+	made bool // and not synced yet
+
+	madeHere bool
 }
 
 // Open opens and locks the journal of a call, waiting for another process that works on it. skill and inputSHA256
@@ -146,7 +148,7 @@ func (c *Call) open(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("open call journal: %w", err), f.Close())
 		}
 		if workspace.Linked(info) {
-			c.file, c.made = f, made
+			c.file, c.made, c.madeHere = f, made, made
 			return nil
 		}
 		if err := f.Close(); err != nil {
@@ -190,32 +192,40 @@ func lock(ctx context.Context, f *os.File) error {
 
 // read checks all records and keeps the last. A torn last line is cut off: its record was never believed.
 func (c *Call) read() error {
-	data, err := io.ReadAll(io.LimitReader(c.file, maxSize+1))
-	if err != nil {
-		return fmt.Errorf("read call journal: %w", err)
+	torn, err := c.records()
+	if err != nil || !torn {
+		return err
 	}
-	if len(data) > maxSize {
-		return fmt.Errorf("%w: it has more than %d bytes", ErrCorrupt, maxSize)
-	}
-	whole := bytes.LastIndexByte(data, '\n') + 1
-	c.size = int64(whole)
-	if whole < len(data) {
-		if err := c.file.Truncate(int64(whole)); err != nil {
-			return fmt.Errorf("cut off torn line: %w", err)
-		}
-	}
-	for n := 1; whole > 0; n++ {
-		line, rest, _ := bytes.Cut(data[:whole], []byte("\n"))
-		var r Record
-		if err := json.Unmarshal(line, &r); err != nil {
-			return fmt.Errorf("%w: line %d: %v", ErrCorrupt, n, err)
-		}
-		if err := c.last.follow(r); err != nil {
-			return fmt.Errorf("%w: line %d: %v", ErrCorrupt, n, err)
-		}
-		c.last, data, whole = r, rest, len(rest)
+	if err := c.file.Truncate(c.size); err != nil {
+		return fmt.Errorf("cut off torn line: %w", err)
 	}
 	return nil
+}
+
+// records reads the file, up to a torn last line.
+func (c *Call) records() (torn bool, err error) {
+	data, err := io.ReadAll(io.LimitReader(c.file, maxSize+1))
+	if err != nil {
+		return false, fmt.Errorf("read call journal: %w", err)
+	}
+	if len(data) > maxSize {
+		return false, fmt.Errorf("%w: it has more than %d bytes", ErrCorrupt, maxSize)
+	}
+	whole := data[:bytes.LastIndexByte(data, '\n')+1]
+	c.size = int64(len(whole))
+	n := 0
+	for line := range bytes.Lines(whole) {
+		n++
+		var r Record
+		if err := json.Unmarshal(line, &r); err != nil {
+			return false, fmt.Errorf("%w: line %d: %v", ErrCorrupt, n, err)
+		}
+		if err := c.last.follow(r); err != nil {
+			return false, fmt.Errorf("%w: line %d: %v", ErrCorrupt, n, err)
+		}
+		c.last = r
+	}
+	return len(whole) < len(data), nil
 }
 
 // follow says why r cannot come after last.
@@ -293,6 +303,9 @@ func (c *Call) write(records []Record) error {
 	c.size += int64(lines.Len())
 	return nil
 }
+
+// Made reports whether this process made the journal's file.
+func (c *Call) Made() bool { return c.madeHere }
 
 // Close releases the lock.
 func (c *Call) Close() error {

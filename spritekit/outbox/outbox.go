@@ -22,6 +22,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -58,6 +59,8 @@ type Log struct {
 	stamp Stamp
 	now   func() time.Time
 
+	spilled atomic.Bool
+
 	mu    sync.Mutex // guards what follows
 	file  *os.File
 	dirty bool // written since the last fsync
@@ -81,6 +84,7 @@ func Open(root *workspace.Root, stamp Stamp, now func() time.Time) (*Log, error)
 func (l *Log) Append(p protocol.Payload) (protocol.Event, error) {
 	e, err := protocol.New(p)
 	if err == nil && len(e.Payload) > protocol.SpillAt {
+		l.spilled.Store(true)
 		if p, err = spill(l.root, p); err == nil {
 			e, err = protocol.New(p)
 		}
@@ -147,6 +151,9 @@ func (l *Log) sync() error {
 	l.dirty = false
 	return nil
 }
+
+// Spilled reports whether this Log moved any payload to a file.
+func (l *Log) Spilled() bool { return l.spilled.Load() }
 
 // Close releases the file; what was not synced is left to the system.
 func (l *Log) Close() error {

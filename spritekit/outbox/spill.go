@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -117,4 +118,46 @@ func spillText(root *workspace.Root, text string) (string, error) {
 		head = head[:len(head)-1]
 	}
 	return strings.ToValidUTF8(head, "\uFFFD") + fmt.Sprintf("… (all %d bytes in %s)", ref.Size, ref.Path), nil
+}
+
+// PruneSpill removes the oldest spilled files until those that stay have at most budget bytes. The newest recent files
+// stay, because somebody may be about to read them, and so do those that pinned names by digest; it is only asked when
+// something must go.
+func PruneSpill(root *workspace.Root, budget int64, recent int, pinned func() (map[string]bool, error)) error {
+	entries, err := root.List(SpillDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("prune spilled files: %w", err)
+	}
+	var files []fs.FileInfo
+	total := int64(0)
+	for _, e := range entries {
+		info, err := root.Lstat(SpillDir + "/" + e.Name())
+		if err == nil && info.Mode().IsRegular() {
+			files, total = append(files, info), total+info.Size()
+		}
+	}
+	if total <= budget || len(files) <= recent {
+		return nil
+	}
+	keep, err := pinned()
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(files, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	for _, info := range files[:len(files)-recent] {
+		if total <= budget {
+			return nil
+		}
+		if keep[info.Name()] {
+			continue
+		}
+		if err := root.Remove(SpillDir + "/" + info.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("prune spilled files: %w", err)
+		}
+		total -= info.Size()
+	}
+	return nil
 }

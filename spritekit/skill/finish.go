@@ -149,6 +149,7 @@ func (r *runner) fit(result *protocol.Result) ([]byte, error) {
 	if r.root == nil || len(*bulk) == 0 {
 		return nil, Limit("result_too_large", "the result has %d bytes, a line takes %d", len(line), protocol.SpillAt)
 	}
+	r.spilled = true
 	ref, err := outbox.Spill(r.root, *bulk)
 	if err != nil {
 		return nil, err

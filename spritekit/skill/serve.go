@@ -80,10 +80,12 @@ type runner struct {
 	resume  *protocol.Resume // names this call; decide says whether it counts
 	answer  *answer
 	resumed bool // r.resume is being processed
+	spilled bool // the result went to a file
 	waiting *protocol.Waiting
 }
 
 func (r *runner) close() {
+	r.prune()
 	// Everything that matters was synced; an error of closing changes nothing for the caller.
 	if r.journal != nil {
 		r.journal.Close()

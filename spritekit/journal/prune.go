@@ -1,0 +1,96 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/workspace"
+)
+
+// Prune removes the journals of calls that are done, all but the newest keep. It never removes one that waits, that
+// crashed, that does not make sense, or that anybody works on: what such a call does next rests on it. A call
+// that is done is asked for again only while its run has not heard of its result, so that keep must be far more
+// than a run has calls under way.
+func Prune(root *workspace.Root, keep int) error {
+	files, err := list(root)
+	if err != nil {
+		return fmt.Errorf("prune call journals: %w", err)
+	}
+	var failed error
+	for _, f := range files[:max(0, len(files)-keep)] {
+		if err := prune(root, f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, fmt.Errorf("prune call journal %s: %w", f.name, err))
+		}
+	}
+	return failed
+}
+
+// Results shows use the recorded results of all calls that are done. What cannot be read is passed over.
+func Results(root *workspace.Root, use func(result []byte)) error {
+	files, err := list(root)
+	if err != nil {
+		return fmt.Errorf("read call journals: %w", err)
+	}
+	for _, f := range files {
+		file, err := root.Open(f.name)
+		if err != nil {
+			continue // pruned meanwhile, or no file
+		}
+		c := Call{name: f.name, file: file, root: root}
+		if _, err := c.records(); err == nil {
+			use(c.last.Result)
+		}
+		file.Close()
+	}
+	return nil
+}
+
+type journalFile struct {
+	name    string
+	changed time.Time
+}
+
+// list names the journals, the oldest first.
+func list(root *workspace.Root) ([]journalFile, error) {
+	entries, err := root.List(protocol.CallsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var files []journalFile
+	for _, e := range entries {
+		name := path.Join(protocol.CallsDir, e.Name())
+		info, err := root.Lstat(name)
+		if err == nil && info.Mode().IsRegular() && strings.HasSuffix(name, ".jsonl") {
+			files = append(files, journalFile{name, info.ModTime()})
+		}
+	}
+	slices.SortStableFunc(files, func(a, b journalFile) int { return a.changed.Compare(b.changed) })
+	return files, nil
+}
+
+func prune(root *workspace.Root, name string) error {
+	f, err := root.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		return nil // somebody works on it
+	}
+	c := Call{name: name, file: f, root: root}
+	if _, err := c.records(); err != nil || c.last.State != Done {
+		return nil // it may be needed, or shows that something is wrong
+	}
+	return root.Remove(name) // under the lock: who waits for it makes it anew
+}

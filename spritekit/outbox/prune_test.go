@@ -1,0 +1,50 @@
+package outbox_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spritekit/lattice/spritekit/outbox"
+	"github.com/spritekit/lattice/spritekit/workspace"
+)
+
+func TestPruneSpill(t *testing.T) {
+	dir := t.TempDir()
+	root, err := workspace.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	var names []string // oldest first
+	for i, letter := range []string{"a", "b", "c", "d", "e"} {
+		ref, err := outbox.Spill(root, []byte(strings.Repeat(letter, 1000)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(time.Duration(i-10) * time.Minute)
+		if err := os.Chtimes(filepath.Join(dir, ref.Path), at, at); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, ref.SHA256)
+	}
+	asked := 0
+	pinned := func() (map[string]bool, error) { asked++; return map[string]bool{names[0]: true}, nil }
+	if err := outbox.PruneSpill(root, 5000, 1, pinned); err != nil || asked != 0 {
+		t.Errorf("within its budget: %v, asked %d times what must stay", err, asked)
+	}
+	if err := outbox.PruneSpill(root, 1500, 2, pinned); err != nil {
+		t.Fatal(err)
+	}
+	left := ""
+	for i, name := range names {
+		if _, err := os.Lstat(filepath.Join(dir, outbox.SpillDir, name)); err == nil {
+			left += string(rune('a' + i))
+		}
+	}
+	if left != "ade" {
+		t.Errorf("%q stay, want the pinned one and the two newest", left)
+	}
+}
