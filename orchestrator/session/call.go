@@ -41,6 +41,9 @@ func (s *Session) Call(ctx context.Context, c lattice.Call, event func(lattice.E
 			return lattice.Outcome{}, final(fmt.Errorf("write resume.json to sprite %s: %w", c.Sprite, err), "the sprite was removed")
 		}
 	}
+	if err := s.Equip(ctx, c.Sprite); err != nil {
+		return lattice.Outcome{}, final(err, "the sprite was removed")
+	}
 	seen.begin()
 	exit, err := s.exec(ctx, c, seen)
 	return s.conclude(ctx, c, seen, exit, err)
@@ -107,6 +110,7 @@ func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (
 		}
 	}
 	err = group.Wait()
+	ended() // the list that stop needs must not wait for a process that was never named
 	overstayed := grace != nil && !grace.Stop()
 	if err == nil || ctx.Err() == nil {
 		return exit, err

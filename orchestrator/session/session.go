@@ -56,11 +56,13 @@ type Session struct {
 	secrets func(run string) []string
 	// issued returns the call ids that were given out in a run so far; other ids are strangers'.
 	issued func(run string) map[string]bool
+	equip  func(ctx context.Context, sprite string) error
 	grace  time.Duration
 	roster *roster
 
-	mu      sync.Mutex
-	cursors map[string]cursor // by sprite; guarded by mu
+	mu       sync.Mutex
+	cursors  map[string]cursor // by sprite; guarded by mu
+	equipped map[string]bool   // sprites that Equip has seen to; guarded by mu
 }
 
 // Options of New. All but Log may be nil; without Issued only the call at hand is known.
@@ -69,6 +71,9 @@ type Options struct {
 	Output  func(run string) io.Writer
 	Secrets func(run string) []string
 	Issued  func(run string) map[string]bool
+	// Equip makes sure that a sprite has its skills; nil where the host sees to that. It is asked before a sprite's first
+	// call, and again after a restore, which may have taken them away.
+	Equip func(ctx context.Context, sprite string) error
 	// WaitingGrace is how long a skill may go on after WAITING before it is stopped; 0 = 5 s (DESIGN 22).
 	WaitingGrace time.Duration
 }
@@ -84,12 +89,15 @@ func New(host Host, o Options) *Session {
 	if o.Issued == nil {
 		o.Issued = func(string) map[string]bool { return nil }
 	}
+	if o.Equip == nil {
+		o.Equip = func(context.Context, string) error { return nil }
+	}
 	if o.WaitingGrace == 0 {
 		o.WaitingGrace = 5 * time.Second
 	}
 	return &Session{
-		host: host, log: o.Log, output: o.Output, secrets: o.Secrets, issued: o.Issued, grace: o.WaitingGrace,
-		cursors: map[string]cursor{}, roster: newRoster(),
+		host: host, log: o.Log, output: o.Output, secrets: o.Secrets, issued: o.Issued, equip: o.Equip, grace: o.WaitingGrace,
+		cursors: map[string]cursor{}, equipped: map[string]bool{}, roster: newRoster(),
 	}
 }
 
@@ -128,9 +136,29 @@ func (s *Session) checkpoint(ctx context.Context, sprite, comment string) (sprit
 	}
 }
 
+// Equip makes sure that a sprite is fit for calls; what was seen to once is not looked at again.
+func (s *Session) Equip(ctx context.Context, sprite string) error {
+	s.mu.Lock()
+	done := s.equipped[sprite]
+	s.mu.Unlock()
+	if done {
+		return nil
+	}
+	if err := s.equip(ctx, sprite); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.equipped[sprite] = true
+	return nil
+}
+
 // Restore puts the sprite's files back. Whatever still runs in the sprite ends.
 func (s *Session) Restore(ctx context.Context, sprite string, to lattice.Pair) error {
 	s.forget(sprite)
+	s.mu.Lock()
+	delete(s.equipped, sprite)
+	s.mu.Unlock()
 	if err := s.host.Restore(ctx, sprite, to.CheckpointID); err != nil {
 		return final(fmt.Errorf("restore sprite %s to %s: %w", sprite, to.CheckpointID, err), "the sprite or that checkpoint was removed")
 	}
