@@ -35,7 +35,7 @@ State lies in $LATTICE_HOME (default: lattice in the XDG state directory).
 	root.AddCommand(
 		newRunCmd(d), newRunsCmd(d), newShowCmd(d), newLogsCmd(d), newEventsCmd(d), newArtifactsCmd(d), newCancelCmd(d),
 		newWaitingCmd(d), newApproveCmd(d), newRejectCmd(d), newAnswerCmd(d), newResumeCmd(d),
-		newFlowCmd(d), newSkillCmd(d), newSpriteCmd(d), newServeCmd(d), newProtocolCmd(), newVersionCmd(d),
+		newFlowCmd(d), newSkillCmd(d), newSpriteCmd(d), newServeCmd(d), newProtocolCmd(), newStoreCmd(d), newVersionCmd(d),
 	)
 	return root
 }

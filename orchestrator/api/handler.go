@@ -16,6 +16,7 @@ import (
 // Service is what a leader does for its clients. Errors that a user can act on are *Problem; all others are reported
 // as internal. Run ids may be unique prefixes, "" means the last run.
 type Service interface {
+	Storage
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context) ([]RunView, error)
@@ -41,6 +42,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 		mux.Handle("/v1/sprites", sprites)
 		mux.Handle("/v1/sprites/", sprites)
 	}
+	routeStorage(mux, s)
 	mux.HandleFunc("GET /v1/lattice", func(w http.ResponseWriter, r *http.Request) { reply(w, s.Hello(), nil) })
 	mux.HandleFunc("POST /v1/runs", func(w http.ResponseWriter, r *http.Request) {
 		var in RunRequest

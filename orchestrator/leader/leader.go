@@ -7,6 +7,7 @@
 //	drive.go  who drives a run, and until when
 //	decide.go a person's answers
 //	prepare.go a run's sprite, repository and task.json
+//	storage.go checks, compaction and backups of the store; restore.go the way back
 //
 // A leader drives what it is asked to drive and nothing else: opening a home never continues an interrupted run by
 // itself. It decides nothing about a run's course; that is engine.Step.
@@ -98,7 +99,7 @@ func Open(cfg Config) (*Leader, error) {
 
 func (l *Leader) open() (err error) {
 	if l.store, err = store.Open(l.home.Store()); err != nil {
-		return err
+		return StoreProblem(err)
 	}
 	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.home.Scratch()}); err != nil {
 		return err

@@ -1,0 +1,134 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+)
+
+// Storage is the part of Service that looks after the store. Progress may be told often; it may be nil.
+type Storage interface {
+	CheckStore(ctx context.Context, progress func(StoreProgress)) (StoreReport, error)
+	CompactStore(ctx context.Context, progress func(StoreProgress)) (Compaction, error)
+	// BackupStore writes a backup, as of one moment, to what open returns; an error after that is a backup cut short.
+	BackupStore(ctx context.Context, open func() io.Writer) error
+}
+
+// StoreProgress is how far a long work on the store has come.
+type StoreProgress struct {
+	Doing string `json:"doing"`
+	Done  uint64 `json:"done"`
+	Of    uint64 `json:"of"` // in the same unit; of one part of the work
+}
+
+// StoreReport is what a check of a store found.
+type StoreReport struct {
+	OK       bool           `json:"ok"`
+	Path     string         `json:"path"`
+	Bytes    int64          `json:"bytes"`
+	Runs     int            `json:"runs"`
+	Entries  int            `json:"entries"`
+	Findings []StoreFinding `json:"findings"`
+}
+
+// StoreFinding is one thing that is wrong with a store, with what to do about it.
+type StoreFinding struct {
+	Code    string `json:"code"`
+	RunID   string `json:"run_id,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Compaction is what became of the store's size.
+type Compaction struct {
+	BytesBefore int64 `json:"bytes_before"`
+	BytesAfter  int64 `json:"bytes_after"`
+}
+
+// storeLine is one line of an answer that takes long: progress, at last the result.
+type storeLine[T any] struct {
+	Progress *StoreProgress `json:"progress,omitempty"`
+	Result   *T             `json:"result,omitempty"`
+}
+
+func routeStorage(mux *http.ServeMux, s Storage) {
+	mux.HandleFunc("POST /v1/store/check", func(w http.ResponseWriter, r *http.Request) { long(w, r, s.CheckStore) })
+	mux.HandleFunc("POST /v1/store/compact", func(w http.ResponseWriter, r *http.Request) { long(w, r, s.CompactStore) })
+	mux.HandleFunc("GET /v1/store/backup", func(w http.ResponseWriter, r *http.Request) {
+		begun := false
+		err := s.BackupStore(r.Context(), func() io.Writer {
+			begun = true
+			w.Header().Set("Content-Type", "application/x-tar")
+			return w
+		})
+		switch {
+		case err != nil && begun:
+			panic(http.ErrAbortHandler) // so that the client does not take it for the end
+		case err != nil:
+			fail(w, err)
+		}
+	})
+}
+
+// long answers with progress as NDJSON, and with the result or a problem as the last line.
+func long[T any](w http.ResponseWriter, r *http.Request, work func(context.Context, func(StoreProgress)) (T, error)) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	enc, flush := json.NewEncoder(w), http.NewResponseController(w)
+	out, err := work(r.Context(), func(p StoreProgress) {
+		_ = enc.Encode(storeLine[T]{Progress: &p}) // a client that is gone ends the context
+		_ = flush.Flush()
+	})
+	if err != nil {
+		_ = enc.Encode(asProblem(err))
+		return
+	}
+	_ = enc.Encode(storeLine[T]{Result: &out})
+}
+
+// CheckStore has the leader check its store.
+func (c *Client) CheckStore(ctx context.Context, progress func(StoreProgress)) (StoreReport, error) {
+	return watched[StoreReport](ctx, c, "/v1/store/check", progress)
+}
+
+// CompactStore has the leader compact its store.
+func (c *Client) CompactStore(ctx context.Context, progress func(StoreProgress)) (Compaction, error) {
+	return watched[Compaction](ctx, c, "/v1/store/compact", progress)
+}
+
+func watched[T any](ctx context.Context, c *Client, path string, progress func(StoreProgress)) (T, error) {
+	var out T
+	resp, err := c.do(ctx, "POST", path, nil, nil)
+	if err != nil {
+		return out, err
+	}
+	defer resp.Body.Close()
+	for dec := json.NewDecoder(resp.Body); ; {
+		var line struct {
+			storeLine[T]
+			Problem
+		}
+		if err := dec.Decode(&line); err != nil {
+			return out, gone(err)
+		}
+		switch {
+		case line.Problem.Exit != 0:
+			return out, &Problem{Fault: line.Fault, Exit: line.Exit}
+		case line.Result != nil:
+			return *line.Result, nil
+		case line.Progress != nil && progress != nil:
+			progress(*line.Progress)
+		}
+	}
+}
+
+// Backup copies a backup of the leader's store to w. One that was cut short is an error.
+func (c *Client) Backup(ctx context.Context, w io.Writer) error {
+	resp, err := c.do(ctx, "GET", "/v1/store/backup", nil, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(w, resp.Body)
+	return gone(err)
+}

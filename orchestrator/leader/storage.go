@@ -1,0 +1,198 @@
+package leader
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// StoreProblem makes what a store refuses, or cannot do, something that a user can act on; other errors stay as they
+// are.
+func StoreProblem(err error) error {
+	var p *api.Problem
+	switch {
+	case err == nil || errors.As(err, &p):
+		return err
+	case errors.Is(err, store.ErrNewer):
+		return api.Refuse(protocol.ExitUnsupported, "store_newer", err.Error(), "update lattice, or set LATTICE_HOME to another directory")
+	case errors.Is(err, store.ErrDamaged):
+		return api.Refuse(protocol.ExitFailed, "store_damaged", err.Error(), "lattice store check shows the damage; lattice store restore FILE brings a backup back and keeps this store beside it")
+	case errors.Is(err, store.ErrFull), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), strings.Contains(err.Error(), syscall.ENOSPC.Error()):
+		return api.Refuse(protocol.ExitLimit, "disk_full", err.Error(), "free some space, then: lattice resume")
+	case errors.Is(err, store.ErrLocked):
+		return api.Refuse(protocol.ExitBusy, "store_locked", err.Error(), "")
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return api.Refuse(protocol.ExitDenied, "store_denied", err.Error(), "the state directory and all in it must be yours to write, or set LATTICE_HOME to another")
+	}
+	return err
+}
+
+// CheckStore looks for what is wrong with the store (api.Storage). Runs that are driven wait for a part of it.
+func (l *Leader) CheckStore(ctx context.Context, progress func(api.StoreProgress)) (api.StoreReport, error) {
+	return checkStore(ctx, l.store, l.home.Store(), progress)
+}
+
+// CheckFile is CheckStore for a file that no leader has: one that may be too damaged to be opened, or a backup's.
+func CheckFile(ctx context.Context, path string, progress func(api.StoreProgress)) (api.StoreReport, error) {
+	report := api.StoreReport{Path: path, Findings: []api.StoreFinding{}}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return report, api.Refuse(protocol.ExitNotFound, "store_missing", "there is no store at "+path, "lattice run makes one")
+	}
+	if err != nil {
+		return report, StoreProblem(fmt.Errorf("check the store: %w", err))
+	}
+	report.Bytes = info.Size()
+	problems, err := store.CheckPages(path, told(progress, "pages"))
+	if err != nil {
+		return report, StoreProblem(err)
+	}
+	if len(problems) > 0 {
+		addProblems(&report, problems)
+		return report, nil
+	}
+	s, err := store.OpenReadOnly(path)
+	if errors.Is(err, store.ErrDamaged) {
+		addProblems(&report, []store.Problem{{Code: "page", Message: err.Error()}})
+		return report, nil
+	}
+	if err != nil {
+		return report, StoreProblem(err)
+	}
+	report, err = checkStore(ctx, s, path, progress)
+	return report, errors.Join(err, s.Close())
+}
+
+func checkStore(ctx context.Context, s *store.Store, path string, progress func(api.StoreProgress)) (api.StoreReport, error) {
+	report := api.StoreReport{Path: path, Findings: []api.StoreFinding{}}
+	info, err := os.Stat(path)
+	if err != nil {
+		return report, fmt.Errorf("check the store: %w", err)
+	}
+	report.Bytes = info.Size()
+	problems, err := s.Check(ctx, told(progress, "entries"))
+	if err != nil {
+		return report, StoreProblem(err)
+	}
+	addProblems(&report, problems)
+	runs, err := s.Runs()
+	if err != nil {
+		return report, StoreProblem(err)
+	}
+	tell := told(progress, "runs")
+	for i, r := range runs {
+		if err := ctx.Err(); err != nil {
+			return report, err
+		}
+		entries, err := checkRun(s, r.ID)
+		if err != nil {
+			report.Findings = append(report.Findings, finding("fold", r.ID, err.Error()))
+		}
+		report.Entries += entries
+		tell(uint64(i+1), uint64(len(runs)))
+	}
+	report.Runs = len(runs)
+	report.OK = len(report.Findings) == 0
+	return report, nil
+}
+
+// checkRun plays a run's facts again: they must lead to the state that is stored beside them, byte for byte.
+func checkRun(s *store.Store, id string) (entries int, err error) {
+	rec, err := s.Run(id)
+	if err != nil {
+		return 0, err
+	}
+	all, err := s.Entries(id, 0, 0)
+	if err != nil {
+		return 0, err
+	}
+	program, findings := ir.Parse(rec.Program, manifests.Lookup)
+	if program == nil {
+		return len(all), fmt.Errorf("its program is not valid any more: %s", findings[0].Message)
+	}
+	facts, snapshot, _, err := s.Load(id)
+	if err != nil {
+		return len(all), err
+	}
+	folded, err := engine.Fold(program, id, facts)
+	if err != nil {
+		return len(all), err
+	}
+	if len(facts) == 0 && snapshot == nil {
+		return len(all), nil
+	}
+	mine, err := folded.State.Encode()
+	if err == nil && !bytes.Equal(mine, snapshot) {
+		err = folded.Matches(snapshot) // a former version may have written the same state in other bytes
+	}
+	return len(all), err
+}
+
+func addProblems(r *api.StoreReport, problems []store.Problem) {
+	for _, p := range problems {
+		r.Findings = append(r.Findings, finding(p.Code, p.Run, p.Message))
+	}
+}
+
+func finding(code, run, message string) api.StoreFinding {
+	f := api.StoreFinding{Code: code, RunID: run, Message: message, Hint: "lattice store restore FILE, with a backup from before"}
+	if code == "fold" {
+		f.Hint = "drive the run with the lattice that wrote it, or lattice cancel " + run
+	}
+	return f
+}
+
+// told passes on progress of one part, not more often than a person sees.
+func told(progress func(api.StoreProgress), doing string) func(done, of uint64) {
+	var last time.Time
+	return func(done, of uint64) {
+		if progress == nil || done < of && time.Since(last) < 100*time.Millisecond {
+			return
+		}
+		last = time.Now()
+		progress(api.StoreProgress{Doing: doing, Done: done, Of: of})
+	}
+}
+
+// CompactStore writes the store anew without what lies free in it (api.Storage). Runs that are driven wait.
+func (l *Leader) CompactStore(ctx context.Context, progress func(api.StoreProgress)) (api.Compaction, error) {
+	before, after, err := l.store.Compact(ctx, told(progress, "records"))
+	return api.Compaction{BytesBefore: before, BytesAfter: after}, StoreProblem(err)
+}
+
+// BackupStore writes an archive of the store and the bundles that its runs may still push (api.Storage). The store is
+// copied first, so that nobody waits for a slow reader.
+func (l *Leader) BackupStore(ctx context.Context, open func() io.Writer) (err error) {
+	if err := os.MkdirAll(l.home.Scratch(), 0o700); err != nil {
+		return StoreProblem(fmt.Errorf("back up: %w", err))
+	}
+	dir, err := os.MkdirTemp(l.home.Scratch(), "backup-*")
+	if err != nil {
+		return StoreProblem(fmt.Errorf("back up: %w", err))
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	copied := dir + "/" + memberStore
+	if err := l.store.CopyTo(copied); err != nil {
+		return StoreProblem(fmt.Errorf("back up: %w", err))
+	}
+	runs, err := l.store.Runs()
+	if err != nil {
+		return StoreProblem(fmt.Errorf("back up: %w", err))
+	}
+	about := BackupInfo{Format: backupFormat, Lattice: l.cfg.Version, Schema: store.SchemaVersion, CreatedAt: time.Now().UTC(), Runs: len(runs)}
+	return writeArchive(ctx, open(), about, copied, l.home.Bundles())
+}
