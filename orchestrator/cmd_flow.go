@@ -131,7 +131,7 @@ func (d *deps) printFindings(findings []ir.Finding) error {
 		return d.printJSON(compile.NewReport(findings))
 	}
 	for _, f := range findings {
-		fmt.Fprintf(d.out, "%s %s %s: %s\n", f.Severity, f.Code, clean(f.Pointer), clean(f.Message))
+		fmt.Fprintf(d.out, "%s: %s\n", clean(strings.TrimSpace(f.Severity+" "+f.Code+" "+f.Pointer)), clean(f.Message))
 		if f.Hint != "" {
 			fmt.Fprintf(d.out, "  try: %s\n", clean(f.Hint))
 		}

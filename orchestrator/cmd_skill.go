@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -10,49 +12,88 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 func newSkillCmd(d *deps) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "skill", Short: "Look at, check and call the skills that flows are made of"})
-	cmd.AddCommand(newSkillLsCmd(d), newSkillShowCmd(d))
+	cmd := group(&cobra.Command{
+		Use: "skill", Short: "Look at, check and call the skills that flows are made of",
+		Example: "  lattice skill ls\n  lattice skill call fs.list path=. --sprite box",
+	})
+	cmd.AddCommand(newSkillLsCmd(d), newSkillShowCmd(d), newSkillValidateCmd(d), newSkillCallCmd(d))
 	return cmd
 }
 
 func newSkillLsCmd(d *deps) *cobra.Command {
-	return &cobra.Command{
-		Use: "ls", Short: "List the built-in skills", Example: "  lattice skill ls --json", Args: args(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
-			if d.json {
-				return d.printJSON(manifests.Skills())
+	var o leaderOptions
+	var sprite string
+	cmd := &cobra.Command{
+		Use: "ls", Short: "List the built-in skills, or those of a sprite",
+		Long:    "List the built-in skills, or with --sprite those that a sprite has, its own ones among them.\n" + exitCodes,
+		Example: "  lattice skill ls --json\n  lattice skill ls --sprite box", Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if sprite == "" {
+				return d.listSkills(manifests.Skills())
 			}
-			w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-			for _, s := range manifests.Skills() {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, s.SideEffect, clean(s.Description))
-			}
-			return w.Flush()
+			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+				found, err := skillsIn(ctx, client, sprite, func(message string) { fmt.Fprintf(d.err, "lattice: warning: %s\n", message) })
+				if err != nil {
+					return err
+				}
+				if d.json {
+					return d.printJSON(found)
+				}
+				w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+				for _, s := range found {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, s.SideEffect, s.Source, clean(s.Description))
+				}
+				return w.Flush()
+			})
 		},
 	}
+	o.addFlags(cmd)
+	cmd.Flags().StringVar(&sprite, "sprite", "", "list what this sprite has")
+	return cmd
+}
+
+func (d *deps) listSkills(all []manifests.Skill) error {
+	if d.json {
+		return d.printJSON(all)
+	}
+	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+	for _, s := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, s.SideEffect, clean(s.Description))
+	}
+	return w.Flush()
 }
 
 func newSkillShowCmd(d *deps) *cobra.Command {
-	return &cobra.Command{
+	var o leaderOptions
+	var sprite string
+	cmd := &cobra.Command{
 		Use: "show NAME", Short: "Show what a skill takes, gives and may do", Example: "  lattice skill show git.push\n  lattice skill show git.push --json",
 		Long: "Show what a skill takes, gives and may do. With --json: its manifest, skill.json, as it is.\n" + exitCodes,
 		Args: args(cobra.ExactArgs(1)), ValidArgsFunction: completeSkills,
-		RunE: func(_ *cobra.Command, list []string) error {
-			raw := manifests.Raw(list[0])
-			if raw == nil {
+		RunE: func(c *cobra.Command, list []string) error {
+			if skill, ok := manifests.Lookup(list[0]); ok {
+				return d.showSkill(builtinSkill(skill))
+			}
+			if sprite == "" {
 				return noSkill(list[0], manifests.Skills())
 			}
-			if d.json {
-				_, err := d.out.Write(raw)
-				return err
-			}
-			skill, _ := manifests.Lookup(list[0])
-			return d.showSkill(skill)
+			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+				skill, err := dropInSkill(ctx, client, sprite, list[0])
+				if err != nil {
+					return err
+				}
+				return d.showSkill(skill)
+			})
 		},
 	}
+	o.addFlags(cmd)
+	cmd.Flags().StringVar(&sprite, "sprite", "", "look into this sprite for skills that are not built in")
+	return cmd
 }
 
 // noSkill is the error for a name that no skill has.
@@ -64,8 +105,12 @@ func noSkill(name string, known []manifests.Skill) error {
 	return api.Refuse(protocol.ExitNotFound, "skill_not_found", fmt.Sprintf("there is no skill %q", clean(name)), "lattice skill ls lists them: "+strings.Join(names, ", "))
 }
 
-// showSkill prints a manifest for a person.
-func (d *deps) showSkill(s manifests.Skill) error {
+// showSkill prints a manifest for a person, or as it is.
+func (d *deps) showSkill(s skillIn) error {
+	if d.json {
+		_, err := fmt.Fprintf(d.out, "%s\n", bytes.TrimSpace(s.raw))
+		return err
+	}
 	fmt.Fprintf(d.out, "%s  %s\n", s.Name, clean(s.Description))
 	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "class\t%s\n", s.SideEffect)
@@ -104,10 +149,11 @@ func (d *deps) showSkill(s manifests.Skill) error {
 		return err
 	}
 	for _, e := range s.Examples {
-		var compact json.RawMessage
-		if json.Unmarshal(e, &compact) == nil {
-			fmt.Fprintf(d.out, "  lattice skill call %s --input '%s'\n", s.Name, clean(strings.ReplaceAll(string(e), "'", `'\''`)))
+		var one bytes.Buffer
+		if err := json.Compact(&one, e); err != nil {
+			return fmt.Errorf("print example: %w", err)
 		}
+		fmt.Fprintf(d.out, "  lattice skill call %s --input '%s'\n", s.Name, clean(strings.ReplaceAll(one.String(), "'", `'\''`)))
 	}
 	return nil
 }

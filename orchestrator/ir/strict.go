@@ -100,3 +100,11 @@ func RefAt(text string) string {
 	}
 	return text[:end]
 }
+
+// ReadTree reads data as one JSON object as strictly as Parse does, whatever it is a document of. The tree is nil when
+// it cannot be read; equal keys are findings.
+func ReadTree(data []byte) (tree map[string]any, findings []Finding) {
+	var r report
+	tree = decodeTree(data, &r)
+	return tree, r.sorted()
+}

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+type skillCallOptions struct {
+	leaderOptions
+	input, sprite string
+	allow         []string
+	keep          bool
+}
+
+func newSkillCallCmd(d *deps) *cobra.Command {
+	var o skillCallOptions
+	cmd := &cobra.Command{
+		Use:   "call NAME [k=v | k:=json …]",
+		Short: "Call one skill, in a throw-away sprite",
+		Long: `Call one skill and print its result, one JSON object, on standard output; what it says meanwhile goes to standard error.
+The exit code is the skill's. The sprite is made for the call and removed after it, also after Ctrl-C, unless --keep or
+--sprite say otherwise. A call outside of a run cannot be resumed: a skill that comes to wait for a person ends with 75.
+` + exitCodes,
+		Example: `  lattice skill call fs.write path=a content=hi --sprite box
+  lattice skill call git.clone url=https://github.com/golang/example depth:=1
+  lattice skill call test.run --sprite box --input '{"cwd":"repo"}'`,
+		Args: args(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: func(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(list) == 0 {
+				return completeSkills(c, list, "")
+			}
+			return inputWords(list[0]), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		},
+		RunE: func(c *cobra.Command, list []string) error { return runSkillCall(c.Context(), d, o, list[0], list[1:]) },
+	}
+	o.addFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.input, "input", "", "`JSON` object with the skill's inputs, or @FILE; @- is standard input")
+	f.StringVar(&o.sprite, "sprite", "", "call it in this sprite, where its own skills are found, too")
+	f.StringSliceVar(&o.allow, "allow", nil, "permissions that the call may have (default: all but git:push, credential:fetch, net)")
+	f.BoolVar(&o.keep, "keep", false, "keep the sprite that was made for the call, and print its name")
+	_ = cmd.RegisterFlagCompletionFunc("allow", cobra.FixedCompletions(manifests.Permissions(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func runSkillCall(ctx context.Context, d *deps, o skillCallOptions, name string, pairs []string) error {
+	input, err := d.callInput(o.input, pairs)
+	if err != nil {
+		return err
+	}
+	if len(o.allow) == 0 {
+		o.allow = ir.DefaultGrants()
+	}
+	known, builtin := manifests.Lookup(name)
+	skill := builtinSkill(known)
+	if !builtin && o.sprite == "" {
+		return noSkill(name, manifests.Skills())
+	}
+	if builtin {
+		if err := checkCall(known, input, o.allow); err != nil {
+			return err
+		}
+	}
+	return d.withSprites(ctx, o.leaderOptions, func(ctx context.Context, c *sprites.Client) error {
+		if !builtin {
+			if skill, err = dropInSkill(ctx, c, o.sprite, name); err != nil {
+				return err
+			}
+			if err := checkCall(skill.Skill, input, o.allow); err != nil {
+				return err
+			}
+		}
+		return d.callIn(ctx, c, o, skill, input)
+	})
+}
+
+// callInput merges --input with pairs; pairs win.
+func (d *deps) callInput(given string, pairs []string) (json.RawMessage, error) {
+	text := []byte(given)
+	if file, ok := strings.CutPrefix(given, "@"); ok {
+		var err error
+		if text, err = readFileOr(d.in, file); err != nil {
+			return nil, api.Refuse(protocol.ExitBadInput, "input_unreadable", fmt.Sprintf("read input: %v", err), "")
+		}
+	}
+	in := map[string]json.RawMessage{}
+	if len(bytes.TrimSpace(text)) > 0 {
+		if err := json.Unmarshal(text, &in); err != nil {
+			return nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("--input is no JSON object: %v", err), `--input '{"path":"a"}', or path=a behind the skill's name`)
+		}
+	}
+	for _, pair := range pairs {
+		name, value, err := parsePair(pair)
+		if err != nil {
+			return nil, err
+		}
+		in[name] = value
+	}
+	return json.Marshal(in)
+}
+
+// checkCall refuses a call that the skill would refuse, before a sprite is made for it.
+func checkCall(skill manifests.Skill, input json.RawMessage, grants []string) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(input, &members); err != nil {
+		return fmt.Errorf("read input: %w", err)
+	}
+	if problems := skill.CheckInput(members); len(problems) > 0 {
+		var lines []string
+		for _, p := range problems {
+			lines = append(lines, clean(strings.TrimPrefix(p.Pointer, "/")+" "+p.Message))
+		}
+		return api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%s refuses this input:\n  %s", skill.Name, strings.Join(lines, "\n  ")), "lattice skill show "+skill.Name)
+	}
+	for _, g := range grants {
+		if g != "*" && !slices.Contains(manifests.Permissions(), g) {
+			return api.Refuse(protocol.ExitBadInput, "permission_unknown", fmt.Sprintf("there is no permission %q", g), "known: "+strings.Join(manifests.Permissions(), " ")+" *")
+		}
+	}
+	_, needed := skill.Effective(members)
+	missing := slices.DeleteFunc(slices.Clone(needed), func(p string) bool { return slices.Contains(grants, p) || slices.Contains(grants, "*") })
+	if len(missing) > 0 {
+		return api.Refuse(protocol.ExitDenied, "permission_denied", fmt.Sprintf("%s needs %s, which the call is not granted", skill.Name, clean(strings.Join(missing, ", "))), "--allow "+strings.Join(needed, ","))
+	}
+	return nil
+}
+
+// callIn makes the call in the sprite that was named, or in one that lives as long as the call.
+func (d *deps) callIn(ctx context.Context, c *sprites.Client, o skillCallOptions, skill skillIn, input json.RawMessage) error {
+	sprite := o.sprite
+	if sprite == "" {
+		sprite = "call-" + strings.ToLower(rand.Text()[:12])
+		if _, err := c.Create(ctx, sprites.Create{Name: sprite, Labels: []string{"lattice-call"}}); err != nil {
+			return spriteProblem(err)
+		}
+		defer func() {
+			if o.keep {
+				fmt.Fprintf(d.err, "kept: lattice sprite exec %s -- sh; lattice sprite rm %s\n", sprite, sprite)
+				return
+			}
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+			defer cancel()
+			if err := c.Delete(ctx, sprite); err != nil && !errors.Is(err, sprites.ErrNotFound) {
+				fmt.Fprintf(d.err, "lattice: %v\n  try: lattice sprite rm %s\n", err, sprite)
+			}
+		}()
+	}
+	call := oneCall{d: d, skill: skill.Name}
+	exit, err := call.run(ctx, c, sprite, sprites.Exec{
+		Cmd:                   skill.cmd,
+		Env:                   []string{"LATTICE_SPRITE_ID=" + sprite, "LATTICE_WORK_ITEM_ID=" + sprite, "LATTICE_PERMISSIONS=" + strings.Join(o.allow, ",")},
+		Dir:                   "/workspace",
+		Stdin:                 bytes.NewReader(input),
+		Stderr:                sanitizer{d.err},
+		MaxRunAfterDisconnect: -1, // nobody comes back for it
+	})
+	switch {
+	case ctx.Err() != nil:
+		return &exitError{code: protocol.ExitCancelled}
+	case err != nil:
+		return spriteProblem(err)
+	}
+	return call.conclude(exit)
+}
+
+// waitingGrace is how long a skill may go on after it said that it waits (DESIGN 22).
+const waitingGrace = 5 * time.Second
+
+// oneCall follows the stdout of one call.
+type oneCall struct {
+	d       *deps
+	skill   string
+	waiting bool
+	held    string // the last line that is no event, which may be the result
+}
+
+// run executes the skill and shows its events as they come. A skill that is given up is stopped.
+func (k *oneCall) run(parent context.Context, c *sprites.Client, sprite string, e sprites.Exec) (exit int, err error) {
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	stdout, feed := io.Pipe()
+	e.Stdout = feed
+	var group errgroup.Group
+	group.Go(func() error {
+		code, err := c.Exec(ctx, sprite, e)
+		feed.CloseWithError(io.EOF)
+		exit = code
+		return err
+	})
+	var grace *time.Timer
+	for scanner := protocol.NewScanner(stdout); ; {
+		rec, err := scanner.Next()
+		if err != nil {
+			stdout.CloseWithError(err)
+			break
+		}
+		k.record(rec)
+		if k.waiting && grace == nil {
+			grace = time.AfterFunc(waitingGrace, cancel)
+		}
+	}
+	err = group.Wait()
+	if grace != nil {
+		grace.Stop()
+	}
+	var lost *sprites.LostError
+	if ctx.Err() != nil && errors.As(err, &lost) && lost.Session != "" {
+		end, stop := context.WithTimeout(context.WithoutCancel(parent), 15*time.Second)
+		defer stop()
+		if kill := c.Kill(end, sprite, lost.Session, "TERM"); kill != nil && !errors.Is(kill, sprites.ErrNotFound) {
+			return exit, errors.Join(err, kill)
+		}
+		if parent.Err() == nil { // it overstayed its WAITING
+			return protocol.ExitWaiting, nil
+		}
+	}
+	return exit, err
+}
+
+// record shows one line of stdout. Lines that are no event are shown when another one follows: the last is the result.
+func (k *oneCall) record(rec protocol.Record) {
+	switch rec.Kind {
+	case protocol.KindEvent:
+		payload, err := rec.Event.Open()
+		if err != nil || len(rec.Problems) > 0 {
+			fmt.Fprintf(k.d.err, "%s (not as the protocol wants it)\n", clean(string(rec.Event.Type)))
+			return
+		}
+		_, waits := payload.(protocol.Waiting)
+		k.waiting = k.waiting || waits
+		fmt.Fprintf(k.d.err, "%s %s\n", clean(string(rec.Event.Type)), clean(payloadText(payload)))
+	case protocol.KindOutput:
+		k.flush()
+		k.held = rec.Text
+	case protocol.KindWarning:
+		fmt.Fprintf(k.d.err, "lattice: warning: %s in line %d of the output\n", clean(rec.Code), rec.Line)
+	}
+}
+
+func (k *oneCall) flush() {
+	if k.held != "" {
+		fmt.Fprintln(sanitizer{k.d.err}, k.held)
+		k.held = ""
+	}
+}
+
+// conclude prints the result and ends with the skill's exit code.
+func (k *oneCall) conclude(exit int) error {
+	result, ok := protocol.DecodeResult([]byte(k.held))
+	if !ok {
+		k.flush()
+		if exit == 126 || exit == 127 {
+			return api.Refuse(protocol.ExitNotFound, "skill_missing", fmt.Sprintf("the sprite has no skill %s that can be run (exit code %d)", k.skill, exit), "lattice skill ls --sprite NAME")
+		}
+		return &exitError{code: max(exit, protocol.ExitFailed), err: fmt.Errorf("%s ended with exit code %d and without a result", k.skill, exit)}
+	}
+	text := bytes.TrimSpace([]byte(k.held))
+	var err error
+	if k.d.json {
+		_, err = fmt.Fprintf(k.d.out, "%s\n", text)
+	} else {
+		err = k.d.printIndented(json.RawMessage(text))
+	}
+	switch {
+	case err != nil:
+		return err
+	case result.Waiting != nil:
+		fmt.Fprintf(k.d.err, "%s waits: %s\n  A call outside of a run cannot be resumed.\n  try: lattice flow new '%s …' | lattice run -\n", k.skill, clean(result.Waiting.Reason), k.skill)
+	case result.OK == (exit != 0):
+		fmt.Fprintf(k.d.err, "lattice: %s says ok:%t and ended with exit code %d\n", k.skill, result.OK, exit)
+		exit = max(exit, protocol.ExitFailed)
+	}
+	if exit != 0 {
+		return &exitError{code: exit}
+	}
+	return nil
+}

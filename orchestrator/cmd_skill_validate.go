@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/compile"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func newSkillValidateCmd(d *deps) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate FILE|DIR",
+		Short: "Check a skill's manifest, or the folder that is dropped into /skills",
+		Long: `Check a skill's manifest and print every finding at once; exit 2 when one is an error. Unknown members are errors here,
+though readers tolerate them. A folder NAME holds skill.json and the executable run; it is called as the skill is.
+With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"}]}.
+` + exitCodes,
+		Example: "  lattice skill validate contacts.search/\n  lattice skill validate skill.json --json",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(_ *cobra.Command, list []string) error {
+			findings, err := d.checkSkill(list[0])
+			if err != nil {
+				return err
+			}
+			if err := d.printFindings(findings); err != nil {
+				return err
+			}
+			if ir.HasErrors(findings) {
+				return &exitError{code: protocol.ExitBadInput}
+			}
+			if !d.json {
+				fmt.Fprintln(d.out, "ok")
+			}
+			return nil
+		},
+	}
+}
+
+// checkSkill checks a manifest, or a folder with one.
+func (d *deps) checkSkill(arg string) ([]ir.Finding, error) {
+	if arg == "-" {
+		data, err := io.ReadAll(io.LimitReader(d.in, maxManifest+1))
+		if err != nil {
+			return nil, fmt.Errorf("read manifest: %w", err)
+		}
+		_, findings := compile.Manifest(data)
+		return findings, nil
+	}
+	info, err := os.Stat(arg)
+	if err != nil {
+		return nil, skillUnreadable(err)
+	}
+	if !info.IsDir() {
+		data, err := readManifestFile(arg)
+		if err != nil {
+			return nil, err
+		}
+		_, findings := compile.Manifest(data)
+		return findings, nil
+	}
+	data, err := readManifestFile(filepath.Join(arg, manifestFile))
+	if err != nil {
+		return nil, err
+	}
+	skill, findings := compile.Manifest(data)
+	fault := func(code, hint, format string, args ...any) {
+		findings = append(findings, ir.Finding{Code: code, Severity: ir.SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint})
+	}
+	if dir, err := filepath.Abs(arg); err == nil && skill.Name != "" && filepath.Base(dir) != skill.Name {
+		fault("folder_misnamed", "mv "+filepath.Base(dir)+" "+skill.Name, "the folder is called %s and the skill %s", filepath.Base(dir), skill.Name)
+	}
+	if len(skill.Exec) == 0 {
+		run := filepath.Join(arg, dropInRunFile)
+		switch info, err := os.Stat(run); {
+		case err != nil:
+			fault("run_missing", "put the program there, or name it by exec in skill.json", "there is no program %s", run)
+		case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+			fault("run_not_executable", "chmod +x "+run, "%s cannot be executed", run)
+		}
+	}
+	return ir.Merge(nil, findings), nil
+}
+
+func readManifestFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, skillUnreadable(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxManifest+1)) // one more, so that what is longer is refused
+	if err != nil {
+		return nil, skillUnreadable(err)
+	}
+	return data, nil
+}
+
+func skillUnreadable(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return api.Refuse(protocol.ExitNotFound, "skill_not_found", fmt.Sprintf("read manifest: %v", err), "name a skill.json, or a folder that holds one")
+	}
+	return api.Refuse(protocol.ExitBadInput, "skill_unreadable", fmt.Sprintf("read manifest: %v", err), "")
+}

@@ -1,0 +1,126 @@
+package compile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// Manifest checks a skill.json as its author wants it checked: what readers tolerate (unknown members) is an error here,
+// what they would do without (a description, a class) a warning, and the examples must fit the inputs. The code of a
+// broken member is its name with _invalid.
+func Manifest(data []byte) (manifests.Skill, []ir.Finding) {
+	tree, findings := ir.ReadTree(data)
+	if tree == nil {
+		return manifests.Skill{}, findings
+	}
+	c := manifestCheck{findings: findings}
+	skill, err := manifests.ParseSkill(data)
+	var invalid *manifests.InvalidError
+	if errors.As(err, &invalid) {
+		for _, p := range invalid.Problems {
+			c.problem(p)
+		}
+	}
+	c.unknown(tree, "", reflect.TypeFor[manifests.Skill](), "$schema")
+	for _, part := range []string{"inputs", "outputs"} {
+		list, _ := tree[part].([]any)
+		for i, v := range list {
+			c.unknown(v, "/"+part+"/"+strconv.Itoa(i), reflect.TypeFor[manifests.Field]())
+		}
+	}
+	if variants, ok := tree["variants"].(map[string]any); ok {
+		c.unknown(variants, "/variants", reflect.TypeFor[manifests.Variants]())
+		cases, _ := variants["cases"].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(cases)) {
+			c.unknown(cases[name], "/variants/cases/"+escapePointer(name), reflect.TypeFor[manifests.Variant]())
+		}
+	}
+	if err == nil {
+		c.advise(skill, tree)
+		c.examples(skill)
+	}
+	return skill, ir.Merge(nil, c.findings)
+}
+
+type manifestCheck struct{ findings []ir.Finding }
+
+func (c *manifestCheck) add(severity, code, pointer, hint, format string, args ...any) {
+	c.findings = append(c.findings, ir.Finding{Code: code, Severity: severity, Pointer: pointer, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+var manifestHints = map[string]string{
+	"name":        `such as "contacts.search"`,
+	"inputs":      `["path"] or [{"name":"path","type":"string","required":true,"description":"…"}]`,
+	"outputs":     `["path"] or [{"name":"path","type":"string","required":true,"description":"…"}]`,
+	"permissions": `such as ["fs:read"]; [] when it needs none`,
+	"side_effect": `"read", "idempotent", "sprite" or "world"`,
+	"timeout_s":   "seconds, more than 0",
+	"variants":    `{"input":"mode","default":"request","cases":{"request":{"permissions":[],"side_effect":"sprite"}}}`,
+}
+
+func (c *manifestCheck) problem(p manifests.Problem) {
+	member, _, _ := strings.Cut(strings.TrimPrefix(p.Pointer, "/"), "/")
+	code := member + "_invalid"
+	if member == "" {
+		code = "manifest_invalid"
+	}
+	subject := member
+	if subject == "" {
+		subject = "the manifest"
+	}
+	c.add(ir.SeverityError, code, p.Pointer, manifestHints[member], "%s: %s", subject, p.Message)
+}
+
+// unknown reports members that t has no field for.
+func (c *manifestCheck) unknown(v any, at string, t reflect.Type, more ...string) {
+	object, _ := v.(map[string]any)
+	known := more
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		known = append(known, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if !slices.Contains(known, name) {
+			c.add(ir.SeverityError, "field_unknown", at+"/"+escapePointer(name), ir.Near(name, known), "there is no member %q here", name)
+		}
+	}
+}
+
+// advise warns of what a reader can do without and a user cannot.
+func (c *manifestCheck) advise(s manifests.Skill, tree map[string]any) {
+	if s.Description == "" {
+		c.add(ir.SeverityWarning, "description_missing", "/description", "one sentence", "nobody can tell what the skill does")
+	}
+	if tree["permissions"] == nil {
+		c.add(ir.SeverityWarning, "permissions_missing", "/permissions", manifestHints["permissions"], "it counts as needing none")
+	}
+	if tree["side_effect"] == nil {
+		c.add(ir.SeverityWarning, "side_effect_missing", "/side_effect", manifestHints["side_effect"], "it counts as world: a call that was cut off is never run again without a person")
+	}
+	for i, p := range s.Permissions {
+		if !slices.Contains(manifests.Permissions(), p) {
+			c.add(ir.SeverityWarning, "permission_unknown", "/permissions/"+strconv.Itoa(i), ir.Near(p, manifests.Permissions()), "this lattice knows no permission %q, so that only * grants it", p)
+		}
+	}
+}
+
+func (c *manifestCheck) examples(s manifests.Skill) {
+	for i, e := range s.Examples {
+		var input map[string]json.RawMessage
+		if json.Unmarshal(e, &input) != nil {
+			continue // reported
+		}
+		for _, p := range s.CheckInput(input) {
+			c.add(ir.SeverityError, "example_invalid", fmt.Sprintf("/examples/%d%s", i, p.Pointer), "", "the example does not fit the inputs: it %s", p.Message)
+		}
+	}
+}
