@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"strings"
@@ -215,7 +216,7 @@ func (d *deps) withSprites(ctx context.Context, o leaderOptions, do func(context
 // remoteSprites is the client of the remote Sprites API, or nil when none is set.
 func (d *deps) remoteSprites() *sprites.Client {
 	if url := d.getenv("SPRITES_API_URL"); url != "" {
-		return sprites.New(url, d.getenv("SPRITES_TOKEN"), nil)
+		return sprites.NewWith(url, d.getenv("SPRITES_TOKEN"), nil, sprites.Options{Remote: true, Jitter: rand.Float64})
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func (l *Leader) open() (err error) {
 	if l.store, err = store.Open(l.home.Store()); err != nil {
 		return StoreProblem(err)
 	}
-	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.home.Scratch()}); err != nil {
+	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.home.Scratch(), Mirrors: l.home.Mirrors()}); err != nil {
 		return err
 	}
 	var sprites http.Handler
@@ -110,7 +110,7 @@ func (l *Leader) open() (err error) {
 			return err
 		}
 	}
-	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.output, Secrets: l.agentEnv, Issued: l.issued})
+	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.output, Secrets: l.agentEnv, Issued: l.issued, Equip: l.equip})
 	l.actor = action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: l.repoOf})
 	l.handler = api.Handler(l, sprites)
 	return nil

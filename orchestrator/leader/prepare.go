@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -27,6 +28,9 @@ func (l *Leader) Prepare(ctx context.Context, run, sprite string) (map[string]an
 		return nil, l.noSkills
 	}
 	if err := l.ensureSprite(ctx, run, sprite, rec.kept.Options); err != nil {
+		return nil, err
+	}
+	if err := l.session.Equip(ctx, sprite); err != nil {
 		return nil, err
 	}
 	members := map[string]any{"sprite": sprite}
@@ -65,6 +69,11 @@ func (l *Leader) ensureSprite(ctx context.Context, run, name string, o api.Optio
 		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_not_found", Message: "there is no sprite " + name, Hint: "lattice sprite create " + name}}
 	}
 	if _, err := l.client.Create(ctx, sprites.Create{Name: name, Labels: []string{ownerLabel(run)}, Tools: o.Tools}); err != nil {
+		if sprites.Uncertain(err) { // it may have been made although nobody said so
+			if made, lookErr := l.client.Get(ctx, name); lookErr == nil && slices.Contains(made.Labels, ownerLabel(run)) {
+				return nil
+			}
+		}
 		var refused *sprites.APIError
 		if errors.As(err, &refused) && refused.Status == 400 {
 			return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_refused", Message: err.Error()}}
