@@ -86,6 +86,15 @@ func (b *builder) add(n *ir.Node, labels map[string]string) {
 	b.graph.Nodes = append(b.graph.Nodes, Node{Op: n.Op, Lines: append(lines, what(n)...), Body: body(n, labels)})
 }
 
+// body is the graph that a node runs, nil for most.
+func body(n *ir.Node, labels map[string]string) *Graph {
+	if n.Op != ir.OpMap || n.Body == nil {
+		return nil
+	}
+	g := graph(n.Body.EntryNode, n.Body.Nodes, n.Body.Edges, labels)
+	return &g
+}
+
 // what says what a node does.
 func what(n *ir.Node) []string {
 	var lines []string
@@ -94,8 +103,10 @@ func what(n *ir.Node) []string {
 		lines = append(lines, plain(n.Tool))
 	case ir.OpHuman:
 		lines = append(lines, "asks: "+plain(exprText(n.Prompt)))
-	case ir.OpPack, ir.OpSwitch:
-		lines = append(lines, string(n.Op))
+	case ir.OpMap:
+		lines = append(lines, plain("for each of "+exprText(n.Items)))
+	case ir.OpMerge:
+		lines = append(lines, plain("MERGE "+n.Strategy))
 	default:
 		lines = append(lines, plain(string(n.Op)))
 	}
