@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -192,10 +193,11 @@ func (r *repo) bundle(ctx context.Context, c *skill.Call, name, base, ref string
 	sum := sha256.New()
 	_, err := c.Root.WriteFrom(name, io.TeeReader(read, sum), 0o644)
 	read.CloseWithError(io.ErrClosedPipe)
-	if gitErr := <-made; gitErr != nil && err != nil {
+	gitErr := <-made
+	switch {
+	case err != nil && gitErr != nil && errors.Is(err, gitErr):
 		return "", explain(gitErr, "push_failed")
-	}
-	if err != nil {
+	case err != nil: // of the file; git ended because we no longer read
 		return "", err
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spritekit/lattice/skills/proc"
@@ -135,7 +136,11 @@ func (s *system) run(ctx context.Context, cmd command) ([]byte, error) {
 		return nil, fmt.Errorf("git %s: %w", verb(cmd.args), context.Cause(ctx))
 	}
 	if exit.Code != 0 && !slices.Contains(cmd.ok, exit.Code) {
-		return nil, classify(&failure{verb: verb(cmd.args), exit: exit, stderr: s.tidy(stderr.Bytes())})
+		f := &failure{verb: verb(cmd.args), exit: exit, stderr: s.tidy(stderr.Bytes())}
+		if f.couldNotWrite() && isFull(spec.Dir) {
+			return nil, skill.Fault(because{f, syscall.ENOSPC})
+		}
+		return nil, classify(f)
 	}
 	if stdout.Omitted() > 0 {
 		return nil, skill.Limit("too_much_output", "git %s said more than %d bytes", verb(cmd.args), maxOutput)
@@ -212,11 +217,40 @@ func classify(f *failure) error {
 		return skill.Network("%v", f)
 	case has("couldn't find remote ref", "remote branch"):
 		return notFound("ref_not_found", "%v", f)
-	case has("no space left on device"):
-		return skill.Limit("no_space", "%v", f)
+	}
+	for _, cause := range []struct {
+		text  string
+		errno syscall.Errno
+	}{
+		{"no space left on device", syscall.ENOSPC}, {"out of diskspace", syscall.ENOSPC}, {"disk quota exceeded", syscall.EDQUOT}, {"read-only file system", syscall.EROFS},
+		{"input/output error", syscall.EIO}, {"insufficient permission", syscall.EACCES}, {"permission denied", syscall.EACCES},
+	} {
+		if has(cause.text) {
+			return skill.Fault(because{f, cause.errno})
+		}
 	}
 	return f
 }
+
+// couldNotWrite reports whether git failed to write a file; it does not always say why.
+func (f *failure) couldNotWrite() bool {
+	return strings.Contains(f.stderr, "couldn't write") || strings.Contains(f.stderr, "nable to write") || strings.Contains(f.stderr, "write error")
+}
+
+// isFull reports whether the disk below a folder has next to nothing left, now that git has removed its lock files.
+func isFull(dir string) bool {
+	const nothing = 64 << 10
+	var st syscall.Statfs_t
+	return syscall.Statfs(dir, &st) == nil && int64(st.Bavail)*int64(st.Bsize) < nothing
+}
+
+// because is a failure whose cause is known; it reads like the failure.
+type because struct {
+	*failure
+	errno syscall.Errno
+}
+
+func (b because) Unwrap() error { return b.errno }
 
 // explain turns a *failure into a failure of the call with this code.
 func explain(err error, code string) error {
