@@ -36,9 +36,13 @@ type flow struct {
 	*graph
 	links  [][]link
 	facts  map[string]int
-	in     []factSet              // per node; nil when it is not reached
-	around func(fact string) bool // what holds before the flow begins; nil is nothing
-	shapes map[string][]string    // see shape
+	in     []factSet           // per node; nil when it is not reached
+	shapes map[string][]string // see shape
+	types  map[string]string   // see typesOf
+
+	// Of the body of a MAP: the flow around it, and the MAP's position there.
+	outer *flow
+	at    int
 }
 
 const errFact = "$err"
@@ -65,51 +69,50 @@ func (r ref) prefixes() []string {
 	return out
 }
 
-// checkFlow checks that what is read has been written. around and shapes tell of what was written before the graph
-// begins.
-func (g *graph) checkFlow(around func(fact string) bool, shapes map[string][]string) {
+// checkFlow checks that what is read has been written. outer is the flow around the MAP at position at, if the graph is
+// its body.
+func (g *graph) checkFlow(outer *flow, at int) {
 	entry, ok := g.index[g.EntryNode]
 	if !ok {
 		return
 	}
-	f := &flow{graph: g, links: g.links(), facts: map[string]int{errFact: 0}, in: make([]factSet, len(g.Nodes)), around: around}
+	f := &flow{graph: g, links: g.links(), facts: map[string]int{errFact: 0}, in: make([]factSet, len(g.Nodes)), outer: outer, at: at}
 	f.number()
 	if len(f.facts) > maxFacts {
 		g.error("document_too_large", g.ptr+"/nodes", "write objects instead of single members", "the graph writes more than %d variables", maxFacts)
 		return
 	}
 	f.solve(entry)
-	f.shapes = f.shape()
-	maps.Copy(f.shapes, shapes)
+	f.shapes, f.types = f.shape(), f.typesOf()
 	for i := range g.Nodes {
 		if f.in[i] == nil {
 			continue
 		}
 		f.checkReads(i)
+		f.checkTypes(i)
 		if body := g.bodies[i]; body != nil {
-			body.checkFlow(f.before(i), f.kept())
+			body.checkFlow(f, i)
 		}
 	}
 	f.checkEnd()
 }
 
-// before is what of $vars is known before node i, for the flow in its body.
-func (f *flow) before(i int) func(fact string) bool {
-	return func(fact string) bool { return strings.HasPrefix(fact[1:], "$vars.") && f.holds(f.in[i], fact) }
-}
-
-// kept are the shapes of what lies in $vars.
-func (f *flow) kept() map[string][]string {
-	kept := maps.Clone(f.shapes)
-	maps.DeleteFunc(kept, func(path string, _ []string) bool { return !strings.HasPrefix(path, "$vars.") })
-	return kept
-}
+// kept reports whether a path lies in $vars, which the body of a MAP sees as it was before.
+func kept(path string) bool { return strings.HasPrefix(path, "$vars.") }
 
 func (f *flow) holds(s factSet, fact string) bool {
 	if i, ok := f.facts[fact]; ok && s.has(i) {
 		return true
 	}
-	return f.around != nil && f.around(fact)
+	return f.outer != nil && kept(fact[1:]) && f.outer.holds(f.outer.in[f.at], fact)
+}
+
+func (f *flow) shapeOf(path string) ([]string, bool) {
+	known, ok := f.shapes[path]
+	if !ok && f.outer != nil && kept(path) {
+		return f.outer.shapeOf(path)
+	}
+	return known, ok
 }
 
 // number gives every fact that can come true its bit.
@@ -313,7 +316,7 @@ func (f *flow) read(r ref, ptr string, s factSet, proved []ref) {
 		if !holds(wholeFact(p)) {
 			continue
 		}
-		if known, ok := f.shapes[p]; ok && i+1 < len(prefixes) && !slices.Contains(known, r.segs[i+1].name) {
+		if known, ok := f.shapeOf(p); ok && i+1 < len(prefixes) && !slices.Contains(known, r.segs[i+1].name) {
 			f.error("member_unknown", ptr, near(r.segs[i+1].name, known), "%s is never there: what is written to %s has no member %q", r, ref{r.root, r.segs[:i+1]}, r.segs[i+1].name)
 		}
 		return

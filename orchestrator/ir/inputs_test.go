@@ -24,6 +24,10 @@ func choose(cond string) string {
 
 func pack(expr string) string { return doc(`{"id":"a","op":"PACK","inputs":{"p":`+expr+`}}`, ``) }
 
+func body(expr string) string {
+	return `{"entry_node":"b","nodes":[{"id":"b","op":"PACK","inputs":{"p":` + expr + `}}]}`
+}
+
 func TestMissingInputs(t *testing.T) {
 	const (
 		hasX   = `{"op":"exists","ref":"$in.x"}`
@@ -68,6 +72,13 @@ func TestMissingInputs(t *testing.T) {
 
 		{"case that is not chosen", choose(hasX), `{}`, `y`},
 		{"case that is chosen", choose(hasX), `{"x":1}`, ``},
+		{"merged", merge(`"strategy":"concat","from":["$in.x",{"ref":"$in.y","default":[]}]`), `{}`, `x`},
+		{"items", over(``, body(`1`)), `{}`, `l`},
+		{"body", over(`"result":"$in.r"`, body(`"$in.x"`)), `{"l":[1]}`, `r x`},
+		{"body of no items", over(`"result":"$in.r"`, body(`"$in.x"`)), `{"l":[]}`, ``},
+		{"body that may fail", over(`"on_error":"collect"`, body(`"$in.x"`)), `{"l":[1]}`, ``},
+		{"guard by what only an iteration knows", over(``, `{"entry_node":"b","nodes":[{"id":"b","op":"PACK","inputs":{"x":1}},{"id":"c","op":"PACK","inputs":{"x":"$in.x"}}],"edges":[{"from":"b","to":"c","when":{"op":"eq","left":"$item","right":1}},{"from":"b","to":"c","when":{"op":"otherwise"}}]}`), `{"l":[2]}`, `x`},
+
 		{"case that may be chosen", choose(`{"op":"eq","left":"$ctx.run_id","right":"r"}`), `{}`, `x y`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

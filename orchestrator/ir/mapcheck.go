@@ -14,11 +14,6 @@ func (g *graph) checkMap(n *Node, ptr string) {
 		g.error("field_missing", ptr+"/items", `"items": "$vars.files"`, "MAP runs its body for each of its items and has none")
 	}
 	g.checkExprText(n.Items, ptr+"/items")
-	if expr, err := decodeValue(n.Items); err == nil {
-		if got := staticType(expr); got != "" && got != "an array" {
-			g.error("items_type", ptr+"/items", "", "items are an array; this is %s", got)
-		}
-	}
 	if n.As != "" && n.As != "$item" {
 		g.error("as_invalid", ptr+"/as", `leave "as" out`, "the item is always called $item")
 	}

@@ -66,6 +66,24 @@ func human(more string) string {
 	return doc(`{"id":"a","op":"HUMAN",`+more+`}`, ``)
 }
 
+func merge(more string) string {
+	return doc(`{"id":"a","op":"MERGE",`+more+`}`, ``)
+}
+
+// over writes a MAP over $in.l; more comes before what it would say twice.
+func over(more, body string) string {
+	if !strings.Contains(more, "max_items") {
+		more = strings.TrimPrefix(more+`,"max_items":3`, ",")
+	}
+	return doc(`{"id":"a","op":"MAP","items":"$in.l",`+more+`,"body":`+body+`}`, ``)
+}
+
+// inBody writes a body of one TOOL_CALL of look with more members, and other nodes.
+func inBody(more string, others ...string) string {
+	call := `{"id":"b","op":"TOOL_CALL","tool":"look","args":{"path":"$item"}` + more + `}`
+	return `{"entry_node":"b","nodes":[` + strings.Join(append([]string{call}, others...), ",") + `]}`
+}
+
 const greenSwitch = `{"id":"a","op":"SWITCH","cases":[{"name":"green","when":{"op":"eq","left":"$in.x","right":1}}],"default":"red"}`
 
 func switched(edges string) string {
@@ -179,6 +197,41 @@ func TestParseFindings(t *testing.T) {
 		"cond long pattern":   {when(`{"op":"matches","left":"$in.x","pattern":"` + strings.Repeat("x", 257) + `"}`), []string{"pattern_invalid /edges/0/when/pattern"}},
 		"cond deep":           {when(notNot), []string{"cond_too_deep /edges/0/when" + strings.Repeat("/args/0", 16)}},
 		"cond large":          {when(`{"op":"and","args":[` + strings.TrimSuffix(strings.Repeat(`{"op":"always"},`, 256), ",") + `]}`), []string{"cond_too_large /edges/0/when"}},
+		"merge":               {merge(`"strategy":"by_key","key":"id","from":["$in.a",[{"id":1}]],"on_conflict":"error"`), nil},
+		"merge empty":         {merge(`"from":[]`), []string{"field_missing /nodes/0/from", "field_missing /nodes/0/strategy"}},
+		"merge strategy":      {merge(`"strategy":"shalow","from":["$in.a"],"on_conflict":"both"`), []string{"on_conflict_invalid /nodes/0/on_conflict", "strategy_invalid /nodes/0/strategy"}},
+		"merge key":           {merge(`"strategy":"by_key","from":["$in.a"]`), []string{"field_missing /nodes/0/key"}},
+		"merge keys":          {merge(`"strategy":"by_key","key":"id","from":[[{"id":1},{"ID":2}]]`), []string{"merge_key /nodes/0/from/0/1"}},
+		"merge foreign":       {merge(`"strategy":"concat","key":"id","on_conflict":"last","from":["$in.a"],"inputs":{}`), []string{"field_not_allowed /nodes/0/inputs", "field_not_allowed /nodes/0/key", "field_not_allowed /nodes/0/on_conflict"}},
+		"merge types":         {merge(`"strategy":"deep","from":["$in.a",[],{"len":"$in.a"},{"lit":"x"},{}]`), []string{"merge_type /nodes/0/from/1", "merge_type /nodes/0/from/2", "merge_type /nodes/0/from/3"}},
+		"merge type of port":  {doc(look+`,{"id":"b","op":"MERGE","strategy":"shallow","from":["$vars.got","$vars.got.size"]}`, aToB), []string{"merge_type /nodes/1/from/1"}},
+		"merge patch":         {merge(`"strategy":"merge_patch","from":[1,null,[]]`), nil},
+		"merge reads":         {merge(`"strategy":"concat","from":["$vars.nope"]`), []string{"ref_unset /nodes/0/from/0"}},
+		"map":                 {over(`"concurrency":2,"on_error":"collect","tolerated_failures":1,"as":"$item","result":"$tmp.t"`, inBody(`,"outputs":{"text":"$tmp.t"}`)), nil},
+		"map empty":           {doc(`{"id":"a","op":"MAP"}`, ``), []string{"field_missing /nodes/0/body", "field_missing /nodes/0/items", "field_missing /nodes/0/max_items"}},
+		"map members":         {over(`"max_items":10001,"concurrency":5,"on_error":"stop","tolerated_failures":1,"as":"$file","tool":"look","retry":[{"on":["ALL"]}]`, inBody(``)), []string{"as_invalid /nodes/0/as", "limit_invalid /nodes/0/concurrency", "limit_invalid /nodes/0/max_items", "on_error_invalid /nodes/0/on_error", "field_not_allowed /nodes/0/retry", "field_not_allowed /nodes/0/tool"}},
+		"map tolerance":       {over(`"tolerated_failures":0`, inBody(``)), []string{"field_not_allowed /nodes/0/tolerated_failures"}},
+		"map concurrency":     {doc(`{"id":"a","op":"MAP","items":[],"max_items":1,"concurrency":8,"body":`+inBody(``)+`}`, ``, `"limits":{"max_parallel":8}`), nil},
+		"map items":           {doc(`{"id":"a","op":"MAP","items":{"x":1},"max_items":1,"body":`+inBody(``)+`}`, ``), []string{"items_type /nodes/0/items"}},
+		"map items of port":   {doc(look+`,{"id":"b","op":"MAP","items":"$vars.got.text","max_items":1,"body":{"entry_node":"x","nodes":[{"id":"x","op":"PACK","inputs":{"x":1}}]}}`, aToB), []string{"items_type /nodes/1/items"}},
+		"map of writes":       {over(`"concurrency":2`, `{"entry_node":"b","nodes":[{"id":"b","op":"TOOL_CALL","tool":"put"}]}`), []string{"map_serial /nodes/0/concurrency"}},
+		"map of questions":    {over(`"concurrency":2`, `{"entry_node":"b","nodes":[{"id":"b","op":"HUMAN","prompt":"?"}]}`), []string{"map_serial /nodes/0/concurrency"}},
+		"map of strict reads": {over(`"concurrency":2`, inBody(`,"side_effect":"sprite"`)), []string{"map_serial /nodes/0/concurrency"}},
+		"map of writes, one":  {over(`"concurrency":1`, `{"entry_node":"b","nodes":[{"id":"b","op":"TOOL_CALL","tool":"put"}]}`), nil},
+		"map in map":          {over(`"concurrency":2`, `{"entry_node":"b","nodes":[{"id":"b","op":"MAP","items":"$item","max_items":1,"body":{"entry_node":"c","nodes":[{"id":"c","op":"TOOL_CALL","tool":"put"}]}}]}`), []string{"map_serial /nodes/0/concurrency"}},
+		"body members":        {over(``, `{"entry_node":"b","nodes":[{"id":"b","op":"PACK","inputs":{"x":1},"colour":1},{"id":"b","op":"PACK","inputs":{"x":1}}],"edge":[]}`), []string{"field_unknown /nodes/0/body/edge", "field_unknown /nodes/0/body/nodes/0/colour", "id_duplicate /nodes/0/body/nodes/1/id"}},
+		"body empty":          {over(``, `{}`), []string{"field_missing /nodes/0/body/nodes"}},
+		"body is no graph":    {over(``, `[]`), []string{"type_mismatch /nodes/0/body"}},
+		"body entry":          {over(``, `{"entry_node":"a","nodes":[{"id":"b","op":"PACK","inputs":{"x":1}}]}`), []string{"node_elsewhere /nodes/0/body/entry_node"}},
+		"edge into body":      {doc(`{"id":"a","op":"MAP","items":[],"max_items":1,"body":`+inBody(``)+`}`, `{"from":"a","to":"b"}`), []string{"node_elsewhere /edges/0/to"}},
+		"catch out of body":   {doc(`{"id":"a","op":"MAP","items":[],"max_items":1,"body":`+inBody(`,"catch":[{"on":["ALL"],"to":"c"}]`)+`},`+packC, `{"from":"a","to":"c"}`), []string{"node_elsewhere /nodes/0/body/nodes/0/catch/0/to"}},
+		"cycle in body":       {over(``, `{"entry_node":"b","nodes":[{"id":"b","op":"PACK","inputs":{"x":1}}],"edges":[{"from":"b","to":"b"}]}`), []string{"cycle_unbounded /nodes/0/body/edges/0"}},
+		"unreachable in body": {over(``, `{"entry_node":"b","nodes":[{"id":"b","op":"PACK","inputs":{"x":1}},{"id":"c","op":"PACK","inputs":{"x":1}}]}`), []string{"node_unreachable /nodes/0/body/nodes/1"}},
+		"vars in body":        {over(``, inBody(`,"outputs":{"text":"$vars.t"},"catch":[{"on":["ALL"],"to":"e","bind":"$vars.e"}]`, `{"id":"e","op":"PACK","inputs":{"x":1}}`)), []string{"vars_in_body /nodes/0/body/nodes/0/catch/0/bind", "vars_in_body /nodes/0/body/nodes/0/outputs/text"}},
+		"body reads":          {doc(`{"id":"a","op":"PACK","inputs":{"x":1},"outputs":{"x":"$vars.x","result":"$tmp.y"}},{"id":"m","op":"MAP","items":"$in.l","max_items":1,"outputs":{"result":"$vars.r","failures":"$vars.f","count":"$vars.c"},"result":["$vars.x","$tmp.y","$tmp.later"],"body":{"entry_node":"b","nodes":[{"id":"b","op":"PACK","inputs":{"v":"$vars.x","t":"$tmp.y","r":"$vars.r","e":"$err.kind"}}]}}`, `{"from":"a","to":"m"}`), []string{"err_unset /nodes/1/body/nodes/0/inputs/e", "ref_unset /nodes/1/body/nodes/0/inputs/r", "ref_unset /nodes/1/body/nodes/0/inputs/t", "port_unknown /nodes/1/outputs/count", "ref_unset /nodes/1/result/1", "ref_unset /nodes/1/result/2"}},
+		"body conditions":     {over(``, `{"entry_node":"b","nodes":[{"id":"b","op":"PACK","inputs":{"x":"$item"}},{"id":"c","op":"PACK","inputs":{"x":"$index"}}],"edges":[{"from":"b","to":"c","when":{"op":"gt","left":"$item.n","right":"$index"}},{"from":"b","to":"c","when":{"op":"otherwise"}}]}`), nil},
+		"item behind the map": {doc(`{"id":"a","op":"MAP","items":[],"max_items":1,"body":`+inBody(``)+`},`+packC, `{"from":"a","to":"c","when":{"op":"eq","left":"$item","right":1}},{"from":"a","to":"c","when":{"op":"otherwise"}}`), []string{"ref_scope /edges/0/when/left"}},
+		"key of all items":    {over(``, `{"entry_node":"b","nodes":[{"id":"b","op":"TOOL_CALL","tool":"put","idempotency_key":"$in.order"},{"id":"c","op":"TOOL_CALL","tool":"put","idempotency_key":{"concat":["$in.order","$index"]}}],"edges":[{"from":"b","to":"c"}]}`), []string{"key_shared /nodes/0/body/nodes/0/idempotency_key"}},
 		"cond item":           {when(`{"op":"any","items":"$in.l","where":{"op":"eq","left":"$item.x","right":"$index"}}`), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -263,6 +316,28 @@ func TestClassAndPreflight(t *testing.T) {
 		if got, _ := p.Class(p.Node("a"), json.RawMessage(args)); got != want {
 			t.Errorf("Class(%s) = %s, want %s", args, got, want)
 		}
+	}
+}
+
+// What calls in a body need is asked for before the run, like all else, and a flow whose only calls are there needs a
+// sprite.
+func TestProgramKnowsBodies(t *testing.T) {
+	p, findings := ir.Parse([]byte(over(`"concurrency":3`, `{"entry_node":"b","nodes":[{"id":"b","op":"TOOL_CALL","tool":"put","args":{"mode":"direct"}}]}`)), tools)
+	if p == nil {
+		t.Fatal(findings)
+	}
+	var got []string
+	for _, f := range p.Preflight(ir.DefaultGrants()) {
+		got = append(got, f.Code+" "+f.Pointer)
+	}
+	if diff := cmp.Diff([]string{"permission_missing /nodes/0/body/nodes/0/tool"}, got); diff != "" {
+		t.Errorf("Preflight (-want +got):\n%s", diff)
+	}
+	if !p.CallsSkills() || p.Node("b") == nil || p.Width(p.Node("a")) != 1 || p.MaxParallel() != ir.DefaultMaxParallel {
+		t.Errorf("calls %v, node %v, width %d, max_parallel %d", p.CallsSkills(), p.Node("b"), p.Width(p.Node("a")), p.MaxParallel())
+	}
+	if p, _ := ir.Parse([]byte(over(`"concurrency":3`, inBody(``))), tools); p == nil || p.Width(p.Node("a")) != 3 {
+		t.Errorf("a body that reads does not run at once")
 	}
 }
 

@@ -48,7 +48,7 @@ func (v *validator) check() {
 	g := v.newGraph(&Body{EntryNode: v.doc.EntryNode, Nodes: v.doc.Nodes, Edges: v.doc.Edges}, "", nil)
 	g.check()
 	g.checkExprText(v.doc.Output, "/output")
-	g.checkFlow(nil, nil)
+	g.checkFlow(nil, 0)
 }
 
 // graph is the document's own graph, or the body of a MAP.

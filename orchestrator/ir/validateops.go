@@ -207,7 +207,7 @@ var mergeTypes = map[string]string{
 }
 
 func (g *graph) checkMerge(n *Node, ptr string) {
-	want, known := mergeTypes[n.Strategy]
+	_, known := mergeTypes[n.Strategy]
 	switch {
 	case n.Strategy == "":
 		g.error("field_missing", ptr+"/strategy", "known: shallow, deep, concat, by_key, merge_patch", "MERGE has a strategy")
@@ -232,13 +232,7 @@ func (g *graph) checkMerge(n *Node, ptr string) {
 	for i, input := range n.From {
 		at := fmt.Sprintf("%s/from/%d", ptr, i)
 		g.checkExprText(input, at)
-		expr, err := decodeValue(input)
-		if err != nil {
-			continue
-		}
-		if got := staticType(expr); want != "" && got != "" && got != want {
-			g.error("merge_type", at, "", "%s merges what is %s; this is %s", n.Strategy, want, got)
-		} else if n.Strategy == MergeByKey && n.Key != "" {
+		if expr, err := decodeValue(input); err == nil && n.Strategy == MergeByKey && n.Key != "" {
 			g.checkMergeKeys(n, expr, at)
 		}
 	}
@@ -254,28 +248,6 @@ func (g *graph) checkMergeKeys(n *Node, expr any, ptr string) {
 			}
 		}
 	}
-}
-
-// staticType names the type of a value expression as far as its form tells, "" where it does not.
-func staticType(expr any) string {
-	switch v := expr.(type) {
-	case string:
-		if looksLikeRef(v) {
-			return ""
-		}
-	case map[string]any:
-		switch operator(v) {
-		case "lit":
-			return typeName(v["lit"])
-		case "len":
-			return typeName(json.Number("0"))
-		case "json":
-			return typeName("")
-		case "ref", "concat":
-			return ""
-		}
-	}
-	return typeName(expr)
 }
 
 // ExpectedInputs is what a HUMAN node asks for: expected_inputs; without it {"choice":"string"} when it offers
