@@ -21,16 +21,19 @@ type decideOptions struct {
 
 func (o *decideOptions) addDecideFlags(cmd *cobra.Command, d *deps) {
 	o.addFlags(cmd)
+	o.addDetachFlag(cmd)
 	cmd.Flags().StringVar(&o.wait, "wait", "", "`ID` of the wait, when the run has several open")
 	cmd.Flags().StringVar(&o.comment, "comment", "", "why; the waiting skill is told")
 	cmd.Flags().StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent (those of the run's start are taken anyway)")
-	cmd.ValidArgsFunction = completeRuns(d)
+	_ = cmd.RegisterFlagCompletionFunc("wait", completeWaits(d))
+	cmd.ValidArgsFunction = completeRuns(d, waiting)
 }
 
 func newApproveCmd(d *deps) *cobra.Command {
 	cmd := verdictCmd(d, "approve", lattice.Approve, "  lattice approve\n  lattice approve run_0123 --comment 'looks right'")
 	cmd.Long = `Approve what a run waits for. An approval binds exactly what was shown: commit, base, branch, remote and diff; what
-changes needs a new one. Approving twice is the same as approving once.
+changes needs a new one. Approving twice is the same as approving once, also from two terminals at the same time; who
+approves what was rejected is told by whom and when, and ends with 6.
 ` + exitCodes
 	return cmd
 }
@@ -38,7 +41,8 @@ changes needs a new one. Approving twice is the same as approving once.
 func newRejectCmd(d *deps) *cobra.Command {
 	cmd := verdictCmd(d, "reject", lattice.Reject, "  lattice reject run_0123 --comment 'not on a Friday'")
 	cmd.Long = `Reject what a run waits for. A skill that asked for something is told so and ends as it sees fit; a question of the flow
-itself fails with human_rejected. Rejecting twice is the same as rejecting once.
+itself fails with human_rejected. Rejecting twice is the same as rejecting once; who rejects what was approved is told by
+whom and when, and ends with 6.
 ` + exitCodes
 	return cmd
 }
@@ -65,7 +69,8 @@ func newAnswerCmd(d *deps) *cobra.Command {
 		Use:   "answer RUN k=v…",
 		Short: "Answer a run's question with the inputs that it expects",
 		Long: `Answer a run's question. Values are converted to the types that the wait names (lattice waiting shows them); k:=json
-gives a value as JSON. Missing, unknown, mistyped or oversized values are refused, and nothing is changed.
+gives a value as JSON. Missing, unknown, mistyped or oversized values are refused, and nothing is changed. The first of
+several answers counts: the same one again changes nothing, another one is told who answered and when, and ends with 6.
 ` + exitCodes,
 		Example: "  lattice answer run_0123 approved=true comments='fine'\n  lattice answer run_0123 'labels:=[\"a\",\"b\"]'",
 		Args:    args(cobra.MinimumNArgs(2)),
@@ -74,6 +79,7 @@ gives a value as JSON. Missing, unknown, mistyped or oversized values are refuse
 		},
 	}
 	o.addDecideFlags(cmd, d)
+	cmd.ValidArgsFunction = completeAnswers(d)
 	return cmd
 }
 
@@ -94,12 +100,19 @@ func runDecide(ctx context.Context, d *deps, o decideOptions, run string, decisi
 	if req.Secrets, err = d.renewedSecrets(view, o.agentEnv); err != nil {
 		return err
 	}
+	if req.WaitID == "" && len(view.Waits) == 1 {
+		req.WaitID = view.Waits[0].ID // what is open now, and not what may be open when the decision arrives
+	}
+	req.Detach = o.detach
 	reply, err := c.Decide(ctx, view.RunID, req)
 	if err != nil {
 		return err
 	}
 	if reply.Duplicate {
-		fmt.Fprintf(d.err, "%s: that was decided before; nothing changed\n", reply.Run.RunID)
+		fmt.Fprintf(d.err, "%s: that was decided before, by %s at %s; nothing changed\n", reply.Run.RunID, clean(reply.By), clean(reply.At))
+	}
+	if o.detach {
+		return c.detached(ctx, reply.Run, req.Secrets)
 	}
 	return follow(ctx, d, c, reply.Run, view.LastSeq)
 }
@@ -157,16 +170,21 @@ again; what was cut off is settled first. Resuming a run that goes on, waits or 
 			if err != nil {
 				return err
 			}
-			view, err := conn.Drive(ctx, before.RunID, secrets)
+			view, err := conn.Drive(ctx, before.RunID, api.DriveRequest{Secrets: secrets, Detach: o.detach})
 			if err != nil {
 				return err
+			}
+			if o.detach {
+				return conn.detached(ctx, view, secrets)
 			}
 			return follow(ctx, d, conn, view, before.LastSeq)
 		},
 	}
 	o.addFlags(cmd)
+	o.addDetachFlag(cmd)
+	o.addWaitFlag(cmd)
 	cmd.Flags().StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent (those of the run's start are taken anyway)")
-	cmd.ValidArgsFunction = completeRuns(d)
+	cmd.ValidArgsFunction = completeRuns(d, unended)
 	return cmd
 }
 
@@ -188,9 +206,13 @@ func newCancelCmd(d *deps) *cobra.Command {
 				return err
 			}
 			if d.json {
-				return d.printJSON(view)
+				err = d.printJSON(view)
+			} else {
+				_, err = fmt.Fprintf(d.out, "%s %s\n", view.RunID, view.Status)
 			}
-			fmt.Fprintf(d.out, "%s %s\n", view.RunID, view.Status)
+			if err != nil {
+				return err
+			}
 			if view.Status != lattice.Canceled {
 				return &exitError{code: protocol.ExitFailed, err: fmt.Errorf("%s had already ended: %s", view.RunID, view.Status)}
 			}
@@ -198,6 +220,6 @@ func newCancelCmd(d *deps) *cobra.Command {
 		},
 	}
 	o.addFlags(cmd)
-	cmd.ValidArgsFunction = completeRuns(d)
+	cmd.ValidArgsFunction = completeRuns(d, unended)
 	return cmd
 }

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -23,6 +23,7 @@ type runOptions struct {
 	repo, ref, sprite, workItem, inputFile, goal string
 	inputs, allow, agentEnv, tools               []string
 	uncommitted, keep                            bool
+	keepSaid                                     bool
 }
 
 func newRunCmd(d *deps) *cobra.Command {
@@ -35,14 +36,24 @@ func newRunCmd(d *deps) *cobra.Command {
 With --repo the repository is read here, with your own git and credentials, and travels into the sprite as a bundle;
 what the flow pushes lands there as branch lattice/<run> (a local path) after a person approved it. Nothing else leaves
 the sprite. A failed run keeps its sprite. The first Ctrl-C stops driving; the run stays resumable.
+
+With --detach a leader in the background (lattice serve) drives the run; any terminal may look at it, answer or cancel
+it. That leader ends by itself when it has had nothing to do for a while. Defaults of --allow, --agent-env and --keep
+come from the settings (lattice --help).
 ` + exitCodes,
 		Example: `  lattice run fix-and-propose --repo . --input 'agent_command:=["sh","fix.sh"]'
   lattice run flow.json --input name=value --input 'n:=3' --json
+  lattice run fix-and-propose --repo . --input-file task.json --detach
   lattice run fix-and-propose --repo git@example.com:team/app.git --allow 'fs:read,fs:write,git:read,git:write,test:run,agent:run'`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: func(c *cobra.Command, list []string) error { return runRun(c.Context(), d, o, list[0]) },
+		RunE: func(c *cobra.Command, list []string) error {
+			o.keepSaid = c.Flags().Changed("keep")
+			return runRun(c.Context(), d, o, list[0])
+		},
 	}
 	o.addFlags(cmd)
+	o.addDetachFlag(cmd)
+	o.addWaitFlag(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.repo, "repo", "", "repository `URL|PATH` that seeds the sprite and receives approved pushes")
 	f.StringVar(&o.ref, "ref", "", "branch, tag or commit of the repository (default: what is checked out there)")
@@ -56,11 +67,24 @@ the sprite. A failed run keeps its sprite. The first Ctrl-C stops driving; the r
 	f.StringVar(&o.goal, "goal", "", "what the run is for; written to task.json")
 	addToolFlag(cmd, &o.tools)
 	f.BoolVar(&o.keep, "keep", false, "never remove the run's sprite")
-	_ = cmd.RegisterFlagCompletionFunc("allow", cobra.NoFileCompletions)
-	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return manifests.Flows(), cobra.ShellCompDirectiveDefault
-	}
+	_ = cmd.RegisterFlagCompletionFunc("allow", completePermissions)
+	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
+	cmd.ValidArgsFunction = completeFlows
 	return cmd
+}
+
+// withSettings fills in what neither flag said. Variables of the settings are taken as far as they are set here.
+func (o *runOptions) withSettings(d *deps) {
+	s := d.settings.Run
+	if len(o.allow) == 0 {
+		o.allow = s.Allow
+	}
+	o.keep = o.keep || s.Keep && !o.keepSaid
+	for _, name := range s.AgentEnv {
+		if d.getenv(name) != "" && !slices.Contains(o.agentEnv, name) {
+			o.agentEnv = append(o.agentEnv, name)
+		}
+	}
 }
 
 func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
@@ -72,6 +96,7 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	if err != nil {
 		return err
 	}
+	o.withSettings(d)
 	secrets, err := d.secrets(o.agentEnv)
 	if err != nil {
 		return err
@@ -95,12 +120,15 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	if err := c.warn(ctx); err != nil {
 		return err
 	}
-	view, err := c.Start(ctx, api.RunRequest{Flow: doc, Input: input, Options: api.Options{
+	view, err := c.Start(ctx, api.RunRequest{Flow: doc, Input: input, Detach: o.detach, Options: api.Options{
 		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Grants: o.allow,
 		WorkItem: o.workItem, Goal: o.goal, Keep: o.keep, Tools: tools, AgentEnv: o.agentEnv, Secrets: secrets,
 	}})
 	if err != nil {
 		return err
+	}
+	if o.detach {
+		return c.detached(ctx, view, secrets)
 	}
 	return follow(ctx, d, c, view, 0)
 }
@@ -114,7 +142,10 @@ func readInput(d *deps, file string, pairs []string) (json.RawMessage, error) {
 			return nil, api.Refuse(protocol.ExitBadInput, "input_unreadable", fmt.Sprintf("read input: %v", err), "")
 		}
 		if err := json.Unmarshal(data, &in); err != nil {
-			return nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%s is no JSON object: %v", file, err), "")
+			return nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%s is no JSON object: %v", file, err), "the file holds the flow's inputs: {\"name\": value, …}")
+		}
+		if in == nil {
+			return nil, api.Refuse(protocol.ExitBadInput, "bad_input", file+" is no JSON object: it is null", "{} has no inputs")
 		}
 		delete(in, "$schema") // the file's, for editors
 	}

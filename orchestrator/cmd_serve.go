@@ -1,63 +1,155 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
+type serveOptions struct {
+	leaderOptions
+	idle        time.Duration
+	log, resume string
+	stop        bool
+}
+
 func newServeCmd(d *deps) *cobra.Command {
-	var o leaderOptions
+	o := serveOptions{leaderOptions: leaderOptions{serve: true}}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Lead in the foreground, and go on with interrupted runs",
 		Long: `Lead the state directory until Ctrl-C: go on with every interrupted run, and drive what other commands start or answer.
-When another process leads already, this one says so and ends with 6. Logs go to standard error as JSON.
+Standard output gets one JSON line when it leads, standard error logs as JSON.
+
+When another process leads already, this one says so and ends with 6. A leader of another version or build is asked to
+hand over: it finishes what its runs are doing, then this one goes on with them. lattice run --detach starts this
+command in the background, where it ends when it has had nothing to do for a while; --stop ends it at once, and what it
+was driving goes on with lattice resume.
 ` + exitCodes,
-		Example: "  lattice serve",
+		Example: "  lattice serve\n  lattice serve --idle 10m --log serve.log\n  lattice serve --stop",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			c, err := connect(ctx, d, o)
-			if err != nil {
-				return err
+			if o.resume != "all" && o.resume != "none" {
+				return usageError{fmt.Errorf("--resume is all or none, not %q", o.resume)}
 			}
-			defer c.close()
-			if c.leading == nil {
-				hello, err := c.Hello(ctx)
-				if err != nil {
-					return err
-				}
-				return api.Refuse(protocol.ExitBusy, "led", fmt.Sprintf("process %d leads %s already", hello.PID, hello.Home), "")
+			if o.stop {
+				return stopServing(cmd.Context(), d)
 			}
-			runs, err := c.Runs(ctx)
-			if err != nil {
-				return err
-			}
-			var failed error
-			for _, r := range runs {
-				if r.Status == lattice.Running || r.Status == lattice.Pending {
-					if _, err := c.Drive(ctx, r.RunID, nil); err != nil {
-						failed = errors.Join(failed, fmt.Errorf("go on with %s: %w", r.RunID, err))
-					}
-				}
-			}
-			if failed != nil {
-				fmt.Fprintf(d.err, "lattice: %v\n", failed)
-			}
-			hello := c.leading.Hello()
-			if err := d.printJSON(map[string]any{"socket": c.socket, "pid": hello.PID, "isolation": hello.Isolation, "sandbox": hello.Sandbox}); err != nil {
-				return err
-			}
-			<-ctx.Done()
-			return nil
+			return runServe(cmd.Context(), d, o)
 		},
 	}
 	o.addFlags(cmd)
+	f := cmd.Flags()
+	f.DurationVar(&o.idle, "idle", 0, "end when nothing was driven or asked for this long (default: never)")
+	f.StringVar(&o.log, "log", "", "log to `FILE`, which is kept small, instead of standard error")
+	f.StringVar(&o.resume, "resume", "all", "which interrupted runs to go on with: all or none")
+	f.BoolVar(&o.stop, "stop", false, "end the lattice serve that leads; its runs stay resumable")
+	_ = cmd.RegisterFlagCompletionFunc("resume", cobra.FixedCompletions([]string{"all", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+func runServe(ctx context.Context, d *deps, o serveOptions) error {
+	var out io.Writer = d.err
+	if o.log != "" {
+		file := &logFile{path: o.log, max: maxServeLog}
+		defer file.Close()
+		out = file
+	}
+	d.log = zerolog.New(out).Level(d.logLevel(zerolog.InfoLevel)).With().Timestamp().Logger()
+	c, err := connect(ctx, d, o.leaderOptions)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if c.leading == nil {
+		hello, err := c.Hello(ctx)
+		if err != nil {
+			return err
+		}
+		return api.Refuse(protocol.ExitBusy, "led", fmt.Sprintf("process %d leads %s already", hello.PID, hello.Home), "")
+	}
+	if o.resume == "all" {
+		if err := c.resumeAll(ctx); err != nil {
+			fmt.Fprintf(d.err, "lattice: %v\n", err)
+		}
+	}
+	hello := c.leading.Hello()
+	d.log.Info().Str("version", hello.Version).Int("pid", hello.PID).Str("home", hello.Home).Str("sandbox", hello.Sandbox).Msg("leads")
+	if err := d.printJSON(map[string]any{"socket": c.socket, "pid": hello.PID, "isolation": hello.Isolation, "sandbox": hello.Sandbox}); err != nil {
+		return err
+	}
+	if o.idle > 0 {
+		if err := c.leading.Retire(ctx, o.idle); err == nil {
+			d.log.Info().Msg("ends: nothing to do, or handed over")
+			return nil
+		}
+	}
+	select {
+	case <-ctx.Done():
+		d.log.Info().Msg("ends: told to")
+	case <-c.leading.HandedOver():
+	}
+	return nil
+}
+
+// resumeAll goes on with every interrupted run, and names those that it cannot go on with.
+func (c *conn) resumeAll(ctx context.Context) error {
+	runs, err := c.Runs(ctx)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, r := range runs {
+		if r.Status == lattice.Running || r.Status == lattice.Pending {
+			if _, err := c.Drive(ctx, r.RunID, api.DriveRequest{}); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("go on with %s: %w", r.RunID, err))
+			}
+		}
+	}
+	return failed
+}
+
+// stopServing ends the lattice serve that leads, and waits until it does not lead any more.
+func stopServing(ctx context.Context, d *deps) error {
+	home := leader.Home(d.home)
+	client := api.NewClient(home.Socket())
+	defer client.Close()
+	hello, err := client.Hello(ctx)
+	if err != nil {
+		_, err := fmt.Fprintln(d.err, "nobody leads", d.home)
+		return err
+	}
+	if !hello.Serving {
+		return api.Refuse(protocol.ExitBusy, "not_serving", fmt.Sprintf("process %d leads for a command of its own", hello.PID), "end that command")
+	}
+	handed, err := client.HandOver(ctx, api.HandoverRequest{API: d.api, Version: d.version, PID: os.Getpid(), WaitS: 1})
+	if err != nil && !errors.Is(err, api.ErrGone) {
+		// It does not come to rest: what it does is cut off, as by Ctrl-C.
+		process, err := os.FindProcess(hello.PID)
+		if err != nil {
+			return fmt.Errorf("find process %d: %w", hello.PID, err)
+		}
+		if err := process.Signal(os.Interrupt); err != nil {
+			return fmt.Errorf("end process %d: %w", hello.PID, err)
+		}
+	}
+	if err := home.Left(ctx); err != nil {
+		return err
+	}
+	for _, r := range handed.Runs {
+		fmt.Fprintf(d.err, "%s goes on with: lattice resume %s\n", r.RunID, r.RunID)
+	}
+	_, err = fmt.Fprintf(d.err, "process %d does not lead %s any more\n", hello.PID, d.home)
+	return err
 }

@@ -231,13 +231,25 @@ func newLogsCmd(d *deps) *cobra.Command {
 			if err != nil || !keep {
 				return err
 			}
-			return c.Watch(ctx, v.RunID, v.LastSeq, func(l api.WatchLine) error {
-				if l.View == nil {
-					return nil
+			after := v.LastSeq
+			for {
+				err := c.Watch(ctx, v.RunID, after, func(l api.WatchLine) error {
+					if l.Entry != nil {
+						after = l.Entry.Seq
+					}
+					if l.View == nil {
+						return nil
+					}
+					offset, err = printLog(ctx, d, c, v.RunID, offset)
+					return err
+				})
+				if !errors.Is(err, api.ErrGone) || ctx.Err() != nil {
+					return err
 				}
-				offset, err = printLog(ctx, d, c, v.RunID, offset)
-				return err
-			})
+				if err := c.establish(ctx); err != nil { // whoever follows the run has it go on
+					return err
+				}
+			}
 		})
 	cmd.Flags().BoolVarP(&keep, "follow", "f", false, "go on until nobody drives the run")
 	return cmd
@@ -299,27 +311,4 @@ func (d *deps) query(use, short, example string, check cobra.PositionalArgs, do 
 	}
 	o.addFlags(cmd)
 	return cmd
-}
-
-// completeRuns offers run ids to the shell.
-func completeRuns(d *deps) cobra.CompletionFunc {
-	return func(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(list) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		conn, err := connect(c.Context(), d, leaderOptions{})
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		defer conn.close()
-		runs, err := conn.Runs(c.Context())
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		var ids []string
-		for _, r := range runs {
-			ids = append(ids, r.RunID+"\t"+string(r.Status)+" "+r.Flow)
-		}
-		return ids, cobra.ShellCompDirectiveNoFileComp
-	}
 }

@@ -69,7 +69,9 @@ func newSpriteCmd(d *deps) *cobra.Command {
 		}),
 		newSpriteExecCmd(d),
 		newSpriteServeCmd(d),
+		newSpritePruneCmd(d),
 	)
+	completeSpriteCmds(d, cmd)
 	return cmd
 }
 
@@ -215,8 +217,8 @@ func (d *deps) withSprites(ctx context.Context, o leaderOptions, do func(context
 
 // remoteSprites is the client of the remote Sprites API, or nil when none is set.
 func (d *deps) remoteSprites() *sprites.Client {
-	if url := d.getenv("SPRITES_API_URL"); url != "" {
-		return sprites.NewWith(url, d.getenv("SPRITES_TOKEN"), nil, sprites.Options{Remote: true, Jitter: rand.Float64})
+	if d.spritesURL != "" {
+		return sprites.NewWith(d.spritesURL, d.spritesToken, nil, sprites.Options{Remote: true, Jitter: rand.Float64})
 	}
 	return nil
 }

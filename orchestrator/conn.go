@@ -15,12 +15,15 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // leaderOptions matter only to the process that leads.
 type leaderOptions struct {
 	spritekit string
+	serve     bool // this process does nothing but lead
+	detach    bool // this process never leads: a background one does
 }
 
 func (o *leaderOptions) addFlags(cmd *cobra.Command) {
@@ -34,6 +37,8 @@ type conn struct {
 	o       leaderOptions
 	socket  string
 	leading *leadership // nil while another process leads
+	inherit []api.HandedRun
+	lost    bool // another process asked this one to hand over, and leads next
 }
 
 // leadership is this process's time as leader.
@@ -42,6 +47,9 @@ type leadership struct {
 	lock   *leader.Lock
 	server *http.Server
 	group  errgroup.Group
+	stop   chan struct{} // closed by end
+	ended  chan struct{} // closed when it is over, with err set
+	err    error
 }
 
 // connectWait bounds how long a command waits for a leader that starts or ends.
@@ -59,33 +67,77 @@ func connect(ctx context.Context, d *deps, o leaderOptions) (*conn, error) {
 	return c, nil
 }
 
-// establish finds the leader, or becomes it.
+// establish finds the leader, or becomes it. What an older leader hands over goes on here.
 func (c *conn) establish(ctx context.Context) error {
 	if c.leading != nil {
-		return nil
+		select {
+		case <-c.leading.HandedOver():
+			c.lost = true
+			if err := c.leading.end(); err != nil {
+				fmt.Fprintf(c.d.err, "lattice: %v\n", err)
+			}
+			c.leading = nil
+		default:
+			return nil
+		}
 	}
+	if err := c.find(ctx); err != nil {
+		return err
+	}
+	for _, r := range c.inherit {
+		if err := c.driveOn(ctx, r); err != nil {
+			fmt.Fprintf(c.d.err, "lattice: go on with %s: %v\n", r.RunID, err)
+		}
+	}
+	c.inherit = nil
+	return nil
+}
+
+// driveOn goes on with a run that nobody follows.
+func (c *conn) driveOn(ctx context.Context, r api.HandedRun) error {
+	req := api.DriveRequest{Secrets: r.Secrets, Detach: true}
+	if c.leading != nil {
+		_, err := c.leading.Drive(ctx, r.RunID, req)
+		return err
+	}
+	_, err := api.NewClient(c.socket).Drive(ctx, r.RunID, req)
+	return err
+}
+
+// find ends with a leader that answers, or with this process leading. The lock decides; the rest is patience.
+func (c *conn) find(ctx context.Context) error {
 	dial := api.NewClient(c.socket)
 	defer dial.Close()
-	deadline := time.Now().Add(connectWait)
+	begun := time.Now()
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
-		lock, err := leader.Home(c.d.home).Acquire()
-		if err == nil {
-			c.leading, err = lead(c.d, c.o, lock)
-			return err
-		}
-		if !errors.Is(err, leader.ErrLed) {
-			return err
+		// Who took the lead from this process has it in a moment; only if it does not come, the lead is free again.
+		if waited := time.Since(begun); !c.lost || waited > 2*time.Second {
+			done, err := c.takeLead(ctx)
+			if done || err != nil {
+				return err
+			}
 		}
 		hello, err := dial.Hello(ctx)
 		switch {
-		case err == nil && hello.API != api.Version:
-			return api.Refuse(protocol.ExitBusy, "leader_version", fmt.Sprintf("lattice %s (process %d) leads %s and speaks another version of the leader's interface", hello.Version, hello.PID, hello.Home), "end it, or use the same lattice")
+		case err == nil && hello.Ending: // the lock is free in a moment
+		case err == nil && c.newerThan(hello):
+			if err := c.askForLead(ctx, dial, hello); err != nil {
+				return err
+			}
+			begun = time.Now()
+			continue
+		case err == nil && hello.API > c.d.api && (hello.Oldest == 0 || hello.Oldest > c.d.api):
+			return c.tooOld(hello)
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case time.Now().After(deadline):
-			return api.Refuse(protocol.ExitBusy, "leader_silent", fmt.Sprintf("another lattice holds %s but does not answer: %v", c.d.home, err), "look for it with: fuser "+c.d.home+"/lattice.lock")
+		}
+		if time.Since(begun) > connectWait {
+			if err == nil {
+				err = errors.New("it is ending")
+			}
+			return api.Refuse(protocol.ExitBusy, "leader_silent", fmt.Sprintf("another lattice holds %s but does not lead: %v", c.d.home, err), "look for it with: fuser "+c.d.home+"/lattice.lock")
 		}
 		select { // the lock's holder is about to listen, or about to be gone
 		case <-ctx.Done():
@@ -95,11 +147,68 @@ func (c *conn) establish(ctx context.Context) error {
 	}
 }
 
-// lead opens the state and serves it on the socket.
+// takeLead leads, or has a background process lead, if nobody does.
+func (c *conn) takeLead(ctx context.Context) (bool, error) {
+	lock, err := leader.Home(c.d.home).Acquire()
+	switch {
+	case errors.Is(err, leader.ErrLed):
+		return false, nil
+	case err != nil:
+		return false, err
+	case c.o.detach:
+		if err := lock.Unlock(); err != nil {
+			return false, err
+		}
+		return false, c.d.startLeader(ctx, c.o)
+	}
+	c.leading, err = lead(c.d, c.o, lock)
+	return true, err
+}
+
+// newerThan reports whether this lattice should lead instead: it speaks a newer version of the leader's interface, or it
+// was told to serve and is another build.
+func (c *conn) newerThan(h api.Hello) bool {
+	return h.API < c.d.api || c.o.serve && h.API == c.d.api && h.Version != c.d.version
+}
+
+func (c *conn) tooOld(h api.Hello) error {
+	return api.Refuse(protocol.ExitBusy, "leader_version", fmt.Sprintf(
+		"lattice %s (process %d) leads %s, and this lattice %s is too old to speak with it (interface %d, it serves %d and newer)",
+		h.Version, h.PID, h.Home, c.d.version, c.d.api, max(h.Oldest, h.API)), "use the newer lattice, or end that process first")
+}
+
+// handoverWait is how long a command waits for an older leader that has to finish something first.
+const handoverWait = 30 * time.Second
+
+// askForLead has an older leader hand over. It puts down each run when what it has begun is over, and gives up its lock.
+func (c *conn) askForLead(ctx context.Context, dial *api.Client, h api.Hello) error {
+	req := api.HandoverRequest{API: c.d.api, Version: c.d.version, PID: os.Getpid(), WaitS: handoverWait.Seconds()}
+	if c.o.serve {
+		req.WaitS = 0 // it was told to lead: until Ctrl-C
+	}
+	fmt.Fprintf(c.d.err, "lattice: lattice %s (process %d) leads; asking it to hand over to lattice %s\n", h.Version, h.PID, c.d.version)
+	handed, err := dial.HandOver(ctx, req)
+	var p *api.Problem
+	switch {
+	case err == nil:
+		c.inherit = append(c.inherit, handed.Runs...)
+		return nil
+	case errors.As(err, &p) && p.Fault.Code != api.CodeLeaderEnding:
+		return api.Refuse(protocol.ExitBusy, "leader_version", fmt.Sprintf("lattice %s (process %d) leads %s, is older than this lattice %s and cannot hand over yet: %s", h.Version, h.PID, h.Home, c.d.version, p.Fault.Message),
+			"try again when that is done, or use lattice "+h.Version)
+	case p != nil, errors.Is(err, api.ErrGone):
+		return nil // it is ending anyway
+	}
+	return err
+}
+
+// lead opens the state and serves it on the socket, until end or a hand-over.
 func lead(d *deps, o leaderOptions, lock *leader.Lock) (*leadership, error) {
 	l, err := leader.Open(leader.Config{
-		Home: leader.Home(d.home), Version: d.version, Self: d.exe, Spritekit: o.spritekit, Path: d.getenv("PATH"), Tools: d.hostTools(nil), CheckTool: d.checkTool,
+		Home: leader.Home(d.home), Version: d.version, API: d.api, Oldest: d.oldest, Serving: o.serve, Self: d.exe,
+		Spritekit: d.spritekit(o.spritekit), Path: d.getenv("PATH"), Tools: d.hostTools(d.paths(d.settings.Tools)), CheckTool: d.checkTool,
 		Remote: d.remoteSprites(), Environ: d.environ, Log: d.log, WrapLog: d.wrapLog,
+		Name: d.settings.Git.Name, Email: d.settings.Git.Email, Confined: d.settings.MinIsolation == settings.Namespaces,
 		Warn: func(message string) { fmt.Fprintf(d.err, "lattice: %s\n", message) },
 	})
 	if err != nil {
@@ -109,13 +218,24 @@ func lead(d *deps, o leaderOptions, lock *leader.Lock) (*leadership, error) {
 	if err != nil {
 		return nil, errors.Join(err, l.Close(), lock.Unlock())
 	}
-	s := &leadership{Leader: l, lock: lock, server: &http.Server{Handler: l.Handler(), ReadHeaderTimeout: 10 * time.Second}}
+	s := &leadership{
+		Leader: l, lock: lock, server: &http.Server{Handler: l.Handler(), ReadHeaderTimeout: 10 * time.Second},
+		stop: make(chan struct{}), ended: make(chan struct{}),
+	}
 	s.group.Go(func() error {
 		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
 	})
+	go func() { // owned by end
+		defer close(s.ended)
+		select {
+		case <-s.HandedOver():
+		case <-s.stop:
+		}
+		s.err = s.shutdown()
+	}()
 	return s, nil
 }
 
@@ -134,9 +254,9 @@ func listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// end stops serving and driving, in that order, and gives the leadership up.
-func (s *leadership) end() error {
-	err := s.Leader.Close() // watchers end with it
+// shutdown stops serving and driving, in that order, and gives the leadership up.
+func (s *leadership) shutdown() error {
+	err := s.Close() // watchers end with it
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if s.server.Shutdown(ctx) != nil {
@@ -145,16 +265,47 @@ func (s *leadership) end() error {
 	return errors.Join(err, s.group.Wait(), s.lock.Unlock())
 }
 
-// close ends the command's connection. A leader first waits for runs that other commands follow.
+// end ends the leadership, if it has not ended by a hand-over, and waits until it is over. It is called once.
+func (s *leadership) end() error {
+	close(s.stop)
+	<-s.ended
+	return s.err
+}
+
+// close ends the command's connection. Runs that go on without this command are left to a leader in the background.
 func (c *conn) close() {
 	c.Client.Close()
 	if c.leading == nil {
 		return
 	}
+	var left []api.HandedRun
+	if !c.o.serve {
+		ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
+		left = c.leading.Leave(ctx)
+		cancel()
+	}
 	if err := c.leading.end(); err != nil {
 		fmt.Fprintf(c.d.err, "lattice: %v\n", err)
 	}
 	c.leading = nil
+	if len(left) > 0 {
+		c.leave(left)
+	}
+}
+
+// leaveWait is how long a command whose own work is done waits for the steps of runs that go on without it.
+const leaveWait = 10 * time.Second
+
+// leave has runs go on in the background.
+func (c *conn) leave(left []api.HandedRun) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*connectWait)
+	defer cancel()
+	c.o.detach, c.inherit = true, left
+	if err := c.establish(ctx); err != nil {
+		for _, r := range left {
+			fmt.Fprintf(c.d.err, "lattice: %s does not go on in the background: %v\n  try: lattice resume --detach %s\n", r.RunID, err, r.RunID)
+		}
+	}
 }
 
 // warn says what is missing of the sandbox, before anything runs in one.
@@ -169,7 +320,11 @@ func (c *conn) warn(ctx context.Context) error {
 // takeOver finds the next leader, or becomes it, and has it go on with the run.
 func (c *conn) takeOver(ctx context.Context, v api.RunView) error {
 	if c.leading != nil {
-		return fmt.Errorf("follow %s: %w", v.RunID, io.ErrUnexpectedEOF)
+		select {
+		case <-c.leading.HandedOver():
+		default:
+			return fmt.Errorf("follow %s: %w", v.RunID, io.ErrUnexpectedEOF)
+		}
 	}
 	if err := c.establish(ctx); err != nil {
 		return err
@@ -178,7 +333,7 @@ func (c *conn) takeOver(ctx context.Context, v api.RunView) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.Drive(ctx, v.RunID, secrets)
+	_, err = c.Drive(ctx, v.RunID, api.DriveRequest{Secrets: secrets})
 	return err
 }
 

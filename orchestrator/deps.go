@@ -17,6 +17,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/settings"
 )
 
 // deps is what commands are given instead of finding it themselves.
@@ -28,9 +29,15 @@ type deps struct {
 	environ  []string
 	exe      string // this binary, for sandboxes and leaders that it starts
 	home     string // state directory
-	user     string
-	version  string
-	log      zerolog.Logger
+	settings settings.Settings
+
+	spritesURL, spritesToken string // the remote Sprites API, "" for the embedded host
+
+	user    string
+	version string
+	// api and oldest are the versions of the leader's interface that this build speaks, and serves.
+	api, oldest int
+	log         zerolog.Logger
 	// wrapLog lets a composition root put its own log between engine and store.
 	wrapLog func(engine.Log) engine.Log
 
@@ -43,7 +50,7 @@ func processDeps() *deps {
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		terminal: term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb",
 		getenv:   os.Getenv, environ: os.Environ(),
-		version: buildVersion(), log: zerolog.Nop(),
+		version: buildVersion(), api: api.Version, oldest: api.Oldest, log: zerolog.Nop(),
 	}
 	d.exe, _ = os.Executable() // without it the first sandbox says so
 	d.home = stateDir(os.Getenv)

@@ -53,10 +53,16 @@ func (c cleaned) Run() int {
 	return c.m.Run()
 }
 
-// latticeMain is lattice's main with a log that kills after the n-th durable write, when the environment says so.
+// latticeMain is lattice's main with a log that kills after the n-th durable write, and with the version of another
+// build ("VERSION API OLDEST"), when the environment says so.
 func latticeMain() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	d := processDeps()
+	if as := os.Getenv("LATTICE_AS"); as != "" {
+		if _, err := fmt.Sscan(as, &d.version, &d.api, &d.oldest); err != nil {
+			panic(err)
+		}
+	}
 	if file := os.Getenv("KILL_COUNTER"); file != "" {
 		at, err := strconv.Atoi(os.Getenv("KILL_AT"))
 		if err != nil {
@@ -109,14 +115,16 @@ func (k *killer) count() int {
 	return int(info.Size())
 }
 
-// killInits kills every sandbox init below parent.
-func killInits(parent int) {
+// killInits kills every sandbox init below parent and returns how many there were.
+func killInits(parent int) (killed int) {
 	for _, pid := range descendants(parent) {
 		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if strings.Contains(string(cmdline), "\x00"+sandbox.InitArg) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
+			killed++
 		}
 	}
+	return killed
 }
 
 // descendants lists the processes below pid, deepest last.

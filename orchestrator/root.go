@@ -21,6 +21,18 @@ and does outside what sprites may not do themselves.
 
 Everything works on one machine without an account; with SPRITES_API_URL and SPRITES_TOKEN set, sprites are remote.
 State lies in $LATTICE_HOME (default: lattice in the XDG state directory).
+
+Settings lie in $LATTICE_CONFIG (default: lattice/config.toml in the XDG configuration directory); flags win over the
+environment, the environment over settings, settings over defaults:
+
+  spritekit, tools             as --spritekit, --tool; paths begin with / or ~/
+  log_level                    of lattice serve; LATTICE_LOG wins
+  min_isolation                "namespaces" refuses to run anything in sprites that are kept apart by less
+  [run] allow agent_env keep   as the flags of lattice run
+  [sprites] url                of a remote Sprites API; SPRITES_API_URL wins
+            token_env token_file   where its token is; SPRITES_TOKEN wins. A token itself is refused
+  [git] name email             who commits when git does not say
+  [serve] idle                 when a leader in the background ends that has nothing to do, such as "5m"
 ` + exitCodes,
 		Example: `  lattice run fix-and-propose --repo . --input-file task.json
   lattice waiting
@@ -31,13 +43,34 @@ State lies in $LATTICE_HOME (default: lattice in the XDG state directory).
 	}
 	group(root)
 	root.PersistentFlags().BoolVar(&d.json, "json", false, "print JSON for machines")
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		err := d.loadSettings()
+		if completing(c) || !usesSettings(c) { // a shell that completes has nowhere to show what is wrong with them
+			return nil
+		}
+		return err
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		newRunCmd(d), newRunsCmd(d), newShowCmd(d), newLogsCmd(d), newEventsCmd(d), newArtifactsCmd(d), newCancelCmd(d),
 		newWaitingCmd(d), newApproveCmd(d), newRejectCmd(d), newAnswerCmd(d), newResumeCmd(d),
 		newFlowCmd(d), newSkillCmd(d), newSpriteCmd(d), newServeCmd(d), newProtocolCmd(), newStoreCmd(d), newVersionCmd(d),
+		newCompletionCmd(d),
 	)
 	return root
+}
+
+// usesSettings reports whether a command cannot do its work while something is wrong with the settings.
+func usesSettings(c *cobra.Command) bool {
+	for c.HasParent() && c.Parent().HasParent() {
+		c = c.Parent()
+	}
+	switch c.Name() {
+	case "lattice", "help", "version", "completion", "protocol":
+		return false
+	}
+	return true
 }
 
 // group makes a command that only holds others show its help, and refuse a name that it does not know.

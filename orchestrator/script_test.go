@@ -89,6 +89,9 @@ func leftovers(t *testing.T, home, tmp string) {
 	out, err := exec.Command("pgrep", "-f", home).CombinedOutput()
 	if err == nil {
 		t.Errorf("processes of %s are left: %s", home, out)
+		for _, pid := range strings.Fields(string(out)) {
+			_ = exec.Command("kill", "-9", pid).Run()
+		}
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err == nil && strings.Contains(string(mounts), home) {

@@ -53,6 +53,16 @@ func (c *Client) Hello(ctx context.Context) (Hello, error) {
 	return call[Hello](ctx, c, "GET", "/v1/lattice", nil, nil)
 }
 
+// HandOver asks the leader to end its leadership.
+func (c *Client) HandOver(ctx context.Context, to HandoverRequest) (Handover, error) {
+	return call[Handover](ctx, c, "POST", "/v1/lattice/handover", nil, to)
+}
+
+// Prune removes what ended runs left.
+func (c *Client) Prune(ctx context.Context, r PruneRequest) ([]Pruned, error) {
+	return call[[]Pruned](ctx, c, "POST", "/v1/prune", nil, r)
+}
+
 // Start starts a run.
 func (c *Client) Start(ctx context.Context, r RunRequest) (RunView, error) {
 	return call[RunView](ctx, c, "POST", "/v1/runs", nil, r)
@@ -69,12 +79,8 @@ func (c *Client) Run(ctx context.Context, id string) (RunView, error) {
 }
 
 // Drive goes on with an interrupted run.
-func (c *Client) Drive(ctx context.Context, id string, secrets map[string]string) (RunView, error) {
-	body := map[string]any{}
-	if len(secrets) > 0 {
-		body["secrets"] = secrets
-	}
-	return call[RunView](ctx, c, "POST", "/v1/run/drive", url.Values{"id": {id}}, body)
+func (c *Client) Drive(ctx context.Context, id string, r DriveRequest) (RunView, error) {
+	return call[RunView](ctx, c, "POST", "/v1/run/drive", url.Values{"id": {id}}, r)
 }
 
 // Stop ends the driving of a run; it stays resumable.

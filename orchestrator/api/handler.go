@@ -25,11 +25,14 @@ type Service interface {
 	Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
 	// Watch is Entries followed by whatever comes, with views, until nobody drives the run.
 	Watch(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
-	Drive(ctx context.Context, id string, secrets map[string]string) (RunView, error) // go on with an interrupted run; a no-op when someone does
-	Stop(ctx context.Context, id string) (RunView, error)                             // stop driving; the run stays resumable
+	Drive(ctx context.Context, id string, r DriveRequest) (RunView, error) // go on with an interrupted run; a no-op when someone does
+	Stop(ctx context.Context, id string) (RunView, error)                  // stop driving; the run stays resumable
 	Cancel(ctx context.Context, id, by string) (RunView, error)
 	Decide(ctx context.Context, id string, d DecideRequest) (DecideReply, error)
 	Log(ctx context.Context, id string, offset int64) (io.ReadCloser, error) // what skills printed beside events
+	Prune(ctx context.Context, r PruneRequest) ([]Pruned, error)
+	// HandOver ends the leadership when it returns nil, and changes nothing when it does not or ctx ends.
+	HandOver(ctx context.Context, to HandoverRequest) (Handover, error)
 }
 
 // maxBody bounds request bodies: a flow of 1 MiB with its input.
@@ -44,6 +47,23 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 	}
 	routeStorage(mux, s)
 	mux.HandleFunc("GET /v1/lattice", func(w http.ResponseWriter, r *http.Request) { reply(w, s.Hello(), nil) })
+	mux.HandleFunc("POST /v1/lattice/handover", func(w http.ResponseWriter, r *http.Request) {
+		var in HandoverRequest
+		if !decode(w, r, &in, false) { // a newer lattice may say more
+
+			return
+		}
+		out, err := s.HandOver(r.Context(), in)
+		reply(w, out, err)
+	})
+	mux.HandleFunc("POST /v1/prune", func(w http.ResponseWriter, r *http.Request) {
+		var in PruneRequest
+		if !read(w, r, &in) {
+			return
+		}
+		out, err := s.Prune(r.Context(), in)
+		reply(w, out, err)
+	})
 	mux.HandleFunc("POST /v1/runs", func(w http.ResponseWriter, r *http.Request) {
 		var in RunRequest
 		if !read(w, r, &in) {
@@ -94,13 +114,11 @@ func change(w http.ResponseWriter, r *http.Request, s Service) {
 	id := r.FormValue("id")
 	switch r.PathValue("verb") {
 	case "drive":
-		var in struct {
-			Secrets map[string]string `json:"secrets,omitempty"`
-		}
+		var in DriveRequest
 		if !read(w, r, &in) {
 			return
 		}
-		v, err := s.Drive(r.Context(), id, in.Secrets)
+		v, err := s.Drive(r.Context(), id, in)
 		reply(w, v, err)
 	case "stop":
 		v, err := s.Stop(r.Context(), id)
@@ -121,9 +139,13 @@ func change(w http.ResponseWriter, r *http.Request, s Service) {
 }
 
 // read decodes the body strictly into v and answers for itself when that fails.
-func read(w http.ResponseWriter, r *http.Request, v any) bool {
+func read(w http.ResponseWriter, r *http.Request, v any) bool { return decode(w, r, v, true) }
+
+func decode(w http.ResponseWriter, r *http.Request, v any, strict bool) bool {
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	dec.DisallowUnknownFields()
+	if strict {
+		dec.DisallowUnknownFields()
+	}
 	if err := dec.Decode(v); err != nil && !errors.Is(err, io.EOF) {
 		fail(w, Refuse(protocol.ExitBadInput, "bad_request", fmt.Sprintf("read request: %v", err), ""))
 		return false

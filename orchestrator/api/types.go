@@ -11,13 +11,24 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Version of this interface. A client asks an older leader to hand over.
+// Version of this interface. A newer client asks an older leader to hand over; see Hello.
 const Version = 1
 
-// Hello is GET /v1/lattice.
+// Oldest is the oldest version of this interface that a leader of this build still serves.
+const Oldest = 1
+
+// Hello is GET /v1/lattice, the first thing that two processes say to each other. Together with the hand-over it is the
+// part of this interface that never changes but by new members, so that any two versions can settle who leads:
+//
+//	client newer than the leader            POST /v1/lattice/handover, then it leads
+//	client older, but not below Oldest      it is served
+//	client older than that                  it ends and says so
 type Hello struct {
 	API       int    `json:"api"`
-	Version   string `json:"version"`
+	Oldest    int    `json:"oldest_api,omitempty"` // of the clients that are served
+	Version   string `json:"version"`              // of the build
+	Ending    bool   `json:"ending,omitempty"`     // it takes on nothing more
+	Serving   bool   `json:"serving,omitempty"`    // lattice serve leads, not a command that ends with what it does
 	PID       int    `json:"pid"`
 	Home      string `json:"home"`
 	Isolation string `json:"isolation"`         // "" with a remote Sprites API
@@ -29,7 +40,53 @@ type Hello struct {
 type RunRequest struct {
 	Flow  json.RawMessage `json:"flow"` // ExecIR document
 	Input json.RawMessage `json:"input,omitempty"`
+	// Detach has the run go on when the command that started it has ended.
+	Detach bool `json:"detach,omitempty"`
 	Options
+}
+
+// DriveRequest is POST /v1/run/drive.
+type DriveRequest struct {
+	Secrets map[string]string `json:"secrets,omitempty"` // see Options
+	Detach  bool              `json:"detach,omitempty"`  // see RunRequest
+}
+
+// HandoverRequest is POST /v1/lattice/handover: the leader puts down what it drives where nothing is lost, answers, and
+// ends its leadership. When the asker goes away before, or has waited long enough, it goes on.
+type HandoverRequest struct {
+	API     int     `json:"api"`
+	Version string  `json:"version"`
+	PID     int     `json:"pid"`
+	WaitS   float64 `json:"wait_s,omitempty"` // seconds; 0 = as long as the asker is there
+}
+
+// Handover is what the next leader goes on with: the runs that were driven for nobody who follows them. Followers come
+// to the next leader by themselves.
+type Handover struct {
+	Runs []HandedRun `json:"runs,omitempty"`
+}
+
+// HandedRun is a run with the values that its agents get, which are in no store.
+type HandedRun struct {
+	RunID   string            `json:"run_id"`
+	Secrets map[string]string `json:"secrets,omitempty"`
+}
+
+// PruneRequest is POST /v1/prune. It removes by rule and never what is in use, waits, is pinned or was made by hand.
+type PruneRequest struct {
+	DryRun bool    `json:"dry_run,omitempty"`
+	Keep   int     `json:"keep"`              // the newest ended runs keep what is theirs
+	OlderS float64 `json:"older_s,omitempty"` // seconds that a run must have been over
+	All    bool    `json:"all,omitempty"`     // also of failed runs, which keep their sprites otherwise
+}
+
+// Pruned is one thing that was removed, or would be.
+type Pruned struct {
+	Kind  string `json:"kind"` // sprite | repository | bundle
+	Name  string `json:"name"`
+	RunID string `json:"run_id,omitempty"`
+	Bytes int64  `json:"bytes,omitempty"` // 0 when it could not be told: a remote sprite
+	Error string `json:"error,omitempty"` // why it is still there
 }
 
 // Options of a run; they are kept with its record.
@@ -108,12 +165,16 @@ type DecideRequest struct {
 	Comments string            `json:"comments,omitempty"`
 	By       string            `json:"by"`
 	Secrets  map[string]string `json:"secrets,omitempty"` // see Options
+	Detach   bool              `json:"detach,omitempty"`  // see RunRequest
 }
 
-// DecideReply says what became of a decision. Duplicate means that the same decision had been made before.
+// DecideReply says what became of a decision. Duplicate means that the same decision had been made before, by By at At;
+// a different one that comes too late is refused with already_decided.
 type DecideReply struct {
 	WaitID    string  `json:"wait_id"`
 	Duplicate bool    `json:"duplicate,omitempty"`
+	By        string  `json:"by,omitempty"`
+	At        string  `json:"at,omitempty"` // RFC 3339
 	Run       RunView `json:"run"`
 }
 

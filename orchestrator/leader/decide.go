@@ -1,9 +1,13 @@
 package leader
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -12,7 +16,9 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Decide makes a person's decision a fact and has the run go on. The same decision again changes nothing.
+// Decide makes a person's decision a fact and has the run go on. Of several decisions on one wait exactly one counts, the
+// first that is on disk. The same decision again changes nothing and is answered like the first; another one is refused
+// with what was decided, by whom and when.
 func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (api.DecideReply, error) {
 	id, err := l.resolve(id)
 	if err != nil {
@@ -21,13 +27,16 @@ func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (ap
 	if err := l.renewSecrets(id, d.Secrets); err != nil {
 		return api.DecideReply{}, err
 	}
+	if err := l.settle(ctx); err != nil {
+		return api.DecideReply{}, err
+	}
 	r, err := l.begun(ctx, id)
 	if err != nil {
 		return api.DecideReply{}, err
 	}
 	w, err := openWait(id, r.runner.State(), d.WaitID)
 	if err != nil {
-		return l.duplicate(ctx, id, d, err)
+		return l.late(ctx, id, d, nil, err)
 	}
 	fact, err := answer(w, d)
 	if err != nil {
@@ -35,17 +44,25 @@ func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (ap
 	}
 	switch err := r.runner.Decide(ctx, fact); {
 	case errors.Is(err, engine.ErrStale):
-		return l.duplicate(ctx, id, api.DecideRequest{WaitID: w.ID, Decision: d.Decision}, notWaiting(id, r.runner.State()))
+		d.WaitID = w.ID
+		return l.late(ctx, id, d, fact.Inputs, notWaiting(id, r.runner.State()))
 	case errors.Is(err, engine.ErrAnswer):
 		return api.DecideReply{}, api.Refuse(protocol.ExitBadInput, "bad_answer", err.Error(), "")
 	case err != nil:
 		return api.DecideReply{}, fmt.Errorf("record the decision: %w", err)
 	}
-	if err := l.drive(ctx, id); err != nil {
+	return l.decided(ctx, id, d, api.DecideReply{WaitID: w.ID})
+}
+
+// decided has the run go on after a decision that is on disk. A leader that is ending leaves that to the next.
+func (l *Leader) decided(ctx context.Context, id string, d api.DecideRequest, reply api.DecideReply) (api.DecideReply, error) {
+	if err := l.drive(ctx, id); err != nil && !closingNow(err) {
 		return api.DecideReply{}, err
 	}
-	v, err := l.view(id)
-	return api.DecideReply{WaitID: w.ID, Run: v}, err
+	l.detach(id, d.Detach)
+	var err error
+	reply.Run, err = l.view(id)
+	return reply, err
 }
 
 // openWait picks the wait that a decision is about.
@@ -67,8 +84,28 @@ func notWaiting(id string, s engine.State) error {
 	return api.Refuse(protocol.ExitFailed, "not_waiting", fmt.Sprintf("%s does not wait for that; it is %s", id, s.Status), "lattice show "+id)
 }
 
-// duplicate answers a decision on a wait that is closed: a no-op when the same was decided before, else refusal.
-func (l *Leader) duplicate(ctx context.Context, id string, d api.DecideRequest, refusal error) (api.DecideReply, error) {
+// late answers a decision on a wait that is closed. typed are its inputs, where they were converted already.
+func (l *Leader) late(ctx context.Context, id string, d api.DecideRequest, typed json.RawMessage, refusal error) (api.DecideReply, error) {
+	first, err := l.lastAnswer(ctx, id, d.WaitID)
+	if err != nil {
+		return api.DecideReply{}, err
+	}
+	if first == nil {
+		return api.DecideReply{}, refusal
+	}
+	if first.Decision != d.Decision || d.Decision == lattice.Answer && !sameInputs(first.Inputs, d, typed) {
+		p := api.Refuse(protocol.ExitBusy, "already_decided", fmt.Sprintf("%s was %s by %s at %s; nothing changed", id, verdicts[first.Decision], first.By, first.At), "lattice show "+id)
+		p.Fault.Retryable = false
+		return api.DecideReply{}, p
+	}
+	// An approval whose run was cut off is approved again by people: the run goes on.
+	return l.decided(ctx, id, d, api.DecideReply{WaitID: first.WaitID, Duplicate: true, By: first.By, At: first.At})
+}
+
+var verdicts = map[lattice.Decision]string{lattice.Approve: "approved already", lattice.Reject: "rejected already", lattice.Answer: "answered already"}
+
+// lastAnswer is the run's last answer, or the one to the wait that is named; nil when there is none.
+func (l *Leader) lastAnswer(ctx context.Context, id, wait string) (*lattice.Answered, error) {
 	var last *lattice.Answered
 	err := l.Entries(ctx, id, 0, func(e lattice.Entry) error {
 		if e.Kind != lattice.EntryFact || e.Type != (lattice.Answered{}).FactType() {
@@ -78,20 +115,49 @@ func (l *Leader) duplicate(ctx context.Context, id string, d api.DecideRequest, 
 		if err != nil {
 			return err
 		}
-		if a := f.(lattice.Answered); d.WaitID == "" || a.WaitID == d.WaitID {
+		if a := f.(lattice.Answered); wait == "" || a.WaitID == wait {
 			last = &a
 		}
 		return nil
 	})
-	if err != nil {
-		return api.DecideReply{}, err
+	return last, err
+}
+
+// sameInputs reports whether an answer says what was answered before. The wait is closed and its types with it, so text
+// is compared to the text of what it was converted to.
+func sameInputs(recorded json.RawMessage, d api.DecideRequest, typed json.RawMessage) bool {
+	var before, now map[string]any
+	if json.Unmarshal(recorded, &before) != nil {
+		return false
 	}
-	if last == nil || last.Decision != d.Decision || d.Decision == lattice.Answer {
-		return api.DecideReply{}, refusal
+	if typed != nil {
+		return json.Unmarshal(typed, &now) == nil && reflect.DeepEqual(before, now)
 	}
-	if err := l.drive(ctx, id); err != nil { // an approval whose run was cut off is approved again by people: go on
-		return api.DecideReply{}, err
+	if len(d.Typed) > 0 && json.Unmarshal(d.Typed, &now) != nil || len(now)+len(d.Inputs) != len(before) {
+		return false
 	}
-	v, err := l.view(id)
-	return api.DecideReply{WaitID: last.WaitID, Duplicate: true, Run: v}, err
+	for name, value := range now {
+		if was, ok := before[name]; !ok || !reflect.DeepEqual(was, value) {
+			return false
+		}
+	}
+	for name, text := range d.Inputs {
+		was, ok := before[name]
+		if !ok || !slices.ContainsFunc(kinds, func(kind string) bool {
+			v, ok := parse(text, kind)
+			return ok && sameValue(v, was)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// kinds are the types that text is converted to.
+var kinds = []string{"string", "boolean", "integer", "number", "map", "array", "array<string>"}
+
+func sameValue(a, b any) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }

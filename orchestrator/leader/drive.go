@@ -56,23 +56,37 @@ func (l *Leader) begun(ctx context.Context, id string) (*run, error) {
 	return r, nil
 }
 
-// drive has the run driven, if nobody does and there is something to do.
+// drive has the run driven, if nobody does and there is something to do. It waits while a hand-over is tried.
 func (l *Leader) drive(ctx context.Context, id string) error {
-	r, err := l.begun(ctx, id)
-	if err != nil {
-		return err
+	for {
+		if err := l.settle(ctx); err != nil {
+			return err
+		}
+		r, err := l.begun(ctx, id)
+		if err != nil {
+			return err
+		}
+		l.mu.Lock()
+		if l.yielding == nil && !l.closing {
+			l.start(id, r)
+			l.mu.Unlock()
+			return nil
+		}
+		l.mu.Unlock()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closing {
-		return errClosing
-	}
+}
+
+// start begins a drive. mu is held.
+func (l *Leader) start(id string, r *run) {
+	r.yielded = false
 	if r.done != nil || r.runner.State().Status.Ended() {
-		return nil
+		return
 	}
+	l.working.add(1)
 	driving, cancel := context.WithCancel(context.Background())
 	r.cancel, r.done, r.stopped = cancel, make(chan struct{}), nil
 	l.drives.Go(func() {
+		defer l.count(&l.working, -1)
 		defer cancel()
 		for {
 			stop, err := r.runner.Run(driving)
@@ -82,20 +96,23 @@ func (l *Leader) drive(ctx context.Context, id string) error {
 		}
 	})
 	l.notify(id)
-	return nil
 }
 
 // rest ends a drive, unless a decision came just when the runner had come to rest. A wait with a timer is driven again
 // when the timer is due.
 func (l *Leader) rest(id string, r *run, stop engine.Stop, err error) bool {
 	l.mu.Lock()
-	if err == nil && !l.closing && r.runner.State().Status == lattice.Running {
+	put := errors.Is(err, engine.ErrYielded)
+	if put && l.yielding == nil && !l.closing || err == nil && !l.closing && r.runner.State().Status == lattice.Running {
 		l.mu.Unlock()
 		return false
 	}
+	if put {
+		err, r.yielded = nil, true
+	}
 	close(r.done)
 	r.done, r.stopped = nil, err
-	again := err == nil && !stop.Due.IsZero() && !l.closing
+	again := err == nil && !put && !stop.Due.IsZero() && !l.closing
 	var changed <-chan struct{}
 	l.notify(id)
 	if again {
@@ -106,42 +123,78 @@ func (l *Leader) rest(id string, r *run, stop engine.Stop, err error) bool {
 		l.cfg.Log.Warn().Str("run", id).Err(err).Msg("driving stopped")
 	}
 	if again {
-		l.driveAt(id, stop.Due, changed)
+		l.timer(r, 1)
+		l.driveAt(id, r, stop.Due, changed)
 	}
-	if err == nil && stop.Status.Ended() {
+	if err == nil && !put && stop.Status.Ended() {
 		l.retire()
 	}
 	return true
 }
 
 // driveAt drives a waiting run when its timer is due, unless it changes before: it was answered, or the leader ends.
-func (l *Leader) driveAt(id string, due time.Time, changed <-chan struct{}) {
+func (l *Leader) driveAt(id string, r *run, due time.Time, changed <-chan struct{}) {
 	l.drives.Go(func() {
-		t := time.NewTimer(time.Until(due))
-		defer t.Stop()
-		select {
-		case <-changed:
-		case <-t.C:
-			if err := l.drive(context.Background(), id); err != nil && !errors.Is(err, errClosing) {
-				l.cfg.Log.Warn().Str("run", id).Err(err).Msg("drive after timer")
+		defer l.timer(r, -1)
+		for left := untilDue(due, time.Now()); left > 0; left = untilDue(due, time.Now()) {
+			t := time.NewTimer(min(left, lookAgain))
+			select {
+			case <-changed:
+				t.Stop()
+				return
+			case <-t.C:
 			}
+		}
+		if err := l.drive(context.Background(), id); err != nil && !errors.Is(err, errClosing) {
+			l.cfg.Log.Warn().Str("run", id).Err(err).Msg("drive after timer")
 		}
 	})
 }
 
+// lookAgain bounds how late a timer is noticed that came due while the machine slept: timers stand still then.
+const lookAgain = 30 * time.Second
+
+// untilDue is how long to wait by the clock on the wall, which goes on while the machine sleeps, and which may be set. A
+// timer that is not due is never asked for at once again.
+func untilDue(due, now time.Time) time.Duration {
+	left := due.Round(0).Sub(now.Round(0))
+	if left > 0 {
+		left = max(left, time.Millisecond)
+	}
+	return left
+}
+
+// timer counts a wait with a timer.
+func (l *Leader) timer(r *run, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.timed += n
+	l.timed.add(n)
+}
+
 // Drive goes on with an interrupted run. A run that is driven, waits or has ended is left alone.
-func (l *Leader) Drive(ctx context.Context, id string, secrets map[string]string) (api.RunView, error) {
+func (l *Leader) Drive(ctx context.Context, id string, req api.DriveRequest) (api.RunView, error) {
 	id, err := l.resolve(id)
 	if err != nil {
 		return api.RunView{}, err
 	}
-	if err := l.renewSecrets(id, secrets); err != nil {
+	if err := l.renewSecrets(id, req.Secrets); err != nil {
 		return api.RunView{}, err
 	}
 	if err := l.drive(ctx, id); err != nil {
 		return api.RunView{}, err
 	}
+	l.detach(id, req.Detach)
 	return l.view(id)
+}
+
+// detach lets a run go on when nobody follows it, for as long as this process leads, or hands it on.
+func (l *Leader) detach(id string, yes bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.runs[id]; r != nil && yes {
+		r.detached = true
+	}
 }
 
 // renewSecrets takes the values of a run's agent variables again: they are never stored.
@@ -202,7 +255,7 @@ func (l *Leader) Watch(ctx context.Context, id string, after lattice.Seq, yield 
 		l.mu.Lock()
 		changed := l.wait(id)
 		r := l.runs[id]
-		idle := r == nil || r.done == nil
+		idle := r == nil || r.done == nil && !r.yielded
 		closing := l.closing
 		l.mu.Unlock()
 		if err := l.Entries(ctx, id, after, func(e lattice.Entry) error {

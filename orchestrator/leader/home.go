@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Home is a state directory ($LATTICE_HOME) and where things lie in it.
@@ -32,6 +34,9 @@ func (h Home) Mirrors() string { return filepath.Join(string(h), "mirrors") }
 
 // Run is a run's own directory: its repository bundle and its log.
 func (h Home) Run(id string) string { return filepath.Join(string(h), "runs", id) }
+
+// Logs holds what leaders in the background logged.
+func (h Home) Logs() string { return filepath.Join(string(h), "logs") }
 
 // Skills is where the spritekit with this digest is installed.
 func (h Home) Skills(digest string) string { return filepath.Join(string(h), "skills", digest) }
@@ -97,6 +102,24 @@ func (h Home) Acquire() (*Lock, error) {
 		return nil, fmt.Errorf("take leader lock: %w", err)
 	}
 	return &Lock{f}, nil
+}
+
+// Left waits until nobody leads.
+func (h Home) Left(ctx context.Context) error {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		lock, err := h.Acquire()
+		if err == nil {
+			return lock.Unlock()
+		}
+		if !errors.Is(err, ErrLed) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }
 
 // Unlock gives the leadership up.

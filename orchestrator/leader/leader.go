@@ -6,6 +6,8 @@
 //	runs.go   start, list and show runs
 //	drive.go  who drives a run, and until when
 //	decide.go a person's answers
+//	handover.go who leads next, and when a leader that idles ends
+//	prune.go  what ended runs left behind
 //	prepare.go a run's sprite, repository and task.json
 //	storage.go checks, compaction and backups of the store; restore.go the way back
 //
@@ -14,10 +16,12 @@
 package leader
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,7 +42,10 @@ import (
 // Config of Open.
 type Config struct {
 	Home      Home
-	Version   string
+	Version   string          // of this build
+	API       int             // version of the leader's interface, 0 = api.Version
+	Oldest    int             // oldest one of clients that are served, 0 = api.Oldest
+	Serving   bool            // leading is all that this process does: what it drives goes on unfollowed
 	Self      string          // the lattice binary, for sandboxes
 	Spritekit string          // as told by the user, "" = look for it
 	Path      string          // $PATH, to look in
@@ -48,6 +55,10 @@ type Config struct {
 	Log       zerolog.Logger
 	// CheckTool judges a path that one sprite is to see besides Tools; see local.Config. Nil refuses all.
 	CheckTool func(path string) (string, error)
+	// Name and Email are who commits where neither the repository nor git's settings say.
+	Name, Email string
+	// Confined refuses to run anything in sprites of the embedded host while nothing keeps them from this machine's files.
+	Confined bool
 	// WrapLog, when set, stands between the engine and the store.
 	WrapLog func(engine.Log) engine.Log
 	// Warn tells the person at the terminal something that the run goes on in spite of.
@@ -65,15 +76,24 @@ type Leader struct {
 	git     *worktree.Git
 	actor   *action.Fulfiller
 	handler http.Handler
-	// noSkills is why sprites of the embedded host have no /skills, nil when they have.
+	// noSkills is why no skill may run in sprites of the embedded host, nil when they may.
 	noSkills error
 
-	mu      sync.Mutex
-	closing bool                     // guarded by mu, as all below
-	runs    map[string]*run          // loaded ones, by id
-	secrets map[string][]string      // KEY=VALUE for agents, by run; never stored
-	changed map[string]chan struct{} // closed and replaced when a run changes
-	drives  sync.WaitGroup
+	handed chan struct{} // closed when another process leads next
+	ending chan struct{} // closed by Close
+
+	pruning sync.Mutex // one prune at a time
+
+	mu       sync.Mutex
+	closing  bool                     // guarded by mu, as all below
+	yielding chan struct{}            // set while a hand-over is tried, closed after
+	working  tally                    // drives, and requests that use sprites
+	timed    tally                    // waits with a timer
+	clients  tally                    // all other requests
+	runs     map[string]*run          // loaded ones, by id
+	secrets  map[string][]string      // KEY=VALUE for agents, by run; never stored
+	changed  map[string]chan struct{} // closed and replaced when a run changes
+	drives   sync.WaitGroup
 }
 
 // run is a loaded run.
@@ -83,12 +103,16 @@ type run struct {
 	cancel  func()             // stops the drive
 	done    chan struct{}      // closed when the drive has ended; nil while nobody drives
 	stopped error              // why the last drive ended
+
+	detached bool // goes on when nobody follows it
+	timed    int  // waits with a timer: usually one, for a moment two
+	yielded  bool // put down while a hand-over is tried
 }
 
 // Open opens the home. The caller holds its lock.
 func Open(cfg Config) (*Leader, error) {
 	l := &Leader{
-		cfg: cfg, home: cfg.Home,
+		cfg: cfg, home: cfg.Home, handed: make(chan struct{}), ending: make(chan struct{}),
 		runs: map[string]*run{}, secrets: map[string][]string{}, changed: map[string]chan struct{}{},
 	}
 	if err := l.open(); err != nil {
@@ -112,7 +136,7 @@ func (l *Leader) open() (err error) {
 	}
 	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.output, Secrets: l.agentEnv, Issued: l.issued, Equip: l.equip})
 	l.actor = action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: l.repoOf})
-	l.handler = api.Handler(l, sprites)
+	l.handler = l.counted(api.Handler(l, sprites))
 	return nil
 }
 
@@ -134,7 +158,24 @@ func (l *Leader) openHost() (http.Handler, error) {
 		return nil, err
 	}
 	l.client = sprites.New(api.Base, "", api.HTTPClient(l.home.Socket()))
+	if warning := l.host.Warning(); l.cfg.Confined && warning != "" {
+		l.noSkills = api.Refuse(protocol.ExitUnsafe, "isolation_too_weak", "the settings refuse to run anything here: "+warning, `lattice doctor says what helps; min_isolation = "process-tree" in the settings runs it anyway`)
+		return refuseExec(l.host.Handler(), l.noSkills), nil
+	}
 	return l.host.Handler(), nil
+}
+
+// refuseExec lets sprites be looked at and kept, and runs nothing in them.
+func refuseExec(next http.Handler, why error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/exec") || r.Method == http.MethodGet && r.Header.Get("Upgrade") == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": "isolation_too_weak", "message": why.Error()}) // the client sees a cut body
+	})
 }
 
 // Handler serves the leader's API, and the embedded host's below /v1/sprites.
@@ -142,15 +183,22 @@ func (l *Leader) Handler() http.Handler { return l.handler }
 
 // Hello says who leads.
 func (l *Leader) Hello() api.Hello {
-	h := api.Hello{API: api.Version, Version: l.cfg.Version, PID: os.Getpid(), Home: string(l.home), Sandbox: "remote"}
+	h := api.Hello{
+		API: cmp.Or(l.cfg.API, api.Version), Oldest: cmp.Or(l.cfg.Oldest, api.Oldest), Version: l.cfg.Version,
+		Serving: l.cfg.Serving, PID: os.Getpid(), Home: string(l.home), Sandbox: "remote",
+	}
+	l.mu.Lock()
+	h.Ending = l.closing
+	l.mu.Unlock()
 	if l.host != nil {
 		h.Isolation, h.Sandbox, h.Warning = l.host.Isolation(), l.host.Mode(), l.host.Warning()
 	}
 	return h
 }
 
-// Close stops driving, ends every sandbox and closes the store. Runs stay resumable.
+// Close stops driving, ends every sandbox and closes the store. Runs stay resumable. It is called once.
 func (l *Leader) Close() error {
+	close(l.ending)
 	l.mu.Lock()
 	l.closing = true
 	for _, r := range l.runs {

@@ -154,7 +154,7 @@ func TestDecideAtOnce(t *testing.T) {
 	}); err != nil || answers != 1 {
 		t.Errorf("%d answers are on disk, %v", answers, err)
 	}
-	if _, err := l.Decide(t.Context(), one, api.DecideRequest{Decision: lattice.Reject, By: "p"}); refusal(err) != "not_waiting" {
+	if _, err := l.Decide(t.Context(), one, api.DecideRequest{Decision: lattice.Reject, By: "p"}); refusal(err) != "already_decided" {
 		t.Errorf("the opposite decision = %v", err)
 	}
 	if _, err := l.Run(t.Context(), "run_"); refusal(err) != "run_ambiguous" {
@@ -180,7 +180,7 @@ func TestStopAndDrive(t *testing.T) {
 			if err != nil || v.Driving || v.Status != lattice.Running {
 				t.Fatalf("Stop(%s) = %+v, %v", id, v, err)
 			}
-			if v, err = l.Drive(t.Context(), id, nil); err != nil || !v.Driving {
+			if v, err = l.Drive(t.Context(), id, api.DriveRequest{}); err != nil || !v.Driving {
 				t.Fatalf("Drive(%s) = %+v, %v", id, v, err)
 			}
 		}
@@ -194,7 +194,7 @@ func TestStopAndDrive(t *testing.T) {
 		t.Errorf("a second run in sprite %s = %v, want sprite_busy", v.Sprite, err)
 	}
 	end()
-	if _, err := l.Drive(t.Context(), one, nil); err == nil {
+	if _, err := l.Drive(t.Context(), one, api.DriveRequest{}); err == nil {
 		t.Error("a closed leader drives")
 	}
 	l, _ = lead(t, home)

@@ -110,8 +110,10 @@ func (l *Leader) seed(ctx context.Context, run, sprite string, o api.Options) (m
 		"head": s.BaseHead, "seed_head": s.Head, "default_branch": s.DefaultBranch, "local": s.Local,
 		"push_branch": "lattice/" + run,
 	}
-	if s.AuthorName != "" && s.AuthorEmail != "" {
-		repo["author"] = map[string]any{"name": s.AuthorName, "email": s.AuthorEmail}
+	if name, email := s.AuthorName, s.AuthorEmail; name != "" && email != "" {
+		repo["author"] = map[string]any{"name": name, "email": email}
+	} else if l.cfg.Name != "" {
+		repo["author"] = map[string]any{"name": l.cfg.Name, "email": l.cfg.Email}
 	}
 	return repo, nil
 }

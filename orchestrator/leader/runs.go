@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -113,12 +112,17 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	}
 	l.keepSecrets(id, o.AgentEnv, o.Secrets)
 	o.Secrets = nil
+	if err := l.settle(ctx); err != nil {
+		return api.RunView{}, err
+	}
 	if err := l.create(ctx, id, secret, program, r, o); err != nil {
 		return api.RunView{}, err
 	}
-	if err := l.drive(ctx, id); err != nil {
+	// From here on the run exists: a leader that is ending says so by a run that nobody drives, lest it be started twice.
+	if err := l.drive(ctx, id); err != nil && !closingNow(err) {
 		return api.RunView{}, err
 	}
+	l.detach(id, r.Detach)
 	return l.view(id)
 }
 
@@ -253,7 +257,7 @@ func (l *Leader) view(id string) (api.RunView, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.runs[id]; r != nil {
-		v.Driving = r.done != nil
+		v.Driving = r.done != nil || r.yielded
 		if r.stopped != nil && !errors.Is(r.stopped, context.Canceled) {
 			v.Note = r.stopped.Error()
 		}
@@ -341,36 +345,4 @@ func (l *Leader) Log(_ context.Context, id string, offset int64) (io.ReadCloser,
 		return nil, errors.Join(fmt.Errorf("read run log: %w", err), f.Close())
 	}
 	return f, nil
-}
-
-// keepEnded is how many ended runs keep the sprite that was made for them.
-const keepEnded = 10
-
-// retire removes the sprites of successful runs that are older than the last few; failed ones stay to be looked into.
-func (l *Leader) retire() {
-	all, err := l.store.Runs()
-	if err != nil {
-		return
-	}
-	ended := 0
-	for _, r := range all {
-		v, err := l.view(r.ID)
-		if err != nil || v.Status != lattice.Succeeded && v.Status != lattice.Canceled {
-			continue
-		}
-		if ended++; ended <= keepEnded {
-			continue
-		}
-		rec, err := l.record(r.ID)
-		if err != nil || !rec.kept.OwnSprite || rec.kept.Keep {
-			continue
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		if sprite, err := l.client.Get(ctx, r.Sprite); err == nil && slices.Contains(sprite.Labels, ownerLabel(r.ID)) {
-			if err := l.client.Delete(ctx, r.Sprite); err != nil {
-				l.cfg.Log.Warn().Str("sprite", r.Sprite).Err(err).Msg("remove sprite of an old run")
-			}
-		}
-		cancel()
-	}
 }

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// settingsPath is where the settings file lies, and whether somebody named it: then it must be there.
+func settingsPath(getenv func(string) string) (path string, named bool) {
+	if path := getenv("LATTICE_CONFIG"); path != "" {
+		return path, true
+	}
+	dir := getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(getenv("HOME"), ".config")
+	}
+	return filepath.Join(dir, "lattice", "config.toml"), false
+}
+
+// loadSettings reads the settings file into d. Everything that is wrong with it is told at once.
+func (d *deps) loadSettings() error {
+	path, named := settingsPath(d.getenv)
+	text, err := readBounded(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !named:
+		return d.takeSettings(settings.Settings{})
+	case err != nil:
+		return api.Refuse(protocol.ExitBadInput, "settings_unreadable", fmt.Sprintf("read settings: %v", err), "LATTICE_CONFIG names a file that you may read, or is not set")
+	}
+	s, findings := settings.Parse(text)
+	if len(findings) == 0 {
+		return d.takeSettings(s)
+	}
+	lines, hint := []string{}, ""
+	for _, f := range findings {
+		line := f.Text()
+		if f.Hint != "" && len(findings) > 1 {
+			line += " (" + f.Hint + ")"
+		}
+		lines = append(lines, line)
+		hint = cmp.Or(hint, f.Hint)
+	}
+	if len(findings) > 1 {
+		hint = "edit " + path
+	}
+	p := api.Refuse(protocol.ExitBadInput, "settings_invalid", "the settings in "+path+" are refused:\n  "+strings.Join(lines, "\n  "), hint)
+	if details, err := json.Marshal(map[string]any{"file": path, "findings": findings}); err == nil {
+		p.Fault.Details = details
+	}
+	return p
+}
+
+// takeSettings keeps the settings, with what the environment says instead of them.
+func (d *deps) takeSettings(s settings.Settings) (err error) {
+	d.settings = s
+	d.spritesURL, d.spritesToken, err = d.spritesAPI()
+	return err
+}
+
+// readBounded reads a file that is not larger than settings may be.
+func readBounded(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", path)
+	}
+	if info.Size() > settings.MaxSize {
+		return nil, fmt.Errorf("%s has %d bytes; at most %d are read", path, info.Size(), settings.MaxSize)
+	}
+	return os.ReadFile(path)
+}
+
+// logLevel is how much to log: the environment's, else the settings', else the default.
+func (d *deps) logLevel(fallback zerolog.Level) zerolog.Level {
+	for _, name := range []string{d.getenv("LATTICE_LOG"), string(d.settings.LogLevel)} {
+		if level, err := zerolog.ParseLevel(name); err == nil && name != "" {
+			return level
+		}
+	}
+	return fallback
+}
+
+// spritekit is the in-sprite binary that a person named: by flag, else in the settings; "" is to be looked for.
+func (d *deps) spritekit(flag string) string {
+	if flag != "" || d.settings.Spritekit == "" {
+		return flag
+	}
+	return d.expand(d.settings.Spritekit)
+}
+
+// expand makes ~/ the home directory.
+func (d *deps) expand(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		return filepath.Join(d.getenv("HOME"), rest)
+	}
+	return path
+}
+
+func (d *deps) paths(list []string) []string {
+	out := make([]string, len(list))
+	for i, path := range list {
+		out[i] = d.expand(path)
+	}
+	return out
+}
+
+// spritesAPI is the remote Sprites API that is to be used, "" for the embedded host. A token of the settings goes to the
+// URL that stands beside it and nowhere else.
+func (d *deps) spritesAPI() (url, token string, err error) {
+	if url := d.getenv("SPRITES_API_URL"); url != "" {
+		return url, d.getenv("SPRITES_TOKEN"), nil
+	}
+	s := d.settings.Sprites
+	switch {
+	case s.URL == "" || d.getenv("SPRITES_TOKEN") != "":
+		return s.URL, d.getenv("SPRITES_TOKEN"), nil
+	case s.TokenEnv != "":
+		if token = d.getenv(s.TokenEnv); token == "" {
+			return "", "", api.Refuse(protocol.ExitBadInput, "sprites_token", "the settings take the token of "+s.URL+" from "+s.TokenEnv+", which is not set here", "export "+s.TokenEnv+"=…")
+		}
+	case s.TokenFile != "":
+		if token, err = readToken(d.expand(s.TokenFile)); err != nil {
+			return "", "", err
+		}
+	}
+	return s.URL, token, nil
+}
+
+// readToken reads a file that holds one token and that nobody else may read.
+func readToken(path string) (string, error) {
+	refuse := func(exit int, format string, a ...any) (string, error) {
+		return "", api.Refuse(exit, "sprites_token", fmt.Sprintf("read the token file: "+format, a...), "put the token into "+path+" and chmod 600 it")
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return refuse(protocol.ExitBadInput, "%v", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return refuse(protocol.ExitBadInput, "%v", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.Mode().IsRegular():
+		return refuse(protocol.ExitBadInput, "%s is no file", path)
+	case info.Mode().Perm()&0o077 != 0:
+		return refuse(protocol.ExitUnsafe, "%s is open to others (mode %04o)", path, info.Mode().Perm())
+	case ok && int(st.Uid) != os.Getuid():
+		return refuse(protocol.ExitUnsafe, "%s belongs to somebody else", path)
+	}
+	const most = 16 << 10
+	text := make([]byte, most)
+	n, _ := f.Read(text)
+	token := strings.TrimSpace(string(text[:n]))
+	if token == "" || n == most || strings.ContainsAny(token, " \t\r\n\x00") {
+		return refuse(protocol.ExitBadInput, "%s does not hold one token", path)
+	}
+	return token, nil
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// defaultIdle is how long a leader in the background waits for something to do.
+const defaultIdle = 5 * time.Minute
+
+// idle is how long a leader that this process starts waits for something to do before it ends.
+func (d *deps) idle() time.Duration {
+	return cmp.Or(time.Duration(d.settings.Serve.Idle), defaultIdle)
+}
+
+// startLeader starts lattice serve in the background and waits until it leads. It is no error when another process was
+// faster to lead.
+func (d *deps) startLeader(ctx context.Context, o leaderOptions) error {
+	logs := leader.Home(d.home).Logs()
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		return fmt.Errorf("make log directory: %w", err)
+	}
+	path := filepath.Join(logs, "serve.log")
+	before := fileSize(path)
+	// What the process itself does not log, a panic, goes to the same file. Without room for it the leader starts anyway.
+	stderr, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		if stderr, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
+			return fmt.Errorf("start a leader in the background: %w", err)
+		}
+	}
+	defer stderr.Close()
+	args := []string{"serve", "--resume", "none", "--idle", d.idle().String(), "--log", path}
+	if told := d.spritekit(o.spritekit); told != "" {
+		if told, err = filepath.Abs(told); err != nil {
+			return fmt.Errorf("start a leader in the background: %w", err)
+		}
+		args = append(args, "--spritekit", told)
+	}
+	ready, line, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("start a leader in the background: %w", err)
+	}
+	defer ready.Close()
+	cmd := exec.Command(d.exe, args...)
+	cmd.Dir, cmd.Env = d.home, append(withoutVar(d.environ, "LATTICE_HOME", "PWD"), "LATTICE_HOME="+d.home)
+	cmd.Stdout, cmd.Stderr = line, stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C and the end of the terminal are not its
+	err = cmd.Start()
+	line.Close()
+	if err != nil {
+		return fmt.Errorf("start a leader in the background: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { ready.Close() })
+	defer stop()
+	// It says one line when it leads, and nothing when it ends before.
+	if said, err := bufio.NewReader(ready).ReadString('\n'); err == nil && said != "" {
+		return cmd.Process.Release()
+	}
+	if ctx.Err() != nil {
+		return errors.Join(ctx.Err(), cmd.Process.Release())
+	}
+	err = cmd.Wait()
+	if cmd.ProcessState.ExitCode() == protocol.ExitBusy {
+		return nil
+	}
+	return api.Refuse(protocol.ExitFailed, "leader_failed", fmt.Sprintf("the leader in the background ended at once (%v): %s", err, tailOf(path, before)), "look into "+path+", or try: lattice serve")
+}
+
+func withoutVar(environ []string, names ...string) []string {
+	var out []string
+next:
+	for _, kv := range environ {
+		for _, name := range names {
+			if strings.HasPrefix(kv, name+"=") {
+				continue next
+			}
+		}
+		out = append(out, kv)
+	}
+	return out
+}
+
+func fileSize(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// tailOf is what was written to a log after a position, shortened.
+func tailOf(path string, from int64) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return err.Error()
+	}
+	text, err := io.ReadAll(io.LimitReader(f, 4<<10))
+	if err != nil {
+		return err.Error()
+	}
+	return clean(string(text))
+}
+
+// addDetachFlag adds --detach to a command that has a run go on.
+func (o *leaderOptions) addDetachFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.detach, "detach", false, "have the run go on in the background, print its id and end")
+}
+
+// addWaitFlag adds --wait, the opposite of --detach.
+func (o *leaderOptions) addWaitFlag(cmd *cobra.Command) {
+	wait := true
+	cmd.Flags().BoolVar(&wait, "wait", true, "follow the run until it ends or waits for a person; the opposite of --detach")
+	check := cmd.Args
+	cmd.Args = func(c *cobra.Command, list []string) error {
+		if o.detach && wait && c.Flags().Changed("wait") {
+			return usageError{errors.New("--detach and --wait exclude each other")}
+		}
+		o.detach = o.detach || !wait
+		return check(c, list)
+	}
+}
+
+// detached ends a command whose run goes on in the background: it prints the run's id. A leader that ended just when the
+// run was recorded has left it to the next.
+func (c *conn) detached(ctx context.Context, v api.RunView, secrets map[string]string) error {
+	d := c.d
+	if !v.Driving && (v.Status == lattice.Pending || v.Status == lattice.Running) {
+		var err error
+		if v, err = c.Drive(ctx, v.RunID, api.DriveRequest{Secrets: secrets, Detach: true}); err != nil {
+			return err
+		}
+	}
+	if d.json {
+		return d.printJSON(map[string]any{"run_id": v.RunID, "status": v.Status})
+	}
+	if _, err := fmt.Fprintln(d.out, v.RunID); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(d.err, "goes on in the background; look: lattice show %s\n   or: lattice logs -f %s\n", v.RunID, v.RunID)
+	return err
+}

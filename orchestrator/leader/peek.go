@@ -1,0 +1,30 @@
+package leader
+
+import (
+	"fmt"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/store"
+)
+
+// Peek lists the runs of a home that nobody leads, newest first, without leading it and without changing anything. It
+// fails when somebody leads: ask that process.
+func Peek(home Home) ([]api.RunView, error) {
+	s, err := store.OpenReadOnly(home.Store())
+	if err != nil {
+		return nil, fmt.Errorf("look into %s: %w", home, err)
+	}
+	defer s.Close()
+	l := &Leader{home: home, store: s, runs: map[string]*run{}}
+	all, err := s.Runs()
+	if err != nil {
+		return nil, fmt.Errorf("look into %s: %w", home, err)
+	}
+	views := make([]api.RunView, 0, len(all))
+	for _, r := range all {
+		if v, err := l.view(r.ID); err == nil { // one that cannot be read does not hide the others
+			views = append(views, v)
+		}
+	}
+	return views, nil
+}

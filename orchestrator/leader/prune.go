@@ -1,0 +1,194 @@
+package leader
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// keepEnded is how many ended runs keep the sprite that was made for them, so that they can be looked into and rewound.
+const keepEnded = 10
+
+// retire prunes by the standing rule, after a run has ended.
+func (l *Leader) retire() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	gone, err := l.prune(ctx, api.PruneRequest{Keep: keepEnded}, false)
+	if err != nil {
+		l.cfg.Log.Warn().Err(err).Msg("remove what old runs left")
+	}
+	for _, p := range gone {
+		l.cfg.Log.Info().Str("kind", p.Kind).Str("name", p.Name).Str("run", p.RunID).Str("error", p.Error).Msg("removed what an old run left")
+	}
+}
+
+// Prune removes what ended runs left behind, and says what that was.
+func (l *Leader) Prune(ctx context.Context, r api.PruneRequest) ([]api.Pruned, error) {
+	if r.Keep < 0 || r.OlderS < 0 {
+		return nil, api.Refuse(protocol.ExitBadInput, "bad_input", "keep and older must not be negative", "")
+	}
+	return l.prune(ctx, r, true)
+}
+
+// prune measures what it removes only when that is asked for: counting bytes means walking the files.
+func (l *Leader) prune(ctx context.Context, r api.PruneRequest, measure bool) ([]api.Pruned, error) {
+	l.pruning.Lock()
+	defer l.pruning.Unlock()
+	p, err := l.plan(r, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	done := []api.Pruned{}
+	for _, rec := range p.runs {
+		item, found, err := l.pruneSprite(ctx, rec, p.used, r.DryRun, measure)
+		if err != nil {
+			return done, err
+		}
+		if found {
+			done = append(done, item)
+		}
+		seed := filepath.Join(l.home.Run(rec.ID), "repo.bundle")
+		if item, found := pruneFile("repository", seed, rec.ID, r.DryRun); found {
+			done = append(done, item)
+		}
+	}
+	for _, path := range p.bundles {
+		if item, found := pruneFile("bundle", path, "", r.DryRun); found {
+			done = append(done, item)
+		}
+	}
+	return done, ctx.Err()
+}
+
+// plan is what a rule applies to.
+type plan struct {
+	runs    []record        // ended, old enough, not pinned; newest first
+	used    map[string]bool // sprites that other runs have or had, by name
+	bundles []string        // verified bundles that no run needs any more
+}
+
+// bundleRest is how long a bundle is left alone, whoever refers to it: one that is being verified is in no state yet.
+const bundleRest = time.Hour
+
+func (l *Leader) plan(r api.PruneRequest, now time.Time) (plan, error) {
+	all, err := l.store.Runs()
+	if err != nil {
+		return plan{}, fmt.Errorf("list runs: %w", err)
+	}
+	p, ended, kept := plan{used: map[string]bool{}}, 0, [][]byte{}
+	for _, listed := range all {
+		v, err := l.view(listed.ID)
+		if err != nil {
+			return plan{}, err
+		}
+		rec, err := l.record(listed.ID)
+		if err != nil {
+			return plan{}, err
+		}
+		over := v.Status == lattice.Succeeded || v.Status == lattice.Canceled || r.All && v.Status == lattice.Failed
+		if over {
+			ended++
+		}
+		if !over || ended <= r.Keep || rec.kept.Keep || now.Sub(v.UpdatedAt).Seconds() < r.OlderS {
+			p.used[rec.Sprite] = true
+			if snapshot, begun, err := l.store.State(rec.ID); err == nil && begun {
+				kept = append(kept, snapshot.Body)
+			}
+			continue
+		}
+		p.runs = append(p.runs, rec)
+	}
+	p.bundles, err = unneeded(l.home.Bundles(), kept, now)
+	return p, err
+}
+
+// unneeded lists the files in dir that no state names.
+func unneeded(dir string, states [][]byte, now time.Time) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list bundles: %w", err)
+	}
+	var found []string
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || now.Sub(info.ModTime()) < bundleRest {
+			continue
+		}
+		if !slices.ContainsFunc(states, func(s []byte) bool { return bytes.Contains(s, []byte(e.Name())) }) {
+			found = append(found, filepath.Join(dir, e.Name()))
+		}
+	}
+	return found, nil
+}
+
+// pruneSprite removes the sprite that was made for a run, unless another run has it or somebody works in it.
+func (l *Leader) pruneSprite(ctx context.Context, rec record, used map[string]bool, dry, measure bool) (api.Pruned, bool, error) {
+	item := api.Pruned{Kind: "sprite", Name: rec.Sprite, RunID: rec.ID}
+	if !rec.kept.OwnSprite || used[rec.Sprite] {
+		return item, false, nil
+	}
+	s, err := l.client.Get(ctx, rec.Sprite)
+	switch {
+	case errors.Is(err, sprites.ErrNotFound):
+		return item, false, nil
+	case err != nil:
+		return item, false, fmt.Errorf("look for sprite %s: %w", rec.Sprite, err)
+	case !slices.Contains(s.Labels, ownerLabel(rec.ID)):
+		return item, false, nil // a person's own, of the same name
+	}
+	if sessions, err := l.client.Sessions(ctx, rec.Sprite); err == nil && len(sessions) > 0 {
+		return item, false, nil
+	}
+	if measure && s.WorkspacePath != "" {
+		item.Bytes = sizeOf(filepath.Dir(s.WorkspacePath))
+	}
+	if !dry {
+		if err := l.client.Delete(ctx, rec.Sprite); err != nil {
+			item.Error = err.Error()
+		}
+	}
+	return item, true, nil
+}
+
+func pruneFile(kind, path, run string, dry bool) (api.Pruned, bool) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return api.Pruned{}, false
+	}
+	item := api.Pruned{Kind: kind, Name: path, RunID: run, Bytes: info.Size()}
+	if !dry {
+		if err := os.Remove(path); err != nil {
+			item.Error = err.Error()
+		}
+	}
+	return item, true
+}
+
+// sizeOf is what the files below dir take on disk, as far as it can be seen.
+func sizeOf(dir string) int64 {
+	var total int64
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // files come and go
+		}
+		if info, err := e.Info(); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				total += st.Blocks * 512
+			}
+		}
+		return nil
+	})
+	return total
+}
