@@ -124,7 +124,7 @@ func (l *Leader) rest(id string, r *run, stop engine.Stop, err error) bool {
 	}
 	if again {
 		l.timer(r, 1)
-		l.driveAt(id, r, stop.Due, changed)
+		l.driveIn(id, r, stop.Left, changed)
 	}
 	if err == nil && !put && stop.Status.Ended() {
 		l.retire()
@@ -132,36 +132,26 @@ func (l *Leader) rest(id string, r *run, stop engine.Stop, err error) bool {
 	return true
 }
 
-// driveAt drives a waiting run when its timer is due, unless it changes before: it was answered, or the leader ends.
-func (l *Leader) driveAt(id string, r *run, due time.Time, changed <-chan struct{}) {
+// driveIn drives a waiting run when its timer is due, unless it changes before: it was answered, or the leader ends.
+func (l *Leader) driveIn(id string, r *run, left time.Duration, changed <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.drives.Go(func() {
+		defer cancel()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	})
 	l.drives.Go(func() {
 		defer l.timer(r, -1)
-		for left := untilDue(due, time.Now()); left > 0; left = untilDue(due, time.Now()) {
-			t := time.NewTimer(min(left, lookAgain))
-			select {
-			case <-changed:
-				t.Stop()
-				return
-			case <-t.C:
-			}
+		defer cancel()
+		if bootSleep(ctx, left) != nil {
+			return
 		}
 		if err := l.drive(context.Background(), id); err != nil && !errors.Is(err, errClosing) {
 			l.cfg.Log.Warn().Str("run", id).Err(err).Msg("drive after timer")
 		}
 	})
-}
-
-// lookAgain bounds how late a timer is noticed that came due while the machine slept: timers stand still then.
-const lookAgain = 30 * time.Second
-
-// untilDue is how long to wait by the clock on the wall, which goes on while the machine sleeps, and which may be set. A
-// timer that is not due is never asked for at once again.
-func untilDue(due, now time.Time) time.Duration {
-	left := due.Round(0).Sub(now.Round(0))
-	if left > 0 {
-		left = max(left, time.Millisecond)
-	}
-	return left
 }
 
 // timer counts a wait with a timer.

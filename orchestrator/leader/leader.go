@@ -23,7 +23,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -271,14 +270,14 @@ func (l *Leader) deps() engine.Deps {
 	if l.cfg.WrapLog != nil {
 		log = l.cfg.WrapLog(log)
 	}
-	return engine.Deps{
-		Log: log, Caller: l.session, Boundary: l.session, Preparer: l, Actor: l.actor, Now: time.Now, After: time.After,
+	return withClocks(engine.Deps{
+		Log: log, Caller: l.session, Boundary: l.session, Preparer: l, Actor: l.actor,
 		OnEntry: func(entries []lattice.Entry) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.notify(entries[0].Run)
 		},
-	}
+	})
 }
 
 // issued returns the call ids that were given out in a run so far. Facts name those of calls that ended; those of calls
