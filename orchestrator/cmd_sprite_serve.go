@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -55,7 +56,7 @@ Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 b
 			if err != nil {
 				return err
 			}
-			opts.Tools = d.hostTools(tools)
+			opts.Tools = d.hostTools(slices.Concat(d.settings.Tools, tools))
 			log := zerolog.New(cmd.ErrOrStderr()).With().Timestamp().Logger()
 			return runSpriteServe(ctx, log, opts, cmd.OutOrStdout())
 		},

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/doctor"
+	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+type doctorOptions struct {
+	leaderOptions
+	tools []string
+}
+
+func newDoctorCmd(d *deps) *cobra.Command {
+	var o doctorOptions
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say whether this machine is fit to run sprites, and what to do if it is not",
+		Long: `Look at the leader, the state directory, the store, the kernel and what keeps sprites apart, git, spritekit, the
+settings, the remote API when one is set, and the agents and toolchains of this machine: which of them sprites can use is
+found out by running them in a throw-away sprite. Every finding that is not ok comes with a remedy. With --tool the
+throw-away sprite is shown that path, as lattice run --tool would.
+
+"fail" is something that lattice needs and that does not work, "warn" something that could be better.
+
+Exit codes: 0 nothing fails, 1 something does, 2 bad flags, 3 a --tool that is not there, 7 one that sprites must not see.`,
+		Example: `  lattice doctor
+  lattice doctor --json
+  lattice doctor --tool ~/.local/bin/claude`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), d, o) },
+	}
+	o.addFlags(cmd)
+	addToolFlag(cmd, &o.tools)
+	return cmd
+}
+
+func runDoctor(ctx context.Context, d *deps, o doctorOptions) error {
+	if d.loadSettings() != nil { // said by one of the checks
+		if err := d.takeSettings(settings.Settings{}); err != nil {
+			return err
+		}
+	}
+	tools, err := d.spriteTools(o.tools)
+	if err != nil {
+		return err
+	}
+	report := doctor.Run(ctx, []doctor.Probe{
+		{Name: "leader", Limit: storeLimit, Look: d.lookAtLeader},
+		{Name: "state", Look: d.lookAtState},
+		{Name: "kernel", Look: d.lookAtKernel},
+		{Name: "storage", Look: d.lookAtStorage},
+		{Name: "git", Look: d.lookAtGit},
+		{Name: "spritekit", Look: func(ctx context.Context) []doctor.Check { return d.lookAtSpritekit(ctx, o.spritekit) }},
+		{Name: "settings", Look: d.lookAtSettings},
+		{Name: "remote", Look: d.lookAtRemote},
+		{Name: "sprites", Limit: trialLimit, Look: func(ctx context.Context) []doctor.Check { return d.lookIntoSprites(ctx, tools) }},
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if d.json {
+		err = d.printJSON(report)
+	} else {
+		err = printReport(d.out, report, d.terminal)
+	}
+	if err != nil {
+		return err
+	}
+	if !report.OK {
+		return &exitError{code: protocol.ExitFailed}
+	}
+	return nil
+}
+
+// printReport writes one line a check, and a second one where there is something to do.
+func printReport(out io.Writer, r doctor.Report, colour bool) error {
+	paint := func(s doctor.Status) string {
+		if !colour {
+			return string(s)
+		}
+		return map[doctor.Status]string{doctor.OK: "\x1b[32m", doctor.Warn: "\x1b[33m", doctor.Fail: "\x1b[31m"}[s] + string(s) + "\x1b[0m"
+	}
+	// Colours count as width, so that the table needs the same number of them in each line.
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, c := range r.Checks {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", paint(c.Status), c.Name, clean(c.Detail))
+		if c.Remedy != "" {
+			fmt.Fprintf(w, "%s\t\t  try: %s\n", paint(""), clean(c.Remedy))
+		}
+	}
+	return w.Flush()
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/doctor"
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/store"
+)
+
+// helloWait bounds how long a leader may take to say who it is.
+const helloWait = 3 * time.Second
+
+// storeLimit bounds the look at the leader and through the whole store.
+const storeLimit = time.Minute
+
+// lookAtLeader says who leads. While nobody does, it holds the lock for the moment in which it looks into the store, so
+// that no leader finds the store taken.
+func (d *deps) lookAtLeader(ctx context.Context) []doctor.Check {
+	home := leader.Home(d.home)
+	lock, err := home.Acquire()
+	if errors.Is(err, leader.ErrLed) {
+		return d.lookAtOther(ctx)
+	}
+	if err != nil {
+		return []doctor.Check{check("leader", doctor.Fail, "set LATTICE_HOME to a directory that you may write", "%v", err)}
+	}
+	free := check("leader", doctor.OK, "", "nobody leads %s; the next command will, on %s", d.home, home.Socket())
+	checks := []doctor.Check{free, lookAtStore(ctx, home.Store())}
+	if err := lock.Unlock(); err != nil {
+		checks[0] = check("leader", doctor.Fail, "try again", "give up the lock: %v", err)
+	}
+	return checks
+}
+
+// lookAtOther asks the process that leads.
+func (d *deps) lookAtOther(ctx context.Context) []doctor.Check {
+	socket := leader.Home(d.home).Socket()
+	c := api.NewClient(socket)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, helloWait)
+	defer cancel()
+	hello, err := c.Hello(ctx)
+	if err != nil {
+		return []doctor.Check{check("leader", doctor.Fail, "look for it with: fuser "+d.home+"/lattice.lock, and end it", "another process holds %s but does not answer on %s: %v", d.home, socket, err)}
+	}
+	who := fmt.Sprintf("process %d (lattice %s) leads %s on %s", hello.PID, hello.Version, hello.Home, socket)
+	if hello.API != api.Version {
+		return []doctor.Check{check("leader", doctor.Warn, "use the newer lattice of the two: it takes over by itself", "%s and speaks version %d of the leader's interface, this lattice speaks %d", who, hello.API, api.Version)}
+	}
+	runs, err := c.Runs(ctx)
+	if err != nil {
+		return []doctor.Check{
+			check("leader", doctor.OK, "", "%s", who),
+			check("store", doctor.Fail, "end the leader, then: lattice store check", "the leader cannot read its runs: %v", err),
+		}
+	}
+	driven := 0
+	for _, r := range runs {
+		if r.Driving {
+			driven++
+		}
+	}
+	doing := "idle"
+	if driven > 0 {
+		doing = fmt.Sprintf("driving %d runs", driven)
+	}
+	return []doctor.Check{
+		check("leader", doctor.OK, "", "%s, %s", who, doing),
+		check("store", doctor.OK, "", "open in the leader, with %d runs", len(runs)),
+	}
+}
+
+// lookAtStore opens the store for reading. The caller leads.
+func lookAtStore(ctx context.Context, path string) doctor.Check {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return check("store", doctor.OK, "", "not made yet: there were no runs")
+	}
+	s, err := store.OpenReadOnly(path)
+	if err != nil {
+		return check("store", doctor.Fail, storeRemedy(err), "%v", err)
+	}
+	runs, err := s.Runs()
+	problems, checkErr := s.Check(ctx, nil)
+	if err = errors.Join(err, checkErr, s.Close()); err != nil {
+		return check("store", doctor.Fail, storeRemedy(err), "read %s: %v", path, err)
+	}
+	if len(problems) > 0 {
+		return check("store", doctor.Fail, storeRemedy(nil), "%s has %d faults, the first: %s", path, len(problems), problems[0])
+	}
+	return check("store", doctor.OK, "", "%s is sound, with %d runs", path, len(runs))
+}
+
+func storeRemedy(err error) string {
+	switch {
+	case errors.Is(err, store.ErrNewer):
+		return "use the newer lattice that wrote it, or another LATTICE_HOME"
+	case errors.Is(err, store.ErrLocked):
+		return "end the process that has it open: fuser PATH"
+	}
+	return "look at it with lattice store check, and bring back a backup with lattice store restore"
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/doctor"
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+	"github.com/spritekit/lattice/orchestrator/toolchain"
+)
+
+const (
+	trialLimit   = 90 * time.Second // all that is tried in sprites
+	programLimit = 10 * time.Second // one program that is asked for its version
+	trialsAtOnce = 3
+)
+
+// agentNames and toolNames are the programs that are looked for.
+var (
+	agentNames = []string{"claude", "codex", "gemini", "opencode", "aider", "amp", "goose", "cursor-agent", "copilot", "qwen", "crush"}
+	toolNames  = []string{"go", "node", "npm", "python3", "uv", "cargo", "rustc", "java", "bun", "deno", "ruby", "gcc", "make"}
+)
+
+// versionFlag is how a program is asked for its version; others take --version.
+var versionFlag = map[string]string{"go": "version", "java": "-version"}
+
+// lookIntoSprites says what keeps sprites apart and which programs they can use, by trying both in throw-away sprites: of
+// the leader, when one leads, else of a host that is gone afterwards.
+func (d *deps) lookIntoSprites(ctx context.Context, shown []string) []doctor.Check {
+	if d.remoteSprites() != nil {
+		return []doctor.Check{check("isolation", doctor.OK, "", "sprites are remote; agents and toolchains there are not looked at")}
+	}
+	t, err := d.openTrial(ctx)
+	if err != nil {
+		return []doctor.Check{problemCheck("isolation", err)}
+	}
+	defer t.close()
+	checks := []doctor.Check{d.lookAtNamespaces(), t.isolation(d.settings.MinIsolation)}
+	for _, path := range shown {
+		checks = append(checks, shownPath(path, shown))
+	}
+	return append(checks, d.tryPrograms(ctx, t, shown)...)
+}
+
+// lookAtNamespaces makes a sandbox and says at which step the system refuses it, if it does.
+func (d *deps) lookAtNamespaces() doctor.Check {
+	dir, err := os.MkdirTemp(d.home, ".doctor-")
+	if err != nil {
+		return check("namespaces", doctor.Fail, "set LATTICE_HOME to a directory that you may write", "%v", err)
+	}
+	defer os.RemoveAll(dir)
+	r := sandbox.Probe(d.exe, dir)
+	if !r.Namespaces {
+		return check("namespaces", doctor.Warn, r.Remedy, "%s: %s", r.Step, r.Cause)
+	}
+	return check("namespaces", doctor.OK, "", "user, mount, process, IPC and host name namespaces work; what runs in a sprite has no privilege")
+}
+
+// shownPath says what a --tool brings.
+func shownPath(path string, all []string) doctor.Check {
+	for _, link := range toolchain.Dangling(all) {
+		if strings.HasPrefix(link, path+"/") {
+			return check("shown", doctor.Warn, "show that, too, with a further --tool", "%s holds programs that lead to what sprites do not see, such as %s", path, link)
+		}
+	}
+	return check("shown", doctor.OK, "", "%s is seen by sprites at the same path, read-only", path)
+}
+
+// trial is a host for throw-away sprites.
+type trial struct {
+	client *sprites.Client
+	hello  api.Hello // isolation, sandbox and warning only
+	close  func()
+}
+
+func (t trial) isolation(wanted settings.Isolation) doctor.Check {
+	c := check("isolation", doctor.OK, "", "%s (%s); the network is this machine's", t.hello.Isolation, t.hello.Sandbox)
+	if t.hello.Warning != "" {
+		c.Status, c.Detail = doctor.Warn, t.hello.Warning
+		c.Remedy = "run only what you would run here without a sprite, or use remote sprites (SPRITES_API_URL)"
+		if wanted == settings.Namespaces {
+			c.Status, c.Remedy = doctor.Fail, "the settings ask for namespaces (min_isolation): do what is said about them, or use remote sprites"
+		}
+	}
+	return c
+}
+
+func (d *deps) openTrial(ctx context.Context) (trial, error) {
+	home := leader.Home(d.home)
+	c := api.NewClient(home.Socket())
+	defer c.Close()
+	hello, err := func() (api.Hello, error) {
+		ctx, cancel := context.WithTimeout(ctx, helloWait)
+		defer cancel()
+		return c.Hello(ctx)
+	}()
+	if err == nil && hello.API == api.Version {
+		hc := api.HTTPClient(home.Socket())
+		return trial{sprites.New(api.Base, "", hc), hello, hc.CloseIdleConnections}, nil
+	}
+	return d.openOwnTrial()
+}
+
+// openOwnTrial serves a host in a folder that is removed afterwards. It lies in the state directory, as sprites do.
+func (d *deps) openOwnTrial() (t trial, err error) {
+	dir, err := os.MkdirTemp(d.home, ".doctor-")
+	if err != nil {
+		return t, fmt.Errorf("make a folder for a throw-away sprite: %w", err)
+	}
+	remove := func() error { return os.RemoveAll(dir) }
+	token := rand.Text()
+	host, err := local.Open(local.Config{Dir: dir, Self: d.exe, Token: token, Tools: d.hostTools(d.settings.Tools), CheckTool: d.checkTool, Log: d.log})
+	if err != nil {
+		return t, errors.Join(fmt.Errorf("make a throw-away sprite: %w", err), remove())
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return t, errors.Join(fmt.Errorf("make a throw-away sprite: %w", err), host.Close(), remove())
+	}
+	server := &http.Server{Handler: host.Handler(), ReadHeaderTimeout: serveGrace}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }() // awaited in close
+	hc := &http.Client{Transport: &http.Transport{}}
+	return trial{
+		client: sprites.New("http://"+listener.Addr().String(), token, hc),
+		hello:  api.Hello{Isolation: host.Isolation(), Sandbox: host.Mode(), Warning: host.Warning()},
+		close: func() {
+			err := errors.Join(host.Close(), server.Close(), ignoreClosed(<-served), remove())
+			hc.CloseIdleConnections()
+			if err != nil {
+				fmt.Fprintf(d.err, "lattice: warning: remove the throw-away sprite: %v\n", err)
+			}
+		},
+	}, nil
+}
+
+// with makes a throw-away sprite that is shown paths, has do use it, and removes it.
+func (t trial) with(ctx context.Context, paths []string, do func(sprite string) error) (err error) {
+	name := "doctor-" + strings.ToLower(rand.Text()[:10])
+	if _, err := t.client.Create(ctx, sprites.Create{Name: name, Labels: []string{"lattice-doctor"}, Tools: paths}); err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), programLimit)
+		defer cancel()
+		err = errors.Join(err, t.client.Delete(ctx, name))
+	}()
+	return do(name)
+}
+
+// tryPrograms runs every program that this machine has in a sprite, and those that sprites do not find once more in a
+// sprite that is shown them.
+func (d *deps) tryPrograms(ctx context.Context, t trial, shown []string) []doctor.Check {
+	found := d.machine().Find(slices.Concat(agentNames, toolNames)...)
+	programs := make([]doctor.Program, len(found))
+	err := t.with(ctx, shown, func(sprite string) error {
+		var group errgroup.Group
+		group.SetLimit(trialsAtOnce)
+		for i, f := range found {
+			group.Go(func() error {
+				programs[i] = d.tryProgram(ctx, t, sprite, shown, f)
+				return nil
+			})
+		}
+		return group.Wait()
+	})
+	if err != nil {
+		return []doctor.Check{problemCheck("programs", fmt.Errorf("try programs in a throw-away sprite: %w", err))}
+	}
+	var checks []doctor.Check
+	noAgent := true
+	for _, p := range programs {
+		noAgent = noAgent && p.Kind != "agent"
+		checks = append(checks, p.Judge())
+	}
+	if noAgent {
+		none := check("agents", doctor.Warn, "install one, or give flows a script as agent_command", "none of %s is on PATH", strings.Join(agentNames, ", "))
+		checks = append([]doctor.Check{none}, checks...)
+	}
+	return checks
+}
+
+func (d *deps) tryProgram(ctx context.Context, t trial, sprite string, shown []string, f toolchain.Program) doctor.Program {
+	p := doctor.Program{Kind: "tool", Name: f.Name, Path: f.File, Note: f.Note, Show: f.Show}
+	if slices.Contains(agentNames, f.Name) {
+		p.Kind = "agent"
+	}
+	p.Inside, p.Said, p.Exit, p.Trial = t.version(ctx, sprite, f.Name)
+	if p.Trial != nil || p.Inside != "" || len(p.Show) == 0 {
+		return p
+	}
+	p.Trial = t.with(ctx, slices.Concat(shown, p.Show), func(other string) (err error) {
+		_, _, p.Tried, err = t.version(ctx, other, f.Name)
+		return err
+	})
+	return p
+}
+
+// ask prints where a program is found and the first line of its version, and ends as the program does.
+const ask = `p=$(command -v "$1") || exit 127; echo "$p"; out=$("$@" 2>&1 </dev/null); code=$?; printf '%s\n' "$out" | head -n 1; exit $code`
+
+// version asks a program in a sprite for its version. Where is "" when the sprite does not find it.
+func (t trial) version(ctx context.Context, sprite, name string) (where, said string, exit int, err error) {
+	flag, ok := versionFlag[name]
+	if !ok {
+		flag = "--version"
+	}
+	ctx, cancel := context.WithTimeout(ctx, programLimit)
+	defer cancel()
+	var out limitedText
+	exit, err = t.client.Exec(ctx, sprite, sprites.Exec{Cmd: []string{"sh", "-c", ask, "sh", name, flag}, Dir: "/workspace", Stdout: &out, Stderr: &out})
+	if ctx.Err() != nil {
+		return "", "", 0, fmt.Errorf("%s %s gives no answer within %s", name, flag, programLimit)
+	}
+	if err != nil {
+		return "", "", 0, err
+	}
+	where, said, _ = strings.Cut(strings.TrimSpace(out.String()), "\n")
+	if !strings.HasPrefix(where, "/") {
+		return "", "", exit, nil
+	}
+	return where, clean(said), exit, nil
+}
+
+// limitedText keeps the beginning of what a program prints.
+type limitedText struct{ strings.Builder }
+
+func (l *limitedText) Write(p []byte) (int, error) {
+	if room := 400 - l.Len(); room > 0 {
+		l.Builder.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}
