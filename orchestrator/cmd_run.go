@@ -257,11 +257,7 @@ func follow(ctx context.Context, d *deps, c *conn, view api.RunView, known latti
 // conclude prints the end of a followed run and picks the exit code.
 func conclude(d *deps, v api.RunView) error {
 	if d.json {
-		line := map[string]any{"run_id": v.RunID, "status": v.Status, "outputs": v.Outputs, "error": v.Error}
-		if len(v.Waits) > 0 {
-			line["waits"] = v.Waits
-		}
-		if err := d.printJSON(line); err != nil {
+		if err := d.printJSON(api.RunLine{RunID: v.RunID, Status: v.Status, Outputs: v.Outputs, Error: v.Error, Waits: v.Waits}); err != nil {
 			return err
 		}
 	}

@@ -2,8 +2,8 @@
 //
 //	go run ./scripts/genschema manifests/schema
 //
-// Start with schemas, the list of what is written; reflect.go turns types into schemas, and contract holds what types
-// do not say. A schema describes what our writers write; readers of events and results take more (DESIGN 9). The test
+// Start with documents, the list of what is written; reflect.go turns types into schemas, comments.go their comments into
+// descriptions, and contract holds what types do not say. A schema describes what our writers write; readers of events and results take more (DESIGN 9). The test
 // of this package fails when a checked-in schema is not what would be written.
 package main
 
@@ -14,9 +14,14 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -44,41 +49,75 @@ func write(dir string) error {
 	return nil
 }
 
-// schemas returns the text of every schema by the name of its file.
-func schemas() (map[string][]byte, error) {
-	files := map[string][]byte{}
-	for _, d := range []struct {
-		name, title string
-		t           reflect.Type
-		more        func(*generator) schema
-	}{
+// document is one schema that is written.
+type document struct {
+	name, title string
+	t           reflect.Type
+	more        func(*generator) schema
+}
+
+func documents() []document {
+	all := []document{
 		{"event", "An event of the sprite protocol v1", reflect.TypeFor[protocol.Event](), payloads},
 		{"result", "The last line that a skill prints", reflect.TypeFor[protocol.Result](), outcomes},
 		{"skill", "A skill's manifest, skill.json", reflect.TypeFor[manifests.Skill](), fieldForm},
-		{"execir", "An ExecIR document", reflect.TypeFor[ir.Document](), nil},
+		{"workflow", "A workflow graph, the form in which flows are written", reflect.TypeFor[compile.Workflow](), nil},
+		{"execir", "An ExecIR document, the form in which flows run", reflect.TypeFor[ir.Document](), nil},
 		{"task", "task.json, what a run is for", reflect.TypeFor[protocol.Task](), nil},
+		{"answers", "answers.json, what people answered, by the names of what was asked", reflect.TypeFor[map[string]any](), nil},
 		{"resume", "resume.json, the answer that a skill waits for", reflect.TypeFor[protocol.Resume](), nil},
-	} {
-		name := d.name + ".schema.json"
+		{"config", "config.toml, the settings of lattice", reflect.TypeFor[settings.Settings](), nil},
+		{"run", "The last line of lattice run --json", reflect.TypeFor[api.RunLine](), runError},
+		{"findings", "What lattice flow validate --json and skill validate --json print", reflect.TypeFor[compile.Report](), nil},
+	}
+	for _, p := range payloadTypes() {
+		name := "payload-" + strings.ReplaceAll(strings.ToLower(string(p.EventType())), "_", "-")
+		all = append(all, document{name, "The payload of an event " + string(p.EventType()), reflect.TypeOf(p), nil})
+	}
+	return all
+}
+
+// schemas returns the text of every schema by the name of its file.
+func schemas() (map[string][]byte, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return nil, err
+	}
+	all := documents()
+	types := []reflect.Type{reflect.TypeFor[lattice.Wait]()}
+	for _, d := range all {
+		types = append(types, d.t)
+	}
+	said, err := readComments(root, types...)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for _, d := range all {
 		var text bytes.Buffer
 		e := json.NewEncoder(&text)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
-		if err := e.Encode(contract().document(name, d.title, d.t, d.more)); err != nil {
+		g := generator{rules: contract(), comments: said}
+		if err := e.Encode(g.document(d.name, d.title, d.t, d.more)); err != nil {
 			return nil, fmt.Errorf("encode schema %s: %w", d.name, err)
 		}
-		files[name] = text.Bytes()
+		files[d.name+".schema.json"] = text.Bytes()
 	}
 	return files, nil
+}
+
+func payloadTypes() []protocol.Payload {
+	return []protocol.Payload{
+		protocol.Info{}, protocol.PhaseStarted{}, protocol.PhaseFinished{}, protocol.ActionRequest{}, protocol.Artifact{},
+		protocol.Waiting{}, protocol.Completed{}, protocol.Error{}, protocol.EnvironmentProposal{},
+	}
 }
 
 // payloads binds each event_type to its payload. Types that nobody knows are allowed; nothing acts on them.
 func payloads(g *generator) schema {
 	var all []any
-	for _, p := range []protocol.Payload{
-		protocol.Info{}, protocol.PhaseStarted{}, protocol.PhaseFinished{}, protocol.ActionRequest{}, protocol.Artifact{},
-		protocol.Waiting{}, protocol.Completed{}, protocol.Error{}, protocol.EnvironmentProposal{},
-	} {
+	for _, p := range payloadTypes() {
 		all = append(all, schema{
 			"if":   schema{"properties": schema{"event_type": schema{"const": p.EventType()}}},
 			"then": schema{"properties": schema{"payload": g.of(reflect.TypeOf(p))}},
@@ -90,6 +129,12 @@ func payloads(g *generator) schema {
 // fieldForm defines the long form of an input or output; contract allows the short one beside it.
 func fieldForm(g *generator) schema {
 	g.of(reflect.TypeFor[manifests.Field]())
+	return nil
+}
+
+// runError defines why a run failed; contract allows null beside it.
+func runError(g *generator) schema {
+	g.of(reflect.TypeFor[api.RunError]())
 	return nil
 }
 
@@ -116,6 +161,12 @@ func contract() rules {
 			reflect.TypeFor[ir.Op]():           enum(ir.OpToolCall, ir.OpPack, ir.OpSwitch, ir.OpHuman, ir.OpMerge, ir.OpMap),
 			reflect.TypeFor[ir.Cond]():         {"type": "object", "properties": schema{"op": schema{"type": "string"}}, "required": []string{"op"}},
 			reflect.TypeFor[manifests.Class](): enum(manifests.ClassRead, manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld),
+			reflect.TypeFor[lattice.RunStatus](): enum(lattice.Pending, lattice.Running, lattice.Succeeded, lattice.Failed, lattice.Canceled, lattice.Blocked,
+				lattice.BlockedWaitingForUser, lattice.Waiting),
+			reflect.TypeFor[lattice.WaitKind]():   enum(lattice.WaitAction, lattice.WaitSkill, lattice.WaitHuman, lattice.WaitUnknown),
+			reflect.TypeFor[settings.Duration]():  pattern(`^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`),
+			reflect.TypeFor[settings.Level]():     enum(values(settings.Levels())...),
+			reflect.TypeFor[settings.Isolation](): enum(values(settings.Isolations())...),
 		},
 		fields: map[string]schema{
 			"Event.protocol_version": {"const": protocol.Version},
@@ -129,25 +180,46 @@ func contract() rules {
 			"EnvironmentProposal.confidence": {"type": "number", "minimum": 0, "maximum": 1},
 			"SuggestedAdjustment.type": enum(protocol.AdjustRuntimeInstall, protocol.AdjustRuntimeVersion, protocol.AdjustDependencyManagerSwitch,
 				protocol.AdjustAddPreinstallStep, protocol.AdjustSmokeCommand, protocol.AdjustAddSystemPackage, protocol.AdjustEnableNetworkAccess, protocol.AdjustEscalateToHuman),
-			"Resume.inputs":           object,
-			"Skill.inputs":            fields,
-			"Skill.outputs":           fields,
-			"Document.execir_version": {"const": ir.Version},
-			"Document.id":             id,
-			"Document.input_schema":   object,
-			"Node.id":                 id,
-			"Node.expected_inputs":    inputTypes,
-			"Node.on_timeout":         enum("fail", "default"),
-			"Node.strategy":           enum(ir.MergeShallow, ir.MergeDeep, ir.MergeConcat, ir.MergeByKey, ir.MergePatch),
-			"Node.on_conflict":        enum("last", "first", "error"),
-			"Node.on_error":           enum("fail", "collect"),
-			"Node.as":                 enum("$item"),
-			"Retry.jitter":            enum("none", "full"),
+			"Resume.inputs":             object,
+			"Skill.inputs":              fields,
+			"Skill.outputs":             fields,
+			"Document.execir_version":   {"const": ir.Version},
+			"Document.id":               id,
+			"Document.input_schema":     object,
+			"Workflow.workflow_version": {"const": compile.Version},
+			"Workflow.id":               id,
+			"Workflow.input_schema":     object,
+			"Step.id":                   id,
+			"Step.in":                   object,
+			"Step.type":                 pattern(`^(tool|[a-z][a-z0-9_]*(\.[a-z0-9_]+)+)$`),
+			"Finding.severity":          enum(ir.SeverityError, ir.SeverityWarning),
+			"RunLine.error":             {"anyOf": []any{schema{"$ref": "#/$defs/RunError"}, schema{"type": "null"}}},
+			"Wait.expected_inputs":      inputTypes,
+			"Node.id":                   id,
+			"Node.as":                   {"const": "$item"},
+			"Node.strategy":             enum(ir.MergeShallow, ir.MergeDeep, ir.MergeConcat, ir.MergeByKey, ir.MergePatch),
+			"Node.on_conflict":          enum("last", "first", "error"),
+			"Node.on_error":             enum("fail", "collect"),
+			"Node.expected_inputs":      inputTypes,
+			"Node.on_timeout":           enum("fail", "default"),
+			"Retry.jitter":              enum("none", "full"),
 		},
 		optional: map[string]bool{
 			"ActionRequest.blocking": true, "Document.edges": true,
 			"Skill.permissions": true, "Skill.produces_events": true, "Field.required": true,
 		},
-		closed: map[string]bool{reflect.TypeFor[ir.Document]().PkgPath(): true},
+		closed: map[string]bool{packageOf[ir.Document](): true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true},
+		open:   map[string]bool{packageOf[ir.Document](): true, packageOf[compile.Workflow](): true},
 	}
+}
+
+func packageOf[T any]() string { return reflect.TypeFor[T]().PkgPath() }
+
+// values are the members of a list for enum.
+func values(list []string) []any {
+	out := make([]any, len(list))
+	for i := range list {
+		out[i] = list[i]
+	}
+	return out
 }

@@ -16,6 +16,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/compile"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -55,24 +60,21 @@ func TestSchemas(t *testing.T) {
 	for _, s := range manifests.Skills() {
 		valid(t, "skill", string(manifests.Raw(s.Name)))
 	}
-	for _, p := range []protocol.Payload{
-		protocol.Info{Message: "m"}, protocol.Waiting{Reason: "r", CheckpointID: "c", ExpectedInputs: map[string]string{"a": "array<array<string>>"}},
-		protocol.Completed{Status: "success"}, protocol.ActionRequest{Action: "OPEN_PR", Parameters: json.RawMessage(`{}`)}, protocol.PhaseFinished{Phase: "p"},
-	} {
-		e, err := protocol.New(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.SpriteID, e.WorkItemID, e.Timestamp = "s", "w", protocol.FormatTime(time.Unix(1, 0))
-		valid(t, "event", encode(t, e))
-		e.Timestamp = "yesterday"
-		invalid(t, "event", encode(t, e))
-	}
 	valid(t, "result", encode(t, protocol.Result{OK: true, Skill: "fs.read", Data: json.RawMessage(`{}`)}))
 	valid(t, "result", encode(t, protocol.Result{Skill: "fs.read", Error: &protocol.Fault{Code: "c", Message: "m"}}))
 	valid(t, "task", encode(t, protocol.Task{RunID: "r", Goal: "g", Answers: map[string]any{"a": 1}}))
 	valid(t, "resume", encode(t, protocol.Resume{WorkItemID: "w", CheckpointID: "c", Inputs: json.RawMessage(`{"approved":true}`)}))
 	valid(t, "skill", `{"name":"x","inputs":["a",{"name":"b","type":"string"}]}`)
+
+	valid(t, "answers", `{"colour":"red","n":[1]}`)
+	invalid(t, "answers", `["red"]`)
+	valid(t, "findings", encode(t, compile.NewReport([]ir.Finding{{Code: "c", Severity: "error", Pointer: "/a", Message: "m"}})))
+	valid(t, "findings", encode(t, compile.NewReport(nil)))
+	invalid(t, "findings", `{"ok":true,"findings":null}`)
+	valid(t, "run", encode(t, api.RunLine{RunID: "run_1", Status: lattice.Succeeded, Outputs: json.RawMessage(`{}`)}))
+	valid(t, "run", encode(t, api.RunLine{RunID: "run_1", Status: lattice.Waiting, Error: &api.RunError{Kind: "timeout"},
+		Waits: []lattice.Wait{{ID: "w", Kind: lattice.WaitAction, Action: &lattice.Action{Parameters: json.RawMessage(`{}`)}}}}))
+	invalid(t, "run", `{"run_id":"r","status":"done","outputs":null,"error":null}`)
 
 	const flow = `{"execir_version":"1.0","entry_node":"a","nodes":[{"id":"a","op":%s}]%s}`
 	valid(t, "execir", fmt.Sprintf(flow, `"PACK","x-mine":1,"meta":[]`, `,"$schema":"s"`))
@@ -86,6 +88,120 @@ func TestSchemas(t *testing.T) {
 	invalid(t, "task", `{"goal":"g"}`)
 	invalid(t, "resume", `{"work_item_id":"w","checkpoint_id":"c","inputs":[],"context":{}}`)
 	invalid(t, "event", `{"protocol_version":"v1","event_type":"COMPLETED","sprite_id":"s","work_item_id":"w","timestamp":"2026-01-02T03:04:05.000000000Z","payload":{"status":"perhaps"}}`)
+}
+
+// Every type of event is valid by the schema of events and by that of its payload, and so are the protocol's own examples.
+func TestEventSchemas(t *testing.T) {
+	samples := []protocol.Payload{
+		protocol.Info{Message: "m", Metadata: json.RawMessage(`{}`)}, protocol.PhaseStarted{Phase: "p"}, protocol.PhaseFinished{Phase: "p"},
+		protocol.ActionRequest{Action: "OPEN_PR", Parameters: json.RawMessage(`{}`)}, protocol.Artifact{Kind: "k"},
+		protocol.Waiting{Reason: "r", CheckpointID: "c", ExpectedInputs: map[string]string{"a": "array<array<string>>"}},
+		protocol.Completed{Status: "success"}, protocol.Error{Message: "m"},
+		protocol.EnvironmentProposal{
+			ObservedFailure: protocol.ObservedFailure{Phase: "p"}, Confidence: 0.5, Evidence: []string{"e"}, Scope: protocol.ScopeRepoSpecific,
+			SuggestedAdjustment: protocol.SuggestedAdjustment{Type: protocol.AdjustSmokeCommand, Details: json.RawMessage(`{}`)},
+		},
+	}
+	if len(samples) != len(payloadTypes()) {
+		t.Fatalf("%d samples of %d types", len(samples), len(payloadTypes()))
+	}
+	for _, p := range samples {
+		e, err := protocol.New(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.SpriteID, e.WorkItemID, e.Timestamp = "s", "w", protocol.FormatTime(time.Unix(1, 0))
+		valid(t, "event", encode(t, e))
+		name := "payload-" + strings.ReplaceAll(strings.ToLower(string(p.EventType())), "_", "-")
+		valid(t, name, string(e.Payload))
+		invalid(t, name, `[]`)
+		e.Timestamp = "yesterday"
+		invalid(t, "event", encode(t, e))
+	}
+	lines, err := os.ReadFile("../../spritekit/protocol/testdata/seed-events.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(lines)) {
+		if !strings.Contains(line, `"protocol_version":"v1"`) {
+			continue // the protocol takes more than it writes
+		}
+		var example struct {
+			Type    string         `json:"event_type"`
+			Payload map[string]any `json:"payload"`
+		}
+		if err := json.Unmarshal([]byte(line), &example); err != nil {
+			t.Fatal(err)
+		}
+		maps.DeleteFunc(example.Payload, func(_ string, v any) bool { return v == nil }) // null is absent to readers
+		valid(t, "payload-"+strings.ReplaceAll(strings.ToLower(example.Type), "_", "-"), encode(t, example.Payload))
+	}
+}
+
+// What flow new composes is valid, and a document may name its schema wherever one is read.
+func TestDocumentsNameTheirSchema(t *testing.T) {
+	w, _, faults := compile.Line(`git.clone url=$in.url | fs.read path="$git_clone.dest/go.mod" offset:=1`, manifests.Lookup)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	valid(t, "workflow", encode(t, w))
+	golden, err := os.ReadFile("../../orchestrator/compile/testdata/branch.workflow.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid(t, "workflow", string(golden))
+	invalid(t, "workflow", `{"workflow_version":"1.0","nodes":[{"id":"a","type":"fs.read","args":{}}]}`)
+	invalid(t, "workflow", `{"workflow_version":"1.0","nodes":[{"id":"a","type":"Read"}]}`)
+	invalid(t, "workflow", `{"workflow_version":"2.0","nodes":[]}`)
+	valid(t, "config", `{"$schema":"s","run":{"allow":["fs:read"]},"serve":{"idle":"1h30m"},"log_level":"warn"}`)
+	invalid(t, "config", `{"log_level":"loud"}`)
+	invalid(t, "config", `{"serve":{"idle":"soon"}}`)
+	invalid(t, "config", `{"rum":{}}`)
+	if _, findings := settings.Parse([]byte(`"$schema" = "s"`)); len(findings) > 0 {
+		t.Error(findings)
+	}
+	for name, text := range map[string]string{
+		"skill": `{"$schema":"s","name":"a.b"}`, "task": `{"$schema":"s","run_id":"r","goal":"g"}`, "answers": `{"$schema":"s"}`,
+		"resume": `{"$schema":"s","work_item_id":"w","checkpoint_id":"c","inputs":{},"context":{}}`,
+	} {
+		valid(t, name, text)
+	}
+}
+
+// Editors show what a schema says: every one has its address, a title, and a word on what it is and on what its members
+// are, as far as the types have one.
+func TestSchemasSpeak(t *testing.T) {
+	files, err := schemas()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		var s struct {
+			ID    string         `json:"$id"`
+			Draft string         `json:"$schema"`
+			Title string         `json:"title"`
+			Defs  map[string]any `json:"$defs"`
+		}
+		if err := json.Unmarshal(text, &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.ID != manifests.SchemaURL(strings.TrimSuffix(name, ".schema.json")) || s.Draft != "https://json-schema.org/draft/2020-12/schema" || s.Title == "" {
+			t.Errorf("%s: $id %q, $schema %q, title %q", name, s.ID, s.Draft, s.Title)
+		}
+		for def, v := range s.Defs {
+			if v.(map[string]any)["description"] == nil {
+				t.Errorf("%s: nothing says what %s is", name, def)
+			}
+		}
+		if strings.Contains(name, "workflow") {
+			step := s.Defs["Step"].(map[string]any)["properties"].(map[string]any)
+			for member, v := range step {
+				if v.(map[string]any)["description"] == nil {
+					t.Errorf("nothing says what %s of a step is", member)
+				}
+			}
+		}
+	}
 }
 
 func encode(t *testing.T, v any) string {

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"reflect"
 	"strings"
+
+	"github.com/spritekit/lattice/manifests"
 )
 
 // schema is a JSON Schema (draft 2020-12); maps are written with sorted keys, so that equal types give equal bytes.
@@ -12,8 +14,9 @@ type schema = map[string]any
 // generator turns Go types into schemas as encoding/json would write them. Structs become definitions, so that types
 // may contain themselves.
 type generator struct {
-	rules rules
-	defs  schema
+	rules    rules
+	comments comments
+	defs     schema
 }
 
 // rules say what types alone do not.
@@ -21,7 +24,8 @@ type rules struct {
 	types    map[reflect.Type]schema // instead of what reflection would say
 	fields   map[string]schema       // the same for one member, "Type.member"
 	optional map[string]bool         // members that may be left out, though they are always written
-	closed   map[string]bool         // packages whose objects have no other members, besides meta and x-…
+	closed   map[string]bool         // packages whose objects have no other members
+	open     map[string]bool         // of these, those whose objects may have meta and x-…
 }
 
 func (g *generator) of(t reflect.Type) any {
@@ -66,33 +70,45 @@ func (g *generator) object(t reflect.Type) schema {
 			continue
 		}
 		at := t.Name() + "." + name
-		if s, ok := g.rules.fields[at]; ok {
-			properties[name] = s
-		} else {
-			properties[name] = g.of(t.Field(i).Type)
+		property, ok := g.rules.fields[at]
+		if !ok {
+			property = g.of(t.Field(i).Type).(schema)
 		}
+		if text := g.comments[t.PkgPath()+"."+t.Name()+"."+t.Field(i).Name]; text != "" {
+			property = maps.Clone(property)
+			property["description"] = text
+		}
+		properties[name] = property
 		if !strings.HasPrefix(options, "omit") && !g.rules.optional[at] {
 			required = append(required, name)
 		}
 	}
 	s := schema{"type": "object", "properties": properties}
+	if text := g.comments[t.PkgPath()+"."+t.Name()]; text != "" {
+		s["description"] = text
+	}
 	if len(required) > 0 {
 		s["required"] = required
 	}
 	if g.rules.closed[t.PkgPath()] {
 		s["additionalProperties"] = false
+	}
+	if g.rules.open[t.PkgPath()] {
 		s["patternProperties"] = schema{"^(meta$|x-)": schema{}}
 	}
 	return s
 }
 
 // document is the whole schema of one type. With more, which may add definitions, it says what no member says alone.
-func (r rules) document(name, title string, t reflect.Type, more func(*generator) schema) schema {
-	g := generator{rules: r, defs: schema{}}
-	s := schema{"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": name, "title": title, "$defs": g.defs}
+func (g generator) document(name, title string, t reflect.Type, more func(*generator) schema) schema {
+	g.defs = schema{}
+	s := schema{"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": manifests.SchemaURL(name), "title": title}
 	maps.Copy(s, g.of(t).(schema))
 	if more != nil {
 		maps.Copy(s, more(&g))
+	}
+	if len(g.defs) > 0 {
+		s["$defs"] = g.defs
 	}
 	return s
 }

@@ -1,0 +1,21 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// RunLine is the last line that lattice run --json prints.
+type RunLine struct {
+	// The run's id.
+	RunID string `json:"run_id"`
+	// How the run stands; it has ended, or waits for a person, or nobody drives it.
+	Status lattice.RunStatus `json:"status"`
+	// The run's result, null when it has none.
+	Outputs json.RawMessage `json:"outputs"`
+	// Why the run failed, null when it did not.
+	Error *RunError `json:"error"`
+	// What the run waits for.
+	Waits []lattice.Wait `json:"waits,omitempty"`
+}
