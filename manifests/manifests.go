@@ -33,20 +33,23 @@ func (c Class) rank() int {
 // Skill is a skill.json. In the file inputs and outputs are arrays of names or of objects; here they are objects.
 // A manifest without the member "inputs" (nil) takes any input; an empty array takes none.
 type Skill struct {
-	Name           string            `json:"name"`
-	Description    string            `json:"description,omitempty"`
-	Version        string            `json:"version,omitempty"`
-	Inputs         []Field           `json:"inputs,omitzero"`
-	Outputs        []Field           `json:"outputs,omitzero"`
-	InputSchema    json.RawMessage   `json:"input_schema,omitempty"`
-	OutputSchema   json.RawMessage   `json:"output_schema,omitempty"`
-	Permissions    []string          `json:"permissions"`
-	ProducesEvents bool              `json:"produces_events"`
-	SideEffect     Class             `json:"side_effect,omitempty"` // default world
-	TimeoutS       float64           `json:"timeout_s,omitempty"`
-	Exec           []string          `json:"exec,omitempty"`
-	Examples       []json.RawMessage `json:"examples,omitempty"`
-	Variants       *Variants         `json:"variants,omitempty"`
+	Name         string          `json:"name"`
+	Description  string          `json:"description,omitempty"`
+	Version      string          `json:"version,omitempty"`
+	Inputs       []Field         `json:"inputs,omitzero"`
+	Outputs      []Field         `json:"outputs,omitzero"`
+	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
+	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
+	Permissions  []string        `json:"permissions"`
+	// Optional permissions are handed to a call where the run was granted them, and asked for by the skill where only
+	// its input shows that it needs one: git.clone needs net for URLs, not for bundles.
+	OptionalPermissions []string          `json:"optional_permissions,omitempty"`
+	ProducesEvents      bool              `json:"produces_events"`
+	SideEffect          Class             `json:"side_effect,omitempty"` // default world
+	TimeoutS            float64           `json:"timeout_s,omitempty"`
+	Exec                []string          `json:"exec,omitempty"`
+	Examples            []json.RawMessage `json:"examples,omitempty"`
+	Variants            *Variants         `json:"variants,omitempty"`
 }
 
 // Field is one input or output. Type is "" (any), string, integer, number, boolean, map, array or array<T>.

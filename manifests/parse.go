@@ -94,6 +94,7 @@ func (p *parser) skill(data []byte) (s Skill) {
 	s.InputSchema = p.schema(m, "input_schema")
 	s.OutputSchema = p.schema(m, "output_schema")
 	s.Permissions = p.permissions(m, "")
+	s.OptionalPermissions = p.permissionList(m, "", "optional_permissions")
 	p.into(m, "produces_events", "", "a boolean", &s.ProducesEvents)
 	s.SideEffect = p.class(m, "", ClassWorld)
 	if p.into(m, "timeout_s", "", "a number", &s.TimeoutS) && s.TimeoutS <= 0 {
@@ -179,11 +180,17 @@ func (p *parser) schema(m map[string]json.RawMessage, key string) json.RawMessag
 }
 
 func (p *parser) permissions(m map[string]json.RawMessage, pointer string) []string {
-	names := []string{}
-	p.into(m, "permissions", pointer, "an array of strings", &names)
+	if names := p.permissionList(m, pointer, "permissions"); names != nil {
+		return names
+	}
+	return []string{}
+}
+
+func (p *parser) permissionList(m map[string]json.RawMessage, pointer, key string) (names []string) {
+	p.into(m, key, pointer, "an array of strings", &names)
 	for i, name := range names {
 		if !isPermissionName(name) {
-			p.fail(fmt.Sprintf("%s/permissions/%d", pointer, i), "%q is not a permission such as fs:read", name)
+			p.fail(fmt.Sprintf("%s/%s/%d", pointer, key, i), "%q is not a permission such as fs:read", name)
 		}
 	}
 	return names

@@ -117,7 +117,8 @@ var execIR = Format{Name: "ExecIR", Member: "execir_version", Version: Version}
 
 var versionPattern = regexp.MustCompile(`^(0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,4})$`)
 
-// Class returns the class and the permissions of a call of node n with these evaluated args, variants applied. The
+// Class returns the class of a call of node n with these evaluated args, variants applied, and the permissions that it
+// may be handed, optional ones included. The
 // node's side_effect counts when it is stricter than the manifest. An unknown tool is of class world.
 func (p *Program) Class(n *Node, args json.RawMessage) (manifests.Class, []string) {
 	skill, ok := p.Tools[n.Tool]
@@ -132,5 +133,5 @@ func (p *Program) Class(n *Node, args json.RawMessage) (manifests.Class, []strin
 	if n.SideEffect != "" && stricter(n.SideEffect, class) {
 		class = n.SideEffect
 	}
-	return class, permissions
+	return class, slices.Concat(permissions, skill.OptionalPermissions)
 }

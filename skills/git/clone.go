@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -22,6 +23,7 @@ type cloneInput struct {
 	Branch    string `json:"branch"`
 	Ref       string `json:"ref"`
 	Depth     int    `json:"depth"`
+	Insecure  bool   `json:"insecure"`
 	RemoteURL string `json:"remote_url"`
 }
 
@@ -108,9 +110,12 @@ func (in *cloneInput) check(c *skill.Call) (source, error) {
 			return source{}, err
 		}
 	}
-	src, remote, err := parseURL(in.URL, "/url")
-	if err != nil || remote {
+	src, remote, err := parseAnyURL(in.URL, "/url", in.Insecure)
+	if err != nil {
 		return src, err
+	}
+	if remote {
+		return src, c.Require("net")
 	}
 	return localSource(c, cmp.Or(src.url, in.URL))
 }
@@ -131,6 +136,23 @@ func localSource(c *skill.Call, name string) (source, error) {
 	return source{url: real, protocol: "file", local: true}, nil
 }
 
+// network is what git needs of the sprite's environment to reach a remote: where the proxy is, and whom to trust. A push
+// never sees it, because whoever sets these could read the credential.
+func (src source) network(c *skill.Call) (env []string) {
+	if src.local {
+		return nil
+	}
+	for _, name := range []string{
+		"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH",
+	} {
+		if value := proc.Getenv(c.Env, name, ""); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
 func (r *repo) clone(ctx context.Context, c *skill.Call, src source, in cloneInput) error {
 	args := []string{"clone", "--progress", "--no-checkout", "--no-recurse-submodules", "--no-local", "--template="}
 	if in.Depth > 0 && !isFile(src.url) {
@@ -144,7 +166,7 @@ func (r *repo) clone(ctx context.Context, c *skill.Call, src source, in cloneInp
 		location = "file://" + src.url // depth needs a transport
 	}
 	args = append(args, "--", location, r.dir)
-	_, err := r.run(ctx, command{args: args, allow: src.protocol, follow: func(line string) {
+	_, err := r.run(ctx, command{args: args, allow: src.protocol, env: src.network(c), follow: func(line string) {
 		if strings.Contains(line, "%") {
 			c.Progress(line, nil)
 		}
@@ -155,7 +177,7 @@ func (r *repo) clone(ctx context.Context, c *skill.Call, src source, in cloneInp
 	if err := r.exclude(); err != nil {
 		return err
 	}
-	if err := r.checkout(ctx, src, in); err != nil {
+	if err := r.checkout(ctx, c, src, in); err != nil {
 		return err
 	}
 	_, err = r.git(ctx, "remote", "set-url", "--", "origin", withoutUser(cmp.Or(in.RemoteURL, src.url)))
@@ -163,11 +185,11 @@ func (r *repo) clone(ctx context.Context, c *skill.Call, src source, in cloneInp
 }
 
 // checkout fills the work tree: ref, else branch, else whatever the remote's HEAD is.
-func (r *repo) checkout(ctx context.Context, src source, in cloneInput) error {
+func (r *repo) checkout(ctx context.Context, c *skill.Call, src source, in cloneInput) error {
 	start, args := "HEAD", []string{"checkout", "--quiet", "--force"}
 	switch remote := "refs/remotes/origin/" + in.Branch; {
 	case in.Ref != "":
-		found, err := r.fetchRef(ctx, src, in)
+		found, err := r.fetchRef(ctx, c, src, in)
 		if err != nil {
 			return err
 		}
@@ -188,7 +210,7 @@ func (r *repo) checkout(ctx context.Context, src source, in cloneInput) error {
 		case isFile(src.url): // a bundle that holds HEAD alone leaves the name to its reader
 			args = append(args, "--no-track", "-B", in.Branch)
 		default:
-			return notFound("ref_not_found", "the remote has no branch %s", in.Branch)
+			return notFound("ref_not_found", "the remote has no branch %s", in.Branch).WithHint("without branch the remote's HEAD is checked out")
 		}
 	}
 	head, err := r.resolve(ctx, start)
@@ -206,7 +228,7 @@ func (r *repo) checkout(ctx context.Context, src source, in cloneInput) error {
 }
 
 // fetchRef returns the commit of ref, fetched if a shallow clone lacks it.
-func (r *repo) fetchRef(ctx context.Context, src source, in cloneInput) (string, error) {
+func (r *repo) fetchRef(ctx context.Context, c *skill.Call, src source, in cloneInput) (string, error) {
 	for _, name := range []string{in.Ref, "refs/tags/" + in.Ref, "refs/remotes/origin/" + in.Ref} {
 		if found, err := r.resolve(ctx, name); err != nil || found != "" {
 			return found, err
@@ -214,12 +236,13 @@ func (r *repo) fetchRef(ctx context.Context, src source, in cloneInput) (string,
 	}
 	if in.Depth > 0 {
 		args := []string{"fetch", "--quiet", "--depth=" + strconv.Itoa(in.Depth), "--no-tags", "--", "origin", in.Ref}
-		if _, err := r.in(ctx, command{args: args, allow: src.protocol}); err != nil {
+		if _, err := r.in(ctx, command{args: args, allow: src.protocol, env: src.network(c)}); err != nil {
 			return "", explain(err, "clone_failed")
 		}
 		return r.resolve(ctx, "FETCH_HEAD")
 	}
-	return "", notFound("ref_not_found", "%s is neither a tag, a branch nor a commit of the remote", in.Ref)
+	return "", notFound("ref_not_found", "%s is neither a tag, a branch nor a commit of the remote", in.Ref).
+		WithHint("without ref the remote's HEAD is checked out")
 }
 
 // onlyBranch is what to check out when the remote's HEAD names nothing: its one branch, else main or master.
@@ -265,7 +288,7 @@ func (f family) already(ctx context.Context, c *skill.Call, s *system, src sourc
 	}
 	want := in.Ref
 	if !isCommitID(want) {
-		if want, err = s.remoteHead(ctx, src, cmp.Or(in.Ref, in.Branch)); err != nil {
+		if want, err = s.remoteHead(ctx, c, src, cmp.Or(in.Ref, in.Branch)); err != nil {
 			return skill.Result{}, err
 		}
 	}
@@ -276,8 +299,8 @@ func (f family) already(ctx context.Context, c *skill.Call, s *system, src sourc
 }
 
 // remoteHead asks where a name, HEAD when it is empty, points in the source.
-func (s *system) remoteHead(ctx context.Context, src source, name string) (string, error) {
-	out, err := s.run(ctx, command{args: []string{"ls-remote", "--quiet", "--", src.url}, allow: src.protocol})
+func (s *system) remoteHead(ctx context.Context, c *skill.Call, src source, name string) (string, error) {
+	out, err := s.run(ctx, command{args: []string{"ls-remote", "--quiet", "--", src.url}, allow: src.protocol, env: src.network(c)})
 	if err != nil {
 		return "", explain(err, "clone_failed")
 	}

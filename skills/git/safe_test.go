@@ -32,6 +32,8 @@ func TestURLsAreJudged(t *testing.T) {
 		"http://example.com/a":                refused,
 		"http://127.0.0.1.example.com/a":      refused,
 		"git://example.com/a":                 refused,
+		"git://127.0.0.1:9418/a":              "git",
+		"git://user@127.0.0.1/a":              refused,
 		"ftp://example.com/a":                 refused,
 		"javascript://x/a":                    refused,
 		"HTTPS://example.com/a":               "https",
@@ -94,7 +96,7 @@ func FuzzURL(f *testing.F) {
 		if strings.HasPrefix(src.url, "-") || strings.ContainsFunc(src.url, unicode.IsControl) {
 			t.Errorf("parseURL(%q) gives git %q", text, src.url)
 		}
-		if remote != (src.protocol != "") || remote && src.protocol != "https" && src.protocol != "http" && src.protocol != "ssh" {
+		if remote != (src.protocol != "") || remote && src.protocol != "https" && src.protocol != "http" && src.protocol != "ssh" && src.protocol != "git" {
 			t.Errorf("parseURL(%q) = %+v, remote %v", text, src, remote)
 		}
 	})

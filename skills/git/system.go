@@ -183,7 +183,8 @@ func verb(args []string) string {
 func (s *system) tidy(stderr []byte) string {
 	var lines []string
 	for line := range strings.FieldsFuncSeq(string(stderr), func(r rune) bool { return r == '\n' || r == '\r' }) {
-		if line = strings.TrimSpace(strings.ToValidUTF8(line, "\uFFFD")); line != "" && !strings.HasPrefix(line, "hint:") {
+		line = strings.TrimSpace(strings.ToValidUTF8(line, "\uFFFD"))
+		if line != "" && !strings.HasPrefix(line, "hint:") && !strings.HasPrefix(line, "Cloning into ") {
 			lines = append(lines, line)
 		}
 	}
@@ -213,10 +214,13 @@ func classify(f *failure) error {
 		return &skill.Error{Code: "authentication", Message: f.Error(), Exit: protocol.ExitDenied,
 			Hint: "the remote wants a credential that this call does not have"}
 	case has("could not resolve host", "connection refused", "connection timed out", "failed to connect", "couldn't connect", "network is unreachable",
-		"connection reset", "early eof", "the remote end hung up", "operation timed out", "host key verification failed", "returned error: 5"):
-		return skill.Network("%v", f)
-	case has("couldn't find remote ref", "remote branch"):
-		return notFound("ref_not_found", "%v", f)
+		"unable to connect", "connection reset", "early eof", "the remote end hung up", "rpc failed", "empty reply", "transfer closed",
+		"operation timed out", "host key verification failed", "returned error: 5"):
+		return skill.Network("%v", f).WithHint("try again; if it goes on, look whether the network policy of the sprite lets it reach that host, and at the proxy")
+	case has("repository '") && has("' not found"):
+		return notFound("not_a_repository", "%v", f).WithHint("look at the URL; a repository that only its members may read looks the same")
+	case has("couldn't find remote ref", "remote branch", "not our ref"):
+		return notFound("ref_not_found", "%v", f).WithHint("look at the name; git.clone without branch and ref takes the remote's HEAD")
 	}
 	for _, cause := range []struct {
 		text  string
