@@ -165,7 +165,7 @@ func (m *machine) doomed(t *thread, node *ir.Node) bool {
 		failures++
 		if !tolerates(node, failures, b.iteration.Failure) {
 			for _, behind := range t.below()[i+1:] {
-				m.drop(behind.path)
+				m.drop(behind)
 			}
 			t.Visit.Map.Open = slices.Clip(t.Visit.Map.Open[:i+1])
 			return true
@@ -185,13 +185,17 @@ func tolerates(node *ir.Node, nth int, f *ir.Failure) bool {
 
 // drop takes back what an iteration, and those inside of it, wanted or waited for. Only iterations whose calls read run
 // beside others, so that nothing is lost with a call that is given up.
-func (m *machine) drop(outer string) {
+func (m *machine) drop(t *thread) {
+	outer := t.path
 	command := func(c lattice.Command) bool { return within(c.Path, outer) }
 	m.s.Pending = slices.DeleteFunc(m.s.Pending, command)
 	m.commands = slices.DeleteFunc(m.commands, command)
 	m.s.Waits = slices.DeleteFunc(m.s.Waits, func(w lattice.Wait) bool { return within(w.Path, outer) })
 	if m.s.Status == lattice.Waiting && len(m.s.Waits) == 0 {
 		m.become(lattice.Running)
+	}
+	if !t.iteration.Ended {
+		m.s.Started = append(m.s.Started, outer+lattice.IterationDropped)
 	}
 	path := func(p string) bool { return within(p, outer) }
 	m.s.Held, m.s.Settling = slices.DeleteFunc(m.s.Held, path), slices.DeleteFunc(m.s.Settling, path)
@@ -246,6 +250,11 @@ func (m *machine) keep(t *thread, v any) *ir.Failure {
 
 func (m *machine) ended(t *thread) {
 	t.iteration.Ended = true
+	end := lattice.IterationDone
+	if t.iteration.Failure != nil {
+		end = lattice.IterationFailed
+	}
+	m.s.Started = append(m.s.Started, t.path+end)
 	t.Visit, t.Tmp, t.Err = nil, map[string]any{}, nil
 	m.advance(t.up)
 }

@@ -37,7 +37,7 @@ type State struct {
 	// Pending are the commands that no fact has answered yet, oldest first. Recovery is performing them.
 	Pending []lattice.Command `json:"pending"`
 	Waits   []lattice.Wait    `json:"waits"`
-	// Started names the nodes that the last fact began, those of iterations as path/node.
+	// Started is for observers; see lattice.Entry.
 	Started []string `json:"started,omitempty"`
 
 	// Iterations, by path, whose call waits for room, oldest first; and those whose call emitted WAITING while others ran

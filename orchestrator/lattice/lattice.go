@@ -40,7 +40,8 @@ type Entry struct {
 	Kind EntryKind       `json:"kind"`
 	Type string          `json:"type"` // fact type or event_type
 	Body json.RawMessage `json:"body"`
-	// Started names the nodes that the commit of this fact began.
+	// Started names the nodes that the commit of this fact began, those of iterations as path/node; and the iterations
+	// that it ended, as path and IterationDone, IterationFailed or IterationDropped.
 	Started []string `json:"started,omitempty"`
 	// Active is how long the run had been driven when this fact was appended, waits for people excluded. The run's
 	// timeout is measured against it.
@@ -52,6 +53,13 @@ type Entry struct {
 	Problems []protocol.Problem `json:"problems,omitempty"`
 	Flags    []string           `json:"flags,omitempty"` // legacy, unknown_call, foreign_sprite …
 }
+
+// What became of an iteration, behind its path in Entry.Started. No node is called so.
+const (
+	IterationDone    = "/+"
+	IterationFailed  = "/!"
+	IterationDropped = "/-" // given up: an item before it failed the MAP
+)
 
 // Event is an observation on its way from a sprite to the log.
 type Event struct {
