@@ -70,15 +70,15 @@ func newShowCmd(d *deps) *cobra.Command {
 		})
 }
 
-// printTimeline prints one line per node visit.
+// printTimeline prints one line per node visit, and below a MAP one per iteration.
 func printTimeline(ctx context.Context, d *deps, c *conn, v api.RunView) error {
 	t := newTimeline()
 	if err := c.Entries(ctx, v.RunID, 0, func(e lattice.Entry) error { t.add(e); return nil }); err != nil {
 		return err
 	}
 	t.pause(v.Waits)
-	for _, s := range t.steps {
-		fmt.Fprintf(d.out, "  %s\n", s.text(time.Now(), d.terminal))
+	for _, line := range t.lines(time.Now(), d.terminal) {
+		fmt.Fprintf(d.out, "  %s\n", line)
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func (p *progress) line(l api.WatchLine) error {
 
 // print writes a line for each step whose state changed; what is no news is only noted.
 func (p *progress) print(at time.Time, news bool) {
-	for _, s := range p.steps.steps {
+	for _, s := range p.steps.all() {
 		if p.shown[s] == s.state {
 			continue
 		}
@@ -114,8 +114,8 @@ func (p *progress) draw() {
 	}
 	lines := []string{fmt.Sprintf("\x1b[1m%s\x1b[0m  %s  %s", p.view.RunID, p.view.Status, p.view.Flow)}
 	now := time.Now()
-	for _, s := range p.steps.steps {
-		lines = append(lines, "  "+s.text(now, true))
+	for _, line := range p.steps.lines(now, true) {
+		lines = append(lines, "  "+line)
 	}
 	for _, line := range lines {
 		fmt.Fprintf(&b, "\x1b[2K%s\n", cut(line, width))

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -11,19 +12,24 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// timeline folds a run's entries into one step per node visit. It is pure; both lattice show and the live progress of
-// lattice run draw it.
+// timeline folds a run's entries into one step per node visit, and one per iteration of a MAP below the MAP's. It is
+// pure; both lattice show and the live progress of lattice run draw it.
 type timeline struct {
-	steps   []*step
-	current *step
+	steps   []*step          // of the flow itself
+	current *step            // what the last entry was about
+	asking  *step            // the call that a person is asked for
+	lanes   map[string]*step // where the flow (path "") and each iteration stand, by iteration path
+	said    map[string]*step // what calls said while nobody could tell which step they belong to, by call id
 }
 
-// step is one visit of a node.
+// step is one visit of a node, or one iteration: then node is the one that it has come to.
 type step struct {
+	path           string // of the iteration, "" for a node of the flow itself
 	node, skill    string
 	started, ended time.Time
 	state          stepState
 	message        string // the last thing it said, or why it failed
+	below          []*step
 }
 
 type stepState string
@@ -33,9 +39,10 @@ const (
 	stepDone    stepState = "done"
 	stepFailed  stepState = "failed"
 	stepWaiting stepState = "waiting"
+	stepDropped stepState = "given up" // an iteration that did not matter any more
 )
 
-func newTimeline() *timeline { return &timeline{} }
+func newTimeline() *timeline { return &timeline{lanes: map[string]*step{}, said: map[string]*step{}} }
 
 // add takes the next entry; it reports whether anything to be seen changed.
 func (t *timeline) add(e lattice.Entry) bool {
@@ -47,23 +54,30 @@ func (t *timeline) add(e lattice.Entry) bool {
 		return false
 	}
 	before := t.current
+	t.turn(e.Body)
 	switch f := fact.(type) {
 	case lattice.RunStarted:
 		if f.Sprite != "" {
-			t.begin("prepare", e.At)
+			t.begin("", "prepare", e.At)
 		}
 	case lattice.CallFinished:
 		t.finish(e.At, f)
 	case lattice.CallSuspended:
+		t.asks(false)
 		t.set(stepWaiting, f.Reason)
 		if f.Verdict == lattice.Deny {
 			t.set(stepRunning, "refused: "+f.DenyReason)
 		}
 	case lattice.CallLost:
 		t.set(stepRunning, "cut off: "+f.Detail)
+	case lattice.BoundaryTaken:
+		t.asks(true)
 	case lattice.Restored:
 		t.set(stepRunning, "files restored to "+f.Pair.CheckpointID)
 	case lattice.Answered:
+		if t.asking != nil {
+			t.current, t.asking = t.asking, nil
+		}
 		t.set(stepRunning, fmt.Sprintf("%s by %s", decided[f.Decision], f.By))
 	case lattice.ActionDone:
 		t.set(stepRunning, actionText(f))
@@ -72,23 +86,15 @@ func (t *timeline) add(e lattice.Entry) bool {
 	case lattice.CommandFailed:
 		t.end(e.At, stepFailed, f.Fault.Message)
 	case lattice.CancelRequested:
-		t.end(e.At, stepFailed, "canceled by "+f.By)
+		t.close(e.At, stepFailed, "canceled by "+f.By)
 	}
-	for _, node := range e.Started {
-		if t.current != nil && t.current.state == stepRunning {
-			t.end(e.At, stepDone, t.current.message)
-		}
-		t.begin(node, e.At)
+	for _, name := range e.Started {
+		t.goOn(name, e.At)
 	}
 	return t.current != before || t.current != nil
 }
 
 var decided = map[lattice.Decision]string{lattice.Approve: "approved", lattice.Reject: "rejected", lattice.Answer: "answered"}
-
-func (t *timeline) begin(node string, at time.Time) {
-	t.current = &step{node: node, started: at, state: stepRunning}
-	t.steps = append(t.steps, t.current)
-}
 
 // pause shows that the run waits for a person, which is state and no entry of its own.
 func (t *timeline) pause(waits []lattice.Wait) {
@@ -121,7 +127,7 @@ func (t *timeline) finish(at time.Time, f lattice.CallFinished) {
 	t.end(at, stepFailed, message)
 }
 
-// event shows what the running step says.
+// event shows what a step says.
 func (t *timeline) event(e lattice.Entry) bool {
 	if t.current == nil || len(e.Problems) > 0 {
 		return false
@@ -135,19 +141,22 @@ func (t *timeline) event(e lattice.Entry) bool {
 		return false
 	}
 	if slices.Contains(e.Flags, "orchestrator") { // the run's own end
-		if _, ok := payload.(protocol.Completed); ok && t.current.state == stepRunning {
-			t.end(e.At, stepDone, t.current.message)
+		if p, ok := payload.(protocol.Completed); ok && p.Status == protocol.StatusSuccess {
+			t.close(e.At, stepDone, "")
+		} else {
+			t.close(e.At, stepFailed, "")
 		}
 		return true
 	}
+	s := t.speaker(e.CallID)
 	switch p := payload.(type) {
 	case protocol.PhaseStarted:
-		t.current.skill = clean(p.Phase)
+		s.skill = clean(p.Phase)
 	case protocol.Info:
 		if p.Kind == "result" {
 			return false
 		}
-		t.current.message = clean(p.Message)
+		s.message = clean(p.Message)
 	default:
 		return false
 	}
@@ -198,50 +207,23 @@ func actionText(f lattice.ActionDone) string {
 	return "not done"
 }
 
+// label is what a person calls the step.
+func (s *step) label() string {
+	if s.path == "" {
+		return s.node
+	}
+	return strings.TrimSpace(path.Base(s.path) + " " + s.node)
+}
+
 // text draws a step on one line.
 func (s *step) text(now time.Time, colour bool) string {
-	mark := map[stepState]string{stepRunning: "▸", stepDone: "✓", stepFailed: "✗", stepWaiting: "⏸"}[s.state]
+	mark := map[stepState]string{stepRunning: "▸", stepDone: "✓", stepFailed: "✗", stepWaiting: "⏸", stepDropped: "-"}[s.state]
 	if colour {
-		mark = map[stepState]string{stepRunning: "\x1b[36m", stepDone: "\x1b[32m", stepFailed: "\x1b[31m", stepWaiting: "\x1b[33m"}[s.state] + mark + "\x1b[0m"
+		mark = map[stepState]string{stepRunning: "\x1b[36m", stepDone: "\x1b[32m", stepFailed: "\x1b[31m", stepWaiting: "\x1b[33m", stepDropped: "\x1b[2m"}[s.state] + mark + "\x1b[0m"
 	}
 	end := s.ended
 	if end.IsZero() {
 		end = now
 	}
-	return strings.TrimRight(fmt.Sprintf("%s %-14s %-10s %6.1fs  %s", mark, s.node, s.skill, max(0, end.Sub(s.started).Seconds()), s.message), " ")
-}
-
-// superseded names the events of calls that were cut off and done again from an earlier checkpoint: what they said
-// since that checkpoint is no longer true of the sprite's files. A call that waited goes back to where it waited; one
-// that only reads is done again where it stands, and everything it said stays.
-func superseded(entries []lattice.Entry) map[lattice.Seq]bool {
-	gone := map[lattice.Seq]bool{}
-	since := map[string][]lattice.Seq{} // events of a call since its checkpoint
-	lost := ""                          // the call that was cut off last
-	for _, e := range entries {
-		if e.Kind == lattice.EntryEvent {
-			since[e.CallID] = append(since[e.CallID], e.Seq)
-			continue
-		}
-		fact, err := lattice.DecodeFact(e.Type, e.Body)
-		if err != nil {
-			continue
-		}
-		switch f := fact.(type) {
-		case lattice.CallSuspended:
-			delete(since, f.CallID)
-			lost = ""
-		case lattice.CallFinished:
-			lost = ""
-		case lattice.CallLost:
-			lost = f.CallID
-		case lattice.Restored:
-			for _, seq := range since[lost] {
-				gone[seq] = true
-			}
-			delete(since, lost)
-			lost = ""
-		}
-	}
-	return gone
+	return strings.TrimRight(fmt.Sprintf("%s %-14s %-10s %6.1fs  %s", mark, s.label(), s.skill, max(0, end.Sub(s.started).Seconds()), s.message), " ")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -52,6 +53,9 @@ func TestSuperseded(t *testing.T) {
 		{"lost and restored", []any{"a", "b", lost, restored, "a"}, []lattice.Seq{1}},
 		{"lost, then read again where it stands", []any{"a", lost, "a", lattice.CallFinished{CallID: "a"}, restored}, nil},
 		{"lost after it waited", []any{"a", lattice.CallSuspended{CallID: "a"}, restored, "a", lost, restored, "a"}, []lattice.Seq{4}},
+		{"lost beside one that goes back", []any{
+			"a", "b", lattice.CallLost{CallID: "a", CommandID: "e0.1.call@m[0]"}, lattice.Restored{CommandID: "e0.9.restore@m[1]"},
+		}, nil},
 		{"lost twice", []any{"a", lost, restored, "a", lost, restored, "a"}, []lattice.Seq{1, 4}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -82,6 +86,58 @@ func TestTimeline(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("timeline (-want +got):\n%s", diff)
+	}
+}
+
+// Iterations are drawn below their MAP, each with the node that it came to; what their calls say finds its place even
+// when several are under way.
+func TestTimelineOfIterations(t *testing.T) {
+	line := newTimeline()
+	said := func(call, message string) lattice.Entry {
+		return lattice.Entry{Kind: lattice.EntryEvent, CallID: call, Body: json.RawMessage(`{"event_type":"INFO","payload":{"message":"` + message + `"}}`)}
+	}
+	log := logOf(t,
+		lattice.RunStarted{Sprite: "s"}, lattice.Prepared{}, begins{"each", "each[0]/read", "each[1]/read", "each[2]/read"},
+		lattice.CallFinished{CommandID: "e0.3.call@each[1]", CallID: "c1", Kind: "tool_error"}, begins{"each[2]" + lattice.IterationDropped, "each[1]" + lattice.IterationFailed},
+		lattice.CallSuspended{CommandID: "e0.2.call@each[0]", CallID: "c0", Reason: "which?"},
+		lattice.BoundaryTaken{CommandID: "e0.5.checkpoint@each[0]"},
+		lattice.Answered{Decision: lattice.Answer, By: "ada"},
+		lattice.CallFinished{CommandID: "e0.7.call@each[0]", CallID: "c0", OK: true, Data: json.RawMessage(`{"status":"fine"}`)},
+		begins{"each[0]/in", "each[0]/in[0]/p", "each[0]/in[0]" + lattice.IterationDone, "each[0]" + lattice.IterationDone, "next"},
+	)
+	for i, e := range log {
+		line.add(e)
+		if i == 1 {
+			line.add(said("c1", "one speaks"))
+		}
+	}
+	var got []string
+	for _, l := range line.lines(time.Unix(9, 0), false) {
+		indent := len(l) - len(strings.TrimLeft(l, " "))
+		got = append(got, l[:indent]+strings.Join(strings.Fields(l), " "))
+	}
+	want := []string{
+		"✓ prepare 1.0s", "✓ each 5.0s 1 done, 1 failed, 1 given up", "  ✓ each[0] in 5.0s 1 done", "    ✓ in[0] p 0.0s",
+		"  ✗ each[1] read 1.0s tool_error", "  - each[2] read 1.0s", "▸ next 3.0s",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("timeline (-want +got):\n%s", diff)
+	}
+}
+
+// Of many iterations those that are done are counted, except for the last few.
+func TestTimelineOfManyIterations(t *testing.T) {
+	begun := begins{"each"}
+	for i := range 20 {
+		begun = append(begun, fmt.Sprintf("each[%d]/p", i), fmt.Sprintf("each[%d]%s", i, map[bool]string{true: lattice.IterationFailed, false: lattice.IterationDone}[i == 4]))
+	}
+	line := newTimeline()
+	for _, e := range logOf(t, lattice.RunStarted{}, begun) {
+		line.add(e)
+	}
+	got := line.lines(time.Unix(0, 0), false)
+	if len(got) != 6 || !strings.Contains(got[0], "19 done, 1 failed") || !strings.Contains(got[1], "16 more that are done") || !strings.Contains(got[2], "✗ each[4] p") {
+		t.Errorf("lines:\n%s", strings.Join(got, "\n"))
 	}
 }
 
