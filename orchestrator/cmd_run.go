@@ -280,6 +280,9 @@ func conclude(d *deps, v api.RunView) error {
 		describeFailure(d, v)
 		return &exitError{code: protocol.ExitFailed}
 	}
+	if v.Problem != nil {
+		return fmt.Errorf("the run %s stopped: %w", v.RunID, v.Problem)
+	}
 	fmt.Fprintf(d.err, "lattice: the run stopped: %s\n  try: lattice resume %s\n", v.Note, v.RunID)
 	return &exitError{code: protocol.ExitFailed}
 }

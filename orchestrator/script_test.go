@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,10 +40,17 @@ func TestScript(t *testing.T) {
 			e.Defer(func() { leftovers(t, home, e.Getenv("TMPDIR")) })
 			return nil
 		},
+		Condition: func(name string) (bool, error) {
+			if name != "mounts" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return os.Getenv(mountsEnv) != "", nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":  exits,
 			"repo":   makeRepo,
 			"filled": filled,
+			"tmpfs":  mountDisk,
 		},
 	})
 }

@@ -204,6 +204,14 @@ func asProblem(err error) *Problem {
 	if errors.As(err, &refused) {
 		return &Problem{Fault: refused.Fault, Exit: protocol.ExitFailed}
 	}
+	var advised interface {
+		error
+		Advice() (exit int, code, hint string) // what a store refuses
+	}
+	if errors.As(err, &advised) {
+		exit, code, hint := advised.Advice()
+		return Refuse(exit, code, err.Error(), hint)
+	}
 	return &Problem{Fault: protocol.Fault{Code: "internal", Message: err.Error()}, Exit: protocol.ExitInternal}
 }
 

@@ -125,7 +125,8 @@ type RunView struct {
 	Waits     []lattice.Wait    `json:"waits,omitempty"`
 	Outputs   json.RawMessage   `json:"outputs,omitempty"`
 	Error     *RunError         `json:"error,omitempty"`
-	Note      string            `json:"note,omitempty"` // why nobody drives it
+	Note      string            `json:"note,omitempty"`    // why nobody drives it
+	Problem   *Problem          `json:"problem,omitempty"` // the same, when something can be done about it
 	LastSeq   lattice.Seq       `json:"last_seq"`
 	AgentEnv  []string          `json:"agent_env,omitempty"` // names of variables that agents of this run get
 }

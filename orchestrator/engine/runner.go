@@ -84,6 +84,7 @@ type Runner struct {
 	broken error            // a failed append: what is on disk is unknown, load again
 
 	last      atomic.Pointer[State]
+	failed    atomic.Bool // broken is set
 	decisions chan decision
 	yield     chan struct{} // holds a token while the drive is asked to end
 }
@@ -146,6 +147,9 @@ func Load(deps Deps, p *ir.Program, run string, secret []byte, h History) (*Runn
 
 // State is the last committed state. It must not be changed.
 func (r *Runner) State() State { return *r.last.Load() }
+
+// Broken reports whether an append failed: nothing more can be done with r, and its run has to be loaded again.
+func (r *Runner) Broken() bool { return r.failed.Load() }
 
 func (r *Runner) publish() {
 	s := r.state
@@ -239,6 +243,7 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 	seq, err := r.deps.Log.Append(context.WithoutCancel(ctx), r.state.RunID, r.seq, entries)
 	if err != nil {
 		r.broken = fmt.Errorf("%w: %w", ErrBroken, err)
+		r.failed.Store(true)
 		return r.broken
 	}
 	r.state, r.seq, r.active, r.mark = state, seq, active, awake

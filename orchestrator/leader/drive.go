@@ -20,7 +20,7 @@ func (l *Leader) load(id string) (*run, error) {
 	if l.closing {
 		return nil, errClosing
 	}
-	if r := l.runs[id]; r != nil && (r.done != nil || !errors.Is(r.stopped, engine.ErrBroken)) {
+	if r := l.runs[id]; r != nil && (r.done != nil || !r.runner.Broken()) {
 		return r, nil
 	}
 	rec, err := l.record(id)

@@ -260,6 +260,7 @@ func (l *Leader) view(id string) (api.RunView, error) {
 		v.Driving = r.done != nil || r.yielded
 		if r.stopped != nil && !errors.Is(r.stopped, context.Canceled) {
 			v.Note = r.stopped.Error()
+			errors.As(StoreProblem(r.stopped), &v.Problem)
 		}
 	}
 	if !v.Driving && v.Note == "" && (v.Status == lattice.Running || v.Status == lattice.Pending) {

@@ -20,21 +20,19 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// StoreProblem makes what a store refuses, or cannot do, something that a user can act on; other errors stay as they
-// are.
+// StoreProblem makes what a store or its disk refuses something that a user can act on; other errors stay as they are.
 func StoreProblem(err error) error {
 	var p *api.Problem
+	var f *store.Failure
 	switch {
 	case err == nil || errors.As(err, &p):
 		return err
-	case errors.Is(err, store.ErrNewer):
-		return api.Refuse(protocol.ExitUnsupported, "store_newer", err.Error(), "update lattice, or set LATTICE_HOME to another directory")
-	case errors.Is(err, store.ErrDamaged):
-		return api.Refuse(protocol.ExitFailed, "store_damaged", err.Error(), "lattice store check shows the damage; lattice store restore FILE brings a backup back and keeps this store beside it")
-	case errors.Is(err, store.ErrFull), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), strings.Contains(err.Error(), syscall.ENOSPC.Error()):
-		return api.Refuse(protocol.ExitLimit, "disk_full", err.Error(), "free some space, then: lattice resume")
-	case errors.Is(err, store.ErrLocked):
-		return api.Refuse(protocol.ExitBusy, "store_locked", err.Error(), "")
+	case errors.As(err, &f):
+		exit, code, hint := f.Advice()
+		return api.Refuse(exit, code, err.Error(), hint)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), strings.Contains(err.Error(), syscall.ENOSPC.Error()):
+		exit, code, hint := store.ErrFull.Advice()
+		return api.Refuse(exit, code, err.Error(), hint)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return api.Refuse(protocol.ExitDenied, "store_denied", err.Error(), "the state directory and all in it must be yours to write, or set LATTICE_HOME to another")
 	}

@@ -47,12 +47,29 @@ var (
 	keySchema = []byte("schema")
 )
 
-// Errors that callers decide by.
+// Failure is an error that callers decide by. Advice says what it means for whoever gave the command: an exit code, a
+// name for machines and a remedy.
+type Failure struct {
+	text       string
+	exit       int
+	code, hint string
+}
+
+func (f *Failure) Error() string { return f.text }
+
+// Advice returns the exit code of a command that ends with f, the code for machines, and what to do about it.
+func (f *Failure) Advice() (exit int, code, hint string) { return f.exit, f.code, f.hint }
+
+// What stands in the way of using a store.
 var (
-	ErrLocked    = errors.New("the store is in use")
-	ErrNewer     = errors.New("the store is newer than this lattice")
-	ErrDamaged   = errors.New("the store is damaged")
-	ErrFull      = errors.New("the disk is full") // or a quota, or the largest size of a file
+	ErrLocked  = &Failure{"the store is in use", 6, "store_locked", ""}
+	ErrNewer   = &Failure{"the store is newer than this lattice", 8, "store_newer", "update lattice, or set LATTICE_HOME to another directory"}
+	ErrDamaged = &Failure{"the store is damaged", 1, "store_damaged", "lattice store check shows the damage; lattice store restore FILE brings a backup back and keeps this store beside it"}
+	ErrFull    = &Failure{"the disk is full", 9, "disk_full", "free some space, then: lattice resume"} // or a quota, or the largest size of a file
+)
+
+// What a store answers.
+var (
 	ErrReadOnly  = errors.New("the store is open for reading only")
 	ErrClosed    = errors.New("the store is closed")
 	ErrNotFound  = errors.New("no such run")
