@@ -18,6 +18,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -162,6 +163,9 @@ func (d *deps) callIn(ctx context.Context, c *sprites.Client, o skillCallOptions
 			}
 		}()
 	}
+	if err := d.equip(ctx, c, o, sprite); err != nil {
+		return spriteProblem(err)
+	}
 	call := oneCall{d: d, skill: skill.Name}
 	exit, err := call.run(ctx, c, sprite, sprites.Exec{
 		Cmd:                   skill.cmd,
@@ -169,7 +173,7 @@ func (d *deps) callIn(ctx context.Context, c *sprites.Client, o skillCallOptions
 		Dir:                   "/workspace",
 		Stdin:                 bytes.NewReader(input),
 		Stderr:                sanitizer{d.err},
-		MaxRunAfterDisconnect: -1, // nobody comes back for it
+		MaxRunAfterDisconnect: 5 * time.Second, // nobody comes back for it
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -178,6 +182,20 @@ func (d *deps) callIn(ctx context.Context, c *sprites.Client, o skillCallOptions
 		return spriteProblem(err)
 	}
 	return call.conclude(exit)
+}
+
+// equip sees to the skills of a remote sprite; the embedded host does so itself.
+func (d *deps) equip(ctx context.Context, c *sprites.Client, o skillCallOptions, sprite string) error {
+	if d.remoteSprites() == nil {
+		return nil
+	}
+	return leader.Equipment{
+		Client: c,
+		Find: func(arch string) (string, error) {
+			return leader.FindSpritekitFor(o.spritekit, d.exe, d.getenv("PATH"), arch)
+		},
+		Warn: func(message string) { fmt.Fprintf(d.err, "lattice: %s\n", message) },
+	}.Equip(ctx, sprite)
 }
 
 // waitingGrace is how long a skill may go on after it said that it waits (DESIGN 22).
