@@ -38,7 +38,7 @@ type Hello struct {
 
 // RunRequest is POST /v1/runs.
 type RunRequest struct {
-	Flow  json.RawMessage `json:"flow"` // ExecIR document
+	Flow  json.RawMessage `json:"flow"` // workflow graph or ExecIR document
 	Input json.RawMessage `json:"input,omitempty"`
 	// Detach has the run go on when the command that started it has ended.
 	Detach bool `json:"detach,omitempty"`

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -227,32 +228,46 @@ func invalid(t *testing.T, name, text string) {
 	}
 }
 
-// judge validates text by an independent implementation of JSON Schema, which also judges the schema itself.
-func judge(t *testing.T, name, text string) []string {
-	t.Helper()
+// compiled are the schemas as an independent implementation of JSON Schema understands them; it judges them, too.
+var compiled = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) {
 	files, err := schemas()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	file := name + ".schema.json"
-	root, err := jsonschema.UnmarshalJSON(bytes.NewReader(files[file]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := map[string]*jsonschema.Schema{}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	if err := c.AddResource(file, root); err != nil {
+	for file, text := range files {
+		root, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if err := c.AddResource(file, root); err != nil {
+			return nil, err
+		}
+		name := strings.TrimSuffix(file, ".schema.json")
+		if out[name], err = c.Compile(file); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+})
+
+// judge validates text.
+func judge(t *testing.T, name, text string) []string {
+	t.Helper()
+	all, err := compiled()
+	if err != nil {
 		t.Fatal(err)
 	}
-	compiled, err := c.Compile(file)
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
+	if all[name] == nil {
+		t.Fatalf("there is no schema %s", name)
 	}
 	v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	if err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if err := compiled.Validate(v); err != nil {
+	if err := all[name].Validate(v); err != nil {
 		return strings.Split(err.Error(), "\n")
 	}
 	return nil
