@@ -175,50 +175,6 @@ type eventLine struct {
 	Superseded bool               `json:"superseded,omitempty"`
 }
 
-func newArtifactsCmd(d *deps) *cobra.Command {
-	return d.query("artifacts [RUN]", "List what a run produced: commits, branches, files", "  lattice artifacts --json", cobra.MaximumNArgs(1),
-		func(ctx context.Context, c *conn, list []string) error {
-			v, err := c.Run(ctx, optional(list))
-			if err != nil {
-				return err
-			}
-			found, err := artifacts(ctx, c, v.RunID)
-			if err != nil {
-				return err
-			}
-			if d.json {
-				return d.printJSON(found)
-			}
-			w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-			for _, a := range found {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", clean(a.Value.Kind), clean(a.Value.Ref), clean(a.Value.URL))
-			}
-			return w.Flush()
-		})
-}
-
-// artifacts folds the ARTIFACT events that count: valid, of a call that was issued, not superseded.
-func artifacts(ctx context.Context, c *conn, run string) ([]api.Artifact, error) {
-	var entries []lattice.Entry
-	if err := c.Entries(ctx, run, 0, func(e lattice.Entry) error { entries = append(entries, e); return nil }); err != nil {
-		return nil, err
-	}
-	gone, found := superseded(entries), []api.Artifact{}
-	for _, e := range entries {
-		if e.Kind != lattice.EntryEvent || e.Type != string(protocol.TypeArtifact) || gone[e.Seq] || len(e.Problems) > 0 || len(e.Flags) > 0 {
-			continue
-		}
-		ev, _, ok := protocol.Decode(e.Body)
-		if !ok {
-			continue
-		}
-		if p, err := ev.Open(); err == nil {
-			found = append(found, api.Artifact{At: e.At, Sprite: e.Sprite, CallID: e.CallID, Value: p.(protocol.Artifact)})
-		}
-	}
-	return found, nil
-}
-
 func newLogsCmd(d *deps) *cobra.Command {
 	var keep bool
 	cmd := d.query("logs [RUN]", "Print what a run's skills said beside events", "  lattice logs run_0123\n  lattice logs -f", cobra.MaximumNArgs(1),

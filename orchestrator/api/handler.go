@@ -17,6 +17,7 @@ import (
 // as internal. Run ids may be unique prefixes, "" means the last run.
 type Service interface {
 	Storage
+	Artifacts
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context) ([]RunView, error)
@@ -46,6 +47,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 		mux.Handle("/v1/sprites/", sprites)
 	}
 	routeStorage(mux, s)
+	routeArtifacts(mux, s)
 	mux.HandleFunc("GET /v1/lattice", func(w http.ResponseWriter, r *http.Request) { reply(w, s.Hello(), nil) })
 	mux.HandleFunc("POST /v1/lattice/handover", func(w http.ResponseWriter, r *http.Request) {
 		var in HandoverRequest

@@ -127,6 +127,7 @@ func (l *Leader) rest(id string, r *run, stop engine.Stop, err error) bool {
 		l.driveIn(id, r, stop.Left, changed)
 	}
 	if err == nil && !put && stop.Status.Ended() {
+		l.collect(id)
 		l.retire()
 	}
 	return true

@@ -1,0 +1,188 @@
+package leader
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Artifacts holds copies of the files that a run declared, which outlive its sprite.
+func (h Home) Artifacts(run string) string { return filepath.Join(string(h), "artifacts", run) }
+
+// What is kept of a run when it ends; the rest can be read as long as the sprite is there.
+const (
+	maxKeptFile  = 8 << 20
+	maxKeptFiles = 200
+	maxKept      = 64 << 20
+	keepTimeout  = time.Minute
+)
+
+// product is a file that a run declared by an ARTIFACT event, as far as it counts.
+type product struct {
+	ref    string // as declared
+	path   string // in the sprite
+	sprite string
+	sha256 string // as declared, "" when it was not
+}
+
+// kept is the name of a product's copy. Names from a sprite never become names here.
+func (p product) kept() string {
+	sum := sha256.Sum256([]byte(p.sprite + "\x00" + p.ref + "\x00" + p.sha256))
+	return hex.EncodeToString(sum[:16])
+}
+
+// asProduct reads an entry; false when it declares no file, or is not to be acted on.
+func asProduct(e lattice.Entry) (product, bool) {
+	if e.Kind != lattice.EntryEvent || e.Type != string(protocol.TypeArtifact) || len(e.Problems) > 0 || len(e.Flags) > 0 {
+		return product{}, false
+	}
+	ev, _, ok := protocol.Decode(e.Body)
+	if !ok {
+		return product{}, false
+	}
+	payload, err := ev.Open()
+	artifact, ok := payload.(protocol.Artifact)
+	if err != nil || !ok || artifact.Kind != "file" {
+		return product{}, false
+	}
+	var declared struct{ SHA256 string }
+	if json.Unmarshal(artifact.Metadata, &declared) != nil || len(declared.SHA256) != hex.EncodedLen(sha256.Size) {
+		declared.SHA256 = ""
+	}
+	at, ok := inSprite(artifact.Ref)
+	return product{ref: artifact.Ref, path: at, sprite: e.Sprite, sha256: strings.ToLower(declared.SHA256)}, ok
+}
+
+// inSprite is where a declared file lies: below the workspace, or where an absolute name says.
+func inSprite(ref string) (string, bool) {
+	if ref == "" || strings.ContainsRune(ref, 0) {
+		return "", false
+	}
+	if path.IsAbs(ref) {
+		return path.Clean(ref), true
+	}
+	at := path.Join("/workspace", ref)
+	return at, strings.HasPrefix(at, "/workspace/")
+}
+
+// products lists the files that a run declared, each with its last declaration, in the order of their first.
+func (l *Leader) products(ctx context.Context, id string) ([]product, error) {
+	var all []product
+	at := map[string]int{}
+	err := l.Entries(ctx, id, 0, func(e lattice.Entry) error {
+		p, ok := asProduct(e)
+		if !ok {
+			return nil
+		}
+		if i, known := at[p.ref]; known {
+			all[i] = p
+			return nil
+		}
+		at[p.ref] = len(all)
+		all = append(all, p)
+		return nil
+	})
+	return all, err
+}
+
+// collect keeps copies of what a run declared. It may be called again; what cannot be had is said and left.
+func (l *Leader) collect(id string) {
+	ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
+	defer cancel()
+	all, err := l.products(ctx, id)
+	if err != nil {
+		l.cfg.Log.Warn().Str("run", id).Err(err).Msg("collect artifacts")
+		return
+	}
+	room, left := int64(maxKept), 0
+	for i, p := range all {
+		if i >= maxKeptFiles || room <= 0 {
+			left++
+			continue
+		}
+		size, err := l.keep(ctx, id, p, min(room, maxKeptFile))
+		switch {
+		case errors.Is(err, sprites.ErrTooLarge):
+			left++
+		case err != nil:
+			fmt.Fprintf(l.output(id), "artifact %q was not kept: %v\n", p.ref, err)
+			l.cfg.Log.Warn().Str("run", id).Str("artifact", p.ref).Err(err).Msg("keep artifact")
+		}
+		room -= size
+	}
+	if left > 0 {
+		fmt.Fprintf(l.output(id), "%d artifacts are too large or too many to be kept; they can be had from sprite %s while it exists\n", left, all[0].sprite)
+	}
+}
+
+// keep copies one product, unless that was done before. It returns the copy's size.
+func (l *Leader) keep(ctx context.Context, id string, p product, limit int64) (int64, error) {
+	dir := l.home.Artifacts(id)
+	to := filepath.Join(dir, p.kept())
+	if info, err := os.Stat(to); err == nil {
+		return info.Size(), nil
+	}
+	data, err := l.client.ReadFile(ctx, p.sprite, p.path, limit)
+	if err != nil {
+		return 0, err
+	}
+	if sum := sha256.Sum256(data); p.sha256 != "" && hex.EncodeToString(sum[:]) != p.sha256 {
+		return 0, errors.New("it is not what was declared any more")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return 0, fmt.Errorf("make artifacts directory: %w", err)
+	}
+	tmp, err := os.CreateTemp(dir, ".new-")
+	if err != nil {
+		return 0, fmt.Errorf("write copy: %w", err)
+	}
+	defer os.Remove(tmp.Name()) // gone when it was renamed
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return 0, fmt.Errorf("write copy: %w", err)
+	}
+	if err := os.Rename(tmp.Name(), to); err != nil {
+		return 0, fmt.Errorf("write copy: %w", err)
+	}
+	return int64(len(data)), nil
+}
+
+// Artifact reads a file that a run declared: the copy, else the sprite's own.
+func (l *Leader) Artifact(ctx context.Context, id, ref string) (io.ReadCloser, error) {
+	id, err := l.resolve(id)
+	if err != nil {
+		return nil, err
+	}
+	all, err := l.products(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range all {
+		if p.ref != ref {
+			continue
+		}
+		if f, err := os.Open(filepath.Join(l.home.Artifacts(id), p.kept())); err == nil {
+			return f, nil
+		}
+		content, err := l.client.ReadFrom(ctx, p.sprite, p.path, 0)
+		if errors.Is(err, sprites.ErrNotFound) {
+			return nil, api.Refuse(protocol.ExitNotFound, "artifact_gone", fmt.Sprintf("%s is not in sprite %s any more, and no copy was kept: %v", ref, p.sprite, err), "lattice logs "+id+" says why no copy was kept")
+		}
+		return content, err
+	}
+	return nil, api.Refuse(protocol.ExitNotFound, "artifact_not_found", fmt.Sprintf("run %s declared no file %q", id, ref), "lattice artifacts "+id)
+}
