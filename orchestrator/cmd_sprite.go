@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/signal"
+	"net/http"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -68,6 +65,8 @@ func newSpriteCmd(d *deps) *cobra.Command {
 			return c.Restore(ctx, list[0], list[1])
 		}),
 		newSpriteExecCmd(d),
+		newSpriteConsoleCmd(d),
+		newSpriteSessionsCmd(d),
 		newSpriteServeCmd(d),
 		newSpritePruneCmd(d),
 	)
@@ -109,79 +108,6 @@ func newSpriteCheckpointCmd(d *deps) *cobra.Command {
 	return cmd
 }
 
-func newSpriteExecCmd(d *deps) *cobra.Command {
-	var o leaderOptions
-	var e sprites.Exec
-	cmd := &cobra.Command{
-		Use:     "exec NAME -- CMD…",
-		Short:   "Run a command in a sprite; its exit code is this one's",
-		Long:    "Run a command in a sprite. Standard input, output and error are passed through, and so is the exit code.",
-		Example: "  lattice sprite exec box -- go test ./...\n  lattice sprite exec box --tty -- bash",
-		Args:    args(cobra.MinimumNArgs(2)),
-		RunE: func(c *cobra.Command, list []string) error {
-			e.Cmd = list[1:]
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
-				return runSpriteExec(ctx, d, client, list[0], e)
-			})
-		},
-	}
-	cmd.Flags().StringVar(&e.Dir, "dir", "", "working directory in the sprite (default /home/sprite)")
-	cmd.Flags().StringArrayVar(&e.Env, "env", nil, "set `KEY=VALUE` for the command")
-	cmd.Flags().BoolVarP(&e.TTY, "tty", "t", false, "give the command a terminal")
-	o.addFlags(cmd)
-	return cmd
-}
-
-func runSpriteExec(ctx context.Context, d *deps, c *sprites.Client, name string, e sprites.Exec) error {
-	e.Stdin, e.Stdout, e.Stderr = d.in, d.out, d.err
-	if in, ok := d.in.(*os.File); ok && e.TTY && term.IsTerminal(int(in.Fd())) {
-		old, err := term.MakeRaw(int(in.Fd()))
-		if err != nil {
-			return fmt.Errorf("set terminal to raw: %w", err)
-		}
-		defer func() { _ = term.Restore(int(in.Fd()), old) }()
-		if cols, rows, err := term.GetSize(int(in.Fd())); err == nil {
-			e.Rows, e.Cols = rows, cols
-		}
-		sizes, stop := resizes(int(in.Fd()))
-		defer stop()
-		e.Resize = sizes
-	}
-	exit, err := c.Exec(ctx, name, e)
-	if err != nil {
-		return spriteProblem(err)
-	}
-	if exit != 0 {
-		return &exitError{code: exit}
-	}
-	return nil
-}
-
-// resizes reports the terminal's size whenever it changes.
-func resizes(fd int) (<-chan sprites.Size, func()) {
-	changed, sizes, done := make(chan os.Signal, 1), make(chan sprites.Size, 1), make(chan struct{})
-	ended := make(chan struct{})
-	signal.Notify(changed, syscall.SIGWINCH)
-	go func() { // owned by the returned stop
-		defer close(ended)
-		for {
-			select {
-			case <-done:
-				return
-			case <-changed:
-				if cols, rows, err := term.GetSize(fd); err == nil {
-					select {
-					case sizes <- sprites.Size{Rows: rows, Cols: cols}:
-					case <-done:
-						return
-					}
-				}
-			}
-		}
-	}()
-	return sizes, func() { signal.Stop(changed); close(done); <-ended }
-}
-
 // spriteCmd makes a command that speaks to the sprite host.
 func (d *deps) spriteCmd(use, short, example string, n int, do func(context.Context, *sprites.Client, []string) error) *cobra.Command {
 	var o leaderOptions
@@ -199,8 +125,13 @@ func (d *deps) spriteCmd(use, short, example string, n int, do func(context.Cont
 
 // withSprites hands the client of the remote host, or of the leader's embedded one, to do.
 func (d *deps) withSprites(ctx context.Context, o leaderOptions, do func(context.Context, *sprites.Client) error) error {
+	return d.withHost(ctx, o, func(ctx context.Context, c *sprites.Client, _ bool) error { return do(ctx, c) })
+}
+
+// withHost is withSprites that also says whether the host outlives this process.
+func (d *deps) withHost(ctx context.Context, o leaderOptions, do func(ctx context.Context, c *sprites.Client, outlived bool) error) error {
 	if client := d.remoteSprites(); client != nil {
-		return do(ctx, client)
+		return do(ctx, client, true)
 	}
 	c, err := connect(ctx, d, o)
 	if err != nil {
@@ -212,7 +143,7 @@ func (d *deps) withSprites(ctx context.Context, o leaderOptions, do func(context
 	}
 	hc := api.HTTPClient(c.socket)
 	defer hc.CloseIdleConnections()
-	return do(ctx, sprites.New(api.Base, "", hc))
+	return do(ctx, sprites.New(api.Base, "", hc), c.leading == nil)
 }
 
 // remoteSprites is the client of the remote Sprites API, or nil when none is set.
@@ -223,20 +154,35 @@ func (d *deps) remoteSprites() *sprites.Client {
 	return nil
 }
 
-// spriteProblem gives errors of the Sprites API their exit codes.
+// spriteProblem gives errors of the Sprites API their exit codes and remedies.
 func spriteProblem(err error) error {
 	var answer *sprites.APIError
+	var conn *sprites.ConnError
+	var lost *sprites.LostError
+	var foreign *sprites.ForeignError
+	refuse := func(exit int, code string) error { return api.Refuse(exit, code, err.Error(), sprites.Remedy(err)) }
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &lost):
+		return refuse(protocol.ExitNetwork, "connection_lost")
 	case errors.Is(err, sprites.ErrNotFound):
-		return api.Refuse(protocol.ExitNotFound, "not_found", err.Error(), "lattice sprite ls lists the sprites")
-	case errors.As(err, &answer) && answer.Status == 409:
-		return api.Refuse(protocol.ExitBusy, "conflict", err.Error(), "")
-	case errors.As(err, &answer) && answer.Status < 500:
-		return api.Refuse(protocol.ExitBadInput, "refused", err.Error(), "")
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return api.Refuse(protocol.ExitNetwork, "connection_lost", err.Error(), "")
+		return refuse(protocol.ExitNotFound, "not_found")
+	case errors.As(err, &answer):
+		switch {
+		case answer.Status == http.StatusUnauthorized, answer.Status == http.StatusForbidden:
+			return refuse(protocol.ExitDenied, "denied")
+		case answer.Status == http.StatusConflict:
+			return refuse(protocol.ExitBusy, "conflict")
+		case answer.Status == http.StatusTooManyRequests:
+			return refuse(protocol.ExitBusy, "limited")
+		case answer.Status >= 400 && answer.Status < 500:
+			return refuse(protocol.ExitBadInput, "refused")
+		case answer.Status == http.StatusBadGateway, answer.Status == http.StatusServiceUnavailable, answer.Status == http.StatusGatewayTimeout:
+			return refuse(protocol.ExitNetwork, "unavailable")
+		}
+	case errors.As(err, &foreign), errors.As(err, &conn), errors.Is(err, io.ErrUnexpectedEOF):
+		return refuse(protocol.ExitNetwork, "connection_failed")
 	}
 	return err
 }
