@@ -35,10 +35,12 @@ func Results(root *workspace.Root, from int64, callID string, use func(protocol.
 		return fmt.Errorf("read outbox: %w", err)
 	}
 	defer f.Close()
-	if _, err := f.Seek(max(0, from), io.SeekStart); err != nil {
+	info, err := f.Stat()
+	if err != nil {
 		return fmt.Errorf("read outbox: %w", err)
 	}
-	for scanner := protocol.NewOutboxScanner(f); ; {
+	from = min(max(0, from), info.Size()) // a journal may lie about it
+	for scanner := protocol.NewOutboxScanner(io.NewSectionReader(f, from, info.Size()-from)); ; {
 		record, err := scanner.Next()
 		if err == io.EOF {
 			return nil

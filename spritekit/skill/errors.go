@@ -132,11 +132,11 @@ func Fault(err error) *Error {
 	case errors.Is(err, workspace.ErrUnsafe):
 		return Unsafe("unsafe_path", "%v", err).WithHint("paths must stay inside the workspace and name regular files; what lies elsewhere, or below .lattice as a link, is refused")
 	case errors.Is(err, workspace.ErrTooLarge):
-		return Limit("too_large", "%v", err)
+		return Limit("too_large", "%v", err).WithHint("nothing of that size is read whole; look at what it is, and make it smaller")
 	case errors.Is(err, syscall.EISDIR):
 		return Unsafe("unsafe_path", "%v", err).WithHint("a regular file is wanted, not a directory")
 	case errors.Is(err, syscall.ENAMETOOLONG):
-		return refusal("name_too_long", "%v", err)
+		return refusal("name_too_long", "%v", err).WithHint("a name may have 255 bytes, a path 4095")
 	case errors.Is(err, syscall.EFBIG):
 		return Limit("too_large", "%v", err).WithHint("the sprite limits the size of files")
 	case errors.Is(err, outbox.ErrLocked):

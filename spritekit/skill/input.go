@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -36,10 +37,13 @@ func readInput(stdin io.Reader) (map[string]json.RawMessage, error) {
 	if raw[0] != '{' {
 		return nil, malformed(errors.New("it is not a JSON object"))
 	}
+	if !utf8.Valid(raw) {
+		return nil, malformed(errors.New("it is not UTF-8"))
+	}
 	if problem, err := checkJSON(raw); err != nil {
 		return nil, malformed(err)
 	} else if problem != nil {
-		return nil, badInput([]protocol.Problem{*problem})
+		return nil, badInput([]protocol.Problem{*problem}).WithHint("two readers would read it in two ways; give it once")
 	}
 	input := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &input); err != nil {

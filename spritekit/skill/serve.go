@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -105,13 +106,13 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 	}
 	if err := journal.CheckID(r.id); err != nil {
 		r.id = ""
-		return refusal("bad_call_id", "LATTICE_CALL_ID: %v", err)
+		return refusal("bad_call_id", "LATTICE_CALL_ID: %v", err).WithHint("leave it unset to have an id drawn")
 	}
 	for _, v := range []struct{ name, value string }{
 		{"LATTICE_SPRITE_ID", r.env.SpriteID}, {"LATTICE_WORK_ITEM_ID or LATTICE_RUN_ID", r.env.WorkItemID},
 	} {
 		if !utf8.ValidString(v.value) { // no event could carry it
-			return refusal("bad_environment", "%s is not UTF-8", v.name)
+			return refusal("bad_environment", "%s is not UTF-8", v.name).WithHint("set it to text, or leave it unset")
 		}
 	}
 	if r.root, err = workspace.Open(r.env.Workspace); err != nil {
@@ -181,7 +182,7 @@ func (r *runner) patience() time.Duration {
 func (r *runner) readAnswer() error {
 	res, err := resume.Read(r.root)
 	if errors.Is(err, resume.ErrInvalid) {
-		return refusal("bad_resume", "%v", err).WithHint("the orchestrator writes .lattice/resume.json; resume the run again")
+		return refusal("bad_resume", "%v", err).WithHint(badResumeHint)
 	}
 	if err != nil || res == nil || res.Context.CallID != r.id {
 		return err
@@ -190,9 +191,38 @@ func (r *runner) readAnswer() error {
 	if err != nil {
 		return fmt.Errorf("digest of resume.json: %w", err)
 	}
+	if err := checkAnswer(r.journal.Last().Waiting.ExpectedInputs, res.Inputs); err != nil {
+		return err
+	}
 	r.resume, r.answer = res, &answer{checkpoint: res.CheckpointID, digest: digest}
 	return nil
 }
+
+// checkAnswer refuses answers of a wrong type before anything believes them; the call goes on waiting. A person's plain
+// word has other names than what the skill expects, so that unknown names are for the skill to judge.
+func checkAnswer(expected map[string]string, inputs json.RawMessage) error {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(inputs, &given); err != nil {
+		return refusal("bad_resume", "%v: inputs: %v", resume.ErrInvalid, err).WithHint(badResumeHint)
+	}
+	var m manifests.Skill
+	for name, t := range expected {
+		if _, ok := given[name]; ok {
+			m.Inputs = append(m.Inputs, manifests.Field{Name: name, Type: t})
+		}
+	}
+	maps.DeleteFunc(given, func(name string, _ json.RawMessage) bool { _, ok := expected[name]; return !ok })
+	var problems []string
+	for _, p := range m.CheckInput(given) {
+		problems = append(problems, "/inputs"+p.Pointer+" "+p.Message)
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return refusal("bad_resume", "%v: %s", resume.ErrInvalid, strings.Join(problems, "; ")).WithHint(badResumeHint)
+}
+
+const badResumeHint = "the orchestrator writes .lattice/resume.json; resume the run again"
 
 // work does the skill's work, with the answers of res when the call continues.
 func (r *runner) work(ctx context.Context, res *protocol.Resume) int {

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"
@@ -114,39 +115,6 @@ func count(n *int) skill.Func {
 	}
 }
 
-func TestInputIsJudgedBeforeAnythingHappens(t *testing.T) {
-	for _, tc := range []struct {
-		name, input string
-		code        string
-		exit        int
-		in          string // in the message
-	}{
-		{"empty stdin lacks the required", "", "bad_input", 2, "/path is required"},
-		{"unknown key", `{"path":"a","nope/x":1}`, "bad_input", 2, "/nope~1x is not an input"},
-		{"all problems at once", `{"count":"x","nope":1}`, "bad_input", 2, "/path is required"},
-		{"wrong type", `{"path":1}`, "bad_input", 2, "/path"},
-		{"no integer", `{"path":"a","count":1.5}`, "bad_input", 2, "/count"},
-		{"duplicate key", `{"path":"a","path":"b"}`, "bad_input", 2, "/path is given twice"},
-		{"duplicate key inside", `{"path":{"x":[{"y":1,"y":2}]}}`, "bad_input", 2, "/path/x/0/y is given twice"},
-		{"no object", `[1]`, "bad_input", 2, "not a JSON object"},
-		{"trailing garbage", `{"path":"a"} x`, "bad_input", 2, "stdin holds no usable input"},
-		{"torn", `{"path":"a"`, "bad_input", 2, "stdin holds no usable input"},
-		{"too deep", `{"path":` + strings.Repeat("[", 500) + strings.Repeat("]", 500) + `}`, "bad_input", 2, "nested deeper"},
-		{"too large", `{"path":"` + strings.Repeat("a", skill.MaxInput) + `"}`, "input_too_large", 9, "more than"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			n := 0
-			o := newBench(t).call(manifests.ClassSprite, tc.input, count(&n))
-			if o.exit != tc.exit || o.result.Error.Code != tc.code || !strings.Contains(o.result.Error.Message, tc.in) {
-				t.Errorf("exit %d, error %+v; want %d, %s with %q", o.exit, o.result.Error, tc.exit, tc.code, tc.in)
-			}
-			if n != 0 || len(o.events) != 0 {
-				t.Errorf("the skill ran %d times, events %v; want none", n, o.types())
-			}
-		})
-	}
-}
-
 func TestInputComesFromStdinThenEnvironmentThenDefault(t *testing.T) {
 	for _, tc := range []struct {
 		name, input string
@@ -194,6 +162,10 @@ func TestErrorsHaveExitCodes(t *testing.T) {
 		{"endless name", &os.PathError{Op: "open", Path: "aaa", Err: syscall.ENAMETOOLONG}, 2, "name_too_long"},
 		{"limit of file sizes", &os.PathError{Op: "write", Path: "a", Err: syscall.EFBIG}, 9, "too_large"},
 		{"read-only workspace", &os.PathError{Op: "open", Path: "a", Err: syscall.EROFS}, 1, "read_only"},
+		{"quota", &os.PathError{Op: "write", Path: "a", Err: syscall.EDQUOT}, 9, "quota_exceeded"},
+		{"no permission", &os.PathError{Op: "open", Path: "a", Err: syscall.EACCES}, 1, "access_denied"},
+		{"broken disk", &os.PathError{Op: "read", Path: "a", Err: syscall.EIO}, 1, "io_error"},
+		{"outbox locked for ever", fmt.Errorf("append: %w", outbox.ErrLocked), 6, "busy"},
 		{"deadline", context.DeadlineExceeded, 124, "timeout"},
 		{"not found", os.ErrNotExist, 3, "not_found"},
 		{"unknown", errors.New("boom"), 70, "internal"},
@@ -211,27 +183,6 @@ func TestErrorsHaveExitCodes(t *testing.T) {
 		o := newBench(t).call(manifests.ClassRead, `{"path":"a"}`, func(context.Context, *skill.Call) (skill.Result, error) { panic("ouch") })
 		if o.exit != protocol.ExitInternal || !strings.Contains(o.result.Error.Message, "ouch") || !strings.Contains(o.stderr, "serve_test.go") {
 			t.Errorf("exit %d, %+v, stderr %s", o.exit, o.result.Error, o.stderr)
-		}
-	})
-	t.Run("no workspace", func(t *testing.T) {
-		b := newBench(t)
-		b.env.Workspace = filepath.Join(b.dir, "gone")
-		o := b.call(manifests.ClassRead, `{"path":"a"}`, nil)
-		if o.exit != protocol.ExitNotFound || !strings.Contains(o.result.Error.Hint, "LATTICE_WORKSPACE") {
-			t.Errorf("exit %d, %+v", o.exit, o.result.Error)
-		}
-	})
-	t.Run("a folder in the place of the outbox", func(t *testing.T) {
-		b := newBench(t)
-		b.write(".lattice/outbox.jsonl/x", "")
-		if o := b.call(manifests.ClassRead, `{"path":"a"}`, nil); o.exit != protocol.ExitUnsafe || o.result.OK {
-			t.Errorf("exit %d, want %d", o.exit, protocol.ExitUnsafe)
-		}
-	})
-	t.Run("a name that no event can carry", func(t *testing.T) {
-		o := newBench(t, "LATTICE_SPRITE_ID=\xff").call(manifests.ClassRead, `{"path":"a"}`, nil)
-		if o.exit != protocol.ExitBadInput || o.result.Error.Code != "bad_environment" {
-			t.Errorf("exit %d, %+v", o.exit, o.result.Error)
 		}
 	})
 }
@@ -282,24 +233,6 @@ func TestCrashedCallFollowsItsClass(t *testing.T) {
 			}
 			if tc.code != "" && (o.exit != protocol.ExitFailed || o.result.Error.Code != tc.code) {
 				t.Errorf("exit %d, %+v; want %s", o.exit, o.result.Error, tc.code)
-			}
-		})
-	}
-}
-
-func TestPlantedJournalIsRefused(t *testing.T) {
-	for name, journal := range map[string]string{
-		"no JSON":         "garbage\n",
-		"done at once":    `{"state":"done","skill":"demo.do","result":{"ok":true}}` + "\n",
-		"unknown state":   `{"state":"won","skill":"demo.do"}` + "\n",
-		"wait for naught": `{"state":"started","skill":"demo.do"}` + "\n" + `{"state":"suspending","skill":"demo.do"}` + "\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			b, n := newBench(t), 0
-			b.write(".lattice/calls/c1.jsonl", journal)
-			o := b.call(manifests.ClassSprite, `{"path":"a"}`, count(&n))
-			if o.exit != protocol.ExitUnsafe || o.result.Error.Code != "journal_corrupt" || n != 0 {
-				t.Errorf("exit %d, %+v, ran %d times", o.exit, o.result.Error, n)
 			}
 		})
 	}
@@ -430,20 +363,6 @@ func TestAnswerToTheFirstPauseIsNoneToTheSecond(t *testing.T) {
 	ran := 0
 	if o := b.call(manifests.ClassSprite, `{"path":"a"}`, count(&ran)); o.exit != protocol.ExitWaiting || ran != 0 {
 		t.Errorf("exit %d, ran %d times; want to wait still", o.exit, ran)
-	}
-}
-
-func TestCorruptResumeIsRefused(t *testing.T) {
-	for name, content := range map[string]string{"no JSON": "{", "no checkpoint": `{"inputs":{}}`, "inputs are a list": `{"checkpoint_id":"v1","inputs":[]}`} {
-		t.Run(name, func(t *testing.T) {
-			b, runs := newBench(t), 0
-			b.call(manifests.ClassSprite, `{"path":"a"}`, ask(&runs))
-			b.write(protocol.ResumeFile, content)
-			o := b.call(manifests.ClassSprite, `{"path":"a"}`, ask(&runs))
-			if o.exit != protocol.ExitBadInput || o.result.Error.Code != "bad_resume" || runs != 1 {
-				t.Errorf("exit %d, %+v", o.exit, o.result.Error)
-			}
-		})
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
+// isOwn reports whether a clean path is the runtime's: .lattice or below.
+func isOwn(rel string) bool { return rel == protocol.Dir || strings.HasPrefix(rel, protocol.Dir+"/") }
+
 // OpenOwn opens one of the runtime's own files, below .lattice, for reading and appending, and makes it where it is
 // missing; made says so. Unlike OpenFile it follows no symlink at all, neither of the file nor of .lattice: a link
 // that somebody planted there would make the runtime write into a file of the user's.
@@ -54,6 +57,9 @@ func (r *Root) lstatOwn(name string) (fs.FileInfo, error) {
 		return nil, fmt.Errorf("%w: %s is a symlink", ErrUnsafe, protocol.Dir)
 	}
 	info, err := r.root.Lstat(name)
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, inTheWay(name)
+	}
 	return info, r.judge(err)
 }
 
@@ -66,11 +72,15 @@ func (r *Root) createOwn(name string, flags int) (*os.File, error) {
 	return r.OpenFile(name, flags|os.O_CREATE|os.O_EXCL, 0o644)
 }
 
+func inTheWay(name string) error {
+	return fmt.Errorf("%w: something that is no folder lies in the way of %s", ErrUnsafe, name)
+}
+
 // ownDir makes a folder of the runtime's. What lies there instead is named, because somebody planted it.
 func (r *Root) ownDir(name string) error {
 	err := r.MkdirAll(name)
 	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w: something that is no folder lies in the way of %s", ErrUnsafe, name)
+		return inTheWay(name)
 	}
 	if err != nil {
 		return err

@@ -21,8 +21,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // ErrUnsafe is wrapped by every refusal to touch what lies outside the root or is no regular file.
@@ -114,8 +112,7 @@ func (r *Root) Reserved(name string) bool {
 	if err != nil {
 		return true
 	}
-	own := func(p string) bool { return p == protocol.Dir || strings.HasPrefix(p, protocol.Dir+"/") }
-	if own(rel) {
+	if isOwn(rel) {
 		return true
 	}
 	// Resolve the part of the path that exists.
@@ -131,7 +128,7 @@ func (r *Root) Reserved(name string) bool {
 			return true
 		}
 		target, err := filepath.Rel(r.dir, real)
-		return err != nil || own(filepath.ToSlash(target))
+		return err != nil || isOwn(filepath.ToSlash(target))
 	}
 	return false
 }

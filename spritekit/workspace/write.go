@@ -14,7 +14,7 @@ import (
 
 // WriteFile replaces a file atomically: a temporary file (see temp.go), fsync, rename, fsync of the directory. The
 // directory must exist. mode 0 keeps the mode of the file that is replaced, 0644 for a new one. A symlink in the last
-// place is followed inside the root. When it fails, for want of space for example, the old file is as it was and nothing
+// place is followed inside the root; below .lattice, where only a stranger would put one, it is replaced. When it fails, for want of space for example, the old file is as it was and nothing
 // is left behind.
 func (r *Root) WriteFile(name string, data []byte, mode fs.FileMode) error {
 	_, err := r.WriteFrom(name, bytes.NewReader(data), mode)
@@ -23,11 +23,14 @@ func (r *Root) WriteFile(name string, data []byte, mode fs.FileMode) error {
 
 // WriteFrom is WriteFile with the content of src, and returns its size. When src fails the old file stays.
 func (r *Root) WriteFrom(name string, src io.Reader, mode fs.FileMode) (int64, error) {
-	rel, err := r.target(name)
+	rel, err := r.Rel(name)
+	if err == nil && !isOwn(rel) {
+		rel, err = r.target(name)
+	}
 	if err != nil {
 		return 0, err
 	}
-	if info, err := r.root.Lstat(rel); err == nil {
+	if info, err := r.root.Lstat(rel); err == nil && (!isOwn(rel) || info.Mode()&fs.ModeSymlink == 0) {
 		if !info.Mode().IsRegular() {
 			if info.IsDir() {
 				return 0, &fs.PathError{Op: "write", Path: rel, Err: syscall.EISDIR}
