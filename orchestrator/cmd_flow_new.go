@@ -55,9 +55,6 @@ func runFlowNew(d *deps, o flowNewOptions, line string) error {
 		return refuseLine(line, faults)
 	}
 	w.Description = o.description
-	if err := d.writeFlow(o, w); err != nil {
-		return err
-	}
 	text, err := json.Marshal(w)
 	if err != nil {
 		return fmt.Errorf("write flow: %w", err)
@@ -65,6 +62,9 @@ func runFlowNew(d *deps, o flowNewOptions, line string) error {
 	flow, _ := compile.Parse(text, manifests.Lookup)
 	if flow == nil {
 		return fmt.Errorf("the flow that was composed does not compile: %s", text)
+	}
+	if err := d.writeFlow(o, w); err != nil {
+		return err
 	}
 	for _, in := range inputs {
 		fmt.Fprintf(d.err, "input %s: %s of %s, which was not given\n", in.Name, typeText(in.Type), strings.Join(in.Steps, " and "))

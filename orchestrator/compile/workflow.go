@@ -26,8 +26,6 @@ type Workflow struct {
 	Description string `json:"description,omitempty"`
 	// A JSON schema of the flow's input.
 	InputSchema json.RawMessage `json:"input_schema,omitempty"`
-	// The result of a run, a value expression; without it, the outputs of all steps by their ids.
-	Output json.RawMessage `json:"output,omitempty"`
 	// Members of $ctx without which a run does not start, such as "repo".
 	CtxRequires []string `json:"ctx_requires,omitempty"`
 	// Bounds of a run.
@@ -38,6 +36,8 @@ type Workflow struct {
 	Nodes []Step `json:"nodes"`
 	// The ways from step to step. The edges that leave a step are tried in order, and the first that holds is taken.
 	Edges []ir.Edge `json:"edges,omitempty"`
+	// The result of a run, a value expression; without it, the outputs of all steps by their ids.
+	Output json.RawMessage `json:"output,omitempty"`
 	// The author's own.
 	Meta json.RawMessage `json:"meta,omitempty"`
 }
