@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -64,7 +65,8 @@ func New(o Options) (*Git, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.RemoveAll(filepath.Join(scratch, "tmp")); err != nil {
+	// A git that a killed process left running may still add to what is removed here: the next New removes that.
+	if err := os.RemoveAll(filepath.Join(scratch, "tmp")); err != nil && !errors.Is(err, syscall.ENOTEMPTY) {
 		return nil, fmt.Errorf("clear the scratch directory: %w", err)
 	}
 	mirrors := filepath.Join(scratch, "mirrors")
