@@ -1,17 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skilltest"
 )
 
@@ -24,6 +28,7 @@ func TestBinary(t *testing.T) {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	t.Run("contract", func(t *testing.T) { testContract(t, filepath.Join(bin, "spritekit")) })
+	t.Run("emitters", func(t *testing.T) { testEmitters(t, filepath.Join(bin, "spritekit")) })
 	t.Run("start", func(t *testing.T) { testStart(t, filepath.Join(bin, "spritekit")) })
 	t.Run("scripts", func(t *testing.T) { testScripts(t, bin) })
 }
@@ -112,6 +117,40 @@ func last(ts *testscript.TestScript, neg bool, args []string) {
 func mkfifo(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
 		ts.Check(syscall.Mkfifo(ts.MkAbs(name), 0o644))
+	}
+}
+
+// testEmitters: processes that emit at once lose nothing, and agree on an order.
+func testEmitters(t *testing.T, exe string) {
+	const processes, events = 4, 8
+	dir := t.TempDir()
+	var group sync.WaitGroup
+	for p := range processes {
+		group.Go(func() {
+			for n := range events {
+				cmd := exec.Command(exe, "emit", "INFO", fmt.Sprintf("message=%d.%d", p, n))
+				cmd.Env = []string{"LATTICE_WORKSPACE=" + dir}
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%v: %v\n%s", cmd.Args, err, out)
+				}
+			}
+		})
+	}
+	group.Wait()
+	data, err := os.ReadFile(filepath.Join(dir, protocol.OutboxFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, n := "", 0
+	for line := range bytes.Lines(data) {
+		e, problems, ok := protocol.Decode(line)
+		if !ok || len(problems) > 0 || e.Timestamp <= last {
+			t.Errorf("after %s: %s, %v", last, line, problems)
+		}
+		last, n = e.Timestamp, n+1
+	}
+	if n != processes*events {
+		t.Errorf("%d events, want %d", n, processes*events)
 	}
 }
 

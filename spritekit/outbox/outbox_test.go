@@ -82,6 +82,40 @@ func TestTimeRisesThoughTheClockDoesNot(t *testing.T) {
 	lines(t, dir)
 }
 
+// A clock that jumps never makes two events of one order: what was stamped stays before what comes, unless it lies in a
+// future that no clock should follow.
+func TestClockJumps(t *testing.T) {
+	const hour = time.Hour
+	for _, tc := range []struct {
+		name string
+		last time.Time // of the line that is there
+		now  time.Time
+		want time.Time // of the next
+	}{
+		{"set back an hour", noon, noon.Add(-hour), noon.Add(1)},
+		{"never set, 1970", noon, time.Unix(5, 0), noon.Add(1)},
+		{"never set, nothing there", time.Time{}, time.Unix(5, 0), time.Unix(5, 0).UTC()},
+		{"was 1970, now set", time.Unix(5, 0), noon, noon},
+		{"jumped to 2100", noon, noon.AddDate(74, 0, 0), noon.AddDate(74, 0, 0)},
+		{"was 2100, now set back", noon.AddDate(74, 0, 0), noon, noon},
+		{"the same instant", noon, noon, noon.Add(1)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if !tc.last.IsZero() {
+				add(t, open(t, dir, at(tc.last)), info("one"))
+			}
+			l := open(t, dir, at(tc.now))
+			if e := add(t, l, info("two")); e.Timestamp != protocol.FormatTime(tc.want) {
+				t.Errorf("timestamp %s, want %s", e.Timestamp, protocol.FormatTime(tc.want))
+			}
+			if e := add(t, l, info("three")); e.Timestamp != protocol.FormatTime(tc.want.Add(1)) {
+				t.Errorf("timestamp %s, want the next", e.Timestamp)
+			}
+		})
+	}
+}
+
 func TestManyWritersShareOneOutbox(t *testing.T) {
 	dir := t.TempDir()
 	var writers sync.WaitGroup
