@@ -36,10 +36,10 @@ lint:
 cross: ## the other systems compile
 	@for t in $(SPRITEKITS); do echo "spritekit $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) -o /dev/null ./spritekit; done
 	@for t in $(LATTICES); do echo "lattice $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) -o /dev/null ./orchestrator; done
-bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./...
-soak: build ## kill at random moments, for SOAK seconds
-	$(GO) test -count=1 -timeout 24h -run TestKillAnytime -v ./orchestrator -soak $(SOAK)s
+bench: ## the figures of BENCH.md, beside what to compare them with
+	$(GO) run ./scripts/bench
+soak: build ## kill at random moments, for SOAK seconds, and show where that hit
+	$(GO) test -count=1 -timeout 0 -run TestKillAnytime -v ./orchestrator -soak $(SOAK)s
 demo: build
 	scripts/demo
 image: build ## /skills as a plain tar

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseBench(t *testing.T) {
+	got, err := parseBench(`goos: linux
+BenchmarkX/runs=1-8   	     100	  12.5 ns/op	  3 x-json
+BenchmarkX/runs=1-8   	     100	  13.5 ns/op	  1 x-json
+BenchmarkX/runs=1-8   	     100	  100 ns/op	  2 x-json
+BenchmarkOdd-name-2   	       1	  7 steps/s
+PASS
+`)
+	want := map[string]map[string]float64{
+		"BenchmarkX/runs=1": {"ns/op": 13.5, "x-json": 2},
+		"BenchmarkOdd-name": {"steps/s": 7},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("parseBench differs (-want +got):\n%s%v", diff, err)
+	}
+	if _, err := parseBench("BenchmarkX-8 100 fast ns/op\n"); err == nil {
+		t.Error("a value that is no number is no error")
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, tt := range []struct {
+		of   []float64
+		want float64
+	}{{[]float64{5}, 5}, {[]float64{9, 1, 5}, 5}, {[]float64{4, 1, 2, 9}, 3}} {
+		if got := median(tt.of); got != tt.want {
+			t.Errorf("median(%v) = %v, want %v", tt.of, got, tt.want)
+		}
+	}
+}
+
+// TestRace: everybody runs once a round after the one that does not count, who is not there is passed over, and nobody
+// is fast by failing.
+func TestRace(t *testing.T) {
+	dir := t.TempDir()
+	counts := &contender{name: "counts", argv: []string{"sh", "-c", "echo run >>runs; echo done"}, seen: "done"}
+	missing := &contender{name: "missing", argv: []string{"no-such-program-anywhere"}}
+	if err := race(t.Context(), dir, 3, []*contender{counts, missing}); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := os.ReadFile(dir + "/runs")
+	if err != nil || strings.Count(string(runs), "run") != 4 || len(counts.times) != 3 || !missing.missing {
+		t.Errorf("ran %q, %v; %d times; missing %v", runs, err, len(counts.times), missing.missing)
+	}
+	figures := others("", "s", counts, []*contender{counts, missing}, func(s float64) float64 { return s })
+	if len(figures) != 2 || figures[0].Value <= 0 || figures[1].Skipped == "" {
+		t.Errorf("figures are %+v", figures)
+	}
+	for why, c := range map[string]*contender{
+		"exit status 3":       {name: "fails", argv: []string{"sh", "-c", "exit 3"}},
+		`lacks "something"`:   {name: "silent", argv: []string{"true"}, seen: "something"},
+		"no such file or dir": {name: "no input", argv: []string{"true"}, stdin: dir + "/none"},
+	} {
+		if err := race(t.Context(), dir, 1, []*contender{c}); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v, want an error with %q", c.name, err, why)
+		}
+	}
+}
+
+func TestPrint(t *testing.T) {
+	r := report{Machine: machine{Time: "2026-01-02 03:04 UTC", CPU: "CPU", CPUs: 2, System: "Linux", Commit: "abc",
+		Versions: []string{"go version go1.26"}, LoadBefore: "0.1", LoadAfter: "1.0", Folder: "/tmp", CommitsPerSecond: 1234.5}}
+	err := r.add([]figure{
+		figure{Name: "a call", Value: 1.23456, Unit: "ms", Ratio: 1.5, Beside: "nothing"}.atMost(1.5, 1.8),
+		figure{Name: "a parser", Value: 2, Unit: "GB/s"}.atLeast(0.5, 1),
+		{Name: "python3", Unit: "ms", Skipped: "not on this machine"},
+	}, nil)
+	var out bytes.Buffer
+	if err := r.print(&out); err != nil {
+		t.Fatal(err)
+	}
+	want := `2026-01-02 03:04 UTC, 2 × CPU, Linux
+commit abc, load 0.1 before and 1.0 after
+raw commits (write 4 KiB + fdatasync) in /tmp: 1234/s
+go version go1.26
+
+figure    value                         ×     beside   target
+a call    1.235 ms                      1.50  nothing  ≤ 1.8 met
+a parser  2 GB/s                                       ≥ 1 missed
+python3   skipped: not on this machine
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" || err != nil {
+		t.Errorf("print differs (-want +got):\n%s%v", diff, err)
+	}
+}
+
+// TestInterruptLeavesNothing: whenever it is interrupted, its folder is gone.
+func TestInterruptLeavesNothing(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := bench(ctx, true, false, &bytes.Buffer{}, &bytes.Buffer{}); err == nil {
+		t.Error("an interrupted bench ends well")
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// goBench runs Go benchmarks, whose files go below dir, and returns, for each by its name, the median of every metric.
+func goBench(ctx context.Context, dir, pkg, pattern string, count int, flags ...string) (map[string]map[string]float64, error) {
+	args := append([]string{"test", "-run", "^$", "-bench", pattern, "-count", strconv.Itoa(count), "-timeout", "30m"}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	// An interrupt must reach the benchmark as well, which is a child of go test.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%v: %w\n%s%s", cmd, err, out.String(), stderr.String())
+	}
+	return parseBench(out.String())
+}
+
+// parseBench reads lines such as "BenchmarkX/runs=1-8   100   12.5 ns/op   3 x-json".
+func parseBench(text string) (map[string]map[string]float64, error) {
+	all := map[string]map[string][]float64{}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
+			continue
+		}
+		name := fields[0]
+		if i := strings.LastIndexByte(name, '-'); i > 0 { // GOMAXPROCS
+			name = name[:i]
+		}
+		if all[name] == nil {
+			all[name] = map[string][]float64{}
+		}
+		for i := 2; i+1 < len(fields); i += 2 {
+			v, err := strconv.ParseFloat(fields[i], 64)
+			if err != nil {
+				return nil, fmt.Errorf("read the benchmark's line %q: %w", line, err)
+			}
+			all[name][fields[i+1]] = append(all[name][fields[i+1]], v)
+		}
+	}
+	medians := map[string]map[string]float64{}
+	for name, metrics := range all {
+		medians[name] = map[string]float64{}
+		for unit, values := range metrics {
+			medians[name][unit] = median(values)
+		}
+	}
+	return medians, nil
+}
+
+func parser(ctx context.Context, dir string, count int) ([]figure, error) {
+	// go test splits a pattern at its slashes, so that the two are asked for one after the other.
+	output, err := goBench(ctx, dir, "./spritekit/protocol", "^BenchmarkOutputHeavy$/^Read$", count)
+	if err != nil {
+		return nil, err
+	}
+	events, err := goBench(ctx, dir, "./spritekit/protocol", "^BenchmarkEventHeavy$", count)
+	if err != nil {
+		return nil, err
+	}
+	heavy, event := output["BenchmarkOutputHeavy/Read"], events["BenchmarkEventHeavy"]
+	if heavy == nil || event == nil {
+		return nil, errors.New("the benchmarks OutputHeavy/Read and EventHeavy are not there")
+	}
+	gigabytes := heavy["MB/s"] / 1000
+	return []figure{
+		figure{Name: "parser, 1 event in 50 lines", Value: gigabytes, Unit: "GB/s", Ratio: heavy["x-bufio"],
+			Beside: "a bufio.Scanner that only splits lines"}.atLeast(gigabytes, 1),
+		figure{Name: "parser, events only", Value: event["MB/s"], Unit: "MB/s", Ratio: event["x-json"],
+			Beside: "encoding/json, same checks"}.atLeast(event["x-json"], 1.5),
+		{Name: "parser, events only", Value: event["MB/s"], Unit: "MB/s", Ratio: event["x-json-unchecked"],
+			Beside: "encoding/json into structs, no checks"},
+	}, nil
+}
+
+func engine(ctx context.Context, dir, pattern string) ([]figure, error) {
+	got, err := goBench(ctx, dir, "./orchestrator/engine", pattern, 1, "-benchtime", "1x")
+	if err != nil {
+		return nil, err
+	}
+	var figures []figure
+	for _, size := range []struct {
+		runs   int
+		target float64
+	}{{1, 0.60}, {8, 0.60}, {64, 0.35}} {
+		m := got["BenchmarkEngine/runs="+strconv.Itoa(size.runs)]
+		if m == nil {
+			continue
+		}
+		figures = append(figures, figure{Name: fmt.Sprintf("engine, runs side by side: %d", size.runs), Value: m["steps/s"], Unit: "steps/s",
+			Ratio: m["ratio"], Beside: fmt.Sprintf("the same commits without it: %.0f/s", m["committer/s"])}.atLeast(m["ratio"], size.target))
+	}
+	if len(figures) == 0 {
+		return nil, fmt.Errorf("the benchmarks %s are not there", pattern)
+	}
+	return figures, nil
+}
+
+func sizes(dir string) ([]figure, error) {
+	var figures []figure
+	for _, name := range []string{"spritekit", "lattice", "empty"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		size := float64(info.Size()) / (1 << 20)
+		f := figure{Name: "size: " + name, Value: size, Unit: "MiB"}
+		if name == "spritekit" {
+			f = f.atMost(size, 12)
+		}
+		figures = append(figures, f)
+	}
+	return figures, nil
+}

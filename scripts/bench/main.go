@@ -1,0 +1,91 @@
+// Command bench measures what the project promises about its speed, beside what anybody can compare it with, and prints a
+// table. BENCH.md says what each figure means and why it is measured so. Run it in the repository's root:
+//
+//	go run ./scripts/bench [--quick] [--json]
+//
+// Whole processes are run in turn, one of each kind a round, so that a machine whose speed drifts is fair to all; a
+// figure is the median over the rounds, a ratio the median of the rounds' ratios. What happens inside a process is
+// measured by the packages' own Go benchmarks, which interleave in the same way. A target that is missed is shown and
+// fails nothing: speed depends on the machine, and what must never get worse is counted in tests instead.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	quick := flag.Bool("quick", false, "fewer rounds: a minute instead of several, and less certain figures")
+	asJSON := flag.Bool("json", false, "print one JSON object instead of a table")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "bench: unknown argument %q; see --help\n", flag.Arg(0))
+		os.Exit(2)
+	}
+	err := bench(ctx, *quick, *asJSON, os.Stdout, os.Stderr)
+	interrupted := ctx.Err() != nil
+	stop()
+	switch {
+	case interrupted:
+		fmt.Fprintln(os.Stderr, "bench: interrupted; nothing is left behind")
+		os.Exit(130)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// plan says how often things are done.
+type plan struct {
+	calls   int    // rounds of short processes
+	floods  int    // rounds of processes that read a stream
+	commits int    // raw commits to disk
+	count   int    // rounds of Go benchmarks
+	engine  string // which benchmarks of the engine
+}
+
+func bench(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (err error) {
+	p := plan{calls: 300, floods: 15, commits: 500, count: 5, engine: "BenchmarkEngine"}
+	if quick {
+		p = plan{calls: 60, floods: 5, commits: 100, count: 1, engine: "BenchmarkEngine/runs=(1|8)$"}
+	}
+	dir, err := os.MkdirTemp("", "lattice-bench-")
+	if err != nil {
+		return fmt.Errorf("make a folder to work in: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	var r report
+	for _, stage := range []struct {
+		name string
+		run  func() error
+	}{
+		{"build", func() error { return build(ctx, dir) }},
+		{"the machine", func() (err error) { r.Machine, err = look(ctx, dir, p.commits); return err }},
+		{"a skill call", func() error { return r.add(skillCall(ctx, dir, p.calls)) }},
+		{"the parser as a process", func() error { return r.add(parseProcess(ctx, dir, p.floods)) }},
+		{"the parser", func() error { return r.add(parser(ctx, dir, p.count)) }},
+		{"the engine", func() error { return r.add(engine(ctx, dir, p.engine)) }},
+		{"sizes", func() error { return r.add(sizes(dir)) }},
+	} {
+		fmt.Fprintln(progress, "bench:", stage.name, "…")
+		if err := stage.run(); err != nil {
+			return fmt.Errorf("measure %s: %w", stage.name, err)
+		}
+	}
+	r.Machine.LoadAfter = load()
+	if asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(r)
+	}
+	return r.print(out)
+}
