@@ -167,3 +167,19 @@ func TestHungConnection(t *testing.T) {
 		t.Errorf("Call = %v, want canceled", err)
 	}
 }
+
+// TestCutProcessIsBounded: a host ends the process of a call that nobody came back for, after the call's own timeout.
+func TestCutProcessIsBounded(t *testing.T) {
+	w := newWorld(t)
+	got := ""
+	w.man.Do(Fault{Times: -1, On: func(r *http.Request) bool {
+		if Exec(r) {
+			got = r.URL.Query().Get("max_run_after_disconnect")
+		}
+		return false
+	}})
+	w.must(shell(manifests.ClassRead, `echo '{"ok":true,"skill":"shell","data":{}}'`))
+	if got != "1m0s" { // 30 s of the call, and as much again
+		t.Errorf("max_run_after_disconnect = %q", got)
+	}
+}

@@ -61,8 +61,22 @@ func NewWith(base, token string, hc *http.Client, o Options) *Client {
 	if o.Wait == nil {
 		o.Wait = waitByClock
 	}
-	return &Client{base: strings.TrimRight(base, "/"), token: token, hc: hc, o: o, env: map[string][]string{}}
+	own := *hc
+	if own.CheckRedirect == nil {
+		own.CheckRedirect = sameServer
+	}
+	return &Client{base: strings.TrimRight(base, "/"), token: token, hc: &own, o: o, env: map[string][]string{}}
 }
+
+// sameServer follows no redirect to another server: it would be told the environment of commands, and asked to run them.
+func sameServer(next *http.Request, before []*http.Request) error {
+	if first := before[0].URL; len(before) > maxRedirects || next.URL.Scheme != first.Scheme || next.URL.Host != first.Host {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+const maxRedirects = 5
 
 // Remote reports whether the client was made for a remote service.
 func (c *Client) Remote() bool { return c.o.Remote }

@@ -173,7 +173,10 @@ func readAPIError(res *http.Response) error {
 	if err != nil && len(body) == 0 {
 		return &APIError{Status: res.StatusCode, Message: err.Error(), RetryAfter: retryAfter(res.Header)}
 	}
-	if res.StatusCode < 300 {
+	if at, err := res.Location(); err == nil {
+		return &ForeignError{Status: res.StatusCode, Kind: "a redirect", Text: "go to " + at.Host}
+	}
+	if res.StatusCode < 400 {
 		return &ForeignError{Status: res.StatusCode, Kind: res.Header.Get("Content-Type"), Text: excerpt(body)}
 	}
 	e := parseAPIError(res.StatusCode, body)

@@ -1,0 +1,106 @@
+package sprites_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	. "github.com/spritekit/lattice/orchestrator/sprites/spritestest"
+)
+
+// TestEnvironmentIsComplete: a remote service gives a command nothing but the variables that are sent, so PATH and HOME
+// always are; the sprite is asked for them once.
+func TestEnvironmentIsComplete(t *testing.T) {
+	f := newFar(t)
+	f.begin(t)
+	var mu sync.Mutex
+	var queries []url.Values
+	f.man.Do(Fault{Times: -1, On: func(r *http.Request) bool {
+		if Exec(r) {
+			mu.Lock()
+			defer mu.Unlock()
+			queries = append(queries, r.URL.Query())
+		}
+		return false
+	}})
+	c := sprites.NewWith(f.man.URL, "", nil, sprites.Options{Remote: true})
+	defer http.DefaultClient.CloseIdleConnections()
+	for _, env := range [][]string{{"A=1"}, {"A=2", "HOME=/tmp"}, nil} {
+		if code, err := c.Exec(t.Context(), "s", sprites.Exec{Cmd: []string{"true"}, Env: env}); code != 0 || err != nil {
+			t.Fatal(code, err)
+		}
+	}
+	if len(queries) != 4 || len(queries[0]["env"]) != 0 || len(queries[3]["env"]) != 0 {
+		t.Fatalf("queries = %v, want one for the sprite's own variables, and none sent where none are asked for", queries)
+	}
+	own := strings.Split(strings.TrimSpace(f.sh(t, "echo PATH=$PATH; echo HOME=$HOME")), "\n")
+	first, second := queries[1]["env"], queries[2]["env"]
+	for _, want := range append(own, "A=1") {
+		if !slices.Contains(first, want) {
+			t.Errorf("env = %q, want %s in it", first, want)
+		}
+	}
+	if !slices.Contains(second, "HOME=/tmp") || slices.Contains(second, "HOME=/home/sprite") || !slices.Contains(second, own[0]) {
+		t.Errorf("env = %q, want the HOME that was given, and the sprite's PATH", second)
+	}
+}
+
+// TestSecretsAreNotInErrors: the URL of an exec holds its environment, and is told nobody.
+func TestSecretsAreNotInErrors(t *testing.T) {
+	f := newFar(t)
+	f.begin(t)
+	const canary = "canary-5bd0e1f7"
+	gone := sprites.New("http://127.0.0.1:1", canary, nil)
+	for name, c := range map[string]struct {
+		client *sprites.Client
+		fault  Fault
+	}{
+		"no connection":  {gone, Fault{}},
+		"cut handshake":  {f.client, Fault{On: Exec, Instead: Cut}},
+		"cut stream":     {f.client, Fault{On: Exec, Down: CutAt("")}},
+		"a proxy's page": {f.client, Fault{On: Exec, Instead: Answer(502, page, html)}},
+		"a redirect": {f.client, Fault{On: Exec, Instead: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/?"+r.URL.RawQuery, 307)
+		}}},
+		"hung handshake": {f.client, Fault{On: Exec, Instead: f.man.Hang}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.fault.On != nil {
+				f.man.Do(c.fault)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			_, err := c.client.Exec(ctx, "s", sprites.Exec{Cmd: []string{"true"}, Env: []string{"KEY=" + canary}})
+			if err == nil || strings.Contains(err.Error(), canary) {
+				t.Errorf("Exec = %v", err)
+			}
+		})
+	}
+}
+
+// TestRetriesAreSpread: pauses double, and jitter takes up to a half away.
+func TestRetriesAreSpread(t *testing.T) {
+	var waits []time.Duration
+	c := sprites.NewWith("http://127.0.0.1:1", "", nil, sprites.Options{
+		Jitter: func() float64 { return 0.5 },
+		Wait: func(_ context.Context, d time.Duration) error {
+			waits = append(waits, d)
+			return nil
+		},
+	})
+	_, err := c.Get(t.Context(), "s")
+	var conn *sprites.ConnError
+	if !errors.As(err, &conn) || conn.Sent {
+		t.Errorf("Get = %v, want a ConnError of a request that was not sent", err)
+	}
+	if want := []time.Duration{75 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond}; !slices.Equal(waits, want) {
+		t.Errorf("waited %v, want %v", waits, want)
+	}
+}
