@@ -1,12 +1,14 @@
 package engine_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -155,6 +157,32 @@ func TestMap(t *testing.T) {
 		},
 	} {
 		t.Run(name, test)
+	}
+}
+
+// A MAP over as many items as there may be, of values that together are near max_state_bytes, is one step of seconds at
+// most: nothing in it is done again for every item that could be done once.
+func TestMapOfManyItems(t *testing.T) {
+	const n = 10_000
+	items := make([]string, n)
+	for i := range items {
+		items[i] = strings.Repeat("x", 40)
+	}
+	input, err := json.Marshal(map[string]any{"l": items})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := parse(t, []byte(`{"execir_version":"1.0","entry_node":"keep","limits":{"max_steps":20000},"nodes":[
+		{"id":"keep","op":"PACK","inputs":{"l":"$in.l"},"outputs":{"l":"$vars.l"}},
+		{"id":"each","op":"MAP","items":{"concat":["$vars.l[*]"]},"max_items":10000,"result":"$index","outputs":{"result":"$vars.r"},
+			"body":{"entry_node":"p","nodes":[{"id":"p","op":"PACK","inputs":{"i":"$item"},"outputs":{"i":"$tmp.i"}}]}}],
+		"edges":[{"from":"keep","to":"each"}]}`))
+	s, _, err := engine.Step(p, engine.New("run_1"), lattice.RunStarted{RunID: "run_1", Program: p.Digest, Input: input})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, _ := s.Vars["r"].([]any); s.Status != lattice.Succeeded || len(r) != n {
+		t.Errorf("run is %s: %v, with %d results; want succeeded with %d", s.Status, s.Failure, len(r), n)
 	}
 }
 
@@ -308,4 +336,54 @@ func TestMapHoldsCalls(t *testing.T) {
 		c.finish(`{}`)
 	}
 	c.is(lattice.Succeeded, "", `{"r":[0,1]}`)
+}
+
+// giving is a world whose calls read one item: the first is refused, the second goes on until it is given up, and then
+// takes a moment to end.
+type giving struct {
+	*world
+	begun, tried chan struct{}
+}
+
+func (g giving) Call(ctx context.Context, c lattice.Call, _ func(lattice.Event)) (lattice.Outcome, error) {
+	if c.Path == "each[0]" {
+		<-g.begun
+		return lattice.Outcome{Kind: lattice.Finished, Exit: 1, Failure: ir.FailTool, Result: protocol.Result{Error: &protocol.Fault{Message: "no"}}}, nil
+	}
+	close(g.begun)
+	<-ctx.Done()
+	select {
+	case g.tried <- struct{}{}:
+	case <-time.After(50 * time.Millisecond):
+	}
+	return lattice.Outcome{}, ctx.Err()
+}
+
+func (g giving) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error) {
+	select {
+	case <-g.tried:
+		return lattice.Pair{}, errors.New("a checkpoint while a call was at work")
+	case <-time.After(time.Millisecond):
+	}
+	return g.world.Checkpoint(ctx, sprite)
+}
+
+// A checkpoint that follows a failed MAP waits for the calls that it gave up.
+func TestMapEndsCallsBeforeCheckpoints(t *testing.T) {
+	p := parse(t, []byte(`{"execir_version":"1.0","entry_node":"each","nodes":[
+		{"id":"each","op":"MAP","items":[0,1],"max_items":2,"concurrency":2,"catch":[{"on":["ALL"],"to":"h"}],"body":`+calls("m.read", "")+`},
+		{"id":"h","op":"HUMAN","prompt":"?"}],"edges":[]}`))
+	g := giving{newWorld(-1), make(chan struct{}), make(chan struct{})}
+	deps := g.deps()
+	deps.Caller, deps.Boundary = g, g
+	r, err := engine.Load(deps, p, "run_1", nil, engine.History{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Begin(t.Context(), lattice.RunStarted{RunID: "run_1", Program: p.Digest, Sprite: "main-1"}); err != nil {
+		t.Fatal(err)
+	}
+	if stop, err := r.Run(t.Context()); err != nil || stop.Status != lattice.Waiting {
+		t.Errorf("Run = %+v, %v; want waiting", stop, err)
+	}
 }

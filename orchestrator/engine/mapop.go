@@ -91,8 +91,12 @@ func (m *machine) startMap(node *ir.Node) {
 	m.advance(m.at)
 }
 
-// items evaluates the items of a MAP. While it is at work nothing that they may read changes, so that they are not kept.
+// items evaluates the items of the current MAP. While it is at work nothing that they may read changes, so that they are
+// kept for this step only.
 func (m *machine) items(node *ir.Node) ([]any, *ir.Failure) {
+	if kept, ok := m.itemsOf[m.at.Visit]; ok {
+		return kept, nil
+	}
 	v, f := ir.Eval(node.Items, m.scope(nil))
 	if f != nil {
 		f.Message = "items: " + f.Message
@@ -102,6 +106,10 @@ func (m *machine) items(node *ir.Node) ([]any, *ir.Failure) {
 	if !ok {
 		return nil, failure(ir.FailStateType, "the items of %s are no array", node.ID)
 	}
+	if m.itemsOf == nil {
+		m.itemsOf = map[*Visit][]any{}
+	}
+	m.itemsOf[m.at.Visit] = list
 	return list, nil
 }
 
@@ -241,7 +249,7 @@ func (m *machine) keep(t *thread, v any) *ir.Failure {
 	}
 	mp := t.up.Visit.Map
 	mp.Bytes += len(raw)
-	f := m.fits(m.s.Vars, nil) // its $tmp goes
+	f := m.fits(nil, nil) // its $tmp goes
 	if f != nil {
 		mp.Bytes -= len(raw)
 	}

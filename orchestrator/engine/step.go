@@ -66,6 +66,10 @@ type machine struct {
 	at       *thread // whose rules apply; that of the command or wait that the fact answers
 	ready    []entry // nodes to begin, in this order
 	err      error   // a broken invariant; the step is refused
+
+	// What is worked out once in a step.
+	itemsOf  map[*Visit][]any // of MAPs
+	varsSize int              // of $vars as JSON, 0 when it is not known
 }
 
 // entry is a node that a thread goes to.

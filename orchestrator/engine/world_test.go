@@ -1,0 +1,229 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// The model: a sprite is a map with restore, the world is counters, the log is a slice. Whatever the driver does ticks
+// before and after; when the fuse burns, everything answers errKilled until the driver is made anew from the log.
+
+var errKilled = errors.New("killed")
+
+type spriteFiles struct {
+	files map[string]int
+	calls map[string]lattice.Outcome // the call journal lives in the sprite and is restored with it
+}
+
+func (f spriteFiles) clone() spriteFiles {
+	return spriteFiles{maps.Clone(f.files), maps.Clone(f.calls)}
+}
+
+type world struct {
+	mu          sync.Mutex // guards everything below
+	fuse        int        // ticks left to live; negative: for ever
+	ticks       int
+	dead        bool
+	sprite      spriteFiles
+	checkpoints []spriteFiles
+	effects     map[string]int // times a world skill acted, by idempotency key
+	actions     map[string]int // actions fulfilled, by key
+	prepared    bool
+	log         []lattice.Entry
+	snapshot    json.RawMessage
+	last        lattice.Seq
+	dedupe      map[string]bool
+	clock       time.Time
+}
+
+func newWorld(fuse int) *world {
+	return &world{
+		fuse: fuse, sprite: spriteFiles{map[string]int{}, map[string]lattice.Outcome{}}, effects: map[string]int{},
+		actions: map[string]int{}, dedupe: map[string]bool{}, clock: time.Unix(1_800_000_000, 0),
+	}
+}
+
+// tick is called with mu held.
+func (w *world) tick() error {
+	w.ticks++
+	if w.fuse == 0 {
+		w.dead = true
+	}
+	w.fuse--
+	if w.dead {
+		return errKilled
+	}
+	return nil
+}
+
+// around runs one atomic effect between two moments at which the driver may die.
+func (w *world) around(effect func() error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.tick(); err != nil {
+		return err
+	}
+	if err := effect(); err != nil {
+		return err
+	}
+	return w.tick()
+}
+
+func (w *world) Append(_ context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
+	err := w.around(func() error {
+		if after != w.last {
+			return lattice.ErrConflict
+		}
+		for i := range entries {
+			e := &entries[i]
+			switch {
+			case e.Kind == lattice.EntryState:
+				w.snapshot = e.Body
+				continue
+			case e.Dedupe != "" && w.dedupe[e.Dedupe]:
+				continue
+			case e.Dedupe != "":
+				w.dedupe[e.Dedupe] = true
+			}
+			w.last++
+			e.Seq = w.last
+			w.log = append(w.log, *e)
+		}
+		return nil
+	})
+	return w.last, err
+}
+
+func (w *world) Prepare(context.Context, string, string) (map[string]any, error) {
+	return map[string]any{"ready": true}, w.around(func() error { w.prepared = true; return nil })
+}
+
+func (w *world) Checkpoint(_ context.Context, sprite string) (lattice.Pair, error) {
+	var pair lattice.Pair
+	return pair, w.around(func() error { pair = w.checkpoint(sprite); return nil })
+}
+
+func (w *world) checkpoint(sprite string) lattice.Pair {
+	w.checkpoints = append(w.checkpoints, w.sprite.clone())
+	return lattice.Pair{Sprite: sprite, CheckpointID: fmt.Sprint("v", len(w.checkpoints))}
+}
+
+func (w *world) Restore(_ context.Context, _ string, to lattice.Pair) error {
+	return w.around(func() error {
+		var n int
+		if _, err := fmt.Sscanf(to.CheckpointID, "v%d", &n); err != nil {
+			return err
+		}
+		w.sprite = w.checkpoints[n-1].clone()
+		return nil
+	})
+}
+
+func (w *world) Inspect(_ context.Context, _ lattice.Call, a lattice.Action) (lattice.Action, lattice.Verdict, string, error) {
+	return a, lattice.Verdict(a.Name), "because", nil
+}
+
+func (w *world) Do(_ context.Context, a lattice.Action) ([]byte, error) {
+	return []byte(`{"sha":"abc"}`), w.around(func() error { w.actions[a.Key] = 1; return nil })
+}
+
+func (w *world) Call(_ context.Context, c lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
+	for _, phase := range []string{"begun", "ended"} {
+		body, _ := json.Marshal(protocol.Event{Type: protocol.TypeInfo, CallID: c.ID})
+		event(lattice.Event{
+			Sprite: c.Sprite, CallID: c.ID, Event: protocol.Event{Type: protocol.TypeInfo, Raw: body},
+			Dedupe: fmt.Sprint(c.ID, phase, c.Resume != nil),
+		})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.tick(); err != nil {
+		return lattice.Outcome{}, err
+	}
+	known, seen := w.sprite.calls[c.ID]
+	if seen && (known.Kind == lattice.Finished || c.Resume == nil) {
+		return known, w.tick()
+	}
+	repeatable := c.Class == manifests.ClassRead || c.Class == manifests.ClassIdempotent
+	if c.Uncertain && !repeatable {
+		return lattice.Outcome{Kind: lattice.Lost, Detail: "no trace of it"}, w.tick()
+	}
+	outcome, err := w.work(c)
+	if err != nil {
+		return outcome, err
+	}
+	w.sprite.calls[c.ID] = outcome
+	return outcome, w.tick()
+}
+
+func (w *world) work(c lattice.Call) (lattice.Outcome, error) {
+	file := c.Path + c.Node
+	finished := func(data any) lattice.Outcome {
+		raw, _ := json.Marshal(data)
+		return lattice.Outcome{Kind: lattice.Finished, Result: protocol.Result{OK: true, Data: raw}}
+	}
+	if c.Class != manifests.ClassRead && c.Skill != "m.idem" {
+		w.sprite.files[file+".half"]++ // a kill in the middle leaves it behind
+		if err := w.tick(); err != nil {
+			return lattice.Outcome{}, err
+		}
+		delete(w.sprite.files, file+".half")
+		w.sprite.files[file]++
+	}
+	switch c.Skill {
+	case "m.idem":
+		w.sprite.files[file] = c.Visit
+		return finished(map[string]any{"n": c.Visit}), nil
+	case "m.world":
+		w.effects[c.IdempotencyKey]++
+		return finished(map[string]any{"n": c.Visit}), w.tick()
+	case "m.flaky":
+		if c.Attempt < 3 {
+			return lattice.Outcome{Kind: lattice.Finished, Exit: 5, Failure: ir.FailToolUnavailable,
+				Result: protocol.Result{Error: &protocol.Fault{Code: "network", Message: "try again"}}}, nil
+		}
+	case "m.ask", "m.allow", "m.wants", "m.deny", "m.peek":
+		if c.Resume == nil {
+			verdicts := map[string]string{"m.allow": "allow", "m.wants": "ask", "m.deny": "deny"}
+			o := lattice.Outcome{Kind: lattice.Suspended}
+			if v, ok := verdicts[c.Skill]; ok {
+				o.Request = &protocol.ActionRequest{Action: v, Parameters: json.RawMessage(`{"branch":"b"}`), Blocking: true}
+			}
+			waiting := &protocol.Waiting{Reason: "needs " + c.Skill, CheckpointID: fmt.Sprint("v", len(w.checkpoints)+1)}
+			o.Result = protocol.Result{OK: true, Waiting: waiting}
+			w.sprite.calls[c.ID] = o // the record is written before the checkpoint, as in DESIGN 14
+			w.checkpoint(c.Sprite)
+			return o, nil
+		}
+		return finished(map[string]any{"n": w.sprite.files[file], "got": c.Resume.Inputs}), nil
+	}
+	return finished(map[string]any{"n": w.sprite.files[file]}), nil
+}
+
+func (w *world) Now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clock = w.clock.Add(time.Millisecond)
+	return w.clock
+}
+
+func (w *world) After(time.Duration) <-chan time.Time {
+	fired := make(chan time.Time, 1)
+	fired <- time.Time{}
+	return fired
+}
+
+func (w *world) deps() engine.Deps {
+	return engine.Deps{Log: w, Caller: w, Boundary: w, Preparer: w, Actor: w, Now: w.Now, After: w.After}
+}
