@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,27 +27,6 @@ type screen struct {
 	mu    sync.Mutex // guards the fields below
 	text  bytes.Buffer
 	grown chan struct{} // closed at the next output
-}
-
-// latticeIn makes a lattice command with a state directory of its own.
-func latticeIn(t *testing.T, home string, args ...string) *exec.Cmd {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin := filepath.Join(home, "bin")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	lattice := filepath.Join(bin, "lattice")
-	if err := os.Symlink(self, lattice); err != nil && !errors.Is(err, os.ErrExist) {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(lattice, args...)
-	cmd.Args[0] = "lattice"
-	cmd.Env = append(os.Environ(), "LATTICE_HOME="+home, "TERM=vt220", "PATH="+os.Getenv("PATH")+":"+buildDir, "SPRITES_API_URL=")
-	return cmd
 }
 
 // newHome is a state directory with a short path and a sprite called box.
