@@ -5,6 +5,9 @@ import "strings"
 // The names are judged by loops and not by patterns: every skill reads its manifest before it does anything else, and
 // compiling three patterns takes longer than that.
 
+// ValidName reports whether a skill may have this name.
+func ValidName(name string) bool { return isSkillName(name) }
+
 // isSkillName accepts lower-case words joined by dots, at least two, such as git.clone.
 func isSkillName(name string) bool {
 	first, rest, dotted := strings.Cut(name, ".")

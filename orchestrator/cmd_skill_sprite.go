@@ -60,7 +60,7 @@ func skillsIn(ctx context.Context, c *sprites.Client, sprite string, warn func(s
 	return all, nil
 }
 
-// skillNamesIn lists the executables and folders of /skills.
+// skillNamesIn lists what lies in /skills under the name of a skill. The sprite is not believed more than that.
 func skillNamesIn(ctx context.Context, c *sprites.Client, sprite string) ([]string, error) {
 	entries, err := c.ListDir(ctx, sprite, skillsDir)
 	if err != nil {
@@ -68,7 +68,7 @@ func skillNamesIn(ctx context.Context, c *sprites.Client, sprite string) ([]stri
 	}
 	var names []string
 	for _, e := range entries {
-		if strings.Contains(e.Name, ".") && !strings.HasPrefix(e.Name, ".") && len(names) < maxDropIns {
+		if manifests.ValidName(e.Name) && len(names) < maxDropIns {
 			names = append(names, e.Name)
 		}
 	}
@@ -117,7 +117,7 @@ func program(s manifests.Skill) []string {
 
 // dropInSkill finds a skill that a sprite brings itself. Names that are no names of skills are not looked for.
 func dropInSkill(ctx context.Context, c *sprites.Client, sprite, name string) (skillIn, error) {
-	if strings.ContainsAny(name, "/\\\x00") || !strings.Contains(name, ".") || strings.HasPrefix(name, ".") {
+	if !manifests.ValidName(name) {
 		return skillIn{}, noSkill(name, manifests.Skills())
 	}
 	return readManifest(ctx, c, sprite, name)

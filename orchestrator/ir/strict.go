@@ -3,6 +3,7 @@ package ir
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -108,3 +109,9 @@ func ReadTree(data []byte) (tree map[string]any, findings []Finding) {
 	tree = decodeTree(data, &r)
 	return tree, r.sorted()
 }
+
+// CondOps lists the ops of conditions, sorted.
+func CondOps() []string { return slices.Sorted(maps.Keys(condFields)) }
+
+// FailureKinds lists the kinds of failures that retry and catch choose from, besides ALL.
+func FailureKinds() []string { return slices.Clone(failureKinds) }

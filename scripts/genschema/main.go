@@ -156,10 +156,11 @@ func contract() rules {
 	fields := schema{"type": "array", "items": schema{"anyOf": []any{
 		schema{"type": "string"}, schema{"$ref": "#/$defs/Field"},
 	}}}
+	kinds := schema{"type": "array", "minItems": 1, "items": enum(values(append(ir.FailureKinds(), "ALL"))...)}
 	return rules{
 		types: map[reflect.Type]schema{
 			reflect.TypeFor[ir.Op]():           enum(ir.OpToolCall, ir.OpPack, ir.OpSwitch, ir.OpHuman, ir.OpMerge, ir.OpMap),
-			reflect.TypeFor[ir.Cond]():         {"type": "object", "properties": schema{"op": schema{"type": "string"}}, "required": []string{"op"}},
+			reflect.TypeFor[ir.Cond]():         condition(),
 			reflect.TypeFor[manifests.Class](): enum(manifests.ClassRead, manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld),
 			reflect.TypeFor[lattice.RunStatus](): enum(lattice.Pending, lattice.Running, lattice.Succeeded, lattice.Failed, lattice.Canceled, lattice.Blocked,
 				lattice.BlockedWaitingForUser, lattice.Waiting),
@@ -202,6 +203,8 @@ func contract() rules {
 			"Node.on_error":             enum("fail", "collect"),
 			"Node.expected_inputs":      inputTypes,
 			"Node.on_timeout":           enum("fail", "default"),
+			"Retry.on":                  kinds,
+			"Catch.on":                  kinds,
 			"Retry.jitter":              enum("none", "full"),
 		},
 		optional: map[string]bool{
@@ -210,6 +213,21 @@ func contract() rules {
 		},
 		closed: map[string]bool{packageOf[ir.Document](): true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true},
 		open:   map[string]bool{packageOf[ir.Document](): true, packageOf[compile.Workflow](): true},
+	}
+}
+
+// condition is a condition of an edge or a case, one level of it: what stands inside is checked by ir.
+func condition() schema {
+	properties := schema{"op": schema{"enum": values(ir.CondOps())}, "left": schema{}, "right": schema{}, "items": schema{}}
+	for _, name := range []string{"is", "ref", "key", "pattern", "as", "type"} {
+		properties[name] = schema{"type": "string"}
+	}
+	properties["args"] = schema{"type": "array", "minItems": 1, "items": schema{"type": "object"}}
+	properties["where"] = schema{"type": "object"}
+	return schema{
+		"type": "object", "properties": properties, "required": []string{"op"},
+		"additionalProperties": false, "patternProperties": schema{"^(meta$|x-)": schema{}},
+		"description": `A condition, such as {"op":"eq","left":"$vars.test.status","right":"passed"}. Edges are tried in order; "otherwise" is true when none before it was.`,
 	}
 }
 
