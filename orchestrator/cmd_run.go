@@ -297,7 +297,11 @@ func printOutputs(d *deps, outputs json.RawMessage) {
 
 // describeWait tells a person what a run waits for, and the next command.
 func describeWait(d *deps, v api.RunView, w lattice.Wait) {
-	fmt.Fprintf(d.err, "%s waits at %s: %s\n", v.RunID, w.Node, clean(w.Prompt))
+	at := w.Node
+	if w.Path != "" {
+		at += " of " + w.Path
+	}
+	fmt.Fprintf(d.err, "%s waits at %s: %s\n", v.RunID, at, clean(w.Prompt))
 	if w.Action != nil {
 		for _, line := range bindingLines(w.Action.Binding) {
 			fmt.Fprintf(d.err, "  %s\n", line)
