@@ -80,6 +80,7 @@ func parser(ctx context.Context, dir string, count int) ([]figure, error) {
 	return []figure{
 		figure{Name: "parser, 1 event in 50 lines", Value: gigabytes, Unit: "GB/s", Ratio: heavy["x-bufio"],
 			Beside: "a bufio.Scanner that only splits lines"}.atLeast(gigabytes, 1),
+		figure{Name: "parser, 1 event in 50 lines", Value: heavy["GB/cpu-s"], Unit: "GB per second of CPU time"}.atLeast(heavy["GB/cpu-s"], 1),
 		figure{Name: "parser, events only", Value: event["MB/s"], Unit: "MB/s", Ratio: event["x-json"],
 			Beside: "encoding/json, same checks"}.atLeast(event["x-json"], 1.5),
 		{Name: "parser, events only", Value: event["MB/s"], Unit: "MB/s", Ratio: event["x-json-unchecked"],
