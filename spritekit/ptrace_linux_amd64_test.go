@@ -8,9 +8,15 @@ import (
 	"testing"
 )
 
-// syscalls runs a command to its end and counts its system calls by number, those of all its threads. The command must
-// use files, not pipes: nobody reads while it is traced.
-func syscalls(t *testing.T, cmd *exec.Cmd) map[uint64]int {
+// traced is what a process asked of the kernel, in all its threads.
+type traced struct {
+	calls map[uint64]int // by number
+	read  int64          // bytes, from whatever
+	exit  int
+}
+
+// trace runs a command to its end. It must use files, not pipes: nobody reads while it is traced.
+func trace(t *testing.T, cmd *exec.Cmd) traced {
 	t.Helper()
 	const (
 		exitKill = 0x100000 // PTRACE_O_EXITKILL: nothing outlives the test
@@ -41,23 +47,24 @@ func syscalls(t *testing.T, cmd *exec.Cmd) map[uint64]int {
 	if err := syscall.PtraceSetOptions(pid, syscall.PTRACE_O_TRACESYSGOOD|syscall.PTRACE_O_TRACECLONE|exitKill); err != nil {
 		t.Fatal(err)
 	}
-	counts, inside := map[uint64]int{}, map[int]bool{}
+	result, inside := traced{calls: map[uint64]int{}}, map[int]bool{}
 	for thread, signal := pid, 0; ; thread = wait(-pid) {
 		switch {
 		case status.Exited() || status.Signaled():
 			if thread != pid {
 				continue
 			}
-			if status.ExitStatus() != 0 {
-				t.Fatalf("%v ended with %d", cmd.Args, status.ExitStatus())
-			}
-			return counts
+			result.exit = status.ExitStatus()
+			return result
 		case status.StopSignal() == inCall:
-			if inside[thread] = !inside[thread]; inside[thread] {
-				var regs syscall.PtraceRegs
-				if err := syscall.PtraceGetRegs(thread, &regs); err == nil {
-					counts[regs.Orig_rax]++
-				}
+			var regs syscall.PtraceRegs
+			known := syscall.PtraceGetRegs(thread, &regs) == nil // else it was killed meanwhile
+			inside[thread] = !inside[thread]
+			switch {
+			case known && inside[thread]:
+				result.calls[regs.Orig_rax]++
+			case known && (regs.Orig_rax == syscall.SYS_READ || regs.Orig_rax == syscall.SYS_PREAD64):
+				result.read += max(0, int64(regs.Rax))
 			}
 			signal = 0
 		case status.StopSignal() == syscall.SIGTRAP, status.StopSignal() == syscall.SIGSTOP: // of tracing itself

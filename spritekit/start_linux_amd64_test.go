@@ -115,8 +115,8 @@ func testSyscalls(t *testing.T, bin string) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cmd := place(t, bin, tc.skill, tc.input, tc.env...)
-			first := syscalls(t, cmd)
-			if n := first[syscall.SYS_FSYNC] + first[syscall.SYS_FDATASYNC]; n > tc.fsyncs+1 {
+			first := trace(t, cmd)
+			if n := first.calls[syscall.SYS_FSYNC] + first.calls[syscall.SYS_FDATASYNC]; n > tc.fsyncs+1 || first.exit != 0 {
 				t.Errorf("%d fsyncs in a new workspace, want at most %d: one for the outbox that is made", n, tc.fsyncs+1)
 			}
 			for i, v := range cmd.Env { // another call in the same place
@@ -124,7 +124,7 @@ func testSyscalls(t *testing.T, bin string) {
 					cmd.Env[i] = "LATTICE_CALL_ID=" + id + "2"
 				}
 			}
-			counts := syscalls(t, reopen(t, cmd, cmd.Dir))
+			counts := trace(t, reopen(t, cmd, cmd.Dir)).calls
 			files := 0
 			for _, nr := range counted {
 				files += counts[nr]

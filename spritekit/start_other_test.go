@@ -7,3 +7,5 @@ import "testing"
 func testStart(t *testing.T, bin string) {
 	t.Skip("system calls are counted on linux/amd64 only; the counts do not depend on the machine")
 }
+
+func testLargeOutbox(t *testing.T, bin string) { testStart(t, bin) }
