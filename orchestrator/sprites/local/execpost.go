@@ -12,6 +12,7 @@ import (
 
 // An exec over POST answers in frames without lengths: clients tell them apart by the pieces in which they arrive. So
 // each frame is small enough to leave in one piece (the HTTP server writes 4 KiB at a time), and followed by a pause.
+// That bounds the speed at some 400 KB/s, whoever is at the other end; a socket has no such bound.
 const (
 	postFrame = 4000
 	postPause = 10 * time.Millisecond
@@ -47,6 +48,7 @@ func (h *Host) execPost(w http.ResponseWriter, r *http.Request) error {
 	if notStarted {
 		out := postWriter{w, rc}
 		_ = out.frame(sprites.StreamStderr, []byte(failed.Text+"\n"))
+		time.Sleep(postPause)
 		_ = out.frame(sprites.StreamExit, []byte{exitByte(failed.Code)})
 		return nil
 	}
@@ -69,26 +71,48 @@ func (h *Host) execPost(w http.ResponseWriter, r *http.Request) error {
 
 // post sends output and the exit; false when there was no exit.
 func (s *session) post(w postWriter, r *http.Request, c *client) bool {
+	var held *frame // taken while joining, of the other stream
 	for {
-		select {
-		case f, more := <-c.frames:
-			if !more {
-				if s.lost != nil {
-					return false
+		f := held
+		if held = nil; f == nil {
+			select {
+			case next, more := <-c.frames:
+				if !more {
+					return s.lost == nil && w.frame(sprites.StreamExit, []byte{exitByte(s.code)}) == nil
 				}
-				return w.frame(sprites.StreamExit, []byte{exitByte(s.code)}) == nil
+				f = &next
+			case <-r.Context().Done():
+				return false
 			}
-			for data := f.data; len(data) > 0; {
-				piece := data[:min(len(data), postFrame)]
-				data = data[len(piece):]
-				if w.frame(f.stream, piece) != nil {
-					return false
-				}
+		}
+		f.data, held = c.join(f.stream, f.data)
+		for piece := range slices.Chunk(f.data, postFrame) {
+			if w.frame(f.stream, piece) != nil {
+				return false
 			}
-		case <-r.Context().Done():
-			return false
+			time.Sleep(postPause)
 		}
 	}
+}
+
+// join adds what waits of the same stream to data, up to a full frame or so: many small frames would take as many
+// pauses. It returns the frame of the other stream that it came across.
+func (c *client) join(stream byte, data []byte) ([]byte, *frame) {
+	for len(data) < postFrame {
+		select {
+		case next, more := <-c.frames:
+			if !more {
+				return data, nil // whoever reads next finds the end, too
+			}
+			if next.stream != stream {
+				return data, &next
+			}
+			data = append(data, next.data...)
+		default:
+			return data, nil
+		}
+	}
+	return data, nil
 }
 
 // copyBody passes the request's body on as stdin. A body that breaks off is no end of input: the process is left
@@ -118,9 +142,5 @@ func (p postWriter) frame(stream byte, data []byte) error {
 	if _, err := p.w.Write(append([]byte{stream}, data...)); err != nil {
 		return err
 	}
-	if err := p.rc.Flush(); err != nil {
-		return err
-	}
-	time.Sleep(postPause)
-	return nil
+	return p.rc.Flush()
 }
