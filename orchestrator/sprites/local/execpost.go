@@ -85,7 +85,7 @@ func (s *session) post(w postWriter, r *http.Request, c *client) bool {
 				return false
 			}
 		}
-		f.data, held = c.join(f.stream, f.data)
+		f.data, held = c.join(f.stream, slices.Clip(f.data))
 		for piece := range slices.Chunk(f.data, postFrame) {
 			if w.frame(f.stream, piece) != nil {
 				return false
