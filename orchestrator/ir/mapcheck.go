@@ -62,6 +62,9 @@ func (g *graph) checkConcurrency(n *Node, ptr string) {
 		return
 	}
 	if why := serial(n.Body, g.lookup); len(why) > 0 {
+		if more := len(why) - 3; more > 0 {
+			why = append(why[:3], fmt.Sprintf("and %d more nodes", more))
+		}
 		g.warn("map_serial", ptr+"/concurrency", "leave concurrency out, or keep to calls that only read", "iterations run one at a time, not %d at once: %s", n.Concurrency, strings.Join(why, "; "))
 	}
 }

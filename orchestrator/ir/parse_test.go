@@ -357,12 +357,14 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(switched(`{"from":"a","to":"b","when":{"op":"case","is":"green"}},{"from":"a","to":"c","when":{"op":"otherwise"}}`)))
 	f.Add([]byte(human(`"prompt":"?","choices":["a","b"],"timeout_s":1`)))
 	f.Add([]byte(node(`"retry":[{"on":["ALL"],"jitter":"full"}],"catch":[{"on":["ALL"],"to":"a","bind":"$tmp.e"}]`)))
+	f.Add([]byte(over(`"concurrency":2,"on_error":"collect","tolerated_failures":1,"result":"$tmp.x"`, `{"entry_node":"b","nodes":[{"id":"b","op":"MAP","items":"$item","max_items":1,"body":{"entry_node":"c","nodes":[{"id":"c","op":"MERGE","strategy":"by_key","key":"id","from":["$item"]}]},"outputs":{"result":"$tmp.x"}}]}`)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, _ := ir.Parse(data, manifests.Lookup)
 		if p == nil {
 			return
 		}
 		p.Preflight(nil)
+		p.MissingInputs(map[string]any{"x": nil, "l": []any{json.Number("1")}})
 		again, _ := ir.Parse(bytes.Clone(data), manifests.Lookup)
 		if again == nil || again.Digest != p.Digest {
 			t.Fatalf("a second Parse gives %+v", again)
