@@ -121,7 +121,12 @@ func refuseLine(line string, faults []compile.LineError) error {
 		b.Reset()
 		b.WriteString("the line is refused")
 	}
-	for _, f := range faults {
+	const most = 20
+	for i, f := range faults {
+		if i == most {
+			fmt.Fprintf(&b, "\n  … and %d more", len(faults)-most)
+			break
+		}
 		from, carets := excerpt([]rune(shown), f.Column-1, f.Width)
 		fmt.Fprintf(&b, "\n  column %d: %s\n    %s\n    %s", f.Column, clean(f.Message), from, carets)
 		if f.Hint != "" {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -289,7 +290,7 @@ func (k *oneCall) conclude(exit int) error {
 		}
 		return &exitError{code: max(exit, protocol.ExitFailed), err: fmt.Errorf("%s ended with exit code %d and without a result", k.skill, exit)}
 	}
-	text := bytes.TrimSpace([]byte(k.held))
+	text := []byte(harmless(strings.TrimSpace(k.held)))
 	var err error
 	if k.d.json {
 		_, err = fmt.Fprintf(k.d.out, "%s\n", text)
@@ -309,4 +310,17 @@ func (k *oneCall) conclude(exit int) error {
 		return &exitError{code: exit}
 	}
 	return nil
+}
+
+// harmless writes what a terminal would act on as JSON's own escapes; the value stays the same.
+func harmless(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }

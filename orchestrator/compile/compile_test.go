@@ -129,6 +129,45 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// The specification's own example of a workflow graph is read as it stands; what is not lowered yet, and the skills that
+// are not here, are named, all at once.
+func TestSpecifiedGraph(t *testing.T) {
+	const graph = `{
+  "workflow_version": "1.0",
+  "nodes": [
+    { "id": "extract", "type": "extract_intent", "in": "user_message" },
+    { "id": "contact_search", "type": "tool", "tool": "contacts.search" },
+    { "id": "contact_choose", "type": "choose" },
+    { "id": "attach_search", "type": "tool", "tool": "drive.search" },
+    { "id": "attach_choose", "type": "choose" },
+    { "id": "pack", "type": "pack" },
+    { "id": "draft", "type": "write" },
+    { "id": "send", "type": "tool", "tool": "gmail.send" }
+  ],
+  "edges": [
+    { "from": "extract", "to": "contact_search" },
+    { "from": "contact_search", "to": "contact_choose" },
+    { "from": "contact_choose", "to": "attach_search" },
+    { "from": "attach_search", "to": "attach_choose" },
+    { "from": "attach_choose", "to": "pack" },
+    { "from": "pack", "to": "draft" },
+    { "from": "draft", "to": "send" }
+  ]
+}`
+	flow, findings := Parse([]byte(graph), manifests.Lookup)
+	var got []string
+	for _, f := range findings {
+		got = append(got, f.Code+" "+f.Pointer)
+	}
+	want := []string{
+		"type_unsupported /nodes/0/type", "tool_unknown /nodes/1/tool", "type_unsupported /nodes/2/type", "tool_unknown /nodes/3/tool",
+		"type_unsupported /nodes/4/type", "type_unsupported /nodes/5/type", "type_unsupported /nodes/6/type", "tool_unknown /nodes/7/tool",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || flow != nil {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
 func TestToldMapsPreflight(t *testing.T) {
 	flow, findings := Parse([]byte(`{"workflow_version":"1.0","nodes":[{"id":"a","type":"git.push","in":{"branch":"b","mode":"direct"}}]}`), manifests.Lookup)
 	if flow == nil {
