@@ -1,0 +1,89 @@
+package skilltest_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spritekit/lattice/spritekit/skilltest"
+)
+
+// fault tells a process of this test which promise its skill breaks.
+const fault = "SKILLTEST_FAULT"
+
+// emitter builds spritekit into a folder that the skill finds on its PATH.
+func emitter(t *testing.T) (dir string) {
+	t.Helper()
+	if dir = os.Getenv("SKILLTEST_BIN"); dir != "" {
+		return dir
+	}
+	dir = t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", dir+"/spritekit", "github.com/spritekit/lattice/spritekit").CombinedOutput(); err != nil {
+		t.Fatalf("build spritekit: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// shout is a drop-in skill in plain sh, as anybody may write one.
+func shout(t *testing.T, bin, broken string) skilltest.Target {
+	t.Helper()
+	script, err := filepath.Abs("testdata/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return skilltest.Target{
+		Exe: "/bin/sh", Args: []string{script}, Skill: "shout.say", Input: `{"text":"hello"}`, Slow: `{"text":"slow"}`,
+		Permissions: []string{"fs:write"}, Env: []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "FAULT=" + broken},
+	}
+}
+
+func TestShellSkillKeepsTheContract(t *testing.T) {
+	skilltest.Run(t, shout(t, emitter(t), ""))
+}
+
+// TestBrokenPromisesAreFound: for each promise that a skill breaks there is a check that fails.
+func TestBrokenPromisesAreFound(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := emitter(t)
+	for broken, check := range map[string]string{
+		"no result":           "result is the last line",
+		"another name":        "result is the last line",
+		"exit says otherwise": "result is the last line",
+		"events miscounted":   "result is the last line",
+		"ids of another":      "result is the last line",
+		"event not recorded":  "outbox holds the events",
+		"done twice":          "same call id is done once",
+		"other input taken":   "same call id with other input",
+		"unknown key taken":   "unknown key",
+		"rubbish taken":       "malformed stdin",
+		"permission ignored":  "missing permission",
+		"deaf":                "SIGTERM",
+	} {
+		t.Run(broken, func(t *testing.T) {
+			t.Parallel()
+			pattern := strings.ReplaceAll(check, " ", "_")
+			cmd := exec.Command(self, "-test.run=^TestBroken$/^"+pattern)
+			cmd.Env = append(os.Environ(), fault+"="+broken, "SKILLTEST_BIN="+bin)
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || !strings.Contains(string(out), "--- FAIL: TestBroken/"+pattern) {
+				t.Errorf("%v\n%s\nwant the check %q to fail", err, out, check)
+			}
+		})
+	}
+}
+
+// TestBroken is one of TestBrokenPromisesAreFound, in a process of its own.
+func TestBroken(t *testing.T) {
+	broken := os.Getenv(fault)
+	if broken == "" {
+		t.Skip("runs inside TestBrokenPromisesAreFound")
+	}
+	skilltest.Run(t, shout(t, emitter(t), broken))
+}
