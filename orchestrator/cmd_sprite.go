@@ -28,21 +28,7 @@ func newSpriteCmd(d *deps) *cobra.Command {
 			}
 			return d.printSprite(s)
 		}),
-		d.spriteCmd("ls", "List sprites", "  lattice sprite ls", 0, func(ctx context.Context, c *sprites.Client, _ []string) error {
-			all, err := c.List(ctx, "")
-			if err != nil {
-				return err
-			}
-			if d.json {
-				return d.printJSON(all)
-			}
-			w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tSTATUS\tISOLATION\tAGE")
-			for _, s := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, s.Status, s.Isolation, age(s.CreatedAt))
-			}
-			return w.Flush()
-		}),
+		newSpriteLsCmd(d),
 		d.spriteCmd("rm NAME", "Remove a sprite with all its checkpoints", "  lattice sprite rm box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 			return c.Delete(ctx, list[0])
 		}),
@@ -67,6 +53,7 @@ func newSpriteCmd(d *deps) *cobra.Command {
 		newSpriteExecCmd(d),
 		newSpriteConsoleCmd(d),
 		newSpriteSessionsCmd(d),
+		newSpriteInstallCmd(d),
 		newSpriteServeCmd(d),
 		newSpritePruneCmd(d),
 	)

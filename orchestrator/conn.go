@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,6 +48,7 @@ type leadership struct {
 	lock   *leader.Lock
 	server *http.Server
 	group  errgroup.Group
+	unused *unusedConns
 	stop   chan struct{} // closed by end
 	ended  chan struct{} // closed when it is over, with err set
 	err    error
@@ -218,9 +220,11 @@ func lead(d *deps, o leaderOptions, lock *leader.Lock) (*leadership, error) {
 	if err != nil {
 		return nil, errors.Join(err, l.Close(), lock.Unlock())
 	}
+	unused := &unusedConns{set: map[net.Conn]bool{}}
 	s := &leadership{
-		Leader: l, lock: lock, server: &http.Server{Handler: l.Handler(), ReadHeaderTimeout: 10 * time.Second},
-		stop: make(chan struct{}), ended: make(chan struct{}),
+		Leader: l, lock: lock, unused: unused,
+		server: &http.Server{Handler: l.Handler(), ReadHeaderTimeout: 10 * time.Second, ConnState: unused.note},
+		stop:   make(chan struct{}), ended: make(chan struct{}),
 	}
 	s.group.Go(func() error {
 		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -254,15 +258,42 @@ func listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// shutdown stops serving and driving, in that order, and gives the leadership up.
+// shutdown stops driving and serving, in that order, and gives the leadership up.
 func (s *leadership) shutdown() error {
-	err := s.Close() // watchers end with it
+	err := s.Quiesce() // watchers end with it
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
+	drop := time.AfterFunc(100*time.Millisecond, s.unused.drop)
+	defer drop.Stop()
 	if s.server.Shutdown(ctx) != nil {
 		err = errors.Join(err, s.server.Close())
 	}
-	return errors.Join(err, s.group.Wait(), s.lock.Unlock())
+	return errors.Join(err, s.group.Wait(), s.Close(), s.lock.Unlock())
+}
+
+// unusedConns are connections over which no request came. HTTP clients keep such in store; a server that shuts down would
+// wait for them.
+type unusedConns struct {
+	mu  sync.Mutex
+	set map[net.Conn]bool
+}
+
+func (u *unusedConns) note(c net.Conn, state http.ConnState) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if state == http.StateNew {
+		u.set[c] = true
+	} else {
+		delete(u.set, c)
+	}
+}
+
+func (u *unusedConns) drop() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for c := range u.set {
+		_ = c.Close() // it is worth nothing
+	}
 }
 
 // end ends the leadership, if it has not ended by a hand-over, and waits until it is over. It is called once.

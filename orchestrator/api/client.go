@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -24,8 +26,8 @@ var ErrGone = errors.New("the leading lattice went away")
 // Client speaks to a leader. Its zero value is not usable; see NewClient.
 type Client struct {
 	hc *http.Client
-	// Redial, when set, is called when a request could not reach a leader; the request is then sent once more. It was
-	// not seen by anybody, so nothing happens twice.
+	// Redial, when set, is called when a request got no answer, because no leader was there or it went away; the request is
+	// then sent again. Every request may be: asking twice for the same is the same as asking once.
 	Redial func(context.Context) error
 }
 
@@ -65,6 +67,9 @@ func (c *Client) Prune(ctx context.Context, r PruneRequest) ([]Pruned, error) {
 
 // Start starts a run.
 func (c *Client) Start(ctx context.Context, r RunRequest) (RunView, error) {
+	if r.Key == "" {
+		r.Key = strings.ToLower(rand.Text()[:16])
+	}
 	return call[RunView](ctx, c, "POST", "/v1/runs", nil, r)
 }
 
@@ -103,10 +108,12 @@ func (c *Client) Entries(ctx context.Context, id string, after lattice.Seq, yiel
 	return lines(ctx, c, "/v1/run/entries", id, after, yield)
 }
 
-// Watch yields entries and views as they come. It returns ErrGone when the leader ends before the run does.
+// Watch yields entries and views as they come. It returns ErrGone when the leader ends before the run does; it does not
+// look for the next one, who has to be asked to drive the run first.
 func (c *Client) Watch(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error {
 	done := false
-	err := lines(ctx, c, "/v1/run/watch", id, after, func(l WatchLine) error {
+	here := &Client{hc: c.hc}
+	err := lines(ctx, here, "/v1/run/watch", id, after, func(l WatchLine) error {
 		done = done || l.Done
 		return yield(l)
 	})
@@ -133,24 +140,28 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 			return nil, fmt.Errorf("encode request: %w", err)
 		}
 	}
-	resp, err := c.send(ctx, method, path, query, payload)
-	if c.Redial == nil || !unseen(err) {
-		return resp, err
+	for attempt := 1; ; attempt++ {
+		resp, err := c.send(ctx, method, path, query, payload)
+		if c.Redial == nil || !unanswered(err) || attempt == maxAttempts || ctx.Err() != nil {
+			return resp, err
+		}
+		if err := c.Redial(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if err := c.Redial(ctx); err != nil {
-		return nil, err
-	}
-	return c.send(ctx, method, path, query, payload)
 }
+
+// maxAttempts bounds how many leaders in a row a request is sent to. Commands that follow each other closely each lead
+// for a moment.
+const maxAttempts = 10
 
 // CodeLeaderEnding answers requests that come while a leader ends; it did nothing of what they ask.
 const CodeLeaderEnding = "leader_ending"
 
-// unseen reports whether err says that no leader has acted on the request.
-func unseen(err error) bool {
-	var op *net.OpError
+// unanswered reports whether err says that no leader has said what became of the request.
+func unanswered(err error) bool {
 	var p *Problem
-	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &p) && p.Fault.Code == CodeLeaderEnding
+	return errors.Is(err, ErrGone) || errors.As(err, &p) && p.Fault.Code == CodeLeaderEnding
 }
 
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, payload []byte) (*http.Response, error) {

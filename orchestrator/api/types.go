@@ -40,6 +40,8 @@ type Hello struct {
 type RunRequest struct {
 	Flow  json.RawMessage `json:"flow"` // workflow graph or ExecIR document
 	Input json.RawMessage `json:"input,omitempty"`
+	// Key makes starting twice the same as starting once: 16 random letters and digits (a-z, 2-7), which become the run's id.
+	Key string `json:"key,omitempty"`
 	// Detach has the run go on when the command that started it has ended.
 	Detach bool `json:"detach,omitempty"`
 	Options

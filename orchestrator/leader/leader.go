@@ -79,7 +79,9 @@ type Leader struct {
 	noSkills error
 
 	handed chan struct{} // closed when another process leads next
-	ending chan struct{} // closed by Close
+	ending chan struct{} // closed by quiesce
+
+	quiesced func() error // quiesce, once
 
 	pruning sync.Mutex // one prune at a time
 
@@ -114,6 +116,7 @@ func Open(cfg Config) (*Leader, error) {
 		cfg: cfg, home: cfg.Home, handed: make(chan struct{}), ending: make(chan struct{}),
 		runs: map[string]*run{}, secrets: map[string][]string{}, changed: map[string]chan struct{}{},
 	}
+	l.quiesced = sync.OnceValue(l.quiesce)
 	if err := l.open(); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -195,8 +198,11 @@ func (l *Leader) Hello() api.Hello {
 	return h
 }
 
-// Close stops driving, ends every sandbox and closes the store. Runs stay resumable. It is called once.
-func (l *Leader) Close() error {
+// Quiesce stops driving and ends every sandbox. Runs stay resumable. What was asked before is still answered, so that the
+// server can end without cutting anybody off; Close comes after that.
+func (l *Leader) Quiesce() error { return l.quiesced() }
+
+func (l *Leader) quiesce() error {
 	close(l.ending)
 	l.mu.Lock()
 	l.closing = true
@@ -210,14 +216,19 @@ func (l *Leader) Close() error {
 	}
 	l.mu.Unlock()
 	l.drives.Wait()
-	var errs []error
 	if l.host != nil {
-		errs = append(errs, l.host.Close())
+		return l.host.Close()
 	}
+	return nil
+}
+
+// Close ends the leader, and closes the store. It is called once.
+func (l *Leader) Close() error {
+	err := l.Quiesce()
 	if l.store != nil {
-		errs = append(errs, l.store.Close())
+		err = errors.Join(err, l.store.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // errClosing answers requests that come while the leader ends; another process may lead at once.

@@ -55,8 +55,10 @@ func (l *Leader) Prepare(ctx context.Context, run, sprite string) (map[string]an
 	return members, nil
 }
 
-// ownerLabel marks the sprites that were made for a run, so that they can be told from a user's own.
-func ownerLabel(run string) string { return "lattice-run:" + run }
+// OwnerLabel and a run's id mark the sprite that was made for that run, so that it can be told from a user's own.
+const OwnerLabel = "lattice-run:"
+
+func ownerLabel(run string) string { return OwnerLabel + run }
 
 func (l *Leader) ensureSprite(ctx context.Context, run, name string, o api.Options) error {
 	_, err := l.client.Get(ctx, name)

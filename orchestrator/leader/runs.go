@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -69,6 +70,12 @@ func (l *Leader) resolve(id string) (string, error) {
 
 // Start checks a flow, records the run and has it driven. Nothing is recorded when the flow is refused.
 func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, error) {
+	if started, err := l.startedBefore(r.Key); err != nil || started != "" {
+		if err != nil {
+			return api.RunView{}, err
+		}
+		return l.Drive(ctx, started, api.DriveRequest{Secrets: r.Secrets, Detach: r.Detach})
+	}
 	flow, findings := compile.Parse(r.Flow, manifests.Lookup)
 	if flow == nil {
 		return api.RunView{}, refuseFlow("flow_invalid", protocol.ExitBadInput, findings)
@@ -90,7 +97,7 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	if err := admit(flow, input, o); err != nil {
 		return api.RunView{}, err
 	}
-	id, secret, err := newRun()
+	id, secret, err := newRun(r.Key)
 	if err != nil {
 		return api.RunView{}, err
 	}
@@ -171,13 +178,34 @@ func refuseFlow(code string, exit int, findings []ir.Finding) error {
 	return p
 }
 
-// newRun draws an id and a secret. The secret never leaves the orchestrator.
-func newRun() (id string, secret []byte, err error) {
+// newRun draws an id, unless the asker has drawn it, and a secret. The secret never leaves the orchestrator.
+func newRun(key string) (id string, secret []byte, err error) {
 	draw := make([]byte, 42)
 	if _, err := rand.Read(draw); err != nil {
 		return "", nil, fmt.Errorf("draw run id: %w", err)
 	}
-	return "run_" + strings.ToLower(base32.StdEncoding.EncodeToString(draw[:10])), draw[10:], nil
+	return runID(cmp.Or(key, strings.ToLower(base32.StdEncoding.EncodeToString(draw[:10])))), draw[10:], nil
+}
+
+func runID(key string) string { return "run_" + key }
+
+var startKey = regexp.MustCompile(`^[a-z2-7]{16}$`)
+
+// startedBefore finds the run that was started with the same key: its asker has not heard of it.
+func (l *Leader) startedBefore(key string) (string, error) {
+	if key == "" {
+		return "", nil
+	}
+	if !startKey.MatchString(key) {
+		return "", api.Refuse(protocol.ExitBadInput, "bad_request", "the key of a run is 16 letters and digits", "")
+	}
+	switch _, err := l.store.Run(runID(key)); {
+	case errors.Is(err, store.ErrNotFound):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("look for run %s: %w", runID(key), err)
+	}
+	return runID(key), nil
 }
 
 // spriteFree refuses a sprite that belongs to a run that has not ended (DESIGN 5).
