@@ -64,11 +64,14 @@ Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 b
 	cmd.Flags().StringVar(&opts.Listen, "listen", "127.0.0.1:0", "loopback address to listen on; port 0 chooses a free one")
 	cmd.Flags().StringVar(&opts.Token, "token", "", "bearer token that clients must send (default: a random one)")
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory that keeps the sprites (default: one that is removed at the end)")
-	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, shown as /skills in every sprite (default: those of --spritekit)")
+	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, shown as /skills in every sprite (default: those of --spritekit); none leaves each sprite a /skills of its own, as remote services do")
 	addToolFlag(cmd, &opts.Tools)
 	cmd.Flags().StringVar(&opts.Spritekit, "spritekit", "", "`PATH` of the spritekit that sprites get (default: beside lattice, else on PATH)")
 	return cmd
 }
+
+// noSkills is the value of --skills by which sprites get none from the host.
+const noSkills = "none"
 
 // serveIdle is how long a connection may stay open between requests.
 const serveIdle = 2 * time.Minute
@@ -93,14 +96,15 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(opts.Dir)) }()
 	}
-	if opts.Skills != "" {
+	if opts.Skills == noSkills {
+		opts.Skills = ""
+	} else if opts.Skills != "" {
 		if opts.Skills, err = filepath.Abs(opts.Skills); err != nil {
 			return fmt.Errorf("serve sprites: %w", err)
 		}
 	} else if opts.Skills, err = ownSkills(opts, self); err != nil {
 		return fmt.Errorf("serve sprites: %w", err)
-	}
-	if opts.Skills == "" {
+	} else if opts.Skills == "" {
 		log.Warn().Msg("no spritekit beside lattice or on PATH: sprites have no /skills")
 	}
 	if opts.Token == "" {
