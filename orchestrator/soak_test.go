@@ -178,7 +178,8 @@ func (j *job) driving(p *os.Process) (ended func()) {
 				return // the command was faster
 			case <-time.After(k.after):
 			}
-			h := hit{victim: k.victim, writes: j.writes(), missed: !strike(k.victim, p, over)}
+			met := strike(k.victim, p, over)
+			h := hit{victim: k.victim, writes: j.writes(), missed: !met}
 			mu.Lock()
 			defer mu.Unlock()
 			j.hits = append(j.hits, h)
