@@ -54,6 +54,7 @@ func newSkillLsCmd(d *deps) *cobra.Command {
 	}
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&sprite, "sprite", "", "list what this sprite has")
+	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
 	return cmd
 }
 
@@ -93,6 +94,7 @@ func newSkillShowCmd(d *deps) *cobra.Command {
 	}
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&sprite, "sprite", "", "look into this sprite for skills that are not built in")
+	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
 	return cmd
 }
 

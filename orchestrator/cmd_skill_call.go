@@ -56,9 +56,10 @@ The exit code is the skill's. The sprite is made for the call and removed after 
 	f := cmd.Flags()
 	f.StringVar(&o.input, "input", "", "`JSON` object with the skill's inputs, or @FILE; @- is standard input")
 	f.StringVar(&o.sprite, "sprite", "", "call it in this sprite, where its own skills are found, too")
-	f.StringSliceVar(&o.allow, "allow", nil, "permissions that the call may have (default: all but git:push, credential:fetch, net)")
+	f.StringSliceVar(&o.allow, "allow", nil, "permissions that the call may have (default: as for lattice run, all but git:push, credential:fetch, net)")
 	f.BoolVar(&o.keep, "keep", false, "keep the sprite that was made for the call, and print its name")
-	_ = cmd.RegisterFlagCompletionFunc("allow", cobra.FixedCompletions(manifests.Permissions(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("allow", completePermissions)
+	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
 	return cmd
 }
 
@@ -66,6 +67,9 @@ func runSkillCall(ctx context.Context, d *deps, o skillCallOptions, name string,
 	input, err := d.callInput(o.input, pairs)
 	if err != nil {
 		return err
+	}
+	if len(o.allow) == 0 {
+		o.allow = d.settings.Run.Allow
 	}
 	if len(o.allow) == 0 {
 		o.allow = ir.DefaultGrants()
@@ -193,7 +197,7 @@ func (d *deps) equip(ctx context.Context, c *sprites.Client, o skillCallOptions,
 	return leader.Equipment{
 		Client: c,
 		Find: func(arch string) (string, error) {
-			return leader.FindSpritekitFor(o.spritekit, d.exe, d.getenv("PATH"), arch)
+			return leader.FindSpritekitFor(d.spritekit(o.spritekit), d.exe, d.getenv("PATH"), arch)
 		},
 		Warn: func(message string) { fmt.Fprintf(d.err, "lattice: %s\n", message) },
 	}.Equip(ctx, sprite)
