@@ -119,6 +119,17 @@ func TestMap(t *testing.T) {
 			c.finish(`{}`)
 			c.is(lattice.Succeeded, "", `{"f":[{"attempt":1,"data":{"code":"x","message":"no","retryable":false},"index":0,"kind":"timeout","message":"m.read: no","node":"b"}]}`)
 		},
+		"more failures than are tolerated": func(t *testing.T) {
+			c := begin(t, mapped(`[1,2,3,4]`, `,"on_error":"collect","tolerated_failures":1`, calls("m.read", "")))
+			c.prepare()
+			c.fail("timeout")
+			c.finish(`{}`)
+			c.fail("tool_error")
+			c.is(lattice.Failed, ir.FailTool, `{}`)
+			if want := "1 failed before; item 2 failed at b: m.read: no"; c.s.Failure.Message != want {
+				t.Errorf("message %q, want %q", c.s.Failure.Message, want)
+			}
+		},
 		"a person is asked in each iteration": func(t *testing.T) {
 			c := begin(t, mapped(`["a","b"]`, ``, `{"entry_node":"h","nodes":[{"id":"h","op":"HUMAN","prompt":{"concat":["take ","$item","?"]},"outputs":{"approved":"$tmp.x"}}]}`))
 			for i, want := range []string{"take a?", "take b?"} {
@@ -134,6 +145,64 @@ func TestMap(t *testing.T) {
 			c.answer(lattice.Reject, ``)
 			c.answer(lattice.Approve, ``)
 			c.is(lattice.Succeeded, "", `{"r":[null,{"approved":true,"by":"ada","comments":"hm"}]}`)
+		},
+		"nobody answers in an iteration": func(t *testing.T) {
+			c := begin(t, mapped(`["a","b"]`, `,"on_error":"collect"`, `{"entry_node":"h","nodes":[{"id":"h","op":"HUMAN","prompt":"?","timeout_s":9}]}`))
+			first := c.command(lattice.DoTimer)
+			c.feed(lattice.TimerFired{CommandID: first.ID})
+			if second := c.command(lattice.DoTimer); second.Path != "each[1]" || len(c.s.Pending) != 1 {
+				t.Errorf("pending %+v, want the timer of each[1]", c.s.Pending)
+			}
+			c.answer(lattice.Approve, ``)
+			c.is(lattice.Succeeded, "", `{"r":[null,{"approved":true,"by":"ada","comments":"hm"}]}`)
+		},
+		"a call that is cut off in an iteration goes back": func(t *testing.T) {
+			c := begin(t, mapped(`["a","b"]`, ``, calls("m.write", "")))
+			c.prepare()
+			c.boundary("v1")
+			c.finish(`1`)
+			c.boundary("v2")
+			c.lose()
+			c.restored("v2")
+			c.finish(`2`)
+			c.is(lattice.Succeeded, "", `{"r":[1,2]}`)
+		},
+		"a person settles a call of an iteration": func(t *testing.T) {
+			c := begin(t, mapped(`["a"]`, ``, calls("m.world", "")))
+			c.prepare()
+			c.boundary("v1")
+			c.lose()
+			if got := c.s.Waits[0].Path; got != "each[0]" {
+				t.Errorf("the wait is of %q, want each[0]", got)
+			}
+			c.answer(lattice.Answer, `{"outcome":"done","result":{"id":7}}`)
+			c.is(lattice.Succeeded, "", `{"r":[{"id":7}]}`)
+		},
+		"cancel ends all iterations": func(t *testing.T) {
+			c := begin(t, mapped(`[0,1,2]`, `,"concurrency":3`, calls("m.read", "")))
+			c.prepare()
+			c.feed(lattice.CallSuspended{CommandID: c.command(lattice.DoCall).ID, CallID: "c", Reason: "why", CheckpointID: "own"})
+			c.feed(lattice.CancelRequested{By: "ada"})
+			c.is(lattice.Canceled, ir.FailCancelled, `{}`)
+			if s := c.s; len(s.Pending)+len(s.Held)+len(s.Settling)+len(s.Waits) > 0 || s.Failure.Node != "each" {
+				t.Errorf("left at %s: %s", s.Failure.Node, encode(t, s))
+			}
+		},
+		"a run's timeout ends all iterations": func(t *testing.T) {
+			c := begin(t, strings.Replace(mapped(`[0,1]`, `,"concurrency":2`, calls("m.read", "")), `"entry_node"`, `"limits":{"timeout_s":5},"entry_node"`, 1))
+			c.prepare()
+			c.feed(lattice.TimerFired{CommandID: engine.RunTimer})
+			c.is(lattice.Failed, ir.FailTimeout, `{}`)
+		},
+		"a MERGE that fails is caught": func(t *testing.T) {
+			c := begin(t, `{"execir_version":"1.0","entry_node":"m","nodes":[
+				{"id":"m","op":"MERGE","strategy":"deep","from":["$in",{"a":[1]},{"ref":"$in.x","default":null}],"outputs":{"a":"$vars.a"},"catch":[{"on":["state_type_error"],"to":"c","bind":"$vars.e"}]},
+				{"id":"c","op":"PACK","inputs":{"m":"$vars.e.message"},"outputs":{"m":"$vars.e"}}]}`)
+			c.is(lattice.Succeeded, "", `{"e":"deep wants an object from input 2 and found null"}`)
+		},
+		"the ports of a MERGE": func(t *testing.T) {
+			c := begin(t, `{"execir_version":"1.0","entry_node":"m","nodes":[{"id":"m","op":"MERGE","strategy":"shallow","from":[{"a":1},{"b":2}],"outputs":{"b":"$vars.b"}}]}`)
+			c.is(lattice.Succeeded, "", `{"b":2}`)
 		},
 		"a second visit has other ids": func(t *testing.T) {
 			c := begin(t, `{"execir_version":"1.0","entry_node":"each","nodes":[{"id":"each","op":"MAP","items":[1],"max_items":1,"body":`+calls("m.read", "")+`}],

@@ -124,7 +124,7 @@ func (m *machine) advance(t *thread) {
 		mp.Open = mp.Open[1:]
 		if it.Failure != nil && !tolerates(node, len(mp.Failures)+1, it.Failure) {
 			t.Visit.Map = nil
-			m.fallTo(itemFailure(it))
+			m.fallTo(itemFailure(it, len(mp.Failures)))
 			return
 		}
 		if it.Failure != nil {
@@ -267,10 +267,13 @@ func (m *machine) ended(t *thread) {
 	m.advance(t.up)
 }
 
-// itemFailure is an iteration's failure as the MAP's.
-func itemFailure(it *Iteration) *ir.Failure {
+// itemFailure is an iteration's failure, which came behind others that were tolerated, as the MAP's.
+func itemFailure(it *Iteration, tolerated int) *ir.Failure {
 	f := *it.Failure
 	f.Message = fmt.Sprintf("item %d failed at %s: %s", it.Index, f.Node, f.Message)
+	if tolerated > 0 {
+		f.Message = fmt.Sprintf("%d failed before; %s", tolerated, f.Message)
+	}
 	return &f
 }
 
