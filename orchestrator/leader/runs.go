@@ -21,6 +21,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -288,6 +289,9 @@ func (l *Leader) view(id string) (api.RunView, error) {
 		v.Driving = r.done != nil || r.yielded
 		if r.stopped != nil && !errors.Is(r.stopped, context.Canceled) {
 			v.Note = r.stopped.Error()
+			if hint := sprites.Remedy(r.stopped); hint != "" && !sprites.Uncertain(r.stopped) {
+				v.Note += "; " + hint
+			}
 			errors.As(StoreProblem(r.stopped), &v.Problem)
 		}
 	}
