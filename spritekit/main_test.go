@@ -30,6 +30,7 @@ func TestBinary(t *testing.T) {
 	t.Run("contract", func(t *testing.T) { testContract(t, filepath.Join(bin, "spritekit")) })
 	t.Run("emitters", func(t *testing.T) { testEmitters(t, filepath.Join(bin, "spritekit")) })
 	t.Run("large outbox", func(t *testing.T) { testLargeOutbox(t, filepath.Join(bin, "spritekit")) })
+	t.Run("killed", func(t *testing.T) { testKilled(t, filepath.Join(bin, "spritekit")) })
 	t.Run("start", func(t *testing.T) { testStart(t, filepath.Join(bin, "spritekit")) })
 	t.Run("scripts", func(t *testing.T) { testScripts(t, bin) })
 }

@@ -18,6 +18,12 @@ type traced struct {
 // trace runs a command to its end. It must use files, not pipes: nobody reads while it is traced.
 func trace(t *testing.T, cmd *exec.Cmd) traced {
 	t.Helper()
+	return traceUntil(t, cmd, func(uint64) bool { return false })
+}
+
+// traceUntil is trace that kills the process before the first system call for which kill is true; its exit is then -1.
+func traceUntil(t *testing.T, cmd *exec.Cmd, kill func(nr uint64) bool) traced {
+	t.Helper()
 	const (
 		exitKill = 0x100000 // PTRACE_O_EXITKILL: nothing outlives the test
 		inCall   = syscall.SIGTRAP | 0x80
@@ -63,6 +69,11 @@ func trace(t *testing.T, cmd *exec.Cmd) traced {
 			switch {
 			case known && inside[thread]:
 				result.calls[regs.Orig_rax]++
+				if kill(regs.Orig_rax) {
+					if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+						t.Fatal(err)
+					}
+				}
 			case known && (regs.Orig_rax == syscall.SYS_READ || regs.Orig_rax == syscall.SYS_PREAD64):
 				result.read += max(0, int64(regs.Rax))
 			}
