@@ -16,7 +16,8 @@
 //	tmp/<ulid>      trees being made; wiped at start
 //	trash/<ulid>    trees nobody refers to, being removed; wiped at start
 //	run/<id>/       shown as /.sprite inside: the socket through which a sprite checkpoints itself
-//	cache/<id>/     shown as /var/cache/sprite inside; never checkpointed
+//	cache/<id>/     shown as /var/cache/sprite inside; never checkpointed. Its Go build cache begins with links to a shared
+//	                one (Config.Shared), which sprites read only
 //
 // A directory that host.db does not refer to is garbage and goes at start. A tree that host.db refers to and that is
 // missing makes its sprite degraded: it refuses work until a checkpoint is restored, and is never recreated empty.
@@ -55,6 +56,9 @@ type Config struct {
 	Tools  []string       // further host paths shown read-only at the same path, in every sprite; missing ones are left out
 	Log    zerolog.Logger // what happens to sprites
 	Env    []string       // KEY=VALUE of every command, on top of PATH, HOME and the like
+	// Shared is a directory, perhaps of several hosts, with caches that WarmGo fills; "" for none. Sprites read what is in
+	// it and cannot change it.
+	Shared string
 	// CheckTool judges a path that a request wants a new sprite to see, and returns it cleaned. Nil refuses all.
 	CheckTool func(path string) (string, error)
 }

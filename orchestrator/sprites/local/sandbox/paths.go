@@ -10,7 +10,7 @@ import (
 // ownFolders are the folders that the box itself provides, and those below which it has links of its own; no tool may be
 // shown over, under or around them.
 var ownFolders = []string{
-	"/proc", "/sys", "/dev", "/etc", "/workspace", "/home/sprite", "/tmp", "/skills", "/.sprite", "/var/cache/sprite", "/var/tmp", "/var/run", "/run",
+	"/proc", "/sys", "/dev", "/etc", "/workspace", "/home/sprite", "/tmp", "/skills", "/.sprite", "/var/cache/sprite", SharedDir, "/var/tmp", "/var/run", "/run",
 }
 
 // OwnFolders lists the folders in which Config.Tools may show nothing.

@@ -21,6 +21,9 @@ func newPlan(c Config) (plan, error) {
 		readOnly := f.seen == "/skills" && c.Skills != "" || f.seen == "/.sprite"
 		p.bind(f.host, strings.TrimPrefix(f.seen, "/"), readOnly)
 	}
+	if c.Shared != "" {
+		p.bind(c.Shared, strings.TrimPrefix(SharedDir, "/"), true)
+	}
 	if err := p.tools(c.Tools); err != nil {
 		return p, err
 	}

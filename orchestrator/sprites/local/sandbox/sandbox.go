@@ -35,10 +35,14 @@ type Config struct {
 	Skills   string   // host directory shown read-only at /skills, readable by all; "" = Root/skills, the box's own
 	Run      string   // host directory shown at /.sprite (holds api.sock, which Owner must be allowed to write)
 	Cache    string   // host directory shown at /var/cache/sprite, never checkpointed
+	Shared   string   // host directory shown read-only at SharedDir, "" for none; a plain box does not have it
 	Tools    []string // further host paths shown read-only at the same path
 	Hostname string   // "sprite" when empty
 	Plain    bool     // no namespaces: a plain process tree with translated paths
 }
+
+// SharedDir is where a box shows Config.Shared.
+const SharedDir = "/var/cache/shared"
 
 // InitArg is argv[1] of the process that becomes a sandbox's init.
 const InitArg = "__sprite-init"
@@ -101,6 +105,9 @@ func (c Config) checked() (Config, error) {
 		if !filepath.IsAbs(f.path) || filepath.Clean(f.path) == "/" {
 			return c, fmt.Errorf("sandbox: %s must be an absolute path below /, not %q", f.name, f.path)
 		}
+	}
+	if c.Shared != "" && (!filepath.IsAbs(c.Shared) || filepath.Clean(c.Shared) == "/") {
+		return c, fmt.Errorf("sandbox: Shared must be an absolute path below /, not %q", c.Shared)
 	}
 	for _, t := range c.Tools {
 		if err := c.checkTool(t); err != nil {
