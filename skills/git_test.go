@@ -131,6 +131,35 @@ func TestStatusAddCommit(t *testing.T) {
 	s.git("repo", "fsck", "--strict")
 }
 
+// Whatever a killed writer left, on this file system or beside a file on another, nobody lists, shows or commits it.
+func TestLeftoversOfKilledWritersAreInvisible(t *testing.T) {
+	s := newSprite(t)
+	s.git(".", "init", "-q", "-b", "main") // the workspace itself is the repository
+	s.write("a", "1")
+	s.write(workspace.TempDir+"/killed", "half")
+	s.write(".lattice-tmp-killed", "half")
+	s.write("sub/.lattice-tmp-killed/x", "half")
+	s.write("sub/b", "2")
+	status := s.must("git.status", `{"repo":".","untracked":"all"}`)
+	var shown []string
+	for _, e := range status["entries"].([]any) {
+		shown = append(shown, e.(map[string]any)["path"].(string))
+	}
+	if got := strings.Join(shown, " "); got != "a sub/b" {
+		t.Errorf("git.status shows %s", got)
+	}
+	s.must("git.commit", `{"repo":".","message":"m","all":true}`)
+	if got := s.git(".", "ls-files"); got != "a\nsub/b" {
+		t.Errorf("committed: %q", got)
+	}
+	list := s.must("fs.list", `{"recursive":true}`)
+	for _, e := range list["entries"].([]any) {
+		if name := e.(map[string]any)["path"].(string); strings.Contains(name, "lattice") {
+			t.Errorf("fs.list shows %s", name)
+		}
+	}
+}
+
 func TestNotARepository(t *testing.T) {
 	s := newSprite(t)
 	s.origin()

@@ -104,7 +104,7 @@ func parseStatus(out []byte, isWorkspace bool) (statusData, error) {
 			data.header(rest)
 			continue
 		case "?":
-			if isWorkspace && (rest == protocol.Dir || strings.HasPrefix(rest, protocol.Dir+"/")) || workspace.IsTemp(strings.TrimSuffix(rest, "/")) {
+			if isWorkspace && (rest == protocol.Dir || strings.HasPrefix(rest, protocol.Dir+"/")) || workspace.IsTemp(rest) {
 				continue
 			}
 			e, ok = statusEntry{Path: rest, Index: "?", Worktree: "?", Type: "file"}, rest != ""

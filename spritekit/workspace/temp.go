@@ -27,8 +27,15 @@ const (
 	TempPattern = tempPrefix + "*"
 )
 
-// IsTemp reports whether the last part of a path is the name of a temporary file, which listings leave out.
-func IsTemp(name string) bool { return strings.HasPrefix(path.Base(name), tempPrefix) }
+// IsTemp reports whether a path names such a temporary file or what is in such a folder; listings leave it out.
+func IsTemp(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if strings.HasPrefix(part, tempPrefix) {
+			return true
+		}
+	}
+	return false
+}
 
 // temp is a locked file on its way to another name.
 type temp struct {
