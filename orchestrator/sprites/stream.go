@@ -46,6 +46,7 @@ type execStream struct {
 	e        Exec
 	tty      bool          // written by receive before informed is closed
 	informed chan struct{} // closed when the session's own word on tty is known
+	settled  bool          // informed is closed; of receive alone
 	session  string
 }
 
@@ -70,7 +71,12 @@ func (x exits) code() (int, bool) {
 
 // receive writes output as it comes and returns the exit code.
 func (s *execStream) receive(ctx context.Context) (int, error) {
-	informed := sync.OnceFunc(func() { close(s.informed) })
+	informed := func() {
+		if !s.settled {
+			s.settled = true
+			close(s.informed)
+		}
+	}
 	defer informed()
 	var said exits
 	for {
@@ -118,7 +124,10 @@ func (s *execStream) control(data []byte, said *exits, informed func()) {
 	}
 	switch {
 	case m.Type == "session_info" && s.session == "":
-		s.tty, s.session = m.TTY, m.SessionID
+		s.session = m.SessionID
+		if !s.settled { // what was taken for granted when output came first stays as it is
+			s.tty = m.TTY
+		}
 		informed()
 		if s.e.OnSession != nil {
 			s.e.OnSession(m.SessionID)
