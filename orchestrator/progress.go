@@ -211,7 +211,7 @@ func statusText(v api.RunView) string {
 }
 
 func age(t time.Time) string {
-	switch d := time.Since(t); {
+	switch d := max(0, time.Since(t)); { // a clock may have been set back
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))
 	case d < time.Hour:

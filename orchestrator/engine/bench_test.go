@@ -186,8 +186,8 @@ func median(of []time.Duration) time.Duration {
 //	ratio        steps/s to committer/s
 //	disk/s       write and fdatasync of the same bytes, one after another
 func BenchmarkEngine(b *testing.B) {
-	const rounds = 7
-	for _, size := range []struct{ runs, steps int }{{1, 1000}, {8, 400}, {64, 100}} {
+	const rounds = 5
+	for _, size := range []struct{ runs, steps int }{{1, 800}, {8, 300}, {64, 100}} {
 		b.Run(fmt.Sprintf("runs=%d", size.runs), func(b *testing.B) {
 			n, each := size.runs, size.steps
 			program := linear("m.read", each)

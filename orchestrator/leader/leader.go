@@ -124,6 +124,9 @@ func Open(cfg Config) (*Leader, error) {
 }
 
 func (l *Leader) open() (err error) {
+	if err := sweep(l.home); err != nil {
+		return StoreProblem(err)
+	}
 	if l.store, err = store.Open(l.home.Store()); err != nil {
 		return StoreProblem(err)
 	}

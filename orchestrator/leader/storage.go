@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -37,6 +38,23 @@ func StoreProblem(err error) error {
 		return api.Refuse(protocol.ExitDenied, "store_denied", err.Error(), "the state directory and all in it must be yours to write, or set LATTICE_HOME to another")
 	}
 	return err
+}
+
+// sweep removes what a killed process left half made beside the store. The caller holds the home's lock, so that nobody
+// is at it.
+func sweep(home Home) error {
+	for _, made := range []string{".new-store-*", ".compact-*", ".restore-*"} {
+		left, err := filepath.Glob(filepath.Join(string(home), made))
+		if err != nil {
+			return fmt.Errorf("sweep the state directory: %w", err)
+		}
+		for _, path := range left {
+			if err := os.RemoveAll(path); err != nil {
+				return fmt.Errorf("sweep the state directory: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // CheckStore looks for what is wrong with the store (api.Storage). Runs that are driven wait for a part of it.

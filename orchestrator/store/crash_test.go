@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // roles is what this binary can be beside a test: a writer that is to be killed, that runs out of space, that may not.
-var roles = map[string]func(path string) error{"append": appendForEver, "full": appendOnFullDisk, "denied": openDenied}
+var roles = map[string]func(path string) error{"append": appendForEver, "full": appendOnFullDisk, "denied": openDenied, "compact": compactForEver}
 
 func child(t *testing.T, role, path string) *exec.Cmd {
 	t.Helper()
@@ -143,6 +144,54 @@ func verifyCrashed(t *testing.T, path string, acknowledged map[string]lattice.Se
 		}
 		if string(snapshot) != fmt.Sprint(len(facts)-1) {
 			t.Errorf("%s: %d facts, snapshot after %s", id, len(facts), snapshot)
+		}
+	}
+}
+
+// compactForEver compacts, and says each time that it is done.
+func compactForEver(path string) error {
+	s, err := store.Open(path)
+	for err == nil {
+		if _, _, err = s.Compact(context.Background(), nil); err == nil {
+			fmt.Println("compacted")
+		}
+	}
+	return err
+}
+
+// A store that is killed while it is made smaller is the old one or the new one, and holds the same.
+func TestKilledWhileCompacting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	if err := os.WriteFile(path, filled(t, 60), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 8 {
+		c := child(t, "compact", path)
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		lines.Scan() // it is at it
+		time.Sleep(rand.N(5 * time.Millisecond))
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait() // it was killed
+		s, err := store.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts, _, last, err := s.Load("run_a")
+		if err != nil || len(facts) != 60 || last != 120 {
+			t.Fatalf("after a kill: %d facts, last %d, %v", len(facts), last, err)
+		}
+		sound(t, s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
