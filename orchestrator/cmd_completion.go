@@ -51,6 +51,9 @@ const completeWait = 2 * time.Second
 func (d *deps) peekRuns(ctx context.Context) []api.RunView {
 	ctx, cancel := context.WithTimeout(ctx, completeWait)
 	defer cancel()
+	if d.home == "" {
+		return nil
+	}
 	home := leader.Home(d.home)
 	client := api.NewClient(home.Socket())
 	defer client.Close()
@@ -125,7 +128,7 @@ func completeAnswers(d *deps) cobra.CompletionFunc {
 // described is a completion with its description, free of what a terminal or a shell would take for itself.
 func described(value, text string) string { return clean(value) + "\t" + clean(text) }
 
-// peekSprites is a client of a sprite host that runs already: the remote one, or the leader's. Nil when there is none.
+// peekSprites is a client of a sprite host that may be running: the remote one, or the leader's.
 func (d *deps) peekSprites() (*sprites.Client, func()) {
 	if client := d.remoteSprites(); client != nil {
 		return client, func() {}

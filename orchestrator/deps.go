@@ -64,12 +64,16 @@ func processDeps() *deps {
 	return d
 }
 
-// stateDir is $LATTICE_HOME, else lattice in the XDG state directory.
+// stateDir is $LATTICE_HOME, else lattice in the XDG state directory; "" when the environment names neither.
 func stateDir(getenv func(string) string) string {
 	dir := getenv("LATTICE_HOME")
 	if dir == "" {
-		if dir = getenv("XDG_STATE_HOME"); dir == "" {
-			dir = filepath.Join(getenv("HOME"), ".local", "state")
+		if dir = getenv("XDG_STATE_HOME"); !filepath.IsAbs(dir) { // the specification has relative ones ignored
+			home := getenv("HOME")
+			if home == "" {
+				return ""
+			}
+			dir = filepath.Join(home, ".local", "state")
 		}
 		dir = filepath.Join(dir, "lattice")
 	}

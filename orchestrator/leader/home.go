@@ -12,6 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Home is a state directory ($LATTICE_HOME) and where things lie in it.
@@ -47,6 +50,9 @@ const maxSocketPath = 100
 // Socket is where the leader listens. A path that is too long for a socket address is replaced by one in the user's
 // own directory below the system's temporary one.
 func (h Home) Socket() string {
+	if h == "" {
+		return "" // nobody answers there
+	}
 	path := filepath.Join(string(h), "lattice.sock")
 	if len(path) <= maxSocketPath {
 		return path
@@ -57,25 +63,66 @@ func (h Home) Socket() string {
 
 func shortDir() string { return "/tmp/lattice-" + strconv.Itoa(os.Getuid()) }
 
-// prepare makes the directory, for its owner alone.
+// prepare makes the directory, for its owner alone. Errors are problems that say what to do.
 func (h Home) prepare() error {
+	if h == "" {
+		return api.Refuse(protocol.ExitBadInput, "home_unknown", "there is no place to keep runs: neither LATTICE_HOME nor HOME is set", "export LATTICE_HOME=DIR")
+	}
 	if err := os.MkdirAll(string(h), 0o700); err != nil {
-		return fmt.Errorf("make state directory: %w; set LATTICE_HOME to a directory that you may write", err)
+		return homeProblem("make state directory", err)
+	}
+	info, err := os.Stat(string(h))
+	if err != nil {
+		return homeProblem("look at state directory", err)
+	}
+	if why := unfit(info, os.Getuid()); why != "" {
+		return api.Refuse(protocol.ExitUnsafe, "home_unsafe", fmt.Sprintf("the state directory %s %s", h, why), "chmod o-w it, run lattice as its owner, or set LATTICE_HOME to a directory of your own")
 	}
 	if !strings.HasPrefix(h.Socket(), shortDir()+"/") {
 		return nil
 	}
 	if err := os.Mkdir(shortDir(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("make socket directory: %w", err)
+		return homeProblem("make socket directory", err)
 	}
-	info, err := os.Lstat(shortDir())
-	if err != nil {
-		return fmt.Errorf("make socket directory: %w", err)
+	if info, err = os.Lstat(shortDir()); err != nil {
+		return homeProblem("make socket directory", err)
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !ok || !info.IsDir() || int(st.Uid) != os.Getuid() || info.Mode().Perm() != 0o700 {
-		return fmt.Errorf("%s belongs to somebody else or is open to others; set LATTICE_HOME to a shorter path", shortDir())
+	if why := unfit(info, os.Getuid()); why != "" || !info.IsDir() || info.Mode().Perm() != 0o700 {
+		return api.Refuse(protocol.ExitUnsafe, "home_unsafe", shortDir()+" belongs to somebody else or is open to others", "set LATTICE_HOME to a shorter path, whose socket needs no place in /tmp")
 	}
 	return nil
+}
+
+// unfit says why a directory cannot be trusted with runs and their secrets, "" when it can.
+func unfit(info os.FileInfo, uid int) string {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != uid {
+		return "belongs to somebody else"
+	}
+	if info.Mode().Perm()&0o002 != 0 {
+		return "may be written by everybody"
+	}
+	return ""
+}
+
+// homeProblem tells why a state directory cannot be used. Other errors are passed on.
+func homeProblem(doing string, err error) error {
+	const elsewhere = "set LATTICE_HOME to a directory that you may write"
+	text := fmt.Sprintf("%s: %v", doing, err)
+	switch {
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
+		return api.Refuse(protocol.ExitBadInput, "home_not_directory", text, "LATTICE_HOME is a directory; something else is in its place")
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return api.Refuse(protocol.ExitBadInput, "home_too_long", text, "set LATTICE_HOME to a shorter path")
+	case errors.Is(err, syscall.EROFS):
+		return api.Refuse(protocol.ExitDenied, "home_read_only", text, elsewhere)
+	case errors.Is(err, os.ErrPermission):
+		return api.Refuse(protocol.ExitDenied, "home_unwritable", text, elsewhere)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return api.Refuse(protocol.ExitLimit, "disk_full", text, "free some space, or set LATTICE_HOME to a directory on another disk")
+	case errors.Is(err, os.ErrNotExist):
+		return api.Refuse(protocol.ExitNotFound, "home_missing", text, elsewhere)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
 }
 
 // ErrLed means that another process leads this home.
@@ -91,7 +138,7 @@ func (h Home) Acquire() (*Lock, error) {
 	}
 	f, err := os.OpenFile(filepath.Join(string(h), "lattice.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open leader lock: %w", err)
+		return nil, homeProblem("open leader lock", err)
 	}
 	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
 	case errors.Is(err, syscall.EWOULDBLOCK):

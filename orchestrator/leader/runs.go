@@ -64,7 +64,7 @@ func (l *Leader) resolve(id string) (string, error) {
 	case errors.Is(err, store.ErrNotFound):
 		return "", api.Refuse(protocol.ExitNotFound, "run_not_found", "there is no run "+id, "lattice runs")
 	case errors.Is(err, store.ErrAmbiguous):
-		return "", api.Refuse(protocol.ExitBadInput, "run_ambiguous", err.Error(), "")
+		return "", api.Refuse(protocol.ExitBadInput, "run_ambiguous", err.Error(), "write more of the id; lattice runs lists them")
 	}
 	return found.ID, err
 }
