@@ -6,7 +6,8 @@
 //	-pushes   what arrived at the origin       (one line "old new ref" per update, written by its post-receive hook)
 //
 // It holds that each event is there once and in order, each node was done once, and each effect happened once, and
-// prints every violation. Exit code 1 when there is one.
+// prints every violation. Exit code 1 when there is one. Of calls that ran beside each other (-at-once) order is promised
+// within each call only.
 package main
 
 import (
@@ -57,12 +58,13 @@ func main() {
 	journal := flag.String("journal", "", "`FILE` with the run's entries, JSON lines")
 	outbox := flag.String("outbox", "", "`FILE` with the sprite's outbox")
 	pushes := flag.String("pushes", "", "`FILE` with the origin's record of updates")
+	atOnce := flag.Bool("at-once", false, "calls ran beside each other")
 	wantPushes := flag.Int("want-pushes", 1, "updates that must have arrived")
 	flag.Parse()
 	var r report
 	entries := read[entry](&r, *journal)
 	live := judgeJournal(&r, entries)
-	judgeOutbox(&r, live, read[event](&r, *outbox))
+	judgeOutbox(&r, live, read[event](&r, *outbox), *atOnce)
 	judgePushes(&r, *pushes, *wantPushes)
 	for _, line := range r {
 		fmt.Println(line)
@@ -103,7 +105,7 @@ func judgeJournal(r *report, entries []entry) []event {
 	answered, waits, ids := map[string]int{}, map[string]int{}, map[string]int{}
 	paused := map[string]uint64{} // where a call waited last
 	undone := map[string][]span{} // stretches whose events of a call a restore took back
-	cut := ""                     // the call that was lost last
+	cut := map[string]string{}    // the call that was lost last, by iteration
 	keys, last := map[string]int{}, uint64(0)
 	for _, e := range entries {
 		if e.Seq <= last {
@@ -123,18 +125,20 @@ func judgeJournal(r *report, entries []entry) []event {
 		case "Answered":
 			waits[f.WaitID]++
 		}
+		_, at, _ := strings.Cut(f.CommandID, "@")
 		switch e.Type {
 		case "CallSuspended":
-			paused[f.CallID], cut = e.Seq, ""
+			paused[f.CallID] = e.Seq
+			delete(cut, at)
 		case "CallFinished":
-			cut = ""
+			delete(cut, at)
 		case "CallLost":
-			cut = f.CallID
+			cut[at] = f.CallID
 		case "Restored":
-			if cut != "" {
-				undone[cut] = append(undone[cut], span{paused[cut], e.Seq})
+			if call := cut[at]; call != "" {
+				undone[call] = append(undone[call], span{paused[call], e.Seq})
 			}
-			cut = ""
+			delete(cut, at)
 		}
 		if e.Type == "ActionDone" && f.OK {
 			keys[f.Key]++
@@ -200,7 +204,7 @@ func judgeJournal(r *report, entries []entry) []event {
 
 // judgeOutbox holds the sprite's record against the orchestrator's: the same events in the same order. A restore to the
 // checkpoint of a WAITING takes that WAITING and the result record after it out of the outbox; nothing else may lack.
-func judgeOutbox(r *report, live, outbox []event) {
+func judgeOutbox(r *report, live, outbox []event, atOnce bool) {
 	at := map[string]int{}
 	for i, e := range outbox {
 		if _, twice := at[e.EventID]; twice {
@@ -208,7 +212,7 @@ func judgeOutbox(r *report, live, outbox []event) {
 		}
 		at[e.EventID] = i
 	}
-	seen, position := map[string]bool{}, -1
+	seen, position := map[string]bool{}, map[string]int{}
 	for _, e := range live {
 		i, there := at[e.EventID]
 		if !there {
@@ -217,10 +221,14 @@ func judgeOutbox(r *report, live, outbox []event) {
 			}
 			continue
 		}
-		if i < position {
+		line := "" // one order for all, or one for each call
+		if atOnce {
+			line = e.CallID
+		}
+		if i < position[line] {
 			r.add("event %s %s is out of order", e.EventType, e.EventID)
 		}
-		position, seen[e.EventID] = i, true
+		position[line], seen[e.EventID] = i, true
 	}
 	for _, e := range outbox {
 		if !seen[e.EventID] && !isResult(e) {
