@@ -80,10 +80,11 @@ func serial(b *Body, lookup func(string) (manifests.Skill, bool)) []string {
 		case n.Op == OpMap && n.Body != nil:
 			why = append(why, serial(n.Body, lookup)...)
 		case n.Op == OpToolCall:
-			class := manifests.ClassWorld
-			if skill, ok := lookup(n.Tool); ok {
-				class, _, _ = effective(skill, n.Args)
+			skill, ok := lookup(n.Tool)
+			if !ok {
+				continue // reported where it stands
 			}
+			class, _, _ := effective(skill, n.Args)
 			if slices.Contains(classes, n.SideEffect) && stricter(n.SideEffect, class) {
 				class = n.SideEffect
 			}
