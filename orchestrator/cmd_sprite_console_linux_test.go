@@ -248,3 +248,29 @@ func TestInterruptOfExec(t *testing.T) {
 		t.Errorf("exit code %d, want 130", code)
 	}
 }
+
+// TestPanicPutsTheTerminalBack: what is deferred is done.
+func TestPanicPutsTheTerminalBack(t *testing.T) {
+	s := &screen{t: t}
+	var err error
+	if s.pty, s.tty, err = pty.Open(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.pty.Close()
+	defer s.tty.Close()
+	func() {
+		defer func() { _ = recover() }()
+		term, err := takeOver(s.tty, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer term.restore()
+		if !s.raw() {
+			t.Error("the terminal is not raw")
+		}
+		panic("in the middle")
+	}()
+	if s.raw() {
+		t.Error("the terminal is still raw")
+	}
+}

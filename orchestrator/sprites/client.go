@@ -47,6 +47,9 @@ type Options struct {
 	Jitter func() float64
 	// Wait waits before a retry, until ctx ends; nil waits by the clock.
 	Wait func(ctx context.Context, d time.Duration) error
+	// Probe is how often the other end of a running command's socket is asked whether it is there; three times as long
+	// without a word and the connection is lost. 0 means 15 s.
+	Probe time.Duration
 }
 
 // New makes a client for base ("http://127.0.0.1:1234", "https://api.sprites.dev"). hc may dial a unix socket; nil means
@@ -60,6 +63,9 @@ func NewWith(base, token string, hc *http.Client, o Options) *Client {
 	}
 	if o.Wait == nil {
 		o.Wait = waitByClock
+	}
+	if o.Probe == 0 {
+		o.Probe = probeInterval
 	}
 	own := *hc
 	if own.CheckRedirect == nil {

@@ -53,7 +53,7 @@ func (c *Client) Exec(ctx context.Context, name string, e Exec) (int, error) {
 	if err != nil {
 		return 0, describe(err, "exec %s in %s", e.Cmd[0], name)
 	}
-	code, err := stream(ctx, conn, e, e.TTY)
+	code, err := c.stream(ctx, conn, e, e.TTY)
 	return code, describe(err, "exec %s in %s", e.Cmd[0], name)
 }
 
@@ -68,7 +68,7 @@ func (c *Client) Attach(ctx context.Context, name, session string, e Exec) (int,
 	if err != nil {
 		return 0, describe(err, "attach to session %s in %s", session, name)
 	}
-	code, err := stream(ctx, conn, e, e.TTY)
+	code, err := c.stream(ctx, conn, e, e.TTY)
 	return code, describe(err, "attach to session %s in %s", session, name)
 }
 

@@ -159,6 +159,11 @@ func TestExecThroughAMiddleman(t *testing.T) {
 			}
 			return true
 		}}, ran: 1},
+		{name: "every frame is late", fault: Fault{Down: func(f Frame, send func(Frame)) bool {
+			time.Sleep(5 * time.Millisecond)
+			send(f)
+			return true
+		}}, ran: 1},
 		{name: "frames that nobody knows", fault: Fault{Down: func(f Frame, send func(Frame)) bool {
 			if f.Op <= OpBinary {
 				send(Frame{Op: OpText, Data: []byte(`{"type":"novel","session_id":7}`)})

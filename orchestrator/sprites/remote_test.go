@@ -85,6 +85,26 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 	}
 }
 
+// TestDeadPeer: a server that is gone without closing its connection is noticed, however long the command may take.
+func TestDeadPeer(t *testing.T) {
+	f := newFar(t)
+	f.begin(t)
+	hc := &http.Client{Transport: &http.Transport{}}
+	defer hc.CloseIdleConnections()
+	c := sprites.NewWith(f.man.URL, "", hc, sprites.Options{Probe: 20 * time.Millisecond})
+	f.man.Do(Fault{On: Exec, Down: func(m Frame, send func(Frame)) bool {
+		if m.Op == OpHandshake || m.Op == OpText {
+			send(m)
+		}
+		return true
+	}})
+	_, err := c.Exec(t.Context(), "s", sprites.Exec{Cmd: []string{"sleep", "1000"}})
+	var lost *sprites.LostError
+	if !errors.As(err, &lost) || lost.Session == "" {
+		t.Errorf("Exec = %v, want a LostError that names the session", err)
+	}
+}
+
 // TestRetriesAreSpread: pauses double, and jitter takes up to a half away.
 func TestRetriesAreSpread(t *testing.T) {
 	var waits []time.Duration

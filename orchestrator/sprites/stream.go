@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	pingInterval = 15 * time.Second // as other clients of the API do
-	pingTimeout  = 45 * time.Second
-	stdinChunk   = 32 << 10
+	probeInterval = 15 * time.Second // as other clients of the API do
+	stdinChunk    = 32 << 10
 	// maxMessage bounds one message of a server; those of all known servers are far smaller.
 	maxMessage = 64 << 20
 	// exitGrace is how long the second form of the exit is awaited after the first one arrived.
@@ -23,8 +22,8 @@ const (
 )
 
 // stream runs one exec socket to its end.
-func stream(ctx context.Context, conn *websocket.Conn, e Exec, tty bool) (int, error) {
-	s := &execStream{conn: conn, e: e, tty: tty, informed: make(chan struct{})}
+func (c *Client) stream(ctx context.Context, conn *websocket.Conn, e Exec, tty bool) (int, error) {
+	s := &execStream{conn: conn, e: e, tty: tty, probe: c.o.Probe, informed: make(chan struct{})}
 	inner, cancel := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
 	helpers.Go(func() { s.keepalive(inner) })
@@ -44,6 +43,7 @@ func stream(ctx context.Context, conn *websocket.Conn, e Exec, tty bool) (int, e
 type execStream struct {
 	conn     *websocket.Conn
 	e        Exec
+	probe    time.Duration
 	tty      bool          // written by receive before informed is closed
 	informed chan struct{} // closed when the session's own word on tty is known
 	settled  bool          // informed is closed; of receive alone
@@ -235,14 +235,14 @@ func (s *execStream) forward(ctx context.Context) {
 
 // keepalive notices a peer that is gone without a word.
 func (s *execStream) keepalive(ctx context.Context) {
-	tick := time.NewTicker(pingInterval)
+	tick := time.NewTicker(s.probe)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			ping, cancel := context.WithTimeout(ctx, pingTimeout)
+			ping, cancel := context.WithTimeout(ctx, 3*s.probe)
 			err := s.conn.Ping(ping)
 			cancel()
 			if err != nil {
