@@ -16,6 +16,7 @@ import (
 type doctorOptions struct {
 	leaderOptions
 	tools []string
+	warm  bool
 }
 
 func newDoctorCmd(d *deps) *cobra.Command {
@@ -33,12 +34,14 @@ throw-away sprite is shown that path, as lattice run --tool would.
 Exit codes: 0 nothing fails, 1 something does, 2 bad flags, 3 a --tool that is not there, 7 one that sprites must not see.`,
 		Example: `  lattice doctor
   lattice doctor --json
-  lattice doctor --tool ~/.local/bin/claude`,
+  lattice doctor --tool ~/.local/bin/claude
+  lattice doctor --warm`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), d, o) },
 	}
 	o.addFlags(cmd)
 	addToolFlag(cmd, &o.tools)
+	cmd.Flags().BoolVar(&o.warm, "warm", false, "compile Go's standard library once for all sprites, so that a fresh sprite's first test need not (a minute or two)")
 	return cmd
 }
 
@@ -51,6 +54,11 @@ func runDoctor(ctx context.Context, d *deps, o doctorOptions) error {
 	tools, err := d.spriteTools(o.tools)
 	if err != nil {
 		return err
+	}
+	if o.warm {
+		if err := d.warm(ctx); err != nil {
+			return err
+		}
 	}
 	report := doctor.Run(ctx, []doctor.Probe{
 		{Name: "leader", Limit: storeLimit, Look: d.lookAtLeader},

@@ -33,6 +33,8 @@ type spriteServeOptions struct {
 	Spritekit string
 	// Tools are further paths of this machine that all sprites see.
 	Tools []string
+	// Shared is where caches lie that sprites read only.
+	Shared string
 }
 
 func newSpriteServeCmd(d *deps) *cobra.Command {
@@ -56,6 +58,7 @@ Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 b
 			if err != nil {
 				return err
 			}
+			opts.Shared = d.sharedCaches()
 			opts.Tools = d.hostTools(slices.Concat(d.settings.Tools, tools))
 			log := zerolog.New(cmd.ErrOrStderr()).With().Timestamp().Logger()
 			return runSpriteServe(ctx, log, opts, cmd.OutOrStdout())
@@ -111,7 +114,7 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 		opts.Token = rand.Text()
 	}
 	host, err := local.Open(local.Config{
-		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, Log: log,
+		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, Shared: opts.Shared, Log: log,
 	})
 	if err != nil {
 		return fmt.Errorf("serve sprites: %w", err)

@@ -22,6 +22,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites/local"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 	"github.com/spritekit/lattice/orchestrator/toolchain"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 const (
@@ -51,6 +52,9 @@ func (d *deps) lookIntoSprites(ctx context.Context, shown []string) []doctor.Che
 	}
 	defer t.close()
 	checks := []doctor.Check{d.lookAtNamespaces(), t.isolation(d.settings.MinIsolation)}
+	if len(d.machine().Find("go")) > 0 {
+		checks = append(checks, d.lookAtGoCache())
+	}
 	for _, path := range shown {
 		checks = append(checks, shownPath(path, shown))
 	}
@@ -81,10 +85,45 @@ func shownPath(path string, all []string) doctor.Check {
 	return check("shown", doctor.OK, "", "%s is seen by sprites at the same path, read-only", path)
 }
 
+// lookAtGoCache says whether fresh sprites have the standard library compiled.
+func (d *deps) lookAtGoCache() doctor.Check {
+	folder, toolchain := local.SharedGo(d.sharedCaches())
+	if toolchain == "" {
+		return check("go cache", doctor.Warn, "lattice doctor --warm", "not made: the first Go build in each sprite compiles the standard library")
+	}
+	return check("go cache", doctor.OK, "", "sprites share the standard library of %s, read-only (%s)", toolchain, folder)
+}
+
+// warm makes the shared Go cache, in a host of its own: a leader's sprites find it when they start.
+func (d *deps) warm(ctx context.Context) error {
+	if d.remoteSprites() != nil {
+		return api.Refuse(protocol.ExitUnsupported, "caches_are_local", "remote sprites cannot read this machine's caches", "leave --warm out")
+	}
+	t, err := d.openOwnTrial()
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	fmt.Fprintln(d.err, "compiling Go's standard library in a sandbox; this happens once for each version of Go")
+	_, err = t.host.WarmGo(ctx, d.err, "std")
+	switch {
+	case errors.Is(err, local.ErrNoGo):
+		return api.Refuse(protocol.ExitNotFound, "no_go", err.Error(), "install Go in /usr/local/go, or put it on PATH")
+	case errors.Is(err, local.ErrPlain):
+		return api.Refuse(protocol.ExitUnsupported, "no_namespaces", err.Error(), "lattice doctor says why there are none")
+	case errors.Is(err, local.ErrNoShared):
+		return api.Refuse(protocol.ExitBadInput, "no_cache_directory", err.Error(), "set HOME or XDG_CACHE_HOME")
+	case errors.Is(err, local.ErrWarming):
+		return api.Refuse(protocol.ExitBusy, "warming", err.Error(), "wait for it")
+	}
+	return err
+}
+
 // trial is a host for throw-away sprites.
 type trial struct {
 	client *sprites.Client
-	hello  api.Hello // isolation, sandbox and warning only
+	host   *local.Host // nil when it is the leader's
+	hello  api.Hello   // isolation, sandbox and warning only
 	close  func()
 }
 
@@ -111,7 +150,7 @@ func (d *deps) openTrial(ctx context.Context) (trial, error) {
 	}()
 	if err == nil && hello.API == api.Version {
 		hc := api.HTTPClient(home.Socket())
-		return trial{sprites.New(api.Base, "", hc), hello, hc.CloseIdleConnections}, nil
+		return trial{client: sprites.New(api.Base, "", hc), hello: hello, close: hc.CloseIdleConnections}, nil
 	}
 	return d.openOwnTrial()
 }
@@ -124,7 +163,7 @@ func (d *deps) openOwnTrial() (t trial, err error) {
 	}
 	remove := func() error { return os.RemoveAll(dir) }
 	token := rand.Text()
-	host, err := local.Open(local.Config{Dir: dir, Self: d.exe, Token: token, Tools: d.hostTools(d.settings.Tools), CheckTool: d.checkTool, Log: d.log})
+	host, err := local.Open(local.Config{Dir: dir, Self: d.exe, Token: token, Tools: d.hostTools(d.settings.Tools), CheckTool: d.checkTool, Shared: d.sharedCaches(), Log: d.log})
 	if err != nil {
 		return t, errors.Join(fmt.Errorf("make a throw-away sprite: %w", err), remove())
 	}
@@ -137,6 +176,7 @@ func (d *deps) openOwnTrial() (t trial, err error) {
 	go func() { served <- server.Serve(listener) }() // awaited in close
 	hc := &http.Client{Transport: &http.Transport{}}
 	return trial{
+		host:   host,
 		client: sprites.New("http://"+listener.Addr().String(), token, hc),
 		hello:  api.Hello{Isolation: host.Isolation(), Sandbox: host.Mode(), Warning: host.Warning()},
 		close: func() {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,20 @@ func addToolFlag(cmd *cobra.Command, tools *[]string) {
 // machine is what decides which paths of this machine sprites may see.
 func (d *deps) machine() toolchain.Machine {
 	return toolchain.Machine{Home: d.getenv("HOME"), State: d.home, Path: d.getenv("PATH"), Taken: sandbox.OwnFolders()}
+}
+
+// sharedCaches is where caches lie that all sprites of this user read: lattice in the XDG cache directory. It is "" when
+// there is no such directory.
+func (d *deps) sharedCaches() string {
+	dir := d.getenv("XDG_CACHE_HOME")
+	if !filepath.IsAbs(dir) {
+		home := d.getenv("HOME")
+		if !filepath.IsAbs(home) {
+			return ""
+		}
+		dir = filepath.Join(home, ".cache")
+	}
+	return filepath.Join(dir, "lattice")
 }
 
 // toolExits are the exit codes of refused paths; others end with 2.

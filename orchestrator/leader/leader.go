@@ -54,6 +54,8 @@ type Config struct {
 	Log       zerolog.Logger
 	// CheckTool judges a path that one sprite is to see besides Tools; see local.Config. Nil refuses all.
 	CheckTool func(path string) (string, error)
+	// Shared is where caches lie that sprites read only; see local.Config.
+	Shared string
 	// Name and Email are who commits where neither the repository nor git's settings say.
 	Name, Email string
 	// Confined refuses to run anything in sprites of the embedded host while nothing keeps them from this machine's files.
@@ -159,7 +161,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	default:
 		l.noSkills = err // runs can still be looked at and answered
 	}
-	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, Log: l.cfg.Log}); err != nil {
+	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, Shared: l.cfg.Shared, Log: l.cfg.Log}); err != nil {
 		return nil, err
 	}
 	l.client = sprites.New(api.Base, "", api.HTTPClient(l.home.Socket()))
