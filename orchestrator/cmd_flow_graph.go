@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -66,8 +68,22 @@ func runFlowGraph(d *deps, o flowGraphOptions, arg string) error {
 	case d.json:
 		return d.printJSON(map[string]string{"format": format, "graph": drawing})
 	}
-	_, err = fmt.Fprint(d.out, drawing)
-	return err
+	if _, err := fmt.Fprint(d.out, drawing); err != nil {
+		return err
+	}
+	if d.terminal && format == "text" && widest(drawing) > terminalWidth(d.out) {
+		fmt.Fprintf(d.err, "The drawing is %d columns wide, more than this terminal.\n  try: lattice flow graph %s -o flow.svg\n", widest(drawing), arg)
+	}
+	return nil
+}
+
+// widest is the length of the longest line.
+func widest(text string) int {
+	most := 0
+	for line := range strings.Lines(text) {
+		most = max(most, utf8.RuneCountInString(strings.TrimRight(line, "\n")))
+	}
+	return most
 }
 
 func draw(flow *compile.Flow, format string) (string, error) {
