@@ -115,7 +115,11 @@ func (l *Leader) collect(id string) {
 			continue
 		}
 		size, err := l.keep(ctx, id, p, min(room, maxKeptFile))
+		var unreachable *sprites.ConnError
 		switch {
+		case errors.As(err, &unreachable):
+			fmt.Fprintf(l.output(id), "artifacts were not kept: %v\n", err)
+			return
 		case errors.Is(err, sprites.ErrTooLarge):
 			left++
 		case err != nil:

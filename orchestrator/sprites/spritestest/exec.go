@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -169,6 +170,35 @@ var terminalTests = map[string]func(env){
 		})
 		if code != 3 || err != nil || !strings.Contains(out.String(), "got word") {
 			e.Errorf("= %d, %q, %v", code, out.String(), err)
+		}
+	},
+	"terminal is joined, and resized by who joins": func(e env) {
+		ctx, cut := context.WithCancel(e.ctx)
+		id, result := e.begin(ctx, sprites.Exec{
+			Cmd: []string{"sh", "-c", "echo ready; until [ \"$(stty size)\" = '50 120' ]; do sleep 0.02; done; read line; echo got $line; exit 9"},
+			TTY: true, Stdin: never{e.ctx}, MaxRunAfterDisconnect: -1,
+		})
+		cut()
+		_, _ = result()
+		resize := make(chan sprites.Size, 1)
+		resize <- sprites.Size{Rows: 50, Cols: 120}
+		var out bytes.Buffer
+		code, err := e.client.Attach(e.ctx, e.name, id, sprites.Exec{TTY: true, Stdin: strings.NewReader("word\n"), Stdout: &out, Resize: resize})
+		if code != 9 || err != nil || !strings.Contains(out.String(), "ready") || !strings.Contains(out.String(), "got word") {
+			e.Errorf("Attach = %d, %q, %v", code, out.String(), err)
+		}
+	},
+	"terminal interrupts what runs in it": func(e env) {
+		typed, keys := io.Pipe()
+		defer keys.Close()
+		_, result := e.begin(e.ctx, sprites.Exec{
+			Cmd: []string{"sh", "-c", "trap 'exit 7' INT; echo ready; while :; do sleep 0.02; done"}, TTY: true, Stdin: typed,
+		})
+		if _, err := keys.Write([]byte{3}); err != nil {
+			e.Fatal(err)
+		}
+		if code, err := result(); code != 7 || err != nil {
+			e.Errorf("= %d, %v, want 7", code, err)
 		}
 	},
 	"terminal is resized": func(e env) {
