@@ -23,6 +23,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -108,6 +109,9 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	if o.FlowName == "" {
 		o.FlowName = program.Doc.ID
 	}
+	if err := checkRepo(o.Repo); err != nil {
+		return api.RunView{}, err
+	}
 	callsSkills := program.CallsSkills()
 	if callsSkills && l.noSkills != nil {
 		return api.RunView{}, l.noSkills
@@ -132,6 +136,16 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	}
 	l.detach(id, r.Detach)
 	return l.view(id)
+}
+
+// checkRepo refuses a repository before it is recorded: its URL may hold credentials.
+func checkRepo(spec string) error {
+	err := worktree.CheckSpec(spec)
+	var refused *lattice.Refusal
+	if errors.As(err, &refused) {
+		return &api.Problem{Fault: refused.Fault, Exit: protocol.ExitBadInput}
+	}
+	return err
 }
 
 // create records the run, with the fact that begins it.

@@ -29,6 +29,15 @@ func isURL(spec string) bool {
 	return err != nil
 }
 
+// CheckSpec refuses, with a *lattice.Refusal, a repository spec that no run may have: a URL that git would take for
+// something else, or one with credentials, which would be stored with the run. It contacts nobody.
+func CheckSpec(spec string) error {
+	if !isURL(spec) {
+		return nil
+	}
+	return checkURL(spec)
+}
+
 // checkURL refuses what git would take for an option, a helper program or a stored password.
 func checkURL(spec string) error {
 	const hint = "use https://…, ssh://…, user@host:path or file:///…"
