@@ -38,7 +38,7 @@ what the flow pushes lands there as branch lattice/<run> (a local path) after a 
 the sprite. A failed run keeps its sprite. The first Ctrl-C stops driving; the run stays resumable.
 
 With --detach a leader in the background (lattice serve) drives the run; any terminal may look at it, answer or cancel
-it. That leader ends by itself when it has had nothing to do for a while. Defaults of --allow, --agent-env and --keep
+it. The command prints the run's id and ends (with --json one object with run_id and status). That leader ends by itself when it has had nothing to do for a while. Defaults of --allow, --agent-env and --keep
 come from the settings (lattice --help).
 ` + exitCodes,
 		Example: `  lattice run fix-and-propose --repo . --input 'agent_command:=["sh","fix.sh"]'

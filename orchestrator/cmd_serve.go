@@ -77,7 +77,11 @@ func runServe(ctx context.Context, d *deps, o serveOptions) error {
 		if err != nil {
 			return err
 		}
-		return api.Refuse(protocol.ExitBusy, "led", fmt.Sprintf("process %d leads %s already", hello.PID, hello.Home), "")
+		hint := "wait until the command that leads has ended"
+		if hello.Serving {
+			hint = "lattice serve --stop ends it"
+		}
+		return api.Refuse(protocol.ExitBusy, "led", fmt.Sprintf("process %d leads %s already", hello.PID, hello.Home), hint)
 	}
 	if o.resume == "all" {
 		if err := c.resumeAll(ctx); err != nil {

@@ -325,7 +325,7 @@ func (c *conn) close() {
 }
 
 // leaveWait is how long a command whose own work is done waits for the steps of runs that go on without it.
-const leaveWait = 10 * time.Second
+const leaveWait = 3 * time.Second
 
 // leave has runs go on in the background.
 func (c *conn) leave(left []api.HandedRun) {

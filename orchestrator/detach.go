@@ -34,12 +34,10 @@ func (d *deps) idle() time.Duration {
 // faster to lead.
 func (d *deps) startLeader(ctx context.Context, o leaderOptions) error {
 	logs := leader.Home(d.home).Logs()
-	if err := os.MkdirAll(logs, 0o700); err != nil {
-		return fmt.Errorf("make log directory: %w", err)
-	}
+	_ = os.MkdirAll(logs, 0o700) // without room for logs there are none
 	path := filepath.Join(logs, "serve.log")
 	before := fileSize(path)
-	// What the process itself does not log, a panic, goes to the same file. Without room for it the leader starts anyway.
+	// What the process itself does not log, a panic, goes to the same file.
 	stderr, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		if stderr, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -38,6 +39,10 @@ func (t *tally) wait() <-chan struct{} {
 // last, everything while the leader asks itself whether it idles.
 func (l *Leader) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/sprites" && r.Method == http.MethodGet {
+			next.ServeHTTP(w, r) // not counted: the leader itself looks, while it asks itself that
+			return
+		}
 		of := &l.clients
 		if strings.HasPrefix(r.URL.Path, "/v1/sprites/") {
 			of = &l.working
@@ -77,7 +82,7 @@ func (l *Leader) Retire(ctx context.Context, idle time.Duration) error {
 			return ctx.Err()
 		case <-l.handed:
 		case <-t.C:
-			if l.retired() {
+			if !l.spritesRun(ctx) && l.retired() {
 				return nil
 			}
 		case <-work:
@@ -86,6 +91,15 @@ func (l *Leader) Retire(ctx context.Context, idle time.Duration) error {
 		}
 		t.Stop()
 	}
+}
+
+// spritesRun reports whether a command runs in a sprite of the embedded host, with or without anybody attached to it.
+func (l *Leader) spritesRun(ctx context.Context) bool {
+	if l.host == nil {
+		return false
+	}
+	all, err := l.client.List(ctx, "")
+	return err == nil && slices.ContainsFunc(all, func(s sprites.Sprite) bool { return s.Status == "running" })
 }
 
 // retired closes the leader to new work if it idles still.

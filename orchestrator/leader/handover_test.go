@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
 // steps has a call that takes a moment, and one more.
@@ -162,6 +164,45 @@ func TestRetire(t *testing.T) {
 	cancel()
 	if err := <-retired; !errors.Is(err, context.Canceled) {
 		t.Errorf("Retire beside a timer = %v", err)
+	}
+}
+
+// A command that goes on in a sprite keeps the leader, whether or not somebody is attached to it.
+func TestRetireWaitsForSprites(t *testing.T) {
+	home := leader.Home(t.TempDir())
+	l, _ := lead(t, home)
+	hc := api.HTTPClient(home.Socket())
+	defer hc.CloseIdleConnections()
+	client := sprites.New(api.Base, "", hc)
+	if _, err := client.Create(t.Context(), sprites.Create{Name: "box"}); err != nil {
+		t.Fatal(err)
+	}
+	session := make(chan string, 1)
+	detached, cut := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		_, _ = client.Exec(detached, "box", sprites.Exec{
+			Cmd: []string{"sleep", "600"}, MaxRunAfterDisconnect: time.Hour, OnSession: func(id string) { session <- id }, Stdout: io.Discard, Stderr: io.Discard,
+		})
+	})
+	id := <-session
+	cut()
+	group.Wait()
+	retired := make(chan error, 1)
+	go func() { retired <- l.Retire(t.Context(), 5*time.Millisecond) }()
+	if all, err := client.Sessions(t.Context(), "box"); err != nil || len(all) != 1 {
+		t.Fatalf("sessions = %v, %v", all, err)
+	}
+	select {
+	case err := <-retired:
+		t.Fatalf("a leader whose sprite works retired: %v", err)
+	case <-time.After(50 * time.Millisecond): // a chance to do it wrong
+	}
+	if err := client.Kill(t.Context(), "box", id, "KILL"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-retired; err != nil {
+		t.Errorf("Retire = %v", err)
 	}
 }
 
