@@ -28,26 +28,8 @@ func (c *Client) Exec(ctx context.Context, name string, e Exec) (int, error) {
 	if err != nil {
 		return 0, describe(err, "exec %s in %s", e.Cmd[0], name)
 	}
-	query := url.Values{"cmd": e.Cmd, "path": {e.Cmd[0]}, "env": env}
-	query.Set("stdin", strconv.FormatBool(e.Stdin != nil || e.TTY))
-	if e.Dir != "" {
-		query.Set("dir", e.Dir)
-	}
-	if e.TTY {
-		query.Set("tty", "true")
-		if e.Rows > 0 && e.Cols > 0 {
-			query.Set("rows", strconv.Itoa(e.Rows))
-			query.Set("cols", strconv.Itoa(e.Cols))
-		}
-	}
-	if e.MaxRunAfterDisconnect > 0 {
-		query.Set("max_run_after_disconnect", e.MaxRunAfterDisconnect.String())
-	} else if e.MaxRunAfterDisconnect < 0 {
-		query.Set("max_run_after_disconnect", "0")
-	}
-	conn, err := c.dial(ctx, spritePath(name, "exec")+"?"+query.Encode())
-	var api *APIError
-	if Uncertain(err) && !(errors.As(err, &api) && api.Status == http.StatusInternalServerError) {
+	conn, err := c.dial(ctx, spritePath(name, "exec")+"?"+e.query(env).Encode())
+	if Uncertain(err) && !failedByItself(err) {
 		err = &LostError{Err: err}
 	}
 	if err != nil {
@@ -57,12 +39,39 @@ func (c *Client) Exec(ctx context.Context, name string, e Exec) (int, error) {
 	return code, describe(err, "exec %s in %s", e.Cmd[0], name)
 }
 
+// failedByItself tells a server's own failure to start a command from a proxy's to see what became of it.
+func failedByItself(err error) bool {
+	var api *APIError
+	return errors.As(err, &api) && api.Status == http.StatusInternalServerError
+}
+
+// query is how the API takes a command.
+func (e Exec) query(env []string) url.Values {
+	q := url.Values{"cmd": e.Cmd, "path": {e.Cmd[0]}, "env": env, "stdin": {strconv.FormatBool(e.Stdin != nil || e.TTY)}}
+	if e.Dir != "" {
+		q.Set("dir", e.Dir)
+	}
+	if e.TTY {
+		q.Set("tty", "true")
+		if e.Rows > 0 && e.Cols > 0 {
+			q.Set("rows", strconv.Itoa(e.Rows))
+			q.Set("cols", strconv.Itoa(e.Cols))
+		}
+	}
+	if e.MaxRunAfterDisconnect > 0 {
+		q.Set("max_run_after_disconnect", e.MaxRunAfterDisconnect.String())
+	} else if e.MaxRunAfterDisconnect < 0 {
+		q.Set("max_run_after_disconnect", "0")
+	}
+	return q
+}
+
 // Attach joins a running session: its recent output, then what follows. Cmd, Env and Dir of e are not used, TTY is taken
 // from the session. A session that is gone is [ErrNotFound].
 func (c *Client) Attach(ctx context.Context, name, session string, e Exec) (int, error) {
 	var conn *websocket.Conn
 	err := c.retry(ctx, true, func() (err error) { // joining twice is joining once
-		conn, err = c.dial(ctx, spritePath(name, "exec", session))
+		conn, err = c.dialOnce(ctx, spritePath(name, "exec", session))
 		return err
 	})
 	if err != nil {

@@ -67,7 +67,7 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 		"cut stream":     {f.client, Fault{On: Exec, Down: CutAt("")}},
 		"a proxy's page": {f.client, Fault{On: Exec, Instead: Answer(502, page, html)}},
 		"a redirect": {f.client, Fault{On: Exec, Instead: func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "http://127.0.0.1:1/?"+r.URL.RawQuery, 307)
+			http.Redirect(w, r, "http://127.0.0.1:1/?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
 		}}},
 		"hung handshake": {f.client, Fault{On: Exec, Instead: f.man.Hang}},
 	} {
