@@ -105,7 +105,7 @@ func (c Config) BaseEnv() []string {
 		}
 	}
 	path := strings.Join(dirs, ":") + ":/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	return []string{
+	env := []string{
 		"HOME=/home/sprite",
 		"USER=sprite",
 		"LOGNAME=sprite",
@@ -123,6 +123,14 @@ func (c Config) BaseEnv() []string {
 		"npm_config_cache=/var/cache/sprite/npm",
 		"PIP_CACHE_DIR=/var/cache/sprite/pip",
 	}
+	for _, t := range c.Tools {
+		// The part of Go's module cache that is laid out as a proxy: modules that are there need no network. The go command
+		// checks them against go.sum as it does others.
+		if strings.HasSuffix(t, "/cache/download") {
+			env = append(env, "GOPROXY=file://"+t+",https://proxy.golang.org,direct")
+		}
+	}
+	return env
 }
 
 // toolDir is the folder of a tool path in which a shell looks for programs.

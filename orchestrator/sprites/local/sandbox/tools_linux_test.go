@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -117,6 +118,35 @@ func TestToolsCannotBeChanged(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(filepath.Join(dir, "bin")); err != nil || len(entries) != 1 {
 		t.Errorf("the tool's folder holds %v, %v", entries, err)
+	}
+}
+
+// A shown module cache serves the modules that are in it, from the folder that a go command downloaded them to.
+func TestModuleCacheAsTool(t *testing.T) {
+	out, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		t.Skip("no Go toolchain")
+	}
+	download := filepath.Join(strings.TrimSpace(string(out)), "cache", "download")
+	modules, err := filepath.Glob(filepath.Join(download, "golang.org", "x", "sys", "@v", "*.zip"))
+	if err != nil || len(modules) == 0 {
+		t.Skipf("no module in %s", download)
+	}
+	for _, own := range sandbox.OwnFolders() {
+		if strings.HasPrefix(download, own+"/") {
+			t.Skipf("the module cache lies in %s, which boxes have for themselves", own)
+		}
+	}
+	tools := []string{download}
+	if root, err := exec.Command("go", "env", "GOROOT").Output(); err == nil && !strings.HasPrefix(string(root), "/usr/") {
+		tools = append(tools, strings.TrimSpace(string(root)))
+	}
+	version := strings.TrimSuffix(filepath.Base(modules[0]), ".zip")
+	box := startWith(t, tools...)
+	// Without the network's proxies behind it, so that nothing else can have served it.
+	text, code := run(t, box, "cd /workspace && export GOPROXY=${GOPROXY%%,*} GONOSUMDB=* && go mod download -json golang.org/x/sys@"+version)
+	if code != 0 || !strings.Contains(text, `"Version": "`+version+`"`) {
+		t.Errorf("download of a module from the shown cache = %s, %d", text, code)
 	}
 }
 
