@@ -64,11 +64,11 @@ func parseBench(text string) (map[string]map[string]float64, error) {
 
 func parser(ctx context.Context, dir string, count int) ([]figure, error) {
 	// go test splits a pattern at its slashes, so that the two are asked for one after the other.
-	output, err := goBench(ctx, dir, "./spritekit/protocol", "^BenchmarkOutputHeavy$/^Read$", count)
+	output, err := goBench(ctx, dir, "./spritekit/protocol", "^BenchmarkOutputHeavy$/^Read$", count, "-benchtime", "100x")
 	if err != nil {
 		return nil, err
 	}
-	events, err := goBench(ctx, dir, "./spritekit/protocol", "^BenchmarkEventHeavy$", count)
+	events, err := goBench(ctx, dir, "./spritekit/protocol", "^BenchmarkEventHeavy$", count, "-benchtime", "20x")
 	if err != nil {
 		return nil, err
 	}
