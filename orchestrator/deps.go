@@ -11,12 +11,14 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"syscall"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/settings"
 )
 
@@ -125,6 +127,9 @@ func (d *deps) report(ctx context.Context, err error) int {
 	var exit *exitError
 	if errors.As(err, &exit) && exit.err == nil {
 		return exit.code
+	}
+	if errors.Is(err, syscall.ENOSPC) { // wherever it struck: a lock file, the socket, what is installed for sprites
+		err = leader.StoreProblem(err)
 	}
 	var p *api.Problem
 	if errors.As(err, &p) && d.json {

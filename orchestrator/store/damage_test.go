@@ -209,6 +209,16 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	if _, err := store.Open(filepath.Join(dir, "folder")); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("Open of a folder = %v, want ErrDamaged", err)
 	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Open(pipe); !errors.Is(err, store.ErrDamaged) {
+		t.Errorf("Open of a pipe = %v, want ErrDamaged", err)
+	}
+	if problems, err := store.CheckPages(pipe, nil); err != nil || len(problems) == 0 {
+		t.Errorf("CheckPages of a pipe = %v, %v", problems, err)
+	}
 	if _, err := store.OpenReadOnly(filepath.Join(dir, "nothing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("OpenReadOnly of nothing = %v, want ErrNotExist", err)
 	}

@@ -14,7 +14,9 @@
 //
 // Invariants: one goroutine commits (commit.go); sequence numbers have no gaps; an append, its index, dedupe keys and
 // snapshot are one transaction. After a failed commit the file is closed and opened again: bbolt's memory cannot be
-// trusted then (DESIGN 5). The package decides nothing about runs and decodes no bodies.
+// trusted then (DESIGN 5). A file is looked at before bbolt maps it, because bbolt does not survive a damaged one
+// (pages.go, open.go); one that is refused was not written to. The package decides nothing about runs and decodes no
+// bodies.
 package store
 
 import (
