@@ -105,23 +105,26 @@ func driveAll(t testing.TB, p *ir.Program, log engine.Log, runs []string) time.D
 	var group sync.WaitGroup
 	began := time.Now()
 	for _, id := range runs {
-		group.Go(func() {
-			r, err := engine.Load(idleDeps(log), p, id, make([]byte, 32), engine.History{})
-			if err == nil {
-				err = r.Begin(t.Context(), lattice.RunStarted{RunID: id, WorkItem: id, Program: p.Digest, Sprite: "main",
-					Input: json.RawMessage(`{"prompt":"fix it"}`), Ctx: json.RawMessage(`{"run_id":"` + id + `"}`), Grants: ir.DefaultGrants()})
-			}
-			var stop engine.Stop
-			if err == nil {
-				stop, err = r.Run(t.Context())
-			}
-			if err != nil || stop.Status != lattice.Succeeded {
-				t.Errorf("run %s: %s, %v, %v", id, stop.Status, err, r.State().Failure)
-			}
-		})
+		group.Go(func() { drive(t, p, idleDeps(log), id) })
 	}
 	group.Wait()
 	return time.Since(began)
+}
+
+// drive drives a new run to its end.
+func drive(t testing.TB, p *ir.Program, deps engine.Deps, id string) {
+	r, err := engine.Load(deps, p, id, make([]byte, 32), engine.History{})
+	if err == nil {
+		err = r.Begin(t.Context(), lattice.RunStarted{RunID: id, WorkItem: id, Program: p.Digest, Sprite: "main",
+			Input: json.RawMessage(`{"prompt":"fix it"}`), Ctx: json.RawMessage(`{"run_id":"` + id + `"}`), Grants: ir.DefaultGrants()})
+	}
+	var stop engine.Stop
+	if err == nil {
+		stop, err = r.Run(t.Context())
+	}
+	if err != nil || stop.Status != lattice.Succeeded {
+		t.Errorf("run %s: %s, %v", id, stop.Status, err)
+	}
 }
 
 // replayAll makes the recorded appends again, without an engine.

@@ -53,6 +53,9 @@ type drive struct {
 	yields  bool                          // nothing more is begun
 
 	limit <-chan time.Time // goes off when the run's timeout is used up; nil while it is paused or there is none
+
+	events []lattice.Entry  // observed and not yet stored
+	flush  <-chan time.Time // goes off when they have waited long enough for company; nil while there are none
 }
 
 // mail is what an effect reports: an event, or how it ended.
@@ -83,14 +86,18 @@ func (d *drive) loop() (Stop, error) {
 		case m := <-d.mail:
 			err = d.receive(m)
 		case q := <-d.r.decisions:
-			err = d.r.apply(d.ctx, nil, q.fact)
+			if err = d.record(); err == nil {
+				err = d.r.apply(d.ctx, nil, q.fact)
+			}
 			q.reply <- err
 			if !errors.Is(err, ErrBroken) {
 				err = nil // the asker's to know, not the run's
 			}
 		case <-d.limit:
 			d.limit = nil
-			err = d.r.apply(d.ctx, nil, lattice.TimerFired{CommandID: RunTimer})
+			err = d.record(lattice.TimerFired{CommandID: RunTimer})
+		case <-d.flush:
+			err = d.record()
 		case <-d.ctx.Done():
 		}
 		if err != nil {
@@ -176,29 +183,38 @@ func (d *drive) watchLimit() {
 	d.limit = d.r.deps.After(seconds(l.TimeoutS) - d.r.active)
 }
 
-// receive commits what an effect reported, events together with the outcome that follows them.
+// receive takes what an effect reported. An event waits a moment for company, so that a call that ends soon is one
+// commit; whoever watches does not notice.
 func (d *drive) receive(m mail) error {
-	var events []lattice.Entry
-	for {
-		if m.event == nil {
-			return d.outcome(m, events)
-		}
-		events = append(events, *m.event)
-		if len(events) == maxBatch {
-			return d.r.apply(d.ctx, events)
-		}
-		select {
-		case m = <-d.mail:
-		default:
-			return d.r.apply(d.ctx, events)
-		}
+	if m.event == nil {
+		return d.outcome(m)
 	}
+	d.events = append(d.events, *m.event)
+	if len(d.events) == maxBatch {
+		return d.record()
+	}
+	if d.flush == nil {
+		d.flush = d.r.deps.After(eventPause)
+	}
+	return nil
 }
 
-// maxBatch bounds the events of one append.
-const maxBatch = 256
+const (
+	maxBatch   = 256 // events of one append
+	eventPause = 100 * time.Millisecond
+)
 
-func (d *drive) outcome(m mail, events []lattice.Entry) error {
+// record commits what was observed, with the facts that follow from it.
+func (d *drive) record(facts ...lattice.Fact) error {
+	events := d.events
+	d.events, d.flush = nil, nil
+	if len(events)+len(facts) == 0 {
+		return nil
+	}
+	return d.r.apply(d.ctx, events, facts...)
+}
+
+func (d *drive) outcome(m mail) error {
 	delete(d.ending, m.command)
 	if cancel := d.running[m.command]; cancel != nil {
 		cancel()
@@ -210,10 +226,8 @@ func (d *drive) outcome(m mail, events []lattice.Entry) error {
 	if err == nil && len(facts) > 0 {
 		delete(d.running, m.command)
 	}
-	if len(events)+len(facts) > 0 {
-		if failed := d.r.apply(d.ctx, events, facts...); failed != nil {
-			return failed
-		}
+	if failed := d.record(facts...); failed != nil {
+		return failed
 	}
 	return err
 }
@@ -226,13 +240,12 @@ func (d *drive) shutdown() error {
 		d.effects.Wait()
 		close(d.mail)
 	}()
-	var events []lattice.Entry
 	for m := range d.mail {
 		if m.event != nil {
-			events = append(events, *m.event)
+			d.events = append(d.events, *m.event)
 		}
 	}
-	for batch := range slices.Chunk(events, maxBatch) {
+	for batch := range slices.Chunk(d.events, maxBatch) {
 		if err := d.r.apply(context.Background(), batch); err != nil {
 			return err
 		}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -17,28 +17,41 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// A linear step is one commit of two entries: its fact, which begins the next node, and the state after it.
+// A linear step is one commit of two entries: its fact, which begins the next node, and the state after it. What the
+// call says while it runs is stored with its end, unless that is long in coming.
 func TestCommitsOfAStep(t *testing.T) {
 	const steps = 50
-	for _, tool := range []string{"m.read", "m.idem"} {
-		t.Run(tool, func(t *testing.T) {
-			program := linear(tool, steps)
+	never := func(time.Duration) <-chan time.Time { return nil }
+	for _, tc := range []struct {
+		name, tool string
+		says       int // events of each call
+	}{
+		{"read", "m.read", 0}, {"idempotent", "m.idem", 0}, {"read with events", "m.read", 4}, {"idempotent with events", "m.idem", 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			program := linear(tc.tool, steps)
 			p, runs := parse(t, program), runIDs(1)
 			log := &recorder{Log: openStore(t, program, runs), appends: map[string][]appended{}}
 			defer closeStore(t, log.Log.(*store.Store))
-			driveAll(t, p, log, runs)
+			deps := idleDeps(log)
+			deps.Caller, deps.After = talker{says: tc.says}, never
+			drive(t, p, deps, runs[0])
 			finished := 0
 			for _, a := range log.appends[runs[0]] {
-				if a.entries[0].Type != "CallFinished" {
+				kinds := map[string]int{}
+				for _, e := range a.entries {
+					kinds[e.Type]++
+				}
+				if kinds["CallFinished"] == 0 || kinds["COMPLETED"] > 0 {
+					finished += kinds["CallFinished"]
 					continue
 				}
 				finished++
-				ended := slices.ContainsFunc(a.entries, func(e lattice.Entry) bool { return e.Type == "COMPLETED" })
-				if n := len(a.entries); n > 2 && !ended {
-					t.Errorf("a step appended %d entries, want its fact and the state", n)
+				if want := map[string]int{"INFO": tc.says, "CallFinished": 1, "State": 1}; tc.says > 0 && !maps.Equal(kinds, want) || tc.says == 0 && len(a.entries) != 2 {
+					t.Errorf("a step appended %v, want %v", kinds, want)
 				}
-				if !ended && len(a.entries[0].Started) != 1 {
-					t.Errorf("the commit that ended a step began %v, want the next one", a.entries[0].Started)
+				if fact := a.entries[len(a.entries)-2]; len(fact.Started) != 1 {
+					t.Errorf("the commit that ended a step began %v, want the next one", fact.Started)
 				}
 			}
 			// Beside the steps: RunStarted, Prepared.
@@ -46,6 +59,86 @@ func TestCommitsOfAStep(t *testing.T) {
 				t.Errorf("%d commits for %d steps, want %d for %d", commits, finished, steps+2, steps)
 			}
 		})
+	}
+}
+
+// talker says something in each call.
+type talker struct{ says int }
+
+func (c talker) Call(_ context.Context, call lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
+	for n := range c.says {
+		event(lattice.Event{
+			Sprite: call.Sprite, CallID: call.ID, Dedupe: fmt.Sprint(call.ID, n),
+			Event: protocol.Event{Type: protocol.TypeInfo, Raw: json.RawMessage(`{"event_type":"INFO"}`)},
+		})
+	}
+	return lattice.Outcome{Kind: lattice.Finished, Result: noResult}, nil
+}
+
+// Events of a call that takes long are stored while it runs, and whatever comes from outside is stored behind them.
+func TestEventsAreStoredMeanwhile(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		while func(t *testing.T, r *engine.Runner, pause chan time.Time)
+		end   lattice.RunStatus
+	}{
+		{"after a pause", func(_ *testing.T, _ *engine.Runner, pause chan time.Time) { pause <- time.Time{} }, lattice.Succeeded},
+		{"before a decision", func(t *testing.T, r *engine.Runner, _ chan time.Time) {
+			if err := r.Cancel(t.Context(), "ada"); err != nil {
+				t.Error(err)
+			}
+		}, lattice.Canceled},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			program := []byte(one("m.read", ""))
+			p, runs := parse(t, program), runIDs(1)
+			log := &recorder{Log: openStore(t, program, runs), appends: map[string][]appended{}}
+			defer closeStore(t, log.Log.(*store.Store))
+			pause, said, end := make(chan time.Time), make(chan struct{}), make(chan struct{})
+			deps := idleDeps(log)
+			deps.After = func(time.Duration) <-chan time.Time { close(said); return pause }
+			stored := make(chan struct{}, 1)
+			deps.OnEntry = func(entries []lattice.Entry) {
+				if entries[0].Type == "INFO" {
+					stored <- struct{}{}
+				}
+			}
+			deps.Caller = hold{end}
+			r, err := engine.Load(deps, p, runs[0], make([]byte, 32), engine.History{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Begin(t.Context(), lattice.RunStarted{RunID: runs[0], Program: p.Digest, Sprite: "main"}); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() {
+				_, err := r.Run(t.Context())
+				ended <- err
+			}()
+			<-said
+			tc.while(t, r, pause)
+			<-stored
+			close(end)
+			if err := <-ended; err != nil || r.State().Status != tc.end {
+				t.Errorf("Run = %v, the run is %s; want %s", err, r.State().Status, tc.end)
+			}
+		})
+	}
+}
+
+// hold says one thing and ends when it is told to, or stopped.
+type hold struct{ end chan struct{} }
+
+func (c hold) Call(ctx context.Context, call lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
+	if _, err := (talker{says: 1}).Call(ctx, call, event); err != nil {
+		return lattice.Outcome{}, err
+	}
+	select {
+	case <-c.end:
+		return lattice.Outcome{Kind: lattice.Finished, Result: noResult}, nil
+	case <-ctx.Done():
+		return lattice.Outcome{}, ctx.Err()
 	}
 }
 
