@@ -33,7 +33,7 @@ func (r *runner) adopt() error {
 			result.OK != (end.Exit == protocol.ExitOK) || !settled(last.State, &result, end.Exit) {
 			return true // torn, foreign, planted, or of an attempt that may be made again
 		}
-		line, err := encode(result)
+		line, err := encodeResult(result)
 		if err != nil {
 			return true
 		}

@@ -3,7 +3,6 @@ package skill
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,7 +77,7 @@ func (r *runner) finish(result protocol.Result, exit int) int {
 		e := Fault(err)
 		result = protocol.Result{Skill: result.Skill, CallID: result.CallID, Events: result.Events, Error: e.wire()}
 		exit = e.Exit
-		line, err = encode(result)
+		line, err = encodeResult(result)
 	}
 	if err == nil {
 		_, err = r.streams.Stdout.Write(append(line, '\n'))
@@ -138,7 +137,7 @@ func settled(state journal.State, result *protocol.Result, exit int) bool {
 
 // fit encodes a result and moves its bulk to a file when it is too large for a line.
 func (r *runner) fit(result *protocol.Result) ([]byte, error) {
-	line, err := encode(result)
+	line, err := encodeResult(*result)
 	if err != nil || len(line) <= protocol.SpillAt {
 		return line, err
 	}
@@ -157,17 +156,7 @@ func (r *runner) fit(result *protocol.Result) ([]byte, error) {
 	if *bulk, err = json.Marshal(ref); err != nil {
 		return nil, err
 	}
-	return encode(result)
-}
-
-// digestInfo stands in for the result of a read skill.
-type digestInfo struct {
-	OK     bool   `json:"ok"`
-	Skill  string `json:"skill"`
-	CallID string `json:"call_id"`
-	Events int    `json:"events"`
-	Size   int    `json:"size"`
-	SHA256 string `json:"sha256"`
+	return encodeResult(*result)
 }
 
 // resultInfo is the outbox's record of a result. Of a read skill it keeps a digest: its results can be large, and are
@@ -181,10 +170,9 @@ func resultInfo(result protocol.Result, line []byte, class manifests.Class, exit
 		info.Message = result.Skill + " failed: " + result.Error.Message
 		info.Metadata = withExit(line, exit)
 	case class == manifests.ClassRead:
-		sum := sha256.Sum256(line)
-		info.Metadata, _ = json.Marshal(digestInfo{ // always marshals
-			result.OK, result.Skill, result.CallID, result.Events, len(line), hex.EncodeToString(sum[:]),
-		})
+		// Names of skills and ids of calls are letters, digits and a few signs.
+		info.Metadata = fmt.Appendf(nil, `{"ok":%t,"skill":"%s","call_id":"%s","events":%d,"size":%d,"sha256":"%x"}`,
+			result.OK, result.Skill, result.CallID, result.Events, len(line), sha256.Sum256(line))
 	}
 	return info
 }
@@ -207,6 +195,38 @@ func (r *runner) replay() int {
 		return protocol.ExitInternal
 	}
 	return last.Exit
+}
+
+// encodeResult is encode of a result, member by member: encoding/json would study faults, waits and warnings before it
+// writes a result that has none, which takes longer than all of fs.read.
+func encodeResult(r protocol.Result) ([]byte, error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"ok":%t`, r.OK)
+	var failed error
+	add := func(name string, present bool, value any) {
+		if !present {
+			return
+		}
+		fmt.Fprintf(&b, `,"%s":`, name)
+		raw, isRaw := value.(json.RawMessage)
+		if !isRaw {
+			var err error
+			if raw, err = encode(value); err != nil {
+				failed = errors.Join(failed, err)
+				return
+			}
+		}
+		failed = errors.Join(failed, json.Compact(&b, raw))
+	}
+	add("skill", true, r.Skill)
+	add("data", len(r.Data) > 0, r.Data)
+	add("error", r.Error != nil, r.Error)
+	add("waiting", r.Waiting != nil, r.Waiting)
+	add("warnings", len(r.Warnings) > 0, r.Warnings)
+	fmt.Fprintf(&b, `,"events":%d`, r.Events)
+	add("call_id", r.CallID != "", r.CallID)
+	b.WriteByte('}')
+	return b.Bytes(), failed
 }
 
 // encode is json.Marshal without the escapes that only a page of HTML needs.

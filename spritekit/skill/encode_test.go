@@ -1,0 +1,29 @@
+package skill
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// What is written member by member is what encoding/json would write.
+func TestEncodeResult(t *testing.T) {
+	fault := &protocol.Fault{Code: "x", Message: "a <b> \"c\" \u2028 \xff", Hint: "h", Retryable: true, Details: json.RawMessage(`{"a":[1]}`)}
+	for name, r := range map[string]protocol.Result{
+		"empty":    {},
+		"data":     {OK: true, Skill: "fs.read", Data: json.RawMessage(`{"content":"<&>","n":1e5}`), Events: 2, CallID: "call_1"},
+		"fault":    {Skill: "fs.read", Error: fault, CallID: "c"},
+		"waiting":  {OK: true, Skill: "a.b", Waiting: &protocol.Waiting{Reason: "r", CheckpointID: "v1", ExpectedInputs: map[string]string{"b": "string", "a": "boolean"}}},
+		"warnings": {OK: true, Skill: "a.b", Data: json.RawMessage(`{}`), Warnings: []protocol.Warning{{Code: "c", Message: "m"}, {Code: "d", Message: "n"}}, Events: 12},
+	} {
+		got, err := encodeResult(r)
+		want, werr := encode(r)
+		if err != nil || werr != nil || string(got) != string(want) {
+			t.Errorf("%s: encodeResult = %s, %v; want %s, %v", name, got, err, want, werr)
+		}
+	}
+	if _, err := encodeResult(protocol.Result{Data: json.RawMessage(`{`)}); err == nil {
+		t.Error("a result that is no JSON was encoded")
+	}
+}
