@@ -269,17 +269,31 @@ func lastTime(tail []byte) time.Time {
 	for len(tail) > 0 {
 		tail = bytes.TrimSuffix(tail, []byte("\n"))
 		i := bytes.LastIndexByte(tail, '\n')
-		var head struct {
-			Timestamp string `json:"timestamp"`
-		}
-		if json.Unmarshal(tail[i+1:], &head) == nil {
-			if at, err := protocol.ParseTime(head.Timestamp); err == nil {
-				return at
-			}
+		if at, err := protocol.ParseTime(timestamp(tail[i+1:])); err == nil {
+			return at
 		}
 		tail = tail[:i+1]
 	}
 	return time.Time{}
+}
+
+// timestamp is the member of that name, "" when there is none. In a line of ours, which is what the last line mostly is,
+// it stands before the payload, and no string can hold the text that it is found by.
+func timestamp(line []byte) string {
+	envelope, _, ours := bytes.Cut(line, []byte(`,"payload":`))
+	if ours && bytes.HasPrefix(line, []byte(`{"protocol_version":"`+protocol.Version+`","event_type":"`)) && json.Valid(line) {
+		if _, rest, ok := bytes.Cut(envelope, []byte(`,"timestamp":"`)); ok {
+			value, _, _ := bytes.Cut(rest, []byte(`"`))
+			return string(value)
+		}
+	}
+	var head struct {
+		Timestamp string `json:"timestamp"`
+	}
+	if json.Unmarshal(line, &head) != nil {
+		return ""
+	}
+	return head.Timestamp
 }
 
 // write appends one line in one write. A write that came up short (a full disk) is taken back.
