@@ -9,6 +9,8 @@
 //	handover.go who leads next, and when a leader that idles ends
 //	prune.go  what ended runs left behind
 //	prepare.go a run's sprite, repository and task.json
+//	equip.go  /skills in sprites of a remote host
+//	artifacts.go copies of the files that runs declared
 //	storage.go checks, compaction and backups of the store; restore.go the way back
 //
 // A leader drives what it is asked to drive and nothing else: opening a home never continues an interrupted run by
