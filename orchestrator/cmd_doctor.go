@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -60,6 +61,7 @@ func runDoctor(ctx context.Context, d *deps, o doctorOptions) error {
 			return err
 		}
 	}
+	_ = os.MkdirAll(d.home, 0o700) // the checks work side by side; one of them says what is wrong with it
 	report := doctor.Run(ctx, []doctor.Probe{
 		{Name: "leader", Limit: storeLimit, Look: d.lookAtLeader},
 		{Name: "state", Look: d.lookAtState},

@@ -63,7 +63,7 @@ func (d *deps) lookIntoSprites(ctx context.Context, shown []string) []doctor.Che
 
 // lookAtNamespaces makes a sandbox and says at which step the system refuses it, if it does.
 func (d *deps) lookAtNamespaces() doctor.Check {
-	dir, err := os.MkdirTemp(d.home, ".doctor-")
+	dir, err := d.scratch()
 	if err != nil {
 		return check("namespaces", doctor.Fail, "set LATTICE_HOME to a directory that you may write", "%v", err)
 	}
@@ -155,9 +155,18 @@ func (d *deps) openTrial(ctx context.Context) (trial, error) {
 	return d.openOwnTrial()
 }
 
-// openOwnTrial serves a host in a folder that is removed afterwards. It lies in the state directory, as sprites do.
-func (d *deps) openOwnTrial() (t trial, err error) {
+// scratch makes a folder in the state directory, where sprites lie, or, when that is broken, where temporary files do.
+func (d *deps) scratch() (string, error) {
 	dir, err := os.MkdirTemp(d.home, ".doctor-")
+	if err != nil {
+		dir, err = os.MkdirTemp("", "lattice-doctor-")
+	}
+	return dir, err
+}
+
+// openOwnTrial serves a host in a folder that is removed afterwards.
+func (d *deps) openOwnTrial() (t trial, err error) {
+	dir, err := d.scratch()
 	if err != nil {
 		return t, fmt.Errorf("make a folder for a throw-away sprite: %w", err)
 	}
