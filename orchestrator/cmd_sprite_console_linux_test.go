@@ -192,6 +192,7 @@ func TestTerminalIsPutBack(t *testing.T) {
 		if out, err := latticeIn(t, home, "sprite", "rm", "box").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
+		s.wait("lattice sprite sessions box")
 		if code := s.end(); code != 5 || s.raw() {
 			t.Errorf("exit code %d, want 5; raw %t", code, s.raw())
 		}

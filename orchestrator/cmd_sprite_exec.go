@@ -112,8 +112,17 @@ func runSpriteExec(ctx context.Context, d *deps, name string, o spriteExecOption
 				return spriteProblem(err)
 			}
 		}
-		return spriteProblem(o.run(ctx, d, c, name, escape, outlived))
+		return ofSprite(name, spriteProblem(o.run(ctx, d, c, name, escape, outlived)))
 	})
+}
+
+// ofSprite puts the sprite's name into a remedy that speaks of sprites in general.
+func ofSprite(name string, err error) error {
+	var p *api.Problem
+	if errors.As(err, &p) {
+		p.Fault.Hint = strings.ReplaceAll(p.Fault.Hint, " NAME", " "+name)
+	}
+	return err
 }
 
 func (o *spriteExecOptions) escapeChar() (byte, error) {
