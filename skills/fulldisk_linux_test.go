@@ -29,7 +29,7 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "-test.run=^TestOnAFullDisk$", "-test.v")
+	cmd := exec.Command(self, "-test.run=^(TestOnAFullDisk|TestOnAnotherDisk)$", "-test.v")
 	cmd.Env = append(os.Environ(), fullDisk+"="+t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
@@ -130,6 +130,31 @@ func TestOnAFullDisk(t *testing.T) {
 			}
 			t.Errorf("the call does not succeed with %d pages left", enough)
 		})
+	}
+}
+
+// What lies below the workspace on another file system is written beside its place, and found whole or not at all.
+func TestOnAnotherDisk(t *testing.T) {
+	mount := os.Getenv(fullDisk)
+	if mount == "" {
+		t.Skip("runs inside TestFullDisk")
+	}
+	s := newSprite(t)
+	other := filepath.Join(s.dir, "other")
+	if err := os.Mkdir(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", other, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("this machine mounts no tmpfs in a namespace: %v", err)
+	}
+	defer syscall.Unmount(other, syscall.MNT_DETACH)
+	s.origin()
+	s.must("fs.write", `{"path":"other/a","content":"x"}`)
+	s.must("git.clone", `{"url":"origin","dest":"other/repo"}`)
+	s.fails("fs.write", `{"path":"other/b","content":`+quote(strings.Repeat("x", 2<<20))+`}`, protocol.ExitLimit, "no_space")
+	entries, err := os.ReadDir(other)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("it holds %v, %v, want a and repo", entries, err)
 	}
 }
 

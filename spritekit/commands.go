@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -22,11 +23,11 @@ func commands() []command {
 	return []command{
 		{"skills", "skills [--json]", "List the built-in skills.", "spritekit skills --json", "0 ok, 2 bad usage", app.listSkills},
 		{"emit", "emit TYPE [key=value…|key:=json…|--payload JSON]", "Emit one validated event from a script or an agent.",
-			"spritekit emit INFO message='half way' kind=progress", "0 ok, 2 the event breaks a rule, 3 no workspace, 9 no space", app.emit},
+			"spritekit emit INFO message='half way' kind=progress", "0 ok, 2 the event breaks a rule, 3 no workspace, 6 the outbox is locked, 7 it is no file, 9 no space", app.emit},
 		{"checkpoint", "checkpoint create [COMMENT] | checkpoint list [--json]", "Take or list checkpoints of this sprite.",
 			"spritekit checkpoint create 'before the upgrade'", "0 ok, 1 the host failed, 2 bad usage, 8 this sprite has no api socket", app.checkpoint},
 		{"resume", "resume show [--json] | resume ack", "Show the resume payload, or mark it as processed.",
-			"spritekit resume show && ./continue.sh && spritekit resume ack", "0 ok, 1 processed before (show), 2 invalid, 3 none", app.resume},
+			"spritekit resume show && ./continue.sh && spritekit resume ack", "0 ok, 1 processed before (show), 2 invalid, 3 none, 7 it is no file, 9 no space", app.resume},
 		{"install", "install DIR [--verify]", "Copy this binary into DIR, with a link and a manifest per skill; or compare.",
 			"spritekit install /skills", "0 ok, 1 DIR differs (--verify), 2 bad usage, 9 no space", app.install},
 		{"version", "version [--json]", "Print the version of the binary and of the protocol.", "spritekit version --json", "0 ok, 2 bad usage", app.version},
@@ -107,8 +108,11 @@ func (a app) resume(args []string) error {
 	}
 	defer root.Close()
 	res, err := resume.Read(root)
+	if errors.Is(err, resume.ErrInvalid) {
+		return skill.BadInput("", "%v", err).WithHint("the orchestrator writes it; resume the run again")
+	}
 	if err != nil {
-		return skill.BadInput("", "%v", err)
+		return err
 	}
 	if res == nil {
 		return skill.NotFound("there is no %s: nobody resumed this sprite", protocol.ResumeFile)
