@@ -184,7 +184,7 @@ func (e equipped) lacks(sprite, digest string) (todo, error) {
 	case e.version == protocol.Version && e.complete:
 		t.warning = fmt.Sprintf("sprite %s has another spritekit (sha256 %.12s) in a /skills that cannot be written; its skills are used as they are", sprite, e.digest)
 	case e.digest == "":
-		return t, api.Refuse(protocol.ExitUnsupported, "skills_missing", fmt.Sprintf("sprite %s has no /skills, and its user may not make one", sprite),
+		return t, api.Refuse(protocol.ExitUnsupported, "skills_missing", fmt.Sprintf("sprite %s has no spritekit in /skills, and its user may not put one there", sprite),
 			"let its user write /skills or use sudo, or install spritekit in its image: spritekit install /skills")
 	default:
 		return t, api.Refuse(protocol.ExitUnsupported, "skills_differ", fmt.Sprintf("the /skills of sprite %s hold another spritekit (protocol %q, sha256 %.12s), and its user may not replace it", sprite, e.version, e.digest),

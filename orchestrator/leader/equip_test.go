@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local"
@@ -155,6 +157,27 @@ func TestSkillsThatCannotBeWritten(t *testing.T) {
 				t.Errorf("warnings = %q, want %q", got, c.warning)
 			}
 		})
+	}
+}
+
+// TestSpritesThatCannotBeEquipped: the reason and the remedy are said, and nothing is half done.
+func TestSpritesThatCannotBeEquipped(t *testing.T) {
+	r := newRemote(t, "")
+	r.sh("chmod 555 /skills")
+	var refused *api.Problem
+	if err := r.Equip(t.Context(), "s"); !errors.As(err, &refused) || refused.Fault.Code != "skills_missing" || !strings.Contains(refused.Fault.Hint, "sudo") {
+		t.Errorf("Equip with a /skills that cannot be written = %v", err)
+	}
+	r.sh("chmod 755 /skills")
+	r.Find = func(arch string) (string, error) { return leader.FindSpritekitFor("", "", "", "mips") }
+	if err := r.Equip(t.Context(), "s"); !errors.As(err, &refused) || refused.Fault.Code != "spritekit_missing" || !strings.Contains(refused.Fault.Hint, "GOARCH=mips") {
+		t.Errorf("Equip without a spritekit = %v", err)
+	}
+	if err := r.Equip(t.Context(), "nobody"); !errors.Is(err, sprites.ErrNotFound) {
+		t.Errorf("Equip of no sprite = %v", err)
+	}
+	if pushes, _ := r.requests(); pushes != 0 {
+		t.Errorf("%d pushes", pushes)
 	}
 }
 
