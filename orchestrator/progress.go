@@ -74,6 +74,9 @@ func (p *progress) line(l api.WatchLine) error {
 	}
 	if l.Entry != nil {
 		at, news = l.Entry.At, l.Entry.Seq > p.known
+		if news {
+			p.known = 0 // and so is all that follows
+		}
 		if p.d.json && news {
 			return p.d.printJSON(l.Entry)
 		}
