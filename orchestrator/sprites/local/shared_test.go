@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -61,6 +62,13 @@ func TestSharedGoCache(t *testing.T) {
 	if n, _ := w.sh("before", compiled); n == "0" {
 		t.Fatalf("a sprite without a shared cache compiles %s packages", n)
 	}
+	// Of toolchains that are long gone, one is still used.
+	for name, age := range map[string]time.Duration{"go1.1-old": 2 * unusedAfter, "go1.2-used": unusedAfter / 2} {
+		readme, used := filepath.Join(dir, "go-build", name, "README"), time.Now().Add(-age)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(readme), 0o755), os.WriteFile(readme, nil, 0o644), os.Chtimes(readme, used, used)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var said bytes.Buffer
 	toolchain, err := w.host.WarmGo(t.Context(), &said, "internal/goarch", "internal/byteorder")
 	if err != nil {
@@ -72,7 +80,7 @@ func TestSharedGoCache(t *testing.T) {
 	if again, err := w.host.WarmGo(t.Context(), &said, "no/such/package"); again != toolchain || err != nil {
 		t.Errorf("WarmGo again = %q, %v, want nothing to do", again, err)
 	}
-	if left, err := os.ReadDir(filepath.Join(dir, "go-build")); err != nil || len(left) != 2 { // the cache, and the lock
+	if left, err := os.ReadDir(filepath.Join(dir, "go-build")); err != nil || len(left) != 3 { // the cache, the used one, and the lock
 		t.Errorf("the shared folder holds %v, %v", left, err)
 	}
 	w.sprite("after")

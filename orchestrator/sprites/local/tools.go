@@ -33,15 +33,19 @@ func (h *Host) checkTools(paths []string) ([]string, error) {
 	return checked, nil
 }
 
-// tools lists what a box of rec is shown. A toolchain that was removed since is no reason to keep a sprite from its work:
-// commands will say that they do not find it.
+// tools lists what a box of rec is shown. A toolchain that was removed since, or whose path leads elsewhere by now, is no
+// reason to keep a sprite from its work: commands will say that they do not find it.
 func (h *Host) tools(rec spriteRecord) []string {
 	var present []string
-	for _, path := range slices.Concat(h.cfg.Tools, rec.Tools) {
+	for i, path := range slices.Concat(h.cfg.Tools, rec.Tools) {
 		if slices.Contains(present, path) {
 			continue
 		}
-		if _, err := os.Stat(path); err != nil {
+		_, err := os.Stat(path)
+		if own := i >= len(h.cfg.Tools); err == nil && own && h.cfg.CheckTool != nil {
+			_, err = h.cfg.CheckTool(path)
+		}
+		if err != nil {
 			h.cfg.Log.Warn().Err(err).Str("sprite", rec.Name).Str("tool", path).Msg("leave out a tool")
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
@@ -139,5 +140,28 @@ func (w warming) publish(final string) error {
 			return fmt.Errorf("place the shared cache: %w", err)
 		}
 	}
-	return tree.Remove(w.dir)
+	return errors.Join(tree.Remove(w.dir), dropUnused(filepath.Dir(final), filepath.Base(final)))
+}
+
+// unusedAfter is when a toolchain's cache goes that no starting sprite was given.
+const unusedAfter = 90 * 24 * time.Hour
+
+// dropUnused removes the caches of toolchains that are no longer used. Sprites that still have links to one get new ones
+// when they start.
+func dropUnused(base, keep string) error {
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		dir := filepath.Join(base, e.Name())
+		used, err := os.Stat(filepath.Join(dir, "README")) // see refresh
+		if err != nil || e.Name() == keep || strings.HasPrefix(e.Name(), ".") || time.Since(used.ModTime()) < unusedAfter {
+			continue
+		}
+		if err := tree.Remove(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
