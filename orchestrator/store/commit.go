@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -55,8 +56,14 @@ func (s *Store) commitLoop() {
 	for {
 		var group []*request
 		var alone *request
+		asked := 0
 		for alone == nil && len(group) < maxGroup {
 			q, ok := s.next(len(group) == 0)
+			if !ok && len(group) > asked {
+				asked = len(group)
+				runtime.Gosched() // whoever is about to ask does so now, and shares the fsync
+				continue
+			}
 			if !ok {
 				break
 			}
