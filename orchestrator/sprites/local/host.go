@@ -15,6 +15,7 @@
 //	trees/<ulid>/   the trees; complete and synced before host.db refers to them
 //	tmp/<ulid>      trees being made; wiped at start
 //	trash/<ulid>    trees nobody refers to, being removed; wiped at start
+//	links/          links to a shared Go build cache; see shared.go
 //	run/<id>/       shown as /.sprite inside: the socket through which a sprite checkpoints itself
 //	cache/<id>/     shown as /var/cache/sprite inside; never checkpointed. Its Go build cache begins with links to a shared
 //	                one (Config.Shared), which sprites read only
@@ -81,6 +82,8 @@ type Host struct {
 	firstSession int64 // sessions have higher numbers
 	lastSession  atomic.Int64
 	confined     func() confinement // probes once
+
+	linking sync.Mutex // guards the folder of links to shared caches
 
 	mu      sync.Mutex // guards the fields below
 	closed  bool

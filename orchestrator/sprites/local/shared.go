@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
@@ -22,6 +24,7 @@ import (
 //
 //	Config.Shared/go-build/<toolchain>/   00 … ff as in any GOCACHE; never changed once it has this name
 //	Config.Shared/go-build/.warming/      being made
+//	links/<toolchain>/                    the links, once for each host; sprites get further names of them, which cost nothing
 //	cache/<id>/go-build/                  the sprite's; sharedMark says which toolchain's links are in it
 const sharedMark = "lattice-shared"
 
@@ -81,9 +84,13 @@ func (h *Host) linkGo(id, folder, toolchain string) error {
 	if err := cache.RemoveAll("go-build"); err != nil || toolchain == "" {
 		return err
 	}
-	l := linker{cache: cache, folder: folder}
+	links, err := h.linkFolder(folder, toolchain)
+	if err != nil {
+		return err
+	}
+	l := linker{cache: cache, links: links}
 	l.uid, l.gid = h.owner()
-	if err := l.links(); err != nil {
+	if err := l.fill(); err != nil {
 		return err
 	}
 	// The go command looks for what to drop when this is a day old.
@@ -94,7 +101,7 @@ func (h *Host) linkGo(id, folder, toolchain string) error {
 // linker fills a sprite's Go cache.
 type linker struct {
 	cache    *os.Root // of the sprite
-	folder   string   // the shared cache on the host
+	links    string   // the host's
 	uid, gid int
 }
 
@@ -120,16 +127,32 @@ func (l linker) give(name string) error {
 	return l.cache.Lchown(name, l.uid, l.gid)
 }
 
-func (l linker) links() error {
+// fill gives every link of the host's a name in the sprite's cache.
+func (l linker) fill() error {
 	if err := l.dir("go-build"); err != nil {
 		return err
 	}
-	return eachShared(l.folder, func(sub string, files []fs.DirEntry) error {
-		if err := l.dir(path.Join("go-build", sub)); err != nil {
+	return eachFolder(l.links, func(sub string, links []fs.DirEntry) error {
+		own := path.Join("go-build", sub)
+		if err := l.dir(own); err != nil {
 			return err
 		}
-		for _, f := range files {
-			if err := l.cache.Symlink(path.Join(sandbox.SharedDir, sub, f.Name()), path.Join("go-build", sub, f.Name())); err != nil {
+		from, err := os.Open(filepath.Join(l.links, sub))
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		to, err := l.cache.Open(own)
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		for _, link := range links {
+			err := unix.Linkat(int(from.Fd()), link.Name(), int(to.Fd()), link.Name(), 0)
+			if err != nil { // a file system has a limit of names
+				err = l.cache.Symlink(sharedPath(sub, link.Name()), path.Join(own, link.Name()))
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -137,24 +160,60 @@ func (l linker) links() error {
 	})
 }
 
-// eachShared calls do with the files of each of the folders 00 to ff.
-func eachShared(folder string, do func(sub string, files []fs.DirEntry) error) error {
+// sharedPath is what a box calls a file of the shared cache.
+func sharedPath(sub, name string) string { return path.Join(sandbox.SharedDir, sub, name) }
+
+// linkFolder makes the host's folder of links to the shared cache, once for each toolchain, and returns its path.
+func (h *Host) linkFolder(folder, toolchain string) (string, error) {
+	h.linking.Lock()
+	defer h.linking.Unlock()
+	final := filepath.Join(h.cfg.Dir, "links", toolchain)
+	if _, err := os.Stat(final); err == nil {
+		return final, nil
+	}
+	// Those of other toolchains go: sprites have names of their own for them.
+	if err := removeAll(filepath.Dir(final)); err != nil {
+		return "", err
+	}
+	staged, err := os.MkdirTemp(h.tmpDir(), "links-")
+	if err != nil {
+		return "", err
+	}
+	err = eachFolder(folder, func(sub string, files []fs.DirEntry) error {
+		if err := os.Mkdir(filepath.Join(staged, sub), 0o755); err != nil {
+			return err
+		}
+		for _, f := range files {
+			if !f.Type().IsRegular() {
+				continue
+			}
+			if err := os.Symlink(sharedPath(sub, f.Name()), filepath.Join(staged, sub, f.Name())); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = errors.Join(os.Mkdir(filepath.Dir(final), 0o700), os.Rename(staged, final))
+	}
+	if err != nil {
+		return "", errors.Join(err, removeAll(staged))
+	}
+	return final, nil
+}
+
+// eachFolder calls do with the entries of each of the folders 00 to ff.
+func eachFolder(dir string, do func(sub string, entries []fs.DirEntry) error) error {
 	for i := range 256 {
 		sub := fmt.Sprintf("%02x", i)
-		entries, err := os.ReadDir(filepath.Join(folder, sub))
+		entries, err := os.ReadDir(filepath.Join(dir, sub))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		var files []fs.DirEntry
-		for _, e := range entries {
-			if e.Type().IsRegular() {
-				files = append(files, e)
-			}
-		}
-		if err := do(sub, files); err != nil {
+		if err := do(sub, entries); err != nil {
 			return err
 		}
 	}
@@ -167,7 +226,7 @@ func refresh(folder string) error {
 	if info, err := os.Stat(filepath.Join(folder, "README")); err != nil || now.Sub(info.ModTime()) < refreshAfter {
 		return ignoreNotExist(err)
 	}
-	err := eachShared(folder, func(sub string, files []fs.DirEntry) error {
+	err := eachFolder(folder, func(sub string, files []fs.DirEntry) error {
 		for _, f := range files {
 			if err := os.Chtimes(filepath.Join(folder, sub, f.Name()), now, now); err != nil {
 				return err
