@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -169,7 +167,7 @@ func rawCommits(t testing.TB, appends []appended) time.Duration {
 		if _, err := f.Write(raw); err != nil {
 			t.Fatal(err)
 		}
-		if err := unix.Fdatasync(int(f.Fd())); err != nil {
+		if err := syncData(f); err != nil {
 			t.Fatal(err)
 		}
 	}
