@@ -16,7 +16,7 @@ import (
 )
 
 // flood is how much a child prints. A soak gives -flood 1073741824.
-var flood = flag.Int64("flood", 80_000_000, "bytes that a child prints; more than a transcript takes")
+var flood = flag.Int64("flood", 68_000_000, "bytes that a child prints; more than a transcript takes")
 
 // However much a child prints, the process of the skill stays small, the transcript is capped, and the result tells how
 // much there was.
