@@ -3,6 +3,8 @@ package spritestest
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -110,6 +112,34 @@ var wireTests = map[string]func(env){
 			e.Error("the command ran")
 		}
 	},
+	"wire: an exec over POST": func(e env) {
+		for _, try := range []struct {
+			script, stdin, want string
+		}{
+			{"echo out", "", "\x01out\n\x03\x00"},
+			{"echo err >&2; exit 9", "", "\x02err\n\x03\x09"},
+			{"cat; exit 3", "input", "\x01input\x03\x03"},
+			{"exit 0", "", "\x03\x00"},
+		} {
+			query := url.Values{"cmd": {"sh", "-c", try.script}}
+			if try.stdin != "" {
+				query.Set("stdin", "true")
+			}
+			if got := e.post(query, try.stdin); got != try.want {
+				e.Errorf("%s = %q, want %q", try.script, got, try.want)
+			}
+		}
+		// However it is cut into frames, all of it arrives, in order.
+		got := e.post(url.Values{"cmd": {"sh", "-c", "seq 30000; sleep 600 & exit 4"}}, "")
+		out, exited := strings.CutSuffix(got, "\x03\x04")
+		var want strings.Builder
+		for n := range 30000 {
+			fmt.Fprintln(&want, n+1)
+		}
+		if strings.ReplaceAll(out, "\x01", "") != want.String() || !exited {
+			e.Errorf("seq 30000 = %d bytes, exit told: %t", len(out), exited)
+		}
+	},
 	"wire: execs without a command or with a byte 0 are refused": func(e env) {
 		for _, query := range []url.Values{{}, {"cmd": {"echo", "a\x00b"}}, {"cmd": {"true"}, "env": {"A"}}, {"cmd": {"true"}, "cols": {"70000"}}} {
 			_, res, err := websocket.Dial(e.ctx, e.execURL(query), e.dialOptions())
@@ -128,6 +158,30 @@ func (e env) dialOptions() *websocket.DialOptions {
 	return &websocket.DialOptions{
 		HTTPClient: e.target.HTTPClient, HTTPHeader: http.Header{"Authorization": {"Bearer " + e.target.Token}},
 	}
+}
+
+// post runs a command over POST and returns the frames of its answer, which have no boundaries any more.
+func (e env) post(query url.Values, stdin string) string {
+	e.Helper()
+	req, err := http.NewRequestWithContext(e.ctx, http.MethodPost, e.target.BaseURL+"/v1/sprites/"+e.name+"/exec?"+query.Encode(), strings.NewReader(stdin))
+	if err != nil {
+		e.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+e.target.Token)
+	hc := e.target.HTTPClient
+	if hc == nil {
+		hc = http.DefaultClient
+	}
+	res, err := hc.Do(req)
+	if err != nil {
+		e.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "application/octet-stream" {
+		e.Errorf("status %d, %v: %v", res.StatusCode, res.Header, err)
+	}
+	return string(data)
 }
 
 // rawExec is an exec socket without a client's manners.
