@@ -12,8 +12,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// maxLosses is how often one attempt may be cut off before it counts as failed.
-const maxLosses = 3
+// maxLosses is how often one attempt may be cut off before it counts as failed. The end of a leader cuts off, too, and
+// people end leaders for reasons of their own.
+const maxLosses = 5
 
 // startCall begins an attempt of a TOOL_CALL: first the boundary that is owed, then the call.
 func (m *machine) startCall(node *ir.Node) {

@@ -144,11 +144,11 @@ func TestRules(t *testing.T) {
 				t.Errorf("second call (-want +got):\n%s", diff)
 			}
 		},
-		"a sprite call goes back three times, then fails on restored files": func(t *testing.T) {
+		"a sprite call goes back five times, then fails on restored files": func(t *testing.T) {
 			c := begin(t, one("m.write", out))
 			c.prepare()
 			c.boundary("v1")
-			for range 3 {
+			for range 5 {
 				if got := c.command(lattice.DoCall).Call.Attempt; got != 1 {
 					t.Errorf("attempt %d, want 1", got)
 				}
