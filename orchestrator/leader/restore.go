@@ -17,9 +17,9 @@ import (
 
 // Restored is what a restore did.
 type Restored struct {
-	Backup BackupInfo `json:"backup"`
-	Runs   int        `json:"runs"`
-	Kept   string     `json:"kept,omitempty"` // where the former store is now
+	Backup *BackupInfo `json:"backup,omitempty"` // nil when it was a plain store
+	Runs   int         `json:"runs"`
+	Kept   string      `json:"kept,omitempty"` // where the former store is now
 }
 
 // VerifyBackup reads a backup to its end and says what it is. It fails when a byte of it is not as it was written.
@@ -62,20 +62,20 @@ func Restore(ctx context.Context, home Home, from io.Reader, force bool, progres
 }
 
 // unpackBackup takes an archive or a plain store file.
-func unpackBackup(ctx context.Context, from io.Reader, dir string) (BackupInfo, error) {
+func unpackBackup(ctx context.Context, from io.Reader, dir string) (*BackupInfo, error) {
 	in := bufio.NewReader(from)
 	if head, _ := in.Peek(len(memberInfo)); string(head) == memberInfo {
 		about, err := readArchive(ctx, in, dir)
 		if err == nil && about.Schema > store.SchemaVersion {
 			err = api.Refuse(protocol.ExitUnsupported, "store_newer", fmt.Sprintf("the backup's store has schema %d, this version reads up to %d", about.Schema, store.SchemaVersion), "update lattice")
 		}
-		return about, err
+		return &about, err
 	}
 	_, err := unpack(stoppable{ctx, in}, dir, memberStore)
 	if err != nil {
-		return BackupInfo{}, readFault(ctx, err)
+		return nil, readFault(ctx, err)
 	}
-	return BackupInfo{}, nil
+	return nil, nil
 }
 
 // addBundles moves bundles that are not there yet; their names tell their content.
