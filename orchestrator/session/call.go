@@ -21,7 +21,8 @@ import (
 
 // Call runs one attempt at a skill. Every event is handed to event before Call returns.
 func (s *Session) Call(ctx context.Context, c lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
-	seen := newObserver(c, s.issued, s.cursor(c.Sprite).foreign, event)
+	seen := s.observe(c, event)
+	defer seen.tell(s.output(c.RunID))
 	if c.Uncertain {
 		s.forget(c.Sprite) // the call's result may lie before the cursor
 		out, found, err := s.settle(ctx, c, seen, process{heard: true})

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"maps"
@@ -18,10 +19,14 @@ type observer struct {
 	issued func() map[string]bool // ids of the run's calls; asked for when a stranger speaks
 	event  func(lattice.Event)
 
-	seen    map[string]bool // dedupe keys already handed on
-	known   map[string]int  // occurrences of keys without event_id in the outbox before this call
-	foreign map[string]int  // the same in the source at hand
+	seen    map[digest]bool // dedupe keys already handed on
+	known   map[digest]int  // occurrences of keys without event_id in the outbox before this call
+	foreign map[digest]int  // the same in the source at hand
 	counted int             // different events of this call
+
+	room  int  // how many more events are handed on
+	space int  // how many more bytes of payload
+	full  bool // events were left out for want of either
 
 	result   *protocol.Result        // last result line of the stream
 	recorded *protocol.Result        // result record of this call in the outbox
@@ -30,23 +35,32 @@ type observer struct {
 	asked    *protocol.ActionRequest // a blocking request whose WAITING has yet to come
 }
 
+// digest stands for a dedupe key, however long a stranger made it.
+type digest [16]byte
+
+func digestOf(key string) digest {
+	sum := sha256.Sum256([]byte(key))
+	return digest(sum[:len(digest{})])
+}
+
 // begin forgets what an earlier dispatch of the call said: it must neither end nor complete the one that starts now.
 func (o *observer) begin() {
 	o.counted, o.result, o.recorded, o.waiting, o.request, o.asked = 0, nil, nil, nil, nil, nil
 }
 
-func newObserver(c lattice.Call, issued func(run string) map[string]bool, known map[string]int, event func(lattice.Event)) *observer {
+func (s *Session) observe(c lattice.Call, event func(lattice.Event)) *observer {
+	known := s.cursor(c.Sprite).foreign
 	return &observer{
-		call: c, issued: sync.OnceValue(func() map[string]bool { return issued(c.RunID) }), event: event,
-		seen: map[string]bool{}, known: known, foreign: maps.Clone(known),
+		call: c, issued: sync.OnceValue(func() map[string]bool { return s.issued(c.RunID) }), event: event,
+		seen: map[digest]bool{}, known: known, foreign: maps.Clone(known), room: s.room, space: s.space,
 	}
 }
 
 // reread begins another source of the same events, whose part that came before holds the known ones.
-func (o *observer) reread(known map[string]int) { o.known, o.foreign = known, maps.Clone(known) }
+func (o *observer) reread(known map[digest]int) { o.known, o.foreign = known, maps.Clone(known) }
 
 // again begins another reading of the stream. What it said before counts no more, but for the events handed on.
-func (o *observer) again(known map[string]int) {
+func (o *observer) again(known map[digest]int) {
 	o.result = nil
 	o.reread(known)
 }
@@ -69,7 +83,7 @@ func (o *observer) record(rec protocol.Record, output io.Writer) {
 
 // take attributes an event, notes what the call's outcome depends on, and hands it on once.
 func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
-	ev := lattice.Event{Sprite: o.call.Sprite, CallID: e.CallID, Event: e, Problems: problems, Dedupe: o.key(e)}
+	ev := lattice.Event{Sprite: o.call.Sprite, CallID: e.CallID, Event: e, Problems: problems}
 	switch {
 	case e.CallID == "":
 		ev.CallID, ev.Flags = o.call.ID, append(ev.Flags, "no_call_id")
@@ -88,12 +102,26 @@ func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
 	if len(ev.Problems) == 0 && e.CallID == o.call.ID && o.note(e) {
 		return // the call's own result; the journal holds it as a fact
 	}
-	if !o.seen[ev.Dedupe] {
-		o.seen[ev.Dedupe] = true
+	if o.room == 0 || o.space < len(e.Payload) {
+		o.full = true
+		return
+	}
+	ev.Dedupe = o.key(e)
+	if id := digestOf(ev.Dedupe); !o.seen[id] {
+		o.seen[id] = true
+		o.room--
+		o.space -= len(e.Payload)
 		if e.CallID == o.call.ID {
 			o.counted++
 		}
 		o.event(ev)
+	}
+}
+
+// tell says on output that events were left out.
+func (o *observer) tell(output io.Writer) {
+	if o.full {
+		fmt.Fprintf(output, "%s said more events than one call may; the rest are in %s of sprite %s\n", o.call.Skill, protocol.OutboxFile, o.call.Sprite)
 	}
 }
 
@@ -105,11 +133,12 @@ func (o *observer) key(e protocol.Event) string {
 	if e.EventID != "" {
 		return key
 	}
-	o.foreign[key]++
+	id := digestOf(key)
+	o.foreign[id]++
 	if e.Timestamp != "" {
-		return key + "/" + strconv.Itoa(o.foreign[key])
+		return key + "/" + strconv.Itoa(o.foreign[id])
 	}
-	return key + "/" + cmp.Or(e.CallID, o.call.ID) + "/" + strconv.Itoa(o.foreign[key]-o.known[key])
+	return key + "/" + cmp.Or(e.CallID, o.call.ID) + "/" + strconv.Itoa(o.foreign[id]-o.known[id])
 }
 
 // strangers names an event's claims to be another sprite's or work item's; it is never rerouted.

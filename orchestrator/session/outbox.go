@@ -22,7 +22,7 @@ type cursor struct {
 	length int64 // of the last line, its end included
 	sum    [sha256.Size]byte
 	// foreign counts the events without an id up to here, by dedupe key. Never changed once it is in a cursor.
-	foreign map[string]int
+	foreign map[digest]int
 }
 
 func (s *Session) cursor(sprite string) cursor {
@@ -30,7 +30,7 @@ func (s *Session) cursor(sprite string) cursor {
 	defer s.mu.Unlock()
 	at := s.cursors[sprite]
 	if at.foreign == nil {
-		at.foreign = map[string]int{}
+		at.foreign = map[digest]int{}
 	}
 	return at
 }

@@ -1,12 +1,16 @@
 package session_test
 
 import (
+	"io"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/session"
 )
 
 const good = `echo '{"ok":true,"skill":"shell","data":{}}'`
@@ -58,6 +62,36 @@ func TestForgery(t *testing.T) {
 			t.Errorf("with a directory in the outbox's place: %+v", out)
 		}
 	})
+}
+
+// TestFlood has the sprite say more than one call may: what is beyond is left out and told, and the
+// call's own outcome is what it was.
+func TestFlood(t *testing.T) {
+	const (
+		line  = `{"event_type":"INFO","timestamp":"2026-01-01T00:00:00Z","payload":{"message":"x"}}` // 15 bytes of payload
+		flood = `for i in 1 2 3 4 5; do echo '` + line + `' >>/workspace/.lattice/outbox.jsonl; done; ` + good
+	)
+	for _, tt := range []struct {
+		name          string
+		events, bytes int
+		kept          int
+		left          string
+	}{
+		{"too many", 3, 1000, 3, "said more events"},
+		{"too much", 100, 40, 2, "said more events"},
+		{"just enough", 5, 75, 5, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.session = session.New(w.client, session.Options{
+				Log: zerolog.Nop(), Output: func(string) io.Writer { return &w.output }, MaxEvents: tt.events, MaxEventBytes: tt.bytes,
+			})
+			out, events := w.must(shell(manifests.ClassWorld, flood))
+			if !out.Result.OK || len(events) != tt.kept || !strings.Contains(w.output.String(), tt.left) || tt.left == "" && w.output.Len() > 0 {
+				t.Errorf("Call = %+v with %d events, want %d; output %q, want %q", out, len(events), tt.kept, &w.output, tt.left)
+			}
+		})
+	}
 }
 
 func keys(events []lattice.Event) []string {

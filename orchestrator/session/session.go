@@ -58,6 +58,8 @@ type Session struct {
 	issued func(run string) map[string]bool
 	equip  func(ctx context.Context, sprite string) error
 	grace  time.Duration
+	room   int // events of one call
+	space  int // bytes of them
 	roster *roster
 
 	mu       sync.Mutex
@@ -76,6 +78,10 @@ type Options struct {
 	Equip func(ctx context.Context, sprite string) error
 	// WaitingGrace is how long a skill may go on after WAITING before it is stopped; 0 = 5 s (DESIGN 22).
 	WaitingGrace time.Duration
+	// MaxEvents and MaxEventBytes bound what one call hands on, so that what runs in a sprite cannot fill the journal that
+	// other runs share; 0 = 1,000,000 events and 256 MiB of payload. What is beyond stays in the sprite's outbox, and
+	// Output is told.
+	MaxEvents, MaxEventBytes int
 }
 
 // New makes a session on host.
@@ -95,8 +101,15 @@ func New(host Host, o Options) *Session {
 	if o.WaitingGrace == 0 {
 		o.WaitingGrace = 5 * time.Second
 	}
+	if o.MaxEvents == 0 {
+		o.MaxEvents = 1_000_000
+	}
+	if o.MaxEventBytes == 0 {
+		o.MaxEventBytes = 256 << 20
+	}
 	return &Session{
 		host: host, log: o.Log, output: o.Output, secrets: o.Secrets, issued: o.Issued, equip: o.Equip, grace: o.WaitingGrace,
+		room: o.MaxEvents, space: o.MaxEventBytes,
 		cursors: map[string]cursor{}, equipped: map[string]bool{}, roster: newRoster(),
 	}
 }
