@@ -74,9 +74,6 @@ func (p *progress) line(l api.WatchLine) error {
 	}
 	if l.Entry != nil {
 		at, news = l.Entry.At, l.Entry.Seq > p.known
-		if news {
-			p.known = 0 // and so is all that follows
-		}
 		if p.d.json && news {
 			return p.d.printJSON(l.Entry)
 		}
@@ -101,6 +98,7 @@ func (p *progress) print(at time.Time, news bool) {
 		p.shown[s] = s.state
 		if news {
 			fmt.Fprintf(p.d.err, "%s  %s\n", at.Local().Format(time.TimeOnly), s.text(at, false))
+			p.known = 0 // and so is all that follows; the step at hand needs no second showing
 		}
 	}
 }
