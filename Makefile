@@ -9,7 +9,7 @@ GOBUILD    := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -ldflags '-s 
 SPRITEKITS := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 LATTICES   := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 
-.PHONY: build static test race script fuzz schema check lint cross bench soak demo image clean
+.PHONY: build static test race script fuzz schema check lint cross bench soak demo remote image clean
 
 build: ## both binaries
 	$(GOBUILD) -o bin/spritekit ./spritekit
@@ -42,6 +42,8 @@ soak: build ## kill at random moments, for SOAK seconds, and show where that hit
 	$(GO) test -count=1 -timeout 0 -run TestKillAnytime -v ./orchestrator -soak $(SOAK)s
 demo: build
 	scripts/demo
+remote: ## spritekit for remote sprites, whatever this machine is
+	@for a in amd64 arm64; do GOOS=linux GOARCH=$$a $(GOBUILD) -o bin/spritekit-linux-$$a ./spritekit; done
 image: build ## /skills as a plain tar
 	rm -rf bin/skills && bin/spritekit install bin/skills
 	tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C bin -cf bin/skills.tar skills && ls -l bin/skills.tar
