@@ -131,6 +131,9 @@ func stopServing(ctx context.Context, d *deps) error {
 	defer client.Close()
 	hello, err := client.Hello(ctx)
 	if err != nil {
+		if d.json {
+			return d.printJSON(map[string]any{"stopped": false})
+		}
 		_, err := fmt.Fprintln(d.err, "nobody leads", d.home)
 		return err
 	}
@@ -150,6 +153,13 @@ func stopServing(ctx context.Context, d *deps) error {
 	}
 	if err := home.Left(ctx); err != nil {
 		return err
+	}
+	if d.json {
+		runs := []string{}
+		for _, r := range handed.Runs {
+			runs = append(runs, r.RunID)
+		}
+		return d.printJSON(map[string]any{"stopped": true, "pid": hello.PID, "resumable": runs})
 	}
 	for _, r := range handed.Runs {
 		fmt.Fprintf(d.err, "%s goes on with: lattice resume %s\n", r.RunID, r.RunID)

@@ -336,6 +336,10 @@ func (c *conn) leave(left []api.HandedRun) {
 		for _, r := range left {
 			fmt.Fprintf(c.d.err, "lattice: %s does not go on in the background: %v\n  try: lattice resume --detach %s\n", r.RunID, err, r.RunID)
 		}
+		return
+	}
+	for _, r := range left {
+		fmt.Fprintf(c.d.err, "%s goes on in the background\n", r.RunID)
 	}
 }
 

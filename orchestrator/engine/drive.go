@@ -74,6 +74,11 @@ func (d *drive) loop() (Stop, error) {
 		if stop, done, err := d.rest(); done || err != nil {
 			return stop, err
 		}
+		select {
+		case <-d.r.yield: // before anything more is begun
+			d.yields = true
+		default:
+		}
 		d.dispatch()
 		if d.yields && d.quiet() {
 			return Stop{Status: d.r.state.Status}, ErrYielded

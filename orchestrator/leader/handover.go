@@ -136,6 +136,11 @@ func (l *Leader) HandedOver() <-chan struct{} { return l.handed }
 // Leave is HandOver for a process whose own work is done: it returns the runs that somebody has to go on with. What does
 // not come to rest before ctx ends is cut off.
 func (l *Leader) Leave(ctx context.Context) []api.HandedRun {
+	select {
+	case <-l.handed: // with all that it drove
+		return nil
+	default:
+	}
 	l.mu.Lock()
 	left := l.unfollowed()
 	l.mu.Unlock()
