@@ -249,7 +249,7 @@ func (p *lineParser) qualify(v any, s span) any {
 		if _, ok := v["lit"]; ok && len(v) == 1 {
 			return v
 		}
-		for k := range v {
+		for _, k := range slices.Sorted(maps.Keys(v)) {
 			v[k] = p.qualify(v[k], s)
 		}
 	}

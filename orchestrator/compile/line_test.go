@@ -148,6 +148,17 @@ func TestLineErrors(t *testing.T) {
 	if _, _, errs := Line(`git.clon url=u | fs.read pfad=a path=b | fs.rad`, manifests.Lookup); len(errs) != 3 {
 		t.Errorf("three faults give %+v", errs)
 	}
+	// Those of one JSON value stand at one place, and always in one order.
+	for range 20 {
+		_, _, errs := Line(`fs.read path:={"c":"$three","a":"$one","b":"$two"}`, manifests.Lookup)
+		var all string
+		for _, e := range errs {
+			all += e.Message + "; "
+		}
+		if one, two, three := strings.Index(all, "one"), strings.Index(all, "two"), strings.Index(all, "three"); one < 0 || two < one || three < two {
+			t.Fatalf("the faults of one value are told as %s", all)
+		}
+	}
 }
 
 // A line gives errors at places within it, or a workflow that compiles.
