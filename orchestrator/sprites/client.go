@@ -108,6 +108,9 @@ func (c *Client) Get(ctx context.Context, name string) (Sprite, error) {
 	return out, describe(err, "get sprite %s", name)
 }
 
+// maxPages bounds a list of sprites, of which a page holds 50.
+const maxPages = 1000
+
 // List returns all sprites whose name begins with prefix, page by page until the last.
 func (c *Client) List(ctx context.Context, prefix string) ([]Sprite, error) {
 	all := []Sprite{}
@@ -115,7 +118,7 @@ func (c *Client) List(ctx context.Context, prefix string) ([]Sprite, error) {
 	if prefix != "" {
 		query.Set("prefix", prefix)
 	}
-	for {
+	for range maxPages {
 		var page struct {
 			Sprites listOf[Sprite] `json:"sprites"`
 			HasMore bool           `json:"has_more"`
@@ -134,6 +137,7 @@ func (c *Client) List(ctx context.Context, prefix string) ([]Sprite, error) {
 		}
 		query.Set("continuation_token", page.Next)
 	}
+	return nil, fmt.Errorf("list sprites: it does not end after %d pages: %w", maxPages, errOdd)
 }
 
 // Delete removes a sprite with its files and checkpoints.

@@ -3,6 +3,7 @@ package sprites
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -37,6 +38,20 @@ func TestReadProgress(t *testing.T) {
 				t.Errorf("readProgress = %q, %v, want an error with %q", id, err, c.fails)
 			}
 		})
+	}
+}
+
+// A list of sprites ends, whatever the server says.
+func TestListWithoutEnd(t *testing.T) {
+	pages := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		pages++
+		fmt.Fprintf(w, `{"sprites":[],"has_more":true,"next_continuation_token":"t%d"}`, pages)
+	}))
+	defer server.Close()
+	c := New(server.URL, "", server.Client())
+	if all, err := c.List(t.Context(), ""); !errors.Is(err, errOdd) || pages != maxPages {
+		t.Errorf("List = %d sprites, %v after %d pages, want errOdd after %d", len(all), err, pages, maxPages)
 	}
 }
 

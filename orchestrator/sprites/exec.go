@@ -183,6 +183,19 @@ var standardEnv = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG"}
 // defaultEnv is for sprites that do not say.
 var defaultEnv = map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/home/sprite"}
 
+// maxEnvironment bounds what a sprite may answer; whatever it calls env may print what it likes.
+const maxEnvironment = 1 << 20
+
+// environment is the answer as far as it came.
+type environment struct{ text strings.Builder }
+
+func (e *environment) Write(p []byte) (int, error) {
+	if e.text.Len()+len(p) > maxEnvironment {
+		return 0, fmt.Errorf("it is longer than %d bytes", maxEnvironment)
+	}
+	return e.text.Write(p)
+}
+
 // Environment returns those of a sprite's own variables that every command needs, PATH and HOME at least. The sprite is
 // asked once.
 func (c *Client) Environment(ctx context.Context, name string) ([]string, error) {
@@ -196,12 +209,19 @@ func (c *Client) Environment(ctx context.Context, name string) ([]string, error)
 	for name, value := range defaultEnv {
 		found[name] = value
 	}
-	var out strings.Builder
+	var out environment
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	// Commands that are sent no variables get all of the sprite's own.
-	if _, err := c.Exec(ctx, name, Exec{Cmd: []string{"env", "-0"}, Stdout: &out}); err != nil {
+	_, err := c.Exec(ctx, name, Exec{Cmd: []string{"env", "-0"}, Stdout: &out, MaxRunAfterDisconnect: time.Second})
+	var lost *LostError
+	if errors.As(err, &lost) {
+		err = lost.Err // the question is lost, not a command of the caller's
+	}
+	if err != nil {
 		return nil, fmt.Errorf("ask for the sprite's environment: %w", err)
 	}
-	for kv := range strings.SplitSeq(out.String(), "\x00") {
+	for kv := range strings.SplitSeq(out.text.String(), "\x00") {
 		if name, value, ok := strings.Cut(kv, "="); ok && value != "" && slices.Contains(standardEnv, name) {
 			found[name] = value
 		}

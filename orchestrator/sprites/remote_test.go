@@ -1,6 +1,7 @@
 package sprites_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -49,6 +50,42 @@ func TestEnvironmentIsComplete(t *testing.T) {
 	}
 	if !slices.Contains(second, "HOME=/tmp") || slices.Contains(second, "HOME=/home/sprite") || !slices.Contains(second, own[0]) {
 		t.Errorf("env = %q, want the HOME that was given, and the sprite's PATH", second)
+	}
+}
+
+// TestEnvironmentIsNotTheCommand: what goes wrong with the question says nothing of the command, which was not started.
+func TestEnvironmentIsNotTheCommand(t *testing.T) {
+	f := newFar(t)
+	f.begin(t)
+	flood := func(m Frame, send func(Frame)) bool {
+		for range 64 {
+			send(Frame{Op: OpBinary, Data: append([]byte{1}, bytes.Repeat([]byte("x"), 64<<10)...)})
+		}
+		send(m)
+		return true
+	}
+	for _, tt := range []struct {
+		name, want string
+		fault      Fault
+	}{
+		{"cut", "ask for the sprite's environment", Fault{On: Exec, Down: CutAt("")}},
+		{"refused by a proxy", "ask for the sprite's environment", Fault{On: Exec, Instead: Answer(502, page, html)}},
+		{"without end", "longer than", Fault{On: Exec, Down: flood}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			hc := &http.Client{Transport: &http.Transport{}}
+			defer hc.CloseIdleConnections()
+			c := sprites.NewWith(f.man.URL, "", hc, sprites.Options{Remote: true})
+			f.man.Do(tt.fault)
+			_, err := c.Exec(t.Context(), "s", sprites.Exec{Cmd: []string{"true"}, Env: []string{"A=1"}})
+			var lost *sprites.LostError
+			if err == nil || !strings.Contains(err.Error(), tt.want) || errors.As(err, &lost) {
+				t.Errorf("Exec = %v, want an error with %q that is no LostError", err, tt.want)
+			}
+			if code, err := c.Exec(t.Context(), "s", sprites.Exec{Cmd: []string{"true"}, Env: []string{"A=1"}}); code != 0 || err != nil {
+				t.Errorf("the next Exec = %d, %v", code, err)
+			}
+		})
 	}
 }
 

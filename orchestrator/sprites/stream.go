@@ -129,7 +129,7 @@ func (s *execStream) control(data []byte, said *exits, informed func()) {
 			s.tty = m.TTY
 		}
 		informed()
-		if s.e.OnSession != nil {
+		if s.e.OnSession != nil && s.session != "" {
 			s.e.OnSession(m.SessionID)
 		}
 	case m.Type == "exit" && m.ExitCode != nil && said.text == nil:

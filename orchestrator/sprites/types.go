@@ -46,7 +46,7 @@ type Exec struct {
 	MaxRunAfterDisconnect time.Duration   // 0 = the server's default, negative = for ever
 	Resize                <-chan Size     // TTY only, may be nil
 	Signals               <-chan string   // "INT", "TERM" … forwarded, may be nil
-	OnSession             func(id string) // called with the session id, may be nil
+	OnSession             func(id string) // called once with the session's id if the server tells it, may be nil
 }
 
 // Size of a terminal.
