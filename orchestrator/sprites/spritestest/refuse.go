@@ -126,14 +126,7 @@ func (e env) sendTo(method, path, body string) (status int, out map[string]any) 
 		e.Fatal(err)
 	}
 	req.Header.Set("Authorization", "bearer "+e.target.Token) // the scheme's case does not matter
-	hc := e.target.HTTPClient
-	if hc == nil {
-		hc = http.DefaultClient
-	}
-	res, err := hc.Do(req)
-	if err != nil {
-		e.Fatal(err)
-	}
+	res := e.do(req)
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
 	if err != nil {

@@ -279,6 +279,19 @@ func (e env) request(path string, change func(*http.Request), out any) (status i
 	}
 	req.Header.Set("Authorization", "Bearer "+e.target.Token)
 	change(req)
+	res := e.do(req)
+	defer res.Body.Close()
+	if out != nil {
+		if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+			e.Fatal(err)
+		}
+	}
+	return res.StatusCode
+}
+
+// do sends a request over the target's client; the caller closes the answer's body.
+func (e env) do(req *http.Request) *http.Response {
+	e.Helper()
 	hc := e.target.HTTPClient
 	if hc == nil {
 		hc = http.DefaultClient
@@ -287,11 +300,5 @@ func (e env) request(path string, change func(*http.Request), out any) (status i
 	if err != nil {
 		e.Fatal(err)
 	}
-	defer res.Body.Close()
-	if out != nil {
-		if err := json.NewDecoder(res.Body).Decode(out); err != nil {
-			e.Fatal(err)
-		}
-	}
-	return res.StatusCode
+	return res
 }

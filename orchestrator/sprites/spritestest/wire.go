@@ -168,14 +168,7 @@ func (e env) post(query url.Values, stdin string) string {
 		e.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+e.target.Token)
-	hc := e.target.HTTPClient
-	if hc == nil {
-		hc = http.DefaultClient
-	}
-	res, err := hc.Do(req)
-	if err != nil {
-		e.Fatal(err)
-	}
+	res := e.do(req)
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "application/octet-stream" {
