@@ -143,11 +143,11 @@ func (c *Call) open(ctx context.Context) error {
 		if err := lock(ctx, f); err != nil {
 			return errors.Join(fmt.Errorf("wait for the call's other process: %w", err), f.Close())
 		}
-		info, err := f.Stat()
+		_, still, err := c.root.StillNamed(f, c.name)
 		if err != nil {
 			return errors.Join(fmt.Errorf("open call journal: %w", err), f.Close())
 		}
-		if workspace.Linked(info) {
+		if still {
 			c.file, c.made, c.madeHere = f, made, made
 			return nil
 		}

@@ -176,22 +176,26 @@ func (l *Log) open() error {
 	return nil
 }
 
-// lock takes the file's lock and returns the file's size. When the file was removed meanwhile (a skill may clean the
-// workspace), it is made anew: events must not go to a file that has no name.
+// lock takes the file's lock and returns the file's size. When the file was removed or moved away meanwhile (a skill may
+// clean the workspace), it is made anew: events must not go where nobody looks for them.
 func (l *Log) lock() (size int64, err error) {
 	for {
 		if err := flock(l.file); err != nil {
 			return 0, fmt.Errorf("lock: %w", err)
 		}
-		info, err := l.file.Stat()
-		if err != nil {
-			l.unlock()
-			return 0, err
-		}
-		if workspace.Linked(info) {
+		info, still, err := l.root.StillNamed(l.file, protocol.OutboxFile)
+		if still {
 			return info.Size(), nil
 		}
-		if err := errors.Join(l.file.Close(), l.open()); err != nil {
+		l.unlock()
+		old := l.file
+		if err == nil {
+			err = l.open()
+		}
+		if err != nil {
+			return 0, err
+		}
+		if err := old.Close(); err != nil {
 			return 0, err
 		}
 	}

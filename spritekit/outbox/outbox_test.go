@@ -3,11 +3,13 @@ package outbox_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -267,5 +269,42 @@ func TestInvalidEventIsNotRecorded(t *testing.T) {
 	}
 	if got := lines(t, dir); len(got) != 0 {
 		t.Errorf("%d lines, want none", len(got))
+	}
+}
+
+// What lies in the outbox's place after it was removed, or moved away, is named each time that something is appended; once
+// it is gone the outbox is made anew.
+func TestReplacedOutboxIsNamed(t *testing.T) {
+	for what, plant := range map[string]func(file string) error{
+		"a directory": func(file string) error { return os.Mkdir(file, 0o755) },
+		"a FIFO":      func(file string) error { return syscall.Mkfifo(file, 0o644) },
+		"a symlink":   func(file string) error { return os.Symlink("mine", file) },
+	} {
+		for how, vacate := range map[string]func(file string) error{
+			"removed": os.Remove,
+			"moved":   func(file string) error { return os.Rename(file, file+".old") },
+		} {
+			t.Run(what+" "+how, func(t *testing.T) {
+				dir := t.TempDir()
+				l, file := open(t, dir, at(noon)), filepath.Join(dir, protocol.OutboxFile)
+				add(t, l, info("one"))
+				if err := errors.Join(vacate(file), plant(file)); err != nil {
+					t.Fatal(err)
+				}
+				for range 2 {
+					_, err := l.Append(info("lost"))
+					if !errors.Is(err, workspace.ErrPlanted) || !strings.Contains(err.Error(), protocol.OutboxFile+" is "+what) {
+						t.Errorf("Append = %v, want it to name %s", err, what)
+					}
+				}
+				if err := os.Remove(file); err != nil {
+					t.Fatal(err)
+				}
+				add(t, l, info("two"))
+				if got := lines(t, dir); len(got) != 1 {
+					t.Errorf("%d events, want 1", len(got))
+				}
+			})
+		}
 	}
 }

@@ -129,8 +129,10 @@ func Fault(err error) *Error {
 		return Timeout("%v", err)
 	case errors.Is(err, context.Canceled):
 		return fault(protocol.ExitCancelled, false, "cancelled", "%s", []any{"the call was cancelled"})
+	case errors.Is(err, workspace.ErrPlanted):
+		return Unsafe("unsafe_path", "%v", err).WithHint("something in the sprite put it there: remove it or move it away, and the runtime makes its own anew")
 	case errors.Is(err, workspace.ErrUnsafe):
-		return Unsafe("unsafe_path", "%v", err).WithHint("paths must stay inside the workspace and name regular files; what lies elsewhere, or below .lattice as a link, is refused")
+		return Unsafe("unsafe_path", "%v", err).WithHint("paths must stay inside the workspace and name regular files")
 	case errors.Is(err, workspace.ErrTooLarge):
 		return Limit("too_large", "%v", err).WithHint("nothing of that size is read whole; look at what it is, and make it smaller")
 	case errors.Is(err, syscall.EISDIR):

@@ -11,6 +11,13 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
+// ErrPlanted is wrapped, beside ErrUnsafe, when something else is in the place of one of the runtime's own files.
+var ErrPlanted = errors.New("not the runtime's own")
+
+func planted(name, what string) error {
+	return fmt.Errorf("%w: %s is %s and %w", ErrUnsafe, name, what, ErrPlanted)
+}
+
 // isOwn reports whether a clean path is the runtime's: .lattice or below.
 func isOwn(rel string) bool { return rel == protocol.Dir || strings.HasPrefix(rel, protocol.Dir+"/") }
 
@@ -31,8 +38,8 @@ func (r *Root) OpenOwn(name string) (f *os.File, made bool, err error) {
 		if err != nil {
 			return nil, false, err
 		}
-		if info.Mode()&fs.ModeSymlink != 0 {
-			return nil, false, fmt.Errorf("%w: %s is a symlink", ErrUnsafe, name)
+		if !info.Mode().IsRegular() {
+			return nil, false, planted(name, kindOf(info.Mode()))
 		}
 		if f, err = r.OpenFile(name, flags, 0); errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -48,13 +55,41 @@ func (r *Root) OpenOwn(name string) (f *os.File, made bool, err error) {
 	return nil, false, fmt.Errorf("%w: %s changes all the time", ErrUnsafe, name)
 }
 
+func kindOf(mode fs.FileMode) string {
+	switch mode.Type() {
+	case fs.ModeDir:
+		return "a directory"
+	case fs.ModeSymlink:
+		return "a symlink"
+	case fs.ModeNamedPipe:
+		return "a FIFO"
+	case fs.ModeSocket:
+		return "a socket"
+	}
+	return "a device"
+}
+
+// StillNamed describes f and reports whether it is what name stands for now: it may have been removed, moved away or
+// replaced since it was opened.
+func (r *Root) StillNamed(f *os.File, name string) (info fs.FileInfo, still bool, err error) {
+	info, err = f.Stat()
+	if err != nil {
+		return nil, false, err
+	}
+	there, err := r.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return info, false, nil
+	}
+	return info, err == nil && os.SameFile(info, there), r.judge(err)
+}
+
 func (r *Root) lstatOwn(name string) (fs.FileInfo, error) {
 	dir, err := r.root.Lstat(protocol.Dir)
 	switch {
 	case err != nil:
 		return nil, err
 	case dir.Mode()&fs.ModeSymlink != 0:
-		return nil, fmt.Errorf("%w: %s is a symlink", ErrUnsafe, protocol.Dir)
+		return nil, planted(protocol.Dir, "a symlink")
 	}
 	info, err := r.root.Lstat(name)
 	if errors.Is(err, syscall.ENOTDIR) {
@@ -72,9 +107,7 @@ func (r *Root) createOwn(name string, flags int) (*os.File, error) {
 	return r.OpenFile(name, flags|os.O_CREATE|os.O_EXCL, 0o644)
 }
 
-func inTheWay(name string) error {
-	return fmt.Errorf("%w: something that is no folder lies in the way of %s", ErrUnsafe, name)
-}
+func inTheWay(name string) error { return planted("what lies in the way of "+name, "no folder") }
 
 // ownDir makes a folder of the runtime's. What lies there instead is named, because somebody planted it.
 func (r *Root) ownDir(name string) error {
@@ -91,7 +124,7 @@ func (r *Root) ownDir(name string) error {
 			return r.judge(err)
 		}
 		if !info.IsDir() {
-			return fmt.Errorf("%w: %s is a symlink", ErrUnsafe, dir)
+			return planted(dir, kindOf(info.Mode()))
 		}
 		if !strings.Contains(dir, "/") {
 			return nil

@@ -125,21 +125,8 @@ func (r *Root) own(f *os.File, name string) (bool, error) {
 			return false, fmt.Errorf("lock a temporary file: %w", err)
 		}
 	}
-	mine, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
-	there, err := r.root.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil && os.SameFile(mine, there), err
-}
-
-// Linked reports whether the regular file that info describes still has a name in the file system.
-func Linked(info fs.FileInfo) bool {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return !ok || st.Nlink > 0
+	_, still, err := r.StillNamed(f, name)
+	return still, err
 }
 
 // sweep removes what dead processes left behind. It is a courtesy: what it cannot do stays for the next one.
