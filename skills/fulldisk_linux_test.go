@@ -133,28 +133,39 @@ func TestOnAFullDisk(t *testing.T) {
 	}
 }
 
-// What lies below the workspace on another file system is written beside its place, and found whole or not at all.
+// What is mounted below the workspace is written beside its place, and found whole or not at all; so is the rest where
+// .lattice itself is mounted. A bind mount of the same file system counts: nothing can be renamed into it.
 func TestOnAnotherDisk(t *testing.T) {
-	mount := os.Getenv(fullDisk)
-	if mount == "" {
+	if os.Getenv(fullDisk) == "" {
 		t.Skip("runs inside TestFullDisk")
 	}
-	s := newSprite(t)
-	other := filepath.Join(s.dir, "other")
-	if err := os.Mkdir(other, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", other, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("this machine mounts no tmpfs in a namespace: %v", err)
-	}
-	defer syscall.Unmount(other, syscall.MNT_DETACH)
-	s.origin()
-	s.must("fs.write", `{"path":"other/a","content":"x"}`)
-	s.must("git.clone", `{"url":"origin","dest":"other/repo"}`)
-	s.fails("fs.write", `{"path":"other/b","content":`+quote(strings.Repeat("x", 2<<20))+`}`, protocol.ExitLimit, "no_space")
-	entries, err := os.ReadDir(other)
-	if err != nil || len(entries) != 2 {
-		t.Errorf("it holds %v, %v, want a and repo", entries, err)
+	tmpfs := func(dir string) error { return syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m") }
+	bind := func(dir string) error { return syscall.Mount(t.TempDir(), dir, "", syscall.MS_BIND, "") }
+	for _, tc := range []struct {
+		name, dir string
+		mount     func(dir string) error
+	}{{"another disk", "other", tmpfs}, {"a bind mount", "other", bind}, {"a mounted .lattice", protocol.Dir, tmpfs}} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newSprite(t)
+			s.origin()
+			other, mounted := filepath.Join(s.dir, "other"), filepath.Join(s.dir, tc.dir)
+			if err := errors.Join(os.MkdirAll(other, 0o755), os.MkdirAll(mounted, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+			if err := tc.mount(mounted); err != nil {
+				t.Skipf("this machine mounts nothing in a namespace: %v", err)
+			}
+			defer syscall.Unmount(mounted, syscall.MNT_DETACH)
+			s.must("fs.write", `{"path":"other/a","content":"x"}`)
+			s.must("git.clone", `{"url":"origin","dest":"other/repo"}`)
+			if tc.name == "another disk" {
+				s.fails("fs.write", `{"path":"other/b","content":`+quote(strings.Repeat("x", 2<<20))+`}`, protocol.ExitLimit, "no_space")
+			}
+			entries, err := os.ReadDir(other)
+			if err != nil || len(entries) != 2 {
+				t.Errorf("it holds %v, %v, want a and repo", entries, err)
+			}
+		})
 	}
 }
 

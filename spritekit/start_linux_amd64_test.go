@@ -107,11 +107,11 @@ func testSyscalls(t *testing.T, bin string) {
 		files, fsyncs      int
 	}{
 		// Today's counts and a dozen: what the runtime of Go reads of cgroups differs by machine.
-		{"fs.read", "fs.read", `{"path":"a"}`, nil, 85, 0},
-		{"fs.read with a call id", "fs.read", `{"path":"a"}`, []string{"LATTICE_CALL_ID=c"}, 112, 0},
+		{"fs.read", "fs.read", `{"path":"a"}`, nil, 90, 0},
+		{"fs.read with a call id", "fs.read", `{"path":"a"}`, []string{"LATTICE_CALL_ID=c"}, 121, 0},
 		// The content, its folder, the ARTIFACT, the result: each must be on disk before what follows it (DESIGN 8).
-		{"fs.write", "fs.write", `{"path":"b","content":"x"}`, nil, 140, 4},
-		{"fs.write with a call id", "fs.write", `{"path":"b","content":"x"}`, []string{"LATTICE_CALL_ID=c"}, 166, 4},
+		{"fs.write", "fs.write", `{"path":"b","content":"x"}`, nil, 150, 4},
+		{"fs.write with a call id", "fs.write", `{"path":"b","content":"x"}`, []string{"LATTICE_CALL_ID=c"}, 181, 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cmd := place(t, bin, tc.skill, tc.input, append(tc.env, "GOMAXPROCS=2")...) // threads grow with processors

@@ -20,7 +20,7 @@ import (
 // lock on its file or folder; what nobody holds is a dead process's and is swept by the next writer, clocks aside.
 const TempDir = protocol.Dir + "/tmp"
 
-// tempPrefix names temporary files that had to lie beside their place, because that is on another file system.
+// tempPrefix names temporary files that had to lie beside their place, because a mount lies between.
 // TempPattern matches them as .gitignore does.
 const (
 	tempPrefix  = ".lattice-tmp-"
@@ -45,15 +45,14 @@ type temp struct {
 
 // tempPlace is where what is to be renamed into dir is written, and how its name begins.
 func (r *Root) tempPlace(dir string) (place, prefix string, err error) {
-	same, err := r.sameFileSystem(dir)
-	if err != nil {
-		return "", "", err
-	}
-	if !same {
-		return dir, tempPrefix, nil
-	}
 	if err := r.ownDir(TempDir); err != nil {
 		return "", "", err
+	}
+	// To rename what is not there fails in another way when a mount lies between. Device numbers would not tell: a bind
+	// mount has that of the file system it shows.
+	nothing := random()
+	if err := r.root.Rename(path.Join(TempDir, nothing), path.Join(dir, nothing)); errors.Is(err, syscall.EXDEV) {
+		return dir, tempPrefix, nil
 	}
 	r.swept.Do(r.sweep)
 	return TempDir, "", nil
@@ -149,21 +148,6 @@ func (r *Root) sweep() {
 		}
 		f.Close()
 	}
-}
-
-// sameFileSystem reports whether a file can be renamed from TempDir into dir.
-func (r *Root) sameFileSystem(dir string) (bool, error) {
-	there, err := r.Stat(dir)
-	if err != nil {
-		return false, err
-	}
-	top, err := r.root.Stat(".")
-	if err != nil {
-		return false, err
-	}
-	a, okA := there.Sys().(*syscall.Stat_t)
-	b, okB := top.Sys().(*syscall.Stat_t)
-	return okA && okB && a.Dev == b.Dev, nil
 }
 
 // random makes a name that nobody else uses; O_EXCL does the rest.
