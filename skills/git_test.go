@@ -2,9 +2,11 @@ package skills
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -326,4 +328,42 @@ func TestDirectPushReachesALocalRemote(t *testing.T) {
 	s.fails("git.push", `{"branch":"work","mode":"direct","expect_remote":"0"}`, 1, "stale")
 	s.git("repo", "config", "url.ext::sh.insteadOf", "x")
 	s.fails("git.push", `{"branch":"work","mode":"direct"}`, 7, "unsafe_config")
+}
+
+// A repository is full of files that anybody in the sprite can replace: none of them blocks a call, fills the memory or
+// leads a write out of the workspace.
+func TestPlantedRepositoryFiles(t *testing.T) {
+	fifo := func(file string) error { return syscall.Mkfifo(file, 0o644) }
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.WriteFile(outside, []byte("mine\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, file string
+		plant      func(file string) error
+		exit       int
+		code       string
+	}{
+		{"a FIFO for .git", ".git", fifo, protocol.ExitUnsafe, "unsafe_path"},
+		{"a FIFO for commondir", ".git/commondir", fifo, protocol.ExitUnsafe, "unsafe_path"},
+		{"a FIFO for exclude", ".git/info/exclude", fifo, protocol.ExitUnsafe, "unsafe_path"},
+		{"a link for exclude", ".git/info/exclude", func(file string) error { return os.Symlink(outside, file) }, protocol.ExitUnsafe, "unsafe_path"},
+		{"a huge .git", ".git", func(file string) error { return errors.Join(os.WriteFile(file, nil, 0o644), os.Truncate(file, 1<<40)) }, protocol.ExitLimit, "too_large"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newSprite(t)
+			s.write("repo/a", "x")
+			s.git("repo", "init", "-q", "-b", "main")
+			file := filepath.Join(s.dir, "repo", tc.file)
+			if err := errors.Join(os.RemoveAll(file), tc.plant(file)); err != nil {
+				t.Fatal(err)
+			}
+			if fault := s.fails("git.add", `{"all":true}`, tc.exit, tc.code); fault.Hint == "" {
+				t.Errorf("no hint: %s", fault.Message)
+			}
+		})
+	}
+	if data, err := os.ReadFile(outside); err != nil || string(data) != "mine\n" {
+		t.Errorf("what lies outside holds %q, %v", data, err)
+	}
 }

@@ -78,7 +78,7 @@ func (f family) Clone(ctx context.Context, c *skill.Call) (skill.Result, error) 
 		return skill.Result{}, err
 	}
 	defer release()
-	r := &repo{system: s, rel: dest, dir: work, gitDir: filepath.Join(work, ".git")}
+	r := &repo{system: s, root: c.Root, rel: dest, dir: work, gitDir: filepath.Join(work, ".git")}
 	if err := r.clone(ctx, c, src, in); err != nil {
 		return skill.Result{}, err
 	}

@@ -22,10 +22,15 @@ const defaultRepo = "repo"
 // ever taken for it, and its owner does not matter: what its configuration could do is checked instead.
 type repo struct {
 	*system
+	root   *workspace.Root
 	rel    string // of the work tree, relative to the workspace
 	dir    string // the work tree
 	gitDir string
 }
+
+// maxSmall is more than git's own small files have, in bytes. They are read and written through the workspace, because
+// anybody in the sprite can put a FIFO, a link or a huge file in their place.
+const maxSmall = 1 << 20
 
 // open opens the repository whose top folder is name, and refuses one whose configuration could run programs.
 func (f family) open(ctx context.Context, c *skill.Call, name string, trust bool) (*repo, error) {
@@ -41,7 +46,7 @@ func (f family) open(ctx context.Context, c *skill.Call, name string, trust bool
 	} else if !ok {
 		return nil, skill.Unsafe("unsafe_path", "%s leads out of the workspace", rel)
 	}
-	gitDir, err := findGitDir(c.Root.Dir(), dir)
+	gitDir, err := findGitDir(c.Root, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +54,7 @@ func (f family) open(ctx context.Context, c *skill.Call, name string, trust bool
 	if err != nil {
 		return nil, err
 	}
-	r := &repo{system: s, rel: rel, dir: dir, gitDir: gitDir}
+	r := &repo{system: s, root: c.Root, rel: rel, dir: dir, gitDir: gitDir}
 	if err := r.checkConfig(ctx, executable, trust); err != nil {
 		return nil, err
 	}
@@ -57,7 +62,7 @@ func (f family) open(ctx context.Context, c *skill.Call, name string, trust bool
 }
 
 // findGitDir follows .git, a folder or a file that names one, as long as it stays in the workspace.
-func findGitDir(root, dir string) (string, error) {
+func findGitDir(root *workspace.Root, dir string) (string, error) {
 	name := filepath.Join(dir, ".git")
 	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,11 +72,11 @@ func findGitDir(root, dir string) (string, error) {
 		return "", err
 	}
 	if !info.IsDir() {
-		data, err := os.ReadFile(name)
+		data, err := root.ReadFile(name, maxSmall)
 		if err != nil {
 			return "", err
 		}
-		target, ok := strings.CutPrefix(strings.TrimSpace(string(data[:min(len(data), 4096)])), "gitdir: ")
+		target, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "gitdir: ")
 		if !ok {
 			return "", notRepository("%s is not a git repository", filepath.Base(dir))
 		}
@@ -79,7 +84,7 @@ func findGitDir(root, dir string) (string, error) {
 			name = filepath.Join(dir, target)
 		}
 	}
-	real, ok := inside(root, name)
+	real, ok := inside(root.Dir(), name)
 	if !ok {
 		return "", skill.Unsafe("unsafe_path", "the .git of %s leads out of the workspace", filepath.Base(dir))
 	}
@@ -111,7 +116,11 @@ func (r *repo) checkConfig(ctx context.Context, patterns []string, trust bool) e
 		return nil
 	}
 	common := r.gitDir
-	if data, err := os.ReadFile(filepath.Join(r.gitDir, "commondir")); err == nil {
+	data, err := r.root.ReadFile(filepath.Join(r.gitDir, "commondir"), maxSmall)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil {
 		if common = strings.TrimSpace(string(data)); !filepath.IsAbs(common) {
 			common = filepath.Join(r.gitDir, common)
 		}
@@ -167,7 +176,7 @@ func (r *repo) setting(ctx context.Context, key string) (string, error) {
 // exclude keeps the runtime's folder and its temporary files out of the repository.
 func (r *repo) exclude() error {
 	name := filepath.Join(r.gitDir, "info", "exclude")
-	data, err := os.ReadFile(name)
+	data, err := r.root.ReadFile(name, maxSmall)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -181,10 +190,10 @@ func (r *repo) exclude() error {
 	if len(data) > 0 && !strings.HasSuffix(string(data), "\n") {
 		data = append(data, '\n')
 	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+	if err := r.root.MkdirAll(filepath.Dir(name)); err != nil {
 		return err
 	}
-	return os.WriteFile(name, append(data, strings.Join(add, "\n")+"\n"...), 0o644)
+	return r.root.WriteFile(name, append(data, strings.Join(add, "\n")+"\n"...), 0)
 }
 
 // split splits the NUL-terminated records of -z.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -14,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
 const keptLines = 200 // of the output of one test: half from its start, half from its end
@@ -72,14 +72,21 @@ type goEvent struct {
 	FailedBuild string
 }
 
-func newGolang(dir string) *golang {
-	g := &golang{dir: dir, patterns: newPatterns(), tests: map[testKey]*goTest{}, parent: map[testKey]bool{}, pkgs: map[string]*goPackage{}, build: map[string][]string{}}
-	if data, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil {
-		if m := regexp.MustCompile(`(?m)^module\s+(\S+)`).FindSubmatch(data); m != nil {
-			g.module = strings.Trim(string(m[1]), `"`)
-		}
+func newGolang(dir, module string) *golang {
+	return &golang{dir: dir, module: module, patterns: newPatterns(), tests: map[testKey]*goTest{}, parent: map[testKey]bool{}, pkgs: map[string]*goPackage{}, build: map[string][]string{}}
+}
+
+// moduleOf is the path of the module in dir, "" when go.mod does not tell.
+func moduleOf(root *workspace.Root, dir string) string {
+	data, err := root.ReadFile(filepath.Join(dir, "go.mod"), 1<<20)
+	if err != nil {
+		return ""
 	}
-	return g
+	m := regexp.MustCompile(`(?m)^module\s+(\S+)`).FindSubmatch(data)
+	if m == nil {
+		return ""
+	}
+	return strings.Trim(string(m[1]), `"`)
 }
 
 func (g *golang) progress() string {

@@ -13,8 +13,7 @@ import (
 
 // fold reads a recording of go test -json, made with Go 1.26 in /src.
 func fold(text string, exit int) Report {
-	g := newGolang("/src")
-	g.module = "example.com/m"
+	g := newGolang("/src", "example.com/m")
 	for line := range strings.Lines(text) {
 		g.line(strings.TrimSuffix(line, "\n"))
 	}

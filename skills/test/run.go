@@ -159,7 +159,7 @@ func (j job) execute(ctx context.Context, c *skill.Call, reaper *proc.Reaper, lo
 	defer cancel()
 	var f framework = &plain{shown: j.shown}
 	if j.framework == frameworkGo {
-		f = newGolang(j.dir)
+		f = newGolang(j.dir, moduleOf(c.Root, j.dir))
 	}
 	tail := &proc.Tail{Limit: 8 << 10}
 	lines := &proc.Lines{Max: maxLine, Each: func(line string) {
