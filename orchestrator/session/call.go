@@ -97,19 +97,12 @@ func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (
 		feed.CloseWithError(io.EOF)
 		return err
 	})
-	scanner := protocol.NewScanner(stdout)
 	var grace *time.Timer
-	for {
-		rec, err := scanner.Next()
-		if err != nil {
-			stdout.CloseWithError(err)
-			break
-		}
-		seen.record(rec, output)
+	seen.listen(stdout, output, func() {
 		if seen.waiting != nil && grace == nil {
 			grace = time.AfterFunc(s.grace, cancel)
 		}
-	}
+	})
 	err = group.Wait()
 	ended() // the list that stop needs must not wait for a process that was never named
 	overstayed := grace != nil && !grace.Stop()
@@ -183,6 +176,7 @@ func (s *Session) judge(ctx context.Context, c lattice.Call, seen *observer, exi
 	}
 	if seen.result == nil {
 		if exit == 126 || exit == 127 {
+			s.unequip(c.Sprite) // it may be another one now, made anew under this name
 			return failure(c, ir.FailToolUnavailable, exit, "skill_missing", fmt.Sprintf("sprite %s has no skill %s", c.Sprite, c.Skill)), nil
 		}
 		return failure(c, ir.FailTool, exit, "no_result", fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, exit)), nil

@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites/spritestest"
 )
 
@@ -175,6 +178,11 @@ func TestOutcomes(t *testing.T) {
 		{"goes on after WAITING, wordless", event + "sleep 60", lattice.Suspended, "", "", 75},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			grace := time.Minute // who waits ends by itself, however slow the machine is
+			if strings.HasPrefix(tt.name, "goes on") {
+				grace = 50 * time.Millisecond
+			}
+			w.renew(grace)
 			out, _ := w.must(shell(manifests.ClassSprite, tt.program))
 			code := ""
 			if out.Result.Error != nil {
@@ -206,8 +214,11 @@ func TestOutcomes(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	w := newWorld(t)
-	c := shell(manifests.ClassSprite, `note INFO e1 '{"message":"m"}'; sleep 60`)
-	c.TimeoutS = 0.3
+	// Said before, so that it does not matter how far the call gets in its time.
+	w.must(shell(manifests.ClassSprite, `note INFO e1 '{"message":"m"}'; `+good))
+	w.renew(time.Minute)
+	c := shell(manifests.ClassSprite, `sleep 60`)
+	c.TimeoutS = 1
 	out, events := w.must(c)
 	if out.Failure != ir.FailTimeout || out.Exit != 124 || names(events) != "INFO" {
 		t.Errorf("Call = %+v with events %q, want a timeout with INFO", out, names(events))
@@ -266,6 +277,25 @@ func TestRefusals(t *testing.T) {
 		if _, _, err := w.call(c); !errors.As(err, &refusal) || refusal.Fault.Code != "sprite_gone" {
 			t.Errorf("a call in a removed sprite = %v, want a refusal", err)
 		}
+	}
+}
+
+// TestSpriteMadeAnew: a sprite that was removed and made again under its name has lost what it was equipped with.
+func TestSpriteMadeAnew(t *testing.T) {
+	w := newWorld(t)
+	var seenTo []string
+	w.session = session.New(w.client, session.Options{Log: zerolog.Nop(), Equip: func(_ context.Context, sprite string) error {
+		seenTo = append(seenTo, sprite)
+		return nil
+	}})
+	lacking := skill(manifests.ClassRead, "lacking", "{}")
+	for i, c := range []lattice.Call{shell(manifests.ClassRead, good), lacking, shell(manifests.ClassRead, good)} {
+		if out, _ := w.must(c); (out.Failure == "") != (i != 1) {
+			t.Errorf("call %d = %+v", i, out)
+		}
+	}
+	if len(seenTo) != 2 {
+		t.Errorf("the sprite was seen to %d times, want before the first call and after the skill that was missing", len(seenTo))
 	}
 }
 

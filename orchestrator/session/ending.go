@@ -135,14 +135,6 @@ func (s *Session) follow(ctx context.Context, c lattice.Call, seen *observer, id
 		feed.CloseWithError(io.EOF)
 		return err
 	})
-	scanner := protocol.NewScanner(stdout)
-	for {
-		rec, err := scanner.Next()
-		if err != nil {
-			stdout.CloseWithError(err)
-			break
-		}
-		seen.record(rec, output)
-	}
+	seen.listen(stdout, output, func() {})
 	return exit, group.Wait()
 }

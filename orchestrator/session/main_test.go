@@ -103,18 +103,18 @@ func newWorld(t *testing.T) *world {
 	w.client = sprites.NewWith(w.man.URL, "", &http.Client{Transport: transport}, sprites.Options{
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})
-	w.renew()
+	w.renew(time.Minute)
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-// renew begins a session that knows nothing, as after a restart.
-func (w *world) renew() {
+// renew begins a session that knows nothing, as after a restart. Skills may go on for grace after WAITING.
+func (w *world) renew(grace time.Duration) {
 	w.session = session.New(w.client, session.Options{
 		Log: zerolog.Nop(), Output: func(string) io.Writer { return &w.output },
-		Issued: func(string) map[string]bool { return w.issued }, WaitingGrace: 50 * time.Millisecond,
+		Issued: func(string) map[string]bool { return w.issued }, WaitingGrace: grace,
 	})
 }
 

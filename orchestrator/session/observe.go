@@ -65,19 +65,33 @@ func (o *observer) again(known map[digest]int) {
 	o.reread(known)
 }
 
+// listen takes the records of a stdout stream until it ends, and calls heard after each.
+func (o *observer) listen(stdout *io.PipeReader, output io.Writer, heard func()) {
+	scanner := protocol.NewScanner(stdout)
+	var rec protocol.Record
+	for {
+		if err := scanner.Read(&rec); err != nil {
+			stdout.CloseWithError(err) // whoever writes on is not kept waiting
+			return
+		}
+		o.record(&rec, output)
+		heard()
+	}
+}
+
 // record takes one record of the stdout stream. What is no event goes to output, except the result line.
-func (o *observer) record(rec protocol.Record, output io.Writer) {
+func (o *observer) record(rec *protocol.Record, output io.Writer) {
 	switch rec.Kind {
 	case protocol.KindEvent:
 		o.take(rec.Event, rec.Problems)
 	case protocol.KindWarning:
 		fmt.Fprintf(output, "%s: stdout line %d: %s: %s\n", o.call.Skill, rec.Line, rec.Code, rec.Detail)
 	case protocol.KindOutput:
-		if res, ok := protocol.DecodeResult([]byte(rec.Text)); ok {
+		if res, ok := protocol.DecodeResult(rec.Bytes); ok {
 			o.result = &res
 			return
 		}
-		fmt.Fprintln(output, rec.Text)
+		fmt.Fprintf(output, "%s\n", rec.Bytes)
 	}
 }
 

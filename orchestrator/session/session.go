@@ -74,7 +74,7 @@ type Options struct {
 	Secrets func(run string) []string
 	Issued  func(run string) map[string]bool
 	// Equip makes sure that a sprite has its skills; nil where the host sees to that. It is asked before a sprite's first
-	// call, and again after a restore, which may have taken them away.
+	// call, and again after a restore, which may have taken them away, and after a call whose skill was missing.
 	Equip func(ctx context.Context, sprite string) error
 	// WaitingGrace is how long a skill may go on after WAITING before it is stopped; 0 = 5 s (DESIGN 22).
 	WaitingGrace time.Duration
@@ -166,12 +166,17 @@ func (s *Session) Equip(ctx context.Context, sprite string) error {
 	return nil
 }
 
+// unequip has a sprite seen to before its next call.
+func (s *Session) unequip(sprite string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.equipped, sprite)
+}
+
 // Restore puts the sprite's files back. Whatever still runs in the sprite ends.
 func (s *Session) Restore(ctx context.Context, sprite string, to lattice.Pair) error {
 	s.forget(sprite)
-	s.mu.Lock()
-	delete(s.equipped, sprite)
-	s.mu.Unlock()
+	s.unequip(sprite)
 	if err := s.host.Restore(ctx, sprite, to.CheckpointID); err != nil {
 		return final(fmt.Errorf("restore sprite %s to %s: %w", sprite, to.CheckpointID, err), "the sprite or that checkpoint was removed")
 	}
