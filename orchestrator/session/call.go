@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/sync/errgroup"
 
@@ -226,14 +228,29 @@ func (s *Session) suspended(ctx context.Context, c lattice.Call, seen *observer,
 		found = found || cp.ID == waiting.CheckpointID && cp.ID != sprites.Current
 	}
 	if !found {
-		cp, err := s.checkpoint(ctx, c.Sprite, "waiting: "+waiting.Reason)
+		cp, err := s.checkpoint(ctx, c.Sprite, "waiting: "+brief(waiting.Reason))
 		if err != nil {
-			return lattice.Outcome{}, fmt.Errorf("checkpoint sprite %s: %w", c.Sprite, err)
+			return lattice.Outcome{}, final(fmt.Errorf("checkpoint sprite %s: %w", c.Sprite, err), "the sprite was removed")
 		}
 		waiting.CheckpointID = cp.ID
 	}
 	res.Waiting = &waiting
 	return lattice.Outcome{Kind: lattice.Suspended, Result: res, Exit: protocol.ExitWaiting, Request: seen.request}, nil
+}
+
+// brief is the beginning of what a sprite said, in one line: hosts refuse long comments, and people see them.
+func brief(text string) string {
+	const most = 200
+	line := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	if runes := []rune(line); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return line
 }
 
 // failure makes the outcome of a call that ended without a usable word of its own.

@@ -154,7 +154,7 @@ func TestAdoption(t *testing.T) {
 
 func TestOutcomes(t *testing.T) {
 	const good, bad = `echo '{"ok":true,"skill":"shell","data":{}}'; `, `echo '{"ok":false,"skill":"shell","error":{"code":"c","message":"m"}}'; `
-	const waiting = `echo '{"ok":true,"skill":"shell","waiting":{"reason":"r","checkpoint_id":"none"}}'; `
+	const waiting = `echo '{"ok":true,"skill":"shell","waiting":{"reason":"'${r:-r}'","checkpoint_id":"none"}}'; `
 	const event = `say WAITING w1 '{"reason":"r","checkpoint_id":"none"}'; `
 	w := newWorld(t)
 	for _, tt := range []struct {
@@ -171,6 +171,7 @@ func TestOutcomes(t *testing.T) {
 		{"no result", "echo hello", lattice.Finished, ir.FailTool, "no_result", 0},
 		{"the last result counts", bad + good, lattice.Finished, "", "", 0},
 		{"waiting", event + waiting + "exit 75", lattice.Suspended, "", "", 75},
+		{"waiting for a long reason", `r=$(head -c 5000 /dev/zero | tr '\0' x); say WAITING w1 "{\"reason\":\"$r\",\"checkpoint_id\":\"none\"}"; ` + waiting + "exit 75", lattice.Suspended, "", "", 75},
 		{"waiting without WAITING", waiting + "exit 75", lattice.Finished, ir.FailTool, "exit_mismatch", 75},
 		{"waiting that exits 0", event + waiting, lattice.Finished, ir.FailTool, "exit_mismatch", 0},
 		{"exit 75 that says nothing", "exit 75", lattice.Finished, ir.FailTool, "no_result", 75},
