@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -258,6 +259,21 @@ func TestLargePayloadsAreSpilled(t *testing.T) {
 	}
 	if _, err := open(t, t.TempDir(), at(noon)).Append(protocol.Waiting{Reason: big, CheckpointID: "v1"}); err == nil {
 		t.Error("a WAITING that cannot be spilled was accepted")
+	}
+}
+
+// A text is cut at a whole character, wherever its characters lie.
+func TestSpilledTextIsCutCleanly(t *testing.T) {
+	for _, text := range []string{"ä", "€", "x€", "😀", "xx😀", "\xff"} {
+		e := add(t, open(t, t.TempDir(), at(noon)), info(strings.Repeat("€", 10)+strings.Repeat(text, 300<<10/len(text))))
+		payload, err := e.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, _, _ := strings.Cut(payload.(protocol.Info).Message, "…")
+		if strings.ContainsRune(head, utf8.RuneError) && utf8.ValidString(text) {
+			t.Errorf("the head of %q ends in %q", text, head[len(head)-10:])
+		}
 	}
 }
 

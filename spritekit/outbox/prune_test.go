@@ -47,4 +47,14 @@ func TestPruneSpill(t *testing.T) {
 	if left != "ade" {
 		t.Errorf("%q stay, want the pinned one and the two newest", left)
 	}
+	// What is spilled again is as good as new: somebody is about to read it.
+	if _, err := outbox.Spill(root, []byte(strings.Repeat("d", 1000))); err != nil {
+		t.Fatal(err)
+	}
+	if err := outbox.PruneSpill(root, 0, 1, func() (map[string]bool, error) { return nil, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, outbox.SpillDir, names[3])); err != nil {
+		t.Errorf("what was spilled again is gone: %v", err)
+	}
 }

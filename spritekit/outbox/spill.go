@@ -32,19 +32,13 @@ type Ref struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Spill writes data to a file named by its digest, so that spilling twice is the same as once.
+// Spill writes data to a file named by its digest, so that spilling twice is the same as once. It is written each time:
+// anything in the sprite can change a file of that name, and what was just spilled must be the last to be pruned.
 func Spill(root *workspace.Root, data []byte) (Ref, error) {
 	sum := sha256.Sum256(data)
 	digest := hex.EncodeToString(sum[:])
 	ref := Ref{Path: SpillDir + "/" + digest, Size: len(data), SHA256: digest}
-	// A file of that name may hold something else: anything in the sprite can write there.
-	if old, err := root.ReadFile(ref.Path, int64(len(data))); err == nil && sha256.Sum256(old) == sum {
-		return ref, nil
-	}
-	if err := root.MkdirAll(SpillDir); err != nil {
-		return Ref{}, fmt.Errorf("spill %d bytes: %w", len(data), err)
-	}
-	if err := root.WriteFile(ref.Path, data, 0o644); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := root.WriteFile(ref.Path, data, 0o644); err != nil {
 		return Ref{}, fmt.Errorf("spill %d bytes: %w", len(data), err)
 	}
 	return ref, nil
@@ -113,11 +107,11 @@ func spillText(root *workspace.Root, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	head := text[:min(keptText, len(text))]
-	for len(head) > 0 && !utf8.ValidString(head[max(0, len(head)-utf8.UTFMax):]) && !utf8.RuneStart(head[len(head)-1]) {
-		head = head[:len(head)-1]
+	end := min(keptText, len(text))
+	for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
 	}
-	return strings.ToValidUTF8(head, "\uFFFD") + fmt.Sprintf("… (all %d bytes in %s)", ref.Size, ref.Path), nil
+	return strings.ToValidUTF8(text[:end], "\uFFFD") + fmt.Sprintf("… (all %d bytes in %s)", ref.Size, ref.Path), nil
 }
 
 // PruneSpill removes the oldest spilled files until those that stay have at most budget bytes. The newest recent files

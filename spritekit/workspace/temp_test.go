@@ -145,6 +145,13 @@ func TestOpenOwnFollowsNoLink(t *testing.T) {
 		}
 		f.Close()
 	}
+	// Nor does a folder of theirs.
+	if err := os.Symlink("../repo", filepath.Join(dir, ".lattice/spill")); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.WriteFile(".lattice/spill/new", nil, 0); !errors.Is(err, workspace.ErrPlanted) {
+		t.Errorf("WriteFile = %v, want ErrPlanted", err)
+	}
 	// Replacing one replaces the link.
 	if err := r.WriteFile(".lattice/outbox", []byte("mine"), 0); err != nil {
 		t.Fatal(err)

@@ -12,10 +12,12 @@ import (
 	"syscall"
 )
 
-// WriteFile replaces a file atomically: a temporary file (see temp.go), fsync, rename, fsync of the directory. The
-// directory must exist. mode 0 keeps the mode of the file that is replaced, 0644 for a new one. A symlink in the last
-// place is followed inside the root; below .lattice, where only a stranger would put one, it is replaced. When it fails, for want of space for example, the old file is as it was and nothing
-// is left behind.
+// WriteFile replaces a file atomically: a temporary file (see temp.go), fsync, rename, fsync of the directory, which must
+// exist. mode 0 keeps the mode of the file that is replaced, 0644 for a new one. A symlink in the last place is followed
+// inside the root. When it fails, for want of space for example, the old file is as it was and nothing is left behind.
+//
+// The runtime's own folders, below .lattice, are made. Only a stranger would put a symlink there: one in the place of the
+// file is replaced, one in the place of a folder refused.
 func (r *Root) WriteFile(name string, data []byte, mode fs.FileMode) error {
 	_, err := r.WriteFrom(name, bytes.NewReader(data), mode)
 	return err
@@ -24,7 +26,11 @@ func (r *Root) WriteFile(name string, data []byte, mode fs.FileMode) error {
 // WriteFrom is WriteFile with the content of src, and returns its size. When src fails the old file stays.
 func (r *Root) WriteFrom(name string, src io.Reader, mode fs.FileMode) (int64, error) {
 	rel, err := r.Rel(name)
-	if err == nil && !isOwn(rel) {
+	switch {
+	case err != nil:
+	case isOwn(rel):
+		err = r.ownDir(path.Dir(rel))
+	default:
 		rel, err = r.target(name)
 	}
 	if err != nil {
