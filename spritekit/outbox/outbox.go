@@ -80,7 +80,7 @@ func Open(root *workspace.Root, stamp Stamp, now func() time.Time) (*Log, error)
 }
 
 // Append stamps p, appends it and returns the event with its line in Raw. A payload above protocol.SpillAt is spilled to a
-// file first. When Append fails, nothing of the event is in the file.
+// file first. When Append fails, nothing of the event is in the file, unless it says that the sync failed.
 func (l *Log) Append(p protocol.Payload) (protocol.Event, error) {
 	e, err := protocol.New(p)
 	if err == nil && len(e.Payload) > protocol.SpillAt {

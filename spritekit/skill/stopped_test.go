@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -72,6 +73,22 @@ func TestCallKilledBetweenItsRecordsHasOneResult(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The same holds for work that cleaned the outbox away: the journal tells of a place that the new one does not have.
+func TestResultInAnOutboxThatWasMadeAnewIsFound(t *testing.T) {
+	b, n := newBench(t), 0
+	b.write(protocol.OutboxFile, strings.Repeat(`{"event_type":"INFO","payload":{"message":"x"}}`+"\n", 1000))
+	work := func(context.Context, *skill.Call) (skill.Result, error) {
+		n++
+		return skill.Result{}, os.Remove(filepath.Join(b.dir, protocol.OutboxFile))
+	}
+	b.call(manifests.ClassSprite, `{"path":"a"}`, work)
+	started, _, _ := strings.Cut(b.read(".lattice/calls/c1.jsonl"), "\n")
+	b.write(".lattice/calls/c1.jsonl", started+"\n")
+	if o := b.call(manifests.ClassSprite, `{"path":"a"}`, work); o.exit != 0 || n != 1 {
+		t.Errorf("ran %d times, exit %d, %+v; want once", n, o.exit, o.result.Error)
 	}
 }
 
