@@ -101,9 +101,9 @@ type Call struct {
 	now  func() time.Time
 	last Record // the zero Record for a call never seen
 	size int64
-	made bool // and not synced yet
 
-	madeHere bool
+	made     bool // the file, by this process
+	unsynced bool // is its name
 }
 
 // Open opens and locks the journal of a call, waiting for another process that works on it. skill and inputSHA256
@@ -148,7 +148,7 @@ func (c *Call) open(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("open call journal: %w", err), f.Close())
 		}
 		if still {
-			c.file, c.made, c.madeHere = f, made, made
+			c.file, c.made, c.unsynced = f, made, made
 			return nil
 		}
 		if err := f.Close(); err != nil {
@@ -276,8 +276,8 @@ func (c *Call) Append(r Record, sync bool) error {
 	if err := c.file.Sync(); err != nil {
 		return fmt.Errorf("sync call journal: %w", err)
 	}
-	if c.made {
-		c.made = false
+	if c.unsynced {
+		c.unsynced = false
 		return c.root.SyncDir(protocol.CallsDir)
 	}
 	return nil
@@ -305,7 +305,7 @@ func (c *Call) write(records []Record) error {
 }
 
 // Made reports whether this process made the journal's file.
-func (c *Call) Made() bool { return c.madeHere }
+func (c *Call) Made() bool { return c.made }
 
 // Close releases the lock.
 func (c *Call) Close() error {

@@ -88,6 +88,9 @@ func prune(root *workspace.Root, name string) error {
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		return nil // somebody works on it
 	}
+	if _, still, err := root.StillNamed(f, name); err != nil || !still {
+		return err // pruned meanwhile; what has the name now is another call's
+	}
 	c := Call{name: name, file: f, root: root}
 	if _, err := c.records(); err != nil || c.last.State != Done {
 		return nil // it may be needed, or shows that something is wrong
