@@ -1,8 +1,13 @@
 package skill
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -25,5 +30,17 @@ func TestEncodeResult(t *testing.T) {
 	}
 	if _, err := encodeResult(protocol.Result{Data: json.RawMessage(`{`)}); err == nil {
 		t.Error("a result that is no JSON was encoded")
+	}
+}
+
+// A message that is too long is cut at a whole character, for people as for machines.
+func TestLongMessageIsCutCleanly(t *testing.T) {
+	for _, before := range []string{"", "x"} {
+		var stdout, stderr bytes.Buffer
+		r := &runner{skill: Skill{Name: "a.b"}, streams: IO{Stdout: &stdout, Stderr: &stderr}, out: &output{stdout: io.Discard}}
+		r.fail(errors.New(before + strings.Repeat("ä", maxMessage)))
+		if !utf8.Valid(stderr.Bytes()) || bytes.ContainsRune(stdout.Bytes(), utf8.RuneError) || stderr.Len() > maxMessage+20 {
+			t.Errorf("cut to %q", stderr.String()[maxMessage-10:])
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/journal"
@@ -41,7 +42,7 @@ func (r *runner) fail(err error) int {
 	e := Fault(err)
 	wire := e.wire()
 	if len(wire.Message) > maxMessage {
-		wire.Message = wire.Message[:maxMessage] + "…"
+		wire.Message = strings.ToValidUTF8(wire.Message[:maxMessage], "") + "…"
 	}
 	return r.finish(protocol.Result{Error: wire}, e.Exit)
 }
