@@ -1,19 +1,24 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
 // TestScript runs testdata/script: what a user sees, one file an area. Every script has its own state directory, and
 // must leave no process behind.
 func TestScript(t *testing.T) {
+	tool := toolFolder(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -26,11 +31,6 @@ func TestScript(t *testing.T) {
 			e.Setenv("LATTICE_HOME", home)
 			e.Setenv("PATH", e.Getenv("PATH")+string(filepath.ListSeparator)+buildDir)
 			e.Setenv("HOME", e.WorkDir)
-			// A program outside the system's folders and outside /tmp, which sprites have for themselves.
-			tool, err := filepath.Abs("testdata/tool")
-			if err != nil {
-				return err
-			}
 			e.Setenv("TOOL", tool)
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			for _, role := range []string{"AUTHOR", "COMMITTER"} {
@@ -53,6 +53,40 @@ func TestScript(t *testing.T) {
 			"tmpfs":  mountDisk,
 		},
 	})
+}
+
+// toolFolder returns testdata/tool where sprites can be shown it. A checkout below /tmp, say, which sprites have for
+// themselves, needs a copy elsewhere.
+func toolFolder(t *testing.T) string {
+	tool, err := filepath.Abs("testdata/tool")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if showable(tool) {
+		return tool
+	}
+	cache, _ := os.UserCacheDir()
+	for _, parent := range []string{cache, "/usr/local", "/opt"} {
+		if !filepath.IsAbs(parent) || !showable(parent) || os.MkdirAll(parent, 0o755) != nil {
+			continue
+		}
+		dir, err := os.MkdirTemp(parent, "lattice-test-")
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		copied := filepath.Join(dir, "testdata", "tool")
+		if err := errors.Join(os.Chmod(dir, 0o755), os.MkdirAll(filepath.Dir(copied), 0o755), os.CopyFS(copied, os.DirFS(tool))); err != nil {
+			t.Fatal(err)
+		}
+		return copied
+	}
+	t.Fatalf("%s lies where nothing can be shown to sprites from, and so do the other folders that could hold it; check the project out elsewhere", tool)
+	return ""
+}
+
+func showable(path string) bool {
+	return !slices.ContainsFunc(sandbox.OwnFolders(), func(own string) bool { return strings.HasPrefix(path+"/", own+"/") })
 }
 
 // exits runs a command and checks its exit code: exits 75 lattice run …
