@@ -106,11 +106,11 @@ func (in *cloneInput) check(c *skill.Call) (source, error) {
 		}
 	}
 	if in.RemoteURL != "" {
-		if _, _, err := parseURL(in.RemoteURL, "/remote_url"); err != nil {
+		if _, _, err := parseURL(in.RemoteURL, "/remote_url", false); err != nil {
 			return source{}, err
 		}
 	}
-	src, remote, err := parseAnyURL(in.URL, "/url", in.Insecure)
+	src, remote, err := parseURL(in.URL, "/url", in.Insecure)
 	if err != nil {
 		return src, err
 	}

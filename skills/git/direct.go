@@ -81,7 +81,7 @@ func (r *repo) target(ctx context.Context, c *skill.Call, remote string) (source
 	if text == "" {
 		return source{}, skill.NotFound("%s has no remote %s", r.rel, remote)
 	}
-	src, isRemote, err := parseURL(text, "the remote's URL")
+	src, isRemote, err := parseURL(text, "the remote's URL", false)
 	if err != nil || isRemote {
 		return src, err
 	}

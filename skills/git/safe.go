@@ -58,14 +58,9 @@ func consists(s string, of func(byte) bool) bool {
 func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
 func isAlnum(c byte) bool  { return isLetter(c) || '0' <= c && c <= '9' }
 
-// parseURL judges a remote URL: https, ssh, user@host:path, and http and git on loopback. A path is the caller's affair
-// and comes back with ok false.
-func parseURL(text, pointer string) (src source, ok bool, err error) {
-	return parseAnyURL(text, pointer, false)
-}
-
-// parseAnyURL is parseURL that with insecure set takes http and git of any machine.
-func parseAnyURL(text, pointer string, insecure bool) (src source, ok bool, err error) {
+// parseURL judges a remote URL: https, ssh, user@host:path, and http and git on loopback, with insecure set of any
+// machine. A path is the caller's affair and comes back with ok false.
+func parseURL(text, pointer string, insecure bool) (src source, ok bool, err error) {
 	unsafe := func(why string) error {
 		return skill.Unsafe("unsafe", "%s %s", pointer, why).
 			WithHint("use an https or ssh URL without credentials, or a path in the workspace")

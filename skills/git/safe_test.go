@@ -61,7 +61,7 @@ func TestURLsAreJudged(t *testing.T) {
 		"origin":                              path,
 	}
 	for text, want := range tests {
-		src, remote, err := parseURL(text, "/url")
+		src, remote, err := parseURL(text, "/url", false)
 		got := src.protocol
 		switch {
 		case err != nil:
@@ -74,7 +74,7 @@ func TestURLsAreJudged(t *testing.T) {
 		}
 	}
 	// A scheme without slashes is a host to git; it is reached by ssh or not at all.
-	if src, remote, err := parseURL("javascript:alert(1)", "/url"); err == nil && remote && src.protocol != "ssh" {
+	if src, remote, err := parseURL("javascript:alert(1)", "/url", false); err == nil && remote && src.protocol != "ssh" {
 		t.Errorf("parseURL(javascript:) = %+v, want ssh or a refusal", src)
 	}
 }
@@ -86,7 +86,7 @@ func FuzzURL(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		src, remote, err := parseURL(text, "/url")
+		src, remote, err := parseURL(text, "/url", false)
 		if err != nil {
 			return
 		}

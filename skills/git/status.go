@@ -91,7 +91,8 @@ func (f family) Status(ctx context.Context, c *skill.Call) (skill.Result, error)
 }
 
 // parseStatus reads git status --porcelain=v2 -z --branch. In a repository that is the workspace itself the runtime's
-// folder is no untracked file, nor is a temporary file that a killed writer left anywhere. A record without all of its fields is refused: it would name a wrong path.
+// folder is no untracked file, nor is a temporary file that a killed writer left anywhere. A record without all of its
+// fields is refused: it would name a wrong path.
 func parseStatus(out []byte, isWorkspace bool) (statusData, error) {
 	data := statusData{Entries: []statusEntry{}}
 	records := split(out)
