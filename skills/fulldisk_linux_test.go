@@ -156,6 +156,9 @@ func TestOnAnotherDisk(t *testing.T) {
 				t.Skipf("this machine mounts nothing in a namespace: %v", err)
 			}
 			defer syscall.Unmount(mounted, syscall.MNT_DETACH)
+			if tc.dir == "other" {
+				s.write("other/.lattice-tmp-killed/x", "half") // is swept as well
+			}
 			s.must("fs.write", `{"path":"other/a","content":"x"}`)
 			s.must("git.clone", `{"url":"origin","dest":"other/repo"}`)
 			if tc.name == "another disk" {

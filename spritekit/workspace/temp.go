@@ -52,9 +52,10 @@ func (r *Root) tempPlace(dir string) (place, prefix string, err error) {
 	// mount has that of the file system it shows.
 	nothing := random()
 	if err := r.root.Rename(path.Join(TempDir, nothing), path.Join(dir, nothing)); errors.Is(err, syscall.EXDEV) {
+		r.sweep(dir, tempPrefix)
 		return dir, tempPrefix, nil
 	}
-	r.swept.Do(r.sweep)
+	r.swept.Do(func() { r.sweep(TempDir, "") })
 	return TempDir, "", nil
 }
 
@@ -128,17 +129,17 @@ func (r *Root) own(f *os.File, name string) (bool, error) {
 	return still, err
 }
 
-// sweep removes what dead processes left behind. It is a courtesy: what it cannot do stays for the next one.
-func (r *Root) sweep() {
-	entries, err := r.List(TempDir)
+// sweep removes what dead processes left in a place. It is a courtesy: what it cannot do stays for the next one.
+func (r *Root) sweep(place, prefix string) {
+	entries, err := r.List(place)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		if !e.Type().IsRegular() && !e.IsDir() {
-			continue // planted; nobody opens it
+		if !strings.HasPrefix(e.Name(), prefix) || !e.Type().IsRegular() && !e.IsDir() {
+			continue // another's, or planted; nobody opens it
 		}
-		name := path.Join(TempDir, e.Name())
+		name := path.Join(place, e.Name())
 		f, err := r.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			continue
