@@ -55,6 +55,7 @@ type drive struct {
 	limit <-chan time.Time // goes off when the run's timeout is used up; nil while it is paused or there is none
 
 	events []lattice.Entry  // observed and not yet stored
+	bytes  int              // of their bodies
 	flush  <-chan time.Time // goes off when they have waited long enough for company; nil while there are none
 }
 
@@ -195,7 +196,8 @@ func (d *drive) receive(m mail) error {
 		return d.outcome(m)
 	}
 	d.events = append(d.events, *m.event)
-	if len(d.events) == maxBatch {
+	d.bytes += len(m.event.Body)
+	if len(d.events) == maxBatch || d.bytes >= maxBatchBytes {
 		return d.record()
 	}
 	if d.flush == nil {
@@ -205,14 +207,15 @@ func (d *drive) receive(m mail) error {
 }
 
 const (
-	maxBatch   = 256 // events of one append
-	eventPause = 100 * time.Millisecond
+	maxBatch      = 256     // events of one append
+	maxBatchBytes = 4 << 20 // of their bodies, the last one not counted
+	eventPause    = 100 * time.Millisecond
 )
 
 // record commits what was observed, with the facts that follow from it.
 func (d *drive) record(facts ...lattice.Fact) error {
 	events := d.events
-	d.events, d.flush = nil, nil
+	d.events, d.bytes, d.flush = nil, 0, nil
 	if len(events)+len(facts) == 0 {
 		return nil
 	}

@@ -63,13 +63,16 @@ func TestCommitsOfAStep(t *testing.T) {
 }
 
 // talker says something in each call.
-type talker struct{ says int }
+type talker struct {
+	says int
+	size int // of what it says, in bytes; 0 = little
+}
 
 func (c talker) Call(_ context.Context, call lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
 	for n := range c.says {
 		event(lattice.Event{
 			Sprite: call.Sprite, CallID: call.ID, Dedupe: fmt.Sprint(call.ID, n),
-			Event: protocol.Event{Type: protocol.TypeInfo, Raw: json.RawMessage(`{"event_type":"INFO"}`)},
+			Event: protocol.Event{Type: protocol.TypeInfo, Raw: fmt.Appendf(nil, `{"event_type":"INFO","x":"%*d"}`, c.size, n)},
 		})
 	}
 	return lattice.Outcome{Kind: lattice.Finished, Result: noResult}, nil
@@ -124,6 +127,30 @@ func TestEventsAreStoredMeanwhile(t *testing.T) {
 				t.Errorf("Run = %v, the run is %s; want %s", err, r.State().Status, tc.end)
 			}
 		})
+	}
+}
+
+// Large events do not wait until they fill the memory.
+func TestLargeEventsAreStoredSoon(t *testing.T) {
+	program := []byte(one("m.read", ""))
+	p, runs := parse(t, program), runIDs(1)
+	log := &recorder{Log: openStore(t, program, runs), appends: map[string][]appended{}}
+	defer closeStore(t, log.Log.(*store.Store))
+	deps := idleDeps(log)
+	deps.Caller, deps.After = talker{says: 20, size: 1 << 20}, func(time.Duration) <-chan time.Time { return nil }
+	drive(t, p, deps, runs[0])
+	total := 0
+	for _, a := range log.appends[runs[0]] {
+		size := 0
+		for _, e := range a.entries {
+			size += len(e.Body)
+		}
+		if total += size; size > 6<<20 {
+			t.Errorf("one append has %d bytes", size)
+		}
+	}
+	if total < 20<<20 {
+		t.Errorf("%d bytes were stored, want all of 20 events of 1 MiB", total)
 	}
 }
 

@@ -277,10 +277,7 @@ func TestResume(t *testing.T) {
 		"skill approved": {skill, func(c *script) { c.answer(lattice.Approve, ``) }, `{"approved":true,"comments":"hm"}`, "ada"},
 		"skill rejected": {skill, func(c *script) { c.answer(lattice.Reject, ``) }, `{"approved":false,"comments":"hm"}`, "ada"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			c := begin(t, one("m.write", ""))
-			c.prepare()
-			c.boundary("v1")
+		check := func(t *testing.T, c *script) {
 			first := c.command(lattice.DoCall)
 			test.suspended.CommandID = first.ID
 			c.feed(test.suspended)
@@ -302,6 +299,17 @@ func TestResume(t *testing.T) {
 			c.restored("v9")
 			c.finish(`{}`)
 			c.is(lattice.Succeeded, "", "")
+		}
+		t.Run(name, func(t *testing.T) {
+			c := begin(t, one("m.write", ""))
+			c.prepare()
+			c.boundary("v1")
+			check(t, c)
+		})
+		t.Run(name+", of a call that reads", func(t *testing.T) {
+			c := begin(t, one("m.read", ""))
+			c.prepare()
+			check(t, c)
 		})
 	}
 }
