@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/spritekit/lattice/manifests"
 )
 
 // Severities of a Finding.
@@ -62,7 +64,7 @@ func near(name string, candidates []string) string {
 		return "" // a long list makes poor guesses and costs time for every finding
 	}
 	for _, c := range candidates {
-		if distance(strings.ToLower(name), strings.ToLower(c)) <= 1+len(c)/4 {
+		if manifests.Distance(strings.ToLower(name), strings.ToLower(c)) <= 1+len(c)/4 {
 			close = append(close, strconv.Quote(c))
 		}
 	}
@@ -73,27 +75,4 @@ func near(name string, candidates []string) string {
 		return "known: " + strings.Join(candidates, ", ")
 	}
 	return ""
-}
-
-// distance is the Levenshtein distance of two short texts; long ones are far from everything.
-func distance(a, b string) int {
-	if len(a) > 32 || len(b) > 32 {
-		return 64
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/spritekit/lattice/manifests"
 )
 
 // MaxSize bounds a settings file, in bytes.
@@ -222,30 +224,9 @@ func parent(key string) string {
 func nearest(word string, names []string) string {
 	best, least := "", max(2, len(word)/3)+1
 	for _, name := range names {
-		if d := distance(strings.ToLower(word), name); d < least {
+		if d := manifests.Distance(strings.ToLower(word), name); d < least {
 			best, least = name, d
 		}
 	}
 	return best
-}
-
-// distance is the least number of bytes to insert, delete or replace.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

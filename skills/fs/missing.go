@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -59,24 +60,8 @@ func distance(a, b string) int {
 	case max(len(a)-len(b), len(b)-len(a)) > 2:
 		return far
 	}
-	row := make([]int, len(b)+1) // of the Levenshtein matrix
-	for j := range row {
-		row[j] = j
+	if d := manifests.Distance(a, b); d <= 2 {
+		return d
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			changed := diagonal
-			if a[i] != b[j] {
-				changed++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(changed, row[j]+1, row[j+1]+1)
-		}
-	}
-	if row[len(b)] > 2 {
-		return far
-	}
-	return row[len(b)]
+	return far
 }
