@@ -26,7 +26,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -140,7 +139,8 @@ func (c *Call) open(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("open call journal: %w", err)
 		}
-		if err := lock(ctx, f); err != nil {
+		// Who waits here waits for a whole skill, so that a few milliseconds do not matter.
+		if err := workspace.Lock(ctx, f, 50*time.Millisecond); err != nil {
 			return errors.Join(fmt.Errorf("wait for the call's other process: %w", err), f.Close())
 		}
 		_, still, err := c.root.StillNamed(f, c.name)
@@ -168,26 +168,6 @@ func (c *Call) load(skill, inputSHA256 string) error {
 		return ErrOtherInput
 	}
 	return nil
-}
-
-// lock takes the file's lock. The kernel offers no lock that a context can end, hence the widening retries; who waits
-// here waits for a whole skill, so that a few milliseconds do not matter.
-func lock(ctx context.Context, f *os.File) error {
-	wait := time.Millisecond
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil || err != syscall.EWOULDBLOCK && err != syscall.EINTR {
-			return err
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
-		}
-		wait = min(2*wait, 50*time.Millisecond)
-	}
 }
 
 // read checks all records and keeps the last. A torn last line is cut off: its record was never believed.

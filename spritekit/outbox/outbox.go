@@ -16,6 +16,7 @@ package outbox
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -179,8 +180,10 @@ func (l *Log) open() error {
 // lock takes the file's lock and returns the file's size. When the file was removed or moved away meanwhile (a skill may
 // clean the workspace), it is made anew: events must not go where nobody looks for them.
 func (l *Log) lock() (size int64, err error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), lockWait, ErrLocked)
+	defer cancel()
 	for {
-		if err := flock(l.file); err != nil {
+		if err := workspace.Lock(ctx, l.file, 20*time.Millisecond); err != nil {
 			return 0, fmt.Errorf("lock: %w", err)
 		}
 		info, still, err := l.root.StillNamed(l.file, protocol.OutboxFile)
@@ -203,22 +206,6 @@ func (l *Log) lock() (size int64, err error) {
 
 // unlock cannot fail on an open file; closing it would unlock it as well.
 func (l *Log) unlock() { _ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN) }
-
-// flock waits for other appends. The kernel offers no lock that gives up after a time, hence the widening retries.
-func flock(f *os.File) error {
-	for waited, pause := time.Duration(0), 100*time.Microsecond; ; waited, pause = waited+pause, min(2*pause, 20*time.Millisecond) {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		switch {
-		case err == nil:
-			return nil
-		case err != syscall.EWOULDBLOCK && err != syscall.EINTR:
-			return err
-		case waited >= lockWait:
-			return fmt.Errorf("%w: no turn within %v", ErrLocked, lockWait)
-		}
-		time.Sleep(pause)
-	}
-}
 
 // catchUp repairs the tail and learns the last line's time, when somebody else wrote since the last append.
 func (l *Log) catchUp(size int64) error {

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -118,12 +120,9 @@ func (r *Root) Scratch(into string) (dir string, release func(), err error) {
 
 // own locks a new file or folder. It reports false when a sweep was faster, which took it away.
 func (r *Root) own(f *os.File, name string) (bool, error) {
-	for {
-		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err == nil {
-			break
-		} else if err != syscall.EINTR {
-			return false, fmt.Errorf("lock a temporary file: %w", err)
-		}
+	// Only a sweep can hold it, and only for a moment.
+	if err := Lock(context.Background(), f, time.Millisecond); err != nil {
+		return false, fmt.Errorf("lock a temporary file: %w", err)
 	}
 	_, still, err := r.StillNamed(f, name)
 	return still, err
