@@ -137,7 +137,7 @@ func TestLargeEventsAreStoredSoon(t *testing.T) {
 	log := &recorder{Log: openStore(t, program, runs), appends: map[string][]appended{}}
 	defer closeStore(t, log.Log.(*store.Store))
 	deps := idleDeps(log)
-	deps.Caller, deps.After = talker{says: 20, size: 1 << 20}, func(time.Duration) <-chan time.Time { return nil }
+	deps.Caller, deps.After = talker{says: 20, size: 1_000_000}, func(time.Duration) <-chan time.Time { return nil }
 	drive(t, p, deps, runs[0])
 	total := 0
 	for _, a := range log.appends[runs[0]] {
@@ -149,8 +149,8 @@ func TestLargeEventsAreStoredSoon(t *testing.T) {
 			t.Errorf("one append has %d bytes", size)
 		}
 	}
-	if total < 20<<20 {
-		t.Errorf("%d bytes were stored, want all of 20 events of 1 MiB", total)
+	if total < 20_000_000 {
+		t.Errorf("%d bytes were stored, want all of 20 events of 1 MB", total)
 	}
 }
 
