@@ -49,12 +49,13 @@ var mayImport = map[string][]string{
 
 	"orchestrator/diagram": {"orchestrator/ir"},
 
-	"orchestrator/action":  {"manifests", "orchestrator/lattice", "orchestrator/worktree", "spritekit/protocol"},
+	"orchestrator/action":  {"manifests", "orchestrator/durable", "orchestrator/lattice", "orchestrator/worktree", "spritekit/protocol"},
 	"orchestrator/session": {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/protocol"},
-	"orchestrator/store":   {"orchestrator/lattice"},
+	"orchestrator/store":   {"orchestrator/durable", "orchestrator/lattice"},
 
 	"orchestrator/reconcile": {"spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run
 
+	"orchestrator/durable":  {},
 	"orchestrator/lattice":  {"manifests", "spritekit/protocol"},
 	"orchestrator/settings": {"manifests"},
 	"orchestrator/ir":       {"manifests"},
@@ -64,7 +65,7 @@ var mayImport = map[string][]string{
 	"orchestrator/toolchain": {"orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/doctor":    {},
 
-	"orchestrator/sprites/local":         {"orchestrator/sprites", "orchestrator/sprites/local/..."},
+	"orchestrator/sprites/local":         {"orchestrator/durable", "orchestrator/sprites", "orchestrator/sprites/local/..."},
 	"orchestrator/sprites/local/sandbox": {},
 	"orchestrator/sprites/local/tree":    {},
 	"orchestrator/sprites/spritestest":   {"orchestrator/sprites"},

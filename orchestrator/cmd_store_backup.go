@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -95,7 +96,7 @@ func backUp(ctx context.Context, c *conn, path string, force bool, show *work) (
 	} else if err != nil {
 		return about, 0, fileProblem("back up", err)
 	}
-	return about, int64(n.n), syncDir(filepath.Dir(path))
+	return about, int64(n.n), durable.SyncDir(filepath.Dir(path))
 }
 
 func fileExists(path string) error {
@@ -128,18 +129,6 @@ func (c *counted) Write(p []byte) (int, error) {
 	c.n += uint64(n)
 	c.tell(c.n)
 	return n, err
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	defer dir.Close()
-	if err := dir.Sync(); err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	return nil
 }
 
 func newStoreRestoreCmd(d *deps) *cobra.Command {

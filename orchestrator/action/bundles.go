@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -77,7 +78,7 @@ func (b bundles) keep(r io.Reader, digest string) (string, error) {
 	if err := os.Rename(f.Name(), b.path(digest)); err != nil {
 		return "", fmt.Errorf("keep the bundle: %w", err)
 	}
-	return b.path(digest), syncDir(b.dir)
+	return b.path(digest), durable.SyncDir(b.dir)
 }
 
 // verify reads the stored copy again. It refuses a copy that is gone or has another digest.
@@ -106,18 +107,6 @@ func checkOutPath(name string) error {
 	below, ok := strings.CutPrefix(name, outDir)
 	if !ok || below == "" || path.Clean(name) != name || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7f }) || len(name) > 1024 {
 		return refuse("bad_bundle_path", "write it below "+outDir, "the bundle's path %q is not a plain path below %s", name, outDir)
-	}
-	return nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("keep the bundle: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("keep the bundle: %w", err)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -95,7 +96,7 @@ func addBundles(from, to string) error {
 			return err
 		}
 	}
-	return syncDir(to)
+	return durable.SyncDir(to)
 }
 
 // swap puts the file at from in the place of the store, which stays beside it under another name.
@@ -108,7 +109,7 @@ func swap(from, path string) (kept string, err error) {
 	if err := os.Rename(from, path); err != nil {
 		return kept, fmt.Errorf("restore the store: %w", err)
 	}
-	return kept, syncDir(filepath.Dir(path))
+	return kept, durable.SyncDir(filepath.Dir(path))
 }
 
 // keep gives the store a second name, so that at no moment there is none. A folder cannot have two and is moved.
@@ -127,16 +128,4 @@ func keep(path string) (string, error) {
 		}
 		return name, err
 	}
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	return nil
 }

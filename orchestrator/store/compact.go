@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/durable"
 )
 
 // Compact writes the store anew, without the pages that lie free, and returns its size in bytes before and after. The
@@ -139,7 +141,7 @@ func (s *Store) replace(temp string) error {
 	}
 	err := os.Rename(temp, s.path)
 	if err == nil {
-		err = syncDir(filepath.Dir(s.path))
+		err = durable.SyncDir(filepath.Dir(s.path))
 	}
 	db, failed := openFile(s.path, reopenPatience, false)
 	s.db, s.cause = db, failed

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
 )
 
@@ -109,19 +110,11 @@ func (h *Host) buildTree(fill func(dir string) error) (name string, err error) {
 	if err := os.Rename(staged, final); err != nil {
 		return "", fmt.Errorf("place tree: %w", err)
 	}
-	if err := syncDir(filepath.Dir(final)); err != nil {
+	if err := durable.SyncDir(filepath.Dir(final)); err != nil {
 		return "", fmt.Errorf("place tree: %w", err)
 	}
 	h.step("placed")
 	return name, nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // degraded says why the files of a sprite or checkpoint cannot be used, "" when they can.
