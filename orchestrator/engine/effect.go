@@ -85,6 +85,9 @@ func (e effect) act(ctx context.Context) ([]lattice.Fact, error) {
 	return []lattice.Fact{done}, nil
 }
 
+// maxFree bounds the actions that one call asks for without waiting: no loop in a sprite acts on the world without end.
+const maxFree = 256
+
 // call runs the skill. Actions that it asked for without waiting are judged, and done if policy allows, before its end
 // becomes a fact: cut off in between, the call is found out about again, and actions are idempotent by their key.
 func (e effect) call(ctx context.Context) ([]lattice.Fact, error) {
@@ -95,7 +98,7 @@ func (e effect) call(ctx context.Context) ([]lattice.Fact, error) {
 	outcome, err := e.r.deps.Caller.Call(ctx, call, func(ev lattice.Event) {
 		entry := e.entry(ev)
 		e.mail <- mail{command: e.command.ID, event: &entry}
-		if req, ok := freeRequest(call, ev); ok {
+		if req, ok := freeRequest(call, ev); ok && len(asked) <= maxFree {
 			asked = append(asked, req)
 		}
 	})
@@ -103,7 +106,12 @@ func (e effect) call(ctx context.Context) ([]lattice.Fact, error) {
 		return nil, err
 	}
 	var facts []lattice.Fact
-	for _, req := range asked {
+	for i, req := range asked {
+		if i == maxFree { // stands for all that come behind it
+			facts = append(facts, lattice.ActionNoted{Action: request(call, req), Verdict: lattice.Deny,
+				Detail: fmt.Sprintf("not done: one call may ask for %d actions without waiting for them", maxFree)})
+			break
+		}
 		noted, err := e.fulfil(ctx, call, req)
 		if err != nil {
 			return nil, err
@@ -155,11 +163,14 @@ func (e effect) suspended(ctx context.Context, call lattice.Call, o lattice.Outc
 	return f, nil
 }
 
+// request is what a call asks for, without the key that inspect gives it.
+func request(call lattice.Call, req protocol.ActionRequest) lattice.Action {
+	return lattice.Action{RunID: call.RunID, CallID: call.ID, Sprite: call.Sprite, Name: req.Action, Parameters: req.Parameters}
+}
+
 // inspect asks policy about a request. A request that cannot even be looked at is denied with the reason.
 func (e effect) inspect(ctx context.Context, call lattice.Call, req protocol.ActionRequest) (lattice.Action, lattice.Verdict, string, error) {
-	action := lattice.Action{
-		RunID: call.RunID, CallID: call.ID, Sprite: call.Sprite, Name: req.Action, Parameters: req.Parameters,
-	}
+	action := request(call, req)
 	key, err := actionKey(action)
 	if err != nil {
 		return action, lattice.Deny, "parameters: " + err.Error(), nil
@@ -207,16 +218,6 @@ func freeRequest(call lattice.Call, ev lattice.Event) (protocol.ActionRequest, b
 	if err != nil {
 		return protocol.ActionRequest{}, false
 	}
-	req, ok := asRequest(payload)
+	req, ok := payload.(protocol.ActionRequest)
 	return req, ok && !req.Blocking
-}
-
-func asRequest(p protocol.Payload) (protocol.ActionRequest, bool) {
-	switch p := p.(type) {
-	case protocol.ActionRequest:
-		return p, true
-	case *protocol.ActionRequest:
-		return *p, true
-	}
-	return protocol.ActionRequest{}, false
 }
