@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spritekit/lattice/spritekit/install"
@@ -38,6 +39,10 @@ func TestInstallIsIdempotentAndVerified(t *testing.T) {
 		"a.b is no link": func() error {
 			link := filepath.Join(dir, "a.b")
 			return errors.Join(os.Remove(link), os.Symlink("/bin/sh", link))
+		},
+		"manifest of a.b": func() error { // what the sprite put there blocks nobody
+			manifest := filepath.Join(dir, "manifests/a.b/skill.json")
+			return errors.Join(os.Remove(manifest), syscall.Mkfifo(manifest, 0o644))
 		},
 		"manifest of c.d": func() error { return os.Remove(filepath.Join(dir, "manifests/c.d/skill.json")) },
 	} {
