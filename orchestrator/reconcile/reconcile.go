@@ -22,7 +22,7 @@ import (
 const (
 	// spoolMemory is how many bytes of events stay in memory.
 	spoolMemory = 4 << 20
-	// sortMemory is how many entries are sorted in memory at a time, 64 bytes each.
+	// sortMemory is how many entries are sorted in memory at a time, 56 bytes each.
 	sortMemory = 64 << 10
 )
 
