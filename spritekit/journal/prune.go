@@ -6,10 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/workspace"
@@ -20,14 +18,14 @@ import (
 // that is done is asked for again only while its run has not heard of its result, so that keep must be far more
 // than a run has calls under way.
 func Prune(root *workspace.Root, keep int) error {
-	files, err := list(root)
+	names, err := list(root)
 	if err != nil {
 		return fmt.Errorf("prune call journals: %w", err)
 	}
 	var failed error
-	for _, f := range files[:max(0, len(files)-keep)] {
-		if err := prune(root, f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failed = errors.Join(failed, fmt.Errorf("prune call journal %s: %w", f.name, err))
+	for _, name := range names[:max(0, len(names)-keep)] {
+		if err := prune(root, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, fmt.Errorf("prune call journal %s: %w", name, err))
 		}
 	}
 	return failed
@@ -35,16 +33,16 @@ func Prune(root *workspace.Root, keep int) error {
 
 // Results shows use the recorded results of all calls that are done. What cannot be read is passed over.
 func Results(root *workspace.Root, use func(result []byte)) error {
-	files, err := list(root)
+	names, err := list(root)
 	if err != nil {
 		return fmt.Errorf("read call journals: %w", err)
 	}
-	for _, f := range files {
-		file, err := root.Open(f.name)
+	for _, name := range names {
+		file, err := root.Open(name)
 		if err != nil {
 			continue // pruned meanwhile, or no file
 		}
-		c := Call{name: f.name, file: file, root: root}
+		c := Call{name: name, file: file, root: root}
 		if _, err := c.records(); err == nil {
 			use(c.last.Result)
 		}
@@ -53,30 +51,16 @@ func Results(root *workspace.Root, use func(result []byte)) error {
 	return nil
 }
 
-type journalFile struct {
-	name    string
-	changed time.Time
-}
-
 // list names the journals, the oldest first.
-func list(root *workspace.Root) ([]journalFile, error) {
-	entries, err := root.List(protocol.CallsDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var files []journalFile
-	for _, e := range entries {
-		name := path.Join(protocol.CallsDir, e.Name())
-		info, err := root.Lstat(name)
-		if err == nil && info.Mode().IsRegular() && strings.HasSuffix(name, ".jsonl") {
-			files = append(files, journalFile{name, info.ModTime()})
+func list(root *workspace.Root) ([]string, error) {
+	files, err := root.OwnFiles(protocol.CallsDir)
+	var names []string
+	for _, info := range files {
+		if strings.HasSuffix(info.Name(), ".jsonl") {
+			names = append(names, path.Join(protocol.CallsDir, info.Name()))
 		}
 	}
-	slices.SortStableFunc(files, func(a, b journalFile) int { return a.changed.Compare(b.changed) })
-	return files, nil
+	return names, err
 }
 
 func prune(root *workspace.Root, name string) error {

@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,8 +9,32 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/spritekit/outbox"
+	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
+
+// A link in the place of the folder leads to files of the user's: nothing there is counted or removed.
+func TestPruneSpillFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	root, err := workspace.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	mine := filepath.Join(dir, "mine", "file")
+	err = errors.Join(os.MkdirAll(filepath.Dir(mine), 0o755), os.WriteFile(mine, []byte("x"), 0o644),
+		os.Mkdir(filepath.Join(dir, protocol.Dir), 0o755), os.Symlink("../mine", filepath.Join(dir, outbox.SpillDir)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func() (map[string]bool, error) { return nil, nil }
+	if err := outbox.PruneSpill(root, 0, 0, none); !errors.Is(err, workspace.ErrPlanted) {
+		t.Errorf("PruneSpill = %v, want ErrPlanted", err)
+	}
+	if _, err := os.Lstat(mine); err != nil {
+		t.Errorf("the user's file is gone: %v", err)
+	}
+}
 
 func TestPruneSpill(t *testing.T) {
 	dir := t.TempDir()

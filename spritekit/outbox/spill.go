@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -118,20 +117,13 @@ func spillText(root *workspace.Root, text string) (string, error) {
 // stay, because somebody may be about to read them, and so do those that pinned names by digest; it is only asked when
 // something must go.
 func PruneSpill(root *workspace.Root, budget int64, recent int, pinned func() (map[string]bool, error)) error {
-	entries, err := root.List(SpillDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	files, err := root.OwnFiles(SpillDir)
 	if err != nil {
 		return fmt.Errorf("prune spilled files: %w", err)
 	}
-	var files []fs.FileInfo
 	total := int64(0)
-	for _, e := range entries {
-		info, err := root.Lstat(SpillDir + "/" + e.Name())
-		if err == nil && info.Mode().IsRegular() {
-			files, total = append(files, info), total+info.Size()
-		}
+	for _, info := range files {
+		total += info.Size()
 	}
 	if total <= budget || len(files) <= recent {
 		return nil
@@ -140,7 +132,6 @@ func PruneSpill(root *workspace.Root, budget int64, recent int, pinned func() (m
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(files, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
 	for _, info := range files[:len(files)-recent] {
 		if total <= budget {
 			return nil

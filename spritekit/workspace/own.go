@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -57,6 +58,8 @@ func (r *Root) OpenOwn(name string) (f *os.File, made bool, err error) {
 
 func kindOf(mode fs.FileMode) string {
 	switch mode.Type() {
+	case 0:
+		return "a file"
 	case fs.ModeDir:
 		return "a directory"
 	case fs.ModeSymlink:
@@ -81,6 +84,30 @@ func (r *Root) StillNamed(f *os.File, name string) (info fs.FileInfo, still bool
 		return info, false, nil
 	}
 	return info, err == nil && os.SameFile(info, there), r.judge(err)
+}
+
+// OwnFiles describes the regular files in one of the runtime's own folders, the oldest first; none when it is not there.
+func (r *Root) OwnFiles(dir string) ([]fs.FileInfo, error) {
+	switch info, err := r.lstatOwn(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		return nil, planted(dir, kindOf(info.Mode()))
+	}
+	entries, err := r.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []fs.FileInfo
+	for _, e := range entries {
+		if info, err := r.root.Lstat(dir + "/" + e.Name()); err == nil && info.Mode().IsRegular() { // else it went away, or was planted
+			files = append(files, info)
+		}
+	}
+	slices.SortStableFunc(files, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	return files, nil
 }
 
 func (r *Root) lstatOwn(name string) (fs.FileInfo, error) {
