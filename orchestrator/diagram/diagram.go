@@ -23,6 +23,7 @@ const (
 	maxNodes = 200
 	maxEdges = 400
 	maxText  = 60
+	maxCells = 4 << 20 // of a text
 )
 
 // Graph is a flow as it is drawn. The first node is the entry.

@@ -176,3 +176,17 @@ func TestCondText(t *testing.T) {
 		}
 	}
 }
+
+// A picture that nobody can look at is not made, however few its nodes.
+func TestTextOfManyLongEdges(t *testing.T) {
+	g := Graph{Nodes: make([]Node, maxNodes)}
+	for i := range g.Nodes {
+		g.Nodes[i].Lines = []string{"n"}
+		if i > 0 {
+			g.Edges = append(g.Edges, Edge{From: i - 1, To: i}, Edge{From: 0, To: i, Label: strings.Repeat("x", maxText)})
+		}
+	}
+	if text, err := g.Text(); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("Text = %d bytes, %v, want ErrTooLarge", len(text), err)
+	}
+}

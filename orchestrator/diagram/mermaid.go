@@ -24,16 +24,16 @@ func (g Graph) mermaid(b *strings.Builder, prefix, indent string) {
 			fmt.Fprintf(b, "%send\n", indent)
 			continue
 		}
-		open, close := "[", "]"
+		opening, closing := "[", "]"
 		switch n.Op {
 		case ir.OpSwitch:
-			open, close = "{", "}"
+			opening, closing = "{", "}"
 		case ir.OpHuman:
-			open, close = "{{", "}}"
+			opening, closing = "{{", "}}"
 		case ir.OpPack:
-			open, close = "(", ")"
+			opening, closing = "(", ")"
 		}
-		fmt.Fprintf(b, "%s%s%s%s%s\n", indent, id, open, mermaidText(n.Lines...), close)
+		fmt.Fprintf(b, "%s%s%s%s%s\n", indent, id, opening, mermaidText(n.Lines...), closing)
 	}
 	for _, e := range g.Edges {
 		arrow := "-->"

@@ -93,8 +93,7 @@ func route(v, to *vertex, track int) wire {
 func (l *layered) draw(p *picture, v *vertex) {
 	switch {
 	case v.node >= 0:
-		lines := slices.Concat(l.graph.Nodes[v.node].Lines, nil)
-		p.boxes = append(p.boxes, box{x: v.x - v.w/2, y: v.y, w: v.w, h: v.h, lines: lines, inner: l.inner[v.node]})
+		p.boxes = append(p.boxes, box{x: v.x - v.w/2, y: v.y, w: v.w, h: v.h, lines: l.graph.Nodes[v.node].Lines, inner: l.inner[v.node]})
 	case v.text != "":
 		p.labels = append(p.labels, label{v.x - v.w/2, v.y, v.text})
 	default:

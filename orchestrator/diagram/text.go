@@ -1,6 +1,9 @@
 package diagram
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Text draws the graph with box-drawing characters, for a terminal with a font of one width.
 func (g Graph) Text() (string, error) {
@@ -9,6 +12,9 @@ func (g Graph) Text() (string, error) {
 		return "", err
 	}
 	p := g.layout()
+	if p.w*p.h > maxCells {
+		return "", fmt.Errorf("%w: it takes %d columns and %d rows", ErrTooLarge, p.w, p.h)
+	}
 	c := newCanvas(p.w, p.h)
 	c.picture(p, 0, 0)
 	return c.String(), nil
