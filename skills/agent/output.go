@@ -88,7 +88,7 @@ func (o *output) relay(body string) {
 		return
 	}
 	switch payload := payload.(type) {
-	case protocol.Info, *protocol.Info, protocol.Artifact, *protocol.Artifact:
+	case protocol.Info, protocol.Artifact:
 		o.relayed++
 		o.fail(o.call.Emit(payload))
 	default:

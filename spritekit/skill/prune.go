@@ -16,8 +16,8 @@ const (
 	keepSpilled = 64        // files, whatever their size
 )
 
-// prune keeps what calls leave below .lattice within bounds, now and then. The caller has its result already: trouble is
-// told on stderr and left to the next call.
+// prune keeps the journals and spilled payloads of calls within bounds, now and then. The caller has its result already:
+// trouble is told on stderr and left to the next call.
 func (r *runner) prune() {
 	if r.journal != nil && r.journal.Made() && isTurn(r.id) {
 		if err := journal.Prune(r.root, keepCalls); err != nil {
