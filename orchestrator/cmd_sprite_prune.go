@@ -21,8 +21,8 @@ func newSpritePruneCmd(d *deps) *cobra.Command {
 		Short: "Remove the sprites that ended runs left, and what was kept for them",
 		Long: `Remove sprites that were made for runs which succeeded or were canceled, except those of the newest ones (--keep); that
 is also done by itself whenever a run ends. --all takes failed runs, too, which keep their sprites otherwise so that
-they can be looked into. With a sprite go the bundle that seeded it and bundles of pushes that no run needs any more;
-logs, events and artifacts stay.
+they can be looked into. With a sprite go the bundle that seeded it and bundles of pushes that no run needs any more,
+and so do mirrors of repositories that no run has asked for in 30 days, or --older; logs, events and artifacts stay.
 
 Never removed: sprites of runs that go on or wait, pinned ones (lattice run --keep), those that somebody works in, and
 those that were made by hand. Nothing is asked: --dry-run shows what would go.

@@ -78,13 +78,13 @@ type HandedRun struct {
 type PruneRequest struct {
 	DryRun bool    `json:"dry_run,omitempty"`
 	Keep   int     `json:"keep"`              // the newest ended runs keep what is theirs
-	OlderS float64 `json:"older_s,omitempty"` // seconds that a run must have been over
+	OlderS float64 `json:"older_s,omitempty"` // seconds that a run must have been over; a mirror, unused (0 = 30 days)
 	All    bool    `json:"all,omitempty"`     // also of failed runs, which keep their sprites otherwise
 }
 
 // Pruned is one thing that was removed, or would be.
 type Pruned struct {
-	Kind  string `json:"kind"` // sprite | repository | bundle
+	Kind  string `json:"kind"` // sprite | repository | bundle | mirror
 	Name  string `json:"name"`
 	RunID string `json:"run_id,omitempty"`
 	Bytes int64  `json:"bytes,omitempty"` // 0 when it could not be told: a remote sprite

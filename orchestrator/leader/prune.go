@@ -15,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -69,7 +70,24 @@ func (l *Leader) prune(ctx context.Context, r api.PruneRequest, measure bool) ([
 			done = append(done, item)
 		}
 	}
-	return done, ctx.Err()
+	mirrors, err := l.pruneMirrors(ctx, r, time.Now())
+	return append(done, mirrors...), errors.Join(err, ctx.Err())
+}
+
+// mirrorRest is how long a repository's mirror is kept that no run asks for.
+const mirrorRest = 30 * 24 * time.Hour
+
+func (l *Leader) pruneMirrors(ctx context.Context, r api.PruneRequest, now time.Time) ([]api.Pruned, error) {
+	rest := mirrorRest
+	if r.OlderS > 0 {
+		rest = time.Duration(r.OlderS * float64(time.Second))
+	}
+	gone, err := l.git.PruneMirrors(ctx, worktree.PruneOptions{OlderThan: rest, Now: now, DryRun: r.DryRun})
+	var items []api.Pruned
+	for _, m := range gone {
+		items = append(items, api.Pruned{Kind: "mirror", Name: m.URL, Bytes: m.Bytes})
+	}
+	return items, err
 }
 
 // plan is what a rule applies to.
