@@ -131,7 +131,7 @@ func disconnectGrace(c lattice.Call) time.Duration {
 	if c.TimeoutS <= 0 {
 		return time.Hour
 	}
-	return time.Duration(c.TimeoutS*float64(time.Second)) + 30*time.Second
+	return timeout(c) + 30*time.Second
 }
 
 // conclude turns the end of an exec into an outcome.

@@ -229,6 +229,16 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// TestTimeoutBeyondAllTime: a skill's manifest may name any number of seconds.
+func TestTimeoutBeyondAllTime(t *testing.T) {
+	w := newWorld(t)
+	c := shell(manifests.ClassRead, good)
+	c.TimeoutS = 1e12
+	if out, _ := w.must(c); !out.Result.OK {
+		t.Errorf("Call = %+v", out)
+	}
+}
+
 func TestCancel(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())

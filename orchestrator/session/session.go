@@ -212,7 +212,13 @@ func deadline(ctx context.Context, c lattice.Call) (context.Context, context.Can
 	if c.TimeoutS <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, time.Duration(c.TimeoutS*float64(time.Second)))
+	return context.WithTimeout(ctx, timeout(c))
+}
+
+// timeout is how long a call may take, a year at the most: manifests name any number.
+func timeout(c lattice.Call) time.Duration {
+	const year = 365 * 24 * time.Hour
+	return time.Duration(min(c.TimeoutS, year.Seconds()) * float64(time.Second))
 }
 
 // resumeFile is resume.json in the sprite.
