@@ -92,6 +92,24 @@ func TestResultInAnOutboxThatWasMadeAnewIsFound(t *testing.T) {
 	}
 }
 
+// Work that puts something else in the outbox's place has failed, however well it went; the caller learns what to remove.
+func TestOutboxReplacedDuringTheCall(t *testing.T) {
+	b, n := newBench(t), 0
+	outbox := filepath.Join(b.dir, protocol.OutboxFile)
+	o := b.call(manifests.ClassSprite, `{"path":"a"}`, func(context.Context, *skill.Call) (skill.Result, error) {
+		return skill.Result{}, errors.Join(os.Remove(outbox), os.Mkdir(outbox, 0o755))
+	})
+	if e := o.result.Error; o.exit != protocol.ExitUnsafe || e == nil || !strings.Contains(e.Message, "is a directory") || !strings.Contains(e.Hint, "remove it") {
+		t.Errorf("exit %d, %+v", o.exit, e)
+	}
+	if err := os.Remove(outbox); err != nil {
+		t.Fatal(err)
+	}
+	if o := b.call(manifests.ClassSprite, `{"path":"a"}`, count(&n)); o.exit != 0 || n != 1 {
+		t.Errorf("once it is removed: exit %d, ran %d times, %+v", o.exit, n, o.result.Error)
+	}
+}
+
 // What the outbox says of an earlier attempt, of another call or skill, or nonsense, is not taken for the result.
 func TestPlantedResultsAreNotAdopted(t *testing.T) {
 	info := func(call, metadata string) string {
