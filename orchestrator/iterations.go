@@ -107,7 +107,7 @@ func (t *timeline) begin(iteration, node string, at time.Time) {
 		}
 		up.below = append(up.below, s)
 	}
-	s.node, s.state, s.ended = node, stepRunning, time.Time{}
+	s.node, s.skill, s.state, s.ended = node, "", stepRunning, time.Time{}
 	t.lanes[iteration], t.current = s, s
 }
 
