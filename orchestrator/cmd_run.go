@@ -47,6 +47,9 @@ come from the settings (lattice --help).
   lattice run fix-and-propose --repo git@example.com:team/app.git --allow 'fs:read,fs:write,git:read,git:write,test:run,agent:run'`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
+			if c.Flags().Changed("allow") && len(o.allow) == 0 {
+				return allowsNothing()
+			}
 			o.keepSaid = c.Flags().Changed("keep")
 			return runRun(c.Context(), d, o, list[0])
 		},

@@ -50,7 +50,12 @@ The exit code is the skill's. The sprite is made for the call and removed after 
 			}
 			return inputWords(list[0]), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		},
-		RunE: func(c *cobra.Command, list []string) error { return runSkillCall(c.Context(), d, o, list[0], list[1:]) },
+		RunE: func(c *cobra.Command, list []string) error {
+			if c.Flags().Changed("allow") && len(o.allow) == 0 {
+				return allowsNothing()
+			}
+			return runSkillCall(c.Context(), d, o, list[0], list[1:])
+		},
 	}
 	o.addFlags(cmd)
 	f := cmd.Flags()
@@ -95,6 +100,11 @@ func runSkillCall(ctx context.Context, d *deps, o skillCallOptions, name string,
 		}
 		return d.callIn(ctx, c, o, skill, input)
 	})
+}
+
+// allowsNothing refuses an empty --allow: it would count as not said at all, and grant the default, which is nearly everything.
+func allowsNothing() error {
+	return api.Refuse(protocol.ExitBadInput, "permission_missing", "--allow names no permission", "name what the skills may do, such as --allow fs:read; without --allow they get the default (--help)")
 }
 
 // callInput merges --input with pairs; pairs win.
