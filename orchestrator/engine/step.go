@@ -6,7 +6,7 @@
 //     small interfaces (Log, Caller, Boundary, Preparer, Actor) and feeds their outcomes back as facts.
 //
 // Start with Step, then State; call.go, suspend.go, human.go and mapop.go hold the rules of one node, flow.go those
-// between nodes, and drain.go what calls that run at once have to wait for.
+// between nodes, vars.go what nodes write, and drain.go what calls that run at once have to wait for.
 // Time: entries bear the wall clock, a run's timeout counts the hours that it was driven awake, timers count sleep and no
 // setting of the clock hurries or holds them; clock.go has the rules.
 //
