@@ -22,6 +22,7 @@ func newCompletionCmd(d *deps) *cobra.Command {
 		Short: "Print the script that makes a shell complete lattice's commands",
 		Long: `Print a completion script for a shell. It completes commands and flags, and asks lattice for the ids of runs, waits and
 checkpoints and for the names of sprites, flows and permissions. Completing changes nothing and starts nothing.
+In bash it needs the package bash-completion.
 ` + exitCodes,
 		Example: `  source <(lattice completion bash)
   lattice completion zsh >"${fpath[1]}/_lattice"

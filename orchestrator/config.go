@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,9 +122,12 @@ func (d *deps) paths(list []string) []string {
 
 // spritesAPI is the remote Sprites API that is to be used, "" for the embedded host. A token of the settings goes to the
 // URL that stands beside it and nowhere else.
-func (d *deps) spritesAPI() (url, token string, err error) {
-	if url := d.getenv("SPRITES_API_URL"); url != "" {
-		return url, d.getenv("SPRITES_TOKEN"), nil
+func (d *deps) spritesAPI() (base, token string, err error) {
+	if named := d.getenv("SPRITES_API_URL"); named != "" {
+		if u, err := url.Parse(named); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+			return "", "", api.Refuse(protocol.ExitBadInput, "sprites_url", "SPRITES_API_URL is no http or https URL without credentials", "export SPRITES_API_URL=https://HOST, and the token as SPRITES_TOKEN")
+		}
+		return named, d.getenv("SPRITES_TOKEN"), nil
 	}
 	s := d.settings.Sprites
 	switch {
