@@ -15,6 +15,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -227,9 +228,12 @@ func absoluteRepo(repo string) (string, error) {
 func follow(ctx context.Context, d *deps, c *conn, view api.RunView, known lattice.Seq) error {
 	p := newProgress(d, view, known)
 	defer p.close()
-	var after lattice.Seq
+	watch, after := c.WatchOutline, lattice.Seq(0)
+	if d.json { // every entry once, and nothing has to be drawn from those before
+		watch, after = c.Watch, known
+	}
 	for {
-		err := c.Watch(ctx, view.RunID, after, func(l api.WatchLine) error {
+		err := watch(ctx, view.RunID, after, func(l api.WatchLine) error {
 			if l.Entry != nil {
 				after = l.Entry.Seq
 			}
@@ -260,7 +264,7 @@ func follow(ctx context.Context, d *deps, c *conn, view api.RunView, known latti
 // conclude prints the end of a followed run and picks the exit code.
 func conclude(d *deps, v api.RunView) error {
 	if d.json {
-		if err := d.printJSON(api.RunLine{RunID: v.RunID, Status: v.Status, Outputs: v.Outputs, Error: v.Error, Waits: v.Waits}); err != nil {
+		if err := d.printJSON(api.RunLine{RunID: v.RunID, Status: v.Status, Outputs: v.Outputs, Error: v.Error, Waits: v.Waits, Problem: v.Problem}); err != nil {
 			return err
 		}
 	}
@@ -315,19 +319,19 @@ func describeWait(d *deps, v api.RunView, w lattice.Wait) {
 
 // describeFailure tells why a run failed and how to look into it.
 func describeFailure(d *deps, v api.RunView) {
+	var fault protocol.Fault
 	if v.Error != nil {
 		at := ""
 		if v.Error.Node != "" {
 			at = " at " + v.Error.Node
 		}
 		fmt.Fprintf(d.err, "%s failed%s: %s: %s\n", v.RunID, at, v.Error.Kind, clean(v.Error.Message))
-		var fault protocol.Fault
 		if json.Unmarshal(v.Error.Data, &fault) == nil && fault.Hint != "" {
 			fmt.Fprintf(d.err, "   try: %s\n", clean(fault.Hint))
 		}
 	}
 	fmt.Fprintf(d.err, "  look: lattice show %s\n    or: lattice logs %s\n", v.RunID, v.RunID)
-	if v.Sprite != "" {
+	if v.Sprite != "" && fault.Code != session.CodeSpriteGone {
 		fmt.Fprintf(d.err, "    or: lattice sprite exec %s -- sh -c 'cd /workspace && ls -la'\n", v.Sprite)
 	}
 }

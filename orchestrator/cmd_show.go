@@ -73,7 +73,7 @@ func newShowCmd(d *deps) *cobra.Command {
 // printTimeline prints one line per node visit, and below a MAP one per iteration.
 func printTimeline(ctx context.Context, d *deps, c *conn, v api.RunView) error {
 	t := newTimeline()
-	if err := c.Entries(ctx, v.RunID, 0, func(e lattice.Entry) error { t.add(e); return nil }); err != nil {
+	if err := c.Outline(ctx, v.RunID, 0, func(e lattice.Entry) error { t.add(e); return nil }); err != nil {
 		return err
 	}
 	t.pause(v.Waits)

@@ -105,15 +105,30 @@ func (c *Client) Decide(ctx context.Context, id string, d DecideRequest) (Decide
 
 // Entries yields a run's facts and events after a position.
 func (c *Client) Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
-	return lines(ctx, c, "/v1/run/entries", id, after, yield)
+	return lines(ctx, c, "/v1/run/entries", position(id, after), yield)
+}
+
+// Outline yields a run's facts after a position, and the events next to them: enough to tell how the run went, and quick
+// however much was said.
+func (c *Client) Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
+	return lines(ctx, c, "/v1/run/entries", outlined(id, after), yield)
 }
 
 // Watch yields entries and views as they come. It returns ErrGone when the leader ends before the run does; it does not
 // look for the next one, who has to be asked to drive the run first.
 func (c *Client) Watch(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error {
+	return c.watch(ctx, position(id, after), yield)
+}
+
+// WatchOutline is Watch with what Outline yields in the place of all entries.
+func (c *Client) WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error {
+	return c.watch(ctx, outlined(id, after), yield)
+}
+
+func (c *Client) watch(ctx context.Context, query url.Values, yield func(WatchLine) error) error {
 	done := false
 	here := &Client{hc: c.hc}
-	err := lines(ctx, here, "/v1/run/watch", id, after, func(l WatchLine) error {
+	err := lines(ctx, here, "/v1/run/watch", query, func(l WatchLine) error {
 		done = done || l.Done
 		return yield(l)
 	})
@@ -201,9 +216,20 @@ func call[T any](ctx context.Context, c *Client, method, path string, query url.
 	return out, nil
 }
 
+// position is the query for what comes after a place in a run's log.
+func position(id string, after lattice.Seq) url.Values {
+	return url.Values{"id": {id}, "after": {strconv.FormatUint(uint64(after), 10)}}
+}
+
+func outlined(id string, after lattice.Seq) url.Values {
+	query := position(id, after)
+	query.Set(paramOutline, "1")
+	return query
+}
+
 // lines reads an NDJSON answer; a problem line ends it as that error.
-func lines[T any](ctx context.Context, c *Client, path, id string, after lattice.Seq, yield func(T) error) error {
-	resp, err := c.do(ctx, "GET", path, url.Values{"id": {id}, "after": {strconv.FormatUint(uint64(after), 10)}}, nil)
+func lines[T any](ctx context.Context, c *Client, path string, query url.Values, yield func(T) error) error {
+	resp, err := c.do(ctx, "GET", path, query, nil)
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,12 @@ type Service interface {
 	Run(ctx context.Context, id string) (RunView, error)
 	// Entries calls yield for the run's facts and events after a position, oldest first, until yield fails.
 	Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
+	// Outline is Entries without most of what was said between two facts where that is much.
+	Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
 	// Watch is Entries followed by whatever comes, with views, until nobody drives the run.
 	Watch(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
+	// WatchOutline is Watch with Outline in the place of Entries.
+	WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
 	Drive(ctx context.Context, id string, r DriveRequest) (RunView, error) // go on with an interrupted run; a no-op when someone does
 	Stop(ctx context.Context, id string) (RunView, error)                  // stop driving; the run stays resumable
 	Cancel(ctx context.Context, id, by string) (RunView, error)
@@ -35,6 +39,9 @@ type Service interface {
 	// HandOver ends the leadership when it returns nil, and changes nothing when it does not or ctx ends.
 	HandOver(ctx context.Context, to HandoverRequest) (Handover, error)
 }
+
+// paramOutline asks for an outline; a leader that does not know it answers with everything.
+const paramOutline = "outline"
 
 // maxBody bounds request bodies: a flow of 1 MiB with its input.
 const maxBody = 8 << 20
@@ -84,13 +91,21 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 	})
 	mux.HandleFunc("POST /v1/run/{verb}", func(w http.ResponseWriter, r *http.Request) { change(w, r, s) })
 	mux.HandleFunc("GET /v1/run/entries", func(w http.ResponseWriter, r *http.Request) {
+		entries := s.Entries
+		if r.FormValue(paramOutline) != "" {
+			entries = s.Outline
+		}
 		stream(w, r, func(after lattice.Seq, line func(any) error) error {
-			return s.Entries(r.Context(), r.FormValue("id"), after, func(e lattice.Entry) error { return line(e) })
+			return entries(r.Context(), r.FormValue("id"), after, func(e lattice.Entry) error { return line(e) })
 		})
 	})
 	mux.HandleFunc("GET /v1/run/watch", func(w http.ResponseWriter, r *http.Request) {
+		watch := s.Watch
+		if r.FormValue(paramOutline) != "" {
+			watch = s.WatchOutline
+		}
 		stream(w, r, func(after lattice.Seq, line func(any) error) error {
-			return s.Watch(r.Context(), r.FormValue("id"), after, func(l WatchLine) error { return line(l) })
+			return watch(r.Context(), r.FormValue("id"), after, func(l WatchLine) error { return line(l) })
 		})
 	})
 	mux.HandleFunc("GET /v1/run/log", func(w http.ResponseWriter, r *http.Request) {

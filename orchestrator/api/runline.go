@@ -18,4 +18,6 @@ type RunLine struct {
 	Error *RunError `json:"error"`
 	// What the run waits for.
 	Waits []lattice.Wait `json:"waits,omitempty"`
+	// Why nobody drives a run that has not ended, with the exit code of the command; the run can be resumed.
+	Problem *Problem `json:"problem,omitempty"`
 }

@@ -9,10 +9,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -42,6 +44,9 @@ func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (ap
 	if err != nil {
 		return api.DecideReply{}, err
 	}
+	if err := l.spriteThere(ctx, id); err != nil {
+		return api.DecideReply{}, err
+	}
 	switch err := r.runner.Decide(ctx, fact); {
 	case errors.Is(err, engine.ErrStale):
 		d.WaitID = w.ID
@@ -53,6 +58,26 @@ func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (ap
 	}
 	return l.decided(ctx, id, d, api.DecideReply{WaitID: w.ID})
 }
+
+// spriteThere refuses a decision on a run whose sprite is gone, so that the decision is not used up by a run that can only
+// fail. A host that cannot be asked is no reason: the run stops there, and goes on later.
+func (l *Leader) spriteThere(ctx context.Context, id string) error {
+	rec, err := l.record(id)
+	if err != nil || rec.Sprite == "" {
+		return err
+	}
+	look, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	if _, err := l.client.Get(look, rec.Sprite); !errors.Is(err, sprites.ErrNotFound) {
+		return ctx.Err()
+	}
+	return api.Refuse(protocol.ExitNotFound, "sprite_missing",
+		fmt.Sprintf("the sprite %s of %s is not there any more, so the run cannot go on; nothing was recorded", rec.Sprite, id),
+		"lattice sprite ls lists the sprites of this host: is SPRITES_API_URL set as it was when the run began? If the sprite is lost: lattice cancel "+id)
+}
+
+// lookTimeout bounds the look for a sprite, for which a person waits.
+const lookTimeout = 10 * time.Second
 
 // decided has the run go on after a decision that is on disk. A leader that is ending leaves that to the next.
 func (l *Leader) decided(ctx context.Context, id string, d api.DecideRequest, reply api.DecideReply) (api.DecideReply, error) {
@@ -86,7 +111,7 @@ func notWaiting(id string, s engine.State) error {
 
 // late answers a decision on a wait that is closed. typed are its inputs, where they were converted already.
 func (l *Leader) late(ctx context.Context, id string, d api.DecideRequest, typed json.RawMessage, refusal error) (api.DecideReply, error) {
-	first, err := l.lastAnswer(ctx, id, d.WaitID)
+	first, err := l.lastAnswer(id, d.WaitID)
 	if err != nil {
 		return api.DecideReply{}, err
 	}
@@ -105,22 +130,25 @@ func (l *Leader) late(ctx context.Context, id string, d api.DecideRequest, typed
 var verdicts = map[lattice.Decision]string{lattice.Approve: "approved already", lattice.Reject: "rejected already", lattice.Answer: "answered already"}
 
 // lastAnswer is the run's last answer, or the one to the wait that is named; nil when there is none.
-func (l *Leader) lastAnswer(ctx context.Context, id, wait string) (*lattice.Answered, error) {
+func (l *Leader) lastAnswer(id, wait string) (*lattice.Answered, error) {
+	facts, _, _, err := l.store.Load(id)
+	if err != nil {
+		return nil, fmt.Errorf("read facts of run %s: %w", id, err)
+	}
 	var last *lattice.Answered
-	err := l.Entries(ctx, id, 0, func(e lattice.Entry) error {
-		if e.Kind != lattice.EntryFact || e.Type != (lattice.Answered{}).FactType() {
-			return nil
+	for _, e := range facts {
+		if e.Type != (lattice.Answered{}).FactType() {
+			continue
 		}
 		f, err := lattice.DecodeFact(e.Type, e.Body)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if a := f.(lattice.Answered); wait == "" || a.WaitID == wait {
 			last = &a
 		}
-		return nil
-	})
-	return last, err
+	}
+	return last, nil
 }
 
 // sameInputs reports whether an answer says what was answered before. The wait is closed and its types with it, so text

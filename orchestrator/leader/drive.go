@@ -238,6 +238,17 @@ func (l *Leader) Cancel(ctx context.Context, id, by string) (api.RunView, error)
 
 // Watch yields entries and views until nobody drives the run.
 func (l *Leader) Watch(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
+	return l.watch(ctx, id, after, l.Entries, yield)
+}
+
+// WatchOutline is Watch with what Outline yields in the place of all entries.
+func (l *Leader) WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
+	return l.watch(ctx, id, after, l.Outline, yield)
+}
+
+type reader func(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
+
+func (l *Leader) watch(ctx context.Context, id string, after lattice.Seq, read reader, yield func(api.WatchLine) error) error {
 	id, err := l.resolve(id)
 	if err != nil {
 		return err
@@ -249,7 +260,7 @@ func (l *Leader) Watch(ctx context.Context, id string, after lattice.Seq, yield 
 		idle := r == nil || r.done == nil && !r.yielded
 		closing := l.closing
 		l.mu.Unlock()
-		if err := l.Entries(ctx, id, after, func(e lattice.Entry) error {
+		if err := read(ctx, id, after, func(e lattice.Entry) error {
 			after = e.Seq
 			return yield(api.WatchLine{Entry: &e})
 		}); err != nil {

@@ -306,7 +306,7 @@ func (l *Leader) view(id string) (api.RunView, error) {
 			if hint := sprites.Remedy(r.stopped); hint != "" && !sprites.Uncertain(r.stopped) {
 				v.Note += "; " + hint
 			}
-			errors.As(StoreProblem(r.stopped), &v.Problem)
+			v.Problem = stopProblem(id, r.stopped)
 		}
 	}
 	if !v.Driving && v.Note == "" && (v.Status == lattice.Running || v.Status == lattice.Pending) {
@@ -356,6 +356,27 @@ func (l *Leader) Entries(ctx context.Context, id string, after lattice.Seq, yiel
 			return ctx.Err()
 		}
 	}
+}
+
+// near is how much of what is said next to a fact an outline tells.
+const near = 32
+
+// Outline yields a run's facts after a position and the events next to them, however many there are between.
+func (l *Leader) Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
+	id, err := l.resolve(id)
+	if err != nil {
+		return err
+	}
+	entries, err := l.store.Outline(id, after, near)
+	if err != nil {
+		return fmt.Errorf("read entries of run %s: %w", id, err)
+	}
+	for _, e := range entries {
+		if err := yield(e); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }
 
 // maxLog bounds a run's log file.

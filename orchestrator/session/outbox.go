@@ -97,6 +97,9 @@ func readOutbox(r io.Reader, at cursor, seen *observer, output io.Writer) (next 
 			continue
 		}
 		next = cursor{offset: offset, length: size, sum: sum}
+		if seen.skips(line) {
+			continue
+		}
 		e, problems, ok := protocol.Decode(line)
 		switch {
 		case ok:

@@ -79,8 +79,8 @@ type Options struct {
 	// WaitingGrace is how long a skill may go on after WAITING before it is stopped; 0 = 5 s (DESIGN 22).
 	WaitingGrace time.Duration
 	// MaxEvents and MaxEventBytes bound what one call hands on, so that what runs in a sprite cannot fill the journal that
-	// other runs share; 0 = 1,000,000 events and 256 MiB of payload. What is beyond stays in the sprite's outbox, and
-	// Output is told.
+	// other runs share; 0 = 100,000 events and 64 MiB of payload. What is beyond stays in the sprite's outbox, where only
+	// what the call itself says is still looked for, and Output is told.
 	MaxEvents, MaxEventBytes int
 }
 
@@ -102,10 +102,10 @@ func New(host Host, o Options) *Session {
 		o.WaitingGrace = 5 * time.Second
 	}
 	if o.MaxEvents == 0 {
-		o.MaxEvents = 1_000_000
+		o.MaxEvents = 100_000
 	}
 	if o.MaxEventBytes == 0 {
-		o.MaxEventBytes = 256 << 20
+		o.MaxEventBytes = 64 << 20
 	}
 	return &Session{
 		host: host, log: o.Log, output: o.Output, secrets: o.Secrets, issued: o.Issued, equip: o.Equip, grace: o.WaitingGrace,
@@ -183,12 +183,15 @@ func (s *Session) Restore(ctx context.Context, sprite string, to lattice.Pair) e
 	return nil
 }
 
+// CodeSpriteGone is the code of a refusal because a sprite, or what was looked for in it, is not there any more.
+const CodeSpriteGone = "sprite_gone"
+
 // final makes an error that no retry can mend a refusal that says why.
 func final(err error, why string) error {
 	if !errors.Is(err, sprites.ErrNotFound) {
 		return err
 	}
-	return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_gone", Message: err.Error() + "; " + why}}
+	return &lattice.Refusal{Fault: protocol.Fault{Code: CodeSpriteGone, Message: err.Error() + "; " + why}}
 }
 
 // env is the context of a call for the skill (DESIGN 12), on top of the sprite's own environment.

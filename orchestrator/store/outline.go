@@ -1,0 +1,63 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// Outline returns the facts of a run behind after, in order, and of its events those that have at most near others
+// between them and a fact, the beginning or the end: what a step says first and last is there, however much it says
+// between. Only what it returns is read.
+func (s *Store) Outline(run string, after lattice.Seq, near int) ([]lattice.Entry, error) {
+	var out []lattice.Entry
+	err := s.view(func(tx *bbolt.Tx) error {
+		h, err := headOf(tx, run)
+		if err != nil {
+			return err
+		}
+		log, c := tx.Bucket(bucketEntries), tx.Bucket(bucketIndex).Cursor()
+		for _, seq := range outline(c, h.number, after, near) {
+			e, err := decodeEntry(log.Get(u64(uint64(seq))))
+			if err != nil {
+				return fmt.Errorf("run %s: %w", run, err)
+			}
+			out = append(out, e)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// outline picks the sequence numbers by the index alone.
+func outline(c *bbolt.Cursor, run uint32, after lattice.Seq, near int) (picked []lattice.Seq) {
+	var last []lattice.Seq // events that the next fact may make worth telling, at most 2*near
+	since := 0             // events since the last fact
+	tell := func() {
+		picked = append(picked, last[max(0, len(last)-near):]...)
+		last = last[:0]
+	}
+	for k, v := c.Seek(indexKey(run, after+1)); len(k) == 12 && binary.BigEndian.Uint32(k) == run; k, v = c.Next() {
+		seq := lattice.Seq(binary.BigEndian.Uint64(k[4:]))
+		switch {
+		case len(v) != 1 || v[0] != kindByte(lattice.EntryEvent):
+			tell()
+			picked, since = append(picked, seq), 0
+			continue
+		case since < near:
+			picked = append(picked, seq)
+		default:
+			last = append(last, seq)
+			if len(last) > 2*near {
+				last = slices.Delete(last, 0, len(last)-near)
+			}
+		}
+		since++
+	}
+	tell()
+	return picked
+}
