@@ -101,8 +101,9 @@ func TestParseSkill(t *testing.T) {
 				Inputs: []Field{{Name: "n", Type: "array<array<integer>>", Default: json.RawMessage(`[[1]]`)}},
 			},
 		},
-		"not an object": {file: `[]`, problems: []Problem{{"", "is not a JSON object"}}},
-		"null":          {file: `null`, problems: []Problem{{"", "is not a JSON object"}}},
+		"too long a timeout": {file: `{"name":"a.b","timeout_s":31622401}`, problems: []Problem{{"/timeout_s", "is more than 31622400"}}},
+		"not an object":      {file: `[]`, problems: []Problem{{"", "is not a JSON object"}}},
+		"null":               {file: `null`, problems: []Problem{{"", "is not a JSON object"}}},
 		"all problems at once": {
 			file: `{"name":"Git","description":1,"inputs":["a","a",7,{"name":"b","type":"text"},{"name":"c","type":"integer","default":"1"}],
 				"permissions":["git push"],"side_effect":"none","timeout_s":-1,"exec":[],"variants":{"input":"a","default":"x","cases":{}}}`,

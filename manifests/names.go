@@ -8,6 +8,9 @@ import "strings"
 // ValidName reports whether a skill may have this name.
 func ValidName(name string) bool { return isSkillName(name) }
 
+// ValidPermission reports whether name has the form of a permission, such as fs:read; Permissions lists those we know.
+func ValidPermission(name string) bool { return isPermissionName(name) }
+
 // isSkillName accepts lower-case words joined by dots, at least two, such as git.clone.
 func isSkillName(name string) bool {
 	first, rest, dotted := strings.Cut(name, ".")

@@ -12,6 +12,9 @@ import (
 // maxManifest bounds what ParseSkill reads, in bytes; a manifest is a page, not a book.
 const maxManifest = 256 << 10
 
+// MaxTimeoutS bounds every timeout, in seconds: a year, so that a wrong unit is found.
+const MaxTimeoutS = 366 * 24 * 3600
+
 // Problem is one rule that a manifest or an input breaks, with the JSON pointer of the member ("" is the document).
 type Problem struct {
 	Pointer string `json:"pointer"`
@@ -97,8 +100,13 @@ func (p *parser) skill(data []byte) (s Skill) {
 	s.OptionalPermissions = p.permissionList(m, "", "optional_permissions")
 	p.into(m, "produces_events", "", "a boolean", &s.ProducesEvents)
 	s.SideEffect = p.class(m, "", ClassWorld)
-	if p.into(m, "timeout_s", "", "a number", &s.TimeoutS) && s.TimeoutS <= 0 {
-		p.fail("/timeout_s", "is not positive")
+	if p.into(m, "timeout_s", "", "a number", &s.TimeoutS) {
+		switch {
+		case s.TimeoutS <= 0:
+			p.fail("/timeout_s", "is not positive")
+		case s.TimeoutS > MaxTimeoutS:
+			p.fail("/timeout_s", "is more than %d", MaxTimeoutS)
+		}
 	}
 	if p.into(m, "exec", "", "an array of strings", &s.Exec) && (len(s.Exec) == 0 || s.Exec[0] == "") {
 		p.fail("/exec", "names no program")

@@ -77,7 +77,7 @@ func TestFindings(t *testing.T) {
 		"newer":                   {`{"workflow_version":"1.1","nodes":1}`, []string{"version_unsupported /workflow_version"}},
 		"newer major":             {`{"workflow_version":"2.0"}`, []string{"version_unsupported /workflow_version"}},
 		"newer ExecIR":            {`{"execir_version":"1.7"}`, []string{"version_unsupported /execir_version"}},
-		"version is a number":     {`{"workflow_version":1}`, []string{"version_invalid /workflow_version"}},
+		"version is a number":     {`{"workflow_version":1}`, []string{"field_missing /nodes", "version_invalid /workflow_version"}},
 		"no JSON":                 {`{"workflow_version":`, []string{"json_invalid "}},
 		"no object":               {`[]`, []string{"type_mismatch "}},
 		"empty":                   {doc(`"nodes":[]`), []string{"field_missing /nodes"}},

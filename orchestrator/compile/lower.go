@@ -36,7 +36,7 @@ func parseWorkflow(data []byte, tools Tools) (*Flow, []ir.Finding) {
 		text, err = canonical(text)
 	}
 	if err != nil {
-		l.error("json_invalid", "", "", "write the document in RFC 8785 form: %v", err)
+		l.error("json_invalid", "", `look for escapes such as "\ud800" that are no character`, "write the document in RFC 8785 form: %v", err)
 		return nil, ir.Merge(reading, l.findings)
 	}
 	program, findings := ir.Parse(text, tools)

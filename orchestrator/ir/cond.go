@@ -144,7 +144,7 @@ func (p *condParser) parse(v any, ptr string, depth int) *condNode {
 	op, ok := object["op"].(string)
 	fields, known := condFields[op]
 	if !ok || !known {
-		p.error("cond_op_unknown", ptr+"/op", near(op, slices.Sorted(maps.Keys(condFields))), "there is no condition op %q", op)
+		p.error("cond_op_unknown", ptr+"/op", oneOf(op, CondOps()), "there is no condition op %q", op)
 		return nil
 	}
 	n := &condNode{op: op}

@@ -3,6 +3,7 @@ package ir
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -35,14 +36,22 @@ func decodeTree(data []byte, r *report) map[string]any {
 		if syntax, ok := err.(*json.SyntaxError); ok {
 			line += bytes.Count(data[:min(int(syntax.Offset), len(data))], []byte("\n"))
 		}
-		r.error("json_invalid", "", "", "the document is not JSON: line %d: %v", line, err)
+		if strings.Contains(err.Error(), "max depth") { // of encoding/json, far beyond ours
+			r.tooDeep()
+			return nil
+		}
+		r.error("json_invalid", "", syntaxHint(err), "the document is not JSON: line %d: %v", line, err)
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	v, err := (&treeReader{d, r}).value("", 0)
-	if err != nil {
-		r.error("json_invalid", "", "", "the document is not JSON: %v", err)
+	switch {
+	case errors.Is(err, errTooDeep):
+		r.tooDeep()
+		return nil
+	case err != nil:
+		r.error("json_invalid", "", syntaxHint(err), "the document is not JSON: %v", err)
 		return nil
 	}
 	object, ok := v.(map[string]any)
@@ -51,6 +60,26 @@ func decodeTree(data []byte, r *report) map[string]any {
 		return nil
 	}
 	return object
+}
+
+// hintText is the remedy for text that JSON allows and nobody can exchange.
+const hintText = `look for escapes such as "\ud800" that are no character, and for numbers that no computer holds`
+
+// syntaxHint says how to mend what encoding/json stumbled over.
+func syntaxHint(err error) string {
+	switch text := err.Error(); {
+	case strings.Contains(text, "unexpected end"):
+		return "the text ends too early: close what is open"
+	case strings.Contains(text, "after top-level value"):
+		return "a document is one object; remove what follows it"
+	}
+	return `texts stand in "double quotes", commas only between members, and there are no comments`
+}
+
+var errTooDeep = fmt.Errorf("more than %d levels", maxDocumentDepth)
+
+func (r *report) tooDeep() {
+	r.error("document_too_deep", "", "flatten it, or pass what is so deep as input", "the document nests deeper than %d", maxDocumentDepth)
 }
 
 type treeReader struct {
@@ -68,8 +97,7 @@ func (t *treeReader) value(ptr string, depth int) (any, error) {
 		return token, nil
 	}
 	if depth >= maxDocumentDepth {
-		t.report.error("document_too_deep", "", "", "the document nests deeper than %d", maxDocumentDepth)
-		return nil, fmt.Errorf("more than %d levels", maxDocumentDepth)
+		return nil, errTooDeep
 	}
 	if delim == '[' {
 		list := []any{}

@@ -108,10 +108,12 @@ func TestParseFindings(t *testing.T) {
 		"lone surrogate":       {doc(packC2, ``, `"id":"a"`, `"meta":"\ud800"`), []string{"json_invalid "}},
 		"no object":            {`[]`, []string{"type_mismatch "}},
 		"too large":            {`{"x":"` + strings.Repeat("x", ir.MaxDocumentBytes) + `"}`, []string{"document_too_large "}},
-		"too deep":             {`{"x":` + deep + `}`, []string{"document_too_deep ", "json_invalid "}},
+		"too deep":             {`{"x":` + deep + `}`, []string{"document_too_deep "}},
+		"far too deep":         {strings.Repeat(`[`, 20000) + strings.Repeat(`]`, 20000), []string{"document_too_deep "}},
 		"no version":           {`{}`, []string{"version_missing /execir_version"}},
-		"no text version":      {`{"execir_version":1.0}`, []string{"version_invalid /execir_version"}},
-		"odd version":          {`{"execir_version":"1"}`, []string{"version_invalid /execir_version"}},
+		"no text version":      {`{"execir_version":1.0,"entry_node":"a","nodes":[` + look + `]}`, []string{"version_invalid /execir_version"}},
+		"odd version":          {`{"execir_version":"1"}`, []string{"version_invalid /execir_version", "field_missing /nodes"}},
+		"version and more":     {`{"execir_version":null,"entry_node":"z","nodes":[` + look + `],"brand":1}`, []string{"field_unknown /brand", "node_unknown /entry_node", "version_invalid /execir_version"}},
 		"newer minor":          {`{"execir_version":"1.1","brand":"new"}`, []string{"version_unsupported /execir_version"}},
 		"newer major":          {`{"execir_version":"2.0"}`, []string{"version_unsupported /execir_version"}},
 		"nothing":              {`{"execir_version":"1.0"}`, []string{"field_missing /nodes"}},
@@ -267,10 +269,17 @@ func look2(more string) string {
 
 func TestHints(t *testing.T) {
 	for name, c := range map[string]struct{ doc, hint string }{
-		"tool":    {doc(`{"id":"a","op":"TOOL_CALL","tool":"test.runn"}`, ``), `did you mean "test.run"?`},
-		"op":      {doc(`{"id":"a","op":"TOOLCALL"}`, ``), `did you mean "TOOL_CALL"?`},
-		"node":    {doc(look, `{"from":"a","to":"A"}`), `did you mean "a"?`},
-		"version": {`{"execir_version":"1.7"}`, "run it with a lattice of that version"},
+		"tool":     {doc(`{"id":"a","op":"TOOL_CALL","tool":"test.runn"}`, ``), `did you mean "test.run"?`},
+		"op":       {doc(`{"id":"a","op":"TOOLCALL"}`, ``), `did you mean "TOOL_CALL"?`},
+		"node":     {doc(look, `{"from":"a","to":"A"}`), `did you mean "a"?`},
+		"version":  {`{"execir_version":"1.7"}`, "run it with a lattice of that version"},
+		"cond op":  {when(`{"op":"sometimes"}`), "known: " + strings.Join(ir.CondOps(), ", ")},
+		"kind":     {node(`"retry":[{"on":["oops"]}]`), "known: " + strings.Join(ir.FailureKinds(), ", ")},
+		"type":     {human(`"prompt":"?","expected_inputs":{"n":"number"}`), "known: string, integer, boolean, map, array<T>; the protocol has no fractions: ask for a string"},
+		"end":      {`{"execir_version":`, "the text ends too early: close what is open"},
+		"more":     {`{} {}`, "a document is one object; remove what follows it"},
+		"comment":  {`{ // x`, `texts stand in "double quotes", commas only between members, and there are no comments`},
+		"too deep": {strings.Repeat(`[`, 70) + strings.Repeat(`]`, 70), "flatten it, or pass what is so deep as input"},
 	} {
 		_, findings := ir.Parse([]byte(c.doc), tools)
 		if len(findings) != 1 || findings[0].Hint != c.hint {

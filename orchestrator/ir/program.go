@@ -23,9 +23,9 @@ func Parse(data []byte, tools func(name string) (manifests.Skill, bool)) (*Progr
 	if tree == nil || !execIR.check(tree, &r) {
 		return nil, r.sorted()
 	}
-	doc, err := bind(tree, &r)
+	doc, err := bind(execIR.sound(tree), &r)
 	if err != nil {
-		r.error("json_invalid", "", "", "read the document: %v", err)
+		r.error("json_invalid", "", hintText, "read the document: %v", err)
 		return nil, r.sorted()
 	}
 	misshapen := slices.Clone(r.findings)
@@ -34,7 +34,7 @@ func Parse(data []byte, tools func(name string) (manifests.Skill, bool)) (*Progr
 	r.findings = withoutEchoes(r.findings, misshapen)
 	digest, err := digest(data)
 	if err != nil && !HasErrors(r.findings) {
-		r.error("json_invalid", "", "", "write the document in RFC 8785 form: %v", err)
+		r.error("json_invalid", "", hintText, "write the document in RFC 8785 form: %v", err)
 	}
 	findings := r.sorted()
 	if HasErrors(findings) {

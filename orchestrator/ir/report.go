@@ -76,3 +76,11 @@ func near(name string, candidates []string) string {
 	}
 	return ""
 }
+
+// oneOf is near for the members of a closed list: where none is like name, all are named, however many.
+func oneOf(name string, list []string) string {
+	if hint := near(name, list); hint != "" {
+		return hint
+	}
+	return "known: " + strings.Join(list, ", ")
+}

@@ -26,14 +26,15 @@ func (f Format) Read(data []byte, doc any) (tree map[string]any, findings []Find
 	if tree == nil || !f.check(tree, &r) {
 		return nil, r.sorted()
 	}
-	if err := bindTo(tree, doc, &r); err != nil {
-		r.error("json_invalid", "", "", "read the document: %v", err)
+	if err := bindTo(f.sound(tree), doc, &r); err != nil {
+		r.error("json_invalid", "", hintText, "read the document: %v", err)
 		return nil, r.sorted()
 	}
 	return tree, r.sorted()
 }
 
-// check reports whether the document is of a version that this runtime reads: the same major, no newer minor.
+// check reports whether the document is to be read as one of this runtime's version: the same major, no newer minor. One
+// that says its version in a wrong way is read too, with that finding, so that the others come at once.
 func (f Format) check(tree map[string]any, r *report) bool {
 	ptr, hint := "/"+f.Member, fmt.Sprintf("%q: %q", f.Member, f.Version)
 	got, ok := tree[f.Member]
@@ -44,8 +45,8 @@ func (f Format) check(tree map[string]any, r *report) bool {
 	text, _ := got.(string)
 	m := versionPattern.FindStringSubmatch(text)
 	if m == nil {
-		r.error("version_invalid", ptr, hint, "a version is text of the form MAJOR.MINOR, not %v", got)
-		return false
+		r.error("version_invalid", ptr, hint, "a version is text of the form MAJOR.MINOR, not %s", inShort(got))
+		return true
 	}
 	have := versionPattern.FindStringSubmatch(f.Version)
 	minor, _ := strconv.Atoi(m[2])
@@ -55,6 +56,27 @@ func (f Format) check(tree map[string]any, r *report) bool {
 		return false
 	}
 	return true
+}
+
+// inShort is a value as findings quote it.
+func inShort(v any) string {
+	switch v := v.(type) {
+	case string:
+		return strconv.Quote(v)
+	case json.Number:
+		return v.String()
+	}
+	return typeName(v)
+}
+
+// sound is tree with a version of the right type, since check has said what is wrong with it.
+func (f Format) sound(tree map[string]any) map[string]any {
+	if _, ok := tree[f.Member].(string); ok {
+		return tree
+	}
+	tree = maps.Clone(tree)
+	tree[f.Member] = f.Version
+	return tree
 }
 
 // bindTo checks the shape of tree against the struct that doc points to (unknown members, wrong types, bad conditions;
@@ -77,6 +99,9 @@ func Merge(reading, later []Finding) []Finding {
 
 // Near returns a hint that names the candidates that look like name, or all of them when they are few.
 func Near(name string, candidates []string) string { return near(name, candidates) }
+
+// OneOf is Near for the members of a closed list: where none looks like name, all are named, however many.
+func OneOf(name string, list []string) string { return oneOf(name, list) }
 
 // SplitRef reads a string that is a reference as a whole: its namespace ("$vars") and the member names that follow.
 // exact is false when an index or [*] comes behind them. ok is false for any other text.

@@ -162,8 +162,8 @@ func (v *validator) checkLimits() {
 	within("max_state_bytes", float64(l.MaxStateBytes), 64<<20)
 }
 
-// maxTimeoutS is one year, so that a wrong unit is found.
-const maxTimeoutS = 366 * 24 * 3600
+// maxTimeoutS is that of manifests: one year, so that a wrong unit is found.
+const maxTimeoutS = manifests.MaxTimeoutS
 
 // checkTarget checks that id names a node of this graph.
 func (g *graph) checkTarget(id, ptr string) {

@@ -275,7 +275,11 @@ func (g *graph) checkHuman(n *Node, ptr string) {
 			g.error("id_invalid", at, "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of an input", name)
 		}
 		if !expectedType(n.Expected[name]) {
-			g.error("expected_type_invalid", at, "known: string, integer, boolean, map, array<T>", "there is no input type %q", n.Expected[name])
+			hint := "known: string, integer, boolean, map, array<T>"
+			if n.Expected[name] == "number" {
+				hint += "; the protocol has no fractions: ask for a string"
+			}
+			g.error("expected_type_invalid", at, hint, "there is no input type %q", n.Expected[name])
 		}
 	}
 	for i, c := range n.Choices {
@@ -359,7 +363,7 @@ func (g *graph) checkKinds(on []string, ptr string, last bool) {
 				g.error("all_misplaced", at, "put it alone into the last rule", "ALL stands alone and last")
 			}
 		case !slices.Contains(failureKinds, kind):
-			g.error("failure_kind_unknown", at, near(kind, failureKinds), "there is no failure kind %q", kind)
+			g.error("failure_kind_unknown", at, oneOf(kind, failureKinds), "there is no failure kind %q", kind)
 		}
 	}
 }
