@@ -14,9 +14,10 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// Manifest checks a skill.json as its author wants it checked: what readers tolerate (unknown members) is an error here,
-// what they would do without (a description, a class) a warning, and the examples must fit the inputs. The code of a
-// broken member is its name with _invalid.
+// Manifest checks a skill.json as its author wants it checked: what readers tolerate (unknown members, schemas that are
+// none) is an error here, what they would do without (a description, a class) a warning, and the examples must fit the
+// inputs. A permission that this version does not know is a warning, as it may be one of a version to come. The code of
+// a broken member is its name with _invalid.
 func Manifest(data []byte) (manifests.Skill, []ir.Finding) {
 	tree, findings := ir.ReadTree(data)
 	if tree == nil {
@@ -41,7 +42,17 @@ func Manifest(data []byte) (manifests.Skill, []ir.Finding) {
 		c.unknown(variants, "/variants", reflect.TypeFor[manifests.Variants]())
 		cases, _ := variants["cases"].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(cases)) {
-			c.unknown(cases[name], "/variants/cases/"+escapePointer(name), reflect.TypeFor[manifests.Variant]())
+			at := "/variants/cases/" + escapePointer(name)
+			c.unknown(cases[name], at, reflect.TypeFor[manifests.Variant]())
+			one, _ := cases[name].(map[string]any)
+			c.permissions(one["permissions"], at+"/permissions")
+		}
+	}
+	c.permissions(tree["permissions"], "/permissions")
+	c.permissions(tree["optional_permissions"], "/optional_permissions")
+	for _, name := range []string{"input_schema", "output_schema"} {
+		if schema, ok := tree[name].(map[string]any); ok { // what is none has been reported
+			schemaCheck{&c, name + "_invalid"}.schema(schema, "/"+name)
 		}
 	}
 	if err == nil {
@@ -58,13 +69,15 @@ func (c *manifestCheck) add(severity, code, pointer, hint, format string, args .
 }
 
 var manifestHints = map[string]string{
-	"name":        `such as "contacts.search"`,
-	"inputs":      `["path"] or [{"name":"path","type":"string","required":true,"description":"…"}]`,
-	"outputs":     `["path"] or [{"name":"path","type":"string","required":true,"description":"…"}]`,
-	"permissions": `such as ["fs:read"]; [] when it needs none`,
-	"side_effect": `"read", "idempotent", "sprite" or "world"`,
-	"timeout_s":   "seconds, more than 0",
-	"variants":    `{"input":"mode","default":"request","cases":{"request":{"permissions":[],"side_effect":"sprite"}}}`,
+	"name":          `such as "contacts.search"`,
+	"input_schema":  `such as {"type":"object"}`,
+	"output_schema": `such as {"type":"object"}`,
+	"inputs":        `["path"] or [{"name":"path","type":"string","required":true,"description":"…"}]`,
+	"outputs":       `["path"] or [{"name":"path","type":"string","required":true,"description":"…"}]`,
+	"permissions":   `such as ["fs:read"]; [] when it needs none; * is for those who grant`,
+	"side_effect":   `"read", "idempotent", "sprite" or "world"`,
+	"timeout_s":     "seconds, more than 0 and no more than a year",
+	"variants":      `{"input":"mode","default":"request","cases":{"request":{"permissions":[],"side_effect":"sprite"}}}`,
 }
 
 func (c *manifestCheck) problem(p manifests.Problem) {
@@ -101,14 +114,19 @@ func (c *manifestCheck) advise(s manifests.Skill, tree map[string]any) {
 		c.add(ir.SeverityWarning, "description_missing", "/description", "one sentence", "nobody can tell what the skill does")
 	}
 	if tree["permissions"] == nil {
-		c.add(ir.SeverityWarning, "permissions_missing", "/permissions", manifestHints["permissions"], "it counts as needing none")
+		c.add(ir.SeverityWarning, "permissions_missing", "/permissions", `such as ["fs:read"]; [] when it needs none`, "it counts as needing none")
 	}
 	if tree["side_effect"] == nil {
 		c.add(ir.SeverityWarning, "side_effect_missing", "/side_effect", manifestHints["side_effect"], "it counts as world: a call that was cut off is never run again without a person")
 	}
-	for i, p := range s.Permissions {
-		if !slices.Contains(manifests.Permissions(), p) {
-			c.add(ir.SeverityWarning, "permission_unknown", "/permissions/"+strconv.Itoa(i), ir.Near(p, manifests.Permissions()), "this lattice knows no permission %q, so that only * grants it", p)
+}
+
+// permissions warns of those that nothing but * grants. What is not even a name was reported as that.
+func (c *manifestCheck) permissions(v any, at string) {
+	list, _ := v.([]any)
+	for i, e := range list {
+		if p, ok := e.(string); ok && manifests.ValidPermission(p) && !slices.Contains(manifests.Permissions(), p) {
+			c.add(ir.SeverityWarning, "permission_unknown", at+"/"+strconv.Itoa(i), ir.OneOf(p, manifests.Permissions()), "this lattice knows no permission %q, so that only * grants it", p)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,8 +28,18 @@ func TestManifest(t *testing.T) {
 		"bad types":         {full(`,"inputs":[{"name":"x","type":"text"}],"timeout_s":-1`), []string{"error inputs_invalid /inputs/0/type", "error timeout_s_invalid /timeout_s"}},
 		"input twice":       {full(`,"inputs":["x","x"]`), []string{"error inputs_invalid /inputs/1"}},
 		"bad class":         {`{"name":"a.b","description":"d","permissions":[],"side_effect":"none"}`, []string{"error side_effect_invalid /side_effect"}},
-		"bad permission":    {`{"name":"a.b","description":"d","permissions":["fs read","fs:raed"],"side_effect":"read"}`, []string{"error permissions_invalid /permissions/0"}},
+		"bad permission":    {`{"name":"a.b","description":"d","permissions":["fs read","fs:raed"],"side_effect":"read"}`, []string{"error permissions_invalid /permissions/0", "warning permission_unknown /permissions/1"}},
 		"other permission":  {`{"name":"a.b","description":"d","permissions":["fs:raed"],"side_effect":"read"}`, []string{"warning permission_unknown /permissions/0"}},
+		"far permission":    {`{"name":"a.b","description":"d","permissions":["*"],"optional_permissions":["mail:send"],"side_effect":"read"}`, []string{"warning permission_unknown /optional_permissions/0", "error permissions_invalid /permissions/0"}},
+		"case permission":   {full(`,"inputs":[{"name":"m","type":"string"}],"variants":{"input":"m","default":"a","cases":{"a":{"permissions":["net","nett"],"side_effect":"read"}}}`), []string{"warning permission_unknown /variants/cases/a/permissions/1"}},
+		"long timeout":      {full(`,"timeout_s":31622401`), []string{"error timeout_s_invalid /timeout_s"}},
+		"longest timeout":   {full(`,"timeout_s":31622400`), nil},
+		"no schemas":        {full(`,"input_schema":3,"output_schema":[]`), []string{"error input_schema_invalid /input_schema", "error output_schema_invalid /output_schema"}},
+		"schema":            {full(`,"input_schema":{"type":["object","null"],"required":["x"],"properties":{"x":{"type":"integer","minimum":-1.5,"maxLength":2.0},"y":true},"items":[{},false],"allOf":[{"not":{}}],"dependencies":{"x":["y"],"y":{}},"dependentRequired":{"x":["y"]},"default":1,"x-mine":{"type":3}}`), nil},
+		"schema type":       {full(`,"output_schema":{"type":3}`), []string{"error output_schema_invalid /output_schema/type"}},
+		"schema types":      {full(`,"input_schema":{"type":"objekt","properties":{"x":{"type":["string","string"]},"y":{"type":[]},"a/b":{"type":"text"}}}`), []string{"error input_schema_invalid /input_schema/properties/a~1b/type", "error input_schema_invalid /input_schema/properties/x/type", "error input_schema_invalid /input_schema/properties/y/type", "error input_schema_invalid /input_schema/type"}},
+		"schema keywords":   {full(`,"input_schema":{"enum":{},"items":3,"maxItems":1.5,"minItems":-1,"multipleOf":0,"pattern":1,"properties":[],"readOnly":"x","required":["x","x"]}`), []string{"error input_schema_invalid /input_schema/enum", "error input_schema_invalid /input_schema/items", "error input_schema_invalid /input_schema/maxItems", "error input_schema_invalid /input_schema/minItems", "error input_schema_invalid /input_schema/multipleOf", "error input_schema_invalid /input_schema/pattern", "error input_schema_invalid /input_schema/properties", "error input_schema_invalid /input_schema/readOnly", "error input_schema_invalid /input_schema/required"}},
+		"schema in schema":  {full(`,"input_schema":{"$defs":{"d":{"anyOf":[{"if":{"minimum":"1"}}]}},"dependencies":{"x":[1]},"dependentRequired":{"x":[1]},"items":[1],"oneOf":[]}`), []string{"error input_schema_invalid /input_schema/$defs/d/anyOf/0/if/minimum", "error input_schema_invalid /input_schema/dependencies/x", "error input_schema_invalid /input_schema/dependentRequired", "error input_schema_invalid /input_schema/items/0", "error input_schema_invalid /input_schema/oneOf"}},
 		"example":           {full(`,"inputs":[{"name":"x","type":"string","required":true}],"examples":[{"x":"a"},{"z":1}]`), []string{"error example_invalid /examples/1/x", "error example_invalid /examples/1/z"}},
 		"bare":              {`{"name":"a.b"}`, []string{"warning description_missing /description", "warning permissions_missing /permissions", "warning side_effect_missing /side_effect"}},
 		"default no string": {full(`,"inputs":[{"name":"x","type":"string","default":3}]`), []string{"error inputs_invalid /inputs/0/default"}},
@@ -43,6 +54,12 @@ func TestManifest(t *testing.T) {
 				t.Errorf("Manifest(%s) (-want +got):\n%s%+v", c.doc, diff, findings)
 			}
 		})
+	}
+	for permission, want := range map[string]string{"fs:rea": `did you mean "fs:read"?`, "mail:send": "known: " + strings.Join(manifests.Permissions(), ", ")} {
+		_, findings := Manifest([]byte(`{"name":"a.b","description":"d","side_effect":"read","permissions":["` + permission + `"]}`))
+		if len(findings) != 1 || findings[0].Hint != want {
+			t.Errorf("permission %s: %+v, want the hint %q", permission, findings, want)
+		}
 	}
 	for _, s := range manifests.Skills() {
 		if _, findings := Manifest(manifests.Raw(s.Name)); len(findings) > 0 {

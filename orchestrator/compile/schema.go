@@ -1,0 +1,170 @@
+package compile
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// What the value of a keyword of JSON Schema is, in the words of findings.
+const (
+	aString       = "a string"
+	aBoolean      = "a boolean"
+	aNumber       = "a number"
+	aStep         = "a number above 0"
+	aCount        = "a whole number, 0 or more"
+	aList         = "an array"
+	someNames     = "an array of distinct strings"
+	namesByName   = "an object of arrays of distinct strings"
+	aSchema       = "a schema: an object, true or false"
+	someSchemas   = "an array of schemas, at least one"
+	schemaOrSome  = "a schema or an array of schemas"
+	schemasByName = "an object of schemas"
+	needsByName   = "an object of schemas or arrays of distinct strings"
+	aType         = "the name of a type, or an array of distinct ones"
+)
+
+// schemaKeywords are those of drafts 6 to 2020-12 whose value cannot be just anything.
+var schemaKeywords = map[string]string{
+	"$id": aString, "$schema": aString, "$ref": aString, "$anchor": aString, "$dynamicRef": aString, "$dynamicAnchor": aString,
+	"$comment": aString, "title": aString, "description": aString, "pattern": aString, "format": aString,
+	"contentEncoding": aString, "contentMediaType": aString,
+	"deprecated": aBoolean, "readOnly": aBoolean, "writeOnly": aBoolean, "uniqueItems": aBoolean,
+	"minimum": aNumber, "maximum": aNumber, "exclusiveMinimum": aNumber, "exclusiveMaximum": aNumber, "multipleOf": aStep,
+	"minLength": aCount, "maxLength": aCount, "minItems": aCount, "maxItems": aCount, "minProperties": aCount,
+	"maxProperties": aCount, "minContains": aCount, "maxContains": aCount,
+	"enum": aList, "examples": aList, "required": someNames, "dependentRequired": namesByName, "type": aType,
+	"not": aSchema, "if": aSchema, "then": aSchema, "else": aSchema, "contains": aSchema, "propertyNames": aSchema,
+	"additionalProperties": aSchema, "additionalItems": aSchema, "unevaluatedProperties": aSchema, "unevaluatedItems": aSchema,
+	"contentSchema": aSchema, "items": schemaOrSome, "allOf": someSchemas, "anyOf": someSchemas, "oneOf": someSchemas,
+	"prefixItems": someSchemas, "properties": schemasByName, "patternProperties": schemasByName, "$defs": schemasByName,
+	"definitions": schemasByName, "dependentSchemas": schemasByName, "dependencies": needsByName,
+}
+
+var schemaTypes = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
+
+// schemaCheck finds what no reader of a schema could make sense of: keywords with a value of a wrong type. It follows
+// no references, compiles no patterns, and takes unknown keywords for annotations, as JSON Schema does.
+type schemaCheck struct {
+	*manifestCheck
+	code string // of the findings
+}
+
+func (s schemaCheck) schema(v any, at string) {
+	switch v := v.(type) {
+	case bool:
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			s.keyword(name, v[name], at+"/"+escapePointer(name))
+		}
+	default:
+		s.add(ir.SeverityError, s.code, at, `such as {"type":"object"}`, "this is not %s", aSchema)
+	}
+}
+
+func (s schemaCheck) keyword(name string, v any, at string) {
+	want, hint, ok := schemaKeywords[name], "", true
+	switch want {
+	case aSchema:
+		s.schema(v, at)
+	case schemaOrSome:
+		if list, some := v.([]any); some {
+			s.each(list, at)
+		} else {
+			s.schema(v, at)
+		}
+	case someSchemas:
+		var list []any
+		if list, ok = v.([]any); ok {
+			ok = len(list) > 0
+			s.each(list, at)
+		}
+	case schemasByName, needsByName:
+		var object map[string]any
+		object, ok = v.(map[string]any)
+		for _, k := range slices.Sorted(maps.Keys(object)) {
+			if want == schemasByName || !distinct(object[k]) {
+				s.schema(object[k], at+"/"+escapePointer(k))
+			}
+		}
+	case namesByName:
+		var object map[string]any
+		object, ok = v.(map[string]any)
+		for _, names := range object {
+			ok = ok && distinct(names)
+		}
+	case aType:
+		ok, hint = typeNames(v)
+	default:
+		ok = suits(v, want)
+	}
+	if !ok {
+		s.add(ir.SeverityError, s.code, at, hint, "%q is not %s", name, want)
+	}
+}
+
+func (s schemaCheck) each(list []any, at string) {
+	for i, v := range list {
+		s.schema(v, at+"/"+strconv.Itoa(i))
+	}
+}
+
+// suits judges values that hold no schema.
+func suits(v any, want string) bool {
+	switch want {
+	case aString:
+		_, ok := v.(string)
+		return ok
+	case aBoolean:
+		_, ok := v.(bool)
+		return ok
+	case aList:
+		_, ok := v.([]any)
+		return ok
+	case someNames:
+		return distinct(v)
+	case aNumber, aStep, aCount:
+		n, ok := v.(json.Number)
+		f, err := n.Float64()
+		return ok && err == nil && (want != aStep || f > 0) && (want != aCount || f >= 0 && f == math.Trunc(f))
+	}
+	return true
+}
+
+// distinct reports whether v is an array of distinct strings.
+func distinct(v any) bool {
+	list, ok := v.([]any)
+	seen := make(map[any]bool, len(list))
+	for _, e := range list {
+		name, isName := e.(string)
+		ok = ok && isName && !seen[name]
+		seen[name] = true
+	}
+	return ok
+}
+
+// typeNames judges the keyword "type" and says what it may be.
+func typeNames(v any) (ok bool, hint string) {
+	list, some := v.([]any)
+	if !some {
+		list = []any{v}
+	}
+	ok = len(list) > 0 && distinct(list)
+	hint = "known: " + strings.Join(schemaTypes, ", ")
+	for _, e := range list {
+		name, _ := e.(string)
+		if slices.Contains(schemaTypes, name) {
+			continue
+		}
+		ok = false
+		if name != "" {
+			hint = ir.Near(name, schemaTypes)
+		}
+	}
+	return ok, hint
+}
