@@ -60,6 +60,27 @@ func TestBadPrefixedLine(t *testing.T) {
 	}
 }
 
+// TestPrefixCountsAtTheStart: an event begins a line, so that no text that mentions one becomes one. A line that two
+// writers joined is output as it stands (the outbox has its events), and its neighbours are unharmed.
+func TestPrefixCountsAtTheStart(t *testing.T) {
+	for name, line := range map[string]string{
+		"two events":     goodLine + goodLine,
+		"unended output": "50%" + goodLine,
+		"indented":       " " + goodLine,
+		"quoted":         `{"text":"LATTICE_EVENT {\"event_type\":\"INFO\"}"}`,
+	} {
+		s := protocol.NewScanner(strings.NewReader(goodLine + "\n" + line + "\n" + goodLine))
+		wantEvent(t, s)
+		wantOutput(t, s, line)
+		if strings.HasPrefix(line, protocol.Prefix) {
+			if rec, err := s.Next(); err != nil || rec.Code != protocol.WarnNoEvent || rec.Line != 2 {
+				t.Errorf("%s: got %+v, %v, want the warning", name, rec, err)
+			}
+		}
+		wantEvent(t, s)
+	}
+}
+
 // TestLongLines fixes what a line around the limit gives: at the limit it is whole, above it is cut at a rune, and the
 // warning comes when it has ended. An event that is too long is output too.
 func TestLongLines(t *testing.T) {
