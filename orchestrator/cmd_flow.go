@@ -1,10 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,7 +40,9 @@ func newFlowLsCmd(d *deps) *cobra.Command {
 				return d.printJSON(manifests.Flows())
 			}
 			for _, name := range manifests.Flows() {
-				fmt.Fprintln(d.out, name)
+				if _, err := fmt.Fprintln(d.out, name); err != nil {
+					return err
+				}
 			}
 			return nil
 		},
@@ -51,8 +53,8 @@ func newFlowShowCmd(d *deps) *cobra.Command {
 	return &cobra.Command{
 		Use: "show FLOW", Short: "Print a flow's document", Example: "  lattice flow show test-only > mine.json", Args: args(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeFlows,
-		RunE: func(_ *cobra.Command, list []string) error {
-			doc, _, err := d.openFlow(list[0])
+		RunE: func(c *cobra.Command, list []string) error {
+			doc, _, err := d.openFlow(c.Context(), list[0])
 			if err != nil {
 				return err
 			}
@@ -71,8 +73,8 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"
 ` + exitCodes,
 		Example: "  lattice flow validate flow.json --json",
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
-		RunE: func(_ *cobra.Command, list []string) error {
-			doc, _, err := d.openFlow(list[0])
+		RunE: func(c *cobra.Command, list []string) error {
+			doc, _, err := d.openFlow(c.Context(), list[0])
 			if err != nil {
 				return err
 			}
@@ -101,8 +103,8 @@ A flow that does not compile prints its findings on standard error and exits 2.
 ` + exitCodes,
 		Example: "  lattice flow compile flow.json | sha256sum",
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
-		RunE: func(_ *cobra.Command, list []string) error {
-			flow, err := d.compileFlow(list[0])
+		RunE: func(c *cobra.Command, list []string) error {
+			flow, err := d.compileFlow(c.Context(), list[0])
 			if err != nil {
 				return err
 			}
@@ -140,8 +142,8 @@ func (d *deps) printFindings(findings []ir.Finding) error {
 }
 
 // compileFlow reads and compiles a flow; every fault of it is told at once.
-func (d *deps) compileFlow(arg string) (*compile.Flow, error) {
-	doc, _, err := d.openFlow(arg)
+func (d *deps) compileFlow(ctx context.Context, arg string) (*compile.Flow, error) {
+	doc, _, err := d.openFlow(ctx, arg)
 	if err != nil {
 		return nil, err
 	}
@@ -169,33 +171,27 @@ func refuseFlow(name string, findings []ir.Finding) error {
 
 // openFlow reads a flow: a file, standard input for "-", or a built-in flow when there is no such file. What it holds is
 // not looked at. The name is that of the file without .json.
-func (d *deps) openFlow(arg string) (doc []byte, name string, err error) {
-	in := d.in
-	if arg != "-" {
-		f, err := os.Open(arg)
-		if builtin, ok := manifests.Flow(arg); ok && errors.Is(err, os.ErrNotExist) {
+func (d *deps) openFlow(ctx context.Context, arg string) (doc []byte, name string, err error) {
+	doc, err = d.readNamed(ctx, arg, ir.MaxDocumentBytes)
+	if errors.Is(err, os.ErrNotExist) {
+		if builtin, ok := manifests.Flow(arg); ok {
 			return builtin, arg, nil
 		}
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, "", api.Refuse(protocol.ExitNotFound, "flow_not_found", fmt.Sprintf("there is no flow file %s and no built-in flow of that name", arg),
-				"lattice flow ls shows the built-in flows: "+strings.Join(manifests.Flows(), ", "))
-		}
-		if err != nil {
-			return nil, "", api.Refuse(protocol.ExitBadInput, "flow_unreadable", fmt.Sprintf("read flow: %v", err), "")
-		}
-		defer f.Close()
-		in, name = f, strings.TrimSuffix(filepath.Base(arg), ".json")
+		return nil, "", api.Refuse(protocol.ExitNotFound, "flow_not_found", fmt.Sprintf("there is no flow file %s and no built-in flow of that name", arg),
+			"lattice flow ls shows the built-in flows: "+strings.Join(manifests.Flows(), ", "))
 	}
-	doc, err = io.ReadAll(io.LimitReader(in, ir.MaxDocumentBytes+1)) // one more, so that what is longer is refused
 	if err != nil {
 		return nil, "", api.Refuse(protocol.ExitBadInput, "flow_unreadable", fmt.Sprintf("read flow: %v", err), "")
+	}
+	if arg != "-" {
+		name = strings.TrimSuffix(filepath.Base(arg), ".json")
 	}
 	return doc, name, nil
 }
 
 // readFlow is openFlow for a flow that the leader will judge: it must be JSON to reach it.
-func (d *deps) readFlow(arg string) (json.RawMessage, string, error) {
-	doc, name, err := d.openFlow(arg)
+func (d *deps) readFlow(ctx context.Context, arg string) (json.RawMessage, string, error) {
+	doc, name, err := d.openFlow(ctx, arg)
 	if err != nil || json.Valid(doc) && len(doc) <= ir.MaxDocumentBytes {
 		return doc, name, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -31,7 +32,7 @@ other is. ↻ leads back. With --json: {"format":…,"graph":…}. A flow that d
 ` + exitCodes,
 		Example: "  lattice flow graph fix-and-propose\n  lattice flow graph flow.json -o flow.svg\n  lattice flow graph flow.json --format mermaid",
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
-		RunE: func(_ *cobra.Command, list []string) error { return runFlowGraph(d, o, list[0]) },
+		RunE: func(c *cobra.Command, list []string) error { return runFlowGraph(c.Context(), d, o, list[0]) },
 	}
 	cmd.Flags().StringVar(&o.format, "format", "", "text (or ascii), mermaid or svg (default: by the ending of -o, else text)")
 	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write the drawing to `FILE`")
@@ -39,7 +40,7 @@ other is. ↻ leads back. With --json: {"format":…,"graph":…}. A flow that d
 	return cmd
 }
 
-func runFlowGraph(d *deps, o flowGraphOptions, arg string) error {
+func runFlowGraph(ctx context.Context, d *deps, o flowGraphOptions, arg string) error {
 	format := o.format
 	switch {
 	case format == "ascii":
@@ -50,7 +51,7 @@ func runFlowGraph(d *deps, o flowGraphOptions, arg string) error {
 	if format == "" {
 		format = "text"
 	}
-	flow, err := d.compileFlow(arg)
+	flow, err := d.compileFlow(ctx, arg)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -92,11 +93,11 @@ func (o *runOptions) withSettings(d *deps) {
 }
 
 func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
-	doc, name, err := d.readFlow(flow)
+	doc, name, err := d.readFlow(ctx, flow)
 	if err != nil {
 		return err
 	}
-	input, err := readInput(d, o.inputFile, o.inputs)
+	input, err := readInput(ctx, d, o.inputFile, o.inputs)
 	if err != nil {
 		return err
 	}
@@ -138,12 +139,12 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 }
 
 // readInput merges an input file with k=v and k:=json pairs; pairs win.
-func readInput(d *deps, file string, pairs []string) (json.RawMessage, error) {
+func readInput(ctx context.Context, d *deps, file string, pairs []string) (json.RawMessage, error) {
 	in := map[string]json.RawMessage{}
 	if file != "" {
-		data, err := readFileOr(d.in, file)
+		data, err := d.readInputFile(ctx, file)
 		if err != nil {
-			return nil, api.Refuse(protocol.ExitBadInput, "input_unreadable", fmt.Sprintf("read input: %v", err), "")
+			return nil, err
 		}
 		if err := json.Unmarshal(data, &in); err != nil {
 			return nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%s is no JSON object: %v", file, err), "the file holds the flow's inputs: {\"name\": value, …}")
@@ -174,6 +175,9 @@ func parsePair(pair string) (string, json.RawMessage, error) {
 			return "", nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("the value of %s is no JSON: %s", typed, value), "quote it for the shell, for example '"+typed+":=[\"a\",\"b\"]'")
 		}
 		return typed, json.RawMessage(value), nil
+	}
+	if !utf8.ValidString(pair) {
+		return "", nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%q is not UTF-8", pair), "")
 	}
 	text, err := json.Marshal(value)
 	return name, text, err

@@ -69,7 +69,7 @@ The exit code is the skill's. The sprite is made for the call and removed after 
 }
 
 func runSkillCall(ctx context.Context, d *deps, o skillCallOptions, name string, pairs []string) error {
-	input, err := d.callInput(o.input, pairs)
+	input, err := d.callInput(ctx, o.input, pairs)
 	if err != nil {
 		return err
 	}
@@ -108,12 +108,12 @@ func allowsNothing() error {
 }
 
 // callInput merges --input with pairs; pairs win.
-func (d *deps) callInput(given string, pairs []string) (json.RawMessage, error) {
+func (d *deps) callInput(ctx context.Context, given string, pairs []string) (json.RawMessage, error) {
 	text := []byte(given)
 	if file, ok := strings.CutPrefix(given, "@"); ok {
 		var err error
-		if text, err = readFileOr(d.in, file); err != nil {
-			return nil, api.Refuse(protocol.ExitBadInput, "input_unreadable", fmt.Sprintf("read input: %v", err), "")
+		if text, err = d.readInputFile(ctx, file); err != nil {
+			return nil, err
 		}
 	}
 	in := map[string]json.RawMessage{}

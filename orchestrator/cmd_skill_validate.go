@@ -1,9 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -25,8 +25,8 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"
 ` + exitCodes,
 		Example: "  lattice skill validate contacts.search/\n  lattice skill validate skill.json --json",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, list []string) error {
-			findings, err := d.checkSkill(list[0])
+		RunE: func(c *cobra.Command, list []string) error {
+			findings, err := d.checkSkill(c.Context(), list[0])
 			if err != nil {
 				return err
 			}
@@ -45,32 +45,19 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"
 }
 
 // checkSkill checks a manifest, or a folder with one.
-func (d *deps) checkSkill(arg string) ([]ir.Finding, error) {
-	if arg == "-" {
-		data, err := io.ReadAll(io.LimitReader(d.in, maxManifest+1))
-		if err != nil {
-			return nil, fmt.Errorf("read manifest: %w", err)
-		}
-		_, findings := compile.Manifest(data)
-		return findings, nil
+func (d *deps) checkSkill(ctx context.Context, arg string) ([]ir.Finding, error) {
+	file := arg
+	if info, err := os.Stat(arg); arg != "-" && err == nil && info.IsDir() {
+		file = filepath.Join(arg, manifestFile)
 	}
-	info, err := os.Stat(arg)
+	data, err := d.readNamed(ctx, file, maxManifest)
 	if err != nil {
 		return nil, skillUnreadable(err)
 	}
-	if !info.IsDir() {
-		data, err := readManifestFile(arg)
-		if err != nil {
-			return nil, err
-		}
-		_, findings := compile.Manifest(data)
+	skill, findings := compile.Manifest(data)
+	if file == arg {
 		return findings, nil
 	}
-	data, err := readManifestFile(filepath.Join(arg, manifestFile))
-	if err != nil {
-		return nil, err
-	}
-	skill, findings := compile.Manifest(data)
 	fault := func(code, hint, format string, args ...any) {
 		findings = append(findings, ir.Finding{Code: code, Severity: ir.SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
@@ -87,19 +74,6 @@ func (d *deps) checkSkill(arg string) ([]ir.Finding, error) {
 		}
 	}
 	return ir.Merge(nil, findings), nil
-}
-
-func readManifestFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, skillUnreadable(err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxManifest+1)) // one more, so that what is longer is refused
-	if err != nil {
-		return nil, skillUnreadable(err)
-	}
-	return data, nil
 }
 
 func skillUnreadable(err error) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // deps is what commands are given instead of finding it themselves.
@@ -43,13 +45,15 @@ type deps struct {
 	// wrapLog lets a composition root put its own log between engine and store.
 	wrapLog func(engine.Log) engine.Log
 
+	exit func(code int) // ends the process, whatever it does
+
 	json bool // --json
 }
 
 // processDeps reads the process's surroundings once.
 func processDeps() *deps {
 	d := &deps{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr,
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, exit: os.Exit,
 		terminal: term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb",
 		getenv:   os.Getenv, environ: os.Environ(),
 		version: buildVersion(), api: api.Version, oldest: api.Oldest, log: zerolog.Nop(),
@@ -129,7 +133,7 @@ func (d *deps) report(ctx context.Context, err error) int {
 		return exit.code
 	}
 	if errors.Is(err, syscall.ENOSPC) { // wherever it struck: a lock file, the socket, what is installed for sprites
-		err = leader.StoreProblem(err)
+		err = d.diskFull(err)
 	}
 	var p *api.Problem
 	if errors.As(err, &p) && d.json {
@@ -155,6 +159,20 @@ func (d *deps) report(ctx context.Context, err error) int {
 		return 2
 	}
 	return 1
+}
+
+// diskFull says what to do when there was no space: in the state directory, or where a person had something written.
+func (d *deps) diskFull(err error) error {
+	var at *fs.PathError
+	switch {
+	case !errors.As(err, &at):
+		return leader.StoreProblem(err)
+	case at.Path == os.Stdout.Name():
+		return api.Refuse(protocol.ExitLimit, "output_full", "write standard output: "+at.Err.Error(), "free some space there, or write to another place")
+	case strings.HasPrefix(at.Path, d.home+"/"):
+		return leader.StoreProblem(err)
+	}
+	return api.Refuse(protocol.ExitLimit, "disk_full", err.Error(), "free some space there, or write to another place")
 }
 
 // errUsage marks errors of the command line itself.

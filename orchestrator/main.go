@@ -24,7 +24,7 @@ func main() {
 		os.Exit(sandbox.Main(os.Args[2:]))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends what cannot be called off, such as reading a document from a terminal
+	context.AfterFunc(ctx, stop) // a second signal ends what cannot be called off, such as reading a backup from a terminal
 	code := execute(ctx, processDeps(), os.Args[1:])
 	stop()
 	os.Exit(code)

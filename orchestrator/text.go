@@ -3,9 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -14,12 +12,12 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// readFileOr reads a file, or in for "-".
-func readFileOr(in io.Reader, path string) ([]byte, error) {
-	if path == "-" {
-		return io.ReadAll(in)
+// numbered is a number of things, in words: 1 run, 2 runs.
+func numbered(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
 	}
-	return os.ReadFile(path)
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // bindingLines shows what an approval would bind.
