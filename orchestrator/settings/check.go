@@ -30,6 +30,9 @@ func check(s Settings) []Finding {
 	}
 	oneOf("log_level", string(s.LogLevel), Levels())
 	oneOf("min_isolation", string(s.MinIsolation), Isolations())
+	if s.Run.Allow != nil && len(s.Run.Allow) == 0 { // it would count as not said at all, and grant the default
+		bad(CodeValue, "run.allow", "name what runs may do, such as \"fs:read\", or leave the setting out for the default (lattice run --help)", "the list names no permission")
+	}
 	permissions := append(manifests.Permissions(), "*")
 	for _, p := range s.Run.Allow {
 		if !slices.Contains(permissions, p) {

@@ -65,6 +65,7 @@ func TestParseRefuses(t *testing.T) {
 		"duration":          {"[serve]\nidle = \"soon\"", []string{`settings_value line 2: serve.idle: "soon" is no length of time`}},
 		"negative duration": {"[serve]\nidle = \"-1s\"", []string{"settings_value line 2: serve.idle: -1s is not longer than nothing"}},
 		"number for it":     {"[serve]\nidle = 300", []string{"settings_type line 2: serve.idle: it must be text in quotes, not a number"}},
+		"no permission":     {"[run]\nallow = []", []string{`settings_value line 2: run.allow: the list names no permission (name what runs may do`}},
 		"permission":        {"[run]\nallow = [\"fs:raed\"]", []string{`settings_value line 2: run.allow: there is no permission "fs:raed" (known: `}},
 		"variable":          {"[run]\nagent_env = [\"sk-ant-0123456789\"]", []string{`settings_value line 2: run.agent_env: "sk-a…" cannot be passed to an agent`}},
 		"reserved variable": {"[run]\nagent_env = [\"LATTICE_X\"]", []string{"settings_value line 2: run.agent_env"}},
