@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -161,7 +162,7 @@ func (d *deps) printFetched(line fetched) error {
 	case d.json:
 		return d.printJSON(line)
 	case line.Error != "":
-		fmt.Fprintf(d.err, "lattice: %s: %s\n", clean(line.Ref), clean(line.Error))
+		fmt.Fprintf(d.err, "lattice: %s: %s\n", cmp.Or(clean(line.Ref), "a file without a name"), clean(line.Error))
 		return nil
 	}
 	_, err := fmt.Fprintln(d.out, line.File)
@@ -216,17 +217,10 @@ func (o artifactsOptions) copy(ctx context.Context, c *conn, run string, a proto
 
 // writeBelow makes a file in one step, so that a failure leaves nothing half written.
 func (o artifactsOptions) writeBelow(root *os.Root, name string, fill func(io.Writer) error) error {
-	if dir := filepath.Dir(name); dir != "." {
-		if err := root.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make folder %s: %w", dir, err)
-		}
+	if err := o.replaceable(root, name); err != nil {
+		return err
 	}
-	if info, err := root.Lstat(name); err == nil && (!o.force || !info.Mode().IsRegular()) {
-		return api.Refuse(protocol.ExitUnsafe, "file_exists", fmt.Sprintf("%s is there already", filepath.Join(root.Name(), name)), "--force replaces files, or choose another folder")
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look for %s: %w", name, err)
-	}
-	tmp := name + ".lattice-part"
+	tmp := filepath.Base(name) + ".lattice-part" // not in its folder, which is made when there is something for it
 	f, err := root.OpenFile(tmp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
@@ -234,8 +228,29 @@ func (o artifactsOptions) writeBelow(root *os.Root, name string, fill func(io.Wr
 	if err := errors.Join(fill(f), f.Close()); err != nil {
 		return errors.Join(err, root.Remove(tmp))
 	}
-	if err := root.Rename(tmp, name); err != nil {
+	if err := errors.Join(root.MkdirAll(filepath.Dir(name), 0o755), root.Rename(tmp, name)); err != nil {
 		return errors.Join(fmt.Errorf("write %s: %w", name, err), root.Remove(tmp))
+	}
+	return nil
+}
+
+// replaceable refuses a name that is taken: without --force by anything, with it by all but a file.
+func (o artifactsOptions) replaceable(root *os.Root, name string) error {
+	taken := func(format, hint string) error {
+		return api.Refuse(protocol.ExitUnsafe, "file_exists", fmt.Sprintf(format, filepath.Join(root.Name(), name)), hint)
+	}
+	info, err := root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for %s: %w", name, err)
+	case info.Mode()&fs.ModeSymlink != 0:
+		return taken("%s is a symbolic link, which is not followed", "remove the link, or choose another folder")
+	case info.IsDir():
+		return taken("%s is a folder", "choose another folder")
+	case !o.force || !info.Mode().IsRegular():
+		return taken("%s is there already", "--force replaces files, or choose another folder")
 	}
 	return nil
 }
@@ -245,6 +260,9 @@ func (o artifactsOptions) writeBelow(root *os.Root, name string, fill func(io.Wr
 func localName(ref string) (string, error) {
 	refuse := func(why string) (string, error) {
 		return "", api.Refuse(protocol.ExitUnsafe, "unsafe_name", fmt.Sprintf("the name %q %s", ref, why), "fetch it by name: lattice artifacts RUN NAME -o FILE")
+	}
+	if ref == "" {
+		return "", api.Refuse(protocol.ExitBadInput, "name_missing", "it was declared without a ref, so there is nothing to fetch", "lattice events shows the declaration")
 	}
 	if !utf8.ValidString(ref) || strings.ContainsFunc(ref, unicode.IsControl) {
 		return refuse("holds characters that no file name should")
