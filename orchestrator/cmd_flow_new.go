@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -53,6 +54,9 @@ func runFlowNew(d *deps, o flowNewOptions, line string) error {
 	w, inputs, faults := compile.Line(line, manifests.Lookup)
 	if len(faults) > 0 {
 		return refuseLine(line, faults)
+	}
+	if !utf8.ValidString(o.description) {
+		return api.Refuse(protocol.ExitBadInput, "description_invalid", "--description is not UTF-8", "")
 	}
 	w.Description = o.description
 	text, err := json.Marshal(w)

@@ -46,6 +46,10 @@ type Input struct {
 // type. The result of the flow is the last step's. All errors are reported, in the order of their columns.
 func Line(text string, tools Tools) (Workflow, []Input, []LineError) {
 	p := lineParser{text: text, places: map[string]span{}, tools: tools}
+	if at := strings.Index(strings.ToValidUTF8(text, "\xff"), "\xff"); at >= 0 {
+		p.fail(span{at, at + 1}, "not_utf8", "write the line in UTF-8", "these bytes are no text")
+		return Workflow{}, nil, p.errors
+	}
 	w := p.line()
 	inputs := p.askForMissing(&w)
 	if len(p.errors) == 0 {
@@ -281,6 +285,12 @@ func (p *lineParser) check(w Workflow) {
 			if s, ok := p.places[at]; ok {
 				place = s
 				break
+			}
+		}
+		if f.Code == "type_unknown" { // what is no skill's name could be a step of another kind in a document, but not here
+			f.Code, f.Message = "tool_unknown", fmt.Sprintf("there is no skill %q", p.text[place.from:place.to])
+			if !strings.HasPrefix(f.Hint, "did you mean") {
+				f.Hint = "lattice skill ls lists them; text that holds a | is quoted: 'a|b'"
 			}
 		}
 		if pair := p.text[place.from:place.to]; f.Code == "arg_type" && f.Hint == "" && strings.Contains(pair, "=") {

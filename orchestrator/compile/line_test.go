@@ -114,6 +114,8 @@ func TestLineErrors(t *testing.T) {
 		"pair for a skill":  {`path=a`, `1+4 step_empty`, ""},
 		"no skill":          {`3x path=a`, `1+2 tool_unknown`, ""},
 		"unknown skill":     {`git.clon url=u | git.status`, `1+8 tool_unknown`, `did you mean "git.clone"?`},
+		"bar in text":       {`fs.read path=a|b`, `16+1 tool_unknown`, "quoted: 'a|b'"},
+		"not UTF-8":         {"fs.read path=ü\uFFFD\xff\xfe", `16+1 not_utf8`, "UTF-8"},
 		"no pair":           {`fs.read path=a b`, `16+1 pair_invalid`, "name=text"},
 		"no name":           {`fs.read =a`, `9+1 pair_invalid`, ""},
 		"unknown input":     {`git.clone url=u | fs.read path=a pfad=b`, `34+6 arg_unknown`, `known: path`},
