@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -13,12 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 func newSpriteCmd(d *deps) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "sprite", Short: "Work with sprites (sandboxes) directly", Long: "Work with sprites directly: on the embedded host, or on a remote one when SPRITES_API_URL and SPRITES_TOKEN are set.\n" + exitCodes})
+	cmd := group(&cobra.Command{Use: "sprite", Short: "Work with sprites (sandboxes) directly", Long: "Work with sprites directly: on the embedded host, or on a remote one when SPRITES_API_URL and SPRITES_TOKEN are set.\n" + exitCodes,
+		Example: "  lattice sprite create box\n  lattice sprite exec box -- sh -c 'echo hello >/workspace/f'\n  lattice sprite checkpoint box --comment 'with f'"})
 	cmd.AddCommand(
 		newSpriteCreateCmd(d),
 		d.spriteCmd("show NAME", "Show a sprite", "  lattice sprite show box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
@@ -48,7 +49,13 @@ func newSpriteCmd(d *deps) *cobra.Command {
 			return w.Flush()
 		}),
 		d.spriteCmd("restore NAME CHECKPOINT", "Put a sprite's files back to a checkpoint; its processes end", "  lattice sprite restore box v1", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
-			return c.Restore(ctx, list[0], list[1])
+			err := c.Restore(ctx, list[0], list[1])
+			if errors.Is(err, sprites.ErrNotFound) {
+				if _, gone := c.Get(ctx, list[0]); gone == nil {
+					return api.Refuse(protocol.ExitNotFound, "checkpoint_not_found", fmt.Sprintf("%s has no checkpoint %s", list[0], clean(list[1])), "lattice sprite checkpoints "+list[0])
+				}
+			}
+			return err
 		}),
 		newSpriteExecCmd(d),
 		newSpriteConsoleCmd(d),
@@ -69,6 +76,12 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 			return err
 		}
 		s, err := c.Create(ctx, sprites.Create{Name: list[0], Tools: checked})
+		var refused *sprites.APIError
+		if errors.As(err, &refused) && refused.Status == http.StatusConflict {
+			if _, gone := c.Get(ctx, list[0]); gone == nil {
+				return api.Refuse(protocol.ExitBusy, "sprite_exists", "there is a sprite "+list[0]+" already", "lattice sprite rm "+list[0]+", or take another name")
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -143,35 +156,7 @@ func (d *deps) remoteSprites() *sprites.Client {
 
 // spriteProblem gives errors of the Sprites API their exit codes and remedies.
 func spriteProblem(err error) error {
-	var answer *sprites.APIError
-	var conn *sprites.ConnError
-	var lost *sprites.LostError
-	var foreign *sprites.ForeignError
-	refuse := func(exit int, code string) error { return api.Refuse(exit, code, err.Error(), sprites.Remedy(err)) }
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &lost):
-		return refuse(protocol.ExitNetwork, "connection_lost")
-	case errors.Is(err, sprites.ErrNotFound):
-		return refuse(protocol.ExitNotFound, "not_found")
-	case errors.As(err, &answer):
-		switch {
-		case answer.Status == http.StatusUnauthorized, answer.Status == http.StatusForbidden:
-			return refuse(protocol.ExitDenied, "denied")
-		case answer.Status == http.StatusConflict:
-			return refuse(protocol.ExitBusy, "conflict")
-		case answer.Status == http.StatusTooManyRequests:
-			return refuse(protocol.ExitBusy, "limited")
-		case answer.Status >= 400 && answer.Status < 500:
-			return refuse(protocol.ExitBadInput, "refused")
-		case answer.Status == http.StatusBadGateway, answer.Status == http.StatusServiceUnavailable, answer.Status == http.StatusGatewayTimeout:
-			return refuse(protocol.ExitNetwork, "unavailable")
-		}
-	case errors.As(err, &foreign), errors.As(err, &conn), errors.Is(err, io.ErrUnexpectedEOF):
-		return refuse(protocol.ExitNetwork, "connection_failed")
-	}
-	return err
+	return leader.SpriteProblem(err)
 }
 
 func (d *deps) printSprite(s sprites.Sprite) error {
