@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,21 +67,46 @@ func verdictCmd(d *deps, verb string, decision lattice.Decision, example string)
 func newAnswerCmd(d *deps) *cobra.Command {
 	var o decideOptions
 	cmd := &cobra.Command{
-		Use:   "answer RUN k=v…",
+		Use:   "answer [RUN] k=v…",
 		Short: "Answer a run's question with the inputs that it expects",
 		Long: `Answer a run's question. Values are converted to the types that the wait names (lattice waiting shows them); k:=json
-gives a value as JSON. Missing, unknown, mistyped or oversized values are refused, and nothing is changed. The first of
+gives a value as JSON. Without RUN the last run that waits is meant. Missing, unknown, mistyped or oversized values are refused, and nothing is changed. The first of
 several answers counts: the same one again changes nothing, another one is told who answered and when, and ends with 6.
 ` + exitCodes,
-		Example: "  lattice answer run_0123 approved=true comments='fine'\n  lattice answer run_0123 'labels:=[\"a\",\"b\"]'",
-		Args:    args(cobra.MinimumNArgs(2)),
+		Example: "  lattice answer count=3\n  lattice answer run_0123 approved=true comments='fine'\n  lattice answer run_0123 'labels:=[\"a\",\"b\"]'",
+		Args: args(func(c *cobra.Command, list []string) error {
+			if len(list) > 0 && strings.Contains(list[0], "=") {
+				return nil
+			}
+			return cobra.MinimumNArgs(2)(c, list)
+		}),
 		RunE: func(c *cobra.Command, list []string) error {
+			if strings.Contains(list[0], "=") { // which no id of a run does
+				return runDecide(c.Context(), d, o, lastWaiting, lattice.Answer, list)
+			}
 			return runDecide(c.Context(), d, o, list[0], lattice.Answer, list[1:])
 		},
 	}
 	o.addDecideFlags(cmd, d)
 	cmd.ValidArgsFunction = completeAnswers(d)
 	return cmd
+}
+
+// lastWaiting stands for the last run that waits, where "" is the last run.
+const lastWaiting = "="
+
+func runToDecide(ctx context.Context, c *conn, run string) (api.RunView, error) {
+	if run != lastWaiting {
+		return c.Run(ctx, run)
+	}
+	runs, err := c.Runs(ctx) // newest first
+	if err != nil {
+		return api.RunView{}, err
+	}
+	if i := slices.IndexFunc(runs, waiting); i >= 0 {
+		return c.Run(ctx, runs[i].RunID)
+	}
+	return api.RunView{}, api.Refuse(protocol.ExitNotFound, "nothing_waits", "no run waits for an answer", "lattice runs")
 }
 
 func runDecide(ctx context.Context, d *deps, o decideOptions, run string, decision lattice.Decision, pairs []string) error {
@@ -93,7 +119,7 @@ func runDecide(ctx context.Context, d *deps, o decideOptions, run string, decisi
 		return err
 	}
 	defer c.close()
-	view, err := c.Run(ctx, run)
+	view, err := runToDecide(ctx, c, run)
 	if err != nil {
 		return err
 	}

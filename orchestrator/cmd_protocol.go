@@ -23,6 +23,7 @@ func newProtocolCmd() *cobra.Command {
 		Short: "Debug a sprite's event stream or outbox",
 		Long: `Filters over what a sprite says. They read files or stdin, print one JSON object per line, and need neither
 a run nor a leader.`,
+		Example: "  lattice protocol parse < stdout.txt\n  lattice protocol reconcile --outbox outbox.jsonl --stream stdout.txt",
 	})
 	cmd.AddCommand(newProtocolParseCmd(), newProtocolReconcileCmd())
 	return cmd

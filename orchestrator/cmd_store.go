@@ -76,7 +76,7 @@ func (d *deps) printReport(r api.StoreReport) error {
 			return err
 		}
 	} else if r.OK {
-		fmt.Fprintf(d.out, "%s is sound: %d runs, %d entries, %s\n", r.Path, r.Runs, r.Entries, bytesText(r.Bytes))
+		fmt.Fprintf(d.out, "%s is sound: %s, %s, %s\n", r.Path, numbered(r.Runs, "run", "runs"), numbered(r.Entries, "entry", "entries"), bytesText(r.Bytes))
 	} else {
 		w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
 		for _, f := range r.Findings {
@@ -85,7 +85,7 @@ func (d *deps) printReport(r api.StoreReport) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(d.err, "lattice: %s is damaged: %d findings\n", r.Path, len(r.Findings))
+		fmt.Fprintf(d.err, "lattice: %s is damaged: %s\n", r.Path, numbered(len(r.Findings), "finding", "findings"))
 		for _, hint := range hints(r.Findings) {
 			fmt.Fprintf(d.err, "  try: %s\n", hint)
 		}

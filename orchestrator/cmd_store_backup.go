@@ -51,7 +51,7 @@ Exit codes: 0 done, 1 the store is damaged, 7 FILE is there, 9 a disk is full.`,
 			if d.json {
 				return d.printJSON(map[string]any{"file": list[0], "bytes": size, "runs": about.Runs, "created_at": about.CreatedAt})
 			}
-			_, err = fmt.Fprintf(d.out, "%s: %d runs, %s\n", list[0], about.Runs, bytesText(size))
+			_, err = fmt.Fprintf(d.out, "%s: %s, %s\n", list[0], numbered(about.Runs, "run", "runs"), bytesText(size))
 			return err
 		},
 	}
@@ -157,7 +157,7 @@ made it, 9 the disk is full.`,
 			if out.Kept != "" {
 				fmt.Fprintf(d.err, "the former store is %s\n", out.Kept)
 			}
-			_, err = fmt.Fprintf(d.out, "restored %d runs; next: lattice runs\n", out.Runs)
+			_, err = fmt.Fprintf(d.out, "restored %s; next: lattice runs\n", numbered(out.Runs, "run", "runs"))
 			return err
 		},
 	}

@@ -68,11 +68,11 @@ func (d *deps) lookAtOther(ctx context.Context) []doctor.Check {
 	}
 	doing := "idle"
 	if driven > 0 {
-		doing = fmt.Sprintf("driving %d runs", driven)
+		doing = "driving " + numbered(driven, "run", "runs")
 	}
 	return []doctor.Check{
 		check("leader", doctor.OK, "", "%s, %s", who, doing),
-		check("store", doctor.OK, "", "open in the leader, with %d runs", len(runs)),
+		check("store", doctor.OK, "", "open in the leader, with %s", numbered(len(runs), "run", "runs")),
 	}
 }
 
@@ -91,9 +91,9 @@ func lookAtStore(ctx context.Context, path string) doctor.Check {
 		return check("store", doctor.Fail, storeRemedy(err), "read %s: %v", path, err)
 	}
 	if len(problems) > 0 {
-		return check("store", doctor.Fail, storeRemedy(nil), "%s has %d faults, the first: %s", path, len(problems), problems[0])
+		return check("store", doctor.Fail, storeRemedy(nil), "%s has %s, the first: %s", path, numbered(len(problems), "fault", "faults"), problems[0])
 	}
-	return check("store", doctor.OK, "", "%s is sound, with %d runs", path, len(runs))
+	return check("store", doctor.OK, "", "%s is sound, with %s", path, numbered(len(runs), "run", "runs"))
 }
 
 func storeRemedy(err error) string {
