@@ -71,6 +71,6 @@ func knownGrants(grants []string) error {
 func startContext(id string, o api.Options, now time.Time) map[string]any {
 	return map[string]any{
 		"run_id": id, "work_item_id": o.WorkItem, "started_at": protocol.FormatTime(now), "now": protocol.FormatTime(now),
-		"timezone": now.Location().String(), "trigger": "cli", "agent_env": append([]string{}, o.AgentEnv...),
+		"timezone": zone(now, localtime), "trigger": "cli", "agent_env": append([]string{}, o.AgentEnv...),
 	}
 }

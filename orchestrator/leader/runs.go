@@ -151,10 +151,7 @@ func checkRepo(spec string) error {
 // create records the run, with the fact that begins it.
 func (l *Leader) create(ctx context.Context, id string, secret []byte, program *ir.Program, r api.RunRequest, o api.Options) error {
 	now := time.Now()
-	frozen, err := json.Marshal(map[string]any{
-		"run_id": id, "work_item_id": o.WorkItem, "started_at": protocol.FormatTime(now), "now": protocol.FormatTime(now),
-		"timezone": now.Location().String(), "trigger": "cli", "agent_env": append([]string{}, o.AgentEnv...),
-	})
+	frozen, err := json.Marshal(startContext(id, o, now))
 	if err != nil {
 		return fmt.Errorf("encode $ctx: %w", err)
 	}
