@@ -94,6 +94,21 @@ func TestFlood(t *testing.T) {
 	}
 }
 
+// TestFloodBeforeResult has strangers say more than one call may before the call's own record, which is found all the same.
+func TestFloodBeforeResult(t *testing.T) {
+	w := newWorld(t)
+	w.session = session.New(w.client, session.Options{Log: zerolog.Nop(), MaxEvents: 3})
+	const line = `{"event_type":"INFO","timestamp":"2026-01-01T00:00:00Z","payload":{"message":"x"}}`
+	w.sh(`mkdir -p /workspace/.lattice; seq 50 | sed 's/.*/` + line + `/' >>/workspace/.lattice/outbox.jsonl`)
+	w.must(shell(manifests.ClassSprite, `note INFO r9 '{"message":"r","kind":"result","metadata":{"ok":true,"skill":"shell","data":{"n":1}}}'; `+good))
+	c := shell(manifests.ClassWorld, "exit 1")
+	c.Uncertain = true
+	out, events := w.must(c)
+	if out.Kind != lattice.Finished || string(out.Result.Data) != `{"n":1}` || len(events) != 3 {
+		t.Errorf("Call = %+v with %d events, want the recorded result and 3 events", out, len(events))
+	}
+}
+
 func keys(events []lattice.Event) []string {
 	var out []string
 	for _, e := range events {
