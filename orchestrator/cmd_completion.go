@@ -115,11 +115,15 @@ func completeAnswers(d *deps) cobra.CompletionFunc {
 		}
 		var pairs []string
 		for _, r := range d.peekRuns(c.Context()) {
-			if !waiting(r) || !strings.HasPrefix(r.RunID, list[0]) {
+			lastMeant := strings.Contains(list[0], "=") // a pair, and no run
+			if !waiting(r) || !lastMeant && !strings.HasPrefix(r.RunID, list[0]) {
 				continue
 			}
 			for _, name := range sortedKeys(r.Waits[0].Expected) {
 				pairs = append(pairs, described(name+"=", r.Waits[0].Expected[name]))
+			}
+			if lastMeant {
+				break
 			}
 		}
 		return pairs, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace

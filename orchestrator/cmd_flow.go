@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,9 +87,9 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"
 				return &exitError{code: protocol.ExitBadInput}
 			}
 			if !d.json {
-				fmt.Fprintf(d.out, "ok %s\n", flow.Program.Digest)
+				_, err = fmt.Fprintf(d.out, "ok %s\n", flow.Program.Digest)
 			}
-			return nil
+			return err
 		},
 	}
 }
@@ -133,9 +134,12 @@ func (d *deps) printFindings(findings []ir.Finding) error {
 		return d.printJSON(compile.NewReport(findings))
 	}
 	for _, f := range findings {
-		fmt.Fprintf(d.out, "%s: %s\n", clean(strings.TrimSpace(f.Severity+" "+f.Code+" "+f.Pointer)), clean(f.Message))
+		text := fmt.Sprintf("%s: %s\n", clean(strings.TrimSpace(f.Severity+" "+f.Code+" "+f.Pointer)), clean(f.Message))
 		if f.Hint != "" {
-			fmt.Fprintf(d.out, "  try: %s\n", clean(f.Hint))
+			text += fmt.Sprintf("  try: %s\n", clean(f.Hint))
+		}
+		if _, err := io.WriteString(d.out, text); err != nil {
+			return err
 		}
 	}
 	return nil

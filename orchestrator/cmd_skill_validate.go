@@ -37,9 +37,9 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"
 				return &exitError{code: protocol.ExitBadInput}
 			}
 			if !d.json {
-				fmt.Fprintln(d.out, "ok")
+				_, err = fmt.Fprintln(d.out, "ok")
 			}
-			return nil
+			return err
 		},
 	}
 }

@@ -76,7 +76,9 @@ func (d *deps) printReport(r api.StoreReport) error {
 			return err
 		}
 	} else if r.OK {
-		fmt.Fprintf(d.out, "%s is sound: %s, %s, %s\n", r.Path, numbered(r.Runs, "run", "runs"), numbered(r.Entries, "entry", "entries"), bytesText(r.Bytes))
+		if _, err := fmt.Fprintf(d.out, "%s is sound: %s, %s, %s\n", r.Path, numbered(r.Runs, "run", "runs"), numbered(r.Entries, "entry", "entries"), bytesText(r.Bytes)); err != nil {
+			return err
+		}
 	} else {
 		w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
 		for _, f := range r.Findings {
