@@ -80,30 +80,33 @@ func inSprite(ref string) (string, bool) {
 }
 
 // products lists the files that a run declared, each with its last declaration, in the order of their first.
-func (l *Leader) products(ctx context.Context, id string) ([]product, error) {
+func (l *Leader) products(id string) ([]product, error) {
 	var all []product
 	at := map[string]int{}
-	err := l.Entries(ctx, id, 0, func(e lattice.Entry) error {
+	declared, err := l.store.Events(id, string(protocol.TypeArtifact))
+	if err != nil {
+		return nil, fmt.Errorf("read artifacts of run %s: %w", id, err)
+	}
+	for _, e := range declared {
 		p, ok := asProduct(e)
 		if !ok {
-			return nil
+			continue
 		}
 		if i, known := at[p.ref]; known {
 			all[i] = p
-			return nil
+			continue
 		}
 		at[p.ref] = len(all)
 		all = append(all, p)
-		return nil
-	})
-	return all, err
+	}
+	return all, nil
 }
 
 // collect keeps copies of what a run declared. It may be called again; what cannot be had is said and left.
 func (l *Leader) collect(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
 	defer cancel()
-	all, err := l.products(ctx, id)
+	all, err := l.products(id)
 	if err != nil {
 		l.cfg.Log.Warn().Str("run", id).Err(err).Msg("collect artifacts")
 		return
@@ -171,7 +174,7 @@ func (l *Leader) Artifact(ctx context.Context, id, ref string) (io.ReadCloser, e
 	if err != nil {
 		return nil, err
 	}
-	all, err := l.products(ctx, id)
+	all, err := l.products(id)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -27,6 +28,39 @@ func (s *Store) Outline(run string, after lattice.Seq, near int) ([]lattice.Entr
 				return fmt.Errorf("run %s: %w", run, err)
 			}
 			out = append(out, e)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Events returns the events of one type that a run holds, in order. All events are looked through, but only those are
+// decoded.
+func (s *Store) Events(run, eventType string) ([]lattice.Entry, error) {
+	name, err := marshal(eventType)
+	if err != nil {
+		return nil, fmt.Errorf("encode event type: %w", err)
+	}
+	mark := append([]byte(`"type":`), name...) // may be in a body as well
+	var out []lattice.Entry
+	err = s.view(func(tx *bbolt.Tx) error {
+		h, err := headOf(tx, run)
+		if err != nil {
+			return err
+		}
+		log, c := tx.Bucket(bucketEntries), tx.Bucket(bucketIndex).Cursor()
+		for k, v := c.Seek(indexKey(h.number, 0)); len(k) == 12 && binary.BigEndian.Uint32(k) == h.number; k, v = c.Next() {
+			raw := log.Get(k[4:])
+			if len(v) != 1 || v[0] != kindByte(lattice.EntryEvent) || raw != nil && !bytes.Contains(raw, mark) {
+				continue
+			}
+			e, err := decodeEntry(raw)
+			if err != nil {
+				return fmt.Errorf("run %s: %w", run, err)
+			}
+			if e.Type == eventType {
+				out = append(out, e)
+			}
 		}
 		return nil
 	})

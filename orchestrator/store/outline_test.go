@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -55,5 +56,23 @@ func TestOutline(t *testing.T) {
 				t.Errorf("Outline = %q, want %q", text, tt.want)
 			}
 		})
+	}
+}
+
+// TestEvents finds events by their type, and is not misled by what a body says.
+func TestEvents(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "store.db"))
+	create(t, s, "run_1", "run_2")
+	artifact, other, misleading := event("run_1", "1"), event("run_2", "1"), event("run_1", "2")
+	artifact.Type, other.Type, misleading.Body = "ARTIFACT", "ARTIFACT", json.RawMessage(`{"type":"ARTIFACT"}`)
+	if _, err := s.Append(t.Context(), "run_1", 0, []lattice.Entry{fact("run_1", `{}`), misleading, artifact, event("run_1", "3")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Append(t.Context(), "run_2", 0, []lattice.Entry{other}); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Events("run_1", "ARTIFACT")
+	if err != nil || len(found) != 1 || found[0].Seq != 3 {
+		t.Errorf("Events = %+v, %v, want the third entry", found, err)
 	}
 }
