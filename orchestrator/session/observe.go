@@ -25,9 +25,7 @@ type observer struct {
 	foreign map[digest]int  // the same in the source at hand
 	counted int             // different events of this call
 
-	room  int  // how many more events are handed on
-	space int  // how many more bytes of payload
-	full  bool // events were left out for want of either
+	own, others budget // what is still handed on: of this call, and of all others that the outbox holds
 
 	result   *protocol.Result        // last result line of the stream
 	recorded *protocol.Result        // result record of this call in the outbox
@@ -44,6 +42,21 @@ func digestOf(key string) digest {
 	return digest(sum[:len(digest{})])
 }
 
+// budget is what may still be handed on.
+type budget struct {
+	events, bytes int
+	full          bool // something was left out
+}
+
+// holds reports whether an event of size bytes may be handed on, and remembers one that may not.
+func (b *budget) holds(size int) bool {
+	ok := b.events > 0 && b.bytes >= size
+	b.full = b.full || !ok
+	return ok
+}
+
+func (b *budget) spend(size int) { b.events, b.bytes = b.events-1, b.bytes-size }
+
 // begin forgets what an earlier dispatch of the call said: it must neither end nor complete the one that starts now.
 func (o *observer) begin() {
 	o.counted, o.result, o.recorded, o.waiting, o.request, o.asked = 0, nil, nil, nil, nil, nil
@@ -53,7 +66,7 @@ func (s *Session) observe(c lattice.Call, event func(lattice.Event)) *observer {
 	known := s.cursor(c.Sprite).foreign
 	return &observer{
 		call: c, issued: sync.OnceValue(func() map[string]bool { return s.issued(c.RunID) }), event: event,
-		seen: map[digest]bool{}, known: known, foreign: maps.Clone(known), room: s.room, space: s.space,
+		seen: map[digest]bool{}, known: known, foreign: maps.Clone(known), own: s.budget, others: s.budget,
 	}
 }
 
@@ -117,15 +130,17 @@ func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
 	if len(ev.Problems) == 0 && e.CallID == o.call.ID && o.note(e) {
 		return // the call's own result; the journal holds it as a fact
 	}
-	if o.room == 0 || o.space < len(e.Payload) {
-		o.full = true
+	left := &o.others
+	if e.CallID == o.call.ID {
+		left = &o.own
+	}
+	if !left.holds(len(e.Payload)) {
 		return
 	}
 	ev.Dedupe = o.key(e)
 	if id := digestOf(ev.Dedupe); !o.seen[id] {
 		o.seen[id] = true
-		o.room--
-		o.space -= len(e.Payload)
+		left.spend(len(e.Payload))
 		if e.CallID == o.call.ID {
 			o.counted++
 		}
@@ -135,11 +150,13 @@ func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
 
 // skips reports that a line of the outbox cannot matter any more: nothing more is handed on, and the line does not name
 // the call, whose outcome may yet depend on what it says. Reading a flood is cheap thereby.
-func (o *observer) skips(line []byte) bool { return o.full && !bytes.Contains(line, []byte(o.call.ID)) }
+func (o *observer) skips(line []byte) bool {
+	return o.others.full && !bytes.Contains(line, []byte(o.call.ID))
+}
 
 // tell says on output that events were left out.
 func (o *observer) tell(output io.Writer) {
-	if o.full {
+	if o.own.full || o.others.full {
 		fmt.Fprintf(output, "%s said more events than one call may; the rest are in %s of sprite %s\n", o.call.Skill, protocol.OutboxFile, o.call.Sprite)
 	}
 }

@@ -58,8 +58,7 @@ type Session struct {
 	issued func(run string) map[string]bool
 	equip  func(ctx context.Context, sprite string) error
 	grace  time.Duration
-	room   int // events of one call
-	space  int // bytes of them
+	budget budget // of one call
 	roster *roster
 
 	mu       sync.Mutex
@@ -79,7 +78,7 @@ type Options struct {
 	// WaitingGrace is how long a skill may go on after WAITING before it is stopped; 0 = 5 s (DESIGN 22).
 	WaitingGrace time.Duration
 	// MaxEvents and MaxEventBytes bound what one call hands on, so that what runs in a sprite cannot fill the journal that
-	// other runs share; 0 = 100,000 events and 64 MiB of payload. What is beyond stays in the sprite's outbox, where only
+	// other runs share; 0 = 100,000 events and 64 MiB of payload, and as much of what others left in the outbox. What is beyond stays in the sprite's outbox, where only
 	// what the call itself says is still looked for, and Output is told.
 	MaxEvents, MaxEventBytes int
 }
@@ -109,7 +108,7 @@ func New(host Host, o Options) *Session {
 	}
 	return &Session{
 		host: host, log: o.Log, output: o.Output, secrets: o.Secrets, issued: o.Issued, equip: o.Equip, grace: o.WaitingGrace,
-		room: o.MaxEvents, space: o.MaxEventBytes,
+		budget:  budget{events: o.MaxEvents, bytes: o.MaxEventBytes},
 		cursors: map[string]cursor{}, equipped: map[string]bool{}, roster: newRoster(),
 	}
 }
