@@ -77,9 +77,10 @@ type Options struct {
 	Equip func(ctx context.Context, sprite string) error
 	// WaitingGrace is how long a skill may go on after WAITING before it is stopped; 0 = 5 s (DESIGN 22).
 	WaitingGrace time.Duration
-	// MaxEvents and MaxEventBytes bound what one call hands on, so that what runs in a sprite cannot fill the journal that
-	// other runs share; 0 = 100,000 events and 64 MiB of payload, and as much of what others left in the outbox. What is beyond stays in the sprite's outbox, where only
-	// what the call itself says is still looked for, and Output is told.
+	// MaxEvents and MaxEventBytes bound what one call hands on of its own events, and as much again of what others left in
+	// the outbox, so that what runs in a sprite cannot fill the journal that other runs share; 0 = 100,000 events and
+	// 64 MiB of payload. What is beyond stays in the sprite's outbox, where only what the call itself says is still looked
+	// for, and Output is told.
 	MaxEvents, MaxEventBytes int
 }
 
