@@ -124,10 +124,10 @@ func (c Config) BaseEnv() []string {
 		"PIP_CACHE_DIR=/var/cache/sprite/pip",
 	}
 	for _, t := range c.Tools {
-		// The part of Go's module cache that is laid out as a proxy: modules that are there need no network. The go command
-		// checks them against go.sum as it does others.
+		// The part of Go's module cache that is laid out as a proxy: modules that are there need no network, others come
+		// from where they are kept. The go command checks them all against go.sum.
 		if strings.HasSuffix(t, "/cache/download") {
-			env = append(env, "GOPROXY=file://"+t+",https://proxy.golang.org,direct")
+			env = append(env, "GOPROXY=file://"+t+",direct")
 		}
 	}
 	return env
