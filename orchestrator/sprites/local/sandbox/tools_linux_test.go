@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,22 +16,30 @@ import (
 // modes would let anybody write.
 func toolbox(t *testing.T) string {
 	t.Helper()
-	here, err := os.Getwd()
+	parent, err := os.Getwd()
 	must(t, err)
-	dir, err := os.MkdirTemp(here, "tools-")
+	if own(parent) { // a checkout below /tmp, say
+		parent, err = os.UserCacheDir()
+		must(t, err)
+		must(t, os.MkdirAll(parent, 0o700))
+	}
+	if own(parent) {
+		t.Skipf("neither this package nor %s lies where a box can be shown it", parent)
+	}
+	dir, err := os.MkdirTemp(parent, "tools-")
 	must(t, err)
 	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
-	for _, own := range sandbox.OwnFolders() {
-		if strings.HasPrefix(dir, own+"/") {
-			t.Skipf("this test's folder lies in %s, which boxes have for themselves", own)
-		}
-	}
 	must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o777))
 	must(t, os.WriteFile(filepath.Join(dir, "bin", "greet"), []byte("#!/bin/sh\necho hello from $0\n"), 0o777))
 	for _, path := range []string{dir, filepath.Join(dir, "bin"), filepath.Join(dir, "bin", "greet")} {
 		must(t, os.Chmod(path, 0o777))
 	}
 	return dir
+}
+
+// own reports whether path lies in a folder that boxes have for themselves.
+func own(path string) bool {
+	return slices.ContainsFunc(sandbox.OwnFolders(), func(own string) bool { return strings.HasPrefix(path+"/", own+"/") })
 }
 
 func startWith(t *testing.T, tools ...string) *sandbox.Box {
@@ -132,10 +141,8 @@ func TestModuleCacheAsTool(t *testing.T) {
 	if err != nil || len(modules) == 0 {
 		t.Skipf("no module in %s", download)
 	}
-	for _, own := range sandbox.OwnFolders() {
-		if strings.HasPrefix(download, own+"/") {
-			t.Skipf("the module cache lies in %s, which boxes have for themselves", own)
-		}
+	if own(download) {
+		t.Skipf("the module cache %s lies in a folder that boxes have for themselves", download)
 	}
 	tools := []string{download}
 	if root, err := exec.Command("go", "env", "GOROOT").Output(); err == nil && !strings.HasPrefix(string(root), "/usr/") {
