@@ -40,7 +40,7 @@ type Exit struct {
 	Code     int            // -1 when a signal ended it
 	Signal   syscall.Signal // 0 when it exited by itself
 	Duration time.Duration
-	Leftover int // processes that it left behind and that were killed
+	Leftover int // processes that it left behind and that were killed, its own when it had to be killed among them
 }
 
 // Reaper starts and reaps the processes of one spritekit process. The calls of a process share one, because orphans
@@ -92,13 +92,15 @@ func (r *Reaper) Run(ctx context.Context, spec Spec) (Exit, error) {
 	}
 	waited := make(chan error, 1)
 	go func() { waited <- cmd.Wait() }()
+	killed := map[int]bool{}
 	select {
 	case err = <-waited:
 	case <-ctx.Done():
-		err = r.stop(cmd.Process.Pid, spec, waited)
+		err = r.stop(cmd.Process.Pid, spec, waited, killed)
 	}
 	exit := Exit{Duration: time.Since(began)}
-	exit.Leftover = r.finish(cmd.Process.Pid, spec.Tree)
+	r.finish(cmd.Process.Pid, spec.Tree, killed)
+	exit.Leftover = len(killed)
 	in.end()
 	copyErr := out.wait(drainWait)
 	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
@@ -139,8 +141,8 @@ func (r *Reaper) start(cmd *exec.Cmd, tree bool) error {
 	return nil
 }
 
-// stop asks, insists, kills; it returns what Wait said.
-func (r *Reaper) stop(pid int, spec Spec, waited <-chan error) error {
+// stop asks, insists, kills, and adds to killed whom it killed below pid; it returns what Wait said.
+func (r *Reaper) stop(pid int, spec Spec, waited <-chan error, killed map[int]bool) error {
 	if spec.Grace > 0 {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 			// ESRCH: the group is gone already, Wait is about to tell.
@@ -155,27 +157,26 @@ func (r *Reaper) stop(pid int, spec Spec, waited <-chan error) error {
 		}
 	}
 	if spec.Tree {
-		r.killTree(pid)
+		r.killTree(pid, killed)
 	}
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
 	return <-waited
 }
 
-// finish ends what the program left behind and returns how many processes that were.
-func (r *Reaper) finish(pid int, tree bool) int {
+// finish ends what the program left behind and adds it to killed.
+func (r *Reaper) finish(pid int, tree bool, killed map[int]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.children, pid)
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
 	if !tree {
-		return 0
+		return
 	}
 	r.trees--
 	// With another tree still running nobody can tell whose the orphans are; the last one sweeps them.
-	if r.trees > 0 {
-		return 0
+	if r.trees == 0 {
+		r.sweep(killed)
 	}
-	return r.sweep()
 }
 
 // output carries a program's stdout and stderr to writers. The pipes are ours, not os/exec's: cmd.Wait must not wait

@@ -69,18 +69,19 @@ func below(tree map[int]int, roots map[int]bool) []int {
 	return found
 }
 
-// killTree kills all present descendants of pid. What they leave comes to us and is swept.
-func (r *Reaper) killTree(pid int) {
+// killTree kills all present descendants of pid and adds them to killed: pid may reap them before a sweep sees them.
+// What they leave comes to us and is swept.
+func (r *Reaper) killTree(pid int, killed map[int]bool) {
 	for _, p := range below(parents(), map[int]bool{pid: true}) {
 		_ = syscall.Kill(p, syscall.SIGKILL)
+		killed[p] = true
 	}
 }
 
-// sweep kills every orphan that came to us, with its descendants, and reaps them, until none is left. r.mu is held, so
-// no child can be between fork and registration.
-func (r *Reaper) sweep() int {
+// sweep kills every orphan that came to us, with its descendants, and reaps them, until none is left; it adds them to
+// killed. r.mu is held, so no child can be between fork and registration.
+func (r *Reaper) sweep(killed map[int]bool) {
 	self := os.Getpid()
-	swept := map[int]bool{}
 	for {
 		tree := parents()
 		orphans := map[int]bool{}
@@ -90,7 +91,7 @@ func (r *Reaper) sweep() int {
 			}
 		}
 		if len(orphans) == 0 {
-			return len(swept)
+			return
 		}
 		// Stop before killing: what is stopped cannot fork while the others are looked up.
 		all := below(tree, orphans)
@@ -103,7 +104,7 @@ func (r *Reaper) sweep() int {
 			}
 		}
 		for pid := range orphans {
-			swept[pid] = true
+			killed[pid] = true
 			if !reap(pid) {
 				r.prior[pid] = true // no permission to kill, or not ours to wait for: never look at it again
 			}

@@ -8,6 +8,6 @@ func adoptOrphans() error { return nil }
 
 func childrenOf(int) []int { return nil }
 
-func (r *Reaper) killTree(int) {}
+func (r *Reaper) killTree(int, map[int]bool) {}
 
-func (r *Reaper) sweep() int { return 0 }
+func (r *Reaper) sweep(map[int]bool) {}
