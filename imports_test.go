@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"skills":    {"skills/...", "spritekit/skill"},
 	// Families are siblings; proc is the one way to run a program, shared by those that do.
 	"skills/*":             {"skills/proc", "spritekit/checkpoint", "spritekit/protocol", "spritekit/skill", "spritekit/workspace", "manifests"},
+	"spritekit/dropin":     {"manifests"},
 	"spritekit/install":    {"manifests", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/mcp":        {"manifests", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/skilltest":  {"manifests", "spritekit/outbox", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -17,12 +16,10 @@ import (
 
 // Where skills lie in a sprite (DESIGN 15).
 const (
-	skillsDir     = "/skills"
-	manifestsDir  = skillsDir + "/manifests"
-	manifestFile  = "skill.json"
-	maxManifest   = 256 << 10
-	maxDropIns    = 1000
-	dropInRunFile = "run"
+	skillsDir    = "/skills"
+	manifestsDir = skillsDir + "/manifests"
+	maxManifest  = 256 << 10
+	maxDropIns   = 1000
 )
 
 // skillIn is a skill as a sprite has it.
@@ -80,7 +77,7 @@ func skillNamesIn(ctx context.Context, c *sprites.Client, sprite string) ([]stri
 // manifests of executables that lie in /skills itself.
 func readManifest(ctx context.Context, c *sprites.Client, sprite, name string) (skillIn, error) {
 	for _, dir := range []string{path.Join(skillsDir, name), path.Join(manifestsDir, name)} {
-		file := path.Join(dir, manifestFile)
+		file := path.Join(dir, manifests.ManifestFile)
 		raw, err := c.ReadFile(ctx, sprite, file, maxManifest)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -97,22 +94,9 @@ func readManifest(ctx context.Context, c *sprites.Client, sprite, name string) (
 		case path.Dir(dir) == manifestsDir:
 			return skillIn{s, "sprite", raw, []string{path.Join(skillsDir, name)}}, nil
 		}
-		return skillIn{s, "sprite", raw, program(s)}, nil
+		return skillIn{s, "sprite", raw, s.Command(dir)}, nil
 	}
 	return skillIn{}, api.Refuse(protocol.ExitNotFound, "skill_not_found", fmt.Sprintf("sprite %s has no skill %s with a manifest", sprite, clean(name)), "lattice skill ls --sprite "+sprite)
-}
-
-// program is the command line of a drop-in: what its manifest says, seen from its folder, or run.
-func program(s manifests.Skill) []string {
-	dir := path.Join(skillsDir, s.Name)
-	if len(s.Exec) == 0 {
-		return []string{path.Join(dir, dropInRunFile)}
-	}
-	line := slices.Clone(s.Exec)
-	if !path.IsAbs(line[0]) && strings.Contains(line[0], "/") {
-		line[0] = path.Join(dir, line[0])
-	}
-	return line
 }
 
 // dropInSkill finds a skill that a sprite brings itself. Names that are no names of skills are not looked for.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -48,7 +49,7 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"
 func (d *deps) checkSkill(ctx context.Context, arg string) ([]ir.Finding, error) {
 	file := arg
 	if info, err := os.Stat(arg); arg != "-" && err == nil && info.IsDir() {
-		file = filepath.Join(arg, manifestFile)
+		file = filepath.Join(arg, manifests.ManifestFile)
 	}
 	data, err := d.readNamed(ctx, file, maxManifest)
 	if err != nil {
@@ -65,7 +66,7 @@ func (d *deps) checkSkill(ctx context.Context, arg string) ([]ir.Finding, error)
 		fault("folder_misnamed", "mv "+filepath.Base(dir)+" "+skill.Name, "the folder is called %s and the skill %s", filepath.Base(dir), skill.Name)
 	}
 	if len(skill.Exec) == 0 {
-		run := filepath.Join(arg, dropInRunFile)
+		run := filepath.Join(arg, manifests.RunFile)
 		switch info, err := os.Stat(run); {
 		case err != nil:
 			fault("run_missing", "put the program there, or name it by exec in skill.json", "there is no program %s", run)
