@@ -26,6 +26,12 @@ var mayImport = map[string][]string{
 	// Families are siblings; proc is the one way to run a program, shared by those that do.
 	"skills/*":             {"skills/proc", "spritekit/checkpoint", "spritekit/protocol", "spritekit/skill", "spritekit/workspace", "manifests"},
 	"spritekit/dropin":     {"manifests"},
+	// The git verbs choose between two engines, which know the nouns and never each other.
+	"skills/git":           {"skills/git/...", "skills/proc", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git/engine":    {"spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git/gitconfig": {},
+	"skills/git/native":    {"skills/git/engine", "skills/git/gitconfig", "skills/ignore", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git/system":    {"skills/git/engine", "skills/git/gitconfig", "skills/proc", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"spritekit/install":    {"manifests", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/mcp":        {"manifests", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/skilltest":  {"manifests", "spritekit/outbox", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
@@ -81,7 +87,7 @@ var mayImport = map[string][]string{
 var owners = map[string][]string{
 	"go.etcd.io/bbolt":              {"orchestrator/store", "orchestrator/sprites/local"},
 	"github.com/coder/websocket":    {"orchestrator/sprites", "orchestrator/sprites/local", "orchestrator/sprites/spritestest"},
-	"github.com/go-git/go-git":      {"skills/git", "orchestrator/worktree"},
+	"github.com/go-git/go-git":      {"skills/git/native", "orchestrator/worktree"},
 	"github.com/creack/pty":         {"orchestrator/sprites/local/sandbox"},
 	"github.com/invopop/jsonschema": {"scripts/genschema"},
 	"github.com/spf13/cobra":        {"orchestrator", "spritekit"},

@@ -1,0 +1,81 @@
+package engine
+
+// ApplySpec says how to apply a patch.
+type ApplySpec struct {
+	Patch    []byte
+	Check    bool // only say whether it applies
+	Index    bool // to the index, too
+	ThreeWay bool
+	Reverse  bool
+	Strip    int
+	Fuzz     int  // lines of context that may differ
+	Reject   bool // apply what applies, tell the rest
+}
+
+// Applied is what a patch did.
+type Applied struct {
+	Applied  []AppliedFile  `json:"applied"`  // sorted; never null
+	Rejected []RejectedHunk `json:"rejected"` // never null
+}
+
+// AppliedFile is one file that a patch changed.
+type AppliedFile struct {
+	Path   string `json:"path"`
+	Status string `json:"status"` // A, M, D, R, C
+}
+
+// RejectedHunk is a hunk that did not apply; Hunk counts from 1, 0 is the file as a whole.
+type RejectedHunk struct {
+	Path   string `json:"path"`
+	Hunk   int    `json:"hunk"`
+	Reason string `json:"reason"`
+}
+
+// RestoreSpec puts files back as they are in Source ("" is the index, or HEAD with Staged).
+type RestoreSpec struct {
+	Paths    []string // judged, literal; at least one
+	Source   string   // judged revision
+	Staged   bool     // the index
+	Worktree bool     // the files
+}
+
+// Restored lists what was put back, sorted.
+type Restored struct {
+	Restored []string `json:"restored"` // never null
+}
+
+// The actions on the stash.
+const (
+	StashPush  = "push"
+	StashPop   = "pop"
+	StashApply = "apply"
+	StashList  = "list"
+	StashDrop  = "drop"
+)
+
+// StashSpec acts on the stash.
+type StashSpec struct {
+	Action    string
+	Message   string
+	Paths     []string
+	Untracked bool // push: untracked files, too
+	KeepIndex bool
+	Index     bool // pop, apply: restore what was staged
+	Entry     int  // pop, apply, drop: stash@{Entry}
+	By        Signature
+}
+
+// Stashed is the stash afterwards and what happened to it.
+type Stashed struct {
+	Commit    string       `json:"commit"`    // of the entry made or used, "" when there was nothing to do
+	Entries   []StashEntry `json:"entries"`   // never null
+	Conflicts []string     `json:"conflicts"` // files that pop or apply left in conflict; never null
+}
+
+// StashEntry is one entry, newest first.
+type StashEntry struct {
+	Index   int    `json:"index"`
+	Commit  string `json:"commit"`
+	Message string `json:"message"`
+	Date    string `json:"date"`
+}
