@@ -43,6 +43,9 @@ var mayImport = map[string][]string{
 	"spritekit/workspace":  {"spritekit/protocol"},
 	"spritekit/protocol":   {},
 
+	// A model server, for tests.
+	"skills/agent/agenttest": {},
+
 	// The orchestrator's side, top to bottom. main and leader compose; what they compose never meets otherwise.
 	"orchestrator":        {"manifests", "orchestrator/...", "spritekit/protocol"},
 	"orchestrator/leader": {"manifests", "orchestrator/...", "spritekit/protocol"},

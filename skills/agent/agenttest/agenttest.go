@@ -1,0 +1,287 @@
+// Package agenttest is a model server for tests: real agents run against it on loopback, and it answers from a script.
+// Start with Serve. It speaks Anthropic Messages, OpenAI Responses, OpenAI Chat Completions and Gemini, each as the
+// stream of server-sent events that the vendors' own programs expect.
+//
+//	agent ──POST, whole conversation──► server: how many answers does it hold? ──► that step of the script
+//
+// The server keeps no conversation. Which step comes next is read from the request, so that retries, resumed sessions
+// and requests on the side cannot put it out of step. A request that offers no tools is one on the side (agents name
+// their sessions that way) and gets Script.Side. Every request is kept for assertions: what an agent told the model
+// says as much as what it did.
+package agenttest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Script is what the model says, turn by turn. After its last step it repeats that one.
+type Script struct {
+	Steps []Step `json:"steps"`
+	Side  string `json:"side,omitempty"` // the answer to requests without tools; default "ok"
+}
+
+// Step is one answer of the model, or a fault in its place.
+type Step struct {
+	Text  string `json:"text,omitempty"`
+	Calls []Call `json:"calls,omitempty"`
+	In    int    `json:"in,omitempty"`  // tokens reported as read; default 1000
+	Out   int    `json:"out,omitempty"` // tokens reported as written; default 50
+
+	Status     int `json:"status,omitempty"`        // an HTTP error instead of the answer
+	Fails      int `json:"fails,omitempty"`         // how often Status is given before the answer; 0 for always
+	RetryAfter int `json:"retry_after_s,omitempty"` // header of Status
+	DelayMS    int `json:"delay_ms,omitempty"`      // before anything is sent
+	// Truncate cuts the connection in the middle of the answer, as often as Fails says.
+	Truncate bool `json:"truncate,omitempty"`
+}
+
+// Call is a use of a tool.
+type Call struct {
+	Name string `json:"name"`
+	// Namespace is that of a tool in OpenAI Responses: Codex offers the tools of an MCP server so.
+	Namespace string `json:"namespace,omitempty"`
+	Input     any    `json:"input"`
+}
+
+// Request is what an agent asked.
+type Request struct {
+	Path    string
+	Header  http.Header
+	Body    json.RawMessage
+	Step    int      // of the script; -1 on the side
+	Tools   []string // offered; of a namespace as NAMESPACE/NAME
+	Results []string // of the tools used so far, as text
+	Prompt  string   // all that the user's side said as text, joined by newlines
+}
+
+// Server answers from a script. URL has no path: vendors differ in what they append.
+type Server struct {
+	URL string
+
+	script Script
+	http   *httptest.Server
+	mu     sync.Mutex // guards what follows
+	asked  []Request
+	failed map[int]int
+}
+
+// Serve starts a server that ends with the test.
+func Serve(t testing.TB, script Script) *Server {
+	t.Helper()
+	s := New(script)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// New starts a server outside of a test. The caller closes it.
+func New(script Script) *Server {
+	if script.Side == "" {
+		script.Side = "ok"
+	}
+	s := &Server{script: script, failed: map[int]int{}}
+	s.http = httptest.NewServer(s)
+	s.URL = s.http.URL
+	return s
+}
+
+// Close ends the server and whatever connection is open.
+func (s *Server) Close() {
+	s.http.CloseClientConnections()
+	s.http.Close()
+}
+
+// Requests returns what was asked so far, in order; requests on the side included.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Request(nil), s.asked...)
+}
+
+// Last returns the newest request that was not one on the side, and false when there was none.
+func (s *Server) Last() (Request, bool) {
+	asked := s.Requests()
+	for i := len(asked) - 1; i >= 0; i-- {
+		if asked[i].Step >= 0 {
+			return asked[i], true
+		}
+	}
+	return Request{}, false
+}
+
+// conversation is what a request says, in no vendor's form.
+type conversation struct {
+	tools   []string
+	results []string
+	prompt  []string
+	answers int // of the model: runs of its messages and calls
+	model   bool
+}
+
+// said notes whether a message is the model's; several in a row are one answer.
+func (c *conversation) said(byModel bool) {
+	if byModel && !c.model {
+		c.answers++
+	}
+	c.model = byModel
+}
+
+// dialect is one vendor's form of requests and answers.
+type dialect struct {
+	read  func(body []byte) (conversation, error)
+	write func(w io.Writer, step Step, id string)
+	fault func(status int) any
+}
+
+func dialectOf(path string) (dialect, bool) {
+	switch {
+	case strings.HasSuffix(path, "/messages"):
+		return dialect{readMessages, writeMessages, messagesFault}, true
+	case strings.HasSuffix(path, "/responses"):
+		return dialect{readResponses, writeResponses, openaiFault}, true
+	case strings.HasSuffix(path, "/chat/completions"):
+		return dialect{readChat, writeChat, openaiFault}, true
+	case strings.HasSuffix(path, ":streamGenerateContent"), strings.HasSuffix(path, ":generateContent"):
+		return dialect{readGemini, writeGemini, geminiFault}, true
+	}
+	return dialect{}, false
+}
+
+// ServeHTTP answers a request for a model; any other is answered with an empty object, as agents ask for this and that
+// before they begin.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the agent was stopped
+	}
+	d, ok := dialectOf(r.URL.Path)
+	if !ok || r.Method != http.MethodPost {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, "{}")
+		return
+	}
+	talk, err := d.read(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	at := min(talk.answers, len(s.script.Steps)-1)
+	step := Step{Text: s.script.Side}
+	if len(talk.tools) == 0 {
+		at = -1
+	} else if at >= 0 {
+		step = s.script.Steps[at]
+	}
+	fails, number := s.note(at, step, Request{
+		Path: r.URL.Path, Header: r.Header.Clone(), Body: body, Step: at,
+		Tools: talk.tools, Results: talk.results, Prompt: strings.Join(talk.prompt, "\n"),
+	})
+	if !wait(r, time.Duration(step.DelayMS)*time.Millisecond) {
+		return
+	}
+	if fails && step.Status != 0 {
+		if step.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(step.RetryAfter))
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(step.Status)
+		_ = json.NewEncoder(w).Encode(d.fault(step.Status)) // an agent that went away misses nothing
+		return
+	}
+	if step.In == 0 {
+		step.In = 1000
+	}
+	if step.Out == 0 {
+		step.Out = 50
+	}
+	var answer bytes.Buffer
+	d.write(&answer, step, strconv.Itoa(number))
+	w.Header().Set("Content-Type", "text/event-stream")
+	if fails && step.Truncate {
+		_, _ = w.Write(answer.Bytes()[:answer.Len()/2])
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = w.Write(answer.Bytes())
+}
+
+// note keeps the request, and reports whether its step's fault is due and how many requests there were.
+func (s *Server) note(at int, step Step, r Request) (fails bool, number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, r)
+	if step.Status == 0 && !step.Truncate {
+		return false, len(s.asked)
+	}
+	s.failed[at]++
+	return step.Fails == 0 || s.failed[at] <= step.Fails, len(s.asked)
+}
+
+// wait reports false when the agent went away.
+func wait(r *http.Request, d time.Duration) bool {
+	if d == 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+// event writes one server-sent event. Values of this package can be encoded.
+func event(w io.Writer, name string, data any) {
+	if name != "" {
+		fmt.Fprintf(w, "event: %s\n", name)
+	}
+	fmt.Fprintf(w, "data: %s\n\n", encode(data))
+}
+
+func encode(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("agenttest: the script holds what is no JSON: %v", err))
+	}
+	return string(raw)
+}
+
+// textOf finds the text in a string, a block or a list of blocks.
+func textOf(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var block struct {
+		Text    string          `json:"text"`
+		Content json.RawMessage `json:"content"`
+	}
+	if json.Unmarshal(raw, &block) == nil {
+		if block.Text == "" && len(block.Content) > 0 {
+			return textOf(block.Content)
+		}
+		return block.Text
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return string(raw)
+	}
+	var all []string
+	for _, item := range list {
+		if text := textOf(item); text != "" {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, "\n")
+}
