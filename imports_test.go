@@ -32,6 +32,9 @@ var mayImport = map[string][]string{
 	"skills/git/gitconfig": {},
 	"skills/git/native":    {"skills/git/engine", "skills/git/gitconfig", "skills/ignore", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/git/system":    {"skills/git/engine", "skills/git/gitconfig", "skills/proc", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	// What git ignores is shared by those that walk trees.
+	"skills/ignore":        {},
+	"skills/fs":            {"manifests", "skills/fs/...", "skills/ignore", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"spritekit/install":    {"manifests", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/mcp":        {"manifests", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/skilltest":  {"manifests", "spritekit/outbox", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},

@@ -1,0 +1,153 @@
+// Package ignore decides which paths git would ignore: what .gitignore files, .git/info/exclude and core.excludesFile
+// say, by the rules of git itself (gitignore(5) and what git does where that is silent). Look at Rules first; a walk
+// carries one along, and Tree answers for single paths.
+//
+//	rules := ignore.New(excludes).With("", rootGitignore)   // the later one decides over the earlier
+//	rules.With("sub", subGitignore).Match("sub/a.o", false)
+//
+// The package opens no file and knows nothing of what is tracked: git keeps to tracked files whatever is ignored.
+// Names are compared byte by byte, as git does with core.ignoreCase false. Patterns of strangers are harmless: no
+// pattern takes time that is exponential in its length, and one that is malformed matches nothing, as in git.
+package ignore
+
+import (
+	"bytes"
+	"path"
+	"strings"
+)
+
+// File is the name of the pattern files in a working tree.
+const File = ".gitignore"
+
+// MaxFile is how large a pattern file may be, in bytes, for those that read one; a larger one should count as empty.
+// (git draws the line at 100 MiB.)
+const MaxFile = 4 << 20
+
+// Rules is a chain of pattern files, the one that decides first at its head. It never changes, so that a walk may share
+// it among goroutines; nil is the chain that ignores nothing.
+type Rules struct {
+	outer *Rules
+	base  string // folder of the file with a slash behind it, "" for the root
+	list  *list
+}
+
+// New compiles pattern files of the whole tree, such as those of core.excludesFile and .git/info/exclude, the weakest
+// first.
+func New(files ...[]byte) *Rules {
+	var r *Rules
+	for _, data := range files {
+		r = r.With("", data)
+	}
+	return r
+}
+
+// With adds the pattern file of a folder, "" or "." for the root, otherwise a clean slash-separated path relative to
+// it; it decides over the files of r. r itself stays as it is.
+func (r *Rules) With(dir string, data []byte) *Rules {
+	l := compile(data)
+	if l.empty() {
+		return r
+	}
+	base := ""
+	if dir != "" && dir != "." {
+		base = dir + "/"
+	}
+	return &Rules{outer: r, base: base, list: l}
+}
+
+// Match reports whether a path, clean and relative to the root, is ignored by what the patterns say of it alone. A path
+// below an ignored folder is ignored, too, whatever they say: a walk does not enter such a folder, others ask Tree.
+// isDir is false for a symlink to a folder.
+func (r *Rules) Match(name string, isDir bool) bool {
+	baseName := name[strings.LastIndexByte(name, '/')+1:]
+	for ; r != nil; r = r.outer {
+		if !strings.HasPrefix(name, r.base) {
+			continue
+		}
+		if ignored, decided := r.list.match(name[len(r.base):], baseName, isDir); decided {
+			return ignored
+		}
+	}
+	return false
+}
+
+// Tree answers for any path of a working tree, reading the pattern files on the way. It is for one goroutine.
+type Tree struct {
+	outer   *Rules
+	read    func(name string) []byte
+	folders map[string]folder
+}
+
+type folder struct {
+	rules   *Rules // for what is in it
+	ignored bool
+}
+
+// NewTree makes a Tree over the rules that hold everywhere, nil for none. read returns what the file of this name
+// holds, relative to the root, and nothing where there is none; like git it should not follow a symlink. It is asked
+// once for each folder.
+func NewTree(everywhere *Rules, read func(name string) []byte) *Tree {
+	return &Tree{outer: everywhere, read: read, folders: map[string]folder{}}
+}
+
+// Ignored reports whether a path, clean and relative to the root, or a folder that holds it, is ignored.
+func (t *Tree) Ignored(name string, isDir bool) bool {
+	if name == "." || name == "" {
+		return false
+	}
+	parent := t.folder(path.Dir(name))
+	return parent.ignored || parent.rules.Match(name, isDir)
+}
+
+func (t *Tree) folder(dir string) folder {
+	if f, ok := t.folders[dir]; ok {
+		return f
+	}
+	f := folder{rules: t.outer}
+	if dir != "." {
+		outer := t.folder(path.Dir(dir))
+		f = folder{rules: outer.rules, ignored: outer.ignored || outer.rules.Match(dir, true)}
+	}
+	if !f.ignored { // git reads nothing in a folder that it ignores
+		f.rules = f.rules.With(dir, t.read(path.Join(dir, File)))
+	}
+	t.folders[dir] = f
+	return f
+}
+
+// compile reads the lines of a pattern file.
+func compile(data []byte) *list {
+	l := new(list)
+	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
+	for len(data) > 0 {
+		var line []byte
+		line, data, _ = bytes.Cut(data, []byte("\n"))
+		line = bytes.TrimSuffix(line, []byte("\r"))
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		if i := bytes.IndexByte(line, 0); i >= 0 {
+			line = line[:i]
+		}
+		l.add(trimSpaces(string(line)))
+	}
+	return l
+}
+
+// trimSpaces cuts the spaces at the end, up to one with a backslash before it.
+func trimSpaces(line string) string {
+	end := 0
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case ' ':
+			continue
+		case '\\':
+			i++
+			if i == len(line) {
+				return line
+			}
+		}
+		end = i + 1
+	}
+	return line[:end]
+}
