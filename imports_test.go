@@ -91,13 +91,15 @@ var mayImport = map[string][]string{
 
 // owners lists the only packages that may import a third-party module. Other modules are free.
 var owners = map[string][]string{
-	"go.etcd.io/bbolt":              {"orchestrator/store", "orchestrator/sprites/local"},
-	"github.com/coder/websocket":    {"orchestrator/sprites", "orchestrator/sprites/local", "orchestrator/sprites/spritestest"},
-	"github.com/go-git/go-git":      {"skills/git/native", "orchestrator/worktree"},
-	"github.com/creack/pty":         {"orchestrator/sprites/local/sandbox"},
-	"github.com/invopop/jsonschema": {"scripts/genschema"},
-	"github.com/spf13/cobra":        {"orchestrator", "spritekit"},
-	"github.com/BurntSushi/toml":    {"orchestrator/settings"},
+	"go.etcd.io/bbolt":                       {"orchestrator/store", "orchestrator/sprites/local"},
+	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/sprites/local", "orchestrator/sprites/spritestest"},
+	"github.com/go-git/go-git":               {"skills/git/native", "orchestrator/worktree"},
+	"github.com/modelcontextprotocol/go-sdk": {"spritekit/mcp"},
+	"github.com/google/jsonschema-go":        {"spritekit/mcp"},
+	"github.com/creack/pty":                  {"orchestrator/sprites/local/sandbox"},
+	"github.com/invopop/jsonschema":          {"scripts/genschema"},
+	"github.com/spf13/cobra":                 {"orchestrator", "spritekit"},
+	"github.com/BurntSushi/toml":             {"orchestrator/settings"},
 }
 
 // unreachable lists what a package must not depend on even through others.

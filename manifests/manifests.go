@@ -43,13 +43,16 @@ type Skill struct {
 	Permissions  []string        `json:"permissions"`
 	// Optional permissions are handed to a call where the run was granted them, and asked for by the skill where only
 	// its input shows that it needs one: git.clone needs net for URLs, not for bundles.
-	OptionalPermissions []string          `json:"optional_permissions,omitempty"`
-	ProducesEvents      bool              `json:"produces_events"`
-	SideEffect          Class             `json:"side_effect,omitempty"` // default world
-	TimeoutS            float64           `json:"timeout_s,omitempty"`
-	Exec                []string          `json:"exec,omitempty"`
-	Examples            []json.RawMessage `json:"examples,omitempty"`
-	Variants            *Variants         `json:"variants,omitempty"`
+	OptionalPermissions []string `json:"optional_permissions,omitempty"`
+	ProducesEvents      bool     `json:"produces_events"`
+	SideEffect          Class    `json:"side_effect,omitempty"` // default world
+	// Destructive says whether the skill may overwrite or delete what was there, as a hint to agents and their users.
+	// Default: true for the classes sprite and world.
+	Destructive *bool             `json:"destructive,omitempty"`
+	TimeoutS    float64           `json:"timeout_s,omitempty"`
+	Exec        []string          `json:"exec,omitempty"`
+	Examples    []json.RawMessage `json:"examples,omitempty"`
+	Variants    *Variants         `json:"variants,omitempty"`
 }
 
 // Field is one input or output. Type is "" (any), string, integer, number, boolean, map, array or array<T>.
@@ -180,6 +183,14 @@ func (s Skill) Effective(input map[string]json.RawMessage) (Class, []string) {
 	}
 	slices.Sort(permissions)
 	return class, slices.Compact(permissions)
+}
+
+// Destroys reports whether a call may overwrite or delete what was there before it.
+func (s Skill) Destroys() bool {
+	if s.Destructive != nil {
+		return *s.Destructive
+	}
+	return s.class().rank() >= ClassSprite.rank()
 }
 
 func (s Skill) class() Class {

@@ -100,6 +100,7 @@ func (p *parser) skill(data []byte) (s Skill) {
 	s.OptionalPermissions = p.permissionList(m, "", "optional_permissions")
 	p.into(m, "produces_events", "", "a boolean", &s.ProducesEvents)
 	s.SideEffect = p.class(m, "", ClassWorld)
+	p.into(m, "destructive", "", "a boolean", &s.Destructive)
 	if p.into(m, "timeout_s", "", "a number", &s.TimeoutS) {
 		switch {
 		case s.TimeoutS <= 0:

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
@@ -138,8 +139,12 @@ func settled(state journal.State, result *protocol.Result, exit int) bool {
 
 // fit encodes a result and moves its bulk to a file when it is too large for a line.
 func (r *runner) fit(result *protocol.Result) ([]byte, error) {
+	limit := protocol.SpillAt
+	if r.env.MaxResult > 0 {
+		limit = min(limit, r.env.MaxResult)
+	}
 	line, err := encodeResult(*result)
-	if err != nil || len(line) <= protocol.SpillAt {
+	if err != nil || len(line) <= limit {
 		return line, err
 	}
 	bulk := &result.Data
@@ -147,7 +152,7 @@ func (r *runner) fit(result *protocol.Result) ([]byte, error) {
 		bulk = &result.Error.Details
 	}
 	if r.root == nil || len(*bulk) == 0 {
-		return nil, Limit("result_too_large", "the result has %d bytes, a line takes %d", len(line), protocol.SpillAt)
+		return nil, Limit("result_too_large", "the result has %d bytes, a line takes %d", len(line), limit)
 	}
 	r.spilled = true
 	ref, err := outbox.Spill(r.root, *bulk)
@@ -157,7 +162,18 @@ func (r *runner) fit(result *protocol.Result) ([]byte, error) {
 	if *bulk, err = json.Marshal(ref); err != nil {
 		return nil, err
 	}
+	result.Warnings = append(result.Warnings, protocol.Warning{
+		Code: codeSpilled, Message: fmt.Sprintf("%d bytes of the result are in the file %s; read it in parts", ref.Size, ref.Path),
+	})
 	return encodeResult(*result)
+}
+
+// codeSpilled warns that data, or the details of an error, are in a file that stands in for them.
+const codeSpilled = "result_spilled"
+
+// Spilled reports whether a result's bulk is in a file: its data, or the details of its error, are then {path,size,sha256}.
+func Spilled(r protocol.Result) bool {
+	return slices.ContainsFunc(r.Warnings, func(w protocol.Warning) bool { return w.Code == codeSpilled })
 }
 
 // resultInfo is the outbox's record of a result. Of a read skill it keeps a digest: its results can be large, and are

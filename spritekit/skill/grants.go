@@ -35,6 +35,17 @@ func ParseGrants(list string) Grants {
 // ShellGrants is what a person at a shell may do, where nobody set any permissions: all but git:push.
 func ShellGrants() Grants { return Grants{All: true, Except: []string{pushPermission}} }
 
+// And is what both g and h grant.
+func (g Grants) And(h Grants) Grants {
+	both := Grants{All: g.All && h.All, Except: slices.Concat(g.Except, h.Except)}
+	for _, p := range slices.Concat(g.Only, h.Only) {
+		if g.Allows(p) && h.Allows(p) && !slices.Contains(both.Only, p) {
+			both.Only = append(both.Only, p)
+		}
+	}
+	return both
+}
+
 // Allows reports whether permission p is granted.
 func (g Grants) Allows(p string) bool {
 	return g.All && !slices.Contains(g.Except, p) || slices.Contains(g.Only, p)

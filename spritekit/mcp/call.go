@@ -1,0 +1,187 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// callIDKey names a call in the _meta of a request. A client that repeats a call with its id gets the recorded result,
+// as with LATTICE_CALL_ID (DESIGN 14); without one each call is new.
+const callIDKey = "spritekit/call_id"
+
+// call makes one call of a skill. Whatever goes wrong in it is the tool's result; a protocol error would reach the
+// client's program, but not its model.
+func (s *Server) call(ctx context.Context, k Skill, t tool, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(s.stderr, "panic: %v\n%s", p, debug.Stack())
+			result = refuse(k.Manifest.Name, "internal", fmt.Sprintf("the call of %s panicked: %v", k.Manifest.Name, p), "this is a defect; stderr of the server has the stack")
+		}
+	}()
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	input := req.Params.Arguments
+	if problem := t.check(k.Manifest, input); problem != "" {
+		return refuse(k.Manifest.Name, "bad_input", "the input is wrong: "+problem, "the tool's input schema says what it takes"), nil
+	}
+	env := s.options.Env
+	if id, ok := req.Params.Meta[callIDKey].(string); ok {
+		env.CallID = id
+	}
+	out := &stream{progress: s.progress(ctx, req), verbose: s.options.Verbose, stderr: s.stderr}
+	k.Serve(ctx, env, skill.IO{Stdin: bytes.NewReader(input), Stdout: out, Stderr: s.stderr})
+	line := bytes.TrimSpace(out.last)
+	said, ok := protocol.DecodeResult(line)
+	if !ok {
+		return refuse(k.Manifest.Name, "no_result", k.Manifest.Name+" ended without a result", "stderr of the server may say why"), nil
+	}
+	if problems := mismatches(k.Manifest, said); problems != nil {
+		return refuse(k.Manifest.Name, "bad_output", fmt.Sprintf("%s did its work, but its data is not what its manifest promises: %s", k.Manifest.Name, problems),
+			"do not repeat the call; look at what it did"), nil
+	}
+	return answer(line, !said.OK), nil
+}
+
+// check applies the schema that a manifest brings; the runtime checks the rest, with better words.
+func (t tool) check(m manifests.Skill, input json.RawMessage) (problem string) {
+	if t.input == nil {
+		return ""
+	}
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	var members map[string]json.RawMessage
+	var value any
+	if json.Unmarshal(input, &members) != nil || len(m.CheckInput(members)) > 0 || json.Unmarshal(input, &value) != nil {
+		return "" // the runtime refuses it
+	}
+	if err := t.input.Validate(value); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// mismatches compares data with the outputs that the manifest promises: clients refuse a whole result for one wrong
+// member. Data that was moved to a file is not looked at.
+func mismatches(m manifests.Skill, r protocol.Result) []manifests.Problem {
+	var data map[string]json.RawMessage
+	if !r.OK || r.Waiting != nil || json.Unmarshal(r.Data, &data) != nil || skill.Spilled(r) {
+		return nil
+	}
+	known := manifests.Skill{Name: m.Name, Inputs: m.Outputs}
+	maps.DeleteFunc(data, func(name string, _ json.RawMessage) bool {
+		return !slices.ContainsFunc(m.Outputs, func(f manifests.Field) bool { return f.Name == name })
+	})
+	return known.CheckInput(data)
+}
+
+// answer hands a result line to the client: as structured content, and as text for clients that know no other.
+func answer(line []byte, failed bool) *sdk.CallToolResult {
+	return &sdk.CallToolResult{
+		Content: []sdk.Content{&sdk.TextContent{Text: string(line)}}, StructuredContent: json.RawMessage(bytes.Clone(line)), IsError: failed,
+	}
+}
+
+// refuse answers in the place of a skill that did not.
+func refuse(name, code, message, hint string) *sdk.CallToolResult {
+	line, err := json.Marshal(protocol.Result{Skill: name, Error: &protocol.Fault{Code: code, Message: message, Hint: hint}})
+	if err != nil { // strings always marshal
+		panic(err)
+	}
+	return answer(line, true)
+}
+
+// progress returns what turns INFO events into notifications, nil for a client that did not ask for them.
+func (s *Server) progress(ctx context.Context, req *sdk.CallToolRequest) func(protocol.Info) {
+	token := req.Params.GetProgressToken()
+	if token == nil {
+		return nil
+	}
+	last := 0.0
+	return func(info protocol.Info) {
+		p := &sdk.ProgressNotificationParams{ProgressToken: token, Message: info.Message, Progress: last + 1}
+		var metadata struct{ Percent *float64 }
+		if json.Unmarshal(info.Metadata, &metadata) == nil && metadata.Percent != nil {
+			p.Progress, p.Total = *metadata.Percent, 100
+		}
+		if p.Progress <= last { // it must rise
+			return
+		}
+		last = p.Progress
+		_ = req.Session.NotifyProgress(ctx, p) // a courtesy; a client that is gone shows elsewhere
+	}
+}
+
+// stream is the stdout of a call. Events are in the outbox already; the last line that is none is the result. The
+// runtime writes from one goroutine at a time.
+type stream struct {
+	progress func(protocol.Info)
+	verbose  bool
+	stderr   io.Writer
+	rest     []byte // of a line that has not ended
+	last     []byte
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	s.rest = append(s.rest, p...)
+	for {
+		line, rest, ended := bytes.Cut(s.rest, []byte("\n"))
+		if !ended {
+			return len(p), nil
+		}
+		s.line(line)
+		s.rest = rest
+	}
+}
+
+func (s *stream) line(line []byte) {
+	body, isEvent := bytes.CutPrefix(line, []byte(protocol.Prefix))
+	if !isEvent {
+		s.last = bytes.Clone(line)
+		return
+	}
+	if s.verbose {
+		fmt.Fprintf(s.stderr, "%s\n", line)
+	}
+	if s.progress == nil {
+		return
+	}
+	e, problems, ok := protocol.Decode(body)
+	if !ok || len(problems) > 0 || e.Type != protocol.TypeInfo {
+		return
+	}
+	if payload, err := e.Open(); err == nil {
+		if info, ok := payload.(protocol.Info); ok && info.Kind == "progress" {
+			s.progress(info)
+		}
+	}
+}
+
+// lockedWriter lets calls share stderr.
+type lockedWriter struct {
+	mu sync.Mutex // guards w
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}

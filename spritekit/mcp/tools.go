@@ -1,0 +1,190 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/spritekit/lattice/manifests"
+)
+
+// tool is a manifest as a client sees it.
+type tool struct {
+	tool  *sdk.Tool
+	input *jsonschema.Resolved // of a manifest that brings a schema; nil when the list of inputs says it all
+}
+
+// alwaysLoad asks Claude Code to show a tool from the start; others are found by a search of names and descriptions.
+const alwaysLoad = "anthropic/alwaysLoad"
+
+// core lists what an agent needs at every turn; a client that hides tools until they are looked for shall not hide these.
+func core(name string) bool {
+	switch name {
+	case "fs.read", "fs.write", "fs.edit", "fs.search", "fs.glob", "git.status", "git.commit", "test.run", "ask.user":
+		return true
+	}
+	return false
+}
+
+// describe makes the tool of a manifest. Its name is the skill's: dots are allowed, and the clients that do not pass them
+// to their models replace them on the way.
+func describe(m manifests.Skill, always bool) (tool, error) {
+	t := tool{tool: &sdk.Tool{Name: m.Name, Title: title(m.Name), Description: m.Description, Annotations: annotate(m)}}
+	if t.tool.Description == "" {
+		t.tool.Description = "The skill " + m.Name + "."
+	}
+	if always || core(m.Name) {
+		t.tool.Meta = sdk.Meta{alwaysLoad: true}
+	}
+	in := inputSchema(m)
+	if m.InputSchema != nil {
+		var err error
+		if in, t.input, err = given(m.InputSchema); err != nil {
+			return tool{}, fmt.Errorf("its input_schema: %w", err)
+		}
+	}
+	data := dataSchema(m)
+	if m.OutputSchema != nil {
+		var err error
+		if data, _, err = given(m.OutputSchema); err != nil {
+			return tool{}, fmt.Errorf("its output_schema: %w", err)
+		}
+	}
+	t.tool.InputSchema, t.tool.OutputSchema = in, envelope(m.Name, data)
+	return t, nil
+}
+
+func title(name string) string { return strings.NewReplacer(".", " ", "_", " ").Replace(name) }
+
+// annotate derives all four hints; what a client assumes without them is the worst.
+func annotate(m manifests.Skill) *sdk.ToolAnnotations {
+	class, permissions := m.SideEffect, m.Permissions
+	reads := class == manifests.ClassRead && !slices.ContainsFunc(permissions, func(p string) bool { return p != "fs:read" && p != "git:read" })
+	destroys := m.Destroys()
+	open := slices.ContainsFunc(append(slices.Clone(permissions), m.OptionalPermissions...), reachesOut)
+	return &sdk.ToolAnnotations{
+		Title: title(m.Name), ReadOnlyHint: reads, DestructiveHint: &destroys,
+		IdempotentHint: class == manifests.ClassRead || class == manifests.ClassIdempotent, OpenWorldHint: &open,
+	}
+}
+
+// reachesOut reports whether a permission lets a skill act beyond the sprite's files. One that we do not know may.
+func reachesOut(permission string) bool {
+	switch permission {
+	case "fs:read", "fs:write", "git:read", "git:write", "test:run":
+		return false
+	}
+	return true
+}
+
+// schema is a JSON Schema in the making; encoding/json sorts its members.
+type schema = map[string]any
+
+// given reads the schema that a manifest brings. A tool's input and a skill's data are always objects.
+func given(raw json.RawMessage) (schema, *jsonschema.Resolved, error) {
+	var s jsonschema.Schema
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, nil, err
+	}
+	resolved, err := s.Resolve(nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	var object schema
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return nil, nil, err
+	}
+	switch object["type"] {
+	case nil:
+		object["type"] = "object"
+	case "object":
+	default:
+		return nil, nil, fmt.Errorf("its type is not object")
+	}
+	return object, resolved, nil
+}
+
+// inputSchema says with JSON Schema what the manifest's list says.
+func inputSchema(m manifests.Skill) schema {
+	if m.Inputs == nil {
+		return schema{"type": "object"}
+	}
+	properties, required := schema{}, []string{}
+	for _, f := range m.Inputs {
+		property := typed(f.Type)
+		if f.Description != "" {
+			property["description"] = f.Description
+		}
+		if f.Default != nil {
+			property["default"] = f.Default
+		}
+		if v := m.Variants; v != nil && v.Input == f.Name {
+			property["enum"] = slices.Sorted(maps.Keys(v.Cases))
+		}
+		if f.Required {
+			required = append(required, f.Name)
+		}
+		properties[f.Name] = property
+	}
+	return schema{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+}
+
+// dataSchema is of a result's data. More members may come with a newer version.
+func dataSchema(m manifests.Skill) schema {
+	properties, required := schema{}, []string{}
+	for _, f := range m.Outputs {
+		property := typed(f.Type)
+		if t, ok := property["type"]; ok && !f.Required {
+			property["type"] = []any{t, "null"}
+		}
+		if f.Description != "" {
+			property["description"] = f.Description
+		}
+		if f.Required {
+			required = append(required, f.Name)
+		}
+		properties[f.Name] = property
+	}
+	return schema{"type": "object", "properties": properties, "required": required}
+}
+
+// typed translates the type vocabulary of manifests.
+func typed(t string) schema {
+	switch t {
+	case "":
+		return schema{}
+	case "map":
+		return schema{"type": "object"}
+	}
+	if element, ok := strings.CutPrefix(t, "array<"); ok {
+		return schema{"type": "array", "items": typed(strings.TrimSuffix(element, ">"))}
+	}
+	return schema{"type": t}
+}
+
+// envelope is the schema of a result line (protocol.Result) whose data is the skill's, or the file that it was moved to.
+func envelope(name string, data schema) schema {
+	text, flag, number := schema{"type": "string"}, schema{"type": "boolean"}, schema{"type": "integer"}
+	object := func(required []string, properties schema) schema {
+		return schema{"type": "object", "properties": properties, "required": required}
+	}
+	file := object([]string{"path", "size", "sha256"}, schema{"path": text, "size": number, "sha256": text})
+	file["description"] = "Data that was too large: a JSON file of the workspace."
+	return object([]string{"ok", "skill", "events"}, schema{
+		"ok":    flag,
+		"skill": schema{"const": name},
+		"data":  schema{"anyOf": []any{data, file}},
+		"error": object([]string{"code", "message", "retryable"}, schema{
+			"code": text, "message": text, "hint": text, "retryable": flag, "details": schema{},
+		}),
+		"waiting":  object([]string{"reason", "checkpoint_id"}, schema{"reason": text, "checkpoint_id": text, "expected_inputs": schema{"type": "object"}}),
+		"warnings": schema{"type": "array", "items": object([]string{"code", "message"}, schema{"code": text, "message": text})},
+		"events":   number,
+		"call_id":  text,
+	})
+}
