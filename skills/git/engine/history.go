@@ -36,7 +36,7 @@ type Commit struct {
 	Stats     *Stats   `json:"stats,omitempty"`
 }
 
-// Person is who did something, and when, RFC 3339 with the offset that git stores.
+// Person is who did something, and when: RFC 3339 in UTC, "" for a date that is none.
 type Person struct {
 	Name  string `json:"name"`
 	Email string `json:"email"`
@@ -66,7 +66,8 @@ type DiffSpec struct {
 	Context  int    // lines around a change
 	Format   string // FormatPatch, FormatStat, FormatNameStatus
 	Renames  bool
-	MaxBytes int64 // of the patch; what is beyond is cut at a file's end
+	Binary   bool  // put binary files into the patch, so that it can be applied
+	MaxBytes int64 // of the patch; what is beyond is cut at a file's end, or a line's when not even one file fits
 	Max      int   // files that are listed, 0 is no limit
 }
 
