@@ -30,11 +30,11 @@ func commands() []command {
 			"spritekit resume show && ./continue.sh && spritekit resume ack", "0 ok, 1 processed before (show), 2 invalid, 3 none, 7 it is no file, 9 no space", app.resume},
 		{"install", "install DIR [--verify]", "Copy this binary into DIR, with a link and a manifest per skill; or compare.",
 			"spritekit install /skills", "0 ok, 1 DIR differs (--verify), 2 bad usage, 9 no space", app.install},
-		{"version", "version [--json]", "Print the version of the binary and of the protocol.", "spritekit version --json", "0 ok, 2 bad usage", app.version},
-	}
 		{"mcp", "mcp [--http ADDR] [--tools PATTERN,…] [--allow PERMISSION,…] [--verbose]",
 			"Offer the skills to an agent as MCP tools, on stdin and stdout or at a loopback address.",
 			"spritekit mcp --tools 'fs.*,git.status' --allow fs:read,fs:write,git:read", "0 ok, 1 the address is taken, 2 bad usage, 3 a pattern names no skill, 7 the address is not on loopback", app.serveMCP},
+		{"version", "version [--json]", "Print the version of the binary and of the protocol.", "spritekit version --json", "0 ok, 2 bad usage", app.version},
+	}
 }
 
 func (a app) listSkills(args []string) error {

@@ -23,10 +23,10 @@ type Env struct {
 	Grants         Grants
 	Inputs         map[string]string // LATTICE_INPUT_<NAME> by NAME
 	Child          []string          // what child processes may see
-}
 	// MaxResult is the largest result line, in bytes, before its bulk is moved to a file; 0 is protocol.SpillAt, which is
 	// also the most.
 	MaxResult int
+}
 
 // ParseEnv reads an environment as os.Environ gives it.
 func ParseEnv(environ []string) Env {
