@@ -12,15 +12,18 @@ const (
 	RunFile      = "run"
 )
 
-// Command is the command line of a drop-in skill that lies in the folder dir: what its manifest says in exec, seen from
-// that folder, or the program run. A first word without a slash is looked up on PATH by whoever starts it.
+// Command is the command line of a drop-in skill that lies in the folder dir: the program run, or what its manifest says
+// in exec, where a word that begins with ./ stands for a file of the folder, as does a first word with a slash in it. A
+// first word without one is looked up on PATH by whoever starts it.
 func (s Skill) Command(dir string) []string {
 	if len(s.Exec) == 0 {
 		return []string{path.Join(dir, RunFile)}
 	}
 	line := slices.Clone(s.Exec)
-	if !path.IsAbs(line[0]) && strings.Contains(line[0], "/") {
-		line[0] = path.Join(dir, line[0])
+	for i, word := range line {
+		if strings.HasPrefix(word, "./") || i == 0 && !path.IsAbs(word) && strings.Contains(word, "/") {
+			line[i] = path.Join(dir, word)
+		}
 	}
 	return line
 }

@@ -61,6 +61,18 @@ func (s Skill) CheckInput(input map[string]json.RawMessage) []Problem {
 	return problems
 }
 
+// CheckOutput judges a result's data against the manifest and returns all problems, in the order of the outputs: missing
+// members and wrong types. Members that the manifest does not name are fine. Output schemas are not applied here.
+func (s Skill) CheckOutput(data map[string]json.RawMessage) []Problem {
+	var problems []Problem
+	for _, f := range s.Outputs {
+		if p := f.check(data); p != nil {
+			problems = append(problems, *p)
+		}
+	}
+	return problems
+}
+
 func (f Field) check(input map[string]json.RawMessage) *Problem {
 	raw, ok := input[f.Name]
 	pointer := "/" + f.Name

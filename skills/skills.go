@@ -11,6 +11,7 @@ import (
 	"github.com/spritekit/lattice/skills/fs"
 	"github.com/spritekit/lattice/skills/git"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/skills/served"
 	"github.com/spritekit/lattice/skills/test"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -27,3 +28,6 @@ func All() []skill.Skill {
 	slices.SortFunc(all, func(a, b skill.Skill) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
+
+// Served is a skill of somebody else, done by the program argv.
+func Served(argv []string) skill.Func { return served.Func(new(proc.Reaper), argv) }

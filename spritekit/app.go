@@ -79,6 +79,9 @@ func (a app) main(argv []string) int {
 		}
 		return a.exit(c.name, c.run(a, args))
 	}
+	if s, ok := a.dropIn(name); ok {
+		return a.exit(name, a.become(s, args))
+	}
 	fmt.Fprintf(a.stderr, "spritekit: there is no skill or command %q\nhint: spritekit help lists them\n", name)
 	return protocol.ExitNotFound
 }
@@ -103,6 +106,11 @@ func (a app) serve(s skill.Skill, args []string) int {
 	if !ok {
 		return a.exit(s.Name, fmt.Errorf("this binary has no manifest of %s", s.Name))
 	}
+	return a.call(s, m, args, m.SideEffect == manifests.ClassRead && onlyFiles(m))
+}
+
+// call runs one skill by its manifest. A quick one starts no programs and has mostly ended before signals are caught.
+func (a app) call(s skill.Skill, m manifests.Skill, args []string, quick bool) int {
 	if wantsHelp(args) {
 		manifestHelp(a.stdout, m)
 		return protocol.ExitOK
@@ -116,7 +124,7 @@ func (a app) serve(s skill.Skill, args []string) int {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if m.SideEffect == manifests.ClassRead && onlyFiles(m) {
+	if quick {
 		defer time.AfterFunc(readsFor, func() { catch(cancel) }).Stop()
 	} else {
 		catch(cancel)
@@ -158,6 +166,9 @@ func (a app) input() ([]byte, error) {
 func (a app) exit(name string, err error) int {
 	if err == nil {
 		return protocol.ExitOK
+	}
+	if code, ok := err.(exitWith); ok {
+		return int(code)
 	}
 	var usage errUsage
 	if errors.As(err, &usage) {

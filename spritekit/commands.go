@@ -28,8 +28,10 @@ func commands() []command {
 			"spritekit checkpoint create 'before the upgrade'", "0 ok, 1 the host failed, 2 bad usage, 8 this sprite has no api socket", app.checkpoint},
 		{"resume", "resume show [--json] | resume ack", "Show the resume payload, or mark it as processed.",
 			"spritekit resume show && ./continue.sh && spritekit resume ack", "0 ok, 1 processed before (show), 2 invalid, 3 none, 7 it is no file, 9 no space", app.resume},
-		{"install", "install DIR [--verify]", "Copy this binary into DIR, with a link and a manifest per skill; or compare.",
-			"spritekit install /skills", "0 ok, 1 DIR differs (--verify), 2 bad usage, 9 no space", app.install},
+		{"serve", "serve PROGRAM [ARG…]", "Be the skill whose skill.json lies beside PROGRAM: the runtime keeps the contract, PROGRAM does the work.",
+			`echo '{"text":"a b"}' | spritekit serve ./main.sh`, "the skill's", app.serveProgram},
+		{"install", "install DIR [--force | --verify [--json]]", "Copy this binary into DIR, with a link and a manifest per skill; or compare by hash.",
+			"spritekit install /skills", "0 ok, 1 DIR differs (--verify), 2 bad usage, 7 files of others are in the way, 9 no space", app.install},
 		{"mcp", "mcp [--http ADDR] [--tools PATTERN,…] [--allow PERMISSION,…] [--verbose]",
 			"Offer the skills to an agent as MCP tools, on stdin and stdout or at a loopback address.",
 			"spritekit mcp --tools 'fs.*,git.status' --allow fs:read,fs:write,git:read", "0 ok, 1 the address is taken, 2 bad usage, 3 a pattern names no skill, 7 the address is not on loopback", app.serveMCP},
@@ -145,7 +147,9 @@ func (a app) resume(args []string) error {
 
 func (a app) install(args []string) error {
 	args, verify := flag(args, "--verify")
-	if len(args) != 1 {
+	args, asJSON := flag(args, "--json")
+	args, force := flag(args, "--force")
+	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
 		return usagef("name one folder")
 	}
 	self, err := os.Executable()
@@ -161,13 +165,22 @@ func (a app) install(args []string) error {
 		if err != nil {
 			return err
 		}
+		if asJSON {
+			if err := a.json(map[string]any{"ok": differences == nil, "differences": append([]string{}, differences...)}); err != nil {
+				return err
+			}
+		}
 		if len(differences) > 0 {
 			return skill.Failed("differs", "%s is not this version: %s", args[0], strings.Join(differences, "; ")).
 				WithHint("spritekit install %s", args[0])
 		}
 		return nil
 	}
-	return install.Install(self, args[0], files)
+	err = install.Install(self, args[0], files, force)
+	if foreign := (*install.ForeignError)(nil); errors.As(err, &foreign) {
+		return skill.Unsafe("foreign_files", "%s: %v", args[0], err).WithHint("move them away, or replace them with --force")
+	}
+	return err
 }
 
 func (a app) version(args []string) error {

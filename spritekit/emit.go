@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,7 +41,7 @@ func (a app) emit(args []string) error {
 		return err
 	}
 	defer root.Close()
-	stamp := outbox.Stamp{SpriteID: a.env.SpriteID, WorkItemID: a.env.WorkItemID, CallID: a.env.CallID}
+	stamp := outbox.Stamp{SpriteID: a.env.SpriteID, WorkItemID: a.env.WorkItemID, CallID: cmp.Or(a.env.CallID, a.env.ParentCallID)}
 	log, err := outbox.Open(root, stamp, time.Now)
 	if err != nil {
 		return err

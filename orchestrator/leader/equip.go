@@ -220,14 +220,17 @@ func (q Equipment) binary(sprite string, seen equipped) (path, digest string, er
 }
 
 // installScript makes /workspace and installs the spritekit that was sent: $1 its path, $2 its digest, $3 and $4 how
-// /skills and /workspace are written ("sudo -n" or nothing). Without $1 there is only the workspace to make.
+// /skills and /workspace are written ("sudo -n" or nothing). Without $1 there is only the workspace to make. The person
+// was told of another spritekit that is replaced; one of before installs were recorded has to be forced.
 const installScript = `set -e
 if [ ! -w /workspace ]; then $4 mkdir -p /workspace; $4 chown "$(id -u):$(id -g)" /workspace; fi
 [ -n "$1" ] || exit 0
 trap 'rm -f "$1"' EXIT
 case $(sha256sum <"$1") in "$2 "*) ;; *) echo "the file that arrived is not the one that was sent" >&2; exit 1 ;; esac
 chmod 755 "$1"
-$3 "$1" install /skills`
+force=
+if [ -e /skills/spritekit ] && [ ! -e /skills/manifests/installed.json ]; then force=--force; fi
+$3 "$1" install /skills $force`
 
 // push sends the spritekit and installs it. Skills of others in /skills are left alone, as install does.
 func (q Equipment) push(ctx context.Context, sprite, spritekit, digest string, seen equipped, t todo) error {

@@ -1,6 +1,8 @@
 // Package install puts the spritekit binary into a folder, usually /skills: the binary itself, a link per skill that
 // is named as the skill, and manifests/<skill>/skill.json. Install may be repeated and may replace a version that is in
-// use: each file is written beside its place and renamed, the binary first, so that a link never dangles.
+// use: each file is written beside its place and renamed, the binary first, so that a link never dangles. What is
+// written is read-only, and listed in manifests/installed.json: what is there under one of our names and was not put
+// there by an install belongs to somebody else, and is refused before anything is written.
 package install
 
 import (
@@ -14,15 +16,31 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // binary is the name of the one real executable in the folder.
 const binary = "spritekit"
 
+// ForeignError is what Install returns when files of others are in the way; nothing was written.
+type ForeignError struct{ Paths []string }
+
+func (e *ForeignError) Error() string {
+	return "files that no install made are in the way: " + strings.Join(e.Paths, ", ")
+}
+
 // Install copies the executable self into dir, with a link and a manifest for each skill. manifests holds the bytes
-// of skill.json by skill name.
-func Install(self, dir string, manifests map[string][]byte) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// of skill.json by skill name. With force it replaces files of others that have our names; never folders.
+func Install(self, dir string, manifests map[string][]byte, force bool) error {
+	if foreign, err := inTheWay(self, dir, manifests); err != nil {
+		return fmt.Errorf("install: %w", err)
+	} else if len(foreign) > 0 && !force {
+		return &ForeignError{Paths: foreign}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "manifests"), 0o755); err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	if err := writeRecord(dir, manifests); err != nil { // before the first file: what follows is ours, also when it is cut off
 		return fmt.Errorf("install: %w", err)
 	}
 	if err := copyBinary(self, filepath.Join(dir, binary)); err != nil {
@@ -79,14 +97,14 @@ func copyBinary(self, to string) error {
 	if same, err := sameContent(self, to); err != nil {
 		return err
 	} else if same {
-		return os.Chmod(to, 0o755)
+		return os.Chmod(to, 0o555)
 	}
 	src, err := os.Open(self)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	return replace(to, src, 0o755)
+	return replace(to, src, 0o555)
 }
 
 func writeManifest(dir, name string, data []byte) error {
@@ -97,7 +115,7 @@ func writeManifest(dir, name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	return replace(to, bytes.NewReader(data), 0o644)
+	return replace(to, bytes.NewReader(data), 0o444)
 }
 
 // link makes dir/name a relative link to the binary, so that the folder may be moved or mounted elsewhere.

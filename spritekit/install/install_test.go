@@ -19,7 +19,7 @@ func TestInstallIsIdempotentAndVerified(t *testing.T) {
 	}
 	manifests := map[string][]byte{"a.b": []byte(`{"name":"a.b"}`), "c.d": []byte(`{"name":"c.d"}`)}
 	for range 2 {
-		if err := install.Install(self, dir, manifests); err != nil {
+		if err := install.Install(self, dir, manifests, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -35,7 +35,10 @@ func TestInstallIsIdempotentAndVerified(t *testing.T) {
 		t.Errorf("a.b = %q, %v", data, err)
 	}
 	for want, spoil := range map[string]func() error{
-		"spritekit is missing": func() error { return os.WriteFile(filepath.Join(dir, "spritekit"), []byte("other"), 0o755) },
+		"spritekit is missing": func() error {
+			binary := filepath.Join(dir, "spritekit")
+			return errors.Join(os.Remove(binary), os.WriteFile(binary, []byte("other"), 0o755))
+		},
 		"a.b is no link": func() error {
 			link := filepath.Join(dir, "a.b")
 			return errors.Join(os.Remove(link), os.Symlink("/bin/sh", link))
@@ -50,7 +53,7 @@ func TestInstallIsIdempotentAndVerified(t *testing.T) {
 			t.Fatal(err)
 		}
 		verify(want)
-		if err := install.Install(self, dir, manifests); err != nil {
+		if err := install.Install(self, dir, manifests, false); err != nil {
 			t.Fatal(err)
 		}
 		verify("")
@@ -59,4 +62,77 @@ func TestInstallIsIdempotentAndVerified(t *testing.T) {
 	if err != nil || len(entries) != 4 {
 		t.Errorf("the folder holds %v, %v; want spritekit, two links, manifests", entries, err)
 	}
+}
+
+func TestInstallLeavesFilesOfOthersAlone(t *testing.T) {
+	self := filepath.Join(t.TempDir(), "self")
+	if err := os.WriteFile(self, []byte("#!binary"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	manifests := map[string][]byte{"a.b": []byte(`{"name":"a.b"}`)}
+	for _, name := range []string{"spritekit", "a.b", "manifests/a.b/skill.json"} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "skills")
+			foreign := filepath.Join(dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(foreign), 0o755), os.WriteFile(foreign, []byte("mine"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			before := tree(t, dir)
+			var refused *install.ForeignError
+			if err := install.Install(self, dir, manifests, false); !errors.As(err, &refused) || len(refused.Paths) != 1 || refused.Paths[0] != name {
+				t.Fatalf("Install = %v, want a refusal that names %s", err, name)
+			}
+			if after := tree(t, dir); after != before {
+				t.Errorf("a refused install left %s, was %s", after, before)
+			}
+			if err := install.Install(self, dir, manifests, true); err != nil {
+				t.Fatal(err)
+			}
+			if differences, err := install.Verify(self, dir, manifests); err != nil || differences != nil {
+				t.Errorf("Verify = %v, %v", differences, err)
+			}
+		})
+	}
+}
+
+func TestInstalledFilesAreReadOnly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "skills")
+	self := filepath.Join(t.TempDir(), "self")
+	if err := os.WriteFile(self, []byte("#!binary"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := install.Install(self, dir, map[string][]byte{"a.b": []byte(`{"name":"a.b"}`)}, false); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() || e.Type()&os.ModeSymlink != 0 {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && info.Mode().Perm()&0o222 != 0 {
+			t.Errorf("%s has mode %v, want nobody to write it", name, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tree lists all files with their content.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		b.WriteString(name + "=" + string(data) + "\n")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }

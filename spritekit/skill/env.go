@@ -17,6 +17,7 @@ type Env struct {
 	WorkItemID     string // default the run's id
 	RunID          string
 	CallID         string // "" gives a fresh id and replays nothing
+	ParentCallID   string // the call whose agent makes this one, or runs this process; "" for none
 	IdempotencyKey string
 	Workspace      string
 	Socket         string // "" means that there is none to ask
@@ -46,6 +47,8 @@ func ParseEnv(environ []string) Env {
 			env.RunID = value
 		case "LATTICE_CALL_ID":
 			env.CallID = value
+		case "LATTICE_PARENT_CALL_ID":
+			env.ParentCallID = value
 		case "LATTICE_IDEMPOTENCY_KEY":
 			env.IdempotencyKey = value
 		case "LATTICE_WORKSPACE":

@@ -46,7 +46,7 @@ func (o *output) append(p protocol.Payload) error {
 	return o.print(e.Raw)
 }
 
-func (o *output) relay(e protocol.Event) error {
+func (o *output) relay(e protocol.Event, own bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -54,6 +54,9 @@ func (o *output) relay(e protocol.Event) error {
 	}
 	if !json.Valid(e.Raw) {
 		return fmt.Errorf("relay %s: it is not JSON", e.Type)
+	}
+	if own {
+		o.events++
 	}
 	return o.print(e.Raw)
 }

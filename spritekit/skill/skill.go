@@ -71,9 +71,9 @@ func (c *Call) Emit(p protocol.Payload) error {
 	return c.out.emit(p)
 }
 
-// Relay writes an event that another call already appended to the outbox to stdout, so that it is seen live. It is
-// neither appended again nor counted.
-func (c *Call) Relay(e protocol.Event) error { return c.out.relay(e) }
+// Relay writes an event that is in the outbox already to stdout, so that it is seen live. It is not appended again, and
+// counts only if it bears this call's id: "spritekit emit" appended it for this call.
+func (c *Call) Relay(e protocol.Event) error { return c.out.relay(e, e.CallID == c.ID) }
 
 // progressInterval bounds the rate of INFO kind "progress" to four a second.
 const progressInterval = 250 * time.Millisecond

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spritekit/lattice/spritekit/dropin"
 	"github.com/spritekit/lattice/spritekit/skilltest"
 )
 
@@ -86,4 +87,35 @@ func TestBroken(t *testing.T) {
 		t.Skip("runs inside TestBrokenPromisesAreFound")
 	}
 	skilltest.Run(t, shout(t, emitter(t), broken))
+}
+
+// TestExamplesKeepTheContract: the skills that we show to authors do what we ask of authors.
+func TestExamplesKeepTheContract(t *testing.T) {
+	bin := emitter(t)
+	for name, target := range map[string]skilltest.Target{
+		"text.words": {Input: `{"text":"three small words"}`, Reads: true},
+		"todo.scan":  {Input: `{"path":".","report":"todo.md"}`, Permissions: []string{"fs:read", "fs:write"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := dropin.Open(filepath.Join("../../manifests/examples", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			command := s.Command()
+			if _, err := exec.LookPath(command[2]); err != nil {
+				t.Skipf("%s is written for a program that is not here: %v", name, err)
+			}
+			for i, word := range command[1:] {
+				if strings.Contains(word, "/") {
+					if command[i+1], err = filepath.Abs(word); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			target.Exe, target.Args, target.Skill = filepath.Join(bin, command[0]), command[1:], name
+			target.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
+			skilltest.Run(t, target)
+		})
+	}
 }

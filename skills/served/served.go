@@ -1,0 +1,263 @@
+// Package served makes a skill of a program in any language: the runtime does what the contract asks for (strict input,
+// permissions, the call journal, phases, outbox, result) and the program does the work. Func is the place to start.
+//
+//	the checked input ─► stdin, and INPUT_<NAME> in the environment
+//	what "spritekit emit" prints, INFO and ARTIFACT lines ─► events of the call
+//	the last line, a JSON object ─► the result's data, checked against the manifest's outputs
+//	stderr, other lines ─► for people; the exit code ─► as for every skill (DESIGN 13)
+//
+// What the program says is material: lines that are no events are never passed on to the skill's stdout.
+package served
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+const (
+	stopGrace = 5 * time.Second // after SIGINT, and again after SIGTERM
+	maxTail   = 4 << 10         // bytes of stderr that a failure's message may quote
+	maxEvents = 10_000          // of one call
+)
+
+// Func serves a program. argv[0] is a path, absolute or relative to the workspace, or a name on the call's PATH.
+func Func(r *proc.Reaper, argv []string) skill.Func {
+	return func(ctx context.Context, c *skill.Call) (skill.Result, error) {
+		if limit := c.Manifest.TimeoutS; limit > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, time.Duration(limit*float64(time.Second)))
+			defer cancel()
+		}
+		env, err := environment(c)
+		if err != nil {
+			return skill.Result{}, err
+		}
+		resolved, err := proc.Resolve(argv, env)
+		if err != nil {
+			return skill.Result{}, err
+		}
+		p := &program{call: c}
+		p.lines = proc.Lines{Max: protocol.MaxLine, Each: p.line}
+		stderr := &tee{to: c.Stderr, tail: proc.Tail{Limit: maxTail}}
+		exit, err := r.Run(ctx, proc.Spec{
+			Argv: resolved, Dir: c.Root.Dir(), Env: env, Stdin: string(c.Input), Stdout: &p.lines, Stderr: stderr, Tree: true, Grace: stopGrace,
+		})
+		if err != nil {
+			return skill.Result{}, fmt.Errorf("run the program: %w", err)
+		}
+		if ctx.Err() != nil {
+			return skill.Result{}, context.Cause(ctx)
+		}
+		p.lines.Flush()
+		if p.err != nil {
+			return skill.Result{}, p.err
+		}
+		return p.conclude(ctx, exit, stderr.tail.Bytes())
+	}
+}
+
+// environment is what a child of the call sees, and the inputs by name: text as it is, anything else as JSON. A program
+// that continues after WAITING finds the answers in ANSWERS, a JSON object.
+func environment(c *skill.Call) ([]string, error) {
+	var inputs map[string]json.RawMessage
+	if err := json.Unmarshal(c.Input, &inputs); err != nil {
+		return nil, fmt.Errorf("read the input: %w", err)
+	}
+	env := append(slices.Clone(c.Env), "LATTICE_PARENT_CALL_ID="+c.ID)
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		var text string
+		if raw := inputs[name]; json.Unmarshal(raw, &text) != nil {
+			text = string(raw)
+		}
+		if strings.ContainsRune(text, 0) || strings.ContainsAny(name, "=\x00") {
+			continue // no variable can hold it; stdin has it
+		}
+		env = append(env, "INPUT_"+strings.ToUpper(name)+"="+text)
+	}
+	if c.Resume != nil {
+		env = append(env, "ANSWERS="+string(c.Resume.Inputs))
+	}
+	return env, nil
+}
+
+// program is what one run of a program said. It is written to by one goroutine, and read after that has ended.
+type program struct {
+	call  *skill.Call
+	lines proc.Lines
+	last  string // the last line that is no event
+	shown int
+	err   error // the first event that could not be written
+}
+
+func (p *program) line(text string) {
+	body, ok := strings.CutPrefix(text, protocol.Prefix)
+	if !ok {
+		p.print(p.last)
+		p.last = text
+		return
+	}
+	e, problems, ok := protocol.Decode([]byte(body))
+	switch {
+	case !ok || len(problems) > 0 || e.Legacy:
+		p.call.Warn("event_refused", "the program printed an event that breaks a rule; spritekit emit says which")
+	case p.shown == maxEvents:
+		p.call.Warn("events_not_shown", fmt.Sprintf("the program emitted more than %d events; the rest is only in %s", maxEvents, protocol.OutboxFile))
+	case p.shown > maxEvents:
+	case e.EventID != "": // recorded by spritekit emit, or by a skill that the program called
+		p.keep(p.call.Relay(e))
+	default:
+		p.emit(e)
+	}
+	p.shown++
+}
+
+// emit stamps and records an event that the program printed itself, if it is one that asks for nothing.
+func (p *program) emit(e protocol.Event) {
+	payload, err := e.Open()
+	if err != nil {
+		p.keep(err)
+		return
+	}
+	switch payload := payload.(type) {
+	case protocol.Info, protocol.Artifact:
+		p.keep(p.call.Emit(payload))
+	default:
+		p.call.Warn("event_refused", fmt.Sprintf("the program printed %s; of events without an id only INFO and ARTIFACT count", payload.EventType()))
+	}
+}
+
+func (p *program) keep(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// print shows a line that is no event to people.
+func (p *program) print(text string) {
+	if text != "" {
+		fmt.Fprintln(p.call.Stderr, strings.ToValidUTF8(text, "\uFFFD"))
+	}
+}
+
+// conclude makes a result of the last line and the exit code. The line is an object of data, or a whole result as every
+// skill prints it.
+func (p *program) conclude(ctx context.Context, exit proc.Exit, stderr []byte) (skill.Result, error) {
+	result, whole := protocol.DecodeResult([]byte(p.last))
+	if !whole {
+		result.Data = object(p.last)
+		if result.Data == nil {
+			p.print(p.last)
+		}
+	}
+	for _, w := range result.Warnings {
+		p.call.Warn(w.Code, w.Message)
+	}
+	switch {
+	case result.Waiting != nil && exit.Code == protocol.ExitWaiting:
+		return p.call.Suspend(ctx, result.Waiting.Reason, result.Waiting.ExpectedInputs, nil)
+	case exit.Signal != 0:
+		return skill.Result{}, skill.Failed("killed", "the program was ended by %v", exit.Signal)
+	case exit.Code != protocol.ExitOK:
+		return skill.Result{}, failure(exit.Code, result, stderr)
+	case whole && !result.OK || result.Waiting != nil:
+		return skill.Result{}, skill.Failed("bad_result", "the program exited with 0 and its result says otherwise").
+			WithHint("exit with the code of the result: 75 to wait, 1 to 9 for a failure")
+	}
+	data := map[string]json.RawMessage{}
+	if len(result.Data) > 0 {
+		if err := json.Unmarshal(result.Data, &data); err != nil {
+			return skill.Result{}, fmt.Errorf("read the program's result: %w", err)
+		}
+	}
+	if problems := p.call.Manifest.CheckOutput(data); len(problems) > 0 {
+		lines := make([]string, len(problems))
+		for i, problem := range problems {
+			lines[i] = problem.Pointer + " " + problem.Message
+		}
+		return skill.Result{}, skill.Failed("bad_output", "the result is not what skill.json promises: %s", strings.Join(lines, "; ")).
+			WithHint("print the outputs as one JSON object on the last line of stdout").WithDetails(map[string]any{"problems": problems})
+	}
+	return skill.Result{Data: data}, nil
+}
+
+// object returns the line when it is a JSON object, nil otherwise.
+func object(line string) json.RawMessage {
+	raw := json.RawMessage(bytes.TrimSpace([]byte(line)))
+	if !bytes.HasPrefix(raw, []byte("{")) || !json.Valid(raw) {
+		return nil
+	}
+	return raw
+}
+
+// code names the exit codes of the table for programs that say no more.
+func code(exit int) string {
+	switch exit {
+	case protocol.ExitBadInput:
+		return "bad_input"
+	case protocol.ExitNotFound:
+		return "not_found"
+	case protocol.ExitDenied:
+		return "permission_denied"
+	case protocol.ExitNetwork:
+		return "network"
+	case protocol.ExitBusy:
+		return "busy"
+	case protocol.ExitUnsafe:
+		return "unsafe"
+	case protocol.ExitUnsupported:
+		return "unsupported"
+	case protocol.ExitLimit:
+		return "limit"
+	case protocol.ExitTimeout:
+		return "timeout"
+	}
+	return "failed"
+}
+
+// failure is the error of a program that did not exit with 0: as its result says, else by its exit code and the last
+// line that it wrote to stderr.
+func failure(exit int, result protocol.Result, stderr []byte) error {
+	e := &skill.Error{Code: code(exit), Exit: exit, Retryable: exit == protocol.ExitNetwork || exit == protocol.ExitBusy}
+	if e.Code == "failed" {
+		e.Exit = protocol.ExitFailed
+	}
+	e.Message = lastLine(stderr)
+	if e.Message == "" {
+		e.Message = fmt.Sprintf("the program ended with exit code %d", exit)
+	}
+	if f := result.Error; f != nil {
+		e.Code, e.Message, e.Hint, e.Retryable = f.Code, f.Message, f.Hint, f.Retryable
+		if len(f.Details) > 0 {
+			e.Details = f.Details
+		}
+	} else if len(result.Data) > 0 {
+		e.Details = result.Data
+	}
+	return e
+}
+
+func lastLine(text []byte) string {
+	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(text), "\uFFFD")), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}
+
+// tee passes a program's stderr on and keeps the end of it.
+type tee struct {
+	to   skill.Writer
+	tail proc.Tail
+}
+
+func (t *tee) Write(b []byte) (int, error) {
+	_, _ = t.tail.Write(b)
+	return t.to.Write(b)
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spritekit/lattice/skills"
+	"github.com/spritekit/lattice/spritekit/dropin"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// exitWith is the exit code of a command that has said all there is to say.
+type exitWith int
+
+func (e exitWith) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// serveProgram is the skill whose skill.json lies beside a program, which does its work. The first argument that is a
+// path says where: python3 ./main.py lies where main.py does.
+func (a app) serveProgram(args []string) error {
+	i := slices.IndexFunc(args, func(arg string) bool { return strings.Contains(arg, "/") && !strings.HasPrefix(arg, "-") })
+	if i < 0 {
+		return usagef("name the program by its path, such as ./main.sh or python3 ./main.py: skill.json lies beside it")
+	}
+	program, err := filepath.Abs(args[i])
+	if err != nil {
+		return err
+	}
+	argv := slices.Clone(args)
+	argv[i] = program
+	s, err := dropin.Open(filepath.Dir(program))
+	if err != nil {
+		return skill.BadInput("", "%v", err).WithHint("the folder bears the skill's name and holds skill.json; lattice skill validate DIR checks it")
+	}
+	return exitWith(a.call(skill.Skill{Name: s.Name, Run: skills.Served(argv)}, s.Skill, nil, false))
+}
+
+// dropIn finds a skill of somebody else that lies beside this binary.
+func (a app) dropIn(name string) (dropin.Skill, bool) {
+	self, err := os.Executable()
+	if err != nil {
+		return dropin.Skill{}, false
+	}
+	s, err := dropin.Load(filepath.Dir(self), name)
+	if err != nil && !errors.Is(err, dropin.ErrNone) {
+		fmt.Fprintf(a.stderr, "spritekit: %v\n", err)
+	}
+	return s, err == nil
+}
+
+// become turns this process into a skill of somebody else; it returns only when that cannot be.
+func (a app) become(s dropin.Skill, args []string) error {
+	if wantsHelp(args) {
+		manifestHelp(a.stdout, s.Skill)
+		return nil
+	}
+	argv := append(s.Command(), args...)
+	program, err := exec.LookPath(argv[0])
+	if argv[0] == "spritekit" { // this one, whatever PATH says
+		program, err = os.Executable()
+	}
+	if err != nil {
+		return skill.Unsupported("unsupported", "%s cannot be run: %v", s.Name, err).WithHint("exec in its skill.json names the program")
+	}
+	return fmt.Errorf("run %s: %w", program, syscall.Exec(program, argv, os.Environ()))
+}
