@@ -26,6 +26,8 @@ type Spec struct {
 	Env  []string
 	// Stdin is what the program may read; it need not.
 	Stdin string
+	// Files are inherited as descriptors 3, 4 …; their owner closes them.
+	Files []*os.File
 	// Stdout and Stderr get the output. When both are the same writer they share one pipe, so that order is kept.
 	// Write is never called concurrently for one pipe.
 	Stdout, Stderr io.Writer
@@ -68,7 +70,7 @@ func (r *Reaper) Run(ctx context.Context, spec Spec) (Exit, error) {
 	}
 	cmd := &exec.Cmd{
 		Path: spec.Argv[0], Args: spec.Argv, Dir: spec.Dir, Env: spec.Env,
-		Stdout: out.stdout, Stderr: out.stderr,
+		Stdout: out.stdout, Stderr: out.stderr, ExtraFiles: spec.Files,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 	if cmd.Env == nil {
