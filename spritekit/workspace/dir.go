@@ -1,0 +1,91 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+)
+
+// OpenDir opens a directory, to list it or to open what lies in it.
+func (r *Root) OpenDir(name string) (*os.File, error) {
+	rel, err := r.Rel(name)
+	if err != nil {
+		return nil, err
+	}
+	d, err := r.root.OpenFile(rel, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	return d, r.judge(err)
+}
+
+// Real is the path, relative to the root, that name stands for once the symlinks in it are resolved; what does not exist
+// yet is kept as it is. It tells what something is called, not what it is going to be: a symlink may change a moment
+// later, so that it serves to warn, never to confine.
+func (r *Root) Real(name string) (string, error) {
+	rel, err := r.Rel(name)
+	if err != nil {
+		return "", err
+	}
+	missing := ""
+	for p := rel; p != "."; p = path.Dir(p) {
+		real, err := filepath.EvalSymlinks(filepath.Join(r.dir, filepath.FromSlash(p)))
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, lerr := r.root.Lstat(p); lerr == nil {
+				return "", fmt.Errorf("%w: %s leads nowhere", ErrUnsafe, p)
+			}
+			missing = path.Join(path.Base(p), missing)
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		inside, err := filepath.Rel(r.dir, real)
+		if err != nil || !filepath.IsLocal(inside) {
+			return "", fmt.Errorf("%w: %s leads out of the workspace", ErrUnsafe, p)
+		}
+		return path.Join(filepath.ToSlash(inside), missing), nil
+	}
+	return path.Join(".", missing), nil
+}
+
+// Mkdir makes one directory; its parent must exist, and nothing of its name.
+func (r *Root) Mkdir(name string, mode fs.FileMode) error {
+	rel, err := r.Rel(name)
+	if err != nil {
+		return err
+	}
+	return r.judge(r.root.Mkdir(rel, mode.Perm()))
+}
+
+// Chmod changes the permission bits of what name stands for.
+func (r *Root) Chmod(name string, mode fs.FileMode) error {
+	rel, err := r.Rel(name)
+	if err != nil {
+		return err
+	}
+	return r.judge(r.root.Chmod(rel, mode.Perm()))
+}
+
+// Symlink makes a symlink. Its target is not judged: one that leads out is refused when it is followed.
+func (r *Root) Symlink(target, name string) error {
+	rel, err := r.Rel(name)
+	if err != nil {
+		return err
+	}
+	return r.judge(r.root.Symlink(target, rel))
+}
+
+// Link gives a file a second name, which must not exist yet. It follows no symlink in the last place.
+func (r *Root) Link(from, to string) error {
+	a, err := r.Rel(from)
+	if err != nil {
+		return err
+	}
+	b, err := r.Rel(to)
+	if err != nil {
+		return err
+	}
+	return r.judge(r.root.Link(a, b))
+}

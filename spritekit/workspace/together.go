@@ -1,0 +1,174 @@
+package workspace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"syscall"
+)
+
+// Change is one file of several that change together.
+type Change struct {
+	Name   string
+	Data   []byte
+	Mode   fs.FileMode // 0 keeps the mode of the file that is replaced, 0644 for a new one
+	Remove bool        // the file goes away; Data and Mode do not count
+}
+
+// ReplaceTogether makes all changes or none. All new content is on disk before the first name changes, so that a full
+// disk changes nothing; when a later step fails, the names that changed are changed back, and folders that were made are
+// removed. A reader may see some files changed and others not yet, and a process that is killed in between leaves it so.
+// Names are of regular files, each once; symlinks are not followed. Missing folders are made.
+func (r *Root) ReplaceTogether(changes []Change) (err error) {
+	var undo []func() error
+	var temps []temp
+	defer func() {
+		if err != nil {
+			for _, back := range slices.Backward(undo) {
+				err = errors.Join(err, back())
+			}
+		}
+		for _, t := range temps {
+			r.root.Remove(t.name) // gone already where it was renamed; a sweep takes what cannot be removed
+			t.file.Close()
+		}
+	}()
+	staged := make([]temp, len(changes)) // without a file for those that remove
+	for i, c := range changes {
+		if c.Remove {
+			continue
+		}
+		made, err := r.makeParents(c.Name)
+		undo = append(undo, made)
+		if err != nil {
+			return err
+		}
+		t, err := r.stage(c)
+		if t.file != nil {
+			temps = append(temps, t)
+		}
+		if err != nil {
+			return fmt.Errorf("write %s: %w", c.Name, err)
+		}
+		staged[i] = t
+	}
+	folders := map[string]bool{}
+	for i, c := range changes {
+		dir := path.Dir(c.Name)
+		folders[dir] = true
+		old, err := r.setAside(c.Name, dir, c.Remove)
+		if err != nil {
+			return err
+		}
+		if old.file != nil {
+			temps = append(temps, old)
+			undo = append(undo, func() error { return r.root.Rename(old.name, c.Name) })
+		}
+		if c.Remove {
+			continue
+		}
+		if err := r.root.Rename(staged[i].name, c.Name); err != nil {
+			return fmt.Errorf("write %s: %w", c.Name, r.judge(err))
+		}
+		if old.file == nil {
+			undo = append(undo, func() error { return r.root.Remove(c.Name) })
+		}
+	}
+	for dir := range folders {
+		// A folder that became empty may be removed by another; its names are then no concern.
+		if err := r.SyncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// stage writes the new content where it can be renamed from.
+func (r *Root) stage(c Change) (temp, error) {
+	mode := c.Mode
+	switch info, err := r.root.Lstat(c.Name); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return temp{}, r.judge(err)
+	case !info.Mode().IsRegular():
+		return temp{}, fmt.Errorf("%w: %s is %s", ErrUnsafe, c.Name, kindOf(info.Mode()))
+	case mode == 0:
+		mode = info.Mode().Perm()
+	}
+	if mode == 0 {
+		mode = 0o644
+	}
+	t, err := r.newTemp(path.Dir(c.Name))
+	if err != nil {
+		return temp{}, err
+	}
+	_, err = bytes.NewReader(c.Data).WriteTo(t.file)
+	if err == nil {
+		err = t.file.Chmod(mode.Perm())
+	}
+	if err == nil {
+		err = t.file.Sync()
+	}
+	return t, err
+}
+
+// setAside gives the file at name a temporary name, from which it can come back: instead of its own with away, beside its
+// own otherwise. There is no file in the temp when there is nothing at name. The file stays open and locked, because a
+// sweep takes what nobody holds.
+func (r *Root) setAside(name, dir string, away bool) (temp, error) {
+	f, err := r.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return temp{}, nil
+	}
+	if err != nil {
+		return temp{}, err
+	}
+	place, prefix, err := r.tempPlace(dir)
+	if err == nil {
+		// When somebody else has locked the file it is held as well.
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+		t := temp{f, path.Join(place, prefix+random())}
+		if !away {
+			err = r.root.Link(name, t.name)
+		}
+		if away || err != nil { // not every file system has links
+			err = r.root.Rename(name, t.name)
+		}
+		if err == nil {
+			return t, nil
+		}
+	}
+	return temp{}, errors.Join(fmt.Errorf("keep %s: %w", name, r.judge(err)), f.Close())
+}
+
+// makeParents makes the folders that name needs, and returns what removes those it made.
+func (r *Root) makeParents(name string) (undo func() error, err error) {
+	var made []string
+	undo = func() error {
+		for _, dir := range made {
+			r.root.Remove(dir) // not empty when somebody else uses it by now
+		}
+		return nil
+	}
+	var missing []string
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if _, err := r.root.Stat(dir); err == nil {
+			break
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return undo, r.judge(err)
+		}
+		missing = append(missing, dir)
+	}
+	for _, dir := range slices.Backward(missing) {
+		if err := r.root.Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
+			continue
+		} else if err != nil {
+			return undo, r.judge(err)
+		}
+		made = slices.Insert(made, 0, dir)
+	}
+	return undo, nil
+}
