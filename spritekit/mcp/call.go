@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"runtime/debug"
-	"slices"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -52,8 +50,8 @@ func (s *Server) call(ctx context.Context, k Skill, t tool, req *sdk.CallToolReq
 	if !ok {
 		return refuse(k.Manifest.Name, "no_result", k.Manifest.Name+" ended without a result", "stderr of the server may say why"), nil
 	}
-	if problems := mismatches(k.Manifest, said); problems != nil {
-		return refuse(k.Manifest.Name, "bad_output", fmt.Sprintf("%s did its work, but its data is not what its manifest promises: %s", k.Manifest.Name, problems),
+	for _, p := range mismatches(k.Manifest, said) {
+		return refuse(k.Manifest.Name, "bad_output", fmt.Sprintf("%s did its work, but its data is not what its manifest promises: %s %s", k.Manifest.Name, p.Pointer, p.Message),
 			"do not repeat the call; look at what it did"), nil
 	}
 	return answer(line, !said.OK), nil
@@ -85,11 +83,7 @@ func mismatches(m manifests.Skill, r protocol.Result) []manifests.Problem {
 	if !r.OK || r.Waiting != nil || json.Unmarshal(r.Data, &data) != nil || skill.Spilled(r) {
 		return nil
 	}
-	known := manifests.Skill{Name: m.Name, Inputs: m.Outputs}
-	maps.DeleteFunc(data, func(name string, _ json.RawMessage) bool {
-		return !slices.ContainsFunc(m.Outputs, func(f manifests.Field) bool { return f.Name == name })
-	})
-	return known.CheckInput(data)
+	return m.CheckOutput(data)
 }
 
 // answer hands a result line to the client: as structured content, and as text for clients that know no other.
