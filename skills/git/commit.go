@@ -5,30 +5,29 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// keyTrailer carries the idempotency key of the call that made a commit.
-const keyTrailer = "Lattice-Key"
-
 type commitInput struct {
-	Message    string            `json:"message"`
-	Repo       string            `json:"repo"`
-	All        bool              `json:"all"`
-	Author     *identity         `json:"author"`
-	Date       string            `json:"date"`
-	AllowEmpty bool              `json:"allow_empty"`
-	Trailers   map[string]string `json:"trailers"`
-	ExpectHead string            `json:"expect_head"`
-	Trust      bool              `json:"trust_repo_config"`
+	on
+	Message     string            `json:"message"`
+	MessageFile string            `json:"message_file"`
+	All         bool              `json:"all"`
+	Paths       []string          `json:"paths"`
+	Author      *identity         `json:"author"`
+	Committer   *identity         `json:"committer"`
+	Date        string            `json:"date"`
+	Amend       bool              `json:"amend"`
+	AllowEmpty  bool              `json:"allow_empty"`
+	Signoff     bool              `json:"signoff"`
+	Trailers    map[string]string `json:"trailers"`
+	ExpectHead  string            `json:"expect_head"`
 }
 
 type identity struct {
@@ -37,14 +36,8 @@ type identity struct {
 }
 
 type commitData struct {
-	Commit       string   `json:"commit"`
-	Tree         string   `json:"tree"`
-	Parents      []string `json:"parents"`
-	Branch       string   `json:"branch"`
-	FilesChanged int      `json:"files_changed"`
-	Additions    int      `json:"additions"`
-	Deletions    int      `json:"deletions"`
-	Already      bool     `json:"already"`
+	about
+	engine.Committed
 }
 
 // Commit is git.commit.
@@ -53,141 +46,169 @@ func (f family) Commit(ctx context.Context, c *skill.Call) (skill.Result, error)
 	if err := c.Bind(&in); err != nil {
 		return skill.Result{}, err
 	}
-	message, err := in.fullMessage(c.IdempotencyKey)
+	if err := in.check(c); err != nil {
+		return skill.Result{}, err
+	}
+	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
 		return skill.Result{}, err
 	}
-	if err := in.check(); err != nil {
-		return skill.Result{}, err
-	}
-	r, err := f.open(ctx, c, in.Repo, in.Trust)
-	if err != nil {
-		return skill.Result{}, err
-	}
-	head, err := r.resolve(ctx, "HEAD")
-	if err != nil {
-		return skill.Result{}, err
-	}
-	if already, err := r.carries(ctx, head, c.IdempotencyKey); err != nil {
-		return skill.Result{}, err
-	} else if already {
-		return r.describe(ctx, c, true)
-	}
-	if in.ExpectHead != "" && head != in.ExpectHead {
-		return skill.Result{}, skill.Failed("head_moved", "HEAD is at %q, not at %s", head, in.ExpectHead)
-	}
+	defer r.close()
 	if in.All {
-		if err := r.stage(ctx, nil); err != nil {
+		if err := exclude(c.Root, r.at.CommonDir); err != nil {
 			return skill.Result{}, err
 		}
 	}
-	if err := r.commit(ctx, c, in, message); err != nil {
+	spec, err := r.commitSpec(ctx, c, in)
+	if err != nil {
 		return skill.Result{}, err
 	}
-	return r.describe(ctx, c, false)
+	done, err := r.Commit(ctx, spec)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	metadata, err := json.Marshal(map[string]any{"branch": done.Branch, "parents": done.Parents})
+	if err != nil {
+		return skill.Result{}, fmt.Errorf("describe the commit: %w", err)
+	}
+	return skill.Result{Data: commitData{about: r.about(), Committed: done}},
+		c.Emit(protocol.Artifact{Kind: "commit", Ref: done.Commit, Metadata: metadata})
 }
 
-func (r *repo) commit(ctx context.Context, c *skill.Call, in commitInput, message string) error {
-	if !in.AllowEmpty && !exists(filepath.Join(r.gitDir, "MERGE_HEAD")) {
-		staged, err := r.staged(ctx)
+// check judges the input alone, and reads the message's file.
+func (in *commitInput) check(c *skill.Call) error {
+	if in.MessageFile != "" {
+		if in.Message != "" {
+			return skill.BadInput("/message_file", "is given beside message: one of them is the message")
+		}
+		data, err := c.Root.ReadFile(in.MessageFile, maxSmall)
 		if err != nil {
 			return err
 		}
-		if len(staged) == 0 {
-			return skill.Failed("nothing_to_commit", "nothing is staged in %s", r.rel).
-				WithHint(`stage files with git.add, or set "all":true`)
+		in.Message = string(data)
+	}
+	switch in.Message = strings.TrimSpace(in.Message); {
+	case in.Message == "" && !in.Amend:
+		return skill.BadInput("/message", "is empty")
+	case strings.ContainsRune(in.Message, 0):
+		return skill.BadInput("/message", "contains a NUL byte")
+	}
+	for name, value := range in.Trailers {
+		if !isTrailerName(name) || strings.ContainsAny(value, "\n\r\x00") {
+			return skill.BadInput("/trailers/"+name, "is no trailer: one line, named by letters, digits and dashes")
 		}
 	}
-	who, err := r.identity(ctx, c, in.Author)
-	if err != nil {
+	if err := in.Author.check("/author"); err != nil {
 		return err
 	}
-	env := []string{
-		"GIT_AUTHOR_NAME=" + who.Name, "GIT_AUTHOR_EMAIL=" + who.Email,
-		"GIT_COMMITTER_NAME=" + who.Name, "GIT_COMMITTER_EMAIL=" + who.Email,
-	}
-	if in.Date != "" {
-		env = append(env, "GIT_AUTHOR_DATE="+in.Date, "GIT_COMMITTER_DATE="+in.Date)
-	}
-	args := []string{"commit", "--quiet", "--no-verify", "--no-gpg-sign", "--no-status", "--cleanup=whitespace", "--file=-"}
-	if in.AllowEmpty {
-		args = append(args, "--allow-empty")
-	}
-	_, err = r.in(ctx, command{args: args, env: env, stdin: message})
-	return explain(err, "commit_failed")
-}
-
-// identity is who commits: as asked, else as the repository is configured, else Lattice.
-func (r *repo) identity(ctx context.Context, c *skill.Call, asked *identity) (identity, error) {
-	if asked != nil {
-		return *asked, nil
-	}
-	var configured identity
-	for key, field := range map[string]*string{"user.name": &configured.Name, "user.email": &configured.Email} {
-		value, err := r.setting(ctx, key)
-		if err != nil {
-			return identity{}, err
-		}
-		*field = strings.TrimSpace(value)
-	}
-	if configured.check() == nil {
-		return configured, nil
-	}
-	c.Warn("default_identity", "no author was given and the repository names none: committed as Lattice <lattice@localhost>")
-	return identity{Name: "Lattice", Email: "lattice@localhost"}, nil
-}
-
-func (id identity) check() error {
-	for _, f := range []struct{ name, value string }{{"name", id.Name}, {"email", id.Email}} {
-		if strings.TrimSpace(f.value) == "" {
-			return skill.BadInput("/author/"+f.name, "is empty")
-		}
-		if strings.ContainsAny(f.value, "<>\n\r\x00") || len(f.value) > 256 {
-			return skill.BadInput("/author/"+f.name, "holds characters that no identity has, or too many")
-		}
-	}
-	return nil
-}
-
-func (in *commitInput) check() error {
-	if in.Author != nil {
-		if err := in.Author.check(); err != nil {
-			return err
-		}
+	if err := in.Committer.check("/committer"); err != nil {
+		return err
 	}
 	if in.Date != "" {
 		if _, err := time.Parse(time.RFC3339, in.Date); err != nil {
 			return skill.BadInput("/date", "%q is no RFC 3339 time such as 2026-01-31T12:00:00Z", in.Date)
 		}
 	}
-	if in.ExpectHead != "" && !isCommitID(in.ExpectHead) {
+	if in.ExpectHead != "" && !engine.IsCommitID(in.ExpectHead) {
 		return skill.BadInput("/expect_head", "is no full commit id")
+	}
+	if in.All && len(in.Paths) > 0 {
+		return skill.BadInput("/paths", "are given beside all: one of them says what to commit")
+	}
+	return checkPaths(in.Paths)
+}
+
+func (id *identity) check(pointer string) error {
+	if id == nil {
+		return nil
+	}
+	for _, f := range []struct{ name, value string }{{"name", id.Name}, {"email", id.Email}} {
+		if strings.TrimSpace(f.value) == "" {
+			return skill.BadInput(pointer+"/"+f.name, "is empty")
+		}
+		if strings.ContainsAny(f.value, "<>\n\r\x00") || len(f.value) > 256 {
+			return skill.BadInput(pointer+"/"+f.name, "holds characters that no identity has, or too many")
+		}
 	}
 	return nil
 }
 
-// fullMessage is the message with its trailers, in one block at the end.
-func (in *commitInput) fullMessage(key string) (string, error) {
-	message := strings.TrimSpace(in.Message)
-	if message == "" {
-		return "", skill.BadInput("/message", "is empty")
+// commitSpec fills in who commits, when, and the whole message.
+func (r *repo) commitSpec(ctx context.Context, c *skill.Call, in commitInput) (engine.CommitSpec, error) {
+	spec := engine.CommitSpec{
+		All: in.All, Paths: in.Paths, Amend: in.Amend, AllowEmpty: in.AllowEmpty, ExpectHead: in.ExpectHead,
 	}
-	if strings.ContainsRune(message, 0) {
-		return "", skill.BadInput("/message", "contains a NUL byte")
+	if isOneLine(c.IdempotencyKey) {
+		spec.Key = c.IdempotencyKey
 	}
+	when := time.Now().UTC()
+	if in.Date != "" {
+		when, _ = time.Parse(time.RFC3339, in.Date) // judged
+	}
+	who := r.identity(c, in.Author)
+	committer := who
+	if in.Committer != nil {
+		committer = *in.Committer
+	}
+	if in.Author != nil || !in.Amend {
+		spec.Author = &engine.Signature{Name: who.Name, Email: who.Email, When: when}
+	}
+	spec.Committer = engine.Signature{Name: committer.Name, Email: committer.Email, When: when}
+	message := in.Message
+	if message == "" { // amend keeps what it amends
+		var err error
+		if message, err = r.headMessage(ctx); err != nil {
+			return spec, err
+		}
+	}
+	spec.Message = in.fullMessage(message, committer, spec.Key)
+	return spec, nil
+}
+
+// headMessage is the message of HEAD without the key of the call that made it.
+func (r *repo) headMessage(ctx context.Context) (string, error) {
+	log, err := r.Log(ctx, engine.LogSpec{Max: 1})
+	if err != nil || len(log.Commits) == 0 {
+		return "", err
+	}
+	message := log.Commits[0].Subject
+	if body := log.Commits[0].Body; body != "" {
+		message += "\n\n" + body
+	}
+	lines := slices.DeleteFunc(strings.Split(message, "\n"), func(l string) bool { return strings.HasPrefix(l, engine.KeyTrailer+": ") })
+	return strings.Join(lines, "\n"), nil
+}
+
+// identity is who commits: as asked, else as the repository is configured, else Lattice.
+func (r *repo) identity(c *skill.Call, asked *identity) identity {
+	if asked != nil {
+		return *asked
+	}
+	name, _ := r.config.Value("user", "", "name")
+	email, _ := r.config.Value("user", "", "email")
+	configured := &identity{Name: strings.TrimSpace(name), Email: strings.TrimSpace(email)}
+	if configured.check("") == nil {
+		return *configured
+	}
+	c.Warn("default_identity", "no author was given and the repository names none: committed as Lattice <lattice@localhost>")
+	return identity{Name: "Lattice", Email: "lattice@localhost"}
+}
+
+// fullMessage is the message, cleaned as git commit cleans one that it is given, with its trailers in one block at the end.
+func (in *commitInput) fullMessage(message string, committer identity, key string) string {
+	message = clean(message)
 	var trailers []string
 	for _, name := range slices.Sorted(maps.Keys(in.Trailers)) {
-		value := in.Trailers[name]
-		if !isTrailerName(name) || strings.ContainsAny(value, "\n\r\x00") {
-			return "", skill.BadInput("/trailers/"+name, "is no trailer: one line, named by letters, digits and dashes")
-		}
-		trailers = append(trailers, name+": "+value)
+		trailers = append(trailers, name+": "+in.Trailers[name])
 	}
-	if key != "" && !strings.ContainsAny(key, "\n\r\x00") {
-		trailers = append(trailers, keyTrailer+": "+key)
+	if in.Signoff {
+		trailers = append(trailers, "Signed-off-by: "+committer.Name+" <"+committer.Email+">")
+	}
+	if key != "" {
+		trailers = append(trailers, engine.KeyTrailer+": "+key)
 	}
 	if len(trailers) == 0 {
-		return message + "\n", nil
+		return message + "\n"
 	}
 	gap := "\n\n"
 	if i := strings.LastIndex(message, "\n\n"); i >= 0 {
@@ -196,76 +217,21 @@ func (in *commitInput) fullMessage(key string) (string, error) {
 			gap = "\n"
 		}
 	}
-	return message + gap + strings.Join(trailers, "\n") + "\n", nil
+	return message + gap + strings.Join(trailers, "\n") + "\n"
 }
 
-// carries reports whether the commit is the one that this key made.
-func (r *repo) carries(ctx context.Context, head, key string) (bool, error) {
-	if head == "" || key == "" {
-		return false, nil
-	}
-	out, err := r.read(ctx, "show", "--no-patch", "--no-notes", "--format=%B", head, "--")
-	if err != nil {
-		return false, explain(err, "commit_failed")
-	}
-	for line := range strings.Lines(string(out)) {
-		if strings.TrimRight(line, "\r\n") == keyTrailer+": "+key {
-			return true, nil
+// clean drops what --cleanup=whitespace drops: blanks at the ends of lines, blank lines at both ends, and all but one of
+// those in between.
+func clean(message string) string {
+	var kept []string
+	for line := range strings.SplitSeq(strings.ReplaceAll(message, "\r\n", "\n"), "\n") {
+		line = strings.TrimRight(line, " \t\r")
+		if line == "" && (len(kept) == 0 || kept[len(kept)-1] == "") {
+			continue
 		}
+		kept = append(kept, line)
 	}
-	return false, nil
+	return strings.TrimRight(strings.Join(kept, "\n"), "\n")
 }
 
-// describe is the result: HEAD and what it changed.
-func (r *repo) describe(ctx context.Context, c *skill.Call, already bool) (skill.Result, error) {
-	out, err := r.read(ctx, "show", "--no-patch", "--no-notes", "--format=%H%x00%T%x00%P", "HEAD", "--")
-	if err != nil {
-		return skill.Result{}, explain(err, "commit_failed")
-	}
-	fields := strings.Split(strings.TrimSpace(string(out)), "\x00")
-	if len(fields) != 3 {
-		return skill.Result{}, fmt.Errorf("read the new commit: unexpected output %q", out)
-	}
-	data := commitData{Commit: fields[0], Tree: fields[1], Parents: strings.Fields(fields[2]), Already: already}
-	if data.Branch, err = r.branch(ctx); err != nil {
-		return skill.Result{}, explain(err, "commit_failed")
-	}
-	if err := r.stat(ctx, &data); err != nil {
-		return skill.Result{}, err
-	}
-	metadata, err := json.Marshal(map[string]any{"branch": data.Branch, "parents": data.Parents})
-	if err != nil {
-		return skill.Result{}, fmt.Errorf("describe the commit: %w", err)
-	}
-	return skill.Result{Data: data}, c.Emit(protocol.Artifact{Kind: "commit", Ref: data.Commit, Metadata: metadata})
-}
-
-// stat counts what the commit changed against its first parent.
-func (r *repo) stat(ctx context.Context, data *commitData) error {
-	args := []string{"diff-tree", "-r", "--no-commit-id", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv"}
-	if len(data.Parents) == 0 {
-		args = append(args, "--root", data.Commit, "--")
-	} else {
-		args = append(args, data.Parents[0], data.Commit, "--")
-	}
-	out, err := r.read(ctx, args...)
-	if err != nil {
-		return explain(err, "commit_failed")
-	}
-	for _, record := range split(out) {
-		counts := strings.SplitN(record, "\t", 3)
-		data.FilesChanged++
-		for i, to := range []*int{&data.Additions, &data.Deletions} {
-			if i < len(counts) {
-				n, _ := strconv.Atoi(counts[i]) // "-" for binary files
-				*to += n
-			}
-		}
-	}
-	return nil
-}
-
-func exists(name string) bool {
-	_, err := os.Lstat(name)
-	return err == nil
-}
+func isOneLine(s string) bool { return s != "" && !strings.ContainsAny(s, "\n\r\x00") }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitconfig"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -15,80 +17,71 @@ import (
 // credentialVariable names a file that holds a token: 0600, outside the workspace, removed when it was used.
 const credentialVariable = "LATTICE_CREDENTIAL_FILE"
 
-// helper is a credential helper that reads the token's file, so that the token is in no argument, no environment and
-// no configuration. printf is a shell builtin: it shows in no process list.
-const helper = `!f() { test "$1" = get && printf 'username=x-access-token\npassword=%s\n' "$(cat "$` + credentialVariable + `")"; }; f`
-
-// direct pushes from here. The URL is taken from the configuration once, judged, and given to git as such.
+// direct pushes from here. The URL is taken from the configuration once, judged, and given to the engine as such.
 func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput, p pushData) (skill.Result, error) {
 	if err := c.Require("git:push"); err != nil {
 		return skill.Result{}, err
 	}
-	if err := r.checkConfig(ctx, redirecting, in.Trust); err != nil {
-		return skill.Result{}, err
+	if !in.Trust {
+		if err := refuseKeys(r.at.Name, r.config, gitconfig.Redirecting()); err != nil {
+			return skill.Result{}, err
+		}
 	}
-	src, err := r.target(ctx, c, cmp.Or(in.Remote, "origin"))
+	if in.ExpectRemote != "" && in.ExpectRemote != "0" && !engine.IsCommitID(in.ExpectRemote) {
+		return skill.Result{}, skill.BadInput("/expect_remote", "is no full commit id")
+	}
+	to, err := r.target(c, cmp.Or(in.Remote, "origin"))
 	if err != nil {
 		return skill.Result{}, err
 	}
-	cmd := command{args: []string{"-c", "http.followRedirects=false"}, allow: src.protocol, ok: []int{1}}
-	if file := proc.Getenv(c.Env, credentialVariable, ""); file != "" && src.protocol == "https" {
+	if file := proc.Getenv(c.Env, credentialVariable, ""); file != "" && to.Protocol == "https" {
 		token, err := readCredential(c.Root.Dir(), file)
 		if err != nil {
 			return skill.Result{}, err
 		}
 		defer os.Remove(file) // a lease is for one use
-		r.hide = append(r.hide, token)
-		cmd.args = append(cmd.args, "-c", "credential.helper="+helper)
-		cmd.env = []string{credentialVariable + "=" + file}
+		to.Credential = &engine.Credential{Username: "x-access-token", Token: token}
 	}
-	ref := "refs/heads/" + p.Branch
-	cmd.args = append(cmd.args, "push", "--porcelain", "--no-verify", "--no-signed", "--recurse-submodules=no")
-	if in.ExpectRemote != "" {
-		expect := in.ExpectRemote
-		if expect == "0" {
-			expect = ""
-		} else if !isCommitID(expect) {
-			return skill.Result{}, skill.BadInput("/expect_remote", "is no full commit id")
-		}
-		cmd.args = append(cmd.args, "--force-with-lease="+ref+":"+expect)
-	}
-	cmd.args = append(cmd.args, "--", src.url, p.Head+":"+ref)
-	out, err := r.in(ctx, cmd)
-	if err != nil {
-		return skill.Result{}, explain(err, "push_failed")
-	}
-	status, err := parsePush(string(out))
+	p.Pushed, err = r.Push(ctx, engine.PushSpec{
+		To: to, Refs: []engine.PushRef{{From: p.Head, To: "refs/heads/" + p.Branch, Expect: in.ExpectRemote}},
+	})
 	if err != nil {
 		return skill.Result{}, err
 	}
-	p.Pushed = []pushedRef{{Ref: ref, New: p.Head, Status: status}}
-	if !src.local {
-		p.URL = withoutUser(src.url)
+	for _, ref := range p.Pushed {
+		if ref.Status != engine.PushRejected {
+			continue
+		}
+		code := "rejected"
+		if ref.Stale {
+			code = "stale"
+		}
+		return skill.Result{}, skill.Failed(code, "the remote refused the push: %s", ref.Reason).
+			WithHint("fetch the branch, rebase onto it and push again")
+	}
+	if !to.Local {
+		p.URL = withoutUser(to.URL)
 	}
 	return p.done(c)
 }
 
 // target is where a remote lies.
-func (r *repo) target(ctx context.Context, c *skill.Call, remote string) (source, error) {
+func (r *repo) target(c *skill.Call, remote string) (engine.Source, error) {
 	if !isRemoteName(remote) {
-		return source{}, skill.Unsafe("unsafe", "/remote %q is no name of a remote", remote)
+		return engine.Source{}, skill.Unsafe("unsafe", "/remote %q is no name of a remote", remote)
 	}
-	text, err := r.setting(ctx, "remote."+remote+".url")
-	if err != nil {
-		return source{}, err
-	}
+	text, _ := r.config.Value("remote", remote, "url")
 	if text == "" {
-		return source{}, skill.NotFound("%s has no remote %s", r.rel, remote)
+		return engine.Source{}, skill.NotFound("%s has no remote %s", r.at.Name, remote)
 	}
 	src, isRemote, err := parseURL(text, "the remote's URL", false)
 	if err != nil || isRemote {
 		return src, err
 	}
-	return localSource(c, cmp.Or(src.url, text))
+	return localSource(c, cmp.Or(src.URL, text))
 }
 
-// readCredential checks the lease and returns the token, so that it can be kept out of what is said.
+// readCredential checks the lease and returns the token.
 func readCredential(root, file string) (string, error) {
 	info, err := os.Lstat(file)
 	if err != nil {
@@ -106,29 +99,4 @@ func readCredential(root, file string) (string, error) {
 		return "", skill.Unsafe("unsafe_credential", "the credential is not one line")
 	}
 	return token, nil
-}
-
-// parsePush reads push --porcelain: one line "flag TAB from:to TAB summary" for our one ref.
-func parsePush(out string) (status string, err error) {
-	for line := range strings.Lines(out) {
-		flag, rest, ok := strings.Cut(strings.TrimRight(line, "\n"), "\t")
-		if !ok {
-			continue
-		}
-		_, summary, _ := strings.Cut(rest, "\t")
-		switch flag {
-		case " ", "*", "+":
-			return "ok", nil
-		case "=":
-			return "up_to_date", nil
-		case "!":
-			code := "rejected"
-			if strings.Contains(summary, "stale info") || strings.Contains(summary, "fetch first") || strings.Contains(summary, "non-fast-forward") {
-				code = "stale"
-			}
-			return "", skill.Failed(code, "the remote refused the push: %s", summary).
-				WithHint("fetch the branch, rebase onto it and push again")
-		}
-	}
-	return "", skill.Failed("push_failed", "git push did not say what became of the branch")
 }

@@ -1,12 +1,17 @@
-// Package git holds the skills that work on git repositories: git.clone, git.status, git.add, git.commit and git.push,
-// one file each. Start with system.go: every skill drives the git of the sprite through it, with nothing inherited
-// from the environment and nothing executable taken from the repository. safe.go holds what is refused before git
-// starts, repo.go how a repository is opened.
+// Package git holds the skills that work on git repositories, one file each: git.clone, git.status, git.add, git.commit,
+// git.branch, git.checkout, git.fetch, git.push and git.worktree among them. A verb is thin: it binds its input, judges
+// paths, names and URLs (safe.go), finds the repository and judges its configuration (repo.go), picks an engine and makes
+// the engine's answer its result. Package engine says what engines do, package system does it with the git of the
+// sprite, package native without one; callers see in each result which it was.
 //
 // Sprites do not push: git.push hands a bundle to the orchestrator and waits, unless it was granted git:push.
 package git
 
 import (
+	"context"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/system"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -25,3 +30,14 @@ func Skills(r *proc.Reaper) []skill.Skill {
 
 // family is what the skills share.
 type family struct{ reaper *proc.Reaper }
+
+// pick finds the engine that a call asks for.
+func (f family) pick(ctx context.Context, c *skill.Call, name string) (engine.Engine, error) {
+	switch name {
+	case "", engine.Auto, engine.System:
+		return system.Find(ctx, f.reaper, proc.Getenv(c.Env, "PATH", proc.DefaultPath))
+	case engine.Native:
+		return nil, engine.Refuse(engine.Native, "anything yet")
+	}
+	return nil, skill.BadInput("/engine", "%q is none of auto, native, system", name)
+}

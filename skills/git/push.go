@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -25,7 +26,7 @@ const (
 )
 
 type pushInput struct {
-	Repo         string `json:"repo"`
+	on
 	Branch       string `json:"branch"`
 	Base         string `json:"base"`
 	Ref          string `json:"ref"`
@@ -33,23 +34,16 @@ type pushInput struct {
 	Title        string `json:"title"`
 	Remote       string `json:"remote"`
 	ExpectRemote string `json:"expect_remote"`
-	Trust        bool   `json:"trust_repo_config"`
-}
-
-type pushedRef struct {
-	Ref    string `json:"ref"`
-	Old    string `json:"old"`
-	New    string `json:"new"`
-	Status string `json:"status"` // ok, up_to_date
 }
 
 type pushData struct {
-	Pushed []pushedRef     `json:"pushed"`
-	Branch string          `json:"branch"`
-	Base   string          `json:"base"`
-	Head   string          `json:"head"`
-	URL    string          `json:"url,omitempty"`
-	Result json.RawMessage `json:"result,omitempty"`
+	about
+	Pushed []engine.PushedRef `json:"pushed"`
+	Branch string             `json:"branch"`
+	Base   string             `json:"base"`
+	Head   string             `json:"head"`
+	URL    string             `json:"url,omitempty"`
+	Result json.RawMessage    `json:"result,omitempty"`
 }
 
 // pushAnswer is what a resumed push was answered: the result of the action, or a person's plain word.
@@ -68,10 +62,11 @@ func (f family) Push(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	if err := c.Bind(&in); err != nil {
 		return skill.Result{}, err
 	}
-	r, err := f.open(ctx, c, in.Repo, in.Trust)
+	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
 		return skill.Result{}, err
 	}
+	defer r.close()
 	p, err := r.plan(ctx, &in)
 	if err != nil {
 		return skill.Result{}, err
@@ -89,17 +84,7 @@ func (f family) Push(ctx context.Context, c *skill.Call) (skill.Result, error) {
 
 // plan finds out which commits go where, and refuses when there are none.
 func (r *repo) plan(ctx context.Context, in *pushInput) (pushData, error) {
-	p := pushData{Pushed: []pushedRef{}, Branch: in.Branch}
-	current, err := r.branch(ctx)
-	if err != nil {
-		return p, explain(err, "push_failed")
-	}
-	if p.Branch = cmp.Or(p.Branch, in.Ref, current); p.Branch == "" {
-		return p, skill.BadInput("/branch", "is required: HEAD is on no branch")
-	}
-	if err := checkRef(p.Branch, "/branch"); err != nil {
-		return p, err
-	}
+	p := pushData{about: r.about(), Pushed: []engine.PushedRef{}, Branch: in.Branch}
 	from := "HEAD"
 	if in.Ref != "" {
 		if err := checkRef(in.Ref, "/ref"); err != nil {
@@ -107,13 +92,18 @@ func (r *repo) plan(ctx context.Context, in *pushInput) (pushData, error) {
 		}
 		from = "refs/heads/" + in.Ref
 	}
-	in.Ref = from
-	if p.Head, err = r.resolve(ctx, from); err != nil {
+	head, err := r.Resolve(ctx, from)
+	if err != nil {
 		return p, err
 	}
-	if p.Head == "" {
-		return p, notFound("ref_not_found", "%s names no commit in %s", from, r.rel)
+	current, _ := strings.CutPrefix(head.Ref, "refs/heads/")
+	if p.Branch = cmp.Or(p.Branch, in.Ref, current); p.Branch == "" {
+		return p, skill.BadInput("/branch", "is required: HEAD is on no branch")
 	}
+	if err := checkRef(p.Branch, "/branch"); err != nil {
+		return p, err
+	}
+	in.Ref, p.Head = from, head.Commit
 	if p.Base, err = r.base(ctx, in.Base); err != nil {
 		return p, err
 	}
@@ -121,19 +111,19 @@ func (r *repo) plan(ctx context.Context, in *pushInput) (pushData, error) {
 		return p, skill.Failed("nothing_to_push", "%s is at %s, which the remote has", from, p.Head).
 			WithHint("commit something first, or name an older base")
 	}
-	_, err = r.read(ctx, "merge-base", "--is-ancestor", p.Base, p.Head)
-	if failed, ok := err.(*failure); ok && failed.exit.Code == 1 {
+	common, err := r.MergeBase(ctx, engine.MergeBaseSpec{Commits: []string{p.Base, p.Head}, Ancestor: true})
+	if err == nil && !common.IsAncestor {
 		return p, skill.Failed("base_not_ancestor", "%s does not build upon %s", from, p.Base).
 			WithHint("rebase onto the base, or name the commit that the work started from")
 	}
-	return p, explain(err, "push_failed")
+	return p, err
 }
 
 // base is the commit that the remote has. A name means the remote's branch before the local one, which may have moved.
 func (r *repo) base(ctx context.Context, name string) (string, error) {
 	candidates := []string{"@{upstream}", "refs/remotes/origin/HEAD"}
 	if name != "" {
-		if !isCommitID(name) {
+		if !engine.IsCommitID(name) {
 			if err := checkRef(name, "/base"); err != nil {
 				return "", err
 			}
@@ -141,29 +131,40 @@ func (r *repo) base(ctx context.Context, name string) (string, error) {
 		candidates = []string{"refs/remotes/origin/" + name, name}
 	}
 	for _, candidate := range candidates {
-		if found, err := r.resolve(ctx, candidate); err != nil || found != "" {
-			return found, err
+		found, err := r.Resolve(ctx, candidate)
+		if err == nil && found.Commit != "" {
+			return found.Commit, nil
+		}
+		if err != nil && !isRefNotFound(err) {
+			return "", err
 		}
 	}
 	if name != "" {
-		return "", notFound("ref_not_found", "/base %s names no commit in %s", name, r.rel)
+		return "", engine.RefNotFound("/base %s names no commit in %s", name, r.at.Name)
 	}
 	return "", skill.BadInput("/base", "is required: the branch has no upstream and origin no HEAD")
+}
+
+func isRefNotFound(err error) bool {
+	var e *skill.Error
+	return errors.As(err, &e) && e.Code == "ref_not_found"
 }
 
 // request writes the bundle and asks.
 func (r *repo) request(ctx context.Context, c *skill.Call, in pushInput, p pushData) (skill.Result, error) {
 	name := outDir + "/" + p.Head + ".bundle"
-	digest, err := r.bundle(ctx, c, name, p.Base, in.Ref)
+	digest, err := r.bundle(ctx, c, name, engine.BundleSpec{Base: p.Base, Ref: in.Ref})
 	if err != nil {
 		return skill.Result{}, err
 	}
 	if in.Title == "" {
-		out, err := r.read(ctx, "show", "--no-patch", "--no-notes", "--format=%s", p.Head, "--")
+		log, err := r.Log(ctx, engine.LogSpec{Revisions: []string{p.Head}, Max: 1, Short: true})
 		if err != nil {
-			return skill.Result{}, explain(err, "push_failed")
+			return skill.Result{}, err
 		}
-		in.Title = strings.ToValidUTF8(strings.TrimSpace(string(out)), "\uFFFD")
+		for _, newest := range log.Commits {
+			in.Title = strings.ToValidUTF8(newest.Subject, "\uFFFD")
+		}
 	}
 	parameters, err := json.Marshal(protocol.PushBranch{
 		Branch: p.Branch, Base: p.Base, Head: p.Head, Bundle: filepath.Join(c.Root.Dir(), name), SHA256: digest, Title: in.Title,
@@ -177,16 +178,16 @@ func (r *repo) request(ctx context.Context, c *skill.Call, in pushInput, p pushD
 	})
 }
 
-// bundle writes base..ref to a file of the workspace and returns its sha256. Git writes to our pipe, not to the path:
-// what lies under .lattice may have been planted.
-func (r *repo) bundle(ctx context.Context, c *skill.Call, name, base, ref string) (string, error) {
+// bundle writes base..ref to a file of the workspace and returns its sha256. The engine writes to our pipe, not to the
+// path: what lies under .lattice may have been planted.
+func (r *repo) bundle(ctx context.Context, c *skill.Call, name string, spec engine.BundleSpec) (string, error) {
 	if err := c.Root.MkdirAll(outDir); err != nil {
 		return "", err
 	}
 	read, write := io.Pipe()
 	made := make(chan error, 1)
 	go func() {
-		_, err := r.in(ctx, command{args: []string{"bundle", "create", "--quiet", "-", base + ".." + ref}, stdout: write})
+		err := r.Bundle(ctx, spec, write)
 		write.CloseWithError(err)
 		made <- err
 	}()
@@ -196,8 +197,8 @@ func (r *repo) bundle(ctx context.Context, c *skill.Call, name, base, ref string
 	gitErr := <-made
 	switch {
 	case err != nil && gitErr != nil && errors.Is(err, gitErr):
-		return "", explain(gitErr, "push_failed")
-	case err != nil: // of the file; git ended because we no longer read
+		return "", gitErr
+	case err != nil: // of the file; the engine ended because we no longer read
 		return "", err
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
@@ -223,7 +224,7 @@ func answered(c *skill.Call, p pushData) (skill.Result, error) {
 		}
 	}
 	p.Result, p.URL = a.Result, withoutUser(result.URL)
-	p.Pushed = []pushedRef{{Ref: "refs/heads/" + p.Branch, Old: result.Old, New: p.Head, Status: cmp.Or(result.Status, "ok")}}
+	p.Pushed = []engine.PushedRef{{Ref: "refs/heads/" + p.Branch, Old: result.Old, New: p.Head, Status: cmp.Or(result.Status, "ok")}}
 	return p.done(c)
 }
 

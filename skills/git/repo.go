@@ -3,14 +3,18 @@ package git
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitconfig"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
@@ -18,47 +22,161 @@ import (
 // defaultRepo is where a run's repository lies.
 const defaultRepo = "repo"
 
-// repo is an opened repository. Git is told where it is; it discovers nothing, so no repository around or elsewhere is
-// ever taken for it, and its owner does not matter: what its configuration could do is checked instead.
-type repo struct {
-	*system
-	root   *workspace.Root
-	rel    string // of the work tree, relative to the workspace
-	dir    string // the work tree
-	gitDir string
-}
-
 // maxSmall is more than git's own small files have, in bytes. They are read and written through the workspace, because
 // anybody in the sprite can put a FIFO, a link or a huge file in their place.
 const maxSmall = 1 << 20
 
-// open opens the repository whose top folder is name, and refuses one whose configuration could run programs.
-func (f family) open(ctx context.Context, c *skill.Call, name string, trust bool) (*repo, error) {
-	rel, err := c.Root.Rel(cmp.Or(name, defaultRepo))
-	if err != nil {
-		return nil, err
+// on is the part of the input that every verb on a repository has.
+type on struct {
+	Repo      string `json:"repo"`
+	Engine    string `json:"engine"`
+	Trust     bool   `json:"trust_repo_config"`
+	TimeoutMS int    `json:"timeout_ms"`
+}
+
+// about is the part of the result that every verb on a repository has.
+type about struct {
+	Repo   string `json:"repo"`
+	Engine string `json:"engine"`
+}
+
+// repo is an opened repository. The engine is told where it is and discovers nothing, so no repository around or elsewhere
+// is ever taken for it, and its owner does not matter: what its configuration could do is checked instead.
+type repo struct {
+	engine.Repo
+	at     engine.Location
+	config gitconfig.Config
+	engine string
+	cancel context.CancelFunc
+}
+
+// open opens the repository that a call names, and refuses one whose configuration could run programs. The context is
+// bound to the time that the call gives itself. The repository must be closed.
+func (f family) open(ctx context.Context, c *skill.Call, in on) (context.Context, *repo, error) {
+	r := &repo{}
+	var err error
+	if r.at, err = locate(c.Root, cmp.Or(in.Repo, defaultRepo)); err != nil {
+		return nil, nil, err
 	}
-	dir, ok := inside(c.Root.Dir(), filepath.Join(c.Root.Dir(), rel))
-	if _, err := c.Root.Stat(rel); errors.Is(err, fs.ErrNotExist) {
-		return nil, notRepository("%s is not there", rel)
+	if r.config, err = readConfig(r.at); err != nil {
+		return nil, nil, err
+	}
+	r.at.Config = r.config
+	if !in.Trust {
+		if err := refuseKeys(r.at.Name, r.config, gitconfig.Executable()); err != nil {
+			return nil, nil, err
+		}
+	}
+	ctx, cancel, err := limited(ctx, in.TimeoutMS)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := f.pick(ctx, c, in.Engine)
+	if err == nil {
+		r.Repo, err = e.Open(ctx, r.at)
+	}
+	if err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	r.engine, r.cancel = e.Name(), cancel
+	return ctx, r, nil
+}
+
+// close ends the work on the repository.
+func (r *repo) close() {
+	_ = r.Close() // nothing is written late
+	r.cancel()
+}
+
+func (r *repo) about() about { return about{Repo: r.at.Name, Engine: r.engine} }
+
+// limited is ctx with the timeout of an input, in milliseconds; 0 is none but the manifest's.
+func limited(ctx context.Context, ms int) (context.Context, context.CancelFunc, error) {
+	switch {
+	case ms < 0:
+		return nil, nil, skill.BadInput("/timeout_ms", "is negative")
+	case ms == 0:
+		ctx, cancel := context.WithCancel(ctx)
+		return ctx, cancel, nil
+	}
+	limit := time.Duration(ms) * time.Millisecond
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, skill.Timeout("the %v that the call gave itself are over", limit))
+	return ctx, cancel, nil
+}
+
+// locate finds the repository whose top folder is name.
+func locate(root *workspace.Root, name string) (engine.Location, error) {
+	rel, err := root.Rel(name)
+	if err != nil {
+		return engine.Location{}, err
+	}
+	dir, ok := inside(root.Dir(), filepath.Join(root.Dir(), rel))
+	if _, err := root.Stat(rel); errors.Is(err, fs.ErrNotExist) {
+		return engine.Location{}, engine.NotRepository("%s is not there", rel)
 	} else if err != nil {
-		return nil, err
+		return engine.Location{}, err
 	} else if !ok {
-		return nil, skill.Unsafe("unsafe_path", "%s leads out of the workspace", rel)
+		return engine.Location{}, skill.Unsafe("unsafe_path", "%s leads out of the workspace", rel)
 	}
-	gitDir, err := findGitDir(c.Root, dir)
+	at := engine.Location{Root: root, Name: rel, Dir: dir}
+	if at.GitDir, err = findGitDir(root, dir); err != nil {
+		return engine.Location{}, err
+	}
+	at.CommonDir, err = findCommonDir(root, at)
+	return at, err
+}
+
+// findCommonDir follows commondir of a linked work tree, as long as it stays in the workspace.
+func findCommonDir(root *workspace.Root, at engine.Location) (string, error) {
+	data, err := root.ReadFile(filepath.Join(at.GitDir, "commondir"), maxSmall)
+	if errors.Is(err, fs.ErrNotExist) {
+		return at.GitDir, nil
+	}
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	s, err := f.newSystem(ctx, c)
-	if err != nil {
-		return nil, err
+	common := strings.TrimSpace(string(data))
+	if !filepath.IsAbs(common) {
+		common = filepath.Join(at.GitDir, common)
 	}
-	r := &repo{system: s, root: c.Root, rel: rel, dir: dir, gitDir: gitDir}
-	if err := r.checkConfig(ctx, executable, trust); err != nil {
-		return nil, err
+	real, ok := inside(root.Dir(), common)
+	if !ok {
+		return "", skill.Unsafe("unsafe_path", "the commondir of %s leads out of the workspace", at.Name)
 	}
-	return r, nil
+	return real, nil
+}
+
+// readConfig reads the repository's own configuration, and that of its work tree.
+func readConfig(at engine.Location) (gitconfig.Config, error) {
+	var all gitconfig.Config
+	for _, file := range []string{filepath.Join(at.CommonDir, "config"), filepath.Join(at.GitDir, "config.worktree")} {
+		data, err := at.Root.ReadFile(file, maxSmall)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		config, err := gitconfig.Parse(data)
+		if err != nil {
+			return nil, skill.Failed("bad_config", "read the configuration of %s: %v", at.Name, err).
+				WithHint("look at %s", file)
+		}
+		all = append(all, config...)
+	}
+	return all, nil
+}
+
+// refuseKeys refuses a configuration that has such keys.
+func refuseKeys(name string, config gitconfig.Config, patterns []string) error {
+	found := config.Dangerous(patterns)
+	if len(found) == 0 {
+		return nil
+	}
+	return skill.Unsafe("unsafe_config", "the configuration of %s can run programs or redirect: %s", name, strings.Join(found, ", ")).
+		WithHint(`remove these keys, or set "trust_repo_config":true when you know them`).
+		WithDetails(map[string]any{"keys": found})
 }
 
 // findGitDir follows .git, a folder or a file that names one, as long as it stays in the workspace.
@@ -66,7 +184,7 @@ func findGitDir(root *workspace.Root, dir string) (string, error) {
 	name := filepath.Join(dir, ".git")
 	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", notRepository("%s is not a git repository", filepath.Base(dir))
+		return "", engine.NotRepository("%s is not a git repository", filepath.Base(dir))
 	}
 	if err != nil {
 		return "", err
@@ -78,7 +196,7 @@ func findGitDir(root *workspace.Root, dir string) (string, error) {
 		}
 		target, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "gitdir: ")
 		if !ok {
-			return "", notRepository("%s is not a git repository", filepath.Base(dir))
+			return "", engine.NotRepository("%s is not a git repository", filepath.Base(dir))
 		}
 		if name = target; !filepath.IsAbs(name) {
 			name = filepath.Join(dir, target)
@@ -89,99 +207,20 @@ func findGitDir(root *workspace.Root, dir string) (string, error) {
 		return "", skill.Unsafe("unsafe_path", "the .git of %s leads out of the workspace", filepath.Base(dir))
 	}
 	if _, err := os.Stat(filepath.Join(real, "HEAD")); err != nil {
-		return "", notRepository("%s is not a git repository", filepath.Base(dir))
+		return "", engine.NotRepository("%s is not a git repository", filepath.Base(dir))
 	}
 	return real, nil
 }
 
-// git runs a command in the repository.
-func (r *repo) git(ctx context.Context, args ...string) ([]byte, error) {
-	return r.in(ctx, command{args: args})
-}
-
-// read runs a command that takes no locks.
-func (r *repo) read(ctx context.Context, args ...string) ([]byte, error) {
-	return r.in(ctx, command{args: args, reading: true})
-}
-
-func (r *repo) in(ctx context.Context, cmd command) ([]byte, error) {
-	cmd.dir = r.dir
-	cmd.env = append(cmd.env, "GIT_DIR="+r.gitDir, "GIT_WORK_TREE="+r.dir, "GIT_LITERAL_PATHSPECS=1")
-	return r.run(ctx, cmd)
-}
-
-// checkConfig refuses a repository whose own configuration has such keys. git config --file parses and runs nothing.
-func (r *repo) checkConfig(ctx context.Context, patterns []string, trust bool) error {
-	if trust {
-		return nil
-	}
-	common := r.gitDir
-	data, err := r.root.ReadFile(filepath.Join(r.gitDir, "commondir"), maxSmall)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err == nil {
-		if common = strings.TrimSpace(string(data)); !filepath.IsAbs(common) {
-			common = filepath.Join(r.gitDir, common)
-		}
-	}
-	for _, file := range []string{filepath.Join(common, "config"), filepath.Join(r.gitDir, "config.worktree")} {
-		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		out, err := r.run(ctx, command{args: []string{"config", "--file", file, "--no-includes", "--name-only", "-z", "--list"}})
-		if err != nil {
-			return explain(err, "bad_config")
-		}
-		if found := dangerous(split(out), patterns); len(found) > 0 {
-			return skill.Unsafe("unsafe_config", "the configuration of %s can run programs or redirect: %s", r.rel, strings.Join(found, ", ")).
-				WithHint(`remove these keys, or set "trust_repo_config":true when you know them`).
-				WithDetails(map[string]any{"keys": found})
-		}
-	}
-	return nil
-}
-
-// resolve returns the commit that a revision names, "" when it names none.
-func (r *repo) resolve(ctx context.Context, revision string) (string, error) {
-	out, err := r.in(ctx, command{
-		args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}"}, ok: []int{1, 128}, reading: true,
-	})
-	if err != nil {
-		return "", err
-	}
-	// Older versions print the separator too.
-	text := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(string(out)), "--end-of-options"))
-	if !isCommitID(text) {
-		return "", nil
-	}
-	return text, nil
-}
-
-// branch returns the current branch, "" when HEAD is detached.
-func (r *repo) branch(ctx context.Context) (string, error) {
-	out, err := r.in(ctx, command{args: []string{"symbolic-ref", "--quiet", "--short", "HEAD"}, ok: []int{1}, reading: true})
-	return strings.TrimSpace(string(out)), err
-}
-
-// setting is the last value of a key of the repository's configuration, "" when it has none.
-func (r *repo) setting(ctx context.Context, key string) (string, error) {
-	out, err := r.in(ctx, command{args: []string{"config", "--get", key}, ok: []int{1}, reading: true})
-	if err != nil {
-		return "", explain(err, "bad_config")
-	}
-	return strings.TrimSuffix(string(out), "\n"), nil
-}
-
 // exclude keeps the runtime's folder and its temporary files out of the repository.
-func (r *repo) exclude() error {
-	name := filepath.Join(r.gitDir, "info", "exclude")
-	data, err := r.root.ReadFile(name, maxSmall)
+func exclude(root *workspace.Root, gitDir string) error {
+	name := filepath.Join(gitDir, "info", "exclude")
+	data, err := root.ReadFile(name, maxSmall)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	have := strings.Split(string(data), "\n")
-	add := slices.DeleteFunc([]string{"/" + protocol.Dir + "/", workspace.TempPattern}, func(line string) bool {
+	add := slices.DeleteFunc(engine.Excludes(), func(line string) bool {
 		return slices.Contains(have, line)
 	})
 	if len(add) == 0 {
@@ -190,17 +229,32 @@ func (r *repo) exclude() error {
 	if len(data) > 0 && !strings.HasSuffix(string(data), "\n") {
 		data = append(data, '\n')
 	}
-	if err := r.root.MkdirAll(filepath.Dir(name)); err != nil {
+	if err := root.MkdirAll(filepath.Dir(name)); err != nil {
 		return err
 	}
-	return r.root.WriteFile(name, append(data, strings.Join(add, "\n")+"\n"...), 0)
+	return root.WriteFile(name, append(data, strings.Join(add, "\n")+"\n"...), 0)
 }
 
-// split splits the NUL-terminated records of -z.
-func split(out []byte) []string {
-	text := strings.TrimSuffix(string(out), "\x00")
-	if text == "" {
-		return nil
+// inside reports whether a path, symlinks resolved, lies in the workspace, and returns it resolved.
+func inside(root, name string) (string, bool) {
+	real, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return "", false
 	}
-	return strings.Split(text, "\x00")
+	rel, err := filepath.Rel(root, real)
+	return real, err == nil && filepath.IsLocal(rel)
+}
+
+// tracked is the number of files in the index, from its header.
+func tracked(root *workspace.Root, gitDir string) int {
+	f, err := root.Open(filepath.Join(gitDir, "index"))
+	if err != nil {
+		return 0 // nothing was checked out
+	}
+	defer f.Close()
+	var header [12]byte
+	if _, err := io.ReadFull(f, header[:]); err != nil || string(header[:4]) != "DIRC" {
+		return 0
+	}
+	return int(binary.BigEndian.Uint32(header[8:]))
 }

@@ -3,27 +3,15 @@ package git
 import (
 	"net"
 	"net/url"
-	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// source is where a repository comes from or goes to, judged.
-type source struct {
-	url      string // as given to git; an absolute path for local ones
-	protocol string // the one transport that git may use
-	local    bool
-}
-
 // Names are judged by loops, not by patterns: a global pattern is compiled at the start of every skill, also of those
 // that never see a name.
-
-// isCommitID accepts a full id, sha1 or sha256.
-func isCommitID(s string) bool {
-	return (len(s) == 40 || len(s) == 64) && consists(s, func(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' })
-}
 
 func isRemoteName(s string) bool {
 	return s != "" && (isAlnum(s[0]) || s[0] == '_') && consists(s, func(c byte) bool { return isAlnum(c) || c == '_' || c == '.' || c == '-' })
@@ -60,7 +48,7 @@ func isAlnum(c byte) bool  { return isLetter(c) || '0' <= c && c <= '9' }
 
 // parseURL judges a remote URL: https, ssh, user@host:path, and http and git on loopback, with insecure set of any
 // machine. A path is the caller's affair and comes back with ok false.
-func parseURL(text, pointer string, insecure bool) (src source, ok bool, err error) {
+func parseURL(text, pointer string, insecure bool) (src engine.Source, ok bool, err error) {
 	unsafe := func(why string) error {
 		return skill.Unsafe("unsafe", "%s %s", pointer, why).
 			WithHint("use an https or ssh URL without credentials, or a path in the workspace")
@@ -79,7 +67,7 @@ func parseURL(text, pointer string, insecure bool) (src source, ok bool, err err
 	}
 	if !strings.Contains(text, "://") {
 		if !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, ".") && isSCP(text) {
-			return source{url: text, protocol: "ssh"}, true, nil
+			return engine.Source{URL: text, Protocol: "ssh"}, true, nil
 		}
 		return src, false, nil
 	}
@@ -98,7 +86,7 @@ func parseURL(text, pointer string, insecure bool) (src source, ok bool, err err
 	}
 	switch u.Scheme {
 	case "file":
-		return source{url: u.Path}, false, nil
+		return engine.Source{URL: u.Path}, false, nil
 	case "http", "git":
 		ip := net.ParseIP(u.Hostname())
 		if loopback := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback(); !loopback && !insecure {
@@ -106,14 +94,14 @@ func parseURL(text, pointer string, insecure bool) (src source, ok bool, err err
 		}
 	case "https":
 	case "ssh":
-		return source{url: text, protocol: "ssh"}, true, nil
+		return engine.Source{URL: text, Protocol: "ssh"}, true, nil
 	default:
 		return src, false, unsafe("has the scheme " + u.Scheme)
 	}
 	if u.User != nil {
 		return src, false, unsafe("carries a user name, which may be a token")
 	}
-	return source{url: text, protocol: u.Scheme}, true, nil
+	return engine.Source{URL: text, Protocol: u.Scheme}, true, nil
 }
 
 // withoutUser is a URL fit to be shown: whatever stood before the @ is gone, except for ssh where it is a login name.
@@ -140,47 +128,4 @@ func checkRef(name, pointer string) error {
 		return skill.Unsafe("unsafe", "%s %q is no name of a branch or tag", pointer, name)
 	}
 	return nil
-}
-
-// executable are the keys of a repository's configuration that run programs or redirect and that no override reaches.
-// * stands for the sub-section, which may hold dots.
-var executable = []string{
-	"filter.*.clean", "filter.*.smudge", "filter.*.process", "diff.*.command", "diff.*.textconv", "diff.external",
-	"merge.*.driver", "include.path", "includeif.*.path", "core.gitproxy", "core.alternaterefscommand",
-	"remote.*.uploadpack", "remote.*.receivepack", "remote.*.vcs",
-}
-
-// redirecting are the keys that matter once a credential or a commit leaves the sprite.
-var redirecting = []string{
-	"url.*.insteadof", "url.*.pushinsteadof", "remote.*.pushurl", "remote.*.proxy", "http.*", "http.*.*", "credential.*.*",
-}
-
-// dangerous returns the keys among names that match a pattern, sorted.
-func dangerous(names, patterns []string) []string {
-	var found []string
-	for _, name := range names {
-		if slices.ContainsFunc(patterns, func(p string) bool { return matchKey(p, name) }) {
-			found = append(found, name)
-		}
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
-}
-
-func matchKey(pattern, name string) bool {
-	before, after, wild := strings.Cut(pattern, "*")
-	if !wild {
-		return name == pattern
-	}
-	if !strings.HasPrefix(name, before) {
-		return false
-	}
-	rest := name[len(before):]
-	if after == "" {
-		return true
-	}
-	if strings.HasSuffix(after, "*") { // section.*.*
-		return strings.Contains(rest, ".")
-	}
-	return strings.HasSuffix(rest, after) && len(rest) > len(after)
 }

@@ -62,7 +62,7 @@ func TestURLsAreJudged(t *testing.T) {
 	}
 	for text, want := range tests {
 		src, remote, err := parseURL(text, "/url", false)
-		got := src.protocol
+		got := src.Protocol
 		switch {
 		case err != nil:
 			got = refused
@@ -74,7 +74,7 @@ func TestURLsAreJudged(t *testing.T) {
 		}
 	}
 	// A scheme without slashes is a host to git; it is reached by ssh or not at all.
-	if src, remote, err := parseURL("javascript:alert(1)", "/url", false); err == nil && remote && src.protocol != "ssh" {
+	if src, remote, err := parseURL("javascript:alert(1)", "/url", false); err == nil && remote && src.Protocol != "ssh" {
 		t.Errorf("parseURL(javascript:) = %+v, want ssh or a refusal", src)
 	}
 }
@@ -93,10 +93,10 @@ func FuzzURL(f *testing.F) {
 		if text == "" || strings.HasPrefix(text, "-") || strings.ContainsFunc(text, unicode.IsControl) {
 			t.Errorf("parseURL(%q) = %+v, want a refusal", text, src)
 		}
-		if strings.HasPrefix(src.url, "-") || strings.ContainsFunc(src.url, unicode.IsControl) {
-			t.Errorf("parseURL(%q) gives git %q", text, src.url)
+		if strings.HasPrefix(src.URL, "-") || strings.ContainsFunc(src.URL, unicode.IsControl) {
+			t.Errorf("parseURL(%q) gives git %q", text, src.URL)
 		}
-		if remote != (src.protocol != "") || remote && src.protocol != "https" && src.protocol != "http" && src.protocol != "ssh" && src.protocol != "git" {
+		if remote != (src.Protocol != "") || remote && src.Protocol != "https" && src.Protocol != "http" && src.Protocol != "ssh" && src.Protocol != "git" {
 			t.Errorf("parseURL(%q) = %+v, remote %v", text, src, remote)
 		}
 	})

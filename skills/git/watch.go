@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -17,24 +18,14 @@ import (
 func Watch(r *proc.Reaper) func(context.Context, *skill.Call, string) (func(context.Context) ([]string, error), error) {
 	f := family{reaper: r}
 	return func(ctx context.Context, c *skill.Call, dir string) (func(context.Context) ([]string, error), error) {
-		repo, err := f.open(ctx, c, dir, false)
+		before, err := f.snapshot(ctx, c, dir)
 		if failed := (*skill.Error)(nil); errors.As(err, &failed) && (failed.Code == "not_a_repository" || failed.Code == "unsupported") {
 			return func(context.Context) ([]string, error) { return nil, nil }, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		before, err := repo.snapshot(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return func(ctx context.Context) ([]string, error) {
-			// What ran in between may have written anything into the repository's configuration.
-			if err := repo.checkConfig(ctx, executable, false); err != nil {
-				return nil, err
-			}
-			return repo.since(ctx, before)
-		}, nil
+		return func(ctx context.Context) ([]string, error) { return f.since(ctx, c, dir, before) }, nil
 	}
 }
 
@@ -44,23 +35,25 @@ type snapshot struct {
 	dirty map[string]string
 }
 
+// snapshot opens the repository anew: what ran since the last one may have written anything into its configuration.
+func (f family) snapshot(ctx context.Context, c *skill.Call, dir string) (snapshot, error) {
+	ctx, r, err := f.open(ctx, c, on{Repo: dir})
+	if err != nil {
+		return snapshot{}, err
+	}
+	defer r.close()
+	return r.snapshot(ctx)
+}
+
 func (r *repo) snapshot(ctx context.Context) (snapshot, error) {
-	s := snapshot{dirty: map[string]string{}}
-	var err error
-	if s.head, err = r.resolve(ctx, "HEAD"); err != nil {
-		return s, err
-	}
-	out, err := r.read(ctx, "status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--")
+	status, err := r.Status(ctx, engine.StatusSpec{Untracked: engine.UntrackedAll})
 	if err != nil {
-		return s, explain(err, "status_failed")
+		return snapshot{}, err
 	}
-	status, err := parseStatus(out, r.rel == ".")
-	if err != nil {
-		return s, err
-	}
+	s := snapshot{head: status.Head, dirty: map[string]string{}}
 	for _, e := range status.Entries {
 		look := "absent"
-		if info, err := os.Lstat(filepath.Join(r.dir, e.Path)); err == nil {
+		if info, err := os.Lstat(filepath.Join(r.at.Dir, e.Path)); err == nil {
 			look = fmt.Sprint(info.Mode(), info.Size(), info.ModTime().UnixNano())
 		}
 		s.dirty[e.Path] = look
@@ -68,7 +61,12 @@ func (r *repo) snapshot(ctx context.Context) (snapshot, error) {
 	return s, nil
 }
 
-func (r *repo) since(ctx context.Context, before snapshot) ([]string, error) {
+func (f family) since(ctx context.Context, c *skill.Call, dir string, before snapshot) ([]string, error) {
+	ctx, r, err := f.open(ctx, c, on{Repo: dir})
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
 	after, err := r.snapshot(ctx)
 	if err != nil {
 		return nil, err
@@ -85,11 +83,13 @@ func (r *repo) since(ctx context.Context, before snapshot) ([]string, error) {
 		}
 	}
 	if before.head != "" && after.head != "" && before.head != after.head {
-		out, err := r.read(ctx, "diff-tree", "-r", "--name-only", "-z", "--no-renames", before.head, after.head, "--")
+		diff, err := r.Diff(ctx, engine.DiffSpec{From: before.head, To: after.head, Format: engine.FormatNameStatus})
 		if err != nil {
-			return nil, explain(err, "status_failed")
+			return nil, err
 		}
-		changed = append(changed, split(out)...)
+		for _, file := range diff.Files {
+			changed = append(changed, file.Path)
+		}
 	}
 	slices.Sort(changed)
 	return slices.Compact(changed), nil

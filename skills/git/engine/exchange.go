@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/spritekit/lattice/spritekit/workspace"
+
 // Source is where commits come from or go to, judged.
 type Source struct {
 	URL      string // as given to git; for a local one the absolute path, symlinks resolved, inside the workspace
@@ -41,6 +43,7 @@ type Ref struct {
 // carries no credential. A clone has the branches of the source as refs/remotes/origin/*, or only one with SingleBranch;
 // tags only with Tags, except those that Ref names. Submodules are never fetched, hooks never made.
 type CloneSpec struct {
+	Root      *workspace.Root // holds Dir
 	From      Source
 	RemoteURL string // to store as remote.origin.url
 	Dir       string // absolute, empty folder: the work tree
@@ -62,7 +65,7 @@ type CloneSpec struct {
 type Cloned struct {
 	Branch  string `json:"branch"` // "" when detached
 	Head    string `json:"head"`   // "" when the source is empty
-	Files   int    `json:"files"`  // tracked
+	Files   int    `json:"files"`  // tracked; the verb counts them
 	Shallow bool   `json:"shallow"`
 	Objects int64  `json:"objects"` // received; 0 when the source did not say
 	Bytes   int64  `json:"bytes"`   // of packs and loose objects on disk

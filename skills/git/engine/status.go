@@ -88,12 +88,21 @@ func (c *StatusCounts) take(e StatusEntry) {
 	}
 }
 
+func (e StatusEntry) untracked() int {
+	if e.Index == "?" || e.Index == "!" {
+		return 1
+	}
+	return 0
+}
+
 // Settle sorts the entries and derives State and Clean; operation is what the repository is in the middle of, or "".
 func (s *Status) Settle(operation string) {
 	if s.Entries == nil {
 		s.Entries = []StatusEntry{}
 	}
-	slices.SortFunc(s.Entries, func(a, b StatusEntry) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(s.Entries, func(a, b StatusEntry) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.untracked(), b.untracked())) // a deleted file may be there again
+	})
 	counts := s.Counts
 	counts.Ignored = 0
 	s.Clean = counts == StatusCounts{}

@@ -1,0 +1,233 @@
+package system
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitconfig"
+)
+
+// Clone is one git clone in the usual case. What it cannot do alone, a ref or a bundle's HEAD, is a checkout of its own.
+func (s *Engine) Clone(ctx context.Context, spec engine.CloneSpec) (engine.Cloned, error) {
+	r := s.open(engine.Location{
+		Root: spec.Root, Name: filepath.Base(spec.Dir), Dir: spec.Dir, GitDir: filepath.Join(spec.Dir, ".git"), CommonDir: filepath.Join(spec.Dir, ".git"),
+		Config: gitconfig.Config{}, // ours, until somebody works in it
+	})
+	inOne := spec.Ref == "" && !spec.From.Bundle
+	stats := &transfer{follow: spec.Follow}
+	_, err := s.run(ctx, command{
+		args: cloneArgs(spec, inOne), allow: spec.From.Protocol, env: spec.From.Env, follow: stats.line,
+	})
+	if err != nil {
+		return engine.Cloned{}, explain(err, "clone_failed")
+	}
+	if err := r.checkoutClone(ctx, spec, inOne); err != nil {
+		return engine.Cloned{}, err
+	}
+	if stored := location(spec.From); spec.RemoteURL != "" && spec.RemoteURL != stored {
+		if _, err := r.git(ctx, "remote", "set-url", "--", "origin", spec.RemoteURL); err != nil {
+			return engine.Cloned{}, explain(err, "clone_failed")
+		}
+	}
+	c := engine.Cloned{Objects: stats.objects, Bytes: r.objectBytes()}
+	if c.Head, err = r.commitOf(ctx, "HEAD"); err != nil {
+		return c, err
+	}
+	if c.Branch, err = r.branch(ctx); err != nil {
+		return c, err
+	}
+	_, err = os.Lstat(filepath.Join(r.at.GitDir, "shallow"))
+	c.Shallow = err == nil
+	return c, nil
+}
+
+func cloneArgs(spec engine.CloneSpec, inOne bool) []string {
+	args := []string{"clone", "--progress", "--no-recurse-submodules", "--no-local", "--template="}
+	if !inOne {
+		args = append(args, "--no-checkout")
+	}
+	if spec.Depth > 0 && !spec.From.Bundle {
+		args = append(args, "--depth="+strconv.Itoa(spec.Depth))
+	}
+	if spec.SingleBranch {
+		args = append(args, "--single-branch")
+	} else {
+		args = append(args, "--no-single-branch")
+	}
+	if !spec.Tags {
+		args = append(args, "--no-tags")
+	}
+	if spec.Filter != "" {
+		args = append(args, "--filter="+spec.Filter)
+	}
+	if spec.Reference != "" {
+		args = append(args, "--reference="+spec.Reference)
+	}
+	if spec.Branch != "" && (inOne || spec.SingleBranch && spec.Ref == "") {
+		args = append(args, "--branch="+spec.Branch)
+	}
+	return append(args, "--", location(spec.From), spec.Dir)
+}
+
+// location is what git is given: depth needs a transport, which a plain path is not.
+func location(from engine.Source) string {
+	if from.Local && !from.Bundle {
+		return "file://" + from.URL
+	}
+	return from.URL
+}
+
+// checkoutClone fills the work tree, unless the clone did: ref, else branch, else whatever the remote's HEAD is.
+func (r *repo) checkoutClone(ctx context.Context, spec engine.CloneSpec, inOne bool) error {
+	ref, head, ok := r.head()
+	if inOne && ok && head != "" && (spec.Branch == "" || ref == "refs/heads/"+spec.Branch) {
+		return nil
+	}
+	start, args := "HEAD", []string{"checkout", "--quiet", "--force"}
+	switch remote := "refs/remotes/origin/" + spec.Branch; {
+	case spec.Ref != "":
+		found, err := r.fetchRef(ctx, spec)
+		if err != nil {
+			return err
+		}
+		start = found
+		if spec.Branch != "" {
+			args = append(args, "--no-track", "-B", spec.Branch)
+		} else {
+			args = append(args, "--detach")
+		}
+	case spec.Branch != "":
+		found, err := r.resolve(ctx, remote)
+		if err != nil {
+			return err
+		}
+		switch {
+		case found != "":
+			start, args = remote, append(args, "--track", "-B", spec.Branch)
+		case spec.From.Bundle: // one that holds HEAD alone leaves the name to its reader
+			args = append(args, "--no-track", "-B", spec.Branch)
+		default:
+			return engine.RefNotFound("the remote has no branch %s", spec.Branch).WithHint("without branch the remote's HEAD is checked out")
+		}
+	}
+	head, err := r.resolve(ctx, start)
+	if err != nil {
+		return err
+	}
+	if head == "" && start == "HEAD" {
+		if start, err = r.onlyBranch(ctx); err != nil || start == "" {
+			return err // an empty repository has nothing to check out
+		}
+		args = append(args, "--track", "-B", strings.TrimPrefix(start, "refs/remotes/origin/"))
+	}
+	_, err = r.git(ctx, append(args, start, "--")...)
+	return explain(err, "checkout_failed")
+}
+
+// fetchRef returns the commit of ref, fetched if the clone lacks it: a shallow one does, and one without tags.
+func (r *repo) fetchRef(ctx context.Context, spec engine.CloneSpec) (string, error) {
+	for _, name := range []string{spec.Ref, "refs/tags/" + spec.Ref, "refs/remotes/origin/" + spec.Ref} {
+		if found, err := r.resolve(ctx, name); err != nil || found != "" {
+			return found, err
+		}
+	}
+	wants := []string{spec.Ref}
+	if !engine.IsCommitID(spec.Ref) {
+		wants = []string{"+refs/tags/" + spec.Ref + ":refs/tags/" + spec.Ref, "+refs/heads/" + spec.Ref + ":refs/remotes/origin/" + spec.Ref}
+	}
+	for _, want := range wants {
+		args := []string{"fetch", "--quiet", "--no-tags"}
+		if spec.Depth > 0 && !spec.From.Bundle {
+			args = append(args, "--depth="+strconv.Itoa(spec.Depth))
+		}
+		_, err := r.in(ctx, command{args: append(args, "--", "origin", want), allow: spec.From.Protocol, env: spec.From.Env})
+		if err == nil {
+			return r.resolve(ctx, "FETCH_HEAD")
+		}
+		if !isNotFound(err) {
+			return "", explain(err, "clone_failed")
+		}
+	}
+	return "", engine.RefNotFound("%s is neither a tag, a branch nor a commit of the remote", spec.Ref).
+		WithHint("without ref the remote's HEAD is checked out")
+}
+
+// onlyBranch is what to check out when the remote's HEAD names nothing: its one branch, else main or master.
+func (r *repo) onlyBranch(ctx context.Context) (string, error) {
+	out, err := r.read(ctx, "for-each-ref", "--format=%(refname)", "refs/remotes/origin")
+	if err != nil {
+		return "", explain(err, "checkout_failed")
+	}
+	refs := strings.Fields(string(out))
+	if len(refs) == 1 {
+		return refs[0], nil
+	}
+	for _, ref := range []string{"refs/remotes/origin/main", "refs/remotes/origin/master"} {
+		if slices.Contains(refs, ref) {
+			return ref, nil
+		}
+	}
+	return "", nil
+}
+
+// objectBytes is what packs and loose objects take on disk; what cannot be counted is not.
+func (r *repo) objectBytes() (total int64) {
+	objects := filepath.Join(r.at.CommonDir, "objects")
+	dirs, err := os.ReadDir(objects)
+	if err != nil {
+		return 0
+	}
+	for _, dir := range dirs {
+		files, err := os.ReadDir(filepath.Join(objects, dir.Name()))
+		if err != nil {
+			continue
+		}
+		for _, f := range files {
+			if info, err := f.Info(); err == nil && info.Mode().IsRegular() {
+				total += info.Size()
+			}
+		}
+	}
+	return total
+}
+
+// Refs is git ls-remote.
+func (s *Engine) Refs(ctx context.Context, from engine.Source) ([]engine.Ref, error) {
+	refs := map[string]*engine.Ref{}
+	at := func(name string) *engine.Ref {
+		if refs[name] == nil {
+			refs[name] = &engine.Ref{Name: name}
+		}
+		return refs[name]
+	}
+	lines := &records{end: '\n', each: func(line []byte) error {
+		id, name, ok := bytes.Cut(line, []byte{'\t'})
+		if target, is := bytes.CutPrefix(id, []byte("ref: ")); is && ok {
+			at(string(name)).Target = string(target)
+		} else if tag, is := bytes.CutSuffix(name, []byte("^{}")); is && ok {
+			at(string(tag)).Peeled = string(id)
+		} else if ok {
+			at(string(name)).ID = string(id)
+		}
+		return nil
+	}}
+	_, err := s.run(ctx, command{
+		args: []string{"ls-remote", "--quiet", "--symref", "--", from.URL}, allow: from.Protocol, env: from.Env, stdout: lines,
+	})
+	if err = errors.Join(err, lines.err); err != nil {
+		return nil, explain(err, "clone_failed")
+	}
+	list := make([]engine.Ref, 0, len(refs))
+	for _, ref := range refs {
+		list = append(list, *ref)
+	}
+	slices.SortFunc(list, func(a, b engine.Ref) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}

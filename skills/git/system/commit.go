@@ -1,0 +1,148 @@
+package system
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+)
+
+// Commit is git commit, then git log of what came of it.
+func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Committed, error) {
+	if spec.Key != "" || spec.ExpectHead != "" {
+		head, err := r.commitOf(ctx, "HEAD")
+		if err != nil {
+			return engine.Committed{}, err
+		}
+		already, err := r.carries(ctx, head, spec.Key)
+		if err != nil {
+			return engine.Committed{}, explain(err, "commit_failed")
+		}
+		if already {
+			done, err := r.describe(ctx)
+			done.Already = true
+			return done, err
+		}
+		if spec.ExpectHead != "" && head != spec.ExpectHead {
+			return engine.Committed{}, engine.HeadMoved(head, spec.ExpectHead)
+		}
+	}
+	if spec.All {
+		if err := r.stage(ctx, engine.AddSpec{All: true}); err != nil {
+			return engine.Committed{}, err
+		}
+	}
+	if err := r.commit(ctx, spec); err != nil {
+		return engine.Committed{}, err
+	}
+	return r.describe(ctx)
+}
+
+// carries reports whether the commit is the one that this key made.
+func (r *repo) carries(ctx context.Context, head, key string) (bool, error) {
+	if head == "" || key == "" {
+		return false, nil
+	}
+	message, err := r.message(ctx, head)
+	return engine.HasKey(message, key), err
+}
+
+func (r *repo) commit(ctx context.Context, spec engine.CommitSpec) error {
+	var env []string
+	if spec.Author != nil {
+		env = append(env, identity("AUTHOR", *spec.Author)...)
+	}
+	env = append(env, identity("COMMITTER", spec.Committer)...)
+	args := []string{"commit", "--quiet", "--no-verify", "--no-gpg-sign", "--no-status", "--cleanup=verbatim", "--file=-"}
+	if spec.AllowEmpty {
+		args = append(args, "--allow-empty")
+	}
+	if spec.Amend {
+		args = append(args, "--amend", "--allow-empty")
+		if spec.Author != nil {
+			args = append(args, "--reset-author")
+		}
+	}
+	if len(spec.Paths) > 0 {
+		args = append(args, "--only")
+	}
+	args = append(append(args, "--"), spec.Paths...)
+	_, err := r.in(ctx, command{args: args, env: env, stdin: spec.Message})
+	f, ok := err.(*failure)
+	switch {
+	case !ok:
+		return err
+	case f.exit.Code == 1 && f.stderr == "":
+		return engine.NothingToCommit(r.at.Name)
+	case strings.Contains(f.stderr, "unmerged files"):
+		return engine.Conflict(nil, "%v", f)
+	case strings.Contains(f.stderr, "did not match any file"):
+		return engine.NoSuchPath("%v", f)
+	}
+	return explain(err, "commit_failed")
+}
+
+// identity is who and when as git takes it from its environment.
+func identity(role string, s engine.Signature) []string {
+	return []string{
+		"GIT_" + role + "_NAME=" + s.Name, "GIT_" + role + "_EMAIL=" + s.Email,
+		"GIT_" + role + "_DATE=" + strconv.FormatInt(s.When.Unix(), 10) + " " + s.When.Format("-0700"),
+	}
+}
+
+// describe reads HEAD and what it changed against its first parent.
+func (r *repo) describe(ctx context.Context) (engine.Committed, error) {
+	done := engine.Committed{Parents: []string{}}
+	fields := 0
+	out := &records{end: 0, each: func(record []byte) error {
+		switch fields++; fields {
+		case 1:
+			done.Commit = string(record)
+		case 2:
+			done.Tree = string(record)
+		case 3:
+			done.Parents = append(done.Parents, strings.Fields(string(record))...)
+		default:
+			return countFile(&done, record)
+		}
+		return nil
+	}}
+	_, err := r.in(ctx, command{
+		args: []string{"-c", "log.showRoot=true", "log", "--max-count=1", "--diff-merges=first-parent", "--numstat", "-z", "--no-renames",
+			"--no-ext-diff", "--no-textconv", "--no-notes", "--no-decorate", "--format=%H%x00%T%x00%P", "HEAD", "--"},
+		reading: true, stdout: out,
+	})
+	if err := out.finish(err); err != nil {
+		return done, explain(err, "commit_failed")
+	}
+	if fields < 3 {
+		return done, fmt.Errorf("read the new commit: git gave %d fields", fields)
+	}
+	done.Empty = done.FilesChanged == 0
+	done.Branch, err = r.branch(ctx)
+	return done, err
+}
+
+// countFile reads "additions TAB deletions TAB path", with "-" for binary files.
+func countFile(done *engine.Committed, record []byte) error {
+	record = bytes.TrimLeft(record, "\n")
+	if len(record) == 0 {
+		return nil
+	}
+	counts := strings.SplitN(string(record), "\t", 3)
+	if len(counts) < 3 {
+		return fmt.Errorf("read the new commit: unexpected record %q", record)
+	}
+	done.FilesChanged++
+	for i, to := range []*int{&done.Additions, &done.Deletions} {
+		n, err := strconv.Atoi(counts[i])
+		if err != nil && counts[i] != "-" {
+			return fmt.Errorf("read the new commit: unexpected record %q", record)
+		}
+		*to += n
+	}
+	return nil
+}
