@@ -86,6 +86,7 @@ type Record struct {
 	PayloadSHA256 string                  `json:"payload_sha256,omitempty"` // of the resume that is being or was processed
 	Waiting       *protocol.Waiting       `json:"waiting,omitempty"`        // Suspending; CheckpointID "" until it is taken
 	Request       *protocol.ActionRequest `json:"request,omitempty"`        // Suspending
+	Answer        *protocol.Resume        `json:"answer,omitempty"`         // Suspending, of a nested call: from the call that it was made for
 	Exit          int                     `json:"exit,omitempty"`           // Done
 	Result        json.RawMessage         `json:"result,omitempty"`         // Done; absent for read skills
 	OutboxAt      int64                   `json:"outbox_at,omitempty"`      // Started, Resumed: how long the outbox was then

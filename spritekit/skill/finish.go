@@ -123,7 +123,7 @@ func (r *runner) record(result *protocol.Result, exit int) (line []byte, err err
 	if err := r.journal.Append(done, false); err != nil { // the synced result in the outbox makes up for it
 		return nil, err
 	}
-	if r.resumed {
+	if r.resumed && !r.recalled { // the marker is for the call that the orchestrator resumed
 		return line, resume.Mark(r.root, r.resume, line, r.now())
 	}
 	return line, nil
@@ -202,7 +202,7 @@ func (r *runner) replay() int {
 		return r.fail(Unsafe("journal_corrupt", "%v: the recorded result of call %s is none", journal.ErrCorrupt, r.id).
 			WithHint("something else in the sprite wrote it; restore a checkpoint from before"))
 	}
-	if r.answer != nil {
+	if r.answer != nil && !r.recalled {
 		if err := resume.Mark(r.root, r.resume, last.Result, r.now()); err != nil {
 			return r.fail(err)
 		}

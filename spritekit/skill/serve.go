@@ -72,17 +72,18 @@ type runner struct {
 	streams  IO
 	now      func() time.Time
 
-	id      string
-	class   manifests.Class
-	input   json.RawMessage
-	root    *workspace.Root
-	out     *output
-	journal *journal.Call    // nil until the input is accepted
-	resume  *protocol.Resume // names this call; decide says whether it counts
-	answer  *answer
-	resumed bool // r.resume is being processed
-	spilled bool // the result went to a file
-	waiting *protocol.Waiting
+	id       string
+	class    manifests.Class
+	input    json.RawMessage
+	root     *workspace.Root
+	out      *output
+	journal  *journal.Call    // nil until the input is accepted
+	resume   *protocol.Resume // names this call; decide says whether it counts
+	answer   *answer
+	resumed  bool // r.resume is being processed
+	recalled bool // this nested call was made before, and waits or waited
+	spilled  bool // the result went to a file
+	waiting  *protocol.Waiting
 }
 
 func (r *runner) close() {
@@ -145,7 +146,10 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 func (r *runner) openJournal(ctx context.Context) (err error) {
 	sum := sha256.Sum256(r.input)
 	digest := hex.EncodeToString(sum[:])
-	if r.env.CallID == "" {
+	if err := r.recall(digest); err != nil {
+		return err
+	}
+	if r.env.CallID == "" && !r.recalled {
 		r.journal, err = journal.Fresh(r.root, r.id, r.skill.Name, digest, r.now)
 		return err
 	}
@@ -165,8 +169,11 @@ func (r *runner) openJournal(ctx context.Context) (err error) {
 	case err != nil:
 		return err
 	}
-	if r.journal.Last().Waiting == nil {
+	switch last := r.journal.Last(); {
+	case last.Waiting == nil:
 		return nil // a call that never waited has no use for answers, right or wrong
+	case r.recalled:
+		return r.take(last.Answer)
 	}
 	return r.readAnswer()
 }
@@ -186,6 +193,14 @@ func (r *runner) readAnswer() error {
 	}
 	if err != nil || res == nil || res.Context.CallID != r.id {
 		return err
+	}
+	return r.take(res)
+}
+
+// take accepts the answers for this call, nil for none.
+func (r *runner) take(res *protocol.Resume) error {
+	if res == nil {
+		return nil
 	}
 	digest, err := res.PayloadDigest()
 	if err != nil {

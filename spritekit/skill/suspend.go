@@ -17,7 +17,7 @@ const checkpointTimeout = 60 * time.Second
 
 // pause is the runtime's side of Call.Suspend: ACTION_REQUEST, journal, checkpoint, WAITING, in this order. The journal
 // is on disk before the checkpoint, so that the call inside the checkpoint knows that it waits. When w names a
-// checkpoint already, the call says again what it said before.
+// checkpoint already, the call says again what it said before. A nested call takes no checkpoint (nested.go).
 func (r *runner) pause(ctx context.Context, w protocol.Waiting, request *protocol.ActionRequest) (Result, error) {
 	if r.waiting != nil {
 		return Result{}, errors.New("suspend: the call waits already")
@@ -32,7 +32,12 @@ func (r *runner) pause(ctx context.Context, w protocol.Waiting, request *protoco
 		blocking := *request
 		blocking.Blocking = true
 		request = &blocking
-		if err := r.out.emit(blocking); err != nil {
+	}
+	if r.nested() {
+		return r.ask(ctx, w, request)
+	}
+	if request != nil {
+		if err := r.out.emit(*request); err != nil {
 			return Result{}, err
 		}
 	}
