@@ -54,13 +54,18 @@ type Stamp struct {
 	CallID     string // "" for events of no call
 }
 
-// Log appends events to one outbox. Its methods may be called concurrently.
+// Log appends the events of one call. Its methods may be called concurrently.
 type Log struct {
-	root  *workspace.Root
-	stamp Stamp
-	now   func() time.Time
-
+	*File
+	stamp   Stamp
+	shared  bool // the File outlives the Log
 	spilled atomic.Bool
+}
+
+// File is an open outbox. The calls of one process may share it, each with a Log of its own.
+type File struct {
+	root *workspace.Root
+	now  func() time.Time
 
 	mu    sync.Mutex // guards what follows
 	file  *os.File
@@ -68,16 +73,39 @@ type Log struct {
 	// size and last let an append skip reading the tail when nobody else wrote meanwhile.
 	size int64
 	last time.Time
+	own  int64 // from here to size nobody else wrote
 }
 
 // Open opens the outbox of a workspace and makes it where it is missing. A torn last line is repaired by the first
 // Append.
 func Open(root *workspace.Root, stamp Stamp, now func() time.Time) (*Log, error) {
-	l := &Log{root: root, stamp: stamp, now: now}
-	if err := l.open(); err != nil {
+	f, err := OpenFile(root, now)
+	if err != nil {
+		return nil, err
+	}
+	return &Log{File: f, stamp: stamp}, nil
+}
+
+// OpenFile is Open for several calls.
+func OpenFile(root *workspace.Root, now func() time.Time) (*File, error) {
+	f := &File{root: root, now: now}
+	if err := f.open(); err != nil {
 		return nil, fmt.Errorf("open outbox: %w", err)
 	}
-	return l, nil
+	return f, nil
+}
+
+// Log is the outbox for one call. Closing it leaves the file open.
+func (l *File) Log(stamp Stamp) *Log { return &Log{File: l, stamp: stamp, shared: true} }
+
+// Own is the last part of the outbox in which there is nothing but what was appended here, up to the last append.
+func (l *File) Own() (from, to int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size < 0 {
+		return 0, 0 // something went wrong: what is where is found out by the next append
+	}
+	return l.own, l.size
 }
 
 // Append stamps p, appends it and returns the event with its line in Raw. A payload above protocol.SpillAt is spilled to a
@@ -136,13 +164,13 @@ func durable(p protocol.Payload) bool {
 }
 
 // Sync makes everything appended so far durable.
-func (l *Log) Sync() error {
+func (l *File) Sync() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sync()
 }
 
-func (l *Log) sync() error {
+func (l *File) sync() error {
 	if !l.dirty {
 		return nil
 	}
@@ -156,14 +184,22 @@ func (l *Log) sync() error {
 // Spilled reports whether this Log moved any payload to a file.
 func (l *Log) Spilled() bool { return l.spilled.Load() }
 
-// Close releases the file; what was not synced is left to the system.
+// Close ends the Log, and releases the file unless that is shared.
 func (l *Log) Close() error {
+	if l.shared {
+		return nil
+	}
+	return l.File.Close()
+}
+
+// Close releases the file; what was not synced is left to the system.
+func (l *File) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.file.Close()
 }
 
-func (l *Log) open() error {
+func (l *File) open() error {
 	f, made, err := l.root.OpenOwn(protocol.OutboxFile)
 	if err != nil {
 		return err
@@ -179,7 +215,7 @@ func (l *Log) open() error {
 
 // lock takes the file's lock and returns the file's size. When the file was removed or moved away meanwhile (a skill may
 // clean the workspace), it is made anew: events must not go where nobody looks for them.
-func (l *Log) lock() (size int64, err error) {
+func (l *File) lock() (size int64, err error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), lockWait, ErrLocked)
 	defer cancel()
 	for {
@@ -205,10 +241,10 @@ func (l *Log) lock() (size int64, err error) {
 }
 
 // unlock cannot fail on an open file; closing it would unlock it as well.
-func (l *Log) unlock() { _ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN) }
+func (l *File) unlock() { _ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN) }
 
 // catchUp repairs the tail and learns the last line's time, when somebody else wrote since the last append.
-func (l *Log) catchUp(size int64) error {
+func (l *File) catchUp(size int64) error {
 	if size == l.size {
 		return nil
 	}
@@ -222,6 +258,7 @@ func (l *Log) catchUp(size int64) error {
 	if l.size, err = l.repair(tail, start); err != nil {
 		return fmt.Errorf("repair torn line: %w", err)
 	}
+	l.own = l.size
 	now := l.now()
 	if last := lastTime(tail); last.After(l.last) && (last.Before(now.Add(maxAhead)) || now.Before(unset)) {
 		l.last = last
@@ -229,7 +266,7 @@ func (l *Log) catchUp(size int64) error {
 	return nil
 }
 
-func (l *Log) tail(size, n int64) (data []byte, start int64, err error) {
+func (l *File) tail(size, n int64) (data []byte, start int64, err error) {
 	start = max(0, size-n)
 	data = make([]byte, size-start)
 	got, err := l.file.ReadAt(data, start)
@@ -241,7 +278,7 @@ func (l *Log) tail(size, n int64) (data []byte, start int64, err error) {
 
 // repair makes the file end in a newline: a complete object that only lacks it gets one, a torn line is cut off. It
 // returns the file's size.
-func (l *Log) repair(tail []byte, start int64) (int64, error) {
+func (l *File) repair(tail []byte, start int64) (int64, error) {
 	end := start + int64(len(tail))
 	if len(tail) == 0 || tail[len(tail)-1] == '\n' {
 		return end, nil
@@ -288,7 +325,7 @@ func timestamp(line []byte) string {
 }
 
 // write appends one line in one write. A write that came up short (a full disk) is taken back.
-func (l *Log) write(line []byte) error {
+func (l *File) write(line []byte) error {
 	if _, err := l.file.Write(append(line[:len(line):len(line)], '\n')); err != nil {
 		if terr := l.file.Truncate(l.size); terr != nil {
 			err = errors.Join(err, fmt.Errorf("take the torn line back: %w", terr))

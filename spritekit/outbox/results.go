@@ -14,7 +14,7 @@ import (
 const KindResult = "result"
 
 // Size is how long the outbox is now: where Results may begin to look for what a call that starts now will write.
-func (l *Log) Size() (int64, error) {
+func (l *File) Size() (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	info, err := l.file.Stat()

@@ -20,7 +20,11 @@ func DecodeResult(line []byte) (result Result, ok bool) {
 		return Result{}, false
 	}
 	var r report
-	f := newFields("", object, nil, &r)
+	return readResult(newFields("", object, nil, &r))
+}
+
+// readResult is DecodeResult of an object's members.
+func readResult(f fields) (result Result, ok bool) {
 	result = Result{
 		OK:       f.boolean("ok", required),
 		Skill:    f.str("skill", required),
@@ -32,7 +36,7 @@ func DecodeResult(line []byte) (result Result, ok bool) {
 		CallID:   f.str("call_id", optional),
 	}
 	switch {
-	case len(r.problems) > 0, result.Skill == "", result.Events < 0:
+	case len(f.report.problems) > 0, result.Skill == "", result.Events < 0:
 		return Result{}, false
 	case result.OK && (result.Error != nil || result.Data != nil && result.Waiting != nil):
 		return Result{}, false

@@ -36,8 +36,12 @@ const defaultPatience = 10 * time.Minute
 // is the result. When ctx ends the skill is expected to return soon; the result is then "cancelled" (130) or, after a
 // deadline, "timeout" (124).
 func Serve(ctx context.Context, s Skill, m manifests.Skill, env Env, streams IO) (exit int) {
+	return serve(ctx, nil, s, m, env, streams)
+}
+
+func serve(ctx context.Context, d *Desk, s Skill, m manifests.Skill, env Env, streams IO) (exit int) {
 	r := &runner{
-		skill: s, manifest: m, env: env, streams: streams, now: time.Now,
+		desk: d, skill: s, manifest: m, env: env, streams: streams, now: time.Now,
 		class: manifests.ClassRead, // nothing has happened yet
 	}
 	r.out = &output{stdout: streams.Stdout, now: r.now}
@@ -66,6 +70,7 @@ func Serve(ctx context.Context, s Skill, m manifests.Skill, env Env, streams IO)
 
 // runner is one call on its way through Serve.
 type runner struct {
+	desk     *Desk // nil: the call opens the workspace for itself
 	skill    Skill
 	manifest manifests.Skill
 	env      Env
@@ -95,7 +100,7 @@ func (r *runner) close() {
 	if r.out.log != nil {
 		r.out.log.Close()
 	}
-	if r.root != nil {
+	if r.root != nil && r.desk == nil {
 		r.root.Close()
 	}
 }
@@ -116,13 +121,7 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 			return refusal("bad_environment", "%s is not UTF-8", v.name).WithHint("set it to text, or leave it unset")
 		}
 	}
-	if r.root, err = workspace.Open(r.env.Workspace); err != nil {
-		e := NotFound("there is no workspace at %s: %v", r.env.Workspace, err)
-		e.Code = "no_workspace"
-		return e.WithHint("set LATTICE_WORKSPACE to an existing directory")
-	}
-	stamp := outbox.Stamp{SpriteID: r.env.SpriteID, WorkItemID: r.env.WorkItemID, CallID: r.id}
-	if r.out.log, err = outbox.Open(r.root, stamp, r.now); err != nil {
+	if err := r.open(); err != nil {
 		return err
 	}
 	input, err := readInput(r.streams.Stdin)

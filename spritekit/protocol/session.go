@@ -1,0 +1,233 @@
+package protocol
+
+import (
+	"encoding/json"
+	"strconv"
+	"unicode/utf8"
+)
+
+// A session carries many calls over one exec (DESIGN 17). Both sides write lines of JSON, each in one piece:
+//
+//	to the session    {"call_id":…,"skill":…,"input":{…},…}    SessionCall: make this call
+//	                  {"cancel":"CALL_ID"}                      SessionCancel: end it soon; it gets its result line all the same
+//	                  end of input                              no more calls: those under way end, then the session
+//	from the session  {"session":"ready",…}                     SessionNote, first of all
+//	                  LATTICE_EVENT {…,"call_id":…}             an event of a call, after it is in the outbox
+//	                  {"call_id":…,"stderr":"text"}             SessionOutput: what a call printed for people
+//	                  {"ok":…,"skill":…,…,"call_id":…,"exit":0} SessionResult: the last line of a call, one for each call
+//	                  {"session":"refused","line":3,…}          SessionNote: a line that was no call; nothing came of it
+//	                  {"session":"keepalive"}                   SessionNote: nothing else was said for a while
+//
+// A session whose exit code is 0 or 75 has answered every call that it took; of lines that it did not answer then,
+// nothing has come. It exits with 75 after a call that waits, because a boundary follows; with 0 at the end of input
+// and after a long idleness.
+
+// Words of SessionNote.
+const (
+	SessionReady     = "ready"
+	SessionRefused   = "refused"
+	SessionKeepalive = "keepalive"
+)
+
+// Codes of the results that a session itself gives a call.
+const (
+	CodeSkillMissing = "skill_missing" // there is no such skill; exit 126 or 127, as a shell has it
+	CodeNoResult     = "no_result"     // the program ended without a result line; exit is the program's
+)
+
+// SessionCall asks for one call of a skill.
+type SessionCall struct {
+	CallID string `json:"call_id"`
+	Skill  string `json:"skill"`
+	// Input as the skill takes it on stdin; absent = {}.
+	Input          json.RawMessage `json:"input,omitempty"`
+	WorkItemID     string          `json:"work_item_id,omitempty"` // default the run's id
+	RunID          string          `json:"run_id,omitempty"`
+	IdempotencyKey string          `json:"idempotency_key,omitempty"`
+	// Permissions are what the call may do; absent = what the session itself was granted, empty = nothing.
+	Permissions *[]string `json:"permissions,omitempty"`
+	// TimeoutS ends the call after so many seconds; 0 = it has all the time of the session.
+	TimeoutS float64 `json:"timeout_s,omitempty"`
+	// Token is repeated in the result line, which proves that the session wrote it: nothing else in the sprite is told.
+	Token string `json:"token,omitempty"`
+}
+
+// SessionCancel asks for the end of a call. One that is unknown, or has ended, is no error.
+type SessionCancel struct {
+	Cancel string `json:"cancel"`
+}
+
+// SessionResult is the last line of a call: the result as every skill prints it, and what its process would tell.
+type SessionResult struct {
+	Result
+	Exit   int      `json:"exit"`
+	Token  string   `json:"token,omitempty"`
+	Outbox *Stretch `json:"outbox,omitempty"`
+}
+
+// Stretch is the part of the outbox, in bytes, up to this call's result, in which there is nothing but what calls of
+// this session have written.
+type Stretch struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+}
+
+// SessionNote is what a session says of itself.
+type SessionNote struct {
+	Session         string    `json:"session"`                    // ready, refused or keepalive
+	ProtocolVersion string    `json:"protocol_version,omitempty"` // ready
+	Parallel        int       `json:"parallel,omitempty"`         // ready: how many calls run side by side
+	Line            int       `json:"line,omitempty"`             // refused: its number, from 1
+	CallID          string    `json:"call_id,omitempty"`          // refused: the one that the line names, if it names one
+	Problems        []Problem `json:"problems,omitempty"`         // refused
+}
+
+// SessionOutput is what a call printed beside its events: text for people, or a line of a third party's program on
+// stdout, as it came; an event among those names no call, or another one.
+type SessionOutput struct {
+	CallID string  `json:"call_id"`
+	Stdout *string `json:"stdout,omitempty"` // one line, without its end
+	Stderr *string `json:"stderr,omitempty"`
+}
+
+// DecodeSessionRequest reads a line that a session is sent. Exactly one of call and cancel is set, unless there are
+// problems: then call holds what could be read, so that a refusal can name it.
+func DecodeSessionRequest(line []byte) (call SessionCall, cancel string, problems []Problem) {
+	if !utf8.Valid(line) {
+		return call, "", []Problem{{"", "is not UTF-8"}}
+	}
+	object, err := compact(line)
+	if err != nil {
+		return call, "", []Problem{{"", "is no JSON: " + err.Error()}}
+	}
+	if !isObject(object) {
+		return call, "", []Problem{{"", "is no JSON object"}}
+	}
+	var r report
+	f := newFields("", object, nil, &r)
+	if f.get("cancel", optional) != nil {
+		f.only("cancel")
+		return call, f.str("cancel", required), r.problems
+	}
+	f.only("call_id", "skill", "input", "work_item_id", "run_id", "idempotency_key", "permissions", "timeout_s", "token")
+	call = SessionCall{
+		CallID: f.str("call_id", required), Skill: f.str("skill", required), Input: f.object("input", optional),
+		WorkItemID: f.str("work_item_id", optional), RunID: f.str("run_id", optional),
+		IdempotencyKey: f.str("idempotency_key", optional), Token: f.str("token", optional),
+	}
+	if f.get("permissions", optional) != nil {
+		list := f.texts("permissions")
+		call.Permissions = &list
+	}
+	if v := f.get("timeout_s", optional); v != nil {
+		x, err := strconv.ParseFloat(string(v), 64)
+		if err != nil || x <= 0 {
+			f.bad("timeout_s", "must be a number above 0")
+		}
+		call.TimeoutS = x
+	}
+	return call, "", r.problems
+}
+
+// only reports members that nobody knows.
+func (f fields) only(names ...string) {
+	for _, m := range f.members {
+		known := false
+		for _, name := range names {
+			known = known || m.name == name
+		}
+		if !known {
+			f.bad(m.name, "is not known")
+		}
+	}
+}
+
+// SessionLine is a line of a session that is no event: one of the three is set.
+type SessionLine struct {
+	Result *SessionResult
+	Output *SessionOutput
+	Note   *SessionNote
+}
+
+// DecodeSessionLine reads a line that a session wrote and that is no event; ok is false for any other text. Unknown
+// members are tolerated.
+func DecodeSessionLine(line []byte) (out SessionLine, ok bool) {
+	if !isObject(line) {
+		return out, false
+	}
+	object, err := compact(line)
+	if err != nil {
+		return out, false
+	}
+	var r report
+	f := newFields("", object, nil, &r)
+	switch {
+	case f.get("session", optional) != nil:
+		out.Note = &SessionNote{
+			Session: f.str("session", required), ProtocolVersion: f.str("protocol_version", optional),
+			Parallel: f.integer("parallel", optional), Line: f.integer("line", optional), CallID: f.str("call_id", optional),
+			Problems: openProblems(f),
+		}
+	case f.get("ok", optional) != nil:
+		result, fits := readResult(f)
+		if !fits {
+			return out, false
+		}
+		out.Result = &SessionResult{Result: result, Exit: f.integer("exit", required), Token: f.str("token", optional), Outbox: openStretch(f)}
+	default:
+		out.Output = &SessionOutput{CallID: f.str("call_id", required), Stdout: f.given("stdout"), Stderr: f.given("stderr")}
+		if out.Output.Stdout == nil && out.Output.Stderr == nil {
+			return SessionLine{}, false
+		}
+	}
+	return out, len(r.problems) == 0
+}
+
+// given is an optional string, nil when it is absent.
+func (f fields) given(name string) *string {
+	if f.get(name, optional) == nil {
+		return nil
+	}
+	text := f.str(name, required)
+	return &text
+}
+
+func openStretch(f fields) *Stretch {
+	if f.get("outbox", optional) == nil {
+		return nil
+	}
+	in, ok := f.inner("outbox")
+	if !ok {
+		return nil
+	}
+	return &Stretch{From: in.offset("from"), To: in.offset("to")}
+}
+
+// offset is a required position in a file.
+func (f fields) offset(name string) int64 {
+	n, err := strconv.ParseInt(string(f.get(name, required)), 10, 64)
+	if err != nil || n < 0 {
+		f.bad(name, "must be a position in a file")
+	}
+	return n
+}
+
+func openProblems(f fields) []Problem {
+	list := f.get("problems", optional)
+	if list == nil {
+		return nil
+	}
+	if list[0] != '[' {
+		f.bad("problems", "must be a list")
+		return nil
+	}
+	var out []Problem
+	for _, e := range elements(list) {
+		if len(out) == maxProblems || !isObject(e) {
+			break
+		}
+		in := newFields("/problems", e, nil, f.report)
+		out = append(out, Problem{in.str("pointer", required), in.str("message", required)})
+	}
+	return out
+}

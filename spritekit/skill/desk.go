@@ -1,0 +1,115 @@
+package skill
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/outbox"
+	"github.com/spritekit/lattice/spritekit/workspace"
+)
+
+// Desk is what the calls of one process share: the open workspace and its outbox. Calls may run side by side. A
+// workspace that was put aside for another one is noticed by the next call.
+type Desk struct {
+	dir string
+
+	mu   sync.Mutex // guards what follows
+	now  *place
+	past []*place // those of workspaces that are gone; calls may still be at work there
+}
+
+// place is one open workspace.
+type place struct {
+	is   fs.FileInfo
+	root *workspace.Root
+	out  *outbox.File
+}
+
+// NewDesk is for calls in the workspace dir. It opens nothing yet: what is wrong is for each call to tell.
+func NewDesk(dir string) *Desk { return &Desk{dir: dir} }
+
+// Serve is the function Serve, for one of several calls. env.Workspace must be the desk's.
+func (d *Desk) Serve(ctx context.Context, s Skill, m manifests.Skill, env Env, streams IO) (exit int) {
+	return serve(ctx, d, s, m, env, streams)
+}
+
+// Own is the last part of the outbox, in bytes, that holds nothing but what calls at this desk appended.
+func (d *Desk) Own() (from, to int64) {
+	d.mu.Lock()
+	at := d.now
+	d.mu.Unlock()
+	if at == nil {
+		return 0, 0
+	}
+	return at.out.Own()
+}
+
+// Close releases the workspace. No call may be under way.
+func (d *Desk) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var failed error
+	for _, at := range append(d.past, d.now) {
+		if at != nil {
+			failed = errors.Join(failed, at.out.Close(), at.root.Close())
+		}
+	}
+	d.now, d.past = nil, nil
+	return failed
+}
+
+// open gives the workspace as it is now.
+func (d *Desk) open(now func() time.Time) (*place, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	is, err := os.Stat(d.dir)
+	if err == nil && d.now != nil && os.SameFile(is, d.now.is) {
+		return d.now, nil
+	}
+	root, err := openWorkspace(d.dir)
+	if err != nil {
+		return nil, err
+	}
+	out, err := outbox.OpenFile(root, now)
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	if d.now != nil {
+		d.past = append(d.past, d.now)
+	}
+	d.now = &place{is: is, root: root, out: out}
+	return d.now, nil
+}
+
+// open brings the call to its workspace and outbox.
+func (r *runner) open() (err error) {
+	stamp := outbox.Stamp{SpriteID: r.env.SpriteID, WorkItemID: r.env.WorkItemID, CallID: r.id}
+	if r.desk != nil {
+		at, err := r.desk.open(r.now)
+		if err != nil {
+			return err
+		}
+		r.root, r.out.log = at.root, at.out.Log(stamp)
+		return nil
+	}
+	if r.root, err = openWorkspace(r.env.Workspace); err != nil {
+		return err
+	}
+	r.out.log, err = outbox.Open(r.root, stamp, r.now)
+	return err
+}
+
+func openWorkspace(dir string) (*workspace.Root, error) {
+	root, err := workspace.Open(dir)
+	if err != nil {
+		e := NotFound("there is no workspace at %s: %v", dir, err)
+		e.Code = "no_workspace"
+		return nil, e.WithHint("set LATTICE_WORKSPACE to an existing directory")
+	}
+	return root, nil
+}
