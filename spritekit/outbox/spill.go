@@ -43,6 +43,12 @@ func Spill(root *workspace.Root, data []byte) (Ref, error) {
 	return ref, nil
 }
 
+// Spill is Spill into the workspace of the log; Spilled says from then on that there may be something to prune.
+func (l *Log) Spill(data []byte) (Ref, error) {
+	l.spilled.Store(true)
+	return Spill(l.root, data)
+}
+
 // spill makes p fit on a line by moving its free-form parts to files, largest first, so that it still follows the
 // payload rules.
 func spill(root *workspace.Root, p protocol.Payload) (protocol.Payload, error) {
