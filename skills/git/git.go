@@ -21,9 +21,17 @@ func Skills(r *proc.Reaper) []skill.Skill {
 	f := family{reaper: r}
 	return []skill.Skill{
 		{Name: "git.add", Run: f.Add},
+		{Name: "git.apply", Run: f.Apply},
 		{Name: "git.clone", Run: f.Clone},
 		{Name: "git.commit", Run: f.Commit},
+		{Name: "git.diff", Run: f.Diff},
+		{Name: "git.log", Run: f.Log},
+		{Name: "git.merge_base", Run: f.MergeBase},
 		{Name: "git.push", Run: f.Push},
+		{Name: "git.restore", Run: f.Restore},
+		{Name: "git.rev_parse", Run: f.RevParse},
+		{Name: "git.show", Run: f.Show},
+		{Name: "git.stash", Run: f.Stash},
 		{Name: "git.status", Run: f.Status},
 	}
 }

@@ -4,15 +4,15 @@ package engine
 type ApplySpec struct {
 	Patch    []byte
 	Check    bool // only say whether it applies
-	Index    bool // to the index, too
-	ThreeWay bool
+	Index    bool // to the index, too; the files must be as the index has them
+	ThreeWay bool // merge where it does not apply; conflicts stay in the work tree and the index
 	Reverse  bool
-	Strip    int
-	Fuzz     int  // lines of context that may differ
-	Reject   bool // apply what applies, tell the rest
+	Strip    int  // leading folders to take off the names
+	Fuzz     int  // outer lines of context that may differ, at most 3
+	Reject   bool // apply the files that apply, tell the others
 }
 
-// Applied is what a patch did.
+// Applied is what a patch did. Without Reject a patch of which something is rejected did nothing.
 type Applied struct {
 	Applied  []AppliedFile  `json:"applied"`  // sorted; never null
 	Rejected []RejectedHunk `json:"rejected"` // never null

@@ -1,0 +1,139 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+const (
+	defaultContext   = 3
+	maxContext       = 1000
+	defaultPatchSize = 1 << 20  // bytes of a patch
+	maxPatchSize     = 16 << 20 // what a caller may ask for
+	maxDiffFiles     = 2000     // that are listed; the totals go on
+	// maxInline is how large the data of a result may be with the patch in it; beyond, the patch goes to a file, so that
+	// the list of files is still on the line.
+	maxInline = protocol.SpillAt - 4<<10
+)
+
+type diffInput struct {
+	on
+	From     string   `json:"from"`
+	To       string   `json:"to"`
+	Staged   bool     `json:"staged"`
+	Paths    []string `json:"paths"`
+	Context  *int     `json:"context"`
+	Format   string   `json:"format"`
+	Renames  bool     `json:"renames"`
+	Binary   bool     `json:"binary"`
+	MaxBytes int64    `json:"max_bytes"`
+}
+
+type diffData struct {
+	about
+	engine.Diff
+	patchData
+}
+
+// patchData is where the text of a patch is: on the line, or in a file of the workspace.
+type patchData struct {
+	Text string `json:"patch"`
+	File string `json:"patch_file,omitempty"`
+}
+
+// Diff is git.diff.
+func (f family) Diff(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in diffInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	lines, err := in.check()
+	if err != nil {
+		return skill.Result{}, err
+	}
+	ctx, r, err := f.open(ctx, c, in.on)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	defer r.close()
+	diff, err := r.Diff(ctx, engine.DiffSpec{
+		From: in.From, To: in.To, Staged: in.Staged, Paths: in.Paths, Context: lines, Format: in.Format, Renames: in.Renames,
+		Binary: in.Binary, MaxBytes: in.MaxBytes, Max: maxDiffFiles,
+	})
+	if err != nil {
+		return skill.Result{}, err
+	}
+	data := diffData{about: r.about(), Diff: diff}
+	err = data.place(c, diff.Patch, func() any { return data })
+	return skill.Result{Data: data}, err
+}
+
+// check judges the input, fills in defaults and returns the lines of context.
+func (in *diffInput) check() (lines int, err error) {
+	switch {
+	case in.To != "" && in.From == "":
+		return 0, skill.BadInput("/to", "needs from: the work tree and the index are what a commit is compared with")
+	case in.To != "" && in.Staged:
+		return 0, skill.BadInput("/staged", "cannot be used together with to")
+	}
+	for pointer, revision := range map[string]string{"/from": in.From, "/to": in.To} {
+		if revision == "" {
+			continue
+		}
+		if err := checkRevision(revision, pointer); err != nil {
+			return 0, err
+		}
+	}
+	if err := checkPaths(in.Paths); err != nil {
+		return 0, err
+	}
+	return checkDiff(&in.Format, in.Context, &in.MaxBytes)
+}
+
+// checkDiff judges the part of an input that says what a diff looks like.
+func checkDiff(format *string, asked *int, size *int64) (lines int, err error) {
+	*format = cmp.Or(*format, engine.FormatPatch)
+	if !slices.Contains([]string{engine.FormatPatch, engine.FormatStat, engine.FormatNameStatus}, *format) {
+		return 0, skill.BadInput("/format", "%q is none of patch, stat, name-status", *format)
+	}
+	if lines = defaultContext; asked != nil {
+		lines = *asked
+	}
+	if lines < 0 || lines > maxContext {
+		return 0, skill.BadInput("/context", "is not between 0 and %d", maxContext)
+	}
+	if *size = cmp.Or(*size, defaultPatchSize); *size < 1 || *size > maxPatchSize {
+		return 0, skill.BadInput("/max_bytes", "is not between 1 and %d", maxPatchSize)
+	}
+	return lines, nil
+}
+
+// place puts a patch on the line if the whole of the data then fits and the patch is text, else into a file.
+func (p *patchData) place(c *skill.Call, text []byte, whole func() any) error {
+	if utf8.Valid(text) && len(text) <= maxInline {
+		p.Text = string(text)
+		line, err := json.Marshal(whole())
+		if err == nil && len(line) <= maxInline {
+			return nil
+		}
+		p.Text = ""
+	}
+	file, sum, err := c.Spill(text)
+	if err != nil {
+		return err
+	}
+	p.File = file
+	metadata, err := json.Marshal(map[string]any{"type": "patch", "size": len(text), "sha256": sum})
+	if err != nil {
+		return fmt.Errorf("describe the patch: %w", err)
+	}
+	return c.Emit(protocol.Artifact{Kind: "file", Ref: file, Metadata: metadata})
+}

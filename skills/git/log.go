@@ -1,0 +1,170 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+const (
+	defaultCommits = 50
+	maxCommits     = 1000
+	maxSkip        = 1 << 30
+)
+
+type logInput struct {
+	on
+	Ref         string   `json:"ref"`
+	Range       string   `json:"range"`
+	Paths       []string `json:"paths"`
+	MaxCount    int      `json:"max_count"`
+	Skip        int      `json:"skip"`
+	Cursor      string   `json:"cursor"`
+	Since       string   `json:"since"`
+	Until       string   `json:"until"`
+	Author      string   `json:"author"`
+	Grep        string   `json:"grep"`
+	FirstParent bool     `json:"first_parent"`
+	Format      string   `json:"format"`
+	Stats       bool     `json:"stats"`
+}
+
+type logData struct {
+	about
+	Commits    []engine.Commit `json:"commits"`
+	NextCursor string          `json:"next_cursor"`
+}
+
+// Log is git.log.
+func (f family) Log(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in logInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	spec, from, err := in.check()
+	if err != nil {
+		return skill.Result{}, err
+	}
+	ctx, r, err := f.open(ctx, c, in.on)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	defer r.close()
+	page, err := r.Log(ctx, spec)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	data := logData{about: r.about(), Commits: page.Commits}
+	if page.More {
+		if data.NextCursor, err = r.cursor(ctx, from, spec.Skip+len(page.Commits)); err != nil {
+			return skill.Result{}, err
+		}
+	}
+	return skill.Result{Data: data}, nil
+}
+
+// history is where a log begins: one revision, or the two sides of a range. The zero value is HEAD.
+type history struct{ from, dots, to string }
+
+func (h history) String() string { return h.from + h.dots + h.to }
+
+// check judges the input and turns it into what an engine is asked.
+func (in *logInput) check() (spec engine.LogSpec, from history, err error) {
+	if from, err = in.begin(); err != nil {
+		return spec, from, err
+	}
+	if err := checkPaths(in.Paths); err != nil {
+		return spec, from, err
+	}
+	in.MaxCount = cmp.Or(in.MaxCount, defaultCommits)
+	switch in.Format = cmp.Or(in.Format, "short"); {
+	case in.MaxCount < 1 || in.MaxCount > maxCommits:
+		return spec, from, skill.BadInput("/max_count", "is not between 1 and %d", maxCommits)
+	case in.Skip < 0 || in.Skip > maxSkip:
+		return spec, from, skill.BadInput("/skip", "is not between 0 and %d", maxSkip)
+	case in.Format != "short" && in.Format != "full":
+		return spec, from, skill.BadInput("/format", "%q is none of short, full", in.Format)
+	}
+	for pointer, text := range map[string]string{"/author": in.Author, "/grep": in.Grep} {
+		if strings.ContainsFunc(text, unicode.IsControl) || len(text) > maxRevision {
+			return spec, from, skill.BadInput(pointer, "is no text on one line of at most %d bytes", maxRevision)
+		}
+	}
+	spec = engine.LogSpec{
+		Paths: in.Paths, Max: in.MaxCount, Skip: in.Skip, Author: in.Author, Grep: in.Grep, FirstParent: in.FirstParent,
+		Stats: in.Stats, Short: in.Format == "short",
+	}
+	if from != (history{}) {
+		spec.Revisions = []string{from.String()}
+	}
+	if spec.Since, err = instant("/since", in.Since); err != nil {
+		return spec, from, err
+	}
+	spec.Until, err = instant("/until", in.Until)
+	return spec, from, err
+}
+
+// begin finds out where the history begins. With a cursor callers send the rest of their input again, and the cursor
+// counts.
+func (in *logInput) begin() (history, error) {
+	switch {
+	case in.Cursor != "":
+		return in.resume()
+	case in.Ref != "" && in.Range != "":
+		return history{}, skill.BadInput("/range", "cannot be used together with ref")
+	case in.Range != "":
+		from, dots, to, err := checkRange(in.Range, "/range")
+		return history{from, dots, to}, err
+	case in.Ref != "":
+		return history{from: in.Ref}, checkRevision(in.Ref, "/ref")
+	}
+	return history{}, nil
+}
+
+// resume reads a cursor: how many commits were told, and where the history begins.
+func (in *logInput) resume() (history, error) {
+	skip, begin, ok := strings.Cut(in.Cursor, "~")
+	var err error
+	if in.Skip, err = strconv.Atoi(skip); !ok || err != nil {
+		return history{}, skill.BadInput("/cursor", "is none that git.log gave")
+	}
+	if strings.Contains(begin, "..") {
+		from, dots, to, err := checkRange(begin, "/cursor")
+		return history{from, dots, to}, err
+	}
+	return history{from: begin}, checkRevision(begin, "/cursor")
+}
+
+// cursor names the place behind the first skip commits, by ids: branches move while a caller reads.
+func (r *repo) cursor(ctx context.Context, h history, skip int) (string, error) {
+	h.from = cmp.Or(h.from, "HEAD")
+	for _, side := range []*string{&h.from, &h.to} {
+		if *side == "" || engine.IsCommitID(*side) {
+			continue
+		}
+		object, err := r.Resolve(ctx, *side)
+		if err != nil {
+			return "", err
+		}
+		*side = object.Commit
+	}
+	return strconv.Itoa(skip) + "~" + h.String(), nil
+}
+
+// instant reads a time; "" is none.
+func instant(pointer, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || t.Unix() < 0 {
+		return time.Time{}, skill.BadInput(pointer, "%q is no RFC 3339 time since 1970 such as 2026-01-31T12:00:00Z", text)
+	}
+	return t, nil
+}

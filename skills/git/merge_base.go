@@ -1,0 +1,51 @@
+package git
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// maxCompared bounds how many commits are compared at once.
+const maxCompared = 16
+
+type mergeBaseInput struct {
+	on
+	Commits []string `json:"commits"`
+	All     bool     `json:"all"`
+}
+
+type mergeBaseData struct {
+	about
+	Base string `json:"base"`
+	engine.MergeBase
+}
+
+// MergeBase is git.merge_base. Histories that have nothing in common are an answer, not a failure.
+func (f family) MergeBase(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in mergeBaseInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	if len(in.Commits) < 2 || len(in.Commits) > maxCompared {
+		return skill.Result{}, skill.BadInput("/commits", "names %d commits, between 2 and %d are compared", len(in.Commits), maxCompared)
+	}
+	for i, revision := range in.Commits {
+		if err := checkRevision(revision, fmt.Sprintf("/commits/%d", i)); err != nil {
+			return skill.Result{}, err
+		}
+	}
+	ctx, r, err := f.open(ctx, c, in.on)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	defer r.close()
+	data := mergeBaseData{about: r.about()}
+	data.MergeBase, err = r.MergeBase(ctx, engine.MergeBaseSpec{Commits: in.Commits, All: in.All})
+	if len(data.Bases) > 0 {
+		data.Base = data.Bases[0]
+	}
+	return skill.Result{Data: data}, err
+}

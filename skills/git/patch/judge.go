@@ -1,0 +1,97 @@
+package patch
+
+import (
+	"path"
+	"strings"
+)
+
+// modes of things that are no regular files.
+const (
+	ModeSymlink   = "120000"
+	ModeSubmodule = "160000"
+)
+
+// Judge refuses a path that no patch may touch: one that leaves the tree, that reaches into .git under any of the names
+// that some file system takes for it, or that is none. The problem is "" for a good one. symlink says that the path will
+// be one.
+func Judge(name string, symlink bool) (problem string) {
+	switch {
+	case name == "":
+		return "is empty"
+	case strings.ContainsRune(name, 0):
+		return "holds a NUL byte"
+	case path.IsAbs(name):
+		return "is absolute"
+	}
+	// A backslash parts folders on some file systems.
+	for part := range strings.FieldsFuncSeq(strings.ReplaceAll(name, "//", "/./"), func(r rune) bool { return r == '/' || r == '\\' }) {
+		switch {
+		case part == "..":
+			return "leaves the repository"
+		case part == ".":
+			return "is no plain path"
+		case isDotGit(part):
+			return "reaches into .git"
+		case symlink && strings.EqualFold(clean(part), ".gitmodules"):
+			return "makes .gitmodules a link"
+		}
+	}
+	if strings.HasSuffix(name, "/") {
+		return "is a folder"
+	}
+	return ""
+}
+
+// isDotGit reports whether some file system would take a name for .git: case, characters that HFS+ ignores, the short
+// name and the trailing blanks, dots and streams of NTFS.
+func isDotGit(part string) bool {
+	name, _, _ := strings.Cut(clean(part), ":")
+	name = strings.TrimRight(name, " .")
+	return strings.EqualFold(name, ".git") || strings.EqualFold(name, "git~1")
+}
+
+// clean drops the characters that HFS+ ignores in names.
+func clean(part string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
+			return -1
+		}
+		return r
+	}, part)
+}
+
+// Judge refuses the first path of these files that no patch may touch, or that goes through a symlink which the patch
+// itself makes. The problem is "" when there is none.
+func (files Files) Judge() (name, problem string) {
+	links := map[string]bool{}
+	for _, f := range files {
+		if f.Mode == ModeSymlink {
+			links[f.New] = true
+		}
+	}
+	for _, f := range files {
+		for _, name := range f.Names() {
+			if problem := Judge(name, f.Mode == ModeSymlink); problem != "" {
+				return name, problem
+			}
+			for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+				if links[dir] {
+					return name, "goes through the link " + dir + ", which the patch makes"
+				}
+			}
+		}
+	}
+	return "", ""
+}
+
+// Names are the paths that a file's change touches, one or two.
+func (f File) Names() []string {
+	switch {
+	case f.Old == "" || f.Old == f.New:
+		return []string{f.New}
+	case f.New == "":
+		return []string{f.Old}
+	}
+	return []string{f.Old, f.New}
+}

@@ -1,0 +1,55 @@
+package git
+
+import (
+	"context"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+type restoreInput struct {
+	on
+	Paths    []string `json:"paths"`
+	Staged   bool     `json:"staged"`
+	Worktree *bool    `json:"worktree"`
+	Source   string   `json:"source"`
+}
+
+type restoreData struct {
+	about
+	engine.Restored
+}
+
+// Restore is git.restore.
+func (f family) Restore(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in restoreInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	worktree := !in.Staged
+	if in.Worktree != nil {
+		worktree = *in.Worktree
+	}
+	switch {
+	case len(in.Paths) == 0:
+		return skill.Result{}, skill.BadInput("/paths", `is empty; ["."] is everything`)
+	case !worktree && !in.Staged:
+		return skill.Result{}, skill.BadInput("/worktree", "is false and so is staged: nothing is left to restore")
+	}
+	if err := checkPaths(in.Paths); err != nil {
+		return skill.Result{}, err
+	}
+	if in.Source != "" {
+		if err := checkRevision(in.Source, "/source"); err != nil {
+			return skill.Result{}, err
+		}
+	}
+	ctx, r, err := f.open(ctx, c, in.on)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	defer r.close()
+	data := restoreData{about: r.about()}
+	data.Restored, err = r.Restore(ctx, engine.RestoreSpec{Paths: in.Paths, Source: in.Source, Staged: in.Staged, Worktree: worktree})
+	return skill.Result{Data: data}, err
+}

@@ -1,0 +1,87 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// maxRevisions bounds how many names are resolved at once.
+const maxRevisions = 100
+
+type revParseInput struct {
+	on
+	Refs []string `json:"refs"`
+}
+
+type revParseData struct {
+	about
+	Top      string     `json:"top"`
+	GitDir   string     `json:"git_dir"`
+	Branch   string     `json:"branch"`
+	Head     string     `json:"head"`
+	Detached bool       `json:"detached"`
+	Resolved []resolved `json:"resolved"`
+}
+
+type resolved struct {
+	Revision string `json:"revision"`
+	engine.Object
+}
+
+// RevParse is git.rev_parse: where the repository and its HEAD are, and what names stand for.
+func (f family) RevParse(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in revParseInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	if len(in.Refs) > maxRevisions {
+		return skill.Result{}, skill.BadInput("/refs", "has more than %d names", maxRevisions)
+	}
+	for i, revision := range in.Refs {
+		if err := checkRevision(revision, fmt.Sprintf("/refs/%d", i)); err != nil {
+			return skill.Result{}, err
+		}
+	}
+	ctx, r, err := f.open(ctx, c, in.on)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	defer r.close()
+	data := revParseData{about: r.about(), Top: r.at.Name, Resolved: []resolved{}}
+	if data.GitDir, err = filepath.Rel(c.Root.Dir(), r.at.GitDir); err != nil {
+		return skill.Result{}, fmt.Errorf("name the git folder: %w", err)
+	}
+	if err := r.head(ctx, &data); err != nil {
+		return skill.Result{}, err
+	}
+	for _, revision := range in.Refs {
+		object, err := r.Resolve(ctx, revision)
+		if err != nil {
+			return skill.Result{}, err
+		}
+		data.Resolved = append(data.Resolved, resolved{revision, object})
+	}
+	return skill.Result{Data: data}, nil
+}
+
+// head tells where HEAD is. Before the first commit only its file knows the branch.
+func (r *repo) head(ctx context.Context, data *revParseData) error {
+	object, err := r.Resolve(ctx, "HEAD")
+	if failed := (*skill.Error)(nil); errors.As(err, &failed) && failed.Code == "ref_not_found" {
+		text, err := r.at.Root.ReadFile(filepath.Join(r.at.GitDir, "HEAD"), maxSmall)
+		data.Branch = strings.TrimPrefix(strings.TrimSpace(string(text)), "ref: refs/heads/")
+		return err
+	}
+	data.Head = object.Commit
+	branch, ok := strings.CutPrefix(object.Ref, "refs/heads/")
+	if data.Detached = !ok; ok {
+		data.Branch = branch
+	}
+	return err
+}

@@ -1,0 +1,87 @@
+package system
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// plainDiff are the options that make a diff the same whatever the repository's settings say, and run nothing: neither
+// a diff program nor a converter, nor git in a submodule, whose configuration nobody has looked at.
+func plainDiff(renames bool) []string {
+	options := []string{
+		"--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short", "--full-index", "--abbrev=64",
+		"--src-prefix=a/", "--dst-prefix=b/", "--diff-algorithm=default", "--indent-heuristic", "--inter-hunk-context=0", "-O/dev/null",
+	}
+	if renames {
+		return append(options, "--find-renames")
+	}
+	return append(options, "--no-renames")
+}
+
+// diffSettings are those that have no option.
+func diffSettings() []string {
+	return []string{"-c", "diff.relative=false", "-c", "diff.suppressBlankEmpty=false", "-c", "diff.autoRefreshIndex=true", "-c", "diff.renameLimit=1000"}
+}
+
+// diffFormat are the options of one of engine's formats.
+func diffFormat(format string, context int, binary bool) []string {
+	options := []string{"-z", "--raw"}
+	if format != engine.FormatNameStatus {
+		options = append(options, "--numstat")
+	}
+	if format == engine.FormatPatch {
+		options = append(options, "--patch", "--unified="+strconv.Itoa(context))
+		if binary {
+			options = append(options, "--binary")
+		}
+	}
+	return options
+}
+
+// Diff compares two of commit, index and work tree. Conflicting files are compared with our side.
+func (r *repo) Diff(ctx context.Context, spec engine.DiffSpec) (engine.Diff, error) {
+	args := append(diffSettings(), "diff")
+	args = append(args, diffFormat(spec.Format, spec.Context, spec.Binary)...)
+	args = append(args, plainDiff(spec.Renames)...)
+	switch {
+	case spec.Staged:
+		args = append(args, "--cached")
+	case spec.From == "":
+		args = append(args, "--ours")
+	}
+	for _, revision := range []string{spec.From, spec.To} {
+		if revision != "" {
+			args = append(args, revision)
+		}
+	}
+	args = append(append(args, "--"), spec.Paths...)
+	out := &diffOutput{limit: spec.MaxBytes}
+	if _, err := r.in(ctx, command{args: args, reading: true, stdout: out}); err != nil {
+		return engine.Diff{}, explainRevision(err, "diff_failed")
+	}
+	return out.diff("diff", spec.Max)
+}
+
+// diff is what the output holds; at most most files are listed, 0 is no limit.
+func (d *diffOutput) diff(verb string, most int) (engine.Diff, error) {
+	if d.overflow {
+		return engine.Diff{}, skill.Limit("too_much_output", "git %s names files in more than %d bytes", verb, maxRecords).
+			WithHint("ask for some paths only")
+	}
+	_, records, err := d.parts()
+	if err != nil {
+		return engine.Diff{}, err
+	}
+	files, err := parseDiff(records)
+	if err != nil {
+		return engine.Diff{}, err
+	}
+	diff := engine.Diff{Files: files, Totals: total(files), Patch: d.whole(), Truncated: d.cut}
+	if most > 0 && len(files) > most {
+		diff.Files, diff.Truncated = files[:most], true
+	}
+	return diff, nil
+}

@@ -1,0 +1,100 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// isUnknownRevision reports whether git failed because a revision names nothing.
+func isUnknownRevision(f *failure) bool {
+	return slices.ContainsFunc([]string{
+		"bad revision", "ambiguous argument", "unknown revision", "bad object", "Not a valid object name", "not a valid object name",
+		"Needed a single revision", "Invalid symmetric difference expression", "could not resolve", "not a valid commit name", "does not exist in '",
+		"invalid object name", "only has ", "no upstream configured", "no such branch",
+	}, func(text string) bool { return strings.Contains(f.stderr, text) })
+}
+
+// explainRevision is explain for commands that take revisions.
+func explainRevision(err error, code string) error {
+	if f := (*failure)(nil); errors.As(err, &f) && isUnknownRevision(f) {
+		return engine.RefNotFound("%v", f)
+	}
+	return explain(err, code)
+}
+
+// Resolve finds an object. One git answers for what is a commit or names one; anything else costs a second.
+func (r *repo) Resolve(ctx context.Context, revision string) (engine.Object, error) {
+	out, err := r.read(ctx, "rev-parse", revision, revision+"^{commit}", "--symbolic-full-name", revision, "--")
+	if f := (*failure)(nil); errors.As(err, &f) {
+		return r.resolveObject(ctx, revision)
+	}
+	if err != nil {
+		return engine.Object{}, err
+	}
+	lines := strings.Fields(strings.TrimSuffix(strings.TrimSpace(string(out)), "--"))
+	if len(lines) < 2 || !engine.IsCommitID(lines[0]) || !engine.IsCommitID(lines[1]) {
+		return engine.Object{}, engine.RefNotFound("%s names nothing in %s", revision, r.at.Name)
+	}
+	o := engine.Object{ID: lines[0], Type: "commit", Commit: lines[1]}
+	if o.ID != o.Commit {
+		o.Type = "tag"
+	}
+	if len(lines) > 2 && strings.HasPrefix(lines[2], "refs/") {
+		o.Ref = lines[2]
+	}
+	return o, nil
+}
+
+// resolveObject finds what is no commit: a tree, a blob, a tag of one.
+func (r *repo) resolveObject(ctx context.Context, revision string) (engine.Object, error) {
+	out, err := r.in(ctx, command{args: []string{"cat-file", "--batch-check"}, stdin: revision + "\n", reading: true})
+	if err != nil {
+		return engine.Object{}, explain(err, "rev_parse_failed")
+	}
+	fields := strings.Fields(string(out))
+	if len(fields) != 3 || !engine.IsCommitID(fields[0]) { // "NAME missing", "NAME ambiguous"
+		return engine.Object{}, engine.RefNotFound("%s names nothing in %s", revision, r.at.Name)
+	}
+	return engine.Object{ID: fields[0], Type: fields[1]}, nil
+}
+
+// MergeBase finds what commits have in common. For two of them rev-parse knows it all at once: "A...B" is B, A and, each
+// with a ^ before it, their bases.
+func (r *repo) MergeBase(ctx context.Context, spec engine.MergeBaseSpec) (engine.MergeBase, error) {
+	answer := engine.MergeBase{Bases: []string{}}
+	if len(spec.Commits) > 2 {
+		args := []string{"merge-base", "--octopus", "--all"}
+		out, err := r.in(ctx, command{args: append(append(args, "--"), spec.Commits...), ok: []int{1}, reading: true})
+		if err != nil {
+			return answer, explainRevision(err, "merge_base_failed")
+		}
+		answer.Bases = append(answer.Bases, strings.Fields(string(out))...)
+		return firstOf(answer, spec.All), nil
+	}
+	out, err := r.read(ctx, "rev-parse", spec.Commits[0]+"^{commit}..."+spec.Commits[1]+"^{commit}", "--")
+	if err != nil {
+		return answer, explainRevision(err, "merge_base_failed")
+	}
+	lines := strings.Fields(strings.TrimSuffix(strings.TrimSpace(string(out)), "--"))
+	if len(lines) < 2 {
+		return answer, skill.Failed("merge_base_failed", "git rev-parse did not tell the commits apart")
+	}
+	for _, line := range lines[2:] {
+		answer.Bases = append(answer.Bases, strings.TrimPrefix(line, "^"))
+	}
+	answer.IsAncestor = slices.Contains(answer.Bases, lines[1])
+	return firstOf(answer, spec.All), nil
+}
+
+// firstOf leaves all bases, or the first.
+func firstOf(m engine.MergeBase, all bool) engine.MergeBase {
+	if !all {
+		m.Bases = m.Bases[:min(1, len(m.Bases))]
+	}
+	return m
+}
