@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 
 	// The sprite's side, top to bottom.
 	"spritekit": {"manifests", "skills", "spritekit/..."},
-	"skills":    {"skills/...", "spritekit/skill"},
+	"skills":    {"manifests", "skills/...", "spritekit/skill"},
 	// Families are siblings; proc is the one way to run a program, shared by those that do.
 	"skills/*":         {"skills/proc", "spritekit/checkpoint", "spritekit/protocol", "spritekit/skill", "spritekit/workspace", "manifests"},
 	"spritekit/dropin": {"manifests"},
@@ -30,8 +30,9 @@ var mayImport = map[string][]string{
 	"skills/git":           {"skills/git/...", "skills/proc", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/git/engine":    {"spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/git/gitconfig": {},
+	"skills/git/patch":     {},
 	"skills/git/native":    {"skills/git/engine", "skills/git/gitconfig", "skills/ignore", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
-	"skills/git/system":    {"skills/git/engine", "skills/git/gitconfig", "skills/proc", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git/system":    {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "skills/proc", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	// What git ignores is shared by those that walk trees.
 	"skills/ignore":        {},
 	"skills/fs":            {"manifests", "skills/fs/...", "skills/ignore", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
@@ -77,6 +78,8 @@ var mayImport = map[string][]string{
 	// What of this machine sprites may be shown, and what it lacks.
 	"orchestrator/toolchain": {"orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/doctor":    {},
+	// Skills of others, as folders of this machine.
+	"orchestrator/dropin": {"manifests"},
 
 	"orchestrator/sprites/local":         {"orchestrator/durable", "orchestrator/sprites", "orchestrator/sprites/local/..."},
 	"orchestrator/sprites/local/sandbox": {},

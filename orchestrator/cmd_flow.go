@@ -66,7 +66,8 @@ func newFlowShowCmd(d *deps) *cobra.Command {
 }
 
 func newFlowValidateCmd(d *deps) *cobra.Command {
-	return &cobra.Command{
+	var skills []string
+	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a flow and print every finding at once",
 		Long: `Check a flow: versions, references, types, reachability, tools. All findings are printed; exit 2 when one is an error.
@@ -79,7 +80,11 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"
 			if err != nil {
 				return err
 			}
-			flow, findings := compile.Parse(doc, manifests.Lookup)
+			lookup, err := d.catalog(skills)
+			if err != nil {
+				return err
+			}
+			flow, findings := compile.Parse(doc, lookup)
 			if err := d.printFindings(findings); err != nil {
 				return err
 			}
@@ -92,10 +97,13 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"
 			return err
 		},
 	}
+	addSkillFlag(cmd, &skills)
+	return cmd
 }
 
 func newFlowCompileCmd(d *deps) *cobra.Command {
 	var indent bool
+	var skills []string
 	cmd := &cobra.Command{
 		Use:   "compile FILE",
 		Short: "Print the ExecIR that a flow is lowered to",
@@ -105,7 +113,7 @@ A flow that does not compile prints its findings on standard error and exits 2.
 		Example: "  lattice flow compile flow.json | sha256sum",
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
 		RunE: func(c *cobra.Command, list []string) error {
-			flow, err := d.compileFlow(c.Context(), list[0])
+			flow, err := d.compileFlow(c.Context(), list[0], skills)
 			if err != nil {
 				return err
 			}
@@ -117,6 +125,7 @@ A flow that does not compile prints its findings on standard error and exits 2.
 		},
 	}
 	cmd.Flags().BoolVar(&indent, "indent", false, "indent it for reading")
+	addSkillFlag(cmd, &skills)
 	return cmd
 }
 
@@ -146,12 +155,16 @@ func (d *deps) printFindings(findings []ir.Finding) error {
 }
 
 // compileFlow reads and compiles a flow; every fault of it is told at once.
-func (d *deps) compileFlow(ctx context.Context, arg string) (*compile.Flow, error) {
+func (d *deps) compileFlow(ctx context.Context, arg string, skills []string) (*compile.Flow, error) {
 	doc, _, err := d.openFlow(ctx, arg)
 	if err != nil {
 		return nil, err
 	}
-	flow, findings := compile.Parse(doc, manifests.Lookup)
+	lookup, err := d.catalog(skills)
+	if err != nil {
+		return nil, err
+	}
+	flow, findings := compile.Parse(doc, lookup)
 	if flow == nil {
 		return nil, refuseFlow(arg, findings)
 	}

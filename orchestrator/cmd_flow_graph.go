@@ -17,7 +17,10 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-type flowGraphOptions struct{ format, file string }
+type flowGraphOptions struct {
+	format, file string
+	skills       []string
+}
 
 // graphFormats are the forms of a drawing, by the ending of a file's name.
 var graphFormats = map[string]string{".txt": "text", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
@@ -36,6 +39,7 @@ other is. ↻ leads back. With --json: {"format":…,"graph":…}. A flow that d
 	}
 	cmd.Flags().StringVar(&o.format, "format", "", "text (or ascii), mermaid or svg (default: by the ending of -o, else text)")
 	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write the drawing to `FILE`")
+	addSkillFlag(cmd, &o.skills)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "mermaid", "svg"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -51,7 +55,7 @@ func runFlowGraph(ctx context.Context, d *deps, o flowGraphOptions, arg string) 
 	if format == "" {
 		format = "text"
 	}
-	flow, err := d.compileFlow(ctx, arg)
+	flow, err := d.compileFlow(ctx, arg, o.skills)
 	if err != nil {
 		return err
 	}

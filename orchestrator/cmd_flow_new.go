@@ -19,6 +19,7 @@ import (
 type flowNewOptions struct {
 	file, description string
 	force             bool
+	skills            []string
 }
 
 func newFlowNewCmd(d *deps) *cobra.Command {
@@ -47,11 +48,16 @@ standard error lists them. Errors name the column and exit 2.
 	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write the flow to `FILE`")
 	cmd.Flags().StringVar(&o.description, "description", "", "what the flow is for; kept in the document")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace the file when it is there")
+	addSkillFlag(cmd, &o.skills)
 	return cmd
 }
 
 func runFlowNew(d *deps, o flowNewOptions, line string) error {
-	w, inputs, faults := compile.Line(line, manifests.Lookup)
+	lookup, err := d.catalog(o.skills)
+	if err != nil {
+		return err
+	}
+	w, inputs, faults := compile.Line(line, lookup)
 	if len(faults) > 0 {
 		return refuseLine(line, faults)
 	}
@@ -63,7 +69,7 @@ func runFlowNew(d *deps, o flowNewOptions, line string) error {
 	if err != nil {
 		return fmt.Errorf("write flow: %w", err)
 	}
-	flow, _ := compile.Parse(text, manifests.Lookup)
+	flow, _ := compile.Parse(text, lookup)
 	if flow == nil {
 		return fmt.Errorf("the flow that was composed does not compile: %s", text)
 	}

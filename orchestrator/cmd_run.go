@@ -23,7 +23,7 @@ import (
 type runOptions struct {
 	leaderOptions
 	repo, ref, sprite, workItem, inputFile, goal string
-	inputs, allow, agentEnv, tools               []string
+	inputs, allow, agentEnv, tools, skills       []string
 	uncommitted, keep                            bool
 	keepSaid                                     bool
 }
@@ -71,6 +71,7 @@ come from the settings (lattice --help).
 	f.StringVar(&o.workItem, "work-item", "", "`ID` of the issue or task that this is about (default: the run's id)")
 	f.StringVar(&o.goal, "goal", "", "what the run is for; written to task.json")
 	addToolFlag(cmd, &o.tools)
+	addSkillFlag(cmd, &o.skills)
 	f.BoolVar(&o.keep, "keep", false, "never remove the run's sprite")
 	_ = cmd.RegisterFlagCompletionFunc("allow", completePermissions)
 	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
@@ -117,6 +118,10 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	if len(tools) > 0 && o.sprite != "" {
 		return api.Refuse(protocol.ExitBadInput, "tools_of_sprite", "what a sprite is shown is chosen when it is made, and "+o.sprite+" is there already", "leave --sprite out, or make one: lattice sprite create NAME --tool "+tools[0])
 	}
+	skills, err := d.ownSkills(o.skills, o.sprite)
+	if err != nil {
+		return err
+	}
 	c, err := connect(ctx, d, o.leaderOptions)
 	if err != nil {
 		return err
@@ -127,7 +132,7 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	}
 	view, err := c.Start(ctx, api.RunRequest{Flow: doc, Input: input, Detach: o.detach, Options: api.Options{
 		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Grants: o.allow,
-		WorkItem: o.workItem, Goal: o.goal, Keep: o.keep, Tools: tools, AgentEnv: o.agentEnv, Secrets: secrets,
+		WorkItem: o.workItem, Goal: o.goal, Keep: o.keep, Tools: tools, Skills: skills, AgentEnv: o.agentEnv, Secrets: secrets,
 	}})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -28,43 +29,42 @@ func newSkillCmd(d *deps) *cobra.Command {
 func newSkillLsCmd(d *deps) *cobra.Command {
 	var o leaderOptions
 	var sprite string
+	var skills []string
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List the built-in skills, or those of a sprite",
 		Long:    "List the built-in skills, or with --sprite those that a sprite has, its own ones among them.\n" + exitCodes,
 		Example: "  lattice skill ls --json\n  lattice skill ls --sprite box", Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if sprite == "" {
-				return d.listSkills(manifests.Skills())
+				all, err := d.localSkills(skills)
+				if err != nil {
+					return err
+				}
+				return d.listSkills(all)
 			}
 			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
 				found, err := skillsIn(ctx, client, sprite, func(message string) { fmt.Fprintf(d.err, "lattice: warning: %s\n", message) })
 				if err != nil {
 					return err
 				}
-				if d.json {
-					return d.printJSON(found)
-				}
-				w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-				for _, s := range found {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, s.SideEffect, s.Source, clean(s.Description))
-				}
-				return w.Flush()
+				return d.listSkills(found)
 			})
 		},
 	}
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&sprite, "sprite", "", "list what this sprite has")
+	addSkillFlag(cmd, &skills)
 	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
 	return cmd
 }
 
-func (d *deps) listSkills(all []manifests.Skill) error {
+func (d *deps) listSkills(all []skillIn) error {
 	if d.json {
 		return d.printJSON(all)
 	}
 	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
 	for _, s := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, s.SideEffect, clean(s.Description))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, s.SideEffect, s.Source, clean(s.Description))
 	}
 	return w.Flush()
 }
@@ -72,16 +72,21 @@ func (d *deps) listSkills(all []manifests.Skill) error {
 func newSkillShowCmd(d *deps) *cobra.Command {
 	var o leaderOptions
 	var sprite string
+	var skills []string
 	cmd := &cobra.Command{
 		Use: "show NAME", Short: "Show what a skill takes, gives and may do", Example: "  lattice skill show git.push\n  lattice skill show git.push --json",
 		Long: "Show what a skill takes, gives and may do. With --json: its manifest, skill.json, as it is.\n" + exitCodes,
 		Args: args(cobra.ExactArgs(1)), ValidArgsFunction: completeSkills,
 		RunE: func(c *cobra.Command, list []string) error {
-			if skill, ok := manifests.Lookup(list[0]); ok {
-				return d.showSkill(builtinSkill(skill))
+			all, err := d.localSkills(skills)
+			if err != nil {
+				return err
+			}
+			if i := slices.IndexFunc(all, func(s skillIn) bool { return s.Name == list[0] }); i >= 0 {
+				return d.showSkill(all[i])
 			}
 			if sprite == "" {
-				return noSkill(list[0], manifests.Skills())
+				return noSkill(list[0], all)
 			}
 			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
 				skill, err := dropInSkill(ctx, client, sprite, list[0])
@@ -94,12 +99,13 @@ func newSkillShowCmd(d *deps) *cobra.Command {
 	}
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&sprite, "sprite", "", "look into this sprite for skills that are not built in")
+	addSkillFlag(cmd, &skills)
 	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
 	return cmd
 }
 
 // noSkill is the error for a name that no skill has.
-func noSkill(name string, known []manifests.Skill) error {
+func noSkill(name string, known []skillIn) error {
 	var names []string
 	for _, s := range known {
 		names = append(names, s.Name)

@@ -27,7 +27,7 @@ import (
 type skillCallOptions struct {
 	leaderOptions
 	input, sprite string
-	allow         []string
+	allow, skills []string
 	keep          bool
 }
 
@@ -63,6 +63,7 @@ The exit code is the skill's. The sprite is made for the call and removed after 
 	f.StringVar(&o.sprite, "sprite", "", "call it in this sprite, where its own skills are found, too")
 	f.StringSliceVar(&o.allow, "allow", nil, "permissions that the call may have (default: as for lattice run, all but git:push, credential:fetch, net)")
 	f.BoolVar(&o.keep, "keep", false, "keep the sprite that was made for the call, and print its name")
+	addSkillFlag(cmd, &o.skills)
 	_ = cmd.RegisterFlagCompletionFunc("allow", completePermissions)
 	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
 	return cmd
@@ -79,24 +80,29 @@ func runSkillCall(ctx context.Context, d *deps, o skillCallOptions, name string,
 	if len(o.allow) == 0 {
 		o.allow = ir.DefaultGrants()
 	}
-	known, builtin := manifests.Lookup(name)
-	skill := builtinSkill(known)
-	if !builtin && o.sprite == "" {
-		return noSkill(name, manifests.Skills())
+	local, err := d.localSkills(o.skills)
+	if err != nil {
+		return err
 	}
-	if builtin {
-		if err := checkCall(known, input, o.allow); err != nil {
+	i := slices.IndexFunc(local, func(s skillIn) bool { return s.Name == name })
+	if i < 0 && o.sprite == "" {
+		return noSkill(name, local)
+	}
+	if i >= 0 {
+		if err := checkCall(local[i].Skill, input, o.allow); err != nil {
 			return err
 		}
 	}
 	return d.withSprites(ctx, o.leaderOptions, func(ctx context.Context, c *sprites.Client) error {
-		if !builtin {
-			if skill, err = dropInSkill(ctx, c, o.sprite, name); err != nil {
-				return err
-			}
-			if err := checkCall(skill.Skill, input, o.allow); err != nil {
-				return err
-			}
+		if i >= 0 && (o.sprite == "" || local[i].Source == "builtin") {
+			return d.callIn(ctx, c, o, local[i], input)
+		}
+		skill, err := dropInSkill(ctx, c, o.sprite, name)
+		if err != nil {
+			return err
+		}
+		if err := checkCall(skill.Skill, input, o.allow); err != nil {
+			return err
 		}
 		return d.callIn(ctx, c, o, skill, input)
 	})
@@ -161,11 +167,17 @@ func checkCall(skill manifests.Skill, input json.RawMessage, grants []string) er
 // callIn makes the call in the sprite that was named, or in one that lives as long as the call.
 func (d *deps) callIn(ctx context.Context, c *sprites.Client, o skillCallOptions, skill skillIn, input json.RawMessage) error {
 	sprite := o.sprite
+	var sent []string // folders of skills that a remote sprite is sent
 	if sprite == "" {
 		sprite = "call-" + strings.ToLower(rand.Text()[:12])
-		if _, err := c.Create(ctx, sprites.Create{Name: sprite, Labels: []string{"lattice-call"}}); err != nil {
+		own, err := d.ownSkills(o.skills, "")
+		if err != nil {
+			return err
+		}
+		if _, err := c.Create(ctx, sprites.Create{Name: sprite, Labels: []string{"lattice-call"}, Skills: d.shownSkills(own)}); err != nil {
 			return spriteProblem(err)
 		}
+		sent = own
 		defer func() {
 			if o.keep {
 				fmt.Fprintf(d.err, "kept: lattice sprite exec %s -- sh; lattice sprite rm %s\n", sprite, sprite)
@@ -179,6 +191,9 @@ func (d *deps) callIn(ctx context.Context, c *sprites.Client, o skillCallOptions
 		}()
 	}
 	if err := d.equip(ctx, c, o, sprite); err != nil {
+		return spriteProblem(err)
+	}
+	if err := d.sendSkills(ctx, c, sprite, sent); err != nil {
 		return spriteProblem(err)
 	}
 	call := oneCall{d: d, skill: skill.Name}

@@ -2,14 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/dropin"
+	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -25,13 +25,31 @@ const (
 // skillIn is a skill as a sprite has it.
 type skillIn struct {
 	manifests.Skill
-	Source string   `json:"source"` // builtin | sprite
+	Source string   `json:"source"` // builtin | sprite | folder
 	raw    []byte   // its skill.json
 	cmd    []string // runs it
 }
 
 func builtinSkill(s manifests.Skill) skillIn {
 	return skillIn{s, "builtin", manifests.Raw(s.Name), []string{path.Join(skillsDir, s.Name)}}
+}
+
+// folderSkill is a skill of --skill or of the settings, as it will be in a sprite.
+func folderSkill(s dropin.Skill) skillIn {
+	return skillIn{s.Skill, "folder", s.Raw, s.Command(path.Join(skillsDir, s.Name))}
+}
+
+// localSkills lists the built-in skills, then those of the settings and of --skill flags.
+func (d *deps) localSkills(dirs []string) ([]skillIn, error) {
+	var all []skillIn
+	for _, s := range manifests.Skills() {
+		all = append(all, builtinSkill(s))
+	}
+	more, err := d.dropIns(dirs)
+	for _, s := range more {
+		all = append(all, folderSkill(s))
+	}
+	return all, err
 }
 
 // skillsIn lists what a sprite offers: the built-in skills that it has, by our own manifests, and those that were
@@ -47,9 +65,9 @@ func skillsIn(ctx context.Context, c *sprites.Client, sprite string, warn func(s
 			all = append(all, builtinSkill(s))
 			continue
 		}
-		s, err := readManifest(ctx, c, sprite, name)
+		s, err := dropInSkill(ctx, c, sprite, name)
 		if err != nil {
-			warn(err.Error())
+			warn(clean(err.Error()))
 			continue
 		}
 		all = append(all, s)
@@ -73,36 +91,14 @@ func skillNamesIn(ctx context.Context, c *sprites.Client, sprite string) ([]stri
 	return names, nil
 }
 
-// readManifest reads the manifest of a skill that is not ours: beside its program in a folder of its own, or among the
-// manifests of executables that lie in /skills itself.
-func readManifest(ctx context.Context, c *sprites.Client, sprite, name string) (skillIn, error) {
-	for _, dir := range []string{path.Join(skillsDir, name), path.Join(manifestsDir, name)} {
-		file := path.Join(dir, manifests.ManifestFile)
-		raw, err := c.ReadFile(ctx, sprite, file, maxManifest)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return skillIn{}, spriteProblem(err)
-		}
-		s, err := manifests.ParseSkill(raw)
-		switch {
-		case err != nil:
-			return skillIn{}, fmt.Errorf("%s in sprite %s: %s", file, sprite, clean(err.Error()))
-		case s.Name != name:
-			return skillIn{}, fmt.Errorf("%s in sprite %s is the manifest of %s", file, sprite, s.Name)
-		case path.Dir(dir) == manifestsDir:
-			return skillIn{s, "sprite", raw, []string{path.Join(skillsDir, name)}}, nil
-		}
-		return skillIn{s, "sprite", raw, s.Command(dir)}, nil
-	}
-	return skillIn{}, api.Refuse(protocol.ExitNotFound, "skill_not_found", fmt.Sprintf("sprite %s has no skill %s with a manifest", sprite, clean(name)), "lattice skill ls --sprite "+sprite)
-}
-
 // dropInSkill finds a skill that a sprite brings itself. Names that are no names of skills are not looked for.
 func dropInSkill(ctx context.Context, c *sprites.Client, sprite, name string) (skillIn, error) {
 	if !manifests.ValidName(name) {
-		return skillIn{}, noSkill(name, manifests.Skills())
+		return skillIn{}, api.Refuse(protocol.ExitNotFound, "skill_not_found", fmt.Sprintf("%q is no name of a skill", clean(name)), "lattice skill ls --sprite "+sprite)
 	}
-	return readManifest(ctx, c, sprite, name)
+	s, err := leader.FindSkill(ctx, c, sprite, name)
+	if err != nil {
+		return skillIn{}, spriteProblem(err)
+	}
+	return skillIn{s.Skill, "sprite", s.Raw, s.Command}, nil
 }

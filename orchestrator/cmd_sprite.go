@@ -69,13 +69,17 @@ func newSpriteCmd(d *deps) *cobra.Command {
 }
 
 func newSpriteCreateCmd(d *deps) *cobra.Command {
-	var tools []string
+	var tools, skills []string
 	cmd := d.spriteCmd("create NAME", "Create a sprite", "  lattice sprite create box\n  lattice sprite create rusty --tool ~/.rustup/toolchains/stable-x86_64-unknown-linux-gnu", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		checked, err := d.spriteTools(tools)
 		if err != nil {
 			return err
 		}
-		s, err := c.Create(ctx, sprites.Create{Name: list[0], Tools: checked})
+		own, err := d.ownSkills(skills, "")
+		if err != nil {
+			return err
+		}
+		s, err := c.Create(ctx, sprites.Create{Name: list[0], Tools: checked, Skills: d.shownSkills(own)})
 		var refused *sprites.APIError
 		if errors.As(err, &refused) && refused.Status == http.StatusConflict {
 			if _, gone := c.Get(ctx, list[0]); gone == nil {
@@ -85,9 +89,13 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := d.sendSkills(ctx, c, list[0], own); err != nil {
+			return err
+		}
 		return d.printSprite(s)
 	})
 	addToolFlag(cmd, &tools)
+	addSkillFlag(cmd, &skills)
 	return cmd
 }
 

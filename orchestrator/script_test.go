@@ -19,6 +19,10 @@ import (
 // must leave no process behind.
 func TestScript(t *testing.T) {
 	tool := toolFolder(t)
+	examples, err := filepath.Abs("../manifests/examples")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -32,6 +36,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("PATH", e.Getenv("PATH")+string(filepath.ListSeparator)+buildDir)
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("TOOL", tool)
+			e.Setenv("EXAMPLES", examples)
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			for _, role := range []string{"AUTHOR", "COMMITTER"} {
 				e.Setenv("GIT_"+role+"_NAME", "Tester")

@@ -104,6 +104,8 @@ type Options struct {
 	Goal               string   `json:"goal,omitempty"`
 	Keep               bool     `json:"keep,omitempty"`
 	Tools              []string `json:"tools,omitempty"` // host paths that the run's own sprite sees read-only
+	// Skills are folders of drop-in skills on this machine, absolute, that the flow may call and its own sprite has.
+	Skills []string `json:"skills,omitempty"`
 	// AgentEnv names variables whose values are in Secrets; only agent.run gets them, and they are never stored.
 	AgentEnv []string          `json:"agent_env,omitempty"`
 	Secrets  map[string]string `json:"secrets,omitempty"`

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -27,7 +26,7 @@ func (l *Leader) load(id string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, findings := ir.Parse(rec.Program, manifests.Lookup)
+	program, findings := ir.Parse(rec.Program, rec.kept.lookup)
 	if program == nil {
 		return nil, fmt.Errorf("load run %s: its program is not valid any more: %s", id, findings[0].Message)
 	}

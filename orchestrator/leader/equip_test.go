@@ -98,7 +98,7 @@ func TestSkillsArePushedOnce(t *testing.T) {
 
 func TestOtherSkillsAreReplacedAndSaid(t *testing.T) {
 	r := newRemote(t, "")
-	for _, breakIt := range []string{"printf '#!/bin/sh\\necho {}' >/skills/spritekit && chmod +x /skills/spritekit", "rm /skills/fs.read"} {
+	for _, breakIt := range []string{"rm /skills/spritekit; printf '#!/bin/sh\\necho {}' >/skills/spritekit && chmod +x /skills/spritekit", "rm /skills/fs.read"} {
 		if err := r.Equip(t.Context(), "s"); err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestOtherSkillsAreReplacedAndSaid(t *testing.T) {
 		}
 		r.sh("[ -e /skills/fs.read ] && /skills/spritekit version")
 	}
-	r.sh("printf '#!/bin/sh\\necho {}' >/skills/spritekit")
+	r.sh("rm /skills/spritekit; printf '#!/bin/sh\\necho {}' >/skills/spritekit")
 	if err := r.Equip(t.Context(), "s"); err != nil || len(r.warnings) != 1 || !strings.Contains(r.warnings[0], "replaced") {
 		t.Errorf("Equip = %v with warnings %q", err, r.warnings)
 	}

@@ -44,6 +44,9 @@ func (h Home) Logs() string { return filepath.Join(string(h), "logs") }
 // Skills is where the spritekit with this digest is installed.
 func (h Home) Skills(digest string) string { return filepath.Join(string(h), "skills", digest) }
 
+// DropIns holds skills of others, as they were when a run or a sprite took them along.
+func (h Home) DropIns() string { return filepath.Join(string(h), "dropins") }
+
 // maxSocketPath is the longest path that a unix socket address holds, with room for its end.
 const maxSocketPath = 100
 

@@ -163,7 +163,9 @@ func (l *Leader) openHost() (http.Handler, error) {
 	default:
 		l.noSkills = err // runs can still be looked at and answered
 	}
-	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, Shared: l.cfg.Shared, Log: l.cfg.Log}); err != nil {
+	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool,
+		KeepSkill: l.home.keepSkill, SkillsWith: func(kept []string) (string, error) { return l.home.skillsWith(skills, kept) },
+		Shared: l.cfg.Shared, Log: l.cfg.Log}); err != nil {
 		return nil, err
 	}
 	l.client = sprites.New(api.Base, "", api.HTTPClient(l.home.Socket()))

@@ -33,6 +33,9 @@ func (l *Leader) Prepare(ctx context.Context, run, sprite string) (map[string]an
 	if err := l.session.Equip(ctx, sprite); err != nil {
 		return nil, err
 	}
+	if err := l.bringSkills(ctx, sprite, rec.kept.Skills); err != nil {
+		return nil, err
+	}
 	members := map[string]any{"sprite": sprite}
 	if rec.kept.Repo != "" {
 		repo, err := l.seed(ctx, run, sprite, rec.kept.Options)
@@ -70,7 +73,7 @@ func (l *Leader) ensureSprite(ctx context.Context, run, name string, o api.Optio
 	case !o.OwnSprite:
 		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_not_found", Message: "there is no sprite " + name, Hint: "lattice sprite create " + name}}
 	}
-	if _, err := l.client.Create(ctx, sprites.Create{Name: name, Labels: []string{ownerLabel(run)}, Tools: o.Tools}); err != nil {
+	if _, err := l.client.Create(ctx, sprites.Create{Name: name, Labels: []string{ownerLabel(run)}, Tools: o.Tools, Skills: l.shown(o.Skills)}); err != nil {
 		if sprites.Uncertain(err) { // it may have been made although nobody said so
 			if made, lookErr := l.client.Get(ctx, name); lookErr == nil && slices.Contains(made.Labels, ownerLabel(run)) {
 				return nil

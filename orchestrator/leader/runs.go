@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/engine"
@@ -38,6 +37,8 @@ type record struct {
 type options struct {
 	api.Options
 	Begin lattice.RunStarted `json:"begin"`
+	// Pinned are the manifests of skills that are not ours, as they were when the run started.
+	Pinned []json.RawMessage `json:"pinned,omitempty"`
 }
 
 func (l *Leader) record(id string) (record, error) {
@@ -45,11 +46,15 @@ func (l *Leader) record(id string) (record, error) {
 	if err != nil {
 		return record{}, fmt.Errorf("load run %s: %w", id, err)
 	}
-	rec := record{RunRecord: r}
-	if err := json.Unmarshal(r.Options, &rec.kept); err != nil {
-		return record{}, fmt.Errorf("load run %s: read its options: %w", id, err)
+	kept, err := readOptions(r)
+	return record{RunRecord: r, kept: kept}, err
+}
+
+func readOptions(r store.RunRecord) (o options, err error) {
+	if err := json.Unmarshal(r.Options, &o); err != nil {
+		return o, fmt.Errorf("load run %s: read its options: %w", r.ID, err)
 	}
-	return rec, nil
+	return o, nil
 }
 
 // resolve finds the run that a user means: an id, a unique prefix of one, or "" for the last run.
@@ -78,7 +83,14 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 		}
 		return l.Drive(ctx, started, api.DriveRequest{Secrets: r.Secrets, Detach: r.Detach})
 	}
-	flow, findings := compile.Parse(r.Flow, manifests.Lookup)
+	catalog, err := l.catalog(ctx, r.Options)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	flow, findings := compile.Parse(r.Flow, catalog.lookup)
+	if catalog.err != nil {
+		return api.RunView{}, catalog.err
+	}
 	if flow == nil {
 		return api.RunView{}, refuseFlow("flow_invalid", protocol.ExitBadInput, findings)
 	}
@@ -127,7 +139,8 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	if err := l.settle(ctx); err != nil {
 		return api.RunView{}, err
 	}
-	if err := l.create(ctx, id, secret, program, r, o); err != nil {
+	o.Skills = catalog.kept
+	if err := l.create(ctx, id, secret, program, r, o, catalog.pins()); err != nil {
 		return api.RunView{}, err
 	}
 	// From here on the run exists: a leader that is ending says so by a run that nobody drives, lest it be started twice.
@@ -149,7 +162,7 @@ func checkRepo(spec string) error {
 }
 
 // create records the run, with the fact that begins it.
-func (l *Leader) create(ctx context.Context, id string, secret []byte, program *ir.Program, r api.RunRequest, o api.Options) error {
+func (l *Leader) create(ctx context.Context, id string, secret []byte, program *ir.Program, r api.RunRequest, o api.Options, pinned []json.RawMessage) error {
 	now := time.Now()
 	frozen, err := json.Marshal(startContext(id, o, now))
 	if err != nil {
@@ -159,7 +172,7 @@ func (l *Leader) create(ctx context.Context, id string, secret []byte, program *
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
-	kept, err := json.Marshal(options{Options: o, Begin: lattice.RunStarted{
+	kept, err := json.Marshal(options{Options: o, Pinned: pinned, Begin: lattice.RunStarted{
 		RunID: id, WorkItem: o.WorkItem, Program: program.Digest, Sprite: o.Sprite, Input: input, Ctx: frozen, Grants: o.Grants,
 	}})
 	if err != nil {

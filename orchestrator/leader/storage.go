@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -136,7 +135,11 @@ func checkRun(s *store.Store, id string) (entries int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	program, findings := ir.Parse(rec.Program, manifests.Lookup)
+	kept, err := readOptions(rec)
+	if err != nil {
+		return len(all), err
+	}
+	program, findings := ir.Parse(rec.Program, kept.lookup)
 	if program == nil {
 		return len(all), fmt.Errorf("its program is not valid any more: %s", findings[0].Message)
 	}

@@ -86,7 +86,7 @@ func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (
 	var group errgroup.Group
 	group.Go(func() (err error) {
 		exit, err = s.host.Exec(ctx, c.Sprite, sprites.Exec{
-			Cmd:    []string{"/skills/" + c.Skill},
+			Cmd:    program(c.Skill),
 			Env:    s.env(c),
 			Dir:    workspace,
 			Stdin:  bytes.NewReader(c.Input),
@@ -119,6 +119,14 @@ func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (
 		return protocol.ExitWaiting, errOverstayed
 	}
 	return protocol.ExitTimeout, errTimeout
+}
+
+// program runs a skill. One that is not ours may be a folder, into which spritekit looks.
+func program(skill string) []string {
+	if _, ours := manifests.Lookup(skill); ours || !manifests.ValidName(skill) {
+		return []string{"/skills/" + skill}
+	}
+	return []string{"/skills/spritekit", skill}
 }
 
 var (

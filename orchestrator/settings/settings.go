@@ -28,6 +28,8 @@ type Settings struct {
 	Spritekit string `json:"spritekit,omitempty"`
 	// Tools are host folders that sprites of the embedded host see read-only at the same path; as --tool.
 	Tools []string `json:"tools,omitempty"`
+	// Skills are folders of drop-in skills that flows may name and sprites get; as --skill.
+	Skills []string `json:"skills,omitempty"`
 	// LogLevel is how much lattice serve logs; LATTICE_LOG wins.
 	LogLevel Level `json:"log_level,omitempty"`
 	// MinIsolation refuses to run anything in sprites of the embedded host that are kept apart by less.

@@ -20,8 +20,9 @@ type Sprite struct {
 	Isolation     string `json:"isolation,omitempty"`
 	WorkspacePath string `json:"workspace_path,omitempty"` // host path of /workspace for "look into it" hints
 	Degraded      string `json:"degraded,omitempty"`       // why the sprite's files cannot be used, "" when they can
-	// Tools are the paths that were asked for when it was made.
-	Tools []string `json:"tools,omitempty"`
+	// Tools and Skills are the paths that were asked for when it was made.
+	Tools  []string `json:"tools,omitempty"`
+	Skills []string `json:"skills,omitempty"`
 }
 
 // Create is the body of POST /v1/sprites.
@@ -31,6 +32,8 @@ type Create struct {
 	Labels      []string          `json:"labels,omitempty"`
 	// Tools are paths of the host's machine that the sprite sees read-only; of the embedded host only.
 	Tools []string `json:"tools,omitempty"`
+	// Skills are folders of the host's machine that the sprite has in /skills, under their own names; as Tools.
+	Skills []string `json:"skills,omitempty"`
 }
 
 // Exec describes one command. A nil Stdin is an empty one. A Stdin whose Read blocks for ever (a terminal) may be left

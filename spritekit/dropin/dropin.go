@@ -1,5 +1,6 @@
 // Package dropin finds the skills that others put beside our own: folders that bear a skill's name and hold skill.json
-// and a program (DESIGN 15). List is the place to start. The package runs nothing; package served does.
+// and a program, and executables whose manifest lies among ours (DESIGN 15). List is the place to start. The package
+// runs nothing.
 package dropin
 
 import (
@@ -16,12 +17,18 @@ import (
 // Skill is a skill that somebody dropped in.
 type Skill struct {
 	manifests.Skill
-	Dir string // its folder
+	Dir string // its folder, "" when it is an executable
 	Raw []byte // its skill.json
+	exe string // the executable
 }
 
 // Command is the command line that runs it.
-func (s Skill) Command() []string { return s.Skill.Command(filepath.ToSlash(s.Dir)) }
+func (s Skill) Command() []string {
+	if s.exe != "" {
+		return []string{s.exe}
+	}
+	return s.Skill.Command(filepath.ToSlash(s.Dir))
+}
 
 // ErrNone is what Load wraps when there is no such skill.
 var ErrNone = errors.New("there is no such skill")
@@ -35,7 +42,13 @@ func Load(dir, name string) (Skill, error) {
 	if !manifests.ValidName(name) {
 		return Skill{}, fmt.Errorf("%w: %q is no name of a skill", ErrNone, name)
 	}
-	return Open(filepath.Join(dir, name))
+	exe := filepath.Join(dir, name)
+	if info, err := os.Lstat(exe); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return Open(exe)
+	}
+	s, err := Open(filepath.Join(dir, "manifests", name))
+	s.Dir, s.exe = "", exe
+	return s, err
 }
 
 // Open reads the drop-in skill whose folder is dir.
@@ -73,7 +86,7 @@ func List(dir string, warn func(error)) []Skill {
 	}
 	var all []Skill
 	for _, e := range entries {
-		if !e.IsDir() || !manifests.ValidName(e.Name()) {
+		if !e.IsDir() && !e.Type().IsRegular() || !manifests.ValidName(e.Name()) {
 			continue
 		}
 		if _, ours := manifests.Lookup(e.Name()); ours {

@@ -28,15 +28,19 @@ func folder(t *testing.T, files map[string]string) string {
 
 func TestListFindsWhatCanBeUsed(t *testing.T) {
 	dir := folder(t, map[string]string{
-		"greet.person/skill.json": `{"name":"greet.person","exec":["python3","main.py"]}`,
-		"greet.twice/skill.json":  `{"name":"greet.twice"}`,
-		"greet.other/skill.json":  `{"name":"greet.else"}`,
-		"greet.broken/skill.json": `{"name":`,
-		"fs.read/skill.json":      `{"name":"fs.read"}`,
-		"greet.empty/readme":      ``,
-		"Unnamed/skill.json":      `{"name":"un.named"}`,
-		"fs.write":                `a link in real life`,
+		"greet.person/skill.json":        `{"name":"greet.person","exec":["python3","main.py"]}`,
+		"greet.twice/skill.json":         `{"name":"greet.twice"}`,
+		"greet.other/skill.json":         `{"name":"greet.else"}`,
+		"greet.broken/skill.json":        `{"name":`,
+		"fs.read/skill.json":             `{"name":"fs.read"}`,
+		"greet.empty/readme":             ``,
+		"Unnamed/skill.json":             `{"name":"un.named"}`,
+		"manifests/greet.all/skill.json": `{"name":"greet.all"}`,
+		"greet.plain":                    `no program`,
 	})
+	if err := os.WriteFile(filepath.Join(dir, "greet.all"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Mkdir(filepath.Join(dir, "greet.fifo"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +51,7 @@ func TestListFindsWhatCanBeUsed(t *testing.T) {
 	for _, s := range List(dir, func(err error) { warnings = append(warnings, err.Error()) }) {
 		names = append(names, s.Name+" "+strings.TrimPrefix(strings.Join(s.Command(), " "), dir))
 	}
-	if got, want := strings.Join(names, "; "), "greet.person python3 main.py; greet.twice /greet.twice/run"; got != want {
+	if got, want := strings.Join(names, "; "), "greet.all /greet.all; greet.person python3 main.py; greet.twice /greet.twice/run"; got != want {
 		t.Errorf("List() = %s, want %s", got, want)
 	}
 	told := strings.Join(warnings, "\n")

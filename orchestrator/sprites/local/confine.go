@@ -52,7 +52,7 @@ func (h *Host) probe() confinement {
 // boxConfig describes the box of a sprite.
 func (h *Host) boxConfig(rec spriteRecord) sandbox.Config {
 	return sandbox.Config{
-		Self: h.cfg.Self, Root: h.treeDir(rec.Tree), Skills: h.cfg.Skills, Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID),
+		Self: h.cfg.Self, Root: h.treeDir(rec.Tree), Skills: h.skills(rec), Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID),
 		Plain: h.confined().plain, Shared: h.shareGo(rec),
 	}
 }

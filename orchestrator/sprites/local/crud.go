@@ -53,7 +53,7 @@ func (h *Host) object(rec spriteRecord) spriteObject {
 	return spriteObject{
 		Sprite: sprites.Sprite{
 			ID: rec.ID, Name: rec.Name, Organization: organization, Status: h.status(rec.ID), Labels: rec.Labels,
-			CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt, Environment: rec.Environment, Isolation: isolation, Tools: rec.Tools,
+			CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt, Environment: rec.Environment, Isolation: isolation, Tools: rec.Tools, Skills: rec.Skills,
 			WorkspacePath: filepath.Join(h.treeDir(rec.Tree), "workspace"), Degraded: h.degraded(rec.Tree),
 		},
 		OrgSlug: organization, URLSettings: rec.URLSettings.withDefault(), Mode: h.Mode(),
@@ -87,6 +87,10 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	skills, err := h.keepSkills(in.Skills)
+	if err != nil {
+		return err
+	}
 	tree, err := h.newTree()
 	if err != nil {
 		return fmt.Errorf("create sprite %s: %w", in.Name, err)
@@ -94,7 +98,7 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 	now := h.now()
 	rec := spriteRecord{
 		ID: "sprite-" + ulid.Make().String(), Name: in.Name, Tree: tree, Labels: in.Labels, Environment: in.Environment,
-		URLSettings: in.URLSettings, Tools: tools,
+		URLSettings: in.URLSettings, Tools: tools, Skills: skills,
 		CreatedAt: now, UpdatedAt: now,
 	}
 	if err := h.store.createSprite(rec); err != nil {

@@ -46,10 +46,11 @@ func (h *Host) openFiles(rec spriteRecord) (*files, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &files{tree: root, own: h.cfg.Skills == ""}
+	skills := h.skills(rec)
+	f := &files{tree: root, own: skills == ""}
 	f.uid, f.gid = h.owner()
-	if h.cfg.Skills != "" {
-		if f.skills, err = os.OpenRoot(h.cfg.Skills); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if skills != "" {
+		if f.skills, err = os.OpenRoot(skills); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, errors.Join(err, root.Close())
 		}
 	}

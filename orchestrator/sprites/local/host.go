@@ -62,6 +62,10 @@ type Config struct {
 	Shared string
 	// CheckTool judges a path that a request wants a new sprite to see, and returns it cleaned. Nil refuses all.
 	CheckTool func(path string) (string, error)
+	// KeepSkill judges a folder that a request wants a new sprite to have in /skills, and returns where it is kept from
+	// then on. Nil refuses all. SkillsWith returns a directory like Skills that has kept folders, too.
+	KeepSkill  func(path string) (string, error)
+	SkillsWith func(kept []string) (string, error)
 }
 
 // Isolation is the security claim of every sprite of this host.

@@ -16,7 +16,8 @@ type spriteRecord struct {
 	Source       string            `json:"source,omitempty"` // checkpoint that the tree descends from
 	Labels       []string          `json:"labels,omitempty"`
 	Environment  map[string]string `json:"environment,omitempty"`
-	Tools        []string          `json:"tools,omitempty"` // host paths shown read-only, besides the host's own
+	Tools        []string          `json:"tools,omitempty"`  // host paths shown read-only, besides the host's own
+	Skills       []string          `json:"skills,omitempty"` // host folders that are in /skills, besides the host's own
 	URLSettings  urlSettings       `json:"url_settings"`
 	CreatedAt    time.Time         `json:"created_at"`
 	UpdatedAt    time.Time         `json:"updated_at"`

@@ -1,0 +1,123 @@
+// Package dropin takes the skills of others along: folders on this machine that bear a skill's name and hold skill.json
+// and a program (DESIGN 15). Read looks at one, Keep copies it to where it no longer changes, Compose makes the /skills
+// of sprites that have some of them beside the built-in ones. Nothing of a folder is run here.
+package dropin
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spritekit/lattice/manifests"
+)
+
+// Skill is a drop-in skill on this machine.
+type Skill struct {
+	manifests.Skill
+	Raw []byte // its skill.json
+	Dir string // its folder, absolute
+}
+
+const (
+	maxManifest = 256<<10 + 1 // bytes; ParseSkill refuses what is larger
+	maxFiles    = 10_000      // of one skill
+	maxBytes    = 256 << 20   // of all its files
+)
+
+// Fault says why a folder is no skill that can be taken along.
+type Fault struct {
+	Missing bool // the folder or its skill.json is not there
+	Message string
+	Hint    string
+}
+
+func (f *Fault) Error() string { return f.Message }
+
+func refuse(hint, format string, args ...any) error {
+	return &Fault{Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// Read checks a folder. The errors are a *Fault, or of the file system.
+func Read(dir string) (Skill, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return Skill{}, err
+	}
+	if abs, err = filepath.EvalSymlinks(abs); err != nil {
+		return Skill{}, missing(dir, err)
+	}
+	s := Skill{Dir: abs}
+	file := filepath.Join(abs, manifests.ManifestFile)
+	info, err := os.Lstat(file)
+	if err != nil {
+		return s, missing(dir, err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxManifest {
+		return s, refuse("", "%s is no file of a manifest's size", file)
+	}
+	if s.Raw, err = os.ReadFile(file); err != nil {
+		return s, err
+	}
+	validate := "lattice skill validate " + dir
+	if s.Skill, err = manifests.ParseSkill(s.Raw); err != nil {
+		return s, refuse(validate, "%s: %v", file, err)
+	}
+	if s.Name != filepath.Base(abs) {
+		return s, refuse(validate, "the folder %s holds the skill %s; it must bear its name", abs, s.Name)
+	}
+	if _, ours := manifests.Lookup(s.Name); ours {
+		return s, refuse("give it another name", "%s is a built-in skill", s.Name)
+	}
+	return s, nil
+}
+
+func missing(dir string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir) {
+		return &Fault{Missing: true, Message: fmt.Sprintf("%s is no folder with a skill.json", dir), Hint: "name the folder of a skill"}
+	}
+	return err
+}
+
+// ReadAll reads several folders; no two may hold the same skill.
+func ReadAll(dirs []string) ([]Skill, error) {
+	var all []Skill
+	at := map[string]string{}
+	for _, dir := range dirs {
+		s, err := Read(dir)
+		if err != nil {
+			return nil, err
+		}
+		switch first, twice := at[s.Name]; {
+		case twice && first != s.Dir:
+			return nil, refuse("leave one of them out", "%s and %s are both the skill %s", first, s.Dir, s.Name)
+		case twice:
+			continue
+		}
+		at[s.Name] = s.Dir
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// Lookup finds built-in skills, and then those of the list.
+func Lookup(list []Skill) func(name string) (manifests.Skill, bool) {
+	return func(name string) (manifests.Skill, bool) {
+		if s, ok := manifests.Lookup(name); ok {
+			return s, true
+		}
+		for _, s := range list {
+			if s.Name == name {
+				return s.Skill, true
+			}
+		}
+		return manifests.Skill{}, false
+	}
+}
+
+// inside reports whether a link at rel, relative to the skill's folder, leads to a place in it.
+func inside(rel, target string) bool {
+	return !filepath.IsAbs(target) && filepath.IsLocal(filepath.Join(filepath.Dir(rel), target)) && !strings.ContainsRune(target, 0)
+}

@@ -1,0 +1,245 @@
+package leader
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/dropin"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// skillsDir is where a sprite has its skills (DESIGN 15).
+const skillsDir = "/skills"
+
+// keepSkill copies a drop-in skill's folder to where it no longer changes.
+func (h Home) keepSkill(dir string) (string, error) {
+	s, err := dropin.Read(dir)
+	if err != nil {
+		return "", err
+	}
+	return dropin.Keep(h.DropIns(), s)
+}
+
+// skillsWith is a directory with the skills of base and those that were kept.
+func (h Home) skillsWith(base string, kept []string) (string, error) {
+	sum := sha256.New()
+	for _, dir := range append([]string{base}, kept...) {
+		fmt.Fprintf(sum, "%q\n", dir)
+	}
+	to := h.Skills(hex.EncodeToString(sum.Sum(nil)[:16]))
+	return to, dropin.Compose(base, kept, to)
+}
+
+// SkillProblem tells what is wrong with a drop-in skill's folder.
+func SkillProblem(err error) error {
+	var fault *dropin.Fault
+	if !errors.As(err, &fault) {
+		return err
+	}
+	if fault.Missing {
+		return api.Refuse(protocol.ExitNotFound, "skill_not_found", fault.Message, fault.Hint)
+	}
+	return api.Refuse(protocol.ExitBadInput, "skill_invalid", fault.Message, fault.Hint)
+}
+
+// lookup finds a skill as it was when the run started.
+func (o options) lookup(name string) (manifests.Skill, bool) {
+	if s, ok := manifests.Lookup(name); ok {
+		return s, true
+	}
+	for _, raw := range o.Pinned {
+		if s, err := manifests.ParseSkill(raw); err == nil && s.Name == name {
+			return s, true
+		}
+	}
+	return manifests.Skill{}, false
+}
+
+// catalog finds the skills that a flow names: ours, those whose folders were given, those of the sprite that was named.
+type catalog struct {
+	given []dropin.Skill
+	kept  []string // where the folders of given are kept
+	// ask reads a manifest from the run's sprite; nil when the sprite is made for the run and has nothing of its own.
+	ask   func(name string) (FoundSkill, error)
+	found map[string]FoundSkill
+	err   error // the first failure of asking that is not "there is none"
+}
+
+func (l *Leader) catalog(ctx context.Context, o api.Options) (*catalog, error) {
+	c := &catalog{found: map[string]FoundSkill{}}
+	if len(o.Skills) > 0 && o.Sprite != "" && l.host != nil {
+		return nil, api.Refuse(protocol.ExitBadInput, "skills_of_sprite", "what a sprite has in /skills is chosen when it is made, and "+o.Sprite+" is there already",
+			"leave --sprite out, or make one: lattice sprite create NAME --skill "+o.Skills[0])
+	}
+	var err error
+	if c.given, err = dropin.ReadAll(o.Skills); err != nil {
+		return nil, SkillProblem(err)
+	}
+	for i, s := range c.given {
+		kept, err := dropin.Keep(l.home.DropIns(), s)
+		if err != nil {
+			return nil, SkillProblem(err)
+		}
+		// What was kept is what counts: the folder may have changed since it was read.
+		if c.given[i], err = dropin.Read(kept); err != nil {
+			return nil, SkillProblem(err)
+		}
+		c.kept = append(c.kept, kept)
+	}
+	if o.Sprite != "" {
+		c.ask = func(name string) (FoundSkill, error) { return FindSkill(ctx, l.client, o.Sprite, name) }
+	}
+	return c, nil
+}
+
+func (c *catalog) lookup(name string) (manifests.Skill, bool) {
+	if s, ok := dropin.Lookup(c.given)(name); ok || c.ask == nil || c.err != nil || !manifests.ValidName(name) {
+		return s, ok
+	}
+	if s, ok := c.found[name]; ok {
+		return s.Skill, s.Name != ""
+	}
+	s, err := c.ask(name)
+	if problem := (*api.Problem)(nil); err != nil && !(errors.As(err, &problem) && problem.Exit == protocol.ExitNotFound) {
+		c.err = err
+	}
+	c.found[name] = s
+	return s.Skill, err == nil
+}
+
+// pins are the manifests of all skills that are not ours, sorted by name.
+func (c *catalog) pins() []json.RawMessage {
+	raw := map[string]json.RawMessage{}
+	for _, s := range c.given {
+		raw[s.Name] = s.Raw
+	}
+	for name, s := range c.found {
+		if s.Name != "" {
+			raw[name] = s.Raw
+		}
+	}
+	var list []json.RawMessage
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		list = append(list, raw[name])
+	}
+	return list
+}
+
+// FoundSkill is a skill that a sprite brings itself.
+type FoundSkill struct {
+	manifests.Skill
+	Raw     []byte
+	Command []string // runs it in the sprite
+}
+
+// maxManifest bounds what is read of a manifest, in bytes.
+const maxManifest = 256 << 10
+
+// FindSkill reads the manifest of a skill that is not ours from a sprite: beside its program in a folder of its own, or
+// among the manifests of executables that lie in /skills itself. The sprite is believed what its skills take and give;
+// what a call may do is the run's grant.
+func FindSkill(ctx context.Context, c *sprites.Client, sprite, name string) (FoundSkill, error) {
+	for _, dir := range []string{path.Join(skillsDir, name), path.Join(skillsDir, "manifests", name)} {
+		file := path.Join(dir, manifests.ManifestFile)
+		raw, err := c.ReadFile(ctx, sprite, file, maxManifest)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return FoundSkill{}, fmt.Errorf("read %s in sprite %s: %w", file, sprite, err)
+		}
+		s, err := manifests.ParseSkill(raw)
+		if err == nil && s.Name != name {
+			err = fmt.Errorf("it is the manifest of %s", s.Name)
+		}
+		if err != nil {
+			return FoundSkill{}, api.Refuse(protocol.ExitBadInput, "skill_invalid", fmt.Sprintf("%s in sprite %s: %v", file, sprite, err), "lattice skill validate checks a skill before it is dropped in")
+		}
+		command := s.Command(dir)
+		if path.Dir(dir) != skillsDir {
+			command = []string{path.Join(skillsDir, name)}
+		}
+		return FoundSkill{s, raw, command}, nil
+	}
+	return FoundSkill{}, api.Refuse(protocol.ExitNotFound, "skill_not_found", fmt.Sprintf("sprite %s has no skill %s with a manifest", sprite, name), "lattice skill ls --sprite "+sprite)
+}
+
+// shown are the folders that the embedded host shows a sprite; a remote one is sent them.
+func (l *Leader) shown(kept []string) []string {
+	if l.host == nil {
+		return nil
+	}
+	return kept
+}
+
+// bringSkills sends kept skills to a remote sprite, each whole or not at all.
+func (l *Leader) bringSkills(ctx context.Context, sprite string, kept []string) error {
+	if l.host != nil {
+		return nil
+	}
+	for _, dir := range kept {
+		if err := SendSkill(ctx, l.client, sprite, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unpackScript puts the skill $1, a tar on stdin, into /skills.
+const unpackScript = `set -e
+how=; [ -w /skills ] || how="sudo -n"
+$how rm -rf "/skills/.new-$1"
+$how mkdir "/skills/.new-$1"
+$how tar -x -f - -C "/skills/.new-$1"
+$how rm -rf "/skills/$1"
+$how mv "/skills/.new-$1" "/skills/$1"`
+
+// SendSkill puts a drop-in skill's folder into the /skills of a remote sprite.
+func SendSkill(ctx context.Context, c *sprites.Client, sprite, dir string) error {
+	var archive, errs bytes.Buffer
+	if err := pack(&archive, dir); err != nil {
+		return fmt.Errorf("pack skill %s: %w", filepath.Base(dir), err)
+	}
+	exit, err := c.Exec(ctx, sprite, sprites.Exec{
+		Cmd: []string{"sh", "-c", unpackScript, "sh", filepath.Base(dir)}, Stdin: &archive, Stderr: &errs, MaxRunAfterDisconnect: time.Minute,
+	})
+	if err != nil {
+		return fmt.Errorf("send skill %s to sprite %s: %w", filepath.Base(dir), sprite, err)
+	}
+	if exit != 0 {
+		return api.Refuse(protocol.ExitFailed, "install_failed", fmt.Sprintf("sprite %s did not take the skill %s: %s", sprite, filepath.Base(dir), strings.TrimSpace(errs.String())),
+			"let its user write /skills, or put the skill into its image")
+	}
+	return nil
+}
+
+func pack(w io.Writer, dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	archive := tar.NewWriter(w)
+	if err := archive.AddFS(root.FS()); err != nil {
+		return err
+	}
+	return archive.Close()
+}
