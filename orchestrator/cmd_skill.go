@@ -22,7 +22,7 @@ func newSkillCmd(d *deps) *cobra.Command {
 		Use: "skill", Short: "Look at, check and call the skills that flows are made of",
 		Example: "  lattice skill ls\n  lattice skill call fs.list path=. --sprite box",
 	})
-	cmd.AddCommand(newSkillLsCmd(d), newSkillShowCmd(d), newSkillValidateCmd(d), newSkillCallCmd(d))
+	cmd.AddCommand(newSkillLsCmd(d), newSkillShowCmd(d), newSkillValidateCmd(d), newSkillTestCmd(d), newSkillCallCmd(d))
 	return cmd
 }
 

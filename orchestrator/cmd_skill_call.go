@@ -166,36 +166,11 @@ func checkCall(skill manifests.Skill, input json.RawMessage, grants []string) er
 
 // callIn makes the call in the sprite that was named, or in one that lives as long as the call.
 func (d *deps) callIn(ctx context.Context, c *sprites.Client, o skillCallOptions, skill skillIn, input json.RawMessage) error {
-	sprite := o.sprite
-	var sent []string // folders of skills that a remote sprite is sent
-	if sprite == "" {
-		sprite = "call-" + strings.ToLower(rand.Text()[:12])
-		own, err := d.ownSkills(o.skills, "")
-		if err != nil {
-			return err
-		}
-		if _, err := c.Create(ctx, sprites.Create{Name: sprite, Labels: []string{"lattice-call"}, Skills: d.shownSkills(own)}); err != nil {
-			return spriteProblem(err)
-		}
-		sent = own
-		defer func() {
-			if o.keep {
-				fmt.Fprintf(d.err, "kept: lattice sprite exec %s -- sh; lattice sprite rm %s\n", sprite, sprite)
-				return
-			}
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-			defer cancel()
-			if err := c.Delete(ctx, sprite); err != nil && !errors.Is(err, sprites.ErrNotFound) {
-				fmt.Fprintf(d.err, "lattice: %v\n  try: lattice sprite rm %s\n", err, sprite)
-			}
-		}()
+	sprite, done, err := d.spriteFor(ctx, c, o)
+	if err != nil {
+		return err
 	}
-	if err := d.equip(ctx, c, o, sprite); err != nil {
-		return spriteProblem(err)
-	}
-	if err := d.sendSkills(ctx, c, sprite, sent); err != nil {
-		return spriteProblem(err)
-	}
+	defer done()
 	call := oneCall{d: d, skill: skill.Name}
 	exit, err := call.run(ctx, c, sprite, sprites.Exec{
 		Cmd:                   skill.cmd,
@@ -212,6 +187,43 @@ func (d *deps) callIn(ctx context.Context, c *sprites.Client, o skillCallOptions
 		return spriteProblem(err)
 	}
 	return call.conclude(exit)
+}
+
+// spriteFor is the sprite that was named, or one that is made for the occasion and removed by done, unless it is kept.
+func (d *deps) spriteFor(ctx context.Context, c *sprites.Client, o skillCallOptions) (sprite string, done func(), err error) {
+	sprite, done = o.sprite, func() {}
+	var sent []string // folders of skills that a remote sprite is sent
+	if sprite == "" {
+		if sent, err = d.ownSkills(o.skills, ""); err != nil {
+			return "", done, err
+		}
+		sprite = "call-" + strings.ToLower(rand.Text()[:12])
+		if _, err := c.Create(ctx, sprites.Create{Name: sprite, Labels: []string{"lattice-call"}, Skills: d.shownSkills(sent)}); err != nil {
+			return "", done, spriteProblem(err)
+		}
+		done = func() { d.dismiss(ctx, c, o, sprite) }
+	}
+	if err = d.equip(ctx, c, o, sprite); err == nil {
+		err = d.sendSkills(ctx, c, sprite, sent)
+	}
+	if err != nil {
+		done()
+		return "", func() {}, spriteProblem(err)
+	}
+	return sprite, done, nil
+}
+
+// dismiss removes a sprite that was made for the occasion, unless it is kept.
+func (d *deps) dismiss(ctx context.Context, c *sprites.Client, o skillCallOptions, sprite string) {
+	if o.keep {
+		fmt.Fprintf(d.err, "kept: lattice sprite exec %s -- sh; lattice sprite rm %s\n", sprite, sprite)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if err := c.Delete(ctx, sprite); err != nil && !errors.Is(err, sprites.ErrNotFound) {
+		fmt.Fprintf(d.err, "lattice: %v\n  try: lattice sprite rm %s\n", err, sprite)
+	}
 }
 
 // equip sees to the skills of a remote sprite; the embedded host does so itself.

@@ -30,6 +30,8 @@ func commands() []command {
 			"spritekit resume show && ./continue.sh && spritekit resume ack", "0 ok, 1 processed before (show), 2 invalid, 3 none, 7 it is no file, 9 no space", app.resume},
 		{"serve", "serve PROGRAM [ARG…]", "Be the skill whose skill.json lies beside PROGRAM: the runtime keeps the contract, PROGRAM does the work.",
 			`echo '{"text":"a b"}' | spritekit serve ./main.sh`, "the skill's", app.serveProgram},
+		{"check", "check SKILL|DIR [--input JSON] [--slow JSON] [--workspace DIR] [--json]", "Drive a skill through the contract and say which promises it breaks.",
+			`spritekit check ./text.words --input '{"text":"a b"}'`, "0 all are kept, 1 some are broken, 2 bad usage or no skill", app.check},
 		{"install", "install DIR [--force | --verify [--json]]", "Copy this binary into DIR, with a link and a manifest per skill; or compare by hash.",
 			"spritekit install /skills", "0 ok, 1 DIR differs (--verify), 2 bad usage, 7 files of others are in the way, 9 no space", app.install},
 		{"mcp", "mcp [--http ADDR] [--tools PATTERN,…] [--allow PERMISSION,…] [--verbose]",

@@ -1,5 +1,4 @@
-// Package skilltest is the contract of skills (DESIGN 12-14) as a test suite that drives any executable from outside:
-// a built-in skill, a shell script, a program in another language. Start with Run.
+// Package skilltest runs the contract of skills (package contract) as Go tests, over any executable:
 //
 //	func TestMySkill(t *testing.T) {
 //		skilltest.Run(t, skilltest.Target{
@@ -7,191 +6,21 @@
 //			Prepare: func(dir string) error { return os.WriteFile(dir+"/a", nil, 0o644) },
 //		})
 //	}
-//
-// Every check makes a workspace of its own, so that the order of checks and what they leave behind do not matter. What
-// a target does not claim is skipped and named.
 package skilltest
 
 import (
-	"bytes"
-	"cmp"
-	"context"
-	"errors"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"strings"
-	"syscall"
 	"testing"
-	"time"
 
-	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/contract"
 )
 
 // Target is the executable under test.
-type Target struct {
-	Exe     string                 // path of the executable
-	Args    []string               // arguments before stdin, if it needs any
-	Skill   string                 // name in its result line
-	Input   string                 // an input that succeeds in a prepared workspace, or pauses
-	Env     []string               // beside PATH, HOME and what the contract defines
-	Prepare func(dir string) error // makes the workspace fit for Input; may be nil
-	Reads   bool                   // a read skill: it does the work again under the same call id
-	// Permissions are those without which Input is refused; none means that the check is skipped.
-	Permissions []string
-	// Slow is an input that keeps the skill busy until it gets SIGTERM once it emitted its first event, ""
-	// to skip the check.
-	Slow string
-	// Timeout ends a call that hangs; default 30 s.
-	Timeout time.Duration
-}
+type Target = contract.Target
 
-// Outcome is what one call showed.
-type Outcome struct {
-	Exit    int
-	Stdout  string
-	Stderr  string
-	Events  []protocol.Event
-	Result  protocol.Result
-	HasLast bool // the last line that is no event is a result
-}
-
-// Run checks target against the contract.
+// Run checks target against the contract, a subtest for each promise.
 func Run(t *testing.T, target Target) {
 	t.Helper()
-	for _, check := range []struct {
-		name string
-		run  func(*testing.T, Target)
-	}{
-		{"result is the last line and fits the exit code", checkResult},
-		{"outbox holds the events of stdout", checkOutbox},
-		{"same call id is done once", checkReplay},
-		{"same call id with other input is refused", checkReuse},
-		{"unknown key is refused with its pointer", checkUnknownKey},
-		{"malformed stdin is refused", checkMalformed},
-		{"empty stdin is an empty object", checkEmpty},
-		{"missing permission is named", checkPermissions},
-		{"SIGTERM cancels", checkSignal},
-	} {
-		t.Run(check.name, func(t *testing.T) { check.run(t, target) })
+	for _, check := range contract.Checks() {
+		t.Run(check.Name, func(t *testing.T) { check.Run(t, target) })
 	}
-}
-
-// place is a fresh workspace for one check.
-type place struct {
-	t      *testing.T
-	target Target
-	dir    string
-}
-
-func newPlace(t *testing.T, target Target) place {
-	t.Helper()
-	p := place{t: t, target: target, dir: t.TempDir()}
-	if target.Prepare != nil {
-		if err := target.Prepare(p.dir); err != nil {
-			t.Fatalf("prepare the workspace: %v", err)
-		}
-	}
-	return p
-}
-
-// command prepares a call; later variables win.
-func (p place) command(ctx context.Context, env ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, p.target.Exe, p.target.Args...)
-	cmd.Dir = p.dir
-	cmd.Env = slices.Concat([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir,
-		"LATTICE_WORKSPACE=" + p.dir, "LATTICE_SOCKET=", "LATTICE_PERMISSIONS=*",
-		"LATTICE_SPRITE_ID=sprite-1", "LATTICE_WORK_ITEM_ID=item-1", "LATTICE_RUN_ID=run-1", "LATTICE_CALL_ID=call-1",
-	}, p.target.Env, env)
-	cmd.WaitDelay = 5 * time.Second
-	return cmd
-}
-
-func (p place) timeout() time.Duration { return cmp.Or(p.target.Timeout, 30*time.Second) }
-
-func (p place) call(input string, env ...string) Outcome {
-	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), p.timeout())
-	defer cancel()
-	cmd := p.command(ctx, env...)
-	cmd.Stdin = strings.NewReader(input)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
-		p.t.Fatalf("run %s: %v (stderr %s)", p.target.Exe, errors.Join(err, ctx.Err()), stderr.String())
-	}
-	return p.outcome(cmd.ProcessState.ExitCode(), stdout.String(), stderr.String())
-}
-
-// outcome reads stdout as the orchestrator would.
-func (p place) outcome(exit int, stdout, stderr string) Outcome {
-	p.t.Helper()
-	o := Outcome{Exit: exit, Stdout: stdout, Stderr: stderr}
-	scanner := protocol.NewScanner(strings.NewReader(stdout))
-	for {
-		r, err := scanner.Next()
-		if err == io.EOF {
-			return o
-		}
-		if err != nil {
-			p.t.Fatalf("read stdout: %v", err)
-		}
-		switch r.Kind {
-		case protocol.KindEvent:
-			if len(r.Problems) > 0 {
-				p.t.Errorf("event %s breaks rules: %v", r.Event.Raw, r.Problems)
-			}
-			o.Events = append(o.Events, r.Event)
-		case protocol.KindOutput:
-			o.Result, o.HasLast = protocol.DecodeResult([]byte(r.Text))
-		case protocol.KindWarning:
-			p.t.Errorf("stdout line %d: %s %s", r.Line, r.Code, r.Detail)
-		}
-	}
-}
-
-// refused checks a call that must not have started.
-func (p place) refused(o Outcome, exit int, code string) {
-	p.t.Helper()
-	if o.Exit != exit || !o.HasLast || o.Result.OK || o.Result.Error.Code != code {
-		p.t.Errorf("exit %d, stdout %q; want exit %d with code %s", o.Exit, o.Stdout, exit, code)
-	}
-}
-
-// outbox reads the events that the workspace's outbox holds, without the records of results.
-func (p place) outbox() (events []protocol.Event) {
-	p.t.Helper()
-	data, err := os.ReadFile(filepath.Join(p.dir, protocol.OutboxFile))
-	if err != nil {
-		p.t.Fatalf("read outbox: %v", err)
-	}
-	scanner := protocol.NewOutboxScanner(bytes.NewReader(data))
-	for {
-		r, err := scanner.Next()
-		if err == io.EOF {
-			return events
-		}
-		if err != nil || r.Kind != protocol.KindEvent || len(r.Problems) > 0 {
-			p.t.Fatalf("outbox record %+v: %v", r, err)
-		}
-		if payload, err := r.Event.Open(); err == nil {
-			if info, ok := payload.(protocol.Info); ok && info.Kind == "result" {
-				continue
-			}
-		}
-		events = append(events, r.Event)
-	}
-}
-
-// terminate sends SIGTERM; a process that is gone already is no error here.
-func terminate(cmd *exec.Cmd) error {
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package skilltest
+package contract
 
 import (
 	"bufio"
@@ -9,12 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"testing"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-func checkResult(t *testing.T, target Target) {
+func checkResult(t T, target Target) {
 	o := newPlace(t, target).call(target.Input)
 	if !o.HasLast {
 		t.Fatalf("stdout %q does not end in a result (stderr %s)", o.Stdout, o.Stderr)
@@ -24,7 +23,7 @@ func checkResult(t *testing.T, target Target) {
 		want = protocol.ExitWaiting
 	}
 	if !o.Result.OK || o.Exit != want {
-		t.Errorf("exit %d with result %+v, want %d and ok (stderr %s)", o.Exit, o.Result, want, o.Stderr)
+		t.Errorf("exit %d and the result %s; want exit %d and ok (the workspace and the input must be fit for it; stderr: %s)", o.Exit, o.last(), want, o.Stderr)
 	}
 	if o.Result.Skill != target.Skill {
 		t.Errorf("result names skill %q, want %q", o.Result.Skill, target.Skill)
@@ -44,7 +43,7 @@ func checkResult(t *testing.T, target Target) {
 	}
 }
 
-func checkOutbox(t *testing.T, target Target) {
+func checkOutbox(t T, target Target) {
 	p := newPlace(t, target)
 	o := p.call(target.Input)
 	recorded := p.outbox()
@@ -58,7 +57,7 @@ func checkOutbox(t *testing.T, target Target) {
 	}
 }
 
-func checkReplay(t *testing.T, target Target) {
+func checkReplay(t T, target Target) {
 	p := newPlace(t, target)
 	first := p.call(target.Input)
 	again := p.call(target.Input)
@@ -71,7 +70,7 @@ func checkReplay(t *testing.T, target Target) {
 	}
 }
 
-func checkReuse(t *testing.T, target Target) {
+func checkReuse(t T, target Target) {
 	var input map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(target.Input), &input); err != nil || len(input) == 0 {
 		t.Skip("the target's input has no member to change")
@@ -85,12 +84,12 @@ func checkReuse(t *testing.T, target Target) {
 		}
 		changed, err := json.Marshal(text + "-other")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v", err)
 		}
 		input[name] = changed
 		raw, err := json.Marshal(input)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v", err)
 		}
 		if o := p.call(string(raw)); o.Exit != protocol.ExitBadInput || o.Result.OK {
 			t.Errorf("exit %d, stdout %q; want %d", o.Exit, o.Stdout, protocol.ExitBadInput)
@@ -100,7 +99,7 @@ func checkReuse(t *testing.T, target Target) {
 	t.Skip("the target's input has no string to change")
 }
 
-func checkUnknownKey(t *testing.T, target Target) {
+func checkUnknownKey(t T, target Target) {
 	p := newPlace(t, target)
 	comma := ","
 	if strings.TrimSpace(target.Input) == "{}" {
@@ -113,21 +112,21 @@ func checkUnknownKey(t *testing.T, target Target) {
 	}
 }
 
-func checkMalformed(t *testing.T, target Target) {
+func checkMalformed(t T, target Target) {
 	for _, input := range []string{`{`, `[]`, `"x"`, `{} {}`, `{"a":1,"a":2}`, "\xff\xfe", `nul`} {
 		p := newPlace(t, target)
 		p.refused(p.call(input), protocol.ExitBadInput, "bad_input")
 	}
 }
 
-func checkEmpty(t *testing.T, target Target) {
+func checkEmpty(t T, target Target) {
 	empty, object := newPlace(t, target).call(""), newPlace(t, target).call("{}")
 	if empty.Exit != object.Exit || !empty.HasLast || empty.Result.OK != object.Result.OK {
 		t.Errorf("empty stdin exits %d, {} exits %d", empty.Exit, object.Exit)
 	}
 }
 
-func checkPermissions(t *testing.T, target Target) {
+func checkPermissions(t T, target Target) {
 	if len(target.Permissions) == 0 {
 		t.Skip("the target needs no permission")
 	}
@@ -144,7 +143,7 @@ func checkPermissions(t *testing.T, target Target) {
 	}
 }
 
-func checkSignal(t *testing.T, target Target) {
+func checkSignal(t T, target Target) {
 	if target.Slow == "" {
 		t.Skip("the target names no slow input")
 	}
@@ -155,16 +154,16 @@ func checkSignal(t *testing.T, target Target) {
 	cmd.Stdin = strings.NewReader(target.Slow)
 	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	defer stderr.Close()
 	cmd.Stderr = stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	reader := bufio.NewReader(stdout)
 	first, err := reader.ReadString('\n') // PHASE_STARTED: it is at work
@@ -186,5 +185,25 @@ func checkSignal(t *testing.T, target Target) {
 	}
 	if !finished {
 		t.Errorf("stdout %q has no PHASE_FINISHED without success", o.Stdout)
+	}
+}
+
+func checkOutputs(t T, target Target) {
+	if target.Manifest == nil {
+		t.Skip("the target has no manifest")
+	}
+	o := newPlace(t, target).call(target.Input)
+	if !o.HasLast || !o.Result.OK || o.Result.Waiting != nil {
+		t.Skip("the call gives no data")
+	}
+	var data map[string]json.RawMessage
+	if err := json.Unmarshal(o.Result.Data, &data); err != nil {
+		t.Fatalf("data %s is no object: %v", o.Result.Data, err)
+	}
+	if reference, spilled := data["sha256"]; spilled && data["path"] != nil && len(data) == 3 {
+		t.Skip("the data went to a file: " + string(reference))
+	}
+	for _, problem := range target.Manifest.CheckOutput(data) {
+		t.Errorf("data %s: %s %s", o.Result.Data, problem.Pointer, problem.Message)
 	}
 }
