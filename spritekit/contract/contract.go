@@ -62,7 +62,7 @@ type Target struct {
 	Skill    string                 // name in its result line
 	Manifest *manifests.Skill       // its manifest, if it has one
 	Input    string                 // an input that succeeds in a prepared workspace, or pauses
-	Env      []string               // beside PATH, HOME and what the contract defines
+	Env      []string               // beside HOME and what the contract defines
 	Prepare  func(dir string) error // makes the workspace fit for Input; may be nil
 	Reads    bool                   // a read skill: it does the work again under the same call id
 	// Permissions are those without which Input is refused; none means that the check is skipped.
@@ -113,7 +113,7 @@ func (p place) command(ctx context.Context, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.target.Exe, p.target.Args...)
 	cmd.Dir = p.dir
 	cmd.Env = slices.Concat([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir,
+		"HOME=" + p.dir,
 		"LATTICE_WORKSPACE=" + p.dir, "LATTICE_SOCKET=", "LATTICE_PERMISSIONS=*",
 		"LATTICE_SPRITE_ID=sprite-1", "LATTICE_WORK_ITEM_ID=item-1", "LATTICE_RUN_ID=run-1", "LATTICE_CALL_ID=call-1",
 	}, p.target.Env, env)

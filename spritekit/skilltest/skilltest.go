@@ -9,6 +9,7 @@
 package skilltest
 
 import (
+	"os"
 	"testing"
 
 	"github.com/spritekit/lattice/spritekit/contract"
@@ -20,6 +21,7 @@ type Target = contract.Target
 // Run checks target against the contract, a subtest for each promise.
 func Run(t *testing.T, target Target) {
 	t.Helper()
+	target.Env = append([]string{"PATH=" + os.Getenv("PATH")}, target.Env...)
 	for _, check := range contract.Checks() {
 		t.Run(check.Name, func(t *testing.T) { check.Run(t, target) })
 	}
