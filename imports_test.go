@@ -31,7 +31,13 @@ var mayImport = map[string][]string{
 	"skills/git/engine":    {"spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/git/gitconfig": {},
 	"skills/git/patch":     {},
-	"skills/git/native":    {"skills/git/engine", "skills/git/gitconfig", "skills/ignore", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	// The native engine composes parts that know neither it nor each other.
+	"skills/git/native":         {"skills/git/engine", "skills/git/gitconfig", "skills/git/native/...", "skills/ignore", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git/native/index":   {},
+	"skills/git/native/objects": {},
+	"skills/git/native/refs":    {},
+	"skills/git/native/wire":    {},
+
 	"skills/git/system":    {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "skills/proc", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	// What git ignores is shared by those that walk trees.
 	"skills/ignore":        {},
@@ -97,7 +103,7 @@ var mayImport = map[string][]string{
 var owners = map[string][]string{
 	"go.etcd.io/bbolt":                       {"orchestrator/store", "orchestrator/sprites/local"},
 	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/sprites/local", "orchestrator/sprites/spritestest"},
-	"github.com/go-git/go-git":               {"skills/git/native", "orchestrator/worktree"},
+	"github.com/go-git/go-git":               {"skills/git/native", "skills/git/native/index", "skills/git/native/objects", "skills/git/native/refs", "skills/git/native/wire", "orchestrator/worktree"},
 	"github.com/modelcontextprotocol/go-sdk": {"spritekit/mcp"},
 	"github.com/google/jsonschema-go":        {"spritekit/mcp"},
 	"github.com/creack/pty":                  {"orchestrator/sprites/local/sandbox"},
