@@ -1,6 +1,8 @@
-// Package fs holds the skills that read and write files of the workspace: fs.read, fs.write and fs.list, one file each.
-// All access goes through workspace.Root, so no path and no symlink leads out of the workspace; the runtime's own
-// folder .lattice can be read but not written.
+// Package fs holds the skills that read and change files of the workspace, fs.read, fs.write, fs.search and so on, one
+// file each. All access goes through workspace.Root, so no path and no symlink leads out of the workspace; nothing but
+// regular files is ever opened. The runtime's own folder .lattice and the insides of .git can be read but not changed.
+// What is written is there whole or not at all, and every verb that changes a file takes expect_sha256, which refuses
+// one that is not as its caller last saw it.
 package fs
 
 import (
@@ -14,8 +16,17 @@ import (
 // Skills lists the family.
 func Skills() []skill.Skill {
 	return []skill.Skill{
+		{Name: "fs.append", Run: Append},
+		{Name: "fs.copy", Run: Copy},
+		{Name: "fs.glob", Run: Glob},
+		{Name: "fs.hash", Run: Hash},
 		{Name: "fs.list", Run: List},
+		{Name: "fs.mkdir", Run: Mkdir},
+		{Name: "fs.move", Run: Move},
 		{Name: "fs.read", Run: Read},
+		{Name: "fs.remove", Run: Remove},
+		{Name: "fs.search", Run: Search},
+		{Name: "fs.stat", Run: Stat},
 		{Name: "fs.write", Run: Write},
 	}
 }

@@ -28,6 +28,7 @@ type readInput struct {
 	StartLine *int64 `json:"start_line"`
 	EndLine   *int64 `json:"end_line"`
 	MaxBytes  int64  `json:"max_bytes"`
+	Truncate  bool   `json:"truncate"`
 }
 
 type readData struct {
@@ -39,10 +40,13 @@ type readData struct {
 	Offset   int64  `json:"offset"`
 	Length   int64  `json:"length"`
 	Mode     string `json:"mode"`
+
+	Truncated  bool  `json:"truncated"`
+	TotalLines int64 `json:"total_lines,omitempty"` // of the whole file, when asked by line
 }
 
-// Read is fs.read. It returns what was asked for or refuses: content is never cut silently, because a caller may
-// write back what it read.
+// Read is fs.read. It returns what was asked for or refuses: content is never cut unless that is asked for, too, because
+// a caller may write back what it read.
 func Read(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	var in readInput
 	if err := c.Bind(&in); err != nil {
@@ -55,9 +59,9 @@ func Read(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	if err != nil {
 		return skill.Result{}, err
 	}
-	f, err := c.Root.Open(rel)
+	f, err := open(c, rel)
 	if err != nil {
-		return skill.Result{}, explain(c, rel, err)
+		return skill.Result{}, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
@@ -73,14 +77,18 @@ func Read(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	if err != nil {
 		return skill.Result{}, fmt.Errorf("read %s: %w", rel, err)
 	}
-	if p.over {
+	if p.over && !in.Truncate {
 		return skill.Result{}, skill.Limit("too_large", "%s: what was asked for is larger than %d bytes", rel, in.MaxBytes).
-			WithHint("read it in parts with offset and length, or raise max_bytes").
+			WithHint(`read it in parts with offset and length, raise max_bytes, or set "truncate":true`).
 			WithDetails(map[string]any{"size": p.size, "max_bytes": in.MaxBytes})
+	}
+	if p.over && in.Encoding == encodingUTF8 {
+		p.picked = wholeRunes(p.picked)
 	}
 	data := readData{
 		Path: rel, Encoding: in.Encoding, Size: p.size, SHA256: hex.EncodeToString(p.sum.Sum(nil)),
 		Offset: p.start, Length: int64(len(p.picked)), Mode: octal(info.Mode()), Content: string(p.picked),
+		Truncated: p.over, TotalLines: p.totalLines,
 	}
 	switch {
 	case in.Encoding == encodingBase64:
@@ -134,13 +142,30 @@ type picker struct {
 	size   int64
 	start  int64 // offset of picked
 	picked []byte
-	over   bool // the part is larger than limit
+	over   bool // the part is larger than limit, and cut there
+
+	totalLines int64 // counted by lines only
 }
 
 func (p *picker) keep(chunk []byte) {
-	if p.over = p.over || int64(len(p.picked)+len(chunk)) > p.limit; !p.over {
-		p.picked = append(p.picked, chunk...)
+	room := p.limit - int64(len(p.picked))
+	if p.over = p.over || int64(len(chunk)) > room; p.over {
+		chunk = chunk[:min(int64(len(chunk)), room)]
 	}
+	p.picked = append(p.picked, chunk...)
+}
+
+// wholeRunes cuts a character of which the end is missing.
+func wholeRunes(text []byte) []byte {
+	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
+		if tail := text[len(text)-i:]; utf8.RuneStart(tail[0]) {
+			if !utf8.FullRune(tail) {
+				return text[:len(text)-i]
+			}
+			break
+		}
+	}
+	return text
 }
 
 func (p *picker) bytes(ctx context.Context, f io.Reader, offset int64, length *int64) error {
@@ -160,7 +185,7 @@ func (p *picker) bytes(ctx context.Context, f io.Reader, offset int64, length *i
 }
 
 func (p *picker) lines(ctx context.Context, f io.Reader, first, last *int64) error {
-	line, began := int64(1), false
+	line, began, open := int64(1), false, false
 	r := bufio.NewReaderSize(f, p.buffer)
 	return p.chunks(ctx, func() ([]byte, error) {
 		chunk, err := r.ReadSlice('\n')
@@ -175,10 +200,15 @@ func (p *picker) lines(ctx context.Context, f io.Reader, first, last *int64) err
 			}
 			p.keep(chunk)
 		}
-		if len(chunk) > 0 && chunk[len(chunk)-1] == '\n' {
-			line++
+		if len(chunk) > 0 {
+			if open = chunk[len(chunk)-1] != '\n'; !open {
+				line++
+			}
 		}
 	}, func() {
+		if p.totalLines = line - 1; open {
+			p.totalLines = line
+		}
 		if !began {
 			p.start = p.size
 		}

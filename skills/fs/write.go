@@ -5,8 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,12 +12,8 @@ import (
 	"path"
 	"strconv"
 
-	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
-
-// absent is the expect_sha256 of a file that must not exist yet.
-const absent = "absent"
 
 type writeInput struct {
 	Path       string `json:"path"`
@@ -45,7 +39,7 @@ func Write(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	if err := c.Bind(&in); err != nil {
 		return skill.Result{}, err
 	}
-	content, err := decode(in.Content, in.Encoding)
+	data, err := decode(in.Content, in.Encoding)
 	if err != nil {
 		return skill.Result{}, err
 	}
@@ -53,27 +47,21 @@ func Write(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	if err != nil {
 		return skill.Result{}, err
 	}
-	rel, err := c.Root.Rel(in.Path)
+	rel, err := content(c, in.Path)
 	if err != nil {
 		return skill.Result{}, err
 	}
-	if c.Root.Reserved(rel) {
-		return skill.Result{}, skill.Unsafe("reserved_path", "%s belongs to the runtime", in.Path).
-			WithHint("write anywhere in the workspace but below %s", protocol.Dir)
-	}
-	created, err := in.expect(ctx, c, rel)
+	old, err := existing(ctx, c, rel, in.Expect)
 	if err != nil {
 		return skill.Result{}, err
 	}
-	if in.CreateDirs == nil || *in.CreateDirs {
-		if err := c.Root.MkdirAll(path.Dir(rel)); err != nil {
-			return skill.Result{}, err
-		}
+	if err := parents(c, rel, in.CreateDirs); err != nil {
+		return skill.Result{}, err
 	}
 	if in.Atomic == nil || *in.Atomic {
-		err = c.Root.WriteFile(rel, content, mode)
+		err = c.Root.WriteFile(rel, data, mode)
 	} else {
-		err = inPlace(c, rel, content, mode)
+		err = inPlace(c, rel, data, mode)
 	}
 	if err != nil {
 		return skill.Result{}, err
@@ -82,43 +70,19 @@ func Write(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	if err != nil {
 		return skill.Result{}, err
 	}
-	sum := sha256.Sum256(content)
-	data := writeData{Path: rel, Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:]), Created: created, Mode: octal(info.Mode())}
-	metadata, err := json.Marshal(map[string]any{"sha256": data.SHA256, "size": data.Size})
-	if err != nil {
-		return skill.Result{}, fmt.Errorf("describe %s: %w", rel, err)
-	}
-	return skill.Result{Data: data}, c.Emit(protocol.Artifact{Kind: "file", Ref: rel, Metadata: metadata})
+	sum := sum(data)
+	return skill.Result{Data: writeData{
+		Path: rel, Size: int64(len(data)), SHA256: sum, Created: old == nil, Mode: octal(info.Mode()),
+	}}, emitFile(c, rel, sum, int64(len(data)))
 }
 
-// expect checks the precondition and reports whether the file is new.
-func (in *writeInput) expect(ctx context.Context, c *skill.Call, rel string) (created bool, err error) {
-	info, err := c.Root.Stat(rel)
-	created = errors.Is(err, fs.ErrNotExist)
-	switch {
-	case err != nil && !created:
-		return false, err
-	case err == nil && info.IsDir():
-		return false, isDirectory(rel)
-	case in.Expect == "":
-		return created, nil
-	}
-	found := absent
-	if !created {
-		if found, err = digest(ctx, c, rel); err != nil {
-			return false, err
-		}
-	}
-	if found != in.Expect {
-		return false, skill.Failed("changed", "%s is not what was expected: sha256 %s, want %s", rel, found, in.Expect).
-			WithHint("read the file again and decide anew").
-			WithDetails(map[string]any{"sha256": found, "expect_sha256": in.Expect})
-	}
-	return created, nil
+func sum(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 func digest(ctx context.Context, c *skill.Call, rel string) (string, error) {
-	f, err := c.Root.Open(rel)
+	f, err := open(c, rel)
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,128 @@
+package fs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+type appendInput struct {
+	Path       string `json:"path"`
+	Content    string `json:"content"`
+	Encoding   string `json:"encoding"`
+	Mode       string `json:"mode"`
+	CreateDirs *bool  `json:"create_dirs"`
+	Expect     string `json:"expect_sha256"`
+}
+
+type appendData struct {
+	Path     string `json:"path"`
+	Offset   int64  `json:"offset"`
+	Appended int64  `json:"appended"`
+	Size     int64  `json:"size"`
+	SHA256   string `json:"sha256"`
+	Created  bool   `json:"created"`
+	Mode     string `json:"mode"`
+}
+
+// Append is fs.append. What it adds is one write, so that writers side by side do not tear each other's lines.
+func Append(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in appendInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	data, err := decode(in.Content, in.Encoding)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	mode, err := parseMode(in.Mode)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	rel, err := content(c, in.Path)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	old, err := existing(ctx, c, rel, in.Expect)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	if err := onlyName(rel, old); err != nil {
+		return skill.Result{}, err
+	}
+	if err := parents(c, rel, in.CreateDirs); err != nil {
+		return skill.Result{}, err
+	}
+	offset, err := add(c, rel, data, mode, old == nil)
+	if err != nil {
+		return skill.Result{}, fmt.Errorf("append to %s: %w", rel, err)
+	}
+	info, err := c.Root.Stat(rel)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	sum, err := digest(ctx, c, rel)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	return skill.Result{Data: appendData{
+		Path: rel, Offset: offset, Appended: int64(len(data)), Size: info.Size(), SHA256: sum, Created: old == nil, Mode: octal(info.Mode()),
+	}}, emitFile(c, rel, sum, info.Size())
+}
+
+// onlyName refuses to write into a file that has other names: package managers link files of many projects to one
+// store, and a link may have been planted.
+func onlyName(rel string, info fs.FileInfo) error {
+	if info == nil {
+		return nil
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
+		return skill.Unsafe("hard_link", "%s has %d names, and all of them would change", rel, st.Nlink).
+			WithHint("fs.copy it and move the copy into its place, or fs.write it anew: both leave the other names as they are")
+	}
+	return nil
+}
+
+// add writes data at the end of a file and returns where it begins. When there is no space for all of it, what was
+// written is taken back, unless somebody else wrote behind it.
+func add(c *skill.Call, rel string, data []byte, mode fs.FileMode, created bool) (offset int64, err error) {
+	f, err := c.Root.OpenFile(rel, os.O_WRONLY|os.O_APPEND|os.O_CREATE, cmp.Or(mode, 0o644))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if mode != 0 {
+		if err := f.Chmod(mode); err != nil {
+			return 0, err
+		}
+	}
+	n, err := f.Write(data)
+	info, serr := f.Stat()
+	if serr != nil {
+		return 0, errors.Join(err, serr)
+	}
+	if err != nil {
+		if end, serr := f.Seek(0, 1); serr == nil && end == info.Size() {
+			err = errors.Join(err, f.Truncate(end-int64(n)))
+		}
+		if created && info.Size() == int64(n) {
+			err = errors.Join(err, c.Root.Remove(rel))
+		}
+		return 0, err
+	}
+	end, err := f.Seek(0, 1) // of this write, whoever writes at the same time
+	if err != nil {
+		return 0, err
+	}
+	if err := f.Sync(); err != nil {
+		return 0, err
+	}
+	return end - int64(n), c.Root.SyncDir(path.Dir(rel))
+}

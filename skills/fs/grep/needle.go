@@ -1,0 +1,198 @@
+package grep
+
+import (
+	"bytes"
+	"regexp/syntax"
+	"strings"
+)
+
+// needle is a text to search for, not empty. With fold it is lower case ASCII and stands for upper case as well.
+type needle struct {
+	text []byte
+	fold bool
+	rare int // with fold: which of its bytes to look for first
+}
+
+func newNeedle(text string, fold bool) needle {
+	n := needle{text: []byte(text)}
+	lower := strings.ToLower(text)
+	if !fold || lower == strings.ToUpper(text) {
+		return n
+	}
+	n.text, n.fold = []byte(lower), true
+	for i := range n.text {
+		if rarity(n.text[i]) > rarity(n.text[n.rare]) {
+			n.rare = i
+		}
+	}
+	return n
+}
+
+// rarity ranks bytes by how seldom they are in source code; only the order matters.
+func rarity(c byte) int {
+	if c == ' ' {
+		return 0
+	}
+	if i := strings.IndexByte("etaoinsrlcdupmfhgbvywxkqjz", c); i >= 0 {
+		return 1 + i
+	}
+	return 30
+}
+
+// index is bytes.Index for the needle.
+func (n *needle) index(block []byte) int {
+	if !n.fold {
+		return bytes.Index(block, n.text)
+	}
+	c := n.text[n.rare]
+	upper := c
+	if 'a' <= c && c <= 'z' {
+		upper -= 'a' - 'A'
+	}
+	last := len(block) - len(n.text) + n.rare // the last place where that byte may be
+	nextLower, nextUpper := -1, -1
+	for at := n.rare; at <= last; at++ {
+		if nextLower < at {
+			nextLower = seek(block, at, last, c)
+		}
+		if nextUpper < at {
+			nextUpper = seek(block, at, last, upper)
+		}
+		at = min(nextLower, nextUpper)
+		if at <= last && equalFold(block[at-n.rare:], n.text) {
+			return at - n.rare
+		}
+	}
+	return -1
+}
+
+// seek is the first place of c from at to last, beyond last when there is none.
+func seek(block []byte, at, last int, c byte) int {
+	i := bytes.IndexByte(block[at:last+1], c)
+	if i < 0 {
+		return len(block) + 1
+	}
+	return at + i
+}
+
+func equalFold(block, lower []byte) bool {
+	for i := range len(lower) {
+		c := block[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// maxNeeds is how many needles are worth searching for.
+const maxNeeds = 8
+
+// cursor remembers where each of several needles comes next in one block, so that each is searched for once.
+type cursor struct {
+	block []byte
+	next  [maxNeeds]int
+}
+
+// first is the first place of any of the needles from from on, -1 when there is none.
+func (c *cursor) first(needs []needle, block []byte, from int) int {
+	if len(needs) == 1 {
+		if i := needs[0].index(block[from:]); i >= 0 {
+			return from + i
+		}
+		return -1
+	}
+	if len(c.block) != len(block) || len(block) > 0 && &c.block[0] != &block[0] {
+		*c = cursor{block: block}
+		for i := range c.next {
+			c.next[i] = -1
+		}
+	}
+	best := -1
+	for i := range needs {
+		if c.next[i] < from {
+			c.next[i] = len(block)
+			if at := needs[i].index(block[from:]); at >= 0 {
+				c.next[i] = from + at
+			}
+		}
+		if c.next[i] < len(block) && (best < 0 || c.next[i] < best) {
+			best = c.next[i]
+		}
+	}
+	return best
+}
+
+// required finds needles of which every match contains one; nil when there are none worth it.
+func required(re *syntax.Regexp) []needle {
+	found := must(re)
+	for _, n := range found {
+		if len(n.text) < 2 {
+			return nil // one letter is on every line
+		}
+	}
+	return found
+}
+
+func must(re *syntax.Regexp) []needle {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return literal(string(re.Rune), re.Flags&syntax.FoldCase != 0)
+	case syntax.OpCapture, syntax.OpPlus:
+		return must(re.Sub[0])
+	case syntax.OpRepeat:
+		if re.Min > 0 {
+			return must(re.Sub[0])
+		}
+	case syntax.OpAlternate:
+		var all []needle
+		for _, sub := range re.Sub {
+			some := must(sub)
+			if all = append(all, some...); some == nil || len(all) > maxNeeds {
+				return nil
+			}
+		}
+		return all
+	case syntax.OpConcat:
+		var best []needle
+		for _, sub := range re.Sub {
+			if some := must(sub); shortest(some) > shortest(best) {
+				best = some
+			}
+		}
+		return best
+	}
+	return nil
+}
+
+// shortest is the length of the shortest needle, 0 for none.
+func shortest(needs []needle) int {
+	if len(needs) == 0 {
+		return 0
+	}
+	n := len(needs[0].text)
+	for _, other := range needs[1:] {
+		n = min(n, len(other.text))
+	}
+	return n
+}
+
+// literal is the longest part of a text that can be searched for. Without case, k and s stand for signs beyond ASCII, too.
+func literal(text string, fold bool) []needle {
+	if !fold {
+		return []needle{newNeedle(text, false)}
+	}
+	best := ""
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r >= 0x80 || strings.ContainsRune("kKsS", r) }) {
+		if len(part) > len(best) {
+			best = part
+		}
+	}
+	if best == "" {
+		return nil
+	}
+	return []needle{newNeedle(best, true)}
+}

@@ -1,0 +1,215 @@
+package fs
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// content judges the path of a file whose content a verb is to change; symlinks in it are followed. It returns the path
+// relative to the root.
+func content(c *skill.Call, name string) (string, error) {
+	rel, err := c.Root.Rel(name)
+	if err != nil {
+		return "", err
+	}
+	real, err := c.Root.Real(rel)
+	if err != nil {
+		return "", err
+	}
+	return rel, guard(rel, real)
+}
+
+// entry judges the path of something that a verb is to make, move or remove; a symlink in the last place is meant itself.
+func entry(c *skill.Call, name, pointer string) (string, error) {
+	rel, err := c.Root.Rel(name)
+	if err != nil {
+		return "", err
+	}
+	if rel == "." {
+		return "", skill.BadInput(pointer, "is the workspace itself").WithHint("name something in it")
+	}
+	real, err := c.Root.Real(path.Dir(rel))
+	if err != nil {
+		return "", err
+	}
+	return rel, guard(rel, path.Join(real, path.Base(rel)))
+}
+
+// guard keeps skills from changing what the runtime or git keeps for itself: below .lattice, and below .git, where a
+// planted hook or setting would run as whoever uses git there next. It judges the name given, and the one that it stands
+// for once its symlinks are resolved. What swaps a symlink at the same moment could write there on its own; it is
+// os.Root that confines, at every step.
+func guard(rel, real string) error {
+	if err := judgeName(rel); err != nil {
+		return err
+	}
+	return judgeName(real)
+}
+
+func judgeName(rel string) error {
+	for i, part := range strings.Split(rel, "/") {
+		switch {
+		case i == 0 && looksLike(part, protocol.Dir):
+			return skill.Unsafe("reserved_path", "%s belongs to the runtime%s", rel, alias(part, protocol.Dir)).
+				WithHint("write anywhere in the workspace but below %s", protocol.Dir)
+		case looksLike(part, ".git") || strings.EqualFold(part, "git~1"):
+			return skill.Unsafe("git_internals", "%s belongs to git%s: a hook or setting there would run as whoever uses git next", rel, alias(part, ".git")).
+				WithHint("the git skills change a repository; reading it is allowed")
+		}
+	}
+	return nil
+}
+
+func alias(name, means string) string {
+	if name == means {
+		return ""
+	}
+	return fmt.Sprintf(", because some file systems take %q for %s", name, means)
+}
+
+// looksLike reports whether some file system takes name for want: those that ignore case, letters without width
+// (HFS+, as git guards against them, too), or dots and spaces at the end.
+func looksLike(name, want string) bool {
+	if len(name) < len(want) {
+		return false
+	}
+	name = strings.TrimRight(name, ". ")
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case r == 0xAD || 0x200B <= r && r <= 0x200F || 0x202A <= r && r <= 0x202E || 0x2060 <= r && r <= 0x206F || r == 0xFEFF:
+			return -1
+		case r == 'ı' || r == 'İ':
+			return 'i'
+		}
+		return r
+	}, name)
+	return strings.EqualFold(name, want)
+}
+
+// open opens a file for reading. Nothing but a regular file is opened, not even for a moment: a FIFO would wake whoever
+// waits at its other end.
+func open(c *skill.Call, rel string) (*os.File, error) {
+	info, err := c.Root.Stat(rel)
+	if err != nil {
+		return nil, explain(c, rel, err)
+	}
+	if err := regular(rel, info); err != nil {
+		return nil, err
+	}
+	f, err := c.Root.Open(rel)
+	if err != nil {
+		return nil, explain(c, rel, err)
+	}
+	return f, nil
+}
+
+// regular refuses what is no regular file.
+func regular(rel string, info fs.FileInfo) error {
+	switch {
+	case info.Mode().IsRegular():
+		return nil
+	case info.IsDir():
+		return isDirectory(rel)
+	}
+	return special(rel, info.Mode())
+}
+
+func special(rel string, mode fs.FileMode) error {
+	return skill.Unsafe("unsafe_path", "%s is a %s, which is never opened", rel, typeName(mode)).
+		WithHint("paths must stay inside the workspace and name regular files")
+}
+
+// typeName is what a listing calls a kind of file.
+func typeName(mode fs.FileMode) string {
+	switch mode.Type() {
+	case 0:
+		return "file"
+	case fs.ModeDir:
+		return "dir"
+	case fs.ModeSymlink:
+		return "symlink"
+	case fs.ModeNamedPipe:
+		return "fifo"
+	case fs.ModeSocket:
+		return "socket"
+	}
+	return "device"
+}
+
+// absent is the expect_sha256 of a file that must not exist yet.
+const absent = "absent"
+
+// checkExpect judges the input expect_sha256.
+func checkExpect(expect string) error {
+	if raw, err := hex.DecodeString(expect); expect != "" && expect != absent && (err != nil || len(raw) != 32 || expect != strings.ToLower(expect)) {
+		return skill.BadInput("/expect_sha256", "%q is neither 64 hexadecimal digits in lower case nor %q", expect, absent)
+	}
+	return nil
+}
+
+// existing describes the file at rel, nil when there is none, and refuses it when it is no regular file or not the one
+// that was expected.
+func existing(ctx context.Context, c *skill.Call, rel, expect string) (fs.FileInfo, error) {
+	if err := checkExpect(expect); err != nil {
+		return nil, err
+	}
+	info, err := c.Root.Stat(rel)
+	if errors.Is(err, fs.ErrNotExist) {
+		if expect != "" && expect != absent {
+			return nil, changed(rel, absent, expect)
+		}
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := regular(rel, info); err != nil {
+		return nil, err
+	}
+	if expect == "" {
+		return info, nil
+	}
+	found, err := digest(ctx, c, rel)
+	if err == nil && found != expect {
+		err = changed(rel, found, expect)
+	}
+	return info, err
+}
+
+func changed(rel, found, expect string) error {
+	return skill.Failed("changed", "%s is not what was expected: sha256 %s, want %s", rel, found, expect).
+		WithHint("read the file again and decide anew").
+		WithDetails(map[string]any{"sha256": found, "expect_sha256": expect})
+}
+
+// parents makes the folders that rel needs, unless create is false.
+func parents(c *skill.Call, rel string, create *bool) error {
+	dir := path.Dir(rel)
+	if create == nil || *create {
+		return c.Root.MkdirAll(dir)
+	}
+	_, err := c.Root.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return skill.NotFound("the folder %s is not there", dir).WithHint("make it with fs.mkdir, or let this call make it")
+	}
+	return err
+}
+
+// emitFile tells that a file was written.
+func emitFile(c *skill.Call, rel, sum string, size int64) error {
+	metadata, err := json.Marshal(map[string]any{"sha256": sum, "size": size})
+	if err != nil {
+		return fmt.Errorf("describe %s: %w", rel, err)
+	}
+	return c.Emit(protocol.Artifact{Kind: "file", Ref: rel, Metadata: metadata})
+}

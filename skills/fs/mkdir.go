@@ -1,0 +1,69 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+type mkdirInput struct {
+	Path    string `json:"path"`
+	Parents *bool  `json:"parents"`
+	ExistOK *bool  `json:"exist_ok"`
+	Mode    string `json:"mode"`
+}
+
+type mkdirData struct {
+	Path    string `json:"path"`
+	Created bool   `json:"created"`
+	Mode    string `json:"mode"`
+}
+
+// Mkdir is fs.mkdir.
+func Mkdir(_ context.Context, c *skill.Call) (skill.Result, error) {
+	var in mkdirInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	mode, err := parseMode(in.Mode)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	rel, err := entry(c, in.Path, "/path")
+	if err != nil {
+		return skill.Result{}, err
+	}
+	if err := parents(c, rel, in.Parents); err != nil {
+		return skill.Result{}, err
+	}
+	err = c.Root.Mkdir(rel, 0o755)
+	created := err == nil
+	if errors.Is(err, fs.ErrExist) {
+		info, serr := c.Root.Stat(rel)
+		if serr != nil || !info.IsDir() || in.ExistOK != nil && !*in.ExistOK {
+			return skill.Result{}, exists(rel, "choose another name, or fs.remove what is there")
+		}
+		err = nil
+	}
+	if err == nil && mode != 0 && created { // what exists keeps its mode
+		err = c.Root.Chmod(rel, mode)
+	}
+	if err == nil {
+		err = c.Root.SyncDir(path.Dir(rel))
+	}
+	if err != nil {
+		return skill.Result{}, explain(c, rel, err)
+	}
+	info, err := c.Root.Stat(rel)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	return skill.Result{Data: mkdirData{Path: rel, Created: created, Mode: octal(info.Mode())}}, nil
+}
+
+func exists(rel, hint string) error {
+	return skill.Failed("exists", "%s exists already", rel).WithHint("%s", hint)
+}

@@ -1,0 +1,103 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+type removeInput struct {
+	Path       string `json:"path"`
+	Recursive  bool   `json:"recursive"`
+	MissingOK  bool   `json:"missing_ok"`
+	Expect     string `json:"expect_sha256"`
+	MaxEntries int    `json:"max_entries"`
+}
+
+type removeData struct {
+	Path    string `json:"path"`
+	Removed bool   `json:"removed"`
+	Type    string `json:"type,omitempty"`
+	Entries int    `json:"entries"` // files and folders that went
+}
+
+// Remove is fs.remove. Of a symlink the link goes, not what it leads to.
+func Remove(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in removeInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	t := transfer{maxEntries: in.MaxEntries}
+	if err := t.limits(); err != nil {
+		return skill.Result{}, err
+	}
+	rel, err := entry(c, in.Path, "/path")
+	if err != nil {
+		return skill.Result{}, err
+	}
+	info, err := c.Root.Lstat(rel)
+	if errors.Is(err, fs.ErrNotExist) && in.MissingOK {
+		return skill.Result{Data: removeData{Path: rel}}, nil
+	}
+	if err != nil {
+		return skill.Result{}, explain(c, rel, err)
+	}
+	if err := expectSource(ctx, c, rel, in.Expect, info); err != nil {
+		return skill.Result{}, err
+	}
+	entries := 1
+	if info.IsDir() {
+		n, err := count(ctx, c, rel, t.maxEntries)
+		if err != nil {
+			return skill.Result{}, err
+		}
+		if n > t.maxEntries {
+			return skill.Result{}, tooMany(t.maxEntries)
+		}
+		if entries += n; n > 0 && !in.Recursive {
+			return skill.Result{}, skill.Failed("not_empty", "%s is a folder that is not empty", rel).
+				WithHint(`set "recursive":true to remove all of it`)
+		}
+	}
+	if info.IsDir() {
+		err = c.Root.RemoveAll(rel)
+	} else {
+		err = c.Root.Remove(rel)
+	}
+	if err == nil {
+		err = c.Root.SyncDir(path.Dir(rel))
+	}
+	if err != nil {
+		return skill.Result{}, err
+	}
+	return skill.Result{Data: removeData{Path: rel, Removed: true, Type: typeName(info.Mode()), Entries: entries}}, nil
+}
+
+// count is how many files and folders lie in a folder, at any depth. It does not go on beyond the limit.
+func count(ctx context.Context, c *skill.Call, dir string, limit int) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	entries, err := c.Root.List(dir)
+	if err != nil {
+		return 0, err
+	}
+	n := len(entries)
+	for _, e := range entries {
+		if n > limit {
+			break
+		}
+		if !e.IsDir() {
+			continue
+		}
+		inner, err := count(ctx, c, path.Join(dir, e.Name()), limit-n)
+		if err != nil {
+			return 0, err
+		}
+		n += inner
+	}
+	return n, nil
+}

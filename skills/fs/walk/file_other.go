@@ -1,0 +1,44 @@
+//go:build !linux
+
+package walk
+
+import (
+	"os"
+
+	"github.com/spritekit/lattice/spritekit/workspace"
+)
+
+// File is a file that is being read.
+type File struct {
+	file *os.File
+	size int64
+}
+
+// open opens a regular file in the folder.
+func (f *folder) open(root *workspace.Root, name string) (*File, error) {
+	info, err := root.Lstat(join(f.path, name))
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, ErrSpecial
+	}
+	file, err := root.Open(join(f.path, name))
+	if err != nil {
+		return nil, err
+	}
+	return &File{file, info.Size()}, nil
+}
+
+func (f *folder) has(root *workspace.Root, name string) bool {
+	_, err := root.Lstat(join(f.path, name))
+	return err == nil
+}
+
+// Size is how many bytes it had when it was opened.
+func (f *File) Size() int64 { return f.size }
+
+func (f *File) Read(p []byte) (int, error) { return f.file.Read(p) }
+
+// Close closes it; what was only read has nothing to lose.
+func (f *File) Close() { f.file.Close() }
