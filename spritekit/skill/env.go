@@ -17,7 +17,8 @@ type Env struct {
 	WorkItemID     string // default the run's id
 	RunID          string
 	CallID         string // "" gives a fresh id and replays nothing
-	ParentCallID   string // the call whose agent makes this one, or runs this process; "" for none
+	ParentCallID   string // the call whose program this process is; "" for none
+	AgentCallID    string // the call of agent.run whose agent makes this one; "" for none (nested.go)
 	IdempotencyKey string
 	Workspace      string
 	Socket         string // "" means that there is none to ask
@@ -49,6 +50,8 @@ func ParseEnv(environ []string) Env {
 			env.CallID = value
 		case "LATTICE_PARENT_CALL_ID":
 			env.ParentCallID = value
+		case "LATTICE_AGENT_CALL_ID":
+			env.AgentCallID = value
 		case "LATTICE_IDEMPOTENCY_KEY":
 			env.IdempotencyKey = value
 		case "LATTICE_WORKSPACE":

@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// A nested call is one that an agent makes while agent.run works: LATTICE_PARENT_CALL_ID names the call of agent.run.
+// A nested call is one that an agent makes while agent.run works: LATTICE_AGENT_CALL_ID names the call of agent.run.
 // The orchestrator does not know it and could not resume it, so that it does not wait by itself:
 //
 //	nested call   journal Suspending ─► INFO kind "nested_waiting" ─► result "waiting", exit 75; no checkpoint
@@ -86,17 +86,17 @@ func nestedID(parent, skill, inputSHA256 string) string {
 	return fmt.Sprintf("nested_%x", sum[:16])
 }
 
-func (r *runner) nested() bool { return r.env.ParentCallID != "" }
+func (r *runner) nested() bool { return r.env.AgentCallID != "" }
 
 // recall finds out whether a nested call was made before and waits, or waited; it then goes by the id of that time.
 func (r *runner) recall(inputSHA256 string) error {
 	if !r.nested() {
 		return nil
 	}
-	if err := journal.CheckID(r.env.ParentCallID); err != nil {
-		return refusal("bad_call_id", "LATTICE_PARENT_CALL_ID: %v", err).WithHint("leave it as agent.run set it, or unset it")
+	if err := journal.CheckID(r.env.AgentCallID); err != nil {
+		return refusal("bad_call_id", "LATTICE_AGENT_CALL_ID: %v", err).WithHint("leave it as agent.run set it, or unset it")
 	}
-	id := nestedID(r.env.ParentCallID, r.skill.Name, inputSHA256)
+	id := nestedID(r.env.AgentCallID, r.skill.Name, inputSHA256)
 	_, err := r.root.Stat(protocol.CallsDir + "/" + id + ".jsonl")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -112,7 +112,7 @@ func (r *runner) recall(inputSHA256 string) error {
 func (r *runner) ask(ctx context.Context, w protocol.Waiting, request *protocol.ActionRequest) (Result, error) {
 	input := r.journal.Last().InputSHA256
 	if !r.recalled { // from here on the call is known by an id that can be found again
-		id := nestedID(r.env.ParentCallID, r.skill.Name, input)
+		id := nestedID(r.env.AgentCallID, r.skill.Name, input)
 		j, err := journal.Open(ctx, r.root, id, r.skill.Name, input, r.now)
 		if err != nil {
 			return Result{}, err
@@ -134,7 +134,7 @@ func (r *runner) ask(ctx context.Context, w protocol.Waiting, request *protocol.
 		}
 	}
 	metadata, err := encode(Question{
-		ParentCallID: r.env.ParentCallID, CallID: r.id, Skill: r.skill.Name, InputSHA256: input, Waiting: w, Request: request,
+		ParentCallID: r.env.AgentCallID, CallID: r.id, Skill: r.skill.Name, InputSHA256: input, Waiting: w, Request: request,
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("suspend: %w", err)

@@ -29,7 +29,7 @@ func asking(_ context.Context, c *skill.Call) (skill.Result, error) {
 // under is b for processes of an agent that call parent runs.
 func (b *bench) under(parent string) *bench {
 	nested := *b
-	nested.env.CallID, nested.env.ParentCallID = "", parent
+	nested.env.CallID, nested.env.AgentCallID = "", parent
 	return &nested
 }
 
