@@ -28,6 +28,9 @@ const (
 	stopGrace = 5 * time.Second // after SIGINT, and again after SIGTERM
 	maxTail   = 4 << 10         // bytes of stderr that a failure's message may quote
 	maxEvents = 10_000          // of one call
+	// The system takes 128 KiB of one variable, and not much more of all together.
+	maxVariable  = 64 << 10
+	maxVariables = 512 << 10
 )
 
 // Func serves a program. argv[0] is a path, absolute or relative to the workspace, or a name on the call's PATH.
@@ -66,21 +69,23 @@ func Func(r *proc.Reaper, argv []string) skill.Func {
 	}
 }
 
-// environment is what a child of the call sees, and the inputs by name: text as it is, anything else as JSON. A program
-// that continues after WAITING finds the answers in ANSWERS, a JSON object.
+// environment is what a child of the call sees, and the inputs by name: text as it is, anything else as JSON. What no
+// variable can hold is left to stdin, which has everything. A program that continues after WAITING finds the answers in
+// ANSWERS, a JSON object.
 func environment(c *skill.Call) ([]string, error) {
 	var inputs map[string]json.RawMessage
 	if err := json.Unmarshal(c.Input, &inputs); err != nil {
 		return nil, fmt.Errorf("read the input: %w", err)
 	}
 	env := append(slices.Clone(c.Env), "LATTICE_PARENT_CALL_ID="+c.ID)
+	total := 0
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
 		var text string
 		if raw := inputs[name]; json.Unmarshal(raw, &text) != nil {
 			text = string(raw)
 		}
-		if strings.ContainsRune(text, 0) || strings.ContainsAny(name, "=\x00") {
-			continue // no variable can hold it; stdin has it
+		if total += len(text); len(text) > maxVariable || total > maxVariables || strings.ContainsRune(name+text, 0) || strings.Contains(name, "=") {
+			continue
 		}
 		env = append(env, "INPUT_"+strings.ToUpper(name)+"="+text)
 	}
