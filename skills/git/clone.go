@@ -17,20 +17,21 @@ import (
 )
 
 type cloneInput struct {
-	URL          string        `json:"url"`
-	Dest         string        `json:"dest"`
-	Branch       string        `json:"branch"`
-	Ref          string        `json:"ref"`
-	Depth        int           `json:"depth"`
-	SingleBranch *bool         `json:"single_branch"` // nil: as git, with depth
-	Tags         bool          `json:"tags"`
-	Filter       string        `json:"filter"`
-	Reference    string        `json:"reference"`
-	Insecure     bool          `json:"insecure"`
-	RemoteURL    string        `json:"remote_url"`
-	Engine       string        `json:"engine"`
-	TimeoutMS    int           `json:"timeout_ms"`
-	Limits       engine.Limits `json:"limits"`
+	URL          string           `json:"url"`
+	Dest         string           `json:"dest"`
+	Branch       string           `json:"branch"`
+	Ref          string           `json:"ref"`
+	Depth        int              `json:"depth"`
+	SingleBranch *bool            `json:"single_branch"` // nil: as git, with depth
+	Tags         bool             `json:"tags"`
+	Filter       string           `json:"filter"`
+	Reference    string           `json:"reference"`
+	Insecure     bool             `json:"insecure"`
+	RemoteURL    string           `json:"remote_url"`
+	Engine       string           `json:"engine"`
+	TimeoutMS    int              `json:"timeout_ms"`
+	Credential   *credentialInput `json:"credential"`
+	Limits       engine.Limits    `json:"limits"`
 }
 
 type cloneData struct {
@@ -52,6 +53,17 @@ func (f family) Clone(ctx context.Context, c *skill.Call) (skill.Result, error) 
 	if err != nil {
 		return skill.Result{}, err
 	}
+	ctx, cancel, err := limited(ctx, in.TimeoutMS)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	defer cancel()
+	from, release, err := source(ctx, c, in.URL, "/url", in.Insecure, in.Credential, netPermission)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	defer release()
+	spec.From, spec.RemoteURL = from, withoutUser(cmp.Or(in.RemoteURL, from.URL))
 	dest, err := c.Root.Rel(cmp.Or(in.Dest, defaultRepo))
 	if err != nil {
 		return skill.Result{}, err
@@ -59,11 +71,6 @@ func (f family) Clone(ctx context.Context, c *skill.Call) (skill.Result, error) 
 	if dest == "." || c.Root.Reserved(dest) {
 		return skill.Result{}, skill.Unsafe("reserved_path", "a clone cannot take the place of %s", dest).WithHint("name a folder below the workspace")
 	}
-	ctx, cancel, err := limited(ctx, in.TimeoutMS)
-	if err != nil {
-		return skill.Result{}, err
-	}
-	defer cancel()
 	e, err := f.pick(ctx, c, in.Engine)
 	if err != nil {
 		return skill.Result{}, err
@@ -111,11 +118,11 @@ func grow(ctx context.Context, c *skill.Call, e engine.Engine, spec engine.Clone
 	return data, nil
 }
 
-// spec judges the input and finds out where the repository comes from.
+// spec judges the input alone.
 func (in *cloneInput) spec(c *skill.Call) (engine.CloneSpec, error) {
 	spec := engine.CloneSpec{
 		Root: c.Root, Branch: in.Branch, Ref: in.Ref, Depth: in.Depth, SingleBranch: in.Depth > 0, Tags: in.Tags, Filter: in.Filter, Limits: in.Limits,
-		Follow: func(p engine.Progress) { c.Progress(p.Phase, p) },
+		Follow: follow(c),
 	}
 	if in.SingleBranch != nil {
 		spec.SingleBranch = *in.SingleBranch
@@ -138,18 +145,7 @@ func (in *cloneInput) spec(c *skill.Call) (engine.CloneSpec, error) {
 			return spec, err
 		}
 	}
-	src, remote, err := parseURL(in.URL, "/url", in.Insecure)
-	if err != nil {
-		return spec, err
-	}
-	if remote {
-		src.Env = network(c)
-		err = c.Require("net")
-	} else {
-		src, err = localSource(c, cmp.Or(src.URL, in.URL))
-	}
-	spec.From, spec.RemoteURL = src, withoutUser(cmp.Or(in.RemoteURL, src.URL))
-	return spec, err
+	return spec, nil
 }
 
 // already answers when the destination holds something: fine if it is this very clone.

@@ -3,49 +3,29 @@ package git
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
-	"github.com/spritekit/lattice/skills/git/gitconfig"
-	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// credentialVariable names a file that holds a token: 0600, outside the workspace, removed when it was used.
-const credentialVariable = "LATTICE_CREDENTIAL_FILE"
-
-// direct pushes from here. The URL is taken from the configuration once, judged, and given to the engine as such.
-func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput, p pushData) (skill.Result, error) {
-	if err := c.Require("git:push"); err != nil {
+// direct pushes from here. A branch that the remote has already is no failure.
+func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput) (skill.Result, error) {
+	if err := c.Require(pushPermission); err != nil {
 		return skill.Result{}, err
 	}
-	if !in.Trust {
-		if err := refuseKeys(r.at.Name, r.config, gitconfig.Redirecting()); err != nil {
-			return skill.Result{}, err
-		}
-	}
-	if in.ExpectRemote != "" && in.ExpectRemote != "0" && !engine.IsCommitID(in.ExpectRemote) {
-		return skill.Result{}, skill.BadInput("/expect_remote", "is no full commit id")
-	}
-	to, err := r.target(c, cmp.Or(in.Remote, "origin"))
+	remote := cmp.Or(in.Remote, "origin")
+	to, release, err := r.remote(ctx, c, remote, in.Trust, in.Credential, pushPermission)
 	if err != nil {
 		return skill.Result{}, err
 	}
-	if file := proc.Getenv(c.Env, credentialVariable, ""); file != "" && to.Protocol == "https" {
-		token, err := readCredential(c.Root.Dir(), file)
-		if err != nil {
-			return skill.Result{}, err
-		}
-		defer os.Remove(file) // a lease is for one use
-		to.Credential = &engine.Credential{Username: "x-access-token", Token: token}
-	}
-	p.Pushed, err = r.Push(ctx, engine.PushSpec{
-		To: to, Refs: []engine.PushRef{{From: p.Head, To: "refs/heads/" + p.Branch, Expect: in.ExpectRemote}},
-	})
+	defer release()
+	p, spec, err := r.directSpec(ctx, in, remote)
 	if err != nil {
+		return skill.Result{}, err
+	}
+	spec.To, spec.Follow = to, follow(c)
+	if p.Pushed, err = r.Push(ctx, spec); err != nil {
 		return skill.Result{}, err
 	}
 	for _, ref := range p.Pushed {
@@ -56,47 +36,113 @@ func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput, p pushDa
 		if ref.Stale {
 			code = "stale"
 		}
-		return skill.Result{}, skill.Failed(code, "the remote refused the push: %s", ref.Reason).
-			WithHint("fetch the branch, rebase onto it and push again")
+		return skill.Result{}, skill.Failed(code, "the remote refused the push to %s: %s", ref.Ref, ref.Reason).
+			WithHint("fetch the branch, rebase onto it and push again").WithDetails(map[string]any{"pushed": p.Pushed})
 	}
 	if !to.Local {
 		p.URL = withoutUser(to.URL)
 	}
+	if in.DryRun {
+		return skill.Result{Data: p}, nil
+	}
 	return p.done(c)
 }
 
-// target is where a remote lies.
-func (r *repo) target(c *skill.Call, remote string) (engine.Source, error) {
-	if !isRemoteName(remote) {
-		return engine.Source{}, skill.Unsafe("unsafe", "/remote %q is no name of a remote", remote)
+// directSpec is what to push: one branch, or what refspecs say.
+func (r *repo) directSpec(ctx context.Context, in pushInput, remote string) (pushData, engine.PushSpec, error) {
+	spec := engine.PushSpec{Remote: remote, DryRun: in.DryRun}
+	if len(in.Refspecs) > 0 {
+		p := pushData{about: r.about()}
+		for _, text := range in.Refspecs {
+			ref, err := r.pushRef(ctx, text)
+			if err != nil {
+				return p, spec, err
+			}
+			if ref.Expect, err = r.expected(ctx, in, remote, ref.To); err != nil {
+				return p, spec, err
+			}
+			spec.Refs = append(spec.Refs, ref)
+		}
+		p.Branch, p.Head = strings.TrimPrefix(spec.Refs[0].To, "refs/heads/"), spec.Refs[0].From
+		return p, spec, nil
 	}
-	text, _ := r.config.Value("remote", remote, "url")
-	if text == "" {
-		return engine.Source{}, skill.NotFound("%s has no remote %s", r.at.Name, remote)
+	p, err := r.pushHead(ctx, &in)
+	if err != nil {
+		return p, spec, err
 	}
-	src, isRemote, err := parseURL(text, "the remote's URL", false)
-	if err != nil || isRemote {
-		return src, err
+	if p.Base, err = r.base(ctx, in.Base); err != nil {
+		return p, spec, err
 	}
-	return localSource(c, cmp.Or(src.URL, text))
+	ref := engine.PushRef{From: p.Head, To: "refs/heads/" + p.Branch, Expect: in.ExpectRemote}
+	if ref.Expect == "" {
+		if ref.Expect, err = r.expected(ctx, in, remote, ref.To); err != nil {
+			return p, spec, err
+		}
+	}
+	spec.Refs = []engine.PushRef{ref}
+	if !in.SetUpstream {
+		return p, spec, nil
+	}
+	local, err := r.Resolve(ctx, in.Ref)
+	if name, ok := strings.CutPrefix(local.Ref, "refs/heads/"); ok {
+		spec.SetUpstream = name
+	}
+	if err == nil && spec.SetUpstream == "" {
+		err = skill.BadInput("/set_upstream", "needs a branch to set it for: HEAD is on none")
+	}
+	return p, spec, err
 }
 
-// readCredential checks the lease and returns the token.
-func readCredential(root, file string) (string, error) {
-	info, err := os.Lstat(file)
+// pushRef reads "src:dst", or a name for both: a branch, a tag or, on the left, a commit.
+func (r *repo) pushRef(ctx context.Context, text string) (engine.PushRef, error) {
+	src, dst, pair := strings.Cut(text, ":")
+	if !pair {
+		dst = src
+	}
+	if strings.HasPrefix(text, "+") {
+		return engine.PushRef{}, skill.BadInput("/refspecs", "%q would force: force is an input of its own", text)
+	}
+	for _, side := range []string{src, dst} {
+		if side == src && (src == "HEAD" || engine.IsCommitID(src)) && pair {
+			continue
+		}
+		if err := checkRef(side, "/refspecs"); err != nil {
+			return engine.PushRef{}, err
+		}
+	}
+	var found engine.Object
+	var err error
+	for _, name := range []string{"refs/heads/" + src, "refs/tags/" + src, src} {
+		if found, err = r.Resolve(ctx, name); err == nil || !isRefNotFound(err) {
+			break
+		}
+	}
 	if err != nil {
-		return "", fmt.Errorf("read the credential: %w", err)
+		return engine.PushRef{}, err
 	}
-	if _, in := inside(root, file); in || !filepath.IsAbs(file) || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 || info.Size() > 64<<10 {
-		return "", skill.Unsafe("unsafe_credential", "the credential is not a file of mode 0600 outside the workspace")
+	ref := engine.PushRef{From: found.ID, To: dst}
+	switch {
+	case strings.HasPrefix(dst, "refs/"):
+	case strings.HasPrefix(found.Ref, "refs/tags/"):
+		ref.To = "refs/tags/" + dst
+	default:
+		ref.To = "refs/heads/" + dst
 	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("read the credential: %w", err)
+	if !strings.HasPrefix(ref.To, "refs/heads/") && !strings.HasPrefix(ref.To, "refs/tags/") {
+		return ref, skill.Unsafe("unsafe", "/refspecs %q goes to %s: a push goes to branches and tags", text, ref.To)
 	}
-	token := strings.TrimSpace(string(data))
-	if token == "" || strings.ContainsAny(token, "\r\n\x00") {
-		return "", skill.Unsafe("unsafe_credential", "the credential is not one line")
+	return ref, nil
+}
+
+// expected is where a forced push wants a branch to be: where it was last seen, or nowhere.
+func (r *repo) expected(ctx context.Context, in pushInput, remote, to string) (string, error) {
+	branch, ok := strings.CutPrefix(to, "refs/heads/")
+	if in.Force != forceWithLease || !ok {
+		return "", nil
 	}
-	return token, nil
+	seen, err := r.Resolve(ctx, "refs/remotes/"+remote+"/"+branch)
+	if isRefNotFound(err) {
+		return "0", nil
+	}
+	return seen.Commit, err
 }

@@ -22,9 +22,12 @@ func Skills(r *proc.Reaper) []skill.Skill {
 	return []skill.Skill{
 		{Name: "git.add", Run: f.Add},
 		{Name: "git.apply", Run: f.Apply},
+		{Name: "git.branch", Run: f.Branch},
+		{Name: "git.checkout", Run: f.Checkout},
 		{Name: "git.clone", Run: f.Clone},
 		{Name: "git.commit", Run: f.Commit},
 		{Name: "git.diff", Run: f.Diff},
+		{Name: "git.fetch", Run: f.Fetch},
 		{Name: "git.log", Run: f.Log},
 		{Name: "git.merge_base", Run: f.MergeBase},
 		{Name: "git.push", Run: f.Push},
@@ -33,6 +36,7 @@ func Skills(r *proc.Reaper) []skill.Skill {
 		{Name: "git.show", Run: f.Show},
 		{Name: "git.stash", Run: f.Stash},
 		{Name: "git.status", Run: f.Status},
+		{Name: "git.worktree", Run: f.Worktree},
 	}
 }
 

@@ -23,17 +23,25 @@ const outDir = protocol.Dir + "/out"
 const (
 	modeRequest = "request"
 	modeDirect  = "direct"
+
+	forceNo        = "no"
+	forceWithLease = "with-lease"
 )
 
 type pushInput struct {
 	on
-	Branch       string `json:"branch"`
-	Base         string `json:"base"`
-	Ref          string `json:"ref"`
-	Mode         string `json:"mode"`
-	Title        string `json:"title"`
-	Remote       string `json:"remote"`
-	ExpectRemote string `json:"expect_remote"`
+	Refspecs     []string         `json:"refspecs"`
+	Force        string           `json:"force"`
+	SetUpstream  bool             `json:"set_upstream"`
+	DryRun       bool             `json:"dry_run"`
+	Credential   *credentialInput `json:"credential"`
+	Branch       string           `json:"branch"`
+	Base         string           `json:"base"`
+	Ref          string           `json:"ref"`
+	Mode         string           `json:"mode"`
+	Title        string           `json:"title"`
+	Remote       string           `json:"remote"`
+	ExpectRemote string           `json:"expect_remote"`
 }
 
 type pushData struct {
@@ -62,34 +70,90 @@ func (f family) Push(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	if err := c.Bind(&in); err != nil {
 		return skill.Result{}, err
 	}
+	if err := in.check(); err != nil {
+		return skill.Result{}, err
+	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
 		return skill.Result{}, err
 	}
 	defer r.close()
+	if in.Mode == modeDirect {
+		return r.direct(ctx, c, in)
+	}
 	p, err := r.plan(ctx, &in)
 	if err != nil {
 		return skill.Result{}, err
 	}
-	switch mode := cmp.Or(in.Mode, modeRequest); {
-	case mode == modeDirect:
-		return r.direct(ctx, c, in, p)
-	case mode != modeRequest:
-		return skill.Result{}, skill.BadInput("/mode", "%q is none of request, direct", mode)
-	case c.Resume != nil:
+	if c.Resume != nil {
 		return answered(c, p)
 	}
 	return r.request(ctx, c, in, p)
 }
 
+// check judges the input alone.
+func (in *pushInput) check() error {
+	switch in.Mode = cmp.Or(in.Mode, modeRequest); in.Mode {
+	case modeDirect:
+	case modeRequest:
+		if len(in.Refspecs) > 0 || in.SetUpstream || in.DryRun || in.Credential != nil || in.Force != "" {
+			return skill.BadInput("/mode", `is request: refspecs, force, set_upstream, dry_run and credential are for "direct"`)
+		}
+	default:
+		return skill.BadInput("/mode", "%q is none of request, direct", in.Mode)
+	}
+	if in.ExpectRemote != "" && in.ExpectRemote != "0" && !engine.IsCommitID(in.ExpectRemote) {
+		return skill.BadInput("/expect_remote", "is no full commit id")
+	}
+	if in.Force = cmp.Or(in.Force, forceNo); in.Force != forceNo && in.Force != forceWithLease {
+		return skill.BadInput("/force", "%q is none of no, with-lease", in.Force)
+	}
+	if len(in.Refspecs) > 0 && (in.Branch != "" || in.Ref != "" || in.Base != "" || in.ExpectRemote != "" || in.SetUpstream) {
+		return skill.BadInput("/refspecs", "say what goes where: branch, ref, base, expect_remote and set_upstream are of a push of one branch")
+	}
+	for _, name := range []struct{ value, pointer string }{{in.Branch, "/branch"}, {in.Ref, "/ref"}} {
+		if name.value == "" {
+			continue
+		}
+		if err := checkRef(name.value, name.pointer); err != nil {
+			return err
+		}
+	}
+	if in.Base == "" || engine.IsCommitID(in.Base) {
+		return nil
+	}
+	return checkRef(in.Base, "/base")
+}
+
 // plan finds out which commits go where, and refuses when there are none.
 func (r *repo) plan(ctx context.Context, in *pushInput) (pushData, error) {
-	p := pushData{about: r.about(), Pushed: []engine.PushedRef{}, Branch: in.Branch}
+	p, err := r.pushHead(ctx, in)
+	if err != nil {
+		return p, err
+	}
+	if p.Base, err = r.base(ctx, in.Base); err != nil {
+		return p, err
+	}
+	if p.Base == "" {
+		return p, skill.BadInput("/base", "is required: the branch has no upstream and origin no HEAD")
+	}
+	if p.Base == p.Head {
+		return p, skill.Failed("nothing_to_push", "%s is at %s, which the remote has", in.Ref, p.Head).
+			WithHint("commit something first, or name an older base")
+	}
+	common, err := r.MergeBase(ctx, engine.MergeBaseSpec{Commits: []string{p.Base, p.Head}, Ancestor: true})
+	if err == nil && !common.IsAncestor {
+		return p, skill.Failed("base_not_ancestor", "%s does not build upon %s", in.Ref, p.Base).
+			WithHint("rebase onto the base, or name the commit that the work started from")
+	}
+	return p, err
+}
+
+// pushHead finds out which commit goes to which branch, and makes in.Ref its full name.
+func (r *repo) pushHead(ctx context.Context, in *pushInput) (pushData, error) {
+	p := pushData{about: r.about(), Pushed: []engine.PushedRef{}}
 	from := "HEAD"
 	if in.Ref != "" {
-		if err := checkRef(in.Ref, "/ref"); err != nil {
-			return p, err
-		}
 		from = "refs/heads/" + in.Ref
 	}
 	head, err := r.Resolve(ctx, from)
@@ -97,37 +161,18 @@ func (r *repo) plan(ctx context.Context, in *pushInput) (pushData, error) {
 		return p, err
 	}
 	current, _ := strings.CutPrefix(head.Ref, "refs/heads/")
-	if p.Branch = cmp.Or(p.Branch, in.Ref, current); p.Branch == "" {
+	if p.Branch = cmp.Or(in.Branch, in.Ref, current); p.Branch == "" {
 		return p, skill.BadInput("/branch", "is required: HEAD is on no branch")
 	}
-	if err := checkRef(p.Branch, "/branch"); err != nil {
-		return p, err
-	}
 	in.Ref, p.Head = from, head.Commit
-	if p.Base, err = r.base(ctx, in.Base); err != nil {
-		return p, err
-	}
-	if p.Base == p.Head {
-		return p, skill.Failed("nothing_to_push", "%s is at %s, which the remote has", from, p.Head).
-			WithHint("commit something first, or name an older base")
-	}
-	common, err := r.MergeBase(ctx, engine.MergeBaseSpec{Commits: []string{p.Base, p.Head}, Ancestor: true})
-	if err == nil && !common.IsAncestor {
-		return p, skill.Failed("base_not_ancestor", "%s does not build upon %s", from, p.Base).
-			WithHint("rebase onto the base, or name the commit that the work started from")
-	}
-	return p, err
+	return p, checkRef(p.Branch, "/branch")
 }
 
-// base is the commit that the remote has. A name means the remote's branch before the local one, which may have moved.
+// base is the commit that the remote has, "" when nothing tells. A name means the remote's branch before the local one,
+// which may have moved.
 func (r *repo) base(ctx context.Context, name string) (string, error) {
 	candidates := []string{"@{upstream}", "refs/remotes/origin/HEAD"}
 	if name != "" {
-		if !engine.IsCommitID(name) {
-			if err := checkRef(name, "/base"); err != nil {
-				return "", err
-			}
-		}
 		candidates = []string{"refs/remotes/origin/" + name, name}
 	}
 	for _, candidate := range candidates {
@@ -142,7 +187,7 @@ func (r *repo) base(ctx context.Context, name string) (string, error) {
 	if name != "" {
 		return "", engine.RefNotFound("/base %s names no commit in %s", name, r.at.Name)
 	}
-	return "", skill.BadInput("/base", "is required: the branch has no upstream and origin no HEAD")
+	return "", nil
 }
 
 func isRefNotFound(err error) bool {

@@ -1,10 +1,44 @@
 package git
 
 import (
+	"cmp"
+	"context"
+
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitconfig"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
+
+// What reaching a remote needs, beside what a verb needs anyway.
+const (
+	netPermission  = "net"
+	pushPermission = "git:push"
+)
+
+// source judges where commits come from or go to, and adds what reaching it takes. A remote one needs the permission;
+// a lease that the runtime handed over is for a push alone, since only its target was judged by somebody. release ends the
+// credential's life.
+func source(ctx context.Context, c *skill.Call, text, pointer string, insecure bool, secret *credentialInput, permission string) (src engine.Source, release func(), err error) {
+	src, remote, err := parseURL(text, pointer, insecure)
+	if err != nil {
+		return src, nil, err
+	}
+	if !remote {
+		if src, err = localSource(c, cmp.Or(src.URL, text)); err != nil {
+			return src, nil, err
+		}
+		return src, func() {}, nil
+	}
+	if err := c.Require(permission); err != nil {
+		return src, nil, err
+	}
+	if secret == nil && permission == pushPermission && src.Protocol == "https" {
+		secret = lease(c)
+	}
+	release, err = secret.attach(ctx, c, &src)
+	return src, release, err
+}
 
 // localSource is a bundle or a repository in the workspace; nothing else on the machine may be read.
 func localSource(c *skill.Call, name string) (engine.Source, error) {
@@ -23,13 +57,41 @@ func localSource(c *skill.Call, name string) (engine.Source, error) {
 	return engine.Source{URL: real, Protocol: "file", Local: true, Bundle: info.Mode().IsRegular()}, nil
 }
 
-// network is what git needs of the sprite's environment to reach a remote: where the proxy is, and whom to trust. A push
-// never sees it, because whoever sets these could read the credential.
-func network(c *skill.Call) (env []string) {
-	for _, name := range []string{
-		"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY",
-		"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH",
-	} {
+// remote judges a remote of the repository. Its URL is taken from the configuration once and given to the engine as such;
+// the keys that would send it, or what it is opened with, elsewhere are refused.
+func (r *repo) remote(ctx context.Context, c *skill.Call, name string, trust bool, secret *credentialInput, permission string) (engine.Source, func(), error) {
+	if !isRemoteName(name) {
+		return engine.Source{}, nil, skill.Unsafe("unsafe", "/remote %q is no name of a remote", name)
+	}
+	patterns := []string{"url.*.insteadof"}
+	if permission == pushPermission || secret != nil {
+		patterns = gitconfig.Redirecting()
+	}
+	if !trust {
+		if err := refuseKeys(r.at.Name, r.config, patterns); err != nil {
+			return engine.Source{}, nil, err
+		}
+	}
+	text, _ := r.config.Value("remote", name, "url")
+	if text == "" {
+		return engine.Source{}, nil, skill.NotFound("%s has no remote %s", r.at.Name, name).WithHint("git.clone makes the remote origin")
+	}
+	return source(ctx, c, text, "the remote's URL", false, secret, permission)
+}
+
+// proxies are where the sprite's environment says that the network is; they see nothing of what TLS carries.
+func proxies(c *skill.Call) []string {
+	return pick(c, "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY")
+}
+
+// authorities are whom the sprite's environment trusts. What carries a credential never sees them, because whoever sets
+// these could read it.
+func authorities(c *skill.Call) []string {
+	return pick(c, "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH")
+}
+
+func pick(c *skill.Call, names ...string) (env []string) {
+	for _, name := range names {
 		if value := proc.Getenv(c.Env, name, ""); value != "" {
 			env = append(env, name+"="+value)
 		}

@@ -99,3 +99,8 @@ func Unreachable(format string, args ...any) *skill.Error {
 	return skill.Network(format, args...).
 		WithHint("try again; if it goes on, look whether the network policy of the sprite lets it reach that host, and at the proxy")
 }
+
+// TooMany says that a repository passes a limit of the caller's (9).
+func TooMany(format string, args ...any) *skill.Error {
+	return skill.Limit("too_large", format, args...).WithHint("raise the limit, or fetch less: depth, single_branch and filter say how")
+}

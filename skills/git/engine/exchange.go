@@ -73,16 +73,15 @@ type Cloned struct {
 
 // FetchSpec says what to fetch. Without Refspecs the remote's configured ones are used.
 type FetchSpec struct {
-	Remote   string // name; tracking refs and refspecs are this remote's
-	From     Source
-	Refspecs []string // judged: [+]src:dst below refs/, or a plain name, which goes to the remote's tracking ref
-	Depth    int      // 0 leaves the depth alone
-	Unshare  bool     // fetch what a shallow clone left out
-	Prune    bool
-	Tags     bool // all of them; otherwise none
-	DryRun   bool
-	Limits   Limits
-	Follow   Follow
+	Remote    string // name; tracking refs and refspecs are this remote's
+	From      Source
+	Refspecs  []string // judged: [+]src:dst below refs/, or a plain name, which goes to the remote's tracking ref
+	Depth     int      // 0 leaves the depth alone
+	Unshallow bool     // fetch what a shallow clone left out
+	Prune     bool
+	Tags      bool // all of them; otherwise none
+	Limits    Limits
+	Follow    Follow
 }
 
 // Fetched lists what a fetch changed, sorted by ref.
@@ -102,7 +101,7 @@ type RefChange struct {
 type PushSpec struct {
 	To     Source
 	Refs   []PushRef
-	DryRun bool
+	DryRun bool // only ask what the target would say
 	// Remote is the name of To in the configuration; its tracking refs of branches that were pushed follow. With
 	// SetUpstream the branch Upstream follows the first ref of Refs.
 	Remote      string

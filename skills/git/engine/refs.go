@@ -10,11 +10,12 @@ type Object struct {
 
 // BranchList asks for branches.
 type BranchList struct {
-	Remote bool // remote-tracking branches, too
-	Max    int  // 0 is no limit
+	Name   string // only this local branch; "" is all
+	Remote bool   // remote-tracking branches, too
+	Max    int    // 0 is no limit
 }
 
-// Branch is one branch.
+// Branch is one branch; lists are sorted by name, local ones first.
 type Branch struct {
 	Name     string `json:"name"`   // short: main; remote ones origin/main
 	Commit   string `json:"commit"` // "" for the current branch before its first commit

@@ -138,11 +138,11 @@ type AddSpec struct {
 	All    bool
 	Update bool
 	Force  bool // also what is ignored, if a path names it
-	DryRun bool // say what would be staged by this call
+	DryRun bool // leave the index as it is
 	Max    int  // entries that are kept, 0 is no limit
 }
 
-// Added is what differs between HEAD and the index after staging, with DryRun what staging would add to that, sorted.
+// Added is what differs between HEAD and the index after staging, with DryRun what would differ, sorted.
 type Added struct {
 	Staged    []StagedEntry `json:"staged"`  // never null
 	Removed   []string      `json:"removed"` // paths among them that are staged as deleted; never null

@@ -3,39 +3,49 @@ package system
 import (
 	"context"
 	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
 // Add is git add, then a diff of the index with HEAD.
 func (r *repo) Add(ctx context.Context, spec engine.AddSpec) (engine.Added, error) {
+	var env []string
 	if spec.DryRun {
-		return r.wouldAdd(ctx, spec)
+		var release func()
+		var err error
+		if env, release, err = r.pretend(); err != nil {
+			return engine.Added{}, err
+		}
+		defer release()
 	}
-	if err := r.stage(ctx, spec); err != nil {
+	if err := r.stage(ctx, spec, env); err != nil {
 		return engine.Added{}, err
 	}
-	return r.staged(ctx, spec.Max)
+	return r.staged(ctx, spec.Max, env)
 }
 
-// stage runs git add. The runtime's own files are excluded by .git/info/exclude, which --force would override.
-func (r *repo) stage(ctx context.Context, spec engine.AddSpec) error {
-	args := []string{"add"}
-	switch {
-	case spec.Update:
-		args = append(args, "--update")
-	default:
-		args = append(args, "--all")
+// stage runs git add.
+func (r *repo) stage(ctx context.Context, spec engine.AddSpec, env []string) error {
+	args := []string{"add", "--all"}
+	if spec.Update {
+		args[1] = "--update"
 	}
 	if spec.Force {
 		args = append(args, "--force")
 	}
-	_, err := r.git(ctx, append(append(args, "--"), spec.Paths...)...)
-	return addFailed(err)
-}
-
-func addFailed(err error) error {
+	paths := spec.Paths
+	if spec.Force || r.at.Name == "." {
+		paths = withoutOwn(paths)
+		env = append(env, "GIT_LITERAL_PATHSPECS=0")
+	}
+	_, err := r.in(ctx, command{args: append(append(args, "--"), paths...), env: env})
 	var f *failure
 	switch {
 	case !errors.As(err, &f):
@@ -48,8 +58,62 @@ func addFailed(err error) error {
 	return explain(err, "add_failed")
 }
 
+// withoutOwn are literal paths that leave out the runtime's own, where .git/info/exclude does not: it has no say over files
+// that are tracked already, nor with --force.
+func withoutOwn(paths []string) []string {
+	specs := []string{":(exclude,top,literal)" + protocol.Dir, ":(exclude,top,glob)**/" + workspace.TempPattern, ":(exclude,top,glob)**/" + workspace.TempPattern + "/**"}
+	if len(paths) == 0 {
+		return append(specs, ":(top)")
+	}
+	for _, p := range paths {
+		specs = append(specs, ":(top,literal)"+p)
+	}
+	return specs
+}
+
+// pretend is an environment in which git stages into a copy of the index, and stores objects beside those of the
+// repository; release removes both.
+func (r *repo) pretend() (env []string, release func(), err error) {
+	dir, release, err := r.at.Root.Scratch(".")
+	if err != nil {
+		return nil, nil, err
+	}
+	index := filepath.Join(dir, "index")
+	if err := copyFile(r.at.Root, filepath.Join(r.at.GitDir, "index"), index); err != nil {
+		release()
+		return nil, nil, err
+	}
+	objects := filepath.Join(dir, "objects")
+	if err := os.Mkdir(objects, 0o755); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return []string{
+		"GIT_INDEX_FILE=" + index, "GIT_OBJECT_DIRECTORY=" + objects,
+		"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(r.at.CommonDir, "objects"),
+	}, release, nil
+}
+
+// copyFile copies a file of the workspace; one that is not there stays away.
+func copyFile(root *workspace.Root, from, to string) error {
+	in, err := root.Open(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
 // staged lists what differs between HEAD and the index, sorted by path as git does.
-func (r *repo) staged(ctx context.Context, limit int) (engine.Added, error) {
+func (r *repo) staged(ctx context.Context, limit int, env []string) (engine.Added, error) {
 	added := engine.Added{Staged: []engine.StagedEntry{}, Removed: []string{}}
 	letter := ""
 	out := &records{end: 0, each: func(record []byte) error {
@@ -64,7 +128,7 @@ func (r *repo) staged(ctx context.Context, limit int) (engine.Added, error) {
 	}}
 	_, err := r.in(ctx, command{
 		args:    []string{"diff", "--cached", "--name-status", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--"},
-		reading: true, stdout: out,
+		reading: true, stdout: out, env: env,
 	})
 	return added, explain(out.finish(err), "add_failed")
 }
@@ -79,9 +143,4 @@ func take(added *engine.Added, e engine.StagedEntry, limit int) {
 	if e.Index == "D" {
 		added.Removed = append(added.Removed, e.Path)
 	}
-}
-
-// wouldAdd is git add --dry-run, whose lines are "add 'path'" and "remove 'path'".
-func (r *repo) wouldAdd(ctx context.Context, spec engine.AddSpec) (engine.Added, error) {
-	return engine.Added{}, r.stage(ctx, spec)
 }

@@ -3,7 +3,7 @@ package system
 import (
 	"bytes"
 	"context"
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,12 +20,16 @@ func (s *Engine) Clone(ctx context.Context, spec engine.CloneSpec) (engine.Clone
 		Root: spec.Root, Name: filepath.Base(spec.Dir), Dir: spec.Dir, GitDir: filepath.Join(spec.Dir, ".git"), CommonDir: filepath.Join(spec.Dir, ".git"),
 		Config: gitconfig.Config{}, // ours, until somebody works in it
 	})
-	inOne := spec.Ref == "" && !spec.From.Bundle
-	stats := &transfer{follow: spec.Follow}
-	_, err := s.run(ctx, command{
-		args: cloneArgs(spec, inOne), allow: spec.From.Protocol, env: spec.From.Env, follow: stats.line,
-	})
+	inOne := spec.Ref == "" && !spec.From.Bundle && !isBounded(spec.Limits)
+	stats := newTransfer(ctx, spec.Limits, spec.Follow)
+	cmd := command{args: cloneArgs(spec, inOne), allow: spec.From.Protocol, env: spec.From.Env, follow: stats.line}
+	done, err := cmd.withCredential(spec.From)
 	if err != nil {
+		return engine.Cloned{}, err
+	}
+	defer done()
+	_, err = s.run(stats.ctx, cmd)
+	if err := stats.finish(err); err != nil {
 		return engine.Cloned{}, explain(err, "clone_failed")
 	}
 	if err := r.checkoutClone(ctx, spec, inOne); err != nil {
@@ -37,6 +41,9 @@ func (s *Engine) Clone(ctx context.Context, spec engine.CloneSpec) (engine.Clone
 		}
 	}
 	c := engine.Cloned{Objects: stats.objects, Bytes: r.objectBytes()}
+	if spec.Limits.MaxPackBytes > 0 && c.Bytes > spec.Limits.MaxPackBytes {
+		return c, engine.TooMany("the repository has %d bytes of objects; the limit is %d", c.Bytes, spec.Limits.MaxPackBytes)
+	}
 	if c.Head, err = r.commitOf(ctx, "HEAD"); err != nil {
 		return c, err
 	}
@@ -127,8 +134,43 @@ func (r *repo) checkoutClone(ctx context.Context, spec engine.CloneSpec, inOne b
 		}
 		args = append(args, "--track", "-B", strings.TrimPrefix(start, "refs/remotes/origin/"))
 	}
+	if err := r.bounded(ctx, start, spec.Limits); err != nil {
+		return err
+	}
 	_, err = r.git(ctx, append(args, start, "--")...)
 	return explain(err, "checkout_failed")
+}
+
+// isBounded reports whether a tree must be looked at before it is checked out.
+func isBounded(l engine.Limits) bool {
+	return l.MaxFiles > 0 || l.MaxObjectBytes > 0 || l.MaxPathLen > 0
+}
+
+// bounded refuses a commit whose files pass a limit.
+func (r *repo) bounded(ctx context.Context, commit string, limits engine.Limits) error {
+	if !isBounded(limits) {
+		return nil
+	}
+	files := int64(0)
+	out := &records{end: 0, each: func(record []byte) error {
+		entry, name, _ := strings.Cut(string(record), "\t") // "mode type id size TAB path"
+		fields := strings.Fields(entry)
+		if len(fields) != 4 {
+			return fmt.Errorf("read git ls-tree: unexpected record %q", record)
+		}
+		size, _ := strconv.ParseInt(fields[3], 10, 64) // "-" for a submodule
+		switch files++; {
+		case limits.MaxFiles > 0 && files > limits.MaxFiles:
+			return engine.TooMany("the repository has more than %d files", limits.MaxFiles)
+		case limits.MaxObjectBytes > 0 && size > limits.MaxObjectBytes:
+			return engine.TooMany("%s has %d bytes; the limit is %d", name, size, limits.MaxObjectBytes)
+		case limits.MaxPathLen > 0 && int64(len(name)) > limits.MaxPathLen:
+			return engine.TooMany("%s… is longer than %d bytes", name[:min(len(name), 80)], limits.MaxPathLen)
+		}
+		return nil
+	}}
+	_, err := r.in(ctx, command{args: []string{"ls-tree", "-r", "-l", "-z", "--full-tree", commit, "--"}, reading: true, stdout: out})
+	return explain(out.finish(err), "checkout_failed")
 }
 
 // fetchRef returns the commit of ref, fetched if the clone lacks it: a shallow one does, and one without tags.
@@ -147,7 +189,13 @@ func (r *repo) fetchRef(ctx context.Context, spec engine.CloneSpec) (string, err
 		if spec.Depth > 0 && !spec.From.Bundle {
 			args = append(args, "--depth="+strconv.Itoa(spec.Depth))
 		}
-		_, err := r.in(ctx, command{args: append(args, "--", "origin", want), allow: spec.From.Protocol, env: spec.From.Env})
+		cmd := command{args: append(args, "--", "origin", want), allow: spec.From.Protocol, env: spec.From.Env}
+		done, err := cmd.withCredential(spec.From)
+		if err != nil {
+			return "", err
+		}
+		_, err = r.in(ctx, cmd)
+		done()
 		if err == nil {
 			return r.resolve(ctx, "FETCH_HEAD")
 		}
@@ -218,10 +266,14 @@ func (s *Engine) Refs(ctx context.Context, from engine.Source) ([]engine.Ref, er
 		}
 		return nil
 	}}
-	_, err := s.run(ctx, command{
-		args: []string{"ls-remote", "--quiet", "--symref", "--", from.URL}, allow: from.Protocol, env: from.Env, stdout: lines,
-	})
-	if err = errors.Join(err, lines.err); err != nil {
+	cmd := command{args: []string{"ls-remote", "--quiet", "--symref", "--", from.URL}, allow: from.Protocol, env: from.Env, stdout: lines}
+	done, err := cmd.withCredential(from)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	_, err = s.run(ctx, cmd)
+	if err := lines.finish(err); err != nil {
 		return nil, explain(err, "clone_failed")
 	}
 	list := make([]engine.Ref, 0, len(refs))

@@ -31,7 +31,7 @@ func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Commi
 		}
 	}
 	if spec.All {
-		if err := r.stage(ctx, engine.AddSpec{All: true}); err != nil {
+		if err := r.stageAll(ctx); err != nil {
 			return engine.Committed{}, err
 		}
 	}
@@ -39,6 +39,20 @@ func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Commi
 		return engine.Committed{}, err
 	}
 	return r.describe(ctx)
+}
+
+// stageAll stages everything, unless conflicts are left: they would be committed with their marks.
+func (r *repo) stageAll(ctx context.Context) error {
+	if r.operation() != "" {
+		conflicts, err := r.conflicts(ctx)
+		if err != nil {
+			return err
+		}
+		if len(conflicts) > 0 {
+			return engine.Conflict(conflicts, "conflicts are left in %d files of %s", len(conflicts), r.at.Name)
+		}
+	}
+	return r.stage(ctx, engine.AddSpec{All: true}, nil)
 }
 
 // carries reports whether the commit is the one that this key made.

@@ -2,17 +2,23 @@ package system
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
 )
 
-// Push is git push to a URL: whatever the repository's configuration says of the remote does not count.
+// Push is git push to a URL: whatever the repository's configuration says of the remote does not count. The tracking refs,
+// which git therefore leaves alone, follow here.
 func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedRef, error) {
+	stats := newTransfer(ctx, engine.Limits{}, spec.Follow)
 	cmd := command{
-		args:  []string{"-c", "http.followRedirects=false", "push", "--porcelain", "--no-verify", "--no-signed", "--recurse-submodules=no"},
-		allow: spec.To.Protocol, env: spec.To.Env, ok: []int{1},
+		args:  []string{"-c", "http.followRedirects=false", "push", "--porcelain", "--progress", "--no-verify", "--no-signed", "--recurse-submodules=no"},
+		allow: spec.To.Protocol, env: spec.To.Env, ok: []int{1}, follow: stats.line,
+	}
+	if spec.DryRun {
+		cmd.args = append(cmd.args, "--dry-run")
 	}
 	for _, ref := range spec.Refs {
 		if ref.Expect == "" {
@@ -24,7 +30,7 @@ func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedR
 		}
 		cmd.args = append(cmd.args, "--force-with-lease="+ref.To+":"+expect)
 	}
-	cmd.args = append(cmd.args, "--", spec.To.URL)
+	cmd.args = append(cmd.args, "--", location(spec.To))
 	for _, ref := range spec.Refs {
 		refspec := ref.From + ":" + ref.To
 		if ref.Force {
@@ -37,11 +43,46 @@ func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedR
 		return nil, err
 	}
 	defer done()
-	out, err := r.in(ctx, cmd)
-	if err != nil {
+	out, err := r.in(stats.ctx, cmd)
+	if err := stats.finish(err); err != nil {
 		return nil, explain(err, "push_failed")
 	}
-	return pushed(string(out), spec.Refs), nil
+	list := pushed(string(out), spec.Refs)
+	if spec.DryRun {
+		return list, nil
+	}
+	return list, r.track(ctx, spec, list)
+}
+
+// track makes the tracking refs of what was pushed follow, and sets the upstream of a branch.
+func (r *repo) track(ctx context.Context, spec engine.PushSpec, list []engine.PushedRef) error {
+	var updates strings.Builder
+	for _, ref := range list {
+		branch, ok := strings.CutPrefix(ref.Ref, "refs/heads/")
+		if !ok || ref.Status == engine.PushRejected || spec.Remote == "" {
+			continue
+		}
+		if ref.New == "" {
+			fmt.Fprintf(&updates, "delete refs/remotes/%s/%s\n", spec.Remote, branch)
+			continue
+		}
+		fmt.Fprintf(&updates, "update refs/remotes/%s/%s %s\n", spec.Remote, branch, ref.New)
+	}
+	if updates.Len() == 0 {
+		return nil
+	}
+	if _, err := r.in(ctx, command{args: []string{"update-ref", "-m", "update by push", "--stdin"}, stdin: updates.String()}); err != nil {
+		return explain(err, "push_failed")
+	}
+	if spec.SetUpstream == "" || list[0].Status == engine.PushRejected {
+		return nil
+	}
+	for _, set := range [][2]string{{"remote", spec.Remote}, {"merge", list[0].Ref}} {
+		if _, err := r.git(ctx, "config", "branch."+spec.SetUpstream+"."+set[0], set[1]); err != nil {
+			return explain(err, "push_failed")
+		}
+	}
+	return nil
 }
 
 // pushed reads push --porcelain: a line "flag TAB from:to TAB summary" for each ref.

@@ -1,7 +1,6 @@
 package system
 
 import (
-	"bufio"
 	"bytes"
 	"compress/zlib"
 	"context"
@@ -56,21 +55,13 @@ func (r *repo) ref(name string) (id string, ok bool) {
 
 // packed looks a ref up in packed-refs.
 func (r *repo) packed(name string) (id string, ok bool) {
-	f, err := r.at.Root.OpenFile(filepath.Join(r.at.CommonDir, "packed-refs"), os.O_RDONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", true
-	}
-	if err != nil {
-		return "", false
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if id, found, is := strings.Cut(lines.Text(), " "); is && found == name {
-			return id, engine.IsCommitID(id)
+	ok = r.eachPacked(func(entry, at string) bool {
+		if entry == name {
+			id = at
 		}
-	}
-	return "", lines.Err() == nil
+		return id == ""
+	})
+	return id, ok
 }
 
 // plainRefs reports whether refs are files.

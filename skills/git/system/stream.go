@@ -2,11 +2,15 @@ package system
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 // maxRecord bounds what of git's output is held at a time, in bytes.
@@ -55,11 +59,20 @@ func (r *records) finish(gitErr error) error {
 	return r.err
 }
 
-// transfer follows the progress of a clone, fetch or push: lines such as
+// transfer follows the progress of a clone, fetch or push, and ends one that passes a limit. Its lines are such as
 // "Receiving objects:  42% (1234/2938), 1.20 MiB | 2.00 MiB/s".
 type transfer struct {
+	ctx     context.Context // for git; ended at a limit
+	end     context.CancelCauseFunc
+	limits  engine.Limits
 	follow  engine.Follow
 	objects int64
+}
+
+func newTransfer(ctx context.Context, limits engine.Limits, follow engine.Follow) *transfer {
+	t := &transfer{limits: limits, follow: follow}
+	t.ctx, t.end = context.WithCancelCause(ctx)
+	return t
 }
 
 func (t *transfer) line(line string) {
@@ -69,10 +82,26 @@ func (t *transfer) line(line string) {
 	}
 	if p.Phase == "receiving" {
 		t.objects = max(t.objects, p.Total)
+		switch {
+		case t.limits.MaxObjects > 0 && p.Total > t.limits.MaxObjects:
+			t.end(engine.TooMany("the remote sends %d objects; the limit is %d", p.Total, t.limits.MaxObjects))
+		case t.limits.MaxPackBytes > 0 && p.Bytes > t.limits.MaxPackBytes:
+			t.end(engine.TooMany("the remote sends more than %d bytes", t.limits.MaxPackBytes))
+		}
 	}
 	if t.follow != nil {
 		t.follow(p)
 	}
+}
+
+// finish ends the following. A limit that was passed is why git failed.
+func (t *transfer) finish(gitErr error) error {
+	var passed *skill.Error
+	if errors.As(context.Cause(t.ctx), &passed) && passed.Exit == protocol.ExitLimit {
+		gitErr = passed
+	}
+	t.end(nil)
+	return gitErr
 }
 
 func parseProgress(line string) (engine.Progress, bool) {

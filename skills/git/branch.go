@@ -1,0 +1,137 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// maxBranches bounds the branches of a list.
+const maxBranches = 1000
+
+// actionList is what git.branch and git.worktree do when they are not told.
+const actionList = "list"
+
+type branchInput struct {
+	on
+	Action     string `json:"action"`
+	Name       string `json:"name"`
+	NewName    string `json:"new_name"`
+	StartPoint string `json:"start_point"`
+	Remote     bool   `json:"remote"`
+	Track      *bool  `json:"track"` // nil: as git
+	Force      bool   `json:"force"`
+}
+
+type branchData struct {
+	about
+	Branches  []engine.Branch `json:"branches"`
+	Truncated bool            `json:"truncated"`
+}
+
+// Branch is git.branch.
+func (f family) Branch(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in branchInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	in.Action = cmp.Or(in.Action, actionList)
+	if err := in.check(); err != nil {
+		return skill.Result{}, err
+	}
+	ctx, r, err := f.open(ctx, c, in.on)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	defer r.close()
+	switch in.Action {
+	case actionList:
+		list, err := r.Branches(ctx, engine.BranchList{Name: in.Name, Remote: in.Remote, Max: maxBranches + 1})
+		data := branchData{about: r.about(), Branches: list}
+		if len(list) > maxBranches {
+			data.Branches, data.Truncated = list[:maxBranches], true
+		}
+		return skill.Result{Data: data}, err
+	case engine.BranchDelete:
+		return r.deleteBranch(ctx, in)
+	}
+	return r.changeBranch(ctx, c, in)
+}
+
+func (in *branchInput) check() error {
+	switch in.Action {
+	case actionList, engine.BranchCreate, engine.BranchDelete, engine.BranchRename:
+	default:
+		return skill.BadInput("/action", "%q is none of list, create, delete, rename", in.Action)
+	}
+	if in.Name == "" && in.Action != actionList {
+		return skill.BadInput("/name", "is required to %s a branch", in.Action)
+	}
+	if in.Name != "" {
+		if err := checkRef(in.Name, "/name"); err != nil {
+			return err
+		}
+	}
+	if (in.NewName != "") != (in.Action == engine.BranchRename) {
+		return skill.BadInput("/new_name", "is what a rename needs, and nothing else")
+	}
+	if in.NewName != "" {
+		if err := checkRef(in.NewName, "/new_name"); err != nil {
+			return err
+		}
+	}
+	if in.StartPoint == "" {
+		return nil
+	}
+	if in.Action != engine.BranchCreate {
+		return skill.BadInput("/start_point", "is where a new branch starts: action is %s", in.Action)
+	}
+	return checkRevision(in.StartPoint, "/start_point")
+}
+
+// deleteBranch tells what the branch was before it went.
+func (r *repo) deleteBranch(ctx context.Context, in branchInput) (skill.Result, error) {
+	list, err := r.Branches(ctx, engine.BranchList{Name: in.Name})
+	if err != nil {
+		return skill.Result{}, err
+	}
+	if len(list) == 0 {
+		return skill.Result{}, engine.RefNotFound("%s has no branch %s", r.at.Name, in.Name)
+	}
+	err = r.ChangeBranch(ctx, engine.BranchChange{Action: in.Action, Name: in.Name, Force: in.Force})
+	return skill.Result{Data: branchData{about: r.about(), Branches: list}}, err
+}
+
+func (r *repo) changeBranch(ctx context.Context, c *skill.Call, in branchInput) (skill.Result, error) {
+	change := engine.BranchChange{
+		Action: in.Action, Name: in.Name, NewName: in.NewName, StartPoint: in.StartPoint, Force: in.Force,
+		NoTrack: in.Track != nil && !*in.Track,
+	}
+	if err := r.ChangeBranch(ctx, change); err != nil {
+		return skill.Result{}, err
+	}
+	list, err := r.Branches(ctx, engine.BranchList{Name: cmp.Or(in.NewName, in.Name)})
+	if err != nil {
+		return skill.Result{}, err
+	}
+	for _, b := range list {
+		if err := emitBranch(c, b.Name, b.Commit); err != nil {
+			return skill.Result{}, err
+		}
+	}
+	return skill.Result{Data: branchData{about: r.about(), Branches: list}}, nil
+}
+
+// emitBranch tells of a branch that was made.
+func emitBranch(c *skill.Call, name, commit string) error {
+	metadata, err := json.Marshal(map[string]any{"commit": commit})
+	if err != nil {
+		return fmt.Errorf("describe the branch: %w", err)
+	}
+	return c.Emit(protocol.Artifact{Kind: "branch", Ref: name, Metadata: metadata})
+}

@@ -1,0 +1,154 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+type worktreeInput struct {
+	on
+	Action string `json:"action"`
+	Dest   string `json:"dest"`
+	Branch string `json:"branch"`
+	Ref    string `json:"ref"`
+	Force  bool   `json:"force"`
+}
+
+type worktreeData struct {
+	about
+	Worktrees []engine.Worktree `json:"worktrees"`
+}
+
+// Worktree is git.worktree.
+func (f family) Worktree(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in worktreeInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	in.Action = cmp.Or(in.Action, actionList)
+	change, err := in.change(c)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	ctx, r, err := f.open(ctx, c, in.on)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	defer r.close()
+	if in.Action != actionList {
+		if in.Action == engine.WorktreeAdd {
+			err = errors.Join(exclude(c.Root, r.at.CommonDir), c.Root.MkdirAll(filepath.Dir(change.Dest)))
+		}
+		if err == nil {
+			err = r.Worktree(ctx, change)
+		}
+		if err != nil {
+			return skill.Result{}, err
+		}
+	}
+	list, err := r.Worktrees(ctx)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	for i, w := range list {
+		if rel, err := c.Root.Rel(w.Path); err == nil { // else it lies elsewhere and keeps its whole path
+			list[i].Path = rel
+		}
+		if in.Action == engine.WorktreeAdd && w.Path == change.Dest {
+			if err := emitBranch(c, cmp.Or(w.Branch, w.Head), w.Head); err != nil {
+				return skill.Result{}, err
+			}
+		}
+	}
+	return skill.Result{Data: worktreeData{about: r.about(), Worktrees: list}}, nil
+}
+
+// change judges the input. A work tree is made and removed inside the workspace only.
+func (in *worktreeInput) change(c *skill.Call) (engine.WorktreeChange, error) {
+	change := engine.WorktreeChange{Action: in.Action, Branch: in.Branch, Ref: in.Ref, Force: in.Force}
+	switch in.Action {
+	case actionList, engine.WorktreePrune:
+		if in.Dest != "" {
+			return change, skill.BadInput("/dest", "is nothing that %s looks at", in.Action)
+		}
+	case engine.WorktreeAdd, engine.WorktreeRemove:
+		if in.Dest == "" {
+			return change, skill.BadInput("/dest", "is required to %s a work tree", in.Action)
+		}
+		rel, err := c.Root.Rel(in.Dest)
+		if err != nil {
+			return change, err
+		}
+		if rel == "." || c.Root.Reserved(rel) {
+			return change, skill.Unsafe("reserved_path", "a work tree cannot take the place of %s", rel).WithHint("name a folder below the workspace")
+		}
+		if err := in.free(c, rel); err != nil {
+			return change, err
+		}
+		parent, ok := existing(c.Root.Dir(), filepath.Join(c.Root.Dir(), filepath.Dir(rel)))
+		if !ok {
+			return change, skill.Unsafe("unsafe_path", "%s leads out of the workspace", rel)
+		}
+		change.Dest = filepath.Join(parent, filepath.Base(rel))
+	default:
+		return change, skill.BadInput("/action", "%q is none of add, list, remove, prune", in.Action)
+	}
+	if in.Action != engine.WorktreeAdd && (in.Branch != "" || in.Ref != "") {
+		return change, skill.BadInput("/branch", "and ref are what a new work tree checks out: action is %s", in.Action)
+	}
+	if in.Branch != "" {
+		if err := checkRef(in.Branch, "/branch"); err != nil {
+			return change, err
+		}
+	}
+	if in.Ref == "" {
+		return change, nil
+	}
+	return change, checkRevision(in.Ref, "/ref")
+}
+
+// free refuses to add where something is, and a symlink in any case.
+func (in *worktreeInput) free(c *skill.Call, rel string) error {
+	info, err := c.Root.Lstat(rel)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		return skill.Unsafe("unsafe_path", "%s is a symlink", rel)
+	}
+	if in.Action != engine.WorktreeAdd {
+		return nil
+	}
+	taken := skill.Failed("dest_exists", "%s is not empty", rel).WithHint("name another dest, or remove that folder")
+	if !info.IsDir() {
+		return taken
+	}
+	entries, err := c.Root.List(rel)
+	if err == nil && len(entries) > 0 {
+		return taken
+	}
+	return err
+}
+
+// existing is inside for a path whose last parts are not there yet.
+func existing(root, name string) (string, bool) {
+	missing := ""
+	for {
+		if _, err := os.Lstat(name); err == nil || name == root {
+			real, ok := inside(root, name)
+			return filepath.Join(real, missing), ok
+		}
+		missing = filepath.Join(filepath.Base(name), missing)
+		name = filepath.Dir(name)
+	}
+}
