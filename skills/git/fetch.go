@@ -1,0 +1,109 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// maxRefs bounds the refs that a fetch lists.
+const maxRefs = 2000
+
+type fetchInput struct {
+	on
+	Remote     string           `json:"remote"`
+	Refspecs   []string         `json:"refspecs"`
+	Depth      int              `json:"depth"`
+	Unshallow  bool             `json:"unshallow"`
+	Prune      bool             `json:"prune"`
+	Tags       bool             `json:"tags"`
+	Credential *credentialInput `json:"credential"`
+	Limits     engine.Limits    `json:"limits"`
+}
+
+type fetchData struct {
+	about
+	Remote    string             `json:"remote"`
+	URL       string             `json:"url"`
+	Updated   []engine.RefChange `json:"updated"`
+	Count     int                `json:"count"`
+	Truncated bool               `json:"truncated"`
+}
+
+// Fetch is git.fetch.
+func (f family) Fetch(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in fetchInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	if err := in.check(); err != nil {
+		return skill.Result{}, err
+	}
+	ctx, r, err := f.open(ctx, c, in.on)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	defer r.close()
+	name := cmp.Or(in.Remote, "origin")
+	from, release, err := r.remote(ctx, c, name, in.Trust, in.Credential, netPermission)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	defer release()
+	fetched, err := r.Fetch(ctx, engine.FetchSpec{
+		Remote: name, From: from, Refspecs: in.Refspecs, Depth: in.Depth, Unshallow: in.Unshallow, Prune: in.Prune, Tags: in.Tags,
+		Limits: in.Limits, Follow: follow(c),
+	})
+	data := fetchData{about: r.about(), Remote: name, URL: withoutUser(from.URL), Updated: fetched.Updated, Count: len(fetched.Updated)}
+	if data.Count > maxRefs {
+		data.Updated, data.Truncated = data.Updated[:maxRefs], true
+	}
+	return skill.Result{Data: data}, err
+}
+
+func (in *fetchInput) check() error {
+	if in.Depth < 0 {
+		return skill.BadInput("/depth", "is negative")
+	}
+	if in.Depth > 0 && in.Unshallow {
+		return skill.BadInput("/unshallow", "and depth contradict each other")
+	}
+	for _, s := range in.Refspecs {
+		if err := checkRefspec(s, "/refspecs"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRefspec accepts a branch's name, and [+]src:dst with full names, of which one part may be *. A fetch writes to the
+// tracking refs, to tags and to branches.
+func checkRefspec(text, pointer string) error {
+	src, dst, pair := strings.Cut(strings.TrimPrefix(text, "+"), ":")
+	if !pair {
+		return checkRef(text, pointer)
+	}
+	if strings.Count(src, "*") > 1 || strings.Count(src, "*") != strings.Count(dst, "*") {
+		return skill.Unsafe("unsafe", "%s %q is no refspec", pointer, text)
+	}
+	for _, side := range []string{src, dst} {
+		if side == src && (src == "HEAD" || engine.IsCommitID(src)) {
+			continue
+		}
+		if !strings.HasPrefix(side, "refs/") {
+			return skill.Unsafe("unsafe", "%s %q names no full refs, such as refs/heads/main:refs/remotes/origin/main", pointer, text)
+		}
+		if err := checkRef(strings.Replace(side, "*", "x", 1), pointer); err != nil {
+			return err
+		}
+	}
+	for _, kind := range []string{"refs/remotes/", "refs/tags/", "refs/heads/"} {
+		if strings.HasPrefix(dst, kind) {
+			return nil
+		}
+	}
+	return skill.Unsafe("unsafe", "%s %q writes to %s: a fetch writes below refs/remotes, refs/tags and refs/heads", pointer, text, dst)
+}
