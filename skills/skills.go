@@ -5,9 +5,12 @@ package skills
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
+	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/agent"
+	"github.com/spritekit/lattice/skills/foreign"
 	"github.com/spritekit/lattice/skills/fs"
 	"github.com/spritekit/lattice/skills/git"
 	"github.com/spritekit/lattice/skills/proc"
@@ -16,17 +19,30 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// All lists the built-in skills, sorted by name. A process calls it once: the skills share what owns their processes.
-func All() []skill.Skill {
-	reaper := new(proc.Reaper)
+// Set is the skills of one process, which share what owns the processes that they start. The zero value is ready.
+type Set struct{ reaper proc.Reaper }
+
+// All lists the built-in skills of a set of their own, sorted by name.
+func All() []skill.Skill { return new(Set).All() }
+
+// All lists the built-in skills, sorted by name. It is called once.
+func (s *Set) All() []skill.Skill {
 	all := slices.Concat(
-		agent.Skills(reaper, git.Watch(reaper)),
+		agent.Skills(&s.reaper, git.Watch(&s.reaper)),
 		fs.Skills(),
-		git.Skills(reaper),
-		test.Skills(reaper),
+		git.Skills(&s.reaper),
+		test.Skills(&s.reaper),
 	)
 	slices.SortFunc(all, func(a, b skill.Skill) int { return cmp.Compare(a.Name, b.Name) })
 	return all
+}
+
+// Foreign calls a skill that somebody dropped in, whose manifest is m and whose command line is argv, as skill.Serve calls
+// one of ours.
+func (s *Set) Foreign(m manifests.Skill, argv []string) func(context.Context, skill.Env, skill.IO) int {
+	return func(ctx context.Context, env skill.Env, streams skill.IO) int {
+		return foreign.Call(ctx, &s.reaper, m, argv, env, streams)
+	}
 }
 
 // Served is a skill of somebody else, done by the program argv.

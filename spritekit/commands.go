@@ -34,7 +34,7 @@ func commands() []command {
 			`spritekit check ./text.words --input '{"text":"a b"}'`, "0 all are kept, 1 some are broken, 2 bad usage or no skill", app.check},
 		{"install", "install DIR [--force | --verify [--json]]", "Copy this binary into DIR, with a link and a manifest per skill; or compare by hash.",
 			"spritekit install /skills", "0 ok, 1 DIR differs (--verify), 2 bad usage, 7 files of others are in the way, 9 no space", app.install},
-		{"mcp", "mcp [--http ADDR] [--tools PATTERN,…] [--allow PERMISSION,…] [--verbose]",
+		{"mcp", "mcp [--http ADDR] [--tools PATTERN,…] [--allow PERMISSION,…] [--skills DIR] [--verbose]",
 			"Offer the skills to an agent as MCP tools, on stdin and stdout or at a loopback address.",
 			"spritekit mcp --tools 'fs.*,git.status' --allow fs:read,fs:write,git:read", "0 ok, 1 the address is taken, 2 bad usage, 3 a pattern names no skill, 7 the address is not on loopback", app.serveMCP},
 		{"version", "version [--json]", "Print the version of the binary and of the protocol.", "spritekit version --json", "0 ok, 2 bad usage", app.version},

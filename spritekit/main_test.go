@@ -32,6 +32,9 @@ func TestBinary(t *testing.T) {
 	t.Run("large outbox", func(t *testing.T) { testLargeOutbox(t, filepath.Join(bin, "spritekit")) })
 	t.Run("killed", func(t *testing.T) { testKilled(t, filepath.Join(bin, "spritekit")) })
 	t.Run("start", func(t *testing.T) { testStart(t, filepath.Join(bin, "spritekit")) })
+	t.Run("mcp", func(t *testing.T) { testMCP(t, filepath.Join(bin, "spritekit")) })
+	t.Run("mcp left alone", func(t *testing.T) { testMCPGone(t, filepath.Join(bin, "spritekit")) })
+	t.Run("mcp over http", func(t *testing.T) { testMCPHTTP(t, filepath.Join(bin, "spritekit")) })
 	t.Run("scripts", func(t *testing.T) { testScripts(t, bin) })
 }
 

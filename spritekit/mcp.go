@@ -4,9 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/skills"
+	"github.com/spritekit/lattice/spritekit/dropin"
 	"github.com/spritekit/lattice/spritekit/mcp"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -14,7 +18,7 @@ import (
 // serveMCP offers the skills to an agent until its client goes away, or a signal comes.
 func (a app) serveMCP(args []string) error {
 	options := mcp.Options{Version: version, Env: a.env, Stderr: a.stderr}
-	addr := ""
+	addr, dir := "", ""
 	args, options.Verbose = flag(args, "--verbose")
 	for len(args) > 0 {
 		name, value, ok := strings.Cut(args[0], "=")
@@ -27,6 +31,8 @@ func (a app) serveMCP(args []string) error {
 		switch name {
 		case "--http":
 			addr = value
+		case "--skills":
+			dir = value
 		case "--tools":
 			options.Tools = append(options.Tools, strings.Split(value, ",")...)
 		case "--allow":
@@ -35,15 +41,9 @@ func (a app) serveMCP(args []string) error {
 			return usagef("there is no flag %s", name)
 		}
 	}
-	var list []mcp.Skill
-	for _, s := range a.skills {
-		m, ok := manifests.Lookup(s.Name)
-		if !ok {
-			return fmt.Errorf("this binary has no manifest of %s", s.Name)
-		}
-		list = append(list, mcp.Skill{Manifest: m, Serve: func(ctx context.Context, env skill.Env, streams skill.IO) int {
-			return skill.Serve(ctx, s, m, env, streams)
-		}})
+	list, err := a.offered(dir)
+	if err != nil {
+		return err
 	}
 	server, err := mcp.New(list, options)
 	if err != nil {
@@ -61,6 +61,33 @@ func (a app) serveMCP(args []string) error {
 			cancel()
 		}
 	})
+}
+
+// offered lists the built-in skills and those that lie in dir, by default the folder of this binary.
+func (a app) offered(dir string) ([]mcp.Skill, error) {
+	if dir == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("find this binary: %w", err)
+		}
+		dir = filepath.Dir(self)
+	}
+	var set skills.Set
+	var list []mcp.Skill
+	for _, s := range set.All() {
+		m, ok := manifests.Lookup(s.Name)
+		if !ok {
+			return nil, fmt.Errorf("this binary has no manifest of %s", s.Name)
+		}
+		list = append(list, mcp.Skill{Manifest: m, Serve: func(ctx context.Context, env skill.Env, streams skill.IO) int {
+			return skill.Serve(ctx, s, m, env, streams)
+		}})
+	}
+	warn := func(err error) { fmt.Fprintf(a.stderr, "spritekit mcp: %v\n", err) }
+	for _, s := range dropin.List(dir, warn) {
+		list = append(list, mcp.Skill{Manifest: s.Skill, Serve: set.Foreign(s.Skill, s.Command())})
+	}
+	return list, nil
 }
 
 // nopCloser leaves stdout open: it is the process's.

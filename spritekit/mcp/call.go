@@ -29,6 +29,9 @@ func (s *Server) call(ctx context.Context, k Skill, t tool, req *sdk.CallToolReq
 			result = refuse(k.Manifest.Name, "internal", fmt.Sprintf("the call of %s panicked: %v", k.Manifest.Name, p), "this is a defect; stderr of the server has the stack")
 		}
 	}()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.life, cancel)()
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()

@@ -37,12 +37,9 @@ func (s *Server) HTTP(ctx context.Context, addr string, ready func(url string)) 
 	if err != nil {
 		return skill.Failed("listen_failed", "serve MCP over HTTP: %v", err).WithHint("choose another port, or 0 for any that is free")
 	}
-	calls, stop := context.WithCancel(ctx)
-	defer stop()
-	server := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second,
-		BaseContext: func(net.Listener) context.Context { return calls },
-	}
+	defer context.AfterFunc(ctx, s.end)()
+	defer s.end()
+	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	ready("http://" + listener.Addr().String() + httpPath)
@@ -52,7 +49,7 @@ func (s *Server) HTTP(ctx context.Context, addr string, ready func(url string)) 
 	case <-ctx.Done():
 	}
 	for session := range s.server.Sessions() {
-		_ = session.Close() // its calls are cancelled with ctx; a client that is gone is no error
+		_ = session.Close() // its calls were cancelled; a client that is gone is no error
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), lingers)
 	defer cancel()

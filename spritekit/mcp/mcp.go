@@ -55,12 +55,14 @@ type Options struct {
 	Verbose  bool      // copy events to Stderr
 }
 
-// Server offers skills. It serves any number of clients at once.
+// Server offers skills. It serves any number of clients at once, and once: by Stdio or by HTTP.
 type Server struct {
 	server  *sdk.Server
 	options Options
 	slots   chan struct{} // one for each call that may run
 	stderr  *lockedWriter
+	life    context.Context // every call ends with it: the library waits for calls, but does not end them
+	end     context.CancelFunc
 }
 
 // New makes the server of these skills. A skill that the grants do not allow, or whose manifest makes no tool, is left
@@ -69,6 +71,7 @@ func New(list []Skill, o Options) (*Server, error) {
 	s := &Server{
 		options: o, slots: make(chan struct{}, cmp.Or(o.Parallel, defaultParallel)), stderr: &lockedWriter{w: o.Stderr},
 	}
+	s.life, s.end = context.WithCancel(context.Background())
 	s.options.Env.CallID, s.options.Env.IdempotencyKey, s.options.Env.Inputs = "", "", nil
 	s.options.Env.MaxResult = MaxResult
 	s.server = sdk.NewServer(
@@ -156,6 +159,8 @@ func (s *Server) add(k Skill, always bool) (err error) {
 // Stdio serves one client that writes to in and reads from out, until in ends or ctx does. Calls that run then are
 // cancelled and waited for.
 func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+	defer context.AfterFunc(ctx, s.end)()
+	defer s.end()
 	err := s.server.Run(ctx, &sdk.IOTransport{Reader: in, Writer: out, MaxLineLength: maxMessage})
 	if err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("serve MCP on stdin and stdout: %w", err)

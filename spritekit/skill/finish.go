@@ -139,33 +139,13 @@ func settled(state journal.State, result *protocol.Result, exit int) bool {
 
 // fit encodes a result and moves its bulk to a file when it is too large for a line.
 func (r *runner) fit(result *protocol.Result) ([]byte, error) {
-	limit := protocol.SpillAt
-	if r.env.MaxResult > 0 {
-		limit = min(limit, r.env.MaxResult)
-	}
 	line, err := encodeResult(*result)
-	if err != nil || len(line) <= limit {
-		return line, err
-	}
-	bulk := &result.Data
-	if result.Error != nil {
-		bulk = &result.Error.Details
-	}
-	if r.root == nil || len(*bulk) == 0 {
-		return nil, Limit("result_too_large", "the result has %d bytes, a line takes %d", len(line), limit)
-	}
-	r.spilled = true
-	ref, err := outbox.Spill(r.root, *bulk)
 	if err != nil {
 		return nil, err
 	}
-	if *bulk, err = json.Marshal(ref); err != nil {
-		return nil, err
-	}
-	result.Warnings = append(result.Warnings, protocol.Warning{
-		Code: codeSpilled, Message: fmt.Sprintf("%d bytes of the result are in the file %s; read it in parts", ref.Size, ref.Path),
-	})
-	return encodeResult(*result)
+	line, err = Fit(r.root, result, line, r.env.MaxResult)
+	r.spilled = Spilled(*result)
+	return line, err
 }
 
 // codeSpilled warns that data, or the details of an error, are in a file that stands in for them.

@@ -1,0 +1,72 @@
+package skill
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/outbox"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/workspace"
+)
+
+// A foreign skill is a program of its own that keeps the contract by itself. Who calls it from a process of ours needs
+// these parts of Serve.
+
+// NewCallID draws the id of a call that was given none.
+func NewCallID(now time.Time) string { return "call_" + strings.ToLower(outbox.NewID(now)) }
+
+// Admit reads the input of a call of m and checks it as Serve does: strict JSON, the manifest, the grants. It returns the
+// input with defaults filled in, in canonical form.
+func Admit(m manifests.Skill, env Env, stdin io.Reader) (json.RawMessage, error) {
+	input, err := readInput(stdin)
+	if err != nil {
+		return nil, err
+	}
+	if err := complete(m, input, env.Inputs); err != nil {
+		return nil, err
+	}
+	checked, err := canonical(input)
+	if err != nil {
+		return nil, malformed(err)
+	}
+	_, permissions := m.Effective(input)
+	return checked, env.Grants.require(m.Name, permissions)
+}
+
+// Line is e as the result line of a call.
+func (e *Error) Line(skill, callID string) ([]byte, error) {
+	return encodeResult(protocol.Result{Skill: skill, CallID: callID, Error: e.wire()})
+}
+
+// Fit returns line, the line of result, when it has at most limit bytes (0: protocol.SpillAt), else the line of result
+// after its bulk was moved to a file of the workspace.
+func Fit(root *workspace.Root, result *protocol.Result, line []byte, limit int) ([]byte, error) {
+	if limit <= 0 || limit > protocol.SpillAt {
+		limit = protocol.SpillAt
+	}
+	if len(line) <= limit {
+		return line, nil
+	}
+	bulk := &result.Data
+	if result.Error != nil {
+		bulk = &result.Error.Details
+	}
+	if root == nil || len(*bulk) == 0 {
+		return nil, Limit("result_too_large", "the result has %d bytes, a line takes %d", len(line), limit)
+	}
+	ref, err := outbox.Spill(root, *bulk)
+	if err != nil {
+		return nil, err
+	}
+	if *bulk, err = json.Marshal(ref); err != nil {
+		return nil, err
+	}
+	result.Warnings = append(result.Warnings, protocol.Warning{
+		Code: codeSpilled, Message: fmt.Sprintf("%d bytes of the result are in the file %s; read it in parts", ref.Size, ref.Path),
+	})
+	return encodeResult(*result)
+}
