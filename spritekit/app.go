@@ -22,11 +22,12 @@ import (
 
 // app is the process seen from its arguments.
 type app struct {
-	skills []skill.Skill
-	env    skill.Env
-	stdin  *os.File
-	stdout io.Writer
-	stderr io.Writer
+	skills  []skill.Skill
+	env     skill.Env
+	environ []string // what env was read from
+	stdin   *os.File
+	stdout  io.Writer
+	stderr  io.Writer
 }
 
 // command is one word after spritekit that is no skill.

@@ -37,6 +37,9 @@ func commands() []command {
 		{"mcp", "mcp [--http ADDR] [--tools PATTERN,…] [--allow PERMISSION,…] [--skills DIR] [--verbose]",
 			"Offer the skills to an agent as MCP tools, on stdin and stdout or at a loopback address.",
 			"spritekit mcp --tools 'fs.*,git.status' --allow fs:read,fs:write,git:read", "0 ok, 1 the address is taken, 2 bad usage, 3 a pattern names no skill, 7 the address is not on loopback", app.serveMCP},
+		{"session", "session [--parallel N] [--idle DURATION] [--keepalive DURATION]",
+			"Serve many calls over one process: calls as lines of JSON on stdin, events and results as lines on stdout.",
+			`echo '{"call_id":"c1","skill":"fs.read","input":{"path":"README.md"}}' | spritekit session`, "0 the input ended, 2 bad usage, 75 a call waits, 130 interrupted", app.serveSession},
 		{"version", "version [--json]", "Print the version of the binary and of the protocol.", "spritekit version --json", "0 ok, 2 bad usage", app.version},
 	}
 }

@@ -19,7 +19,7 @@ var version = "dev"
 
 func main() {
 	a := app{
-		skills: skills.All(), env: skill.ParseEnv(os.Environ()),
+		skills: skills.All(), env: skill.ParseEnv(os.Environ()), environ: os.Environ(),
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 	}
 	os.Exit(a.main(os.Args))

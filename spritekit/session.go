@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/skills"
+	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/session"
+)
+
+// sessionGrace is what a program of others has after SIGINT, and again after SIGTERM.
+const sessionGrace = 5 * time.Second
+
+// serveSession serves calls from stdin until that ends.
+func (a app) serveSession(args []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this binary: %w", err)
+	}
+	var set skills.Set
+	o := session.Options{
+		Skills: set.All(), Dir: filepath.Dir(self), Environ: a.environ,
+		Run: func(ctx context.Context, p session.Program) (int, error) {
+			return set.Program(ctx, proc.Spec{
+				Argv: p.Argv, Dir: p.Dir, Env: p.Env, Stdin: string(p.Stdin), Stdout: p.Stdout, Stderr: p.Stderr, Grace: sessionGrace,
+			})
+		},
+	}
+	for len(args) > 0 {
+		name, value, ok := strings.Cut(args[0], "=")
+		if args = args[1:]; !ok && len(args) > 0 {
+			value, args = args[0], args[1:]
+		}
+		var problem error
+		switch name {
+		case "--parallel":
+			o.Parallel, problem = strconv.Atoi(value)
+			if problem == nil && (o.Parallel < 1 || o.Parallel > session.MaxParallel) {
+				problem = fmt.Errorf("it is not within 1 and %d", session.MaxParallel)
+			}
+		case "--idle":
+			o.Idle, problem = positive(value)
+		case "--keepalive":
+			o.Keepalive, problem = positive(value)
+		default:
+			return usagef("there is no flag %s", name)
+		}
+		if problem != nil {
+			return usagef("%s %q: %v", name, value, problem)
+		}
+	}
+	guardSession()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	catch(cancel)
+	exit, err := session.Serve(ctx, o, a.stdin, a.stdout)
+	if err != nil {
+		return err
+	}
+	return exitWith(exit)
+}
+
+func positive(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = fmt.Errorf("it must be above 0, such as 30s")
+	}
+	return d, err
+}

@@ -1,0 +1,167 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/dropin"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// call is one call on its way through a session.
+type call struct {
+	protocol.SessionCall
+	server *server
+	size   int // bytes of its line
+	ctx    context.Context
+	cancel context.CancelFunc
+	exit   int // set when it has ended
+}
+
+// baseEnv is the environment without what it says of one call.
+func baseEnv(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		switch name {
+		case "LATTICE_CALL_ID", "LATTICE_PARENT_CALL_ID", "LATTICE_RUN_ID", "LATTICE_WORK_ITEM_ID", "LATTICE_IDEMPOTENCY_KEY":
+			return true
+		}
+		return strings.HasPrefix(name, "LATTICE_INPUT_")
+	})
+}
+
+// environ is what the process of this call would have as its environment.
+func (c *call) environ() []string {
+	env := slices.Clone(c.server.base)
+	if c.Permissions != nil {
+		env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "LATTICE_PERMISSIONS=") })
+		env = append(env, "LATTICE_PERMISSIONS="+strings.Join(*c.Permissions, ","))
+	}
+	for _, kv := range [...][2]string{
+		{"LATTICE_CALL_ID=", c.CallID}, {"LATTICE_RUN_ID=", c.RunID}, {"LATTICE_WORK_ITEM_ID=", c.WorkItemID},
+		{"LATTICE_IDEMPOTENCY_KEY=", c.IdempotencyKey},
+	} {
+		if kv[1] != "" {
+			env = append(env, kv[0]+kv[1])
+		}
+	}
+	return env
+}
+
+// run makes the call and writes its result line, whatever happens.
+func (c *call) run() {
+	ctx := c.ctx
+	if c.TimeoutS > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(min(c.TimeoutS, 1e9)*float64(time.Second)))
+		defer cancel()
+	}
+	stderr := &text{call: c.CallID, to: c.server.out}
+	var line []byte
+	line, c.exit = c.serve(ctx, stderr)
+	stderr.end()
+	if line == nil {
+		line = c.failure(protocol.CodeNoResult, fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, c.exit), "")
+	}
+	_ = c.server.out.add(true, line[:len(line)-1], c.ending()) // kept in err
+}
+
+// serve makes the call; the line is nil when there was no result.
+func (c *call) serve(ctx context.Context, stderr *text) (line []byte, exit int) {
+	defer func() {
+		if p := recover(); p != nil { // of the runtime's own: a skill's panic is caught where the skill is called
+			fmt.Fprintf(stderr, "panic: %v\n%s", p, debug.Stack())
+			line, exit = c.failure("internal", fmt.Sprintf("%s panicked: %v", c.Skill, p), "stderr has the stack"), protocol.ExitInternal
+		}
+	}()
+	out := &stdout{call: c}
+	if s, m, ok := c.server.builtIn(c.Skill); ok {
+		out.ours = true
+		exit = c.server.desk.Serve(ctx, s, m, skill.ParseEnv(c.environ()), skill.IO{Stdin: bytes.NewReader(c.Input), Stdout: out, Stderr: stderr})
+		return out.result, exit
+	}
+	argv, err := c.program()
+	if err != nil {
+		return c.failure(protocol.CodeSkillMissing, err.Error(), "lattice skill ls lists what a sprite has"), exitMissing
+	}
+	env := c.environ()
+	exit, err = c.server.o.Run(ctx, Program{
+		Argv: argv, Dir: skill.ParseEnv(env).Workspace, Env: env, Stdin: c.input(), Stdout: out, Stderr: stderr,
+	})
+	out.end()
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return c.failure(protocol.CodeSkillMissing, err.Error(), "is its program there, and executable?"), exitNotExecutable
+	}
+	return out.result, exit
+}
+
+// Exit codes of a shell for a program that is not there, or cannot be run.
+const (
+	exitNotExecutable = 126
+	exitMissing       = 127
+)
+
+func (c *call) input() []byte {
+	if len(c.Input) == 0 {
+		return []byte("{}")
+	}
+	return c.Input
+}
+
+// program finds what somebody dropped in: an executable that bears the skill's name, or a folder with its manifest.
+func (c *call) program() ([]string, error) {
+	if !manifests.ValidName(c.Skill) {
+		return nil, fmt.Errorf("%q is no name of a skill", c.Skill)
+	}
+	file := filepath.Join(c.server.o.Dir, c.Skill)
+	info, err := os.Stat(file)
+	switch {
+	case err == nil && info.Mode().IsRegular():
+		return []string{file}, nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	found, err := dropin.Load(c.server.o.Dir, c.Skill)
+	if err != nil {
+		return nil, err
+	}
+	return found.Command(), nil
+}
+
+// failure is a result line of the session's own.
+func (c *call) failure(code, message, hint string) []byte {
+	e := skill.Error{Code: code, Message: strings.ToValidUTF8(message, "\uFFFD"), Hint: hint}
+	line, err := e.Line(c.Skill, c.CallID)
+	if err != nil { // of plain texts: cannot be
+		line = []byte(`{"ok":false,"skill":"?","error":{"code":"internal","message":"the result cannot be written"},"call_id":"` + c.CallID + `"}`)
+	}
+	return line
+}
+
+// ending is what a session's result line has beyond a skill's, from the comma to the closing brace.
+func (c *call) ending() []byte {
+	b := strconv.AppendInt([]byte(`,"exit":`), int64(c.exit), 10)
+	if c.Token != "" {
+		quoted, _ := json.Marshal(c.Token) // text
+		b = append(append(b, `,"token":`...), quoted...)
+	}
+	if from, to := c.server.desk.Own(); to > 0 {
+		b = append(strconv.AppendInt(append(b, `,"outbox":{"from":`...), from, 10), `,"to":`...)
+		b = append(strconv.AppendInt(b, to, 10), '}')
+	}
+	return append(b, '}')
+}

@@ -1,0 +1,175 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+const (
+	// company is how long a line waits for others. A call that ends sooner is one write, and one message on the wire.
+	company = 2 * time.Millisecond
+	// maxHeld is how much waits at most, in bytes.
+	maxHeld = 32 << 10
+)
+
+// lines writes whole lines to stdout. Its methods may be called concurrently.
+type lines struct {
+	w io.Writer
+
+	mu    sync.Mutex // guards what follows
+	held  []byte
+	timer *time.Timer
+	armed bool
+	said  time.Time // when something was last written
+	err   error     // the first of w; nothing is written after it
+}
+
+func newLines(w io.Writer) *lines {
+	l := &lines{w: w, said: time.Now()}
+	l.timer = time.AfterFunc(time.Hour, l.flush)
+	l.timer.Stop()
+	return l
+}
+
+// add writes one line, given in parts without its end: at once with everything that waits, or soon.
+func (l *lines) add(now bool, parts ...[]byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, part := range parts {
+		l.held = append(l.held, part...)
+	}
+	l.held = append(l.held, '\n')
+	switch {
+	case now || len(l.held) >= maxHeld:
+		l.write()
+	case !l.armed:
+		l.armed = true
+		l.timer.Reset(company)
+	}
+	return l.err
+}
+
+func (l *lines) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write()
+}
+
+// write writes what waits. mu is held.
+func (l *lines) write() {
+	if l.armed {
+		l.armed = false
+		l.timer.Stop()
+	}
+	if len(l.held) == 0 {
+		return
+	}
+	if l.err == nil {
+		_, l.err = l.w.Write(l.held)
+		l.said = time.Now()
+	}
+	l.held = l.held[:0]
+	if cap(l.held) > 8*maxHeld { // of a large result
+		l.held = nil
+	}
+}
+
+func (l *lines) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write()
+	return l.err
+}
+
+func (l *lines) note(n protocol.SessionNote) { l.json(n.Session == protocol.SessionRefused, n) }
+
+// keepalive says a word when nothing was said for that long.
+func (l *lines) keepalive(silence time.Duration) {
+	l.mu.Lock()
+	quiet := time.Since(l.said) >= silence
+	l.mu.Unlock()
+	if quiet {
+		l.json(true, protocol.SessionNote{Session: protocol.SessionKeepalive})
+	}
+}
+
+// json writes v, of which each is a struct of plain text, as one line.
+func (l *lines) json(now bool, v any) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) == nil { // which cannot fail
+		_ = l.add(now, bytes.TrimSuffix(b.Bytes(), []byte("\n"))) // kept in err
+	}
+}
+
+// text passes on what a call prints for people. It keeps half a character back until the other half comes.
+type text struct {
+	call string
+	to   *lines
+
+	mu   sync.Mutex
+	half []byte
+}
+
+// maxText is how much text one line carries, in bytes: escaped it stays below what a reader takes.
+const maxText = 64 << 10
+
+func (t *text) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := append(t.half, b...)
+	whole := len(all) - halfRune(all)
+	t.half = append([]byte(nil), all[whole:]...)
+	t.say(all[:whole])
+	return len(b), nil
+}
+
+// end says what was kept back.
+func (t *text) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.say(t.half)
+	t.half = nil
+}
+
+func (t *text) say(all []byte) {
+	for len(all) > 0 {
+		part := all[:min(len(all), maxText)]
+		if len(part) < len(all) {
+			part = part[:len(part)-halfRune(part)]
+		}
+		all = all[len(part):]
+		said := strings.ToValidUTF8(string(part), "\uFFFD")
+		t.to.json(false, protocol.SessionOutput{CallID: t.call, Stderr: &said})
+	}
+}
+
+// halfRune is how many bytes at the end of b begin a character that is not complete.
+func halfRune(b []byte) int {
+	for n := 1; n <= min(3, len(b)); n++ {
+		switch c := b[len(b)-n]; {
+		case c < 0x80:
+			return 0
+		case c >= 0xC0: // begins a character of so many bytes
+			need := 2
+			if c >= 0xE0 {
+				need++
+			}
+			if c >= 0xF0 {
+				need++
+			}
+			if n < need {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}

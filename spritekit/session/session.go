@@ -1,0 +1,191 @@
+// Package session serves many calls over one exec (DESIGN 17): calls come as lines of JSON on stdin, events and results
+// go out as lines that name their call. The lines are those of protocol.SessionCall and its neighbours, where the
+// conversation is drawn. Serve is the place to start.
+//
+//	stdin ─► reader ─► Serve: a queue, at most Parallel calls at once ─► call ─► skill.Desk, or a program ─► lines ─► stdout
+//
+// A call in a session is the call that a process of its own would be: the same input, permissions, journal, events and
+// exit code, with its context from the line and never from the environment of the process. Built-in skills run in this
+// process, which opens the workspace and the outbox once; what others dropped in beside them runs as a process per call.
+// A skill that panics fails alone. What ends the whole process (no memory, a kill) loses only what was not yet said, and
+// whoever listens treats that as any lost stream: the journal and the outbox know.
+//
+// Order is kept per call: outbox first, then stdout, the result last. Lines are written whole, and wait at most a moment
+// for company. Lines that are no calls are refused one by one and end nothing. Memory is bounded by the calls at work and
+// by maxQueued bytes of calls that wait; while that is used up nothing more is read.
+//
+// A session ends when its input has ended, when it was idle for Idle, after a call that waits (a boundary follows, at
+// which nothing may be under way), or when its context ends. The calls that it took are always brought to their end.
+package session
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// Options of Serve.
+type Options struct {
+	Skills   []skill.Skill
+	Dir      string   // where the skills of others lie, usually /skills
+	Environ  []string // of the process; what it says of one call is ignored
+	Parallel int      // calls at once; 0 = 1, in the order in which they come
+	// Keepalive is after how long a silence a keepalive line is written; 0 = 15 s.
+	Keepalive time.Duration
+	// Idle ends a session without calls; 0 = 2 min. Whoever listens may be gone without the session's knowing.
+	Idle time.Duration
+	// Run runs a program of others to its end and returns its exit code as a shell has it.
+	Run func(ctx context.Context, p Program) (exit int, err error)
+}
+
+// Program is one process of a call.
+type Program struct {
+	Argv           []string
+	Dir            string
+	Env            []string
+	Stdin          []byte
+	Stdout, Stderr io.Writer
+}
+
+const (
+	defaultKeepalive = 15 * time.Second
+	defaultIdle      = 2 * time.Minute
+	// MaxParallel bounds Options.Parallel.
+	MaxParallel = 64
+	maxQueued   = 32 << 20 // bytes of lines that wait for their turn
+	maxWaiting  = 1024     // and their number
+)
+
+// Serve serves calls until the session ends, and returns its exit code: 0, 75 after a call that waits, 130 when ctx
+// ended. It may leave one Read of stdin behind, which cannot be interrupted.
+func Serve(ctx context.Context, o Options, stdin io.Reader, stdout io.Writer) (exit int, err error) {
+	o.Parallel = min(max(o.Parallel, 1), MaxParallel)
+	if o.Keepalive <= 0 {
+		o.Keepalive = defaultKeepalive
+	}
+	if o.Idle <= 0 {
+		o.Idle = defaultIdle
+	}
+	s := &server{
+		o: o, out: newLines(stdout), base: baseEnv(o.Environ), live: map[string]*call{}, ended: make(chan *call),
+	}
+	s.desk = skill.NewDesk(skill.ParseEnv(s.base).Workspace)
+	defer s.desk.Close() // everything that matters was synced
+	requests, gone := make(chan request), make(chan struct{})
+	defer close(gone)
+	go read(stdin, requests, gone)
+	s.out.note(protocol.SessionNote{Session: protocol.SessionReady, ProtocolVersion: protocol.Version, Parallel: o.Parallel})
+	exit = s.serve(ctx, requests)
+	if err := s.out.close(); err != nil {
+		return protocol.ExitInternal, fmt.Errorf("write stdout: %w", err)
+	}
+	return exit, nil
+}
+
+// server is one session. Serve's goroutine owns its fields; calls at work read o, base, desk and out.
+type server struct {
+	o    Options
+	out  *lines
+	desk *skill.Desk
+	base []string // environment without what is of one call
+
+	live    map[string]*call // at work or waiting for their turn, by id
+	queue   []*call
+	queued  int // bytes
+	running int
+	ended   chan *call
+}
+
+func (s *server) serve(ctx context.Context, requests <-chan request) (exit int) {
+	silence, idle := time.NewTicker(s.o.Keepalive), time.NewTimer(s.o.Idle)
+	defer silence.Stop()
+	defer idle.Stop()
+	stop, leaving := ctx.Done(), false
+	for {
+		for len(s.queue) > 0 && s.running < s.o.Parallel {
+			s.start()
+		}
+		busy := s.running > 0
+		if leaving && !busy {
+			return exit
+		}
+		from := requests
+		if leaving || s.queued > maxQueued || len(s.queue) >= maxWaiting {
+			from = nil
+		}
+		select {
+		case r, more := <-from:
+			if !more {
+				leaving = true
+				break
+			}
+			s.take(ctx, r)
+		case c := <-s.ended:
+			s.running--
+			delete(s.live, c.CallID)
+			if c.exit == protocol.ExitWaiting && !leaving {
+				leaving, exit = true, protocol.ExitWaiting
+			}
+			idle.Reset(s.o.Idle)
+		case <-silence.C:
+			s.out.keepalive(s.o.Keepalive)
+		case <-idle.C:
+			leaving = leaving || !busy
+		case <-stop: // which ended the calls' contexts, too
+			stop, leaving, exit = nil, true, protocol.ExitCancelled
+		}
+	}
+}
+
+// take queues a call, ends one, or refuses the line.
+func (s *server) take(ctx context.Context, r request) {
+	refuse := func(problems ...protocol.Problem) {
+		s.out.note(protocol.SessionNote{Session: protocol.SessionRefused, Line: r.line, CallID: r.call.CallID, Problems: problems})
+	}
+	switch {
+	case len(r.problems) > 0:
+		refuse(r.problems...)
+	case r.cancel != "":
+		if c := s.live[r.cancel]; c != nil {
+			c.cancel()
+		}
+	case s.live[r.call.CallID] != nil:
+		refuse(protocol.Problem{Pointer: "/call_id", Message: "is that of a call that is under way"})
+	default:
+		c := &call{SessionCall: r.call, server: s, size: r.size}
+		c.ctx, c.cancel = context.WithCancel(ctx)
+		s.live[c.CallID] = c
+		s.queue = append(s.queue, c)
+		s.queued += c.size
+	}
+}
+
+// start lets the first call of the queue run.
+func (s *server) start() {
+	c := s.queue[0]
+	s.queue[0] = nil
+	s.queue = s.queue[1:]
+	s.queued -= c.size
+	s.running++
+	go func() { // awaited through ended
+		defer c.cancel()
+		c.run()
+		s.ended <- c
+	}()
+}
+
+// builtIn finds a skill of ours.
+func (s *server) builtIn(name string) (skill.Skill, manifests.Skill, bool) {
+	for _, one := range s.o.Skills {
+		if one.Name == name {
+			m, ok := manifests.Lookup(name)
+			return one, m, ok
+		}
+	}
+	return skill.Skill{}, manifests.Skill{}, false
+}

@@ -1,0 +1,82 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// stdout is where a call writes its events and its result. The last line that can be a result is held back, to become
+// the call's last line. It is written to by one goroutine at a time.
+type stdout struct {
+	call   *call
+	ours   bool // whole lines of our own runtime: one event or the result
+	part   []byte
+	cut    bool // the line at hand is longer than a reader takes
+	result []byte
+}
+
+func (o *stdout) Write(b []byte) (int, error) {
+	if o.ours {
+		line := bytes.TrimSuffix(b, []byte("\n"))
+		if bytes.HasPrefix(line, []byte(protocol.Prefix)) {
+			return len(b), o.call.server.out.add(false, line)
+		}
+		o.result = bytes.Clone(line)
+		return len(b), nil
+	}
+	n := len(b)
+	for {
+		line, rest, found := bytes.Cut(b, []byte("\n"))
+		if !o.cut {
+			o.part = append(o.part, line...)
+		}
+		if len(o.part) > protocol.MaxLine {
+			o.part, o.cut = o.part[:protocol.MaxLine], true
+		}
+		if !found {
+			return n, nil
+		}
+		o.line(bytes.TrimSuffix(o.part, []byte("\r")))
+		o.part, o.cut, b = o.part[:0], false, rest
+	}
+}
+
+// end takes a last line without its end.
+func (o *stdout) end() {
+	if len(o.part) > 0 {
+		o.line(o.part)
+	}
+	o.part = nil
+}
+
+// line takes one line of a program of others. Events that name this call are lines of the session; everything else is
+// passed on as what it is, the output of this call, for whoever attributes it.
+func (o *stdout) line(line []byte) {
+	if body, ok := bytes.CutPrefix(line, []byte(protocol.Prefix)); ok {
+		if e, problems, ok := protocol.Decode(body); ok && len(problems) == 0 && !e.Legacy && e.CallID == o.call.CallID {
+			_ = o.call.server.out.add(false, line) // kept in err
+			return
+		}
+	} else if r, ok := protocol.DecodeResult(line); ok {
+		o.result = o.withID(r)
+		return
+	}
+	said := strings.ToValidUTF8(string(line), "\uFFFD")
+	o.call.server.out.json(false, protocol.SessionOutput{CallID: o.call.CallID, Stdout: &said})
+}
+
+// withID is a program's result as the result of this call. One that no reader would take is replaced by a failure.
+func (o *stdout) withID(r protocol.Result) []byte {
+	r.CallID = o.call.CallID
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	const ending = 1 << 10 // what a session adds
+	if err := e.Encode(r); err != nil || b.Len() > protocol.MaxLine-ending {
+		return o.call.failure("result_too_large", "the result line is longer than a reader takes", "put the bulk into a file and name the file")
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
