@@ -59,9 +59,14 @@ func (r *repo) stage(ctx context.Context, spec engine.AddSpec, env []string) err
 }
 
 // withoutOwn are literal paths that leave out the runtime's own, where .git/info/exclude does not: it has no say over files
-// that are tracked already, nor with --force.
+// that are tracked already, nor with --force. The folder is named by a pattern, because git add takes the plain name of
+// something ignored, even of what is to be left out, for a request to stage it.
 func withoutOwn(paths []string) []string {
-	specs := []string{":(exclude,top,literal)" + protocol.Dir, ":(exclude,top,glob)**/" + workspace.TempPattern, ":(exclude,top,glob)**/" + workspace.TempPattern + "/**"}
+	last := len(protocol.Dir) - 1
+	own := protocol.Dir[:last] + "[" + protocol.Dir[last:] + "]"
+	specs := []string{
+		":(exclude,top,glob)" + own + "/**", ":(exclude,top,glob)**/" + workspace.TempPattern, ":(exclude,top,glob)**/" + workspace.TempPattern + "/**",
+	}
 	if len(paths) == 0 {
 		return append(specs, ":(top)")
 	}

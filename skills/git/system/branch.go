@@ -124,7 +124,7 @@ func branchFailed(err error, code string) error {
 		return engine.NotMerged("%v", f)
 	case has("checked out at"), has("used by worktree at"), has("Cannot force update the current branch"), has("already checked out"), has("already used by"):
 		return engine.InUse("%v", f)
-	case has("not found"), has("No branch named"), has("no branch named"), has("is not a commit"), has("not a commit and a branch"):
+	case has("invalid reference"), has("not found"), has("No branch named"), has("no branch named"), has("is not a commit"), has("not a commit and a branch"):
 		return engine.RefNotFound("%v", f)
 	case has("cannot lock ref"), has("unable to create directory for"), has("cannot be resolved"):
 		// refs/heads/a is in the way of refs/heads/a/b
