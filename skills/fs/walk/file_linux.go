@@ -1,7 +1,10 @@
 package walk
 
 import (
+	"bytes"
+	"encoding/binary"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 
@@ -62,4 +65,58 @@ func retry(call func() (int, error)) (int, error) {
 			return n, err
 		}
 	}
+}
+
+// list returns some more of what is in the folder, io.EOF behind the last. An os.File that came from an os.Root asks for
+// each entry's details; the kernel tells the type of file along with the name.
+func (f *folder) list(root *workspace.Root) ([]dirent, error) {
+	if f.buffer == nil {
+		f.buffer = make([]byte, 16<<10)
+	}
+	n, err := retry(func() (int, error) { return syscall.ReadDirent(int(f.fd), f.buffer) })
+	if err != nil {
+		return nil, os.NewSyscallError("getdents64", err)
+	}
+	if n == 0 {
+		return nil, io.EOF
+	}
+	entries := make([]dirent, 0, n/32)
+	for rest := f.buffer[:n]; len(rest) > nameAt; {
+		// ino u64, off i64, reclen u16, type u8, name, NUL: struct linux_dirent64
+		length, kind := int(binary.NativeEndian.Uint16(rest[16:])), rest[18]
+		raw, _, _ := bytes.Cut(rest[nameAt:length], []byte{0})
+		name := string(raw)
+		rest = rest[length:]
+		if name == "." || name == ".." {
+			continue
+		}
+		e := dirent{name, typeOf(kind)}
+		if kind == syscall.DT_UNKNOWN { // some file systems do not tell
+			info, err := root.Lstat(join(f.path, name))
+			if err != nil {
+				continue // removed since it was listed
+			}
+			e.kind = info.Mode().Type()
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+const nameAt = 19
+
+func typeOf(kind byte) fs.FileMode {
+	switch kind {
+	case syscall.DT_REG:
+		return 0
+	case syscall.DT_DIR:
+		return fs.ModeDir
+	case syscall.DT_LNK:
+		return fs.ModeSymlink
+	case syscall.DT_FIFO:
+		return fs.ModeNamedPipe
+	case syscall.DT_SOCK:
+		return fs.ModeSocket
+	}
+	return fs.ModeDevice
 }

@@ -42,3 +42,13 @@ func (f *File) Read(p []byte) (int, error) { return f.file.Read(p) }
 
 // Close closes it; what was only read has nothing to lose.
 func (f *File) Close() { f.file.Close() }
+
+// list returns some more of what is in the folder, io.EOF behind the last.
+func (f *folder) list(*workspace.Root) ([]dirent, error) {
+	found, err := f.file.ReadDir(4 * shared)
+	entries := make([]dirent, len(found))
+	for i, d := range found {
+		entries[i] = dirent{d.Name(), d.Type()}
+	}
+	return entries, err
+}

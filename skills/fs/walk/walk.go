@@ -94,7 +94,7 @@ type task struct {
 	folder  *folder
 	path    string        // of a folder that is not open yet
 	rules   *ignore.Rules // that hold in its parent
-	entries []os.DirEntry // nil: list it
+	entries []dirent      // nil: list it
 }
 
 // folder is an open folder, closed when the last task that needs it is done.
@@ -104,6 +104,8 @@ type folder struct {
 	path  string
 	rules *ignore.Rules
 	refs  atomic.Int32
+
+	buffer []byte // of the worker that lists it
 }
 
 func (f *folder) release() {
@@ -187,10 +189,9 @@ func (t *tree) do(worker int, got task) error {
 	if got.entries != nil {
 		return t.entries(worker, f, got.entries)
 	}
-	const batch = 256
 	for !t.stopped.Load() {
-		entries, err := f.file.ReadDir(batch)
-		if len(entries) == batch && t.idle() {
+		entries, err := f.list(t.root)
+		if len(entries) >= shared && t.idle() {
 			f.refs.Add(1)
 			t.push(task{folder: f, entries: entries})
 			entries = nil
@@ -209,23 +210,32 @@ func (t *tree) do(worker int, got task) error {
 	return nil
 }
 
-func (t *tree) entries(worker int, f *folder, entries []os.DirEntry) error {
+// dirent is a name in a folder.
+type dirent struct {
+	name string
+	kind fs.FileMode // type bits
+}
+
+// shared is how many entries are worth being left to another worker.
+const shared = 64
+
+func (t *tree) entries(worker int, f *folder, entries []dirent) error {
 	for _, d := range entries {
 		if t.stopped.Load() {
 			return nil
 		}
-		name := d.Name()
+		name := d.name
 		if !t.options.Hidden && name[0] == '.' || name == ".git" {
 			continue
 		}
-		e := Entry{Path: join(f.path, name), Type: d.Type(), folder: f, name: name, root: t.root}
-		if e.Path == protocol.Dir || workspace.IsTemp(name) || f.rules.Match(e.Path, d.IsDir()) {
+		e := Entry{Path: join(f.path, name), Type: d.kind, folder: f, name: name, root: t.root}
+		if e.Path == protocol.Dir || workspace.IsTemp(name) || f.rules.Match(e.Path, d.kind.IsDir()) {
 			continue
 		}
 		if err := t.visit(worker, &e); err != nil {
 			return err
 		}
-		if d.IsDir() && (t.options.Enter == nil || t.options.Enter(e.Path)) {
+		if d.kind.IsDir() && (t.options.Enter == nil || t.options.Enter(e.Path)) {
 			t.push(task{path: e.Path, rules: f.rules})
 		}
 	}
