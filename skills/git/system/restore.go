@@ -101,16 +101,16 @@ func (r *repo) keepUntracked(ctx context.Context, source string, paths, env []st
 
 // without makes pathspecs of paths that never reach the runtime's folder, and the environment that they need. Only where
 // the work tree is the workspace is there such a folder, and there a .gitignore may have said that it is not ignored.
+// Each path is marked as literal by itself: told so for all of them, git stash takes its own :/ for a name.
 func (r *repo) without(paths []string) (specs, env []string) {
-	if r.at.Name != "." {
-		return paths, nil
-	}
-	specs = []string{":(top,exclude,literal)" + protocol.Dir}
 	for _, p := range paths {
-		specs = append(specs, ":(top,literal)"+p)
+		specs = append(specs, ":(literal)"+p)
 	}
-	if len(paths) == 0 {
-		specs = append(specs, ":(top)")
+	if r.at.Name == "." {
+		if len(paths) == 0 {
+			specs = []string{"."}
+		}
+		specs = append(specs, ":(exclude,literal)"+protocol.Dir)
 	}
 	return specs, []string{"GIT_LITERAL_PATHSPECS=0"}
 }

@@ -51,7 +51,7 @@ func (r *repo) Stash(ctx context.Context, spec engine.StashSpec) (engine.Stashed
 
 func (r *repo) stashCommand(spec engine.StashSpec) (args, env []string) {
 	env = append(identity("AUTHOR", spec.By), identity("COMMITTER", spec.By)...)
-	args = []string{"stash", spec.Action, "--quiet"}
+	args = []string{"stash", spec.Action}
 	if spec.Action == engine.StashPush {
 		if spec.Untracked {
 			args = append(args, "--include-untracked")
