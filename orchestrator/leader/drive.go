@@ -89,6 +89,7 @@ func (l *Leader) start(id string, r *run) {
 		defer cancel()
 		for {
 			stop, err := r.runner.Run(driving)
+			l.session.Rest(context.Background(), r.runner.State().Sprite)
 			if l.rest(id, r, stop, err) {
 				return
 			}

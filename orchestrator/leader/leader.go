@@ -225,6 +225,9 @@ func (l *Leader) quiesce() error {
 	}
 	l.mu.Unlock()
 	l.drives.Wait()
+	if l.session != nil {
+		l.session.Close()
+	}
 	if l.host != nil {
 		return l.host.Close()
 	}

@@ -27,7 +27,7 @@ func (s *Session) Call(ctx context.Context, c lattice.Call, event func(lattice.E
 	defer seen.tell(s.output(c.RunID))
 	if c.Uncertain {
 		s.forget(c.Sprite) // the call's result may lie before the cursor
-		out, found, err := s.settle(ctx, c, seen, process{heard: true})
+		out, found, err := s.settle(ctx, c, seen, process{heard: true, kit: true})
 		if found || err != nil {
 			return out, err
 		}
@@ -48,8 +48,20 @@ func (s *Session) Call(ctx context.Context, c lattice.Call, event func(lattice.E
 		return lattice.Outcome{}, final(err, "the sprite was removed")
 	}
 	seen.begin()
-	exit, err := s.exec(ctx, c, seen)
+	exit, err := s.perform(ctx, c, seen)
 	return s.conclude(ctx, c, seen, exit, err)
+}
+
+// perform makes the call in the sprite's kit, or in a process of its own.
+func (s *Session) perform(ctx context.Context, c lattice.Call, seen *observer) (int, error) {
+	if s.joins(c) {
+		exit, err := s.kitFor(c).call(ctx, c, seen)
+		if !errors.Is(err, errNotBegun) {
+			return exit, err
+		}
+	}
+	seen.begin()
+	return s.exec(ctx, c, seen)
 }
 
 // recover looks for the outcome of a call that was dispatched before: its result in the outbox, and nothing else.
@@ -111,7 +123,7 @@ func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (
 	if err == nil || ctx.Err() == nil {
 		return exit, err
 	}
-	s.stop(ctx, c)
+	s.stop(ctx, c, process{})
 	switch {
 	case parent.Err() != nil:
 		return exit, parent.Err()
@@ -160,7 +172,7 @@ func (s *Session) conclude(ctx context.Context, c lattice.Call, seen *observer, 
 			seen.result = &protocol.Result{OK: true, Skill: c.Skill, Waiting: seen.waiting}
 		}
 	case errors.As(err, &lost):
-		out, found, settleErr := s.settle(ctx, c, seen, process{id: lost.Session, heard: seen.counted > 0})
+		out, found, settleErr := s.settle(ctx, c, seen, process{id: lost.Session, heard: seen.counted > 0, kit: seen.inKit})
 		if found || settleErr != nil {
 			return out, settleErr
 		}
@@ -179,7 +191,8 @@ func (s *Session) conclude(ctx context.Context, c lattice.Call, seen *observer, 
 func (s *Session) judge(ctx context.Context, c lattice.Call, seen *observer, exit int) (lattice.Outcome, error) {
 	// A complete stream of a skill that runs nothing of others needs no second look; what others wrote into the outbox
 	// beside a call is found here.
-	if seen.result == nil || seen.counted < seen.result.Events || c.Class != manifests.ClassRead {
+	alone := s.covers(c, seen)
+	if seen.result == nil || seen.counted < seen.result.Events || c.Class != manifests.ClassRead && !alone {
 		if err := s.reconcile(ctx, c, seen); err != nil {
 			return lattice.Outcome{}, err
 		}

@@ -28,11 +28,18 @@ const (
 type process struct {
 	id    string // of its session, "" when that was never named
 	heard bool   // it said something, so its input had arrived
+	kit   bool   // it may be one that serves calls
+}
+
+// found is a process that runs.
+type found struct {
+	id  string
+	kit bool
 }
 
 // processes lists what runs of a call's skill in its sprite, the processes of other calls under way excepted. A sprite
 // belongs to one run: they are the call's own, whichever connection started them, or left over from calls before.
-func (s *Session) processes(ctx context.Context, c lattice.Call, known process) ([]string, error) {
+func (s *Session) processes(ctx context.Context, c lattice.Call, known process) ([]found, error) {
 	leave, err := s.roster.enter(ctx, c.Sprite)
 	if err != nil {
 		return nil, err
@@ -42,24 +49,25 @@ func (s *Session) processes(ctx context.Context, c lattice.Call, known process) 
 	if err != nil {
 		return nil, final(fmt.Errorf("look for %s in sprite %s: %w", c.Skill, c.Sprite, err), "the sprite was removed")
 	}
-	var ids []string
+	var out []found
 	for _, p := range all {
 		program, _, _ := strings.Cut(p.Command, " ")
-		if !p.TTY && !s.roster.others(p.ID, c.ID) && (path.Base(program) == c.Skill || p.ID == known.id) {
-			ids = append(ids, p.ID)
+		is := found{p.ID, isKit(p.Command)}
+		if !p.TTY && !s.roster.others(p.ID, c.ID) && (path.Base(program) == c.Skill || p.ID == known.id || known.kit && is.kit) {
+			out = append(out, is)
 		}
 	}
-	return ids, nil
+	return out, nil
 }
 
 // stop ends the process of a call that nobody follows any more: closing its stream alone would leave it running. It
 // works when ctx has ended, too. A host that cannot be asked ends the process itself, later.
-func (s *Session) stop(ctx context.Context, c lattice.Call) {
+func (s *Session) stop(ctx context.Context, c lattice.Call, known process) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	ids, err := s.processes(ctx, c, process{})
-	for _, id := range ids {
-		err = errors.Join(err, s.kill(ctx, c, id))
+	all, err := s.processes(ctx, c, known)
+	for _, p := range all {
+		err = errors.Join(err, s.kill(ctx, c, p.id))
 	}
 	if err != nil {
 		s.log.Warn().Str("run", c.RunID).Str("call", c.ID).Err(err).Msg("stop a skill")
@@ -81,21 +89,21 @@ func (s *Session) settle(ctx context.Context, c lattice.Call, seen *observer, kn
 	bounded, cancel := deadline(ctx, c)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		ids, err := s.processes(ctx, c, known)
+		all, err := s.processes(ctx, c, known)
 		if err != nil {
 			return lattice.Outcome{}, false, err
 		}
-		if len(ids) == 0 {
+		if len(all) == 0 {
 			return s.recover(ctx, c, seen)
 		}
-		for _, id := range ids {
-			if c.Class == manifests.ClassRead || !known.heard || attempt > maxAttach || bounded.Err() != nil {
-				if err := s.kill(ctx, c, id); err != nil {
+		for _, p := range all {
+			if c.Class == manifests.ClassRead || !known.heard && !p.kit || attempt > maxAttach || bounded.Err() != nil {
+				if err := s.kill(ctx, c, p.id); err != nil {
 					return lattice.Outcome{}, false, err
 				}
 				continue
 			}
-			exit, err := s.follow(bounded, c, seen, id)
+			exit, err := s.follow(bounded, c, seen, p)
 			if ctx.Err() != nil {
 				return lattice.Outcome{}, false, ctx.Err()
 			}
@@ -121,20 +129,59 @@ func adoptable(c lattice.Call, res *protocol.Result) bool {
 }
 
 // follow joins a process until it ends: what it said lately comes again, then what it says from now on. Its stdin is
-// left open: an end would make half an input look whole.
-func (s *Session) follow(ctx context.Context, c lattice.Call, seen *observer, id string) (exit int, err error) {
-	stdin, open := io.Pipe()
+// left open: an end would make half an input look whole. Only a kit, which takes whole lines, is told the end, so that it
+// ends after the call; the exit code is then the call's own.
+func (s *Session) follow(ctx context.Context, c lattice.Call, seen *observer, p found) (exit int, err error) {
+	pipe, open := io.Pipe()
 	defer open.CloseWithError(io.ErrClosedPipe)
+	var stdin io.Reader = pipe
+	if p.kit {
+		stdin = nil
+	}
 	output := s.output(c.RunID)
 	fmt.Fprintf(output, "%s: the connection was lost; what it said lately comes again\n", c.Skill)
 	seen.again(s.cursor(c.Sprite).foreign)
 	stdout, feed := io.Pipe()
 	var group errgroup.Group
 	group.Go(func() (err error) {
-		exit, err = s.host.Attach(ctx, c.Sprite, id, sprites.Exec{Stdin: stdin, Stdout: feed, Stderr: output})
+		exit, err = s.host.Attach(ctx, c.Sprite, p.id, sprites.Exec{Stdin: stdin, Stdout: feed, Stderr: output})
 		feed.CloseWithError(io.EOF)
 		return err
 	})
-	seen.listen(stdout, output, func() {})
-	return exit, group.Wait()
+	if !p.kit {
+		seen.listen(stdout, output, func() {})
+		return exit, group.Wait()
+	}
+	past := replay(c, seen, output, stdout)
+	if err := group.Wait(); err != nil || past.exit == refused {
+		return 0, errors.Join(err, errNotBegun)
+	}
+	return past.exit, nil
+}
+
+// replay reads what a kit said lately, as far as it is about one call. The token that the call was sent with may have
+// gone with another process of ours: what is read here counts as much as what the outbox holds, no more.
+func replay(c lattice.Call, seen *observer, output io.Writer, stdout *io.PipeReader) *turn {
+	t := &turn{call: c, seen: seen, output: output, stays: make(chan struct{}), exit: refused}
+	scanner := protocol.NewScanner(stdout)
+	var rec protocol.Record
+	for {
+		if err := scanner.Read(&rec); err != nil {
+			stdout.CloseWithError(err)
+			return t
+		}
+		if rec.Kind == protocol.KindEvent && rec.Event.CallID == c.ID {
+			seen.take(rec.Event, rec.Problems)
+		}
+		if rec.Kind != protocol.KindOutput {
+			continue
+		}
+		line, ok := protocol.DecodeSessionLine(rec.Bytes)
+		switch {
+		case ok && line.Result != nil && line.Result.CallID == c.ID:
+			t.settle(line.Result)
+		case ok && line.Output != nil && line.Output.CallID == c.ID:
+			t.print(*line.Output)
+		}
+	}
 }

@@ -112,6 +112,11 @@ func newWorld(t *testing.T) *world {
 
 // renew begins a session that knows nothing, as after a restart. Skills may go on for grace after WAITING.
 func (w *world) renew(grace time.Duration) {
+	if w.session == nil {
+		w.t.Cleanup(func() { w.session.Close() })
+	} else {
+		w.session.Close()
+	}
 	w.session = session.New(w.client, session.Options{
 		Log: zerolog.Nop(), Output: func(string) io.Writer { return &w.output },
 		Issued: func(string) map[string]bool { return w.issued }, WaitingGrace: grace,
@@ -166,9 +171,10 @@ func names(events []lattice.Event) string {
 	return strings.Join(out, " ")
 }
 
-// processes counts what runs in the sprite.
+// processes counts what runs in the sprite, when what serves calls there has been put to rest.
 func (w *world) processes() int {
 	w.t.Helper()
+	w.session.Rest(w.t.Context(), "s")
 	all, err := w.client.Sessions(w.t.Context(), "s")
 	if err != nil {
 		w.t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -32,6 +33,10 @@ type observer struct {
 	waiting  *protocol.Waiting       // this call's last WAITING
 	request  *protocol.ActionRequest // the blocking request that it waits for
 	asked    *protocol.ActionRequest // a blocking request whose WAITING has yet to come
+
+	grace time.Duration     // how long the call may go on after WAITING
+	inKit bool              // its process serves other calls, too
+	sole  *protocol.Stretch // the end of the outbox, where nobody but that process wrote
 }
 
 // digest stands for a dedupe key, however long a stranger made it.
@@ -60,13 +65,14 @@ func (b *budget) spend(size int) { b.events, b.bytes = b.events-1, b.bytes-size 
 // begin forgets what an earlier dispatch of the call said: it must neither end nor complete the one that starts now.
 func (o *observer) begin() {
 	o.counted, o.result, o.recorded, o.waiting, o.request, o.asked = 0, nil, nil, nil, nil, nil
+	o.inKit, o.sole = false, nil
 }
 
 func (s *Session) observe(c lattice.Call, event func(lattice.Event)) *observer {
 	known := s.cursor(c.Sprite).foreign
 	return &observer{
 		call: c, issued: sync.OnceValue(func() map[string]bool { return s.issued(c.RunID) }), event: event,
-		seen: map[digest]bool{}, known: known, foreign: maps.Clone(known), own: s.budget, others: s.budget,
+		seen: map[digest]bool{}, known: known, foreign: maps.Clone(known), own: s.budget, others: s.budget, grace: s.grace,
 	}
 }
 

@@ -23,6 +23,9 @@ type cursor struct {
 	sum    [sha256.Size]byte
 	// foreign counts the events without an id up to here, by dedupe key. Never changed once it is in a cursor.
 	foreign map[digest]int
+	// covered is up to where all is known that the outbox holds, although it was not read: a kit that wrote the rest alone
+	// has shown it. At least offset.
+	covered int64
 }
 
 func (s *Session) cursor(sprite string) cursor {
@@ -67,10 +70,28 @@ func (s *Session) reconcile(ctx context.Context, c lattice.Call, seen *observer)
 		return s.reconcile(ctx, c, seen)
 	}
 	seen.reread(next.foreign) // what comes is counted on top of it
+	next.covered = next.offset
 	s.mu.Lock()
 	s.cursors[c.Sprite] = next
 	s.mu.Unlock()
 	return nil
+}
+
+// covers reports whether the outbox holds nothing but what complete streams have shown, up to the call's result. It takes
+// the sprite's word for that: one that lies leaves out events of its own.
+func (s *Session) covers(c lattice.Call, seen *observer) bool {
+	if seen.sole == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.cursors[c.Sprite]
+	if seen.sole.From > at.covered {
+		return false
+	}
+	at.covered = max(at.covered, seen.sole.To)
+	s.cursors[c.Sprite] = at
+	return true
 }
 
 // readOutbox reads lines from the last known one on. same is false when that line is not what it was.

@@ -45,6 +45,9 @@ type Host interface {
 	Restore(ctx context.Context, sprite, id string) error
 }
 
+// liveHost is a Host that says what it can do besides.
+type liveHost interface{ Offers(capability string) bool }
+
 // Session drives calls on one host. It is safe for concurrent use. In one sprite the engine runs calls at once only when
 // all of them read.
 type Session struct {
@@ -61,9 +64,14 @@ type Session struct {
 	budget budget // of one call
 	roster *roster
 
-	mu       sync.Mutex
-	cursors  map[string]cursor // by sprite; guarded by mu
-	equipped map[string]bool   // sprites that Equip has seen to; guarded by mu
+	running sync.WaitGroup // the kits
+
+	mu       sync.Mutex        // guards what follows
+	cursors  map[string]cursor // by sprite
+	equipped map[string]bool   // sprites that Equip has seen to
+	kits     map[string]*kit   // by sprite
+	alone    map[string]bool   // sprites whose spritekit serves no sessions
+	closed   bool
 }
 
 // Options of New. All but Log may be nil; without Issued only the call at hand is known.
@@ -111,6 +119,7 @@ func New(host Host, o Options) *Session {
 		host: host, log: o.Log, output: o.Output, secrets: o.Secrets, issued: o.Issued, equip: o.Equip, grace: o.WaitingGrace,
 		budget:  budget{events: o.MaxEvents, bytes: o.MaxEventBytes},
 		cursors: map[string]cursor{}, equipped: map[string]bool{}, roster: newRoster(),
+		kits: map[string]*kit{}, alone: map[string]bool{},
 	}
 }
 
@@ -119,6 +128,9 @@ const workspace = "/workspace"
 
 // Checkpoint takes a boundary of sprite. The pair's Seq is left to the caller, who knows the journal.
 func (s *Session) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error) {
+	if live, ok := s.host.(liveHost); !ok || !live.Offers(sprites.LiveCheckpoints) {
+		s.Rest(ctx, sprite)
+	}
 	cp, err := s.checkpoint(ctx, sprite, "boundary")
 	if err != nil {
 		return lattice.Pair{}, final(fmt.Errorf("checkpoint sprite %s: %w", sprite, err), "the sprite was removed")
@@ -171,10 +183,12 @@ func (s *Session) unequip(sprite string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.equipped, sprite)
+	delete(s.alone, sprite)
 }
 
 // Restore puts the sprite's files back. Whatever still runs in the sprite ends.
 func (s *Session) Restore(ctx context.Context, sprite string, to lattice.Pair) error {
+	s.Rest(ctx, sprite)
 	s.forget(sprite)
 	s.unequip(sprite)
 	if err := s.host.Restore(ctx, sprite, to.CheckpointID); err != nil {

@@ -34,8 +34,9 @@ type Client struct {
 	hc    *http.Client
 	o     Options
 
-	mu  sync.Mutex
-	env map[string][]string // what Environment found, by sprite; guarded by mu
+	mu     sync.Mutex
+	env    map[string][]string // what Environment found, by sprite; guarded by mu
+	offers string              // what the host can do, as it said at the last exec; guarded by mu
 }
 
 // Options of NewWith; the zero value is a client of the embedded host.

@@ -160,7 +160,24 @@ func (c *Client) dialOnce(ctx context.Context, target string) (*websocket.Conn, 
 		return nil, c.broken(err)
 	}
 	conn.SetReadLimit(maxMessage)
+	c.mu.Lock()
+	c.offers = res.Header.Get(capabilities)
+	c.mu.Unlock()
 	return conn, nil
+}
+
+// capabilities is the header in which a host says what it can do beyond the API.
+const capabilities = "X-Sprite-Capabilities"
+
+// LiveCheckpoints is the capability of hosts whose checkpoints leave commands that run undisturbed, and take nothing of
+// them that a restored sprite could trip over.
+const LiveCheckpoints = "live-checkpoint"
+
+// Offers reports whether the host said, at the last exec, that it has a capability.
+func (c *Client) Offers(capability string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(strings.Split(c.offers, ","), func(s string) bool { return strings.TrimSpace(s) == capability })
 }
 
 // sentOnce keeps the HTTP client from repeating a handshake by itself. It does that with a GET whose kept connection

@@ -82,7 +82,7 @@ func (h *Host) routes() http.Handler {
 func (h *Host) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Sprite-Version", apiVersion)
-		w.Header().Set("X-Sprite-Capabilities", "signal")
+		w.Header().Set("X-Sprite-Capabilities", "signal,"+sprites.LiveCheckpoints)
 		switch {
 		case !loopback(r.Host):
 			writeError(w, &apiError{http.StatusForbidden, "forbidden", "the Host header names another machine; use 127.0.0.1 or localhost"})

@@ -1,0 +1,217 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// turn is one call in a kit. The kit's reader owns seen until done is closed or the turn is taken out of live.
+type turn struct {
+	call   lattice.Call
+	seen   *observer
+	output io.Writer
+	token  string
+	done   chan struct{} // closed when the result line is there
+	exit   int           // set before done is closed
+	// stays is closed when the call has said WAITING and goes on for too long; limit closes it.
+	stays chan struct{}
+	limit *time.Timer
+}
+
+// refused stands for the exit code of a call that was not taken.
+const refused = -1
+
+// settle takes the result line. Where there was no result it is the kit's own word, and what a process of the call's own
+// would have told is left: its exit code.
+func (t *turn) settle(r *protocol.SessionResult) {
+	t.exit = r.Exit
+	t.seen.sole = r.Outbox
+	if e := r.Error; e == nil || e.Code != protocol.CodeNoResult && e.Code != protocol.CodeSkillMissing {
+		t.seen.result = &r.Result
+	}
+}
+
+// take hands an event on, and begins to count the time of a call that goes on after WAITING.
+func (t *turn) take(rec *protocol.Record) {
+	t.seen.take(rec.Event, rec.Problems)
+	if t.seen.waiting != nil && t.limit == nil && t.done != nil {
+		t.limit = time.AfterFunc(t.seen.grace, func() { close(t.stays) })
+	}
+}
+
+// print takes what a call said beside its events. A line of a program's stdout may be an event all the same: one that
+// names no call or another's, and is judged like any that such a program prints.
+func (t *turn) print(o protocol.SessionOutput) {
+	if o.Stderr != nil {
+		_, _ = io.WriteString(t.output, *o.Stderr) // it is a log
+	}
+	if o.Stdout == nil {
+		return
+	}
+	scanner := protocol.NewScanner(strings.NewReader(*o.Stdout + "\n"))
+	var rec protocol.Record
+	for scanner.Read(&rec) == nil {
+		if rec.Kind == protocol.KindEvent {
+			t.take(&rec)
+		} else if _, ok := protocol.DecodeResult(rec.Bytes); !ok { // the kit itself tells what the result is
+			t.seen.record(&rec, t.output)
+		}
+	}
+}
+
+// call makes one call and waits for its end. It returns what exec returns for a process of the call's own, or
+// errNotBegun.
+func (k *kit) call(parent context.Context, c lattice.Call, seen *observer) (int, error) {
+	ctx, cancel := deadline(parent, c)
+	defer cancel()
+	t := &turn{
+		call: c, seen: seen, output: k.s.output(c.RunID), token: rand.Text(), done: make(chan struct{}), stays: make(chan struct{}),
+	}
+	line, err := request(c, t.token)
+	if err != nil {
+		return 0, fmt.Errorf("encode a call: %w", err)
+	}
+	if !k.join(t) {
+		return 0, errNotBegun
+	}
+	k.stdin.put(line)
+	overstayed := false
+	select {
+	case <-t.done:
+		return k.conclude(parent, t)
+	case <-k.ended:
+		return k.fate(parent, t)
+	case <-t.stays:
+		overstayed = true
+	case <-ctx.Done():
+	}
+	k.giveUp(t)
+	switch {
+	case parent.Err() != nil:
+		return 0, parent.Err()
+	case overstayed:
+		k.s.retire(parent, k)
+		return protocol.ExitWaiting, errOverstayed
+	}
+	return protocol.ExitTimeout, errTimeout
+}
+
+// request is a call as the kit is sent it. It ends the call itself only when nobody is there to do it: after a cut.
+func request(c lattice.Call, token string) ([]byte, error) {
+	permissions := c.Permissions
+	if permissions == nil {
+		permissions = []string{}
+	}
+	call := protocol.SessionCall{
+		CallID: c.ID, Skill: c.Skill, Input: c.Input, WorkItemID: c.WorkItem, RunID: c.RunID, IdempotencyKey: c.IdempotencyKey,
+		Permissions: &permissions, Token: token,
+	}
+	if c.TimeoutS > 0 {
+		call.TimeoutS = disconnectGrace(c).Seconds()
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(call)
+	return b.Bytes(), err
+}
+
+// conclude ends the turn of a call that has its result. After one that waits a boundary follows, and the kit ends.
+func (k *kit) conclude(ctx context.Context, t *turn) (int, error) {
+	switch t.exit {
+	case refused:
+		return 0, errNotBegun
+	case protocol.ExitWaiting:
+		k.s.retire(ctx, k)
+	}
+	return t.exit, nil
+}
+
+// join enters a call; false when the kit takes no more.
+func (k *kit) join(t *turn) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed || k.live[t.call.ID] != nil {
+		return false
+	}
+	k.idle.Stop()
+	k.live[t.call.ID] = t
+	return true
+}
+
+// leave takes a turn out, so that its observer is its caller's again.
+func (k *kit) leave(t *turn) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.live[t.call.ID] == t {
+		k.forget(t)
+	}
+}
+
+// fate judges a call whose kit has ended or is lost.
+func (k *kit) fate(ctx context.Context, t *turn) (int, error) {
+	k.leave(t)
+	select {
+	case <-t.done: // its result was the last word
+		return k.conclude(ctx, t)
+	default:
+	}
+	k.mu.Lock()
+	ready, crowd := k.ready, k.crowd
+	k.mu.Unlock()
+	var lost *sprites.LostError
+	switch {
+	case errors.As(k.err, &lost):
+		t.seen.inKit = true
+		return 0, k.err
+	case k.err != nil:
+		return 0, k.err
+	case !ready: // an old spritekit, or none
+		k.s.refuseKits(k.sprite)
+		return 0, errNotBegun
+	case k.exit == protocol.ExitOK || k.exit == protocol.ExitWaiting: // it has answered all that it took
+		return 0, errNotBegun
+	case crowd && t.call.Class == manifests.ClassRead: // one of them was its end; the others are as good as never made
+		return 0, errNotBegun
+	case crowd:
+		t.seen.inKit = true
+		return 0, &sprites.LostError{Session: k.id, Err: fmt.Errorf("the session ended with exit code %d while several calls were under way", k.exit)}
+	}
+	return k.exit, nil // as its own process would have ended
+}
+
+// giveUp ends a call that nobody waits for any more, and the kit where that does not end it. A kit that has said nothing
+// yet may never do so, and one that was closed is told nothing any more.
+func (k *kit) giveUp(t *turn) {
+	cancel, err := json.Marshal(protocol.SessionCancel{Cancel: t.call.ID})
+	if err == nil {
+		k.stdin.put(append(cancel, '\n'))
+	}
+	k.mu.Lock()
+	hears := k.ready && !k.closed
+	k.mu.Unlock()
+	late := time.NewTimer(stopTimeout)
+	defer late.Stop()
+	if hears {
+		select {
+		case <-t.done:
+			return
+		case <-k.ended:
+		case <-late.C:
+		}
+	}
+	k.leave(t)
+	k.kill(t.call)
+}
