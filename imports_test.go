@@ -38,7 +38,9 @@ var mayImport = map[string][]string{
 	"skills/git/native/refs":    {},
 	"skills/git/native/wire":    {},
 
-	"skills/git/system":    {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "skills/proc", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git/system":   {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "skills/proc", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/test":         {"skills/proc", "skills/test/results", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/test/results": {},
 	// What git ignores is shared by those that walk trees.
 	"skills/ignore":        {},
 	"skills/fs":            {"manifests", "skills/fs/...", "skills/ignore", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},

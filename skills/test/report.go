@@ -1,14 +1,20 @@
 package test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"regexp"
+	"io"
+	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/skills/test/results"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 // Status is how a test run ended.
@@ -16,73 +22,63 @@ type Status string
 
 const (
 	StatusPassed  Status = "passed"
-	StatusFailed  Status = "failed"   // tests are red, or do not build
+	StatusFailed  Status = "failed"   // tests are red or flaky, or do not build
 	StatusError   Status = "error"    // nothing can be said about the tests
 	StatusNoTests Status = "no_tests" // green without a test is no success
 	StatusTimeout Status = "timeout"
 )
 
-// Kinds of failures.
-const (
-	kindAssertion = "assertion"
-	kindPanic     = "panic"
-	kindBuild     = "build"
-	kindTimeout   = "timeout"
-	kindSetup     = "setup"
-)
+const maxFailures = 20
 
-const (
-	maxFailures     = 20
-	maxBuildErrors  = 50
-	maxMessage      = 1 << 10
-	maxExcerpt      = 2 << 10
-	maxExcerptLines = 40
-)
-
-// Report is the data of test.run, small enough to be read by an agent. Files are relative to the working directory
-// where they lie below it.
+// Report is the data of test.run, small enough to be read by an agent. Files are relative to root, the repository's
+// folder; what lies elsewhere is absolute.
 type Report struct {
-	Status      Status       `json:"status"`
-	Framework   string       `json:"framework"`
-	Command     []string     `json:"command"`
-	DurationMS  int64        `json:"duration_ms"`
-	Counts      Counts       `json:"counts"`
-	Failures    []Failure    `json:"failures"`
-	BuildErrors []BuildError `json:"build_errors"`
-	Truncated   Truncated    `json:"truncated"`
-	ReportPath  string       `json:"report_path"`
-	LogPath     string       `json:"log_path"`
-	Exit        Exit         `json:"exit"`
-	// Fingerprint is the same for the same failures with the same messages, numbers aside.
-	Fingerprint string `json:"fingerprint"`
+	Status      Status            `json:"status"`
+	Framework   string            `json:"framework"`
+	Command     []string          `json:"command"`
+	Cwd         string            `json:"cwd"`  // where it ran, relative to the workspace
+	Root        string            `json:"root"` // what files are relative to, relative to the workspace
+	DurationMS  int64             `json:"duration_ms"`
+	Counts      Counts            `json:"counts"`
+	Failures    []Failure         `json:"failures"`
+	BuildErrors []BuildError      `json:"build_errors"`
+	Truncated   Truncated         `json:"truncated"`
+	ReportPath  string            `json:"report_path"`
+	LogPath     string            `json:"log_path"`
+	Reports     map[string]string `json:"reports"` // junit and ctrf, where they were asked for
+	Exit        Exit              `json:"exit"`
+	Fingerprint string            `json:"fingerprint"` // see results.Set.Fingerprint
+	Candidates  []Candidate       `json:"candidates"`
+	problem     string
 }
 
-// Counts are of leaf tests: a test with sub-tests is not counted itself, unless it failed while they did not.
+// Counts are of leaf tests: one with sub-tests is not counted itself, unless it failed while they did not. Total is the
+// sum of the others, without those errored that stand for a package, a file or a build.
 type Counts struct {
 	Total   int `json:"total"`
 	Passed  int `json:"passed"`
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped"`
-	Errored int `json:"errored"` // packages that could not run their tests
-	Flaky   int `json:"flaky"`
-	NotRun  int `json:"not_run"` // begun or waiting when their package died
+	Errored int `json:"errored"` // broke outside of the test: set-up, collection, build
+	Flaky   int `json:"flaky"`   // failed, and passed when run again
+	NotRun  int `json:"not_run"` // begun or waiting when their process died
 }
 
-// Failure is one red test or one package that could not be tested.
+// Failure is one red or flaky test, or one package that could not be tested.
 type Failure struct {
-	ID      string `json:"id"`
-	Name    string `json:"name"`
-	Suite   string `json:"suite"`
-	File    string `json:"file"`
-	Line    int    `json:"line"`
-	Kind    string `json:"kind"`
-	Message string `json:"message"`
-	Excerpt string `json:"excerpt"`
-	Rerun   Rerun  `json:"rerun"`
-	Flaky   bool   `json:"flaky"`
+	ID      string       `json:"id"`
+	Name    string       `json:"name"`
+	Suite   string       `json:"suite"`
+	File    string       `json:"file"`
+	Line    int          `json:"line"`
+	Kind    results.Kind `json:"kind"`
+	Message string       `json:"message"`
+	Excerpt string       `json:"excerpt"`
+	Rerun   Rerun        `json:"rerun"`
+	Flaky   bool         `json:"flaky"`
 }
 
-// Rerun says how to run one test again.
+// Rerun says how to run one test again, in the folder where the run was.
 type Rerun struct {
 	Command []string `json:"command"`
 }
@@ -115,32 +111,156 @@ func exitOf(e proc.Exit) Exit {
 	return x
 }
 
-func newReport(j job, log string) Report {
-	return Report{Framework: j.framework, Command: j.shown, LogPath: log, Failures: []Failure{}, BuildErrors: []BuildError{}}
+// judge is the verdict on a run. The exit code alone is never believed when it says success, and always when it says
+// failure. What passed in a rerun is believed only where the caller allows it; a runner's own retries are the project's
+// choice.
+func judge(set *results.Set, one *plan, end outcome, none, allowFlaky bool, recovered int) Status {
+	red := 0
+	for i := range set.Failing {
+		if set.Failing[i].Status != results.Flaky {
+			red++
+		}
+	}
+	switch c := set.Counts; {
+	case one.plain() && end.broken():
+		return StatusError
+	case red > 0:
+		return StatusFailed
+	case recovered > 0 && !allowFlaky:
+		return StatusFailed
+	case end.exit.Code != 0 && len(set.Build) > 0:
+		return StatusFailed
+	case none && c.Total == 0:
+		return StatusNoTests
+	case end.exit.Code != 0 && recovered == 0, end.problem != "":
+		return StatusError
+	case c.Total == 0:
+		return StatusNoTests
+	}
+	return StatusPassed
 }
 
-// finish sorts, fingerprints and cuts.
-func (r *Report) finish() {
-	slices.SortStableFunc(r.Failures, func(a, b Failure) int { return strings.Compare(a.ID, b.ID) })
-	addresses, numbers := regexp.MustCompile(`0x[0-9a-f]+`), regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
-	sum := sha256.New()
-	for _, f := range r.Failures {
-		message := numbers.ReplaceAllString(addresses.ReplaceAllString(f.Message, "#"), "#")
-		fmt.Fprintf(sum, "%s\x00%s\x00%s\x00", f.ID, f.Kind, message)
+// report makes the Report of a finished run.
+func (x *execution) report(first outcome, late bool, recovered int) Report {
+	j, set := x.job, x.set
+	r := Report{
+		Framework: j.framework, Command: j.plan.shown, Cwd: j.project.relative(j.project.dir), Root: j.project.relative(j.project.top),
+		DurationMS: first.exit.Duration.Milliseconds(), LogPath: x.log.Path, Exit: exitOf(first.exit),
+		Failures: []Failure{}, BuildErrors: []BuildError{}, Reports: map[string]string{}, Candidates: j.candidates, problem: first.problem,
 	}
-	r.Fingerprint = hex.EncodeToString(sum.Sum(nil))
-	if n := len(r.Failures); n > maxFailures {
-		r.Truncated.FailuresOmitted = n - maxFailures
-		r.Failures = r.Failures[:maxFailures]
+	none := j.runner.none != nil && j.runner.none(first.exit.Code, first.tail)
+	r.Status = judge(set, &j.plan, first, none, j.allowFlaky, recovered)
+	switch {
+	case late:
+		r.Status = StatusTimeout
+	case r.Status == StatusFailed && len(set.Failing) == 0, r.Status == StatusError && len(set.Failing) == 0:
+		set.Add(x.whole(first))
+	case r.Status == StatusPassed && first.problem != "":
+		x.call.Warn("report_incomplete", first.problem)
 	}
-	r.BuildErrors = r.BuildErrors[:min(len(r.BuildErrors), maxBuildErrors)]
+	r.Counts = Counts(set.Counts)
+	r.Fingerprint = set.Fingerprint()
+	r.Truncated.BytesOmitted = x.log.Omitted()
+	for _, e := range set.Build {
+		r.BuildErrors = append(r.BuildErrors, BuildError(e))
+	}
+	failing := slices.Clone(set.Failing)
+	slices.SortStableFunc(failing, func(a, b results.Case) int {
+		if (a.Status == results.Flaky) != (b.Status == results.Flaky) { // what is red comes first
+			if b.Status == results.Flaky {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	r.Truncated.FailuresOmitted = max(0, set.Counts.Failed+set.Counts.Errored+set.Counts.Flaky-maxFailures)
+	for _, c := range failing[:min(len(failing), maxFailures)] {
+		r.Failures = append(r.Failures, x.failure(c))
+	}
+	return r
+}
+
+// whole stands for a run that failed and named no test: it did not build, or its runner broke.
+func (x *execution) whole(end outcome) results.Case {
+	c := results.Case{
+		ID: x.job.framework, Name: x.job.framework, Status: results.Errored, Kind: results.Setup, Package: true,
+		Message: firstOf(end.problem, fmt.Sprintf("the command ended with code %d and named no failure", end.exit.Code)), Detail: strings.TrimSpace(end.tail),
+	}
+	if end.problem != "" && end.exit.Code != 0 {
+		c.Message = fmt.Sprintf("the command ended with code %d: %s", end.exit.Code, end.problem)
+	}
+	if len(x.set.Build) > 0 {
+		b := x.set.Build[0]
+		c.Kind, c.Message, c.File, c.Line = results.Build, b.Message, b.File, b.Line
+		x.set.Adjust = nil // it is placed already
+	}
+	return c
+}
+
+func (x *execution) failure(c results.Case) Failure {
+	f := Failure{
+		ID: c.ID, Name: c.Name, Suite: c.Suite, File: c.File, Line: c.Line, Kind: c.Kind, Message: c.Message, Excerpt: c.Detail,
+		Flaky: c.Status == results.Flaky, Rerun: Rerun{Command: x.job.plan.shown},
+	}
+	if again := x.job.runner.again; again != nil && (!c.Package || x.job.runner.packages) {
+		if plans, err := again(x.job.project, []results.Case{c}); err == nil && len(plans) > 0 {
+			f.Rerun.Command = plans[0].shown
+		}
+	}
+	return f
+}
+
+// save writes the report beside the log, and those in other formats that were asked for.
+func (x *execution) save(r *Report) error {
+	run := results.Run{Tool: r.Framework, Start: x.began, Duration: time.Since(x.began)}
+	for _, format := range x.job.exports {
+		var out bytes.Buffer
+		name, write := ".junit.xml", x.set.WriteJUnit
+		if format == results.FormatCTRF {
+			name, write = ".ctrf.json", x.set.WriteCTRF
+		}
+		if err := write(&out, run); err != nil {
+			return err
+		}
+		path := proc.TranscriptPath(x.call, name)
+		if err := x.replace(path, &out); err != nil {
+			return err
+		}
+		r.Reports[string(format)] = path
+		metadata, err := json.Marshal(map[string]any{"format": format, "tests": r.Counts.Total})
+		if err != nil {
+			return fmt.Errorf("save the test report: %w", err)
+		}
+		if err := x.call.Emit(protocol.Artifact{Kind: "file", Ref: path, Metadata: metadata}); err != nil {
+			return err
+		}
+	}
+	r.ReportPath = proc.TranscriptPath(x.call, ".test.json")
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("save the test report: %w", err)
+	}
+	return x.replace(r.ReportPath, bytes.NewReader(append(data, '\n')))
+}
+
+// replace writes a file of the runtime's own. What lies in its place, be it a link, is removed first.
+func (x *execution) replace(name string, from io.Reader) error {
+	if err := x.call.Root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("save the test report: %w", err)
+	}
+	_, err := x.call.Root.WriteFrom(name, from, 0o600)
+	return err
 }
 
 // summary is one line for a person.
 func (r *Report) summary() string {
 	text := fmt.Sprintf("%d of %d tests failed", r.Counts.Failed, r.Counts.Total)
+	if r.Counts.Flaky > 0 {
+		text += fmt.Sprintf(", %d are flaky", r.Counts.Flaky)
+	}
 	if r.Counts.Errored > 0 {
-		text += fmt.Sprintf(", %d packages could not be tested", r.Counts.Errored)
+		text += fmt.Sprintf(", %d could not be run", r.Counts.Errored)
 	}
 	if len(r.Failures) > 0 {
 		f := r.Failures[0]
@@ -148,28 +268,28 @@ func (r *Report) summary() string {
 		if f.File != "" {
 			text += fmt.Sprintf(" (%s:%d)", f.File, f.Line)
 		}
-	} else if r.Status == StatusError {
-		text = fmt.Sprintf("the command ended with code %d and named no failure", r.Exit.Code)
+	}
+	if r.Status == StatusError {
+		text = firstOf(r.problem, fmt.Sprintf("the command ended with code %d and named no failure", r.Exit.Code))
 	}
 	return text
 }
 
-// excerpt keeps the head and the tail of an output.
-func excerpt(lines []string) string {
-	if n := len(lines); n > maxExcerptLines {
-		half := maxExcerptLines / 2
-		cut := fmt.Sprintf("… %d lines left out …", n-2*half)
-		lines = slices.Concat(lines[:half], []string{cut}, lines[n-half:])
+// verdict turns the report into the outcome of the call (DESIGN 13).
+func (r *Report) verdict(allowRed bool) (skill.Result, error) {
+	switch {
+	case r.Status == StatusPassed, r.Status == StatusFailed && allowRed:
+		return skill.Result{Data: r}, nil
+	case r.Status == StatusFailed:
+		return skill.Result{}, skill.Failed("tests_failed", "%s", r.summary()).
+			WithHint("the whole output is in %s", r.LogPath).WithDetails(r)
+	case r.Status == StatusTimeout:
+		e := skill.Timeout("the tests did not end in time").WithDetails(r)
+		e.Retryable = false
+		return skill.Result{}, e
+	case r.Status == StatusNoTests:
+		return skill.Result{}, skill.Failed("no_tests", "there are no tests to run").WithDetails(r)
 	}
-	return clip(strings.Join(lines, "\n"), maxExcerpt)
-}
-
-// clip cuts text to a number of bytes, keeping both ends.
-func clip(text string, limit int) string {
-	if len(text) <= limit {
-		return strings.ToValidUTF8(text, "\uFFFD")
-	}
-	const mark = "\n…\n"
-	half := (limit - len(mark)) / 2
-	return strings.ToValidUTF8(text[:half], "") + mark + strings.ToValidUTF8(text[len(text)-half:], "")
+	return skill.Result{}, skill.Failed("test_error", "the tests could not be run: %s", r.summary()).
+		WithHint("the whole output is in %s", r.LogPath).WithDetails(r)
 }

@@ -1,24 +1,26 @@
-// Package test holds test.run: it runs the tests of a project and reports what failed and where. Start with Run.
-// report.go is the report's form, golang.go reads the events of go test -json, plain.go judges a command by its exit.
+// Package test holds test.run: it finds out how a project is tested, runs that, and reports what failed and where.
+// Start with Run's steps below; runner.go says what a kind of test run is, and each kind has a file of its own.
 //
-// What tests print is untrusted: it goes to a capped log file and, in short excerpts, into the report; never to
-// stdout. Nothing that the tests start outlives the call.
+//	prepare ─► detect (nearest folder, first runner) or project file or the caller's word ─► plan
+//	execute ─► processes, log, stream, reports ─► results.Set ─► reruns ─► Report
+//
+// Package results reads what runners print and write; it is pure. What tests print is untrusted: it goes to a capped log
+// file and, cleaned and in short excerpts, into the report; never to stdout. Reports are written to a private folder
+// where a runner can be told to; those in the project's folders count only when this run made them. Nothing that the
+// tests start outlives the call.
 package test
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spritekit/lattice/skills/proc"
-	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/skills/test/results"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -27,13 +29,11 @@ const (
 	maxTimeout     = 24 * time.Hour
 	maxLog         = 64 << 20
 	maxLine        = 1 << 20
+	maxReruns      = 10
 	stopGrace      = 3 * time.Second
 )
 
-const (
-	frameworkGo      = "go"
-	frameworkCommand = "command"
-)
+const frameworkCommand = "command"
 
 // Skills lists the family. Its processes are started by r.
 func Skills(r *proc.Reaper) []skill.Skill {
@@ -43,23 +43,18 @@ func Skills(r *proc.Reaper) []skill.Skill {
 }
 
 type input struct {
-	Cwd       string            `json:"cwd"`
-	Command   json.RawMessage   `json:"command"`
-	Framework string            `json:"framework"`
-	Args      []string          `json:"args"`
-	TimeoutS  float64           `json:"timeout_s"`
-	AllowRed  bool              `json:"allow_red"`
-	Env       map[string]string `json:"env"`
-}
-
-// framework understands what one kind of test run prints.
-type framework interface {
-	// line sees each line of stdout; the runs are never concurrent.
-	line(text string)
-	// fill puts the verdict into the report.
-	fill(r *Report, exit proc.Exit, tail []byte)
-	// progress is one line for a person.
-	progress() string
+	Cwd          string            `json:"cwd"`
+	Command      json.RawMessage   `json:"command"`
+	Framework    string            `json:"framework"`
+	Args         []string          `json:"args"`
+	ReportFormat string            `json:"report_format"`
+	ReportFiles  []string          `json:"report_files"`
+	TimeoutS     float64           `json:"timeout_s"`
+	AllowRed     bool              `json:"allow_red"`
+	RerunFailed  int               `json:"rerun_failed"`
+	AllowFlaky   bool              `json:"allow_flaky"`
+	Reports      []string          `json:"reports"`
+	Env          map[string]string `json:"env"`
 }
 
 func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper) (skill.Result, error) {
@@ -67,7 +62,12 @@ func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper) (skill.Result,
 	if err := c.Bind(&in); err != nil {
 		return skill.Result{}, err
 	}
-	job, err := prepare(c, in)
+	scratch, release, err := c.Root.Scratch(".")
+	if err != nil {
+		return skill.Result{}, err
+	}
+	defer release()
+	job, err := prepare(c, in, scratch)
 	if err != nil {
 		return skill.Result{}, err
 	}
@@ -76,11 +76,12 @@ func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper) (skill.Result,
 		return skill.Result{}, err
 	}
 	defer log.Close()
-	report := newReport(job, log.Path)
-	if err := job.execute(ctx, c, reaper, log, &report); err != nil {
+	x := &execution{call: c, reaper: reaper, job: job, log: log}
+	report, err := x.execute(ctx)
+	if err != nil {
 		return skill.Result{}, err
 	}
-	if err := report.save(c); err != nil {
+	if err := x.save(&report); err != nil {
 		return skill.Result{}, err
 	}
 	return report.verdict(in.AllowRed)
@@ -88,152 +89,189 @@ func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper) (skill.Result,
 
 // job is one test run, decided.
 type job struct {
-	dir       string
-	framework string
-	shown     []string
-	argv      []string
-	env       []string
-	limit     time.Duration
-	listable  bool // no filter is in the way of asking for tests that never ran
+	framework  string
+	runner     runner
+	project    *project
+	plan       plan
+	candidates []Candidate
+	limit      time.Duration
+	reruns     int
+	allowFlaky bool
+	exports    []results.Format
 }
 
-func prepare(c *skill.Call, in input) (job, error) {
-	j := job{limit: defaultTimeout, env: slices.Clone(c.Env), framework: in.Framework}
-	if in.TimeoutS != 0 {
-		j.limit = time.Duration(in.TimeoutS * float64(time.Second))
+func prepare(c *skill.Call, in input, scratch string) (*job, error) {
+	dir, err := proc.WorkDir(c, in.Cwd)
+	if err != nil {
+		return nil, err
 	}
-	if j.limit <= 0 || j.limit > maxTimeout {
-		return j, skill.BadInput("/timeout_s", "is not between 0 and %v seconds", maxTimeout.Seconds())
+	start := &folder{c.Root, dir}
+	j := &job{reruns: in.RerunFailed, allowFlaky: in.AllowFlaky, candidates: detect(start)}
+	if j.reruns < 0 || j.reruns > maxReruns {
+		return nil, skill.BadInput("/rerun_failed", "is not between 0 and %d", maxReruns)
 	}
-	for _, name := range slices.Sorted(maps.Keys(in.Env)) {
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(in.Env[name], 0) {
-			return j, skill.BadInput("/env", "%q is no name of an environment variable, or its value holds a NUL byte", name)
+	for i, name := range in.Reports {
+		format := results.Format(name)
+		if format != results.FormatJUnit && format != results.FormatCTRF {
+			return nil, skill.BadInput("/reports", "member %d is %q; junit and ctrf can be written", i, name)
 		}
-		j.env = append(j.env, name+"="+in.Env[name])
-	}
-	var err error
-	if j.dir, err = proc.WorkDir(c, in.Cwd); err != nil {
-		return j, err
-	}
-	given := len(in.Command) > 0 && string(in.Command) != "null"
-	if j.framework == "" {
-		if j.framework = frameworkCommand; !given {
-			j.framework = detect(j.dir)
+		if !slices.Contains(j.exports, format) {
+			j.exports = append(j.exports, format)
 		}
 	}
-	switch {
-	case given && j.framework == frameworkCommand:
-		if len(in.Args) > 0 {
-			return j, skill.BadInput("/args", "are for a framework; put them into command")
+	env := slices.Clone(c.Env)
+	where := start
+	if in.Framework == "" && !given(in.Command) {
+		own, at, err := readSettings(start)
+		if err != nil {
+			return nil, err
 		}
-		j.shown, j.argv, err = proc.Argv(in.Command, j.env)
-	case given:
-		return j, skill.BadInput("/command", "goes with framework command, not %s", j.framework)
-	case j.framework == frameworkGo:
-		j.shown, j.listable = goCommand(in.Args)
-		j.argv, err = proc.Resolve(j.shown, j.env)
-	case j.framework == "":
-		return j, skill.Unsupported("unknown_framework", "no go.mod or go.work in %s: cannot tell how to test it", filepath.Base(j.dir)).
-			WithHint(`set "command", such as ["make","test"], or "cwd" to the folder that has go.mod`)
-	default:
-		return j, skill.Unsupported("unknown_framework", "framework %q cannot be run without a command", j.framework).
-			WithHint("known are go, and command together with a command")
+		if at != nil {
+			where, in = at, own.fill(in)
+			if env, err = addEnv(env, own.Env); err != nil {
+				return nil, err
+			}
+			j.candidates = slices.Insert(j.candidates, 0, Candidate{Framework: firstOf(own.Framework, frameworkCommand), Cwd: relativeTo(at), Evidence: projectFile})
+		}
 	}
+	if env, err = addEnv(env, in.Env); err != nil {
+		return nil, err
+	}
+	if j.limit, err = timeLimit(in.TimeoutS); err != nil {
+		return nil, err
+	}
+	j.project = &project{folder: *where, args: in.Args, env: quiet(env), scratch: scratch, below: "."}
+	err = j.decide(in, start)
+	j.project.top = topOf(&j.project.folder)
 	return j, err
 }
 
-func detect(dir string) string {
-	for _, name := range []string{"go.mod", "go.work"} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
-			return frameworkGo
+// fill takes from the project file what the caller did not say.
+func (s settings) fill(in input) input {
+	in.Framework, in.Command = s.Framework, s.Command
+	if len(in.Args) == 0 {
+		in.Args = s.Args
+	}
+	if in.ReportFormat == "" {
+		in.ReportFormat, in.ReportFiles = s.ReportFormat, s.ReportFiles
+	}
+	if in.TimeoutS == 0 {
+		in.TimeoutS = s.TimeoutS
+	}
+	return in
+}
+
+// decide chooses runner, folder and plan.
+func (j *job) decide(in input, start *folder) (err error) {
+	p := j.project
+	if in.Framework == "" && given(in.Command) {
+		in.Framework = frameworkCommand
+	}
+	j.framework = in.Framework
+	if j.framework == frameworkCommand && given(in.Command) {
+		if len(in.Args) > 0 {
+			return skill.BadInput("/args", "are for a framework; put them into command")
+		}
+		j.plan, err = commandPlan(in, p)
+		return err
+	}
+	if in.ReportFormat != "" || len(in.ReportFiles) > 0 {
+		return skill.BadInput("/report_format", "goes with a command; framework %s knows its own reports", firstOf(j.framework, "(detected)"))
+	}
+	var at *folder
+	if j.runner, at, err = choose(start, in.Framework, j.candidates); err != nil {
+		return err
+	}
+	j.framework = j.runner.name
+	p.folder = *at
+	if below, err := filepath.Rel(at.dir, start.dir); err == nil {
+		p.below = filepath.ToSlash(below)
+	}
+	p.top = topOf(at)
+	if j.plan, err = j.runner.plan(p); err != nil {
+		return err
+	}
+	if given(in.Command) {
+		if j.plan.format != "" {
+			return skill.BadInput("/command", "replaces what writes the report that framework %s is judged by; set report_format and report_files instead of framework", j.framework)
+		}
+		j.plan.shown, j.plan.argv, err = proc.Argv(in.Command, p.env)
+		return err
+	}
+	_, err = proc.Resolve(j.plan.command(), p.env)
+	return err
+}
+
+// commandPlan runs the caller's command, judged by its exit code or by a report in a known format: files that it writes,
+// or what it prints.
+func commandPlan(in input, p *project) (one plan, err error) {
+	if one.shown, one.argv, err = proc.Argv(in.Command, p.env); err != nil {
+		return one, err
+	}
+	format := results.Format(in.ReportFormat)
+	switch {
+	case format == "" && len(in.ReportFiles) > 0:
+		return one, skill.BadInput("/report_format", "is missing: report_files are in which format?")
+	case format == "":
+		return one, nil
+	case !slices.Contains(results.Formats(), format):
+		return one, skill.BadInput("/report_format", "is none of %v", results.Formats())
+	case len(in.ReportFiles) == 0 && format.Stream(&results.Set{}) == nil:
+		return one, skill.BadInput("/report_files", "are missing: %s is read from files only", format)
+	case len(in.ReportFiles) == 0:
+		one.stream = format.Stream
+		return one, nil
+	}
+	one.format = format
+	for i, pattern := range in.ReportFiles {
+		if !filepath.IsLocal(filepath.FromSlash(pattern)) {
+			return one, skill.BadInput("/report_files", "member %d is not a path below the working directory", i)
+		}
+		one.reports = append(one.reports, pattern)
+	}
+	return one, nil
+}
+
+func timeLimit(seconds float64) (time.Duration, error) {
+	limit := defaultTimeout
+	if seconds != 0 {
+		limit = time.Duration(seconds * float64(time.Second))
+	}
+	if limit <= 0 || limit > maxTimeout {
+		return 0, skill.BadInput("/timeout_s", "is not between 0 and %v seconds", maxTimeout.Seconds())
+	}
+	return limit, nil
+}
+
+func addEnv(env []string, more map[string]string) ([]string, error) {
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(more[name], 0) {
+			return nil, skill.BadInput("/env", "%q is no name of an environment variable, or its value holds a NUL byte", name)
+		}
+		env = append(env, name+"="+more[name])
+	}
+	return env, nil
+}
+
+// quiet asks tools not to wait for a person, not to watch files and not to colour, unless the environment says
+// something of it.
+func quiet(env []string) []string {
+	for _, entry := range []string{"CI=1", "NO_COLOR=1"} {
+		name, _, _ := strings.Cut(entry, "=")
+		if !slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") }) {
+			env = append(env, entry)
+		}
+	}
+	return slices.DeleteFunc(env, func(e string) bool {
+		return strings.HasPrefix(e, "FORCE_COLOR=") || strings.HasPrefix(e, "CLICOLOR_FORCE=")
+	})
+}
+
+func firstOf(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
 		}
 	}
 	return ""
-}
-
-var errTimeLimit = errors.New("the tests used up their time")
-
-// execute runs the tests and fills the report. Its errors are those of the machinery and of a cancelled call.
-func (j job) execute(ctx context.Context, c *skill.Call, reaper *proc.Reaper, log *proc.Transcript, report *Report) error {
-	limited, cancel := context.WithTimeoutCause(ctx, j.limit, errTimeLimit)
-	defer cancel()
-	var f framework = &plain{shown: j.shown}
-	if j.framework == frameworkGo {
-		f = newGolang(j.dir, moduleOf(c.Root, j.dir))
-	}
-	tail := &proc.Tail{Limit: 8 << 10}
-	lines := &proc.Lines{Max: maxLine, Each: func(line string) {
-		f.line(line)
-		c.Progress(f.progress(), nil)
-	}}
-	out := &tee{log: log, tail: tail, lines: lines}
-	spec := proc.Spec{
-		Argv: j.argv, Dir: j.dir, Env: j.env, Tree: true, Grace: stopGrace,
-		Stdout: out, Stderr: out,
-	}
-	exit, err := reaper.Run(limited, spec)
-	if err != nil {
-		return fmt.Errorf("run the tests: %w", err)
-	}
-	lines.Flush()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	report.DurationMS = exit.Duration.Milliseconds()
-	report.Exit = exitOf(exit)
-	report.Truncated.BytesOmitted = log.Omitted()
-	f.fill(report, exit, tail.Bytes())
-	if errors.Is(context.Cause(limited), errTimeLimit) && exit.Code != 0 {
-		report.Status = StatusTimeout
-	} else if g, ok := f.(*golang); ok && j.listable {
-		if err := g.countNotRun(limited, reaper, j, report); err != nil {
-			c.Warn("not_run_unknown", err.Error())
-		}
-	}
-	report.finish()
-	return nil
-}
-
-// tee sends the output of the tests to the log and to whoever reads it. Stdout and stderr share it, in order; go test
-// prints its events on stdout and little else on stderr, which is no event and is told apart by its form.
-type tee struct {
-	log   *proc.Transcript
-	tail  *proc.Tail
-	lines *proc.Lines
-}
-
-func (t *tee) Write(p []byte) (int, error) {
-	// Neither tail nor lines can fail.
-	_, _ = t.tail.Write(p)
-	_, _ = t.lines.Write(p)
-	return t.log.Write(p)
-}
-
-// save writes the report beside the log.
-func (r *Report) save(c *skill.Call) error {
-	r.ReportPath = proc.TranscriptPath(c, ".test.json")
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("save the test report: %w", err)
-	}
-	return c.Root.WriteFile(r.ReportPath, append(data, '\n'), 0o600)
-}
-
-// verdict turns the report into the outcome of the call (DESIGN 13).
-func (r *Report) verdict(allowRed bool) (skill.Result, error) {
-	switch {
-	case r.Status == StatusPassed, r.Status == StatusFailed && allowRed:
-		return skill.Result{Data: r}, nil
-	case r.Status == StatusFailed:
-		return skill.Result{}, skill.Failed("tests_failed", "%s", r.summary()).
-			WithHint("the whole output is in %s", r.LogPath).WithDetails(r)
-	case r.Status == StatusTimeout:
-		e := skill.Timeout("the tests did not end in time").WithDetails(r)
-		e.Retryable = false
-		return skill.Result{}, e
-	case r.Status == StatusNoTests:
-		return skill.Result{}, skill.Failed("no_tests", "there are no tests to run").WithDetails(r)
-	}
-	return skill.Result{}, (&skill.Error{Code: "test_error", Exit: protocol.ExitFailed, Message: "the tests could not be run: " + r.summary()}).
-		WithHint("the whole output is in %s", r.LogPath).WithDetails(r)
 }

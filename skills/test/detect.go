@@ -1,0 +1,108 @@
+package test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// projectFile is where a project says how it is tested, so that nobody has to guess.
+const projectFile = ".spritekit/test.json"
+
+const maxCandidates = 20
+
+// Candidate is one way to test that detection found.
+type Candidate struct {
+	Framework string `json:"framework"`
+	Cwd       string `json:"cwd"`      // relative to the workspace
+	Evidence  string `json:"evidence"` // the file that gives it away, relative to cwd, and what in it
+}
+
+// detect looks at a folder and those above it, the nearest first: what stands at the head is what is run.
+func detect(start *folder) []Candidate {
+	found := []Candidate{}
+	for _, f := range start.above() {
+		for _, r := range runners() {
+			if evidence := r.detect(f); evidence != "" && len(found) < maxCandidates {
+				found = append(found, Candidate{Framework: r.name, Cwd: relativeTo(f), Evidence: evidence})
+			}
+		}
+	}
+	return found
+}
+
+func relativeTo(f *folder) string {
+	rel, err := f.root.Rel(f.dir)
+	if err != nil {
+		return f.dir
+	}
+	return rel
+}
+
+// settings are the members of the project file; they mean what the inputs of the same names mean.
+type settings struct {
+	Framework    string            `json:"framework"`
+	Command      json.RawMessage   `json:"command"`
+	Args         []string          `json:"args"`
+	ReportFormat string            `json:"report_format"`
+	ReportFiles  []string          `json:"report_files"`
+	Env          map[string]string `json:"env"`
+	TimeoutS     float64           `json:"timeout_s"`
+}
+
+// readSettings reads the nearest project file; where is nil when there is none.
+func readSettings(start *folder) (s settings, where *folder, err error) {
+	for _, f := range start.above() {
+		data, err := f.root.ReadFile(f.path(projectFile), maxManifest)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		name := path.Join(relativeTo(f), projectFile)
+		if err != nil {
+			return s, nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&s); err != nil {
+			return s, nil, skill.Unsupported("bad_project_file", "%s: %v", name, err).
+				WithHint("its members are framework, command, args, report_format, report_files, env and timeout_s, as in the inputs of test.run")
+		}
+		if s.Framework == "" && !given(s.Command) {
+			return s, nil, skill.Unsupported("bad_project_file", "%s names neither framework nor command", name).WithHint("add one of them, or remove the file")
+		}
+		return s, f, nil
+	}
+	return s, nil, nil
+}
+
+func given(command json.RawMessage) bool { return len(command) > 0 && string(command) != "null" }
+
+// choose decides which runner tests which folder. Without a name the first candidate does; with one, the nearest folder
+// that looks like it, else the one that the caller named.
+func choose(start *folder, name string, candidates []Candidate) (runner, *folder, error) {
+	for _, c := range candidates {
+		if name == "" || c.Framework == name {
+			r, _ := runnerNamed(c.Framework)
+			return r, &folder{start.root, filepath.Join(start.root.Dir(), filepath.FromSlash(c.Cwd))}, nil
+		}
+	}
+	if name == "" {
+		return runner{}, nil, skill.Unsupported("unknown_framework", "nothing in %s or above it tells how it is tested", relativeTo(start)).
+			WithHint(`set "command", such as ["make","test"], or "cwd" to the folder of the package, or write %s`, projectFile)
+	}
+	r, ok := runnerNamed(name)
+	if !ok {
+		names := ""
+		for _, r := range runners() {
+			names += r.name + ", "
+		}
+		return runner{}, nil, skill.Unsupported("unknown_framework", "there is no framework %q", name).WithHint("known are %sand command together with a command", names)
+	}
+	return r, start, nil
+}

@@ -1,0 +1,115 @@
+package test
+
+import (
+	"encoding/json"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/workspace"
+)
+
+const maxManifest = 1 << 20 // bytes of a manifest that are read to recognise a project
+
+// folder is a folder of the workspace to look at. What cannot be read, or leads out of the workspace, is not there.
+type folder struct {
+	root *workspace.Root
+	dir  string // absolute, free of symlinks
+}
+
+func (f *folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
+
+// has reports whether there is a regular file of this name.
+func (f *folder) has(name string) bool {
+	info, err := f.root.Stat(f.path(name))
+	return err == nil && info.Mode().IsRegular()
+}
+
+func (f *folder) hasDir(name string) bool {
+	info, err := f.root.Stat(f.path(name))
+	return err == nil && info.IsDir()
+}
+
+// first is the first of these files that is there, "" for none.
+func (f *folder) first(names ...string) string {
+	for _, name := range names {
+		if f.has(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// text is what a file says, "" when there is none or it is too large for a manifest.
+func (f *folder) text(name string) string {
+	data, err := f.root.ReadFile(f.path(name), maxManifest)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+// match lists the files of a sub-folder whose names match a pattern, as paths relative to f.
+func (f *folder) match(dir, pattern string) []string {
+	entries, err := f.root.List(f.path(dir))
+	if err != nil {
+		return nil
+	}
+	var found []string
+	for _, e := range entries {
+		if ok, _ := path.Match(pattern, e.Name()); ok && !e.IsDir() {
+			found = append(found, path.Join(dir, e.Name()))
+		}
+	}
+	return found
+}
+
+// above yields f and the folders above it, up to the workspace.
+func (f *folder) above() []*folder {
+	var all []*folder
+	for dir := f.dir; ; dir = filepath.Dir(dir) {
+		if _, err := f.root.Rel(dir); err != nil {
+			return all
+		}
+		all = append(all, &folder{f.root, dir})
+		if dir == filepath.Dir(dir) {
+			return all
+		}
+	}
+}
+
+// packageJSON is what of package.json matters here.
+type packageJSON struct {
+	Scripts         map[string]string `json:"scripts"`
+	Dependencies    map[string]any    `json:"dependencies"`
+	DevDependencies map[string]any    `json:"devDependencies"`
+}
+
+// npmPackage reads package.json; ok is false where there is none.
+func (f *folder) npmPackage() (p packageJSON, ok bool) {
+	text := f.text("package.json")
+	return p, text != "" && json.Unmarshal([]byte(text), &p) == nil
+}
+
+// program finds an executable: in a folder beside or above the project's first, then on PATH. It returns what to show,
+// which works as a command in the project's folder, too.
+func (p *project) program(name string, local ...string) (shown string, err error) {
+	for _, dir := range local {
+		for _, above := range p.above() {
+			full := filepath.Join(dir, name)
+			info, err := os.Stat(above.path(full)) // installed packages may be links to a store elsewhere
+			if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+				continue
+			}
+			rel, err := filepath.Rel(p.dir, above.path(full))
+			if err == nil && !strings.Contains(rel, "/") {
+				rel = "./" + rel
+			}
+			return rel, err
+		}
+	}
+	_, err = proc.Resolve([]string{name}, p.env)
+	return name, err
+}

@@ -1,0 +1,45 @@
+package test
+
+import (
+	"slices"
+	"strings"
+)
+
+// makefile runs the target "test" or "check": its exit code is the verdict.
+func makefile() runner {
+	return runner{
+		name: "make",
+		detect: func(f *folder) string {
+			if file, target := f.makeTarget(); target != "" {
+				return file + ": " + target
+			}
+			return ""
+		},
+		plan: func(p *project) (plan, error) {
+			_, target := p.makeTarget()
+			if target == "" {
+				target = "test"
+			}
+			return plan{shown: append([]string{"make", target}, p.args...)}, nil
+		},
+	}
+}
+
+// makeTarget finds the rule to run.
+func (f *folder) makeTarget() (file, target string) {
+	if file = f.first("GNUmakefile", "makefile", "Makefile"); file == "" {
+		return "", ""
+	}
+	for line := range strings.Lines(f.text(file)) {
+		names, rest, ok := strings.Cut(line, ":")
+		if !ok || strings.HasPrefix(line, "\t") || strings.HasPrefix(line, "#") || strings.HasPrefix(rest, "=") {
+			continue
+		}
+		for _, name := range []string{"test", "check"} {
+			if slices.Contains(strings.Fields(names), name) && (target == "" || name == "test") {
+				target = name
+			}
+		}
+	}
+	return file, target
+}

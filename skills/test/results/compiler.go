@@ -1,0 +1,86 @@
+package results
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Compiler reads the errors of compilers from what a build prints: rustc, javac by itself and under Maven, kotlinc, csc,
+// gcc and clang.
+type Compiler struct {
+	set     *Set
+	rustc   string // an error of rustc whose place comes on a later line
+	seen    map[string]bool
+	place   *regexp.Regexp
+	oneLine []*regexp.Regexp // file, line, column, message
+}
+
+// NewCompiler makes a reader that adds to s.
+func NewCompiler(s *Set) *Compiler {
+	c := &Compiler{set: s, seen: map[string]bool{}, place: regexp.MustCompile(`^\s*--> (.+?):(\d+):(\d+)$`)}
+	for _, form := range []string{
+		`^\[ERROR\] (\S.*?\.\w+):\[(\d+),(\d+)\] (.+)$`,                                    // Maven
+		`^(?:\[[^\]]*\] )?(\S.*?\.(?:java|groovy|scala)):(\d+):() (error: .+)$`,            // javac
+		`^e: (?:file://)?(\S.*?\.kts?):(\d+):(\d+):? (.+)$`,                                // kotlinc
+		`^\s*(\S.*?\.(?:cs|fs|vb))\((\d+),(\d+)\): (error .+?)(?: \[[^\]]*\])?$`,           // csc
+		`^(\S.*?\.(?:c|cc|cpp|cxx|h|hh|hpp|m|mm|cu)):(\d+):(\d+): ((?:fatal )?error: .+)$`, // gcc, clang
+	} {
+		c.oneLine = append(c.oneLine, regexp.MustCompile(form))
+	}
+	return c
+}
+
+// Line takes one line.
+func (c *Compiler) Line(line string) {
+	if len(line) > keptLine {
+		return
+	}
+	switch {
+	case rustcError(line):
+		c.rustc = line
+		return
+	case c.rustc != "":
+		if m := c.place.FindStringSubmatch(line); m != nil {
+			c.add(BuildError{File: m[1], Line: number(m[2]), Col: number(m[3]), Message: c.rustc})
+			c.rustc = ""
+		} else if line == "" {
+			c.Done()
+		}
+		return
+	case !strings.Contains(line, "rror") && !strings.HasPrefix(line, "e: ") && !strings.HasPrefix(line, "[ERROR]"):
+		return
+	}
+	for _, form := range c.oneLine {
+		if m := form.FindStringSubmatch(line); m != nil {
+			c.add(BuildError{File: m[1], Line: number(m[2]), Col: number(m[3]), Message: m[4]})
+			return
+		}
+	}
+}
+
+// rustcError tells errors in code from what cargo says of failed tests.
+func rustcError(line string) bool {
+	if strings.HasPrefix(line, "error[E") {
+		return true
+	}
+	rest, ok := strings.CutPrefix(line, "error: ")
+	return ok && !strings.HasPrefix(rest, "could not compile") && !strings.HasPrefix(rest, "test failed") && !strings.HasPrefix(rest, "doctest failed") &&
+		!strings.Contains(rest, " target failed") && !strings.Contains(rest, " targets failed") && !strings.HasPrefix(rest, "test run failed")
+}
+
+// add leaves out what was said before: build tools repeat themselves.
+func (c *Compiler) add(e BuildError) {
+	key := e.File + "\x00" + e.Message
+	if len(c.seen) < maxBuild && !c.seen[key] {
+		c.seen[key] = true
+		c.set.AddBuild(e)
+	}
+}
+
+// Done keeps an error that has no place, such as one in Cargo.toml.
+func (c *Compiler) Done() {
+	if c.rustc != "" {
+		c.add(BuildError{Message: c.rustc})
+		c.rustc = ""
+	}
+}

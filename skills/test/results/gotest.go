@@ -1,0 +1,311 @@
+package results
+
+import (
+	"encoding/json"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// GoTest folds the events of go test -json (cmd/test2json). A test with sub-tests is not counted, unless it failed while
+// they did not; a package that does not build or dies outside of its tests is a failure of its own.
+type GoTest struct {
+	set     *Set
+	dir     string            // where it runs, absolute: frames below it are the project's
+	modules map[string]string // path of a module to its folder, relative to dir
+	tests   map[goKey]*goTest
+	order   []goKey
+	parent  map[goKey]bool // tests with sub-tests
+	pkgs    map[string]*goPackage
+	names   []string // packages in the order seen
+	build   map[string][]string
+	passed  int
+	failed  int
+
+	buildLine, reportLine, frameLine, panicLine *regexp.Regexp
+}
+
+type goKey struct{ pkg, name string }
+
+type goTest struct {
+	status string // "" while it runs, else pass, fail, skip
+	took   float64
+	output output
+}
+
+type goPackage struct {
+	status      string
+	output      output
+	failedBuild string
+	panicked    bool
+}
+
+type goEvent struct {
+	Action      string
+	Package     string
+	ImportPath  string
+	Test        string
+	Output      string
+	FailedBuild string
+	Elapsed     float64
+}
+
+// NewGoTest makes a reader that adds to s when it is done.
+func NewGoTest(s *Set, dir string, modules map[string]string) *GoTest {
+	return &GoTest{
+		set: s, dir: dir, modules: modules,
+		tests: map[goKey]*goTest{}, parent: map[goKey]bool{}, pkgs: map[string]*goPackage{}, build: map[string][]string{},
+		buildLine:  regexp.MustCompile(`^(\S.*?\.go):(\d+):(?:(\d+):)? (.*)$`),
+		reportLine: regexp.MustCompile(`^\s+([^\s:]+\.go):(\d+): ?(.*)$`),
+		frameLine:  regexp.MustCompile(`^\t(/.*\.go):(\d+)(?: \+0x[0-9a-f]+)?$`),
+		panicLine:  regexp.MustCompile(`^(?:panic|fatal error): `),
+	}
+}
+
+// Progress counts the tests, suites included, that ended so far.
+func (g *GoTest) Progress() (passed, failed int) { return g.passed, g.failed }
+
+// Line takes one line; what go prints besides events is none of its business.
+func (g *GoTest) Line(text string) {
+	var e goEvent
+	if !strings.HasPrefix(text, "{") || json.Unmarshal([]byte(text), &e) != nil || e.Action == "" {
+		return
+	}
+	switch {
+	case e.Action == "build-output":
+		if lines := g.build[e.ImportPath]; len(lines) < keptLines {
+			g.build[e.ImportPath] = append(lines, Clip(strings.TrimRight(e.Output, "\n"), keptLine))
+		}
+	case e.Package == "":
+	case e.Test == "":
+		g.packageEvent(e)
+	default:
+		g.testEvent(e)
+	}
+}
+
+func (g *GoTest) packageEvent(e goEvent) {
+	p := g.pkgs[e.Package]
+	if p == nil {
+		p = &goPackage{}
+		g.pkgs[e.Package] = p
+		g.names = append(g.names, e.Package)
+	}
+	switch e.Action {
+	case "output":
+		p.output.add(strings.TrimRight(e.Output, "\n"))
+		p.panicked = p.panicked || strings.HasPrefix(e.Output, "panic: ")
+	case "pass", "fail", "skip":
+		p.status, p.failedBuild = e.Action, e.FailedBuild
+	}
+}
+
+func (g *GoTest) testEvent(e goEvent) {
+	key := goKey{e.Package, e.Test}
+	t := g.tests[key]
+	if t == nil {
+		t = &goTest{}
+		g.tests[key] = t
+		g.order = append(g.order, key)
+		for name := e.Test; ; {
+			i := strings.LastIndexByte(name, '/')
+			if i < 0 {
+				break
+			}
+			name = name[:i]
+			g.parent[goKey{e.Package, name}] = true
+		}
+	}
+	switch e.Action {
+	case "output":
+		line := strings.TrimRight(e.Output, "\n")
+		if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "=== ") || strings.HasPrefix(trimmed, "--- ") {
+			return
+		}
+		t.output.add(line)
+		if p := g.pkgs[e.Package]; p != nil && strings.HasPrefix(line, "panic: ") {
+			p.panicked = true
+		}
+	case "pass", "fail", "skip":
+		t.status, t.took = e.Action, e.Elapsed
+		if e.Action == "fail" {
+			g.failed++
+			return
+		}
+		t.output = output{} // nobody asks what it said
+		if e.Action == "pass" {
+			g.passed++
+		}
+	}
+}
+
+// Done adds the tests, then the packages.
+func (g *GoTest) Done() {
+	failing := map[goKey]bool{} // tests below which something failed
+	red := map[string]bool{}    // packages with a failing test
+	var cases []Case
+	for _, key := range slices.Backward(g.order) {
+		t := g.tests[key]
+		if t.status == "" && slices.ContainsFunc(t.output.lines, g.panicLine.MatchString) {
+			t.status = "fail" // the time limit of go test ends a test without a verdict
+		}
+		if g.parent[key] && (t.status != "fail" || failing[key]) {
+			continue // its sub-tests speak for it
+		}
+		c := Case{ID: key.pkg + ":" + key.name, Name: key.name, Suite: key.pkg, Duration: seconds(t.took)}
+		switch t.status {
+		case "pass":
+			c.Status = Passed
+		case "skip":
+			c.Status = Skipped
+		case "fail":
+			red[key.pkg] = true
+			g.explain(&c, key, t)
+			for name := key.name; strings.Contains(name, "/"); {
+				name = name[:strings.LastIndexByte(name, '/')]
+				failing[goKey{key.pkg, name}] = true
+			}
+		default:
+			c.Status = NotRun
+		}
+		cases = append(cases, c)
+	}
+	for _, c := range slices.Backward(cases) {
+		g.set.Add(c)
+	}
+	g.packages(red)
+}
+
+// packages adds those that failed without a failing test: they do not build, or die before or after their tests.
+func (g *GoTest) packages(red map[string]bool) {
+	for _, name := range g.names {
+		p := g.pkgs[name]
+		if p.status != "fail" || red[name] {
+			continue
+		}
+		lines, kind := p.output.lines, Setup
+		if p.failedBuild != "" {
+			kind = Build
+			lines = append(slices.Clone(g.build[p.failedBuild]), lines...)
+		} else if p.panicked {
+			kind = Panic
+		}
+		c := Case{
+			ID: name, Suite: name, Status: Errored, Kind: kind, Package: true, Message: "the package failed outside its tests",
+			Detail: strings.Join(lines, "\n"),
+		}
+		g.locate(&c, lines)
+		g.set.Add(c)
+	}
+	pkgs := make([]string, 0, len(g.build))
+	for name := range g.build {
+		pkgs = append(pkgs, name)
+	}
+	slices.Sort(pkgs)
+	for _, pkg := range pkgs {
+		for _, line := range g.build[pkg] {
+			if m := g.buildLine.FindStringSubmatch(line); m != nil {
+				g.set.AddBuild(BuildError{File: g.relative(strings.TrimPrefix(m[1], "vet: ")), Line: number(m[2]), Col: number(m[3]), Message: m[4]})
+			}
+		}
+	}
+}
+
+// explain describes one red test.
+func (g *GoTest) explain(c *Case, key goKey, t *goTest) {
+	lines := t.output.lines
+	for name := key.name; len(lines) == 0 && strings.Contains(name, "/"); { // a panic in a sub-test is printed as its parent's
+		name = name[:strings.LastIndexByte(name, '/')]
+		if above := g.tests[goKey{key.pkg, name}]; above != nil && slices.ContainsFunc(above.output.lines, g.panicLine.MatchString) {
+			lines = above.output.lines
+		}
+	}
+	c.Status, c.Kind, c.Detail = Failed, Assertion, strings.Join(lines, "\n")
+	g.locate(c, lines)
+}
+
+// locate finds message, file and line in an output: those of a panic first, else the first that a test reported, else
+// the first of the compiler.
+func (g *GoTest) locate(c *Case, lines []string) {
+	for i, line := range lines {
+		if !g.panicLine.MatchString(line) {
+			continue
+		}
+		c.Message = line
+		if c.Kind = Panic; strings.HasPrefix(line, "panic: test timed out") {
+			c.Kind = Timeout
+		}
+		for _, frame := range lines[i:] {
+			if m := g.frameLine.FindStringSubmatch(frame); m != nil && strings.HasPrefix(m[1], g.dir+"/") {
+				c.File, c.Line = g.relative(m[1]), number(m[2])
+				return
+			}
+		}
+		return
+	}
+	for i, line := range lines {
+		if m := g.reportLine.FindStringSubmatch(line); m != nil && c.Kind != Build {
+			c.File = path.Join(g.packageDir(c.Suite), m[1])
+			c.Line, _ = strconv.Atoi(m[2])
+			message := []string{m[3]}
+			for _, more := range lines[i+1:] { // indented further: the same message
+				if !strings.HasPrefix(more, "        ") {
+					break
+				}
+				message = append(message, strings.TrimSpace(more))
+			}
+			c.Message = strings.TrimSpace(strings.Join(message, "\n"))
+			return
+		}
+		if m := g.buildLine.FindStringSubmatch(line); m != nil && c.Kind == Build {
+			c.File, c.Line, c.Message = g.relative(strings.TrimPrefix(m[1], "vet: ")), number(m[2]), m[4]
+			return
+		}
+	}
+}
+
+// packageDir is where a package lies, relative to the working directory; "" when it is of no module there.
+func (g *GoTest) packageDir(pkg string) string {
+	best, dir := "", ""
+	for module, at := range g.modules {
+		if len(module) <= len(best) {
+			continue
+		}
+		if pkg == module {
+			best, dir = module, at
+		} else if below, ok := strings.CutPrefix(pkg, module+"/"); ok {
+			best, dir = module, path.Join(at, below)
+		}
+	}
+	return dir
+}
+
+func (g *GoTest) relative(file string) string {
+	if rel, err := filepath.Rel(g.dir, file); g.dir != "" && filepath.IsAbs(file) && err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
+	}
+	return path.Clean(filepath.ToSlash(file))
+}
+
+// Panicked names the packages whose process died: some of their tests may never have begun.
+func (g *GoTest) Panicked() []string {
+	var names []string
+	for _, name := range g.names {
+		if g.pkgs[name].panicked {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Missing adds those of the listed tests of a package that never began.
+func (g *GoTest) Missing(pkg string, listed []string) {
+	for _, test := range listed {
+		if g.tests[goKey{pkg, test}] == nil {
+			g.set.Add(Case{ID: pkg + ":" + test, Name: test, Suite: pkg, Status: NotRun})
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package results
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+)
+
+// jestFile is what jest --json and vitest's json reporter say of one test file.
+type jestFile struct {
+	Name             string `json:"name"`
+	Status           string `json:"status"`
+	Message          string `json:"message"`
+	AssertionResults []struct {
+		AncestorTitles  []string   `json:"ancestorTitles"`
+		FullName        string     `json:"fullName"`
+		Title           string     `json:"title"`
+		Status          string     `json:"status"`
+		Duration        float64    `json:"duration"`
+		FailureMessages []string   `json:"failureMessages"`
+		RetryReasons    []string   `json:"retryReasons"`
+		Location        *jsonPlace `json:"location"`
+	} `json:"assertionResults"`
+}
+
+type jsonPlace struct {
+	Line int `json:"line"`
+}
+
+func jest(r io.Reader, s *Set) error {
+	d := json.NewDecoder(r)
+	places := newPlaces()
+	return object(d, func(name string) (bool, error) {
+		if name != "testResults" {
+			return false, nil
+		}
+		return true, array(d, func(f jestFile) { f.add(s, places) })
+	})
+}
+
+func (f *jestFile) add(s *Set, places *places) {
+	for _, a := range f.AssertionResults {
+		c := Case{
+			ID: f.Name + " > " + strings.TrimSpace(a.FullName), Name: strings.Join(append(a.AncestorTitles, a.Title), " > "),
+			Suite: f.Name, File: f.Name, Duration: millis(a.Duration),
+		}
+		if a.Location != nil {
+			c.Line = a.Location.Line
+		}
+		switch a.Status {
+		case "passed":
+			c.Status = Passed
+			if len(a.RetryReasons) > 0 {
+				c.Status = Flaky
+				a.FailureMessages = a.RetryReasons
+			}
+		case "failed":
+			c.Status = Failed
+		default: // pending, skipped, todo, disabled, focused
+			c.Status = Skipped
+		}
+		if c.Failing() {
+			c.Detail = ownFrames(Clean(strings.Join(a.FailureMessages, "\n\n")), "at ")
+			c.Message = thrown(c.Detail)
+			if strings.Contains(c.Message, "imed out in") || strings.Contains(c.Message, "xceeded timeout") {
+				c.Kind = Timeout
+			}
+			if line := places.script(c.Detail, f.Name); line > 0 { // where it failed, else where it begins
+				c.Line = line
+			}
+		}
+		s.Add(c)
+	}
+	if len(f.AssertionResults) == 0 && f.Status == "failed" { // it could not be loaded, or holds no test
+		message := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(Clean(f.Message)), "● Test suite failed to run"))
+		if _, details, ok := strings.Cut(message, "\n    Details:\n"); ok { // before that is jest's advice
+			message = strings.TrimSpace(details)
+		}
+		message = ownFrames(message, "at ")
+		c := Case{
+			ID: f.Name, Name: f.Name, Suite: f.Name, File: f.Name, Status: Errored, Kind: Setup, Package: true,
+			Message: thrown(message), Detail: message, Line: places.script(message, f.Name),
+		}
+		if strings.Contains(message, "SyntaxError") || strings.Contains(message, "Transform failed") || strings.Contains(message, "Unexpected token") {
+			c.Kind = Build
+		}
+		s.Add(c)
+	}
+}

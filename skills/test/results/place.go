@@ -1,0 +1,148 @@
+package results
+
+import (
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// places finds file and line in what languages print. It belongs to one report and not to the package: a global pattern
+// is compiled at the start of every skill.
+type places struct{ js, rb, cs, java, php, py, perl, c *regexp.Regexp }
+
+func newPlaces() *places {
+	return &places{
+		js:   regexp.MustCompile(`(?:file://)?((?:/|[A-Za-z]:[\\/])?[^\s:()'"❯]+\.[cm]?[jt]sx?):(\d+)(?::\d+)?`),
+		rb:   regexp.MustCompile(`([^\s:'"()#]+\.rb):(\d+)`),
+		cs:   regexp.MustCompile(`(?m) in (.+?):(?:line|Zeile|ligne) (\d+)`),
+		java: regexp.MustCompile(`(?m)^\s*at (?:[^\s(/]+/)*([\w$.]+)\.[\w$<>]+\(([\w$]+\.(?:java|kt|groovy|scala)):(\d+)\)`),
+		php:  regexp.MustCompile(`(?m)^(\S+\.php):(\d+)$`),
+		py:   regexp.MustCompile(`(?m)^([^\s:"]+\.py):(\d+): ?`),
+		c:    regexp.MustCompile(`([^\s:('"]+\.(?:c|cc|cpp|cxx|h|hh|hpp|m|mm|f90|cu)):(\d+)`),
+		perl: regexp.MustCompile(`(?:in test file (.+?), line (\d+)|in file (.+?), line (\d+)|at (\S+) line (\d+))`),
+	}
+}
+
+func number(digits string) int {
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0 // more digits than any file has lines
+	}
+	return n
+}
+
+// script is the line of the first frame in file, whose name may be written shorter in the stack; 0 for none.
+func (p *places) script(text, file string) int {
+	for _, m := range p.js.FindAllStringSubmatch(text, 64) {
+		if name := strings.TrimPrefix(m[1], "./"); file != "" && (name == file || strings.HasSuffix(file, "/"+name)) {
+			return number(m[2])
+		}
+	}
+	return 0
+}
+
+// ownFrames drops the lines of a JavaScript stack that are not the project's. Frames begin with prefix.
+func ownFrames(text, prefix string) string {
+	var kept []string
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(strings.TrimLeft(line, " \t"), prefix) || !strings.Contains(line, "node_modules/") && !strings.Contains(line, "node:") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.TrimRight(strings.Join(kept, ""), "\n")
+}
+
+// thrown is what was said before the stack of an error in JavaScript.
+func thrown(text string) string {
+	var kept []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, " \t\n")
+		if strings.HasPrefix(strings.TrimLeft(line, " \t"), "at ") || len(kept) == 6 {
+			break
+		}
+		if line != "" {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+// frame is the first place in a stack of JavaScript that is the project's own.
+func (p *places) frame(text string) (file string, line int) {
+	for _, m := range p.js.FindAllStringSubmatch(text, 64) {
+		if !strings.Contains(m[1], "node_modules/") && !strings.HasPrefix(m[1], "node:") && !strings.HasPrefix(m[1], "internal/") {
+			return m[1], number(m[2])
+		}
+	}
+	return "", 0
+}
+
+func (p *places) ruby(text string) (file string, line int) {
+	if m := p.rb.FindStringSubmatch(text); m != nil {
+		return strings.TrimPrefix(m[1], "./"), number(m[2])
+	}
+	return "", 0
+}
+
+func (p *places) dotnet(stack string) (file string, line int) {
+	if m := p.cs.FindStringSubmatch(stack); m != nil {
+		return strings.TrimSpace(m[1]), number(m[2])
+	}
+	return "", 0
+}
+
+// diagnostic reads what bats and Perl say below a failed test.
+func (p *places) diagnostic(text string) (file string, line int) {
+	m := p.perl.FindStringSubmatch(text)
+	if m == nil {
+		return "", 0
+	}
+	return m[1] + m[3] + m[5], number(m[2] + m[4] + m[6])
+}
+
+// Locator finds the place of a failure in its message and detail, for formats that give none. One belongs to one run.
+type Locator struct{ p *places }
+
+// NewLocator makes one.
+func NewLocator() *Locator { return &Locator{newPlaces()} }
+
+// Java sets the file, as package/Class.java, and the line of the frame in the test's own class.
+func (l *Locator) Java(c *Case) {
+	for _, m := range l.p.java.FindAllStringSubmatch(c.Detail, 256) {
+		if class, _, _ := strings.Cut(m[1], "$"); class == c.Suite {
+			c.File = path.Join(path.Dir(strings.ReplaceAll(class, ".", "/")), m[2])
+			c.Line = number(m[3])
+			return
+		}
+	}
+}
+
+// C sets file and line where the output names a source file, as assert and most libraries for tests do.
+func (l *Locator) C(c *Case) {
+	if m := l.p.c.FindStringSubmatch(c.Detail); m != nil && c.File == "" {
+		c.File, c.Line = m[1], number(m[2])
+	}
+}
+
+// PHP sets the line of the last frame in the test's own file; phpunit's report gives that of the definition.
+func (l *Locator) PHP(c *Case) {
+	for _, m := range l.p.php.FindAllStringSubmatch(c.Detail, 256) {
+		if c.File == "" || m[1] == c.File {
+			c.File, c.Line = m[1], number(m[2])
+		}
+	}
+}
+
+// Python sets the line where pytest says that a test ended: "tests/test_a.py:12: AssertionError". The report gives the
+// line of the definition, counted from 0.
+func (l *Locator) Python(c *Case) {
+	if c.Line > 0 || c.File != "" {
+		c.Line++
+	}
+	for _, m := range l.p.py.FindAllStringSubmatch(c.Detail, 256) {
+		if c.File == "" || m[1] == c.File {
+			c.File, c.Line = m[1], number(m[2])
+		}
+	}
+}

@@ -1,0 +1,355 @@
+package results
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// TAP reads the Test Anything Protocol, 13 and 14: sub-tests indented by four spaces before the test they belong to,
+// YAML blocks and comments after it, plans, directives, Bail out! — as node, bats and Perl write it. A test with
+// sub-tests is a suite, unless it failed while they did not.
+type TAP struct {
+	set    *Set
+	base   string
+	places *places
+	levels [][]tapNode // of each depth, those whose parent has not come yet
+	held   int         // nodes in levels below the first
+	last   *tapNode    // what may still get a YAML block or comments
+	depth  int         // of last
+	yaml   *yamlBlock
+	plan   int
+	seen   int
+	bailed bool
+	rest   output // what is no TAP: the last words of a program that died
+}
+
+type tapNode struct {
+	number   string
+	name     string
+	ok       bool
+	skip     bool // or to do
+	comments output
+	yaml     *yamlBlock
+	children []tapNode
+}
+
+// NewTAP makes a reader that adds to s. base names the suite of what has none.
+func NewTAP(s *Set, base string) *TAP {
+	return &TAP{set: s, base: base, places: newPlaces(), plan: -1}
+}
+
+// Line takes one line.
+func (t *TAP) Line(line string) {
+	text := strings.TrimLeft(line, " ")
+	indent := len(line) - len(text)
+	if t.yaml != nil {
+		if text == "..." {
+			t.yaml = nil
+		} else {
+			t.yaml.line(line)
+		}
+		return
+	}
+	depth := min(indent/4, maxTapDepth)
+	switch {
+	case text == "---" && t.last != nil:
+		t.yaml = &yamlBlock{indent: indent}
+		t.last.yaml = t.yaml
+	case strings.HasPrefix(text, "Bail out!"):
+		t.flush()
+		t.bailed = true
+		t.set.Bail = Clip(Clean(strings.TrimSpace(strings.TrimPrefix(text, "Bail out!"))), MaxMessage)
+	case strings.HasPrefix(text, "1.."):
+		t.planned(text[3:], depth)
+	case strings.HasPrefix(text, "# Subtest"):
+		t.flush()
+	case strings.HasPrefix(text, "#"):
+		if t.last != nil && t.last.yaml == nil { // after the block come the words of the next test
+			t.last.comments.add(strings.TrimPrefix(strings.TrimPrefix(text, "#"), " "))
+		}
+	default:
+		if node, ok := point(text); ok {
+			t.point(node, depth)
+		} else if text != "" {
+			t.rest.add(line)
+		}
+	}
+}
+
+func (t *TAP) planned(text string, depth int) {
+	count, directive, _ := strings.Cut(text, "#")
+	n, err := strconv.Atoi(strings.TrimSpace(count))
+	if err != nil || depth > 0 {
+		return
+	}
+	t.flush()
+	t.plan = n
+	if reason := strings.TrimSpace(directive); n == 0 && len(reason) >= 4 && strings.EqualFold(reason[:4], "skip") {
+		t.set.Add(Case{Name: firstOf(t.base, "all tests"), Status: Skipped})
+	}
+}
+
+// point reads "ok 1 - name # SKIP reason".
+func point(text string) (tapNode, bool) {
+	var n tapNode
+	rest, ok := strings.CutPrefix(text, "not ok")
+	if !ok {
+		if rest, n.ok = strings.CutPrefix(text, "ok"); !n.ok {
+			return n, false
+		}
+	}
+	if rest != "" && rest[0] != ' ' {
+		return n, false
+	}
+	rest = strings.TrimLeft(rest, " ")
+	digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+	if digits < len(rest) && rest[digits] != ' ' {
+		digits = 0 // part of the name
+	}
+	n.number = rest[:digits]
+	rest = strings.TrimLeft(rest[digits:], " ")
+	rest = strings.TrimPrefix(strings.TrimPrefix(rest, "- "), "-")
+	if i := directive(rest); i >= 0 {
+		word := strings.ToLower(strings.TrimLeft(rest[i+1:], " "))
+		n.skip = strings.HasPrefix(word, "skip") || strings.HasPrefix(word, "todo") && !n.ok
+		rest = rest[:i]
+	}
+	n.name = strings.NewReplacer(`\#`, "#", `\\`, `\`).Replace(strings.TrimSpace(rest))
+	return n, true
+}
+
+// directive finds the # of SKIP or TODO that is not escaped; -1 for none.
+func directive(text string) int {
+	for i := strings.LastIndexByte(text, '#'); i >= 0; i = strings.LastIndexByte(text[:i], '#') {
+		word := strings.ToLower(strings.TrimLeft(text[i+1:], " "))
+		if (strings.HasPrefix(word, "skip") || strings.HasPrefix(word, "todo")) && (i == 0 || text[i-1] != '\\') {
+			return i
+		}
+	}
+	return -1
+}
+
+func (t *TAP) point(n tapNode, depth int) {
+	t.flush()
+	for len(t.levels) <= depth+1 {
+		t.levels = append(t.levels, nil)
+	}
+	for d := depth + 1; d < len(t.levels); d++ { // what skipped a level belongs here, too
+		n.children = append(n.children, t.levels[d]...)
+		t.levels[d] = nil
+	}
+	t.last, t.depth = &n, depth
+	if depth == 0 {
+		t.seen++
+	}
+	if n.number == "" {
+		n.number = strconv.Itoa(t.seen)
+	}
+}
+
+// flush files what can get nothing more.
+func (t *TAP) flush() {
+	if t.last == nil {
+		return
+	}
+	n := *t.last
+	t.last = nil
+	if t.depth > 0 && t.held < maxPassed {
+		t.levels[t.depth] = append(t.levels[t.depth], n)
+		t.held++
+		return
+	}
+	t.file(n, nil)
+	if t.depth == 0 {
+		t.held = 0
+	}
+}
+
+// file adds a node and those below it.
+func (t *TAP) file(n tapNode, path []string) {
+	failed := t.set.Counts.Failed
+	if len(n.children) > 0 {
+		for _, child := range n.children {
+			t.file(child, append(path[:len(path):len(path)], n.name))
+		}
+		if n.ok || n.skip || t.set.Counts.Failed > failed {
+			return
+		}
+	} else if n.yaml.get("type") == "suite" && n.ok {
+		return // an empty suite
+	}
+	c := Case{Name: strings.Join(append(path[:len(path):len(path)], firstOf(n.name, "test "+n.number)), " > "), Suite: t.base}
+	c.ID = join(c.Suite, c.Name)
+	switch {
+	case n.skip:
+		c.Status = Skipped
+	case n.ok:
+		c.Status = Passed
+	default:
+		c.Status = Failed
+		t.explain(&c, &n)
+	}
+	ms, _ := strconv.ParseFloat(n.yaml.get("duration_ms"), 64)
+	c.Duration = millis(ms)
+	if location := n.yaml.get("location"); location != "" {
+		file, line := locationOf(location)
+		if c.File == "" {
+			c.File, c.Line = file, line
+		} else if c.File != file { // it broke elsewhere; the test is what one looks for
+			c.Detail = strings.TrimSpace(c.Detail + "\nat " + c.File + ":" + strconv.Itoa(c.Line))
+			c.File, c.Line = file, line
+		}
+		if c.Suite == "" {
+			c.Suite = file
+		}
+	}
+	t.set.Add(c)
+}
+
+// explain finds message and place of a failure in its YAML block, else in its comments.
+func (t *TAP) explain(c *Case, n *tapNode) {
+	comments := strings.TrimSpace(Clean(n.comments.text()))
+	stack := ownFrames(n.yaml.get("stack"), "")
+	c.Message = firstOf(n.yaml.get("error"), n.yaml.get("message"))
+	c.Detail = strings.TrimSpace(strings.Join([]string{firstOf(c.Message), stack, comments}, "\n"))
+	c.File, c.Line = t.places.frame(stack)
+	if c.File == "" {
+		c.File = firstOf(n.yaml.get("file"), n.yaml.get("fileName"))
+		c.Line = number(firstOf(n.yaml.get("line"), n.yaml.get("lineNumber")))
+	}
+	if c.File == "" {
+		c.File, c.Line = t.places.diagnostic(comments)
+	}
+	if c.Message == "" {
+		c.Message = perlMessage(comments)
+	}
+	if kind := n.yaml.get("failureType"); kind == "testTimeoutFailure" {
+		c.Kind = Timeout
+	} else if kind == "hookFailed" {
+		c.Kind = Setup
+	} else if n.yaml.get("exitCode") != "" {
+		c.Kind = Panic // a file whose process died
+	}
+}
+
+// perlMessage leaves out the lines that only say that and where a test failed.
+func perlMessage(comments string) string {
+	var kept []string
+	for line := range strings.Lines(comments) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "Failed test") || strings.HasPrefix(line, "at ") || strings.HasPrefix(line, "(in test file") || strings.HasPrefix(line, "(from function") || strings.HasPrefix(line, "Looks like you ") {
+			continue
+		}
+		if kept = append(kept, line); len(kept) == 4 {
+			break
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+// locationOf reads file:line:column.
+func locationOf(text string) (file string, line int) {
+	file = strings.TrimPrefix(text, "file://")
+	var digits [2]string
+	for i := range digits {
+		j := strings.LastIndexByte(file, ':')
+		if j <= 0 {
+			return file, 0
+		}
+		file, digits[i] = file[:j], file[j+1:]
+	}
+	return file, number(digits[1])
+}
+
+// Done takes what is still open and counts what the plan promised.
+func (t *TAP) Done() {
+	t.flush()
+	for d := 1; d < len(t.levels); d++ { // their parent never came
+		for _, n := range t.levels[d] {
+			t.file(n, nil)
+		}
+	}
+	t.levels = nil
+	missing := t.plan - t.seen
+	for range min(missing, maxPassed) {
+		t.seen++
+		t.set.Add(Case{Name: "test " + strconv.Itoa(t.seen), Suite: t.base, Status: NotRun})
+	}
+	switch {
+	case t.bailed:
+		t.set.Add(Case{
+			ID: "Bail out!", Name: "Bail out!", Suite: t.base, Status: Errored, Kind: Setup, Package: true,
+			Message: "Bail out! " + t.set.Bail,
+		})
+	case missing > 0:
+		t.set.Add(Case{
+			ID: firstOf(t.base, "plan"), Name: firstOf(t.base, "plan"), Suite: t.base, Status: Errored, Kind: Panic, Package: true,
+			Message: fmt.Sprintf("%d tests were planned and %d ran", t.plan, t.plan-missing), Detail: t.rest.text(),
+		})
+	}
+}
+
+// yamlBlock understands as much of YAML as test runners write: keys with plain, quoted or block values. Keys of nested
+// maps are found by their own name.
+type yamlBlock struct {
+	indent int
+	key    string // of the block value being read
+	column int    // of that key
+	size   int
+	values map[string]string
+}
+
+const maxYAML = 64 << 10
+
+func (y *yamlBlock) line(line string) {
+	text := strings.TrimLeft(line, " ")
+	column := len(line) - len(text)
+	if y.values == nil {
+		y.values = map[string]string{}
+	}
+	if y.size += len(line) + 1; y.size > maxYAML {
+		return
+	}
+	if y.key != "" && (column > y.column || text == "") {
+		y.values[y.key] += strings.TrimPrefix(line[min(len(line), y.column+2):], "") + "\n"
+		return
+	}
+	y.key = ""
+	key, value, ok := strings.Cut(text, ":")
+	if !ok || strings.ContainsAny(key, " \t") {
+		return
+	}
+	key = strings.Trim(key, `"'`)
+	value = strings.TrimSpace(value)
+	if _, given := y.values[key]; given {
+		return // the outer one speaks
+	}
+	if strings.HasPrefix(value, "|") || strings.HasPrefix(value, ">") {
+		y.key, y.column = key, column
+		y.values[key] = ""
+		return
+	}
+	y.values[key] = unquote(value)
+}
+
+func unquote(value string) string {
+	n := len(value)
+	switch {
+	case n >= 2 && value[0] == '\'' && value[n-1] == '\'':
+		return strings.ReplaceAll(value[1:n-1], "''", "'")
+	case n >= 2 && value[0] == '"' && value[n-1] == '"':
+		if text, err := strconv.Unquote(value); err == nil {
+			return text
+		}
+		return value[1 : n-1]
+	}
+	return value
+}
+
+func (y *yamlBlock) get(key string) string {
+	if y == nil {
+		return ""
+	}
+	return strings.TrimRight(y.values[key], "\n")
+}

@@ -1,0 +1,101 @@
+package results
+
+import (
+	"io"
+	"strings"
+	"time"
+)
+
+// trx reads what dotnet test --logger trx writes: results first, then the definitions that name the classes.
+func trx(r io.Reader, s *Set) error {
+	w := trxWalk{places: newPlaces(), class: map[string]string{}}
+	err := walkXML(r, &w)
+	for _, c := range w.cases {
+		if class := w.class[c.ID]; class != "" {
+			c.Suite = class
+		}
+		c.ID = c.Suite + "." + strings.TrimPrefix(c.Name, c.Suite+".")
+		if c.Suite == "" {
+			c.ID = c.Name
+		}
+		s.Add(c)
+	}
+	return err
+}
+
+type trxWalk struct {
+	places *places
+	cases  []Case            // ID holds the id of the definition
+	class  map[string]string // of a definition
+	open   bool
+	c      Case
+	def    string
+	inside string
+	body   limited
+}
+
+func (w *trxWalk) start(name string, attr func(string) string) {
+	switch name {
+	case "UnitTestResult":
+		w.open = true
+		w.c = Case{ID: attr("testId"), Name: attr("testName"), Duration: clock(attr("duration"))}
+		switch attr("outcome") {
+		case "Passed", "PassedButRunAborted", "Warning":
+			w.c.Status = Passed
+		case "Failed":
+			w.c.Status = Failed
+		case "Timeout":
+			w.c.Status, w.c.Kind = Failed, Timeout
+		case "Error", "Aborted", "Disconnected":
+			w.c.Status, w.c.Kind = Errored, Setup
+		default: // NotExecuted, Inconclusive, NotRunnable, Pending
+			w.c.Status = Skipped
+		}
+	case "UnitTest":
+		w.def = attr("id")
+	case "TestMethod":
+		if len(w.class) < maxPassed {
+			w.class[w.def], _, _ = strings.Cut(attr("className"), ",") // an assembly may follow
+		}
+	case "Message", "StackTrace":
+		w.inside, w.body = name, limited{max: 64 << 10}
+	}
+}
+
+func (w *trxWalk) text(data []byte) {
+	if w.inside != "" {
+		w.body.add(data)
+	}
+}
+
+func (w *trxWalk) end(name string) {
+	if name == w.inside && w.open {
+		if text := strings.TrimSpace(w.body.text()); name == "Message" && w.c.Message == "" {
+			w.c.Message = text
+		} else if name == "StackTrace" {
+			w.c.Detail = text
+			w.c.File, w.c.Line = w.places.dotnet(text)
+		}
+	}
+	if name == w.inside {
+		w.inside = ""
+	}
+	if name != "UnitTestResult" || !w.open {
+		return
+	}
+	w.open = false
+	w.c.Detail = strings.TrimSpace(w.c.Message + "\n" + w.c.Detail)
+	w.c.Message, w.c.Detail = Clip(w.c.Message, MaxMessage), Clip(w.c.Detail, 2*MaxDetail)
+	if len(w.cases) < maxPassed+maxFailing {
+		w.cases = append(w.cases, w.c)
+	}
+}
+
+// clock reads hours:minutes:seconds.
+func clock(text string) time.Duration {
+	t, err := time.Parse("15:04:05.999999999", text)
+	if err != nil {
+		return 0
+	}
+	return t.Sub(t.Truncate(24 * time.Hour))
+}

@@ -1,0 +1,171 @@
+package results
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Unittest reads what python -m unittest -v prints: verdicts while it runs, and at the end a section for each failure.
+// Sections say what failed; verdicts only what passed, because a test's own output may stand in their way.
+type Unittest struct {
+	set     *Set
+	name    string // of the test whose verdict is awaited
+	passed  []string
+	failing map[string]bool // ids of tests with a section
+	section *Case
+	body    output
+	state   int
+	ran     int
+	skipped int
+	done    bool
+
+	test, header, frame, total, count *regexp.Regexp
+}
+
+const (
+	unittestRuns   = iota
+	unittestHeader // after ====
+	unittestBody   // after the header
+)
+
+// NewUnittest makes a reader that adds to s.
+func NewUnittest(s *Set) *Unittest {
+	return &Unittest{
+		set: s, failing: map[string]bool{}, ran: -1,
+		test:   regexp.MustCompile(`^(\w+) \(([\w.<>]+)\)`),
+		header: regexp.MustCompile(`^(FAIL|ERROR|UNEXPECTED SUCCESS): (.+)$`),
+		frame:  regexp.MustCompile(`^\s*File "(.+?)", line (\d+)`),
+		total:  regexp.MustCompile(`^Ran (\d+) tests? in `),
+		count:  regexp.MustCompile(`(skipped|expected failures)=(\d+)`),
+	}
+}
+
+// id is what python -m unittest takes for a test. Since Python 3.11 the parentheses hold the test's name, too.
+func unittestID(name, class string) string {
+	if class == name || strings.HasSuffix(class, "."+name) {
+		return class
+	}
+	return class + "." + name
+}
+
+// Line takes one line.
+func (u *Unittest) Line(line string) {
+	switch {
+	case u.done:
+	case strings.HasPrefix(line, strings.Repeat("=", 70)):
+		u.close()
+		u.state = unittestHeader
+	case u.total.MatchString(line):
+		u.close()
+		u.state = unittestRuns
+		u.ran = number(u.total.FindStringSubmatch(line)[1])
+	case u.ran >= 0:
+		u.summary(line)
+	case u.state == unittestHeader:
+		u.open(line)
+	case u.state == unittestBody:
+		if strings.HasPrefix(line, strings.Repeat("-", 70)) {
+			return
+		}
+		u.body.add(line)
+	default:
+		u.verdict(line)
+	}
+}
+
+func (u *Unittest) verdict(line string) {
+	if m := u.test.FindStringSubmatch(line); m != nil {
+		u.name = unittestID(m[1], m[2])
+	}
+	if u.name == "" || len(u.passed) >= maxPassed {
+		return
+	}
+	if line == "ok" || strings.HasSuffix(line, " ... ok") {
+		u.passed = append(u.passed, u.name)
+		u.name = ""
+	}
+}
+
+// Passed counts the tests that said ok so far.
+func (u *Unittest) Passed() int { return len(u.passed) }
+
+func (u *Unittest) open(line string) {
+	u.state = unittestBody
+	u.body = output{}
+	m := u.header.FindStringSubmatch(line)
+	if m == nil {
+		return
+	}
+	c := Case{Name: m[2], Status: Failed}
+	if m[1] == "ERROR" {
+		c.Status, c.Kind = Errored, Panic
+	}
+	if t := u.test.FindStringSubmatch(m[2]); t != nil {
+		c.ID, c.Name, c.Suite = unittestID(t[1], t[2]), strings.TrimSpace(t[1]+m[2][len(t[0]):]), strings.TrimSuffix(t[2], "."+t[1])
+		if strings.HasPrefix(t[2], "unittest.loader._FailedTest") {
+			c.ID, c.Suite, c.Kind = t[1], t[1], Setup
+		}
+		if strings.HasPrefix(t[1], "setUp") || strings.HasPrefix(t[1], "tearDown") {
+			c.ID, c.Suite, c.Kind, c.Package = t[2], t[2], Setup, true
+		}
+	}
+	if !c.Package && len(u.failing) < maxPassed {
+		u.failing[c.ID] = true
+	}
+	u.section = &c
+}
+
+// close adds the failure whose section ends.
+func (u *Unittest) close() {
+	c := u.section
+	u.section = nil
+	if c == nil {
+		return
+	}
+	c.Detail = strings.TrimSpace(u.body.text())
+	lines := u.body.lines
+	for i, line := range lines {
+		if m := u.frame.FindStringSubmatch(line); m != nil && !strings.Contains(m[1], "/lib/python") && !strings.HasPrefix(m[1], "<") {
+			c.File, c.Line = m[1], number(m[2])
+		}
+		// The message begins where the stack ends: at a line that is not indented.
+		if i > 0 && line != "" && line[0] != ' ' && strings.HasPrefix(lines[i-1], "  ") && !strings.HasPrefix(line, "Traceback") {
+			c.Message = head(strings.Join(lines[i:], "\n"))
+		}
+	}
+	if c.Status == Errored && c.Kind == Panic {
+		c.Status = Failed // the test itself raised something
+	}
+	if strings.Contains(c.Detail, "SyntaxError: ") && c.Kind == Setup {
+		c.Kind = Build
+	}
+	u.set.Add(*c)
+}
+
+func (u *Unittest) summary(line string) {
+	for _, m := range u.count.FindAllStringSubmatch(line, 4) {
+		u.skipped += number(m[2])
+	}
+	u.done = strings.HasPrefix(line, "OK") || strings.HasPrefix(line, "FAILED") || strings.HasPrefix(line, "NO TESTS")
+}
+
+// Done adds what passed, and as many nameless ones as the last line tells of.
+func (u *Unittest) Done() {
+	u.close()
+	passed := 0
+	for _, id := range u.passed {
+		if u.failing[id] {
+			continue // a sub-test failed
+		}
+		i := strings.LastIndexByte(id, '.')
+		u.set.Add(Case{ID: id, Name: id[i+1:], Suite: id[:max(i, 0)], Status: Passed})
+		passed++
+	}
+	for i := range min(u.skipped, maxPassed) {
+		u.set.Add(Case{Name: "skipped " + strconv.Itoa(i+1), Status: Skipped})
+	}
+	for i := range max(0, min(u.ran-passed-u.skipped-len(u.failing), maxPassed)) {
+		u.set.Add(Case{Name: "unnamed " + strconv.Itoa(i+1), Status: Passed})
+	}
+}

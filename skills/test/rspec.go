@@ -1,0 +1,51 @@
+package test
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/skills/test/results"
+)
+
+func rspec() runner {
+	return runner{
+		name: "rspec",
+		detect: func(f *folder) string {
+			if f.has(".rspec") {
+				return ".rspec"
+			}
+			for _, file := range []string{"Gemfile", "gems.rb"} {
+				if strings.Contains(f.text(file), "rspec") {
+					return file + ": rspec"
+				}
+			}
+			if found := f.match("spec", "*_spec.rb"); len(found) > 0 {
+				return found[0]
+			}
+			return ""
+		},
+		plan: func(p *project) (plan, error) { return p.rspecPlan(p.args) },
+		again: func(p *project, failed []results.Case) ([]plan, error) {
+			var ids []string
+			for _, c := range failed {
+				ids = append(ids, c.ID)
+			}
+			one, err := p.rspecPlan(ids)
+			return []plan{one}, err
+		},
+	}
+}
+
+func (p *project) rspecPlan(args []string) (plan, error) {
+	command := []string{"rspec"}
+	if p.has("Gemfile.lock") {
+		if _, err := p.program("bundle"); err == nil {
+			command = []string{"bundle", "exec", "rspec"}
+		}
+	}
+	report := p.report("rspec.json")
+	return plan{
+		shown: slices.Concat(command, args), argv: slices.Concat(command, []string{"--no-color", "--format", "progress", "--format", "json", "--out", report}, args),
+		format: results.FormatRSpec, reports: []string{report},
+	}, nil
+}

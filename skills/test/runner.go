@@ -1,0 +1,60 @@
+package test
+
+import (
+	"github.com/spritekit/lattice/skills/test/results"
+)
+
+// runner is one kind of test run, as data: how its projects look, what to run there, what then holds the verdict, and
+// how to run single tests again. There is one file for each.
+type runner struct {
+	name string
+	// detect says by what a folder shows that its tests are of this kind; "" when they are not.
+	detect func(*folder) string
+	// plan is how to run all tests of a project, with the caller's arguments.
+	plan func(*project) (plan, error)
+	// again is how to run only these tests, in one command or several; nil when the runner cannot. What ran beside them
+	// does no harm: only the verdicts on these are looked at.
+	again func(*project, []results.Case) ([]plan, error)
+	// packages: again takes packages that failed outside of their tests, too.
+	packages bool
+	// none tells from exit code and last output that there was no test, for runners that fail then.
+	none func(code int, tail string) bool
+}
+
+// plan is one command and where its verdicts are.
+type plan struct {
+	shown []string // as a person would type it
+	argv  []string // with what makes it write a report; empty when that is nothing
+	env   []string // beyond the call's
+	// stream reads the lines of the output, stdout and stderr; may be nil.
+	stream func(*results.Set) results.Stream
+	// format and reports say what the command writes: patterns below the project's folder, or paths of project.report.
+	format  results.Format
+	reports []string
+	// suite is the name of the suite of a report that names none, and module the folder whose tests it tells of,
+	// relative to the project's; both may be nil.
+	suite  func(report string) string
+	module func(report string) string
+	// adjust names and places cases as this runner's users know them; may be nil.
+	adjust func(*results.Case)
+	// mark tells from a line of the output that a test ended, for progress; may be nil.
+	mark func(line string) (passed, failed bool)
+}
+
+// runners lists them in the order of detection: what tells more stands before what tells less, and what has only an
+// exit code comes last.
+func runners() []runner {
+	return []runner{
+		golang(), cargo(), vitest(), jest(), mocha(), nodeTest(), pytest(), unittest(), maven(), gradle(), dotnet(), rspec(), phpunit(), ctest(), bats(),
+		prove(), npm(), makefile(),
+	}
+}
+
+func runnerNamed(name string) (runner, bool) {
+	for _, r := range runners() {
+		if r.name == name {
+			return r, true
+		}
+	}
+	return runner{}, false
+}

@@ -1,0 +1,114 @@
+package test
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// call is how a script of package.json calls a tool: "NODE_ENV=test jest --config x".
+type call struct {
+	env  []string // assignments before it
+	node []string // flags for node, when it runs the tool's file
+	args []string
+}
+
+// scriptCall finds a tool in a script. ok is false when the script does not begin with it or is more than one simple
+// command: then the tool is called without arguments of the project.
+func scriptCall(script, tool string) (c call, ok bool) {
+	if strings.ContainsAny(script, "|&;<>$`()\n\\") {
+		return call{}, false
+	}
+	words, ok := split(script)
+	if !ok {
+		return call{}, false
+	}
+	node := false
+	for i, word := range words {
+		name := strings.TrimSuffix(path.Base(word), ".js")
+		switch {
+		case name == tool && (!strings.HasPrefix(word, "-")):
+			c.args = words[i+1:]
+			return c, true
+		case strings.Contains(word, "=") && !strings.HasPrefix(word, "-") && !node:
+			c.env = append(c.env, word)
+		case word == "npx" || word == "cross-env" || word == "pnpm" || word == "yarn" || word == "exec" || word == "--no-install":
+		case word == "node":
+			node = true
+		case node && strings.HasPrefix(word, "-"):
+			c.node = append(c.node, word)
+		default:
+			return call{}, false
+		}
+	}
+	return call{}, false
+}
+
+// split takes a command apart as a shell would, quotes included. It fails where a quote is not closed.
+func split(text string) (words []string, ok bool) {
+	var word strings.Builder
+	quote, begun := rune(0), false
+	for _, r := range text {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '"' || r == '\'':
+			quote, begun = r, true
+		case r == ' ' || r == '\t':
+			if begun {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(r)
+			begun = true
+		}
+	}
+	if begun {
+		words = append(words, word.String())
+	}
+	return words, quote == 0
+}
+
+// nodeTool detects a tool of package.json: by the script "test", by the dependencies, by its configuration file.
+func nodeTool(tool string, configs ...string) func(*folder) string {
+	return func(f *folder) string {
+		p, ok := f.npmPackage()
+		if !ok {
+			return ""
+		}
+		if words, _ := split(p.Scripts["test"]); slices.ContainsFunc(words, func(w string) bool { return strings.TrimSuffix(path.Base(w), ".js") == tool }) {
+			return "package.json: scripts.test"
+		}
+		if p.DevDependencies[tool] != nil {
+			return "package.json: devDependencies." + tool
+		}
+		if p.Dependencies[tool] != nil {
+			return "package.json: dependencies." + tool
+		}
+		return f.first(configs...)
+	}
+}
+
+// nodeCall is how the project's script "test" calls a tool, and the tool's own file.
+func (p *project) nodeCall(tool string) (c call, program string, err error) {
+	if pkg, ok := p.npmPackage(); ok {
+		c, _ = scriptCall(pkg.Scripts["test"], tool)
+	}
+	if c.node != nil {
+		c.env = append(c.env, "NODE_OPTIONS="+strings.Join(c.node, " "))
+	}
+	program, err = p.program(tool, "node_modules/.bin")
+	return c, program, err
+}
+
+// without drops flags, in their joined form too.
+func without(args []string, flags ...string) []string {
+	return slices.DeleteFunc(slices.Clone(args), func(a string) bool {
+		name, _, _ := strings.Cut(a, "=")
+		return slices.Contains(flags, name)
+	})
+}

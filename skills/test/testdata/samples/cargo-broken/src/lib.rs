@@ -1,0 +1,8 @@
+pub fn answer() -> i32 {
+    "42"
+}
+
+#[test]
+fn never() {
+    missing();
+}

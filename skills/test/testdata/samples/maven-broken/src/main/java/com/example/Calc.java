@@ -1,0 +1,5 @@
+package com.example;
+
+public class Calc {
+    public static int add(int a, int b) { return "sum"; }
+}
