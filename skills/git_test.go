@@ -170,7 +170,10 @@ func TestNotARepository(t *testing.T) {
 		s.fails("git.status", `{"repo":"`+repo+`"}`, 3, "not_a_repository")
 	}
 	s.env.Child = []string{"PATH=/nonexistent"}
-	s.fails("git.status", `{"repo":"origin"}`, 8, "unsupported")
+	s.fails("git.status", `{"repo":"origin","engine":"system"}`, 8, "unsupported")
+	if status := s.must("git.status", `{"repo":"origin"}`); status["engine"] != "native" {
+		t.Errorf("git.status without git = %v, want the native engine", status)
+	}
 }
 
 func TestHostileRepositoriesRunNothing(t *testing.T) {

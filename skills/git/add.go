@@ -44,11 +44,12 @@ func (f family) Add(ctx context.Context, c *skill.Call) (skill.Result, error) {
 		return skill.Result{}, err
 	}
 	defer r.close()
-	if err := exclude(c.Root, r.at.CommonDir); err != nil {
-		return skill.Result{}, err
-	}
-	added, err := r.Add(ctx, engine.AddSpec{
-		Paths: in.Paths, All: in.All, Update: in.Update, Force: in.Force, DryRun: in.DryRun, Max: maxStatus,
+	var added engine.Added
+	err = r.staging(func() (err error) {
+		added, err = r.Add(ctx, engine.AddSpec{
+			Paths: in.Paths, All: in.All, Update: in.Update, Force: in.Force, DryRun: in.DryRun, Max: maxStatus,
+		})
+		return err
 	})
 	return skill.Result{Data: addData{about: r.about(), Added: added}}, err
 }

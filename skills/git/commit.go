@@ -54,16 +54,20 @@ func (f family) Commit(ctx context.Context, c *skill.Call) (skill.Result, error)
 		return skill.Result{}, err
 	}
 	defer r.close()
-	if in.All {
-		if err := exclude(c.Root, r.at.CommonDir); err != nil {
-			return skill.Result{}, err
-		}
-	}
 	spec, err := r.commitSpec(ctx, c, in)
 	if err != nil {
 		return skill.Result{}, err
 	}
-	done, err := r.Commit(ctx, spec)
+	var done engine.Committed
+	commit := func() (err error) {
+		done, err = r.Commit(ctx, spec)
+		return err
+	}
+	if in.All {
+		err = r.staging(commit)
+	} else {
+		err = commit()
+	}
 	if err != nil {
 		return skill.Result{}, err
 	}

@@ -9,10 +9,13 @@ package git
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/native"
 	"github.com/spritekit/lattice/skills/git/system"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -47,9 +50,18 @@ type family struct{ reaper *proc.Reaper }
 func (f family) pick(ctx context.Context, c *skill.Call, name string) (engine.Engine, error) {
 	switch name {
 	case "", engine.Auto, engine.System:
-		return system.Find(ctx, f.reaper, proc.Getenv(c.Env, "PATH", proc.DefaultPath))
 	case engine.Native:
-		return nil, engine.Refuse(engine.Native, "anything yet")
+		return native.Engine{}, nil
+	default:
+		return nil, skill.BadInput("/engine", "%q is none of auto, native, system", name)
 	}
-	return nil, skill.BadInput("/engine", "%q is none of auto, native, system", name)
+	git, err := system.Find(ctx, f.reaper, proc.Getenv(c.Env, "PATH", proc.DefaultPath))
+	var e *skill.Error
+	switch {
+	case err == nil:
+		return git, nil
+	case name != engine.System && errors.As(err, &e) && e.Exit == protocol.ExitUnsupported:
+		return native.Engine{}, nil
+	}
+	return nil, err
 }

@@ -212,6 +212,21 @@ func findGitDir(root *workspace.Root, dir string) (string, error) {
 	return real, nil
 }
 
+// staging does what stages everything, with the runtime's own files excluded: git wants to find that in a file, native
+// knows it anyway, and when it refuses nothing shall have changed.
+func (r *repo) staging(do func() error) error {
+	if r.engine == engine.Native {
+		if err := do(); err != nil {
+			return err
+		}
+		return exclude(r.at.Root, r.at.CommonDir)
+	}
+	if err := exclude(r.at.Root, r.at.CommonDir); err != nil {
+		return err
+	}
+	return do()
+}
+
 // exclude keeps the runtime's folder and its temporary files out of the repository.
 func exclude(root *workspace.Root, gitDir string) error {
 	name := filepath.Join(gitDir, "info", "exclude")
