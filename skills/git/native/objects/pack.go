@@ -3,6 +3,7 @@ package objects
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"syscall"
@@ -25,6 +27,13 @@ type pack struct {
 	count  int64
 	size   int64 // of the pack
 	large  int64 // entries of the table of 64-bit offsets
+	order  []entryAt
+}
+
+// entryAt says which position of the index an entry of the pack has.
+type entryAt struct {
+	offset   int64
+	position int32
 }
 
 // The layout of an index of version 2.
@@ -252,6 +261,43 @@ func (p *pack) offset(at int64) (int64, error) {
 		return 0, ErrCorrupt
 	}
 	return offset, nil
+}
+
+// idAt names the entry at an offset. The first question sorts the whole index by offset.
+func (p *pack) idAt(offset int64) (ID, error) {
+	if p.order == nil {
+		if err := p.sort(); err != nil {
+			return ID{}, err
+		}
+	}
+	i, ok := slices.BinarySearchFunc(p.order, offset, func(e entryAt, offset int64) int { return cmp.Compare(e.offset, offset) })
+	if !ok {
+		return ID{}, ErrCorrupt
+	}
+	var id ID
+	_, err := p.idx.ReadAt(id[:], idxNames+int64(p.order[i].position)*20)
+	return id, err
+}
+
+func (p *pack) sort() error {
+	p.order = make([]entryAt, 0, p.count)
+	table := bufio.NewReader(io.NewSectionReader(p.idx, idxNames+p.count*(20+4), p.count*4))
+	var b [4]byte
+	for i := range p.count {
+		if _, err := io.ReadFull(table, b[:]); err != nil {
+			return errors.Join(ErrCorrupt, err)
+		}
+		offset := int64(binary.BigEndian.Uint32(b[:]))
+		if offset&(1<<31) != 0 {
+			var err error
+			if offset, err = p.offset(i); err != nil {
+				return err
+			}
+		}
+		p.order = append(p.order, entryAt{offset, int32(i)})
+	}
+	slices.SortFunc(p.order, func(a, b entryAt) int { return cmp.Compare(a.offset, b.offset) })
+	return nil
 }
 
 // header is what stands before the compressed content of an entry.

@@ -78,7 +78,13 @@ func (w *packWriter) object(id ID) error {
 		if err != nil {
 			return err
 		}
-		if h.typ != ofsDelta && (h.typ != refDelta || w.all[h.ref]) {
+		if h.typ == ofsDelta { // offsets are others in the new pack
+			if h.ref, err = p.idAt(h.base); err != nil {
+				return err
+			}
+			h.typ = refDelta
+		}
+		if h.typ != refDelta || w.all[h.ref] {
 			return w.copy(p, r, h)
 		}
 	}
