@@ -2,7 +2,9 @@ package agent
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -12,39 +14,71 @@ import (
 )
 
 const (
-	maxLine          = 1 << 20
-	maxLastLine      = 200  // bytes of the agent's last line in a progress event
-	maxRelayed       = 1000 // events of one agent
+	maxTextLine  = 1 << 20
+	maxEventLine = 8 << 20
+	maxDocument  = 8 << 20
+	maxLastLine  = 200  // bytes of what an agent said in a progress event
+	maxRelayed   = 1000 // events of one agent
+	maxStderr    = 4 << 10
+
 	progressInterval = time.Second
+	toolInterval     = 100 * time.Millisecond
 )
 
-// output takes what the agent prints. It is written to by one goroutine, and read after that has ended.
+// output takes what the agent prints on stdout: everything goes to the transcript, without secrets, and what the
+// adapter's rules understand goes into the tally and, now and then, out as INFO events of kind "agent". It is written to
+// by one goroutine, and read after that has ended.
 type output struct {
-	call       *skill.Call
-	transcript *proc.Transcript
-	silence    *silence
-	pass       bool
-	lines      proc.Lines
-	tail       proc.Tail
-	count      int
-	relayed    int
-	refused    int
-	told       time.Time
-	err        error // the first event that could not be emitted
+	call    *skill.Call
+	adapter adapter
+	secrets *secrets
+	silence *silence
+	pass    bool
+	tally   *tally
+	heard   func(said) // after the tally; may stop the agent
+
+	sink     redactor
+	lines    proc.Lines
+	tail     proc.Tail
+	document proc.Head
+	count    int
+	relayed  int
+	refused  int
+	told     map[string]time.Time // by kind
+	err      error                // the first event that could not be emitted
 }
 
-func newOutput(c *skill.Call, t *proc.Transcript, s *silence, pass bool) *output {
-	o := &output{call: c, transcript: t, silence: s, pass: pass, tail: proc.Tail{Limit: maxFinalText}}
-	o.lines = proc.Lines{Max: maxLine, Each: o.line}
+// shared is a transcript that stdout and stderr are both written to.
+type shared struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.to.Write(p)
+}
+
+func newOutput(c *skill.Call, a adapter, s *secrets, transcript io.Writer, silence *silence, pass bool, heard func(said)) *output {
+	o := &output{
+		call: c, adapter: a, secrets: s, silence: silence, pass: pass, tally: newTally(), heard: heard,
+		tail: proc.Tail{Limit: maxFinalText}, document: proc.Head{}, told: map[string]time.Time{},
+	}
+	o.lines = proc.Lines{Max: maxEventLine, Each: o.line}
+	switch a.Output {
+	case "text":
+		o.lines.Max = maxTextLine
+	case "document":
+		o.document.Limit = maxDocument
+	}
+	o.sink = redactor{secrets: s, to: io.MultiWriter(transcript, &o.tail, &o.document, &o.lines)}
 	return o
 }
 
 func (o *output) Write(p []byte) (int, error) {
 	o.silence.heard()
-	// Neither tail nor lines can fail; failures of events are kept for the end.
-	_, _ = o.tail.Write(p)
-	_, _ = o.lines.Write(p)
-	return o.transcript.Write(p)
+	return o.sink.Write(p)
 }
 
 func (o *output) line(text string) {
@@ -55,20 +89,67 @@ func (o *output) line(text string) {
 		}
 		return // an event, ours to relay or not, is no progress to show
 	}
-	if now := time.Now(); now.Sub(o.told) >= progressInterval {
-		o.told = now
-		o.tell(text)
+	if o.adapter.Output == "text" {
+		o.tell(kindText, progressInterval, text, map[string]any{"lines": o.count})
+		return
+	}
+	if o.adapter.Output != "document" {
+		o.understand([]byte(text))
 	}
 }
 
-// tell shows where the agent is: how much it said, and the last of it.
-func (o *output) tell(last string) {
-	metadata, err := json.Marshal(map[string]any{"lines": o.count})
+// understand applies the rules to one JSON value. What is none is only in the transcript.
+func (o *output) understand(raw []byte) {
+	var value any
+	if json.Unmarshal(raw, &value) != nil {
+		return
+	}
+	for _, s := range apply(o.adapter.Events, value) {
+		o.tally.add(s)
+		o.report(s)
+		o.heard(s)
+	}
+}
+
+// report tells of an event, if it is time.
+func (o *output) report(s said) {
+	switch s.kind {
+	case kindStart:
+		o.tell(s.kind, 0, o.adapter.Name+" begins", map[string]any{"session_id": s.text("session"), "model": s.text("model")})
+	case kindText:
+		o.tell(s.kind, progressInterval, o.tally.final[max(0, len(o.tally.final)-4*maxLastLine):], nil)
+	case kindToolCall:
+		o.tell(s.kind, toolInterval, s.text("name")+" "+s.text("input"), map[string]any{"tool": sanitise(s.text("name"))})
+	case kindToolResult:
+		if s.truth("failed") {
+			o.tell(s.kind, toolInterval, "a tool failed", map[string]any{"failed": true})
+		}
+	case kindRetry:
+		o.tell(s.kind, progressInterval, "the model is asked again: "+s.text("message"), map[string]any{"attempt": s.number("attempt"), "status": s.number("status")})
+	case kindEnd:
+		u := o.tally.used(usage{})
+		o.tell(kindUsage, 0, o.adapter.Name+" ends", map[string]any{"turns": o.tally.turns, "input": u.Input, "output": u.Output})
+	}
+}
+
+// tell emits INFO of kind "agent", at most one of its sort in an interval.
+func (o *output) tell(sort string, interval time.Duration, message string, more map[string]any) {
+	now := time.Now()
+	if at, ok := o.told[sort]; ok && now.Sub(at) < interval {
+		return
+	}
+	o.told[sort] = now
+	metadata := map[string]any{"event": sort}
+	for key, value := range more {
+		metadata[key] = value
+	}
+	raw, err := json.Marshal(metadata)
 	if err != nil {
 		o.fail(err)
 		return
 	}
-	o.fail(o.call.Emit(protocol.Info{Message: sanitise(last), Kind: "agent", Metadata: metadata}))
+	// The stream has lost its secrets already; but decoding JSON may have put one together again.
+	o.fail(o.call.Emit(protocol.Info{Message: o.secrets.text(sanitise(o.secrets.text(message))), Kind: "agent", Metadata: o.secrets.bytes(raw)}))
 }
 
 // relay emits an event that the agent printed as ours, if it is one that asks for nothing. One that has an id was
@@ -88,12 +169,30 @@ func (o *output) relay(body string) {
 		return
 	}
 	switch payload := payload.(type) {
-	case protocol.Info, protocol.Artifact:
+	case protocol.Info:
+		o.relayed++
+		o.fail(o.call.Emit(o.clean(payload)))
+	case protocol.Artifact:
 		o.relayed++
 		o.fail(o.call.Emit(payload))
 	default:
 		o.refused++
 	}
+}
+
+// clean takes secrets out of an event that JSON's escapes may have hidden them in.
+func (o *output) clean(info protocol.Info) protocol.Info {
+	info.Message, info.Kind = o.secrets.text(info.Message), o.secrets.text(info.Kind)
+	if info.Kind == skill.KindNestedWaiting { // only skills ask
+		info.Kind = "agent"
+	}
+	var metadata map[string]any
+	if len(o.secrets.forms) > 0 && json.Unmarshal(info.Metadata, &metadata) == nil {
+		if raw, err := json.Marshal(metadata); err == nil && string(o.secrets.bytes(raw)) != string(raw) {
+			info.Metadata = o.secrets.bytes(raw)
+		}
+	}
+	return info
 }
 
 func (o *output) fail(err error) {
@@ -104,14 +203,25 @@ func (o *output) fail(err error) {
 
 // finish reads the last line and reports what went wrong on the way.
 func (o *output) finish() error {
+	o.fail(o.sink.flush())
 	o.lines.Flush()
+	if o.adapter.Output == "document" {
+		o.understand(o.document.Bytes())
+	}
 	if o.refused > 0 {
 		o.call.Warn("events_refused", "events that the agent printed were not relayed: only valid INFO and ARTIFACT are, and not without end")
 	}
 	return o.err
 }
 
-func (o *output) finalText() string { return strings.ToValidUTF8(string(o.tail.Bytes()), "\uFFFD") }
+// finalText is the last thing that the agent said: by its events, or the end of what it printed.
+func (o *output) finalText() string {
+	text := o.tally.final
+	if o.adapter.Output == "text" {
+		text = string(o.tail.Bytes())
+	}
+	return o.secrets.text(strings.ToValidUTF8(text, "\uFFFD"))
+}
 
 // sanitise makes a line of a stranger fit for a terminal.
 func sanitise(line string) string {

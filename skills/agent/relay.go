@@ -30,6 +30,7 @@ const (
 // happened and has an id, by which whoever reads both stream and outbox knows that it is the same event.
 type relay struct {
 	call  *skill.Call
+	asked func(skill.Question) // called for each question of a skill that the agent called
 	began time.Time
 	stop  chan struct{}
 	ended chan struct{}
@@ -46,13 +47,13 @@ type relay struct {
 }
 
 // follow starts at the present end of the outbox. The caller calls finish.
-func follow(c *skill.Call) (*relay, error) {
+func follow(c *skill.Call, asked func(skill.Question)) (*relay, error) {
 	info, err := c.Root.Stat(protocol.OutboxFile)
 	if err != nil {
 		return nil, fmt.Errorf("follow the outbox: %w", err)
 	}
 	r := &relay{
-		call: c, began: time.Now(), stop: make(chan struct{}), ended: make(chan struct{}),
+		call: c, asked: asked, began: time.Now(), stop: make(chan struct{}), ended: make(chan struct{}),
 		file: info, offset: info.Size(), buf: make([]byte, protocol.MaxLine+1),
 	}
 	go r.run()
@@ -150,6 +151,9 @@ func (r *relay) show(line []byte) {
 	at, err := protocol.ParseTime(e.Timestamp)
 	if err != nil || !at.After(r.last) || at.After(time.Now().Add(maxAhead)) {
 		return
+	}
+	if q, ok := r.call.Asked(e); ok {
+		r.asked(q)
 	}
 	if r.shown == maxShown || r.bytes+len(e.Raw) > maxShownBytes {
 		r.over = true

@@ -1,33 +1,35 @@
-// Package agent holds agent.run: it runs an agent on a prompt. Start with Run; output.go is what becomes of the
-// agent's output, relay.go shows what the skills say that it calls.
+// Package agent holds agent.run: it runs a coding agent on a prompt. Start with Skills and run; adapter.go is what there
+// is to know about an agent, as data.
 //
-// An agent is a stranger in the house. It gets the prompt on stdin, never as an argument; of the environment it sees a
-// fixed handful of names and those that the caller allowed; what it prints goes to a capped transcript; and when the
-// call ends, however it ends, every process that the agent started is dead.
+//	adapter + input ─► launch.go: home, environment, configuration, argv ─► proc.Reaper ─► output.go: redact, transcript,
+//	rules.go: events in our words ─► tally.go: turns, tokens, cost ─► limits ─► report.go: verdict
+//
+// An agent is a stranger in the house. It gets the prompt on stdin or as a file, never as an argument; of the environment
+// it sees a fixed handful of names and those that its adapter and the caller allowed; what it prints goes to a capped
+// transcript, without the values of keys; and when the call ends, however it ends, every process that it started is dead.
+//
+// A skill that the agent calls may wait for a person (spritekit/skill/nested.go). Then the agent is stopped, this call
+// waits in its place, and when the answer is there the same session of the agent goes on with it.
 package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"github.com/spritekit/lattice/skills/proc"
-	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 const (
-	agentCommand   = "command"
-	defaultTimeout = time.Hour
-	maxTimeout     = 7 * 24 * time.Hour
-	maxTranscript  = 64 << 20
-	maxFinalText   = 8 << 10
-	maxPrompt      = 4 << 20
-	stopGrace      = 5 * time.Second
+	maxTranscript = 64 << 20
+	maxFinalText  = 8 << 10
+	lingerGrace   = 10 * time.Second // for an agent that said its last word
+	afterwards    = 30 * time.Second // to look at the repository
 )
 
 // Watch notes the state of the repository in dir and returns a function that lists the files that changed since.
@@ -41,51 +43,86 @@ func Skills(r *proc.Reaper, watch Watch) []skill.Skill {
 	}}}
 }
 
-type input struct {
-	Agent       string          `json:"agent"`
-	Command     json.RawMessage `json:"command"`
-	Prompt      string          `json:"prompt"`
-	PromptFile  string          `json:"prompt_file"`
-	Cwd         string          `json:"cwd"`
-	TimeoutS    float64         `json:"timeout_s"`
-	IdleS       float64         `json:"idle_s"`
-	EnvAllow    []string        `json:"env_allow"`
-	PassThrough bool            `json:"pass_through_events"`
-}
-
-type report struct {
-	Status         string   `json:"status"`      // done, failed, limit, cancelled
-	StopReason     string   `json:"stop_reason"` // exit, signal, timeout, idle, cancelled
-	Agent          string   `json:"agent"`
-	Exit           exit     `json:"exit"`
-	DurationMS     int64    `json:"duration_ms"`
-	FilesChanged   []string `json:"files_changed"`
-	FinalText      string   `json:"final_text"`
-	TranscriptPath string   `json:"transcript_path"`
-	OutputBytes    int64    `json:"output_bytes"`
-	Truncated      bool     `json:"truncated"`
-}
-
-type exit struct {
-	Code   int    `json:"code"`
-	Signal string `json:"signal"`
-}
-
+// Why an agent was stopped.
 var (
-	errWall = errors.New("the agent used up its time")
-	errIdle = errors.New("the agent was silent for too long")
+	errWall    = errors.New("the agent used up its time")
+	errIdle    = errors.New("the agent was silent for too long")
+	errLingers = errors.New("the agent said its last word and did not end")
+	errAsked   = errors.New("a skill that the agent called waits for an answer")
+	errNoTools = errors.New("the agent could not start our MCP server")
 )
 
+// limitError is a limit that the agent passed.
+type limitError string
+
+func (e limitError) Error() string { return "the agent passed the limit " + string(e) }
+
 func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper, watch Watch) (skill.Result, error) {
-	var in input
-	if err := c.Bind(&in); err != nil {
+	l := &launch{call: c, reaper: reaper, self: findSelf(c)}
+	if err := c.Bind(&l.in); err != nil {
 		return skill.Result{}, err
 	}
-	spec, wall, idle, err := prepare(c, in)
+	var err error
+	if l.adapter, err = findAdapter(l.in, l.beside("agents")); err != nil {
+		return skill.Result{}, err
+	}
+	if err := l.in.check(l.adapter); err != nil {
+		return skill.Result{}, err
+	}
+	schema, err := resolveSchema(l.in.OutputSchema)
 	if err != nil {
 		return skill.Result{}, err
 	}
-	changed, err := watch(ctx, c, spec.Dir)
+	if err := l.choose(ctx); err != nil {
+		return skill.Result{}, err
+	}
+	defer l.clean()
+	if err := l.prepare(ctx); err != nil {
+		return skill.Result{}, err
+	}
+	return l.run(ctx, watch, schema)
+}
+
+// choose settles on a session and a prompt: those of the input, or those of the pause that was answered.
+func (l *launch) choose(ctx context.Context) (err error) {
+	if l.prompt, err = prompt(l.call, l.in); err != nil {
+		return err
+	}
+	l.mode, l.session = l.in.Session.Mode, session{Agent: l.adapter.Name}
+	if l.mode != modeNew {
+		l.session, err = loadSession(l.call, l.adapter.Name, l.in.Session.ID)
+	}
+	if err != nil || l.call.Resume == nil {
+		return err
+	}
+	p, err := loadPending(l.call)
+	if err != nil {
+		return err
+	}
+	if err := l.call.Answer(ctx, p.Question); err != nil {
+		return err
+	}
+	l.prior = p.SoFar
+	if p.Session.ID != "" && l.adapter.Resumes {
+		l.mode, l.session = modeResume, p.Session
+		l.prompt = answered(p.Question, l.call.Resume.Inputs)
+	} // else it begins anew, and the skill that asked has the answer ready when it is called again
+	return nil
+}
+
+// outcome is all that is known when the agent is dead.
+type outcome struct {
+	exit     proc.Exit
+	cause    error // why it was stopped, nil when it ended by itself
+	out      *output
+	stderr   string
+	question *skill.Question
+	lonely   string // our MCP server's status, when the agent is without it
+}
+
+func (l *launch) run(ctx context.Context, watch Watch, schema *jsonschema.Resolved) (skill.Result, error) {
+	c := l.call
+	changed, err := watch(ctx, c, l.spec.Dir)
 	if err != nil {
 		c.Warn("files_changed_unknown", err.Error())
 		changed = func(context.Context) ([]string, error) { return nil, nil }
@@ -95,37 +132,22 @@ func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper, watch Watch) (
 		return skill.Result{}, err
 	}
 	defer transcript.Close()
-
-	limited, cancel := context.WithTimeoutCause(ctx, wall, errWall)
-	defer cancel()
-	alive, silence := watchSilence(limited, idle)
-	defer silence.end()
-	out := newOutput(c, transcript, silence, in.PassThrough)
-	spec.Stdout, spec.Stderr = out, out
-	nested, err := follow(c)
+	o, err := l.drive(ctx, transcript)
 	if err != nil {
 		return skill.Result{}, err
 	}
-	ended, err := reaper.Run(alive, spec)
-	shown := nested.finish()
-	if err != nil {
-		return skill.Result{}, fmt.Errorf("run the agent: %w", err)
+	if o.exit.Leftover > 0 {
+		c.Warn("processes_killed", fmt.Sprintf("%d processes that the agent left behind were killed", o.exit.Leftover))
 	}
-	if err := errors.Join(out.finish(), shown); err != nil {
+	l.clean()
+	r := l.report(o)
+	r.TranscriptPath, r.Truncated = transcript.Path, transcript.Omitted() > 0
+	r.Output += transcript.Total()
+	if err := l.keep(o); err != nil {
 		return skill.Result{}, err
-	}
-	r := report{
-		Agent: agentCommand, Exit: exit{Code: ended.Code}, DurationMS: ended.Duration.Milliseconds(), TranscriptPath: transcript.Path,
-		FinalText: out.finalText(), OutputBytes: transcript.Total(), Truncated: transcript.Omitted() > 0,
-	}
-	if ended.Signal != 0 {
-		r.Exit.Signal = ended.Signal.String()
-	}
-	if ended.Leftover > 0 {
-		c.Warn("processes_killed", fmt.Sprintf("%d processes that the agent left behind were killed", ended.Leftover))
 	}
 	// The call may be cancelled; what the agent did to the files is still worth knowing.
-	after, stop := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	after, stop := context.WithTimeout(context.WithoutCancel(ctx), afterwards)
 	defer stop()
 	if r.FilesChanged, err = changed(after); err != nil {
 		c.Warn("files_changed_unknown", err.Error())
@@ -133,154 +155,145 @@ func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper, watch Watch) (
 	if r.FilesChanged == nil {
 		r.FilesChanged = []string{}
 	}
-	return r.verdict(context.Cause(alive))
-}
-
-func prepare(c *skill.Call, in input) (spec proc.Spec, wall, idle time.Duration, err error) {
-	if in.Agent != "" && in.Agent != agentCommand {
-		return spec, 0, 0, skill.Unsupported("unsupported", "there is no agent %q", in.Agent).
-			WithHint(`this version knows: %s, with "command" naming the program`, agentCommand)
-	}
-	if wall = defaultTimeout; in.TimeoutS != 0 {
-		wall = time.Duration(in.TimeoutS * float64(time.Second))
-	}
-	if wall <= 0 || wall > maxTimeout {
-		return spec, 0, 0, skill.BadInput("/timeout_s", "is not between 0 and %v seconds", maxTimeout.Seconds())
-	}
-	if idle = time.Duration(in.IdleS * float64(time.Second)); idle < 0 {
-		return spec, 0, 0, skill.BadInput("/idle_s", "is negative")
-	}
-	spec = proc.Spec{Tree: true, Grace: stopGrace}
-	if spec.Stdin, err = prompt(c, in); err != nil {
-		return spec, 0, 0, err
-	}
-	if spec.Dir, err = proc.WorkDir(c, in.Cwd); err != nil {
-		return spec, 0, 0, err
-	}
-	if spec.Env, err = environment(c, in.EnvAllow); err != nil {
-		return spec, 0, 0, err
-	}
-	if len(in.Command) == 0 || string(in.Command) == "null" {
-		return spec, 0, 0, skill.BadInput("/command", "is required with agent command")
-	}
-	_, spec.Argv, err = proc.Argv(in.Command, spec.Env)
-	return spec, wall, idle, err
-}
-
-func prompt(c *skill.Call, in input) (string, error) {
-	switch {
-	case in.Prompt != "" && in.PromptFile != "":
-		return "", skill.BadInput("/prompt_file", "cannot be used together with prompt")
-	case in.PromptFile != "":
-		data, err := c.Root.ReadFile(in.PromptFile, maxPrompt)
-		return string(data), err
-	case len(in.Prompt) > maxPrompt:
-		return "", skill.BadInput("/prompt", "is larger than %d bytes", maxPrompt)
-	}
-	return in.Prompt, nil
-}
-
-// environment is all that the agent sees: where programs are, who it works for, and what the caller allowed.
-func environment(c *skill.Call, allow []string) ([]string, error) {
-	env := []string{"PATH=" + proc.Getenv(c.Env, "PATH", proc.DefaultPath), "IS_SANDBOX=1"}
-	names := []string{"HOME", "LANG", "TERM"}
-	for i, name := range allow {
-		if !isVariable(name) || strings.HasPrefix(name, "LATTICE_") {
-			return nil, skill.BadInput(fmt.Sprintf("/env_allow/%d", i), "%q cannot be allowed", name)
+	if o.question != nil && errors.Is(o.cause, errAsked) {
+		p := pending{Session: l.left(o), Question: *o.question, SoFar: r.soFar}
+		if err := p.save(c); err != nil {
+			return skill.Result{}, err
 		}
-		names = append(names, name)
+		return c.Suspend(ctx, o.question.Waiting.Reason, o.question.Waiting.ExpectedInputs, o.question.Request)
 	}
-	for _, name := range names {
-		if value := proc.Getenv(c.Env, name, ""); value != "" {
-			env = append(env, name+"="+value)
-		}
-	}
-	for name, value := range map[string]string{
-		"LATTICE_SPRITE_ID": c.SpriteID, "LATTICE_WORK_ITEM_ID": c.WorkItemID, "LATTICE_RUN_ID": c.RunID,
-		"LATTICE_WORKSPACE": c.Root.Dir(), "LATTICE_SOCKET": c.Socket,
-	} {
-		if value != "" {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env, nil
+	return l.verdict(r, o, schema)
 }
 
-// isVariable accepts letters, digits and underscores, no digit first. It is a loop and no pattern, as everywhere in
-// the skills: a global pattern is compiled at the start of every one of them.
-func isVariable(name string) bool {
-	bad := strings.IndexFunc(name, func(c rune) bool {
-		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_')
+// drive runs the agent to its end, or to ours.
+func (l *launch) drive(ctx context.Context, transcript *proc.Transcript) (outcome, error) {
+	c := l.call
+	limited, cancel := context.WithTimeoutCause(ctx, seconds(l.in.Limits.WallS), errWall)
+	defer cancel()
+	alive, silence := watchSilence(limited, seconds(l.in.Limits.IdleS))
+	defer silence.end()
+
+	var o outcome
+	log := &shared{to: transcript}
+	o.out = newOutput(c, l.adapter, l.secrets, log, silence, l.in.PassThrough, func(s said) { l.judge(s, &o, silence) })
+	l.spec.Stdout, l.spec.Stderr = o.out, o.out
+	words := proc.Tail{Limit: maxStderr}
+	stderr := &listener{silence: silence, to: &redactor{secrets: l.secrets, to: tee{log, &words}}}
+	if l.adapter.Output != "text" {
+		l.spec.Stderr = stderr
+	}
+	var once sync.Once
+	nested, err := follow(c, func(q skill.Question) {
+		once.Do(func() {
+			o.question = &q // read when the relay has ended
+			silence.cancel(errAsked)
+		})
 	})
-	return name != "" && bad < 0 && (name[0] < '0' || name[0] > '9')
+	if err != nil {
+		return o, err
+	}
+	o.exit, err = l.reaper.Run(alive, l.spec)
+	o.cause = context.Cause(alive)
+	shown := nested.finish()
+	if err != nil {
+		return o, fmt.Errorf("run the agent: %w", err)
+	}
+	if err := errors.Join(stderr.to.flush(), o.out.finish(), shown); err != nil {
+		return o, err
+	}
+	o.stderr = string(words.Bytes())
+	if o.question != nil && o.cause == nil { // it ended before it could be stopped
+		o.cause = errAsked
+	}
+	return o, nil
 }
 
-// verdict turns the report into the outcome of the call.
-func (r report) verdict(cause error) (skill.Result, error) {
-	r.StopReason = "exit"
-	if r.Exit.Signal != "" {
-		r.StopReason = "signal"
-	}
-	switch {
-	case errors.Is(cause, errWall), errors.Is(cause, errIdle):
-		r.Status, r.StopReason = "limit", "timeout"
-		if errors.Is(cause, errIdle) {
-			r.StopReason = "idle"
+// judge stops the agent when what it said passes a limit.
+func (l *launch) judge(s said, o *outcome, silence *silence) {
+	switch s.kind {
+	case kindStart:
+		if l.offered && o.lonely == "" {
+			o.lonely = missing(o.out.tally.servers)
+			if asked := l.in.MCP.Spritekit; o.lonely != "" && asked != nil && *asked {
+				silence.cancel(errNoTools)
+			}
 		}
-		e := skill.Timeout("%v", cause).WithDetails(r)
-		e.Retryable = false
-		return skill.Result{}, e
-	case cause != nil:
-		r.Status, r.StopReason = "cancelled", "cancelled"
-		e := skill.Failed("cancelled", "the agent was cancelled").WithDetails(r)
-		if e.Exit = protocol.ExitCancelled; errors.Is(cause, context.DeadlineExceeded) {
-			e.Code, e.Exit = "timeout", protocol.ExitTimeout
+	case kindEnd:
+		silence.soon(lingerGrace)
+		return // it is over; a limit passed by the last answer changes nothing
+	}
+	if name := l.in.Limits.passed(o.out.tally, l.base(), l.in.Prices); name != "" {
+		silence.cancel(limitError(name))
+	}
+}
+
+// missing says what the agent says of our server when it does not have it, "" when it has it or does not say.
+func missing(servers []server) string {
+	for _, s := range servers {
+		if s.Name == ownServer && s.Status != "connected" && s.Status != "pending" {
+			return s.Status
 		}
-		return skill.Result{}, e
-	case r.Exit.Code != 0:
-		r.Status = "failed"
-		how := fmt.Sprintf("with code %d", r.Exit.Code)
-		if r.Exit.Signal != "" {
-			how = "by signal: " + r.Exit.Signal
+	}
+	return ""
+}
+
+// base is from where the agent counts, as far as it counts from the beginning of the session.
+func (l *launch) base() baseline {
+	var b baseline
+	for _, what := range l.adapter.Cumulative {
+		switch what {
+		case "usage":
+			b.Usage = l.session.Base.Usage
+		case "cost":
+			b.CostUSD = l.session.Base.CostUSD
 		}
-		return skill.Result{}, skill.Failed("agent_failed", "the agent ended %s", how).
-			WithHint("what it printed is in %s", r.TranscriptPath).WithDetails(r)
 	}
-	r.Status = "done"
-	return skill.Result{Data: r}, nil
+	return b
 }
 
-// silence ends a context when nothing is heard for too long.
-type silence struct {
-	cancel context.CancelCauseFunc
-	limit  time.Duration
-	mu     sync.Mutex // guards timer against end
-	timer  *time.Timer
+// left is the session as the agent left it.
+func (l *launch) left(o outcome) session {
+	s := l.session
+	t := o.out.tally
+	if t.session != "" {
+		s.ID = t.session
+	}
+	if t.total != nil {
+		s.Base.Usage = *t.total
+	}
+	if t.paid != nil {
+		s.Base.CostUSD = *t.paid
+	}
+	return s
 }
 
-func watchSilence(ctx context.Context, limit time.Duration) (context.Context, *silence) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	s := &silence{cancel: cancel, limit: limit}
-	if limit > 0 {
-		s.timer = time.AfterFunc(limit, func() { cancel(errIdle) })
+// keep records the session for calls to come.
+func (l *launch) keep(o outcome) error {
+	if l.adapter.Home == "inherit" {
+		return nil
 	}
-	return ctx, s
+	return l.left(o).save(l.call)
 }
 
-// heard starts the wait anew.
-func (s *silence) heard() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.timer != nil && s.timer.Stop() {
-		s.timer.Reset(s.limit)
-	}
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// listener is stderr: a sign of life, and words for the transcript.
+type listener struct {
+	silence *silence
+	to      *redactor
 }
 
-func (s *silence) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-	s.cancel(nil)
+func (w *listener) Write(p []byte) (int, error) {
+	w.silence.heard()
+	return w.to.Write(p)
+}
+
+type tee struct {
+	log  *shared
+	tail *proc.Tail
+}
+
+func (t tee) Write(p []byte) (int, error) {
+	_, _ = t.tail.Write(p) // it cannot fail
+	return t.log.Write(p)
 }

@@ -68,9 +68,9 @@ type Request struct {
 type Server struct {
 	URL string
 
-	script Script
 	http   *httptest.Server
 	mu     sync.Mutex // guards what follows
+	script Script
 	asked  []Request
 	failed map[int]int
 }
@@ -85,13 +85,21 @@ func Serve(t testing.TB, script Script) *Server {
 
 // New starts a server outside of a test. The caller closes it.
 func New(script Script) *Server {
-	if script.Side == "" {
-		script.Side = "ok"
-	}
-	s := &Server{script: script, failed: map[int]int{}}
+	s := &Server{}
+	s.Play(script)
 	s.http = httptest.NewServer(s)
 	s.URL = s.http.URL
 	return s
+}
+
+// Play changes the script. What was asked so far is kept.
+func (s *Server) Play(script Script) {
+	if script.Side == "" {
+		script.Side = "ok"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.script, s.failed = script, map[int]int{}
 }
 
 // Close ends the server and whatever connection is open.
@@ -174,17 +182,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	at := min(talk.answers, len(s.script.Steps)-1)
-	step := Step{Text: s.script.Side}
-	if len(talk.tools) == 0 {
-		at = -1
-	} else if at >= 0 {
-		step = s.script.Steps[at]
-	}
-	fails, number := s.note(at, step, Request{
-		Path: r.URL.Path, Header: r.Header.Clone(), Body: body, Step: at,
-		Tools: talk.tools, Results: talk.results, Prompt: strings.Join(talk.prompt, "\n"),
-	})
+	step, fails, number := s.next(talk, Request{Path: r.URL.Path, Header: r.Header.Clone(), Body: body})
 	if !wait(r, time.Duration(step.DelayMS)*time.Millisecond) {
 		return
 	}
@@ -214,16 +212,23 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Bytes())
 }
 
-// note keeps the request, and reports whether its step's fault is due and how many requests there were.
-func (s *Server) note(at int, step Step, r Request) (fails bool, number int) {
+// next keeps the request, and finds its step, whether that step's fault is due, and how many requests there were.
+func (s *Server) next(talk conversation, r Request) (step Step, fails bool, number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	step = Step{Text: s.script.Side}
+	if r.Step = min(talk.answers, len(s.script.Steps)-1); len(talk.tools) == 0 {
+		r.Step = -1
+	} else if r.Step >= 0 {
+		step = s.script.Steps[r.Step]
+	}
+	r.Tools, r.Results, r.Prompt = talk.tools, talk.results, strings.Join(talk.prompt, "\n")
 	s.asked = append(s.asked, r)
 	if step.Status == 0 && !step.Truncate {
-		return false, len(s.asked)
+		return step, false, len(s.asked)
 	}
-	s.failed[at]++
-	return step.Fails == 0 || s.failed[at] <= step.Fails, len(s.asked)
+	s.failed[r.Step]++
+	return step, step.Fails == 0 || s.failed[r.Step] <= step.Fails, len(s.asked)
 }
 
 // wait reports false when the agent went away.

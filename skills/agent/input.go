@@ -1,0 +1,159 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+const (
+	agentCommand   = "command"
+	defaultTimeout = time.Hour
+	defaultIdle    = 30 * time.Minute // of agents that report what they do
+	maxTimeout     = 7 * 24 * time.Hour
+	maxPrompt      = 4 << 20
+)
+
+type input struct {
+	Agent        string          `json:"agent"`
+	Adapter      json.RawMessage `json:"adapter"`
+	Command      json.RawMessage `json:"command"`
+	Prompt       string          `json:"prompt"`
+	PromptFile   string          `json:"prompt_file"`
+	SystemAppend string          `json:"system_append"`
+	Model        string          `json:"model"`
+	Cwd          string          `json:"cwd"`
+	Session      struct {
+		Mode string `json:"mode"`
+		ID   string `json:"id"`
+	} `json:"session"`
+	TimeoutS    float64 `json:"timeout_s"`
+	IdleS       float64 `json:"idle_s"`
+	Limits      limits  `json:"limits"`
+	Prices      *prices `json:"prices"`
+	Permissions struct {
+		Mode  string   `json:"mode"`
+		Allow []string `json:"allow"`
+		Deny  []string `json:"deny"`
+	} `json:"permissions"`
+	MCP struct {
+		Spritekit *bool                `json:"spritekit"`
+		Servers   map[string]mcpServer `json:"servers"`
+	} `json:"mcp"`
+	OutputSchema json.RawMessage `json:"output_schema"`
+	Instructions string          `json:"instructions"`
+	Skills       []string        `json:"skills"`
+	Packs        []string        `json:"packs"`
+	Config       map[string]any  `json:"config"`
+	EnvAllow     []string        `json:"env_allow"`
+	ExtraArgs    []string        `json:"extra_args"`
+	PassThrough  bool            `json:"pass_through_events"`
+}
+
+// mcpServer is how an MCP server is started.
+type mcpServer struct {
+	Command string            `json:"command"`
+	Args    []string          `json:"args"`
+	Env     map[string]string `json:"env"`
+}
+
+// check refuses what no agent could take, and fills in the limits.
+func (in *input) check(a adapter) error {
+	l := &in.Limits
+	if l.WallS == 0 {
+		l.WallS = in.TimeoutS
+	}
+	if l.WallS == 0 {
+		l.WallS = defaultTimeout.Seconds()
+	}
+	if l.WallS <= 0 || l.WallS > maxTimeout.Seconds() {
+		return skill.BadInput("/timeout_s", "is not between 0 and %v seconds", maxTimeout.Seconds())
+	}
+	if l.IdleS == 0 {
+		l.IdleS = in.IdleS
+	}
+	if l.IdleS < 0 {
+		return skill.BadInput("/idle_s", "is negative")
+	}
+	if l.IdleS == 0 && a.Output != "text" {
+		l.IdleS = defaultIdle.Seconds()
+	}
+	if l.MaxTurns < 0 || l.MaxCostUSD < 0 || l.MaxTokens < 0 {
+		return skill.BadInput("/limits", "has a negative member; 0 or none means no limit")
+	}
+	if a.Output == "text" && (l.MaxTurns > 0 || l.MaxCostUSD > 0 || l.MaxTokens > 0) {
+		return skill.Unsupported("unsupported", "%s does not say how many turns, tokens or dollars it uses", a.Name).
+			WithHint("use limits.wall_s and limits.idle_s, or an adapter with events")
+	}
+	switch in.Session.Mode {
+	case "", modeNew:
+		if in.Session.ID != "" {
+			return skill.BadInput("/session/id", "is for modes resume and fork")
+		}
+		in.Session.Mode = modeNew
+	case modeResume, modeFork:
+		if in.Session.ID == "" {
+			return skill.BadInput("/session/id", "is required with mode %s", in.Session.Mode)
+		}
+		if !a.Resumes {
+			return skill.Unsupported("unsupported", "%s has no sessions to go on with", a.Name).WithHint("leave session out")
+		}
+	default:
+		return skill.BadInput("/session/mode", "is %q, not new, resume or fork", in.Session.Mode)
+	}
+	if mode := &in.Permissions.Mode; *mode == "" {
+		*mode = "bypass"
+	} else if !slices.Contains(a.Modes, *mode) {
+		return skill.Unsupported("unsupported", "%s does not know permissions.mode %q", a.Name, *mode).WithHint("it knows %v; none means bypass, as the sprite is the sandbox", a.Modes)
+	}
+	if len(a.MCP) == 0 && (len(in.MCP.Servers) > 0 || in.MCP.Spritekit != nil && *in.MCP.Spritekit) {
+		return skill.Unsupported("unsupported", "%s cannot be given MCP servers", a.Name).WithHint("it may call /skills/… by itself")
+	}
+	for name, s := range in.MCP.Servers {
+		if !isVariable(name) || s.Command == "" || name == ownServer {
+			return skill.BadInput("/mcp/servers/"+name, "is no server: a name of letters, digits and _, other than %s, and a command", ownServer)
+		}
+	}
+	if len(in.Config) > 0 && !hasMain(a) {
+		return skill.Unsupported("unsupported", "%s has no configuration to merge config into", a.Name)
+	}
+	if p := in.Prices; p != nil && (p.Input < 0 || p.Output < 0) {
+		return skill.BadInput("/prices", "has a negative member")
+	}
+	if len(a.Programs) == 0 && (len(in.Command) == 0 || string(in.Command) == "null") {
+		return skill.BadInput("/command", "is required with agent %s", a.Name)
+	}
+	return nil
+}
+
+func hasMain(a adapter) bool {
+	for _, f := range a.Files {
+		if f.Main {
+			return true
+		}
+	}
+	return false
+}
+
+// prompt is what the input says that the agent shall do.
+func prompt(c *skill.Call, in input) (string, error) {
+	switch {
+	case in.Prompt != "" && in.PromptFile != "":
+		return "", skill.BadInput("/prompt_file", "cannot be used together with prompt")
+	case in.PromptFile != "":
+		data, err := c.Root.ReadFile(in.PromptFile, maxPrompt)
+		return string(data), err
+	case len(in.Prompt) > maxPrompt:
+		return "", skill.BadInput("/prompt", "is larger than %d bytes", maxPrompt)
+	}
+	return in.Prompt, nil
+}
+
+// answered is the prompt with which a session goes on when its question was answered.
+func answered(q skill.Question, inputs json.RawMessage) string {
+	return fmt.Sprintf("Your call of %s (%s) was answered:\n\n```json\n%s\n```\n\nGo on with your task. If you need it as the skill's result, call %s again with the same input.\n",
+		q.Skill, q.Waiting.Reason, inputs, q.Skill)
+}

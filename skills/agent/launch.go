@@ -1,0 +1,319 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+const stopGrace = 5 * time.Second
+
+// ownServer is what our own MCP server is called.
+const ownServer = "spritekit"
+
+// launch is one start of an agent: what is known before, and what prepare makes of it.
+type launch struct {
+	call    *skill.Call
+	reaper  *proc.Reaper
+	in      input
+	adapter adapter
+	self    string // the spritekit binary, "" where none was found
+	session session
+	mode    string // of the session
+	prompt  string
+	prior   soFar
+
+	spec    proc.Spec
+	secrets *secrets
+	vars    variables
+	private string // the session's HOME relative to the workspace, "" when it is inherited
+	offered bool   // our MCP server
+	undo    []func() error
+}
+
+// findSelf looks for the binary that this is: beside it lie drop-in adapters and packs, and agents start it as MCP server.
+func findSelf(c *skill.Call) string {
+	path := proc.Getenv(c.Env, "PATH", proc.DefaultPath) + string(filepath.ListSeparator) + "/skills"
+	self, err := proc.LookPath("spritekit", path)
+	if err != nil {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		return real
+	}
+	return self
+}
+
+func (l *launch) beside(name string) string {
+	if l.self == "" {
+		return "/skills/" + name
+	}
+	return filepath.Join(filepath.Dir(l.self), name)
+}
+
+// prepare fills in spec and writes what the agent finds on its disk. Whatever it returns, clean undoes it.
+func (l *launch) prepare(ctx context.Context) (err error) {
+	c, a := l.call, l.adapter
+	l.spec = proc.Spec{Tree: true, Grace: stopGrace}
+	if l.spec.Dir, err = proc.WorkDir(c, l.in.Cwd); err != nil {
+		return err
+	}
+	home := proc.Getenv(c.Env, "HOME", "")
+	if a.Home != "inherit" {
+		if l.session.Home == "" {
+			l.session.Home = c.ID
+		}
+		l.private = homesDir + "/" + l.session.Home
+		if err := c.Root.MkdirAll(l.private); err != nil {
+			return err
+		}
+		home = filepath.Join(c.Root.Dir(), l.private)
+	}
+	if l.spec.Env, err = l.environment(home); err != nil {
+		return err
+	}
+	program, err := l.program()
+	if err != nil {
+		return err
+	}
+	l.vars = variables{
+		"agent": a.Name, "home": home, "cwd": l.spec.Dir, "workspace": c.Root.Dir(), "session": l.session.ID, "session_mode": l.mode,
+		"new_session": newUUID(), "model": l.in.Model, "system_append": l.in.SystemAppend, "mode": l.in.Permissions.Mode,
+		"allow": l.in.Permissions.Allow, "deny": l.in.Permissions.Deny, "extra_args": l.in.ExtraArgs,
+	}
+	if n := l.in.Limits.MaxTurns; n > 0 {
+		l.vars["max_turns"] = float64(n)
+	}
+	if usd := l.in.Limits.MaxCostUSD; usd > 0 {
+		l.vars["max_cost_usd"] = usd
+	}
+	for _, name := range slices.Concat(a.EnvAllow, a.Secrets) {
+		l.vars["env:"+name] = proc.Getenv(c.Env, name, "")
+	}
+	for _, step := range []func() error{l.offerServers, l.placeTexts, func() error { return l.installPacks(ctx) }, l.wordPrompt, l.configure} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	for name, value := range a.Env {
+		if value := l.vars.expand(value); value != "" {
+			l.spec.Env = append(l.spec.Env, name+"="+value)
+		}
+	}
+	if len(a.Programs) > 0 {
+		l.spec.Argv = append(program, l.vars.argv(a.Argv)...)
+	} else {
+		l.spec.Argv = program
+	}
+	return nil
+}
+
+// program is the command line of agent command, else the agent's program alone.
+func (l *launch) program() ([]string, error) {
+	if len(l.adapter.Programs) == 0 {
+		_, argv, err := proc.Argv(l.in.Command, l.spec.Env)
+		return argv, err
+	}
+	for _, name := range l.adapter.Programs {
+		if found, err := proc.LookPath(name, proc.Getenv(l.spec.Env, "PATH", proc.DefaultPath)); err == nil {
+			return []string{found}, nil
+		}
+	}
+	return nil, skill.Unsupported("agent_missing", "%s is not on PATH", strings.Join(l.adapter.Programs, " or ")).
+		WithHint("install it in the image, or put the folder that holds it on the sprite's PATH")
+}
+
+// environment is all that the agent sees, but for what its adapter sets: where programs are, who it works for, and what the
+// adapter and the caller allowed. Values that are keys are noted as secrets.
+func (l *launch) environment(home string) ([]string, error) {
+	c := l.call
+	env := []string{"PATH=" + proc.Getenv(c.Env, "PATH", proc.DefaultPath), "IS_SANDBOX=1"}
+	if home != "" {
+		env = append(env, "HOME="+home)
+	}
+	if l.private != "" { // who commits is still who it was
+		if outer := proc.Getenv(c.Env, "HOME", ""); outer != "" {
+			env = append(env, "GIT_CONFIG_GLOBAL="+proc.Getenv(c.Env, "GIT_CONFIG_GLOBAL", filepath.Join(outer, ".gitconfig")))
+		}
+	}
+	var keys []string
+	pass := func(name string, secret bool) {
+		if value := proc.Getenv(c.Env, name, ""); value != "" {
+			env = append(env, name+"="+value)
+			if secret {
+				keys = append(keys, value)
+			}
+		}
+	}
+	for _, name := range append([]string{"LANG", "TERM"}, l.adapter.EnvAllow...) {
+		pass(name, false)
+	}
+	for _, name := range l.adapter.Secrets {
+		pass(name, true)
+	}
+	for i, name := range l.in.EnvAllow {
+		if !isVariable(name) || strings.HasPrefix(name, "LATTICE_") {
+			return nil, skill.BadInput(fmt.Sprintf("/env_allow/%d", i), "%q cannot be allowed", name)
+		}
+		pass(name, !slices.Contains(l.adapter.EnvAllow, name))
+	}
+	l.secrets = newSecrets(keys)
+	for _, v := range l.identity() {
+		env = append(env, v[0]+"="+v[1])
+	}
+	return env, nil
+}
+
+// identity is who the agent's skills work for. Their calls belong to this one (LATTICE_AGENT_CALL_ID).
+func (l *launch) identity() (set [][2]string) {
+	c := l.call
+	for _, v := range [][2]string{
+		{"LATTICE_SPRITE_ID", c.SpriteID}, {"LATTICE_WORK_ITEM_ID", c.WorkItemID}, {"LATTICE_RUN_ID", c.RunID},
+		{"LATTICE_WORKSPACE", c.Root.Dir()}, {"LATTICE_SOCKET", c.Socket}, {"LATTICE_AGENT_CALL_ID", c.ID},
+	} {
+		if v[1] != "" {
+			set = append(set, v)
+		}
+	}
+	return set
+}
+
+// offerServers makes the entries of the MCP servers.
+func (l *launch) offerServers() error {
+	if len(l.adapter.MCP) == 0 {
+		return nil
+	}
+	entries := map[string]any{}
+	add := func(name string, s mcpServer) {
+		vars := variables{
+			"command": s.Command, "args": append([]string{}, s.Args...), "command_line": append([]string{s.Command}, s.Args...),
+			"env": map[string]any{},
+		}
+		for key, value := range s.Env {
+			vars["env"].(map[string]any)[key] = value
+		}
+		entries[name], _ = vars.value(l.adapter.MCP)
+	}
+	for name, s := range l.in.MCP.Servers {
+		add(name, s)
+	}
+	asked := l.in.MCP.Spritekit
+	switch {
+	case asked != nil && !*asked:
+	case l.self != "":
+		own := mcpServer{Command: l.self, Args: []string{"mcp"}, Env: map[string]string{"PATH": proc.Getenv(l.spec.Env, "PATH", proc.DefaultPath)}}
+		for _, v := range l.identity() {
+			own.Env[v[0]] = v[1]
+		}
+		add(ownServer, own)
+		l.offered = true
+	case asked != nil:
+		return skill.Unsupported("mcp_unavailable", "there is no spritekit on PATH or in /skills that the agent could start").
+			WithHint("install it (spritekit install /skills), or set mcp.spritekit to false")
+	default:
+		l.call.Warn("mcp_unavailable", "the agent has no skills as tools: there is no spritekit on PATH or in /skills")
+	}
+	l.vars["mcp_servers"] = entries
+	return nil
+}
+
+// wordPrompt puts together what the agent is told, for the parts of the input that it has no other way to learn.
+func (l *launch) wordPrompt() error {
+	if l.in.SystemAppend != "" && !l.adapter.uses("system_append") {
+		l.prompt = l.in.SystemAppend + "\n\n" + l.prompt
+	}
+	if schema := l.in.OutputSchema; len(schema) > 0 && string(schema) != "null" {
+		file, err := l.scratch(".schema.json", schema)
+		if err != nil {
+			return err
+		}
+		l.vars["output_schema"], l.vars["output_schema_file"] = string(schema), file
+		if l.adapter.Structured == "" {
+			l.prompt += askForJSON(schema)
+		}
+	}
+	if l.adapter.Prompt != "file" {
+		l.spec.Stdin = l.prompt
+		return nil
+	}
+	file, err := l.scratch(".prompt", []byte(l.prompt))
+	l.vars["prompt_file"] = file
+	return err
+}
+
+// scratch writes a file of this call that goes when the call ends.
+func (l *launch) scratch(suffix string, data []byte) (string, error) {
+	name := waitingDir + "/" + l.call.ID + suffix
+	if err := l.call.Root.MkdirAll(waitingDir); err != nil {
+		return "", err
+	}
+	l.undo = append(l.undo, func() error { return l.call.Root.Remove(name) })
+	return filepath.Join(l.call.Root.Dir(), name), l.call.Root.WriteFile(name, data, 0o600)
+}
+
+// uses reports whether the adapter names a variable.
+func (a adapter) uses(name string) bool {
+	raw, err := json.Marshal(a)
+	return err == nil && strings.Contains(string(raw), "{"+name+"}")
+}
+
+// configure writes the agent's configuration files.
+func (l *launch) configure() error {
+	for _, f := range l.adapter.Files {
+		var more map[string]any
+		if f.Main {
+			more = l.in.Config
+		}
+		data, err := l.vars.render(f, more)
+		if err != nil {
+			return err
+		}
+		if err := l.writeHome(strings.TrimPrefix(f.Path, "{home}/"), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *launch) writeHome(name string, data []byte) error {
+	name = l.private + "/" + name
+	if err := l.call.Root.MkdirAll(filepath.Dir(name)); err != nil {
+		return err
+	}
+	return l.call.Root.WriteFile(name, data, 0o600)
+}
+
+// clean undoes what is not to stay. What fails is a warning: the agent's work is done.
+func (l *launch) clean() {
+	for _, undo := range slices.Backward(l.undo) {
+		if err := undo(); err != nil {
+			l.call.Warn("not_cleaned_up", err.Error())
+		}
+	}
+	l.undo = nil
+}
+
+// newUUID is random, version 4.
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// isVariable accepts letters, digits and underscores, no digit first. It is a loop and no pattern, as everywhere in
+// the skills: a global pattern is compiled at the start of every one of them.
+func isVariable(name string) bool {
+	bad := strings.IndexFunc(name, func(c rune) bool {
+		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_')
+	})
+	return name != "" && bad < 0 && (name[0] < '0' || name[0] > '9')
+}

@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// What agent.run keeps of a session lies in the runtime's folder of the workspace, beside the repository and never in it:
+//
+//	.lattice/agents/homes/HOME/           HOME of the agent's processes; its own record of the session is in there
+//	.lattice/agents/sessions/HASH.json    which home a session has, and what it has used up so far
+//	.lattice/agents/calls/CALL.json       a call that waits for an answer: what was asked, of which session
+const (
+	homesDir    = ".lattice/agents/homes"
+	sessionsDir = ".lattice/agents/sessions"
+	waitingDir  = ".lattice/agents/calls"
+	maxRecord   = 1 << 20
+)
+
+const (
+	modeNew    = "new"
+	modeResume = "resume"
+	modeFork   = "fork"
+)
+
+// baseline is what a session had used up when it was left.
+type baseline struct {
+	Usage   usage   `json:"usage"`
+	CostUSD float64 `json:"cost_usd"`
+}
+
+// session is the record of one.
+type session struct {
+	Agent string   `json:"agent"`
+	ID    string   `json:"id"`
+	Home  string   `json:"home"` // name below homesDir
+	Base  baseline `json:"base"`
+}
+
+func sessionFile(agent, id string) string {
+	return fmt.Sprintf("%s/%x.json", sessionsDir, sha256.Sum256([]byte(agent+"\x00"+id)))
+}
+
+// loadSession finds a session that an earlier call left.
+func loadSession(c *skill.Call, agent, id string) (session, error) {
+	var s session
+	raw, err := c.Root.ReadFile(sessionFile(agent, id), maxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, skill.NotFound("%s has no session %q in this sprite", agent, id).
+			WithHint("session_id in the result of an earlier agent.run names one; a new session needs none")
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &s)
+	}
+	if err == nil && (s.Agent != agent || s.ID != id || s.Home != filepath.Base(s.Home) || strings.HasPrefix(s.Home, ".")) {
+		err = errors.New("it is not that session's")
+	}
+	if err != nil {
+		return s, fmt.Errorf("read the record of session %s: %w", id, err)
+	}
+	return s, nil
+}
+
+func (s session) save(c *skill.Call) error {
+	if s.ID == "" {
+		return nil
+	}
+	return saveRecord(c, sessionsDir, sessionFile(s.Agent, s.ID), s)
+}
+
+// pending is a call that waits.
+type pending struct {
+	Session  session        `json:"session"`
+	Question skill.Question `json:"question"`
+	SoFar    soFar          `json:"so_far"`
+}
+
+func waitingFile(c *skill.Call) string { return waitingDir + "/" + c.ID + ".json" }
+
+func (p pending) save(c *skill.Call) error { return saveRecord(c, waitingDir, waitingFile(c), p) }
+
+// loadPending reads what this resumed call had waited for.
+func loadPending(c *skill.Call) (pending, error) {
+	var p pending
+	raw, err := c.Root.ReadFile(waitingFile(c), maxRecord)
+	if err == nil {
+		err = json.Unmarshal(raw, &p)
+	}
+	if err != nil {
+		return p, fmt.Errorf("read what call %s waited for: %w", c.ID, err)
+	}
+	return p, nil
+}
+
+func saveRecord(c *skill.Call, dir, name string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := c.Root.MkdirAll(dir); err != nil {
+		return err
+	}
+	return c.Root.WriteFile(name, append(raw, '\n'), 0o600)
+}

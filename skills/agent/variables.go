@@ -1,0 +1,248 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// variables are the values of {names} in an adapter. A text that is one variable and nothing else takes its value as it
+// is, in a configuration file also a list, an object or a number; a member whose only variable is not set is left out.
+type variables map[string]any
+
+// variableNames lists what adapters may name, besides {env:NAME}.
+//
+//	agent       name of the adapter          session      id to resume or fork from
+//	new_session a fresh UUID                 session_mode new, resume or fork
+//	home        the session's private HOME   cwd, workspace
+//	prompt_file file with the prompt         model, system_append, mode, allow, deny, extra_args: from the input
+//	mcp_servers entries by name              output_schema (its JSON), output_schema_file
+//	max_turns, max_cost_usd                  command, args, env: of one MCP server (mcp)      pack: folder of a pack
+func variableNames() []string {
+	return []string{"agent", "session", "new_session", "session_mode", "home", "cwd", "workspace", "prompt_file", "model", "system_append",
+		"mode", "allow", "deny", "extra_args", "mcp_servers", "mcp_file", "output_schema", "output_schema_file", "max_turns", "max_cost_usd",
+		"command", "args", "command_line", "env", "pack"}
+}
+
+func isVariableName(name string) bool {
+	env, ok := strings.CutPrefix(name, "env:")
+	return ok && isVariable(env) || slices.Contains(variableNames(), name)
+}
+
+func unknownVariables(s string) []string {
+	var unknown []string
+	eachVariable(s, func(name string) string {
+		if !isVariableName(name) {
+			unknown = append(unknown, name)
+		}
+		return ""
+	})
+	return unknown
+}
+
+// eachVariable replaces {name} by what value returns. Braces that hold no name stay.
+func eachVariable(s string, value func(name string) string) string {
+	var b strings.Builder
+	for {
+		open := strings.IndexByte(s, '{')
+		if open < 0 {
+			return b.String() + s
+		}
+		end := strings.IndexByte(s[open:], '}')
+		name := ""
+		if end > 0 {
+			name = s[open+1 : open+end]
+		}
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+			return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == ':')
+		}) {
+			b.WriteString(s[:open+1])
+			s = s[open+1:]
+			continue
+		}
+		b.WriteString(s[:open])
+		b.WriteString(value(name))
+		s = s[open+end+1:]
+	}
+}
+
+// isSet reports whether a variable has a value other than an empty one.
+func (v variables) isSet(name string) bool {
+	switch value := v[name].(type) {
+	case nil:
+		return false
+	case string:
+		return value != ""
+	case []string:
+		return len(value) > 0
+	case map[string]any:
+		return len(value) > 0
+	case bool:
+		return value
+	}
+	return true
+}
+
+func (v variables) text(name string) string {
+	switch value := v[name].(type) {
+	case nil:
+		return ""
+	case string:
+		return value
+	case []string:
+		return strings.Join(value, ",")
+	case float64:
+		return strconv.FormatFloat(value, 'f', -1, 64)
+	}
+	return fmt.Sprint(v[name])
+}
+
+func (v variables) expand(s string) string { return eachVariable(s, v.text) }
+
+// argv is the command line without the program.
+func (v variables) argv(parts []part) []string {
+	var argv []string
+	for _, p := range parts {
+		name, value, compared := strings.Cut(p.If, "=")
+		if compared && v.text(name) != value || !compared && p.If != "" && !v.isSet(name) {
+			continue
+		}
+		for _, word := range p.Args {
+			argv = append(argv, v.expand(word))
+		}
+		if list, ok := v[p.List].([]string); ok && p.List != "" {
+			argv = append(argv, list...)
+		}
+	}
+	return argv
+}
+
+// value expands a JSON value; false when it is a variable that is not set.
+func (v variables) value(x any) (any, bool) {
+	switch x := x.(type) {
+	case string:
+		if name, ok := strings.CutPrefix(x, "{"); ok {
+			if name, ok = strings.CutSuffix(name, "}"); ok && isVariableName(name) {
+				return v[name], v.isSet(name)
+			}
+		}
+		return v.expand(x), true
+	case []any:
+		list := []any{}
+		for _, item := range x {
+			if value, ok := v.value(item); ok {
+				list = append(list, value)
+			}
+		}
+		return list, true
+	case map[string]any:
+		object := map[string]any{}
+		for key, item := range x {
+			if value, ok := v.value(item); ok {
+				object[v.expand(key)] = value
+			}
+		}
+		return object, true
+	}
+	return x, true
+}
+
+// render writes a configuration file. more is merged into it.
+func (v variables) render(f configFile, more map[string]any) ([]byte, error) {
+	var content map[string]any
+	if err := json.Unmarshal(f.Content, &content); err != nil {
+		return nil, fmt.Errorf("render %s: %w", f.Path, err)
+	}
+	expanded, _ := v.value(content)
+	object := expanded.(map[string]any)
+	merge(object, more)
+	if f.Format == "toml" {
+		raw, err := json.Marshal(object) // one form of lists and objects, whatever they came from
+		if err != nil {
+			return nil, fmt.Errorf("render %s: %w", f.Path, err)
+		}
+		var plain map[string]any
+		if err := json.Unmarshal(raw, &plain); err != nil {
+			return nil, fmt.Errorf("render %s: %w", f.Path, err)
+		}
+		var b strings.Builder
+		writeTable(&b, "", plain)
+		return []byte(b.String()), nil
+	}
+	raw, err := json.MarshalIndent(object, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", f.Path, err)
+	}
+	return append(raw, '\n'), nil
+}
+
+func merge(into, more map[string]any) {
+	for key, value := range more {
+		below, ok := into[key].(map[string]any)
+		if members, isObject := value.(map[string]any); ok && isObject {
+			merge(below, members)
+			continue
+		}
+		into[key] = value
+	}
+}
+
+// writeTable writes a TOML table: plain members first, then tables below it.
+func writeTable(b *strings.Builder, name string, table map[string]any) {
+	keys := slices.Sorted(maps.Keys(table))
+	for _, key := range keys {
+		if _, isTable := table[key].(map[string]any); !isTable && table[key] != nil {
+			fmt.Fprintf(b, "%s = %s\n", tomlKey(key), tomlValue(table[key]))
+		}
+	}
+	for _, key := range keys {
+		if below, ok := table[key].(map[string]any); ok {
+			full := strings.TrimPrefix(name+"."+tomlKey(key), ".")
+			fmt.Fprintf(b, "\n[%s]\n", full)
+			writeTable(b, full, below)
+		}
+	}
+}
+
+func tomlKey(key string) string {
+	if key == "" || strings.ContainsFunc(key, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-')
+	}) {
+		return tomlString(key)
+	}
+	return key
+}
+
+// tomlString quotes as JSON does, whose escapes TOML knows, but for DEL.
+func tomlString(s string) string {
+	raw, err := json.Marshal(strings.ToValidUTF8(s, "\uFFFD"))
+	if err != nil {
+		return `""` // a string has no reason to fail
+	}
+	return strings.ReplaceAll(string(raw), "\x7f", `\u007f`)
+}
+
+func tomlValue(x any) string {
+	switch x := x.(type) {
+	case string:
+		return tomlString(x)
+	case float64:
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	case []any:
+		items := make([]string, len(x))
+		for i, item := range x {
+			items[i] = tomlValue(item)
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case map[string]any:
+		var members []string
+		for _, key := range slices.Sorted(maps.Keys(x)) {
+			members = append(members, tomlKey(key)+" = "+tomlValue(x[key]))
+		}
+		return "{" + strings.Join(members, ", ") + "}"
+	}
+	return fmt.Sprint(x)
+}

@@ -1,0 +1,191 @@
+package skills
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/spritekit/lattice/skills/agent/agenttest"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// built is the real spritekit, which agents start as their MCP server.
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "spritekit-")
+	if err != nil {
+		return "", err
+	}
+	out := filepath.Join(dir, "spritekit")
+	if text, err := exec.Command("go", "build", "-o", out, "github.com/spritekit/lattice/spritekit").CombinedOutput(); err != nil {
+		return "", &exec.Error{Name: string(text), Err: err}
+	}
+	return out, nil
+})
+
+// realAgent is a sprite in which a vendor's program runs against a scripted model.
+type realAgent struct {
+	*sprite
+	agent string
+	model *agenttest.Server
+	more  map[string]any // members of every input
+}
+
+// npmFolder is where CI installs the vendors' programs.
+func npmFolder(t *testing.T, program string) string {
+	t.Helper()
+	dir := os.Getenv("LATTICE_NPM_CACHE")
+	if dir == "" {
+		dir = "/var/tmp/lattice-ci-npm"
+	}
+	bin := filepath.Join(dir, "node_modules", ".bin")
+	if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
+		t.Skipf("%s is not there: %v", program, err)
+	}
+	return bin
+}
+
+const canary = "sk-canary-0f3a9b7c2d"
+
+func newRealAgent(t *testing.T, agent string, script agenttest.Script) *realAgent {
+	t.Helper()
+	bin := npmFolder(t, agent)
+	self, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSprite(t)
+	a := &realAgent{sprite: s, agent: agent, model: agenttest.Serve(t, script), more: map[string]any{"agent": agent}}
+	path := strings.Join([]string{filepath.Dir(self), bin, os.Getenv("PATH")}, string(filepath.ListSeparator))
+	s.env.Child = append(s.env.Child, "PATH="+path)
+	switch agent {
+	case "claude":
+		s.env.Child = append(s.env.Child, "ANTHROPIC_BASE_URL="+a.model.URL, "ANTHROPIC_API_KEY="+canary, "CLAUDE_CODE_MAX_RETRIES=1")
+	case "codex":
+		s.env.Child = append(s.env.Child, "OPENAI_API_KEY="+canary)
+		a.more["model"] = "gpt-scripted"
+		a.more["config"] = map[string]any{
+			"model_provider": "scripted",
+			"model_providers": map[string]any{"scripted": map[string]any{
+				"name": "scripted", "base_url": a.model.URL + "/v1", "env_key": "CODEX_API_KEY", "wire_api": "responses",
+				"request_max_retries": 1, "stream_max_retries": 1, "supports_websockets": false,
+			}},
+		}
+	}
+	return a
+}
+
+// tool is a call of one of our skills through MCP, as this agent makes it.
+func (a *realAgent) tool(skill string, input map[string]any) agenttest.Call {
+	name := strings.ReplaceAll(skill, ".", "_")
+	if a.agent == "codex" {
+		return agenttest.Call{Name: name, Namespace: "mcp__spritekit", Input: input}
+	}
+	return agenttest.Call{Name: "mcp__spritekit__" + name, Input: input}
+}
+
+// shell is a command in the agent's own shell.
+func (a *realAgent) shell(command string) agenttest.Call {
+	if a.agent == "codex" {
+		return agenttest.Call{Name: "exec_command", Input: map[string]any{"cmd": command}}
+	}
+	return agenttest.Call{Name: "Bash", Input: map[string]any{"command": command, "description": "run it"}}
+}
+
+func (a *realAgent) run(input map[string]any) outcome {
+	a.t.Helper()
+	whole := map[string]any{"prompt": "do it"}
+	for _, members := range []map[string]any{a.more, input} {
+		for key, value := range members {
+			whole[key] = value
+		}
+	}
+	return a.call("agent.run", quote(whole))
+}
+
+// done is run that has to end well.
+func (a *realAgent) done(input map[string]any) map[string]any {
+	a.t.Helper()
+	o := a.run(input)
+	if o.exit != 0 {
+		a.t.Fatalf("agent.run = exit %d, %s\n%s", o.exit, o.stdout, a.transcripts())
+	}
+	return o.data(a.t)
+}
+
+func (a *realAgent) transcripts() string {
+	var all strings.Builder
+	files, _ := filepath.Glob(filepath.Join(a.dir, protocol.TranscriptDir, "*"))
+	for _, file := range files {
+		data, _ := os.ReadFile(file)
+		all.Write(data[max(0, len(data)-20_000):])
+	}
+	return all.String()
+}
+
+// eachAgent runs a test with each of the vendors' programs that is there.
+func eachAgent(t *testing.T, test func(t *testing.T, agent string)) {
+	for _, agent := range []string{"claude", "codex"} {
+		t.Run(agent, func(t *testing.T) { test(t, agent) })
+	}
+}
+
+// script is set after the agent is known, as tools have other names in each.
+func (a *realAgent) says(steps ...agenttest.Step) { a.model.Play(agenttest.Script{Steps: steps}) }
+
+func TestARealAgentWorksThroughOurSkills(t *testing.T) {
+	eachAgent(t, func(t *testing.T, agent string) {
+		a := newRealAgent(t, agent, agenttest.Script{})
+		a.origin()
+		a.must("git.clone", `{"url":"origin"}`)
+		a.write("repo/check.sh", "grep -q fixed README.md\n")
+		call := func(text, skill string, input map[string]any) agenttest.Step {
+			return agenttest.Step{Text: text, Calls: []agenttest.Call{a.tool(skill, input)}}
+		}
+		a.says(
+			call("I read it", "fs.read", map[string]any{"path": "repo/README.md"}),
+			call("I mend it", "fs.write", map[string]any{"path": "repo/README.md", "content": "fixed\n"}),
+			call("I test it", "test.run", map[string]any{"cwd": "repo", "command": "sh check.sh"}),
+			call("I add it", "git.add", map[string]any{"repo": "repo", "paths": []string{"README.md"}}),
+			call("I commit it", "git.commit", map[string]any{"repo": "repo", "message": "mend", "author": map[string]any{"name": "A", "email": "a@example.com"}}),
+			agenttest.Step{Text: "all is mended; the key is " + canary},
+		)
+		data := a.done(map[string]any{"cwd": "repo", "mcp": map[string]any{"spritekit": true}})
+		last, _ := a.model.Last()
+		if got := a.git("repo", "log", "-1", "--format=%s"); got != "mend" {
+			t.Errorf("the last commit is %q\n%q", got, last.Results)
+		}
+		if len(last.Results) != 5 || !strings.Contains(last.Results[0], "hello") || !strings.Contains(last.Results[2], "passed") {
+			t.Errorf("the tools told the model %q", last.Results)
+		}
+		calls := data["tool_calls"].(map[string]any)
+		usage := data["usage"].(map[string]any)
+		if data["status"] != "done" || data["stop_reason"] != "end" || data["session_id"] == "" || data["resumable"] != true {
+			t.Errorf("agent.run = %v", data)
+		}
+		if calls["total"] != 5.0 || calls["failed"] != 0.0 || usage["input"] != 6000.0 || usage["output"] != 300.0 || data["turns"].(float64) < 6 {
+			t.Errorf("turns %v, calls %v, usage %v", data["turns"], calls, usage)
+		}
+		if got := quote(data["files_changed"]); got != `["README.md"]` {
+			t.Errorf("files_changed %s", got)
+		}
+		if source := data["cost"].(map[string]any)["source"]; source != map[string]string{"claude": "reported", "codex": "unknown"}[agent] {
+			t.Errorf("cost %v", data["cost"])
+		}
+		if data["final_text"] != "all is mended; the key is [redacted]" {
+			t.Errorf("final_text %q", data["final_text"])
+		}
+		a.nowhere(canary)
+	})
+}
+
+// nowhere fails when a text is in a file of the workspace, the agent's own records aside: what the model says is in there.
+func (a *realAgent) nowhere(text string) {
+	a.t.Helper()
+	out, err := exec.Command("grep", "-rlsa", "--exclude-dir=homes", text, a.dir).Output()
+	if err == nil {
+		a.t.Errorf("%q is in %s", text, out)
+	}
+}
