@@ -39,7 +39,7 @@ func openSource(ctx context.Context, from engine.Source) (source, error) {
 	case from.Bundle:
 		return openBundle(from.URL)
 	case from.Local:
-		return openLocal(ctx, from.URL)
+		return openLocal(from.URL)
 	}
 	conn, err := wire.Dial(ctx, remote(from), wire.UploadPack)
 	if err != nil {
@@ -193,7 +193,7 @@ func (b *bundle) fetch(context.Context, []id, int, func(string)) (io.ReadCloser,
 // local is a repository of the workspace. Its objects are read here; nothing is run in it.
 type local struct{ repo *repo }
 
-func openLocal(ctx context.Context, dir string) (*local, error) {
+func openLocal(dir string) (*local, error) {
 	git, err := gitFolder(dir)
 	if err != nil {
 		return nil, err
@@ -369,12 +369,9 @@ func (r *repo) reach(at id, seen map[id]bool, list *[]id) (*reached, error) {
 		if typ != objects.Tag {
 			return nil, nil
 		}
-		text, _, _ := strings.Cut(strings.TrimPrefix(string(data), "object "), "\n")
-		next, ok := objects.ParseID(text)
-		if !ok {
-			return nil, objects.ErrCorrupt
+		if at, err = r.objects.TagTarget(at); err != nil {
+			return nil, err
 		}
-		at = next
 	}
 	return nil, objects.ErrCorrupt
 }

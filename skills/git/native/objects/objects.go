@@ -203,19 +203,26 @@ func (s *Store) Peel(id ID) (ID, Type, error) {
 		if err != nil || typ != Tag {
 			return id, typ, err
 		}
-		data, err := s.Read(id, Tag)
-		if err != nil {
+		if id, err = s.TagTarget(id); err != nil {
 			return ID{}, 0, err
 		}
-		line, _, _ := bytes.Cut(data, []byte("\n"))
-		text, ok := strings.CutPrefix(string(line), "object ")
-		next, valid := ParseID(text)
-		if !ok || !valid {
-			return ID{}, 0, fmt.Errorf("read tag %s: %w", id, ErrCorrupt)
-		}
-		id = next
 	}
 	return ID{}, 0, fmt.Errorf("read tag %s: %w: tags of tags without end", id, ErrCorrupt)
+}
+
+// TagTarget is what a tag object names.
+func (s *Store) TagTarget(id ID) (ID, error) {
+	data, err := s.Read(id, Tag)
+	if err != nil {
+		return ID{}, err
+	}
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	text, ok := strings.CutPrefix(string(line), "object ")
+	next, valid := ParseID(text)
+	if !ok || !valid {
+		return ID{}, fmt.Errorf("read tag %s: %w", id, ErrCorrupt)
+	}
+	return next, nil
 }
 
 // TypeOf returns the type of an object without its content.
