@@ -67,6 +67,11 @@ func (f family) open(ctx context.Context, c *skill.Call, in on) (context.Context
 			return nil, nil, err
 		}
 	}
+	if c.Class != "read" {
+		if err := refuseLinks(r.at); err != nil {
+			return nil, nil, err
+		}
+	}
 	ctx, cancel, err := limited(ctx, in.TimeoutMS)
 	if err != nil {
 		return nil, nil, err

@@ -1,0 +1,66 @@
+package git
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// refuseLinks refuses a repository whose own files are links that lead out of the workspace, or into the runtime's folder:
+// git follows them, and a commit would write its message, its index or a reflog wherever COMMIT_EDITMSG, index or
+// logs/HEAD point. A FIFO would make it wait for ever. Verbs that only read may follow links, as cat does.
+func refuseLinks(at engine.Location) error {
+	dirs := []string{at.GitDir}
+	if at.CommonDir != at.GitDir {
+		dirs = append(dirs, at.CommonDir)
+	}
+	own := filepath.Join(at.Root.Dir(), protocol.Dir) + string(filepath.Separator)
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+			switch {
+			case os.IsNotExist(err):
+				return nil // git removes lock files while we look
+			case err != nil:
+				return err
+			case d.IsDir() && skipped(dir, name):
+				return filepath.SkipDir
+			case d.Type()&(fs.ModeNamedPipe|fs.ModeDevice) != 0:
+				return refuseFile(at, name, "is no regular file")
+			case d.Type() != fs.ModeSymlink:
+				return nil
+			}
+			if real, ok := inside(at.Root.Dir(), name); ok && !strings.HasPrefix(real+string(filepath.Separator), own) {
+				return nil
+			}
+			return refuseFile(at, name, "is a link that leads out of the workspace, to the runtime's own files or nowhere")
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func refuseFile(at engine.Location, name, problem string) error {
+	rel, err := filepath.Rel(at.Root.Dir(), name)
+	if err != nil {
+		return err
+	}
+	return skill.Unsafe("unsafe_path", "%s %s", rel, problem).
+		WithHint("a repository's own files are plain files; remove it, or clone the repository anew")
+}
+
+// skipped reports whether a folder of a repository need not be looked at: hooks, because none is run; what belongs to
+// submodules and other work trees; and the many folders of loose objects, which are made under names of their own.
+func skipped(gitDir, name string) bool {
+	rel, err := filepath.Rel(gitDir, name)
+	if err != nil {
+		return false
+	}
+	return rel == "hooks" || rel == "modules" || rel == "worktrees" || filepath.Dir(rel) == "objects" && len(filepath.Base(rel)) == 2
+}
