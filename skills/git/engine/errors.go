@@ -94,6 +94,12 @@ func Authentication(format string, args ...any) *skill.Error {
 	return e
 }
 
+// Untrusted says that a remote is not proven to be who it should be: its certificate or host key (7).
+func Untrusted(format string, args ...any) *skill.Error {
+	return skill.Unsafe("untrusted_host", format, args...).
+		WithHint("nobody vouches for the remote: check its URL; its authority goes into ca_file, its host key into known_hosts of credential")
+}
+
 // Unreachable says that a remote cannot be reached or stopped in the middle (5).
 func Unreachable(format string, args ...any) *skill.Error {
 	return skill.Network(format, args...).

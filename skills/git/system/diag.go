@@ -57,9 +57,11 @@ func classify(f *failure) error {
 		return engine.NotRepository("%v", f)
 	case has("authentication failed", "could not read username", "permission denied (publickey", "terminal prompts disabled", "returned error: 401", "returned error: 403"):
 		return engine.Authentication("%v", f)
+	case has("certificate verif", "ssl certificate problem", "certificate problem", "host key verification failed", "no alternative certificate subject"):
+		return engine.Untrusted("%v", f)
 	case has("could not resolve host", "connection refused", "connection timed out", "failed to connect", "couldn't connect", "network is unreachable",
 		"unable to connect", "connection reset", "early eof", "the remote end hung up", "rpc failed", "empty reply", "transfer closed",
-		"operation timed out", "host key verification failed", "returned error: 5"):
+		"operation timed out", "returned error: 5"):
 		return engine.Unreachable("%v", f)
 	case has("repository '") && has("' not found"):
 		return engine.NotRepositoryURL("%v", f)
