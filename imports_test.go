@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"spritekit": {"manifests", "skills", "spritekit/..."},
 	"skills":    {"manifests", "skills/...", "spritekit/skill"},
 	// Families are siblings; proc is the one way to run a program, shared by those that do.
-	"skills/*":         {"skills/proc", "spritekit/checkpoint", "spritekit/protocol", "spritekit/skill", "spritekit/workspace", "manifests"},
+	"skills/*":         {"skills/proc", "skills/propose", "spritekit/checkpoint", "spritekit/protocol", "spritekit/skill", "spritekit/workspace", "manifests"},
 	"spritekit/dropin": {"manifests"},
 	// The git verbs choose between two engines, which know the nouns and never each other.
 	"skills/git":           {"skills/git/...", "skills/proc", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},

@@ -10,9 +10,16 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/agent"
+	"github.com/spritekit/lattice/skills/ask"
+	"github.com/spritekit/lattice/skills/checkpoint"
+	"github.com/spritekit/lattice/skills/credential"
+	"github.com/spritekit/lattice/skills/env"
+	"github.com/spritekit/lattice/skills/exec"
 	"github.com/spritekit/lattice/skills/foreign"
 	"github.com/spritekit/lattice/skills/fs"
 	"github.com/spritekit/lattice/skills/git"
+	"github.com/spritekit/lattice/skills/github"
+	"github.com/spritekit/lattice/skills/notify"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/skills/served"
 	"github.com/spritekit/lattice/skills/test"
@@ -29,12 +36,25 @@ func All() []skill.Skill { return new(Set).All() }
 func (s *Set) All() []skill.Skill {
 	all := slices.Concat(
 		agent.Skills(&s.reaper, git.Watch(&s.reaper)),
+		ask.Skills(),
+		checkpoint.Skills(),
+		credential.Skills(),
+		env.Skills(),
+		exec.Skills(&s.reaper),
 		fs.Skills(),
 		git.Skills(&s.reaper),
+		github.Skills(s.branch),
+		notify.Skills(),
 		test.Skills(&s.reaper),
 	)
 	slices.SortFunc(all, func(a, b skill.Skill) int { return cmp.Compare(a.Name, b.Name) })
 	return all
+}
+
+// branch hands the commits of a pull request from one family to the other; neither knows of its siblings.
+func (s *Set) branch(ctx context.Context, c *skill.Call, repo, branch, base string) (github.Branch, error) {
+	b, err := git.Bundle(&s.reaper)(ctx, c, repo, branch, base)
+	return github.Branch{Name: b.Branch, BaseSHA: b.Base, HeadSHA: b.Head, Bundle: b.Path, SHA256: b.SHA256}, err
 }
 
 // Foreign calls a skill that somebody dropped in, whose manifest is m and whose command line is argv, as skill.Serve calls

@@ -1,0 +1,54 @@
+// Package checkpoint holds checkpoint.create: a checkpoint of this sprite, taken through its own api socket (DESIGN 22).
+package checkpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spritekit/lattice/skills/propose"
+	"github.com/spritekit/lattice/spritekit/checkpoint"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+const maxComment = 200
+
+// Skills lists the family.
+func Skills() []skill.Skill { return []skill.Skill{{Name: "checkpoint.create", Run: create}} }
+
+type data struct {
+	CheckpointID string `json:"checkpoint_id"`
+}
+
+func create(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in struct {
+		Comment string `json:"comment"`
+	}
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	if in.Comment != "" {
+		if err := propose.Line("/comment", in.Comment, maxComment); err != nil {
+			return skill.Result{}, err
+		}
+	}
+	id, err := checkpoint.Client{Socket: c.Socket}.Create(ctx, in.Comment)
+	switch {
+	case errors.Is(err, checkpoint.ErrUnavailable):
+		return skill.Result{}, skill.Unsupported("no_socket", "%v", err).
+			WithHint("only a sprite with an api socket can checkpoint itself; elsewhere the orchestrator takes checkpoints")
+	case err != nil && ctx.Err() == nil:
+		e := skill.Failed("checkpoint_failed", "%v", err)
+		e.Retryable = true
+		return skill.Result{}, e
+	case err != nil:
+		return skill.Result{}, err
+	}
+	metadata, err := json.Marshal(data{id})
+	if err != nil {
+		return skill.Result{}, fmt.Errorf("describe the checkpoint: %w", err)
+	}
+	return skill.Result{Data: data{id}}, c.Emit(protocol.Info{Message: "checkpoint " + id, Kind: "checkpoint", Metadata: metadata})
+}

@@ -1,0 +1,69 @@
+// Package credential holds credential.fetch: it asks the orchestrator for a credential and waits. What comes is the
+// reference of a lease and never the secret itself, which would be in the result, the outbox and the journal for good.
+package credential
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/spritekit/lattice/skills/propose"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+const (
+	maxPurpose = 500
+	maxScope   = 200
+	maxTTL     = 24 * 3600 // seconds
+)
+
+// Skills lists the family.
+func Skills() []skill.Skill { return []skill.Skill{{Name: "credential.fetch", Run: fetch}} }
+
+type data struct {
+	Name      string `json:"name"`
+	Lease     string `json:"lease"`
+	ExpiresAt string `json:"expires_at,omitempty"`
+}
+
+func fetch(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var p protocol.FetchCredential
+	if err := c.Bind(&p); err != nil {
+		return skill.Result{}, err
+	}
+	if err := check(p); err != nil {
+		return skill.Result{}, err
+	}
+	if c.Resume == nil {
+		return propose.Ask(ctx, c, protocol.ActionFetchCredential, p)
+	}
+	a, err := propose.Answered(c, protocol.ActionFetchCredential)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	var lease struct {
+		Lease     string `json:"lease"`
+		ExpiresAt string `json:"expires_at"`
+	}
+	if len(a.Result) > 0 && json.Unmarshal(a.Result, &lease) != nil || propose.Name("/result/lease", lease.Lease) != nil {
+		return skill.Result{}, skill.Failed("no_lease", "the request for %s was granted, but no lease came with the answer", p.Name).
+			WithHint("the orchestrator answers with result.lease; a person's plain approval hands out nothing")
+	}
+	return skill.Result{Data: data{Name: p.Name, Lease: lease.Lease, ExpiresAt: lease.ExpiresAt}}, nil
+}
+
+func check(p protocol.FetchCredential) error {
+	if err := propose.Name("/name", p.Name); err != nil {
+		return err
+	}
+	if err := propose.Text("/purpose", p.Purpose, maxPurpose); err != nil {
+		return err
+	}
+	if err := propose.Optional("/scope", p.Scope, maxScope); err != nil {
+		return err
+	}
+	if p.TTLS < 0 || p.TTLS > maxTTL {
+		return skill.BadInput("/ttl_s", "is not between 0 and %d seconds", maxTTL)
+	}
+	return nil
+}

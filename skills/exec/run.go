@@ -1,0 +1,286 @@
+// Package exec holds exec.run: it runs one program to its end and judges how that went. Unlike test.run it knows nothing
+// of what the program prints; unlike agent.run the program is no stranger: it sees the environment that its caller names.
+package exec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+const (
+	defaultTimeout = 10 * time.Minute
+	maxTimeout     = 7 * 24 * time.Hour
+	defaultShown   = 32 << 10 // bytes of each stream in the result
+	maxShown       = 256 << 10
+	maxSearched    = 8 << 20 // bytes of stdout that the pattern is looked for in
+	maxLog         = 256 << 20
+	maxStdin       = 4 << 20
+	stopGrace      = 5 * time.Second
+)
+
+// Skills lists the family. Its processes are started by r.
+func Skills(r *proc.Reaper) []skill.Skill {
+	return []skill.Skill{{Name: "exec.run", Run: func(ctx context.Context, c *skill.Call) (skill.Result, error) { return run(ctx, c, r) }}}
+}
+
+type input struct {
+	Argv         []string          `json:"argv"`
+	Command      string            `json:"command"`
+	Cwd          string            `json:"cwd"`
+	Env          map[string]string `json:"env"`
+	EnvAllow     []string          `json:"env_allow"`
+	Stdin        string            `json:"stdin"`
+	TimeoutS     float64           `json:"timeout_s"`
+	MaxOutput    int               `json:"max_output_bytes"`
+	ExpectExit   json.RawMessage   `json:"expect_exit"`
+	ExpectStdout string            `json:"expect_stdout"`
+}
+
+type report struct {
+	ExitCode   int    `json:"exit_code"` // -1 when a signal ended it
+	Signal     string `json:"signal"`
+	Stdout     string `json:"stdout"`
+	Stderr     string `json:"stderr"`
+	Truncated  bool   `json:"truncated"`
+	DurationMS int64  `json:"duration_ms"`
+	Matched    bool   `json:"matched"` // expect_stdout was found, or not asked for
+	LogPath    string `json:"log_path"`
+}
+
+var errTimeLimit = errors.New("the program used up its time")
+
+// job is what the input asks for.
+type job struct {
+	spec     proc.Spec
+	limit    time.Duration
+	shown    int
+	expected []int
+	pattern  *regexp.Regexp // nil for none
+}
+
+func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper) (skill.Result, error) {
+	var in input
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	j, err := prepare(c, in)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	file, err := proc.OpenTranscript(c, ".exec.log", maxLog)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	defer file.Close()
+	limited, cancel := context.WithTimeoutCause(ctx, j.limit, errTimeLimit)
+	defer cancel()
+	log := &shared{w: file}
+	stdout, stderr := newCapture(j.shown, log), newCapture(j.shown, log)
+	var searched proc.Head
+	j.spec.Stdout, j.spec.Stderr = stdout, stderr
+	if j.pattern != nil {
+		searched.Limit = maxSearched
+		j.spec.Stdout = io.MultiWriter(stdout, &searched)
+	}
+	ended, err := reaper.Run(limited, j.spec)
+	if err != nil {
+		return skill.Result{}, fmt.Errorf("run the program: %w", err)
+	}
+	if ended.Leftover > 0 {
+		c.Warn("processes_killed", fmt.Sprintf("%d processes that the program left behind were killed", ended.Leftover))
+	}
+	if searched.Omitted() > 0 {
+		c.Warn("pattern_not_everywhere", fmt.Sprintf("expect_stdout was looked for in the first %d bytes of stdout only", maxSearched))
+	}
+	r := report{
+		ExitCode: ended.Code, Stdout: stdout.text(file.Path), Stderr: stderr.text(file.Path), Truncated: stdout.cut() || stderr.cut(),
+		DurationMS: ended.Duration.Milliseconds(), Matched: j.pattern == nil || j.pattern.Match(searched.Bytes()), LogPath: file.Path,
+	}
+	if ended.Signal != 0 {
+		r.Signal = ended.Signal.String()
+	}
+	if ctx.Err() != nil {
+		return skill.Result{}, context.Cause(ctx)
+	}
+	return j.verdict(r, errors.Is(context.Cause(limited), errTimeLimit))
+}
+
+func prepare(c *skill.Call, in input) (j job, err error) {
+	j.spec = proc.Spec{Stdin: in.Stdin, Tree: true, Grace: stopGrace}
+	if len(in.Stdin) > maxStdin {
+		return j, skill.BadInput("/stdin", "has %d bytes, at most %d are allowed", len(in.Stdin), maxStdin)
+	}
+	if j.limit = defaultTimeout; in.TimeoutS != 0 {
+		j.limit = time.Duration(min(in.TimeoutS, maxTimeout.Seconds()+1) * float64(time.Second))
+	}
+	if j.limit <= 0 || j.limit > maxTimeout {
+		return j, skill.BadInput("/timeout_s", "is not between 0 and %v seconds", maxTimeout.Seconds())
+	}
+	if j.shown = defaultShown; in.MaxOutput != 0 {
+		j.shown = in.MaxOutput
+	}
+	if j.shown < 0 || j.shown > maxShown {
+		return j, skill.BadInput("/max_output_bytes", "is not between 0 and %d", maxShown)
+	}
+	if j.expected, err = exits(in.ExpectExit); err != nil {
+		return j, err
+	}
+	if in.ExpectStdout != "" {
+		if j.pattern, err = regexp.Compile(in.ExpectStdout); err != nil {
+			return j, skill.BadInput("/expect_stdout", "is no pattern: %v", err)
+		}
+	}
+	if j.spec.Dir, err = proc.WorkDir(c, in.Cwd); err != nil {
+		return j, err
+	}
+	if j.spec.Env, err = environment(c.Env, in.EnvAllow, in.Env); err != nil {
+		return j, err
+	}
+	j.spec.Argv, err = argv(in, j.spec.Env)
+	return j, err
+}
+
+// argv takes a program with its arguments, or a line for the shell; one of both.
+func argv(in input, env []string) ([]string, error) {
+	switch {
+	case (len(in.Argv) > 0) == (in.Command != ""):
+		return nil, skill.BadInput("/argv", "or command is required, and not both")
+	case in.Command != "":
+		if strings.TrimSpace(in.Command) == "" || strings.ContainsRune(in.Command, 0) {
+			return nil, skill.BadInput("/command", "is empty or contains a NUL byte")
+		}
+		return []string{"/bin/sh", "-c", in.Command}, nil
+	case in.Argv[0] == "":
+		return nil, skill.BadInput("/argv/0", "is empty")
+	}
+	for i, word := range in.Argv {
+		if strings.ContainsRune(word, 0) {
+			return nil, skill.BadInput(fmt.Sprintf("/argv/%d", i), "contains a NUL byte")
+		}
+	}
+	return proc.Resolve(in.Argv, env)
+}
+
+// exits reads the exit codes that count as success: one, or several; 0 when none is given.
+func exits(raw json.RawMessage) ([]int, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return []int{0}, nil
+	}
+	var one int
+	var several []int
+	if json.Unmarshal(raw, &one) == nil {
+		several = []int{one}
+	} else if json.Unmarshal(raw, &several) != nil || len(several) == 0 {
+		return nil, skill.BadInput("/expect_exit", "is neither an exit code nor an array of some")
+	}
+	for _, code := range several {
+		if code < 0 || code > 255 {
+			return nil, skill.BadInput("/expect_exit", "%d is no exit code", code)
+		}
+	}
+	return several, nil
+}
+
+// environment is all that the program sees: where programs are, what the caller allowed to pass, and what it set.
+func environment(given, allow []string, set map[string]string) ([]string, error) {
+	env := []string{"PATH=" + proc.Getenv(given, "PATH", proc.DefaultPath)}
+	for i, name := range allow {
+		if !isVariable(name) || strings.HasPrefix(name, "LATTICE_") {
+			return nil, skill.BadInput(fmt.Sprintf("/env_allow/%d", i), "%q cannot be allowed", name)
+		}
+	}
+	for _, name := range append([]string{"HOME", "LANG", "TERM", "TMPDIR", "USER"}, allow...) {
+		if value := proc.Getenv(given, name, ""); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if !isVariable(name) || strings.ContainsRune(set[name], 0) {
+			return nil, skill.BadInput("/env", "%q is no name of a variable, or its value holds a NUL byte", name)
+		}
+		env = append(env, name+"="+set[name])
+	}
+	return env, nil
+}
+
+// isVariable accepts letters, digits and underscores, no digit first.
+func isVariable(name string) bool {
+	bad := strings.IndexFunc(name, func(c rune) bool {
+		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_')
+	})
+	return name != "" && bad < 0 && (name[0] < '0' || name[0] > '9')
+}
+
+// verdict turns the report into the outcome of the call.
+func (j job) verdict(r report, late bool) (skill.Result, error) {
+	hint := "what it printed is in " + r.LogPath
+	switch {
+	case late && (r.Signal != "" || !slices.Contains(j.expected, r.ExitCode)):
+		e := skill.Timeout("the program did not end within %v", j.limit).WithDetails(r)
+		e.Retryable = false
+		return skill.Result{}, e.WithHint("%s", hint)
+	case r.Signal != "":
+		return skill.Result{}, skill.Failed("killed", "the program was ended by a signal: %s", r.Signal).WithHint("%s", hint).WithDetails(r)
+	case !slices.Contains(j.expected, r.ExitCode):
+		return skill.Result{}, skill.Failed("exit_code", "the program ended with exit code %d, expected is %v", r.ExitCode, j.expected).
+			WithHint("%s", hint).WithDetails(r)
+	case !r.Matched:
+		return skill.Result{}, skill.Failed("no_match", "stdout does not match %q", j.pattern).WithHint("%s", hint).WithDetails(r)
+	}
+	return skill.Result{Data: r}, nil
+}
+
+// capture keeps the beginning and the end of a stream, and copies all of it to the log.
+type capture struct {
+	head proc.Head
+	tail proc.Tail
+	log  io.Writer
+}
+
+func newCapture(limit int, log io.Writer) *capture {
+	return &capture{head: proc.Head{Limit: limit}, tail: proc.Tail{Limit: limit / 2}, log: log}
+}
+
+func (c *capture) Write(p []byte) (int, error) {
+	// Neither head nor tail can fail.
+	_, _ = c.head.Write(p)
+	_, _ = c.tail.Write(p)
+	return c.log.Write(p)
+}
+
+func (c *capture) cut() bool { return c.head.Omitted() > 0 }
+
+// text is the stream, or its two ends with a mark between them.
+func (c *capture) text(log string) string {
+	text := c.head.Bytes()
+	if c.cut() {
+		half := len(text) - len(c.tail.Bytes())
+		mark := fmt.Sprintf("\n… %d bytes are left out here; all of them are in %s …\n", c.head.Omitted(), log)
+		text = slices.Concat(text[:half], []byte(mark), c.tail.Bytes())
+	}
+	return strings.ToValidUTF8(string(text), "\uFFFD")
+}
+
+// shared lets both streams write to one log.
+type shared struct {
+	mu sync.Mutex // guards w
+	w  io.Writer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
+}

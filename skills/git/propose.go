@@ -1,0 +1,42 @@
+package git
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// Bundled is a branch whose new commits lie in a bundle, for the orchestrator to verify and to push.
+type Bundled struct {
+	Branch     string
+	Base, Head string // commits
+	Path       string // of the bundle, absolute
+	SHA256     string
+}
+
+// Bundle writes the commits of a branch ("" is the current one) of repo that base, a branch or commit of the remote,
+// lacks. It is what git.push does before it asks, for skills that ask for more than a push.
+func Bundle(r *proc.Reaper) func(ctx context.Context, c *skill.Call, repo, branch, base string) (Bundled, error) {
+	f := family{reaper: r}
+	return func(ctx context.Context, c *skill.Call, repo, branch, base string) (Bundled, error) {
+		in := pushInput{on: on{Repo: repo}, Ref: branch, Base: base}
+		if err := in.check(); err != nil {
+			return Bundled{}, err
+		}
+		ctx, opened, err := f.open(ctx, c, in.on)
+		if err != nil {
+			return Bundled{}, err
+		}
+		defer opened.close()
+		p, err := opened.plan(ctx, &in)
+		if err != nil {
+			return Bundled{}, err
+		}
+		name := outDir + "/" + p.Head + ".bundle"
+		digest, err := opened.bundle(ctx, c, name, engine.BundleSpec{Base: p.Base, Ref: in.Ref})
+		return Bundled{Branch: p.Branch, Base: p.Base, Head: p.Head, Path: filepath.Join(c.Root.Dir(), name), SHA256: digest}, err
+	}
+}

@@ -1,0 +1,195 @@
+// Package github holds the skills that propose changes at GitHub: github.open_pr, github.comment and github.label. None
+// of them talks to GitHub. Each asks the orchestrator, which decides and acts from outside (DESIGN 18): open_pr waits for
+// what came of it, the others do when told to.
+package github
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spritekit/lattice/skills/propose"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// Limits of GitHub, in bytes where they are texts.
+const (
+	maxTitle  = 256
+	maxBody   = 65536
+	maxLabel  = 50
+	maxLabels = 100
+)
+
+// Branch is a branch on its way out: the commits between BaseSHA and HeadSHA, in a bundle at a path in the sprite.
+type Branch struct {
+	Name             string
+	BaseSHA, HeadSHA string
+	Bundle, SHA256   string
+}
+
+// Bundle writes the commits of a branch, "" for the current one, that base lacks.
+type Bundle func(ctx context.Context, c *skill.Call, repo, branch, base string) (Branch, error)
+
+// Skills lists the family.
+func Skills(bundle Bundle) []skill.Skill {
+	f := family{bundle}
+	return []skill.Skill{
+		{Name: "github.comment", Run: f.comment},
+		{Name: "github.label", Run: f.label},
+		{Name: "github.open_pr", Run: f.openPR},
+	}
+}
+
+type family struct{ bundle Bundle }
+
+type openInput struct {
+	Title  string `json:"title"`
+	Body   string `json:"body"`
+	Branch string `json:"branch"`
+	Base   string `json:"base"`
+	Repo   string `json:"repo"`
+}
+
+type openData struct {
+	PRURL    string          `json:"pr_url,omitempty"`
+	Number   int64           `json:"number,omitempty"`
+	Branch   string          `json:"branch,omitempty"`
+	Comments string          `json:"comments,omitempty"`
+	Result   json.RawMessage `json:"result,omitempty"`
+}
+
+func (f family) openPR(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in openInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	if err := propose.Line("/title", in.Title, maxTitle); err != nil {
+		return skill.Result{}, err
+	}
+	if err := propose.Optional("/body", in.Body, maxBody); err != nil {
+		return skill.Result{}, err
+	}
+	if c.Resume != nil {
+		return opened(c, in)
+	}
+	b, err := f.bundle(ctx, c, in.Repo, in.Branch, in.Base)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	return propose.Ask(ctx, c, protocol.ActionOpenPR, protocol.OpenPR{
+		Title: in.Title, Body: in.Body, Base: in.Base, Head: b.Name, BaseSHA: b.BaseSHA, HeadSHA: b.HeadSHA, Bundle: b.Bundle, SHA256: b.SHA256,
+	})
+}
+
+// opened ends a call whose pull request was opened. A person who said no more than yes opened it by hand.
+func opened(c *skill.Call, in openInput) (skill.Result, error) {
+	a, err := propose.Answered(c, protocol.ActionOpenPR)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	d := openData{Branch: in.Branch, Comments: a.Comments, Result: a.Result}
+	var result struct {
+		URL    string `json:"url"`
+		PRURL  string `json:"pr_url"`
+		Number int64  `json:"number"`
+	}
+	if len(a.Result) > 0 {
+		if err := json.Unmarshal(a.Result, &result); err != nil {
+			return skill.Result{}, skill.BadInput("/result", "is not what a pull request answers: %v", err)
+		}
+	}
+	if d.PRURL = result.PRURL; d.PRURL == "" {
+		d.PRURL = result.URL
+	}
+	if d.Number = result.Number; d.PRURL == "" {
+		return skill.Result{Data: d}, nil
+	}
+	if err := propose.Link("/result/url", d.PRURL); err != nil {
+		return skill.Result{}, err
+	}
+	return skill.Result{Data: d}, c.Emit(protocol.Artifact{Kind: "pr_url", Ref: in.Branch, URL: d.PRURL})
+}
+
+// proposed is the data of a comment or of labels.
+type proposed struct {
+	Requested bool            `json:"requested"`
+	Done      bool            `json:"done"`
+	URL       string          `json:"url,omitempty"`
+	Comments  string          `json:"comments,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+}
+
+func (f family) comment(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in struct {
+		protocol.PostComment
+		Wait bool `json:"wait"`
+	}
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	if in.Number < 1 {
+		return skill.Result{}, skill.BadInput("/number", "is not positive")
+	}
+	if err := propose.Text("/body", in.Body, maxBody); err != nil {
+		return skill.Result{}, err
+	}
+	return request(ctx, c, protocol.ActionPostComment, in.PostComment, in.Wait)
+}
+
+func (f family) label(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in struct {
+		protocol.LabelIssue
+		Wait bool `json:"wait"`
+	}
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	if in.Number < 1 {
+		return skill.Result{}, skill.BadInput("/number", "is not positive")
+	}
+	if len(in.Labels) == 0 || len(in.Labels) > maxLabels {
+		return skill.Result{}, skill.BadInput("/labels", "has %d entries, 1 to %d are allowed", len(in.Labels), maxLabels)
+	}
+	seen := map[string]bool{}
+	for i, label := range in.Labels {
+		pointer := fmt.Sprintf("/labels/%d", i)
+		if err := propose.Line(pointer, label, maxLabel); err != nil {
+			return skill.Result{}, err
+		}
+		if key := strings.ToLower(label); seen[key] { // GitHub's labels are the same in any case
+			return skill.Result{}, skill.BadInput(pointer, "is given twice")
+		} else {
+			seen[key] = true
+		}
+	}
+	return request(ctx, c, protocol.ActionLabelIssue, in.LabelIssue, in.Wait)
+}
+
+// request asks for something whose outcome the work can do without; with wait it is waited for all the same.
+func request(ctx context.Context, c *skill.Call, action string, parameters any, wait bool) (skill.Result, error) {
+	switch {
+	case !wait:
+		return skill.Result{Data: proposed{Requested: true}}, propose.Tell(c, action, parameters)
+	case c.Resume == nil:
+		return propose.Ask(ctx, c, action, parameters)
+	}
+	a, err := propose.Answered(c, action)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	d := proposed{Requested: true, Done: true, Comments: a.Comments, Result: a.Result}
+	var result struct {
+		URL string `json:"url"`
+	}
+	if len(a.Result) > 0 {
+		if err := json.Unmarshal(a.Result, &result); err != nil {
+			return skill.Result{}, skill.BadInput("/result", "is no answer to %s: %v", action, err)
+		}
+	}
+	if d.URL = result.URL; d.URL == "" {
+		return skill.Result{Data: d}, nil
+	}
+	return skill.Result{Data: d}, propose.Link("/result/url", d.URL)
+}

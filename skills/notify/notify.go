@@ -1,0 +1,59 @@
+// Package notify holds notify.user: it asks the orchestrator to tell its user something, and goes on.
+package notify
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/spritekit/lattice/skills/propose"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+const (
+	maxTitle = 200
+	maxBody  = 8 << 10
+)
+
+// Skills lists the family.
+func Skills() []skill.Skill { return []skill.Skill{{Name: "notify.user", Run: user}} }
+
+type data struct {
+	Requested bool `json:"requested"`
+}
+
+// user never waits: a notification that nobody reads must not stop the work.
+func user(_ context.Context, c *skill.Call) (skill.Result, error) {
+	var p protocol.NotifyUser
+	if err := c.Bind(&p); err != nil {
+		return skill.Result{}, err
+	}
+	p.Level = cmp.Or(p.Level, protocol.LevelInfo)
+	if err := check(p); err != nil {
+		return skill.Result{}, err
+	}
+	return skill.Result{Data: data{true}}, propose.Tell(c, protocol.ActionNotifyUser, p)
+}
+
+func check(p protocol.NotifyUser) error {
+	switch p.Level {
+	case protocol.LevelInfo, protocol.LevelWarning, protocol.LevelError:
+	default:
+		return skill.BadInput("/level", "%q is none of info, warning, error", p.Level)
+	}
+	if err := propose.Line("/title", p.Title, maxTitle); err != nil {
+		return err
+	}
+	if err := propose.Optional("/body", p.Body, maxBody); err != nil {
+		return err
+	}
+	if p.Link != "" {
+		if err := propose.Link("/link", p.Link); err != nil {
+			return err
+		}
+	}
+	if p.Channel != "" {
+		return propose.Name("/channel", p.Channel)
+	}
+	return nil
+}

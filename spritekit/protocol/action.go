@@ -1,0 +1,52 @@
+package protocol
+
+// Parameters of the actions of v1, as DESIGN 20 and the seed's table have them. PushBranch stands beside their names.
+
+// OpenPR is the parameters of OPEN_PR: the seed's four, and where the commits are. Base and Head are branches, BaseSHA and
+// HeadSHA full commit ids, Bundle is a path in the sprite.
+type OpenPR struct {
+	Title   string `json:"title"`
+	Body    string `json:"body"`
+	Base    string `json:"base"`
+	Head    string `json:"head"`
+	BaseSHA string `json:"base_sha,omitempty"`
+	HeadSHA string `json:"head_sha,omitempty"`
+	Bundle  string `json:"bundle,omitempty"`
+	SHA256  string `json:"sha256,omitempty"`
+}
+
+// PostComment is the parameters of POST_COMMENT: Number is of an issue or a pull request.
+type PostComment struct {
+	Number int64  `json:"number"`
+	Body   string `json:"body"`
+}
+
+// LabelIssue is the parameters of LABEL_ISSUE: labels to add.
+type LabelIssue struct {
+	Number int64    `json:"number"`
+	Labels []string `json:"labels"`
+}
+
+// Levels of a notification.
+const (
+	LevelInfo    = "info"
+	LevelWarning = "warning"
+	LevelError   = "error"
+)
+
+// NotifyUser is the parameters of NOTIFY_USER. An empty channel leaves the choice to the orchestrator.
+type NotifyUser struct {
+	Channel string `json:"channel,omitempty"`
+	Level   string `json:"level"`
+	Title   string `json:"title"`
+	Body    string `json:"body"`
+	Link    string `json:"link,omitempty"`
+}
+
+// FetchCredential is the parameters of FETCH_CREDENTIAL. TTLS is in seconds.
+type FetchCredential struct {
+	Name    string  `json:"name"`
+	Purpose string  `json:"purpose"`
+	Scope   string  `json:"scope,omitempty"`
+	TTLS    float64 `json:"ttl_s,omitempty"`
+}
