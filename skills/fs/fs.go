@@ -18,11 +18,13 @@ func Skills() []skill.Skill {
 	return []skill.Skill{
 		{Name: "fs.append", Run: Append},
 		{Name: "fs.copy", Run: Copy},
+		{Name: "fs.edit", Run: Edit},
 		{Name: "fs.glob", Run: Glob},
 		{Name: "fs.hash", Run: Hash},
 		{Name: "fs.list", Run: List},
 		{Name: "fs.mkdir", Run: Mkdir},
 		{Name: "fs.move", Run: Move},
+		{Name: "fs.patch", Run: Patch},
 		{Name: "fs.read", Run: Read},
 		{Name: "fs.remove", Run: Remove},
 		{Name: "fs.search", Run: Search},

@@ -1,0 +1,364 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/skills/fs/unified"
+	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/workspace"
+)
+
+const (
+	maxPatched      = 1000     // files
+	maxPatchedBytes = 64 << 20 // of all files together
+)
+
+type patchInput struct {
+	Patch   string            `json:"patch"`
+	Path    string            `json:"path"`
+	Strip   *int              `json:"strip"`
+	Fuzz    int               `json:"fuzz"`
+	Reverse bool              `json:"reverse"`
+	Expect  map[string]string `json:"expect_sha256"`
+	DryRun  bool              `json:"dry_run"`
+}
+
+type patchData struct {
+	Files   []patchedFile `json:"files"`
+	Changed bool          `json:"changed"`
+}
+
+type patchedFile struct {
+	Path    string         `json:"path"`
+	From    string         `json:"from,omitempty"` // of a rename or copy
+	Action  unified.Action `json:"action"`
+	Hunks   int            `json:"hunks"`
+	Offsets []int          `json:"offsets,omitempty"` // of each hunk, in lines, when one was not at its place
+	Fuzz    int            `json:"fuzz,omitempty"`    // the most that a hunk needed
+	Added   int            `json:"added"`
+	Removed int            `json:"removed"`
+	SHA256  string         `json:"sha256,omitempty"` // of what is there now
+}
+
+// Patch is fs.patch.
+func Patch(ctx context.Context, c *skill.Call) (skill.Result, error) {
+	var in patchInput
+	if err := c.Bind(&in); err != nil {
+		return skill.Result{}, err
+	}
+	files, err := in.files()
+	if err != nil {
+		return skill.Result{}, err
+	}
+	base, err := folder(c, in.Path)
+	if err != nil {
+		return skill.Result{}, err
+	}
+	if err := in.expected(ctx, c); err != nil {
+		return skill.Result{}, err
+	}
+	p := patcher{call: c, base: base, fuzz: in.Fuzz, states: map[string]*state{}}
+	for _, f := range files {
+		if err := ctx.Err(); err != nil {
+			return skill.Result{}, err
+		}
+		if err := p.one(f); err != nil {
+			return skill.Result{}, err
+		}
+	}
+	if p.rejects != nil {
+		return skill.Result{}, rejected(p.rejects)
+	}
+	data := patchData{Files: p.done}
+	if in.DryRun {
+		return skill.Result{Data: data}, nil
+	}
+	if err := p.write(); err != nil {
+		return skill.Result{}, err
+	}
+	data.Changed = true
+	for _, name := range slices.Sorted(maps.Keys(p.states)) {
+		if s := p.states[name]; s.exists && s.touched {
+			if err := emitFile(c, name, sum([]byte(s.text)), int64(len(s.text))); err != nil {
+				return skill.Result{}, err
+			}
+		}
+	}
+	return skill.Result{Data: data}, nil
+}
+
+// files reads the patch.
+func (in *patchInput) files() ([]unified.File, error) {
+	switch {
+	case in.Fuzz < 0 || in.Fuzz > unified.MaxFuzz:
+		return nil, skill.BadInput("/fuzz", "is not between 0 and %d", unified.MaxFuzz)
+	case in.Strip != nil && (*in.Strip < 0 || *in.Strip > 100):
+		return nil, skill.BadInput("/strip", "is not between 0 and 100")
+	}
+	files, err := unified.Parse(in.Patch)
+	var syntax *unified.SyntaxError
+	if errors.As(err, &syntax) && strings.Contains(syntax.Reason, "binary") {
+		return nil, skill.Unsupported("binary_patch", "line %d of the patch begins a binary diff", syntax.Line).
+			WithHint("write binary files with fs.write and encoding base64, or apply the patch with git.apply")
+	}
+	if err != nil {
+		return nil, skill.BadInput("/patch", "does not follow the format of unified diffs: %v", err).
+			WithHint("make it with git diff or diff -u; fs.edit replaces texts without line numbers")
+	}
+	if len(files) > maxPatched {
+		return nil, skill.Limit("too_many", "the patch changes more than %d files", maxPatched).WithHint("split the patch")
+	}
+	strip := 0
+	if in.Strip != nil {
+		strip = *in.Strip
+	} else if !slices.ContainsFunc(files, func(f unified.File) bool { return !f.Prefixed() }) {
+		strip = 1
+	}
+	for i := range files {
+		if !files[i].Strip(strip) {
+			return nil, skill.BadInput("/strip", "nothing is left of a path of file %d of the patch without %d leading parts", i+1, strip)
+		}
+		if in.Reverse {
+			files[i] = files[i].Reverse()
+		}
+	}
+	if in.Reverse {
+		slices.Reverse(files)
+	}
+	return files, nil
+}
+
+// expected judges expect_sha256, whose paths are relative to the workspace like all others.
+func (in *patchInput) expected(ctx context.Context, c *skill.Call) error {
+	for _, name := range slices.Sorted(maps.Keys(in.Expect)) {
+		rel, err := c.Root.Rel(name)
+		if err != nil {
+			return err
+		}
+		if _, err := existing(ctx, c, rel, in.Expect[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patchReject is a hunk, or a whole file, that does not apply.
+type patchReject struct {
+	Path string `json:"path"`
+	unified.Reject
+}
+
+func rejected(all []patchReject) error {
+	first := all[0]
+	where := first.Path
+	if first.Hunk > 0 {
+		where += ", hunk " + first.Header
+	}
+	return skill.Failed("rejected", "%s of the patch cannot be applied, and nothing was changed; the first, %s: %s", plural(len(all), "part"), where, first.Reason).
+		WithHint("details name each; read the files as they are now and make the patch anew").
+		WithDetails(map[string]any{"rejects": all})
+}
+
+// patcher applies diffs to files in memory, one after the other, so that a later diff sees what an earlier one did.
+type patcher struct {
+	call    *skill.Call
+	base    string
+	fuzz    int
+	states  map[string]*state
+	bytes   int
+	done    []patchedFile
+	rejects []patchReject
+}
+
+// state is a file as the diffs so far leave it.
+type state struct {
+	exists  bool
+	text    string
+	mode    fs.FileMode
+	touched bool   // it is no longer as on disk
+	taken   *taken // as it was read; nil when it was not there
+}
+
+// resolve is the path of a file of the patch, which must stay in the folder that the patch is for.
+func (p *patcher) resolve(name string) (string, error) {
+	if !filepath.IsLocal(name) {
+		return "", skill.Unsafe("unsafe_path", "the patch names %s, which leads out of the folder that it is for", name).
+			WithHint("look at who made the patch; strip takes leading parts off its paths")
+	}
+	return entry(p.call, path.Join(p.base, name), "/patch")
+}
+
+func (p *patcher) state(name string) (*state, error) {
+	if s := p.states[name]; s != nil {
+		return s, nil
+	}
+	s := new(state)
+	info, err := p.call.Root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		if info.IsDir() {
+			return nil, isDirectory(name)
+		}
+		return nil, special(name, info.Mode())
+	default:
+		t, err := take(p.call, name)
+		if err != nil {
+			return nil, err
+		}
+		*s = state{exists: true, text: string(t.data), mode: info.Mode().Perm(), taken: &t}
+		s.taken.data = nil
+		if p.bytes += len(s.text); p.bytes > maxPatchedBytes {
+			return nil, skill.Limit("too_large", "the files of the patch have more than %d bytes together", maxPatchedBytes).WithHint("split the patch")
+		}
+	}
+	p.states[name] = s
+	return s, nil
+}
+
+func (p *patcher) one(f unified.File) error {
+	old, new, err := p.names(f)
+	if err != nil {
+		return err
+	}
+	from, err := p.state(old)
+	if err != nil {
+		return err
+	}
+	to, err := p.state(new)
+	if err != nil {
+		return err
+	}
+	mode, err := fileMode(f.Mode)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.Action == unified.Create && from.exists:
+		p.reject(new, "it exists already")
+		return nil
+	case f.Action != unified.Create && !from.exists:
+		p.reject(old, "it is not there")
+		return nil
+	case new != old && to.exists:
+		p.reject(new, "it exists already")
+		return nil
+	}
+	text, applied, rejects := f.Apply(from.text, p.fuzz)
+	for _, r := range rejects {
+		p.rejects = append(p.rejects, patchReject{old, r})
+	}
+	if rejects != nil {
+		return nil
+	}
+	if f.Action == unified.Delete && text != "" {
+		p.reject(old, "it has lines that the patch does not remove")
+		return nil
+	}
+	if mode == 0 {
+		mode = from.mode
+	}
+	if f.Action == unified.Delete || f.Action == unified.Rename {
+		*from = state{touched: true, taken: from.taken}
+	}
+	if f.Action != unified.Delete {
+		*to = state{exists: true, text: text, mode: mode, touched: true, taken: to.taken}
+	}
+	p.done = append(p.done, report(f, old, new, text, applied))
+	return nil
+}
+
+// names are the paths in the workspace of the file before and after; the same one unless it is renamed or copied.
+func (p *patcher) names(f unified.File) (old, new string, err error) {
+	name := f.New
+	switch f.Action {
+	case unified.Delete:
+		name = f.Old
+	case unified.Rename, unified.Copy:
+		if old, err = p.resolve(f.Old); err != nil {
+			return "", "", err
+		}
+	case unified.Modify: // diff writes whatever names it was given: the one that exists is meant
+		if new, err = p.resolve(f.New); err != nil {
+			return "", "", err
+		}
+		if s, serr := p.state(new); serr == nil && !s.exists && f.Old != "" {
+			name = f.Old
+		}
+	}
+	if new, err = p.resolve(name); err != nil {
+		return "", "", err
+	}
+	if old == "" {
+		old = new
+	}
+	return old, new, nil
+}
+
+func (p *patcher) reject(name, reason string) {
+	p.rejects = append(p.rejects, patchReject{name, unified.Reject{Reason: reason}})
+}
+
+func report(f unified.File, old, new, text string, applied []unified.Applied) patchedFile {
+	done := patchedFile{Path: new, Action: f.Action, Hunks: len(f.Hunks), Added: f.Added(), Removed: f.Removed()}
+	if old != new {
+		done.From = old
+	}
+	if f.Action != unified.Delete {
+		done.SHA256 = sum([]byte(text))
+	}
+	moved := false
+	for _, a := range applied {
+		done.Offsets = append(done.Offsets, a.Offset)
+		done.Fuzz = max(done.Fuzz, a.Fuzz)
+		moved = moved || a.Offset != 0
+	}
+	if !moved {
+		done.Offsets = nil
+	}
+	return done
+}
+
+// fileMode reads a mode as git writes it; 0 for none.
+func fileMode(text string) (fs.FileMode, error) {
+	switch text {
+	case "":
+		return 0, nil
+	case "100644":
+		return 0o644, nil
+	case "100755":
+		return 0o755, nil
+	}
+	return 0, skill.Unsupported("special_mode", "the patch gives a file the mode %.20q: symlinks and submodules are not patched", text).
+		WithHint("apply it with git.apply")
+}
+
+// write changes all files together.
+func (p *patcher) write() error {
+	var changes []workspace.Change
+	for _, name := range slices.Sorted(maps.Keys(p.states)) {
+		s := p.states[name]
+		if s.taken != nil {
+			if err := s.taken.still(p.call); err != nil {
+				return err
+			}
+		}
+		switch {
+		case !s.touched || !s.exists && s.taken == nil:
+		case s.exists:
+			changes = append(changes, workspace.Change{Name: name, Data: []byte(s.text), Mode: s.mode})
+		default:
+			changes = append(changes, workspace.Change{Name: name, Remove: true})
+		}
+	}
+	return p.call.Root.ReplaceTogether(changes)
+}

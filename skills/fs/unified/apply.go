@@ -1,0 +1,227 @@
+package unified
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Applied says where a hunk found its place.
+type Applied struct {
+	Offset int // lines that it lies below the place the patch names; negative for above
+	Fuzz   int // lines of context at its ends that did not count
+}
+
+// Reject is a hunk that does not apply.
+type Reject struct {
+	Hunk     int    `json:"hunk,omitempty"` // from 1
+	Header   string `json:"header,omitempty"`
+	At       int    `json:"patch_line,omitempty"` // of the header in the patch
+	Reason   string `json:"reason"`
+	Line     int    `json:"line,omitempty"` // of the file, where the first difference is
+	Expected string `json:"expected,omitempty"`
+	Found    string `json:"found,omitempty"`
+}
+
+// MaxFuzz is how many lines of context at each end may differ at most.
+const MaxFuzz = 3
+
+// Apply makes the hunks' changes in a text, each where the patch names it or, when its lines have moved, where alone they
+// are; where they are more than once and not at the named place it is rejected. With fuzz, a hunk that has no place may
+// leave out so many lines of context at its ends. Without rejects every hunk is in applied.
+//
+// When the text has CRLF throughout and the patch has none, lines are compared and inserted in the way of the text.
+func (f *File) Apply(text string, fuzz int) (result string, applied []Applied, rejects []Reject) {
+	crlf := f.wantsCRLF(text)
+	if crlf {
+		text = strings.ReplaceAll(text, "\r\n", "\n")
+	}
+	lines := splitLines(text)
+	var out []string
+	done, drift := 0, 0 // lines of the text that are in out; offset of the hunk before
+	for i, h := range f.Hunks {
+		p, reject := h.place(lines, done, drift, fuzz)
+		if reject != nil {
+			reject.Hunk, reject.Header, reject.At = i+1, h.Header, h.At
+			rejects = append(rejects, *reject)
+			continue
+		}
+		out = append(out, lines[done:p.at]...)
+		done = p.at
+		for _, l := range p.lines {
+			switch l.Op {
+			case '+':
+				out = append(out, l.Text)
+			case '-':
+				done++
+			default:
+				out = append(out, lines[done]) // as it is, also when only fuzz made it fit
+				done++
+			}
+		}
+		drift = p.offset
+		applied = append(applied, Applied{p.offset, p.fuzz})
+	}
+	if rejects != nil {
+		return "", nil, rejects
+	}
+	result = strings.Join(append(out, lines[done:]...), "")
+	if crlf {
+		result = strings.ReplaceAll(result, "\n", "\r\n")
+	}
+	return result, applied, nil
+}
+
+func (f *File) wantsCRLF(text string) bool {
+	if n := strings.Count(text, "\n"); n == 0 || strings.Count(text, "\r\n") != n {
+		return false
+	}
+	for _, h := range f.Hunks {
+		for _, l := range h.Lines {
+			if strings.Contains(l.Text, "\r") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// placed is a hunk at its place.
+type placed struct {
+	at     int // index of its first line
+	lines  []Line
+	offset int
+	fuzz   int
+}
+
+// place finds where the hunk applies to lines[from:].
+func (h *Hunk) place(lines []string, from, drift, fuzz int) (placed, *Reject) {
+	var first *Reject
+	for cut := 0; cut <= fuzz; cut++ {
+		part, skipped, ok := h.without(cut)
+		if !ok {
+			break
+		}
+		at, reject := h.find(part, skipped, lines, from, drift, cut > 0)
+		if reject == nil {
+			return placed{at, part, at - skipped - h.index(), cut}, nil
+		}
+		if first == nil {
+			first = reject
+		}
+	}
+	return placed{}, first
+}
+
+// index is where the patch says that the hunk begins.
+func (h *Hunk) index() int {
+	if old, _ := h.count(); old == 0 {
+		return h.OldStart // behind that line
+	}
+	return h.OldStart - 1
+}
+
+// without leaves out lines of context at both ends, skipped of them at the beginning. It is not ok when there are none
+// left to leave out.
+func (h *Hunk) without(cut int) (part []Line, skipped int, ok bool) {
+	part = h.Lines
+	if cut == 0 {
+		return part, 0, true
+	}
+	before := len(part)
+	for range cut {
+		if len(part) > 0 && part[0].Op == ' ' {
+			part, skipped = part[1:], skipped+1
+		}
+		if len(part) > 0 && part[len(part)-1].Op == ' ' {
+			part = part[:len(part)-1]
+		}
+	}
+	return part, skipped, len(part) < before
+}
+
+func (h *Hunk) find(part []Line, skipped int, lines []string, from, drift int, fuzzy bool) (int, *Reject) {
+	var old []string
+	leading, trailing, context := 0, 0, 0
+	for i, l := range part {
+		if l.Op == ' ' {
+			context++
+			trailing++
+			if leading == i {
+				leading++
+			}
+		} else {
+			trailing = 0
+		}
+		if l.Op != '+' {
+			old = append(old, l.Text)
+		}
+	}
+	// As in git: a hunk that begins at the first line belongs there, one without context behind it to the end.
+	atBegin := !fuzzy && h.index() == 0 && leading == 0
+	atEnd := !fuzzy && trailing == 0 && leading > 0
+	fits := func(at int) bool {
+		if at < from || at+len(old) > len(lines) || atBegin && at != 0 || atEnd && at+len(old) != len(lines) {
+			return false
+		}
+		for i, text := range old {
+			if lines[at+i] != text {
+				return false
+			}
+		}
+		return true
+	}
+	named := h.index() + skipped
+	if fits(named) {
+		return named, nil
+	}
+	if context == 0 && (len(old) == 0 || fuzzy) {
+		return 0, difference(old, lines, named, "nothing but its place tells where it belongs, and that is not there")
+	}
+	if moved := named + drift; drift != 0 && fits(moved) {
+		return moved, nil
+	}
+	var places []int
+	for at := from; at+len(old) <= len(lines); at++ {
+		if fits(at) {
+			places = append(places, at)
+		}
+	}
+	switch len(places) {
+	case 0:
+		return 0, difference(old, lines, named, "its lines are not in the file")
+	case 1:
+		return places[0], nil
+	}
+	return 0, &Reject{Reason: fmt.Sprintf("its lines are not at the named place, but %d times elsewhere, as at lines %d and %d", len(places), places[0]+1, places[1]+1)}
+}
+
+// difference names the first line at the named place that is not as the hunk has it.
+func difference(old, lines []string, at int, reason string) *Reject {
+	r := &Reject{Reason: reason}
+	for i, text := range old {
+		if at+i >= len(lines) {
+			r.Reason += "; the file ends before"
+			r.Line, r.Expected = at+i+1, clip(text)
+			break
+		}
+		if at+i >= 0 && lines[at+i] != text {
+			r.Line, r.Expected, r.Found = at+i+1, clip(text), clip(lines[at+i])
+			if strings.TrimRight(r.Expected, "\r\n") == strings.TrimRight(r.Found, "\r\n") {
+				r.Reason += "; the ends of the lines differ"
+			} else if strings.Join(strings.Fields(text), " ") == strings.Join(strings.Fields(lines[at+i]), " ") {
+				r.Reason += "; the white space differs"
+			}
+			break
+		}
+	}
+	return r
+}
+
+// clip keeps what a person needs to see of a line.
+func clip(text string) string {
+	const most = 200
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
