@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
@@ -140,12 +141,40 @@ func (in *cloneInput) spec(c *skill.Call) (engine.CloneSpec, error) {
 			return spec, err
 		}
 	}
+	if in.Filter != "" && !isFilter(in.Filter) {
+		return spec, skill.Unsafe("unsafe", "/filter %q is no filter", in.Filter).WithHint("use blob:none, blob:limit=1m or tree:0")
+	}
+	if in.Reference != "" {
+		from, err := localSource(c, in.Reference)
+		if err == nil && from.Bundle {
+			err = engine.NotRepository("/reference %s is a file", in.Reference)
+		}
+		if err != nil {
+			return spec, err
+		}
+		spec.Reference = from.URL
+	}
 	if in.RemoteURL != "" {
 		if _, _, err := parseURL(in.RemoteURL, "/remote_url", false); err != nil {
 			return spec, err
 		}
 	}
 	return spec, nil
+}
+
+// isFilter accepts the filters that leave out what can be fetched later: blob:none, blob:limit=N[kmg], tree:N.
+func isFilter(text string) bool {
+	if text == "blob:none" {
+		return true
+	}
+	number, ok := strings.CutPrefix(text, "blob:limit=")
+	if ok {
+		number = strings.TrimRight(number, "kmg")
+	} else if number, ok = strings.CutPrefix(text, "tree:"); !ok {
+		return false
+	}
+	_, err := strconv.ParseUint(number, 10, 32)
+	return err == nil
 }
 
 // already answers when the destination holds something: fine if it is this very clone.

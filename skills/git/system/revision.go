@@ -54,7 +54,7 @@ func (r *repo) Resolve(ctx context.Context, revision string) (engine.Object, err
 func (r *repo) resolveObject(ctx context.Context, revision string) (engine.Object, error) {
 	out, err := r.in(ctx, command{args: []string{"cat-file", "--batch-check"}, stdin: revision + "\n", reading: true})
 	if err != nil {
-		return engine.Object{}, explain(err, "rev_parse_failed")
+		return engine.Object{}, explainRevision(err, "rev_parse_failed")
 	}
 	fields := strings.Fields(string(out))
 	if len(fields) != 3 || !engine.IsCommitID(fields[0]) { // "NAME missing", "NAME ambiguous"
