@@ -40,7 +40,7 @@ func nodeTest() runner {
 
 func detectNodeTest(f *folder) string {
 	p, ok := f.npmPackage()
-	if words, _ := split(p.Scripts["test"]); slices.Contains(words, "node") && slices.Contains(words, "--test") {
+	if scriptTool(p.Scripts["test"]) == "node" {
 		return "package.json: scripts.test"
 	}
 	if !ok || p.Scripts["test"] != "" && !strings.Contains(p.Scripts["test"], "no test specified") {

@@ -257,7 +257,7 @@ func (x *execution) replace(name string, from io.Reader) error {
 func (r *Report) summary() string {
 	text := fmt.Sprintf("%d of %d tests failed", r.Counts.Failed, r.Counts.Total)
 	if r.Counts.Flaky > 0 {
-		text += fmt.Sprintf(", %d are flaky", r.Counts.Flaky)
+		text += fmt.Sprintf(", %d flaky", r.Counts.Flaky)
 	}
 	if r.Counts.Errored > 0 {
 		text += fmt.Sprintf(", %d could not be run", r.Counts.Errored)

@@ -73,24 +73,40 @@ func split(text string) (words []string, ok bool) {
 	return words, quote == 0
 }
 
-// nodeTool detects a tool of package.json: by the script "test", by the dependencies, by its configuration file.
+// nodeTool detects a tool of package.json: by the script "test"; where that names no tool that is known here, by the
+// dependencies or the tool's configuration file.
 func nodeTool(tool string, configs ...string) func(*folder) string {
 	return func(f *folder) string {
 		p, ok := f.npmPackage()
 		if !ok {
 			return ""
 		}
-		if words, _ := split(p.Scripts["test"]); slices.ContainsFunc(words, func(w string) bool { return strings.TrimSuffix(path.Base(w), ".js") == tool }) {
+		switch named := scriptTool(p.Scripts["test"]); {
+		case named == tool:
 			return "package.json: scripts.test"
-		}
-		if p.DevDependencies[tool] != nil {
+		case named != "":
+			return ""
+		case p.DevDependencies[tool] != nil:
 			return "package.json: devDependencies." + tool
-		}
-		if p.Dependencies[tool] != nil {
+		case p.Dependencies[tool] != nil:
 			return "package.json: dependencies." + tool
 		}
 		return f.first(configs...)
 	}
+}
+
+// scriptTool is the runner that a script names, "" for none that is known here.
+func scriptTool(script string) string {
+	words, _ := split(script)
+	for _, word := range words {
+		switch name := strings.TrimSuffix(path.Base(word), ".js"); {
+		case name == "vitest" || name == "jest" || name == "mocha" || name == "react-scripts":
+			return name
+		case word == "--test" && slices.Contains(words, "node"):
+			return "node"
+		}
+	}
+	return ""
 }
 
 // nodeCall is how the project's script "test" calls a tool, and the tool's own file.

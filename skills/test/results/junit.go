@@ -127,7 +127,7 @@ func (w *junitWalk) child(name string, attr func(string) string) {
 	case "error":
 		status = Errored
 	case "skipped":
-		if w.c.Status == Passed {
+		if w.c.Status == Passed || w.c.Status == Skipped {
 			w.c.Status, w.c.Message = Skipped, attr("message")
 		}
 	case "flakyFailure", "flakyError":
