@@ -71,7 +71,7 @@ func withoutOwn(paths []string) []string {
 		return append(specs, ":(top)")
 	}
 	for _, p := range paths {
-		specs = append(specs, ":(top,literal)"+p)
+		specs = append(specs, ":(literal)"+p)
 	}
 	return specs
 }
