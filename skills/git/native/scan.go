@@ -129,9 +129,12 @@ func (s *scan) below(fd int, name, path string, rules *ignore.Rules, ignored boo
 	return do(child, rules, ignored)
 }
 
-// other notes a file that is not tracked.
+// other notes a file that is not tracked. A folder in the place of a tracked file is no news by itself: git shows the file
+// as deleted.
 func (s *scan) other(path string, ignored bool) {
+	_, was := s.files[strings.TrimSuffix(path, "/")]
 	switch {
+	case was:
 	case ignored && s.ignored:
 		s.others = append(s.others, engine.StatusEntry{Path: path, Index: "!", Worktree: "!", Type: "file"})
 	case !ignored && s.untracked != engine.UntrackedNo:

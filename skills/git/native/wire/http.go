@@ -14,8 +14,6 @@ import (
 	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/net/http/httpproxy"
 )
 
 // httpTransport speaks to one repository over HTTP.
@@ -80,26 +78,10 @@ func originOf(u *url.URL) string {
 }
 
 func (t *httpTransport) newClient() (*http.Client, error) {
-	env := map[string]string{}
-	for _, e := range t.remote.Env {
-		name, value, _ := strings.Cut(e, "=")
-		env[name] = value
-	}
-	first := func(names ...string) string {
-		for _, n := range names {
-			if env[n] != "" {
-				return env[n]
-			}
-		}
-		return ""
-	}
-	proxy := httpproxy.Config{
-		HTTPProxy: first("http_proxy", "all_proxy", "ALL_PROXY"), HTTPSProxy: first("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"),
-		NoProxy: first("no_proxy", "NO_PROXY"),
-	}
-	through := proxy.ProxyFunc()
+	env := environment(t.remote.Env)
+	through := proxiesOf(env)
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if file := first("GIT_SSL_CAINFO", "SSL_CERT_FILE"); file != "" {
+	if file := first(env, "GIT_SSL_CAINFO", "SSL_CERT_FILE"); file != "" {
 		pem, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("read the certificates to trust: %w", err)
@@ -110,8 +92,8 @@ func (t *httpTransport) newClient() (*http.Client, error) {
 	}
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy: func(r *http.Request) (*url.URL, error) { return through(r.URL) }, TLSClientConfig: config,
-			ResponseHeaderTimeout: headerLimit, TLSHandshakeTimeout: headerLimit, DisableCompression: true, ForceAttemptHTTP2: true,
+			Proxy: func(r *http.Request) (*url.URL, error) { return through.of(r.URL) }, TLSClientConfig: config,
+			ResponseHeaderTimeout: headerLimit, TLSHandshakeTimeout: headerLimit, DisableCompression: true,
 			DialContext: (&net.Dialer{Timeout: headerLimit}).DialContext,
 		},
 		CheckRedirect: t.redirect,
