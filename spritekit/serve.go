@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills"
 	"github.com/spritekit/lattice/spritekit/dropin"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -47,10 +48,18 @@ func (a app) dropIn(name string) (dropin.Skill, bool) {
 		return dropin.Skill{}, false
 	}
 	s, err := dropin.Load(filepath.Dir(self), name)
+	if file := filepath.Join(filepath.Dir(self), name); errors.Is(err, dropin.ErrNone) && manifests.ValidName(name) && isProgram(file) {
+		return dropin.Skill{Skill: manifests.Skill{Name: name, Exec: []string{file}}}, true // its manifest lies elsewhere
+	}
 	if err != nil && !errors.Is(err, dropin.ErrNone) {
 		fmt.Fprintf(a.stderr, "spritekit: %v\n", err)
 	}
 	return s, err == nil
+}
+
+func isProgram(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
 // become turns this process into a skill of somebody else; it returns only when that cannot be.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +24,7 @@ func (a app) serveSession(args []string) error {
 	}
 	var set skills.Set
 	o := session.Options{
-		Skills: set.All(), Dir: filepath.Dir(self), Environ: a.environ,
+		Skills: set.All(), Self: self, Environ: a.environ,
 		Run: func(ctx context.Context, p session.Program) (int, error) {
 			return set.Program(ctx, proc.Spec{
 				Argv: p.Argv, Dir: p.Dir, Env: p.Env, Stdin: string(p.Stdin), Stdout: p.Stdout, Stderr: p.Stderr, Grace: sessionGrace,

@@ -51,13 +51,18 @@ func (s *Session) processes(ctx context.Context, c lattice.Call, known process) 
 	}
 	var out []found
 	for _, p := range all {
-		program, _, _ := strings.Cut(p.Command, " ")
 		is := found{p.ID, isKit(p.Command)}
-		if !p.TTY && !s.roster.others(p.ID, c.ID) && (path.Base(program) == c.Skill || p.ID == known.id || known.kit && is.kit) {
+		if !p.TTY && !s.roster.others(p.ID, c.ID) && (runs(p.Command, c.Skill) || p.ID == known.id || known.kit && is.kit) {
 			out = append(out, is)
 		}
 	}
 	return out, nil
+}
+
+// runs tells from its command line whether a process was started as a skill; see program.
+func runs(command, skill string) bool {
+	words := strings.Fields(command)
+	return len(words) > 0 && path.Base(words[0]) == skill || len(words) > 1 && path.Base(words[0]) == "spritekit" && words[1] == skill
 }
 
 // stop ends the process of a call that nobody follows any more: closing its stream alone would leave it running. It

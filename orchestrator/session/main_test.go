@@ -24,8 +24,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites/spritestest"
 )
 
-// skillsDir holds the skills of the spritekit of this tree, and scripts that stand for third parties' skills.
-var skillsDir string
+// skillsDir holds the skills of the spritekit of this tree, and scripts that stand for third parties' skills. oldSkills
+// holds the same, but their spritekit serves no sessions.
+var skillsDir, oldSkills string
 
 // TestMain lets the test binary be the init of sandboxes, and installs the skills.
 func TestMain(m *testing.M) {
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	skillsDir = filepath.Join(dir, "skills")
+	skillsDir, oldSkills = filepath.Join(dir, "skills"), filepath.Join(dir, "old")
 	if err := install(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -67,7 +68,53 @@ func install(dir string) error {
 			return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
 		}
 	}
-	return os.WriteFile(filepath.Join(skillsDir, "shell"), []byte(script), 0o755)
+	for _, dir := range []string{skillsDir, oldSkills} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "shell"), []byte(script), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "third.party"), []byte(thirdParty), 0o755); err != nil {
+			return err
+		}
+	}
+	return aged()
+}
+
+// thirdParty is a skill that does what its input says.
+const thirdParty = `#!/bin/sh
+input=$(cat)
+event() { echo "LATTICE_EVENT {\"protocol_version\":\"v1\",\"event_type\":\"$1\",\"event_id\":\"$2$LATTICE_CALL_ID\",\"call_id\":\"$LATTICE_CALL_ID\",\"payload\":$3}"; }
+event INFO a '{"message":"begun"}'
+echo 'LATTICE_EVENT {"event_type":"INFO","payload":{"message":"of nobody"}}'
+echo output; echo people >&2
+case $input in *slow*) until [ -e /workspace/open ]; do sleep 0.02; done ;; esac
+case $input in
+*good*) echo '{"ok":true,"skill":"third.party","data":{"grants":"'$LATTICE_PERMISSIONS'"},"events":1}' ;;
+*bad*) echo '{"ok":false,"skill":"third.party","error":{"code":"c","message":"m"}}'; exit 4 ;;
+*mute*) exit 5 ;;
+*lies*) echo '{"ok":true,"skill":"third.party","data":{}}'; exit 1 ;;
+*killed*) kill -9 $$ ;;
+*waits*) event WAITING w '{"reason":"r","checkpoint_id":"none"}'; echo '{"ok":true,"skill":"third.party","waiting":{"reason":"r","checkpoint_id":"none"}}'; exit 75 ;;
+esac
+`
+
+// aged makes oldSkills of skillsDir.
+func aged() error {
+	const old = "#!/bin/sh\nif [ \"$1\" = session ]; then exit 3; fi\nexec /skills/kit \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(oldSkills, "spritekit"), []byte(old), 0o755); err != nil {
+		return err
+	}
+	if err := os.Link(filepath.Join(skillsDir, "spritekit"), filepath.Join(oldSkills, "kit")); err != nil {
+		return err
+	}
+	for _, name := range []string{"fs.read", "fs.write"} {
+		if err := os.Symlink("kit", filepath.Join(oldSkills, name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // world is a host with one sprite, a session that reaches it through a middleman, and what was observed.
@@ -83,11 +130,16 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldOf(t, skillsDir)
+}
+
+func newWorldOf(t *testing.T, skills string) *world {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := local.Open(local.Config{Dir: t.TempDir(), Self: self, Skills: skillsDir, Log: zerolog.Nop()})
+	host, err := local.Open(local.Config{Dir: t.TempDir(), Self: self, Skills: skills, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -189,7 +189,25 @@ func (k *kit) fate(ctx context.Context, t *turn) (int, error) {
 		t.seen.inKit = true
 		return 0, &sprites.LostError{Session: k.id, Err: fmt.Errorf("the session ended with exit code %d while several calls were under way", k.exit)}
 	}
-	return k.exit, nil // as its own process would have ended
+	return k.crashed(ctx, t)
+}
+
+// crashed judges the one call that was under way when its kit came to a bad end: it was that call's own, as it would have
+// been a process of its own's, if the call had begun. A skill of ours begins with an event in the outbox.
+func (k *kit) crashed(ctx context.Context, t *turn) (int, error) {
+	if t.seen.counted == 0 {
+		if err := k.s.reconcile(ctx, t.call, t.seen); err != nil {
+			return 0, err
+		}
+	}
+	if t.seen.counted > 0 {
+		return k.exit, nil
+	}
+	if _, ours := manifests.Lookup(t.call.Skill); ours || t.call.Class == manifests.ClassRead {
+		return 0, errNotBegun
+	}
+	t.seen.inKit = true
+	return 0, &sprites.LostError{Session: k.id, Err: fmt.Errorf("the session ended with exit code %d before it said whether the call had begun", k.exit)}
 }
 
 // giveUp ends a call that nobody waits for any more, and the kit where that does not end it. A kit that has said nothing

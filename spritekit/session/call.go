@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -122,24 +121,27 @@ func (c *call) input() []byte {
 	return c.Input
 }
 
-// program finds what somebody dropped in: an executable that bears the skill's name, or a folder with its manifest.
+// program finds what somebody dropped in: a folder with its manifest, or an executable that bears the skill's name.
 func (c *call) program() ([]string, error) {
 	if !manifests.ValidName(c.Skill) {
 		return nil, fmt.Errorf("%q is no name of a skill", c.Skill)
 	}
-	file := filepath.Join(c.server.o.Dir, c.Skill)
-	info, err := os.Stat(file)
-	switch {
-	case err == nil && info.Mode().IsRegular():
-		return []string{file}, nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, err
+	dir := filepath.Dir(c.server.o.Self)
+	found, err := dropin.Load(dir, c.Skill)
+	if errors.Is(err, dropin.ErrNone) {
+		file := filepath.Join(dir, c.Skill)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+			return []string{file}, nil
+		}
 	}
-	found, err := dropin.Load(c.server.o.Dir, c.Skill)
 	if err != nil {
 		return nil, err
 	}
-	return found.Command(), nil
+	argv := found.Command()
+	if argv[0] == "spritekit" { // this one, whatever PATH says
+		argv[0] = c.server.o.Self
+	}
+	return argv, nil
 }
 
 // failure is a result line of the session's own.

@@ -32,7 +32,7 @@ import (
 // Options of Serve.
 type Options struct {
 	Skills   []skill.Skill
-	Dir      string   // where the skills of others lie, usually /skills
+	Self     string   // the spritekit that serves; the skills of others lie beside it
 	Environ  []string // of the process; what it says of one call is ignored
 	Parallel int      // calls at once; 0 = 1, in the order in which they come
 	// Keepalive is after how long a silence a keepalive line is written; 0 = 15 s.

@@ -364,7 +364,7 @@ echo '{"ok":true,"skill":"x.good","data":{"n":1},"exit":3,"token":"guessed"}'; e
 	if err := os.WriteFile(filepath.Join(dir, "x.broken"), []byte("#!/nowhere\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	k := begin(t, session.Options{Dir: dir}, good, good)
+	k := begin(t, session.Options{Self: filepath.Join(dir, "spritekit")}, good, good)
 	k.send(callOf("c1", "x.good", `,"run_id":"r","permissions":["a","b"],"token":"t"`))
 	lines := k.until(`"ok"`)
 	r := resultOf(t, lines, "c1")
