@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"manifests": {},
 
 	// The sprite's side, top to bottom.
-	"spritekit": {"manifests", "skills", "spritekit/..."},
+	"spritekit": {"manifests", "skills", "skills/proc", "spritekit/..."}, // proc: what a session's programs are told to do
 	"skills":    {"manifests", "skills/...", "spritekit/skill"},
 	// Families are siblings; proc is the one way to run a program, shared by those that do.
 	"skills/*":         {"skills/proc", "skills/propose", "spritekit/checkpoint", "spritekit/protocol", "spritekit/skill", "spritekit/workspace", "manifests"},
@@ -47,6 +47,7 @@ var mayImport = map[string][]string{
 	"spritekit/install":    {"manifests", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/mcp":        {"manifests", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/contract":   {"manifests", "spritekit/protocol"},
+	"spritekit/session":    {"manifests", "spritekit/dropin", "spritekit/journal", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/skilltest":  {"spritekit/contract"},
 	"spritekit/skill":      {"manifests", "spritekit/checkpoint", "spritekit/journal", "spritekit/outbox", "spritekit/protocol", "spritekit/resume", "spritekit/workspace"},
 	"spritekit/journal":    {"spritekit/protocol", "spritekit/workspace"},
