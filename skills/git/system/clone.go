@@ -35,7 +35,7 @@ func (s *Engine) Clone(ctx context.Context, spec engine.CloneSpec) (engine.Clone
 	if err := r.checkoutClone(ctx, spec, inOne); err != nil {
 		return engine.Cloned{}, err
 	}
-	if stored := location(spec.From); spec.RemoteURL != "" && spec.RemoteURL != stored {
+	if spec.RemoteURL != "" && spec.RemoteURL != spec.From.URL {
 		if _, err := r.git(ctx, "remote", "set-url", "--", "origin", spec.RemoteURL); err != nil {
 			return engine.Cloned{}, explain(err, "clone_failed")
 		}
@@ -80,15 +80,7 @@ func cloneArgs(spec engine.CloneSpec, inOne bool) []string {
 	if spec.Branch != "" && (inOne || spec.SingleBranch && spec.Ref == "") {
 		args = append(args, "--branch="+spec.Branch)
 	}
-	return append(args, "--", location(spec.From), spec.Dir)
-}
-
-// location is what git is given: depth needs a transport, which a plain path is not.
-func location(from engine.Source) string {
-	if from.Local && !from.Bundle {
-		return "file://" + from.URL
-	}
-	return from.URL
+	return append(args, "--", spec.From.URL, spec.Dir)
 }
 
 // checkoutClone fills the work tree, unless the clone did: ref, else branch, else whatever the remote's HEAD is.

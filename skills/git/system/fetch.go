@@ -39,7 +39,7 @@ func (r *repo) Fetch(ctx context.Context, spec engine.FetchSpec) (engine.Fetched
 		return fetched, err
 	}
 	defer done()
-	cmd.args = append(append(cmd.args, "--", location(spec.From)), refspecs...)
+	cmd.args = append(append(cmd.args, "--", spec.From.URL), refspecs...)
 	_, err = r.in(stats.ctx, cmd)
 	if err := stats.finish(err); err != nil {
 		return fetched, fetchFailed(err)

@@ -30,7 +30,7 @@ func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedR
 		}
 		cmd.args = append(cmd.args, "--force-with-lease="+ref.To+":"+expect)
 	}
-	cmd.args = append(cmd.args, "--", location(spec.To))
+	cmd.args = append(cmd.args, "--", spec.To.URL)
 	for _, ref := range spec.Refs {
 		refspec := ref.From + ":" + ref.To
 		if ref.Force {

@@ -27,8 +27,13 @@ func explainRevision(err error, code string) error {
 	return explain(err, code)
 }
 
-// Resolve finds an object. One git answers for what is a commit or names one; anything else costs a second.
+// Resolve finds an object. HEAD is read from its file; else one git answers for what is a commit or names one; anything else costs a second.
 func (r *repo) Resolve(ctx context.Context, revision string) (engine.Object, error) {
+	if revision == "HEAD" {
+		if ref, commit, ok := r.head(); ok && commit != "" {
+			return engine.Object{ID: commit, Type: "commit", Commit: commit, Ref: ref}, nil
+		}
+	}
 	out, err := r.read(ctx, "rev-parse", revision, revision+"^{commit}", "--symbolic-full-name", revision, "--")
 	if f := (*failure)(nil); errors.As(err, &f) {
 		return r.resolveObject(ctx, revision)
