@@ -61,10 +61,14 @@ func escapeLen(rest string) int {
 		}
 		return 1
 	case ']':
-		if i := strings.IndexAny(rest[:min(len(rest), 4096)], "\x07\x1b"); i > 0 {
-			return i + 1
+		i := strings.IndexAny(rest[:min(len(rest), 4096)], "\x07\x1b")
+		switch {
+		case i < 0:
+			return 1
+		case strings.HasPrefix(rest[i:], "\x1b\\"):
+			return i + 2
 		}
-		return 1
+		return i + 1
 	}
 	if rest[0] < utf8.RuneSelf {
 		return 1
@@ -107,10 +111,31 @@ func Excerpt(text string) string {
 	return Clip(strings.Join(lines, "\n"), MaxDetail)
 }
 
-// output collects the lines of one test, in bounded memory: the first and the last ones.
+// output collects the lines of one test: the first and the last ones.
 type output struct {
 	lines []string
-	cut   int
+	size  int
+}
+
+// budget bounds what the outputs of all tests that have no verdict yet may hold together, in bytes.
+type budget struct{ used int }
+
+const maxHeld = 16 << 20
+
+// add takes a line in, unless too much is held already.
+func (b *budget) add(o *output, line string) {
+	if b.used+len(line) > maxHeld {
+		return
+	}
+	before := o.size
+	o.add(line)
+	b.used += o.size - before
+}
+
+// drop empties an output that nobody asks for.
+func (b *budget) drop(o *output) {
+	b.used -= o.size
+	*o = output{}
 }
 
 const (
@@ -123,9 +148,10 @@ func (o *output) add(line string) {
 		line = strings.Clone(line[:keptLine])
 	}
 	o.lines = append(o.lines, line)
+	o.size += len(line)
 	if len(o.lines) > keptLines {
+		o.size -= len(o.lines[keptLines/2])
 		o.lines = slices.Delete(o.lines, keptLines/2, keptLines/2+1)
-		o.cut++
 	}
 }
 

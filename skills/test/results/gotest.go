@@ -10,6 +10,8 @@ import (
 	"strings"
 )
 
+const maxPackages = 10_000
+
 // GoTest folds the events of go test -json (cmd/test2json). A test with sub-tests is not counted, unless it failed while
 // they did not; a package that does not build or dies outside of its tests is a failure of its own.
 type GoTest struct {
@@ -24,6 +26,7 @@ type GoTest struct {
 	build   map[string][]string
 	passed  int
 	failed  int
+	held    budget
 
 	buildLine, reportLine, frameLine, panicLine *regexp.Regexp
 }
@@ -74,9 +77,12 @@ func (g *GoTest) Line(text string) {
 	if !strings.HasPrefix(text, "{") || json.Unmarshal([]byte(text), &e) != nil || e.Action == "" {
 		return
 	}
+	if len(e.Test) > keptLine || len(e.Package) > keptLine || len(e.ImportPath) > keptLine {
+		return // no name is that long
+	}
 	switch {
 	case e.Action == "build-output":
-		if lines := g.build[e.ImportPath]; len(lines) < keptLines {
+		if lines := g.build[e.ImportPath]; len(lines) < keptLines && (lines != nil || len(g.build) < maxPackages) {
 			g.build[e.ImportPath] = append(lines, Clip(strings.TrimRight(e.Output, "\n"), keptLine))
 		}
 	case e.Package == "":
@@ -90,13 +96,16 @@ func (g *GoTest) Line(text string) {
 func (g *GoTest) packageEvent(e goEvent) {
 	p := g.pkgs[e.Package]
 	if p == nil {
+		if len(g.pkgs) >= maxPackages {
+			return
+		}
 		p = &goPackage{}
 		g.pkgs[e.Package] = p
 		g.names = append(g.names, e.Package)
 	}
 	switch e.Action {
 	case "output":
-		p.output.add(strings.TrimRight(e.Output, "\n"))
+		g.held.add(&p.output, strings.TrimRight(e.Output, "\n"))
 		p.panicked = p.panicked || strings.HasPrefix(e.Output, "panic: ")
 	case "pass", "fail", "skip":
 		p.status, p.failedBuild = e.Action, e.FailedBuild
@@ -107,6 +116,10 @@ func (g *GoTest) testEvent(e goEvent) {
 	key := goKey{e.Package, e.Test}
 	t := g.tests[key]
 	if t == nil {
+		if len(g.order) >= maxPassed {
+			g.uncounted(e)
+			return
+		}
 		t = &goTest{}
 		g.tests[key] = t
 		g.order = append(g.order, key)
@@ -125,7 +138,7 @@ func (g *GoTest) testEvent(e goEvent) {
 		if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "=== ") || strings.HasPrefix(trimmed, "--- ") {
 			return
 		}
-		t.output.add(line)
+		g.held.add(&t.output, line)
 		if p := g.pkgs[e.Package]; p != nil && strings.HasPrefix(line, "panic: ") {
 			p.panicked = true
 		}
@@ -135,11 +148,27 @@ func (g *GoTest) testEvent(e goEvent) {
 			g.failed++
 			return
 		}
-		t.output = output{} // nobody asks what it said
+		g.held.drop(&t.output)
 		if e.Action == "pass" {
 			g.passed++
 		}
 	}
+}
+
+// uncounted adds a test beyond those that are followed from their start to their end.
+func (g *GoTest) uncounted(e goEvent) {
+	c := Case{ID: e.Package + ":" + e.Test, Name: e.Test, Suite: e.Package, Duration: seconds(e.Elapsed)}
+	switch e.Action {
+	case "pass":
+		c.Status = Passed
+	case "fail":
+		c.Status = Failed
+	case "skip":
+		c.Status = Skipped
+	default:
+		return
+	}
+	g.set.Add(c)
 }
 
 // Done adds the tests, then the packages.

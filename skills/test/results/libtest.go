@@ -15,6 +15,7 @@ type Libtest struct {
 	planned int
 	left    int // tests of the binary that have no verdict yet; -1 when no binary runs
 	tail    output
+	held    budget             // of details
 	failed  []string           // of this binary, in order
 	details map[string]*output // of this binary
 	detail  *output            // the section being read
@@ -88,12 +89,12 @@ func (l *Libtest) test(line string) {
 			l.detail = nil
 			return
 		}
-		l.detail.add(line)
+		l.held.add(l.detail, line)
 		return
 	}
 	l.tail.add(line)
 	m := l.verdict.FindStringSubmatch(line)
-	if m == nil || l.left == 0 {
+	if m == nil || l.left == 0 || len(line) > keptLine {
 		return
 	}
 	l.left--
@@ -126,6 +127,7 @@ func (l *Libtest) report() {
 	}
 	l.failed, l.detail = nil, nil
 	clear(l.details)
+	l.held = budget{}
 }
 
 func (l *Libtest) explain(c *Case, lines []string) {

@@ -21,6 +21,7 @@ type TAP struct {
 	plan   int
 	seen   int
 	bailed bool
+	kept   budget // of comments and blocks in levels
 	rest   output // what is no TAP: the last words of a program that died
 }
 
@@ -47,7 +48,7 @@ func (t *TAP) Line(line string) {
 		if text == "..." {
 			t.yaml = nil
 		} else {
-			t.yaml.line(line)
+			t.yaml.line(line, &t.kept)
 		}
 		return
 	}
@@ -66,7 +67,7 @@ func (t *TAP) Line(line string) {
 		t.flush()
 	case strings.HasPrefix(text, "#"):
 		if t.last != nil && t.last.yaml == nil { // after the block come the words of the next test
-			t.last.comments.add(strings.TrimPrefix(strings.TrimPrefix(text, "#"), " "))
+			t.kept.add(&t.last.comments, strings.TrimPrefix(strings.TrimPrefix(text, "#"), " "))
 		}
 	default:
 		if node, ok := point(text); ok {
@@ -115,7 +116,7 @@ func point(text string) (tapNode, bool) {
 		n.skip = strings.HasPrefix(word, "skip") || strings.HasPrefix(word, "todo") && !n.ok
 		rest = rest[:i]
 	}
-	n.name = strings.NewReplacer(`\#`, "#", `\\`, `\`).Replace(strings.TrimSpace(rest))
+	n.name = name(strings.NewReplacer(`\#`, "#", `\\`, `\`).Replace(strings.TrimSpace(rest)))
 	return n, true
 }
 
@@ -162,7 +163,7 @@ func (t *TAP) flush() {
 	}
 	t.file(n, nil)
 	if t.depth == 0 {
-		t.held = 0
+		t.held, t.kept = 0, budget{}
 	}
 }
 
@@ -302,15 +303,16 @@ type yamlBlock struct {
 
 const maxYAML = 64 << 10
 
-func (y *yamlBlock) line(line string) {
+func (y *yamlBlock) line(line string, kept *budget) {
 	text := strings.TrimLeft(line, " ")
 	column := len(line) - len(text)
 	if y.values == nil {
 		y.values = map[string]string{}
 	}
-	if y.size += len(line) + 1; y.size > maxYAML {
+	if y.size += len(line) + 1; y.size > maxYAML || kept.used+len(line) > maxHeld {
 		return
 	}
+	kept.used += len(line)
 	if y.key != "" && (column > y.column || text == "") {
 		y.values[y.key] += strings.TrimPrefix(line[min(len(line), y.column+2):], "") + "\n"
 		return
