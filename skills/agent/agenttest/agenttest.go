@@ -28,6 +28,8 @@ import (
 type Script struct {
 	Steps []Step `json:"steps"`
 	Side  string `json:"side,omitempty"` // the answer to requests without tools; default "ok"
+	// Since is something that the user says: steps count from there, not from the beginning of the conversation.
+	Since string `json:"since,omitempty"`
 }
 
 // Step is one answer of the model, or a fault in its place.
@@ -131,8 +133,24 @@ type conversation struct {
 	tools   []string
 	results []string
 	prompt  []string
-	answers int // of the model: runs of its messages and calls
+	before  []int // answers before each prompt
+	answers int   // of the model: runs of its messages and calls
 	model   bool
+}
+
+// told notes what the user's side said.
+func (c *conversation) told(text string) {
+	c.prompt, c.before = append(c.prompt, text), append(c.before, c.answers)
+}
+
+// since counts the answers after the last prompt that holds a text.
+func (c *conversation) since(text string) int {
+	for i := len(c.prompt) - 1; i >= 0 && text != ""; i-- {
+		if strings.Contains(c.prompt[i], text) {
+			return c.answers - c.before[i]
+		}
+	}
+	return c.answers
 }
 
 // said notes whether a message is the model's; several in a row are one answer.
@@ -217,7 +235,7 @@ func (s *Server) next(talk conversation, r Request) (step Step, fails bool, numb
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	step = Step{Text: s.script.Side}
-	if r.Step = min(talk.answers, len(s.script.Steps)-1); len(talk.tools) == 0 {
+	if r.Step = min(talk.since(s.script.Since), len(s.script.Steps)-1); len(talk.tools) == 0 {
 		r.Step = -1
 	} else if r.Step >= 0 {
 		step = s.script.Steps[r.Step]

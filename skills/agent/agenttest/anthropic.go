@@ -39,13 +39,13 @@ func readMessages(body []byte) (conversation, error) {
 			Content json.RawMessage
 		}
 		if json.Unmarshal(m.Content, &blocks) != nil {
-			c.prompt = append(c.prompt, textOf(m.Content))
+			c.told(textOf(m.Content))
 		}
 		for _, b := range blocks {
 			if b.Type == "tool_result" {
 				c.results = append(c.results, textOf(b.Content))
 			} else {
-				c.prompt = append(c.prompt, b.Text)
+				c.told(b.Text)
 			}
 		}
 	}

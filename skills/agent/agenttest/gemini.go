@@ -40,7 +40,7 @@ func readGemini(body []byte) (conversation, error) {
 			if p.FunctionResponse != nil {
 				c.results = append(c.results, string(p.FunctionResponse.Response))
 			} else {
-				c.prompt = append(c.prompt, p.Text)
+				c.told(p.Text)
 			}
 		}
 	}

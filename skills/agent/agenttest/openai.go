@@ -44,7 +44,7 @@ func readResponses(body []byte) (conversation, error) {
 			c.results = append(c.results, textOf(item.Output))
 		case item.Role == "user":
 			c.said(false)
-			c.prompt = append(c.prompt, textOf(item.Content))
+			c.told(textOf(item.Content))
 		case item.Role == "assistant", strings.HasSuffix(item.Type, "_call"):
 			c.said(true)
 		}
@@ -109,7 +109,7 @@ func readChat(body []byte) (conversation, error) {
 		case "tool":
 			c.results = append(c.results, textOf(m.Content))
 		case "user":
-			c.prompt = append(c.prompt, textOf(m.Content))
+			c.told(textOf(m.Content))
 		case "system", "developer":
 			continue
 		}
