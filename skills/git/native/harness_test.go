@@ -71,9 +71,11 @@ func gitEnv() []string {
 }
 
 // tryGit runs git in a folder.
-func tryGit(dir string, args ...string) (string, error) {
+func tryGit(dir string, args ...string) (string, error) { return tryGitEnv(dir, nil, args...) }
+
+func tryGitEnv(dir string, env []string, args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
-	cmd.Dir, cmd.Env = dir, gitEnv()
+	cmd.Dir, cmd.Env = dir, append(gitEnv(), env...)
 	var out, diag bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &diag
 	err := cmd.Run()
@@ -110,6 +112,9 @@ func (b *bench) location() engine.Location {
 	data, err := os.ReadFile(filepath.Join(common, "config"))
 	if err != nil {
 		b.Fatalf("%v", err)
+	}
+	if more, err := os.ReadFile(filepath.Join(gitDir, "config.worktree")); err == nil {
+		data = append(data, more...)
 	}
 	config, err := gitconfig.Parse(data)
 	if err != nil {

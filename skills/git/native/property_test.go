@@ -2,6 +2,7 @@ package native
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,6 +67,12 @@ func edit(t *rapid.T, dir string) {
 func TestRandomWork(t *testing.T) {
 	requireGit(t)
 	ctx := context.Background()
+	if f := flag.Lookup("rapid.checks"); f != nil && f.Value.String() == f.DefValue { // each check runs git some fifty times
+		if err := f.Value.Set("12"); err != nil {
+			t.Fatal(err)
+		}
+		defer f.Value.Set(f.DefValue)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "native-")
 		if err != nil {

@@ -47,11 +47,28 @@ func Decode(data []byte) (*Index, error) {
 		if err := d.entry(&x.Entries[i]); err != nil {
 			return nil, err
 		}
+	}
+	if err := d.extensions(x); err != nil {
+		return nil, err
+	}
+	if err := x.check(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// check refuses paths that no index holds and those that are out of order. Extensions come first: one that splits an
+// index makes its paths mean something else.
+func (x *Index) check() error {
+	for i := range x.Entries {
+		if err := checkPath(x.Entries[i].Path); err != nil {
+			return err
+		}
 		if i > 0 && !less(&x.Entries[i-1], &x.Entries[i]) {
-			return nil, fmt.Errorf("%w: %q is out of order", ErrCorrupt, x.Entries[i].Path)
+			return fmt.Errorf("%w: %q is out of order", ErrCorrupt, x.Entries[i].Path)
 		}
 	}
-	return x, d.extensions(x)
+	return nil
 }
 
 type decoder struct {
@@ -100,7 +117,7 @@ func (d *decoder) entry(e *Entry) error {
 		return err
 	}
 	d.rest = b[size:]
-	return checkPath(e.Path)
+	return nil
 }
 
 // plain reads a path that is padded to a multiple of eight bytes.
