@@ -153,6 +153,27 @@ func TestPushBranch(t *testing.T) {
 	}
 }
 
+// What nothing here can do waits for a person who can, if the call may ask for it.
+func TestByHand(t *testing.T) {
+	f := newFixture(t)
+	for _, name := range []string{protocol.ActionOpenPR, protocol.ActionPostComment, protocol.ActionLabelIssue} {
+		a, c := f.action(), call
+		a.Name = name
+		if _, verdict, why, err := f.fulfiller().Inspect(t.Context(), c, a); err != nil || verdict != lattice.Deny || !strings.HasPrefix(why, "permission_denied: ") {
+			t.Errorf("%s without github:write: %s %q %v, want deny", name, verdict, why, err)
+		}
+		c.Permissions = []string{"github:write"}
+		got, verdict, why, err := f.fulfiller().Inspect(t.Context(), c, a)
+		if err != nil || verdict != lattice.Ask || why != "" || !got.ByHand || got.Key == "" {
+			t.Errorf("%s: %+v %s %q %v, want it asked for by hand", name, got, verdict, why, err)
+		}
+		var refused *lattice.Refusal
+		if _, err := f.fulfiller().Do(t.Context(), got); !errors.As(err, &refused) {
+			t.Errorf("Do %s = %v, want a refusal", name, err)
+		}
+	}
+}
+
 // Whatever is wrong with a request, the answer is a denial with a reason, and the origin stays as it is.
 func TestDenied(t *testing.T) {
 	f := newFixture(t)
@@ -211,9 +232,6 @@ func TestDenied(t *testing.T) {
 		"option as branch":     {with(func(p *protocol.PushBranch) { p.Branch = "--mirror" }), "bad_branch"},
 		"other head":           {with(func(p *protocol.PushBranch) { p.Head = f.base }), "head_mismatch"},
 		"unknown base":         {with(func(p *protocol.PushBranch) { p.Base = strings.Repeat("a", 40) }), "unknown_base"},
-		"open a pull request":  {named(protocol.ActionOpenPR), "unsupported"},
-		"comment":              {named(protocol.ActionPostComment), "unsupported"},
-		"label":                {named(protocol.ActionLabelIssue), "unsupported"},
 		"notify":               {named(protocol.ActionNotifyUser), "unsupported"},
 		"credential":           {named(protocol.ActionFetchCredential), "denied_by_policy"},
 		"unknown":              {named("LAUNCH"), "unsupported"},

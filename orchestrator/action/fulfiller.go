@@ -89,8 +89,12 @@ type Result struct {
 func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Action) (lattice.Action, lattice.Verdict, string, error) {
 	a.Key = Key(a.CallID, a.Name, a.Parameters)
 	verdict, err := f.judge(c, a)
-	if err == nil {
+	switch {
+	case err != nil:
+	case a.Name == protocol.ActionPushBranch:
 		a, err = f.bindPush(ctx, a)
+	default:
+		a.ByHand, verdict = true, lattice.Ask // whatever policy would allow, there is nobody else to do it
 	}
 	var no *lattice.Refusal
 	switch {
@@ -111,7 +115,8 @@ func (f *Fulfiller) judge(c lattice.Call, a lattice.Action) (lattice.Verdict, er
 	if verdict == lattice.Deny {
 		return "", refuse("denied_by_policy", "change the policy of this action", "the policy denies %s", a.Name)
 	}
-	if a.Name != protocol.ActionPushBranch {
+	// A person can open a pull request in our place; a notification that asks a person to notify one is none.
+	if permission(a.Name) == "" || a.Name == protocol.ActionNotifyUser {
 		return "", refuse("unsupported", "", "the action %.64q is not supported", a.Name)
 	}
 	return verdict, nil

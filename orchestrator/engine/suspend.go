@@ -54,10 +54,15 @@ func (m *machine) suspended(f lattice.CallSuspended) {
 		}
 		m.resume(refusal(f.Action.Name, "denied", reason), "", "")
 	default: // ask, and whatever else a driver may say
-		m.open(lattice.Wait{
+		w := lattice.Wait{
 			Kind: lattice.WaitAction, Prompt: "the sprite asks for " + f.Action.Name, Reason: f.Reason,
 			Choices: []string{string(lattice.Approve), string(lattice.Reject)}, CheckpointID: f.CheckpointID, Action: f.Action,
-		})
+		}
+		if f.Action.ByHand { // who did it may say where it can be seen
+			w.Prompt += ", which a person must do"
+			w.Choices, w.Expected, w.Optional = nil, map[string]string{"url": "string"}, []string{"url"}
+		}
+		m.open(w)
 	}
 }
 
@@ -94,7 +99,7 @@ func (m *machine) answered(f lattice.Answered) error {
 	}
 	switch w.Kind {
 	case lattice.WaitAction:
-		return m.actionAnswered(w, f)
+		return m.actionAnswered(w, f, inputs)
 	case lattice.WaitSkill:
 		m.closeWait(w)
 		if f.Decision != lattice.Answer {
@@ -111,15 +116,21 @@ func (m *machine) answered(f lattice.Answered) error {
 	return nil
 }
 
-func (m *machine) actionAnswered(w lattice.Wait, f lattice.Answered) error {
-	switch f.Decision {
-	case lattice.Approve:
+func (m *machine) actionAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
+	switch {
+	case f.Decision == lattice.Approve && w.ByHand():
+		m.closeWait(w)
+		m.resume(map[string]any{"approved": true, "comments": f.Comments}, f.By, f.At)
+	case f.Decision == lattice.Answer && w.ByHand():
+		m.closeWait(w)
+		m.resume(map[string]any{"ok": true, "action": w.Action.Name, "result": inputs}, f.By, f.At)
+	case f.Decision == lattice.Approve:
 		m.closeWait(w)
 		asked := *m.at.Visit.Suspended
 		asked.By, asked.At = f.By, f.At
 		m.at.Visit.Suspended = &asked
 		m.issue(lattice.Command{Kind: lattice.DoAction, Sprite: w.Action.Sprite, Action: w.Action})
-	case lattice.Reject:
+	case f.Decision == lattice.Reject:
 		m.closeWait(w)
 		message := f.Comments
 		if message == "" {

@@ -134,6 +134,8 @@ type Action struct {
 	// Binding is what an approval binds: for PUSH_BRANCH remote, branch, base, head, diff digest and the path of the
 	// bundle's verified copy. What changes needs a new approval.
 	Binding json.RawMessage `json:"binding,omitempty"`
+	// ByHand says that nothing here can do it: a person does, and approving says that it was done.
+	ByHand bool `json:"by_hand,omitempty"`
 }
 
 // Verdict is the policy's answer to an action.
@@ -179,6 +181,9 @@ type Wait struct {
 	Action       *Action           `json:"action,omitempty"`
 	Details      json.RawMessage   `json:"details,omitempty"` // object: what the person should see (a HUMAN node's inputs)
 }
+
+// ByHand reports whether w is for an action that a person does, who may answer where it can be seen.
+func (w Wait) ByHand() bool { return w.Action != nil && w.Action.ByHand }
 
 // YesOrNo reports whether a bare approval or rejection answers w.
 func (w Wait) YesOrNo() bool {

@@ -30,7 +30,7 @@ func answer(w lattice.Wait, d api.DecideRequest) (lattice.Answered, error) {
 		}
 		return out, nil
 	case lattice.Answer:
-		if w.Kind == lattice.WaitAction {
+		if w.Kind == lattice.WaitAction && !w.ByHand() {
 			return out, api.Refuse(protocol.ExitBadInput, "bad_answer", "an action is approved or rejected, not answered", "lattice approve RUN")
 		}
 		inputs, err := convert(w, d)
