@@ -2,6 +2,7 @@ package skills
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -253,5 +254,79 @@ func TestNoTests(t *testing.T) {
 				t.Errorf("exit %d, %+v\n%s", o.exit, r, o.stdout)
 			}
 		})
+	}
+}
+
+// Runners that are rare on a machine for tests are stood in for by scripts that leave the documented reports where the
+// real ones would, at the place that the flags name: what is proved is the way from project to report.
+func TestRunnersStoodInFor(t *testing.T) {
+	documented, err := filepath.Abs("test/testdata/documented")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name    string
+		files   map[string]string
+		program string
+		script  string
+		counts  map[string]int
+		failure testFailure
+	}{
+		{
+			name: "dotnet", files: map[string]string{"CalcTest.csproj": ""}, program: "dotnet",
+			script:  `while [ "$1" != --results-directory ]; do shift; done; sed "s#/src/dotnet#$PWD#" "$DOCUMENTED/dotnet.trx" > "$2/a.trx"; exit 1`,
+			counts:  map[string]int{"total": 4, "passed": 1, "failed": 2, "skipped": 1},
+			failure: testFailure{ID: "Sample.CalcTest.AddsWrongly(a: 1, b: 2)", File: "CalcTest.cs", Line: 14, Kind: "assertion"},
+		},
+		{
+			name: "gradle", files: map[string]string{"settings.gradle": "", "app/src/test/java/com/example/CalcTest.java": ""}, program: "gradle",
+			script:  `mkdir -p app/build/test-results/test; cp "$DOCUMENTED/gradle.xml" app/build/test-results/test/TEST-com.example.CalcTest.xml; exit 1`,
+			counts:  map[string]int{"total": 3, "passed": 1, "failed": 1, "skipped": 1},
+			failure: testFailure{ID: "com.example.CalcTest.addsWrongly", File: "app/src/test/java/com/example/CalcTest.java", Line: 14, Kind: "assertion"},
+		},
+		{
+			name: "cargo", files: map[string]string{"Cargo.toml": "", "src/lib.rs": "", ".config/nextest.toml": "[profile.ci.junit]\npath = \"junit.xml\"\n"}, program: "cargo",
+			script:  `mkdir -p target/nextest/ci; cp "$DOCUMENTED/nextest.xml" target/nextest/ci/junit.xml; exit 100`,
+			counts:  map[string]int{"total": 4, "passed": 2, "failed": 1, "flaky": 1},
+			failure: testFailure{ID: "sample tests::adds_wrongly", File: "src/lib.rs", Line: 22, Kind: "assertion"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newSprite(t)
+			for name, content := range tc.files {
+				s.write("repo/"+name, content)
+			}
+			s.write("bin/"+tc.program, "#!/bin/sh\n"+tc.script+"\n")
+			s.write("bin/cargo-nextest", "#!/bin/sh\n")
+			s.env.Child = []string{"PATH=" + filepath.Join(s.dir, "bin") + ":" + os.Getenv("PATH"), "DOCUMENTED=" + documented}
+			r, o := s.testRun(`{}`)
+			if o.exit != 1 || r.Framework != tc.name || !maps.Equal(r.Counts, tc.counts) {
+				t.Errorf("exit %d, %+v", o.exit, r)
+			}
+			if len(r.Failures) == 0 {
+				t.Fatal("no failures")
+			}
+			got := r.Failures[0]
+			if got.ID != tc.failure.ID || got.File != tc.failure.File || got.Line != tc.failure.Line || got.Kind != tc.failure.Kind {
+				t.Errorf("failure = %+v, want %+v", got, tc.failure)
+			}
+		})
+	}
+}
+
+// Maven with surefire needs a repository of plugins: LATTICE_MAVEN_REPO names one that works offline (on Debian a copy
+// of /usr/share/maven-repo).
+func TestMavenForReal(t *testing.T) {
+	needs(t, "mvn")
+	repo := os.Getenv("LATTICE_MAVEN_REPO")
+	if repo == "" {
+		t.Skip("LATTICE_MAVEN_REPO names no repository with surefire and junit 4")
+	}
+	s := newSprite(t)
+	s.sample("maven")
+	r, o := s.testRun(quote(map[string]any{"args": []string{"-o", "-Dmaven.repo.local=" + repo, "-Dsurefire.rerunFailingTestsCount=1"}}))
+	want := map[string]int{"total": 5, "passed": 1, "failed": 2, "skipped": 1, "flaky": 1}
+	if o.exit != 1 || r.Framework != "maven" || !maps.Equal(r.Counts, want) || r.Failures[0].File != "src/test/java/com/example/CalcTest.java" || r.Failures[0].Line != 14 {
+		t.Errorf("exit %d, %+v", o.exit, r)
 	}
 }

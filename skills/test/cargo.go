@@ -47,11 +47,15 @@ func cargoPlan(command []string) plan {
 }
 
 func (p *project) nextestPlan(report string, args []string) plan {
+	locator := results.NewLocator()
 	return plan{
 		shown: append([]string{"cargo", "nextest", "run", "--profile", "ci", "--no-fail-fast"}, args...), env: []string{"CARGO_TERM_COLOR=never"},
 		stream: func(s *results.Set) results.Stream { return results.NewCompiler(s) },
 		format: results.FormatJUnit, reports: []string{report},
-		adjust: func(c *results.Case) { c.ID = c.Suite + " " + c.Name }, // as nextest says it
+		adjust: func(c *results.Case) {
+			c.ID = c.Suite + " " + c.Name // as nextest says it
+			locator.Rust(c)
+		},
 		mark: func(line string) (passed, failed bool) {
 			line = strings.TrimLeft(line, " ")
 			return strings.HasPrefix(line, "PASS ["), strings.HasPrefix(line, "FAIL [")

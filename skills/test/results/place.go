@@ -9,17 +9,18 @@ import (
 
 // places finds file and line in what languages print. It belongs to one report and not to the package: a global pattern
 // is compiled at the start of every skill.
-type places struct{ js, rb, cs, java, php, py, perl, c *regexp.Regexp }
+type places struct{ js, rb, cs, java, php, py, perl, c, rust *regexp.Regexp }
 
 func newPlaces() *places {
 	return &places{
 		js:   regexp.MustCompile(`(?:file://)?((?:/|[A-Za-z]:[\\/])?[^\s:()'"❯]+\.[cm]?[jt]sx?):(\d+)(?::\d+)?`),
 		rb:   regexp.MustCompile(`([^\s:'"()#]+\.rb):(\d+)`),
 		cs:   regexp.MustCompile(`(?m) in (.+?):(?:line|Zeile|ligne) (\d+)`),
-		java: regexp.MustCompile(`(?m)^\s*at (?:[^\s(/]+/)*([\w$.]+)\.[\w$<>]+\(([\w$]+\.(?:java|kt|groovy|scala)):(\d+)\)`),
+		java: regexp.MustCompile(`(?m)^\s*at (?:[^\s(]*/)?([\w$.]+)\.[\w$<>]+\(([\w$]+\.(?:java|kt|groovy|scala)):(\d+)\)`),
 		php:  regexp.MustCompile(`(?m)^(\S+\.php):(\d+)$`),
 		py:   regexp.MustCompile(`(?m)^([^\s:"]+\.py):(\d+): ?`),
 		c:    regexp.MustCompile(`([^\s:('"]+\.(?:c|cc|cpp|cxx|h|hh|hpp|m|mm|f90|cu)):(\d+)`),
+		rust: regexp.MustCompile(`(?m)panicked at (\S+\.rs):(\d+)(?::\d+)?:?$`),
 		perl: regexp.MustCompile(`(?:in test file (.+?), line (\d+)|in file (.+?), line (\d+)|at (\S+) line (\d+))`),
 	}
 }
@@ -122,6 +123,21 @@ func (l *Locator) Java(c *Case) {
 func (l *Locator) C(c *Case) {
 	if m := l.p.c.FindStringSubmatch(c.Detail); m != nil && c.File == "" {
 		c.File, c.Line = m[1], number(m[2])
+	}
+}
+
+// Rust sets file and line of the panic, and takes its text for the message.
+func (l *Locator) Rust(c *Case) {
+	m := l.p.rust.FindStringSubmatchIndex(c.Detail)
+	if m == nil || !c.Failing() {
+		return
+	}
+	c.File, c.Line = c.Detail[m[2]:m[3]], number(c.Detail[m[4]:m[5]])
+	if message := head(c.Detail[m[1]:]); message != "" {
+		c.Message = message
+		if strings.HasPrefix(message, "assertion") {
+			c.Kind = Assertion
+		}
 	}
 }
 
