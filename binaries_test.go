@@ -34,9 +34,10 @@ func TestBinariesAreStatic(t *testing.T) {
 	}
 }
 
-// TestBinarySize: spritekit is copied into every sprite.
+// TestBinarySize: spritekit is copied into every sprite. Of its size 3 MiB are the client of MCP, which brings net/http, and
+// 2 the engine that does without git.
 func TestBinarySize(t *testing.T) {
-	const limit = 12 << 20
+	const limit = 14 << 20
 	info, err := os.Stat("bin/spritekit")
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("bin/spritekit is not built: make static builds it first")
