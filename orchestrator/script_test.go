@@ -18,7 +18,7 @@ import (
 // TestScript runs testdata/script: what a user sees, one file an area. Every script has its own state directory, and
 // must leave no process behind.
 func TestScript(t *testing.T) {
-	tool := toolFolder(t)
+	tool, claude := toolFolder(t), claudeProgram(t)
 	examples, err := filepath.Abs("../manifests/examples")
 	if err != nil {
 		t.Fatal(err)
@@ -36,6 +36,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("PATH", e.Getenv("PATH")+string(filepath.ListSeparator)+buildDir)
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("TOOL", tool)
+			e.Setenv("CLAUDE", claude)
 			e.Setenv("EXAMPLES", examples)
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			for _, role := range []string{"AUTHOR", "COMMITTER"} {
@@ -46,15 +47,19 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
-			if name != "mounts" {
-				return false, fmt.Errorf("unknown condition %q", name)
+			switch name {
+			case "mounts":
+				return os.Getenv(mountsEnv) != "", nil
+			case "claude":
+				return claude != "", nil
 			}
-			return os.Getenv(mountsEnv) != "", nil
+			return false, fmt.Errorf("unknown condition %q", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":  exits,
 			"repo":   makeRepo,
 			"filled": filled,
+			"model":  serveModel,
 			"tmpfs":  mountDisk,
 		},
 	})
@@ -70,6 +75,19 @@ func toolFolder(t *testing.T) string {
 	if showable(tool) {
 		return tool
 	}
+	if dir := showableFolder(t); dir != "" {
+		copied := filepath.Join(dir, "testdata", "tool")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(copied), 0o755), os.CopyFS(copied, os.DirFS(tool))); err != nil {
+			t.Fatal(err)
+		}
+		return copied
+	}
+	t.Fatalf("%s lies where nothing can be shown to sprites from, and so do the other folders that could hold it; check the project out elsewhere", tool)
+	return ""
+}
+
+// showableFolder makes a folder that sprites can be shown, for the time of the test; "" where there is no place for one.
+func showableFolder(t *testing.T) string {
 	cache, _ := os.UserCacheDir()
 	for _, parent := range []string{cache, "/usr/local", "/opt"} {
 		if !filepath.IsAbs(parent) || !showable(parent) || os.MkdirAll(parent, 0o755) != nil {
@@ -80,13 +98,11 @@ func toolFolder(t *testing.T) string {
 			continue
 		}
 		t.Cleanup(func() { os.RemoveAll(dir) })
-		copied := filepath.Join(dir, "testdata", "tool")
-		if err := errors.Join(os.Chmod(dir, 0o755), os.MkdirAll(filepath.Dir(copied), 0o755), os.CopyFS(copied, os.DirFS(tool))); err != nil {
+		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		return copied
+		return dir
 	}
-	t.Fatalf("%s lies where nothing can be shown to sprites from, and so do the other folders that could hold it; check the project out elsewhere", tool)
 	return ""
 }
 

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/spritekit/lattice/skills/agent/agenttest"
+)
+
+// claudeProgram is Claude Code where sprites can be shown it, "" when CI has not installed it.
+func claudeProgram(t *testing.T) string {
+	dir := os.Getenv("LATTICE_NPM_CACHE")
+	if dir == "" {
+		dir = "/var/tmp/lattice-ci-npm"
+	}
+	program, err := filepath.EvalSymlinks(filepath.Join(dir, "node_modules", "@anthropic-ai", "claude-code-linux-x64", "claude"))
+	if err != nil || showable(program) {
+		return program
+	}
+	shown := showableFolder(t)
+	if shown == "" {
+		return ""
+	}
+	shown = filepath.Join(shown, "claude")
+	if os.Link(program, shown) == nil { // it is large
+		return shown
+	}
+	from, err := os.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	to, err := os.OpenFile(shown, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return shown
+}
+
+// serveModel answers agents from a script until the test ends, at $MODEL_URL: model FILE
+func serveModel(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: model FILE")
+	}
+	var script agenttest.Script
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &script))
+	server := agenttest.New(script)
+	ts.Defer(server.Close)
+	ts.Setenv("MODEL_URL", server.URL)
+}
