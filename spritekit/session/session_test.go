@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -433,5 +436,32 @@ func TestLinesAreWhole(t *testing.T) {
 		if n := counts[fmt.Sprintf("c%d", i)]; n != events+2 {
 			t.Errorf("call %d has %d events, want %d", i, n, events+2)
 		}
+	}
+}
+
+// Calls that only read leave no journal behind and cost little; an id still names one call.
+func TestReadsAreLight(t *testing.T) {
+	k := begin(t, session.Options{}, good, good)
+	const calls, most = 200, 700 // allocations of one call, the test's own included
+	made := func(from int) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for i := range calls {
+			k.send(callOf(fmt.Sprintf("c%d", from+i), "fs.read", ""))
+			k.until(`"ok":true`)
+		}
+		runtime.ReadMemStats(&after)
+		return (after.Mallocs - before.Mallocs) / calls
+	}
+	made(0)
+	if n := made(calls); n > most {
+		t.Errorf("%d allocations for one call, want at most %d", n, most)
+	}
+	if files, err := os.ReadDir(filepath.Join(k.dir, protocol.CallsDir)); len(files) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%d journals are left (%v)", len(files), err)
+	}
+	k.send(`{"call_id":"c7","skill":"fs.read","input":{"path":"another"}}`)
+	if r := resultOf(t, k.until(`"ok"`), "c7"); r.Error == nil || r.Error.Code != "call_id_reused" || r.Exit != 2 {
+		t.Errorf("an id that was used for another input = %+v", r)
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/journal"
 	"github.com/spritekit/lattice/spritekit/outbox"
+	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
@@ -21,7 +23,13 @@ type Desk struct {
 	mu   sync.Mutex // guards what follows
 	now  *place
 	past []*place // those of workspaces that are gone; calls may still be at work there
+
+	claims  map[string]string // what an id was used for, of the last maxClaims calls that left no journal
+	claimed []string          // their ids, the oldest first
 }
+
+// maxClaims bounds what a desk remembers of calls that left no journal.
+const maxClaims = 4096
 
 // place is one open workspace.
 type place struct {
@@ -31,7 +39,7 @@ type place struct {
 }
 
 // NewDesk is for calls in the workspace dir. It opens nothing yet: what is wrong is for each call to tell.
-func NewDesk(dir string) *Desk { return &Desk{dir: dir} }
+func NewDesk(dir string) *Desk { return &Desk{dir: dir, claims: map[string]string{}} }
 
 // Serve is the function Serve, for one of several calls. env.Workspace must be the desk's.
 func (d *Desk) Serve(ctx context.Context, s Skill, m manifests.Skill, env Env, streams IO) (exit int) {
@@ -61,6 +69,34 @@ func (d *Desk) Close() error {
 	}
 	d.now, d.past = nil, nil
 	return failed
+}
+
+// claim begins the journal of a call that only reads: there will be a file only if the call suspends. Nothing of such a
+// call is ever replayed, and what must be refused, the same id with another input, the desk knows itself.
+func (d *Desk) claim(r *runner, digest string) (*journal.Call, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	what := r.skill.Name + " " + digest
+	if had, ok := d.claims[r.id]; ok && had != what {
+		return nil, journal.ErrOtherInput
+	} else if !ok {
+		if len(d.claimed) == maxClaims {
+			delete(d.claims, d.claimed[0])
+			d.claimed = d.claimed[1:]
+		}
+		d.claims[r.id] = what
+		d.claimed = append(d.claimed, r.id)
+	}
+	return journal.Fresh(r.root, r.id, r.skill.Name, digest, r.now)
+}
+
+// light reports whether a call needs no journal before it suspends: it only reads, shares a desk, and has none yet.
+func (r *runner) light() bool {
+	if r.desk == nil || r.class != manifests.ClassRead {
+		return false
+	}
+	_, err := r.root.Lstat(protocol.CallsDir + "/" + r.id + ".jsonl")
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // open gives the workspace as it is now.

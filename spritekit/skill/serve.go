@@ -154,7 +154,11 @@ func (r *runner) openJournal(ctx context.Context) (err error) {
 	}
 	patient, cancel := context.WithTimeout(ctx, r.patience())
 	defer cancel()
-	r.journal, err = journal.Open(patient, r.root, r.id, r.skill.Name, digest, r.now)
+	if r.light() {
+		r.journal, err = r.desk.claim(r, digest)
+	} else {
+		r.journal, err = journal.Open(patient, r.root, r.id, r.skill.Name, digest, r.now)
+	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		e := Busy("call %s is being worked on, for longer than %s may take (%v)", r.id, r.skill.Name, r.patience())
