@@ -67,16 +67,18 @@ func (f family) open(ctx context.Context, c *skill.Call, in on) (context.Context
 			return nil, nil, err
 		}
 	}
-	if c.Class != "read" {
-		if err := refuseLinks(r.at); err != nil {
-			return nil, nil, err
-		}
-	}
 	ctx, cancel, err := limited(ctx, in.TimeoutMS)
 	if err != nil {
 		return nil, nil, err
 	}
 	e, err := f.pick(ctx, c, in.Engine)
+	// The native engine does not follow links that lead out, and so cannot read them either.
+	if err == nil && (c.Class != "read" || e.Name() == engine.Native) {
+		err = refuseLinks(r.at)
+	}
+	if err == nil && c.Class != "read" {
+		err = judgeIndex(r.at, in.Trust)
+	}
 	if err == nil {
 		r.Repo, err = e.Open(ctx, r.at)
 	}

@@ -16,9 +16,6 @@ import (
 // Checkout is a diff of what will change, which also finds what would be lost, and git checkout.
 func (r *repo) Checkout(ctx context.Context, spec engine.CheckoutSpec) (engine.CheckedOut, error) {
 	done := engine.CheckedOut{KeptLocal: []string{}, Conflicts: []string{}}
-	if err := r.judgeIndex(ctx); err != nil {
-		return done, err
-	}
 	var err error
 	if done.Previous.Ref, done.Previous.Commit, err = r.where(ctx); err != nil {
 		return done, err

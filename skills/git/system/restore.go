@@ -13,9 +13,6 @@ import (
 // Restore puts files back and lists those that it changed.
 func (r *repo) Restore(ctx context.Context, spec engine.RestoreSpec) (engine.Restored, error) {
 	answer := engine.Restored{Restored: []string{}}
-	if err := r.judgeIndex(ctx); err != nil {
-		return answer, err
-	}
 	paths, env := r.without(spec.Paths)
 	if spec.Worktree && spec.Source != "" {
 		if err := r.keepUntracked(ctx, spec.Source, paths, env); err != nil {

@@ -13,9 +13,6 @@ import (
 // Stash acts on the stash and tells what it holds then.
 func (r *repo) Stash(ctx context.Context, spec engine.StashSpec) (engine.Stashed, error) {
 	answer := engine.Stashed{Conflicts: []string{}}
-	if err := r.judgeIndex(ctx); err != nil {
-		return answer, err
-	}
 	before, err := r.stashes(ctx)
 	if err != nil {
 		return answer, err

@@ -46,7 +46,7 @@ func overrides() []string {
 		"push.gpgSign=false", "push.pushOption=", "commit.gpgSign=false", "tag.gpgSign=false", "log.showSignature=false",
 		"commit.cleanup=whitespace", "commit.verbose=false", "i18n.commitEncoding=UTF-8", "i18n.logOutputEncoding=UTF-8",
 		"pack.threads=1", "gc.auto=0", "maintenance.auto=false", "init.templateDir=", "color.ui=false", "column.ui=never",
-		"status.relativePaths=false", "status.showStash=false", "status.aheadBehind=true", "diff.ignoreSubmodules=none",
+		"status.relativePaths=false", "status.showStash=false", "status.aheadBehind=true", "diff.ignoreSubmodules=dirty",
 		"diff.renames=true", "rebase.autoStash=false", "advice.detachedHead=false",
 	}
 }
