@@ -47,6 +47,7 @@ func main() {
 type plan struct {
 	calls   int    // rounds of short processes
 	floods  int    // rounds of processes that read a stream
+	walks   int    // rounds of searches in a large tree
 	events  int    // events to reconcile
 	commits int    // raw commits to disk
 	count   int    // rounds of Go benchmarks
@@ -54,9 +55,9 @@ type plan struct {
 }
 
 func bench(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (err error) {
-	p := plan{calls: 300, floods: 15, events: 1_000_000, commits: 500, count: 5, engine: "BenchmarkEngine"}
+	p := plan{calls: 300, floods: 15, walks: 11, events: 1_000_000, commits: 500, count: 5, engine: "BenchmarkEngine"}
 	if quick {
-		p = plan{calls: 60, floods: 5, events: 200_000, commits: 100, count: 1, engine: "BenchmarkEngine/runs=(1|8)$"}
+		p = plan{calls: 60, floods: 5, walks: 3, events: 200_000, commits: 100, count: 1, engine: "BenchmarkEngine/runs=(1|8)$"}
 	}
 	dir, err := os.MkdirTemp("", "lattice-bench-")
 	if err != nil {
@@ -73,6 +74,7 @@ func bench(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (er
 		{"the machine", func() (err error) { r.Machine, err = look(ctx, dir, p.commits); return err }},
 		{"a skill call", func() error { return r.add(skillCall(ctx, dir, p.calls)) }},
 		{"the parser as a process", func() error { return r.add(parseProcess(ctx, dir, p.floods)) }},
+		{"searching files", func() error { return r.add(searching(ctx, dir, p.walks)) }},
 		{"reconciling", func() error { return r.add(reconcile(ctx, dir, p.events)) }},
 		{"the parser", func() error { return r.add(parser(ctx, dir, p.count)) }},
 		{"the engine", func() error { return r.add(engine(ctx, dir, p.engine)) }},
