@@ -63,7 +63,7 @@ func classify(f *failure) error {
 		"unable to connect", "connection reset", "early eof", "the remote end hung up", "rpc failed", "empty reply", "transfer closed",
 		"operation timed out", "returned error: 5"):
 		return engine.Unreachable("%v", f)
-	case has("repository '") && has("' not found"):
+	case has("repository '") && has("' not found", "' does not exist"):
 		return engine.NotRepositoryURL("%v", f)
 	case has("couldn't find remote ref", "remote branch", "not our ref"):
 		return engine.RefNotFound("%v", f)
