@@ -46,6 +46,7 @@ type adapter struct {
 	Cumulative []string          `json:"cumulative,omitempty"` // usage, cost: reported for the session, not for the invocation
 	Structured string            `json:"structured,omitempty"` // native: argv has {output_schema}; text: it is the final text; else asked for in the prompt
 	Resumes    bool              `json:"resumes,omitempty"`    // argv knows the modes resume and fork
+	LingerS    float64           `json:"linger_s,omitempty"`   // how long it may live on after its last word; default 10
 }
 
 // part of a command line: a word; or words that are there when a variable is set or has a value; or all of a list.
@@ -194,6 +195,9 @@ func (a adapter) check() []protocol.Problem {
 	oneOf("/prompt", a.Prompt, "stdin", "file")
 	oneOf("/home", a.Home, "private", "inherit")
 	oneOf("/output", a.Output, "events", "document", "text")
+	if a.LingerS < 0 {
+		wrong("/linger_s", "is negative")
+	}
 	oneOf("/structured", a.Structured, "native", "text")
 	for i, p := range a.Argv {
 		at := fmt.Sprintf("/argv/%d", i)

@@ -101,7 +101,7 @@ func (l *launch) verdict(r report, o outcome, schema *jsonschema.Resolved) (skil
 		return l.fail(r, l.explain(r, o.stderr, "agent_failed", "the agent ended without saying how"))
 	}
 	if errors.Is(o.cause, errLingers) {
-		l.call.Warn("agent_lingered", fmt.Sprintf("the agent did not end within %v of its last word and was stopped", lingerGrace))
+		l.call.Warn("agent_lingered", "the agent did not end by itself after its last word, and was stopped")
 	}
 	return l.done(r, last, schema)
 }

@@ -13,6 +13,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ import (
 const (
 	maxTranscript = 64 << 20
 	maxFinalText  = 8 << 10
-	lingerGrace   = 10 * time.Second // for an agent that said its last word
+	lingerS       = 10               // seconds for an agent that said its last word
 	afterwards    = 30 * time.Second // to look at the repository
 )
 
@@ -219,7 +220,7 @@ func (l *launch) judge(s said, o *outcome, silence *silence) {
 			}
 		}
 	case kindEnd:
-		silence.soon(lingerGrace)
+		silence.soon(seconds(cmp.Or(l.adapter.LingerS, lingerS)))
 		return // it is over; a limit passed by the last answer changes nothing
 	}
 	if name := l.in.Limits.passed(o.out.tally, l.base(), l.in.Prices); name != "" {

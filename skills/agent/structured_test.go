@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestAnswersAreFoundAndChecked(t *testing.T) {
+	schema, err := resolveSchema(json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		final string
+		want  string // "" for none
+	}{
+		"alone":           {`{"n":1}`, `{"n":1}`},
+		"block":           {"I think so.\n\n```json\n{\"n\": 2}\n```\n", `{"n":2}`},
+		"after words":     {`Here it is: {"n":3}`, `{"n":3}`},
+		"braces in words": {`A {curly} thing: {"n":4}`, `{"n":4}`},
+		"none":            {"no", ""},
+		"cut":             {`{"n":`, ""},
+		"another type":    {`{"n":"x"}`, ""},
+		"no object":       {"[1]", ""},
+		"empty":           {"", ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			value, err := structured(nil, test.final, schema)
+			if test.want == "" {
+				if err == nil {
+					t.Errorf("structured(%q) = %v, want an error", test.final, value)
+				}
+				return
+			}
+			raw, _ := json.Marshal(value)
+			if err != nil || string(raw) != test.want {
+				t.Errorf("structured(%q) = %s, %v, want %s", test.final, raw, err, test.want)
+			}
+		})
+	}
+	if _, err := resolveSchema(json.RawMessage(`{"type":7}`)); err == nil {
+		t.Error("a schema that is none was taken")
+	}
+}
