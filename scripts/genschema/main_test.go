@@ -63,6 +63,12 @@ func TestSchemas(t *testing.T) {
 	}
 	valid(t, "result", encode(t, protocol.Result{OK: true, Skill: "fs.read", Data: json.RawMessage(`{}`)}))
 	valid(t, "result", encode(t, protocol.Result{Skill: "fs.read", Error: &protocol.Fault{Code: "c", Message: "m"}}))
+	none, text := []string{}, "text"
+	valid(t, "session-call", encode(t, protocol.SessionCall{CallID: "c", Skill: "fs.read", Input: json.RawMessage(`{}`), Permissions: &none}))
+	valid(t, "session-cancel", encode(t, protocol.SessionCancel{Cancel: "c"}))
+	valid(t, "session-result", encode(t, protocol.SessionResult{Result: protocol.Result{OK: true, Skill: "fs.read", Data: json.RawMessage(`{}`)}, Outbox: &protocol.Stretch{To: 7}}))
+	valid(t, "session-output", encode(t, protocol.SessionOutput{CallID: "c", Stderr: &text}))
+	valid(t, "session-note", encode(t, protocol.SessionNote{Session: protocol.SessionRefused, Line: 1, Problems: []protocol.Problem{{Pointer: "/skill", Message: "is required"}}}))
 	valid(t, "task", encode(t, protocol.Task{RunID: "r", Goal: "g", Answers: map[string]any{"a": 1}}))
 	valid(t, "resume", encode(t, protocol.Resume{WorkItemID: "w", CheckpointID: "c", Inputs: json.RawMessage(`{"approved":true}`)}))
 	valid(t, "skill", `{"name":"x","inputs":["a",{"name":"b","type":"string"}]}`)

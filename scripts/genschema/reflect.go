@@ -69,6 +69,13 @@ func (g *generator) object(t reflect.Type) schema {
 		if name == "-" || !t.Field(i).IsExported() {
 			continue
 		}
+		if name == "" && t.Field(i).Anonymous { // its members are ours
+			inner := g.object(t.Field(i).Type)
+			maps.Copy(properties, inner["properties"].(schema))
+			all, _ := inner["required"].([]string)
+			required = append(required, all...)
+			continue
+		}
 		at := t.Name() + "." + name
 		property, ok := g.rules.fields[at]
 		if !ok {
