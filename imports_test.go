@@ -45,6 +45,7 @@ var mayImport = map[string][]string{
 	"skills/ignore":        {},
 	"skills/fs":            {"manifests", "skills/fs/...", "skills/ignore", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"spritekit/install":    {"manifests", "spritekit/protocol", "spritekit/skill"},
+	"spritekit/export":     {"manifests"},
 	"spritekit/mcp":        {"manifests", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/contract":   {"manifests", "spritekit/protocol"},
 	"spritekit/session":    {"manifests", "spritekit/dropin", "spritekit/journal", "spritekit/protocol", "spritekit/skill"},

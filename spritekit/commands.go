@@ -21,8 +21,9 @@ import (
 // commands lists the words that are no skill.
 func commands() []command {
 	return []command{
-		{"skills", "skills [--json]", "List the built-in skills.", "spritekit skills --json", "0 ok, 2 bad usage", app.listSkills},
-		{"emit", "emit TYPE [key=value…|key:=json…|--payload JSON]", "Emit one validated event from a script or an agent.",
+		{"skills", "skills [--json] | skills export DIR [--check]", "List the built-in skills, or write all skills that are here as Agent Skills (SKILL.md folders).",
+			"spritekit skills export .claude/skills", "0 ok, 1 DIR is out of date (--check), 2 bad usage", app.listSkills},
+		{"emit", "emit TYPE [key=value…|key:=json…|--payload JSON|-]", "Emit one validated event from a script or an agent.",
 			"spritekit emit INFO message='half way' kind=progress", "0 ok, 2 the event breaks a rule, 3 no workspace, 6 the outbox is locked, 7 it is no file, 9 no space", app.emit},
 		{"checkpoint", "checkpoint create [COMMENT] | checkpoint list [--json]", "Take or list checkpoints of this sprite.",
 			"spritekit checkpoint create 'before the upgrade'", "0 ok, 1 the host failed, 2 bad usage, 8 this sprite has no api socket", app.checkpoint},
@@ -45,6 +46,9 @@ func commands() []command {
 }
 
 func (a app) listSkills(args []string) error {
+	if len(args) > 0 && args[0] == "export" {
+		return a.exportSkills(args[1:])
+	}
 	args, asJSON := flag(args, "--json")
 	if err := noMore(args); err != nil {
 		return err

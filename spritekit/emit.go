@@ -21,14 +21,18 @@ func (a app) emit(args []string) error {
 	if len(args) == 0 {
 		return usagef("name an event type, such as INFO")
 	}
-	raw, err := payloadOf(args[1:])
+	raw, err := a.payloadOf(args[1:])
 	if err != nil {
 		return err
 	}
+	if !protocol.Type(args[0]).Known() {
+		return skill.BadInput("", "there is no event type %.64q", args[0]).WithHint("spritekit emit --help lists the nine")
+	}
 	event := protocol.Event{ProtocolVersion: protocol.Version, Type: protocol.Type(args[0]), Payload: raw}
 	payload, err := event.Open()
-	if err != nil {
-		return skill.BadInput("", "%v", err)
+	if err != nil { // its sentence names the members as parts of an event
+		_, problems, _ := strings.Cut(strings.ReplaceAll(err.Error(), "/payload", ""), ": ")
+		return skill.BadInput("", "%s", strings.ReplaceAll(problems, "\n", "; ")).WithHint("spritekit emit --help shows what %s holds", args[0])
 	}
 	if err := onlyKnown(raw, payload); err != nil {
 		return err
@@ -69,13 +73,22 @@ func onlyKnown(raw json.RawMessage, payload protocol.Payload) error {
 	return nil
 }
 
-// payloadOf builds a payload: key=value is a string, key:=json is JSON, --payload gives all of it.
-func payloadOf(args []string) (json.RawMessage, error) {
+// payloadOf builds a payload: key=value is a string, key:=json is JSON, --payload gives all of it, "-" from stdin.
+func (a app) payloadOf(args []string) (json.RawMessage, error) {
 	if len(args) > 0 && args[0] == "--payload" {
 		if len(args) != 2 {
 			return nil, usagef("--payload takes one JSON object and nothing else")
 		}
 		raw := json.RawMessage(args[1])
+		if args[1] == "-" {
+			var err error
+			if raw, err = a.input(); err != nil {
+				return nil, err
+			}
+			if len(raw) > skill.MaxInput {
+				return nil, skill.Limit("input_too_large", "the payload on stdin has more than %d bytes", skill.MaxInput)
+			}
+		}
 		if !json.Valid(raw) || !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
 			return nil, skill.BadInput("", "--payload is not a JSON object")
 		}
@@ -116,3 +129,29 @@ func hostFault(err error) error {
 	}
 	return skill.Failed("checkpoint_failed", "%v", err)
 }
+
+// emitHelp is the protocol in one page, for who writes a script.
+const emitHelp = `
+The event goes to .lattice/outbox.jsonl of the workspace and then to stdout. It bears the ids of the environment:
+LATTICE_SPRITE_ID, LATTICE_WORK_ITEM_ID and LATTICE_CALL_ID, or LATTICE_PARENT_CALL_ID in a program that a skill runs.
+key=value is a text, key:=json any JSON. --payload takes all members as one object; --payload - reads it from stdin.
+What is too large for a line is moved to a file of the workspace that the event names.
+
+Event types, with their members (? = optional):
+  INFO                  message kind? metadata?
+  PHASE_STARTED         phase
+  PHASE_FINISHED        phase success
+  ARTIFACT              kind ref? url? metadata?
+  ACTION_REQUEST        action parameters blocking?
+  WAITING               reason checkpoint_id expected_inputs?     take the checkpoint first: spritekit checkpoint create
+  COMPLETED             status (success, failure) summary?
+  ERROR                 message details?                          a checkpoint is tried and named in details
+  ENVIRONMENT_PROPOSAL  observed_failure {phase exit_code stderr_hint} suggested_adjustment {type details} confidence
+                        evidence scope (repo_specific, global_candidate)
+
+More examples:
+  spritekit emit ARTIFACT kind=file ref=report.html metadata:='{"size":120}'
+  spritekit emit PHASE_FINISHED phase=build success:=true
+  spritekit emit ACTION_REQUEST action=NOTIFY_USER parameters:='{"level":"info","title":"done","body":""}'
+  generate-report | spritekit emit INFO --payload -
+`

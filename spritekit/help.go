@@ -47,6 +47,9 @@ func (a app) help(w io.Writer) {
 
 func (c command) help(w io.Writer) {
 	fmt.Fprintf(w, "%s\n\nUsage: spritekit %s\n\nExample: %s\n\nExit codes: %s\n", c.summary, c.usage, c.example, c.exits)
+	if c.name == "emit" {
+		fmt.Fprint(w, emitHelp)
+	}
 }
 
 // manifestHelp shows a manifest to a person.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
@@ -66,11 +64,10 @@ func (a app) serveMCP(args []string) error {
 // offered lists the built-in skills and those that lie in dir, by default the folder of this binary.
 func (a app) offered(dir string) ([]mcp.Skill, error) {
 	if dir == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, fmt.Errorf("find this binary: %w", err)
+		var err error
+		if dir, err = besides(); err != nil {
+			return nil, err
 		}
-		dir = filepath.Dir(self)
 	}
 	var set skills.Set
 	var list []mcp.Skill

@@ -1,0 +1,248 @@
+// Package export writes skills as Agent Skills (agentskills.io): one folder per family, spritekit-git for git.*, with a
+// SKILL.md that an agent reads when a task is of that kind, and references/<skill>.md for each skill, made from its
+// manifest. Files makes them, as bytes by path; Write and Check bring a folder and them together.
+//
+// What is made depends on the manifests alone, so that a folder which differs is out of date.
+package export
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/manifests"
+)
+
+// Prefix begins the names of the folders.
+const Prefix = "spritekit-"
+
+const (
+	maxName        = 64   // of a folder, which is the skill's name
+	maxDescription = 1024 // bytes of the text that is always before an agent's eyes
+	mark           = "<!-- Made by spritekit skills export; changes are lost. -->\n"
+)
+
+// Skill is one to write about.
+type Skill struct {
+	manifests.Skill
+	Command []string // what runs it; nil: spritekit and its name
+}
+
+// Files makes the folders of all families, by slash-separated path. A family whose name makes no valid folder is an error.
+func Files(skills []Skill) (map[string][]byte, error) {
+	families := map[string][]Skill{}
+	for _, s := range skills {
+		name, _, _ := strings.Cut(s.Name, ".")
+		families[name] = append(families[name], s)
+	}
+	files := map[string][]byte{}
+	for _, family := range slices.Sorted(maps.Keys(families)) {
+		members := families[family]
+		slices.SortFunc(members, func(a, b Skill) int { return cmp.Compare(a.Name, b.Name) })
+		folder, err := folderOf(family)
+		if err != nil {
+			return nil, err
+		}
+		digest := sha256.New()
+		for _, s := range members {
+			reference := reference(s)
+			digest.Write(reference) // a hash's Write never fails
+			files[path.Join(folder, "references", s.Name+".md")] = reference
+		}
+		files[path.Join(folder, "SKILL.md")] = overview(family, folder, members, hex.EncodeToString(digest.Sum(nil)))
+	}
+	return files, nil
+}
+
+// folderOf makes a name by the rules: lower-case letters, digits and single hyphens.
+func folderOf(family string) (string, error) {
+	name := Prefix + strings.ReplaceAll(family, "_", "-")
+	if len(name) > maxName || strings.HasSuffix(name, "-") || strings.Contains(name, "--") {
+		return "", fmt.Errorf("the family %s makes no name of an Agent Skill: %s", family, name)
+	}
+	return name, nil
+}
+
+// overview is SKILL.md: what an agent must know to choose and to call.
+func overview(family, folder string, members []Skill, digest string) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "---\nname: %s\ndescription: %s\nlicense: Apache-2.0\nmetadata:\n  generator: spritekit\n  digest: %s\n---\n%s", folder, quoted(describe(members)), digest, mark)
+	fmt.Fprintf(&b, "\n# %s\n\n| skill | what it does |\n|---|---|\n", family)
+	for _, s := range members {
+		fmt.Fprintf(&b, "| [%s](references/%s.md) | %s |\n", s.Name, s.Name, cell(first(s.Description)))
+	}
+	b.WriteString(`
+## Call one
+
+A skill reads one JSON object on stdin and takes no arguments. The last line that it prints is the result; lines that begin with ` + "`LATTICE_EVENT `" + `
+are for the orchestrator. Paths are relative to the workspace.
+
+` + "```sh\n" + invocation(members[0]) + "\n```" + `
+
+- Success: ` + "`{\"ok\":true,\"data\":{…}}`" + `, exit code 0.
+- Failure: ` + "`{\"ok\":false,\"error\":{\"code\",\"message\",\"hint\"}}`" + `; do what the hint says.
+- Waiting: ` + "`{\"ok\":true,\"waiting\":{…}}`" + `, exit code 75: a person or the orchestrator answers later. End your turn.
+
+Exit codes: 0 ok, 1 failed, 2 bad input, 3 not found, 4 permission denied, 5 network, 6 busy (try again), 7 unsafe,
+8 unsupported, 9 limit, 70 internal, 75 waiting, 124 timeout, 130 cancelled.
+
+Read a skill's reference before you call it for the first time.
+`)
+	return []byte(b.String())
+}
+
+// describe says what a family does and when to use it, within the limit.
+func describe(members []Skill) string {
+	names := make([]string, len(members))
+	for i, s := range members {
+		names[i] = s.Name
+	}
+	text := fmt.Sprintf("Skills of this sandbox with structured answers: %s. Use them rather than shell commands whenever a task needs one of these. %s",
+		strings.Join(names, ", "), about(members))
+	if len(text) > maxDescription {
+		text = strings.ToValidUTF8(text[:maxDescription-len("…")], "") + "…"
+	}
+	return text
+}
+
+func about(members []Skill) string {
+	var lines []string
+	for _, s := range members {
+		lines = append(lines, s.Name+": "+first(s.Description))
+	}
+	return strings.Join(lines, " ")
+}
+
+// reference is the page of one skill.
+func reference(s Skill) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n# %s\n\n%s\n", mark, s.Name, oneLine(s.Description))
+	table := func(title string, fields []manifests.Field, defaults bool) {
+		if len(fields) == 0 {
+			fmt.Fprintf(&b, "\n## %s\n\nNone.\n", title)
+			return
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n| name | type | | |\n|---|---|---|---|\n", title)
+		for _, f := range fields {
+			need := "optional"
+			if f.Required {
+				need = "required"
+				if !defaults {
+					need = "always"
+				}
+			}
+			if f.Default != nil {
+				need = "default `" + cell(string(f.Default)) + "`"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, cell(cmp.Or(f.Type, "any")), need, cell(f.Description))
+		}
+	}
+	if s.Inputs == nil {
+		b.WriteString("\n## Input\n\nAny JSON object.\n")
+	} else {
+		table("Input", s.Inputs, true)
+	}
+	table("Data of the result", s.Outputs, false)
+	fmt.Fprintf(&b, "\n## Examples\n\n```sh\n%s\n```\n", invocations(s))
+	class, permissions := s.SideEffect, "none"
+	if len(s.Permissions) > 0 {
+		permissions = "`" + strings.Join(s.Permissions, "`, `") + "`"
+	}
+	fmt.Fprintf(&b, "\n## Contract\n\n- Permissions: %s\n- Effects: %s\n", permissions, effects(class))
+	if s.Variants != nil {
+		for _, name := range slices.Sorted(maps.Keys(s.Variants.Cases)) {
+			v := s.Variants.Cases[name]
+			fmt.Fprintf(&b, "- With `%s` %q: permissions `%s`; %s\n", s.Variants.Input, name, strings.Join(v.Permissions, "`, `"), effects(v.SideEffect))
+		}
+	}
+	if s.TimeoutS > 0 {
+		fmt.Fprintf(&b, "- Time: at most %v s\n", s.TimeoutS)
+	}
+	events := "none"
+	if s.ProducesEvents {
+		events = fmt.Sprintf("PHASE_STARTED and PHASE_FINISHED with phase `%s`, INFO, and what it produces as ARTIFACT", s.Name)
+	}
+	fmt.Fprintf(&b, "- Events: %s\n- Exit codes: 0 ok, 1 failed, 2 bad input, 3 not found, 4 permission denied, 6 busy, 7 unsafe, 75 waiting, 124 timeout\n", events)
+	return []byte(b.String())
+}
+
+func effects(c manifests.Class) string {
+	switch c {
+	case manifests.ClassRead:
+		return "none; it may be called again at will"
+	case manifests.ClassIdempotent:
+		return "the same however often it is called"
+	case manifests.ClassSprite:
+		return "on files of the sandbox only"
+	}
+	return "on the world outside, which cannot be taken back"
+}
+
+func invocations(s Skill) string {
+	if len(s.Examples) == 0 {
+		return invocation(s)
+	}
+	var lines []string
+	for _, e := range s.Examples {
+		lines = append(lines, call(s, e))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func invocation(s Skill) string {
+	if len(s.Examples) > 0 {
+		return call(s, s.Examples[0])
+	}
+	return call(s, json.RawMessage("{}"))
+}
+
+// call is a line for a shell.
+func call(s Skill, input json.RawMessage) string {
+	command := "spritekit " + s.Name
+	if s.Command != nil {
+		words := make([]string, len(s.Command))
+		for i, word := range s.Command {
+			words[i] = shellWord(word)
+		}
+		command = strings.Join(words, " ")
+	}
+	return "echo " + shellQuoted(oneLine(string(input))) + " | " + command
+}
+
+func shellWord(word string) string {
+	plain := strings.IndexFunc(word, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-/", r))
+	}) < 0
+	if plain && word != "" {
+		return word
+	}
+	return shellQuoted(word)
+}
+
+func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// quoted is s as YAML has it in double quotes, of which JSON's form is one.
+func quoted(s string) string {
+	raw, err := json.Marshal(strings.ToValidUTF8(s, "\uFFFD"))
+	if err != nil { // strings always marshal
+		panic(err)
+	}
+	return string(raw)
+}
+
+func first(description string) string {
+	sentence, _, _ := strings.Cut(oneLine(description), ". ")
+	return strings.TrimSuffix(sentence, ".") + "."
+}
+
+// oneLine keeps a manifest of somebody else from making lines of its own.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// cell is a text in a table.
+func cell(s string) string { return strings.ReplaceAll(oneLine(s), "|", `\|`) }
