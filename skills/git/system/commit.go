@@ -125,7 +125,7 @@ func (r *repo) describe(ctx context.Context) (engine.Committed, error) {
 		return nil
 	}}
 	_, err := r.in(ctx, command{
-		args: []string{"-c", "log.showRoot=true", "log", "--max-count=1", "--diff-merges=first-parent", "--numstat", "-z", "--no-renames",
+		args: []string{"-c", "log.showRoot=true", "log", "--max-count=1", "--first-parent", "-m", "--numstat", "-z", "--no-renames",
 			"--no-ext-diff", "--no-textconv", "--no-notes", "--no-decorate", "--format=%H%x00%T%x00%P", "HEAD", "--"},
 		reading: true, stdout: out,
 	})
