@@ -1,6 +1,7 @@
 package test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/spritekit/lattice/skills/proc"
@@ -52,5 +53,28 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("judge = %s, want %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// Progress says how many tests ended, as far as the runner's output tells; else how much there was of it.
+func TestProgressFollowsTheOutput(t *testing.T) {
+	for name, tc := range map[string]struct {
+		plan   plan
+		output string
+		want   string
+	}{
+		"TAP":      {plan{stream: func(s *results.Set) results.Stream { return results.NewTAP(s, "") }}, "1..3\nok 1\nnot ok 2\nok 3\nok 4\n", "2 tests passed, 1 failed"},
+		"go":       {plan{stream: func(s *results.Set) results.Stream { return results.NewGoTest(s, "", nil) }}, `{"Action":"pass","Package":"p","Test":"TestA"}` + "\n", "1 tests passed, 0 failed"},
+		"marks":    {plan{mark: func(line string) (bool, bool) { return line == "+", line == "-" }}, "+\n+\n-\n", "2 tests passed, 1 failed"},
+		"nothing":  {plan{}, "a\nb\n", "2 lines of output"},
+		"compiler": {plan{stream: func(s *results.Set) results.Stream { return results.NewCompiler(s) }}, "a\n", "1 lines of output"},
+	} {
+		w := newWatch(&tc.plan, &results.Set{})
+		for line := range strings.Lines(tc.output) {
+			w.line(strings.TrimSuffix(line, "\n"))
+		}
+		if got := w.text(); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }

@@ -53,7 +53,7 @@ func (f Format) Stream(s *Set) Stream {
 }
 
 // ErrTooLarge says that a report was cut at the limit; what is before that was read.
-var ErrTooLarge = fmt.Errorf("the report has more than %d MiB: the rest was not read", maxReport>>20)
+var ErrTooLarge = errors.New("the report has more than 32 MiB: the rest was not read")
 
 // Parse reads a report into s. base names the report where it does not name its suites itself. What was read before an
 // error stays in s.

@@ -90,9 +90,6 @@ func (u *Unittest) verdict(line string) {
 	}
 }
 
-// Passed counts the tests that said ok so far.
-func (u *Unittest) Passed() int { return len(u.passed) }
-
 func (u *Unittest) open(line string) {
 	u.state = unittestBody
 	u.body = output{}
