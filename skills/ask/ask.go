@@ -1,4 +1,6 @@
-// Package ask holds ask.user: it asks a person a question and waits for the answer.
+// Package ask holds ask.user: it asks a person a question and waits for the answer. Skills is the list, user the work: an
+// INFO of kind "question", a checkpoint, WAITING, and in the resumed call a look at what came. Which person it is, and
+// how they are reached, is for the orchestrator to know; an answer that is none of the choices is asked for again.
 package ask
 
 import (

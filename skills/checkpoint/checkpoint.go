@@ -1,4 +1,6 @@
 // Package checkpoint holds checkpoint.create: a checkpoint of this sprite, taken through its own api socket (DESIGN 22).
+// Skills is the list, create the work; package spritekit/checkpoint speaks to the socket. It never restores one: that is
+// the orchestrator's to decide.
 package checkpoint
 
 import (

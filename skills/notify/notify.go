@@ -1,4 +1,6 @@
-// Package notify holds notify.user: it asks the orchestrator to tell its user something, and goes on.
+// Package notify holds notify.user: it asks the orchestrator to tell its user something, and goes on. Skills is the list,
+// user the work: one ACTION_REQUEST that does not block. Nothing is sent from inside the sprite, and whether anybody
+// read it is never known there.
 package notify
 
 import (
