@@ -44,6 +44,9 @@ var mayImport = map[string][]string{
 	// What git ignores is shared by those that walk trees.
 	"skills/ignore":        {},
 	"skills/fs":            {"manifests", "skills/fs/...", "skills/ignore", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/fs/grep":       {},
+	"skills/fs/unified":    {},
+	"skills/fs/walk":       {"skills/ignore", "spritekit/protocol", "spritekit/workspace"},
 	"spritekit/install":    {"manifests", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/export":     {"manifests"},
 	"spritekit/mcp":        {"manifests", "spritekit/protocol", "spritekit/skill"},
