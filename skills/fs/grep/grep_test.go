@@ -112,7 +112,7 @@ func (s *stutter) Read(p []byte) (int, error) { return s.r.Read(p[:min(len(p), s
 func TestNeedles(t *testing.T) {
 	for pattern, want := range map[string]string{
 		`needle_\w+\(`: "needle_", `foo|bar`: "foo bar", `(?i)handler`: "handler", `(?i)class`: "cla", `\w+`: "", `a`: "", `(foo)+x`: "foo", `foo?`: "fo",
-		`(?:abc){2,3}`: "abc", `^func main`: "func main", `a|foo`: "", `x.*yz`: "yz", `a1|b2|c3|d4|e5|f6|g7|h8|i9`: "",
+		`(?:abc){2,3}`: "abc", `^func main`: "func main", `a|foo`: "", `\w+\(\d`: "(", `\d=\d`: "", `x.*yz`: "yz", `a1|b2|c3|d4|e5|f6|g7|h8|i9`: "",
 	} {
 		m, err := Compile(Query{Pattern: pattern, Regexp: true})
 		if err != nil {

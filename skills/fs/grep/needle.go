@@ -130,7 +130,7 @@ func (c *cursor) first(needs []needle, block []byte, from int) int {
 func required(re *syntax.Regexp) []needle {
 	found := must(re)
 	for _, n := range found {
-		if len(n.text) < 2 {
+		if len(n.text) < 2 && !bytes.Contains([]byte("()[]{}<>!@#$%^&+|?~`\\"), n.text) {
 			return nil // one letter is on every line
 		}
 	}
