@@ -189,7 +189,9 @@ func (t *TAP) file(n tapNode, path []string) {
 		c.Status = Passed
 	default:
 		c.Status = Failed
-		t.explain(&c, &n)
+		if len(t.set.Failing) < maxFailing { // what is not kept needs no reason
+			t.explain(&c, &n)
+		}
 	}
 	ms, _ := strconv.ParseFloat(n.yaml.get("duration_ms"), 64)
 	c.Duration = millis(ms)
