@@ -185,6 +185,18 @@ func (s Skill) Effective(input map[string]json.RawMessage) (Class, []string) {
 	return class, slices.Compact(permissions)
 }
 
+// AllPermissions lists what a call may need, whatever its input: those of all variants and the optional ones, too.
+func (s Skill) AllPermissions() []string {
+	all := slices.Concat(s.Permissions, s.OptionalPermissions)
+	if s.Variants != nil {
+		for _, v := range s.Variants.Cases {
+			all = append(all, v.Permissions...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // Destroys reports whether a call may overwrite or delete what was there before it.
 func (s Skill) Destroys() bool {
 	if s.Destructive != nil {

@@ -165,6 +165,16 @@ func testContract(t *testing.T, exe string) {
 	for _, target := range []skilltest.Target{
 		{Skill: "fs.read", Input: `{"path":"a"}`, Prepare: file, Reads: true, Permissions: []string{"fs:read"}},
 		{Skill: "fs.write", Input: `{"path":"b","content":"x"}`, Permissions: []string{"fs:write"}},
+		{Skill: "notify.user", Input: `{"title":"x"}`, Permissions: []string{"user:notify"}},
+		{
+			Skill: "env.propose", Permissions: []string{"env:propose"}, Input: `{"observed_failure":{"phase":"test","exit_code":1,"stderr_hint":""},
+				"suggested_adjustment":{"type":"escalate_to_human","details":{}},"confidence":1,"evidence":[],"scope":"repo_specific"}`,
+		},
+		{Skill: "github.comment", Input: `{"number":1,"body":"x"}`, Permissions: []string{"github:write"}},
+		{
+			Skill: "exec.run", Input: `{"argv":["true"]}`, Permissions: []string{"exec"},
+			Slow: `{"argv":["sleep","60"]}`,
+		},
 		{
 			Skill: "test.run", Input: `{"command":["true"]}`, Reads: true, Permissions: []string{"test:run"},
 			Slow: `{"command":["sleep","60"]}`,

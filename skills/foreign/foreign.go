@@ -101,8 +101,8 @@ func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 // environment is what a process of the skill sees: what every child does, and who it is.
 func environment(m manifests.Skill, env skill.Env) []string {
 	var granted []string
-	for _, p := range slices.Concat(m.Permissions, m.OptionalPermissions, ofVariants(m)) {
-		if env.Grants.Allows(p) && !slices.Contains(granted, p) {
+	for _, p := range m.AllPermissions() {
+		if env.Grants.Allows(p) {
 			granted = append(granted, p)
 		}
 	}
@@ -111,16 +111,6 @@ func environment(m manifests.Skill, env skill.Env) []string {
 		list = append(list, "LATTICE_IDEMPOTENCY_KEY="+env.IdempotencyKey)
 	}
 	return list
-}
-
-func ofVariants(m manifests.Skill) (permissions []string) {
-	if m.Variants != nil {
-		for _, v := range m.Variants.Cases {
-			permissions = append(permissions, v.Permissions...)
-		}
-	}
-	slices.Sort(permissions)
-	return permissions
 }
 
 // agrees reports whether a result and an exit code say the same.

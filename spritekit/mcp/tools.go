@@ -63,10 +63,10 @@ func title(name string) string { return strings.NewReplacer(".", " ", "_", " ").
 
 // annotate derives all four hints; what a client assumes without them is the worst.
 func annotate(m manifests.Skill) *sdk.ToolAnnotations {
-	class, permissions := m.SideEffect, m.Permissions
-	reads := class == manifests.ClassRead && !slices.ContainsFunc(permissions, func(p string) bool { return p != "fs:read" && p != "git:read" })
+	class := m.SideEffect
+	reads := class == manifests.ClassRead && !slices.ContainsFunc(m.AllPermissions(), func(p string) bool { return p != "fs:read" && p != "git:read" })
 	destroys := m.Destroys()
-	open := slices.ContainsFunc(append(slices.Clone(permissions), m.OptionalPermissions...), reachesOut)
+	open := slices.ContainsFunc(m.AllPermissions(), reachesOut)
 	return &sdk.ToolAnnotations{
 		Title: title(m.Name), ReadOnlyHint: reads, DestructiveHint: &destroys,
 		IdempotentHint: class == manifests.ClassRead || class == manifests.ClassIdempotent, OpenWorldHint: &open,
