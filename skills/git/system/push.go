@@ -103,6 +103,9 @@ func pushed(out string, refs []engine.PushRef) []engine.PushedRef {
 		switch answer := said[ref.To]; answer[0] {
 		case " ", "*", "+", "-":
 			p.Status = engine.PushOK
+			if engine.IsCommitID(ref.Expect) {
+				p.Old = ref.Expect // git tells an abbreviation; this it has checked
+			}
 		case "=":
 			p.Status = engine.PushUpToDate
 		case "!":
