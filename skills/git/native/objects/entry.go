@@ -25,18 +25,49 @@ type place struct {
 	offset int64
 }
 
-// inflate returns what the compressed content behind a header comes to.
-func inflate(from io.ByteReader, size int64) ([]byte, error) {
+// inflater reads entries of packs, one after the other, and keeps its buffers from one to the next.
+type inflater struct {
+	r *bufio.Reader
+	z io.ReadCloser
+}
+
+// at positions it upon an entry and reads the header.
+func (f *inflater) at(file io.ReaderAt, offset int64) (header, error) {
+	section := io.NewSectionReader(file, offset, math.MaxInt64-offset)
+	if f.r == nil {
+		f.r = bufio.NewReader(section)
+	} else {
+		f.r.Reset(section)
+	}
+	return readHeader(f.r, offset)
+}
+
+// open begins to inflate what from holds.
+func (f *inflater) open(from io.Reader) error {
+	var err error
+	if f.z == nil {
+		f.z, err = zlib.NewReader(from)
+	} else {
+		err = f.z.(zlib.Resetter).Reset(from, nil)
+	}
+	if err != nil {
+		f.z = nil
+		return errors.Join(ErrCorrupt, err)
+	}
+	return nil
+}
+
+// content returns what follows the header that was read.
+func (f *inflater) content(size int64) ([]byte, error) {
 	if size > MaxInMemory {
 		return nil, ErrTooLarge
 	}
-	z, err := zlib.NewReader(from.(io.Reader))
-	if err != nil {
-		return nil, errors.Join(ErrCorrupt, err)
+	if err := f.open(f.r); err != nil {
+		return nil, err
 	}
 	var b bytes.Buffer
-	b.Grow(int(min(size, 1<<20))) // the size is a stranger's word
-	n, err := io.Copy(&b, io.LimitReader(z, size+1))
+	b.Grow(int(min(size, 1<<20)) + bytes.MinRead) // the size is a stranger's word
+	n, err := io.Copy(&b, io.LimitReader(f.z, size+1))
 	if err != nil {
 		return nil, errors.Join(ErrCorrupt, err)
 	}
@@ -46,11 +77,20 @@ func inflate(from io.ByteReader, size int64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// at positions a reader upon an entry.
-func at(file io.ReaderAt, offset int64) (*bufio.Reader, header, error) {
-	r := bufio.NewReader(io.NewSectionReader(file, offset, math.MaxInt64-offset))
-	h, err := readHeader(r, offset)
-	return r, h, err
+// skip reads over what follows the header to its very end, checksum included, and tells how long it is compressed.
+func (f *inflater) skip(size int64) (int64, error) {
+	counter := &countingReader{r: f.r}
+	if err := f.open(counter); err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(io.Discard, io.LimitReader(f.z, size+1))
+	if err == nil && n != size {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return 0, errors.Join(ErrCorrupt, err)
+	}
+	return counter.n, nil
 }
 
 // entry puts an object together: its deltas are collected until a whole object is met, and then applied.
@@ -67,11 +107,11 @@ func (s *Store) entry(p *pack, offset int64) (Type, []byte, error) {
 			typ, data = known.typ, known.data
 			break
 		}
-		r, h, err := at(here.pack.file, here.offset)
+		h, err := s.inflater.at(here.pack.file, here.offset)
 		if err != nil {
 			return 0, nil, err
 		}
-		content, err := inflate(r, h.size)
+		content, err := s.inflater.content(h.size)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -144,7 +184,7 @@ func patch(base, delta []byte) ([]byte, error) {
 // entryType follows deltas to the type of what they change.
 func (s *Store) entryType(p *pack, offset int64) (Type, error) {
 	for range maxChain {
-		_, h, err := at(p.file, offset)
+		h, err := s.inflater.at(p.file, offset)
 		if err != nil {
 			return 0, err
 		}
@@ -164,21 +204,27 @@ func (s *Store) entryType(p *pack, offset int64) (Type, error) {
 	return 0, ErrCorrupt
 }
 
+// streamed is from where on content is not taken into memory, in bytes.
+const streamed = 1 << 20
+
 // stream opens the content of an entry.
 func (s *Store) stream(p *pack, offset int64) (Type, int64, io.ReadCloser, error) {
-	r, h, err := at(p.file, offset)
+	h, err := s.inflater.at(p.file, offset)
 	if err != nil {
 		return 0, 0, nil, err
 	}
-	if h.typ == ofsDelta || h.typ == refDelta {
+	if h.typ == ofsDelta || h.typ == refDelta || h.size < streamed {
 		typ, data, err := s.entry(p, offset)
 		return typ, int64(len(data)), io.NopCloser(bytes.NewReader(data)), err
 	}
-	z, err := zlib.NewReader(r)
-	if err != nil {
-		return 0, 0, nil, errors.Join(ErrCorrupt, err)
+	f := new(inflater) // its own: others are read while this one is open
+	if _, err := f.at(p.file, offset); err != nil {
+		return 0, 0, nil, err
 	}
-	return h.typ, h.size, exactly{z, &io.LimitedReader{R: z, N: h.size}}, nil
+	if err := f.open(f.r); err != nil {
+		return 0, 0, nil, err
+	}
+	return h.typ, h.size, exactly{f.z, &io.LimitedReader{R: f.z, N: h.size}}, nil
 }
 
 // maxBases is how many bytes of objects are kept because deltas build upon them.

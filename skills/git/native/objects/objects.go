@@ -70,6 +70,8 @@ type Store struct {
 	listed  bool
 	pending map[ID]string // written, under a temporary name until Flush
 	bases   *baseCache
+
+	inflater inflater
 }
 
 // maxAlternates bounds how many stores a repository may borrow from.

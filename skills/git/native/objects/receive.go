@@ -128,9 +128,10 @@ type indexer struct {
 	objects []received
 	total   int64
 
-	byBase map[int64][]int // deltas by the offset of their base
-	byRef  map[ID][]int
-	done   int64
+	inflater inflater
+	byBase   map[int64][]int // deltas by the offset of their base
+	byRef    map[ID][]int
+	done     int64
 }
 
 // Write is where the stream passes on its way to disk.
@@ -192,15 +193,12 @@ func (x *indexer) scan(from io.Reader) (ID, error) {
 
 // end is where the pack ends whose last entry lies at an offset.
 func (x *indexer) end(offset int64) (int64, error) {
-	r, h, err := at(x.file, offset)
+	h, err := x.inflater.at(x.file, offset)
 	if err != nil {
 		return 0, err
 	}
-	counter := &countingReader{r: r}
-	if err := drain(counter, h.size); err != nil {
-		return 0, err
-	}
-	return h.start + counter.n + 20, nil
+	n, err := x.inflater.skip(h.size)
+	return h.start + n + 20, err
 }
 
 func (x *indexer) next(scanner *packfile.Scanner) error {
@@ -349,11 +347,11 @@ func (x *indexer) family(root int) error {
 
 // content inflates what an entry holds: an object or a delta.
 func (x *indexer) content(i int) ([]byte, error) {
-	r, h, err := at(x.file, x.objects[i].offset)
+	h, err := x.inflater.at(x.file, x.objects[i].offset)
 	if err != nil {
 		return nil, err
 	}
-	return inflate(r, h.size)
+	return x.inflater.content(h.size)
 }
 
 // countingReader counts the bytes that a decompressor takes.

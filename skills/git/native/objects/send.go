@@ -1,7 +1,6 @@
 package objects
 
 import (
-	"bufio"
 	"bytes"
 	"compress/zlib"
 	"crypto/sha1"
@@ -10,26 +9,6 @@ import (
 	"hash"
 	"io"
 )
-
-// drain reads a compressed content to its very end, checksum included.
-func drain(from *countingReader, size int64) error {
-	z, err := zlib.NewReader(from)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	n, err := io.Copy(io.Discard, io.LimitReader(z, size+1))
-	if err != nil || n != size {
-		return fmt.Errorf("%w: %w", ErrCorrupt, cmpErr(err))
-	}
-	return nil
-}
-
-func cmpErr(err error) error {
-	if err == nil {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
 
 // Send writes a pack of these objects. What a pack of ours already holds as a delta upon another object that is sent, or
 // whole, is copied as it is; the rest is compressed. Content streams, so that memory does not grow with the objects.
@@ -62,6 +41,8 @@ type packWriter struct {
 	hash  hash.Hash
 	sent  map[ID]bool
 	all   map[ID]bool
+
+	deflate *zlib.Writer
 }
 
 func (w *packWriter) object(id ID) error {
@@ -74,7 +55,7 @@ func (w *packWriter) object(id ID) error {
 		return err
 	}
 	if p != nil {
-		r, h, err := at(p.file, offset)
+		h, err := w.store.inflater.at(p.file, offset)
 		if err != nil {
 			return err
 		}
@@ -85,7 +66,7 @@ func (w *packWriter) object(id ID) error {
 			h.typ = refDelta
 		}
 		if h.typ != refDelta || w.all[h.ref] {
-			return w.copy(p, r, h)
+			return w.copy(p, h)
 		}
 	}
 	typ, size, content, err := w.store.Content(id)
@@ -96,27 +77,31 @@ func (w *packWriter) object(id ID) error {
 	if _, err := w.to.Write(entryHeader(typ, size)); err != nil {
 		return err
 	}
-	z := zlib.NewWriter(w.to)
-	if _, err := io.Copy(z, content); err != nil {
+	if w.deflate == nil {
+		w.deflate = zlib.NewWriter(w.to)
+	} else {
+		w.deflate.Reset(w.to)
+	}
+	if _, err := io.Copy(w.deflate, content); err != nil {
 		return err
 	}
-	return z.Close()
+	return w.deflate.Close()
 }
 
 // copy passes a compressed entry on. It is inflated once, which shows where it ends and that it is whole.
-func (w *packWriter) copy(p *pack, r *bufio.Reader, h header) error {
+func (w *packWriter) copy(p *pack, h header) error {
 	head := entryHeader(h.typ, h.size)
 	if h.typ == refDelta {
 		head = append(head, h.ref[:]...)
 	}
+	n, err := w.store.inflater.skip(h.size)
+	if err != nil {
+		return err
+	}
 	if _, err := w.to.Write(head); err != nil {
 		return err
 	}
-	from := &countingReader{r: r}
-	if err := drain(from, h.size); err != nil {
-		return err
-	}
-	_, err := io.Copy(w.to, io.NewSectionReader(p.file, h.start, from.n))
+	_, err = io.Copy(w.to, io.NewSectionReader(p.file, h.start, n))
 	return err
 }
 
