@@ -319,6 +319,92 @@ func TestKitDies(t *testing.T) {
 	}
 }
 
+// TestCutSession: a call whose session was cut off is found out about like one of its own exec: followed to its result
+// where it must not be done twice, stopped where it can simply be done again, and its effect comes about once at most.
+func TestCutSession(t *testing.T) {
+	attach := func(r *http.Request) bool { return spritestest.Upgrade(r) && !spritestest.Exec(r) }
+	for _, tt := range []struct {
+		name  string
+		class manifests.Class
+		cut   spritestest.Tampering
+		want  lattice.OutcomeKind
+		ran   int
+	}{
+		{"world, under way", manifests.ClassWorld, spritestest.CutAt("begun"), lattice.Finished, 1},
+		{"sprite, under way", manifests.ClassSprite, spritestest.CutAt("begun"), lattice.Finished, 1},
+		{"read, under way", manifests.ClassRead, spritestest.CutAt("begun"), lattice.Lost, 0},
+		{"world, the result was under way", manifests.ClassWorld, spritestest.CutAt(`"ok"`), lattice.Finished, 1},
+		{"world, the handshake's answer was lost", manifests.ClassWorld, func(spritestest.Frame, func(spritestest.Frame)) bool { return false }, lattice.Lost, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			release := func() {
+				if err := w.client.WriteFile(t.Context(), "s", "/workspace/open", nil, 0o644); err != nil {
+					t.Error(err)
+				}
+			}
+			if strings.Contains(tt.name, "result") {
+				release()
+			}
+			w.man.Do(spritestest.Fault{On: spritestest.Exec, Down: tt.cut})
+			w.man.Do(spritestest.Fault{On: attach, Times: -1, Down: func(f spritestest.Frame, send func(spritestest.Frame)) bool {
+				if f.Op == spritestest.OpHandshake {
+					release()
+				}
+				send(f)
+				return true
+			}})
+			out, events := w.must(numbered(1, tt.class, "third.party", `{"do":"slow good"}`))
+			w.man.Behave()
+			if out.Kind != tt.want || out.Kind == lattice.Finished && (!out.Result.OK || names(events) != "INFO INFO+no_call_id") {
+				t.Errorf("Call = %+v with events %q, want %s; output %s", out, names(events), tt.want, &w.output)
+			}
+			if n := w.processes(); n != 0 {
+				t.Errorf("%d processes are left", n)
+			}
+			if got := strings.Count(w.sh("cat /workspace/ran 2>/dev/null || true"), "ran"); got != tt.ran {
+				t.Errorf("the effect came about %d times, want %d", got, tt.ran)
+			}
+		})
+	}
+}
+
+// TestUncertainInASession: who takes over after a crash finds the session that the call runs in, lets it end, and has the
+// result.
+func TestUncertainInASession(t *testing.T) {
+	w := newWorld(t)
+	c := numbered(1, manifests.ClassWorld, "third.party", `{"do":"slow good"}`)
+	began, ended := make(chan bool, 2), make(chan error, 1)
+	go func() {
+		_, err := w.session.Call(t.Context(), c, func(lattice.Event) { began <- true })
+		ended <- err
+	}()
+	<-began
+	w.man.Do(spritestest.Fault{On: func(r *http.Request) bool { return spritestest.Upgrade(r) && !spritestest.Exec(r) },
+		Down: func(f spritestest.Frame, send func(spritestest.Frame)) bool {
+			if f.Op == spritestest.OpHandshake {
+				if err := w.client.WriteFile(t.Context(), "s", "/workspace/open", nil, 0o644); err != nil {
+					t.Error(err)
+				}
+			}
+			send(f)
+			return true
+		}})
+	next := session.New(w.client, session.Options{Log: zerolog.Nop()})
+	defer next.Close()
+	c.Uncertain = true
+	out, err := next.Call(t.Context(), c, func(lattice.Event) {})
+	if err != nil || out.Kind != lattice.Finished || !out.Result.OK {
+		t.Errorf("the uncertain call = %+v, %v", out, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got := strings.Count(w.sh("cat /workspace/ran"), "ran"); got != 1 {
+		t.Errorf("the effect came about %d times", got)
+	}
+}
+
 // TestForgedResult: a line on the stdout of the session that names a call under way ends nothing without that call's token.
 func TestForgedResult(t *testing.T) {
 	w := newWorld(t)

@@ -90,6 +90,7 @@ event INFO a '{"message":"begun"}'
 echo 'LATTICE_EVENT {"event_type":"INFO","payload":{"message":"of nobody"}}'
 echo output; echo people >&2
 case $input in *slow*) until [ -e /workspace/open ]; do sleep 0.02; done ;; esac
+echo ran >>/workspace/ran
 case $input in
 *good*) echo '{"ok":true,"skill":"third.party","data":{"grants":"'$LATTICE_PERMISSIONS'"},"events":1}' ;;
 *bad*) echo '{"ok":false,"skill":"third.party","error":{"code":"c","message":"m"}}'; exit 4 ;;
