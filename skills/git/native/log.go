@@ -134,6 +134,9 @@ func (h *history) hide(want, have []id) error {
 	if _, err := p.run(h.ctx); err != nil {
 		return err
 	}
+	if err := p.settle(h.ctx); err != nil {
+		return err
+	}
 	for c, mark := range p.marks {
 		if mark&(right|both) != 0 {
 			h.hidden[c] = true

@@ -76,7 +76,10 @@ func (r *repo) named(revision string) (refs.Ref, error) {
 	if err != nil {
 		return at, r.orUnknown(err, revision)
 	}
-	for rest != "" {
+	for first := true; rest != ""; first = false {
+		if !first && rest[0] == '@' {
+			return at, r.unknown(revision)
+		}
 		if at, rest, err = r.suffix(at, rest, revision); err != nil {
 			return at, r.orUnknown(err, revision)
 		}

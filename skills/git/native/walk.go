@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/spritekit/lattice/skills/git/engine"
@@ -112,6 +113,35 @@ func (p *paint) run(ctx context.Context) ([]id, error) {
 	return common, nil
 }
 
+// slop is how many commits a walk goes on past the oldest one that matters, because clocks go wrong.
+const slop = 64
+
+// settle goes on after run where dates do not rise with history: what is common reaches commits that were taken for one
+// side's before it was met.
+func (p *paint) settle(ctx context.Context) error {
+	oldest := int64(math.MaxInt64)
+	for commit, mark := range p.marks {
+		if mark&both == 0 {
+			oldest = min(oldest, p.known[commit].when)
+		}
+	}
+	for left := slop; len(p.queue) > 0 && left > 0 && oldest < math.MaxInt64; {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		n := heap.Pop(&p.queue).(node)
+		if n.when < oldest {
+			left--
+		}
+		for _, parent := range n.commit.Parents {
+			if err := p.push(parent, p.marks[n.id]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // apart counts the commits that only ours and only theirs reach.
 func (r *repo) apart(ctx context.Context, ours, theirs id) (ahead, behind int, err error) {
 	if ours == theirs {
@@ -125,6 +155,9 @@ func (r *repo) apart(ctx context.Context, ours, theirs id) (ahead, behind int, e
 		return 0, 0, err
 	}
 	if _, err := p.run(ctx); err != nil {
+		return 0, 0, err
+	}
+	if err := p.settle(ctx); err != nil {
 		return 0, 0, err
 	}
 	for _, mark := range p.marks {
@@ -285,6 +318,9 @@ func (r *repo) between2(ctx context.Context, want, have []id) (commits, borders 
 		}
 	}
 	if _, err := p.run(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := p.settle(ctx); err != nil {
 		return nil, nil, err
 	}
 	edge := map[id]bool{}
