@@ -109,6 +109,31 @@ type stutter struct {
 
 func (s *stutter) Read(p []byte) (int, error) { return s.r.Read(p[:min(len(p), s.n)]) }
 
+// An expression with more states than a sieve keeps is found all the same.
+func TestSieveForgets(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 5))
+	var text strings.Builder
+	for range 3000 {
+		for range r.IntN(60) {
+			text.WriteByte("ab x"[r.IntN(4)])
+		}
+		text.WriteByte('\n')
+	}
+	const pattern = `a.{11}b.{3}x$`
+	m, err := Compile(Query{Pattern: pattern, Regexp: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Scanner{Matcher: m}
+	got, err := s.Scan(t.Context(), strings.NewReader(text.String()), int64(text.Len()))
+	if diff := cmp.Diff(len(naive(regexp.MustCompile(pattern), text.String(), 0)), got.Count); diff != "" || err != nil || got.Count == 0 {
+		t.Errorf("Scan: %v, -want +got:\n%s", err, diff)
+	}
+	if n := len(s.sieve.states); n > maxStates {
+		t.Errorf("the sieve has %d states", n)
+	}
+}
+
 func TestNeedles(t *testing.T) {
 	for pattern, want := range map[string]string{
 		`needle_\w+\(`: "needle_", `foo|bar`: "foo bar", `(?i)handler`: "handler", `(?i)class`: "cla", `\w+`: "", `a`: "", `(foo)+x`: "foo", `foo?`: "fo",

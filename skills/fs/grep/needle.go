@@ -91,10 +91,22 @@ func equalFold(block, lower []byte) bool {
 // maxNeeds is how many needles are worth searching for.
 const maxNeeds = 8
 
-// cursor remembers where each of several needles comes next in one block, so that each is searched for once.
+// cursor finds the lines that may match, and remembers what it learned on the way. It belongs to one Scanner.
 type cursor struct {
 	block []byte
-	next  [maxNeeds]int
+	next  [maxNeeds]int // where in block each needle comes next, so that each is searched for once
+	sieve *sieve
+}
+
+// candidate is a place in the first line of block[from:] that may match, -1 when there is none.
+func (c *cursor) candidate(m *Matcher, block []byte, from int) int {
+	if m.needs != nil {
+		return c.first(m.needs, block, from)
+	}
+	if c.sieve == nil {
+		c.sieve = newSieve(m.prog)
+	}
+	return c.sieve.first(block, from)
 }
 
 // first is the first place of any of the needles from from on, -1 when there is none.
@@ -106,7 +118,7 @@ func (c *cursor) first(needs []needle, block []byte, from int) int {
 		return -1
 	}
 	if len(c.block) != len(block) || len(block) > 0 && &c.block[0] != &block[0] {
-		*c = cursor{block: block}
+		c.block = block
 		for i := range c.next {
 			c.next[i] = -1
 		}

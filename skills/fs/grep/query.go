@@ -1,9 +1,10 @@
 // Package grep finds the lines of files that match a literal text or a regular expression (RE2 syntax). Compile makes a
 // Matcher from a Query, and a Scanner runs it over one file after the other.
 //
-// It is fast because it looks at lines only where something is found: a literal is searched in whole blocks, and of a
-// regular expression first a literal that every match must contain. Memory is bounded by the block: a Scanner grows
-// its own up to MaxBlock for long lines, and breaks lines that are longer. The package opens no file.
+// It is fast because it looks at lines only where something may be: a literal is searched in whole blocks, of a regular
+// expression first a literal that every match must contain, and where there is none the sieve, a small automaton, picks
+// the lines that the expression is asked about. Memory is bounded by the block: a Scanner grows its own up to MaxBlock
+// for long lines, and breaks lines that are longer. The package opens no file.
 package grep
 
 import (
@@ -12,7 +13,6 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -30,11 +30,11 @@ const maxPattern = 4096
 
 // Matcher finds matches. It may be used concurrently.
 type Matcher struct {
-	needs []needle       // every match contains one of these; none when that is not known
+	needs []needle       // every match contains one of these; nil when that is not known
 	exact bool           // the one need is all there is to match
 	word  bool           // for exact
 	re    *regexp.Regexp // for one line, without its end
-	block *regexp.Regexp // for many lines at once, nil when re has to see each line by itself
+	prog  *syntax.Prog   // of re, where needs are not known
 }
 
 // Compile refuses what is no pattern with an error that says why, and one that could match the end of a line.
@@ -72,8 +72,11 @@ func Compile(q Query) (*Matcher, error) {
 	if m.re, err = regexp.Compile(text); err != nil {
 		return nil, fmt.Errorf("is no regular expression: %w", err)
 	}
-	if m.needs = required(tree.Simplify()); m.needs == nil && !anchored(tree) {
-		m.block = m.re
+	tree = tree.Simplify()
+	if m.needs = required(tree); m.needs == nil {
+		if m.prog, err = syntax.Compile(tree); err != nil {
+			return nil, fmt.Errorf("is no regular expression: %w", err)
+		}
 	}
 	return m, nil
 }
@@ -90,18 +93,18 @@ func isASCII(s string) bool {
 // Next finds the first match in block[from:] that lies within one line, where from is the beginning of a line and block
 // ends with one. start is -1 when there is none.
 func (m *Matcher) Next(block []byte, from int, c *cursor) (start, end int) {
-	switch {
-	case m.exact:
+	if m.exact {
 		return m.literal(block, from)
-	case m.needs != nil:
-		return m.needed(block, from, c)
-	case m.block != nil:
-		return m.whole(block, from)
 	}
 	for from < len(block) {
-		to, next := lineEnd(block, from)
-		if at := m.re.FindIndex(block[from:to]); at != nil {
-			return from + at[0], from + at[1]
+		at := c.candidate(m, block, from)
+		if at < 0 {
+			break
+		}
+		line := bytes.LastIndexByte(block[:at], '\n') + 1
+		to, next := lineEnd(block, at)
+		if found := m.re.FindIndex(block[line:to]); found != nil {
+			return line + found[0], line + found[1]
 		}
 		from = next
 	}
@@ -127,44 +130,6 @@ func wordAt(b []byte, i int) bool {
 	return 0 <= i && i < len(b) && (b[i] == '_' || '0' <= b[i] && b[i] <= '9' || 'a' <= b[i]|0x20 && b[i]|0x20 <= 'z')
 }
 
-// needed runs the expression on the lines that hold what it needs.
-func (m *Matcher) needed(block []byte, from int, c *cursor) (start, end int) {
-	for {
-		at := c.first(m.needs, block, from)
-		if at < 0 {
-			return -1, -1
-		}
-		line := bytes.LastIndexByte(block[:at], '\n') + 1
-		to, next := lineEnd(block, at)
-		if found := m.re.FindIndex(block[line:to]); found != nil {
-			return line + found[0], line + found[1]
-		}
-		from = next
-	}
-}
-
-// whole runs the expression on all of the block. What it finds may go over the end of a line; then the line where it
-// begins is asked alone. No line before that one can match.
-func (m *Matcher) whole(block []byte, from int) (start, end int) {
-	for from < len(block) {
-		found := m.block.FindIndex(block[from:])
-		if found == nil {
-			return -1, -1
-		}
-		at := from + found[0]
-		line := bytes.LastIndexByte(block[:at], '\n') + 1
-		if line == len(block) {
-			return -1, -1 // nothing, behind the last line
-		}
-		to, next := lineEnd(block, line)
-		if at := m.re.FindIndex(block[line:to]); at != nil {
-			return line + at[0], line + at[1]
-		}
-		from = next
-	}
-	return -1, -1
-}
-
 // lineEnd is where the line around at ends, without and with what ends it.
 func lineEnd(block []byte, at int) (end, next int) {
 	i := bytes.IndexByte(block[at:], '\n')
@@ -177,13 +142,4 @@ func lineEnd(block []byte, at int) (end, next int) {
 		end--
 	}
 	return end, next
-}
-
-// anchored reports whether an expression looks at the ends of a text or a line, which are others in a larger block.
-func anchored(re *syntax.Regexp) bool {
-	switch re.Op {
-	case syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText:
-		return true
-	}
-	return slices.ContainsFunc(re.Sub, anchored)
 }

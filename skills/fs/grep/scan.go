@@ -125,7 +125,7 @@ func (v *view) search(result *Result) {
 			to = len(v.data) // no line is that long
 		}
 	}
-	s.cursor = cursor{}
+	s.cursor.block = nil // what is in it changed
 	for v.todo < to {
 		start, _ := s.Matcher.Next(v.data[:to], v.todo, &s.cursor)
 		if start < 0 {
