@@ -124,7 +124,7 @@ func TestARealAgentIsCancelled(t *testing.T) {
 		a.says(agenttest.Step{Text: "I begin", Calls: []agenttest.Call{a.shell("echo $$ > pid; sleep 600")}})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		a.tee = told2{text: `"event":"tool_call"`, do: cancel}
+		a.tee = doing{text: `"event":"tool_call"`, do: cancel}
 		whole := map[string]any{"prompt": "do it"}
 		for key, value := range a.more {
 			whole[key] = value
@@ -138,13 +138,13 @@ func TestARealAgentIsCancelled(t *testing.T) {
 	})
 }
 
-// told2 does something once a text was written to it; doing it again must change nothing.
-type told2 struct {
+// doing does something once a text was written to it; doing it again must change nothing.
+type doing struct {
 	text string
 	do   func()
 }
 
-func (w told2) Write(p []byte) (int, error) {
+func (w doing) Write(p []byte) (int, error) {
 	if strings.Contains(string(p), w.text) {
 		w.do()
 	}
@@ -157,10 +157,9 @@ func TestARealAgentsModelFails(t *testing.T) {
 		code      string
 		retryable bool
 	}{
-		"no key":      {401, "agent_auth", false},
-		"too many":    {429, "agent_rate_limited", true},
-		"broken":      {500, "agent_model_unavailable", true},
-		"bad request": {400, "agent_failed", false},
+		"no key":   {401, "agent_auth", false},
+		"too many": {429, "agent_rate_limited", true},
+		"broken":   {500, "agent_model_unavailable", true},
 	}
 	eachAgent(t, func(t *testing.T, agent string) {
 		for name, test := range tests {
