@@ -12,6 +12,19 @@
 //	request refused    the host will never run this (400, 413 …)       → Finished with failure tool_unavailable
 //	sprite removed     404                                             → *lattice.Refusal
 //	host unreachable   nothing could be found out (5xx, 401, 409, 429) → error; the call stays pending
+//
+// Between boundaries the calls of a run share one exec, a kit: "spritekit session" in the sprite, which the first call
+// opens and Rest, Restore, a checkpoint or half a minute without calls end (hosts whose checkpoints are live-safe keep
+// it). A call that is handed secrets, one of a skill whose input is no JSON object, and all calls in a sprite whose
+// spritekit is older have an exec each; journals are the same either way.
+//
+//	call ─► turn ─► kit.stdin ─► exec ─► kit.hear ─► the turn that the line names ─► judge, as for an exec of its own
+//
+// What is conceded to others in the sprite is what DESIGN 4 concedes: whoever writes to the session's stdout can say
+// events for a call under way, as it can by the outbox. It cannot end a call, which takes the token that only the session
+// was sent, and the session keeps its pipes and memory from processes of its user. A call is lost with its session, and
+// is then found out about like any other: the process is looked for, told that its input has ended and followed (calls
+// that read are stopped instead), then the outbox is asked, then the rules of the call's class decide.
 package session
 
 import (

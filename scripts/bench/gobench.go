@@ -111,6 +111,25 @@ func engine(ctx context.Context, dir, pattern string) ([]figure, error) {
 	return figures, nil
 }
 
+// sessionCall compares a call in a session with an echo over an exec's socket in the same sprite: what it takes beyond that
+// is the orchestrator's, the protocol's and the skill's own.
+func sessionCall(ctx context.Context, dir string, count int) ([]figure, error) {
+	got, err := goBench(ctx, dir, "./orchestrator/session", "^BenchmarkCall$", count, "-benchtime", "1000x")
+	if err != nil {
+		return nil, err
+	}
+	m := got["BenchmarkCall"]
+	if m == nil {
+		return nil, errors.New("the benchmark Call is not there")
+	}
+	const allowance = 150 // µs beyond the echo
+	return []figure{
+		figure{Name: "fs.read in a session", Value: m["us/call"], Unit: "µs", Ratio: m["us/call"] / (m["us/echo"] + allowance),
+			Beside: fmt.Sprintf("one WebSocket echo and %d µs: %.0f µs", allowance, m["us/echo"]+allowance)}.atMost(m["us/call"]/(m["us/echo"]+allowance), 1),
+		{Name: "fs.read with an exec of its own", Value: m["us/exec"], Unit: "µs", Ratio: m["us/exec"] / m["us/call"], Beside: "the same in a session"},
+	}, nil
+}
+
 func sizes(dir string) ([]figure, error) {
 	var figures []figure
 	for _, name := range []string{"spritekit", "lattice", "empty"} {

@@ -75,6 +75,7 @@ func bench(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (er
 		{"a skill call", func() error { return r.add(skillCall(ctx, dir, p.calls)) }},
 		{"the parser as a process", func() error { return r.add(parseProcess(ctx, dir, p.floods)) }},
 		{"searching files", func() error { return r.add(searching(ctx, dir, p.walks)) }},
+		{"a call in a session", func() error { return r.add(sessionCall(ctx, dir, p.count)) }},
 		{"reconciling", func() error { return r.add(reconcile(ctx, dir, p.events)) }},
 		{"the parser", func() error { return r.add(parser(ctx, dir, p.count)) }},
 		{"the engine", func() error { return r.add(engine(ctx, dir, p.engine)) }},
