@@ -186,7 +186,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				t.Fatalf("%s: %v\n%s", step.skill, err, out)
 			}
 			took := time.Since(began)
-			const moments = 8
+			const moments = 4
 			for i := range moments {
 				b := fresh()
 				wait := took * time.Duration(i+1) / moments

@@ -47,7 +47,7 @@ func classify(f *failure) error {
 		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
 	}
 	switch {
-	case has(".lock': file exists", "another git process"):
+	case has(".lock': file exists", "another git process"), has("cannot lock ref") && has("but expected"):
 		return engine.Locked("%v", f)
 	case has("transport 'file' not allowed", "transport 'ext' not allowed", "not allowed"):
 		return skill.Unsafe("unsafe", "%v", f)
