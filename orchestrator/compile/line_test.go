@@ -88,7 +88,7 @@ func TestLineInputs(t *testing.T) {
 	for _, in := range inputs {
 		got = append(got, fmt.Sprintf("%s %s %v", in.Name, in.Type, in.Steps))
 	}
-	want := []string{"content string [fs_write]", "message string [git_commit]", "path string [fs_write fs_read]", "url string [git_clone]"}
+	want := []string{"content string [fs_write]", "path string [fs_write fs_read]", "url string [git_clone]"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("inputs (-want +got):\n%s", diff)
 	}

@@ -57,16 +57,22 @@ func escapePointer(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
-// near returns a hint that names the candidates that look like name, or all of them when they are few.
+// near returns a hint that names the candidates that look most like name, or all of them when they are few.
 func near(name string, candidates []string) string {
 	var close []string
+	least := len(name)
 	if len(candidates) > 64 {
 		return "" // a long list makes poor guesses and costs time for every finding
 	}
 	for _, c := range candidates {
-		if manifests.Distance(strings.ToLower(name), strings.ToLower(c)) <= 1+len(c)/4 {
-			close = append(close, strconv.Quote(c))
+		d := manifests.Distance(strings.ToLower(name), strings.ToLower(c))
+		switch {
+		case d > 1+len(c)/4 || d > least:
+			continue
+		case d < least:
+			close, least = nil, d
 		}
+		close = append(close, strconv.Quote(c))
 	}
 	switch {
 	case len(close) > 0:
