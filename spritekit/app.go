@@ -84,14 +84,8 @@ func (a app) main(argv []string) int {
 		return a.exit(name, a.become(s, args))
 	}
 	fmt.Fprintf(a.stderr, "spritekit: there is no skill or command %q\nhint: spritekit help lists them\n", name)
-	if strings.Contains(name, ".") && manifests.ValidName(name) {
-		return exitNoProgram // whoever means a skill takes it for a program
-	}
 	return protocol.ExitNotFound
 }
-
-// exitNoProgram is what a shell says of a program that is not there.
-const exitNoProgram = 127
 
 func (a app) skill(name string) (skill.Skill, bool) {
 	for _, s := range a.skills {

@@ -198,7 +198,9 @@ func (s *Session) judge(ctx context.Context, c lattice.Call, seen *observer, exi
 		}
 	}
 	if seen.result == nil {
-		if exit == 126 || exit == 127 {
+		// A skill that is not ours is looked for by spritekit, which exits with 3 where there is none.
+		sought := program(c.Skill)[0] == kitCommand[0] && exit == protocol.ExitNotFound && seen.counted == 0
+		if exit == 126 || exit == 127 || sought {
 			s.unequip(c.Sprite) // it may be another one now, made anew under this name
 			return failure(c, ir.FailToolUnavailable, exit, "skill_missing", fmt.Sprintf("sprite %s has no skill %s", c.Sprite, c.Skill)), nil
 		}

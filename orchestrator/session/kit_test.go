@@ -160,7 +160,9 @@ func drive(t *testing.T, skills, doc string) *journal {
 	third := manifests.Skill{Name: "third.party", SideEffect: manifests.ClassIdempotent, TimeoutS: 60, Permissions: []string{"fs:read"},
 		Inputs: []manifests.Field{{Name: "do", Type: "string"}}}
 	program, findings := ir.Parse([]byte(doc), func(name string) (manifests.Skill, bool) {
-		if name == third.Name {
+		if name == third.Name || name == "third.missing" {
+			third := third
+			third.Name = name
 			return third, true
 		}
 		return manifests.Lookup(name)
@@ -210,7 +212,7 @@ func TestBothWaysTellTheSame(t *testing.T) {
 		"ours": flow(t, `fs.write {"path":"b","content":"x"}`, `fs.read {"path":"b"}`, `fs.read {"path":"none"}`,
 			`fs.write {"path":"c","content":"y"}`, `fs.write {"path":"d","content":"z"}`, `fs.read {"path":"../.."}`),
 		"others": flow(t, `third.party {"do":"good"}`, `third.party {"do":"bad"}`, `third.party {"do":"mute"}`, `third.party {"do":"lies"}`,
-			`third.party {"do":"killed"}`, `fs.read {"path":"a"}`, `third.party {"do":"waits"}`),
+			`third.party {"do":"killed"}`, `third.missing {"do":"x"}`, `fs.read {"path":"a"}`, `third.party {"do":"waits"}`),
 		"many": reads,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,7 +31,7 @@ const (
 
 // Codes of the results that a session itself gives a call.
 const (
-	CodeSkillMissing = "skill_missing" // there is no such skill; exit 126 or 127, as a shell has it
+	CodeSkillMissing = "skill_missing" // there is no such skill (exit 3), or its program cannot be run (126)
 	CodeNoResult     = "no_result"     // the program ended without a result line; exit is the program's
 )
 

@@ -93,8 +93,11 @@ func (c *call) serve(ctx context.Context, stderr *text) (line []byte, exit int) 
 		return out.result, exit
 	}
 	argv, err := c.program()
+	if err != nil && !manifests.ValidName(c.Skill) {
+		return c.failure(protocol.CodeSkillMissing, err.Error(), "names of skills have a dot, such as fs.read"), exitNoProgram
+	}
 	if err != nil {
-		return c.failure(protocol.CodeSkillMissing, err.Error(), "lattice skill ls lists what a sprite has"), exitMissing
+		return c.failure(protocol.CodeSkillMissing, err.Error(), "lattice skill ls lists what a sprite has"), protocol.ExitNotFound
 	}
 	env := c.environ()
 	exit, err = c.server.o.Run(ctx, Program{
@@ -108,10 +111,10 @@ func (c *call) serve(ctx context.Context, stderr *text) (line []byte, exit int) 
 	return out.result, exit
 }
 
-// Exit codes of a shell for a program that is not there, or cannot be run.
+// Exit codes of a shell for a program that cannot be run, or is not there.
 const (
 	exitNotExecutable = 126
-	exitMissing       = 127
+	exitNoProgram     = 127
 )
 
 func (c *call) input() []byte {

@@ -236,7 +236,7 @@ func TestFailures(t *testing.T) {
 		"c3": {"fs.write", "", "bad_input", 2},
 		"c4": {"fs.write", `,"permissions":[]`, "bad_input", 2},
 		"c5": {"fs.read", `,"permissions":[]`, "permission_denied", 4},
-		"c6": {"no.such", "", "skill_missing", 127},
+		"c6": {"no.such", "", "skill_missing", 3},
 		"c7": {"../no", "", "skill_missing", 127},
 	} {
 		k.send(callOf(id, tt.name, tt.more))
