@@ -18,7 +18,7 @@ const parrotAdapter = `{
   "instructions": ["{cwd}/AGENTS.md", "{cwd}/CLAUDE.md"], "skills": ["{home}/skills"],
   "packs": {"songs": {"package": "parrot-songs", "argv": ["sh", "{pack}/install.sh", "{home}/songs"]}},
   "events": [
-    {"when": {"is": "hello"}, "is": "start", "take": {"session": "id"}},
+    {"when": {"is": "hello"}, "is": "start", "take": {"session": "id", "mcp": "servers"}},
     {"when": {"is": "word"}, "is": "turn"},
     {"when": {"is": "word"}, "is": "text", "take": {"text": "word"}},
     {"when": {"is": "word"}, "is": "usage", "take": {"input": "n", "output": "n"}},
@@ -144,4 +144,14 @@ func TestAPackIsInstalled(t *testing.T) {
 	if fault := s.fails("agent.run", `{"agent":"parrot","packs":["songs"]}`, 1, "install_failed"); !strings.Contains(fault.Message, "hoarse") {
 		t.Errorf("the failure says %q", fault.Message)
 	}
+}
+
+func TestAnAgentWithoutOurTools(t *testing.T) {
+	s := parrot(t, `echo '{"is":"hello","id":"p-1","servers":[{"name":"spritekit","status":"failed"}]}'; sleep 1; echo '{"is":"bye"}'`)
+	o := s.call("agent.run", `{"agent":"parrot"}`)
+	if o.exit != 0 || len(o.result.Warnings) != 1 || o.result.Warnings[0].Code != "mcp_not_connected" {
+		t.Errorf("exit %d, warnings %v, want that it is told", o.exit, o.result.Warnings)
+	}
+	s.fails("agent.run", `{"agent":"parrot","mcp":{"spritekit":true}}`, 1, "mcp_not_connected")
+	s.fails("agent.run", `{"agent":"command","command":"true","mcp":{"spritekit":true}}`, 8, "unsupported")
 }

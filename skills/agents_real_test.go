@@ -73,6 +73,17 @@ func newRealAgent(t *testing.T, agent string, script agenttest.Script) *realAgen
 				"request_max_retries": 1, "stream_max_retries": 1, "supports_websockets": false,
 			}},
 		}
+	case "gemini":
+		s.env.Child = append(s.env.Child, "GEMINI_API_KEY="+canary, "GOOGLE_GEMINI_BASE_URL="+a.model.URL)
+		a.more["model"] = "gemini-2.5-flash"
+	case "opencode":
+		a.more["config"] = map[string]any{
+			"model": "scripted/one", "small_model": "scripted/one", "enabled_providers": []string{"scripted"},
+			"provider": map[string]any{"scripted": map[string]any{
+				"npm": "@ai-sdk/openai-compatible", "options": map[string]any{"baseURL": a.model.URL + "/v1", "apiKey": "none"},
+				"models": map[string]any{"one": map[string]any{"tool_call": true, "limit": map[string]any{"context": 200000, "output": 8000}}},
+			}},
+		}
 	}
 	return a
 }
