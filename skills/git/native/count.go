@@ -8,9 +8,6 @@ import (
 	"github.com/spritekit/lattice/skills/git/native/objects"
 )
 
-// maxCounted is how large a file's content may be whose lines are counted; git, too, takes larger ones for binary.
-const maxCounted = objects.MaxInMemory
-
 // count sums up changes by lines, as git diff --numstat does.
 func (r *repo) count(changes []change, attrs *attributes) (engine.Stats, error) {
 	s := engine.Stats{Files: len(changes)}

@@ -212,7 +212,7 @@ func (s *Store) Flush() error {
 }
 
 // manyFiles is from where on one flush of the file system costs less than one of each file.
-const manyFiles = 16
+const manyFiles = 32
 
 func (s *Store) syncPending() error {
 	if len(s.pending) > manyFiles {

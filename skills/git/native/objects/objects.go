@@ -35,11 +35,10 @@ const (
 
 // What a caller may want to tell apart.
 var (
-	ErrNotFound  = errors.New("object not found")
-	ErrCorrupt   = errors.New("corrupt object")
-	ErrTooLarge  = errors.New("object too large")
-	ErrHostile   = errors.New("refused object")
-	errAmbiguous = errors.New("ambiguous abbreviation")
+	ErrNotFound = errors.New("object not found")
+	ErrCorrupt  = errors.New("corrupt object")
+	ErrTooLarge = errors.New("object too large")
+	ErrHostile  = errors.New("refused object")
 )
 
 // MaxInMemory is how large an object may be that is taken into memory whole, in bytes. Blobs that are stored as such
