@@ -12,13 +12,15 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
+// buildDir is a folder that goes when the tests are over, "" when there can be none.
+var buildDir = sync.OnceValue(func() string {
+	dir, _ := os.MkdirTemp("", "spritekit-")
+	return dir
+})
+
 // built is the real spritekit, which agents start as their MCP server.
 var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "spritekit-")
-	if err != nil {
-		return "", err
-	}
-	out := filepath.Join(dir, "spritekit")
+	out := filepath.Join(buildDir(), "spritekit")
 	if text, err := exec.Command("go", "build", "-o", out, "github.com/spritekit/lattice/spritekit").CombinedOutput(); err != nil {
 		return "", &exec.Error{Name: string(text), Err: err}
 	}

@@ -27,7 +27,10 @@ func TestMain(m *testing.M) {
 		i := slices.IndexFunc(all, func(k skill.Skill) bool { return k.Name == name })
 		os.Exit(skill.Serve(context.Background(), all[i], manifest, skill.ParseEnv(os.Environ()), skill.IO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(buildDir())
+		os.Exit(code)
+	}))
 }
 
 func TestEverySkillHasItsManifest(t *testing.T) {
