@@ -132,6 +132,7 @@ func TestRunnersForReal(t *testing.T) {
 		sample, framework string
 		programs          []string
 		npm               string
+		args              string // JSON
 		prepare           func(*sprite)
 		counts            map[string]int
 		failures          []failure
@@ -141,7 +142,8 @@ func TestRunnersForReal(t *testing.T) {
 			{"example.com/sample:TestTable/bad_one", "sample_test.go", 12, "assertion"},
 		}},
 		{sample: "cargo", framework: "cargo", programs: []string{"cargo", "rustc"}, prepare: (*sprite).rustHome,
-			counts: map[string]int{"total": 9, "passed": 2, "failed": 3, "skipped": 1, "errored": 1, "not_run": 3}, failures: []failure{
+			args:   `["--","--test-threads=1"]`, // how many tests another thread ends before the process dies is chance
+			counts: map[string]int{"total": 9, "passed": 3, "failed": 3, "skipped": 1, "errored": 1, "not_run": 2}, failures: []failure{
 				{"dies:tests/dies.rs", "", 0, "panic"},
 				{"sample:doc::src/lib.rs - add (line 3)", "src/lib.rs", 3, "assertion"},
 				{"sample:src/lib.rs::tests::adds_wrongly", "src/lib.rs", 22, "assertion"},
@@ -217,7 +219,11 @@ func TestRunnersForReal(t *testing.T) {
 			if tc.prepare != nil {
 				tc.prepare(s)
 			}
-			r, o := s.testRun(`{"reports":["junit","ctrf"]}`)
+			args := tc.args
+			if args == "" {
+				args = "[]"
+			}
+			r, o := s.testRun(`{"reports":["junit","ctrf"],"args":` + args + `}`)
 			if o.exit != 1 || o.result.Error.Code != "tests_failed" || r.Status != "failed" || r.Framework != tc.framework || r.Cwd != "repo" || r.Root != "repo" {
 				t.Errorf("exit %d, %s: %+v", o.exit, o.result.Error.Code, r)
 			}

@@ -29,7 +29,7 @@ type patterns struct{ running, verdict, section, panicked, oldPanic, doc *regexp
 func NewLibtest(s *Set) *Libtest {
 	return &Libtest{set: s, left: -1, build: NewCompiler(s), details: map[string]*output{}, patterns: patterns{
 		running:  regexp.MustCompile(`^\s+Running (?:unittests )?(\S+) \(.*?([^/\\]+?)(?:-[0-9a-f]{16})?(?:\.exe)?\)$`),
-		verdict:  regexp.MustCompile(`^test (.+?)(?: - should panic)?(?: - compile(?: fail)?)? \.\.\. (?:.*?)(ok|FAILED|failed|ignored)(?:, .*)?(?: <[0-9.]+s>)?$`),
+		verdict:  regexp.MustCompile(`^test (.+?)(?: - should panic)?(?: - compile(?: fail)?)? \.\.\. (?:.*?)(ok|FAILED|ignored)(?:, .*)?(?: <[0-9.]+s>)?$`),
 		section:  regexp.MustCompile(`^---- (.+) std(?:out|err) ----$`),
 		panicked: regexp.MustCompile(`^(?:thread '.*' (?:\(\d+\) )?)?panicked at (\S.*?):(\d+):\d+:$`),
 		doc:      regexp.MustCompile(`^(\S+) - .*\(line (\d+)\)$`),
@@ -102,7 +102,7 @@ func (l *Libtest) test(line string) {
 	switch m[2] {
 	case "ignored":
 		c.Status = Skipped
-	case "FAILED", "failed":
+	case "FAILED":
 		if len(l.failed) < maxFailing {
 			l.failed = append(l.failed, m[1])
 			return // the section with its output comes later
