@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -118,13 +119,31 @@ func aged() error {
 	return nil
 }
 
+// text takes what many write.
+type text struct {
+	mu  sync.Mutex // guards all
+	all strings.Builder
+}
+
+func (t *text) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all.Write(b)
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all.String()
+}
+
 // world is a host with one sprite, a session that reaches it through a middleman, and what was observed.
 type world struct {
 	t       *testing.T
 	man     *spritestest.Middleman
 	client  *sprites.Client // through the middleman
 	session *session.Session
-	output  strings.Builder
+	output  text
 	events  []lattice.Event
 	issued  map[string]bool
 }

@@ -87,7 +87,7 @@ func TestFlood(t *testing.T) {
 				Log: zerolog.Nop(), Output: func(string) io.Writer { return &w.output }, MaxEvents: tt.events, MaxEventBytes: tt.bytes,
 			})
 			out, events := w.must(shell(manifests.ClassWorld, flood))
-			if !out.Result.OK || len(events) != tt.kept || !strings.Contains(w.output.String(), tt.left) || tt.left == "" && w.output.Len() > 0 {
+			if !out.Result.OK || len(events) != tt.kept || !strings.Contains(w.output.String(), tt.left) || tt.left == "" && w.output.String() != "" {
 				t.Errorf("Call = %+v with %d events, want %d; output %q, want %q", out, len(events), tt.kept, &w.output, tt.left)
 			}
 		})
