@@ -91,6 +91,7 @@ func TestClonesAreGitsOwn(t *testing.T) {
 		"bundle with HEAD alone": {From: engine.Source{URL: headOnly, Protocol: "file", Local: true, Bundle: true}, Branch: "work"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			spec.RemoteURL, spec.Root = "https://example.com/x.git", b.root
 			systemEngine, err := system.Find(context.Background(), new(proc.Reaper), os.Getenv("PATH"))
 			if err != nil {

@@ -137,6 +137,7 @@ func TestProbes(t *testing.T) {
 		}, true, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			b := newBench(t)
 			base(b)
 			test.setup(b)
