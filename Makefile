@@ -6,14 +6,23 @@ SOAK       ?= 600# seconds
 # A commit is stamped into the binaries where git will speak about this tree.
 VCS        := $(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo true || echo false)
 GOBUILD    := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -ldflags '-s -w'
+# Every skill is a start of spritekit, and a start costs what the binary's pages cost. It speaks HTTP/1.1 alone, and
+# functions are inlined only where calls are hot: the runtime, JSON, hashes, compression, search and git's objects.
+HOT        := runtime runtime/internal/... internal/runtime/... internal/bytealg sync sync/atomic bytes strings unicode/utf8 \
+              strconv internal/strconv encoding/json encoding/binary hash/... crypto/sha256 crypto/internal/fips140/sha256 \
+              crypto/sha1 bufio io os syscall internal/poll golang.org/x/sys/unix slices sort cmp maps reflect compress/... \
+              regexp regexp/syntax $(addprefix github.com/spritekit/lattice/,skills/fs/... skills/ignore skills/git/native/... \
+              spritekit/protocol) github.com/go-git/... github.com/pjbgf/...
+LEAN       := -tags nethttpomithttp2 -gcflags=all=-l $(foreach p,$(HOT),-gcflags=$(p)=)
 SPRITEKITS := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 LATTICES   := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 
 .PHONY: build static test race script fuzz schema check lint cross bench soak demo remote image clean
 
 build: ## both binaries
-	$(GOBUILD) -o bin/spritekit ./spritekit
-	$(GOBUILD) -o bin/lattice ./orchestrator
+	@echo "build bin/spritekit, bin/lattice"
+	@$(GOBUILD) $(LEAN) -o bin/spritekit ./spritekit
+	@$(GOBUILD) -o bin/lattice ./orchestrator
 static: build ## no dynamic linking; spritekit within its 12 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .
 test: build
@@ -34,7 +43,7 @@ lint:
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools.mod staticcheck ./...
 cross: ## the other systems compile
-	@for t in $(SPRITEKITS); do echo "spritekit $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) -o /dev/null ./spritekit; done
+	@for t in $(SPRITEKITS); do echo "spritekit $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) $(LEAN) -o /dev/null ./spritekit; done
 	@for t in $(LATTICES); do echo "lattice $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) -o /dev/null ./orchestrator; done
 bench: ## the figures of BENCH.md, beside what to compare them with
 	$(GO) run ./scripts/bench
@@ -43,7 +52,7 @@ soak: build ## kill at random moments, for SOAK seconds, and show where that hit
 demo: build
 	scripts/demo
 remote: ## spritekit for remote sprites, whatever this machine is
-	@for a in amd64 arm64; do GOOS=linux GOARCH=$$a $(GOBUILD) -o bin/spritekit-linux-$$a ./spritekit; done
+	@for a in amd64 arm64; do GOOS=linux GOARCH=$$a $(GOBUILD) $(LEAN) -o bin/spritekit-linux-$$a ./spritekit; done
 image: build ## /skills as a plain tar
 	rm -rf bin/skills && bin/spritekit install bin/skills
 	tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C bin -cf bin/skills.tar skills && ls -l bin/skills.tar
