@@ -3,6 +3,7 @@ SHELL      := /bin/bash -euo pipefail
 GO         ?= go
 FUZZTIME   ?= 10s
 SOAK       ?= 600# seconds
+BIN        ?= bin
 # A commit is stamped into the binaries where git will speak about this tree.
 VCS        := $(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo true || echo false)
 GOBUILD    := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -ldflags '-s -w'
@@ -20,9 +21,9 @@ LATTICES   := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 .PHONY: build static test race script fuzz schema check lint cross bench soak demo remote image clean
 
 build: ## both binaries
-	@echo "build bin/spritekit, bin/lattice"
-	@$(GOBUILD) $(LEAN) -o bin/spritekit ./spritekit
-	@$(GOBUILD) -o bin/lattice ./orchestrator
+	@echo "build $(BIN)/spritekit, $(BIN)/lattice"
+	@$(GOBUILD) $(LEAN) -o $(BIN)/spritekit ./spritekit
+	@$(GOBUILD) -o $(BIN)/lattice ./orchestrator
 static: build ## no dynamic linking; spritekit within its 12 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .
 test: build
