@@ -41,8 +41,6 @@ func newSprite(t testing.TB, files ...string) *sprite {
 	return s
 }
 
-func (s *sprite) on(t *testing.T) *sprite { return &sprite{t, s.dir} }
-
 // call runs a skill on an input, a JSON text or what makes one, and returns the exit code and the result.
 func (s *sprite) call(name string, input any) (int, protocol.Result) {
 	s.t.Helper()

@@ -123,10 +123,9 @@ func (p *parser) next() string {
 // header gathers what the lines between "diff --git" and the first hunk say.
 type header struct {
 	File
-	first, second string // of the diff --git line, when both are the same name
-	from, to      string // of rename or copy
-	minus, plus   string // of --- and +++, "/dev/null" included
-	made, gone    bool
+	from, to    string // of rename or copy
+	minus, plus string // of --- and +++, "/dev/null" included
+	made, gone  bool
 }
 
 // gitFile reads a file that begins with "diff --git".
