@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 // ssh is started so that it asks nobody, believes no host that is not known, and offers the one key that it was given.
@@ -36,6 +39,22 @@ func TestSSHIsGivenAKeyAndAHost(t *testing.T) {
 	b.ok(err)
 	if strings.Contains(string(env), "SSH_AUTH_SOCK") || strings.Contains(string(env), "evil") {
 		t.Errorf("ssh inherited:\n%s", env)
+	}
+}
+
+// The native engine opens no ssh, and says what to do instead.
+func TestWithoutGitThereIsNoSSH(t *testing.T) {
+	b := newBench(t)
+	b.repo()
+	b.env.Grants = skill.Grants{All: true}
+	b.git("repo", "remote", "add", "origin", "git@127.0.0.1:a.git")
+	b.env.Child = []string{"PATH=" + t.TempDir()}
+	for name, in := range map[string]input{
+		"git.clone": {"url": "ssh://git@127.0.0.1:1/a.git", "dest": "copy"}, "git.push": {"mode": "direct", "branch": "work", "credential": input{"key_file": secret(t, "key"), "known_hosts": secret(t, "host")}},
+	} {
+		if fault := b.fails(name, in, protocol.ExitUnsupported, "unsupported"); !strings.Contains(fault.Hint, "bundle") {
+			t.Errorf("%s = %+v, which names no other way", name, fault)
+		}
 	}
 }
 

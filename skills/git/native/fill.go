@@ -176,23 +176,16 @@ func (f *filling) symlink(e *index.Entry) error {
 	if err := f.root.Symlink(string(target), e.Path); err != nil {
 		return err
 	}
-	info, err := f.root.Lstat(e.Path)
+	dir, err := f.root.Open(path.Dir(e.Path))
 	if err != nil {
 		return err
 	}
-	return remember(e, info)
-}
-
-// remember notes what a file looks like.
-func remember(e *index.Entry, info os.FileInfo) error {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return errors.New("the system does not tell what the file looks like")
+	defer dir.Close()
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(dir.Fd()), path.Base(e.Path), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
 	}
-	e.Stat = index.Stat{
-		CTime: uint32(st.Ctim.Sec), CTimeNano: uint32(st.Ctim.Nsec), MTime: uint32(st.Mtim.Sec), MTimeNano: uint32(st.Mtim.Nsec),
-		Dev: uint32(st.Dev), Ino: uint32(st.Ino), UID: st.Uid, GID: st.Gid, Size: uint32(st.Size),
-	}
+	e.Stat = statOf(&st)
 	return nil
 }
 
@@ -232,9 +225,10 @@ func (f *filling) file(e *index.Entry) error {
 		return err
 	}
 	_, err = io.Copy(out, from)
-	info, statErr := out.Stat()
-	if err = errors.Join(err, statErr, out.Close()); err != nil {
+	var st unix.Stat_t
+	if err = errors.Join(err, unix.Fstat(int(out.Fd()), &st), out.Close()); err != nil {
 		return err
 	}
-	return remember(e, info)
+	e.Stat = statOf(&st)
+	return nil
 }

@@ -1,7 +1,7 @@
 // Package native is the engine for images without git: clone, status, add, commit, log, branch, rev_parse, merge_base and
-// direct push, done here on go-git's plumbing. Everything else is refused as unsupported. Start with Engine and repo;
-// the parts below know nothing of each other: objects (the store), index (the file that lists what is staged), refs
-// (names, locks, logs) and wire (talking to a remote).
+// direct push, done here on go-git's plumbing. Everything else is refused as unsupported, and so is ssh: remotes are
+// reached by HTTP and git's own port. Start with Engine and repo; the parts below know nothing of each other: objects (the
+// store), index (the file that lists what is staged), refs (names, locks, logs) and wire (talking to a remote).
 //
 // What it does it does as git does, to the bit: ids, index, logs, locks. It never touches a file that is not tracked,
 // follows no symlink of the work tree, runs no program, and refuses what it would do differently from git: filters and

@@ -8,10 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
@@ -52,12 +50,7 @@ func openSource(ctx context.Context, from engine.Source) (source, error) {
 func remote(from engine.Source) wire.Remote {
 	r := wire.Remote{URL: from.URL, Protocol: from.Protocol, Env: from.Env}
 	if c := from.Credential; c != nil {
-		r.Username, r.Token, r.KeyFile, r.KnownHosts = c.Username, c.Token, c.KeyFile, c.KnownHosts
-	}
-	if from.Protocol == "ssh" {
-		if me, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
-			r.Home = me.HomeDir
-		}
+		r.Username, r.Token = c.Username, c.Token
 	}
 	return r
 }
@@ -71,6 +64,9 @@ func judgeRemote(err error) error {
 		return engine.NotRepositoryURL("%v", err)
 	case errors.Is(err, wire.ErrUnreachable):
 		return engine.Unreachable("%v", err)
+	case errors.Is(err, wire.ErrTransport):
+		return skill.Unsupported("unsupported", "the native engine does not speak ssh").
+			WithHint("use an image with git and ssh, an https URL, or a bundle that was made outside")
 	case errors.Is(err, wire.ErrRefused):
 		return skill.Failed("clone_failed", "%v", err)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/objfile"
-	"golang.org/x/sys/unix"
 )
 
 func loosePath(dir string, id ID) string {
@@ -215,12 +214,8 @@ func (s *Store) Flush() error {
 const manyFiles = 32
 
 func (s *Store) syncPending() error {
-	if len(s.pending) > manyFiles {
-		d, err := os.Open(s.dirs[0])
-		if err != nil {
-			return err
-		}
-		return errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
+	if canSyncFileSystem && len(s.pending) > manyFiles {
+		return syncFileSystem(s.dirs[0])
 	}
 	for _, name := range s.pending {
 		if err := syncFile(name); err != nil {

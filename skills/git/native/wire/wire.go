@@ -1,6 +1,6 @@
 // Package wire talks to a remote: it asks for refs, fetches packs and pushes them, by git's protocol of version 0 over
-// HTTP, ssh and git's own port. Start with Dial and Conn. The framing is go-git's; conversations, redirects and who gets
-// to see a credential are decided here.
+// HTTP and git's own port. Start with Dial and Conn. The framing is go-git's; conversations, redirects and who gets to see
+// a credential are decided here. It does not speak ssh: what that takes would weigh on the start of every skill.
 //
 // A credential is sent to the scheme, host and port of the remote alone. A redirect is followed only when a fetch begins,
 // never to a less protected scheme, and takes no credential along to another host.
@@ -27,6 +27,7 @@ var (
 	ErrNotRepository  = errors.New("there is no repository")
 	ErrUnreachable    = errors.New("the remote cannot be reached")
 	ErrRefused        = errors.New("the remote refused")
+	ErrTransport      = errors.New("there is no transport for")
 )
 
 // The two conversations.
@@ -41,12 +42,10 @@ const agent = "agent=git/lattice-native"
 // Remote says where to dial and as whom.
 type Remote struct {
 	URL      string
-	Protocol string // https, http, ssh, git: the only one that is used
+	Protocol string // https, http, git: the only one that is used
 	Username string
-	Token    string // for http and https; "" goes without
-	// KeyFile and KnownHosts are for ssh; "" are the user's own in Home.
-	KeyFile, KnownHosts, Home string
-	Env                       []string // proxies and whom to trust, NAME=value
+	Token    string   // for http and https; "" goes without
+	Env      []string // proxies and whom to trust, NAME=value
 }
 
 // Ref is a ref of the remote.
@@ -81,12 +80,10 @@ func Dial(ctx context.Context, to Remote, service string) (*Conn, error) {
 	switch to.Protocol {
 	case "http", "https":
 		t, hello, err = dialHTTP(ctx, to, service)
-	case "ssh":
-		t, hello, err = dialSSH(ctx, to, service)
 	case "git":
 		t, hello, err = dialGit(ctx, to, service)
 	default:
-		return nil, fmt.Errorf("%w: no transport for %q", ErrUnreachable, to.Protocol)
+		return nil, fmt.Errorf("%w %q", ErrTransport, to.Protocol)
 	}
 	if err != nil {
 		return nil, err

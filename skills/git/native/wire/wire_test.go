@@ -35,25 +35,6 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-func TestSSHAddresses(t *testing.T) {
-	for text, want := range map[string]place{
-		"git@host:a/b.git":            {"git", "host:22", "a/b.git"},
-		"host:a":                      {"git", "host:22", "a"},
-		"ssh://ada@host:2222/a/b.git": {"ada", "host:2222", "/a/b.git"},
-		"ssh://host/~ada/x":           {"git", "host:22", "~ada/x"},
-		"ssh://[::1]/x":               {"git", "[::1]:22", "/x"},
-	} {
-		if got, err := parseSSH(text); got != want || err != nil {
-			t.Errorf("parseSSH(%q) = %+v, %v; want %+v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "host", "ssh://", "ssh://host", ":x"} {
-		if got, err := parseSSH(text); err == nil {
-			t.Errorf("parseSSH(%q) = %+v", text, got)
-		}
-	}
-}
-
 // packets frames lines; "" is a flush.
 func packets(lines ...string) string {
 	var b strings.Builder
