@@ -45,6 +45,10 @@ func TestReservedPaths(t *testing.T) {
 		"r/.g\u200cit/config":        "git_internals",
 		"r/.gıt/config":              "git_internals",
 		"r/git~1/config":             "git_internals",
+		"r/GIT~1./config":            "git_internals",
+		"r/.git::$INDEX_ALLOCATION":  "git_internals",
+		"loop/x":                     "unsafe_path",
+		"r/loop/x":                   "unsafe_path",
 		"r/.git /config":             "git_internals",
 		".git":                       "git_internals",
 		"r/hooks/pre-commit":         "git_internals",
@@ -55,6 +59,8 @@ func TestReservedPaths(t *testing.T) {
 		s.link("own", ".lattice")
 		s.link("r/hooks", ".git/hooks")
 		s.link("gitdir", "r/.git")
+		s.link("loop", "r/loop")
+		s.link("r/loop", "../loop")
 		before := s.tree()
 		for name, input := range changing(path) {
 			exit, result := s.call(name, input)

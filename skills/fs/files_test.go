@@ -120,6 +120,8 @@ func TestChanges(t *testing.T) {
 		{"mkdir, not again", "fs.mkdir", `{"path":"d","exist_ok":false}`, 1, "exists", ""},
 		{"mkdir over a file", "fs.mkdir", `{"path":"a"}`, 1, "exists", ""},
 		{"mkdir without parents", "fs.mkdir", `{"path":"x/y","parents":false}`, 3, "not_found", ""},
+		{"mkdir in a file", "fs.mkdir", `{"path":"a/x"}`, 1, "exists", ""},
+		{"mkdir far below a file", "fs.mkdir", `{"path":"a/x/y"}`, 3, "not_found", ""},
 		{"mkdir of the workspace", "fs.mkdir", `{"path":"."}`, 2, "bad_input", ""},
 		{"move", "fs.move", `{"from":"a","to":"n/c"}`, 0, "", "b=2 d/ d/e/ d/e/f=3 d/l->e l->a n/ n/c=1"},
 		{"move a folder", "fs.move", `{"from":"d","to":"n"}`, 0, "", "a=1 b=2 l->a n/ n/e/ n/e/f=3 n/l->e"},

@@ -62,7 +62,7 @@ func judgeName(rel string) error {
 		case i == 0 && looksLike(part, protocol.Dir):
 			return skill.Unsafe("reserved_path", "%s belongs to the runtime%s", rel, alias(part, protocol.Dir)).
 				WithHint("write anywhere in the workspace but below %s", protocol.Dir)
-		case looksLike(part, ".git") || strings.EqualFold(part, "git~1"):
+		case looksLike(part, ".git") || looksLike(part, "git~1"):
 			return skill.Unsafe("git_internals", "%s belongs to git%s: a hook or setting there would run as whoever uses git next", rel, alias(part, ".git")).
 				WithHint("the git skills change a repository; reading it is allowed")
 		}
@@ -78,11 +78,12 @@ func alias(name, means string) string {
 }
 
 // looksLike reports whether some file system takes name for want: those that ignore case, letters without width
-// (HFS+, as git guards against them, too), or dots and spaces at the end.
+// (HFS+, as git guards against them, too), dots and spaces at the end, or a stream named after a colon (NTFS).
 func looksLike(name, want string) bool {
 	if len(name) < len(want) {
 		return false
 	}
+	name, _, _ = strings.Cut(name, ":") // NTFS: a stream of the file
 	name = strings.TrimRight(name, ". ")
 	name = strings.Map(func(r rune) rune {
 		switch {

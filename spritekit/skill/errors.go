@@ -155,8 +155,12 @@ func Fault(err error) *Error {
 	case errors.Is(err, syscall.EIO):
 		return fault(protocol.ExitFailed, true, "io_error", "%v", []any{err}).
 			WithHint("the disk failed to read or write; look at the kernel's log, and restore a checkpoint")
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return NotFound("%v", err)
+	case errors.Is(err, syscall.ENOTDIR):
+		return NotFound("%v", err).WithHint("a part of the path before the last is no folder; fs.stat says what each part is")
+	case errors.Is(err, fs.ErrNotExist):
+		return NotFound("%v", err).WithHint("fs.list shows what a folder holds")
+	case errors.Is(err, fs.ErrExist):
+		return Failed("exists", "%v", err).WithHint("something else has that name: choose another, or move away what is there")
 	case errors.Is(err, fs.ErrPermission):
 		return fault(protocol.ExitFailed, false, "access_denied", "%v", []any{err}).
 			WithHint("the user that the sprite runs as may not do that: change the owner or the mode of what is named")

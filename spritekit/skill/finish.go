@@ -42,6 +42,9 @@ func (r *runner) end(result Result, err error) int {
 func (r *runner) fail(err error) int {
 	e := Fault(err)
 	wire := e.wire()
+	if wire.Hint == "" && e.Exit == protocol.ExitBadInput {
+		wire.Hint = "spritekit " + r.skill.Name + " --help lists the inputs"
+	}
 	if len(wire.Message) > maxMessage {
 		wire.Message = strings.ToValidUTF8(wire.Message[:maxMessage], "") + "…"
 	}

@@ -131,7 +131,7 @@ func complete(m manifests.Skill, input map[string]json.RawMessage, env map[strin
 		for i, p := range problems {
 			wire[i] = protocol.Problem(p)
 		}
-		return badInput(wire).WithHint("spritekit %s --help lists the inputs", m.Name)
+		return badInput(wire)
 	}
 	delete(input, "$schema")
 	for _, f := range m.Inputs {

@@ -159,6 +159,8 @@ func TestErrorsHaveExitCodes(t *testing.T) {
 		{"full disk", &os.PathError{Op: "write", Path: "a", Err: syscall.ENOSPC}, 9, "no_space"},
 		{"folder for a file", &os.PathError{Op: "open", Path: "a", Err: syscall.EISDIR}, 7, "unsafe_path"},
 		{"file for a folder", &os.PathError{Op: "open", Path: "a/b", Err: syscall.ENOTDIR}, 3, "not_found"},
+		{"name taken", &os.PathError{Op: "mkdirat", Path: "a", Err: syscall.EEXIST}, 1, "exists"},
+		{"bad input", skill.BadInput("/path", "is wrong"), 2, "bad_input"},
 		{"endless name", &os.PathError{Op: "open", Path: "aaa", Err: syscall.ENAMETOOLONG}, 2, "name_too_long"},
 		{"limit of file sizes", &os.PathError{Op: "write", Path: "a", Err: syscall.EFBIG}, 9, "too_large"},
 		{"read-only workspace", &os.PathError{Op: "open", Path: "a", Err: syscall.EROFS}, 1, "read_only"},
@@ -176,6 +178,9 @@ func TestErrorsHaveExitCodes(t *testing.T) {
 			})
 			if o.exit != tc.exit || o.result.Error.Code != tc.code {
 				t.Errorf("exit %d, %+v; want %d %s", o.exit, o.result.Error, tc.exit, tc.code)
+			}
+			if o.exit == protocol.ExitBadInput && o.result.Error.Hint == "" {
+				t.Errorf("%+v has no hint", o.result.Error)
 			}
 		})
 	}

@@ -39,6 +39,9 @@ func (r *Root) Real(name string) (string, error) {
 			continue
 		}
 		if err != nil {
+			if _, serr := r.Stat(p); serr != nil {
+				return "", serr // the same, with the path, and a loop told as one
+			}
 			return "", err
 		}
 		inside, err := filepath.Rel(r.dir, real)

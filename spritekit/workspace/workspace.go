@@ -253,5 +253,8 @@ func (r *Root) judge(err error) error {
 	if err != nil && r.escape != nil && errors.Is(err, r.escape) {
 		return fmt.Errorf("%w: %w (a symlink leads out of the workspace)", ErrUnsafe, err)
 	}
+	if errors.Is(err, syscall.ELOOP) {
+		return fmt.Errorf("%w: %w (symlinks that lead to each other)", ErrUnsafe, err)
+	}
 	return err
 }
