@@ -151,7 +151,9 @@ func (t *timeline) event(e lattice.Entry) bool {
 	s := t.speaker(e.CallID)
 	switch p := payload.(type) {
 	case protocol.PhaseStarted:
-		s.skill = clean(p.Phase)
+		if s.skill == "" { // what an agent calls has phases, too
+			s.skill = clean(p.Phase)
+		}
 	case protocol.Info:
 		if p.Kind == "result" {
 			return false

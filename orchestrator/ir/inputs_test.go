@@ -107,7 +107,7 @@ func TestMissingInputsBehindALoop(t *testing.T) {
 }
 
 func TestMissingInputsOfReadyMadeFlows(t *testing.T) {
-	for name, want := range map[string][]string{"fix-and-propose": {"agent_command"}, "test-only": nil, "test-each": {"commands"}, "human-approve": nil} {
+	for name, want := range map[string][]string{"fix-and-propose": nil, "test-only": nil, "test-each": {"commands"}, "human-approve": nil} {
 		data, _ := manifests.Flow(name)
 		p, findings := ir.Parse(data, manifests.Lookup)
 		if p == nil {
