@@ -72,6 +72,10 @@ func newAnswerCmd(d *deps) *cobra.Command {
 		Long: `Answer a run's question. Values are converted to the types that the wait names (lattice waiting shows them); k:=json
 gives a value as JSON. Without RUN the last run that waits is meant. Missing, unknown, mistyped or oversized values are refused, and nothing is changed. The first of
 several answers counts: the same one again changes nothing, another one is told who answered and when, and ends with 6.
+
+A program in a sprite that printed a question event (or blocked) has ended with that. Its run is over, too: the answer,
+answer=TEXT, begins the flow again in a new run, with the same input and options, which finds all answers so far in
+.lattice/answers.json and task.json. answer= takes the question's default. lattice show names both runs to each other.
 ` + exitCodes,
 		Example: "  lattice answer count=3\n  lattice answer run_0123 approved=true comments='fine'\n  lattice answer run_0123 'labels:=[\"a\",\"b\"]'",
 		Args: args(func(c *cobra.Command, list []string) error {
@@ -135,7 +139,10 @@ func runDecide(ctx context.Context, d *deps, o decideOptions, run string, decisi
 		return err
 	}
 	if reply.Duplicate {
-		fmt.Fprintf(d.err, "%s: that was decided before, by %s at %s; nothing changed\n", reply.Run.RunID, clean(reply.By), clean(reply.At))
+		fmt.Fprintf(d.err, "%s: that was decided before, by %s at %s; nothing changed\n", view.RunID, clean(reply.By), clean(reply.At))
+	}
+	if reply.Run.RunID != view.RunID {
+		fmt.Fprintf(d.err, "%s goes on in %s\n", view.RunID, reply.Run.RunID)
 	}
 	if o.detach {
 		return c.detached(ctx, reply.Run, req.Secrets)

@@ -290,7 +290,7 @@ func conclude(d *deps, v api.RunView) error {
 		}
 		return &exitError{code: protocol.ExitWaiting}
 	case lattice.Canceled:
-		fmt.Fprintf(d.err, "%s canceled\n", v.RunID)
+		fmt.Fprintf(d.err, "%s canceled%s\n", v.RunID, continued(v))
 		return &exitError{code: protocol.ExitCancelled}
 	case lattice.Failed:
 		describeFailure(d, v)
@@ -317,7 +317,14 @@ func describeWait(d *deps, v api.RunView, w lattice.Wait) {
 	if w.Path != "" {
 		at += " of " + w.Path
 	}
-	fmt.Fprintf(d.err, "%s waits at %s: %s\n", v.RunID, at, clean(w.Prompt))
+	how := "waits"
+	if w.Kind == lattice.WaitBlocked {
+		how = "is blocked"
+	}
+	fmt.Fprintf(d.err, "%s %s at %s: %s\n", v.RunID, how, at, clean(w.Prompt))
+	if w.Legacy() {
+		fmt.Fprintln(d.err, "  the answer begins the flow again, in a run that has it in .lattice/answers.json")
+	}
 	if w.Action != nil {
 		for _, line := range bindingLines(w.Action.Binding) {
 			fmt.Fprintf(d.err, "  %s\n", line)
@@ -350,6 +357,8 @@ func nextCommands(run string, w lattice.Wait) []string {
 	switch {
 	case w.Kind == lattice.WaitUnknown:
 		return []string{"lattice answer " + run + " outcome=done|retry|fail"}
+	case w.Legacy():
+		return answerCommands(run, w)
 	case !w.YesOrNo():
 		var pairs []string
 		for _, name := range sortedKeys(w.Expected) {
@@ -358,4 +367,41 @@ func nextCommands(run string, w lattice.Wait) []string {
 		return []string{"lattice answer " + run + " " + strings.Join(pairs, " ")}
 	}
 	return []string{"lattice approve " + run, "lattice reject " + run + " --comment TEXT"}
+}
+
+// answerCommands are those that answer a legacy question, or one that gives up.
+func answerCommands(run string, w lattice.Wait) []string {
+	const most = 8 // choices that are spelt out
+	answer := "lattice answer " + run + " answer="
+	var commands []string
+	for _, choice := range w.Choices {
+		if len(commands) == most {
+			commands = append(commands, fmt.Sprintf("%s…   one of %d more; lattice show --json has them", answer, len(w.Choices)-most))
+			break
+		}
+		commands = append(commands, answer+shellWord(clean(choice)))
+	}
+	if len(w.Choices) == 0 {
+		commands = append(commands, answer+"TEXT")
+	}
+	if w.Default != "" {
+		commands = append(commands, answer+"   for the default, "+clean(w.Default))
+	}
+	return append(commands, "lattice cancel "+run)
+}
+
+// shellWord quotes text for a shell where it needs that.
+func shellWord(text string) string {
+	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+,-") == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// continued says where a run goes on, if it does.
+func continued(v api.RunView) string {
+	if v.ContinuedIn == "" {
+		return ""
+	}
+	return "; it goes on in " + v.ContinuedIn
 }

@@ -22,6 +22,8 @@ func superseded(entries []lattice.Entry) map[lattice.Seq]bool {
 		case lattice.CallSuspended:
 			delete(since, f.CallID)
 			delete(lost, pathOf(f.CommandID))
+		case lattice.CallBlocked:
+			delete(lost, pathOf(f.CommandID))
 		case lattice.CallFinished:
 			delete(lost, pathOf(f.CommandID))
 		case lattice.CallLost:

@@ -133,6 +133,9 @@ type RunView struct {
 	Problem   *Problem          `json:"problem,omitempty"` // the same, when something can be done about it
 	LastSeq   lattice.Seq       `json:"last_seq"`
 	AgentEnv  []string          `json:"agent_env,omitempty"` // names of variables that agents of this run get
+	// ResumedFrom is the run whose question was answered by this one's beginning; ContinuedIn is the other direction.
+	ResumedFrom string `json:"resumed_from,omitempty"`
+	ContinuedIn string `json:"continued_in,omitempty"`
 }
 
 // RunError is why a run failed.

@@ -118,7 +118,7 @@ func (d *drive) rest() (Stop, bool, error) {
 	for {
 		s := &d.r.state
 		stop := Stop{Status: s.Status, Waits: s.Waits}
-		if s.Status.Ended() {
+		if s.Status.Ended() || s.Status.Blocked() {
 			return stop, true, nil
 		}
 		if s.Status == lattice.Pending {

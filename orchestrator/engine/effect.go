@@ -131,6 +131,9 @@ func (e effect) ended(ctx context.Context, call lattice.Call, o lattice.Outcome)
 	case lattice.Lost:
 		return lattice.CallLost{CommandID: e.command.ID, CallID: call.ID, Detail: o.Detail}, nil
 	case lattice.Finished:
+		if o.Asked != nil {
+			return lattice.CallBlocked{CommandID: e.command.ID, CallID: call.ID, Exit: o.Exit, Question: *o.Asked}, nil
+		}
 		return lattice.CallFinished{
 			CommandID: e.command.ID, CallID: call.ID, OK: o.Result.OK && o.Failure == "", Exit: o.Exit,
 			Data: o.Result.Data, Fault: o.Result.Error, Kind: o.Failure,

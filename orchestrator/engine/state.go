@@ -45,6 +45,7 @@ type State struct {
 	Held     []string `json:"held,omitempty"`
 	Settling []string `json:"settling,omitempty"`
 
+	Next    *Next       `json:"next,omitempty"`    // of a run whose legacy question was answered
 	Output  any         `json:"output,omitempty"`  // of a succeeded run
 	Failure *ir.Failure `json:"failure,omitempty"` // of a failed or canceled one
 }

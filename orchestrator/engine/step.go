@@ -5,8 +5,8 @@
 //   - Runner, the thin edge: one owner per run that appends facts before it believes them, performs commands through
 //     small interfaces (Log, Caller, Boundary, Preparer, Actor) and feeds their outcomes back as facts.
 //
-// Start with Step, then State; call.go, suspend.go, human.go and mapop.go hold the rules of one node, flow.go those
-// between nodes, vars.go what nodes write, and drain.go what calls that run at once have to wait for.
+// Start with Step, then State; call.go, suspend.go, blocked.go, human.go and mapop.go hold the rules of one node, flow.go
+// those between nodes, vars.go what nodes write, and drain.go what calls that run at once have to wait for.
 // Time: entries bear the wall clock, a run's timeout counts the hours that it was driven awake, timers count sleep and no
 // setting of the clock hurries or holds them; clock.go has the rules.
 //
@@ -116,6 +116,8 @@ func (m *machine) apply(f lattice.Fact) error {
 		return m.prepared(f)
 	case lattice.CallFinished:
 		return m.callFinished(f)
+	case lattice.CallBlocked:
+		return m.callBlocked(f)
 	case lattice.CallSuspended:
 		return m.callSuspended(f)
 	case lattice.CallLost:
@@ -270,9 +272,14 @@ func (m *machine) become(next lattice.RunStatus) {
 
 // end closes the run; what was pending is dropped.
 func (m *machine) end(status lattice.RunStatus, f *ir.Failure) {
+	m.stop(status)
+	m.s.Failure, m.s.Waits = f, nil
+}
+
+// stop drops whatever the run was doing.
+func (m *machine) stop(status lattice.RunStatus) {
 	m.become(status)
-	m.s.Failure = f
-	m.s.Pending, m.s.Waits, m.s.Held, m.s.Settling = nil, nil, nil, nil
+	m.s.Pending, m.s.Held, m.s.Settling = nil, nil, nil
 	m.commands, m.ready = nil, nil
 	m.s.Visit = nil
 }

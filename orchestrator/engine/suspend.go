@@ -110,6 +110,8 @@ func (m *machine) answered(f lattice.Answered) error {
 		m.humanAnswered(w, f, inputs)
 	case lattice.WaitUnknown:
 		return m.settled(w, f, inputs)
+	case lattice.WaitQuestion, lattice.WaitBlocked:
+		return m.blockedAnswered(w, f, inputs)
 	default:
 		return fmt.Errorf("wait %s has an unknown kind %q", w.ID, w.Kind)
 	}

@@ -193,6 +193,10 @@ func (w *world) work(c lattice.Call) (lattice.Outcome, error) {
 			return lattice.Outcome{Kind: lattice.Finished, Exit: 5, Failure: ir.FailToolUnavailable,
 				Result: protocol.Result{Error: &protocol.Fault{Code: "network", Message: "try again"}}}, nil
 		}
+	case "m.legacy":
+		o := finished(nil)
+		o.Asked = &protocol.Question{Kind: protocol.KindQuestion, ID: "colour", Prompt: "Which?", Choices: []string{"red", "blue"}, Default: "red"}
+		return o, nil
 	case "m.ask", "m.allow", "m.wants", "m.deny", "m.peek":
 		if c.Resume == nil {
 			verdicts := map[string]string{"m.allow": "allow", "m.wants": "ask", "m.deny": "deny"}

@@ -41,6 +41,14 @@ type CallFinished struct {
 	Kind      string          `json:"kind,omitempty"` // failure kind for retry and catch (ir.Failure...), "" when OK
 }
 
+// CallBlocked says that a call ended, whatever its exit code, after a legacy question or blocked.
+type CallBlocked struct {
+	CommandID string            `json:"command_id"`
+	CallID    string            `json:"call_id"`
+	Exit      int               `json:"exit"`
+	Question  protocol.Question `json:"question"`
+}
+
 // CallSuspended says that a skill emitted WAITING and ended. Verdict and Binding are set when it asked for an action.
 type CallSuspended struct {
 	CommandID    string                  `json:"command_id"`
@@ -118,6 +126,7 @@ type CancelRequested struct {
 func (RunStarted) FactType() string      { return "RunStarted" }
 func (Prepared) FactType() string        { return "Prepared" }
 func (CallFinished) FactType() string    { return "CallFinished" }
+func (CallBlocked) FactType() string     { return "CallBlocked" }
 func (CallSuspended) FactType() string   { return "CallSuspended" }
 func (CallLost) FactType() string        { return "CallLost" }
 func (BoundaryTaken) FactType() string   { return "BoundaryTaken" }

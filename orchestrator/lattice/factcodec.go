@@ -15,6 +15,8 @@ func DecodeFact(kind string, body json.RawMessage) (Fact, error) {
 		return decode[Prepared](body)
 	case "CallFinished":
 		return decode[CallFinished](body)
+	case "CallBlocked":
+		return decode[CallBlocked](body)
 	case "CallSuspended":
 		return decode[CallSuspended](body)
 	case "CallLost":

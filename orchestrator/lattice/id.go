@@ -24,6 +24,13 @@ func CallID(secret []byte, c Call) string {
 	return "call_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(m.Sum(nil)[:20]))
 }
 
+// LinkedRun derives the id of the run that goes on where the wait of another one was answered. It has the form of ids
+// that are drawn.
+func LinkedRun(run, wait string) string {
+	sum := sha256.Sum256([]byte(DerivedKey(run, wait, "linked")))
+	return "run_" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
+}
+
 // DerivedKey hashes parts to a short hex id. It is how Step makes ids: derived, never drawn.
 func DerivedKey(parts ...string) string {
 	h := sha256.New()

@@ -112,6 +112,7 @@ type Outcome struct {
 	// Failure is the failure kind of ir ("tool_error", "timeout", "tool_unavailable" …), "" when the skill succeeded.
 	Failure string
 	Request *protocol.ActionRequest // Suspended: the blocking request of this call, if it made one
+	Asked   *protocol.Question      // Finished: the legacy question, or blocked, that this call emitted
 	Detail  string                  // Lost: what is known
 }
 
@@ -164,6 +165,9 @@ const (
 	WaitSkill   WaitKind = "skill"           // a sprite waits for inputs
 	WaitHuman   WaitKind = "human"           // a HUMAN node
 	WaitUnknown WaitKind = "unknown_outcome" // a world call was cut off; a person settles it
+	// The run is over, and the answer begins another one (DESIGN 25).
+	WaitQuestion WaitKind = "question" // a program asked by a legacy question
+	WaitBlocked  WaitKind = "blocked"  // a program said by a legacy blocked that it cannot go on
 )
 
 // Wait is one open question to a person.
@@ -175,12 +179,17 @@ type Wait struct {
 	Prompt       string            `json:"prompt"`
 	Reason       string            `json:"reason,omitempty"`
 	Choices      []string          `json:"choices,omitempty"`
+	Default      string            `json:"default,omitempty"` // of a legacy question: what an empty answer stands for
+	QuestionID   string            `json:"question_id,omitempty"`
 	Expected     map[string]string `json:"expected_inputs,omitempty"`
 	Optional     []string          `json:"optional_inputs,omitempty"` // expected inputs that may be left out
 	CheckpointID string            `json:"checkpoint_id,omitempty"`
 	Action       *Action           `json:"action,omitempty"`
 	Details      json.RawMessage   `json:"details,omitempty"` // object: what the person should see (a HUMAN node's inputs)
 }
+
+// Legacy reports whether w is a legacy question or blocked, whose answer begins another run.
+func (w Wait) Legacy() bool { return w.Kind == WaitQuestion || w.Kind == WaitBlocked }
 
 // ByHand reports whether w is for an action that a person does, who may answer where it can be seen.
 func (w Wait) ByHand() bool { return w.Action != nil && w.Action.ByHand }

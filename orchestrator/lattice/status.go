@@ -30,6 +30,9 @@ var transitions = map[RunStatus][]RunStatus{
 // Ended reports whether s is final.
 func (s RunStatus) Ended() bool { return s == Succeeded || s == Failed || s == Canceled }
 
+// Blocked reports whether a run has stopped at a legacy question or blocked: it does nothing more itself.
+func (s RunStatus) Blocked() bool { return s == Blocked || s == BlockedWaitingForUser }
+
 // To checks the move from s to next; staying is always legal.
 func (s RunStatus) To(next RunStatus) error {
 	if s == next {

@@ -21,10 +21,8 @@ func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
 	if err := knownGrants(o.Grants); err != nil {
 		return err
 	}
-	for _, name := range o.AgentEnv {
-		if !variable.MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
-			return api.Refuse(protocol.ExitBadInput, "agent_env_invalid", fmt.Sprintf("%q cannot be passed to an agent", name), "names that begin with LATTICE_ tell the skill itself what to do")
-		}
+	if err := passable(o.AgentEnv); err != nil {
+		return err
 	}
 	if findings := p.Preflight(o.Grants); ir.HasErrors(findings) {
 		return refuseFlow("permission_denied", protocol.ExitDenied, flow.Told(findings))
@@ -51,6 +49,16 @@ func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
 }
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// passable refuses names of variables that no agent may get.
+func passable(names []string) error {
+	for _, name := range names {
+		if !variable.MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
+			return api.Refuse(protocol.ExitBadInput, "agent_env_invalid", fmt.Sprintf("%q cannot be passed to an agent", name), "names that begin with LATTICE_ tell the skill itself what to do")
+		}
+	}
+	return nil
+}
 
 // knownGrants refuses a misspelt permission, which would be missed only when a call is denied.
 func knownGrants(grants []string) error {

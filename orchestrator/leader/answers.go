@@ -108,7 +108,7 @@ func convert(w lattice.Wait, d api.DecideRequest) (json.RawMessage, error) {
 // choice checks the answer to a question that names its choices.
 func choice(w lattice.Wait, out map[string]any) []string {
 	for name, v := range out {
-		if s, ok := v.(string); ok && name != "comments" && w.Expected[name] == "string" && !slices.Contains(w.Choices, s) {
+		if s, ok := v.(string); ok && name != "comments" && w.Expected[name] == "string" && !slices.Contains(w.Choices, s) && (s != "" || w.Default == "") {
 			return []string{fmt.Sprintf("%s must be one of %s", name, strings.Join(w.Choices, ", "))}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -41,10 +42,13 @@ func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (ap
 		return l.late(ctx, id, d, nil, err)
 	}
 	fact, err := answer(w, d)
+	if err == nil && w.Legacy() { // the answer's run may get more than the one that asked
+		err = passable(slices.Sorted(maps.Keys(d.Secrets)))
+	}
 	if err != nil {
 		return api.DecideReply{}, err
 	}
-	if err := l.spriteThere(ctx, id); err != nil {
+	if err := l.spriteThere(ctx, id, w); err != nil {
 		return api.DecideReply{}, err
 	}
 	switch err := r.runner.Decide(ctx, fact); {
@@ -61,9 +65,9 @@ func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (ap
 
 // spriteThere refuses a decision on a run whose sprite is gone, so that the decision is not used up by a run that can only
 // fail. A host that cannot be asked is no reason: the run stops there, and goes on later.
-func (l *Leader) spriteThere(ctx context.Context, id string) error {
+func (l *Leader) spriteThere(ctx context.Context, id string, w lattice.Wait) error {
 	rec, err := l.record(id)
-	if err != nil || rec.Sprite == "" {
+	if err != nil || rec.Sprite == "" || w.Legacy() && rec.kept.OwnSprite {
 		return err
 	}
 	look, cancel := context.WithTimeout(ctx, lookTimeout)
@@ -81,11 +85,18 @@ const lookTimeout = 10 * time.Second
 
 // decided has the run go on after a decision that is on disk. A leader that is ending leaves that to the next.
 func (l *Leader) decided(ctx context.Context, id string, d api.DecideRequest, reply api.DecideReply) (api.DecideReply, error) {
+	next, err := l.next(id)
+	if err != nil {
+		return api.DecideReply{}, err
+	}
+	if next != nil {
+		reply.Run, err = l.goOn(ctx, id, *next, d.Secrets, d.Detach)
+		return reply, err
+	}
 	if err := l.drive(ctx, id); err != nil && !closingNow(err) {
 		return api.DecideReply{}, err
 	}
 	l.detach(id, d.Detach)
-	var err error
 	reply.Run, err = l.view(id)
 	return reply, err
 }

@@ -163,7 +163,8 @@ func (l *Leader) timer(r *run, n int) {
 	l.timed.add(n)
 }
 
-// Drive goes on with an interrupted run. A run that is driven, waits or has ended is left alone.
+// Drive goes on with an interrupted run. A run that is driven, waits or has ended is left alone; of one whose question
+// was answered, that is the run which that began.
 func (l *Leader) Drive(ctx context.Context, id string, req api.DriveRequest) (api.RunView, error) {
 	id, err := l.resolve(id)
 	if err != nil {
@@ -171,6 +172,12 @@ func (l *Leader) Drive(ctx context.Context, id string, req api.DriveRequest) (ap
 	}
 	if err := l.renewSecrets(id, req.Secrets); err != nil {
 		return api.RunView{}, err
+	}
+	if next, err := l.next(id); err != nil || next != nil {
+		if err != nil {
+			return api.RunView{}, err
+		}
+		return l.goOn(ctx, id, *next, req.Secrets, req.Detach)
 	}
 	if err := l.drive(ctx, id); err != nil {
 		return api.RunView{}, err

@@ -88,6 +88,7 @@ type Leader struct {
 	quiesced func() error // quiesce, once
 
 	pruning sync.Mutex // one prune at a time
+	linking sync.Mutex // one beginning of a run by an answer at a time
 
 	mu       sync.Mutex
 	closing  bool                     // guarded by mu, as all below

@@ -45,6 +45,9 @@ func (l *Leader) Prepare(ctx context.Context, run, sprite string) (map[string]an
 		members["repo"] = repo
 	}
 	task := protocol.Task{RunID: run, Goal: rec.kept.Goal, Repo: worktree.StripCredentials(rec.kept.Repo)}
+	if err := l.writeAnswers(ctx, sprite, rec.kept, &task); err != nil {
+		return nil, err
+	}
 	if task.Goal == "" {
 		task.Goal = "run flow " + rec.kept.FlowName
 	}

@@ -39,6 +39,9 @@ type options struct {
 	Begin lattice.RunStarted `json:"begin"`
 	// Pinned are the manifests of skills that are not ours, as they were when the run started.
 	Pinned []json.RawMessage `json:"pinned,omitempty"`
+	// Of a run that began with an answer: the run that had asked, and all answers so far.
+	ResumedFrom string            `json:"resumed_from,omitempty"`
+	Answers     map[string]string `json:"answers,omitempty"`
 }
 
 func (l *Leader) record(id string) (record, error) {
@@ -111,18 +114,24 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	if err := admit(flow, input, o); err != nil {
 		return api.RunView{}, err
 	}
+	if o.FlowName == "" {
+		o.FlowName = program.Doc.ID
+	}
+	if err := checkRepo(o.Repo); err != nil {
+		return api.RunView{}, err
+	}
+	o.Skills = catalog.kept
+	return l.begin(ctx, program, r, options{Options: o, Pinned: catalog.pins()})
+}
+
+// begin records a run that was found fit to be one, and has it driven.
+func (l *Leader) begin(ctx context.Context, program *ir.Program, r api.RunRequest, o options) (api.RunView, error) {
 	id, secret, err := newRun(r.Key)
 	if err != nil {
 		return api.RunView{}, err
 	}
 	if o.WorkItem == "" {
 		o.WorkItem = id
-	}
-	if o.FlowName == "" {
-		o.FlowName = program.Doc.ID
-	}
-	if err := checkRepo(o.Repo); err != nil {
-		return api.RunView{}, err
 	}
 	callsSkills := program.CallsSkills()
 	if callsSkills && l.noSkills != nil {
@@ -131,7 +140,7 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	if callsSkills && o.Sprite == "" {
 		o.Sprite, o.OwnSprite = strings.ReplaceAll(id, "_", "-"), true
 	}
-	if err := l.spriteFree(o); err != nil {
+	if err := l.spriteFree(o.Options); err != nil {
 		return api.RunView{}, err
 	}
 	l.keepSecrets(id, o.AgentEnv, o.Secrets)
@@ -139,8 +148,7 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	if err := l.settle(ctx); err != nil {
 		return api.RunView{}, err
 	}
-	o.Skills = catalog.kept
-	if err := l.create(ctx, id, secret, program, r, o, catalog.pins()); err != nil {
+	if err := l.create(ctx, id, secret, program, r, o); err != nil {
 		return api.RunView{}, err
 	}
 	// From here on the run exists: a leader that is ending says so by a run that nobody drives, lest it be started twice.
@@ -162,9 +170,9 @@ func checkRepo(spec string) error {
 }
 
 // create records the run, with the fact that begins it.
-func (l *Leader) create(ctx context.Context, id string, secret []byte, program *ir.Program, r api.RunRequest, o api.Options, pinned []json.RawMessage) error {
+func (l *Leader) create(ctx context.Context, id string, secret []byte, program *ir.Program, r api.RunRequest, o options) error {
 	now := time.Now()
-	frozen, err := json.Marshal(startContext(id, o, now))
+	frozen, err := json.Marshal(startContext(id, o.Options, now))
 	if err != nil {
 		return fmt.Errorf("encode $ctx: %w", err)
 	}
@@ -172,9 +180,10 @@ func (l *Leader) create(ctx context.Context, id string, secret []byte, program *
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
-	kept, err := json.Marshal(options{Options: o, Pinned: pinned, Begin: lattice.RunStarted{
+	o.Begin = lattice.RunStarted{
 		RunID: id, WorkItem: o.WorkItem, Program: program.Digest, Sprite: o.Sprite, Input: input, Ctx: frozen, Grants: o.Grants,
-	}})
+	}
+	kept, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("encode options: %w", err)
 	}
@@ -296,6 +305,7 @@ func (l *Leader) view(id string) (api.RunView, error) {
 	v := api.RunView{
 		RunID: id, Flow: rec.kept.FlowName, WorkItem: rec.WorkItem, Status: lattice.Pending, Sprite: rec.Sprite,
 		Repo: rec.kept.Repo, CreatedAt: rec.Created, UpdatedAt: rec.Created, AgentEnv: rec.kept.AgentEnv,
+		ResumedFrom: rec.kept.ResumedFrom,
 	}
 	if begun {
 		v.UpdatedAt, v.LastSeq = snapshot.At, snapshot.Seq
@@ -305,6 +315,11 @@ func (l *Leader) view(id string) (api.RunView, error) {
 		}
 		if err := describe(&v, s); err != nil {
 			return api.RunView{}, err
+		}
+	}
+	if v.ContinuedIn != "" {
+		if _, err := l.store.Run(v.ContinuedIn); errors.Is(err, store.ErrNotFound) {
+			v.Note = v.ContinuedIn + " has not begun yet; lattice resume begins it"
 		}
 	}
 	l.mu.Lock()
@@ -330,6 +345,9 @@ func describe(v *api.RunView, s engine.State) error {
 	v.Status, v.Epoch, v.Steps, v.Node, v.Waits = s.Status, s.Epoch, s.Steps, s.Node, s.Waits
 	if len(s.Pending) > 0 {
 		v.Doing = string(s.Pending[0].Kind)
+	}
+	if s.Next != nil {
+		v.ContinuedIn = s.Next.RunID
 	}
 	if s.Output != nil {
 		out, err := ir.Marshal(s.Output)

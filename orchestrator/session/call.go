@@ -25,6 +25,14 @@ import (
 func (s *Session) Call(ctx context.Context, c lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
 	seen := s.observe(c, event)
 	defer seen.tell(s.output(c.RunID))
+	out, err := s.attempt(ctx, c, seen)
+	if err == nil && out.Kind == lattice.Finished {
+		out.Asked = seen.question
+	}
+	return out, err
+}
+
+func (s *Session) attempt(ctx context.Context, c lattice.Call, seen *observer) (lattice.Outcome, error) {
 	if c.Uncertain {
 		s.forget(c.Sprite) // the call's result may lie before the cursor
 		out, found, err := s.settle(ctx, c, seen, process{heard: true, kit: true})

@@ -34,6 +34,8 @@ type observer struct {
 	request  *protocol.ActionRequest // the blocking request that it waits for
 	asked    *protocol.ActionRequest // a blocking request whose WAITING has yet to come
 
+	question *protocol.Question // this call's first legacy question or blocked
+
 	grace time.Duration     // how long the call may go on after WAITING
 	inKit bool              // its process serves other calls, too
 	sole  *protocol.Stretch // the end of the outbox, where nobody but that process wrote
@@ -65,7 +67,7 @@ func (b *budget) spend(size int) { b.events, b.bytes = b.events-1, b.bytes-size 
 // begin forgets what an earlier dispatch of the call said: it must neither end nor complete the one that starts now.
 func (o *observer) begin() {
 	o.counted, o.result, o.recorded, o.waiting, o.request, o.asked = 0, nil, nil, nil, nil, nil
-	o.inKit, o.sole = false, nil
+	o.question, o.inKit, o.sole = nil, false, nil
 }
 
 func (s *Session) observe(c lattice.Call, event func(lattice.Event)) *observer {
@@ -129,10 +131,14 @@ func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
 	default:
 		ev.Flags = append(ev.Flags, "unknown_call") // kept, and nothing acts on it
 	}
-	if e.Legacy {
+	question, asked := protocol.Asked(e)
+	if e.Legacy || asked {
 		ev.Flags = append(ev.Flags, "legacy")
 	}
 	ev.Problems = append(ev.Problems, o.strangers(e)...)
+	if asked && len(ev.Problems) == 0 && ev.CallID == o.call.ID && o.question == nil {
+		o.question = &question // programs of that time do not know of calls: one without an id is this call's
+	}
 	if len(ev.Problems) == 0 && e.CallID == o.call.ID && o.note(e) {
 		return // the call's own result; the journal holds it as a fact
 	}

@@ -120,7 +120,7 @@ func judgeJournal(r *report, entries []entry) []event {
 			r.add("fact %d: %v", e.Seq, err)
 		}
 		switch e.Type {
-		case "CallFinished", "Prepared", "BoundaryTaken", "Restored", "ActionDone", "CallSuspended", "CallLost":
+		case "CallFinished", "CallBlocked", "Prepared", "BoundaryTaken", "Restored", "ActionDone", "CallSuspended", "CallLost":
 			answered[f.CommandID]++
 		case "Answered":
 			waits[f.WaitID]++
@@ -130,7 +130,7 @@ func judgeJournal(r *report, entries []entry) []event {
 		case "CallSuspended":
 			paused[f.CallID] = e.Seq
 			delete(cut, at)
-		case "CallFinished":
+		case "CallFinished", "CallBlocked":
 			delete(cut, at)
 		case "CallLost":
 			cut[at] = f.CallID

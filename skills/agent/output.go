@@ -170,6 +170,9 @@ func (o *output) relay(body string) {
 	}
 	switch payload := payload.(type) {
 	case protocol.Info:
+		if event.Legacy {
+			payload = protocol.MarkLegacy(payload)
+		}
 		o.relayed++
 		o.fail(o.call.Emit(o.clean(payload)))
 	case protocol.Artifact:
