@@ -62,6 +62,8 @@ func (t *timeline) add(e lattice.Entry) bool {
 		}
 	case lattice.CallFinished:
 		t.finish(e.At, f)
+	case lattice.CallBlocked:
+		t.end(e.At, stepWaiting, f.Question.Kind+": "+f.Question.Prompt)
 	case lattice.CallSuspended:
 		t.asks(false)
 		t.set(stepWaiting, f.Reason)
@@ -78,7 +80,11 @@ func (t *timeline) add(e lattice.Entry) bool {
 		if t.asking != nil {
 			t.current, t.asking = t.asking, nil
 		}
-		t.set(stepRunning, fmt.Sprintf("%s by %s", decided[f.Decision], f.By))
+		state := stepRunning
+		if t.current != nil && !t.current.ended.IsZero() { // the answer begins another run
+			state = stepDone
+		}
+		t.set(state, fmt.Sprintf("%s by %s", decided[f.Decision], f.By))
 	case lattice.ActionDone:
 		t.set(stepRunning, actionText(f))
 	case lattice.TimerFired:

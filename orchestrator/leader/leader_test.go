@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 }
 
 // lead opens a home and serves it on its socket until the test ends or end is called.
-func lead(t *testing.T, home leader.Home) (l *leader.Leader, end func()) {
+func lead(t *testing.T, home leader.Home, change ...func(*leader.Config)) (l *leader.Leader, end func()) {
 	t.Helper()
 	lock, err := home.Acquire()
 	if err != nil {
@@ -55,9 +55,13 @@ func lead(t *testing.T, home leader.Home) (l *leader.Leader, end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err = leader.Open(leader.Config{
+	cfg := leader.Config{
 		Home: home, Version: "test", Self: self, Spritekit: spritekit, Environ: os.Environ(), Log: zerolog.Nop(), Warn: func(string) {},
-	})
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	l, err = leader.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
