@@ -174,6 +174,15 @@ func TestByHand(t *testing.T) {
 	}
 }
 
+// What an agent's skill asks for is judged by what the skills below the agent's call may be granted.
+func TestAskedBelow(t *testing.T) {
+	f := newFixture(t)
+	agent := lattice.Call{ID: "call1", RunID: "run1", Permissions: []string{"agent:run"}, Below: []string{"agent:run", "git:read"}}
+	if a, verdict, why, err := f.fulfiller().Inspect(t.Context(), agent, f.action()); err != nil || verdict != lattice.Ask || a.Binding == nil {
+		t.Errorf("Inspect = %s %q %v, want it asked about", verdict, why, err)
+	}
+}
+
 // Whatever is wrong with a request, the answer is a denial with a reason, and the origin stays as it is.
 func TestDenied(t *testing.T) {
 	f := newFixture(t)
@@ -203,7 +212,10 @@ func TestDenied(t *testing.T) {
 		change func(*lattice.Action, *lattice.Call)
 		code   string
 	}{
-		"no grant":          {func(_ *lattice.Action, c *lattice.Call) { c.Permissions = []string{"git:write", "git:push"} }, "permission_denied"},
+		"no grant": {func(_ *lattice.Action, c *lattice.Call) { c.Permissions = []string{"git:write", "git:push"} }, "permission_denied"},
+		"no grant below": {func(_ *lattice.Action, c *lattice.Call) {
+			c.Permissions, c.Below = []string{"agent:run"}, []string{"agent:run", "git:write"}
+		}, "permission_denied"},
 		"empty grant":       {func(_ *lattice.Action, c *lattice.Call) { c.Permissions = nil }, "permission_denied"},
 		"no repository":     {func(a *lattice.Action, _ *lattice.Call) { a.RunID = "run2" }, "no_repository"},
 		"no parameters":     {raw(``), "bad_parameters"},

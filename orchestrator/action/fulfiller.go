@@ -108,7 +108,8 @@ func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Actio
 
 // judge is the part of Inspect that looks at nothing but the request.
 func (f *Fulfiller) judge(c lattice.Call, a lattice.Action) (lattice.Verdict, error) {
-	if p := permission(a.Name); p != "" && !granted(c.Permissions, p) {
+	// What an agent's skill asks for is asked for by the agent's call, and judged by what its skills may be granted.
+	if p := permission(a.Name); p != "" && !granted(c.Permissions, p) && !granted(c.Below, p) {
 		return "", refuse("permission_denied", "start the run with --allow "+p, "%s needs the permission %s, which this call was not granted", a.Name, p)
 	}
 	verdict := f.policy.Verdict(a.Name)

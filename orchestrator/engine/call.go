@@ -93,6 +93,9 @@ func (m *machine) resolve(node *ir.Node) (*lattice.Call, *ir.Failure) {
 		Skill: node.Tool, Input: input, Class: class,
 		Permissions: granted(permissions, m.s.Grants), TimeoutS: node.TimeoutS,
 	}
+	if slices.Contains(call.Permissions, "agent:run") {
+		call.Below = slices.Clone(m.s.Grants)
+	}
 	if call.TimeoutS == 0 {
 		call.TimeoutS = tool.TimeoutS
 	}

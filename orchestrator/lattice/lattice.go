@@ -87,7 +87,9 @@ type Call struct {
 	Input          json.RawMessage `json:"input"`
 	Class          manifests.Class `json:"class"`
 	Permissions    []string        `json:"permissions"`
-	TimeoutS       float64         `json:"timeout_s"`
+	// Below is what skills may be granted that this call makes for the run, such as those of an agent: what the run was.
+	Below    []string `json:"below,omitempty"`
+	TimeoutS float64  `json:"timeout_s"`
 	// Resume is set when the call continues after WAITING.
 	Resume *protocol.Resume `json:"resume,omitempty"`
 	// Uncertain is set when this very call may have been dispatched before: the caller must look for its outcome
