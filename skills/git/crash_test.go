@@ -211,18 +211,38 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	})
 }
 
-// kill ends a skill and the git that it started, which leads a group of its own.
+// kill ends a skill and the git that it started, which leads a group of its own, and waits until git is gone. The skill is
+// stopped first, so that it starts nothing between being looked at and being killed.
 func (b *bench) kill(pid int) {
 	b.t.Helper()
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	groups := []string{fmt.Sprint(pid)}
-	if err == nil {
-		groups = append(groups, strings.Fields(string(children))...)
+	_ = syscall.Kill(pid, syscall.SIGSTOP) // gone already is as good
+	for state := "R"; state != "T" && state != "Z" && state != "gone"; {
+		state = "gone"
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
+			state = strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[0]
+		}
+		time.Sleep(time.Millisecond)
 	}
-	for _, group := range groups {
-		var id int
-		if _, err := fmt.Sscan(group, &id); err == nil {
-			_ = syscall.Kill(-id, syscall.SIGKILL) // gone already is as good
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	b.ok(err)
+	var groups []int
+	for _, list := range lists {
+		children, _ := os.ReadFile(list) // its thread may be gone
+		for _, child := range strings.Fields(string(children)) {
+			var id int
+			if _, err := fmt.Sscan(child, &id); err == nil {
+				groups = append(groups, id)
+			}
+		}
+	}
+	for _, id := range groups {
+		_ = syscall.Kill(-id, syscall.SIGKILL)
+	}
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	for _, id := range groups {
+		// What nobody reaps stays as a zombie, which writes nothing.
+		for looks := 0; looks < 5000 && syscall.Kill(-id, 0) == nil; looks++ {
+			time.Sleep(time.Millisecond)
 		}
 	}
 }
