@@ -130,7 +130,9 @@ func TestCredentialsOpenARemoteAndStayHidden(t *testing.T) {
 	if fault := b.fails("git.clone", input{"url": url, "dest": "x", "credential": input{"file": secret(t, "wrong"), "ca_file": f.ca}}, protocol.ExitDenied, "authentication"); strings.Contains(fault.Message, "wrong") {
 		t.Errorf("the token is in the message: %s", fault.Message)
 	}
-	b.fails("git.clone", input{"url": url, "dest": "x"}, protocol.ExitUnsafe, "untrusted_host") // nobody trusts the certificate
+	for _, engine := range []string{"system", "native"} {
+		b.fails("git.clone", input{"url": url, "dest": "x", "engine": engine}, protocol.ExitUnsafe, "untrusted_host") // nobody trusts the certificate
+	}
 
 	file := secret(t, canary)
 	cred := input{"file": file, "ca_file": f.ca}

@@ -1,12 +1,15 @@
 package native
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/system"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // grow gives a bench commits, branches, tags, modes, symlinks, folders and deltas.
@@ -128,5 +132,40 @@ func TestClonesAreGitsOwn(t *testing.T) {
 				t.Errorf("repositories (-system +native):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestCloneOfABrokenBundle: a bundle that is cut off or changed is a failure of the clone, never of this program.
+func TestCloneOfABrokenBundle(t *testing.T) {
+	b := newBench(t)
+	grow(b)
+	whole := filepath.Join(b.root.Dir(), "whole.bundle")
+	b.git("bundle", "create", "-q", whole, "--all")
+	data, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := bytes.Index(data, []byte("PACK"))
+	broken := map[string][]byte{"in the header": data[:start/2]}
+	for _, at := range []int{start, start + 6, start + 12, start + 20, (start + len(data)) / 2, len(data) - 30, len(data) - 1} {
+		broken[fmt.Sprintf("cut at %d", at-start)] = data[:at]
+		if at >= start+12 {
+			changed := slices.Clone(data)
+			changed[at] ^= 0xff
+			broken[fmt.Sprintf("changed at %d", at-start)] = changed
+		}
+	}
+	n := 0
+	for name, content := range broken {
+		n++
+		file, dest := filepath.Join(b.root.Dir(), "broken.bundle"), filepath.Join(b.root.Dir(), fmt.Sprint("clone", n))
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		from := engine.Source{URL: file, Protocol: "file", Local: true, Bundle: true}
+		_, err := Engine{}.Clone(context.Background(), engine.CloneSpec{Root: b.root, From: from, RemoteURL: file, Dir: dest})
+		if e := exitOf(err); e != protocol.ExitFailed && e != protocol.ExitNotFound {
+			t.Errorf("%s: clone = %v (exit %d)", name, err, e)
+		}
 	}
 }

@@ -64,6 +64,8 @@ func judgeRemote(err error) error {
 		return engine.NotRepositoryURL("%v", err)
 	case errors.Is(err, wire.ErrUnreachable):
 		return engine.Unreachable("%v", err)
+	case errors.Is(err, wire.ErrUntrusted):
+		return engine.Untrusted("%v", err)
 	case errors.Is(err, wire.ErrTransport):
 		return skill.Unsupported("unsupported", "the native engine does not speak ssh").
 			WithHint("use an image with git and ssh, an https URL, or a bundle that was made outside")

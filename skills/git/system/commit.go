@@ -91,6 +91,9 @@ func (r *repo) commit(ctx context.Context, spec engine.CommitSpec) error {
 		return err
 	case f.exit.Code == 1 && f.stderr == "":
 		return engine.NothingToCommit(r.at.Name)
+	case strings.Contains(f.stderr, "due to empty commit message"):
+		// It is not: another commit was about to write its own to .git/COMMIT_EDITMSG.
+		return engine.Locked("%v", f)
 	case strings.Contains(f.stderr, "unmerged files"):
 		return engine.Conflict(nil, "%v", f)
 	case strings.Contains(f.stderr, "did not match any file"):

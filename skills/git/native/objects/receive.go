@@ -151,18 +151,39 @@ func (x *indexer) follow(phase string, done int64) {
 	}
 }
 
-// unseekable hides from the scanner that a reader may be able to seek.
-type unseekable struct{ io.Reader }
+// source hides from the scanner that a reader may be able to seek, and keeps what went wrong with reading or with writing
+// it down: the scanner tells neither from a broken pack.
+type source struct {
+	io.Reader
+	failed error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		s.failed = err
+	}
+	return n, err
+}
 
 // scan copies the stream to disk and notes where its objects are. What is no delta is named and checked in passing.
 func (x *indexer) scan(from io.Reader) (ID, error) {
-	scanner := packfile.NewScanner(unseekable{io.TeeReader(from, x)})
-	_, count, err := scanner.Header()
-	if err != nil {
-		if cause := context.Cause(x.ctx); cause != nil {
+	stream := &source{Reader: io.TeeReader(from, x)}
+	broken := func(err error) (ID, error) {
+		switch cause := context.Cause(x.ctx); {
+		case cause != nil:
 			err = cause
+		case stream.failed != nil:
+			err = stream.failed
+		case !errors.Is(err, ErrHostile) && !errors.Is(err, ErrTooLarge):
+			err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
 		return ID{}, fmt.Errorf("read the pack: %w", err)
+	}
+	scanner := packfile.NewScanner(stream)
+	_, count, err := scanner.Header()
+	if err != nil {
+		return broken(err)
 	}
 	x.total = int64(count)
 	if x.in.MaxObjects > 0 && x.total > x.in.MaxObjects {
@@ -170,22 +191,22 @@ func (x *indexer) scan(from io.Reader) (ID, error) {
 	}
 	for i := range x.total {
 		if err := x.next(scanner); err != nil {
-			return ID{}, fmt.Errorf("read the pack: %w", err)
+			return broken(err)
 		}
 		x.follow("receiving", i+1)
 	}
 	sum, err := scanner.Checksum()
 	if err != nil {
-		return ID{}, fmt.Errorf("read the pack: %w", err)
+		return broken(err)
 	}
 	end := int64(12 + 20)
 	if n := len(x.objects); n > 0 {
 		if end, err = x.end(x.objects[n-1].offset); err != nil {
-			return ID{}, fmt.Errorf("read the pack: %w", err)
+			return broken(err)
 		}
 	}
 	if end > x.bytes {
-		return ID{}, fmt.Errorf("read the pack: %w", io.ErrUnexpectedEOF)
+		return broken(io.ErrUnexpectedEOF)
 	}
 	x.bytes = end
 	return sum, x.file.Truncate(end) // whatever followed it in the stream

@@ -136,6 +136,10 @@ func (t *httpTransport) do(req *http.Request) (*http.Response, error) {
 		if errors.Is(err, ErrRefused) {
 			return nil, err
 		}
+		var unproven *tls.CertificateVerificationError
+		if errors.As(err, &unproven) {
+			return nil, fmt.Errorf("%w: %w", ErrUntrusted, err)
+		}
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	err = nil

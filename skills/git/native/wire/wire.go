@@ -27,6 +27,7 @@ var (
 	ErrNotRepository  = errors.New("there is no repository")
 	ErrUnreachable    = errors.New("the remote cannot be reached")
 	ErrRefused        = errors.New("the remote refused")
+	ErrUntrusted      = errors.New("nobody vouches for the remote")
 	ErrTransport      = errors.New("there is no transport for")
 )
 
