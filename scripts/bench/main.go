@@ -46,6 +46,7 @@ func main() {
 // plan says how often things are done.
 type plan struct {
 	calls   int    // rounds of short processes
+	gits    int    // rounds of git and its skills
 	floods  int    // rounds of processes that read a stream
 	walks   int    // rounds of searches in a large tree
 	events  int    // events to reconcile
@@ -55,9 +56,9 @@ type plan struct {
 }
 
 func bench(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (err error) {
-	p := plan{calls: 300, floods: 15, walks: 11, events: 1_000_000, commits: 500, count: 5, engine: "BenchmarkEngine"}
+	p := plan{calls: 300, gits: 60, floods: 15, walks: 11, events: 1_000_000, commits: 500, count: 5, engine: "BenchmarkEngine"}
 	if quick {
-		p = plan{calls: 60, floods: 5, walks: 3, events: 200_000, commits: 100, count: 1, engine: "BenchmarkEngine/runs=(1|8)$"}
+		p = plan{calls: 60, gits: 15, floods: 5, walks: 3, events: 200_000, commits: 100, count: 1, engine: "BenchmarkEngine/runs=(1|8)$"}
 	}
 	dir, err := os.MkdirTemp("", "lattice-bench-")
 	if err != nil {
@@ -74,6 +75,7 @@ func bench(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (er
 		{"the machine", func() (err error) { r.Machine, err = look(ctx, dir, p.commits); return err }},
 		{"a skill call", func() error { return r.add(skillCall(ctx, dir, p.calls)) }},
 		{"the parser as a process", func() error { return r.add(parseProcess(ctx, dir, p.floods)) }},
+		{"git", func() error { return r.add(gitCalls(ctx, dir, p.gits)) }},
 		{"searching files", func() error { return r.add(searching(ctx, dir, p.walks)) }},
 		{"a call in a session", func() error { return r.add(sessionCall(ctx, dir, p.count)) }},
 		{"reconciling", func() error { return r.add(reconcile(ctx, dir, p.events)) }},

@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -42,8 +44,11 @@ type contender struct {
 	env   []string
 	seen  string // what its output must hold, so that nobody is fast by failing
 
+	before func() error // makes ready for a round, when it is not nil; does not count
+
 	missing bool      // its program is not on this machine
 	times   []float64 // seconds, one a round
+	peak    float64   // MiB that it held at most, or one that it waited for: no less than its own
 }
 
 // race runs the contenders in turn, so many rounds after one that does not count.
@@ -76,6 +81,11 @@ func race(ctx context.Context, dir string, rounds int, all []*contender) error {
 func (c *contender) run(ctx context.Context, dir string, check bool) (time.Duration, error) {
 	cmd := exec.CommandContext(ctx, c.argv[0], c.argv[1:]...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), c.env...)
+	if c.before != nil {
+		if err := c.before(); err != nil {
+			return 0, err
+		}
+	}
 	var out, stderr head
 	if check {
 		cmd.Stdout, cmd.Stderr = &out, &stderr
@@ -96,6 +106,9 @@ func (c *contender) run(ctx context.Context, dir string, check bool) (time.Durat
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%w\n%s", err, stderr)
+	}
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && runtime.GOOS == "linux" {
+		c.peak = max(c.peak, float64(usage.Maxrss)/1024) // KiB, there
 	}
 	return took, nil
 }

@@ -23,17 +23,9 @@ func searching(ctx context.Context, dir string, rounds int) ([]figure, error) {
 	if err := plant(tree); err != nil {
 		return nil, err
 	}
-	git := func(args ...string) error {
-		cmd := exec.CommandContext(ctx, "git", args...)
-		cmd.Dir = tree
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("git %v: %w\n%s", args, err, out)
-		}
-		return nil
-	}
 	if _, err := exec.LookPath("git"); err == nil { // git grep reads what is in its index
 		for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}} {
-			if err := git(args...); err != nil {
+			if err := runGit(ctx, tree, args...); err != nil {
 				return nil, err
 			}
 		}
