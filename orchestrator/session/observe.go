@@ -35,6 +35,7 @@ type observer struct {
 	asked    *protocol.ActionRequest // a blocking request whose WAITING has yet to come
 
 	question *protocol.Question // this call's first legacy question or blocked
+	outbox   bool               // what comes is read from the outbox
 
 	grace time.Duration     // how long the call may go on after WAITING
 	inKit bool              // its process serves other calls, too
@@ -136,8 +137,8 @@ func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
 		ev.Flags = append(ev.Flags, "legacy")
 	}
 	ev.Problems = append(ev.Problems, o.strangers(e)...)
-	if asked && len(ev.Problems) == 0 && ev.CallID == o.call.ID && o.question == nil {
-		o.question = &question // programs of that time do not know of calls: one without an id is this call's
+	if asked && len(ev.Problems) == 0 && o.question == nil && (e.CallID == o.call.ID || e.CallID == "" && !o.outbox) {
+		o.question = &question // one without an id is this call's on its stream; in the outbox it may be of another time
 	}
 	if len(ev.Problems) == 0 && e.CallID == o.call.ID && o.note(e) {
 		return // the call's own result; the journal holds it as a fact

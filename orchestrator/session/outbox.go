@@ -60,7 +60,9 @@ func (s *Session) reconcile(ctx context.Context, c lattice.Call, seen *observer)
 		return final(fmt.Errorf("read outbox of sprite %s: %w", c.Sprite, err), "the sprite was removed")
 	}
 	seen.reread(at.foreign)
+	seen.outbox = true
 	next, same, err := readOutbox(body, at, seen, s.output(c.RunID))
+	seen.outbox = false
 	body.Close()
 	if err != nil {
 		return fmt.Errorf("read outbox of sprite %s: %w", c.Sprite, err)
