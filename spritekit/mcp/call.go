@@ -171,7 +171,7 @@ func (s *stream) line(line []byte) {
 	}
 }
 
-// lockedWriter lets calls share stderr.
+// lockedWriter lets many write.
 type lockedWriter struct {
 	mu sync.Mutex // guards w
 	w  io.Writer

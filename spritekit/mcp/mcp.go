@@ -161,7 +161,13 @@ func (s *Server) add(k Skill, always bool) (err error) {
 func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	defer context.AfterFunc(ctx, s.end)()
 	defer s.end()
-	err := s.server.Run(ctx, &sdk.IOTransport{Reader: in, Writer: out, MaxLineLength: maxMessage})
+	shared := &lockedWriter{w: out}
+	err := s.server.Run(ctx, &sdk.IOTransport{
+		Reader: newLines(in, shared), Writer: struct {
+			io.Writer
+			io.Closer
+		}{shared, out}, MaxLineLength: maxMessage,
+	})
 	if err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("serve MCP on stdin and stdout: %w", err)
 	}

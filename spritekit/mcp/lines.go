@@ -1,0 +1,118 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// batchesEnd is the first version of the protocol without batches.
+const batchesEnd = "2025-06-18"
+
+// lines reads the messages of a client, one a line. The library ends at the first line that is none; here it is answered
+// as JSON-RPC has it, and the calls that run do not suffer for it.
+type lines struct {
+	io.Closer               // of what from reads
+	from      *bufio.Reader // of what the client writes
+	out       io.Writer     // to the client
+	rest      []byte        // of a message that was not read to its end
+	version   string        // that the client asked for
+}
+
+func newLines(in io.ReadCloser, out io.Writer) *lines {
+	return &lines{Closer: in, from: bufio.NewReaderSize(in, 64<<10), out: out}
+}
+
+func (l *lines) Read(p []byte) (int, error) {
+	for len(l.rest) == 0 {
+		line, err := l.next()
+		if err != nil {
+			return 0, err
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		if fault := l.fault(line); fault != nil {
+			if err := l.answer(line, fault); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		l.rest = append(bytes.TrimSpace(line), '\n')
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+// next returns a line; of one that is too long the first bytes beyond the limit are the end.
+func (l *lines) next() (line []byte, err error) {
+	for {
+		part, err := l.from.ReadSlice('\n')
+		line = append(line, part[:min(len(part), maxMessage+1-len(line))]...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return line, nil // the end comes again
+		}
+		return line, err
+	}
+}
+
+// fault says why a line is no message, nil when it is one.
+func (l *lines) fault(line []byte) *jsonrpc.Error {
+	invalid := func(format string, args ...any) *jsonrpc.Error {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
+	}
+	if len(line) > maxMessage {
+		return invalid("the message is larger than %d bytes", maxMessage)
+	}
+	if !json.Valid(line) {
+		return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the line is not JSON: a message is one line"}
+	}
+	messages := []json.RawMessage{line}
+	if bytes.TrimSpace(line)[0] == '[' {
+		if l.version == "" || l.version >= batchesEnd {
+			return invalid("batches are not supported")
+		}
+		if err := json.Unmarshal(line, &messages); err != nil || len(messages) == 0 {
+			return invalid("the batch is empty")
+		}
+	}
+	for _, raw := range messages {
+		m, err := jsonrpc.DecodeMessage(raw)
+		if err != nil {
+			return invalid("it is no JSON-RPC message: %v", err)
+		}
+		var asks struct{ ProtocolVersion string }
+		if r, ok := m.(*jsonrpc.Request); ok && r.Method == "initialize" && json.Unmarshal(r.Params, &asks) == nil {
+			l.version = asks.ProtocolVersion
+		}
+	}
+	return nil
+}
+
+// answer tells the client what is wrong with a line, with the id of the message if it has a proper one.
+func (l *lines) answer(line []byte, fault *jsonrpc.Error) error {
+	var m struct {
+		ID any `json:"id"`
+	}
+	_ = json.Unmarshal(line, &m) // what is no object has no id
+	switch m.ID.(type) {
+	case string, float64:
+	default:
+		m.ID = nil
+	}
+	answer, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": fault})
+	if err != nil {
+		return err
+	}
+	_, err = l.out.Write(append(answer, '\n'))
+	return err
+}
