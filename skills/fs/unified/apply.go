@@ -29,7 +29,8 @@ const MaxFuzz = 3
 // are; where they are more than once and not at the named place it is rejected. With fuzz, a hunk that has no place may
 // leave out so many lines of context at its ends. Without rejects every hunk is in applied.
 //
-// When the text has CRLF throughout and the patch has none, lines are compared and inserted in the way of the text.
+// When the text has CRLF throughout and the patch shows lines of it without, lines are compared and inserted in the way of
+// the text.
 func (f *File) Apply(text string, fuzz int) (result string, applied []Applied, rejects []Reject) {
 	crlf := f.wantsCRLF(text)
 	if crlf {
@@ -75,14 +76,16 @@ func (f *File) wantsCRLF(text string) bool {
 	if n := strings.Count(text, "\n"); n == 0 || strings.Count(text, "\r\n") != n {
 		return false
 	}
+	shown := false // a whole line of the text
 	for _, h := range f.Hunks {
 		for _, l := range h.Lines {
 			if strings.Contains(l.Text, "\r") {
 				return false
 			}
+			shown = shown || l.Op != '+' && strings.HasSuffix(l.Text, "\n")
 		}
 	}
-	return true
+	return shown
 }
 
 // placed is a hunk at its place.
