@@ -301,6 +301,7 @@ func TestRepositoriesThatLeadOutside(t *testing.T) {
 		x.before = benchIn(x.t, x.outside).listing()
 		return err
 	}
+	fifo := func(_ *trap, file string) error { return syscall.Mkfifo(file, 0o644) }
 	onBoth(t, func(t *testing.T, engine string) {
 		victim := newTrap(t, engine)
 		victim.victim()
@@ -326,7 +327,10 @@ func TestRepositoriesThatLeadOutside(t *testing.T) {
 			{"a file that names it", ".git", text("gitdir: OUTSIDE\n"), true},
 			{"the common folder", ".git/commondir", text("OUTSIDE\n"), true},
 			{"borrowed objects", ".git/objects/info/alternates", text("OUTSIDE\n"), false},
-			{"a FIFO for the message", ".git/COMMIT_EDITMSG", func(_ *trap, file string) error { return syscall.Mkfifo(file, 0o644) }, false},
+			{"a FIFO for the message", ".git/COMMIT_EDITMSG", fifo, false},
+			{"a FIFO for the head", ".git/HEAD", fifo, true},
+			{"a FIFO for the index", ".git/index", fifo, true},
+			{"a FIFO for packed refs", ".git/packed-refs", fifo, true},
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				x := newTrap(t, engine)

@@ -11,6 +11,17 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
+// refuseWaiting refuses what every git opens first, if opening it could wait for ever: a FIFO or a device. Verbs that
+// write have refuseLinks look at everything.
+func refuseWaiting(at engine.Location) error {
+	for _, name := range []string{filepath.Join(at.GitDir, "HEAD"), filepath.Join(at.GitDir, "index"), filepath.Join(at.CommonDir, "packed-refs")} {
+		if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+			return refuseFile(at, name, "is no regular file")
+		}
+	}
+	return nil
+}
+
 // refuseLinks refuses a repository whose own files are links that lead out of the workspace, or into the runtime's folder:
 // git follows them, and a commit would write its message, its index or a reflog wherever COMMIT_EDITMSG, index or
 // logs/HEAD point. A FIFO would make it wait for ever. Verbs that only read may follow links, as cat does.

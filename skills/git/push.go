@@ -141,7 +141,7 @@ func (r *repo) plan(ctx context.Context, in *pushInput) (pushData, error) {
 		return p, skill.Failed("nothing_to_push", "%s is at %s, which the remote has", in.Ref, p.Head).
 			WithHint("commit something first, or name an older base")
 	}
-	common, err := r.MergeBase(ctx, engine.MergeBaseSpec{Commits: []string{p.Base, p.Head}, Ancestor: true})
+	common, err := r.MergeBase(ctx, engine.MergeBaseSpec{Commits: []string{p.Base, p.Head}})
 	if err == nil && !common.IsAncestor {
 		return p, skill.Failed("base_not_ancestor", "%s does not build upon %s", in.Ref, p.Base).
 			WithHint("rebase onto the base, or name the commit that the work started from")

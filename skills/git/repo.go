@@ -58,6 +58,9 @@ func (f family) open(ctx context.Context, c *skill.Call, in on) (context.Context
 	if r.at, err = locate(c.Root, cmp.Or(in.Repo, defaultRepo)); err != nil {
 		return nil, nil, err
 	}
+	if err := refuseWaiting(r.at); err != nil {
+		return nil, nil, err
+	}
 	if r.config, err = readConfig(r.at); err != nil {
 		return nil, nil, err
 	}

@@ -121,12 +121,10 @@ type TreeEntry struct {
 type MergeBaseSpec struct {
 	Commits []string // judged revisions, two or more
 	All     bool     // every best base
-	// Ancestor only asks whether the first is an ancestor of the second, or the same.
-	Ancestor bool
 }
 
 // MergeBase is the answer. Without anything in common Bases is empty.
 type MergeBase struct {
-	Bases      []string `json:"bases"` // never null
-	IsAncestor bool     `json:"is_ancestor"`
+	Bases      []string `json:"bases"`       // never null
+	IsAncestor bool     `json:"is_ancestor"` // the first is an ancestor of the second, or the same
 }
