@@ -37,7 +37,8 @@ func newRunCmd(d *deps) *cobra.Command {
 
 With --repo the repository is read here, with your own git and credentials, and travels into the sprite as a bundle;
 what the flow pushes lands there as branch lattice/<run> (a local path) after a person approved it. Nothing else leaves
-the sprite. A failed run keeps its sprite. The first Ctrl-C stops driving; the run stays resumable.
+the sprite. A run that needs a person ends the command with 75 and prints what to type next; a program that asks by a
+question event of old is answered by a new run (lattice answer --help). A failed run keeps its sprite. The first Ctrl-C stops driving; the run stays resumable.
 
 With --detach a leader in the background (lattice serve) drives the run; any terminal may look at it, answer or cancel
 it. The command prints the run's id and ends (with --json one object with run_id and status). That leader ends by itself when it has had nothing to do for a while. Defaults of --allow, --agent-env and --keep
