@@ -27,7 +27,8 @@ func pytest() runner {
 			one, err := p.pytestPlan(ids)
 			return []plan{one}, err
 		},
-		none: func(code int, _ string) bool { return code == 5 },
+		packages: true,
+		none:     func(code int, _ string) bool { return code == 5 },
 	}
 }
 
@@ -106,13 +107,19 @@ func pytestID(c *results.Case) {
 	module := strings.ReplaceAll(strings.TrimSuffix(c.File, ".py"), "/", ".")
 	classes, ok := strings.CutPrefix(c.Suite, module)
 	switch {
-	case c.File == "":
-		c.ID = c.Name // a file that could not be collected
-		if c.Status == results.Errored {
-			c.Package = true
-			c.File = strings.ReplaceAll(c.Name, ".", "/") + ".py"
-			c.ID = c.File
+	case c.Status == results.Errored && c.Message == "collection failure":
+		c.Package = true
+		c.ID = strings.ReplaceAll(c.Name, ".", "/") + ".py"
+		if c.File == "" {
+			c.File = c.ID
 		}
+		for line := range strings.Lines(c.Detail) {
+			if cause, ok := strings.CutPrefix(line, "E   "); ok {
+				c.Message = strings.TrimSpace(cause)
+			}
+		}
+	case c.File == "":
+		c.ID = c.Name
 	case !ok:
 		c.ID = c.File + "::" + c.Name
 	default:

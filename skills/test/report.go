@@ -193,8 +193,8 @@ func (x *execution) whole(end outcome) results.Case {
 	if len(x.set.Build) > 0 {
 		b := x.set.Build[0]
 		c.Kind, c.Message, c.File, c.Line = results.Build, b.Message, b.File, b.Line
-		x.set.Adjust = nil // it is placed already
 	}
+	x.set.Adjust = nil // it is placed already
 	return c
 }
 
@@ -284,11 +284,13 @@ func (r *Report) verdict(allowRed bool) (skill.Result, error) {
 		return skill.Result{}, skill.Failed("tests_failed", "%s", r.summary()).
 			WithHint("the whole output is in %s", r.LogPath).WithDetails(r)
 	case r.Status == StatusTimeout:
-		e := skill.Timeout("the tests did not end in time").WithDetails(r)
+		e := skill.Timeout("the tests did not end in time").WithDetails(r).
+			WithHint("failures and %s tell how far they came; give timeout_s more seconds, or run fewer tests with args", r.LogPath)
 		e.Retryable = false
 		return skill.Result{}, e
 	case r.Status == StatusNoTests:
-		return skill.Result{}, skill.Failed("no_tests", "there are no tests to run").WithDetails(r)
+		return skill.Result{}, skill.Failed("no_tests", "there are no tests to run").WithDetails(r).
+			WithHint("candidates lists other ways to test that were found; set cwd, framework, args or command; the whole output is in %s", r.LogPath)
 	}
 	return skill.Result{}, skill.Failed("test_error", "the tests could not be run: %s", r.summary()).
 		WithHint("the whole output is in %s", r.LogPath).WithDetails(r)

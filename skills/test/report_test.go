@@ -78,3 +78,15 @@ func TestProgressFollowsTheOutput(t *testing.T) {
 		}
 	}
 }
+
+// A file that pytest cannot collect is told by its cause and run again by its name.
+func TestPytestNamesWhatItCannotCollect(t *testing.T) {
+	c := results.Case{
+		Name: "tests.test_a", Suite: "pytest", File: "tests/test_a.py", Line: 1, Status: results.Errored, Message: "collection failure",
+		Detail: "tests/test_a.py:1: in <module>\n    import nowhere\nE   ModuleNotFoundError: No module named 'nowhere'",
+	}
+	pytestID(&c)
+	if c.ID != "tests/test_a.py" || !c.Package || c.Message != "ModuleNotFoundError: No module named 'nowhere'" {
+		t.Errorf("%+v", c)
+	}
+}

@@ -2,6 +2,7 @@ package results
 
 import (
 	"encoding/json"
+	"fmt"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -173,8 +174,9 @@ func (g *GoTest) uncounted(e goEvent) {
 
 // Done adds the tests, then the packages.
 func (g *GoTest) Done() {
-	failing := map[goKey]bool{} // tests below which something failed
-	red := map[string]bool{}    // packages with a failing test
+	failing := map[goKey]bool{}  // tests below which something failed
+	red := map[string]bool{}     // packages with a failing test
+	cut := map[string][]string{} // tests that ran when their package ended
 	var cases []Case
 	for _, key := range slices.Backward(g.order) {
 		t := g.tests[key]
@@ -199,17 +201,18 @@ func (g *GoTest) Done() {
 			}
 		default:
 			c.Status = NotRun
+			cut[key.pkg] = append(cut[key.pkg], key.name)
 		}
 		cases = append(cases, c)
 	}
 	for _, c := range slices.Backward(cases) {
 		g.set.Add(c)
 	}
-	g.packages(red)
+	g.packages(red, cut)
 }
 
 // packages adds those that failed without a failing test: they do not build, or die before or after their tests.
-func (g *GoTest) packages(red map[string]bool) {
+func (g *GoTest) packages(red map[string]bool, cut map[string][]string) {
 	for _, name := range g.names {
 		p := g.pkgs[name]
 		if p.status != "fail" || red[name] {
@@ -226,6 +229,9 @@ func (g *GoTest) packages(red map[string]bool) {
 			ID: name, Suite: name, Status: Errored, Kind: kind, Package: true, Message: "the package failed outside its tests",
 			Detail: strings.Join(lines, "\n"),
 		}
+		if names := cut[name]; len(names) > 0 {
+			c.Message = "the process ended while " + few(names) + " ran"
+		}
 		g.locate(&c, lines)
 		g.set.Add(c)
 	}
@@ -241,6 +247,16 @@ func (g *GoTest) packages(red map[string]bool) {
 			}
 		}
 	}
+}
+
+// few names the first of names, which were found last to first.
+func few(names []string) string {
+	const most = 5
+	slices.Reverse(names)
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // explain describes one red test.

@@ -74,6 +74,8 @@ type junitWalk struct {
 	inside string // child of the testcase that is being read
 	body   limited
 	output limited
+
+	unnamed bool // the testcase has no name
 }
 
 type junitSuite struct{ name, file string }
@@ -96,7 +98,7 @@ func (w *junitWalk) start(name string, attr func(string) string) {
 func (w *junitWalk) begin(attr func(string) string) {
 	w.open, w.flaky, w.inside, w.kind = true, false, "", ""
 	w.output = limited{max: MaxDetail}
-	w.class = attr("classname")
+	w.class, w.unnamed = attr("classname"), attr("name") == ""
 	w.c = Case{Name: attr("name"), Suite: w.class, File: attr("file"), Status: Passed}
 	if n := len(w.suites); n > 0 {
 		if w.c.Suite == "" {
@@ -186,6 +188,9 @@ func (w *junitWalk) end(name string) {
 }
 
 func (w *junitWalk) finish() {
+	if w.unnamed && w.c.Status == Passed {
+		w.c.Status = NotRun // what an interrupted pytest writes of the test that it was in
+	}
 	if w.flaky && w.c.Status == Passed {
 		w.c.Status = Flaky
 	}

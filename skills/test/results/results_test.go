@@ -184,3 +184,35 @@ func FuzzReports(f *testing.F) {
 		}
 	})
 }
+
+// A package whose process ends while tests run names them: nothing else says which one called os.Exit or hung.
+func TestGoNamesTheTestsThatRan(t *testing.T) {
+	stream := `{"Action":"run","Package":"p","Test":"TestDone"}
+{"Action":"pass","Package":"p","Test":"TestDone"}
+{"Action":"run","Package":"p","Test":"TestParent"}
+{"Action":"run","Package":"p","Test":"TestParent/kid"}
+{"Action":"output","Package":"p","Output":"FAIL\tp\t0.004s\n"}
+{"Action":"fail","Package":"p","Elapsed":0.004}
+`
+	set := &results.Set{}
+	g := results.NewGoTest(set, "/p", nil)
+	for line := range strings.Lines(stream) {
+		g.Line(strings.TrimSuffix(line, "\n"))
+	}
+	g.Done()
+	if len(set.Failing) != 1 || set.Failing[0].Message != "the process ended while TestParent/kid ran" || set.Counts.NotRun != 1 {
+		t.Errorf("failing = %+v, counts %+v", set.Failing, set.Counts)
+	}
+}
+
+// An interrupted pytest writes a testcase without a name for the test that it was in: that one did not pass.
+func TestJUnitOfAnInterruptedPytest(t *testing.T) {
+	set := &results.Set{}
+	report := `<testsuites><testsuite name="pytest"><testcase classname="a" name="test_0"/><testcase time="0.000"/></testsuite></testsuites>`
+	if err := results.FormatJUnit.Parse(strings.NewReader(report), "r.xml", set); err != nil {
+		t.Fatal(err)
+	}
+	if set.Counts.Passed != 1 || set.Counts.NotRun != 1 {
+		t.Errorf("counts %+v", set.Counts)
+	}
+}
