@@ -187,7 +187,7 @@ func (a app) install(args []string) error {
 	}
 	err = install.Install(self, args[0], files, force)
 	if foreign := (*install.ForeignError)(nil); errors.As(err, &foreign) {
-		return skill.Unsafe("foreign_files", "%s: %v", args[0], err).WithHint("move them away, or replace them with --force")
+		return skill.Unsafe("foreign_files", "%s: %v", args[0], err).WithHint("move them away, or replace them with --force, which spares folders")
 	}
 	return err
 }

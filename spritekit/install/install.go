@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // binary is the name of the one real executable in the folder.
@@ -32,9 +33,19 @@ func (e *ForeignError) Error() string {
 // Install copies the executable self into dir, with a link and a manifest for each skill. manifests holds the bytes
 // of skill.json by skill name. With force it replaces files of others that have our names; never folders.
 func Install(self, dir string, manifests map[string][]byte, force bool) error {
-	if foreign, err := inTheWay(self, dir, manifests); err != nil {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return &fs.PathError{Op: "install", Path: dir, Err: syscall.ENOTDIR}
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("install: %w", err)
-	} else if len(foreign) > 0 && !force {
+	}
+	foreign, err := inTheWay(self, dir, manifests)
+	if err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	if force {
+		foreign = slices.DeleteFunc(foreign, func(name string) bool { return !isFolder(filepath.Join(dir, name)) })
+	}
+	if len(foreign) > 0 {
 		return &ForeignError{Paths: foreign}
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "manifests"), 0o755); err != nil {
@@ -55,6 +66,11 @@ func Install(self, dir string, manifests map[string][]byte, force bool) error {
 		}
 	}
 	return syncDir(dir)
+}
+
+func isFolder(name string) bool {
+	info, err := os.Lstat(name)
+	return err == nil && info.IsDir()
 }
 
 // Verify lists how dir differs from what Install would make of it, nil when it does not.
@@ -123,9 +139,6 @@ func link(dir, name string) error {
 	to := filepath.Join(dir, name)
 	if target, err := os.Readlink(to); err == nil && target == binary {
 		return nil
-	}
-	if info, err := os.Lstat(to); err == nil && info.IsDir() {
-		return fmt.Errorf("%s is a folder: a drop-in skill of that name is in the way", to)
 	}
 	tmp := to + ".tmp-link"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {

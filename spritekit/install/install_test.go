@@ -95,6 +95,31 @@ func TestInstallLeavesFilesOfOthersAlone(t *testing.T) {
 	}
 }
 
+func TestInstallReplacesNoFolder(t *testing.T) {
+	self := filepath.Join(t.TempDir(), "self")
+	if err := os.WriteFile(self, []byte("#!binary"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	manifests := map[string][]byte{"a.b": []byte(`{"name":"a.b"}`)}
+	for _, name := range []string{"spritekit", "a.b", "manifests/a.b/skill.json"} {
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, name, "x"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		before := tree(t, dir)
+		var refused *install.ForeignError
+		if err := install.Install(self, dir, manifests, true); !errors.As(err, &refused) || refused.Paths[0] != name {
+			t.Errorf("Install over the folder %s = %v", name, err)
+		}
+		if after := tree(t, dir); after != before {
+			t.Errorf("a refused install left %s, was %s", after, before)
+		}
+	}
+	if err := install.Install(self, self, manifests, true); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("Install into a file = %v", err)
+	}
+}
+
 func TestInstalledFilesAreReadOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "skills")
 	self := filepath.Join(t.TempDir(), "self")

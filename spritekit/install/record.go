@@ -59,7 +59,7 @@ func inTheWay(self, dir string, manifests map[string][]byte) (foreign []string, 
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		_, statErr := os.Lstat(path)
 		switch {
-		case errors.Is(statErr, fs.ErrNotExist) || slices.Contains(ours, name):
+		case errors.Is(statErr, fs.ErrNotExist) || slices.Contains(ours, name) && !isFolder(path):
 		case statErr != nil:
 			err = errors.Join(err, statErr)
 		case !same(path):
