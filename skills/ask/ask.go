@@ -24,6 +24,8 @@ const (
 	answerName  = "answer" // the input of a question that declares none
 )
 
+const hintDeclined = "go on without the answer, or end the work; asking the same again asks the same person"
+
 // Skills lists the family.
 func Skills() []skill.Skill { return []skill.Skill{{Name: "ask.user", Run: user}} }
 
@@ -150,7 +152,7 @@ func (in *input) declined(answers map[string]json.RawMessage) error {
 	}
 	var comments string
 	if raw, ok := answers["comments"]; ok && json.Unmarshal(raw, &comments) == nil && comments != "" {
-		return skill.Failed("rejected", "the person did not answer: %s", comments)
+		return skill.Failed("rejected", "the person did not answer: %s", comments).WithHint(hintDeclined)
 	}
-	return skill.Failed("rejected", "the person did not answer")
+	return skill.Failed("rejected", "the person did not answer").WithHint(hintDeclined)
 }

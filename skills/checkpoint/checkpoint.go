@@ -44,7 +44,7 @@ func create(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	case err != nil && ctx.Err() == nil:
 		e := skill.Failed("checkpoint_failed", "%v", err)
 		e.Retryable = true
-		return skill.Result{}, e
+		return skill.Result{}, e.WithHint("look at the sprite's host, then try again")
 	case err != nil:
 		return skill.Result{}, err
 	}

@@ -36,6 +36,8 @@ func Tell(c *skill.Call, action string, parameters any) error {
 	return c.Emit(protocol.ActionRequest{Action: action, Parameters: raw})
 }
 
+const hintRejected = "a person or a policy decided so: heed the comments, and do not ask for the same again unchanged"
+
 // Answer is what came of a request that was not refused.
 type Answer struct {
 	Result   json.RawMessage // of the action; nil when a person said yes and nobody told more
@@ -74,9 +76,9 @@ func Answered(c *skill.Call, action string) (Answer, error) {
 		}
 		return Answer{}, e.WithHint("%s", a.Error.Hint)
 	case a.Comments != "":
-		return Answer{}, skill.Failed("rejected", "%s was rejected: %s", action, a.Comments)
+		return Answer{}, skill.Failed("rejected", "%s was rejected: %s", action, a.Comments).WithHint(hintRejected)
 	}
-	return Answer{}, skill.Failed("rejected", "%s was rejected", action)
+	return Answer{}, skill.Failed("rejected", "%s was rejected", action).WithHint(hintRejected)
 }
 
 // Text refuses an empty text, one of more than most bytes, and one that no terminal should be shown.

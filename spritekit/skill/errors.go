@@ -156,9 +156,9 @@ func Fault(err error) *Error {
 		return fault(protocol.ExitFailed, true, "io_error", "%v", []any{err}).
 			WithHint("the disk failed to read or write; look at the kernel's log, and restore a checkpoint")
 	case errors.Is(err, syscall.ENOTDIR):
-		return NotFound("%v", err).WithHint("a part of the path before the last is no folder; fs.stat says what each part is")
+		return NotFound("%v", err).WithHint("a part of the path is a file, not a folder")
 	case errors.Is(err, fs.ErrNotExist):
-		return NotFound("%v", err).WithHint("fs.list shows what a folder holds")
+		return NotFound("%v", err).WithHint("look whether the path is spelled right, and at what is there")
 	case errors.Is(err, fs.ErrExist):
 		return Failed("exists", "%v", err).WithHint("something else has that name: choose another, or move away what is there")
 	case errors.Is(err, fs.ErrPermission):
