@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spritekit/lattice/skills"
@@ -55,6 +57,7 @@ func (a app) serveSession(args []string) error {
 		}
 	}
 	guardSession()
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody reads stdout: that ends the session, not its calls
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	catch(cancel)

@@ -78,6 +78,13 @@ func (c *call) run() {
 	_ = c.server.out.add(true, line[:len(line)-1], c.ending()) // kept in err
 }
 
+// decline writes the result line of a call that was cancelled before it began.
+func (c *call) decline() {
+	c.exit = protocol.ExitCancelled
+	line := c.failure("cancelled", c.Skill+" was cancelled before it began", "")
+	_ = c.server.out.add(true, line[:len(line)-1], c.ending()) // kept in err
+}
+
 // serve makes the call; the line is nil when there was no result.
 func (c *call) serve(ctx context.Context, stderr *text) (line []byte, exit int) {
 	defer func() {

@@ -87,6 +87,13 @@ func (l *lines) close() error {
 	return l.err
 }
 
+// broken reports whether nothing can be written any more.
+func (l *lines) broken() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err != nil
+}
+
 func (l *lines) note(n protocol.SessionNote) { l.json(n.Session == protocol.SessionRefused, n) }
 
 // keepalive says a word when nothing was said for that long.

@@ -15,13 +15,17 @@
 // by maxQueued bytes of calls that wait; while that is used up nothing more is read.
 //
 // A session ends when its input has ended, when it was idle for Idle, after a call that waits (a boundary follows, at
-// which nothing may be under way), or when its context ends. The calls that it took are always brought to their end.
+// which nothing may be under way), when nobody reads its stdout any more, or when its context ends. The calls that it
+// began are always brought to their end, those that it took are answered: one that is cancelled before its turn, as all
+// are whose turn has not come when stdout or the context ends, is never begun.
 package session
 
 import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
@@ -73,6 +77,7 @@ func Serve(ctx context.Context, o Options, stdin io.Reader, stdout io.Writer) (e
 	}
 	s := &server{
 		o: o, out: newLines(stdout), base: baseEnv(o.Environ), live: map[string]*call{}, ended: make(chan *call),
+		work: make(chan *call, o.Parallel),
 	}
 	s.desk = skill.NewDesk(skill.ParseEnv(s.base).Workspace)
 	defer s.desk.Close() // everything that matters was synced
@@ -81,6 +86,8 @@ func Serve(ctx context.Context, o Options, stdin io.Reader, stdout io.Writer) (e
 	go read(stdin, requests, gone)
 	s.out.note(protocol.SessionNote{Session: protocol.SessionReady, ProtocolVersion: protocol.Version, Parallel: o.Parallel})
 	exit = s.serve(ctx, requests)
+	close(s.work)
+	s.workers.Wait()
 	if err := s.out.close(); err != nil {
 		return protocol.ExitInternal, fmt.Errorf("write stdout: %w", err)
 	}
@@ -99,6 +106,11 @@ type server struct {
 	queued  int // bytes
 	running int
 	ended   chan *call
+
+	// Workers take calls one after the other, so that what a skill needs of a stack is made once, not for each call.
+	workers sync.WaitGroup
+	made    int // workers, as many as calls were ever at work at once
+	work    chan *call
 }
 
 func (s *server) serve(ctx context.Context, requests <-chan request) (exit int) {
@@ -107,6 +119,10 @@ func (s *server) serve(ctx context.Context, requests <-chan request) (exit int) 
 	defer idle.Stop()
 	stop, leaving := ctx.Done(), false
 	for {
+		if !leaving && s.out.broken() { // nobody hears what becomes of calls
+			leaving = true
+			s.refrain()
+		}
 		for len(s.queue) > 0 && s.running < s.o.Parallel {
 			s.start()
 		}
@@ -138,6 +154,7 @@ func (s *server) serve(ctx context.Context, requests <-chan request) (exit int) 
 			leaving = leaving || !busy
 		case <-stop: // which ended the calls' contexts, too
 			stop, leaving, exit = nil, true, protocol.ExitCancelled
+			s.refrain()
 		}
 	}
 }
@@ -153,6 +170,7 @@ func (s *server) take(ctx context.Context, r request) {
 	case r.cancel != "":
 		if c := s.live[r.cancel]; c != nil {
 			c.cancel()
+			s.unqueue(c)
 		}
 	case s.live[r.call.CallID] != nil:
 		refuse(protocol.Problem{Pointer: "/call_id", Message: "is that of a call that is under way"})
@@ -171,12 +189,38 @@ func (s *server) start() {
 	s.queue[0] = nil
 	s.queue = s.queue[1:]
 	s.queued -= c.size
-	s.running++
-	go func() { // awaited through ended
-		defer c.cancel()
-		c.run()
-		s.ended <- c
-	}()
+	if s.running++; s.running > s.made {
+		s.made++
+		s.workers.Go(func() {
+			for c := range s.work {
+				c.run()
+				c.cancel()
+				s.ended <- c
+			}
+		})
+	}
+	s.work <- c // there is room for all that may run
+}
+
+// unqueue answers a cancelled call that waits for its turn: it is never begun.
+func (s *server) unqueue(c *call) {
+	at := slices.Index(s.queue, c)
+	if at < 0 {
+		return
+	}
+	s.queue = slices.Delete(s.queue, at, at+1)
+	s.queued -= c.size
+	delete(s.live, c.CallID)
+	c.decline()
+}
+
+// refrain answers all calls that wait for their turn: none of them is begun.
+func (s *server) refrain() {
+	for len(s.queue) > 0 {
+		c := s.queue[0]
+		c.cancel()
+		s.unqueue(c)
+	}
 }
 
 // builtIn finds a skill of ours.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -251,7 +252,7 @@ func TestFailures(t *testing.T) {
 }
 
 // Calls run in the order in which they came, one at a time, or side by side up to the limit. A cancelled one gets its
-// result all the same, whether it had begun or not, and the others go on.
+// result all the same: at once and without being begun where its turn has not come. The others go on.
 func TestSideBySide(t *testing.T) {
 	begun, release := make(chan string), make(chan struct{})
 	waits := func(ctx context.Context, c *skill.Call) (skill.Result, error) {
@@ -272,14 +273,12 @@ func TestSideBySide(t *testing.T) {
 	k.send(callOf("c1", "fs.read", "")) // under way: refused
 	k.until(`"refused"`)
 	k.send(`{"cancel":"c3"}`, `{"cancel":"c1"}`)
-	if r := resultOf(t, k.until(`"ok"`), "c1"); r.Exit != 130 {
-		t.Errorf("the cancelled call = %+v", r)
+	for _, id := range []string{"c3", "c1"} { // what has not begun is answered at once
+		if r := resultOf(t, k.until(`"ok"`), id); r.Exit != 130 || r.Error == nil || r.Error.Code != "cancelled" {
+			t.Errorf("the cancelled call = %+v", r)
+		}
 	}
-	got := <-begun
-	if got == "c3" { // it was let in to hear that it is cancelled
-		got = <-begun
-	}
-	if got != "c4" {
+	if got := <-begun; got != "c4" {
 		t.Errorf("then began %s", got)
 	}
 	close(release)
@@ -314,13 +313,62 @@ func TestEnds(t *testing.T) {
 		<-ctx.Done()
 		return skill.Result{}, ctx.Err()
 	}, good)
-	k.send(callOf("c1", "fs.read", ""))
+	k.send(callOf("c1", "fs.read", ""), callOf("c2", "fs.write", ""), callOf("c2", "fs.read", ""))
 	<-begun
+	k.until(`"refused"`) // so c2 has been taken
 	k.stop()
 	rest, exit = k.end()
-	if r := resultOf(t, rest, "c1"); exit != 130 || r.Exit != 130 {
-		t.Errorf("a call at a signal = %+v, exit %d", r, exit)
+	for _, id := range []string{"c1", "c2"} {
+		if r := resultOf(t, rest, id); exit != 130 || r.Exit != 130 || r.Events != map[string]int{"c1": 2}[id] {
+			t.Errorf("a call at a signal = %+v, exit %d", r, exit)
+		}
 	}
+}
+
+// Without a listener what has begun comes to its end, in the outbox, and nothing else is begun.
+func TestNobodyListens(t *testing.T) {
+	k := begin(t, session.Options{Parallel: 2}, good, good)
+	k.until(`"ready"`)
+	stdin, in := io.Pipe()
+	begun, release := make(chan struct{}), make(chan struct{})
+	out := &deaf{}
+	exit := make(chan error, 1)
+	waits := func(_ context.Context, c *skill.Call) (skill.Result, error) {
+		begun <- struct{}{}
+		<-release
+		return skill.Result{}, c.Emit(protocol.Info{Message: strings.Repeat("x", 40_000), Kind: "k"})
+	}
+	go func() {
+		_, err := session.Serve(t.Context(), session.Options{
+			Skills: []skill.Skill{{Name: "fs.read", Run: waits}}, Environ: []string{"LATTICE_WORKSPACE=" + k.dir, "LATTICE_SOCKET="},
+		}, stdin, out)
+		exit <- err
+	}()
+	if _, err := io.WriteString(in, callOf("c1", "fs.read", "")+"\n"+callOf("c2", "fs.read", "")+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	out.closed.Store(true)
+	close(release)
+	if err := <-exit; !errors.Is(err, io.ErrClosedPipe) { // though stdin goes on; c2 would wait to begin
+		t.Errorf("the session ended with %v", err)
+	}
+	in.Close()
+	kept, err := os.ReadFile(filepath.Join(k.dir, protocol.OutboxFile))
+	if n := strings.Count(string(kept), `"call_id":"c1"`); err != nil || !strings.Contains(string(kept), `"success":true`) || strings.Contains(string(kept), "c2") {
+		t.Errorf("the outbox has %d lines of c1 (%v): %.300s", n, err, kept)
+	}
+	k.end()
+}
+
+// deaf is a stdout that nobody reads any more once it is closed.
+type deaf struct{ closed atomic.Bool }
+
+func (d *deaf) Write(b []byte) (int, error) {
+	if d.closed.Load() {
+		return 0, io.ErrClosedPipe
+	}
+	return len(b), nil
 }
 
 // After a call that waits nothing more is taken: the next thing is a boundary.
