@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/spritekit/lattice/skills/proc"
 )
@@ -22,6 +23,8 @@ func (s *Set) Program(ctx context.Context, spec proc.Spec) (exit int, err error)
 		return 0, err
 	case err != nil && ctx.Err() == nil:
 		return 0, fmt.Errorf("run %s: %w", spec.Argv[0], err)
+	case err != nil:
+		return 128 + int(syscall.SIGINT), nil // ctx had ended: it is stopped before it begins
 	case ended.Signal != 0:
 		return 128 + int(ended.Signal), nil
 	}
