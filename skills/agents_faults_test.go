@@ -97,7 +97,8 @@ func TestARealAgentsLimitsAreKept(t *testing.T) {
 				if o.result.Error == nil || json.Unmarshal(o.result.Error.Details, &details) != nil || o.exit != test.exit || details["stop_reason"] != test.stop || details["status"] != "limit" {
 					t.Fatalf("exit %d, %s", o.exit, o.stdout)
 				}
-				if agent == "claude" && details["resumable"] != true {
+				// How far it came in its time is for the machine to say; two turns it always makes.
+				if (name == "turns" || details["session_id"] != nil) && agent == "claude" && details["resumable"] != true {
 					t.Errorf("the session cannot be resumed: %v", details)
 				}
 				a.allDead()

@@ -94,6 +94,10 @@ echo '{"is":"bye"}'
 	s.must("agent.run", `{"adapter":`+parrotAdapter+`,"prompt":"x"}`)
 	s.write("opt/agents/parrot.json", `{"name":"parrot","argv":["{prompt}"]}`)
 	s.fails("agent.run", `{"agent":"parrot"}`, 2, "bad_adapter")
+	wrong := s.call("agent.run", `{"adapter":{"name":"Parrot"}}`)
+	if wrong.exit != 2 || !strings.Contains(wrong.result.Error.Message, "wrong: /adapter is wrong: /name") {
+		t.Errorf("an adapter without sense = %s", wrong.stdout)
+	}
 	s.fails("agent.run", `{"agent":"../parrot"}`, 2, "bad_input")
 	os.Remove(filepath.Join(s.dir, "opt/parrot"))
 	s.fails("agent.run", `{"adapter":`+parrotAdapter+`}`, 8, "agent_missing")

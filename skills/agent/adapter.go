@@ -98,7 +98,7 @@ func findAdapter(in input, dir string) (adapter, error) {
 		name = agentCommand
 	}
 	if len(in.Adapter) > 0 && string(in.Adapter) != "null" {
-		return parseAdapter(in.Adapter, "", "/adapter")
+		return parseAdapter(in.Adapter, "", inInput)
 	}
 	if name != path.Base(name) || strings.HasPrefix(name, ".") {
 		return adapter{}, skill.BadInput("/agent", "%.100q is no name of an agent", name)
@@ -134,6 +134,9 @@ func cmpOr(a, b string) string {
 	return b
 }
 
+// inInput is where an adapter lies that the input brings.
+const inInput = "/adapter"
+
 // parseAdapter reads an adapter strictly. where names it in what is wrong.
 func parseAdapter(raw []byte, name, where string) (adapter, error) {
 	var a adapter
@@ -155,6 +158,9 @@ func badAdapter(where string, problems []protocol.Problem) error {
 		all = append(all, strings.TrimSpace(p.Pointer+" "+p.Message))
 	}
 	e := skill.BadInput("/agent", "%s is wrong: %s", where, strings.Join(all, "; "))
+	if where == inInput {
+		e = skill.BadInput(inInput, "is wrong: %s", strings.Join(all, "; "))
+	}
 	e.Code = "bad_adapter"
 	return e.WithDetails(map[string]any{"problems": problems})
 }
