@@ -331,6 +331,8 @@ func TestRepositoriesThatLeadOutside(t *testing.T) {
 			{"a FIFO for the head", ".git/HEAD", fifo, true},
 			{"a FIFO for the index", ".git/index", fifo, true},
 			{"a FIFO for packed refs", ".git/packed-refs", fifo, true},
+			{"a FIFO for what is ignored", ".gitignore", fifo, true},
+			{"a FIFO for attributes", ".gitattributes", fifo, true},
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				x := newTrap(t, engine)

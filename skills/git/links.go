@@ -14,8 +14,11 @@ import (
 // refuseWaiting refuses what every git opens first, if opening it could wait for ever: a FIFO or a device. Verbs that
 // write have refuseLinks look at everything.
 func refuseWaiting(at engine.Location) error {
-	for _, name := range []string{filepath.Join(at.GitDir, "HEAD"), filepath.Join(at.GitDir, "index"), filepath.Join(at.CommonDir, "packed-refs")} {
-		if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+	for _, name := range []string{
+		filepath.Join(at.GitDir, "HEAD"), filepath.Join(at.GitDir, "index"), filepath.Join(at.CommonDir, "packed-refs"),
+		filepath.Join(at.Dir, ".gitignore"), filepath.Join(at.Dir, ".gitattributes"),
+	} {
+		if info, err := os.Stat(name); err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeDevice) != 0 {
 			return refuseFile(at, name, "is no regular file")
 		}
 	}
