@@ -125,7 +125,8 @@ func checkRef(name, pointer string) error {
 		bad = bad || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
 	}
 	if bad {
-		return skill.Unsafe("unsafe", "%s %q is no name of a branch or tag", pointer, name)
+		return skill.Unsafe("unsafe", "%s %q is no name of a branch or tag", pointer, name).
+			WithHint("name it in full, such as main or v1.2; where a commit will do, git.rev_parse gives the id of HEAD~1 and the like")
 	}
 	return nil
 }
