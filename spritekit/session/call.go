@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
@@ -27,7 +28,8 @@ type call struct {
 	size   int // bytes of its line
 	ctx    context.Context
 	cancel context.CancelFunc
-	exit   int // set when it has ended
+	exit   int         // set when it has ended
+	over   atomic.Bool // its result is being said: from now on its id may be used again
 }
 
 // baseEnv is the environment without what it says of one call.
@@ -75,6 +77,7 @@ func (c *call) run() {
 	if line == nil {
 		line = c.failure(protocol.CodeNoResult, fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, c.exit), "")
 	}
+	c.over.Store(true)
 	_ = c.server.out.add(true, line[:len(line)-1], c.ending()) // kept in err
 }
 

@@ -143,7 +143,9 @@ func (s *server) serve(ctx context.Context, requests <-chan request) (exit int) 
 			s.take(ctx, r)
 		case c := <-s.ended:
 			s.running--
-			delete(s.live, c.CallID)
+			if s.live[c.CallID] == c { // else it was made again
+				delete(s.live, c.CallID)
+			}
 			if c.exit == protocol.ExitWaiting && !leaving {
 				leaving, exit = true, protocol.ExitWaiting
 			}
@@ -172,7 +174,7 @@ func (s *server) take(ctx context.Context, r request) {
 			c.cancel()
 			s.unqueue(c)
 		}
-	case s.live[r.call.CallID] != nil:
+	case s.live[r.call.CallID] != nil && !s.live[r.call.CallID].over.Load():
 		refuse(protocol.Problem{Pointer: "/call_id", Message: "is that of a call that is under way"})
 	default:
 		c := &call{SessionCall: r.call, server: s, size: r.size}

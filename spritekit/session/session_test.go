@@ -512,4 +512,8 @@ func TestReadsAreLight(t *testing.T) {
 	if r := resultOf(t, k.until(`"ok"`), "c7"); r.Error == nil || r.Error.Code != "call_id_reused" || r.Exit != 2 {
 		t.Errorf("an id that was used for another input = %+v", r)
 	}
+	k.send(`{"call_id":"c7","skill":"fs.write","input":{"path":"a","content":"b"}}`) // at once: the id is free again
+	if r := resultOf(t, k.until(`"ok"`), "c7"); r.Error == nil || r.Error.Code != "call_id_reused" || r.Exit != 2 {
+		t.Errorf("an id that was used for another skill = %+v", r)
+	}
 }

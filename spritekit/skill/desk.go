@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/spritekit/journal"
 	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/workspace"
@@ -71,23 +70,23 @@ func (d *Desk) Close() error {
 	return failed
 }
 
-// claim begins the journal of a call that only reads: there will be a file only if the call suspends. Nothing of such a
-// call is ever replayed, and what must be refused, the same id with another input, the desk knows itself.
-func (d *Desk) claim(r *runner, digest string) (*journal.Call, error) {
+// claim remembers what a call without a journal was, and reports false when its id was used for another one. Nothing of
+// a call that only reads is ever replayed, and what must be refused, the same id with another input, the desk knows
+// itself. A call that has a journal is only looked up.
+func (d *Desk) claim(id, what string, keep bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	what := r.skill.Name + " " + digest
-	if had, ok := d.claims[r.id]; ok && had != what {
-		return nil, journal.ErrOtherInput
-	} else if !ok {
-		if len(d.claimed) == maxClaims {
-			delete(d.claims, d.claimed[0])
-			d.claimed = d.claimed[1:]
-		}
-		d.claims[r.id] = what
-		d.claimed = append(d.claimed, r.id)
+	had, ok := d.claims[id]
+	if ok || !keep {
+		return !ok || had == what
 	}
-	return journal.Fresh(r.root, r.id, r.skill.Name, digest, r.now)
+	if len(d.claimed) == maxClaims {
+		delete(d.claims, d.claimed[0])
+		d.claimed = d.claimed[1:]
+	}
+	d.claims[id] = what
+	d.claimed = append(d.claimed, id)
+	return true
 }
 
 // light reports whether a call needs no journal before it suspends: it only reads, shares a desk, and has none yet.

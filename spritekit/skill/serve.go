@@ -152,11 +152,14 @@ func (r *runner) openJournal(ctx context.Context) (err error) {
 		r.journal, err = journal.Fresh(r.root, r.id, r.skill.Name, digest, r.now)
 		return err
 	}
-	patient, cancel := context.WithTimeout(ctx, r.patience())
-	defer cancel()
-	if r.light() {
-		r.journal, err = r.desk.claim(r, digest)
-	} else {
+	switch light := r.light(); {
+	case r.desk != nil && !r.desk.claim(r.id, r.skill.Name+" "+digest, light):
+		err = journal.ErrOtherInput
+	case light: // there will be a file only if the call suspends
+		r.journal, err = journal.Fresh(r.root, r.id, r.skill.Name, digest, r.now)
+	default:
+		patient, cancel := context.WithTimeout(ctx, r.patience())
+		defer cancel()
 		r.journal, err = journal.Open(patient, r.root, r.id, r.skill.Name, digest, r.now)
 	}
 	switch {
