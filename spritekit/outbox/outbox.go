@@ -216,10 +216,8 @@ func (l *File) open() error {
 // lock takes the file's lock and returns the file's size. When the file was removed or moved away meanwhile (a skill may
 // clean the workspace), it is made anew: events must not go where nobody looks for them.
 func (l *File) lock() (size int64, err error) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), lockWait, ErrLocked)
-	defer cancel()
 	for {
-		if err := workspace.Lock(ctx, l.file, 20*time.Millisecond); err != nil {
+		if err := l.flock(); err != nil {
 			return 0, fmt.Errorf("lock: %w", err)
 		}
 		info, still, err := l.root.StillNamed(l.file, protocol.OutboxFile)
@@ -238,6 +236,16 @@ func (l *File) lock() (size int64, err error) {
 			return 0, err
 		}
 	}
+}
+
+// flock takes the lock. Nearly always it is free, and a deadline would cost more than the lock.
+func (l *File) flock() error {
+	if err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != syscall.EWOULDBLOCK && err != syscall.EINTR {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), lockWait, ErrLocked)
+	defer cancel()
+	return workspace.Lock(ctx, l.file, 20*time.Millisecond)
 }
 
 // unlock cannot fail on an open file; closing it would unlock it as well.
