@@ -50,6 +50,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.sh("echo one >/workspace/a")
+			w.man.Do(spritestest.Fault{On: spritestest.Exec, Times: -1, Down: late, Up: late})
 			before, execs := w.man.Count(all), w.man.Count(spritestest.Exec)
 			for i := range n {
 				if tt.checkpoints > 0 {
@@ -75,6 +76,13 @@ func TestRequestsOnTheWire(t *testing.T) {
 			}
 		})
 	}
+}
+
+// late is a link on which every message takes its time: who asks twice because an answer is not there yet is counted.
+func late(f spritestest.Frame, send func(spritestest.Frame)) bool {
+	time.Sleep(10 * time.Millisecond)
+	send(f)
+	return true
 }
 
 // quiet is a host that does not say that its checkpoints leave commands undisturbed.
