@@ -59,6 +59,7 @@ func (f family) pick(ctx context.Context, c *skill.Call, name string) (engine.En
 	var e *skill.Error
 	switch {
 	case err == nil:
+		git.Staged = native.Staged // saves a second git
 		return git, nil
 	case name != engine.System && errors.As(err, &e) && e.Exit == protocol.ExitUnsupported:
 		return native.Engine{}, nil

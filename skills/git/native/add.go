@@ -74,6 +74,20 @@ func (r *repo) changeIndex(ctx context.Context, pretend bool, do func(*scan) err
 	return lock.Commit()
 }
 
+// Staged lists what differs between HEAD and the index, sorted by path, of the repositories that this engine knows.
+func Staged(at engine.Location, limit int) (engine.Added, error) {
+	r, err := open(at)
+	if err != nil {
+		return engine.Added{}, err
+	}
+	defer r.Close()
+	x, _, err := r.readIndex()
+	if err != nil {
+		return engine.Added{}, err
+	}
+	return r.added(x, limit)
+}
+
 // added lists what differs between HEAD and the index.
 func (r *repo) added(x *index.Index, limit int) (engine.Added, error) {
 	added := engine.Added{Staged: []engine.StagedEntry{}, Removed: []string{}}

@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
-// Add is git add, then a diff of the index with HEAD.
+// Add is git add, then a comparison of the index with HEAD.
 func (r *repo) Add(ctx context.Context, spec engine.AddSpec) (engine.Added, error) {
 	var env []string
 	if spec.DryRun {
@@ -27,6 +27,11 @@ func (r *repo) Add(ctx context.Context, spec engine.AddSpec) (engine.Added, erro
 	}
 	if err := r.stage(ctx, spec, env); err != nil {
 		return engine.Added{}, err
+	}
+	if r.Staged != nil && env == nil {
+		if added, err := r.Staged(r.at, spec.Max); err == nil {
+			return added, nil
+		}
 	}
 	return r.staged(ctx, spec.Max, env)
 }
