@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -189,6 +190,9 @@ func checkSignal(t T, target Target) {
 }
 
 func checkOutputs(t T, target Target) {
+	if m, builtin := manifests.Lookup(target.Skill); target.Manifest == nil && builtin {
+		target.Manifest = &m
+	}
 	if target.Manifest == nil {
 		t.Skip("the target has no manifest")
 	}
