@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/skills/git/engine"
 )
 
-// Commit is git commit, then git log of what came of it.
+// Commit is git commit, and git log of what came of it where git commit does not say enough.
 func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Committed, error) {
 	if spec.Key != "" || spec.ExpectHead != "" {
 		head, err := r.commitOf(ctx, "HEAD")
@@ -35,8 +35,12 @@ func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Commi
 			return engine.Committed{}, err
 		}
 	}
-	if err := r.commit(ctx, spec); err != nil {
+	said, err := r.commit(ctx, spec)
+	if err != nil {
 		return engine.Committed{}, err
+	}
+	if done, ok := r.summarized(said); ok {
+		return done, nil
 	}
 	return r.describe(ctx)
 }
@@ -64,13 +68,15 @@ func (r *repo) carries(ctx context.Context, head, key string) (bool, error) {
 	return engine.HasKey(message, key), err
 }
 
-func (r *repo) commit(ctx context.Context, spec engine.CommitSpec) error {
+// commit runs git commit and returns what it says of the new commit.
+func (r *repo) commit(ctx context.Context, spec engine.CommitSpec) (said []byte, err error) {
 	var env []string
 	if spec.Author != nil {
 		env = append(env, identity("AUTHOR", *spec.Author)...)
 	}
 	env = append(env, identity("COMMITTER", spec.Committer)...)
-	args := []string{"commit", "--quiet", "--no-verify", "--no-gpg-sign", "--no-status", "--cleanup=verbatim", "--file=-"}
+	// Renames are not looked for beyond the obvious: what git says of one is of no use here.
+	args := []string{"-c", "diff.renameLimit=1", "commit", "--no-verify", "--no-gpg-sign", "--no-status", "--cleanup=verbatim", "--file=-"}
 	if spec.AllowEmpty {
 		args = append(args, "--allow-empty")
 	}
@@ -84,22 +90,22 @@ func (r *repo) commit(ctx context.Context, spec engine.CommitSpec) error {
 		args = append(args, "--only")
 	}
 	args = append(append(args, "--"), spec.Paths...)
-	_, err := r.in(ctx, command{args: args, env: env, stdin: spec.Message})
+	said, err = r.in(ctx, command{args: args, env: env, stdin: spec.Message})
 	f, ok := err.(*failure)
 	switch {
 	case !ok:
-		return err
+		return said, err
 	case f.exit.Code == 1 && f.stderr == "":
-		return engine.NothingToCommit(r.at.Name)
+		return nil, engine.NothingToCommit(r.at.Name)
 	case strings.Contains(f.stderr, "due to empty commit message"):
 		// It is not: another commit was about to write its own to .git/COMMIT_EDITMSG.
-		return engine.Locked("%v", f)
+		return nil, engine.Locked("%v", f)
 	case strings.Contains(f.stderr, "unmerged files"):
-		return engine.Conflict(nil, "%v", f)
+		return nil, engine.Conflict(nil, "%v", f)
 	case strings.Contains(f.stderr, "did not match any file"):
-		return engine.NoSuchPath("%v", f)
+		return nil, engine.NoSuchPath("%v", f)
 	}
-	return explain(err, "commit_failed")
+	return nil, explain(err, "commit_failed")
 }
 
 // identity is who and when as git takes it from its environment.
