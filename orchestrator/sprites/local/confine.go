@@ -15,6 +15,14 @@ type confinement struct {
 	warning string // what a person must know before running anything, "" when all is well
 }
 
+// level is what boxes are asked for: the firmest that works.
+func (c confinement) level() sandbox.Level {
+	if c.plain {
+		return sandbox.LevelProcess
+	}
+	return ""
+}
+
 // probe starts and ends a box on an empty tree to see which mechanism works here.
 func (h *Host) probe() confinement {
 	dir, err := os.MkdirTemp(filepath.Join(h.cfg.Dir, "tmp"), "probe-")
@@ -23,10 +31,10 @@ func (h *Host) probe() confinement {
 	}
 	defer os.RemoveAll(dir)
 	cfg := sandbox.Config{
-		Self: h.cfg.Self, Root: filepath.Join(dir, "root"), Skills: h.cfg.Skills, Tools: h.tools(spriteRecord{}),
+		Self: h.cfg.Self, Root: sandbox.Root{Dir: filepath.Join(dir, "root"), Host: true}, Skills: h.cfg.Skills, Tools: h.tools(spriteRecord{}),
 		Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
 	}
-	for _, d := range []string{cfg.Root, cfg.Run, cfg.Cache} {
+	for _, d := range []string{cfg.Root.Dir, cfg.Run, cfg.Cache} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			return confinement{text: "unknown: " + err.Error()}
 		}
@@ -52,14 +60,14 @@ func (h *Host) probe() confinement {
 // boxConfig describes the box of a sprite.
 func (h *Host) boxConfig(rec spriteRecord) sandbox.Config {
 	return sandbox.Config{
-		Self: h.cfg.Self, Root: h.treeDir(rec.Tree), Skills: h.skills(rec), Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID),
-		Plain: h.confined().plain, Shared: h.shareGo(rec),
+		Self: h.cfg.Self, Root: sandbox.Root{Dir: h.treeDir(rec.Tree), Host: true}, Level: h.confined().level(), Skills: h.skills(rec), Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID),
+		Shared: h.shareGo(rec),
 	}
 }
 
 // owner is the host user and group that commands run as, and that own what the host writes for them.
 func (h *Host) owner() (uid, gid int) {
-	uid, gid = sandbox.Config{Plain: h.confined().plain}.Owner()
+	uid, gid = sandbox.Config{Level: h.confined().level()}.Owner()
 	if os.Getuid() != 0 {
 		return -1, -1 // files of ours are already theirs, or cannot be given
 	}

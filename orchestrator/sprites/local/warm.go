@@ -67,10 +67,10 @@ type warming struct {
 
 func (w warming) run(ctx context.Context, h *Host, packages []string) (toolchain string, err error) {
 	cfg := sandbox.Config{
-		Self: h.cfg.Self, Root: filepath.Join(w.dir, "root"), Run: filepath.Join(w.dir, "run"), Skills: filepath.Join(w.dir, "skills"),
+		Self: h.cfg.Self, Root: sandbox.Root{Dir: filepath.Join(w.dir, "root"), Host: true}, Run: filepath.Join(w.dir, "run"), Skills: filepath.Join(w.dir, "skills"),
 		Cache: filepath.Join(w.dir, "cache"), Tools: h.tools(spriteRecord{}),
 	}
-	for _, dir := range []string{cfg.Root, cfg.Run, cfg.Skills, cfg.Cache} {
+	for _, dir := range []string{cfg.Root.Dir, cfg.Run, cfg.Skills, cfg.Cache} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return "", err
 		}

@@ -77,7 +77,7 @@ func TestIdentity(t *testing.T) {
 // Attackers: each script is an attempt that must fail.
 func TestAttempts(t *testing.T) {
 	box, cfg := start(t, false)
-	dir := filepath.Dir(cfg.Root)
+	dir := filepath.Dir(cfg.Root.Dir)
 	for name, script := range map[string]string{
 		"write a skill":              "echo x >/skills/evil",
 		"remove a skill":             "rm -f /skills/hello",

@@ -28,14 +28,16 @@ type Box struct {
 	control *channel
 	stderr  *tail
 	tasks   errgroup.Group // the reader of init's replies and the waiter for its end
+	slots   chan struct{}  // one taken by each call
 	quiet   chan struct{}  // closed when the reader has ended
 	done    chan struct{}
 
 	mu     sync.Mutex // guards what follows
 	lastID uint64
 	procs  map[uint64]*Proc
-	plain  map[int]bool // sessions of a plain box that still have processes, to be ended should init be killed
-	cause  error        // why the box ended
+	calls  map[uint64]chan callAnswer // nil for a call that nobody waits for any more
+	plain  map[int]bool               // sessions of a plain box that still have processes, to be ended should init be killed
+	cause  error                      // why the box ended
 }
 
 // Start makes a box and returns when commands can run in it. A *Refusal means that the system does not allow it. The
@@ -57,7 +59,10 @@ func Start(cfg Config) (*Box, error) {
 		child.Close()
 		return nil, err
 	}
-	b := &Box{cfg: cfg, control: control, stderr: new(tail), quiet: make(chan struct{}), done: make(chan struct{}), procs: make(map[uint64]*Proc), plain: make(map[int]bool)}
+	b := &Box{
+		cfg: cfg, control: control, stderr: new(tail), slots: make(chan struct{}, maxCalls), quiet: make(chan struct{}), done: make(chan struct{}),
+		procs: make(map[uint64]*Proc), calls: make(map[uint64]chan callAnswer), plain: make(map[int]bool),
+	}
 	cmd, p, mounts, err := spawn(cfg, child, b.stderr)
 	child.Close()
 	if err != nil {
@@ -112,7 +117,7 @@ func (b *Box) Exec(p Process) (*Proc, error) {
 	if p.Dir == "" {
 		c.Dir = []byte("/workspace")
 	}
-	if b.cfg.Plain {
+	if b.cfg.plain() {
 		c = b.cfg.translate(c)
 	}
 	var fds []int
@@ -187,7 +192,7 @@ func (b *Box) end(cause error) {
 		b.cause = cause
 	}
 	b.mu.Unlock()
-	if b.cfg.Plain {
+	if b.cfg.plain() {
 		// Init ends its processes when the socket ends; killing it at once would leave them.
 		b.control.conn.CloseWrite()
 		return
@@ -200,7 +205,10 @@ func (b *Box) Done() <-chan struct{} { return b.done }
 
 // Translated reports that the box is a plain process tree in which /workspace and the others do not exist under these
 // names; Exec translates what it can (see HostPath).
-func (b *Box) Translated() bool { return b.cfg.Plain }
+func (b *Box) Translated() bool { return b.cfg.plain() }
+
+// Level is how firmly this box keeps what runs in it apart.
+func (b *Box) Level() Level { return b.cfg.Level }
 
 // HostPath is Config.HostPath of the box's configuration.
 func (b *Box) HostPath(p string) string { return b.cfg.HostPath(p) }
@@ -221,6 +229,10 @@ func (b *Box) read() error {
 			closeAll(files)
 			b.end(err)
 			return nil // the end of the box is no failure of the reader
+		}
+		if r.Op == opAnswer {
+			b.deliverAnswer(r, files)
+			continue
 		}
 		b.deliver(r, files)
 	}
@@ -270,8 +282,8 @@ type answered struct {
 func (a answered) Error() string { return a.text }
 
 func (a answered) Is(target error) bool {
-	errno, ok := target.(syscall.Errno)
-	return ok && int(errno) == a.code
+	own := syscall.Errno(a.code)
+	return a.code != 0 && (target == own || own.Is(target)) // also fs.ErrNotExist and the like
 }
 
 // tail keeps the beginning of what init says on stderr: the reason of a panic stands there.

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/creack/pty"
+	"golang.org/x/sync/errgroup"
 )
 
 // Stages of init. The second has no privilege; a plain box knows only the first.
@@ -103,15 +105,20 @@ func setUp(control *channel) error {
 type server struct {
 	control *channel
 	plain   bool
+	ctx     context.Context // ends with the conversation
+	calls   errgroup.Group  // calls at work, maxCalls at most
 
-	mu   sync.Mutex     // held while a child is started, so that none is reaped before it is known
-	pids map[int]uint64 // commands by process id
-	ids  map[uint64]int
+	mu      sync.Mutex     // held while a child is started, so that none is reaped before it is known
+	pids    map[int]uint64 // commands by process id
+	ids     map[uint64]int
+	cancels map[uint64]context.CancelFunc // calls at work
 }
 
 // serve works until the socket ends. With init in a pid namespace, returning ends everything else in it.
 func serve(control *channel, plain bool) error {
-	s := &server{control: control, plain: plain, pids: make(map[int]uint64), ids: make(map[uint64]int)}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &server{control: control, plain: plain, ctx: ctx, pids: make(map[int]uint64), ids: make(map[uint64]int), cancels: make(map[uint64]context.CancelFunc)}
+	s.calls.SetLimit(maxCalls)
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
 	// Signals are the commands' business, not init's. Caught and dropped: ignored ones would stay ignored in commands.
@@ -126,6 +133,8 @@ func serve(control *channel, plain bool) error {
 	for err == nil {
 		err = s.next()
 	}
+	cancel()
+	_ = s.calls.Wait() // they could not answer, because the host is gone
 	signal.Stop(children)
 	close(children)
 	reaper.Wait()
@@ -139,11 +148,22 @@ func serve(control *channel, plain bool) error {
 func (s *server) next() error {
 	var r request
 	files, err := s.control.recv(&r)
+	if err == nil && r.Op == opCall && r.Call != nil {
+		s.call(r.ID, *r.Call, files) // closes them
+		return nil
+	}
 	defer closeAll(files)
 	if err != nil {
 		return err
 	}
 	switch {
+	case r.Op == opCancel:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if cancel := s.cancels[r.ID]; cancel != nil {
+			cancel()
+		}
+		return nil
 	case r.Op == opExec && r.Exec != nil:
 		return s.exec(r.ID, *r.Exec, files)
 	case r.Op == opSignal:

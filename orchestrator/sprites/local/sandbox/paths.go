@@ -26,19 +26,19 @@ func within(path, dir string) bool {
 func (c Config) folders() []struct{ seen, host string } {
 	skills := c.Skills
 	if skills == "" {
-		skills = filepath.Join(c.Root, "skills")
+		skills = c.Root.hostDir("skills")
 	}
 	return []struct{ seen, host string }{
-		{"/workspace", filepath.Join(c.Root, "workspace")},
-		{"/home/sprite", filepath.Join(c.Root, "home", "sprite")},
-		{"/tmp", filepath.Join(c.Root, "tmp")},
+		{"/workspace", c.Root.hostDir("workspace")},
+		{"/home/sprite", c.Root.hostDir("home/sprite")},
+		{"/tmp", c.Root.hostDir("tmp")},
 		{"/skills", skills},
 		{"/.sprite", c.Run},
 		{"/var/cache/sprite", c.Cache},
 	}
 }
 
-// HostPath gives the host's name for a path of the box, in either mode: /workspace/x is Root/workspace/x. It works on
+// HostPath gives the host's name for a path of the box, in either mode: /workspace/x is workspace/x in Root. It works on
 // names alone; whoever opens the result must not follow links that the sprite made. Other paths come back cleaned.
 func (c Config) HostPath(p string) string {
 	p = filepath.Clean(p)

@@ -19,7 +19,7 @@ const controlFD = 3
 func Owner() (uid, gid int) { return os.Getuid(), os.Getgid() }
 
 func spawn(c Config, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, mounts []*os.File, err error) {
-	if !c.Plain {
+	if !c.plain() {
 		return nil, p, nil, refusal(&setupFailure{"start init in new namespaces", errors.ErrUnsupported})
 	}
 	cmd = &exec.Cmd{

@@ -41,12 +41,12 @@ func try(self, dir string) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 	cfg := Config{
 		Self:   self,
-		Root:   filepath.Join(scratch, "root"),
+		Root:   Root{Dir: filepath.Join(scratch, "root"), Host: true},
 		Skills: filepath.Join(scratch, "skills"),
 		Run:    filepath.Join(scratch, "run"),
 		Cache:  filepath.Join(scratch, "cache"),
 	}
-	for _, d := range []string{cfg.Root, cfg.Skills, cfg.Run} {
+	for _, d := range []string{cfg.Root.Dir, cfg.Skills, cfg.Run} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			return fmt.Errorf("make a folder to try in: %w", err)
 		}
@@ -66,7 +66,7 @@ func try(self, dir string) (err error) {
 	if code, err := proc.Wait(); err != nil || code != 0 {
 		return errors.Join(err, fmt.Errorf("a command in the sandbox ended with status %d", code))
 	}
-	got, err := os.ReadFile(filepath.Join(cfg.Root, "workspace", "probe"))
+	got, err := os.ReadFile(filepath.Join(cfg.Root.Dir, "workspace", "probe"))
 	if err != nil || strings.TrimSpace(string(got)) != "tried" {
 		return errors.Join(err, errors.New("what the sandbox wrote to /workspace is not there"))
 	}

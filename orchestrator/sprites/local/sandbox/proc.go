@@ -93,7 +93,7 @@ func (b *Box) deliver(r reply, files []*os.File) {
 			delete(b.procs, r.ID)
 			r = reply{Op: opFailed, Code: 126, Error: "start a terminal: init handed over none"}
 		}
-		if b.cfg.Plain {
+		if b.cfg.plain() {
 			b.plain[r.PID] = true
 		}
 		p.started <- r
@@ -104,7 +104,7 @@ func (b *Box) deliver(r reply, files []*os.File) {
 		delete(b.procs, r.ID)
 		p.code = r.Code & 0xff
 		// The number of a session that is over may soon be a stranger's.
-		if b.cfg.Plain && errors.Is(unix.Kill(-p.PID, 0), unix.ESRCH) {
+		if b.cfg.plain() && errors.Is(unix.Kill(-p.PID, 0), unix.ESRCH) {
 			delete(b.plain, p.PID)
 		}
 		close(p.exited)

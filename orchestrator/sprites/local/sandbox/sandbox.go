@@ -16,7 +16,7 @@
 // view of the host's system folders, and of everything else only what Config shows. The network is the host's.
 //
 // Where the system refuses namespaces, Start returns a *Refusal that says why and what to do. It never lowers the level by
-// itself: the caller decides to set Config.Plain, and gets a plain process tree whose paths are translated. A plain box
+// itself: the caller decides to ask for LevelProcess, and gets a plain process tree whose paths are translated. A plain box
 // keeps processes together; it is no boundary against what runs in it.
 package sandbox
 
@@ -27,18 +27,21 @@ import (
 	"path/filepath"
 )
 
-// Config says what one sandbox sees. Root is a host directory with workspace/, home/sprite/ and tmp/ (the checkpointed
-// tree); they appear as /workspace, /home/sprite and /tmp. Missing directories are made. All paths are absolute.
+// Config says what one sandbox sees. Missing directories are made. All paths are absolute.
 type Config struct {
-	Self     string   // executable that, run with InitArg, calls Main: lattice itself
-	Root     string   // checkpointed tree on the host; what lies in it belongs to Owner
-	Skills   string   // host directory shown read-only at /skills, readable by all; "" = Root/skills, the box's own
-	Run      string   // host directory shown at /.sprite (holds api.sock, which Owner must be allowed to write)
-	Cache    string   // host directory shown at /var/cache/sprite, never checkpointed
-	Shared   string   // host directory shown read-only at SharedDir, "" for none; a plain box does not have it
-	Tools    []string // further host paths shown read-only at the same path
-	Hostname string   // "sprite" when empty
-	Plain    bool     // no namespaces: a plain process tree with translated paths
+	Self     string    // executable that, run with InitArg, calls Main: lattice itself
+	Root     Root      // the checkpointed tree; what lies in it belongs to Owner
+	Level    Level     // "" is the firmest that this user can have: LevelRoot or LevelUser
+	Skills   string    // host directory shown read-only at /skills, readable by all; "" = /skills of Root, the box's own
+	Run      string    // host directory shown at /.sprite (holds api.sock, which Owner must be allowed to write)
+	Cache    string    // host directory shown at /var/cache/sprite, never checkpointed
+	Shared   string    // host directory shown read-only at SharedDir, "" for none; a plain box does not have it
+	Tools    []string  // further host paths shown read-only at the same path
+	Hostname string    // "sprite" when empty
+	Network  bool      // a network of its own, with nothing in it but what the host hands over
+	Limits   Limits    // what it may use
+	Points   []Point   // checkpoints shown read-only below /.sprite/checkpoints
+	Without  []Defence // defences left out; for tests of attacks only
 }
 
 // SharedDir is where a box shows Config.Shared.
@@ -82,10 +85,12 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("make a sandbox: %s: %s (%s)", r.Step, r.Cause, r.Remedy)
 }
 
+func (c Config) plain() bool { return c.Level == LevelProcess }
+
 // Owner names the host user and group that a box made from c runs as. They own what it writes, and must own what it is to
 // change in Root and Cache. -1, -1 means that this system has no user to give.
 func (c Config) Owner() (uid, gid int) {
-	if c.Plain {
+	if c.plain() {
 		return os.Getuid(), os.Getgid()
 	}
 	return Owner()
@@ -93,11 +98,17 @@ func (c Config) Owner() (uid, gid int) {
 
 // checked fills in defaults and refuses what could show more of the host than was meant.
 func (c Config) checked() (Config, error) {
+	if c.Level == "" {
+		c.Level = best()
+	}
+	if !c.Level.Valid() {
+		return c, fmt.Errorf("sandbox: no level %q", c.Level)
+	}
 	if c.Hostname == "" {
 		c.Hostname = "sprite"
 	}
 	for _, f := range []struct{ name, path string }{
-		{"Self", c.Self}, {"Root", c.Root}, {"Skills", c.Skills}, {"Run", c.Run}, {"Cache", c.Cache},
+		{"Self", c.Self}, {"Root", c.Root.Dir}, {"Skills", c.Skills}, {"Run", c.Run}, {"Cache", c.Cache},
 	} {
 		if f.name == "Skills" && f.path == "" {
 			continue
@@ -122,7 +133,7 @@ func (c Config) checkTool(t string) error {
 	if !filepath.IsAbs(t) || filepath.Clean(t) == "/" {
 		return fmt.Errorf("sandbox: tool path must be an absolute path below /, not %q", t)
 	}
-	for _, own := range []string{c.Root, c.Run, c.Cache} {
+	for _, own := range []string{c.Root.Dir, c.Run, c.Cache} {
 		if within(own, t) {
 			return fmt.Errorf("sandbox: tool path %s would show the sprite's own files in %s", t, own)
 		}
@@ -139,16 +150,16 @@ func (c Config) checkTool(t string) error {
 func (c Config) prepare() error {
 	uid, gid := c.Owner()
 	dirs := []string{
-		filepath.Join(c.Root, "workspace"), filepath.Join(c.Root, "home", "sprite"), filepath.Join(c.Root, "tmp"), c.Cache,
+		c.Root.hostDir("workspace"), c.Root.hostDir("home/sprite"), c.Root.hostDir("tmp"), c.Cache,
 	}
 	if c.Skills == "" {
-		dirs = append(dirs, filepath.Join(c.Root, "skills"))
+		dirs = append(dirs, c.Root.hostDir("skills"))
 	}
 	for _, dir := range dirs {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make sandbox folder: %w", err)
 		}
-		if os.Getuid() == 0 && !c.Plain {
+		if os.Getuid() == 0 && !c.plain() {
 			if err := os.Lchown(dir, uid, gid); err != nil {
 				return fmt.Errorf("give sandbox folder to its user: %w", err)
 			}

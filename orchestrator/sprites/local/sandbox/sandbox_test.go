@@ -38,13 +38,15 @@ func config(dir string, plain bool) (sandbox.Config, error) {
 	self, err := os.Executable()
 	cfg := sandbox.Config{
 		Self:   self,
-		Root:   filepath.Join(dir, "root"),
+		Root:   sandbox.Root{Dir: filepath.Join(dir, "root"), Host: true},
 		Skills: filepath.Join(dir, "skills"),
 		Run:    filepath.Join(dir, "run"),
 		Cache:  filepath.Join(dir, "cache"),
-		Plain:  plain,
 	}
-	for _, d := range []string{cfg.Root, cfg.Skills, cfg.Run} {
+	if plain {
+		cfg.Level = sandbox.LevelProcess
+	}
+	for _, d := range []string{cfg.Root.Dir, cfg.Skills, cfg.Run} {
 		err = errors.Join(err, os.Mkdir(d, 0o755))
 	}
 	return cfg, err
@@ -139,7 +141,7 @@ func TestWritesLandInRootAndBelongToOwner(t *testing.T) {
 		}
 		uid, _ := box.Owner()
 		for _, name := range []string{"root/workspace/f", "root/home/sprite/f", "root/tmp/f", "cache/go-build"} {
-			info, err := os.Stat(filepath.Join(filepath.Dir(cfg.Root), name))
+			info, err := os.Stat(filepath.Join(filepath.Dir(cfg.Root.Dir), name))
 			must(t, err)
 			if got := ownerOf(info); got != uid {
 				t.Errorf("%s belongs to %d, want %d", name, got, uid)
@@ -150,7 +152,7 @@ func TestWritesLandInRootAndBelongToOwner(t *testing.T) {
 
 func TestCommandsThatCannotStart(t *testing.T) {
 	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
-		must(t, os.WriteFile(filepath.Join(cfg.Root, "workspace", "text"), []byte("x"), 0o644))
+		must(t, os.WriteFile(filepath.Join(cfg.Root.Dir, "workspace", "text"), []byte("x"), 0o644))
 		for _, c := range []struct {
 			name string
 			p    sandbox.Process
@@ -367,13 +369,13 @@ func TestConfigIsChecked(t *testing.T) {
 	good, err := config(t.TempDir(), true)
 	must(t, err)
 	for name, spoil := range map[string]func(*sandbox.Config){
-		"relative root":         func(c *sandbox.Config) { c.Root = "root" },
-		"root is /":             func(c *sandbox.Config) { c.Root = "/" },
+		"relative root":         func(c *sandbox.Config) { c.Root.Dir = "root" },
+		"root is /":             func(c *sandbox.Config) { c.Root.Dir = "/" },
 		"no cache":              func(c *sandbox.Config) { c.Cache = "" },
 		"tool is /":             func(c *sandbox.Config) { c.Tools = []string{"/"} },
 		"tool over a folder":    func(c *sandbox.Config) { c.Tools = []string{"/workspace/go"} },
 		"tool around a folder":  func(c *sandbox.Config) { c.Tools = []string{"/home"} },
-		"tool around the state": func(c *sandbox.Config) { c.Tools = []string{filepath.Dir(c.Root)} },
+		"tool around the state": func(c *sandbox.Config) { c.Tools = []string{filepath.Dir(c.Root.Dir)} },
 	} {
 		cfg := good
 		spoil(&cfg)

@@ -64,7 +64,7 @@ func spawn(c Config, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, m
 		Stderr:     stderr,
 		ExtraFiles: []*os.File{child, self},
 	}
-	if c.Plain {
+	if c.plain() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		return cmd, plan{Plain: true}, nil, start(cmd)
 	}

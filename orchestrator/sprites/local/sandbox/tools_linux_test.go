@@ -160,7 +160,7 @@ func TestModuleCacheAsTool(t *testing.T) {
 func TestToolsOverOwnFoldersAreRefused(t *testing.T) {
 	cfg, err := config(t.TempDir(), false)
 	must(t, err)
-	for _, tool := range append(sandbox.OwnFolders(), "/", "relative", "", cfg.Root, filepath.Dir(cfg.Root), "/home", "/var", "/tmp/x", "/run/docker.sock") {
+	for _, tool := range append(sandbox.OwnFolders(), "/", "relative", "", cfg.Root.Dir, filepath.Dir(cfg.Root.Dir), "/home", "/var", "/tmp/x", "/run/docker.sock") {
 		cfg.Tools = []string{tool}
 		if box, err := sandbox.Start(cfg); err == nil {
 			t.Errorf("a box starts that shows %q", tool)

@@ -15,13 +15,15 @@ import (
 // The control conversation, one JSON object per frame (four bytes of length, big endian, then the object). File
 // descriptors ride with the length.
 //
-//	host → init   setup (once; fds: the mounts made by the host) · exec (fds: stdin, stdout, stderr as present) · signal
-//	init → host   ready | refused (answer setup) · started (fds: pty master) | failed (answer exec) · exited
+//	host → init   setup (once; fds: the mounts made by the host) · exec (fds: stdin, stdout, stderr as present) · signal ·
+//	              call (fds: the call's) · cancel
+//	init → host   ready | refused (answer setup) · started (fds: pty master) | failed (answer exec) · exited ·
+//	              answer (answers call, also a cancelled one, in any order; fds: the answer's)
 //
 // The socket is a stream, not a sequence of datagrams: an environment may be larger than the largest datagram.
 const (
 	maxRequest = 12 << 20 // argv and environment, with room: the kernel takes 6 MiB at most, which base64 makes 8
-	maxReply   = 64 << 10
+	maxReply   = maxAnswer + 64<<10
 	maxFDs     = 250 // the kernel takes 253 in one message
 )
 
@@ -29,11 +31,14 @@ const (
 	opSetup   = "setup"
 	opExec    = "exec"
 	opSignal  = "signal"
+	opCall    = "call"
+	opCancel  = "cancel"
 	opReady   = "ready"
 	opRefused = "refused"
 	opStarted = "started"
 	opFailed  = "failed"
 	opExited  = "exited"
+	opAnswer  = "answer"
 )
 
 // request is what the host says.
@@ -43,6 +48,7 @@ type request struct {
 	Setup  *plan    `json:"setup,omitempty"`
 	Exec   *command `json:"exec,omitempty"`
 	Signal int      `json:"signal,omitempty"`
+	Call   *call    `json:"call,omitempty"`
 }
 
 // command is one command as init starts it. Stdio says which of the three descriptors came along.
@@ -84,13 +90,14 @@ func (v *verbatim) UnmarshalJSON(data []byte) error {
 
 // reply is what init says.
 type reply struct {
-	Op      string `json:"op"`
-	ID      uint64 `json:"id,omitempty"`
-	PID     int    `json:"pid,omitempty"`
-	Program string `json:"program,omitempty"` // started: the path that was found
-	Code    int    `json:"code,omitempty"`    // exited: exit code; failed: see StartError; refused: errno
-	Step    string `json:"step,omitempty"`
-	Error   string `json:"error,omitempty"`
+	Op      string          `json:"op"`
+	ID      uint64          `json:"id,omitempty"`
+	PID     int             `json:"pid,omitempty"`
+	Program string          `json:"program,omitempty"` // started: the path that was found
+	Code    int             `json:"code,omitempty"`    // exited: exit code; failed: see StartError; refused, answer: errno
+	Step    string          `json:"step,omitempty"`
+	Error   string          `json:"error,omitempty"`
+	Body    json.RawMessage `json:"body,omitempty"` // answer
 }
 
 // channel is one end of the control socket. One goroutine receives; any may send.

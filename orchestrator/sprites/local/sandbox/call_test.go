@@ -1,0 +1,165 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// talking gives a box without processes whose init is the other end of its socket, played by the test.
+func talking(t *testing.T) (*Box, *channel) {
+	t.Helper()
+	host, child, err := socketpair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	control, err := newChannel(host, maxReply)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := newChannel(child, maxRequest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Box{
+		cfg: Config{Level: LevelProcess}, control: control, slots: make(chan struct{}, maxCalls), quiet: make(chan struct{}),
+		done: make(chan struct{}), procs: map[uint64]*Proc{}, calls: map[uint64]chan callAnswer{},
+	}
+	b.tasks.Go(b.read)
+	t.Cleanup(func() {
+		inner.conn.Close()
+		<-b.quiet
+		control.conn.Close()
+		close(b.done)
+	})
+	return b, inner
+}
+
+func TestCallsOfInit(t *testing.T) {
+	b, inner := talking(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &server{control: inner, ctx: ctx, pids: map[int]uint64{}, ids: map[uint64]int{}, cancels: map[uint64]context.CancelFunc{}}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for s.next() == nil {
+		}
+		s.calls.Wait()
+	}()
+	t.Cleanup(func() { cancel(); b.control.conn.CloseWrite(); <-served })
+	for _, name := range []string{"fs.none", "net.none", "none", ""} {
+		if _, err := b.call(t.Context(), name, struct{}{}, nil, nil); !errors.Is(err, syscall.ENOSYS) || !strings.Contains(err.Error(), "unknown call") {
+			t.Errorf("call %q = %v, want ENOSYS", name, err)
+		}
+	}
+	if _, err := b.call(t.Context(), "fs.none", strings.Repeat("x", maxCall), nil, nil); !errors.Is(err, syscall.E2BIG) {
+		t.Errorf("a call that is too big = %v", err)
+	}
+}
+
+// The other end may say anything; what it says must not block, crash or confuse the host.
+func TestAnswers(t *testing.T) {
+	b, inner := talking(t)
+	answer := func(reply func(id uint64) reply, fds ...int) {
+		t.Helper()
+		var r request
+		files, err := inner.recv(&r)
+		closeAll(files)
+		if err == nil {
+			err = inner.send(reply(r.ID), fds...)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	said := func(r reply) func(uint64) reply {
+		return func(id uint64) reply { r.Op, r.ID = opAnswer, id; return r }
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	var many []int
+	for range maxCallFDs + 1 {
+		many = append(many, int(null.Fd()))
+	}
+	for _, c := range []struct {
+		name  string
+		reply reply
+		fds   []int
+		want  error // nil: an answer
+		files int
+	}{
+		{"nothing", reply{Body: json.RawMessage(`"ok"`)}, nil, nil, 0},
+		{"a descriptor", reply{Body: json.RawMessage(`"ok"`)}, many[:1], nil, 1},
+		{"too many descriptors", reply{Body: json.RawMessage(`"ok"`)}, many, nil, 0},
+		{"an errno", reply{Code: int(syscall.ENOENT), Error: "open /x: no such file"}, nil, fs.ErrNotExist, 0},
+		{"another", reply{Code: int(syscall.EACCES)}, many[:1], fs.ErrPermission, 0},
+	} {
+		played := make(chan struct{})
+		go func() { defer close(played); answer(said(c.reply), c.fds...) }()
+		var out string
+		files, err := b.call(t.Context(), "fs.x", 1, nil, &out)
+		<-played
+		closeAll(files)
+		if !errors.Is(err, c.want) || len(files) != c.files || c.want == nil && out != "ok" {
+			t.Errorf("%s: call = %d files, %q, %v", c.name, len(files), out, err)
+		}
+	}
+
+	// A body of the wrong form, and answers that nobody asked for.
+	go answer(said(reply{Body: json.RawMessage(`{"a":1}`)}))
+	if _, err := b.call(t.Context(), "fs.x", 1, nil, new(string)); err == nil {
+		t.Error("a wrong body is taken")
+	}
+	for range maxCalls + 1 {
+		if err := inner.send(reply{Op: opAnswer, ID: 1 << 40}, int(null.Fd())); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	// A call that is given up frees its place only when the answer comes, and init hears of it.
+	ctx, cancel := context.WithCancel(t.Context())
+	given := make(chan error)
+	go func() { _, err := b.call(ctx, "fs.slow", 1, nil, nil); given <- err }()
+	var asked, cancelled request
+	if _, err := inner.recv(&asked); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-given; !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled call = %v", err)
+	}
+	if _, err := inner.recv(&cancelled); err != nil || cancelled.Op != opCancel || cancelled.ID != asked.ID {
+		t.Errorf("init hears %+v, %v", cancelled, err)
+	}
+	if len(b.slots) != 1 {
+		t.Errorf("%d calls count, want the one given up", len(b.slots))
+	}
+	if err := inner.send(reply{Op: opAnswer, ID: asked.ID}); err != nil {
+		t.Fatal(err)
+	}
+	go answer(said(reply{}))
+	if _, err := b.call(t.Context(), "fs.x", 1, nil, nil); err != nil || len(b.slots) != 0 {
+		t.Errorf("after it: %v, %d calls count", err, len(b.slots))
+	}
+
+	// The socket ends while one waits.
+	go func() { _, err := b.call(t.Context(), "fs.x", 1, nil, nil); given <- err }()
+	if _, err := inner.recv(&asked); err != nil {
+		t.Fatal(err)
+	}
+	inner.conn.Close()
+	<-b.quiet
+	close(b.done)
+	if err := <-given; !errors.Is(err, ErrDied) {
+		t.Errorf("a call into the end = %v", err)
+	}
+	b.done = make(chan struct{}) // for the clean-up, which closes it
+}

@@ -1,0 +1,82 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Root says what a box has as /. It is either Dir or an overlay; all of it is the sprite's state, which checkpoints keep.
+type Root struct {
+	Dir   string   // a complete tree; "" with an overlay
+	Upper string   // overlay: the writable layer
+	Work  string   // overlay: its work folder, on the same file system; emptied at each start
+	Lower []string // overlay: the frozen layers, topmost first; the last one is the base
+	Host  bool     // the tree has no programs of its own: an allowlisted, read-only view of the host's is shown over it
+}
+
+// Point is a checkpoint that a box shows read-only at /.sprite/checkpoints/ID.
+type Point struct {
+	ID   string
+	Root Root
+}
+
+// Skeleton makes in dir the folders that a root needs, as far as they are missing: the sprite's own ones, which belong to
+// uid and gid (see Owner; -1 leaves them to the user who calls), and those that mounts cover. It follows no links out of
+// dir. Use it for the lowest layer of an overlay and for new trees.
+func Skeleton(dir string, uid, gid int) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("make the folders of a root: %w", err)
+	}
+	defer root.Close()
+	for _, f := range skeleton {
+		err := root.Mkdir(f.path, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err == nil {
+			err = root.Chmod(f.path, f.mode) // mkdir obeys the umask and knows no sticky bit
+		}
+		if err == nil && uid >= 0 && f.own {
+			err = root.Lchown(f.path, uid, gid)
+		}
+		if err != nil {
+			return fmt.Errorf("make the folders of a root: %w", err)
+		}
+	}
+	return nil
+}
+
+// skeleton lists folders, parents first.
+var skeleton = []struct {
+	path string
+	mode fs.FileMode
+	own  bool // belongs to the sprite's user
+}{
+	{"workspace", 0o755, true},
+	{"home", 0o755, false},
+	{"home/sprite", 0o755, true},
+	{"tmp", 0o777 | fs.ModeSticky, true},
+	{"dev", 0o755, false},
+	{"etc", 0o755, false},
+	{"proc", 0o755, false},
+	{"run", 0o755, false},
+	{"skills", 0o755, true}, // seen only without Config.Skills,
+	{".sprite", 0o755, false},
+	{"var", 0o755, false},
+	{"var/cache", 0o755, false},
+	{"var/cache/sprite", 0o755, true},
+	{"var/cache/shared", 0o755, false},
+}
+
+// hostDir is where on the host the folder path of the box lies, as far as it can be named: of an overlay that is the
+// writable layer, which holds only what was changed.
+func (r Root) hostDir(path string) string {
+	if r.Dir != "" {
+		return filepath.Join(r.Dir, path)
+	}
+	return filepath.Join(r.Upper, path)
+}
