@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strconv"
@@ -61,7 +63,7 @@ func (a app) serveSession(args []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	catch(cancel)
-	exit, err := session.Serve(ctx, o, a.stdin, a.stdout)
+	exit, err := session.Serve(ctx, o, pollable(a.stdin), a.stdout)
 	if err != nil {
 		return err
 	}
@@ -74,4 +76,20 @@ func positive(text string) (time.Duration, error) {
 		err = fmt.Errorf("it must be above 0, such as 30s")
 	}
 	return d, err
+}
+
+// pollable returns a pipe or a socket as a file whose reading waits without holding a thread, and anything else as it is:
+// to wake a thread for each call takes longer than a small call.
+func pollable(stdin io.Reader) io.Reader {
+	f, ok := stdin.(*os.File)
+	if !ok {
+		return stdin
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) == 0 {
+		return stdin
+	}
+	if err := syscall.SetNonblock(int(f.Fd()), true); err != nil {
+		return stdin
+	}
+	return os.NewFile(f.Fd(), f.Name())
 }

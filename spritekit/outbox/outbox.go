@@ -111,6 +111,62 @@ func (l *File) Own() (from, to int64) {
 // Append stamps p, appends it and returns the event with its line in Raw. A payload above protocol.SpillAt is spilled to a
 // file first. When Append fails, nothing of the event is in the file, unless it says that the sync failed.
 func (l *Log) Append(p protocol.Payload) (protocol.Event, error) {
+	events, err := l.AppendAll(p)
+	if err != nil {
+		return protocol.Event{}, err
+	}
+	return events[0], nil
+}
+
+// AppendAll is Append of several events, in this order, with nothing between them: all of them are recorded, or none.
+func (l *Log) AppendAll(payloads ...protocol.Payload) ([]protocol.Event, error) {
+	events := make([]protocol.Event, len(payloads))
+	sync := false
+	for i, p := range payloads {
+		var err error
+		if events[i], err = l.event(p); err != nil {
+			return nil, fmt.Errorf("append to outbox: %w", err)
+		}
+		sync = sync || durable(p)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	size, err := l.lock()
+	if err != nil {
+		return nil, fmt.Errorf("append to outbox: %w", err)
+	}
+	defer l.unlock()
+	if err := l.catchUp(size); err != nil {
+		return nil, fmt.Errorf("append to outbox: %w", err)
+	}
+	var lines []byte
+	last := l.last
+	for i := range events {
+		e := &events[i]
+		at := l.now().UTC()
+		if !at.After(last) {
+			at = last.Add(time.Nanosecond)
+		}
+		last = at
+		e.EventID, e.Timestamp = NewID(at), protocol.FormatTime(at)
+		e.SpriteID, e.WorkItemID, e.CallID = l.stamp.SpriteID, l.stamp.WorkItemID, l.stamp.CallID
+		if e.Raw, err = protocol.Encode(*e); err != nil {
+			return nil, fmt.Errorf("append to outbox: %w", err)
+		}
+		lines = append(append(lines, e.Raw...), '\n')
+	}
+	if err := l.write(lines); err != nil {
+		return nil, fmt.Errorf("append to outbox: %w", err)
+	}
+	l.last = last
+	if sync {
+		return events, l.sync()
+	}
+	return events, nil
+}
+
+// event is p as an event without a stamp, its bulk in a file.
+func (l *Log) event(p protocol.Payload) (protocol.Event, error) {
 	e, err := protocol.New(p)
 	if err == nil && len(e.Payload) > protocol.SpillAt {
 		l.spilled.Store(true)
@@ -118,38 +174,7 @@ func (l *Log) Append(p protocol.Payload) (protocol.Event, error) {
 			e, err = protocol.New(p)
 		}
 	}
-	if err != nil {
-		return protocol.Event{}, fmt.Errorf("append to outbox: %w", err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	size, err := l.lock()
-	if err != nil {
-		return protocol.Event{}, fmt.Errorf("append to outbox: %w", err)
-	}
-	defer l.unlock()
-	if err := l.catchUp(size); err != nil {
-		return protocol.Event{}, fmt.Errorf("append to outbox: %w", err)
-	}
-	at := l.now().UTC()
-	if !at.After(l.last) {
-		at = l.last.Add(time.Nanosecond)
-	}
-	e.EventID, e.Timestamp = NewID(at), protocol.FormatTime(at)
-	e.SpriteID, e.WorkItemID, e.CallID = l.stamp.SpriteID, l.stamp.WorkItemID, l.stamp.CallID
-	if e.Raw, err = protocol.Encode(e); err != nil {
-		return protocol.Event{}, fmt.Errorf("append to outbox: %w", err)
-	}
-	if err := l.write(e.Raw); err != nil {
-		return protocol.Event{}, fmt.Errorf("append to outbox: %w", err)
-	}
-	l.last = at
-	if durable(p) {
-		if err := l.sync(); err != nil {
-			return protocol.Event{}, err
-		}
-	}
-	return e, nil
+	return e, err
 }
 
 // durable reports whether p must be on disk before anyone sees it. Results are INFO; the runtime syncs them itself
@@ -332,16 +357,16 @@ func timestamp(line []byte) string {
 	return head.Timestamp
 }
 
-// write appends one line in one write. A write that came up short (a full disk) is taken back.
-func (l *File) write(line []byte) error {
-	if _, err := l.file.Write(append(line[:len(line):len(line)], '\n')); err != nil {
+// write appends whole lines in one write. A write that came up short (a full disk) is taken back.
+func (l *File) write(lines []byte) error {
+	if _, err := l.file.Write(lines); err != nil {
 		if terr := l.file.Truncate(l.size); terr != nil {
 			err = errors.Join(err, fmt.Errorf("take the torn line back: %w", terr))
 		}
 		l.size = -1
 		return fmt.Errorf("%w: the event is not recorded", err)
 	}
-	l.size += int64(len(line)) + 1
+	l.size += int64(len(lines))
 	l.dirty = true
 	return nil
 }

@@ -58,15 +58,13 @@ func (l *lines) add(now bool, parts ...[]byte) error {
 func (l *lines) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.armed = false
 	l.write()
 }
 
-// write writes what waits. mu is held.
+// write writes what waits. mu is held. The timer is left to fire in vain, or a little early for the next line: to stop and
+// start it for each call would wake a thread each time.
 func (l *lines) write() {
-	if l.armed {
-		l.armed = false
-		l.timer.Stop()
-	}
 	if len(l.held) == 0 {
 		return
 	}

@@ -102,10 +102,14 @@ func (r *runner) finish(result protocol.Result, exit int) int {
 
 // record writes the result where it can be found again and returns its line.
 func (r *runner) record(result *protocol.Result, exit int) (line []byte, err error) {
-	if line, err = r.fit(result); err != nil || r.out.log == nil {
+	line, err = r.fit(result)
+	switch {
+	case r.out.log == nil:
 		return line, err
+	case err != nil:
+		return nil, errors.Join(err, r.out.conclude())
 	}
-	if _, err := r.out.log.Append(resultInfo(*result, line, r.class, exit)); err != nil {
+	if err := r.out.conclude(resultInfo(*result, line, r.class, exit)); err != nil {
 		return nil, err
 	}
 	if r.class != manifests.ClassRead {

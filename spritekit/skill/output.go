@@ -24,6 +24,7 @@ type output struct {
 	warnings []protocol.Warning
 	progAt   time.Time
 	closed   bool
+	last     protocol.Payload // recorded together with the result, nil for none
 }
 
 var errClosed = errors.New("the call has ended")
@@ -44,6 +45,33 @@ func (o *output) append(p protocol.Payload) error {
 	}
 	o.events++
 	return o.print(e.Raw)
+}
+
+// emitLast is emit of the event that ends the work: it is recorded in one with the result, right before that.
+func (o *output) emitLast(p protocol.Payload) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last = p
+	o.events++
+}
+
+// conclude records what emitLast held back, and the result, if there is one to record.
+func (o *output) conclude(result ...protocol.Payload) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := result
+	if o.last != nil {
+		all = append([]protocol.Payload{o.last}, result...)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	events, err := o.log.AppendAll(all...)
+	if err != nil || o.last == nil {
+		return err
+	}
+	o.last = nil
+	return o.print(events[0].Raw)
 }
 
 func (o *output) relay(e protocol.Event, own bool) error {

@@ -266,10 +266,7 @@ func (r *runner) work(ctx context.Context, res *protocol.Resume) int {
 		err = e.WithDetails(map[string]any{"cause": err.Error()})
 	}
 	if r.waiting == nil {
-		finished := protocol.PhaseFinished{Phase: r.skill.Name, Success: err == nil}
-		if eerr := r.out.emit(finished); eerr != nil && err == nil {
-			err = eerr
-		}
+		r.out.emitLast(protocol.PhaseFinished{Phase: r.skill.Name, Success: err == nil})
 	}
 	return r.end(result, err)
 }
