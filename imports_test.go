@@ -97,6 +97,7 @@ var mayImport = map[string][]string{
 
 	"orchestrator/sprites/local":         {"orchestrator/durable", "orchestrator/sprites", "orchestrator/sprites/local/..."},
 	"orchestrator/sprites/local/sandbox": {},
+	"orchestrator/sprites/local/egress":  {},
 	"orchestrator/sprites/local/tree":    {},
 	"orchestrator/sprites/spritestest":   {"orchestrator/sprites"},
 
@@ -118,6 +119,9 @@ var owners = map[string][]string{
 	"github.com/invopop/jsonschema":          {"scripts/genschema"},
 	"github.com/spf13/cobra":                 {"orchestrator", "spritekit"},
 	"github.com/BurntSushi/toml":             {"orchestrator/settings"},
+	"github.com/google/nftables":             {"orchestrator/sprites/local/sandbox"},
+	"github.com/mdlayher/netlink":            {"orchestrator/sprites/local/sandbox"},
+	"golang.org/x/net":                       {"orchestrator/sprites/local/egress", "orchestrator"}, // DNS messages and names; how the host's proxy is chosen
 }
 
 // unreachable lists what a package must not depend on even through others.

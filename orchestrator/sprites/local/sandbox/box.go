@@ -27,6 +27,7 @@ type Box struct {
 	cmd     *exec.Cmd
 	control *channel
 	stderr  *tail
+	network *Network       // nil without Config.Network
 	tasks   errgroup.Group // the reader of init's replies and the waiter for its end
 	slots   chan struct{}  // one taken by each call
 	quiet   chan struct{}  // closed when the reader has ended
@@ -72,6 +73,7 @@ func Start(cfg Config) (*Box, error) {
 	defer closeAll(mounts)
 	b.cmd = cmd
 	if err := b.setUp(p, mounts); err != nil {
+		b.network.Close()
 		cmd.Process.Kill()
 		cmd.Wait() // says how it was killed
 		control.conn.Close()
@@ -91,6 +93,13 @@ func (b *Box) setUp(p plan, mounts []*os.File) error {
 	sendErr := b.control.send(request{Op: opSetup, Setup: &p}, fds...)
 	var answer reply
 	files, err := b.control.recv(&answer)
+	if err == nil && answer.Op == opNetwork {
+		if b.network, err = takeNetwork(answer, files); err != nil {
+			return fmt.Errorf("set up the sandbox: %w", err)
+		}
+		answer = reply{}
+		files, err = b.control.recv(&answer)
+	}
 	closeAll(files)
 	switch {
 	case err != nil && sendErr != nil:

@@ -88,7 +88,12 @@ func setUp(control *channel) error {
 		}
 		return serve(control, true)
 	}
-	err = enter(*r.Setup, mounts)
+	if r.Setup.Network {
+		err = setUpNetwork(control)
+	}
+	if err == nil {
+		err = enter(*r.Setup, mounts)
+	}
 	refused := reply{Op: opRefused, Step: "make a sandbox", Error: err.Error()}
 	var failure *setupFailure
 	if errors.As(err, &failure) {

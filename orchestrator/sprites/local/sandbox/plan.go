@@ -6,6 +6,7 @@ type plan struct {
 	Plain    bool   `json:"plain,omitempty"` // nothing to build; the rest is empty
 	Hostname string `json:"hostname,omitempty"`
 	Received bool   `json:"received,omitempty"` // binds came along as descriptors, in order
+	Network  bool   `json:"network,omitempty"`  // the network namespace is new: to be set up, and its sockets handed over
 	Steps    []step `json:"steps,omitempty"`
 }
 

@@ -3,14 +3,16 @@ package sandbox
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // newPlan draws the box of c from what this host has.
 func newPlan(c Config) (plan, error) {
-	p := plan{Hostname: c.Hostname}
+	p := plan{Hostname: c.Hostname, Network: c.Network && c.defended(DefenceNetns)}
 	if err := p.system(); err != nil {
 		return p, err
 	}
@@ -73,7 +75,17 @@ func (p *plan) system() error {
 		step{Kind: stepFile, Path: "etc/group", Content: group},
 		step{Kind: stepFile, Path: "etc/hostname", Content: p.Hostname + "\n"},
 		step{Kind: stepLink, Path: "etc/mtab", Source: "/proc/mounts"})
+	own := map[string]string{}
+	if p.Network {
+		own = networkFiles(p.Hostname)
+	}
+	for _, path := range slices.Sorted(maps.Keys(own)) {
+		p.Steps = append(p.Steps, step{Kind: stepFile, Path: path, Content: own[path]})
+	}
 	for _, name := range etc {
+		if own["etc/"+name] != "" {
+			continue
+		}
 		if err := p.show("/etc/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -74,6 +74,10 @@ func spawn(c Config, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, m
 	if cmd.SysProcAttr, err = namespaces(); err != nil {
 		return nil, p, nil, err
 	}
+	if p.Network {
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNET
+		cmd.SysProcAttr.AmbientCaps = append(cmd.SysProcAttr.AmbientCaps, unix.CAP_NET_ADMIN) // routes and rules
+	}
 	if os.Getuid() == 0 {
 		p.Received = true
 		if mounts, err = openBinds(p); err != nil {

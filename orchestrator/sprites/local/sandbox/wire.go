@@ -17,7 +17,7 @@ import (
 //
 //	host → init   setup (once; fds: the mounts made by the host) · exec (fds: stdin, stdout, stderr as present) · signal ·
 //	              call (fds: the call's) · cancel
-//	init → host   ready | refused (answer setup) · started (fds: pty master) | failed (answer exec) · exited ·
+//	init → host   network (fds: its sockets, before ready) · ready | refused (answer setup) · started (fds: pty master) | failed (answer exec) · exited ·
 //	              answer (answers call, also a cancelled one, in any order; fds: the answer's)
 //
 // The socket is a stream, not a sequence of datagrams: an environment may be larger than the largest datagram.
@@ -39,6 +39,7 @@ const (
 	opFailed  = "failed"
 	opExited  = "exited"
 	opAnswer  = "answer"
+	opNetwork = "network"
 )
 
 // request is what the host says.

@@ -1,0 +1,107 @@
+package sandbox
+
+import (
+	"fmt"
+	"net"
+	"os"
+)
+
+// A box with Config.Network has a network namespace of its own with nothing in it but the loopback interface. No packet
+// leaves it. Every IPv4 address is made local there, and what would have gone out is led to two sockets that init opens and
+// hands to the host: whoever holds them decides what becomes of each connection, and the address that the command meant is
+// told by the kernel (SO_ORIGINAL_DST), not by the command. Commands cannot change any of it, because they have no power
+// over the namespace.
+
+// Addresses of the box's network.
+const (
+	// ResolverIP is the name server that programs in the box are told to ask. Any other address is led to the same one.
+	ResolverIP = "198.18.0.1"
+	// ownIP is the address that connections of the box come from.
+	ownIP = "198.18.0.2"
+	// ProxyPort is where in the box the host's proxy listens when connections cannot be redirected.
+	ProxyPort = 3128
+)
+
+// What a box with a network of its own is told about names.
+const (
+	resolvConf   = "nameserver " + ResolverIP + "\noptions timeout:1 attempts:2\n"
+	nsswitchConf = "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"
+	hostsFile    = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.0.1 %s\n"
+)
+
+// networkFiles are the files below /etc that go with a network of its own.
+func networkFiles(hostname string) map[string]string {
+	return map[string]string{
+		"etc/resolv.conf":   resolvConf,
+		"etc/nsswitch.conf": nsswitchConf,
+		"etc/hosts":         fmt.Sprintf(hostsFile, hostname),
+	}
+}
+
+// Network is the host's end of a box's network. It belongs to the box's user, who closes it with Close.
+type Network struct {
+	// TCP accepts every connection that is to leave the box. Without Redirected it accepts those that programs make to
+	// 127.0.0.1:ProxyPort, as to a proxy.
+	TCP *net.TCPListener
+	// DNS gets what programs send to port 53 of any address, whatever the box's loopback interface aside; nil without
+	// Redirected.
+	DNS *net.UDPConn
+	// Redirected says that no program needs to know of TCP, and that SO_ORIGINAL_DST tells what it meant.
+	Redirected bool
+	// Why says what kept connections from being redirected.
+	Why string
+}
+
+// Close closes both sockets. Connections that were accepted go on.
+func (n *Network) Close() error {
+	if n == nil {
+		return nil
+	}
+	err := n.TCP.Close()
+	if n.DNS != nil {
+		if e := n.DNS.Close(); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// Network gives the box's sockets, nil for a box on the host's network. They outlive the box until they are closed.
+func (b *Box) Network() *Network { return b.network }
+
+// takeNetwork makes sockets of what init handed over.
+func takeNetwork(r reply, files []*os.File) (*Network, error) {
+	defer closeAll(files)
+	n := &Network{Redirected: r.Error == "", Why: r.Error}
+	want := 1
+	if n.Redirected {
+		want = 2
+	}
+	if len(files) != want {
+		return nil, fmt.Errorf("take over the box's network: got %d sockets, want %d", len(files), want)
+	}
+	listener, err := net.FileListener(files[0])
+	if err != nil {
+		return nil, fmt.Errorf("take over the box's network: %w", err)
+	}
+	tcp, ok := listener.(*net.TCPListener)
+	if !ok {
+		listener.Close()
+		return nil, fmt.Errorf("take over the box's network: a %s listener", listener.Addr().Network())
+	}
+	n.TCP = tcp
+	if !n.Redirected {
+		return n, nil
+	}
+	packets, err := net.FilePacketConn(files[1])
+	if err != nil {
+		tcp.Close()
+		return nil, fmt.Errorf("take over the box's network: %w", err)
+	}
+	if n.DNS, ok = packets.(*net.UDPConn); !ok {
+		tcp.Close()
+		packets.Close()
+		return nil, fmt.Errorf("take over the box's network: a %s socket", packets.LocalAddr().Network())
+	}
+	return n, nil
+}
