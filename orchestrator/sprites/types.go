@@ -16,6 +16,11 @@ type Sprite struct {
 	CreatedAt    time.Time         `json:"created_at"`
 	UpdatedAt    time.Time         `json:"updated_at"`
 	Environment  map[string]string `json:"environment,omitempty"`
+	URLSettings  *URLSettings      `json:"url_settings,omitempty"`
+	Config       *Config           `json:"config,omitempty"`
+	// When it last became running, and warm; nil = never.
+	LastRunningAt *time.Time `json:"last_running_at"`
+	LastWarmingAt *time.Time `json:"last_warming_at"`
 	// Of the embedded host only.
 	Isolation     string `json:"isolation,omitempty"`
 	WorkspacePath string `json:"workspace_path,omitempty"` // host path of /workspace for "look into it" hints
@@ -25,11 +30,30 @@ type Sprite struct {
 	Skills []string `json:"skills,omitempty"`
 }
 
+// URLSettings say who may open a sprite's URL.
+type URLSettings struct {
+	Auth          string `json:"auth,omitempty"`           // "sprite" (the default) or "public"
+	PrivateAccess string `json:"private_access,omitempty"` // "admins" or "org_users"
+}
+
+// Config is the machine that was asked for; 0 and "" leave it to the host.
+type Config struct {
+	RAMMB     int    `json:"ram_mb,omitempty"`
+	CPUs      int    `json:"cpus,omitempty"`
+	Region    string `json:"region,omitempty"`
+	StorageGB int    `json:"storage_gb,omitempty"`
+}
+
 // Create is the body of POST /v1/sprites.
 type Create struct {
 	Name        string            `json:"name"`
 	Environment map[string]string `json:"environment,omitempty"`
 	Labels      []string          `json:"labels,omitempty"`
+	URLSettings *URLSettings      `json:"url_settings,omitempty"`
+	Config      *Config           `json:"config,omitempty"`
+	Runtime     string            `json:"runtime,omitempty"` // "default" or "dev"
+	// WaitForCapacity waits for room where the host runs no more sprites at a time, instead of being refused.
+	WaitForCapacity bool `json:"wait_for_capacity,omitempty"`
 	// Tools are paths of the host's machine that the sprite sees read-only; of the embedded host only.
 	Tools []string `json:"tools,omitempty"`
 	// Skills are folders of the host's machine that the sprite has in /skills, under their own names; as Tools.

@@ -127,7 +127,7 @@ func environment(layers ...[]string) []string {
 	return env
 }
 
-// start runs a command in the sprite with c as its owner, if c is not nil. The process may have ended when start
+// start runs a command in the sprite with c as its owner, who keeps the sprite awake until detach. The process may have ended when start
 // returns; its output is kept for c.
 func (h *Host) start(ctx context.Context, name string, in execRequest, c *client) (*session, error) {
 	s, rec, leave, err := h.enter(ctx, name, 1)
@@ -153,14 +153,14 @@ func (h *Host) start(ctx context.Context, name string, in execRequest, c *client
 	one.id, one.created, one.last = h.nextSession(), h.now(), h.now()
 	one.name, one.command = path.Base(in.argv[0]), strings.Join(append([]string{one.proc.Program}, in.argv[1:]...), " ")
 	one.dir, one.tty, one.rows, one.cols, one.grace = in.dir, in.tty, in.rows, in.cols, in.grace
-	if c != nil {
-		one.clients[c] = true
-	}
+	c.release = s.keep()
+	one.clients[c] = true
 	s.sessions[one.id] = one
 	go func() { // owned by the sprite: stop waits for finished
 		one.run()
 		s.mu.Lock()
 		delete(s.sessions, one.id)
+		s.rest()
 		s.mu.Unlock()
 		close(one.finished)
 	}()

@@ -66,16 +66,21 @@ func (h *Host) attach(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Host) attachTo(w http.ResponseWriter, r *http.Request, id string, upgrade bool) error {
-	s, err := h.findSession(r.PathValue("name"), id)
+	s, release, err := h.findSession(r.PathValue("name"), id)
 	if err != nil {
 		return err
 	}
-	if !upgrade {
-		return &apiError{http.StatusUpgradeRequired, "upgrade_required", "attaching to a session needs a WebSocket"}
-	}
 	c := newClient(false)
-	if !s.attach(c) {
-		return noSession(id)
+	c.release = release
+	switch {
+	case !upgrade:
+		err = &apiError{http.StatusUpgradeRequired, "upgrade_required", "attaching to a session needs a WebSocket"}
+	case !s.attach(c):
+		err = noSession(id)
+	}
+	if err != nil {
+		release()
+		return err
 	}
 	h.serveSocket(w, r, s, c)
 	return nil

@@ -57,6 +57,10 @@ type Config struct {
 	Tools  []string       // further host paths shown read-only at the same path, in every sprite; missing ones are left out
 	Log    zerolog.Logger // what happens to sprites
 	Env    []string       // KEY=VALUE of every command, on top of PATH, HOME and the like
+	Limits Limits         // of how many sprites are made, and run
+	// WarmAfter is how long a sprite is idle before its processes are frozen, and ColdAfter how much longer before its
+	// sandbox ends: 0 means 30 s and 10 minutes, a negative time never. Lifecycle.go says what idle means.
+	WarmAfter, ColdAfter time.Duration
 	// Shared is a directory, perhaps of several hosts, with caches that WarmGo fills; "" for none. Sprites read what is in
 	// it and cannot change it.
 	Shared string
@@ -85,6 +89,8 @@ type Host struct {
 
 	firstSession int64 // sessions have higher numbers
 	lastSession  atomic.Int64
+	limits       *limits
+	changes      changes            // of sprites, for those who watch the list
 	confined     func() confinement // probes once
 
 	linking sync.Mutex // guards the folder of links to shared caches
@@ -109,7 +115,7 @@ func Open(cfg Config) (*Host, error) {
 }
 
 func open(cfg Config, step func(string)) (*Host, error) {
-	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, step: step, sprites: map[string]*sprite{}}
+	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, step: step, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}

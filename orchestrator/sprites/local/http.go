@@ -130,6 +130,11 @@ func loopback(host string) bool {
 
 // refuse answers with the status that err asks for.
 func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	var limited *limitError
+	if errors.As(err, &limited) {
+		limited.write(w)
+		return
+	}
 	refusal := classify(err)
 	if refusal.status >= 500 && refusal.status != http.StatusNotImplemented {
 		h.cfg.Log.Error().Err(err).Str("method", r.Method).Str("path", r.URL.Path).Msg("request failed")

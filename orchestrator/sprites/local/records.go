@@ -6,23 +6,28 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
 // spriteRecord is what host.db knows of a sprite. Its tree is a folder of trees/.
 type spriteRecord struct {
-	ID           string            `json:"id"`
-	Name         string            `json:"name"`
-	Tree         string            `json:"tree"`
-	Source       string            `json:"source,omitempty"` // checkpoint that the tree descends from
-	Labels       []string          `json:"labels,omitempty"`
-	Environment  map[string]string `json:"environment,omitempty"`
-	Tools        []string          `json:"tools,omitempty"`  // host paths shown read-only, besides the host's own
-	Skills       []string          `json:"skills,omitempty"` // host folders that are in /skills, besides the host's own
-	URLSettings  urlSettings       `json:"url_settings"`
-	CreatedAt    time.Time         `json:"created_at"`
-	UpdatedAt    time.Time         `json:"updated_at"`
-	LastStarted  *time.Time        `json:"last_started,omitempty"`
-	Checkpointed uint64            `json:"checkpointed"` // number of the last checkpoint, never used twice
+	ID           string              `json:"id"`
+	Name         string              `json:"name"`
+	Tree         string              `json:"tree"`
+	Source       string              `json:"source,omitempty"` // checkpoint that the tree descends from
+	Labels       []string            `json:"labels,omitempty"`
+	Environment  map[string]string   `json:"environment,omitempty"`
+	Tools        []string            `json:"tools,omitempty"`  // host paths shown read-only, besides the host's own
+	Skills       []string            `json:"skills,omitempty"` // host folders that are in /skills, besides the host's own
+	URLSettings  sprites.URLSettings `json:"url_settings"`
+	Config       *sprites.Config     `json:"config,omitempty"` // as asked for
+	Runtime      string              `json:"runtime,omitempty"`
+	CreatedAt    time.Time           `json:"created_at"`
+	UpdatedAt    time.Time           `json:"updated_at"`
+	LastStarted  *time.Time          `json:"last_started,omitempty"` // when it last became running
+	LastWarmed   *time.Time          `json:"last_warmed,omitempty"`
+	Checkpointed uint64              `json:"checkpointed"` // number of the last checkpoint, never used twice
 }
 
 func (s *store) sprite(name string) (rec spriteRecord, err error) {

@@ -38,6 +38,7 @@ type client struct {
 	frames  chan frame      // closed after the last frame
 	here    context.Context // ends when the client is gone
 	leave   func()          // ends it
+	release func()          // lets the sprite rest; set when the client joins a session
 }
 
 func newClient(owner bool) *client {
@@ -71,6 +72,7 @@ type session struct {
 	last    time.Time
 	clients map[*client]bool
 	timer   *time.Timer // runs while there is no client
+	until   time.Time   // when it kills
 	over    chan struct{}
 	code    int
 	lost    error // why there is no code
@@ -268,6 +270,9 @@ func (s *session) attach(c *client) bool {
 
 // detach removes a client. Without any, the command is killed when its grace is over.
 func (s *session) detach(c *client) {
+	if c.release != nil {
+		defer c.release()
+	}
 	c.leave()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,9 +281,20 @@ func (s *session) detach(c *client) {
 	}
 	delete(s.clients, c)
 	if len(s.clients) == 0 && s.grace > 0 {
+		s.until = time.Now().Add(s.grace)
 		// A failed kill means that the process has ended.
 		s.timer = time.AfterFunc(s.grace, func() { _ = s.proc.Signal("KILL") })
 	}
+}
+
+// lastUse is when the command last said something, and until when it may run although nobody is attached.
+func (s *session) lastUse() (last, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer != nil {
+		until = s.until
+	}
+	return s.last, until
 }
 
 // write queues input, nil for its end. It waits while there is no room, and gives up when c leaves.

@@ -21,21 +21,25 @@ func noSession(id string) *apiError {
 	return &apiError{http.StatusNotFound, "session not found: " + id, ""}
 }
 
-// findSession returns a session that runs.
-func (h *Host) findSession(name, id string) (*session, error) {
+// findSession returns a session that runs, and keeps its sprite awake until release.
+func (h *Host) findSession(name, id string) (one *session, release func(), err error) {
 	rec, err := h.store.sprite(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	s, err := h.runtime(rec.ID)
+	s, err := h.runtime(rec)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if release, err = s.hold(); err != nil {
+		return nil, nil, err
 	}
 	one, ok := s.session(id)
 	if !ok {
-		return nil, noSession(id)
+		release()
+		return nil, nil, noSession(id)
 	}
-	return one, nil
+	return one, release, nil
 }
 
 func (h *Host) listSessions(w http.ResponseWriter, r *http.Request) error {
@@ -43,7 +47,7 @@ func (h *Host) listSessions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s, err := h.runtime(rec.ID)
+	s, err := h.runtime(rec)
 	if err != nil {
 		return err
 	}
@@ -82,7 +86,7 @@ func (h *Host) kill(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	id := r.PathValue("session")
-	s, err := h.findSession(r.PathValue("name"), id)
+	s, release, err := h.findSession(r.PathValue("name"), id)
 	if err != nil {
 		var unknown *apiError
 		if errors.As(err, &unknown) && h.wasSession(id) {
@@ -90,6 +94,7 @@ func (h *Host) kill(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
+	defer release()
 	if err := s.proc.Signal(signal); err != nil && !s.ended() {
 		return fmt.Errorf("signal session %s: %w", id, err)
 	}
@@ -148,9 +153,5 @@ func newLines(w http.ResponseWriter) *lines {
 	return &lines{enc: json.NewEncoder(w), rc: http.NewResponseController(w)}
 }
 
-// send ignores a client that is gone: what it asked for goes on.
-func (l *lines) send(v any) {
-	if l.enc.Encode(v) == nil {
-		_ = l.rc.Flush()
-	}
-}
+// send reports whether the client is still there. If it is gone, what it asked for goes on all the same.
+func (l *lines) send(v any) bool { return l.enc.Encode(v) == nil && l.rc.Flush() == nil }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -19,72 +20,68 @@ const alone = 1 << 30
 type sprite struct {
 	host *Host
 	id   string
+	name string
 	gate *semaphore.Weighted // passed by calls that use the tree; alone by those that replace it
 
 	mu       sync.Mutex // guards the fields below
 	box      *sandbox.Box
 	socket   *insideServer
 	sessions map[string]*session
+	tasks    map[string]time.Time // reasons to stay awake that the sprite gave itself, with their ends
+	life     lifecycle
 }
 
 var errHostClosed = errors.New("the sprite host is shutting down")
 
-// enter finds a sprite and passes its gate, alone or (weight 1) with others. The caller calls leave when it no longer
-// uses the record's tree.
+// enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others. The caller calls leave when it no
+// longer uses the record's tree; until then the sprite stays awake.
 func (h *Host) enter(ctx context.Context, name string, weight int64) (s *sprite, rec spriteRecord, leave func(), err error) {
 	first, err := h.store.sprite(name)
 	if err != nil {
 		return nil, rec, nil, err
 	}
-	if s, err = h.runtime(first.ID); err != nil {
+	if s, err = h.runtime(first); err != nil {
+		return nil, rec, nil, err
+	}
+	release, err := s.hold()
+	if err != nil {
 		return nil, rec, nil, err
 	}
 	if err := s.gate.Acquire(ctx, weight); err != nil {
+		release()
 		return nil, rec, nil, err
 	}
+	leave = sync.OnceFunc(func() {
+		s.gate.Release(weight)
+		release()
+	})
 	// While we waited it may have been deleted, made anew, or restored to another tree.
 	rec, err = h.store.sprite(name)
 	if err == nil && rec.ID != first.ID {
 		err = errNoSprite
 	}
 	if err != nil {
-		s.gate.Release(weight)
+		leave()
 		return nil, rec, nil, err
 	}
-	return s, rec, sync.OnceFunc(func() { s.gate.Release(weight) }), nil
+	return s, rec, leave, nil
 }
 
-func (h *Host) runtime(id string) (*sprite, error) {
+func (h *Host) runtime(rec spriteRecord) (*sprite, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return nil, errHostClosed
 	}
-	s := h.sprites[id]
+	s := h.sprites[rec.ID]
 	if s == nil {
-		s = &sprite{host: h, id: id, gate: semaphore.NewWeighted(alone), sessions: map[string]*session{}}
-		h.sprites[id] = s
+		s = &sprite{
+			host: h, id: rec.ID, name: rec.Name, gate: semaphore.NewWeighted(alone),
+			sessions: map[string]*session{}, tasks: map[string]time.Time{}, life: lifecycle{status: cold},
+		}
+		h.sprites[rec.ID] = s
 	}
 	return s, nil
-}
-
-// status is running while commands run, warm while the box is up, else cold.
-func (h *Host) status(id string) string {
-	h.mu.Lock()
-	s := h.sprites[id]
-	h.mu.Unlock()
-	if s == nil {
-		return "cold"
-	}
-	if len(s.live()) > 0 {
-		return "running"
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.box == nil || ended(s.box) {
-		return "cold"
-	}
-	return "warm"
 }
 
 func ended(box *sandbox.Box) bool {
@@ -128,10 +125,9 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 			return s.box, nil
 		}
 		h.cfg.Log.Warn().Str("sprite", rec.Name).Msg("sandbox ended by itself, starting another")
-		if err := s.box.Stop(); err != nil {
+		if err := s.down(); err != nil {
 			return nil, fmt.Errorf("clear away the ended sandbox: %w", err)
 		}
-		s.box = nil
 	}
 	if why := h.degraded(rec.Tree); why != "" {
 		return nil, degradedError(why)
@@ -148,27 +144,35 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 		}
 		s.socket = socket
 	}
+	if err := s.enterState(running); err != nil {
+		return nil, err
+	}
 	box, err := sandbox.Start(h.boxConfig(rec))
 	if err != nil {
-		return nil, fmt.Errorf("start sandbox: %w", err)
+		return nil, errors.Join(fmt.Errorf("start sandbox: %w", err), s.enterState(cold))
 	}
 	s.box = box
-	now := h.now()
-	if _, err := h.store.updateSprite(rec.Name, func(r *spriteRecord) { r.LastStarted = &now }); err != nil {
-		// On a full disk commands still run: with them space is freed.
-		h.cfg.Log.Warn().Err(err).Str("sprite", rec.Name).Msg("record the start")
-	}
+	h.chores.Go(s.remember)
 	return box, nil
+}
+
+// down ends the box, if there is one. mu is held.
+func (s *sprite) down() error {
+	if s.box == nil {
+		return nil
+	}
+	err := errors.Join(s.unfreeze(), s.box.Stop()) // what is frozen cannot end everywhere
+	s.box = nil
+	return errors.Join(err, s.enterState(cold))
 }
 
 // stop ends the box and all sessions and waits for them. Nobody starts anything meanwhile, because the caller is alone
 // or the host is closed.
 func (s *sprite) stop() error {
 	s.mu.Lock()
-	var err error
-	if s.box != nil {
-		err = s.box.Stop()
-		s.box = nil
+	err := s.down()
+	if s.life.timer != nil {
+		s.life.timer.Stop()
 	}
 	sessions := make([]*session, 0, len(s.sessions))
 	for _, one := range s.sessions {
