@@ -96,7 +96,10 @@ var mayImport = map[string][]string{
 	"orchestrator/dropin": {"manifests"},
 
 	"orchestrator/sprites/local":         {"orchestrator/durable", "orchestrator/sprites", "orchestrator/sprites/local/..."},
-	"orchestrator/sprites/local/sandbox": {},
+	"orchestrator/sprites/local/image":   {"orchestrator/durable", "orchestrator/sprites/local/tree"},
+	// What file calls do, in a sandbox and, confined to folders, on the host.
+	"orchestrator/sprites/local/files":   {},
+	"orchestrator/sprites/local/sandbox": {"orchestrator/sprites/local/files"},
 	"orchestrator/sprites/local/egress":  {},
 	"orchestrator/sprites/local/tree":    {},
 	"orchestrator/sprites/spritestest":   {"orchestrator/sprites"},
@@ -119,6 +122,7 @@ var owners = map[string][]string{
 	"github.com/invopop/jsonschema":          {"scripts/genschema"},
 	"github.com/spf13/cobra":                 {"orchestrator", "spritekit"},
 	"github.com/BurntSushi/toml":             {"orchestrator/settings"},
+	"github.com/google/go-containerregistry": {"orchestrator/sprites/local/image"},
 	"github.com/google/nftables":             {"orchestrator/sprites/local/sandbox"},
 	"github.com/mdlayher/netlink":            {"orchestrator/sprites/local/sandbox"},
 	"golang.org/x/net":                       {"orchestrator/sprites/local/egress", "orchestrator"}, // DNS messages and names; how the host's proxy is chosen

@@ -1,0 +1,133 @@
+// Package image keeps the root filesystems that sprites start from.
+//
+// Start with Open and Store.Import. An image comes as an OCI layout (a folder or a tar of one), as a docker-archive, as
+// a tar of a root filesystem (plain, gzip, zstd) or as a folder that holds one. It is unpacked once into
+//
+//	<dir>/<digest>/rootfs       what sprites see, and nobody changes
+//	<dir>/<digest>/image.json   the record: an [Image]
+//	<dir>/names.json            name → digest
+//	<dir>/tmp/                  what is being unpacked or removed; emptied by Open
+//
+// The digest of an image with a manifest is the manifest's; that of a docker-archive its config's; that of a root
+// filesystem is the sha256 of its uncompressed tar, for which a folder counts as a tar in the order of its names.
+//
+// # What an archive may do
+//
+// It is hostile until proven otherwise. Every blob and every layer is checked against its digest. Names with ".." are
+// refused. Links inside the image lead, as they will in a sprite, to what lies inside the image, absolute ones too; an
+// entry behind a link that leads nowhere is refused. Hard links reach only what was unpacked before. Devices are left
+// out and counted, so are extended attributes other than user.*, and those of overlay filesystems. The number of
+// entries, their bytes and the length of names are bounded, and an image is there whole or not at all.
+//
+// # Whose the files are
+//
+// With a shift (a host that runs as root), id n of the image becomes shift+n for n below 65536; above, it becomes
+// "nobody". Modes are kept as they are, setuid included: the ids mean nothing outside sprites. Without one (an ordinary
+// user) everything belongs to the caller; setuid and setgid bits are cleared, because they would lend the caller's own
+// id, and modes are widened until the owner can read files and use folders.
+//
+// The package also builds images (Build) and says what is in them (WriteSPDX, WriteCycloneDX). Nothing is ever fetched
+// from a registry, and no daemon is asked.
+package image
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Kind is what an image was imported from.
+type Kind string
+
+// The kinds of images.
+const (
+	KindOCI    Kind = "oci"            // an OCI layout
+	KindDocker Kind = "docker-archive" // what docker save writes
+	KindRootfs Kind = "rootfs"         // a root filesystem, as a tar or a folder
+)
+
+// Image is the record of an imported image.
+type Image struct {
+	Digest       string    `json:"digest"` // "sha256:" and 64 hexadecimal digits
+	Names        []string  `json:"names,omitempty"`
+	Kind         Kind      `json:"kind"`
+	Source       string    `json:"source"` // path that it was last imported from
+	Architecture string    `json:"architecture,omitempty"`
+	ImportedAt   time.Time `json:"imported_at"`
+	Entries      int       `json:"entries"`
+	Size         int64     `json:"size"` // bytes of all files, holes included
+	LeftOut      LeftOut   `json:"left_out"`
+	Config       Config    `json:"config"`
+
+	// Shift is what was added to ids; an image serves only hosts with the same one.
+	Shift int `json:"shift"`
+	// Stamp tells whether the file at Source is still the same, so that it need not be read again; of single files only.
+	Stamp *stamp `json:"stamp,omitempty"`
+}
+
+// Config is what an image says of the programs in it.
+type Config struct {
+	Env        []string          `json:"env,omitempty"` // KEY=VALUE
+	WorkingDir string            `json:"working_dir,omitempty"`
+	User       string            `json:"user,omitempty"` // noted only: commands of sprites run as the user sprite
+	Labels     map[string]string `json:"labels,omitempty"`
+}
+
+// LeftOut counts what of an archive is not in the image.
+type LeftOut struct {
+	Devices    int `json:"devices,omitempty"`    // block and character devices, and sockets
+	Attributes int `json:"attributes,omitempty"` // extended attributes
+	Setid      int `json:"setid,omitempty"`      // setuid and setgid bits that were cleared
+	Owners     int `json:"owners,omitempty"`     // ids of 65536 and more, now nobody's
+}
+
+// Progress is told while an image is imported.
+type Progress struct {
+	Step    string `json:"step"`            // what is being done, for people
+	Layer   int    `json:"layer,omitempty"` // from 1
+	Layers  int    `json:"layers,omitempty"`
+	Entries int    `json:"entries,omitempty"` // unpacked so far
+	Bytes   int64  `json:"bytes,omitempty"`   // read so far
+}
+
+// Limits bound one import. The zero value of a member is its default.
+type Limits struct {
+	Entries int   // of all layers; 2,000,000
+	Bytes   int64 // unpacked, holes included; 64 GiB
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Entries == 0 {
+		l.Entries = 2_000_000
+	}
+	if l.Bytes == 0 {
+		l.Bytes = 64 << 30
+	}
+	return l
+}
+
+var (
+	// ErrNotFound is what Get and Remove say of an image that was never imported.
+	ErrNotFound = errors.New("image not found")
+	// errChanged says that a source is written to by somebody while it is read.
+	errChanged = errors.New("it changed while it was read")
+)
+
+// Refusal says why a source is no image that can be used, and what helps.
+type Refusal struct {
+	Reason string
+	Remedy string // may be ""
+}
+
+func (r *Refusal) Error() string { return r.Reason }
+
+// refuse makes a Refusal without a remedy.
+func refuse(format string, args ...any) error { return &Refusal{Reason: fmt.Sprintf(format, args...)} }
+
+// InUseError says which sprites keep an image from being removed.
+type InUseError struct{ Sprites []string }
+
+func (e *InUseError) Error() string {
+	return "sprites use it: " + strings.Join(e.Sprites, ", ")
+}

@@ -1,0 +1,35 @@
+//go:build !linux
+
+package image
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Sprites start from images on Linux only. Elsewhere images can be built and looked into, so what is unpacked need not be
+// complete.
+
+func mkfifo(*os.Root, string) error { return refuse("it is a FIFO, which is unpacked on Linux only") }
+
+func linkTime(*os.Root, string, time.Time) error { return nil }
+
+func setAttr(*os.Root, string, string, string) (bool, error) { return false, nil }
+
+func attrsOf(*os.File) (map[string]string, error) { return nil, nil }
+
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() && !d.IsDir() {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return f.Sync()
+	})
+}

@@ -1,0 +1,219 @@
+package image
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// found is what lies at a path: an image that can be unpacked.
+type found struct {
+	kind   Kind
+	digest string
+	arch   string // as the image says, "" when it does not
+	config Config
+	layers []layer // lowest first
+	stamp  *stamp
+	close  func() error // when it has been unpacked
+}
+
+// layer is one tar of an image.
+type layer struct {
+	open      func() (io.ReadCloser, error)
+	digest    string // of what open returns, "" when nobody says
+	diffID    string // of the uncompressed tar
+	whiteouts bool
+}
+
+// stamp tells one state of a file from another.
+type stamp struct {
+	Size  int64  `json:"size"`
+	MTime int64  `json:"mtime"` // nanoseconds
+	Inode uint64 `json:"inode"`
+}
+
+func stampOf(info fs.FileInfo) *stamp {
+	s := &stamp{Size: info.Size(), MTime: info.ModTime().UnixNano()}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.Inode = st.Ino
+	}
+	return s
+}
+
+// splitChoice takes PATH#NAME apart: NAME chooses one of several images in one place.
+func splitChoice(ref string) (path, choice string) {
+	if i := strings.LastIndexByte(ref, '#'); i > 0 {
+		if _, err := os.Lstat(ref); err != nil {
+			return ref[:i], ref[i+1:]
+		}
+	}
+	return ref, ""
+}
+
+// find looks at what lies at a path. scratch is an empty folder for what has to be unpacked to be looked at.
+func (s *Store) find(ctx context.Context, path, choice, scratch string, tell func(Progress)) (*found, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, &Refusal{err.Error(), "an image is an OCI layout, a docker-archive, or a root filesystem as a tar or a folder"}
+	}
+	switch {
+	case info.IsDir():
+		if _, err := os.Stat(filepath.Join(path, layoutFile)); err == nil {
+			return s.findLayout(path, choice)
+		}
+		if choice != "" {
+			return nil, refuse("#%s chooses an image of an OCI layout, and there is none", choice)
+		}
+		tell(Progress{Step: "read the folder"})
+		return findFolder(ctx, path)
+	case !info.Mode().IsRegular():
+		return nil, refuse("it is neither a file nor a folder")
+	}
+	tell(Progress{Step: "read the archive"})
+	look, err := s.survey(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	open := func() (io.ReadCloser, error) { return os.Open(path) }
+	if look.kind == KindRootfs {
+		if choice != "" {
+			return nil, refuse("#%s chooses an image of an archive, and it holds a root filesystem", choice)
+		}
+		return &found{kind: KindRootfs, digest: look.digest, layers: []layer{{open: open, diffID: look.digest}}, stamp: stampOf(info), close: func() error { return nil }}, nil
+	}
+	if err := s.unpackArchive(ctx, open, look.digest, scratch, tell); err != nil {
+		return nil, err
+	}
+	if look.kind == KindDocker {
+		return s.findDocker(scratch, choice)
+	}
+	return s.findLayout(scratch, choice)
+}
+
+// surveyed is what one pass over a tar says.
+type surveyed struct {
+	kind   Kind
+	digest string
+}
+
+// survey reads a tar through and says what it holds.
+func (s *Store) survey(ctx context.Context, path string) (surveyed, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return surveyed{}, err
+	}
+	defer f.Close()
+	plain, err := decompress(f)
+	if err != nil {
+		return surveyed{}, err
+	}
+	defer plain.Close()
+	sum := sha256.New()
+	x := &extraction{limits: s.o.Limits.withDefaults(), progress: func(int, int64) {}}
+	stream := io.TeeReader(&meter{ctx: ctx, r: plain, x: x}, sum)
+	t := tar.NewReader(stream)
+	top := map[string]bool{}
+	for {
+		h, err := t.Next()
+		if err == io.EOF {
+			break
+		}
+		if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return surveyed{}, &Refusal{fmt.Sprintf("it is no tar, or damaged: %v", err), "an image is an OCI layout, a docker-archive, or a root filesystem as a tar or a folder"}
+		}
+		if err != nil {
+			return surveyed{}, err
+		}
+		if x.entries++; x.entries > x.limits.Entries {
+			return surveyed{}, refuse("the image has more than %d entries", x.limits.Entries)
+		}
+		name := strings.Trim(strings.TrimPrefix(h.Name, "./"), "/")
+		if first, _, _ := strings.Cut(name, "/"); len(top) < 1000 {
+			top[first] = true
+		}
+	}
+	if _, err := io.Copy(io.Discard, stream); err != nil {
+		return surveyed{}, err
+	}
+	system := top["etc"] || top["usr"] || top["bin"]
+	look := surveyed{KindRootfs, named(sum)}
+	switch {
+	case x.entries == 0:
+		return look, refuse("it holds no files")
+	case !system && top[layoutFile] && top[indexFile]:
+		look.kind = KindOCI
+	case !system && top[dockerManifest]:
+		look.kind = KindDocker
+	}
+	return look, nil
+}
+
+// unpackArchive unpacks a tar of blobs, the caller's own whatever it says.
+func (s *Store) unpackArchive(ctx context.Context, open func() (io.ReadCloser, error), digest, to string, tell func(Progress)) error {
+	x, err := newExtraction(to, 0, s.o.Limits, func(entries int, bytes int64) {
+		tell(Progress{Step: "unpack the archive", Entries: entries, Bytes: bytes})
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(x.verified(ctx, layer{open: open, diffID: digest}), x.close())
+}
+
+// verified unpacks a layer and holds it against its digests.
+func (x *extraction) verified(ctx context.Context, l layer) error {
+	f, err := l.open()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	squeezed, plain := sha256.New(), sha256.New()
+	blob := io.TeeReader(f, squeezed)
+	tarball, err := decompress(blob)
+	if err == nil {
+		err = x.layer(ctx, io.TeeReader(tarball, plain), l.whiteouts)
+		err = errors.Join(err, tarball.Close())
+	}
+	if refused := (*Refusal)(nil); err != nil && !errors.As(err, &refused) {
+		return err
+	}
+	// A blob that is not what it should be is the better reason.
+	if l.digest != "" {
+		if _, drained := io.Copy(io.Discard, blob); drained != nil {
+			return errors.Join(err, drained)
+		}
+		if got := named(squeezed); got != l.digest {
+			return refuse("the blob %s is damaged or was changed: its digest is %s", l.digest, got)
+		}
+	}
+	if got := named(plain); err == nil && got != l.diffID {
+		if l.digest == "" {
+			return errChanged
+		}
+		return refuse("the layer %s unpacks to %s, where the image's config says %s", l.digest, got, l.diffID)
+	}
+	return err
+}
+
+func named(sum hash.Hash) string { return "sha256:" + hex.EncodeToString(sum.Sum(nil)) }
+
+// nameOf is what an image at a path is called when nobody says.
+func nameOf(path string) string {
+	name := filepath.Base(path)
+	for _, end := range []string{".gz", ".zst", ".tgz", ".tar", ".oci"} {
+		name = strings.TrimSuffix(name, end)
+	}
+	if !ValidName(name) {
+		return ""
+	}
+	return name
+}

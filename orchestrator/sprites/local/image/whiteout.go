@@ -1,0 +1,82 @@
+package image
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// Whiteouts of layers: .wh.NAME says that NAME of the layers below is gone, .wh..wh..opq that all of them is that lies in
+// the folder. What the layer brings itself stays, in whatever order its entries come.
+const (
+	whiteoutPrefix = ".wh."
+	whiteoutOpaque = ".wh..opq"
+)
+
+// whiteout applies the file .wh.<rest>.
+func (x *extraction) whiteout(in *folder, rest string) error {
+	switch {
+	case rest == whiteoutOpaque:
+		return x.hideBelow(in.real)
+	case strings.HasPrefix(rest, whiteoutPrefix):
+		return nil // notes of aufs, which mean nothing elsewhere
+	case rest == "" || rest == "." || rest == "..":
+		return refuse("it is a whiteout of nothing that can be there")
+	}
+	return x.hide(in.join(rest))
+}
+
+// hide removes what lower layers have at a path.
+func (x *extraction) hide(name string) error {
+	info, err := x.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if x.made[name] {
+		if info.IsDir() {
+			return x.hideBelow(name)
+		}
+		return nil
+	}
+	x.leave()
+	return x.root.RemoveAll(name)
+}
+
+// hideBelow removes what lower layers have in a folder.
+func (x *extraction) hideBelow(name string) error {
+	dir, err := x.root.Open(cmp.Or(name, "."))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for {
+		names, err := dir.Readdirnames(1024)
+		for _, n := range names {
+			if err := x.hide(path.Join(name, n)); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// note remembers that the layer at hand has put something at a path, and so keeps all folders above it.
+func (x *extraction) note(name string) {
+	if x.made == nil {
+		return
+	}
+	for ; name != "." && name != "" && !x.made[name]; name = path.Dir(name) {
+		x.made[name] = true
+	}
+}
