@@ -1,0 +1,233 @@
+package files
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+const (
+	// sorted is how many names of one folder are held to be put in order. Of a larger folder each batch is.
+	sorted = 16 << 10
+	// held is how many names a walk holds in all; beyond it batches are small. The depth of a tree is bounded by the length
+	// of names, and so is the whole.
+	held  = 128 << 10
+	batch = 128
+)
+
+// walker goes through the tree below top.
+type walker struct {
+	ctx  context.Context
+	t    Tree
+	top  string
+	emit Emit
+	held int // names
+}
+
+// each calls do with the names in a folder, batch by batch until it is empty of new ones.
+func (w *walker) each(dir string, do func(name string) error) error {
+	f, err := w.t.Open(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		names, err := f.Readdirnames(min(sorted, max(batch, held-w.held)))
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		slices.Sort(names)
+		w.held += len(names)
+		for _, n := range names {
+			if err = w.ctx.Err(); err == nil {
+				err = do(path.Join(dir, n))
+			}
+			if err != nil {
+				break
+			}
+		}
+		w.held -= len(names)
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// tell emits what is known of name.
+func (w *walker) tell(name string, st fs.FileInfo) error {
+	return w.emit(Entry{Rel: strings.TrimPrefix(strings.TrimPrefix(name, w.top), "/"), Mode: st.Mode(), Size: st.Size(), ModTime: st.ModTime()})
+}
+
+func (w *walker) list(pattern string, recursive bool) error {
+	st, err := w.t.Stat(w.top)
+	if err != nil {
+		return err
+	}
+	if !st.IsDir() {
+		return w.tell(w.top, st)
+	}
+	return w.listIn(w.top, pattern, recursive)
+}
+
+func (w *walker) listIn(dir, pattern string, recursive bool) error {
+	return w.each(dir, func(name string) error {
+		st, err := w.t.Lstat(name)
+		if err != nil {
+			return nil // went away meanwhile
+		}
+		if w.matches(pattern, name) {
+			if err := w.tell(name, st); err != nil {
+				return err
+			}
+		}
+		if !recursive || !st.IsDir() {
+			return nil
+		}
+		return ignoreFolder(w.listIn(name, pattern, recursive))
+	})
+}
+
+// ignoreFolder passes over a folder that cannot be read, or is gone: the rest of the tree can.
+func ignoreFolder(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) ||
+		errors.Is(err, syscall.ENAMETOOLONG) {
+		return nil
+	}
+	return err
+}
+
+func (w *walker) matches(pattern, name string) bool {
+	if pattern == "" {
+		return true
+	}
+	ok, _ := path.Match(pattern, path.Base(name)) // the pattern has been checked
+	if !ok && strings.Contains(pattern, "/") {
+		ok, _ = path.Match(pattern, strings.TrimPrefix(strings.TrimPrefix(name, w.top), "/"))
+	}
+	return ok
+}
+
+func (w *walker) remove(recursive bool) error {
+	st, err := w.t.Lstat(w.top)
+	if err != nil {
+		return err
+	}
+	if w.top == "/" {
+		return syscall.EPERM
+	}
+	// Asked first: a folder that must stay is not to lose what is in it.
+	if err := w.t.Writable(path.Dir(w.top)); err != nil {
+		return err
+	}
+	return w.removeOne(w.top, st, recursive)
+}
+
+func (w *walker) removeOne(name string, st fs.FileInfo, recursive bool) error {
+	if st.IsDir() && recursive {
+		err := w.removeIn(name)
+		if errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EMFILE) {
+			err = w.t.RemoveAll(name)
+			if err == nil {
+				return w.tell(name, st)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := w.t.Remove(name); err != nil {
+		return err
+	}
+	return w.tell(name, st)
+}
+
+func (w *walker) removeIn(dir string) error {
+	return w.each(dir, func(name string) error {
+		st, err := w.t.Lstat(name)
+		if err == nil {
+			err = w.removeOne(name, st, true)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // somebody else was faster
+		}
+		return err
+	})
+}
+
+// change does something to a file and, when it is a folder, recursively to what is in it. Links in it are left alone, the
+// last one of the path itself is followed.
+func (w *walker) change(recursive bool, do func(name string) error) error {
+	real, err := w.t.Real(w.top)
+	if err != nil {
+		return err
+	}
+	if _, err := w.t.Lstat(real); err != nil {
+		return err
+	}
+	w.top = real
+	return w.changeOne(real, recursive, do)
+}
+
+func (w *walker) changeOne(name string, recursive bool, do func(name string) error) error {
+	st, err := w.t.Lstat(name)
+	if err != nil || st.Mode()&fs.ModeSymlink != 0 {
+		return err
+	}
+	if err := do(name); err != nil {
+		return err
+	}
+	if st.IsDir() && recursive {
+		err := w.each(name, func(name string) error {
+			if err := w.changeOne(name, true, do); !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if st, err = w.t.Lstat(name); err != nil {
+		return err
+	}
+	return w.tell(name, st)
+}
+
+// owner reads the user and the group that Chown is to give.
+func owner(t Tree, op Op) (uid, gid int, err error) {
+	if uid, err = number(op.User, t.User); err != nil {
+		return 0, 0, err
+	}
+	if gid, err = number(op.Group, t.Group); err != nil {
+		return 0, 0, err
+	}
+	if uid < 0 && gid < 0 {
+		return 0, 0, syscall.EINVAL
+	}
+	return uid, gid, nil
+}
+
+func number(text string, find func(string) (int, error)) (int, error) {
+	if text == "" {
+		return -1, nil
+	}
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return int(n), nil
+	}
+	return find(text)
+}
+
+func tempBeside(name string) string {
+	return path.Join(path.Dir(name), ".upload-"+rand.Text())
+}
