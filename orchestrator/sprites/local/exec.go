@@ -136,8 +136,8 @@ func (h *Host) start(ctx context.Context, name string, in execRequest, c *client
 	}
 	defer leave()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	box, err := s.up(rec)
+	s.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
@@ -147,23 +147,26 @@ func (h *Host) start(ctx context.Context, name string, in execRequest, c *client
 	}
 	env := environment(box.BaseEnv(), h.cfg.Env, translatedEnv(box), own, in.env)
 	one := newSession()
+	// Without the lock: a sandbox that does not answer must not keep anybody from stopping it.
 	if err := one.launch(box, in, env); err != nil {
 		return nil, err
 	}
 	one.id, one.created, one.last = h.nextSession(), h.now(), h.now()
 	one.name, one.command = path.Base(in.argv[0]), strings.Join(append([]string{one.proc.Program}, in.argv[1:]...), " ")
 	one.dir, one.tty, one.rows, one.cols, one.grace = in.dir, in.tty, in.rows, in.cols, in.grace
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	c.release = s.keep()
 	one.clients[c] = true
 	s.sessions[one.id] = one
-	go func() { // owned by the sprite: stop waits for finished
+	h.chores.Go(func() {
 		one.run()
 		s.mu.Lock()
 		delete(s.sessions, one.id)
 		s.rest()
 		s.mu.Unlock()
 		close(one.finished)
-	}()
+	})
 	return one, nil
 }
 

@@ -45,6 +45,9 @@ func (h *Host) routes() http.Handler {
 	handle("GET /v1/sprites/{name}", h.getSprite)
 	handle("PUT /v1/sprites/{name}", h.updateSprite)
 	handle("DELETE /v1/sprites/{name}", h.deleteSprite)
+	handle("POST /v1/sprites/{name}/restart", h.restart)
+	handle("POST /v1/sprites/{name}/upgrade", h.upgrade)
+	handle("GET /v1/sprites/{name}/check", h.check)
 
 	handle("GET /v1/sprites/{name}/exec", h.execOrList)
 	handle("POST /v1/sprites/{name}/exec", h.execPost)
