@@ -86,7 +86,6 @@ func TestAttempts(t *testing.T) {
 		"unmount the skills":         "umount /skills || umount -l /skills",
 		"mount a tmpfs":              "mount -t tmpfs x /tmp",
 		"write the system":           "touch /usr/evil",
-		"write the root":             "touch /evil",
 		"write /etc":                 "echo x >>/etc/passwd",
 		"write /dev":                 "touch /dev/evil",
 		"make a device":              "mknod /tmp/null c 1 3",
@@ -101,7 +100,7 @@ func TestAttempts(t *testing.T) {
 		"see root's home":            "ls /root | grep .",
 		"see users":                  "ls -A /home | grep -v '^sprite$'",
 		"see /sys":                   "ls /sys",
-		"see the host's run folder":  "ls -A /run | grep .",
+		"see the host's run folder":  "ls -A /run | grep -v '^mount$'", // mount(8) makes it
 		"read init's memory":         "head -c1 /proc/1/mem",
 		"read init's environment":    "cat /proc/1/environ",
 		"list init's files":          "ls /proc/1/fd | grep .",
@@ -114,6 +113,13 @@ func TestAttempts(t *testing.T) {
 	} {
 		if out, code := run(t, box, "("+script+") 2>&1"); code == 0 {
 			t.Errorf("%s succeeds: %s", name, out)
+		}
+	}
+	if box.Level() == sandbox.LevelRoot { // elsewhere the sprite's user is the only one, and owns its root
+		for _, script := range []string{"touch /evil", "echo x >>/etc/evil", "mv /home /evil"} {
+			if out, code := run(t, box, "("+script+") 2>&1"); code == 0 {
+				t.Errorf("%s succeeds: %s", script, out)
+			}
 		}
 	}
 	out, _ := run(t, box, "echo x >/skills/evil")

@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"os"
+	"os/exec"
 	"syscall"
 	"testing"
 )
@@ -13,4 +14,9 @@ func openFiles(t *testing.T) int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	must(t, err)
 	return len(entries)
+}
+
+// copyTree copies a folder with all attributes.
+func copyTree(from, to string) ([]byte, error) {
+	return exec.Command("cp", "-a", from, to).CombinedOutput()
 }

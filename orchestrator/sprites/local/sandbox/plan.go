@@ -3,35 +3,59 @@ package sandbox
 // plan is all that init needs to know to build the box: plain data, made by the host, carried out by init in the order
 // given. Paths in the box are relative to its root.
 type plan struct {
-	Plain    bool   `json:"plain,omitempty"` // nothing to build; the rest is empty
-	Hostname string `json:"hostname,omitempty"`
-	Received bool   `json:"received,omitempty"` // binds came along as descriptors, in order
-	Network  bool   `json:"network,omitempty"`  // the network namespace is new: to be set up, and its sockets handed over
-	Steps    []step `json:"steps,omitempty"`
+	Plain    bool      `json:"plain,omitempty"` // nothing to build; the rest is empty
+	Level    Level     `json:"level,omitempty"`
+	Hostname string    `json:"hostname,omitempty"`
+	Received bool      `json:"received,omitempty"` // the mounts of the host's files came along as descriptors, in order
+	Root     step      `json:"root"`               // what becomes /
+	Steps    []step    `json:"steps,omitempty"`
+	Network  bool      `json:"network,omitempty"` // the network namespace is new: to be set up, and its sockets handed over
+	Limits   Limits    `json:"limits"`
+	Without  []Defence `json:"without,omitempty"`
 }
 
 // step makes one thing in the box's root.
 type step struct {
 	Kind     stepKind `json:"kind"`
-	Path     string   `json:"path"`
+	Path     string   `json:"path,omitempty"`
 	Source   string   `json:"source,omitempty"`    // bind: host path; link: target; mount: options
-	Content  string   `json:"content,omitempty"`   // file
+	Tree     *Root    `json:"tree,omitempty"`      // overlay: what it is made of
+	Content  string   `json:"content,omitempty"`   // text, knob
+	Mode     uint32   `json:"mode,omitempty"`      // dir
 	File     bool     `json:"file,omitempty"`      // bind: the source is no directory
 	Device   bool     `json:"device,omitempty"`    // bind: the source is a device node
-	ReadOnly bool     `json:"read_only,omitempty"` // bind
+	ReadOnly bool     `json:"read_only,omitempty"` // bind, overlay
+	Suid     bool     `json:"suid,omitempty"`      // bind, overlay: setuid bits and device nodes count, for tests
 }
 
 type stepKind string
 
 const (
-	stepDir  stepKind = "dir"
-	stepFile stepKind = "file"
-	stepLink stepKind = "link"
-	stepBind stepKind = "bind"
-	stepProc stepKind = "proc"
-	stepTmp  stepKind = "tmpfs"
-	stepPts  stepKind = "devpts"
+	stepDir     stepKind = "dir"     // a folder of the sprite's, if there is nothing
+	stepLink    stepKind = "link"    // a link, if there is nothing
+	stepText    stepKind = "text"    // a file of the box's own, read-only, in no tree; /dev must be there, and not sealed
+	stepBind    stepKind = "bind"    // something of the host's
+	stepOverlay stepKind = "overlay" // layers of the host's
+	stepProc    stepKind = "proc"
+	stepTmp     stepKind = "tmpfs"
+	stepPts     stepKind = "devpts"
+	stepAgain   stepKind = "again" // what the box already has at Source, a second time
+	stepKnob    stepKind = "knob"  // write Content to a file that the kernel has, below /proc/sys; without it all is as well as it can be
+	stepSeal    stepKind = "seal"  // from here on the mount at Path is read-only
 )
+
+// ofHost reports whether the step shows something of the host's, for which a privileged host makes the mount.
+func (s step) ofHost() bool { return s.Kind == stepBind || s.Kind == stepOverlay }
+
+// mounts lists the steps that begin with a new mount, in the order in which these are made.
+func (p plan) mounts(those func(step) bool) (found []step) {
+	for _, s := range append([]step{p.Root}, p.Steps...) {
+		if those(s) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
 
 // etc lists what of the host's /etc a box sees: what name lookup, TLS, the loader and time zones need, nothing else.
 var etc = []string{

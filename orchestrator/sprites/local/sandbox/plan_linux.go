@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -10,33 +11,78 @@ import (
 	"strings"
 )
 
+// Sizes of the box's memory file systems, unless Limits says otherwise.
+const (
+	defaultTmp = 256 << 20 // /run and /dev/shm
+	devSize    = 1 << 20   // /dev, which is sealed when it is complete
+)
+
 // newPlan draws the box of c from what this host has.
 func newPlan(c Config) (plan, error) {
-	p := plan{Hostname: c.Hostname, Network: c.Network && c.defended(DefenceNetns)}
-	if err := p.system(); err != nil {
-		return p, err
+	p := plan{Level: c.Level, Hostname: c.Hostname, Network: c.Network && c.defended(DefenceNetns), Limits: c.Limits, Without: c.Without}
+	p.Root = p.tree("", c.Root, false)
+	tmp := c.Limits.TmpBytes
+	if tmp <= 0 {
+		tmp = defaultTmp
 	}
-	p.dir("run", "srv", "mnt", "root", "var", "var/log")
-	p.link("var/tmp", "/tmp")
-	p.link("var/run", "/run")
-	for _, f := range c.folders() {
-		readOnly := f.seen == "/skills" && c.Skills != "" || f.seen == "/.sprite"
-		p.bind(f.host, strings.TrimPrefix(f.seen, "/"), readOnly)
+	size := fmt.Sprintf(",size=%d", tmp)
+	if !c.defended(DefenceTmpSize) {
+		size = ""
 	}
+	p.Steps = append(p.Steps, step{Kind: stepTmp, Path: "dev", Source: fmt.Sprintf("mode=0755,size=%d", devSize)})
+	p.texts(c)
+	if c.Root.Host {
+		if err := p.system(); err != nil {
+			return p, err
+		}
+		p.link("var/tmp", "/tmp")
+		p.link("var/run", "/run")
+	}
+	p.Steps = append(p.Steps,
+		step{Kind: stepDir, Path: "workspace", Mode: 0o755}, step{Kind: stepDir, Path: "home/sprite", Mode: 0o755}, step{Kind: stepDir, Path: "tmp", Mode: 0o1777})
+	p.Steps = append(p.Steps, step{Kind: stepTmp, Path: "run", Source: "mode=0755" + size})
+	if c.Skills != "" {
+		p.bind(c.Skills, "skills", true)
+	}
+	p.bind(c.Run, ".sprite", true)
+	for _, point := range c.Points {
+		p.Steps = append(p.Steps, p.tree(pointPath(point.ID), point.Root, true))
+	}
+	p.bind(c.Cache, "var/cache/sprite", false)
 	if c.Shared != "" {
 		p.bind(c.Shared, strings.TrimPrefix(SharedDir, "/"), true)
 	}
 	if err := p.tools(c.Tools); err != nil {
 		return p, err
 	}
-	p.devices()
+	p.devices("mode=1777" + size)
 	p.Steps = append(p.Steps, step{Kind: stepProc, Path: "proc"})
+	if c.defended(DefenceUserns) {
+		// Nested user namespaces would give back capabilities, and with them much of the kernel.
+		p.Steps = append(p.Steps, step{Kind: stepKnob, Path: "proc/sys/user/max_user_namespaces", Content: "0"})
+	}
+	if c.defended(DefenceMaskedProc) {
+		p.maskProc()
+	}
+	for i, s := range p.Steps {
+		if s.ofHost() {
+			p.Steps[i].ReadOnly = s.ReadOnly && c.defended(DefenceReadOnly)
+			p.Steps[i].Suid = !c.defended(DefenceNosuid)
+		}
+	}
+	p.Root.Suid = !c.defended(DefenceNosuid)
 	return p, nil
 }
 
-func (p *plan) dir(paths ...string) {
-	for _, path := range paths {
-		p.Steps = append(p.Steps, step{Kind: stepDir, Path: path})
+// tree shows a root at path.
+func (p *plan) tree(path string, r Root, readOnly bool) step {
+	switch {
+	case r.Dir != "":
+		return step{Kind: stepBind, Path: path, Source: r.Dir, ReadOnly: readOnly}
+	case r.Upper == "" && len(r.Lower) == 1:
+		return step{Kind: stepBind, Path: path, Source: r.Lower[0], ReadOnly: true}
+	default:
+		return step{Kind: stepOverlay, Path: path, Tree: &r, ReadOnly: readOnly}
 	}
 }
 
@@ -44,11 +90,31 @@ func (p *plan) link(path, target string) {
 	p.Steps = append(p.Steps, step{Kind: stepLink, Path: path, Source: target})
 }
 
+func (p *plan) text(path, content string) {
+	p.Steps = append(p.Steps, step{Kind: stepText, Path: path, Content: content})
+}
+
 func (p *plan) bind(source, path string, readOnly bool) {
 	p.Steps = append(p.Steps, step{Kind: stepBind, Path: path, Source: source, ReadOnly: readOnly})
 }
 
-// system shows the host's programs and libraries read-only, and of /etc what the list names.
+// texts makes the files that say who and where the box is. A tree with programs of its own has its own users.
+func (p *plan) texts(c Config) {
+	p.text("etc/hostname", c.Hostname+"\n")
+	if p.Network {
+		own := networkFiles(c.Hostname)
+		for _, path := range slices.Sorted(maps.Keys(own)) {
+			p.text(path, own[path])
+		}
+	}
+	if c.Root.Host {
+		p.text("etc/passwd", passwd)
+		p.text("etc/group", group)
+	}
+}
+
+// system shows the host's programs and libraries read-only, and of /etc what the list names. Where the host has a link, such
+// as /bin, the box has a mount: its owner cannot take that away.
 func (p *plan) system() error {
 	entries, err := os.ReadDir("/")
 	if err != nil {
@@ -59,37 +125,19 @@ func (p *plan) system() error {
 		if name != "usr" && name != "bin" && name != "sbin" && !strings.HasPrefix(name, "lib") {
 			continue
 		}
-		switch {
-		case e.Type() == fs.ModeSymlink:
-			target, err := os.Readlink("/" + name)
-			if err != nil {
-				return err
-			}
-			p.link(name, target)
-		case e.IsDir():
+		if st, err := os.Stat("/" + name); err == nil && st.IsDir() {
 			p.bind("/"+name, name, true)
 		}
 	}
-	p.Steps = append(p.Steps,
-		step{Kind: stepFile, Path: "etc/passwd", Content: passwd},
-		step{Kind: stepFile, Path: "etc/group", Content: group},
-		step{Kind: stepFile, Path: "etc/hostname", Content: p.Hostname + "\n"},
-		step{Kind: stepLink, Path: "etc/mtab", Source: "/proc/mounts"})
-	own := map[string]string{}
-	if p.Network {
-		own = networkFiles(p.Hostname)
-	}
-	for _, path := range slices.Sorted(maps.Keys(own)) {
-		p.Steps = append(p.Steps, step{Kind: stepFile, Path: path, Content: own[path]})
-	}
 	for _, name := range etc {
-		if own["etc/"+name] != "" {
-			continue
+		if p.shown("/etc/" + name) {
+			continue // a text of the box's own
 		}
 		if err := p.show("/etc/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
+	p.link("etc/mtab", "/proc/mounts")
 	return nil
 }
 
@@ -110,7 +158,7 @@ func (p *plan) show(path string) error {
 func (p *plan) tools(paths []string) error {
 	for _, path := range paths {
 		path = filepath.Clean(path)
-		if p.shown(path) || p.linked(path) {
+		if p.shown(path) {
 			continue
 		}
 		if err := p.show(path); err != nil {
@@ -122,26 +170,15 @@ func (p *plan) tools(paths []string) error {
 
 func (p *plan) shown(path string) bool {
 	for _, s := range p.Steps {
-		if s.Kind == stepBind && within(path, "/"+s.Path) {
+		if (s.Kind == stepBind || s.Kind == stepText) && within(path, "/"+s.Path) {
 			return true
 		}
 	}
 	return false
 }
 
-// linked reports that path leads through one of the box's own links, such as /bin, into what the system folders show.
-// Nothing can be made there: it would be made where the link leads on the host.
-func (p *plan) linked(path string) bool {
-	for _, s := range p.Steps {
-		if s.Kind == stepLink && within(path, "/"+s.Path) {
-			return true
-		}
-	}
-	return false
-}
-
-// devices makes a /dev with what programs expect and a terminal multiplexer of its own.
-func (p *plan) devices() {
+// devices fills /dev with what programs expect and a terminal multiplexer of its own.
+func (p *plan) devices(shm string) {
 	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
 		p.Steps = append(p.Steps, step{Kind: stepBind, Path: "dev/" + name, Source: "/dev/" + name, File: true, Device: true})
 	}
@@ -151,6 +188,38 @@ func (p *plan) devices() {
 	p.link("dev/stderr", "/proc/self/fd/2")
 	p.link("dev/ptmx", "pts/ptmx")
 	p.Steps = append(p.Steps,
-		step{Kind: stepPts, Path: "dev/pts"},
-		step{Kind: stepTmp, Path: "dev/shm", Source: "mode=1777,size=256m"})
+		step{Kind: stepPts, Path: "dev/pts", Source: "newinstance,ptmxmode=0666,mode=0620"},
+		step{Kind: stepTmp, Path: "dev/shm", Source: shm},
+		step{Kind: stepSeal, Path: "dev"})
+}
+
+// Parts of /proc that tell of the host or of its kernel, and those that would change them.
+var (
+	hiddenProc = []string{
+		"kcore", "keys", "key-users", "kallsyms", "kmsg", "kpagecount", "kpageflags", "kpagecgroup", "latency_stats", "timer_list", "timer_stats",
+		"sched_debug", "slabinfo", "vmallocinfo", "modules", "sysrq-trigger", "interrupts", "config.gz",
+	}
+	hiddenProcDirs = []string{"acpi", "asound", "scsi"}
+	sealedProc     = []string{"sys", "irq", "bus", "fs", "driver", "tty", "dynamic_debug", "mtrr"}
+)
+
+// maskProc hides and seals what this host's /proc has of the lists.
+func (p *plan) maskProc() {
+	has := func(name string) bool { _, err := os.Lstat("/proc/" + name); return err == nil }
+	for _, name := range hiddenProc {
+		if has(name) {
+			p.Steps = append(p.Steps, step{Kind: stepAgain, Path: "proc/" + name, Source: "dev/null", File: true})
+		}
+	}
+	for _, name := range hiddenProcDirs {
+		if has(name) {
+			p.Steps = append(p.Steps, step{Kind: stepTmp, Path: "proc/" + name, Source: "mode=0555,size=4k"}, step{Kind: stepSeal, Path: "proc/" + name})
+		}
+	}
+	for _, name := range sealedProc {
+		if st, err := os.Lstat("/proc/" + name); err == nil {
+			p.Steps = append(p.Steps,
+				step{Kind: stepAgain, Path: "proc/" + name, Source: "proc/" + name, File: !st.IsDir()}, step{Kind: stepSeal, Path: "proc/" + name, File: !st.IsDir()})
+		}
+	}
 }

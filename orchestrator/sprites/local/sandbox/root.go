@@ -32,6 +32,7 @@ func Skeleton(dir string, uid, gid int) error {
 		return fmt.Errorf("make the folders of a root: %w", err)
 	}
 	defer root.Close()
+	rootUID, rootGID := boxRoot(uid, gid)
 	for _, f := range skeleton {
 		err := root.Mkdir(f.path, 0o755)
 		if errors.Is(err, fs.ErrExist) {
@@ -40,8 +41,12 @@ func Skeleton(dir string, uid, gid int) error {
 		if err == nil {
 			err = root.Chmod(f.path, f.mode) // mkdir obeys the umask and knows no sticky bit
 		}
-		if err == nil && uid >= 0 && f.own {
+		switch {
+		case err != nil || uid < 0:
+		case f.own:
 			err = root.Lchown(f.path, uid, gid)
+		default:
+			err = root.Lchown(f.path, rootUID, rootGID)
 		}
 		if err != nil {
 			return fmt.Errorf("make the folders of a root: %w", err)
@@ -49,6 +54,24 @@ func Skeleton(dir string, uid, gid int) error {
 	}
 	return nil
 }
+
+// boxRoot gives the owner of what the sprite's user may not change: the box's own root where it has one, else that user.
+func boxRoot(uid, gid int) (rootUID, rootGID int) {
+	if uid == outsideLow+insideID && gid == outsideLow+insideID {
+		return outsideLow, outsideLow
+	}
+	return uid, gid
+}
+
+// The users of a box.
+const (
+	insideID   = 1000   // user and group "sprite" in the box
+	outsideLow = 100000 // first of the host ids that a root host maps
+	mapSize    = 65536
+)
+
+// pointPath is where a box shows a checkpoint.
+func pointPath(id string) string { return ".sprite/checkpoints/" + id }
 
 // skeleton lists folders, parents first.
 var skeleton = []struct {

@@ -101,6 +101,9 @@ func (c Config) checked() (Config, error) {
 	if c.Level == "" {
 		c.Level = best()
 	}
+	if c.Level != LevelProcess && c.Level != best() && c.Level.Valid() {
+		return c, fmt.Errorf("sandbox: level %s is not for user %d", c.Level, os.Getuid())
+	}
 	if !c.Level.Valid() {
 		return c, fmt.Errorf("sandbox: no level %q", c.Level)
 	}
@@ -108,17 +111,22 @@ func (c Config) checked() (Config, error) {
 		c.Hostname = "sprite"
 	}
 	for _, f := range []struct{ name, path string }{
-		{"Self", c.Self}, {"Root", c.Root.Dir}, {"Skills", c.Skills}, {"Run", c.Run}, {"Cache", c.Cache},
+		{"Self", c.Self}, {"Run", c.Run}, {"Cache", c.Cache}, {"Skills", c.Skills}, {"Shared", c.Shared},
 	} {
-		if f.name == "Skills" && f.path == "" {
+		if f.path == "" && (f.name == "Skills" || f.name == "Shared") {
 			continue
 		}
-		if !filepath.IsAbs(f.path) || filepath.Clean(f.path) == "/" {
-			return c, fmt.Errorf("sandbox: %s must be an absolute path below /, not %q", f.name, f.path)
+		if err := absoluteBelow(f.name, f.path); err != nil {
+			return c, err
 		}
 	}
-	if c.Shared != "" && (!filepath.IsAbs(c.Shared) || filepath.Clean(c.Shared) == "/") {
-		return c, fmt.Errorf("sandbox: Shared must be an absolute path below /, not %q", c.Shared)
+	if err := c.Root.checkWritable(c.Level); err != nil {
+		return c, err
+	}
+	for _, p := range c.Points {
+		if err := p.check(); err != nil {
+			return c, err
+		}
 	}
 	for _, t := range c.Tools {
 		if err := c.checkTool(t); err != nil {
@@ -133,7 +141,10 @@ func (c Config) checkTool(t string) error {
 	if !filepath.IsAbs(t) || filepath.Clean(t) == "/" {
 		return fmt.Errorf("sandbox: tool path must be an absolute path below /, not %q", t)
 	}
-	for _, own := range []string{c.Root.Dir, c.Run, c.Cache} {
+	for _, own := range append([]string{c.Root.Dir, c.Root.Upper, c.Run, c.Cache}, c.Root.Lower...) {
+		if own == "" {
+			continue
+		}
 		if within(own, t) {
 			return fmt.Errorf("sandbox: tool path %s would show the sprite's own files in %s", t, own)
 		}
@@ -141,28 +152,6 @@ func (c Config) checkTool(t string) error {
 	for _, seen := range ownFolders {
 		if within(t, seen) || within(seen, t) {
 			return fmt.Errorf("sandbox: tool path %s overlaps with the sandbox's own %s; move the tool elsewhere", t, seen)
-		}
-	}
-	return nil
-}
-
-// prepare makes the writable folders that are missing and gives them, not what lies in them, to the owner.
-func (c Config) prepare() error {
-	uid, gid := c.Owner()
-	dirs := []string{
-		c.Root.hostDir("workspace"), c.Root.hostDir("home/sprite"), c.Root.hostDir("tmp"), c.Cache,
-	}
-	if c.Skills == "" {
-		dirs = append(dirs, c.Root.hostDir("skills"))
-	}
-	for _, dir := range dirs {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make sandbox folder: %w", err)
-		}
-		if os.Getuid() == 0 && !c.plain() {
-			if err := os.Lchown(dir, uid, gid); err != nil {
-				return fmt.Errorf("give sandbox folder to its user: %w", err)
-			}
 		}
 	}
 	return nil

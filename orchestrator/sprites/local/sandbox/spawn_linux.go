@@ -13,12 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	insideID   = 1000   // user and group "sprite" in the box
-	outsideLow = 100000 // first of the host ids that a root host maps
-	mapSize    = 65536
-)
-
 // Owner names the host user and group of every box made with namespaces: the user who runs the host process, or, when
 // that is root, an unprivileged one. -1, -1 means that root has no other user to give (it maps only itself).
 func Owner() (uid, gid int) {
@@ -78,9 +72,9 @@ func spawn(c Config, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, m
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNET
 		cmd.SysProcAttr.AmbientCaps = append(cmd.SysProcAttr.AmbientCaps, unix.CAP_NET_ADMIN) // routes and rules
 	}
-	if os.Getuid() == 0 {
+	if c.Level == LevelRoot {
 		p.Received = true
-		if mounts, err = openBinds(p); err != nil {
+		if mounts, err = openMounts(p.mounts(step.ofHost), p.Level); err != nil {
 			return nil, p, nil, refusal(err)
 		}
 	}
@@ -109,6 +103,9 @@ func namespaces() (*syscall.SysProcAttr, error) {
 			unix.CAP_SYS_ADMIN,    // mounts, pivot_root, host name
 			unix.CAP_SETPCAP,      // empty the bounding set
 			unix.CAP_SYS_RESOURCE, // forbid nested user namespaces
+			unix.CAP_DAC_OVERRIDE, // make places for mounts in folders of the box's root
+			unix.CAP_CHOWN,        // and give them to it
+			unix.CAP_FOWNER,       // and, in /tmp, remove what stands there
 		},
 	}
 	uid, gid := Owner()

@@ -1,0 +1,61 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// confine gives up, for this thread and all that comes of it, everything that init needed until here.
+func confine(p plan) error {
+	if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
+		return &setupFailure{"set the host name", err}
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return &setupFailure{"forbid core dumps", err}
+	}
+	// A fresh session keyring, where the kernel has keyrings: the host's must not be reachable.
+	if _, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0); errno != 0 && errno != unix.ENOSYS && errno != unix.EPERM {
+		return &setupFailure{"leave the host's keyring", errno}
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return &setupFailure{"set no_new_privs", err}
+	}
+	return dropCapabilities()
+}
+
+func dropCapabilities() error {
+	for c := uintptr(0); ; c++ {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+		if errors.Is(err, unix.EINVAL) && c > unix.CAP_AUDIT_READ {
+			break // past the last one that this kernel knows
+		}
+		if err != nil {
+			return &setupFailure{"empty the bounding set", err}
+		}
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return &setupFailure{"empty the ambient set", err}
+	}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
+		return &setupFailure{"drop capabilities", err}
+	}
+	return nil
+}
+
+// harden readies init, now without privilege, for hostile company.
+func harden() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("hide init: %w", err)
+	}
+	// Not closed but marked: the runtime may have descriptors of its own by now.
+	if err := unix.CloseRange(controlFD, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
+		return fmt.Errorf("close inherited descriptors: %w", err)
+	}
+	return nil
+}
