@@ -1,13 +1,16 @@
 package local
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,11 +20,11 @@ import (
 
 // An exec over POST answers in frames without lengths: clients tell them apart by the pieces in which they arrive. So
 // each frame leaves in one write, small enough to arrive in one read, and is followed by a pause in which it is read. The
-// HTTP server writes 4 KiB at a time; where no input is expected we write to the connection ourselves, and more at once.
+// HTTP server would write 4 KiB at a time, and many small frames take as many pauses: we take the connection over and
+// write to it ourselves.
 const (
-	postFrame      = 60000 // bytes of output in a frame
-	postSmallFrame = 4000  // through the HTTP server
-	postPause      = 20 * time.Millisecond
+	postFrame = 60000 // bytes of output in a frame
+	postPause = 20 * time.Millisecond
 )
 
 // execPost runs a command without TTY for clients that have no WebSocket.
@@ -29,12 +32,15 @@ func (h *Host) execPost(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	for _, name := range []string{"tty", "id", "detachable", "cc"} {
 		if q.Get(name) != "" && q.Get(name) != "false" {
-			return badRequest(name + " is not supported on POST /exec")
+			return badRequest(strings.ToUpper(name) + " not supported on POST /exec; use a WebSocket")
 		}
 	}
 	in, err := parseExec(q)
 	if err != nil {
 		return err
+	}
+	if r.ProtoMajor != 1 || r.ProtoMinor != 1 {
+		return &apiError{http.StatusHTTPVersionNotSupported, "http_version", "exec over POST needs HTTP/1.1, because its frames are told apart by chunks"}
 	}
 	c := newClient(true)
 	s, err := h.start(r.Context(), r.PathValue("name"), in, c)
@@ -42,83 +48,64 @@ func (h *Host) execPost(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && !notStarted {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Connection", "close") // nothing is read of it after the answer
-	rc := http.NewResponseController(w)
-	if !in.stdin && r.ProtoAtLeast(1, 1) {
-		if conn, _, err := rc.Hijack(); err == nil {
-			h.postOwn(conn, w.Header(), s, failed, c)
-			return nil
-		}
+	if !notStarted {
+		defer s.detach(c)
 	}
-	w.WriteHeader(http.StatusOK)
-	_ = rc.EnableFullDuplex() // output and input at the same time, or both sides could wait for each other
-	_ = rc.Flush()            // the head must not take room in the first frame's piece
-	out := postWriter{most: postSmallFrame, send: func(frame []byte) error {
-		if _, err := w.Write(frame); err != nil {
-			return err
-		}
-		return rc.Flush()
-	}}
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return fmt.Errorf("take over the connection: %w", err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(h.ctx, func() { conn.Close() })()
+	out := postWriter{conn}
+	out.head(w.Header(), strings.EqualFold(r.Header.Get("Expect"), "100-continue"))
 	if notStarted {
 		out.failure(failed)
 		return nil
 	}
-	defer s.detach(c)
-	gone := context.AfterFunc(r.Context(), c.leave)
-	defer gone()
 	var input sync.WaitGroup
-	if in.stdin {
-		input.Go(func() { s.copyBody(c, r.Body) })
-	}
-	complete := s.post(out, c)
-	c.leave()
-	if in.stdin {
-		_ = rc.SetReadDeadline(time.Now()) // ends the reading of a body that nobody wants any more
+	input.Go(func() {
+		defer c.leave()
+		if in.stdin {
+			s.copyBody(c, body(r, buffered.Reader))
+		}
+		_, _ = io.Copy(io.Discard, buffered) // until the client leaves, or we do
+	})
+	defer func() {
+		c.leave()
+		conn.Close()
 		input.Wait()
-	}
-	if !complete {
-		panic(http.ErrAbortHandler) // whoever reads this must not take it for the end of the output
+	}()
+	if s.post(out, c) { // an answer without its end tells the client that something is missing
+		out.end()
 	}
 	return nil
 }
 
-// postOwn answers on a connection that was taken over from the HTTP server, and ends it. failed is why the command could
-// not be started, or nil.
-func (h *Host) postOwn(conn net.Conn, header http.Header, s *session, failed *sandbox.StartError, c *client) {
-	stop := context.AfterFunc(h.ctx, func() { conn.Close() })
-	defer stop()
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		defer c.leave()
-		_, _ = io.Copy(io.Discard, conn) // until the client leaves, or we do
-	})
-	defer watch.Wait()
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Time{})
-	out := postWriter{most: postFrame, send: func(frame []byte) error {
-		chunk := append(fmt.Appendf(nil, "%x\r\n", len(frame)), frame...)
-		_, err := conn.Write(append(chunk, "\r\n"...))
-		return err
-	}}
-	header.Set("Transfer-Encoding", "chunked")
-	head := bytes.NewBufferString("HTTP/1.1 200 OK\r\n")
-	_ = header.Write(head) // to memory
-	head.WriteString("\r\n")
-	// A client that is gone is found so by the first frame.
-	_, _ = conn.Write(head.Bytes())
-	time.Sleep(postPause)
-	complete := true
-	if failed != nil {
-		out.failure(failed)
-	} else {
-		complete = s.post(out, c)
-		s.detach(c)
+// body is what follows the head of r on a connection that was taken over.
+func body(r *http.Request, from *bufio.Reader) io.Reader {
+	if r.ContentLength >= 0 {
+		return &exactly{from, r.ContentLength}
 	}
-	if complete { // an answer without its end tells the client that something is missing
-		_, _ = io.WriteString(conn, "0\r\n\r\n")
+	return httputil.NewChunkedReader(from)
+}
+
+// exactly reads n bytes; an earlier end is an error.
+type exactly struct {
+	r io.Reader
+	n int64
+}
+
+// Read implements [io.Reader].
+func (e *exactly) Read(p []byte) (int, error) {
+	if e.n == 0 {
+		return 0, io.EOF
 	}
+	n, err := e.r.Read(p[:min(int64(len(p)), e.n)])
+	if e.n -= int64(n); err == io.EOF && e.n > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 // post sends output and the exit; false when there was no exit.
@@ -137,8 +124,8 @@ func (s *session) post(w postWriter, c *client) bool {
 				return false
 			}
 		}
-		f.data, held = c.join(f.stream, slices.Clip(f.data), w.most)
-		for piece := range slices.Chunk(f.data, w.most) {
+		f.data, held = c.join(f.stream, slices.Clip(f.data))
+		for piece := range slices.Chunk(f.data, postFrame) {
 			if w.frame(f.stream, piece) != nil {
 				return false
 			}
@@ -149,8 +136,8 @@ func (s *session) post(w postWriter, c *client) bool {
 
 // join adds what waits of the same stream to data, up to a full frame or so: many small frames would take as many
 // pauses. It returns the frame of the other stream that it came across.
-func (c *client) join(stream byte, data []byte, most int) ([]byte, *frame) {
-	for len(data) < most {
+func (c *client) join(stream byte, data []byte) ([]byte, *frame) {
+	for len(data) < postFrame {
 		select {
 		case next, more := <-c.frames:
 			if !more {
@@ -186,19 +173,41 @@ func (s *session) copyBody(c *client, body io.Reader) {
 }
 
 // postWriter sends frames that arrive in one piece.
-type postWriter struct {
-	most int                      // bytes of output in a frame
-	send func(frame []byte) error // in one write
+type postWriter struct{ conn net.Conn }
+
+// head begins the answer. A client that is gone is found so by the first frame.
+func (p postWriter) head(header http.Header, expected bool) {
+	var head bytes.Buffer
+	if expected {
+		head.WriteString("HTTP/1.1 100 Continue\r\n\r\n")
+	}
+	head.WriteString("HTTP/1.1 200 OK\r\n")
+	for name, value := range map[string]string{
+		"Content-Type": "application/octet-stream", "X-Content-Type-Options": "nosniff", "Transfer-Encoding": "chunked", "Connection": "close",
+	} {
+		header.Set(name, value)
+	}
+	_ = header.Write(&head) // to memory
+	head.WriteString("\r\n")
+	_, _ = p.conn.Write(head.Bytes())
+	time.Sleep(postPause) // it must not take room in the first frame's piece
 }
 
 func (p postWriter) frame(stream byte, data []byte) error {
-	return p.send(append([]byte{stream}, data...))
+	chunk := append(fmt.Appendf(nil, "%x\r\n", 1+len(data)), stream)
+	_, err := p.conn.Write(append(append(chunk, data...), "\r\n"...))
+	return err
 }
 
 // failure tells the short life of a command that could not be started; a client that is gone does not hear of it.
 func (p postWriter) failure(failed *sandbox.StartError) {
 	if p.frame(sprites.StreamStderr, []byte(failed.Text+"\n")) == nil {
 		time.Sleep(postPause)
-		_ = p.frame(sprites.StreamExit, []byte{exitByte(failed.Code)})
+		if p.frame(sprites.StreamExit, []byte{exitByte(failed.Code)}) == nil {
+			p.end()
+		}
 	}
 }
+
+// end ends the answer.
+func (p postWriter) end() { _, _ = io.WriteString(p.conn, "0\r\n\r\n") }
