@@ -95,8 +95,8 @@ var mayImport = map[string][]string{
 	// Skills of others, as folders of this machine.
 	"orchestrator/dropin": {"manifests"},
 
-	"orchestrator/sprites/local":         {"orchestrator/durable", "orchestrator/sprites", "orchestrator/sprites/local/..."},
-	"orchestrator/sprites/local/image":   {"orchestrator/durable", "orchestrator/sprites/local/tree"},
+	"orchestrator/sprites/local":       {"orchestrator/durable", "orchestrator/sprites", "orchestrator/sprites/local/..."},
+	"orchestrator/sprites/local/image": {"orchestrator/durable", "orchestrator/sprites/local/tree"},
 	// What file calls do, in a sandbox and, confined to folders, on the host.
 	"orchestrator/sprites/local/files":   {},
 	"orchestrator/sprites/local/sandbox": {"orchestrator/sprites/local/files"},

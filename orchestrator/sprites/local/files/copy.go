@@ -15,7 +15,7 @@ import (
 const piece = 8 << 20
 
 // rename is mv: where a folder of a lower layer, or another file system, cannot be renamed, it is copied and removed.
-func rename(ctx context.Context, t Tree, from, to string) error {
+func rename(ctx context.Context, t Tree, from, to string, emit Emit) error {
 	err := t.Rename(from, to)
 	if !errors.Is(err, syscall.EXDEV) {
 		return err
@@ -25,7 +25,7 @@ func rename(ctx context.Context, t Tree, from, to string) error {
 		return err
 	}
 	temp := tempBeside(to)
-	quiet := func(Entry) error { return nil }
+	quiet := func(Entry) error { return emit(tick) }
 	c := copier{walker: walker{ctx: ctx, t: t, emit: quiet}, preserve: true}
 	err = c.copy(from, temp, "")
 	if err == nil {

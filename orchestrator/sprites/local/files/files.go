@@ -99,7 +99,7 @@ func Do(ctx context.Context, t Tree, op Op, emit Emit) error {
 	case Remove:
 		return w.remove(op.Recursive)
 	case Rename:
-		return rename(ctx, t, name, dest)
+		return rename(ctx, t, name, dest, emit)
 	case Copy:
 		return copyTo(ctx, t, name, dest, op, emit)
 	case Chmod:

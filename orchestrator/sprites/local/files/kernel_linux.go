@@ -67,7 +67,7 @@ func (k Kernel) Real(name string) (string, error) { return k.real(name, 0) }
 
 func (k Kernel) real(name string, links int) (real string, err error) {
 	err = k.at(name, func(held string) error {
-		real, err = os.Readlink(held)
+		real, err = nameOf(held)
 		return err
 	})
 	if err == nil || !errors.Is(err, fs.ErrNotExist) || name == "/" {
@@ -89,6 +89,24 @@ func (k Kernel) real(name string, links int) (real string, err error) {
 		target = path.Join(dir, target)
 	}
 	return k.real(path.Clean(target), links)
+}
+
+// nameOf is the name of a held file. A file that has been unlinked may still be seen, mounted over another.
+func nameOf(held string) (string, error) {
+	name, err := os.Readlink(held)
+	if err != nil {
+		return "", err
+	}
+	st, err := os.Stat(held)
+	if err != nil {
+		return "", err
+	}
+	for _, n := range []string{name, strings.TrimSuffix(name, " (deleted)")} {
+		if there, err := os.Lstat(n); err == nil && os.SameFile(there, st) {
+			return n, nil
+		}
+	}
+	return "", syscall.ENOENT // it went away meanwhile
 }
 
 // Readlink implements Tree.

@@ -117,6 +117,7 @@ type server struct {
 	pids    map[int]uint64 // commands by process id
 	ids     map[uint64]int
 	cancels map[uint64]context.CancelFunc // calls at work
+	watches int                           // conversations about changes of files
 }
 
 // serve works until the socket ends. With init in a pid namespace, returning ends everything else in it.
