@@ -57,5 +57,5 @@ func harden() error {
 	if err := unix.CloseRange(controlFD, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
 		return fmt.Errorf("close inherited descriptors: %w", err)
 	}
-	return catchReserved()
+	return ignoreReserved()
 }
