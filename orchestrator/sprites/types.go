@@ -22,12 +22,21 @@ type Sprite struct {
 	LastRunningAt *time.Time `json:"last_running_at"`
 	LastWarmingAt *time.Time `json:"last_warming_at"`
 	// Of the embedded host only.
-	Isolation     string `json:"isolation,omitempty"`
-	WorkspacePath string `json:"workspace_path,omitempty"` // host path of /workspace for "look into it" hints
-	Degraded      string `json:"degraded,omitempty"`       // why the sprite's files cannot be used, "" when they can
+	Network       *Network `json:"network,omitempty"`
+	Isolation     string   `json:"isolation,omitempty"`
+	WorkspacePath string   `json:"workspace_path,omitempty"` // host path of /workspace for "look into it" hints
+	Degraded      string   `json:"degraded,omitempty"`       // why the sprite's files cannot be used, "" when they can
 	// Tools and Skills are the paths that were asked for when it was made.
 	Tools  []string `json:"tools,omitempty"`
 	Skills []string `json:"skills,omitempty"`
+}
+
+// Network says by what a sprite's network policy is kept: "enforced" when nothing gets around it, "advisory" when it binds
+// programs that use the proxy which their environment names, "none". Preset is the policy's name, or "custom".
+type Network struct {
+	Enforcement string `json:"enforcement"`
+	Preset      string `json:"preset"`
+	Why         string `json:"why,omitempty"` // why it is not enforced
 }
 
 // URLSettings say who may open a sprite's URL.
@@ -54,6 +63,8 @@ type Create struct {
 	Runtime     string            `json:"runtime,omitempty"` // "default" or "dev"
 	// WaitForCapacity waits for room where the host runs no more sprites at a time, instead of being refused.
 	WaitForCapacity bool `json:"wait_for_capacity,omitempty"`
+	// Network is the preset of a sprite without a policy of its own: defaults, none or open; of the embedded host only.
+	Network string `json:"network,omitempty"`
 	// Tools are paths of the host's machine that the sprite sees read-only; of the embedded host only.
 	Tools []string `json:"tools,omitempty"`
 	// Skills are folders of the host's machine that the sprite has in /skills, under their own names; as Tools.

@@ -10,9 +10,12 @@ import (
 
 // confinement says how this machine lets us keep sprites apart.
 type confinement struct {
-	plain   bool   // namespaces are refused
-	text    string // for people
-	warning string // what a person must know before running anything, "" when all is well
+	plain      bool   // namespaces are refused
+	text       string // for people
+	warning    string // what a person must know before running anything, "" when all is well
+	netns      bool   // boxes can have a network of their own
+	redirects  bool   // and what leaves it can be redirected
+	noRedirect string // why not
 }
 
 // level is what boxes are asked for: the firmest that works.
@@ -39,8 +42,14 @@ func (h *Host) probe() confinement {
 			return confinement{text: "unknown: " + err.Error()}
 		}
 	}
+	found := confinement{netns: true}
+	cfg.Network = h.cfg.Network.Preset != ""
 	box, err := sandbox.Start(cfg)
 	var refusal *sandbox.Refusal
+	if cfg.Network && errors.As(err, &refusal) {
+		found, cfg.Network = confinement{noRedirect: refusal.Error()}, false
+		box, err = sandbox.Start(cfg)
+	}
 	switch {
 	case errors.As(err, &refusal):
 		return confinement{
@@ -50,18 +59,22 @@ func (h *Host) probe() confinement {
 	case err != nil:
 		return confinement{text: "none, sandboxes do not start: " + err.Error()}
 	}
-	text := "namespaces"
-	if err := box.Stop(); err != nil {
-		text += ", but the first one did not end cleanly: " + err.Error()
+	found.text = "namespaces"
+	if n := box.Network(); n != nil {
+		found.redirects, found.noRedirect = n.Redirected, n.Why
+		n.Close()
 	}
-	return confinement{text: text}
+	if err := box.Stop(); err != nil {
+		found.text += ", but the first one did not end cleanly: " + err.Error()
+	}
+	return found
 }
 
 // boxConfig describes the box of a sprite.
 func (h *Host) boxConfig(rec spriteRecord) sandbox.Config {
 	return sandbox.Config{
 		Self: h.cfg.Self, Root: sandbox.Root{Dir: h.treeDir(rec.Tree), Host: true}, Level: h.confined().level(), Skills: h.skills(rec), Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID),
-		Shared: h.shareGo(rec),
+		Shared: h.shareGo(rec), Network: h.cfg.Network.Preset != "" && h.confined().netns, Limits: sandbox.Limits{MemoryBytes: rec.Resources.memoryLimit()},
 	}
 }
 

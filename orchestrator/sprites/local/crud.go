@@ -9,6 +9,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/egress"
 )
 
 // spriteName is what a sprite may be called: it is part of URLs.
@@ -46,7 +47,7 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 	now := h.now()
 	rec := spriteRecord{
 		ID: "sprite-" + ulid.Make().String(), Name: in.Name, Tree: tree, Labels: in.Labels, Environment: in.Environment,
-		URLSettings: *in.URLSettings, Config: in.Config, Runtime: in.Runtime, Tools: tools, Skills: skills,
+		URLSettings: *in.URLSettings, Config: in.Config, Runtime: in.Runtime, Network: egress.Preset(in.Network), Tools: tools, Skills: skills,
 		CreatedAt: now, UpdatedAt: now,
 	}
 	if err := h.store.createSprite(rec); err != nil {

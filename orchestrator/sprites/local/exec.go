@@ -145,7 +145,7 @@ func (h *Host) start(ctx context.Context, name string, in execRequest, c *client
 	for k, v := range rec.Environment {
 		own = append(own, k+"="+v)
 	}
-	env := environment(box.BaseEnv(), h.cfg.Env, translatedEnv(box), own, in.env)
+	env := environment(box.BaseEnv(), h.cfg.Env, translatedEnv(box), s.networkEnv(), own, in.env)
 	one := newSession()
 	// Without the lock: a sandbox that does not answer must not keep anybody from stopping it.
 	if err := one.launch(box, in, env); err != nil {

@@ -50,14 +50,15 @@ import (
 
 // Config of a host.
 type Config struct {
-	Dir    string         // where everything is kept; made when missing; one host at a time
-	Self   string         // executable that becomes a sandbox's init: lattice itself
-	Skills string         // host directory shown read-only at /skills; "" gives each sprite an empty one of its own to write
-	Token  string         // bearer token that requests must carry; "" asks for none
-	Tools  []string       // further host paths shown read-only at the same path, in every sprite; missing ones are left out
-	Log    zerolog.Logger // what happens to sprites
-	Env    []string       // KEY=VALUE of every command, on top of PATH, HOME and the like
-	Limits Limits         // of how many sprites are made, and run
+	Dir     string         // where everything is kept; made when missing; one host at a time
+	Self    string         // executable that becomes a sandbox's init: lattice itself
+	Skills  string         // host directory shown read-only at /skills; "" gives each sprite an empty one of its own to write
+	Token   string         // bearer token that requests must carry; "" asks for none
+	Tools   []string       // further host paths shown read-only at the same path, in every sprite; missing ones are left out
+	Log     zerolog.Logger // what happens to sprites
+	Env     []string       // KEY=VALUE of every command, on top of PATH, HOME and the like
+	Network Network        // what sprites reach
+	Limits  Limits         // of how many sprites are made, and run
 	// WarmAfter is how long a sprite is idle before its processes are frozen, and ColdAfter how much longer before its
 	// sandbox ends: 0 means 30 s and 10 minutes, a negative time never. Lifecycle.go says what idle means.
 	WarmAfter, ColdAfter time.Duration

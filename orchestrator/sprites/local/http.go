@@ -67,6 +67,17 @@ func (h *Host) routes() http.Handler {
 	handle("POST /v1/sprites/{name}/fs/rename", h.renameFile)
 	handle("POST /v1/sprites/{name}/fs/chmod", h.chmodFile)
 
+	handle("GET /v1/sprites/{name}/policy/network", h.getNetworkPolicy)
+	handle("POST /v1/sprites/{name}/policy/network", h.setNetworkPolicy)
+	handle("DELETE /v1/sprites/{name}/policy/network", h.resetNetworkPolicy)
+	handle("GET /v1/sprites/{name}/policy/network/denials", h.networkDenials)
+	handle("GET /v1/sprites/{name}/policy/privileges", h.getPrivileges)
+	handle("POST /v1/sprites/{name}/policy/privileges", h.setPrivileges)
+	handle("DELETE /v1/sprites/{name}/policy/privileges", h.deletePrivileges)
+	handle("GET /v1/sprites/{name}/policy/resources", h.getResources)
+	handle("POST /v1/sprites/{name}/policy/resources", h.setResources)
+	handle("DELETE /v1/sprites/{name}/policy/resources", h.deleteResources)
+
 	// Without a control channel every client falls back to exec.
 	handle("/v1/sprites/{name}/control", func(http.ResponseWriter, *http.Request) error {
 		return &apiError{http.StatusNotFound, "not_found", "this server has no control channel; use exec"}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/egress"
 )
 
 // What the API calls the owner of sprites and the place where they are; here both are this machine.
@@ -38,7 +39,7 @@ func (h *Host) object(rec spriteRecord) spriteObject {
 			ID: rec.ID, Name: rec.Name, Organization: organization, Status: string(state.status), Labels: rec.Labels,
 			CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt, Environment: rec.Environment, URLSettings: &settings, Config: rec.Config,
 			LastRunningAt: state.running, LastWarmingAt: state.warmed,
-			Isolation: isolation, Tools: rec.Tools, Skills: rec.Skills,
+			Network: h.networkState(rec), Isolation: isolation, Tools: rec.Tools, Skills: rec.Skills,
 			WorkspacePath: filepath.Join(h.treeDir(rec.Tree), "workspace"), Degraded: h.degraded(rec.Tree),
 		},
 		OrgSlug: organization, Mode: h.Mode(), Version: strings.TrimPrefix(apiVersion, "v"), Runtime: rec.Runtime, Region: region,
@@ -63,6 +64,9 @@ func checkCreate(in *sprites.Create) error {
 	case "", "default", "dev":
 	default:
 		return badRequest(`runtime must be "default" or "dev"`)
+	}
+	if in.Network != "" && !egress.Preset(in.Network).Valid() {
+		return badRequest(`network must be "defaults", "none" or "open"`)
 	}
 	if err := checkLabels(in.Labels); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/egress"
 )
 
 // spriteRecord is what host.db knows of a sprite. Its tree is a folder of trees/.
@@ -27,6 +28,10 @@ type spriteRecord struct {
 	UpdatedAt    time.Time           `json:"updated_at"`
 	LastStarted  *time.Time          `json:"last_started,omitempty"` // when it last became running
 	LastWarmed   *time.Time          `json:"last_warmed,omitempty"`
+	Network      egress.Preset       `json:"network,omitempty"` // in place of the host's preset
+	Policy       *[]egress.Rule      `json:"policy,omitempty"`  // nil: the preset's
+	Privileges   *privileges         `json:"privileges,omitempty"`
+	Resources    *resources          `json:"resources,omitempty"`
 	Checkpointed uint64              `json:"checkpointed"` // number of the last checkpoint, never used twice
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/spritekit/lattice/orchestrator/sprites/local/egress"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
@@ -29,6 +30,8 @@ type sprite struct {
 	sessions map[string]*session
 	tasks    map[string]time.Time // reasons to stay awake that the sprite gave itself, with their ends
 	life     lifecycle
+	world    *connection     // what the box has of the network; nil without a box or a policy
+	denied   *egress.Denials // see denials
 }
 
 var errHostClosed = errors.New("the sprite host is shutting down")
@@ -151,6 +154,9 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start sandbox: %w", err), s.enterState(cold))
 	}
+	if err := s.connect(box); err != nil {
+		return nil, errors.Join(fmt.Errorf("connect the sandbox to the network: %w", err), box.Stop(), s.enterState(cold))
+	}
 	s.box = box
 	h.chores.Go(s.remember)
 	return box, nil
@@ -163,6 +169,7 @@ func (s *sprite) down() error {
 	}
 	err := errors.Join(s.unfreeze(), s.box.Stop()) // what is frozen cannot end everywhere
 	s.box = nil
+	s.disconnect()
 	return errors.Join(err, s.enterState(cold))
 }
 

@@ -1,0 +1,92 @@
+package egress
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Code says of which kind a denial is.
+type Code string
+
+// The codes.
+const (
+	NotAllowed     Code = "not_allowed"     // no rule allows it
+	DeniedByRule   Code = "denied_by_rule"  // a rule denies it
+	RawAddress     Code = "raw_address"     // an address that no name was asked for, and no rule allows
+	PrivateAddress Code = "private_address" // it leads to this machine or the network around it
+	HostPort       Code = "host_port"       // a port of this machine that the operator has not listed
+	RecordType     Code = "record_type"     // a DNS record that is not given out
+	TooMany        Code = "too_many"        // more connections at once than a sprite may have
+	PolicyChanged  Code = "policy_changed"  // a connection that was cut because the policy no longer allows it
+)
+
+// Denial is something that a sprite tried and that was denied. The same thing tried again counts up.
+type Denial struct {
+	Time    time.Time  `json:"time"` // of the last time
+	Kind    string     `json:"kind"` // dns | connect
+	Name    string     `json:"name,omitempty"`
+	Address netip.Addr `json:"address,omitzero"`
+	Port    uint16     `json:"port,omitempty"`
+	Code    Code       `json:"code"`
+	Reason  string     `json:"reason"`
+	Count   int        `json:"count"`
+}
+
+const (
+	maxDenials = 200
+	// Of how many denials a burst is logged, and how many a second from then on.
+	logBurst  = 20
+	logPerSec = 2
+)
+
+// Denials keeps what was denied last. The zero value is not usable: see NewDenials.
+type Denials struct {
+	now func() time.Time
+	log func(Denial)
+
+	mu    sync.Mutex // guards what follows
+	kept  []Denial   // oldest first
+	spare float64    // log lines that may come at once
+	since time.Time  // when spare was right
+}
+
+// NewDenials makes an empty list. log is told of each denial, but of no more than a reader can bear; nil is nobody.
+func NewDenials(now func() time.Time, log func(Denial)) *Denials {
+	return &Denials{now: now, log: log, spare: logBurst, since: now()}
+}
+
+func (d *Denials) add(one Denial) {
+	d.mu.Lock()
+	one.Time, one.Count = d.now(), 1
+	same := func(o Denial) bool {
+		return o.Kind == one.Kind && o.Name == one.Name && o.Address == one.Address && o.Port == one.Port && o.Code == one.Code
+	}
+	if i := slices.IndexFunc(d.kept, same); i >= 0 {
+		one.Count += d.kept[i].Count
+		d.kept = slices.Delete(d.kept, i, i+1)
+	} else if len(d.kept) == maxDenials {
+		d.kept = slices.Delete(d.kept, 0, 1)
+	}
+	d.kept = append(d.kept, one)
+	d.spare = min(logBurst, d.spare+one.Time.Sub(d.since).Seconds()*logPerSec)
+	d.since = one.Time
+	tell := d.log != nil && d.spare >= 1
+	if tell {
+		d.spare--
+	}
+	d.mu.Unlock()
+	if tell {
+		d.log(one)
+	}
+}
+
+// List returns what was denied, the last first.
+func (d *Denials) List() []Denial {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := slices.Clone(d.kept)
+	slices.Reverse(all)
+	return all
+}
