@@ -52,6 +52,8 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 	if sprites != nil {
 		mux.Handle("/v1/sprites", sprites)
 		mux.Handle("/v1/sprites/", sprites)
+		mux.Handle("/v1/images", sprites)
+		mux.Handle("/v1/images/", sprites)
 	}
 	routeStorage(mux, s)
 	routeArtifacts(mux, s)

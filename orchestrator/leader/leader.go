@@ -164,7 +164,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	default:
 		l.noSkills = err // runs can still be looked at and answered
 	}
-	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool,
+	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
 		KeepSkill: l.home.keepSkill, SkillsWith: func(kept []string) (string, error) { return l.home.skillsWith(skills, kept) },
 		Shared: l.cfg.Shared, Log: l.cfg.Log}); err != nil {
 		return nil, err

@@ -45,6 +45,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/rs/zerolog"
 
+	"github.com/spritekit/lattice/orchestrator/sprites/local/image"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
 )
 
@@ -71,6 +72,8 @@ type Config struct {
 	// then on. Nil refuses all. SkillsWith returns a directory like Skills that has kept folders, too.
 	KeepSkill  func(path string) (string, error)
 	SkillsWith func(kept []string) (string, error)
+	// ImportImages lets requests import images from any path of this machine. Without it they use what ImportImage brought.
+	ImportImages bool
 }
 
 // Isolation is the security claim of every sprite of this host.
@@ -93,6 +96,8 @@ type Host struct {
 	limits       *limits
 	changes      changes            // of sprites, for those who watch the list
 	confined     func() confinement // probes once
+
+	images *image.Store
 
 	linking sync.Mutex // guards the folder of links to shared caches
 
@@ -126,6 +131,9 @@ func open(cfg Config, step func(string)) (*Host, error) {
 	}
 	if err := h.sweep(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open sprite host: clean up: %w", err), h.store.close())
+	}
+	if err := h.openImages(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open sprite host: %w", err), h.store.close())
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	// Session ids are numbers that no earlier host of this directory has given out.

@@ -67,6 +67,11 @@ func (h *Host) routes() http.Handler {
 	handle("POST /v1/sprites/{name}/fs/rename", h.renameFile)
 	handle("POST /v1/sprites/{name}/fs/chmod", h.chmodFile)
 
+	handle("POST /v1/images", h.postImage)
+	handle("GET /v1/images", h.listImages)
+	handle("GET /v1/images/{ref}", h.getImage)
+	handle("DELETE /v1/images/{ref}", h.deleteImage)
+
 	handle("GET /v1/sprites/{name}/policy/network", h.getNetworkPolicy)
 	handle("POST /v1/sprites/{name}/policy/network", h.setNetworkPolicy)
 	handle("DELETE /v1/sprites/{name}/policy/network", h.resetNetworkPolicy)

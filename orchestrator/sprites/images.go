@@ -1,0 +1,127 @@
+package sprites
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Image is a root filesystem that the embedded host's sprites start from. Remote services have none of these calls; they
+// answer 404.
+type Image struct {
+	Digest       string       `json:"digest"`
+	Names        []string     `json:"names,omitempty"`
+	Kind         string       `json:"kind"`   // oci | docker-archive | rootfs
+	Source       string       `json:"source"` // path on the host's machine that it was imported from
+	Architecture string       `json:"architecture,omitempty"`
+	ImportedAt   time.Time    `json:"imported_at"`
+	Entries      int          `json:"entries"`
+	Size         int64        `json:"size"`     // bytes of its files
+	LeftOut      ImageLeftOut `json:"left_out"` // what of it was not unpacked
+	Config       ImageConfig  `json:"config"`
+}
+
+// ImageConfig is what an image says of the programs in it. Sprites take Env; User is noted only.
+type ImageConfig struct {
+	Env        []string          `json:"env,omitempty"`
+	WorkingDir string            `json:"working_dir,omitempty"`
+	User       string            `json:"user,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+}
+
+// ImageLeftOut counts what of an archive is not in the image.
+type ImageLeftOut struct {
+	Devices    int `json:"devices,omitempty"`
+	Attributes int `json:"attributes,omitempty"`
+	Setid      int `json:"setid,omitempty"`
+	Owners     int `json:"owners,omitempty"`
+}
+
+// ImageImport is the body of POST /v1/images. Ref is an absolute path on the host's machine, or an image that is there.
+type ImageImport struct {
+	Ref  string `json:"ref"`
+	Name string `json:"name,omitempty"`
+}
+
+// ImageProgress is one line of the NDJSON stream that an import answers with; the last one is "complete" with the image,
+// or "error".
+type ImageProgress struct {
+	Type   string `json:"type"` // info | error | complete
+	Data   string `json:"data,omitempty"`
+	Error  string `json:"error,omitempty"`
+	Code   string `json:"code,omitempty"`
+	Status int    `json:"status,omitempty"` // the HTTP status that the error would have had
+	Image  *Image `json:"image,omitempty"`
+}
+
+// importTimeout ends an import whose context has no deadline of its own.
+const importTimeout = time.Hour
+
+// ImportImage has the embedded host import an image; doing it again finds the same one. progress, which may be nil, is
+// told what the host does.
+func (c *Client) ImportImage(ctx context.Context, in ImageImport, progress func(string)) (Image, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, importTimeout)
+		defer cancel()
+	}
+	img, err := c.importImage(ctx, in, progress)
+	return img, describe(err, "import image %s", in.Ref)
+}
+
+func (c *Client) importImage(ctx context.Context, in ImageImport, progress func(string)) (Image, error) {
+	res, err := c.once(ctx, request{method: http.MethodPost, path: "/v1/images", in: in})
+	if err != nil {
+		return Image{}, err
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, maxProgressLine)
+	for lines.Scan() {
+		var p ImageProgress
+		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
+			return Image{}, fmt.Errorf("read the progress: %w: %w", err, errOdd)
+		}
+		switch {
+		case p.Type == "error":
+			return Image{}, &APIError{Status: p.Status, Code: p.Code, Message: p.Error}
+		case p.Type == "complete" && p.Image != nil:
+			return *p.Image, nil
+		case progress != nil && p.Data != "":
+			progress(p.Data)
+		}
+	}
+	if err := lines.Err(); err != nil && !errors.Is(err, bufio.ErrTooLong) {
+		return Image{}, c.broken(err)
+	}
+	return Image{}, errCut
+}
+
+// Images returns the embedded host's images, the newest first.
+func (c *Client) Images(ctx context.Context) ([]Image, error) {
+	var out struct {
+		Images listOf[Image] `json:"images"`
+	}
+	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/images"}, &out)
+	if err == nil && !out.Images.told {
+		err = fmt.Errorf("the answer has no list of images: %w", errOdd)
+	}
+	return out.Images.items, describe(err, "list images")
+}
+
+// Image finds an image by name, digest or the first digits of one.
+func (c *Client) Image(ctx context.Context, ref string) (Image, error) {
+	var out Image
+	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/images/" + url.PathEscape(ref)}, &out)
+	return out, describe(err, "get image %s", ref)
+}
+
+// RemoveImage removes an image that no sprite uses; else the error is an *APIError with status 409.
+func (c *Client) RemoveImage(ctx context.Context, ref string) error {
+	return describe(c.call(ctx, request{method: http.MethodDelete, path: "/v1/images/" + url.PathEscape(ref)}, nil), "remove image %s", ref)
+}
