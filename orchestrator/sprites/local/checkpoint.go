@@ -117,6 +117,7 @@ func (h *Host) restoreTo(ctx context.Context, name, id string) error {
 	h.step("restored")
 	h.discard(garbage...)
 	h.cfg.Log.Info().Str("sprite", name).Str("checkpoint", id).Msg("restored")
+	s.resume(name)
 	return nil
 }
 

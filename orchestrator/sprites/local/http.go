@@ -82,6 +82,7 @@ func (h *Host) routes() http.Handler {
 	handle("GET /v1/sprites/{name}/policy/resources", h.getResources)
 	handle("POST /v1/sprites/{name}/policy/resources", h.setResources)
 	handle("DELETE /v1/sprites/{name}/policy/resources", h.deleteResources)
+	h.serviceRoutes(handle)
 
 	// Without a control channel every client falls back to exec.
 	handle("/v1/sprites/{name}/control", func(http.ResponseWriter, *http.Request) error {

@@ -2,6 +2,7 @@ package local
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -107,7 +108,7 @@ func (s *store) deleteSprite(name string) (trees []string, err error) {
 		for _, p := range points {
 			trees = append(trees, p.Tree)
 		}
-		if err := tx.Bucket(bucketCheckpoints).DeleteBucket([]byte(rec.ID)); err != nil {
+		if err := errors.Join(tx.Bucket(bucketCheckpoints).DeleteBucket([]byte(rec.ID)), forgetServices(tx, rec.ID)); err != nil {
 			return err
 		}
 		return tx.Bucket(bucketSprites).Delete([]byte(name))

@@ -24,6 +24,8 @@ type sprite struct {
 	name string
 	gate *semaphore.Weighted // passed by calls that use the tree; alone by those that replace it
 
+	services *services // starts and ends with the box
+
 	mu       sync.Mutex // guards the fields below
 	box      *sandbox.Box
 	socket   *insideServer
@@ -80,7 +82,7 @@ func (h *Host) runtime(rec spriteRecord) (*sprite, error) {
 	if s == nil {
 		s = &sprite{
 			host: h, id: rec.ID, name: rec.Name, gate: semaphore.NewWeighted(alone),
-			sessions: map[string]*session{}, tasks: map[string]time.Time{}, life: lifecycle{status: cold},
+			services: newServices(h, rec.ID), sessions: map[string]*session{}, tasks: map[string]time.Time{}, life: lifecycle{status: cold},
 		}
 		h.sprites[rec.ID] = s
 	}
@@ -158,6 +160,9 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 		return nil, errors.Join(fmt.Errorf("connect the sandbox to the network: %w", err), box.Stop(), s.enterState(cold))
 	}
 	s.box = box
+	if err := s.services.up(box, h.serviceEnv(rec, box)); err != nil {
+		h.cfg.Log.Error().Err(err).Str("sprite", rec.Name).Msg("start the sprite's services") // commands run without them
+	}
 	h.chores.Go(s.remember)
 	return box, nil
 }
@@ -177,7 +182,11 @@ func (s *sprite) down() error {
 // or the host is closed.
 func (s *sprite) stop() error {
 	s.mu.Lock()
-	err := s.down()
+	err := s.unfreeze() // services are told to end, and must be able to hear it
+	s.mu.Unlock()
+	s.services.quit()
+	s.mu.Lock()
+	err = errors.Join(err, s.down())
 	if s.life.timer != nil {
 		s.life.timer.Stop()
 	}
@@ -189,6 +198,7 @@ func (s *sprite) stop() error {
 	for _, one := range sessions {
 		one.abandon()
 	}
+	s.services.ended()
 	return err
 }
 

@@ -116,7 +116,7 @@ func (b *Box) setUp(p plan, mounts []*os.File) error {
 
 // Exec starts a command. A *StartError means that there is no such command or folder; ErrDied that the box has ended.
 func (b *Box) Exec(p Process) (*Proc, error) {
-	c := command{Program: []byte(p.Program), Argv: p.Argv, Env: p.Env, Dir: []byte(p.Dir), TTY: p.TTY, Rows: p.Rows, Cols: p.Cols}
+	c := command{Program: []byte(p.Program), Argv: p.Argv, Env: p.Env, Dir: []byte(p.Dir), TTY: p.TTY, Rows: p.Rows, Cols: p.Cols, Whole: p.Whole}
 	if len(c.Argv) == 0 {
 		return nil, &StartError{Code: 127, Text: "no command given"}
 	}

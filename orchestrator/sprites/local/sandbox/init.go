@@ -116,6 +116,7 @@ type server struct {
 	mu      sync.Mutex     // held while a child is started, so that none is reaped before it is known
 	pids    map[int]uint64 // commands by process id
 	ids     map[uint64]int
+	whole   map[int]bool                  // commands whose process group ends with them
 	cancels map[uint64]context.CancelFunc // calls at work
 	watches int                           // conversations about changes of files
 }
@@ -123,7 +124,7 @@ type server struct {
 // serve works until the socket ends. With init in a pid namespace, returning ends everything else in it.
 func serve(control *channel, plain bool) error {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &server{control: control, plain: plain, ctx: ctx, pids: make(map[int]uint64), ids: make(map[uint64]int), cancels: make(map[uint64]context.CancelFunc)}
+	s := &server{control: control, plain: plain, ctx: ctx, pids: make(map[int]uint64), ids: make(map[uint64]int), whole: make(map[int]bool), cancels: make(map[uint64]context.CancelFunc)}
 	s.calls.SetLimit(maxCalls)
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
@@ -207,6 +208,9 @@ func (s *server) exec(id uint64, c command, files []*os.File) error {
 	if err == nil {
 		defer s.mu.Unlock()
 		s.pids[pid], s.ids[id] = id, pid
+		if c.Whole {
+			s.whole[pid] = true
+		}
 		started := reply{Op: opStarted, ID: id, PID: pid, Program: program}
 		if master != nil {
 			return s.control.send(started, int(master.Fd()))
@@ -334,7 +338,12 @@ func (s *server) reap() {
 		id, ours := s.pids[pid]
 		delete(s.pids, pid)
 		delete(s.ids, id)
+		whole := s.whole[pid]
+		delete(s.whole, pid)
 		s.mu.Unlock()
+		if whole {
+			syscall.Kill(-pid, syscall.SIGKILL) // its number stays taken while the group has members
+		}
 		if ours {
 			// A failure here means that the host is gone; next sees it too.
 			_ = s.control.send(reply{Op: opExited, ID: id, Code: code})

@@ -61,6 +61,7 @@ type Process struct {
 	Stdout, Stderr *os.File
 	TTY            bool
 	Rows, Cols     uint16
+	Whole          bool // when the command has ended, what is left of its process group is killed
 }
 
 // ErrDied says that the box ended before the answer came.

@@ -61,6 +61,7 @@ type command struct {
 	TTY     bool     `json:"tty,omitempty"`
 	Rows    uint16   `json:"rows,omitempty"`
 	Cols    uint16   `json:"cols,omitempty"`
+	Whole   bool     `json:"whole,omitempty"`
 	Stdio   [3]bool  `json:"stdio"`
 }
 

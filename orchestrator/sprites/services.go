@@ -1,0 +1,183 @@
+package sprites
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Service is a program that the sprite keeps running: it is started with the sprite, after the services that it needs, and
+// again when it ends by itself.
+type Service struct {
+	Name     string            `json:"name"`
+	Cmd      string            `json:"cmd"` // the program alone
+	Args     []string          `json:"args"`
+	Env      map[string]string `json:"env,omitempty"`
+	Dir      string            `json:"dir,omitempty"` // /home/sprite when empty
+	Needs    []string          `json:"needs"`
+	HTTPPort int               `json:"http_port,omitempty"` // where it serves the sprite's URL; of one service at most
+	State    *ServiceState     `json:"state,omitempty"`     // not sent
+}
+
+// ServiceState is how a service stands.
+type ServiceState struct {
+	Name          string     `json:"name"`
+	Status        string     `json:"status"` // stopped | starting | running | stopping | failed
+	PID           int        `json:"pid,omitempty"`
+	StartedAt     *time.Time `json:"started_at,omitempty"`
+	Error         string     `json:"error,omitempty"` // why it failed, or what it waits for
+	RestartCount  int        `json:"restart_count,omitempty"`
+	NextRestartAt *time.Time `json:"next_restart_at,omitempty"`
+}
+
+// ServiceEvent is a line of the streams that calls about a service answer with. The last one of each is of type "complete".
+type ServiceEvent struct {
+	Type      string            `json:"type"` // started | stdout | stderr | exit | error | stopping | stopped | complete
+	Data      string            `json:"data,omitempty"`
+	ExitCode  *int              `json:"exit_code,omitempty"`
+	Timestamp int64             `json:"timestamp"`           // Unix milliseconds
+	LogFiles  map[string]string `json:"log_files,omitempty"` // of complete: paths in the sprite
+}
+
+// Services lists the sprite's services.
+func (c *Client) Services(ctx context.Context, name string) ([]Service, error) {
+	var raw json.RawMessage
+	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "services")}, &raw)
+	if err != nil {
+		return nil, describe(err, "list services of %s", name)
+	}
+	var all []Service
+	if json.Unmarshal(raw, &all) == nil {
+		return all, nil
+	}
+	var wrapped struct {
+		Services listOf[Service] `json:"services"`
+	}
+	if json.Unmarshal(raw, &wrapped) != nil || !wrapped.Services.told {
+		return nil, fmt.Errorf("list services of %s: the answer has no list of services: %w", name, errOdd)
+	}
+	return wrapped.Services.items, nil
+}
+
+// Service returns one service, or an error that is [ErrNotFound].
+func (c *Client) Service(ctx context.Context, name, service string) (Service, error) {
+	var out Service
+	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "services", service)}, &out)
+	if err == nil && out.Name != service {
+		err = fmt.Errorf("the answer is about service %q: %w", out.Name, errOdd)
+	}
+	return out, describe(err, "get service %s of %s", service, name)
+}
+
+// ServiceCall says how to follow a service: for how long (0 is not at all, negative the server's default), and who is told
+// each event, which may be nil. An error of OnEvent ends the call.
+type ServiceCall struct {
+	Duration time.Duration
+	OnEvent  func(ServiceEvent) error
+}
+
+func (f ServiceCall) query() url.Values {
+	q := url.Values{}
+	if f.Duration >= 0 {
+		q.Set("duration", f.Duration.String())
+	}
+	return q
+}
+
+// PutService defines or changes a service, starts it, and follows it. That it ran is seen in the events alone.
+func (c *Client) PutService(ctx context.Context, name string, s Service, f ServiceCall) error {
+	body := s
+	body.State = nil
+	err := c.serviceStream(ctx, request{method: http.MethodPut, path: spritePath(name, "services", s.Name), query: f.query(), in: body}, f)
+	return describe(err, "define service %s of %s", s.Name, name)
+}
+
+// StartService starts a service with all that it needs.
+func (c *Client) StartService(ctx context.Context, name, service string, f ServiceCall) error {
+	err := c.serviceStream(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "start"), query: f.query()}, f)
+	return describe(err, "start service %s of %s", service, name)
+}
+
+// RestartService stops a service and starts it.
+func (c *Client) RestartService(ctx context.Context, name, service string, f ServiceCall) error {
+	err := c.serviceStream(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "restart"), query: f.query()}, f)
+	return describe(err, "restart service %s of %s", service, name)
+}
+
+// StopService stops a service until it is started by request. It is killed when it has not ended after the timeout; f's
+// duration is not used.
+func (c *Client) StopService(ctx context.Context, name, service string, timeout time.Duration, f ServiceCall) error {
+	query := url.Values{"timeout": {timeout.String()}}
+	err := c.serviceStream(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "stop"), query: query}, f)
+	return describe(err, "stop service %s of %s", service, name)
+}
+
+// ServiceLogs reads the last lines of a service's log, and what follows.
+func (c *Client) ServiceLogs(ctx context.Context, name, service string, lines int, f ServiceCall) error {
+	query := f.query()
+	query.Set("lines", strconv.Itoa(lines))
+	err := c.serviceStream(ctx, request{method: http.MethodGet, path: spritePath(name, "services", service, "logs"), query: query}, f)
+	return describe(err, "read the log of service %s of %s", service, name)
+}
+
+// DeleteService stops and forgets a service. Its log stays.
+func (c *Client) DeleteService(ctx context.Context, name, service string) error {
+	return describe(c.remove(ctx, spritePath(name, "services", service), nil), "delete service %s of %s", service, name)
+}
+
+// SignalService sends a signal ("HUP") to a service's process group. One that ends by it is started again.
+func (c *Client) SignalService(ctx context.Context, name, service, signal string) error {
+	in := map[string]string{"name": service, "signal": signal}
+	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "services", "signal"), in: in}, nil)
+	return describe(err, "signal service %s of %s", service, name)
+}
+
+// serviceStream sends a request, again only when it was not seen, and reads its events to the last one.
+func (c *Client) serviceStream(ctx context.Context, r request, f ServiceCall) error {
+	var res *http.Response
+	err := c.retry(ctx, r.method == http.MethodGet, func() (err error) {
+		res, err = c.once(ctx, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, maxProgressLine)
+	complete := false
+	for lines.Scan() {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		var e ServiceEvent
+		if err := json.Unmarshal(line, &e); err != nil {
+			return unreadable(res, line, err)
+		}
+		complete = complete || e.Type == "complete"
+		if f.OnEvent != nil {
+			if err := f.OnEvent(e); err != nil {
+				return err
+			}
+		}
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("a line of the answer is longer than %d bytes: %w", maxProgressLine, errOdd)
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return c.broken(err)
+	case !complete:
+		return errCut
+	}
+	return nil
+}
