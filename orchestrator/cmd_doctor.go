@@ -18,6 +18,8 @@ type doctorOptions struct {
 	leaderOptions
 	tools []string
 	warm  bool
+
+	apparmorProfile bool
 }
 
 func newDoctorCmd(d *deps) *cobra.Command {
@@ -36,13 +38,21 @@ Exit codes: 0 nothing fails, 1 something does, 2 bad flags, 3 a --tool that is n
 		Example: `  lattice doctor
   lattice doctor --json
   lattice doctor --tool ~/.local/bin/claude
-  lattice doctor --warm`,
+  lattice doctor --warm
+  lattice doctor --apparmor-profile | sudo tee /etc/apparmor.d/lattice`,
 		Args: args(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), d, o) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.apparmorProfile {
+				_, err := io.WriteString(d.out, doctor.AppArmorProfile(d.exe))
+				return err
+			}
+			return runDoctor(c.Context(), d, o)
+		},
 	}
 	o.addFlags(cmd)
 	addToolFlag(cmd, &o.tools)
 	cmd.Flags().BoolVar(&o.warm, "warm", false, "compile Go's standard library once for all sprites, so that a fresh sprite's first test need not (a minute or two)")
+	cmd.Flags().BoolVar(&o.apparmorProfile, "apparmor-profile", false, "print the AppArmor profile that lets this lattice make sandboxes where ordinary users may not (Ubuntu 23.10 and newer), and look at nothing")
 	return cmd
 }
 

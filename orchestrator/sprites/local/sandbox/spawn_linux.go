@@ -148,7 +148,7 @@ func readKnob(name string) string {
 func remedy(step string, err error, knob func(string) string) string {
 	switch {
 	case knob("kernel/apparmor_restrict_unprivileged_userns") == "1" && os.Getuid() != 0:
-		return "AppArmor restricts user namespaces here: give lattice a profile with `userns,`, or run `sysctl kernel.apparmor_restrict_unprivileged_userns=0` as root"
+		return "AppArmor restricts user namespaces here: `lattice doctor --apparmor-profile` prints a profile that lets lattice make them and says how it is loaded"
 	case knob("kernel/unprivileged_userns_clone") == "0" && os.Getuid() != 0:
 		return "run `sysctl kernel.unprivileged_userns_clone=1` as root"
 	case errors.Is(err, unix.ENOSPC), knob("user/max_user_namespaces") == "0":

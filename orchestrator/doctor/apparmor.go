@@ -1,0 +1,38 @@
+package doctor
+
+import "strings"
+
+// AnyLattice stands for every program called lattice, in a profile that is shipped and not written for one machine.
+const AnyLattice = "/**/lattice"
+
+// AppArmorProfile is the text of a profile that lets one program make user namespaces where AppArmor keeps ordinary users
+// from it (Ubuntu 23.10 and newer), and restricts it in nothing. Program is its absolute path, or AnyLattice.
+func AppArmorProfile(program string) string {
+	path := AnyLattice
+	if program != AnyLattice {
+		path = `"` + apparmorSpecial.Replace(program) + `"`
+	}
+	return strings.ReplaceAll(profile, "PROGRAM", path)
+}
+
+// apparmorSpecial quotes what means something in the path of a profile.
+var apparmorSpecial = strings.NewReplacer(
+	`\`, `\\`, `"`, `\"`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `^`, `\^`, `,`, `\,`)
+
+const profile = `# AppArmor profile for lattice, on systems that keep user namespaces from ordinary users (Ubuntu 23.10 and newer:
+# kernel.apparmor_restrict_unprivileged_userns = 1). It restricts lattice in nothing: it lets it make the namespaces that
+# sprites are shut into. For all other programs the restriction stays.
+#
+#   lattice doctor --apparmor-profile | sudo tee /etc/apparmor.d/lattice >/dev/null
+#   sudo apparmor_parser -r /etc/apparmor.d/lattice
+#   lattice doctor
+
+abi <abi/4.0>,
+include <tunables/global>
+
+profile lattice PROGRAM flags=(unconfined) {
+  userns,
+
+  include if exists <local/lattice>
+}
+`
