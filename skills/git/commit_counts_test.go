@@ -27,7 +27,10 @@ func TestCommitCountsAsNumstat(t *testing.T) {
 			b.ok(os.Remove(filepath.Join(b.dir, "repo/long")), os.Symlink("README.md", filepath.Join(b.dir, "repo/long")))
 		}, nil},
 		{"delete", func(b *bench) { b.remove("long") }, nil},
-		{"odd names", func(b *bench) { b.write("repo/ 1 file changed, 9 insertions(+)\n rename a => b", "1\n"); b.write("repo/\"ü\"", "1\n") }, nil},
+		{"odd names", func(b *bench) {
+			b.write("repo/ 1 file changed, 9 insertions(+)\n rename a => b", "1\n")
+			b.write("repo/\"ü\"", "1\n")
+		}, nil},
 		{"odd subject", func(b *bench) { b.write("repo/a", "1\n") }, input{"message": "] 7 files changed, 1 insertion(+)\n 8 files changed"}},
 		{"another committer", func(b *bench) { b.write("repo/a", "1\n") }, input{"committer": input{"name": "1 file changed, 5 insertions(+)", "email": "b@example.com"}, "date": "2026-02-03T04:05:06+02:00"}},
 		{"amended", func(b *bench) { b.write("repo/a", "1\n") }, input{"amend": true}},
