@@ -86,7 +86,9 @@ var (
 
 // ValidName reports whether an image can be called that: letters, digits, dots, dashes, underscores and colons, and
 // nothing that could be a digest.
-func ValidName(name string) bool { return validName.MatchString(name) && !someDigest.MatchString(name) }
+func ValidName(name string) bool {
+	return validName.MatchString(name) && !someDigest.MatchString(name) && !strings.HasPrefix(name, "sha256:")
+}
 
 // Get finds an image by digest, the first digits of one (at least 6), name, or the path that it was imported from.
 // Without such an image the error is ErrNotFound.
