@@ -101,6 +101,7 @@ var mayImport = map[string][]string{
 	"orchestrator/sprites/local/files":   {},
 	"orchestrator/sprites/local/sandbox": {"orchestrator/sprites/local/files"},
 	"orchestrator/sprites/local/egress":  {},
+	"orchestrator/sprites/local/layer":   {"orchestrator/sprites/local/tree"},
 	"orchestrator/sprites/local/tree":    {},
 	"orchestrator/sprites/spritestest":   {"orchestrator/sprites"},
 

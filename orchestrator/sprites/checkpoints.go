@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 )
@@ -14,10 +15,14 @@ const streamTimeout = 10 * time.Minute
 // Checkpoint saves the sprite's files and returns the new checkpoint. The error is nil only if the server said that the
 // checkpoint is complete. After an error that is [Uncertain] there may be one, which Checkpoints tells by its comment.
 func (c *Client) Checkpoint(ctx context.Context, name, comment string) (Checkpoint, error) {
-	body := map[string]string{}
+	body := map[string]any{}
 	if comment != "" {
 		body["comment"] = comment
 	}
+	return c.takeCheckpoint(ctx, name, body)
+}
+
+func (c *Client) takeCheckpoint(ctx context.Context, name string, body map[string]any) (Checkpoint, error) {
 	var id string
 	err := c.retry(ctx, false, func() (err error) {
 		id, err = c.progress(ctx, spritePath(name, "checkpoint"), body)
@@ -35,6 +40,11 @@ func (c *Client) Checkpoint(ctx context.Context, name, comment string) (Checkpoi
 		err = fmt.Errorf("the answer is about checkpoint %q: %w", out.ID, errOdd)
 	}
 	return out, describe(err, "checkpoint %s: read back %s", name, id)
+}
+
+// CheckpointDurable is Checkpoint that returns when the checkpoint survives a loss of power.
+func (c *Client) CheckpointDurable(ctx context.Context, name, comment string) (Checkpoint, error) {
+	return c.takeCheckpoint(ctx, name, map[string]any{"comment": comment, "durable": true})
 }
 
 // Checkpoints returns the checkpoints that people and runs made, newest first; not the automatic ones and not the
@@ -67,6 +77,45 @@ func (c *Client) Restore(ctx context.Context, name, id string) error {
 		_, err = c.progress(ctx, spritePath(name, "checkpoints", id, "restore"), nil)
 	}
 	return describe(err, "restore %s to %s", name, id)
+}
+
+// Fork makes a new sprite with the files of checkpoint id of another, or of its present state ([Current]). A name that is
+// taken is an *APIError with status 409, and a host that forks nothing an *APIError with 404, 405 or 501.
+func (c *Client) Fork(ctx context.Context, name, id, to string) (Sprite, error) {
+	var out Sprite
+	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "checkpoints", id, "fork"), in: map[string]string{"name": to}}, &out)
+	if err == nil && out.Name != to {
+		err = fmt.Errorf("the answer is about sprite %q: %w", out.Name, errOdd)
+	}
+	return out, describe(err, "fork %s at %s into %s", name, id, to)
+}
+
+// Diff returns what differs between two checkpoints of a sprite, in the order of paths. An empty `to` is the present
+// state, an empty `from` what `to` descends from.
+func (c *Client) Diff(ctx context.Context, name, from, to string) ([]Change, error) {
+	query := url.Values{}
+	for key, id := range map[string]string{"from": from, "to": to} {
+		if id != "" {
+			query.Set(key, id)
+		}
+	}
+	var out []Change
+	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "diff"), query: query}, &out)
+	return out, describe(err, "compare checkpoints of %s", name)
+}
+
+// Usage returns what a sprite takes of its host's disk.
+func (c *Client) Usage(ctx context.Context, name string) (Usage, error) {
+	var out Usage
+	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "usage")}, &out)
+	return out, describe(err, "measure %s", name)
+}
+
+// Verify has the host read the files of a checkpoint again. Damage is no error; see [Verified].
+func (c *Client) Verify(ctx context.Context, name, id string) (Verified, error) {
+	var out Verified
+	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "checkpoints", id, "verify")}, &out)
+	return out, describe(err, "verify checkpoint %s of %s", id, name)
 }
 
 // progress posts body once and reads the NDJSON stream to its end. It returns the checkpoint id that the stream named,

@@ -113,7 +113,11 @@ type Checkpoint struct {
 	Comment    string    `json:"comment,omitempty"`
 	IsAuto     bool      `json:"is_auto,omitempty"`
 	Durable    bool      `json:"durable,omitempty"`
-	Health     string    `json:"health"` // "" when it can be restored, else what is wrong
+	// Of the embedded host only: the system went down before the checkpoint was durable, and its files were not compared
+	// since with what they were; and how much it holds beyond the one that it descends from.
+	Unverified bool   `json:"unverified,omitempty"`
+	Bytes      int64  `json:"bytes,omitempty"`
+	Health     string `json:"health"` // "" when it can be restored, else what is wrong
 }
 
 // FileInfo is one entry of a directory listing.
@@ -163,4 +167,48 @@ type Control struct {
 	ExitCode  *int   `json:"exit_code,omitempty"`
 	Signal    string `json:"signal,omitempty"`
 	Msg       string `json:"msg,omitempty"`
+}
+
+// Change is one path that differs between two checkpoints. The old members are missing of what was added, the others of
+// what was deleted.
+type Change struct {
+	Path    string `json:"path"`
+	Change  string `json:"change"` // added | modified | deleted | type
+	Type    string `json:"type,omitempty"`
+	Size    int64  `json:"size,omitempty"`
+	Mode    string `json:"mode,omitempty"`
+	OldType string `json:"old_type,omitempty"`
+	OldSize int64  `json:"old_size,omitempty"`
+	OldMode string `json:"old_mode,omitempty"`
+}
+
+// Usage is what a sprite takes of its host's disk.
+type Usage struct {
+	Driver          string `json:"driver"`  // overlay | btrfs | cas
+	Depth           int    `json:"depth"`   // layers that its files are read through
+	Entries         int64  `json:"entries"` // of the top layer
+	Bytes           int64  `json:"bytes"`
+	Checkpoints     int    `json:"checkpoints"`
+	CheckpointBytes int64  `json:"checkpoint_bytes"` // as far as it is counted yet; shared blocks are counted twice
+	DiskFree        uint64 `json:"disk_free"`
+	DiskTotal       uint64 `json:"disk_total"`
+	DiskLow         string `json:"disk_low,omitempty"` // why nothing more is made, "" when there is room
+}
+
+// Verified is the outcome of reading a checkpoint's files again.
+type Verified struct {
+	ID      string   `json:"id"`
+	OK      bool     `json:"ok"`
+	Damage  string   `json:"damage,omitempty"` // the checkpoint is not restored any more
+	Digests []string `json:"digests"`          // of its layers, topmost first
+	Entries int64    `json:"entries"`
+	Bytes   int64    `json:"bytes"`
+}
+
+// Storage says how a sprite's files are kept, of the embedded host only.
+type Storage struct {
+	Driver string `json:"driver"` // overlay | btrfs | cas
+	// RenameDir is "ok", or "exdev" where folders that are older than the last checkpoint cannot be renamed by rename(2)
+	// alone: programs then copy them.
+	RenameDir string `json:"rename_dir"`
 }

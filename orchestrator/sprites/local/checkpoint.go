@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
 )
 
 const (
@@ -26,6 +25,7 @@ func (h *Host) createCheckpoint(w http.ResponseWriter, r *http.Request) error {
 func (h *Host) checkpointNamed(w http.ResponseWriter, r *http.Request, name string) error {
 	var in struct {
 		Comment string `json:"comment"`
+		Durable bool   `json:"durable"` // answer when the checkpoint survives a loss of power
 	}
 	if err := readJSON(w, r, &in); err != nil {
 		return err
@@ -33,8 +33,12 @@ func (h *Host) checkpointNamed(w http.ResponseWriter, r *http.Request, name stri
 	if len(in.Comment) > maxComment {
 		return badRequest(fmt.Sprintf("the comment is longer than %d bytes", maxComment))
 	}
+	in.Durable = in.Durable || r.URL.Query().Get("durable") == "true"
 	return h.report(w, r, "Creating checkpoint...", func(ctx context.Context) ([]sprites.Progress, error) {
 		p, err := h.checkpoint(ctx, name, in.Comment)
+		if err == nil && in.Durable {
+			err = h.settle(ctx)
+		}
 		return []sprites.Progress{
 			{Type: "info", Data: "Checkpoint created successfully"},
 			{Type: "info", Data: "  ID: " + p.ID},
@@ -44,10 +48,14 @@ func (h *Host) checkpointNamed(w http.ResponseWriter, r *http.Request, name stri
 	})
 }
 
-// checkpoint saves the sprite's tree. Commands go on meanwhile.
+// checkpoint saves the sprite's files. Commands go on meanwhile. It is alone, so that no file call writes at that moment
+// and none starts a command.
 func (h *Host) checkpoint(ctx context.Context, name, comment string) (checkpointRecord, error) {
 	none := checkpointRecord{}
-	_, rec, leave, err := h.enter(ctx, name, 1)
+	if err := h.checkRoom(); err != nil {
+		return none, err
+	}
+	s, rec, leave, err := h.enter(ctx, name, alone)
 	if err != nil {
 		return none, err
 	}
@@ -55,17 +63,18 @@ func (h *Host) checkpoint(ctx context.Context, name, comment string) (checkpoint
 	if why := h.degraded(rec.Tree); why != "" {
 		return none, degradedError(why)
 	}
-	saved, err := h.copyTree(ctx, rec.Tree)
+	now, err := h.capture(ctx, s, rec)
 	if err != nil {
 		return none, fmt.Errorf("checkpoint %s: %w", name, err)
 	}
-	// Durable: the tree is synced, and the commit that follows syncs the record.
-	p, err := h.store.addCheckpoint(name, checkpointRecord{Tree: saved, Comment: comment, Durable: true, CreateTime: h.now()})
+	p, err := h.store.addCheckpoint(name, checkpointRecord{Comment: comment, CreateTime: h.now()}, now)
 	if err != nil {
-		h.abandonTree(saved)
+		h.abandon(now.made...)
 		return none, fmt.Errorf("checkpoint %s: %w", name, err)
 	}
 	h.step("checkpointed")
+	h.settleLater(p.Tree)
+	h.mergeLater(p.Tree)
 	h.cfg.Log.Info().Str("sprite", name).Str("checkpoint", p.ID).Msg("checkpoint created")
 	return p, nil
 }
@@ -80,9 +89,12 @@ func (h *Host) restore(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// restoreTo makes a copy of the checkpoint's tree the sprite's state. The tree until then becomes an automatic
-// checkpoint. Before the commit the sprite is as it was, except that its sessions have ended.
+// restoreTo makes the checkpoint's files the sprite's state. The state until then becomes an automatic checkpoint. Before
+// the commit the sprite is as it was, except that its sessions have ended.
 func (h *Host) restoreTo(ctx context.Context, name, id string) error {
+	if err := h.checkRoom(); err != nil {
+		return err
+	}
 	s, rec, leave, err := h.enter(ctx, name, alone)
 	if err != nil {
 		return err
@@ -92,33 +104,64 @@ func (h *Host) restoreTo(ctx context.Context, name, id string) error {
 	if err != nil {
 		return err
 	}
-	if h.degraded(p.Tree) != "" {
-		return &apiError{http.StatusConflict, "checkpoint_lost", "the files of checkpoint " + id + " are missing; restore another one"}
+	frozen, err := h.usable(ctx, p)
+	if err != nil {
+		return err
 	}
-	fresh, err := h.copyTree(ctx, p.Tree)
+	fresh, err := h.onTop(ctx, frozen)
 	if err != nil {
 		return fmt.Errorf("restore %s to %s: %w", name, id, err)
 	}
-	lost := h.degraded(rec.Tree) != ""
-	err = s.stop()
-	if err == nil && !lost {
-		err = tree.Sync(h.treeDir(rec.Tree))
-	}
-	if err != nil {
+	if err := s.stop(); err != nil {
 		h.discard(fresh)
-		return fmt.Errorf("restore %s to %s: put the present state aside: %w", name, id, err)
+		return fmt.Errorf("restore %s to %s: end what runs: %w", name, id, err)
 	}
 	h.step("stopped")
-	garbage, err := h.store.restored(name, fresh, id, lost, h.now(), keepAutos)
+	lost := h.degraded(rec.Tree) != ""
+	garbage, err := h.store.restored(name, fresh, id, lost, h.now(), keepAutos, h.isMounted)
 	if err != nil {
-		h.abandonTree(fresh)
+		h.abandon(fresh)
 		return fmt.Errorf("restore %s to %s: %w", name, id, err)
 	}
 	h.step("restored")
+	if !lost {
+		h.settleLater(rec.Tree)
+	}
 	h.discard(garbage...)
 	h.cfg.Log.Info().Str("sprite", name).Str("checkpoint", id).Msg("restored")
 	s.resume(name)
 	return nil
+}
+
+// quickly is the size of layers that are read again before they are used: small enough not to be felt.
+const (
+	quicklyEntries = 64
+	quicklyBytes   = 1 << 20
+)
+
+// usable returns the frozen layer of a checkpoint, or why its files cannot be used any more.
+func (h *Host) usable(ctx context.Context, p checkpointRecord) (layerRecord, error) {
+	if why := h.degraded(p.Tree); why != "" {
+		return layerRecord{}, lostCheckpoint(p.ID, why)
+	}
+	l, err := h.store.layer(p.Tree)
+	if err != nil {
+		return l, err
+	}
+	if l.Digest != "" && l.Entries <= quicklyEntries && l.Bytes <= quicklyBytes {
+		why, err := h.verifyLayer(ctx, l)
+		if err != nil {
+			return l, err
+		}
+		if why != "" {
+			return l, lostCheckpoint(p.ID, why)
+		}
+	}
+	return l, nil
+}
+
+func lostCheckpoint(id, why string) error {
+	return &apiError{http.StatusConflict, "checkpoint_lost", "checkpoint " + id + " cannot be used: " + strings.TrimSuffix(why, "; restore a checkpoint or delete the sprite") + "; use another one"}
 }
 
 func (h *Host) listCheckpoints(w http.ResponseWriter, r *http.Request) error {
@@ -168,8 +211,9 @@ func writeHistory(w http.ResponseWriter, points []checkpointRecord, id string) e
 }
 
 func (h *Host) point(p checkpointRecord) sprites.Checkpoint {
-	out := sprites.Checkpoint{
-		ID: p.ID, CreateTime: p.CreateTime, SourceID: p.Source, Comment: p.Comment, IsAuto: p.Auto, Durable: p.Durable,
+	out := sprites.Checkpoint{ID: p.ID, CreateTime: p.CreateTime, SourceID: p.Source, Comment: p.Comment, IsAuto: p.Auto}
+	if l, err := h.store.layer(p.Tree); err == nil {
+		out.Durable, out.Unverified, out.Bytes = l.Durable, l.Unverified, l.Bytes
 	}
 	if h.degraded(p.Tree) != "" {
 		out.Health = "mount_failed" // the API's one word for a checkpoint that cannot be used
@@ -209,12 +253,12 @@ func (h *Host) deleteCheckpoint(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	garbage, err := h.store.deleteCheckpoint(s.id, id)
+	garbage, err := h.store.deleteCheckpoint(s.id, id, h.isMounted)
 	if err != nil {
 		return err
 	}
 	h.step("forgotten")
-	h.discard(garbage)
+	h.discard(garbage...)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

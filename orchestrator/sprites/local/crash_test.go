@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
@@ -33,7 +34,7 @@ func newWorld(t *testing.T, dir string, step func(string)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := open(Config{Dir: dir, Self: self, Log: zerolog.Nop()}, step)
+	h, err := open(Config{Dir: dir, Self: self, Log: zerolog.Nop(), Reserve: -1}, step)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,24 +80,21 @@ func (w *world) state() string {
 func (w *world) check() {
 	w.Helper()
 	w.host.chores.Wait()
-	trees, _, err := w.host.store.referenced()
-	if err != nil {
-		w.Fatal(err)
-	}
-	entries, err := os.ReadDir(filepath.Join(w.dir, "trees"))
-	if err != nil {
-		w.Fatal(err)
-	}
-	var have []string
-	for _, e := range entries {
-		have = append(have, e.Name())
-		if !trees[e.Name()] {
-			w.Errorf("tree %s is referred to by nothing", e.Name())
+	known := w.layers()
+	for _, folder := range []string{"layers", "trees"} {
+		entries, err := os.ReadDir(filepath.Join(w.dir, folder))
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, e := range entries {
+			if _, is := known[e.Name()]; !is {
+				w.Errorf("layer %s is known to nobody", e.Name())
+			}
 		}
 	}
-	for name := range trees {
-		if !slices.Contains(have, name) {
-			w.Errorf("tree %s is missing", name)
+	for id, l := range known {
+		if _, err := os.Lstat(w.host.dataDir(l)); err != nil {
+			w.Errorf("layer %s is missing: %v", id, err)
 		}
 	}
 	for _, empty := range []string{"tmp", "trash"} {
@@ -112,6 +110,32 @@ func (w *world) check() {
 	for err := range tx.Check() {
 		w.Errorf("host.db: %v", err)
 	}
+}
+
+// layers returns the records of all layers, and complains of those whose references are miscounted.
+func (w *world) layers() map[string]layerRecord {
+	w.Helper()
+	counted := map[string]int{}
+	err := w.host.store.view(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketLayers).ForEach(func(k, v []byte) error {
+			l, err := getLayer(tx, string(k))
+			counted[l.ID] = l.Refs
+			return err
+		})
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	known, _, err := w.host.store.settleLayers(bootID())
+	if err != nil {
+		w.Fatal(err)
+	}
+	for id, n := range counted {
+		if n != known[id].Refs {
+			w.Errorf("layer %s has %d references, and %d counted anew", id, n, known[id].Refs)
+		}
+	}
+	return known
 }
 
 // TestKilledAtEachStep takes a copy of the host's directory after each durable step of an operation, which is what kill
@@ -135,10 +159,12 @@ func TestKilledAtEachStep(t *testing.T) {
 			dir, copies := t.TempDir(), t.TempDir()
 			var crashes []string
 			recording := false
-			w := newWorld(t, dir, func(step string) {
+			var w *world
+			w = newWorld(t, dir, func(step string) {
 				if !recording {
 					return
 				}
+				w.host.chores.Wait() // what goes on in the background has its own steps
 				to := filepath.Join(copies, step)
 				for i := 2; ; i++ {
 					if _, err := os.Lstat(to); err != nil {
@@ -247,14 +273,18 @@ func TestFullDiskIs507(t *testing.T) {
 
 func TestFailedBuildLeavesNothing(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	_, err := w.host.buildTree(func(dir string) error {
+	d, err := w.host.driver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.host.build(d, "", func(dir string) error {
 		if err := os.MkdirAll(filepath.Join(dir, "half"), 0o755); err != nil {
 			return err
 		}
 		return syscall.ENOSPC
 	})
 	if !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("buildTree = %v", err)
+		t.Errorf("build = %v", err)
 	}
 	w.check()
 }

@@ -29,6 +29,9 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 	if _, err := h.store.sprite(in.Name); err == nil {
 		return errNameTaken
 	}
+	if err := h.checkRoom(); err != nil {
+		return err
+	}
 	if err := h.admitCreation(r.Context(), in.WaitForCapacity); err != nil {
 		return err
 	}
@@ -40,18 +43,18 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tree, err := h.newTree()
+	root, err := h.newRoot()
 	if err != nil {
 		return fmt.Errorf("create sprite %s: %w", in.Name, err)
 	}
 	now := h.now()
 	rec := spriteRecord{
-		ID: "sprite-" + ulid.Make().String(), Name: in.Name, Tree: tree, Labels: in.Labels, Environment: in.Environment,
+		ID: "sprite-" + ulid.Make().String(), Name: in.Name, Tree: root.ID, Labels: in.Labels, Environment: in.Environment,
 		URLSettings: *in.URLSettings, Config: in.Config, Runtime: in.Runtime, Network: egress.Preset(in.Network), Tools: tools, Skills: skills,
 		CreatedAt: now, UpdatedAt: now,
 	}
-	if err := h.store.createSprite(rec); err != nil {
-		h.abandonTree(tree)
+	if err := h.store.createSprite(rec, root); err != nil {
+		h.abandon(root)
 		return fmt.Errorf("create sprite %s: %w", in.Name, err)
 	}
 	h.step("created")
@@ -70,7 +73,7 @@ func (h *Host) deleteSprite(w http.ResponseWriter, r *http.Request) error {
 	if err := s.stop(); err != nil {
 		return fmt.Errorf("delete sprite %s: end its sandbox: %w", rec.Name, err)
 	}
-	trees, err := h.store.deleteSprite(rec.Name)
+	garbage, err := h.store.deleteSprite(rec.Name, h.isMounted)
 	if err != nil {
 		return fmt.Errorf("delete sprite %s: %w", rec.Name, err)
 	}
@@ -83,7 +86,7 @@ func (h *Host) deleteSprite(w http.ResponseWriter, r *http.Request) error {
 	if err := s.closeSocket(); err != nil {
 		h.cfg.Log.Warn().Err(err).Str("sprite", rec.Name).Msg("close the sprite's own socket")
 	}
-	h.discard(trees...)
+	h.discard(garbage...)
 	for _, dir := range []string{h.cacheDir(s.id), h.runDir(s.id)} {
 		if err := h.trash(dir); err != nil && !os.IsNotExist(err) {
 			h.cfg.Log.Warn().Err(err).Str("dir", dir).Msg("move to trash")

@@ -2,8 +2,8 @@
 // machine. It lets everything work on one laptop with no account, and the same clients (our own and the official ones)
 // work against it unmodified.
 //
-// Start at [Open]. A sprite is a *tree* (a directory with workspace/, home/sprite/ and tmp/), which sandboxes show to
-// processes as /workspace, /home/sprite and /tmp. A checkpoint is a copy of the tree. A *box* (package sandbox) is
+// Start at [Open]. A sprite is a *layer* (package layer): its files, complete or what differs from the frozen layers below
+// it, which sandboxes show as /. A checkpoint is a pointer to a frozen layer. A *box* (package sandbox) is
 // started with the first command, serves all of them, and ends with a restore, a deletion or the host. A *session* is
 // one command in a box; clients come and go while it runs.
 //
@@ -11,16 +11,18 @@
 //
 // Everything lies below Config.Dir (mode 0700):
 //
-//	host.db         the single source of truth: which sprites and checkpoints exist, and which tree each one has
-//	trees/<ulid>/   the trees; complete and synced before host.db refers to them
-//	tmp/<ulid>      trees being made; wiped at start
-//	trash/<ulid>    trees nobody refers to, being removed; wiped at start
+//	host.db         the single source of truth: which sprites, checkpoints and layers exist, and how they hang together
+//	layers/<ulid>/  the layers; complete before host.db refers to them, and synced or called not durable
+//	base/           the lowest layer of every overlay: the folders that a root needs
+//	trees/<ulid>/   layers of earlier versions
+//	tmp/<ulid>      layers being made; wiped at start
+//	trash/<ulid>    layers nobody refers to, being removed; wiped at start
 //	links/          links to a shared Go build cache; see shared.go
 //	run/<id>/       shown as /.sprite inside: the socket through which a sprite checkpoints itself
 //	cache/<id>/     shown as /var/cache/sprite inside; never checkpointed. Its Go build cache begins with links to a shared
 //	                one (Config.Shared), which sprites read only
 //
-// A directory that host.db does not refer to is garbage and goes at start. A tree that host.db refers to and that is
+// A directory that host.db does not refer to is garbage and goes at start. A layer that host.db refers to and that is
 // missing makes its sprite degraded: it refuses work until a checkpoint is restored, and is never recreated empty.
 //
 // # Locks
@@ -46,7 +48,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/sprites/local/image"
-	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
 )
 
 // Config of a host.
@@ -66,6 +68,11 @@ type Config struct {
 	// Shared is a directory, perhaps of several hosts, with caches that WarmGo fills; "" for none. Sprites read what is in
 	// it and cannot change it.
 	Shared string
+	// Storage is how new sprites are kept; "" chooses the best that works here. Those that exist stay as they are.
+	Storage layer.Kind
+	// Reserve is how many bytes of the disk stay free: below, nothing is made that needs more. 0 is a twentieth of it, or
+	// 512 MiB where that is more; negative is none.
+	Reserve int64
 	// CheckTool judges a path that a request wants a new sprite to see, and returns it cleaned. Nil refuses all.
 	CheckTool func(path string) (string, error)
 	// KeepSkill judges a folder that a request wants a new sprite to have in /skills, and returns where it is kept from
@@ -101,10 +108,18 @@ type Host struct {
 
 	linking sync.Mutex // guards the folder of links to shared caches
 
+	driver   func() (layer.Driver, error) // of new sprites; chosen once
+	settling sync.Mutex                   // held while layers are made durable
+	reading  sync.Mutex                   // held while a digest is taken
+	merging  sync.Mutex                   // held while layers are merged
+
 	mu      sync.Mutex // guards the fields below
 	closed  bool
 	calls   sync.WaitGroup     // requests being served; Add only under mu while not closed
 	sprites map[string]*sprite // by id; what runs
+
+	mounted   map[string]int // layers by the number of running boxes that have them mounted
+	unsettled []string       // layers that were frozen and may not be on the disk yet
 }
 
 // Open opens or makes the host's directory and removes what a crash left there. It starts no sprite. A directory that
@@ -121,7 +136,7 @@ func Open(cfg Config) (*Host, error) {
 }
 
 func open(cfg Config, step func(string)) (*Host, error) {
-	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, step: step, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}}
+	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, step: step, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: map[string]int{}}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}
@@ -129,17 +144,18 @@ func open(cfg Config, step func(string)) (*Host, error) {
 	if h.store, err = openStore(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.confined = sync.OnceValue(h.probe)
+	h.driver = sync.OnceValues(h.chooseDriver)
 	if err := h.sweep(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open sprite host: clean up: %w", err), h.store.close())
 	}
 	if err := h.openImages(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open sprite host: %w", err), h.store.close())
 	}
-	h.ctx, h.cancel = context.WithCancel(context.Background())
 	// Session ids are numbers that no earlier host of this directory has given out.
 	h.firstSession = h.now().UnixMilli()
 	h.lastSession.Store(h.firstSession)
-	h.confined = sync.OnceValue(h.probe)
 	h.handler = h.routes()
 	return h, nil
 }
@@ -206,29 +222,11 @@ func (h *Host) admit() bool {
 	return true
 }
 
-func (h *Host) tmpDir() string             { return filepath.Join(h.cfg.Dir, "tmp") }
-func (h *Host) treeDir(ulid string) string { return filepath.Join(h.cfg.Dir, "trees", ulid) }
-func (h *Host) runDir(id string) string    { return filepath.Join(h.cfg.Dir, "run", id) }
-func (h *Host) cacheDir(id string) string  { return filepath.Join(h.cfg.Dir, "cache", id) }
+func (h *Host) tmpDir() string            { return filepath.Join(h.cfg.Dir, "tmp") }
+func (h *Host) runDir(id string) string   { return filepath.Join(h.cfg.Dir, "run", id) }
+func (h *Host) cacheDir(id string) string { return filepath.Join(h.cfg.Dir, "cache", id) }
 
 func (h *Host) nextSession() string { return strconv.FormatInt(h.lastSession.Add(1), 10) }
-
-// discard moves trees that nothing refers to any more to the trash. What it cannot move now goes at the next start.
-func (h *Host) discard(trees ...string) {
-	for _, t := range trees {
-		if err := h.trash(h.treeDir(t)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			h.cfg.Log.Warn().Err(err).Str("tree", t).Msg("move tree to trash")
-		}
-	}
-	h.step("trashed")
-}
-
-// abandonTree discards a tree whose commit failed, unless the commit happened after all.
-func (h *Host) abandonTree(name string) {
-	if trees, _, err := h.store.referenced(); err == nil && !trees[name] {
-		h.discard(name)
-	}
-}
 
 // trash moves a directory out of sight and removes it in the background.
 func (h *Host) trash(dir string) error {
@@ -240,7 +238,7 @@ func (h *Host) trash(dir string) error {
 		return err
 	}
 	h.chores.Go(func() {
-		if err := tree.Remove(to); err != nil {
+		if err := removeAll(to); err != nil {
 			h.cfg.Log.Warn().Err(err).Str("dir", to).Msg("empty the trash")
 		}
 	})

@@ -59,6 +59,10 @@ func (h *Host) routes() http.Handler {
 	handle("GET /v1/sprites/{name}/checkpoints/{id}", h.getCheckpoint)
 	handle("DELETE /v1/sprites/{name}/checkpoints/{id}", h.deleteCheckpoint)
 	handle("POST /v1/sprites/{name}/checkpoints/{id}/restore", h.restore)
+	handle("POST /v1/sprites/{name}/checkpoints/{id}/fork", h.forkSprite)
+	handle("POST /v1/sprites/{name}/checkpoints/{id}/verify", h.verifyCheckpoint)
+	handle("GET /v1/sprites/{name}/diff", h.diff)
+	handle("GET /v1/sprites/{name}/usage", h.usage)
 
 	handle("GET /v1/sprites/{name}/fs/read", h.readFile)
 	handle("PUT /v1/sprites/{name}/fs/write", h.writeFile)

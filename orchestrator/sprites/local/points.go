@@ -11,12 +11,11 @@ import (
 
 // checkpointRecord is what host.db knows of a checkpoint.
 type checkpointRecord struct {
-	ID         string    `json:"id"` // "v3", or "auto-4" for one that the host made before a restore
-	Tree       string    `json:"tree"`
+	ID         string    `json:"id"`   // "v3", or "auto-4" for one that the host made before a restore
+	Tree       string    `json:"tree"` // a frozen layer
 	Source     string    `json:"source,omitempty"`
 	Comment    string    `json:"comment,omitempty"`
 	Auto       bool      `json:"auto,omitempty"`
-	Durable    bool      `json:"durable"`
 	CreateTime time.Time `json:"create_time"`
 }
 
@@ -59,14 +58,18 @@ func (s *store) checkpoint(spriteID, id string) (checkpointRecord, error) {
 	return checkpointRecord{}, errNoCheckpoint
 }
 
-// addCheckpoint gives p the sprite's next number and stores it. The sprite's own state descends from p from then on.
-func (s *store) addCheckpoint(name string, p checkpointRecord) (checkpointRecord, error) {
+// addCheckpoint gives p the sprite's next number and stores it with the layer that captured the present files. The
+// sprite's own state descends from p from then on.
+func (s *store) addCheckpoint(name string, p checkpointRecord, now present) (checkpointRecord, error) {
 	err := s.update(func(tx *bolt.Tx) error {
 		rec, err := getSprite(tx, name)
 		if err != nil {
 			return err
 		}
-		p.Source = rec.Source
+		if err := commitPresent(tx, &rec, now); err != nil {
+			return err
+		}
+		p.Source, p.Tree = rec.Source, now.layer.ID
 		if p, err = putCheckpoint(tx, &rec, p); err != nil {
 			return err
 		}
@@ -76,21 +79,25 @@ func (s *store) addCheckpoint(name string, p checkpointRecord) (checkpointRecord
 	return p, err
 }
 
+// putCheckpoint stores a checkpoint, which holds its tree from then on.
 func putCheckpoint(tx *bolt.Tx, rec *spriteRecord, p checkpointRecord) (checkpointRecord, error) {
 	rec.Checkpointed++
 	p.ID = fmt.Sprintf("v%d", rec.Checkpointed)
 	if p.Auto {
 		p.ID = fmt.Sprintf("auto-%d", rec.Checkpointed)
 	}
+	if err := holdLayer(tx, p.Tree); err != nil {
+		return p, err
+	}
 	return p, putJSON(tx.Bucket(bucketCheckpoints).Bucket([]byte(rec.ID)), number(rec.Checkpointed), p)
 }
 
 func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// restored makes tree the sprite's state, which then descends from checkpoint source. The state before stays as an
-// automatic checkpoint, unless its files are lost; of the automatic ones only the newest `keep` stay, and the trees
-// of the others are returned as garbage.
-func (s *store) restored(name, tree, source string, lost bool, now time.Time, keep int) (garbage []string, err error) {
+// restored makes the new layer fresh the sprite's state, which then descends from checkpoint source. The state before
+// stays as an automatic checkpoint, unless its files are lost; of the automatic ones only the newest `keep` stay. What
+// nothing needs any more is returned as garbage.
+func (s *store) restored(name string, fresh layerRecord, source string, lost bool, now time.Time, keep int, mounted func(string) bool) (garbage []layerRecord, err error) {
 	err = s.update(func(tx *bolt.Tx) error {
 		garbage = nil
 		rec, err := getSprite(tx, name)
@@ -99,23 +106,37 @@ func (s *store) restored(name, tree, source string, lost bool, now time.Time, ke
 		}
 		if !lost {
 			auto := checkpointRecord{
-				Tree: rec.Tree, Source: rec.Source, Auto: true, Durable: true, CreateTime: now,
+				Tree: rec.Tree, Source: rec.Source, Auto: true, CreateTime: now,
 				Comment: "state before the restore of " + source,
 			}
 			if _, err := putCheckpoint(tx, &rec, auto); err != nil {
 				return err
 			}
+			if err := changeLayer(tx, rec.Tree, func(l *layerRecord) { l.Frozen, l.Durable = true, false }); err != nil {
+				return err
+			}
 		}
-		rec.Tree, rec.Source, rec.UpdatedAt = tree, source, now
-		if garbage, err = pruneAutos(tx, rec.ID, keep); err != nil {
+		if err := addLayer(tx, fresh); err != nil {
 			return err
 		}
+		if err := holdLayer(tx, fresh.ID); err != nil {
+			return err
+		}
+		old, err := pruneAutos(tx, rec.ID, keep)
+		if err != nil {
+			return err
+		}
+		if garbage, err = releaseLayers(tx, append(old, rec.Tree), mounted); err != nil {
+			return err
+		}
+		rec.Tree, rec.Source, rec.UpdatedAt = fresh.ID, source, now
 		return putSprite(tx, rec)
 	})
 	return garbage, err
 }
 
-func pruneAutos(tx *bolt.Tx, spriteID string, keep int) (garbage []string, err error) {
+// pruneAutos forgets all automatic checkpoints but the newest, and returns their trees.
+func pruneAutos(tx *bolt.Tx, spriteID string, keep int) (trees []string, err error) {
 	b := tx.Bucket(bucketCheckpoints).Bucket([]byte(spriteID))
 	c := b.Cursor()
 	var old [][]byte
@@ -131,18 +152,18 @@ func pruneAutos(tx *bolt.Tx, spriteID string, keep int) (garbage []string, err e
 			keep--
 			continue
 		}
-		old, garbage = append(old, k), append(garbage, p.Tree)
+		old, trees = append(old, k), append(trees, p.Tree)
 	}
 	for _, k := range old {
 		if err := b.Delete(k); err != nil {
 			return nil, err
 		}
 	}
-	return garbage, nil
+	return trees, nil
 }
 
-// deleteCheckpoint forgets one checkpoint and returns its tree, which is garbage from then on.
-func (s *store) deleteCheckpoint(spriteID, id string) (tree string, err error) {
+// deleteCheckpoint forgets one checkpoint and returns the layers that are garbage from then on.
+func (s *store) deleteCheckpoint(spriteID, id string, mounted func(string) bool) (garbage []layerRecord, err error) {
 	err = s.update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketCheckpoints).Bucket([]byte(spriteID))
 		if b == nil {
@@ -154,12 +175,15 @@ func (s *store) deleteCheckpoint(spriteID, id string) (tree string, err error) {
 			if err := json.Unmarshal(v, &p); err != nil {
 				return fmt.Errorf("record of a checkpoint: %w", err)
 			}
-			if p.ID == id {
-				tree = p.Tree
-				return b.Delete(k)
+			if p.ID != id {
+				continue
 			}
+			if garbage, err = releaseLayers(tx, []string{p.Tree}, mounted); err != nil {
+				return err
+			}
+			return b.Delete(k)
 		}
 		return errNoCheckpoint
 	})
-	return tree, err
+	return garbage, err
 }

@@ -68,17 +68,27 @@ func putJSON(b *bolt.Bucket, key []byte, v any) error {
 	return b.Put(key, data)
 }
 
-// createSprite adds rec unless its name is taken.
-func (s *store) createSprite(rec spriteRecord) error {
-	return s.update(func(tx *bolt.Tx) error {
-		if tx.Bucket(bucketSprites).Get([]byte(rec.Name)) != nil {
-			return errNameTaken
-		}
-		if _, err := tx.Bucket(bucketCheckpoints).CreateBucket([]byte(rec.ID)); err != nil {
+// createSprite adds rec, which starts on the new layers made of which the last is its tree, unless its name is taken.
+func (s *store) createSprite(rec spriteRecord, made ...layerRecord) error {
+	return s.update(func(tx *bolt.Tx) error { return addSprite(tx, rec, made...) })
+}
+
+func addSprite(tx *bolt.Tx, rec spriteRecord, made ...layerRecord) error {
+	if tx.Bucket(bucketSprites).Get([]byte(rec.Name)) != nil {
+		return errNameTaken
+	}
+	if _, err := tx.Bucket(bucketCheckpoints).CreateBucket([]byte(rec.ID)); err != nil {
+		return err
+	}
+	for _, l := range made {
+		if err := addLayer(tx, l); err != nil {
 			return err
 		}
-		return putSprite(tx, rec)
-	})
+	}
+	if err := holdLayer(tx, rec.Tree); err != nil {
+		return err
+	}
+	return putSprite(tx, rec)
 }
 
 // updateSprite changes the record of a sprite through fn and returns the result.
@@ -93,14 +103,14 @@ func (s *store) updateSprite(name string, fn func(*spriteRecord)) (rec spriteRec
 	return rec, err
 }
 
-// deleteSprite forgets a sprite and its checkpoints and returns their trees, which are garbage from then on.
-func (s *store) deleteSprite(name string) (trees []string, err error) {
+// deleteSprite forgets a sprite and its checkpoints and returns the layers that are garbage from then on.
+func (s *store) deleteSprite(name string, mounted func(string) bool) (garbage []layerRecord, err error) {
 	err = s.update(func(tx *bolt.Tx) error {
 		rec, err := getSprite(tx, name)
 		if err != nil {
 			return err
 		}
-		trees = []string{rec.Tree}
+		trees := []string{rec.Tree}
 		points, err := listCheckpoints(tx, rec.ID)
 		if err != nil {
 			return err
@@ -108,12 +118,15 @@ func (s *store) deleteSprite(name string) (trees []string, err error) {
 		for _, p := range points {
 			trees = append(trees, p.Tree)
 		}
+		if garbage, err = releaseLayers(tx, trees, mounted); err != nil {
+			return err
+		}
 		if err := errors.Join(tx.Bucket(bucketCheckpoints).DeleteBucket([]byte(rec.ID)), forgetServices(tx, rec.ID)); err != nil {
 			return err
 		}
 		return tx.Bucket(bucketSprites).Delete([]byte(name))
 	})
-	return trees, err
+	return garbage, err
 }
 
 // sprites calls fn for every sprite in the order of names, from the first one after `after`, until fn returns false.
@@ -134,24 +147,4 @@ func (s *store) sprites(after string, fn func(spriteRecord) bool) error {
 		}
 		return nil
 	})
-}
-
-// referenced returns every tree that a record refers to.
-func (s *store) referenced() (trees map[string]bool, ids map[string]bool, err error) {
-	trees, ids = map[string]bool{}, map[string]bool{}
-	err = s.view(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketSprites).ForEach(func(k, v []byte) error {
-			var rec spriteRecord
-			if err := json.Unmarshal(v, &rec); err != nil {
-				return fmt.Errorf("record of sprite %s: %w", k, err)
-			}
-			trees[rec.Tree], ids[rec.ID] = true, true
-			points, err := listCheckpoints(tx, rec.ID)
-			for _, p := range points {
-				trees[p.Tree] = true
-			}
-			return err
-		})
-	})
-	return trees, ids, err
 }

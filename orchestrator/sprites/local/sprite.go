@@ -28,6 +28,7 @@ type sprite struct {
 
 	mu       sync.Mutex // guards the fields below
 	box      *sandbox.Box
+	pinned   []string // layers that the box has mounted
 	socket   *insideServer
 	sessions map[string]*session
 	tasks    map[string]time.Time // reasons to stay awake that the sprite gave itself, with their ends
@@ -149,14 +150,21 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 		}
 		s.socket = socket
 	}
+	cfg, chain, err := h.boxConfig(rec)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.enterState(running); err != nil {
 		return nil, err
 	}
-	box, err := sandbox.Start(h.boxConfig(rec))
+	s.pinned = h.pin(chain)
+	box, err := sandbox.Start(cfg)
 	if err != nil {
+		s.letGo()
 		return nil, errors.Join(fmt.Errorf("start sandbox: %w", err), s.enterState(cold))
 	}
 	if err := s.connect(box); err != nil {
+		defer s.letGo()
 		return nil, errors.Join(fmt.Errorf("connect the sandbox to the network: %w", err), box.Stop(), s.enterState(cold))
 	}
 	s.box = box
@@ -173,7 +181,7 @@ func (s *sprite) down() error {
 		return nil
 	}
 	err := errors.Join(s.unfreeze(), s.box.Stop()) // what is frozen cannot end everywhere
-	s.box = nil
+	s.letGo()
 	s.disconnect()
 	return errors.Join(err, s.enterState(cold))
 }
@@ -200,6 +208,31 @@ func (s *sprite) stop() error {
 	}
 	s.services.ended()
 	return err
+}
+
+// letGo forgets the box that has ended, or did not start. The caller holds mu.
+func (s *sprite) letGo() {
+	s.box = nil
+	s.host.unpin(s.pinned)
+	s.pinned = nil
+}
+
+// present is the box, nil when there is none or it has ended.
+func (s *sprite) present() *sandbox.Box {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.box == nil || ended(s.box) {
+		return nil
+	}
+	return s.box
+}
+
+// quiesce stops the box if nothing runs in it, and reports whether nothing does. The caller is alone.
+func (s *sprite) quiesce() (bool, error) {
+	if box := s.present(); box != nil && !box.Idle() {
+		return false, nil
+	}
+	return true, s.stop()
 }
 
 // closeSocket ends the sprite's own socket.

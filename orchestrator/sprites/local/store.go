@@ -19,10 +19,14 @@ var (
 )
 
 // Buckets: sprites holds name → spriteRecord; checkpoints holds one bucket per sprite id: number (8 bytes, big endian)
-// → checkpointRecord.
+// → checkpointRecord; layers holds layer id → layerRecord; meta holds single values.
 var (
 	bucketSprites     = []byte("sprites")
 	bucketCheckpoints = []byte("checkpoints")
+	bucketLayers      = []byte("layers")
+	bucketMeta        = []byte("meta")
+
+	keyBoot = []byte("boot") // which run of the system the host was last started in
 )
 
 // lockTimeout is how long opening waits for another process to let go of the file.
@@ -51,7 +55,7 @@ func openStore(dir string) (*store, error) {
 		return nil, errors.Join(fmt.Errorf("prepare %s: %w", s.path, err), s.close())
 	}
 	err := s.update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bucketSprites, bucketCheckpoints} {
+		for _, name := range [][]byte{bucketSprites, bucketCheckpoints, bucketLayers, bucketMeta} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}

@@ -16,8 +16,9 @@ import (
 const workers = 4
 
 // Copy makes dst a faithful copy of the folder src: bytes (shared where the file system can, with holes), modes, times,
-// links, hard links among the tree's files, user attributes, and owners when the caller is root. Pipes are
-// made anew, empty; sockets, which mean nothing without their process, and devices are left out. dst must be missing or an empty folder that nobody else changes.
+// links, hard links among the tree's files, attributes, and owners when the caller is root. Pipes are made anew, empty; what
+// an overlay marks its folders with goes along, and so do its whiteouts. Sockets, which mean nothing without their process,
+// and devices are left out. dst must be missing or an empty folder that nobody else changes.
 //
 // src may be in use. What vanishes, shrinks or changes its kind meanwhile is copied as far as it went, without an error;
 // nothing outside src is ever read. Copy does not sync; see Sync. After an error dst holds a part, for the caller to Remove.
@@ -57,6 +58,7 @@ type copier struct {
 	group  *errgroup.Group
 	top    folder // of the copy
 	owners bool
+	merged bool // the copy's marks are its own
 
 	mu    sync.Mutex // guards links
 	links map[inode]*link
@@ -125,6 +127,9 @@ func (c *copier) entry(from, to folder, name, path string, depth int) error {
 	case unix.S_IFIFO:
 		return c.fifo(to, name, st)
 	default:
+		if isWhiteout(st) {
+			return whiteout(to.fd(), name)
+		}
 		return nil
 	}
 }
@@ -267,7 +272,7 @@ func (c *copier) attributes(from, to int, st unix.Stat_t, mode uint32) error {
 			return fmt.Errorf("set owner: %w", err)
 		}
 	}
-	copyAttributes(from, to)
+	copyAttributes(from, to, !c.merged)
 	if err := unix.Fchmod(to, mode); err != nil {
 		return fmt.Errorf("set mode: %w", err)
 	}

@@ -72,9 +72,9 @@ func (c *copier) region(from, to int, off, size int64) (copied int64, err error)
 	return copied, nil
 }
 
-// copyAttributes copies user attributes as far as both sides have them. They are a courtesy: a file system without them is
-// no reason to refuse a checkpoint.
-func copyAttributes(from, to int) {
+// copyAttributes copies attributes as far as both sides have them, with those that mark an overlay's folders or without.
+// They are a courtesy: a file system without them is no reason to refuse a checkpoint.
+func copyAttributes(from, to int, marked bool) {
 	list := make([]byte, 64<<10) // the kernel's limit for names, and for a value
 	n, err := unix.Flistxattr(from, list)
 	if err != nil || n == 0 {
@@ -82,7 +82,7 @@ func copyAttributes(from, to int) {
 	}
 	value := make([]byte, 64<<10)
 	for name := range strings.SplitSeq(string(list[:n]), "\x00") {
-		if !strings.HasPrefix(name, "user.") {
+		if !kept(name) || !marked && marking(name) {
 			continue
 		}
 		if n, err := unix.Fgetxattr(from, name, value); err == nil {

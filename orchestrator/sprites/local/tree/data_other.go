@@ -20,7 +20,7 @@ func (c *copier) data(from, to int, size int64) error {
 }
 
 // copyAttributes has no portable form; attributes are a courtesy.
-func copyAttributes(int, int) {}
+func copyAttributes(int, int, bool) {}
 
 // openLocked opens an entry whose mode shuts its own user out, by opening it up for a moment.
 func openLocked(at int, name string, flags int) (int, error) {

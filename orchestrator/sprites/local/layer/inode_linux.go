@@ -1,0 +1,13 @@
+package layer
+
+import (
+	"os"
+	"syscall"
+)
+
+func inode(info os.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Ino
+	}
+	return 0
+}

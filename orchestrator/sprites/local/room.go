@@ -1,0 +1,46 @@
+package local
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// Of a disk, so much stays free unless the configuration says otherwise: a twentieth, or half a gigabyte where that is
+// more; of a small disk a tenth at most.
+const (
+	reservePart  = 20
+	reserveBytes = 512 << 20
+	reserveMost  = 10
+	reserveNodes = 100 // of the file system's inodes, one in so many
+)
+
+// room is what a file system has left.
+type room struct{ Bytes, TotalBytes, Nodes, TotalNodes uint64 }
+
+// low says what is short, "" when there is enough. A file system without a fixed number of inodes says 0 of them.
+func (r room) low(reserve int64) string {
+	want := uint64(max(reserve, 0))
+	if reserve == 0 {
+		want = max(r.TotalBytes/reservePart, min(reserveBytes, r.TotalBytes/reserveMost))
+	}
+	switch {
+	case r.Bytes < want:
+		return fmt.Sprintf("%d MiB are free of which %d stay so", r.Bytes>>20, want>>20)
+	case reserve >= 0 && r.TotalNodes > 0 && r.Nodes < r.TotalNodes/reserveNodes:
+		return fmt.Sprintf("%d of %d inodes are free", r.Nodes, r.TotalNodes)
+	}
+	return ""
+}
+
+// checkRoom refuses what would make the disk fuller when little is left: a full host is everybody's trouble.
+func (h *Host) checkRoom() error {
+	r, err := roomOf(h.cfg.Dir)
+	if err != nil {
+		return fmt.Errorf("look at the disk: %w", err)
+	}
+	if why := r.low(h.cfg.Reserve); why != "" {
+		return &apiError{http.StatusInsufficientStorage, "disk_low",
+			"the disk that holds the sprites is nearly full (" + why + "); remove sprites or checkpoints, or free space otherwise, and try again"}
+	}
+	return nil
+}

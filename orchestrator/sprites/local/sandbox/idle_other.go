@@ -1,0 +1,6 @@
+//go:build !linux
+
+package sandbox
+
+// Idle reports whether nothing but init runs in the box; here that cannot be told.
+func (b *Box) Idle() bool { return false }

@@ -1,0 +1,249 @@
+package tree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// ChangeKind says what became of a name between two trees.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	Added    ChangeKind = "added"
+	Modified ChangeKind = "modified" // content, target of a link, mode or owner
+	Deleted  ChangeKind = "deleted"
+	Retyped  ChangeKind = "type" // such as a file where a folder was
+)
+
+// Change is one difference. From is zero of what was added, To of what was deleted.
+type Change struct {
+	Path     string // below the top, without a leading slash
+	Kind     ChangeKind
+	From, To Info
+}
+
+// Info is what a change tells of one side.
+type Info struct {
+	Type string // file, directory, symlink, fifo, socket or device
+	Size int64  // of files
+	Mode uint32 // the twelve bits
+}
+
+// Diff calls emit with what differs between two stacks of layers, each named topmost first, in the order of their paths. A
+// folder that is added or deleted is told with all that is in it. What both have in common is not walked: it is the same
+// folder of the same layer. A file of the same size and time counts as the same. Links are compared, never followed.
+func Diff(ctx context.Context, from, to []string, emit func(Change) error) error {
+	a, err := openStack(from)
+	if err != nil {
+		return fmt.Errorf("compare trees: %w", err)
+	}
+	defer a.close()
+	b, err := openStack(to)
+	if err != nil {
+		return fmt.Errorf("compare trees: %w", err)
+	}
+	defer b.close()
+	d := differ{ctx: ctx, from: a, to: b, emit: emit}
+	x, err := a.root(0)
+	if err != nil {
+		return fmt.Errorf("compare trees: %w", err)
+	}
+	y, err := b.root(0)
+	if err != nil {
+		x.close()
+		return fmt.Errorf("compare trees: %w", err)
+	}
+	if err := d.folders(x, y, ""); err != nil {
+		return fmt.Errorf("compare trees: %w", err)
+	}
+	return nil
+}
+
+type differ struct {
+	ctx      context.Context
+	from, to *stack
+	emit     func(Change) error
+}
+
+// folders compares two folders, of which one may be empty, and closes both.
+func (d differ) folders(x, y node, at string) error {
+	defer x.close()
+	defer y.close()
+	if x.same(y) {
+		return nil
+	}
+	names, err := x.names()
+	if err != nil {
+		return err
+	}
+	more, err := y.names()
+	if err != nil {
+		return err
+	}
+	names = append(names, more...)
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if err := d.ctx.Err(); err != nil {
+			return err
+		}
+		old, err := d.from.visible(x, name)
+		if err != nil {
+			return err
+		}
+		now, err := d.to.visible(y, name)
+		if err != nil {
+			_, err = old.failed(err)
+			return err
+		}
+		if err := d.entries(old, now, name, path.Join(at, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visible is lookup without hidden entries.
+func (s *stack) visible(n node, name string) (*entry, error) {
+	e, err := s.lookup(n, name)
+	if gone(err) || e != nil && e.hidden {
+		return nil, nil
+	}
+	return e, err
+}
+
+func (d differ) entries(old, now *entry, name, at string) error {
+	change := Change{Path: at}
+	switch {
+	case old == nil && now == nil:
+		return nil
+	case old == nil:
+		change.Kind, change.To = Added, now.info()
+	case now == nil:
+		change.Kind, change.From = Deleted, old.info()
+	default:
+		change.From, change.To = old.info(), now.info()
+		if change.From.Type != change.To.Type {
+			change.Kind = Retyped
+			break
+		}
+		same, err := unchanged(old, now, name)
+		if err != nil {
+			return err
+		}
+		if !same {
+			change.Kind = Modified
+		}
+	}
+	var err error
+	if change.Kind != "" {
+		err = d.emit(change)
+	}
+	var x, y node
+	if old != nil {
+		x = old.node
+	}
+	if now != nil {
+		y = now.node
+	}
+	if err != nil {
+		x.close()
+		y.close()
+		return err
+	}
+	return d.folders(x, y, at)
+}
+
+func (e *entry) info() Info {
+	i := Info{Mode: uint32(e.st.Mode) & 0o7777}
+	switch fileType(e.st) {
+	case unix.S_IFREG:
+		i.Type, i.Size = "file", e.st.Size
+	case unix.S_IFDIR:
+		i.Type = "directory"
+	case unix.S_IFLNK:
+		i.Type = "symlink"
+	case unix.S_IFIFO:
+		i.Type = "fifo"
+	case unix.S_IFSOCK:
+		i.Type = "socket"
+	default:
+		i.Type = "device"
+	}
+	return i
+}
+
+// unchanged compares two entries of one type.
+func unchanged(old, now *entry, name string) (bool, error) {
+	x, y := old.st, now.st
+	if x.Dev == y.Dev && x.Ino == y.Ino {
+		return true, nil
+	}
+	if x.Mode != y.Mode || x.Uid != y.Uid || x.Gid != y.Gid {
+		return false, nil
+	}
+	switch fileType(x) {
+	case unix.S_IFREG:
+		if x.Size != y.Size {
+			return false, nil
+		}
+		if x.Mtim == y.Mtim {
+			return true, nil
+		}
+		return sameBytes(old.in, now.in, name)
+	case unix.S_IFLNK:
+		a, errA := target(old.in, name)
+		b, errB := target(now.in, name)
+		if err := errors.Join(errA, errB); err != nil && !gone(err) {
+			return false, err
+		}
+		return a == b, nil
+	}
+	return true, nil
+}
+
+func target(in folder, name string) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(in.fd(), name, buf)
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
+
+// sameBytes compares two files. One that cannot be read any more counts as changed.
+func sameBytes(a, b folder, name string) (bool, error) {
+	x, err := openFile(a, name)
+	if err != nil {
+		return false, unlessGone(err)
+	}
+	defer x.Close()
+	y, err := openFile(b, name)
+	if err != nil {
+		return false, unlessGone(err)
+	}
+	defer y.Close()
+	p, q := make([]byte, 64<<10), make([]byte, 64<<10)
+	for {
+		n, errX := io.ReadFull(x, p)
+		m, errY := io.ReadFull(y, q)
+		if n != m || !bytes.Equal(p[:n], q[:m]) {
+			return false, nil
+		}
+		for _, err := range []error{errX, errY} {
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				return true, nil
+			}
+			if err != nil {
+				return false, err
+			}
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package tree
+
+import (
+	"hash"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// marks are the attributes by which overlays mark folders: those of mounts made by root, or by ordinary users.
+type marks struct{ prefix string }
+
+func ownMarks() marks {
+	if os.Geteuid() == 0 {
+		return marks{"trusted.overlay."}
+	}
+	return marks{"user.overlay."}
+}
+
+func (m marks) get(f folder, name string) string {
+	value := make([]byte, 4096)
+	n, err := unix.Fgetxattr(f.fd(), m.prefix+name, value)
+	if err != nil {
+		return ""
+	}
+	return string(value[:n])
+}
+
+func (m marks) opaque(f folder) bool     { return m.get(f, "opaque") == "y" }
+func (m marks) redirect(f folder) string { return m.get(f, "redirect") }
+
+func (m marks) setOpaque(f folder) error {
+	return unix.Fsetxattr(f.fd(), m.prefix+"opaque", []byte("y"), 0)
+}
+
+func (m marks) setRedirect(f folder, to string) error {
+	return unix.Fsetxattr(f.fd(), m.prefix+"redirect", []byte(to), 0)
+}
+
+// kept reports whether an attribute goes along into a copy. Of an overlay's own ones only those that say what shows: the
+// others are about the original's inodes.
+func kept(name string) bool {
+	for _, overlay := range []string{"trusted.overlay.", "user.overlay."} {
+		if own, is := strings.CutPrefix(name, overlay); is {
+			return own == "opaque" || own == "redirect"
+		}
+	}
+	return strings.HasPrefix(name, "user.") || name == "security.capability" || strings.HasPrefix(name, "system.posix_acl_")
+}
+
+// marking reports whether an attribute says what shows in an overlay.
+func marking(name string) bool {
+	return strings.HasPrefix(name, "trusted.overlay.") || strings.HasPrefix(name, "user.overlay.")
+}
+
+// whiteout makes what hides a name of the layers below.
+func whiteout(at int, name string) error { return unix.Mknodat(at, name, unix.S_IFCHR, 0) }
+
+// attributesOf adds to a digest the attributes that copies keep.
+func attributesOf(h hash.Hash, fd int) {
+	list := make([]byte, 64<<10)
+	n, err := unix.Flistxattr(fd, list)
+	if err != nil || n == 0 {
+		return
+	}
+	names := strings.Split(strings.TrimRight(string(list[:n]), "\x00"), "\x00")
+	slices.Sort(names)
+	value := make([]byte, 64<<10)
+	for _, name := range names {
+		if !kept(name) {
+			continue
+		}
+		if n, err := unix.Fgetxattr(fd, name, value); err == nil {
+			text(h, name)
+			text(h, string(value[:n]))
+		}
+	}
+}

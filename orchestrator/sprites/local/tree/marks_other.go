@@ -1,0 +1,21 @@
+//go:build !linux
+
+package tree
+
+import (
+	"errors"
+	"hash"
+)
+
+// marks stands for the attributes of overlays, which exist on Linux only.
+type marks struct{}
+
+func ownMarks() marks                          { return marks{} }
+func (marks) opaque(folder) bool               { return false }
+func (marks) redirect(folder) string           { return "" }
+func (marks) setOpaque(folder) error           { return errors.ErrUnsupported }
+func (marks) setRedirect(folder, string) error { return errors.ErrUnsupported }
+
+func whiteout(int, string) error { return errors.ErrUnsupported }
+
+func attributesOf(hash.Hash, int) {}
