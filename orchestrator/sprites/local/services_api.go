@@ -22,6 +22,7 @@ const (
 	linesMost     = 100_000
 )
 
+// serviceRoutes are the calls about services, and those that reach what listens in a sprite.
 func (h *Host) serviceRoutes(handle func(string, func(http.ResponseWriter, *http.Request) error)) {
 	handle("GET /v1/sprites/{name}/services", h.listServices)
 	handle("GET /v1/sprites/{name}/services/{service}", h.getService)
@@ -32,6 +33,8 @@ func (h *Host) serviceRoutes(handle func(string, func(http.ResponseWriter, *http
 	handle("POST /v1/sprites/{name}/services/{service}/restart", h.restartService)
 	handle("POST /v1/sprites/{name}/services/{service}/stop", h.stopService)
 	handle("GET /v1/sprites/{name}/services/{service}/logs", h.serviceLogs)
+	handle("GET /v1/sprites/{name}/proxy", h.proxy)
+	handle("GET /v1/sprites/{name}/ports/watch", h.watchPorts)
 }
 
 // serviceEnv is the environment of all services of a sprite, before their own.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -25,6 +26,7 @@ type sprite struct {
 	gate *semaphore.Weighted // passed by calls that use the tree; alone by those that replace it
 
 	services *services // starts and ends with the box
+	proxies  atomic.Int32
 
 	mu       sync.Mutex // guards the fields below
 	box      *sandbox.Box

@@ -1,0 +1,110 @@
+package local
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+)
+
+// portsEvery is how often a watched sprite's ports are looked at. Nobody looks at those of a sprite that is not watched.
+const portsEvery = 500 * time.Millisecond
+
+// watchPorts tells a client which ports the sprite listens on, and then each change. It wakes the sprite once, and does not
+// keep it awake: of a sandbox that has ended, all ports are closed.
+func (h *Host) watchPorts(w http.ResponseWriter, r *http.Request) error {
+	if err := checkHandshake(r); err != nil {
+		return err
+	}
+	s, leave, err := h.reach(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	before, err := s.ports(r.Context())
+	leave()
+	if err != nil {
+		return err
+	}
+	conn, err := accept(w, r)
+	if err != nil {
+		return nil // accept has answered
+	}
+	defer conn.CloseNow()
+	ctx, cancel := context.WithCancel(h.ctx)
+	defer cancel()
+	var reader sync.WaitGroup
+	defer reader.Wait()
+	defer conn.CloseNow()
+	reader.Go(func() {
+		defer cancel()
+		for { // what a client says is of no interest, but pings are answered by reading
+			if _, _, err := conn.Read(ctx); err != nil {
+				return
+			}
+		}
+	})
+	if !sendControl(ctx, conn, sprites.PortList{Type: "port_list", Ports: portEvents("port_opened", before)}) {
+		return nil
+	}
+	tick := time.NewTicker(portsEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now, err := s.ports(ctx)
+		if err != nil {
+			continue // it is being stopped, or stands still
+		}
+		for _, e := range slices.Concat(portEvents("port_closed", without(before, now)), portEvents("port_opened", without(now, before))) {
+			if !sendControl(ctx, conn, e) {
+				return nil
+			}
+		}
+		before = now
+	}
+}
+
+// ports lists what the sprite listens on, without waking it.
+func (s *sprite) ports(ctx context.Context) ([]sandbox.Port, error) {
+	s.mu.Lock()
+	box, frozen := s.box, s.life.thaw != nil
+	s.mu.Unlock()
+	if box == nil || ended(box) {
+		return nil, nil
+	}
+	if frozen {
+		return nil, context.DeadlineExceeded
+	}
+	return box.Ports(ctx)
+}
+
+func without(all, minus []sandbox.Port) (rest []sandbox.Port) {
+	for _, p := range all {
+		if !slices.Contains(minus, p) {
+			rest = append(rest, p)
+		}
+	}
+	return rest
+}
+
+// portEvents names ports by addresses that the proxy can be told to connect to.
+func portEvents(kind string, ports []sandbox.Port) []sprites.PortEvent {
+	events := []sprites.PortEvent{}
+	for _, p := range ports {
+		switch p.Address {
+		case "0.0.0.0":
+			p.Address = "127.0.0.1"
+		case "::":
+			p.Address = "::1"
+		}
+		events = append(events, sprites.PortEvent{Type: kind, Port: p.Port, Address: p.Address, PID: p.PID})
+	}
+	return events
+}
