@@ -3,7 +3,6 @@ package sandbox
 import (
 	"errors"
 	"fmt"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,10 +19,25 @@ func confine(p plan) error {
 	if _, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0); errno != 0 && errno != unix.ENOSYS && errno != unix.EPERM {
 		return &setupFailure{"leave the host's keyring", errno}
 	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return &setupFailure{"set no_new_privs", err}
+	if p.Without.defended(DefenceLandlock) && p.Without.defended(DefenceNoNewPrivs) { // which it asks for
+		if err := fenceFiles(p.Sealed); err != nil {
+			return err
+		}
 	}
-	return dropCapabilities()
+	if p.Without.defended(DefenceSeccomp) {
+		if err := filterCalls(); err != nil {
+			return err
+		}
+	}
+	if p.Without.defended(DefenceNoNewPrivs) {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return &setupFailure{"set no_new_privs", err}
+		}
+	}
+	if p.Without.defended(DefenceCaps) {
+		return dropCapabilities()
+	}
+	return nil
 }
 
 func dropCapabilities() error {
@@ -47,15 +61,17 @@ func dropCapabilities() error {
 }
 
 // harden readies init, now without privilege, for hostile company.
-func harden() error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("hide init: %w", err)
+func harden(left without) error {
+	if left.defended(DefenceDumpable) {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // of the process, not the thread
+			return fmt.Errorf("hide init: %w", err)
+		}
 	}
-	// Not closed but marked: the runtime may have descriptors of its own by now.
-	if err := unix.CloseRange(controlFD, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
-		return fmt.Errorf("close inherited descriptors: %w", err)
+	if left.defended(DefenceCloseFDs) {
+		// Not closed but marked: the runtime may have descriptors of its own by now.
+		if err := unix.CloseRange(controlFD, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
+			return fmt.Errorf("close inherited descriptors: %w", err)
+		}
 	}
 	return ignoreReserved()
 }

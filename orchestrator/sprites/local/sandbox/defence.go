@@ -18,15 +18,33 @@ const (
 	DefenceNosuid       Defence = "nosuid"       // mounts ignore setuid bits and device nodes
 	DefenceDumpable     Defence = "dumpable"     // init cannot be traced or read
 	DefenceCloseFDs     Defence = "fd-close"     // commands inherit no descriptors of init or the host
-	DefenceSession      Defence = "session"      // each command has a session and terminal of its own
 	DefencePids         Defence = "pids"         // limit of processes
 	DefenceMemory       Defence = "memory"       // limit of memory
 	DefenceCPU          Defence = "cpu"          // limit of processor time
 	DefenceTmpSize      Defence = "tmp-size"     // limit of what the box's memory file systems hold
 	DefenceNetns        Defence = "netns"        // a network namespace of its own
-	DefenceHostIDs      Defence = "host-ids"     // the host's root is nobody in the box
 	DefencePidNamespace Defence = "pidns"        // processes of the host cannot be named
 )
 
+// without lists the defences that are left out.
+type without []Defence
+
 // defended reports whether d is in force.
-func (c Config) defended(d Defence) bool { return !slices.Contains(c.Without, d) }
+func (w without) defended(d Defence) bool { return !slices.Contains(w, d) }
+
+func (c Config) defended(d Defence) bool { return without(c.Without).defended(d) }
+
+// args appends the list to a command line, for init's second stage; withoutArgs reads it there.
+func (w without) args(line ...string) []string {
+	for _, d := range w {
+		line = append(line, string(d))
+	}
+	return line
+}
+
+func withoutArgs(args []string) (w without) {
+	for _, a := range args {
+		w = append(w, Defence(a))
+	}
+	return w
+}

@@ -33,7 +33,7 @@ func Main(args []string) int {
 }
 
 func initMain(args []string) error {
-	if len(args) != 1 {
+	if len(args) == 0 {
 		return errors.New("this is the inside of a sandbox; lattice starts it")
 	}
 	control, err := inheritedChannel()
@@ -44,10 +44,12 @@ func initMain(args []string) error {
 	case stageSetup:
 		return setUp(control)
 	case stageServe:
-		if err := harden(); err != nil {
+		left := withoutArgs(args[1:])
+		if err := harden(left); err != nil {
 			return err
 		}
-		return serve(control, false)
+		// The end of init ends a pid namespace of its own; elsewhere it must see to its descendants.
+		return serve(control, !left.defended(DefencePidNamespace))
 	default:
 		return fmt.Errorf("unknown stage %q", args[0])
 	}
@@ -80,7 +82,7 @@ func setUp(control *channel) error {
 	}
 	if r.Setup.Plain {
 		runtime.UnlockOSThread()
-		if err := harden(); err != nil {
+		if err := harden(nil); err != nil {
 			return err
 		}
 		if err := adopt(); err != nil {

@@ -57,7 +57,7 @@ func enter(plan, []*os.File) error {
 	return &setupFailure{"start init in new namespaces", errors.ErrUnsupported}
 }
 
-func harden() error { syscall.CloseOnExec(controlFD); return nil }
+func harden(without) error { syscall.CloseOnExec(controlFD); return nil }
 
 // adopt cannot be done here: a command that makes itself a daemon gets away.
 func adopt() error { return nil }

@@ -56,6 +56,10 @@ func newPlan(c Config) (plan, error) {
 		return p, err
 	}
 	p.devices("mode=1777" + size)
+	if !c.defended(DefencePidNamespace) { // whose /proc is then the host's
+		p.Steps = append(p.Steps, step{Kind: stepBind, Path: "proc", Source: "/proc"})
+		return p.restricted(c), nil
+	}
 	p.Steps = append(p.Steps, step{Kind: stepProc, Path: "proc"})
 	if c.defended(DefenceUserns) {
 		// Nested user namespaces would give back capabilities, and with them much of the kernel.
@@ -64,6 +68,16 @@ func newPlan(c Config) (plan, error) {
 	if c.defended(DefenceMaskedProc) {
 		p.maskProc()
 	}
+	return p.restricted(c), nil
+}
+
+// restricted lists what is only read, and takes the restrictions of mounts back that c leaves out.
+func (p plan) restricted(c Config) plan {
+	for _, s := range p.Steps {
+		if s.ofHost() && s.ReadOnly && !s.File && !strings.Contains(s.Path, "/") {
+			p.Sealed = append(p.Sealed, s.Path)
+		}
+	}
 	for i, s := range p.Steps {
 		if s.ofHost() {
 			p.Steps[i].ReadOnly = s.ReadOnly && c.defended(DefenceReadOnly)
@@ -71,7 +85,7 @@ func newPlan(c Config) (plan, error) {
 		}
 	}
 	p.Root.Suid = !c.defended(DefenceNosuid)
-	return p, nil
+	return p
 }
 
 // tree shows a root at path.

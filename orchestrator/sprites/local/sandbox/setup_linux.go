@@ -35,7 +35,7 @@ func enter(p plan, received []*os.File) error {
 	if err := confine(p); err != nil {
 		return err
 	}
-	err := syscall.Exec("/proc/self/exe", []string{"sprite-init", InitArg, stageServe}, []string{})
+	err := syscall.Exec("/proc/self/exe", p.Without.args("sprite-init", InitArg, stageServe), []string{})
 	return &setupFailure{"start the second stage of init", err}
 }
 

@@ -68,6 +68,9 @@ func spawn(c Config, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, m
 	if cmd.SysProcAttr, err = namespaces(); err != nil {
 		return nil, p, nil, err
 	}
+	if !c.defended(DefencePidNamespace) {
+		cmd.SysProcAttr.Cloneflags &^= unix.CLONE_NEWPID
+	}
 	if p.Network {
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNET
 		cmd.SysProcAttr.AmbientCaps = append(cmd.SysProcAttr.AmbientCaps, unix.CAP_NET_ADMIN) // routes and rules

@@ -1,0 +1,116 @@
+package sandbox
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	seccomp "github.com/elastic/go-seccomp-bpf"
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/sys/unix"
+)
+
+// refused are system calls that no program in a sprite needs and that have been, or lead to, holes in the kernel. ptrace is
+// not among them: debuggers need it, and it reaches only the sprite's own processes, for init hides. So are
+// process_vm_readv and pidfd_getfd, which ask ptrace's question.
+var refused = []string{
+	"mount", "umount", "umount2", "pivot_root", "fsopen", "fsconfig", "fsmount", "fspick", "move_mount", "open_tree", "open_tree_attr", "mount_setattr",
+	"unshare", "setns", "chroot",
+	"bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register",
+	"keyctl", "add_key", "request_key",
+	"open_by_handle_at", "name_to_handle_at", "fanotify_init", "fanotify_mark", "quotactl", "quotactl_fd",
+	"kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "create_module", "query_module", "get_kernel_syms",
+	"reboot", "swapon", "swapoff", "acct", "syslog", "_sysctl", "nfsservctl", "lookup_dcookie", "uselib", "ustat", "sysfs", "vm86", "vm86old",
+	"iopl", "ioperm", "modify_ldt", "settimeofday", "stime", "clock_settime", "clock_adjtime", "adjtimex",
+	"mbind", "migrate_pages", "move_pages", "set_mempolicy_home_node", "vmsplice", "kcmp", "vhangup",
+}
+
+// absent are those that programs take for missing: their arguments cannot be judged, and callers have another way.
+var absent = []string{"clone3"}
+
+// namespaceFlags are what clone is refused with.
+const namespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+
+// families are the kinds of sockets that programs use; netlink only to read what the network looks like.
+var families = []uint64{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}
+
+// filterCalls has the kernel refuse, to this thread and all that comes of it, what refused and the rules below name.
+func filterCalls() error {
+	if err := onlyNative(); err != nil {
+		return &setupFailure{"refuse foreign system calls", err}
+	}
+	if err := seccomp.LoadFilter(seccomp.Filter{Policy: callPolicy()}); err != nil {
+		return &setupFailure{"filter system calls", err}
+	}
+	return nil
+}
+
+// callPolicy is what is refused on this architecture.
+func callPolicy() seccomp.Policy {
+	own, err := arch.GetInfo("")
+	if err != nil {
+		return seccomp.Policy{} // refused as empty by the loader
+	}
+	known := func(names []string) (found []string) {
+		for _, name := range names {
+			if _, ok := own.SyscallNames[name]; ok {
+				found = append(found, name)
+			}
+		}
+		return found
+	}
+	is := func(argument uint32, op seccomp.Operation, value uint64) seccomp.Condition {
+		return seccomp.Condition{Argument: argument, Operation: op, Value: value}
+	}
+	when := func(name string, all ...seccomp.Condition) seccomp.NameWithConditions {
+		return seccomp.NameWithConditions{Name: name, Conditions: all}
+	}
+	conditional := []seccomp.NameWithConditions{
+		when("clone", is(0, seccomp.BitsSet, namespaceFlags)),
+		// Typing into terminals: of others, or of who looks at this one.
+		when("ioctl", is(1, seccomp.Equal, unix.TIOCSTI)),
+		when("ioctl", is(1, seccomp.Equal, unix.TIOCLINUX)),
+		when("ioctl", is(1, seccomp.Equal, unix.TIOCSETD)),
+		when("socket", is(0, seccomp.Equal, unix.AF_NETLINK), is(2, seccomp.NotEqual, unix.NETLINK_ROUTE)),
+	}
+	foreign := []seccomp.Condition{is(0, seccomp.NotEqual, unix.AF_NETLINK)}
+	for _, family := range families {
+		foreign = append(foreign, is(0, seccomp.NotEqual, family))
+	}
+	// Other systems' ways. Debuggers turn the randomness of addresses off; asking is fine.
+	const perLinux, perLinux32, noRandomize, unameOld, readImpliesExec, query = 0, 0x8, 0x0040000, 0x0020000, 0x0400000, 0xffffffff
+	conditional = append(conditional,
+		when("socket", foreign...),
+		when("personality", is(0, seccomp.NotEqual, perLinux), is(0, seccomp.NotEqual, perLinux32), is(0, seccomp.NotEqual, noRandomize),
+			is(0, seccomp.NotEqual, unameOld), is(0, seccomp.NotEqual, readImpliesExec), is(0, seccomp.NotEqual, query)))
+	return seccomp.Policy{
+		DefaultAction: seccomp.ActionAllow,
+		Syscalls: []seccomp.SyscallGroup{
+			{Names: known(refused), NamesWithCondtions: conditional, Action: seccomp.ActionErrno | seccomp.Action(unix.EPERM)},
+			{Names: known(absent), Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS)},
+		},
+	}
+}
+
+// onlyNative refuses the calls of other architectures that this kernel also serves, such as those of 32-bit programs: their
+// numbers mean something else, and the policy does not look at them.
+func onlyNative() error {
+	own, err := arch.GetInfo(runtime.GOARCH)
+	if err != nil {
+		return err
+	}
+	const archOffset = 4 // in struct seccomp_data
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: archOffset},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 1, K: uint32(own.ID)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog)))
+	runtime.KeepAlive(program)
+	if errno != 0 {
+		return fmt.Errorf("seccomp: %w", errno)
+	}
+	return nil
+}
