@@ -17,17 +17,17 @@ import (
 )
 
 func TestProbe(t *testing.T) {
-	start(t, false)
+	box, _ := start(t, false)
 	self, _ := os.Executable()
 	dir := t.TempDir()
-	if r := sandbox.Probe(self, dir); !r.Namespaces || r.Step != "" {
+	if r := sandbox.Probe(self, dir); !r.Namespaces || r.Step != "" || r.Level != box.Level() {
 		t.Errorf("Probe = %+v although a box starts", r)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("Probe leaves %v", left)
 	}
 	r := sandbox.Probe(filepath.Join(dir, "missing"), dir)
-	if r.Namespaces || r.Cause == "" || r.Remedy == "" {
+	if r.Level != sandbox.LevelProcess || r.Namespaces || r.Cause == "" || r.Remedy == "" {
 		t.Errorf("Probe of a missing init = %+v, want cause and remedy", r)
 	}
 }

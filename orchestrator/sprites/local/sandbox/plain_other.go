@@ -57,6 +57,9 @@ func enter(plan, []*os.File) error {
 	return &setupFailure{"start init in new namespaces", errors.ErrUnsupported}
 }
 
+// LandlockABI is 0: other systems have none.
+func LandlockABI() int { return 0 }
+
 func harden(without) error { syscall.CloseOnExec(controlFD); return nil }
 
 // adopt cannot be done here: a command that makes itself a daemon gets away.

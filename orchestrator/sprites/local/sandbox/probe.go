@@ -11,6 +11,8 @@ import (
 // Report says what kind of box this host can make, and if only a plain one, at which step the other was refused, why, and
 // what a person can do about it.
 type Report struct {
+	Level      Level // the firmest that works; LevelProcess always does
+	Landlock   int   // version of Landlock, a further layer; 0 for none
 	Namespaces bool
 	Step       string
 	Cause      string
@@ -23,9 +25,9 @@ type Report struct {
 func Probe(self, dir string) Report {
 	err := try(self, dir)
 	if err == nil {
-		return Report{Namespaces: true}
+		return Report{Level: best(), Landlock: LandlockABI(), Namespaces: true}
 	}
-	r := Report{Step: "try a sandbox", Cause: err.Error(), Remedy: "run `lattice doctor`, or use a remote sprite (SPRITES_API_URL)"}
+	r := Report{Level: LevelProcess, Step: "try a sandbox", Cause: err.Error(), Remedy: "run `lattice doctor`, or use a remote sprite (SPRITES_API_URL)"}
 	var refused *Refusal
 	if errors.As(err, &refused) {
 		r.Step, r.Cause, r.Remedy = refused.Step, refused.Cause, refused.Remedy
