@@ -260,11 +260,11 @@ func (h *Host) execOrList(w http.ResponseWriter, r *http.Request) error {
 	upgrade := strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 	switch {
 	case q.Get("id") != "":
-		return h.attachTo(w, r, q.Get("id"), upgrade)
+		return h.attachTo(w, r, q.Get("id"))
 	case upgrade:
 		return h.execSocket(w, r)
 	case len(q["cmd"]) > 0:
 		return &apiError{http.StatusUpgradeRequired, "upgrade_required", "exec over GET needs a WebSocket; use POST without one"}
 	}
-	return h.listSessions(w, r)
+	return spoken(h.listSessions)(w, r)
 }

@@ -55,32 +55,42 @@ func checkHandshake(r *http.Request) error {
 		return strings.EqualFold(strings.TrimSpace(token), "upgrade")
 	})
 	if err != nil || len(key) != 16 || r.Header.Get("Sec-WebSocket-Version") != "13" || !upgrades || !r.ProtoAtLeast(1, 1) {
-		return badRequest("this is no WebSocket handshake of version 13; the command was not started")
+		return badRequest("this is no WebSocket handshake of version 13; nothing was started")
 	}
 	return nil
 }
 
 // attach joins a session that runs.
 func (h *Host) attach(w http.ResponseWriter, r *http.Request) error {
-	return h.attachTo(w, r, r.PathValue("session"), r.Header.Get("Upgrade") != "")
+	if r.Header.Get("Upgrade") == "" {
+		return spoken(h.showSession)(w, r)
+	}
+	return h.attachTo(w, r, r.PathValue("session"))
 }
 
-func (h *Host) attachTo(w http.ResponseWriter, r *http.Request, id string, upgrade bool) error {
+// showSession answers who asks for a session without joining it.
+func (h *Host) showSession(_ http.ResponseWriter, r *http.Request) error {
+	_, release, err := h.findSession(r.PathValue("name"), r.PathValue("session"))
+	if err != nil {
+		return err
+	}
+	release()
+	return &apiError{http.StatusUpgradeRequired, "upgrade_required", "joining a session needs a WebSocket"}
+}
+
+func (h *Host) attachTo(w http.ResponseWriter, r *http.Request, id string) error {
+	if err := checkHandshake(r); err != nil {
+		return err
+	}
 	s, release, err := h.findSession(r.PathValue("name"), id)
 	if err != nil {
 		return err
 	}
 	c := newClient(false)
 	c.release = release
-	switch {
-	case !upgrade:
-		err = &apiError{http.StatusUpgradeRequired, "upgrade_required", "attaching to a session needs a WebSocket"}
-	case !s.attach(c):
-		err = noSession(id)
-	}
-	if err != nil {
+	if !s.attach(c) {
 		release()
-		return err
+		return noSession(id)
 	}
 	h.serveSocket(w, r, s, c)
 	return nil
@@ -158,6 +168,11 @@ func (s *session) takeInput(c *client, message io.Reader) error {
 			return nil
 		}
 	}
+	return s.takeRaw(c, message)
+}
+
+// takeRaw passes all of message on as input.
+func (s *session) takeRaw(c *client, message io.Reader) error {
 	buf := make([]byte, stdinPiece)
 	for {
 		n, err := message.Read(buf)
@@ -297,17 +312,21 @@ func (h *Host) serveFailure(w http.ResponseWriter, r *http.Request, in execReque
 	defer conn.CloseNow()
 	ctx, cancel := context.WithTimeout(h.ctx, quiet)
 	defer cancel()
+	if h.tellFailure(ctx, conn, in, failed) {
+		conn.Close(websocket.StatusNormalClosure, "")
+	}
+	return nil
+}
+
+// tellFailure tells a client what it would hear of a command that says why it fails, and ends.
+func (h *Host) tellFailure(ctx context.Context, conn *websocket.Conn, in execRequest, failed *sandbox.StartError) bool {
 	text := []byte(failed.Text + "\n")
 	if !in.tty {
 		text = append([]byte{sprites.StreamStderr}, text...)
 	}
-	id := h.nextSession()
 	info := sessionInfo{
-		Type: "session_info", SessionID: id, Command: path.Base(in.argv[0]), Created: h.now().Unix(),
+		Type: "session_info", SessionID: h.nextSession(), Command: path.Base(in.argv[0]), Created: h.now().Unix(),
 		Rows: in.rows, Cols: in.cols, IsOwner: true, TTY: in.tty,
 	}
-	if sendControl(ctx, conn, info) && conn.Write(ctx, websocket.MessageBinary, text) == nil && sendExit(ctx, conn, failed.Code, in.tty) {
-		conn.Close(websocket.StatusNormalClosure, "")
-	}
-	return nil
+	return sendControl(ctx, conn, info) && conn.Write(ctx, websocket.MessageBinary, text) == nil && sendExit(ctx, conn, failed.Code, in.tty)
 }

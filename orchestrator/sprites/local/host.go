@@ -62,6 +62,9 @@ type Config struct {
 	Env     []string       // KEY=VALUE of every command, on top of PATH, HOME and the like
 	Network Network        // what sprites reach
 	Limits  Limits         // of how many sprites are made, and run
+	// Control offers control channels, through which clients run one command after another over one socket; see control.go
+	// for why hosts do without.
+	Control bool
 	// WarmAfter is how long a sprite is idle before its processes are frozen, and ColdAfter how much longer before its
 	// sandbox ends: 0 means 30 s and 10 minutes, a negative time never. Lifecycle.go says what idle means.
 	WarmAfter, ColdAfter time.Duration

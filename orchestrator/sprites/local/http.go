@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -52,7 +53,7 @@ func (h *Host) routes() http.Handler {
 	handle("GET /v1/sprites/{name}/exec", h.execOrList)
 	handle("POST /v1/sprites/{name}/exec", h.execPost)
 	handle("GET /v1/sprites/{name}/exec/{session}", h.attach)
-	handle("POST /v1/sprites/{name}/exec/{session}/kill", h.kill)
+	handle("POST /v1/sprites/{name}/exec/{session}/kill", spoken(h.kill))
 
 	handle("POST /v1/sprites/{name}/checkpoint", h.createCheckpoint)
 	handle("GET /v1/sprites/{name}/checkpoints", h.listCheckpoints)
@@ -88,10 +89,7 @@ func (h *Host) routes() http.Handler {
 	handle("DELETE /v1/sprites/{name}/policy/resources", h.deleteResources)
 	h.serviceRoutes(handle)
 
-	// Without a control channel every client falls back to exec.
-	handle("/v1/sprites/{name}/control", func(http.ResponseWriter, *http.Request) error {
-		return &apiError{http.StatusNotFound, "not_found", "this server has no control channel; use exec"}
-	})
+	handle("/v1/sprites/{name}/control", h.openControl)
 	handle("/", func(_ http.ResponseWriter, r *http.Request) error {
 		if strings.HasPrefix(r.URL.Path, "/v1/sprites/") && r.URL.Path != "/v1/sprites/" {
 			return &apiError{http.StatusNotImplemented, "not_implemented", "the embedded sprite host does not offer " + r.Method + " " + r.URL.Path}
@@ -152,6 +150,21 @@ func loopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
+// spokenError is answered with a line of text instead of JSON, as the API has it for sessions.
+type spokenError struct{ error }
+
+func (e spokenError) Unwrap() error { return e.error }
+
+// spoken makes the errors of a handler lines of text.
+func spoken(fn func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := fn(w, r); err != nil {
+			return spokenError{err}
+		}
+		return nil
+	}
+}
+
 // refuse answers with the status that err asks for.
 func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var limited *limitError
@@ -160,6 +173,11 @@ func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	refusal := classify(err)
+	var spoken spokenError
+	if errors.As(err, &spoken) {
+		http.Error(w, cmp.Or(refusal.message, refusal.code), refusal.status)
+		return
+	}
 	if refusal.status >= 500 && refusal.status != http.StatusNotImplemented {
 		h.cfg.Log.Error().Err(err).Str("method", r.Method).Str("path", r.URL.Path).Msg("request failed")
 	}

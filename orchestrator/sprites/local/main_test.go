@@ -32,7 +32,7 @@ func openHost(t *testing.T, dir, token string) *local.Host {
 		t.Fatal(err)
 	}
 	h, err := local.Open(local.Config{
-		Dir: dir, Self: self, Token: token, Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
+		Dir: dir, Self: self, Token: token, Control: true, Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
 	})
 	if err != nil {
 		t.Fatal(err)

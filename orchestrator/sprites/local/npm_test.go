@@ -14,7 +14,7 @@ import (
 // npmClient is the official client that must work unmodified.
 const npmClient = "@fly/sprites@0.1.0"
 
-// TestNPMClient runs the official client for Node against the embedded host. It needs node, and the package in
+// TestNPMClient runs the official client for Node against the embedded host, by each script in testdata/npm. It needs node, and the package in
 // $LATTICE_NPM_CACHE or npm to install it there; without these it is skipped.
 func TestNPMClient(t *testing.T) {
 	node, err := exec.LookPath("node")
@@ -27,10 +27,18 @@ func TestNPMClient(t *testing.T) {
 	defer server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, node, "--experimental-websocket", "testdata/npm/sdk.mjs", module, server.URL, "secret")
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.HasSuffix(string(out), "ok\n") {
-		t.Errorf("the official client failed: %v\n%s", err, out)
+	scripts, err := filepath.Glob("testdata/npm/*.mjs")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("scripts: %v, %v", scripts, err)
+	}
+	for _, script := range scripts {
+		t.Run(filepath.Base(script), func(t *testing.T) {
+			cmd := exec.CommandContext(ctx, node, "--experimental-websocket", script, module, server.URL, "secret")
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.HasSuffix(string(out), "ok\n") {
+				t.Errorf("the official client failed: %v\n%s", err, out)
+			}
+		})
 	}
 }
 

@@ -106,9 +106,11 @@ var refusalTests = map[string]func(env){
 	},
 	"a kill in a missing sprite or session is 404": func(e env) {
 		for _, path := range []string{"/v1/sprites/no-such-sprite/exec/1/kill", "/v1/sprites/" + e.name + "/exec/1/kill"} {
-			if status, out := e.sendTo(http.MethodPost, path, ""); status != http.StatusNotFound {
-				e.Errorf("%s = %d, %v", path, status, out)
-			}
+			e.requestTo(http.MethodPost, path, func(res *http.Response) {
+				if kind := res.Header.Get("Content-Type"); res.StatusCode != http.StatusNotFound || !strings.HasPrefix(kind, "text/plain") {
+					e.Errorf("%s = %d, %s, want a line of text", path, res.StatusCode, kind)
+				}
+			})
 		}
 	},
 }
@@ -138,4 +140,17 @@ func (e env) sendTo(method, path, body string) (status int, out map[string]any) 
 		}
 	}
 	return res.StatusCode, out
+}
+
+// requestTo makes a request without a body and shows the answer to look.
+func (e env) requestTo(method, path string, look func(*http.Response)) {
+	e.Helper()
+	req, err := http.NewRequestWithContext(e.ctx, method, e.target.BaseURL+path, nil)
+	if err != nil {
+		e.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+e.target.Token)
+	res := e.do(req)
+	defer res.Body.Close()
+	look(res)
 }

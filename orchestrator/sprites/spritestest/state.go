@@ -245,12 +245,6 @@ var manageTests = map[string]func(env){
 			e.Errorf("Get of none = %v, want ErrNotFound", err)
 		}
 	},
-	"no control channel, politely": func(e env) {
-		e.can("guard")
-		if got := e.get("/control", nil); got != http.StatusNotFound {
-			e.Errorf("GET /control = %d, want 404", got)
-		}
-	},
 	"web pages and strangers are kept out": func(e env) {
 		e.can("guard")
 		for name, change := range map[string]func(*http.Request){

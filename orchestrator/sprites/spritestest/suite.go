@@ -19,7 +19,8 @@ import (
 
 // Target is the server to try. Capabilities name what it offers beyond the common ground: "structured-id" (the complete
 // line of a checkpoint carries checkpoint_id), "auto-checkpoint" (a restore keeps the state before it), "guard" (foreign
-// Host headers and web origins are refused), "inside" (/.sprite/api.sock answers).
+// Host headers and web origins are refused), "inside" (/.sprite/api.sock answers), "control" (commands run over a control
+// channel, too).
 type Target struct {
 	BaseURL, Token string
 	HTTPClient     *http.Client
@@ -40,7 +41,7 @@ type env struct {
 
 // Run tries every promise.
 func Run(t *testing.T, target Target) {
-	for _, group := range []map[string]func(env){execTests, wireTests, terminalTests, fileTests, checkpointTests, manageTests, refusalTests} {
+	for _, group := range []map[string]func(env){execTests, wireTests, terminalTests, fileTests, checkpointTests, manageTests, refusalTests, controlTests, lifeTests} {
 		names := make([]string, 0, len(group))
 		for name := range group {
 			names = append(names, name)
