@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == sandbox.InitArg {
 		os.Exit(sandbox.Main(os.Args[2:]))
 	}
+	if code, ok := playsAttacker(os.Args); ok {
+		os.Exit(code)
+	}
 	if len(os.Args) > 3 && os.Args[1] == hostArg {
 		os.Exit(doomedHost(os.Args[2], os.Args[3] == "plain"))
 	}
