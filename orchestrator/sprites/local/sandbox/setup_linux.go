@@ -29,14 +29,41 @@ func enter(p plan, received []*os.File) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return &setupFailure{"hide init", err}
 	}
+	self, err := ownExecutable(p.Level)
+	if err != nil {
+		return &setupFailure{"show init its executable", err}
+	}
 	if err := build(p, received); err != nil {
 		return err
 	}
 	if err := confine(p); err != nil {
 		return err
 	}
-	err := syscall.Exec("/proc/self/exe", p.Without.args("sprite-init", InitArg, stageServe), []string{})
+	err = syscall.Exec(self, p.Without.args("sprite-init", InitArg, stageServe), []string{})
 	return &setupFailure{"start the second stage of init", err}
+}
+
+// ownExecutable names init's executable on a read-only mount. A command can have itself started as /proc/self/exe, which
+// init finds to be its own: at LevelUser that file belongs to whom the kernel takes the command for, and through a writable
+// mount could have its mode and attributes changed. Where the host is root it belongs to nobody in the box.
+func ownExecutable(level Level) (string, error) {
+	const running = "/proc/self/exe"
+	if level == LevelRoot {
+		return running, nil
+	}
+	path, err := os.Readlink(running)
+	if err != nil {
+		return "", err
+	}
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return "", fmt.Errorf("open_tree %s: %w", path, err)
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		return "", fmt.Errorf("mount_setattr: %w", err)
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", fd), nil
 }
 
 // build makes the new root and moves into it.
