@@ -62,6 +62,7 @@ func newSpriteCmd(d *deps) *cobra.Command {
 		newSpriteSessionsCmd(d),
 		newSpriteInstallCmd(d),
 		newSpriteServeCmd(d),
+		newSpritePolicyCmd(d),
 		newSpritePruneCmd(d),
 	)
 	completeSpriteCmds(d, cmd)
@@ -70,7 +71,8 @@ func newSpriteCmd(d *deps) *cobra.Command {
 
 func newSpriteCreateCmd(d *deps) *cobra.Command {
 	var tools, skills []string
-	cmd := d.spriteCmd("create NAME", "Create a sprite", "  lattice sprite create box\n  lattice sprite create rusty --tool ~/.rustup/toolchains/stable-x86_64-unknown-linux-gnu", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	var cmd *cobra.Command
+	cmd = d.spriteCmd("create NAME", "Create a sprite", "  lattice sprite create box\n  lattice sprite create rusty --tool ~/.rustup/toolchains/stable-x86_64-unknown-linux-gnu", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		checked, err := d.spriteTools(tools)
 		if err != nil {
 			return err
@@ -79,7 +81,7 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s, err := c.Create(ctx, sprites.Create{Name: list[0], Tools: checked, Skills: d.shownSkills(own)})
+		s, err := c.Create(ctx, sprites.Create{Name: list[0], Network: cmd.Flag("network").Value.String(), Tools: checked, Skills: d.shownSkills(own)})
 		var refused *sprites.APIError
 		if errors.As(err, &refused) && refused.Status == http.StatusConflict {
 			if _, gone := c.Get(ctx, list[0]); gone == nil {

@@ -35,10 +35,12 @@ type spriteServeOptions struct {
 	Tools []string
 	// Shared is where caches lie that sprites read only.
 	Shared string
+	// Network is what sprites reach.
+	Network local.Network
 }
 
 func newSpriteServeCmd(d *deps) *cobra.Command {
-	opts := spriteServeOptions{}
+	opts, network := spriteServeOptions{}, networkOptions{}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the embedded sprite host alone",
@@ -60,6 +62,9 @@ Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 b
 			}
 			opts.Shared = d.sharedCaches()
 			opts.Tools = d.hostTools(slices.Concat(d.settings.Tools, tools))
+			if opts.Network, err = d.network(network); err != nil {
+				return err
+			}
 			log := zerolog.New(cmd.ErrOrStderr()).With().Timestamp().Logger()
 			return runSpriteServe(ctx, log, opts, cmd.OutOrStdout())
 		},
@@ -69,6 +74,7 @@ Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 b
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory that keeps the sprites (default: one that is removed at the end)")
 	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, shown as /skills in every sprite (default: those of --spritekit); none leaves each sprite a /skills of its own, as remote services do")
 	addToolFlag(cmd, &opts.Tools)
+	network.addFlags(cmd)
 	cmd.Flags().StringVar(&opts.Spritekit, "spritekit", "", "`PATH` of the spritekit that sprites get (default: beside lattice, else on PATH)")
 	return cmd
 }
@@ -114,7 +120,7 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 		opts.Token = rand.Text()
 	}
 	host, err := local.Open(local.Config{
-		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, Shared: opts.Shared, Log: log,
+		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, Shared: opts.Shared, Network: opts.Network, Log: log,
 	})
 	if err != nil {
 		return fmt.Errorf("serve sprites: %w", err)

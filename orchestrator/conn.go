@@ -25,10 +25,12 @@ type leaderOptions struct {
 	spritekit string
 	serve     bool // this process does nothing but lead
 	detach    bool // this process never leads: a background one does
+	network   networkOptions
 }
 
 func (o *leaderOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.spritekit, "spritekit", "", "`PATH` of the spritekit that sprites get (default: beside lattice, else on PATH)")
+	o.network.addFlags(cmd)
 }
 
 // conn is a command's connection to the leader, which may be this very process: whoever gets the lock leads.
@@ -206,10 +208,14 @@ func (c *conn) askForLead(ctx context.Context, dial *api.Client, h api.Hello) er
 
 // lead opens the state and serves it on the socket, until end or a hand-over.
 func lead(d *deps, o leaderOptions, lock *leader.Lock) (*leadership, error) {
+	network, err := d.network(o.network)
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
 	l, err := leader.Open(leader.Config{
 		Home: leader.Home(d.home), Version: d.version, API: d.api, Oldest: d.oldest, Serving: o.serve, Self: d.exe,
 		Spritekit: d.spritekit(o.spritekit), Path: d.getenv("PATH"), Tools: d.hostTools(d.paths(d.settings.Tools)), CheckTool: d.checkTool, Shared: d.sharedCaches(),
-		Remote: d.remoteSprites(), Environ: d.environ, Log: d.log, WrapLog: d.wrapLog,
+		Network: network, Remote: d.remoteSprites(), Environ: d.environ, Log: d.log, WrapLog: d.wrapLog,
 		Name: d.settings.Git.Name, Email: d.settings.Git.Email, Confined: d.settings.MinIsolation == settings.Namespaces,
 		Warn: func(message string) { fmt.Fprintf(d.err, "lattice: %s\n", message) },
 	})

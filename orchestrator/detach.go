@@ -52,6 +52,12 @@ func (d *deps) startLeader(ctx context.Context, o leaderOptions) error {
 		}
 		args = append(args, "--spritekit", told)
 	}
+	if o.network.preset != "" {
+		args = append(args, "--network", o.network.preset)
+	}
+	for _, p := range o.network.hostPorts {
+		args = append(args, "--host-port", fmt.Sprint(p))
+	}
 	ready, line, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("start a leader in the background: %w", err)

@@ -56,6 +56,8 @@ type Config struct {
 	Log       zerolog.Logger
 	// CheckTool judges a path that one sprite is to see besides Tools; see local.Config. Nil refuses all.
 	CheckTool func(path string) (string, error)
+	// Network is what sprites of the embedded host reach.
+	Network local.Network
 	// Shared is where caches lie that sprites read only; see local.Config.
 	Shared string
 	// Name and Email are who commits where neither the repository nor git's settings say.
@@ -166,7 +168,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	}
 	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
 		KeepSkill: l.home.keepSkill, SkillsWith: func(kept []string) (string, error) { return l.home.skillsWith(skills, kept) },
-		Shared: l.cfg.Shared, Log: l.cfg.Log}); err != nil {
+		Network: l.cfg.Network, Shared: l.cfg.Shared, Log: l.cfg.Log}); err != nil {
 		return nil, err
 	}
 	l.client = sprites.New(api.Base, "", api.HTTPClient(l.home.Socket()))

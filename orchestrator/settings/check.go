@@ -30,6 +30,12 @@ func check(s Settings) []Finding {
 	}
 	oneOf("log_level", string(s.LogLevel), Levels())
 	oneOf("min_isolation", string(s.MinIsolation), Isolations())
+	oneOf("network", string(s.Network), Networks())
+	for _, p := range s.HostPorts {
+		if p < 1 || p > 65535 {
+			bad(CodeValue, "host_ports", "ports are numbers from 1 to 65535", "%d is no port", p)
+		}
+	}
 	if s.Run.Allow != nil && len(s.Run.Allow) == 0 { // it would count as not said at all, and grant the default
 		bad(CodeValue, "run.allow", "name what runs may do, such as \"fs:read\", or leave the setting out for the default (lattice run --help)", "the list names no permission")
 	}

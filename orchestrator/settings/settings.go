@@ -34,6 +34,10 @@ type Settings struct {
 	LogLevel Level `json:"log_level,omitempty"`
 	// MinIsolation refuses to run anything in sprites of the embedded host that are kept apart by less.
 	MinIsolation Isolation `json:"min_isolation,omitempty"`
+	// Network is what sprites of the embedded host reach that have no policy of their own; as --network.
+	Network Network `json:"network,omitempty"`
+	// HostPorts are ports of this machine's loopback interface that sprites reach at host.lattice.internal; as --host-port.
+	HostPorts []int `json:"host_ports,omitempty"`
 
 	Run     Run     `json:"run,omitzero"`
 	Sprites Sprites `json:"sprites,omitzero"`
@@ -90,6 +94,12 @@ const (
 
 // Isolations are the values of Isolation, weakest first.
 func Isolations() []string { return []string{string(ProcessTree), string(Namespaces)} }
+
+// Network names what sprites reach.
+type Network string
+
+// Networks are the values of Network: package registries, git forges and models; nothing; every public address.
+func Networks() []string { return []string{"defaults", "none", "open"} }
 
 // Duration is a length of time, written like "90s" or "1h30m".
 type Duration time.Duration

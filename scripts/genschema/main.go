@@ -174,6 +174,7 @@ func contract() rules {
 			reflect.TypeFor[settings.Duration]():  pattern(`^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`),
 			reflect.TypeFor[settings.Level]():     enum(values(settings.Levels())...),
 			reflect.TypeFor[settings.Isolation](): enum(values(settings.Isolations())...),
+			reflect.TypeFor[settings.Network]():   enum(values(settings.Networks())...),
 		},
 		fields: map[string]schema{
 			"Event.protocol_version": {"const": protocol.Version},

@@ -1,0 +1,62 @@
+package sprites
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// NetworkRule is one rule of a sprite's network policy: Domain with Action ("allow" or "deny"), or Include ("defaults").
+type NetworkRule struct {
+	Domain  string `json:"domain,omitempty"`
+	Action  string `json:"action,omitempty"`
+	Include string `json:"include,omitempty"`
+}
+
+// NetworkPolicy is a sprite's network policy. No rules allow everything that is public.
+type NetworkPolicy struct {
+	Rules []NetworkRule `json:"rules"`
+}
+
+// Denial is something that a sprite tried and its policy denied.
+type Denial struct {
+	Time    time.Time `json:"time"` // of the last time
+	Kind    string    `json:"kind"` // dns | connect
+	Name    string    `json:"name,omitempty"`
+	Address string    `json:"address,omitempty"`
+	Port    int       `json:"port,omitempty"`
+	Code    string    `json:"code"`
+	Reason  string    `json:"reason"`
+	Count   int       `json:"count"`
+}
+
+// NetworkPolicy returns the rules that bind a sprite.
+func (c *Client) NetworkPolicy(ctx context.Context, name string) (NetworkPolicy, error) {
+	var out NetworkPolicy
+	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "policy", "network")}, &out)
+	return out, describe(err, "get network policy of sprite %s", name)
+}
+
+// SetNetworkPolicy replaces the rules that bind a sprite. Connections that they do not allow are cut.
+func (c *Client) SetNetworkPolicy(ctx context.Context, name string, p NetworkPolicy) error {
+	if p.Rules == nil {
+		p.Rules = []NetworkRule{}
+	}
+	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "policy", "network"), in: p}, nil)
+	return describe(err, "set network policy of sprite %s", name)
+}
+
+// ResetNetworkPolicy takes a sprite's own policy away, so that the host's preset binds it; of the embedded host only.
+func (c *Client) ResetNetworkPolicy(ctx context.Context, name string) error {
+	err := c.call(ctx, request{method: http.MethodDelete, path: spritePath(name, "policy", "network")}, nil)
+	return describe(err, "reset network policy of sprite %s", name)
+}
+
+// NetworkDenials lists what a sprite was denied, the last first; of the embedded host only.
+func (c *Client) NetworkDenials(ctx context.Context, name string) ([]Denial, error) {
+	var out struct {
+		Denials []Denial `json:"denials"`
+	}
+	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "policy", "network", "denials")}, &out)
+	return out.Denials, describe(err, "list network denials of sprite %s", name)
+}
