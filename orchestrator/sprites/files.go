@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	stdpath "path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -192,14 +194,37 @@ func replayable(r io.Reader) (section, bool) {
 
 // ListDir returns the entries of a directory sorted by name, or the one entry of a file.
 func (c *Client) ListDir(ctx context.Context, name, path string) ([]FileInfo, error) {
+	entries, err := c.list(ctx, name, pathQuery(path))
+	return entries, describe(err, "list %s in %s", path, name)
+}
+
+// ListTree returns all that is below a directory, sorted by path; pattern, unless it is "", is a glob for names.
+func (c *Client) ListTree(ctx context.Context, name, path, pattern string) ([]FileInfo, error) {
+	query := pathQuery(path)
+	query.Set("recursive", "true")
+	if pattern != "" {
+		query.Set("pattern", pattern)
+	}
+	entries, err := c.list(ctx, name, query)
+	return entries, describe(err, "list %s in %s", path, name)
+}
+
+func (c *Client) list(ctx context.Context, name string, query url.Values) ([]FileInfo, error) {
 	var out struct {
 		Entries listOf[FileInfo] `json:"entries"`
 	}
-	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "fs", "list"), query: pathQuery(path)}, &out)
+	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "fs", "list"), query: query}, &out)
 	if err == nil && !out.Entries.told {
 		err = fmt.Errorf("the answer has no list of entries: %w", errOdd)
 	}
-	return out.Entries.items, describe(err, "list %s in %s", path, name)
+	entries := out.Entries.items
+	for i, e := range entries {
+		if len(e.PathBytes) > 0 {
+			entries[i].Path, entries[i].Name = string(e.PathBytes), stdpath.Base(string(e.PathBytes))
+		}
+	}
+	slices.SortFunc(entries, func(a, b FileInfo) int { return strings.Compare(a.Path, b.Path) })
+	return entries, err
 }
 
 // Remove deletes a file, an empty directory, or with recursive a whole tree.

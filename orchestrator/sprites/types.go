@@ -129,6 +129,20 @@ type FileInfo struct {
 	Mode    string    `json:"mode"`
 	ModTime time.Time `json:"modTime"`
 	IsDir   bool      `json:"isDir"`
+	// PathBytes is Path as it is, when that is no UTF-8; of the embedded host only.
+	PathBytes []byte `json:"pathBytes,omitempty"`
+}
+
+// FileEvent is one message of a watch on files.
+type FileEvent struct {
+	Type      string    `json:"type"`            // subscribed | event | error
+	Paths     []string  `json:"paths,omitempty"` // of subscribed
+	Path      string    `json:"path,omitempty"`
+	Event     string    `json:"event,omitempty"` // create | write | remove | rename | chmod; a rename names the old path
+	Timestamp time.Time `json:"timestamp"`
+	Size      int64     `json:"size"`
+	IsDir     bool      `json:"isDir"`
+	Message   string    `json:"message,omitempty"` // of error: what is not watched, or was missed
 }
 
 // Progress is one line of the NDJSON streams that checkpoint and restore answer with. The line of type "complete" names

@@ -1,24 +1,63 @@
 package local
 
 import (
-	"io/fs"
+	"encoding/json"
 	"net/http"
-	"syscall"
+	"path"
+	"strconv"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/local/files"
 )
 
 // fileChange is the body of the calls that change what a name refers to. Deletion takes the same as a query.
 type fileChange struct {
-	Path       string `json:"path"`
-	Source     string `json:"source"`
-	Dest       string `json:"dest"`
-	WorkingDir string `json:"workingDir"`
-	Mode       string `json:"mode"`
-	Recursive  bool   `json:"recursive"`
+	Path          string  `json:"path"`
+	Source        string  `json:"source"`
+	Dest          string  `json:"dest"`
+	WorkingDir    string  `json:"workingDir"`
+	Mode          string  `json:"mode"`
+	UID           account `json:"uid"`
+	GID           account `json:"gid"`
+	Recursive     bool    `json:"recursive"`
+	PreserveAttrs bool    `json:"preserveAttrs"`
+	AsRoot        bool    `json:"asRoot"`
+}
+
+// account is a user or group: a number or a name.
+type account string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (a *account) UnmarshalJSON(data []byte) error {
+	var n *uint32
+	if json.Unmarshal(data, &n) == nil {
+		if n != nil {
+			*a = account(strconv.FormatUint(uint64(*n), 10))
+		}
+		return nil
+	}
+	return json.Unmarshal(data, (*string)(a))
+}
+
+// op makes an operation of a change, or refuses it.
+func (h *Host) op(w http.ResponseWriter, r *http.Request, in fileChange, kind files.Kind) (op files.Op, ok bool) {
+	named := in.Path
+	if kind == files.Copy || kind == files.Rename {
+		named = in.Source
+	}
+	op = files.Op{
+		Kind: kind, Path: []byte(fileName(named, in.WorkingDir)), Dest: []byte(fileName(in.Dest, in.WorkingDir)),
+		Recursive: in.Recursive, Preserve: in.PreserveAttrs, User: string(in.UID), Group: string(in.GID),
+	}
+	if in.AsRoot {
+		h.refuseFile(w, r, string(op.Path), errAsRoot)
+		return op, false
+	}
+	return op, true
 }
 
 func (h *Host) deleteFile(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	in := fileChange{Path: q.Get("path"), WorkingDir: q.Get("workingDir"), Recursive: q.Get("recursive") == "true"}
+	in := fileChange{Path: q.Get("path"), WorkingDir: q.Get("workingDir"), Recursive: q.Get("recursive") == "true", AsRoot: q.Get("asRoot") == "true"}
 	if in.Path == "" {
 		if err := readJSON(w, r, &in); err != nil {
 			return err
@@ -27,41 +66,11 @@ func (h *Host) deleteFile(w http.ResponseWriter, r *http.Request) error {
 	if in.Path == "" {
 		return badRequest("path is missing")
 	}
-	name := fileName(in.Path, in.WorkingDir)
-	return h.withFiles(w, r, name, func(f *files) error {
-		if err := f.remove(name, in.Recursive); err != nil {
-			return err
-		}
-		writeJSON(w, http.StatusOK, map[string]any{"deleted": []string{name}, "count": 1})
+	op, ok := h.op(w, r, in, files.Remove)
+	if !ok {
 		return nil
-	})
-}
-
-func (f *files) remove(name string, recursive bool) error {
-	at, err := f.changeable(name)
-	if err != nil {
-		return err
 	}
-	if recursive {
-		return at.root.RemoveAll(at.rel)
-	}
-	return at.root.Remove(at.rel)
-}
-
-// changeable finds a file that exists and may be removed or moved. A link at the end is meant itself.
-func (f *files) changeable(name string) (located, error) {
-	at, err := f.locate(name, false)
-	if err != nil {
-		return at, err
-	}
-	if at.readOnly {
-		return at, syscall.EACCES
-	}
-	if at.top() {
-		return at, syscall.EPERM
-	}
-	_, err = at.root.Lstat(at.rel)
-	return at, err
+	return h.doFiles(w, r, op, "deleted", maxNamed, func(e files.Entry) any { return path.Join(string(op.Path), e.Rel) }, nil)
 }
 
 func (h *Host) renameFile(w http.ResponseWriter, r *http.Request) error {
@@ -72,25 +81,40 @@ func (h *Host) renameFile(w http.ResponseWriter, r *http.Request) error {
 	if in.Source == "" || in.Dest == "" {
 		return badRequest("source and dest are needed")
 	}
-	source, dest := fileName(in.Source, in.WorkingDir), fileName(in.Dest, in.WorkingDir)
-	return h.withFiles(w, r, source, func(f *files) error {
-		from, err := f.changeable(source)
-		if err != nil {
-			return err
-		}
-		to, err := f.locate(dest, false)
-		if err != nil {
-			return err
-		}
-		if to.readOnly || to.top() {
-			return syscall.EACCES
-		}
-		if err := from.root.Rename(from.rel, to.rel); err != nil {
-			return err
-		}
-		writeJSON(w, http.StatusOK, map[string]string{"source": source, "dest": dest})
+	op, ok := h.op(w, r, in, files.Rename)
+	if !ok {
 		return nil
+	}
+	return h.withFiles(w, r, string(op.Path), func(f fileAccess) (func(), error) {
+		if err := checkName(string(op.Path), string(op.Dest)); err != nil {
+			return nil, err
+		}
+		err := f.Do(r.Context(), op, func(files.Entry) error { return nil })
+		return func() {
+			writeJSON(w, http.StatusOK, map[string]string{"source": string(op.Path), "dest": string(op.Dest)})
+		}, err
 	})
+}
+
+func (h *Host) copyFile(w http.ResponseWriter, r *http.Request) error {
+	var in fileChange
+	if err := readJSON(w, r, &in); err != nil {
+		return err
+	}
+	if in.Source == "" || in.Dest == "" {
+		return badRequest("source and dest are needed")
+	}
+	op, ok := h.op(w, r, in, files.Copy)
+	if !ok {
+		return nil
+	}
+	var total int64
+	return h.doFiles(w, r, op, "copied", maxNamed, func(e files.Entry) any {
+		if e.Mode.IsRegular() {
+			total += e.Size
+		}
+		return map[string]string{"source": path.Join(string(op.Path), e.Rel), "dest": path.Join(string(op.Dest), e.Rel)}
+	}, func(out map[string]any) { out["totalBytes"] = total })
 }
 
 func (h *Host) chmodFile(w http.ResponseWriter, r *http.Request) error {
@@ -98,35 +122,39 @@ func (h *Host) chmodFile(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &in); err != nil {
 		return err
 	}
+	if in.Path == "" {
+		return badRequest("path is missing")
+	}
 	mode, err := parseMode(in.Mode)
 	if err != nil {
 		return err
 	}
-	if in.Recursive {
-		return &apiError{http.StatusNotImplemented, "not_implemented", "chmod works on one file at a time here"}
-	}
-	name := fileName(in.Path, in.WorkingDir)
-	return h.withFiles(w, r, name, func(f *files) error {
-		at, err := f.locate(name, true)
-		if err != nil {
-			return err
-		}
-		if at.readOnly {
-			return syscall.EACCES
-		}
-		st, err := at.root.Lstat(at.rel)
-		if err != nil {
-			return err
-		}
-		if st.Mode()&fs.ModeSymlink != 0 {
-			return syscall.EINVAL
-		}
-		if err := at.root.Chmod(at.rel, mode); err != nil {
-			return err
-		}
-		writeJSON(w, http.StatusOK, map[string]any{
-			"affected": []map[string]string{{"path": name, "mode": octal(mode)}}, "count": 1,
-		})
+	op, ok := h.op(w, r, in, files.Chmod)
+	if !ok {
 		return nil
-	})
+	}
+	op.Mode = mode
+	return h.doFiles(w, r, op, "affected", maxNamed, func(e files.Entry) any {
+		return map[string]string{"path": path.Join(string(op.Path), e.Rel), "mode": octal(e.Mode)}
+	}, nil)
+}
+
+func (h *Host) chownFile(w http.ResponseWriter, r *http.Request) error {
+	var in fileChange
+	if err := readJSON(w, r, &in); err != nil {
+		return err
+	}
+	if in.Path == "" {
+		return badRequest("path is missing")
+	}
+	if in.UID == "" && in.GID == "" {
+		return badRequest("uid or gid is needed: a number or a name")
+	}
+	op, ok := h.op(w, r, in, files.Chown)
+	if !ok {
+		return nil
+	}
+	return h.doFiles(w, r, op, "affected", maxNamed, func(e files.Entry) any {
+		return map[string]string{"path": path.Join(string(op.Path), e.Rel), "mode": octal(e.Mode)}
+	}, nil)
 }

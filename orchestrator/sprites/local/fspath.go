@@ -16,7 +16,7 @@ const maxLinks = 40
 // maxPath bounds a name as the kernel does: what is longer could be made from outside, but not used inside.
 const maxPath = 4096
 
-// places are the folders of a sprite that file calls reach. Everything else belongs to the sandbox's system.
+// places are the folders of a sprite that file calls reach where there are no namespaces. Everything else belongs to the sandbox's system.
 var places = []struct {
 	seen     string // inside the sprite
 	in       string // inside the tree; "" for the skills
@@ -28,9 +28,10 @@ var places = []struct {
 	{"/skills", "", true},
 }
 
-// files gives access to the files of one sprite without following links out of it. Names are cleaned absolute paths as
-// the sprite sees them.
-type files struct {
+// rooted is the tree of a sprite that has no view of its own, where there are no namespaces: the host works on the sprite's
+// folders without following links out of them. It implements files.Tree. Names are cleaned absolute paths as the sprite
+// sees them.
+type rooted struct {
 	tree   *os.Root
 	own    bool     // /skills lies in the tree
 	skills *os.Root // nil when there are none, or own
@@ -38,7 +39,7 @@ type files struct {
 	gid    int
 }
 
-func (h *Host) openFiles(rec spriteRecord) (*files, error) {
+func (h *Host) openRooted(rec spriteRecord) (*rooted, error) {
 	if why := h.degraded(rec.Tree); why != "" {
 		return nil, degradedError(why)
 	}
@@ -47,7 +48,7 @@ func (h *Host) openFiles(rec spriteRecord) (*files, error) {
 		return nil, err
 	}
 	skills := h.skills(rec)
-	f := &files{tree: root, own: skills == ""}
+	f := &rooted{tree: root, own: skills == ""}
 	f.uid, f.gid = h.owner()
 	if skills != "" {
 		if f.skills, err = os.OpenRoot(skills); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +58,7 @@ func (h *Host) openFiles(rec spriteRecord) (*files, error) {
 	return f, nil
 }
 
-func (f *files) close() {
+func (f *rooted) close() {
 	f.tree.Close()
 	if f.skills != nil {
 		f.skills.Close()
@@ -83,7 +84,7 @@ func (l located) top() bool {
 }
 
 // place maps a name to its root without looking at the disk.
-func (f *files) place(seen string) (located, error) {
+func (f *rooted) place(seen string) (located, error) {
 	for _, p := range places {
 		rest, ok := strings.CutPrefix(seen, p.seen)
 		if !ok || rest != "" && rest[0] != '/' {
@@ -106,7 +107,7 @@ func (f *files) place(seen string) (located, error) {
 // locate finds what name refers to, following the sprite's own links (absolute ones mean the sprite's root). With last,
 // a link at the end is followed, too. Parts that do not exist are left as they are. A race with the sprite can at worst
 // make a later use fail: os.Root follows nothing out of its directory.
-func (f *files) locate(name string, last bool) (located, error) {
+func (f *rooted) locate(name string, last bool) (located, error) {
 	if strings.ContainsRune(name, 0) {
 		return located{}, syscall.EINVAL
 	}
@@ -166,36 +167,9 @@ func isPrefixOfPlace(name string) bool {
 }
 
 // give makes the sprite's user the owner.
-func (f *files) give(root *os.Root, rel string) error {
+func (f *rooted) give(root *os.Root, rel string) error {
 	if f.uid < 0 {
 		return nil
 	}
 	return root.Lchown(rel, f.uid, f.gid)
-}
-
-// mkdirAll makes the missing directories down to rel, owned by the sprite's user.
-func (f *files) mkdirAll(root *os.Root, rel string) error {
-	var missing []string
-	for dir := rel; dir != "."; dir = path.Dir(dir) {
-		st, err := root.Lstat(dir)
-		if err == nil {
-			if !st.IsDir() {
-				return syscall.ENOTDIR
-			}
-			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		missing = append(missing, dir)
-	}
-	for i := len(missing) - 1; i >= 0; i-- {
-		if err := root.Mkdir(missing[i], 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		if err := f.give(root, missing[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -70,7 +70,10 @@ func (h *Host) routes() http.Handler {
 	handle("GET /v1/sprites/{name}/fs/list", h.listFiles)
 	handle("DELETE /v1/sprites/{name}/fs/delete", h.deleteFile)
 	handle("POST /v1/sprites/{name}/fs/rename", h.renameFile)
+	handle("POST /v1/sprites/{name}/fs/copy", h.copyFile)
 	handle("POST /v1/sprites/{name}/fs/chmod", h.chmodFile)
+	handle("POST /v1/sprites/{name}/fs/chown", h.chownFile)
+	handle("GET /v1/sprites/{name}/fs/watch", h.watchFiles)
 
 	handle("POST /v1/images", h.postImage)
 	handle("GET /v1/images", h.listImages)

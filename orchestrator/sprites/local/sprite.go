@@ -25,6 +25,8 @@ type sprite struct {
 	name string
 	gate *semaphore.Weighted // passed by calls that use the tree; alone by those that replace it
 
+	wanted bell // rings while somebody waits to pass the gate alone
+
 	services *services // starts and ends with the box
 	proxies  atomic.Int32
 
@@ -54,6 +56,9 @@ func (h *Host) enter(ctx context.Context, name string, weight int64) (s *sprite,
 	release, err := s.hold()
 	if err != nil {
 		return nil, rec, nil, err
+	}
+	if weight == alone {
+		defer s.wanted.ring()()
 	}
 	if err := s.gate.Acquire(ctx, weight); err != nil {
 		release()

@@ -1,98 +1,14 @@
 package spritestest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
-	"io/fs"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
-
-var fileTests = map[string]func(env){
-	"files travel both ways": func(e env) {
-		want := []byte("from outside\x00\xff")
-		if err := e.client.WriteFile(e.ctx, e.name, "/workspace/a/b.bin", bytes.NewReader(want), 0o750); err != nil {
-			e.Fatal(err)
-		}
-		if got := e.must("cat /workspace/a/b.bin; stat -c %a /workspace/a/b.bin; echo more >> /workspace/a/b.bin"); got != string(want)+"750\n" {
-			e.Errorf("inside = %q", got)
-		}
-		got, err := e.client.ReadFile(e.ctx, e.name, "/workspace/a/b.bin", 1<<10)
-		if err != nil || string(got) != string(want)+"more\n" {
-			e.Errorf("ReadFile = %q, %v", got, err)
-		}
-		if _, err := e.client.ReadFile(e.ctx, e.name, "/workspace/a/b.bin", 3); !errors.Is(err, sprites.ErrTooLarge) {
-			e.Errorf("ReadFile beyond its limit = %v, want ErrTooLarge", err)
-		}
-		if err := e.client.Remove(e.ctx, e.name, "/workspace/a", true); err != nil {
-			e.Error(err)
-		}
-		if code, _, _ := e.sh("test -e /workspace/a", nil); code == 0 {
-			e.Error("the removed folder is still there")
-		}
-	},
-	"files are read from an offset": func(e env) {
-		e.must("mkdir -p /workspace; printf 0123456789 > /workspace/tail")
-		for offset, want := range map[int64]string{0: "0123456789", 4: "456789", 10: "", 99: ""} {
-			r, err := e.client.ReadFrom(e.ctx, e.name, "/workspace/tail", offset)
-			if err != nil {
-				e.Error(err)
-				continue
-			}
-			got, err := io.ReadAll(r)
-			if r.Close(); err != nil || string(got) != want {
-				e.Errorf("from %d = %q, %v, want %q", offset, got, err, want)
-			}
-		}
-	},
-	"files are listed": func(e env) {
-		e.must("mkdir -p /workspace/d/sub; echo x > /workspace/d/f; ln -s f /workspace/d/l")
-		list, err := e.client.ListDir(e.ctx, e.name, "/workspace/d")
-		var got []string
-		for _, f := range list {
-			got = append(got, f.Name+" "+f.Type)
-		}
-		if want := []string{"f file", "l symlink", "sub directory"}; err != nil || !slices.Equal(got, want) {
-			e.Errorf("ListDir = %q, %v, want %q", got, err, want)
-		}
-	},
-	"files: a missing one is told from a missing sprite": func(e env) {
-		_, err := e.client.ReadFile(e.ctx, e.name, "/workspace/none", 1)
-		if !errors.Is(err, sprites.ErrNotFound) || !errors.Is(err, fs.ErrNotExist) {
-			e.Errorf("missing file = %v", err)
-		}
-		_, err = e.client.ReadFile(e.ctx, "no-such-sprite", "/workspace/none", 1)
-		if !errors.Is(err, sprites.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-			e.Errorf("missing sprite = %v", err)
-		}
-	},
-	"files: links do not lead out": func(e env) {
-		e.must("mkdir -p /workspace; echo in > /workspace/in; ln -s /workspace/in /workspace/good; ln -s /etc/passwd /workspace/bad; ln -s ../../../../etc/passwd /workspace/up; ln -s loop /workspace/loop")
-		if got, err := e.client.ReadFile(e.ctx, e.name, "/workspace/good", 99); err != nil || string(got) != "in\n" {
-			e.Errorf("an absolute link inside = %q, %v", got, err)
-		}
-		if !slices.Contains(e.target.Capabilities, "guard") {
-			return // where the whole sprite is reachable, /etc/passwd is its own
-		}
-		for _, name := range []string{"/workspace/bad", "/workspace/up", "/workspace/loop", "/etc/passwd", "/workspace/../etc/passwd"} {
-			if got, err := e.client.ReadFile(e.ctx, e.name, name, 1<<20); err == nil {
-				e.Errorf("read %s = %q", name, got)
-			}
-			if err := e.client.WriteFile(e.ctx, e.name, name, strings.NewReader("x"), 0o644); err == nil {
-				e.Errorf("wrote %s", name)
-			}
-		}
-		e.must("mkfifo /workspace/fifo")
-		if _, err := e.client.ReadFile(e.ctx, e.name, "/workspace/fifo", 1); err == nil {
-			e.Error("read a FIFO")
-		}
-	},
-}
 
 var checkpointTests = map[string]func(env){
 	"checkpoint and restore keep bytes, modes, links and deletions": func(e env) {

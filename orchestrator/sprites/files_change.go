@@ -1,0 +1,122 @@
+package sprites
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Stat describes a file, or a folder; a link is followed. The API has no call for that: it is found in lists.
+func (c *Client) Stat(ctx context.Context, name, file string) (FileInfo, error) {
+	file = path.Clean("/" + file)
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if file != "/" {
+		query := pathQuery(path.Dir(file))
+		query.Set("pattern", globQuoter.Replace(path.Base(file)))
+		// Where the folder cannot be listed, the file perhaps can.
+		if entries, err := c.list(ctx, name, query); err == nil {
+			for _, e := range entries {
+				if e.Name == path.Base(file) && e.Type != "symlink" {
+					return e, nil
+				}
+			}
+		}
+	}
+	entries, err := c.list(ctx, name, pathQuery(file))
+	if err != nil {
+		return FileInfo{}, describe(err, "look at %s in %s", file, name)
+	}
+	if len(entries) == 1 && entries[0].Path == file {
+		return entries[0], nil
+	}
+	return FileInfo{Name: path.Base(file), Path: file, Type: "directory", IsDir: true}, nil // a link to it, or the root
+}
+
+// globQuoter takes away what means more than itself in a pattern.
+var globQuoter = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// CopyOptions say how Copy copies.
+type CopyOptions struct {
+	Recursive     bool // folders, too
+	PreserveAttrs bool // times, besides the permissions that are always kept
+}
+
+// Copied is what Copy did.
+type Copied struct {
+	Files      []CopiedFile `json:"copied"` // the first of them, when there are very many
+	Count      int          `json:"count"`
+	TotalBytes int64        `json:"totalBytes"`
+}
+
+// CopiedFile is one file that was copied.
+type CopiedFile struct {
+	Source string `json:"source"`
+	Dest   string `json:"dest"`
+}
+
+// Copy copies a file, or with Recursive a tree, within a sprite. Folders above dest are made; a file there is replaced, and
+// a folder gets what is in the source's.
+func (c *Client) Copy(ctx context.Context, name, source, dest string, o CopyOptions) (Copied, error) {
+	var out Copied
+	err := c.change(ctx, name, "copy", fileChange{Source: source, Dest: dest, Recursive: o.Recursive, PreserveAttrs: o.PreserveAttrs}, &out)
+	return out, describe(err, "copy %s to %s in %s", source, dest, name)
+}
+
+// Rename moves a file or folder within a sprite. A file at dest is replaced.
+func (c *Client) Rename(ctx context.Context, name, source, dest string) error {
+	return describe(c.change(ctx, name, "rename", fileChange{Source: source, Dest: dest}, nil), "rename %s to %s in %s", source, dest, name)
+}
+
+// Chmod sets the permission bits of a file, or with recursive of a tree, in which links are left alone.
+func (c *Client) Chmod(ctx context.Context, name, file string, mode uint32, recursive bool) error {
+	in := fileChange{Path: file, Mode: fmt.Sprintf("%04o", mode&0o7777), Recursive: recursive}
+	return describe(c.change(ctx, name, "chmod", in, nil), "change the mode of %s in %s", file, name)
+}
+
+// Chown gives a file, or with recursive a tree, to a user and a group: numbers or names, "" to leave one as it is. A sprite
+// without rights of root can give only what is its own, to itself.
+func (c *Client) Chown(ctx context.Context, name, file, user, group string, recursive bool) error {
+	in := fileChange{Path: file, UID: accountOf(user), GID: accountOf(group), Recursive: recursive}
+	return describe(c.change(ctx, name, "chown", in, nil), "change the owner of %s in %s", file, name)
+}
+
+// Mkdir makes a folder and those above it. The API has no call for that: a file is written into it and removed.
+func (c *Client) Mkdir(ctx context.Context, name, dir string) error {
+	keep := path.Join(dir, ".keep")
+	if err := c.WriteFile(ctx, name, keep, strings.NewReader(""), 0o644); err != nil {
+		return err
+	}
+	return c.Remove(ctx, name, keep, false)
+}
+
+// fileChange is the body of the calls that change files.
+type fileChange struct {
+	Path          string `json:"path,omitempty"`
+	Source        string `json:"source,omitempty"`
+	Dest          string `json:"dest,omitempty"`
+	WorkingDir    string `json:"workingDir"`
+	Mode          string `json:"mode,omitempty"`
+	UID           any    `json:"uid,omitempty"` // number or name
+	GID           any    `json:"gid,omitempty"`
+	Recursive     bool   `json:"recursive,omitempty"`
+	PreserveAttrs bool   `json:"preserveAttrs,omitempty"`
+}
+
+func accountOf(text string) any {
+	if text == "" {
+		return nil
+	}
+	if n, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return n
+	}
+	return text
+}
+
+func (c *Client) change(ctx context.Context, name, call string, in fileChange, out any) error {
+	in.WorkingDir = "/"
+	return c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "fs", call), in: in}, out)
+}

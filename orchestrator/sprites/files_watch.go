@@ -1,0 +1,60 @@
+package sprites
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/coder/websocket"
+)
+
+// FileWatch is a watch on files of a sprite. Close it.
+type FileWatch struct{ conn *websocket.Conn }
+
+// ErrWatchOver says that the server ended a watch: the sprite was stopped, restored or deleted. A new watch can be asked for.
+var ErrWatchOver = errors.New("the watch is over: the sprite was stopped, restored or deleted")
+
+// Watch asks to be told of what happens to files, to what is in folders and, recursively, below them, new folders included.
+// Take the events with Next; the first one is of type "subscribed". A path that cannot be watched is told as an event of
+// type "error". A watch does not keep a sprite awake.
+func (c *Client) Watch(ctx context.Context, name string, paths []string, recursive bool) (*FileWatch, error) {
+	conn, err := c.dial(ctx, spritePath(name, "fs", "watch"))
+	if err != nil {
+		return nil, describe(err, "watch files in %s", name)
+	}
+	ask, err := json.Marshal(struct {
+		Type       string   `json:"type"`
+		Paths      []string `json:"paths"`
+		Recursive  bool     `json:"recursive"`
+		WorkingDir string   `json:"workingDir"`
+	}{"subscribe", paths, recursive, "/"})
+	if err == nil {
+		err = conn.Write(ctx, websocket.MessageText, ask)
+	}
+	if err != nil {
+		conn.CloseNow()
+		return nil, describe(err, "watch files in %s", name)
+	}
+	return &FileWatch{conn}, nil
+}
+
+// Next waits for the next event. ErrWatchOver is the end that a server tells; after any error the watch is of no use.
+func (w *FileWatch) Next(ctx context.Context) (FileEvent, error) {
+	for {
+		kind, message, err := w.conn.Read(ctx)
+		if websocket.CloseStatus(err) != -1 {
+			return FileEvent{}, fmt.Errorf("%w (%w)", ErrWatchOver, err)
+		}
+		if err != nil {
+			return FileEvent{}, fmt.Errorf("watch files: %w", err)
+		}
+		var e FileEvent
+		if kind == websocket.MessageText && json.Unmarshal(message, &e) == nil {
+			return e, nil
+		}
+	}
+}
+
+// Close ends the watch.
+func (w *FileWatch) Close() error { return w.conn.CloseNow() }
