@@ -74,6 +74,9 @@ var fileTests = map[string]func(env){
 		}
 	},
 	"files: links lead where they lead in the sprite": func(e env) {
+		if slices.Contains(e.target.Capabilities, "translated") {
+			e.Skip("there is no view of the sprite's own")
+		}
 		e.must("mkdir -p /workspace; echo in > /workspace/in; ln -s /workspace/in /workspace/good; ln -s /etc/passwd /workspace/bad; ln -s ../../../../etc/passwd /workspace/up; ln -s loop /workspace/loop")
 		if got, err := e.client.ReadFile(e.ctx, e.name, "/workspace/good", 99); err != nil || string(got) != "in\n" {
 			e.Errorf("an absolute link inside = %q, %v", got, err)
@@ -157,7 +160,8 @@ var fileTests = map[string]func(env){
 		} {
 			status, out := e.send(http.MethodGet, "/fs/list?path=/workspace/t"+query, "")
 			var got []string
-			for _, entry := range out["entries"].([]any) {
+			entries, _ := out["entries"].([]any)
+			for _, entry := range entries {
 				got = append(got, strings.TrimPrefix(fmt.Sprint(entry.(map[string]any)["path"]), "/workspace/t/"))
 			}
 			slices.Sort(got)

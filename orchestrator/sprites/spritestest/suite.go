@@ -20,7 +20,8 @@ import (
 // Target is the server to try. Capabilities name what it offers beyond the common ground: "structured-id" (the complete
 // line of a checkpoint carries checkpoint_id), "auto-checkpoint" (a restore keeps the state before it), "guard" (foreign
 // Host headers and web origins are refused), "inside" (/.sprite/api.sock answers), "bytes-names" (names that are no UTF-8 are told
-// as bytes, too), "no-root" (nothing in a sprite has the rights of root), "control" (commands run over a control
+// as bytes, too), "no-root" (nothing in a sprite has the rights of root), "translated" (commands
+// know /workspace by another name, and have no view of their own), "control" (commands run over a control
 // channel, too).
 type Target struct {
 	BaseURL, Token string
@@ -43,14 +44,21 @@ type env struct {
 // Run tries every promise.
 func Run(t *testing.T, target Target) {
 	for _, group := range []map[string]func(env){execTests, wireTests, terminalTests, fileTests, checkpointTests, manageTests, refusalTests, controlTests, lifeTests} {
-		names := make([]string, 0, len(group))
-		for name := range group {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		for _, name := range names {
-			t.Run(name, func(t *testing.T) { group[name](newEnv(t, target)) })
-		}
+		run(t, target, group)
+	}
+}
+
+// RunFiles tries the promises about files alone, for a host that keeps them in more than one way.
+func RunFiles(t *testing.T, target Target) { run(t, target, fileTests) }
+
+func run(t *testing.T, target Target, group map[string]func(env)) {
+	names := make([]string, 0, len(group))
+	for name := range group {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) { group[name](newEnv(t, target)) })
 	}
 }
 
@@ -86,6 +94,9 @@ func (e env) can(capability string) {
 // sh runs a script and returns what it said.
 func (e env) sh(script string, stdin io.Reader) (code int, stdout, stderr string) {
 	e.Helper()
+	if slices.Contains(e.target.Capabilities, "translated") {
+		script = strings.ReplaceAll(script, "/workspace", "${LATTICE_WORKSPACE:?}")
+	}
 	var out, errs bytes.Buffer
 	code, err := e.client.Exec(e.ctx, e.name, sprites.Exec{Cmd: []string{"sh", "-c", script}, Stdin: stdin, Stdout: &out, Stderr: &errs})
 	if err != nil {
