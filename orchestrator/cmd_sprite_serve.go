@@ -33,6 +33,8 @@ type spriteServeOptions struct {
 	Spritekit string
 	// Tools are further paths of this machine that all sprites see.
 	Tools []string
+	// URLs is where the URLs of sprites are served, "" for none.
+	URLs string
 	// Shared is where caches lie that sprites read only.
 	Shared string
 	// Network is what sprites reach.
@@ -73,6 +75,7 @@ Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 b
 	cmd.Flags().StringVar(&opts.Token, "token", "", "bearer token that clients must send (default: a random one)")
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory that keeps the sprites (default: one that is removed at the end)")
 	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, shown as /skills in every sprite (default: those of --spritekit); none leaves each sprite a /skills of its own, as remote services do")
+	cmd.Flags().StringVar(&opts.URLs, "urls", "127.0.0.1:0", "loopback address on which sprites' URLs are served; port 0 takes the one of last time, or a free one; \"\" serves none")
 	addToolFlag(cmd, &opts.Tools)
 	network.addFlags(cmd)
 	cmd.Flags().StringVar(&opts.Spritekit, "spritekit", "", "`PATH` of the spritekit that sprites get (default: beside lattice, else on PATH)")
@@ -120,7 +123,7 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 		opts.Token = rand.Text()
 	}
 	host, err := local.Open(local.Config{
-		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, Shared: opts.Shared, Network: opts.Network, Log: log,
+		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, Shared: opts.Shared, URLs: opts.URLs, Network: opts.Network, Log: log,
 	})
 	if err != nil {
 		return fmt.Errorf("serve sprites: %w", err)

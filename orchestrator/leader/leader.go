@@ -168,7 +168,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	}
 	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
 		KeepSkill: l.home.keepSkill, SkillsWith: func(kept []string) (string, error) { return l.home.skillsWith(skills, kept) },
-		Network: l.cfg.Network, Shared: l.cfg.Shared, Log: l.cfg.Log}); err != nil {
+		Network: l.cfg.Network, Shared: l.cfg.Shared, URLs: spriteURLs, Log: l.cfg.Log}); err != nil {
 		return nil, err
 	}
 	l.client = sprites.New(api.Base, "", api.HTTPClient(l.home.Socket()))
@@ -179,10 +179,14 @@ func (l *Leader) openHost() (http.Handler, error) {
 	return l.host.Handler(), nil
 }
 
+// spriteURLs is where the URLs of sprites are served: a free port, the same each time if possible.
+const spriteURLs = "127.0.0.1:0"
+
 // refuseExec lets sprites be looked at and kept, and runs nothing in them.
 func refuseExec(next http.Handler, why error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/exec") || r.Method == http.MethodGet && r.Header.Get("Upgrade") == "" {
+		services := strings.Contains(r.URL.Path, "/services/") && r.Method != http.MethodGet && r.Method != http.MethodDelete
+		if !services && !strings.HasSuffix(r.URL.Path, "/exec") || r.Method == http.MethodGet && r.Header.Get("Upgrade") == "" {
 			next.ServeHTTP(w, r)
 			return
 		}

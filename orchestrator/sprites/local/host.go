@@ -61,6 +61,7 @@ type Config struct {
 	Log     zerolog.Logger // what happens to sprites
 	Env     []string       // KEY=VALUE of every command, on top of PATH, HOME and the like
 	Network Network        // what sprites reach
+	URLs    string         // loopback address on which sprites' URLs are served, such as 127.0.0.1:0; "" for none
 	Limits  Limits         // of how many sprites are made, and run
 	// Control offers control channels, through which clients run one command after another over one socket; see control.go
 	// for why hosts do without.
@@ -94,6 +95,7 @@ type Host struct {
 	cfg     Config
 	store   *store
 	handler http.Handler
+	urls    *urlServer // nil without URLs
 	now     func() time.Time
 	step    func(string) // called after each durable step, for tests that stop there
 
@@ -160,6 +162,11 @@ func open(cfg Config, step func(string)) (*Host, error) {
 	h.firstSession = h.now().UnixMilli()
 	h.lastSession.Store(h.firstSession)
 	h.handler = h.routes()
+	if cfg.URLs != "" {
+		if h.urls, err = h.openURLs(cfg.URLs); err != nil {
+			return nil, errors.Join(fmt.Errorf("serve the URLs of sprites: %w", err), h.Close())
+		}
+	}
 	return h, nil
 }
 
@@ -197,7 +204,7 @@ func (h *Host) Close() error {
 	}
 	h.calls.Wait()
 	h.chores.Wait()
-	failed = append(failed, h.store.close())
+	failed = append(failed, h.urls.close(), h.store.close())
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("close sprite host: %w", err)
 	}

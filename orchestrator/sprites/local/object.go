@@ -36,7 +36,7 @@ func (h *Host) object(rec spriteRecord) spriteObject {
 	}
 	return spriteObject{
 		Sprite: sprites.Sprite{
-			ID: rec.ID, Name: rec.Name, Organization: organization, Status: string(state.status), Labels: rec.Labels,
+			ID: rec.ID, Name: rec.Name, Organization: organization, URL: h.urls.of(rec.Name), Status: string(state.status), Labels: rec.Labels,
 			CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt, Environment: rec.Environment, URLSettings: &settings, Config: rec.Config,
 			LastRunningAt: state.running, LastWarmingAt: state.warmed,
 			Network: h.networkState(rec), Isolation: isolation, Tools: rec.Tools, Skills: rec.Skills,

@@ -35,6 +35,7 @@ func (h *Host) serviceRoutes(handle func(string, func(http.ResponseWriter, *http
 	handle("GET /v1/sprites/{name}/services/{service}/logs", h.serviceLogs)
 	handle("GET /v1/sprites/{name}/proxy", h.proxy)
 	handle("GET /v1/sprites/{name}/ports/watch", h.watchPorts)
+	handle("POST /v1/sprites/{name}/url", h.inviteURL)
 }
 
 // serviceEnv is the environment of all services of a sprite, before their own.

@@ -1,0 +1,32 @@
+package sprites
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// URLAccess is a sprite's URL and what opens it.
+type URLAccess struct {
+	URL     string    `json:"url"`
+	Auth    string    `json:"auth"`                // sprite: only with what follows; public: to everybody who reaches it
+	Login   string    `json:"login_url,omitempty"` // signs a browser in, once, within minutes
+	Token   string    `json:"token,omitempty"`     // to be sent as Authorization: Bearer
+	Expires time.Time `json:"expires_at,omitzero"` // of Token, and of a browser's being signed in
+}
+
+// SetURLAuth says who may open the sprite's URL: "sprite" or "public".
+func (c *Client) SetURLAuth(ctx context.Context, name, auth string) (Sprite, error) {
+	in := map[string]any{"url_settings": map[string]string{"auth": auth}}
+	var out Sprite
+	err := c.call(ctx, request{method: http.MethodPut, path: spritePath(name), in: in}, &out)
+	return out, describe(err, "open the URL of %s to %s", name, auth)
+}
+
+// InviteURL asks the embedded host for what opens the sprite's URL. Remote services answer with 404 or 405: their URLs take
+// the token of the API.
+func (c *Client) InviteURL(ctx context.Context, name string) (URLAccess, error) {
+	var out URLAccess
+	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "url")}, &out)
+	return out, describe(err, "open the URL of %s", name)
+}
