@@ -64,6 +64,10 @@ func newSpriteCmd(d *deps) *cobra.Command {
 		newSpriteServeCmd(d),
 		newSpritePolicyCmd(d),
 		newSpritePruneCmd(d),
+		newSpriteServiceCmd(d),
+		newSpriteProxyCmd(d),
+		newSpritePortsCmd(d),
+		newSpriteURLCmd(d),
 	)
 	completeSpriteCmds(d, cmd)
 	return cmd
