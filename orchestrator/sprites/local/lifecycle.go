@@ -2,11 +2,12 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
@@ -21,7 +22,7 @@ import (
 // A session without a client that was given a time to run on (max_run_after_disconnect) keeps its sprite running for so
 // long: that is what the time was given for. One that may stay for ever is frozen with its sprite when it is silent, as
 // the API has it, and goes on where it was when somebody comes back; but as long as it lives the sandbox is not stopped,
-// because nothing would be left to come back to. The same holds for services, see pin.
+// because nothing would be left to come back to. The same holds for services that run: they are frozen, but not ended.
 
 // status is the state of a sprite as the API names it.
 type status string
@@ -45,7 +46,6 @@ const freezeTimeout = 2 * time.Second
 type lifecycle struct {
 	status  status
 	holds   int          // uses under way
-	pins    int          // reasons not to stop the sandbox
 	thaw    func() error // not nil while the processes are frozen
 	timer   *time.Timer  // fires when the sprite may have been idle for long enough; made with the first use
 	running *time.Time   // when it last became running, if it did under this host
@@ -97,19 +97,6 @@ func (s *sprite) keep() (release func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.life.holds--
-		s.rest()
-	})
-}
-
-// pin keeps the sandbox from being stopped while the sprite is idle, but not from being frozen; for services.
-func (s *sprite) pin() (unpin func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.life.pins++
-	return sync.OnceFunc(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.life.pins--
 		s.rest()
 	})
 }
@@ -254,21 +241,25 @@ func (s *sprite) step(now time.Time) (stop bool) {
 		}
 		return false
 	}
-	return sessions == 0 && s.life.pins == 0
+	return sessions == 0 && !s.serves()
+}
+
+// serves reports whether one of the sprite's services runs.
+func (s *sprite) serves() bool {
+	return slices.ContainsFunc(s.services.list(), func(one sprites.Service) bool {
+		return one.State.Status == "running" || one.State.Status == "starting"
+	})
 }
 
 // freeze makes the processes stand still if the sandbox can do that; mu is held.
 func (s *sprite) freeze() {
 	ctx, cancel := context.WithTimeout(s.host.ctx, freezeTimeout)
 	defer cancel()
-	thaw, err := func() (func() error, error) {
-		if f, ok := any(s.box).(interface {
-			Freeze(context.Context) (func() error, error)
-		}); ok {
-			return f.Freeze(ctx)
-		}
-		return nil, errors.ErrUnsupported
-	}()
+	box, can := any(s.box).(freezer)
+	if !can {
+		return
+	}
+	thaw, err := box.Freeze(ctx)
 	if err != nil {
 		s.host.cfg.Log.Debug().Err(err).Str("sprite", s.name).Msg("an idle sprite is called warm although its processes could not be frozen")
 		return

@@ -180,10 +180,10 @@ func TestWhatKeepsASpriteAwake(t *testing.T) {
 		w.settle(name)
 	}
 
-	w.sprite("pinned")
-	w.sh("pinned", "true")
-	w.settle("pinned")
-	rec, err := w.host.store.sprite("pinned")
+	w.sprite("serving")
+	w.sh("serving", "true")
+	w.settle("serving")
+	rec, err := w.host.store.sprite("serving")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,19 +195,79 @@ func TestWhatKeepsASpriteAwake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := w.asleep("pinned"); got != "running" {
+	if got := w.asleep("serving"); got != "running" {
 		t.Errorf("held: %s, want running", got)
 	}
-	unpin := s.pin()
 	release()
+	if status := w.call("PUT", "/v1/sprites/serving/services/web?duration=0s", `{"cmd":"sleep","args":["600"]}`, nil); status != 200 {
+		t.Fatalf("PUT service = %d", status)
+	}
+	w.settle("serving")
 	for range 3 {
-		if got := w.asleep("pinned"); got != "warm" {
-			t.Errorf("pinned: %s, want warm", got)
+		if got := w.asleep("serving"); got != "warm" {
+			t.Errorf("with a service: %s, want warm", got)
 		}
 	}
-	unpin()
-	if got := w.asleep("pinned"); got != "cold" {
-		t.Errorf("unpinned: %s, want cold", got)
+	w.call("POST", "/v1/sprites/serving/services/web/stop", "", nil)
+	w.settle("serving")
+	w.asleep("serving")
+	if got := w.asleep("serving"); got != "cold" {
+		t.Errorf("with a service that was stopped: %s, want cold", got)
+	}
+}
+
+// inside speaks through the sprite's own socket, and returns the status and the answer.
+func (w *world) inside(name, method, path, body string) string {
+	w.Helper()
+	out, code := w.sh(name, `curl -sS -w '%{http_code}' -X `+method+` --unix-socket /.sprite/api.sock http://sprite`+path+` -d '`+body+`'`)
+	if code != 0 {
+		w.Fatalf("curl: %s", out)
+	}
+	return out
+}
+
+func TestTasksKeepASpriteAwake(t *testing.T) {
+	w, pass := lifeWorld(t, Limits{})
+	w.sprite("s")
+	if out, _ := w.sh("s", "command -v curl"); out == "" {
+		t.Skip("curl is not installed: the sprite's own socket is not tried")
+	}
+	for _, c := range []struct{ method, path, body, status, says string }{
+		{"GET", "/v1/tasks", "", "200", "[]"},
+		{"POST", "/v1/tasks", `{"name":"build","expire":"1h"}`, "201", `"expire":"1h0m0s"`},
+		{"POST", "/v1/tasks", `{"name":"build"}`, "409", "task_exists"},
+		{"POST", "/v1/tasks", `{"name":"long","expire":"61m"}`, "400", "1h0m0s at most"},
+		{"POST", "/v1/tasks", `{"expire":5}`, "400", "name"},
+		{"GET", "/v1/tasks/build", "", "200", `"name":"build"`},
+		{"GET", "/v1/tasks/none", "", "404", "task not found"},
+		{"PUT", "/v1/tasks/other", `{"expire":90}`, "200", `"expire":"1m30s"`},
+		{"PUT", "/v1/tasks/other", `{"name":"another"}`, "400", "path"},
+		{"DELETE", "/v1/tasks/other", "", "204", ""},
+		{"DELETE", "/v1/tasks/other", "", "404", ""},
+		{"GET", "/v1/sprites", "", "404", "nothing else"},
+	} {
+		got := w.inside("s", c.method, c.path, c.body)
+		if !strings.HasSuffix(got, c.status) || !strings.Contains(got, c.says) {
+			t.Errorf("%s %s %s = %s, want %s and %s", c.method, c.path, c.body, got, c.status, c.says)
+		}
+	}
+	w.settle("s")
+	pass(30 * time.Minute)
+	if got := w.asleep("s"); got != "running" {
+		t.Errorf("with a task: %s, want running", got)
+	}
+	pass(31 * time.Minute)
+	if got := w.asleep("s"); got != "warm" {
+		t.Errorf("with a task that has expired: %s, want warm", got)
+	}
+}
+
+func TestASpriteFindsItsWay(t *testing.T) {
+	w, _ := lifeWorld(t, Limits{})
+	w.sprite("s")
+	out, code := w.sh("s", "cat /.sprite/version.txt; grep -c api.sock /.sprite/llm.txt; test -d /.sprite/logs && test -d /.sprite/policy && ! echo x 2>/dev/null >/.sprite/llm.txt")
+	if want := strings.TrimPrefix(apiVersion, "v") + "\n4"; out != want || code != 0 {
+		t.Errorf("= %d, %q, want %q", code, out, want)
 	}
 }
 

@@ -20,7 +20,7 @@ const (
 	insideConns    = 32               // connections at once; more wait in the kernel
 )
 
-// insideServer serves /.sprite/api.sock of one sprite: its own checkpoints, nothing else. Which sprite asks is known by
+// insideServer serves /.sprite/api.sock of one sprite: its own checkpoints and tasks, nothing else. Which sprite asks is known by
 // the socket that it came through, not by anything it says.
 type insideServer struct {
 	path   string
@@ -52,7 +52,7 @@ func (h *Host) listenInside(id, name string) (*insideServer, error) {
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(h.ctx)
 	s.server = &http.Server{
-		Handler: s.routes(h, name), BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler: s.routes(h, id, name), BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: insideDeadline, IdleTimeout: insideDeadline, MaxHeaderBytes: 16 << 10,
 	}
 	s.serve.Go(func() {
@@ -63,7 +63,7 @@ func (h *Host) listenInside(id, name string) (*insideServer, error) {
 	return s, nil
 }
 
-func (s *insideServer) routes(h *Host, name string) http.Handler {
+func (s *insideServer) routes(h *Host, id, name string) http.Handler {
 	mux := http.NewServeMux()
 	handle := func(pattern string, fn func(http.ResponseWriter, *http.Request) error) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -85,10 +85,21 @@ func (s *insideServer) routes(h *Host, name string) http.Handler {
 	handle("GET /v1/checkpoints/{id}", func(w http.ResponseWriter, r *http.Request) error {
 		return h.getNamed(w, name, r.PathValue("id"))
 	})
+	h.taskRoutes(handle, func() (*sprite, error) {
+		rec, err := h.store.sprite(name)
+		if err == nil && rec.ID != id {
+			err = errNoSprite
+		}
+		if err != nil {
+			return nil, err
+		}
+		return h.runtime(rec)
+	})
 	handle("/", func(http.ResponseWriter, *http.Request) error {
-		return &apiError{http.StatusNotFound, "not_found", "from inside, a sprite can create and list its checkpoints and nothing else"}
+		return &apiError{http.StatusNotFound, "not_found", "from inside, a sprite can create and list its checkpoints, keep its tasks, and nothing else"}
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Sprite-Version", apiVersion)
 		s.calls.Add(1) // before close waits: close first waits for every connection's goroutine to be refused
 		defer s.calls.Done()
 		mux.ServeHTTP(w, r)

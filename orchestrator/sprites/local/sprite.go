@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -145,10 +144,8 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 	if why := h.degraded(rec.Tree); why != "" {
 		return nil, degradedError(why)
 	}
-	for _, dir := range []string{h.runDir(s.id), h.cacheDir(s.id)} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, err
-		}
+	if err := h.furnish(s.id); err != nil {
+		return nil, err
 	}
 	if s.socket == nil {
 		socket, err := h.listenInside(s.id, rec.Name)
@@ -190,6 +187,7 @@ func (s *sprite) down() error {
 	err := errors.Join(s.unfreeze(), s.box.Stop()) // what is frozen cannot end everywhere
 	s.letGo()
 	s.disconnect()
+	clear(s.tasks)
 	return errors.Join(err, s.enterState(cold))
 }
 

@@ -1,0 +1,156 @@
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// A task is a reason to stay awake that a sprite gives itself through its own socket, such as work in the background
+// that nobody is attached to. It ends by itself, and with the sandbox.
+const (
+	maxTaskTime = time.Hour // also where the request does not say
+	maxTasks    = 100
+	maxTaskName = 128 // bytes
+)
+
+// task is a task as the API has it.
+type task struct {
+	Name      string    `json:"name"`
+	Expire    string    `json:"expire"` // how much longer it lasts
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// lifespan is a duration such as "10m", or a number of seconds.
+type lifespan time.Duration
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (l *lifespan) UnmarshalJSON(data []byte) error {
+	text := string(bytes.Trim(data, `"`))
+	if text == "null" || text == "" {
+		return nil
+	}
+	d, err := parseDuration(text)
+	*l = lifespan(d)
+	return err
+}
+
+// taskRequest is the body of a new or a changed task.
+type taskRequest struct {
+	Name   string   `json:"name"`
+	Expire lifespan `json:"expire"`
+}
+
+func readTask(w http.ResponseWriter, r *http.Request, name string) (in taskRequest, err error) {
+	in.Name = name
+	if err := readJSON(w, r, &in); err != nil {
+		return in, err
+	}
+	if name != "" && in.Name != name {
+		return in, badRequest("the name in the body is not the one in the path")
+	}
+	if in.Expire == 0 {
+		in.Expire = lifespan(maxTaskTime)
+	}
+	switch {
+	case in.Name == "" || len(in.Name) > maxTaskName:
+		return in, badRequest(fmt.Sprintf("a task has a name of 1 to %d bytes", maxTaskName))
+	case time.Duration(in.Expire) > maxTaskTime:
+		return in, badRequest(fmt.Sprintf("a task lasts %s at most; renew it with PUT before it ends", maxTaskTime))
+	}
+	return in, nil
+}
+
+// taskRoutes are the tasks of the sprite that get returns.
+func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Request) error), get func() (*sprite, error)) {
+	// with runs fn on the tasks that have not ended; the sprite is awake meanwhile.
+	with := func(fn func(tasks map[string]time.Time, now time.Time) error) error {
+		s, err := get()
+		if err != nil {
+			return err
+		}
+		release, err := s.hold()
+		if err != nil {
+			return err
+		}
+		defer release()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		now := h.now()
+		maps.DeleteFunc(s.tasks, func(_ string, until time.Time) bool { return !until.After(now) })
+		return fn(s.tasks, now)
+	}
+	describe := func(name string, until, now time.Time) task {
+		return task{name, until.Sub(now).Round(time.Second).String(), until}
+	}
+	put := func(w http.ResponseWriter, in taskRequest, status int, allowed func(known bool) error) error {
+		return with(func(tasks map[string]time.Time, now time.Time) error {
+			_, known := tasks[in.Name]
+			if err := allowed(known); err != nil {
+				return err
+			}
+			if !known && len(tasks) == maxTasks {
+				return &apiError{http.StatusTooManyRequests, "too_many_tasks", fmt.Sprintf("a sprite has at most %d tasks; delete one", maxTasks)}
+			}
+			tasks[in.Name] = now.Add(time.Duration(in.Expire))
+			writeJSON(w, status, describe(in.Name, tasks[in.Name], now))
+			return nil
+		})
+	}
+	none := func(name string) error { return &apiError{http.StatusNotFound, "task not found: " + name, ""} }
+
+	handle("GET /v1/tasks", func(w http.ResponseWriter, r *http.Request) error {
+		return with(func(tasks map[string]time.Time, now time.Time) error {
+			all := []task{}
+			for _, name := range slices.Sorted(maps.Keys(tasks)) {
+				all = append(all, describe(name, tasks[name], now))
+			}
+			writeJSON(w, http.StatusOK, all)
+			return nil
+		})
+	})
+	handle("POST /v1/tasks", func(w http.ResponseWriter, r *http.Request) error {
+		in, err := readTask(w, r, "")
+		if err != nil {
+			return err
+		}
+		return put(w, in, http.StatusCreated, func(known bool) error {
+			if known {
+				return &apiError{http.StatusConflict, "task_exists", "there is a task " + in.Name + " already; renew it with PUT"}
+			}
+			return nil
+		})
+	})
+	handle("PUT /v1/tasks/{task}", func(w http.ResponseWriter, r *http.Request) error {
+		in, err := readTask(w, r, r.PathValue("task"))
+		if err != nil {
+			return err
+		}
+		return put(w, in, http.StatusOK, func(bool) error { return nil })
+	})
+	handle("GET /v1/tasks/{task}", func(w http.ResponseWriter, r *http.Request) error {
+		return with(func(tasks map[string]time.Time, now time.Time) error {
+			name := r.PathValue("task")
+			until, ok := tasks[name]
+			if !ok {
+				return none(name)
+			}
+			writeJSON(w, http.StatusOK, describe(name, until, now))
+			return nil
+		})
+	})
+	handle("DELETE /v1/tasks/{task}", func(w http.ResponseWriter, r *http.Request) error {
+		return with(func(tasks map[string]time.Time, _ time.Time) error {
+			name := r.PathValue("task")
+			if _, ok := tasks[name]; !ok {
+				return none(name)
+			}
+			delete(tasks, name)
+			w.WriteHeader(http.StatusNoContent)
+			return nil
+		})
+	})
+}
