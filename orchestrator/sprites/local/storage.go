@@ -107,6 +107,11 @@ func (h *Host) newRoot() (layerRecord, error) {
 	if err != nil {
 		return layerRecord{}, err
 	}
+	if d.Stacks() {
+		if err := h.makeBase(); err != nil {
+			return layerRecord{}, err
+		}
+	}
 	return h.build(d, "", func(dir string) error {
 		uid, gid := h.rootOwner()
 		if err := d.Make(dir, uid, gid); err != nil || d.Stacks() {

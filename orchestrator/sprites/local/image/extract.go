@@ -148,7 +148,7 @@ func (x *extraction) entry(h *tar.Header, content io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeDir:
 		err = x.makeFolder(in, base)
-	case tar.TypeReg, tar.TypeRegA, tar.TypeCont, tar.TypeGNUSparse: //nolint:staticcheck // TypeRegA is what old writers write
+	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
 		err = x.file(in, base, h.Size, content)
 	case tar.TypeSymlink:
 		if len(h.Linkname) > maxPath || h.Linkname == "" || strings.ContainsRune(h.Linkname, 0) {

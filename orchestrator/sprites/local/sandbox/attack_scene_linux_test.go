@@ -184,32 +184,3 @@ func makeQueue(t *testing.T, s *scene) {
 	s.after = append(s.after, func() { unix.Syscall(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(at)), 0, 0) })
 	s.args = append(s.args, name)
 }
-
-// neverThrottled asks the box's control group whether the kernel ever held it back.
-func neverThrottled(t *testing.T, s *scene) bool {
-	for _, dir := range groupsOf(t, findInit(t)) {
-		b, err := os.ReadFile(filepath.Join(dir, "cpu.stat"))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(b)) {
-			if n, ok := strings.CutPrefix(line, "nr_throttled "); ok && strings.TrimSpace(n) != "0" {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// groupsOf lists the folders of a process's control groups.
-func groupsOf(t *testing.T, pid int) (dirs []string) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	must(t, err)
-	for line := range strings.Lines(string(b)) {
-		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		for _, controller := range append(strings.Split(fields[1], ","), "unified", "") {
-			dirs = append(dirs, filepath.Join("/sys/fs/cgroup", controller, fields[2]))
-		}
-	}
-	return dirs
-}

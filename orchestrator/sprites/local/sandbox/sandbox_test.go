@@ -287,10 +287,17 @@ func TestStopEndsOrphansToo(t *testing.T) {
 
 func TestManyCommandsLeakNothing(t *testing.T) {
 	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
-		count := func() (n int) {
-			out, _ := run(t, box, "ls /proc/$PPID/fd 2>/dev/null | wc -l")
-			fmt.Sscan(out, &n)
-			return n
+		// Init lets go of what belongs to a command soon after that has begun, and the command that counts may be sooner.
+		count := func() (least int) {
+			for i := range 10 {
+				n := 0
+				out, _ := run(t, box, "ls /proc/$PPID/fd 2>/dev/null | wc -l")
+				fmt.Sscan(out, &n)
+				if i == 0 || n < least {
+					least = n
+				}
+			}
+			return least
 		}
 		initBefore, hostBefore := count(), openFiles(t)
 		began := time.Now()
