@@ -1,0 +1,128 @@
+package spritestest
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// serviceTests are the promises about services, and about the ways to what listens in a sprite.
+var serviceTests = map[string]func(env){
+	"services run, tell, and stop for good": func(e env) {
+		said := e.put(sprites.Service{Name: "talk", Cmd: "sh", Args: []string{"-c", "echo out; echo err >&2; exec sleep 1000"}, Env: map[string]string{"A": "b"}}, 2)
+		if said[0].Type != "started" || !slices.ContainsFunc(said, func(v sprites.ServiceEvent) bool { return v.Type == "stdout" && strings.TrimSpace(v.Data) == "out" }) {
+			e.Errorf("events %+v", said)
+		}
+		s := e.service("talk")
+		if s.Cmd != "sh" || s.Env["A"] != "b" || s.State == nil || s.State.Status != "running" || s.State.PID < 1 {
+			e.Errorf("service %+v, state %+v", s, s.State)
+		}
+		e.must("grep -q out /.sprite/logs/services/talk.log")
+		var types []string
+		err := e.client.StopService(e.ctx, e.name, "talk", 10*time.Second, sprites.ServiceCall{OnEvent: func(v sprites.ServiceEvent) error {
+			types = append(types, v.Type)
+			return nil
+		}})
+		if err != nil || !slices.Contains(types, "stopped") {
+			e.Errorf("stop: %q, %v", types, err)
+		}
+		if s := e.service("talk"); s.State.Status != "stopped" {
+			e.Errorf("after the stop: %+v", s.State)
+		}
+		e.status(http.StatusConflict, e.client.StopService(e.ctx, e.name, "talk", time.Second, sprites.ServiceCall{}))
+		if err := e.client.DeleteService(e.ctx, e.name, "talk"); err != nil {
+			e.Error(err)
+		}
+		_, err = e.client.Service(e.ctx, e.name, "talk")
+		e.status(http.StatusNotFound, err)
+	},
+	"services depend on each other": func(e env) {
+		sleep := func(name string, port int, needs ...string) sprites.Service {
+			return sprites.Service{Name: name, Cmd: "sleep", Args: []string{"1000"}, Needs: needs, HTTPPort: port}
+		}
+		e.put(sleep("db", 0), 1)
+		e.put(sleep("web", 3000, "db"), 1)
+		e.status(http.StatusBadRequest, e.client.PutService(e.ctx, e.name, sleep("db", 0, "web"), sprites.ServiceCall{}))
+		e.status(http.StatusBadRequest, e.client.PutService(e.ctx, e.name, sleep("x", 0, "nobody"), sprites.ServiceCall{}))
+		e.status(http.StatusBadRequest, e.client.PutService(e.ctx, e.name, sprites.Service{Name: "x"}, sprites.ServiceCall{}))
+		e.status(http.StatusConflict, e.client.PutService(e.ctx, e.name, sleep("x", 3001), sprites.ServiceCall{}))
+		e.status(http.StatusConflict, e.client.DeleteService(e.ctx, e.name, "db"))
+		e.status(http.StatusBadRequest, e.client.SignalService(e.ctx, e.name, "db", "NONE"))
+		e.status(http.StatusNotFound, e.client.SignalService(e.ctx, e.name, "nobody", "HUP"))
+		all, err := e.client.Services(e.ctx, e.name)
+		if err != nil || len(all) != 2 {
+			e.Errorf("services %+v, %v", all, err)
+		}
+	},
+	"ports are told and reached": func(e env) {
+		e.must("command -v perl")
+		const server = `$|=1; use IO::Socket::INET; my $s=IO::Socket::INET->new(Listen=>5,LocalAddr=>"127.0.0.1:0") or die; print $s->sockport,"\n"; while(my $c=$s->accept){ my $b; sysread($c,$b,100); syswrite($c,"got $b"); close $c }`
+		e.put(sprites.Service{Name: "echo", Cmd: "perl", Args: []string{"-e", server}}, 2)
+		var port sprites.PortEvent
+		enough := errors.New("enough")
+		see := func(p sprites.PortEvent) error { port = p; return enough }
+		err := e.client.WatchPorts(e.ctx, e.name, func(all []sprites.PortEvent) error {
+			if len(all) == 0 {
+				return nil
+			}
+			return see(all[0])
+		}, see)
+		if !errors.Is(err, enough) || port.Port == 0 || port.PID < 1 {
+			e.Fatalf("ports: %+v, %v", port, err)
+		}
+		conn, err := e.client.Dial(e.ctx, e.name, port.Address, port.Port)
+		if err != nil {
+			e.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "this"); err != nil {
+			e.Fatal(err)
+		}
+		if got, err := io.ReadAll(conn); string(got) != "got this" || err != nil {
+			e.Errorf("the port answers %q, %v", got, err)
+		}
+		if conn, err := e.client.Dial(e.ctx, e.name, "localhost", 1); err == nil {
+			conn.Close()
+			e.Error("a port on which nothing listens was reached")
+		}
+	},
+}
+
+// put defines a service and returns its first events.
+func (e env) put(s sprites.Service, n int) (said []sprites.ServiceEvent) {
+	e.Helper()
+	enough := errors.New("enough")
+	err := e.client.PutService(e.ctx, e.name, s, sprites.ServiceCall{Duration: time.Minute, OnEvent: func(v sprites.ServiceEvent) error {
+		if said = append(said, v); len(said) >= n && (n < 2 || slices.ContainsFunc(said, func(v sprites.ServiceEvent) bool { return v.Type == "stdout" })) {
+			return enough
+		}
+		return nil
+	}})
+	if !errors.Is(err, enough) {
+		e.Fatalf("service %s: %v, after %+v", s.Name, err, said)
+	}
+	return said
+}
+
+func (e env) service(name string) sprites.Service {
+	e.Helper()
+	s, err := e.client.Service(e.ctx, e.name, name)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return s
+}
+
+// status holds an error to be an answer of a status.
+func (e env) status(want int, err error) {
+	e.Helper()
+	var api *sprites.APIError
+	if !errors.As(err, &api) || api.Status != want {
+		e.Errorf("got %v, want status %d", err, want)
+	}
+}
