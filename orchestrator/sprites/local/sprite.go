@@ -132,6 +132,9 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 	if h.ctx.Err() != nil {
 		return nil, errHostClosed
 	}
+	if why := h.degraded(rec.Tree); why != "" {
+		return nil, degradedError(why)
+	}
 	if s.box != nil {
 		if !ended(s.box) {
 			return s.box, nil
@@ -140,9 +143,6 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 		if err := s.down(); err != nil {
 			return nil, fmt.Errorf("clear away the ended sandbox: %w", err)
 		}
-	}
-	if why := h.degraded(rec.Tree); why != "" {
-		return nil, degradedError(why)
 	}
 	if err := h.furnish(s.id); err != nil {
 		return nil, err

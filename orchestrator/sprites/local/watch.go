@@ -53,23 +53,25 @@ func (h *Host) watchSprites(w http.ResponseWriter, r *http.Request, prefix strin
 	out := newLines(w)
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
-	for {
-		if !h.tellStates(out, names) {
-			return nil
-		}
+	alive := h.beat(out) // so that the client is answered at once, be there sprites or not
+	for alive && h.tellStates(out, names) {
+		names = nil
 		select {
 		case <-r.Context().Done():
 			return nil
 		case <-tick.C:
-			sum, err := h.summarize()
-			if err != nil || !out.send(stateEvent{Type: "heartbeat", Timestamp: h.now(), Org: sum}) {
-				return nil
-			}
-			names = nil
+			alive = h.beat(out)
 		case <-changed.some:
 			names = slices.DeleteFunc(changed.take(), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 		}
 	}
+	return nil
+}
+
+// beat says that the host is there; false when nobody hears it.
+func (h *Host) beat(out *lines) bool {
+	sum, err := h.summarize()
+	return err == nil && out.send(stateEvent{Type: "heartbeat", Timestamp: h.now(), Org: sum})
 }
 
 // tellStates sends a line for each sprite; false when nobody hears it.
