@@ -100,11 +100,13 @@ var lifeTests = map[string]func(env){
 		res := e.do(req)
 		defer res.Body.Close()
 		lines := bufio.NewScanner(res.Body)
-		next := func() (line struct {
+		type state struct {
 			Type, Name, Status, Timestamp string
 			Org                           map[string]any
-		}) {
+		}
+		next := func() state {
 			for lines.Scan() {
+				var line state
 				if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Timestamp == "" || line.Org["cold"] == nil {
 					e.Fatalf("line %q: %v", lines.Bytes(), err)
 				}
@@ -113,7 +115,7 @@ var lifeTests = map[string]func(env){
 				}
 			}
 			e.Fatalf("the stream ended: %v", lines.Err())
-			return line
+			return state{}
 		}
 		if first := next(); first.Name != e.name {
 			e.Errorf("first line is about %q, want %q", first.Name, e.name)
