@@ -68,6 +68,9 @@ func newSpriteCmd(d *deps) *cobra.Command {
 		newSpriteProxyCmd(d),
 		newSpritePortsCmd(d),
 		newSpriteURLCmd(d),
+		newSpriteCpCmd(d),
+		newSpriteFilesCmd(d),
+		newSpriteWatchCmd(d),
 	)
 	completeSpriteCmds(d, cmd)
 	return cmd
