@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -48,7 +49,8 @@ func claudeProgram(t *testing.T) string {
 	return shown
 }
 
-// serveModel answers agents from a script until the test ends, at $MODEL_URL: model FILE
+// serveModel answers agents in sprites from a script until the test ends: model FILE. They reach it at $MODEL_URL, if
+// $MODEL_PORT of this machine is listed for sprites.
 func serveModel(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: model FILE")
@@ -57,5 +59,7 @@ func serveModel(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &script))
 	server := agenttest.New(script)
 	ts.Defer(server.Close)
-	ts.Setenv("MODEL_URL", server.URL)
+	port := server.URL[strings.LastIndex(server.URL, ":")+1:]
+	ts.Setenv("MODEL_PORT", port)
+	ts.Setenv("MODEL_URL", "http://host.lattice.internal:"+port)
 }
