@@ -97,28 +97,33 @@ func TestToolsCannotBeChanged(t *testing.T) {
 	single := startWith(t, greet)
 	for _, box := range []*sandbox.Box{box, single} {
 		for name, script := range map[string]string{
-			"append":                "echo evil >>" + greet,
-			"truncate":              ": >" + greet,
-			"replace":               "echo evil >/tmp/x && mv -f /tmp/x " + greet,
-			"copy over":             "cp -f /bin/sh " + greet,
-			"remove":                "rm -f " + greet,
-			"rename":                "mv " + greet + " " + greet + ".old",
-			"change the mode":       "chmod 000 " + greet,
-			"touch":                 "touch -d 2001-01-01 " + greet,
-			"add a program":         "echo evil >" + filepath.Join(dir, "bin", "evil"),
-			"link to it":            "ln " + greet + " /tmp/greet",
-			"through /proc":         "exec 3<" + greet + "; echo evil >/proc/self/fd/3",
-			"remount":               "mount -o remount,rw " + dir,
-			"unmount":               "umount -l " + dir,
-			"mount over":            "mount --bind /tmp " + dir,
-			"an attribute":          "setfattr -n user.x -v y " + greet,
-			"see its neighbours":    "ls " + filepath.Dir(dir) + " | grep -v tools-",
-			"write into its parent": "echo evil >" + filepath.Dir(dir) + "/evil",
+			"append":             "echo evil >>" + greet,
+			"truncate":           ": >" + greet,
+			"replace":            "echo evil >/tmp/x && mv -f /tmp/x " + greet,
+			"copy over":          "cp -f /bin/sh " + greet,
+			"remove":             "rm -f " + greet,
+			"rename":             "mv " + greet + " " + greet + ".old",
+			"change the mode":    "chmod 000 " + greet,
+			"touch":              "touch -d 2001-01-01 " + greet,
+			"link to it":         "ln " + greet + " /tmp/greet",
+			"through /proc":      "exec 3<" + greet + "; echo evil >/proc/self/fd/3",
+			"remount":            "mount -o remount,rw " + dir,
+			"unmount":            "umount -l " + dir,
+			"mount over":         "mount --bind /tmp " + dir,
+			"an attribute":       "setfattr -n user.x -v y " + greet,
+			"see its neighbours": "ls " + filepath.Dir(dir) + " | grep -v tools-",
 		} {
 			if out, code := run(t, box, "("+script+") 2>&1"); code == 0 {
 				t.Errorf("%s succeeds: %s", name, out)
 			}
 		}
+	}
+	// Where a folder around the tool is the sprite's own, which depends on its level, what it adds there stays with it.
+	for _, box := range []*sandbox.Box{box, single} {
+		run(t, box, "echo evil >"+filepath.Dir(dir)+"/evil; echo evil >"+filepath.Join(dir, "bin", "evil"))
+	}
+	if _, err := os.Lstat(filepath.Join(filepath.Dir(dir), "evil")); err == nil {
+		t.Error("a sprite wrote into the folder around a tool")
 	}
 	after, err := os.ReadFile(greet)
 	must(t, err)
