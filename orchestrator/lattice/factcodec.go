@@ -37,6 +37,10 @@ func DecodeFact(kind string, body json.RawMessage) (Fact, error) {
 		return decode[CommandFailed](body)
 	case "CancelRequested":
 		return decode[CancelRequested](body)
+	case "ModelAnswered":
+		return decode[ModelAnswered](body)
+	case "ModelAskedAgain":
+		return decode[ModelAskedAgain](body)
 	}
 	return nil, fmt.Errorf("unknown fact type %q; a newer lattice wrote this journal", kind)
 }

@@ -234,6 +234,8 @@ type Command struct {
 	Pair   *Pair       `json:"pair,omitempty"`
 	Action *Action     `json:"action,omitempty"`
 	DelayS float64     `json:"delay_s,omitempty"`
+	// Model is the question of DoModel.
+	Model *ModelRequest `json:"model,omitempty"`
 }
 
 // ErrConflict says that somebody else appended to the run's log: this driver is not its owner any more.

@@ -1,0 +1,99 @@
+package lattice
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// DoModel asks a model (Command.Model) and reports ModelAnswered.
+const DoModel CommandKind = "model"
+
+// ModelRequest is one question to a model: the prompt of one node and nothing of the program around it. Equal requests
+// have equal digests, on every machine.
+type ModelRequest struct {
+	Class    string `json:"class"`    // of models, such as SMALL_EXEC; the settings say which model that is
+	Try      int    `json:"try"`      // of the node's visit, from 1
+	Template string `json:"template"` // id of the prompt template
+	System   string `json:"system"`
+	User     string `json:"user"`
+	// Schema is the JSON Schema that the answer is held against afterwards, with its name; providers that can are told.
+	SchemaName string          `json:"schema_name"`
+	Schema     json.RawMessage `json:"schema"`
+
+	MaxOutputTokens int     `json:"max_output_tokens"`
+	Temperature     float64 `json:"temperature"`
+	Seed            *int    `json:"seed,omitempty"`
+	TimeoutS        float64 `json:"timeout_s,omitempty"` // of the whole question; 0 = the class's
+	// BudgetUSD is what the question may cost at most, nil for any price: one that could cost more is not asked.
+	BudgetUSD *float64 `json:"budget_usd,omitempty"`
+}
+
+// Digest is the sha256 of everything that the request says.
+func (r ModelRequest) Digest() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		// The schema is JSON that was parsed before; nothing else here can fail.
+		return "unmarshalable:" + err.Error()
+	}
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// ModelUsage is what answers took.
+type ModelUsage struct {
+	InputTokens  int     `json:"input_tokens"`
+	OutputTokens int     `json:"output_tokens"`
+	CostUSD      float64 `json:"cost_usd"` // by the prices in the settings, 0 where they name none
+	// Estimated says that the provider did not count and that the tokens are the bytes by four.
+	Estimated bool `json:"estimated,omitempty"`
+}
+
+// Tokens is both kinds together.
+func (u ModelUsage) Tokens() int { return u.InputTokens + u.OutputTokens }
+
+// Plus adds up.
+func (u ModelUsage) Plus(v ModelUsage) ModelUsage {
+	return ModelUsage{
+		InputTokens: u.InputTokens + v.InputTokens, OutputTokens: u.OutputTokens + v.OutputTokens,
+		CostUSD: u.CostUSD + v.CostUSD, Estimated: u.Estimated || v.Estimated,
+	}
+}
+
+// ModelReply is what came of a question: Text, or a failure of one of the kinds of ir (refusal, truncated, rate_limited,
+// provider_error, timeout, limit_exceeded). A failed reply may have text and usage, too.
+type ModelReply struct {
+	Provider string     `json:"provider"`
+	Model    string     `json:"model"` // as the provider names what answered, else as it was asked for
+	Text     string     `json:"text"`
+	Usage    ModelUsage `json:"usage"`
+	Kind     string     `json:"kind,omitempty"`    // failure kind, "" for an answer
+	Message  string     `json:"message,omitempty"` // why, for people
+}
+
+// ModelAnswered is the outcome of a question. The journal holds the answer as it came and the digest of what was asked,
+// not the prompt: that follows from the state before.
+type ModelAnswered struct {
+	CommandID string `json:"command_id"`
+	Request   string `json:"request"` // digest
+	Class     string `json:"class"`
+	Try       int    `json:"try"`
+	ModelReply
+}
+
+// ModelAskedAgain says that a question without a known answer is about to be asked once more, after a crash or a leader's
+// end: it counts against limits.max_llm_calls like any other.
+type ModelAskedAgain struct {
+	CommandID string `json:"command_id"`
+}
+
+func (ModelAnswered) FactType() string   { return "ModelAnswered" }
+func (ModelAskedAgain) FactType() string { return "ModelAskedAgain" }
+
+func (u ModelUsage) String() string {
+	if u.CostUSD == 0 {
+		return fmt.Sprintf("%d tokens", u.Tokens())
+	}
+	return fmt.Sprintf("%d tokens, $%.4f", u.Tokens(), u.CostUSD)
+}
