@@ -34,20 +34,7 @@ func newSpriteCmd(d *deps) *cobra.Command {
 			return c.Delete(ctx, list[0])
 		}),
 		newSpriteCheckpointCmd(d),
-		d.spriteCmd("checkpoints NAME", "List a sprite's checkpoints, newest first", "  lattice sprite checkpoints box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
-			all, err := c.Checkpoints(ctx, list[0])
-			if err != nil {
-				return err
-			}
-			if d.json {
-				return d.printJSON(all)
-			}
-			w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-			for _, cp := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", cp.ID, age(cp.CreateTime), clean(cp.Comment))
-			}
-			return w.Flush()
-		}),
+		newSpriteCheckpointsCmd(d),
 		d.spriteCmd("restore NAME CHECKPOINT", "Put a sprite's files back to a checkpoint; its processes end", "  lattice sprite restore box v1", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
 			err := c.Restore(ctx, list[0], list[1])
 			if errors.Is(err, sprites.ErrNotFound) {
@@ -57,6 +44,9 @@ func newSpriteCmd(d *deps) *cobra.Command {
 			}
 			return err
 		}),
+		newSpriteForkCmd(d),
+		newSpriteDiffCmd(d),
+		newSpriteUsageCmd(d),
 		newSpriteExecCmd(d),
 		newSpriteConsoleCmd(d),
 		newSpriteSessionsCmd(d),

@@ -50,8 +50,17 @@ func (c *Client) CheckpointDurable(ctx context.Context, name, comment string) (C
 // Checkpoints returns the checkpoints that people and runs made, newest first; not the automatic ones and not the
 // pseudo entry [Current].
 func (c *Client) Checkpoints(ctx context.Context, name string) ([]Checkpoint, error) {
+	return c.listCheckpoints(ctx, name, nil)
+}
+
+// AllCheckpoints is Checkpoints with those that the host made by itself before each restore.
+func (c *Client) AllCheckpoints(ctx context.Context, name string) ([]Checkpoint, error) {
+	return c.listCheckpoints(ctx, name, url.Values{"includeAuto": {"true"}})
+}
+
+func (c *Client) listCheckpoints(ctx context.Context, name string, query url.Values) ([]Checkpoint, error) {
 	var all []Checkpoint
-	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "checkpoints")}, &all)
+	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "checkpoints"), query: query}, &all)
 	if err != nil {
 		return nil, describe(err, "list checkpoints of %s", name)
 	}

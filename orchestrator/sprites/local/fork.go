@@ -12,8 +12,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// forkSprite makes a new sprite with the files of a checkpoint of another, or of its present state. It has the other's
-// environment, tools and skills, and neither its checkpoints, its URL's settings nor its labels.
+// forkSprite makes a new sprite with the files of a checkpoint of another, or of its present state. It has all that the
+// other was made and bound with, its services and its network policy among it, and neither its checkpoints, its URL's
+// settings nor its labels.
 func (h *Host) forkSprite(w http.ResponseWriter, r *http.Request) error {
 	name, id := r.PathValue("name"), r.PathValue("id")
 	var in struct {
@@ -32,11 +33,18 @@ func (h *Host) forkSprite(w http.ResponseWriter, r *http.Request) error {
 	if _, err := h.store.sprite(in.Name); err == nil {
 		return errNameTaken
 	}
+	if err := checkLabels(in.Labels); err != nil {
+		return err
+	}
+	if err := h.admitCreation(r.Context(), false); err != nil {
+		return err
+	}
 	rec, err := h.fork(r.Context(), name, id, in.Name, in.Labels)
 	if err != nil {
 		return err
 	}
 	h.step("forked")
+	h.changes.tell(rec.Name)
 	h.cfg.Log.Info().Str("sprite", rec.Name).Str("of", name).Str("checkpoint", id).Msg("sprite forked")
 	writeJSON(w, http.StatusCreated, h.object(rec))
 	return nil
@@ -69,11 +77,11 @@ func (h *Host) fork(ctx context.Context, name, id, to string, labels []string) (
 		h.abandon(now.made...)
 		return rec, fmt.Errorf("fork %s: %w", name, err)
 	}
-	t := h.now()
-	forked := spriteRecord{
-		ID: "sprite-" + ulid.Make().String(), Name: to, Tree: made.ID, Labels: labels, Environment: rec.Environment,
-		Tools: rec.Tools, Skills: rec.Skills, CreatedAt: t, UpdatedAt: t,
-	}
+	forked := rec
+	forked.ID, forked.Name, forked.Tree, forked.Labels = "sprite-"+ulid.Make().String(), to, made.ID, labels
+	forked.Source, forked.Checkpointed, forked.URLSettings = "", 0, sprites.URLSettings{}
+	forked.CreatedAt = h.now()
+	forked.UpdatedAt, forked.LastStarted, forked.LastWarmed = forked.CreatedAt, nil, nil
 	garbage, err := h.store.forkSprite(name, now, forked, made, h.isMounted)
 	if err != nil {
 		h.abandon(append(slices.Clone(now.made), made)...)
@@ -104,6 +112,9 @@ func (s *store) forkSprite(name string, now present, forked spriteRecord, made l
 		if err := addSprite(tx, forked, made); err != nil {
 			return err
 		}
+		if err := copyServices(tx, rec.ID, forked.ID); err != nil {
+			return err
+		}
 		// A copy that nothing stacks on was needed for the moment only.
 		if len(now.made) > 0 && now.tree == "" {
 			if l, err := getLayer(tx, now.layer.ID); err != nil || l.Refs > 0 {
@@ -119,4 +130,13 @@ func (s *store) forkSprite(name string, now present, forked spriteRecord, made l
 		return nil
 	})
 	return garbage, err
+}
+
+// copyServices gives one sprite the services of another. They start with its first command.
+func copyServices(tx *bolt.Tx, from, to string) error {
+	all, err := getServices(tx, from)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	return putServices(tx, to, nil, all)
 }

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func newSpriteCheckpointsCmd(d *deps) *cobra.Command {
+	var o leaderOptions
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "checkpoints NAME",
+		Short: "List, verify and delete a sprite's checkpoints",
+		Long: `List a sprite's checkpoints, newest first; with --all also those that the host makes before each restore. A sprite that is
+called like one of the commands below is named after --.
+
+A checkpoint is created in an instant and durable when it would survive a loss of power, soon after. One is lost when its
+files are missing or are not what they were.
+` + exitCodes,
+		Example: "  lattice sprite checkpoints box\n  lattice sprite checkpoints verify box\n  lattice sprite checkpoints rm box v1 v2",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+				points, err := listCheckpoints(ctx, client, list[0], all)
+				if err != nil {
+					return spriteProblem(err)
+				}
+				return d.printCheckpoints(points)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "also list the automatic ones")
+	o.addFlags(cmd)
+	cmd.AddCommand(newCheckpointsVerifyCmd(d), newCheckpointsRmCmd(d))
+	return cmd
+}
+
+func listCheckpoints(ctx context.Context, c *sprites.Client, name string, all bool) ([]sprites.Checkpoint, error) {
+	if all {
+		return c.AllCheckpoints(ctx, name)
+	}
+	return c.Checkpoints(ctx, name)
+}
+
+func (d *deps) printCheckpoints(points []sprites.Checkpoint) error {
+	if d.json {
+		return d.printJSON(append([]sprites.Checkpoint{}, points...))
+	}
+	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+	for _, p := range points {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", clean(p.ID), age(p.CreateTime), healthText(p), clean(p.Comment))
+	}
+	return w.Flush()
+}
+
+// healthText says how far a checkpoint can be relied on.
+func healthText(p sprites.Checkpoint) string {
+	switch {
+	case p.Health != "":
+		return "lost"
+	case p.Unverified:
+		return "unverified"
+	case p.Durable:
+		return "durable"
+	}
+	return "created"
+}
+
+func newCheckpointsVerifyCmd(d *deps) *cobra.Command {
+	var o leaderOptions
+	cmd := &cobra.Command{
+		Use:   "verify NAME [CHECKPOINT…]",
+		Short: "Read the files of checkpoints again and compare them with what they were",
+		Long: `Read the files of the named checkpoints again, or of all of a sprite's, and compare them with what they were when the
+checkpoints were made. One that differs is lost: it is not restored any more, and the exit code is 1. Only the embedded
+host can do this.
+` + exitCodes,
+		Example: "  lattice sprite checkpoints verify box\n  lattice sprite checkpoints verify box v1 --json",
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+				return spriteProblem(runCheckpointsVerify(ctx, d, client, list[0], list[1:]))
+			})
+		},
+		ValidArgsFunction: completeManyCheckpoints(d),
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func runCheckpointsVerify(ctx context.Context, d *deps, c *sprites.Client, name string, ids []string) error {
+	if len(ids) == 0 {
+		points, err := c.AllCheckpoints(ctx, name)
+		if err != nil {
+			return err
+		}
+		for _, p := range points {
+			ids = append(ids, p.ID)
+		}
+	}
+	found := []sprites.Verified{}
+	lost := false
+	for _, id := range ids {
+		v, err := c.Verify(ctx, name, id)
+		if err != nil {
+			return checkpointProblem(ctx, c, name, id, err)
+		}
+		found, lost = append(found, v), lost || !v.OK
+	}
+	if err := d.printVerified(found); err != nil {
+		return err
+	}
+	if lost {
+		return &exitError{code: protocol.ExitFailed}
+	}
+	return nil
+}
+
+func (d *deps) printVerified(found []sprites.Verified) error {
+	if d.json {
+		return d.printJSON(found)
+	}
+	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+	for _, v := range found {
+		verdict := "as it was"
+		if !v.OK {
+			verdict = "lost: " + clean(v.Damage)
+		}
+		fmt.Fprintf(w, "%s\t%s in %d entries\t%s\n", clean(v.ID), bytesText(v.Bytes), v.Entries, verdict)
+	}
+	return w.Flush()
+}
+
+func newCheckpointsRmCmd(d *deps) *cobra.Command {
+	var o leaderOptions
+	cmd := &cobra.Command{
+		Use:   "rm NAME CHECKPOINT…",
+		Short: "Delete checkpoints",
+		Long: `Delete checkpoints of a sprite. What other checkpoints, the present state or forks have in common with one stays; the rest
+of its room on the disk is free soon after.
+` + exitCodes,
+		Example: "  lattice sprite checkpoints rm box v1 v2",
+		Args:    args(cobra.MinimumNArgs(2)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+				for _, id := range list[1:] {
+					if err := client.DeleteCheckpoint(ctx, list[0], id); err != nil {
+						return spriteProblem(checkpointProblem(ctx, client, list[0], id, err))
+					}
+				}
+				return nil
+			})
+		},
+		ValidArgsFunction: completeManyCheckpoints(d),
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// completeManyCheckpoints offers a sprite, then any number of its checkpoints.
+func completeManyCheckpoints(d *deps) cobra.CompletionFunc {
+	return func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
+		return completeCheckpoints(d)(c, list[:min(len(list), 1)], word)
+	}
+}
