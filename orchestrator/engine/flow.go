@@ -56,6 +56,8 @@ func (m *machine) attempt() {
 		m.merge(node)
 	case ir.OpMap:
 		m.startMap(node)
+	case ir.OpLLMExtract, ir.OpLLMClassify, ir.OpLLMChoose, ir.OpLLMWrite:
+		m.startLLM(node)
 	default:
 		m.err = fmt.Errorf("node %s has an op %q that this version does not run", node.ID, node.Op)
 	}

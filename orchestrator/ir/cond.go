@@ -77,7 +77,7 @@ func (c *Cond) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	var r report
-	root := parseCond(v, "", true, &r) // whether $item has a meaning here, the document's reader has checked
+	root := parseCond(v, "", anyScope, &r) // which roots have a meaning here, the document's reader has checked
 	if len(r.findings) > 0 {
 		var errs []error
 		for _, f := range r.findings {
@@ -111,12 +111,19 @@ func (c *Cond) IsOtherwise() bool { return c != nil && c.root != nil && c.root.o
 // IsAlways reports whether c is absent or {"op":"always"}.
 func (c *Cond) IsAlways() bool { return c == nil || c.root == nil || c.root.op == "always" }
 
-// parseCond checks and reads one condition; the findings go to r. inElement says that $item has a meaning around it.
-func parseCond(v any, ptr string, inElement bool, r *report) *condNode {
-	p := condParser{report: r}
-	if inElement {
-		p.elements = 1
-	}
+// condScope says which roots have a meaning around an expression, besides those that always have.
+type condScope struct {
+	element bool // $item and $index: in a body, and inside of any and all
+	output  bool // $out: in validators and compensate
+	closed  bool // a validator's: $out, $in, $item and $index, and no others
+}
+
+// anyScope takes whatever the format knows somewhere.
+var anyScope = condScope{element: true, output: true}
+
+// parseCond checks and reads one condition; the findings go to r.
+func parseCond(v any, ptr string, scope condScope, r *report) *condNode {
+	p := condParser{report: r, scope: scope}
 	n := p.parse(v, ptr, 1)
 	if p.nodes > maxCondNodes {
 		r.error("cond_too_large", ptr, "compute part of it in a SWITCH first", "the condition has %d nodes; at most %d are allowed", p.nodes, maxCondNodes)
@@ -126,8 +133,8 @@ func parseCond(v any, ptr string, inElement bool, r *report) *condNode {
 
 type condParser struct {
 	*report
-	nodes    int
-	elements int // any, all and bodies of MAPs around the current condition
+	nodes int
+	scope condScope
 }
 
 func (p *condParser) parse(v any, ptr string, depth int) *condNode {
@@ -183,18 +190,19 @@ func (p *condParser) field(n *condNode, k string, v any, at string, depth int) {
 			n.args = append(n.args, p.parse(a, fmt.Sprintf("%s/%d", at, i), depth+1))
 		}
 	case "where":
-		p.elements++
+		outer := p.scope
+		p.scope.element = true
 		n.where = p.parse(v, at, depth+1)
-		p.elements--
+		p.scope = outer
 	case "left", "items":
-		checkExpr(v, at, p.elements > 0, p.report)
+		checkExpr(v, at, p.scope, p.report)
 		n.left = v
 	case "right":
-		checkExpr(v, at, p.elements > 0, p.report)
+		checkExpr(v, at, p.scope, p.report)
 		n.right = v
 	case "ref":
 		text, _ := v.(string)
-		n.ref = checkRef(text, at, p.elements > 0, p.report)
+		n.ref = checkRef(text, at, p.scope, p.report)
 	default: // is, type, key, pattern
 		text, ok := v.(string)
 		if !ok {

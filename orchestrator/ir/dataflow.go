@@ -236,6 +236,8 @@ func (f *flow) checkReads(i int) {
 	f.readText(n.Prompt, ptr+"/prompt", before)
 	f.readText(n.Answer, ptr+"/default_answer", before)
 	f.readText(n.Items, ptr+"/items", before)
+	f.readText(n.Labels, ptr+"/labels", before)
+	f.readText(n.Candidates, ptr+"/candidates", before)
 	for j, input := range n.From {
 		f.readText(input, fmt.Sprintf("%s/from/%d", ptr, j), before)
 	}

@@ -139,7 +139,7 @@ func bind(tree map[string]any, r *report) (Document, error) {
 
 type binder struct {
 	*report
-	inBody bool // of a MAP, where $item has a meaning
+	scope condScope
 }
 
 var (
@@ -147,6 +147,9 @@ var (
 	rawType  = reflect.TypeFor[json.RawMessage]()
 	nodeType = reflect.TypeFor[Node]()
 	bodyType = reflect.TypeFor[Body]()
+
+	validatorType   = reflect.TypeFor[Validator]()
+	escalationsType = reflect.TypeFor[Escalations]()
 )
 
 // fit returns v as far as it fits t, nil where it does not.
@@ -159,7 +162,7 @@ func (b binder) fit(v any, t reflect.Type, ptr string) any {
 		return v
 	case t == condType:
 		before := len(b.findings)
-		if parseCond(v, ptr, b.inBody, b.report); len(b.findings) > before {
+		if parseCond(v, ptr, b.scope, b.report); len(b.findings) > before {
 			return map[string]any{"op": "never"} // and not nothing, which would be always
 		}
 		return v
@@ -179,6 +182,9 @@ func (b binder) fit(v any, t reflect.Type, ptr string) any {
 			}
 			return out
 		}
+		if _, single := v.(map[string]any); single && t == escalationsType {
+			return []any{b.fit(v, t.Elem(), ptr)}
+		}
 		b.mismatch(ptr, "an array", v)
 	case reflect.Map:
 		if object, ok := v.(map[string]any); ok {
@@ -194,6 +200,11 @@ func (b binder) fit(v any, t reflect.Type, ptr string) any {
 			return v
 		}
 		b.mismatch(ptr, "a string", v)
+	case reflect.Bool:
+		if _, ok := v.(bool); ok {
+			return v
+		}
+		b.mismatch(ptr, "true or false", v)
 	case reflect.Int, reflect.Float64:
 		return b.fitNumber(v, t, ptr)
 	}
@@ -228,7 +239,10 @@ func (b binder) fitStruct(object map[string]any, t reflect.Type, ptr string) any
 	if t == nodeType && b.foreignOp(object, ptr) {
 		return map[string]any{"id": b.fit(object["id"], reflect.TypeFor[string](), ptr+"/id"), "op": object["op"]}
 	}
-	b.inBody = b.inBody || t == bodyType
+	b.scope.element = b.scope.element || t == bodyType
+	if t == validatorType {
+		b.scope = condScope{output: true, closed: true}
+	}
 	fields := make(map[string]reflect.Type, t.NumField())
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
@@ -244,8 +258,6 @@ func (b binder) fitStruct(object map[string]any, t reflect.Type, ptr string) any
 				out[k] = v
 			}
 		case openMember(k):
-		case t == nodeType && laterFields[k]:
-			b.error("field_unsupported", at, "remove it, or run the document with a lattice that knows it", "%q belongs to ExecIR, but this lattice does not run it", k)
 		default:
 			b.error("field_unknown", at, near(k, slices.Sorted(maps.Keys(fields))), "there is no member %q here; extensions are called meta or x-…", k)
 		}
@@ -253,27 +265,12 @@ func (b binder) fitStruct(object map[string]any, t reflect.Type, ptr string) any
 	return out
 }
 
-// laterFields are members of nodes that the format defines and this runtime does not honour; ignoring them would change
-// what a document means.
-var laterFields = map[string]bool{"when_skip": true, "compensate": true, "escalation": true, "validators": true, "retry_policy": true}
-
-// knownOps are the ops of the format that this runtime does not run.
-var knownOps = []string{
-	"LLM_EXTRACT", "LLM_CLASSIFY", "LLM_CHOOSE", "LLM_WRITE", "WAIT", "PARALLEL", "SUBGRAPH", "LOOP", "SET", "FAIL", "END", "EMIT",
-}
-
-var ops = []string{string(OpToolCall), string(OpPack), string(OpSwitch), string(OpHuman), string(OpMerge), string(OpMap)}
-
-// foreignOp reports an op that this runtime does not run; the members of such a node are not looked at.
+// foreignOp reports an op that the format does not know; the members of such a node are not looked at.
 func (b binder) foreignOp(object map[string]any, ptr string) bool {
 	op, ok := object["op"].(string)
-	switch {
-	case !ok || slices.Contains(ops, op):
+	if !ok || slices.Contains(Ops(), Op(op)) {
 		return false
-	case slices.Contains(knownOps, op):
-		b.error("op_unsupported", ptr+"/op", "this lattice runs "+strings.Join(ops, ", "), "%s belongs to ExecIR, but this lattice does not run it", op)
-	default:
-		b.error("op_unknown", ptr+"/op", near(op, append(slices.Clone(ops), knownOps...)), "there is no op %q", op)
 	}
+	b.error("op_unknown", ptr+"/op", near(op, names(Ops())), "there is no op %q", op)
 	return true
 }

@@ -8,37 +8,42 @@ import (
 
 const refHint = `a reference is a whole string such as "$vars.a.b[0]"; "$$x" is the text "$x"; {"concat":["a ","$vars.x"]} joins`
 
+// closedRoots are all that validators see: what they decide is the same whenever they are asked again.
+var closedRoots = map[string]bool{"$out": true, "$in": true, "$item": true, "$index": true}
+
 // checkRef reads a reference and checks that its namespace has a meaning here.
-func checkRef(text, ptr string, inElement bool, r *report) ref {
+func checkRef(text, ptr string, scope condScope, r *report) ref {
 	got, err := parseRef(text)
 	switch {
 	case err != nil:
 		r.error("ref_invalid", ptr, refHint, "%v", err)
-	case got.root == "$out":
-		r.error("ref_scope", ptr, "write the output to $vars or $tmp and read it from there", "$out is known only to validators")
-	case !inElement && (got.root == "$item" || got.root == "$index"):
-		r.error("ref_scope", ptr, "", "%s has a meaning only in the body of a MAP and inside of any and all", got.root)
+	case got.root == "$out" && !scope.output:
+		r.error("ref_scope", ptr, "write the output to $vars or $tmp and read it from there", "$out is known only to validators and compensate")
+	case !scope.element && (got.root == "$item" || got.root == "$index"):
+		r.error("ref_scope", ptr, "", "%s has a meaning only in the body of a MAP or LOOP and inside of any and all", got.root)
+	case scope.closed && !closedRoots[got.root]:
+		r.error("ref_scope", ptr, "pass it to the node as an input, which is a member of $in here", "a validator sees $out and $in, the node's inputs, and not %s", got.root)
 	}
 	return got
 }
 
 // checkExpr checks the form of a value expression, for which all strings must be text or references as a whole.
-func checkExpr(v any, ptr string, inElement bool, r *report) {
+func checkExpr(v any, ptr string, scope condScope, r *report) {
 	switch v := v.(type) {
 	case string:
 		if looksLikeRef(v) {
-			checkRef(v, ptr, inElement, r)
+			checkRef(v, ptr, scope, r)
 		}
 	case []any:
 		for i := range v {
-			checkExpr(v[i], ptr+"/"+strconv.Itoa(i), inElement, r)
+			checkExpr(v[i], ptr+"/"+strconv.Itoa(i), scope, r)
 		}
 	case map[string]any:
 		switch operator(v) {
 		case "lit":
 			return
 		case "ref":
-			checkRefOptions(v, ptr, inElement, r)
+			checkRefOptions(v, ptr, scope, r)
 			return
 		case "concat":
 			if _, ok := v["concat"].([]any); !ok {
@@ -46,20 +51,20 @@ func checkExpr(v any, ptr string, inElement bool, r *report) {
 			}
 		}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			checkExpr(v[k], ptr+"/"+escapePointer(k), inElement, r)
+			checkExpr(v[k], ptr+"/"+escapePointer(k), scope, r)
 		}
 	}
 }
 
-func checkRefOptions(v map[string]any, ptr string, inElement bool, r *report) {
+func checkRefOptions(v map[string]any, ptr string, scope condScope, r *report) {
 	for _, k := range slices.Sorted(maps.Keys(v)) {
 		at := ptr + "/" + k
 		ok, want := true, ""
 		switch k {
 		case "ref":
-			checkRef(v[k].(string), at, inElement, r)
+			checkRef(v[k].(string), at, scope, r)
 		case "default":
-			checkExpr(v[k], at, inElement, r)
+			checkExpr(v[k], at, scope, r)
 		case "pick", "omit":
 			_, ok = stringList(v[k])
 			want = "a list of member names"

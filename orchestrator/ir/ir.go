@@ -22,18 +22,6 @@ import (
 // Version is the ExecIR version this runtime writes and the newest it reads.
 const Version = "1.0"
 
-// Op is what a node does.
-type Op string
-
-const (
-	OpToolCall Op = "TOOL_CALL"
-	OpPack     Op = "PACK"
-	OpSwitch   Op = "SWITCH"
-	OpHuman    Op = "HUMAN"
-	OpMerge    Op = "MERGE"
-	OpMap      Op = "MAP"
-)
-
 // Document is an ExecIR document, field by field as facts of the format define it. Expr fields are value expressions.
 type Document struct {
 	Schema       string                     `json:"$schema,omitempty"`
@@ -45,10 +33,11 @@ type Document struct {
 	InputSchema  json.RawMessage            `json:"input_schema,omitempty"`
 	Output       json.RawMessage            `json:"output,omitempty"`
 	CtxRequires  []string                   `json:"ctx_requires,omitempty"`
-	Schemas      map[string]json.RawMessage `json:"schemas,omitempty"`
-	Templates    map[string]string          `json:"templates,omitempty"`
-	Tools        []string                   `json:"tools,omitempty"`
-	ModelClasses []string                   `json:"model_classes,omitempty"`
+	Schemas      map[string]json.RawMessage `json:"schemas,omitempty"`       // JSON Schema 2020-12, by the name that nodes use
+	Templates    map[string]string          `json:"templates,omitempty"`     // pins: template id → "sha256:…"; another text is refused
+	Tools        []string                   `json:"tools,omitempty"`         // allowlist
+	ModelClasses []string                   `json:"model_classes,omitempty"` // allowlist
+	Subgraphs    map[string]Subgraph        `json:"subgraphs,omitempty"`     // by the name that SUBGRAPH nodes refer to
 	Limits       *Limits                    `json:"limits,omitempty"`
 	EntryNode    string                     `json:"entry_node"`
 	Nodes        []Node                     `json:"nodes"`
@@ -66,10 +55,11 @@ type Source struct {
 
 // Limits bound a run. Zero means the default.
 type Limits struct {
-	MaxSteps      int     `json:"max_steps,omitempty"` // default 1000
-	MaxLLMCalls   int     `json:"max_llm_calls,omitempty"`
-	MaxTokens     int     `json:"max_tokens,omitempty"`
-	MaxCostUSD    float64 `json:"max_cost_usd,omitempty"`
+	MaxSteps      int     `json:"max_steps,omitempty"`       // default 1000
+	MaxCalls      int     `json:"max_calls,omitempty"`       // calls of skills, attempts counted; default none
+	MaxLLMCalls   int     `json:"max_llm_calls,omitempty"`   // requests to models, attempts counted; default none
+	MaxTokens     int     `json:"max_tokens,omitempty"`      // of all requests to models, in and out
+	MaxCostUSD    float64 `json:"max_cost_usd,omitempty"`    // of all requests to models, by the prices of their classes
 	TimeoutS      float64 `json:"timeout_s,omitempty"`       // of the whole run, waiting for people excluded; default none
 	MaxParallel   int     `json:"max_parallel,omitempty"`    // calls under way at once, default DefaultMaxParallel
 	MaxStateBytes int     `json:"max_state_bytes,omitempty"` // default 1 MiB
@@ -77,97 +67,6 @@ type Limits struct {
 
 // DefaultMaxParallel is limits.max_parallel where a document does not say.
 const DefaultMaxParallel = 4
-
-// Node is one node; which fields belong to which op is checked by Validate.
-type Node struct {
-	ID         string                     `json:"id"`
-	Op         Op                         `json:"op"`
-	Inputs     map[string]json.RawMessage `json:"inputs,omitempty"`     // PACK, HUMAN: port → value expression
-	Outputs    map[string]string          `json:"outputs,omitempty"`    // port → "$vars.x" | "$tmp.x"
-	Projection map[string][]string        `json:"projection,omitempty"` // PACK, HUMAN: port → picked members, [] = whole
-	TimeoutS   float64                    `json:"timeout_s,omitempty"`
-	Retry      []Retry                    `json:"retry,omitempty"`
-	Catch      []Catch                    `json:"catch,omitempty"`
-	Meta       json.RawMessage            `json:"meta,omitempty"`
-
-	// TOOL_CALL
-	Tool           string          `json:"tool,omitempty"`
-	Args           json.RawMessage `json:"args,omitempty"`        // value expression; members that become null are not sent
-	SideEffect     manifests.Class `json:"side_effect,omitempty"` // may only be as strict as the manifest's or stricter
-	IdempotencyKey json.RawMessage `json:"idempotency_key,omitempty"`
-	Sprite         string          `json:"sprite,omitempty"` // default "main"
-
-	// SWITCH
-	Cases   []Case `json:"cases,omitempty"`
-	Default string `json:"default,omitempty"` // name of the case that is chosen when none is true
-
-	// HUMAN. The timeout is TimeoutS; OnTimeout is "fail" (default, kind human_timeout) or "default".
-	Prompt    json.RawMessage   `json:"prompt,omitempty"` // value expression
-	Choices   []string          `json:"choices,omitempty"`
-	Expected  map[string]string `json:"expected_inputs,omitempty"` // see ExpectedInputs for the default
-	Answer    json.RawMessage   `json:"default_answer,omitempty"`
-	OnTimeout string            `json:"on_timeout,omitempty"`
-
-	// MERGE; see Merge.
-	From       []json.RawMessage `json:"from,omitempty"` // value expressions, in the order of merging
-	Strategy   string            `json:"strategy,omitempty"`
-	Key        string            `json:"key,omitempty"`         // by_key: the member that tells elements apart
-	OnConflict string            `json:"on_conflict,omitempty"` // last (default) | first | error
-
-	// MAP runs Body once for every element of Items, which the body knows as $item and $index. Each iteration has a $tmp
-	// of its own, empty at first, and cannot write $vars. Port "result" is the list of the iterations' results in the
-	// order of the items, with null where one failed; port "failures" lists {index,kind,message,node,attempt,data}.
-	Items    json.RawMessage `json:"items,omitempty"` // value expression, an array
-	As       string          `json:"as,omitempty"`    // "$item", if anything
-	Body     *Body           `json:"body,omitempty"`
-	MaxItems int             `json:"max_items,omitempty"` // required; more are limit_exceeded before the first iteration
-	// Concurrency is how many iterations run at once, default 1, at most limits.max_parallel. A body that writes or asks
-	// people runs one iteration at a time whatever it says (DESIGN 23); Parse warns of that.
-	Concurrency int    `json:"concurrency,omitempty"`
-	OnError     string `json:"on_error,omitempty"` // fail (default): the first failed item fails the MAP; collect
-	// ToleratedFailures is how many items may fail under collect before the MAP does; nil is any number.
-	ToleratedFailures *int            `json:"tolerated_failures,omitempty"`
-	Result            json.RawMessage `json:"result,omitempty"` // value expression; default: the output of the iteration's last node
-}
-
-// Body is the graph of a MAP. Ids are unique in the whole document; edges and catches stay inside.
-type Body struct {
-	EntryNode string `json:"entry_node"`
-	Nodes     []Node `json:"nodes"`
-	Edges     []Edge `json:"edges,omitempty"`
-}
-
-// Values of Node.Strategy.
-const (
-	MergeShallow = "shallow"
-	MergeDeep    = "deep"
-	MergeConcat  = "concat"
-	MergeByKey   = "by_key"
-	MergePatch   = "merge_patch"
-)
-
-// Case is one case of a SWITCH.
-type Case struct {
-	Name string `json:"name"`
-	When *Cond  `json:"when"`
-}
-
-// Retry is one retry rule; MaxAttempts counts all attempts, the first included.
-type Retry struct {
-	On          []string `json:"on"`
-	MaxAttempts int      `json:"max_attempts,omitempty"` // default 4
-	IntervalS   float64  `json:"interval_s,omitempty"`   // default 1
-	BackoffRate float64  `json:"backoff_rate,omitempty"` // default 2
-	MaxDelayS   float64  `json:"max_delay_s,omitempty"`
-	Jitter      string   `json:"jitter,omitempty"` // none (default) | full, derived from the idempotency key
-}
-
-// Catch sends a failure to a node; Bind receives {kind,message,node,attempt,data}.
-type Catch struct {
-	On   []string `json:"on"`
-	To   string   `json:"to"`
-	Bind string   `json:"bind,omitempty"`
-}
 
 // Edge leads from one node to another; the outgoing edges of a node are tried in order (larger
 // priority first, then as they stand) and the first true one wins.
@@ -178,23 +77,6 @@ type Edge struct {
 	Priority      int    `json:"priority,omitempty"`
 	MaxTraversals int    `json:"max_traversals,omitempty"`
 }
-
-// Failure kinds, a closed list.
-const (
-	FailTimeout         = "timeout"
-	FailTool            = "tool_error"
-	FailToolUnavailable = "tool_unavailable"
-	FailToolDenied      = "tool_denied"
-	FailSchema          = "schema_failure"
-	FailInvariant       = "invariant_failure"
-	FailRef             = "ref_unresolved"
-	FailStateType       = "state_type_error"
-	FailNoEdge          = "no_edge_matched"
-	FailLimit           = "limit_exceeded"
-	FailCancelled       = "cancelled"
-	FailHumanRejected   = "human_rejected"
-	FailHumanTimeout    = "human_timeout"
-)
 
 // Failure is a failed evaluation or node.
 type Failure struct {

@@ -28,7 +28,7 @@ func (g *graph) checkMap(n *Node, ptr string) {
 	}
 	if n.Result != nil {
 		if expr, err := decodeValue(n.Result); err == nil {
-			checkExpr(expr, ptr+"/result", true, g.report)
+			checkExpr(expr, ptr+"/result", condScope{element: true}, g.report)
 		}
 	}
 	g.checkTolerance(n, ptr)

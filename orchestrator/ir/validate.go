@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,12 +23,6 @@ const (
 )
 
 var idPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
-
-// failureKinds is the closed list that retry and catch choose from.
-var failureKinds = []string{
-	FailTimeout, FailTool, FailToolUnavailable, FailToolDenied, "parse_failure", FailSchema, FailInvariant, "refusal", "truncated",
-	"provider_error", "rate_limited", FailRef, FailStateType, FailNoEdge, FailLimit, FailCancelled, FailHumanRejected, FailHumanTimeout,
-}
 
 // validator checks one document. Its methods each look at one aspect and add their findings.
 type validator struct {
@@ -144,7 +139,7 @@ func builtinNames() []string {
 }
 
 func (v *validator) checkLimits() {
-	l := v.doc.Limits
+	l, d := v.doc.Limits, v.doc
 	if l == nil {
 		return
 	}
@@ -154,6 +149,9 @@ func (v *validator) checkLimits() {
 		}
 	}
 	within("max_steps", float64(l.MaxSteps), 1e6)
+	if l.MaxCalls != 0 || d.Subgraphs != nil {
+		v.error("field_unsupported", "/limits", "remove it", "max_calls and subgraphs belong to ExecIR, but this lattice does not run them")
+	}
 	within("max_llm_calls", float64(l.MaxLLMCalls), 1e6)
 	within("max_tokens", float64(l.MaxTokens), 1e9)
 	within("max_cost_usd", l.MaxCostUSD, 1e6)
@@ -183,45 +181,64 @@ func (g *graph) checkExprText(text json.RawMessage, ptr string) {
 		return
 	}
 	if expr, err := decodeValue(text); err == nil {
-		checkExpr(expr, ptr, g.owner != nil, g.report)
+		checkExpr(expr, ptr, condScope{element: g.owner != nil}, g.report)
 	}
 }
 
 // nodeFields lists the members of a node that belong to some ops only.
 var nodeFields = map[string][]Op{
-	"inputs": {OpPack, OpHuman}, "projection": {OpPack, OpHuman}, "timeout_s": {OpToolCall, OpHuman}, "retry": {OpToolCall},
+	"inputs":     {OpPack, OpHuman, OpSubgraph, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite},
+	"projection": {OpPack, OpHuman, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite},
+	"timeout_s":  {OpToolCall, OpHuman}, "retry": {OpToolCall},
 	"tool": {OpToolCall}, "args": {OpToolCall}, "side_effect": {OpToolCall}, "idempotency_key": {OpToolCall}, "sprite": {OpToolCall},
 	"cases": {OpSwitch}, "default": {OpSwitch},
 	"prompt": {OpHuman}, "choices": {OpHuman}, "expected_inputs": {OpHuman}, "default_answer": {OpHuman}, "on_timeout": {OpHuman},
 	"from": {OpMerge}, "strategy": {OpMerge}, "key": {OpMerge}, "on_conflict": {OpMerge},
 	"items": {OpMap}, "as": {OpMap}, "body": {OpMap}, "max_items": {OpMap}, "concurrency": {OpMap}, "on_error": {OpMap},
 	"tolerated_failures": {OpMap}, "result": {OpMap},
+	"branches": {OpParallel}, "join": {OpParallel},
+	"until": {OpLoop}, "while": {OpLoop}, "init": {OpLoop}, "max_iterations": {OpLoop},
+	"ref": {OpSubgraph}, "set": {OpSet}, "seconds": {OpWait}, "at": {OpWait}, "kind": {OpFail}, "message": {OpFail},
+	"output": {OpEnd}, "event": {OpEmit}, "compensate": {OpToolCall}, "answer_schema": {OpHuman},
+	"model_class": llmOps, "prompt_template": llmOps, "output_schema": llmOps, "validators": llmOps, "retry_policy": llmOps,
+	"escalation": llmOps, "max_output_tokens": llmOps, "temperature": llmOps, "seed": llmOps, "cache": llmOps,
+	"labels": {OpLLMClassify}, "allow_unknown": {OpLLMClassify}, "candidates": {OpLLMChoose}, "id_field": {OpLLMChoose},
+	"on_empty": {OpLLMChoose}, "on_single": {OpLLMChoose}, "resolve": {OpLLMChoose},
 }
+
+var llmOps = []Op{OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite}
 
 // present names the op-bound members that a node has.
 func (n *Node) present() []string {
-	has := map[string]bool{
-		"inputs": n.Inputs != nil, "projection": n.Projection != nil, "timeout_s": n.TimeoutS != 0, "retry": n.Retry != nil,
-		"tool": n.Tool != "", "args": n.Args != nil, "side_effect": n.SideEffect != "", "idempotency_key": n.IdempotencyKey != nil, "sprite": n.Sprite != "",
-		"cases": n.Cases != nil, "default": n.Default != "",
-		"prompt": n.Prompt != nil, "choices": n.Choices != nil, "expected_inputs": n.Expected != nil, "default_answer": n.Answer != nil, "on_timeout": n.OnTimeout != "",
-		"from": n.From != nil, "strategy": n.Strategy != "", "key": n.Key != "", "on_conflict": n.OnConflict != "",
-		"items": n.Items != nil, "as": n.As != "", "body": n.Body != nil, "max_items": n.MaxItems != 0, "concurrency": n.Concurrency != 0,
-		"on_error": n.OnError != "", "tolerated_failures": n.ToleratedFailures != nil, "result": n.Result != nil,
+	var has []string
+	v := reflect.ValueOf(n).Elem()
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if _, bound := nodeFields[name]; bound && !v.Field(i).IsZero() {
+			has = append(has, name)
+		}
 	}
-	maps.DeleteFunc(has, func(_ string, set bool) bool { return !set })
-	return slices.Sorted(maps.Keys(has))
+	return has
 }
 
 func (g *graph) checkNode(n *Node, ptr string) {
 	if n.Op == "" {
-		g.error("field_missing", ptr+"/op", "known: "+strings.Join(ops, ", "), "a node has an op")
+		g.error("field_missing", ptr+"/op", "known: "+strings.Join(names(runs), ", "), "a node has an op")
 		return
 	}
-	if !slices.Contains(ops, string(n.Op)) {
-		return // reported when it was decoded
+	if slices.Contains(later, n.Op) {
+		g.error("op_unsupported", ptr+"/op", "this lattice runs "+strings.Join(names(runs), ", "), "%s belongs to ExecIR, but this lattice does not run it", n.Op)
+	}
+	if !slices.Contains(runs, n.Op) {
+		return // or reported when it was decoded
+	}
+	if n.Skip != nil {
+		g.unsupported(ptr, "when_skip")
 	}
 	for _, name := range n.present() {
+		if name == "compensate" || name == "answer_schema" {
+			g.unsupported(ptr, name)
+		}
 		if !slices.Contains(nodeFields[name], n.Op) {
 			g.error("field_not_allowed", ptr+"/"+name, "", "%s has no %q", n.Op, name)
 		}
@@ -248,8 +265,14 @@ func (g *graph) checkNode(n *Node, ptr string) {
 		g.checkMerge(n, ptr)
 	case OpMap:
 		g.checkMap(n, ptr)
+	case OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite:
+		g.checkLLM(n, ptr)
 	}
 	g.checkOutputs(n, ptr)
+}
+
+func (g *graph) unsupported(ptr, name string) {
+	g.error("field_unsupported", ptr+"/"+name, "remove it, or run the document with a lattice that knows it", "%q belongs to ExecIR, but this lattice does not run it", name)
 }
 
 // checkOutputs checks targets and ports. Two outputs of one node may not write over each other.
@@ -314,6 +337,8 @@ func (g *graph) ports(n *Node) []string {
 		return append(slices.Sorted(maps.Keys(n.ExpectedInputs())), "approved", "comments", "by")
 	case OpMap:
 		return []string{"failures"}
+	case OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite:
+		return g.portsLLM(n)
 	case OpMerge:
 	}
 	return nil

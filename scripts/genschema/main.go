@@ -67,7 +67,7 @@ func documents() []document {
 		{"session-note", "What spritekit session says of itself", reflect.TypeFor[protocol.SessionNote](), nil},
 		{"skill", "A skill's manifest, skill.json", reflect.TypeFor[manifests.Skill](), fieldForm},
 		{"workflow", "A workflow graph, the form in which flows are written", reflect.TypeFor[compile.Workflow](), nil},
-		{"execir", "An ExecIR document, the form in which flows run", reflect.TypeFor[ir.Document](), nil},
+		{"execir", "An ExecIR document, the form in which flows run", reflect.TypeFor[ir.Document](), escalation},
 		{"task", "task.json, what a run is for", reflect.TypeFor[protocol.Task](), nil},
 		{"answers", "answers.json, what people answered, by the names of what was asked", reflect.TypeFor[map[string]any](), nil},
 		{"resume", "resume.json, the answer that a skill waits for", reflect.TypeFor[protocol.Resume](), nil},
@@ -164,8 +164,9 @@ func contract() rules {
 	kinds := schema{"type": "array", "minItems": 1, "items": enum(values(append(ir.FailureKinds(), "ALL"))...)}
 	return rules{
 		types: map[reflect.Type]schema{
-			reflect.TypeFor[ir.Op]():           enum(ir.OpToolCall, ir.OpPack, ir.OpSwitch, ir.OpHuman, ir.OpMerge, ir.OpMap),
+			reflect.TypeFor[ir.Op]():           enum(ops()...),
 			reflect.TypeFor[ir.Cond]():         condition(),
+			reflect.TypeFor[ir.Escalations]():  escalations(),
 			reflect.TypeFor[manifests.Class](): enum(manifests.ClassRead, manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld),
 			reflect.TypeFor[lattice.RunStatus](): enum(lattice.Pending, lattice.Running, lattice.Succeeded, lattice.Failed, lattice.Canceled, lattice.Blocked,
 				lattice.BlockedWaitingForUser, lattice.Waiting),
@@ -212,6 +213,18 @@ func contract() rules {
 			"Node.on_error":             enum("fail", "collect"),
 			"Node.expected_inputs":      inputTypes,
 			"Node.on_timeout":           enum("fail", "default"),
+			"Node.join":                 enum(ir.JoinAll, ir.JoinAny, ir.JoinSettled),
+			"Node.cache":                enum("run", "none"),
+			"Node.on_empty":             enum("error", "null"),
+			"Node.on_single":            enum("auto", "ask"),
+			"Node.kind":                 enum(values(ir.FailureKinds())...),
+			"Branch.name":               id,
+			"Validator.type":            enum("json_schema", "invariant", "choice_in_candidates", "label_in_set", "no_extra_text", "max_chars"),
+			"RetryPolicy.strategy":      enum("PATCH_JSON_FROM_ERROR", "REGENERATE", "NONE"),
+			"Escalation.on":             kinds,
+			"Escalation.carry":          enum("packet", "fresh"),
+			"Subgraph.digest":           pattern(`^sha256:[0-9a-f]{64}$`),
+			"Subgraph.document":         object,
 			"Retry.on":                  kinds,
 			"Catch.on":                  kinds,
 			"Retry.jitter":              enum("none", "full"),
@@ -238,6 +251,27 @@ func condition() schema {
 		"additionalProperties": false, "patternProperties": schema{"^(meta$|x-)": schema{}},
 		"description": `A condition, such as {"op":"eq","left":"$vars.test.status","right":"passed"}. Edges are tried in order; "otherwise" is true when none before it was.`,
 	}
+}
+
+// escalations are one escalation, or a list of them.
+func escalations() schema {
+	one := schema{"$ref": "#/$defs/Escalation"}
+	return schema{"anyOf": []any{one, schema{"type": "array", "items": one}}}
+}
+
+// escalation defines what escalations names.
+func escalation(g *generator) schema {
+	g.of(reflect.TypeFor[ir.Escalation]())
+	return nil
+}
+
+// ops are all ops of the format, those too that this lattice does not run.
+func ops() []any {
+	var out []any
+	for _, op := range ir.Ops() {
+		out = append(out, op)
+	}
+	return out
 }
 
 func packageOf[T any]() string { return reflect.TypeFor[T]().PkgPath() }

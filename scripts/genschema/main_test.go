@@ -86,7 +86,7 @@ func TestSchemas(t *testing.T) {
 	const flow = `{"execir_version":"1.0","entry_node":"a","nodes":[{"id":"a","op":%s}]%s}`
 	valid(t, "execir", fmt.Sprintf(flow, `"PACK","x-mine":1,"meta":[]`, `,"$schema":"s"`))
 	invalid(t, "execir", fmt.Sprintf(flow, `"PACK","colour":1`, ``))
-	invalid(t, "execir", fmt.Sprintf(flow, `"LOOP"`, ``))
+	invalid(t, "execir", fmt.Sprintf(flow, `"LOOPS"`, ``))
 	invalid(t, "execir", fmt.Sprintf(flow, `"PACK"`, `,"edges":[{"from":"a"}]`))
 	invalid(t, "execir", `{"execir_version":"2.0","entry_node":"a","nodes":[]}`)
 	invalid(t, "skill", `{"name":"x","inputs":[{"type":"string"}]}`)

@@ -1,0 +1,211 @@
+package ir
+
+import (
+	"encoding/json"
+
+	"github.com/spritekit/lattice/manifests"
+)
+
+// Node is one node; which fields belong to which op is checked by Validate.
+type Node struct {
+	ID         string                     `json:"id"`
+	Op         Op                         `json:"op"`
+	Inputs     map[string]json.RawMessage `json:"inputs,omitempty"`     // PACK, HUMAN, SUBGRAPH, LLM_…: port → value expression
+	Outputs    map[string]string          `json:"outputs,omitempty"`    // port → "$vars.x" | "$tmp.x"
+	Projection map[string][]string        `json:"projection,omitempty"` // PACK, HUMAN, LLM_…: port → picked members, [] = whole
+	Skip       *Cond                      `json:"when_skip,omitempty"`  // true: the node does nothing and writes nothing, and is left by its edges
+	TimeoutS   float64                    `json:"timeout_s,omitempty"`
+	Retry      []Retry                    `json:"retry,omitempty"`
+	Catch      []Catch                    `json:"catch,omitempty"`
+	Meta       json.RawMessage            `json:"meta,omitempty"`
+
+	// TOOL_CALL
+	Tool           string          `json:"tool,omitempty"`
+	Args           json.RawMessage `json:"args,omitempty"`        // value expression; members that become null are not sent
+	SideEffect     manifests.Class `json:"side_effect,omitempty"` // may only be as strict as the manifest's or stricter
+	IdempotencyKey json.RawMessage `json:"idempotency_key,omitempty"`
+	Sprite         string          `json:"sprite,omitempty"` // default "main"
+	Compensate     *Compensate     `json:"compensate,omitempty"`
+
+	// SWITCH
+	Cases   []Case `json:"cases,omitempty"`
+	Default string `json:"default,omitempty"` // name of the case that is chosen when none is true
+
+	// HUMAN. The timeout is TimeoutS; OnTimeout is "fail" (default, kind human_timeout) or "default".
+	Prompt       json.RawMessage   `json:"prompt,omitempty"` // value expression
+	Choices      []string          `json:"choices,omitempty"`
+	Expected     map[string]string `json:"expected_inputs,omitempty"` // see ExpectedInputs for the default
+	AnswerSchema json.RawMessage   `json:"answer_schema,omitempty"`   // JSON Schema of the answer, or the name of one in schemas
+	Answer       json.RawMessage   `json:"default_answer,omitempty"`
+	OnTimeout    string            `json:"on_timeout,omitempty"`
+
+	// MERGE; see Merge.
+	From       []json.RawMessage `json:"from,omitempty"` // value expressions, in the order of merging
+	Strategy   string            `json:"strategy,omitempty"`
+	Key        string            `json:"key,omitempty"`         // by_key: the member that tells elements apart
+	OnConflict string            `json:"on_conflict,omitempty"` // last (default) | first | error
+
+	// MAP runs Body once for every element of Items, which the body knows as $item and $index. Each iteration has a $tmp
+	// of its own, empty at first, and cannot write $vars. Port "result" is the list of the iterations' results in the
+	// order of the items, with null where one failed; port "failures" lists {index,kind,message,node,attempt,data}.
+	Items    json.RawMessage `json:"items,omitempty"`     // value expression, an array
+	As       string          `json:"as,omitempty"`        // "$item", if anything
+	Body     *Body           `json:"body,omitempty"`      // MAP, LOOP
+	MaxItems int             `json:"max_items,omitempty"` // required; more are limit_exceeded before the first iteration
+	// Concurrency is how many iterations of a MAP, or branches of a PARALLEL, run at once, at most limits.max_parallel; the
+	// default is 1 and all branches. A body that writes or asks people runs one at a time whatever it says (DESIGN 23);
+	// Parse warns of that.
+	Concurrency int    `json:"concurrency,omitempty"`
+	OnError     string `json:"on_error,omitempty"` // fail (default): the first failed item fails the MAP; collect
+	// ToleratedFailures is how many items may fail under collect before the MAP does; nil is any number.
+	ToleratedFailures *int            `json:"tolerated_failures,omitempty"`
+	Result            json.RawMessage `json:"result,omitempty"` // MAP, LOOP: value expression; default: the output of the iteration's last node
+
+	// PARALLEL runs Branches beside each other, under the rules for bodies of a MAP. Join says when it ends: "all" (the
+	// default) when all have succeeded, failing with the first branch that fails; "any" when one has succeeded;
+	// "settled" when all have ended.
+	Branches []Branch `json:"branches,omitempty"`
+	Join     string   `json:"join,omitempty"`
+
+	// LOOP runs Body again and again: while While holds, which is asked before each iteration, or until Until holds, which
+	// is asked after each. $index counts from 0; $item is Init at first and then the result of the iteration before. Each
+	// iteration has a $tmp of its own; unlike that of a MAP, a LOOP's body may write $vars. More than MaxIterations are
+	// limit_exceeded. Ports: "result", the last iteration's, and "iterations".
+	Until         *Cond           `json:"until,omitempty"`
+	While         *Cond           `json:"while,omitempty"`
+	Init          json.RawMessage `json:"init,omitempty"` // value expression, default null
+	MaxIterations int             `json:"max_iterations,omitempty"`
+
+	// SUBGRAPH runs the document Ref, "name@sha256:…" of subgraphs, with Inputs as its $in and $vars of its own. Port
+	// "result" is its output.
+	Ref string `json:"ref,omitempty"`
+
+	// SET writes values: "$vars.x" or "$tmp.x" → value expression. All are evaluated before the first is written.
+	Set map[string]json.RawMessage `json:"set,omitempty"`
+
+	// WAIT takes Seconds, or until the RFC 3339 instant that At evaluates to.
+	Seconds json.RawMessage `json:"seconds,omitempty"` // value expression, a number
+	At      json.RawMessage `json:"at,omitempty"`      // value expression, a text
+
+	// FAIL fails with Kind, default invariant_failure.
+	Kind    string          `json:"kind,omitempty"`
+	Message json.RawMessage `json:"message,omitempty"` // value expression
+
+	// END ends the run, or inside of a body the iteration, with Output; default: what they end with otherwise.
+	Output json.RawMessage `json:"output,omitempty"` // value expression
+
+	// EMIT records an INFO event: a value expression that makes {kind, message, metadata?}.
+	Event json.RawMessage `json:"event,omitempty"`
+
+	// LLM_…; see llm.go.
+	ModelClass      string          `json:"model_class,omitempty"`
+	PromptTemplate  string          `json:"prompt_template,omitempty"`
+	OutputSchema    string          `json:"output_schema,omitempty"` // name in schemas or in the registry
+	Validators      []Validator     `json:"validators,omitempty"`
+	RetryPolicy     *RetryPolicy    `json:"retry_policy,omitempty"`
+	Escalation      Escalations     `json:"escalation,omitempty"`
+	MaxOutputTokens int             `json:"max_output_tokens,omitempty"`
+	Temperature     float64         `json:"temperature,omitempty"`
+	Seed            *int            `json:"seed,omitempty"`
+	Cache           string          `json:"cache,omitempty"`         // run | none (default)
+	Labels          json.RawMessage `json:"labels,omitempty"`        // LLM_CLASSIFY: value expression, an array of texts
+	AllowUnknown    bool            `json:"allow_unknown,omitempty"` // LLM_CLASSIFY
+	Candidates      json.RawMessage `json:"candidates,omitempty"`    // LLM_CHOOSE: value expression, an array of objects
+	IDField         string          `json:"id_field,omitempty"`      // LLM_CHOOSE: default id
+	OnEmpty         string          `json:"on_empty,omitempty"`      // LLM_CHOOSE: error (default) | null
+	OnSingle        string          `json:"on_single,omitempty"`     // LLM_CHOOSE: auto (default) | ask
+	Resolve         bool            `json:"resolve,omitempty"`       // LLM_CHOOSE: the whole candidate is port "item"
+}
+
+// Body is a graph inside of a node. Ids are unique in the whole document; edges and catches stay inside.
+type Body struct {
+	EntryNode string `json:"entry_node"`
+	Nodes     []Node `json:"nodes"`
+	Edges     []Edge `json:"edges,omitempty"`
+}
+
+// Branch is one branch of a PARALLEL, and its name the port of its result.
+type Branch struct {
+	Name   string          `json:"name"`
+	Body   *Body           `json:"body"`
+	Result json.RawMessage `json:"result,omitempty"` // value expression; default: the output of the branch's last node
+}
+
+// Values of Node.Join.
+const (
+	JoinAll     = "all"
+	JoinAny     = "any"
+	JoinSettled = "settled"
+)
+
+// Subgraph is a document that SUBGRAPH nodes run. Its own ids, $vars and $tmp are apart from those around it.
+type Subgraph struct {
+	Digest   string          `json:"digest"`   // "sha256:…" over the RFC 8785 form of the document
+	Document json.RawMessage `json:"document"` // an ExecIR document without subgraphs and limits of its own
+}
+
+// Compensate is the call that takes back what a TOOL_CALL has done, made when the run fails later on.
+type Compensate struct {
+	Tool string          `json:"tool"`
+	Args json.RawMessage `json:"args,omitempty"` // value expression, evaluated when the node has completed; $out is its output
+}
+
+// Values of Node.Strategy.
+const (
+	MergeShallow = "shallow"
+	MergeDeep    = "deep"
+	MergeConcat  = "concat"
+	MergeByKey   = "by_key"
+	MergePatch   = "merge_patch"
+)
+
+// Case is one case of a SWITCH.
+type Case struct {
+	Name string `json:"name"`
+	When *Cond  `json:"when"`
+}
+
+// Retry is one retry rule; MaxAttempts counts all attempts, the first included.
+type Retry struct {
+	On          []string `json:"on"`
+	MaxAttempts int      `json:"max_attempts,omitempty"` // default 4
+	IntervalS   float64  `json:"interval_s,omitempty"`   // default 1
+	BackoffRate float64  `json:"backoff_rate,omitempty"` // default 2
+	MaxDelayS   float64  `json:"max_delay_s,omitempty"`
+	Jitter      string   `json:"jitter,omitempty"` // none (default) | full, derived from the idempotency key
+}
+
+// Catch sends a failure to a node; Bind receives {kind,message,node,attempt,data}.
+type Catch struct {
+	On   []string `json:"on"`
+	To   string   `json:"to"`
+	Bind string   `json:"bind,omitempty"`
+}
+
+// Failure kinds, a closed list.
+const (
+	FailTimeout         = "timeout"
+	FailTool            = "tool_error"
+	FailToolUnavailable = "tool_unavailable"
+	FailToolDenied      = "tool_denied"
+	FailParse           = "parse_failure"
+	FailSchema          = "schema_failure"
+	FailInvariant       = "invariant_failure"
+	FailRefusal         = "refusal"
+	FailTruncated       = "truncated"
+	FailProvider        = "provider_error"
+	FailRateLimited     = "rate_limited"
+	FailRef             = "ref_unresolved"
+	FailStateType       = "state_type_error"
+	FailNoEdge          = "no_edge_matched"
+	FailLimit           = "limit_exceeded"
+	FailCancelled       = "cancelled"
+	FailHumanRejected   = "human_rejected"
+	FailHumanTimeout    = "human_timeout"
+)
+
+// failureKinds is the closed list that retry, catch and escalation choose from.
+var failureKinds = []string{
+	FailTimeout, FailTool, FailToolUnavailable, FailToolDenied, FailParse, FailSchema, FailInvariant, FailRefusal, FailTruncated,
+	FailProvider, FailRateLimited, FailRef, FailStateType, FailNoEdge, FailLimit, FailCancelled, FailHumanRejected, FailHumanTimeout,
+}

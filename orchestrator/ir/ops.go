@@ -1,0 +1,56 @@
+package ir
+
+import "slices"
+
+// Op is what a node does.
+type Op string
+
+const (
+	// Deterministic, and calls of skills.
+	OpToolCall Op = "TOOL_CALL"
+	OpPack     Op = "PACK"
+	OpMerge    Op = "MERGE"
+	OpSwitch   Op = "SWITCH"
+	OpMap      Op = "MAP"
+	OpParallel Op = "PARALLEL"
+	OpLoop     Op = "LOOP"
+	OpSubgraph Op = "SUBGRAPH"
+	OpSet      Op = "SET"
+	OpEmit     Op = "EMIT"
+	OpWait     Op = "WAIT"
+	OpHuman    Op = "HUMAN"
+	OpFail     Op = "FAIL"
+	OpEnd      Op = "END"
+
+	// Models; see llm.go.
+	OpLLMExtract  Op = "LLM_EXTRACT"
+	OpLLMClassify Op = "LLM_CLASSIFY"
+	OpLLMChoose   Op = "LLM_CHOOSE"
+	OpLLMWrite    Op = "LLM_WRITE"
+)
+
+// Ops lists every op of the format, in the order of the constants.
+func Ops() []Op { return slices.Concat(runs, later) }
+
+// runs are the ops that this lattice runs; later are those of the format that it refuses with op_unsupported.
+var (
+	runs  = []Op{OpToolCall, OpPack, OpMerge, OpSwitch, OpMap, OpHuman}
+	later = []Op{
+		OpParallel, OpLoop, OpSubgraph, OpSet, OpEmit, OpWait, OpFail, OpEnd,
+		OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite,
+	}
+)
+
+// names are ops as text, for hints.
+func names(ops []Op) []string {
+	out := make([]string, len(ops))
+	for i, op := range ops {
+		out[i] = string(op)
+	}
+	return out
+}
+
+// LLM reports whether the op asks a model.
+func (op Op) LLM() bool {
+	return op == OpLLMExtract || op == OpLLMClassify || op == OpLLMChoose || op == OpLLMWrite
+}
