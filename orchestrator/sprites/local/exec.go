@@ -153,7 +153,7 @@ func (h *Host) start(ctx context.Context, name string, in execRequest, c *client
 	}
 	one.id, one.created, one.last = h.nextSession(), h.now(), h.now()
 	one.name, one.command = path.Base(in.argv[0]), strings.Join(append([]string{one.proc.Program}, in.argv[1:]...), " ")
-	one.dir, one.tty, one.rows, one.cols, one.grace = in.dir, in.tty, in.rows, in.cols, in.grace
+	one.ports, one.dir, one.tty, one.rows, one.cols, one.grace = &s.listening, in.dir, in.tty, in.rows, in.cols, in.grace
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.release = s.keep()

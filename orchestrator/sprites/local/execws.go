@@ -234,6 +234,8 @@ func (s *session) talk(ctx context.Context, conn *websocket.Conn, c *client) boo
 	c.backlog = nil
 	silence := time.NewTimer(quiet)
 	defer silence.Stop()
+	ports := newPortNotices(s.ports, s.proc.PID)
+	defer ports.end()
 	for {
 		select {
 		case f, more := <-c.frames:
@@ -245,6 +247,16 @@ func (s *session) talk(ctx context.Context, conn *websocket.Conn, c *client) boo
 			}
 		case <-c.here.Done():
 			return false
+		case <-ports.begin.C:
+			ports.join()
+			continue
+		case now := <-ports.lists():
+			for _, e := range ports.news(now.ports) {
+				if !sendControl(ctx, conn, e) {
+					return false
+				}
+			}
+			continue
 		case <-silence.C:
 			if !sendControl(ctx, conn, sprites.Control{Type: "debug", Msg: "still running"}) {
 				return false

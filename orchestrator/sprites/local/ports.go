@@ -11,9 +11,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
-// portsEvery is how often a watched sprite's ports are looked at. Nobody looks at those of a sprite that is not watched.
-const portsEvery = 500 * time.Millisecond
-
 // watchPorts tells a client which ports the sprite listens on, and then each change. It wakes the sprite once, and does not
 // keep it awake: of a sandbox that has ended, all ports are closed.
 func (h *Host) watchPorts(w http.ResponseWriter, r *http.Request) error {
@@ -25,6 +22,7 @@ func (h *Host) watchPorts(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	before, err := s.ports(r.Context())
+	looked := time.Now()
 	leave()
 	if err != nil {
 		return err
@@ -50,24 +48,23 @@ func (h *Host) watchPorts(w http.ResponseWriter, r *http.Request) error {
 	if !sendControl(ctx, conn, sprites.PortList{Type: "port_list", Ports: portEvents("port_opened", before)}) {
 		return nil
 	}
-	tick := time.NewTicker(portsEvery)
-	defer tick.Stop()
+	joined := s.listening.join()
+	defer s.listening.part(joined)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
-		}
-		now, err := s.ports(ctx)
-		if err != nil {
-			continue // it is being stopped, or stands still
-		}
-		for _, e := range slices.Concat(portEvents("port_closed", without(before, now)), portEvents("port_opened", without(now, before))) {
-			if !sendControl(ctx, conn, e) {
-				return nil
+		case now := <-joined.lists:
+			if now.began.Before(looked) {
+				continue // older than the list that was sent
 			}
+			for _, e := range portChanges(before, now.ports) {
+				if !sendControl(ctx, conn, e) {
+					return nil
+				}
+			}
+			before = now.ports
 		}
-		before = now
 	}
 }
 
@@ -83,6 +80,11 @@ func (s *sprite) ports(ctx context.Context) ([]sandbox.Port, error) {
 		return nil, context.DeadlineExceeded
 	}
 	return box.Ports(ctx)
+}
+
+// portChanges says how one list becomes another.
+func portChanges(before, now []sandbox.Port) []sprites.PortEvent {
+	return slices.Concat(portEvents("port_closed", without(before, now)), portEvents("port_opened", without(now, before)))
 }
 
 func without(all, minus []sandbox.Port) (rest []sandbox.Port) {

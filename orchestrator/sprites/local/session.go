@@ -59,6 +59,7 @@ type session struct {
 	proc       *sandbox.Proc
 	outputs    map[byte]*os.File // by stream; our ends of the pipes, or the terminal
 	input      *os.File          // our end of stdin, or the terminal; nil without stdin
+	ports      *portWatch        // of the sprite
 
 	stdin    *stdin
 	aborted  chan struct{} // closed when nobody needs the output any more

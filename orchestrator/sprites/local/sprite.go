@@ -26,8 +26,9 @@ type sprite struct {
 
 	wanted bell // rings while somebody waits to pass the gate alone
 
-	services *services // starts and ends with the box
-	proxies  atomic.Int32
+	services  *services // starts and ends with the box
+	listening portWatch
+	proxies   atomic.Int32
 
 	mu       sync.Mutex // guards the fields below
 	box      *sandbox.Box
@@ -91,6 +92,7 @@ func (h *Host) runtime(rec spriteRecord) (*sprite, error) {
 			host: h, id: rec.ID, name: rec.Name, gate: semaphore.NewWeighted(alone),
 			services: newServices(h, rec.ID), sessions: map[string]*session{}, tasks: map[string]time.Time{}, life: lifecycle{status: cold},
 		}
+		s.listening.sprite = s
 		h.sprites[rec.ID] = s
 	}
 	return s, nil

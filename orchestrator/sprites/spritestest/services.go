@@ -1,12 +1,17 @@
 package spritestest
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -89,6 +94,35 @@ var serviceTests = map[string]func(env){
 		if conn, err := e.client.Dial(e.ctx, e.name, "localhost", 1); err == nil {
 			conn.Close()
 			e.Error("a port on which nothing listens was reached")
+		}
+	},
+	"ports that open and close are told to who runs a command": func(e env) {
+		e.must("command -v perl")
+		const server = `$|=1; use IO::Socket::INET; my $s=IO::Socket::INET->new(Listen=>5,LocalAddr=>"127.0.0.1:0") or die; print $s->sockport; <STDIN>; close $s; sleep 1000`
+		s := e.raw(url.Values{"cmd": {"perl", "-e", server}, "stdin": {"true"}})
+		port := ""
+		next := func(kind string) sprites.PortEvent {
+			for {
+				typ, data, err := s.conn.Read(e.ctx)
+				if err != nil {
+					e.Fatalf("no %s: %v", kind, err)
+				}
+				if typ == websocket.MessageBinary && data[0] == sprites.StreamStdout {
+					port += string(data[1:])
+				}
+				var told sprites.PortEvent
+				if json.Unmarshal(data, &told) == nil && told.Type == kind {
+					return told
+				}
+			}
+		}
+		opened := next("port_opened")
+		if fmt.Sprint(opened.Port) != port || opened.Address == "" || opened.PID < 1 {
+			e.Errorf("port %q opens: %+v", port, opened)
+		}
+		s.send(websocket.MessageBinary, "\x00\n")
+		if closed := next("port_closed"); closed.Port != opened.Port {
+			e.Errorf("port %q closes: %+v", port, closed)
 		}
 	},
 }
