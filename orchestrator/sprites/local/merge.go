@@ -11,6 +11,13 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
 )
 
+// Depth of a sprite's stack of layers, which costs each lookup of a name that is not there. Beyond mergeDepth the layers
+// are merged in the background, at maxDepth while the caller waits.
+const (
+	mergeDepth = 16
+	maxDepth   = 64
+)
+
 // mergeLater merges the layers that end in a frozen one, should they have become many. What runs on them is not touched:
 // who stacks on that layer from then on stands on the merged one instead.
 func (h *Host) mergeLater(id string) {

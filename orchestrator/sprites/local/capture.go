@@ -1,0 +1,74 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// freezer is a box whose processes can be held for a moment.
+type freezer interface {
+	Freeze(ctx context.Context) (thaw func() error, err error)
+}
+
+// present is a frozen layer with a sprite's present files, and what the commit that refers to it has to store.
+type present struct {
+	layer layerRecord
+	made  []layerRecord // new ones, the frozen one among them when it is a copy
+	tree  string        // what the sprite goes on in, "" = where it is
+}
+
+// capture freezes the present files of a sprite that the caller is alone with. Where no process is left, an empty layer
+// goes on top; else the layer is copied, or a snapshot taken, while processes are held as far as the driver needs that.
+func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (present, error) {
+	now, err := h.store.layer(rec.Tree)
+	if err != nil {
+		return present{}, err
+	}
+	d, err := h.open(now)
+	if err != nil {
+		return present{}, err
+	}
+	if d.Stacks() {
+		quiet, err := s.quiesce()
+		if err != nil {
+			return present{}, err
+		}
+		if quiet {
+			next, err := h.onTop(ctx, now)
+			return present{layer: now, made: []layerRecord{next}, tree: next.ID}, err
+		}
+	}
+	thaw := func() error { return nil }
+	if box, can := any(s.present()).(freezer); can && !d.LiveSafe() && s.present() != nil {
+		if thaw, err = box.Freeze(ctx); err != nil {
+			return present{}, fmt.Errorf("hold the sprite's processes: %w", err)
+		}
+	}
+	copied, err := h.build(d, now.Parent, func(dir string) error { return h.clone(ctx, d, now, dir) })
+	if err = errors.Join(err, thaw()); err != nil {
+		return present{}, err
+	}
+	copied.Frozen = true
+	return present{layer: copied, made: []layerRecord{copied}}, nil
+}
+
+// commitPresent stores what capture made: it is part of the transaction that refers to the frozen layer.
+func commitPresent(tx *bolt.Tx, rec *spriteRecord, p present) error {
+	for _, l := range p.made {
+		if err := addLayer(tx, l); err != nil {
+			return err
+		}
+	}
+	if p.tree == "" {
+		return nil
+	}
+	// The reference of the sprite goes from the layer that is now frozen to the new one.
+	if err := changeLayer(tx, p.layer.ID, func(l *layerRecord) { l.Frozen, l.Durable = true, false; l.Refs-- }); err != nil {
+		return err
+	}
+	rec.Tree = p.tree
+	return holdLayer(tx, p.tree)
+}

@@ -1,0 +1,113 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
+)
+
+// settle makes durable what was frozen until now, then takes its digest, so that later it can be told whether it is still
+// what it was.
+func (h *Host) settle(ctx context.Context) error {
+	h.settling.Lock()
+	defer h.settling.Unlock()
+	h.mu.Lock()
+	torn := h.unsettled
+	h.unsettled = nil
+	h.mu.Unlock()
+	if len(torn) == 0 {
+		return nil
+	}
+	err := tree.Sync(filepath.Join(h.cfg.Dir, "layers"))
+	if err == nil {
+		err = h.store.updateLayers(torn, func(l *layerRecord) { l.Durable = true })
+	}
+	if err != nil {
+		h.mu.Lock()
+		h.unsettled = append(h.unsettled, torn...)
+		h.mu.Unlock()
+		return fmt.Errorf("make checkpoints durable: %w", err)
+	}
+	return nil
+}
+
+// settleLater has a layer that was just frozen made durable in the background, and its digest taken.
+func (h *Host) settleLater(ids ...string) {
+	h.mu.Lock()
+	h.unsettled = append(h.unsettled, ids...)
+	h.mu.Unlock()
+	h.chores.Go(func() {
+		err := h.settle(h.ctx)
+		for _, id := range ids {
+			if err == nil {
+				err = h.takeDigest(id)
+			}
+		}
+		if err != nil && h.ctx.Err() == nil {
+			h.cfg.Log.Warn().Err(err).Msg("look after a new checkpoint")
+		}
+	})
+}
+
+// takeDigest reads a frozen layer, and keeps what it sums up to if that is not known yet.
+func (h *Host) takeDigest(id string) error {
+	h.reading.Lock() // one at a time: it is background work
+	defer h.reading.Unlock()
+	l, err := h.store.layer(id)
+	if err != nil || l.Digest != "" {
+		if errors.Is(err, errNoLayer) {
+			return nil
+		}
+		return err
+	}
+	sum, err := tree.Digest(h.ctx, h.dataDir(l))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // discarded meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	return h.store.updateLayers([]string{id}, func(l *layerRecord) {
+		l.Digest, l.Entries, l.Bytes = sum.Digest, sum.Entries, sum.Bytes
+	})
+}
+
+// verify reads the files of a frozen layer again, and those below it, and records where they are not what they were.
+func (h *Host) verify(ctx context.Context, id string) (damaged string, err error) {
+	chain, err := h.store.chain(id)
+	if err != nil {
+		return "", err
+	}
+	for _, l := range chain {
+		if why, err := h.verifyLayer(ctx, l); err != nil || why != "" {
+			return why, err
+		}
+	}
+	return "", nil
+}
+
+func (h *Host) verifyLayer(ctx context.Context, l layerRecord) (damaged string, err error) {
+	if l.Damaged != "" {
+		return l.Damaged, nil
+	}
+	if l.Digest == "" {
+		return "", h.takeDigest(l.ID)
+	}
+	sum, err := tree.Digest(ctx, h.dataDir(l))
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	switch {
+	case err != nil:
+		damaged = err.Error()
+	case sum.Digest != l.Digest:
+		damaged = fmt.Sprintf("layer %s has digest %.12s, not %.12s", l.ID, sum.Digest, l.Digest)
+	case !l.Unverified:
+		return "", nil
+	}
+	return damaged, h.store.updateLayers([]string{l.ID}, func(l *layerRecord) { l.Damaged, l.Unverified = damaged, false })
+}
