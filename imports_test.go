@@ -71,9 +71,11 @@ var mayImport = map[string][]string{
 	"orchestrator/api":       {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/dashboard": {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
 
-	"orchestrator/engine":  {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
-	"orchestrator/llm":     {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
-	"orchestrator/compile": {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/engine": {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/llm":    {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+	// A model server, for tests.
+	"orchestrator/llm/llmtest": {},
+	"orchestrator/compile":     {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
 
 	"orchestrator/diagram": {"orchestrator/ir"},
 
@@ -126,6 +128,7 @@ var owners = map[string][]string{
 	"github.com/google/go-containerregistry": {"orchestrator/sprites/local/image"},
 	"github.com/google/nftables":             {"orchestrator/sprites/local/sandbox"},
 	"github.com/mdlayher/netlink":            {"orchestrator/sprites/local/sandbox"},
+	"golang.org/x/time":                      {"orchestrator/llm"},
 	"golang.org/x/net":                       {"orchestrator/sprites/local/egress", "orchestrator"}, // DNS messages and names; how the host's proxy is chosen
 }
 

@@ -1,0 +1,137 @@
+package llm
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// messages is Anthropic's Messages, as far as one question needs them.
+type messages struct{}
+
+type messagesRequest struct {
+	Model       string        `json:"model"`
+	MaxTokens   int           `json:"max_tokens"`
+	System      string        `json:"system,omitempty"`
+	Messages    []chatMessage `json:"messages"`
+	Temperature *float64      `json:"temperature,omitempty"`
+	Output      *outputConfig `json:"output_config,omitempty"`
+	Stream      bool          `json:"stream"`
+}
+
+type outputConfig struct {
+	Format outputFormat `json:"format"`
+}
+
+type outputFormat struct {
+	Type   string          `json:"type"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+func (messages) path() string { return "/messages" }
+
+func (messages) header(h http.Header, key string) {
+	h.Set("Anthropic-Version", "2023-06-01")
+	if key != "" {
+		h.Set("X-Api-Key", key)
+	}
+}
+
+func (messages) body(c Class, q lattice.ModelRequest) any {
+	r := messagesRequest{Model: c.Model, MaxTokens: q.MaxOutputTokens, System: q.System, Messages: []chatMessage{{"user", q.User}}, Stream: true}
+	if !c.NoTemperature {
+		r.Temperature = &q.Temperature
+	}
+	if c.structured() == StructuredSchema && portable(q.Schema) {
+		r.Output = &outputConfig{outputFormat{Type: "json_schema", Schema: q.Schema}}
+	}
+	return r
+}
+
+type messagesUsage struct {
+	Input         int `json:"input_tokens"`
+	CacheCreation int `json:"cache_creation_input_tokens"`
+	CacheRead     int `json:"cache_read_input_tokens"`
+	Output        int `json:"output_tokens"`
+}
+
+type message struct {
+	Type    string `json:"type"`
+	Model   string `json:"model"`
+	Content []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	} `json:"content"`
+	StopReason string         `json:"stop_reason"`
+	Usage      *messagesUsage `json:"usage"`
+}
+
+func (messages) whole(a *answer, data []byte) error {
+	var m message
+	if err := json.Unmarshal(data, &m); err != nil || m.Type != "message" {
+		return fmt.Errorf("it is no message: %s", short(string(data[:min(len(data), 200)])))
+	}
+	a.model = m.Model
+	for _, block := range m.Content {
+		if block.Type == "text" {
+			a.text.WriteString(block.Text)
+		}
+	}
+	a.count(m.Usage)
+	a.stop(m.StopReason)
+	return nil
+}
+
+func (messages) event(a *answer, data []byte) error {
+	var e struct {
+		Type    string  `json:"type"`
+		Message message `json:"message"` // message_start
+		Delta   struct {
+			Text       string `json:"text"`        // content_block_delta
+			StopReason string `json:"stop_reason"` // message_delta
+		} `json:"delta"`
+		Usage *messagesUsage `json:"usage"` // message_delta; its input counts are optional
+	}
+	if err := json.Unmarshal(data, &e); err != nil {
+		return fmt.Errorf("it is no stream of a message: %w", err)
+	}
+	switch e.Type {
+	case "message_start":
+		a.model = e.Message.Model
+		a.count(e.Message.Usage)
+	case "content_block_delta":
+		a.text.WriteString(e.Delta.Text)
+	case "message_delta":
+		if e.Usage != nil && a.counted {
+			a.out = max(0, e.Usage.Output)
+		}
+		a.stop(e.Delta.StopReason)
+	case "message_stop":
+		a.done = true
+	case "error":
+		return &streamError{explanation(data)}
+	}
+	return nil // what else there is does not matter here: pings, blocks that begin and end
+}
+
+func (a *answer) count(u *messagesUsage) {
+	if u != nil && min(u.Input, u.CacheCreation, u.CacheRead, u.Output) >= 0 {
+		a.in, a.out, a.counted = u.Input+u.CacheCreation+u.CacheRead, u.Output, true
+	}
+}
+
+func (a *answer) stop(reason string) {
+	switch reason {
+	case "":
+	case "end_turn", "stop_sequence":
+		a.end = endStop
+	case "max_tokens", "model_context_window_exceeded":
+		a.end = endLength
+	case "refusal":
+		a.end = endRefused
+	default:
+		a.end = endAnything
+	}
+}

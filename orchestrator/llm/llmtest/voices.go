@@ -1,0 +1,176 @@
+package llmtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// asked is what both dialects have in a request, read strictly where the vendors are strict.
+type asked struct {
+	Model     string `json:"model"`
+	MaxTokens int    `json:"max_tokens"`
+	MaxNew    int    `json:"max_completion_tokens"`
+	System    string `json:"system"`
+	Messages  []struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	} `json:"messages"`
+	Stream bool `json:"stream"`
+}
+
+func readAsked(body []byte) (asked, error) {
+	var a asked
+	if err := json.Unmarshal(body, &a); err != nil {
+		return a, fmt.Errorf("read the request: %w", err)
+	}
+	if a.Model == "" || len(a.Messages) == 0 {
+		return a, errors.New("model and messages are required")
+	}
+	return a, nil
+}
+
+// chat is OpenAI's.
+type chat struct{}
+
+func (chat) key(h http.Header) string { return strings.TrimPrefix(h.Get("Authorization"), "Bearer ") }
+
+func (chat) read(body []byte) (Request, error) {
+	a, err := readAsked(body)
+	req := Request{Model: a.Model}
+	for _, m := range a.Messages {
+		switch m.Role {
+		case "system", "developer":
+			req.System += m.Content
+		case "user":
+			req.User += m.Content
+		default:
+			err = errors.Join(err, fmt.Errorf("role %q", m.Role))
+		}
+	}
+	if a.MaxTokens > 0 && a.MaxNew > 0 {
+		err = errors.Join(err, errors.New("max_tokens and max_completion_tokens exclude each other"))
+	}
+	return req, err
+}
+
+func (chat) finish(s Step) string {
+	switch s.End {
+	case "":
+		return "stop"
+	case "refusal":
+		return "content_filter"
+	}
+	return s.End
+}
+
+func (chat) usage(s Step) any {
+	if s.Uncounted {
+		return nil
+	}
+	return object{"prompt_tokens": s.In, "completion_tokens": s.Out, "total_tokens": s.In + s.Out}
+}
+
+func (c chat) whole(req Request, s Step) any {
+	return object{
+		"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": req.Model + "-0001", "usage": c.usage(s),
+		"choices": []any{object{"index": 0, "message": object{"role": "assistant", "content": s.Text, "refusal": nil}, "finish_reason": c.finish(s), "logprobs": nil}},
+	}
+}
+
+func chunk(model string, choices []any, usage any) string {
+	return data(object{"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": choices, "usage": usage})
+}
+
+func (chat) opening(req Request, _ Step) []string {
+	return []string{": keep-alive\n\n", chunk(req.Model+"-0001", []any{object{"index": 0, "delta": object{"role": "assistant", "content": ""}, "finish_reason": nil}}, nil)}
+}
+
+func (chat) piece(text string) string {
+	return chunk("", []any{object{"index": 0, "delta": object{"content": text}, "finish_reason": nil}}, nil)
+}
+
+func (chat) broken() string {
+	return data(object{"error": object{"message": "the engine is overloaded", "type": "server_error"}})
+}
+
+func (c chat) closing(s Step) []string {
+	return []string{
+		chunk("", []any{object{"index": 0, "delta": object{}, "finish_reason": c.finish(s)}}, nil),
+		chunk("", []any{}, c.usage(s)),
+		"data: [DONE]\n\n",
+	}
+}
+
+// messages is Anthropic's.
+type messages struct{}
+
+func (messages) key(h http.Header) string { return h.Get("X-Api-Key") }
+
+func (messages) read(body []byte) (Request, error) {
+	a, err := readAsked(body)
+	if err == nil && a.MaxTokens <= 0 {
+		err = errors.New("max_tokens is required")
+	}
+	req := Request{Model: a.Model, System: a.System}
+	for i, m := range a.Messages {
+		if m.Role != "user" && m.Role != "assistant" || i == 0 && m.Role != "user" {
+			err = errors.Join(err, fmt.Errorf("message %d has role %q", i, m.Role))
+		}
+		req.User += m.Content
+	}
+	return req, err
+}
+
+func (messages) stop(s Step) string {
+	switch s.End {
+	case "":
+		return "end_turn"
+	case "length":
+		return "max_tokens"
+	}
+	return s.End
+}
+
+func (m messages) whole(req Request, s Step) any {
+	return object{
+		"id": "msg_1", "type": "message", "role": "assistant", "model": req.Model + "-0001", "content": []any{object{"type": "text", "text": s.Text}},
+		"stop_reason": m.stop(s), "stop_sequence": nil, "usage": object{"input_tokens": s.In, "output_tokens": s.Out},
+	}
+}
+
+// named is an event as Anthropic sends them, its type also as its name.
+func named(kind string, members object) string {
+	members["type"] = kind
+	return "event: " + kind + "\n" + data(members)
+}
+
+func (messages) opening(req Request, s Step) []string {
+	start := object{"id": "msg_1", "type": "message", "role": "assistant", "model": req.Model + "-0001", "content": []any{}, "stop_reason": nil}
+	if !s.Uncounted {
+		start["usage"] = object{"input_tokens": s.In, "output_tokens": 1}
+	}
+	return []string{
+		named("message_start", object{"message": start}),
+		named("content_block_start", object{"index": 0, "content_block": object{"type": "text", "text": ""}}),
+		named("ping", object{}),
+	}
+}
+
+func (messages) piece(text string) string {
+	return named("content_block_delta", object{"index": 0, "delta": object{"type": "text_delta", "text": text}})
+}
+
+func (messages) broken() string {
+	return named("error", object{"error": object{"type": "overloaded_error", "message": "Overloaded"}})
+}
+
+func (m messages) closing(s Step) []string {
+	delta := object{"delta": object{"stop_reason": m.stop(s), "stop_sequence": nil}}
+	if !s.Uncounted {
+		delta["usage"] = object{"output_tokens": s.Out}
+	}
+	return []string{named("content_block_stop", object{"index": 0}), named("message_delta", delta), named("message_stop", object{})}
+}

@@ -1,0 +1,147 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// chat is OpenAI's chat completions, as far as one question needs them.
+type chat struct{}
+
+type chatRequest struct {
+	Model          string            `json:"model"`
+	Messages       []chatMessage     `json:"messages"`
+	MaxTokens      int               `json:"max_tokens,omitempty"`
+	MaxCompletion  int               `json:"max_completion_tokens,omitempty"` // what the vendor calls max_tokens now
+	Temperature    *float64          `json:"temperature,omitempty"`
+	Seed           *int              `json:"seed,omitempty"`
+	ResponseFormat *chatFormat       `json:"response_format,omitempty"`
+	Stream         bool              `json:"stream"`
+	StreamOptions  chatStreamOptions `json:"stream_options"`
+}
+
+type chatMessage struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+type chatStreamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+type chatFormat struct {
+	Type       string      `json:"type"`
+	JSONSchema *chatSchema `json:"json_schema,omitempty"`
+}
+
+type chatSchema struct {
+	Name   string          `json:"name"`
+	Schema json.RawMessage `json:"schema"`
+	Strict bool            `json:"strict"`
+}
+
+func (chat) path() string { return "/chat/completions" }
+
+func (chat) header(h http.Header, key string) {
+	if key != "" {
+		h.Set("Authorization", "Bearer "+key)
+	}
+}
+
+func (chat) body(c Class, q lattice.ModelRequest) any {
+	r := chatRequest{
+		Model: c.Model, Messages: []chatMessage{{"system", q.System}, {"user", q.User}}, Seed: q.Seed,
+		Stream: true, StreamOptions: chatStreamOptions{IncludeUsage: true},
+	}
+	if c.own() {
+		r.MaxCompletion = q.MaxOutputTokens
+	} else {
+		r.MaxTokens = q.MaxOutputTokens
+	}
+	if !c.NoTemperature {
+		r.Temperature = &q.Temperature
+	}
+	switch c.structured() {
+	case StructuredSchema:
+		if portable(q.Schema) {
+			r.ResponseFormat = &chatFormat{Type: "json_schema", JSONSchema: &chatSchema{Name: schemaName(q.SchemaName), Schema: q.Schema, Strict: true}}
+		}
+	case StructuredJSON:
+		r.ResponseFormat = &chatFormat{Type: "json_object"}
+	case StructuredNone:
+	}
+	return r
+}
+
+// chatChunk is a whole answer, or a piece of a streamed one.
+type chatChunk struct {
+	Model   string `json:"model"`
+	Choices []struct {
+		Message, Delta struct {
+			Content string `json:"content"`
+			Refusal string `json:"refusal"`
+		}
+		FinishReason string `json:"finish_reason"`
+	} `json:"choices"`
+	Usage *struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+	} `json:"usage"`
+	Error json.RawMessage `json:"error"`
+}
+
+func (chat) whole(a *answer, data []byte) error {
+	if err := (chat{}).event(a, data); err != nil {
+		return err
+	}
+	if a.end == "" {
+		return fmt.Errorf("it is no chat completion: %s", short(string(data[:min(len(data), 200)])))
+	}
+	return nil
+}
+
+func (chat) event(a *answer, data []byte) error {
+	if string(bytes.TrimSpace(data)) == "[DONE]" {
+		a.done = true
+		return nil
+	}
+	var chunk chatChunk
+	if err := json.Unmarshal(data, &chunk); err != nil {
+		return fmt.Errorf("it is no chat completion: %w", err)
+	}
+	if len(chunk.Error) > 0 && string(chunk.Error) != "null" {
+		return &streamError{explanation(data)}
+	}
+	if chunk.Model != "" {
+		a.model = chunk.Model
+	}
+	if u := chunk.Usage; u != nil && u.Prompt >= 0 && u.Completion >= 0 {
+		a.in, a.out, a.counted = u.Prompt, u.Completion, true
+	}
+	if len(chunk.Choices) == 0 {
+		return nil
+	}
+	choice := chunk.Choices[0]
+	a.text.WriteString(choice.Message.Content + choice.Delta.Content)
+	a.refusal += choice.Message.Refusal + choice.Delta.Refusal
+	switch choice.FinishReason {
+	case "":
+		return nil
+	case "stop":
+		a.end = endStop
+	case "length":
+		a.end = endLength
+	case "content_filter":
+		a.end = endRefused
+	default:
+		a.end = endAnything
+	}
+	if a.refusal != "" {
+		a.end = endRefused
+	}
+	return nil
+}
