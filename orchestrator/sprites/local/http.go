@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
 
@@ -94,10 +95,7 @@ func (h *Host) routes() http.Handler {
 
 	handle("/v1/sprites/{name}/control", h.openControl)
 	handle("/", func(_ http.ResponseWriter, r *http.Request) error {
-		if strings.HasPrefix(r.URL.Path, "/v1/sprites/") && r.URL.Path != "/v1/sprites/" {
-			return &apiError{http.StatusNotImplemented, "not_implemented", "the embedded sprite host does not offer " + r.Method + " " + r.URL.Path}
-		}
-		return &apiError{http.StatusNotFound, "not_found", "no such resource: " + r.URL.Path}
+		return &apiError{http.StatusNotFound, "not_found", "this host does not offer " + r.Method + " " + r.URL.Path}
 	})
 	return h.guard(mux)
 }
@@ -118,6 +116,9 @@ func (h *Host) guard(next http.Handler) http.Handler {
 		case !h.authorized(r):
 			writeError(w, &apiError{http.StatusUnauthorized, "authentication failed", "send the host's token as Authorization: Bearer TOKEN"})
 			return
+		case !readable(r.URL.RawQuery):
+			writeError(w, badRequest("the query cannot be read: write ; and % as %3B and %25; nothing was done"))
+			return
 		case !h.admit():
 			writeError(w, unavailable)
 			return
@@ -128,6 +129,12 @@ func (h *Host) guard(next http.Handler) http.Handler {
 		defer context.AfterFunc(h.ctx, cancel)()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// readable reports whether all of a query is understood. What is not would be left out silently: a part of a command.
+func readable(query string) bool {
+	_, err := url.ParseQuery(query)
+	return err == nil
 }
 
 var unavailable = &apiError{http.StatusServiceUnavailable, "shutting_down", errHostClosed.Error()}
@@ -181,7 +188,7 @@ func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, cmp.Or(refusal.message, refusal.code), refusal.status)
 		return
 	}
-	if refusal.status >= 500 && refusal.status != http.StatusNotImplemented {
+	if refusal.status >= 500 {
 		h.cfg.Log.Error().Err(err).Str("method", r.Method).Str("path", r.URL.Path).Msg("request failed")
 	}
 	writeError(w, refusal)

@@ -43,7 +43,7 @@ type env struct {
 
 // Run tries every promise.
 func Run(t *testing.T, target Target) {
-	for _, group := range []map[string]func(env){execTests, wireTests, terminalTests, fileTests, checkpointTests, manageTests, refusalTests, controlTests, lifeTests, serviceTests} {
+	for _, group := range []map[string]func(env){execTests, wireTests, terminalTests, fileTests, checkpointTests, manageTests, refusalTests, controlTests, lifeTests, serviceTests, sessionTests, networkTests, insideTests} {
 		run(t, target, group)
 	}
 }
