@@ -33,6 +33,9 @@ type Box struct {
 	quiet   chan struct{}  // closed when the reader has ended
 	done    chan struct{}
 
+	holding sync.Mutex // guards held, and is held while processes are being stopped or let go
+	held    int        // how many want the processes to stand still
+
 	mu     sync.Mutex // guards what follows
 	lastID uint64
 	procs  map[uint64]*Proc

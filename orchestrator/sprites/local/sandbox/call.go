@@ -179,6 +179,9 @@ func (s *server) answer(id uint64, name string, answer any, send []*os.File, err
 func (s *server) handle(ctx context.Context, name string, body json.RawMessage, files []*os.File) (answer any, send []*os.File, err error) {
 	area, _, _ := strings.Cut(name, ".")
 	switch area {
+	case "box":
+		answer, err = s.boxCall(ctx, name, body)
+		return answer, nil, err
 	case "fs":
 		return s.fsCall(ctx, name, body, files)
 	case "net":

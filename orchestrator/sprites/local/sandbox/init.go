@@ -114,6 +114,7 @@ type server struct {
 	plain   bool
 	ctx     context.Context // ends with the conversation
 	calls   errgroup.Group  // calls at work, maxCalls at most
+	still   stillness
 
 	mu      sync.Mutex     // held while a child is started, so that none is reaped before it is known
 	pids    map[int]uint64 // commands by process id

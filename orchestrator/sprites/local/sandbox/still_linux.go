@@ -1,0 +1,208 @@
+package sandbox
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// stillness is init's way to make the box stand still.
+type stillness struct {
+	mu      sync.Mutex // guards the fields below
+	stopped []int      // processes that were stopped, in the order of being found; nil when none are held
+	seen    snapshot   // how they stood then
+}
+
+// snapshot is how the threads of a box stood at one look, by thread id.
+type snapshot map[int]posture
+
+// posture is how one thread stands. It cannot have run between two looks that find the same state and count.
+type posture struct {
+	process, parent int
+	state           byte   // as in /proc: R S D T t Z X
+	switches        uint64 // how often it was scheduled
+}
+
+// Between looks init pauses: nothing tells when a process that is not one's child stops. For a moment it is gentle and stops
+// parents before their children, so that no shell sees a job of its own stopped; then it stops all at once.
+const (
+	firstPause = 100 * time.Microsecond
+	lastPause  = 5 * time.Millisecond
+	gentle     = 20 * time.Millisecond
+)
+
+// hold stops everything and returns when nothing has run between two looks. When ctx ends first, all go on.
+func (st *stillness) hold(ctx context.Context, s *server) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.seen != nil {
+		return nil
+	}
+	began := time.Now()
+	before := s.look()
+	last := before
+	for pause := firstPause; ; {
+		if time.Since(began) < gentle {
+			s.stop(last.next())
+		} else {
+			s.stopAll()
+			pause = min(2*pause, lastPause)
+		}
+		now := s.look()
+		st.note(now, before)
+		if now.still() && maps.Equal(now, last) {
+			st.seen = now
+			return nil
+		}
+		last = now
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			st.goOn()
+			return fmt.Errorf("%d threads did not come to rest: %w", now.restless(), ctx.Err())
+		}
+	}
+}
+
+// note adds the processes found for the first time, except those that were stopped before.
+func (st *stillness) note(now, before snapshot) {
+	for _, tid := range slices.Sorted(maps.Keys(now)) {
+		p := now[tid]
+		if was, ok := before[p.process]; ok && was.state == 'T' || slices.Contains(st.stopped, p.process) {
+			continue
+		}
+		st.stopped = append(st.stopped, p.process)
+	}
+}
+
+// release lets go on what was stopped, and reports whether any of it has run meanwhile.
+func (st *stillness) release() (ran bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for tid, was := range st.seen {
+		now, err := stands(was.process, tid)
+		ran = ran || err == nil && now.state != 'Z' && now.state != 'X' && now != was
+	}
+	st.goOn()
+	return ran
+}
+
+// goOn continues children before their parents, who would otherwise see them stopped. mu is held.
+func (st *stillness) goOn() {
+	for _, pid := range slices.Backward(st.stopped) {
+		syscall.Kill(pid, syscall.SIGCONT) // gone already is as good
+	}
+	st.stopped, st.seen = nil, nil
+}
+
+// stopAll sends SIGSTOP to all but init. In a pid namespace the kernel does that in one step that no fork escapes.
+func (s *server) stopAll() {
+	if s.plain {
+		s.stop(s.inhabitants())
+		return
+	}
+	s.mu.Lock() // see stop
+	defer s.mu.Unlock()
+	syscall.Kill(-1, syscall.SIGSTOP) // there may be nobody
+}
+
+// stop sends SIGSTOP to some, while no command is being started: init waits for one until that has become another program,
+// and could not then go on.
+func (s *server) stop(pids []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, pid := range pids {
+		syscall.Kill(pid, syscall.SIGSTOP)
+	}
+}
+
+// look sees how all threads stand. Threads that end meanwhile are left out.
+func (s *server) look() snapshot {
+	all := snapshot{}
+	for _, pid := range s.inhabitants() {
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			tid, err := strconv.Atoi(e.Name())
+			if err != nil {
+				continue
+			}
+			if p, err := stands(pid, tid); err == nil {
+				all[tid] = p
+			}
+		}
+	}
+	return all
+}
+
+func stands(pid, tid int) (p posture, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+	if err != nil {
+		return p, err
+	}
+	p.process = pid
+	for sc := bufio.NewScanner(bytes.NewReader(b)); sc.Scan(); {
+		name, value, _ := bytes.Cut(sc.Bytes(), []byte(":"))
+		value = bytes.TrimSpace(value)
+		switch string(name) {
+		case "State":
+			p.state = value[0]
+		case "PPid":
+			p.parent, err = strconv.Atoi(string(value))
+		case "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches":
+			var n uint64
+			n, err = strconv.ParseUint(string(value), 10, 64)
+			p.switches += n
+		}
+		if err != nil {
+			return p, fmt.Errorf("read how thread %d stands: %w", tid, err)
+		}
+	}
+	return p, nil
+}
+
+// next lists the processes to be stopped next: those whose parent stands still, or is init.
+func (all snapshot) next() (pids []int) {
+	for tid, p := range all {
+		parent, inside := all[p.parent]
+		if tid == p.process && p.state != 'T' && (!inside || parent.state == 'T') {
+			pids = append(pids, p.process)
+		}
+	}
+	return pids
+}
+
+func (all snapshot) still() bool { return all.restless() == 0 }
+
+// restless counts the threads that may run. One that waits in the kernel for a child that was stopped before it became
+// another program (vfork) runs no more than that child.
+func (all snapshot) restless() (n int) {
+	waited := map[int]bool{} // processes with a stopped child
+	for _, p := range all {
+		if p.state == 'T' {
+			waited[p.parent] = true
+		}
+	}
+	for _, p := range all {
+		switch p.state {
+		case 'T', 't', 'Z', 'X':
+		case 'D':
+			if !waited[p.process] {
+				n++
+			}
+		default:
+			n++
+		}
+	}
+	return n
+}
