@@ -19,6 +19,9 @@ const module = "github.com/spritekit/lattice"
 // for a whole tree. Packages that are not listed do not belong here yet.
 var mayImport = map[string][]string{
 	"manifests": {},
+	// Prompts, and the answers that they want.
+	"manifests/templates": {},
+	"manifests/schemas":   {},
 
 	// The sprite's side, top to bottom.
 	"spritekit": {"manifests", "skills", "skills/proc", "spritekit/..."}, // proc: what a session's programs are told to do
@@ -88,7 +91,7 @@ var mayImport = map[string][]string{
 	"orchestrator/durable":  {},
 	"orchestrator/lattice":  {"manifests", "spritekit/protocol"},
 	"orchestrator/settings": {"manifests"},
-	"orchestrator/ir":       {"manifests"},
+	"orchestrator/ir":       {"manifests", "manifests/schemas", "manifests/templates"},
 	"orchestrator/sprites":  {},
 	"orchestrator/worktree": {"orchestrator/lattice", "spritekit/protocol"},
 	// What of this machine sprites may be shown, and what it lacks.
@@ -96,6 +99,9 @@ var mayImport = map[string][]string{
 	"orchestrator/doctor":    {},
 	// Skills of others, as folders of this machine.
 	"orchestrator/dropin": {"manifests"},
+	// Images, and what is in them.
+	"orchestrator/oci":  {},
+	"orchestrator/sbom": {},
 
 	"orchestrator/sprites/local":       {"orchestrator/durable", "orchestrator/sprites", "orchestrator/sprites/local/..."},
 	"orchestrator/sprites/local/image": {"orchestrator/durable", "orchestrator/sprites/local/tree"},
@@ -125,7 +131,7 @@ var owners = map[string][]string{
 	"github.com/invopop/jsonschema":          {"scripts/genschema"},
 	"github.com/spf13/cobra":                 {"orchestrator", "spritekit"},
 	"github.com/BurntSushi/toml":             {"orchestrator/settings"},
-	"github.com/google/go-containerregistry": {"orchestrator/sprites/local/image"},
+	"github.com/google/go-containerregistry": {"orchestrator/oci", "orchestrator/sprites/local/image"},
 	"github.com/google/nftables":             {"orchestrator/sprites/local/sandbox"},
 	"github.com/mdlayher/netlink":            {"orchestrator/sprites/local/sandbox"},
 	"golang.org/x/time":                      {"orchestrator/llm"},
