@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 const (
@@ -117,7 +118,7 @@ func gather(root *os.Root, index *v1.IndexManifest, name string, depth int, all 
 			if err := gather(root, nested, d.Annotations[annotationName], depth-1, all); err != nil {
 				return err
 			}
-		case !d.MediaType.IsImage() || d.ArtifactType != "" || d.Platform != nil && d.Platform.OS == "unknown":
+		case !d.MediaType.IsImage() || isArtifact(d.ArtifactType) || d.Platform != nil && d.Platform.OS == "unknown":
 			// attestations, signatures and the like
 		default:
 			*all = append(*all, d)
@@ -125,6 +126,9 @@ func gather(root *os.Root, index *v1.IndexManifest, name string, depth int, all 
 	}
 	return nil
 }
+
+// isArtifact tells what is no image. Some tools repeat an image's config type here.
+func isArtifact(kind string) bool { return kind != "" && !types.MediaType(kind).IsConfig() }
 
 // choose finds the one image for the architecture of sprites.
 func (s *Store) choose(all []v1.Descriptor, choice string) (v1.Descriptor, error) {
