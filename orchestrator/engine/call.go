@@ -32,7 +32,8 @@ func (m *machine) startCall(node *ir.Node) {
 	v.Call = &call
 	_, paired := m.s.Pairs[call.Sprite]
 	owed := call.Class == manifests.ClassSprite || call.Class == manifests.ClassWorld
-	if owed && (m.s.Dirty[call.Sprite] || !paired) {
+	first := !paired && call.Class != manifests.ClassRead // a run can always be taken back to its beginning
+	if first || owed && m.s.Dirty[call.Sprite] {
 		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: call.Sprite})
 		return
 	}
@@ -228,6 +229,10 @@ func (m *machine) restored(f lattice.Restored) error {
 	}
 	m.s.Pairs[c.Sprite] = *c.Pair
 	m.s.Dirty[c.Sprite] = false
+	if m.at.Visit == nil { // of a rewind, which begins the node anew
+		m.goTo(m.at.Node)
+		return nil
+	}
 	m.again(c.Sprite)
 	return nil
 }

@@ -40,11 +40,13 @@ func (e effect) do(ctx context.Context) ([]lattice.Fact, error) {
 		if err != nil {
 			return nil, err
 		}
-		raw, err := ir.Marshal(members)
+		return e.prepared(members)
+	case lattice.DoFork:
+		members, err := deps.Forker.Fork(ctx, e.r.State().RunID, *c.Pair, c.Sprite)
 		if err != nil {
-			return nil, fmt.Errorf("encode prepared context: %w", err)
+			return nil, err
 		}
-		return []lattice.Fact{lattice.Prepared{CommandID: c.ID, Ctx: raw}}, nil
+		return e.prepared(members)
 	case lattice.DoCall:
 		return e.call(ctx)
 	case lattice.DoCheckpoint:
@@ -68,6 +70,14 @@ func (e effect) do(ctx context.Context) ([]lattice.Fact, error) {
 		return []lattice.Fact{lattice.TimerFired{CommandID: c.ID}}, nil
 	}
 	return nil, fmt.Errorf("unknown command %q", c.Kind)
+}
+
+func (e effect) prepared(members map[string]any) ([]lattice.Fact, error) {
+	raw, err := ir.Marshal(members)
+	if err != nil {
+		return nil, fmt.Errorf("encode prepared context: %w", err)
+	}
+	return []lattice.Fact{lattice.Prepared{CommandID: e.command.ID, Ctx: raw}}, nil
 }
 
 func (e effect) act(ctx context.Context) ([]lattice.Fact, error) {

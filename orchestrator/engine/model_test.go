@@ -21,12 +21,16 @@ import (
 
 // play drives the run to its end through every death that the fuses bring, answering what it asks.
 func play(p *ir.Program, w *world, fuses ...int) (engine.State, error) {
+	return playAs(p, "run_1", w, fuses...)
+}
+
+func playAs(p *ir.Program, run string, w *world, fuses ...int) (engine.State, error) {
 	ctx := context.Background()
 	for lives := 0; lives < 100; lives++ {
 		w.mu.Lock()
 		w.dead = false
 		w.mu.Unlock()
-		r, err := engine.Load(w.deps(), p, "run_1", []byte("secret"), engine.History{Facts: w.log, Snapshot: w.snapshot, Last: w.last})
+		r, err := engine.Load(w.deps(), p, run, []byte("secret"), engine.History{Facts: w.log, Snapshot: w.snapshot, Last: w.last})
 		if err != nil {
 			return engine.State{}, err
 		}

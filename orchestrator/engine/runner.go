@@ -40,6 +40,12 @@ type Preparer interface {
 	Prepare(ctx context.Context, run, sprite string) (ctxMembers map[string]any, err error)
 }
 
+// Forker makes the main sprite of a forked run: a copy of the files of a checkpoint of another sprite, made ready as
+// Preparer does. It is idempotent, and returns members of $ctx and errors as Preparer does.
+type Forker interface {
+	Fork(ctx context.Context, run string, from lattice.Pair, to string) (ctxMembers map[string]any, err error)
+}
+
 // Actor fulfils actions outside of sprites, idempotently by Action.Key. A *lattice.Refusal is the action's failure.
 type Actor interface {
 	// Inspect looks at what the action would do and returns the policy's verdict; the action comes back with Binding,
@@ -55,6 +61,7 @@ type Deps struct {
 	Caller   Caller
 	Boundary Boundary
 	Preparer Preparer
+	Forker   Forker // nil: no run is forked
 	Actor    Actor
 	Now      func() time.Time
 	After    func(time.Duration) <-chan time.Time
@@ -159,6 +166,13 @@ func (r *Runner) publish() {
 // Begin appends the run's first fact. Run then drives it.
 func (r *Runner) Begin(ctx context.Context, f lattice.RunStarted) error { return r.feed(ctx, f) }
 
+// BeginFork appends the first fact of a run that goes on from another one. Run then drives it.
+func (r *Runner) BeginFork(ctx context.Context, f lattice.RunForked) error { return r.feed(ctx, f) }
+
+// Rewind takes the run back to a moment that Moments found. If nobody drives the run, Run has to be called for anything to
+// follow.
+func (r *Runner) Rewind(ctx context.Context, f lattice.Rewound) error { return r.feed(ctx, f) }
+
 // Decide appends a person's answer; when it returns nil, the answer is on disk. A duplicate gets ErrStale, an answer
 // that does not fit ErrAnswer. If nobody drives the run, Run has to be called for anything to follow.
 func (r *Runner) Decide(ctx context.Context, a lattice.Answered) error {
@@ -209,6 +223,7 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 	}
 	entries, state := events, r.state
 	var issued []lattice.Command
+	last := 0 // the last fact of entries
 	for _, f := range facts {
 		next, commands, err := Step(r.program, state, f)
 		if err != nil {
@@ -218,6 +233,7 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 		if err != nil {
 			return fmt.Errorf("encode %s: %w", f.FactType(), err)
 		}
+		last = len(entries)
 		entries = append(entries, lattice.Entry{
 			Run: next.RunID, At: now, Kind: lattice.EntryFact, Type: f.FactType(), Body: body,
 			Started: next.Started, Active: active,
@@ -237,6 +253,7 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 		if err != nil {
 			return fmt.Errorf("encode run state: %w", err)
 		}
+		entries[last].StateSum = lattice.StateSum(body)
 		entries = append(entries, lattice.Entry{Run: state.RunID, At: now, Kind: lattice.EntryState, Type: "State", Body: body})
 	}
 	// A commit is not abandoned half-way: its outcome decides what the run is.

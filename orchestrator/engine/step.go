@@ -15,9 +15,11 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -97,8 +99,13 @@ func (m *machine) goTo(node string) {
 }
 
 func (m *machine) apply(f lattice.Fact) error {
-	if start, ok := f.(lattice.RunStarted); ok {
-		return m.start(start)
+	switch f := f.(type) {
+	case lattice.RunStarted:
+		return m.start(f)
+	case lattice.RunForked:
+		return m.forked(f)
+	case lattice.Rewound:
+		return m.rewound(f)
 	}
 	if _, ok := f.(lattice.ActionNoted); ok {
 		return nil // kept for the record; it never changes the course of the run
@@ -176,7 +183,7 @@ func (m *machine) start(f lattice.RunStarted) error {
 }
 
 func (m *machine) prepared(f lattice.Prepared) error {
-	c, err := m.answer(f.CommandID, lattice.DoPrepare)
+	c, err := m.answer(f.CommandID, lattice.DoPrepare, lattice.DoFork)
 	if err != nil {
 		return err
 	}
@@ -184,16 +191,18 @@ func (m *machine) prepared(f lattice.Prepared) error {
 	if err != nil {
 		return fmt.Errorf("prepared context: %w", err)
 	}
-	ctx := make(map[string]any, len(m.s.Ctx)+len(extra))
-	for _, from := range []map[string]any{m.s.Ctx, extra} {
-		for k, v := range from {
-			ctx[k] = v
-		}
-	}
-	m.s.Ctx = ctx
+	m.s.Ctx = merged(m.s.Ctx, extra)
 	m.s.Dirty[c.Sprite] = true
-	m.goTo(m.p.Doc.EntryNode)
+	m.goTo(cmp.Or(m.s.Node, m.p.Doc.EntryNode)) // a fork begins where the other run was
 	return nil
+}
+
+// merged is a new map with the members of both; those of over win.
+func merged(under, over map[string]any) map[string]any {
+	both := make(map[string]any, len(under)+len(over))
+	maps.Copy(both, under)
+	maps.Copy(both, over)
+	return both
 }
 
 func (m *machine) timerFired(f lattice.TimerFired) error {
@@ -232,14 +241,14 @@ func (m *machine) commandFailed(f lattice.CommandFailed) error {
 	return nil
 }
 
-// answer takes the pending command id off the list and goes on in its thread; it must be of the given kind.
-func (m *machine) answer(id string, kind lattice.CommandKind) (lattice.Command, error) {
+// answer takes the pending command id off the list and goes on in its thread; it must be of one of the given kinds.
+func (m *machine) answer(id string, kinds ...lattice.CommandKind) (lattice.Command, error) {
 	c, ok := m.s.pending(id)
 	switch {
 	case !ok:
 		return c, fmt.Errorf("%w: command %s is not pending", ErrStale, id)
-	case c.Kind != kind:
-		return c, fmt.Errorf("command %s is a %s, not a %s", id, c.Kind, kind)
+	case !slices.Contains(kinds, c.Kind):
+		return c, fmt.Errorf("command %s is a %s, not a %s", id, c.Kind, kinds[0])
 	}
 	at := m.thread(c.Path)
 	if at == nil {

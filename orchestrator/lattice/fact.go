@@ -24,6 +24,43 @@ type RunStarted struct {
 	Grants   []string        `json:"grants"`
 }
 
+// RunForked opens a run that goes on from a moment of another one, with a copy of its sprite's files. State is the other
+// run's state at that moment, Set what is written into it first.
+type RunForked struct {
+	RunID    string          `json:"run_id"`
+	WorkItem string          `json:"work_item_id"`
+	Program  string          `json:"program"`
+	Sprite   string          `json:"sprite"`
+	From     string          `json:"from_run_id"`
+	Moment   Moment          `json:"moment"`
+	Pair     *Pair           `json:"pair,omitempty"` // of the other run's sprite; nil when there are no files to copy
+	State    json.RawMessage `json:"state"`
+	Set      []Assignment    `json:"set,omitempty"`
+	Ctx      json.RawMessage `json:"ctx,omitempty"` // members of $ctx that are this run's own
+}
+
+// Assignment is a value for a path such as $vars.x.
+type Assignment struct {
+	Path  string          `json:"path"`
+	Value json.RawMessage `json:"value"`
+}
+
+// Rewound takes a run back to a moment of its own. Nothing is deleted: what lies between no longer counts, and the epoch
+// rises. State is the run's state at that moment, as the journal tells it.
+type Rewound struct {
+	Moment Moment          `json:"moment"`
+	Pair   *Pair           `json:"pair,omitempty"` // what the sprite's files go back to; nil when they are as they were
+	State  json.RawMessage `json:"state"`
+	By     string          `json:"by"`
+}
+
+// Moment is where a node of the flow itself is about to begin.
+type Moment struct {
+	Seq   Seq    `json:"seq"` // of the fact that led there; facts behind it come after the moment
+	Node  string `json:"node"`
+	Visit int    `json:"visit"` // of the node, from 1
+}
+
 // Prepared says that the main sprite exists, holds /skills, the repository bundle and task.json. Ctx is merged into $ctx.
 type Prepared struct {
 	CommandID string          `json:"command_id"`
@@ -124,6 +161,8 @@ type CancelRequested struct {
 }
 
 func (RunStarted) FactType() string      { return "RunStarted" }
+func (RunForked) FactType() string       { return "RunForked" }
+func (Rewound) FactType() string         { return "Rewound" }
 func (Prepared) FactType() string        { return "Prepared" }
 func (CallFinished) FactType() string    { return "CallFinished" }
 func (CallBlocked) FactType() string     { return "CallBlocked" }

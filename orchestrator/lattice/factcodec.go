@@ -11,6 +11,10 @@ func DecodeFact(kind string, body json.RawMessage) (Fact, error) {
 	switch kind {
 	case "RunStarted":
 		return decode[RunStarted](body)
+	case "RunForked":
+		return decode[RunForked](body)
+	case "Rewound":
+		return decode[Rewound](body)
 	case "Prepared":
 		return decode[Prepared](body)
 	case "CallFinished":

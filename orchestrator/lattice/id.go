@@ -31,6 +31,12 @@ func LinkedRun(run, wait string) string {
 	return "run_" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
 }
 
+// StateSum is the digest of a run's encoded state.
+func StateSum(state []byte) string {
+	sum := sha256.Sum256(state)
+	return hex.EncodeToString(sum[:16])
+}
+
 // DerivedKey hashes parts to a short hex id. It is how Step makes ids: derived, never drawn.
 func DerivedKey(parts ...string) string {
 	h := sha256.New()

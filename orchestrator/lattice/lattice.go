@@ -46,6 +46,9 @@ type Entry struct {
 	// Active is how long the run had been driven when this fact was appended, waits for people excluded. The run's
 	// timeout is measured against it.
 	Active time.Duration `json:"active_ns,omitempty"`
+	// StateSum is the digest of the run's state behind this fact; the last fact of each commit bears it. Replays name the
+	// first entry that leads elsewhere by it.
+	StateSum string `json:"state_sum,omitempty"`
 	// Of events only.
 	Sprite   string             `json:"sprite,omitempty"`
 	CallID   string             `json:"call_id,omitempty"`
@@ -212,6 +215,7 @@ type CommandKind string
 
 const (
 	DoPrepare    CommandKind = "prepare"    // make the sprite ready
+	DoFork       CommandKind = "fork"       // make the sprite as a copy of Pair
 	DoCall       CommandKind = "call"       // run a skill (first time, again, or resumed)
 	DoCheckpoint CommandKind = "checkpoint" // take a boundary
 	DoRestore    CommandKind = "restore"    // put the sprite's files back to Pair

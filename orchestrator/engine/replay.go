@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// Divergence is where a journal does not lead to what it says it led to.
+type Divergence struct {
+	Seq     lattice.Seq `json:"seq"`
+	Fact    string      `json:"fact,omitempty"` // its type
+	Node    string      `json:"node,omitempty"` // that the run was at
+	What    string      `json:"what"`           // program | fact | call_id | edge | state | snapshot
+	Message string      `json:"message"`
+	Want    string      `json:"want,omitempty"` // as the journal says
+	Got     string      `json:"got,omitempty"`  // as the program gives
+}
+
+// Replayed is a run that was told again by its journal alone, without any effect.
+type Replayed struct {
+	Facts    int
+	State    State
+	StateSum string
+	// Diverged is the first difference, nil when the journal leads byte for byte to the recorded state.
+	Diverged *Divergence
+}
+
+// Replay folds the facts of a run and compares every step with what was recorded: each fact's own bytes, the ids of calls
+// (secret nil leaves that out), the nodes that the step began, the digest of the state behind it, and at the end the
+// snapshot (nil leaves that out).
+func Replay(p *ir.Program, run string, secret []byte, facts []lattice.Entry, snapshot json.RawMessage) (Replayed, error) {
+	out := Replayed{State: New(run)}
+	for _, e := range facts {
+		if e.Kind != lattice.EntryFact {
+			continue
+		}
+		if d := out.step(p, secret, e); d != nil {
+			d.Seq, d.Fact = e.Seq, e.Type
+			if d.Node == "" {
+				d.Node = out.State.Node
+			}
+			out.Diverged = d
+			return out, nil
+		}
+		out.Facts++
+	}
+	body, err := out.State.Encode()
+	if err != nil {
+		return out, fmt.Errorf("encode run state: %w", err)
+	}
+	out.StateSum = lattice.StateSum(body)
+	if len(snapshot) == 0 {
+		return out, nil
+	}
+	stored, err := DecodeState(snapshot)
+	if err != nil {
+		return out, err
+	}
+	if theirs, err := stored.Encode(); err != nil || string(theirs) != string(body) {
+		out.Diverged = &Divergence{What: "snapshot", Node: stored.Node, Want: lattice.StateSum(theirs), Got: out.StateSum,
+			Message: "the stored state is not the one that the journal leads to"}
+	}
+	return out, nil
+}
+
+// step tells one fact again.
+func (r *Replayed) step(p *ir.Program, secret []byte, e lattice.Entry) *Divergence {
+	fact, err := lattice.DecodeFact(e.Type, e.Body)
+	if err != nil {
+		return &Divergence{What: "fact", Message: err.Error()}
+	}
+	if d := sameFact(fact, e.Body); d != nil {
+		return d
+	}
+	if start, ok := fact.(lattice.RunStarted); ok && start.Program != p.Digest {
+		return &Divergence{What: "program", Want: start.Program, Got: p.Digest, Message: "the run was started with another program"}
+	}
+	if id, d := callOf(fact), r.State; id.call != "" && secret != nil {
+		if c, ok := d.pending(id.command); ok && c.Call != nil {
+			if want := lattice.CallID(secret, *c.Call); want != id.call {
+				return &Divergence{What: "call_id", Node: c.Node, Want: id.call, Got: want, Message: "the fact is about a call that was never made"}
+			}
+		}
+	}
+	next, _, err := Step(p, r.State, fact)
+	if err != nil {
+		return &Divergence{What: "fact", Message: err.Error()}
+	}
+	if !slices.Equal(next.Started, e.Started) {
+		return &Divergence{What: "edge", Want: fmt.Sprint(e.Started), Got: fmt.Sprint(next.Started), Message: "the run went on to other nodes than the program leads to"}
+	}
+	if e.StateSum != "" {
+		body, err := next.Encode()
+		if err != nil {
+			return &Divergence{What: "state", Message: err.Error()}
+		}
+		if sum := lattice.StateSum(body); sum != e.StateSum {
+			return &Divergence{What: "state", Want: e.StateSum, Got: sum, Message: "the fact does not lead to the state that was recorded with it: one of the two was changed"}
+		}
+	}
+	r.State = next
+	return nil
+}
+
+// sameFact holds the recorded body against what this version would write of it: a member that is not read is a change.
+func sameFact(fact lattice.Fact, body json.RawMessage) *Divergence {
+	mine, err := ir.Marshal(fact)
+	if err != nil {
+		return &Divergence{What: "fact", Message: err.Error()}
+	}
+	theirs, err := ir.Decode(body)
+	if err != nil {
+		return &Divergence{What: "fact", Message: err.Error()}
+	}
+	again, err := ir.Decode(mine)
+	if err != nil {
+		return &Divergence{What: "fact", Message: err.Error()}
+	}
+	a, errA := ir.Marshal(theirs)
+	b, errB := ir.Marshal(again)
+	if errA != nil || errB != nil || string(a) != string(b) {
+		return &Divergence{What: "fact", Want: string(a), Got: string(b), Message: "the recorded fact is not one that lattice writes"}
+	}
+	return nil
+}
+
+type answered struct{ command, call string }
+
+// callOf names the command and the call that a fact is about.
+func callOf(fact lattice.Fact) answered {
+	switch f := fact.(type) {
+	case lattice.CallFinished:
+		return answered{f.CommandID, f.CallID}
+	case lattice.CallBlocked:
+		return answered{f.CommandID, f.CallID}
+	case lattice.CallSuspended:
+		return answered{f.CommandID, f.CallID}
+	case lattice.CallLost:
+		return answered{f.CommandID, f.CallID}
+	}
+	return answered{}
+}
