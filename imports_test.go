@@ -74,10 +74,12 @@ var mayImport = map[string][]string{
 	"orchestrator/api":       {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/dashboard": {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
 
-	"orchestrator/engine": {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/engine": {"manifests", "orchestrator/ir", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/llm":    {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
 	// A model server, for tests.
 	"orchestrator/llm/llmtest": {},
+	// What is decided about answers of models: pure, below the engine.
+	"orchestrator/ladder": {"manifests/templates", "orchestrator/ir"},
 	"orchestrator/compile":     {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
 
 	"orchestrator/diagram": {"orchestrator/ir"},

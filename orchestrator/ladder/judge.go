@@ -1,0 +1,291 @@
+package ladder
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// Checks is what the answers of one visit of a node have to hold. NewChecks makes it.
+type Checks struct {
+	SchemaName string
+	Schema     json.RawMessage
+
+	node    *ir.Node
+	schemas func(name string) (json.RawMessage, bool)
+	in      map[string]any // the node's inputs, as they were shown: $in of invariants
+
+	ids, labels       []any
+	hasIDs, hasLabels bool
+}
+
+// NewChecks gathers what a node's answers are held against: its output schema, its validators, and what its op implies,
+// for which ids are those of the candidates that were shown and labels those to choose from.
+func NewChecks(n *ir.Node, schemas func(name string) (json.RawMessage, bool), in map[string]any, ids, labels []any) (Checks, error) {
+	c := Checks{SchemaName: n.OutputSchema, node: n, schemas: schemas, in: in}
+	c.hasIDs, c.hasLabels = n.Op == ir.OpLLMChoose, n.Op == ir.OpLLMClassify
+	c.ids, c.labels = ids, labels
+	var ok bool
+	if c.Schema, ok = schemas(n.OutputSchema); !ok {
+		return c, fmt.Errorf("there is no schema %q", n.OutputSchema)
+	}
+	return c, nil
+}
+
+// Verdict is what was found of an answer. It holds when Kind is "".
+type Verdict struct {
+	Kind     string // of failure
+	Message  string
+	Problems []Problem
+	Value    any // what the answer says, when it is JSON
+	Parsed   bool
+	Text     string // as it came
+	Defenced bool   // it stood in a code fence or among other words, which were taken off
+}
+
+// Judge reads an answer and holds it against everything at once; invariants are asked only of what fits the schemas.
+func (c Checks) Judge(text string) Verdict {
+	v := Verdict{Text: text}
+	var err error
+	if v.Value, v.Defenced, err = parse(text); err != nil {
+		return v.fail(ir.FailParse, []Problem{problem(-1, "", "not_json", "%v", err)})
+	}
+	v.Parsed = true
+	var wrong []Problem
+	for i, schema := range c.schemaValidators() {
+		if schema == nil {
+			continue
+		}
+		found, err := validate(schema, v.Value)
+		if err != nil {
+			return v.fail(ir.FailSchema, []Problem{problem(i, "", "schema_invalid", "%v", err)})
+		}
+		for _, p := range found {
+			p.Validator = i
+			wrong = append(wrong, p)
+		}
+	}
+	if len(wrong) > 0 {
+		return v.fail(ir.FailSchema, wrong)
+	}
+	if wrong = c.invariants(v); len(wrong) > 0 {
+		return v.fail(ir.FailInvariant, wrong)
+	}
+	return v
+}
+
+// fail keeps the first problems, and says the first one.
+func (v Verdict) fail(kind string, problems []Problem) Verdict {
+	v.Kind, v.Problems = kind, problems[:min(len(problems), maxProblems)]
+	v.Message = problems[0].Message
+	if kind == ir.FailSchema {
+		v.Message = first(problems, nil)
+	}
+	if len(problems) > 1 {
+		v.Message += fmt.Sprintf(" (and %d more)", len(problems)-1)
+	}
+	return v
+}
+
+// schemaValidators are the schemas by the number of their validator; nil where that is another check.
+func (c Checks) schemaValidators() []json.RawMessage {
+	list := []json.RawMessage{c.Schema}
+	for _, check := range c.node.Validators {
+		var schema json.RawMessage
+		if check.Type == "json_schema" && check.Schema != c.SchemaName {
+			schema, _ = c.schemas(check.Schema) // names are checked before the run
+		}
+		list = append(list, schema)
+	}
+	return list
+}
+
+// invariants are the checks of an answer that fits the schemas, implied ones first.
+func (c Checks) invariants(v Verdict) []Problem {
+	var wrong []Problem
+	out, _ := v.Value.(map[string]any)
+	implied := c.implied()
+	if c.hasIDs && !oneOf(out["id"], c.ids) {
+		wrong = append(wrong, problem(implied, "/id", "not_in_set", "id must be one of candidate ids"))
+	}
+	if c.hasLabels && !oneOf(out["label"], c.labels) && !(c.node.AllowUnknown && out["label"] == "unknown") {
+		wrong = append(wrong, problem(implied, "/label", "not_in_set", "label must be one of the given labels"))
+	}
+	for i, check := range c.node.Validators {
+		switch n := i + 1; {
+		case n == implied:
+		case check.Type == "invariant":
+			if p, bad := c.invariant(n, check, v.Value); bad {
+				wrong = append(wrong, p)
+			}
+		case check.Type == "no_extra_text" && v.Defenced:
+			wrong = append(wrong, problem(n, "", "extra_text", "answer with the object alone: no code fence, no other words"))
+		case check.Type == "max_chars":
+			wrong = append(wrong, tooLong(n, "", v.Value, check.Max)...)
+		}
+	}
+	return wrong
+}
+
+// implied is the number of the validator that says what the op implies anyway, -1 where none does.
+func (c Checks) implied() int {
+	for i, check := range c.node.Validators {
+		said := strings.ReplaceAll(check.Expr, " ", "") == "$out.idin$in.candidates[*].id" && (c.node.IDField == "" || c.node.IDField == "id")
+		if c.hasIDs && (said || check.Type == "choice_in_candidates") || c.hasLabels && check.Type == "label_in_set" {
+			return i + 1
+		}
+	}
+	return -1
+}
+
+func (c Checks) invariant(n int, check ir.Validator, out any) (Problem, bool) {
+	cond, text := check.AST, check.Message
+	if check.Expr != "" {
+		var err error
+		if cond, err = ir.ParseCond(check.Expr); err != nil {
+			return problem(n, "", "invariant_invalid", "%v", err), true
+		}
+	}
+	if text == "" {
+		text = "this must hold: " + check.Expr
+	}
+	holds, f := cond.True(ir.Scope{In: c.in, Out: out})
+	switch {
+	case f != nil:
+		return problem(n, "", "invariant", "%s (%s)", text, f.Message), true
+	case !holds:
+		return problem(n, "", "invariant", "%s", text), true
+	}
+	return Problem{}, false
+}
+
+// oneOf reports whether v is in the list, as the same JSON.
+func oneOf(v any, list []any) bool {
+	want, err := ir.Marshal(v)
+	if err != nil || v == nil {
+		return false
+	}
+	for _, item := range list {
+		if got, err := ir.Marshal(item); err == nil && bytes.Equal(got, want) {
+			return true
+		}
+	}
+	return false
+}
+
+// tooLong finds the texts in v that have more than n characters.
+func tooLong(validator int, path string, v any, n int) (wrong []Problem) {
+	switch v := v.(type) {
+	case string:
+		if count := utf8.RuneCountInString(v); count > n {
+			wrong = append(wrong, problem(validator, path, "max_chars", "it has %d characters; at most %d are allowed", count, n))
+		}
+	case []any:
+		for i := range v {
+			wrong = append(wrong, tooLong(validator, fmt.Sprintf("%s/%d", path, i), v[i], n)...)
+		}
+	case map[string]any:
+		for _, k := range sortedKeys(v) {
+			wrong = append(wrong, tooLong(validator, path+"/"+pointer(k), v[k], n)...)
+		}
+	}
+	return wrong
+}
+
+// maxDepth bounds the nesting of answers.
+const maxDepth = 64
+
+// parse reads an answer as one JSON value. What is none gets one more chance: without the code fence around it, or from
+// its first brace to its last one. Nothing is repaired.
+func parse(text string) (v any, defenced bool, err error) {
+	text = strings.TrimSpace(text)
+	if v, err = strict(text); err == nil {
+		return v, false, nil
+	}
+	if inner, ok := defence(text); ok {
+		if v, again := strict(inner); again == nil {
+			return v, true, nil
+		}
+	}
+	return nil, false, err
+}
+
+// defence takes off a single fence, or the words before and behind an object.
+func defence(text string) (string, bool) {
+	if rest, ok := strings.CutPrefix(text, "```"); ok {
+		if inner, closed := strings.CutSuffix(rest, "```"); closed {
+			if line, body, many := strings.Cut(inner, "\n"); many && !strings.Contains(line, "{") {
+				inner = body // the fence's language
+			}
+			return strings.TrimSpace(inner), true
+		}
+	}
+	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
+	if from < 0 || to < from {
+		return "", false
+	}
+	return text[from : to+1], true
+}
+
+// strict decodes one JSON value: duplicate keys are refused, as are numbers and nesting that nobody meant.
+func strict(text string) (any, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	v, err := value(d, 0)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the answer is not JSON: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("the answer is not JSON: something follows the first value")
+	}
+	return v, nil
+}
+
+func value(d *json.Decoder, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("it nests deeper than %d", maxDepth)
+	}
+	token, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch token {
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			v, err := value(d, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err := d.Token()
+		return list, err
+	case json.Delim('{'):
+		object := map[string]any{}
+		for d.More() {
+			key, err := d.Token()
+			if err != nil {
+				return nil, err
+			}
+			name := key.(string) // encoding/json takes no other
+			if _, twice := object[name]; twice {
+				return nil, fmt.Errorf("the key %q appears twice", name)
+			}
+			if object[name], err = value(d, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		_, err := d.Token()
+		return object, err
+	}
+	return token, nil
+}

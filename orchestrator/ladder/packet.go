@@ -1,0 +1,81 @@
+package ladder
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// Packet says what was wrong with an answer, to the model that is to mend it. error, allowed_ids and previous_output are
+// what the model needs most and stand by themselves.
+type Packet struct {
+	Version     string          `json:"packet_version"` // "1"
+	Node        string          `json:"node"`
+	Attempt     int             `json:"attempt"` // the question that this packet goes with
+	MaxAttempts int             `json:"max_attempts"`
+	Kind        string          `json:"kind"` // of failure
+	Error       string          `json:"error"`
+	Errors      []Problem       `json:"errors"`
+	AllowedIDs  []any           `json:"allowed_ids,omitempty"`
+	Allowed     []any           `json:"allowed_labels,omitempty"`
+	Previous    json.RawMessage `json:"previous_output"` // null when it was no JSON
+	Text        *string         `json:"previous_text"`   // then; cut to maxPrevious
+	Schema      string          `json:"schema"`
+	Instruction string          `json:"instruction"` // "fix_only"
+}
+
+// Problem is one thing that is wrong with an answer.
+type Problem struct {
+	Validator int    `json:"validator"` // 0 is the output schema, then as in the node; -1 is none of them
+	Path      string `json:"path"`      // JSON pointer into the answer
+	Code      string `json:"code"`
+	Message   string `json:"message"`
+}
+
+const (
+	maxProblems = 10
+	maxPrevious = 2000 // characters of an answer that goes back, of texts and of JSON
+	maxMessage  = 300  // characters of a problem's message
+	maxAllowed  = 100  // ids or labels
+)
+
+// Packet tells a model what v found. It goes with the question after at.
+func (v Verdict) Packet(n *ir.Node, c Checks, at Rung) Packet {
+	p := Packet{
+		Version: "1", Node: n.ID, Attempt: at.Attempt + 1, MaxAttempts: at.Limit, Kind: v.Kind, Error: v.Message, Errors: v.Problems,
+		Schema: c.SchemaName, Instruction: "fix_only",
+	}
+	if c.hasIDs {
+		p.AllowedIDs = c.ids[:min(len(c.ids), maxAllowed)]
+	}
+	if c.hasLabels {
+		p.Allowed = c.labels[:min(len(c.labels), maxAllowed)]
+	}
+	if raw, err := ir.Marshal(v.Value); v.Parsed && err == nil && len([]rune(string(raw))) <= maxPrevious {
+		p.Previous = raw
+		return p
+	}
+	text := cut(v.Text, maxPrevious)
+	p.Previous, p.Text = json.RawMessage("null"), &text
+	return p
+}
+
+// Failed is the packet of a question that has no answer that could be judged: a refusal, say.
+func Failed(n *ir.Node, c Checks, at Rung, kind, message, text string) Packet {
+	v := Verdict{Kind: kind, Message: message, Text: text, Problems: []Problem{{Validator: -1, Code: kind, Message: cut(message, maxMessage)}}}
+	return v.Packet(n, c, at)
+}
+
+// cut keeps n characters, the closing "…" included.
+func cut(text string, n int) string {
+	runes := []rune(text)
+	if len(runes) <= n {
+		return text
+	}
+	return string(runes[:n-1]) + "…"
+}
+
+func problem(validator int, path, code, format string, args ...any) Problem {
+	return Problem{Validator: validator, Path: path, Code: code, Message: cut(fmt.Sprintf(format, args...), maxMessage)}
+}

@@ -1,0 +1,70 @@
+package ladder
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spritekit/lattice/manifests/templates"
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// Prompt fills a template in. The inputs must be those that its ports name, each of its schema. With a packet the repair
+// text follows the user's: the answer that is wanted then is the whole corrected object.
+func Prompt(t templates.Template, schema json.RawMessage, inputs map[string]any, packet *Packet) (system, user string, f *ir.Failure) {
+	blocks := map[string]string{}
+	for _, port := range slices.Sorted(maps.Keys(t.InputPorts)) {
+		v, ok := inputs[port]
+		if !ok {
+			return "", "", &ir.Failure{Kind: ir.FailRef, Message: fmt.Sprintf("template %s wants an input %q", t.ID, port)}
+		}
+		if problems, err := validate(t.InputPorts[port], v); err != nil || len(problems) > 0 {
+			return "", "", &ir.Failure{Kind: ir.FailStateType, Message: fmt.Sprintf("input %s does not fit template %s: %s", port, t.ID, first(problems, err))}
+		}
+		if blocks[port], f = block(port, v); f != nil {
+			return "", "", f
+		}
+	}
+	described, err := ir.Decode(schema)
+	if err != nil {
+		return "", "", &ir.Failure{Kind: ir.FailSchema, Message: fmt.Sprintf("read the output schema: %v", err)}
+	}
+	if blocks[templates.MarkSchema], f = block(templates.MarkSchema, described); f != nil {
+		return "", "", f
+	}
+	if packet != nil {
+		if blocks[templates.MarkPacket], f = block(templates.MarkPacket, packet); f != nil {
+			return "", "", f
+		}
+	}
+	fill := func(text templates.Lines) string { return text.Fill(func(name string) string { return blocks[name] }) }
+	system, user = fill(t.System), fill(t.User)
+	if packet != nil {
+		user += "\n" + fill(t.Repair)
+	}
+	if size := len(system) + len(user); size > t.MaxPromptBytes {
+		return "", "", &ir.Failure{Kind: ir.FailLimit, Message: fmt.Sprintf("the prompt of %s would have %d bytes; it may have %d: pick fewer members of its inputs, or truncate them", t.ID, size, t.MaxPromptBytes)}
+	}
+	return system, user, nil
+}
+
+// block is a value between marks that it cannot hold: JSON on one line has no line end. Keys are sorted and numbers stand
+// as they were written, since another form of an id would be another id.
+func block(name string, v any) (string, *ir.Failure) {
+	text, err := ir.Marshal(v)
+	if err != nil {
+		return "", &ir.Failure{Kind: ir.FailStateType, Message: fmt.Sprintf("write %s as JSON: %v", name, err)}
+	}
+	return "BEGIN " + name + "\n" + string(text) + "\nEND " + name, nil
+}
+
+func first(problems []Problem, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	if problems[0].Path == "" {
+		return problems[0].Message
+	}
+	return problems[0].Path + ": " + problems[0].Message
+}

@@ -1,0 +1,95 @@
+package ladder
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// CheckSchema says what is wrong with a JSON Schema, nil when it can be used. It may refer to nothing outside itself.
+func CheckSchema(schema json.RawMessage) error {
+	_, err := compile(schema)
+	return err
+}
+
+// nowhere loads nothing: what a schema means must not depend on files or networks.
+type nowhere struct{}
+
+func (nowhere) Load(url string) (any, error) {
+	return nil, fmt.Errorf("a schema refers to nothing outside itself, such as %s", url)
+}
+
+func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
+	doc, err := ir.Decode(schema)
+	if err != nil {
+		return nil, fmt.Errorf("read the schema: %w", err)
+	}
+	const url = "lattice:///schema.json"
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat() // a date that is none is what a check is for
+	c.UseLoader(nowhere{})
+	if err := c.AddResource(url, doc); err != nil {
+		return nil, fmt.Errorf("read the schema: %w", err)
+	}
+	compiled, err := c.Compile(url)
+	if err != nil {
+		return nil, fmt.Errorf("read the schema: %s", strings.ReplaceAll(err.Error(), url, "the schema"))
+	}
+	return compiled, nil
+}
+
+// validate finds everything in which v does not fit a schema, in the order of places.
+func validate(schema json.RawMessage, v any) ([]Problem, error) {
+	compiled, err := compile(schema)
+	if err != nil {
+		return nil, err
+	}
+	err = compiled.Validate(v)
+	if err == nil {
+		return nil, nil
+	}
+	invalid, ok := err.(*jsonschema.ValidationError)
+	if !ok {
+		return nil, err
+	}
+	var problems []Problem
+	leaves(invalid, func(e *jsonschema.ValidationError) {
+		place := strings.Builder{}
+		for _, name := range e.InstanceLocation {
+			place.WriteString("/" + pointer(name))
+		}
+		keyword := e.ErrorKind.KeywordPath()
+		if extra, ok := e.ErrorKind.(*kind.AdditionalProperties); ok {
+			slices.Sort(extra.Properties) // they come in the order of a map
+		}
+		text := e.DetailedOutput().Error.String()
+		problems = append(problems, problem(0, place.String(), keyword[len(keyword)-1], "%s", text))
+	})
+	slices.SortFunc(problems, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Code, b.Code), strings.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(problems), nil
+}
+
+// leaves visits what is wrong itself, not what is wrong because of it.
+func leaves(e *jsonschema.ValidationError, visit func(*jsonschema.ValidationError)) {
+	if len(e.Causes) == 0 && len(e.ErrorKind.KeywordPath()) > 0 {
+		visit(e)
+	}
+	for _, cause := range e.Causes {
+		leaves(cause, visit)
+	}
+}
+
+func pointer(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
+
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
