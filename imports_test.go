@@ -79,8 +79,8 @@ var mayImport = map[string][]string{
 	// A model server, for tests.
 	"orchestrator/llm/llmtest": {},
 	// What is decided about answers of models: pure, below the engine.
-	"orchestrator/ladder": {"manifests/templates", "orchestrator/ir"},
-	"orchestrator/compile":     {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/ladder":  {"manifests/templates", "orchestrator/ir"},
+	"orchestrator/compile": {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
 
 	"orchestrator/diagram": {"orchestrator/ir"},
 
