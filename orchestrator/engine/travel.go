@@ -210,7 +210,7 @@ func (m *machine) rewound(f lattice.Rewound) error {
 		return fmt.Errorf("Rewound of run %s to a state of run %s", m.s.RunID, then.RunID)
 	}
 	then.Epoch = m.s.Epoch + 1
-	m.enter(then, f.Moment)
+	m.arrive(then, f.Moment)
 	if f.Pair != nil {
 		m.restore(*f.Pair)
 		return nil
@@ -249,7 +249,7 @@ func (m *machine) forked(f lattice.RunForked) error {
 			return fmt.Errorf("%w: %s", ErrAnswer, bad.Message)
 		}
 	}
-	m.enter(then, f.Moment)
+	m.arrive(then, f.Moment)
 	if f.Pair != nil {
 		m.issue(lattice.Command{Kind: lattice.DoFork, Sprite: f.Sprite, Pair: f.Pair})
 		return nil
@@ -278,8 +278,8 @@ func (m *machine) moment(raw json.RawMessage, at lattice.Moment) (State, error) 
 	return then, nil
 }
 
-// enter makes then the state of the run, with the node as what comes next.
-func (m *machine) enter(then State, at lattice.Moment) {
+// arrive makes then the state of the run, with the node as what comes next.
+func (m *machine) arrive(then State, at lattice.Moment) {
 	m.s = then.clone()
 	m.s.Node, m.s.Visit = at.Node, nil
 	m.at = m.flow()
