@@ -26,6 +26,7 @@ type Sprite struct {
 	Isolation     string   `json:"isolation,omitempty"`
 	WorkspacePath string   `json:"workspace_path,omitempty"` // host path of /workspace for "look into it" hints
 	Degraded      string   `json:"degraded,omitempty"`       // why the sprite's files cannot be used, "" when they can
+	Image         string `json:"image,omitempty"`          // digest of the image that it started from
 	// Tools and Skills are the paths that were asked for when it was made.
 	Tools  []string `json:"tools,omitempty"`
 	Skills []string `json:"skills,omitempty"`
@@ -69,6 +70,9 @@ type Create struct {
 	Tools []string `json:"tools,omitempty"`
 	// Skills are folders of the host's machine that the sprite has in /skills, under their own names; as Tools.
 	Skills []string `json:"skills,omitempty"`
+	// Image is what the sprite starts from: a name or digest of an image that the host has, an absolute path to import one
+	// from, or "none" for this machine's own system; "" is the host's default. Of the embedded host only.
+	Image string `json:"image,omitempty"`
 }
 
 // Exec describes one command. A nil Stdin is an empty one. A Stdin whose Read blocks for ever (a terminal) may be left

@@ -51,7 +51,7 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 	if err = errors.Join(err, thaw()); err != nil {
 		return present{}, err
 	}
-	copied.Frozen = true
+	copied.Frozen, copied.Image = true, now.Image
 	return present{layer: copied, made: []layerRecord{copied}}, nil
 }
 

@@ -73,10 +73,14 @@ func (h *Host) probe() confinement {
 // boxConfig describes the box of a sprite, and names the layers that it mounts.
 func (h *Host) boxConfig(rec spriteRecord) (sandbox.Config, []layerRecord, error) {
 	root, chain, err := h.root(rec.Tree)
-	return sandbox.Config{
+	if err != nil {
+		return sandbox.Config{}, nil, err
+	}
+	cfg := sandbox.Config{
 		Self: h.cfg.Self, Root: root, Level: h.confined().level(), Skills: h.skills(rec), Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID),
 		Shared: h.shareGo(rec), Network: h.cfg.Network.Preset != "" && h.confined().netns, Limits: sandbox.Limits{MemoryBytes: rec.Resources.memoryLimit()},
-	}, chain, err
+	}
+	return cfg, chain, h.imageIn(rec, &cfg)
 }
 
 // owner is the host user and group that commands run as, and that own what the host writes for them.

@@ -43,14 +43,19 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	root, err := h.newRoot()
+	digest, done, err := h.takeImage(r.Context(), in.Image, in.Name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	root, err := h.newRoot(r.Context(), digest)
 	if err != nil {
 		return fmt.Errorf("create sprite %s: %w", in.Name, err)
 	}
 	now := h.now()
 	rec := spriteRecord{
 		ID: "sprite-" + ulid.Make().String(), Name: in.Name, Tree: root.ID, Labels: in.Labels, Environment: in.Environment,
-		URLSettings: *in.URLSettings, Config: in.Config, Runtime: in.Runtime, Network: egress.Preset(in.Network), Tools: tools, Skills: skills,
+		URLSettings: *in.URLSettings, Config: in.Config, Runtime: in.Runtime, Network: egress.Preset(in.Network), Tools: tools, Skills: skills, Image: digest,
 		CreatedAt: now, UpdatedAt: now,
 	}
 	if err := h.store.createSprite(rec, root); err != nil {

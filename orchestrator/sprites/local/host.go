@@ -13,7 +13,8 @@
 //
 //	host.db         the single source of truth: which sprites, checkpoints and layers exist, and how they hang together
 //	layers/<ulid>/  the layers; complete before host.db refers to them, and synced or called not durable
-//	base/           the lowest layer of every overlay: the folders that a root needs
+//	base/           the folders that a root needs: the lowest layer of every overlay, or the next one above an image
+//	images/         what sprites start from; see package image
 //	trees/<ulid>/   layers of earlier versions
 //	tmp/<ulid>      layers being made; wiped at start
 //	trash/<ulid>    layers nobody refers to, being removed; wiped at start
@@ -83,6 +84,9 @@ type Config struct {
 	// then on. Nil refuses all. SkillsWith returns a directory like Skills that has kept folders, too.
 	KeepSkill  func(path string) (string, error)
 	SkillsWith func(kept []string) (string, error)
+	// Image is what sprites start from whose creation names no image: one that is there, or an absolute path, which is
+	// imported when it is first needed; "" and "none" are this machine's own system.
+	Image string
 	// ImportImages lets requests import images from any path of this machine. Without it they use what ImportImage brought.
 	ImportImages bool
 }
@@ -109,7 +113,9 @@ type Host struct {
 	changes      changes            // of sprites, for those who watch the list
 	confined     func() confinement // probes once
 
-	images *image.Store
+	images     *image.Store
+	defaulting sync.Mutex // guards imported, and is held while the default image is
+	imported   string     // digest of the default image, once it was needed
 
 	linking sync.Mutex // guards the folder of links to shared caches
 
@@ -123,8 +129,9 @@ type Host struct {
 	calls   sync.WaitGroup     // requests being served; Add only under mu while not closed
 	sprites map[string]*sprite // by id; what runs
 
-	mounted   map[string]int // layers by the number of running boxes that have them mounted
-	unsettled []string       // layers that were frozen and may not be on the disk yet
+	claims    map[*claim]bool // images that sprites are being made from
+	mounted   map[string]int  // layers by the number of running boxes that have them mounted
+	unsettled []string        // layers that were frozen and may not be on the disk yet
 }
 
 // Open opens or makes the host's directory and removes what a crash left there. It starts no sprite. A directory that
@@ -141,7 +148,7 @@ func Open(cfg Config) (*Host, error) {
 }
 
 func open(cfg Config, step func(string)) (*Host, error) {
-	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, step: step, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: map[string]int{}}
+	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, step: step, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: map[string]int{}, claims: map[*claim]bool{}}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}

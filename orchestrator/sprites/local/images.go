@@ -8,9 +8,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/image"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
 // shiftedIDs is the host's id for root of a sprite, when the host runs as root; see sandbox.LevelRoot.
@@ -44,11 +46,13 @@ func (h *Host) importImage(ctx context.Context, ref, name string, progress func(
 	})
 }
 
+var errImportRefused = &apiError{http.StatusForbidden, "import_refused", "this host imports nothing that a request names; start it with --image PATH"}
+
 // imagesWork says why sprites cannot start from images here, nil when they can.
 func (h *Host) imagesWork() error {
 	if c := h.confined(); c.plain {
 		return &apiError{http.StatusConflict, "isolation_unavailable", "sprites start from images only where they are kept apart by namespaces, and here they are a " + c.text +
-			"; lattice doctor says what helps, or use a sprite without an image"}
+			"; lattice doctor says what helps, or use a sprite without an image (image \"none\")"}
 	}
 	return nil
 }
@@ -77,7 +81,7 @@ func (h *Host) postImage(w http.ResponseWriter, r *http.Request) error {
 	case in.Ref == "":
 		return badRequest("ref: say which image, as an absolute path or the name of one that is there")
 	case filepath.IsAbs(in.Ref) && !h.cfg.ImportImages:
-		return &apiError{http.StatusForbidden, "import_refused", "this host imports nothing that a request names; start it with --image PATH"}
+		return errImportRefused
 	}
 	if err := h.imagesWork(); err != nil {
 		return err
@@ -132,15 +136,122 @@ func (h *Host) deleteImage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// usersOf names the sprites that started from an image.
+// usersOf names the sprites that started from an image, and those that are being made.
 func (h *Host) usersOf(digest string) (names []string, err error) {
+	// Claims first: the record of a sprite is there before its claim ends.
+	h.mu.Lock()
+	for c := range h.claims {
+		if c.digest == digest {
+			names = append(names, c.sprite)
+		}
+	}
+	h.mu.Unlock()
 	err = h.store.sprites("", func(rec spriteRecord) bool {
 		if rec.Image == digest {
 			names = append(names, rec.Name)
 		}
 		return true
 	})
-	return names, err
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// claim keeps an image while a sprite is being made from it, until its record does.
+type claim struct{ digest, sprite string }
+
+// takeImage finds what a new sprite starts from, and imports it first if need be. The digest is "" for this machine's own
+// system. An image stays at least until done is called.
+func (h *Host) takeImage(ctx context.Context, ref, sprite string) (digest string, done func(), err error) {
+	if ref == "" {
+		ref, err = h.defaultImage(ctx)
+	} else {
+		ref, err = h.namedImage(ctx, ref)
+	}
+	if err != nil || ref == "" {
+		return "", func() {}, err
+	}
+	c := &claim{sprite: sprite}
+	err = h.images.Use(ref, func(img image.Image) error {
+		if err := h.images.Usable(img); err != nil {
+			return err
+		}
+		c.digest = img.Digest
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.claims[c] = true
+		return nil
+	})
+	if err != nil {
+		return "", func() {}, imageError(err)
+	}
+	return c.digest, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.claims, c)
+	}, nil
+}
+
+// namedImage is the image that a request asks for, "" for none.
+func (h *Host) namedImage(ctx context.Context, ref string) (string, error) {
+	if ref == image.None {
+		return "", nil
+	}
+	if err := h.imagesWork(); err != nil || !filepath.IsAbs(ref) {
+		return ref, err
+	}
+	if !h.cfg.ImportImages {
+		return "", errImportRefused
+	}
+	img, err := h.images.Import(ctx, image.Request{Ref: ref}, nil)
+	if err != nil {
+		return "", imageError(err)
+	}
+	return img.Digest, nil
+}
+
+// defaultImage is the image of sprites that ask for none, "" when there is none. What was imported once counts for as
+// long as the host runs.
+func (h *Host) defaultImage(ctx context.Context) (string, error) {
+	ref := h.cfg.Image
+	if ref == "" || ref == image.None {
+		return "", nil
+	}
+	if err := h.imagesWork(); err != nil {
+		return "", err
+	}
+	h.defaulting.Lock()
+	defer h.defaulting.Unlock()
+	if img, err := h.images.Get(h.imported); err == nil {
+		return img.Digest, nil
+	}
+	img, err := h.images.Import(ctx, image.Request{Ref: ref}, nil)
+	if err != nil {
+		return "", imageError(err)
+	}
+	h.imported = img.Digest
+	return img.Digest, nil
+}
+
+// imageIn says how a box shows what a sprite started from; without an image that is nothing.
+func (h *Host) imageIn(rec spriteRecord, cfg *sandbox.Config) error {
+	if rec.Image == "" {
+		return nil
+	}
+	if err := h.imagesWork(); err != nil {
+		return err
+	}
+	img, err := h.images.Get(rec.Image)
+	if errors.Is(err, image.ErrNotFound) {
+		return degradedError(fmt.Sprintf("the image %s is missing; import it again", rec.Image))
+	}
+	if err == nil {
+		cfg.Env = img.Config.Env
+		cfg.Passwd, cfg.Group, err = h.images.Users(rec.Image)
+	}
+	if err != nil {
+		return fmt.Errorf("read image %s: %w", rec.Image, err)
+	}
+	return nil
 }
 
 // imageError gives what package image refuses its answer.

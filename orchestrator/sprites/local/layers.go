@@ -17,6 +17,7 @@ type layerRecord struct {
 	Driver     layer.Kind `json:"driver"`
 	Parent     string     `json:"parent,omitempty"` // the frozen layer below; "" = only the base
 	Merged     string     `json:"merged,omitempty"` // a layer that shows the same as this one with fewer below it
+	Image      string     `json:"image,omitempty"`  // digest of the image that it shows, or began as a copy of
 	Refs       int        `json:"refs"`             // sprites, checkpoints and layers that need it
 	Frozen     bool       `json:"frozen,omitempty"`
 	Durable    bool       `json:"durable,omitempty"`

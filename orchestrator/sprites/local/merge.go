@@ -64,7 +64,7 @@ func (h *Host) merge(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("merge layers: %w", err)
 	}
-	merged.Frozen = true
+	merged.Frozen, merged.Image = true, chain[0].Image
 	if err := h.store.setMerged(id, merged); err != nil {
 		h.abandon(merged)
 		return fmt.Errorf("merge layers: %w", err)

@@ -39,7 +39,7 @@ func (h *Host) object(rec spriteRecord) spriteObject {
 			ID: rec.ID, Name: rec.Name, Organization: organization, URL: h.urls.of(rec.Name), Status: string(state.status), Labels: rec.Labels,
 			CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt, Environment: rec.Environment, URLSettings: &settings, Config: rec.Config,
 			LastRunningAt: state.running, LastWarmingAt: state.warmed,
-			Network: h.networkState(rec), Isolation: isolation, Tools: rec.Tools, Skills: rec.Skills,
+			Network: h.networkState(rec), Isolation: isolation, Tools: rec.Tools, Skills: rec.Skills, Image: rec.Image,
 			WorkspacePath: filepath.Join(h.treeDir(rec.Tree), "workspace"), Degraded: h.degraded(rec.Tree),
 		},
 		OrgSlug: organization, Mode: h.Mode(), Version: strings.TrimPrefix(apiVersion, "v"), Runtime: rec.Runtime, Region: region,

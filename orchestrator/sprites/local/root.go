@@ -19,9 +19,9 @@ func (h *Host) root(id string) (sandbox.Root, []layerRecord, error) {
 	}
 	top := chain[0]
 	if top.Driver != layer.Overlay {
-		return sandbox.Root{Dir: h.dataDir(top), Host: true}, chain, nil
+		return sandbox.Root{Dir: h.dataDir(top), Host: top.Image == ""}, chain, nil
 	}
-	root := sandbox.Root{Host: true}
+	root := sandbox.Root{Host: top.Image == ""}
 	if !top.Frozen {
 		root.Upper, root.Work = layer.Data(h.layerDir(id)), layer.Work(h.layerDir(id))
 		chain = chain[1:]
@@ -30,6 +30,9 @@ func (h *Host) root(id string) (sandbox.Root, []layerRecord, error) {
 		root.Lower = append(root.Lower, h.dataDir(l))
 	}
 	root.Lower = append(root.Lower, h.base())
+	if top.Image != "" {
+		root.Lower = append(root.Lower, h.images.Dir(top.Image))
+	}
 	if !top.Frozen {
 		chain = append([]layerRecord{top}, chain...)
 	}

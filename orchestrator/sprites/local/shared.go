@@ -55,7 +55,7 @@ func SharedGo(dir string) (folder, toolchain string) {
 // shareGo gives a sprite that is about to start the links to the shared cache, and returns the folder that its box is to
 // show, "" for none. A sprite without them works as well, only slower at first.
 func (h *Host) shareGo(rec spriteRecord) string {
-	if h.cfg.Shared == "" || h.confined().plain { // a plain box could change what it is shown
+	if h.cfg.Shared == "" || h.confined().plain || rec.Image != "" { // a plain box could change what it is shown, and an image has its own toolchain
 		return ""
 	}
 	folder, toolchain := SharedGo(h.cfg.Shared)

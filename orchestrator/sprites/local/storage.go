@@ -67,8 +67,8 @@ func (h *Host) build(d layer.Driver, parent string, fill func(dir string) error)
 }
 
 // newRoot makes the layer of a new sprite: with overlay an empty one on the base, else a tree with the folders that a
-// root needs.
-func (h *Host) newRoot() (layerRecord, error) {
+// root needs, and with all that is in the image, unless that is "".
+func (h *Host) newRoot(ctx context.Context, image string) (layerRecord, error) {
 	d, err := h.driver()
 	if err != nil {
 		return layerRecord{}, err
@@ -78,14 +78,21 @@ func (h *Host) newRoot() (layerRecord, error) {
 			return layerRecord{}, err
 		}
 	}
-	return h.build(d, "", func(dir string) error {
+	l, err := h.build(d, "", func(dir string) error {
 		uid, gid := h.rootOwner()
 		if err := d.Make(dir, uid, gid); err != nil || d.Stacks() {
 			return err
 		}
+		if image != "" {
+			if err := tree.Copy(ctx, h.images.Dir(image), layer.Data(dir)); err != nil {
+				return err
+			}
+		}
 		uid, gid = h.owner()
-		return sandbox.Skeleton(layer.Data(dir), uid, gid)
+		return sandbox.Furnish(layer.Data(dir), uid, gid)
 	})
+	l.Image = image
+	return l, err
 }
 
 // onTop makes the layer of a sprite that goes on from a frozen one: an empty one on top of it, or a copy.
@@ -94,13 +101,16 @@ func (h *Host) onTop(ctx context.Context, of layerRecord) (layerRecord, error) {
 	if err != nil {
 		return layerRecord{}, err
 	}
+	parent, fill := "", func(dir string) error { return h.clone(ctx, d, of, dir) }
 	if d.Stacks() {
-		return h.build(d, of.top(), func(dir string) error {
+		parent, fill = of.top(), func(dir string) error {
 			uid, gid := h.rootOwner()
 			return d.Make(dir, uid, gid)
-		})
+		}
 	}
-	return h.build(d, "", func(dir string) error { return h.clone(ctx, d, of, dir) })
+	l, err := h.build(d, parent, fill)
+	l.Image = of.Image
+	return l, err
 }
 
 // clone copies a layer as its driver does.
@@ -149,6 +159,9 @@ func (h *Host) degraded(id string) string {
 		}
 		if _, err := os.Lstat(h.dataDir(l)); err != nil {
 			return fmt.Sprintf("its files are missing (%v); restore a checkpoint or delete the sprite", err)
+		}
+		if l.Driver == layer.Overlay && l.Image != "" && !exists(h.images.Dir(l.Image)) {
+			return fmt.Sprintf("the image %s that it lies on is missing; import it again, or delete the sprite", l.Image)
 		}
 	}
 	return ""

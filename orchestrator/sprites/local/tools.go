@@ -33,16 +33,20 @@ func (h *Host) checkTools(paths []string) ([]string, error) {
 	return checked, nil
 }
 
-// tools lists what a box of rec is shown. A toolchain that was removed since, or whose path leads elsewhere by now, is no
+// tools lists what a box of rec is shown: with an image only what was asked for, because an image has its own. A toolchain that was removed since, or whose path leads elsewhere by now, is no
 // reason to keep a sprite from its work: commands will say that they do not find it.
 func (h *Host) tools(rec spriteRecord) []string {
 	var present []string
-	for i, path := range slices.Concat(h.cfg.Tools, rec.Tools) {
+	own := h.cfg.Tools
+	if rec.Image != "" {
+		own = nil
+	}
+	for i, path := range slices.Concat(own, rec.Tools) {
 		if slices.Contains(present, path) {
 			continue
 		}
 		_, err := os.Stat(path)
-		if own := i >= len(h.cfg.Tools); err == nil && own && h.cfg.CheckTool != nil {
+		if asked := i >= len(own); err == nil && asked && h.cfg.CheckTool != nil {
 			_, err = h.cfg.CheckTool(path)
 		}
 		if err != nil {

@@ -84,10 +84,13 @@ var (
 	validName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
 )
 
+// None is what stands for no image, and no image's name.
+const None = "none"
+
 // ValidName reports whether an image can be called that: letters, digits, dots, dashes, underscores and colons, and
 // nothing that could be a digest.
 func ValidName(name string) bool {
-	return validName.MatchString(name) && !someDigest.MatchString(name) && !strings.HasPrefix(name, "sha256:")
+	return name != None && validName.MatchString(name) && !someDigest.MatchString(name) && !strings.HasPrefix(name, "sha256:")
 }
 
 // Get finds an image by digest, the first digits of one (at least 6), name, or the path that it was imported from.
@@ -189,6 +192,9 @@ func (s *Store) Usable(img Image) error {
 	if shift := s.o.Shift(); img.Shift != shift {
 		return &Refusal{fmt.Sprintf("the image %s was imported for another isolation level (ids shifted by %d, here by %d)", img.Short(), img.Shift, shift),
 			"remove it and import it again: lattice image rm " + img.Short()}
+	}
+	if img.Architecture != "" && img.Architecture != s.o.Architecture {
+		return &Refusal{fmt.Sprintf("the programs of the image %s are for %s, and sprites run %s", img.Short(), img.Architecture, s.o.Architecture), "get the image for that architecture"}
 	}
 	return nil
 }

@@ -96,7 +96,8 @@ func (c Config) translatePath(p string) string {
 }
 
 // BaseEnv is the environment that every command of the box starts from. Tool caches lie below /var/cache/sprite, so that
-// they are never part of a checkpoint. Values are in the box's own paths; Exec translates them where it must.
+// they are never part of a checkpoint. Values are in the box's own paths; Exec translates them where it must. Config.Env goes
+// on top of it, as far as it tells of programs and not of who and where the sprite is; its PATH follows the box's own folders.
 func (c Config) BaseEnv() []string {
 	dirs := []string{"/skills"}
 	for _, t := range c.Tools {
@@ -104,7 +105,13 @@ func (c Config) BaseEnv() []string {
 			dirs = append(dirs, dir)
 		}
 	}
-	path := strings.Join(dirs, ":") + ":/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	programs := "/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	for _, kv := range c.Env {
+		if own, is := strings.CutPrefix(kv, "PATH="); is && own != "" {
+			programs = own
+		}
+	}
+	path := strings.Join(dirs, ":") + ":" + programs
 	env := []string{
 		"HOME=/home/sprite",
 		"USER=sprite",
@@ -130,6 +137,27 @@ func (c Config) BaseEnv() []string {
 			env = append(env, "GOPROXY=file://"+t+",direct")
 		}
 	}
+	for _, kv := range c.Env {
+		env = setOwn(env, kv)
+	}
+	return env
+}
+
+// setOwn sets a variable that a tree with programs of its own asks for, unless it is one of those that say who and where
+// the sprite is.
+func setOwn(env []string, kv string) []string {
+	name, _, ok := strings.Cut(kv, "=")
+	switch {
+	case !ok || name == "" || strings.ContainsRune(kv, 0) || strings.HasPrefix(name, "LATTICE_"):
+		return env
+	case slices.Contains([]string{"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "HOSTNAME", "PWD", "OLDPWD"}, name):
+		return env
+	}
+	i := slices.IndexFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
+	if i < 0 {
+		return append(env, kv)
+	}
+	env[i] = kv
 	return env
 }
 

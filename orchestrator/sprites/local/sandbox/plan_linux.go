@@ -31,13 +31,15 @@ func newPlan(c Config) (plan, error) {
 	}
 	p.Steps = append(p.Steps, step{Kind: stepTmp, Path: "dev", Source: fmt.Sprintf("mode=0755,size=%d", devSize)})
 	p.texts(c)
+	show := p.ownSystem
 	if c.Root.Host {
-		if err := p.system(); err != nil {
-			return p, err
-		}
-		p.link("var/tmp", "/tmp")
-		p.link("var/run", "/run")
+		show = p.system
 	}
+	if err := show(c); err != nil {
+		return p, err
+	}
+	p.link("var/tmp", "/tmp")
+	p.link("var/run", "/run")
 	p.Steps = append(p.Steps,
 		step{Kind: stepDir, Path: "workspace", Mode: 0o755}, step{Kind: stepDir, Path: "home/sprite", Mode: 0o755}, step{Kind: stepDir, Path: "tmp", Mode: 0o1777})
 	p.Steps = append(p.Steps, step{Kind: stepTmp, Path: "run", Source: "mode=0755" + size})
@@ -129,7 +131,7 @@ func (p *plan) texts(c Config) {
 
 // system shows the host's programs and libraries read-only, and of /etc what the list names. Where the host has a link, such
 // as /bin, the box has a mount: its owner cannot take that away.
-func (p *plan) system() error {
+func (p *plan) system(Config) error {
 	entries, err := os.ReadDir("/")
 	if err != nil {
 		return err
@@ -152,6 +154,24 @@ func (p *plan) system() error {
 		}
 	}
 	p.link("etc/mtab", "/proc/mounts")
+	return nil
+}
+
+// ownSystem shows a tree with programs of its own who its users are, and how the host, if its network is that, finds names.
+func (p *plan) ownSystem(c Config) error {
+	for path, text := range map[string]string{"etc/passwd": c.Passwd, "etc/group": c.Group} {
+		if text != "" {
+			p.text(path, text)
+		}
+	}
+	if p.Network {
+		return nil
+	}
+	for _, path := range []string{"/etc/resolv.conf", "/etc/hosts"} {
+		if err := p.show(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -26,33 +26,57 @@ type Point struct {
 // Skeleton makes in dir the folders that a root needs, as far as they are missing: the sprite's own ones, which belong to
 // uid and gid (see Owner; -1 leaves them to the user who calls), and those that mounts cover. It follows no links out of
 // dir. Use it for the lowest layer of an overlay and for new trees.
-func Skeleton(dir string, uid, gid int) error {
+func Skeleton(dir string, uid, gid int) error { return skeletonIn(dir, uid, gid, false) }
+
+// Furnish is Skeleton for a tree that an image has filled: what stands where a folder is needed goes, and folders that are
+// there get the owners and modes that they need. The tree is then what an overlay of a skeleton on it would show.
+func Furnish(dir string, uid, gid int) error { return skeletonIn(dir, uid, gid, true) }
+
+func skeletonIn(dir string, uid, gid int, settle bool) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return fmt.Errorf("make the folders of a root: %w", err)
 	}
 	defer root.Close()
-	rootUID, rootGID := boxRoot(uid, gid)
+	if settle {
+		err = root.Chmod(".", 0o755)
+	}
 	for _, f := range skeleton {
-		err := root.Mkdir(f.path, 0o755)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
 		if err == nil {
-			err = root.Chmod(f.path, f.mode) // mkdir obeys the umask and knows no sticky bit
-		}
-		switch {
-		case err != nil || uid < 0:
-		case f.own:
-			err = root.Lchown(f.path, uid, gid)
-		default:
-			err = root.Lchown(f.path, rootUID, rootGID)
-		}
-		if err != nil {
-			return fmt.Errorf("make the folders of a root: %w", err)
+			err = f.make(root, uid, gid, settle)
 		}
 	}
+	if err != nil {
+		return fmt.Errorf("make the folders of a root: %w", err)
+	}
 	return nil
+}
+
+// make makes a folder of the skeleton. With settle one that is there gets its owner and mode, too, and anything else
+// makes room for it.
+func (f bone) make(root *os.Root, uid, gid int, settle bool) error {
+	if info, err := root.Lstat(f.path); err == nil && settle && !info.IsDir() {
+		if err := root.Remove(f.path); err != nil {
+			return err
+		}
+	}
+	err := root.Mkdir(f.path, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		if !settle {
+			return nil
+		}
+		err = nil
+	}
+	if err == nil {
+		err = root.Chmod(f.path, f.mode) // mkdir obeys the umask and knows no sticky bit
+	}
+	if err != nil || uid < 0 {
+		return err
+	}
+	if !f.own {
+		uid, gid = boxRoot(uid, gid)
+	}
+	return root.Lchown(f.path, uid, gid)
 }
 
 // boxRoot gives the owner of what the sprite's user may not change: the box's own root where it has one, else that user.
@@ -73,12 +97,15 @@ const (
 // pointPath is where a box shows a checkpoint.
 func pointPath(id string) string { return ".sprite/checkpoints/" + id }
 
-// skeleton lists folders, parents first.
-var skeleton = []struct {
+// bone is a folder of the skeleton.
+type bone struct {
 	path string
 	mode fs.FileMode
 	own  bool // belongs to the sprite's user
-}{
+}
+
+// skeleton lists folders, parents first.
+var skeleton = []bone{
 	{"workspace", 0o755, true},
 	{"home", 0o755, false},
 	{"home/sprite", 0o755, true},

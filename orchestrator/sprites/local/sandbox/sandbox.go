@@ -29,14 +29,17 @@ import (
 
 // Config says what one sandbox sees. Missing directories are made. All paths are absolute.
 type Config struct {
-	Self     string    // executable that, run with InitArg, calls Main: lattice itself
-	Root     Root      // the checkpointed tree; what lies in it belongs to Owner
-	Level    Level     // "" is the firmest that this user can have: LevelRoot or LevelUser
-	Skills   string    // host directory shown read-only at /skills, readable by all; "" = /skills of Root, the box's own
-	Run      string    // host directory shown at /.sprite (holds api.sock, which Owner must be allowed to write)
-	Cache    string    // host directory shown at /var/cache/sprite, never checkpointed
-	Shared   string    // host directory shown read-only at SharedDir, "" for none; a plain box does not have it
-	Tools    []string  // further host paths shown read-only at the same path
+	Self     string   // executable that, run with InitArg, calls Main: lattice itself
+	Root     Root     // the checkpointed tree; what lies in it belongs to Owner
+	Level    Level    // "" is the firmest that this user can have: LevelRoot or LevelUser
+	Skills   string   // host directory shown read-only at /skills, readable by all; "" = /skills of Root, the box's own
+	Run      string   // host directory shown at /.sprite (holds api.sock, which Owner must be allowed to write)
+	Cache    string   // host directory shown at /var/cache/sprite, never checkpointed
+	Shared   string   // host directory shown read-only at SharedDir, "" for none; a plain box does not have it
+	Tools    []string // further host paths shown read-only at the same path
+	Env      []string // KEY=VALUE of programs that Root has itself; see BaseEnv
+	Passwd   string   // what /etc/passwd and /etc/group are, where Root has programs itself; "" is the least
+	Group    string
 	Hostname string    // "sprite" when empty
 	Network  bool      // a network of its own, with nothing in it but what the host hands over
 	Limits   Limits    // what it may use
