@@ -50,6 +50,12 @@ func newSpriteCmd(d *deps) *cobra.Command {
 		newSpriteExecCmd(d),
 		newSpriteConsoleCmd(d),
 		newSpriteSessionsCmd(d),
+		newSpriteAttachCmd(d),
+		newSpriteKillCmd(d),
+		newSpriteRestartCmd(d),
+		newSpriteCheckCmd(d),
+		newSpriteUpdateCmd(d),
+		newSpriteTaskCmd(d),
 		newSpriteInstallCmd(d),
 		newSpriteServeCmd(d),
 		newSpritePolicyCmd(d),
@@ -171,10 +177,31 @@ func (d *deps) printSprite(s sprites.Sprite) error {
 		return d.printJSON(s)
 	}
 	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-	for _, row := range [][2]string{{"name", s.Name}, {"status", s.Status}, {"isolation", s.Isolation}, {"id", s.ID}, {"workspace", s.WorkspacePath}, {"tools", strings.Join(s.Tools, " ")}} {
+	for _, row := range [][2]string{{"name", s.Name}, {"status", s.Status}, {"isolation", s.Isolation}, {"id", s.ID}, {"url", urlText(s)}, {"labels", strings.Join(s.Labels, " ")}, {"network", networkText(s)},
+		{"workspace", s.WorkspacePath}, {"tools", strings.Join(s.Tools, " ")}, {"skills", strings.Join(s.Skills, " ")}, {"degraded", s.Degraded}} {
 		if row[1] != "" {
-			fmt.Fprintf(w, "%s\t%s\n", row[0], row[1])
+			fmt.Fprintf(w, "%s\t%s\n", row[0], clean(row[1]))
 		}
 	}
 	return w.Flush()
+}
+
+// urlText is a sprite's URL and who may open it.
+func urlText(s sprites.Sprite) string {
+	if s.URL == "" || s.URLSettings == nil {
+		return s.URL
+	}
+	return s.URL + " (" + s.URLSettings.Auth + ")"
+}
+
+// networkText is the name of a sprite's network policy and what it is worth.
+func networkText(s sprites.Sprite) string {
+	if s.Network == nil {
+		return ""
+	}
+	text := s.Network.Preset + ", " + s.Network.Enforcement
+	if s.Network.Why != "" {
+		text += ": " + s.Network.Why
+	}
+	return text
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,24 +66,6 @@ not known, 130 given up.`,
 	cmd.Flags().StringVar(&o.attach, "attach", "", "join the running `SESSION` instead of starting a command")
 	o.addFlags(cmd)
 	return cmd
-}
-
-func newSpriteSessionsCmd(d *deps) *cobra.Command {
-	return d.spriteCmd("sessions NAME", "List the commands that run in a sprite", "  lattice sprite sessions box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
-		all, err := c.Sessions(ctx, list[0])
-		if err != nil {
-			return err
-		}
-		if d.json {
-			return d.printJSON(append([]sprites.Session{}, all...))
-		}
-		w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "SESSION\tCOMMAND\tTTY\tAGE\tSILENT FOR")
-		for _, s := range all {
-			fmt.Fprintf(w, "%s\t%s\t%t\t%s\t%s\n", clean(s.ID), clean(s.Command), s.TTY, age(s.Created), age(s.LastActivity))
-		}
-		return w.Flush()
-	})
 }
 
 // runSpriteExec runs a command, or joins one, with the process's own input, output and signals.

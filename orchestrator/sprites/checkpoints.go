@@ -140,5 +140,6 @@ func (c *Client) progress(ctx context.Context, path string, body any) (id string
 		return "", err
 	}
 	defer res.Body.Close()
-	return c.readProgress(res)
+	said, err := c.readProgress(res)
+	return said.id, err
 }

@@ -198,7 +198,8 @@ type request struct {
 	query        url.Values
 	in           any // sent as JSON
 	body         io.Reader
-	size         int64 // of body; -1 = not known
+	size         int64  // of body; -1 = not known
+	accept       string // the kind of answer that is wanted, "" for any
 }
 
 // idempotent says that sending the request twice has the effect of sending it once.
@@ -287,6 +288,9 @@ func (c *Client) once(ctx context.Context, r request) (*http.Response, error) {
 	}
 	if r.in != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.accept != "" {
+		req.Header.Set("Accept", r.accept)
 	}
 	c.authorize(req.Header)
 	res, err := c.hc.Do(req)

@@ -30,7 +30,8 @@ func TestReadProgress(t *testing.T) {
 		{name: "grease", id: "v2", stream: `{"type":"novel","x":[1],"data":{"deep":1}}` + "\n[1]\n\"word\"\n" + `{"type":"complete","data":"v2","y":{}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			id, err := new(Client).readProgress(&http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(c.stream))})
+			said, err := new(Client).readProgress(&http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(c.stream))})
+			id := said.id
 			if c.fails == "" && (err != nil || id != c.id) {
 				t.Errorf("readProgress = %q, %v, want %q", id, err, c.id)
 			}

@@ -98,42 +98,59 @@ func (c *Client) Sessions(ctx context.Context, name string) ([]Session, error) {
 	return out.Sessions.items, describe(err, "list sessions of %s", name)
 }
 
+// Kill says how a session is to end.
+type Kill struct {
+	Signal  string        // "TERM", "KILL" …
+	Timeout time.Duration // until a session that ignores the signal is killed; 0 = never: it is signalled only
+}
+
 // Kill signals a session's process group ("TERM", "KILL" …) and waits for its end; a session that ignores the signal is
 // killed after ten seconds. A session that has ended already is no error.
 func (c *Client) Kill(ctx context.Context, name, session, signal string) error {
-	ctx, cancel := bounded(ctx)
+	_, err := c.KillSession(ctx, name, session, Kill{Signal: signal, Timeout: killTimeout})
+	return err
+}
+
+const killTimeout = 10 * time.Second
+
+// KillSession is Kill with a patience of the caller's. The exit code is nil when it is not known: of a session that was
+// signalled only, or had ended already. With a timeout above 0 no error means that the session has ended.
+func (c *Client) KillSession(ctx context.Context, name, session string, k Kill) (code *int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout+k.Timeout)
 	defer cancel()
-	var err error
 	for attempt := 1; attempt <= maxAttempts; attempt++ {
-		err = c.retry(ctx, false, func() error { return c.killOnce(ctx, name, session, signal) })
+		err = c.retry(ctx, false, func() (err error) {
+			code, err = c.killOnce(ctx, name, session, k)
+			return err
+		})
 		if !Uncertain(err) || ctx.Err() != nil {
 			break
 		}
 		// Whether it was heard, the list tells; a second signal is meant for the same process.
 		running, failed := c.Sessions(ctx, name)
 		if failed == nil && !slices.ContainsFunc(running, func(s Session) bool { return s.ID == session }) {
-			return nil
+			return nil, nil
 		}
 		if c.o.Wait(ctx, c.pause(attempt, err)) != nil {
 			break
 		}
 	}
-	return describe(err, "kill session %s in %s", session, name)
+	return code, describe(err, "kill session %s in %s", session, name)
 }
 
-func (c *Client) killOnce(ctx context.Context, name, session, signal string) error {
-	query := url.Values{"signal": {signal}, "timeout": {"10s"}}
+func (c *Client) killOnce(ctx context.Context, name, session string, k Kill) (code *int, err error) {
+	query := url.Values{"signal": {k.Signal}, "timeout": {k.Timeout.String()}}
 	res, err := c.once(ctx, request{method: http.MethodPost, path: spritePath(name, "exec", session, "kill"), query: query})
 	var api *APIError
 	if errors.As(err, &api) && api.Status == http.StatusGone {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer res.Body.Close()
-	_, err = c.readProgress(res)
-	return err
+	said, err := c.readProgress(res)
+	return said.exit, err
 }
 
 // dial opens an exec socket. It is tried again only when the command cannot have been started.

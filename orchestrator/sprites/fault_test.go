@@ -174,7 +174,7 @@ func TestExecThroughAMiddleman(t *testing.T) {
 			send(f)
 			return true
 		}}, ran: 1},
-		{name: "the end of stdin is lost", fault: Fault{Up: drop(func(f Frame) bool { return f.Op == OpBinary && len(f.Data) == 1 && f.Data[0] == 4 })}, cause: "deadline", remedy: "--attach", lost: true},
+		{name: "the end of stdin is lost", fault: Fault{Up: drop(func(f Frame) bool { return f.Op == OpBinary && len(f.Data) == 1 && f.Data[0] == 4 })}, cause: "canceled", remedy: "--attach", lost: true},
 		{name: "nothing arrives", fault: Fault{Down: drop(func(f Frame) bool { return f.Op != OpHandshake })}, cause: "deadline", remedy: "lattice sprite sessions", lost: true, ran: -1},
 		{name: "401", fault: Fault{Instead: Answer(401, text, `{"error":"authentication failed"}`)}, cause: "authentication failed", remedy: "SPRITES_TOKEN"},
 		{name: "403", fault: Fault{Instead: Answer(403, text, `{"error":"not yours"}`)}, cause: "not yours", remedy: "SPRITES_TOKEN"},
@@ -206,6 +206,11 @@ func TestExecThroughAMiddleman(t *testing.T) {
 			var out bytes.Buffer
 			e := once
 			e.Stdin, e.Stdout = strings.NewReader(""), &out
+			if c.cause == "canceled" { // the client leaves as soon as the command is known to run
+				ctx, cancel = context.WithCancel(ctx)
+				defer cancel()
+				e.OnSession = func(string) { cancel() }
+			}
 			before := f.man.Count(Exec)
 			_, err := f.client.Exec(ctx, "s", e)
 			tries := f.man.Count(Exec) - before

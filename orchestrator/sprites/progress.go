@@ -3,6 +3,7 @@ package sprites
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,9 +21,15 @@ var proseID = regexp.MustCompile(`\bv\d+\b`)
 // maxProgressLine bounds one line of a progress stream.
 const maxProgressLine = 1 << 20
 
-// readProgress reads every line of an NDJSON answer. It returns the checkpoint id that they named, or the first failure
-// that they reported: the status said nothing yet.
-func (c *Client) readProgress(res *http.Response) (id string, err error) {
+// outcome is what the lines of a stream told in the end.
+type outcome struct {
+	id   string // of the checkpoint that they named
+	exit *int   // code of the session that they were about
+}
+
+// readProgress reads every line of an NDJSON answer. It returns what they told, or the first failure that they reported:
+// the status said nothing yet.
+func (c *Client) readProgress(res *http.Response) (outcome, error) {
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, maxProgressLine)
 	var p progress
@@ -30,7 +37,7 @@ func (c *Client) readProgress(res *http.Response) (id string, err error) {
 	for lines.Scan() {
 		line := bytes.TrimSpace(lines.Bytes())
 		if first && looksForeign(res.Header, line) {
-			return "", &ForeignError{Status: res.StatusCode, Kind: res.Header.Get("Content-Type"), Text: excerpt(line)}
+			return outcome{}, &ForeignError{Status: res.StatusCode, Kind: res.Header.Get("Content-Type"), Text: excerpt(line)}
 		}
 		if len(line) > 0 {
 			first = false
@@ -38,9 +45,9 @@ func (c *Client) readProgress(res *http.Response) (id string, err error) {
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return "", fmt.Errorf("a line of the answer is longer than %d bytes: %w", maxProgressLine, errOdd)
+		return outcome{}, fmt.Errorf("a line of the answer is longer than %d bytes: %w", maxProgressLine, errOdd)
 	} else if err != nil && p.failure == nil {
-		return "", c.broken(err)
+		return outcome{}, c.broken(err)
 	}
 	return p.end()
 }
@@ -48,6 +55,7 @@ func (c *Client) readProgress(res *http.Response) (id string, err error) {
 // progress is what the lines of a stream have said so far.
 type progress struct {
 	id, prose string
+	exit      *int
 	failure   error
 	complete  bool
 	torn      bool // the last line was no JSON
@@ -68,6 +76,10 @@ func (p *progress) take(line []byte) {
 		return
 	}
 	p.complete = p.complete || kind == "complete"
+	var code *int
+	if json.Unmarshal(in["exit_code"], &code) == nil && code != nil {
+		p.exit = code
+	}
 	if id != "" {
 		p.id = id
 	} else if found := proseID.FindString(data); found != "" {
@@ -76,16 +88,14 @@ func (p *progress) take(line []byte) {
 }
 
 // end is what they said in all.
-func (p *progress) end() (id string, err error) {
+func (p *progress) end() (outcome, error) {
 	switch {
 	case p.failure != nil:
-		return "", p.failure
+		return outcome{}, p.failure
 	case !p.complete || p.torn:
-		return "", errCut
-	case p.id != "":
-		return p.id, nil
+		return outcome{}, errCut
 	}
-	return p.prose, nil
+	return outcome{id: cmp.Or(p.id, p.prose), exit: p.exit}, nil
 }
 
 // text reads a JSON string; anything else is "".

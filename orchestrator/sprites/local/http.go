@@ -92,6 +92,7 @@ func (h *Host) routes() http.Handler {
 	handle("POST /v1/sprites/{name}/policy/resources", h.setResources)
 	handle("DELETE /v1/sprites/{name}/policy/resources", h.deleteResources)
 	h.serviceRoutes(handle)
+	h.outsideTasks(handle)
 
 	handle("/v1/sprites/{name}/control", h.openControl)
 	handle("/", func(_ http.ResponseWriter, r *http.Request) error {

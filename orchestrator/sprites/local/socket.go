@@ -85,15 +85,16 @@ func (s *insideServer) routes(h *Host, id, name string) http.Handler {
 	handle("GET /v1/checkpoints/{id}", func(w http.ResponseWriter, r *http.Request) error {
 		return h.getNamed(w, name, r.PathValue("id"))
 	})
-	h.taskRoutes(handle, func() (*sprite, error) {
+	h.taskRoutes(handle, "/v1/tasks", func(*http.Request) (*sprite, func(), error) {
 		rec, err := h.store.sprite(name)
 		if err == nil && rec.ID != id {
 			err = errNoSprite
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return h.runtime(rec)
+		s, err := h.runtime(rec)
+		return s, func() {}, err
 	})
 	handle("/", func(http.ResponseWriter, *http.Request) error {
 		return &apiError{http.StatusNotFound, "not_found", "from inside, a sprite can create and list its checkpoints, keep its tasks, and nothing else"}

@@ -7,22 +7,17 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// A task is a reason to stay awake that a sprite gives itself through its own socket, such as work in the background
+// A task is a reason to stay awake that a sprite gives itself through its own socket, or is given, such as work in the background
 // that nobody is attached to. It ends by itself, and with the sandbox.
 const (
 	maxTaskTime = time.Hour // also where the request does not say
 	maxTasks    = 100
 	maxTaskName = 128 // bytes
 )
-
-// task is a task as the API has it.
-type task struct {
-	Name      string    `json:"name"`
-	Expire    string    `json:"expire"` // how much longer it lasts
-	ExpiresAt time.Time `json:"expires_at"`
-}
 
 // lifespan is a duration such as "10m", or a number of seconds.
 type lifespan time.Duration
@@ -64,14 +59,33 @@ func readTask(w http.ResponseWriter, r *http.Request, name string) (in taskReque
 	return in, nil
 }
 
-// taskRoutes are the tasks of the sprite that get returns.
-func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Request) error), get func() (*sprite, error)) {
+// outsideTasks are the tasks of all sprites, for who uses the API. A new task starts the sprite: nothing else can be kept
+// awake.
+func (h *Host) outsideTasks(handle func(string, func(http.ResponseWriter, *http.Request) error)) {
+	h.taskRoutes(handle, "/v1/sprites/{name}/tasks", func(r *http.Request) (*sprite, func(), error) {
+		name := r.PathValue("name")
+		if r.Method == http.MethodPost || r.Method == http.MethodPut {
+			s, _, done, err := h.use(r.Context(), name)
+			return s, done, err
+		}
+		rec, err := h.store.sprite(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err := h.runtime(rec)
+		return s, func() {}, err
+	})
+}
+
+// taskRoutes are the tasks of the sprite that get returns, which is used until done.
+func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Request) error), at string, get func(*http.Request) (s *sprite, done func(), err error)) {
 	// with runs fn on the tasks that have not ended; the sprite is awake meanwhile.
-	with := func(fn func(tasks map[string]time.Time, now time.Time) error) error {
-		s, err := get()
+	with := func(r *http.Request, fn func(tasks map[string]time.Time, now time.Time) error) error {
+		s, done, err := get(r)
 		if err != nil {
 			return err
 		}
+		defer done()
 		release, err := s.hold()
 		if err != nil {
 			return err
@@ -83,11 +97,11 @@ func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Re
 		maps.DeleteFunc(s.tasks, func(_ string, until time.Time) bool { return !until.After(now) })
 		return fn(s.tasks, now)
 	}
-	describe := func(name string, until, now time.Time) task {
-		return task{name, until.Sub(now).Round(time.Second).String(), until}
+	describe := func(name string, until, now time.Time) sprites.Task {
+		return sprites.Task{Name: name, Expire: until.Sub(now).Round(time.Second).String(), ExpiresAt: until}
 	}
-	put := func(w http.ResponseWriter, in taskRequest, status int, allowed func(known bool) error) error {
-		return with(func(tasks map[string]time.Time, now time.Time) error {
+	put := func(w http.ResponseWriter, r *http.Request, in taskRequest, status int, allowed func(known bool) error) error {
+		return with(r, func(tasks map[string]time.Time, now time.Time) error {
 			_, known := tasks[in.Name]
 			if err := allowed(known); err != nil {
 				return err
@@ -102,9 +116,9 @@ func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Re
 	}
 	none := func(name string) error { return &apiError{http.StatusNotFound, "task not found: " + name, ""} }
 
-	handle("GET /v1/tasks", func(w http.ResponseWriter, r *http.Request) error {
-		return with(func(tasks map[string]time.Time, now time.Time) error {
-			all := []task{}
+	handle("GET "+at, func(w http.ResponseWriter, r *http.Request) error {
+		return with(r, func(tasks map[string]time.Time, now time.Time) error {
+			all := []sprites.Task{}
 			for _, name := range slices.Sorted(maps.Keys(tasks)) {
 				all = append(all, describe(name, tasks[name], now))
 			}
@@ -112,27 +126,27 @@ func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Re
 			return nil
 		})
 	})
-	handle("POST /v1/tasks", func(w http.ResponseWriter, r *http.Request) error {
+	handle("POST "+at, func(w http.ResponseWriter, r *http.Request) error {
 		in, err := readTask(w, r, "")
 		if err != nil {
 			return err
 		}
-		return put(w, in, http.StatusCreated, func(known bool) error {
+		return put(w, r, in, http.StatusCreated, func(known bool) error {
 			if known {
 				return &apiError{http.StatusConflict, "task_exists", "there is a task " + in.Name + " already; renew it with PUT"}
 			}
 			return nil
 		})
 	})
-	handle("PUT /v1/tasks/{task}", func(w http.ResponseWriter, r *http.Request) error {
+	handle("PUT "+at+"/{task}", func(w http.ResponseWriter, r *http.Request) error {
 		in, err := readTask(w, r, r.PathValue("task"))
 		if err != nil {
 			return err
 		}
-		return put(w, in, http.StatusOK, func(bool) error { return nil })
+		return put(w, r, in, http.StatusOK, func(bool) error { return nil })
 	})
-	handle("GET /v1/tasks/{task}", func(w http.ResponseWriter, r *http.Request) error {
-		return with(func(tasks map[string]time.Time, now time.Time) error {
+	handle("GET "+at+"/{task}", func(w http.ResponseWriter, r *http.Request) error {
+		return with(r, func(tasks map[string]time.Time, now time.Time) error {
 			name := r.PathValue("task")
 			until, ok := tasks[name]
 			if !ok {
@@ -142,8 +156,8 @@ func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Re
 			return nil
 		})
 	})
-	handle("DELETE /v1/tasks/{task}", func(w http.ResponseWriter, r *http.Request) error {
-		return with(func(tasks map[string]time.Time, _ time.Time) error {
+	handle("DELETE "+at+"/{task}", func(w http.ResponseWriter, r *http.Request) error {
+		return with(r, func(tasks map[string]time.Time, _ time.Time) error {
 			name := r.PathValue("task")
 			if _, ok := tasks[name]; !ok {
 				return none(name)

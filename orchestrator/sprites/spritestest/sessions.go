@@ -41,8 +41,8 @@ var sessionTests = map[string]func(env){
 			types         []string
 			code          float64
 		}{
-			{"echo ready; sleep 600", "signal=SIGTERM", []string{"signal", "exited", "complete"}, 143},
-			{"echo ready; sleep 600", "signal=int&timeout=5", []string{"signal", "exited", "complete"}, 130},
+			{"echo ready; exec sleep 600", "signal=SIGTERM", []string{"signal", "exited", "complete"}, 143},
+			{"echo ready; exec sleep 600", "signal=int&timeout=5", []string{"signal", "exited", "complete"}, 130},
 			{"trap '' TERM; echo ready; while :; do sleep 0.1; done", "timeout=10ms", []string{"signal", "timeout", "killed", "complete"}, 137},
 		} {
 			id, result := e.begin(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", try.script}})

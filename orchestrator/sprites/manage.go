@@ -1,0 +1,126 @@
+package sprites
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Update is what Client.Update changes; what is nil stays as it is.
+type Update struct {
+	Labels      *[]string // all that the sprite has from then on
+	URLSettings *URLSettings
+}
+
+// Update changes a sprite's settings and returns the sprite.
+func (c *Client) Update(ctx context.Context, name string, u Update) (Sprite, error) {
+	in := map[string]any{}
+	if u.Labels != nil {
+		if in["labels"] = *u.Labels; len(*u.Labels) == 0 {
+			in = map[string]any{"clear_labels": true}
+		}
+	}
+	if u.URLSettings != nil {
+		in["url_settings"] = u.URLSettings
+	}
+	var out Sprite
+	err := c.call(ctx, request{method: http.MethodPut, path: spritePath(name), in: in}, &out)
+	if err == nil && out.Name != name {
+		err = fmt.Errorf("the answer is about sprite %q: %w", out.Name, errOdd)
+	}
+	return out, describe(err, "update sprite %s", name)
+}
+
+// Restart ends everything that runs in a sprite and starts it anew; its files stay. It helps when a sprite answers no more.
+// A connection that breaks is not tried again: what was started since would end, too.
+func (c *Client) Restart(ctx context.Context, name string) error {
+	return describe(c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "restart")}, nil), "restart sprite %s", name)
+}
+
+// Upgrade gives a sprite the newest version of its environment; that of the embedded host always has it.
+func (c *Client) Upgrade(ctx context.Context, name string) error {
+	return describe(c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "upgrade")}, nil), "upgrade sprite %s", name)
+}
+
+// Health is what came of trying a sprite out.
+type Health struct {
+	Name      string          `json:"sprite_name"`
+	Status    string          `json:"status"` // healthy, or what is wrong
+	Reason    string          `json:"reason,omitempty"`
+	CheckedAt time.Time       `json:"checked_at"`
+	Elapsed   json.RawMessage `json:"elapsed,omitempty"` // milliseconds, or a text
+}
+
+// Check wakes a sprite and has it show that commands run in it.
+func (c *Client) Check(ctx context.Context, name string) (Health, error) {
+	var out Health
+	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "check")}, &out)
+	if err == nil && out.Status == "" {
+		err = fmt.Errorf("the answer has no status: %w", errOdd)
+	}
+	return out, describe(err, "check sprite %s", name)
+}
+
+// SpriteState is a line of the watched list: how a sprite stands now.
+type SpriteState struct {
+	Type           string     `json:"type,omitempty"` // "heartbeat" says that the host is there, and names no sprite
+	Name           string     `json:"name,omitempty"`
+	Status         string     `json:"status,omitempty"` // cold | warm | running | deleted
+	RunningVersion string     `json:"running_version,omitempty"`
+	LastRunningAt  *time.Time `json:"last_running_at,omitempty"`
+	LastWarmingAt  *time.Time `json:"last_warming_at,omitempty"`
+	Timestamp      time.Time  `json:"timestamp"`
+}
+
+// maxStateLine bounds one line of the watched list.
+const maxStateLine = 1 << 20
+
+// WatchList calls each with how every sprite stands whose name begins with prefix, and then with each change and heartbeat,
+// until each fails, ctx ends or the connection does. It never returns nil: an end of the stream is no end of the changes.
+func (c *Client) WatchList(ctx context.Context, prefix string, each func(SpriteState) error) error {
+	var res *http.Response
+	err := c.retry(ctx, true, func() (err error) {
+		res, err = c.once(ctx, request{method: http.MethodGet, path: "/v1/sprites", query: url.Values{"prefix": {prefix}}, accept: "application/x-ndjson"})
+		return err
+	})
+	if err != nil {
+		return describe(err, "watch the list of sprites")
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, maxStateLine)
+	for lines.Scan() {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		var state SpriteState
+		if err := json.Unmarshal(line, &state); err != nil {
+			return describe(unreadable(res, line, err), "watch the list of sprites")
+		}
+		if state.Name == "" && state.Type != "heartbeat" {
+			return describe(fmt.Errorf("a line names no sprite; this host's list cannot be watched: %w", errOdd), "watch the list of sprites")
+		}
+		if err := each(state); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return describe(fmt.Errorf("a line is longer than %d bytes: %w", maxStateLine, errOdd), "watch the list of sprites")
+	}
+	err = lines.Err()
+	if err == nil {
+		err = io.EOF
+	}
+	return describe(c.broken(err), "watch the list of sprites")
+}

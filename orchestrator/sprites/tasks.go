@@ -1,0 +1,34 @@
+package sprites
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Task is a reason to stay awake, which a sprite has until it ends: an idle sprite is frozen otherwise.
+type Task struct {
+	Name      string    `json:"name"`
+	Expire    string    `json:"expire"` // how much longer it lasts
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// Tasks lists a sprite's tasks. Hosts other than the embedded one tell them to the sprite itself alone, and answer 404.
+func (c *Client) Tasks(ctx context.Context, name string) ([]Task, error) {
+	all := []Task{}
+	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "tasks")}, &all)
+	return all, describe(err, "list the tasks of %s", name)
+}
+
+// KeepAwake starts a sprite and keeps it awake by a task for so long, an hour at most; a task of that name is renewed. As
+// Tasks, of the embedded host only.
+func (c *Client) KeepAwake(ctx context.Context, name, task string, d time.Duration) (Task, error) {
+	var out Task
+	err := c.call(ctx, request{method: http.MethodPut, path: spritePath(name, "tasks", task), in: map[string]string{"expire": d.String()}}, &out)
+	return out, describe(err, "keep %s awake by task %s", name, task)
+}
+
+// EndTask ends a task before its time.
+func (c *Client) EndTask(ctx context.Context, name, task string) error {
+	return describe(c.remove(ctx, spritePath(name, "tasks", task), nil), "end task %s of %s", task, name)
+}
