@@ -23,7 +23,7 @@ is asked: an image comes as an OCI layout (a folder or a tar), as a docker-archi
 or by gzip or zstd, or a folder).
 ` + exitCodes,
 		Example: "  lattice image import ./rootfs.tar.zst --name debian\n  lattice image ls"})
-	cmd.AddCommand(newImageImportCmd(d), newImageLsCmd(d), newImageShowCmd(d), newImageRmCmd(d))
+	cmd.AddCommand(newImageBuildCmd(d), newImageImportCmd(d), newImageLsCmd(d), newImageShowCmd(d), newImageRmCmd(d))
 	return cmd
 }
 

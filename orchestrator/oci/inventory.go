@@ -1,0 +1,167 @@
+package oci
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Contents is what a Document may be written about.
+type Contents struct {
+	Platform string // such as linux/amd64
+	Digest   string // of the image's manifest
+	// Files of the base that say what is in it, by path without a leading slash: dpkg's records, os-release and Debian's
+	// copyright files.
+	Files     map[string][]byte
+	Spritekit string // path of the binary that lies in /skills
+	Time      time.Time
+}
+
+const (
+	maxNoted    = 32 << 20  // bytes of one file of an inventory
+	maxAllNoted = 256 << 20 // of all of them
+)
+
+// inventory is what is noted of a base while its layers pass by, lowest first.
+type inventory struct {
+	files   map[string][]byte
+	links   map[string]string // of /usr/share/doc
+	bytes   int
+	entries int
+	arch    string // of the first program
+}
+
+const docs = "usr/share/doc/"
+
+// noted reports whether a file says what is in an image.
+func noted(name string) bool {
+	switch name {
+	case "var/lib/dpkg/status", "etc/os-release", "usr/lib/os-release":
+		return true
+	}
+	if path.Dir(name) == "var/lib/dpkg/status.d" {
+		return true
+	}
+	pkg, ok := strings.CutSuffix(name, "/copyright")
+	return ok && path.Dir(pkg)+"/" == docs
+}
+
+// scan reads one layer.
+func (inv *inventory) scan(r io.Reader) error {
+	if inv.files == nil {
+		inv.files, inv.links = map[string][]byte{}, map[string]string{}
+	}
+	t := tar.NewReader(r)
+	for ; ; inv.entries++ {
+		h, err := t.Next()
+		switch {
+		case err == io.EOF:
+			inv.follow()
+			_, err = io.Copy(io.Discard, r) // what pads the archive belongs to its digest
+			return err
+		case errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF):
+			return refuse("a root filesystem is a folder or a tar, plain or by gzip or zstd", "it is no tar, or damaged: %v", err)
+		case err != nil:
+			return err
+		}
+		if err := inv.entry(strings.TrimPrefix(path.Clean("/"+h.Name), "/"), h, t); err != nil {
+			return err
+		}
+	}
+}
+
+func (inv *inventory) entry(name string, h *tar.Header, content io.Reader) error {
+	dir, base := path.Split(name)
+	if gone, ok := strings.CutPrefix(base, ".wh."); ok {
+		inv.forget(strings.TrimSuffix(dir, "/"), gone)
+		return nil
+	}
+	inv.drop(func(have string) bool { return have == name || h.Typeflag != tar.TypeDir && isBelow(have, name) })
+	switch {
+	case h.Typeflag == tar.TypeSymlink && dir == docs:
+		inv.links[name] = h.Linkname
+	case h.Typeflag != tar.TypeReg:
+	case noted(name):
+		if h.Size > maxNoted || inv.bytes > maxAllNoted {
+			return refuse("", "%s in it is too large to be read: %d bytes", name, h.Size)
+		}
+		data, err := io.ReadAll(content)
+		if err != nil {
+			return err
+		}
+		inv.files[name] = data
+		inv.bytes += len(data)
+	case inv.arch == "" && (path.Base(dir) == "bin" || path.Base(dir) == "sbin"):
+		inv.arch = machineOf(content)
+	}
+	return nil
+}
+
+// forget removes what a whiteout covers: one name, or with ".wh..opq" all of a folder.
+func (inv *inventory) forget(dir, name string) {
+	if name == ".wh..opq" || name == ".opq" {
+		inv.drop(func(have string) bool { return isBelow(have, dir) || dir == "" })
+		return
+	}
+	inv.drop(func(have string) bool { return isBelow(have, path.Join(dir, name)) })
+}
+
+func (inv *inventory) drop(covered func(string) bool) {
+	maps.DeleteFunc(inv.files, func(name string, _ []byte) bool { return covered(name) })
+	maps.DeleteFunc(inv.links, func(name, _ string) bool { return covered(name) })
+}
+
+// follow gives packages whose documentation is a link to another's the copyright file that they share.
+func (inv *inventory) follow() {
+	for name, target := range inv.links {
+		to := path.Join(path.Dir(name), target)
+		if data, ok := inv.files[to+"/copyright"]; ok {
+			inv.files[name+"/copyright"] = data
+		}
+	}
+}
+
+// machineOf reads the beginning of a program; "" for anything else.
+func machineOf(r io.Reader) string {
+	head := make([]byte, 20)
+	if _, err := io.ReadFull(r, head); err != nil || !bytes.HasPrefix(head, []byte(elf.ELFMAG)) || elf.Data(head[elf.EI_DATA]) != elf.ELFDATA2LSB {
+		return ""
+	}
+	m := elf.Machine(binary.LittleEndian.Uint16(head[18:]))
+	if arch := architecture(m); arch != "" {
+		return arch
+	}
+	return strings.ToLower(strings.TrimPrefix(m.String(), "EM_"))
+}
+
+// watch lets an inventory see a tar while it is written.
+func (inv *inventory) watch(write func(io.Writer) error) func(io.Writer) error {
+	return func(to io.Writer) error {
+		r, w := io.Pipe()
+		var scan errgroup.Group
+		scan.Go(func() error {
+			err := inv.scan(r)
+			r.CloseWithError(err)
+			return err
+		})
+		err := write(io.MultiWriter(w, to))
+		w.CloseWithError(err)
+		if seen := scan.Wait(); seen != nil {
+			return seen // the cause; err is its echo, or it that of err
+		}
+		if err != nil {
+			return fmt.Errorf("write layer: %w", err)
+		}
+		return nil
+	}
+}

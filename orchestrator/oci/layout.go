@@ -1,0 +1,207 @@
+package oci
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/klauspost/compress/gzip"
+)
+
+const (
+	layoutFile = "oci-layout"
+	indexFile  = "index.json"
+
+	// annotationName is where an index says what an image is called.
+	annotationName = "org.opencontainers.image.ref.name"
+)
+
+// layout is an OCI layout that is being written. Modes are set, not left to the umask.
+type layout struct{ dir string }
+
+// newLayout begins a layout in a folder beside the one where it will be.
+func newLayout(out string) (*layout, error) {
+	parent := filepath.Dir(out)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(parent, "."+filepath.Base(out)+".new-")
+	if err != nil {
+		return nil, err
+	}
+	l := &layout{dir: dir}
+	for _, sub := range []string{"", "blobs", "blobs/sha256"} {
+		path := filepath.Join(dir, sub)
+		if err := errors.Join(os.MkdirAll(path, 0o755), os.Chmod(path, 0o755)); err != nil {
+			return nil, errors.Join(err, l.discard())
+		}
+	}
+	return l, nil
+}
+
+// discard removes what was not published.
+func (l *layout) discard() error {
+	if l.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(l.dir)
+}
+
+// publish moves the layout to its place. One that is there is gone only when this one is there.
+func (l *layout) publish(out string) error {
+	if _, err := os.Stat(filepath.Join(out, layoutFile)); err != nil {
+		if err := os.Remove(out); err != nil && !errors.Is(err, os.ErrNotExist) { // an empty folder
+			return err
+		}
+		if err := os.Rename(l.dir, out); err != nil {
+			return err
+		}
+		l.dir = ""
+		return nil
+	}
+	old := l.dir + ".old"
+	if err := os.Rename(out, old); err != nil {
+		return err
+	}
+	if err := os.Rename(l.dir, out); err != nil {
+		return errors.Join(err, os.Rename(old, out))
+	}
+	l.dir = old // which discard removes
+	return nil
+}
+
+// index writes what makes the folder a layout.
+func (l *layout) index(manifests []v1.Descriptor) error {
+	data, err := json.Marshal(v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: manifests})
+	if err != nil {
+		return err
+	}
+	return errors.Join(l.file(indexFile, data), l.file(layoutFile, []byte(`{"imageLayoutVersion":"1.0.0"}`)))
+}
+
+func (l *layout) file(name string, data []byte) error {
+	path := filepath.Join(l.dir, name)
+	return errors.Join(os.WriteFile(path, data, 0o644), os.Chmod(path, 0o644))
+}
+
+// document writes a value as a JSON blob.
+func (l *layout) document(media types.MediaType, v any) (v1.Descriptor, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	return l.bytes(media, data)
+}
+
+func (l *layout) bytes(media types.MediaType, data []byte) (v1.Descriptor, error) {
+	sum := sha256.Sum256(data)
+	d := v1.Descriptor{MediaType: media, Size: int64(len(data)), Digest: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum[:])}}
+	return d, l.file(blobPath(d.Digest), data)
+}
+
+func blobPath(h v1.Hash) string { return filepath.Join("blobs", h.Algorithm, h.Hex) }
+
+// layer writes a layer and returns it with the digest of its uncompressed tar.
+//
+// Compression is that of one library at one level, pinned like every dependency, in one goroutine: equal tars give equal
+// blobs.
+func (l *layout) layer(ctx context.Context, tar func(io.Writer) error) (v1.Descriptor, v1.Hash, error) {
+	plain := sha256.New()
+	d, err := l.blob(types.OCILayer, func(w io.Writer) error {
+		z, err := gzip.NewWriterLevel(w, gzip.DefaultCompression)
+		if err != nil {
+			return err
+		}
+		if err := tar(&bound{ctx: ctx, w: io.MultiWriter(plain, z)}); err != nil {
+			return err
+		}
+		return z.Close()
+	})
+	return d, sum(plain), err
+}
+
+// blob writes what write writes under its digest.
+func (l *layout) blob(media types.MediaType, write func(io.Writer) error) (v1.Descriptor, error) {
+	f, err := os.CreateTemp(l.dir, "blob-")
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	digest := sha256.New()
+	err = errors.Join(write(io.MultiWriter(digest, f)), f.Chmod(0o644))
+	info, statErr := f.Stat()
+	if err := errors.Join(err, statErr, f.Close()); err != nil {
+		return v1.Descriptor{}, err // the whole layout is discarded
+	}
+	d := v1.Descriptor{MediaType: media, Size: info.Size(), Digest: sum(digest)}
+	return d, os.Rename(f.Name(), filepath.Join(l.dir, blobPath(d.Digest)))
+}
+
+func sum(h hash.Hash) v1.Hash {
+	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(h.Sum(nil))}
+}
+
+// bound stops a writer with its context.
+type bound struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (b *bound) Write(p []byte) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return b.w.Write(p)
+}
+
+// artifactConfig is the config of what is no image: an empty object.
+var artifactConfig = []byte("{}")
+
+const emptyJSON types.MediaType = "application/vnd.oci.empty.v1+json"
+
+// describe attaches documents to an image: artifacts that name it as their subject.
+func (b *builder) describe(img *image, subject v1.Descriptor, made *Image) (all []v1.Descriptor, err error) {
+	if b.Describe == nil {
+		return nil, nil
+	}
+	kit, err := b.Skills.find(img.arch)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := b.Describe(Contents{Platform: made.Platform, Digest: made.Digest, Files: img.from.files, Spritekit: kit, Time: b.Time})
+	if err != nil {
+		return nil, fmt.Errorf("describe the image for %s: %w", made.Platform, err)
+	}
+	config, err := b.layout.bytes(emptyJSON, artifactConfig)
+	if err != nil {
+		return nil, err
+	}
+	subject.Platform = nil
+	for _, doc := range docs {
+		blob, err := b.layout.bytes(types.MediaType(doc.MediaType), doc.Data)
+		if err != nil {
+			return nil, err
+		}
+		blob.Annotations = map[string]string{"org.opencontainers.image.title": doc.Title}
+		artifact, err := b.layout.document(types.OCIManifestSchema1, v1.Manifest{
+			SchemaVersion: 2, MediaType: types.OCIManifestSchema1, ArtifactType: doc.MediaType, Config: config,
+			Layers: []v1.Descriptor{blob}, Subject: &subject,
+			Annotations: map[string]string{"org.opencontainers.image.created": stamp(b.Time)},
+		})
+		if err != nil {
+			return nil, err
+		}
+		artifact.ArtifactType = doc.MediaType
+		all = append(all, artifact)
+		made.Documents = append(made.Documents, Attached{MediaType: doc.MediaType, Title: doc.Title, Digest: blob.Digest.String(), Manifest: artifact.Digest.String()})
+	}
+	return all, nil
+}

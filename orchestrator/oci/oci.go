@@ -1,0 +1,311 @@
+// Package oci builds images for sprites as OCI layouts: a base, which is a root filesystem, another layout or nothing,
+// and on top of it one layer with /skills. No daemon is asked and nothing is fetched.
+//
+// Start with Build. A layout holds one image per architecture and, where there are several, an index of them; what
+// Describe writes about an image, such as its bill of materials, lies beside it as an artifact that names it as its
+// subject.
+//
+//	oci-layout
+//	index.json                          → the image, or the index of images, by its tag; and the artifacts
+//	blobs/sha256/<index>                → images by platform
+//	blobs/sha256/<manifest>             → config and layers
+//	blobs/sha256/<layer>                  base layers, then /skills
+//
+// # Equal inputs, equal bytes
+//
+// A layout depends on the bytes of what goes into it and on Recipe.Time, on nothing else: not on the clock, the user, the
+// umask, names of folders, or the order in which a filesystem lists them. A tar is taken as it is. Of a folder names,
+// contents, modes, links and hard links count; everything in it becomes root's and bears Recipe.Time, and devices,
+// sockets and extended attributes are left out. A tar keeps owners, so recipes make tars.
+//
+// What a layout is made of is the caller's own; it is checked against its digests, and bounded, but not fenced in. Whoever
+// unpacks an image does that.
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// Recipe says what an image is made of.
+type Recipe struct {
+	Rootfs []Rootfs // root filesystems, one an architecture; or
+	Base   string   // the path of an OCI layout, PATH#NAME for one of several images in it; or neither
+
+	// Architectures of Linux, as Go calls them. None means those of the base, and without one all that Skills knows.
+	Architectures []string
+	Skills        Skills
+
+	Tag  string    // what the image is called in the layout
+	Time time.Time // of all that bears a time, in whole seconds
+
+	// Describe, which may be nil, writes documents about an image; they are attached to it.
+	Describe func(Contents) ([]Document, error)
+	// Tell, which may be nil, hears what is being done, for people.
+	Tell func(step string)
+}
+
+// Rootfs is a root filesystem of one architecture: a folder, or a tar, plain or by gzip or zstd.
+type Rootfs struct {
+	Architecture string // "" looks at its programs
+	Path         string
+}
+
+// Document is something to attach to an image.
+type Document struct {
+	MediaType string
+	Title     string // the name of a file that would hold it
+	Data      []byte
+}
+
+// Built is what Build made.
+type Built struct {
+	Layout string  `json:"layout"`
+	Tag    string  `json:"tag"`
+	Digest string  `json:"digest"` // of the image, or of the index where there are several
+	Images []Image `json:"images"`
+}
+
+// Image is one image of a layout.
+type Image struct {
+	Platform  string     `json:"platform"` // such as linux/arm64
+	Digest    string     `json:"digest"`
+	Config    string     `json:"config"`
+	Layers    []Layer    `json:"layers"` // lowest first
+	Documents []Attached `json:"documents,omitempty"`
+}
+
+// Layer is one layer of an image.
+type Layer struct {
+	Digest string `json:"digest"`
+	DiffID string `json:"diff_id"` // of the uncompressed tar
+	Size   int64  `json:"size"`    // bytes, compressed
+}
+
+// Attached is a Document in a layout.
+type Attached struct {
+	MediaType string `json:"media_type"`
+	Title     string `json:"title"`
+	Digest    string `json:"digest"`   // of the document
+	Manifest  string `json:"manifest"` // of the artifact that holds it
+}
+
+// Refusal says why an image cannot be built so, and what helps.
+type Refusal struct {
+	Reason  string
+	Remedy  string // may be ""
+	Missing bool   // a file that was named is not there
+}
+
+func (r *Refusal) Error() string { return r.Reason }
+
+func refuse(remedy, format string, args ...any) error {
+	return &Refusal{Reason: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// Build makes a layout in the folder out, which must not be there, be empty or, with replace, be a layout. It is there
+// whole or not at all. What cannot be built is a *Refusal.
+func Build(ctx context.Context, r Recipe, out string, replace bool) (built Built, err error) {
+	if r.Tell == nil {
+		r.Tell = func(string) {}
+	}
+	if r.Base != "" && len(r.Rootfs) > 0 {
+		return built, refuse("leave one of them out", "an image stands on a root filesystem or on another image, not on both")
+	}
+	if err := free(out, replace); err != nil {
+		return built, err
+	}
+	l, err := newLayout(out)
+	if err != nil {
+		return built, fmt.Errorf("build image: %w", err)
+	}
+	defer func() { err = errors.Join(err, l.discard()) }()
+	b := builder{ctx: ctx, Recipe: r, layout: l}
+	if built, err = b.build(); err != nil {
+		return built, fmt.Errorf("build image: %w", err)
+	}
+	if err := l.publish(out); err != nil {
+		return built, fmt.Errorf("build image: %w", err)
+	}
+	built.Layout = out
+	return built, nil
+}
+
+// free refuses a place where something is that Build must not remove.
+func free(out string, replace bool) error {
+	names, err := os.ReadDir(out)
+	switch {
+	case errors.Is(err, os.ErrNotExist) || err == nil && len(names) == 0:
+		return nil
+	case err != nil:
+		return refuse("name a folder that is not there yet", "%v", err)
+	}
+	if _, err := os.Stat(filepath.Join(out, layoutFile)); err != nil {
+		return refuse("name a folder that is not there yet", "%s is a folder with other things in it", out)
+	}
+	if !replace {
+		return refuse("name another folder, or replace it: --force", "%s is an image already", out)
+	}
+	return nil
+}
+
+// builder is one call of Build.
+type builder struct {
+	ctx context.Context
+	Recipe
+	layout *layout
+}
+
+// image is one image on its way: what of the base is known, and later all of it.
+type image struct {
+	arch   string
+	config v1.ConfigFile
+	layers []v1.Descriptor
+	from   inventory
+	based  v1.Hash // the base's manifest
+}
+
+func (b *builder) build() (Built, error) {
+	images, err := b.bases()
+	if err != nil {
+		return Built{}, err
+	}
+	built := Built{Tag: b.Tag}
+	var manifests, artifacts []v1.Descriptor
+	for _, img := range images {
+		desc, made, err := b.image(img)
+		if err != nil {
+			return built, err
+		}
+		attached, err := b.describe(img, desc, &made)
+		if err != nil {
+			return built, err
+		}
+		manifests, artifacts, built.Images = append(manifests, desc), append(artifacts, attached...), append(built.Images, made)
+	}
+	top := manifests[0]
+	if len(manifests) > 1 {
+		if top, err = b.layout.document(types.OCIImageIndex, v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: manifests}); err != nil {
+			return built, err
+		}
+	}
+	built.Digest = top.Digest.String()
+	if b.Tag != "" {
+		top.Annotations = map[string]string{annotationName: b.Tag}
+	}
+	return built, b.layout.index(append([]v1.Descriptor{top}, artifacts...))
+}
+
+// bases finds what images are built on, one an architecture, in the order of their names.
+func (b *builder) bases() (images []*image, err error) {
+	switch {
+	case len(b.Rootfs) > 0:
+		images, err = b.fromRootfs()
+	case b.Base != "":
+		images, err = b.fromLayout()
+	default:
+		for _, arch := range b.Skills.Architectures {
+			images = append(images, b.empty(arch))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	var have []string
+	for _, img := range images {
+		have = append(have, img.arch)
+	}
+	for _, arch := range b.Architectures {
+		if !slices.Contains(have, arch) {
+			return nil, refuse("name the base for each: --rootfs linux/"+arch+"=PATH", "there is no base for linux/%s, only for %s", arch, strings.Join(have, ", "))
+		}
+	}
+	images = slices.DeleteFunc(images, func(img *image) bool { return len(b.Architectures) > 0 && !slices.Contains(b.Architectures, img.arch) })
+	slices.SortFunc(images, func(x, y *image) int { return strings.Compare(x.arch, y.arch) })
+	return images, nil
+}
+
+func (b *builder) empty(arch string) *image {
+	return &image{arch: arch, from: inventory{}, config: v1.ConfigFile{OS: "linux", Architecture: arch, RootFS: v1.RootFS{Type: "layers"}}}
+}
+
+// image appends the skills to a base, and writes config and manifest.
+func (b *builder) image(img *image) (v1.Descriptor, Image, error) {
+	b.Tell("add /skills for linux/" + img.arch)
+	kit, err := b.Skills.read(img.arch)
+	if err != nil {
+		return v1.Descriptor{}, Image{}, err
+	}
+	skills, diff, err := b.layout.layer(b.ctx, kit.tar(b.Time))
+	if err != nil {
+		return v1.Descriptor{}, Image{}, err
+	}
+	img.add(skills, diff, b.Time, "lattice image build: /skills")
+	labels := kit.labels(b.Time)
+	if img.based != (v1.Hash{}) {
+		labels["org.opencontainers.image.base.digest"] = img.based.String()
+	}
+	c := &img.config
+	c.Created = v1.Time{Time: b.Time}
+	c.Config.Env = withSkills(c.Config.Env)
+	if c.Config.WorkingDir == "" {
+		c.Config.WorkingDir = "/workspace"
+	}
+	c.Config.Labels = merged(c.Config.Labels, labels)
+	config, err := b.layout.document(types.OCIConfigJSON, c)
+	if err != nil {
+		return config, Image{}, err
+	}
+	manifest, err := b.layout.document(types.OCIManifestSchema1, v1.Manifest{
+		SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Config: config, Layers: img.layers, Annotations: labels,
+	})
+	manifest.Platform = &v1.Platform{OS: "linux", Architecture: img.arch, Variant: c.Variant}
+	made := Image{Platform: "linux/" + img.arch, Digest: manifest.Digest.String(), Config: config.Digest.String()}
+	for i, l := range img.layers {
+		made.Layers = append(made.Layers, Layer{Digest: l.Digest.String(), DiffID: c.RootFS.DiffIDs[i].String(), Size: l.Size})
+	}
+	return manifest, made, err
+}
+
+// add appends one layer.
+func (img *image) add(layer v1.Descriptor, diff v1.Hash, at time.Time, how string) {
+	img.layers = append(img.layers, layer)
+	img.config.RootFS.DiffIDs = append(img.config.RootFS.DiffIDs, diff)
+	img.config.History = append(img.config.History, v1.History{Created: v1.Time{Time: at}, CreatedBy: how})
+}
+
+// defaultPath is where programs lie in an image that does not say.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// withSkills puts /skills in front of an environment's PATH.
+func withSkills(env []string) []string {
+	env = slices.Clone(env)
+	at := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
+	if at < 0 {
+		return append(env, "PATH=/skills:"+defaultPath)
+	}
+	path := strings.TrimPrefix(env[at], "PATH=")
+	if !slices.Contains(strings.Split(path, ":"), "/skills") {
+		env[at] = "PATH=/skills:" + path
+	}
+	return env
+}
+
+func merged(maps ...map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, m := range maps {
+		for k, v := range m {
+			all[k] = v
+		}
+	}
+	return all
+}

@@ -1,0 +1,242 @@
+package oci
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// fromRootfs makes a layer of each root filesystem.
+func (b *builder) fromRootfs() ([]*image, error) {
+	var images []*image
+	for _, r := range b.Rootfs {
+		b.Tell("read " + r.Path)
+		var seen inventory
+		layer, diff, err := b.layout.layer(b.ctx, seen.watch(b.rootfs(r.Path)))
+		if err != nil {
+			return nil, at(r.Path, err)
+		}
+		img := b.empty(cmp.Or(r.Architecture, seen.arch))
+		img.from = seen
+		img.config.Config.Cmd = []string{"/bin/sh"}
+		img.add(layer, diff, b.Time, "lattice image build: root filesystem")
+		switch {
+		case seen.entries == 0:
+			return nil, refuse("", "%s holds no files", r.Path)
+		case img.arch == "":
+			return nil, refuse("say it: --rootfs linux/ARCH="+r.Path, "%s has no programs that tell its architecture", r.Path)
+		case seen.arch != "" && seen.arch != img.arch:
+			return nil, refuse("", "the programs of %s are for %s, not for %s", r.Path, seen.arch, img.arch)
+		case slices.ContainsFunc(images, func(have *image) bool { return have.arch == img.arch }):
+			return nil, refuse("leave one of them out", "there are two root filesystems for %s; the second is %s", img.arch, r.Path)
+		}
+		images = append(images, img)
+	}
+	return images, nil
+}
+
+// at says which input is meant, and keeps what decides the exit code.
+func at(path string, err error) error {
+	if refused := (*Refusal)(nil); errors.As(err, &refused) {
+		return &Refusal{Reason: path + ": " + refused.Reason, Remedy: refused.Remedy, Missing: refused.Missing}
+	}
+	return err
+}
+
+// rootfs writes a root filesystem as a tar.
+func (b *builder) rootfs(from string) func(io.Writer) error {
+	return func(to io.Writer) error {
+		info, err := os.Stat(from)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return &Refusal{Reason: "there is no such file or folder", Remedy: "images/rootfs/build makes a root filesystem of Debian", Missing: true}
+		case err != nil:
+			return err
+		case !info.IsDir():
+			return copyTar(to, from)
+		}
+		w := tar.NewWriter(to)
+		return cmp.Or(writeFolder(w, from, "", b.Time), w.Close())
+	}
+}
+
+// copyTar writes a tar as it is, but not compressed.
+func copyTar(to io.Writer, from string) (err error) {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	plain, err := decompress(f)
+	if err != nil {
+		return err
+	}
+	defer plain.Close()
+	_, err = io.Copy(to, plain)
+	return err
+}
+
+// decompress reads what is plain or compressed by gzip or zstd, as its first bytes say.
+func decompress(r io.Reader) (io.ReadCloser, error) {
+	b := bufio.NewReaderSize(r, 64<<10)
+	head, err := b.Peek(4)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, refuse("", "it is damaged: %v", err)
+		}
+		return z, nil
+	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
+		if err != nil {
+			return nil, refuse("", "it is damaged: %v", err)
+		}
+		return z.IOReadCloser(), nil
+	}
+	return io.NopCloser(b), nil
+}
+
+// writeFolder writes a folder's tree below the name prefix, in the order of names; "" is the root, which has no entry.
+// Nothing follows links out of it.
+func writeFolder(w *tar.Writer, dir, prefix string, at time.Time) (err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	f := folder{root: root, w: w, prefix: prefix, at: at, firsts: map[inode]string{}}
+	return f.entry(".")
+}
+
+type inode struct{ dev, ino uint64 }
+
+// folder is a folder that is written as a tar.
+type folder struct {
+	root   *os.Root
+	w      *tar.Writer
+	prefix string
+	at     time.Time
+	firsts map[inode]string // first names of files with several
+	dev    uint64
+}
+
+func (f *folder) entry(name string) error {
+	info, err := f.root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	h := &tar.Header{Name: path.Join(f.prefix, name), Mode: mode(info.Mode()), ModTime: f.at}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		id := inode{uint64(st.Dev), st.Ino} //nolint:unconvert // of other types on other systems
+		if name == "." {
+			f.dev = id.dev
+		}
+		if id.dev != f.dev {
+			return nil // a mounted /proc
+		}
+		if first, seen := f.firsts[id]; seen {
+			h.Typeflag, h.Linkname = tar.TypeLink, first
+			return f.w.WriteHeader(h)
+		}
+		if st.Nlink > 1 && !info.IsDir() {
+			f.firsts[id] = h.Name
+		}
+	}
+	switch {
+	case info.IsDir():
+		return f.dir(name, h)
+	case info.Mode()&fs.ModeSymlink != 0:
+		h.Typeflag, h.Mode = tar.TypeSymlink, 0o777
+		if h.Linkname, err = f.root.Readlink(name); err != nil {
+			return err
+		}
+		return f.w.WriteHeader(h)
+	case info.Mode()&fs.ModeNamedPipe != 0:
+		h.Typeflag = tar.TypeFifo
+		return f.w.WriteHeader(h)
+	case info.Mode().IsRegular():
+		h.Typeflag, h.Size = tar.TypeReg, info.Size()
+		return f.file(name, h, info)
+	}
+	return nil // devices and sockets
+}
+
+func (f *folder) dir(name string, h *tar.Header) error {
+	h.Typeflag, h.Name = tar.TypeDir, h.Name+"/"
+	if h.Name != "./" {
+		if err := f.w.WriteHeader(h); err != nil {
+			return err
+		}
+	}
+	d, err := f.open(name)
+	if err != nil {
+		return err
+	}
+	names, err := d.Readdirnames(-1)
+	if err := errors.Join(err, d.Close()); err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		if err := f.entry(path.Join(name, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *folder) file(name string, h *tar.Header, info fs.FileInfo) (err error) {
+	file, err := f.open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if now, err := file.Stat(); err != nil || !os.SameFile(info, now) {
+		return cmp.Or(err, errChanged)
+	}
+	if err := f.w.WriteHeader(h); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(f.w, file, h.Size); err == io.EOF {
+		return errChanged
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+func (f *folder) open(name string) (*os.File, error) {
+	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, refuse("build as the user whose it is, or give a tar", "%s in it cannot be read", filepath.Join("/", name))
+	}
+	return file, err
+}
+
+// mode is a file's mode as a tar has it.
+func mode(m fs.FileMode) int64 {
+	bits := int64(m.Perm())
+	for flag, bit := range map[fs.FileMode]int64{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
+		if m&flag != 0 {
+			bits |= bit
+		}
+	}
+	return bits
+}

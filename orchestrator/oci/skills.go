@@ -1,0 +1,183 @@
+package oci
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"debug/buildinfo"
+	"debug/elf"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Skills is what lies in /skills: what "spritekit install /skills" puts there, for any architecture and without running
+// anything, and the skills of others.
+type Skills struct {
+	Architectures []string
+	// Spritekit finds the binary for an architecture of Linux.
+	Spritekit func(arch string) (path string, err error)
+	Manifests map[string][]byte // skill.json of every skill in that binary
+	DropIns   map[string]string // skill → folder with skill.json and its program, checked by the caller
+}
+
+// maxSpritekit bounds the binary, in bytes; ours have at most 12 MiB.
+const maxSpritekit = 256 << 20
+
+// kit is a spritekit that has been read.
+type kit struct {
+	Skills
+	binary []byte
+	info   *buildinfo.BuildInfo // nil when the binary does not say
+}
+
+func (s Skills) find(arch string) (string, error) {
+	path, err := s.Spritekit(arch)
+	if err != nil {
+		return "", fmt.Errorf("find spritekit for linux/%s: %w", arch, err)
+	}
+	return path, nil
+}
+
+// read takes a spritekit in that is a static program for arch, and holds the manifests that will stand beside it.
+func (s Skills) read(arch string) (*kit, error) {
+	file, err := s.find(arch)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(file)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxSpritekit) {
+		return nil, refuse("make build, or --spritekit PATH", "%s is no spritekit", file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	k := &kit{Skills: s}
+	if k.binary, err = os.ReadFile(file); err != nil {
+		return nil, err
+	}
+	program, err := elf.NewFile(bytes.NewReader(k.binary))
+	if err != nil || architecture(program.Machine) != arch {
+		return nil, refuse("make remote builds it for both architectures", "%s is no program for linux/%s", file, arch)
+	}
+	if slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return nil, refuse("build it with CGO_ENABLED=0; make remote does", "%s needs a dynamic loader, which an image need not have", file)
+	}
+	// A Go binary holds what it embeds byte for byte, so what is not in it is of another version. Looking needs no
+	// machine of that architecture.
+	for _, name := range slices.Sorted(maps.Keys(s.Manifests)) {
+		if !bytes.Contains(k.binary, s.Manifests[name]) {
+			return nil, refuse("build both together: make build remote", "%s is of another version than this lattice: its %s is another one", file, name)
+		}
+	}
+	k.info, err = buildinfo.Read(bytes.NewReader(k.binary))
+	if err != nil {
+		k.info = nil
+	}
+	return k, nil
+}
+
+// labels are what the OCI has names for. They follow from the spritekit alone.
+func (k *kit) labels(at time.Time) map[string]string {
+	l := map[string]string{
+		"org.opencontainers.image.created":     stamp(at),
+		"org.opencontainers.image.title":       "sprite",
+		"org.opencontainers.image.description": "A sandbox for Lattice, with its skills in /skills",
+		"org.opencontainers.image.licenses":    "Apache-2.0",
+		"org.opencontainers.image.source":      "https://github.com/spritekit/lattice",
+	}
+	if k.info == nil {
+		return l
+	}
+	if v := k.info.Main.Version; v != "" && v != "(devel)" {
+		l["org.opencontainers.image.version"] = v
+	}
+	for _, s := range k.info.Settings {
+		if s.Key == "vcs.revision" {
+			l["org.opencontainers.image.revision"] = s.Value
+		}
+	}
+	return l
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// entry is one entry of a layer.
+type entry struct {
+	tar.Header
+	data []byte
+}
+
+// tar writes /skills: parents first, names in order, everything root's.
+func (k *kit) tar(at time.Time) func(io.Writer) error {
+	return func(to io.Writer) error {
+		w := tar.NewWriter(to)
+		for _, e := range k.entries() {
+			e.ModTime, e.Size = at, int64(len(e.data))
+			if err := w.WriteHeader(&e.Header); err != nil {
+				return err
+			}
+			if _, err := w.Write(e.data); err != nil {
+				return err
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(k.DropIns)) {
+			if err := writeFolder(w, k.DropIns[name], "skills/"+name, at); err != nil {
+				return err
+			}
+		}
+		return w.Close()
+	}
+}
+
+// entries lists what an install of this spritekit makes, its record included.
+func (k *kit) entries() []entry {
+	all := []entry{
+		{Header: tar.Header{Typeflag: tar.TypeDir, Name: "skills/", Mode: 0o755}},
+		{Header: tar.Header{Typeflag: tar.TypeReg, Name: "skills/spritekit", Mode: 0o555}, data: k.binary},
+		{Header: tar.Header{Typeflag: tar.TypeDir, Name: "skills/manifests/", Mode: 0o755}},
+	}
+	record := struct {
+		Files []string `json:"files"`
+	}{[]string{"spritekit"}}
+	for name, manifest := range k.Manifests {
+		file := path.Join("manifests", name, "skill.json")
+		record.Files = append(record.Files, name, file)
+		all = append(all,
+			entry{Header: tar.Header{Typeflag: tar.TypeSymlink, Name: "skills/" + name, Linkname: "spritekit", Mode: 0o777}},
+			entry{Header: tar.Header{Typeflag: tar.TypeDir, Name: "skills/manifests/" + name + "/", Mode: 0o755}},
+			entry{Header: tar.Header{Typeflag: tar.TypeReg, Name: "skills/" + file, Mode: 0o444}, data: manifest})
+	}
+	slices.Sort(record.Files)
+	data, err := json.Marshal(record)
+	if err != nil {
+		panic(err) // of a list of strings
+	}
+	all = append(all, entry{Header: tar.Header{Typeflag: tar.TypeReg, Name: "skills/manifests/installed.json", Mode: 0o444}, data: data})
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// architecture is what Go calls a machine of Linux; "" for one that spritekit is not built for.
+func architecture(m elf.Machine) string {
+	switch m {
+	case elf.EM_X86_64:
+		return "amd64"
+	case elf.EM_AARCH64:
+		return "arm64"
+	}
+	return ""
+}
+
+// errChanged says that somebody writes to what is read.
+var errChanged = errors.New("it changed while it was read")
+
+// isBelow reports whether name is dir or lies in it.
+func isBelow(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }

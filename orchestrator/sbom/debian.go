@@ -1,0 +1,145 @@
+package sbom
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// stanza is one paragraph of a control file: field → value, whose further lines follow after newlines.
+type stanza map[string]string
+
+// stanzas parses a control file. Lines that are none are skipped, as dpkg's own readers do.
+func stanzas(data []byte) []stanza {
+	var all []stanza
+	var now stanza
+	field := ""
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimRight(line, "\r\n")
+		name, value, isField := strings.Cut(line, ":")
+		switch {
+		case strings.TrimSpace(line) == "":
+			now = nil
+		case strings.HasPrefix(line, "#"):
+		case line[0] == ' ' || line[0] == '\t':
+			if now != nil && field != "" {
+				now[field] += "\n" + strings.TrimSpace(line)
+			}
+		case isField:
+			if now == nil {
+				now = stanza{}
+				all = append(all, now)
+			}
+			field = strings.ToLower(name)
+			now[field] = strings.TrimSpace(value)
+		}
+	}
+	return all
+}
+
+// readStatus lists the packages that are installed.
+func (b *Bill) readStatus(data []byte, files map[string][]byte) ([]Package, error) {
+	var all []Package
+	for _, s := range stanzas(data) {
+		name, version, arch := s["package"], s["version"], s["architecture"]
+		if state := strings.Fields(s["status"]); len(state) == 3 && state[2] != "installed" {
+			continue
+		}
+		if name == "" || version == "" {
+			return nil, fmt.Errorf("a package has no name or no version: %q %q", name, version)
+		}
+		vendor := b.Distro.ID
+		if vendor == "" {
+			vendor = "debian"
+		}
+		p := Package{Name: name, Version: version, Supplier: s["maintainer"], Homepage: s["homepage"]}
+		p.PURL = "pkg:deb/" + escape(vendor) + "/" + escape(name) + "@" + escape(version)
+		var qualifiers []string
+		if arch != "" {
+			qualifiers = append(qualifiers, "arch="+escape(arch))
+		}
+		if b.Distro.Version != "" {
+			qualifiers = append(qualifiers, "distro="+escape(vendor+"-"+b.Distro.Version))
+		}
+		if len(qualifiers) > 0 {
+			p.PURL += "?" + strings.Join(qualifiers, "&")
+		}
+		p.Licence = b.licence(files["usr/share/doc/"+name+"/copyright"])
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// licence reads a copyright file in the format that machines read (DEP-5); "" for any other.
+func (b *Bill) licence(copyright []byte) string {
+	all := stanzas(copyright)
+	if len(all) == 0 || !strings.Contains(all[0]["format"], "copyright-format") && !strings.Contains(all[0]["format"], "dep5") {
+		return ""
+	}
+	var said []string
+	for _, s := range all {
+		synopsis, _, _ := strings.Cut(s["license"], "\n")
+		if _, about := s["files"]; about && strings.TrimSpace(synopsis) != "" {
+			said = append(said, b.expression(synopsis))
+		}
+	}
+	slices.Sort(said)
+	said = slices.Compact(said)
+	if len(said) > 1 {
+		for i, e := range said {
+			if strings.Contains(e, " OR ") {
+				said[i] = "(" + e + ")"
+			}
+		}
+	}
+	return strings.Join(said, " AND ")
+}
+
+var operator = regexp.MustCompile(`(?i)\s+(and|or)\s+`)
+
+// expression makes a DEP-5 synopsis an SPDX expression. Exceptions, and lists with commas, stay one name of Debian's.
+func (b *Bill) expression(synopsis string) string {
+	synopsis = strings.Join(strings.Fields(strings.ReplaceAll(synopsis, "|", " or ")), " ")
+	if strings.Contains(strings.ToLower(synopsis), " with ") || strings.Contains(synopsis, ",") {
+		return b.named(synopsis)
+	}
+	var out strings.Builder
+	rest := 0
+	for _, at := range operator.FindAllStringSubmatchIndex(synopsis, -1) {
+		out.WriteString(b.named(synopsis[rest:at[0]]) + " " + strings.ToUpper(synopsis[at[2]:at[3]]) + " ")
+		rest = at[1]
+	}
+	return out.String() + b.named(synopsis[rest:])
+}
+
+var unfit = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
+
+// named is SPDX's name of a licence that Debian names, or one of our own for it.
+func (b *Bill) named(debian string) string {
+	if id, ok := spdxNames[strings.ToLower(debian)]; ok {
+		return id
+	}
+	spelled := strings.Trim(unfit.ReplaceAllString(strings.ReplaceAll(debian, "+", "-or-later"), "-"), "-.")
+	if spelled == "" {
+		spelled = "unnamed"
+	}
+	ref := "LicenseRef-debian-" + spelled
+	b.licences[ref] = debian
+	return ref
+}
+
+// spdxNames says how SPDX calls what DEP-5 files call by a short name, in lower case.
+var spdxNames = map[string]string{
+	"apache-2.0": "Apache-2.0", "artistic": "Artistic-1.0-Perl", "artistic-1.0": "Artistic-1.0", "artistic-2.0": "Artistic-2.0",
+	"bsd-2-clause": "BSD-2-Clause", "bsd-3-clause": "BSD-3-Clause", "bsd-4-clause": "BSD-4-Clause", "bsl-1.0": "BSL-1.0", "0bsd": "0BSD",
+	"cc0": "CC0-1.0", "cc0-1.0": "CC0-1.0", "cc-by-3.0": "CC-BY-3.0", "cc-by-4.0": "CC-BY-4.0", "cc-by-sa-3.0": "CC-BY-SA-3.0",
+	"cddl-1.0": "CDDL-1.0", "curl": "curl", "expat": "MIT", "mit": "MIT", "ftl": "FTL",
+	"gpl-1": "GPL-1.0-only", "gpl-1+": "GPL-1.0-or-later", "gpl-2": "GPL-2.0-only", "gpl-2.0": "GPL-2.0-only", "gpl-2+": "GPL-2.0-or-later", "gpl-2.0+": "GPL-2.0-or-later",
+	"gpl-3": "GPL-3.0-only", "gpl-3.0": "GPL-3.0-only", "gpl-3+": "GPL-3.0-or-later", "gpl-3.0+": "GPL-3.0-or-later",
+	"lgpl-2": "LGPL-2.0-only", "lgpl-2+": "LGPL-2.0-or-later", "lgpl-2.0+": "LGPL-2.0-or-later", "lgpl-2.1": "LGPL-2.1-only", "lgpl-2.1+": "LGPL-2.1-or-later",
+	"lgpl-3": "LGPL-3.0-only", "lgpl-3+": "LGPL-3.0-or-later", "agpl-3": "AGPL-3.0-only", "agpl-3+": "AGPL-3.0-or-later",
+	"gfdl-1.2": "GFDL-1.2-only", "gfdl-1.2+": "GFDL-1.2-or-later", "gfdl-1.3": "GFDL-1.3-only", "gfdl-1.3+": "GFDL-1.3-or-later",
+	"isc": "ISC", "mpl-1.1": "MPL-1.1", "mpl-2.0": "MPL-2.0", "openldap-2.8": "OLDAP-2.8", "openssl": "OpenSSL", "psf-2": "PSF-2.0",
+	"unicode": "Unicode-DFS-2016", "unlicense": "Unlicense", "x11": "X11", "zlib": "Zlib", "zlib/libpng": "zlib-acknowledgement",
+}

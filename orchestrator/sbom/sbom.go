@@ -1,0 +1,151 @@
+// Package sbom writes bills of materials of sprites' images: what Debian packages lie in them, and what Go modules are
+// linked into spritekit.
+//
+// Start with Read, which takes the few files of an image that tell, and then Bill.SPDX (SPDX 2.3, JSON) or
+// Bill.CycloneDX (CycloneDX 1.6, JSON). Equal inputs give equal bytes. A package is there with its purl; a licence is
+// named only where the image names it: in Debian's machine-readable copyright files, and for our own module. Nothing is
+// fetched and nothing is run.
+package sbom
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Subject is the image that a bill is about.
+type Subject struct {
+	Platform string    // such as linux/amd64
+	Digest   string    // of its manifest
+	Created  time.Time // of image and bill
+	Tool     string    // version of lattice, which writes the bill
+}
+
+// Bill is what is in an image.
+type Bill struct {
+	Subject
+	Distro   Distro
+	Binary   Package   // spritekit itself
+	Debian   []Package // in the order of their names
+	Modules  []Package // linked into Binary, Go's own library first
+	licences map[string]string
+}
+
+// Distro is the distribution, as its os-release names it.
+type Distro struct{ ID, Version, Name string }
+
+// Package is one thing in the image.
+type Package struct {
+	Name, Version string
+	PURL          string
+	Supplier      string // "Name <address>", "" when nobody says
+	Homepage      string
+	Licence       string // an SPDX expression, "" when nobody says
+	SHA256        string // of the file, for Binary
+}
+
+// Read finds out what is in an image. files are those of oci.Contents; spritekit is the path of the binary in /skills.
+func Read(s Subject, files map[string][]byte, spritekit string) (Bill, error) {
+	b := Bill{Subject: s, licences: map[string]string{}}
+	b.Distro = readDistro(files)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if name != "var/lib/dpkg/status" && path.Dir(name) != "var/lib/dpkg/status.d" {
+			continue
+		}
+		found, err := b.readStatus(files[name], files)
+		if err != nil {
+			return b, fmt.Errorf("read %s of the image: %w", name, err)
+		}
+		b.Debian = append(b.Debian, found...)
+	}
+	slices.SortFunc(b.Debian, func(x, y Package) int { return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.PURL, y.PURL)) })
+	b.Debian = slices.CompactFunc(b.Debian, func(x, y Package) bool { return x.PURL == y.PURL })
+	return b, b.readBinary(spritekit)
+}
+
+// readBinary reads what Go linked.
+func (b *Bill) readBinary(file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read spritekit: %w", err)
+	}
+	info, err := buildinfo.Read(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("read what %s was built from: %w", file, err)
+	}
+	digest := sha256.Sum256(data)
+	b.Binary = module(&info.Main)
+	b.Binary.Name, b.Binary.SHA256, b.Binary.Licence = "spritekit", hex.EncodeToString(digest[:]), "Apache-2.0"
+	goVersion := strings.TrimPrefix(strings.Fields(info.GoVersion + " -")[0], "go")
+	b.Modules = []Package{{Name: "stdlib", Version: goVersion, PURL: "pkg:golang/stdlib@" + escape(goVersion), Licence: "BSD-3-Clause", Homepage: "https://go.dev"}}
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		b.Modules = append(b.Modules, module(m))
+	}
+	slices.SortFunc(b.Modules[1:], func(x, y Package) int { return cmp.Compare(x.PURL, y.PURL) })
+	return nil
+}
+
+func module(m *debug.Module) Package {
+	p := Package{Name: m.Path, Version: m.Version}
+	if p.Version == "(devel)" {
+		p.Version = ""
+	}
+	parts := strings.Split(strings.ToLower(m.Path), "/")
+	for i := range parts {
+		parts[i] = escape(parts[i])
+	}
+	p.PURL = "pkg:golang/" + strings.Join(parts, "/")
+	if p.Version != "" {
+		p.PURL += "@" + escape(p.Version)
+	}
+	return p
+}
+
+// escape percent-encodes one part of a purl: all but letters, digits and ".-_~:".
+func escape(s string) string {
+	return strings.NewReplacer("+", "%20", "%3A", ":").Replace(url.QueryEscape(s))
+}
+
+func readDistro(files map[string][]byte) Distro {
+	data := cmp.Or(string(files["etc/os-release"]), string(files["usr/lib/os-release"]))
+	said := map[string]string{}
+	for line := range strings.Lines(data) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			said[k] = strings.Trim(v, `"'`)
+		}
+	}
+	return Distro{ID: said["ID"], Version: said["VERSION_ID"], Name: said["PRETTY_NAME"]}
+}
+
+// title is what the image is called in a bill.
+func (b Bill) title() string { return "sprite-" + strings.ReplaceAll(b.Platform, "/", "-") }
+
+// all lists the packages that lie in the image as such.
+func (b Bill) all() []Package { return append(slices.Clone(b.Debian), b.Binary) }
+
+func (b Bill) created() string { return b.Created.UTC().Format(time.RFC3339) }
+
+// encode writes JSON for people, too.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	err := e.Encode(v)
+	return out.Bytes(), err
+}
