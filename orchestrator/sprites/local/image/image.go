@@ -26,8 +26,8 @@
 // user) everything belongs to the caller; setuid and setgid bits are cleared, because they would lend the caller's own
 // id, and modes are widened until the owner can read files and use folders.
 //
-// The package also builds images (Build) and says what is in them (WriteSPDX, WriteCycloneDX). Nothing is ever fetched
-// from a registry, and no daemon is asked.
+// Images are made elsewhere: orchestrator/oci builds layouts. Nothing is ever fetched from a registry, and no daemon is
+// asked.
 package image
 
 import (
