@@ -8,6 +8,8 @@ package diagram
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -89,7 +91,17 @@ func (b *builder) add(n *ir.Node, labels map[string]string) {
 
 // body is the graph that a node runs, nil for most.
 func body(n *ir.Node, labels map[string]string) *Graph {
-	if n.Op != ir.OpMap || n.Body == nil {
+	if len(n.Branches) > 0 {
+		var g Graph
+		for _, b := range n.Branches {
+			if b.Body != nil {
+				inner := graph(b.Body.EntryNode, b.Body.Nodes, b.Body.Edges, labels)
+				g.Nodes = append(g.Nodes, Node{Op: ir.OpParallel, Lines: []string{plain(b.Name)}, Body: &inner})
+			}
+		}
+		return &g
+	}
+	if n.Body == nil {
 		return nil
 	}
 	g := graph(n.Body.EntryNode, n.Body.Nodes, n.Body.Edges, labels)
@@ -106,10 +118,37 @@ func what(n *ir.Node) []string {
 		lines = append(lines, "asks: "+plain(exprText(n.Prompt)))
 	case ir.OpMap:
 		lines = append(lines, plain("for each of "+exprText(n.Items)))
+	case ir.OpParallel:
+		lines = append(lines, map[string]string{ir.JoinAny: "until one succeeds", ir.JoinSettled: "until all have ended"}[n.Join])
+		if lines[0] == "" {
+			lines[0] = "all of"
+		}
+	case ir.OpLoop:
+		how := "while " + condText(n.While)
+		if n.Until != nil {
+			how = "until " + condText(n.Until)
+		}
+		lines = append(lines, plain(how), fmt.Sprintf("at most %d×", n.MaxIterations))
+	case ir.OpSubgraph:
+		name, _, _ := strings.Cut(n.Ref, "@")
+		lines = append(lines, plain("runs "+name))
+	case ir.OpSet:
+		lines = append(lines, plain("sets "+strings.Join(slices.Sorted(maps.Keys(n.Set)), ", ")))
+	case ir.OpWait:
+		if n.Seconds != nil {
+			lines = append(lines, plain("waits "+exprText(n.Seconds)+" s"))
+		} else {
+			lines = append(lines, plain("waits until "+exprText(n.At)))
+		}
+	case ir.OpFail:
+		lines = append(lines, plain("fails: "+exprText(n.Message)))
 	case ir.OpMerge:
 		lines = append(lines, plain("MERGE "+n.Strategy))
 	default:
 		lines = append(lines, plain(string(n.Op)))
+	}
+	if n.Skip != nil {
+		lines = append(lines, plain("unless "+condText(n.Skip)))
 	}
 	for _, r := range n.Retry {
 		lines = append(lines, plain(fmt.Sprintf("again on %s, %d attempts", strings.Join(r.On, ", "), attempts(r))))

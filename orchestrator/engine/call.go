@@ -20,7 +20,7 @@ const maxLosses = 5
 func (m *machine) startCall(node *ir.Node) {
 	v := m.at.Visit
 	if v.Call == nil {
-		call, f := m.resolve(node)
+		call, f := m.resolve(node, m.scope(nil))
 		if f != nil {
 			m.fail(f)
 			return
@@ -30,6 +30,17 @@ func (m *machine) startCall(node *ir.Node) {
 	call := *v.Call
 	call.Attempt, call.Resume = v.Attempt, nil
 	v.Call = &call
+	m.s.Calls++
+	if l := m.p.Doc.Limits; l != nil && l.MaxCalls > 0 && m.s.Calls > l.MaxCalls {
+		m.fallTo(failure(ir.FailLimit, "the run needs more than its %d calls", l.MaxCalls))
+		return
+	}
+	m.send()
+}
+
+// send takes the boundary that the visit's call is owed, then dispatches it.
+func (m *machine) send() {
+	call := m.at.Visit.Call
 	_, paired := m.s.Pairs[call.Sprite]
 	owed := call.Class == manifests.ClassSprite || call.Class == manifests.ClassWorld
 	first := !paired && call.Class != manifests.ClassRead // a run can always be taken back to its beginning
@@ -58,7 +69,7 @@ func (m *machine) dispatch() {
 }
 
 // resolve evaluates everything about a call that stays the same over its attempts.
-func (m *machine) resolve(node *ir.Node) (*lattice.Call, *ir.Failure) {
+func (m *machine) resolve(node *ir.Node, scope ir.Scope) (*lattice.Call, *ir.Failure) {
 	if node.Sprite != "" && node.Sprite != "main" {
 		return nil, failure(ir.FailToolUnavailable, "node %s wants sprite %q, but a run has only %q", node.ID, node.Sprite, "main")
 	}
@@ -66,7 +77,7 @@ func (m *machine) resolve(node *ir.Node) (*lattice.Call, *ir.Failure) {
 	if !ok {
 		return nil, failure(ir.FailToolUnavailable, "no manifest of skill %s is pinned to this run", node.Tool)
 	}
-	args, f := m.arguments(node)
+	args, f := arguments(node, scope)
 	if f != nil {
 		return nil, f
 	}
@@ -76,7 +87,7 @@ func (m *machine) resolve(node *ir.Node) (*lattice.Call, *ir.Failure) {
 	}
 	key := m.visitKey("call")
 	if len(node.IdempotencyKey) > 0 {
-		given, f := ir.Eval(node.IdempotencyKey, m.scope(nil))
+		given, f := ir.Eval(node.IdempotencyKey, scope)
 		if f != nil {
 			return nil, f
 		}
@@ -104,11 +115,11 @@ func (m *machine) resolve(node *ir.Node) (*lattice.Call, *ir.Failure) {
 }
 
 // arguments evaluates args; members that are null are not sent.
-func (m *machine) arguments(node *ir.Node) (map[string]any, *ir.Failure) {
+func arguments(node *ir.Node, scope ir.Scope) (map[string]any, *ir.Failure) {
 	if len(node.Args) == 0 {
 		return map[string]any{}, nil
 	}
-	v, f := ir.Eval(node.Args, m.scope(nil))
+	v, f := ir.Eval(node.Args, scope)
 	if f != nil {
 		f.Message = "arguments: " + f.Message
 		return nil, f

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
 // The runner tells time in three ways, because a wall clock can be set and a machine can sleep:
@@ -10,7 +12,8 @@ import (
 //	Deps.Now    the wall clock, for people. It stamps entries; nothing is ordered by it, and At may go back.
 //	Deps.Awake  runs on while the machine is awake. A run's limits.timeout_s counts it, while the run is driven and does
 //	            not wait: sleep, people and times without a leader are free. Deps.After waits by it.
-//	Deps.Boot   runs on in sleep, too. Timers (retry delays, timeout_s of HUMAN) count it. Deps.Sleep waits by it.
+//	Deps.Boot   runs on in sleep, too. Timers (retry delays, timeout_s of HUMAN, seconds of WAIT) count it. Deps.Sleep
+//	            waits by it. Only a WAIT for an instant goes by the wall clock.
 //
 // So setting the wall clock neither ends a timer early nor keeps it from its end, and a timer that became due in sleep
 // goes off on wake. A runner that loads a pending timer from the journal has only the wall clock to tell how old that
@@ -48,9 +51,21 @@ type issue struct {
 	sent bool          // it may have been performed before
 }
 
-// left is how long a timer with this delay still has.
-func (i issue) left(delay float64, boot time.Duration) time.Duration {
-	return min(seconds(delay), seconds(delay)-(boot-i.boot))
+// left is how long a timer still has. One that goes off at an instant asks the wall clock, every hour again, since that
+// may be set meanwhile.
+func (i issue) left(c lattice.Command, d Deps) time.Duration {
+	if at, err := time.Parse(time.RFC3339Nano, c.Until); err == nil {
+		return min(at.Sub(d.Now()), time.Hour)
+	}
+	return min(seconds(c.DelayS), seconds(c.DelayS)-(d.Boot()-i.boot))
+}
+
+// due is when that is on the wall clock.
+func (i issue) due(c lattice.Command) time.Time {
+	if at, err := time.Parse(time.RFC3339Nano, c.Until); err == nil {
+		return at
+	}
+	return i.at.Add(seconds(c.DelayS))
 }
 
 // reissued is what is known of a command that another process issued at a wall clock time.

@@ -127,11 +127,11 @@ func (d *drive) rest() (Stop, bool, error) {
 		if s.Status != lattice.Waiting {
 			return stop, false, nil
 		}
-		id, boot := "", d.r.deps.Boot()
+		id := ""
 		for _, c := range s.Pending {
 			issued := d.r.issued[c.ID]
-			if left := issued.left(c.DelayS, boot); id == "" || left < stop.Left {
-				id, stop.Left, stop.Due = c.ID, left, issued.at.Add(seconds(c.DelayS))
+			if left := issued.left(c, d.r.deps); id == "" || left < stop.Left {
+				id, stop.Left, stop.Due = c.ID, left, issued.due(c)
 			}
 		}
 		if id == "" || stop.Left > 0 {

@@ -64,8 +64,10 @@ func (e effect) do(ctx context.Context) ([]lattice.Fact, error) {
 	case lattice.DoAction:
 		return e.act(ctx)
 	case lattice.DoTimer:
-		if err := deps.Sleep(ctx, e.issue.left(c.DelayS, deps.Boot())); err != nil {
-			return nil, err
+		for again := true; again; again = c.Until != "" && e.issue.left(c, deps) > 0 {
+			if err := deps.Sleep(ctx, e.issue.left(c, deps)); err != nil {
+				return nil, err
+			}
 		}
 		return []lattice.Fact{lattice.TimerFired{CommandID: c.ID}}, nil
 	}

@@ -25,13 +25,28 @@ func (m *machine) begin(id string) {
 		return
 	}
 	m.at.Visits[id]++
-	m.s.Started = append(m.s.Started, path.Join(m.at.path, id))
 	m.at.Visit = &Visit{Number: m.at.Visits[id], Attempt: 1, Retries: make([]int, len(node.Retry))}
+	if node.Skip != nil {
+		skip, f := node.Skip.True(m.scope(nil))
+		switch {
+		case f != nil:
+			f.Message = "when_skip: " + f.Message
+			m.fallTo(f)
+			return
+		case skip:
+			m.leave(node, nil)
+			return
+		}
+	}
+	m.s.Started = append(m.s.Started, path.Join(m.at.path, id))
 	m.attempt()
 }
 
 // countStep ends the run when max_steps is used up: no catch can extend it.
 func (m *machine) countStep() bool {
+	if m.s.Undoing != nil {
+		return true
+	}
 	m.s.Steps++
 	if m.s.Steps <= m.maxSteps() {
 		return true
@@ -56,6 +71,22 @@ func (m *machine) attempt() {
 		m.merge(node)
 	case ir.OpMap:
 		m.startMap(node)
+	case ir.OpParallel:
+		m.startParallel(node)
+	case ir.OpLoop:
+		m.startLoop(node)
+	case ir.OpSubgraph:
+		m.startSubgraph(node)
+	case ir.OpSet:
+		m.set(node)
+	case ir.OpEmit:
+		m.emit(node)
+	case ir.OpWait:
+		m.startWait(node)
+	case ir.OpFail:
+		m.giveCause(node)
+	case ir.OpEnd:
+		m.endHere(node)
 	case ir.OpLLMExtract, ir.OpLLMClassify, ir.OpLLMChoose, ir.OpLLMWrite:
 		m.startLLM(node)
 	default:
@@ -181,12 +212,15 @@ func (m *machine) complete(node *ir.Node, out any) {
 		m.iterationDone(node, out)
 		return
 	}
-	m.succeed()
+	m.succeed(node, out)
 }
 
-func (m *machine) succeed() {
+// succeed ends the run behind its last node, whose output counts only when it is an END that says one.
+func (m *machine) succeed(node *ir.Node, last any) {
 	var out any = m.s.Vars
-	if len(m.p.Doc.Output) > 0 {
+	if node.Op == ir.OpEnd && node.Output != nil {
+		out = last
+	} else if len(m.p.Doc.Output) > 0 {
 		v, f := ir.Eval(m.p.Doc.Output, m.scope(nil))
 		if f != nil {
 			f.Message = "output of the run: " + f.Message
@@ -201,6 +235,10 @@ func (m *machine) succeed() {
 
 // fail ends the current attempt with f: retry, else catch, else the run fails.
 func (m *machine) fail(f *ir.Failure) {
+	if m.s.Undoing != nil {
+		m.undone(f)
+		return
+	}
 	node, v := m.p.Node(m.at.Node), m.at.Visit
 	for i, rule := range node.Retry {
 		if !matches(rule.On, f.Kind) {
@@ -215,7 +253,7 @@ func (m *machine) fail(f *ir.Failure) {
 		}
 		delay := m.delay(rule, i)
 		v.Retries[i]++
-		v.Suspended = nil
+		v.Suspended, v.Map = nil, nil
 		m.issue(lattice.Command{Kind: lattice.DoTimer, DelayS: delay})
 		return
 	}
@@ -248,6 +286,10 @@ func (m *machine) delay(rule ir.Retry, index int) float64 {
 // fallTo ends the current visit with f without another attempt: catch, else the run fails. Failures after a node did
 // its work come here directly, because a retry would do the work twice.
 func (m *machine) fallTo(f *ir.Failure) {
+	if m.s.Undoing != nil {
+		m.undone(f)
+		return
+	}
 	node, v := m.p.Node(m.at.Node), m.at.Visit
 	f.Node, f.Attempt = node.ID, v.Attempt
 	for _, c := range node.Catch {
@@ -283,7 +325,7 @@ func (m *machine) giveUp(f *ir.Failure) {
 		m.iterationFailed(f)
 		return
 	}
-	m.end(lattice.Failed, f)
+	m.undo(f)
 }
 
 // matches reports whether a retry or catch rule covers kind. ALL leaves out what must not be swallowed unseen.
@@ -297,8 +339,17 @@ func matches(on []string, kind string) bool {
 // scope is what references see; out is the output of the node that is being left, or nil.
 func (m *machine) scope(out any) ir.Scope {
 	s := ir.Scope{Vars: m.s.Vars, Tmp: m.at.Tmp, Ctx: m.s.Ctx, In: m.s.In, Out: out, Err: m.at.Err}
-	if it := m.at.iteration; it != nil {
-		s = s.WithItem(it.Item, it.Index)
+	if f := m.at.frame(); f != nil {
+		s.Vars, s.In = f.Vars, f.In
+	}
+	for t := m.at; t.iteration != nil; t = t.up {
+		op := m.p.Node(t.up.Node).Op
+		if op == ir.OpMap || op == ir.OpLoop {
+			return s.WithItem(t.iteration.Item, t.iteration.Index)
+		}
+		if op == ir.OpSubgraph {
+			break
+		}
 	}
 	return s
 }

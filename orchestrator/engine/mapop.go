@@ -9,21 +9,22 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// The MAP. Its iterations are lanes in the visit of its node. However many run at once and whatever order their facts
-// arrive in, a MAP ends as if they had run one after the other: results are taken in item order, and of several failures
-// the one of the first item counts.
+// What runs inside of a node: the iterations of a MAP and of a LOOP, the branches of a PARALLEL, the document of a
+// SUBGRAPH. They are lanes in the visit of their node. However many run at once and whatever order their facts arrive in,
+// a MAP or PARALLEL ends as if they had run one after the other: results are taken in their order, and of several failures
+// the first one in it counts. Only a PARALLEL that joins any is a race, which the journal decides.
 
 // thread is a lane with its place in the run.
 type thread struct {
 	*Lane
 	path      string     // iteration path; "" is the flow itself
-	up        *thread    // whose MAP this is an iteration of; nil for the flow
+	up        *thread    // whose node this is an iteration of; nil for the flow
 	iteration *Iteration // nil for the flow
 }
 
 func (m *machine) flow() *thread { return &thread{Lane: &m.s.Lane} }
 
-// below returns the iterations of the MAP at which t is, in item order.
+// below returns the iterations of the node at which t is, in item order.
 func (t *thread) below() []*thread {
 	if t.Visit == nil || t.Visit.Map == nil {
 		return nil
@@ -31,6 +32,9 @@ func (t *thread) below() []*thread {
 	visit := ""
 	if t.Visit.Number > 1 {
 		visit = fmt.Sprintf("#%d", t.Visit.Number)
+	}
+	if t.Visit.Attempt > 1 { // so that nothing is taken for what an attempt before has done
+		visit += fmt.Sprintf("~%d", t.Visit.Attempt)
 	}
 	all := make([]*thread, len(t.Visit.Map.Open))
 	for i, it := range t.Visit.Map.Open {
@@ -84,7 +88,7 @@ func (m *machine) startMap(node *ir.Node) {
 		f = failure(ir.FailLimit, "%s has %d items; max_items is %d", node.ID, len(items), node.MaxItems)
 	}
 	if f != nil {
-		m.fallTo(f)
+		m.fail(f)
 		return
 	}
 	m.at.Visit.Map = &Mapping{Items: len(items), Results: []any{}}
@@ -113,18 +117,31 @@ func (m *machine) items(node *ir.Node) ([]any, *ir.Failure) {
 	return list, nil
 }
 
-// advance takes what the MAP of t has, as far as it goes in item order, and begins further items while there is room.
-// It ends the MAP when no item is left, or when too many failed.
+// advance takes what the node of t has, as far as it goes in item order, and begins further iterations while there is
+// room. It ends the node when none is left, or when too many failed.
 func (m *machine) advance(t *thread) {
 	m.at = t
 	node, mp := m.p.Node(t.Node), t.Visit.Map
+	switch node.Op {
+	case ir.OpLoop:
+		m.advanceLoop(t, node)
+		return
+	case ir.OpSubgraph:
+		m.advanceSubgraph(t)
+		return
+	case ir.OpParallel:
+		if node.Join == ir.JoinAny && m.won(t, node) {
+			return
+		}
+	default:
+	}
 	doomed := m.doomed(t, node)
 	for len(mp.Open) > 0 && mp.Open[0].Ended {
 		it := mp.Open[0]
 		mp.Open = mp.Open[1:]
 		if it.Failure != nil && !tolerates(node, len(mp.Failures)+1, it.Failure) {
 			t.Visit.Map = nil
-			m.fallTo(itemFailure(it, len(mp.Failures)))
+			m.fail(innerFailure(node, it, len(mp.Failures)))
 			return
 		}
 		if it.Failure != nil {
@@ -135,19 +152,27 @@ func (m *machine) advance(t *thread) {
 	if !doomed && mp.Begun < mp.Items {
 		m.beginItems(t, node)
 	}
-	if len(mp.Open) == 0 {
-		t.Visit.Map = nil
-		m.finish(map[string]any{"result": mp.Results, "failures": append([]any{}, mp.Failures...)})
+	if len(mp.Open) > 0 {
+		return
 	}
+	t.Visit.Map = nil
+	if node.Op == ir.OpParallel {
+		m.joined(node, mp)
+		return
+	}
+	m.finish(map[string]any{"result": mp.Results, "failures": append([]any{}, mp.Failures...)})
 }
 
-// beginItems begins the next items, as many as may run at once.
+// beginItems begins the next iterations, as many as may run at once.
 func (m *machine) beginItems(t *thread, node *ir.Node) {
 	mp, running := t.Visit.Map, 0
-	items, f := m.items(node)
-	if f != nil || len(items) != mp.Items {
-		m.err = fmt.Errorf("the items of %s changed while it was at work: %v", node.ID, f)
-		return
+	var items []any
+	if node.Op == ir.OpMap {
+		var f *ir.Failure
+		if items, f = m.items(node); f != nil || len(items) != mp.Items {
+			m.err = fmt.Errorf("the items of %s changed while it was at work: %v", node.ID, f)
+			return
+		}
 	}
 	for _, it := range mp.Open {
 		if !it.Ended {
@@ -155,14 +180,24 @@ func (m *machine) beginItems(t *thread, node *ir.Node) {
 		}
 	}
 	for ; running < m.p.Width(node) && mp.Begun < mp.Items; running++ {
-		mp.Open = append(mp.Open, &Iteration{Index: mp.Begun, Item: items[mp.Begun], Lane: newLane()})
-		mp.Begun++
-		below := t.below()
-		m.ready = append(m.ready, entry{below[len(below)-1], node.Body.EntryNode})
+		it := &Iteration{Index: mp.Begun, Lane: newLane()}
+		if items != nil {
+			it.Item = items[mp.Begun]
+		}
+		m.beginOne(t, node, it)
 	}
 }
 
-// doomed reports whether the failures known by now fail the MAP. Then the items behind the one at fault do not matter
+// beginOne begins an iteration of the node at which t is.
+func (m *machine) beginOne(t *thread, node *ir.Node, it *Iteration) {
+	mp := t.Visit.Map
+	mp.Open = append(mp.Open, it)
+	mp.Begun++
+	below := t.below()
+	m.ready = append(m.ready, entry{below[len(below)-1], m.p.Inner(node, it.Index).EntryNode})
+}
+
+// doomed reports whether the failures known by now fail the node. Then the items behind the one at fault do not matter
 // any more and are dropped; those before it still do, because the first failure counts.
 func (m *machine) doomed(t *thread, node *ir.Node) bool {
 	failures := len(t.Visit.Map.Failures)
@@ -171,7 +206,7 @@ func (m *machine) doomed(t *thread, node *ir.Node) bool {
 			continue
 		}
 		failures++
-		if !tolerates(node, failures, b.iteration.Failure) {
+		if node.Join != ir.JoinAny && !tolerates(node, failures, b.iteration.Failure) {
 			for _, behind := range t.below()[i+1:] {
 				m.drop(behind)
 			}
@@ -182,10 +217,11 @@ func (m *machine) doomed(t *thread, node *ir.Node) bool {
 	return false
 }
 
-// tolerates reports whether a MAP goes on after this failure, the nth by item order. What ALL does not catch, collect
-// does not collect.
+// tolerates reports whether a node goes on after this failure, the nth by item order. What ALL does not catch, nothing
+// collects.
 func tolerates(node *ir.Node, nth int, f *ir.Failure) bool {
-	if node.OnError != "collect" || !matches([]string{"ALL"}, f.Kind) {
+	collects := node.OnError == "collect" || node.Join == ir.JoinAny || node.Join == ir.JoinSettled
+	if !collects || !matches([]string{"ALL"}, f.Kind) {
 		return false
 	}
 	return node.ToleratedFailures == nil || nth <= *node.ToleratedFailures
@@ -214,9 +250,14 @@ func (m *machine) drop(t *thread) {
 func (m *machine) iterationDone(node *ir.Node, out any) {
 	t := m.at
 	owner := m.p.Node(t.up.Node)
+	inner := m.p.Inner(owner, t.iteration.Index)
 	result, f := out, (*ir.Failure)(nil)
-	if owner.Result != nil {
-		result, f = ir.Eval(owner.Result, m.scope(nil))
+	switch {
+	case node.Op == ir.OpEnd && node.Output != nil: // out is what it says
+	case inner.Result != nil:
+		result, f = ir.Eval(inner.Result, m.scope(nil))
+	case t.iteration.Frame != nil:
+		result = t.iteration.Frame.Vars
 	}
 	if f == nil {
 		f = m.keep(t, result)
@@ -249,7 +290,8 @@ func (m *machine) keep(t *thread, v any) *ir.Failure {
 	}
 	mp := t.up.Visit.Map
 	mp.Bytes += len(raw)
-	f := m.fits(nil, nil) // its $tmp goes
+	t.Tmp = map[string]any{}
+	f := m.fits()
 	if f != nil {
 		mp.Bytes -= len(raw)
 	}
@@ -264,13 +306,24 @@ func (m *machine) ended(t *thread) {
 	}
 	m.s.Started = append(m.s.Started, t.path+end)
 	t.Visit, t.Tmp, t.Err = nil, map[string]any{}, nil
+	t.iteration.Frame = nil
 	m.advance(t.up)
 }
 
-// itemFailure is an iteration's failure, which came behind others that were tolerated, as the MAP's.
-func itemFailure(it *Iteration, tolerated int) *ir.Failure {
+// innerFailure is an iteration's failure, which came behind others that were tolerated, as its node's.
+func innerFailure(node *ir.Node, it *Iteration, tolerated int) *ir.Failure {
 	f := *it.Failure
-	f.Message = fmt.Sprintf("item %d failed at %s: %s", it.Index, f.Node, f.Message)
+	what := fmt.Sprintf("item %d", it.Index)
+	switch node.Op {
+	case ir.OpParallel:
+		what = "branch " + node.Branches[it.Index].Name
+	case ir.OpLoop:
+		what = fmt.Sprintf("iteration %d", it.Index)
+	case ir.OpSubgraph:
+		what = "the subgraph"
+	default:
+	}
+	f.Message = fmt.Sprintf("%s failed at %s: %s", what, f.Node, f.Message)
 	if tolerated > 0 {
 		f.Message = fmt.Sprintf("%d failed before; %s", tolerated, f.Message)
 	}

@@ -132,7 +132,33 @@ func chain(prefix, root string, kinds []string) (nodes, edges []map[string]any) 
 		} else if rest, ok := strings.CutPrefix(name, "at once "); ok {
 			name, body, concurrency = "MAP", rest, 3
 		}
+		if rest, ok := strings.CutPrefix(name, "beside "); ok {
+			name, body = "PARALLEL", rest
+		} else if rest, ok := strings.CutPrefix(name, "loop "); ok {
+			name, body = "LOOP", rest
+		}
 		switch name {
+		case "PARALLEL":
+			branches := []map[string]any{}
+			for j, kind := range strings.Fields(body) {
+				inner, between := chain(fmt.Sprint(id, "_", j, "_"), "$tmp", []string{kind, "pack"})
+				branches = append(branches, map[string]any{
+					"name": fmt.Sprint("b", j), "body": map[string]any{"entry_node": inner[0]["id"], "nodes": inner, "edges": between},
+				})
+			}
+			delete(node, "args")
+			node["op"], node["branches"] = "PARALLEL", branches
+		case "LOOP":
+			inner, between := chain(id+"_", root, strings.Fields(body))
+			delete(node, "args")
+			node["op"], node["max_iterations"], node["until"] = "LOOP", 3, map[string]any{"op": "ge", "left": "$index", "right": 1}
+			node["body"] = map[string]any{"entry_node": id + "_0", "nodes": inner, "edges": between}
+		case "set":
+			node = map[string]any{"id": id, "op": "SET", "set": map[string]any{root + "." + id: "x"}}
+		case "emit":
+			node = map[string]any{"id": id, "op": "EMIT", "event": map[string]any{"kind": "progress", "message": id}}
+		case "wait":
+			node = map[string]any{"id": id, "op": "WAIT", "seconds": 60}
 		case "MAP":
 			kinds := strings.Fields(body)
 			if kinds[0] == "each" { // a MAP in a MAP
@@ -209,7 +235,7 @@ func endOf(s engine.State, w *world) end {
 
 // TestKilledAnywhere is the promise of the engine: kill it at any step of any flow, and the end is the same.
 func TestKilledAnywhere(t *testing.T) {
-	kinds := []string{"read", "idem", "write", "world", "flaky", "ask", "allow", "wants", "deny", "human", "legacy", "pack"}
+	kinds := []string{"read", "idem", "write", "world", "flaky", "ask", "allow", "wants", "deny", "human", "legacy", "pack", "set", "emit", "wait"}
 	check := func(t tester, flow []string, stride, second int) {
 		p := flowOf(t, flow)
 		calm := newWorld(-1)
@@ -253,6 +279,8 @@ func TestKilledAnywhere(t *testing.T) {
 		for i, flow := range [][]string{
 			{"each write"}, {"each +world ask"}, {"each wants human"}, {"each each idem"}, {"at once read +read pack", "write"},
 			{"write", "at once peek read", "write"}, {"+each flaky", "pack"}, {"each idem legacy", "write"},
+			{"beside world ask", "write"}, {"+beside read peek", "pack"}, {"loop world flaky", "+write", "pack"}, {"each emit wait human", "pack"},
+			{"loop emit human", "each set read"},
 		} {
 			check(t, flow, 9, 1000+i) // another place each
 		}
@@ -261,6 +289,36 @@ func TestKilledAnywhere(t *testing.T) {
 		flow := rapid.SliceOfN(rapid.SampledFrom(append(slices.Clone(kinds), "+write", "+world", "+wants")), 1, 4).Draw(rt, "flow")
 		check(rt, append(flow, "pack"), 13, rapid.IntRange(0, 40).Draw(rt, "second"))
 	}))
+}
+
+// TestTakenBackOnce kills runs that fail and take back what they did: each effect happens once, and is taken back once.
+func TestTakenBackOnce(t *testing.T) {
+	undoes := `,"compensate":{"tool":"m.world","args":{"n":"$out.n"}}`
+	p := parse(t, []byte(graphOf("a", call("a", "m.world", undoes)+","+call("b", "m.write", undoes)+`,
+		{"id":"l","op":"LOOP","until":{"op":"ge","left":"$index","right":1},"max_iterations":2,"body":{"entry_node":"c","nodes":[`+call("c", "m.world", undoes)+`]}},
+		{"id":"z","op":"FAIL","message":"too bad"}`, `{"from":"a","to":"b"},{"from":"b","to":"l"},{"from":"l","to":"z"}`)))
+	calm := newWorld(-1)
+	s, err := play(p, calm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := endOf(s, calm)
+	if len(want.Effects) != 7 || !strings.HasSuffix(want.Failure.Message, "taken back: l[1]/c, l[0]/c, b, a") {
+		t.Fatalf("undisturbed: %d effects, %v", len(want.Effects), want.Failure)
+	}
+	replay(t, p, calm)
+	for fuse := range calm.ticks {
+		w := newWorld(fuse)
+		s, err := play(p, w, fuse%17)
+		if err != nil {
+			t.Fatalf("killed at %d: %v", fuse, err)
+		}
+		got := endOf(s, w)
+		got.Events, want.Events = 0, 0
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("killed at %d: end (-want +got):\n%s", fuse, diff)
+		}
+	}
 }
 
 // replay steps through the journal: it leads to the stored state, no Step changes its input, and a state that went

@@ -56,12 +56,38 @@ func conclusion(s State, at time.Time) (lattice.Entry, error) {
 		}
 		payload = protocol.Error{Message: s.Failure.Message, Details: details}
 	}
+	return own(s, payload, "end", fmt.Sprintf("end/%d", s.Epoch), at)
+}
+
+// emitted are the events of the EMIT nodes of one step, committed with it.
+func emitted(s State, at time.Time) ([]lattice.Entry, error) {
+	var out []lattice.Entry
+	for _, e := range s.Emitted {
+		raw, err := ir.Marshal(e.Info)
+		if err != nil {
+			return nil, fmt.Errorf("encode event of %s: %w", e.Node, err)
+		}
+		var info protocol.Info
+		if err := json.Unmarshal(raw, &info); err != nil {
+			return nil, fmt.Errorf("event of %s: %w", e.Node, err)
+		}
+		entry, err := own(s, info, e.Key, "emit/"+e.Key, at)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, entry)
+	}
+	return out, nil
+}
+
+// own is an event that the orchestrator itself records for the run's work item. id tells it from the run's others.
+func own(s State, payload protocol.Payload, id, dedupe string, at time.Time) (lattice.Entry, error) {
 	body, err := ir.Marshal(payload)
 	if err != nil {
 		return lattice.Entry{}, fmt.Errorf("encode %s: %w", payload.EventType(), err)
 	}
-	sum := sha256.Sum256([]byte(lattice.DerivedKey(s.RunID, fmt.Sprint(s.Epoch), "end")))
-	id, err := ulid.New(ulid.Timestamp(at), bytes.NewReader(sum[:]))
+	sum := sha256.Sum256([]byte(lattice.DerivedKey(s.RunID, fmt.Sprint(s.Epoch), id)))
+	ulid, err := ulid.New(ulid.Timestamp(at), bytes.NewReader(sum[:]))
 	if err != nil {
 		return lattice.Entry{}, fmt.Errorf("make event id: %w", err)
 	}
@@ -74,7 +100,7 @@ func conclusion(s State, at time.Time) (lattice.Entry, error) {
 		work = s.RunID
 	}
 	event := protocol.Event{
-		ProtocolVersion: "v1", Type: payload.EventType(), EventID: id.String(), SpriteID: sprite, WorkItemID: work,
+		ProtocolVersion: "v1", Type: payload.EventType(), EventID: ulid.String(), SpriteID: sprite, WorkItemID: work,
 		Timestamp: stamp(at), Payload: json.RawMessage(body),
 	}
 	raw, err := ir.Marshal(event)
@@ -83,6 +109,6 @@ func conclusion(s State, at time.Time) (lattice.Entry, error) {
 	}
 	return lattice.Entry{
 		Run: s.RunID, At: at, Kind: lattice.EntryEvent, Type: string(event.Type), Body: raw,
-		Dedupe: fmt.Sprintf("end/%d", s.Epoch), Flags: []string{"orchestrator"},
+		Dedupe: dedupe, Flags: []string{"orchestrator"},
 	}, nil
 }

@@ -238,6 +238,11 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 			Run: next.RunID, At: now, Kind: lattice.EntryFact, Type: f.FactType(), Body: body,
 			Started: next.Started, Active: active,
 		})
+		said, err := emitted(next, now)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, said...)
 		if next.Status.Ended() && !state.Status.Ended() && next.Next == nil { // else the work item goes on
 			end, err := conclusion(next, now)
 			if err != nil {

@@ -27,18 +27,25 @@ type State struct {
 	In   any            `json:"in"`
 	Ctx  map[string]any `json:"ctx"`
 
-	Lane // the flow itself; the iterations of a MAP are in its visit
+	Lane // the flow itself; what runs inside of a node is in its visit
 
-	Steps  int                     `json:"steps"`  // nodes begun and calls suspended, bounded by max_steps
-	Serial int                     `json:"serial"` // number of the last command
-	Pairs  map[string]lattice.Pair `json:"pairs"`  // newest boundary by sprite
-	Dirty  map[string]bool         `json:"dirty"`  // sprites whose files may have changed since their pair
+	Steps  int                     `json:"steps"`           // nodes begun and calls suspended, bounded by max_steps
+	Calls  int                     `json:"calls,omitempty"` // attempts at calls of skills, bounded by max_calls
+	Serial int                     `json:"serial"`          // number of the last command
+	Pairs  map[string]lattice.Pair `json:"pairs"`           // newest boundary by sprite
+	Dirty  map[string]bool         `json:"dirty"`           // sprites whose files may have changed since their pair
 
 	// Pending are the commands that no fact has answered yet, oldest first. Recovery is performing them.
 	Pending []lattice.Command `json:"pending"`
 	Waits   []lattice.Wait    `json:"waits"`
-	// Started is for observers; see lattice.Entry.
-	Started []string `json:"started,omitempty"`
+	// Started is for observers; see lattice.Entry. Emitted are the events that this step's EMIT nodes made; who appends
+	// the state appends them with it.
+	Started []string  `json:"started,omitempty"`
+	Emitted []Emitted `json:"emitted,omitempty"`
+
+	// Done are the nodes that can be taken back, in the order in which they completed; Undoing is what takes them back.
+	Done    []Undo   `json:"done,omitempty"`
+	Undoing *Undoing `json:"undoing,omitempty"`
 
 	// Iterations, by path, whose call waits for room, oldest first; and those whose call emitted WAITING while others ran
 	// beside it, the one that is being settled first. See drain.go.
@@ -50,7 +57,7 @@ type State struct {
 	Failure *ir.Failure `json:"failure,omitempty"` // of a failed or canceled one
 }
 
-// Lane is one thread of a run: the flow itself, or one iteration of a MAP.
+// Lane is one thread of a run: the flow itself, or one iteration of a node.
 type Lane struct {
 	Node       string         `json:"node,omitempty"` // where it is, or where it ended
 	Visit      *Visit         `json:"visit,omitempty"`
@@ -75,27 +82,42 @@ type Visit struct {
 	Before    *lattice.Pair `json:"before,omitempty"`
 	Losses    int           `json:"losses,omitempty"` // of this attempt
 	Suspended *Suspension   `json:"suspended,omitempty"`
-	Map       *Mapping      `json:"map,omitempty"` // of a MAP
+	Map       *Mapping      `json:"map,omitempty"` // of a MAP, PARALLEL, LOOP or SUBGRAPH
 }
 
-// Mapping is a MAP at work.
+// Mapping is a node at work that runs others inside: a MAP its iterations, a PARALLEL its branches.
 type Mapping struct {
-	Items    int          `json:"items"`              // how many there are
+	Items    int          `json:"items"`              // how many there are; of a LOOP 0, which does not know
 	Begun    int          `json:"begun"`              // how many of them, the first ones
-	Results  []any        `json:"results"`            // of the first items, as far as all before them have ended
+	Results  []any        `json:"results"`            // of the first items, as far as all before them have ended; of a LOOP the newest
 	Failures []any        `json:"failures,omitempty"` // of the same, as port "failures" has them
 	Bytes    int          `json:"bytes"`              // what the results so far take as JSON, those of Open included
 	Open     []*Iteration `json:"open,omitempty"`     // the items behind Results that were begun, in their order
 }
 
-// Iteration is one item of a MAP: under way, or ended and waiting for those before it.
+// Iteration is one item of a MAP, or what stands for it in other nodes: under way, or ended and waiting for those before
+// it. Item is $item: of a LOOP what the iteration before resulted in.
 type Iteration struct {
-	Index int `json:"index"`
-	Item  any `json:"item"`
+	Index int    `json:"index"`
+	Item  any    `json:"item"`
+	Frame *Frame `json:"frame,omitempty"` // of a SUBGRAPH
 	Lane
 	Ended   bool        `json:"ended,omitempty"`
 	Result  any         `json:"result,omitempty"`
 	Failure *ir.Failure `json:"failure,omitempty"`
+}
+
+// Frame holds the namespaces that a SUBGRAPH has for itself.
+type Frame struct {
+	Vars map[string]any `json:"vars"`
+	In   any            `json:"in"`
+}
+
+// Emitted is an event that an EMIT node made.
+type Emitted struct {
+	Key  string `json:"key"` // of this visit of the node
+	Node string `json:"node"`
+	Info any    `json:"info"` // the payload of an INFO event
 }
 
 // Suspension is a call that emitted WAITING and has not been resumed yet.
@@ -138,7 +160,13 @@ func (s State) clone() State {
 	s.Pairs, s.Dirty = maps.Clone(s.Pairs), maps.Clone(s.Dirty)
 	s.Pending, s.Waits = slices.Clone(s.Pending), slices.Clone(s.Waits)
 	s.Held, s.Settling = slices.Clone(s.Held), slices.Clone(s.Settling)
-	s.Started = nil
+	s.Done = slices.Clip(s.Done)
+	s.Started, s.Emitted = nil, nil
+	if s.Undoing != nil {
+		u := *s.Undoing
+		u.Failed = slices.Clip(u.Failed)
+		s.Undoing = &u
+	}
 	return s
 }
 
@@ -163,6 +191,10 @@ func (mp *Mapping) clone() *Mapping {
 	for i, it := range mp.Open {
 		copied := *it
 		copied.Lane = it.Lane.clone()
+		if it.Frame != nil {
+			f := *it.Frame
+			copied.Frame = &f
+		}
 		c.Open[i] = &copied
 	}
 	return &c

@@ -5,8 +5,9 @@
 //   - Runner, the thin edge: one owner per run that appends facts before it believes them, performs commands through
 //     small interfaces (Log, Caller, Boundary, Preparer, Actor) and feeds their outcomes back as facts.
 //
-// Start with Step, then State; call.go, suspend.go, blocked.go, human.go and mapop.go hold the rules of one node, flow.go
-// those between nodes, vars.go what nodes write, and drain.go what calls that run at once have to wait for.
+// Start with Step, then State; call.go, suspend.go, blocked.go, human.go, simpleops.go and llm.go hold the rules of one
+// node, mapop.go and innerops.go those of nodes that run others inside, flow.go those between nodes, vars.go what nodes
+// write, undo.go how what was done is taken back, and drain.go what calls that run at once have to wait for.
 // Time: entries bear the wall clock, a run's timeout counts the hours that it was driven awake, timers count sleep and no
 // setting of the clock hurries or holds them; clock.go has the rules.
 //
@@ -220,6 +221,10 @@ func (m *machine) timerFired(f lattice.TimerFired) error {
 		m.humanTimeout(m.s.Waits[i])
 		return nil
 	}
+	if node := m.p.Node(m.at.Node); node.Op == ir.OpWait {
+		m.leave(node, nil)
+		return nil
+	}
 	m.at.Visit.Attempt++
 	m.at.Visit.Losses = 0
 	m.attempt()
@@ -291,6 +296,9 @@ func (m *machine) stop(status lattice.RunStatus) {
 	m.s.Pending, m.s.Held, m.s.Settling = nil, nil, nil
 	m.commands, m.ready = nil, nil
 	m.s.Visit = nil
+	if u := m.s.Undoing; u != nil && u.Now.Node != "" { // its end did not become known
+		m.s.Done, u.Now = append(m.s.Done, u.Now), Undo{}
+	}
 }
 
 func (m *machine) maxSteps() int {

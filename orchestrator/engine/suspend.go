@@ -202,7 +202,7 @@ func (m *machine) settled(w lattice.Wait, f lattice.Answered, inputs map[string]
 	if _, ok := result.(map[string]any); !ok {
 		return fmt.Errorf("%w: result is no object", ErrAnswer)
 	}
-	if outcome == "done" {
+	if outcome == "done" && m.s.Undoing == nil {
 		node := m.p.Node(w.Node)
 		for port := range node.Outputs {
 			if _, bad := m.port(node, port, result); bad != nil {

@@ -9,6 +9,10 @@ import (
 
 // finish completes the current node with its output: all its writes or none, then the edge to the next node.
 func (m *machine) finish(out any) {
+	if m.s.Undoing != nil {
+		m.undone(nil)
+		return
+	}
 	node := m.p.Node(m.at.Node)
 	writes := make([]write, 0, len(node.Outputs))
 	for _, port := range slices.Sorted(maps.Keys(node.Outputs)) {
@@ -23,6 +27,7 @@ func (m *machine) finish(out any) {
 		m.fallTo(f)
 		return
 	}
+	m.remember(node, out)
 	m.leave(node, out)
 }
 
@@ -32,35 +37,78 @@ type write struct {
 	value any
 }
 
-// write makes all the writes or none. An iteration has a $tmp of its own and no $vars to write to.
+// write makes all the writes or none. An iteration has a $tmp of its own; what may run beside others has no $vars to
+// write to.
 func (m *machine) write(writes ...write) *ir.Failure {
 	if len(writes) == 0 {
 		return nil
 	}
+	old, oldTmp := m.vars(), m.at.Tmp
 	var vars map[string]any
-	if m.at.up == nil {
-		vars = maps.Clone(m.s.Vars)
+	if m.at.writesVars(m.p) {
+		vars = maps.Clone(old)
 	}
-	tmp := maps.Clone(m.at.Tmp)
+	tmp := maps.Clone(oldTmp)
 	for _, w := range writes {
 		if f := ir.Assign(w.path, vars, tmp, w.value); f != nil {
 			return f
 		}
 	}
-	if f := m.fits(vars, tmp); f != nil {
-		return f
-	}
 	if vars != nil {
-		m.s.Vars, m.varsSize = vars, 0
+		m.setVars(vars)
 	}
 	m.at.Tmp = tmp
+	f := m.fits()
+	if f != nil {
+		m.at.Tmp = oldTmp
+		if vars != nil {
+			m.setVars(old)
+		}
+	}
+	return f
+}
+
+// frame is that of the SUBGRAPH in which t runs, nil outside of any.
+func (t *thread) frame() *Frame {
+	for ; t != nil && t.iteration != nil; t = t.up {
+		if t.iteration.Frame != nil {
+			return t.iteration.Frame
+		}
+	}
 	return nil
 }
 
-// port is the value of an output port: "result" is all of it (of a MAP its list), another name a member. A member that
+// vars are the $vars that the current thread sees.
+func (m *machine) vars() map[string]any {
+	if f := m.at.frame(); f != nil {
+		return f.Vars
+	}
+	return m.s.Vars
+}
+
+func (m *machine) setVars(vars map[string]any) {
+	if f := m.at.frame(); f != nil {
+		f.Vars = vars
+		return
+	}
+	m.s.Vars, m.varsSize = vars, 0
+}
+
+// writesVars reports whether nothing runs beside t that sees the same $vars.
+func (t *thread) writesVars(p *ir.Program) bool {
+	for ; t.iteration != nil && t.iteration.Frame == nil; t = t.up {
+		if p.Node(t.up.Node).Op != ir.OpLoop {
+			return false
+		}
+	}
+	return true
+}
+
+// port is the value of an output port: "result" is all of it (where a node runs others inside, its member
+// of that name), another name a member. A member that
 // the manifest calls optional may be missing.
 func (m *machine) port(node *ir.Node, port string, out any) (any, *ir.Failure) {
-	if port == "result" && node.Op != ir.OpMap {
+	if port == "result" && !composite(node.Op) {
 		return out, nil
 	}
 	o, _ := out.(map[string]any)
@@ -75,10 +123,14 @@ func (m *machine) port(node *ir.Node, port string, out any) (any, *ir.Failure) {
 	return nil, failure(ir.FailSchema, "the result of %s has no member %q", node.ID, port)
 }
 
-// fits holds what the run would keep, with these for $vars (nil: as they are) and the current $tmp, against
-// max_state_bytes.
-func (m *machine) fits(vars, tmp map[string]any) *ir.Failure {
-	total, err := m.sizeOf(vars, tmp)
+// composite reports whether a node runs others inside.
+func composite(op ir.Op) bool {
+	return op == ir.OpMap || op == ir.OpParallel || op == ir.OpLoop || op == ir.OpSubgraph
+}
+
+// fits holds what the run keeps against max_state_bytes.
+func (m *machine) fits() *ir.Failure {
+	total, err := m.size()
 	switch {
 	case err != nil:
 		return failure(ir.FailStateType, "encode variables: %v", err)
@@ -88,36 +140,32 @@ func (m *machine) fits(vars, tmp map[string]any) *ir.Failure {
 	return nil
 }
 
-func (m *machine) sizeOf(vars, tmp map[string]any) (int, error) {
-	size := func(v any) (int, error) {
-		raw, err := ir.Marshal(v)
-		return len(raw), err
+// size is what $vars and $tmp of all threads take as JSON. While iterations are at work $vars is measured once.
+func (m *machine) size() (int, error) {
+	if m.varsSize == 0 {
+		raw, err := ir.Marshal(m.s.Vars)
+		if err != nil {
+			return 0, err
+		}
+		m.varsSize = len(raw)
 	}
-	total, err := size(tmp)
-	if err != nil {
-		return 0, err
-	}
+	total := m.varsSize
 	for _, t := range m.threads() {
 		if t.Visit != nil && t.Visit.Map != nil {
 			total += t.Visit.Map.Bytes
 		}
-		if t.Lane == m.at.Lane {
-			continue
-		}
-		n, err := size(t.Tmp)
+		raw, err := ir.Marshal(t.Tmp)
 		if err != nil {
 			return 0, err
 		}
-		total += n
-	}
-	switch {
-	case vars != nil:
-		n, err := size(vars)
-		return total + n, err
-	case m.varsSize == 0: // while a MAP is at work they are measured once
-		if m.varsSize, err = size(m.s.Vars); err != nil {
+		total += len(raw)
+		if t.iteration == nil || t.iteration.Frame == nil {
+			continue
+		}
+		if raw, err = ir.Marshal(t.iteration.Frame.Vars); err != nil {
 			return 0, err
 		}
+		total += len(raw)
 	}
-	return total + m.varsSize, nil
+	return total, nil
 }

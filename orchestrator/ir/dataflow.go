@@ -12,8 +12,9 @@ import (
 // Static analysis of the state: a reference to $vars or $tmp must be written on every path that leads to it. Two kinds
 // of facts are followed: "whole p" (something was written at p, so any member below may be there) and "exists p" (p is
 // there because p, or something below it, was written). They meet by intersection. Behind a catch the outputs of the
-// failed node are not written. The body of a MAP is a flow of its own: it begins with what had been written to $vars
-// before the MAP, and with an empty $tmp.
+// failed node are not written, nor are those of a node that may be skipped. A body is a flow of its own: it begins with
+// what had been written to $vars before its node, and with an empty $tmp. What the body of a LOOP surely writes to $vars
+// is written behind the LOOP.
 
 // factSet is a bit set over the facts of one flow.
 type factSet []uint64
@@ -40,9 +41,12 @@ type flow struct {
 	shapes map[string][]string // see shape
 	types  map[string]string   // see typesOf
 
-	// Of the body of a MAP: the flow around it, and the MAP's position there.
+	// Of a body: the flow around it, and its node's position there.
 	outer *flow
 	at    int
+
+	inner map[int][]*flow // of the bodies inside, by position
+	ends  []int           // nodes behind which the graph is left
 }
 
 const errFact = "$err"
@@ -69,32 +73,88 @@ func (r ref) prefixes() []string {
 	return out
 }
 
-// checkFlow checks that what is read has been written. outer is the flow around the MAP at position at, if the graph is
-// its body.
+// checkFlow checks that what is read has been written.
 func (g *graph) checkFlow(outer *flow, at int) {
+	if f := g.newFlow(outer, at); f != nil {
+		f.check()
+	}
+}
+
+// newFlow solves a graph and those inside of it; outer is the flow around the node at position at whose body it is. It
+// returns nil when there is nothing to solve.
+func (g *graph) newFlow(outer *flow, at int) *flow {
 	entry, ok := g.index[g.EntryNode]
 	if !ok {
-		return
+		return nil
 	}
-	f := &flow{graph: g, links: g.links(), facts: map[string]int{errFact: 0}, in: make([]factSet, len(g.Nodes)), outer: outer, at: at}
+	f := &flow{
+		graph: g, links: g.links(), facts: map[string]int{errFact: 0}, in: make([]factSet, len(g.Nodes)),
+		outer: outer, at: at, inner: map[int][]*flow{},
+	}
+	for i := range g.Nodes {
+		for _, b := range g.bodies[i] {
+			if inner := b.newFlow(f, i); inner != nil {
+				f.inner[i] = append(f.inner[i], inner)
+			}
+		}
+	}
 	f.number()
 	if len(f.facts) > maxFacts {
 		g.error("document_too_large", g.ptr+"/nodes", "write objects instead of single members", "the graph writes more than %d variables", maxFacts)
-		return
+		return nil
 	}
 	f.solve(entry)
+	for i := range f.Nodes {
+		leaves := slices.ContainsFunc(f.links[i], func(l link) bool { return l.edge != nil })
+		if f.in[i] != nil && !leaves && f.Nodes[i].Op != OpFail {
+			f.ends = append(f.ends, i)
+		}
+	}
+	return f
+}
+
+func (f *flow) check() {
 	f.shapes, f.types = f.shape(), f.typesOf()
-	for i := range g.Nodes {
+	for i := range f.Nodes {
 		if f.in[i] == nil {
 			continue
 		}
 		f.checkReads(i)
 		f.checkTypes(i)
-		if body := g.bodies[i]; body != nil {
-			body.checkFlow(f, i)
+		for _, inner := range f.inner[i] {
+			inner.check()
 		}
 	}
 	f.checkEnd()
+}
+
+// sure returns what a graph has written to $vars wherever it ends.
+func (f *flow) sure() []ref {
+	end := f.end(func(*Node) bool { return true })
+	var out []ref
+	for i := range f.Nodes {
+		for _, r := range f.writes(i) {
+			if end != nil && r.root == "$vars" && end.has(f.facts[wholeFact(r.path())]) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// end is the state behind all nodes at which the graph can end, of those that count; nil when there are none.
+func (f *flow) end(counts func(*Node) bool) factSet {
+	var end factSet
+	for _, i := range f.ends {
+		switch {
+		case !counts(&f.Nodes[i]):
+		case end == nil:
+			end = f.after(i)
+		default:
+			end.meet(f.after(i))
+		}
+	}
+	return end
 }
 
 // kept reports whether a path lies in $vars, which the body of a MAP sees as it was before.
@@ -123,7 +183,7 @@ func (f *flow) number() {
 		}
 	}
 	for i := range f.Nodes {
-		for _, r := range f.writes(&f.Nodes[i]) {
+		for _, r := range f.writes(i) {
 			add(wholeFact(r.path()))
 			for _, p := range r.prefixes() {
 				add(existsFact(p))
@@ -147,15 +207,50 @@ func (f *flow) number() {
 	}
 }
 
-// writes returns the targets of a node's outputs.
-func (f *flow) writes(n *Node) []ref {
-	var out []ref
-	for _, port := range slices.Sorted(maps.Keys(n.Outputs)) {
-		if r, err := parseTarget(n.Outputs[port]); err == nil {
-			out = append(out, r)
+// writes returns what node i has written when it has completed: the targets of its outputs, those of a SET, and what the
+// body of a LOOP, which until runs at least once, surely writes to $vars.
+func (f *flow) writes(i int) []ref {
+	n := &f.Nodes[i]
+	out := targets(n)
+	if n.Op == OpLoop && n.Until != nil && f.keeps {
+		for _, inner := range f.inner[i] {
+			out = append(out, inner.sure()...)
 		}
 	}
 	return out
+}
+
+// targets are the paths that n itself writes.
+func targets(n *Node) []ref {
+	var out []ref
+	add := func(target string) {
+		if r, err := parseTarget(target); err == nil {
+			out = append(out, r)
+		}
+	}
+	for _, port := range slices.Sorted(maps.Keys(n.Outputs)) {
+		add(n.Outputs[port])
+	}
+	for _, target := range slices.Sorted(maps.Keys(n.Set)) {
+		add(target)
+	}
+	return out
+}
+
+// strewn are the paths of $vars that the body of a LOOP writes somewhere.
+func (f *flow) strewn(i int) []ref {
+	var out []ref
+	if n := &f.Nodes[i]; n.Op == OpLoop && n.Body != nil {
+		walk(n.Body.Nodes, "", func(n *Node, _ string) {
+			out = append(out, targets(n)...)
+			for _, c := range n.Catch {
+				if r, err := parseTarget(c.Bind); err == nil {
+					out = append(out, r)
+				}
+			}
+		})
+	}
+	return slices.DeleteFunc(out, func(r ref) bool { return r.root != "$vars" })
 }
 
 // proofs returns what must exist where l is taken.
@@ -190,7 +285,10 @@ func (f *flow) prove(s factSet, r ref) {
 // after is the state when node i has completed.
 func (f *flow) after(i int) factSet {
 	s := slices.Clone(f.in[i])
-	for _, r := range f.writes(&f.Nodes[i]) {
+	if f.Nodes[i].Skip != nil {
+		return s
+	}
+	for _, r := range f.writes(i) {
 		f.write(s, r)
 	}
 	return s
@@ -236,6 +334,17 @@ func (f *flow) checkReads(i int) {
 	f.readText(n.Prompt, ptr+"/prompt", before)
 	f.readText(n.Answer, ptr+"/default_answer", before)
 	f.readText(n.Items, ptr+"/items", before)
+	f.readText(n.Init, ptr+"/init", before)
+	f.readText(n.Seconds, ptr+"/seconds", before)
+	f.readText(n.At, ptr+"/at", before)
+	f.readText(n.Message, ptr+"/message", before)
+	f.readText(n.Event, ptr+"/event", before)
+	f.readText(n.Output, ptr+"/output", before)
+	f.readCond(n.Skip, ptr+"/when_skip", before)
+	f.readCond(n.While, ptr+"/while", before)
+	for _, target := range slices.Sorted(maps.Keys(n.Set)) {
+		f.readText(n.Set[target], ptr+"/set/"+escapePointer(target), before)
+	}
 	f.readText(n.Labels, ptr+"/labels", before)
 	f.readText(n.Candidates, ptr+"/candidates", before)
 	for j, input := range n.From {
@@ -248,6 +357,10 @@ func (f *flow) checkReads(i int) {
 		f.readCond(c.When, fmt.Sprintf("%s/cases/%d/when", ptr, j), before)
 	}
 	after := f.after(i)
+	f.readCond(n.Until, ptr+"/until", after)
+	if n.Compensate != nil {
+		f.readText(n.Compensate.Args, ptr+"/compensate/args", after)
+	}
 	for _, l := range f.links[i] {
 		if l.edge != nil {
 			f.readCond(l.edge.When, l.ptr+"/when", after)
@@ -255,25 +368,11 @@ func (f *flow) checkReads(i int) {
 	}
 }
 
-// checkEnd checks the run's output, or the result of an iteration, against the states of all nodes at which it can end.
+// checkEnd checks the run's output, or the result of an iteration, against the states of all nodes at which it can end;
+// an END may have an output of its own.
 func (f *flow) checkEnd() {
-	var end factSet
-	for i := range f.Nodes {
-		leaves := slices.ContainsFunc(f.links[i], func(l link) bool { return l.edge != nil })
-		switch {
-		case f.in[i] == nil || leaves:
-		case end == nil:
-			end = f.after(i)
-		default:
-			end.meet(f.after(i))
-		}
-	}
-	switch {
-	case end == nil:
-	case f.owner == nil:
-		f.readText(f.doc.Output, "/output", end)
-	default:
-		f.readText(f.owner.Result, strings.TrimSuffix(f.ptr, "/body")+"/result", end)
+	if end := f.end(func(n *Node) bool { return n.Output == nil }); end != nil {
+		f.readText(f.Result, f.result, end)
 	}
 }
 
@@ -325,7 +424,7 @@ func (f *flow) read(r ref, ptr string, s factSet, proved []ref) {
 	}
 	hint := fmt.Sprintf(`write it on every path, or say {"ref":"%s","default":…}`, r)
 	if f.owner != nil && r.root == "$tmp" {
-		hint = "each iteration begins with an empty $tmp: what was computed before is passed in $vars"
+		hint = "a body begins with an empty $tmp: what was computed before is passed in $vars"
 	}
 	if slices.ContainsFunc(prefixes, func(p string) bool { _, ok := f.facts[wholeFact(p)]; return ok }) {
 		f.error("ref_unset", ptr, hint, "%s may have no value here: on some path nothing has written it", r)
@@ -345,7 +444,7 @@ func (f *flow) shape() map[string][]string {
 				continue
 			}
 			ports := f.ports(n)
-			if port != "result" || ports == nil || n.Op == OpHuman || n.Op == OpMap {
+			if port != "result" || ports == nil || !telling(n) {
 				open[r.path()] = true
 			}
 			shapes[r.path()] = append(shapes[r.path()], ports...)
@@ -358,7 +457,31 @@ func (f *flow) shape() map[string][]string {
 				open[r.path()] = true
 			}
 		}
+		for target := range n.Set {
+			if r, err := parseTarget(target); err == nil {
+				open[r.path()] = true
+			}
+		}
+		for _, r := range f.strewn(i) {
+			for _, p := range r.prefixes() {
+				open[p] = true
+			}
+		}
+	}
+	if f.keeps && f.owner != nil { // what a LOOP's body reads may have been written before the LOOP
+		maps.DeleteFunc(shapes, func(p string, _ []string) bool { return kept(p) })
 	}
 	maps.DeleteFunc(shapes, func(p string, _ []string) bool { return open[p] })
 	return shapes
+}
+
+// telling reports whether the ports of n are all the members of its result.
+func telling(n *Node) bool {
+	switch n.Op {
+	case OpHuman, OpMap, OpLoop, OpSubgraph:
+		return false
+	case OpParallel:
+		return n.Join != JoinAny
+	}
+	return true
 }

@@ -254,6 +254,8 @@ func (b binder) fitStruct(object map[string]any, t reflect.Type, ptr string) any
 		field, ok := fields[k]
 		switch {
 		case ok:
+			b := b
+			b.scope.element = b.scope.element || t == nodeType && (k == "until" || k == "while") // of a LOOP
 			if v := b.fit(object[k], field, at); v != nil || field == rawType {
 				out[k] = v
 			}

@@ -105,10 +105,11 @@ type Program struct {
 	Tools  map[string]manifests.Skill // by skill name
 	nodes  map[string]*Node           // those of bodies, too
 	out    map[string][]Edge
-	wide   map[string]int // iterations at once, by id of a MAP
+	wide   map[string]int // iterations at once, by id of a MAP or PARALLEL
+	subs   map[string]Inner
 }
 
-// Node returns the node with this id, in whatever body it is, or nil.
+// Node returns the node with this id, in whatever body it is, or nil. A node of a subgraph has an id "name:id".
 func (p *Program) Node(id string) *Node { return p.nodes[id] }
 
 // Out returns the outgoing edges of a node in the order in which they are tried.

@@ -26,11 +26,7 @@ func (g *graph) checkMap(n *Node, ptr string) {
 	case n.MaxItems < 0 || n.MaxItems > maxItems:
 		g.error("limit_invalid", ptr+"/max_items", "", "max_items is between 1 and %d", maxItems)
 	}
-	if n.Result != nil {
-		if expr, err := decodeValue(n.Result); err == nil {
-			checkExpr(expr, ptr+"/result", condScope{element: true}, g.report)
-		}
-	}
+	g.checkResult(n.Result, ptr+"/result", true)
 	g.checkTolerance(n, ptr)
 	g.checkConcurrency(n, ptr)
 }
@@ -58,31 +54,46 @@ func (g *graph) checkConcurrency(n *Node, ptr string) {
 		g.error("limit_invalid", ptr+"/concurrency", `raise "limits": {"max_parallel": …}`, "concurrency is between 1 and limits.max_parallel, which is %d", most)
 		return
 	}
-	if n.Concurrency < 2 || n.Body == nil {
+	wide := n.Concurrency > 1 || n.Op == OpParallel && n.Concurrency == 0 && len(n.Branches) > 1
+	if !wide {
 		return
 	}
-	if why := serial(n.Body, g.lookup); len(why) > 0 {
+	if why := g.top.serial(n); len(why) > 0 {
 		if more := len(why) - 3; more > 0 {
 			why = append(why[:3], fmt.Sprintf("and %d more nodes", more))
+		}
+		if n.Op == OpParallel {
+			g.warn("branches_serial", ptr+"/branches", `say so by "concurrency": 1, or keep to calls that only read`, "branches run one at a time: %s", strings.Join(why, "; "))
+			return
 		}
 		g.warn("map_serial", ptr+"/concurrency", "leave concurrency out, or keep to calls that only read", "iterations run one at a time, not %d at once: %s", n.Concurrency, strings.Join(why, "; "))
 	}
 }
 
-// serial says why iterations of a body cannot run at once: calls that write share one sprite, and people are asked one
-// question at a time (DESIGN 23).
-func serial(b *Body, lookup func(string) (manifests.Skill, bool)) []string {
+// serial says why what n runs cannot run at once: calls that write share one sprite, and people are asked one question
+// at a time (DESIGN 23).
+func (v *validator) serial(n *Node) []string {
+	return serial(n, v.lookup, func(ref string) []Node {
+		name, _, _ := strings.Cut(ref, "@")
+		return v.subs[name].Nodes
+	})
+}
+
+func serial(n *Node, lookup toolLookup, sub func(ref string) []Node) []string {
 	var why []string
-	for i := range b.Nodes {
-		switch n := &b.Nodes[i]; {
-		case n.Op == OpHuman:
+	visit := func(n *Node, _ string) {
+		switch n.Op {
+		case OpHuman:
 			why = append(why, n.ID+" asks a person")
-		case n.Op == OpMap && n.Body != nil:
-			why = append(why, serial(n.Body, lookup)...)
-		case n.Op == OpToolCall:
+		case OpSubgraph:
+			inside := &Node{Body: &Body{Nodes: sub(n.Ref)}}
+			if len(serial(inside, lookup, sub)) > 0 {
+				why = append(why, n.ID+" runs a subgraph that writes or asks")
+			}
+		case OpToolCall:
 			skill, ok := lookup(n.Tool)
 			if !ok {
-				continue // reported where it stands
+				return // reported where it stands
 			}
 			class, _, _ := effective(skill, n.Args)
 			if slices.Contains(classes, n.SideEffect) && stricter(n.SideEffect, class) {
@@ -91,7 +102,11 @@ func serial(b *Body, lookup func(string) (manifests.Skill, bool)) []string {
 			if class != manifests.ClassRead {
 				why = append(why, fmt.Sprintf("%s calls %s, which is of class %s", n.ID, n.Tool, class))
 			}
+		default:
 		}
+	}
+	for _, b := range n.inner() {
+		walk(b.Nodes, "", visit)
 	}
 	return why
 }
@@ -107,26 +122,4 @@ func (d *Document) maxParallel() int {
 func varies(text json.RawMessage) bool {
 	expr, err := decodeValue(text)
 	return err != nil || !exprReads(expr, []string{"$vars", "$ctx", "$in", "$trigger", "$err"})
-}
-
-// size counts the nodes and edges of a document with those of its bodies.
-func (d *Document) size() (nodes, edges int) {
-	nodes, edges = len(d.Nodes), len(d.Edges)
-	walk(d.Nodes, "", func(n *Node, _ string) {
-		if n.Body != nil {
-			nodes, edges = nodes+len(n.Body.Nodes), edges+len(n.Body.Edges)
-		}
-	})
-	return nodes, edges
-}
-
-// walk visits nodes, and behind each MAP those of its body, with their pointers; ptr is that of what holds them.
-func walk(nodes []Node, ptr string, visit func(n *Node, ptr string)) {
-	for i := range nodes {
-		n, at := &nodes[i], fmt.Sprintf("%s/nodes/%d", ptr, i)
-		visit(n, at)
-		if n.Body != nil {
-			walk(n.Body.Nodes, at+"/body", visit)
-		}
-	}
 }

@@ -34,11 +34,10 @@ func Ops() []Op { return slices.Concat(runs, later) }
 
 // runs are the ops that this lattice runs; later are those of the format that it refuses with op_unsupported.
 var (
-	runs  = []Op{OpToolCall, OpPack, OpMerge, OpSwitch, OpMap, OpHuman}
-	later = []Op{
-		OpParallel, OpLoop, OpSubgraph, OpSet, OpEmit, OpWait, OpFail, OpEnd,
-		OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite,
+	runs = []Op{
+		OpToolCall, OpPack, OpMerge, OpSwitch, OpMap, OpParallel, OpLoop, OpSubgraph, OpSet, OpEmit, OpWait, OpHuman, OpFail, OpEnd,
 	}
+	later = []Op{OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite}
 )
 
 // names are ops as text, for hints.

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ func (p *Program) Preflight(grants []string) []Finding {
 	if slices.Contains(grants, "*") {
 		return nil
 	}
-	walk(p.Doc.Nodes, "", func(n *Node, at string) {
+	visit := func(n *Node, at string) {
 		if n.Op != OpToolCall {
 			return
 		}
@@ -35,7 +36,17 @@ func (p *Program) Preflight(grants []string) []Finding {
 		if m := missing(perhaps, grants); len(m) > 0 {
 			r.warn("permission_missing", at, "grant it: --allow "+strings.Join(m, ","), "%s: %s may need %s, which the run is not granted", n.ID, n.Tool, strings.Join(m, ", "))
 		}
-	})
+		if c := n.Compensate; c != nil {
+			all, perhaps := needs(p.Tools[c.Tool], c.Args)
+			if m := missing(append(all, perhaps...), grants); len(m) > 0 {
+				r.error("permission_missing", strings.TrimSuffix(at, "/tool")+"/compensate/tool", "grant it: --allow "+strings.Join(m, ","), "%s: to take back what it did, %s needs %s, which the run is not granted", n.ID, c.Tool, strings.Join(m, ", "))
+			}
+		}
+	}
+	walk(p.Doc.Nodes, "", visit)
+	for _, name := range slices.Sorted(maps.Keys(p.subs)) {
+		walk(p.subs[name].Nodes, "/subgraphs/"+escapePointer(name)+"/document", visit)
+	}
 	return r.sorted()
 }
 

@@ -19,19 +19,12 @@ import (
 // nothing else is known of it.
 func Parse(data []byte, tools func(name string) (manifests.Skill, bool)) (*Program, []Finding) {
 	var r report
-	tree := decodeTree(data, &r)
-	if tree == nil || !execIR.check(tree, &r) {
+	v := &validator{tools: map[string]manifests.Skill{}}
+	v.top = v
+	doc, ok := parse(data, &r, v, tools)
+	if !ok {
 		return nil, r.sorted()
 	}
-	doc, err := bind(execIR.sound(tree), &r)
-	if err != nil {
-		r.error("json_invalid", "", hintText, "read the document: %v", err)
-		return nil, r.sorted()
-	}
-	misshapen := slices.Clone(r.findings)
-	v := validator{report: &r, doc: &doc, lookup: tools, tools: map[string]manifests.Skill{}, places: map[string]string{}}
-	v.check()
-	r.findings = withoutEchoes(r.findings, misshapen)
 	digest, err := digest(data)
 	if err != nil && !HasErrors(r.findings) {
 		r.error("json_invalid", "", hintText, "write the document in RFC 8785 form: %v", err)
@@ -40,7 +33,29 @@ func Parse(data []byte, tools func(name string) (manifests.Skill, bool)) (*Progr
 	if HasErrors(findings) {
 		return nil, findings
 	}
-	return newProgram(doc, digest, v.tools), findings
+	return newProgram(doc, digest, v), findings
+}
+
+// parse reads and checks one document. top is the validator of the document whose subgraph it is, or one for it alone.
+func parse(data []byte, r *report, top *validator, tools toolLookup) (Document, bool) {
+	tree := decodeTree(data, r)
+	if tree == nil || !execIR.check(tree, r) {
+		return Document{}, false
+	}
+	doc, err := bind(execIR.sound(tree), r)
+	if err != nil {
+		r.error("json_invalid", "", hintText, "read the document: %v", err)
+		return Document{}, false
+	}
+	misshapen := slices.Clone(r.findings)
+	v := top
+	if top.doc != nil {
+		v = &validator{tools: top.tools, top: top}
+	}
+	v.report, v.doc, v.lookup, v.places = r, &doc, tools, map[string]string{}
+	v.check()
+	r.findings = withoutEchoes(r.findings, misshapen)
+	return doc, true
 }
 
 func digest(data []byte) (string, error) {
@@ -52,17 +67,31 @@ func digest(data []byte) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-func newProgram(doc Document, digest string, tools map[string]manifests.Skill) *Program {
-	p := &Program{Doc: doc, Digest: digest, Tools: tools, nodes: map[string]*Node{}, out: map[string][]Edge{}, wide: map[string]int{}}
-	p.connect(p.Doc.Edges)
-	walk(p.Doc.Nodes, "", func(n *Node, _ string) {
+func newProgram(doc Document, digest string, v *validator) *Program {
+	p := &Program{Doc: doc, Digest: digest, Tools: v.tools, nodes: map[string]*Node{}, out: map[string][]Edge{}, wide: map[string]int{}, subs: map[string]Inner{}}
+	for name, sub := range v.subs {
+		inner := sub.within(name)
+		p.subs[name] = inner
+		p.add(inner.Body)
+	}
+	p.add(&Body{Nodes: p.Doc.Nodes, Edges: p.Doc.Edges})
+	return p
+}
+
+// add makes the nodes of a graph, and of those inside, known by their ids.
+func (p *Program) add(b *Body) {
+	p.connect(b.Edges)
+	walk(b.Nodes, "", func(n *Node, _ string) {
 		p.nodes[n.ID] = n
-		if n.Op == OpMap {
-			p.connect(n.Body.Edges)
+		for _, inner := range n.inner() {
+			p.connect(inner.Edges)
+		}
+		switch n.Op {
+		case OpMap, OpParallel:
 			p.wide[n.ID] = p.width(n)
+		default:
 		}
 	})
-	return p
 }
 
 func (p *Program) connect(edges []Edge) {
@@ -73,14 +102,35 @@ func (p *Program) connect(edges []Edge) {
 
 func (p *Program) width(n *Node) int {
 	lookup := func(name string) (manifests.Skill, bool) { s, ok := p.Tools[name]; return s, ok }
-	if len(serial(n.Body, lookup)) > 0 {
+	sub := func(ref string) []Node { return p.sub(ref).Nodes }
+	switch {
+	case len(serial(n, lookup, sub)) > 0:
 		return 1
+	case n.Op == OpParallel && n.Concurrency == 0:
+		return min(len(n.Branches), p.MaxParallel())
 	}
 	return max(1, n.Concurrency)
 }
 
-// Width is how many iterations of the MAP n run at once: its concurrency, or 1 where the body writes or asks people.
-func (p *Program) Width(n *Node) int { return p.wide[n.ID] }
+// Width is how many iterations of the MAP, or branches of the PARALLEL, n run at once: its concurrency, or 1 where they
+// write or ask people.
+func (p *Program) Width(n *Node) int { return max(1, p.wide[n.ID]) }
+
+// Inner is the graph that iteration i of n runs: for a PARALLEL its branch i, for others always the same.
+func (p *Program) Inner(n *Node, i int) Inner {
+	if n.Op == OpSubgraph {
+		return p.sub(n.Ref)
+	}
+	if n.Op == OpParallel {
+		return n.inner()[i]
+	}
+	return n.inner()[0]
+}
+
+func (p *Program) sub(ref string) Inner {
+	name, _, _ := splitRef(ref)
+	return p.subs[name]
+}
 
 // CallsSkills reports whether a run of the program needs a sprite.
 func (p *Program) CallsSkills() bool { return len(p.Tools) > 0 }
@@ -114,6 +164,8 @@ func withoutEchoes(findings, misshapen []Finding) []Finding {
 }
 
 var execIR = Format{Name: "ExecIR", Member: "execir_version", Version: Version}
+
+var digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 var versionPattern = regexp.MustCompile(`^(0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,4})$`)
 

@@ -70,7 +70,7 @@ func (f *flow) checkTypes(i int) {
 				f.error("merge_type", fmt.Sprintf("%s/from/%d", ptr, j), "", "%s merges what is %s; this is %s", n.Strategy, want, got)
 			}
 		}
-	case OpToolCall, OpPack, OpSwitch, OpHuman:
+	default:
 	}
 }
 
@@ -103,8 +103,14 @@ func (f *flow) typesOf() map[string]string {
 func (f *flow) writers() map[string]int {
 	count := map[string]int{}
 	for i := range f.Nodes {
-		for _, r := range f.writes(&f.Nodes[i]) {
+		for _, r := range targets(&f.Nodes[i]) {
 			count[r.path()]++
+			if f.keeps && f.owner != nil && r.root == "$vars" { // in the body of a LOOP: others may have written before
+				count[r.path()]++
+			}
+		}
+		for _, r := range f.strewn(i) {
+			count[r.path()] += 2
 		}
 		for _, c := range f.Nodes[i].Catch {
 			if r, err := parseTarget(c.Bind); err == nil {
@@ -130,6 +136,10 @@ func (g *graph) portType(n *Node, port string) string {
 	switch {
 	case n.Op == OpMap:
 		return "an array"
+	case n.Op == OpLoop && port == "iterations":
+		return "a number"
+	case n.Op == OpLoop || n.Op == OpSubgraph || n.Op == OpParallel && (n.Join == JoinAny || port != "result"):
+		return ""
 	case n.Op == OpMerge && port == "result":
 		return mergeTypes[n.Strategy]
 	case n.Op == OpPack && port != "result":

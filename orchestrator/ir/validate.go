@@ -28,37 +28,49 @@ var idPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 type validator struct {
 	*report
 	doc    *Document
-	lookup func(name string) (manifests.Skill, bool)
+	lookup toolLookup
 	tools  map[string]manifests.Skill // of the nodes, as far as they are known
 	places map[string]string          // pointer of every node, in whatever graph, by its id
+	top    *validator                 // of the document whose subgraph this one is; else itself
+	subs   map[string]Document        // subgraphs, as far as they are sound
 }
+
+// toolLookup finds the manifest of a skill.
+type toolLookup = func(name string) (manifests.Skill, bool)
 
 func (v *validator) check() {
 	v.checkHead()
+	if v.top == v {
+		v.subs = v.checkSubgraphs(v.lookup)
+	}
 	nodes, edges := v.doc.size()
 	if nodes > maxNodes || edges > maxEdges {
 		v.error("document_too_large", "/nodes", "split the flow", "a document has at most %d nodes and %d edges", maxNodes, maxEdges)
 		return
 	}
-	g := v.newGraph(&Body{EntryNode: v.doc.EntryNode, Nodes: v.doc.Nodes, Edges: v.doc.Edges}, "", nil)
+	g := v.newGraph(Inner{Body: &Body{EntryNode: v.doc.EntryNode, Nodes: v.doc.Nodes, Edges: v.doc.Edges}, Result: v.doc.Output}, "", nil)
+	g.result, g.keeps = "/output", true
 	g.check()
 	g.checkExprText(v.doc.Output, "/output")
 	g.checkFlow(nil, 0)
 }
 
-// graph is the document's own graph, or the body of a MAP.
+// graph is the document's own graph, or one inside of a node.
 type graph struct {
 	*validator
-	*Body
-	ptr    string         // of what holds the graph's nodes: "" or "/nodes/3/body"
-	owner  *Node          // the MAP whose body it is; nil for the document's own
-	index  map[string]int // node id → position
-	bodies map[int]*graph // of the MAPs in it, by position
+	Inner
+	ptr     string           // of what holds the graph's nodes: "" or "/nodes/3/body"
+	result  string           // pointer of Result
+	owner   *Node            // the node whose body it is; nil for the document's own
+	element bool             // $item and $index have a meaning in it
+	keeps   bool             // it may write $vars
+	index   map[string]int   // node id → position
+	bodies  map[int][]*graph // inside of its nodes, by position
 }
 
-// newGraph numbers the nodes of a graph and of the bodies in it. Ids are unique in the whole document.
-func (v *validator) newGraph(b *Body, ptr string, owner *Node) *graph {
-	g := &graph{validator: v, Body: b, ptr: ptr, owner: owner, index: map[string]int{}, bodies: map[int]*graph{}}
+// newGraph numbers the nodes of a graph and of those in it. Ids are unique in the whole document.
+func (v *validator) newGraph(b Inner, ptr string, owner *Node) *graph {
+	g := &graph{validator: v, Inner: b, ptr: ptr, owner: owner, index: map[string]int{}, bodies: map[int][]*graph{}}
 	for i := range b.Nodes {
 		n, at := &b.Nodes[i], g.nodePtr(i)
 		switch first, ok := v.places[n.ID]; {
@@ -73,11 +85,22 @@ func (v *validator) newGraph(b *Body, ptr string, owner *Node) *graph {
 			v.places[n.ID] = at
 			g.index[n.ID] = i
 		}
-		if n.Op == OpMap && n.Body != nil {
-			g.bodies[i] = v.newGraph(n.Body, at+"/body", n)
+		ptrs, results := n.innerPtrs(at)
+		for j, b := range n.inner() {
+			inner := v.newGraph(b, ptrs[j], n)
+			inner.result = results[j]
+			g.bodies[i] = append(g.bodies[i], inner)
 		}
 	}
 	return g
+}
+
+// enter tells the graphs inside of node i what they may do where they stand.
+func (g *graph) enter(i int) {
+	for _, b := range g.bodies[i] {
+		b.element = g.element || b.owner.Op != OpParallel
+		b.keeps = g.keeps && b.owner.Op == OpLoop
+	}
 }
 
 func (g *graph) nodePtr(i int) string { return g.ptr + "/nodes/" + strconv.Itoa(i) }
@@ -93,7 +116,8 @@ func (g *graph) check() {
 	}
 	for i := range g.Nodes {
 		g.checkNode(&g.Nodes[i], g.nodePtr(i))
-		if body := g.bodies[i]; body != nil {
+		g.enter(i)
+		for _, body := range g.bodies[i] {
 			body.check()
 		}
 	}
@@ -139,7 +163,7 @@ func builtinNames() []string {
 }
 
 func (v *validator) checkLimits() {
-	l, d := v.doc.Limits, v.doc
+	l := v.doc.Limits
 	if l == nil {
 		return
 	}
@@ -149,9 +173,7 @@ func (v *validator) checkLimits() {
 		}
 	}
 	within("max_steps", float64(l.MaxSteps), 1e6)
-	if l.MaxCalls != 0 || d.Subgraphs != nil {
-		v.error("field_unsupported", "/limits", "remove it", "max_calls and subgraphs belong to ExecIR, but this lattice does not run them")
-	}
+	within("max_calls", float64(l.MaxCalls), 1e6)
 	within("max_llm_calls", float64(l.MaxLLMCalls), 1e6)
 	within("max_tokens", float64(l.MaxTokens), 1e9)
 	within("max_cost_usd", l.MaxCostUSD, 1e6)
@@ -169,7 +191,7 @@ func (g *graph) checkTarget(id, ptr string) {
 		return
 	}
 	if at, ok := g.places[id]; ok {
-		g.error("node_elsewhere", ptr, "lead to a node of the same graph", "no way leads from here to %q at %s: the body of a MAP is a graph of its own", id, at)
+		g.error("node_elsewhere", ptr, "lead to a node of the same graph", "no way leads from here to %q at %s: a body is a graph of its own", id, at)
 		return
 	}
 	g.error("node_unknown", ptr, near(id, slices.Sorted(maps.Keys(g.index))), "there is no node %q", id)
@@ -181,7 +203,7 @@ func (g *graph) checkExprText(text json.RawMessage, ptr string) {
 		return
 	}
 	if expr, err := decodeValue(text); err == nil {
-		checkExpr(expr, ptr, condScope{element: g.owner != nil}, g.report)
+		checkExpr(expr, ptr, condScope{element: g.element}, g.report)
 	}
 }
 
@@ -189,13 +211,13 @@ func (g *graph) checkExprText(text json.RawMessage, ptr string) {
 var nodeFields = map[string][]Op{
 	"inputs":     {OpPack, OpHuman, OpSubgraph, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite},
 	"projection": {OpPack, OpHuman, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite},
-	"timeout_s":  {OpToolCall, OpHuman}, "retry": {OpToolCall},
+	"timeout_s":  {OpToolCall, OpHuman, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite}, "retry": {OpToolCall, OpMap, OpParallel, OpLoop, OpSubgraph},
 	"tool": {OpToolCall}, "args": {OpToolCall}, "side_effect": {OpToolCall}, "idempotency_key": {OpToolCall}, "sprite": {OpToolCall},
 	"cases": {OpSwitch}, "default": {OpSwitch},
 	"prompt": {OpHuman}, "choices": {OpHuman}, "expected_inputs": {OpHuman}, "default_answer": {OpHuman}, "on_timeout": {OpHuman},
 	"from": {OpMerge}, "strategy": {OpMerge}, "key": {OpMerge}, "on_conflict": {OpMerge},
-	"items": {OpMap}, "as": {OpMap}, "body": {OpMap}, "max_items": {OpMap}, "concurrency": {OpMap}, "on_error": {OpMap},
-	"tolerated_failures": {OpMap}, "result": {OpMap},
+	"items": {OpMap}, "as": {OpMap}, "body": {OpMap, OpLoop}, "max_items": {OpMap}, "concurrency": {OpMap, OpParallel}, "on_error": {OpMap},
+	"tolerated_failures": {OpMap}, "result": {OpMap, OpLoop},
 	"branches": {OpParallel}, "join": {OpParallel},
 	"until": {OpLoop}, "while": {OpLoop}, "init": {OpLoop}, "max_iterations": {OpLoop},
 	"ref": {OpSubgraph}, "set": {OpSet}, "seconds": {OpWait}, "at": {OpWait}, "kind": {OpFail}, "message": {OpFail},
@@ -232,16 +254,22 @@ func (g *graph) checkNode(n *Node, ptr string) {
 	if !slices.Contains(runs, n.Op) {
 		return // or reported when it was decoded
 	}
-	if n.Skip != nil {
-		g.unsupported(ptr, "when_skip")
+	if _, ok := n.Skip.IsCase(); ok || n.Skip.IsOtherwise() {
+		g.error("cond_misplaced", ptr+"/when_skip", "", `"case" and "otherwise" are conditions of edges`)
+	}
+	if n.Skip != nil && (n.Op == OpSwitch || n.Op == OpFail || n.Op == OpEnd) {
+		g.error("field_not_allowed", ptr+"/when_skip", "put the condition on an edge", "%s decides where the flow goes; it is not skipped", n.Op)
 	}
 	for _, name := range n.present() {
-		if name == "compensate" || name == "answer_schema" {
+		if name == "answer_schema" {
 			g.unsupported(ptr, name)
 		}
 		if !slices.Contains(nodeFields[name], n.Op) {
 			g.error("field_not_allowed", ptr+"/"+name, "", "%s has no %q", n.Op, name)
 		}
+	}
+	if n.Outputs != nil && slices.Contains([]Op{OpSet, OpWait, OpEmit, OpFail, OpEnd}, n.Op) {
+		g.error("field_not_allowed", ptr+"/outputs", "", "%s puts nothing out", n.Op)
 	}
 	if n.TimeoutS < 0 || n.TimeoutS > maxTimeoutS {
 		g.error("limit_invalid", ptr+"/timeout_s", "", "timeout_s is between 0 and %d", maxTimeoutS)
@@ -265,6 +293,22 @@ func (g *graph) checkNode(n *Node, ptr string) {
 		g.checkMerge(n, ptr)
 	case OpMap:
 		g.checkMap(n, ptr)
+	case OpParallel:
+		g.checkParallel(n, ptr)
+	case OpLoop:
+		g.checkLoop(n, ptr)
+	case OpSubgraph:
+		g.checkSubgraph(n, ptr)
+	case OpSet:
+		g.checkSet(n, ptr)
+	case OpWait:
+		g.checkWait(n, ptr)
+	case OpEmit:
+		g.checkEmit(n, ptr)
+	case OpFail:
+		g.checkFail(n, ptr)
+	case OpEnd:
+		g.checkEnd(n, ptr)
 	case OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite:
 		g.checkLLM(n, ptr)
 	}
@@ -301,8 +345,8 @@ func (g *graph) checkWrite(path, ptr, hint string) bool {
 	switch {
 	case err != nil:
 		g.error("target_invalid", ptr, hint, "%v", err)
-	case g.owner != nil && r.root == "$vars":
-		g.error("vars_in_body", ptr, "write it to $tmp."+r.names()[0]+", and name that in the result of "+g.owner.ID, "the body of a MAP cannot write %s: its iterations would overwrite each other", path)
+	case !g.keeps && r.root == "$vars":
+		g.error("vars_in_body", ptr, "write it to $tmp."+r.names()[0]+", and name that in the result of "+g.owner.ID, "the body of %s cannot write %s: what runs beside it would overwrite it", g.owner.ID, path)
 	default:
 		return true
 	}
@@ -314,6 +358,18 @@ func (g *graph) subject(n *Node) string {
 		return n.Tool
 	}
 	return string(n.Op)
+}
+
+// parallelPorts are the names of the branches; under any the one that won is told by port branch.
+func parallelPorts(n *Node) []string {
+	if n.Join == JoinAny {
+		return []string{"branch"}
+	}
+	var names []string
+	for _, b := range n.Branches {
+		names = append(names, b.Name)
+	}
+	return names
 }
 
 // ports lists the top-level members of a node's output, nil when they are not known.
@@ -337,9 +393,15 @@ func (g *graph) ports(n *Node) []string {
 		return append(slices.Sorted(maps.Keys(n.ExpectedInputs())), "approved", "comments", "by")
 	case OpMap:
 		return []string{"failures"}
+	case OpLoop:
+		return []string{"iterations"}
+	case OpParallel:
+		return parallelPorts(n)
+	case OpSubgraph:
+		return []string{}
 	case OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite:
 		return g.portsLLM(n)
-	case OpMerge:
+	case OpMerge, OpSet, OpWait, OpEmit, OpFail, OpEnd:
 	}
 	return nil
 }

@@ -17,8 +17,9 @@ var classes = []manifests.Class{manifests.ClassRead, manifests.ClassIdempotent, 
 func stricter(a, b manifests.Class) bool { return slices.Index(classes, a) > slices.Index(classes, b) }
 
 func (g *graph) checkToolCall(n *Node, ptr string) {
+	defer g.checkCompensate(n, ptr) // when the tool is known
 	g.checkExprText(n.IdempotencyKey, ptr+"/idempotency_key")
-	if g.owner != nil && n.IdempotencyKey != nil && !varies(n.IdempotencyKey) {
+	if g.element && n.IdempotencyKey != nil && !varies(n.IdempotencyKey) {
 		g.warn("key_shared", ptr+"/idempotency_key", `{"concat": ["$in.order", "-", "$index"]}`, "every iteration has this key, so that only one of their calls counts")
 	}
 	if n.Sprite != "" && n.Sprite != "main" {
@@ -55,9 +56,12 @@ func (g *graph) checkArgs(n *Node, skill manifests.Skill, ptr string) {
 	if err != nil {
 		g.error("arg_type", ptr, `{"name": value, …}`, "%v", err)
 	}
-	if err != nil || !static {
-		return
+	if err == nil && static {
+		g.checkArgMembers(n.Tool, skill, members, ptr)
 	}
+}
+
+func (g *graph) checkArgMembers(tool string, skill manifests.Skill, members map[string]any, ptr string) {
 	input, dynamic := literals(members)
 	for _, p := range skill.CheckInput(input) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(p.Pointer, "/"), "/")
@@ -68,9 +72,9 @@ func (g *graph) checkArgs(n *Node, skill manifests.Skill, ptr string) {
 			g.error("arg_unknown", ptr+p.Pointer, near(name, fieldNames(skill.Inputs)), "%q %s", name, p.Message)
 		case dynamic[name]:
 		case !given:
-			g.error("arg_missing", ptr+p.Pointer, "", "%s: argument %q %s", n.Tool, name, p.Message)
+			g.error("arg_missing", ptr+p.Pointer, "", "%s: argument %q %s", tool, name, p.Message)
 		default:
-			g.error("arg_type", ptr+p.Pointer, "", "%s: argument %q %s", n.Tool, name, p.Message)
+			g.error("arg_type", ptr+p.Pointer, "", "%s: argument %q %s", tool, name, p.Message)
 		}
 	}
 }

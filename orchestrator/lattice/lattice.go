@@ -64,6 +64,9 @@ const (
 	IterationDropped = "/-" // given up: an item before it failed the MAP
 )
 
+// Compensating stands behind the name of a node in Entry.Started whose effect begins to be taken back.
+const Compensating = "/undo"
+
 // Event is an observation on its way from a sprite to the log.
 type Event struct {
 	Sprite   string
@@ -220,7 +223,7 @@ const (
 	DoCheckpoint CommandKind = "checkpoint" // take a boundary
 	DoRestore    CommandKind = "restore"    // put the sprite's files back to Pair
 	DoAction     CommandKind = "action"     // fulfil an action outside
-	DoTimer      CommandKind = "timer"      // report after Delay
+	DoTimer      CommandKind = "timer"      // report after DelayS, or at Until
 )
 
 // Command is what Step wants done. It stays in the state's pending list until a fact answers it; recovery is
@@ -238,6 +241,7 @@ type Command struct {
 	Pair   *Pair       `json:"pair,omitempty"`
 	Action *Action     `json:"action,omitempty"`
 	DelayS float64     `json:"delay_s,omitempty"`
+	Until  string      `json:"until,omitempty"` // RFC 3339; of a timer that goes off at an instant
 	// Model is the question of DoModel.
 	Model *ModelRequest `json:"model,omitempty"`
 }

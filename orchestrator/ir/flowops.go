@@ -1,0 +1,250 @@
+package ir
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+)
+
+// maxIterations bounds one LOOP, maxBranches one PARALLEL.
+const (
+	maxIterations = 10_000
+	maxBranches   = 64
+)
+
+func (g *graph) checkParallel(n *Node, ptr string) {
+	switch {
+	case len(n.Branches) == 0:
+		g.error("field_missing", ptr+"/branches", `"branches": [{"name": …, "body": {"entry_node": …, "nodes": […]}}]`, "PARALLEL runs its branches and has none")
+	case len(n.Branches) > maxBranches:
+		g.error("document_too_large", ptr+"/branches", "a MAP runs one body for many items", "a PARALLEL has at most %d branches", maxBranches)
+	}
+	seen := map[string]bool{}
+	for i, b := range n.Branches {
+		at := fmt.Sprintf("%s/branches/%d", ptr, i)
+		switch {
+		case !idPattern.MatchString(b.Name):
+			g.error("id_invalid", at+"/name", "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of a branch", b.Name)
+		case seen[b.Name] || b.Name == "result" || b.Name == "branch":
+			g.error("branch_duplicate", at+"/name", "", "there is a port %q already", b.Name)
+		}
+		seen[b.Name] = true
+		if b.Body == nil {
+			g.error("field_missing", at+"/body", `"body": {"entry_node": …, "nodes": […], "edges": […]}`, "a branch has a body")
+		}
+		g.checkResult(b.Result, at+"/result", g.element)
+	}
+	if !slices.Contains([]string{"", JoinAll, JoinAny, JoinSettled}, n.Join) {
+		g.error("join_invalid", ptr+"/join", near(n.Join, []string{JoinAll, JoinAny, JoinSettled}), "join cannot be %q", n.Join)
+	}
+	g.checkConcurrency(n, ptr)
+}
+
+func (g *graph) checkLoop(n *Node, ptr string) {
+	if n.Body == nil {
+		g.error("field_missing", ptr+"/body", `"body": {"entry_node": …, "nodes": […], "edges": […]}`, "LOOP has a body")
+	}
+	if (n.Until == nil) == (n.While == nil) {
+		g.error("loop_condition", ptr, `"until": {"op": …} is asked after each iteration, "while" before`, "LOOP has either until or while")
+	}
+	for name, c := range map[string]*Cond{"until": n.Until, "while": n.While} {
+		if _, ok := c.IsCase(); ok || c.IsOtherwise() {
+			g.error("cond_misplaced", ptr+"/"+name, "", `"case" and "otherwise" are conditions of edges`)
+		}
+	}
+	switch {
+	case n.MaxIterations == 0:
+		g.error("field_missing", ptr+"/max_iterations", `"max_iterations": 10`, "LOOP says how often it runs its body at most")
+	case n.MaxIterations < 0 || n.MaxIterations > maxIterations:
+		g.error("limit_invalid", ptr+"/max_iterations", "", "max_iterations is between 1 and %d", maxIterations)
+	}
+	g.checkExprText(n.Init, ptr+"/init")
+	g.checkResult(n.Result, ptr+"/result", true)
+}
+
+// checkResult checks what an iteration or branch results in.
+func (g *graph) checkResult(text json.RawMessage, ptr string, element bool) {
+	if expr, err := decodeValue(text); text != nil && err == nil {
+		checkExpr(expr, ptr, condScope{element: element}, g.report)
+	}
+}
+
+func (g *graph) checkSet(n *Node, ptr string) {
+	if len(n.Set) == 0 {
+		g.error("field_missing", ptr+"/set", `"set": {"$vars.name": value}`, "SET writes values and has none")
+	}
+	targets := slices.Sorted(maps.Keys(n.Set))
+	for i, target := range targets {
+		at := ptr + "/set/" + escapePointer(target)
+		g.checkExprText(n.Set[target], at)
+		g.checkWrite(target, at, "values are written to $vars.name (kept) or $tmp.name")
+		for _, other := range targets[:i] {
+			if strings.HasPrefix(target, other+".") {
+				g.error("target_conflict", at, "give each value its own place", "%s lies inside of %s, which is written, too", target, other)
+			}
+		}
+	}
+}
+
+func (g *graph) checkWait(n *Node, ptr string) {
+	if (n.Seconds == nil) == (n.At == nil) {
+		g.error("wait_time", ptr, `"seconds": 60, or "at": "2030-01-31T08:00:00Z"`, "WAIT has either seconds or at")
+	}
+	g.checkExprText(n.Seconds, ptr+"/seconds")
+	g.checkExprText(n.At, ptr+"/at")
+	if expr, err := decodeValue(n.Seconds); n.Seconds != nil && err == nil && !refersTo(expr) {
+		if v, f := eval(expr, Scope{}, 0); f == nil {
+			if _, bad := WaitSeconds(v); bad != nil {
+				g.error("limit_invalid", ptr+"/seconds", "", "%s", bad.Message)
+			}
+		}
+	}
+	if expr, err := decodeValue(n.At); n.At != nil && err == nil && !refersTo(expr) {
+		if v, f := eval(expr, Scope{}, 0); f == nil {
+			if _, bad := WaitUntil(v); bad != nil {
+				g.error("wait_time", ptr+"/at", `"2030-01-31T08:00:00Z"`, "%s", bad.Message)
+			}
+		}
+	}
+}
+
+// WaitSeconds reads the value of a WAIT's seconds.
+func WaitSeconds(v any) (float64, *Failure) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return 0, failf(FailStateType, "seconds is a number; this is %s", typeName(v))
+	}
+	s, err := n.Float64()
+	if err != nil || s < 0 || s > maxTimeoutS || math.IsNaN(s) {
+		return 0, failf(FailStateType, "a WAIT takes between 0 and %d seconds, not %s", maxTimeoutS, n)
+	}
+	return s, nil
+}
+
+func (g *graph) checkFail(n *Node, ptr string) {
+	if n.Kind != "" && (!slices.Contains(failureKinds, n.Kind) || n.Kind == FailCancelled) {
+		g.error("failure_kind_unknown", ptr+"/kind", oneOf(n.Kind, failureKinds), "FAIL cannot fail with %q", n.Kind)
+	}
+	if n.Message == nil {
+		g.error("field_missing", ptr+"/message", `"message": "there is nothing to send"`, "FAIL says why")
+	}
+	g.checkExprText(n.Message, ptr+"/message")
+	g.checkTerminal(n, ptr)
+}
+
+func (g *graph) checkEnd(n *Node, ptr string) {
+	g.checkExprText(n.Output, ptr+"/output")
+	g.checkTerminal(n, ptr)
+}
+
+// checkTerminal refuses edges behind a node that none leaves.
+func (g *graph) checkTerminal(n *Node, ptr string) {
+	for i, e := range g.Edges {
+		if e.From == n.ID {
+			g.error("edge_unreachable", g.edgePtr(i), "remove it", "no edge leaves %s: %s is the last node of its way", n.ID, n.Op)
+		}
+	}
+}
+
+func (g *graph) checkEmit(n *Node, ptr string) {
+	if n.Event == nil {
+		g.error("field_missing", ptr+"/event", `"event": {"kind": "progress", "message": "half done"}`, "EMIT records an event and has none")
+		return
+	}
+	g.checkExprText(n.Event, ptr+"/event")
+	expr, err := decodeValue(n.Event)
+	object, ok := expr.(map[string]any)
+	if err != nil || ok && operator(object) != "" || refersTo(expr) && !ok {
+		return
+	}
+	if !ok {
+		g.error("event_invalid", ptr+"/event", `{"kind": "progress", "message": "half done"}`, "an event is an object; this is %s", typeName(expr))
+		return
+	}
+	for _, k := range slices.Sorted(maps.Keys(object)) {
+		if !slices.Contains(eventMembers, k) {
+			g.error("event_invalid", ptr+"/event/"+escapePointer(k), near(k, eventMembers), "an event has no member %q", k)
+		}
+	}
+	if object["message"] == nil {
+		g.error("event_invalid", ptr+"/event/message", "", "an event has a message")
+	}
+}
+
+var eventMembers = []string{"kind", "message", "metadata"}
+
+// CheckEvent judges the value of an EMIT's event.
+func CheckEvent(v any) *Failure {
+	object, ok := v.(map[string]any)
+	if !ok {
+		return failf(FailStateType, "an event is an object; this is %s", typeName(v))
+	}
+	for _, k := range slices.Sorted(maps.Keys(object)) {
+		_, text := object[k].(string)
+		_, members := object[k].(map[string]any)
+		switch {
+		case !slices.Contains(eventMembers, k):
+			return failf(FailStateType, "an event has no member %q", k)
+		case k == "metadata" && !members && object[k] != nil:
+			return failf(FailStateType, "an event's metadata is an object; this is %s", typeName(object[k]))
+		case k != "metadata" && !text:
+			return failf(FailStateType, "an event's %s is a text; this is %s", k, typeName(object[k]))
+		}
+	}
+	if object["message"] == nil || object["message"] == "" {
+		return failf(FailStateType, "the event has no message")
+	}
+	return nil
+}
+
+func (g *graph) checkCompensate(n *Node, ptr string) {
+	c, at := n.Compensate, ptr+"/compensate"
+	if c == nil {
+		return
+	}
+	if expr, err := decodeValue(c.Args); c.Args != nil && err == nil {
+		checkExpr(expr, at+"/args", condScope{element: g.element, output: true}, g.report)
+	}
+	if c.Tool == "" {
+		g.error("field_missing", at+"/tool", "", "compensate names a tool")
+		return
+	}
+	if g.doc.Tools != nil && !slices.Contains(g.doc.Tools, c.Tool) {
+		g.error("tool_not_allowed", at+"/tool", "add it to tools", "%s is not in the document's list of tools", c.Tool)
+	}
+	skill, ok := g.lookup(c.Tool)
+	if !ok {
+		g.error("tool_unknown", at+"/tool", near(c.Tool, builtinNames()), "there is no skill %q", c.Tool)
+		return
+	}
+	g.tools[c.Tool] = skill
+	if members, static, err := argMembers(c.Args); err != nil {
+		g.error("arg_type", at+"/args", `{"name": value, …}`, "%v", err)
+	} else if static {
+		g.checkArgMembers(c.Tool, skill, members, at+"/args")
+	}
+	if done, ok := g.tools[n.Tool]; ok {
+		if class, _, _ := effective(done, n.Args); class == manifests.ClassRead && n.SideEffect == "" {
+			g.error("compensate_unneeded", at, "remove it", "%s only reads, so that there is nothing to take back", n.Tool)
+		}
+	}
+}
+
+// WaitUntil reads the value of a WAIT's at: an RFC 3339 instant.
+func WaitUntil(v any) (time.Time, *Failure) {
+	text, ok := v.(string)
+	if !ok {
+		return time.Time{}, failf(FailStateType, "at is a text; this is %s", typeName(v))
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}, failf(FailStateType, "%q is no instant as RFC 3339 writes them", text)
+	}
+	return t.UTC(), nil
+}
