@@ -95,7 +95,7 @@ func (m *machine) undoNext() {
 	}
 	call := *u.Now.Call
 	m.at.Visit = &Visit{Number: call.Visit, Attempt: 1, Call: &call}
-	m.s.Started = append(m.s.Started, path.Join(u.Now.Path, u.Now.Node)+lattice.Compensating)
+	m.s.Started = append(m.s.Started, lattice.Compensating+u.Now.Node)
 	m.send()
 }
 

@@ -64,8 +64,8 @@ const (
 	IterationDropped = "/-" // given up: an item before it failed the MAP
 )
 
-// Compensating stands behind the name of a node in Entry.Started whose effect begins to be taken back.
-const Compensating = "/undo"
+// Compensating stands before the name of a node in Entry.Started whose effect begins to be taken back.
+const Compensating = "undo:"
 
 // Event is an observation on its way from a sprite to the log.
 type Event struct {
