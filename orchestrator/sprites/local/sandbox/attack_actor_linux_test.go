@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -34,7 +35,9 @@ const (
 
 func attacker(args []string) int {
 	runtime.LockOSThread() // namespaces and the like belong to threads
-	attack := actors()[args[0]]
+	all := actors()
+	maps.Copy(all, shareActors())
+	attack := all[args[0]]
 	if attack == nil {
 		fmt.Fprintln(os.Stderr, "no attacker", args[0])
 		return 99
@@ -130,6 +133,11 @@ func surface() map[string]struct {
 		"open_tree":         {func() unix.Errno { return raw(unix.SYS_OPEN_TREE, none-99, at, 1<<30) }, unix.EINVAL},
 		"setns":             {func() unix.Errno { return raw(unix.SYS_SETNS, none, 0) }, unix.EBADF},
 		"clone3":            {func() unix.Errno { return raw(unix.SYS_CLONE3, at, 8) }, unix.EINVAL},
+		"socketpair":        {func() unix.Errno { return raw(unix.SYS_SOCKETPAIR, unix.AF_INET, unix.SOCK_STREAM, 0, at) }, unix.EOPNOTSUPP},
+		"mptcp":             {func() unix.Errno { return raw(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, 9999) }, unix.EINVAL},
+		"subvolumes":        {func() unix.Errno { return raw(unix.SYS_IOCTL, none, 0x5000940e, at) }, unix.EBADF},
+		"wide subvolumes":   {func() unix.Errno { return raw(unix.SYS_IOCTL, none, 1<<32|0x5000940e, at) }, unix.EBADF},
+		"encryption":        {func() unix.Errno { return raw(unix.SYS_IOCTL, none, unix.FS_IOC_ADD_ENCRYPTION_KEY, at) }, unix.EBADF},
 	}
 }
 
@@ -417,9 +425,15 @@ func connect(args []string) error {
 }
 
 // pushInput types a command into its own terminal: whoever reads there later would run it.
-func pushInput([]string) error {
+//
+// The kernel looks at the lower half of a request only; "wide" has something in the upper one, for filters that look at both.
+func pushInput(args []string) error {
+	request := uintptr(unix.TIOCSTI)
+	if len(args) > 0 {
+		request |= 1 << 32
+	}
 	c := byte('x')
-	if errno := raw(unix.SYS_IOCTL, 0, unix.TIOCSTI, uintptr(unsafe.Pointer(&c))); errno != 0 {
+	if errno := raw(unix.SYS_IOCTL, 0, request, uintptr(unsafe.Pointer(&c))); errno != 0 {
 		return errno
 	}
 	return nil

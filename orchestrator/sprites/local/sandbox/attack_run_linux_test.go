@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
@@ -158,6 +160,10 @@ func (s *scene) play(t *testing.T, a attack) {
 	}
 	proc, err := s.box.Exec(p)
 	w.Close()
+	if errors.Is(err, sandbox.ErrDied) { // the attacker was faster than the answer that it runs
+		s.code, s.out = 128+int(unix.SIGKILL), err.Error()
+		return
+	}
 	must(t, err)
 	if a.tty {
 		defer proc.PTY.Close()

@@ -16,7 +16,7 @@ var (
 
 // attacks is the whole table; THREATS.md names its rows.
 func attacks() []attack {
-	return slices.Concat(mountAttacks(), namespaceAttacks(), kernelAttacks(), initAttacks(), fileAttacks(), neighbourAttacks(), limitAttacks())
+	return slices.Concat(mountAttacks(), namespaceAttacks(), kernelAttacks(), initAttacks(), fileAttacks(), neighbourAttacks(), limitAttacks(), shareAttacks())
 }
 
 func mountAttacks() []attack {
@@ -56,7 +56,15 @@ func kernelAttacks() (rows []attack) {
 		rows = append(rows, attack{name: "reach the kernel's " + call, actor: "syscall", args: []string{call}, layers: filter})
 	}
 	rows = append(rows, attack{name: "open a socket to other machines' kernels (AF_VSOCK)", actor: "socket", args: []string{"vsock"}, layers: filter})
-	return append(rows, attack{name: "type into a terminal (TIOCSTI)", actor: "push-input", tty: true, layers: filter})
+	return append(rows,
+		attack{name: "open a socket pair of a seldom family", actor: "syscall", args: []string{"socketpair"}, layers: filter},
+		attack{name: "open a socket of a seldom protocol", actor: "syscall", args: []string{"mptcp"}, layers: filter},
+		attack{name: "make a subvolume of btrfs, which no snapshot holds", actor: "syscall", args: []string{"subvolumes"}, layers: filter},
+		attack{name: "make one with more in the request than the kernel reads", actor: "syscall", args: []string{"wide subvolumes"}, layers: filter},
+		attack{name: "encrypt a folder, so that nobody can copy it", actor: "syscall", args: []string{"encryption"}, layers: filter},
+		attack{name: "type into a terminal (TIOCSTI)", actor: "push-input", tty: true, layers: filter},
+		attack{name: "type into a terminal with more in the request than the kernel reads", actor: "push-input", args: []string{"wide"}, tty: true, layers: filter},
+	)
 }
 
 // initAttacks are aimed at the one process of the box that speaks to the host.

@@ -22,6 +22,7 @@ const (
 	DefenceMemory       Defence = "memory"       // limit of memory
 	DefenceCPU          Defence = "cpu"          // limit of processor time
 	DefenceTmpSize      Defence = "tmp-size"     // limit of what the box's memory file systems hold
+	DefenceShares       Defence = "shares"       // limits of what the kernel has once for all: terminals, inotify instances
 	DefenceNetns        Defence = "netns"        // a network namespace of its own
 	DefencePidNamespace Defence = "pidns"        // processes of the host cannot be named
 )

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -25,7 +26,7 @@ func newPlan(c Config) (plan, error) {
 	if tmp <= 0 {
 		tmp = defaultTmp
 	}
-	size := fmt.Sprintf(",size=%d", tmp)
+	size := fmt.Sprintf(",size=%d,nr_inodes=%d", tmp, tmp/perFile)
 	if !c.defended(DefenceTmpSize) {
 		size = ""
 	}
@@ -57,7 +58,11 @@ func newPlan(c Config) (plan, error) {
 	if err := p.tools(c.Tools); err != nil {
 		return p, err
 	}
-	p.devices("mode=1777" + size)
+	terminals := "newinstance,ptmxmode=0666,mode=0620"
+	if c.defended(DefenceShares) {
+		terminals += fmt.Sprintf(",max=%d", maxTerminals)
+	}
+	p.devices("mode=1777"+size, terminals)
 	if !c.defended(DefencePidNamespace) { // whose /proc is then the host's
 		p.Steps = append(p.Steps, step{Kind: stepBind, Path: "proc", Source: "/proc"})
 		return p.restricted(c), nil
@@ -66,6 +71,9 @@ func newPlan(c Config) (plan, error) {
 	if c.defended(DefenceUserns) {
 		// Nested user namespaces would give back capabilities, and with them much of the kernel.
 		p.Steps = append(p.Steps, step{Kind: stepKnob, Path: "proc/sys/user/max_user_namespaces", Content: "0"})
+	}
+	if c.defended(DefenceShares) {
+		p.shareWatches()
 	}
 	if c.defended(DefenceMaskedProc) {
 		p.maskProc()
@@ -211,8 +219,13 @@ func (p *plan) shown(path string) bool {
 	return false
 }
 
+const (
+	maxTerminals = 256     // a box's part of the 4096 that the kernel has for all
+	perFile      = 4 << 10 // bytes of a memory file system for which it may have one file
+)
+
 // devices fills /dev with what programs expect and a terminal multiplexer of its own.
-func (p *plan) devices(shm string) {
+func (p *plan) devices(shm, terminals string) {
 	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
 		p.Steps = append(p.Steps, step{Kind: stepBind, Path: "dev/" + name, Source: "/dev/" + name, File: true, Device: true})
 	}
@@ -222,9 +235,19 @@ func (p *plan) devices(shm string) {
 	p.link("dev/stderr", "/proc/self/fd/2")
 	p.link("dev/ptmx", "pts/ptmx")
 	p.Steps = append(p.Steps,
-		step{Kind: stepPts, Path: "dev/pts", Source: "newinstance,ptmxmode=0666,mode=0620"},
+		step{Kind: stepPts, Path: "dev/pts", Source: terminals},
 		step{Kind: stepTmp, Path: "dev/shm", Source: shm},
 		step{Kind: stepSeal, Path: "dev"})
+}
+
+// shareWatches leaves the box a quarter of what inotify has for one user: for the kernel, all boxes and the user who made
+// them are one.
+func (p *plan) shareWatches() {
+	for _, name := range []string{"max_inotify_instances", "max_inotify_watches"} {
+		if all, err := strconv.Atoi(readKnob("user/" + name)); err == nil {
+			p.Steps = append(p.Steps, step{Kind: stepKnob, Path: "proc/sys/user/" + name, Content: strconv.Itoa(all / 4)})
+		}
+	}
 }
 
 // Parts of /proc that tell of the host or of its kernel, and those that would change them.

@@ -34,10 +34,24 @@ const namespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID
 // families are the kinds of sockets that programs use; netlink only to read what the network looks like.
 var families = []uint64{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}
 
+// requests are what ioctl is refused with.
+var requests = []uint32{
+	// Typing into terminals: of others, or of who looks at this one.
+	unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD,
+	// Trees in the tree, which snapshots leave out and which cannot be removed like folders: BTRFS_IOC_SNAP_CREATE,
+	// SUBVOL_CREATE, SNAP_DESTROY, SNAP_CREATE_V2, SUBVOL_CREATE_V2, SUBVOL_SETFLAGS, SNAP_DESTROY_V2.
+	0x50009401, 0x5000940e, 0x5000940f, 0x50009417, 0x50009418, 0x4008941a, 0x5000943f,
+	// Files that only who has their key can read, and nobody copy.
+	unix.FS_IOC_SET_ENCRYPTION_POLICY, unix.FS_IOC_ADD_ENCRYPTION_KEY,
+}
+
 // filterCalls has the kernel refuse, to this thread and all that comes of it, what refused and the rules below name.
 func filterCalls() error {
 	if err := onlyNative(); err != nil {
 		return &setupFailure{"refuse foreign system calls", err}
+	}
+	if err := refuseRequests(); err != nil {
+		return &setupFailure{"filter ioctl requests", err}
 	}
 	if err := seccomp.LoadFilter(seccomp.Filter{Policy: callPolicy()}); err != nil {
 		return &setupFailure{"filter system calls", err}
@@ -67,10 +81,6 @@ func callPolicy() seccomp.Policy {
 	}
 	conditional := []seccomp.NameWithConditions{
 		when("clone", is(0, seccomp.BitsSet, namespaceFlags)),
-		// Typing into terminals: of others, or of who looks at this one.
-		when("ioctl", is(1, seccomp.Equal, unix.TIOCSTI)),
-		when("ioctl", is(1, seccomp.Equal, unix.TIOCLINUX)),
-		when("ioctl", is(1, seccomp.Equal, unix.TIOCSETD)),
 		when("socket", is(0, seccomp.Equal, unix.AF_NETLINK), is(2, seccomp.NotEqual, unix.NETLINK_ROUTE)),
 	}
 	foreign := []seccomp.Condition{is(0, seccomp.NotEqual, unix.AF_NETLINK)}
@@ -80,7 +90,8 @@ func callPolicy() seccomp.Policy {
 	// Other systems' ways. Debuggers turn the randomness of addresses off; asking is fine.
 	const perLinux, perLinux32, noRandomize, unameOld, readImpliesExec, query = 0, 0x8, 0x0040000, 0x0020000, 0x0400000, 0xffffffff
 	conditional = append(conditional,
-		when("socket", foreign...),
+		when("socket", foreign...), seldom(unix.AF_INET), seldom(unix.AF_INET6),
+		when("socketpair", is(0, seccomp.NotEqual, unix.AF_UNIX)),
 		when("personality", is(0, seccomp.NotEqual, perLinux), is(0, seccomp.NotEqual, perLinux32), is(0, seccomp.NotEqual, noRandomize),
 			is(0, seccomp.NotEqual, unameOld), is(0, seccomp.NotEqual, readImpliesExec), is(0, seccomp.NotEqual, query)))
 	return seccomp.Policy{
@@ -92,6 +103,16 @@ func callPolicy() seccomp.Policy {
 	}
 }
 
+// seldom is the condition that a socket is of none of the protocols that programs use: the others lie in modules that the
+// kernel would load for the asking.
+func seldom(family uint64) seccomp.NameWithConditions {
+	rule := seccomp.NameWithConditions{Name: "socket", Conditions: []seccomp.Condition{{Argument: 0, Operation: seccomp.Equal, Value: family}}}
+	for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_ICMPV6} {
+		rule.Conditions = append(rule.Conditions, seccomp.Condition{Argument: 2, Operation: seccomp.NotEqual, Value: protocol})
+	}
+	return rule
+}
+
 // onlyNative refuses the calls of other architectures that this kernel also serves, such as those of 32-bit programs: their
 // numbers mean something else, and the policy does not look at them.
 func onlyNative() error {
@@ -99,13 +120,40 @@ func onlyNative() error {
 	if err != nil {
 		return err
 	}
-	const archOffset = 4 // in struct seccomp_data
-	program := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: archOffset},
+	return loadFilter([]unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: callArch},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 1, K: uint32(own.ID)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	})
+}
+
+// refuseRequests is apart from the policy because the kernel looks at the lower half of a request only, and the policy's
+// comparisons at all of it: C libraries differ in what they put into the upper half, and attackers put there what they like.
+func refuseRequests() error {
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: callNumber},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 1, K: unix.SYS_IOCTL},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: callArguments + 8}, // the second one's lower half, on all that Linux has us run on
 	}
+	for i, r := range requests {
+		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: uint8(len(requests) - i), K: r})
+	}
+	return loadFilter(append(program,
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+	))
+}
+
+// Where struct seccomp_data has what filters look at.
+const (
+	callNumber    = 0
+	callArch      = 4
+	callArguments = 16
+)
+
+func loadFilter(program []unix.SockFilter) error {
 	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog)))
 	runtime.KeepAlive(program)
