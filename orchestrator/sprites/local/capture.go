@@ -2,22 +2,17 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
 )
-
-// freezer is a box whose processes can be held for a moment.
-type freezer interface {
-	Freeze(ctx context.Context) (thaw func() error, err error)
-}
 
 // present is a frozen layer with a sprite's present files, and what the commit that refers to it has to store.
 type present struct {
 	layer layerRecord
 	made  []layerRecord // new ones, the frozen one among them when it is a copy
 	tree  string        // what the sprite goes on in, "" = where it is
+	ended bool          // its sandbox was ended; services that waited for their next start want another one
 }
 
 // capture freezes the present files of a sprite that the caller is alone with. Where no process is left, an empty layer
@@ -31,27 +26,34 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 	if err != nil {
 		return present{}, err
 	}
-	if d.Stacks() {
-		quiet, err := s.quiesce()
+	if d.Stacks() && s.quiet() {
+		// First, because it is what may fail: on a full disk the sprite then goes on as it was.
+		next, err := h.onTop(ctx, now)
 		if err != nil {
 			return present{}, err
 		}
-		if quiet {
-			next, err := h.onTop(ctx, now)
-			return present{layer: now, made: []layerRecord{next}, tree: next.ID}, err
+		ended := s.present() != nil
+		if err := s.pause(); err != nil {
+			h.discard(next)
+			return present{}, err
 		}
+		return present{layer: now, made: []layerRecord{next}, tree: next.ID, ended: ended}, nil
 	}
 	thaw := func() error { return nil }
-	if box, can := any(s.present()).(freezer); can && !d.LiveSafe() && s.present() != nil {
+	if box := s.present(); box != nil && !d.LiveSafe() {
 		if thaw, err = box.Freeze(ctx); err != nil {
 			return present{}, fmt.Errorf("hold the sprite's processes: %w", err)
 		}
 	}
 	copied, err := h.build(d, now.Parent, func(dir string) error { return h.clone(ctx, d, now, dir) })
-	if err = errors.Join(err, thaw()); err != nil {
+	copied.Frozen, copied.Image = true, now.Image
+	if thawErr := thaw(); err == nil && thawErr != nil { // it may hold the files of more than one moment
+		h.discard(copied)
+		err = thawErr
+	}
+	if err != nil {
 		return present{}, err
 	}
-	copied.Frozen, copied.Image = true, now.Image
 	return present{layer: copied, made: []layerRecord{copied}}, nil
 }
 

@@ -76,6 +76,9 @@ func (h *Host) checkpoint(ctx context.Context, name, comment string) (checkpoint
 	h.settleLater(p.Tree)
 	h.mergeLater(p.Tree)
 	h.cfg.Log.Info().Str("sprite", name).Str("checkpoint", p.ID).Msg("checkpoint created")
+	if now.ended {
+		s.resume(name)
+	}
 	return p, nil
 }
 

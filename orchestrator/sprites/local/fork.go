@@ -88,6 +88,9 @@ func (h *Host) fork(ctx context.Context, name, id, to string, labels []string) (
 		return rec, fmt.Errorf("fork %s: %w", name, err)
 	}
 	h.discard(garbage...)
+	if now.ended {
+		s.resume(name)
+	}
 	if id == sprites.Current {
 		h.settleLater(now.layer.ID)
 		h.mergeLater(now.layer.ID)

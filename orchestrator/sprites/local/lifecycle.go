@@ -251,15 +251,11 @@ func (s *sprite) serves() bool {
 	})
 }
 
-// freeze makes the processes stand still if the sandbox can do that; mu is held.
+// freeze makes the processes stand still; mu is held.
 func (s *sprite) freeze() {
 	ctx, cancel := context.WithTimeout(s.host.ctx, freezeTimeout)
 	defer cancel()
-	box, can := any(s.box).(freezer)
-	if !can {
-		return
-	}
-	thaw, err := box.Freeze(ctx)
+	thaw, err := s.box.Freeze(ctx)
 	if err != nil {
 		s.host.cfg.Log.Debug().Err(err).Str("sprite", s.name).Msg("an idle sprite is called warm although its processes could not be frozen")
 		return

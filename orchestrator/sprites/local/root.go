@@ -57,8 +57,8 @@ func (h *Host) stack(id string) ([]string, error) {
 }
 
 // makeBase makes the lowest layer of overlays, once for the life of the directory: overlays remember what they lay on.
-func (h *Host) makeBase() error {
-	if exists(h.base()) {
+func (h *Host) makeBase(d layer.Driver) error {
+	if !d.Stacks() || exists(h.base()) {
 		return nil
 	}
 	uid, gid := h.rootOwner()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -234,12 +235,23 @@ func (s *sprite) present() *sandbox.Box {
 	return s.box
 }
 
-// quiesce stops the box if nothing runs in it, and reports whether nothing does. The caller is alone.
-func (s *sprite) quiesce() (bool, error) {
-	if box := s.present(); box != nil && !box.Idle() {
-		return false, nil
-	}
-	return true, s.stop()
+// quiet reports whether no process runs in the sprite, so that its box can be stopped without anybody noticing. The caller
+// is alone.
+func (s *sprite) quiet() bool {
+	box := s.present()
+	return box == nil || box.Idle()
+}
+
+// pause is stop for a sprite in which nothing runs, and which is to be found as it was: what keeps it awake still does.
+func (s *sprite) pause() error {
+	s.mu.Lock()
+	tasks := maps.Clone(s.tasks)
+	s.mu.Unlock()
+	err := s.stop()
+	s.mu.Lock()
+	maps.Copy(s.tasks, tasks)
+	s.mu.Unlock()
+	return err
 }
 
 // closeSocket ends the sprite's own socket.

@@ -73,11 +73,6 @@ func (h *Host) newRoot(ctx context.Context, image string) (layerRecord, error) {
 	if err != nil {
 		return layerRecord{}, err
 	}
-	if d.Stacks() {
-		if err := h.makeBase(); err != nil {
-			return layerRecord{}, err
-		}
-	}
 	l, err := h.build(d, "", func(dir string) error {
 		uid, gid := h.rootOwner()
 		if err := d.Make(dir, uid, gid); err != nil || d.Stacks() {
