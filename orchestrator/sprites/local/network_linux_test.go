@@ -32,25 +32,44 @@ type world struct {
 	client *sprites.Client
 	url    string
 	mu     sync.Mutex
-	names  map[string]string // guarded by mu
-	dialed []netip.AddrPort  // guarded by mu
+	names  map[string]string       // guarded by mu
+	dialed []netip.AddrPort        // guarded by mu
+	sites  map[string]http.Handler // by the Host that is asked for; set before anything is
 }
 
+// newWorld is one in which policies are enforced; where they cannot be, the test is skipped.
 func newWorld(t *testing.T, preset egress.Preset, hostPorts ...uint16) *world {
+	t.Helper()
+	w := openWorld(t, func(*local.Host) {}, preset, hostPorts...)
+	s, err := w.client.Get(t.Context(), "box")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Network.Enforcement != "enforced" {
+		t.Skipf("the network policy is not enforced here: %+v", s.Network)
+	}
+	return w
+}
+
+func openWorld(t *testing.T, prepare func(*local.Host), preset egress.Preset, hostPorts ...uint16) *world {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed: what programs see of the network is not tried")
 	}
-	far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	w := &world{t: t, names: map[string]string{"good.example": "93.184.216.34", "a.good.example": "93.184.216.35", "other.example": "93.184.216.36"}}
+	far := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if site := w.sites[r.Host]; site != nil {
+			site.ServeHTTP(out, r)
+			return
+		}
 		if r.URL.Path == "/hang" {
-			w.(http.Flusher).Flush()
+			out.(http.Flusher).Flush()
 			<-r.Context().Done()
 			return
 		}
-		fmt.Fprintf(w, "hello %s", r.Host)
+		fmt.Fprintf(out, "hello %s", r.Host)
 	}))
 	t.Cleanup(far.Close)
-	w := &world{t: t, names: map[string]string{"good.example": "93.184.216.34", "a.good.example": "93.184.216.35", "other.example": "93.184.216.36"}}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -82,15 +101,12 @@ func newWorld(t *testing.T, preset egress.Preset, hostPorts ...uint16) *world {
 			t.Error(err)
 		}
 	})
+	prepare(h)
 	server := httptest.NewServer(h.Handler())
 	t.Cleanup(server.Close)
 	w.url, w.client = server.URL, sprites.New(server.URL, "", nil)
-	s, err := w.client.Create(t.Context(), sprites.Create{Name: "box"})
-	if err != nil {
+	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "box"}); err != nil {
 		t.Fatal(err)
-	}
-	if s.Network.Enforcement != "enforced" {
-		t.Skipf("the network policy is not enforced here: %+v", s.Network)
 	}
 	return w
 }

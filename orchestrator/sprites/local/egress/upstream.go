@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -29,6 +30,9 @@ type Upstream struct {
 	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	// Local lists the addresses of this machine, which no sprite reaches.
 	Local func() []netip.Addr
+	// Own reports whether this process listens on a TCP port of this machine: gateways, proxies and the API are its own, and no
+	// sprite reaches them, whatever ports the operator lists. Nil knows of none.
+	Own func(port uint16) bool
 	// Proxy names the HTTP proxy that leads to a name or address, nil for none. It may be nil. A proxy looks names up
 	// itself: that it leads to no private network is then its own affair.
 	Proxy func(host string, port uint16) *url.URL
@@ -45,6 +49,7 @@ func Direct() Upstream {
 			return d.DialContext(ctx, "tcp", to.String())
 		},
 		Local: localAddrs,
+		Own:   listens,
 	}
 }
 
@@ -77,6 +82,9 @@ func (g *Gateway) reach(ctx context.Context, t target) (net.Conn, error) {
 	defer cancel()
 	up := g.cfg.Upstream
 	if t.name == HostName {
+		if g.own(t.port) {
+			return nil, &refusal{OwnPort, fmt.Sprintf("port %d of the host is one of lattice's own, which no sprite reaches", t.port)}
+		}
 		return race(ctx, []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, t.port, up.Dial)
 	}
 	host := t.name
@@ -98,9 +106,24 @@ func (g *Gateway) reach(ctx context.Context, t target) (net.Conn, error) {
 		return nil, refused
 	}
 	if proxy != nil {
+		if g.leadsHere(proxy) {
+			return nil, &refusal{OwnPort, "the proxy that the host's environment names is this lattice itself"}
+		}
 		return throughProxy(ctx, proxy, host, t.port)
 	}
 	return race(ctx, interleave(public), t.port, up.Dial)
+}
+
+func (g *Gateway) own(port uint16) bool { return g.cfg.Upstream.Own != nil && g.cfg.Upstream.Own(port) }
+
+// leadsHere reports whether a proxy is one of this process, which would send everything to itself.
+func (g *Gateway) leadsHere(proxy *url.URL) bool {
+	host := proxy.Hostname()
+	if addr, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !addr.IsLoopback()) {
+		return false
+	}
+	port, err := strconv.ParseUint(proxy.Port(), 10, 16)
+	return err == nil && g.own(uint16(port))
 }
 
 // public keeps the addresses that may be dialled, and says why the others may not.
