@@ -17,15 +17,16 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
+	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 type runOptions struct {
 	leaderOptions
-	repo, ref, sprite, workItem, inputFile, goal string
-	inputs, allow, agentEnv, tools, skills       []string
-	uncommitted, keep                            bool
-	keepSaid                                     bool
+	repo, ref, sprite, image, workItem, inputFile, goal string
+	inputs, allow, agentEnv, tools, skills              []string
+	uncommitted, keep                                   bool
+	keepSaid                                            bool
 }
 
 func newRunCmd(d *deps) *cobra.Command {
@@ -46,6 +47,7 @@ come from the settings (lattice --help).
 ` + exitCodes,
 		Example: `  lattice run fix-and-propose --repo . --input 'agent_command:=["sh","fix.sh"]'
   lattice run flow.json --input name=value --input 'n:=3' --json
+  lattice run flow.json --repo . --image ./rootfs.tar.zst
   lattice run fix-and-propose --repo . --input-file task.json --detach
   lattice run fix-and-propose --repo git@example.com:team/app.git --allow 'fs:read,fs:write,git:read,git:write,test:run,agent:run'`,
 		Args: args(cobra.ExactArgs(1)),
@@ -71,6 +73,7 @@ come from the settings (lattice --help).
 	f.StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent; its value is never stored")
 	f.StringVar(&o.workItem, "work-item", "", "`ID` of the issue or task that this is about (default: the run's id)")
 	f.StringVar(&o.goal, "goal", "", "what the run is for; written to task.json")
+	addImageFlag(d, cmd, &o.image)
 	addToolFlag(cmd, &o.tools)
 	addSkillFlag(cmd, &o.skills)
 	f.BoolVar(&o.keep, "keep", false, "never remove the run's sprite")
@@ -119,6 +122,9 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	if len(tools) > 0 && o.sprite != "" {
 		return api.Refuse(protocol.ExitBadInput, "tools_of_sprite", "what a sprite is shown is chosen when it is made, and "+o.sprite+" is there already", "leave --sprite out, or make one: lattice sprite create NAME --tool "+tools[0])
 	}
+	if err := imageOfSprite(o.image, o.sprite); err != nil {
+		return err
+	}
 	skills, err := d.ownSkills(o.skills, o.sprite)
 	if err != nil {
 		return err
@@ -131,8 +137,12 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	if err := c.warn(ctx); err != nil {
 		return err
 	}
+	image, err := c.startImage(ctx, o)
+	if err != nil {
+		return err
+	}
 	view, err := c.Start(ctx, api.RunRequest{Flow: doc, Input: input, Detach: o.detach, Options: api.Options{
-		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Grants: o.allow,
+		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Image: image, Grants: o.allow,
 		WorkItem: o.workItem, Goal: o.goal, Keep: o.keep, Tools: tools, Skills: skills, AgentEnv: o.agentEnv, Secrets: secrets,
 	}})
 	if err != nil {
@@ -142,6 +152,16 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 		return c.detached(ctx, view, secrets)
 	}
 	return follow(ctx, d, c, view, 0)
+}
+
+// startImage is deps.startImage for the sprite that a run is given, "" where the run has one.
+func (c *conn) startImage(ctx context.Context, o runOptions) (string, error) {
+	if o.sprite != "" {
+		return "", nil
+	}
+	hc := api.HTTPClient(c.socket)
+	defer hc.CloseIdleConnections()
+	return c.d.startImage(ctx, sprites.New(api.Base, "", hc), o.image)
 }
 
 // readInput merges an input file with k=v and k:=json pairs; pairs win.

@@ -26,9 +26,9 @@ import (
 
 type skillCallOptions struct {
 	leaderOptions
-	input, sprite string
-	allow, skills []string
-	keep          bool
+	input, sprite, image string
+	allow, skills        []string
+	keep                 bool
 }
 
 func newSkillCallCmd(d *deps) *cobra.Command {
@@ -42,6 +42,7 @@ The exit code is the skill's. The sprite is made for the call and removed after 
 ` + exitCodes,
 		Example: `  lattice skill call fs.write path=a content=hi --sprite box
   lattice skill call git.clone url=https://github.com/golang/example depth:=1
+  lattice skill call exec.run 'argv:=["cat","/etc/os-release"]' --image ./rootfs.tar
   lattice skill call test.run --sprite box --input '{"cwd":"repo"}'`,
 		Args: args(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: func(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -63,6 +64,7 @@ The exit code is the skill's. The sprite is made for the call and removed after 
 	f.StringVar(&o.sprite, "sprite", "", "call it in this sprite, where its own skills are found, too")
 	f.StringSliceVar(&o.allow, "allow", nil, "permissions that the call may have (default: as for lattice run, all but git:push, credential:fetch, net)")
 	f.BoolVar(&o.keep, "keep", false, "keep the sprite that was made for the call, and print its name")
+	addImageFlag(d, cmd, &o.image)
 	addSkillFlag(cmd, &o.skills)
 	_ = cmd.RegisterFlagCompletionFunc("allow", completePermissions)
 	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
@@ -70,6 +72,9 @@ The exit code is the skill's. The sprite is made for the call and removed after 
 }
 
 func runSkillCall(ctx context.Context, d *deps, o skillCallOptions, name string, pairs []string) error {
+	if err := imageOfSprite(o.image, o.sprite); err != nil {
+		return err
+	}
 	input, err := d.callInput(ctx, o.input, pairs)
 	if err != nil {
 		return err
@@ -197,8 +202,12 @@ func (d *deps) spriteFor(ctx context.Context, c *sprites.Client, o skillCallOpti
 		if sent, err = d.ownSkills(o.skills, ""); err != nil {
 			return "", done, err
 		}
+		start, err := d.startImage(ctx, c, o.image)
+		if err != nil {
+			return "", done, err
+		}
 		sprite = "call-" + strings.ToLower(rand.Text()[:12])
-		if _, err := c.Create(ctx, sprites.Create{Name: sprite, Labels: []string{"lattice-call"}, Skills: d.shownSkills(sent)}); err != nil {
+		if _, err := c.Create(ctx, sprites.Create{Name: sprite, Labels: []string{"lattice-call"}, Skills: d.shownSkills(sent), Image: start}); err != nil {
 			return "", done, spriteProblem(err)
 		}
 		done = func() { d.dismiss(ctx, c, o, sprite) }

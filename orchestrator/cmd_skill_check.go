@@ -47,6 +47,7 @@ promise is broken. With --json: {"ok":…,"skill":…,"checks":[{"check","status
 	f.StringVar(&o.input, "input", "", "`JSON` object that the skill succeeds with (default: the first example of its manifest)")
 	f.StringVar(&o.slow, "slow", "", "`JSON` object that keeps the skill busy until it is told to stop; checks that it can be cancelled")
 	f.StringVar(&o.sprite, "sprite", "", "test a skill of this sprite, in it")
+	addImageFlag(d, cmd, &o.image)
 	addSkillFlag(cmd, &o.skills)
 	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
 	return cmd
@@ -60,6 +61,9 @@ type checkReport struct {
 }
 
 func runSkillTest(ctx context.Context, d *deps, o skillTestOptions, arg string) error {
+	if err := imageOfSprite(o.image, o.sprite); err != nil {
+		return err
+	}
 	name := arg
 	if _, builtin := manifests.Lookup(arg); !builtin && o.sprite == "" {
 		dir := arg

@@ -74,8 +74,9 @@ func newSpriteCmd(d *deps) *cobra.Command {
 
 func newSpriteCreateCmd(d *deps) *cobra.Command {
 	var tools, skills []string
+	var image string
 	var cmd *cobra.Command
-	cmd = d.spriteCmd("create NAME", "Create a sprite", "  lattice sprite create box\n  lattice sprite create rusty --tool ~/.rustup/toolchains/stable-x86_64-unknown-linux-gnu", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd = d.spriteCmd("create NAME", "Create a sprite", "  lattice sprite create box\n  lattice sprite create rusty --tool ~/.rustup/toolchains/stable-x86_64-unknown-linux-gnu\n  lattice sprite create deb --image ./rootfs.tar.zst", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		checked, err := d.spriteTools(tools)
 		if err != nil {
 			return err
@@ -84,7 +85,11 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s, err := c.Create(ctx, sprites.Create{Name: list[0], Network: cmd.Flag("network").Value.String(), Tools: checked, Skills: d.shownSkills(own)})
+		start, err := d.startImage(ctx, c, image)
+		if err != nil {
+			return err
+		}
+		s, err := c.Create(ctx, sprites.Create{Name: list[0], Image: start, Network: cmd.Flag("network").Value.String(), Tools: checked, Skills: d.shownSkills(own)})
 		var refused *sprites.APIError
 		if errors.As(err, &refused) && refused.Status == http.StatusConflict {
 			if _, gone := c.Get(ctx, list[0]); gone == nil {
@@ -99,6 +104,7 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 		}
 		return d.printSprite(s)
 	})
+	addImageFlag(d, cmd, &image)
 	addToolFlag(cmd, &tools)
 	addSkillFlag(cmd, &skills)
 	return cmd
@@ -178,7 +184,7 @@ func (d *deps) printSprite(s sprites.Sprite) error {
 	}
 	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
 	for _, row := range [][2]string{{"name", s.Name}, {"status", s.Status}, {"isolation", s.Isolation}, {"id", s.ID}, {"url", urlText(s)}, {"labels", strings.Join(s.Labels, " ")}, {"network", networkText(s)},
-		{"workspace", s.WorkspacePath}, {"tools", strings.Join(s.Tools, " ")}, {"skills", strings.Join(s.Skills, " ")}, {"degraded", s.Degraded}} {
+		{"image", shortDigest(s.Image)}, {"workspace", s.WorkspacePath}, {"tools", strings.Join(s.Tools, " ")}, {"skills", strings.Join(s.Skills, " ")}, {"degraded", s.Degraded}} {
 		if row[1] != "" {
 			fmt.Fprintf(w, "%s\t%s\n", row[0], clean(row[1]))
 		}

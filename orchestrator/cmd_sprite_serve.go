@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -20,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local"
 )
 
@@ -39,6 +41,8 @@ type spriteServeOptions struct {
 	Shared string
 	// Network is what sprites reach.
 	Network local.Network
+	// Image is what sprites start from that name no image, "" for this machine's own system.
+	Image string
 }
 
 func newSpriteServeCmd(d *deps) *cobra.Command {
@@ -53,6 +57,7 @@ SIGTERM, then ends every sprite's processes. Files and checkpoints stay in the d
 
 Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 bad flags.`,
 		Example: `  lattice sprite serve --listen 127.0.0.1:8787 --dir ./sprites
+  lattice sprite serve --image ./rootfs.tar.zst
   SPRITES_API_URL=http://127.0.0.1:8787 SPRITES_TOKEN=… lattice sprite ls`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -67,6 +72,9 @@ Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 b
 			if opts.Network, err = d.network(network); err != nil {
 				return err
 			}
+			if opts.Image, err = d.servedImage(opts.Image); err != nil {
+				return err
+			}
 			log := zerolog.New(cmd.ErrOrStderr()).With().Timestamp().Logger()
 			return runSpriteServe(ctx, log, opts, cmd.OutOrStdout())
 		},
@@ -76,6 +84,7 @@ Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 b
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory that keeps the sprites (default: one that is removed at the end)")
 	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, shown as /skills in every sprite (default: those of --spritekit); none leaves each sprite a /skills of its own, as remote services do")
 	cmd.Flags().StringVar(&opts.URLs, "urls", "127.0.0.1:0", "loopback address on which sprites' URLs are served; port 0 takes the one of last time, or a free one; \"\" serves none")
+	cmd.Flags().StringVar(&opts.Image, "image", "", "`IMAGE` that sprites start from whose creation names none: one of those in --dir, a path, which is imported first, or none (default: the setting image, else this machine's own system)")
 	addToolFlag(cmd, &opts.Tools)
 	network.addFlags(cmd)
 	cmd.Flags().StringVar(&opts.Spritekit, "spritekit", "", "`PATH` of the spritekit that sprites get (default: beside lattice, else on PATH)")
@@ -123,12 +132,19 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 		opts.Token = rand.Text()
 	}
 	host, err := local.Open(local.Config{
-		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, Shared: opts.Shared, URLs: opts.URLs, Network: opts.Network, Log: log,
+		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, Shared: opts.Shared, URLs: opts.URLs, Network: opts.Network, Image: opts.Image, Log: log,
 	})
 	if err != nil {
 		return fmt.Errorf("serve sprites: %w", err)
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
+	if opts.Image != "" && opts.Image != sprites.NoImage {
+		digest, err := host.ImportImage(ctx, opts.Image, "", func(text string) { log.Info().Str("image", opts.Image).Msg(text) })
+		if err != nil {
+			return fmt.Errorf("serve sprites: %w", err)
+		}
+		log.Info().Str("image", digest).Msg("sprites start from it")
+	}
 	log.Info().Str("isolation", host.Isolation()).Str("mode", host.Mode()).Msg("sprite host ready")
 
 	server := &http.Server{Handler: host.Handler(), ReadHeaderTimeout: serveGrace, IdleTimeout: serveIdle}
@@ -162,6 +178,16 @@ func ignoreClosed(err error) error {
 		return nil
 	}
 	return err
+}
+
+// servedImage is what --image or the settings mean: a path is made absolute, and must be there.
+func (d *deps) servedImage(said string) (string, error) {
+	ref := cmp.Or(said, d.expand(d.settings.Image))
+	_, missing := os.Stat(said)
+	if !looksLikePath(ref) && missing != nil {
+		return ref, nil // the host knows
+	}
+	return imagePath(ref)
 }
 
 // listenLoopback refuses addresses that other machines can reach: a sprite host runs what it is told to.

@@ -215,7 +215,7 @@ func lead(d *deps, o leaderOptions, lock *leader.Lock) (*leadership, error) {
 	l, err := leader.Open(leader.Config{
 		Home: leader.Home(d.home), Version: d.version, API: d.api, Oldest: d.oldest, Serving: o.serve, Self: d.exe,
 		Spritekit: d.spritekit(o.spritekit), Path: d.getenv("PATH"), Tools: d.hostTools(d.paths(d.settings.Tools)), CheckTool: d.checkTool, Shared: d.sharedCaches(),
-		Network: network, Remote: d.remoteSprites(), Environ: d.environ, Log: d.log, WrapLog: d.wrapLog,
+		Network: network, Image: d.expand(d.settings.Image), Remote: d.remoteSprites(), Environ: d.environ, Log: d.log, WrapLog: d.wrapLog,
 		Name: d.settings.Git.Name, Email: d.settings.Git.Email, Confined: d.settings.MinIsolation == settings.Namespaces,
 		Warn: func(message string) { fmt.Fprintf(d.err, "lattice: %s\n", message) },
 	})

@@ -201,7 +201,7 @@ func (d *deps) openOwnTrial() (t trial, err error) {
 // with makes a throw-away sprite that is shown paths, has do use it, and removes it.
 func (t trial) with(ctx context.Context, paths []string, do func(sprite string) error) (err error) {
 	name := "doctor-" + strings.ToLower(rand.Text()[:10])
-	if _, err := t.client.Create(ctx, sprites.Create{Name: name, Labels: []string{"lattice-doctor"}, Tools: paths}); err != nil {
+	if _, err := t.client.Create(ctx, sprites.Create{Name: name, Labels: []string{"lattice-doctor"}, Tools: paths, Image: sprites.NoImage}); err != nil {
 		return err
 	}
 	defer func() {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -23,6 +24,10 @@ func TestScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	namespaces := sync.OnceValue(func() bool {
+		self, err := os.Executable()
+		return err == nil && sandbox.Probe(self, buildDir).Namespaces
+	})
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -50,6 +55,8 @@ func TestScript(t *testing.T) {
 			switch name {
 			case "mounts":
 				return os.Getenv(mountsEnv) != "", nil
+			case "namespaces":
+				return namespaces(), nil
 			case "claude":
 				return claude != "", nil
 			}

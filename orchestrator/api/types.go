@@ -99,6 +99,7 @@ type Options struct {
 	IncludeUncommitted bool     `json:"include_uncommitted,omitempty"`
 	Sprite             string   `json:"sprite,omitempty"`
 	OwnSprite          bool     `json:"own_sprite,omitempty"` // the sprite was made for this run
+	Image              string   `json:"image,omitempty"`      // what its own sprite starts from; as sprites.Create.Image
 	Grants             []string `json:"grants,omitempty"`
 	WorkItem           string   `json:"work_item_id,omitempty"`
 	Goal               string   `json:"goal,omitempty"`

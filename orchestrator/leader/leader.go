@@ -58,6 +58,8 @@ type Config struct {
 	CheckTool func(path string) (string, error)
 	// Network is what sprites of the embedded host reach.
 	Network local.Network
+	// Image is what sprites of the embedded host start from whose creation names no image; see local.Config.
+	Image string
 	// Shared is where caches lie that sprites read only; see local.Config.
 	Shared string
 	// Name and Email are who commits where neither the repository nor git's settings say.
@@ -168,7 +170,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	}
 	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
 		KeepSkill: l.home.keepSkill, SkillsWith: func(kept []string) (string, error) { return l.home.skillsWith(skills, kept) },
-		Network: l.cfg.Network, Shared: l.cfg.Shared, URLs: spriteURLs, Log: l.cfg.Log}); err != nil {
+		Network: l.cfg.Network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, Log: l.cfg.Log}); err != nil {
 		return nil, err
 	}
 	l.client = sprites.New(api.Base, "", api.HTTPClient(l.home.Socket()))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,14 +77,14 @@ func (l *Leader) ensureSprite(ctx context.Context, run, name string, o api.Optio
 	case !o.OwnSprite:
 		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_not_found", Message: "there is no sprite " + name, Hint: "lattice sprite create " + name}}
 	}
-	if _, err := l.client.Create(ctx, sprites.Create{Name: name, Labels: []string{ownerLabel(run)}, Tools: o.Tools, Skills: l.shown(o.Skills)}); err != nil {
+	if _, err := l.client.Create(ctx, sprites.Create{Name: name, Labels: []string{ownerLabel(run)}, Tools: o.Tools, Skills: l.shown(o.Skills), Image: o.Image}); err != nil {
 		if sprites.Uncertain(err) { // it may have been made although nobody said so
 			if made, lookErr := l.client.Get(ctx, name); lookErr == nil && slices.Contains(made.Labels, ownerLabel(run)) {
 				return nil
 			}
 		}
 		var refused *sprites.APIError
-		if errors.As(err, &refused) && refused.Status == 400 {
+		if errors.As(err, &refused) && (refused.Status == http.StatusBadRequest || refused.Code == "image_not_found" || refused.Code == "isolation_unavailable") {
 			return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_refused", Message: err.Error()}}
 		}
 		return fmt.Errorf("create sprite %s: %w", name, err)

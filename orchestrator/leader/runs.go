@@ -140,6 +140,9 @@ func (l *Leader) begin(ctx context.Context, program *ir.Program, r api.RunReques
 	if callsSkills && o.Sprite == "" {
 		o.Sprite, o.OwnSprite = strings.ReplaceAll(id, "_", "-"), true
 	}
+	if o.Image != "" && l.host == nil {
+		return api.RunView{}, api.Refuse(protocol.ExitUnsupported, "images_are_local", "images are the embedded host's; remote sprites start from their service's", "leave the image out")
+	}
 	if err := l.spriteFree(o.Options); err != nil {
 		return api.RunView{}, err
 	}

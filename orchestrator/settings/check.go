@@ -31,6 +31,9 @@ func check(s Settings) []Finding {
 	oneOf("log_level", string(s.LogLevel), Levels())
 	oneOf("min_isolation", string(s.MinIsolation), Isolations())
 	oneOf("network", string(s.Network), Networks())
+	if strings.Contains(s.Image, "/") && !strings.HasPrefix(s.Image, "/") && !strings.HasPrefix(s.Image, "~/") {
+		bad(CodeValue, "image", "begin a path with / or ~/, or name an image (lattice image ls)", "%q is neither an image's name nor an absolute path", s.Image)
+	}
 	for _, p := range s.HostPorts {
 		if p < 1 || p > 65535 {
 			bad(CodeValue, "host_ports", "ports are numbers from 1 to 65535", "%d is no port", p)

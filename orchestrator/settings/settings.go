@@ -36,6 +36,8 @@ type Settings struct {
 	MinIsolation Isolation `json:"min_isolation,omitempty"`
 	// Network is what sprites of the embedded host reach that have no policy of their own; as --network.
 	Network Network `json:"network,omitempty"`
+	// Image is what new sprites of the embedded host start from: the name or digest of an image, or a path; as --image.
+	Image string `json:"image,omitempty"`
 	// HostPorts are ports of this machine's loopback interface that sprites reach at host.lattice.internal; as --host-port.
 	HostPorts []int `json:"host_ports,omitempty"`
 

@@ -54,6 +54,9 @@ type Config struct {
 	StorageGB int    `json:"storage_gb,omitempty"`
 }
 
+// NoImage is the Create.Image of a sprite that sees this machine's own system, whatever the host's default.
+const NoImage = "none"
+
 // Create is the body of POST /v1/sprites.
 type Create struct {
 	Name        string            `json:"name"`
@@ -71,7 +74,7 @@ type Create struct {
 	// Skills are folders of the host's machine that the sprite has in /skills, under their own names; as Tools.
 	Skills []string `json:"skills,omitempty"`
 	// Image is what the sprite starts from: a name or digest of an image that the host has, an absolute path to import one
-	// from, or "none" for this machine's own system; "" is the host's default. Of the embedded host only.
+	// from, or NoImage for this machine's own system; "" is the host's default. Of the embedded host only.
 	Image string `json:"image,omitempty"`
 }
 

@@ -38,7 +38,7 @@ type Config struct {
 	Shared   string   // host directory shown read-only at SharedDir, "" for none; a plain box does not have it
 	Tools    []string // further host paths shown read-only at the same path
 	Env      []string // KEY=VALUE of programs that Root has itself; see BaseEnv
-	Passwd   string   // what /etc/passwd and /etc/group are, where Root has programs itself; "" is the least
+	Passwd   string   // what /etc/passwd and /etc/group are, where Root has programs itself; "" leaves its own
 	Group    string
 	Hostname string    // "sprite" when empty
 	Network  bool      // a network of its own, with nothing in it but what the host hands over

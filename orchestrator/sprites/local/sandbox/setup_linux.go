@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"syscall"
 
@@ -40,6 +42,9 @@ func enter(p plan, received []*os.File) error {
 		return err
 	}
 	err = syscall.Exec(self, p.Without.args("sprite-init", InitArg, stageServe), []string{})
+	if errors.Is(err, fs.ErrNotExist) { // it is there, but it asks for a loader that only the host has
+		err = fmt.Errorf("%w: this lattice is linked dynamically, and the root has none of its libraries; build it with CGO_ENABLED=0", err)
+	}
 	return &setupFailure{"start the second stage of init", err}
 }
 
