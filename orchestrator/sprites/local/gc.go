@@ -8,12 +8,11 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
 )
 
-// sweep makes the host's folders and removes what host.db does not refer to.
+// sweep makes the host's folders and removes what host.db does not refer to. What cannot be removed is in nobody's way: some
+// sprite made it, and none shall keep the host from starting.
 func (h *Host) sweep() error {
 	for _, wiped := range []string{"tmp", "trash", "run"} {
-		if err := removeAll(filepath.Join(h.cfg.Dir, wiped)); err != nil {
-			return err
-		}
+		h.scrap(wiped)
 	}
 	for _, name := range []string{"layers", "trees", "tmp", "trash", "run", "cache"} {
 		if err := os.MkdirAll(filepath.Join(h.cfg.Dir, name), 0o711); err != nil {
@@ -47,12 +46,16 @@ func (h *Host) removeUnknown(folder string, known map[string]bool) error {
 		if known[e.Name()] {
 			continue
 		}
-		if err := removeAll(filepath.Join(h.cfg.Dir, folder, e.Name())); err != nil {
-			return err
-		}
-		h.cfg.Log.Debug().Str("folder", folder).Str("name", e.Name()).Msg("removed what nothing refers to")
+		h.scrap(filepath.Join(folder, e.Name()))
 	}
 	return nil
+}
+
+// scrap removes one of the host's folders as far as it can.
+func (h *Host) scrap(name string) {
+	if err := removeAll(filepath.Join(h.cfg.Dir, name)); err != nil {
+		h.cfg.Log.Warn().Err(err).Str("folder", name).Msg("remove what nothing refers to")
+	}
 }
 
 func removeAll(dir string) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -51,5 +52,71 @@ func TestCopyLeaksNothingWhileFoldersAreSwapped(t *testing.T) {
 	attacker.Wait()
 	if got := listing(t, secrets); len(got) != 21 {
 		t.Errorf("the host's folder has %d entries, want 21", len(got))
+	}
+}
+
+// Attacker: a chain of folders, deeper than there are descriptors, in each of two layers.
+func TestStacksHoldFewDescriptors(t *testing.T) {
+	base := t.TempDir()
+	layers := []string{filepath.Join(base, "upper"), filepath.Join(base, "lower")}
+	for _, l := range layers {
+		must(t, os.Mkdir(l, 0o755))
+		chain(t, l, "d", 2100)
+	}
+	before := descriptors(t)
+	err := tree.Diff(t.Context(), layers[1:], layers, func(tree.Change) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "too deep") {
+		t.Errorf("Diff = %v, want it refused", err)
+	}
+	err = tree.Merge(t.Context(), filepath.Join(base, "merged"), layers...)
+	if err == nil || !strings.Contains(err.Error(), "too deep") {
+		t.Errorf("Merge = %v, want it refused", err)
+	}
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors stay open", after-before)
+	}
+	must(t, tree.Remove(base+"/upper"))
+	must(t, tree.Remove(base+"/lower"))
+	must(t, tree.Remove(base+"/merged"))
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	return len(all)
+}
+
+// chain makes folders in each other, and returns the inodes of all.
+func chain(t *testing.T, dir, name string, n int) (inodes []uint64) {
+	t.Helper()
+	at, err := unix.Open(dir, unix.O_PATH, 0)
+	must(t, err)
+	for range n {
+		must(t, unix.Mkdirat(at, name, 0o755))
+		next, err := unix.Openat(at, name, unix.O_PATH, 0)
+		must(t, err)
+		unix.Close(at)
+		at = next
+		var st unix.Stat_t
+		must(t, unix.Fstat(at, &st))
+		inodes = append(inodes, st.Ino)
+	}
+	unix.Close(at)
+	return inodes
+}
+
+// Attacker: a tree deeper than its remover goes holds, at the top, what the remover might call the folders that it brings
+// there. The order of names in a folder is not the attacker's choice, so that he tries several.
+func TestRemoveIsNotStoppedByNames(t *testing.T) {
+	for i := range 4 {
+		top := filepath.Join(t.TempDir(), "tree")
+		must(t, os.Mkdir(top, 0o755))
+		for _, inode := range chain(t, top, fmt.Sprint(i), 120) {
+			must(t, os.MkdirAll(filepath.Join(top, ".deep-1-"+strconv.FormatUint(inode, 36), "taken"), 0o755))
+		}
+		if err := tree.Remove(top); err != nil {
+			t.Errorf("Remove = %v", err)
+		}
 	}
 }

@@ -1,11 +1,11 @@
 package tree
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,8 +32,7 @@ func Remove(path string) error {
 }
 
 type remover struct {
-	top   folder // of the tree
-	moved int
+	top folder // of the tree
 }
 
 func (r *remover) entry(in folder, name string, depth int) error {
@@ -57,9 +56,9 @@ func (r *remover) entry(in folder, name string, depth int) error {
 		}
 	}
 	if depth > holdDepth {
-		// A tree can be deeper than there are descriptors. Brought to the top, its rest is met there.
-		r.moved++
-		return unix.Renameat(in.fd(), name, r.top.fd(), ".deep-"+strconv.Itoa(r.moved)+"-"+strconv.FormatUint(st.Ino, 36))
+		// A tree can be deeper than there are descriptors. Brought to the top, its rest is met there, under a name that
+		// nobody can have taken before.
+		return unix.Renameat(in.fd(), name, r.top.fd(), rand.Text())
 	}
 	if depth == 0 {
 		r.top = f

@@ -23,8 +23,12 @@ type stack struct {
 	marks  marks
 }
 
+// maxHeld bounds the folders that work on stacks holds open: how deep it is times the layers that have a part of it.
+const maxHeld = 4096
+
 // node is a folder of a stack: the folders that show in it, topmost first.
 type node struct {
+	depth int // below the root
 	parts []part
 	below string // what it is called in the view of whatever lies below the stack; "" when nothing of that shows
 }
@@ -141,9 +145,12 @@ func (s *stack) lookup(n node, name string) (*entry, error) {
 			return e.failed(err)
 		}
 		if e == nil {
-			e = &entry{st: st, in: p.folder}
+			e = &entry{st: st, in: p.folder, node: node{depth: n.depth + 1}}
 		}
 		e.node.parts = append(e.node.parts, part{sub, p.layer})
+		if held := e.node.depth * len(e.node.parts); held > maxHeld {
+			return e.failed(fmt.Errorf("too deep: %d folders in %d layers", e.node.depth, len(e.node.parts)))
+		}
 		if s.marks.opaque(sub) {
 			e.node.below = ""
 			return e, nil
