@@ -68,6 +68,35 @@ func (d *deps) peekRuns(ctx context.Context) []api.RunView {
 	return runs
 }
 
+// completeMoments offers the moments of the run that is named, newest first, or of the last one.
+func completeMoments(d *deps) cobra.CompletionFunc {
+	return func(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		for _, m := range slices.Backward(d.peekMoments(c.Context(), optional(list))) {
+			names = append(names, described(fmt.Sprintf("%s#%d", m.Node, m.Visit), m.At.Local().Format(time.DateTime)+" "+m.Why))
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+func (d *deps) peekMoments(ctx context.Context, run string) []api.Moment {
+	ctx, cancel := context.WithTimeout(ctx, completeWait)
+	defer cancel()
+	if d.home == "" {
+		return nil
+	}
+	home := leader.Home(d.home)
+	client := api.NewClient(home.Socket())
+	defer client.Close()
+	moments, err := client.Moments(ctx, run)
+	if err != nil {
+		if moments, err = leader.PeekMoments(home, run); err != nil {
+			return nil
+		}
+	}
+	return moments
+}
+
 // waiting keeps the runs that wait for a person.
 func waiting(v api.RunView) bool { return len(v.Waits) > 0 && !v.Status.Ended() }
 

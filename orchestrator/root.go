@@ -55,6 +55,7 @@ environment, the environment over settings, settings over defaults:
 	root.AddCommand(
 		newRunCmd(d), newRunsCmd(d), newShowCmd(d), newLogsCmd(d), newEventsCmd(d), newArtifactsCmd(d), newCancelCmd(d),
 		newWaitingCmd(d), newApproveCmd(d), newRejectCmd(d), newAnswerCmd(d), newResumeCmd(d),
+		newReplayCmd(d), newRewindCmd(d), newForkCmd(d), newDiffCmd(d),
 		newFlowCmd(d), newSkillCmd(d), newSpriteCmd(d), newImageCmd(d), newServeCmd(d), newProtocolCmd(), newStoreCmd(d), newDoctorCmd(d), newVersionCmd(d),
 		newCompletionCmd(d),
 	)

@@ -60,6 +60,13 @@ func (t *timeline) add(e lattice.Entry) bool {
 		if f.Sprite != "" {
 			t.begin("", "prepare", e.At)
 		}
+	case lattice.RunForked:
+		if f.Pair != nil {
+			t.begin("", "copy", e.At)
+		}
+	case lattice.Rewound:
+		t.close(e.At, stepDropped, "left")
+		t.begin("", fmt.Sprintf("↺ back to %s#%d", f.Moment.Node, f.Moment.Visit), e.At)
 	case lattice.CallFinished:
 		t.finish(e.At, f)
 	case lattice.CallBlocked:

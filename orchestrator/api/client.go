@@ -68,10 +68,13 @@ func (c *Client) Prune(ctx context.Context, r PruneRequest) ([]Pruned, error) {
 // Start starts a run.
 func (c *Client) Start(ctx context.Context, r RunRequest) (RunView, error) {
 	if r.Key == "" {
-		r.Key = strings.ToLower(rand.Text()[:16])
+		r.Key = newKey()
 	}
 	return call[RunView](ctx, c, "POST", "/v1/runs", nil, r)
 }
+
+// newKey draws what makes a request that is sent twice count once.
+func newKey() string { return strings.ToLower(rand.Text()[:16]) }
 
 // Runs lists all runs, newest first.
 func (c *Client) Runs(ctx context.Context) ([]RunView, error) {

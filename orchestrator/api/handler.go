@@ -18,6 +18,7 @@ import (
 type Service interface {
 	Storage
 	Artifacts
+	Travel
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context) ([]RunView, error)
@@ -57,6 +58,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 	}
 	routeStorage(mux, s)
 	routeArtifacts(mux, s)
+	routeTravel(mux, s)
 	mux.HandleFunc("GET /v1/lattice", func(w http.ResponseWriter, r *http.Request) { reply(w, s.Hello(), nil) })
 	mux.HandleFunc("POST /v1/lattice/handover", func(w http.ResponseWriter, r *http.Request) {
 		var in HandoverRequest
@@ -161,7 +163,11 @@ func change(w http.ResponseWriter, r *http.Request, s Service) {
 func read(w http.ResponseWriter, r *http.Request, v any) bool { return decode(w, r, v, true) }
 
 func decode(w http.ResponseWriter, r *http.Request, v any, strict bool) bool {
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	return decodeUpTo(w, r, v, strict, maxBody)
+}
+
+func decodeUpTo(w http.ResponseWriter, r *http.Request, v any, strict bool, limit int64) bool {
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
 	if strict {
 		dec.DisallowUnknownFields()
 	}

@@ -137,6 +137,8 @@ type RunView struct {
 	// ResumedFrom is the run whose question was answered by this one's beginning; ContinuedIn is the other direction.
 	ResumedFrom string `json:"resumed_from,omitempty"`
 	ContinuedIn string `json:"continued_in,omitempty"`
+	// ForkedFrom is the run from which this one went on, as RUN at NODE#VISIT.
+	ForkedFrom string `json:"forked_from,omitempty"`
 }
 
 // RunError is why a run failed.

@@ -31,6 +31,12 @@ func LinkedRun(run, wait string) string {
 	return "run_" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
 }
 
+// ForkedRun derives the id of the n-th run that a request to fork starts, from the key of the request.
+func ForkedRun(key string, n int) string {
+	sum := sha256.Sum256([]byte(DerivedKey(key, fmt.Sprint(n), "fork")))
+	return "run_" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
+}
+
 // StateSum is the digest of a run's encoded state.
 func StateSum(state []byte) string {
 	sum := sha256.Sum256(state)

@@ -38,7 +38,7 @@ func (l *Leader) load(id string) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load run %s: %w", id, err)
 	}
-	r := &run{runner: runner, begin: rec.kept.Begin}
+	r := &run{runner: runner, begin: rec.kept.Begin, fork: rec.kept.Fork}
 	l.runs[id] = r
 	return r, nil
 }
@@ -49,7 +49,12 @@ func (l *Leader) begun(ctx context.Context, id string) (*run, error) {
 	if err != nil || r.runner.State().Status != lattice.Pending {
 		return r, err
 	}
-	if err := r.runner.Begin(ctx, r.begin); err != nil && !errors.Is(err, engine.ErrStale) {
+	if r.fork != nil {
+		err = r.runner.BeginFork(ctx, *r.fork)
+	} else {
+		err = r.runner.Begin(ctx, r.begin)
+	}
+	if err != nil && !errors.Is(err, engine.ErrStale) {
 		return nil, fmt.Errorf("begin run %s: %w", id, err)
 	}
 	return r, nil

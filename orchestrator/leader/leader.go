@@ -7,6 +7,7 @@
 //	drive.go  who drives a run, and until when
 //	decide.go a person's answers
 //	handover.go who leads next, and when a leader that idles ends
+//	travel.go rewind.go, fork.go, compare.go: going back in runs, copies of them, and what changed
 //	prune.go  what ended runs left behind
 //	prepare.go a run's sprite, repository and task.json
 //	equip.go  /skills in sprites of a remote host
@@ -110,6 +111,7 @@ type Leader struct {
 type run struct {
 	runner  *engine.Runner
 	begin   lattice.RunStarted // its first fact
+	fork    *lattice.RunForked // the same, of a run that goes on from another one
 	cancel  func()             // stops the drive
 	done    chan struct{}      // closed when the drive has ended; nil while nobody drives
 	stopped error              // why the last drive ended
@@ -303,7 +305,7 @@ func (l *Leader) deps() engine.Deps {
 		log = l.cfg.WrapLog(log)
 	}
 	return withClocks(engine.Deps{
-		Log: log, Caller: l.session, Boundary: l.session, Preparer: l, Actor: l.actor,
+		Log: log, Caller: l.session, Boundary: l.session, Preparer: l, Forker: copier{l}, Actor: l.actor,
 		OnEntry: func(entries []lattice.Entry) {
 			l.mu.Lock()
 			defer l.mu.Unlock()

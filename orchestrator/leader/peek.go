@@ -28,3 +28,25 @@ func Peek(home Home) ([]api.RunView, error) {
 	}
 	return views, nil
 }
+
+// PeekMoments is Peek for the moments of a run. Whether they can be gone back to only a leader knows.
+func PeekMoments(home Home, id string) ([]api.Moment, error) {
+	s, err := store.OpenReadOnly(home.Store())
+	if err != nil {
+		return nil, fmt.Errorf("look into %s: %w", home, err)
+	}
+	defer s.Close()
+	l := &Leader{home: home, store: s, runs: map[string]*run{}}
+	if id, err = l.resolve(id); err != nil {
+		return nil, err
+	}
+	p, err := l.past(id)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]api.Moment, len(p.points))
+	for i, pt := range p.points {
+		out[i] = p.view(pt)
+	}
+	return out, nil
+}

@@ -42,6 +42,8 @@ type options struct {
 	// Of a run that began with an answer: the run that had asked, and all answers so far.
 	ResumedFrom string            `json:"resumed_from,omitempty"`
 	Answers     map[string]string `json:"answers,omitempty"`
+	// Fork is the first fact, in the place of Begin, of a run that goes on from another one.
+	Fork *lattice.RunForked `json:"fork,omitempty"`
 }
 
 func (l *Leader) record(id string) (record, error) {
@@ -247,7 +249,15 @@ func (l *Leader) startedBefore(key string) (string, error) {
 
 // spriteFree refuses a sprite that belongs to a run that has not ended (DESIGN 5).
 func (l *Leader) spriteFree(o api.Options) error {
-	if o.Sprite == "" || o.OwnSprite {
+	if o.OwnSprite {
+		return nil
+	}
+	return l.spriteFreeFor("", o.Sprite)
+}
+
+// spriteFreeFor refuses a sprite that belongs to another run that has not ended.
+func (l *Leader) spriteFreeFor(id, sprite string) error {
+	if sprite == "" {
 		return nil
 	}
 	all, err := l.store.Runs()
@@ -255,7 +265,7 @@ func (l *Leader) spriteFree(o api.Options) error {
 		return err
 	}
 	for _, r := range all {
-		if r.Sprite != o.Sprite {
+		if r.Sprite != sprite || r.ID == id {
 			continue
 		}
 		v, err := l.view(r.ID)
@@ -263,7 +273,7 @@ func (l *Leader) spriteFree(o api.Options) error {
 			return err
 		}
 		if !v.Status.Ended() {
-			return api.Refuse(protocol.ExitBusy, "sprite_busy", fmt.Sprintf("sprite %s belongs to %s, which is %s", o.Sprite, r.ID, v.Status), "lattice cancel "+r.ID)
+			return api.Refuse(protocol.ExitBusy, "sprite_busy", fmt.Sprintf("sprite %s belongs to %s, which is %s", sprite, r.ID, v.Status), "lattice cancel "+r.ID)
 		}
 	}
 	return nil
@@ -309,6 +319,9 @@ func (l *Leader) view(id string) (api.RunView, error) {
 		RunID: id, Flow: rec.kept.FlowName, WorkItem: rec.WorkItem, Status: lattice.Pending, Sprite: rec.Sprite,
 		Repo: rec.kept.Repo, CreatedAt: rec.Created, UpdatedAt: rec.Created, AgentEnv: rec.kept.AgentEnv,
 		ResumedFrom: rec.kept.ResumedFrom,
+	}
+	if f := rec.kept.Fork; f != nil {
+		v.ForkedFrom = fmt.Sprintf("%s at %s#%d", f.From, f.Moment.Node, f.Moment.Visit)
 	}
 	if begun {
 		v.UpdatedAt, v.LastSeq = snapshot.At, snapshot.Seq

@@ -89,10 +89,15 @@ func (c *Client) Restore(ctx context.Context, name, id string) error {
 }
 
 // Fork makes a new sprite with the files of checkpoint id of another, or of its present state ([Current]). A name that is
-// taken is an *APIError with status 409, and a host that forks nothing an *APIError with 404, 405 or 501.
-func (c *Client) Fork(ctx context.Context, name, id, to string) (Sprite, error) {
+// taken is an *APIError with status 409, and a host that forks nothing an *APIError with 404, 405 or 501. The new sprite
+// has the given labels and none of the other's.
+func (c *Client) Fork(ctx context.Context, name, id, to string, labels ...string) (Sprite, error) {
 	var out Sprite
-	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "checkpoints", id, "fork"), in: map[string]string{"name": to}}, &out)
+	in := struct {
+		Name   string   `json:"name"`
+		Labels []string `json:"labels,omitempty"`
+	}{to, labels}
+	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "checkpoints", id, "fork"), in: in}, &out)
 	if err == nil && out.Name != to {
 		err = fmt.Errorf("the answer is about sprite %q: %w", out.Name, errOdd)
 	}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func newReplayCmd(d *deps) *cobra.Command {
+	var from string
+	cmd := d.query("replay [RUN]", "Tell a run again by its journal alone, and say whether it comes out the same",
+		"  lattice replay run_0123\n  lattice events run_0123 --journal >run.jsonl\n  lattice replay run_0123 --from run.jsonl", cobra.MaximumNArgs(1),
+		func(ctx context.Context, c *conn, list []string) error {
+			var journal []lattice.Entry
+			if from != "" {
+				data, err := d.readNamed(ctx, from, maxJournal)
+				if err != nil {
+					return api.Refuse(protocol.ExitBadInput, "journal_unreadable", fmt.Sprintf("read journal: %v", err), "")
+				}
+				if journal, err = readJournal(data); err != nil {
+					return err
+				}
+			}
+			out, err := c.Replay(ctx, optional(list), journal)
+			if err != nil {
+				return err
+			}
+			return d.printReplay(out)
+		})
+	cmd.Long = `Tell a run again by its journal alone: every fact is given to the program once more, and each step must begin the same
+nodes, make the same calls and lead to the same state, byte for byte. Nothing is called, asked or written. The first
+difference is named: a changed result, edge, digest or program.
+
+--from reads another journal than the stored one, as lattice events --journal prints it, and holds it against the run's
+program and end. Exits with 1 when the run comes out otherwise.
+` + exitCodes
+	cmd.Flags().StringVar(&from, "from", "", "a journal `FILE` instead of the stored one (- is standard input)")
+	return cmd
+}
+
+// maxJournal bounds a journal that is read from a file, in bytes.
+const maxJournal = 256 << 20
+
+// readJournal reads the lines of lattice events --journal. Events are no part of what is told again.
+func readJournal(data []byte) ([]lattice.Entry, error) {
+	if len(data) > maxJournal {
+		return nil, api.Refuse(protocol.ExitLimit, "journal_too_large", fmt.Sprintf("read journal: more than %d bytes", maxJournal), "")
+	}
+	journal := []lattice.Entry{}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	for {
+		var e lattice.Entry
+		switch err := dec.Decode(&e); {
+		case errors.Is(err, io.EOF):
+			return journal, nil
+		case err != nil:
+			return nil, api.Refuse(protocol.ExitBadInput, "journal_unreadable", fmt.Sprintf("read journal behind %d entries: %v", len(journal), err), "lattice events RUN --journal prints one")
+		case e.Kind == lattice.EntryFact:
+			journal = append(journal, e)
+		}
+	}
+}
+
+func (d *deps) printReplay(r api.Replay) error {
+	switch {
+	case d.json:
+		if err := d.printJSON(r); err != nil {
+			return err
+		}
+	case r.OK:
+		_, err := fmt.Fprintf(d.out, "%s: %d facts lead to the same state, byte for byte (%s)\n", r.RunID, r.Facts, r.StateSum)
+		return err
+	}
+	if r.OK {
+		return nil
+	}
+	where := "at its end"
+	if x := r.Diverged; x.Seq > 0 {
+		where = fmt.Sprintf("at entry %d (%s)", x.Seq, x.Fact)
+		if x.Node != "" {
+			where += " at node " + x.Node
+		}
+	}
+	text := fmt.Sprintf("%s does not come out the same: %s, %s: %s", r.RunID, where, r.Diverged.What, r.Diverged.Message)
+	if r.Diverged.Want != "" || r.Diverged.Got != "" {
+		text += fmt.Sprintf(" (journal: %s; program: %s)", short([]byte(r.Diverged.Want)), short([]byte(r.Diverged.Got)))
+	}
+	return &exitError{code: protocol.ExitFailed, err: errors.New(clean(text))}
+}

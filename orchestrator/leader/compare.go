@@ -1,0 +1,157 @@
+package leader
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Compare says what changed in variables and in files between two moments of a run (api.Travel).
+func (l *Leader) Compare(ctx context.Context, id, from, to string) (api.Comparison, error) {
+	id, err := l.resolve(id)
+	if err != nil {
+		return api.Comparison{}, err
+	}
+	p, err := l.past(id)
+	if err != nil {
+		return api.Comparison{}, err
+	}
+	if len(p.points) == 0 {
+		return api.Comparison{}, api.Refuse(protocol.ExitNotFound, "moment_not_found", id+" has begun no node yet", "")
+	}
+	a := p.points[0]
+	if from != "" {
+		if a, err = p.find(from); err != nil {
+			return api.Comparison{}, err
+		}
+	}
+	out := api.Comparison{RunID: id, From: p.view(a), Vars: []api.VarChange{}, Files: []sprites.Change{}}
+	before, err := engine.StateAt(p.program, id, p.facts, a)
+	if err != nil {
+		return api.Comparison{}, err
+	}
+	var b *engine.Point
+	after := engine.State{}
+	if to == "" {
+		folded, err := engine.Fold(p.program, id, p.facts)
+		if err != nil {
+			return api.Comparison{}, err
+		}
+		after = folded.State
+	} else {
+		pt, err := p.find(to)
+		if err != nil {
+			return api.Comparison{}, err
+		}
+		if after, err = engine.StateAt(p.program, id, p.facts, pt); err != nil {
+			return api.Comparison{}, err
+		}
+		m := p.view(pt)
+		b, out.To = &pt, &m
+	}
+	if out.Vars, err = changes(out.Vars, "$vars", before.Vars, after.Vars); err != nil {
+		return api.Comparison{}, err
+	}
+	out.Files, out.Note, err = l.compareFiles(ctx, p, a, b)
+	return out, err
+}
+
+// compareFiles compares the files of two moments, the second nil for the present; the note says why it cannot.
+func (l *Leader) compareFiles(ctx context.Context, p past, a engine.Point, b *engine.Point) ([]sprites.Change, string, error) {
+	none := []sprites.Change{}
+	if a.Files == engine.FilesNone {
+		return none, "", nil
+	}
+	ids, found, err := l.held(ctx, p.Sprite)
+	if err != nil {
+		return none, "", err
+	}
+	ends := []string{sprites.Current, sprites.Current}
+	for i, pt := range []*engine.Point{&a, b} {
+		if pt == nil {
+			if !found {
+				return none, "files are not compared: sprite " + p.Sprite + " is gone", nil
+			}
+			continue
+		}
+		if why := missing(*pt, p.Sprite, ids, found); why != "" {
+			return none, fmt.Sprintf("files are not compared: of %s#%d %s", pt.Node, pt.Visit, why), nil
+		}
+		if pt.Pair != nil {
+			ends[i] = pt.Pair.CheckpointID
+		}
+	}
+	if ends[0] == ends[1] {
+		return none, "", nil
+	}
+	files, err := l.client.Diff(ctx, p.Sprite, ends[0], ends[1])
+	var refused *sprites.APIError
+	if errors.As(err, &refused) && cannotFork(err) {
+		return none, "files are not compared: this Sprites API does not", nil
+	}
+	if files == nil {
+		files = none
+	}
+	return files, "", err
+}
+
+// changes appends what differs between two values below a path: members of objects each for itself, anything else as a
+// whole.
+func changes(out []api.VarChange, path string, a, b any) ([]api.VarChange, error) {
+	from, wasObject := a.(map[string]any)
+	to, isObject := b.(map[string]any)
+	if wasObject && isObject {
+		names := maps.Clone(from)
+		maps.Copy(names, to)
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			below := path + "." + name
+			old, was := from[name]
+			now, is := to[name]
+			var err error
+			switch {
+			case was && is:
+				out, err = changes(out, below, old, now)
+			case was:
+				out, err = change(out, below, &old, nil)
+			default:
+				out, err = change(out, below, nil, &now)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return change(out, path, &a, &b)
+}
+
+func change(out []api.VarChange, path string, a, b *any) ([]api.VarChange, error) {
+	c := api.VarChange{Path: path}
+	for _, side := range []struct {
+		v  *any
+		to *json.RawMessage
+	}{{a, &c.From}, {b, &c.To}} {
+		if side.v == nil {
+			continue
+		}
+		raw, err := ir.Marshal(*side.v)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", path, err)
+		}
+		*side.to = raw
+	}
+	if a != nil && b != nil && bytes.Equal(c.From, c.To) {
+		return out, nil
+	}
+	return append(out, c), nil
+}

@@ -1,0 +1,224 @@
+package leader
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// maxForks bounds the runs of one request: each has a sprite.
+const maxForks = 64
+
+// Fork starts runs that go on from a moment of another one (api.Travel). The moment's checkpoint belongs to the other
+// run's sprite; each new run copies it with its first command.
+func (l *Leader) Fork(ctx context.Context, id string, req api.ForkRequest) ([]api.RunView, error) {
+	id, err := l.resolve(id)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case req.N < 1 || req.N > maxForks:
+		return nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%d copies of a run: from 1 to %d can be made at once", req.N, maxForks), "")
+	case !startKey.MatchString(req.Key):
+		return nil, api.Refuse(protocol.ExitBadInput, "bad_request", "the key of a fork is 16 letters and digits", "")
+	}
+	if err := l.settle(ctx); err != nil {
+		return nil, err
+	}
+	p, err := l.past(id)
+	if err != nil {
+		return nil, err
+	}
+	first, err := l.forkPoint(ctx, p, req)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]api.RunView, 0, req.N)
+	for n := range req.N {
+		v, err := l.forkOne(ctx, p, *first, lattice.ForkedRun(req.Key, n), req)
+		if err != nil {
+			return nil, err
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+// forkPoint is the first fact of the runs, but for what is each one's own.
+func (l *Leader) forkPoint(ctx context.Context, p past, req api.ForkRequest) (*lattice.RunForked, error) {
+	pt, err := l.reach(ctx, p, req.At)
+	if err != nil {
+		return nil, err
+	}
+	state, err := engine.StateAt(p.program, p.ID, p.facts, pt)
+	if err != nil {
+		return nil, fmt.Errorf("fork run %s: %w", p.ID, err)
+	}
+	body, err := state.Encode()
+	if err != nil {
+		return nil, err
+	}
+	f := &lattice.RunForked{Program: p.program.Digest, From: p.ID, Moment: pt.Moment, Pair: pt.Pair, State: body, Set: req.Set}
+	trial := *f
+	trial.Pair = nil
+	if _, _, err := engine.Step(p.program, engine.New(""), trial); errors.Is(err, engine.ErrAnswer) {
+		return nil, api.Refuse(protocol.ExitBadInput, "bad_input", strings.TrimPrefix(err.Error(), engine.ErrAnswer.Error()+": "), "--set x=text or --set 'x:=[1,2]' writes $vars.x")
+	}
+	if pt.Files == engine.FilesUnchanged {
+		if err := l.idle(p.ID); err != nil {
+			return nil, err
+		}
+		pair, err := l.session.Checkpoint(ctx, p.Sprite)
+		if err != nil {
+			return nil, err
+		}
+		f.Pair = &pair
+	}
+	return f, nil
+}
+
+// forkOne records one of the runs, and has it driven.
+func (l *Leader) forkOne(ctx context.Context, p past, f lattice.RunForked, id string, req api.ForkRequest) (api.RunView, error) {
+	drive := api.DriveRequest{Secrets: req.Secrets, Detach: req.Detach}
+	if _, err := l.store.Run(id); err == nil { // the request came twice
+		return l.Drive(ctx, id, drive)
+	}
+	o := p.kept
+	o.ResumedFrom, o.Fork = "", &f
+	o.AgentEnv = slices.Clone(o.AgentEnv)
+	if o.WorkItem == p.ID {
+		o.WorkItem = id
+	}
+	if f.Pair != nil || p.program.CallsSkills() {
+		o.Sprite, o.OwnSprite = strings.ReplaceAll(id, "_", "-"), true
+	}
+	own, err := json.Marshal(map[string]any{"run_id": id, "work_item_id": o.WorkItem})
+	if err != nil {
+		return api.RunView{}, fmt.Errorf("encode $ctx: %w", err)
+	}
+	f.RunID, f.WorkItem, f.Sprite, f.Ctx = id, o.WorkItem, o.Sprite, own
+	_, secret, err := newRun("")
+	if err != nil {
+		return api.RunView{}, err
+	}
+	o.Secrets = nil
+	kept, err := json.Marshal(o)
+	if err != nil {
+		return api.RunView{}, fmt.Errorf("encode options: %w", err)
+	}
+	l.keepSecrets(id, o.AgentEnv, req.Secrets)
+	if err := l.store.Create(ctx, store.RunRecord{
+		ID: id, WorkItem: o.WorkItem, Created: time.Now(), Program: p.Program, Secret: secret, Options: kept, Sprite: o.Sprite,
+	}); err != nil {
+		return api.RunView{}, fmt.Errorf("record run: %w", err)
+	}
+	if err := l.drive(ctx, id); err != nil && !closingNow(err) {
+		return api.RunView{}, err
+	}
+	l.detach(id, req.Detach)
+	return l.view(id)
+}
+
+// copier is the engine.Forker.
+type copier struct{ l *Leader }
+
+// Fork makes a forked run's sprite ready: a copy of the other run's files, in which nothing speaks of that run as if it
+// were this one.
+func (c copier) Fork(ctx context.Context, run string, from lattice.Pair, to string) (map[string]any, error) {
+	l := c.l
+	rec, err := l.record(run)
+	if err != nil {
+		return nil, err
+	}
+	if l.noSkills != nil {
+		return nil, l.noSkills
+	}
+	if err := l.ensureCopy(ctx, run, from, to); err != nil {
+		return nil, err
+	}
+	if err := l.session.Equip(ctx, to); err != nil {
+		return nil, err
+	}
+	// The other run's events are not told again as this one's.
+	err = l.client.Rename(ctx, to, "/workspace/"+protocol.OutboxFile, "/workspace/"+protocol.OutboxFile+"."+rec.kept.Fork.From)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("put the outbox of %s aside: %w", rec.kept.Fork.From, err)
+	}
+	if err := l.renameTask(ctx, to, run); err != nil {
+		return nil, err
+	}
+	members := map[string]any{"sprite": to}
+	var then struct {
+		Ctx map[string]any `json:"ctx"`
+	}
+	if err := json.Unmarshal(rec.kept.Fork.State, &then); err != nil {
+		return nil, fmt.Errorf("read the state of run %s: %w", rec.kept.Fork.From, err)
+	}
+	if repo, ok := then.Ctx["repo"].(map[string]any); ok {
+		repo = maps.Clone(repo)
+		repo["push_branch"] = "lattice/" + run
+		members["repo"] = repo
+	}
+	return members, nil
+}
+
+func (l *Leader) ensureCopy(ctx context.Context, run string, from lattice.Pair, to string) error {
+	made, err := l.client.Get(ctx, to)
+	if errors.Is(err, sprites.ErrNotFound) {
+		made, err = l.client.Fork(ctx, from.Sprite, from.CheckpointID, to, ownerLabel(run))
+	}
+	switch {
+	case err == nil && slices.Contains(made.Labels, ownerLabel(run)):
+		return nil
+	case err == nil:
+		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_taken", Message: "sprite " + to + " belongs to somebody else"}}
+	case cannotFork(err):
+		return &lattice.Refusal{Fault: protocol.Fault{Code: "unsupported", Message: "this Sprites API copies no sprites, so runs cannot be forked in it", Hint: "the embedded host does: unset SPRITES_API_URL"}}
+	case errors.Is(err, sprites.ErrNotFound):
+		return &lattice.Refusal{Fault: protocol.Fault{Code: "checkpoint_gone", Message: err.Error()}}
+	}
+	return fmt.Errorf("copy sprite %s: %w", from.Sprite, err)
+}
+
+// maxTask bounds a task.json, which what runs in the sprite may have written.
+const maxTask = 1 << 20
+
+// renameTask has task.json name the new run.
+func (l *Leader) renameTask(ctx context.Context, sprite, run string) error {
+	path := "/workspace/" + protocol.TaskFile
+	data, err := l.client.ReadFile(ctx, sprite, path, maxTask)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read task.json: %w", err)
+	}
+	task, err := ir.Decode(data)
+	members, ok := task.(map[string]any)
+	if err != nil || !ok {
+		return nil // what runs in a sprite may write it
+	}
+	members["run_id"] = run
+	if data, err = ir.Marshal(members); err != nil {
+		return fmt.Errorf("encode task.json: %w", err)
+	}
+	if err := l.client.WriteFile(ctx, sprite, path, bytes.NewReader(data), 0o644); err != nil {
+		return fmt.Errorf("write task.json: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// past is a run as its journal tells it.
+type past struct {
+	record
+	program *ir.Program
+	facts   []lattice.Entry
+	points  []engine.Point
+}
+
+func (l *Leader) past(id string) (past, error) {
+	rec, err := l.record(id)
+	if err != nil {
+		return past{}, err
+	}
+	p := past{record: rec}
+	var findings []ir.Finding
+	if p.program, findings = ir.Parse(rec.Program, rec.kept.lookup); p.program == nil {
+		return past{}, fmt.Errorf("load run %s: its program is not valid any more: %s", id, findings[0].Message)
+	}
+	if p.facts, _, _, err = l.store.Load(id); err != nil {
+		return past{}, fmt.Errorf("load run %s: %w", id, err)
+	}
+	p.points, err = engine.Points(p.program, id, p.facts)
+	return p, err
+}
+
+// find looks a moment up by NODE or NODE#VISIT.
+func (p past) find(spec string) (engine.Point, error) {
+	node, number, numbered := strings.Cut(spec, "#")
+	visit, err := strconv.Atoi(number)
+	if spec == "" || numbered && (err != nil || visit < 1) {
+		return engine.Point{}, api.Refuse(protocol.ExitBadInput, "bad_moment", fmt.Sprintf("%q names no moment: write NODE, or NODE#2 for the second time that it began", spec), "lattice rewind "+p.ID)
+	}
+	var found *engine.Point
+	for i, pt := range p.points {
+		if pt.Node == node && (!numbered || pt.Visit == visit) {
+			found = &p.points[i]
+		}
+	}
+	switch {
+	case found != nil:
+		return *found, nil
+	case p.program.Node(node) == nil:
+		return engine.Point{}, api.Refuse(protocol.ExitNotFound, "node_not_found", "the flow has no node "+node, "lattice rewind "+p.ID+" lists where the run can go back to")
+	}
+	return engine.Point{}, api.Refuse(protocol.ExitNotFound, "moment_not_found", fmt.Sprintf("%s never began %s", p.ID, spec), "lattice rewind "+p.ID+" lists where it can go back to")
+}
+
+// held says which checkpoints a run's sprite has; found is false when the sprite is gone.
+func (l *Leader) held(ctx context.Context, sprite string) (ids map[string]bool, found bool, err error) {
+	if sprite == "" {
+		return nil, false, nil
+	}
+	all, err := l.client.Checkpoints(ctx, sprite)
+	switch {
+	case errors.Is(err, sprites.ErrNotFound):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, fmt.Errorf("look for the checkpoints of sprite %s: %w", sprite, err)
+	}
+	ids = make(map[string]bool, len(all))
+	for _, c := range all {
+		ids[c.ID] = true
+	}
+	return ids, true, nil
+}
+
+// missing says why a moment cannot be gone to, "" when it can.
+func missing(pt engine.Point, sprite string, ids map[string]bool, found bool) string {
+	switch {
+	case pt.Files == engine.FilesNone:
+		return ""
+	case pt.Files == engine.FilesLost:
+		return "its files were written to before a checkpoint was taken"
+	case !found:
+		return "sprite " + sprite + " is gone"
+	case pt.Files == engine.FilesAt && !ids[pt.Pair.CheckpointID]:
+		return "checkpoint " + pt.Pair.CheckpointID + " is gone"
+	}
+	return ""
+}
+
+// Moments lists where a run's nodes began (api.Travel).
+func (l *Leader) Moments(ctx context.Context, id string) ([]api.Moment, error) {
+	id, err := l.resolve(id)
+	if err != nil {
+		return nil, err
+	}
+	p, err := l.past(id)
+	if err != nil {
+		return nil, err
+	}
+	ids, found, err := l.held(ctx, p.Sprite)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]api.Moment, len(p.points))
+	for i, pt := range p.points {
+		out[i] = p.view(pt)
+		out[i].Why = missing(pt, p.Sprite, ids, found)
+		out[i].Available = out[i].Why == ""
+	}
+	return out, nil
+}
+
+// view is a moment for people.
+func (p past) view(pt engine.Point) api.Moment {
+	m := api.Moment{Node: pt.Node, Visit: pt.Visit, Seq: pt.Seq, Files: string(pt.Files), Effects: pt.Effects}
+	for _, e := range p.facts {
+		if e.Seq == pt.Seq {
+			m.At = e.At
+		}
+	}
+	if pt.Pair != nil {
+		m.Checkpoint = pt.Pair.CheckpointID
+	}
+	return m
+}
+
+// reach finds a moment that can be gone to.
+func (l *Leader) reach(ctx context.Context, p past, spec string) (engine.Point, error) {
+	pt, err := p.find(spec)
+	if err != nil {
+		return pt, err
+	}
+	ids, found, err := l.held(ctx, p.Sprite)
+	if err != nil {
+		return pt, err
+	}
+	if why := missing(pt, p.Sprite, ids, found); why != "" {
+		return pt, api.Refuse(protocol.ExitNotFound, "moment_unavailable", fmt.Sprintf("%s cannot go back to %s#%d: %s", p.ID, pt.Node, pt.Visit, why), "lattice rewind "+p.ID+" lists where it can go back to")
+	}
+	return pt, nil
+}
+
+// idle refuses a run that somebody drives.
+func (l *Leader) idle(id string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.runs[id]; r != nil && (r.done != nil || r.yielded) {
+		return api.Refuse(protocol.ExitBusy, "run_driven", id+" is under way", "Ctrl-C where it is followed puts it down, and it stays resumable")
+	}
+	return nil
+}
+
+// Replay tells a run again by its journal (api.Travel).
+func (l *Leader) Replay(_ context.Context, id string, journal []lattice.Entry) (api.Replay, error) {
+	id, err := l.resolve(id)
+	if err != nil {
+		return api.Replay{}, err
+	}
+	rec, err := l.record(id)
+	if err != nil {
+		return api.Replay{}, err
+	}
+	program, findings := ir.Parse(rec.Program, rec.kept.lookup)
+	if program == nil {
+		return api.Replay{RunID: id, Diverged: &api.Divergence{What: "program", Message: "the recorded program is not valid: " + findings[0].Message}}, nil
+	}
+	facts, snapshot, _, err := l.store.Load(id)
+	if err != nil {
+		return api.Replay{}, fmt.Errorf("load run %s: %w", id, err)
+	}
+	if journal != nil {
+		facts = journal
+	}
+	told, err := engine.Replay(program, id, rec.Secret, facts, snapshot)
+	if err != nil {
+		return api.Replay{}, err
+	}
+	out := api.Replay{RunID: id, OK: told.Diverged == nil, Facts: told.Facts, StateSum: told.StateSum}
+	if told.Diverged != nil {
+		d := api.Divergence(*told.Diverged)
+		out.Diverged = &d
+	}
+	return out, nil
+}
+
+// cannotFork reports whether a host's refusal says that it forks nothing.
+func cannotFork(err error) bool {
+	var refused *sprites.APIError
+	if !errors.As(err, &refused) {
+		return false
+	}
+	switch refused.Status {
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return true
+	case http.StatusNotFound:
+		return refused.Code == "" // no such path, rather than no such sprite
+	}
+	return false
+}
