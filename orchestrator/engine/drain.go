@@ -24,9 +24,18 @@ func (m *machine) release() bool {
 	if len(m.s.Held) == 0 || m.calls() >= m.p.MaxParallel() {
 		return false
 	}
-	m.at = m.thread(m.s.Held[0])
+	at := m.thread(m.s.Held[0])
+	asks := at.Visit.Asking != nil
+	if asks && m.alone() {
+		return false
+	}
+	m.at = at
 	m.s.Held = m.s.Held[1:]
-	m.dispatch()
+	if asks {
+		m.question()
+	} else {
+		m.dispatch()
+	}
 	return true
 }
 
@@ -44,11 +53,11 @@ func (m *machine) settle() bool {
 
 func (t *thread) issued(c lattice.Command) bool { return c.Path == t.path }
 
-// calls counts the calls under way.
+// calls counts the calls under way, and the questions to models.
 func (m *machine) calls() int {
 	n := 0
 	for _, c := range m.s.Pending {
-		if c.Kind == lattice.DoCall {
+		if c.Kind == lattice.DoCall || c.Kind == lattice.DoModel {
 			n++
 		}
 	}
@@ -57,7 +66,7 @@ func (m *machine) calls() int {
 
 // hold keeps the current thread's call back, if it may not go out yet.
 func (m *machine) hold() bool {
-	free := m.calls() < m.p.MaxParallel()
+	free := m.calls() < m.p.MaxParallel() && !(m.at.Visit.Asking != nil && m.alone())
 	if len(m.s.Settling) > 0 {
 		free = m.s.Settling[0] == m.at.path
 	}

@@ -80,6 +80,9 @@ func (d *drive) loop() (Stop, error) {
 			d.yields = true
 		default:
 		}
+		if err := d.recount(); err != nil {
+			return Stop{Status: d.r.state.Status}, err
+		}
 		d.dispatch()
 		if d.yields && d.quiet() {
 			return Stop{Status: d.r.state.Status}, ErrYielded

@@ -63,6 +63,8 @@ func (e effect) do(ctx context.Context) ([]lattice.Fact, error) {
 		return []lattice.Fact{lattice.Restored{CommandID: c.ID, Pair: *c.Pair}}, nil
 	case lattice.DoAction:
 		return e.act(ctx)
+	case lattice.DoModel:
+		return e.ask(ctx)
 	case lattice.DoTimer:
 		for again := true; again; again = c.Until != "" && e.issue.left(c, deps) > 0 {
 			if err := deps.Sleep(ctx, e.issue.left(c, deps)); err != nil {

@@ -63,6 +63,7 @@ type Deps struct {
 	Preparer Preparer
 	Forker   Forker // nil: no run is forked
 	Actor    Actor
+	Model    Model // nil: no model is asked
 	Now      func() time.Time
 	After    func(time.Duration) <-chan time.Time
 	// Awake and Boot say how much time has passed since some fixed moment, without and with the machine's sleep; Sleep

@@ -35,6 +35,10 @@ type State struct {
 	Pairs  map[string]lattice.Pair `json:"pairs"`           // newest boundary by sprite
 	Dirty  map[string]bool         `json:"dirty"`           // sprites whose files may have changed since their pair
 
+	// What questions to models have taken so far, in all and by node.
+	Models   Spent            `json:"models,omitzero"`
+	ModelsBy map[string]Spent `json:"models_by,omitempty"`
+
 	// Pending are the commands that no fact has answered yet, oldest first. Recovery is performing them.
 	Pending []lattice.Command `json:"pending"`
 	Waits   []lattice.Wait    `json:"waits"`
@@ -82,7 +86,8 @@ type Visit struct {
 	Before    *lattice.Pair `json:"before,omitempty"`
 	Losses    int           `json:"losses,omitempty"` // of this attempt
 	Suspended *Suspension   `json:"suspended,omitempty"`
-	Map       *Mapping      `json:"map,omitempty"` // of a MAP, PARALLEL, LOOP or SUBGRAPH
+	Asking    *Asking       `json:"asking,omitempty"` // of a node that asks models
+	Map       *Mapping      `json:"map,omitempty"`    // of a MAP, PARALLEL, LOOP or SUBGRAPH
 }
 
 // Mapping is a node at work that runs others inside: a MAP its iterations, a PARALLEL its branches.
@@ -158,6 +163,7 @@ func DecodeState(raw json.RawMessage) (State, error) {
 func (s State) clone() State {
 	s.Lane = s.Lane.clone()
 	s.Pairs, s.Dirty = maps.Clone(s.Pairs), maps.Clone(s.Dirty)
+	s.ModelsBy = maps.Clone(s.ModelsBy)
 	s.Pending, s.Waits = slices.Clone(s.Pending), slices.Clone(s.Waits)
 	s.Held, s.Settling = slices.Clone(s.Held), slices.Clone(s.Settling)
 	s.Done = slices.Clip(s.Done)

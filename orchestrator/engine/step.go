@@ -70,6 +70,8 @@ type machine struct {
 	ready    []entry // nodes to begin, in this order
 	err      error   // a broken invariant; the step is refused
 
+	extra map[string]any // ports of the node that is being finished, beside the members of its output
+
 	// What is worked out once in a step.
 	itemsOf  map[*Visit][]any // of MAPs
 	varsSize int              // of $vars as JSON, 0 when it is not known
@@ -142,6 +144,10 @@ func (m *machine) apply(f lattice.Fact) error {
 		return m.timerFired(f)
 	case lattice.CommandFailed:
 		return m.commandFailed(f)
+	case lattice.ModelAnswered:
+		return m.modelAnswered(f)
+	case lattice.ModelAskedAgain:
+		return m.askedAgain(f)
 	case lattice.CancelRequested:
 		m.end(lattice.Canceled, &ir.Failure{Kind: ir.FailCancelled, Message: "canceled by " + f.By, Node: m.s.Node})
 		return nil

@@ -115,6 +115,9 @@ func (m *machine) port(node *ir.Node, port string, out any) (any, *ir.Failure) {
 	if v, ok := o[port]; ok {
 		return v, nil
 	}
+	if v, ok := m.extra[port]; ok {
+		return v, nil
+	}
 	for _, field := range m.p.Tools[node.Tool].Outputs {
 		if field.Name == port && !field.Required {
 			return nil, nil

@@ -229,5 +229,5 @@ func (w *world) After(time.Duration) <-chan time.Time {
 }
 
 func (w *world) deps() engine.Deps {
-	return engine.Deps{Log: w, Caller: w, Boundary: w, Preparer: w, Forker: w, Actor: w, Now: w.Now, After: w.After}
+	return engine.Deps{Log: w, Caller: w, Boundary: w, Preparer: w, Forker: w, Actor: w, Model: w, Now: w.Now, After: w.After}
 }

@@ -107,6 +107,7 @@ type Program struct {
 	out    map[string][]Edge
 	wide   map[string]int // iterations at once, by id of a MAP or PARALLEL
 	subs   map[string]Inner
+	homes  map[string]*Document // documents of the nodes of subgraphs, by id of the node
 }
 
 // Node returns the node with this id, in whatever body it is, or nil. A node of a subgraph has an id "name:id".

@@ -1,7 +1,5 @@
 package ir
 
-import "slices"
-
 // Op is what a node does.
 type Op string
 
@@ -29,16 +27,13 @@ const (
 	OpLLMWrite    Op = "LLM_WRITE"
 )
 
-// Ops lists every op of the format, in the order of the constants.
-func Ops() []Op { return slices.Concat(runs, later) }
-
-// runs are the ops that this lattice runs; later are those of the format that it refuses with op_unsupported.
-var (
-	runs = []Op{
+// Ops lists every op of the format, in the order of the constants. This lattice runs them all.
+func Ops() []Op {
+	return []Op{
 		OpToolCall, OpPack, OpMerge, OpSwitch, OpMap, OpParallel, OpLoop, OpSubgraph, OpSet, OpEmit, OpWait, OpHuman, OpFail, OpEnd,
+		OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite,
 	}
-	later = []Op{OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite}
-)
+}
 
 // names are ops as text, for hints.
 func names(ops []Op) []string {

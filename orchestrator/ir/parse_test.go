@@ -142,7 +142,6 @@ func TestParseFindings(t *testing.T) {
 		"a subgraph of another digest": {doc(`{"id":"a","op":"SUBGRAPH","ref":"s@sha256:`+strings.Repeat("0", 64)+`"}`, ``, `"subgraphs":{"s":{"digest":"sha256:`+strings.Repeat("0", 64)+`","document":{"execir_version":"1.0","entry_node":"n","nodes":[{"id":"n","op":"PAK"}],"limits":{}}}}`), []string{"subgraph_digest /subgraphs/s/digest", "field_not_allowed /subgraphs/s/document/limits", "op_unknown /subgraphs/s/document/nodes/0/op"}},
 		"a subgraph in itself":         {doc(`{"id":"a","op":"END"}`, ``, `"subgraphs":{"s":{"digest":"","document":{"execir_version":"1.0","entry_node":"n","nodes":[{"id":"n","op":"SUBGRAPH","ref":"s@sha256:`+strings.Repeat("0", 64)+`"}]}}}`), []string{"subgraph_digest /subgraphs/s/digest", "subgraph_digest /subgraphs/s/document/nodes/0/ref", "subgraph_recursive /subgraphs/s/document/nodes/0/ref"}},
 		"compensate":                   {node(`"compensate":{"tool":"loook","args":{"a":"$item","b":"$out.x"}}`), []string{"ref_scope /nodes/0/compensate/args/a", "tool_unknown /nodes/0/compensate/tool"}},
-		"unsupported op":               {doc(`{"id":"a","op":"LLM_WRITE"}`, ``), []string{"op_unsupported /nodes/0/op"}},
 		"unknown op":                   {doc(`{"id":"a","op":"TOOLCALL"}`, ``), []string{"op_unknown /nodes/0/op"}},
 		"unsupported member":           {doc(`{"id":"a","op":"HUMAN","prompt":"?","answer_schema":{}}`, ``), []string{"field_unsupported /nodes/0/answer_schema"}},
 		"other sprite":                 {node(`"sprite":"fork"`), []string{"field_unsupported /nodes/0/sprite"}},

@@ -68,11 +68,12 @@ func digest(data []byte) (string, error) {
 }
 
 func newProgram(doc Document, digest string, v *validator) *Program {
-	p := &Program{Doc: doc, Digest: digest, Tools: v.tools, nodes: map[string]*Node{}, out: map[string][]Edge{}, wide: map[string]int{}, subs: map[string]Inner{}}
+	p := &Program{Doc: doc, Digest: digest, Tools: v.tools, nodes: map[string]*Node{}, out: map[string][]Edge{}, wide: map[string]int{}, subs: map[string]Inner{}, homes: map[string]*Document{}}
 	for name, sub := range v.subs {
 		inner := sub.within(name)
 		p.subs[name] = inner
 		p.add(inner.Body)
+		walk(inner.Nodes, "", func(n *Node, _ string) { p.homes[n.ID] = &sub })
 	}
 	p.add(&Body{Nodes: p.Doc.Nodes, Edges: p.Doc.Edges})
 	return p

@@ -245,13 +245,10 @@ func (n *Node) present() []string {
 
 func (g *graph) checkNode(n *Node, ptr string) {
 	if n.Op == "" {
-		g.error("field_missing", ptr+"/op", "known: "+strings.Join(names(runs), ", "), "a node has an op")
+		g.error("field_missing", ptr+"/op", "known: "+strings.Join(names(Ops()), ", "), "a node has an op")
 		return
 	}
-	if slices.Contains(later, n.Op) {
-		g.error("op_unsupported", ptr+"/op", "this lattice runs "+strings.Join(names(runs), ", "), "%s belongs to ExecIR, but this lattice does not run it", n.Op)
-	}
-	if !slices.Contains(runs, n.Op) {
+	if !slices.Contains(Ops(), n.Op) {
 		return // or reported when it was decoded
 	}
 	if _, ok := n.Skip.IsCase(); ok || n.Skip.IsOtherwise() {
@@ -324,7 +321,7 @@ func (g *graph) checkOutputs(n *Node, ptr string) {
 	ports := g.ports(n)
 	for _, port := range slices.Sorted(maps.Keys(n.Outputs)) {
 		at := ptr + "/outputs/" + escapePointer(port)
-		if port != "result" && ports != nil && !slices.Contains(ports, port) {
+		if port != "result" && ports != nil && !slices.Contains(ports, port) && !slices.Contains(extraPorts(n), port) {
 			g.error("port_unknown", at, near(port, append(slices.Clone(ports), "result")), "%s has no output %q", g.subject(n), port)
 		}
 		if !g.checkWrite(n.Outputs[port], at, "outputs are written to $vars.name (kept) or $tmp.name") {
