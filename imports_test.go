@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	// Prompts, and the answers that they want.
 	"manifests/templates": {},
 	"manifests/schemas":   {},
+	"manifests/steps":     {},
 
 	// The sprite's side, top to bottom.
 	"spritekit": {"manifests", "skills", "skills/proc", "spritekit/..."}, // proc: what a session's programs are told to do
@@ -80,7 +81,7 @@ var mayImport = map[string][]string{
 	"orchestrator/llm/llmtest": {},
 	// What is decided about answers of models: pure, below the engine.
 	"orchestrator/ladder":  {"manifests/templates", "orchestrator/ir"},
-	"orchestrator/compile": {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/compile": {"manifests", "manifests/steps", "manifests/templates", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
 
 	"orchestrator/diagram": {"orchestrator/ir"},
 

@@ -3,7 +3,7 @@
 // composes a workflow graph from one line of skills.
 //
 // The first type to look at is Workflow, the authoring form: a graph of steps, where a step names a skill and the
-// compiler fills in what ExecIR wants said. Lowering is deterministic: equal documents give equal bytes (RFC 8785) and
+// compiler fills in what ExecIR wants said. Plan is the form for goals: steps whose types are rules, in files (Rule). Lowering is deterministic: equal documents give equal bytes (RFC 8785) and
 // so equal digests. Findings about the lowered program are told in terms of the document that its author sees.
 // Everything here is pure: no I/O, no clock, no map order in results.
 package compile
@@ -24,15 +24,19 @@ type Flow struct {
 	Program *ir.Program
 	// ExecIR is the program's text: in RFC 8785 form when it was lowered, as it was given otherwise.
 	ExecIR json.RawMessage
-	// Workflow is the document that was lowered, nil when that was ExecIR already.
+	// Workflow or Plan is the document that was lowered; both are nil when that was ExecIR already.
 	Workflow *Workflow
+	Plan     *Plan
 
 	origins origins
 }
 
-// Parse reads a workflow graph or an ExecIR document and checks all that can be known before a run. The flow is nil
-// when one of the findings is an error.
-func Parse(data []byte, tools Tools) (*Flow, []ir.Finding) {
+// Parse reads a workflow graph, a plan or an ExecIR document and checks all that can be known before a run. The flow is
+// nil when one of the findings is an error. Plans are lowered by the rules that come with lattice.
+func Parse(data []byte, tools Tools) (*Flow, []ir.Finding) { return ParseBy(data, tools, nil) }
+
+// ParseBy is Parse with the rules by which plans are lowered; nil are those that come with lattice.
+func ParseBy(data []byte, tools Tools, rules Rules) (*Flow, []ir.Finding) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(data, &members) != nil {
 		return parseExecIR(data, tools) // which says what is wrong with it
@@ -41,18 +45,21 @@ func Parse(data []byte, tools Tools) (*Flow, []ir.Finding) {
 	_, exec := members["execir_version"]
 	_, plan := members["planir_version"]
 	switch {
-	case workflow && exec:
-		return nil, []ir.Finding{fault("version_ambiguous", "", "keep the one that the document is", `the document has both "workflow_version" and "execir_version"`)}
+	case workflow && exec || workflow && plan || exec && plan:
+		return nil, []ir.Finding{fault("version_ambiguous", "", "keep the one that the document is", `the document has more than one of "workflow_version", "planir_version" and "execir_version"`)}
 	case workflow:
 		return parseWorkflow(data, tools)
 	case exec:
 		return parseExecIR(data, tools)
 	case plan:
-		return nil, []ir.Finding{fault("format_unsupported", "/planir_version", "write it as a workflow graph or as ExecIR", "have workflow graph "+Version+" and ExecIR "+ir.Version+", want PlanIR: this lattice cannot run the document")}
+		if rules == nil {
+			rules = BuiltinRules()
+		}
+		return parsePlan(data, tools, rules)
 	}
 	return nil, []ir.Finding{fault("version_missing", "",
-		`say which: "workflow_version": "`+Version+`" or "execir_version": "`+ir.Version+`"`,
-		`the document says neither "workflow_version" (a workflow graph) nor "execir_version" (ExecIR)`)}
+		`say which: "workflow_version": "`+Version+`", "planir_version": "`+PlanVersion+`" or "execir_version": "`+ir.Version+`"`,
+		`the document says neither "workflow_version" (a workflow graph) nor "planir_version" (a plan) nor "execir_version" (ExecIR)`)}
 }
 
 func parseExecIR(data []byte, tools Tools) (*Flow, []ir.Finding) {

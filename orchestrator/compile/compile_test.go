@@ -73,7 +73,7 @@ func TestFindings(t *testing.T) {
 		"open members":            {doc(`"meta":1,"x-view":{},"$schema":"s","nodes":[{"id":"a","type":"fs.read","in":{"path":"p"},"label":"L","x-at":[1,2],"meta":{}}]`), nil},
 		"no version":              {`{"nodes":[]}`, []string{"version_missing "}},
 		"two versions":            {`{"workflow_version":"1.0","execir_version":"1.0"}`, []string{"version_ambiguous "}},
-		"a plan":                  {`{"planir_version":"1.0"}`, []string{"format_unsupported /planir_version"}},
+		"a plan":                  {`{"planir_version":"1.0"}`, []string{"field_missing /goal", "field_missing /steps"}},
 		"newer":                   {`{"workflow_version":"1.1","nodes":1}`, []string{"version_unsupported /workflow_version"}},
 		"newer major":             {`{"workflow_version":"2.0"}`, []string{"version_unsupported /workflow_version"}},
 		"newer ExecIR":            {`{"execir_version":"1.7"}`, []string{"version_unsupported /execir_version"}},

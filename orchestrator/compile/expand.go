@@ -1,0 +1,277 @@
+package compile
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// expand makes the nodes of one step. It returns the id of the first and of those that lead to the next step.
+func (l *planning) expand(s *PlanStep, rule Rule, at string) (entry string, exits []string) {
+	l.checkStep(s, rule, at)
+	e := expansion{planning: l, step: s, rule: &rule, at: at}
+	for _, c := range rule.Constraints {
+		l.consumed[c.Name] = true
+	}
+	base := len(l.nodes)
+	left := map[string]bool{}
+	for _, edge := range rule.edges {
+		if object, ok := edge.(map[string]any); ok {
+			from, _ := object["from"].(string)
+			left[from] = true
+		}
+	}
+	for i, n := range rule.nodes {
+		ptr := "/nodes/" + strconv.Itoa(base+i)
+		l.origins[ptr] = at
+		node, _ := e.fill(n, ptr)
+		object := node.(map[string]any)
+		id := object["id"].(string)
+		e.rename(object)
+		l.nodes = append(l.nodes, object)
+		if op := object["op"]; !left[id] && op != string(ir.OpFail) && op != string(ir.OpEnd) {
+			exits = append(exits, e.id(id))
+		}
+	}
+	for _, edge := range rule.edges {
+		ptr := "/edges/" + strconv.Itoa(len(l.edges))
+		l.origins[ptr] = at
+		filled, _ := e.fill(edge, ptr)
+		if object, ok := filled.(map[string]any); ok {
+			for _, end := range []string{"from", "to"} {
+				if id, ok := object[end].(string); ok {
+					object[end] = e.id(id)
+				}
+			}
+		}
+		l.edges = append(l.edges, filled)
+	}
+	return e.id(rule.EntryNode), exits
+}
+
+// checkStep checks a step's inputs and outputs by name.
+func (l *planning) checkStep(s *PlanStep, rule Rule, at string) {
+	for _, name := range slices.Sorted(maps.Keys(s.Inputs)) {
+		if _, ok := rule.input(name); !ok {
+			l.error("input_unknown", at+"/inputs/"+escapePointer(name), ir.Near(name, rule.inputNames()), "%s has no input %q", s.Type, name)
+		}
+	}
+	for _, in := range rule.Inputs {
+		if _, ok := s.Inputs[in.Name]; in.Required && !ok {
+			l.error("input_missing", at+"/inputs/"+escapePointer(in.Name), in.Description, "%s needs the input %q", s.Type, in.Name)
+			l.broken = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Outputs)) {
+		if !slices.Contains(rule.outputNames(), name) {
+			l.error("port_unknown", at+"/outputs/"+escapePointer(name), ir.Near(name, rule.outputNames()), "%s has no output %q", s.Type, name)
+		}
+	}
+}
+
+// expansion is a rule being filled in for one step.
+type expansion struct {
+	*planning
+	step *PlanStep
+	rule *Rule
+	at   string
+}
+
+func (e *expansion) id(id string) string { return e.step.ID + "." + id }
+
+// rename puts the step's id before those of a node and of what stands inside of it.
+func (e *expansion) rename(node map[string]any) {
+	name := func(o map[string]any, member string) {
+		if id, ok := o[member].(string); ok {
+			o[member] = e.id(id)
+		}
+	}
+	name(node, "id")
+	if list, ok := node["catch"].([]any); ok {
+		for _, c := range list {
+			if object, ok := c.(map[string]any); ok {
+				name(object, "to")
+			}
+		}
+	}
+	inside := func(v any) {
+		body, ok := v.(map[string]any)
+		if !ok {
+			return
+		}
+		name(body, "entry_node")
+		for _, n := range list(body["nodes"]) {
+			if object, ok := n.(map[string]any); ok {
+				e.rename(object)
+			}
+		}
+		for _, edge := range list(body["edges"]) {
+			if object, ok := edge.(map[string]any); ok {
+				name(object, "from")
+				name(object, "to")
+			}
+		}
+	}
+	inside(node["body"])
+	for _, b := range list(node["branches"]) {
+		if object, ok := b.(map[string]any); ok {
+			inside(object["body"])
+		}
+	}
+}
+
+func list(v any) []any {
+	l, _ := v.([]any)
+	return l
+}
+
+// fill returns v with every mark replaced; there is false when v stands for an input that was not given. ptr is v's place
+// in the lowered document, for origins.
+func (e *expansion) fill(v any, ptr string) (filled any, there bool) {
+	switch v := v.(type) {
+	case string:
+		return e.mark(v, ptr)
+	case []any:
+		out := []any{}
+		for _, element := range v {
+			if f, ok := e.fill(element, ptr+"/"+strconv.Itoa(len(out))); ok {
+				out = append(out, f)
+			}
+		}
+		return out, true
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			key := k
+			if text, ok := e.mark(k, ""); ok {
+				key, _ = text.(string)
+			}
+			if f, ok := e.fill(v[k], ptr+"/"+escapePointer(key)); ok {
+				out[key] = f
+			}
+		}
+		return e.tidy(v, out)
+	}
+	return v, true
+}
+
+// tidy keeps what was filled in well formed where something was left out: no projection of an input that is not there,
+// and nothing of a reference that has lost its subject.
+func (e *expansion) tidy(before, out map[string]any) (any, bool) {
+	if _, had := before["ref"]; had && out["ref"] == nil {
+		return nil, false
+	}
+	if text, isText := out["ref"].(string); out["ref"] != nil && (!isText || ir.RefAt(text) == "") { // a value, not a place
+		return out["ref"], true
+	}
+	inputs, hasInputs := out["inputs"].(map[string]any)
+	projection, projects := out["projection"].(map[string]any)
+	if hasInputs && projects {
+		maps.DeleteFunc(projection, func(name string, _ any) bool { return inputs[name] == nil })
+	}
+	return out, true
+}
+
+// mark replaces a text that is a mark as a whole.
+func (e *expansion) mark(text, ptr string) (any, bool) {
+	m := ruleRef.FindStringSubmatch(text)
+	if m == nil {
+		return text, true
+	}
+	name, rest := m[2], m[3]
+	switch m[1] {
+	case "local":
+		return "$tmp" + member(e.step.ID) + "." + name + rest, true
+	case "port":
+		e.origin(ptr, e.at+"/outputs/"+escapePointer(name))
+		target, ok := e.step.Outputs[name]
+		if !ok {
+			target = "$vars" + member(e.step.ID) + "." + name
+		}
+		return target + rest, true
+	case "constraint":
+		e.origin(ptr, "/constraints/"+escapePointer(name))
+		if given, ok := e.plan.Constraints[name]; ok {
+			return literal(given), true
+		}
+		c, _ := e.rule.constraint(name)
+		return e.value(c.Default, rest)
+	}
+	e.origin(ptr, e.at+"/inputs/"+escapePointer(name))
+	given, ok := e.step.Inputs[name]
+	if !ok {
+		in, _ := e.rule.input(name)
+		given = in.Default
+	}
+	return e.value(given, rest)
+}
+
+func (e *expansion) origin(ptr, to string) {
+	if ptr != "" {
+		e.origins[ptr] = to
+	}
+}
+
+// value is an expression of the plan's, or a default, with the rest of a reference behind it.
+func (e *expansion) value(text json.RawMessage, rest string) (any, bool) {
+	if text == nil {
+		return nil, false
+	}
+	v, err := ir.Decode(text)
+	if err != nil || v == nil {
+		return nil, false
+	}
+	if rest == "" {
+		return v, true
+	}
+	switch v := v.(type) {
+	case string:
+		if ref := ir.RefAt(v); ref != "" && ref == v {
+			return v + rest, true
+		}
+	case map[string]any:
+		if ref, ok := v["ref"].(string); ok && len(v) == 1 {
+			return ref + rest, true
+		}
+		if name, ok := strings.CutPrefix(rest, "."); ok {
+			member, there := v[name]
+			return member, there
+		}
+	}
+	e.error("input_shape", e.at+"/inputs", `a reference such as "$vars.contact"`, "%s reads %s of an input, which is neither a reference nor an object", e.step.Type, rest)
+	return nil, false
+}
+
+// literal is a constraint's value as an expression that stands for itself.
+func literal(text json.RawMessage) any {
+	v, err := ir.Decode(text)
+	if err != nil {
+		return nil
+	}
+	switch v.(type) {
+	case bool, json.Number:
+		return v
+	}
+	if s, ok := v.(string); ok && !strings.HasPrefix(s, "$") {
+		return s
+	}
+	return map[string]any{"lit": v}
+}
+
+// Describe says in one line what a step type is for and what it takes.
+func (r *Rule) Describe() string {
+	var in []string
+	for _, i := range r.Inputs {
+		name := i.Name
+		if !i.Required {
+			name = "[" + name + "]"
+		}
+		in = append(in, name)
+	}
+	return fmt.Sprintf("%s(%s) → %s: %s", r.Type, strings.Join(in, ", "), strings.Join(r.outputNames(), ", "), r.Description)
+}

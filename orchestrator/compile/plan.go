@@ -1,0 +1,303 @@
+package compile
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spritekit/lattice/manifests/templates"
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// PlanVersion is the version of plans that this compiler reads, and the newest.
+const PlanVersion = "1.0"
+
+var planFormat = ir.Format{Name: "PlanIR", Member: "planir_version", Version: PlanVersion}
+
+// Plan is PlanIR: what shall happen, in steps that a person, or a model, can say without knowing how each is done. The
+// steps are done one behind the other. Each has a type, and the rule for that type says which nodes it becomes.
+type Plan struct {
+	// The schema of this document, for editors.
+	Schema string `json:"$schema,omitempty"`
+	// The version of the format, MAJOR.MINOR.
+	Version string `json:"planir_version"`
+	// What the plan is called.
+	ID string `json:"id,omitempty"`
+	// What shall be reached, in words.
+	Goal string `json:"goal"`
+	// What holds for all steps that know of it, such as "timezone". One that no step knows is reported.
+	Constraints map[string]json.RawMessage `json:"constraints,omitempty"`
+	// A JSON schema of the input.
+	InputSchema json.RawMessage `json:"input_schema,omitempty"`
+	// Bounds of a run.
+	Limits *ir.Limits `json:"limits,omitempty"`
+	// The steps, in their order.
+	Steps []PlanStep `json:"steps"`
+	// The result of a run, a value expression; without it, all of $vars.
+	Output json.RawMessage `json:"output,omitempty"`
+	// The author's own.
+	Meta json.RawMessage `json:"meta,omitempty"`
+}
+
+// PlanStep is one step of a plan.
+type PlanStep struct {
+	// The name of the step.
+	ID string `json:"id"`
+	// What kind of step it is, such as "FIND_CONTACT".
+	Type string `json:"type"`
+	// What the step works on, as value expressions: "$in.x" is an input of the run, "$vars.x" what a step before has put there.
+	Inputs map[string]json.RawMessage `json:"inputs,omitempty"`
+	// Where its outputs are kept: "$vars.x", or "$tmp.x". Without it, output o of step S is $vars.S.o.
+	Outputs map[string]string `json:"outputs,omitempty"`
+	// The author's own.
+	Meta json.RawMessage `json:"meta,omitempty"`
+}
+
+var planStepID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
+
+// parsePlan lowers a plan by the rules for its steps.
+func parsePlan(data []byte, tools Tools, rules Rules) (*Flow, []ir.Finding) {
+	var p Plan
+	tree, reading := planFormat.Read(data, &p)
+	if tree == nil {
+		return nil, reading
+	}
+	l := planning{plan: &p, rules: rules, origins: origins{}, consumed: map[string]bool{}, nodes: []any{}, edges: []any{}}
+	numbers := lowering{}
+	numbers.checkNumbers(tree, "")
+	l.findings = numbers.findings
+	doc := l.document()
+	if len(l.nodes) == 0 {
+		return nil, ir.Merge(reading, l.findings)
+	}
+	if digest, err := canonical(data); err == nil {
+		doc["source"].(map[string]any)["workflow_digest"] = digestOf(digest)
+	}
+	text, err := json.Marshal(doc)
+	if err == nil {
+		text, err = canonical(text)
+	}
+	if err != nil {
+		l.error("json_invalid", "", `look for escapes such as "\ud800" that are no character`, "write the document in RFC 8785 form: %v", err)
+		return nil, ir.Merge(reading, l.findings)
+	}
+	program, findings := ir.Parse(text, tools)
+	findings = ir.Merge(reading, append(l.findings, l.told(findings)...))
+	if program == nil || ir.HasErrors(findings) {
+		return nil, findings
+	}
+	return &Flow{Program: program, ExecIR: text, Plan: &p, origins: l.origins}, findings
+}
+
+// planning turns one plan into ExecIR.
+type planning struct {
+	plan     *Plan
+	rules    Rules
+	origins  origins
+	findings []ir.Finding
+	consumed map[string]bool // constraints that a step knows of
+	broken   bool            // a step could not be lowered, so that what is found in the lowered program may be its echo
+	nodes    []any
+	edges    []any
+}
+
+func (l *planning) error(code, pointer, hint, format string, args ...any) {
+	l.findings = append(l.findings, fault(code, pointer, hint, fmt.Sprintf(format, args...)))
+}
+
+func (l *planning) document() map[string]any {
+	p := l.plan
+	if strings.TrimSpace(p.Goal) == "" {
+		l.error("field_missing", "/goal", "", "a plan says what shall be reached")
+	}
+	if len(p.Steps) == 0 {
+		l.error("field_missing", "/steps", "known: "+strings.Join(l.rules.Types(), ", "), "a plan has at least one step")
+	}
+	entry, _ := l.steps()
+	doc := map[string]any{
+		"execir_version": ir.Version, "source": map[string]any{"planir_version": p.Version, "compiler": compiler},
+		"entry_node": entry, "nodes": l.nodes, "edges": l.edges,
+	}
+	set := func(name string, v any, there bool) {
+		if there {
+			doc[name] = v
+		}
+	}
+	set("id", p.ID, p.ID != "")
+	set("description", p.Goal, p.Goal != "")
+	set("input_schema", p.InputSchema, p.InputSchema != nil)
+	set("limits", p.Limits, p.Limits != nil)
+	set("output", p.Output, p.Output != nil)
+	set("meta", p.Meta, p.Meta != nil)
+	uses := usesOf(l.nodes)
+	set("tools", uses.tools, true)
+	set("model_classes", uses.classes, len(uses.classes) > 0)
+	set("templates", uses.templates, len(uses.templates) > 0)
+	for _, name := range slices.Sorted(maps.Keys(p.Constraints)) {
+		if !l.consumed[name] {
+			l.findings = append(l.findings, ir.Finding{
+				Code: "constraint_unused", Severity: ir.SeverityWarning, Pointer: "/constraints/" + escapePointer(name),
+				Message: fmt.Sprintf("no step of the plan knows the constraint %q, so that it changes nothing", name),
+				Hint:    ir.Near(name, l.knownConstraints()),
+			})
+		}
+	}
+	return doc
+}
+
+// steps lowers all steps and connects each with the next one.
+func (l *planning) steps() (entry string, exits []string) {
+	seen := map[string]int{}
+	for i := range l.plan.Steps {
+		s, at := &l.plan.Steps[i], "/steps/"+strconv.Itoa(i)
+		if !planStepID.MatchString(s.ID) {
+			l.error("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is no id of a step", s.ID)
+			l.broken = true
+			continue
+		}
+		if first, ok := seen[s.ID]; ok {
+			l.error("id_duplicate", at+"/id", "", "the step at /steps/%d is called %q already", first, s.ID)
+			l.broken = true
+			continue
+		}
+		seen[s.ID] = i
+		rule, ok := l.rules[s.Type]
+		if !ok {
+			l.error("type_unknown", at+"/type", ir.OneOf(s.Type, l.rules.Types()), "there is no step type %q", s.Type)
+			l.broken = true
+			continue
+		}
+		first, ends := l.expand(s, rule, at)
+		for _, from := range exits {
+			l.edges = append(l.edges, map[string]any{"from": from, "to": first})
+		}
+		if entry == "" {
+			entry = first
+		}
+		exits = ends
+	}
+	return entry, exits
+}
+
+func (l *planning) knownConstraints() []string {
+	var names []string
+	for _, s := range l.plan.Steps {
+		for _, c := range l.rules[s.Type].Constraints {
+			if !slices.Contains(names, c.Name) {
+				names = append(names, c.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// told maps findings of the lowered program back: to the input, output or constraint where something of the plan's author
+// stands, else to the step.
+func (l *planning) told(findings []ir.Finding) []ir.Finding {
+	said := map[string]bool{}
+	for _, f := range l.findings {
+		said[f.Pointer] = true
+	}
+	var out []ir.Finding
+	for _, f := range findings {
+		at, step := l.place(f.Pointer)
+		if said[at] {
+			continue
+		}
+		if l.broken && (f.Code == "ref_unset" || f.Code == "field_missing" || f.Code == "node_unknown") {
+			continue // what is missing may be what could not be lowered
+		}
+		if step {
+			f.Message = l.node(f.Pointer) + f.Message
+		}
+		f.Pointer = at
+		out = append(out, f)
+	}
+	return out
+}
+
+// node names the node of the lowered program in which a pointer is, for the front of a message.
+func (l *planning) node(pointer string) string {
+	parts := strings.SplitN(pointer, "/", 4)
+	if len(parts) < 3 || parts[1] != "nodes" {
+		return ""
+	}
+	if i, err := strconv.Atoi(parts[2]); err == nil && i < len(l.nodes) {
+		return fmt.Sprint(l.nodes[i].(map[string]any)["id"], ": ")
+	}
+	return ""
+}
+
+// place is where something of the lowered program comes from; step says that it is nearer to a step's rule than to
+// anything that the author wrote.
+func (l *planning) place(pointer string) (at string, step bool) {
+	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
+		to, ok := l.origins[p]
+		switch {
+		case !ok:
+		case strings.Count(to, "/") == 2 && strings.HasPrefix(to, "/steps/"):
+			return to, true
+		default:
+			return to + pointer[len(p):], false
+		}
+	}
+	return pointer, false
+}
+
+// uses is what the nodes of a document name: the lists that it has to have.
+type uses struct {
+	tools, classes []string
+	templates      map[string]string
+}
+
+func usesOf(nodes []any) uses {
+	u := uses{tools: []string{}, templates: map[string]string{}}
+	add := func(list *[]string, v any) {
+		if name, ok := v.(string); ok && name != "" && !slices.Contains(*list, name) {
+			*list = append(*list, name)
+		}
+	}
+	var visit func(v any)
+	visit = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				visit(e)
+			}
+		case map[string]any:
+			if v["op"] == string(ir.OpToolCall) {
+				add(&u.tools, v["tool"])
+				if c, ok := v["compensate"].(map[string]any); ok {
+					add(&u.tools, c["tool"])
+				}
+			}
+			add(&u.classes, v["model_class"])
+			if id, ok := v["prompt_template"].(string); ok {
+				if t, known := templates.Builtin(id); known {
+					u.templates[id] = t.SHA256
+				}
+			}
+			if list, ok := v["escalation"].([]any); ok {
+				for _, e := range list {
+					if step, ok := e.(map[string]any); ok {
+						add(&u.classes, step["to_model_class"])
+					}
+				}
+			}
+			if step, ok := v["escalation"].(map[string]any); ok {
+				add(&u.classes, step["to_model_class"])
+			}
+			for _, name := range []string{"body", "branches", "nodes"} {
+				visit(v[name])
+			}
+		}
+	}
+	visit(nodes)
+	slices.Sort(u.tools)
+	return u
+}

@@ -1,0 +1,201 @@
+package compile
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/manifests/steps"
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// Rules are the step types of plans, by name.
+type Rules map[string]Rule
+
+// Rule says which nodes of ExecIR a type of step becomes. In the texts of its nodes, and where a SET or an output names a
+// place, these stand for what the step has:
+//
+//	$arg.name         the value of an input, which is an expression of the plan's; $arg.name.member goes on into it
+//	$constraint.name  a constraint of the plan, or its default
+//	$port.name        the place of an output
+//	$local.name       a place that only this step knows
+//
+// An input that is not given and has no default takes the member, or the element, with it in which it stands. Ids of
+// nodes are those of the rule behind that of the step: "S2.search". Every node that no edge leaves, and that does not end
+// the run, leads to the next step.
+type Rule struct {
+	Schema      string          `json:"$schema,omitempty"`
+	Version     string          `json:"step_version"`
+	Type        string          `json:"type"`
+	Description string          `json:"description"`
+	Inputs      []RuleInput     `json:"inputs,omitempty"`
+	Outputs     []RuleOutput    `json:"outputs,omitempty"`
+	Constraints []RuleInput     `json:"constraints,omitempty"`
+	EntryNode   string          `json:"entry_node"`
+	Nodes       json.RawMessage `json:"nodes"`
+	Edges       json.RawMessage `json:"edges,omitempty"`
+	Meta        json.RawMessage `json:"meta,omitempty"`
+
+	nodes, edges []any
+}
+
+// RuleInput is an input of a step, or a constraint that it knows.
+type RuleInput struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Required    bool            `json:"required,omitempty"`
+	Default     json.RawMessage `json:"default,omitempty"` // value expression; null: none
+}
+
+// RuleOutput is an output of a step.
+type RuleOutput struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+}
+
+// RuleVersion is the version of rules that this compiler reads.
+const RuleVersion = "1.0"
+
+var (
+	ruleFormat = ir.Format{Name: "step rule", Member: "step_version", Version: RuleVersion}
+	ruleType   = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+	ruleRef    = regexp.MustCompile(`^\$(arg|constraint|port|local)\.([A-Za-z_][A-Za-z0-9_-]*)((?:\.|\[).*)?$`)
+)
+
+// BuiltinRules are the step types that come with lattice.
+func BuiltinRules() Rules {
+	rules := Rules{}
+	for _, data := range steps.Builtin() {
+		if rule, findings := ParseRule(data); !ir.HasErrors(findings) { // a test holds them sound
+			rules[rule.Type] = rule
+		}
+	}
+	return rules
+}
+
+// Types lists the step types, sorted.
+func (r Rules) Types() []string { return slices.Sorted(maps.Keys(r)) }
+
+// ParseRule reads the rule for one step type as strictly as any document. What its nodes are worth shows when a plan is
+// lowered by it; here its marks, ids and entry are checked.
+func ParseRule(data []byte) (Rule, []ir.Finding) {
+	var r Rule
+	tree, findings := ruleFormat.Read(data, &r)
+	if tree == nil {
+		return r, findings
+	}
+	bad := func(pointer, format string, args ...any) {
+		findings = append(findings, fault("rule_invalid", pointer, "", fmt.Sprintf(format, args...)))
+	}
+	if !ruleType.MatchString(r.Type) {
+		bad("/type", "%q is no step type: capital letters, digits and _", r.Type)
+	}
+	var ok bool
+	if r.nodes, ok = tree["nodes"].([]any); !ok || len(r.nodes) == 0 {
+		bad("/nodes", "a rule has nodes")
+	}
+	if r.edges, ok = tree["edges"].([]any); !ok && tree["edges"] != nil {
+		bad("/edges", "edges are an array")
+	}
+	ids := map[string]bool{}
+	for i, n := range r.nodes {
+		node, ok := n.(map[string]any)
+		id, _ := node["id"].(string)
+		if !ok || id == "" || ids[id] || len(id) > 31 {
+			bad(fmt.Sprintf("/nodes/%d/id", i), "a node is an object with an id of its own, at most 31 characters long")
+		}
+		ids[id] = true
+	}
+	if !ids[r.EntryNode] {
+		bad("/entry_node", "there is no node %q", r.EntryNode)
+	}
+	r.checkMarks(tree["nodes"], "/nodes", bad)
+	r.checkMarks(tree["edges"], "/edges", bad)
+	return r, findings
+}
+
+// checkMarks finds marks that stand for nothing.
+func (r *Rule) checkMarks(v any, at string, bad func(pointer, format string, args ...any)) {
+	check := func(text, at string) {
+		m := ruleRef.FindStringSubmatch(text)
+		known := m == nil
+		if m != nil {
+			switch m[1] {
+			case "arg":
+				_, known = r.input(m[2])
+			case "constraint":
+				_, known = r.constraint(m[2])
+			case "port":
+				known = slices.ContainsFunc(r.Outputs, func(o RuleOutput) bool { return o.Name == m[2] })
+			case "local":
+				known = true
+			}
+		}
+		if !known {
+			bad(at, "%s is not declared", text)
+		}
+	}
+	switch v := v.(type) {
+	case string:
+		check(v, at)
+	case []any:
+		for i := range v {
+			r.checkMarks(v[i], fmt.Sprintf("%s/%d", at, i), bad)
+		}
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			check(k, at)
+			r.checkMarks(v[k], at+"/"+escapePointer(k), bad)
+		}
+	}
+}
+
+func (r *Rule) input(name string) (RuleInput, bool)      { return named(r.Inputs, name) }
+func (r *Rule) constraint(name string) (RuleInput, bool) { return named(r.Constraints, name) }
+
+func named(list []RuleInput, name string) (RuleInput, bool) {
+	i := slices.IndexFunc(list, func(in RuleInput) bool { return in.Name == name })
+	if i < 0 {
+		return RuleInput{}, false
+	}
+	return list[i], true
+}
+
+func (r *Rule) inputNames() []string {
+	var names []string
+	for _, in := range r.Inputs {
+		names = append(names, in.Name)
+	}
+	return names
+}
+
+func (r *Rule) outputNames() []string {
+	var names []string
+	for _, out := range r.Outputs {
+		names = append(names, out.Name)
+	}
+	return names
+}
+
+// WithRules adds rules to those that come with lattice; one of the same type replaces it. files are rules by the names of
+// their files, for findings.
+func WithRules(files map[string][]byte) (Rules, error) {
+	rules := BuiltinRules()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		rule, findings := ParseRule(files[name])
+		var said []string
+		for _, f := range findings {
+			if f.Severity == ir.SeverityError {
+				said = append(said, f.Pointer+": "+f.Message)
+			}
+		}
+		if len(said) > 0 {
+			return nil, fmt.Errorf("step rule %s: %s", name, strings.Join(said, "; "))
+		}
+		rules[rule.Type] = rule
+	}
+	return rules, nil
+}
