@@ -240,13 +240,18 @@ func (d *deps) equip(ctx context.Context, c *sprites.Client, o skillCallOptions,
 	if d.remoteSprites() == nil {
 		return nil
 	}
+	return d.equipment(c, o.spritekit).Equip(ctx, sprite)
+}
+
+// equipment is what remote sprites are given, with a spritekit as told, beside lattice or on PATH.
+func (d *deps) equipment(c *sprites.Client, spritekit string) leader.Equipment {
 	return leader.Equipment{
 		Client: c,
 		Find: func(arch string) (string, error) {
-			return leader.FindSpritekitFor(d.spritekit(o.spritekit), d.exe, d.getenv("PATH"), arch)
+			return leader.FindSpritekitFor(d.spritekit(spritekit), d.exe, d.getenv("PATH"), arch)
 		},
 		Warn: func(message string) { fmt.Fprintf(d.err, "lattice: %s\n", message) },
-	}.Equip(ctx, sprite)
+	}
 }
 
 // waitingGrace is how long a skill may go on after it said that it waits (DESIGN 22).

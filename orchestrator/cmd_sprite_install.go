@@ -2,41 +2,99 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
+// spriteInstallOptions are the flags of lattice sprite install.
+type spriteInstallOptions struct {
+	leaderOptions
+	checkpoint bool
+	comment    string
+}
+
 func newSpriteInstallCmd(d *deps) *cobra.Command {
-	var o leaderOptions
+	var o spriteInstallOptions
 	cmd := &cobra.Command{
 		Use:   "install NAME",
-		Short: "Put the skills into a remote sprite's /skills, unless they are there",
+		Short: "Put the skills into a remote sprite's /skills, and keep the result as its golden checkpoint",
 		Long: `Put the skills of the spritekit found here into a remote sprite, for its architecture: spritekit-linux-ARCH or spritekit,
-beside lattice, on PATH, or by --spritekit. What is there already is compared by its digest; skills of others in /skills
-stay as they are. Runs do this by themselves before a sprite's first call; sprites of the embedded host have their
-skills from it.
+beside lattice, on PATH, or by --spritekit. What is there already is compared by its digest, and what was sent is looked
+at again by its digest; skills of others in /skills stay as they are. Runs do this by themselves before a sprite's first
+call; sprites of the embedded host have their skills from it.
+
+Then the sprite is checkpointed, under a name with the spritekit's digest in it: a golden checkpoint, to come back to with
+lattice sprite restore. Where that checkpoint is there already it stays the one; so an install may be repeated, also after
+one that was cut off. Another --comment makes another checkpoint, --checkpoint=false none.
 ` + exitCodes,
-		Example: "  lattice sprite install box --spritekit bin/spritekit-linux-arm64",
-		Args:    args(cobra.ExactArgs(1)),
+		Example: "  lattice sprite install box --spritekit bin/spritekit-linux-arm64\n  lattice sprite install box --comment 'node 22 and the tools'",
+		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeSprites(d),
 		RunE: func(c *cobra.Command, list []string) error {
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
-				if _, err := client.Get(ctx, list[0]); err != nil {
-					return spriteProblem(err)
-				}
-				if err := d.equip(ctx, client, skillCallOptions{leaderOptions: o}, list[0]); err != nil {
-					return spriteProblem(err)
-				}
-				if d.json {
-					return d.printJSON(map[string]any{"sprite": list[0], "installed": true})
-				}
-				_, err := fmt.Fprintf(d.out, "sprite %s has the skills of this spritekit\n", list[0])
-				return err
+			if !o.checkpoint && o.comment != "" {
+				return usageError{errors.New("--comment names the checkpoint, which --checkpoint=false leaves out")}
+			}
+			return d.withSprites(c.Context(), o.leaderOptions, func(ctx context.Context, client *sprites.Client) error {
+				return spriteProblem(d.installSprite(ctx, client, o, list[0]))
 			})
 		},
 	}
 	o.addFlags(cmd)
+	cmd.Flags().BoolVar(&o.checkpoint, "checkpoint", true, "keep the result as a golden checkpoint")
+	cmd.Flags().StringVar(&o.comment, "comment", "", "`TEXT` that the golden checkpoint is called by, beside the digest (default golden)")
 	return cmd
+}
+
+// installed is what lattice sprite install --json prints.
+type installed struct {
+	Sprite     string `json:"sprite"`
+	Installed  bool   `json:"installed"`
+	Spritekit  string `json:"spritekit_sha256,omitempty"` // of remote sprites
+	Checkpoint string `json:"checkpoint_id,omitempty"`
+	Reused     bool   `json:"checkpoint_reused,omitempty"` // it was there before
+}
+
+func (d *deps) installSprite(ctx context.Context, client *sprites.Client, o spriteInstallOptions, name string) error {
+	if _, err := client.Get(ctx, name); err != nil {
+		return err
+	}
+	out := installed{Sprite: name, Installed: true}
+	var err error
+	if d.remoteSprites() != nil {
+		if out.Spritekit, err = d.equipment(client, o.spritekit).Install(ctx, name); err != nil {
+			return err
+		}
+	}
+	if o.checkpoint {
+		golden, err := leader.TakeGolden(ctx, client, name, goldenName(o.comment, out.Spritekit))
+		if err != nil {
+			return err
+		}
+		out.Checkpoint, out.Reused = golden.Checkpoint.ID, golden.Reused
+	}
+	if d.json {
+		return d.printJSON(out)
+	}
+	fmt.Fprintf(d.out, "sprite %s has the skills of this spritekit\n", name)
+	if out.Checkpoint != "" {
+		_, err = fmt.Fprintf(d.out, "golden checkpoint %s; back to it: lattice sprite restore %s %s\n", clean(out.Checkpoint), name, clean(out.Checkpoint))
+	}
+	return err
+}
+
+// goldenName is what a golden checkpoint is called: by what a person says, and the spritekit in it.
+func goldenName(comment, digest string) string {
+	name := strings.TrimSpace(comment)
+	if name == "" {
+		name = "golden"
+	}
+	if digest != "" {
+		name += fmt.Sprintf(" (spritekit %.12s)", digest)
+	}
+	return name
 }

@@ -49,37 +49,44 @@ const (
 
 // Equip looks at a sprite and pushes what it lacks. A sprite that has it already costs one exec.
 func (q Equipment) Equip(ctx context.Context, sprite string) error {
+	_, err := q.Install(ctx, sprite)
+	return err
+}
+
+// Install is Equip that returns the sha256, in hexadecimal, of the spritekit that the sprite then has, as a last look at
+// it said: what was pushed is in place only when that look has found it.
+func (q Equipment) Install(ctx context.Context, sprite string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
 	defer cancel()
 	var uncertain error
 	for range maxLook {
 		seen, err := q.look(ctx, sprite)
 		if err != nil {
-			return fmt.Errorf("look at the skills of sprite %s: %w", sprite, err)
+			return "", fmt.Errorf("look at the skills of sprite %s: %w", sprite, err)
 		}
 		spritekit, digest, err := q.binary(sprite, seen)
 		if err != nil {
-			return err
+			return "", err
 		}
 		todo, err := seen.lacks(sprite, digest)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if todo.warning != "" {
 			q.Warn(todo.warning)
 		}
 		if !todo.skills && !todo.workspace {
-			return nil
+			return seen.digest, nil
 		}
 		if err = q.push(ctx, sprite, spritekit, digest, seen, todo); err != nil && !sprites.Uncertain(err) {
-			return fmt.Errorf("install skills in sprite %s: %w", sprite, err)
+			return "", fmt.Errorf("install skills in sprite %s: %w", sprite, err)
 		}
 		uncertain = err
 	}
 	if uncertain == nil {
 		uncertain = fmt.Errorf("what was installed is not found there")
 	}
-	return fmt.Errorf("install skills in sprite %s: %w", sprite, uncertain)
+	return "", fmt.Errorf("install skills in sprite %s: %w", sprite, uncertain)
 }
 
 // lookScript says what a sprite has, one word and its value a line. It is sent no environment: the sprite's own counts.
