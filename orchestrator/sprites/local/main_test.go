@@ -27,13 +27,22 @@ func newHost(t *testing.T, token string) *local.Host {
 // openHost opens a host that ends with the test.
 func openHost(t *testing.T, dir, token string) *local.Host {
 	t.Helper()
+	return openHostWith(t, local.Config{Dir: dir, Token: token})
+}
+
+func limitedHost(t *testing.T, token string, limits local.Limits) *local.Host {
+	t.Helper()
+	return openHostWith(t, local.Config{Dir: t.TempDir(), Token: token, Limits: limits})
+}
+
+func openHostWith(t *testing.T, cfg local.Config) *local.Host {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := local.Open(local.Config{
-		Dir: dir, Self: self, Token: token, Control: true, Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
-	})
+	cfg.Self, cfg.Control, cfg.Log = self, true, zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
+	h, err := local.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

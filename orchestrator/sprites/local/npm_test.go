@@ -9,12 +9,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/local"
 )
 
 // npmClient is the official client that must work unmodified.
 const npmClient = "@fly/sprites@0.1.0"
 
-// TestNPMClient runs the official client for Node against the embedded host, by each script in testdata/npm. It needs node, and the package in
+// TestNPMClient runs the official client for Node against the embedded host, by each script in testdata/npm, and then finds
+// out whether there is anything in the client that none of them has called. It needs node, and the package in
 // $LATTICE_NPM_CACHE or npm to install it there; without these it is skipped.
 func TestNPMClient(t *testing.T) {
 	node, err := exec.LookPath("node")
@@ -22,9 +25,11 @@ func TestNPMClient(t *testing.T) {
 		t.Skip("node is not installed: the official client is not tried")
 	}
 	module := npmModule(t)
-	h := newHost(t, "secret")
-	server := httptest.NewServer(h.Handler())
+	server := httptest.NewServer(newHost(t, "secret").Handler())
 	defer server.Close()
+	limited := httptest.NewServer(limitedHost(t, "secret", local.Limits{Creations: 1, Window: time.Hour}).Handler())
+	defer limited.Close()
+	driven := filepath.Join(t.TempDir(), "driven")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	scripts, err := filepath.Glob("testdata/npm/*.mjs")
@@ -33,12 +38,19 @@ func TestNPMClient(t *testing.T) {
 	}
 	for _, script := range scripts {
 		t.Run(filepath.Base(script), func(t *testing.T) {
-			cmd := exec.CommandContext(ctx, node, "--experimental-websocket", script, module, server.URL, "secret")
+			cmd := exec.CommandContext(ctx, node, "--experimental-websocket", script, module, server.URL, "secret", limited.URL)
+			cmd.Env = append(os.Environ(), "DRIVEN="+driven)
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.HasSuffix(string(out), "ok\n") {
 				t.Errorf("the official client failed: %v\n%s", err, out)
 			}
 		})
+	}
+	if t.Failed() {
+		return
+	}
+	if out, err := exec.CommandContext(ctx, node, "testdata/npm/lib/undriven.mjs", module, driven).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("no script calls these parts of the official client: %v\n%s", err, out)
 	}
 }
 

@@ -1,9 +1,10 @@
 // The official client's filesystem class, every method of it.
 // Usage: node --experimental-websocket files.mjs MODULE BASE_URL TOKEN
 import assert from 'node:assert/strict';
+import { load } from './lib/driven.mjs';
 
 const [module, baseURL, token] = process.argv.slice(2);
-const { SpritesClient } = await import(module);
+const { SpritesClient } = await load(module);
 const client = new SpritesClient(token, { baseURL });
 await client.createSprite('npm-files');
 const sprite = client.sprite('npm-files');

@@ -2,9 +2,11 @@
 // runs commands over a control channel.
 // Usage: node --experimental-websocket life.mjs MODULE BASE_URL TOKEN
 import assert from 'node:assert/strict';
+import { load } from './lib/driven.mjs';
+import { framed } from './lib/framed.mjs';
 
 const [module, baseURL, token] = process.argv.slice(2);
-const { SpritesClient } = await import(module);
+const { SpritesClient } = await load(module);
 const client = new SpritesClient(token, { baseURL });
 const name = 'npm-life';
 
@@ -65,7 +67,7 @@ const quiet = sprite.spawn('sleep', ['600']);
 quiet.once('spawn', () => quiet.kill('SIGTERM'));
 assert.equal(await quiet.wait(), 143);
 
-assert.equal((await sprite.execFileHTTP('cat', [], { input: 'x'.repeat(50000) })).stdout.length, 50000);
+await framed(() => sprite.execFileHTTP('cat', [], { input: 'x'.repeat(50000) }), (result) => assert.equal(result.stdout.length, 50000));
 
 const check = await sprite.check();
 assert.equal(check.status, 'healthy');

@@ -1,9 +1,11 @@
 // The official client creates a sprite, runs commands in it, reads and writes files, checkpoints and restores.
 // Usage: node --experimental-websocket sdk.mjs MODULE BASE_URL TOKEN
 import assert from 'node:assert/strict';
+import { load } from './lib/driven.mjs';
+import { framed } from './lib/framed.mjs';
 
 const [module, baseURL, token] = process.argv.slice(2);
-const { SpritesClient } = await import(module);
+const { SpritesClient } = await load(module);
 const client = new SpritesClient(token, { baseURL });
 const name = 'npm-client';
 
@@ -33,17 +35,10 @@ tty.stdout.on('data', (data) => { screen += data; });
 assert.equal(await tty.wait(), 0);
 assert.match(screen, /33 99/);
 
-// Frames over POST bear no length; this client tells them apart by the pauses between them. On a busy machine two may
-// arrive as one, and it takes what lies between for output: so one whole answer of a few proves the framing.
-const lengths = [];
-while (lengths.at(-1) !== 100000 && lengths.length < 10) {
-  try {
-    lengths.push((await sprite.execFileHTTP('sh', ['-c', 'head -c 100000 /dev/zero | tr "\\0" x; exit 0'])).stdout.length);
-  } catch (err) {
-    lengths.push(err.message);
-  }
-}
-assert.equal(lengths.at(-1), 100000, `outputs ${lengths}`);
+await framed(
+  () => sprite.execFileHTTP('sh', ['-c', 'head -c 100000 /dev/zero | tr "\\0" x; exit 0']),
+  (result) => assert.equal(result.stdout.length, 100000),
+);
 
 const files = sprite.filesystem('/workspace');
 await files.writeFile('kept.txt', 'first');

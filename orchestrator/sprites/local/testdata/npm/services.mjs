@@ -2,9 +2,10 @@
 // Usage: node --experimental-websocket services.mjs MODULE BASE_URL TOKEN
 import assert from 'node:assert/strict';
 import net from 'node:net';
+import { load } from './lib/driven.mjs';
 
 const [module, baseURL, token] = process.argv.slice(2);
-const { SpritesClient } = await import(module);
+const { SpritesClient } = await load(module);
 const client = new SpritesClient(token, { baseURL });
 const name = 'npm-services';
 await client.createSprite(name);
