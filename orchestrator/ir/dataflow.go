@@ -353,6 +353,7 @@ func (f *flow) checkReads(i int) {
 	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
 		f.readText(n.Inputs[name], ptr+"/inputs/"+escapePointer(name), before)
 	}
+	f.checkPicks(n, ptr)
 	for j, c := range n.Cases {
 		f.readCond(c.When, fmt.Sprintf("%s/cases/%d/when", ptr, j), before)
 	}
@@ -417,8 +418,11 @@ func (f *flow) read(r ref, ptr string, s factSet, proved []ref) {
 		if !holds(wholeFact(p)) {
 			continue
 		}
-		if known, ok := f.shapeOf(p); ok && i+1 < len(prefixes) && !slices.Contains(known, r.segs[i+1].name) {
-			f.error("member_unknown", ptr, near(r.segs[i+1].name, known), "%s is never there: what is written to %s has no member %q", r, ref{r.root, r.segs[:i+1]}, r.segs[i+1].name)
+		for ; i+1 < len(prefixes); i++ {
+			if known, ok := f.shapeOf(prefixes[i]); ok && !slices.Contains(known, r.segs[i+1].name) {
+				f.error("member_unknown", ptr, near(r.segs[i+1].name, known), "%s is never there: what is written to %s has no member %q", r, ref{r.root, r.segs[:i+1]}, r.segs[i+1].name)
+				break
+			}
 		}
 		return
 	}
@@ -431,57 +435,4 @@ func (f *flow) read(r ref, ptr string, s factSet, proved []ref) {
 		return
 	}
 	f.error("ref_unset", ptr, hint, "%s has no value here: nothing writes it", r)
-}
-
-// shape tells for each written path which members its value can have, where all its writers declare them.
-func (f *flow) shape() map[string][]string {
-	shapes, open := map[string][]string{}, map[string]bool{}
-	for i := range f.Nodes {
-		n := &f.Nodes[i]
-		for port, target := range n.Outputs {
-			r, err := parseTarget(target)
-			if err != nil {
-				continue
-			}
-			ports := f.ports(n)
-			if port != "result" || ports == nil || !telling(n) {
-				open[r.path()] = true
-			}
-			shapes[r.path()] = append(shapes[r.path()], ports...)
-			for _, p := range r.prefixes()[:len(r.segs)-1] {
-				open[p] = true
-			}
-		}
-		for _, c := range n.Catch {
-			if r, err := parseTarget(c.Bind); err == nil {
-				open[r.path()] = true
-			}
-		}
-		for target := range n.Set {
-			if r, err := parseTarget(target); err == nil {
-				open[r.path()] = true
-			}
-		}
-		for _, r := range f.strewn(i) {
-			for _, p := range r.prefixes() {
-				open[p] = true
-			}
-		}
-	}
-	if f.keeps && f.owner != nil { // what a LOOP's body reads may have been written before the LOOP
-		maps.DeleteFunc(shapes, func(p string, _ []string) bool { return kept(p) })
-	}
-	maps.DeleteFunc(shapes, func(p string, _ []string) bool { return open[p] })
-	return shapes
-}
-
-// telling reports whether the ports of n are all the members of its result.
-func telling(n *Node) bool {
-	switch n.Op {
-	case OpHuman, OpMap, OpLoop, OpSubgraph:
-		return false
-	case OpParallel:
-		return n.Join != JoinAny
-	}
-	return true
 }
