@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
 )
 
 // present is a frozen layer with a sprite's present files, and what the commit that refers to it has to store.
@@ -27,16 +29,24 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 		return present{}, err
 	}
 	if d.Stacks() && s.quiet() {
+		if err := h.shallowBelow(ctx, now); err != nil {
+			return present{}, err
+		}
 		// First, because it is what may fail: on a full disk the sprite then goes on as it was.
 		next, err := h.onTop(ctx, now)
 		if err != nil {
 			return present{}, err
 		}
 		ended := s.present() != nil
-		if err := s.pause(); err != nil {
+		err = s.pause()
+		if err == nil {
+			err = h.complete(ctx, d, now, h.layerDir(now.ID))
+		}
+		if err != nil {
 			h.discard(next)
 			return present{}, err
 		}
+		h.step("ended")
 		return present{layer: now, made: []layerRecord{next}, tree: next.ID, ended: ended}, nil
 	}
 	thaw := func() error { return nil }
@@ -45,7 +55,16 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 			return present{}, fmt.Errorf("hold the sprite's processes: %w", err)
 		}
 	}
-	copied, err := h.build(d, now.Parent, func(dir string) error { return h.clone(ctx, d, now, dir) })
+	parent, err := h.store.standOn(now.Parent)
+	var copied layerRecord
+	if err == nil {
+		copied, err = h.build(d, parent, func(dir string) error {
+			if err := h.clone(ctx, d, now, dir); err != nil {
+				return err
+			}
+			return h.complete(ctx, d, now, dir)
+		})
+	}
 	copied.Frozen, copied.Image = true, now.Image
 	if thawErr := thaw(); err == nil && thawErr != nil { // it may hold the files of more than one moment
 		h.discard(copied)
@@ -57,20 +76,35 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 	return present{layer: copied, made: []layerRecord{copied}}, nil
 }
 
+// complete has a layer that is about to be frozen, or a copy of it, hold all that shows in it now.
+func (h *Host) complete(ctx context.Context, d layer.Driver, of layerRecord, dir string) error {
+	if of.Plain {
+		return nil
+	}
+	shown, err := h.stack(of.ID)
+	if err != nil {
+		return err
+	}
+	return d.Complete(ctx, dir, h.layerDir(of.ID), shown[1:])
+}
+
 // commitPresent stores what capture made: it is part of the transaction that refers to the frozen layer.
-func commitPresent(tx *bolt.Tx, rec *spriteRecord, p present) error {
+func commitPresent(tx *bolt.Tx, rec *spriteRecord, p present, mounted func(string) bool) (garbage []layerRecord, err error) {
 	for _, l := range p.made {
 		if err := addLayer(tx, l); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if p.tree == "" {
-		return nil
+		return nil, nil
 	}
 	// The reference of the sprite goes from the layer that is now frozen to the new one.
-	if err := changeLayer(tx, p.layer.ID, func(l *layerRecord) { l.Frozen, l.Durable = true, false; l.Refs-- }); err != nil {
-		return err
+	if garbage, err = freezeLayer(tx, p.layer.ID, mounted); err != nil {
+		return nil, err
+	}
+	if err := changeLayer(tx, p.layer.ID, func(l *layerRecord) { l.Refs-- }); err != nil {
+		return nil, err
 	}
 	rec.Tree = p.tree
-	return holdLayer(tx, p.tree)
+	return garbage, holdLayer(tx, p.tree)
 }

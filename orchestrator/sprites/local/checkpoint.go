@@ -67,12 +67,13 @@ func (h *Host) checkpoint(ctx context.Context, name, comment string) (checkpoint
 	if err != nil {
 		return none, fmt.Errorf("checkpoint %s: %w", name, err)
 	}
-	p, err := h.store.addCheckpoint(name, checkpointRecord{Comment: comment, CreateTime: h.now()}, now)
+	p, garbage, err := h.store.addCheckpoint(name, checkpointRecord{Comment: comment, CreateTime: h.now()}, now, h.isMounted)
 	if err != nil {
 		h.abandon(now.made...)
 		return none, fmt.Errorf("checkpoint %s: %w", name, err)
 	}
 	h.step("checkpointed")
+	h.discard(garbage...)
 	h.settleLater(p.Tree)
 	h.mergeLater(p.Tree)
 	h.cfg.Log.Info().Str("sprite", name).Str("checkpoint", p.ID).Msg("checkpoint created")
@@ -121,6 +122,12 @@ func (h *Host) restoreTo(ctx context.Context, name, id string) error {
 	}
 	h.step("stopped")
 	lost := h.degraded(rec.Tree) != ""
+	if !lost {
+		if err := h.completePresent(ctx, rec); err != nil {
+			h.discard(fresh)
+			return fmt.Errorf("restore %s to %s: keep the present state: %w", name, id, err)
+		}
+	}
 	garbage, err := h.store.restored(name, fresh, id, lost, h.now(), keepAutos, h.isMounted)
 	if err != nil {
 		h.abandon(fresh)
@@ -134,6 +141,19 @@ func (h *Host) restoreTo(ctx context.Context, name, id string) error {
 	h.cfg.Log.Info().Str("sprite", name).Str("checkpoint", id).Msg("restored")
 	s.resume(name)
 	return nil
+}
+
+// completePresent readies the present files of a sprite, in which nothing runs, for being frozen.
+func (h *Host) completePresent(ctx context.Context, rec spriteRecord) error {
+	now, err := h.store.layer(rec.Tree)
+	if err != nil {
+		return err
+	}
+	d, err := h.open(now)
+	if err != nil {
+		return err
+	}
+	return h.complete(ctx, d, now, h.layerDir(now.ID))
 }
 
 // quickly is the size of layers that are read again before they are used: small enough not to be felt.

@@ -30,11 +30,18 @@ type world struct {
 // newWorld opens a host; step is called after each durable step.
 func newWorld(t *testing.T, dir string, step func(string)) *world {
 	t.Helper()
+	return newWorldWith(t, Config{Dir: dir, Log: zerolog.Nop(), Reserve: -1}, step)
+}
+
+func newWorldWith(t *testing.T, cfg Config, step func(string)) *world {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := open(Config{Dir: dir, Self: self, Log: zerolog.Nop(), Reserve: -1}, step)
+	cfg.Self = self
+	dir := cfg.Dir
+	h, err := open(cfg, step)
 	if err != nil {
 		t.Fatal(err)
 	}

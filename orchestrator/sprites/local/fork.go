@@ -101,12 +101,11 @@ func (h *Host) fork(ctx context.Context, name, id, to string, labels []string) (
 // forkSprite stores what capture made of the present files of sprite name, if it did, and the new sprite.
 func (s *store) forkSprite(name string, now present, forked spriteRecord, made layerRecord, mounted func(string) bool) (garbage []layerRecord, err error) {
 	err = s.update(func(tx *bolt.Tx) error {
-		garbage = nil
 		rec, err := getSprite(tx, name)
 		if err != nil {
 			return err
 		}
-		if err := commitPresent(tx, &rec, now); err != nil {
+		if garbage, err = commitPresent(tx, &rec, now, mounted); err != nil {
 			return err
 		}
 		if err := putSprite(tx, rec); err != nil {
@@ -120,11 +119,8 @@ func (s *store) forkSprite(name string, now present, forked spriteRecord, made l
 		}
 		// A copy that nothing stacks on was needed for the moment only.
 		if len(now.made) > 0 && now.tree == "" {
-			if l, err := getLayer(tx, now.layer.ID); err != nil || l.Refs > 0 {
-				return err
-			}
 			l, err := getLayer(tx, now.layer.ID)
-			if err != nil {
+			if err != nil || l.Refs > 0 {
 				return err
 			}
 			garbage, err = forgetLayer(tx, l, mounted)

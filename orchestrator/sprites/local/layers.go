@@ -84,6 +84,31 @@ func addLayer(tx *bolt.Tx, l layerRecord) error {
 	return putLayer(tx, l)
 }
 
+// freezeLayer marks a layer that nobody writes to any more. If the one below has been merged meanwhile it stands on that from
+// then on: no box that writes to it is left which could mind. What only the way through the former needed is garbage.
+func freezeLayer(tx *bolt.Tx, id string, mounted func(string) bool) (garbage []layerRecord, err error) {
+	l, err := getLayer(tx, id)
+	if err != nil {
+		return nil, err
+	}
+	l.Frozen, l.Durable = true, false
+	if l.Parent == "" {
+		return nil, putLayer(tx, l)
+	}
+	below, err := getLayer(tx, l.Parent)
+	if err != nil {
+		return nil, err
+	}
+	if below.Merged == "" {
+		return nil, putLayer(tx, l)
+	}
+	l.Parent = below.Merged
+	if err := errors.Join(putLayer(tx, l), holdLayer(tx, below.Merged)); err != nil {
+		return nil, err
+	}
+	return releaseLayer(tx, below.ID, mounted)
+}
+
 func holdLayer(tx *bolt.Tx, id string) error {
 	return changeLayer(tx, id, func(l *layerRecord) { l.Refs++ })
 }
@@ -137,6 +162,15 @@ func (s *store) layer(id string) (l layerRecord, err error) {
 		return err
 	})
 	return l, err
+}
+
+// standOn is the layer to stack on in the place of a frozen one; "" stands for the base.
+func (s *store) standOn(id string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
+	l, err := s.layer(id)
+	return l.top(), err
 }
 
 // chain returns a layer and those below it, topmost first.

@@ -18,6 +18,31 @@ const (
 	maxDepth   = 64
 )
 
+// shallow returns a frozen layer that can be stacked upon, merged with those below it if they have become too many for the
+// background to keep up.
+func (h *Host) shallow(ctx context.Context, l layerRecord) (layerRecord, error) {
+	chain, err := h.store.chain(l.ID)
+	if err != nil || l.Merged != "" || !l.Frozen || len(chain) < maxDepth {
+		return l, err
+	}
+	if err := h.merge(ctx, l.ID); err != nil {
+		return l, err
+	}
+	return h.store.layer(l.ID)
+}
+
+// shallowBelow is shallow for what a live layer stands on.
+func (h *Host) shallowBelow(ctx context.Context, l layerRecord) error {
+	if l.Parent == "" {
+		return nil
+	}
+	below, err := h.store.layer(l.Parent)
+	if err == nil {
+		_, err = h.shallow(ctx, below)
+	}
+	return err
+}
+
 // mergeLater merges the layers that end in a frozen one, should they have become many. What runs on them is not touched:
 // who stacks on that layer from then on stands on the merged one instead.
 func (h *Host) mergeLater(id string) {
@@ -50,6 +75,10 @@ func (h *Host) merge(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	shown, err := h.stack(id)
+	if err != nil {
+		return err
+	}
 	var dirs []string
 	for _, l := range chain[:len(chain)-1] {
 		dirs = append(dirs, h.dataDir(l))
@@ -59,7 +88,11 @@ func (h *Host) merge(ctx context.Context, id string) error {
 		if err := d.Make(dir, uid, gid); err != nil {
 			return err
 		}
-		return errors.Join(tree.Merge(ctx, layer.Data(dir), dirs...), d.Freeze(dir))
+		if err := errors.Join(tree.Merge(ctx, layer.Data(dir), dirs...), d.Freeze(dir)); err != nil {
+			return err
+		}
+		// What is wrong with a merged layer would be found long after those that it stands for are gone.
+		return tree.Same(ctx, shown, append([]string{layer.Data(dir)}, shown[len(dirs):]...))
 	})
 	if err != nil {
 		return fmt.Errorf("merge layers: %w", err)

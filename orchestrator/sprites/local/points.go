@@ -60,13 +60,13 @@ func (s *store) checkpoint(spriteID, id string) (checkpointRecord, error) {
 
 // addCheckpoint gives p the sprite's next number and stores it with the layer that captured the present files. The
 // sprite's own state descends from p from then on.
-func (s *store) addCheckpoint(name string, p checkpointRecord, now present) (checkpointRecord, error) {
-	err := s.update(func(tx *bolt.Tx) error {
+func (s *store) addCheckpoint(name string, p checkpointRecord, now present, mounted func(string) bool) (_ checkpointRecord, garbage []layerRecord, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
 		rec, err := getSprite(tx, name)
 		if err != nil {
 			return err
 		}
-		if err := commitPresent(tx, &rec, now); err != nil {
+		if garbage, err = commitPresent(tx, &rec, now, mounted); err != nil {
 			return err
 		}
 		p.Source, p.Tree = rec.Source, now.layer.ID
@@ -76,7 +76,7 @@ func (s *store) addCheckpoint(name string, p checkpointRecord, now present) (che
 		rec.Source = p.ID
 		return putSprite(tx, rec)
 	})
-	return p, err
+	return p, garbage, err
 }
 
 // putCheckpoint stores a checkpoint, which holds its tree from then on.
@@ -112,7 +112,7 @@ func (s *store) restored(name string, fresh layerRecord, source string, lost boo
 			if _, err := putCheckpoint(tx, &rec, auto); err != nil {
 				return err
 			}
-			if err := changeLayer(tx, rec.Tree, func(l *layerRecord) { l.Frozen, l.Durable = true, false }); err != nil {
+			if garbage, err = freezeLayer(tx, rec.Tree, mounted); err != nil {
 				return err
 			}
 		}
@@ -126,9 +126,11 @@ func (s *store) restored(name string, fresh layerRecord, source string, lost boo
 		if err != nil {
 			return err
 		}
-		if garbage, err = releaseLayers(tx, append(old, rec.Tree), mounted); err != nil {
+		more, err := releaseLayers(tx, append(old, rec.Tree), mounted)
+		if err != nil {
 			return err
 		}
+		garbage = append(garbage, more...)
 		rec.Tree, rec.Source, rec.UpdatedAt = fresh.ID, source, now
 		return putSprite(tx, rec)
 	})

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
 )
 
@@ -22,6 +23,9 @@ func (h *Host) settle(ctx context.Context) error {
 	if len(torn) == 0 {
 		return nil
 	}
+	if err := h.dropWork(torn); err != nil {
+		h.cfg.Log.Warn().Err(err).Msg("tidy up frozen layers") // they only take more room
+	}
 	err := tree.Sync(filepath.Join(h.cfg.Dir, "layers"))
 	if err == nil {
 		err = h.store.updateLayers(torn, func(l *layerRecord) { l.Durable = true })
@@ -31,6 +35,24 @@ func (h *Host) settle(ctx context.Context) error {
 		h.unsettled = append(h.unsettled, torn...)
 		h.mu.Unlock()
 		return fmt.Errorf("make checkpoints durable: %w", err)
+	}
+	return nil
+}
+
+// dropWork removes what frozen layers needed only to be written to.
+func (h *Host) dropWork(ids []string) error {
+	for _, id := range ids {
+		l, err := h.store.layer(id)
+		if errors.Is(err, errNoLayer) || l.Plain {
+			continue
+		}
+		d, openErr := layer.Open(l.Driver)
+		if err = errors.Join(err, openErr); err == nil && l.Frozen {
+			err = d.Freeze(h.layerDir(id))
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -98,6 +98,9 @@ func (h *Host) onTop(ctx context.Context, of layerRecord) (layerRecord, error) {
 	}
 	parent, fill := "", func(dir string) error { return h.clone(ctx, d, of, dir) }
 	if d.Stacks() {
+		if of, err = h.shallow(ctx, of); err != nil {
+			return layerRecord{}, err
+		}
 		parent, fill = of.top(), func(dir string) error {
 			uid, gid := h.rootOwner()
 			return d.Make(dir, uid, gid)

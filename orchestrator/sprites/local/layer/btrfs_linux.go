@@ -44,6 +44,9 @@ func (btrfs) Stacks() bool        { return false }
 func (btrfs) LiveSafe() bool      { return true }
 func (btrfs) Freeze(string) error { return nil }
 
+// Complete has nothing to do: a snapshot is complete.
+func (btrfs) Complete(context.Context, string, string, []string) error { return nil }
+
 // OnBtrfs reports whether dir lies on btrfs.
 func OnBtrfs(dir string) bool {
 	var st unix.Statfs_t

@@ -41,6 +41,9 @@ type Driver interface {
 	Make(dir string, uid, gid int) error
 	// Clone makes a layer with the files of another, which may be in use when LiveSafe says so.
 	Clone(ctx context.Context, from, dir string) error
+	// Complete makes a layer, or a copy of it, hold all that shows while it is in use. It is done before the layer is frozen,
+	// and may be done again. of is the layer itself; below are the files that it lies on, topmost first. Nobody writes to it.
+	Complete(ctx context.Context, dir, of string, below []string) error
 	// Freeze drops what a layer needs only to be written to. Nobody has it mounted.
 	Freeze(dir string) error
 	// Remove removes a layer, whole or half made; a missing one is no error.
@@ -103,6 +106,15 @@ func (overlay) Make(dir string, uid, gid int) error {
 
 func (overlay) Clone(ctx context.Context, from, dir string) error { return clone(ctx, from, dir) }
 
+// Complete adds the names of hard-linked files of which only the work folder knows.
+func (overlay) Complete(ctx context.Context, dir, of string, below []string) error {
+	index := filepath.Join(Work(of), "index")
+	if err := tree.Relink(ctx, Data(dir), index, append([]string{Data(of)}, below...)...); err != nil {
+		return fmt.Errorf("complete layer: %w", err)
+	}
+	return nil
+}
+
 // Freeze drops the work folder; no overlay writes to the layer again.
 func (overlay) Freeze(dir string) error {
 	if err := tree.Remove(Work(dir)); err != nil {
@@ -119,6 +131,9 @@ func (cas) Kind() Kind          { return CAS }
 func (cas) Stacks() bool        { return false }
 func (cas) LiveSafe() bool      { return false }
 func (cas) Freeze(string) error { return nil }
+
+// Complete has nothing to do: a copy is complete.
+func (cas) Complete(context.Context, string, string, []string) error { return nil }
 
 func (cas) Make(dir string, uid, gid int) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {

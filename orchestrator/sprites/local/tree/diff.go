@@ -3,6 +3,7 @@ package tree
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +42,10 @@ type Info struct {
 // folder that is added or deleted is told with all that is in it. What both have in common is not walked: it is the same
 // folder of the same layer. A file of the same size and time counts as the same. Links are compared, never followed.
 func Diff(ctx context.Context, from, to []string, emit func(Change) error) error {
+	return compare(ctx, from, to, false, emit)
+}
+
+func compare(ctx context.Context, from, to []string, exact bool, emit func(Change) error) error {
 	a, err := openStack(from)
 	if err != nil {
 		return fmt.Errorf("compare trees: %w", err)
@@ -51,7 +56,7 @@ func Diff(ctx context.Context, from, to []string, emit func(Change) error) error
 		return fmt.Errorf("compare trees: %w", err)
 	}
 	defer b.close()
-	d := differ{ctx: ctx, from: a, to: b, emit: emit}
+	d := differ{ctx: ctx, from: a, to: b, exact: exact, emit: emit}
 	x, err := a.root(0)
 	if err != nil {
 		return fmt.Errorf("compare trees: %w", err)
@@ -67,9 +72,16 @@ func Diff(ctx context.Context, from, to []string, emit func(Change) error) error
 	return nil
 }
 
+// Same returns an error that names the first difference between two stacks of layers. Unlike Diff it reads every file, and
+// looks at attributes.
+func Same(ctx context.Context, from, to []string) error {
+	return compare(ctx, from, to, true, func(c Change) error { return fmt.Errorf("%s: %s", c.Path, c.Kind) })
+}
+
 type differ struct {
 	ctx      context.Context
 	from, to *stack
+	exact    bool // times prove nothing
 	emit     func(Change) error
 }
 
@@ -134,7 +146,7 @@ func (d differ) entries(old, now *entry, name, at string) error {
 			change.Kind = Retyped
 			break
 		}
-		same, err := unchanged(old, now, name)
+		same, err := d.unchanged(old, now, name)
 		if err != nil {
 			return err
 		}
@@ -181,7 +193,7 @@ func (e *entry) info() Info {
 }
 
 // unchanged compares two entries of one type.
-func unchanged(old, now *entry, name string) (bool, error) {
+func (d differ) unchanged(old, now *entry, name string) (bool, error) {
 	x, y := old.st, now.st
 	if x.Dev == y.Dev && x.Ino == y.Ino {
 		return true, nil
@@ -194,8 +206,11 @@ func unchanged(old, now *entry, name string) (bool, error) {
 		if x.Size != y.Size {
 			return false, nil
 		}
-		if x.Mtim == y.Mtim {
+		if !d.exact && x.Mtim == y.Mtim {
 			return true, nil
+		}
+		if d.exact && (x.Mtim != y.Mtim || !sameAttributes(old.in, now.in, name)) {
+			return false, nil
 		}
 		return sameBytes(old.in, now.in, name)
 	case unix.S_IFLNK:
@@ -216,6 +231,22 @@ func target(in folder, name string) (string, error) {
 		return "", err
 	}
 	return string(buf[:n]), nil
+}
+
+// sameAttributes compares what copies keep of two files' attributes.
+func sameAttributes(a, b folder, name string) bool {
+	var sums [2][]byte
+	for i, in := range []folder{a, b} {
+		f, err := openFile(in, name)
+		if err != nil {
+			return false
+		}
+		h := sha256.New()
+		attributesOf(h, int(f.Fd()))
+		f.Close()
+		sums[i] = h.Sum(nil)
+	}
+	return bytes.Equal(sums[0], sums[1])
 }
 
 // sameBytes compares two files. One that cannot be read any more counts as changed.
