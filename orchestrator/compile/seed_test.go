@@ -22,7 +22,7 @@ func withExamples(t *testing.T) Tools {
 		if err != nil {
 			t.Fatal(err)
 		}
-		skill, err := manifests.Parse(data)
+		skill, err := manifests.ParseSkill(data)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
