@@ -87,6 +87,7 @@ func (f Files) Do(ctx context.Context, op files.Op, emit files.Emit) error {
 	stop := context.AfterFunc(ctx, func() { r.Close() })
 	defer stop()
 	_, err = f.call(ctx, fsDo, op, []*os.File{w}, nil)
+	w.Close() // init's copy is the last one
 	if err != nil {
 		r.Close()
 		if failed := <-decoded; failed != nil && !errors.Is(failed, files.ErrCut) {
@@ -95,8 +96,8 @@ func (f Files) Do(ctx context.Context, op files.Op, emit files.Emit) error {
 		return err
 	}
 	// All has been written, or else the end never comes.
-	if err := r.SetReadDeadline(time.Now().Add(sendTimeout)); err != nil && !errors.Is(err, os.ErrClosed) {
-		return err
+	if r.SetReadDeadline(time.Now().Add(sendTimeout)) != nil {
+		r.Close() // it is closed already: nobody listens any more
 	}
 	return <-decoded
 }

@@ -208,7 +208,16 @@ func parseFDs(oob []byte) (files []*os.File, err error) {
 	return files, nil
 }
 
+// closeAll closes descriptors that came from the other end. Sockets among them must not linger: closing one that has
+// something to send would wait as long as whoever made it says, for ever when the other end of its connection is among them.
 func closeAll(files []*os.File) {
+	for _, f := range files {
+		if raw, err := f.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) {
+				_ = syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{}) // most are no sockets
+			})
+		}
+	}
 	for _, f := range files {
 		f.Close()
 	}
