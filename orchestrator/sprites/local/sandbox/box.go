@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,8 +17,10 @@ import (
 
 // Limits on waiting for an init that does not do its part.
 const (
-	sendTimeout = 10 * time.Second // init takes a request
-	endTimeout  = 10 * time.Second // a plain init ends its processes
+	setupTimeout = 30 * time.Second // init builds the box
+	sendTimeout  = 10 * time.Second // init takes a request
+	startTimeout = 30 * time.Second // init starts a command
+	endTimeout   = 10 * time.Second // a plain init ends its processes
 )
 
 // Box is a running sandbox. All its processes end with it, and it ends with the host process. Its methods may be called
@@ -25,6 +28,7 @@ const (
 type Box struct {
 	cfg     Config
 	cmd     *exec.Cmd
+	group   *group
 	control *channel
 	stderr  *tail
 	network *Network       // nil without Config.Network
@@ -34,7 +38,7 @@ type Box struct {
 	done    chan struct{}
 
 	holding sync.Mutex // guards held, and is held while processes are being stopped or let go
-	held    int        // how many want the processes to stand still
+	held    int        // how many want the box to stand still
 
 	mu     sync.Mutex // guards what follows
 	lastID uint64
@@ -42,6 +46,7 @@ type Box struct {
 	calls  map[uint64]chan callAnswer // nil for a call that nobody waits for any more
 	plain  map[int]bool               // sessions of a plain box that still have processes, to be ended should init be killed
 	cause  error                      // why the box ended
+	awake  chan struct{}              // closed when a frozen box is thawed; nil of one that is not frozen
 }
 
 // Start makes a box and returns when commands can run in it. A *Refusal means that the system does not allow it. The
@@ -67,7 +72,15 @@ func Start(cfg Config) (*Box, error) {
 		cfg: cfg, control: control, stderr: new(tail), slots: make(chan struct{}, maxCalls), quiet: make(chan struct{}), done: make(chan struct{}),
 		procs: make(map[uint64]*Proc), calls: make(map[uint64]chan callAnswer), plain: make(map[int]bool),
 	}
-	cmd, p, mounts, err := spawn(cfg, child, b.stderr)
+	b.group = newGroup(cfg.Limits, cfg.Without)
+	cmd, p, mounts, err := spawn(cfg, b.group, child, b.stderr)
+	if err != nil { // it may be the groups that are refused, or that nothing can be started in them
+		if err := b.group.remove(); err != nil {
+			return nil, errors.Join(err, child.Close(), control.conn.Close())
+		}
+		b.group = new(group)
+		cmd, p, mounts, err = spawn(cfg, b.group, child, b.stderr)
+	}
 	child.Close()
 	if err != nil {
 		control.conn.Close()
@@ -80,7 +93,7 @@ func Start(cfg Config) (*Box, error) {
 		cmd.Process.Kill()
 		cmd.Wait() // says how it was killed
 		control.conn.Close()
-		return nil, err
+		return nil, errors.Join(err, b.group.remove())
 	}
 	b.tasks.Go(b.read)
 	b.tasks.Go(b.wait)
@@ -92,6 +105,9 @@ func (b *Box) setUp(p plan, mounts []*os.File) error {
 	fds := make([]int, len(mounts))
 	for i, m := range mounts {
 		fds[i] = int(m.Fd())
+	}
+	if err := b.control.conn.SetDeadline(time.Now().Add(setupTimeout)); err != nil {
+		return fmt.Errorf("set up the sandbox: %w", err)
 	}
 	sendErr := b.control.send(request{Op: opSetup, Setup: &p}, fds...)
 	var answer reply
@@ -107,6 +123,8 @@ func (b *Box) setUp(p plan, mounts []*os.File) error {
 	switch {
 	case err != nil && sendErr != nil:
 		return fmt.Errorf("set up the sandbox: %w; %s", sendErr, b.stderr)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("set up the sandbox: init says nothing for %v; the machine may be overloaded, or a file system hang", setupTimeout)
 	case err != nil:
 		return fmt.Errorf("set up the sandbox: init ended: %w; %s", err, b.stderr)
 	case answer.Op == opRefused:
@@ -114,11 +132,15 @@ func (b *Box) setUp(p plan, mounts []*os.File) error {
 	case answer.Op != opReady:
 		return fmt.Errorf("set up the sandbox: init answers %q", answer.Op)
 	}
-	return nil
+	return b.control.conn.SetDeadline(time.Time{})
 }
 
-// Exec starts a command. A *StartError means that there is no such command or folder; ErrDied that the box has ended.
-func (b *Box) Exec(p Process) (*Proc, error) {
+// Exec is ExecContext for callers who wait as long as it takes. It ends all the same: a box whose init falls silent is ended.
+func (b *Box) Exec(p Process) (*Proc, error) { return b.ExecContext(context.Background(), p) }
+
+// ExecContext starts a command. A *StartError means that there is no such command or folder; ErrDied that the box has ended.
+// When ctx ends before the command has started, it is killed as soon as it does; afterwards ctx means nothing to it.
+func (b *Box) ExecContext(ctx context.Context, p Process) (*Proc, error) {
 	c := command{Program: []byte(p.Program), Argv: p.Argv, Env: p.Env, Dir: []byte(p.Dir), TTY: p.TTY, Rows: p.Rows, Cols: p.Cols, Whole: p.Whole}
 	if len(c.Argv) == 0 {
 		return nil, &StartError{Code: 127, Text: "no command given"}
@@ -148,23 +170,52 @@ func (b *Box) Exec(p Process) (*Proc, error) {
 	b.procs[proc.id] = proc
 	b.mu.Unlock()
 
+	if err := b.waitAwake(ctx); err != nil {
+		b.forget(proc.id)
+		return nil, fmt.Errorf("start %s: %w", c.Program, err)
+	}
 	err := b.send(request{Op: opExec, ID: proc.id, Exec: &c}, fds...)
 	runtime.KeepAlive(p)
 	if err != nil {
 		b.forget(proc.id)
 		return nil, fmt.Errorf("start %s: %w", c.Program, err)
 	}
-	select {
-	case r := <-proc.started:
-		return proc.begun(r)
-	case <-b.done:
+	silent := time.NewTimer(startTimeout)
+	defer silent.Stop()
+	for {
+		select {
+		case r := <-proc.started:
+			return proc.begun(r)
+		case <-b.done:
+			select { // the answer may have come first
+			case r := <-proc.started:
+				return proc.begun(r)
+			default:
+				return nil, fmt.Errorf("start %s: %w", c.Program, b.died())
+			}
+		case <-ctx.Done():
+			b.giveUp(proc)
+			return nil, fmt.Errorf("start %s: %w", c.Program, ctx.Err())
+		case <-silent.C:
+			if b.frozen() { // by somebody who came after us
+				silent.Reset(startTimeout)
+				continue
+			}
+			b.end(fmt.Errorf("init does not start %s", c.Program))
+		}
 	}
-	select { // the answer may have come first
-	case r := <-proc.started:
-		return proc.begun(r)
-	default:
-		return nil, fmt.Errorf("start %s: %w", c.Program, b.died())
+}
+
+// giveUp has a command killed whose caller has gone. Init starts it, and then reads on.
+func (b *Box) giveUp(p *Proc) {
+	b.mu.Lock()
+	p.unwanted = true
+	terminal := p.PTY
+	b.mu.Unlock()
+	if terminal != nil { // it has started just now
+		terminal.Close()
 	}
+	_ = b.send(request{Op: opSignal, ID: p.id, Signal: int(syscall.SIGKILL)}) // a box that does not listen ends by this
 }
 
 // send refuses to wait forever for an init that no longer listens.
@@ -193,6 +244,7 @@ func (b *Box) Stop() error {
 	case <-b.done:
 	case <-patience.C:
 		b.cmd.Process.Kill() // a plain init that could not end its processes; wait sees to the rest
+		b.group.thaw()
 	}
 	return b.tasks.Wait()
 }
@@ -207,9 +259,10 @@ func (b *Box) end(cause error) {
 	if b.cfg.plain() {
 		// Init ends its processes when the socket ends; killing it at once would leave them.
 		b.control.conn.CloseWrite()
-		return
+	} else {
+		b.cmd.Process.Kill() // already gone is as good
 	}
-	b.cmd.Process.Kill() // already gone is as good
+	b.group.thaw() // who is held by an older kind of group does not even die
 }
 
 // Done is closed when the box is gone, for whatever reason.
@@ -265,12 +318,13 @@ func (b *Box) wait() error {
 		endSessions(b.plain) // an init that ends by itself has done it; nothing is delivered any more
 	}
 	b.control.conn.Close()
+	left := b.group.remove()
 	close(b.done)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return nil // how init ended is in cause
+		err = nil // how init ended is in cause
 	}
-	return err
+	return errors.Join(err, left)
 }
 
 func (b *Box) died() error {

@@ -39,7 +39,40 @@ type callAnswer struct {
 //
 // An error of init's satisfies errors.Is for its errno and the like of fs.ErrNotExist. When ctx ends, init is told and call
 // returns at once; ErrDied says that the box has ended.
+// A box that is frozen (Box.Freeze) is asked when it goes on.
 func (b *Box) call(ctx context.Context, name string, in any, send []*os.File, out any) (received []*os.File, err error) {
+	if err := b.waitAwake(ctx); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return b.ask(ctx, name, in, send, out)
+}
+
+func (b *Box) frozen() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.awake != nil
+}
+
+// waitAwake waits for a frozen box to be thawed.
+func (b *Box) waitAwake(ctx context.Context) error {
+	b.mu.Lock()
+	awake := b.awake
+	b.mu.Unlock()
+	if awake == nil {
+		return nil
+	}
+	select {
+	case <-awake:
+		return nil
+	case <-b.done:
+		return b.died()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ask is call of a box that may be frozen.
+func (b *Box) ask(ctx context.Context, name string, in any, send []*os.File, out any) (received []*os.File, err error) {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return nil, fmt.Errorf("%s: encode: %w", name, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -27,8 +28,8 @@ func talking(t *testing.T) (*Box, *channel) {
 		t.Fatal(err)
 	}
 	b := &Box{
-		cfg: Config{Level: LevelProcess}, control: control, slots: make(chan struct{}, maxCalls), quiet: make(chan struct{}),
-		done: make(chan struct{}), procs: map[uint64]*Proc{}, calls: map[uint64]chan callAnswer{},
+		cfg: Config{Level: LevelProcess}, group: new(group), control: control, slots: make(chan struct{}, maxCalls), quiet: make(chan struct{}),
+		done: make(chan struct{}), procs: map[uint64]*Proc{}, calls: map[uint64]chan callAnswer{}, plain: map[int]bool{},
 	}
 	b.tasks.Go(b.read)
 	t.Cleanup(func() {
@@ -162,4 +163,46 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("a call into the end = %v", err)
 	}
 	b.done = make(chan struct{}) // for the clean-up, which closes it
+}
+
+// An init that falls silent keeps nobody: neither who starts a command nor who froze the box and asks it something.
+func TestSilentInit(t *testing.T) {
+	b, inner := talking(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := b.ExecContext(ctx, Process{Argv: []string{"x"}, TTY: true})
+		ended <- err
+	}()
+	var start, kill request
+	if files, err := inner.recv(&start); err != nil || start.Op != opExec {
+		t.Fatalf("init is told %q, %v, %v", start.Op, files, err)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("ExecContext = %v", err)
+	}
+	if files, err := inner.recv(&kill); err != nil || kill.Op != opSignal || kill.ID != start.ID || kill.Signal != int(syscall.SIGKILL) {
+		t.Errorf("init is told %+v, %v, %v", kill, files, err)
+	}
+	// It starts after all: its terminal is nobody's.
+	r, w, err := os.Pipe()
+	if err == nil {
+		err = inner.send(reply{Op: opStarted, ID: start.ID, PID: 7}, int(w.Fd()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	defer r.Close()
+	if n, err := r.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("the descriptor of a command that nobody waits for stays open: %d, %v", n, err)
+	}
+
+	b.mu.Lock()
+	b.awake = make(chan struct{})
+	b.mu.Unlock()
+	if _, err := b.call(ctx, "fs.none", nil, nil, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("call of a frozen box = %v", err)
+	}
 }

@@ -12,8 +12,8 @@ func confine(p plan) error {
 	if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
 		return &setupFailure{"set the host name", err}
 	}
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
-		return &setupFailure{"forbid core dumps", err}
+	if err := limitSelf(p.Limits, p.Without); err != nil {
+		return err
 	}
 	// A fresh session keyring, where the kernel has keyrings: the host's must not be reachable.
 	if _, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0); errno != 0 && errno != unix.ENOSYS && errno != unix.EPERM {

@@ -15,24 +15,43 @@ var errRan = errors.New("a process of the sandbox went on although it was held")
 // thawTimeout bounds how long a box may take to go on.
 const thawTimeout = 10 * time.Second
 
-// Freeze makes all processes of the box stand still, init excepted, until thaw is called; both may be called again, and of
-// several who freeze the last one thaws. Commands must not be started meanwhile: they would run. Processes that were
-// stopped before stay so. A box that ends is thawed.
+// Freeze makes all processes of the box stand still until thaw is called; both may be called again, and of several who freeze
+// the last one thaws. Meanwhile commands do not start, and whatever else is asked of the box waits for the thaw or the end
+// of its context. Processes that were stopped before stay so. A box that ends is thawed.
 //
-// Init sends SIGSTOP and looks until nothing has run between two looks, so programs that wake one another come to a
-// rest, too. A program can still have the kernel wake it, by a timer whose signal is SIGCONT; thaw then returns an error, and
-// what was done in the belief that nothing ran must not be relied upon.
+// Where this process may make control groups, the kernel holds them, which none of them can do anything about. Elsewhere
+// init sends SIGSTOP and looks until nothing has run between two looks, so programs that wake one another come to a rest,
+// too. A program can then still have the kernel wake it, such as by a timer whose signal is SIGCONT: thaw returns an error,
+// and what was done in the belief that nothing ran must not be relied upon.
 func (b *Box) Freeze(ctx context.Context) (thaw func() error, err error) {
 	b.holding.Lock()
 	defer b.holding.Unlock()
 	if b.held == 0 {
-		if _, err := b.call(ctx, "box.freeze", nil, nil, nil); err != nil {
-			b.release() // init may have done it all the same
+		if err := b.freeze(ctx); err != nil {
 			return nil, fmt.Errorf("hold the processes of the sandbox: %w", err)
 		}
+		b.mu.Lock()
+		b.awake = make(chan struct{})
+		b.mu.Unlock()
 	}
 	b.held++
 	return sync.OnceValue(b.thaw), nil
+}
+
+func (b *Box) freeze(ctx context.Context) error {
+	select {
+	case <-b.done:
+		return b.died()
+	default:
+	}
+	if group, ok := b.group.freezer(); ok {
+		return group.freeze(ctx)
+	}
+	_, err := b.ask(ctx, "box.freeze", nil, nil, nil)
+	if err != nil {
+		_ = b.release() // init may have done it all the same; what matters is why it was not known to
+	}
+	return err
 }
 
 func (b *Box) thaw() error {
@@ -41,6 +60,12 @@ func (b *Box) thaw() error {
 	if b.held--; b.held > 0 {
 		return nil
 	}
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		close(b.awake)
+		b.awake = nil
+	}()
 	err := b.release()
 	if errors.Is(err, ErrDied) {
 		return nil
@@ -50,13 +75,16 @@ func (b *Box) thaw() error {
 
 // release lets processes go on. It does not depend on the caller's patience: they must not stand still for ever.
 func (b *Box) release() error {
+	if group, ok := b.group.freezer(); ok {
+		return group.thaw()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), thawTimeout)
 	defer cancel()
-	var moved bool
-	if _, err := b.call(ctx, "box.thaw", nil, nil, &moved); err != nil {
+	var ran bool
+	if _, err := b.ask(ctx, "box.thaw", nil, nil, &ran); err != nil {
 		return fmt.Errorf("let the processes of the sandbox go on: %w", err)
 	}
-	if moved {
+	if ran {
 		return errRan
 	}
 	return nil

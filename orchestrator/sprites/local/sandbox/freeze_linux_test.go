@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -67,6 +68,11 @@ func TestFreezeHoldsAllProcesses(t *testing.T) {
 			thaw := hold(t, box)
 			again := hold(t, box)
 			held := sizes()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := box.ExecContext(ctx, sandbox.Process{Argv: []string{"/bin/true"}}); !errors.Is(err, context.Canceled) {
+				t.Errorf("a command in a box that is held: %v", err)
+			}
 			must(t, again())
 			must(t, again())
 			busy(t)
@@ -77,11 +83,10 @@ func TestFreezeHoldsAllProcesses(t *testing.T) {
 			until(t, func() bool { return grown(held) })
 		}
 		thaw := hold(t, box)
-		must(t, proc.Signal("KILL")) // ends those that are held, too
-		if code, err := proc.Wait(); code != 137 || err != nil {
+		must(t, box.Stop()) // ends those that are held, too
+		if code, err := proc.Wait(); !errors.Is(err, sandbox.ErrDied) {
 			t.Errorf("Wait = %d, %v", code, err)
 		}
-		must(t, box.Stop())
 		if err := thaw(); err != nil {
 			t.Errorf("thaw after the end = %v", err)
 		}
@@ -155,6 +160,9 @@ func TestFreezeGoesUnnoticed(t *testing.T) {
 // A program can have the kernel wake it, here when something is written to its standard input. Then thaw says so.
 func TestThawTellsWhatWentOn(t *testing.T) {
 	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+		if len(groups(t, os.Getpid())) > 0 {
+			t.Skip("control groups hold processes here, which nothing wakes")
+		}
 		in, w, err := os.Pipe()
 		must(t, err)
 		defer w.Close()

@@ -18,7 +18,7 @@ const controlFD = 3
 // Owner is the user who runs the host process: there is no other to be had here.
 func Owner() (uid, gid int) { return os.Getuid(), os.Getgid() }
 
-func spawn(c Config, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, mounts []*os.File, err error) {
+func spawn(c Config, _ *group, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, mounts []*os.File, err error) {
 	if !c.plain() {
 		return nil, p, nil, refusal(&setupFailure{"start init in new namespaces", errors.ErrUnsupported})
 	}

@@ -67,8 +67,8 @@ var etc = []string{
 }
 
 const (
-	passwd = "root:x:0:0:root:/root:/usr/sbin/nologin\n" +
+	passwdText = "root:x:0:0:root:/root:/usr/sbin/nologin\n" +
 		"sprite:x:1000:1000:sprite:/home/sprite:/bin/sh\n" +
 		"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-	group = "root:x:0:\ntty:x:5:\nsprite:x:1000:\nnogroup:x:65534:\n"
+	groupText = "root:x:0:\ntty:x:5:\nsprite:x:1000:\nnogroup:x:65534:\n"
 )

@@ -12,21 +12,11 @@ import (
 	"strings"
 )
 
-// Sizes of the box's memory file systems, unless Limits says otherwise.
-const (
-	defaultTmp = 256 << 20 // /run and /dev/shm
-	devSize    = 1 << 20   // /dev, which is sealed when it is complete
-)
-
 // newPlan draws the box of c from what this host has.
 func newPlan(c Config) (plan, error) {
 	p := plan{Level: c.Level, Hostname: c.Hostname, Network: c.Network && c.defended(DefenceNetns), Limits: c.Limits, Without: c.Without}
 	p.Root = p.tree("", c.Root, false)
-	tmp := c.Limits.TmpBytes
-	if tmp <= 0 {
-		tmp = defaultTmp
-	}
-	size := fmt.Sprintf(",size=%d,nr_inodes=%d", tmp, tmp/perFile)
+	size := fmt.Sprintf(",size=%d,nr_inodes=%d", c.Limits.TmpBytes, c.Limits.TmpBytes/perFile)
 	if !c.defended(DefenceTmpSize) {
 		size = ""
 	}
@@ -132,8 +122,8 @@ func (p *plan) texts(c Config) {
 		}
 	}
 	if c.Root.Host {
-		p.text("etc/passwd", passwd)
-		p.text("etc/group", group)
+		p.text("etc/passwd", passwdText)
+		p.text("etc/group", groupText)
 	}
 }
 

@@ -16,12 +16,14 @@ type Proc struct {
 	Program string   // path of the program that was found
 	PTY     *os.File // master side, TTY only; the caller closes it. Reading it fails with EIO once the terminal is unused
 
-	box     *Box
-	id      uint64
-	tty     bool
-	started chan reply    // takes the one answer to exec
-	exited  chan struct{} // closed when code is set
-	code    int
+	box *Box
+	id  uint64
+	tty bool
+	// unwanted says that nobody waits for the start any more; guarded by box.mu.
+	unwanted bool
+	started  chan reply    // takes the one answer to exec
+	exited   chan struct{} // closed when code is set
+	code     int
 }
 
 // Signal sends a signal, such as "TERM" or "SIGTERM", to the command's process group. A command that has ended is not an
@@ -86,7 +88,7 @@ func (b *Box) deliver(r reply, files []*os.File) {
 	switch {
 	case r.Op == opStarted && p.PID == 0:
 		p.PID, p.Program = max(r.PID, 1), r.Program
-		if p.tty && len(files) == 1 {
+		if p.tty && len(files) == 1 && !p.unwanted {
 			p.PTY = master(files[0])
 		}
 		if p.tty && p.PTY == nil {

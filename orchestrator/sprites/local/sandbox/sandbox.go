@@ -114,6 +114,7 @@ func (c Config) checked() (Config, error) {
 	if c.Hostname == "" {
 		c.Hostname = "sprite"
 	}
+	c.Limits = c.Limits.orDefaults(machineMemory())
 	for _, f := range []struct{ name, path string }{
 		{"Self", c.Self}, {"Run", c.Run}, {"Cache", c.Cache}, {"Skills", c.Skills}, {"Shared", c.Shared},
 	} {

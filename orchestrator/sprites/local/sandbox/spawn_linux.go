@@ -43,7 +43,7 @@ func mapped(file string) bool {
 
 // spawn starts init in its namespaces (or plainly) with child as its control socket, and returns what it is to be told
 // first, with the descriptors that go along; the caller closes those.
-func spawn(c Config, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, mounts []*os.File, err error) {
+func spawn(c Config, g *group, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, mounts []*os.File, err error) {
 	self, err := os.Open(c.Self)
 	if err != nil {
 		return nil, p, nil, fmt.Errorf("open the sandbox's init: %w", err)
@@ -60,7 +60,7 @@ func spawn(c Config, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, m
 	}
 	if c.plain() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		return cmd, plan{Plain: true}, nil, start(cmd)
+		return cmd, plan{Plain: true, Limits: c.Limits}, nil, start(cmd, g)
 	}
 	if p, err = newPlan(c); err != nil {
 		return nil, p, nil, fmt.Errorf("plan the sandbox: %w", err)
@@ -81,15 +81,15 @@ func spawn(c Config, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, m
 			return nil, p, nil, refusal(err)
 		}
 	}
-	if err := start(cmd); err != nil {
+	if err := start(cmd, g); err != nil {
 		closeAll(mounts)
 		return nil, p, nil, err
 	}
 	return cmd, p, mounts, nil
 }
 
-func start(cmd *exec.Cmd) error {
-	if err := cmd.Start(); err != nil {
+func start(cmd *exec.Cmd, g *group) error {
+	if err := g.start(cmd); err != nil {
 		return refusal(&setupFailure{"start init in new namespaces", err})
 	}
 	return nil
@@ -101,7 +101,7 @@ func start(cmd *exec.Cmd) error {
 func namespaces() (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{
 		Setsid:     true,
-		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
 		AmbientCaps: []uintptr{
 			unix.CAP_SYS_ADMIN,    // mounts, pivot_root, host name
 			unix.CAP_SETPCAP,      // empty the bounding set

@@ -1,0 +1,283 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// group is the control groups of one box: one in each hierarchy in which this process may make groups and whose controllers
+// are of use. Together they bound what the box uses, hold it still, and kill it. Init is in them from its first moment, and
+// all else comes of init. A group without dirs does nothing.
+type group struct {
+	dirs []groupDir
+	kept map[Defence]bool // limits that the kernel has taken over
+}
+
+// groupDir is a box's group in one hierarchy.
+type groupDir struct {
+	hierarchy
+	path string
+}
+
+// newGroup makes the groups of a box. What cannot be made is left out: Enforced tells.
+func newGroup(limits Limits, without without) *group {
+	g := &group{kept: map[Defence]bool{}}
+	name := groupName()
+	for _, h := range hierarchies() {
+		path := filepath.Join(h.own, name)
+		if err := os.Mkdir(path, 0o755); err != nil {
+			continue // not ours to use
+		}
+		d := groupDir{h, path}
+		g.dirs = append(g.dirs, d)
+		for _, limit := range []struct {
+			of  Defence
+			set func(Limits) error
+		}{{DefencePids, d.limitPids}, {DefenceMemory, d.limitMemory}, {DefenceCPU, d.limitCPU}} {
+			if d.has(limit.of) && without.defended(limit.of) && limit.set(limits) == nil {
+				g.kept[limit.of] = true
+			}
+		}
+	}
+	return g
+}
+
+// has reports whether groups of the hierarchy can keep a limit.
+func (h hierarchy) has(limit Defence) bool { return slices.Contains(h.controllers, string(limit)) }
+
+func (d groupDir) set(file, value string) error {
+	return os.WriteFile(filepath.Join(d.path, file), []byte(value), 0)
+}
+
+func (d groupDir) limitPids(l Limits) error { return d.set("pids.max", strconv.Itoa(l.Pids)) }
+
+func (d groupDir) limitMemory(l Limits) error {
+	bytes := strconv.FormatInt(l.MemoryBytes, 10)
+	if !d.unified {
+		if err := d.set("memory.limit_in_bytes", bytes); err != nil {
+			return err
+		}
+		return ignoring(unix.ENOENT, d.set("memory.memsw.limit_in_bytes", bytes)) // missing without accounting of swap
+	}
+	if err := d.set("memory.max", bytes); err != nil {
+		return err
+	}
+	return ignoring(unix.ENOENT, d.set("memory.swap.max", "0"))
+}
+
+// limitCPU gives the box no more than some processors' worth, if asked for. Without that a group weighs, as a whole, as much
+// as one process of the host's.
+func (d groupDir) limitCPU(l Limits) error {
+	const period = 100_000 // µs
+	quota := max(int64(l.CPUs*period), 1000)
+	switch {
+	case l.CPUs <= 0:
+		return nil
+	case d.unified:
+		return d.set("cpu.max", fmt.Sprintf("%d %d", quota, period))
+	default:
+		return errors.Join(d.set("cpu.cfs_period_us", strconv.Itoa(period)), d.set("cpu.cfs_quota_us", strconv.FormatInt(quota, 10)))
+	}
+}
+
+// start starts cmd in the groups. The kernel puts a child where the thread is that makes it, so a thread goes there and
+// back: moving a process that runs would cost it, and the machine, a pause of many milliseconds.
+func (g *group) start(cmd *exec.Cmd) error {
+	for _, d := range g.dirs {
+		if d.unified {
+			dir, err := os.Open(d.path)
+			if err != nil {
+				return fmt.Errorf("open the box's control group: %w", err)
+			}
+			defer dir.Close()
+			cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
+		}
+	}
+	if !slices.ContainsFunc(g.dirs, func(d groupDir) bool { return !d.unified }) {
+		return cmd.Start()
+	}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := g.visit(cmd.Start)
+		if err == nil {
+			runtime.UnlockOSThread() // else the thread ends with the goroutine, wherever it is
+		}
+		started <- err
+	}()
+	return <-started
+}
+
+// visit has the calling thread do something in the groups of older kind.
+func (g *group) visit(do func() error) (err error) {
+	for _, d := range g.dirs {
+		if d.unified {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(d.path, "tasks"), []byte("0"), 0); err != nil {
+			return fmt.Errorf("enter the box's control group: %w", err)
+		}
+		defer func() {
+			err = errors.Join(err, os.WriteFile(filepath.Join(d.own, "tasks"), []byte("0"), 0))
+		}()
+	}
+	return do()
+}
+
+// freezer is the group by which the box is held still: best a unified one, in which the held can be killed.
+func (g *group) freezer() (best groupDir, ok bool) {
+	for _, d := range g.dirs {
+		if d.holds() && (!ok || d.unified) {
+			best, ok = d, true
+		}
+	}
+	return best, ok
+}
+
+// thaw lets go on what is held.
+func (g *group) thaw() {
+	if d, ok := g.freezer(); ok {
+		_ = d.thaw() // nothing else can be tried, and remove tells what is left
+	}
+}
+
+// holds reports whether groups of the hierarchy can be held still.
+func (h hierarchy) holds() bool { return h.unified || slices.Contains(h.controllers, "freezer") }
+
+// freeze returns when all of the group stands still; when ctx ends first, it goes on.
+func (d groupDir) freeze(ctx context.Context) error {
+	file, value, is, frozen := "freezer.state", "FROZEN", "freezer.state", "FROZEN"
+	if d.unified {
+		file, value, is, frozen = "cgroup.freeze", "1", "cgroup.events", "frozen 1"
+	}
+	if err := d.set(file, value); err != nil {
+		return err
+	}
+	for pause := firstPause; !d.reads(is, frozen); pause = min(2*pause, lastPause) {
+		select {
+		case <-time.After(pause): // not all kernels tell when it is done
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("not all processes came to rest: %w", ctx.Err()), d.thaw())
+		}
+	}
+	return nil
+}
+
+func (d groupDir) thaw() error {
+	file, value := "cgroup.freeze", "0"
+	if !d.unified {
+		file, value = "freezer.state", "THAWED"
+	}
+	return ignoring(unix.ENOENT, d.set(file, value)) // a group that is gone holds nobody
+}
+
+// reads reports whether a file of the group has a certain line.
+func (d groupDir) reads(file, line string) bool {
+	b, err := os.ReadFile(filepath.Join(d.path, file))
+	return err == nil && slices.Contains(strings.Split(string(b), "\n"), line)
+}
+
+// killTimeout bounds how long killed processes may take to be gone.
+const killTimeout = 5 * time.Second
+
+// remove kills what is left in the groups and removes them.
+func (g *group) remove() error {
+	var failed error
+	for _, d := range g.dirs {
+		failed = errors.Join(failed, d.remove())
+	}
+	return failed
+}
+
+func (d groupDir) remove() error {
+	for began, pause := time.Now(), firstPause; ; pause = min(2*pause, lastPause) {
+		err := os.Remove(d.path)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) || time.Since(began) > killTimeout {
+			return fmt.Errorf("remove a box's control group: %w", err)
+		}
+		d.kill()
+		time.Sleep(pause) // nobody tells when they are gone
+	}
+}
+
+// kill ends what is in the group.
+func (d groupDir) kill() {
+	if d.unified && d.set("cgroup.kill", "1") == nil {
+		return
+	}
+	b, _ := os.ReadFile(filepath.Join(d.path, "cgroup.procs")) // without it there is nobody to kill
+	for _, line := range strings.Fields(string(b)) {
+		if pid, err := strconv.Atoi(line); err == nil && pid > 0 {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+	if d.holds() {
+		_ = d.thaw() // who is held by the older freezer does not die
+	}
+}
+
+// groupPrefix begins the names of all groups that this program makes. What follows says who made them.
+const groupPrefix = "lattice-"
+
+// groupName names a box's groups so that those of a host that was killed can be told: by the host's pid namespace, its
+// number there, and when it started.
+func groupName() string {
+	return fmt.Sprintf("%s%s-%s", groupPrefix, owner(os.Getpid()), strings.ToLower(rand.Text()[:10]))
+}
+
+// owner names a process of this pid namespace for good.
+func owner(pid int) string {
+	namespace, _ := os.Readlink("/proc/self/ns/pid") // "pid:[number]"; without it names are still unlike those of others
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	const startTime = 19 // of the fields after the name
+	began := "gone"
+	if fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])); len(fields) > startTime {
+		began = fields[startTime]
+	}
+	return fmt.Sprintf("%s-%d-%s", strings.Trim(namespace, "pid:[]"), pid, began)
+}
+
+// Sweep removes the control groups of boxes whose host was killed, with what might still run in them.
+func Sweep() error {
+	var failed error
+	for _, h := range hierarchies() {
+		err := filepath.WalkDir(h.top, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return nil // gone meanwhile, or not ours to see
+			case !d.IsDir():
+				return nil
+			case !strings.HasPrefix(d.Name(), groupPrefix):
+				return nil
+			}
+			if parts := strings.Split(d.Name(), "-"); len(parts) == 5 {
+				pid, err := strconv.Atoi(parts[2])
+				if own := strings.Split(owner(pid), "-"); err == nil && own[0] == parts[1] && own[2] != parts[3] {
+					failed = errors.Join(failed, ignoring(unix.EACCES, groupDir{h, path}.remove()))
+				}
+			}
+			return fs.SkipDir
+		})
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// keeps reports whether the kernel bounds the box by a group.
+func (g *group) keeps(limit Defence) bool { return g.kept[limit] }

@@ -1,0 +1,22 @@
+//go:build !linux
+
+package sandbox
+
+// group is nothing here: other systems have no control groups.
+type group struct{}
+
+func newGroup(Limits, without) *group { return new(group) }
+
+func (g *group) keeps(Defence) bool { return false }
+
+func (g *group) thaw() {}
+
+func (g *group) remove() error { return nil }
+
+// Sweep has nothing to remove here.
+func Sweep() error { return nil }
+
+func countsPerNamespace() bool { return false }
+
+// machineMemory is not asked for here: nothing could keep a limit of it.
+func machineMemory() int64 { return 0 }
