@@ -200,10 +200,11 @@ type request struct {
 	body         io.Reader
 	size         int64  // of body; -1 = not known
 	accept       string // the kind of answer that is wanted, "" for any
+	again        bool   // a POST that may be sent twice: it says how something is to be, not what is to be done
 }
 
 // idempotent says that sending the request twice has the effect of sending it once.
-func (r request) idempotent() bool { return r.method != http.MethodPost }
+func (r request) idempotent() bool { return r.method != http.MethodPost || r.again }
 
 // call sends a request, again where that is safe, and decodes the answer into out (nil discards it).
 func (c *Client) call(ctx context.Context, r request, out any) error {
@@ -257,6 +258,12 @@ func unreadable(res *http.Response, data []byte, err error) error {
 		return &ForeignError{Status: res.StatusCode, Kind: res.Header.Get("Content-Type"), Text: excerpt(data)}
 	}
 	return fmt.Errorf("the answer cannot be read: %w: %w", err, errOdd)
+}
+
+// foreign reports whether err says that something else than the API has answered.
+func foreign(err error) bool {
+	var answer *ForeignError
+	return errors.As(err, &answer)
 }
 
 // once sends one request and returns its answer when that is a success.

@@ -41,11 +41,16 @@ type far struct {
 
 func newFar(t *testing.T) *far {
 	t.Helper()
+	return newFarWith(t, "", zerolog.Nop())
+}
+
+func newFarWith(t *testing.T, token string, log zerolog.Logger) *far {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := local.Open(local.Config{Dir: t.TempDir(), Self: self, Log: zerolog.Nop()})
+	host, err := local.Open(local.Config{Dir: t.TempDir(), Self: self, Token: token, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,13 +62,13 @@ func newFar(t *testing.T) *far {
 	f := &far{man: NewMiddleman(t, host.Handler())}
 	hc := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(hc.CloseIdleConnections)
-	f.client = sprites.NewWith(f.man.URL, "", hc, sprites.Options{Wait: func(ctx context.Context, d time.Duration) error {
+	f.client = sprites.NewWith(f.man.URL, token, hc, sprites.Options{Wait: func(ctx context.Context, d time.Duration) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.waits = append(f.waits, d)
 		return ctx.Err()
 	}})
-	f.plain = sprites.New(f.man.URL, "", hc)
+	f.plain = sprites.New(f.man.URL, token, hc)
 	return f
 }
 

@@ -118,5 +118,6 @@ func accountOf(text string) any {
 
 func (c *Client) change(ctx context.Context, name, call string, in fileChange, out any) error {
 	in.WorkingDir = "/"
-	return c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "fs", call), in: in}, out)
+	again := call == "chmod" || call == "chown"
+	return c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "fs", call), in: in, again: again}, out)
 }

@@ -10,7 +10,10 @@ import (
 )
 
 // FileWatch is a watch on files of a sprite. Close it.
-type FileWatch struct{ conn *websocket.Conn }
+type FileWatch struct {
+	client *Client
+	conn   *websocket.Conn
+}
 
 // ErrWatchOver says that the server ended a watch: the sprite was stopped, restored or deleted. A new watch can be asked for.
 var ErrWatchOver = errors.New("the watch is over: the sprite was stopped, restored or deleted")
@@ -36,7 +39,7 @@ func (c *Client) Watch(ctx context.Context, name string, paths []string, recursi
 		conn.CloseNow()
 		return nil, describe(err, "watch files in %s", name)
 	}
-	return &FileWatch{conn}, nil
+	return &FileWatch{c, conn}, nil
 }
 
 // Next waits for the next event. ErrWatchOver is the end that a server tells; after any error the watch is of no use.
@@ -46,8 +49,11 @@ func (w *FileWatch) Next(ctx context.Context) (FileEvent, error) {
 		if websocket.CloseStatus(err) != -1 {
 			return FileEvent{}, fmt.Errorf("%w (%w)", ErrWatchOver, err)
 		}
+		if err != nil && ctx.Err() != nil {
+			return FileEvent{}, fmt.Errorf("watch files: %w", ctx.Err())
+		}
 		if err != nil {
-			return FileEvent{}, fmt.Errorf("watch files: %w", err)
+			return FileEvent{}, describe(w.client.broken(err), "watch files")
 		}
 		var e FileEvent
 		if kind == websocket.MessageText && json.Unmarshal(message, &e) == nil {

@@ -96,14 +96,19 @@ func (c *Client) WatchList(ctx context.Context, prefix string, each func(SpriteS
 	defer res.Body.Close()
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, maxStateLine)
+	var torn error // by the last line, which may have been cut
 	for lines.Scan() {
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
 			continue
 		}
+		if torn != nil {
+			return describe(torn, "watch the list of sprites")
+		}
 		var state SpriteState
 		if err := json.Unmarshal(line, &state); err != nil {
-			return describe(unreadable(res, line, err), "watch the list of sprites")
+			torn = unreadable(res, line, err)
+			continue
 		}
 		if state.Name == "" && state.Type != "heartbeat" {
 			return describe(fmt.Errorf("a line names no sprite; this host's list cannot be watched: %w", errOdd), "watch the list of sprites")
@@ -114,6 +119,9 @@ func (c *Client) WatchList(ctx context.Context, prefix string, each func(SpriteS
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if foreign(torn) {
+		return describe(torn, "watch the list of sprites")
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
 		return describe(fmt.Errorf("a line is longer than %d bytes: %w", maxStateLine, errOdd), "watch the list of sprites")

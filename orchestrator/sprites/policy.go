@@ -42,7 +42,7 @@ func (c *Client) SetNetworkPolicy(ctx context.Context, name string, p NetworkPol
 	if p.Rules == nil {
 		p.Rules = []NetworkRule{}
 	}
-	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "policy", "network"), in: p}, nil)
+	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "policy", "network"), in: p, again: true}, nil)
 	return describe(err, "set network policy of sprite %s", name)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/coder/websocket"
 )
@@ -60,8 +59,8 @@ func (c *Client) WatchPorts(ctx context.Context, name string, first func([]PortE
 			PortEvent
 			Ports []PortEvent `json:"ports"`
 		}
-		if err := json.Unmarshal(data, &m); err != nil {
-			return describe(fmt.Errorf("%w: %w", err, errOdd), "watch the ports of %s", name)
+		if json.Unmarshal(data, &m) != nil {
+			continue // of a kind that is not known
 		}
 		switch {
 		case m.Type == "port_list":

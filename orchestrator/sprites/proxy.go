@@ -51,6 +51,10 @@ func (c *Client) dialProxy(ctx context.Context, name string, in ProxyInit) (net.
 	answer, err := greet(ctx, ws, in)
 	if err != nil {
 		ws.CloseNow()
+		var api *APIError
+		if !errors.As(err, &api) && !errors.Is(err, errOdd) {
+			err = c.broken(err)
+		}
 		return nil, err
 	}
 	p := &proxyConn{ws: ws, target: answer.Target, half: answer.HalfClose}

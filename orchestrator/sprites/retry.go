@@ -15,8 +15,9 @@ import (
 //
 //	no connection was made          anything: nobody has seen the request
 //	429                             anything: refused before it was looked at
-//	502, 503, 504, a broken         GET, PUT and DELETE, whose repetition changes nothing; never a POST and never an
-//	connection, an odd answer       exec, which may have been done
+//	502, 503, 504, a broken         GET, PUT and DELETE, whose repetition changes nothing, and the few POSTs that say how
+//	connection, an odd answer       something is to be (request.again); never another POST, and never an exec, which may
+//	                                have been done
 //	all other answers               nothing: they would be the same again
 //
 // A server that names a time (Retry-After) is obeyed as far as the context allows; else pauses double.

@@ -153,14 +153,19 @@ func (c *Client) serviceStream(ctx context.Context, r request, f ServiceCall) er
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, maxProgressLine)
 	complete := false
+	var torn error // by the last line, which may have been cut
 	for lines.Scan() {
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
 			continue
 		}
+		if torn != nil {
+			return torn
+		}
 		var e ServiceEvent
 		if err := json.Unmarshal(line, &e); err != nil {
-			return unreadable(res, line, err)
+			torn = unreadable(res, line, err)
+			continue
 		}
 		complete = complete || e.Type == "complete"
 		if f.OnEvent != nil {
@@ -174,9 +179,11 @@ func (c *Client) serviceStream(ctx context.Context, r request, f ServiceCall) er
 		return fmt.Errorf("a line of the answer is longer than %d bytes: %w", maxProgressLine, errOdd)
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
+	case foreign(torn):
+		return torn
 	case err != nil:
 		return c.broken(err)
-	case !complete:
+	case !complete || torn != nil:
 		return errCut
 	}
 	return nil
