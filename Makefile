@@ -18,7 +18,7 @@ LEAN       := -tags nethttpomithttp2 -gcflags=all=-l $(foreach p,$(HOT),-gcflags
 SPRITEKITS := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 LATTICES   := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 
-.PHONY: build static test race script fuzz schema check lint cross bench soak demo remote image clean
+.PHONY: build static test race script fuzz schema check lint cross bench soak demo remote image rootfs oci smoke clean
 
 build: ## both binaries
 	@echo "build $(BIN)/spritekit, $(BIN)/lattice"
@@ -57,5 +57,15 @@ remote: ## spritekit for remote sprites, whatever this machine is
 image: build ## /skills as a plain tar
 	rm -rf bin/skills && bin/spritekit install bin/skills
 	tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C bin -cf bin/skills.tar skills && ls -l bin/skills.tar
+rootfs: ## a Debian root filesystem, bin/debian.tar
+	@mkdir -p $(BIN)
+	images/rootfs/build $(BIN)/debian.tar
+oci: build ## Debian with the skills as an OCI layout, bin/sprite.oci
+	images/oci/build $(BIN)/sprite.oci
+smoke: build remote ## each recipe of images/, with every skill family run in what comes out
+	images/rootfs/smoke
+	images/oci/smoke
+	images/golden/smoke
+	images/docker/smoke
 clean:
 	rm -rf bin .work
