@@ -70,9 +70,6 @@ func (m *machine) dispatch() {
 
 // resolve evaluates everything about a call that stays the same over its attempts.
 func (m *machine) resolve(node *ir.Node, scope ir.Scope) (*lattice.Call, *ir.Failure) {
-	if node.Sprite != "" && node.Sprite != "main" {
-		return nil, failure(ir.FailToolUnavailable, "node %s wants sprite %q, but a run has only %q", node.ID, node.Sprite, "main")
-	}
 	tool, ok := m.p.Tools[node.Tool]
 	if !ok {
 		return nil, failure(ir.FailToolUnavailable, "no manifest of skill %s is pinned to this run", node.Tool)
@@ -100,7 +97,7 @@ func (m *machine) resolve(node *ir.Node, scope ir.Scope) (*lattice.Call, *ir.Fai
 	}
 	class, permissions := m.p.Class(node, input)
 	call := &lattice.Call{
-		RunID: m.s.RunID, WorkItem: m.s.WorkItem, Sprite: m.s.Sprite, Epoch: m.s.Epoch,
+		RunID: m.s.RunID, WorkItem: m.s.WorkItem, Sprite: m.sprite(), Epoch: m.s.Epoch,
 		Node: node.ID, Path: m.at.path, Visit: m.at.Visit.Number, IdempotencyKey: key,
 		Skill: node.Tool, Input: input, Class: class,
 		Permissions: granted(permissions, m.s.Grants), TimeoutS: node.TimeoutS,
@@ -263,6 +260,8 @@ func (m *machine) boundaryTaken(f lattice.BoundaryTaken) error {
 	switch {
 	case node.Op == ir.OpHuman:
 		m.ask(node)
+	case m.at.Visit.Map != nil: // what the copies of its items are made of
+		m.advance(m.at)
 	case asked != nil: // the calls beside it have ended
 		suspended := *asked.Deferred
 		suspended.CheckpointID = f.Pair.CheckpointID

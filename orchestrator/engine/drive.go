@@ -127,8 +127,8 @@ func (d *drive) rest() (Stop, bool, error) {
 		if s.Status == lattice.Pending {
 			return stop, false, errors.New("the run has not begun")
 		}
-		if s.Status != lattice.Waiting {
-			return stop, false, nil
+		if s.Status != lattice.Waiting || slices.ContainsFunc(s.Pending, func(c lattice.Command) bool { return c.Kind != lattice.DoTimer }) {
+			return stop, false, nil // beside what waits, other items may be at work
 		}
 		id := ""
 		for _, c := range s.Pending {

@@ -9,8 +9,8 @@ import (
 
 // startHuman begins an attempt of a HUMAN node: a wait on a boundary, without any exec (DESIGN 25).
 func (m *machine) startHuman(node *ir.Node) {
-	if m.s.Sprite != "" && m.s.Dirty[m.s.Sprite] {
-		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: m.s.Sprite})
+	if sprite := m.sprite(); sprite != "" && m.s.Dirty[sprite] {
+		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: sprite})
 		return
 	}
 	m.ask(node)
@@ -40,7 +40,7 @@ func (m *machine) ask(node *ir.Node) {
 	if len(node.Expected) == 0 && len(node.Choices) == 0 {
 		w.Optional = []string{"comments"}
 	}
-	if pair, ok := m.s.Pairs[m.s.Sprite]; ok {
+	if pair, ok := m.s.Pairs[m.sprite()]; ok {
 		w.CheckpointID = pair.CheckpointID
 	}
 	m.open(w)

@@ -9,7 +9,7 @@ import (
 // startParallel begins the branches, as many as may run at once.
 func (m *machine) startParallel(node *ir.Node) {
 	m.at.Visit.Map = &Mapping{Items: len(node.Branches), Results: []any{}}
-	m.advance(m.at)
+	m.beginMap(node)
 }
 
 // won ends a PARALLEL that joins any as soon as one of its branches has succeeded; the others are given up.

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -92,7 +93,30 @@ func (m *machine) startMap(node *ir.Node) {
 		return
 	}
 	m.at.Visit.Map = &Mapping{Items: len(items), Results: []any{}}
+	m.beginMap(node)
+}
+
+// beginMap begins the items of a MAP or the branches of a PARALLEL, when there is a checkpoint to copy if they want one.
+func (m *machine) beginMap(node *ir.Node) {
+	sprite := m.sprite()
+	if _, paired := m.s.Pairs[sprite]; m.forks(node) && m.at.Visit.Map.Items > 0 && (m.s.Dirty[sprite] || !paired) {
+		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: sprite})
+		return
+	}
 	m.advance(m.at)
+}
+
+// forks reports whether each iteration of a node gets a copy of the sprite.
+func (m *machine) forks(node *ir.Node) bool { return node.ForksSprites() && m.s.Sprite != "" }
+
+// sprite is the one in which the current thread's calls run.
+func (m *machine) sprite() string {
+	for t := m.at; t.up != nil; t = t.up {
+		if t.iteration.Sprite != "" {
+			return t.iteration.Sprite
+		}
+	}
+	return m.s.Sprite
 }
 
 // items evaluates the items of the current MAP. While it is at work nothing that they may read changes, so that they are
@@ -194,7 +218,16 @@ func (m *machine) beginOne(t *thread, node *ir.Node, it *Iteration) {
 	mp.Open = append(mp.Open, it)
 	mp.Begun++
 	below := t.below()
-	m.ready = append(m.ready, entry{below[len(below)-1], m.p.Inner(node, it.Index).EntryNode})
+	inner := below[len(below)-1]
+	if !m.forks(node) {
+		m.ready = append(m.ready, entry{inner, m.p.Inner(node, it.Index).EntryNode})
+		return
+	}
+	from := m.s.Pairs[m.sprite()]
+	it.Sprite = fmt.Sprintf("%.40s-%s", m.sprite(), lattice.DerivedKey(m.s.RunID, strconv.Itoa(m.s.Epoch), inner.path)[:12])
+	m.at = inner
+	m.issue(lattice.Command{Kind: lattice.DoFork, Sprite: it.Sprite, Pair: &from})
+	m.at = t
 }
 
 // doomed reports whether the failures known by now fail the node. Then the items behind the one at fault do not matter

@@ -107,7 +107,8 @@ type tester interface {
 }
 
 // flowOf makes a chain of nodes; a kind with "+" in front goes back to the first node once. "each a b" is a MAP over
-// three items with the chain a b as its body, "at once a b" one that runs them at once.
+// three items with the chain a b as its body, "at once a b" one that runs them at once, "forks a b" one that
+// does so in copies of the sprite.
 func flowOf(t tester, kinds []string) *ir.Program {
 	t.Helper()
 	nodes, edges := chain("n", "$vars", kinds)
@@ -131,6 +132,8 @@ func chain(prefix, root string, kinds []string) (nodes, edges []map[string]any) 
 			name, body = "MAP", rest
 		} else if rest, ok := strings.CutPrefix(name, "at once "); ok {
 			name, body, concurrency = "MAP", rest, 3
+		} else if rest, ok := strings.CutPrefix(name, "forks "); ok {
+			name, body, concurrency, node["sprite"] = "MAP", rest, 3, "fork"
 		}
 		if rest, ok := strings.CutPrefix(name, "beside "); ok {
 			name, body = "PARALLEL", rest
@@ -278,7 +281,7 @@ func TestKilledAnywhere(t *testing.T) {
 	t.Run("in iterations", func(t *testing.T) {
 		for i, flow := range [][]string{
 			{"each write"}, {"each +world ask"}, {"each wants human"}, {"each each idem"}, {"at once read +read pack", "write"},
-			{"write", "at once peek read", "write"}, {"+each flaky", "pack"}, {"each idem legacy", "write"},
+			{"write", "at once peek read", "write"}, {"+each flaky", "pack"}, {"write", "forks +write idem", "write"}, {"forks ask write", "forks wants"}, {"+forks flaky write", "each write"}, {"each idem legacy", "write"},
 			{"beside world ask", "write"}, {"+beside read peek", "pack"}, {"loop world flaky", "+write", "pack"}, {"each emit wait human", "pack"},
 			{"loop emit human", "each set read"},
 		} {

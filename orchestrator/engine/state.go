@@ -103,9 +103,10 @@ type Mapping struct {
 // Iteration is one item of a MAP, or what stands for it in other nodes: under way, or ended and waiting for those before
 // it. Item is $item: of a LOOP what the iteration before resulted in.
 type Iteration struct {
-	Index int    `json:"index"`
-	Item  any    `json:"item"`
-	Frame *Frame `json:"frame,omitempty"` // of a SUBGRAPH
+	Sprite string `json:"sprite,omitempty"` // its own copy, "" when it shares the one around
+	Index  int    `json:"index"`
+	Item   any    `json:"item"`
+	Frame  *Frame `json:"frame,omitempty"` // of a SUBGRAPH
 	Lane
 	Ended   bool        `json:"ended,omitempty"`
 	Result  any         `json:"result,omitempty"`

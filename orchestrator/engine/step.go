@@ -198,8 +198,12 @@ func (m *machine) prepared(f lattice.Prepared) error {
 	if err != nil {
 		return fmt.Errorf("prepared context: %w", err)
 	}
-	m.s.Ctx = merged(m.s.Ctx, extra)
 	m.s.Dirty[c.Sprite] = true
+	if t := m.at; t.up != nil { // an item's own copy
+		m.goTo(m.p.Inner(m.p.Node(t.up.Node), t.iteration.Index).EntryNode)
+		return nil
+	}
+	m.s.Ctx = merged(m.s.Ctx, extra)
 	m.goTo(cmp.Or(m.s.Node, m.p.Doc.EntryNode)) // a fork begins where the other run was
 	return nil
 }

@@ -124,7 +124,7 @@ func settle(points []Point, s State, fact lattice.Fact, commands []lattice.Comma
 		case lattice.DoCall:
 			written = written || c.Sprite == s.Sprite && c.Call.Class != manifests.ClassRead
 		case lattice.DoRestore, lattice.DoPrepare, lattice.DoFork:
-			written = true
+			written = written || c.Sprite == s.Sprite
 		}
 	}
 	for i := len(points) - 1; i >= 0 && points[i].Files != FilesAt; i-- {

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -18,7 +17,7 @@ import (
 // copied is a world of its own that has lived through the same.
 func (w *world) copied() *world {
 	c := newWorld(-1)
-	c.sprite, c.checkpoints = w.sprite.clone(), slices.Clone(w.checkpoints)
+	c.sprite, c.checkpoints, c.copies = w.sprite.clone(), slices.Clone(w.checkpoints), maps.Clone(w.copies)
 	c.effects, c.actions, c.dedupe = maps.Clone(w.effects), maps.Clone(w.actions), maps.Clone(w.dedupe)
 	c.log, c.snapshot, c.last, c.clock = slices.Clone(w.log), w.snapshot, w.last, w.clock
 	return c
@@ -26,11 +25,6 @@ func (w *world) copied() *world {
 
 func (w *world) facts() []lattice.Entry {
 	return slices.DeleteFunc(slices.Clone(w.log), func(e lattice.Entry) bool { return e.Kind != lattice.EntryFact })
-}
-
-// Fork copies files as Restore does: the other run's checkpoints are this world's, too.
-func (w *world) Fork(ctx context.Context, _ string, from lattice.Pair, to string) (map[string]any, error) {
-	return map[string]any{"sprite": to}, w.Restore(ctx, to, from)
 }
 
 func points(t tester, p *ir.Program, w *world) []engine.Point {
@@ -61,7 +55,7 @@ func kept(s engine.State, w *world) end {
 // TestTravelAnywhere: from every moment of any flow, going back and on again, and going on in a copy, end as the run did.
 func TestTravelAnywhere(t *testing.T) {
 	kinds := []string{"read", "idem", "write", "world", "flaky", "ask", "allow", "wants", "deny", "human", "pack", "+write", "+ask", "+read",
-		"each write", "each read", "at once read idem", "each +world ask"}
+		"each write", "each read", "at once read idem", "each +world ask", "forks write +write idem"}
 	rapid.Check(t, func(rt *rapid.T) {
 		flow := append(rapid.SliceOfN(rapid.SampledFrom(kinds), 1, 5).Draw(rt, "flow"), "pack")
 		p, w := flowOf(rt, flow), newWorld(-1)
@@ -118,7 +112,7 @@ func TestForkAnywhere(t *testing.T) {
 		other := w.copied()
 		other.log, other.snapshot, other.last, other.dedupe = nil, nil, 0, map[string]bool{}
 		if at.Pair != nil {
-			other.sprite = spriteFiles{map[string]int{}, nil} // comes by the fork
+			other.sprite = spriteFiles{map[string]int{}, map[string]lattice.Outcome{}} // comes by the fork
 		}
 		r := load(rt, p, "run_2", other)
 		fork := lattice.RunForked{RunID: "run_2", WorkItem: "w2", Program: p.Digest, Sprite: "main-2", From: "run_1", Moment: at.Moment, Pair: at.Pair,

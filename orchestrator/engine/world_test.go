@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,6 +37,7 @@ type world struct {
 	ticks       int
 	dead        bool
 	sprite      spriteFiles
+	copies      map[string]spriteFiles // of items, by sprite
 	checkpoints []spriteFiles
 	effects     map[string]int // times a world skill acted, by idempotency key
 	actions     map[string]int // actions fulfilled, by key
@@ -50,7 +52,7 @@ type world struct {
 func newWorld(fuse int) *world {
 	return &world{
 		fuse: fuse, sprite: spriteFiles{map[string]int{}, map[string]lattice.Outcome{}}, effects: map[string]int{},
-		actions: map[string]int{}, dedupe: map[string]bool{}, clock: time.Unix(1_800_000_000, 0),
+		copies: map[string]spriteFiles{}, actions: map[string]int{}, dedupe: map[string]bool{}, clock: time.Unix(1_800_000_000, 0),
 	}
 }
 
@@ -114,19 +116,56 @@ func (w *world) Checkpoint(_ context.Context, sprite string) (lattice.Pair, erro
 	return pair, w.around(func() error { pair = w.checkpoint(sprite); return nil })
 }
 
+// of is a sprite's files: those of the run, or of an item's copy.
+func (w *world) of(sprite string) spriteFiles {
+	if c, ok := w.copies[sprite]; ok {
+		return c
+	}
+	return w.sprite
+}
+
+func (w *world) put(sprite string, files spriteFiles) {
+	if strings.HasPrefix(sprite, "main-1-") {
+		w.copies[sprite] = files
+		return
+	}
+	w.sprite = files
+}
+
+// Fork copies a checkpoint, whoever's it is, once.
+func (w *world) Fork(_ context.Context, _ string, from lattice.Pair, to string) (map[string]any, error) {
+	return map[string]any{"sprite": to}, w.around(func() error {
+		if _, there := w.copies[to]; there {
+			return nil
+		}
+		files, err := w.saved(from)
+		if err == nil {
+			w.put(to, files)
+		}
+		return err
+	})
+}
+
+func (w *world) saved(at lattice.Pair) (spriteFiles, error) {
+	var n int
+	if _, err := fmt.Sscanf(at.CheckpointID, "v%d", &n); err != nil {
+		return spriteFiles{}, err
+	}
+	return w.checkpoints[n-1].clone(), nil
+}
+
 func (w *world) checkpoint(sprite string) lattice.Pair {
-	w.checkpoints = append(w.checkpoints, w.sprite.clone())
+	w.checkpoints = append(w.checkpoints, w.of(sprite).clone())
 	return lattice.Pair{Sprite: sprite, CheckpointID: fmt.Sprint("v", len(w.checkpoints))}
 }
 
-func (w *world) Restore(_ context.Context, _ string, to lattice.Pair) error {
+func (w *world) Restore(_ context.Context, sprite string, to lattice.Pair) error {
 	return w.around(func() error {
-		var n int
-		if _, err := fmt.Sscanf(to.CheckpointID, "v%d", &n); err != nil {
-			return err
+		files, err := w.saved(to)
+		if err == nil {
+			w.put(sprite, files)
 		}
-		w.sprite = w.checkpoints[n-1].clone()
-		return nil
+		return err
 	})
 }
 
@@ -151,7 +190,7 @@ func (w *world) Call(_ context.Context, c lattice.Call, event func(lattice.Event
 	if err := w.tick(); err != nil {
 		return lattice.Outcome{}, err
 	}
-	known, seen := w.sprite.calls[c.ID]
+	known, seen := w.of(c.Sprite).calls[c.ID]
 	if seen && (known.Kind == lattice.Finished || c.Resume == nil) {
 		return known, w.tick()
 	}
@@ -163,7 +202,7 @@ func (w *world) Call(_ context.Context, c lattice.Call, event func(lattice.Event
 	if err != nil {
 		return outcome, err
 	}
-	w.sprite.calls[c.ID] = outcome
+	w.of(c.Sprite).calls[c.ID] = outcome
 	return outcome, w.tick()
 }
 
@@ -174,16 +213,16 @@ func (w *world) work(c lattice.Call) (lattice.Outcome, error) {
 		return lattice.Outcome{Kind: lattice.Finished, Result: protocol.Result{OK: true, Data: raw}}
 	}
 	if c.Class != manifests.ClassRead && c.Skill != "m.idem" {
-		w.sprite.files[file+".half"]++ // a kill in the middle leaves it behind
+		w.of(c.Sprite).files[file+".half"]++ // a kill in the middle leaves it behind
 		if err := w.tick(); err != nil {
 			return lattice.Outcome{}, err
 		}
-		delete(w.sprite.files, file+".half")
-		w.sprite.files[file]++
+		delete(w.of(c.Sprite).files, file+".half")
+		w.of(c.Sprite).files[file]++
 	}
 	switch c.Skill {
 	case "m.idem":
-		w.sprite.files[file] = c.Visit
+		w.of(c.Sprite).files[file] = c.Visit
 		return finished(map[string]any{"n": c.Visit}), nil
 	case "m.world":
 		w.effects[c.IdempotencyKey]++
@@ -206,13 +245,13 @@ func (w *world) work(c lattice.Call) (lattice.Outcome, error) {
 			}
 			waiting := &protocol.Waiting{Reason: "needs " + c.Skill, CheckpointID: fmt.Sprint("v", len(w.checkpoints)+1)}
 			o.Result = protocol.Result{OK: true, Waiting: waiting}
-			w.sprite.calls[c.ID] = o // the record is written before the checkpoint, as in DESIGN 14
+			w.of(c.Sprite).calls[c.ID] = o // the record is written before the checkpoint, as in DESIGN 14
 			w.checkpoint(c.Sprite)
 			return o, nil
 		}
-		return finished(map[string]any{"n": w.sprite.files[file], "got": c.Resume.Inputs}), nil
+		return finished(map[string]any{"n": w.of(c.Sprite).files[file], "got": c.Resume.Inputs}), nil
 	}
-	return finished(map[string]any{"n": w.sprite.files[file]}), nil
+	return finished(map[string]any{"n": w.of(c.Sprite).files[file]}), nil
 }
 
 func (w *world) Now() time.Time {

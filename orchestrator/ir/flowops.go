@@ -44,6 +44,7 @@ func (g *graph) checkParallel(n *Node, ptr string) {
 		g.error("join_invalid", ptr+"/join", near(n.Join, []string{JoinAll, JoinAny, JoinSettled}), "join cannot be %q", n.Join)
 	}
 	g.checkConcurrency(n, ptr)
+	g.checkFork(n, ptr)
 }
 
 func (g *graph) checkLoop(n *Node, ptr string) {

@@ -29,6 +29,7 @@ func (g *graph) checkMap(n *Node, ptr string) {
 	g.checkResult(n.Result, ptr+"/result", true)
 	g.checkTolerance(n, ptr)
 	g.checkConcurrency(n, ptr)
+	g.checkFork(n, ptr)
 }
 
 func (g *graph) checkTolerance(n *Node, ptr string) {
@@ -81,12 +82,16 @@ func (v *validator) serial(n *Node) []string {
 
 func serial(n *Node, lookup toolLookup, sub func(ref string) []Node) []string {
 	var why []string
+	harmless, sprite := manifests.ClassRead, n.Sprite
+	if n.ForksSprites() {
+		harmless = manifests.ClassSprite
+	}
 	visit := func(n *Node, _ string) {
 		switch n.Op {
 		case OpHuman:
 			why = append(why, n.ID+" asks a person")
 		case OpSubgraph:
-			inside := &Node{Body: &Body{Nodes: sub(n.Ref)}}
+			inside := &Node{Sprite: sprite, Body: &Body{Nodes: sub(n.Ref)}}
 			if len(serial(inside, lookup, sub)) > 0 {
 				why = append(why, n.ID+" runs a subgraph that writes or asks")
 			}
@@ -99,7 +104,7 @@ func serial(n *Node, lookup toolLookup, sub func(ref string) []Node) []string {
 			if slices.Contains(classes, n.SideEffect) && stricter(n.SideEffect, class) {
 				class = n.SideEffect
 			}
-			if class != manifests.ClassRead {
+			if stricter(class, harmless) {
 				why = append(why, fmt.Sprintf("%s calls %s, which is of class %s", n.ID, n.Tool, class))
 			}
 		default:
@@ -109,6 +114,32 @@ func serial(n *Node, lookup toolLookup, sub func(ref string) []Node) []string {
 		walk(b.Nodes, "", visit)
 	}
 	return why
+}
+
+// spriteFork is the value of sprite that gives each iteration a copy.
+const spriteFork = "fork"
+
+// ForksSprites reports whether each iteration of the MAP, or branch of the PARALLEL, n has a sprite of its own: a copy of
+// the one around, as it is when n begins. Nothing that one of them writes is seen by another, or behind n; so they may
+// write at once. The copies are removed when the run has ended.
+func (n *Node) ForksSprites() bool { return n.Sprite == spriteFork }
+
+// checkFork checks where copies are made.
+func (g *graph) checkFork(n *Node, ptr string) {
+	switch {
+	case n.Sprite == "" || n.Sprite == "main":
+		return
+	case !n.ForksSprites():
+		g.error("sprite_invalid", ptr+"/sprite", `known: main, fork`, "sprite cannot be %q", n.Sprite)
+		return
+	}
+	for _, b := range n.inner() {
+		walk(b.Nodes, "", func(inner *Node, _ string) {
+			if inner.Sprite == spriteFork {
+				g.error("fork_nested", ptr+"/sprite", "", "%s forks sprites inside of %s, which does, too", inner.ID, n.ID)
+			}
+		})
+	}
 }
 
 func (d *Document) maxParallel() int {

@@ -15,6 +15,7 @@ import (
 //	concat       arrays, one behind the other
 //	by_key       arrays of objects: elements that are equal in the member Key become one, merged as by shallow, at the
 //	             place of the first; keys are strings, numbers (1 is 1.0) or booleans
+//	best         arrays of objects, of which one is chosen; see best
 //	merge_patch  RFC 7396: each input patches what came before it; here alone null deletes
 //
 // A conflict is a member with different values on both sides; OnConflict says whether the last or the first stands, or
@@ -36,6 +37,8 @@ func (n *Node) Merge(inputs []any) (any, *Failure) {
 		return out, nil
 	case MergeByKey:
 		return n.mergeByKey(inputs)
+	case MergeBest:
+		return n.best(inputs)
 	case MergePatch:
 		var out any
 		for i, input := range inputs {

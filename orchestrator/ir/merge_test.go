@@ -32,6 +32,13 @@ func TestMerge(t *testing.T) {
 		"by_key of null":         {`{"strategy":"by_key","key":"id"}`, `[[{"id":null}]]`, `state_type_error`},
 		"by_key of numbers only": {`{"strategy":"by_key","key":"id"}`, `[[1]]`, `state_type_error`},
 		"patches one by one":     {`{"strategy":"merge_patch"}`, `[{"a":1,"b":2},{"a":null},{"c":{"d":null}}]`, `{"b":2,"c":{}}`},
+		"best":                   {`{"strategy":"best","by":["f"]}`, `[[{"f":3},null,{"f":1,"id":"a"}],[{"f":1.0,"id":"b"}]]`, `{"f":1,"id":"a"}`},
+		"best, more is better":   {`{"strategy":"best","by":["-c.p","f"]}`, `[[{"c":{"p":2},"f":9},{"c":{"p":10},"f":9},{"c":{"p":10},"f":1}]]`, `{"c":{"p":10},"f":1}`},
+		"best of what is there":  {`{"strategy":"best","by":["-f"]}`, `[[{},{"f":null},{"f":0}]]`, `{"f":0}`},
+		"best of kinds":          {`{"strategy":"best","by":["f"]}`, `[[{"f":"a"},{"f":1},{"f":true},{"f":false}]]`, `{"f":false}`},
+		"best of nothing":        {`{"strategy":"best","by":["f"]}`, `[[null],[]]`, `invariant_failure`},
+		"best of numbers":        {`{"strategy":"best","by":["f"]}`, `[[1]]`, `state_type_error`},
+		"best of no list":        {`{"strategy":"best","by":["f"]}`, `[{}]`, `state_type_error`},
 		"no strategy":            {`{}`, `[]`, `schema_failure`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,7 +24,7 @@ type Node struct {
 	Args           json.RawMessage `json:"args,omitempty"`        // value expression; members that become null are not sent
 	SideEffect     manifests.Class `json:"side_effect,omitempty"` // may only be as strict as the manifest's or stricter
 	IdempotencyKey json.RawMessage `json:"idempotency_key,omitempty"`
-	Sprite         string          `json:"sprite,omitempty"` // default "main"
+	Sprite         string          `json:"sprite,omitempty"` // default "main"; "fork" of a MAP or PARALLEL: see ForksSprites
 	Compensate     *Compensate     `json:"compensate,omitempty"`
 
 	// SWITCH
@@ -43,6 +43,7 @@ type Node struct {
 	From       []json.RawMessage `json:"from,omitempty"` // value expressions, in the order of merging
 	Strategy   string            `json:"strategy,omitempty"`
 	Key        string            `json:"key,omitempty"`         // by_key: the member that tells elements apart
+	By         []string          `json:"by,omitempty"`          // best: members in the order of their weight, "-" in front of one of which more is better
 	OnConflict string            `json:"on_conflict,omitempty"` // last (default) | first | error
 
 	// MAP runs Body once for every element of Items, which the body knows as $item and $index. Each iteration has a $tmp
@@ -157,6 +158,7 @@ const (
 	MergeConcat  = "concat"
 	MergeByKey   = "by_key"
 	MergePatch   = "merge_patch"
+	MergeBest    = "best"
 )
 
 // Case is one case of a SWITCH.

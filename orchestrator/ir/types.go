@@ -140,6 +140,8 @@ func (g *graph) portType(n *Node, port string) string {
 		return "a number"
 	case n.Op == OpLoop || n.Op == OpSubgraph || n.Op == OpParallel && (n.Join == JoinAny || port != "result"):
 		return ""
+	case n.Op == OpMerge && n.Strategy == MergeBest:
+		return ""
 	case n.Op == OpMerge && port == "result":
 		return mergeTypes[n.Strategy]
 	case n.Op == OpPack && port != "result":

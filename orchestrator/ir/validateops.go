@@ -23,7 +23,7 @@ func (g *graph) checkToolCall(n *Node, ptr string) {
 		g.warn("key_shared", ptr+"/idempotency_key", `{"concat": ["$in.order", "-", "$index"]}`, "every iteration has this key, so that only one of their calls counts")
 	}
 	if n.Sprite != "" && n.Sprite != "main" {
-		g.error("field_unsupported", ptr+"/sprite", `leave it out, or "main"`, "this lattice runs calls in the main sprite only, not in %q", n.Sprite)
+		g.error("field_unsupported", ptr+"/sprite", `"sprite": "fork" at the MAP or PARALLEL around it gives each item a copy`, "a call runs in the sprite of the flow or the item that it is in, not in %q", n.Sprite)
 	}
 	if n.SideEffect != "" && !slices.Contains(classes, n.SideEffect) {
 		g.error("class_invalid", ptr+"/side_effect", "known: read, idempotent, sprite, world", "there is no class %q", n.SideEffect)
@@ -207,14 +207,14 @@ func (g *graph) checkSwitch(n *Node, ptr string) {
 
 // mergeTypes says what each strategy merges; merge_patch takes anything.
 var mergeTypes = map[string]string{
-	MergeShallow: "an object", MergeDeep: "an object", MergeConcat: "an array", MergeByKey: "an array", MergePatch: "",
+	MergeShallow: "an object", MergeDeep: "an object", MergeConcat: "an array", MergeByKey: "an array", MergeBest: "an array", MergePatch: "",
 }
 
 func (g *graph) checkMerge(n *Node, ptr string) {
 	_, known := mergeTypes[n.Strategy]
 	switch {
 	case n.Strategy == "":
-		g.error("field_missing", ptr+"/strategy", "known: shallow, deep, concat, by_key, merge_patch", "MERGE has a strategy")
+		g.error("field_missing", ptr+"/strategy", "known: shallow, deep, concat, by_key, best, merge_patch", "MERGE has a strategy")
 	case !known:
 		g.error("strategy_invalid", ptr+"/strategy", near(n.Strategy, slices.Sorted(maps.Keys(mergeTypes))), "there is no strategy %q", n.Strategy)
 	}
@@ -225,9 +225,15 @@ func (g *graph) checkMerge(n *Node, ptr string) {
 		g.error("field_not_allowed", ptr+"/key", "", "%s has no key", n.Strategy)
 	}
 	switch {
+	case n.Strategy == MergeBest && len(n.By) == 0:
+		g.error("field_missing", ptr+"/by", `"by": ["failed", "-passed"]`, "best names the members by which it chooses")
+	case known && n.Strategy != MergeBest && len(n.By) > 0:
+		g.error("field_not_allowed", ptr+"/by", "", "%s chooses nothing", n.Strategy)
+	}
+	switch {
 	case n.OnConflict != "" && !slices.Contains([]string{"last", "first", "error"}, n.OnConflict):
 		g.error("on_conflict_invalid", ptr+"/on_conflict", "known: last, first, error", "on_conflict cannot be %q", n.OnConflict)
-	case n.OnConflict != "" && (n.Strategy == MergeConcat || n.Strategy == MergePatch):
+	case n.OnConflict != "" && (n.Strategy == MergeConcat || n.Strategy == MergeBest || n.Strategy == MergePatch):
 		g.error("field_not_allowed", ptr+"/on_conflict", "", "%s knows no conflicts", n.Strategy)
 	}
 	if len(n.From) == 0 {

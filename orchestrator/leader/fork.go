@@ -137,8 +137,8 @@ func (l *Leader) forkOne(ctx context.Context, p past, f lattice.RunForked, id st
 // copier is the engine.Forker.
 type copier struct{ l *Leader }
 
-// Fork makes a forked run's sprite ready: a copy of the other run's files, in which nothing speaks of that run as if it
-// were this one.
+// Fork makes a copy of a sprite ready: that of a forked run, in which nothing speaks of the other run as if it were this
+// one, or that of an item of a MAP.
 func (c copier) Fork(ctx context.Context, run string, from lattice.Pair, to string) (map[string]any, error) {
 	l := c.l
 	rec, err := l.record(run)
@@ -148,16 +148,23 @@ func (c copier) Fork(ctx context.Context, run string, from lattice.Pair, to stri
 	if l.noSkills != nil {
 		return nil, l.noSkills
 	}
-	if err := l.ensureCopy(ctx, run, from, to); err != nil {
+	label := ownerLabel(run)
+	if to != rec.Sprite {
+		label = copyLabel(run)
+	}
+	if err := l.ensureCopy(ctx, label, from, to); err != nil {
 		return nil, err
 	}
 	if err := l.session.Equip(ctx, to); err != nil {
 		return nil, err
 	}
-	// The other run's events are not told again as this one's.
-	err = l.client.Rename(ctx, to, "/workspace/"+protocol.OutboxFile, "/workspace/"+protocol.OutboxFile+"."+rec.kept.Fork.From)
+	// What was told in the other sprite is not told again in this one.
+	err = l.client.Rename(ctx, to, "/workspace/"+protocol.OutboxFile, "/workspace/"+protocol.OutboxFile+"."+from.Sprite)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("put the outbox of %s aside: %w", rec.kept.Fork.From, err)
+		return nil, fmt.Errorf("put the outbox of %s aside: %w", from.Sprite, err)
+	}
+	if to != rec.Sprite {
+		return map[string]any{}, nil
 	}
 	if err := l.renameTask(ctx, to, run); err != nil {
 		return nil, err
@@ -177,13 +184,16 @@ func (c copier) Fork(ctx context.Context, run string, from lattice.Pair, to stri
 	return members, nil
 }
 
-func (l *Leader) ensureCopy(ctx context.Context, run string, from lattice.Pair, to string) error {
+// copyLabel marks the copies of a run's sprite that its items have.
+func copyLabel(run string) string { return "lattice-copy:" + run }
+
+func (l *Leader) ensureCopy(ctx context.Context, label string, from lattice.Pair, to string) error {
 	made, err := l.client.Get(ctx, to)
 	if errors.Is(err, sprites.ErrNotFound) {
-		made, err = l.client.Fork(ctx, from.Sprite, from.CheckpointID, to, ownerLabel(run))
+		made, err = l.client.Fork(ctx, from.Sprite, from.CheckpointID, to, label)
 	}
 	switch {
-	case err == nil && slices.Contains(made.Labels, ownerLabel(run)):
+	case err == nil && slices.Contains(made.Labels, label):
 		return nil
 	case err == nil:
 		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_taken", Message: "sprite " + to + " belongs to somebody else"}}
@@ -194,6 +204,27 @@ func (l *Leader) ensureCopy(ctx context.Context, run string, from lattice.Pair, 
 	}
 	return fmt.Errorf("copy sprite %s: %w", from.Sprite, err)
 }
+
+// dropCopies removes the copies that a run's items had. Those of a failed run are kept with its own sprite, to be looked
+// into.
+func (l *Leader) dropCopies(ctx context.Context, run, sprite string) error {
+	if sprite == "" {
+		return nil
+	}
+	all, err := l.client.List(ctx, copyPrefix(sprite))
+	if err != nil {
+		return fmt.Errorf("look for copies of sprite %s: %w", sprite, err)
+	}
+	for _, s := range all {
+		if slices.Contains(s.Labels, copyLabel(run)) {
+			err = errors.Join(err, l.client.Delete(ctx, s.Name))
+		}
+	}
+	return err
+}
+
+// copyPrefix is how the names of a sprite's copies begin; see the engine.
+func copyPrefix(sprite string) string { return fmt.Sprintf("%.40s-", sprite) }
 
 // maxTask bounds a task.json, which what runs in the sprite may have written.
 const maxTask = 1 << 20
