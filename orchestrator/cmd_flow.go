@@ -24,12 +24,13 @@ func newFlowCmd(d *deps) *cobra.Command {
 		Use: "flow", Short: "Compose, check and look at flows",
 		Long: `Compose, check and look at flows.
 
-A flow is a workflow graph ("workflow_version", the form to write) or ExecIR ("execir_version", the form that runs; a
-workflow graph is lowered to it). Where a command takes a FILE, - is standard input and a name is a built-in flow.
+A flow is a workflow graph ("workflow_version", the form to write), a plan ("planir_version", steps towards a goal) or
+ExecIR ("execir_version", the form that runs; the others are lowered to it). Where a command takes a FILE, - is standard input and a name is a built-in flow.
 ` + exitCodes,
 		Example: "  lattice flow new 'fs.write path=a content=hi | fs.read path=a' -o f.json\n  lattice flow validate f.json\n  lattice flow graph fix-and-propose",
 	})
-	cmd.AddCommand(newFlowNewCmd(d), newFlowLsCmd(d), newFlowShowCmd(d), newFlowValidateCmd(d), newFlowCompileCmd(d), newFlowGraphCmd(d))
+	cmd.AddCommand(newFlowNewCmd(d), newFlowLsCmd(d), newFlowShowCmd(d), newFlowValidateCmd(d), newFlowCompileCmd(d), newFlowGraphCmd(d),
+		newFlowExplainCmd(d), newFlowMigrateCmd(d), newFlowStepsCmd(d))
 	return cmd
 }
 
@@ -66,7 +67,7 @@ func newFlowShowCmd(d *deps) *cobra.Command {
 }
 
 func newFlowValidateCmd(d *deps) *cobra.Command {
-	var skills []string
+	var from flowSources
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a flow and print every finding at once",
@@ -80,11 +81,10 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"
 			if err != nil {
 				return err
 			}
-			lookup, err := d.catalog(skills)
+			flow, findings, err := d.parseFlow(doc, from)
 			if err != nil {
 				return err
 			}
-			flow, findings := compile.Parse(doc, lookup)
 			if err := d.printFindings(findings); err != nil {
 				return err
 			}
@@ -97,13 +97,13 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"
 			return err
 		},
 	}
-	addSkillFlag(cmd, &skills)
+	from.addFlags(cmd)
 	return cmd
 }
 
 func newFlowCompileCmd(d *deps) *cobra.Command {
 	var indent bool
-	var skills []string
+	var from flowSources
 	cmd := &cobra.Command{
 		Use:   "compile FILE",
 		Short: "Print the ExecIR that a flow is lowered to",
@@ -113,7 +113,7 @@ A flow that does not compile prints its findings on standard error and exits 2.
 		Example: "  lattice flow compile flow.json | sha256sum",
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
 		RunE: func(c *cobra.Command, list []string) error {
-			flow, err := d.compileFlow(c.Context(), list[0], skills)
+			flow, err := d.compileFlow(c.Context(), list[0], from)
 			if err != nil {
 				return err
 			}
@@ -125,7 +125,7 @@ A flow that does not compile prints its findings on standard error and exits 2.
 		},
 	}
 	cmd.Flags().BoolVar(&indent, "indent", false, "indent it for reading")
-	addSkillFlag(cmd, &skills)
+	from.addFlags(cmd)
 	return cmd
 }
 
@@ -155,16 +155,15 @@ func (d *deps) printFindings(findings []ir.Finding) error {
 }
 
 // compileFlow reads and compiles a flow; every fault of it is told at once.
-func (d *deps) compileFlow(ctx context.Context, arg string, skills []string) (*compile.Flow, error) {
+func (d *deps) compileFlow(ctx context.Context, arg string, from flowSources) (*compile.Flow, error) {
 	doc, _, err := d.openFlow(ctx, arg)
 	if err != nil {
 		return nil, err
 	}
-	lookup, err := d.catalog(skills)
+	flow, findings, err := d.parseFlow(doc, from)
 	if err != nil {
 		return nil, err
 	}
-	flow, findings := compile.Parse(doc, lookup)
 	if flow == nil {
 		return nil, refuseFlow(arg, findings)
 	}

@@ -19,7 +19,7 @@ import (
 
 type flowGraphOptions struct {
 	format, file string
-	skills       []string
+	from         flowSources
 }
 
 // graphFormats are the forms of a drawing, by the ending of a file's name.
@@ -39,7 +39,7 @@ other is. ↻ leads back. With --json: {"format":…,"graph":…}. A flow that d
 	}
 	cmd.Flags().StringVar(&o.format, "format", "", "text (or ascii), mermaid or svg (default: by the ending of -o, else text)")
 	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write the drawing to `FILE`")
-	addSkillFlag(cmd, &o.skills)
+	o.from.addFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "mermaid", "svg"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -55,7 +55,7 @@ func runFlowGraph(ctx context.Context, d *deps, o flowGraphOptions, arg string) 
 	if format == "" {
 		format = "text"
 	}
-	flow, err := d.compileFlow(ctx, arg, o.skills)
+	flow, err := d.compileFlow(ctx, arg, o.from)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 type runOptions struct {
 	leaderOptions
 	repo, ref, sprite, image, workItem, inputFile, goal string
-	inputs, allow, agentEnv, tools, skills              []string
+	inputs, allow, agentEnv, tools, skills, steps       []string
 	uncommitted, keep                                   bool
 	keepSaid                                            bool
 }
@@ -76,6 +76,7 @@ come from the settings (lattice --help).
 	addImageFlag(d, cmd, &o.image)
 	addToolFlag(cmd, &o.tools)
 	addSkillFlag(cmd, &o.skills)
+	addStepsFlag(cmd, &o.steps)
 	f.BoolVar(&o.keep, "keep", false, "never remove the run's sprite")
 	_ = cmd.RegisterFlagCompletionFunc("allow", completePermissions)
 	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
@@ -98,7 +99,7 @@ func (o *runOptions) withSettings(d *deps) {
 }
 
 func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
-	doc, name, err := d.readFlow(ctx, flow)
+	doc, name, err := d.lowered(ctx, flow, flowSources{skills: o.skills, steps: o.steps})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,109 @@
+package ir
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// Reads lists the references that a node reads itself, those of the graphs inside of it not counted, each once and in the
+// order of the node's members.
+func (n *Node) Reads() []string {
+	var out []string
+	add := func(r ref) {
+		if text := r.String(); !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	for _, text := range n.expressions() {
+		if expr, err := decodeValue(text); text != nil && err == nil {
+			everyRef(expr, add)
+		}
+	}
+	for _, c := range n.conditions() {
+		if c != nil {
+			condRefs(c.root, "", nil, func(r ref, _ string, _ []ref) { add(r) })
+		}
+	}
+	return out
+}
+
+// expressions are the value expressions of a node.
+func (n *Node) expressions() []json.RawMessage {
+	all := []json.RawMessage{n.Args, n.IdempotencyKey, n.Prompt, n.Answer, n.Items, n.Init, n.Seconds, n.At, n.Message, n.Output, n.Event, n.Labels, n.Candidates}
+	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
+		all = append(all, n.Inputs[name])
+	}
+	all = append(all, n.From...)
+	for _, target := range slices.Sorted(maps.Keys(n.Set)) {
+		all = append(all, n.Set[target])
+	}
+	return all
+}
+
+func (n *Node) conditions() []*Cond {
+	all := []*Cond{n.Skip, n.While, n.Until}
+	for _, c := range n.Cases {
+		all = append(all, c.When)
+	}
+	return all
+}
+
+// Writes lists the paths that a node writes itself, sorted.
+func (n *Node) Writes() []string {
+	out := slices.Concat(slices.Collect(maps.Values(n.Outputs)), slices.Collect(maps.Keys(n.Set)))
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// everyRef calls visit for each reference in a value expression, those too that have a default.
+func everyRef(v any, visit func(ref)) {
+	switch v := v.(type) {
+	case string:
+		if r, err := parseRef(v); looksLikeRef(v) && err == nil {
+			visit(r)
+		}
+	case []any:
+		for i := range v {
+			everyRef(v[i], visit)
+		}
+	case map[string]any:
+		if operator(v) == "lit" {
+			return
+		}
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			everyRef(v[k], visit)
+		}
+	}
+}
+
+// Needs returns the class of a TOOL_CALL as far as it is known before the run, and the permissions that it may use.
+func (p *Program) Needs(n *Node) (class string, permissions []string) {
+	skill, ok := p.Tools[n.Tool]
+	if !ok {
+		return "", nil
+	}
+	c, all, _ := effective(skill, n.Args)
+	if slices.Contains(classes, n.SideEffect) && stricter(n.SideEffect, c) {
+		c = n.SideEffect
+	}
+	return string(c), slices.Sorted(slices.Values(all))
+}
+
+// Walk visits all nodes of the program in the order of the document, those inside of others behind them, then those of
+// subgraphs. depth is how many nodes are around one.
+func (p *Program) Walk(visit func(n *Node, depth int)) {
+	var all func(nodes []Node, depth int)
+	all = func(nodes []Node, depth int) {
+		for i := range nodes {
+			visit(&nodes[i], depth)
+			for _, b := range nodes[i].inner() {
+				all(b.Nodes, depth+1)
+			}
+		}
+	}
+	all(p.Doc.Nodes, 0)
+	for _, name := range slices.Sorted(maps.Keys(p.subs)) {
+		all(p.subs[name].Nodes, 1)
+	}
+}
