@@ -94,7 +94,7 @@ func (w *world) check() {
 			w.Fatal(err)
 		}
 		for _, e := range entries {
-			if _, is := known[e.Name()]; !is {
+			if _, is := known[e.Name()]; !is && !w.host.spare(e.Name()) {
 				w.Errorf("layer %s is known to nobody", e.Name())
 			}
 		}

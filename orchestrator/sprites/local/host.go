@@ -123,6 +123,7 @@ type Host struct {
 	settling sync.Mutex                   // held while layers are made durable
 	reading  sync.Mutex                   // held while a digest is taken
 	merging  sync.Mutex                   // held while layers are merged
+	spares   spares
 
 	mu      sync.Mutex // guards the fields below
 	closed  bool
@@ -148,7 +149,7 @@ func Open(cfg Config) (*Host, error) {
 }
 
 func open(cfg Config, step func(string)) (*Host, error) {
-	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, step: step, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: map[string]int{}, claims: map[*claim]bool{}}
+	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, step: step, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: map[string]int{}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}

@@ -41,7 +41,11 @@ func exists(path string) bool {
 
 // build has fill make a layer in tmp/, then moves it to its place. The folders' names are durable after it; what is in
 // them is not, see settle. Nothing stays behind after an error.
-func (h *Host) build(d layer.Driver, parent string, fill func(dir string) error) (l layerRecord, err error) {
+func (h *Host) build(d layer.Driver, parent string, fill func(dir string) error) (layerRecord, error) {
+	return h.buildIn(d, parent, fill, h.step)
+}
+
+func (h *Host) buildIn(d layer.Driver, parent string, fill func(dir string) error, step func(string)) (l layerRecord, err error) {
 	l = layerRecord{ID: ulid.Make().String(), Driver: d.Kind(), Parent: parent}
 	staged, final := filepath.Join(h.tmpDir(), l.ID), h.layerDir(l.ID)
 	defer func() {
@@ -52,7 +56,7 @@ func (h *Host) build(d layer.Driver, parent string, fill func(dir string) error)
 	if err := fill(staged); err != nil {
 		return l, err
 	}
-	h.step("filled")
+	step("filled")
 	if err := durable.SyncDir(staged); err != nil {
 		return l, fmt.Errorf("place layer: %w", err)
 	}
@@ -62,7 +66,7 @@ func (h *Host) build(d layer.Driver, parent string, fill func(dir string) error)
 	if err := durable.SyncDir(filepath.Dir(final)); err != nil {
 		return l, fmt.Errorf("place layer: %w", err)
 	}
-	h.step("placed")
+	step("placed")
 	return l, nil
 }
 
@@ -73,9 +77,14 @@ func (h *Host) newRoot(ctx context.Context, image string) (layerRecord, error) {
 	if err != nil {
 		return layerRecord{}, err
 	}
+	if d.Stacks() {
+		l, err := h.empty(d, "")
+		l.Image = image
+		return l, err
+	}
 	l, err := h.build(d, "", func(dir string) error {
 		uid, gid := h.rootOwner()
-		if err := d.Make(dir, uid, gid); err != nil || d.Stacks() {
+		if err := d.Make(dir, uid, gid); err != nil {
 			return err
 		}
 		if image != "" {
@@ -96,17 +105,15 @@ func (h *Host) onTop(ctx context.Context, of layerRecord) (layerRecord, error) {
 	if err != nil {
 		return layerRecord{}, err
 	}
-	parent, fill := "", func(dir string) error { return h.clone(ctx, d, of, dir) }
+	var l layerRecord
 	if d.Stacks() {
 		if of, err = h.shallow(ctx, of); err != nil {
 			return layerRecord{}, err
 		}
-		parent, fill = of.top(), func(dir string) error {
-			uid, gid := h.rootOwner()
-			return d.Make(dir, uid, gid)
-		}
+		l, err = h.empty(d, of.top())
+	} else {
+		l, err = h.build(d, "", func(dir string) error { return h.clone(ctx, d, of, dir) })
 	}
-	l, err := h.build(d, parent, fill)
 	l.Image = of.Image
 	return l, err
 }
