@@ -28,9 +28,9 @@ func newDoctorCmd(d *deps) *cobra.Command {
 		Use:   "doctor",
 		Short: "Say whether this machine is fit to run sprites, and what to do if it is not",
 		Long: `Look at the leader, the state directory, the store, the kernel and what keeps sprites apart, git, spritekit, the
-settings, the remote API when one is set, and the agents and toolchains of this machine: which of them sprites can use is
-found out by running them in a throw-away sprite. Every finding that is not ok comes with a remedy. With --tool the
-throw-away sprite is shown that path, as lattice run --tool would.
+settings and the models that they name, the remote API when one is set, and the agents and toolchains of this machine:
+which of them sprites can use is found out by running them in a throw-away sprite. Every finding that is not ok comes
+with a remedy. With --tool the throw-away sprite is shown that path, as lattice run --tool would.
 
 "fail" is something that lattice needs and that does not work, "warn" something that could be better.
 
@@ -80,6 +80,7 @@ func runDoctor(ctx context.Context, d *deps, o doctorOptions) error {
 		{Name: "git", Look: d.lookAtGit},
 		{Name: "spritekit", Look: func(ctx context.Context) []doctor.Check { return d.lookAtSpritekit(ctx, o.spritekit) }},
 		{Name: "settings", Look: d.lookAtSettings},
+		{Name: "models", Look: d.lookAtModels},
 		{Name: "remote", Look: d.lookAtRemote},
 		{Name: "sprites", Limit: trialLimit, Look: func(ctx context.Context) []doctor.Check { return d.lookIntoSprites(ctx, tools) }},
 	})

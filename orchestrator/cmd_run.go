@@ -44,7 +44,7 @@ question event of old is answered by a new run (lattice answer --help). A failed
 With --detach a leader in the background (lattice serve) drives the run; any terminal may look at it, answer or cancel
 it. The command prints the run's id and ends (with --json one object with run_id and status). That leader ends by itself when it has had nothing to do for a while. Defaults of --allow, --agent-env and --keep
 come from the settings (lattice --help).
-` + exitCodes,
+` + modelsHelp + exitCodes,
 		Example: `  lattice run fix-and-propose --repo . --input 'agent_command:=["sh","fix.sh"]'
   lattice run flow.json --input name=value --input 'n:=3' --json
   lattice run flow.json --repo . --image ./rootfs.tar.zst

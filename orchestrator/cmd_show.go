@@ -48,7 +48,7 @@ func newShowCmd(d *deps) *cobra.Command {
 			}
 			fmt.Fprintf(d.out, "%s  %s  %s\n", v.RunID, statusText(v), v.Flow)
 			w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-			for _, row := range [][2]string{{"work item", v.WorkItem}, {"repository", v.Repo}, {"sprite", v.Sprite}, {"answers", v.ResumedFrom}, {"goes on in", v.ContinuedIn}, {"forked from", v.ForkedFrom}, {"started", v.CreatedAt.Local().Format(time.DateTime)}, {"note", v.Note}} {
+			for _, row := range [][2]string{{"work item", v.WorkItem}, {"repository", v.Repo}, {"sprite", v.Sprite}, {"answers", v.ResumedFrom}, {"goes on in", v.ContinuedIn}, {"forked from", v.ForkedFrom}, {"started", v.CreatedAt.Local().Format(time.DateTime)}, {"models", modelsText(v.Models)}, {"note", v.Note}} {
 				if row[1] != "" {
 					fmt.Fprintf(w, "  %s\t%s\n", row[0], row[1])
 				}

@@ -108,6 +108,7 @@ func (t *timeline) begin(iteration, node string, at time.Time) {
 		up.below = append(up.below, s)
 	}
 	s.node, s.skill, s.state, s.ended = node, "", stepRunning, time.Time{}
+	s.answers, s.spent = 0, lattice.ModelUsage{}
 	t.lanes[iteration], t.current = s, s
 }
 

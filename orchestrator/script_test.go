@@ -67,6 +67,8 @@ func TestScript(t *testing.T) {
 			"repo":   makeRepo,
 			"filled": filled,
 			"model":  serveModel,
+			"llm":    serveLLM,
+			"asked":  asked,
 			"tmpfs":  mountDisk,
 		},
 	})

@@ -30,6 +30,8 @@ type step struct {
 	state          stepState
 	message        string // the last thing it said, or why it failed
 	below          []*step
+	answers        int // of models
+	spent          lattice.ModelUsage
 }
 
 type stepState string
@@ -96,6 +98,10 @@ func (t *timeline) add(e lattice.Entry) bool {
 		t.set(stepRunning, actionText(f))
 	case lattice.TimerFired:
 		t.set(stepRunning, "tries again")
+	case lattice.ModelAnswered:
+		t.modelAnswered(f)
+	case lattice.ModelAskedAgain:
+		t.set(stepRunning, "asks again")
 	case lattice.CommandFailed:
 		t.end(e.At, stepFailed, f.Fault.Message)
 	case lattice.CancelRequested:

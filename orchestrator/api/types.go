@@ -139,6 +139,15 @@ type RunView struct {
 	ContinuedIn string `json:"continued_in,omitempty"`
 	// ForkedFrom is the run from which this one went on, as RUN at NODE#VISIT.
 	ForkedFrom string `json:"forked_from,omitempty"`
+	// Models is what the run's questions to models have taken; absent when it asked none.
+	Models *ModelUse `json:"models,omitempty"`
+}
+
+// ModelUse is what questions to models have taken.
+type ModelUse struct {
+	Calls int `json:"llm_calls"`
+	lattice.ModelUsage
+	Nodes map[string]ModelUse `json:"nodes,omitempty"` // the same by node, of a run
 }
 
 // RunError is why a run failed.

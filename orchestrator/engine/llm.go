@@ -17,10 +17,7 @@ import (
 // answer is not in the journal is asked again, and counts again.
 
 // Asking is a node's visit while it asks models.
-type Asking struct {
-	ladder.Rung
-	Trims []ir.Trim `json:"trims,omitempty"` // what of its inputs was shortened
-}
+type Asking struct{ ladder.Rung }
 
 // Spent is what questions to models have taken.
 type Spent struct {
@@ -52,7 +49,7 @@ func (m *machine) startLLM(node *ir.Node) {
 	if node.Op == ir.OpLLMChoose && m.chooseAlone(node, q) {
 		return
 	}
-	m.at.Visit.Asking = &Asking{Rung: ladder.First(node), Trims: q.trims}
+	m.at.Visit.Asking = &Asking{ladder.First(node)}
 	m.question()
 }
 
@@ -211,6 +208,13 @@ func (m *machine) request(node *ir.Node, at ladder.Rung, q inquiry) (lattice.Mod
 		Class: at.Class, Try: at.Try, Template: template.ID, System: system, User: user, SchemaName: node.OutputSchema, Schema: q.checks.Schema,
 		MaxOutputTokens: node.MaxOutputTokens, Temperature: node.Temperature, Seed: node.Seed, TimeoutS: node.TimeoutS,
 	}
+	if len(q.trims) > 0 {
+		text, err := ir.Marshal(q.trims)
+		if err != nil {
+			return r, failure(ir.FailStateType, "encode what was shortened: %v", err)
+		}
+		r.Trimmed = text
+	}
 	if r.MaxOutputTokens == 0 {
 		r.MaxOutputTokens = ir.DefaultOutputTokens
 	}
@@ -292,7 +296,7 @@ func (m *machine) modelAnswered(f lattice.ModelAnswered) error {
 		return nil
 	}
 	if next, ok := ladder.Next(node, at.Rung, packet); ok {
-		m.at.Visit.Asking = &Asking{Rung: next, Trims: at.Trims}
+		m.at.Visit.Asking = &Asking{next}
 		m.question()
 		return nil
 	}

@@ -58,7 +58,7 @@ func (c *script) says(text string) lattice.ModelRequest {
 func (c *script) reply(r lattice.ModelReply) lattice.ModelRequest {
 	c.t.Helper()
 	cmd := c.command(lattice.DoModel)
-	c.feed(lattice.ModelAnswered{CommandID: cmd.ID, Request: cmd.Model.Digest(), Class: cmd.Model.Class, Try: cmd.Model.Try, ModelReply: r})
+	c.feed(cmd.Model.Answered(cmd.ID, r))
 	return *cmd.Model
 }
 
@@ -185,8 +185,8 @@ func TestOtherQuestions(t *testing.T) {
 			op, template, schema, inputs, policies, more)
 	}
 	c := asking(t, node("LLM_EXTRACT", "extract_intent_v1", "ExtractedIntent", `{"text":{"ref":"$in.text","truncate_chars":4},"now":"2026-01-01T00:00:00Z","timezone":"UTC"}`, ""), `{"text":"Sarah, 14:30"}`)
-	if got := c.s.Visit.Asking.Trims; !cmp.Equal(got, []ir.Trim{{Path: "/text", Unit: "chars", Before: 12, After: 4}}) {
-		t.Errorf("trims = %+v", got)
+	if got := string(c.command(lattice.DoModel).Model.Trimmed); got != `[{"path":"/text","unit":"chars","before":12,"after":4}]` {
+		t.Errorf("trimmed = %s", got)
 	}
 	c.says("```json\n" + `{"recipient_name":"Sarah","meeting_time_iso":"","message":"hi","attachment_hint":""}` + "\n```")
 	c.is(lattice.Succeeded, "", `{"r":{"attachment_hint":"","meeting_time_iso":"","message":"hi","recipient_name":"Sarah"}}`)

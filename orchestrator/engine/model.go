@@ -27,7 +27,7 @@ func (e effect) ask(ctx context.Context) ([]lattice.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []lattice.Fact{lattice.ModelAnswered{CommandID: e.command.ID, Request: q.Digest(), Class: q.Class, Try: q.Try, ModelReply: reply}}, nil
+	return []lattice.Fact{q.Answered(e.command.ID, reply)}, nil
 }
 
 // recount journals that questions are about to be asked once more: their answers, if there were any, are lost.

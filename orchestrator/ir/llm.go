@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -90,6 +91,23 @@ func (p *Program) ModelClasses() []string {
 		}
 	}
 	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Climb is one step of an escalation.
+type Climb struct{ From, To string }
+
+// Climbs lists the escalations that the program's nodes may make, sorted.
+func (p *Program) Climbs() []Climb {
+	var list []Climb
+	for _, n := range p.nodes {
+		from := n.ModelClass
+		for _, e := range n.Escalation {
+			list = append(list, Climb{from, e.ToClass})
+			from = e.ToClass
+		}
+	}
+	slices.SortFunc(list, func(a, b Climb) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 	return slices.Compact(list)
 }
 

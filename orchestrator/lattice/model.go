@@ -26,6 +26,8 @@ type ModelRequest struct {
 	Temperature     float64 `json:"temperature"`
 	Seed            *int    `json:"seed,omitempty"`
 	TimeoutS        float64 `json:"timeout_s,omitempty"` // of the whole question; 0 = the class's
+	// Trimmed lists what of the node's inputs was shortened, [{path, unit, before, after}].
+	Trimmed json.RawMessage `json:"trimmed,omitempty"`
 	// BudgetUSD is what the question may cost at most, nil for any price: one that could cost more is not asked.
 	BudgetUSD *float64 `json:"budget_usd,omitempty"`
 }
@@ -72,14 +74,27 @@ type ModelReply struct {
 	Message  string     `json:"message,omitempty"` // why, for people
 }
 
-// ModelAnswered is the outcome of a question. The journal holds the answer as it came and the digest of what was asked,
-// not the prompt: that follows from the state before.
+// ModelAnswered is the outcome of a question. The journal holds the answer as it came, and of what was asked the digest,
+// whom it went to and how; the prompt follows from the state before.
 type ModelAnswered struct {
-	CommandID string `json:"command_id"`
-	Request   string `json:"request"` // digest
-	Class     string `json:"class"`
-	Try       int    `json:"try"`
+	CommandID       string          `json:"command_id"`
+	Request         string          `json:"request"` // digest
+	Class           string          `json:"class"`
+	Try             int             `json:"try"`
+	Template        string          `json:"template,omitempty"`
+	MaxOutputTokens int             `json:"max_output_tokens,omitempty"`
+	Temperature     float64         `json:"temperature,omitempty"`
+	Seed            *int            `json:"seed,omitempty"`
+	Trimmed         json.RawMessage `json:"trimmed,omitempty"`
 	ModelReply
+}
+
+// Answered is the fact that a question had this reply.
+func (r ModelRequest) Answered(command string, reply ModelReply) ModelAnswered {
+	return ModelAnswered{
+		CommandID: command, Request: r.Digest(), Class: r.Class, Try: r.Try, Template: r.Template, MaxOutputTokens: r.MaxOutputTokens,
+		Temperature: r.Temperature, Seed: r.Seed, Trimmed: r.Trimmed, ModelReply: reply,
+	}
 }
 
 // ModelAskedAgain says that a question without a known answer is about to be asked once more, after a crash or a leader's

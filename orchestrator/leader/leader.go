@@ -67,6 +67,8 @@ type Config struct {
 	Name, Email string
 	// Confined refuses to run anything in sprites of the embedded host while nothing keeps them from this machine's files.
 	Confined bool
+	// Models answers for models; nil: no flow asks any.
+	Models Models
 	// WrapLog, when set, stands between the engine and the store.
 	WrapLog func(engine.Log) engine.Log
 	// Warn tells the person at the terminal something that the run goes on in spite of.
@@ -305,7 +307,7 @@ func (l *Leader) deps() engine.Deps {
 		log = l.cfg.WrapLog(log)
 	}
 	return withClocks(engine.Deps{
-		Log: log, Caller: l.session, Boundary: l.session, Preparer: l, Forker: copier{l}, Actor: l.actor,
+		Log: log, Caller: l.session, Boundary: l.session, Preparer: l, Forker: copier{l}, Actor: l.actor, Model: l.model(),
 		OnEntry: func(entries []lattice.Entry) {
 			l.mu.Lock()
 			defer l.mu.Unlock()

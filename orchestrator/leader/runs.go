@@ -116,6 +116,9 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	if err := admit(flow, input, o); err != nil {
 		return api.RunView{}, err
 	}
+	if err := l.admitModels(program); err != nil {
+		return api.RunView{}, err
+	}
 	if o.FlowName == "" {
 		o.FlowName = program.Doc.ID
 	}
@@ -365,6 +368,7 @@ func describe(v *api.RunView, s engine.State) error {
 	if s.Next != nil {
 		v.ContinuedIn = s.Next.RunID
 	}
+	v.Models = modelUse(s)
 	if s.Output != nil {
 		out, err := ir.Marshal(s.Output)
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -109,6 +110,8 @@ type Options struct {
 	Transport http.RoundTripper
 	// PerMinute is how many requests all questions together may make in a minute; 0 = DefaultPerMinute.
 	PerMinute int
+	// Order lists classes from the weakest to the strongest.
+	Order []string
 	// Idle is how long an answer may stand still; 0 = 60 s.
 	Idle time.Duration
 	// Now and Sleep are for tests.
@@ -122,6 +125,7 @@ const DefaultPerMinute = 120
 // Client asks. It is safe for concurrent use.
 type Client struct {
 	classes map[string]Class
+	order   []string
 	http    *http.Client
 	rate    *rate.Limiter
 	idle    time.Duration
@@ -135,7 +139,7 @@ type Client struct {
 // New makes a client. It refuses classes that could not be asked, all at once.
 func New(o Options) (*Client, error) {
 	c := &Client{
-		classes: make(map[string]Class, len(o.Classes)), idle: cmp.Or(o.Idle, time.Minute), now: o.Now, sleep: o.Sleep, rests: map[string]time.Time{},
+		classes: make(map[string]Class, len(o.Classes)), order: o.Order, idle: cmp.Or(o.Idle, time.Minute), now: o.Now, sleep: o.Sleep, rests: map[string]time.Time{},
 		http: &http.Client{Transport: o.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 	perMinute := cmp.Or(o.PerMinute, DefaultPerMinute)
@@ -171,13 +175,23 @@ func (c Class) check() error {
 func (c *Client) Ready(class string, priced bool) error {
 	found, ok := c.classes[class]
 	if !ok {
-		return fmt.Errorf("there is no model class %s in the settings", class)
+		return fmt.Errorf("there is no model class %s in the settings; name its model there, as [models.%s]", class, class)
 	}
 	if priced && (found.InputUSD == nil || found.OutputUSD == nil) {
 		return fmt.Errorf("model class %s has no prices, so that a limit of money cannot be kept; set input_usd and output_usd of it", class)
 	}
 	if _, err := found.key(); err != nil {
 		return fmt.Errorf("model class %s has no key: %w", class, err)
+	}
+	return nil
+}
+
+// Upward says why a node may not escalate from one class to another, nil when it may: the order has them so, or leaves
+// one out.
+func (c *Client) Upward(from, to string) error {
+	i, j := slices.Index(c.order, from), slices.Index(c.order, to)
+	if i >= 0 && j >= 0 && j <= i {
+		return fmt.Errorf("the flow escalates from %s to %s, which llm.order in the settings has as no stronger", from, to)
 	}
 	return nil
 }

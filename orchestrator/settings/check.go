@@ -69,7 +69,7 @@ func check(s Settings) []Finding {
 	if (s.Git.Name == "") != (s.Git.Email == "") {
 		bad(CodeValue, "git", "set git.name and git.email", "name and email belong together")
 	}
-	return append(found, checkSprites(s.Sprites)...)
+	return slices.Concat(found, checkSprites(s.Sprites), checkModels(s))
 }
 
 func checkSprites(s Sprites) []Finding {

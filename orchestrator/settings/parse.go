@@ -83,13 +83,16 @@ func (r *reader) table(at string, from map[string]any, to reflect.Value) {
 }
 
 // secretWords name keys under which people would write a credential.
-var secretWords = []string{"token", "secret", "password", "api_key", "apikey"}
+var secretWords = []string{"token", "secret", "password", "api_key", "apikey", "key"}
 
 func (r *reader) unknown(key, at, name string, known []string) {
 	f := Finding{Code: CodeUnknownKey, Key: key, Message: "there is no such setting"}
 	if slices.Contains(secretWords, strings.ToLower(name)) {
 		f.Code, f.Message = CodeSecret, "settings hold no credentials, only where they are"
 		f.Hint = "token_env names an environment variable, token_file a file that only you may read"
+		if strings.HasPrefix(at, "models.") {
+			f.Hint = strings.ReplaceAll(f.Hint, "token_", "key_")
+		}
 	} else if near := nearest(name, known); near != "" {
 		f.Hint = "did you mean " + join(at, near) + "?"
 	} else {
@@ -132,22 +135,68 @@ func (r *reader) value(key string, from any, to reflect.Value) {
 			return
 		}
 		to.SetBool(yes)
-	case reflect.Slice: // of strings; nothing else is needed yet
-		list, ok := from.([]any)
-		texts := make([]string, 0, len(list))
-		for _, item := range list {
-			if text, is := item.(string); is {
-				texts = append(texts, text)
-			}
-		}
-		if !ok || len(texts) < len(list) {
-			r.mistyped(key, "a list of texts", from)
+	case reflect.Int:
+		n, ok := from.(int64)
+		if !ok {
+			r.mistyped(key, "a whole number", from)
 			return
 		}
-		to.Set(reflect.ValueOf(texts))
+		to.SetInt(n)
+	case reflect.Float64:
+		switch n := from.(type) {
+		case int64:
+			to.SetFloat(float64(n))
+		case float64:
+			to.SetFloat(n)
+		default:
+			r.mistyped(key, "a number", from)
+		}
+	case reflect.Pointer: // to what may be left out and may be zero
+		to.Set(reflect.New(to.Type().Elem()))
+		r.value(key, from, to.Elem())
+	case reflect.Map: // of tables, by names that people choose
+		tables, ok := from.(map[string]any)
+		if !ok {
+			r.mistyped(key, "a table of tables", from)
+			return
+		}
+		to.Set(reflect.MakeMap(to.Type()))
+		for _, name := range slices.Sorted(maps.Keys(tables)) {
+			member := reflect.New(to.Type().Elem()).Elem()
+			r.value(join(key, name), tables[name], member)
+			to.SetMapIndex(reflect.ValueOf(name), member)
+		}
+	case reflect.Slice:
+		r.list(key, from, to)
 	default:
 		panic("settings knows no way to read a " + to.Type().String())
 	}
+}
+
+// list reads texts or whole numbers.
+func (r *reader) list(key string, from any, to reflect.Value) {
+	items, ok := from.([]any)
+	list := reflect.MakeSlice(to.Type(), len(items), len(items))
+	for i, item := range items {
+		v := reflect.ValueOf(item)
+		switch {
+		case v.IsValid() && to.Type().Elem().Kind() == reflect.String && v.Kind() == reflect.String:
+			list.Index(i).SetString(v.String())
+		case v.IsValid() && to.Type().Elem().Kind() == reflect.Int && v.Kind() == reflect.Int64:
+			list.Index(i).SetInt(v.Int())
+		default:
+			ok = false
+		}
+	}
+	if !ok {
+		want := "a list of texts"
+		if to.Type().Elem().Kind() == reflect.Int {
+			want = "a list of whole numbers"
+		}
+		r.mistyped(key, want, from)
+		return
+	}
+	to.Set(list)
 }
 
 func (r *reader) mistyped(key, want string, got any) {

@@ -45,6 +45,9 @@ type Settings struct {
 	Sprites Sprites `json:"sprites,omitzero"`
 	Git     Git     `json:"git,omitzero"`
 	Serve   Serve   `json:"serve,omitzero"`
+	// Models are those that flows ask, by the name of their class.
+	Models map[string]Model `json:"models,omitempty"`
+	LLM    LLM              `json:"llm,omitzero"`
 }
 
 // Run holds defaults of lattice run.

@@ -1,0 +1,64 @@
+package leader
+
+import (
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Models asks models, and knows beforehand which it could not ask. Ready and Upward answer for people: they send nothing.
+type Models interface {
+	engine.Model
+	Ready(class string, priced bool) error
+	Upward(from, to string) error
+}
+
+// model is who answers for models, nil when nobody does.
+func (l *Leader) model() engine.Model {
+	if l.cfg.Models == nil {
+		return nil
+	}
+	return l.cfg.Models
+}
+
+// admitModels refuses a flow that asks models which cannot be asked here; all of them are named.
+func (l *Leader) admitModels(p *ir.Program) error {
+	classes := p.ModelClasses()
+	if len(classes) == 0 {
+		return nil
+	}
+	if l.cfg.Models == nil {
+		return api.Refuse(protocol.ExitUnsupported, "models_missing", "the flow asks models, and this lattice has none", "name them in the settings, as [models."+classes[0]+"]")
+	}
+	priced := p.Doc.Limits != nil && p.Doc.Limits.MaxCostUSD > 0
+	var faults []string
+	for _, class := range classes {
+		if err := l.cfg.Models.Ready(class, priced); err != nil {
+			faults = append(faults, err.Error())
+		}
+	}
+	for _, climb := range p.Climbs() {
+		if err := l.cfg.Models.Upward(climb.From, climb.To); err != nil {
+			faults = append(faults, err.Error())
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return api.Refuse(protocol.ExitBadInput, "models_not_ready", strings.Join(faults, "\n  "), "lattice doctor says which models there are")
+}
+
+// modelUse is what a run's questions to models have taken, nil when it asked none.
+func modelUse(s engine.State) *api.ModelUse {
+	if s.Models.Calls == 0 {
+		return nil
+	}
+	use := &api.ModelUse{Calls: s.Models.Calls, ModelUsage: s.Models.ModelUsage, Nodes: map[string]api.ModelUse{}}
+	for node, spent := range s.ModelsBy {
+		use.Nodes[node] = api.ModelUse{Calls: spent.Calls, ModelUsage: spent.ModelUsage}
+	}
+	return use
+}

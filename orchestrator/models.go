@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/doctor"
+	"github.com/spritekit/lattice/orchestrator/llm"
+	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// models asks the models of the settings. Keys are looked up when they are needed, so that one that is missing stops
+// nobody who asks no models.
+func (d *deps) models() (*llm.Client, error) {
+	env := func(name string) string {
+		if v := d.getenv(name); v != "" {
+			return v
+		}
+		return d.getenv(strings.ToLower(name))
+	}
+	proxy := (&httpproxy.Config{HTTPProxy: env("HTTP_PROXY"), HTTPSProxy: env("HTTPS_PROXY"), NoProxy: env("NO_PROXY")}).ProxyFunc()
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
+	o := llm.Options{Transport: transport, PerMinute: d.settings.LLM.RequestsPerMinute, Order: d.settings.LLM.Order}
+	for _, name := range slices.Sorted(maps.Keys(d.settings.Models)) {
+		m := d.settings.Models[name]
+		o.Classes = append(o.Classes, llm.Class{
+			Name: name, Provider: llm.Provider(m.Provider), Model: m.Model, BaseURL: m.BaseURL, Structured: llm.Structured(m.Structured),
+			Key: func() (string, error) { return d.modelKey(m) }, NoTemperature: m.NoTemperature,
+			InputUSD: m.InputUSD, OutputUSD: m.OutputUSD, Timeout: time.Duration(m.Timeout),
+		})
+	}
+	client, err := llm.New(o)
+	if err != nil {
+		return nil, api.Refuse(protocol.ExitBadInput, "models_invalid", err.Error(), "correct [models] in the settings")
+	}
+	return client, nil
+}
+
+// modelKey is the credential for a model; "" for one that wants none.
+func (d *deps) modelKey(m settings.Model) (string, error) {
+	switch {
+	case m.KeyEnv != "":
+		key := d.getenv(m.KeyEnv)
+		if key == "" {
+			return "", fmt.Errorf("%s is not set where lattice leads; export %s=… and try again", m.KeyEnv, m.KeyEnv)
+		}
+		return key, nil
+	case m.KeyFile != "":
+		key, err := readToken(d.expand(m.KeyFile))
+		var p *api.Problem
+		if errors.As(err, &p) {
+			err = fmt.Errorf("%s; %s", p.Fault.Message, p.Fault.Hint)
+		}
+		return key, err
+	}
+	return "", nil
+}
+
+// lookAtModels says which model classes the settings name, and whether they could be asked. Nothing is sent.
+func (d *deps) lookAtModels(context.Context) []doctor.Check {
+	if len(d.settings.Models) == 0 {
+		return []doctor.Check{check("models", doctor.OK, "", "none; flows that ask models need them in the settings, as [models.SMALL_EXEC]")}
+	}
+	client, err := d.models()
+	if err != nil {
+		return []doctor.Check{check("models", doctor.Fail, "correct the settings", "%v", err)}
+	}
+	var checks []doctor.Check
+	for _, name := range slices.Sorted(maps.Keys(d.settings.Models)) {
+		m := d.settings.Models[name]
+		what := fmt.Sprintf("%s is %s of %s", name, m.Model, m.Provider)
+		if m.BaseURL != "" {
+			what += " at " + m.BaseURL
+		}
+		switch err := client.Ready(name, false); {
+		case err != nil:
+			checks = append(checks, check("models", doctor.Warn, "see lattice run --help, on models", "%v", err))
+		case m.InputUSD == nil || m.OutputUSD == nil:
+			checks = append(checks, check("models", doctor.OK, "", "%s, without prices: flows with max_cost_usd cannot ask it", what))
+		default:
+			checks = append(checks, check("models", doctor.OK, "", "%s", what))
+		}
+	}
+	return checks
+}
+
+// modelsHelp is what lattice run and its like say about models.
+const modelsHelp = `
+A flow with LLM nodes asks models by class, such as SMALL_EXEC; the settings say which model that is (lattice doctor shows
+what they name, and what the keys mean is in manifests/schema/config.schema.json):
+  [models.SMALL_EXEC]
+  provider = "openai"                      # everything that offers chat completions; or anthropic
+  base_url = "http://127.0.0.1:8080/v1"    # a local server; by default the vendor's own address
+  model = "qwen3-4b"
+  key_env = "MY_KEY"                       # the variable that holds the key, or key_file; not for local servers
+  input_usd = 0.1                          # prices of a million tokens, for flows with max_cost_usd
+  output_usd = 0.4
+`

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// modelAnswered shows who answered a step's question, and what its questions have taken so far.
+func (t *timeline) modelAnswered(f lattice.ModelAnswered) {
+	if t.current == nil {
+		return
+	}
+	s := t.current
+	s.skill = f.Class
+	s.answers++
+	s.spent = s.spent.Plus(f.Usage)
+	message := numbered(s.answers, "answer", "answers") + ", " + s.spent.String()
+	if f.Kind != "" {
+		message = f.Kind + ": " + f.Message
+	}
+	t.set(stepRunning, message)
+}
+
+// modelsText says what a run's questions to models have taken, "" when it asked none.
+func modelsText(use *api.ModelUse) string {
+	if use == nil {
+		return ""
+	}
+	text := numbered(use.Calls, "question", "questions") + ", " + use.ModelUsage.String()
+	if use.Estimated {
+		text += " (in part estimated)"
+	}
+	return fmt.Sprintf("%s; by node with --json", text)
+}
