@@ -142,14 +142,15 @@ func (d *deps) report(ctx context.Context, err error) int {
 		_ = enc.Encode(p) // nowhere left to report to
 		return p.Exit
 	}
+	words := sanitizer{d.err} // a sprite may have chosen some of them: names of files, what its host says of it
 	if errors.As(err, &p) {
-		fmt.Fprintf(d.err, "lattice: %s\n", strings.TrimRight(err.Error(), "\n"))
+		fmt.Fprintf(words, "lattice: %s\n", strings.TrimRight(err.Error(), "\n"))
 		if p.Fault.Hint != "" {
-			fmt.Fprintf(d.err, "  try: %s\n", p.Fault.Hint)
+			fmt.Fprintf(words, "  try: %s\n", p.Fault.Hint)
 		}
 		return p.Exit
 	}
-	fmt.Fprintf(d.err, "lattice: %v\n", err)
+	fmt.Fprintf(words, "lattice: %v\n", err)
 	switch {
 	case exit != nil:
 		return exit.code
