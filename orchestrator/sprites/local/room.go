@@ -3,6 +3,7 @@ package local
 import (
 	"fmt"
 	"net/http"
+	"syscall"
 )
 
 // Of a disk, so much stays free unless the configuration says otherwise: a twentieth, or half a gigabyte where that is
@@ -32,11 +33,21 @@ func (r room) low(reserve int64) string {
 	return ""
 }
 
+// full says that next to nothing is left, whatever the configuration wants to stay free.
+func (r room) full() bool {
+	const bytes, nodes = 64 << 10, 8
+	return r.Bytes < bytes || r.TotalNodes > 0 && r.Nodes < nodes
+}
+
 // checkRoom refuses what would make the disk fuller when little is left: a full host is everybody's trouble.
 func (h *Host) checkRoom() error {
 	r, err := roomOf(h.cfg.Dir)
 	if err != nil {
 		return fmt.Errorf("look at the disk: %w", err)
+	}
+	if r.full() {
+		// An empty layer may lie ready; but on top of another one not even a deletion would find room.
+		return fmt.Errorf("the disk of %s: %w", h.cfg.Dir, syscall.ENOSPC)
 	}
 	if why := r.low(h.cfg.Reserve); why != "" {
 		return &apiError{http.StatusInsufficientStorage, "disk_low",
