@@ -8,6 +8,7 @@
 //	decide.go a person's answers
 //	handover.go who leads next, and when a leader that idles ends
 //	travel.go rewind.go, fork.go, compare.go: going back in runs, copies of them, and what changed
+//	retain.go which checkpoints of a run are kept
 //	prune.go  what ended runs left behind
 //	prepare.go a run's sprite, repository and task.json
 //	equip.go  /skills in sprites of a remote host
@@ -106,7 +107,9 @@ type Leader struct {
 	runs     map[string]*run          // loaded ones, by id
 	secrets  map[string][]string      // KEY=VALUE for agents, by run; never stored
 	changed  map[string]chan struct{} // closed and replaced when a run changes
-	drives   sync.WaitGroup
+	// boundaries counts those that this process took, by sprite.
+	boundaries map[string]int
+	drives     sync.WaitGroup
 }
 
 // run is a loaded run.
@@ -127,7 +130,7 @@ type run struct {
 func Open(cfg Config) (*Leader, error) {
 	l := &Leader{
 		cfg: cfg, home: cfg.Home, handed: make(chan struct{}), ending: make(chan struct{}),
-		runs: map[string]*run{}, secrets: map[string][]string{}, changed: map[string]chan struct{}{},
+		runs: map[string]*run{}, secrets: map[string][]string{}, changed: map[string]chan struct{}{}, boundaries: map[string]int{},
 	}
 	l.quiesced = sync.OnceValue(l.quiesce)
 	if err := l.open(); err != nil {
@@ -307,7 +310,7 @@ func (l *Leader) deps() engine.Deps {
 		log = l.cfg.WrapLog(log)
 	}
 	return withClocks(engine.Deps{
-		Log: log, Caller: l.session, Boundary: l.session, Preparer: l, Forker: copier{l}, Actor: l.actor, Model: l.model(),
+		Log: log, Caller: l.session, Boundary: boundaries{l.session, l}, Preparer: l, Forker: copier{l}, Actor: l.actor, Model: l.model(),
 		OnEntry: func(entries []lattice.Entry) {
 			l.mu.Lock()
 			defer l.mu.Unlock()

@@ -144,12 +144,15 @@ func (s *Session) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, 
 	if live, ok := s.host.(liveHost); !ok || !live.Offers(sprites.LiveCheckpoints) {
 		s.Rest(ctx, sprite)
 	}
-	cp, err := s.checkpoint(ctx, sprite, "boundary")
+	cp, err := s.checkpoint(ctx, sprite, BoundaryComment)
 	if err != nil {
 		return lattice.Pair{}, final(fmt.Errorf("checkpoint sprite %s: %w", sprite, err), "the sprite was removed")
 	}
 	return lattice.Pair{Sprite: sprite, CheckpointID: cp.ID, Durable: cp.Durable}, nil
 }
+
+// BoundaryComment is how the comments of boundaries begin.
+const BoundaryComment = "boundary"
 
 // maxCheckpoints is how often a checkpoint is asked for that nobody can say was taken.
 const maxCheckpoints = 3
