@@ -18,7 +18,7 @@ LEAN       := -tags nethttpomithttp2 -gcflags=all=-l $(foreach p,$(HOT),-gcflags
 SPRITEKITS := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 LATTICES   := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 
-.PHONY: build static test race script fuzz schema check lint cross bench soak demo remote image rootfs oci smoke clean
+.PHONY: build static test race script oracle fuzz schema check lint cross bench soak demo remote image rootfs oci smoke clean
 
 build: ## both binaries
 	@echo "build $(BIN)/spritekit, $(BIN)/lattice"
@@ -32,6 +32,8 @@ race: build
 	$(GO) test -race ./...
 script: build ## user-visible behaviour, written as txtar scripts
 	$(GO) test -count=1 -run 'Script' ./orchestrator/... ./spritekit/...
+oracle: ## conditions decide as the Common Expression Language does; a module of its own
+	cd orchestrator/ir/oracle && $(GO) test -count=1 . -rapid.checks=10000
 fuzz: ## every fuzz target for FUZZTIME
 	@for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 	  for f in $$(grep -h -o '^func Fuzz[A-Za-z0-9_]*' $$pkg/*_test.go | cut -c6-); do echo "== $$pkg $$f"; \
