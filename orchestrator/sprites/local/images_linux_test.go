@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
 )
 
 // smallRoot makes a root filesystem of some of this machine's programs.
@@ -51,14 +53,26 @@ func smallRoot(t *testing.T) string {
 	return root
 }
 
+// imageWorld opens a host that can show images.
+func imageWorld(t *testing.T) *world {
+	dir := t.TempDir()
+	t.Cleanup(func() { // work folders of overlays, which an ordinary user cannot look into
+		if err := tree.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	w := newWorld(t, dir, func(string) {})
+	if w.host.confined().plain {
+		t.Skipf("images need namespaces: %s", w.host.Mode())
+	}
+	return w
+}
+
 // imageWorlds runs a test with each driver that can be had here.
 func imageWorlds(t *testing.T, test func(t *testing.T, w *world)) {
 	for _, kind := range []layer.Kind{layer.Overlay, layer.CAS} {
 		t.Run(string(kind), func(t *testing.T) {
-			w := newWorld(t, t.TempDir(), func(string) {})
-			if w.host.confined().plain {
-				t.Skipf("images need namespaces: %s", w.host.Mode())
-			}
+			w := imageWorld(t)
 			w.host.cfg.Storage, w.host.cfg.ImportImages = kind, true
 			test(t, w)
 		})
@@ -132,4 +146,144 @@ func TestSpriteFromImage(t *testing.T) {
 		}
 		w.check()
 	})
+}
+
+// An image may have anything where a sprite has folders and files of its own: the sprite has its own there, and nothing of
+// the host's is reached.
+func TestHostileImages(t *testing.T) {
+	places := []string{"workspace", "skills", ".sprite", "proc", "dev", "tmp", "run", "home", "home/sprite", "var", "var/cache/sprite", "etc/passwd", "etc/group", "etc/hostname", "etc/resolv.conf"}
+	obstacles := map[string]func(path, outside string) error{
+		"links out":           func(path, outside string) error { return os.Symlink(outside, path) },
+		"links up":            func(path, outside string) error { return os.Symlink("../../../../../.."+outside, path) },
+		"links to themselves": func(path, _ string) error { return os.Symlink(filepath.Base(path), path) },
+		"pipes":               func(path, _ string) error { return syscall.Mkfifo(path, 0o666) },
+		"files":               func(path, _ string) error { return os.WriteFile(path, []byte("of the image"), 0o666) },
+		"shut folders":        func(path, _ string) error { return os.Mkdir(path, 0o500) },
+		"a way out for /etc": func(path, outside string) error {
+			etc := filepath.Dir(path)
+			if filepath.Base(path) != "passwd" {
+				return os.MkdirAll(path, 0o755)
+			}
+			return errors.Join(os.RemoveAll(etc), os.Symlink(outside, etc))
+		},
+		"links to /etc": func(path, _ string) error { return os.Symlink("/etc", path) },
+	}
+	imageWorlds(t, func(t *testing.T, w *world) {
+		for name, put := range obstacles {
+			t.Run(name, func(t *testing.T) {
+				root, outside := smallRoot(t), t.TempDir()
+				if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chmod(outside, 0o777); err != nil {
+					t.Fatal(err)
+				}
+				for _, place := range places {
+					path := filepath.Join(root, place)
+					if info, err := os.Lstat(filepath.Dir(path)); err != nil || !info.IsDir() || info.Mode().Perm() == 0o500 {
+						continue // below an obstacle already
+					}
+					if err := errors.Join(os.RemoveAll(path), put(path, outside)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				sprite := strings.ReplaceAll(strings.ReplaceAll(name, "/", ""), " ", "-")
+				if _, err := w.client.Create(t.Context(), sprites.Create{Name: sprite, Image: root}); err != nil {
+					t.Fatal(err)
+				}
+				out, code := w.sh(sprite, `
+					id -un
+					for d in /workspace /home/sprite /tmp /var/cache/sprite; do
+						echo mine >$d/f && cat $d/f || echo "cannot write $d"
+					done
+					for f in /.sprite/f /proc/f /etc/passwd; do
+						(echo bad >$f) 2>/dev/null && echo "can write $f"
+					done
+					cat /proc/self/comm /workspace/secret /etc/secret /skills/secret /.sprite/secret /home/secret 2>/dev/null
+					ls /.sprite
+				`)
+				want := "sprite\nmine\nmine\nmine\nmine\ncat\n"
+				if !strings.HasPrefix(out, want) || strings.Contains(out, "secret") || !strings.Contains(out, "api.sock") {
+					t.Errorf("inside: %q (%d), want %q and what /.sprite holds", out, code, want)
+				}
+				if _, err := w.client.Checkpoint(t.Context(), sprite, ""); err != nil {
+					t.Error(err)
+				}
+				if err := w.client.WriteFile(t.Context(), sprite, "/workspace/by-api", strings.NewReader("x"), 0o644); err != nil {
+					t.Error(err)
+				}
+				left, err := os.ReadDir(outside)
+				if text, _ := os.ReadFile(filepath.Join(outside, "secret")); err != nil || len(left) != 1 || string(text) != "secret" {
+					t.Errorf("outside holds %v (%q), %v", left, text, err)
+				}
+			})
+		}
+	})
+}
+
+// Without namespaces nothing could show an image, so that none is ever left out silently.
+func TestImagesNeedNamespaces(t *testing.T) {
+	w := newWorld(t, t.TempDir(), func(string) {})
+	w.host.confined = func() confinement { return confinement{plain: true, text: "plain process tree (a test)"} }
+	w.host.cfg.ImportImages = true
+	root := t.TempDir()
+	for _, ref := range []string{root, "some"} {
+		_, err := w.client.Create(t.Context(), sprites.Create{Name: "s", Image: ref})
+		var refused *sprites.APIError
+		if !errors.As(err, &refused) || refused.Status != http.StatusConflict || refused.Code != "isolation_unavailable" || !strings.Contains(refused.Message, "lattice doctor") {
+			t.Errorf("Create from %s = %v", ref, err)
+		}
+	}
+	w.host.cfg.Image = root
+	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err == nil {
+		t.Error("a sprite was made without the default image")
+	}
+	if made, err := w.client.Create(t.Context(), sprites.Create{Name: "s", Image: sprites.NoImage}); err != nil || made.Image != "" {
+		t.Errorf("Create without an image = %+v, %v", made, err)
+	}
+}
+
+// A host's default image is imported once, and paths of requests only where the host allows that.
+func TestDefaultImage(t *testing.T) {
+	w, root := imageWorld(t), smallRoot(t)
+	w.host.cfg.Image = root
+	for _, name := range []string{"a", "b"} {
+		if made, err := w.client.Create(t.Context(), sprites.Create{Name: name}); err != nil || made.Image == "" {
+			t.Fatalf("Create = %+v, %v", made, err)
+		}
+	}
+	if all, err := w.client.Images(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("Images = %+v, %v", all, err)
+	}
+	if out, _ := w.sh("b", "cat /etc/os-release"); out != "NAME=small" {
+		t.Errorf("/etc/os-release = %q", out)
+	}
+	for ref, status := range map[string]int{root: http.StatusForbidden, "unknown": http.StatusNotFound, "rel/ative": http.StatusNotFound} {
+		_, err := w.client.Create(t.Context(), sprites.Create{Name: "c", Image: ref})
+		var refused *sprites.APIError
+		if !errors.As(err, &refused) || refused.Status != status {
+			t.Errorf("Create from %s = %v, want status %d", ref, err, status)
+		}
+	}
+
+	// An image that somebody removed from the disk is no reason to show anything else.
+	made, err := w.client.Get(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Dir(w.host.images.Dir(made.Image))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.client.Exec(t.Context(), "a", sprites.Exec{Cmd: []string{"true"}}); err == nil || !strings.Contains(err.Error(), "import it again") {
+		t.Errorf("Exec without the image = %v", err)
+	}
+	if img, err := w.client.ImportImage(t.Context(), sprites.ImageImport{Ref: root}, nil); err == nil {
+		t.Errorf("a request imported %+v", img)
+	}
+	if _, err := w.host.ImportImage(t.Context(), root, "", nil); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := w.sh("a", "cat /etc/os-release"); out != "NAME=small" {
+		t.Errorf("/etc/os-release of the image imported again = %q", out)
+	}
 }
