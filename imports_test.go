@@ -79,6 +79,8 @@ var mayImport = map[string][]string{
 	"orchestrator/llm":    {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
 	// A model server, for tests.
 	"orchestrator/llm/llmtest": {},
+	// And a real one, of 260,000 weights.
+	"orchestrator/llm/llmtest/stories": {},
 	// What is decided about answers of models: pure, below the engine.
 	"orchestrator/ladder":  {"manifests/templates", "orchestrator/ir"},
 	"orchestrator/compile": {"manifests", "manifests/steps", "manifests/templates", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},

@@ -59,6 +59,7 @@ type Server struct {
 	URL string // of an httptest server; "" for a handler that others serve
 
 	script Script
+	say    func(Request) Step // in place of the script
 
 	mu       sync.Mutex
 	requests []Request      // guarded by mu, as next
@@ -67,6 +68,9 @@ type Server struct {
 
 // New makes a handler.
 func New(script Script) *Server { return &Server{script: script, next: map[string]int{}} }
+
+// NewFunc makes a handler that answers by a function, which is called for one request at a time.
+func NewFunc(say func(Request) Step) *Server { return &Server{say: say, next: map[string]int{}} }
 
 // Serve runs a server on loopback for as long as the test.
 func Serve(t testing.TB, script Script) *Server {
@@ -133,12 +137,17 @@ func (s *Server) take(req Request) (Step, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, req)
-	steps := s.script[req.Model]
-	if len(steps) == 0 {
-		return Step{}, false
+	step := Step{}
+	if s.say != nil {
+		step = s.say(req)
+	} else {
+		steps := s.script[req.Model]
+		if len(steps) == 0 {
+			return Step{}, false
+		}
+		step = steps[min(s.next[req.Model], len(steps)-1)]
+		s.next[req.Model]++
 	}
-	step := steps[min(s.next[req.Model], len(steps)-1)]
-	s.next[req.Model]++
 	if step.In == 0 {
 		step.In = 100
 	}
