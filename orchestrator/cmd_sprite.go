@@ -75,8 +75,12 @@ func newSpriteCmd(d *deps) *cobra.Command {
 func newSpriteCreateCmd(d *deps) *cobra.Command {
 	var tools, skills []string
 	var image string
+	var limits limitOptions
 	var cmd *cobra.Command
-	cmd = d.spriteCmd("create NAME", "Create a sprite", "  lattice sprite create box\n  lattice sprite create rusty --tool ~/.rustup/toolchains/stable-x86_64-unknown-linux-gnu\n  lattice sprite create deb --image ./rootfs.tar.zst", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd = d.spriteCmd("create NAME", "Create a sprite", "  lattice sprite create box\n  lattice sprite create rusty --tool ~/.rustup/toolchains/stable-x86_64-unknown-linux-gnu\n  lattice sprite create deb --image ./rootfs.tar.zst\n  lattice sprite create small --memory 512M --cpus 1 --min-isolation ns-user", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		if err := limits.check(); err != nil {
+			return err
+		}
 		checked, err := d.spriteTools(tools)
 		if err != nil {
 			return err
@@ -89,7 +93,8 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s, err := c.Create(ctx, sprites.Create{Name: list[0], Image: start, Network: cmd.Flag("network").Value.String(), Tools: checked, Skills: d.shownSkills(own)})
+		s, err := c.Create(ctx, sprites.Create{Name: list[0], Image: start, Network: cmd.Flag("network").Value.String(), Tools: checked, Skills: d.shownSkills(own),
+			Config: limits.config(), MinIsolation: limits.least.String()})
 		var refused *sprites.APIError
 		if errors.As(err, &refused) && refused.Status == http.StatusConflict {
 			if _, gone := c.Get(ctx, list[0]); gone == nil {
@@ -104,6 +109,7 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 		}
 		return d.printSprite(s)
 	})
+	limits.addFlags(cmd, "the sprite's")
 	addImageFlag(d, cmd, &image)
 	addToolFlag(cmd, &tools)
 	addSkillFlag(cmd, &skills)
@@ -183,13 +189,25 @@ func (d *deps) printSprite(s sprites.Sprite) error {
 		return d.printJSON(s)
 	}
 	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-	for _, row := range [][2]string{{"name", s.Name}, {"status", s.Status}, {"isolation", s.Isolation}, {"id", s.ID}, {"url", urlText(s)}, {"labels", strings.Join(s.Labels, " ")}, {"network", networkText(s)},
+	for _, row := range [][2]string{{"name", s.Name}, {"status", s.Status}, {"isolation", isolationText(s)}, {"limits", limitsText(s.Limits)}, {"id", s.ID}, {"url", urlText(s)}, {"labels", strings.Join(s.Labels, " ")}, {"network", networkText(s)},
 		{"image", shortDigest(s.Image)}, {"workspace", s.WorkspacePath}, {"tools", strings.Join(s.Tools, " ")}, {"skills", strings.Join(s.Skills, " ")}, {"degraded", s.Degraded}} {
 		if row[1] != "" {
 			fmt.Fprintf(w, "%s\t%s\n", row[0], clean(row[1]))
 		}
 	}
 	return w.Flush()
+}
+
+// isolationText is how firmly a sprite is kept apart, and why it is not more firmly.
+func isolationText(s sprites.Sprite) string {
+	text := s.Isolation
+	if s.MinIsolation != "" {
+		text += ", at least " + s.MinIsolation
+	}
+	if s.Downgrade != nil {
+		text += ": " + s.Downgrade.Reason + " (" + s.Downgrade.Remedy + ")"
+	}
+	return text
 }
 
 // urlText is a sprite's URL and who may open it.

@@ -20,9 +20,12 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // spriteServeOptions are the flags of `lattice sprite serve`.
@@ -41,6 +44,8 @@ type spriteServeOptions struct {
 	Shared string
 	// Network is what sprites reach.
 	Network local.Network
+	// Limits are what each sprite may use, and how firmly it must be kept apart.
+	Limits limitOptions
 	// Image is what sprites start from that name no image, "" for this machine's own system.
 	Image string
 }
@@ -55,14 +60,22 @@ func newSpriteServeCmd(d *deps) *cobra.Command {
 When the host is ready, one JSON line with "url", "token" and "isolation" is printed. It serves until SIGINT or
 SIGTERM, then ends every sprite's processes. Files and checkpoints stay in the directory.
 
-Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 bad flags.`,
+Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 bad flags, 7 less
+isolation than asked for.`,
 		Example: `  lattice sprite serve --listen 127.0.0.1:8787 --dir ./sprites
   lattice sprite serve --image ./rootfs.tar.zst
+  lattice sprite serve --memory 2G --cpus 2 --pids 500 --min-isolation ns-user
   SPRITES_API_URL=http://127.0.0.1:8787 SPRITES_TOKEN=… lattice sprite ls`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
+			if err := opts.Limits.check(); err != nil {
+				return err
+			}
+			if opts.Limits.least == "" {
+				opts.Limits.least = level(d.settings.MinIsolation.Least())
+			}
 			tools, err := d.checkTools(opts.Tools)
 			if err != nil {
 				return err
@@ -86,6 +99,7 @@ Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 b
 	cmd.Flags().StringVar(&opts.URLs, "urls", "127.0.0.1:0", "loopback address on which sprites' URLs are served; port 0 takes the one of last time, or a free one; \"\" serves none")
 	cmd.Flags().StringVar(&opts.Image, "image", "", "`IMAGE` that sprites start from whose creation names none: one of those in --dir, a path, which is imported first, or none (default: the setting image, else this machine's own system)")
 	addToolFlag(cmd, &opts.Tools)
+	opts.Limits.addFlags(cmd, "each sprite's")
 	network.addFlags(cmd)
 	cmd.Flags().StringVar(&opts.Spritekit, "spritekit", "", "`PATH` of the spritekit that sprites get (default: beside lattice, else on PATH)")
 	return cmd
@@ -133,6 +147,7 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 	}
 	host, err := local.Open(local.Config{
 		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, Shared: opts.Shared, URLs: opts.URLs, Network: opts.Network, Image: opts.Image, Log: log,
+		MinIsolation: sandbox.Level(opts.Limits.least), Box: opts.Limits.limits(),
 	})
 	if err != nil {
 		return fmt.Errorf("serve sprites: %w", err)
@@ -144,6 +159,12 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 			return fmt.Errorf("serve sprites: %w", err)
 		}
 		log.Info().Str("image", digest).Msg("sprites start from it")
+	}
+	if warning := host.Warning(); warning != "" {
+		log.Warn().Msg(warning)
+	}
+	if err := host.CheckIsolation(); err != nil {
+		return api.Refuse(protocol.ExitUnsafe, "isolation_unavailable", err.Error(), "lattice doctor")
 	}
 	log.Info().Str("isolation", host.Isolation()).Str("mode", host.Mode()).Msg("sprite host ready")
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/leader"
-	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -221,7 +221,7 @@ func lead(d *deps, o leaderOptions, lock *leader.Lock) (*leadership, error) {
 		Home:   leader.Home(d.home), Version: d.version, API: d.api, Oldest: d.oldest, Serving: o.serve, Self: d.exe,
 		Spritekit: d.spritekit(o.spritekit), Path: d.getenv("PATH"), Tools: d.hostTools(d.paths(d.settings.Tools)), CheckTool: d.checkTool, Shared: d.sharedCaches(),
 		Network: network, Image: d.expand(d.settings.Image), Remote: d.remoteSprites(), Environ: d.environ, Log: d.log, WrapLog: d.wrapLog,
-		Name: d.settings.Git.Name, Email: d.settings.Git.Email, Confined: d.settings.MinIsolation == settings.Namespaces,
+		Name: d.settings.Git.Name, Email: d.settings.Git.Email, MinIsolation: sandbox.Level(d.settings.MinIsolation.Least()),
 		Warn: func(message string) { fmt.Fprintf(d.err, "lattice: %s\n", message) },
 	})
 	if err != nil {

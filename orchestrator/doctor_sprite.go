@@ -132,9 +132,10 @@ func (t trial) isolation(wanted settings.Isolation) doctor.Check {
 	if t.hello.Warning != "" {
 		c.Status, c.Detail = doctor.Warn, t.hello.Warning
 		c.Remedy = "run only what you would run here without a sprite, or use remote sprites (SPRITES_API_URL)"
-		if wanted == settings.Namespaces {
-			c.Status, c.Remedy = doctor.Fail, "the settings ask for namespaces (min_isolation): do what is said about them, or use remote sprites"
-		}
+	}
+	if least := sandbox.Level(wanted.Least()); !sandbox.Level(t.hello.Isolation).AtLeast(least) {
+		c.Status, c.Detail = doctor.Fail, fmt.Sprintf("the settings ask for %s (min_isolation), and sprites are kept apart by %s: %s", least, t.hello.Isolation, c.Detail)
+		c.Remedy = "do what is said about namespaces, run lattice as root for ns-root, or use remote sprites"
 	}
 	return c
 }

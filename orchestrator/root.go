@@ -27,7 +27,7 @@ environment, the environment over settings, settings over defaults:
 
   spritekit, tools             as --spritekit, --tool; paths begin with / or ~/
   log_level                    of lattice serve; LATTICE_LOG wins
-  min_isolation                "namespaces" refuses to run anything in sprites that are kept apart by less
+  min_isolation                "ns-user" or "ns-root" refuses to run anything in sprites that are kept apart by less
   [run] allow agent_env keep   as the flags of lattice run
   [sprites] url                of a remote Sprites API; SPRITES_API_URL wins
             token_env token_file   where its token is; SPRITES_TOKEN wins. A token itself is refused

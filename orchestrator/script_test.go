@@ -55,6 +55,8 @@ func TestScript(t *testing.T) {
 			switch name {
 			case "mounts":
 				return os.Getenv(mountsEnv) != "", nil
+			case "root":
+				return os.Getuid() == 0, nil
 			case "namespaces":
 				return namespaces(), nil
 			case "claude":

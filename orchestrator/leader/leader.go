@@ -25,7 +25,6 @@ import (
 	"errors"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -37,6 +36,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -66,8 +66,8 @@ type Config struct {
 	Shared string
 	// Name and Email are who commits where neither the repository nor git's settings say.
 	Name, Email string
-	// Confined refuses to run anything in sprites of the embedded host while nothing keeps them from this machine's files.
-	Confined bool
+	// MinIsolation refuses to run anything in sprites of the embedded host that are kept apart by less; see local.Config.
+	MinIsolation sandbox.Level
 	// Models answers for models; nil: no flow asks any.
 	Models Models
 	// WrapLog, when set, stands between the engine and the store.
@@ -177,33 +177,20 @@ func (l *Leader) openHost() (http.Handler, error) {
 	}
 	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
 		KeepSkill: l.home.keepSkill, SkillsWith: func(kept []string) (string, error) { return l.home.skillsWith(skills, kept) },
-		Network: l.cfg.Network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, Log: l.cfg.Log}); err != nil {
+		Network: l.cfg.Network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, Log: l.cfg.Log}); err != nil {
 		return nil, err
 	}
 	l.client = sprites.New(api.Base, "", api.HTTPClient(l.home.Socket()))
-	if warning := l.host.Warning(); l.cfg.Confined && warning != "" {
-		l.noSkills = api.Refuse(protocol.ExitUnsafe, "isolation_too_weak", "the settings refuse to run anything here: "+warning, `lattice doctor says what helps; min_isolation = "process-tree" in the settings runs it anyway`)
-		return refuseExec(l.host.Handler(), l.noSkills), nil
+	if l.cfg.MinIsolation != "" {
+		if err := l.host.CheckIsolation(); err != nil {
+			l.noSkills = api.Refuse(protocol.ExitUnsafe, "isolation_unavailable", "the settings refuse to run anything here: "+err.Error(), `lattice doctor says what helps; min_isolation = "process" in the settings runs it anyway`)
+		}
 	}
 	return l.host.Handler(), nil
 }
 
 // spriteURLs is where the URLs of sprites are served: a free port, the same each time if possible.
 const spriteURLs = "127.0.0.1:0"
-
-// refuseExec lets sprites be looked at and kept, and runs nothing in them.
-func refuseExec(next http.Handler, why error) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		services := strings.Contains(r.URL.Path, "/services/") && r.Method != http.MethodGet && r.Method != http.MethodDelete
-		if !services && !strings.HasSuffix(r.URL.Path, "/exec") || r.Method == http.MethodGet && r.Header.Get("Upgrade") == "" {
-			next.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusForbidden)
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": "isolation_too_weak", "message": why.Error()}) // the client sees a cut body
-	})
-}
 
 // Handler serves the leader's API, and the embedded host's below /v1/sprites.
 func (l *Leader) Handler() http.Handler { return l.handler }

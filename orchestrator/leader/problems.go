@@ -30,6 +30,8 @@ func SpriteProblem(err error) error {
 		switch {
 		case answer.Status == http.StatusUnauthorized, answer.Status == http.StatusForbidden:
 			return refuse(protocol.ExitDenied, "denied")
+		case answer.Code == "isolation_unavailable":
+			return refuse(protocol.ExitUnsafe, "isolation_unavailable")
 		case answer.Status == http.StatusConflict:
 			return refuse(protocol.ExitBusy, "conflict")
 		case answer.Status == http.StatusTooManyRequests:

@@ -93,12 +93,31 @@ type Isolation string
 
 // The values of Isolation, weakest first.
 const (
-	ProcessTree Isolation = "process-tree" // nothing keeps them from the machine's files
-	Namespaces  Isolation = "namespaces"
+	Process    Isolation = "process"    // nothing keeps them from the machine's files
+	Namespaces Isolation = "namespaces" // either of the next
+	User       Isolation = "ns-user"    // namespaces; to the kernel they are the user who runs them
+	Root       Isolation = "ns-root"    // namespaces, made by root; to the kernel they are nobody
 )
 
+// processTree is an older name of Process.
+const processTree Isolation = "process-tree"
+
 // Isolations are the values of Isolation, weakest first.
-func Isolations() []string { return []string{string(ProcessTree), string(Namespaces)} }
+func Isolations() []string {
+	return []string{string(Process), string(processTree), string(Namespaces), string(User), string(Root)}
+}
+
+// Least is the level that i asks for: process, ns-user or ns-root, "" for none.
+func (i Isolation) Least() string {
+	switch i {
+	case processTree:
+		return string(Process)
+	case Namespaces:
+		return string(User)
+	default:
+		return string(i)
+	}
+}
 
 // Network names what sprites reach.
 type Network string

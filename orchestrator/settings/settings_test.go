@@ -102,7 +102,7 @@ func TestParseRefuses(t *testing.T) {
 		"variable":           {"[run]\nagent_env = [\"sk-ant-0123456789\"]", []string{`settings_value line 2: run.agent_env: "sk-a…" cannot be passed to an agent`}},
 		"reserved variable":  {"[run]\nagent_env = [\"LATTICE_X\"]", []string{"settings_value line 2: run.agent_env"}},
 		"level":              {"log_level = \"loud\"", []string{`settings_value line 1: log_level: "loud" is not known (one of trace`}},
-		"isolation":          {"min_isolation = \"vm\"", []string{`settings_value line 1: min_isolation: "vm" is not known (one of process-tree, namespaces`}},
+		"isolation":          {"min_isolation = \"vm\"", []string{`settings_value line 1: min_isolation: "vm" is not known (one of process, process-tree, namespaces, ns-user, ns-root`}},
 		"relative path":      {"tools = [\"go\"]", []string{`settings_value line 1: tools: "go" is no absolute path`}},
 		"literal token":      {"[sprites]\nurl = \"https://a.b\"\ntoken = \"abc\"", []string{"settings_secret line 3: sprites.token: settings hold no credentials, only where they are (token_env names"}},
 		"token as variable":  {"[sprites]\nurl = \"https://a.b\"\ntoken_env = \"org/4711/abc==\"", []string{"settings_secret line 3: sprites.token_env: it looks like a token"}},

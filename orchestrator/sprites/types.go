@@ -22,14 +22,32 @@ type Sprite struct {
 	LastRunningAt *time.Time `json:"last_running_at"`
 	LastWarmingAt *time.Time `json:"last_warming_at"`
 	// Of the embedded host only.
-	Network       *Network `json:"network,omitempty"`
-	Isolation     string   `json:"isolation,omitempty"`
-	WorkspacePath string   `json:"workspace_path,omitempty"` // host path of /workspace for "look into it" hints
-	Degraded      string   `json:"degraded,omitempty"`       // why the sprite's files cannot be used, "" when they can
-	Image         string `json:"image,omitempty"`          // digest of the image that it started from
+	Network   *Network `json:"network,omitempty"`
+	Isolation string   `json:"isolation,omitempty"` // how firmly it is kept apart: ns-root, ns-user or process
+	// Downgrade says why Isolation is not firmer than a plain process tree, where it is not; MinIsolation is what it needs.
+	Downgrade     *Downgrade `json:"isolation_downgrade,omitempty"`
+	MinIsolation  string     `json:"min_isolation,omitempty"`
+	Limits        []Limit    `json:"limits,omitempty"`
+	WorkspacePath string     `json:"workspace_path,omitempty"` // host path of /workspace for "look into it" hints
+	Degraded      string     `json:"degraded,omitempty"`       // why the sprite's files cannot be used, "" when they can
+	Image         string     `json:"image,omitempty"`          // digest of the image that it started from
 	// Tools and Skills are the paths that were asked for when it was made.
 	Tools  []string `json:"tools,omitempty"`
 	Skills []string `json:"skills,omitempty"`
+}
+
+// Downgrade says why sprites are kept apart by less than namespaces, and what a person can do about it.
+type Downgrade struct {
+	Reason string `json:"reason"`
+	Remedy string `json:"remedy"`
+}
+
+// Limit is how much a sprite may use of one thing: pids, memory (bytes), cpu (processors) or tmp-size (bytes).
+type Limit struct {
+	Limit string  `json:"limit"`
+	Max   float64 `json:"max,omitempty"` // 0: as much as others leave
+	By    string  `json:"by,omitempty"`  // what keeps it; "" when nothing does
+	Why   string  `json:"why,omitempty"` // why nothing does, and what helps
 }
 
 // Network says by what a sprite's network policy is kept: "enforced" when nothing gets around it, "advisory" when it binds
@@ -52,6 +70,7 @@ type Config struct {
 	CPUs      int    `json:"cpus,omitempty"`
 	Region    string `json:"region,omitempty"`
 	StorageGB int    `json:"storage_gb,omitempty"`
+	Pids      int    `json:"pids,omitempty"` // processes and threads; of the embedded host only
 }
 
 // NoImage is the Create.Image of a sprite that sees this machine's own system, whatever the host's default.
@@ -67,6 +86,9 @@ type Create struct {
 	Runtime     string            `json:"runtime,omitempty"` // "default" or "dev"
 	// WaitForCapacity waits for room where the host runs no more sprites at a time, instead of being refused.
 	WaitForCapacity bool `json:"wait_for_capacity,omitempty"`
+	// MinIsolation refuses to make a sprite, and later to run anything in it, where it would be kept apart by less: ns-root,
+	// ns-user or process; of the embedded host only.
+	MinIsolation string `json:"min_isolation,omitempty"`
 	// Network is the preset of a sprite without a policy of its own: defaults, none or open; of the embedded host only.
 	Network string `json:"network,omitempty"`
 	// Tools are paths of the host's machine that the sprite sees read-only; of the embedded host only.

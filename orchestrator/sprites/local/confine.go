@@ -5,17 +5,21 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
 // confinement says how this machine lets us keep sprites apart.
 type confinement struct {
-	plain      bool   // namespaces are refused
-	text       string // for people
-	warning    string // what a person must know before running anything, "" when all is well
-	netns      bool   // boxes can have a network of their own
-	redirects  bool   // and what leaves it can be redirected
-	noRedirect string // why not
+	plain      bool                  // namespaces are refused
+	isolation  sandbox.Level         // what boxes get; "" when none starts
+	downgrade  *sprites.Downgrade    // why it is plain, nil when it is not
+	limits     []sandbox.Enforcement // how boxes' limits are kept
+	text       string                // for people
+	warning    string                // what a person must know before running anything, "" when all is well
+	netns      bool                  // boxes can have a network of their own
+	redirects  bool                  // and what leaves it can be redirected
+	noRedirect string                // why not
 }
 
 // level is what boxes are asked for: the firmest that works.
@@ -52,14 +56,19 @@ func (h *Host) probe() confinement {
 	}
 	switch {
 	case errors.As(err, &refusal):
+		limits, failed := h.tryPlain(cfg)
+		if failed != nil {
+			return confinement{plain: true, text: "none, sandboxes do not start: " + failed.Error()}
+		}
 		return confinement{
-			plain: true, text: "plain process tree (" + err.Error() + ")",
+			plain: true, isolation: sandbox.LevelProcess, limits: limits,
+			downgrade: &sprites.Downgrade{Reason: refusal.Step + ": " + refusal.Cause, Remedy: refusal.Remedy}, text: "plain process tree (" + err.Error() + ")",
 			warning: "sprites run as a plain process tree, and nothing keeps them from this machine's files: " + err.Error(),
 		}
 	case err != nil:
 		return confinement{text: "none, sandboxes do not start: " + err.Error()}
 	}
-	found.text = "namespaces"
+	found.text, found.isolation, found.limits = "namespaces", box.Level(), box.Enforced()
 	if n := box.Network(); n != nil {
 		found.redirects, found.noRedirect = n.Redirected, n.Why
 		n.Close()
@@ -70,6 +79,16 @@ func (h *Host) probe() confinement {
 	return found
 }
 
+// tryPlain starts and ends a plain box, and tells how its limits are kept.
+func (h *Host) tryPlain(cfg sandbox.Config) ([]sandbox.Enforcement, error) {
+	cfg.Level, cfg.Network = sandbox.LevelProcess, false
+	box, err := sandbox.Start(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return box.Enforced(), box.Stop()
+}
+
 // boxConfig describes the box of a sprite, and names the layers that it mounts.
 func (h *Host) boxConfig(rec spriteRecord) (sandbox.Config, []layerRecord, error) {
 	root, chain, err := h.root(rec.Tree)
@@ -78,7 +97,7 @@ func (h *Host) boxConfig(rec spriteRecord) (sandbox.Config, []layerRecord, error
 	}
 	cfg := sandbox.Config{
 		Self: h.cfg.Self, Root: root, Level: h.confined().level(), Skills: h.skills(rec), Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID),
-		Shared: h.shareGo(rec), Network: h.cfg.Network.Preset != "" && h.confined().netns, Limits: sandbox.Limits{MemoryBytes: rec.Resources.memoryLimit()},
+		Shared: h.shareGo(rec), Network: h.cfg.Network.Preset != "" && h.confined().netns, Limits: h.boxLimits(rec),
 	}
 	return cfg, chain, h.imageIn(rec, &cfg)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/egress"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
 // spriteName is what a sprite may be called: it is part of URLs.
@@ -28,6 +29,9 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 	}
 	if _, err := h.store.sprite(in.Name); err == nil {
 		return errNameTaken
+	}
+	if err := h.requireIsolation(in.Name, sandbox.Level(in.MinIsolation)); err != nil {
+		return err
 	}
 	if err := h.checkRoom(); err != nil {
 		return err
@@ -55,7 +59,7 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 	now := h.now()
 	rec := spriteRecord{
 		ID: "sprite-" + ulid.Make().String(), Name: in.Name, Tree: root.ID, Labels: in.Labels, Environment: in.Environment,
-		URLSettings: *in.URLSettings, Config: in.Config, Runtime: in.Runtime, Network: egress.Preset(in.Network), Tools: tools, Skills: skills, Image: digest,
+		URLSettings: *in.URLSettings, Config: in.Config, Runtime: in.Runtime, MinIsolation: sandbox.Level(in.MinIsolation), Network: egress.Preset(in.Network), Tools: tools, Skills: skills, Image: digest,
 		CreatedAt: now, UpdatedAt: now,
 	}
 	if err := h.store.createSprite(rec, root); err != nil {

@@ -50,6 +50,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/sprites/local/image"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
 // Config of a host.
@@ -73,6 +74,10 @@ type Config struct {
 	// Shared is a directory, perhaps of several hosts, with caches that WarmGo fills; "" for none. Sprites read what is in
 	// it and cannot change it.
 	Shared string
+	// MinIsolation refuses to run anything in sprites that this machine cannot keep apart as firmly; "" asks for nothing.
+	MinIsolation sandbox.Level
+	// Box bounds what each sprite uses, if it asks for no less; 0 members are defaults. Sprite objects tell what holds.
+	Box sandbox.Limits
 	// Storage is how new sprites are kept; "" chooses the best that works here. Those that exist stay as they are.
 	Storage layer.Kind
 	// Reserve is how many bytes of the disk stay free: below, nothing is made that needs more. 0 is a twentieth of it, or
@@ -90,9 +95,6 @@ type Config struct {
 	// ImportImages lets requests import images from any path of this machine. Without it they use what ImportImage brought.
 	ImportImages bool
 }
-
-// Isolation is the security claim of every sprite of this host.
-const isolation = "process"
 
 // Host serves sprites. Make it with Open; Close ends all that it runs.
 type Host struct {
@@ -160,6 +162,9 @@ func open(cfg Config, step func(string)) (*Host, error) {
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.confined = sync.OnceValue(h.probe)
 	h.driver = sync.OnceValues(h.chooseDriver)
+	if err := sandbox.Sweep(); err != nil {
+		cfg.Log.Warn().Err(err).Msg("remove what sandboxes of a host that was killed left behind")
+	}
 	if err := h.sweep(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open sprite host: clean up: %w", err), h.store.close())
 	}
@@ -181,9 +186,9 @@ func open(cfg Config, step func(string)) (*Host, error) {
 // Handler serves the API. It may be used by several servers at once.
 func (h *Host) Handler() http.Handler { return h.handler }
 
-// Isolation is the label of the security claim that the host makes for its sprites. It is "process" whatever the
-// mechanism: no more is claimed than attack tests have shown.
-func (h *Host) Isolation() string { return isolation }
+// Isolation says how firmly sprites are kept apart here, as was found out by making a sandbox: ns-root, ns-user or process
+// (see sandbox.Level); "" where none starts at all. The first call makes one.
+func (h *Host) Isolation() string { return string(h.confined().isolation) }
 
 // Mode describes for people by which mechanism sprites are kept apart: "namespaces", or "plain process tree" and why.
 // The first call starts and ends a sandbox to find out.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/egress"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
 // What the API calls the owner of sprites and the place where they are; here both are this machine.
@@ -39,7 +40,7 @@ func (h *Host) object(rec spriteRecord) spriteObject {
 			ID: rec.ID, Name: rec.Name, Organization: organization, URL: h.urls.of(rec.Name), Status: string(state.status), Labels: rec.Labels,
 			CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt, Environment: rec.Environment, URLSettings: &settings, Config: rec.Config,
 			LastRunningAt: state.running, LastWarmingAt: state.warmed,
-			Network: h.networkState(rec), Isolation: isolation, Tools: rec.Tools, Skills: rec.Skills, Image: rec.Image,
+			Network: h.networkState(rec), Isolation: h.Isolation(), Downgrade: h.downgrade(), MinIsolation: string(rec.MinIsolation), Limits: h.limitsOf(rec), Tools: rec.Tools, Skills: rec.Skills, Image: rec.Image,
 			WorkspacePath: filepath.Join(h.treeDir(rec.Tree), "workspace"), Degraded: h.degraded(rec.Tree),
 		},
 		OrgSlug: organization, Mode: h.Mode(), Version: strings.TrimPrefix(apiVersion, "v"), Runtime: rec.Runtime, Region: region,
@@ -57,8 +58,11 @@ func checkCreate(in *sprites.Create) error {
 	if in.URLSettings == nil {
 		in.URLSettings = new(sprites.URLSettings)
 	}
-	if c := in.Config; c != nil && (c.RAMMB < 0 || c.CPUs < 0 || c.StorageGB < 0) {
-		return badRequest("config: ram_mb, cpus and storage_gb must not be below 0")
+	if c := in.Config; c != nil && (c.RAMMB < 0 || c.CPUs < 0 || c.StorageGB < 0 || c.Pids < 0) {
+		return badRequest("config: ram_mb, cpus, storage_gb and pids must not be below 0")
+	}
+	if in.MinIsolation != "" && !sandbox.Level(in.MinIsolation).Valid() {
+		return badRequest(`min_isolation must be "ns-root", "ns-user" or "process"`)
 	}
 	switch in.Runtime {
 	case "", "default", "dev":

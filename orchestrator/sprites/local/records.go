@@ -10,6 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/egress"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
 // spriteRecord is what host.db knows of a sprite. Its tree is a folder of trees/.
@@ -22,7 +23,8 @@ type spriteRecord struct {
 	Environment  map[string]string   `json:"environment,omitempty"`
 	Tools        []string            `json:"tools,omitempty"`  // host paths shown read-only, besides the host's own
 	Skills       []string            `json:"skills,omitempty"` // host folders that are in /skills, besides the host's own
-	Image        string              `json:"image,omitempty"`  // digest of the image that it started from
+	MinIsolation sandbox.Level       `json:"min_isolation,omitempty"`
+	Image        string              `json:"image,omitempty"` // digest of the image that it started from
 	URLSettings  sprites.URLSettings `json:"url_settings"`
 	Config       *sprites.Config     `json:"config,omitempty"` // as asked for
 	Runtime      string              `json:"runtime,omitempty"`

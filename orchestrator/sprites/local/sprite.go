@@ -147,6 +147,9 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 			return nil, fmt.Errorf("clear away the ended sandbox: %w", err)
 		}
 	}
+	if err := h.requireIsolation(rec.Name, rec.MinIsolation); err != nil {
+		return nil, err
+	}
 	if err := h.furnish(s.id); err != nil {
 		return nil, err
 	}

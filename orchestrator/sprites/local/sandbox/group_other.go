@@ -2,6 +2,11 @@
 
 package sandbox
 
+import (
+	"context"
+	"errors"
+)
+
 // group is nothing here: other systems have no control groups.
 type group struct{}
 
@@ -10,6 +15,15 @@ func newGroup(Limits, without) *group { return new(group) }
 func (g *group) keeps(Defence) bool { return false }
 
 func (g *group) thaw() {}
+
+// groupDir is what group.freezer never gives.
+type groupDir struct{}
+
+func (g *group) freezer() (d groupDir, ok bool) { return d, false }
+
+func (groupDir) freeze(context.Context) error { return errors.ErrUnsupported }
+
+func (groupDir) thaw() error { return errors.ErrUnsupported }
 
 func (g *group) remove() error { return nil }
 

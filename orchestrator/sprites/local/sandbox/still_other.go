@@ -4,12 +4,35 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
+	"sync"
+	"syscall"
 )
 
-// stillness is more than other systems offer; boxes there have no Freeze.
-type stillness struct{}
+// stillness stops the process groups of commands. Whether they stand still cannot be seen here, nor who left their groups.
+type stillness struct {
+	mu      sync.Mutex // guards stopped
+	stopped []int      // process groups
+}
 
-func (s *server) boxCall(_ context.Context, name string, _ json.RawMessage) (answer any, err error) {
-	return nil, unknownCall(name)
+func (st *stillness) hold(_ context.Context, s *server) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for pid := range s.pids {
+		if syscall.Kill(-pid, syscall.SIGSTOP) == nil {
+			st.stopped = append(st.stopped, pid)
+		}
+	}
+	return nil
+}
+
+func (st *stillness) release() (ran bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, pid := range st.stopped {
+		syscall.Kill(-pid, syscall.SIGCONT) // gone already is as good
+	}
+	st.stopped = nil
+	return false
 }

@@ -22,7 +22,8 @@ const thawTimeout = 10 * time.Second
 // Where this process may make control groups, the kernel holds them, which none of them can do anything about. Elsewhere
 // init sends SIGSTOP and looks until nothing has run between two looks, so programs that wake one another come to a rest,
 // too. A program can then still have the kernel wake it, such as by a timer whose signal is SIGCONT: thaw returns an error,
-// and what was done in the belief that nothing ran must not be relied upon.
+// and what was done in the belief that nothing ran must not be relied upon. On systems other than Linux only the process
+// groups of commands are stopped, and nothing is known of the rest.
 func (b *Box) Freeze(ctx context.Context) (thaw func() error, err error) {
 	b.holding.Lock()
 	defer b.holding.Unlock()

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// limitOptions are the flags that bound a sprite of the embedded host, and ask how firmly it is kept apart.
+type limitOptions struct {
+	memory byteSize
+	cpus   int
+	pids   int
+	least  level
+}
+
+// addFlags adds the flags; whose is what they bound.
+func (o *limitOptions) addFlags(cmd *cobra.Command, whose string) {
+	cmd.Flags().Var(&o.memory, "memory", whose+" memory, such as 512M or 2G (default: three quarters of this machine's)")
+	cmd.Flags().IntVar(&o.cpus, "cpus", 0, whose+" processors' worth of time (default: as much as others leave)")
+	cmd.Flags().IntVar(&o.pids, "pids", 0, whose+" processes and threads (default: 4096)")
+	cmd.Flags().Var(&o.least, "min-isolation", "refuse to run anything that would be kept apart by less than `LEVEL`: ns-root, ns-user or process")
+	_ = cmd.RegisterFlagCompletionFunc("min-isolation", cobra.FixedCompletions(levelNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+}
+
+func (o *limitOptions) check() error {
+	if o.cpus < 0 || o.pids < 0 {
+		return api.Refuse(protocol.ExitBadInput, "bad_limit", "--cpus and --pids must not be below 0", "leave them out for the default")
+	}
+	return nil
+}
+
+// config is what a new sprite asks for, nil for nothing.
+func (o *limitOptions) config() *sprites.Config {
+	c := sprites.Config{RAMMB: int((o.memory + 1<<20 - 1) >> 20), CPUs: o.cpus, Pids: o.pids}
+	if c == (sprites.Config{}) {
+		return nil
+	}
+	return &c
+}
+
+// limits are what a host gives each sprite.
+func (o *limitOptions) limits() sandbox.Limits {
+	return sandbox.Limits{Pids: o.pids, MemoryBytes: int64(o.memory), CPUs: float64(o.cpus)}
+}
+
+// level is a level of isolation as a flag's value.
+type level sandbox.Level
+
+func (l *level) String() string { return string(*l) }
+func (l *level) Type() string   { return "LEVEL" }
+
+func (l *level) Set(text string) error {
+	if !sandbox.Level(text).Valid() {
+		return fmt.Errorf("%q is none of %s", text, strings.Join(levelNames(), ", "))
+	}
+	*l = level(text)
+	return nil
+}
+
+func levelNames() (names []string) {
+	for _, l := range sandbox.Levels() {
+		names = append(names, string(l))
+	}
+	return names
+}
+
+// byteSize is a number of bytes as a flag's value: digits, and K, M, G or T for powers of 1024.
+type byteSize int64
+
+func (b *byteSize) Type() string { return "SIZE" }
+
+func (b *byteSize) String() string {
+	if *b == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*b), 10)
+}
+
+func (b *byteSize) Set(text string) error {
+	digits, shift := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(text), "B"), "I"), 0
+	if n := len(digits); n > 0 {
+		if i := slices.Index([]byte("KMGT"), digits[n-1]); i >= 0 {
+			digits, shift = digits[:n-1], 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n <= 0 || n > 1<<62>>shift {
+		return fmt.Errorf("%q is no size such as 512M or 2G", text)
+	}
+	*b = byteSize(n << shift)
+	return nil
+}
+
+// limitsText is what a sprite may use and what keeps it to that, for people.
+func limitsText(all []sprites.Limit) string {
+	var parts []string
+	for _, l := range all {
+		text := "as much as others leave"
+		switch {
+		case l.Max > 0 && (l.Limit == string(sandbox.DefenceMemory) || l.Limit == string(sandbox.DefenceTmpSize)):
+			text = strconv.FormatInt(int64(l.Max)>>20, 10) + " MiB"
+		case l.Max > 0:
+			text = strconv.FormatFloat(l.Max, 'g', -1, 64)
+		}
+		by := l.By
+		if by == "" {
+			by = "not enforced"
+		}
+		parts = append(parts, fmt.Sprintf("%s %s (%s)", l.Limit, text, by))
+	}
+	return strings.Join(parts, ", ")
+}
