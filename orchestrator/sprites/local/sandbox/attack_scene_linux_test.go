@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -88,6 +89,13 @@ func plantSetuid(t *testing.T, s *scene) {
 	must(t, os.WriteFile(path, program, 0o755))
 	must(t, os.Chown(path, root, root))
 	must(t, unix.Chmod(path, 0o4755))
+}
+
+// rootOwnsSetuid is true when whoever runs the program that the box made becomes root of the host.
+func rootOwnsSetuid(t *testing.T, s *scene) bool {
+	var st unix.Stat_t
+	must(t, unix.Stat(filepath.Join(s.cfg.Root.Dir, "workspace", "suid"), &st))
+	return st.Uid == 0 && st.Mode&unix.S_ISUID != 0
 }
 
 func plantDevice(t *testing.T, s *scene) {
@@ -183,4 +191,25 @@ func makeQueue(t *testing.T, s *scene) {
 	unix.Close(int(fd))
 	s.after = append(s.after, func() { unix.Syscall(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(at)), 0, 0) })
 	s.args = append(s.args, name)
+}
+
+// keeps reports whether a limit of the box holds.
+func keeps(box *sandbox.Box, limit sandbox.Defence) bool {
+	return slices.ContainsFunc(box.Enforced(), func(e sandbox.Enforcement) bool { return e.Limit == limit && e.By != "" })
+}
+
+// unthrottled is true when the kernel has not had the box wait for the processor: time on the clock would tell nothing.
+func unthrottled(t *testing.T, s *scene) bool {
+	for _, dir := range groups(t, os.Getpid()) {
+		stat, err := os.ReadFile(filepath.Join(dir, "cpu.stat"))
+		if err != nil {
+			continue // a group of another kind
+		}
+		_, rest, _ := strings.Cut(string(stat), "nr_throttled ")
+		if n, _, _ := strings.Cut(rest, "\n"); n != "" && n != "0" {
+			s.out += " (throttled " + n + " times)"
+			return false
+		}
+	}
+	return true
 }

@@ -98,6 +98,12 @@ func fileAttacks() []attack {
 			name: "run a setuid program of an image's", script: "/workspace/suid " + attackArg + " is-root", prepare: plantSetuid,
 			layers: []sandbox.Defence{sandbox.DefenceNoNewPrivs, sandbox.DefenceNosuid}, only: sandbox.LevelRoot,
 		},
+		{
+			name: "make a setuid program that is the host's root's", script: "cp /bin/true suid && chmod 4755 suid",
+			succeeded: rootOwnsSetuid, plain: true, only: sandbox.LevelRoot,
+		},
+		{name: "read what /proc tells of the kernel", script: "test -n \"$(head -c1 /proc/kallsyms)\"", layers: []sandbox.Defence{sandbox.DefenceMaskedProc}},
+		{name: "read what /proc tells of the machine's devices", script: "test -n \"$(head -c1 /proc/interrupts)\"", layers: []sandbox.Defence{sandbox.DefenceMaskedProc}},
 		{name: "open a device of an image's", actor: "device", args: []string{"/workspace/null"}, prepare: plantDevice, layers: []sandbox.Defence{sandbox.DefenceNosuid}, only: sandbox.LevelRoot},
 	}
 }
@@ -116,7 +122,15 @@ func neighbourAttacks() []attack {
 
 func limitAttacks() []attack {
 	const mib = 1 << 20
+	bomb := func(name, actor, arg string, by sandbox.Defence, limits sandbox.Limits) attack {
+		return attack{name: name, actor: actor, args: []string{arg}, layers: []sandbox.Defence{by}, limits: limits, kept: by}
+	}
+	spin := bomb("take more than its part of the processors", "spin", "300ms", sandbox.DefenceCPU, sandbox.Limits{CPUs: 0.2})
+	spin.succeeded = unthrottled
 	return []attack{
+		bomb("start processes without end", "fork", "100", sandbox.DefencePids, sandbox.Limits{Pids: 60}),
+		bomb("take memory without end", "memory", fmt.Sprint(192*mib), sandbox.DefenceMemory, sandbox.Limits{MemoryBytes: 96 * mib}),
+		spin,
 		{name: "fill /dev/shm", actor: "fill", args: []string{"/dev/shm", fmt.Sprint(24 * mib)}, limits: sandbox.Limits{TmpBytes: 8 * mib}, layers: []sandbox.Defence{sandbox.DefenceTmpSize}},
 		{name: "fill /run", actor: "fill", args: []string{"/run", fmt.Sprint(24 * mib)}, limits: sandbox.Limits{TmpBytes: 8 * mib}, layers: []sandbox.Defence{sandbox.DefenceTmpSize}},
 	}

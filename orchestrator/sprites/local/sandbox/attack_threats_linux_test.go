@@ -55,5 +55,9 @@ func (a attack) levels() string {
 	if a.only != "" {
 		return "`" + string(a.only) + "`"
 	}
-	return "`" + string(sandbox.LevelRoot) + "`, `" + string(sandbox.LevelUser) + "`"
+	both := "`" + string(sandbox.LevelRoot) + "`, `" + string(sandbox.LevelUser) + "`"
+	if a.kept == sandbox.DefenceMemory || a.kept == sandbox.DefenceCPU {
+		both += " with control groups"
+	}
+	return both
 }
