@@ -26,5 +26,7 @@ func TestRemoteContract(t *testing.T) {
 	if base == "" {
 		t.Skip("SPRITES_API_URL is not set")
 	}
-	spritestest.Run(t, spritestest.Target{BaseURL: base, Token: os.Getenv("SPRITES_TOKEN")})
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment}
+	defer transport.CloseIdleConnections()
+	spritestest.Run(t, spritestest.Target{BaseURL: base, Token: os.Getenv("SPRITES_TOKEN"), HTTPClient: &http.Client{Transport: transport}})
 }

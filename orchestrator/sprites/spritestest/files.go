@@ -282,6 +282,9 @@ var fileTests = map[string]func(env){
 			e.Fatal(err)
 		}
 		defer w.Close()
+		if first, err := w.Next(ctx); err != nil || first.Type != "subscribed" { // nothing is missed from then on
+			e.Fatalf("the first event is %+v, %v", first, err)
+		}
 		e.must("mkdir -p /workspace/w/new/deep; echo x > /workspace/w/new/deep/f; echo y > /workspace/w/old/g; rm /workspace/w/old/g")
 		want := []string{"create /workspace/w/new", "create /workspace/w/new/deep/f", "create /workspace/w/old/g", "remove /workspace/w/old/g"}
 		for len(want) > 0 {
