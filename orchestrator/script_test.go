@@ -16,6 +16,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
+// rootfsEnv names a root filesystem that images/rootfs/build made.
+const rootfsEnv = "LATTICE_ROOTFS"
+
 // TestScript runs testdata/script: what a user sees, one file an area. Every script has its own state directory, and
 // must leave no process behind.
 func TestScript(t *testing.T) {
@@ -42,6 +45,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("TOOL", tool)
 			e.Setenv("CLAUDE", claude)
+			e.Setenv("ROOTFS", os.Getenv(rootfsEnv))
 			e.Setenv("EXAMPLES", examples)
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			for _, role := range []string{"AUTHOR", "COMMITTER"} {
@@ -57,6 +61,8 @@ func TestScript(t *testing.T) {
 				return os.Getenv(mountsEnv) != "", nil
 			case "root":
 				return os.Getuid() == 0, nil
+			case "rootfs":
+				return os.Getenv(rootfsEnv) != "", nil
 			case "namespaces":
 				return namespaces(), nil
 			case "claude":
