@@ -69,7 +69,7 @@ var mayImport = map[string][]string{
 	"skills/agent/agenttest": {},
 
 	// The orchestrator's side, top to bottom. main and leader compose; what they compose never meets otherwise.
-	"orchestrator":        {"manifests", "orchestrator/...", "spritekit/protocol"},
+	"orchestrator":        {"manifests", "manifests/templates", "orchestrator/...", "spritekit/protocol"},
 	"orchestrator/leader": {"manifests", "orchestrator/...", "spritekit/protocol"},
 
 	"orchestrator/api":       {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},

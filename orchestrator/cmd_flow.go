@@ -202,7 +202,8 @@ func (d *deps) openFlow(ctx context.Context, arg string) (doc []byte, name strin
 	if arg != "-" {
 		name = strings.TrimSuffix(filepath.Base(arg), ".json")
 	}
-	return doc, name, nil
+	doc, err = d.withTemplates(doc)
+	return doc, name, err
 }
 
 // readFlow is openFlow for a flow that the leader will judge: it must be JSON to reach it.

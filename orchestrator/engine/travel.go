@@ -210,6 +210,7 @@ func (m *machine) rewound(f lattice.Rewound) error {
 		return fmt.Errorf("Rewound of run %s to a state of run %s", m.s.RunID, then.RunID)
 	}
 	then.Epoch = m.s.Epoch + 1
+	then.Models, then.ModelsBy = m.s.Models, m.s.ModelsBy // no way back takes money back
 	m.arrive(then, f.Moment)
 	if f.Pair != nil {
 		m.restore(*f.Pair)

@@ -24,25 +24,27 @@ const Version = "1.0"
 
 // Document is an ExecIR document, field by field as facts of the format define it. Expr fields are value expressions.
 type Document struct {
-	Schema       string                     `json:"$schema,omitempty"`
-	Version      string                     `json:"execir_version"`
-	ID           string                     `json:"id,omitempty"`
-	Revision     int                        `json:"revision,omitempty"`
-	Description  string                     `json:"description,omitempty"`
-	Source       *Source                    `json:"source,omitempty"`
-	InputSchema  json.RawMessage            `json:"input_schema,omitempty"`
-	Output       json.RawMessage            `json:"output,omitempty"`
-	CtxRequires  []string                   `json:"ctx_requires,omitempty"`
-	Schemas      map[string]json.RawMessage `json:"schemas,omitempty"`       // JSON Schema 2020-12, by the name that nodes use
-	Templates    map[string]string          `json:"templates,omitempty"`     // pins: template id → "sha256:…"; another text is refused
-	Tools        []string                   `json:"tools,omitempty"`         // allowlist
-	ModelClasses []string                   `json:"model_classes,omitempty"` // allowlist
-	Subgraphs    map[string]Subgraph        `json:"subgraphs,omitempty"`     // by the name that SUBGRAPH nodes refer to
-	Limits       *Limits                    `json:"limits,omitempty"`
-	EntryNode    string                     `json:"entry_node"`
-	Nodes        []Node                     `json:"nodes"`
-	Edges        []Edge                     `json:"edges"`
-	Meta         json.RawMessage            `json:"meta,omitempty"`
+	Schema      string                     `json:"$schema,omitempty"`
+	Version     string                     `json:"execir_version"`
+	ID          string                     `json:"id,omitempty"`
+	Revision    int                        `json:"revision,omitempty"`
+	Description string                     `json:"description,omitempty"`
+	Source      *Source                    `json:"source,omitempty"`
+	InputSchema json.RawMessage            `json:"input_schema,omitempty"`
+	Output      json.RawMessage            `json:"output,omitempty"`
+	CtxRequires []string                   `json:"ctx_requires,omitempty"`
+	Schemas     map[string]json.RawMessage `json:"schemas,omitempty"`   // JSON Schema 2020-12, by the name that nodes use
+	Templates   map[string]string          `json:"templates,omitempty"` // pins: template id → "sha256:…"; another text is refused
+	// PromptTemplates are templates of the document's own, by id, beside those that come with lattice.
+	PromptTemplates map[string]json.RawMessage `json:"prompt_templates,omitempty"`
+	Tools           []string                   `json:"tools,omitempty"`         // allowlist
+	ModelClasses    []string                   `json:"model_classes,omitempty"` // allowlist
+	Subgraphs       map[string]Subgraph        `json:"subgraphs,omitempty"`     // by the name that SUBGRAPH nodes refer to
+	Limits          *Limits                    `json:"limits,omitempty"`
+	EntryNode       string                     `json:"entry_node"`
+	Nodes           []Node                     `json:"nodes"`
+	Edges           []Edge                     `json:"edges"`
+	Meta            json.RawMessage            `json:"meta,omitempty"`
 }
 
 // Source says what a document was compiled from.

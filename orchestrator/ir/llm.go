@@ -53,9 +53,37 @@ var llmPorts = []string{"attempts", "class", "escalated", "repaired"}
 
 // Template returns the prompt template of a node; another text than the one that the node's document pins is none.
 func (p *Program) Template(n *Node) (templates.Template, bool) {
-	t, ok := templates.Builtin(n.PromptTemplate)
-	pin := p.home(n).Templates[n.PromptTemplate]
+	doc := p.home(n)
+	t, ok := doc.template(n.PromptTemplate)
+	pin := doc.Templates[n.PromptTemplate]
 	return t, ok && (pin == "" || pin == t.SHA256)
+}
+
+// template returns one of the document's own templates, else one that comes with lattice.
+func (d *Document) template(id string) (templates.Template, bool) {
+	own, ok := d.PromptTemplates[id]
+	if !ok {
+		return templates.Builtin(id)
+	}
+	t, err := templates.Parse(own)
+	return t, err == nil && t.ID == id
+}
+
+// checkTemplates checks the document's own templates.
+func (v *validator) checkTemplates() {
+	for _, id := range slices.Sorted(maps.Keys(v.doc.PromptTemplates)) {
+		ptr := "/prompt_templates/" + escapePointer(id)
+		t, err := templates.Parse(v.doc.PromptTemplates[id])
+		_, builtin := templates.Builtin(id)
+		switch {
+		case err != nil:
+			v.error("template_invalid", ptr, "", "%v", err)
+		case t.ID != id:
+			v.error("template_invalid", ptr+"/id", "call both the same", "the template %q stands here as %q", t.ID, id)
+		case builtin:
+			v.error("template_shadows", ptr, "give it another id", "%s comes with lattice, and means the same everywhere", id)
+		}
+	}
 }
 
 // OutputSchema returns a schema by the name that a node uses: one of its document's own, else one that comes with lattice.
@@ -180,10 +208,13 @@ func (g *graph) checkTemplate(n *Node, ptr string) {
 		g.error("field_missing", at, "known: "+fmt.Sprint(templates.IDs()), "a node that asks a model names its prompt template")
 		return
 	}
-	t, ok := templates.Builtin(n.PromptTemplate)
+	t, ok := g.doc.template(n.PromptTemplate)
+	_, own := g.doc.PromptTemplates[n.PromptTemplate]
 	switch pin := g.doc.Templates[n.PromptTemplate]; {
+	case !ok && own:
+		return // reported where it stands
 	case !ok:
-		g.error("template_unknown", at, near(n.PromptTemplate, templates.IDs()), "there is no prompt template %q", n.PromptTemplate)
+		g.error("template_unknown", at, near(n.PromptTemplate, append(slices.Collect(maps.Keys(g.doc.PromptTemplates)), templates.IDs()...)), "there is no prompt template %q", n.PromptTemplate)
 		return
 	case pin != "" && pin != t.SHA256:
 		g.error("template_changed", "/templates/"+escapePointer(n.PromptTemplate), "look at what changed, then pin "+t.SHA256, "%s is not the template that the document was made with", n.PromptTemplate)

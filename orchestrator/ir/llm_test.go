@@ -26,6 +26,9 @@ func pick(t *testing.T, replace ...string) string {
 	return doc
 }
 
+// own is a template of a document's own.
+const own = `{"id":"my_v1","op":"LLM_CHOOSE","version":"1","input_ports":{"candidates":{},"question":{}},"system":"s","user":"{{question}} {{candidates}}","repair":"{{packet}}","max_prompt_bytes":9999}`
+
 func TestParseQuestions(t *testing.T) {
 	const at = " /nodes/0"
 	for name, tt := range map[string]struct {
@@ -40,6 +43,10 @@ func TestParseQuestions(t *testing.T) {
 		"a template of nobody":     {[]string{`"choose_v1"`, `"choose_v9"`}, []string{"template_unknown" + at + "/prompt_template"}},
 		"a template for others":    {[]string{`"choose_v1"`, `"classify_v1"`}, []string{"port_unknown" + at + "/inputs/candidates", "port_missing" + at + "/inputs/labels", "port_missing" + at + "/inputs/text", "template_schema" + at + "/output_schema", "template_op" + at + "/prompt_template"}},
 		"a template that changed":  {[]string{`"entry_node"`, `"templates":{"choose_v1":"sha256:00"},"entry_node"`}, []string{"template_changed /templates/choose_v1"}},
+		"a template of our own":    {[]string{`"choose_v1"`, `"my_v1"`, `"entry_node"`, `"prompt_templates":{"my_v1":` + own + `},"entry_node"`}, nil},
+		"one that is none":         {[]string{`"choose_v1"`, `"my_v1"`, `"entry_node"`, `"prompt_templates":{"my_v1":{"id":"my_v1"}},"entry_node"`}, []string{"template_invalid /prompt_templates/my_v1"}},
+		"one under another name":   {[]string{`"entry_node"`, `"prompt_templates":{"your_v1":` + own + `},"entry_node"`}, []string{"template_invalid /prompt_templates/your_v1/id"}},
+		"one of ours, changed":     {[]string{`"entry_node"`, `"prompt_templates":{"choose_v1":` + strings.Replace(own, "my_v1", "choose_v1", 1) + `},"entry_node"`}, []string{"template_shadows /prompt_templates/choose_v1"}},
 		"a port missing":           {[]string{`,"question":"which?"`, ``}, []string{"choose_blind" + at + "/inputs", "port_missing" + at + "/inputs/question"}},
 		"a port too many":          {[]string{`"question"`, `"why":1,"question"`}, []string{"port_unknown" + at + "/inputs/why"}},
 		"no candidates":            {[]string{`"candidates":"$in.found",`, ``}, []string{"field_missing" + at + "/inputs/candidates", "port_missing" + at + "/inputs/candidates"}},

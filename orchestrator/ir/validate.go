@@ -40,6 +40,7 @@ type toolLookup = func(name string) (manifests.Skill, bool)
 
 func (v *validator) check() {
 	v.checkHead()
+	v.checkTemplates()
 	if v.top == v {
 		v.subs = v.checkSubgraphs(v.lookup)
 	}

@@ -34,6 +34,14 @@ func NewChecks(n *ir.Node, schemas func(name string) (json.RawMessage, bool), in
 	if c.Schema, ok = schemas(n.OutputSchema); !ok {
 		return c, fmt.Errorf("there is no schema %q", n.OutputSchema)
 	}
+	for i, schema := range c.schemaValidators() {
+		if schema == nil {
+			continue
+		}
+		if err := CheckSchema(schema); err != nil { // before anybody is asked in vain
+			return c, fmt.Errorf("schema of validator %d of %s: %w", i, n.ID, err)
+		}
+	}
 	return c, nil
 }
 

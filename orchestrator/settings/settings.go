@@ -48,6 +48,8 @@ type Settings struct {
 	// Models are those that flows ask, by the name of their class.
 	Models map[string]Model `json:"models,omitempty"`
 	LLM    LLM              `json:"llm,omitzero"`
+	// Templates is a folder of prompt templates of one's own, ID.json each; flows that name one get its text.
+	Templates string `json:"templates,omitempty"`
 }
 
 // Run holds defaults of lattice run.
