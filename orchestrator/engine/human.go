@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ladder"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -49,7 +52,29 @@ func (m *machine) ask(node *ir.Node) {
 	}
 }
 
-func (m *machine) humanAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) {
+// unfit says why an answer does not fit the node's answer_schema; "" is that it does.
+func (m *machine) unfit(node *ir.Node, answer any) string {
+	schema := m.p.AnswerSchema(node)
+	if schema == nil {
+		return ""
+	}
+	problems, err := ladder.Fit(schema, answer)
+	if err != nil {
+		return err.Error()
+	}
+	var said []string
+	for _, p := range problems {
+		said = append(said, strings.TrimSpace(p.Path+" "+p.Message))
+	}
+	return strings.Join(said, "; ")
+}
+
+func (m *machine) humanAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
+	out := map[string]any{"approved": true, "comments": f.Comments}
+	maps.Copy(out, inputs)
+	if why := m.unfit(m.p.Node(w.Node), out); why != "" && f.Decision != lattice.Reject {
+		return fmt.Errorf("%w: %s does not take this answer: %s", ErrAnswer, w.Node, why)
+	}
 	m.closeWait(w)
 	if f.Decision == lattice.Reject {
 		bad := failure(ir.FailHumanRejected, "%s was rejected by %s", w.Node, f.By)
@@ -58,12 +83,11 @@ func (m *machine) humanAnswered(w lattice.Wait, f lattice.Answered, inputs map[s
 		}
 		bad.Data = details(map[string]any{"by": f.By, "comments": f.Comments})
 		m.fallTo(bad)
-		return
+		return nil
 	}
-	out := map[string]any{"approved": true, "comments": f.Comments}
-	maps.Copy(out, inputs)
 	out["by"] = f.By
 	m.finish(out)
+	return nil
 }
 
 func (m *machine) humanTimeout(w lattice.Wait) {
@@ -76,6 +100,10 @@ func (m *machine) humanTimeout(w lattice.Wait) {
 	out, f := ir.Eval(node.Answer, m.scope(nil))
 	if f != nil {
 		m.fallTo(f)
+		return
+	}
+	if why := m.unfit(node, out); why != "" {
+		m.fallTo(failure(ir.FailSchema, "the default answer of %s does not fit its answer_schema: %s", node.ID, why))
 		return
 	}
 	m.finish(out)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gowebpki/jcs"
 
+	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -137,6 +139,28 @@ func TestSimpleOps(t *testing.T) {
 	} {
 		t.Run(name, test)
 	}
+}
+
+// TestAnswerSchema holds answers, and the default of one that does not come, against the schema of a HUMAN node.
+func TestAnswerSchema(t *testing.T) {
+	doc := func(fallback string) string {
+		return graphOf("h", `{"id":"h","op":"HUMAN","prompt":"How many?","expected_inputs":{"n":"integer"},"answer_schema":"Few","timeout_s":9,"on_timeout":"default","default_answer":`+fallback+`,"outputs":{"n":"$vars.n"}}`, ``,
+			`"schemas":{"Few":{"type":"object","required":["n"],"properties":{"n":{"type":"integer","maximum":3}}}}`)
+	}
+	c := begin(t, doc(`{"n":1}`))
+	if _, _, err := engine.Step(c.p, c.s, lattice.Answered{WaitID: c.s.Waits[0].ID, Decision: lattice.Answer, Inputs: json.RawMessage(`{"n":4}`), By: "ada"}); !errors.Is(err, engine.ErrAnswer) || !strings.Contains(err.Error(), "/n") {
+		t.Errorf("4 of at most 3: %v, want ErrAnswer that names /n", err)
+	}
+	c.answer(lattice.Answer, `{"n":2}`)
+	c.is(lattice.Succeeded, "", `{"n":2}`)
+
+	c = begin(t, doc(`{"n":1}`))
+	c.feed(lattice.TimerFired{CommandID: c.command(lattice.DoTimer).ID})
+	c.is(lattice.Succeeded, "", `{"n":1}`)
+
+	c = begin(t, doc(`{"n":9}`))
+	c.feed(lattice.TimerFired{CommandID: c.command(lattice.DoTimer).ID})
+	c.is(lattice.Failed, ir.FailSchema, `{}`)
 }
 
 func TestParallel(t *testing.T) {

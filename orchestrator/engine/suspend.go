@@ -107,7 +107,7 @@ func (m *machine) answered(f lattice.Answered) error {
 		}
 		m.resume(inputs, f.By, f.At)
 	case lattice.WaitHuman:
-		m.humanAnswered(w, f, inputs)
+		return m.humanAnswered(w, f, inputs)
 	case lattice.WaitUnknown:
 		return m.settled(w, f, inputs)
 	case lattice.WaitQuestion, lattice.WaitBlocked:

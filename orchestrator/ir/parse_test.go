@@ -143,7 +143,7 @@ func TestParseFindings(t *testing.T) {
 		"a subgraph in itself":         {doc(`{"id":"a","op":"END"}`, ``, `"subgraphs":{"s":{"digest":"","document":{"execir_version":"1.0","entry_node":"n","nodes":[{"id":"n","op":"SUBGRAPH","ref":"s@sha256:`+strings.Repeat("0", 64)+`"}]}}}`), []string{"subgraph_digest /subgraphs/s/digest", "subgraph_digest /subgraphs/s/document/nodes/0/ref", "subgraph_recursive /subgraphs/s/document/nodes/0/ref"}},
 		"compensate":                   {node(`"compensate":{"tool":"loook","args":{"a":"$item","b":"$out.x"}}`), []string{"ref_scope /nodes/0/compensate/args/a", "tool_unknown /nodes/0/compensate/tool"}},
 		"unknown op":                   {doc(`{"id":"a","op":"TOOLCALL"}`, ``), []string{"op_unknown /nodes/0/op"}},
-		"unsupported member":           {doc(`{"id":"a","op":"HUMAN","prompt":"?","answer_schema":{}}`, ``), []string{"field_unsupported /nodes/0/answer_schema"}},
+		"unknown answer schema":        {doc(`{"id":"a","op":"HUMAN","prompt":"?","answer_schema":"Nothing"}`, ``), []string{"schema_unknown /nodes/0/answer_schema"}},
 		"other sprite":                 {node(`"sprite":"fork"`), []string{"field_unsupported /nodes/0/sprite"}},
 		"member of other op":           {node(`"cases":[]`), []string{"field_not_allowed /nodes/0/cases"}},
 		"input schema":                 {doc(look, ``, `"input_schema":{}`), []string{"input_schema_unchecked /input_schema"}},

@@ -259,9 +259,6 @@ func (g *graph) checkNode(n *Node, ptr string) {
 		g.error("field_not_allowed", ptr+"/when_skip", "put the condition on an edge", "%s decides where the flow goes; it is not skipped", n.Op)
 	}
 	for _, name := range n.present() {
-		if name == "answer_schema" {
-			g.unsupported(ptr, name)
-		}
 		if !slices.Contains(nodeFields[name], n.Op) {
 			g.error("field_not_allowed", ptr+"/"+name, "", "%s has no %q", n.Op, name)
 		}
@@ -311,10 +308,6 @@ func (g *graph) checkNode(n *Node, ptr string) {
 		g.checkLLM(n, ptr)
 	}
 	g.checkOutputs(n, ptr)
-}
-
-func (g *graph) unsupported(ptr, name string) {
-	g.error("field_unsupported", ptr+"/"+name, "remove it, or run the document with a lattice that knows it", "%q belongs to ExecIR, but this lattice does not run it", name)
 }
 
 // checkOutputs checks targets and ports. Two outputs of one node may not write over each other.

@@ -279,6 +279,7 @@ func (g *graph) checkHuman(n *Node, ptr string) {
 	g.checkInputs(n, ptr)
 	g.checkExprText(n.Prompt, ptr+"/prompt")
 	g.checkExprText(n.Answer, ptr+"/default_answer")
+	g.checkAnswerSchema(n, ptr+"/answer_schema")
 	for _, name := range slices.Sorted(maps.Keys(n.Expected)) {
 		at := ptr + "/expected_inputs/" + escapePointer(name)
 		if !idPattern.MatchString(name) {
@@ -309,6 +310,33 @@ func (g *graph) checkHuman(n *Node, ptr string) {
 	default:
 		g.error("on_timeout_invalid", ptr+"/on_timeout", `known: "fail", "default"`, "on_timeout cannot be %q", n.OnTimeout)
 	}
+}
+
+func (g *graph) checkAnswerSchema(n *Node, ptr string) {
+	if n.AnswerSchema == nil {
+		return
+	}
+	var name string
+	if json.Unmarshal(n.AnswerSchema, &name) == nil {
+		if _, ok := g.doc.outputSchema(name); !ok {
+			g.error("schema_unknown", ptr, near(name, g.schemaNames()), "there is no schema %q", name)
+		}
+		return
+	}
+	var schema map[string]json.RawMessage
+	if json.Unmarshal(n.AnswerSchema, &schema) != nil || schema == nil {
+		g.error("type_mismatch", ptr, `{"type": "object", "properties": {"choice": …}}`, "an answer's schema is a JSON Schema, or the name of one")
+	}
+}
+
+// AnswerSchema is the JSON Schema that the answer to a HUMAN node has to fit, nil when any does.
+func (p *Program) AnswerSchema(n *Node) json.RawMessage {
+	var name string
+	if n.AnswerSchema == nil || json.Unmarshal(n.AnswerSchema, &name) != nil {
+		return n.AnswerSchema
+	}
+	schema, _ := p.OutputSchema(n, name)
+	return schema
 }
 
 // expectedType knows the type vocabulary of expected_inputs (protocol v1).

@@ -47,6 +47,9 @@ func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
 	return compiled, nil
 }
 
+// Fit finds everything in which v, decoded JSON, does not fit a schema. The error is about the schema.
+func Fit(schema json.RawMessage, v any) ([]Problem, error) { return validate(schema, v) }
+
 // validate finds everything in which v does not fit a schema, in the order of places.
 func validate(schema json.RawMessage, v any) ([]Problem, error) {
 	compiled, err := compile(schema)
