@@ -46,7 +46,7 @@ type Recipe struct {
 	Skills        Skills
 
 	Tag  string    // what the image is called in the layout
-	Time time.Time // of all that bears a time, in whole seconds
+	Time time.Time // of all that bears a time, in whole seconds and UTC; the zero value is 1970
 
 	// Describe, which may be nil, writes documents about an image; they are attached to it.
 	Describe func(Contents) ([]Document, error)
@@ -118,6 +118,10 @@ func Build(ctx context.Context, r Recipe, out string, replace bool) (built Built
 	if r.Tell == nil {
 		r.Tell = func(string) {}
 	}
+	if r.Time.IsZero() {
+		r.Time = time.Unix(0, 0)
+	}
+	r.Time = r.Time.UTC().Truncate(time.Second)
 	if r.Base != "" && len(r.Rootfs) > 0 {
 		return built, refuse("leave one of them out", "an image stands on a root filesystem or on another image, not on both")
 	}

@@ -210,9 +210,9 @@ func listing(t *testing.T, img v1.Image, layer int) (all []string) {
 	}
 }
 
-// Equal inputs give equal bytes, whatever the umask, the names of folders, and the order in which files were made.
+// Equal inputs give equal bytes, whatever the umask, the time zone, the names of folders, and the order in which files were made.
 func TestBuildIsReproducible(t *testing.T) {
-	contents := func(umask int, reverse bool) map[string]string {
+	contents := func(umask int, reverse bool, zone *time.Location) map[string]string {
 		old := syscall.Umask(umask)
 		defer syscall.Umask(old)
 		dir := filepath.Join(t.TempDir(), "rootfs")
@@ -231,15 +231,15 @@ func TestBuildIsReproducible(t *testing.T) {
 		describe := func(c Contents) ([]Document, error) {
 			return []Document{{MediaType: "text/plain", Title: "a", Data: []byte(c.Digest)}}, nil
 		}
-		_, out := build(t, Recipe{Rootfs: []Rootfs{{Architecture: "arm64", Path: dir}}, Skills: skills(t), Tag: "x", Time: time.Unix(1e9, 0), Describe: describe})
+		_, out := build(t, Recipe{Rootfs: []Rootfs{{Architecture: "arm64", Path: dir}}, Skills: skills(t), Tag: "x", Time: time.Unix(1e9, 5).In(zone), Describe: describe})
 		return tree(t, out)
 	}
-	want := contents(0o022, false)
+	want := contents(0o022, false, time.UTC)
 	if len(want) != 9 { // two files of the layout, index.json's four blobs and the artifact's three
 		t.Errorf("the layout has %d files", len(want))
 	}
 	for _, umask := range []int{0o077, 0o000} {
-		if diff := cmp.Diff(want, contents(umask, true)); diff != "" {
+		if diff := cmp.Diff(want, contents(umask, true, time.FixedZone("elsewhere", 3600))); diff != "" {
 			t.Errorf("with umask %03o the layout differs:\n%s", umask, diff)
 		}
 	}

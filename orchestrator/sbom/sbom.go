@@ -88,6 +88,7 @@ func (b *Bill) readBinary(file string) error {
 	digest := sha256.Sum256(data)
 	b.Binary = module(&info.Main)
 	b.Binary.Name, b.Binary.SHA256, b.Binary.Licence = "spritekit", hex.EncodeToString(digest[:]), "Apache-2.0"
+	b.Binary.PURL += "#spritekit" // the program of that module
 	goVersion := strings.TrimPrefix(strings.Fields(info.GoVersion + " -")[0], "go")
 	b.Modules = []Package{{Name: "stdlib", Version: goVersion, PURL: "pkg:golang/stdlib@" + escape(goVersion), Licence: "BSD-3-Clause", Homepage: "https://go.dev"}}
 	for _, m := range info.Deps {

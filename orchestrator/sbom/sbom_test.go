@@ -117,6 +117,34 @@ func TestExpression(t *testing.T) {
 	}
 }
 
+// Whatever a copyright file says, what comes of it is an expression, and all that is named by us is told.
+func FuzzLicence(f *testing.F) {
+	f.Add([]byte(copyright))
+	f.Add([]byte("Format: copyright-format\n\nFiles: *\nLicense: and or | ,\n\nFiles: x\nLicense: (GPL-2+)\n"))
+	id := regexp.MustCompile(`^[A-Za-z0-9.-]+$`)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b := Bill{licences: map[string]string{}}
+		got := b.licence(data)
+		if got == "" {
+			return
+		}
+		operand := true // is due
+		for _, word := range strings.Fields(strings.NewReplacer("(", " ", ")", " ").Replace(got)) {
+			isOperator := word == "AND" || word == "OR"
+			if isOperator == operand || !id.MatchString(word) {
+				t.Fatalf("licence %q is no expression, at %q", got, word)
+			}
+			if _, told := b.licences[word]; strings.HasPrefix(word, "LicenseRef-") && !told {
+				t.Fatalf("%s of %q is not told", word, got)
+			}
+			operand = isOperator
+		}
+		if operand || strings.Count(got, "(") != strings.Count(got, ")") {
+			t.Fatalf("licence %q is not whole", got)
+		}
+	})
+}
+
 func TestStatusWithoutAVersionIsRefused(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
