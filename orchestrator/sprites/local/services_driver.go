@@ -241,7 +241,10 @@ func (v *services) attend(name string, run int, proc *sandbox.Proc, log *service
 	for i, stream := range []string{"stdout", "stderr"} {
 		read.Add(1)
 		p := pump{stream, log, outputs[i], over, v.box.Done()}
-		v.tasks.Go(func() { p.run(sync.OnceFunc(read.Done)) })
+		v.tasks.Go(func() {
+			v.awaitStep() // it says that the service has started, which comes before all that the service says
+			p.run(sync.OnceFunc(read.Done))
+		})
 	}
 	v.tasks.Go(func() {
 		code, err := proc.Wait()
@@ -260,6 +263,12 @@ func (v *services) attend(name string, run int, proc *sandbox.Proc, log *service
 		}
 		v.step(exited{name, run, code})
 	})
+}
+
+// awaitStep waits until the step that is under way has ended.
+func (v *services) awaitStep() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 }
 
 // pump copies one stream of a service into its log.
