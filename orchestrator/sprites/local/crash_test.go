@@ -1,8 +1,8 @@
 package local
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -15,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
 )
 
@@ -148,83 +149,128 @@ func (w *world) layers() map[string]layerRecord {
 // TestKilledAtEachStep takes a copy of the host's directory after each durable step of an operation, which is what kill
 // -9 would leave there, and opens it: the sprite is as before the operation or as after it.
 func TestKilledAtEachStep(t *testing.T) {
-	ctx := context.Background()
-	for name, do := range map[string]func(*world) error{
-		"checkpoint": func(w *world) error { _, err := w.client.Checkpoint(ctx, "s", ""); return err },
-		"restore":    func(w *world) error { return w.client.Restore(ctx, "s", "v1") },
-		"forget":     func(w *world) error { return w.client.DeleteCheckpoint(ctx, "s", "v1") },
-		"delete":     func(w *world) error { return w.client.Delete(ctx, "s") },
-		"create": func(w *world) error {
-			if err := w.client.Delete(ctx, "s"); err != nil {
+	for _, kind := range []layer.Kind{layer.Overlay, layer.Btrfs, layer.CAS} {
+		for name, do := range map[string]func(*world) error{
+			"checkpoint": func(w *world) error { _, err := w.client.Checkpoint(w.Context(), "s", ""); return err },
+			"live":       func(w *world) error { w.whileRunning(w.checkpoint); return nil },
+			"restore":    func(w *world) error { return w.client.Restore(w.Context(), "s", "v1") },
+			"forget":     func(w *world) error { return w.client.DeleteCheckpoint(w.Context(), "s", "v1") },
+			"delete":     func(w *world) error { return w.client.Delete(w.Context(), "s") },
+			"create": func(w *world) error {
+				_, err := w.client.Create(w.Context(), sprites.Create{Name: "other"})
 				return err
+			},
+			"fork":         func(w *world) error { _, err := w.client.Fork(w.Context(), "s", "v1", "other"); return err },
+			"fork present": func(w *world) error { _, err := w.client.Fork(w.Context(), "s", sprites.Current, "other"); return err },
+			"merge":        func(w *world) error { return w.mergePresent() },
+		} {
+			// The other drivers' steps are those of overlays, or there is nothing to merge.
+			if kind == layer.Overlay || slices.Contains([]string{"checkpoint", "restore", "fork present", "delete"}, name) {
+				t.Run(string(kind)+"/"+name, func(t *testing.T) { killAtEachStep(t, kind, name, do) })
 			}
-			_, err := w.client.Create(ctx, sprites.Create{Name: "s"})
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir, copies := t.TempDir(), t.TempDir()
-			var crashes []string
-			recording := false
-			var w *world
-			w = newWorld(t, dir, func(step string) {
-				if !recording {
-					return
-				}
-				w.host.chores.Wait() // what goes on in the background has its own steps
-				to := filepath.Join(copies, step)
-				for i := 2; ; i++ {
-					if _, err := os.Lstat(to); err != nil {
-						break
-					}
-					to = filepath.Join(copies, step+strings.Repeat("+", i))
-				}
-				// The trash may be emptied at the same time; Copy allows for that.
-				if err := tree.Copy(ctx, dir, to); err != nil {
-					t.Errorf("copy after %s: %v", step, err)
-				}
-				crashes = append(crashes, to)
-			})
-			if _, err := w.client.Create(ctx, sprites.Create{Name: "s"}); err != nil {
-				t.Fatal(err)
-			}
+		}
+	}
+}
+
+func killAtEachStep(t *testing.T, kind layer.Kind, name string, do func(*world) error) {
+	copies := tempDir(t)
+	var crashes []string
+	recording := false
+	var w *world
+	w = driverWorld(t, kind, func(step string) {
+		if !recording {
+			return
+		}
+		if step != "merged" { // it is background work itself
+			w.host.chores.Wait() // what goes on in the background has its own steps
+		}
+		to := filepath.Join(copies, fmt.Sprintf("%d %s", len(crashes), step))
+		// The trash may be emptied at the same time; Copy allows for that.
+		if err := copyHost(w, to); err != nil {
+			t.Errorf("copy after %s: %v", step, err)
+		}
+		crashes = append(crashes, to)
+	})
+	w.host.spares.mu.Lock()
+	w.host.spares.keep = len(name) % 2 // with and without layers that lie ready
+	w.host.spares.mu.Unlock()
+	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	w.write("one")
+	w.checkpoint()
+	for range keepAutos { // so that a further restore has an automatic checkpoint to drop
+		if name != "restore" {
+			break
+		}
+		if err := w.client.Restore(t.Context(), "s", "v1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if name == "merge" {
+		for range mergeDepth {
 			w.write("one")
-			if _, err := w.client.Checkpoint(ctx, "s", ""); err != nil {
-				t.Fatal(err)
+			w.do("s", "date +%N >/workspace/now")
+			w.checkpoint()
+		}
+	}
+	w.write("two")
+	before := w.state()
+	w.host.chores.Wait()
+	recording = true
+	err := do(w)
+	recording = false
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := w.state()
+	w.check()
+	if len(crashes) < 2 && name != "create" {
+		t.Fatalf("only %d steps were seen", len(crashes))
+	}
+	for _, crash := range crashes {
+		t.Run(filepath.Base(crash), func(t *testing.T) {
+			again := newWorld(t, crash, func(string) {})
+			if got := again.state(); got != before && got != after {
+				t.Errorf("state = %q, want %q or %q", got, before, after)
 			}
-			for range keepAutos { // so that a further restore has an automatic checkpoint to drop
-				if err := w.client.Restore(ctx, "s", "v1"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			w.write("two")
-			before := w.state()
-			w.host.chores.Wait()
-			recording = true
-			if err := do(w); err != nil {
-				t.Fatal(err)
-			}
-			recording = false
-			after := w.state()
-			w.check()
-			allowed := []string{before, after}
-			if name == "create" {
-				allowed = append(allowed, "none") // between the deletion and the creation
-			}
-			if len(crashes) < 2 {
-				t.Fatalf("only %d steps were seen", len(crashes))
-			}
-			for _, crash := range crashes {
-				t.Run(filepath.Base(crash), func(t *testing.T) {
-					again := newWorld(t, crash, func(string) {})
-					if got := again.state(); !slices.Contains(allowed, got) {
-						t.Errorf("state = %q, want one of %q", got, allowed)
-					}
-					again.check()
-				})
-			}
+			again.check()
 		})
 	}
+}
+
+// copyHost copies the directory of a host as it lies there.
+func copyHost(w *world, to string) error {
+	return tree.Copy(w.Context(), w.dir, to)
+}
+
+// mergePresent merges the layers of sprite s, and takes a checkpoint on top of the merged one.
+func (w *world) mergePresent() error {
+	rec, err := w.host.store.sprite("s")
+	if err != nil {
+		return err
+	}
+	now, err := w.host.store.layer(rec.Tree)
+	if err != nil {
+		return err
+	}
+	if err := w.host.merge(w.Context(), now.Parent); err != nil {
+		return err
+	}
+	w.host.step("merged")
+	before, err := w.host.store.chain(rec.Tree)
+	if err != nil {
+		return err
+	}
+	w.checkpoint()
+	if rec, err = w.host.store.sprite("s"); err != nil {
+		return err
+	}
+	after, err := w.host.store.chain(rec.Tree)
+	if len(after) >= len(before) || len(after) > 4 {
+		w.Errorf("the sprite stands on %d layers after merging, and stood on %d", len(after), len(before))
+	}
+	return err
 }
 
 func TestMissingTreeIsDegraded(t *testing.T) {

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
@@ -18,27 +18,34 @@ import (
 )
 
 // driverWorld is a host that keeps sprites with the given driver. It skips where the driver cannot be had.
-func driverWorld(t *testing.T, kind layer.Kind) *world {
+func driverWorld(t *testing.T, kind layer.Kind, step func(string)) *world {
 	t.Helper()
 	dir := ""
 	if kind == layer.Btrfs {
 		dir = mountBtrfs(t)
 	} else {
-		var err error
-		if dir, err = os.MkdirTemp("", "lattice-layers-"); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { // folders that nobody may enter are left to it
-			if err := tree.Remove(dir); err != nil {
-				t.Error(err)
-			}
-		})
+		dir = tempDir(t)
 	}
-	w := newWorldWith(t, Config{Dir: dir, Log: zerolog.Nop(), Reserve: -1, Storage: kind}, func(string) {})
+	w := newWorldWith(t, Config{Dir: dir, Log: zerolog.Nop(), Reserve: -1, Storage: kind}, step)
 	if w.host.confined().plain && kind != layer.CAS {
 		t.Skipf("%s is for sandboxes with namespaces: %s", kind, w.host.Mode())
 	}
 	return w
+}
+
+// tempDir is a folder that goes with all that sprites shut in it.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "lattice-layers-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tree.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // mountBtrfs mounts a small btrfs from a file.
@@ -66,8 +73,8 @@ func mountBtrfs(t *testing.T) string {
 		t.Skipf("mount: %v: %s", err, out)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
+		if out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "umount", "-l", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
 		}
 	})
 	return dir
@@ -125,7 +132,7 @@ stat -c '%n %Y %y' workspace/d 2>/dev/null; du -k workspace/sparse | awk '{ prin
 func TestWhatSurvives(t *testing.T) {
 	for _, kind := range []layer.Kind{layer.Overlay, layer.Btrfs, layer.CAS} {
 		t.Run(string(kind), func(t *testing.T) {
-			w := driverWorld(t, kind)
+			w := driverWorld(t, kind, func(string) {})
 			if w.host.confined().plain {
 				t.Skip("without namespaces paths are translated, and the listing is of the host's folders")
 			}
