@@ -21,10 +21,14 @@ import (
 
 // linear is a document whose one call of a skill is made so many times, one commit each.
 func linear(tool string, steps int) []byte {
+	again := `{"op":"exists","ref":"$vars.n"}`
+	if steps == 1 {
+		again = `{"op":"never"}`
+	}
 	return fmt.Appendf(nil, `{"execir_version":"1.0","entry_node":"n","limits":{"max_steps":%d},"nodes":[
 		{"id":"n","op":"TOOL_CALL","tool":%q,"args":{"a":1,"b":"some text"},"outputs":{"n":"$vars.n"}},
 		{"id":"end","op":"PACK","inputs":{"n":"$vars.n"}}],
-		"edges":[{"from":"n","to":"n","max_traversals":%d,"when":{"op":"exists","ref":"$vars.n"}},{"from":"n","to":"end","when":{"op":"otherwise"}}]}`, steps+5, tool, steps-1)
+		"edges":[{"from":"n","to":"n","max_traversals":%d,"when":%s},{"from":"n","to":"end","when":{"op":"otherwise"}}]}`, steps+5, tool, max(1, steps-1), again)
 }
 
 // idle is a world in which everything is done at once and nothing happens.
@@ -216,5 +220,53 @@ func BenchmarkEngine(b *testing.B) {
 			b.ReportMetric(median(replayed).Seconds()/median(driven).Seconds(), "ratio")
 			b.ReportMetric(float64(len(record.appends[runs[0]]))/median(raw).Seconds(), "disk/s")
 		})
+	}
+}
+
+// BenchmarkFlows drives whole flows of 1, 10 and 100 calls that do nothing, 1, 8 and 64 of them at once, each commit on
+// disk before the next step begins:
+//
+//	steps/s  nodes of the flows, over all of them
+//	p50-us   microseconds that a step of a flow takes, for the middle one of all flows; begin and end of it count
+//	p99-us   the same for the slowest but one in a hundred
+//	disk/s   write and fdatasync of the same bytes, one after another
+func BenchmarkFlows(b *testing.B) {
+	for _, steps := range []int{1, 10, 100} {
+		for _, atOnce := range []int{1, 8, 64} {
+			b.Run(fmt.Sprintf("steps=%d/runs=%d", steps, atOnce), func(b *testing.B) {
+				program := linear("m.read", steps)
+				p := parse(b, program)
+				runs := runIDs(max(200, 2*atOnce) * 10 / max(10, steps))
+				s := openStore(b, program, runs)
+				record := &recorder{Log: s, appends: map[string][]appended{}}
+				took := make([]time.Duration, len(runs))
+				next := make(chan int, len(runs))
+				for i := range runs {
+					next <- i
+				}
+				close(next)
+				var workers sync.WaitGroup
+				began := time.Now()
+				for range min(atOnce, len(runs)) {
+					workers.Go(func() {
+						for i := range next {
+							start := time.Now()
+							drive(b, p, idleDeps(record), runs[i])
+							took[i] = time.Since(start) / time.Duration(steps)
+						}
+					})
+				}
+				workers.Wait()
+				all := time.Since(began)
+				closeStore(b, s)
+				raw := rawCommits(b, record.appends[runs[0]])
+				slices.Sort(took)
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(float64(steps*len(runs))/all.Seconds(), "steps/s")
+				b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
+				b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
+				b.ReportMetric(float64(len(record.appends[runs[0]]))/raw.Seconds(), "disk/s")
+			})
+		}
 	}
 }

@@ -81,6 +81,7 @@ func bench(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (er
 		{"reconciling", func() error { return r.add(reconcile(ctx, dir, p.events)) }},
 		{"the parser", func() error { return r.add(parser(ctx, dir, p.count)) }},
 		{"the engine", func() error { return r.add(engine(ctx, dir, p.engine)) }},
+		{"flows", func() error { return r.add(flows(ctx, dir, min(p.count, 3))) }},
 		{"sizes", func() error { return r.add(sizes(dir)) }},
 	} {
 		fmt.Fprintln(progress, "bench:", stage.name, "…")
