@@ -68,6 +68,9 @@ func (e *streamError) Error() string { return e.message }
 // errIdle ends an answer that stands still.
 var errIdle = errors.New("the answer stood still")
 
+// errLong ends an answer that is none any more.
+var errLong = fmt.Errorf("it has more than %d bytes", maxText)
+
 // once makes one request, when it is its turn.
 func (c *Client) once(ctx context.Context, class Class, key string, q lattice.ModelRequest) (lattice.ModelReply, *fault) {
 	broken := func(again bool, format string, args ...any) (lattice.ModelReply, *fault) {
@@ -113,7 +116,7 @@ func (c *Client) once(ctx context.Context, class Class, key string, q lattice.Mo
 	case errors.As(err, &told):
 		return broken(true, "%s broke off: %s", class.Model, told.message)
 	case err != nil:
-		return broken(true, "read the answer of %s: %v", class.Model, err)
+		return broken(err != errLong, "read the answer of %s: %v", class.Model, err)
 	}
 	return class.reply(q, a, key), nil
 }
@@ -145,13 +148,16 @@ func read(a *answer, d dialect, resp *http.Response, progress func()) error {
 		}
 	} else if err := events(body, func(data []byte) (bool, error) {
 		err := d.event(a, data)
+		if a.text.Len() > maxText {
+			return true, errLong
+		}
 		return a.done, err
 	}); err != nil {
 		return err
 	}
 	switch {
 	case a.text.Len() > maxText:
-		return fmt.Errorf("it has more than %d bytes", maxText)
+		return errLong
 	case a.end == "":
 		return errors.New("it was cut off")
 	}
