@@ -175,6 +175,9 @@ func open(cfg Config, step func(string)) (*Host, error) {
 	h.firstSession = h.now().UnixMilli()
 	h.lastSession.Store(h.firstSession)
 	h.handler = h.routes()
+	if cfg.Reserve >= 0 {
+		h.chores.Go(h.guardDisk)
+	}
 	if cfg.URLs != "" {
 		if h.urls, err = h.openURLs(cfg.URLs); err != nil {
 			return nil, errors.Join(fmt.Errorf("serve the URLs of sprites: %w", err), h.Close())

@@ -18,12 +18,24 @@ const (
 // room is what a file system has left.
 type room struct{ Bytes, TotalBytes, Nodes, TotalNodes uint64 }
 
+// want is how many bytes are to stay free.
+func (r room) want(reserve int64) uint64 {
+	if reserve == 0 {
+		return max(r.TotalBytes/reservePart, min(reserveBytes, r.TotalBytes/reserveMost))
+	}
+	return uint64(max(reserve, 0))
+}
+
+// nearly and urgent say how close a disk is to being full, for the guard of those that run.
+func (r room) nearly(reserve int64) bool { return r.Bytes < r.want(reserve) }
+func (r room) urgent(reserve int64) bool { return r.Bytes < r.want(reserve)/4 }
+
+// less reports whether r has less left than before.
+func (r room) less(before room) bool { return r.Bytes < before.Bytes }
+
 // low says what is short, "" when there is enough. A file system without a fixed number of inodes says 0 of them.
 func (r room) low(reserve int64) string {
-	want := uint64(max(reserve, 0))
-	if reserve == 0 {
-		want = max(r.TotalBytes/reservePart, min(reserveBytes, r.TotalBytes/reserveMost))
-	}
+	want := r.want(reserve)
 	switch {
 	case r.Bytes < want:
 		return fmt.Sprintf("%d MiB are free of which %d stay so", r.Bytes>>20, want>>20)

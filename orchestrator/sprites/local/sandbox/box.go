@@ -236,8 +236,11 @@ func (b *Box) sendFailed(err error) error {
 }
 
 // Stop ends everything in the box and waits until it is gone. It may be called more than once.
-func (b *Box) Stop() error {
-	b.end(errors.New("stopped by the host"))
+func (b *Box) Stop() error { return b.StopFor(errors.New("stopped by the host")) }
+
+// StopFor is Stop with a reason, which ErrDied tells to those who wait for something in the box.
+func (b *Box) StopFor(cause error) error {
+	b.end(cause)
 	patience := time.NewTimer(endTimeout)
 	defer patience.Stop()
 	select {

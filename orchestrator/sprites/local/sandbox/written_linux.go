@@ -1,0 +1,25 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+)
+
+// Written is how many bytes all processes of the box have written to disks so far, as far as the kernel tells: not to file
+// systems in memory. What processes that have ended wrote counts for who waited for them, init at last.
+func (b *Box) Written() (total uint64) {
+	root := b.cmd.Process.Pid
+	for _, pid := range append(descendants(root), root) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := bytes.Cut(stat, []byte("\nwrite_bytes: "))
+		line, _, _ := bytes.Cut(rest, []byte("\n"))
+		n, _ := strconv.ParseUint(string(line), 10, 64)
+		total += n
+	}
+	return total
+}
