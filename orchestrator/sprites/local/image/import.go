@@ -67,6 +67,7 @@ func (s *Store) importPath(ctx context.Context, req Request, progress func(Progr
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return Image{}, err
 	}
+	s.step("begun")
 	img, err := s.bring(ctx, path, choice, name, req.Ref, work, progress)
 	return img, errors.Join(err, tree.Remove(work))
 }
@@ -114,20 +115,24 @@ func (s *Store) take(ctx context.Context, f *found, name, source, work string, p
 	if err != nil {
 		return Image{}, err
 	}
+	s.step("unpacked")
 	img.Digest, img.Kind, img.Source, img.Config, img.Stamp, img.ImportedAt = f.digest, f.kind, source, f.config, f.stamp, s.o.Now()
 	if err := s.write(filepath.Join(place, record), img); err != nil {
 		return Image{}, err
 	}
+	s.step("recorded")
 	progress(Progress{Step: "write to disk", Entries: img.Entries})
 	if err := syncTree(place); err != nil {
 		return Image{}, err
 	}
+	s.step("synced")
 	s.mu.Lock()
 	err = os.Rename(place, s.folderOf(f.digest)) // the image is there from here on
 	s.mu.Unlock()
 	if err != nil {
 		return Image{}, err
 	}
+	s.step("placed")
 	if err := durable.SyncDir(s.dir); err != nil {
 		return Image{}, err
 	}
@@ -167,7 +172,9 @@ func (s *Store) call(digest, name string) error {
 	if err != nil || names[name] == digest {
 		return err
 	}
-	return s.rename(func(names map[string]string) { names[name] = digest })
+	err = s.rename(func(names map[string]string) { names[name] = digest })
+	s.step("named")
+	return err
 }
 
 // unpack unpacks all layers into a new folder and returns what there is to say of it.
@@ -196,6 +203,7 @@ func (s *Store) unpack(ctx context.Context, f *found, to string, progress func(P
 		if err := x.verified(ctx, l); err != nil {
 			return img, err
 		}
+		s.step("layer unpacked")
 	}
 	if err := x.finish(); err != nil {
 		return img, err

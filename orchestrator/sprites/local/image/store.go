@@ -38,6 +38,8 @@ type Store struct {
 
 	busy keyed // imports of one source, and of one digest, go one at a time
 
+	step func(string) // called after what a crash could separate, for tests that end there
+
 	mu sync.RWMutex // guards the records; held alone while images come and go, together while a sprite takes one
 }
 
@@ -58,7 +60,7 @@ func Open(dir string, o Options) (*Store, error) {
 		o.Now = func() time.Time { return time.Now().UTC() }
 	}
 	o.Architecture = cmp.Or(o.Architecture, runtime.GOARCH)
-	s := &Store{dir: dir, o: o}
+	s := &Store{dir: dir, o: o, step: func(string) {}}
 	if err := tree.Remove(s.path(staging)); err != nil {
 		return nil, fmt.Errorf("open images: %w", err)
 	}
@@ -238,11 +240,14 @@ func (s *Store) Remove(ref string, users func(digest string) ([]string, error)) 
 	if err := os.Rename(s.folderOf(img.Digest), gone); err != nil { // from here on there is no such image
 		return img, fmt.Errorf("remove image %s: %w", img.Short(), err)
 	}
+	s.step("moved away")
 	err = errors.Join(durable.SyncDir(s.dir), s.rename(func(names map[string]string) {
 		for _, name := range img.Names {
 			delete(names, name)
 		}
-	}), tree.Remove(gone))
+	}))
+	s.step("forgotten")
+	err = errors.Join(err, tree.Remove(gone))
 	if err != nil {
 		return img, fmt.Errorf("remove image %s: %w", img.Short(), err)
 	}
