@@ -48,6 +48,12 @@ type spriteServeOptions struct {
 	Limits limitOptions
 	// Image is what sprites start from that name no image, "" for this machine's own system.
 	Image string
+	// Quotas are like those of remote services.
+	Quotas local.Limits
+	// Control offers control channels.
+	Control bool
+	// WarmAfter and ColdAfter are when idle sprites fall asleep.
+	WarmAfter, ColdAfter time.Duration
 }
 
 func newSpriteServeCmd(d *deps) *cobra.Command {
@@ -98,6 +104,11 @@ isolation than asked for.`,
 	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, shown as /skills in every sprite (default: those of --spritekit); none leaves each sprite a /skills of its own, as remote services do")
 	cmd.Flags().StringVar(&opts.URLs, "urls", "127.0.0.1:0", "loopback address on which sprites' URLs are served; port 0 takes the one of last time, or a free one; \"\" serves none")
 	cmd.Flags().StringVar(&opts.Image, "image", "", "`IMAGE` that sprites start from whose creation names none: one of those in --dir, a path, which is imported first, or none (default: the setting image, else this machine's own system)")
+	cmd.Flags().BoolVar(&opts.Control, "control", false, "offer control channels, over which some clients run one command after another")
+	cmd.Flags().IntVar(&opts.Quotas.Running, "max-running", 0, "refuse to run more than `N` sprites at a time, as remote services do (0: no limit)")
+	cmd.Flags().IntVar(&opts.Quotas.Creations, "max-creations", 0, "refuse to make more than `N` sprites a minute, as remote services do (0: no limit)")
+	cmd.Flags().DurationVar(&opts.WarmAfter, "warm-after", 30*time.Second, "freeze the processes of a sprite that was idle for so long; negative never")
+	cmd.Flags().DurationVar(&opts.ColdAfter, "cold-after", 10*time.Minute, "end the sandbox of a sprite that was frozen for so long; negative never")
 	addToolFlag(cmd, &opts.Tools)
 	opts.Limits.addFlags(cmd, "each sprite's")
 	network.addFlags(cmd)
@@ -148,6 +159,7 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 	host, err := local.Open(local.Config{
 		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, Shared: opts.Shared, URLs: opts.URLs, Network: opts.Network, Image: opts.Image, Log: log,
 		MinIsolation: sandbox.Level(opts.Limits.least), Box: opts.Limits.limits(),
+		Limits: opts.Quotas, Control: opts.Control, WarmAfter: opts.WarmAfter, ColdAfter: opts.ColdAfter,
 	})
 	if err != nil {
 		return fmt.Errorf("serve sprites: %w", err)
