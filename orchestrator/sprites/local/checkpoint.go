@@ -80,6 +80,7 @@ func (h *Host) checkpoint(ctx context.Context, name, comment string) (checkpoint
 	if now.ended {
 		s.resume(name)
 	}
+	s.refreshView()
 	return p, nil
 }
 
@@ -281,6 +282,7 @@ func (h *Host) deleteCheckpoint(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	h.step("forgotten")
+	s.refreshView()
 	h.discard(garbage...)
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -34,6 +34,7 @@ type sprite struct {
 	mu       sync.Mutex // guards the fields below
 	box      *sandbox.Box
 	pinned   []string // layers that the box has mounted
+	shown    []string // checkpoints that it shows
 	socket   *insideServer
 	sessions map[string]*session
 	tasks    map[string]time.Time // reasons to stay awake that the sprite gave itself, with their ends
@@ -177,7 +178,10 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 		defer s.letGo()
 		return nil, errors.Join(fmt.Errorf("connect the sandbox to the network: %w", err), box.Stop(), s.enterState(cold))
 	}
-	s.box = box
+	s.box, s.shown = box, nil
+	for _, p := range cfg.Points {
+		s.shown = append(s.shown, p.ID)
+	}
 	if err := s.services.up(box, h.serviceEnv(rec, box)); err != nil {
 		h.cfg.Log.Error().Err(err).Str("sprite", rec.Name).Msg("start the sprite's services") // commands run without them
 	}

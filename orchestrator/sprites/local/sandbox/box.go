@@ -324,7 +324,7 @@ func (b *Box) wait() error {
 	left := b.group.remove()
 	close(b.done)
 	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if errors.As(err, &exit) || errors.Is(err, exec.ErrWaitDelay) {
 		err = nil // how init ended is in cause
 	}
 	return errors.Join(err, left)

@@ -34,10 +34,21 @@ func (c Config) prepare() error {
 			return err
 		}
 	}
+	if err := os.RemoveAll(filepath.Join(c.Run, "checkpoints")); err != nil { // places of an earlier box
+		return fmt.Errorf("make places for checkpoints: %w", err)
+	}
 	for _, p := range c.Points {
-		if err := os.MkdirAll(filepath.Join(c.Run, "checkpoints", p.ID), 0o755); err != nil {
-			return fmt.Errorf("make a place for checkpoint %s: %w", p.ID, err)
+		if err := c.pointPlace(p.ID); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// pointPlace makes the folder over which a checkpoint is shown.
+func (c Config) pointPlace(id string) error {
+	if err := os.MkdirAll(filepath.Join(c.Run, "checkpoints", id), 0o755); err != nil {
+		return fmt.Errorf("make a place for checkpoint %s: %w", id, err)
 	}
 	return nil
 }

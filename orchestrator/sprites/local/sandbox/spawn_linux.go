@@ -57,6 +57,7 @@ func spawn(c Config, g *group, child *os.File, stderr io.Writer) (cmd *exec.Cmd,
 		Dir:        "/",
 		Stderr:     stderr,
 		ExtraFiles: []*os.File{child, self},
+		WaitDelay:  endTimeout, // for what left a plain box with init's standard error
 	}
 	if c.plain() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

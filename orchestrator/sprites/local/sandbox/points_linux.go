@@ -1,0 +1,94 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Show shows one more checkpoint in the running box, as Config.Points does from its start, and Hide takes one away. Only a
+// host that is root can: an ordinary user's box is changed by nobody once init has given up its capabilities, and both then
+// return [errors.ErrUnsupported]. Of a hidden one, what a process has open stays readable to it.
+func (b *Box) Show(p Point) error {
+	if b.cfg.Level != LevelRoot {
+		return fmt.Errorf("show checkpoint %s in a running sandbox: %w", p.ID, errors.ErrUnsupported)
+	}
+	if err := p.check(); err != nil {
+		return err
+	}
+	if err := b.cfg.pointPlace(p.ID); err != nil {
+		return err
+	}
+	mounts, err := openMounts([]step{new(plan).tree(pointPath(p.ID), p.Root, true)}, b.cfg.Level)
+	if err != nil {
+		return fmt.Errorf("show checkpoint %s: %w", p.ID, err)
+	}
+	defer closeAll(mounts)
+	err = b.inside(func() error {
+		place, err := unix.Open("/"+pointPath(p.ID), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(place)
+		return unix.MoveMount(int(mounts[0].Fd()), "", place, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	})
+	if err != nil {
+		return fmt.Errorf("show checkpoint %s: %w", p.ID, err)
+	}
+	return nil
+}
+
+// Hide takes a checkpoint away that the box shows; see Show.
+func (b *Box) Hide(id string) error {
+	if b.cfg.Level != LevelRoot {
+		return fmt.Errorf("hide checkpoint %s in a running sandbox: %w", id, errors.ErrUnsupported)
+	}
+	if err := (Point{ID: id, Root: Root{Dir: b.cfg.Run}}).check(); err != nil {
+		return err
+	}
+	err := b.inside(func() error { return unix.Unmount("/"+pointPath(id), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) })
+	if err == nil {
+		err = os.Remove(filepath.Join(b.cfg.Run, "checkpoints", id))
+	}
+	if err != nil {
+		return fmt.Errorf("hide checkpoint %s: %w", id, err)
+	}
+	return nil
+}
+
+// inside does something in the box's mount namespace. A thread goes there and never comes back: it ends.
+func (b *Box) inside(do func() error) error {
+	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", b.cmd.Process.Pid))
+	if err != nil {
+		return err
+	}
+	defer namespace.Close()
+	done := make(chan error)
+	var visit func(begun chan<- struct{})
+	visit = func(begun chan<- struct{}) {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() { // the first thread cannot end, and what it sees counts as what the process sees
+			other := make(chan struct{})
+			go visit(other)
+			<-other // on another thread, because this one is taken until then
+			runtime.UnlockOSThread()
+			close(begun)
+			return
+		}
+		close(begun)
+		err := unix.Unshare(unix.CLONE_FS)
+		if err == nil {
+			err = unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNS)
+		}
+		if err == nil {
+			err = do()
+		}
+		done <- err
+	}
+	go visit(make(chan struct{}))
+	return <-done
+}
