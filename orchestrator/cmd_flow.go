@@ -30,7 +30,7 @@ ExecIR ("execir_version", the form that runs; the others are lowered to it). Whe
 		Example: "  lattice flow new 'fs.write path=a content=hi | fs.read path=a' -o f.json\n  lattice flow validate f.json\n  lattice flow graph fix-and-propose",
 	})
 	cmd.AddCommand(newFlowNewCmd(d), newFlowLsCmd(d), newFlowShowCmd(d), newFlowValidateCmd(d), newFlowCompileCmd(d), newFlowGraphCmd(d),
-		newFlowExplainCmd(d), newFlowMigrateCmd(d), newFlowStepsCmd(d))
+		newFlowExplainCmd(d), newFlowMigrateCmd(d), newFlowPlanCmd(d), newFlowStepsCmd(d))
 	return cmd
 }
 
