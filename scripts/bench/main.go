@@ -53,12 +53,16 @@ type plan struct {
 	commits int    // raw commits to disk
 	count   int    // rounds of Go benchmarks
 	engine  string // which benchmarks of the engine
+	points  int    // rounds of checkpoints
+	trees   []int  // files of the sprites that are checkpointed
 }
 
 func bench(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (err error) {
-	p := plan{calls: 300, gits: 60, floods: 15, walks: 11, events: 1_000_000, commits: 500, count: 5, engine: "BenchmarkEngine"}
+	p := plan{calls: 300, gits: 60, floods: 15, walks: 11, events: 1_000_000, commits: 500, count: 5, engine: "BenchmarkEngine",
+		points: 40, trees: []int{1_000, 10_000, 100_000}}
 	if quick {
-		p = plan{calls: 60, gits: 15, floods: 5, walks: 3, events: 200_000, commits: 100, count: 1, engine: "BenchmarkEngine/runs=(1|8)$"}
+		p = plan{calls: 60, gits: 15, floods: 5, walks: 3, events: 200_000, commits: 100, count: 1, engine: "BenchmarkEngine/runs=(1|8)$",
+			points: 10, trees: []int{1_000, 100_000}}
 	}
 	dir, err := os.MkdirTemp("", "lattice-bench-")
 	if err != nil {
@@ -82,6 +86,7 @@ func bench(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (er
 		{"the parser", func() error { return r.add(parser(ctx, dir, p.count)) }},
 		{"the engine", func() error { return r.add(engine(ctx, dir, p.engine)) }},
 		{"flows", func() error { return r.add(flows(ctx, dir, min(p.count, 3))) }},
+		{"checkpoints", func() error { return r.add(checkpoints(ctx, dir, p.points, p.trees)) }},
 		{"sizes", func() error { return r.add(sizes(dir)) }},
 	} {
 		fmt.Fprintln(progress, "bench:", stage.name, "…")
