@@ -72,7 +72,7 @@ var mayImport = map[string][]string{
 	"orchestrator":        {"manifests", "manifests/templates", "orchestrator/...", "spritekit/protocol"},
 	"orchestrator/leader": {"manifests", "orchestrator/...", "spritekit/protocol"},
 
-	"orchestrator/api":       {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/api":       {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/protocol"}, // sprites: what changed in files
 	"orchestrator/dashboard": {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
 
 	"orchestrator/engine": {"manifests", "orchestrator/ir", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
