@@ -1,0 +1,272 @@
+package ir
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/spritekit/lattice/manifests/schemas"
+	"github.com/spritekit/lattice/manifests/templates"
+)
+
+// What can be known before a run of the nodes that ask models.
+
+// checkLLM checks an LLM_… node: its model class, template, schemas, validators and policies.
+func (g *graph) checkLLM(n *Node, ptr string) {
+	g.checkInputs(n, ptr)
+	g.checkExprText(n.Labels, ptr+"/labels")
+	g.checkExprText(n.Candidates, ptr+"/candidates")
+	g.checkModelClass(n.ModelClass, ptr+"/model_class")
+	g.checkOutputSchema(n, ptr)
+	g.checkTemplate(n, ptr)
+	g.checkValidators(n, ptr)
+	g.checkPolicy(n, ptr)
+	g.checkEscalation(n, ptr)
+	switch {
+	case n.MaxOutputTokens < 0 || n.MaxOutputTokens > maxOutputTokens:
+		g.error("limit_invalid", ptr+"/max_output_tokens", "", "max_output_tokens is between 1 and %d", maxOutputTokens)
+	case n.Temperature < 0 || n.Temperature > 2:
+		g.error("limit_invalid", ptr+"/temperature", "0 repeats itself best", "temperature is between 0 and 2")
+	case n.Cache != "" && n.Cache != "none":
+		g.error("field_unsupported", ptr+"/cache", `leave it out, or "none"`, "this lattice keeps no answers from one node for another")
+	}
+	switch n.Op {
+	case OpLLMClassify:
+		g.checkLabels(n, ptr)
+	case OpLLMChoose:
+		g.checkChoose(n, ptr)
+	}
+}
+
+var classPattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+
+func (g *graph) checkModelClass(class, ptr string) {
+	switch {
+	case class == "":
+		g.error("field_missing", ptr, "such as SMALL_EXEC; the settings say which model that is", "a node that asks a model names its class")
+	case !classPattern.MatchString(class):
+		g.error("model_class_invalid", ptr, "capitals, digits and _, such as SMALL_EXEC", "%q is no name of a model class", class)
+	case g.doc.ModelClasses != nil && !slices.Contains(g.doc.ModelClasses, class):
+		g.error("model_class_not_allowed", ptr, "add it to model_classes", "%s is not in the document's list of model classes", class)
+	}
+}
+
+func (g *graph) checkOutputSchema(n *Node, ptr string) {
+	if n.OutputSchema == "" {
+		g.error("field_missing", ptr+"/output_schema", "known: "+fmt.Sprint(g.schemaNames()), "a node that asks a model names the schema of its output")
+		return
+	}
+	schema, ok := g.doc.outputSchema(n.OutputSchema)
+	if !ok {
+		g.error("schema_unknown", ptr+"/output_schema", near(n.OutputSchema, g.schemaNames()), "there is no schema %q, in schemas or among those that come with lattice", n.OutputSchema)
+		return
+	}
+	var top struct{ Type any }
+	if json.Unmarshal(schema, &top) != nil || top.Type != "object" {
+		g.error("schema_no_object", ptr+"/output_schema", `put the value into a member: {"type":"object", …}`, "the output of a model is an object; %s describes something else", n.OutputSchema)
+	}
+}
+
+func (g *graph) schemaNames() []string {
+	names := append(slices.Sorted(maps.Keys(g.doc.Schemas)), schemas.Names()...)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// checkTemplate holds the node's inputs against the ports of its template.
+func (g *graph) checkTemplate(n *Node, ptr string) {
+	at := ptr + "/prompt_template"
+	if n.PromptTemplate == "" {
+		g.error("field_missing", at, "known: "+fmt.Sprint(templates.IDs()), "a node that asks a model names its prompt template")
+		return
+	}
+	t, ok := g.doc.template(n.PromptTemplate)
+	_, own := g.doc.PromptTemplates[n.PromptTemplate]
+	switch pin := g.doc.Templates[n.PromptTemplate]; {
+	case !ok && own:
+		return // reported where it stands
+	case !ok:
+		g.error("template_unknown", at, near(n.PromptTemplate, append(slices.Collect(maps.Keys(g.doc.PromptTemplates)), templates.IDs()...)), "there is no prompt template %q", n.PromptTemplate)
+		return
+	case pin != "" && pin != t.SHA256:
+		g.error("template_changed", "/templates/"+escapePointer(n.PromptTemplate), "look at what changed, then pin "+t.SHA256, "%s is not the template that the document was made with", n.PromptTemplate)
+	}
+	if t.Op != string(n.Op) {
+		g.error("template_op", at, "", "%s is a template for %s, not for %s", t.ID, t.Op, n.Op)
+	}
+	if t.OutputSchema != "" && n.OutputSchema != "" && t.OutputSchema != n.OutputSchema {
+		g.error("template_schema", ptr+"/output_schema", "name "+t.OutputSchema, "%s asks for %s, not for %s", t.ID, t.OutputSchema, n.OutputSchema)
+	}
+	ports := slices.Sorted(maps.Keys(t.InputPorts))
+	given := n.implicitPorts()
+	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
+		given = append(given, name)
+		if !slices.Contains(ports, name) {
+			g.error("port_unknown", ptr+"/inputs/"+escapePointer(name), near(name, ports), "the template %s has no input %q", t.ID, name)
+		}
+	}
+	for _, name := range ports {
+		if !slices.Contains(given, name) {
+			g.error("port_missing", ptr+"/inputs/"+escapePointer(name), "", "the template %s wants an input %q", t.ID, name)
+		}
+	}
+}
+
+// implicitPorts are inputs that a node has by its other members.
+func (n *Node) implicitPorts() []string {
+	switch {
+	case n.Op == OpLLMClassify:
+		return []string{"labels"}
+	case n.Candidates != nil:
+		return []string{"candidates"}
+	}
+	return nil
+}
+
+func (g *graph) checkValidators(n *Node, ptr string) {
+	if n.Validators == nil {
+		g.error("field_missing", ptr+"/validators", `[{"type":"json_schema","schema":"`+n.OutputSchema+`"}]`, "a node that asks a model lists its validators")
+	}
+	for i, v := range n.Validators {
+		at := ptr + "/validators/" + strconv.Itoa(i)
+		switch v.Type {
+		case "json_schema":
+			if _, ok := g.doc.outputSchema(v.Schema); !ok {
+				g.error("schema_unknown", at+"/schema", near(v.Schema, g.schemaNames()), "there is no schema %q", v.Schema)
+			}
+		case "invariant":
+			g.checkInvariant(v, at)
+		case "choice_in_candidates":
+			if n.Op != OpLLMChoose {
+				g.error("validator_misplaced", at+"/type", "", "%s has no candidates", n.Op)
+			}
+		case "label_in_set":
+			if n.Op != OpLLMClassify {
+				g.error("validator_misplaced", at+"/type", "", "%s has no labels", n.Op)
+			}
+		case "no_extra_text":
+		case "max_chars":
+			if v.Max < 1 {
+				g.error("limit_invalid", at+"/max", "", "max is at least 1")
+			}
+		default:
+			g.error("validator_unknown", at+"/type", oneOf(v.Type, validatorTypes), "there is no validator %q", v.Type)
+		}
+	}
+}
+
+var validatorTypes = []string{"json_schema", "invariant", "choice_in_candidates", "label_in_set", "no_extra_text", "max_chars"}
+
+func (g *graph) checkInvariant(v Validator, ptr string) {
+	if (v.Expr == "") == (v.AST == nil) {
+		g.error("invariant_form", ptr, `such as "expr": "$out.id in $in.candidates[*].id"`, "an invariant has either expr or ast")
+		return
+	}
+	if v.Expr == "" {
+		return // its references were checked when it was decoded
+	}
+	c, err := ParseCond(v.Expr)
+	if err != nil {
+		g.error("invariant_invalid", ptr+"/expr", `such as "$out.id in $in.candidates[*].id"`, "%v", err)
+		return
+	}
+	condRefs(c.root, ptr+"/expr", nil, func(r ref, _ string, _ []ref) {
+		if !closedRoots[r.root] {
+			g.error("ref_scope", ptr+"/expr", "pass it to the node as an input, which is a member of $in here", "a validator sees $out and $in, the node's inputs, and not %s", r.root)
+		}
+	})
+}
+
+var strategies = []string{"PATCH_JSON_FROM_ERROR", "REGENERATE", "NONE"}
+
+func (g *graph) checkPolicy(n *Node, ptr string) {
+	switch p := n.RetryPolicy; {
+	case p == nil:
+		g.error("field_missing", ptr+"/retry_policy", `{"strategy":"PATCH_JSON_FROM_ERROR","max_attempts":2}`, "a node that asks a model says how often, and how")
+	case !slices.Contains(strategies, p.Strategy):
+		g.error("strategy_unknown", ptr+"/retry_policy/strategy", oneOf(p.Strategy, strategies), "there is no strategy %q", p.Strategy)
+	case p.MaxAttempts < 0 || p.MaxAttempts > maxAttempts:
+		g.error("limit_invalid", ptr+"/retry_policy/max_attempts", "it counts all questions to the class, the first included", "max_attempts is between 1 and %d", maxAttempts)
+	}
+}
+
+// checkEscalation has a node climb: each class once, and upward in the document's list of classes.
+func (g *graph) checkEscalation(n *Node, ptr string) {
+	below := []string{n.ModelClass}
+	for i, e := range n.Escalation {
+		at := fmt.Sprintf("%s/escalation/%d", ptr, i)
+		g.checkKinds(e.On, at, i == len(n.Escalation)-1)
+		g.checkModelClass(e.ToClass, at+"/to_model_class")
+		list := g.doc.ModelClasses
+		from, to := slices.Index(list, below[len(below)-1]), slices.Index(list, e.ToClass)
+		switch {
+		case slices.Contains(below, e.ToClass) && e.ToClass != "":
+			g.error("escalation_twice", at+"/to_model_class", "each class is asked in one stretch only", "%s was asked before", e.ToClass)
+		case from >= 0 && to >= 0 && to < from:
+			g.error("escalation_down", at+"/to_model_class", "model_classes lists them from the weakest to the strongest", "%s stands before %s in model_classes: a node escalates upward only", e.ToClass, list[from])
+		case e.MaxAttempts < 0 || e.MaxAttempts > maxAttempts:
+			g.error("limit_invalid", at+"/max_attempts", "", "max_attempts is between 1 and %d", maxAttempts)
+		case e.Carry != "" && e.Carry != "packet" && e.Carry != "fresh":
+			g.error("carry_invalid", at+"/carry", "known: packet, fresh", "an escalation cannot carry %q", e.Carry)
+		}
+		below = append(below, e.ToClass)
+	}
+}
+
+func (g *graph) checkLabels(n *Node, ptr string) {
+	if n.Labels == nil {
+		g.error("field_missing", ptr+"/labels", `["spam", "ham"]`, "LLM_CLASSIFY lists its labels")
+		return
+	}
+	expr, err := decodeValue(n.Labels)
+	list, ok := expr.([]any)
+	if err != nil || !ok {
+		return // a reference, or reported
+	}
+	if len(list) == 0 {
+		g.error("labels_empty", ptr+"/labels", "", "LLM_CLASSIFY has at least one label")
+	}
+	for i, label := range list {
+		text, isText := label.(string)
+		if !isText || text == "" || slices.Contains(list[:i], label) {
+			g.error("label_invalid", ptr+"/labels/"+strconv.Itoa(i), "", "labels are distinct texts that are not empty")
+		}
+	}
+}
+
+func (g *graph) checkChoose(n *Node, ptr string) {
+	if n.Candidates == nil && n.Inputs["candidates"] == nil {
+		g.error("field_missing", ptr+"/inputs/candidates", "", "LLM_CHOOSE has an input called candidates")
+	}
+	if n.OnEmpty != "" && n.OnEmpty != "error" && n.OnEmpty != "null" {
+		g.error("on_empty_invalid", ptr+"/on_empty", "known: error, null", "on_empty cannot be %q", n.OnEmpty)
+	}
+	if n.OnSingle != "" && n.OnSingle != "auto" && n.OnSingle != "ask" {
+		g.error("on_single_invalid", ptr+"/on_single", "known: auto, ask", "on_single cannot be %q", n.OnSingle)
+	}
+	others := maps.Clone(n.Inputs)
+	delete(others, "candidates")
+	if len(others) == 0 {
+		g.warn("choose_blind", ptr+"/inputs", "pass what was asked for, too, such as the query of the search", "the model sees the candidates and nothing to choose them by")
+	}
+}
+
+// checkTemplates checks the document's own templates.
+func (v *validator) checkTemplates() {
+	for _, id := range slices.Sorted(maps.Keys(v.doc.PromptTemplates)) {
+		ptr := "/prompt_templates/" + escapePointer(id)
+		t, err := templates.Parse(v.doc.PromptTemplates[id])
+		_, builtin := templates.Builtin(id)
+		switch {
+		case err != nil:
+			v.error("template_invalid", ptr, "", "%v", err)
+		case t.ID != id:
+			v.error("template_invalid", ptr+"/id", "call both the same", "the template %q stands here as %q", t.ID, id)
+		case builtin:
+			v.error("template_shadows", ptr, "give it another id", "%s comes with lattice, and means the same everywhere", id)
+		}
+	}
+}
