@@ -96,10 +96,14 @@ func (h *Host) boxConfig(rec spriteRecord) (sandbox.Config, []layerRecord, error
 		return sandbox.Config{}, nil, err
 	}
 	points, below, err := h.pointView(rec.ID)
-	return sandbox.Config{
+	if err != nil {
+		return sandbox.Config{}, nil, err
+	}
+	cfg := sandbox.Config{
 		Self: h.cfg.Self, Root: root, Level: h.confined().level(), Skills: h.skills(rec), Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID),
 		Shared: h.shareGo(rec), Network: h.cfg.Network.Preset != "" && h.confined().netns, Limits: h.boxLimits(rec), Points: points,
-	}, append(chain, below...), err
+	}
+	return cfg, append(chain, below...), h.imageIn(rec, &cfg)
 }
 
 // owner is the host user and group that commands run as, and that own what the host writes for them.
