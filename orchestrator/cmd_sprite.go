@@ -73,7 +73,7 @@ func newSpriteCmd(d *deps) *cobra.Command {
 }
 
 func newSpriteCreateCmd(d *deps) *cobra.Command {
-	var tools, skills []string
+	var tools, skills, labels []string
 	var image string
 	var limits limitOptions
 	var cmd *cobra.Command
@@ -93,7 +93,7 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s, err := c.Create(ctx, sprites.Create{Name: list[0], Image: start, Network: cmd.Flag("network").Value.String(), Tools: checked, Skills: d.shownSkills(own),
+		s, err := c.Create(ctx, sprites.Create{Name: list[0], Labels: labels, Image: start, Network: cmd.Flag("network").Value.String(), Tools: checked, Skills: d.shownSkills(own),
 			Config: limits.config(), MinIsolation: limits.least.String()})
 		var refused *sprites.APIError
 		if errors.As(err, &refused) && refused.Status == http.StatusConflict {
@@ -109,6 +109,8 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 		}
 		return d.printSprite(s)
 	})
+	cmd.Flags().StringArrayVar(&labels, "label", nil, "give it this `LABEL`, by which lattice sprite ls finds it (repeatable)")
+	_ = cmd.RegisterFlagCompletionFunc("label", completeLabels(d))
 	limits.addFlags(cmd, "the sprite's")
 	addImageFlag(d, cmd, &image)
 	addToolFlag(cmd, &tools)
