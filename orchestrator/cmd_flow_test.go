@@ -20,9 +20,9 @@ var badInput = []struct{ what, command, document, code, pointer, hint string }{
 	{"no object", "flow", `["1.0"]`, "type_mismatch", "", ""},
 	{"too large", "flow", `{"execir_version":"1.0","meta":"` + strings.Repeat("x", 1<<20) + `"}`, "document_too_large", "", "as a file"},
 	{"too deep", "flow", `{"execir_version":"1.0","meta":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, "document_too_deep", "", ""},
-	{"no version", "flow", `{"nodes":[]}`, "version_missing", "", `"workflow_version": "1.0" or "execir_version": "1.0"`},
+	{"no version", "flow", `{"nodes":[]}`, "version_missing", "", `"planir_version": "1.0" or "execir_version": "1.0"`},
 	{"two versions", "flow", `{"workflow_version":"1.0","execir_version":"1.0"}`, "version_ambiguous", "", "keep the one"},
-	{"a plan", "flow", `{"planir_version":"1.0"}`, "format_unsupported", "/planir_version", "workflow graph"},
+	{"a plan without a goal", "flow", `{"planir_version":"1.0"}`, "field_missing", "/goal", ""},
 
 	// ExecIR.
 	{"newer ExecIR", "flow", `{"execir_version":"1.9"}`, "version_unsupported", "/execir_version", "lattice of that version"},
@@ -32,7 +32,7 @@ var badInput = []struct{ what, command, document, code, pointer, hint string }{
 	{"member of another op", "flow", execIR(`{"id":"a","op":"PACK","tool":"fs.read","inputs":{"x":1}}`), "field_not_allowed", "/nodes/0/tool", ""},
 	{"wrong type", "flow", execIR(`{"id":"a","op":"PACK","inputs":[1]}`), "type_mismatch", "/nodes/0/inputs", ""},
 	{"unknown op", "flow", execIR(`{"id":"a","op":"TOOLCALL"}`), "op_unknown", "/nodes/0/op", `did you mean "TOOL_CALL"?`},
-	{"op of a later version", "flow", execIR(`{"id":"a","op":"LLM_WRITE"}`), "op_unsupported", "/nodes/0/op", "this lattice runs"},
+	{"question without a model", "flow", execIR(`{"id":"a","op":"LLM_WRITE"}`), "field_missing", "/nodes/0/model_class", ""},
 	{"no op", "flow", execIR(`{"id":"a"}`), "field_missing", "/nodes/0/op", "known: "},
 	{"no id", "flow", execIR(`{"id":"","op":"PACK","inputs":{"x":1}}`), "field_missing", "/nodes/0/id", ""},
 	{"odd id", "flow", execIR(`{"id":"a","op":"PACK","inputs":{"x":1}},{"id":"b c","op":"PACK","inputs":{"x":1}}`), "id_invalid", "/nodes/1/id", "letters, digits"},

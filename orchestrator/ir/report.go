@@ -61,7 +61,7 @@ func escapePointer(name string) string {
 func near(name string, candidates []string) string {
 	var close []string
 	least := len(name)
-	if len(candidates) > 64 {
+	if len(candidates) > 128 {
 		return "" // a long list makes poor guesses and costs time for every finding
 	}
 	for _, c := range candidates {
