@@ -67,6 +67,9 @@ func parseExecIR(data []byte, tools Tools) (*Flow, []ir.Finding) {
 	if program == nil {
 		return nil, findings
 	}
+	if faults := schemaFaults(program); faults != nil {
+		return nil, ir.Merge(findings, faults)
+	}
 	return &Flow{Program: program, ExecIR: data}, findings
 }
 
