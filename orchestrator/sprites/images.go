@@ -26,7 +26,9 @@ type Image struct {
 	Config       ImageConfig  `json:"config"`
 }
 
-// ImageConfig is what an image says of the programs in it. Sprites take Env; User is noted only.
+// ImageConfig is what an image says of the programs in it. Sprites take Env, but for who and where
+// they are (HOME, USER, TMPDIR …), with PATH behind /skills. WorkingDir and User are noted only: commands start in
+// /home/sprite, or where they say, as the user sprite. What the image would run by itself is not run.
 type ImageConfig struct {
 	Env        []string          `json:"env,omitempty"`
 	WorkingDir string            `json:"working_dir,omitempty"`

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
-	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
 )
 
 // smallRoot makes a root filesystem of some of this machine's programs.
@@ -53,15 +52,9 @@ func smallRoot(t *testing.T) string {
 	return root
 }
 
-// imageWorld opens a host that can show images.
-func imageWorld(t *testing.T) *world {
-	dir := t.TempDir()
-	t.Cleanup(func() { // work folders of overlays, which an ordinary user cannot look into
-		if err := tree.Remove(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	w := newWorld(t, dir, func(string) {})
+// imageWorld is a host with a storage driver that can show images.
+func imageWorld(t *testing.T, kind layer.Kind) *world {
+	w := driverWorld(t, kind, func(string) {})
 	if w.host.confined().plain {
 		t.Skipf("images need namespaces: %s", w.host.Mode())
 	}
@@ -70,10 +63,10 @@ func imageWorld(t *testing.T) *world {
 
 // imageWorlds runs a test with each driver that can be had here.
 func imageWorlds(t *testing.T, test func(t *testing.T, w *world)) {
-	for _, kind := range []layer.Kind{layer.Overlay, layer.CAS} {
+	for _, kind := range []layer.Kind{layer.Overlay, layer.Btrfs, layer.CAS} {
 		t.Run(string(kind), func(t *testing.T) {
-			w := imageWorld(t)
-			w.host.cfg.Storage, w.host.cfg.ImportImages = kind, true
+			w := imageWorld(t, kind)
+			w.host.cfg.ImportImages = true
 			test(t, w)
 		})
 	}
@@ -245,7 +238,7 @@ func TestImagesNeedNamespaces(t *testing.T) {
 
 // A host's default image is imported once, and paths of requests only where the host allows that.
 func TestDefaultImage(t *testing.T) {
-	w, root := imageWorld(t), smallRoot(t)
+	w, root := imageWorld(t, layer.Overlay), smallRoot(t)
 	w.host.cfg.Image = root
 	for _, name := range []string{"a", "b"} {
 		if made, err := w.client.Create(t.Context(), sprites.Create{Name: name}); err != nil || made.Image == "" {

@@ -69,7 +69,7 @@ type Image struct {
 // Config is what an image says of the programs in it.
 type Config struct {
 	Env        []string          `json:"env,omitempty"` // KEY=VALUE
-	WorkingDir string            `json:"working_dir,omitempty"`
+	WorkingDir string            `json:"working_dir,omitempty"` // noted only: commands start where the API says
 	User       string            `json:"user,omitempty"` // noted only: commands of sprites run as the user sprite
 	Labels     map[string]string `json:"labels,omitempty"`
 }
