@@ -289,7 +289,7 @@ func TestKilledAnywhere(t *testing.T) {
 		}
 	})
 	t.Run("random", rapid.MakeCheck(func(rt *rapid.T) {
-		flow := rapid.SliceOfN(rapid.SampledFrom(append(slices.Clone(kinds), "+write", "+world", "+wants")), 1, 4).Draw(rt, "flow")
+		flow := rapid.SliceOfN(rapid.SampledFrom(append(slices.Clone(kinds), "+write", "+world", "+wants", "each idem", "beside read peek", "loop world", "at once read pack")), 1, 4).Draw(rt, "flow")
 		check(rt, append(flow, "pack"), 13, rapid.IntRange(0, 40).Draw(rt, "second"))
 	}))
 }
