@@ -68,9 +68,9 @@ type Image struct {
 
 // Config is what an image says of the programs in it.
 type Config struct {
-	Env        []string          `json:"env,omitempty"` // KEY=VALUE
+	Env        []string          `json:"env,omitempty"`         // KEY=VALUE
 	WorkingDir string            `json:"working_dir,omitempty"` // noted only: commands start where the API says
-	User       string            `json:"user,omitempty"` // noted only: commands of sprites run as the user sprite
+	User       string            `json:"user,omitempty"`        // noted only: commands of sprites run as the user sprite
 	Labels     map[string]string `json:"labels,omitempty"`
 }
 
