@@ -55,6 +55,46 @@ func TestCopyLeaksNothingWhileFoldersAreSwapped(t *testing.T) {
 	}
 }
 
+// Attacker: folders whose marks send the reader of a stack elsewhere. What shows lies in the layers all the same, and neither
+// comparing nor merging ends anywhere else.
+func TestRedirectionsStayInTheirLayers(t *testing.T) {
+	base := t.TempDir()
+	upper, lower := filepath.Join(base, "upper"), filepath.Join(base, "lower")
+	write(t, filepath.Join(base, "host", "secret"), "SECRET", 0o600)
+	write(t, filepath.Join(lower, "old", "file"), "below", 0o600)
+	must(t, os.Symlink(filepath.Join(base, "host"), filepath.Join(lower, "link")))
+	mark := "user.overlay.redirect"
+	if os.Geteuid() == 0 {
+		mark = "trusted.overlay.redirect"
+	}
+	for i, to := range []string{
+		"/../host", "/../../../../../../../../" + base + "/host", "../host", "..", ".", "/", "//", "/link", "link", "/old/../../host",
+		base + "/host", "/old/file", "/nothing/at/all", strings.Repeat("/old/..", 500), "\x00", "/old\x00/x", "\xff", strings.Repeat("x", 300),
+	} {
+		dir := filepath.Join(upper, fmt.Sprint("d", i))
+		write(t, filepath.Join(dir, "own"), "x", 0o600)
+		if err := unix.Setxattr(dir, mark, []byte(to), 0); err != nil {
+			t.Skipf("no marks can be set here: %v", err)
+		}
+	}
+	must(t, tree.Diff(t.Context(), []string{lower}, []string{upper, lower}, func(c tree.Change) error {
+		if strings.Contains(c.Path, "secret") {
+			t.Errorf("%s shows", c.Path)
+		}
+		return nil
+	}))
+	merged := filepath.Join(base, "merged")
+	must(t, tree.Merge(t.Context(), merged, upper, lower))
+	for name, line := range listing(t, merged) {
+		if strings.Contains(line, "SECRET") || strings.Contains(name, "secret") {
+			t.Errorf("the merged layer has %s %s", name, line)
+		}
+	}
+	if _, err := tree.Digest(t.Context(), upper); err != nil {
+		t.Errorf("Digest = %v", err)
+	}
+}
+
 // Attacker: a chain of folders, deeper than there are descriptors, in each of two layers.
 func TestStacksHoldFewDescriptors(t *testing.T) {
 	base := t.TempDir()

@@ -28,8 +28,18 @@ func (m marks) get(f folder, name string) string {
 	return string(value[:n])
 }
 
-func (m marks) opaque(f folder) bool     { return m.get(f, "opaque") == "y" }
-func (m marks) redirect(f folder) string { return m.get(f, "redirect") }
+func (m marks) opaque(f folder) bool { return m.get(f, "opaque") == "y" }
+
+// redirect is where a folder continues below, "" for one that continues under its own name or that says what can be no name.
+func (m marks) redirect(f folder) string {
+	to := m.get(f, "redirect")
+	for part := range strings.SplitSeq(to, "/") {
+		if len(part) > unix.NAME_MAX || strings.ContainsRune(part, 0) {
+			return ""
+		}
+	}
+	return to
+}
 
 func (m marks) setOpaque(f folder) error {
 	return unix.Fsetxattr(f.fd(), m.prefix+"opaque", []byte("y"), 0)
