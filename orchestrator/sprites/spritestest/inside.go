@@ -70,6 +70,21 @@ var insideTests = map[string]func(env){
 			}
 		}
 	},
+	"inside: the last checkpoints are shown, and cannot be changed": func(e env) {
+		e.can("inside")
+		e.must("mkdir -p /workspace; echo first >/workspace/f")
+		p, err := e.client.Checkpoint(e.ctx, e.name, "")
+		if err != nil {
+			e.Fatal(err)
+		}
+		dir := "/.sprite/checkpoints/" + p.ID
+		if got := e.must("echo second >/workspace/f; cat " + dir + "/workspace/f"); got != "first\n" {
+			e.Errorf("%s has %q", dir, got)
+		}
+		if code, _, _ := e.sh("echo x >"+dir+"/workspace/f || touch "+dir+"/x", nil); code == 0 {
+			e.Errorf("%s was changed", dir)
+		}
+	},
 	"inside: the version is told": func(e env) {
 		e.can("inside")
 		if got := e.must(`cat "$(dirname "${LATTICE_SOCKET:-/.sprite/api.sock}")/version.txt"`); strings.TrimSpace(got) == "" {
