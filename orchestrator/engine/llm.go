@@ -346,10 +346,11 @@ func (m *machine) finishLLM(node *ir.Node, out, item any) {
 
 // askedAgain counts a question that is repeated, because nobody knows whether it was answered.
 func (m *machine) askedAgain(f lattice.ModelAskedAgain) error {
-	c, ok := m.s.pending(f.CommandID)
-	if !ok || c.Kind != lattice.DoModel {
-		return fmt.Errorf("%w: question %s is not pending", ErrStale, f.CommandID)
+	i := slices.IndexFunc(m.s.Pending, func(c lattice.Command) bool { return c.ID == f.CommandID && c.Kind == lattice.DoModel })
+	if i < 0 || f.Again != m.s.Pending[i].Again+1 {
+		return fmt.Errorf("%w: question %s is not pending, or was asked again before", ErrStale, f.CommandID)
 	}
+	c := &m.s.Pending[i] // a copy of this step's own
 	if l := m.p.Doc.Limits; l != nil && l.MaxLLMCalls > 0 && m.s.Models.Calls >= l.MaxLLMCalls {
 		if _, err := m.answer(f.CommandID, lattice.DoModel); err != nil {
 			return err
@@ -357,6 +358,7 @@ func (m *machine) askedAgain(f lattice.ModelAskedAgain) error {
 		m.fallTo(failure(ir.FailLimit, "a question was cut off, and max_llm_calls %d leaves none to ask it again", l.MaxLLMCalls))
 		return nil
 	}
+	c.Again++
 	m.spend(c.Node, 1, lattice.ModelUsage{})
 	return nil
 }

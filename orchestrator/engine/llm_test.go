@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ func (w *world) Ask(_ context.Context, q lattice.ModelRequest) (lattice.ModelRep
 	if q.Class == "MEDIUM_PLAN" {
 		reply.Text = `{"id":"C2"}`
 	}
-	err := w.around(func() error { w.effects["asked"]++; return nil })
+	err := w.around(func() error { w.asked++; return nil })
 	return reply, err
 }
 
@@ -166,11 +167,15 @@ func TestChoosing(t *testing.T) {
 		},
 		"asked again counts": func(t *testing.T) {
 			c := asking(t, choosing("", `"limits":{"max_llm_calls":2},`), found)
-			again := lattice.ModelAskedAgain{CommandID: c.command(lattice.DoModel).ID}
+			again := lattice.ModelAskedAgain{CommandID: c.command(lattice.DoModel).ID, Again: 1}
 			c.feed(again)
 			if c.s.Models.Calls != 2 {
 				t.Errorf("%d calls, want 2", c.s.Models.Calls)
 			}
+			if _, _, err := engine.Step(c.p, c.s, again); !errors.Is(err, engine.ErrStale) {
+				t.Errorf("the same once more: %v, want ErrStale", err)
+			}
+			again.Again++
 			c.feed(again)
 			c.is(lattice.Failed, ir.FailLimit, `{}`)
 		},
@@ -225,6 +230,23 @@ func TestQuestionsSideBySide(t *testing.T) {
 	}
 }
 
+// Going back takes back what was answered, and not what it cost.
+func TestNoWayBackTakesMoneyBack(t *testing.T) {
+	p, w := flowOf(t, []string{"model", "pack"}), newWorld(-1)
+	if _, err := play(p, w); err != nil {
+		t.Fatal(err)
+	}
+	first := points(t, p, w)[0]
+	r := load(t, p, "run_1", w)
+	spent := r.State().Models
+	if err := r.Rewind(t.Context(), lattice.Rewound{Moment: first.Moment, State: stateAt(t, p, w, first), By: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	if now := r.State().Models; now.Calls != spent.Calls+1 || now.CostUSD != spent.CostUSD || spent.CostUSD != 0.75 {
+		t.Errorf("spent %+v before and %+v behind the way back, with one question under way", spent, now)
+	}
+}
+
 // Wherever the driver dies, what was answered is not asked again, what was not is, and each question counts.
 func TestQuestionsSurviveTheDriver(t *testing.T) {
 	p := parse(t, []byte(strings.ReplaceAll(choosing(escalate, ""), `{"ref":"$in.found","pick":["id","name"]}`, `[{"id":"C1"},{"id":"C2"}]`)))
@@ -248,8 +270,8 @@ func TestQuestionsSurviveTheDriver(t *testing.T) {
 				again++
 			}
 		}
-		if answered != 3 || again > 1 || got.Models.Calls != answered+again || w.effects["asked"] > answered+again {
-			t.Errorf("killed at tick %d: %d answers, %d asked again, %d asked, %d counted", fuse, answered, again, w.effects["asked"], got.Models.Calls)
+		if answered != 3 || again > 1 || got.Models.Calls != answered+again || w.asked > answered+again {
+			t.Errorf("killed at tick %d: %d answers, %d asked again, %d asked, %d counted", fuse, answered, again, w.asked, got.Models.Calls)
 		}
 		if r, err := engine.Replay(p, "run_1", nil, w.log, w.snapshot); err != nil || r.Diverged != nil {
 			t.Errorf("killed at tick %d: replay: %+v, %v", fuse, r.Diverged, err)

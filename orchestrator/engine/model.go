@@ -42,7 +42,7 @@ func (d *drive) recount() error {
 		}
 		issued.sent = false
 		d.r.issued[c.ID] = issued
-		if err := d.record(lattice.ModelAskedAgain{CommandID: c.ID}); err != nil {
+		if err := d.record(lattice.ModelAskedAgain{CommandID: c.ID, Again: c.Again + 1}); err != nil {
 			return err
 		}
 	}

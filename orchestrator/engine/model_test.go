@@ -171,6 +171,14 @@ func chain(prefix, root string, kinds []string) (nodes, edges []map[string]any) 
 			delete(node, "args")
 			node["op"], node["items"], node["max_items"], node["concurrency"] = "MAP", []int{1, 2, 3}, 3, concurrency
 			node["body"] = map[string]any{"entry_node": id + "_0", "nodes": inner, "edges": between}
+		case "model": // repairs, escalates, passes
+			delete(node, "args")
+			var asks map[string]any
+			if err := json.Unmarshal([]byte(`{"op":"LLM_CHOOSE","model_class":"SMALL_EXEC","prompt_template":"choose_v1","output_schema":"ChoiceById",
+				"inputs":{"question":"who?","candidates":[{"id":"C1"},{"id":"C2"}]},`+policies+escalate+`}`), &asks); err != nil {
+				panic(err)
+			}
+			maps.Copy(node, asks)
 		case "human":
 			node["op"], node["prompt"] = "HUMAN", "go on?"
 			delete(node, "args")
@@ -238,7 +246,7 @@ func endOf(s engine.State, w *world) end {
 
 // TestKilledAnywhere is the promise of the engine: kill it at any step of any flow, and the end is the same.
 func TestKilledAnywhere(t *testing.T) {
-	kinds := []string{"read", "idem", "write", "world", "flaky", "ask", "allow", "wants", "deny", "human", "legacy", "pack", "set", "emit", "wait"}
+	kinds := []string{"read", "idem", "write", "world", "flaky", "ask", "allow", "wants", "deny", "human", "legacy", "pack", "set", "emit", "wait", "model"}
 	check := func(t tester, flow []string, stride, second int) {
 		p := flowOf(t, flow)
 		calm := newWorld(-1)
@@ -282,7 +290,7 @@ func TestKilledAnywhere(t *testing.T) {
 		for i, flow := range [][]string{
 			{"each write"}, {"each +world ask"}, {"each wants human"}, {"each each idem"}, {"at once read +read pack", "write"},
 			{"write", "at once peek read", "write"}, {"+each flaky", "pack"}, {"write", "forks +write idem", "write"}, {"forks ask write", "forks wants"}, {"+forks flaky write", "each write"}, {"each idem legacy", "write"},
-			{"beside world ask", "write"}, {"+beside read peek", "pack"}, {"loop world flaky", "+write", "pack"}, {"each emit wait human", "pack"},
+			{"beside world ask", "write"}, {"+beside read peek", "pack"}, {"loop world flaky", "+write", "pack"}, {"each emit wait human", "pack"}, {"write", "at once model", "write"},
 			{"loop emit human", "each set read"},
 		} {
 			check(t, flow, 9, 1000+i) // another place each

@@ -41,6 +41,7 @@ type world struct {
 	checkpoints []spriteFiles
 	effects     map[string]int // times a world skill acted, by idempotency key
 	actions     map[string]int // actions fulfilled, by key
+	asked       int            // questions to models
 	prepared    bool
 	log         []lattice.Entry
 	snapshot    json.RawMessage

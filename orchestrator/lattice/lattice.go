@@ -242,8 +242,9 @@ type Command struct {
 	Action *Action     `json:"action,omitempty"`
 	DelayS float64     `json:"delay_s,omitempty"`
 	Until  string      `json:"until,omitempty"` // RFC 3339; of a timer that goes off at an instant
-	// Model is the question of DoModel.
+	// Model is the question of DoModel, and Again how often it was asked anew.
 	Model *ModelRequest `json:"model,omitempty"`
+	Again int           `json:"again,omitempty"`
 }
 
 // ErrConflict says that somebody else appended to the run's log: this driver is not its owner any more.

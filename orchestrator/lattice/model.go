@@ -101,6 +101,7 @@ func (r ModelRequest) Answered(command string, reply ModelReply) ModelAnswered {
 // end: it counts against limits.max_llm_calls like any other.
 type ModelAskedAgain struct {
 	CommandID string `json:"command_id"`
+	Again     int    `json:"again"` // for the how manieth time, from 1
 }
 
 func (ModelAnswered) FactType() string   { return "ModelAnswered" }
