@@ -86,6 +86,7 @@ func bench(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (er
 		{"the parser", func() error { return r.add(parser(ctx, dir, p.count)) }},
 		{"the engine", func() error { return r.add(engine(ctx, dir, p.engine)) }},
 		{"flows", func() error { return r.add(flows(ctx, dir, min(p.count, 3))) }},
+		{"sandboxes", func() error { return r.add(sandboxes(ctx, dir, p.points)) }},
 		{"checkpoints", func() error { return r.add(checkpoints(ctx, dir, p.points, p.trees)) }},
 		{"sizes", func() error { return r.add(sizes(dir)) }},
 	} {

@@ -8,9 +8,11 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/creack/pty"
 	"golang.org/x/sync/errgroup"
@@ -139,11 +141,19 @@ func serve(control *channel, plain bool) error {
 			s.reap()
 		}
 	})
+	asked := make(chan struct{}, 1)
+	var trimmer sync.WaitGroup
+	trimmer.Go(func() { trim(ctx, asked) })
 	err := control.send(reply{Op: opReady})
 	for err == nil {
 		err = s.next()
+		select {
+		case asked <- struct{}{}:
+		default: // it knows
+		}
 	}
 	cancel()
+	trimmer.Wait()
 	_ = s.calls.Wait() // they could not answer, because the host is gone
 	signal.Stop(children)
 	close(children)
@@ -152,6 +162,25 @@ func serve(control *channel, plain bool) error {
 		s.endDescendants()
 	}
 	return nil // whatever it was, the conversation is over
+}
+
+// trimAfter is how long init is asked nothing before it is taken for idle.
+const trimAfter = time.Second
+
+// trim gives memory back to the system whenever nothing has been asked for a while: boxes that are idle may be many.
+func trim(ctx context.Context, asked <-chan struct{}) {
+	quiet := time.NewTimer(trimAfter)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-asked:
+			quiet.Reset(trimAfter)
+		case <-quiet.C:
+			debug.FreeOSMemory()
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // next takes one request.
