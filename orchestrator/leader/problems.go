@@ -31,7 +31,7 @@ func SpriteProblem(err error) error {
 		case answer.Status == http.StatusUnauthorized, answer.Status == http.StatusForbidden:
 			return refuse(protocol.ExitDenied, "denied")
 		case answer.Code == "isolation_unavailable":
-			return refuse(protocol.ExitUnsafe, "isolation_unavailable")
+			return api.Refuse(protocol.ExitUnsafe, "isolation_unavailable", err.Error(), "lattice doctor, which says what is missing, or use a remote sprite (SPRITES_API_URL)")
 		case answer.Status == http.StatusConflict:
 			return refuse(protocol.ExitBusy, "conflict")
 		case answer.Status == http.StatusTooManyRequests:
