@@ -88,16 +88,16 @@ func (d *deps) lookAtKernel(context.Context) []doctor.Check {
 	return []doctor.Check{doctor.Kernel(text(u.Sysname[:]), text(u.Release[:]), text(u.Machine[:])), controlGroups()}
 }
 
-// lookAtStorage finds out whether checkpoints share bytes with the sprite, or copy them.
+// lookAtStorage finds out whether checkpoints share bytes with the sprite where they cannot be stacked, or copy them.
 func (d *deps) lookAtStorage(context.Context) []doctor.Check {
 	if err := os.MkdirAll(d.home, 0o700); err != nil {
 		return []doctor.Check{check("storage", doctor.Fail, "set LATTICE_HOME to a directory that you may write", "%v", err)}
 	}
-	how := "checkpoints copy files (a file system with reflinks, such as btrfs or xfs, would share them)"
+	how := "checkpoints stack layers (snapshots on btrfs) and copy files where they cannot; a file system with reflinks, such as btrfs or xfs, would share them"
 	if reflinks(d.home) {
-		how = "checkpoints share the bytes of files with their sprite (reflinks)"
+		how = "checkpoints stack layers (snapshots on btrfs), and share the bytes of files where they cannot (reflinks)"
 	}
-	return []doctor.Check{check("storage", doctor.OK, "", "%s; overlayfs: %s, not needed", how, overlay())}
+	return []doctor.Check{check("storage", doctor.OK, "", "%s; overlayfs: %s", how, overlay())}
 }
 
 func (d *deps) lookAtGit(ctx context.Context) []doctor.Check {

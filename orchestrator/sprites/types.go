@@ -28,9 +28,10 @@ type Sprite struct {
 	Downgrade     *Downgrade `json:"isolation_downgrade,omitempty"`
 	MinIsolation  string     `json:"min_isolation,omitempty"`
 	Limits        []Limit    `json:"limits,omitempty"`
-	WorkspacePath string     `json:"workspace_path,omitempty"` // host path of /workspace for "look into it" hints
-	Degraded      string     `json:"degraded,omitempty"`       // why the sprite's files cannot be used, "" when they can
-	Image         string     `json:"image,omitempty"`          // digest of the image that it started from
+	WorkspacePath string     `json:"workspace_path,omitempty"` // host path of /workspace for "look into it" hints; in overlays, of what the last checkpoint has not
+	Storage       *Storage   `json:"storage,omitempty"`
+	Degraded      string     `json:"degraded,omitempty"` // why the sprite's files cannot be used, "" when they can
+	Image         string     `json:"image,omitempty"`    // digest of the image that it started from
 	// Tools and Skills are the paths that were asked for when it was made.
 	Tools  []string `json:"tools,omitempty"`
 	Skills []string `json:"skills,omitempty"`
@@ -251,7 +252,7 @@ type Verified struct {
 // Storage says how a sprite's files are kept, of the embedded host only.
 type Storage struct {
 	Driver string `json:"driver"` // overlay | btrfs | cas
-	// RenameDir is "ok", or "exdev" where folders that are older than the last checkpoint cannot be renamed by rename(2)
-	// alone: programs then copy them.
+	// RenameDir is "ok", or "exdev" where rename(2) refuses to rename folders that lie in a layer below: those of an image, or
+	// older than the last checkpoint of a large sprite, where an ordinary user runs the host. mv and the like copy them then.
 	RenameDir string `json:"rename_dir"`
 }

@@ -28,7 +28,11 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 	if err != nil {
 		return present{}, err
 	}
-	if d.Stacks() && s.quiet() {
+	stacks, err := h.stacks(ctx, d, now)
+	if err != nil {
+		return present{}, err
+	}
+	if stacks && s.quiet() {
 		if err := h.shallowBelow(ctx, now); err != nil {
 			return present{}, err
 		}

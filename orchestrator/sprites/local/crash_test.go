@@ -254,6 +254,9 @@ func (w *world) mergePresent() error {
 	if err != nil {
 		return err
 	}
+	if now.Parent == "" {
+		w.Skip("small sprites of an ordinary user are copied, not stacked")
+	}
 	if err := w.host.merge(w.Context(), now.Parent); err != nil {
 		return err
 	}

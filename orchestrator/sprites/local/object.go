@@ -41,7 +41,7 @@ func (h *Host) object(rec spriteRecord) spriteObject {
 			CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt, Environment: rec.Environment, URLSettings: &settings, Config: rec.Config,
 			LastRunningAt: state.running, LastWarmingAt: state.warmed,
 			Network: h.networkState(rec), Isolation: h.Isolation(), Downgrade: h.downgrade(), MinIsolation: string(rec.MinIsolation), Limits: h.limitsOf(rec), Tools: rec.Tools, Skills: rec.Skills, Image: rec.Image,
-			WorkspacePath: filepath.Join(h.treeDir(rec.Tree), "workspace"), Degraded: h.degraded(rec.Tree),
+			WorkspacePath: filepath.Join(h.treeDir(rec.Tree), "workspace"), Degraded: h.degraded(rec.Tree), Storage: h.storageOf(rec),
 		},
 		OrgSlug: organization, Mode: h.Mode(), Version: strings.TrimPrefix(apiVersion, "v"), Runtime: rec.Runtime, Region: region,
 		LastStartedAt: state.running, LastActiveAt: state.warmed,

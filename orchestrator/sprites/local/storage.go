@@ -105,17 +105,41 @@ func (h *Host) onTop(ctx context.Context, of layerRecord) (layerRecord, error) {
 	if err != nil {
 		return layerRecord{}, err
 	}
+	stacks, err := h.stacks(ctx, d, of)
+	if err != nil {
+		return layerRecord{}, err
+	}
 	var l layerRecord
-	if d.Stacks() {
+	if stacks {
 		if of, err = h.shallow(ctx, of); err != nil {
 			return layerRecord{}, err
 		}
 		l, err = h.empty(d, of.top())
 	} else {
-		l, err = h.build(d, "", func(dir string) error { return h.clone(ctx, d, of, dir) })
+		var parent string
+		if parent, err = h.store.standOn(of.Parent); err == nil {
+			l, err = h.build(d, parent, func(dir string) error { return h.clone(ctx, d, of, dir) })
+		}
 	}
 	l.Image = of.Image
 	return l, err
+}
+
+// What is copied rather than stacked upon where overlays cannot rename the folders of layers below them.
+const (
+	copiedEntries = 10_000
+	copiedBytes   = 128 << 20
+)
+
+// stacks reports whether a sprite goes on from a layer on top of it. Overlays of an ordinary user could then rename none of
+// its folders, which programs seldom expect; so what is small is copied there, and the sprite's folders stay in the layer
+// that it writes to.
+func (h *Host) stacks(ctx context.Context, d layer.Driver, l layerRecord) (bool, error) {
+	if !d.Stacks() || os.Getuid() == 0 {
+		return d.Stacks(), nil
+	}
+	small, err := tree.Within(ctx, h.dataDir(l), copiedEntries, copiedBytes)
+	return !small, err
 }
 
 // clone copies a layer as its driver does.

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
 )
 
@@ -55,6 +56,20 @@ func (h *Host) usage(w http.ResponseWriter, r *http.Request) error {
 	out.DiskLow = left.low(h.cfg.Reserve)
 	writeJSON(w, http.StatusOK, out)
 	return nil
+}
+
+// storageOf says how a sprite's files are kept, nil when its layers are lost.
+func (h *Host) storageOf(rec spriteRecord) *sprites.Storage {
+	l, err := h.store.layer(rec.Tree)
+	if err != nil {
+		return nil
+	}
+	out := &sprites.Storage{Driver: string(l.Driver), RenameDir: "ok"}
+	if l.Driver == layer.Overlay && os.Getuid() != 0 && (l.Parent != "" || l.Image != "") {
+		// The kernel keeps the notes that this needs in attributes which only root may write.
+		out.RenameDir = "exdev"
+	}
+	return out
 }
 
 // verifyCheckpoint reads the files of a checkpoint again and compares them with what they were.

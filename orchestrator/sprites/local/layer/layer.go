@@ -104,7 +104,15 @@ func (overlay) Make(dir string, uid, gid int) error {
 	return nil
 }
 
-func (overlay) Clone(ctx context.Context, from, dir string) error { return clone(ctx, from, dir) }
+func (overlay) Clone(ctx context.Context, from, dir string) error {
+	if err := clone(ctx, from, dir); err != nil {
+		return err
+	}
+	if err := os.Mkdir(Work(dir), 0o755); err != nil { // should it become a live one
+		return fmt.Errorf("make layer: %w", err)
+	}
+	return nil
+}
 
 // Complete adds the names of hard-linked files of which only the work folder knows.
 func (overlay) Complete(ctx context.Context, dir, of string, below []string) error {

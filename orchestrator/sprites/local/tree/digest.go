@@ -48,6 +48,7 @@ type digester struct {
 	seen map[inode]bool
 	buf  []byte
 	sum  Sum
+	most Sum // where Within ends; zero = nowhere
 }
 
 func (d *digester) folder(f folder, st unix.Stat_t, depth int) ([]byte, error) {
@@ -185,6 +186,24 @@ func Size(ctx context.Context, dir string) (Sum, error) {
 	return d.sum, nil
 }
 
+// errBeyond ends a measurement that has seen enough.
+var errBeyond = errors.New("the tree is larger than was asked")
+
+// Within reports whether a tree, which may be in use, has at most so many entries and bytes. It looks at no more of them.
+func Within(ctx context.Context, dir string, entries, bytes int64) (bool, error) {
+	top, err := openRoot(dir)
+	if err != nil {
+		return false, fmt.Errorf("measure tree: %w", err)
+	}
+	defer top.Close()
+	d := digester{ctx: ctx, seen: map[inode]bool{}, most: Sum{Entries: entries, Bytes: bytes}}
+	err = d.measure(top, 0)
+	if errors.Is(err, errBeyond) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func (d *digester) measure(f folder, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("more than %d folders deep", maxDepth)
@@ -196,6 +215,9 @@ func (d *digester) measure(f folder, depth int) error {
 		st, err := f.lstat(name)
 		if err != nil {
 			return unlessGone(err)
+		}
+		if d.most.Entries > 0 && (d.sum.Entries >= d.most.Entries || d.sum.Bytes > d.most.Bytes) {
+			return errBeyond
 		}
 		d.sum.Entries++
 		key := inode{uint64(st.Dev), st.Ino}
