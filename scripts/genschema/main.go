@@ -222,7 +222,7 @@ func contract() rules {
 			"Wait.expected_inputs":      inputTypes,
 			"Node.id":                   id,
 			"Node.as":                   {"const": "$item"},
-			"Node.strategy":             enum(ir.MergeShallow, ir.MergeDeep, ir.MergeConcat, ir.MergeByKey, ir.MergePatch),
+			"Node.strategy":             enum(ir.MergeShallow, ir.MergeDeep, ir.MergeConcat, ir.MergeByKey, ir.MergeBest, ir.MergePatch),
 			"Node.on_conflict":          enum("last", "first", "error"),
 			"Node.on_error":             enum("fail", "collect"),
 			"Node.expected_inputs":      inputTypes,
