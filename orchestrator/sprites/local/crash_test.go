@@ -162,7 +162,16 @@ func TestKilledAtEachStep(t *testing.T) {
 			},
 			"fork":         func(w *world) error { _, err := w.client.Fork(w.Context(), "s", "v1", "other"); return err },
 			"fork present": func(w *world) error { _, err := w.client.Fork(w.Context(), "s", sprites.Current, "other"); return err },
-			"merge":        func(w *world) error { return w.mergePresent() },
+			"fork live": func(w *world) error {
+				w.whileRunning(func() string {
+					if _, err := w.client.Fork(w.Context(), "s", sprites.Current, "other"); err != nil {
+						w.Error(err)
+					}
+					return ""
+				})
+				return nil
+			},
+			"merge": func(w *world) error { return w.mergePresent() },
 		} {
 			// The other drivers' steps are those of overlays, or there is nothing to merge.
 			if kind == layer.Overlay || slices.Contains([]string{"checkpoint", "restore", "fork present", "delete"}, name) {

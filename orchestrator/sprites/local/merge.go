@@ -22,6 +22,9 @@ const (
 // background to keep up.
 func (h *Host) shallow(ctx context.Context, l layerRecord) (layerRecord, error) {
 	chain, err := h.store.chain(l.ID)
+	if errors.Is(err, errNoLayer) {
+		return l, nil // a copy that host.db is still to learn of; it stands on a merged layer as it is
+	}
 	if err != nil || l.Merged != "" || !l.Frozen || len(chain) < maxDepth {
 		return l, err
 	}
