@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -194,7 +193,7 @@ func FuzzRule(f *testing.F) {
 			return
 		}
 		rule.Type = "X"
-		plan := fmt.Sprintf(`{"planir_version":"1.0","goal":"g","steps":[{"id":"x","type":"X"},{"id":"y","type":"X"}]}`)
+		plan := `{"planir_version":"1.0","goal":"g","steps":[{"id":"x","type":"X"},{"id":"y","type":"X"}]}`
 		ParseBy([]byte(plan), manifests.Lookup, Rules{"X": rule})
 	})
 }
