@@ -200,14 +200,14 @@ func stepBefore(p *ir.Program, s State, f lattice.Fact, node string, visit int) 
 // rewound goes on from the moment that f names, under a new epoch, once the files are there.
 func (m *machine) rewound(f lattice.Rewound) error {
 	if m.s.Status == lattice.Pending {
-		return fmt.Errorf("Rewound before RunStarted")
+		return fmt.Errorf("a rewind before RunStarted")
 	}
 	then, err := m.moment(f.State, f.Moment)
 	if err != nil {
-		return fmt.Errorf("Rewound: %w", err)
+		return fmt.Errorf("rewind: %w", err)
 	}
 	if then.RunID != m.s.RunID {
-		return fmt.Errorf("Rewound of run %s to a state of run %s", m.s.RunID, then.RunID)
+		return fmt.Errorf("rewind of run %s to a state of run %s", m.s.RunID, then.RunID)
 	}
 	then.Epoch = m.s.Epoch + 1
 	then.Models, then.ModelsBy = m.s.Models, m.s.ModelsBy // no way back takes money back
@@ -236,7 +236,7 @@ func (m *machine) forked(f lattice.RunForked) error {
 	}
 	then, err := m.moment(f.State, f.Moment)
 	if err != nil {
-		return fmt.Errorf("RunForked: %w", err)
+		return fmt.Errorf("fork: %w", err)
 	}
 	then.RunID, then.WorkItem, then.Sprite, then.Epoch = f.RunID, f.WorkItem, f.Sprite, 0
 	then.Pairs, then.Dirty = map[string]lattice.Pair{}, map[string]bool{}
