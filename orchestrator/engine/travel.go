@@ -3,6 +3,8 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -55,7 +57,7 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 		if back, ok := fact.(lattice.Rewound); ok {
 			points = pointsBefore(points, back.Moment)
 		}
-		begun := pointsOf(p, i, e.Seq, state, next)
+		begun := pointsOf(p, i, e.Seq, next)
 		for n := range begun {
 			files, pair := begun[n].filesNow(p, state, fact)
 			begun[n].Files, begun[n].Pair = files, pair
@@ -82,17 +84,19 @@ func pointsBefore(points []Point, m lattice.Moment) []Point {
 	return points
 }
 
-// pointsOf names the visits of the flow itself that one step began.
-func pointsOf(p *ir.Program, index int, seq lattice.Seq, before, after State) []Point {
-	visits := map[string]int{} // begun so far by this step
+// pointsOf names the visits of the flow itself that one step began. They are counted from their end: the step may have
+// begun with going back, so that the state before it knows of visits that never were.
+func pointsOf(p *ir.Program, index int, seq lattice.Seq, after State) []Point {
+	visits := maps.Clone(after.Visits)
 	var out []Point
-	for _, id := range after.Started {
+	for _, id := range slices.Backward(after.Started) {
 		if p.Node(id) == nil {
 			continue // of an iteration
 		}
-		visits[id]++
-		out = append(out, Point{Moment: lattice.Moment{Seq: seq, Node: id, Visit: before.Visits[id] + visits[id]}, fact: index})
+		out = append(out, Point{Moment: lattice.Moment{Seq: seq, Node: id, Visit: visits[id]}, fact: index})
+		visits[id]--
 	}
+	slices.Reverse(out)
 	return out
 }
 

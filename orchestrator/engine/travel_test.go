@@ -88,6 +88,10 @@ func TestTravelAnywhere(t *testing.T) {
 				rt.Fatalf("%v: rewound to %+v: end (-want +got):\n%s", flow, at, diff)
 			}
 			replayed(rt, p, back)
+			again := points(rt, p, back)
+			if i := slices.IndexFunc(again, func(pt engine.Point) bool { return pt.Node == at.Node && pt.Visit == at.Visit }); i < 0 || again[i].Files == engine.FilesLost {
+				rt.Fatalf("%v: rewound to %+v: the moment is gone: %+v", flow, at, again)
+			}
 			w = back
 		}
 	})
