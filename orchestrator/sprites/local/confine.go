@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
@@ -30,11 +31,26 @@ func (c confinement) level() sandbox.Level {
 	return ""
 }
 
+// probed remembers what a probe found, once it found something: what is in the way for a moment only is tried again by the
+// next who asks, and never taken for less isolation than this machine has.
+func (h *Host) probed() func() confinement {
+	var mu sync.Mutex
+	var found confinement
+	return func() confinement {
+		mu.Lock()
+		defer mu.Unlock()
+		if found.isolation == "" {
+			found = h.probe()
+		}
+		return found
+	}
+}
+
 // probe starts and ends a box on an empty tree to see which mechanism works here.
 func (h *Host) probe() confinement {
 	dir, err := os.MkdirTemp(filepath.Join(h.cfg.Dir, "tmp"), "probe-")
 	if err != nil {
-		return confinement{text: "unknown: " + err.Error()}
+		return confinement{netns: true, text: "unknown: " + err.Error()}
 	}
 	defer os.RemoveAll(dir)
 	cfg := sandbox.Config{
@@ -43,7 +59,7 @@ func (h *Host) probe() confinement {
 	}
 	for _, d := range []string{cfg.Root.Dir, cfg.Run, cfg.Cache} {
 		if err := os.Mkdir(d, 0o755); err != nil {
-			return confinement{text: "unknown: " + err.Error()}
+			return confinement{netns: true, text: "unknown: " + err.Error()}
 		}
 	}
 	found := confinement{netns: true}
@@ -66,7 +82,7 @@ func (h *Host) probe() confinement {
 			warning: "sprites run as a plain process tree, and nothing keeps them from this machine's files: " + err.Error(),
 		}
 	case err != nil:
-		return confinement{text: "none, sandboxes do not start: " + err.Error()}
+		return confinement{netns: true, noRedirect: err.Error(), text: "none, sandboxes do not start: " + err.Error()}
 	}
 	found.text, found.isolation, found.limits = "namespaces", box.Level(), box.Enforced()
 	if n := box.Network(); n != nil {

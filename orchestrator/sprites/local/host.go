@@ -113,7 +113,7 @@ type Host struct {
 	lastSession  atomic.Int64
 	limits       *limits
 	changes      changes            // of sprites, for those who watch the list
-	confined     func() confinement // probes once
+	confined     func() confinement // probes until it knows
 
 	images     *image.Store
 	defaulting sync.Mutex // guards imported, and is held while the default image is
@@ -160,7 +160,7 @@ func open(cfg Config, step func(string)) (*Host, error) {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	h.confined = sync.OnceValue(h.probe)
+	h.confined = h.probed()
 	h.driver = sync.OnceValues(h.chooseDriver)
 	if err := sandbox.Sweep(); err != nil {
 		cfg.Log.Warn().Err(err).Msg("remove what sandboxes of a host that was killed left behind")

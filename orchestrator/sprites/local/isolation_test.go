@@ -3,6 +3,8 @@ package local
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -114,5 +116,24 @@ func TestLimitsAreTheLeastOfAll(t *testing.T) {
 		if got := h.boxLimits(c.rec); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
+	}
+}
+
+// A probe that could not be done says nothing about the machine: the next one is believed.
+func TestProbesThatFailAreRepeated(t *testing.T) {
+	w := newWorld(t, t.TempDir(), func(string) {})
+	w.host.confined = w.host.probed()
+	tmp := filepath.Join(w.host.cfg.Dir, "tmp")
+	if err := os.Rename(tmp, tmp+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	if c := w.host.confined(); c.isolation != "" || c.plain || !c.netns {
+		t.Errorf("without a folder to try in: %+v", c)
+	}
+	if err := os.Rename(tmp+"-away", tmp); err != nil {
+		t.Fatal(err)
+	}
+	if c := w.host.confined(); c.isolation == "" {
+		t.Errorf("with one again: %+v", c)
 	}
 }

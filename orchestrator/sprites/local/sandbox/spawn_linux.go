@@ -132,8 +132,12 @@ func namespaces() (*syscall.SysProcAttr, error) {
 	return attr, nil
 }
 
-// refusal says what to do about a failed step.
+// refusal says what to do about a failed step. What the machine is short of for the moment is no refusal: nobody may
+// conclude from it that boxes cannot be had here, and go on with less.
 func refusal(err error) error {
+	if short(err, readKnob) {
+		return fmt.Errorf("make a sandbox: %w (the machine is short of it for the moment: end what takes much, and try again)", err)
+	}
 	r := &Refusal{Step: "make a sandbox", Cause: err.Error()}
 	var failure *setupFailure
 	if errors.As(err, &failure) {
@@ -141,6 +145,16 @@ func refusal(err error) error {
 	}
 	r.Remedy = remedy(r.Step, err, readKnob)
 	return r
+}
+
+// short tells a shortage from a refusal. Whoever fills a table of the kernel's, another sprite perhaps, brings it about.
+func short(err error, knob func(string) string) bool {
+	for _, e := range []error{unix.ETOOMANYREFS, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.EAGAIN} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return errors.Is(err, unix.ENOSPC) && knob("user/max_user_namespaces") != "0"
 }
 
 func readKnob(name string) string {
