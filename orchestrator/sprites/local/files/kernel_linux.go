@@ -22,18 +22,23 @@ type Kernel struct{}
 // maxLinks bounds the links on the way to a file, as the kernel does.
 const maxLinks = 40
 
+// maxTries bounds how often an open is tried that the kernel bids us try again: a lease can be held for most of a minute.
+const maxTries = 100
+
 // Open implements Tree.
 func (Kernel) Open(name string, flag int, perm fs.FileMode) (*os.File, error) {
 	how := unix.OpenHow{Flags: uint64(flag) | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
 	if flag&os.O_CREATE != 0 {
 		how.Mode = uint64(perm.Perm())
 	}
-	for {
+	for try := 1; ; try++ {
 		fd, err := unix.Openat2(unix.AT_FDCWD, name, &how)
 		switch {
 		case err == nil:
 			return os.NewFile(uintptr(fd), name), nil
-		case !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN): // AGAIN: somebody renamed something meanwhile
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN) && try < maxTries: // somebody renamed something meanwhile, or holds a lease on the file
+		default:
 			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 		}
 	}

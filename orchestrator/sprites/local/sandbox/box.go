@@ -227,8 +227,8 @@ func (b *Box) send(r request, fds ...int) error {
 }
 
 func (b *Box) sendFailed(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, syscall.ETOOMANYREFS) { // see channel.send
+		return err
 	}
 	// A frame may be half sent; nothing sensible can follow it. The box ends, and whoever waits on it is told.
 	b.end(err)

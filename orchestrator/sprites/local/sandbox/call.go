@@ -101,6 +101,10 @@ func (b *Box) ask(ctx context.Context, name string, in any, send []*os.File, out
 	err = b.send(request{Op: opCall, ID: id, Call: &call{Name: name, Body: body}}, fds...)
 	runtime.KeepAlive(send)
 	if err != nil {
+		b.mu.Lock()
+		delete(b.calls, id)
+		b.mu.Unlock()
+		<-b.slots
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	select {
@@ -205,6 +209,9 @@ func (s *server) answer(id uint64, name string, answer any, send []*os.File, err
 	}
 	err = s.control.send(r, fds...)
 	runtime.KeepAlive(send)
+	if errors.Is(err, syscall.ETOOMANYREFS) {
+		err = s.control.send(reply{Op: opAnswer, ID: id, Code: int(syscall.ETOOMANYREFS), Error: name + ": " + err.Error()})
+	}
 	return err
 }
 

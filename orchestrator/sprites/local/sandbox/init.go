@@ -239,15 +239,24 @@ func (s *server) exec(id uint64, c command, files []*os.File) error {
 	pid, err := syscall.ForkExec(program, c.Argv, attr)
 	if err == nil {
 		defer s.mu.Unlock()
+		limitDescriptors(pid)
 		s.pids[pid], s.ids[id] = id, pid
 		if c.Whole {
 			s.whole[pid] = true
 		}
 		started := reply{Op: opStarted, ID: id, PID: pid, Program: program}
-		if master != nil {
-			return s.control.send(started, int(master.Fd()))
+		if master == nil {
+			return s.control.send(started)
 		}
-		return s.control.send(started)
+		err = s.control.send(started, int(master.Fd()))
+		if errors.Is(err, syscall.ETOOMANYREFS) {
+			syscall.Kill(-pid, syscall.SIGKILL)
+			delete(s.pids, pid)
+			delete(s.ids, id)
+			delete(s.whole, pid)
+			err = s.failed(id, fmt.Errorf("hand over the terminal: %w", err))
+		}
+		return err
 	}
 	s.mu.Unlock()
 	return s.failed(id, &StartError{Code: 126, Text: fmt.Sprintf("start %s: %v", c.Program, err)})

@@ -42,6 +42,18 @@ func limitSelf(l Limits, left without) error {
 	return nil
 }
 
+// limitDescriptors gives a command that has just started half of init's descriptors at most. By the same limit the kernel
+// measures those that all of the user's processes, in whatever box, have on their way in sockets, before it lets one send
+// more: whatever commands do, init and the host can still hand theirs over.
+func limitDescriptors(pid int) {
+	var own, its unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &own) != nil || unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &its) != nil {
+		return // it has ended
+	}
+	most := own.Max / 2
+	_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: min(its.Cur, most), Max: min(its.Max, most)}, nil) // as before
+}
+
 // machineMemory is how much memory the machine has, 0 when that cannot be told.
 func machineMemory() int64 {
 	var info unix.Sysinfo_t

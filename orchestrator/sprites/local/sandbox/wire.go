@@ -138,6 +138,8 @@ func socketpair() (host, child *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control"), nil
 }
 
+// send sends one object. ETOOMANYREFS says that nothing was sent, and that anything without descriptors still can be: the
+// kernel counts the descriptors that are on their way in sockets by user, and another box may have many on theirs.
 func (c *channel) send(v any, fds ...int) error {
 	body, err := json.Marshal(v)
 	if err != nil {
