@@ -111,12 +111,13 @@ var mayImport = map[string][]string{
 	"orchestrator/sprites/local":       {"orchestrator/durable", "orchestrator/sprites", "orchestrator/sprites/local/..."},
 	"orchestrator/sprites/local/image": {"orchestrator/durable", "orchestrator/sprites/local/tree"},
 	// What file calls do, in a sandbox and, confined to folders, on the host.
-	"orchestrator/sprites/local/files":   {},
-	"orchestrator/sprites/local/sandbox": {"orchestrator/sprites/local/files"},
-	"orchestrator/sprites/local/egress":  {},
-	"orchestrator/sprites/local/layer":   {"orchestrator/sprites/local/tree"},
-	"orchestrator/sprites/local/tree":    {},
-	"orchestrator/sprites/spritestest":   {"orchestrator/sprites"},
+	"orchestrator/sprites/local/files":         {},
+	"orchestrator/sprites/local/sandbox":       {"orchestrator/sprites/local/files"},
+	"orchestrator/sprites/local/sandbox/early": {"orchestrator/sprites/local/sandbox"}, // and nothing else: what it imports, every init pays for
+	"orchestrator/sprites/local/egress":        {},
+	"orchestrator/sprites/local/layer":         {"orchestrator/sprites/local/tree"},
+	"orchestrator/sprites/local/tree":          {},
+	"orchestrator/sprites/spritestest":         {"orchestrator/sprites"},
 
 	"scripts/genschema": {"manifests", "orchestrator/api", "orchestrator/compile", "orchestrator/ir", "orchestrator/lattice", "orchestrator/settings", "spritekit/protocol"}, // the only importer of both halves
 	"scripts/checkrun":  {},                                                                                                                                                  // a witness that shares code with the accused proves nothing

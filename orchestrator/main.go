@@ -16,13 +16,10 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+	_ "github.com/spritekit/lattice/orchestrator/sprites/local/sandbox/early" // a box's init gets no further
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == sandbox.InitArg {
-		os.Exit(sandbox.Main(os.Args[2:]))
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends what cannot be called off, such as reading a backup from a terminal
 	code := execute(ctx, processDeps(), os.Args[1:])

@@ -22,11 +22,8 @@ import (
 // buildDir holds the real spritekit of this tree, and checkrun.
 var buildDir string
 
-// TestMain makes this test binary stand for lattice (with a log that can kill) and for sandboxes' init.
+// TestMain makes this test binary stand for lattice (with a log that can kill). It is the init of sandboxes as lattice is.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == sandbox.InitArg {
-		os.Exit(sandbox.Main(os.Args[2:]))
-	}
 	if filepath.Base(os.Args[0]) != "lattice" {
 		dir, err := os.MkdirTemp("", "lattice-test-")
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed *.json
@@ -63,15 +64,15 @@ const (
 )
 
 var (
-	mark        = regexp.MustCompile(`\{\{([^{}]*)\}\}`)
-	idPattern   = regexp.MustCompile(`^[a-z][a-z0-9_]{0,55}_v[1-9][0-9]{0,5}$`)
-	portPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+	mark        = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{([^{}]*)\}\}`) })
+	idPattern   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_]{0,55}_v[1-9][0-9]{0,5}$`) })
+	portPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`) })
 )
 
 // Marks lists the marks of a text in their order, each once.
 func (l Lines) Marks() []string {
 	var names []string
-	for _, m := range mark.FindAllStringSubmatch(string(l), -1) {
+	for _, m := range mark().FindAllStringSubmatch(string(l), -1) {
 		if !slices.Contains(names, m[1]) {
 			names = append(names, m[1])
 		}
@@ -81,7 +82,7 @@ func (l Lines) Marks() []string {
 
 // Fill puts a value in the place of each mark.
 func (l Lines) Fill(value func(name string) string) string {
-	return mark.ReplaceAllStringFunc(string(l), func(m string) string { return value(m[2 : len(m)-2]) })
+	return mark().ReplaceAllStringFunc(string(l), func(m string) string { return value(m[2 : len(m)-2]) })
 }
 
 // maxTemplate bounds a template's file and the prompts that may come of it, in bytes.
@@ -116,7 +117,7 @@ var ops = []string{"LLM_EXTRACT", "LLM_CLASSIFY", "LLM_CHOOSE", "LLM_WRITE"}
 
 func (t Template) check() (problems []string) {
 	fail := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	if !idPattern.MatchString(t.ID) {
+	if !idPattern().MatchString(t.ID) {
 		fail("id %q is none of a template: lower-case words and a version, such as choose_contact_v1", t.ID)
 	}
 	if !slices.Contains(ops, t.Op) {
@@ -130,7 +131,7 @@ func (t Template) check() (problems []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.InputPorts)) {
 		switch {
-		case !portPattern.MatchString(name) || name == MarkSchema || name == MarkPacket:
+		case !portPattern().MatchString(name) || name == MarkSchema || name == MarkPacket:
 			fail("%q is no name of a port", name)
 		case !slices.Contains(t.User.Marks(), name):
 			fail("port %s has no {{%s}} in user", name, name)
@@ -163,7 +164,7 @@ func (t Template) check() (problems []string) {
 
 // Builtin returns the template of this id that comes with lattice.
 func Builtin(id string) (Template, bool) {
-	if !idPattern.MatchString(id) {
+	if !idPattern().MatchString(id) {
 		return Template{}, false
 	}
 	data, err := files.ReadFile(id + ".json")

@@ -70,7 +70,7 @@ func (d *Document) size() (nodes, edges int) {
 // splitRef reads "name@sha256:…".
 func splitRef(text string) (name, digest string, ok bool) {
 	name, digest, ok = strings.Cut(text, "@")
-	return name, digest, ok && idPattern.MatchString(name) && digestPattern.MatchString(digest)
+	return name, digest, ok && idPattern().MatchString(name) && digestPattern().MatchString(digest)
 }
 
 // checkSubgraphs checks the documents that SUBGRAPH nodes refer to, each as one of its own, and returns those that are
@@ -79,7 +79,7 @@ func (v *validator) checkSubgraphs(lookup toolLookup) map[string]Document {
 	sound := map[string]Document{}
 	for _, name := range slices.Sorted(maps.Keys(v.doc.Subgraphs)) {
 		sub, ptr := v.doc.Subgraphs[name], "/subgraphs/"+escapePointer(name)
-		if !idPattern.MatchString(name) {
+		if !idPattern().MatchString(name) {
 			v.error("id_invalid", ptr, "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of a subgraph", name)
 		}
 		r := report{}

@@ -29,7 +29,7 @@ func (g *graph) checkParallel(n *Node, ptr string) {
 	for i, b := range n.Branches {
 		at := fmt.Sprintf("%s/branches/%d", ptr, i)
 		switch {
-		case !idPattern.MatchString(b.Name):
+		case !idPattern().MatchString(b.Name):
 			g.error("id_invalid", at+"/name", "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of a branch", b.Name)
 		case seen[b.Name] || b.Name == "result" || b.Name == "branch":
 			g.error("branch_duplicate", at+"/name", "", "there is a port %q already", b.Name)

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/spritekit/lattice/manifests/schemas"
 	"github.com/spritekit/lattice/manifests/templates"
@@ -41,13 +42,13 @@ func (g *graph) checkLLM(n *Node, ptr string) {
 	}
 }
 
-var classPattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+var classPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`) })
 
 func (g *graph) checkModelClass(class, ptr string) {
 	switch {
 	case class == "":
 		g.error("field_missing", ptr, "such as SMALL_EXEC; the settings say which model that is", "a node that asks a model names its class")
-	case !classPattern.MatchString(class):
+	case !classPattern().MatchString(class):
 		g.error("model_class_invalid", ptr, "capitals, digits and _, such as SMALL_EXEC", "%q is no name of a model class", class)
 	case g.doc.ModelClasses != nil && !slices.Contains(g.doc.ModelClasses, class):
 		g.error("model_class_not_allowed", ptr, "add it to model_classes", "%s is not in the document's list of model classes", class)

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gowebpki/jcs"
 
@@ -166,9 +167,9 @@ func withoutEchoes(findings, misshapen []Finding) []Finding {
 
 var execIR = Format{Name: "ExecIR", Member: "execir_version", Version: Version}
 
-var digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var digestPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`) })
 
-var versionPattern = regexp.MustCompile(`^(0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,4})$`)
+var versionPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,4})$`) })
 
 // Class returns the class of a call of node n with these evaluated args, variants applied, and the permissions that it
 // may be handed, optional ones included. The

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // roots are the namespaces that a reference may start with. $trigger is another name of $in.
@@ -37,20 +38,22 @@ type ref struct {
 const maxSegments = 64
 
 var (
-	rootPattern = regexp.MustCompile(`^\$[a-z]+`)
-	segPattern  = regexp.MustCompile(`^(?:\.([A-Za-z_][A-Za-z0-9_-]*)|\['((?:[^'\\]|\\['\\])*)'\]|\[(-?[0-9]{1,9})\]|\[(\*)\])`)
-	unescape    = strings.NewReplacer(`\'`, `'`, `\\`, `\`)
+	rootPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\$[a-z]+`) })
+	segPattern  = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:\.([A-Za-z_][A-Za-z0-9_-]*)|\['((?:[^'\\]|\\['\\])*)'\]|\[(-?[0-9]{1,9})\]|\[(\*)\])`)
+	})
+	unescape = strings.NewReplacer(`\'`, `'`, `\\`, `\`)
 )
 
 // parseRef reads a whole string as a reference.
 func parseRef(text string) (ref, error) {
-	root := rootPattern.FindString(text)
+	root := rootPattern().FindString(text)
 	if !roots[root] {
 		return ref{}, fmt.Errorf("%q does not start with one of $vars, $tmp, $ctx, $in, $err", text)
 	}
 	r := ref{root: root}
 	for rest := text[len(root):]; rest != ""; {
-		m := segPattern.FindStringSubmatch(rest)
+		m := segPattern().FindStringSubmatch(rest)
 		if m == nil {
 			return ref{}, fmt.Errorf("%q is no reference: it cannot be read from %q on", text, rest)
 		}
@@ -108,7 +111,7 @@ func (s segment) String() string {
 		return "[*]"
 	case s.kind == segIndex:
 		return "[" + strconv.Itoa(s.index) + "]"
-	case segPattern.FindString("."+s.name) == "."+s.name:
+	case segPattern().FindString("."+s.name) == "."+s.name:
 		return "." + s.name
 	}
 	return "['" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s.name) + "']"

@@ -43,12 +43,12 @@ func (f Format) check(tree map[string]any, r *report) bool {
 		return false
 	}
 	text, _ := got.(string)
-	m := versionPattern.FindStringSubmatch(text)
+	m := versionPattern().FindStringSubmatch(text)
 	if m == nil {
 		r.error("version_invalid", ptr, hint, "a version is text of the form MAJOR.MINOR, not %s", inShort(got))
 		return true
 	}
-	have := versionPattern.FindStringSubmatch(f.Version)
+	have := versionPattern().FindStringSubmatch(f.Version)
 	minor, _ := strconv.Atoi(m[2])
 	haveMinor, _ := strconv.Atoi(have[2])
 	if m[1] != have[1] || minor > haveMinor {
@@ -116,9 +116,9 @@ func SplitRef(text string) (root string, names []string, exact, ok bool) {
 
 // RefAt returns the reference at the start of text, "" when there is none.
 func RefAt(text string) string {
-	end := len(rootPattern.FindString(text))
+	end := len(rootPattern().FindString(text))
 	for end > 0 {
-		n := len(segPattern.FindString(text[end:]))
+		n := len(segPattern().FindString(text[end:]))
 		if n == 0 {
 			break
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/manifests"
 )
@@ -22,7 +23,7 @@ const (
 	maxItems = 10_000 // of one MAP
 )
 
-var idPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
+var idPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`) })
 
 // validator checks one document. Its methods each look at one aspect and add their findings.
 type validator struct {
@@ -80,7 +81,7 @@ func (v *validator) newGraph(b Inner, ptr string, owner *Node) *graph {
 		case ok:
 			v.error("id_duplicate", at+"/id", "", "the node at %s is called %q already", first, n.ID)
 		default:
-			if !idPattern.MatchString(n.ID) {
+			if !idPattern().MatchString(n.ID) {
 				v.error("id_invalid", at+"/id", "letters, digits, _ . and -, a letter first, at most 64", "%q is no id", n.ID)
 			}
 			v.places[n.ID] = at
@@ -127,7 +128,7 @@ func (g *graph) check() {
 
 func (v *validator) checkHead() {
 	d := v.doc
-	if d.ID != "" && !idPattern.MatchString(d.ID) {
+	if d.ID != "" && !idPattern().MatchString(d.ID) {
 		v.error("id_invalid", "/id", "letters, digits, _ . and -, a letter first, at most 64", "%q is no id", d.ID)
 	}
 	if d.Revision < 0 {

@@ -187,7 +187,7 @@ func (g *graph) checkSwitch(n *Node, ptr string) {
 	for i, c := range n.Cases {
 		at := fmt.Sprintf("%s/cases/%d", ptr, i)
 		switch {
-		case !idPattern.MatchString(c.Name):
+		case !idPattern().MatchString(c.Name):
 			g.error("id_invalid", at+"/name", "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of a case", c.Name)
 		case seen[c.Name]:
 			g.error("case_duplicate", at+"/name", "", "the case %q is there already", c.Name)
@@ -200,7 +200,7 @@ func (g *graph) checkSwitch(n *Node, ptr string) {
 			g.error("cond_misplaced", at+"/when", "use default for what no case takes", `"case" and "otherwise" are conditions of edges`)
 		}
 	}
-	if n.Default != "" && !idPattern.MatchString(n.Default) {
+	if n.Default != "" && !idPattern().MatchString(n.Default) {
 		g.error("id_invalid", ptr+"/default", "", "%q is no name of a case", n.Default)
 	}
 }
@@ -282,7 +282,7 @@ func (g *graph) checkHuman(n *Node, ptr string) {
 	g.checkAnswerSchema(n, ptr+"/answer_schema")
 	for _, name := range slices.Sorted(maps.Keys(n.Expected)) {
 		at := ptr + "/expected_inputs/" + escapePointer(name)
-		if !idPattern.MatchString(name) {
+		if !idPattern().MatchString(name) {
 			g.error("id_invalid", at, "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of an input", name)
 		}
 		if !expectedType(n.Expected[name]) {

@@ -81,9 +81,9 @@ func (s *Store) folderOf(digest string) string { return s.path(strings.TrimPrefi
 func (s *Store) Dir(digest string) string { return filepath.Join(s.folderOf(digest), rootfs) }
 
 var (
-	fullDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	someDigest = regexp.MustCompile(`^(sha256:)?[0-9a-f]{6,64}$`)
-	validName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+	fullDigest = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`) })
+	someDigest = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(sha256:)?[0-9a-f]{6,64}$`) })
+	validName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`) })
 )
 
 // None is what stands for no image, and no image's name.
@@ -92,7 +92,7 @@ const None = "none"
 // ValidName reports whether an image can be called that: letters, digits, dots, dashes, underscores and colons, and
 // nothing that could be a digest.
 func ValidName(name string) bool {
-	return name != None && validName.MatchString(name) && !someDigest.MatchString(name) && !strings.HasPrefix(name, "sha256:")
+	return name != None && validName().MatchString(name) && !someDigest().MatchString(name) && !strings.HasPrefix(name, "sha256:")
 }
 
 // Get finds an image by digest, the first digits of one (at least 6), name, or the path that it was imported from.
@@ -111,7 +111,7 @@ func (s *Store) get(ref string) (Image, error) {
 	if digest, ok := names[ref]; ok {
 		ref = digest
 	}
-	if fullDigest.MatchString(ref) {
+	if fullDigest().MatchString(ref) {
 		return s.load(ref, names)
 	}
 	all, err := s.list(names)
@@ -121,7 +121,7 @@ func (s *Store) get(ref string) (Image, error) {
 	var hits []Image
 	for _, img := range all {
 		if filepath.IsAbs(ref) && img.Source == ref ||
-			someDigest.MatchString(ref) && strings.HasPrefix(img.Digest, "sha256:"+strings.TrimPrefix(ref, "sha256:")) {
+			someDigest().MatchString(ref) && strings.HasPrefix(img.Digest, "sha256:"+strings.TrimPrefix(ref, "sha256:")) {
 			hits = append(hits, img)
 		}
 	}
@@ -174,7 +174,7 @@ func (s *Store) list(names map[string]string) ([]Image, error) {
 	all := []Image{}
 	for _, e := range entries {
 		digest := "sha256:" + e.Name()
-		if !e.IsDir() || !fullDigest.MatchString(digest) {
+		if !e.IsDir() || !fullDigest().MatchString(digest) {
 			continue
 		}
 		img, err := s.load(digest, names)
