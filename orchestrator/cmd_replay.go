@@ -57,6 +57,7 @@ func readJournal(data []byte) ([]lattice.Entry, error) {
 	}
 	journal := []lattice.Entry{}
 	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
 	for {
 		var e lattice.Entry
 		switch err := dec.Decode(&e); {

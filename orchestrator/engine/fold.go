@@ -15,6 +15,7 @@ type Folded struct {
 	State  State
 	Since  map[string]time.Time // when each pending timer was issued
 	Active time.Duration        // how long the run had been driven at its last fact
+	Chain  string               // of its last fact
 }
 
 // Fold replays the facts of a run from its first one. It is how a run is recovered, and what its snapshot is checked
@@ -36,7 +37,7 @@ func Fold(p *ir.Program, run string, facts []lattice.Entry) (Folded, error) {
 		for _, c := range commands {
 			out.Since[c.ID] = e.At
 		}
-		out.State, out.Active = state, e.Active
+		out.State, out.Active, out.Chain = state, e.Active, e.Chain
 	}
 	return out, nil
 }

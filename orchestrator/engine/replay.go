@@ -25,13 +25,15 @@ type Replayed struct {
 	Facts    int
 	State    State
 	StateSum string
+	seq      lattice.Seq
+	chain    string // of the last fact
 	// Diverged is the first difference, nil when the journal leads byte for byte to the recorded state.
 	Diverged *Divergence
 }
 
 // Replay folds the facts of a run and compares every step with what was recorded: each fact's own bytes, the ids of calls
-// (secret nil leaves that out), the nodes that the step began, the digest of the state behind it, and at the end the
-// snapshot (nil leaves that out).
+// (secret nil leaves that out), the nodes that the step began, the digest of the state behind it, that of all facts up to
+// it, and at the end the snapshot (nil leaves that out).
 func Replay(p *ir.Program, run string, secret []byte, facts []lattice.Entry, snapshot json.RawMessage) (Replayed, error) {
 	out := Replayed{State: New(run)}
 	for _, e := range facts {
@@ -69,6 +71,12 @@ func Replay(p *ir.Program, run string, secret []byte, facts []lattice.Entry, sna
 
 // step tells one fact again.
 func (r *Replayed) step(p *ir.Program, secret []byte, e lattice.Entry) *Divergence {
+	switch {
+	case e.Run != r.State.RunID:
+		return &Divergence{What: "fact", Want: e.Run, Got: r.State.RunID, Message: "the entry belongs to another run"}
+	case e.Seq <= r.seq:
+		return &Divergence{What: "fact", Message: fmt.Sprintf("the entry comes behind entry %d", r.seq)}
+	}
 	fact, err := lattice.DecodeFact(e.Type, e.Body)
 	if err != nil {
 		return &Divergence{What: "fact", Message: err.Error()}
@@ -102,7 +110,10 @@ func (r *Replayed) step(p *ir.Program, secret []byte, e lattice.Entry) *Divergen
 			return &Divergence{What: "state", Want: e.StateSum, Got: sum, Message: "the fact does not lead to the state that was recorded with it: one of the two was changed"}
 		}
 	}
-	r.State = next
+	if chain := lattice.Chain(r.chain, e); e.Chain != chain && (e.Chain != "" || r.chain != "") {
+		return &Divergence{What: "fact", Want: e.Chain, Got: chain, Message: "this is not what was recorded: the fact was changed, or others before it are missing"}
+	}
+	r.State, r.seq, r.chain = next, e.Seq, e.Chain
 	return nil
 }
 

@@ -85,6 +85,7 @@ type Runner struct {
 
 	state  State
 	seq    lattice.Seq
+	chain  string           // of the last fact
 	issued map[string]issue // of each pending command
 	active time.Duration    // driven so far, waits excluded
 	driven bool             // active counts on
@@ -145,6 +146,7 @@ func Load(deps Deps, p *ir.Program, run string, secret []byte, h History) (*Runn
 		state: folded.State, seq: h.Last, issued: map[string]issue{}, active: folded.Active,
 		decisions: make(chan decision), yield: make(chan struct{}, 1),
 	}
+	r.chain = folded.Chain
 	now, boot := r.deps.Now(), r.deps.Boot()
 	for _, c := range r.state.Pending {
 		r.issued[c.ID] = reissued(folded.Since[c.ID], now, boot)
@@ -222,7 +224,7 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 	if r.state.Status == lattice.Running && r.driven {
 		active += max(0, awake-r.mark)
 	}
-	entries, state := events, r.state
+	entries, state, chain := events, r.state, r.chain
 	var issued []lattice.Command
 	last := 0 // the last fact of entries
 	for _, f := range facts {
@@ -239,6 +241,8 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 			Run: next.RunID, At: now, Kind: lattice.EntryFact, Type: f.FactType(), Body: body,
 			Started: next.Started, Active: active,
 		})
+		chain = lattice.Chain(chain, entries[last])
+		entries[last].Chain = chain
 		said, err := emitted(next, now)
 		if err != nil {
 			return err
@@ -269,7 +273,7 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 		r.failed.Store(true)
 		return r.broken
 	}
-	r.state, r.seq, r.active, r.mark = state, seq, active, awake
+	r.state, r.seq, r.chain, r.active, r.mark = state, seq, chain, active, awake
 	r.note(issued, issue{at: now, boot: r.deps.Boot()})
 	r.publish()
 	r.observe(entries)

@@ -235,6 +235,9 @@ func TestReplayNames(t *testing.T) {
 				t.Errorf("%s of entry %d (%s) changed: %+v", name, e.Seq, e.Type, got.Diverged)
 			}
 		}
+		if twice, err := engine.Replay(p, "run_1", nil, slices.Insert(w.facts(), i, e), w.snapshot); err != nil || twice.Diverged == nil || twice.Diverged.Seq != e.Seq {
+			t.Errorf("entry %d (%s) twice: %+v, %v", e.Seq, e.Type, twice.Diverged, err)
+		}
 		gone := slices.Delete(w.facts(), i, i+1)
 		if got, err := engine.Replay(p, "run_1", nil, gone, w.snapshot); err != nil || got.Diverged == nil {
 			t.Errorf("entry %d (%s) removed: %+v, %v", e.Seq, e.Type, got.Diverged, err)
@@ -245,6 +248,39 @@ func TestReplayNames(t *testing.T) {
 	}
 	if _, err := engine.Replay(flowOf(t, []string{"read"}), "run_1", nil, w.facts(), nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestReplayNamesWhatTheStateForgets: a result that no later node reads, and what a way back has left behind.
+func TestReplayNamesWhatTheStateForgets(t *testing.T) {
+	p, w := flowOf(t, []string{"read", "write", "pack"}), newWorld(-1)
+	if _, err := play(p, w); err != nil {
+		t.Fatal(err)
+	}
+	at := points(t, p, w)[0]
+	if err := load(t, p, "run_1", w).Rewind(t.Context(), lattice.Rewound{Moment: at.Moment, Pair: at.Pair, State: stateAt(t, p, w, at)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := play(p, w); err != nil {
+		t.Fatal(err)
+	}
+	replayed(t, p, w)
+	for i, e := range w.facts() {
+		gone := slices.Delete(w.facts(), i, i+1)
+		if got, err := engine.Replay(p, "run_1", nil, gone, w.snapshot); err != nil || got.Diverged == nil {
+			t.Errorf("entry %d (%s) removed: %+v, %v", e.Seq, e.Type, got.Diverged, err)
+		}
+		unread := w.facts()
+		if mutate(&unread[i], "exit", 7) {
+			if got, err := engine.Replay(p, "run_1", nil, unread, w.snapshot); err != nil || got.Diverged == nil || got.Diverged.Seq != e.Seq {
+				t.Errorf("exit code of entry %d (%s) changed: %+v, %v", e.Seq, e.Type, got.Diverged, err)
+			}
+		}
+		other := w.facts()
+		other[i].Run = "run_2"
+		if got, err := engine.Replay(p, "run_1", nil, other, w.snapshot); err != nil || got.Diverged == nil || got.Diverged.Seq != e.Seq {
+			t.Errorf("entry %d (%s) of another run: %+v, %v", e.Seq, e.Type, got.Diverged, err)
+		}
 	}
 }
 

@@ -43,6 +43,12 @@ func StateSum(state []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// Chain is the digest of a fact and of all that the run had before it, whose digest is before. What a fact says and the
+// nodes that it began are in it, the driver's clock is not. A change is found by it that leads to the same state.
+func Chain(before string, fact Entry) string {
+	return DerivedKey(before, fact.Type, string(fact.Body), strings.Join(fact.Started, "\n"))
+}
+
 // DerivedKey hashes parts to a short hex id. It is how Step makes ids: derived, never drawn.
 func DerivedKey(parts ...string) string {
 	h := sha256.New()

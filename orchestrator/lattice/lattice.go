@@ -49,6 +49,8 @@ type Entry struct {
 	// StateSum is the digest of the run's state behind this fact; the last fact of each commit bears it. Replays name the
 	// first entry that leads elsewhere by it.
 	StateSum string `json:"state_sum,omitempty"`
+	// Chain is the digest of this fact and of all before it; see Chain. Facts of older versions have none.
+	Chain string `json:"chain,omitempty"`
 	// Of events only.
 	Sprite   string             `json:"sprite,omitempty"`
 	CallID   string             `json:"call_id,omitempty"`
