@@ -72,7 +72,7 @@ func Start(cfg Config) (*Box, error) {
 		cfg: cfg, control: control, stderr: new(tail), slots: make(chan struct{}, maxCalls), quiet: make(chan struct{}), done: make(chan struct{}),
 		procs: make(map[uint64]*Proc), calls: make(map[uint64]chan callAnswer), plain: make(map[int]bool),
 	}
-	b.group = newGroup(cfg.Limits, cfg.Without)
+	b.group = newGroup(cfg)
 	cmd, p, mounts, err := spawn(cfg, b.group, child, b.stderr)
 	if err != nil { // it may be the groups that are refused, or that nothing can be started in them
 		if err := b.group.remove(); err != nil {

@@ -33,7 +33,11 @@ type groupDir struct {
 }
 
 // newGroup makes the groups of a box. What cannot be made is left out: Enforced tells.
-func newGroup(limits Limits, without without) *group {
+func newGroup(c Config) *group {
+	limits := c.Limits
+	if !c.plain() && countsPerNamespace() {
+		limits.Pids += spareThreads
+	}
 	g := &group{kept: map[Defence]bool{}}
 	name := groupName()
 	for _, h := range hierarchies() {
@@ -47,7 +51,7 @@ func newGroup(limits Limits, without without) *group {
 			of  Defence
 			set func(Limits) error
 		}{{DefencePids, d.limitPids}, {DefenceMemory, d.limitMemory}, {DefenceCPU, d.limitCPU}} {
-			if d.has(limit.of) && without.defended(limit.of) && limit.set(limits) == nil {
+			if d.has(limit.of) && c.defended(limit.of) && limit.set(limits) == nil {
 				g.kept[limit.of] = true
 			}
 		}

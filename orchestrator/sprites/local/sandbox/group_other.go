@@ -10,7 +10,7 @@ import (
 // group is nothing here: other systems have no control groups.
 type group struct{}
 
-func newGroup(Limits, without) *group { return new(group) }
+func newGroup(Config) *group { return new(group) }
 
 func (g *group) keeps(Defence) bool { return false }
 

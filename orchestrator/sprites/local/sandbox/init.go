@@ -239,7 +239,7 @@ func (s *server) exec(id uint64, c command, files []*os.File) error {
 	pid, err := syscall.ForkExec(program, c.Argv, attr)
 	if err == nil {
 		defer s.mu.Unlock()
-		limitDescriptors(pid)
+		limitCommand(pid, s.plain)
 		s.pids[pid], s.ids[id] = id, pid
 		if c.Whole {
 			s.whole[pid] = true

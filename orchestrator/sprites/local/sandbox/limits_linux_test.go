@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
@@ -132,5 +134,55 @@ func TestGroupsOfKilledHostsAreSwept(t *testing.T) {
 		if left := groups(t, host.Process.Pid); len(left) != 0 {
 			t.Errorf("%s: left of %s: %s", mode, made, left)
 		}
+	}
+}
+
+// TestInitOutlivesBomb has commands use up the box's processes, and init do much at a time meanwhile, for which it needs
+// threads: the box goes on, and what is started in it then can end the bomb.
+func TestInitOutlivesBomb(t *testing.T) {
+	cfg, err := config(t.TempDir(), false)
+	must(t, err)
+	cfg.Limits.Pids = 40
+	box := launch(t, cfg)
+	if box.Translated() {
+		t.Skip("no namespaces here")
+	}
+	must(t, os.WriteFile(filepath.Join(cfg.Root.Dir, "note"), []byte("well"), 0o644))
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer r.Close()
+	const fill = `$SIG{CHLD} = "IGNORE"; while (1) { my $p = fork; defined $p or last; $p or do { sleep 1000; exit } } print "full\n"; sleep 1000`
+	bomb, err := box.Exec(sandbox.Process{Argv: []string{"/usr/bin/perl", "-e", "$|=1;" + fill}, Stdout: w, Stderr: w, Whole: true})
+	w.Close()
+	must(t, err)
+	if line, err := bufio.NewReader(r).ReadString('\n'); line != "full\n" {
+		t.Fatalf("the bomb says %q, %v", line, err)
+	}
+	var many errgroup.Group
+	for range 40 {
+		many.Go(func() error {
+			for range 50 {
+				file, _, err := box.Files().Open(t.Context(), "/note")
+				if err != nil {
+					return err
+				}
+				file.Close()
+			}
+			return nil
+		})
+		many.Go(func() error {
+			proc, err := box.Exec(sandbox.Process{Argv: []string{"/bin/true"}})
+			if err == nil {
+				_, err = proc.Wait()
+			}
+			return err
+		})
+	}
+	must(t, many.Wait())
+	if out, code := run(t, box, "kill -9 -1"); code != 0 {
+		t.Errorf("the rescue: %q, %d", out, code)
+	}
+	if code, err := bomb.Wait(); code != 137 || err != nil {
+		t.Errorf("the bomb ends with %d, %v", code, err)
 	}
 }

@@ -57,7 +57,7 @@ func enter(plan, []*os.File) error {
 	return &setupFailure{"start init in new namespaces", errors.ErrUnsupported}
 }
 
-func limitDescriptors(int) {} // descriptors on their way are counted on Linux
+func limitCommand(int, bool) {} // what it is for is counted on Linux
 
 // LandlockABI is 0: other systems have none.
 func LandlockABI() int { return 0 }

@@ -8,6 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// spareThreads is how many threads init may have when commands have used up the box's processes and threads: a program in Go
+// that gets no thread when it needs one is at its end, and the box with it.
+const spareThreads = 64
+
 // countsPerNamespace reports whether RLIMIT_NPROC counts the processes of one user namespace, as it does since Linux 5.14.
 // Before, it counts all of the user's on the machine.
 func countsPerNamespace() bool {
@@ -28,7 +32,8 @@ func limitSelf(l Limits, left without) error {
 		return &setupFailure{"forbid core dumps", err}
 	}
 	if left.defended(DefencePids) && countsPerNamespace() {
-		most := unix.Rlimit{Cur: uint64(l.Pids), Max: uint64(l.Pids)}
+		own := uint64(l.Pids + spareThreads) // limitCommand takes the spare ones off
+		most := unix.Rlimit{Cur: own, Max: own}
 		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &most); err != nil && !errors.Is(err, unix.EPERM) { // a lower one stands already
 			return &setupFailure{"limit processes", err}
 		}
@@ -42,16 +47,25 @@ func limitSelf(l Limits, left without) error {
 	return nil
 }
 
-// limitDescriptors gives a command that has just started half of init's descriptors at most. By the same limit the kernel
-// measures those that all of the user's processes, in whatever box, have on their way in sockets, before it lets one send
-// more: whatever commands do, init and the host can still hand theirs over.
-func limitDescriptors(pid int) {
+// limitCommand lowers limits of a command that has just started below init's.
+//
+// It gets half of init's descriptors. By the same limit the kernel measures those that all of the user's processes, in
+// whatever box, have on their way in sockets, before it lets one send more: whatever commands do, init and the host can still
+// hand theirs over. And it leaves init some threads.
+func limitCommand(pid int, plain bool) {
+	lower(pid, unix.RLIMIT_NOFILE, func(own uint64) uint64 { return own / 2 })
+	if !plain {
+		lower(pid, unix.RLIMIT_NPROC, func(own uint64) uint64 { return max(own, spareThreads+1) - spareThreads })
+	}
+}
+
+func lower(pid, limit int, most func(own uint64) uint64) {
 	var own, its unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &own) != nil || unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &its) != nil {
+	if unix.Getrlimit(limit, &own) != nil || unix.Prlimit(pid, limit, nil, &its) != nil {
 		return // it has ended
 	}
-	most := own.Max / 2
-	_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: min(its.Cur, most), Max: min(its.Max, most)}, nil) // as before
+	top := most(own.Max)
+	_ = unix.Prlimit(pid, limit, &unix.Rlimit{Cur: min(its.Cur, top), Max: min(its.Max, top)}, nil) // as before
 }
 
 // machineMemory is how much memory the machine has, 0 when that cannot be told.
