@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ type runOptions struct {
 	leaderOptions
 	repo, ref, sprite, image, workItem, inputFile, goal string
 	inputs, allow, agentEnv, tools, skills, steps       []string
+	limits                                              limitOptions
 	uncommitted, keep                                   bool
 	keepSaid                                            bool
 }
@@ -39,11 +41,13 @@ func newRunCmd(d *deps) *cobra.Command {
 With --repo the repository is read here, with your own git and credentials, and travels into the sprite as a bundle;
 what the flow pushes lands there as branch lattice/<run> (a local path) after a person approved it. Nothing else leaves
 the sprite. A run that needs a person ends the command with 75 and prints what to type next; a program that asks by a
-question event of old is answered by a new run (lattice answer --help). A failed run keeps its sprite. The first Ctrl-C stops driving; the run stays resumable.
+question event of old is answered by a new run (lattice answer --help). A failed run keeps its sprite. The first Ctrl-C
+stops driving; the run stays resumable.
 
 With --detach a leader in the background (lattice serve) drives the run; any terminal may look at it, answer or cancel
-it. The command prints the run's id and ends (with --json one object with run_id and status). That leader ends by itself when it has had nothing to do for a while. Defaults of --allow, --agent-env and --keep
-come from the settings (lattice --help).
+it. The command prints the run's id and ends (with --json one object with run_id and status). That leader ends by itself
+when it has had nothing to do for a while. Defaults of --allow, --agent-env and --keep come from the settings (lattice
+--help).
 ` + modelsHelp + exitCodes,
 		Example: `  lattice run fix-and-propose --repo . --input 'agent_command:=["sh","fix.sh"]'
   lattice run flow.json --input name=value --input 'n:=3' --json
@@ -74,6 +78,7 @@ come from the settings (lattice --help).
 	f.StringVar(&o.workItem, "work-item", "", "`ID` of the issue or task that this is about (default: the run's id)")
 	f.StringVar(&o.goal, "goal", "", "what the run is for; written to task.json")
 	addImageFlag(d, cmd, &o.image)
+	o.limits.addFlags(cmd, "the new sprite's")
 	addToolFlag(cmd, &o.tools)
 	addSkillFlag(cmd, &o.skills)
 	addStepsFlag(cmd, &o.steps)
@@ -123,6 +128,12 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	if len(tools) > 0 && o.sprite != "" {
 		return api.Refuse(protocol.ExitBadInput, "tools_of_sprite", "what a sprite is shown is chosen when it is made, and "+o.sprite+" is there already", "leave --sprite out, or make one: lattice sprite create NAME --tool "+tools[0])
 	}
+	if err := cmp.Or(o.limits.check(), o.limits.ofSprite(o.sprite)); err != nil {
+		return err
+	}
+	if o.limits.least != "" && d.remoteSprites() != nil {
+		return api.Refuse(protocol.ExitUnsupported, "isolation_is_local", "how firmly remote sprites are kept apart is for their service to say", "leave --min-isolation out")
+	}
 	if err := imageOfSprite(o.image, o.sprite); err != nil {
 		return err
 	}
@@ -143,7 +154,7 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 		return err
 	}
 	view, err := c.Start(ctx, api.RunRequest{Flow: doc, Input: input, Detach: o.detach, Options: api.Options{
-		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Image: image, Grants: o.allow,
+		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Image: image, Limits: o.limits.config(), MinIsolation: o.limits.least.String(), Grants: o.allow,
 		WorkItem: o.workItem, Goal: o.goal, Keep: o.keep, Tools: tools, Skills: skills, AgentEnv: o.agentEnv, Secrets: secrets,
 	}})
 	if err != nil {

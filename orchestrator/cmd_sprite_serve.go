@@ -79,9 +79,7 @@ isolation than asked for.`,
 			if err := opts.Limits.check(); err != nil {
 				return err
 			}
-			if opts.Limits.least == "" {
-				opts.Limits.least = level(d.settings.MinIsolation.Least())
-			}
+			opts.Limits.withSettings(d.settings)
 			tools, err := d.checkTools(opts.Tools)
 			if err != nil {
 				return err

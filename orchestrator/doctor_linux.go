@@ -59,13 +59,12 @@ func overlay() string {
 	return "not loaded"
 }
 
-// controlGroups says which control groups this process could give sprites. None are used yet: it is for people who
-// wonder what bounds a sprite.
+// controlGroups says which control groups this process can give sprites; the check "limits" says what became of that.
 func controlGroups() doctor.Check {
 	c := doctor.Check{Name: "cgroup", Status: doctor.OK}
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
-		c.Detail = "none; sprites may use all memory and processors of this machine"
+		c.Detail = "none"
 		return c
 	}
 	mount := "/sys/fs/cgroup"
@@ -82,7 +81,7 @@ func controlGroups() doctor.Check {
 			delegated = "writable"
 		}
 	}
-	c.Detail = kind + ", " + delegated + "; sprites may use all memory and processors of this machine"
+	c.Detail = kind + ", " + delegated
 	return c
 }
 

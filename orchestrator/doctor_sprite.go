@@ -51,7 +51,7 @@ func (d *deps) lookIntoSprites(ctx context.Context, shown []string) []doctor.Che
 		return []doctor.Check{problemCheck("isolation", err)}
 	}
 	defer t.close()
-	checks := []doctor.Check{d.lookAtNamespaces(), t.isolation(d.settings.MinIsolation)}
+	checks := append([]doctor.Check{d.lookAtNamespaces(), t.isolation(d.settings.MinIsolation)}, t.bounds(ctx)...)
 	if len(d.machine().Find("go")) > 0 {
 		checks = append(checks, d.lookAtGoCache())
 	}
@@ -128,7 +128,7 @@ type trial struct {
 }
 
 func (t trial) isolation(wanted settings.Isolation) doctor.Check {
-	c := check("isolation", doctor.OK, "", "%s (%s); the network is this machine's", t.hello.Isolation, t.hello.Sandbox)
+	c := check("isolation", doctor.OK, "", "%s (%s)", t.hello.Isolation, t.hello.Sandbox)
 	if t.hello.Warning != "" {
 		c.Status, c.Detail = doctor.Warn, t.hello.Warning
 		c.Remedy = "run only what you would run here without a sprite, or use remote sprites (SPRITES_API_URL)"
@@ -138,6 +138,33 @@ func (t trial) isolation(wanted settings.Isolation) doctor.Check {
 		c.Remedy = "do what is said about namespaces, run lattice as root for ns-root, or use remote sprites"
 	}
 	return c
+}
+
+// bounds says what a new sprite reaches, and what it may use of this machine.
+func (t trial) bounds(ctx context.Context) (checks []doctor.Check) {
+	err := t.with(ctx, nil, func(name string) error {
+		s, err := t.client.Get(ctx, name)
+		if err != nil {
+			return err
+		}
+		if s.Network != nil {
+			c := check("network", doctor.OK, "", "%s", networkText(s))
+			if s.Network.Enforcement != "enforced" {
+				c.Status, c.Remedy = doctor.Warn, "sprites may reach what the policy denies: use a Linux with network namespaces and nf_tables, or remote sprites"
+			}
+			checks = append(checks, c)
+		}
+		limits := check("limits", doctor.OK, "", "%s", limitsText(s.Limits))
+		if slices.ContainsFunc(s.Limits, func(l sprites.Limit) bool { return l.By == "" }) {
+			limits.Status, limits.Remedy = doctor.Warn, "have a control group delegated to this user (systemd-run --user --scope -p Delegate=yes lattice serve), or run lattice as root"
+		}
+		checks = append(checks, limits)
+		return nil
+	})
+	if err != nil {
+		checks = append(checks, problemCheck("limits", err))
+	}
+	return checks
 }
 
 func (d *deps) openTrial(ctx context.Context) (trial, error) {
@@ -172,8 +199,14 @@ func (d *deps) openOwnTrial() (t trial, err error) {
 		return t, fmt.Errorf("make a folder for a throw-away sprite: %w", err)
 	}
 	remove := func() error { return os.RemoveAll(dir) }
+	network, err := d.network(networkOptions{})
+	if err != nil {
+		return t, errors.Join(err, remove())
+	}
+	var bounds limitOptions
+	bounds.withSettings(d.settings)
 	token := rand.Text()
-	host, err := local.Open(local.Config{Dir: dir, Self: d.exe, Token: token, Tools: d.hostTools(d.settings.Tools), CheckTool: d.checkTool, Shared: d.sharedCaches(), Log: d.log})
+	host, err := local.Open(local.Config{Dir: dir, Self: d.exe, Token: token, Network: network, Box: bounds.limits(), Tools: d.hostTools(d.settings.Tools), CheckTool: d.checkTool, Shared: d.sharedCaches(), Log: d.log})
 	if err != nil {
 		return t, errors.Join(fmt.Errorf("make a throw-away sprite: %w", err), remove())
 	}

@@ -25,6 +25,7 @@ type networkOptions struct {
 func (o *networkOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.preset, "network", "", "what sprites without a policy of their own reach: defaults (registries, forges, models), none or open (default: the setting network, else defaults)")
 	cmd.Flags().UintSliceVar(&o.hostPorts, "host-port", nil, "`PORT` of this machine's loopback interface that sprites reach at "+egress.HostName+" (repeatable; adds to the setting host_ports)")
+	cmd.Flags().Lookup("host-port").DefValue = "" // else help prints an empty list
 	completeNetwork(cmd)
 }
 

@@ -25,9 +25,13 @@ State lies in $LATTICE_HOME (default: lattice in the XDG state directory).
 Settings lie in $LATTICE_CONFIG (default: lattice/config.toml in the XDG configuration directory); flags win over the
 environment, the environment over settings, settings over defaults:
 
-  spritekit, tools             as --spritekit, --tool; paths begin with / or ~/
+  spritekit tools skills       as --spritekit, --tool, --skill; paths begin with / or ~/
+  steps templates              as --steps; a folder of prompt templates for flows that ask models
+  network host_ports image     as --network, --host-port, --image
   log_level                    of lattice serve; LATTICE_LOG wins
   min_isolation                "ns-user" or "ns-root" refuses to run anything in sprites that are kept apart by less
+  [limits] memory cpus pids    what each sprite may use, as the flags of lattice sprite serve
+  [models.CLASS]  [llm]        the models that flows ask (lattice run --help)
   [run] allow agent_env keep   as the flags of lattice run
   [sprites] url                of a remote Sprites API; SPRITES_API_URL wins
             token_env token_file   where its token is; SPRITES_TOKEN wins. A token itself is refused

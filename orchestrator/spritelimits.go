@@ -1,14 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -52,6 +53,23 @@ func (o *limitOptions) limits() sandbox.Limits {
 	return sandbox.Limits{Pids: o.pids, MemoryBytes: int64(o.memory), CPUs: float64(o.cpus)}
 }
 
+// withSettings has the settings bound what no flag does.
+func (o *limitOptions) withSettings(s settings.Settings) {
+	o.memory = cmp.Or(o.memory, byteSize(s.Limits.Memory))
+	o.cpus = cmp.Or(o.cpus, s.Limits.CPUs)
+	o.pids = cmp.Or(o.pids, s.Limits.Pids)
+	o.least = cmp.Or(o.least, level(s.MinIsolation.Least()))
+}
+
+// ofSprite refuses to bound a sprite that is there already.
+func (o *limitOptions) ofSprite(sprite string) error {
+	if sprite == "" || *o == (limitOptions{}) {
+		return nil
+	}
+	return api.Refuse(protocol.ExitBadInput, "limits_of_sprite", "what a sprite may use is chosen when it is made, and "+sprite+" is there already",
+		"leave --sprite out, or make one: lattice sprite create NAME --memory SIZE --min-isolation LEVEL")
+}
+
 // level is a level of isolation as a flag's value.
 type level sandbox.Level
 
@@ -74,7 +92,7 @@ func levelNames() (names []string) {
 }
 
 // byteSize is a number of bytes as a flag's value: digits, and K, M, G or T for powers of 1024.
-type byteSize int64
+type byteSize settings.Size
 
 func (b *byteSize) Type() string { return "SIZE" }
 
@@ -85,20 +103,7 @@ func (b *byteSize) String() string {
 	return strconv.FormatInt(int64(*b), 10)
 }
 
-func (b *byteSize) Set(text string) error {
-	digits, shift := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(text), "B"), "I"), 0
-	if n := len(digits); n > 0 {
-		if i := slices.Index([]byte("KMGT"), digits[n-1]); i >= 0 {
-			digits, shift = digits[:n-1], 10*(i+1)
-		}
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n <= 0 || n > 1<<62>>shift {
-		return fmt.Errorf("%q is no size such as 512M or 2G", text)
-	}
-	*b = byteSize(n << shift)
-	return nil
-}
+func (b *byteSize) Set(text string) error { return (*settings.Size)(b).UnmarshalText([]byte(text)) }
 
 // limitsText is what a sprite may use and what keeps it to that, for people.
 func limitsText(all []sprites.Limit) string {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +38,7 @@ func addStepsFlag(cmd *cobra.Command, dirs *[]string) {
 // rules reads the step rules in these folders and files; those of a later one replace those of an earlier one.
 func (d *deps) rules(dirs []string) (compile.Rules, error) {
 	files := map[string][]byte{}
-	for _, dir := range dirs {
+	for _, dir := range slices.Concat(d.paths(d.settings.Steps), dirs) {
 		names := []string{dir}
 		info, err := os.Stat(dir)
 		if err == nil && info.IsDir() {

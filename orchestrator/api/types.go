@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -105,6 +106,9 @@ type Options struct {
 	Goal               string   `json:"goal,omitempty"`
 	Keep               bool     `json:"keep,omitempty"`
 	Tools              []string `json:"tools,omitempty"` // host paths that the run's own sprite sees read-only
+	// Limits and MinIsolation are its own sprite's; as in sprites.Create.
+	Limits       *sprites.Config `json:"limits,omitempty"`
+	MinIsolation string          `json:"min_isolation,omitempty"`
 	// Skills are folders of drop-in skills on this machine, absolute, that the flow may call and its own sprite has.
 	Skills []string `json:"skills,omitempty"`
 	// AgentEnv names variables whose values are in Secrets; only agent.run gets them, and they are never stored.

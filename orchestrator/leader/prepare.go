@@ -77,7 +77,8 @@ func (l *Leader) ensureSprite(ctx context.Context, run, name string, o api.Optio
 	case !o.OwnSprite:
 		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_not_found", Message: "there is no sprite " + name, Hint: "lattice sprite create " + name}}
 	}
-	if _, err := l.client.Create(ctx, sprites.Create{Name: name, Labels: []string{ownerLabel(run)}, Tools: o.Tools, Skills: l.shown(o.Skills), Image: o.Image}); err != nil {
+	if _, err := l.client.Create(ctx, sprites.Create{Name: name, Labels: []string{ownerLabel(run)}, Tools: o.Tools, Skills: l.shown(o.Skills), Image: o.Image,
+		Config: o.Limits, MinIsolation: o.MinIsolation}); err != nil {
 		if sprites.Uncertain(err) { // it may have been made although nobody said so
 			if made, lookErr := l.client.Get(ctx, name); lookErr == nil && slices.Contains(made.Labels, ownerLabel(run)) {
 				return nil

@@ -39,6 +39,11 @@ func check(s Settings) []Finding {
 			bad(CodeValue, "host_ports", "ports are numbers from 1 to 65535", "%d is no port", p)
 		}
 	}
+	for key, n := range map[string]int{"limits.cpus": s.Limits.CPUs, "limits.pids": s.Limits.Pids} {
+		if n < 0 {
+			bad(CodeValue, key, "leave it out for the default", "%d is no limit", n)
+		}
+	}
 	if s.Run.Allow != nil && len(s.Run.Allow) == 0 { // it would count as not said at all, and grant the default
 		bad(CodeValue, "run.allow", "name what runs may do, such as \"fs:read\", or leave the setting out for the default (lattice run --help)", "the list names no permission")
 	}
@@ -53,7 +58,7 @@ func check(s Settings) []Finding {
 			bad(CodeValue, "run.agent_env", "the list holds names of variables, not their values", "%q cannot be passed to an agent", shown(name))
 		}
 	}
-	for key, paths := range map[string][]string{"spritekit": {s.Spritekit}, "templates": {s.Templates}, "tools": s.Tools, "skills": s.Skills} {
+	for key, paths := range map[string][]string{"spritekit": {s.Spritekit}, "templates": {s.Templates}, "tools": s.Tools, "skills": s.Skills, "steps": s.Steps} {
 		for _, path := range paths {
 			if path != "" && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
 				bad(CodeValue, key, "begin it with / or ~/", "%q is no absolute path", path)

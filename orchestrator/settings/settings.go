@@ -16,6 +16,7 @@ package settings
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -41,6 +42,8 @@ type Settings struct {
 	// HostPorts are ports of this machine's loopback interface that sprites reach at host.lattice.internal; as --host-port.
 	HostPorts []int `json:"host_ports,omitempty"`
 
+	// Limits bound every sprite of the embedded host; as the flags of lattice sprite serve.
+	Limits  Limits  `json:"limits,omitzero"`
 	Run     Run     `json:"run,omitzero"`
 	Sprites Sprites `json:"sprites,omitzero"`
 	Git     Git     `json:"git,omitzero"`
@@ -50,6 +53,18 @@ type Settings struct {
 	LLM    LLM              `json:"llm,omitzero"`
 	// Templates is a folder of prompt templates of one's own, ID.json each; flows that name one get its text.
 	Templates string `json:"templates,omitempty"`
+	// Steps are folders, or single files, of step rules of one's own, by which plans are lowered; --steps adds to them.
+	Steps []string `json:"steps,omitempty"`
+}
+
+// Limits are what a sprite may use; what is left out has a default of the embedded host's.
+type Limits struct {
+	// Memory is a size such as "2G"; by default three quarters of this machine's.
+	Memory Size `json:"memory,omitempty"`
+	// CPUs is how many processors' worth of time a sprite gets; by default as much as others leave.
+	CPUs int `json:"cpus,omitempty"`
+	// Pids is how many processes and threads it has at a time; by default 4096.
+	Pids int `json:"pids,omitempty"`
 }
 
 // Run holds defaults of lattice run.
@@ -140,6 +155,25 @@ func (d *Duration) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%s is not longer than nothing", text)
 	}
 	*d = Duration(v)
+	return nil
+}
+
+// Size is a number of bytes, written as digits and K, M, G or T for powers of 1024.
+type Size int64
+
+// UnmarshalText reads a size above zero.
+func (s *Size) UnmarshalText(text []byte) error {
+	digits, shift := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(string(text)), "B"), "I"), 0
+	if n := len(digits); n > 0 {
+		if i := strings.IndexByte("KMGT", digits[n-1]); i >= 0 {
+			digits, shift = digits[:n-1], 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n <= 0 || n > 1<<62>>shift {
+		return fmt.Errorf("%q is no size such as 512M or 2G", text)
+	}
+	*s = Size(n << shift)
 	return nil
 }
 

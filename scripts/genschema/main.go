@@ -175,6 +175,7 @@ func contract() rules {
 			reflect.TypeFor[lattice.WaitKind](): enum(lattice.WaitAction, lattice.WaitSkill, lattice.WaitHuman, lattice.WaitUnknown,
 				lattice.WaitQuestion, lattice.WaitBlocked),
 			reflect.TypeFor[settings.Duration]():   pattern(`^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`),
+			reflect.TypeFor[settings.Size]():       pattern(`^[0-9]+([kKmMgGtT][iI]?)?[bB]?$`),
 			reflect.TypeFor[settings.Level]():      enum(values(settings.Levels())...),
 			reflect.TypeFor[settings.Isolation]():  enum(values(settings.Isolations())...),
 			reflect.TypeFor[settings.Network]():    enum(values(settings.Networks())...),
