@@ -40,23 +40,52 @@ func (l *Leader) Fork(ctx context.Context, id string, req api.ForkRequest) ([]ap
 	if err := l.settle(ctx); err != nil {
 		return nil, err
 	}
+	ids, err := l.recordForks(ctx, id, req)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]api.RunView, len(ids))
+	for n, id := range ids {
+		if err := l.drive(ctx, id); err != nil && !closingNow(err) {
+			return nil, err
+		}
+		l.detach(id, req.Detach)
+		if views[n], err = l.view(id); err != nil {
+			return nil, err
+		}
+	}
+	return views, nil
+}
+
+// recordForks records all runs of a request before the first is driven, and nothing is pruned meanwhile: those that end
+// soon do not take the sprite away that the others have yet to copy. A request that comes again after a crash goes on from
+// the moment that it meant then.
+func (l *Leader) recordForks(ctx context.Context, id string, req api.ForkRequest) ([]string, error) {
+	l.pruning.Lock()
+	defer l.pruning.Unlock()
 	p, err := l.past(id)
 	if err != nil {
 		return nil, err
 	}
-	first, err := l.forkPoint(ctx, p, req)
-	if err != nil {
-		return nil, err
-	}
-	views := make([]api.RunView, 0, req.N)
-	for n := range req.N {
-		v, err := l.forkOne(ctx, p, *first, lattice.ForkedRun(req.Key, n), req)
-		if err != nil {
+	ids := make([]string, req.N)
+	var first *lattice.RunForked
+	for n := range ids {
+		ids[n] = lattice.ForkedRun(req.Key, n)
+		if rec, err := l.record(ids[n]); err == nil {
+			first = rec.kept.Fork
+			l.keepSecrets(ids[n], rec.kept.AgentEnv, req.Secrets)
+			continue
+		}
+		if first == nil {
+			if first, err = l.forkPoint(ctx, p, req); err != nil {
+				return nil, err
+			}
+		}
+		if err := l.recordFork(ctx, p, *first, ids[n], req); err != nil {
 			return nil, err
 		}
-		views = append(views, v)
 	}
-	return views, nil
+	return ids, nil
 }
 
 // forkPoint is the first fact of the runs, but for what is each one's own.
@@ -79,6 +108,11 @@ func (l *Leader) forkPoint(ctx context.Context, p past, req api.ForkRequest) (*l
 	if _, _, err := engine.Step(p.program, engine.New(""), trial); errors.Is(err, engine.ErrAnswer) {
 		return nil, api.Refuse(protocol.ExitBadInput, "bad_input", strings.TrimPrefix(err.Error(), engine.ErrAnswer.Error()+": "), "--set x=text or --set 'x:=[1,2]' writes $vars.x")
 	}
+	if pt.Files != engine.FilesNone {
+		if err := l.canCopy(ctx, p.Sprite); err != nil {
+			return nil, err
+		}
+	}
 	if pt.Files == engine.FilesUnchanged {
 		if err := l.idle(p.ID); err != nil {
 			return nil, err
@@ -92,12 +126,8 @@ func (l *Leader) forkPoint(ctx context.Context, p past, req api.ForkRequest) (*l
 	return f, nil
 }
 
-// forkOne records one of the runs, and has it driven.
-func (l *Leader) forkOne(ctx context.Context, p past, f lattice.RunForked, id string, req api.ForkRequest) (api.RunView, error) {
-	drive := api.DriveRequest{Secrets: req.Secrets, Detach: req.Detach}
-	if _, err := l.store.Run(id); err == nil { // the request came twice
-		return l.Drive(ctx, id, drive)
-	}
+// recordFork records one of the runs.
+func (l *Leader) recordFork(ctx context.Context, p past, f lattice.RunForked, id string, req api.ForkRequest) error {
 	o := p.kept
 	o.ResumedFrom, o.Fork = "", &f
 	o.AgentEnv = slices.Clone(o.AgentEnv)
@@ -109,29 +139,25 @@ func (l *Leader) forkOne(ctx context.Context, p past, f lattice.RunForked, id st
 	}
 	own, err := json.Marshal(map[string]any{"run_id": id, "work_item_id": o.WorkItem})
 	if err != nil {
-		return api.RunView{}, fmt.Errorf("encode $ctx: %w", err)
+		return fmt.Errorf("encode $ctx: %w", err)
 	}
 	f.RunID, f.WorkItem, f.Sprite, f.Ctx = id, o.WorkItem, o.Sprite, own
 	_, secret, err := newRun("")
 	if err != nil {
-		return api.RunView{}, err
+		return err
 	}
 	o.Secrets = nil
 	kept, err := json.Marshal(o)
 	if err != nil {
-		return api.RunView{}, fmt.Errorf("encode options: %w", err)
+		return fmt.Errorf("encode options: %w", err)
 	}
 	l.keepSecrets(id, o.AgentEnv, req.Secrets)
 	if err := l.store.Create(ctx, store.RunRecord{
 		ID: id, WorkItem: o.WorkItem, Created: time.Now(), Program: p.Program, Secret: secret, Options: kept, Sprite: o.Sprite,
 	}); err != nil {
-		return api.RunView{}, fmt.Errorf("record run: %w", err)
+		return fmt.Errorf("record run: %w", err)
 	}
-	if err := l.drive(ctx, id); err != nil && !closingNow(err) {
-		return api.RunView{}, err
-	}
-	l.detach(id, req.Detach)
-	return l.view(id)
+	return nil
 }
 
 // copier is the engine.Forker.
@@ -184,6 +210,21 @@ func (c copier) Fork(ctx context.Context, run string, from lattice.Pair, to stri
 	return members, nil
 }
 
+// noCopies is why a host that does not fork refuses.
+func noCopies() protocol.Fault {
+	return protocol.Fault{Code: "unsupported", Message: "this Sprites API copies no sprites, so there are no forks of runs in it and no items with sprites of their own", Hint: "the embedded host does: unset SPRITES_API_URL"}
+}
+
+// canCopy refuses where the host copies no sprites, before anything is recorded. It asks for what no host does: a copy that
+// bears the name of the sprite itself.
+func (l *Leader) canCopy(ctx context.Context, sprite string) error {
+	if _, err := l.client.Fork(ctx, sprite, sprites.Current, sprite, ""); cannotFork(err) {
+		f := noCopies()
+		return api.Refuse(protocol.ExitUnsupported, f.Code, f.Message, f.Hint)
+	}
+	return nil
+}
+
 // copyLabel marks the copies of a run's sprite that its items have.
 func copyLabel(run string) string { return "lattice-copy:" + run }
 
@@ -198,7 +239,7 @@ func (l *Leader) ensureCopy(ctx context.Context, label string, from lattice.Pair
 	case err == nil:
 		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_taken", Message: "sprite " + to + " belongs to somebody else"}}
 	case cannotFork(err):
-		return &lattice.Refusal{Fault: protocol.Fault{Code: "unsupported", Message: "this Sprites API copies no sprites, so runs cannot be forked in it", Hint: "the embedded host does: unset SPRITES_API_URL"}}
+		return &lattice.Refusal{Fault: noCopies()}
 	case errors.Is(err, sprites.ErrNotFound):
 		return &lattice.Refusal{Fault: protocol.Fault{Code: "checkpoint_gone", Message: err.Error()}}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/worktree"
@@ -121,8 +122,12 @@ func (l *Leader) plan(r api.PruneRequest, now time.Time) (plan, error) {
 		}
 		if !over || ended <= r.Keep || rec.kept.Keep || now.Sub(v.UpdatedAt).Seconds() < r.OlderS {
 			p.used[rec.Sprite] = true
-			if snapshot, begun, err := l.store.State(rec.ID); err == nil && begun {
+			snapshot, begun, err := l.store.State(rec.ID)
+			if err == nil && begun {
 				kept = append(kept, snapshot.Body)
+			}
+			if !over && rec.kept.Fork != nil {
+				p.used[rec.kept.source(snapshot.Body)] = true
 			}
 			continue
 		}
@@ -130,6 +135,19 @@ func (l *Leader) plan(r api.PruneRequest, now time.Time) (plan, error) {
 	}
 	p.bundles, err = unneeded(l.home.Bundles(), kept, now)
 	return p, err
+}
+
+// source names the sprite that a forked run in a state has yet to copy, "" when there is none. state is nil before the
+// first fact.
+func (o options) source(state []byte) string {
+	if o.Fork.Pair == nil {
+		return ""
+	}
+	copies := func(c lattice.Command) bool { return c.Kind == lattice.DoFork && c.Pair.Sprite == o.Fork.Pair.Sprite }
+	if s, err := engine.DecodeState(state); state != nil && err == nil && !slices.ContainsFunc(s.Pending, copies) {
+		return ""
+	}
+	return o.Fork.Pair.Sprite
 }
 
 // unneeded lists the files in dir that no state names.

@@ -41,18 +41,28 @@ func (l *Leader) Rewind(ctx context.Context, id string, req api.RewindRequest) (
 	if err := l.idle(id); err != nil {
 		return api.RunView{}, err
 	}
-	fact, err := l.wayBack(ctx, id, req)
-	if err != nil {
+	if err := l.goBack(ctx, id, r, req); err != nil {
 		return api.RunView{}, err
-	}
-	if err := r.runner.Rewind(ctx, fact); err != nil {
-		return api.RunView{}, fmt.Errorf("rewind run %s: %w", id, err)
 	}
 	if err := l.drive(ctx, id); err != nil && !closingNow(err) {
 		return api.RunView{}, err
 	}
 	l.detach(id, req.Detach)
 	return l.view(id)
+}
+
+// goBack appends the fact. Nothing is pruned meanwhile: the sprite that was found is there when the run is active again.
+func (l *Leader) goBack(ctx context.Context, id string, r *run, req api.RewindRequest) error {
+	l.pruning.Lock()
+	defer l.pruning.Unlock()
+	fact, err := l.wayBack(ctx, id, req)
+	if err != nil {
+		return err
+	}
+	if err := r.runner.Rewind(ctx, fact); err != nil {
+		return fmt.Errorf("rewind run %s: %w", id, err)
+	}
+	return nil
 }
 
 // wayBack finds the moment, and whatever speaks against going there.
