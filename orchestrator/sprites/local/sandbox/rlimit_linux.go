@@ -51,7 +51,7 @@ func limitSelf(l Limits, left without) error {
 //
 // It gets half of init's descriptors. By the same limit the kernel measures those that all of the user's processes, in
 // whatever box, have on their way in sockets, before it lets one send more: whatever commands do, init and the host can still
-// hand theirs over. And it leaves init some threads.
+// hand theirs over. And it leaves init some threads. What a command does in the moment before this it does with init's limits.
 func limitCommand(pid int, plain bool) {
 	lower(pid, unix.RLIMIT_NOFILE, func(own uint64) uint64 { return own / 2 })
 	if !plain {
