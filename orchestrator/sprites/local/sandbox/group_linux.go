@@ -216,8 +216,27 @@ func (d groupDir) remove() error {
 			return fmt.Errorf("remove a box's control group: %w", err)
 		}
 		d.kill()
+		if err := d.removeInner(); err != nil {
+			return err
+		}
 		time.Sleep(pause) // nobody tells when they are gone
 	}
+}
+
+// removeInner removes the groups inside of the group: of boxes whose host ran in it.
+func (d groupDir) removeInner() error {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return nil // gone meanwhile
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := (groupDir{d.hierarchy, filepath.Join(d.path, e.Name())}).remove(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // kill ends what is in the group.
