@@ -113,16 +113,27 @@ func (g *group) start(cmd *exec.Cmd) error {
 	if !slices.ContainsFunc(g.dirs, func(d groupDir) bool { return !d.unified }) {
 		return cmd.Start()
 	}
-	started := make(chan error)
+	return aside(func() error { return g.visit(cmd.Start) })
+}
+
+// aside does something on a thread that is not the process's first: by that one's groups the kernel tells those of the
+// process, and another box that is made meanwhile would be put below this one.
+func aside(do func() error) error {
+	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		err := g.visit(cmd.Start)
+		if unix.Gettid() == os.Getpid() {
+			defer runtime.UnlockOSThread()
+			done <- aside(do) // while this thread is held
+			return
+		}
+		err := do()
 		if err == nil {
 			runtime.UnlockOSThread() // else the thread ends with the goroutine, wherever it is
 		}
-		started <- err
+		done <- err
 	}()
-	return <-started
+	return <-done
 }
 
 // visit has the calling thread do something in the groups of older kind.
@@ -246,7 +257,7 @@ func (d groupDir) kill() {
 	}
 	b, _ := os.ReadFile(filepath.Join(d.path, "cgroup.procs")) // without it there is nobody to kill
 	for _, line := range strings.Fields(string(b)) {
-		if pid, err := strconv.Atoi(line); err == nil && pid > 0 {
+		if pid, err := strconv.Atoi(line); err == nil && pid > 0 && pid != os.Getpid() {
 			unix.Kill(pid, unix.SIGKILL)
 		}
 	}
@@ -280,6 +291,7 @@ func owner(pid int) string {
 func Sweep() error {
 	var failed error
 	for _, h := range hierarchies() {
+		var left []groupDir
 		err := filepath.WalkDir(h.top, func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
@@ -292,12 +304,15 @@ func Sweep() error {
 			if parts := strings.Split(d.Name(), "-"); len(parts) == 5 {
 				pid, err := strconv.Atoi(parts[2])
 				if own := strings.Split(owner(pid), "-"); err == nil && own[0] == parts[1] && own[2] != parts[3] {
-					failed = errors.Join(failed, ignoring(unix.EACCES, groupDir{h, path}.remove()))
+					left = append(left, groupDir{h, path})
 				}
 			}
-			return fs.SkipDir
+			return nil
 		})
 		failed = errors.Join(failed, err)
+		for _, d := range slices.Backward(left) { // those below others first
+			failed = errors.Join(failed, ignoring(unix.EACCES, d.remove()))
+		}
 	}
 	return failed
 }
