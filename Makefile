@@ -18,7 +18,7 @@ LEAN       := -tags nethttpomithttp2 -gcflags=all=-l $(foreach p,$(HOT),-gcflags
 SPRITEKITS := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 LATTICES   := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 
-.PHONY: build static test race script oracle fuzz schema check lint cross bench soak demo remote image rootfs oci smoke clean
+.PHONY: build static test race script oracle fuzz schema check lint cross bench bench-peers soak demo remote image rootfs oci smoke clean
 
 build: ## both binaries
 	@echo "build $(BIN)/spritekit, $(BIN)/lattice"
@@ -50,6 +50,8 @@ cross: ## the other systems compile
 	@for t in $(LATTICES); do echo "lattice $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) -o /dev/null ./orchestrator; done
 bench: ## the figures of BENCH.md, beside what to compare them with
 	$(GO) run ./scripts/bench
+bench-peers: ## the engine beside other engines, of which those are measured that are here or can be fetched
+	$(GO) run ./scripts/bench --peers
 soak: build ## kill at random moments, for SOAK seconds, and show where that hit
 	$(GO) test -count=1 -timeout 0 -run TestKillAnytime -v ./orchestrator -soak $(SOAK)s
 demo: build

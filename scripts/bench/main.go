@@ -1,7 +1,7 @@
 // Command bench measures what the project promises about its speed, beside what anybody can compare it with, and prints a
 // table. BENCH.md says what each figure means and why it is measured so. Run it in the repository's root:
 //
-//	go run ./scripts/bench [--quick] [--json]
+//	go run ./scripts/bench [--quick] [--json] [--peers]
 //
 // Whole processes are run in turn, one of each kind a round, so that a machine whose speed drifts is fair to all; a
 // figure is the median over the rounds, a ratio the median of the rounds' ratios. What happens inside a process is
@@ -25,12 +25,17 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	quick := flag.Bool("quick", false, "fewer rounds: a minute instead of several, and less certain figures")
 	asJSON := flag.Bool("json", false, "print one JSON object instead of a table")
+	others := flag.Bool("peers", false, "only the engine, beside other engines that are on this machine or can be fetched")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: unknown argument %q; see --help\n", flag.Arg(0))
 		os.Exit(2)
 	}
-	err := bench(ctx, *quick, *asJSON, os.Stdout, os.Stderr)
+	measure := bench
+	if *others {
+		measure = benchPeers
+	}
+	err := measure(ctx, *quick, *asJSON, os.Stdout, os.Stderr)
 	interrupted := ctx.Err() != nil
 	stop()
 	switch {
@@ -71,10 +76,7 @@ func bench(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (er
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
 	var r report
-	for _, stage := range []struct {
-		name string
-		run  func() error
-	}{
+	return r.write(out, asJSON, progress, []stage{
 		{"build", func() error { return build(ctx, dir) }},
 		{"the machine", func() (err error) { r.Machine, err = look(ctx, dir, p.commits); return err }},
 		{"a skill call", func() error { return r.add(skillCall(ctx, dir, p.calls)) }},
@@ -89,7 +91,17 @@ func bench(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (er
 		{"sandboxes", func() error { return r.add(sandboxes(ctx, dir, p.points)) }},
 		{"checkpoints", func() error { return r.add(checkpoints(ctx, dir, p.points, p.trees)) }},
 		{"sizes", func() error { return r.add(sizes(dir)) }},
-	} {
+	})
+}
+
+type stage struct {
+	name string
+	run  func() error
+}
+
+// write runs the stages and prints what they found.
+func (r *report) write(out io.Writer, asJSON bool, progress io.Writer, stages []stage) error {
+	for _, stage := range stages {
 		fmt.Fprintln(progress, "bench:", stage.name, "…")
 		if err := stage.run(); err != nil {
 			return fmt.Errorf("measure %s: %w", stage.name, err)
