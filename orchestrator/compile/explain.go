@@ -186,10 +186,19 @@ func (f *Flow) next(n *ir.Node) []string {
 	return out
 }
 
-// exprText is a value expression for people.
+// exprText is a value expression for people: a text joined of parts reads as one, with the references in it.
 func exprText(text json.RawMessage) string {
 	var s string
 	if json.Unmarshal(text, &s) == nil {
+		return s
+	}
+	var joined struct {
+		Concat []json.RawMessage `json:"concat"`
+	}
+	if json.Unmarshal(text, &joined) == nil && len(joined.Concat) > 0 {
+		for _, part := range joined.Concat {
+			s += exprText(part)
+		}
 		return s
 	}
 	return string(text)

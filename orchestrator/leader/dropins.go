@@ -87,7 +87,7 @@ func (l *Leader) catalog(ctx context.Context, o api.Options) (*catalog, error) {
 	c := &catalog{found: map[string]FoundSkill{}}
 	if len(o.Skills) > 0 && o.Sprite != "" && l.host != nil {
 		return nil, api.Refuse(protocol.ExitBadInput, "skills_of_sprite", "what a sprite has in /skills is chosen when it is made, and "+o.Sprite+" is there already",
-			"leave --sprite out, or make one: lattice sprite create NAME --skill "+o.Skills[0])
+			"leave --skill out where "+o.Sprite+" was made with the skills, which are found there; else leave --sprite out, or make another: lattice sprite create NAME --skill "+o.Skills[0])
 	}
 	var err error
 	if c.given, err = dropin.ReadAll(o.Skills); err != nil {
