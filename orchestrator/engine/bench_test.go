@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -46,6 +48,18 @@ func (idle) Inspect(_ context.Context, _ lattice.Call, a lattice.Action) (lattic
 	return a, lattice.Deny, "", nil
 }
 func (idle) Do(context.Context, lattice.Action) ([]byte, error) { return nil, nil }
+
+// forks is idle, but for a process in each call, which is given JSON and waited for.
+type forks struct{ idle }
+
+func (f forks) Call(ctx context.Context, c lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
+	cmd := exec.CommandContext(ctx, "/bin/true")
+	cmd.Stdin = strings.NewReader(`{"a":1,"b":"some text"}`)
+	if err := cmd.Run(); err != nil {
+		return lattice.Outcome{}, err
+	}
+	return f.idle.Call(ctx, c, event)
+}
 
 func idleDeps(log engine.Log) engine.Deps {
 	var w idle
@@ -223,8 +237,8 @@ func BenchmarkEngine(b *testing.B) {
 	}
 }
 
-// BenchmarkFlows drives whole flows of 1, 10 and 100 calls that do nothing, 1, 8 and 64 of them at once, each commit on
-// disk before the next step begins:
+// BenchmarkFlows drives whole flows of 1, 10 and 100 calls that do nothing, or start a process, 1, 8 and 64 of them at
+// once, each commit on disk before the next step begins:
 //
 //	steps/s  nodes of the flows, over all of them
 //	p50-us   microseconds that a step of a flow takes, for the middle one of all flows; begin and end of it count
@@ -233,40 +247,48 @@ func BenchmarkEngine(b *testing.B) {
 func BenchmarkFlows(b *testing.B) {
 	for _, steps := range []int{1, 10, 100} {
 		for _, atOnce := range []int{1, 8, 64} {
-			b.Run(fmt.Sprintf("steps=%d/runs=%d", steps, atOnce), func(b *testing.B) {
-				program := linear("m.read", steps)
-				p := parse(b, program)
-				runs := runIDs(max(200, 2*atOnce) * 10 / max(10, steps))
-				s := openStore(b, program, runs)
-				record := &recorder{Log: s, appends: map[string][]appended{}}
-				took := make([]time.Duration, len(runs))
-				next := make(chan int, len(runs))
-				for i := range runs {
-					next <- i
-				}
-				close(next)
-				var workers sync.WaitGroup
-				began := time.Now()
-				for range min(atOnce, len(runs)) {
-					workers.Go(func() {
-						for i := range next {
-							start := time.Now()
-							drive(b, p, idleDeps(record), runs[i])
-							took[i] = time.Since(start) / time.Duration(steps)
-						}
-					})
-				}
-				workers.Wait()
-				all := time.Since(began)
-				closeStore(b, s)
-				raw := rawCommits(b, record.appends[runs[0]])
-				slices.Sort(took)
-				b.ReportMetric(0, "ns/op")
-				b.ReportMetric(float64(steps*len(runs))/all.Seconds(), "steps/s")
-				b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
-				b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
-				b.ReportMetric(float64(len(record.appends[runs[0]]))/raw.Seconds(), "disk/s")
+			size := fmt.Sprintf("steps=%d/runs=%d", steps, atOnce)
+			b.Run("nothing/"+size, func(b *testing.B) {
+				benchFlows(b, idle{}, steps, atOnce, max(2*atOnce, 2000/max(10, steps)))
+			})
+			b.Run("process/"+size, func(b *testing.B) {
+				benchFlows(b, forks{}, steps, atOnce, max(atOnce, 400/max(10, steps)))
 			})
 		}
 	}
+}
+
+func benchFlows(b *testing.B, caller engine.Caller, steps, atOnce, flows int) {
+	program, runs := linear("m.read", steps), runIDs(flows)
+	p, s := parse(b, program), openStore(b, program, runs)
+	record := &recorder{Log: s, appends: map[string][]appended{}}
+	deps := idleDeps(record)
+	deps.Caller = caller
+	took := make([]time.Duration, len(runs))
+	next := make(chan int, len(runs))
+	for i := range runs {
+		next <- i
+	}
+	close(next)
+	var workers sync.WaitGroup
+	began := time.Now()
+	for range atOnce {
+		workers.Go(func() {
+			for i := range next {
+				start := time.Now()
+				drive(b, p, deps, runs[i])
+				took[i] = time.Since(start) / time.Duration(steps)
+			}
+		})
+	}
+	workers.Wait()
+	all := time.Since(began)
+	closeStore(b, s)
+	raw := rawCommits(b, record.appends[runs[0]])
+	slices.Sort(took)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(steps*len(runs))/all.Seconds(), "steps/s")
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
+	b.ReportMetric(float64(len(record.appends[runs[0]]))/raw.Seconds(), "disk/s")
 }

@@ -111,23 +111,29 @@ func engine(ctx context.Context, dir, pattern string) ([]figure, error) {
 	return figures, nil
 }
 
-// flows are whole flows of calls that do nothing, one after another and many at once.
+// flows are whole flows of calls that do nothing, or start a process, one after another and many at once.
 func flows(ctx context.Context, dir string, count int) ([]figure, error) {
 	got, err := goBench(ctx, dir, "./orchestrator/engine", "^BenchmarkFlows$", count, "-benchtime", "1x")
 	if err != nil {
 		return nil, err
 	}
 	var figures []figure
-	for _, steps := range []int{1, 10, 100} {
-		for _, runs := range []int{1, 8, 64} {
-			m := got[fmt.Sprintf("BenchmarkFlows/steps=%d/runs=%d", steps, runs)]
-			if m == nil {
-				return nil, errors.New("the benchmark Flows is not there")
+	for _, call := range []string{"nothing", "process"} {
+		for _, steps := range []int{1, 10, 100} {
+			for _, runs := range []int{1, 8, 64} {
+				m := got[fmt.Sprintf("BenchmarkFlows/%s/steps=%d/runs=%d", call, steps, runs)]
+				if m == nil {
+					return nil, errors.New("the benchmark Flows is not there")
+				}
+				of := fmt.Sprintf("flows of %d steps, %d at once", steps, runs)
+				if call == "process" {
+					of += ", a process each"
+				}
+				figures = append(figures, figure{
+					Name: of, Value: m["steps/s"], Unit: "steps/s", Ratio: m["steps/s"] / m["disk/s"],
+					Beside: fmt.Sprintf("the disk alone: %.0f/s; a step takes %.0f µs (p99 %.0f)", m["disk/s"], m["p50-us"], m["p99-us"]),
+				})
 			}
-			figures = append(figures, figure{
-				Name: fmt.Sprintf("flows of %d steps, %d at once", steps, runs), Value: m["steps/s"], Unit: "steps/s", Ratio: m["steps/s"] / m["disk/s"],
-				Beside: fmt.Sprintf("the disk alone: %.0f/s; a step takes %.0f µs (p99 %.0f)", m["disk/s"], m["p50-us"], m["p99-us"]),
-			})
 		}
 	}
 	return figures, nil
