@@ -55,12 +55,15 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 			return nil, fmt.Errorf("replay run %s at entry %d (%s): %w", run, e.Seq, e.Type, err)
 		}
 		if back, ok := fact.(lattice.Rewound); ok {
-			points = pointsBefore(points, back.Moment)
+			points = pointsTo(points, back.Moment)
 		}
 		begun := pointsOf(p, i, e.Seq, next)
 		for n := range begun {
 			files, pair := begun[n].filesNow(p, state, fact)
 			begun[n].Files, begun[n].Pair = files, pair
+		}
+		if last := len(points) - 1; last >= 0 && len(begun) > 0 && points[last].Node == begun[0].Node && points[last].Visit == begun[0].Visit {
+			points = points[:last] // went back there
 		}
 		points = append(points, begun...)
 		settle(points, next, fact, commands)
@@ -74,11 +77,13 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 	return points, nil
 }
 
-// pointsBefore drops the moments from m on.
-func pointsBefore(points []Point, m lattice.Moment) []Point {
+// pointsTo drops the moments behind m. m itself is there until it begins again, when the files are: a run that is cut off
+// in between can be taken back to it once more.
+func pointsTo(points []Point, m lattice.Moment) []Point {
 	for i, p := range points {
 		if p.Moment == m {
-			return points[:i]
+			points[i].Effects = nil
+			return points[:i+1]
 		}
 	}
 	return points

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+)
+
+const threeLines = `{"execir_version":"1.0","id":"lines","entry_node":"one","nodes":[
+	{"id":"one","op":"TOOL_CALL","tool":"fs.write","args":{"path":"lines","content":"one\n"}},
+	{"id":"two","op":"TOOL_CALL","tool":"fs.append","args":{"path":"lines","content":"two\n"}},
+	{"id":"read","op":"TOOL_CALL","tool":"fs.read","args":{"path":"lines"},"outputs":{"content":"$vars.text"}}],
+	"edges":[{"from":"one","to":"two"},{"from":"two","to":"read"}]}`
+
+// TestKillWhileTravelling kills the leader after each durable write of a rewind, and of a fork. What was cut off is gone
+// on with, or asked for again; either way every run ends as the undisturbed one did, and replays.
+func TestKillWhileTravelling(t *testing.T) {
+	for name, trip := range map[string][]string{"rewind": {"rewind", "--to", "two"}, "fork": {"fork", "--at", "two", "-n", "2"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJob(t)
+			if err := os.WriteFile(j.dir+"/lines.json", []byte(threeLines), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if code, out := j.lattice(t, 0, "", "run", "lines.json", "--keep"); code != 0 {
+				t.Fatal(out)
+			}
+			first := j.runs(t)[0].ID
+			trip := slices.Insert(slices.Clone(trip), 1, first)
+			for k := 1; !t.Failed(); k += *killStride {
+				_ = os.Remove(j.counter())
+				code, out := j.lattice(t, k, "leader", trip...)
+				for _, r := range j.runs(t) {
+					if r.Status != "succeeded" && k%2 == 0 {
+						j.lattice(t, 0, "", "resume", r.ID)
+					}
+				}
+				if code == -1 {
+					j.lattice(t, 0, "", trip...)
+				} else if code != 0 {
+					t.Error(out)
+				}
+				for _, r := range j.runs(t) {
+					if r.Status != "succeeded" {
+						j.lattice(t, 0, "", "resume", r.ID)
+					}
+				}
+				j.ended(t, "one\ntwo\n")
+				if t.Failed() {
+					t.Fatalf("killed after durable write %d of lattice %v", k, trip)
+				}
+				if code == 0 {
+					t.Logf("%d places to kill", k-1)
+					j.remove()
+					return
+				}
+			}
+		})
+	}
+}
+
+type listed struct {
+	ID      string `json:"run_id"`
+	Status  string `json:"status"`
+	Outputs struct {
+		Text string `json:"text"`
+	} `json:"outputs"`
+}
+
+func (j *job) runs(t *testing.T) []listed {
+	t.Helper()
+	_, list := j.lattice(t, 0, "", "runs", "--json")
+	var runs []listed
+	if err := json.Unmarshal([]byte(list), &runs); err != nil || len(runs) == 0 {
+		t.Fatalf("runs: %v: %s", err, list)
+	}
+	return runs
+}
+
+// ended checks every run of the job that has a sprite of the newest ones.
+func (j *job) ended(t *testing.T, text string) {
+	t.Helper()
+	for i, r := range j.runs(t) {
+		if r.Status != "succeeded" || r.Outputs.Text != text {
+			t.Errorf("run %s is %s with %q", r.ID, r.Status, r.Outputs.Text)
+		}
+		if i < 3 { // older ones were looked at before
+			j.lattice(t, 0, "", "replay", r.ID)
+		}
+	}
+}
