@@ -17,17 +17,14 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
-	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+	_ "github.com/spritekit/lattice/orchestrator/sprites/local/sandbox/early" // the test binary is the init of its sandboxes
 )
 
 // spritekit is the in-sprite binary of this tree.
 var spritekit string
 
-// TestMain lets the test binary be the init of sandboxes.
+// TestMain builds what sprites are given.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == sandbox.InitArg {
-		os.Exit(sandbox.Main(os.Args[2:]))
-	}
 	dir, err := os.MkdirTemp("", "leader-test-")
 	if err != nil {
 		panic(err)

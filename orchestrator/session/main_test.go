@@ -21,7 +21,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local"
-	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+	_ "github.com/spritekit/lattice/orchestrator/sprites/local/sandbox/early" // the test binary is the init of its sandboxes
 	"github.com/spritekit/lattice/orchestrator/sprites/spritestest"
 )
 
@@ -29,11 +29,8 @@ import (
 // holds the same, but their spritekit serves no sessions.
 var skillsDir, oldSkills string
 
-// TestMain lets the test binary be the init of sandboxes, and installs the skills.
+// TestMain installs the skills.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == sandbox.InitArg {
-		os.Exit(sandbox.Main(os.Args[2:]))
-	}
 	dir, err := os.MkdirTemp("", "session-test-")
 	if err != nil {
 		panic(err)

@@ -8,14 +8,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spritekit/lattice/orchestrator/sprites/local"
-	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+	_ "github.com/spritekit/lattice/orchestrator/sprites/local/sandbox/early" // the test binary is the init of its sandboxes
 )
 
-// TestMain lets the test binary be the init of the sandboxes that it starts.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == sandbox.InitArg {
-		os.Exit(sandbox.Main(os.Args[2:]))
-	}
 	goleak.VerifyTestMain(m)
 }
 
