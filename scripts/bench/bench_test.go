@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -102,8 +103,10 @@ func TestInterruptLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", tmp)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := bench(ctx, true, false, &bytes.Buffer{}, &bytes.Buffer{}); err == nil {
-		t.Error("an interrupted bench ends well")
+	for _, measure := range []func(context.Context, bool, bool, io.Writer, io.Writer) error{bench, benchPeers} {
+		if err := measure(ctx, true, false, &bytes.Buffer{}, &bytes.Buffer{}); err == nil {
+			t.Error("an interrupted bench ends well")
+		}
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)

@@ -92,7 +92,7 @@ func compare(ctx context.Context, rounds int, turn time.Duration) (out output, e
 		case err != nil && (i == 0 || ctx.Err() != nil):
 			return out, fmt.Errorf("%s: %w", k.Name, err)
 		case err != nil:
-			out.Figures = append(out.Figures, figure{Name: k.Name, Skipped: err.Error()})
+			out.Figures = append(out.Figures, figure{Name: k.Name, Skipped: fmt.Sprintf("%.160s", strings.Join(strings.Fields(err.Error()), " "))})
 		default:
 			defer func() { err = errors.Join(err, e.Close()) }()
 			there = append(there, &runner{Engine: e, name: k.Name})
