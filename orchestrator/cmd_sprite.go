@@ -141,13 +141,30 @@ func (d *deps) spriteCmd(use, short, example string, n int, do func(context.Cont
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: short + ".\n" + exitCodes, Example: example, Args: args(cobra.ExactArgs(n)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
-				return spriteProblem(do(ctx, client, list))
+			return d.withHost(c.Context(), o, func(ctx context.Context, client *sprites.Client, outlived bool) error {
+				err := do(ctx, client, list)
+				if _, lasts := c.Annotations[lasting]; lasts && err == nil && !outlived {
+					d.sayEnding()
+				}
+				return spriteProblem(err)
 			})
 		},
 	}
 	o.addFlags(cmd)
 	return cmd
+}
+
+// lasting marks commands of spriteCmd that are about what lasts no longer than the host.
+const lasting = "lasting"
+
+func lasts(cmd *cobra.Command) *cobra.Command {
+	cmd.Annotations = map[string]string{lasting: ""}
+	return cmd
+}
+
+// sayEnding says what becomes of it where this process is the host.
+func (d *deps) sayEnding() {
+	fmt.Fprintln(d.err, "lattice: nothing else leads here, so that what runs in sprites, is served from them or is noted about them ends with this command\n  try: keep lattice serve running beside it")
 }
 
 // withSprites hands the client of the remote host, or of the leader's embedded one, to do.

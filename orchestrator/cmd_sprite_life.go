@@ -122,7 +122,7 @@ keeps itself awake the same way, through /.sprite/api.sock.
 ` + exitCodes,
 		Example: "  lattice sprite task add box nightly-build --for 30m\n  lattice sprite task ls box\n  lattice sprite task rm box nightly-build"})
 	var length time.Duration
-	add := d.spriteCmd("add NAME TASK", "Keep a sprite awake by a task, or renew the task", "  lattice sprite task add box nightly-build --for 30m", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+	add := lasts(d.spriteCmd("add NAME TASK", "Keep a sprite awake by a task, or renew the task", "  lattice sprite task add box nightly-build --for 30m", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
 		if length <= 0 {
 			return usageError{errors.New("--for is a duration above 0")}
 		}
@@ -131,7 +131,7 @@ keeps itself awake the same way, through /.sprite/api.sock.
 			return err
 		}
 		return d.printJSON(t)
-	})
+	}))
 	add.Flags().DurationVar(&length, "for", time.Hour, "how long the task lasts, an hour at most")
 	cmd.AddCommand(
 		d.spriteCmd("ls NAME", "List what keeps a sprite awake", "  lattice sprite task ls box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {

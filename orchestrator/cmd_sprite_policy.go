@@ -51,7 +51,7 @@ no longer allowed are cut.
 			}
 			return d.showPolicy(ctx, c, list[0])
 		}),
-		d.spriteCmd("denials NAME", "List what a sprite tried to reach and was denied, the last first", "  lattice sprite policy denials box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		lasts(d.spriteCmd("denials NAME", "List what a sprite tried to reach and was denied, the last first", "  lattice sprite policy denials box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 			all, err := c.NetworkDenials(ctx, list[0])
 			if err != nil {
 				return err
@@ -71,7 +71,7 @@ no longer allowed are cut.
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d×\t%s\n", age(one.Time), one.Kind, clean(target), one.Code, one.Count, clean(one.Reason))
 			}
 			return w.Flush()
-		}),
+		})),
 	)
 	completeSpriteCmds(d, cmd)
 	return cmd

@@ -234,14 +234,14 @@ func (d *deps) printPorts(all []sprites.PortEvent) error {
 func newSpriteURLCmd(d *deps) *cobra.Command {
 	var open string
 	var login bool
-	cmd := d.spriteCmd("url NAME", "Print the URL of what a sprite serves", "  curl \"$(lattice sprite url box --open public)\"\n  xdg-open \"$(lattice sprite url box --login)\"", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := lasts(d.spriteCmd("url NAME", "Print the URL of what a sprite serves", "  curl \"$(lattice sprite url box --open public)\"\n  xdg-open \"$(lattice sprite url box --login)\"", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		switch open {
 		case "", "sprite", "public":
 		default:
 			return usageError{fmt.Errorf("--open is public or sprite, not %q", open)}
 		}
 		return d.spriteURL(ctx, c, list[0], open, login)
-	})
+	}))
 	cmd.Long = `Print the URL of what a sprite serves: its service with an HTTP port, else what listens on its port 8080. A request wakes
 the sprite and starts its services.
 

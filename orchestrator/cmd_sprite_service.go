@@ -89,9 +89,13 @@ exit code is 1. It is tried again all the same, until lattice sprite service sto
 				}
 				s.Env[key] = value
 			}
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+			return d.withHost(c.Context(), o, func(ctx context.Context, client *sprites.Client, outlived bool) error {
 				w := serviceWatch{d: d, service: s.Name}
-				return spriteProblem(w.end(client.PutService(ctx, list[0], s, w.call(follow))))
+				err := w.end(client.PutService(ctx, list[0], s, w.call(follow)))
+				if err == nil && !outlived {
+					d.sayEnding()
+				}
+				return spriteProblem(err)
 			})
 		},
 	}
@@ -111,10 +115,10 @@ func addFollowFlag(cmd *cobra.Command, follow *time.Duration) {
 
 func newServiceRunCmd(d *deps, verb, short string, do func(*sprites.Client, context.Context, string, string, sprites.ServiceCall) error) *cobra.Command {
 	var follow time.Duration
-	cmd := d.spriteCmd(verb+" NAME SERVICE", short, "  lattice sprite service "+verb+" box web", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := lasts(d.spriteCmd(verb+" NAME SERVICE", short, "  lattice sprite service "+verb+" box web", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
 		w := serviceWatch{d: d, service: list[1]}
 		return w.end(do(c, ctx, list[0], list[1], w.call(follow)))
-	})
+	}))
 	addFollowFlag(cmd, &follow)
 	return cmd
 }
