@@ -188,8 +188,10 @@ func completeSprites(d *deps) cobra.CompletionFunc {
 			names = append(names, described(s.Name, s.Status))
 		}
 		if err != nil && d.spritesURL == "" {
+			seen := map[string]bool{} // a sprite of several runs is offered once, as the newest one's
 			for _, r := range d.peekRuns(ctx) {
-				if r.Sprite != "" {
+				if r.Sprite != "" && !seen[r.Sprite] {
+					seen[r.Sprite] = true
 					names = append(names, described(r.Sprite, "of "+r.RunID+", "+string(r.Status)))
 				}
 			}
