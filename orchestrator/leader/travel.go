@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
@@ -37,8 +39,33 @@ func (l *Leader) past(id string) (past, error) {
 	if p.facts, _, _, err = l.store.Load(id); err != nil {
 		return past{}, fmt.Errorf("load run %s: %w", id, err)
 	}
-	p.points, err = engine.Points(p.program, id, p.facts)
-	return p, err
+	if p.points, err = engine.Points(p.program, id, p.facts); err != nil || rec.Sprite == "" || rec.kept.OwnSprite {
+		return p, err
+	}
+	return p, l.loseShared(p)
+}
+
+// loseShared marks moments whose files would be those in the sprite, if another run has had the sprite since.
+func (l *Leader) loseShared(p past) error {
+	all, err := l.store.Runs()
+	if err != nil {
+		return fmt.Errorf("list runs: %w", err)
+	}
+	for _, r := range all {
+		if r.Sprite != p.Sprite || r.ID == p.ID {
+			continue
+		}
+		other, err := l.view(r.ID)
+		if err != nil {
+			return err
+		}
+		for i, pt := range p.points {
+			if pt.Files == engine.FilesUnchanged && other.UpdatedAt.After(p.at(pt)) {
+				p.points[i].Files = engine.FilesLost
+			}
+		}
+	}
+	return nil
 }
 
 // find looks a moment up by NODE or NODE#VISIT.
@@ -60,7 +87,19 @@ func (p past) find(spec string) (engine.Point, error) {
 	case p.program.Node(node) == nil:
 		return engine.Point{}, api.Refuse(protocol.ExitNotFound, "node_not_found", "the flow has no node "+node, "lattice rewind "+p.ID+" lists where the run can go back to")
 	}
-	return engine.Point{}, api.Refuse(protocol.ExitNotFound, "moment_not_found", fmt.Sprintf("%s never began %s", p.ID, spec), "lattice rewind "+p.ID+" lists where it can go back to")
+	why := fmt.Sprintf("%s never began %s", p.ID, spec)
+	switch {
+	case !p.inFlow(node):
+		why = fmt.Sprintf("%s is inside of another node, and iterations and branches have no moments of their own: go back to the node around it", node)
+	case p.kept.Fork != nil:
+		why += " itself; what lies before " + p.kept.Fork.Moment.Node + " is " + p.kept.Fork.From + "'s"
+	}
+	return engine.Point{}, api.Refuse(protocol.ExitNotFound, "moment_not_found", why, "lattice rewind "+p.ID+" lists where it can go back to")
+}
+
+// inFlow reports whether a node is one of the flow itself.
+func (p past) inFlow(node string) bool {
+	return slices.ContainsFunc(p.program.Doc.Nodes, func(n ir.Node) bool { return n.ID == node })
 }
 
 // held says which checkpoints a run's sprite has; found is false when the sprite is gone.
@@ -120,14 +159,15 @@ func (l *Leader) Moments(ctx context.Context, id string) ([]api.Moment, error) {
 	return out, nil
 }
 
+// at is when a moment was.
+func (p past) at(pt engine.Point) time.Time {
+	i := slices.IndexFunc(p.facts, func(e lattice.Entry) bool { return e.Seq == pt.Seq })
+	return p.facts[i].At
+}
+
 // view is a moment for people.
 func (p past) view(pt engine.Point) api.Moment {
-	m := api.Moment{Node: pt.Node, Visit: pt.Visit, Seq: pt.Seq, Files: string(pt.Files), Effects: pt.Effects}
-	for _, e := range p.facts {
-		if e.Seq == pt.Seq {
-			m.At = e.At
-		}
-	}
+	m := api.Moment{Node: pt.Node, Visit: pt.Visit, Seq: pt.Seq, At: p.at(pt), Files: string(pt.Files), Effects: pt.Effects}
 	if pt.Pair != nil {
 		m.Checkpoint = pt.Pair.CheckpointID
 	}
