@@ -32,7 +32,8 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 	if err != nil {
 		return present{}, err
 	}
-	if stacks && s.quiet() {
+	quiet := d.Stacks() && s.quiet()
+	if stacks && quiet {
 		if err := h.shallowBelow(ctx, now); err != nil {
 			return present{}, err
 		}
@@ -52,6 +53,13 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 		}
 		h.step("ended")
 		return present{layer: now, made: []layerRecord{next}, tree: next.ID, ended: ended}, nil
+	}
+	ended := false
+	if quiet { // as above, so that the next box shows the checkpoint
+		ended = s.present() != nil
+		if err := s.pause(); err != nil {
+			return present{}, err
+		}
 	}
 	thaw := func() error { return nil }
 	if box := s.present(); box != nil && !d.LiveSafe() {
@@ -77,7 +85,7 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 	if err != nil {
 		return present{}, err
 	}
-	return present{layer: copied, made: []layerRecord{copied}}, nil
+	return present{layer: copied, made: []layerRecord{copied}, ended: ended}, nil
 }
 
 // complete has a layer that is about to be frozen, or a copy of it, hold all that shows in it now.
