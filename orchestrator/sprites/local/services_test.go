@@ -296,7 +296,7 @@ func TestServiceThatFloods(t *testing.T) {
 	if !errors.Is(err, errSeen) {
 		t.Fatal(err)
 	}
-	got := strings.Fields(h.sh("cd /.sprite/logs/services && stat -c %s flood.log flood.log.1 && tail -n 1 flood.log && (echo x >>flood.log; rm -f flood.log; ls)"))
+	got := strings.Fields(h.sh("exec 2>&1; cd /.sprite/logs/services && stat -c %s flood.log flood.log.1 && tail -n 1 flood.log && (echo x >>flood.log; rm -f flood.log; ls)"))
 	t.Log(got)
 	total := 0
 	for _, n := range got[:2] {
