@@ -149,12 +149,12 @@ func (c *channel) send(v any, fds ...int) error {
 	if len(fds) > 0 {
 		oob = syscall.UnixRights(fds...)
 	}
-	head := binary.BigEndian.AppendUint32(nil, uint32(len(body)))
+	frame := append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(body)), uint32(len(body))), body...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n, _, err := c.conn.WriteMsgUnix(head, oob, nil)
-	if err == nil {
-		_, err = c.conn.Write(append(head[n:], body...))
+	n, _, err := c.conn.WriteMsgUnix(frame, oob, nil) // at once: the other end wakes up once
+	if err == nil && n < len(frame) {
+		_, err = c.conn.Write(frame[n:])
 	}
 	if err != nil {
 		return fmt.Errorf("send control message: %w", err)
