@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
@@ -99,11 +100,17 @@ func (l *Leader) compareFiles(ctx context.Context, p past, a engine.Point, b *en
 	if errors.As(err, &refused) && cannotFork(err) {
 		return none, "files are not compared: this Sprites API does not", nil
 	}
-	if files == nil {
-		files = none
+	theirs := none
+	for _, f := range files {
+		if f.Path != bookkeeping && !strings.HasPrefix(f.Path, bookkeeping+"/") {
+			theirs = append(theirs, f)
+		}
 	}
-	return files, "", err
+	return theirs, "", err
 }
+
+// bookkeeping is where the runtime keeps its own files in a sprite, which each step changes.
+const bookkeeping = "/workspace/" + protocol.Dir
 
 // changes appends what differs between two values below a path: members of objects each for itself, anything else as a
 // whole.
