@@ -21,6 +21,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -147,6 +148,11 @@ func (l *Leader) begin(ctx context.Context, program *ir.Program, r api.RunReques
 	}
 	if o.Image != "" && l.host == nil {
 		return api.RunView{}, api.Refuse(protocol.ExitUnsupported, "images_are_local", "images are the embedded host's; remote sprites start from their service's", "leave the image out")
+	}
+	if o.OwnSprite && l.host != nil {
+		if err := l.host.CheckIsolationFor(sandbox.Level(o.MinIsolation)); err != nil {
+			return api.RunView{}, api.Refuse(protocol.ExitUnsafe, "isolation_unavailable", err.Error(), "lattice doctor says what helps, or ask for less")
+		}
 	}
 	if err := l.spriteFree(o.Options); err != nil {
 		return api.RunView{}, err

@@ -14,7 +14,10 @@ import (
 
 // CheckIsolation says why nothing runs in sprites of this host, nil when it does: its Config.MinIsolation asks for more than
 // this machine has.
-func (h *Host) CheckIsolation() error { return h.requireIsolation("", "") }
+func (h *Host) CheckIsolation() error { return h.CheckIsolationFor("") }
+
+// CheckIsolationFor is CheckIsolation of a sprite that is to be kept apart at least so firmly.
+func (h *Host) CheckIsolationFor(least sandbox.Level) error { return h.requireIsolation("", least) }
 
 // requireIsolation refuses to make or start a sprite that this machine cannot keep apart as firmly as the host's operator
 // or the sprite's maker asks.
