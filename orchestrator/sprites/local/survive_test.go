@@ -183,7 +183,9 @@ func TestWhatSurvives(t *testing.T) {
 // whileRunning calls do while a process of the sprite writes.
 func (w *world) whileRunning(do func() string) string {
 	w.Helper()
-	w.do("s", "mkdir -p /dev/shm; (while :; do echo x >/dev/shm/busy; sleep 0.05; done) >/dev/null 2>&1 &")
+	// It has let go of the command's output when this returns: who is held still before that keeps the session open.
+	w.do("s", "mkdir -p /dev/shm; rm -f /dev/shm/busy; (while :; do echo x >/dev/shm/busy; sleep 0.05; done) >/dev/null 2>&1 & "+
+		"until test -s /dev/shm/busy; do sleep 0.01; done")
 	got := do()
 	w.do("s", "kill -9 -1 || true")
 	return got
