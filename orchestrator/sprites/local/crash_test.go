@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	bolt "go.etcd.io/bbolt"
@@ -88,18 +89,15 @@ func (w *world) state() string {
 func (w *world) check() {
 	w.Helper()
 	w.host.chores.Wait()
-	known := w.layers()
-	for _, folder := range []string{"layers", "trees"} {
-		entries, err := os.ReadDir(filepath.Join(w.dir, folder))
-		if err != nil {
-			w.Fatal(err)
-		}
-		for _, e := range entries {
-			if _, is := known[e.Name()]; !is && !w.host.spare(e.Name()) {
-				w.Errorf("layer %s is known to nobody", e.Name())
-			}
-		}
+	// What ended just now may have begun another chore.
+	for wait := time.Millisecond; len(w.unknown()) > 0 && wait < 4*time.Second; wait *= 2 {
+		time.Sleep(wait)
+		w.host.chores.Wait()
 	}
+	for _, id := range w.unknown() {
+		w.Errorf("layer %s is known to nobody", id)
+	}
+	known := w.layers()
 	for id, l := range known {
 		if _, err := os.Lstat(w.host.dataDir(l)); err != nil {
 			w.Errorf("layer %s is missing: %v", id, err)
@@ -118,6 +116,25 @@ func (w *world) check() {
 	for err := range tx.Check() {
 		w.Errorf("host.db: %v", err)
 	}
+}
+
+// unknown names the layers on disk that neither host.db nor the host knows.
+func (w *world) unknown() []string {
+	w.Helper()
+	var ids []string
+	known := w.layers()
+	for _, folder := range []string{"layers", "trees"} {
+		entries, err := os.ReadDir(filepath.Join(w.dir, folder))
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, e := range entries {
+			if _, is := known[e.Name()]; !is && !w.host.spare(e.Name()) {
+				ids = append(ids, e.Name())
+			}
+		}
+	}
+	return ids
 }
 
 // layers returns the records of all layers, and complains of those whose references are miscounted.

@@ -6,12 +6,15 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
 // TestPlain runs commands where namespaces are refused: the folders have their host names, and commands are told.
 func TestPlain(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	w.host.confined = func() confinement { return confinement{plain: true, text: "plain process tree (test)"} }
+	w.host.confined = func() confinement {
+		return confinement{plain: true, isolation: sandbox.LevelProcess, text: "plain process tree (test)"}
+	}
 	ctx := t.Context()
 	if _, err := w.client.Create(ctx, sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
