@@ -12,6 +12,9 @@ import (
 // errRan says that what was to stand still did not.
 var errRan = errors.New("a process of the sandbox went on although it was held")
 
+// errGroupGone says that the box ended while its group was being held.
+var errGroupGone = errors.New("the control group is gone")
+
 // thawTimeout bounds how long a box may take to go on.
 const thawTimeout = 10 * time.Second
 
@@ -46,7 +49,11 @@ func (b *Box) freeze(ctx context.Context) error {
 	default:
 	}
 	if group, ok := b.group.freezer(); ok {
-		return group.freeze(ctx)
+		err := group.freeze(ctx, b.done)
+		if errors.Is(err, errGroupGone) {
+			err = b.died()
+		}
+		return err
 	}
 	_, err := b.ask(ctx, "box.freeze", nil, nil, nil)
 	if err != nil {

@@ -172,8 +172,8 @@ func (g *group) thaw() {
 // holds reports whether groups of the hierarchy can be held still.
 func (h hierarchy) holds() bool { return h.unified || slices.Contains(h.controllers, "freezer") }
 
-// freeze returns when all of the group stands still; when ctx ends first, it goes on.
-func (d groupDir) freeze(ctx context.Context) error {
+// freeze returns when all of the group stands still; when ctx ends first, it goes on. gone is closed with the group.
+func (d groupDir) freeze(ctx context.Context, gone <-chan struct{}) error {
 	file, value, is, frozen := "freezer.state", "FROZEN", "freezer.state", "FROZEN"
 	if d.unified {
 		file, value, is, frozen = "cgroup.freeze", "1", "cgroup.events", "frozen 1"
@@ -184,6 +184,8 @@ func (d groupDir) freeze(ctx context.Context) error {
 	for pause := firstPause; !d.reads(is, frozen); pause = min(2*pause, lastPause) {
 		select {
 		case <-time.After(pause): // not all kernels tell when it is done
+		case <-gone: // and with it the files that would tell
+			return errGroupGone
 		case <-ctx.Done():
 			return errors.Join(fmt.Errorf("not all processes came to rest: %w", ctx.Err()), d.thaw())
 		}

@@ -21,7 +21,7 @@ type groupDir struct{}
 
 func (g *group) freezer() (d groupDir, ok bool) { return d, false }
 
-func (groupDir) freeze(context.Context) error { return errors.ErrUnsupported }
+func (groupDir) freeze(context.Context, <-chan struct{}) error { return errors.ErrUnsupported }
 
 func (groupDir) thaw() error { return errors.ErrUnsupported }
 
