@@ -275,6 +275,7 @@ func TestRestart(t *testing.T) {
 	w, _ := lifeWorld(t, Limits{})
 	w.sprite("s")
 	id := w.detached("s", -1, "echo kept >/workspace/f; echo ready; sleep 600")
+	w.sh("s", "until test -s f; do sleep 0.01; done")
 	var out map[string]any
 	if status := w.call("POST", "/v1/sprites/s/restart", "", &out); status != 200 || out["sprite_name"] != "s" || out["machine_id"] == nil || out["message"] == nil {
 		t.Errorf("restart = %d, %v", status, out)
