@@ -38,7 +38,7 @@ func lifeWorld(t *testing.T, limits Limits) (w *world, pass func(time.Duration))
 			t.Error(err)
 		}
 	})
-	w = &world{t, dir, h, sprites.New(server.URL, "", server.Client()), server.URL, false}
+	w = &world{t, dir, h, sprites.New(server.URL, "", server.Client()), server.URL}
 	return w, func(d time.Duration) { passed.Add(int64(d)) }
 }
 
