@@ -106,11 +106,7 @@ type measured struct {
 }
 
 func newMeasured(b *testing.B, dir string, kind layer.Kind) *measured {
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	host, err := Open(Config{Dir: dir, Self: self, Log: zerolog.Nop(), Storage: kind, Reserve: -1})
+	host, err := Open(Config{Dir: dir, Self: benchSelf(b), Log: zerolog.Nop(), Storage: kind, Reserve: -1})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -21,16 +21,20 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
-// benchHost is a host whose sandboxes' init is the program that LATTICE_BENCH_SELF names, as in daily life, or this test.
-func benchHost(b *testing.B) (*Host, *sprites.Client) {
+// benchSelf is the init of measured sandboxes: the program that LATTICE_BENCH_SELF names, as in daily life, or this test.
+func benchSelf(b *testing.B) string {
+	if given := os.Getenv("LATTICE_BENCH_SELF"); given != "" {
+		return given
+	}
 	self, err := os.Executable()
 	if err != nil {
 		b.Fatal(err)
 	}
-	if given := os.Getenv("LATTICE_BENCH_SELF"); given != "" {
-		self = given
-	}
-	host, err := Open(Config{Dir: b.TempDir(), Self: self, Log: zerolog.Nop(), Reserve: -1, Network: Network{Preset: "none"}})
+	return self
+}
+
+func benchHost(b *testing.B) (*Host, *sprites.Client) {
+	host, err := Open(Config{Dir: b.TempDir(), Self: benchSelf(b), Log: zerolog.Nop(), Reserve: -1, Network: Network{Preset: "none"}})
 	if err != nil {
 		b.Fatal(err)
 	}
