@@ -2,11 +2,13 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
 // present is a frozen layer with a sprite's present files, and what the commit that refers to it has to store.
@@ -63,7 +65,8 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 	}
 	thaw := func() error { return nil }
 	if box := s.present(); box != nil && !d.LiveSafe() {
-		if thaw, err = box.Freeze(ctx); err != nil {
+		h.step("holding")
+		if thaw, err = hold(ctx, box); err != nil {
 			return present{}, fmt.Errorf("hold the sprite's processes: %w", err)
 		}
 	}
@@ -86,6 +89,15 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 		return present{}, err
 	}
 	return present{layer: copied, made: []layerRecord{copied}, ended: ended}, nil
+}
+
+// hold freezes the box. One that ends by itself at this moment holds nothing back: none of its processes is left.
+func hold(ctx context.Context, box *sandbox.Box) (thaw func() error, err error) {
+	thaw, err = box.Freeze(ctx)
+	if errors.Is(err, sandbox.ErrDied) {
+		return func() error { return nil }, box.Stop() // which waits until it is gone
+	}
+	return thaw, err
 }
 
 // complete has a layer that is about to be frozen, or a copy of it, hold all that shows in it now.
