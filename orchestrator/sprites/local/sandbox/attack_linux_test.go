@@ -155,8 +155,18 @@ func TestOrphansAreReaped(t *testing.T) {
 	})
 }
 
-// findInit gives the process id of the box's init, as the host sees it: the child of ours that is called so.
+// findInit gives the process id of the box's init, as the host sees it.
 func findInit(t *testing.T) int {
+	t.Helper()
+	all := inits(t)
+	if len(all) == 0 {
+		t.Fatal("no init among our children")
+	}
+	return all[0]
+}
+
+// inits are those children of ours that are called so.
+func inits(t *testing.T) (pids []int) {
 	t.Helper()
 	found, err := filepath.Glob("/proc/self/task/*/children")
 	must(t, err)
@@ -164,14 +174,12 @@ func findInit(t *testing.T) int {
 		b, _ := os.ReadFile(file)
 		for _, field := range strings.Fields(string(b)) {
 			args, _ := os.ReadFile("/proc/" + field + "/cmdline")
-			if strings.HasPrefix(string(args), "sprite-init") {
-				pid, _ := strconv.Atoi(field)
-				return pid
+			if pid, err := strconv.Atoi(field); err == nil && strings.HasPrefix(string(args), "sprite-init") {
+				pids = append(pids, pid)
 			}
 		}
 	}
-	t.Fatal("no init among our children")
-	return 0
+	return pids
 }
 
 func TestKilledInitIsNoticed(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -79,80 +80,126 @@ func makeEmptyFiles(args []string) error {
 	return nil
 }
 
-// keepUnderWay has descriptors on their way in a socket, as many as the first argument says, until its input ends.
-func keepUnderWay(args []string) error {
-	n, err := strconv.Atoi(args[0])
-	if err != nil {
-		return brokenActor{err}
-	}
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return brokenActor{err}
-	}
-	if err := unix.Sendmsg(ends[0], []byte("x"), unix.UnixRights(slices.Repeat([]int{0}, n)...), nil, 0); err != nil {
-		return err
+// keepUnderWay has as many descriptors on their way in sockets as the kernel lets it have, until its input ends.
+func keepUnderWay([]string) error {
+	for {
+		ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			return brokenActor{err}
+		}
+		for err == nil {
+			err = unix.Sendmsg(ends[0], []byte("x"), unix.UnixRights(slices.Repeat([]int{0}, 250)...), nil, 0)
+		}
+		if errors.Is(err, unix.ETOOMANYREFS) {
+			break
+		}
+		if !errors.Is(err, unix.EAGAIN) { // the socket is full
+			return brokenActor{err}
+		}
 	}
 	fmt.Println("under way")
-	_, err = io.Copy(io.Discard, os.Stdin)
+	_, err := io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-// TestDescriptorsUnderWay has more descriptors on their way than init may have, as a hostile sprite could bring about for
-// another one. What needs none goes on, the rest is told, and afterwards all is well.
-func TestDescriptorsUnderWay(t *testing.T) {
-	s := newScene(t, "")
-	must(t, os.WriteFile(filepath.Join(s.cfg.Root.Dir, "note"), []byte("well"), 0o644))
-	box := launch(t, s.cfg)
-	if box.Translated() {
+// flooded starts a box beside another one that keeps as many descriptors on their way as it can. Both are without some
+// defences. A host that is root lowers the numbers first: those are counted for the boxes of all its hosts.
+func flooded(t *testing.T, without ...sandbox.Defence) (box *sandbox.Box, end func()) {
+	t.Helper()
+	var boxes [2]*sandbox.Box
+	for i := range boxes {
+		s := newScene(t, "")
+		s.cfg.Without = without
+		must(t, os.WriteFile(filepath.Join(s.cfg.Root.Dir, "note"), []byte("well"), 0o644))
+		boxes[i] = launch(t, s.cfg)
+	}
+	if boxes[0].Translated() {
 		t.Skip("no namespaces here")
+	}
+	if os.Getuid() == 0 {
+		for _, pid := range inits(t) {
+			must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 200, Max: 200}, nil))
+		}
 	}
 	in, hold, err := os.Pipe()
 	must(t, err)
 	out, told, err := os.Pipe()
 	must(t, err)
-	defer in.Close()
-	defer out.Close()
-	proc, err := box.Exec(sandbox.Process{Argv: []string{"/skills/attacker", attackArg, "under-way", "200"}, Stdin: in, Stdout: told, Stderr: told})
-	told.Close()
+	proc, err := boxes[0].Exec(sandbox.Process{Argv: []string{"/skills/attacker", attackArg, "under-way", "all"}, Stdin: in, Stdout: told, Stderr: told})
 	must(t, err)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if line != "under way\n" {
+	told.Close()
+	in.Close()
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "under way\n" {
 		t.Fatalf("the attacker says %q, %v", line, err)
 	}
-	pid := findInit(t)
-	limits, _ := run(t, box, fmt.Sprintf("cat /proc/%d/limits", proc.PID))
-	if want := fmt.Sprint(hardLimit(t) / 2); !strings.Contains(limits, want) {
-		t.Errorf("a command's limits, without %s descriptors:\n%s", want, limits)
+	return boxes[1], func() {
+		hold.Close()
+		out.Close()
+		_, err := proc.Wait()
+		must(t, err)
 	}
-	var before unix.Rlimit
-	must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &before))
-	must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 100, Max: before.Max}, nil))
-	terminal := sandbox.Process{Argv: []string{"/bin/sleep", "1000"}, TTY: true, Rows: 24, Cols: 80}
-	if _, _, err := box.Files().Open(t.Context(), "/note"); !errors.Is(err, unix.ETOOMANYREFS) {
-		t.Errorf("Open = %v", err)
-	}
-	var failed *sandbox.StartError
-	if _, err := box.Exec(terminal); !errors.As(err, &failed) {
-		t.Errorf("a terminal: %v", err)
-	}
-	if text, code := run(t, box, "echo well"); text != "well" || code != 0 {
-		t.Errorf("a command: %q, %d", text, code)
-	}
-	hold.Close()
-	_, err = proc.Wait()
-	must(t, err)
-	must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &before, nil))
-	file, _, err := box.Files().Open(t.Context(), "/note")
-	must(t, err)
-	file.Close()
-	again, err := box.Exec(terminal)
-	must(t, err)
-	again.PTY.Close()
 }
 
-func hardLimit(t *testing.T) uint64 {
-	t.Helper()
+// Of the descriptors on their way in sockets the kernel lets one user have so many. What one box does with them must not
+// keep another one from handing files and terminals to the host; without the defence it does.
+func TestDescriptorsUnderWay(t *testing.T) {
+	terminal := sandbox.Process{Argv: []string{"/bin/sleep", "1000"}, TTY: true, Rows: 24, Cols: 80}
+	box, end := flooded(t)
+	for range 20 {
+		file, size, err := box.Files().Open(t.Context(), "/note")
+		if err != nil || size != 4 {
+			t.Fatalf("Open = %d, %v", size, err)
+		}
+		file.Close()
+		proc, err := box.Exec(terminal)
+		if err != nil {
+			t.Fatalf("a terminal: %v", err)
+		}
+		must(t, proc.Resize(30, 100))
+		proc.PTY.Close() // which hangs up: init has let go of it
+		if code, err := proc.Wait(); code != 129 || err != nil {
+			t.Fatalf("a command that was hung up ends with %d, %v", code, err)
+		}
+		if text, code := run(t, box, "echo well"); text != "well" || code != 0 {
+			t.Fatalf("a command: %q, %d", text, code)
+		}
+	}
+	s := newScene(t, "")
+	s.cfg.Network = true
+	if another, err := sandbox.Start(s.cfg); err != nil {
+		t.Errorf("a box that is started meanwhile: %v", err)
+	} else {
+		must(t, another.Stop())
+	}
+	end()
+
+	box, end = flooded(t, sandbox.DefenceShares)
+	defer end()
+	if _, _, err := box.Files().Open(t.Context(), "/note"); !errors.Is(err, unix.ETOOMANYREFS) {
+		t.Errorf("without the defence Open = %v, so that this proves nothing", err)
+	}
+	if _, err := box.Exec(terminal); !errors.Is(err, unix.ETOOMANYREFS) {
+		t.Errorf("without the defence a terminal = %v, so that this proves nothing", err)
+	}
+}
+
+// What a command may have open it may have from its first instruction on, and it is half of what the host may.
+func TestDescriptorsOfCommands(t *testing.T) {
+	box, _ := start(t, false)
 	var own unix.Rlimit
 	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &own))
-	return own.Max
+	for _, pid := range inits(t) {
+		var its unix.Rlimit
+		must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &its))
+		if its.Max != own.Max/2 {
+			t.Errorf("init may have %d descriptors, want %d: commands begin with as many", its.Max, own.Max/2)
+		}
+	}
+	outside, err := exec.Command("/bin/sh", "-c", "ulimit -Sn").Output()
+	must(t, err)
+	soft, err := strconv.ParseUint(strings.TrimSpace(string(outside)), 10, 64)
+	must(t, err)
+	if got, _ := run(t, box, "ulimit -Sn; ulimit -Hn"); got != fmt.Sprintf("%d\n%d", min(soft, own.Max/2), own.Max/2) {
+		t.Errorf("a command's limits are %q, outside they are %d and %d", got, soft, own.Max)
+	}
 }

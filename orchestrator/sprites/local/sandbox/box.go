@@ -113,6 +113,12 @@ func (b *Box) setUp(p plan, mounts []*os.File) error {
 	var answer reply
 	files, err := b.control.recv(&answer)
 	if err == nil && answer.Op == opNetwork {
+		if len(answer.Held) > 0 {
+			closeAll(files)
+			if files, err = b.fetch(answer); err != nil {
+				return fmt.Errorf("set up the sandbox: %w", err)
+			}
+		}
 		if b.network, err = takeNetwork(answer, files); err != nil {
 			return fmt.Errorf("set up the sandbox: %w", err)
 		}

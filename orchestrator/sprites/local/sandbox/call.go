@@ -109,7 +109,7 @@ func (b *Box) ask(ctx context.Context, name string, in any, send []*os.File, out
 	}
 	select {
 	case a := <-come:
-		return a.result(name, out)
+		return b.result(a, name, out)
 	case <-ctx.Done():
 		b.abandon(id, come)
 		return nil, fmt.Errorf("%s: %w", name, ctx.Err())
@@ -117,7 +117,7 @@ func (b *Box) ask(ctx context.Context, name string, in any, send []*os.File, out
 	}
 	select { // the answer may have come first
 	case a := <-come:
-		return a.result(name, out)
+		return b.result(a, name, out)
 	default:
 		return nil, fmt.Errorf("%s: %w", name, b.died())
 	}
@@ -135,7 +135,11 @@ func (b *Box) abandon(id uint64, come <-chan callAnswer) {
 		_ = b.send(request{Op: opCancel, ID: id}) // a box that no longer listens ends by this
 		return
 	}
-	closeAll((<-come).files) // delivered just now
+	late := <-come // delivered just now
+	closeAll(late.files)
+	if len(late.Held) > 0 {
+		b.refuseHeld(id)
+	}
 }
 
 // deliverAnswer brings an answer to its call. Nobody may wait for it: init may be in the hands of what runs in the box.
@@ -153,10 +157,20 @@ func (b *Box) deliverAnswer(r reply, files []*os.File) {
 	}
 	if come != nil {
 		come <- callAnswer{r, files}
+	} else if known && len(r.Held) > 0 {
+		b.refuseHeld(r.ID)
 	}
 }
 
-func (a callAnswer) result(name string, out any) ([]*os.File, error) {
+// result is what an answer says. What init holds with it is taken over now.
+func (b *Box) result(a callAnswer, name string, out any) ([]*os.File, error) {
+	if len(a.Held) > 0 {
+		closeAll(a.files)
+		var err error
+		if a.files, err = b.fetch(a.reply); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
 	if a.Code != 0 || a.Error != "" {
 		closeAll(a.files)
 		return nil, answered{a.Code, a.Error}
@@ -180,7 +194,6 @@ func (s *server) call(id uint64, c call, files []*os.File) {
 	s.calls.Go(func() error {
 		defer closeAll(files)
 		answer, send, err := s.handle(ctx, c.Name, c.Body, files)
-		defer closeAll(send)
 		s.mu.Lock()
 		delete(s.cancels, id)
 		s.mu.Unlock()
@@ -189,7 +202,8 @@ func (s *server) call(id uint64, c call, files []*os.File) {
 	})
 }
 
-// answer sends what came of a call. A failure to send means that the host is gone; next sees it too.
+// answer sends what came of a call, and closes the descriptors in send. A failure to send means that the host is gone; next
+// sees it too.
 func (s *server) answer(id uint64, name string, answer any, send []*os.File, err error) error {
 	r := reply{Op: opAnswer, ID: id}
 	if err == nil && answer != nil {
@@ -199,18 +213,18 @@ func (s *server) answer(id uint64, name string, answer any, send []*os.File, err
 		err = fmt.Errorf("%s: %d bytes and %d descriptors in answer: %w", name, len(r.Body), len(send), syscall.EMSGSIZE)
 	}
 	if err != nil {
+		closeAll(send)
 		text := err.Error()
 		r = reply{Op: opAnswer, ID: id, Code: errnoOf(err), Error: text[:min(len(text), maxText)]}
 		return s.control.send(r)
 	}
-	fds := make([]int, len(send))
-	for i, f := range send {
-		fds[i] = int(f.Fd())
+	if len(send) == 0 {
+		return s.control.send(r)
 	}
-	err = s.control.send(r, fds...)
-	runtime.KeepAlive(send)
-	if errors.Is(err, syscall.ETOOMANYREFS) {
-		err = s.control.send(reply{Op: opAnswer, ID: id, Code: int(syscall.ETOOMANYREFS), Error: name + ": " + err.Error()})
+	s.hold(id, send) // the host may take them before hand returns
+	held, err := s.control.hand(r, send...)
+	if !held {
+		s.release(id)
 	}
 	return err
 }

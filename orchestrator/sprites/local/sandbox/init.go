@@ -124,12 +124,13 @@ type server struct {
 	whole   map[int]bool                  // commands whose process group ends with them
 	cancels map[uint64]context.CancelFunc // calls at work
 	watches int                           // conversations about changes of files
+	held    map[uint64][]*os.File         // what the host is still to take; see fetch.go
 }
 
 // serve works until the socket ends. With init in a pid namespace, returning ends everything else in it.
 func serve(control *channel, plain bool) error {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &server{control: control, plain: plain, ctx: ctx, pids: make(map[int]uint64), ids: make(map[uint64]int), whole: make(map[int]bool), cancels: make(map[uint64]context.CancelFunc)}
+	s := &server{control: control, plain: plain, ctx: ctx, pids: make(map[int]uint64), ids: make(map[uint64]int), whole: make(map[int]bool), cancels: make(map[uint64]context.CancelFunc), held: make(map[uint64][]*os.File)}
 	s.calls.SetLimit(maxCalls)
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
@@ -203,6 +204,9 @@ func (s *server) next() error {
 			cancel()
 		}
 		return nil
+	case r.Op == opTaken:
+		s.release(r.ID)
+		return nil
 	case r.Op == opExec && r.Exec != nil:
 		return s.exec(r.ID, *r.Exec, files)
 	case r.Op == opSignal:
@@ -232,9 +236,6 @@ func (s *server) exec(id uint64, c command, files []*os.File) error {
 	for _, f := range std {
 		attr.Files = append(attr.Files, f.Fd())
 	}
-	if master != nil {
-		defer master.Close()
-	}
 	s.mu.Lock() // until the answer is out: the reaper's word comes after it
 	pid, err := syscall.ForkExec(program, c.Argv, attr)
 	if err == nil {
@@ -248,17 +249,17 @@ func (s *server) exec(id uint64, c command, files []*os.File) error {
 		if master == nil {
 			return s.control.send(started)
 		}
-		err = s.control.send(started, int(master.Fd()))
-		if errors.Is(err, syscall.ETOOMANYREFS) {
-			syscall.Kill(-pid, syscall.SIGKILL)
-			delete(s.pids, pid)
-			delete(s.ids, id)
-			delete(s.whole, pid)
-			err = s.failed(id, fmt.Errorf("hand over the terminal: %w", err))
+		held, err := s.control.hand(started, master)
+		if held {
+			s.held[id] = []*os.File{master} // mu is held until here: release waits
+			return err
 		}
-		return err
+		return errors.Join(err, master.Close())
 	}
 	s.mu.Unlock()
+	if master != nil {
+		master.Close() // nothing was written to it
+	}
 	return s.failed(id, &StartError{Code: 126, Text: fmt.Sprintf("start %s: %v", c.Program, err)})
 }
 

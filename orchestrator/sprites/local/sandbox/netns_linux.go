@@ -28,51 +28,50 @@ func setUpNetwork(control *channel) error {
 	if err != nil {
 		return &setupFailure{"listen in the network", err}
 	}
-	defer unix.Close(tcp)
+	defer tcp.Close()
 	udp, udpPort, err := listenLoopback(unix.SOCK_DGRAM, 0)
 	if err != nil {
 		return &setupFailure{"listen in the network", err}
 	}
-	defer unix.Close(udp)
+	defer udp.Close()
 	if err := redirect(tcpPort, udpPort); err != nil {
 		return offerProxy(control, err)
 	}
 	if err := makeLocal(); err != nil {
 		return &setupFailure{"route the network", err}
 	}
-	return control.send(reply{Op: opNetwork}, tcp, udp)
+	return control.handAlone(reply{Op: opNetwork}, tcp, udp)
 }
 
 // offerProxy hands over one listener that programs must know of, because nothing can be redirected.
 func offerProxy(control *channel, why error) error {
-	fd, _, err := listenLoopback(unix.SOCK_STREAM, ProxyPort)
+	tcp, _, err := listenLoopback(unix.SOCK_STREAM, ProxyPort)
 	if err != nil {
 		return &setupFailure{"listen in the network", err}
 	}
-	defer unix.Close(fd)
-	return control.send(reply{Op: opNetwork, Error: why.Error()}, fd)
+	defer tcp.Close()
+	return control.handAlone(reply{Op: opNetwork, Error: why.Error()}, tcp)
 }
 
 // listenLoopback opens a socket on 127.0.0.1; port 0 chooses one.
-func listenLoopback(kind, port int) (fd, chosen int, err error) {
-	fd, err = unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, 0)
+func listenLoopback(kind, port int) (socket *os.File, chosen int, err error) {
+	fd, err := unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return -1, 0, fmt.Errorf("socket: %w", err)
+		return nil, 0, fmt.Errorf("socket: %w", err)
 	}
+	socket = os.NewFile(uintptr(fd), "network")
 	err = unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
 	if err == nil && kind == unix.SOCK_STREAM {
 		err = unix.Listen(fd, unix.SOMAXCONN)
 	}
 	if err != nil {
-		unix.Close(fd)
-		return -1, 0, fmt.Errorf("listen on 127.0.0.1:%d: %w", port, err)
+		return nil, 0, errors.Join(fmt.Errorf("listen on 127.0.0.1:%d: %w", port, err), socket.Close())
 	}
 	own, err := unix.Getsockname(fd)
 	if err != nil {
-		unix.Close(fd)
-		return -1, 0, fmt.Errorf("getsockname: %w", err)
+		return nil, 0, errors.Join(fmt.Errorf("getsockname: %w", err), socket.Close())
 	}
-	return fd, own.(*unix.SockaddrInet4).Port, nil
+	return socket, own.(*unix.SockaddrInet4).Port, nil
 }
 
 // raiseLoopback brings the loopback interface up and gives it an address that is no loopback address: C libraries take a

@@ -67,13 +67,27 @@ func (p *Proc) Wait() (exitCode int, err error) {
 	}
 }
 
-// begun completes p by init's answer to exec. Deliver has set PTY.
+// begun completes p by init's answer to exec. Deliver has set PTY, unless init holds it.
 func (p *Proc) begun(r reply) (*Proc, error) {
 	if r.Op == opFailed {
 		return nil, &StartError{Code: r.Code, Text: r.Error}
 	}
+	if p.tty && p.PTY == nil {
+		files, err := p.box.fetch(r)
+		if err == nil && len(files) == 1 {
+			p.PTY = master(files[0])
+		}
+		closeAll(files)
+		if p.PTY == nil {
+			p.box.giveUp(p)
+			return nil, errors.Join(errNoTerminal, err)
+		}
+	}
 	return p, nil
 }
+
+// errNoTerminal says that a command that was to have a terminal has none.
+var errNoTerminal = errors.New("start a terminal: init handed over none")
 
 // deliver brings a reply to the process that it concerns. Init may be in the hands of what runs in the box: a reply that
 // nobody waits for is dropped, and so is a descriptor that is no terminal.
@@ -91,9 +105,13 @@ func (b *Box) deliver(r reply, files []*os.File) {
 		if p.tty && len(files) == 1 && !p.unwanted {
 			p.PTY = master(files[0])
 		}
-		if p.tty && p.PTY == nil {
+		if len(r.Held) > 0 && (p.unwanted || !p.tty) {
+			b.refuseHeld(r.ID)
+			r.Held = nil
+		}
+		if p.tty && p.PTY == nil && len(r.Held) != 1 {
 			delete(b.procs, r.ID)
-			r = reply{Op: opFailed, Code: 126, Error: "start a terminal: init handed over none"}
+			r = reply{Op: opFailed, Code: 126, Error: errNoTerminal.Error()}
 		}
 		if b.cfg.plain() {
 			b.plain[r.PID] = true

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,6 +32,11 @@ func limitSelf(l Limits, left without) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return &setupFailure{"forbid core dumps", err}
 	}
+	if left.defended(DefenceShares) {
+		if err := halveDescriptors(); err != nil {
+			return &setupFailure{"limit descriptors", err}
+		}
+	}
 	if left.defended(DefencePids) && countsPerNamespace() {
 		own := uint64(l.Pids + spareThreads) // limitCommand takes the spare ones off
 		most := unix.Rlimit{Cur: own, Max: own}
@@ -47,16 +53,40 @@ func limitSelf(l Limits, left without) error {
 	return nil
 }
 
-// limitCommand lowers limits of a command that has just started below init's.
-//
-// It gets half of init's descriptors. By the same limit the kernel measures those that all of the user's processes, in
-// whatever box, have on their way in sockets, before it lets one send more: whatever commands do, init and the host can still
-// hand theirs over. And it leaves init some threads. What a command does in the moment before this it does with init's limits.
-func limitCommand(pid int, plain bool) {
-	lower(pid, unix.RLIMIT_NOFILE, func(own uint64) uint64 { return own / 2 })
-	if !plain {
-		lower(pid, unix.RLIMIT_NPROC, func(own uint64) uint64 { return max(own, spareThreads+1) - spareThreads })
+// halveDescriptors gives all in the box half of the descriptors that the host may have. By the same limit the kernel measures
+// how many all processes of the user, in whatever box, have on their way in sockets before it lets one send more: whatever
+// is done in boxes, the host can still hand over its own. It holds from the first instruction of a command, because init
+// itself has no more.
+func halveDescriptors() error {
+	own, err := descriptorsAtStart()
+	if err != nil {
+		return err
 	}
+	own.Max = max(own.Max/2, 1)
+	own.Cur = min(own.Cur, own.Max)
+	return unix.Setrlimit(unix.RLIMIT_NOFILE, &own)
+}
+
+// descriptorsAtStart is the limit of descriptors that this process was started with, and what it starts shall have again.
+// Go raises its own at once, keeps the old one to itself, and restores it before it becomes another program: so it is asked
+// to become one that there is not.
+func descriptorsAtStart() (own unix.Rlimit, err error) {
+	if err := syscall.Exec("", []string{""}, nil); !errors.Is(err, syscall.ENOENT) {
+		return own, err
+	}
+	err = unix.Getrlimit(unix.RLIMIT_NOFILE, &own)
+	return own, err
+}
+
+// limitCommand lowers limits of a command that has just started below init's: it leaves init some threads. What a command
+// does in the moment before this it does with init's limits. In a plain box, which has no others, it halves the descriptors;
+// see halveDescriptors.
+func limitCommand(pid int, plain bool) {
+	if plain {
+		lower(pid, unix.RLIMIT_NOFILE, func(own uint64) uint64 { return own / 2 })
+		return
+	}
+	lower(pid, unix.RLIMIT_NPROC, func(own uint64) uint64 { return max(own, spareThreads+1) - spareThreads })
 }
 
 func lower(pid, limit int, most func(own uint64) uint64) {

@@ -16,7 +16,7 @@ import (
 // descriptors ride with the length.
 //
 //	host → init   setup (once; fds: the mounts made by the host) · exec (fds: stdin, stdout, stderr as present) · signal ·
-//	              call (fds: the call's) · cancel
+//	              call (fds: the call's) · cancel · taken (what init held for the host; see fetch.go)
 //	init → host   network (fds: its sockets, before ready) · ready | refused (answer setup) · started (fds: pty master) | failed (answer exec) · exited ·
 //	              answer (answers call, also a cancelled one, in any order; fds: the answer's)
 //
@@ -33,6 +33,7 @@ const (
 	opSignal  = "signal"
 	opCall    = "call"
 	opCancel  = "cancel"
+	opTaken   = "taken"
 	opReady   = "ready"
 	opRefused = "refused"
 	opStarted = "started"
@@ -100,6 +101,7 @@ type reply struct {
 	Step    string          `json:"step,omitempty"`
 	Error   string          `json:"error,omitempty"`
 	Body    json.RawMessage `json:"body,omitempty"` // answer
+	Held    []int           `json:"held,omitempty"` // network, started, answer: numbers of init's descriptors that could not come along
 }
 
 // channel is one end of the control socket. One goroutine receives; any may send.
