@@ -26,6 +26,7 @@ func shareActors() map[string]func([]string) error {
 		"watchers":    takeWatchers,
 		"empty-files": makeEmptyFiles,
 		"under-way":   keepUnderWay,
+		"stop-others": stopOthers,
 	}
 }
 
@@ -100,6 +101,56 @@ func keepUnderWay([]string) error {
 	fmt.Println("under way")
 	_, err := io.Copy(io.Discard, os.Stdin)
 	return err
+}
+
+// stopOthers stops every other process of its box, again and again, those that init is about to make commands of among them.
+func stopOthers([]string) error {
+	fmt.Println("at work")
+	for {
+		unix.Kill(-1, unix.SIGSTOP) // there may be nobody
+	}
+}
+
+// A command whose start is held up by a process of the sprite fails by itself. What else is asked of the box goes on.
+func TestHeldUpStarts(t *testing.T) {
+	s := newScene(t, "")
+	must(t, os.WriteFile(filepath.Join(s.cfg.Root.Dir, "note"), []byte("well"), 0o644))
+	box := launch(t, s.cfg)
+	if box.Translated() {
+		t.Skip("no namespaces here")
+	}
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer r.Close()
+	stopper, err := box.Exec(sandbox.Process{Argv: []string{"/skills/attacker", attackArg, "stop-others", ""}, Stdout: w, Stderr: w})
+	w.Close()
+	must(t, err)
+	if line, err := bufio.NewReader(r).ReadString('\n'); line != "at work\n" {
+		t.Fatalf("the attacker says %q, %v", line, err)
+	}
+	held := 0
+	until(t, func() bool {
+		proc, err := box.Exec(sandbox.Process{Argv: []string{"/bin/true"}})
+		var failed *sandbox.StartError
+		switch {
+		case errors.As(err, &failed) && strings.Contains(failed.Text, "stopped it before"):
+			held++
+		case err != nil:
+			t.Fatal(err)
+		default:
+			must(t, proc.Signal("KILL"))
+		}
+		file, _, err := box.Files().Open(t.Context(), "/note")
+		must(t, err)
+		file.Close()
+		return held == 3
+	})
+	must(t, stopper.Signal("KILL"))
+	_, err = stopper.Wait()
+	must(t, err)
+	if text, code := run(t, box, "echo well"); text != "well" || code != 0 {
+		t.Errorf("a command afterwards: %q, %d", text, code)
+	}
 }
 
 // flooded starts a box beside another one that keeps as many descriptors on their way as it can. Both are without some

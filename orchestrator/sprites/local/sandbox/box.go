@@ -17,10 +17,11 @@ import (
 
 // Limits on waiting for an init that does not do its part.
 const (
-	setupTimeout = 30 * time.Second // init builds the box
-	sendTimeout  = 10 * time.Second // init takes a request
-	startTimeout = 30 * time.Second // init starts a command
-	endTimeout   = 10 * time.Second // a plain init ends its processes
+	setupTimeout = 30 * time.Second       // init builds the box
+	sendTimeout  = 10 * time.Second       // init takes a request
+	startTimeout = 30 * time.Second       // init starts a command
+	startLook    = 100 * time.Millisecond // how often it is seen to that nobody holds it up in that; see freeStart
+	endTimeout   = 10 * time.Second       // a plain init ends its processes
 )
 
 // Box is a running sandbox. All its processes end with it, and it ends with the host process. Its methods may be called
@@ -186,12 +187,17 @@ func (b *Box) ExecContext(ctx context.Context, p Process) (*Proc, error) {
 		b.forget(proc.id)
 		return nil, fmt.Errorf("start %s: %w", c.Program, err)
 	}
-	silent := time.NewTimer(startTimeout)
+	silent, look := time.NewTimer(startTimeout), time.NewTicker(startLook)
 	defer silent.Stop()
+	defer look.Stop()
 	for {
 		select {
 		case r := <-proc.started:
 			return proc.begun(r)
+		case <-look.C:
+			if b.freeStart() {
+				b.prevented()
+			}
 		case <-b.done:
 			select { // the answer may have come first
 			case r := <-proc.started:
@@ -209,6 +215,21 @@ func (b *Box) ExecContext(ctx context.Context, p Process) (*Proc, error) {
 			}
 			b.end(fmt.Errorf("init does not start %s", c.Program))
 		}
+	}
+}
+
+// prevented notes that the start that init is at has been given up: it takes one after another.
+func (b *Box) prevented() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var first *Proc
+	for _, p := range b.procs {
+		if p.PID == 0 && (first == nil || p.id < first.id) {
+			first = p
+		}
+	}
+	if first != nil {
+		first.prevented = true
 	}
 }
 

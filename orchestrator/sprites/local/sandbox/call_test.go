@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,8 +28,12 @@ func talking(t *testing.T) (*Box, *channel) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	self, err := os.FindProcess(os.Getpid()) // plays init
+	if err != nil {
+		t.Fatal(err)
+	}
 	b := &Box{
-		cfg: Config{Level: LevelProcess}, group: new(group), control: control, slots: make(chan struct{}, maxCalls), quiet: make(chan struct{}),
+		cfg: Config{Level: LevelProcess}, cmd: &exec.Cmd{Process: self}, group: new(group), control: control, slots: make(chan struct{}, maxCalls), quiet: make(chan struct{}),
 		done: make(chan struct{}), procs: map[uint64]*Proc{}, calls: map[uint64]chan callAnswer{}, plain: map[int]bool{},
 	}
 	b.tasks.Go(b.read)

@@ -19,11 +19,13 @@ type Proc struct {
 	box *Box
 	id  uint64
 	tty bool
-	// unwanted says that nobody waits for the start any more; guarded by box.mu.
-	unwanted bool
-	started  chan reply    // takes the one answer to exec
-	exited   chan struct{} // closed when code is set
-	code     int
+	// unwanted says that nobody waits for the start any more, prevented that it was held up and given up (freeStart). Both
+	// are guarded by box.mu.
+	unwanted, prevented bool
+
+	started chan reply    // takes the one answer to exec
+	exited  chan struct{} // closed when code is set
+	code    int
 }
 
 // Signal sends a signal, such as "TERM" or "SIGTERM", to the command's process group. A command that has ended is not an
@@ -71,6 +73,13 @@ func (p *Proc) Wait() (exitCode int, err error) {
 func (p *Proc) begun(r reply) (*Proc, error) {
 	if r.Op == opFailed {
 		return nil, &StartError{Code: r.Code, Text: r.Error}
+	}
+	p.box.mu.Lock()
+	prevented := p.prevented
+	p.box.mu.Unlock()
+	if prevented {
+		p.box.giveUp(p) // it is on its way to its end
+		return nil, &StartError{Code: 126, Text: "start a command: another process of the sprite stopped it before it had begun"}
 	}
 	if p.tty && p.PTY == nil {
 		files, err := p.box.fetch(r)

@@ -1,0 +1,42 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// freeStart kills the child that init is about to make a command of, if somebody has stopped it: init waits until the child
+// has become another program, and does little else meanwhile. A process of the sprite that guesses its number can send it
+// SIGSTOP, which nobody can block. The child is told from commands by its arguments, which are still init's own; a command
+// that pretends to the same is its sprite's loss.
+func (b *Box) freeStart() (killed bool) {
+	init := b.cmd.Process.Pid
+	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", init))
+	if err != nil || len(own) == 0 {
+		return false // it has ended
+	}
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", init)) // the pattern is well formed
+	for _, list := range lists {
+		children, _ := os.ReadFile(list) // a thread that has ended has none
+		for _, field := range strings.Fields(string(children)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				continue
+			}
+			child, err := os.FindProcess(pid) // whose number cannot be another's from here on
+			if err != nil {
+				continue
+			}
+			args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if how, err := stands(pid, pid); err == nil && how.state == 'T' && bytes.Equal(args, own) {
+				killed = child.Kill() == nil || killed
+			}
+			child.Release() // nothing is left to fail
+		}
+	}
+	return killed
+}
