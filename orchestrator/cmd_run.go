@@ -327,7 +327,7 @@ func conclude(d *deps, v api.RunView) error {
 		return &exitError{code: protocol.ExitCancelled}
 	case lattice.Failed:
 		describeFailure(d, v)
-		return &exitError{code: protocol.ExitFailed}
+		return &exitError{code: failedExit(v.Error)}
 	}
 	if v.Problem != nil {
 		return fmt.Errorf("the run %s stopped: %w", v.RunID, v.Problem)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +17,8 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/doctor"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/llm"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -31,13 +35,14 @@ func (d *deps) models() (*llm.Client, error) {
 	}
 	proxy := (&httpproxy.Config{HTTPProxy: env("HTTP_PROXY"), HTTPSProxy: env("HTTPS_PROXY"), NoProxy: env("NO_PROXY")}).ProxyFunc()
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxResponseHeaderBytes = 256 << 10
 	transport.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
 	o := llm.Options{Transport: transport, PerMinute: d.settings.LLM.RequestsPerMinute, Order: d.settings.LLM.Order}
 	for _, name := range slices.Sorted(maps.Keys(d.settings.Models)) {
 		m := d.settings.Models[name]
 		o.Classes = append(o.Classes, llm.Class{
 			Name: name, Provider: llm.Provider(m.Provider), Model: m.Model, BaseURL: m.BaseURL, Structured: llm.Structured(m.Structured),
-			Key: func() (string, error) { return d.modelKey(m) }, NoTemperature: m.NoTemperature,
+			Key: func() (string, error) { return d.modelKey(m) }, KeyFrom: cmp.Or(m.KeyEnv, m.KeyFile), NoTemperature: m.NoTemperature,
 			InputUSD: m.InputUSD, OutputUSD: m.OutputUSD, Timeout: time.Duration(m.Timeout),
 		})
 	}
@@ -66,6 +71,29 @@ func (d *deps) modelKey(m settings.Model) (string, error) {
 		return key, err
 	}
 	return "", nil
+}
+
+// failedExit is the exit code for a run that failed: 1, or what kept a model from being asked.
+func failedExit(e *api.RunError) int {
+	var data struct {
+		Code string `json:"code"`
+	}
+	if e == nil || !slices.Contains([]string{ir.FailProvider, ir.FailRateLimited, ir.FailTimeout}, e.Kind) || json.Unmarshal(e.Data, &data) != nil {
+		return protocol.ExitFailed
+	}
+	switch data.Code {
+	case lattice.ModelUnreachable:
+		return protocol.ExitNetwork
+	case lattice.ModelDenied:
+		return protocol.ExitDenied
+	case lattice.ModelNotFound:
+		return protocol.ExitNotFound
+	case lattice.ModelRateLimited:
+		return protocol.ExitBusy
+	case lattice.ModelTimeout:
+		return protocol.ExitTimeout
+	}
+	return protocol.ExitFailed
 }
 
 // lookAtModels says which model classes the settings name, and whether they could be asked. Nothing is sent.
@@ -107,4 +135,6 @@ what they name, and what the keys mean is in manifests/schema/config.schema.json
   key_env = "MY_KEY"                       # the variable that holds the key, or key_file; not for local servers
   input_usd = 0.1                          # prices of a million tokens, for flows with max_cost_usd
   output_usd = 0.4
+A run whose model could not be asked exits with 5 (no connection, a server in trouble), 4 (the key is refused), 3 (no such
+model there), 6 (rate limit) or 124 (no answer in time), and says which setting or variable to look at.
 `

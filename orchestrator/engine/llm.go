@@ -49,7 +49,11 @@ func (m *machine) startLLM(node *ir.Node) {
 	if node.Op == ir.OpLLMChoose && m.chooseAlone(node, q) {
 		return
 	}
-	m.at.Visit.Asking = &Asking{ladder.First(node)}
+	first := ladder.First(node)
+	if m.at.Visit.Key = m.modelKey(node, first, q); m.recall(node) {
+		return
+	}
+	m.at.Visit.Asking = &Asking{first}
 	m.question()
 }
 
@@ -175,6 +179,9 @@ func (m *machine) question() {
 		return
 	}
 	node, at := m.p.Node(m.at.Node), m.at.Visit.Asking
+	if at.Try == 1 && m.recall(node) { // another got it meanwhile
+		return
+	}
 	q, f := m.inquire(node)
 	if f != nil {
 		m.fallTo(f)
@@ -292,6 +299,7 @@ func (m *machine) modelAnswered(f lattice.ModelAnswered) error {
 		packet = verdict.Packet(node, q.checks, at.Rung)
 	}
 	if verdict.Kind == "" {
+		m.keepAnswer(node, verdict.Value)
 		m.finishLLM(node, verdict.Value, q.chosen(verdict.Value))
 		return nil
 	}
@@ -300,20 +308,27 @@ func (m *machine) modelAnswered(f lattice.ModelAnswered) error {
 		m.question()
 		return nil
 	}
-	m.fallTo(exhausted(verdict, packet, at.Rung))
+	m.fallTo(exhausted(verdict, packet, at.Rung, f.ModelReply))
 	return nil
 }
 
 // exhausted is the failure of a node after its last question. The last answer is in its data, and nowhere else.
-func exhausted(v ladder.Verdict, p ladder.Packet, at ladder.Rung) *ir.Failure {
+func exhausted(v ladder.Verdict, p ladder.Packet, at ladder.Rung, r lattice.ModelReply) *ir.Failure {
 	f := failure(v.Kind, "%s", v.Message)
 	if at.Try > 1 {
 		f.Message += fmt.Sprintf(" (after %d questions, the last to %s)", at.Try, at.Class)
 	}
-	f.Data = details(map[string]any{
+	data := map[string]any{
 		"class": at.Class, "attempts": at.Try, "escalated": len(at.Used) > 0, "repaired": at.Retried,
 		"errors": p.Errors, "previous_output": p.Previous, "previous_text": p.Text,
-	})
+	}
+	if r.Code != "" {
+		data["code"] = r.Code
+	}
+	if r.Hint != "" {
+		data["hint"] = r.Hint
+	}
+	f.Data = details(data)
 	return f
 }
 
@@ -331,7 +346,7 @@ func (q inquiry) chosen(answer any) any {
 
 // finishLLM completes a node with an answer that holds. Beside the answer's members its ports say what it took.
 func (m *machine) finishLLM(node *ir.Node, out, item any) {
-	extra := map[string]any{"attempts": number(0), "escalated": false, "repaired": false, "class": nil, "item": item}
+	extra := map[string]any{"attempts": number(0), "escalated": false, "repaired": false, "cached": false, "class": nil, "item": item}
 	if at := m.at.Visit.Asking; at != nil {
 		extra["attempts"], extra["class"] = number(at.Try), at.Class
 		extra["escalated"], extra["repaired"] = len(at.Used) > 0, at.Retried

@@ -72,7 +72,20 @@ type ModelReply struct {
 	Usage    ModelUsage `json:"usage"`
 	Kind     string     `json:"kind,omitempty"`    // failure kind, "" for an answer
 	Message  string     `json:"message,omitempty"` // why, for people
+	Code     string     `json:"code,omitempty"`    // what stood in the way of a failed question, one of the Model… codes
+	Hint     string     `json:"hint,omitempty"`    // the remedy, for people
 }
+
+// Codes of questions that failed before there was an answer to judge.
+const (
+	ModelUnreachable = "model_unreachable"  // no connection, or a server in trouble (5xx, an answer cut off), however often it was asked
+	ModelDenied      = "model_denied"       // the key is missing, wrong, or good for other things (401, 403)
+	ModelNotFound    = "model_not_found"    // no such model, or no such path (404)
+	ModelRateLimited = "model_rate_limited" // 429, however often it was asked
+	ModelTimeout     = "model_timeout"      // no answer in the time that it may take
+	ModelRefused     = "model_bad_request"  // any other 3xx or 4xx: asked again it would say the same
+	ModelGarbage     = "model_bad_answer"   // what came is no answer in the provider's dialect, or is without end
+)
 
 // ModelAnswered is the outcome of a question. The journal holds the answer as it came, and of what was asked the digest,
 // whom it went to and how; the prompt follows from the state before.

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"math"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -56,9 +57,16 @@ func modelUse(s engine.State) *api.ModelUse {
 	if s.Models.Calls == 0 {
 		return nil
 	}
-	use := &api.ModelUse{Calls: s.Models.Calls, ModelUsage: s.Models.ModelUsage, Nodes: map[string]api.ModelUse{}}
+	use := used(s.Models)
+	use.Nodes = map[string]api.ModelUse{}
 	for node, spent := range s.ModelsBy {
-		use.Nodes[node] = api.ModelUse{Calls: spent.Calls, ModelUsage: spent.ModelUsage}
+		use.Nodes[node] = used(spent)
 	}
-	return use
+	return &use
+}
+
+// used is what was spent, to the nanodollar: sums of prices have digits behind that which mean nothing.
+func used(s engine.Spent) api.ModelUse {
+	s.CostUSD = math.Round(s.CostUSD*1e9) / 1e9
+	return api.ModelUse{Calls: s.Calls, ModelUsage: s.ModelUsage}
 }

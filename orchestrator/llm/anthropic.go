@@ -51,10 +51,10 @@ func (messages) body(c Class, q lattice.ModelRequest) any {
 }
 
 type messagesUsage struct {
-	Input         int `json:"input_tokens"`
-	CacheCreation int `json:"cache_creation_input_tokens"`
-	CacheRead     int `json:"cache_read_input_tokens"`
-	Output        int `json:"output_tokens"`
+	Input         tokens `json:"input_tokens"`
+	CacheCreation tokens `json:"cache_creation_input_tokens"`
+	CacheRead     tokens `json:"cache_read_input_tokens"`
+	Output        tokens `json:"output_tokens"`
 }
 
 type message struct {
@@ -64,14 +64,18 @@ type message struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	} `json:"content"`
-	StopReason string         `json:"stop_reason"`
-	Usage      *messagesUsage `json:"usage"`
+	StopReason string          `json:"stop_reason"`
+	Usage      json.RawMessage `json:"usage"`
 }
 
 func (messages) whole(a *answer, data []byte) error {
 	var m message
-	if err := json.Unmarshal(data, &m); err != nil || m.Type != "message" {
-		return fmt.Errorf("it is no message: %s", short(string(data[:min(len(data), 200)])))
+	err := json.Unmarshal(data, &m)
+	switch {
+	case err != nil || m.Type != "message" && m.Type != "error":
+		return fmt.Errorf("%w, a message: %s", errDialect, lead(data))
+	case m.Type == "error":
+		return &streamError{explanation(data)}
 	}
 	a.model = m.Model
 	for _, block := range m.Content {
@@ -92,10 +96,10 @@ func (messages) event(a *answer, data []byte) error {
 			Text       string `json:"text"`        // content_block_delta
 			StopReason string `json:"stop_reason"` // message_delta
 		} `json:"delta"`
-		Usage *messagesUsage `json:"usage"` // message_delta; its input counts are optional
+		Usage json.RawMessage `json:"usage"` // message_delta; its input counts are optional
 	}
 	if err := json.Unmarshal(data, &e); err != nil {
-		return fmt.Errorf("it is no stream of a message: %w", err)
+		return fmt.Errorf("%w, a stream of a message: %v", errDialect, err)
 	}
 	switch e.Type {
 	case "message_start":
@@ -104,8 +108,9 @@ func (messages) event(a *answer, data []byte) error {
 	case "content_block_delta":
 		a.text.WriteString(e.Delta.Text)
 	case "message_delta":
-		if e.Usage != nil && a.counted {
-			a.out = max(0, e.Usage.Output)
+		var u messagesUsage
+		if json.Unmarshal(e.Usage, &u) == nil && a.counted && u.Output >= 0 {
+			a.out = int(u.Output)
 		}
 		a.stop(e.Delta.StopReason)
 	case "message_stop":
@@ -116,9 +121,13 @@ func (messages) event(a *answer, data []byte) error {
 	return nil // what else there is does not matter here: pings, blocks that begin and end
 }
 
-func (a *answer) count(u *messagesUsage) {
-	if u != nil && min(u.Input, u.CacheCreation, u.CacheRead, u.Output) >= 0 {
-		a.in, a.out, a.counted = u.Input+u.CacheCreation+u.CacheRead, u.Output, true
+func (a *answer) count(usage json.RawMessage) {
+	var u messagesUsage
+	if json.Unmarshal(usage, &u) != nil || min(u.CacheCreation, u.CacheRead, u.Output) < 0 || u.Input < 0 {
+		return
+	}
+	if in := u.Input + u.CacheCreation + u.CacheRead; in > 0 { // no prompt has no tokens
+		a.in, a.out, a.counted = int(in), int(u.Output), true
 	}
 }
 
@@ -131,7 +140,9 @@ func (a *answer) stop(reason string) {
 		a.end = endLength
 	case "refusal":
 		a.end = endRefused
+	case "tool_use":
+		a.end = endTool
 	default:
-		a.end = endAnything
+		a.end, a.reason = endAnything, reason
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -18,13 +16,6 @@ const (
 	firstRest = time.Second     // without a Retry-After, doubled each time
 	overhead  = 256             // tokens that a provider may add to a prompt: roles, separators, the name of a schema
 )
-
-// fault is one request that failed.
-type fault struct {
-	kind, message string
-	again         bool          // another request may do better
-	after         time.Duration // but not before
-}
 
 // errSlow ends a question that takes longer than it may.
 var errSlow = errors.New("the question took too long")
@@ -41,7 +32,7 @@ func (c *Client) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.Model
 		return lattice.ModelReply{}, fmt.Errorf("model class %s has no key: %w", q.Class, err)
 	}
 	failed := func(f *fault) lattice.ModelReply {
-		return lattice.ModelReply{Provider: string(class.Provider), Model: class.Model, Kind: f.kind, Message: f.message}
+		return lattice.ModelReply{Provider: string(class.Provider), Model: class.Model, Kind: f.kind, Message: f.message, Code: f.code, Hint: f.hint}
 	}
 	if f := class.afford(q); f != nil {
 		return failed(f), nil
@@ -55,7 +46,7 @@ func (c *Client) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.Model
 	}
 	timed, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
 	defer cancel()
-	said := "" // by the requests before the last one
+	var last *fault // of the requests before
 	for try := 1; ; try++ {
 		reply, f := c.once(timed, class, key, q)
 		if err := ctx.Err(); err != nil {
@@ -65,11 +56,11 @@ func (c *Client) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.Model
 		case f == nil:
 			return reply, nil
 		case timed.Err() != nil:
-			return failed(&fault{kind: ir.FailTimeout, message: fmt.Sprintf("%s did not answer within %v%s", class.Model, limit, said)}), nil
+			return failed(class.slow(limit, f, last)), nil
 		case !f.again || try == maxTries || f.after > longRest:
 			return failed(f), nil
 		}
-		said = "; before that: " + f.message
+		last = f
 		c.rest(class, max(f.after, firstRest<<(try-1)))
 	}
 }
@@ -108,40 +99,4 @@ func (c *Client) pace(ctx context.Context, class Class) error {
 		return err
 	}
 	return nil
-}
-
-// statusFault says what a status other than 200 means.
-func statusFault(status int, header http.Header, message string, now time.Time) *fault {
-	f := &fault{kind: ir.FailProvider, message: fmt.Sprintf("the provider answered %d", status)}
-	if message != "" {
-		f.message += ": " + message
-	}
-	switch {
-	case status == http.StatusTooManyRequests:
-		f.kind, f.again = ir.FailRateLimited, true
-	case status == http.StatusRequestTimeout, status >= 500:
-		f.again = true
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		f.message += "; look at the key of this model class in the settings"
-	case status == http.StatusNotFound:
-		f.message += "; look at model and base_url of this model class in the settings"
-	case status >= 300 && status < 400:
-		f.message += "; redirects are not followed, set base_url to where it leads"
-	}
-	f.after = retryAfter(header.Get("Retry-After"), now)
-	if f.after > longRest {
-		f.message += fmt.Sprintf(" (to be asked again in %v)", f.after.Round(time.Second))
-	}
-	return f
-}
-
-// retryAfter reads seconds or a date; what is neither is 0.
-func retryAfter(value string, now time.Time) time.Duration {
-	if s, err := strconv.ParseFloat(value, 64); err == nil && s > 0 && s < 1e9 {
-		return time.Duration(s * float64(time.Second))
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
 }

@@ -58,6 +58,7 @@ type Class struct {
 	BaseURL  string // "" = the vendor's own
 	// Key returns the credential; "" is none, for local servers. An error is for people and says what to do. Nil is none.
 	Key        func() (string, error)
+	KeyFrom    string     // where the key comes from, for people: the name of a variable, the path of a file
 	Structured Structured // "" = json_schema at the vendor's own address, none elsewhere
 	// NoTemperature leaves the temperature out of requests: some models refuse any.
 	NoTemperature bool

@@ -129,7 +129,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 	}{
 		"truncated":          {llmtest.Step{Text: `{"id":`, End: "length"}, ir.FailTruncated, "end of its 64 tokens", 1},
 		"refused":            {llmtest.Step{Text: "I cannot", End: "refusal"}, ir.FailRefusal, "refused", 1},
-		"stopped oddly":      {llmtest.Step{Text: "x", End: "tool_calls"}, ir.FailProvider, "not known", 1},
+		"stopped oddly":      {llmtest.Step{Text: "x", End: "bored"}, ir.FailProvider, `stopped with "bored"`, 1},
 		"rate limited":       {llmtest.Step{Status: 429, Message: "slow down"}, ir.FailRateLimited, "slow down", maxTries},
 		"overloaded":         {llmtest.Step{Status: 529, Message: "overloaded"}, ir.FailProvider, "529", maxTries},
 		"bad gateway":        {llmtest.Step{Status: 502}, ir.FailProvider, "502", maxTries},
@@ -140,7 +140,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 		"cut":                {llmtest.Step{Text: "long enough", Fault: llmtest.Cut}, ir.FailProvider, "read the answer", maxTries},
 		"garbage":            {llmtest.Step{Fault: llmtest.Garbage}, ir.FailProvider, "it is no", maxTries},
 		"error in a stream":  {llmtest.Step{Text: "long enough", Fault: llmtest.Broken}, ir.FailProvider, "overloaded", maxTries},
-		"without end":        {llmtest.Step{Text: "long enough", Fault: llmtest.Endless}, ir.FailProvider, "more than", 1},
+		"without end":        {llmtest.Step{Text: "long enough", Fault: llmtest.Endless}, ir.FailProvider, "longer than any answer", 1},
 		"to wait for a day":  {llmtest.Step{Status: 429, RetryAfter: "86400"}, ir.FailRateLimited, "24h0m0s", 1},
 		"closed before time": {llmtest.Step{Status: 500, RetryAfter: "nonsense"}, ir.FailProvider, "500", maxTries},
 	}

@@ -82,15 +82,12 @@ type chatChunk struct {
 	Model   string `json:"model"`
 	Choices []struct {
 		Message, Delta struct {
-			Content string `json:"content"`
-			Refusal string `json:"refusal"`
+			Content content `json:"content"`
+			Refusal content `json:"refusal"`
 		}
 		FinishReason string `json:"finish_reason"`
 	} `json:"choices"`
-	Usage *struct {
-		Prompt     int `json:"prompt_tokens"`
-		Completion int `json:"completion_tokens"`
-	} `json:"usage"`
+	Usage json.RawMessage `json:"usage"`
 	Error json.RawMessage `json:"error"`
 }
 
@@ -99,7 +96,7 @@ func (chat) whole(a *answer, data []byte) error {
 		return err
 	}
 	if a.end == "" {
-		return fmt.Errorf("it is no chat completion: %s", short(string(data[:min(len(data), 200)])))
+		return fmt.Errorf("%w, a chat completion: %s", errDialect, lead(data))
 	}
 	return nil
 }
@@ -111,7 +108,7 @@ func (chat) event(a *answer, data []byte) error {
 	}
 	var chunk chatChunk
 	if err := json.Unmarshal(data, &chunk); err != nil {
-		return fmt.Errorf("it is no chat completion: %w", err)
+		return fmt.Errorf("%w, a chat completion: %v", errDialect, err)
 	}
 	if len(chunk.Error) > 0 && string(chunk.Error) != "null" {
 		return &streamError{explanation(data)}
@@ -119,15 +116,19 @@ func (chat) event(a *answer, data []byte) error {
 	if chunk.Model != "" {
 		a.model = chunk.Model
 	}
-	if u := chunk.Usage; u != nil && u.Prompt >= 0 && u.Completion >= 0 {
-		a.in, a.out, a.counted = u.Prompt, u.Completion, true
+	var u struct {
+		Prompt     tokens `json:"prompt_tokens"`
+		Completion tokens `json:"completion_tokens"`
+	}
+	if json.Unmarshal(chunk.Usage, &u) == nil && u.Prompt > 0 && u.Completion >= 0 { // no prompt has no tokens
+		a.in, a.out, a.counted = int(u.Prompt), int(u.Completion), true
 	}
 	if len(chunk.Choices) == 0 {
 		return nil
 	}
 	choice := chunk.Choices[0]
-	a.text.WriteString(choice.Message.Content + choice.Delta.Content)
-	a.refusal += choice.Message.Refusal + choice.Delta.Refusal
+	a.text.WriteString(string(choice.Message.Content + choice.Delta.Content))
+	a.refusal += string(choice.Message.Refusal + choice.Delta.Refusal)
 	switch choice.FinishReason {
 	case "":
 		return nil
@@ -137,8 +138,10 @@ func (chat) event(a *answer, data []byte) error {
 		a.end = endLength
 	case "content_filter":
 		a.end = endRefused
+	case "tool_calls", "function_call":
+		a.end = endTool
 	default:
-		a.end = endAnything
+		a.end, a.reason = endAnything, choice.FinishReason
 	}
 	if a.refusal != "" {
 		a.end = endRefused

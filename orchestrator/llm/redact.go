@@ -1,7 +1,11 @@
 package llm
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -11,10 +15,27 @@ var keyLike = regexp.MustCompile(`\b(sk|xai|gsk|key)-[A-Za-z0-9_*.-]{8,}`)
 // Redacted stands where a key was.
 const Redacted = "[redacted]"
 
-// redact takes keys out of a text that comes from outside.
+// minSecret is how long a key is at least that is a secret. Local servers take any; a word such as "none" stays what it is
+// in the answers of their models.
+const minSecret = 12
+
+// redact takes the key out of a text that comes from outside, in whichever way it is written there.
 func redact(text, key string) string {
-	if key != "" {
-		text = strings.ReplaceAll(text, key, Redacted)
+	if len(key) < minSecret {
+		return text
 	}
-	return keyLike.ReplaceAllString(text, Redacted)
+	forms := []string{key, url.QueryEscape(key), url.PathEscape(key), base64.StdEncoding.EncodeToString([]byte(key)), base64.URLEncoding.EncodeToString([]byte(key))}
+	if quoted, err := json.Marshal(key); err == nil {
+		forms = append(forms, string(quoted[1:len(quoted)-1]))
+	}
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) }) // the longest first: others may be parts of it
+	for _, form := range forms {
+		text = strings.ReplaceAll(text, strings.TrimRight(form, "="), Redacted)
+	}
+	return text
+}
+
+// redactError is redact for what a server says instead of an answer: nothing that looks like a key is wanted there.
+func redactError(text, key string) string {
+	return keyLike.ReplaceAllString(redact(text, key), Redacted)
 }

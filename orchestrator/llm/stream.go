@@ -1,0 +1,219 @@
+package llm
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// errLong ends an answer that is none any more.
+var errLong = fmt.Errorf("it is longer than any answer: %d bytes of text and %d in all are read", maxText, maxBody)
+
+// errDialect marks what is no answer in the dialect of the provider.
+var errDialect = errors.New("it is no answer of this kind of provider")
+
+// streamError is an error that a provider tells in the middle of its answer.
+type streamError struct{ message string }
+
+func (e *streamError) Error() string { return e.message }
+
+// read takes an answer in, streamed or whole: what it is shows in its first bytes, whatever its Content-Type says.
+// progress is called whenever some of it came.
+func read(a *answer, d dialect, from io.Reader, progress func()) error {
+	limited := &io.LimitedReader{R: &meter{r: from, progress: progress}, N: maxBody + 1}
+	body := bufio.NewReader(limited)
+	err := readAs(a, d, body)
+	switch {
+	case limited.N <= 0 || a.text.Len() > maxText || errors.Is(err, bufio.ErrTooLong):
+		return errLong
+	case err != nil:
+		return err
+	case a.end == "":
+		return errors.New("it was cut off")
+	}
+	return nil
+}
+
+func readAs(a *answer, d dialect, body *bufio.Reader) error {
+	if mark, err := body.Peek(3); err == nil && string(mark) == "\ufeff" {
+		_, _ = body.Discard(3)
+	}
+	for {
+		c, err := body.ReadByte()
+		if err != nil {
+			return nothing(err)
+		}
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			break
+		}
+	}
+	if err := body.UnreadByte(); err != nil {
+		return err
+	}
+	start, err := body.Peek(16)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch {
+	case len(start) > 0 && start[0] == '{':
+		data, err := io.ReadAll(body)
+		if err != nil {
+			return err
+		}
+		return d.whole(a, data)
+	case isEvents(start):
+		return events(body, func(data []byte) (bool, error) {
+			err := d.event(a, data)
+			if a.text.Len() > maxText {
+				return true, errLong
+			}
+			return a.done, err
+		})
+	}
+	said, _ := io.ReadAll(io.LimitReader(body, maxLead)) // as much of it as came
+	return fmt.Errorf("%w: %s", errDialect, said)
+}
+
+// maxLead is how much of what is no answer is looked at: more than is shown, so that a key in it is found whole.
+const maxLead = 4 << 10
+
+func lead(data []byte) []byte { return data[:min(len(data), maxLead)] }
+
+// nothing is the end of an answer that never began.
+func nothing(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errors.New("it is empty")
+	}
+	return err
+}
+
+// isEvents reports whether a stream of server-sent events may begin so.
+func isEvents(start []byte) bool {
+	for _, field := range []string{"data:", "event:", "id:", "retry:", ":"} {
+		if bytes.HasPrefix(start, []byte(field)) {
+			return true
+		}
+	}
+	return false
+}
+
+// meter tells of every read.
+type meter struct {
+	r        io.Reader
+	progress func()
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	if n > 0 {
+		m.progress()
+	}
+	return n, err
+}
+
+// events reads server-sent events until one of them was the last, or the stream ends. Lines end with \n or \r\n.
+func events(r io.Reader, each func(data []byte) (done bool, err error)) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 4096), maxEvent)
+	var data []byte
+	for lines.Scan() {
+		line := lines.Bytes()
+		if value, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			if len(data) > 0 {
+				data = append(data, '\n')
+			}
+			data = append(data, bytes.TrimPrefix(value, []byte(" "))...)
+			if len(data) > maxEvent {
+				return bufio.ErrTooLong
+			}
+			continue
+		}
+		if len(line) > 0 || len(data) == 0 { // a comment, a name, or nothing: the data say what they are
+			continue
+		}
+		done, err := each(data)
+		if done || err != nil {
+			return err
+		}
+		data = data[:0]
+	}
+	return lines.Err()
+}
+
+// explanation finds the message in the body of an error.
+func explanation(body []byte) string {
+	var e struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+	}
+	var inner struct {
+		Message string `json:"message"`
+	}
+	var text string
+	if json.Unmarshal(body, &e) == nil {
+		switch {
+		case json.Unmarshal(e.Error, &inner) == nil && inner.Message != "":
+			return inner.Message
+		case json.Unmarshal(e.Error, &text) == nil && text != "":
+			return text
+		case e.Message != "":
+			return e.Message
+		}
+	}
+	return string(body)
+}
+
+// short keeps what a person reads of a message.
+func short(text string) string {
+	const most = 500
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// tokens is a count as a provider tells it. What cannot be one is -1: the answer is no worse for it.
+type tokens int
+
+// UnmarshalJSON never fails.
+func (n *tokens) UnmarshalJSON(data []byte) error {
+	const most = 1 << 30
+	*n = -1
+	if f, err := strconv.ParseFloat(string(data), 64); err == nil && f >= 0 && f < most {
+		*n = tokens(f)
+	}
+	return nil
+}
+
+// content is the text of a message: a string, or its parts.
+type content string
+
+// UnmarshalJSON takes null and what else there may be as no text.
+func (c *content) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		*c = content(text)
+		return nil
+	}
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(data, &parts) != nil {
+		return nil
+	}
+	var all strings.Builder
+	for _, p := range parts {
+		if p.Type == "text" {
+			all.WriteString(p.Text)
+		}
+	}
+	*c = content(all.String())
+	return nil
+}
