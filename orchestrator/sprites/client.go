@@ -7,7 +7,7 @@
 // The client never guesses an outcome: a command whose exit did not arrive is a [*LostError], a progress stream that
 // reports a failure under status 200 is an [*APIError], and an answer that a proxy gave in the API's place is a
 // [*ForeignError]. What is sent again, and when, is said in retry.go: nothing that could be done twice. It reads no
-// environment and starts nothing that outlives a call.
+// environment and starts nothing that outlives a call, or what a call returned to be closed.
 package sprites
 
 import (
@@ -48,8 +48,8 @@ type Options struct {
 	Jitter func() float64
 	// Wait waits before a retry, until ctx ends; nil waits by the clock.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Probe is how often the other end of a running command's socket is asked whether it is there; three times as long
-	// without a word and the connection is lost. 0 means 15 s.
+	// Probe is how often the other end of the socket of a command or a watch is asked whether it is there; three times as
+	// long without a word and the connection is lost. 0 means 15 s.
 	Probe time.Duration
 }
 

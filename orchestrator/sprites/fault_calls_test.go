@@ -350,7 +350,13 @@ func TestTokensAreNotTold(t *testing.T) {
 		"read":       func(c *sprites.Client) error { _, err := c.ReadFile(t.Context(), "s", "/etc/passwd", 1); return err },
 		"dial":       func(c *sprites.Client) error { _, err := c.Dial(t.Context(), "s", "localhost", 1); return err },
 		"ports":      func(c *sprites.Client) error { _, err := c.Ports(t.Context(), "s"); return err },
-		"watch":      func(c *sprites.Client) error { _, err := c.Watch(t.Context(), "s", []string{"/"}, false); return err },
+		"watch": func(c *sprites.Client) error {
+			w, err := c.Watch(t.Context(), "s", []string{"/"}, false)
+			if err == nil {
+				w.Close()
+			}
+			return err
+		},
 		"list": func(c *sprites.Client) error {
 			return c.WatchList(t.Context(), "", func(sprites.SpriteState) error { return errors.New("seen") })
 		},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/coder/websocket"
 )
@@ -13,6 +14,9 @@ import (
 type FileWatch struct {
 	client *Client
 	conn   *websocket.Conn
+	pulse  pulse
+	beat   sync.WaitGroup
+	still  context.CancelFunc // ends the pulse
 }
 
 // ErrWatchOver says that the server ended a watch: the sprite was stopped, restored or deleted. A new watch can be asked for.
@@ -39,11 +43,19 @@ func (c *Client) Watch(ctx context.Context, name string, paths []string, recursi
 		conn.CloseNow()
 		return nil, describe(err, "watch files in %s", name)
 	}
-	return &FileWatch{c, conn}, nil
+	w := &FileWatch{client: c, conn: conn, pulse: pulse{conn: conn, every: c.o.Probe}}
+	w.pulse.stuck.Add(1) // but for the time of Next
+	beating, cancel := context.WithCancel(context.Background())
+	w.still = cancel
+	w.beat.Go(func() { w.pulse.run(beating) })
+	return w, nil
 }
 
-// Next waits for the next event. ErrWatchOver is the end that a server tells; after any error the watch is of no use.
+// Next waits for the next event. ErrWatchOver is the end that a server tells; after any error the watch is of no use. A server
+// that is gone without a word is noticed while Next waits.
 func (w *FileWatch) Next(ctx context.Context) (FileEvent, error) {
+	w.pulse.stuck.Add(-1)
+	defer w.pulse.stuck.Add(1)
 	for {
 		kind, message, err := w.conn.Read(ctx)
 		if websocket.CloseStatus(err) != -1 {
@@ -55,6 +67,7 @@ func (w *FileWatch) Next(ctx context.Context) (FileEvent, error) {
 		if err != nil {
 			return FileEvent{}, describe(w.client.broken(err), "watch files")
 		}
+		w.pulse.heard.Store(true)
 		var e FileEvent
 		if kind == websocket.MessageText && json.Unmarshal(message, &e) == nil {
 			return e, nil
@@ -63,4 +76,9 @@ func (w *FileWatch) Next(ctx context.Context) (FileEvent, error) {
 }
 
 // Close ends the watch.
-func (w *FileWatch) Close() error { return w.conn.CloseNow() }
+func (w *FileWatch) Close() error {
+	w.still()
+	err := w.conn.CloseNow()
+	w.beat.Wait()
+	return err
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 
 	"github.com/coder/websocket"
 )
@@ -46,7 +47,15 @@ func (c *Client) WatchPorts(ctx context.Context, name string, first func([]PortE
 	if err != nil {
 		return describe(err, "watch the ports of %s", name)
 	}
-	defer ws.CloseNow()
+	beat := pulse{conn: ws, every: c.o.Probe}
+	beating, cancel := context.WithCancel(ctx)
+	var beats sync.WaitGroup
+	beats.Go(func() { beat.run(beating) })
+	defer func() {
+		cancel()
+		ws.CloseNow()
+		beats.Wait()
+	}()
 	for {
 		_, data, err := ws.Read(ctx)
 		if err != nil {
@@ -55,6 +64,7 @@ func (c *Client) WatchPorts(ctx context.Context, name string, first func([]PortE
 			}
 			return describe(c.broken(err), "watch the ports of %s", name)
 		}
+		beat.heard.Store(true)
 		var m struct {
 			PortEvent
 			Ports []PortEvent `json:"ports"`
@@ -62,12 +72,15 @@ func (c *Client) WatchPorts(ctx context.Context, name string, first func([]PortE
 		if json.Unmarshal(data, &m) != nil {
 			continue // of a kind that is not known
 		}
-		switch {
-		case m.Type == "port_list":
-			err = first(append([]PortEvent{}, m.Ports...))
-		case each != nil && (m.Type == "port_opened" || m.Type == "port_closed"):
-			err = each(m.PortEvent)
-		}
+		err = beat.during(func() error {
+			switch {
+			case m.Type == "port_list":
+				return first(append([]PortEvent{}, m.Ports...))
+			case each != nil && (m.Type == "port_opened" || m.Type == "port_closed"):
+				return each(m.PortEvent)
+			}
+			return nil
+		})
 		if err != nil {
 			ws.Close(websocket.StatusNormalClosure, "")
 			return err

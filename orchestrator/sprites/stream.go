@@ -23,10 +23,10 @@ const (
 
 // stream runs one exec socket to its end.
 func (c *Client) stream(ctx context.Context, conn *websocket.Conn, e Exec, tty bool) (int, error) {
-	s := &execStream{conn: conn, e: e, tty: tty, probe: c.o.Probe, informed: make(chan struct{})}
+	s := &execStream{conn: conn, e: e, tty: tty, pulse: pulse{conn: conn, every: c.o.Probe}, informed: make(chan struct{})}
 	inner, cancel := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
-	helpers.Go(func() { s.keepalive(inner) })
+	helpers.Go(func() { s.pulse.run(inner) })
 	helpers.Go(func() { s.forward(inner) })
 	if e.Stdin != nil || !tty {
 		// Not awaited: a Read of Stdin cannot be interrupted. It ends with its next Read.
@@ -39,11 +39,11 @@ func (c *Client) stream(ctx context.Context, conn *websocket.Conn, e Exec, tty b
 	return code, err
 }
 
-// execStream is the client's half of one exec socket. receive, sendStdin, forward and keepalive run side by side.
+// execStream is the client's half of one exec socket. receive, sendStdin, forward and its pulse run side by side.
 type execStream struct {
 	conn     *websocket.Conn
 	e        Exec
-	probe    time.Duration
+	pulse    pulse
 	tty      bool          // written by receive before informed is closed
 	informed chan struct{} // closed when the session's own word on tty is known
 	settled  bool          // informed is closed; of receive alone
@@ -90,6 +90,7 @@ func (s *execStream) receive(ctx context.Context) (int, error) {
 			}
 			return 0, &LostError{Session: s.session, Err: err}
 		}
+		s.pulse.heard.Store(true)
 		before := said
 		if typ == websocket.MessageText {
 			s.control(data, &said, informed)
@@ -163,7 +164,11 @@ func (s *execStream) output(data []byte, said *exits) error {
 	if w == nil {
 		return nil
 	}
-	if _, err := w.Write(data); err != nil {
+	err := s.pulse.during(func() error { // whoever takes the output may take his time
+		_, err := w.Write(data)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
@@ -186,7 +191,8 @@ func (s *execStream) sendStdin(ctx context.Context) {
 				if s.tty {
 					msg = buf[1 : 1+n]
 				}
-				if s.conn.Write(ctx, websocket.MessageBinary, msg) != nil {
+				// The process may take its time, too.
+				if s.pulse.during(func() error { return s.conn.Write(ctx, websocket.MessageBinary, msg) }) != nil {
 					return
 				}
 			}
@@ -229,26 +235,6 @@ func (s *execStream) forward(ctx context.Context) {
 		data, err := json.Marshal(m)
 		if err != nil || s.conn.Write(ctx, websocket.MessageText, data) != nil {
 			return
-		}
-	}
-}
-
-// keepalive notices a peer that is gone without a word.
-func (s *execStream) keepalive(ctx context.Context) {
-	tick := time.NewTicker(s.probe)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			ping, cancel := context.WithTimeout(ctx, 3*s.probe)
-			err := s.conn.Ping(ping)
-			cancel()
-			if err != nil {
-				s.conn.CloseNow()
-				return
-			}
 		}
 	}
 }

@@ -1,0 +1,133 @@
+package sprites_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	. "github.com/spritekit/lattice/orchestrator/sprites/spritestest"
+)
+
+// slow takes its first piece of output only after a time, and counts all of it.
+type slow struct {
+	wait func()
+	n    int64
+}
+
+func (s *slow) Write(p []byte) (int, error) {
+	if s.n == 0 {
+		s.wait()
+	}
+	s.n += int64(len(p))
+	return len(p), nil
+}
+
+// zeros is an input of so many bytes.
+func zeros(n int64) io.Reader { return io.LimitReader(zero{}, n) }
+
+type zero struct{}
+
+func (zero) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// TestPatience: a peer that cannot be heard, because somebody takes his time with what was said before, is no dead peer.
+func TestPatience(t *testing.T) {
+	f := newFar(t)
+	f.begin(t)
+	hc := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(hc.CloseIdleConnections)
+	const probe = 250 * time.Millisecond
+	c := sprites.NewWith(f.man.URL, "", hc, sprites.Options{Probe: probe})
+	pause := func() { time.Sleep(6 * probe) } // long enough to be given up by who is impatient
+
+	t.Run("output is not taken", func(t *testing.T) {
+		t.Parallel()
+		out := &slow{wait: pause}
+		code, err := c.Exec(t.Context(), "s", sprites.Exec{Cmd: []string{"sh", "-c", "head -c 30000000 /dev/zero; exit 3"}, Stdout: out})
+		if code != 3 || err != nil || out.n != 30000000 {
+			t.Errorf("Exec = %d, %v with %d bytes, want 3 with 30000000", code, err, out.n)
+		}
+	})
+	t.Run("input is not taken", func(t *testing.T) {
+		t.Parallel()
+		var out strings.Builder
+		code, err := c.Exec(t.Context(), "s", sprites.Exec{Cmd: []string{"sh", "-c", "sleep 1.5; wc -c"}, Stdin: zeros(60 << 20), Stdout: &out})
+		if code != 0 || err != nil || strings.TrimSpace(out.String()) != "62914560" {
+			t.Errorf("Exec = %d, %v with %q", code, err, out.String())
+		}
+	})
+	t.Run("events are not taken", func(t *testing.T) {
+		t.Parallel()
+		w, err := c.Watch(t.Context(), "s", []string{"/workspace"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		if e, err := w.Next(t.Context()); err != nil || e.Type != "subscribed" {
+			t.Fatalf("Next = %+v, %v", e, err)
+		}
+		pause()
+		f.sh(t, ": >/workspace/f")
+		if e, err := w.Next(t.Context()); err != nil || e.Path != "/workspace/f" {
+			t.Errorf("Next = %+v, %v", e, err)
+		}
+	})
+	t.Run("ports are not taken", func(t *testing.T) {
+		t.Parallel()
+		enough := errors.New("enough")
+		err := c.WatchPorts(t.Context(), "s", func([]sprites.PortEvent) error { pause(); return enough }, nil)
+		if !errors.Is(err, enough) {
+			t.Errorf("WatchPorts = %v", err)
+		}
+	})
+}
+
+// TestDeadWatch: a server that is gone without closing its connection is noticed by who watches, too.
+func TestDeadWatch(t *testing.T) {
+	f := newFar(t)
+	f.begin(t)
+	hc := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(hc.CloseIdleConnections)
+	c := sprites.NewWith(f.man.URL, "", hc, sprites.Options{Probe: 20 * time.Millisecond})
+	// The first words come through, and nothing else.
+	mute := func(end string) {
+		f.man.Do(Fault{On: socket(end), Down: func(m Frame, send func(Frame)) bool {
+			if m.Op == OpHandshake || m.Op == OpText {
+				send(m)
+			}
+			return true
+		}})
+	}
+	for name, watch := range map[string]func(context.Context) error{
+		"files": func(ctx context.Context) error {
+			mute("/fs/watch")
+			w, err := c.Watch(ctx, "s", []string{"/workspace"}, false)
+			if err != nil {
+				return err
+			}
+			defer w.Close()
+			for err == nil {
+				_, err = w.Next(ctx)
+			}
+			return err
+		},
+		"ports": func(ctx context.Context) error {
+			mute("/ports/watch")
+			return c.WatchPorts(ctx, "s", func([]sprites.PortEvent) error { return nil }, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var conn *sprites.ConnError
+			if err := watch(t.Context()); !errors.As(err, &conn) {
+				t.Errorf("= %v, want a ConnError", err)
+			}
+		})
+	}
+}
