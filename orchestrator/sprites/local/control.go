@@ -101,7 +101,7 @@ func (h *Host) openControl(w http.ResponseWriter, r *http.Request) error {
 // listen takes what the client sends until it leaves.
 func (c *control) listen() {
 	for {
-		typ, message, err := c.conn.Reader(c.ctx)
+		typ, message, err := nextMessage(c.ctx, c.conn)
 		if err != nil {
 			return
 		}

@@ -88,6 +88,7 @@ func (h *Host) deleteSprite(w http.ResponseWriter, r *http.Request) error {
 	}
 	h.step("deleted")
 	h.changes.tell(rec.Name)
+	s.vanish()
 	h.mu.Lock()
 	delete(h.sprites, s.id)
 	h.mu.Unlock()

@@ -134,7 +134,7 @@ func accept(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 // listen takes what the client sends. It reads at all times, because only reading answers pings.
 func (s *session) listen(ctx context.Context, conn *websocket.Conn, c *client) {
 	for {
-		typ, message, err := conn.Reader(ctx)
+		typ, message, err := nextMessage(ctx, conn)
 		if err != nil {
 			return
 		}

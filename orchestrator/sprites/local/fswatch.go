@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -45,18 +46,19 @@ func (h *Host) watchFiles(w http.ResponseWriter, r *http.Request) error {
 	defer conn.CloseNow()
 	conn.SetReadLimit(maxSubscribe)
 	c := fileWatch{ws: conn, watcher: watcher, asked: make(chan []string, maxAsked)}
-	var reader sync.WaitGroup
-	reader.Go(func() {
+	var helpers sync.WaitGroup
+	helpers.Go(func() {
 		c.listen(ctx)
 		cancel()
 		watcher.conn.Close()
 	})
+	helpers.Go(func() { h.keepAlive(ctx, conn) })
 	if c.tell(ctx) && ctx.Err() == nil {
 		conn.Close(websocket.StatusGoingAway, "the sprite's files are gone: it was stopped, restored or deleted")
 	}
 	cancel()
 	conn.CloseNow()
-	reader.Wait()
+	helpers.Wait()
 	return nil
 }
 
@@ -161,7 +163,11 @@ type fileWatch struct {
 // listen passes on what the client asks for until it goes. What is no subscription is ignored.
 func (c *fileWatch) listen(ctx context.Context) {
 	for {
-		_, message, err := c.ws.Read(ctx)
+		_, message, err := nextMessage(ctx, c.ws)
+		if err != nil {
+			return
+		}
+		text, err := io.ReadAll(message)
 		if err != nil {
 			return
 		}
@@ -171,7 +177,7 @@ func (c *fileWatch) listen(ctx context.Context) {
 			Recursive  bool     `json:"recursive"`
 			WorkingDir string   `json:"workingDir"`
 		}
-		if json.Unmarshal(message, &in) != nil || in.Type != "subscribe" {
+		if json.Unmarshal(text, &in) != nil || in.Type != "subscribe" {
 			continue
 		}
 		s := files.Subscription{Recursive: in.Recursive}

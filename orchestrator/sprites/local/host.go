@@ -104,6 +104,8 @@ type Host struct {
 	urls    *urlServer // nil without URLs
 	now     func() time.Time
 	step    func(string) // called after each durable step, for tests that stop there
+	// pingEvery is how often clients that only listen are asked whether they are there.
+	pingEvery time.Duration
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -151,7 +153,7 @@ func Open(cfg Config) (*Host, error) {
 }
 
 func open(cfg Config, step func(string)) (*Host, error) {
-	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, step: step, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: map[string]int{}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}}
+	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, step: step, pingEvery: pingEvery, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: map[string]int{}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}

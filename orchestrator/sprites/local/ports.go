@@ -7,12 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
-// watchPorts tells a client which ports the sprite listens on, and then each change. It wakes the sprite once, and does not
-// keep it awake: of a sandbox that has ended, all ports are closed.
+// watchPorts tells a client which ports the sprite listens on, and then each change, as long as there is the sprite. It wakes
+// the sprite once, and does not keep it awake: of a sandbox that has ended, all ports are closed.
 func (h *Host) watchPorts(w http.ResponseWriter, r *http.Request) error {
 	if err := checkHandshake(r); err != nil {
 		return err
@@ -33,18 +35,17 @@ func (h *Host) watchPorts(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer conn.CloseNow()
 	ctx, cancel := context.WithCancel(h.ctx)
-	defer cancel()
-	var reader sync.WaitGroup
-	defer reader.Wait()
-	defer conn.CloseNow()
-	reader.Go(func() {
+	var helpers sync.WaitGroup
+	defer func() {
+		cancel()
+		conn.CloseNow()
+		helpers.Wait()
+	}()
+	helpers.Go(func() {
 		defer cancel()
-		for { // what a client says is of no interest, but pings are answered by reading
-			if _, _, err := conn.Read(ctx); err != nil {
-				return
-			}
-		}
+		ignoreMessages(ctx, conn)
 	})
+	helpers.Go(func() { h.keepAlive(ctx, conn) })
 	if !sendControl(ctx, conn, sprites.PortList{Type: "port_list", Ports: portEvents("port_opened", before)}) {
 		return nil
 	}
@@ -52,6 +53,9 @@ func (h *Host) watchPorts(w http.ResponseWriter, r *http.Request) error {
 	defer s.listening.part(joined)
 	for {
 		select {
+		case <-s.exists.Done():
+			conn.Close(websocket.StatusGoingAway, "the sprite was deleted, or its host ends")
+			return nil
 		case <-ctx.Done():
 			return nil
 		case now := <-joined.lists:

@@ -120,13 +120,16 @@ func relaySocket(ctx context.Context, conn *websocket.Conn, tcp net.Conn, half b
 	defer cancel()
 	// The library says not to end a read by its context; closing ends both.
 	defer context.AfterFunc(ctx, func() { tcp.Close(); conn.CloseNow() })()
-	var up sync.WaitGroup
+	var up, after sync.WaitGroup
 	up.Go(func() {
 		if !toSprite(ctx, conn, tcp) {
 			cancel() // nobody takes what comes back, either
 			return
 		}
-		context.AfterFunc(conn.CloseRead(ctx), cancel) // reads on, so that pings are answered and a loss is seen
+		after.Go(func() {
+			ignoreMessages(ctx, conn) // a loss is seen only by who reads
+			cancel()
+		})
 	})
 	if fromSprite(ctx, conn, tcp) {
 		if half && sendControl(ctx, conn, sprites.ProxyNote{Type: "eof"}) {
@@ -138,13 +141,14 @@ func relaySocket(ctx context.Context, conn *websocket.Conn, tcp net.Conn, half b
 	tcp.Close()
 	conn.CloseNow()
 	up.Wait()
+	after.Wait()
 }
 
 // toSprite copies what the client sends; true when the client has ended its direction alone.
 func toSprite(ctx context.Context, conn *websocket.Conn, tcp net.Conn) bool {
 	buf := make([]byte, proxyChunk)
 	for {
-		typ, message, err := conn.Reader(ctx)
+		typ, message, err := nextMessage(ctx, conn)
 		if err != nil {
 			return false
 		}

@@ -27,6 +27,9 @@ type sprite struct {
 
 	wanted bell // rings while somebody waits to pass the gate alone
 
+	exists context.Context // ends when it is deleted, or with the host
+	vanish func()          // ends it
+
 	services  *services // starts and ends with the box
 	listening portWatch
 	proxies   atomic.Int32
@@ -94,6 +97,7 @@ func (h *Host) runtime(rec spriteRecord) (*sprite, error) {
 			host: h, id: rec.ID, name: rec.Name, gate: semaphore.NewWeighted(alone),
 			services: newServices(h, rec.ID), sessions: map[string]*session{}, tasks: map[string]time.Time{}, life: lifecycle{status: cold},
 		}
+		s.exists, s.vanish = context.WithCancel(h.ctx)
 		s.listening.sprite = s
 		h.sprites[rec.ID] = s
 	}

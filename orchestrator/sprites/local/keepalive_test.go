@@ -1,0 +1,143 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// dialSocket opens a socket of sprite s.
+func (w *world) dialSocket(path string, query url.Values, o *websocket.DialOptions) *websocket.Conn {
+	w.Helper()
+	conn, _, err := websocket.Dial(w.Context(), w.server+"/v1/sprites/s"+path+"?"+query.Encode(), o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { conn.CloseNow() })
+	conn.SetReadLimit(-1)
+	return conn
+}
+
+// A client that pings and is slow to read keeps its command, whose output it gets whole: the library would rather give it up
+// than have an answer wait for what it does not read.
+func TestSlowReaderPings(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
+	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	const size = 30_000_000
+	conn := w.dialSocket("/exec", url.Values{"cmd": {"sh", "-c", "head -c 30000000 /dev/zero; exit 3"}}, nil)
+	for range 24 { // nothing is read until the library has given up, for 5 s
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		if conn.Ping(ctx) == nil {
+			t.Error("a ping was answered, although nobody has read the answer")
+		}
+		cancel()
+	}
+	total, code := 0, -1
+	for {
+		kind, message, err := conn.Read(t.Context())
+		if err != nil {
+			if websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+				t.Errorf("the socket ends with %v", err)
+			}
+			break
+		}
+		switch {
+		case kind == websocket.MessageBinary && message[0] == sprites.StreamStdout:
+			total += len(message) - 1
+		case kind == websocket.MessageBinary && message[0] == sprites.StreamExit:
+			code = int(message[1])
+		}
+	}
+	if total != size || code != 3 {
+		t.Errorf("got %d bytes and exit %d, want %d and 3", total, code, size)
+	}
+}
+
+// Those who only listen are asked whether they are there. Who has answered and ceases to is gone; who never answers is not,
+// because some clients never do.
+func TestListenersAreAsked(t *testing.T) {
+	w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
+	w.host.pingEvery = 20 * time.Millisecond
+	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	const enough = 3 * missedPings
+	for _, path := range []string{"/fs/watch", "/ports/watch"} {
+		listen := func(answer func(n int) bool) (*websocket.Conn, <-chan struct{}) {
+			asked, n := make(chan struct{}), 0
+			return w.dialSocket(path, nil, &websocket.DialOptions{OnPingReceived: func(context.Context, []byte) bool {
+				if n++; n == enough {
+					close(asked)
+				}
+				return answer(n)
+			}}), asked
+		}
+		t.Run(path+", silent at last", func(t *testing.T) {
+			conn, _ := listen(func(n int) bool { return n == 1 })
+			for {
+				_, _, err := conn.Read(t.Context())
+				if err == nil {
+					continue
+				}
+				if websocket.CloseStatus(err) != -1 || !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "reset") {
+					t.Errorf("the socket ends with %v, want it cut", err)
+				}
+				break
+			}
+		})
+		t.Run(path+", silent always", func(t *testing.T) {
+			conn, asked := listen(func(int) bool { return false })
+			ended := make(chan error, 1)
+			go func() {
+				for {
+					if _, _, err := conn.Read(t.Context()); err != nil {
+						ended <- err
+						return
+					}
+				}
+			}()
+			select {
+			case <-asked:
+			case err := <-ended:
+				t.Errorf("the socket ended: %v", err)
+			}
+			conn.CloseNow()
+		})
+	}
+}
+
+// Who watches the ports of a sprite is told when there is no sprite any more.
+func TestPortsOfDeleted(t *testing.T) {
+	w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
+	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	conn := w.dialSocket("/ports/watch", nil, nil)
+	_, list, err := conn.Read(t.Context())
+	if err != nil || !json.Valid(list) {
+		t.Fatal(string(list), err)
+	}
+	if err := w.client.Delete(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+		t.Errorf("the socket ends with %v, want 1001", err)
+	}
+	if res, err := http.Get(w.server + "/v1/sprites/s"); err != nil || res.Body.Close() != nil || res.StatusCode != http.StatusNotFound {
+		t.Errorf("the deleted sprite is answered with %v, %v", res, err)
+	}
+}
