@@ -201,6 +201,24 @@ func completeSprites(d *deps) cobra.CompletionFunc {
 	}
 }
 
+// completeManySprites offers any number of sprites, each once.
+func completeManySprites(d *deps) cobra.CompletionFunc {
+	one := completeSprites(d)
+	return func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
+		return without(list)(one(c, nil, word))
+	}
+}
+
+// without leaves out of what is offered what the command line has already.
+func without(list []string) func(offered []string, how cobra.ShellCompDirective) ([]string, cobra.ShellCompDirective) {
+	return func(offered []string, how cobra.ShellCompDirective) ([]string, cobra.ShellCompDirective) {
+		return slices.DeleteFunc(offered, func(line string) bool {
+			name, _, _ := strings.Cut(line, "\t")
+			return slices.Contains(list, name)
+		}), how
+	}
+}
+
 // completeCheckpoints offers a sprite, then its checkpoints. They are known only while its host runs.
 func completeCheckpoints(d *deps) cobra.CompletionFunc {
 	names := completeSprites(d)

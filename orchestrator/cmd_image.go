@@ -61,6 +61,7 @@ func newImageLsCmd(d *deps) *cobra.Command {
 			return d.printJSON(all)
 		}
 		w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "IMAGE\tNAMES\tKIND\tSIZE\tAGE")
 		for _, img := range all {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%d MB\t%s\n", shortDigest(img.Digest), clean(strings.Join(img.Names, ",")), img.Kind, img.Size/1e6, age(img.ImportedAt))
 		}
@@ -81,9 +82,18 @@ func newImageShowCmd(d *deps) *cobra.Command {
 }
 
 func newImageRmCmd(d *deps) *cobra.Command {
-	return d.imageCmd("rm IMAGE", "Remove an image that no sprite uses", "  lattice image rm debian", func(ctx context.Context, c *sprites.Client, list []string) error {
-		return c.RemoveImage(ctx, list[0])
+	cmd := d.imageCmd("rm IMAGE…", "Remove images that no sprite uses", "  lattice image rm debian\n  lattice image rm old older --json", func(ctx context.Context, c *sprites.Client, list []string) error {
+		return d.removeEach(ctx, list, func(ctx context.Context, ref string) error {
+			return imageProblem(c.RemoveImage(ctx, ref))
+		})
 	})
+	cmd.Args = args(cobra.MinimumNArgs(1))
+	cmd.Long = "Remove images that no sprite uses.\n" + removalHelp + exitCodes
+	one := cmd.ValidArgsFunction
+	cmd.ValidArgsFunction = func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
+		return without(list)(one(c, nil, word))
+	}
+	return cmd
 }
 
 // imageCmd makes a command that speaks to the embedded host about images. It takes one argument.
@@ -120,7 +130,7 @@ func imageProblem(err error) error {
 		exit = protocol.ExitNotFound
 	case "isolation_unavailable":
 		exit, hint = protocol.ExitUnsupported, "lattice doctor"
-	case "disk_full":
+	case "disk_full", "disk_low":
 		exit = protocol.ExitLimit
 	default:
 		return spriteProblem(err)

@@ -30,9 +30,7 @@ func newSpriteCmd(d *deps) *cobra.Command {
 			return d.printSprite(s)
 		}),
 		newSpriteLsCmd(d),
-		d.spriteCmd("rm NAME", "Remove a sprite with all its checkpoints", "  lattice sprite rm box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
-			return c.Delete(ctx, list[0])
-		}),
+		newSpriteRmCmd(d),
 		newSpriteCheckpointCmd(d),
 		newSpriteCheckpointsCmd(d),
 		d.spriteCmd("restore NAME CHECKPOINT", "Put a sprite's files back to a checkpoint; its processes end", "  lattice sprite restore box v1", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
@@ -115,6 +113,18 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 	addImageFlag(d, cmd, &image)
 	addToolFlag(cmd, &tools)
 	addSkillFlag(cmd, &skills)
+	return cmd
+}
+
+func newSpriteRmCmd(d *deps) *cobra.Command {
+	cmd := d.spriteCmd("rm NAME…", "Remove sprites with all their checkpoints", "  lattice sprite rm box\n  lattice sprite rm one two three --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		return d.removeEach(ctx, list, func(ctx context.Context, name string) error {
+			return spriteProblem(c.Delete(ctx, name))
+		})
+	})
+	cmd.Args = args(cobra.MinimumNArgs(1))
+	cmd.Long = "Remove sprites with all their checkpoints.\n" + removalHelp + exitCodes
+	cmd.ValidArgsFunction = completeManySprites(d)
 	return cmd
 }
 

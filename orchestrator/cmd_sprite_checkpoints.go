@@ -53,6 +53,7 @@ func (d *deps) printCheckpoints(points []sprites.Checkpoint) error {
 		return d.printJSON(append([]sprites.Checkpoint{}, points...))
 	}
 	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CHECKPOINT\tAGE\tSTATE\tCOMMENT")
 	for _, p := range points {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", clean(p.ID), age(p.CreateTime), healthText(p), clean(p.Comment))
 	}
@@ -127,6 +128,7 @@ func (d *deps) printVerified(found []sprites.Verified) error {
 		return d.printJSON(found)
 	}
 	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CHECKPOINT\tREAD\tFOUND")
 	for _, v := range found {
 		verdict := "as it was"
 		if !v.OK {
@@ -144,17 +146,14 @@ func newCheckpointsRmCmd(d *deps) *cobra.Command {
 		Short: "Delete checkpoints",
 		Long: `Delete checkpoints of a sprite. What other checkpoints, the present state or forks have in common with one stays; the rest
 of its room on the disk is free soon after.
-` + exitCodes,
+` + removalHelp + exitCodes,
 		Example: "  lattice sprite checkpoints rm box v1 v2",
 		Args:    args(cobra.MinimumNArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
-				for _, id := range list[1:] {
-					if err := client.DeleteCheckpoint(ctx, list[0], id); err != nil {
-						return spriteProblem(checkpointProblem(ctx, client, list[0], id, err))
-					}
-				}
-				return nil
+				return d.removeEach(ctx, list[1:], func(ctx context.Context, id string) error {
+					return spriteProblem(checkpointProblem(ctx, client, list[0], id, client.DeleteCheckpoint(ctx, list[0], id)))
+				})
 			})
 		},
 		ValidArgsFunction: completeManyCheckpoints(d),
