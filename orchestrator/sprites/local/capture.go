@@ -9,6 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
 )
 
 // present is a frozen layer with a sprite's present files, and what the commit that refers to it has to store.
@@ -20,7 +21,9 @@ type present struct {
 }
 
 // capture freezes the present files of a sprite that the caller is alone with. Where no process is left, an empty layer
-// goes on top; else the layer is copied, or a snapshot taken, while processes are held as far as the driver needs that.
+// goes on top, for which the sandbox must end; but as long as little has changed, copying that is quicker than ending one
+// sandbox and starting another. Else the layer is copied, or a snapshot taken, while processes are held as far as the driver
+// needs that.
 func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (present, error) {
 	now, err := h.store.layer(rec.Tree)
 	if err != nil {
@@ -30,34 +33,25 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 	if err != nil {
 		return present{}, err
 	}
-	stacks, err := h.stacks(ctx, d, now)
-	if err != nil {
-		return present{}, err
-	}
 	quiet := d.Stacks() && s.quiet()
-	if stacks && quiet {
-		if err := h.shallowBelow(ctx, now); err != nil {
-			return present{}, err
-		}
-		// First, because it is what may fail: on a full disk the sprite then goes on as it was.
-		next, err := h.onTop(ctx, now)
+	if quiet {
+		little, err := h.littleChanged(ctx, s, now)
 		if err != nil {
 			return present{}, err
 		}
-		ended := s.present() != nil
-		err = s.pause()
-		if err == nil {
-			err = h.complete(ctx, d, now, h.layerDir(now.ID))
+		if little {
+			return h.captureCopy(ctx, d, now)
 		}
-		if err != nil {
-			h.discard(next)
-			return present{}, err
-		}
-		h.step("ended")
-		return present{layer: now, made: []layerRecord{next}, tree: next.ID, ended: ended}, nil
+	}
+	stacks, err := h.stacks(ctx, d, now)
+	switch {
+	case err != nil:
+		return present{}, err
+	case stacks && quiet:
+		return h.captureBelow(ctx, s, d, now)
 	}
 	ended := false
-	if quiet { // as above, so that the next box shows the checkpoint
+	if quiet { // so that the next box shows the checkpoint
 		ended = s.present() != nil
 		if err := s.pause(); err != nil {
 			return present{}, err
@@ -70,25 +64,61 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 			return present{}, fmt.Errorf("hold the sprite's processes: %w", err)
 		}
 	}
-	parent, err := h.store.standOn(now.Parent)
-	var copied layerRecord
-	if err == nil {
-		copied, err = h.build(d, parent, func(dir string) error {
-			if err := h.clone(ctx, d, now, dir); err != nil {
-				return err
-			}
-			return h.complete(ctx, d, now, dir)
-		})
-	}
-	copied.Frozen, copied.Image = true, now.Image
+	p, err := h.captureCopy(ctx, d, now)
 	if thawErr := thaw(); err == nil && thawErr != nil { // it may hold the files of more than one moment
-		h.discard(copied)
+		h.discard(p.layer)
 		err = thawErr
 	}
+	p.ended = ended
+	return p, err
+}
+
+// littleChanged reports whether the layer of a sprite in which nothing runs is quickly copied, and its sandbox may go on:
+// it then has to be one that is shown new checkpoints while it runs.
+func (h *Host) littleChanged(ctx context.Context, s *sprite, now layerRecord) (bool, error) {
+	if box := s.present(); box == nil || box.Level() != sandbox.LevelRoot {
+		return false, nil
+	}
+	return tree.Within(ctx, h.dataDir(now), quicklyEntries, quicklyBytes)
+}
+
+// captureBelow ends the sandbox of a sprite in which nothing runs, and has it go on in an empty layer.
+func (h *Host) captureBelow(ctx context.Context, s *sprite, d layer.Driver, now layerRecord) (present, error) {
+	if err := h.shallowBelow(ctx, now); err != nil {
+		return present{}, err
+	}
+	// First, because it is what may fail: on a full disk the sprite then goes on as it was.
+	next, err := h.onTop(ctx, now)
 	if err != nil {
 		return present{}, err
 	}
-	return present{layer: copied, made: []layerRecord{copied}, ended: ended}, nil
+	ended := s.present() != nil
+	err = s.pause()
+	if err == nil {
+		err = h.complete(ctx, d, now, h.layerDir(now.ID))
+	}
+	if err != nil {
+		h.discard(next)
+		return present{}, err
+	}
+	h.step("ended")
+	return present{layer: now, made: []layerRecord{next}, tree: next.ID, ended: ended}, nil
+}
+
+// captureCopy copies a layer that nobody writes to, or takes a snapshot of it. The sprite goes on where it is.
+func (h *Host) captureCopy(ctx context.Context, d layer.Driver, now layerRecord) (present, error) {
+	parent, err := h.store.standOn(now.Parent)
+	if err != nil {
+		return present{}, err
+	}
+	copied, err := h.build(d, parent, func(dir string) error {
+		if err := h.clone(ctx, d, now, dir); err != nil {
+			return err
+		}
+		return h.complete(ctx, d, now, dir)
+	})
+	copied.Frozen, copied.Image = true, now.Image
+	return present{layer: copied, made: []layerRecord{copied}}, err
 }
 
 // hold freezes the box. One that ends by itself at this moment holds nothing back: none of its processes is left.

@@ -5,7 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
 // A sandbox that ends just as a checkpoint is about to hold its processes keeps nothing back.
@@ -41,6 +45,45 @@ func TestCheckpointWhileTheSandboxEnds(t *testing.T) {
 	}
 	if got := w.state(); !strings.HasPrefix(got, "kept") {
 		t.Errorf("restored, the sprite holds %q", got)
+	}
+	w.check()
+}
+
+// Ending a sandbox and starting another takes longer than copying a few files, and whoever looks sees the checkpoint at once.
+func TestCheckpointOfLittleKeepsTheSandbox(t *testing.T) {
+	w := newWorld(t, t.TempDir(), func(string) {})
+	if w.host.confined().level() != sandbox.LevelRoot || w.driverKind() != layer.Overlay {
+		t.Skip("only sandboxes made by root on overlays are shown checkpoints while they run")
+	}
+	w.sprite("s")
+	for _, step := range []struct {
+		name, script string
+		kept         bool
+	}{
+		{"first", "echo 1 >f; ln f g; mkdir -p d/e; echo x >d/e/x", true},
+		{"change", "echo 2 >>g; rm -r d; mkdir d", true},
+		{"many", "i=0; while [ $i -lt 100 ]; do echo $i >m$i; i=$((i+1)); done", false},
+		{"after many", "rm m*; echo 3 >>f", false}, // a hundred whiteouts
+		{"little again", "echo 4 >>g", true},
+		{"large", "head -c 4000000 /dev/urandom >large", false},
+	} {
+		w.do("s", step.script)
+		seen := w.do("s", listFiles)
+		before := w.host.runningSprite("s").present()
+		id := w.checkpoint()
+		if kept := w.host.runningSprite("s").present() == before; kept != step.kept {
+			t.Errorf("%s: the sandbox was kept: %v, want %v", step.name, kept, step.kept)
+		}
+		if inside := w.do("s", "cd /.sprite/checkpoints/"+id+"; cat workspace/f"); inside != w.do("s", "cat f") {
+			t.Errorf("%s: inside the checkpoint shows %q", step.name, inside)
+		}
+		w.do("s", "echo later >f; rm -r d")
+		if err := w.client.Restore(t.Context(), "s", id); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(seen, w.do("s", listFiles)); diff != "" {
+			t.Errorf("%s: restored (-want +got):\n%s", step.name, diff)
+		}
 	}
 	w.check()
 }
