@@ -77,11 +77,11 @@ func benchmarkCheckpoint(b *testing.B, kind layer.Kind, files int) {
 		})
 		open.end()
 
-		m.run("i=0; while [ $i -lt 500 ]; do head -c 4096 /dev/zero >delta$i; i=$((i+1)); done; (sleep 60 >/dev/null 2>&1 &)")
+		m.run("mkdir delta; i=0; while [ $i -lt 500 ]; do head -c 4096 /dev/zero >delta/$i; i=$((i+1)); done; (sleep 60 >/dev/null 2>&1 &)")
 		m.timed("ms/live", m.checkpoint)
 		m.timed("ms/copy", m.copyDelta)
 		m.run("kill -9 -1 || true")
-		m.run("rm -f delta*")
+		m.run("rm -r delta")
 		m.timed("ms/durable", func() string {
 			_, err := m.client.CheckpointDurable(b.Context(), "s", "")
 			m.must(err)
@@ -157,7 +157,7 @@ func (m *measured) copyDelta() string {
 	rec, err := m.host.store.sprite("s")
 	m.must(err)
 	to := filepath.Join(m.host.tmpDir(), "copy")
-	m.must(tree.Copy(m.Context(), m.host.treeDir(rec.Tree), to))
+	m.must(tree.Copy(m.Context(), filepath.Join(m.host.treeDir(rec.Tree), "workspace", "delta"), to))
 	m.StopTimer()
 	m.must(tree.Remove(to))
 	m.StartTimer()

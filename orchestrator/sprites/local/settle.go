@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/tree"
@@ -64,6 +67,7 @@ func (h *Host) settleLater(ids ...string) {
 	h.mu.Unlock()
 	h.chores.Go(func() {
 		err := h.settle(h.ctx)
+		afterOthers()
 		for _, id := range ids {
 			if err == nil {
 				err = h.takeDigest(id)
@@ -73,6 +77,17 @@ func (h *Host) settleLater(ids ...string) {
 			h.cfg.Log.Warn().Err(err).Msg("look after a new checkpoint")
 		}
 	})
+}
+
+// afterOthers has the rest of the calling goroutine run when nothing else wants the processor, where the system knows
+// priorities of threads: a digest of a large tree takes seconds, and somebody may be waiting for a command meanwhile. The
+// goroutine keeps its thread, and takes it along when it ends.
+func afterOthers() {
+	if runtime.GOOS != "linux" {
+		return
+	}
+	runtime.LockOSThread()
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 19) // it is a courtesy
 }
 
 // takeDigest reads a frozen layer, and keeps what it sums up to if that is not known yet.
