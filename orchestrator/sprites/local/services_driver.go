@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -24,8 +25,9 @@ const (
 // services keeps the services of one sprite running while its sandbox is up. It does what the machine commands and tells
 // it what came of it. The sprite owns it: box by box, up starts its goroutines and ended waits for them.
 type services struct {
-	host *Host
-	id   string // of the sprite
+	host   *Host
+	id     string          // of the sprite
+	exists context.Context // ends when the sprite is deleted
 
 	edits sync.Mutex // one change of definitions at a time: it is recorded first, then told to the machine
 
@@ -47,9 +49,9 @@ type timer struct {
 	fact timeUp
 }
 
-func newServices(h *Host, id string) *services {
+func newServices(exists context.Context, h *Host, id string) *services {
 	return &services{
-		host: h, id: id, machine: newMachine(), procs: map[string]*sandbox.Proc{}, logs: map[string]*serviceLog{},
+		host: h, id: id, exists: exists, machine: newMachine(), procs: map[string]*sandbox.Proc{}, logs: map[string]*serviceLog{},
 		rearm: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 }

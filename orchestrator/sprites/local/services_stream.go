@@ -51,6 +51,11 @@ func (v *services) relay(ctx context.Context, out *lines, name string, from uint
 		case <-changed:
 		case <-over.C:
 			last = true
+		case <-v.exists.Done():
+			if v.host.ctx.Err() != nil {
+				return // that is no end of what the service says
+			}
+			last = true
 		case <-ctx.Done():
 			return
 		}

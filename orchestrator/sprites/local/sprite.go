@@ -95,9 +95,10 @@ func (h *Host) runtime(rec spriteRecord) (*sprite, error) {
 	if s == nil {
 		s = &sprite{
 			host: h, id: rec.ID, name: rec.Name, gate: semaphore.NewWeighted(alone),
-			services: newServices(h, rec.ID), sessions: map[string]*session{}, tasks: map[string]time.Time{}, life: lifecycle{status: cold},
+			sessions: map[string]*session{}, tasks: map[string]time.Time{}, life: lifecycle{status: cold},
 		}
 		s.exists, s.vanish = context.WithCancel(h.ctx)
+		s.services = newServices(s.exists, h, rec.ID)
 		s.listening.sprite = s
 		h.sprites[rec.ID] = s
 	}
