@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -184,6 +185,9 @@ func readInput(ctx context.Context, d *deps, file string, pairs []string) (json.
 		if err != nil {
 			return nil, err
 		}
+		if err := onlyOnce(file, data); err != nil {
+			return nil, err
+		}
 		if err := json.Unmarshal(data, &in); err != nil {
 			return nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%s is no JSON object: %v", file, err), "the file holds the flow's inputs: {\"name\": value, …}")
 		}
@@ -192,14 +196,27 @@ func readInput(ctx context.Context, d *deps, file string, pairs []string) (json.
 		}
 		delete(in, "$schema") // the file's, for editors
 	}
+	given := map[string]bool{}
 	for _, pair := range pairs {
 		name, value, err := parsePair(pair)
 		if err != nil {
 			return nil, err
 		}
-		in[name] = value
+		if given[name] {
+			return nil, api.Refuse(protocol.ExitBadInput, "key_duplicate", fmt.Sprintf("the input %s is given twice", name), "keep one of the two; one of --input replaces that of --input-file")
+		}
+		in[name], given[name] = value, true
 	}
 	return json.Marshal(in)
+}
+
+// onlyOnce refuses JSON in which an object has the same member twice: which of the two counts nobody can know.
+func onlyOnce(what string, data []byte) error {
+	twice := ir.Duplicates(data)
+	if len(twice) == 0 {
+		return nil
+	}
+	return api.Refuse(protocol.ExitBadInput, "key_duplicate", fmt.Sprintf("%s has members that stand twice in their object: %s", what, strings.Join(twice, ", ")), "keep one of the two")
 }
 
 // parsePair reads k=v (a string) or k:=json.
@@ -211,6 +228,9 @@ func parsePair(pair string) (string, json.RawMessage, error) {
 	if typed, ok := strings.CutSuffix(name, ":"); ok {
 		if !json.Valid([]byte(value)) {
 			return "", nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("the value of %s is no JSON: %s", typed, value), "quote it for the shell, for example '"+typed+":=[\"a\",\"b\"]'")
+		}
+		if err := onlyOnce("the value of "+typed, []byte(value)); err != nil {
+			return "", nil, err
 		}
 		return typed, json.RawMessage(value), nil
 	}

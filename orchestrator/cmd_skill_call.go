@@ -128,6 +128,9 @@ func (d *deps) callInput(ctx context.Context, given string, pairs []string) (jso
 		}
 	}
 	in := map[string]json.RawMessage{}
+	if err := onlyOnce("--input", text); err != nil {
+		return nil, err
+	}
 	if len(bytes.TrimSpace(text)) > 0 {
 		if err := json.Unmarshal(text, &in); err != nil {
 			return nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("--input is no JSON object: %v", err), `--input '{"path":"a"}', or path=a behind the skill's name`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // travelOptions are the flags of the commands that have a run go on from its past.
@@ -165,6 +167,9 @@ func assignments(sets []string) ([]lattice.Assignment, error) {
 		}
 		if !strings.HasPrefix(name, "$") {
 			name = "$vars." + name
+		}
+		if slices.ContainsFunc(out[:i], func(a lattice.Assignment) bool { return a.Path == name }) {
+			return nil, api.Refuse(protocol.ExitBadInput, "key_duplicate", name+" is set twice", "keep one of the two --set")
 		}
 		out[i] = lattice.Assignment{Path: name, Value: value}
 	}

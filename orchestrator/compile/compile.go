@@ -63,12 +63,9 @@ func ParseBy(data []byte, tools Tools, rules Rules) (*Flow, []ir.Finding) {
 }
 
 func parseExecIR(data []byte, tools Tools) (*Flow, []ir.Finding) {
-	program, findings := ir.Parse(data, tools)
+	program, findings := ir.Parse(data, tools, schemaFaults)
 	if program == nil {
 		return nil, findings
-	}
-	if faults := schemaFaults(program); faults != nil {
-		return nil, ir.Merge(findings, faults)
 	}
 	return &Flow{Program: program, ExecIR: data}, findings
 }

@@ -108,6 +108,15 @@ func (f *Flow) does(n *ir.Node) (does, approval string) {
 	default:
 		does = string(n.Op) + "."
 	}
+	if n.ForksSprites() && n.Op != ir.OpToolCall {
+		does += " Each has a copy of the sprite for itself."
+	}
+	if n.Cache == ir.CacheRun {
+		does += " An equal call of the run is not made again."
+	}
+	if n.TimeoutS > 0 && n.Op != ir.OpHuman {
+		does += fmt.Sprintf(" It takes at most %g s.", n.TimeoutS)
+	}
 	if n.Skip != nil {
 		does += " It may be skipped."
 	}
@@ -133,6 +142,9 @@ func (f *Flow) calls(n *ir.Node) (does, approval string) {
 		manifests.ClassSprite:     "changes files of the sprite",
 		manifests.ClassWorld:      "changes something outside, and is never repeated unasked",
 	}[manifests.Class(class)])
+	if n.ForksSprites() {
+		does += " It runs in a copy of the sprite, and what it writes there stays there."
+	}
 	if n.Compensate != nil {
 		does += fmt.Sprintf(" If the run fails later on, %s takes it back.", n.Compensate.Tool)
 	}

@@ -39,7 +39,7 @@ func parseWorkflow(data []byte, tools Tools) (*Flow, []ir.Finding) {
 		l.error("json_invalid", "", `look for escapes such as "\ud800" that are no character`, "write the document in RFC 8785 form: %v", err)
 		return nil, ir.Merge(reading, l.findings)
 	}
-	program, findings := ir.Parse(text, tools)
+	program, findings := ir.Parse(text, tools, schemaFaults)
 	findings = ir.Merge(reading, append(l.findings, l.told(findings)...))
 	if program == nil || ir.HasErrors(findings) {
 		return nil, findings

@@ -30,9 +30,19 @@ func (m *machine) startCall(node *ir.Node) {
 	call := *v.Call
 	call.Attempt, call.Resume = v.Attempt, nil
 	v.Call = &call
+	if v.Key = m.callKey(node); m.recall(node) {
+		return
+	}
+	if node.ForksSprites() {
+		call.Sprite = m.copyName()
+	}
 	m.s.Calls++
 	if l := m.p.Doc.Limits; l != nil && l.MaxCalls > 0 && m.s.Calls > l.MaxCalls {
 		m.fallTo(failure(ir.FailLimit, "the run needs more than its %d calls", l.MaxCalls))
+		return
+	}
+	if node.ForksSprites() {
+		m.copySprite()
 		return
 	}
 	m.send()
@@ -57,6 +67,10 @@ func (m *machine) dispatch() {
 		return
 	}
 	v := m.at.Visit
+	if node := m.p.Node(m.at.Node); v.Losses == 0 && v.Call.Resume == nil && m.recall(node) { // another got it meanwhile
+		m.s.Calls--
+		return
+	}
 	v.Before = nil
 	if pair, ok := m.s.Pairs[v.Call.Sprite]; ok {
 		v.Before = &pair
@@ -64,6 +78,7 @@ func (m *machine) dispatch() {
 	// Whatever is not read may have written files, which a later restore must not take back unseen.
 	if v.Call.Class != manifests.ClassRead {
 		m.s.Dirty[v.Call.Sprite] = true
+		m.changed(v.Call.Sprite)
 	}
 	m.issue(lattice.Command{Kind: lattice.DoCall, Sprite: v.Call.Sprite, Call: v.Call})
 }
@@ -165,13 +180,14 @@ func (m *machine) callFinished(f lattice.CallFinished) error {
 			return err
 		}
 		m.leaveQueue()
-		m.finish(data)
+		m.callDone(data)
 		return nil
 	}
 	if _, err := m.answer(f.CommandID, lattice.DoCall); err != nil {
 		return err
 	}
 	m.leaveQueue()
+	m.leaveCopy(m.p.Node(m.at.Node), false)
 	bad := &ir.Failure{Kind: f.Kind, Message: fmt.Sprintf("%s exited with %d", m.at.Visit.Call.Skill, f.Exit)}
 	if bad.Kind == "" {
 		bad.Kind = ir.FailTool
@@ -186,6 +202,18 @@ func (m *machine) callFinished(f lattice.CallFinished) error {
 	}
 	m.fail(bad)
 	return nil
+}
+
+// callDone completes the node of a call with what it answered.
+func (m *machine) callDone(data any) {
+	node := m.p.Node(m.at.Node)
+	if m.inCopy() {
+		m.extra = map[string]any{"sprite": m.at.Visit.Call.Sprite}
+	}
+	m.keepAnswer(node, data)
+	m.leaveCopy(node, true)
+	m.finish(data)
+	m.extra = nil
 }
 
 // callLost is DESIGN 14: read and idempotent skills run again, a sprite skill runs again on restored files, and what
@@ -237,6 +265,7 @@ func (m *machine) restored(f lattice.Restored) error {
 	}
 	m.s.Pairs[c.Sprite] = *c.Pair
 	m.s.Dirty[c.Sprite] = false
+	m.changed(c.Sprite)
 	if m.at.Visit == nil { // of a rewind, which begins the node anew
 		m.goTo(m.at.Node)
 		return nil
@@ -262,6 +291,8 @@ func (m *machine) boundaryTaken(f lattice.BoundaryTaken) error {
 		m.ask(node)
 	case m.at.Visit.Map != nil: // what the copies of its items are made of
 		m.advance(m.at)
+	case m.inCopy() && c.Sprite != m.at.Visit.Call.Sprite: // what the call's own is made of
+		m.copySprite()
 	case asked != nil: // the calls beside it have ended
 		suspended := *asked.Deferred
 		suspended.CheckpointID = f.Pair.CheckpointID

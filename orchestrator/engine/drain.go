@@ -24,13 +24,17 @@ func (m *machine) release() bool {
 	if len(m.s.Held) == 0 || m.calls() >= m.p.MaxParallel() {
 		return false
 	}
-	at := m.thread(m.s.Held[0])
+	next := slices.IndexFunc(m.s.Held, func(path string) bool { return !m.beingAsked(m.thread(path)) })
+	if next < 0 {
+		return false
+	}
+	at := m.thread(m.s.Held[next])
 	asks := at.Visit.Asking != nil
 	if asks && m.alone() {
 		return false
 	}
 	m.at = at
-	m.s.Held = m.s.Held[1:]
+	m.s.Held = slices.Delete(m.s.Held, next, next+1)
 	if asks {
 		m.question()
 	} else {
@@ -70,6 +74,7 @@ func (m *machine) hold() bool {
 	if len(m.s.Settling) > 0 {
 		free = m.s.Settling[0] == m.at.path
 	}
+	free = free && !m.beingAsked(m.at)
 	if !free {
 		m.s.Held = append(m.s.Held, m.at.path)
 	}

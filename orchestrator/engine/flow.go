@@ -253,7 +253,7 @@ func (m *machine) fail(f *ir.Failure) {
 		}
 		delay := m.delay(rule, i)
 		v.Retries[i]++
-		v.Suspended, v.Map = nil, nil
+		v.Suspended, v.Map, v.Key = nil, nil, ""
 		m.issue(lattice.Command{Kind: lattice.DoTimer, DelayS: delay})
 		return
 	}

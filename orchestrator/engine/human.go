@@ -72,7 +72,7 @@ func (m *machine) unfit(node *ir.Node, answer any) string {
 func (m *machine) humanAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
 	out := map[string]any{"approved": true, "comments": f.Comments}
 	maps.Copy(out, inputs)
-	if why := m.unfit(m.p.Node(w.Node), out); why != "" && f.Decision != lattice.Reject {
+	if why := m.unfit(m.p.Node(w.Node), m.p.Judged(m.p.Node(w.Node), out)); why != "" && f.Decision != lattice.Reject {
 		return fmt.Errorf("%w: %s does not take this answer: %s", ErrAnswer, w.Node, why)
 	}
 	m.closeWait(w)

@@ -1,14 +1,18 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ladder"
 )
 
 // startParallel begins the branches, as many as may run at once.
 func (m *machine) startParallel(node *ir.Node) {
 	m.at.Visit.Map = &Mapping{Items: len(node.Branches), Results: []any{}}
+	m.limitTime(node)
 	m.beginMap(node)
 }
 
@@ -23,7 +27,7 @@ func (m *machine) won(t *thread, node *ir.Node) bool {
 				m.drop(other)
 			}
 		}
-		t.Visit.Map = nil
+		m.close(t)
 		m.finish(map[string]any{"result": b.iteration.Result, "branch": node.Branches[b.iteration.Index].Name})
 		return true
 	}
@@ -77,6 +81,7 @@ func (m *machine) startLoop(node *ir.Node) {
 		first = v
 	}
 	m.at.Visit.Map = &Mapping{Results: []any{first}}
+	m.limitTime(node)
 	m.advance(m.at)
 }
 
@@ -88,7 +93,7 @@ func (m *machine) advanceLoop(t *thread, node *ir.Node) {
 		it := mp.Open[0]
 		mp.Open = nil
 		if it.Failure != nil {
-			t.Visit.Map = nil
+			m.close(t)
 			m.fail(innerFailure(node, it, 0))
 			return
 		}
@@ -112,10 +117,10 @@ func (m *machine) advanceLoop(t *thread, node *ir.Node) {
 	}
 	switch {
 	case done:
-		t.Visit.Map = nil
+		m.close(t)
 		m.finish(map[string]any{"result": mp.Results[0], "iterations": number(mp.Begun)})
 	case mp.Begun >= node.MaxIterations:
-		t.Visit.Map = nil
+		m.close(t)
 		m.fail(failure(ir.FailLimit, "%s has not come to its end after max_iterations, which is %d", node.ID, node.MaxIterations))
 	default:
 		mp.Bytes = 0
@@ -125,7 +130,7 @@ func (m *machine) advanceLoop(t *thread, node *ir.Node) {
 }
 
 func (m *machine) failLoop(t *thread, what string, f *ir.Failure) {
-	t.Visit.Map = nil
+	m.close(t)
 	f.Message = what + ": " + f.Message
 	m.fail(f)
 }
@@ -137,13 +142,26 @@ func (m *machine) startSubgraph(node *ir.Node) {
 		m.fail(f)
 		return
 	}
+	if schema := m.p.SubgraphInputSchema(node); schema != nil {
+		problems, err := ladder.Fit(schema, in)
+		if err == nil && len(problems) > 0 {
+			err = fmt.Errorf("%s: %s", cmp.Or(problems[0].Path, "the inputs"), problems[0].Message)
+		}
+		if err != nil {
+			f = failure(ir.FailSchema, "the inputs of %s do not fit the subgraph's input_schema: %v", node.ID, err)
+			f.Data = details(map[string]any{"problems": problems})
+			m.fallTo(f)
+			return
+		}
+	}
 	m.at.Visit.Map = &Mapping{Items: 1, Results: []any{}}
+	m.limitTime(node)
 	m.beginOne(m.at, node, &Iteration{Frame: &Frame{Vars: map[string]any{}, In: in}, Lane: newLane()})
 }
 
 func (m *machine) advanceSubgraph(t *thread) {
 	node, it := m.p.Node(t.Node), t.Visit.Map.Open[0]
-	t.Visit.Map = nil
+	m.close(t)
 	if it.Failure != nil {
 		m.fail(innerFailure(node, it, 0))
 		return

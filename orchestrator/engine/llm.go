@@ -49,7 +49,11 @@ func (m *machine) startLLM(node *ir.Node) {
 	if node.Op == ir.OpLLMChoose && m.chooseAlone(node, q) {
 		return
 	}
-	m.at.Visit.Asking = &Asking{ladder.First(node)}
+	first := ladder.First(node)
+	if m.at.Visit.Key = m.modelKey(node, first, q); m.recall(node) {
+		return
+	}
+	m.at.Visit.Asking = &Asking{first}
 	m.question()
 }
 
@@ -175,6 +179,9 @@ func (m *machine) question() {
 		return
 	}
 	node, at := m.p.Node(m.at.Node), m.at.Visit.Asking
+	if at.Try == 1 && m.recall(node) { // another got it meanwhile
+		return
+	}
 	q, f := m.inquire(node)
 	if f != nil {
 		m.fallTo(f)
@@ -292,6 +299,7 @@ func (m *machine) modelAnswered(f lattice.ModelAnswered) error {
 		packet = verdict.Packet(node, q.checks, at.Rung)
 	}
 	if verdict.Kind == "" {
+		m.keepAnswer(node, verdict.Value)
 		m.finishLLM(node, verdict.Value, q.chosen(verdict.Value))
 		return nil
 	}

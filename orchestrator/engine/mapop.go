@@ -93,13 +93,14 @@ func (m *machine) startMap(node *ir.Node) {
 		return
 	}
 	m.at.Visit.Map = &Mapping{Items: len(items), Results: []any{}}
+	m.limitTime(node)
 	m.beginMap(node)
 }
 
 // beginMap begins the items of a MAP or the branches of a PARALLEL, when there is a checkpoint to copy if they want one.
 func (m *machine) beginMap(node *ir.Node) {
 	sprite := m.sprite()
-	if _, paired := m.s.Pairs[sprite]; m.forks(node) && m.at.Visit.Map.Items > 0 && (m.s.Dirty[sprite] || !paired) {
+	if _, paired := m.s.Pairs[sprite]; (m.forks(node) || m.p.CopiesInside(node)) && m.at.Visit.Map.Items > 0 && (m.s.Dirty[sprite] || !paired) {
 		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: sprite})
 		return
 	}
@@ -146,6 +147,9 @@ func (m *machine) items(node *ir.Node) ([]any, *ir.Failure) {
 func (m *machine) advance(t *thread) {
 	m.at = t
 	node, mp := m.p.Node(t.Node), t.Visit.Map
+	if mp.Expired {
+		return // it is being given up
+	}
 	switch node.Op {
 	case ir.OpLoop:
 		m.advanceLoop(t, node)
@@ -164,7 +168,7 @@ func (m *machine) advance(t *thread) {
 		it := mp.Open[0]
 		mp.Open = mp.Open[1:]
 		if it.Failure != nil && !tolerates(node, len(mp.Failures)+1, it.Failure) {
-			t.Visit.Map = nil
+			m.close(t)
 			m.fail(innerFailure(node, it, len(mp.Failures)))
 			return
 		}
@@ -179,7 +183,7 @@ func (m *machine) advance(t *thread) {
 	if len(mp.Open) > 0 {
 		return
 	}
-	t.Visit.Map = nil
+	m.close(t)
 	if node.Op == ir.OpParallel {
 		m.joined(node, mp)
 		return
@@ -261,7 +265,7 @@ func tolerates(node *ir.Node, nth int, f *ir.Failure) bool {
 }
 
 // drop takes back what an iteration, and those inside of it, wanted or waited for. Only iterations whose calls read run
-// beside others, so that nothing is lost with a call that is given up.
+// beside others, and what is given up for its time is no call that may have changed the world: no effect is lost unseen.
 func (m *machine) drop(t *thread) {
 	outer := t.path
 	command := func(c lattice.Command) bool { return within(c.Path, outer) }
@@ -275,6 +279,7 @@ func (m *machine) drop(t *thread) {
 		m.s.Started = append(m.s.Started, outer+lattice.IterationDropped)
 	}
 	path := func(p string) bool { return within(p, outer) }
+	m.s.Overdue = slices.DeleteFunc(m.s.Overdue, path)
 	m.s.Held, m.s.Settling = slices.DeleteFunc(m.s.Held, path), slices.DeleteFunc(m.s.Settling, path)
 	m.ready = slices.DeleteFunc(m.ready, func(e entry) bool { return within(e.thread.path, outer) })
 }
@@ -302,6 +307,9 @@ func (m *machine) iterationDone(node *ir.Node, out any) {
 		return
 	}
 	t.iteration.Result = result
+	if owner.KeepSprite && t.iteration.Sprite != "" {
+		m.s.Kept = append(m.s.Kept, t.iteration.Sprite)
+	}
 	m.ended(t)
 }
 

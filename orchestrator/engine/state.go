@@ -55,6 +55,13 @@ type State struct {
 	// beside it, the one that is being settled first. See drain.go.
 	Held     []string `json:"held,omitempty"`
 	Settling []string `json:"settling,omitempty"`
+	// Overdue are the paths of threads whose node has used up its time and cannot be given up yet. See overdue.go.
+	Overdue []string `json:"overdue,omitempty"`
+
+	// Cache are the answers that nodes with cache "run" may take, oldest first; Kept are the names of copies of the sprite
+	// that stay behind the run. See cache.go and copies.go.
+	Cache []Cached `json:"cache,omitempty"`
+	Kept  []string `json:"kept,omitempty"`
 
 	Next    *Next       `json:"next,omitempty"`    // of a run whose legacy question was answered
 	Output  any         `json:"output,omitempty"`  // of a succeeded run
@@ -87,6 +94,7 @@ type Visit struct {
 	Losses    int           `json:"losses,omitempty"` // of this attempt
 	Suspended *Suspension   `json:"suspended,omitempty"`
 	Asking    *Asking       `json:"asking,omitempty"` // of a node that asks models
+	Key       string        `json:"key,omitempty"`    // by which the answer is kept, while it is asked for
 	Map       *Mapping      `json:"map,omitempty"`    // of a MAP, PARALLEL, LOOP or SUBGRAPH
 }
 
@@ -97,6 +105,7 @@ type Mapping struct {
 	Results  []any        `json:"results"`            // of the first items, as far as all before them have ended; of a LOOP the newest
 	Failures []any        `json:"failures,omitempty"` // of the same, as port "failures" has them
 	Bytes    int          `json:"bytes"`              // what the results so far take as JSON, those of Open included
+	Expired  bool         `json:"expired,omitempty"`  // its time is up: nothing more is begun or taken
 	Open     []*Iteration `json:"open,omitempty"`     // the items behind Results that were begun, in their order
 }
 
@@ -166,7 +175,8 @@ func (s State) clone() State {
 	s.Pairs, s.Dirty = maps.Clone(s.Pairs), maps.Clone(s.Dirty)
 	s.ModelsBy = maps.Clone(s.ModelsBy)
 	s.Pending, s.Waits = slices.Clone(s.Pending), slices.Clone(s.Waits)
-	s.Held, s.Settling = slices.Clone(s.Held), slices.Clone(s.Settling)
+	s.Held, s.Settling, s.Overdue = slices.Clone(s.Held), slices.Clone(s.Settling), slices.Clone(s.Overdue)
+	s.Cache, s.Kept = slices.Clone(s.Cache), slices.Clip(s.Kept)
 	s.Done = slices.Clip(s.Done)
 	s.Started, s.Emitted = nil, nil
 	if s.Undoing != nil {

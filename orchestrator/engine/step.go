@@ -6,7 +6,8 @@
 //     small interfaces (Log, Caller, Boundary, Preparer, Actor) and feeds their outcomes back as facts.
 //
 // Start with Step, then State; call.go, suspend.go, blocked.go, human.go, simpleops.go and llm.go hold the rules of one
-// node, mapop.go and innerops.go those of nodes that run others inside, flow.go those between nodes, vars.go what nodes
+// node, mapop.go and innerops.go those of nodes that run others inside, overdue.go how long those may take, copies.go and cache.go those of calls with a sprite of
+// their own and of calls that are not made twice, flow.go those between nodes, vars.go what nodes
 // write, undo.go how what was done is taken back, and drain.go what calls that run at once have to wait for.
 // Time: entries bear the wall clock, a run's timeout counts the hours that it was driven awake, timers count sleep and no
 // setting of the clock hurries or holds them; clock.go has the rules.
@@ -85,6 +86,9 @@ type entry struct {
 
 // proceed does the next thing that the fact gave rise to; it reports whether there was one.
 func (m *machine) proceed() bool {
+	if len(m.s.Overdue) > 0 && m.giveUpOverdue() {
+		return true
+	}
 	if len(m.ready) == 0 {
 		return m.release()
 	}
@@ -199,6 +203,10 @@ func (m *machine) prepared(f lattice.Prepared) error {
 		return fmt.Errorf("prepared context: %w", err)
 	}
 	m.s.Dirty[c.Sprite] = true
+	if m.inCopy() && m.at.Visit.Call.Sprite == c.Sprite {
+		m.send()
+		return nil
+	}
 	if t := m.at; t.up != nil { // an item's own copy
 		m.goTo(m.p.Inner(m.p.Node(t.up.Node), t.iteration.Index).EntryNode)
 		return nil
@@ -226,6 +234,10 @@ func (m *machine) timerFired(f lattice.TimerFired) error {
 	}
 	if _, err := m.answer(f.CommandID, lattice.DoTimer); err != nil {
 		return err
+	}
+	if m.at.Visit.Map != nil {
+		m.timeUp()
+		return nil
 	}
 	if i := slices.IndexFunc(m.s.Waits, func(w lattice.Wait) bool { return w.Path == m.at.path }); i >= 0 {
 		m.humanTimeout(m.s.Waits[i])
@@ -303,7 +315,7 @@ func (m *machine) end(status lattice.RunStatus, f *ir.Failure) {
 // stop drops whatever the run was doing.
 func (m *machine) stop(status lattice.RunStatus) {
 	m.become(status)
-	m.s.Pending, m.s.Held, m.s.Settling = nil, nil, nil
+	m.s.Pending, m.s.Held, m.s.Settling, m.s.Overdue = nil, nil, nil, nil
 	m.commands, m.ready = nil, nil
 	m.s.Visit = nil
 	if u := m.s.Undoing; u != nil && u.Now.Node != "" { // its end did not become known

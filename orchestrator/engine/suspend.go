@@ -215,7 +215,7 @@ func (m *machine) settled(w lattice.Wait, f lattice.Answered, inputs map[string]
 	v := m.at.Visit
 	switch outcome {
 	case "done":
-		m.finish(result)
+		m.callDone(result)
 	case "fail":
 		m.fallTo(failure(ir.FailTool, "%s was cut off; %s settled it as failed", v.Call.Skill, f.By))
 	default: // retry: a new attempt, because the old id stands for what was cut off, on the files from before it

@@ -249,6 +249,7 @@ func (m *machine) forked(f lattice.RunForked) error {
 	}
 	then.RunID, then.WorkItem, then.Sprite, then.Epoch = f.RunID, f.WorkItem, f.Sprite, 0
 	then.Pairs, then.Dirty = map[string]lattice.Pair{}, map[string]bool{}
+	then.Cache, then.Kept = nil, nil // what was kept was the other run's
 	then.Ctx = merged(then.Ctx, own)
 	for _, set := range f.Set {
 		value, err := ir.Decode(set.Value)

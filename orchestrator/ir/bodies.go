@@ -151,6 +151,9 @@ func (g *graph) checkSubgraph(n *Node, ptr string) {
 	case sub.Digest != pin:
 		g.error("subgraph_digest", ptr+"/ref", name+"@"+sub.Digest, "%s pins another digest than that of the subgraph %s", n.ID, name)
 	}
+	if doc, sound := g.top.subs[name]; sound {
+		g.checkSubgraphInputs(n, &doc, ptr)
+	}
 }
 
 // within is the graph of a subgraph as a program holds it: its ids bear the subgraph's name, so that they stand beside

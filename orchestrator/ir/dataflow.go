@@ -401,6 +401,9 @@ func (f *flow) read(r ref, ptr string, s factSet, proved []ref) {
 			f.error("err_unset", ptr, "", "$err is known only behind a catch, on every path that leads here")
 		}
 		return
+	case "$in", "$trigger":
+		f.checkInputRef(r, ptr)
+		return
 	case "$vars", "$tmp":
 	default:
 		return

@@ -57,9 +57,12 @@ func decided(ok bool) verdict {
 // node notes what n and its edges read, and returns the nodes that may follow.
 func (w inputWalk) node(n *Node, edges []Edge) []string {
 	var next []string
-	if n.Op == OpMap && w.iterates(n) {
-		next = append(next, n.Body.EntryNode)
-		w.text(n.Result)
+	skipped := never
+	if n.Skip != nil {
+		skipped = w.when(n.Skip)
+	}
+	if skipped != always {
+		next = append(next, w.inside(n)...)
 	}
 	for _, c := range n.Catch {
 		next = append(next, c.To)
@@ -67,11 +70,10 @@ func (w inputWalk) node(n *Node, edges []Edge) []string {
 	if n.manages() {
 		w.missing = map[string]bool{}
 	}
-	for _, text := range slices.Concat([]json.RawMessage{n.Args, n.IdempotencyKey, n.Prompt, n.Answer, n.Items}, n.From) {
-		w.text(text)
-	}
-	for _, text := range n.Inputs {
-		w.text(text)
+	if skipped != always {
+		for _, text := range n.expressions() {
+			w.text(text)
+		}
 	}
 	chosen := w.cases(n)
 	for _, e := range edges {
@@ -93,14 +95,42 @@ func (w inputWalk) node(n *Node, edges []Edge) []string {
 	return next
 }
 
+// inside returns the first nodes of the graphs that n may run, and notes what their results read. A SUBGRAPH has an $in of
+// its own.
+func (w inputWalk) inside(n *Node) []string {
+	runs := true
+	switch {
+	case n.manages():
+		runs = false
+	case n.Op == OpMap:
+		runs = w.iterates(n)
+	case n.Op == OpLoop:
+		runs = n.While == nil || w.when(n.While) != never
+	case n.Op == OpParallel:
+		runs = n.Join == "" || n.Join == JoinAll
+	default:
+	}
+	var next []string
+	for _, b := range n.inner() {
+		if runs {
+			next = append(next, b.EntryNode)
+			w.text(b.Result)
+		}
+	}
+	if n.Until != nil && runs {
+		w.when(n.Until)
+	}
+	return next
+}
+
 // manages reports whether the flow knows what to do where n lacks a value.
 func (n *Node) manages() bool {
 	return slices.ContainsFunc(n.Catch, func(c Catch) bool { return slices.Contains(c.On, FailRef) || slices.Contains(c.On, "ALL") })
 }
 
-// iterates reports whether the body of a MAP may run and may not lack a value.
+// iterates reports whether the body of a MAP may run, and no item of it may fail.
 func (w inputWalk) iterates(n *Node) bool {
-	if n.OnError == "collect" || n.manages() {
+	if n.OnError == "collect" {
 		return false
 	}
 	expr, err := decodeValue(n.Items)

@@ -46,7 +46,7 @@ const (
 
 // Ports of LLM nodes beside the members of the output; a member of the same name hides one. LLM_CHOOSE with resolve also
 // has "item".
-var llmPorts = []string{"attempts", "class", "escalated", "repaired"}
+var llmPorts = []string{"attempts", "cached", "class", "escalated", "repaired"}
 
 // Template returns the prompt template of a node; another text than the one that the node's document pins is none.
 func (p *Program) Template(n *Node) (templates.Template, bool) {
@@ -139,6 +139,8 @@ func extraPorts(n *Node) []string {
 		return append([]string{"item"}, llmPorts...)
 	case n.Op.LLM():
 		return llmPorts
+	case n.Op == OpToolCall && n.ForksSprites():
+		return []string{"sprite"}
 	}
 	return nil
 }

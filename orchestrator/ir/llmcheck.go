@@ -31,9 +31,8 @@ func (g *graph) checkLLM(n *Node, ptr string) {
 		g.error("limit_invalid", ptr+"/max_output_tokens", "", "max_output_tokens is between 1 and %d", maxOutputTokens)
 	case n.Temperature < 0 || n.Temperature > 2:
 		g.error("limit_invalid", ptr+"/temperature", "0 repeats itself best", "temperature is between 0 and 2")
-	case n.Cache != "" && n.Cache != "none":
-		g.error("field_unsupported", ptr+"/cache", `leave it out, or "none"`, "this lattice keeps no answers from one node for another")
 	}
+	g.checkCache(n, ptr)
 	switch n.Op {
 	case OpLLMClassify:
 		g.checkLabels(n, ptr)
@@ -71,8 +70,8 @@ func (g *graph) checkOutputSchema(n *Node, ptr string) {
 	}
 }
 
-func (g *graph) schemaNames() []string {
-	names := append(slices.Sorted(maps.Keys(g.doc.Schemas)), schemas.Names()...)
+func (v *validator) schemaNames() []string {
+	names := append(slices.Sorted(maps.Keys(v.doc.Schemas)), schemas.Names()...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -82,10 +82,7 @@ func (v *validator) serial(n *Node) []string {
 
 func serial(n *Node, lookup toolLookup, sub func(ref string) []Node) []string {
 	var why []string
-	harmless, sprite := manifests.ClassRead, n.Sprite
-	if n.ForksSprites() {
-		harmless = manifests.ClassSprite
-	}
+	forks, sprite := n.ForksSprites(), n.Sprite
 	visit := func(n *Node, _ string) {
 		switch n.Op {
 		case OpHuman:
@@ -104,6 +101,10 @@ func serial(n *Node, lookup toolLookup, sub func(ref string) []Node) []string {
 			if slices.Contains(classes, n.SideEffect) && stricter(n.SideEffect, class) {
 				class = n.SideEffect
 			}
+			harmless := manifests.ClassRead
+			if forks || n.ForksSprites() {
+				harmless = manifests.ClassSprite
+			}
 			if stricter(class, harmless) {
 				why = append(why, fmt.Sprintf("%s calls %s, which is of class %s", n.ID, n.Tool, class))
 			}
@@ -116,30 +117,58 @@ func serial(n *Node, lookup toolLookup, sub func(ref string) []Node) []string {
 	return why
 }
 
-// spriteFork is the value of sprite that gives each iteration a copy.
+// spriteFork is the value of sprite that gives each iteration, or a single call, a copy.
 const spriteFork = "fork"
 
-// ForksSprites reports whether each iteration of the MAP, or branch of the PARALLEL, n has a sprite of its own: a copy of
-// the one around, as it is when n begins. Nothing that one of them writes is seen by another, or behind n; so they may
-// write at once. The copies are removed when the run has ended.
+// ForksSprites reports whether each iteration of the MAP, each branch of the PARALLEL, or each attempt of the TOOL_CALL n has
+// a sprite of its own: a copy of the one around, as it is when n begins. Nothing that is written there is seen by another,
+// or behind n; so they may write at once. The copies are removed when the run has ended, unless n says keep_sprite.
 func (n *Node) ForksSprites() bool { return n.Sprite == spriteFork }
 
 // checkFork checks where copies are made.
 func (g *graph) checkFork(n *Node, ptr string) {
-	switch {
-	case n.Sprite == "" || n.Sprite == "main":
-		return
-	case !n.ForksSprites():
+	if n.Sprite != "" && n.Sprite != "main" && !n.ForksSprites() {
 		g.error("sprite_invalid", ptr+"/sprite", `known: main, fork`, "sprite cannot be %q", n.Sprite)
+	}
+	if n.KeepSprite && !n.ForksSprites() {
+		g.error("field_not_allowed", ptr+"/keep_sprite", `"sprite": "fork"`, "only copies of a sprite are kept, and %s has none", n.ID)
+	}
+	if !n.ForksSprites() {
 		return
 	}
 	for _, b := range n.inner() {
 		walk(b.Nodes, "", func(inner *Node, _ string) {
-			if inner.Sprite == spriteFork {
+			if inner.ForksSprites() && inner.Op != OpToolCall {
 				g.error("fork_nested", ptr+"/sprite", "", "%s forks sprites inside of %s, which does, too", inner.ID, n.ID)
 			}
 		})
 	}
+}
+
+// CopiesInside reports whether a call inside of n has a sprite of its own.
+func (p *Program) CopiesInside(n *Node) bool {
+	found := false
+	visit := func(n *Node, _ string) {
+		found = found || n.Op == OpToolCall && n.ForksSprites() || n.Op == OpSubgraph && p.CopiesInside(n)
+	}
+	for _, b := range n.inner() {
+		walk(b.Nodes, "", visit)
+	}
+	if n.Op == OpSubgraph && p.sub(n.Ref).Body != nil {
+		walk(p.sub(n.Ref).Nodes, "", visit)
+	}
+	return found
+}
+
+// CopiesSprites lists the nodes that need a host which copies sprites, in the order of the document.
+func (p *Program) CopiesSprites() []*Node {
+	var all []*Node
+	p.Walk(func(n *Node, _ int) {
+		if n.ForksSprites() {
+			all = append(all, n)
+		}
+	})
+	return all
 }
 
 func (d *Document) maxParallel() int {

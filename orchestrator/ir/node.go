@@ -14,7 +14,7 @@ type Node struct {
 	Outputs    map[string]string          `json:"outputs,omitempty"`    // port → "$vars.x" | "$tmp.x"
 	Projection map[string][]string        `json:"projection,omitempty"` // PACK, HUMAN, LLM_…: port → picked members, [] = whole
 	Skip       *Cond                      `json:"when_skip,omitempty"`  // true: the node does nothing and writes nothing, and is left by its edges
-	TimeoutS   float64                    `json:"timeout_s,omitempty"`
+	TimeoutS   float64                    `json:"timeout_s,omitempty"`  // of one attempt; of MAP, PARALLEL, LOOP and SUBGRAPH with all that runs inside, people included
 	Retry      []Retry                    `json:"retry,omitempty"`
 	Catch      []Catch                    `json:"catch,omitempty"`
 	Meta       json.RawMessage            `json:"meta,omitempty"`
@@ -24,7 +24,8 @@ type Node struct {
 	Args           json.RawMessage `json:"args,omitempty"`        // value expression; members that become null are not sent
 	SideEffect     manifests.Class `json:"side_effect,omitempty"` // may only be as strict as the manifest's or stricter
 	IdempotencyKey json.RawMessage `json:"idempotency_key,omitempty"`
-	Sprite         string          `json:"sprite,omitempty"` // default "main"; "fork" of a MAP or PARALLEL: see ForksSprites
+	Sprite         string          `json:"sprite,omitempty"`      // TOOL_CALL, MAP, PARALLEL: default "main"; "fork": see ForksSprites
+	KeepSprite     bool            `json:"keep_sprite,omitempty"` // with "fork": the copies stay as long as the run's sprite does
 	Compensate     *Compensate     `json:"compensate,omitempty"`
 
 	// SWITCH
@@ -108,7 +109,7 @@ type Node struct {
 	MaxOutputTokens int             `json:"max_output_tokens,omitempty"`
 	Temperature     float64         `json:"temperature,omitempty"`
 	Seed            *int            `json:"seed,omitempty"`
-	Cache           string          `json:"cache,omitempty"`         // run | none (default)
+	Cache           string          `json:"cache,omitempty"`         // LLM_… and TOOL_CALL: CacheRun | none (default)
 	Labels          json.RawMessage `json:"labels,omitempty"`        // LLM_CLASSIFY: value expression, an array of texts
 	AllowUnknown    bool            `json:"allow_unknown,omitempty"` // LLM_CLASSIFY
 	Candidates      json.RawMessage `json:"candidates,omitempty"`    // LLM_CHOOSE: value expression, an array of objects
@@ -131,6 +132,11 @@ type Branch struct {
 	Body   *Body           `json:"body"`
 	Result json.RawMessage `json:"result,omitempty"` // value expression; default: the output of the branch's last node
 }
+
+// CacheRun is the value of Node.Cache that has a node take what an equal question was answered before in the run, instead
+// of asking again. A TOOL_CALL may say so when it is of class read or idempotent, and what it was answered holds until
+// something writes in its sprite.
+const CacheRun = "run"
 
 // Values of Node.Join.
 const (

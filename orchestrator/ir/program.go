@@ -17,10 +17,11 @@ import (
 // Parse decodes a document strictly (at most MaxDocumentBytes; duplicate and unknown keys refused, except meta and x-…)
 // and validates it against the manifests of its tools. All findings are returned at once, in the order of their
 // pointers; the program is nil when one of them is an error. A document of another version gets that one finding, since
-// nothing else is known of it.
-func Parse(data []byte, tools func(name string) (manifests.Skill, bool)) (*Program, []Finding) {
+// nothing else is known of it. judges look at what can be read of the document, and of its subgraphs, and add what they
+// find.
+func Parse(data []byte, tools func(name string) (manifests.Skill, bool), judges ...Judge) (*Program, []Finding) {
 	var r report
-	v := &validator{tools: map[string]manifests.Skill{}}
+	v := &validator{tools: map[string]manifests.Skill{}, judges: judges}
 	v.top = v
 	doc, ok := parse(data, &r, v, tools)
 	if !ok {
@@ -36,6 +37,9 @@ func Parse(data []byte, tools func(name string) (manifests.Skill, bool)) (*Progr
 	}
 	return newProgram(doc, digest, v), findings
 }
+
+// Judge looks at one aspect of a document. What could not be read of it is missing there.
+type Judge = func(*Document) []Finding
 
 // parse reads and checks one document. top is the validator of the document whose subgraph it is, or one for it alone.
 func parse(data []byte, r *report, top *validator, tools toolLookup) (Document, bool) {
@@ -55,6 +59,9 @@ func parse(data []byte, r *report, top *validator, tools toolLookup) (Document, 
 	}
 	v.report, v.doc, v.lookup, v.places = r, &doc, tools, map[string]string{}
 	v.check()
+	for _, judge := range top.judges {
+		r.findings = append(r.findings, judge(&doc)...)
+	}
 	r.findings = withoutEchoes(r.findings, misshapen)
 	return doc, true
 }

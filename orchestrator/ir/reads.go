@@ -107,3 +107,6 @@ func (p *Program) Walk(visit func(n *Node, depth int)) {
 		all(p.subs[name].Nodes, 1)
 	}
 }
+
+// Places visits all nodes of a document, those inside of others too, each with its JSON pointer.
+func (d *Document) Places(visit func(n *Node, pointer string)) { walk(d.Nodes, "", visit) }

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -134,6 +135,23 @@ func ReadTree(data []byte) (tree map[string]any, findings []Finding) {
 	tree = decodeTree(data, &r)
 	return tree, r.sorted()
 }
+
+// Duplicates lists the JSON pointers of all members of a JSON text that stand in their object twice, in the order of the
+// text: readers would take one of the two, and not all the same. Of what is no JSON it lists what came before.
+func Duplicates(data []byte) []string {
+	var r report
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	_, _ = (&treeReader{d, &r}).value("", -maxInputDepth) // what is no JSON is for others to say
+	var at []string
+	for _, f := range r.findings {
+		at = append(at, f.Pointer)
+	}
+	return at
+}
+
+// maxInputDepth is how deep Duplicates looks beyond the depth of documents.
+const maxInputDepth = 1000 - maxDocumentDepth
 
 // CondOps lists the ops of conditions, sorted.
 func CondOps() []string { return slices.Sorted(maps.Keys(condFields)) }

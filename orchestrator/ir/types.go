@@ -42,7 +42,12 @@ func (f *flow) staticType(text json.RawMessage) string {
 		expr = object["ref"]
 	}
 	if ref, ok := expr.(string); ok && looksLikeRef(ref) {
-		if r, err := parseRef(ref); err == nil && len(r.names()) == len(r.segs) {
+		r, err := parseRef(ref)
+		switch {
+		case err != nil:
+		case r.root == "$in" || r.root == "$trigger":
+			return f.inputType(r)
+		case len(r.names()) == len(r.segs):
 			return f.typeOf(r.path())
 		}
 		return ""
@@ -70,8 +75,39 @@ func (f *flow) checkTypes(i int) {
 				f.error("merge_type", fmt.Sprintf("%s/from/%d", ptr, j), "", "%s merges what is %s; this is %s", n.Strategy, want, got)
 			}
 		}
+	case OpToolCall:
+		f.checkArgTypes(n, ptr)
 	default:
 	}
+}
+
+// checkArgTypes holds arguments that are references against the types that the skill takes. What is optional may be null.
+func (f *flow) checkArgTypes(n *Node, ptr string) {
+	members, static, err := argMembers(n.Args)
+	if err != nil || !static {
+		return
+	}
+	for _, field := range f.tools[n.Tool].Inputs {
+		expr, given := members[field.Name]
+		if !given || !refersTo(expr) {
+			continue
+		}
+		text, err := Marshal(expr)
+		got, want := f.staticType(text), fieldType(field.Type)
+		if err != nil || got == "" || want == "" || got == want || got == "null" && !field.Required {
+			continue
+		}
+		f.error("arg_type", ptr+"/args/"+escapePointer(field.Name), typeHint(expr, want), "%s takes %s as %s; this is %s", n.Tool, field.Name, want, got)
+	}
+}
+
+// typeHint says how a value of another type becomes a text, if that is wanted.
+func typeHint(expr any, want string) string {
+	text, err := Marshal(expr)
+	if want != "a string" || err != nil {
+		return ""
+	}
+	return `{"json": ` + string(text) + `} makes text of it`
 }
 
 // typesOf tells the types of paths that a single output writes, and of the declared members of what it writes.

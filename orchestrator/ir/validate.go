@@ -34,6 +34,7 @@ type validator struct {
 	places map[string]string          // pointer of every node, in whatever graph, by its id
 	top    *validator                 // of the document whose subgraph this one is; else itself
 	subs   map[string]Document        // subgraphs, as far as they are sound
+	judges []Judge                    // of the top one
 }
 
 // toolLookup finds the manifest of a skill.
@@ -134,9 +135,7 @@ func (v *validator) checkHead() {
 	if d.Revision < 0 {
 		v.error("limit_invalid", "/revision", "", "a revision is not negative")
 	}
-	if d.InputSchema != nil {
-		v.warn("input_schema_unchecked", "/input_schema", "", "this lattice does not check the input against a schema")
-	}
+	v.checkInputSchema()
 	for i, name := range d.CtxRequires {
 		if name == "" {
 			v.error("id_invalid", "/ctx_requires/"+strconv.Itoa(i), "", "a member of $ctx has a name")
@@ -213,8 +212,8 @@ func (g *graph) checkExprText(text json.RawMessage, ptr string) {
 var nodeFields = map[string][]Op{
 	"inputs":     {OpPack, OpHuman, OpSubgraph, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite},
 	"projection": {OpPack, OpHuman, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite},
-	"timeout_s":  {OpToolCall, OpHuman, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite}, "retry": {OpToolCall, OpMap, OpParallel, OpLoop, OpSubgraph},
-	"tool": {OpToolCall}, "args": {OpToolCall}, "side_effect": {OpToolCall}, "idempotency_key": {OpToolCall}, "sprite": {OpToolCall, OpMap, OpParallel},
+	"timeout_s":  {OpToolCall, OpHuman, OpMap, OpParallel, OpLoop, OpSubgraph, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite}, "retry": {OpToolCall, OpMap, OpParallel, OpLoop, OpSubgraph},
+	"tool": {OpToolCall}, "args": {OpToolCall}, "side_effect": {OpToolCall}, "idempotency_key": {OpToolCall}, "sprite": {OpToolCall, OpMap, OpParallel}, "keep_sprite": {OpToolCall, OpMap, OpParallel},
 	"cases": {OpSwitch}, "default": {OpSwitch},
 	"prompt": {OpHuman}, "choices": {OpHuman}, "expected_inputs": {OpHuman}, "default_answer": {OpHuman}, "on_timeout": {OpHuman},
 	"from": {OpMerge}, "strategy": {OpMerge}, "key": {OpMerge}, "by": {OpMerge}, "on_conflict": {OpMerge},
@@ -225,7 +224,7 @@ var nodeFields = map[string][]Op{
 	"ref": {OpSubgraph}, "set": {OpSet}, "seconds": {OpWait}, "at": {OpWait}, "kind": {OpFail}, "message": {OpFail},
 	"output": {OpEnd}, "event": {OpEmit}, "compensate": {OpToolCall}, "answer_schema": {OpHuman},
 	"model_class": llmOps, "prompt_template": llmOps, "output_schema": llmOps, "validators": llmOps, "retry_policy": llmOps,
-	"escalation": llmOps, "max_output_tokens": llmOps, "temperature": llmOps, "seed": llmOps, "cache": llmOps,
+	"escalation": llmOps, "max_output_tokens": llmOps, "temperature": llmOps, "seed": llmOps, "cache": {OpToolCall, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite},
 	"labels": {OpLLMClassify}, "allow_unknown": {OpLLMClassify}, "candidates": {OpLLMChoose}, "id_field": {OpLLMChoose},
 	"on_empty": {OpLLMChoose}, "on_single": {OpLLMChoose}, "resolve": {OpLLMChoose},
 }

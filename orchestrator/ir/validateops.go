@@ -22,9 +22,8 @@ func (g *graph) checkToolCall(n *Node, ptr string) {
 	if g.element && n.IdempotencyKey != nil && !varies(n.IdempotencyKey) {
 		g.warn("key_shared", ptr+"/idempotency_key", `{"concat": ["$in.order", "-", "$index"]}`, "every iteration has this key, so that only one of their calls counts")
 	}
-	if n.Sprite != "" && n.Sprite != "main" {
-		g.error("field_unsupported", ptr+"/sprite", `"sprite": "fork" at the MAP or PARALLEL around it gives each item a copy`, "a call runs in the sprite of the flow or the item that it is in, not in %q", n.Sprite)
-	}
+	g.checkFork(n, ptr)
+	g.checkCache(n, ptr)
 	if n.SideEffect != "" && !slices.Contains(classes, n.SideEffect) {
 		g.error("class_invalid", ptr+"/side_effect", "known: read, idempotent, sprite, world", "there is no class %q", n.SideEffect)
 	}
@@ -47,6 +46,31 @@ func (g *graph) checkToolCall(n *Node, ptr string) {
 	if class, _, _ := effective(skill, n.Args); slices.Contains(classes, n.SideEffect) && stricter(class, n.SideEffect) {
 		g.error("class_weakened", ptr+"/side_effect", "leave it out, or name "+string(class)+" or more", "%s is of class %s; a node may only be stricter", n.Tool, class)
 	}
+	g.checkCallCache(n, skill, ptr)
+}
+
+// checkCache checks the value of cache.
+func (g *graph) checkCache(n *Node, ptr string) {
+	if !slices.Contains([]string{"", "none", CacheRun}, n.Cache) {
+		g.error("cache_invalid", ptr+"/cache", near(n.Cache, []string{"none", CacheRun}), "cache cannot be %q", n.Cache)
+	}
+}
+
+// checkCallCache refuses to keep what a call answers that shall happen each time.
+func (g *graph) checkCallCache(n *Node, skill manifests.Skill, ptr string) {
+	class, _, exact := effective(skill, n.Args)
+	if slices.Contains(classes, n.SideEffect) && stricter(n.SideEffect, class) {
+		class = n.SideEffect
+	}
+	if n.Cache != CacheRun || !stricter(class, manifests.ClassIdempotent) {
+		return
+	}
+	const hint = "calls of class read and idempotent may be answered from what is kept"
+	if exact {
+		g.error("cache_effect", ptr+"/cache", hint, "%s is of class %s: it is called each time, because each call does something", n.Tool, class)
+		return
+	}
+	g.warn("cache_effect", ptr+"/cache", hint, "%s may be of class %s, by its arguments: such a call is made each time", n.Tool, class)
 }
 
 // checkArgs checks what is known of the arguments before the run: names, required ones, and the types of literals.
@@ -279,7 +303,7 @@ func (g *graph) checkHuman(n *Node, ptr string) {
 	g.checkInputs(n, ptr)
 	g.checkExprText(n.Prompt, ptr+"/prompt")
 	g.checkExprText(n.Answer, ptr+"/default_answer")
-	g.checkAnswerSchema(n, ptr+"/answer_schema")
+	g.checkAnswerSchema(n, ptr)
 	for _, name := range slices.Sorted(maps.Keys(n.Expected)) {
 		at := ptr + "/expected_inputs/" + escapePointer(name)
 		if !idPattern().MatchString(name) {
@@ -310,33 +334,6 @@ func (g *graph) checkHuman(n *Node, ptr string) {
 	default:
 		g.error("on_timeout_invalid", ptr+"/on_timeout", `known: "fail", "default"`, "on_timeout cannot be %q", n.OnTimeout)
 	}
-}
-
-func (g *graph) checkAnswerSchema(n *Node, ptr string) {
-	if n.AnswerSchema == nil {
-		return
-	}
-	var name string
-	if json.Unmarshal(n.AnswerSchema, &name) == nil {
-		if _, ok := g.doc.outputSchema(name); !ok {
-			g.error("schema_unknown", ptr, near(name, g.schemaNames()), "there is no schema %q", name)
-		}
-		return
-	}
-	var schema map[string]json.RawMessage
-	if json.Unmarshal(n.AnswerSchema, &schema) != nil || schema == nil {
-		g.error("type_mismatch", ptr, `{"type": "object", "properties": {"choice": …}}`, "an answer's schema is a JSON Schema, or the name of one")
-	}
-}
-
-// AnswerSchema is the JSON Schema that the answer to a HUMAN node has to fit, nil when any does.
-func (p *Program) AnswerSchema(n *Node) json.RawMessage {
-	var name string
-	if n.AnswerSchema == nil || json.Unmarshal(n.AnswerSchema, &name) != nil {
-		return n.AnswerSchema
-	}
-	schema, _ := p.OutputSchema(n, name)
-	return schema
 }
 
 // expectedType knows the type vocabulary of expected_inputs (protocol v1).

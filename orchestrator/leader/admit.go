@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -38,6 +40,13 @@ func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
 	case len(missing) > 0:
 		return api.Refuse(protocol.ExitBadInput, "ctx_missing", "the flow requires $ctx members that no run has: "+strings.Join(missing, ", "), "make them inputs: $in."+missing[0])
 	}
+	unfit, err := flow.CheckInput(input)
+	if err != nil {
+		return err
+	}
+	if len(unfit) > 0 {
+		return refuseInput(unfit)
+	}
 	if missing := p.MissingInputs(input); len(missing) > 0 {
 		noun := "input "
 		if len(missing) > 1 {
@@ -46,6 +55,21 @@ func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
 		return api.Refuse(protocol.ExitBadInput, "input_missing", "the flow needs "+noun+strings.Join(missing, ", "), "--input "+strings.Join(missing, "=… --input ")+"=…")
 	}
 	return nil
+}
+
+// refuseInput names everything at once that keeps an input from fitting the flow's input_schema.
+func refuseInput(findings []ir.Finding) error {
+	var text []string
+	hint := ""
+	for _, f := range findings {
+		text = append(text, fmt.Sprintf("%s: %s", cmp.Or(f.Pointer, "the input"), f.Message))
+		hint = cmp.Or(hint, f.Hint)
+	}
+	p := api.Refuse(protocol.ExitBadInput, "input_invalid", "the input does not fit the flow's input_schema:\n  "+strings.Join(text, "\n  "), hint)
+	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
+		p.Fault.Details = details
+	}
+	return p
 }
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

@@ -132,7 +132,8 @@ func (l *Leader) rest(id string, r *run, stop engine.Stop, err error) bool {
 		l.driveIn(id, r, stop.Left, changed)
 	}
 	if err == nil && !put && (stop.Status == lattice.Succeeded || stop.Status == lattice.Canceled) {
-		if err := l.dropCopies(context.Background(), id, r.runner.State().Sprite); err != nil {
+		s := r.runner.State()
+		if err := l.dropCopies(context.Background(), id, s.Sprite, s.Kept); err != nil {
 			l.cfg.Log.Warn().Str("run", id).Err(err).Msg("remove the copies of a run's sprite")
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -225,6 +226,35 @@ func (l *Leader) canCopy(ctx context.Context, sprite string) error {
 	return nil
 }
 
+// admitCopies refuses a flow whose nodes want sprites of their own where the host copies none, before anything is recorded.
+// A host may look for the sprite before it looks for the call, so that one which exists is asked about, where there is one.
+func (l *Leader) admitCopies(ctx context.Context, flow *compile.Flow, sprite string) error {
+	nodes := flow.Program.CopiesSprites()
+	if len(nodes) == 0 || l.host != nil {
+		return nil
+	}
+	if sprite == "" {
+		all, err := l.client.List(ctx, "")
+		if err != nil {
+			return fmt.Errorf("ask whether sprites can be copied: %w", err)
+		}
+		sprite = "lattice-none"
+		if len(all) > 0 {
+			sprite = all[0].Name
+		}
+	}
+	err := l.canCopy(ctx, sprite)
+	var refused *api.Problem
+	if errors.As(err, &refused) {
+		var names []string
+		for _, n := range nodes {
+			names = append(names, n.ID)
+		}
+		refused.Fault.Message += fmt.Sprintf(`, which "sprite": "fork" asks for at %s`, strings.Join(names, ", "))
+	}
+	return err
+}
+
 // copyLabel marks the copies of a run's sprite that its items have.
 func copyLabel(run string) string { return "lattice-copy:" + run }
 
@@ -246,9 +276,9 @@ func (l *Leader) ensureCopy(ctx context.Context, label string, from lattice.Pair
 	return fmt.Errorf("copy sprite %s: %w", from.Sprite, err)
 }
 
-// dropCopies removes the copies that a run's items had. Those of a failed run are kept with its own sprite, to be looked
-// into.
-func (l *Leader) dropCopies(ctx context.Context, run, sprite string) error {
+// dropCopies removes the copies that a run's items and calls had, but for those that are to stay. Those of a failed run are
+// kept with its own sprite, to be looked into.
+func (l *Leader) dropCopies(ctx context.Context, run, sprite string, stay []string) error {
 	if sprite == "" {
 		return nil
 	}
@@ -257,7 +287,7 @@ func (l *Leader) dropCopies(ctx context.Context, run, sprite string) error {
 		return fmt.Errorf("look for copies of sprite %s: %w", sprite, err)
 	}
 	for _, s := range all {
-		if slices.Contains(s.Labels, copyLabel(run)) {
+		if slices.Contains(s.Labels, copyLabel(run)) && !slices.Contains(stay, s.Name) {
 			err = errors.Join(err, l.client.Delete(ctx, s.Name))
 		}
 	}

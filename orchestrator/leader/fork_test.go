@@ -3,6 +3,7 @@ package leader_test
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -48,6 +49,22 @@ func TestForkAgain(t *testing.T) {
 		for _, v := range other {
 			watch(t, l, v.RunID, "")
 		}
+	}
+}
+
+// A host that copies no sprites refuses a flow whose nodes want copies before anything is recorded, and names these.
+func TestCopiesWhereNothingIsCopied(t *testing.T) {
+	r := newRemote(t, "")
+	r.man.Do(Fault{On: On("POST", "/fork"), Times: -1, Instead: Answer(http.StatusNotFound, "text/plain", "404 page not found")})
+	l, _ := lead(t, leader.Home(t.TempDir()), func(c *leader.Config) { c.Remote = r.client })
+	flow := `{"execir_version":"1.0","id":"w","tools":["fs.write"],"entry_node":"w","nodes":[{"id":"w","op":"TOOL_CALL","tool":"fs.write","sprite":"fork","args":{"path":"a","content":"b"}}],"edges":[]}`
+	_, err := l.Start(t.Context(), api.RunRequest{Flow: []byte(flow)})
+	var refused *api.Problem
+	if !errors.As(err, &refused) || refused.Exit != protocol.ExitUnsupported || !strings.Contains(refused.Fault.Message, "at w") {
+		t.Errorf("Start = %v, want exit %d and the node", err, protocol.ExitUnsupported)
+	}
+	if runs, err := l.Runs(t.Context()); err != nil || len(runs) > 0 {
+		t.Errorf("Runs = %v, %v", runs, err)
 	}
 }
 

@@ -191,7 +191,7 @@ func (l *Leader) pruneSprite(ctx context.Context, rec record, used map[string]bo
 		item.Bytes = sizeOf(filepath.Dir(s.WorkspacePath))
 	}
 	if !dry {
-		if err := errors.Join(l.dropCopies(ctx, rec.ID, rec.Sprite), l.client.Delete(ctx, rec.Sprite)); err != nil {
+		if err := errors.Join(l.dropCopies(ctx, rec.ID, rec.Sprite, nil), l.client.Delete(ctx, rec.Sprite)); err != nil {
 			item.Error = err.Error()
 		}
 	}

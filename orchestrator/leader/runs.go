@@ -114,10 +114,16 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	if err != nil || !ok {
 		return api.RunView{}, api.Refuse(protocol.ExitBadInput, "bad_input", "the input of a flow is one JSON object", "")
 	}
+	if twice := ir.Duplicates(r.Input); len(twice) > 0 {
+		return api.RunView{}, api.Refuse(protocol.ExitBadInput, "key_duplicate", "the input has members that stand twice in their object: "+strings.Join(twice, ", "), "keep one of the two")
+	}
 	if err := admit(flow, input, o); err != nil {
 		return api.RunView{}, err
 	}
 	if err := l.admitModels(program); err != nil {
+		return api.RunView{}, err
+	}
+	if err := l.admitCopies(ctx, flow, o.Sprite); err != nil {
 		return api.RunView{}, err
 	}
 	if o.FlowName == "" {

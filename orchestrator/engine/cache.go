@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ladder"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// Nodes with cache "run" do not ask twice. What a call or a model answered is part of the run's state, by the digest of all
+// that was asked; a node that would ask the same takes it, and an event says so. So replay and rewind agree with the run:
+// what was kept behind a moment is gone with it. While one asks, others that would ask the same wait for its answer.
+//
+// What a skill answers depends on the files, too: it holds until something writes in that sprite, or its files are put
+// back. Only calls of class read and idempotent are kept, and no failure ever is. The oldest answers make room.
+
+// Cached is an answer that is kept.
+type Cached struct {
+	Key    string `json:"key"`
+	Node   string `json:"node"`             // which got it
+	Sprite string `json:"sprite,omitempty"` // whose files it depends on
+	Class  string `json:"class,omitempty"`  // of models
+	Value  any    `json:"value"`
+	Bytes  int    `json:"bytes"` // of Value as JSON
+}
+
+// Bounds of what one run keeps.
+const (
+	maxCached      = 256
+	maxCachedBytes = 256 << 10
+)
+
+// callKey is by what the current call's answer is kept, "" when it is not.
+func (m *machine) callKey(node *ir.Node) string {
+	c := m.at.Visit.Call
+	if node.Cache != ir.CacheRun || c.Class != manifests.ClassRead && c.Class != manifests.ClassIdempotent {
+		return ""
+	}
+	grants := fmt.Sprintf("%q %q", c.Permissions, c.Below)
+	return lattice.DerivedKey("call", m.sprite(), c.Skill, string(c.Input), string(c.Class), grants)
+}
+
+// modelKey is the same of a question to models: everything that decides which answer is good.
+func (m *machine) modelKey(node *ir.Node, at ladder.Rung, q inquiry) string {
+	if node.Cache != ir.CacheRun {
+		return ""
+	}
+	r, f := m.request(node, at, q)
+	rules, err := ir.Marshal([]any{node.Op, node.Validators, node.RetryPolicy, node.Escalation, q.ids, q.labels})
+	if f != nil || err != nil {
+		return "" // the question itself says why
+	}
+	r.BudgetUSD, r.Trimmed = nil, nil
+	return lattice.DerivedKey("model", r.Digest(), string(rules))
+}
+
+// recall finishes the current node with an answer that is kept; false is that there is none.
+func (m *machine) recall(node *ir.Node) bool {
+	v := m.at.Visit
+	i := slices.IndexFunc(m.s.Cache, func(c Cached) bool { return c.Key == v.Key })
+	if v.Key == "" || i < 0 {
+		return false
+	}
+	hit := m.s.Cache[i]
+	v.Key = ""
+	m.s.Emitted = append(m.s.Emitted, Emitted{Key: m.visitKey("cache"), Node: node.ID, Info: map[string]any{
+		"kind": "cache_hit", "message": fmt.Sprintf("%s takes what %s was answered", node.ID, hit.Node),
+		"metadata": map[string]any{"node": node.ID, "from": hit.Node, "key": hit.Key},
+	}})
+	if node.Op.LLM() {
+		q, f := m.inquire(node)
+		if f != nil {
+			m.fallTo(f)
+			return true
+		}
+		v.Asking = nil
+		m.finishCached(node, hit, q.chosen(hit.Value))
+		return true
+	}
+	m.finish(hit.Value)
+	return true
+}
+
+// keepAnswer keeps what the current node was answered.
+func (m *machine) keepAnswer(node *ir.Node, value any) {
+	v := m.at.Visit
+	if v.Key == "" {
+		return
+	}
+	raw, err := ir.Marshal(value)
+	if err != nil || len(raw) > maxCachedBytes {
+		return
+	}
+	c := Cached{Key: v.Key, Node: node.ID, Value: value, Bytes: len(raw)}
+	if v.Asking != nil {
+		c.Class = v.Asking.Class
+	} else {
+		c.Sprite = m.sprite()
+	}
+	m.s.Cache = append(m.s.Cache, c)
+	total := 0
+	for _, c := range m.s.Cache {
+		total += c.Bytes
+	}
+	for total > maxCachedBytes || len(m.s.Cache) > maxCached {
+		total -= m.s.Cache[0].Bytes
+		m.s.Cache = m.s.Cache[1:]
+	}
+}
+
+// changed forgets what depended on a sprite's files, which are or may be others now.
+func (m *machine) changed(sprite string) {
+	m.s.Cache = slices.DeleteFunc(m.s.Cache, func(c Cached) bool { return c.Sprite == sprite })
+}
+
+// beingAsked reports whether another thread is about to be answered what t would ask.
+func (m *machine) beingAsked(t *thread) bool {
+	if t.Visit.Key == "" {
+		return false
+	}
+	return slices.ContainsFunc(m.threads(), func(o *thread) bool {
+		return o.path != t.path && o.Visit != nil && o.Visit.Key == t.Visit.Key && !slices.Contains(m.s.Held, o.path)
+	})
+}
+
+// finishCached is finishLLM with an answer that is kept: nobody was asked.
+func (m *machine) finishCached(node *ir.Node, hit Cached, item any) {
+	m.extra = map[string]any{"attempts": number(0), "escalated": false, "repaired": false, "cached": true, "class": hit.Class, "item": item}
+	m.finish(hit.Value)
+	m.extra = nil
+}

@@ -1,0 +1,242 @@
+package ir
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// What a document says of its input: input_schema is a JSON Schema, or the name of one. It is followed as far as it tells
+// which members there can be and of which types they are; what combines schemas (allOf, anyOf, if …) tells nothing here,
+// and is for whoever holds an input against the whole schema (package compile).
+
+// InputSchema is the JSON Schema that the input of a run has to fit, nil when any does.
+func (p *Program) InputSchema() json.RawMessage { return p.Doc.inputSchema() }
+
+// SubgraphInputSchema is the JSON Schema that the inputs of a SUBGRAPH node have to fit, nil when any do.
+func (p *Program) SubgraphInputSchema(n *Node) json.RawMessage {
+	return p.homeOf(p.sub(n.Ref)).inputSchema()
+}
+
+// homeOf is the document whose graph inner is.
+func (p *Program) homeOf(inner Inner) *Document {
+	if inner.Body == nil || len(inner.Nodes) == 0 {
+		return &Document{}
+	}
+	return p.home(&inner.Nodes[0])
+}
+
+func (d *Document) inputSchema() json.RawMessage {
+	var name string
+	if d.InputSchema == nil || json.Unmarshal(d.InputSchema, &name) != nil {
+		return d.InputSchema
+	}
+	schema, _ := d.outputSchema(name)
+	return schema
+}
+
+// checkInputSchema checks that input_schema is a schema of objects, or names one.
+func (v *validator) checkInputSchema() {
+	const ptr = "/input_schema"
+	var name string
+	if v.doc.InputSchema == nil {
+		return
+	}
+	if json.Unmarshal(v.doc.InputSchema, &name) == nil {
+		if _, ok := v.doc.outputSchema(name); !ok {
+			v.error("schema_unknown", ptr, near(name, v.schemaNames()), "there is no schema %q", name)
+			return
+		}
+	}
+	schema, err := decodeValue(v.doc.inputSchema())
+	switch object, ok := schema.(map[string]any); {
+	case err != nil || !ok && schema != true:
+		v.error("type_mismatch", ptr, `{"type": "object", "properties": {…}}, or the name of a schema in schemas`, "an input's schema is a JSON Schema, or the name of one; this is %s", typeName(schema))
+	case ok && !allows(object, "object"):
+		v.error("schema_no_object", ptr, `{"type": "object", "properties": {…}}`, "the input of a flow is an object; the schema describes something else")
+	}
+}
+
+// schemaView is a place in a JSON Schema; root is the whole of it.
+type schemaView struct{ root, at any }
+
+// inputView is the schema of $in, false where there is none.
+func (v *validator) inputView() (schemaView, bool) {
+	text := v.doc.inputSchema()
+	if text == nil {
+		return schemaView{}, false
+	}
+	schema, err := decodeValue(text)
+	return schemaView{schema, schema}, err == nil
+}
+
+// object is the schema at this place, references within the document followed. ok is false where what stands there says
+// nothing that can be used here: true, or a combination of schemas.
+func (s schemaView) object() (map[string]any, bool) {
+	for range 16 {
+		o, ok := s.at.(map[string]any)
+		if !ok || combines(o) {
+			return nil, false
+		}
+		to, refers := o["$ref"].(string)
+		if !refers {
+			return o, true
+		}
+		if s.at, ok = pointed(s.root, to); !ok || len(o) > 1 {
+			return nil, false
+		}
+	}
+	return nil, false
+}
+
+// combines reports whether a schema holds others whose interplay decides.
+func combines(o map[string]any) bool {
+	for _, k := range []string{"allOf", "anyOf", "oneOf", "not", "if", "$dynamicRef", "dependentSchemas", "dependencies", "unevaluatedProperties", "$id"} {
+		if _, ok := o[k]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// pointed follows "#/$defs/name" from the root of a schema.
+func pointed(root any, to string) (any, bool) {
+	path, ok := strings.CutPrefix(to, "#")
+	if !ok || path != "" && path[0] != '/' {
+		return nil, false
+	}
+	at := root
+	for i, name := range strings.Split(path, "/") {
+		if i == 0 {
+			continue
+		}
+		o, isObject := at.(map[string]any)
+		next, there := o[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)]
+		if !isObject || !there {
+			return nil, false
+		}
+		at = next
+	}
+	return at, true
+}
+
+// allows reports whether a schema takes values of a type, as far as its "type" says.
+func allows(o map[string]any, name string) bool {
+	switch t := o["type"].(type) {
+	case string:
+		return t == name || name == "number" && t == "integer"
+	case []any:
+		return slices.ContainsFunc(t, func(e any) bool { return e == name || name == "number" && e == "integer" })
+	}
+	return true
+}
+
+// member is the schema of what a segment leads to. never says that nothing can be there, because the members are listed
+// and it is not among them (known), or because the value has none.
+func (s schemaView) member(seg segment) (next schemaView, known []string, never, ok bool) {
+	o, ok := s.object()
+	if !ok {
+		return schemaView{}, nil, false, false
+	}
+	if seg.kind != segName {
+		if !allows(o, "array") {
+			return schemaView{}, nil, true, true
+		}
+		items, there := o["items"]
+		_, prefixed := o["prefixItems"]
+		return schemaView{s.root, items}, nil, false, there && !prefixed
+	}
+	if !allows(o, "object") {
+		return schemaView{}, nil, true, true
+	}
+	properties, _ := o["properties"].(map[string]any)
+	if m, there := properties[seg.name]; there {
+		return schemaView{s.root, m}, nil, m == false, true
+	}
+	if _, patterns := o["patternProperties"]; patterns {
+		return schemaView{}, nil, false, false
+	}
+	switch rest := o["additionalProperties"].(type) {
+	case bool:
+		return schemaView{}, slices.Sorted(maps.Keys(properties)), !rest, !rest
+	case map[string]any:
+		return schemaView{s.root, rest}, nil, false, true
+	}
+	return schemaView{}, nil, false, false
+}
+
+// checkInputRef refuses a reference into $in that no input which fits the schema can have.
+func (g *graph) checkInputRef(r ref, ptr string) {
+	view, ok := g.inputView()
+	for i, seg := range r.segs {
+		if !ok {
+			return
+		}
+		next, known, never, more := view.member(seg)
+		if never {
+			hint := near(seg.name, known)
+			if known == nil {
+				hint = "input_schema says of which type it is"
+			}
+			g.error("member_unknown", ptr, hint, "%s is never there: by input_schema %s has no %s", r, ref{r.root, r.segs[:i]}, segmentText(seg))
+			return
+		}
+		view, ok = next, more
+	}
+}
+
+func segmentText(seg segment) string {
+	if seg.kind == segName {
+		return "member \"" + seg.name + "\""
+	}
+	return "elements"
+}
+
+// inputType is the type of what a reference into $in leads to, by the names of typeName; "" is not known.
+func (v *validator) inputType(r ref) string {
+	view, ok := v.inputView()
+	for _, seg := range r.segs {
+		var never bool
+		if !ok || seg.kind == segAll {
+			return ""
+		}
+		if view, _, never, ok = view.member(seg); never {
+			return ""
+		}
+	}
+	o, told := view.object()
+	if name, one := o["type"].(string); ok && told && one {
+		return schemaTypeNames[name]
+	}
+	return ""
+}
+
+// schemaTypeNames are the types of JSON Schema as typeName has them.
+var schemaTypeNames = map[string]string{
+	"string": "a string", "integer": "a number", "number": "a number", "boolean": "a boolean", "object": "an object", "array": "an array", "null": "null",
+}
+
+// checkSubgraphInputs holds the inputs of a SUBGRAPH, by their names, against the input_schema of its document.
+func (g *graph) checkSubgraphInputs(n *Node, sub *Document, ptr string) {
+	v := &validator{report: &report{}, doc: sub}
+	view, ok := v.inputView()
+	if !ok {
+		return
+	}
+	o, ok := view.object()
+	if !ok {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
+		if _, known, never, _ := view.member(segment{name: name}); never {
+			g.error("port_unknown", ptr+"/inputs/"+escapePointer(name), near(name, known), "the subgraph takes no input %q", name)
+		}
+	}
+	required, _ := stringList(o["required"])
+	for _, name := range required {
+		if _, given := n.Inputs[name]; !given {
+			g.error("port_missing", ptr+"/inputs/"+escapePointer(name), "", "the subgraph wants an input %q", name)
+		}
+	}
+}
