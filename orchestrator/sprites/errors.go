@@ -128,6 +128,10 @@ func Uncertain(err error) bool {
 // started, which may or may not have begun.
 const CodeSandboxDied = "sandbox_died"
 
+// CodeShortage is the code of an embedded host's answer 503: the machine, or the sprite, was out of something for the
+// moment, processes or descriptors say. It comes with a time after which to try again; no command was started.
+const CodeShortage = "shortage"
+
 // Remedy says what a person can do about an error of the API, "" when there is nothing that would help.
 func Remedy(err error) string {
 	var api *APIError
@@ -159,6 +163,8 @@ func Remedy(err error) string {
 		return "another operation is in its way; wait for it, or choose another name"
 	case api.Status == http.StatusTooManyRequests:
 		return "wait, or end sprites that are not needed: lattice sprite ls"
+	case api.Code == CodeShortage:
+		return "try again in a moment; if that does not help, end sprites that are not needed: lattice sprite ls"
 	case api.Status >= 500:
 		return "the service is in trouble; try again later"
 	}

@@ -82,7 +82,7 @@ func (h *Host) readFile(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	file, size, err := f.Open(r.Context(), name)
-	if errors.Is(err, sandbox.ErrDied) {
+	if errors.Is(err, sandbox.ErrDied) || sandbox.Short(err) {
 		return err
 	}
 	if err != nil {

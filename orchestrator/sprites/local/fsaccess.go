@@ -122,7 +122,7 @@ func (h *Host) withFiles(w http.ResponseWriter, r *http.Request, name string, fn
 	switch {
 	case err == nil:
 		answer()
-	case errors.Is(err, sandbox.ErrDied), errors.Is(err, context.Canceled):
+	case errors.Is(err, sandbox.ErrDied), errors.Is(err, context.Canceled), sandbox.Short(err):
 		return err
 	default:
 		h.refuseFile(w, r, name, err)

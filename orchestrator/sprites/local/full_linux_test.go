@@ -64,7 +64,7 @@ func mountSmall(t *testing.T, dir string) {
 func testFullDisk(t *testing.T, dir string) {
 	ctx := t.Context()
 	w := newWorld(t, dir, func(string) {})
-	for _, name := range []string{"s", "ballast"} {
+	for _, name := range []string{"s", "ballast", "late"} {
 		if _, err := w.client.Create(ctx, sprites.Create{Name: name}); err != nil {
 			t.Fatal(err)
 		}
@@ -101,6 +101,10 @@ func testFullDisk(t *testing.T, dir string) {
 		"restore":    func() error { return w.client.Restore(ctx, "s", "v1") },
 		"write": func() error {
 			return w.client.WriteFile(ctx, "s", "/workspace/new", strings.NewReader(strings.Repeat("x", 1<<16)), 0o644)
+		},
+		"first start": func() error {
+			_, err := w.client.Exec(ctx, "late", sprites.Exec{Cmd: []string{"true"}})
+			return err
 		},
 		"overwrite": func() error {
 			return w.client.WriteFile(ctx, "s", "/workspace/f", strings.NewReader(strings.Repeat("x", 1<<16)), 0o644)

@@ -189,6 +189,9 @@ func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, cmp.Or(refusal.message, refusal.code), refusal.status)
 		return
 	}
+	if refusal.code == sprites.CodeShortage {
+		w.Header().Set("Retry-After", "1")
+	}
 	if refusal.status >= 500 {
 		h.cfg.Log.Error().Err(err).Str("method", r.Method).Str("path", r.URL.Path).Msg("request failed")
 	}
@@ -210,6 +213,8 @@ func classify(err error) *apiError {
 		return &apiError{http.StatusConflict, "name_conflict", err.Error()}
 	case errors.As(err, &degraded):
 		return &apiError{http.StatusConflict, "degraded", err.Error()}
+	case sandbox.Short(err): // which ENOSPC also is where it is of namespaces
+		return &apiError{http.StatusServiceUnavailable, sprites.CodeShortage, err.Error() + "; try again in a moment"}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return &apiError{http.StatusInsufficientStorage, "disk_full", "the disk that holds the sprites is full; nothing was changed, free some space and try again"}
 	case errors.Is(err, sandbox.ErrDied):

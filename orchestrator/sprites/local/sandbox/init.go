@@ -260,11 +260,14 @@ func (s *server) exec(id uint64, c command, files []*os.File) error {
 	if master != nil {
 		master.Close() // nothing was written to it
 	}
-	return s.failed(id, &StartError{Code: 126, Text: fmt.Sprintf("start %s: %v", c.Program, err)})
+	if !Short(err) {
+		err = &StartError{Code: 126, Text: fmt.Sprintf("start %s: %v", c.Program, err)}
+	}
+	return s.failed(id, err)
 }
 
 func (s *server) failed(id uint64, err error) error {
-	r := reply{Op: opFailed, ID: id, Code: 126, Error: err.Error()}
+	r := reply{Op: opFailed, ID: id, Code: 126, Error: err.Error(), Errno: errnoOf(err)}
 	var start *StartError
 	if errors.As(err, &start) {
 		r.Code = start.Code
@@ -279,6 +282,9 @@ func (s *server) failed(id uint64, err error) error {
 func stdio(c command, files []*os.File) (std []*os.File, master *os.File, err error) {
 	if c.TTY {
 		master, slave, err := pty.Open()
+		if errors.Is(err, syscall.ENOSPC) {
+			err = fmt.Errorf("all terminals of the sprite are in use: %w", syscall.EAGAIN)
+		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("open a terminal: %w", err)
 		}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -204,10 +205,18 @@ func tryOverlay(s step, user bool) (*os.File, error) {
 	// Where the kernel cannot use the work folder it mounts read-only, and says nothing.
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil || st.Flags&unix.ST_RDONLY != 0 {
-		f.Close()
-		return nil, errors.Join(err, errors.New("the overlay came out read-only"))
+		return nil, errors.Join(fmt.Errorf("the overlay came out read-only: %w", cmp.Or(err, s.Tree.unfit())), f.Close())
 	}
 	return f, nil
+}
+
+// unfit says why the kernel could not use an overlay's work folder, by doing what it did.
+func (r Root) unfit() error {
+	probe := filepath.Join(r.Work, "probe")
+	if err := os.Mkdir(probe, 0); err != nil {
+		return err
+	}
+	return errors.Join(errors.New("its work folder was no use to the kernel"), os.Remove(probe))
 }
 
 // forgetOrigin has an upper layer take its lower layers for new ones.

@@ -91,7 +91,7 @@ func spawn(c Config, g *group, child *os.File, stderr io.Writer) (cmd *exec.Cmd,
 
 func start(cmd *exec.Cmd, g *group) error {
 	if err := g.start(cmd); err != nil {
-		return refusal(&setupFailure{"start init in new namespaces", err})
+		return refusal(&setupFailure{stepNamespaces, err})
 	}
 	return nil
 }
@@ -132,29 +132,28 @@ func namespaces() (*syscall.SysProcAttr, error) {
 	return attr, nil
 }
 
-// refusal says what to do about a failed step. What the machine is short of for the moment is no refusal: nobody may
-// conclude from it that boxes cannot be had here, and go on with less.
-func refusal(err error) error {
-	if short(err, readKnob) {
-		return fmt.Errorf("make a sandbox: %w (the machine is short of it for the moment: end what takes much, and try again)", err)
-	}
+// stepNamespaces is the step at which the kernel says ENOSPC of namespaces. Everywhere else it says that of disks.
+const stepNamespaces = "start init in new namespaces"
+
+// refusal says what to do about a failed step. What the machine is short of for the moment is no refusal, and neither is a
+// full disk: nobody may conclude from them that boxes cannot be had here, and go on with less.
+func refusal(err error) error { return refusalBy(err, readKnob) }
+
+func refusalBy(err error, knob func(string) string) error {
 	r := &Refusal{Step: "make a sandbox", Cause: err.Error()}
 	var failure *setupFailure
 	if errors.As(err, &failure) {
 		r.Step, r.Cause = failure.step, failure.err.Error()
 	}
-	r.Remedy = remedy(r.Step, err, readKnob)
-	return r
-}
-
-// short tells a shortage from a refusal. Whoever fills a table of the kernel's, another sprite perhaps, brings it about.
-func short(err error, knob func(string) string) bool {
-	for _, e := range []error{unix.ETOOMANYREFS, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.EAGAIN} {
-		if errors.Is(err, e) {
-			return true
-		}
+	full := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+	switch {
+	case Short(err), full && r.Step == stepNamespaces && knob("user/max_user_namespaces") != "0":
+		return &Shortage{fmt.Errorf("make a sandbox: %w", err)}
+	case full && r.Step != stepNamespaces:
+		return fmt.Errorf("make a sandbox: %w", err)
 	}
-	return errors.Is(err, unix.ENOSPC) && knob("user/max_user_namespaces") != "0"
+	r.Remedy = remedy(r.Step, err, knob)
+	return r
 }
 
 func readKnob(name string) string {
@@ -169,9 +168,9 @@ func remedy(step string, err error, knob func(string) string) string {
 		return "AppArmor restricts user namespaces here: `lattice doctor --apparmor-profile` prints a profile that lets lattice make them and says how it is loaded"
 	case knob("kernel/unprivileged_userns_clone") == "0" && os.Getuid() != 0:
 		return "run `sysctl kernel.unprivileged_userns_clone=1` as root"
-	case errors.Is(err, unix.ENOSPC), knob("user/max_user_namespaces") == "0":
+	case knob("user/max_user_namespaces") == "0":
 		return "raise the limit: `sysctl user.max_user_namespaces=10000` as root"
-	case errors.Is(err, unix.EACCES) && strings.HasPrefix(step, "start init"):
+	case errors.Is(err, unix.EACCES) && step == stepNamespaces:
 		return "make the lattice executable readable and executable by all users (chmod 755), on a file system without noexec"
 	case errors.Is(err, unix.ENOSYS):
 		return "use Linux 5.12 or newer; a container's seccomp profile may also be hiding open_tree, move_mount and mount_setattr"

@@ -100,8 +100,9 @@ type reply struct {
 	Code    int             `json:"code,omitempty"`    // exited: exit code; failed: see StartError; refused, answer: errno
 	Step    string          `json:"step,omitempty"`
 	Error   string          `json:"error,omitempty"`
-	Body    json.RawMessage `json:"body,omitempty"` // answer
-	Held    []int           `json:"held,omitempty"` // network, started, answer: numbers of init's descriptors that could not come along
+	Body    json.RawMessage `json:"body,omitempty"`  // answer
+	Errno   int             `json:"errno,omitempty"` // failed: of what was short
+	Held    []int           `json:"held,omitempty"`  // network, started, answer: numbers of init's descriptors that could not come along
 }
 
 // channel is one end of the control socket. One goroutine receives; any may send.
