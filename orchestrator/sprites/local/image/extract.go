@@ -87,7 +87,7 @@ func (x *extraction) layer(ctx context.Context, r io.Reader, whiteouts bool) err
 		if err != nil {
 			return err
 		}
-		if err := x.entry(h, t); err != nil {
+		if err := x.entry(h, ending{ctx, t}); err != nil {
 			return fmt.Errorf("entry %q: %w", h.Name, err)
 		}
 	}
@@ -117,6 +117,19 @@ func (m *meter) Read(p []byte) (int, error) {
 		m.x.progress(m.x.entries, m.x.read)
 	}
 	return n, err
+}
+
+// ending is content that ends with its context: a hole is not read from anywhere, however large it is.
+type ending struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (e ending) Read(p []byte) (int, error) {
+	if err := e.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return e.r.Read(p)
 }
 
 // entry unpacks one entry.

@@ -54,7 +54,8 @@ func (s *Store) readLayout(root *os.Root, choice string) (*found, error) {
 		return nil, refuse("its %s cannot be read: %v", indexFile, err)
 	}
 	var all []v1.Descriptor
-	if err := gather(root, index, "", maxNested, &all); err != nil {
+	indexes := 0
+	if err := gather(root, index, "", maxNested, &indexes, &all); err != nil {
 		return nil, err
 	}
 	desc, err := s.choose(all, choice)
@@ -94,9 +95,13 @@ func (s *Store) readLayout(root *os.Root, choice string) (*found, error) {
 }
 
 // gather lists the images of an index and of those in it. name is what an index around them is called.
-func gather(root *os.Root, index *v1.IndexManifest, name string, depth int, all *[]v1.Descriptor) error {
+// indexes counts them: each may name the same one many times.
+func gather(root *os.Root, index *v1.IndexManifest, name string, depth int, indexes *int, all *[]v1.Descriptor) error {
 	if depth == 0 {
 		return refuse("its indexes lie in each other more than %d deep", maxNested)
+	}
+	if *indexes++; *indexes > 1000 {
+		return refuse("it holds more than 1000 indexes")
 	}
 	for _, d := range index.Manifests {
 		if len(*all) > 1000 {
@@ -115,7 +120,7 @@ func gather(root *os.Root, index *v1.IndexManifest, name string, depth int, all 
 			if err != nil {
 				return refuse("the index %s cannot be read: %v", d.Digest, err)
 			}
-			if err := gather(root, nested, d.Annotations[annotationName], depth-1, all); err != nil {
+			if err := gather(root, nested, d.Annotations[annotationName], depth-1, indexes, all); err != nil {
 				return err
 			}
 		case !d.MediaType.IsImage() || isArtifact(d.ArtifactType) || d.Platform != nil && d.Platform.OS == "unknown":
