@@ -155,8 +155,10 @@ func (t trial) bounds(ctx context.Context) (checks []doctor.Check) {
 			checks = append(checks, c)
 		}
 		limits := check("limits", doctor.OK, "", "%s", limitsText(s.Limits))
-		if slices.ContainsFunc(s.Limits, func(l sprites.Limit) bool { return l.By == "" }) {
-			limits.Status, limits.Remedy = doctor.Warn, "have a control group delegated to this user (systemd-run --user --scope -p Delegate=yes lattice serve), or run lattice as root"
+		for _, l := range s.Limits {
+			if l.By == "" && !strings.Contains(limits.Remedy, l.Why) {
+				limits.Status, limits.Remedy = doctor.Warn, strings.TrimPrefix(limits.Remedy+"; "+l.Why, "; ")
+			}
 		}
 		checks = append(checks, limits)
 		return nil

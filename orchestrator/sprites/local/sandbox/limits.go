@@ -1,5 +1,7 @@
 package sandbox
 
+import "os"
+
 // Limits bound what a box may use. 0 is the default; what cannot be enforced here is not an error, Box.Enforced tells.
 type Limits struct {
 	Pids        int     `json:"pids,omitempty"`         // processes and threads
@@ -58,7 +60,10 @@ func (e Enforcement) Of(l Limits) Enforcement {
 // Where this process may not make groups, the number of processes is bounded by a resource limit of the box's own user
 // namespace, and memory and processors by nothing: there is no such limit for several processes.
 func (b *Box) Enforced() []Enforcement {
-	const remedy = "this user may not make control groups here; run lattice as root, or as a service with Delegate=yes"
+	remedy := "this user may not make control groups here; run lattice as root, or with some delegated (systemd-run --user --scope -p Delegate=yes lattice serve)"
+	if os.Getuid() == 0 {
+		remedy = "control groups cannot be made here, as in most containers; bound the container itself, or run lattice outside it"
+	}
 	all := []Enforcement{{Limit: DefencePids}, {Limit: DefenceMemory}, {Limit: DefenceCPU}, {Limit: DefenceTmpSize}}
 	for i, e := range all {
 		all[i] = e.Of(b.cfg.Limits)

@@ -174,11 +174,21 @@ func remedy(step string, err error, knob func(string) string) string {
 		return "make the lattice executable readable and executable by all users (chmod 755), on a file system without noexec"
 	case errors.Is(err, unix.ENOSYS):
 		return "use Linux 5.12 or newer; a container's seccomp profile may also be hiding open_tree, move_mount and mount_setattr"
-	case step == "proc /proc":
+	case strings.HasSuffix(step, "proc /proc"):
 		return "this container masks parts of /proc: start it with unmasked paths (docker: --security-opt systempaths=unconfined)"
+	case errors.Is(err, unix.EPERM) && os.Getuid() == 0 && !mayMount():
+		return "root has no CAP_SYS_ADMIN here, as in most containers: run lattice as an ordinary user, who needs none (docker: --user 1000 --security-opt seccomp=unconfined --security-opt systempaths=unconfined), or outside the container"
 	case errors.Is(err, unix.EPERM):
 		return "this container forbids namespaces: allow them (docker: --security-opt seccomp=unconfined --security-opt systempaths=unconfined), or run lattice outside it"
 	default:
 		return "run `lattice doctor`, or use a remote sprite (SPRITES_API_URL)"
 	}
+}
+
+// mayMount reports whether this process may mount file systems where it is.
+func mayMount() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData // of 32 capabilities each
+	err := unix.Capget(&header, &sets[0])
+	return err == nil && sets[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
 }
