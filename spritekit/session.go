@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,6 +57,14 @@ func (a app) serveSession(args []string) error {
 		}
 		if problem != nil {
 			return usagef("%s %q: %v", name, value, problem)
+		}
+	}
+	procs := runtime.GOMAXPROCS(1) // no thread wakes another for a small call
+	o.Hurry = func(on bool) {
+		if on {
+			runtime.GOMAXPROCS(procs)
+		} else {
+			runtime.GOMAXPROCS(1)
 		}
 	}
 	guardSession()

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +56,7 @@ func reopen(t *testing.T, cmd *exec.Cmd, dir string) *exec.Cmd {
 func testStart(t *testing.T, bin string) {
 	t.Run("inits", func(t *testing.T) { testInits(t, bin) })
 	t.Run("syscalls", func(t *testing.T) { testSyscalls(t, bin) })
+	t.Run("session", func(t *testing.T) { testSessionSyscalls(t, bin) })
 }
 
 // testInits: what others' packages do that come along (the standard library, the client of MCP, the plumbing of git) is
@@ -94,6 +96,44 @@ func testInits(t *testing.T, bin string) {
 	}
 }
 
+// aboutFiles is how many calls of the kernel are about files.
+func aboutFiles(counts map[uint64]int) (files int) {
+	for _, nr := range []uint64{
+		syscall.SYS_READ, syscall.SYS_WRITE, syscall.SYS_PREAD64, syscall.SYS_OPENAT, syscall.SYS_CLOSE, syscall.SYS_FSTAT,
+		syscall.SYS_NEWFSTATAT, syscall.SYS_FLOCK, syscall.SYS_MKDIRAT, syscall.SYS_FCHMOD, syscall.SYS_RENAMEAT, syscall.SYS_GETDENTS64,
+		syscall.SYS_FSYNC, syscall.SYS_FDATASYNC, syscall.SYS_FTRUNCATE, syscall.SYS_UNLINKAT,
+	} {
+		files += counts[nr]
+	}
+	return files
+}
+
+// testSessionSyscalls: what one more small call costs in a session. It is recorded by one append and said by one write,
+// or by two of each where the machine was so slow that it took longer than a moment.
+func testSessionSyscalls(t *testing.T, bin string) {
+	const more, most = 100, 20 // most is what the slowest machine needs
+	var files, syncs [2]int
+	for i, calls := range []int{10, 10 + more} {
+		var in strings.Builder
+		for n := range calls {
+			fmt.Fprintf(&in, `{"call_id":"c%d","skill":"fs.read","input":{"path":"a"}}`+"\n", n)
+		}
+		cmd := place(t, bin, "spritekit", in.String(), "LATTICE_PERMISSIONS=fs:read", "GOMAXPROCS=2")
+		cmd.Args = append(cmd.Args, "session")
+		got := trace(t, cmd)
+		files[i], syncs[i] = aboutFiles(got.calls), got.calls[syscall.SYS_FSYNC]+got.calls[syscall.SYS_FDATASYNC]
+		out, err := os.ReadFile(filepath.Join(cmd.Dir, "out"))
+		if err != nil || got.exit != 0 || bytes.Count(out, []byte(`{"ok":true`)) != calls {
+			t.Fatalf("%d calls end with %d (%v):\n%s", calls, got.exit, err, out)
+		}
+	}
+	t.Logf("%.2f system calls about files for each call", float64(files[1]-files[0])/more)
+	if files[1]-files[0] > most*more || syncs[1] != syncs[0] {
+		t.Errorf("%d system calls about files and %d fsyncs for %d more calls; want at most %d for each, and none",
+			files[1]-files[0], syncs[1]-syncs[0], more, most)
+	}
+}
+
 // testSyscalls: what a call asks of the kernel, in a workspace that is in use. The runtime of Go makes calls of its own
 // that depend on the moment (futex, nanosleep, mmap, signals); counted are those about files, and threads.
 func testSyscalls(t *testing.T, bin string) {
@@ -101,11 +141,6 @@ func testSyscalls(t *testing.T, bin string) {
 		clone3     = 435
 		maxThreads = 9 // a program that does nothing has 3 or 4; under a tracer, where calls are slow, a few more
 	)
-	counted := []uint64{
-		syscall.SYS_READ, syscall.SYS_WRITE, syscall.SYS_PREAD64, syscall.SYS_OPENAT, syscall.SYS_CLOSE, syscall.SYS_FSTAT,
-		syscall.SYS_NEWFSTATAT, syscall.SYS_FLOCK, syscall.SYS_MKDIRAT, syscall.SYS_FCHMOD, syscall.SYS_RENAMEAT, syscall.SYS_GETDENTS64,
-		syscall.SYS_FSYNC, syscall.SYS_FDATASYNC, syscall.SYS_FTRUNCATE, syscall.SYS_UNLINKAT,
-	}
 	for _, tc := range []struct {
 		name, skill, input string
 		env                []string
@@ -130,10 +165,7 @@ func testSyscalls(t *testing.T, bin string) {
 				}
 			}
 			counts := trace(t, reopen(t, cmd, cmd.Dir)).calls
-			files := 0
-			for _, nr := range counted {
-				files += counts[nr]
-			}
+			files := aboutFiles(counts)
 			fsyncs := counts[syscall.SYS_FSYNC] + counts[syscall.SYS_FDATASYNC]
 			threads := counts[syscall.SYS_CLONE] + counts[clone3]
 			t.Logf("%d about files, %d fsyncs, %d threads", files, fsyncs, threads)

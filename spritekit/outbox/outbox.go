@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -69,7 +70,8 @@ type File struct {
 
 	mu    sync.Mutex // guards what follows
 	file  *os.File
-	dirty bool // written since the last fsync
+	is    fs.FileInfo // file, as it was opened
+	dirty bool        // written since the last fsync
 	// size and last let an append skip reading the tail when nobody else wrote meanwhile.
 	size int64
 	last time.Time
@@ -120,6 +122,12 @@ func (l *Log) Append(p protocol.Payload) (protocol.Event, error) {
 
 // AppendAll is Append of several events, in this order, with nothing between them: all of them are recorded, or none.
 func (l *Log) AppendAll(payloads ...protocol.Payload) ([]protocol.Event, error) {
+	return l.AppendSince(time.Time{}, payloads...)
+}
+
+// AppendSince is AppendAll of events of which the first was held back since then: it bears that instant, unless something
+// was recorded meanwhile. The zero time holds nothing back.
+func (l *Log) AppendSince(then time.Time, payloads ...protocol.Payload) ([]protocol.Event, error) {
 	events := make([]protocol.Event, len(payloads))
 	sync := false
 	for i, p := range payloads {
@@ -139,11 +147,14 @@ func (l *Log) AppendAll(payloads ...protocol.Payload) ([]protocol.Event, error) 
 	if err := l.catchUp(size); err != nil {
 		return nil, fmt.Errorf("append to outbox: %w", err)
 	}
-	var lines []byte
+	lines := make([]byte, 0, 1<<10)
 	last := l.last
 	for i := range events {
 		e := &events[i]
-		at := l.now().UTC()
+		at := then.UTC()
+		if i > 0 || then.IsZero() {
+			at = l.now().UTC()
+		}
 		if !at.After(last) {
 			at = last.Add(time.Nanosecond)
 		}
@@ -234,7 +245,11 @@ func (l *File) open() error {
 			return errors.Join(err, f.Close())
 		}
 	}
-	l.file, l.size, l.last = f, -1, time.Time{}
+	is, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	l.file, l.is, l.size, l.last = f, is, -1, time.Time{}
 	return nil
 }
 
@@ -244,6 +259,9 @@ func (l *File) lock() (size int64, err error) {
 	for {
 		if err := l.flock(); err != nil {
 			return 0, fmt.Errorf("lock: %w", err)
+		}
+		if info, err := l.root.Glance(protocol.OutboxFile); err == nil && os.SameFile(info, l.is) {
+			return info.Size(), nil
 		}
 		info, still, err := l.root.StillNamed(l.file, protocol.OutboxFile)
 		if still {

@@ -52,7 +52,7 @@ func appendCanonical(out, value []byte) []byte {
 }
 
 func sortedMembers(object []byte) []member {
-	ms := members(object, nil)
+	ms := members(object, make([]member, 0, 8))
 	slices.SortStableFunc(ms, func(a, b member) int { return cmp.Compare(a.name, b.name) })
 	kept := ms[:0]
 	for i, m := range ms {

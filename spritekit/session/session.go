@@ -43,6 +43,9 @@ type Options struct {
 	Keepalive time.Duration
 	// Idle ends a session without calls; 0 = 2 min. Whoever listens may be gone without the session's knowing.
 	Idle time.Duration
+	// Hurry is told true when calls have been at work for longer than a moment, and false when none is any more: small ones
+	// are done soonest by a process that keeps to one processor. Nil = nobody is told.
+	Hurry func(bool)
 	// Run runs a program of others to its end and returns its exit code as a shell has it.
 	Run func(ctx context.Context, p Program) (exit int, err error)
 }
@@ -63,6 +66,8 @@ const (
 	MaxParallel = 64
 	maxQueued   = 32 << 20 // bytes of lines that wait for their turn
 	maxWaiting  = 1024     // and their number
+	// moment is for how long calls are small.
+	moment = 5 * time.Millisecond
 )
 
 // Serve serves calls until the session ends, and returns its exit code: 0, 75 after a call that waits, 130 when ctx
@@ -74,6 +79,9 @@ func Serve(ctx context.Context, o Options, stdin io.Reader, stdout io.Writer) (e
 	}
 	if o.Idle <= 0 {
 		o.Idle = defaultIdle
+	}
+	if o.Hurry == nil {
+		o.Hurry = func(bool) {}
 	}
 	s := &server{
 		o: o, out: newLines(stdout), base: baseEnv(o.Environ), live: map[string]*call{}, ended: make(chan *call),
@@ -106,6 +114,7 @@ type server struct {
 	queued  int // bytes
 	running int
 	ended   chan *call
+	pace    pace
 
 	// Workers take calls one after the other, so that what a skill needs of a stack is made once, not for each call.
 	workers sync.WaitGroup
@@ -115,8 +124,10 @@ type server struct {
 
 func (s *server) serve(ctx context.Context, requests <-chan request) (exit int) {
 	silence, idle := time.NewTicker(s.o.Keepalive), time.NewTimer(s.o.Idle)
+	s.pace = newPace(s.o.Hurry)
 	defer silence.Stop()
 	defer idle.Stop()
+	defer s.pace.stop()
 	stop, leaving := ctx.Done(), false
 	for {
 		if !leaving && s.out.broken() { // nobody hears what becomes of calls
@@ -150,6 +161,8 @@ func (s *server) serve(ctx context.Context, requests <-chan request) (exit int) 
 				leaving, exit = true, protocol.ExitWaiting
 			}
 			idle.Reset(s.o.Idle)
+		case <-s.pace.timer.C:
+			s.pace.look(s.running)
 		case <-silence.C:
 			s.out.keepalive(s.o.Keepalive)
 		case <-idle.C:
@@ -191,6 +204,7 @@ func (s *server) start() {
 	s.queue[0] = nil
 	s.queue = s.queue[1:]
 	s.queued -= c.size
+	s.pace.begin(s.running)
 	if s.running++; s.running > s.made {
 		s.made++
 		s.workers.Go(func() {

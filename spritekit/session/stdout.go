@@ -12,20 +12,20 @@ import (
 // the call's last line. It is written to by one goroutine at a time.
 type stdout struct {
 	call   *call
-	ours   bool // whole lines of our own runtime: one event or the result
+	ours   bool // whole lines of our own runtime: events, the result, or events and the result
 	part   []byte
-	cut    bool // the line at hand is longer than a reader takes
-	result []byte
+	cut    bool   // the line at hand is longer than a reader takes
+	result []byte // and before it, of our own runtime, the events that came together with it
 }
 
 func (o *stdout) Write(b []byte) (int, error) {
 	if o.ours {
-		line := bytes.TrimSuffix(b, []byte("\n"))
-		if bytes.HasPrefix(line, []byte(protocol.Prefix)) {
-			_ = o.call.server.out.add(false, line) // kept in err; what the call does counts without a listener, too
+		lines := bytes.TrimSuffix(b, []byte("\n"))
+		if last := lines[bytes.LastIndexByte(lines, '\n')+1:]; bytes.HasPrefix(last, []byte(protocol.Prefix)) {
+			_ = o.call.server.out.add(false, lines) // kept in err; what the call does counts without a listener, too
 			return len(b), nil
 		}
-		o.result = bytes.Clone(line)
+		o.result = bytes.Clone(lines)
 		return len(b), nil
 	}
 	n := len(b)

@@ -17,7 +17,8 @@ import (
 // Desk is what the calls of one process share: the open workspace and its outbox. Calls may run side by side. A
 // workspace that was put aside for another one is noticed by the next call.
 type Desk struct {
-	dir string
+	dir  string
+	held holding
 
 	mu   sync.Mutex // guards what follows
 	now  *place
@@ -58,6 +59,7 @@ func (d *Desk) Own() (from, to int64) {
 
 // Close releases the workspace. No call may be under way.
 func (d *Desk) Close() error {
+	d.held.close()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var failed error
@@ -94,7 +96,7 @@ func (r *runner) light() bool {
 	if r.desk == nil || r.class != manifests.ClassRead {
 		return false
 	}
-	_, err := r.root.Lstat(protocol.CallsDir + "/" + r.id + ".jsonl")
+	_, err := r.root.Glance(protocol.CallsDir + "/" + r.id + ".jsonl")
 	return errors.Is(err, fs.ErrNotExist)
 }
 

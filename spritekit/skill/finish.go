@@ -72,7 +72,11 @@ func object(data any) (json.RawMessage, error) {
 // finish makes the result known: outbox, journal, marker, stdout, in this order. Whoever saw it can find it again.
 func (r *runner) finish(result protocol.Result, exit int) int {
 	result.Skill, result.CallID = r.skill.Name, r.id
-	result.Events, result.Warnings = r.out.close()
+	if r.held {
+		r.desk.held.remove(r.out)
+	}
+	said, warnings := r.out.close()
+	result.Events, result.Warnings = said+r.out.left(), warnings
 	if len(result.Warnings) > maxWarnings {
 		result.Warnings = result.Warnings[:maxWarnings]
 	}
@@ -80,12 +84,12 @@ func (r *runner) finish(result protocol.Result, exit int) int {
 	if err != nil {
 		// The work may be done, but nobody would find that out after a crash: it did not succeed.
 		e := Fault(err)
-		result = protocol.Result{Skill: result.Skill, CallID: result.CallID, Events: result.Events, Error: e.wire()}
+		result = protocol.Result{Skill: result.Skill, CallID: result.CallID, Events: result.Events - r.out.left(), Error: e.wire()}
 		exit = e.Exit
 		line, err = encodeResult(result)
 	}
 	if err == nil {
-		_, err = r.streams.Stdout.Write(append(line, '\n'))
+		err = r.out.finish(line)
 	}
 	if err != nil {
 		fmt.Fprintf(r.streams.Stderr, "%s: write result: %v\n", r.skill.Name, err)

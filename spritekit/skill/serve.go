@@ -87,6 +87,7 @@ type runner struct {
 	answer   *answer
 	resumed  bool // r.resume is being processed
 	recalled bool // this nested call was made before, and waits or waited
+	held     bool // the word that it begins may be held back
 	spilled  bool // the result went to a file
 	waiting  *protocol.Waiting
 }
@@ -156,6 +157,7 @@ func (r *runner) openJournal(ctx context.Context) (err error) {
 	case r.desk != nil && !r.desk.claim(r.id, r.skill.Name+" "+digest, light):
 		err = journal.ErrOtherInput
 	case light: // there will be a file only if the call suspends
+		r.held = true
 		r.journal, err = journal.Fresh(r.root, r.id, r.skill.Name, digest, r.now)
 	default:
 		patient, cancel := context.WithTimeout(ctx, r.patience())
@@ -273,15 +275,23 @@ func (r *runner) work(ctx context.Context, res *protocol.Resume) int {
 
 // begin records that the work starts, and says so.
 func (r *runner) begin(res *protocol.Resume) error {
-	at, err := r.out.log.Size()
-	if err != nil {
-		return err
+	var at int64
+	if r.class != manifests.ClassRead { // which adopts nothing
+		var err error
+		if at, err = r.out.log.Size(); err != nil {
+			return err
+		}
 	}
 	if res == nil {
 		// Only the effect of a world skill may not be repeated after power loss; the others are restored or repeated.
 		record := journal.Record{State: journal.Started, OutboxAt: at}
 		if err := r.journal.Append(record, r.class == manifests.ClassWorld); err != nil {
 			return err
+		}
+		if r.held {
+			r.out.emitFirst(protocol.PhaseStarted{Phase: r.skill.Name})
+			r.desk.held.add(r.out)
+			return nil
 		}
 		return r.out.emit(protocol.PhaseStarted{Phase: r.skill.Name})
 	}

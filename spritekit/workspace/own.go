@@ -86,6 +86,13 @@ func (r *Root) StillNamed(f *os.File, name string) (info fs.FileInfo, still bool
 	return info, err == nil && os.SameFile(info, there), r.judge(err)
 }
 
+// Glance describes what name, one of the runtime's own, stands for at this moment, as one question to the kernel. A symlink
+// planted in place of .lattice is followed: that the answer is a file known to be the runtime's, or that there is none, can
+// be believed; anything else calls for a closer look.
+func (r *Root) Glance(name string) (fs.FileInfo, error) {
+	return os.Lstat(r.dir + "/" + name)
+}
+
 // OwnFiles describes the regular files in one of the runtime's own folders, the oldest first; none when it is not there.
 func (r *Root) OwnFiles(dir string) ([]fs.FileInfo, error) {
 	switch info, err := r.lstatOwn(dir); {

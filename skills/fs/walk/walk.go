@@ -44,7 +44,7 @@ type Entry struct {
 const MaxWorkers = 8
 
 // Workers is how many workers a walk has.
-func Workers() int { return min(runtime.GOMAXPROCS(0), MaxWorkers) }
+func Workers() int { return min(runtime.NumCPU(), MaxWorkers) }
 
 // Tree visits all that lies in the folder start, at any depth. visit is called by Workers() workers at the same time,
 // each with its own number; its first error ends the walk and is returned. Folders that cannot be read are left out and

@@ -1,0 +1,49 @@
+package session
+
+import "time"
+
+// pace tells Options.Hurry whether calls have been at work for longer than a moment. Its timer is left to fire in vain: to
+// stop and start it for each call would cost more than a small call.
+type pace struct {
+	hurry   func(bool)
+	timer   *time.Timer
+	armed   bool
+	hurried bool
+	since   time.Time // when calls began to be at work, with no gap since
+}
+
+func newPace(hurry func(bool)) pace {
+	p := pace{hurry: hurry, timer: time.NewTimer(time.Hour)}
+	p.timer.Stop()
+	return p
+}
+
+// begin notes that a call is about to start beside running others.
+func (p *pace) begin(running int) {
+	if running == 0 {
+		p.since = time.Now()
+	}
+	p.arm()
+}
+
+func (p *pace) arm() {
+	if !p.armed {
+		p.armed = true
+		p.timer.Reset(moment)
+	}
+}
+
+// look is for when the timer has fired.
+func (p *pace) look(running int) {
+	p.armed = false
+	long := running > 0 && time.Since(p.since) >= moment
+	if long != p.hurried && (long || running == 0) {
+		p.hurried = long
+		p.hurry(long)
+	}
+	if running > 0 || p.hurried {
+		p.arm()
+	}
+}
+
+func (p *pace) stop() { p.timer.Stop() }
