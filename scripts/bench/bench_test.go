@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -103,12 +102,36 @@ func TestInterruptLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", tmp)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, measure := range []func(context.Context, bool, bool, io.Writer, io.Writer) error{bench, benchPeers} {
-		if err := measure(ctx, true, false, &bytes.Buffer{}, &bytes.Buffer{}); err == nil {
+	var out, progress bytes.Buffer
+	for _, err := range []error{bench(ctx, true, false, "", &out, &progress), benchPeers(ctx, true, false, &out, &progress)} {
+		if err == nil {
 			t.Error("an interrupted bench ends well")
 		}
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// --only takes names, in any order, and answers a wrong one with all of them.
+func TestChoose(t *testing.T) {
+	all := []stage{{name: "git"}, {name: "session"}, {name: "sizes"}}
+	for _, tc := range []struct {
+		only, want, problem string
+	}{
+		{"", "git session sizes", ""},
+		{"session", "session", ""},
+		{"sizes,git", "git sizes", ""},
+		{"git,", "", `there is no group ""; --only takes git, session, sizes`},
+		{"Git", "", `there is no group "Git"; --only takes git, session, sizes`},
+	} {
+		chosen, err := choose(tc.only, all)
+		var names []string
+		for _, s := range chosen {
+			names = append(names, s.name)
+		}
+		if got := strings.Join(names, " "); got != tc.want || (err == nil) != (tc.problem == "") || err != nil && err.Error() != tc.problem {
+			t.Errorf("choose(%q) = %q, %v; want %q, %q", tc.only, got, err, tc.want, tc.problem)
+		}
 	}
 }

@@ -1,7 +1,9 @@
 // Command bench measures what the project promises about its speed, beside what anybody can compare it with, and prints a
 // table. BENCH.md says what each figure means and why it is measured so. Run it in the repository's root:
 //
-//	go run ./scripts/bench [--quick] [--json] [--peers]
+//	go run ./scripts/bench [--quick] [--json] [--only NAME,…] [--peers]
+//
+// --only measures some groups of figures, such as --only git,session: a wrong name is answered with all of them.
 //
 // Whole processes are run in turn, one of each kind a round, so that a machine whose speed drifts is fair to all; a
 // figure is the median over the rounds, a ratio the median of the rounds' ratios. What happens inside a process is
@@ -18,6 +20,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -25,13 +29,16 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	quick := flag.Bool("quick", false, "fewer rounds: a minute instead of several, and less certain figures")
 	asJSON := flag.Bool("json", false, "print one JSON object instead of a table")
+	only := flag.String("only", "", "comma-separated groups of figures, such as git,session; all when it is empty")
 	others := flag.Bool("peers", false, "only the engine, beside other engines that are on this machine or can be fetched")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: unknown argument %q; see --help\n", flag.Arg(0))
 		os.Exit(2)
 	}
-	measure := bench
+	measure := func(ctx context.Context, quick, asJSON bool, out, progress io.Writer) error {
+		return bench(ctx, quick, asJSON, *only, out, progress)
+	}
 	if *others {
 		measure = benchPeers
 	}
@@ -62,7 +69,7 @@ type plan struct {
 	trees   []int  // files of the sprites that are checkpointed
 }
 
-func bench(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (err error) {
+func bench(ctx context.Context, quick, asJSON bool, only string, out, progress io.Writer) (err error) {
 	p := plan{calls: 300, gits: 60, floods: 15, walks: 11, events: 1_000_000, commits: 500, count: 5, engine: "BenchmarkEngine",
 		points: 40, trees: []int{1_000, 10_000, 100_000}}
 	if quick {
@@ -76,35 +83,64 @@ func bench(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (er
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
 	var r report
-	return r.write(out, asJSON, progress, []stage{
-		{"build", func() error { return build(ctx, dir) }},
-		{"the machine", func() (err error) { r.Machine, err = look(ctx, dir, p.commits); return err }},
-		{"a skill call", func() error { return r.add(skillCall(ctx, dir, p.calls)) }},
-		{"the parser as a process", func() error { return r.add(parseProcess(ctx, dir, p.floods)) }},
-		{"git", func() error { return r.add(gitCalls(ctx, dir, p.gits)) }},
-		{"searching files", func() error { return r.add(searching(ctx, dir, p.walks)) }},
-		{"a call in a session", func() error { return r.add(sessionCall(ctx, dir, p.count)) }},
-		{"reconciling", func() error { return r.add(reconcile(ctx, dir, p.events)) }},
-		{"the parser", func() error { return r.add(parser(ctx, dir, p.count)) }},
-		{"the engine", func() error { return r.add(engine(ctx, dir, p.engine)) }},
-		{"flows", func() error { return r.add(flows(ctx, dir, min(p.count, 3))) }},
-		{"sandboxes", func() error { return r.add(sandboxes(ctx, dir, p.points)) }},
-		{"checkpoints", func() error { return r.add(checkpoints(ctx, dir, p.points, p.trees)) }},
-		{"sizes", func() error { return r.add(sizes(dir)) }},
+	groups, err := choose(only, []stage{
+		{"skill", "a skill call", func() error { return r.add(skillCall(ctx, dir, p.calls)) }},
+		{"stream", "the parser as a process", func() error { return r.add(parseProcess(ctx, dir, p.floods)) }},
+		{"git", "git", func() error { return r.add(gitCalls(ctx, dir, p.gits)) }},
+		{"search", "searching files", func() error { return r.add(searching(ctx, dir, p.walks)) }},
+		{"session", "a call in a session", func() error { return r.add(sessionCall(ctx, dir, p.count)) }},
+		{"reconcile", "reconciling", func() error { return r.add(reconcile(ctx, dir, p.events)) }},
+		{"parser", "the parser", func() error { return r.add(parser(ctx, dir, p.count)) }},
+		{"engine", "the engine", func() error { return r.add(engine(ctx, dir, p.engine)) }},
+		{"flows", "flows", func() error { return r.add(flows(ctx, dir, min(p.count, 3))) }},
+		{"sandboxes", "sandboxes", func() error { return r.add(sandboxes(ctx, dir, p.points)) }},
+		{"checkpoints", "checkpoints", func() error { return r.add(checkpoints(ctx, dir, p.points, p.trees)) }},
+		{"sizes", "sizes", func() error { return r.add(sizes(dir)) }},
 	})
+	if err != nil {
+		return err
+	}
+	return r.write(out, asJSON, progress, append([]stage{
+		{"", "build", func() error { return build(ctx, dir) }},
+		{"", "the machine", func() (err error) { r.Machine, err = look(ctx, dir, p.commits); return err }},
+	}, groups...))
 }
 
+// stage is a group of figures, by the name that --only knows it by, and what is measured meanwhile.
 type stage struct {
-	name string
-	run  func() error
+	name, what string
+	run        func() error
+}
+
+// choose picks the stages that a list of names asks for, in their own order; all for an empty list.
+func choose(only string, all []stage) (chosen []stage, err error) {
+	if only == "" {
+		return all, nil
+	}
+	var names []string
+	for _, s := range all {
+		names = append(names, s.name)
+	}
+	wanted := strings.Split(only, ",")
+	for _, name := range wanted {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("there is no group %q; --only takes %s", name, strings.Join(names, ", "))
+		}
+	}
+	for _, s := range all {
+		if slices.Contains(wanted, s.name) {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen, nil
 }
 
 // write runs the stages and prints what they found.
 func (r *report) write(out io.Writer, asJSON bool, progress io.Writer, stages []stage) error {
 	for _, stage := range stages {
-		fmt.Fprintln(progress, "bench:", stage.name, "…")
+		fmt.Fprintln(progress, "bench:", stage.what, "…")
 		if err := stage.run(); err != nil {
-			return fmt.Errorf("measure %s: %w", stage.name, err)
+			return fmt.Errorf("measure %s: %w", stage.what, err)
 		}
 	}
 	r.Machine.LoadAfter = load()

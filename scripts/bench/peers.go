@@ -26,15 +26,15 @@ func benchPeers(ctx context.Context, quick, asJSON bool, out, progress io.Writer
 	var r report
 	program := filepath.Join(dir, "peers")
 	return r.write(out, asJSON, progress, []stage{
-		{"build", func() error {
+		{"", "build", func() error {
 			out, err := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join("scripts", "bench", "peers"), "-o", program, ".").CombinedOutput()
 			if err != nil {
 				err = fmt.Errorf("%w\n%s", err, out)
 			}
 			return err
 		}},
-		{"the machine", func() (err error) { r.Machine, err = look(ctx, dir, 500); return err }},
-		{"peers", func() error {
+		{"", "the machine", func() (err error) { r.Machine, err = look(ctx, dir, 500); return err }},
+		{"", "peers", func() error {
 			cmd := exec.CommandContext(ctx, program)
 			if quick {
 				cmd.Args = append(cmd.Args, "-rounds", "1", "-turn", "200ms")
