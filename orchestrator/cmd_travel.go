@@ -43,7 +43,9 @@ the last. Without --to the moments are listed, and for those that cannot be gone
 
 Nothing is deleted: the journal keeps what the run did and records that it went back; events since are superseded. What was
 done outside of the sprite (a push, a pull request) is not undone, so going back behind it is refused (7) unless
---across-effects says that this is meant.
+--across-effects says that this is meant. Then what stays is listed, and a run that pushed to its own branch lattice/RUN
+pushes to lattice/RUN-2 from now on: nothing that was pushed is ever replaced. Of a branch that the flow names itself the
+second push is refused (not_fast_forward) until somebody deletes or merges it; lattice rewind --to the push tries again.
 ` + exitCodes,
 		Example: "  lattice rewind run_0123\n  lattice rewind run_0123 --to edit\n  lattice rewind run_0123 --to edit#2 --across-effects",
 		Args:    args(cobra.MaximumNArgs(1)),
@@ -70,6 +72,9 @@ done outside of the sprite (a push, a pull request) is not undone, so going back
 			})
 			if err != nil {
 				return err
+			}
+			for _, line := range view.Notice {
+				fmt.Fprintln(d.err, clean(line))
 			}
 			if o.detach {
 				return conn.detached(ctx, view, secrets)

@@ -23,8 +23,8 @@ type Point struct {
 	// Files says where the main sprite's files of that moment are.
 	Files Files
 	Pair  *lattice.Pair // with FilesAt
-	// Effects are what was done to the world behind the moment, for people; going back does not undo them.
-	Effects []string
+	// Effects are what was done to the world behind the moment; going back does not undo them.
+	Effects []WorldEffect
 }
 
 // Files says where the files of a moment are.
@@ -67,12 +67,19 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 		}
 		points = append(points, begun...)
 		settle(points, next, fact, commands)
-		if effect := effectOf(state, fact); effect != "" {
-			for n := range points[:len(points)-len(begun)] {
-				points[n].Effects = append(points[n].Effects, effect)
+		behind := len(points) - len(begun)
+		if _, back := fact.(lattice.Rewound); back {
+			behind = max(0, min(behind, len(points)-1)) // whoever went to the last one knew
+		}
+		if effects := worldEffects(state, next, fact); len(effects) > 0 {
+			for n := range points[:behind] {
+				points[n].Effects = append(points[n].Effects, effects...)
 			}
 		}
 		state = next
+	}
+	for n := range points {
+		points[n].Effects = append(points[n].Effects, underWay(state)...)
 	}
 	return points, nil
 }
@@ -146,25 +153,6 @@ func settle(points []Point, s State, fact lattice.Fact, commands []lattice.Comma
 			points[i].Files = FilesLost
 		}
 	}
-}
-
-// effectOf says what a fact did to the world, "" when nothing.
-func effectOf(before State, fact lattice.Fact) string {
-	switch f := fact.(type) {
-	case lattice.ActionDone:
-		if c, ok := before.pending(f.CommandID); ok && f.OK && c.Action != nil {
-			return c.Action.Name + " at " + c.Node
-		}
-	case lattice.ActionNoted:
-		if f.Verdict == lattice.Allow && f.Detail == "done" {
-			return f.Action.Name
-		}
-	case lattice.CallFinished:
-		if c, ok := before.pending(f.CommandID); ok && f.OK && c.Call != nil && c.Call.Class == manifests.ClassWorld {
-			return c.Call.Skill + " at " + c.Node
-		}
-	}
-	return ""
 }
 
 // StateAt folds a run's facts to a moment: the state in which the node is about to begin, with nothing pending.

@@ -355,5 +355,24 @@ func (l *Leader) repoOf(id string) (spec, name string, ok bool) {
 	if err != nil || rec.kept.Repo == "" {
 		return "", "", false
 	}
-	return rec.kept.Repo, id, true
+	return rec.kept.Repo, l.branchName(id), true
+}
+
+// branchName is what the run's branch in a local repository is called behind lattice/.
+func (l *Leader) branchName(id string) string {
+	snapshot, found, err := l.store.State(id)
+	if err != nil || !found {
+		return id
+	}
+	var state struct {
+		Ctx struct {
+			Repo struct {
+				Branch string `json:"push_branch"`
+			} `json:"repo"`
+		} `json:"ctx"`
+	}
+	if json.Unmarshal(snapshot.Body, &state) != nil {
+		return id
+	}
+	return cmp.Or(ownBranch(state.Ctx.Repo.Branch, id), id)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -41,54 +43,97 @@ func (l *Leader) Rewind(ctx context.Context, id string, req api.RewindRequest) (
 	if err := l.idle(id); err != nil {
 		return api.RunView{}, err
 	}
-	if err := l.goBack(ctx, id, r, req); err != nil {
+	notice, err := l.goBack(ctx, id, r, req)
+	if err != nil {
 		return api.RunView{}, err
 	}
 	if err := l.drive(ctx, id); err != nil && !closingNow(err) {
 		return api.RunView{}, err
 	}
 	l.detach(id, req.Detach)
-	return l.view(id)
+	view, err := l.view(id)
+	view.Notice = notice
+	return view, err
 }
 
-// goBack appends the fact. Nothing is pruned meanwhile: the sprite that was found is there when the run is active again.
-func (l *Leader) goBack(ctx context.Context, id string, r *run, req api.RewindRequest) error {
+// goBack appends the fact, and says what whoever asked for it should know. Nothing is pruned meanwhile: the sprite that
+// was found is there when the run is active again.
+func (l *Leader) goBack(ctx context.Context, id string, r *run, req api.RewindRequest) ([]string, error) {
 	l.pruning.Lock()
 	defer l.pruning.Unlock()
-	fact, err := l.wayBack(ctx, id, req)
+	fact, notice, err := l.wayBack(ctx, id, req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := r.runner.Rewind(ctx, fact); err != nil {
-		return fmt.Errorf("rewind run %s: %w", id, err)
+		return nil, fmt.Errorf("rewind run %s: %w", id, err)
 	}
-	return nil
+	return notice, nil
 }
 
-// wayBack finds the moment, and whatever speaks against going there.
-func (l *Leader) wayBack(ctx context.Context, id string, req api.RewindRequest) (lattice.Rewound, error) {
+// wayBack finds the moment, whatever speaks against going there, and what stays as it is.
+func (l *Leader) wayBack(ctx context.Context, id string, req api.RewindRequest) (lattice.Rewound, []string, error) {
 	p, err := l.past(id)
 	if err != nil {
-		return lattice.Rewound{}, err
+		return lattice.Rewound{}, nil, err
 	}
 	pt, err := l.reach(ctx, p, req.To)
 	if err != nil {
-		return lattice.Rewound{}, err
+		return lattice.Rewound{}, nil, err
 	}
 	if len(pt.Effects) > 0 && !req.AcrossEffects {
-		return lattice.Rewound{}, api.Refuse(protocol.ExitUnsafe, "effects_behind",
-			fmt.Sprintf("since %s#%d the run changed what lies outside of its sprite, and going back does not undo that: %s", pt.Node, pt.Visit, strings.Join(pt.Effects, ", ")),
-			"--across-effects goes back all the same; what is done again then is done twice")
+		return lattice.Rewound{}, nil, api.Refuse(protocol.ExitUnsafe, "effects_behind",
+			fmt.Sprintf("since %s#%d the run changed what lies outside of its sprite, and going back does not undo that: %s", pt.Node, pt.Visit, strings.Join(effectTexts(pt.Effects), ", ")),
+			"--across-effects goes back all the same: what is done again is done twice, and what is pushed again goes to another branch; lattice fork leaves this run as it is")
 	}
 	if err := l.spriteFreeFor(id, p.kept.Sprite); err != nil {
-		return lattice.Rewound{}, err
+		return lattice.Rewound{}, nil, err
 	}
 	state, err := engine.StateAt(p.program, id, p.facts, pt)
 	if err != nil {
-		return lattice.Rewound{}, fmt.Errorf("rewind run %s: %w", id, err)
+		return lattice.Rewound{}, nil, fmt.Errorf("rewind run %s: %w", id, err)
+	}
+	var notice []string
+	for _, e := range pt.Effects {
+		notice = append(notice, "what was done outside stays: "+e.String())
+		if e.Branch != "" && ownBranch(e.Branch, id) == "" {
+			notice = append(notice, fmt.Sprintf("the flow names the branch %s itself: merge or delete it there, or the next push to it is refused (not_fast_forward)", e.Branch))
+		}
+	}
+	if branch, renamed := pushElsewhere(&state, id, req.Epoch, pt.Effects); renamed {
+		notice = append(notice, "its next push goes to "+branch+": the branch before has what was pushed already")
 	}
 	body, err := state.Encode()
-	return lattice.Rewound{Moment: pt.Moment, Pair: pt.Pair, State: body, By: req.By}, err
+	return lattice.Rewound{Moment: pt.Moment, Pair: pt.Pair, State: body, By: req.By}, notice, err
+}
+
+// pushElsewhere gives the run another branch of its own where it has pushed to the one before: what is pushed stays, and
+// what comes now does not follow from it.
+func pushElsewhere(then *engine.State, run string, epoch int, effects []engine.WorldEffect) (branch string, renamed bool) {
+	repo, ok := then.Ctx["repo"].(map[string]any)
+	before, _ := repo["push_branch"].(string)
+	if !ok || ownBranch(before, run) == "" || !slices.ContainsFunc(effects, func(e engine.WorldEffect) bool { return ownBranch(e.Branch, run) != "" }) {
+		return "", false
+	}
+	branch = fmt.Sprintf("%s%s-%d", branchPrefix, run, epoch+2) // the first one had no number
+	repo = maps.Clone(repo)
+	repo["push_branch"] = branch
+	then.Ctx = maps.Clone(then.Ctx)
+	then.Ctx["repo"] = repo
+	return branch, true
+}
+
+// branchPrefix begins the names of the branches that runs push to by themselves; behind it stands the run, and a number
+// once it was taken back behind a push.
+const branchPrefix = "lattice/"
+
+// ownBranch is the name behind the prefix of a branch that is the run's own, "" of any other.
+func ownBranch(branch, run string) string {
+	name, ok := strings.CutPrefix(branch, branchPrefix)
+	if ok && (name == run || strings.HasPrefix(name, run+"-")) {
+		return name
+	}
+	return ""
 }
 
 // rewoundTo reports whether the last rewind of a run went to a moment of that name.

@@ -167,11 +167,19 @@ func (p past) at(pt engine.Point) time.Time {
 
 // view is a moment for people.
 func (p past) view(pt engine.Point) api.Moment {
-	m := api.Moment{Node: pt.Node, Visit: pt.Visit, Seq: pt.Seq, At: p.at(pt), Files: string(pt.Files), Effects: pt.Effects}
+	m := api.Moment{Node: pt.Node, Visit: pt.Visit, Seq: pt.Seq, At: p.at(pt), Files: string(pt.Files), Effects: effectTexts(pt.Effects)}
 	if pt.Pair != nil {
 		m.Checkpoint = pt.Pair.CheckpointID
 	}
 	return m
+}
+
+func effectTexts(effects []engine.WorldEffect) []string {
+	var texts []string
+	for _, e := range effects {
+		texts = append(texts, e.String())
+	}
+	return texts
 }
 
 // reach finds a moment that can be gone to.

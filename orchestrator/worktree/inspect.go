@@ -97,7 +97,7 @@ func (g *Git) checkForward(ctx context.Context, s staged) error {
 	}
 	ok, err := g.isAncestor(ctx, s.repo, s.Old, s.Head)
 	if err == nil && !ok {
-		err = refuse("not_fast_forward", "push to another branch, or rebase onto it", "the branch %s of %s has commits that this push would drop", s.Branch, s.RemoteURL)
+		err = refuse("not_fast_forward", "push to another branch, or rebase onto it; a branch of an earlier try may be deleted there", "the branch %s of %s has commits that this push would drop", s.Branch, s.RemoteURL)
 	}
 	return err
 }

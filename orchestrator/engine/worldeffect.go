@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"encoding/json"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// WorldEffect is something that a run did to what lies outside of its sprites, or may have done. No way back undoes it.
+type WorldEffect struct {
+	Name   string // of the action, such as PUSH_BRANCH, or of the skill
+	Node   string // "" for an action that a call did not wait for
+	Where  string // for people: where the effect is to be seen; "" = it did not say
+	Branch string // that was pushed, "" of all else
+	Unsure bool   // cut off: nobody knows whether it was done
+}
+
+// String is the effect for people: "PUSH_BRANCH at push (lattice/run_… of /src)".
+func (w WorldEffect) String() string {
+	text := w.Name
+	if w.Node != "" {
+		text += " at " + w.Node
+	}
+	if w.Where != "" {
+		text += " (" + w.Where + ")"
+	}
+	if w.Unsure {
+		text += ", perhaps: it was cut off"
+	}
+	return text
+}
+
+// worldEffects are what became of the world in one step. What was under way and is not any more, although nothing said
+// how it ended, may have been done.
+func worldEffects(before, after State, fact lattice.Fact) []WorldEffect {
+	var out []WorldEffect
+	ended := "" // the command whose end the fact is
+	switch f := fact.(type) {
+	case lattice.ActionDone:
+		if c, ok := before.pending(f.CommandID); ok && f.OK && c.Action != nil {
+			branch, url := told(f.Result)
+			out = append(out, WorldEffect{Name: c.Action.Name, Node: c.Node, Where: where(branch, url), Branch: branch})
+		}
+		ended = f.CommandID
+	case lattice.ActionNoted:
+		if f.Verdict == lattice.Allow && f.Detail == "done" {
+			out = append(out, WorldEffect{Name: f.Action.Name})
+		}
+	case lattice.CallFinished:
+		if c, ok := before.pending(f.CommandID); ok && f.OK && onWorld(c) {
+			out = append(out, WorldEffect{Name: c.Call.Skill, Node: c.Node})
+		}
+		ended = f.CommandID
+	case lattice.CallSuspended:
+		ended = f.CommandID
+	case lattice.CallBlocked:
+		ended = f.CommandID
+	case lattice.CommandFailed:
+		ended = f.CommandID
+	case lattice.Answered:
+		if w, ok := before.wait(f.WaitID); ok && w.ByHand() && f.Decision != lattice.Reject {
+			out = append(out, WorldEffect{Name: w.Action.Name, Node: w.Node, Where: where(told(f.Inputs))})
+		}
+	}
+	for _, c := range before.Pending {
+		if _, still := after.pending(c.ID); !still && c.ID != ended && (onWorld(c) || c.Kind == lattice.DoAction) {
+			out = append(out, WorldEffect{Name: named(c), Node: c.Node, Unsure: true})
+		}
+	}
+	return out
+}
+
+// underWay are the effects that a run which was cut off may have had, so far without a fact.
+func underWay(s State) []WorldEffect {
+	var out []WorldEffect
+	for _, c := range s.Pending {
+		if onWorld(c) || c.Kind == lattice.DoAction {
+			out = append(out, WorldEffect{Name: named(c), Node: c.Node, Unsure: true})
+		}
+	}
+	return out
+}
+
+func onWorld(c lattice.Command) bool {
+	return c.Kind == lattice.DoCall && c.Call.Class == manifests.ClassWorld
+}
+
+func named(c lattice.Command) string {
+	if c.Kind == lattice.DoAction {
+		return c.Action.Name
+	}
+	return c.Call.Skill
+}
+
+// told is what the result of an action says of where it is to be seen.
+func told(result json.RawMessage) (branch, url string) {
+	var r struct {
+		Branch string `json:"branch"`
+		URL    string `json:"url"`
+	}
+	if json.Unmarshal(result, &r) != nil {
+		return "", ""
+	}
+	return r.Branch, r.URL
+}
+
+func where(branch, url string) string {
+	if branch != "" && url != "" {
+		return branch + " of " + url
+	}
+	return branch + url
+}
