@@ -38,6 +38,8 @@ func SpriteProblem(err error) error {
 			return refuse(protocol.ExitBusy, "limited")
 		case answer.Code == sprites.CodeShortage:
 			return refuse(protocol.ExitBusy, sprites.CodeShortage)
+		case answer.Status == http.StatusInsufficientStorage:
+			return refuse(protocol.ExitLimit, "disk_full")
 		case answer.Status >= 400 && answer.Status < 500:
 			return refuse(protocol.ExitBadInput, "refused")
 		case answer.Status == http.StatusBadGateway, answer.Status == http.StatusServiceUnavailable, answer.Status == http.StatusGatewayTimeout:

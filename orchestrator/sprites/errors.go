@@ -165,6 +165,8 @@ func Remedy(err error) string {
 		return "wait, or end sprites that are not needed: lattice sprite ls"
 	case api.Code == CodeShortage:
 		return "try again in a moment; if that does not help, end sprites that are not needed: lattice sprite ls"
+	case api.Status == http.StatusInsufficientStorage:
+		return "free space on the disk that holds the sprites: lattice sprite rm, lattice sprite checkpoints rm, lattice image rm"
 	case api.Status >= 500:
 		return "the service is in trouble; try again later"
 	}

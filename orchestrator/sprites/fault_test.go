@@ -186,6 +186,7 @@ func TestExecThroughAMiddleman(t *testing.T) {
 		{name: "500", fault: Fault{Instead: Answer(500, text, `{"error":"oops"}`)}, cause: "oops", remedy: "try again later"},
 		{name: "502", fault: Fault{Instead: Answer(502, page, html)}, cause: "Sign in", remedy: "lattice sprite sessions", lost: true},
 		{name: "503", fault: Fault{Instead: Answer(503, text, `{"error":"draining"}`)}, cause: "draining", remedy: "try again later"},
+		{name: "507", fault: Fault{Instead: Answer(507, text, `{"error":"disk_low","message":"the disk is nearly full"}`)}, cause: "nearly full", remedy: "free space"},
 		{name: "a web page of status 200", fault: Fault{Instead: Answer(200, page, html)}, cause: "something else than the Sprites API", remedy: "SPRITES_API_URL"},
 		{name: "a hung handshake", fault: Fault{Instead: func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}, cause: "deadline", remedy: "lattice sprite sessions", lost: true},
 	} {
