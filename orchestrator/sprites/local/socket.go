@@ -12,12 +12,18 @@ import (
 	"time"
 )
 
-// A sprite may ask for a few checkpoints at once, and then for one in so many seconds: each costs the host a copy.
+// A sprite may ask a few things at once, and then one in so much time: what answers is the host's processor time, and each
+// checkpoint costs the host a copy.
 const (
-	insideBurst    = 30
-	insideEvery    = time.Second
-	insideDeadline = 10 * time.Second // for the head of a request
-	insideConns    = 32               // connections at once; more wait in the kernel
+	callBurst       = 500
+	callEvery       = 10 * time.Millisecond
+	checkpointBurst = 30
+	checkpointEvery = time.Second
+	insideDeadline  = 10 * time.Second // for the head of a request
+	insideConns     = 32               // connections at once; more wait in the kernel
+	insideEnd       = time.Second      // for requests under way when the socket closes: who asked has ended before
+	// maxOwn is how many checkpoints a sprite has at most before it makes no more itself. From outside there is no bound.
+	maxOwn = 1000
 )
 
 // insideServer serves /.sprite/api.sock of one sprite: its own checkpoints and tasks, nothing else. Which sprite asks is known by
@@ -29,15 +35,14 @@ type insideServer struct {
 	calls  sync.WaitGroup
 	cancel context.CancelFunc
 
-	mu    sync.Mutex // guards the fields below
-	spare int        // requests that may come at once
-	since time.Time  // when spare was right
+	requests, checkpoints *budget
+	most                  int // checkpoints, before the sprite makes no more itself
 }
 
 // listenInside opens the socket of a sprite.
 func (h *Host) listenInside(id, name string) (*insideServer, error) {
 	dir := h.runDir(id)
-	s := &insideServer{path: filepath.Join(dir, "api.sock"), spare: insideBurst, since: time.Now()}
+	s := &insideServer{path: filepath.Join(dir, "api.sock"), requests: newBudget(callBurst, callEvery), checkpoints: newBudget(checkpointBurst, checkpointEvery), most: maxOwn}
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
@@ -73,9 +78,12 @@ func (s *insideServer) routes(h *Host, id, name string) http.Handler {
 		})
 	}
 	handle("POST /v1/checkpoint", func(w http.ResponseWriter, r *http.Request) error {
-		if !s.allow() {
+		if !s.checkpoints.take() {
 			w.Header().Set("Retry-After", "1")
 			return &apiError{http.StatusTooManyRequests, "checkpoint_rate_limited", "too many checkpoints at once; try again in a second"}
+		}
+		if points, err := h.store.checkpoints(id); err == nil && len(points) >= s.most {
+			return &apiError{http.StatusConflict, "too_many_checkpoints", fmt.Sprintf("the sprite has %d checkpoints; whoever owns it can remove some: lattice sprite checkpoints rm %s ID", len(points), name)}
 		}
 		return h.checkpointNamed(w, r, name)
 	})
@@ -103,29 +111,50 @@ func (s *insideServer) routes(h *Host, id, name string) http.Handler {
 		w.Header().Set("Sprite-Version", apiVersion)
 		s.calls.Add(1) // before close waits: close first waits for every connection's goroutine to be refused
 		defer s.calls.Done()
+		if !s.requests.take() {
+			w.Header().Set("Retry-After", "1")
+			w.Header().Set("Connection", "close")
+			writeError(w, &apiError{http.StatusTooManyRequests, "rate_limited", "too many requests at once; try again in a second"})
+			return
+		}
 		mux.ServeHTTP(w, r)
 	})
 }
 
-// allow takes one request from the budget.
-func (s *insideServer) allow() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if earned := int(time.Since(s.since) / insideEvery); earned > 0 {
-		s.spare = min(s.spare+earned, insideBurst)
-		s.since = s.since.Add(time.Duration(earned) * insideEvery)
+// budget lets some through at once, and then one in so much time.
+type budget struct {
+	burst int
+	every time.Duration
+	now   func() time.Time
+
+	mu    sync.Mutex // guards the fields below
+	spare int        // that may come at once
+	since time.Time  // when spare was right
+}
+
+func newBudget(burst int, every time.Duration) *budget {
+	return &budget{burst: burst, every: every, now: time.Now, spare: burst, since: time.Now()}
+}
+
+// take takes one of the budget, false when it is used up.
+func (b *budget) take() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if earned := int(b.now().Sub(b.since) / b.every); earned > 0 {
+		b.spare = min(b.spare+earned, b.burst)
+		b.since = b.since.Add(time.Duration(earned) * b.every)
 	}
-	if s.spare == 0 {
+	if b.spare == 0 {
 		return false
 	}
-	s.spare--
+	b.spare--
 	return true
 }
 
 // close refuses further calls, ends those under way and waits for them.
 func (s *insideServer) close() error {
 	s.cancel()
-	ctx, cancel := context.WithTimeout(context.Background(), insideDeadline)
+	ctx, cancel := context.WithTimeout(context.Background(), insideEnd)
 	defer cancel()
 	err := s.server.Shutdown(ctx)
 	if err != nil {
