@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"
@@ -19,7 +21,7 @@ func TestCloneOfASeedIsIdempotent(t *testing.T) {
 	head := s.origin()
 	input := `{"url":` + quote(filepath.Join(s.dir, protocol.SeedFile)) + `,"remote_url":"https://example.com/a/b.git"}`
 	data := s.must("git.clone", input)
-	if data["head"] != head || data["branch"] != "main" || data["remote"] != "https://example.com/a/b.git" || data["files"] != 1.0 || data["already"] != false {
+	if data["head"] != head || data["branch"] != "main" || !cmp.Equal(data["remote"], any(map[string]any{"name": "origin", "url": "https://example.com/a/b.git"})) || data["files"] != 1.0 || data["already"] != false {
 		t.Errorf("git.clone = %v", data)
 	}
 	if got := s.read("repo/README.md"); got != "hello\n" {

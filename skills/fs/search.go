@@ -51,9 +51,9 @@ type searchInput struct {
 type searchData struct {
 	Path      string        `json:"path"`
 	Mode      string        `json:"mode"`
-	Matches   []searchMatch `json:"matches,omitempty"`
-	Files     []string      `json:"files,omitempty"`
-	Counts    []searchCount `json:"counts,omitempty"`
+	Matches   []searchMatch `json:"matches,omitzero"` // one of the three, also when it is empty
+	Files     []string      `json:"files,omitzero"`
+	Counts    []searchCount `json:"counts,omitzero"`
 	Count     int           `json:"count"`    // lines that match, of those that are shown
 	Searched  int64         `json:"searched"` // files
 	Binary    int64         `json:"binary"`   // files left out because they are
@@ -229,6 +229,14 @@ func (s *search) scan(ctx context.Context, worker int, name string, r io.Reader,
 func (s *search) data() searchData {
 	hits, more := s.found.sorted()
 	data := searchData{Path: s.base, Mode: s.in.Mode, Searched: s.searched.Load(), Binary: s.binary.Load(), Truncated: more || s.more.Load()}
+	switch s.in.Mode { // nothing found is an empty list
+	case modeFiles:
+		data.Files = []string{}
+	case modeCount:
+		data.Counts = []searchCount{}
+	case modeContent:
+		data.Matches = []searchMatch{}
+	}
 	for _, h := range hits {
 		switch s.in.Mode {
 		case modeFiles:

@@ -166,3 +166,22 @@ func TestSearchOfVeryManyFiles(t *testing.T) {
 	}
 	s.fails("fs.remove", `{"path":"d000","recursive":true,"max_entries":99}`, 9, "too_many")
 }
+
+// What was asked for is there, also when it is nothing.
+func TestSearchWithoutMatches(t *testing.T) {
+	s := newSprite(t, "a", "x\n")
+	for mode, want := range map[string]string{
+		"content": `{"matches":[]}`, "files": `{"files":[]}`, "count": `{"counts":[]}`,
+	} {
+		got := s.must("fs.search", object{"pattern": "needle", "mode": mode})
+		lists := object{}
+		for _, name := range []string{"matches", "files", "counts"} {
+			if list, ok := got[name]; ok {
+				lists[name] = list
+			}
+		}
+		if quote(lists) != want {
+			t.Errorf("%s: %s, want %s", mode, quote(lists), want)
+		}
+	}
+}

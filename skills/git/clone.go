@@ -38,10 +38,19 @@ type cloneInput struct {
 type cloneData struct {
 	Dest string `json:"dest"`
 	engine.Cloned
-	Remote  string `json:"remote"`
+	Remote  origin `json:"remote"`
 	Already bool   `json:"already"`
 	Engine  string `json:"engine"`
 }
+
+// origin is the remote that a clone has.
+type origin struct {
+	Name string `json:"name"`
+	URL  string `json:"url"` // without credentials
+}
+
+// originName is what git calls it.
+const originName = "origin"
 
 // Clone is git.clone. The clone grows out of sight and is renamed into place, so that a destination is whole or not
 // there, and what a killed clone leaves is swept.
@@ -95,7 +104,7 @@ func (f family) Clone(ctx context.Context, c *skill.Call) (skill.Result, error) 
 
 // grow clones into a folder out of sight and puts it in place.
 func grow(ctx context.Context, c *skill.Call, e engine.Engine, spec engine.CloneSpec, dest string) (cloneData, error) {
-	data := cloneData{Dest: dest, Remote: spec.RemoteURL, Engine: e.Name()}
+	data := cloneData{Dest: dest, Remote: origin{originName, spec.RemoteURL}, Engine: e.Name()}
 	parent, ok := inside(c.Root.Dir(), filepath.Join(c.Root.Dir(), filepath.Dir(dest)))
 	if !ok {
 		return data, skill.Unsafe("unsafe_path", "%s leads out of the workspace", dest)
@@ -190,8 +199,8 @@ func (f family) already(ctx context.Context, c *skill.Call, e engine.Engine, in 
 	}
 	defer r.close()
 	data := cloneData{Dest: dest, Already: true, Engine: e.Name()}
-	origin, _ := r.config.Value("remote", "origin", "url")
-	data.Remote = withoutUser(origin)
+	url, _ := r.config.Value("remote", originName, "url")
+	data.Remote = origin{originName, withoutUser(url)}
 	head, err := r.Resolve(ctx, "HEAD")
 	if err != nil && !isRefNotFound(err) {
 		return skill.Result{}, err
@@ -205,7 +214,7 @@ func (f family) already(ctx context.Context, c *skill.Call, e engine.Engine, in 
 		}
 		want = find(refs, cmp.Or(spec.Ref, spec.Branch), spec.From.Bundle)
 	}
-	if data.Remote != spec.RemoteURL || data.Head != want || spec.Branch != "" && data.Branch != spec.Branch {
+	if data.Remote.URL != spec.RemoteURL || data.Head != want || spec.Branch != "" && data.Branch != spec.Branch {
 		return skill.Result{}, taken
 	}
 	data.Files = tracked(c.Root, r.at.GitDir)
@@ -235,7 +244,7 @@ func (data cloneData) done(c *skill.Call) (skill.Result, error) {
 	if data.Head == "" {
 		return skill.Result{Data: data}, nil
 	}
-	metadata, err := json.Marshal(map[string]any{"branch": data.Branch, "url": data.Remote})
+	metadata, err := json.Marshal(map[string]any{"branch": data.Branch, "url": data.Remote.URL})
 	if err != nil {
 		return skill.Result{}, fmt.Errorf("describe the clone: %w", err)
 	}
