@@ -151,7 +151,7 @@ func (h *Host) start(ctx context.Context, name string, in execRequest, c *client
 	if err := one.launch(box, in, env); err != nil {
 		return nil, err
 	}
-	one.id, one.created, one.last = h.nextSession(), h.now(), h.now()
+	one.id, one.created, one.last = h.nextSession(), h.now(), h.clock()
 	one.name, one.command = path.Base(in.argv[0]), strings.Join(append([]string{one.proc.Program}, in.argv[1:]...), " ")
 	one.ports, one.dir, one.tty, one.rows, one.cols, one.grace = &s.listening, in.dir, in.tty, in.rows, in.cols, in.grace
 	s.mu.Lock()

@@ -101,9 +101,10 @@ type Host struct {
 	cfg     Config
 	store   *store
 	handler http.Handler
-	urls    *urlServer // nil without URLs
-	now     func() time.Time
-	step    func(string) // called after each durable step, for tests that stop there
+	urls    *urlServer       // nil without URLs
+	now     func() time.Time // for what is told and kept; may be set forward and back
+	clock   func() time.Time // for what is waited for; is not
+	step    func(string)     // called after each durable step, for tests that stop there
 	// pingEvery is how often clients that only listen are asked whether they are there.
 	pingEvery time.Duration
 
@@ -153,12 +154,12 @@ func Open(cfg Config) (*Host, error) {
 }
 
 func open(cfg Config, step func(string)) (*Host, error) {
-	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, step: step, pingEvery: pingEvery, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: map[string]int{}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}}
+	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, clock: time.Now, step: step, pingEvery: pingEvery, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: map[string]int{}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}
 	var err error
-	if h.store, err = openStore(cfg.Dir); err != nil {
+	if h.store, err = openStore(cfg.Dir, h.now()); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
@@ -173,8 +174,7 @@ func open(cfg Config, step func(string)) (*Host, error) {
 	if err := h.openImages(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open sprite host: %w", err), h.store.close())
 	}
-	// Session ids are numbers that no earlier host of this directory has given out.
-	h.firstSession = h.now().UnixMilli()
+	h.firstSession = h.store.sessions
 	h.lastSession.Store(h.firstSession)
 	h.handler = h.routes()
 	if cfg.Reserve >= 0 {

@@ -194,7 +194,7 @@ func (s *sprite) idle() {
 		return // it is in use, and rests again when that ends
 	}
 	defer s.gate.Release(alone)
-	stop := s.step(s.host.now())
+	stop := s.step(s.host.clock())
 	if stop {
 		if err := s.stop(); err != nil {
 			s.host.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("stop the sandbox of an idle sprite")

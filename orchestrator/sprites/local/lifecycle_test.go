@@ -31,6 +31,7 @@ func lifeWorld(t *testing.T, limits Limits) (w *world, pass func(time.Duration))
 	}
 	var passed atomic.Int64
 	h.now = func() time.Time { return time.Now().UTC().Add(time.Duration(passed.Load())) }
+	h.clock = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
 	server := httptest.NewServer(h.Handler())
 	t.Cleanup(func() {
 		server.Close()

@@ -140,5 +140,5 @@ func (h *Host) admitCreation(ctx context.Context, wait bool) error {
 	if err != nil {
 		return err
 	}
-	return h.limits.create(h.now())
+	return h.limits.create(h.clock())
 }

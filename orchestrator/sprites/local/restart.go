@@ -77,7 +77,7 @@ func (h *Host) check(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	started := h.now()
+	began, started := h.now(), h.clock()
 	err = h.tryOut(r.Context(), name)
 	var limited *limitError
 	if errors.As(err, &limited) {
@@ -90,7 +90,7 @@ func (h *Host) check(w http.ResponseWriter, r *http.Request) error {
 		Reason    string    `json:"reason,omitempty"`
 		CheckedAt time.Time `json:"checked_at"`
 		Elapsed   int64     `json:"elapsed"` // milliseconds
-	}{Name: name, ID: rec.ID, Status: "healthy", CheckedAt: started, Elapsed: h.now().Sub(started).Milliseconds()}
+	}{Name: name, ID: rec.ID, Status: "healthy", CheckedAt: began, Elapsed: h.clock().Sub(started).Milliseconds()}
 	if err != nil {
 		out.Status, out.Reason = "unhealthy", err.Error()
 	}

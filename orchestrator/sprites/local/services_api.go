@@ -99,11 +99,11 @@ func (h *Host) wakeServices(ctx context.Context, name string) (v *services, done
 func (s *service) object() sprites.Service {
 	state := sprites.ServiceState{Name: s.spec.Name, Status: string(s.status), PID: s.pid, Error: s.problem, RestartCount: s.restarts}
 	if !s.started.IsZero() {
-		at := s.started
+		at := s.started.UTC()
 		state.StartedAt = &at
 	}
 	if !s.next.IsZero() {
-		at := s.next
+		at := s.next.UTC()
 		state.NextRestartAt = &at
 	}
 	return sprites.Service{

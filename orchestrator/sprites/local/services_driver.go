@@ -141,7 +141,7 @@ func (v *services) tell(f fact) {
 // step takes in a fact and all that follows from it at once. mu is held.
 func (v *services) step(f fact) {
 	for facts := []fact{f}; len(facts) > 0; facts = facts[1:] {
-		for _, o := range v.machine.step(v.host.now(), facts[0]) {
+		for _, o := range v.machine.step(v.host.clock(), facts[0]) {
 			if came := v.carryOut(o); came != nil {
 				facts = append(facts, came)
 			}
@@ -163,7 +163,7 @@ func (v *services) carryOut(o order) fact {
 			}
 		}
 	case setTimer:
-		v.timers = append(v.timers, timer{v.host.now().Add(o.after), o.fact})
+		v.timers = append(v.timers, timer{v.host.clock().Add(o.after), o.fact})
 		select {
 		case v.rearm <- struct{}{}:
 		default:
@@ -379,7 +379,7 @@ func (v *services) follow(box *sandbox.Box) {
 
 // fire tells of the timers that are due, and returns how long the next one has to go. mu is held.
 func (v *services) fire() time.Duration {
-	now := v.host.now()
+	now := v.host.clock()
 	var due []timeUp
 	v.timers = slices.DeleteFunc(v.timers, func(t timer) bool {
 		if t.at.After(now) {

@@ -204,7 +204,7 @@ func (s *session) publish(f frame) {
 	s.mu.Lock()
 	s.keep(f)
 	s.total += int64(len(f.data))
-	s.last = time.Now().UTC()
+	s.last = time.Now()
 	present := make([]*client, 0, len(s.clients))
 	for c := range s.clients {
 		present = append(present, c)
@@ -345,7 +345,7 @@ func (s *session) info() sprites.Session {
 	now := time.Now().UTC()
 	in := sprites.Session{
 		ID: s.id, Created: s.created, Command: s.command, Workdir: s.dir, TTY: s.tty,
-		IsActive: len(s.clients) > 0, LastActivity: s.last,
+		IsActive: len(s.clients) > 0, LastActivity: s.last.UTC(),
 	}
 	if age := now.Sub(s.created).Seconds(); age > 0 {
 		in.BytesPerSecond = float64(s.total) / age

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -26,7 +27,8 @@ var (
 	bucketLayers      = []byte("layers")
 	bucketMeta        = []byte("meta")
 
-	keyBoot = []byte("boot") // which run of the system the host was last started in
+	keyBoot     = []byte("boot")     // which run of the system the host was last started in
+	keySessions = []byte("sessions") // above which number, in decimal, the host that was last started numbered its sessions
 )
 
 // lockTimeout is how long opening waits for another process to let go of the file.
@@ -39,14 +41,15 @@ const reserve = 1 << 20
 // store is host.db, the single source of truth. After a commit that failed the file is closed and opened again, because
 // the handle's view of the file is then unknown.
 type store struct {
-	path string
+	path     string
+	sessions int64 // the host that has opened it numbers sessions above this
 
 	mu     sync.RWMutex // guards what follows: held for reading during transactions, for writing while db is replaced
 	db     *bolt.DB     // nil after a failed reopening and after close
 	closed bool
 }
 
-func openStore(dir string) (*store, error) {
+func openStore(dir string, now time.Time) (*store, error) {
 	s := &store{path: filepath.Join(dir, "host.db")}
 	if err := s.open(); err != nil {
 		return nil, err
@@ -60,12 +63,27 @@ func openStore(dir string) (*store, error) {
 				return err
 			}
 		}
-		return nil
+		var err error
+		s.sessions, err = numberSessions(tx, now)
+		return err
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare %s: %w", s.path, err), s.close())
 	}
 	return s, nil
+}
+
+// sessionStride is how many sessions a host can have had that was started after the clock says it is now.
+const sessionStride = 1 << 20
+
+// numberSessions returns the number above which sessions are numbered: milliseconds, of which each sees less than one session
+// begin, so that no number is given out again; or well above the last time's, where the clock has gone back.
+func numberSessions(tx *bolt.Tx, now time.Time) (int64, error) {
+	meta, above := tx.Bucket(bucketMeta), now.UnixMilli()
+	if before, err := strconv.ParseInt(string(meta.Get(keySessions)), 10, 64); err == nil && above <= before {
+		above = before + sessionStride
+	}
+	return above, meta.Put(keySessions, strconv.AppendInt(nil, above, 10))
 }
 
 func (s *store) open() error {

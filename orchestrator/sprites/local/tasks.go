@@ -93,12 +93,13 @@ func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Re
 		defer release()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		now := h.now()
+		now := h.clock()
 		maps.DeleteFunc(s.tasks, func(_ string, until time.Time) bool { return !until.After(now) })
 		return fn(s.tasks, now)
 	}
 	describe := func(name string, until, now time.Time) sprites.Task {
-		return sprites.Task{Name: name, Expire: until.Sub(now).Round(time.Second).String(), ExpiresAt: until}
+		left := until.Sub(now)
+		return sprites.Task{Name: name, Expire: left.Round(time.Second).String(), ExpiresAt: h.now().Add(left)}
 	}
 	put := func(w http.ResponseWriter, r *http.Request, in taskRequest, status int, allowed func(known bool) error) error {
 		return with(r, func(tasks map[string]time.Time, now time.Time) error {
