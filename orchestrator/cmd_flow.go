@@ -73,7 +73,7 @@ func newFlowValidateCmd(d *deps) *cobra.Command {
 		Short: "Check a flow and print every finding at once",
 		Long: `Check a flow: versions, references, types, reachability, tools. All findings are printed; exit 2 when one is an error.
 With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"}]}.
-` + exitCodes,
+` + sourcesHelp + exitCodes,
 		Example: "  lattice flow validate flow.json --json",
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
 		RunE: func(c *cobra.Command, list []string) error {
@@ -109,7 +109,7 @@ func newFlowCompileCmd(d *deps) *cobra.Command {
 		Short: "Print the ExecIR that a flow is lowered to",
 		Long: `Print the ExecIR that a flow is lowered to, in RFC 8785 form: equal flows give equal bytes. ExecIR is printed as it is.
 A flow that does not compile prints its findings on standard error and exits 2.
-` + exitCodes,
+` + sourcesHelp + exitCodes,
 		Example: "  lattice flow compile flow.json | sha256sum",
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
 		RunE: func(c *cobra.Command, list []string) error {
@@ -202,8 +202,7 @@ func (d *deps) openFlow(ctx context.Context, arg string) (doc []byte, name strin
 	if arg != "-" {
 		name = strings.TrimSuffix(filepath.Base(arg), ".json")
 	}
-	doc, err = d.withTemplates(doc)
-	return doc, name, err
+	return doc, name, nil
 }
 
 // readFlow is openFlow for a flow that the leader will judge: it must be JSON to reach it.

@@ -16,7 +16,7 @@ func newFlowExplainCmd(d *deps) *cobra.Command {
 		Short: "Say in sentences what each step of a flow does",
 		Long: `Say of each step what it does, what it reads and writes, which permissions it needs, who has to approve it and what
 comes next. With --json an array of {"id","depth","op","does","reads","writes","needs","approval","next"}.
-` + exitCodes,
+` + sourcesHelp + exitCodes,
 		Example: "  lattice flow explain fix-and-propose\n  lattice flow explain plan.json --json",
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
 		RunE: func(c *cobra.Command, list []string) error { return runFlowExplain(c.Context(), d, from, list[0]) },

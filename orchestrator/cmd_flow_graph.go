@@ -32,7 +32,7 @@ func newFlowGraphCmd(d *deps) *cobra.Command {
 		Short: "Draw a flow",
 		Long: `Draw a flow: as text, as SVG, or as Mermaid for GitHub and others. An edge shows its condition; "else" is taken when no
 other is. ↻ leads back. With --json: {"format":…,"graph":…}. A flow that does not compile is not drawn: exit 2.
-` + exitCodes,
+` + sourcesHelp + exitCodes,
 		Example: "  lattice flow graph fix-and-propose\n  lattice flow graph flow.json -o flow.svg\n  lattice flow graph flow.json --format mermaid",
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
 		RunE: func(c *cobra.Command, list []string) error { return runFlowGraph(c.Context(), d, o, list[0]) },

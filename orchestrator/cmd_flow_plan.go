@@ -33,7 +33,7 @@ func newFlowPlanCmd(d *deps) *cobra.Command {
 		Long: fmt.Sprintf(`Have a model write a plan to a goal. The plan is checked like any flow; what is wrong goes back to the model, which is asked
 for at most %d plans. One that still has errors is not printed: its findings are, exit 1. Each question is a run, which
 lattice runs shows and lattice replay tells again. Nothing of the plan is run.
-`, planRounds) + modelsHelp + exitCodes,
+`, planRounds) + sourcesHelp + modelsHelp + exitCodes,
 		Example: "  lattice flow plan --goal 'email Sarah the minutes' --skill ./contacts.search -o plan.json\n  lattice flow explain plan.json && lattice run plan.json",
 		Args:    args(cobra.NoArgs),
 		RunE:    func(c *cobra.Command, _ []string) error { return runFlowPlan(c.Context(), d, o) },

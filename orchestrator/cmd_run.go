@@ -26,7 +26,8 @@ import (
 type runOptions struct {
 	leaderOptions
 	repo, ref, sprite, image, workItem, inputFile, goal string
-	inputs, allow, agentEnv, tools, skills, steps       []string
+	inputs, allow, agentEnv, tools                      []string
+	from                                                flowSources
 	limits                                              limitOptions
 	uncommitted, keep                                   bool
 	keepSaid                                            bool
@@ -49,7 +50,7 @@ With --detach a leader in the background (lattice serve) drives the run; any ter
 it. The command prints the run's id and ends (with --json one object with run_id and status). That leader ends by itself
 when it has had nothing to do for a while. Defaults of --allow, --agent-env and --keep come from the settings (lattice
 --help).
-` + modelsHelp + exitCodes,
+` + sourcesHelp + modelsHelp + exitCodes,
 		Example: `  lattice run fix-and-propose --repo . --input 'agent_command:=["sh","fix.sh"]'
   lattice run flow.json --input name=value --input 'n:=3' --json
   lattice run flow.json --repo . --image ./rootfs.tar.zst
@@ -81,8 +82,7 @@ when it has had nothing to do for a while. Defaults of --allow, --agent-env and 
 	addImageFlag(d, cmd, &o.image)
 	o.limits.addFlags(cmd, "the new sprite's")
 	addToolFlag(cmd, &o.tools)
-	addSkillFlag(cmd, &o.skills)
-	addStepsFlag(cmd, &o.steps)
+	o.from.addFlags(cmd)
 	f.BoolVar(&o.keep, "keep", false, "never remove the run's sprite")
 	_ = cmd.RegisterFlagCompletionFunc("allow", completePermissions)
 	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
@@ -105,7 +105,7 @@ func (o *runOptions) withSettings(d *deps) {
 }
 
 func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
-	doc, name, err := d.lowered(ctx, flow, flowSources{skills: o.skills, steps: o.steps})
+	doc, name, err := d.lowered(ctx, flow, o.from)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	if err := imageOfSprite(o.image, o.sprite); err != nil {
 		return err
 	}
-	skills, err := d.ownSkills(o.skills, o.sprite)
+	skills, err := d.ownSkills(o.from.skills, o.sprite)
 	if err != nil {
 		return err
 	}

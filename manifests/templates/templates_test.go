@@ -16,6 +16,7 @@ var published = map[string]string{
 	"choose_v1":            "sha256:02742a11e6b8bee56f7105abab38e8be0aa9831e52be0929c0aa089dec818454",
 	"classify_v1":          "sha256:057a3cdc20f9de84f5a38708950f201e826b8d99ae2f98c113d25c0fe452cc3b",
 	"draft_email_v1":       "sha256:1781df40185a4dde55da13af43addb1994803c6cfa99f3a0d9081aee21621a09",
+	"draft_email_v2":       "sha256:d04ed0cb62333b8258f7b7bf2a627ac66ec50ff5db3736acb3bb2d25d1e9b9cd",
 	"extract_intent_v1":    "sha256:fe2b6af043338ef97b8b4f3f1907bf041f66a19309a299bc9c5dd1aea5e8d38c",
 	"extract_v1":           "sha256:d394047996dfc856bb4a4c0c11614f45593d373b81a6c544d97ce3f4a4e1d32b",
 	"write_v1":             "sha256:44c58a75f5195e29df13b3fd8b88ef41e41c04bf81b3ccc4eeab817cbfbaba36",

@@ -35,11 +35,28 @@ type Flow struct {
 // nil when one of the findings is an error. Plans are lowered by the rules that come with lattice.
 func Parse(data []byte, tools Tools) (*Flow, []ir.Finding) { return ParseBy(data, tools, nil) }
 
-// ParseBy is Parse with the rules by which plans are lowered; nil are those that come with lattice.
+// ParseBy is Parse with the rules by which steps are lowered; nil are those that come with lattice.
 func ParseBy(data []byte, tools Tools, rules Rules) (*Flow, []ir.Finding) {
+	return ParseWith(data, Sources{Tools: tools, Rules: rules})
+}
+
+// Sources are what documents are compiled with. Rules are the step types of plans and workflow graphs, nil for those that
+// come with lattice. Templates and Schemas are further ones by their names: a document that names one, and has none of that
+// name itself, gets its text, so that what runs is whole and stays as it was.
+type Sources struct {
+	Tools              Tools
+	Rules              Rules
+	Templates, Schemas map[string]json.RawMessage
+}
+
+// ParseWith is Parse with everything that may be brought along.
+func ParseWith(data []byte, s Sources) (*Flow, []ir.Finding) {
+	if s.Rules == nil {
+		s.Rules = BuiltinRules()
+	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(data, &members) != nil {
-		return parseExecIR(data, tools) // which says what is wrong with it
+		return parseExecIR(data, s) // which says what is wrong with it
 	}
 	_, workflow := members[workflowFormat.Member]
 	_, exec := members["execir_version"]
@@ -48,22 +65,20 @@ func ParseBy(data []byte, tools Tools, rules Rules) (*Flow, []ir.Finding) {
 	case workflow && exec || workflow && plan || exec && plan:
 		return nil, []ir.Finding{fault("version_ambiguous", "", "keep the one that the document is", `the document has more than one of "workflow_version", "planir_version" and "execir_version"`)}
 	case workflow:
-		return parseWorkflow(data, tools)
+		return parseWorkflow(data, s)
 	case exec:
-		return parseExecIR(data, tools)
+		return parseExecIR(data, s)
 	case plan:
-		if rules == nil {
-			rules = BuiltinRules()
-		}
-		return parsePlan(data, tools, rules)
+		return parsePlan(data, s)
 	}
 	return nil, []ir.Finding{fault("version_missing", "",
 		`say which: "workflow_version": "`+Version+`", "planir_version": "`+PlanVersion+`" or "execir_version": "`+ir.Version+`"`,
 		`the document says neither "workflow_version" (a workflow graph) nor "planir_version" (a plan) nor "execir_version" (ExecIR)`)}
 }
 
-func parseExecIR(data []byte, tools Tools) (*Flow, []ir.Finding) {
-	program, findings := ir.Parse(data, tools, schemaFaults)
+func parseExecIR(data []byte, s Sources) (*Flow, []ir.Finding) {
+	data = s.complete(data)
+	program, findings := ir.Parse(data, s.Tools, schemaFaults)
 	if program == nil {
 		return nil, findings
 	}

@@ -58,12 +58,12 @@ func (l *planning) expand(s *PlanStep, rule Rule, at string) (entry string, exit
 func (l *planning) checkStep(s *PlanStep, rule Rule, at string) {
 	for _, name := range slices.Sorted(maps.Keys(s.Inputs)) {
 		if _, ok := rule.input(name); !ok {
-			l.error("input_unknown", at+"/inputs/"+escapePointer(name), ir.Near(name, rule.inputNames()), "%s has no input %q", s.Type, name)
+			l.error("input_unknown", at+l.in+"/"+escapePointer(name), ir.Near(name, rule.inputNames()), "%s has no input %q", s.Type, name)
 		}
 	}
 	for _, in := range rule.Inputs {
 		if _, ok := s.Inputs[in.Name]; in.Required && !ok {
-			l.error("input_missing", at+"/inputs/"+escapePointer(in.Name), in.Description, "%s needs the input %q", s.Type, in.Name)
+			l.error("input_missing", at+l.in+"/"+escapePointer(in.Name), in.Description, "%s needs the input %q", s.Type, in.Name)
 			l.broken = true
 		}
 	}
@@ -202,7 +202,7 @@ func (e *expansion) mark(text, ptr string) (any, bool) {
 		c, _ := e.rule.constraint(name)
 		return e.value(c.Default, rest)
 	}
-	e.origin(ptr, e.at+"/inputs/"+escapePointer(name))
+	e.origin(ptr, e.at+e.in+"/"+escapePointer(name))
 	given, ok := e.step.Inputs[name]
 	if !ok {
 		in, _ := e.rule.input(name)
@@ -243,7 +243,7 @@ func (e *expansion) value(text json.RawMessage, rest string) (any, bool) {
 			return member, there
 		}
 	}
-	e.error("input_shape", e.at+"/inputs", `a reference such as "$vars.contact"`, "%s reads %s of an input, which is neither a reference nor an object", e.step.Type, rest)
+	e.error("input_shape", e.at+e.in, `a reference such as "$vars.contact"`, "%s reads %s of an input, which is neither a reference nor an object", e.step.Type, rest)
 	return nil, false
 }
 

@@ -18,20 +18,26 @@ import (
 // compiler is what a lowered document says of its maker; it changes with the bytes that lowering gives.
 const compiler = "lattice/1"
 
-func parseWorkflow(data []byte, tools Tools) (*Flow, []ir.Finding) {
+func parseWorkflow(data []byte, s Sources) (*Flow, []ir.Finding) {
 	var w Workflow
 	tree, reading := workflowFormat.Read(data, &w)
 	if tree == nil {
 		return nil, reading
 	}
-	l := lowering{workflow: &w, tools: tools, origins: origins{}}
+	l := lowering{workflow: &w, tools: s.Tools, origins: origins{}, typed: map[string]typedStep{}, within: map[string]bool{}}
+	l.plan = planning{plan: &Plan{}, rules: s.Rules, in: "/in", origins: l.origins, consumed: map[string]bool{}, nodes: []any{}, edges: []any{}}
 	l.checkNumbers(tree, "")
-	doc := l.document()
+	head := l.document()
 	if digest, err := canonical(data); err == nil {
-		doc.Source.WorkflowDigest = digestOf(digest)
+		head.Source.WorkflowDigest = digestOf(digest)
 	}
 	l.checkPorts()
-	text, err := json.Marshal(doc)
+	doc, err := l.whole(head)
+	var text []byte
+	if err == nil {
+		s.embed(doc)
+		text, err = json.Marshal(doc)
+	}
 	if err == nil {
 		text, err = canonical(text)
 	}
@@ -39,7 +45,7 @@ func parseWorkflow(data []byte, tools Tools) (*Flow, []ir.Finding) {
 		l.error("json_invalid", "", `look for escapes such as "\ud800" that are no character`, "write the document in RFC 8785 form: %v", err)
 		return nil, ir.Merge(reading, l.findings)
 	}
-	program, findings := ir.Parse(text, tools, schemaFaults)
+	program, findings := ir.Parse(text, s.Tools, schemaFaults)
 	findings = ir.Merge(reading, append(l.findings, l.told(findings)...))
 	if program == nil || ir.HasErrors(findings) {
 		return nil, findings
@@ -56,6 +62,10 @@ type lowering struct {
 	origins  origins
 	findings []ir.Finding
 	entries  int // steps that nothing leads to; 1 when the document names its entry
+
+	plan   planning             // lowers steps whose types are rules, and holds all nodes and edges
+	typed  map[string]typedStep // those steps, by id
+	within map[string]bool      // pointers of the nodes that rules made
 }
 
 func (l *lowering) error(code, pointer, hint, format string, args ...any) {
@@ -68,26 +78,15 @@ func (l *lowering) document() ir.Document {
 		Version: ir.Version, ID: w.ID, Revision: w.Revision, Description: w.Description,
 		Source:      &ir.Source{WorkflowVersion: w.Version, Compiler: compiler},
 		InputSchema: w.InputSchema, Output: w.Output, CtxRequires: w.CtxRequires, Limits: w.Limits, Meta: w.Meta,
-		EntryNode: l.entry(), Nodes: []ir.Node{}, Edges: w.Edges,
+		EntryNode: l.entry(), Nodes: []ir.Node{}, Edges: []ir.Edge{},
 	}
-	if doc.Edges == nil {
-		doc.Edges = []ir.Edge{}
-	}
-	for i := range w.Nodes {
-		n := l.step(&w.Nodes[i], "/nodes/"+strconv.Itoa(i))
-		if n.Tool != "" && !slices.Contains(doc.Tools, n.Tool) {
-			doc.Tools = append(doc.Tools, n.Tool)
-		}
-		doc.Nodes = append(doc.Nodes, n)
-	}
-	slices.Sort(doc.Tools)
 	return doc
 }
 
 var stepID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 
-// step lowers one step. at is its place in both documents: a skill step becomes one node.
-func (l *lowering) step(s *Step, at string) ir.Node {
+// step lowers one step that calls a skill, to one node. at is the step's place, to that of the node.
+func (l *lowering) step(s *Step, at, to string) ir.Node {
 	l.checkType(s, at)
 	n := ir.Node{
 		ID: s.ID, Op: ir.OpToolCall, Tool: s.Skill(), Args: s.In, Outputs: s.Outputs, SideEffect: s.SideEffect,
@@ -96,14 +95,14 @@ func (l *lowering) step(s *Step, at string) ir.Node {
 	if slices.Contains(abstractTypes, s.Type) {
 		n.Args = nil // its inputs have forms of their own
 	}
-	l.origins[at+"/args"] = at + "/in"
-	l.origins[at+"/op"] = at + "/type"
+	l.origins[to+"/args"] = at + "/in"
+	l.origins[to+"/op"] = at + "/type"
 	if s.Type != typeTool {
-		l.origins[at+"/tool"] = at + "/type"
+		l.origins[to+"/tool"] = at + "/type"
 	}
 	if n.Outputs == nil && stepID.MatchString(s.ID) {
 		n.Outputs = map[string]string{"result": "$vars" + member(s.ID)}
-		l.origins[at+"/outputs/result"] = at + "/id"
+		l.origins[to+"/outputs/result"] = at + "/id"
 	}
 	return n
 }
@@ -126,9 +125,9 @@ func (l *lowering) checkType(s *Step, at string) {
 	case s.Type != typeTool && s.Tool != "":
 		l.error("field_not_allowed", at+"/tool", `leave it out, or say "type": "tool"`, "the step's type names a skill already")
 	case slices.Contains(abstractTypes, s.Type):
-		l.error("type_unsupported", at+"/type", "name a skill, or write the flow as ExecIR", "%q belongs to workflow graphs, but this lattice lowers steps that are skills", s.Type)
+		l.error("type_unsupported", at+"/type", "name a skill, or a step type with its inputs: "+strings.Join(l.plan.rules.Types(), ", "), "%q says too little of what is to be done", s.Type)
 	case s.Type != typeTool && !strings.Contains(s.Type, "."):
-		l.error("type_unknown", at+"/type", ir.Near(s.Type, append(skillNames(), typeTool)), "there is no step type %q", s.Type)
+		l.error("type_unknown", at+"/type", ir.Near(s.Type, slices.Concat(skillNames(), []string{typeTool}, l.plan.rules.Types())), "there is no step type %q", s.Type)
 	}
 }
 
@@ -172,16 +171,26 @@ func (l *lowering) entry() string {
 	return first[0]
 }
 
-// told maps findings of the lowered program back, without those that only repeat what was said of the workflow.
+// told maps findings of the lowered program back, without those that only repeat what was said of the workflow. What is
+// wrong inside of a step whose type is a rule stands at the step, unless it is about what the author has written there.
 func (l *lowering) told(findings []ir.Finding) []ir.Finding {
 	said := map[string]bool{}
 	for _, f := range l.findings {
 		said[f.Pointer] = true
 	}
-	out := l.origins.told(findings)
-	return slices.DeleteFunc(out, func(f ir.Finding) bool {
-		return said[f.Pointer] || strings.HasPrefix(f.Pointer, "/tools/") || f.Code == "node_unreachable" && l.entries != 1
-	})
+	out := make([]ir.Finding, 0, len(findings))
+	for _, f := range findings {
+		if at, inside := l.inside(f.Pointer); inside {
+			f.Message, f.Pointer = l.plan.node(f.Pointer)+f.Message, at
+		} else {
+			f.Pointer = l.origins.of(f.Pointer)
+		}
+		echo := l.plan.broken && slices.Contains([]string{"ref_unset", "field_missing", "node_unknown"}, f.Code)
+		if !said[f.Pointer] && !strings.HasPrefix(f.Pointer, "/tools/") && !(f.Code == "node_unreachable" && l.entries != 1) && !echo {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // checkNumbers refuses numbers that RFC 8785 cannot write: those that are no IEEE 754 double.

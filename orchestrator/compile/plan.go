@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spritekit/lattice/manifests/templates"
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
@@ -60,13 +59,13 @@ type PlanStep struct {
 var planStepID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 
 // parsePlan lowers a plan by the rules for its steps.
-func parsePlan(data []byte, tools Tools, rules Rules) (*Flow, []ir.Finding) {
+func parsePlan(data []byte, s Sources) (*Flow, []ir.Finding) {
 	var p Plan
 	tree, reading := planFormat.Read(data, &p)
 	if tree == nil {
 		return nil, reading
 	}
-	l := planning{plan: &p, rules: rules, origins: origins{}, consumed: map[string]bool{}, nodes: []any{}, edges: []any{}}
+	l := planning{plan: &p, rules: s.Rules, in: "/inputs", origins: origins{}, consumed: map[string]bool{}, nodes: []any{}, edges: []any{}}
 	numbers := lowering{}
 	numbers.checkNumbers(tree, "")
 	l.findings = numbers.findings
@@ -77,6 +76,7 @@ func parsePlan(data []byte, tools Tools, rules Rules) (*Flow, []ir.Finding) {
 	if digest, err := canonical(data); err == nil {
 		doc["source"].(map[string]any)["workflow_digest"] = digestOf(digest)
 	}
+	s.embed(doc)
 	text, err := json.Marshal(doc)
 	if err == nil {
 		text, err = canonical(text)
@@ -85,7 +85,7 @@ func parsePlan(data []byte, tools Tools, rules Rules) (*Flow, []ir.Finding) {
 		l.error("json_invalid", "", `look for escapes such as "\ud800" that are no character`, "write the document in RFC 8785 form: %v", err)
 		return nil, ir.Merge(reading, l.findings)
 	}
-	program, findings := ir.Parse(text, tools, schemaFaults)
+	program, findings := ir.Parse(text, s.Tools, schemaFaults)
 	findings = ir.Merge(reading, append(l.findings, l.told(findings)...))
 	if program == nil || ir.HasErrors(findings) {
 		return nil, findings
@@ -97,6 +97,7 @@ func parsePlan(data []byte, tools Tools, rules Rules) (*Flow, []ir.Finding) {
 type planning struct {
 	plan     *Plan
 	rules    Rules
+	in       string // where a step has its inputs
 	origins  origins
 	findings []ir.Finding
 	consumed map[string]bool // constraints that a step knows of
@@ -247,57 +248,4 @@ func (l *planning) place(pointer string) (at string, step bool) {
 		}
 	}
 	return pointer, false
-}
-
-// uses is what the nodes of a document name: the lists that it has to have.
-type uses struct {
-	tools, classes []string
-	templates      map[string]string
-}
-
-func usesOf(nodes []any) uses {
-	u := uses{tools: []string{}, templates: map[string]string{}}
-	add := func(list *[]string, v any) {
-		if name, ok := v.(string); ok && name != "" && !slices.Contains(*list, name) {
-			*list = append(*list, name)
-		}
-	}
-	var visit func(v any)
-	visit = func(v any) {
-		switch v := v.(type) {
-		case []any:
-			for _, e := range v {
-				visit(e)
-			}
-		case map[string]any:
-			if v["op"] == string(ir.OpToolCall) {
-				add(&u.tools, v["tool"])
-				if c, ok := v["compensate"].(map[string]any); ok {
-					add(&u.tools, c["tool"])
-				}
-			}
-			add(&u.classes, v["model_class"])
-			if id, ok := v["prompt_template"].(string); ok {
-				if t, known := templates.Builtin(id); known {
-					u.templates[id] = t.SHA256
-				}
-			}
-			if list, ok := v["escalation"].([]any); ok {
-				for _, e := range list {
-					if step, ok := e.(map[string]any); ok {
-						add(&u.classes, step["to_model_class"])
-					}
-				}
-			}
-			if step, ok := v["escalation"].(map[string]any); ok {
-				add(&u.classes, step["to_model_class"])
-			}
-			for _, name := range []string{"body", "branches", "nodes"} {
-				visit(v[name])
-			}
-		}
-	}
-	visit(nodes)
-	slices.Sort(u.tools)
-	return u
 }

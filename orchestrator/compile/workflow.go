@@ -42,12 +42,12 @@ type Workflow struct {
 	Meta json.RawMessage `json:"meta,omitempty"`
 }
 
-// Step is one node of a workflow graph: a call of a skill. Its output is $vars.ID for the steps behind it, unless
-// outputs says otherwise.
+// Step is one node of a workflow graph: a call of a skill, whose output is $vars.ID for the steps behind it, or a step type
+// as in plans, whose output O is $vars.ID.O; outputs may say otherwise.
 type Step struct {
 	// The name of the step in edges and references.
 	ID string `json:"id"`
-	// The name of a skill, such as "git.clone", or "tool" with the skill named by tool.
+	// The name of a skill, such as "git.clone", "tool" with the skill named by tool, or a step type, such as "FIND_CONTACT".
 	Type string `json:"type"`
 	// The name of the skill, for type "tool".
 	Tool string `json:"tool,omitempty"`
@@ -81,5 +81,6 @@ func (s *Step) Skill() string {
 // typeTool is the type of a step whose skill is named by its member tool.
 const typeTool = "tool"
 
-// abstractTypes are step types of the format that stand for more than one call and are not lowered yet.
+// abstractTypes are names that visual editors give to steps which do not say yet what they work on. The step types of the
+// same names in capitals do.
 var abstractTypes = []string{"choose", "classify", "extract_intent", "pack", "write"}

@@ -58,7 +58,7 @@ func check(s Settings) []Finding {
 			bad(CodeValue, "run.agent_env", "the list holds names of variables, not their values", "%q cannot be passed to an agent", shown(name))
 		}
 	}
-	for key, paths := range map[string][]string{"spritekit": {s.Spritekit}, "templates": {s.Templates}, "tools": s.Tools, "skills": s.Skills, "steps": s.Steps} {
+	for key, paths := range map[string][]string{"spritekit": {s.Spritekit}, "templates": {s.Templates}, "tools": s.Tools, "skills": s.Skills, "steps": s.Steps, "schemas": s.Schemas} {
 		for _, path := range paths {
 			if path != "" && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
 				bad(CodeValue, key, "begin it with / or ~/", "%q is no absolute path", path)

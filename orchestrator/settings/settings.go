@@ -55,6 +55,8 @@ type Settings struct {
 	Templates string `json:"templates,omitempty"`
 	// Steps are folders, or single files, of step rules of one's own, by which plans are lowered; --steps adds to them.
 	Steps []string `json:"steps,omitempty"`
+	// Schemas are folders, or single files, of JSON Schemas of one's own, NAME.json each, that flows may name; --schemas adds to them.
+	Schemas []string `json:"schemas,omitempty"`
 }
 
 // Limits are what a sprite may use; what is left out has a default of the embedded host's.

@@ -1,0 +1,173 @@
+package compile
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/manifests/schemas"
+	"github.com/spritekit/lattice/manifests/templates"
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// What a document names of templates and schemas that are not its own is put into it, as far as it was brought along.
+
+// embed puts into doc, decoded ExecIR, what it names. It reports whether there was something.
+func (s Sources) embed(doc map[string]any) bool {
+	u := usesOf(list(doc["nodes"]))
+	if name, ok := doc["input_schema"].(string); ok {
+		u.schemas = append(u.schemas, name)
+	}
+	more := s.put(doc, "prompt_templates", s.Templates, u.prompts, func(id string) bool { _, ok := templates.Builtin(id); return ok })
+	return s.put(doc, "schemas", s.Schemas, u.schemas, func(name string) bool { _, ok := schemas.Builtin(name); return ok }) || more
+}
+
+func (s Sources) put(doc map[string]any, member string, known map[string]json.RawMessage, names []string, builtin func(string) bool) bool {
+	own, isObject := doc[member].(map[string]any)
+	if doc[member] != nil && !isObject {
+		return false // a finding
+	}
+	all := map[string]any{}
+	for name, v := range own {
+		all[name] = v
+	}
+	before := len(all)
+	for _, name := range names {
+		_, there := all[name]
+		text, ok := known[name]
+		if there || !ok || builtin(name) {
+			continue
+		}
+		if v, err := ir.Decode(text); err == nil {
+			all[name] = v
+		}
+	}
+	if len(all) == before {
+		return false
+	}
+	doc[member] = all
+	return true
+}
+
+// Lower is the ExecIR that a document is lowered to, complete with what it names of what was brought along. It is nil, with
+// every finding, when the document is refused for anything but skills that are not known here: those are for whoever runs
+// it to find. A document that needs nothing of all that stays as it is.
+func Lower(data []byte, s Sources) (json.RawMessage, []ir.Finding) {
+	if builtin := s.Rules.builtin(); builtin && len(s.Templates)+len(s.Schemas) == 0 {
+		return data, nil
+	} else if plain, _ := Parse(data, s.Tools); builtin && plain != nil {
+		return data, nil
+	}
+	flow, findings := ParseWith(data, s)
+	if flow != nil {
+		return flow.ExecIR, nil
+	}
+	for _, f := range findings {
+		if f.Severity == ir.SeverityError && f.Code != "tool_unknown" {
+			return nil, findings
+		}
+	}
+	anything := s
+	anything.Tools = func(name string) (manifests.Skill, bool) {
+		if skill, ok := s.Tools(name); ok {
+			return skill, true
+		}
+		return manifests.Skill{Name: name}, true
+	}
+	if flow, findings = ParseWith(data, anything); flow == nil {
+		return nil, findings
+	}
+	return flow.ExecIR, nil
+}
+
+// builtin reports whether the rules are those that come with lattice, and no others.
+func (r Rules) builtin() bool {
+	own := BuiltinRules()
+	return len(r) == len(own) && maps.EqualFunc(r, own, func(a, b Rule) bool { return string(a.Nodes) == string(b.Nodes) && string(a.Edges) == string(b.Edges) })
+}
+
+// complete is an ExecIR document with what it names. One that lacks nothing stays byte for byte as it is.
+func (s Sources) complete(data []byte) []byte {
+	if len(s.Templates)+len(s.Schemas) == 0 {
+		return data
+	}
+	tree, findings := ir.ReadTree(data)
+	if tree == nil || ir.HasErrors(findings) || !s.embed(tree) {
+		return data
+	}
+	text, err := ir.Marshal(tree)
+	if err == nil {
+		text, err = canonical(text)
+	}
+	if err != nil {
+		return data // whoever parses it says why
+	}
+	return text
+}
+
+// uses is what the nodes of a document name: the lists that it has to have, and templates and schemas.
+type uses struct {
+	tools, classes   []string
+	prompts, schemas []string
+	templates        map[string]string
+}
+
+func usesOf(nodes []any) uses {
+	u := uses{tools: []string{}, templates: map[string]string{}}
+	u.visit(nodes)
+	slices.Sort(u.tools)
+	return u
+}
+
+func addName(list *[]string, v any) {
+	if name, ok := v.(string); ok && name != "" && !slices.Contains(*list, name) {
+		*list = append(*list, name)
+	}
+}
+
+func (u *uses) visit(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			u.visit(e)
+		}
+	case map[string]any:
+		u.node(v)
+		for _, name := range []string{"body", "branches", "nodes"} {
+			u.visit(v[name])
+		}
+	}
+}
+
+func (u *uses) node(n map[string]any) {
+	if n["op"] == string(ir.OpToolCall) {
+		addName(&u.tools, n["tool"])
+		if c, ok := n["compensate"].(map[string]any); ok {
+			addName(&u.tools, c["tool"])
+		}
+	}
+	addName(&u.classes, n["model_class"])
+	addName(&u.prompts, n["prompt_template"])
+	addName(&u.schemas, n["output_schema"])
+	addName(&u.schemas, n["answer_schema"])
+	for _, check := range list(n["validators"]) {
+		if object, ok := check.(map[string]any); ok {
+			addName(&u.schemas, object["schema"])
+		}
+	}
+	if id, ok := n["prompt_template"].(string); ok {
+		if t, known := templates.Builtin(id); known {
+			u.templates[id] = t.SHA256
+		}
+	}
+	steps := list(n["escalation"])
+	if step, ok := n["escalation"].(map[string]any); ok {
+		steps = []any{step}
+	}
+	for _, step := range steps {
+		if object, ok := step.(map[string]any); ok {
+			addName(&u.classes, object["to_model_class"])
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package compile
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+)
+
+// Steps of workflow graphs whose type is a rule (EXTRACT_INTENT, FIND_CONTACT …) become the nodes of that rule, as steps of
+// plans do: edges lead to the first of them and from the last ones. Their inputs stand in "in"; output o of step S is
+// $vars.S.o, unless outputs says otherwise.
+
+// typedStep is such a step, lowered.
+type typedStep struct {
+	entry string
+	exits []string
+}
+
+// whole is the lowered document, decoded: head with the nodes and edges of all steps.
+func (l *lowering) whole(head ir.Document) (map[string]any, error) {
+	for i := range l.workflow.Nodes {
+		s, at, to := &l.workflow.Nodes[i], "/nodes/"+strconv.Itoa(i), "/nodes/"+strconv.Itoa(len(l.plan.nodes))
+		if rule, ok := l.plan.rules[s.Type]; ok && s.Tool == "" {
+			l.expand(s, rule, at)
+			continue
+		}
+		l.origins[to] = at
+		node, err := decoded(l.step(s, at, to))
+		if err != nil {
+			return nil, err
+		}
+		l.plan.nodes = append(l.plan.nodes, node)
+	}
+	l.findings = append(l.findings, l.plan.findings...)
+	for i, e := range l.workflow.Edges {
+		if err := l.connect(e, "/edges/"+strconv.Itoa(i)); err != nil {
+			return nil, err
+		}
+	}
+	l.redirect(l.plan.nodes)
+	uses := usesOf(l.plan.nodes)
+	head.Tools, head.ModelClasses, head.Templates = uses.tools, uses.classes, uses.templates
+	head.EntryNode = l.first(head.EntryNode)
+	doc, err := decoded(head)
+	if err != nil {
+		return nil, err
+	}
+	doc["nodes"], doc["edges"] = l.plan.nodes, l.plan.edges
+	return doc, nil
+}
+
+// decoded is v as ir.Decode reads its JSON.
+func decoded(v any) (map[string]any, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	out, err := ir.Decode(text)
+	object, _ := out.(map[string]any)
+	return object, err
+}
+
+// expand makes the nodes of one step whose type is a rule.
+func (l *lowering) expand(s *Step, rule Rule, at string) {
+	if !planStepID.MatchString(s.ID) {
+		l.error("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is no id of a step of type %s", s.ID, s.Type)
+		l.plan.broken = true
+		return
+	}
+	if _, twice := l.typed[s.ID]; twice {
+		l.error("id_duplicate", at+"/id", "", "there is a step %q already", s.ID)
+		l.plan.broken = true
+		return
+	}
+	step := &PlanStep{ID: s.ID, Type: s.Type, Outputs: s.Outputs}
+	if s.In != nil && json.Unmarshal(s.In, &step.Inputs) != nil {
+		l.error("arg_type", at+"/in", `{"name": value, …}`, "in is an object of named inputs")
+		l.plan.broken = true
+		return
+	}
+	for name, there := range map[string]bool{"side_effect": s.SideEffect != "", "timeout_s": s.TimeoutS != 0, "retry": s.Retry != nil} {
+		if there {
+			l.error("field_not_allowed", at+"/"+name, "the rule for "+s.Type+" says it for its calls", "a step of type %s has no %q", s.Type, name)
+		}
+	}
+	from, edge := len(l.plan.nodes), len(l.plan.edges)
+	entry, exits := l.plan.expand(step, rule, at)
+	l.typed[s.ID] = typedStep{entry, exits}
+	for i := from; i < len(l.plan.nodes); i++ {
+		l.within["/nodes/"+strconv.Itoa(i)] = true
+		node := l.plan.nodes[i].(map[string]any)
+		for j, c := range s.Catch {
+			if rule, err := decoded(c); err == nil && node["op"] != string(ir.OpSwitch) {
+				caught := list(node["catch"])
+				l.origins["/nodes/"+strconv.Itoa(i)+"/catch/"+strconv.Itoa(len(caught))] = at + "/catch/" + strconv.Itoa(j)
+				rule["to"] = l.first(c.To)
+				node["catch"] = append(slices.Clip(caught), rule)
+			}
+		}
+	}
+	for i := edge; i < len(l.plan.edges); i++ {
+		l.within["/edges/"+strconv.Itoa(i)] = true
+	}
+}
+
+// first is the node that a step begins with.
+func (l *lowering) first(step string) string {
+	if t, ok := l.typed[step]; ok {
+		return t.entry
+	}
+	return step
+}
+
+// connect adds an edge between two steps: from each node with which the one ends to that with which the other begins.
+func (l *lowering) connect(e ir.Edge, at string) error {
+	from := []string{e.From}
+	if t, ok := l.typed[e.From]; ok {
+		from = t.exits
+	}
+	for _, id := range from {
+		e := e
+		e.From, e.To = id, l.first(e.To)
+		edge, err := decoded(e)
+		if err != nil {
+			return err
+		}
+		l.origins["/edges/"+strconv.Itoa(len(l.plan.edges))] = at
+		l.plan.edges = append(l.plan.edges, edge)
+	}
+	return nil
+}
+
+// redirect has catches lead to the first node of a step whose type is a rule.
+func (l *lowering) redirect(nodes []any) {
+	for _, n := range nodes {
+		node, _ := n.(map[string]any)
+		for _, c := range list(node["catch"]) {
+			if rule, ok := c.(map[string]any); ok {
+				if to, ok := rule["to"].(string); ok {
+					rule["to"] = l.first(to)
+				}
+			}
+		}
+	}
+}
+
+// inside is the place of the step whose rule made what a pointer leads to, unless its author wrote that.
+func (l *lowering) inside(pointer string) (at string, ok bool) {
+	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
+		if to, known := l.origins[p]; known {
+			return to, l.within[p]
+		}
+	}
+	return "", false
+}
