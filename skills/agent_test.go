@@ -34,6 +34,9 @@ echo all done
 	if data["status"] != "done" || data["stop_reason"] != "exit" {
 		t.Errorf("agent.run = %v", data)
 	}
+	if !cmp.Equal(data["errors"], any([]any{})) || !cmp.Equal(data["permission_denials"], any([]any{})) {
+		t.Errorf("nothing that went wrong is %v and %v, want two empty lists", data["errors"], data["permission_denials"])
+	}
 	if diff := cmp.Diff([]any{"README.md", "new.txt"}, data["files_changed"]); diff != "" {
 		t.Errorf("files_changed (-want +got):\n%s", diff)
 	}

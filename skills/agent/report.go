@@ -28,8 +28,8 @@ type report struct {
 	FilesChanged      []string `json:"files_changed"`
 	FinalText         string   `json:"final_text"`
 	StructuredOutput  any      `json:"structured_output,omitempty"`
-	PermissionDenials []any    `json:"permission_denials,omitempty"`
-	Errors            []string `json:"errors,omitempty"`
+	PermissionDenials []any    `json:"permission_denials"`
+	Errors            []string `json:"errors"`
 	MCPServers        []server `json:"mcp_servers,omitempty"`
 	TranscriptPath    string   `json:"transcript_path"`
 	Truncated         bool     `json:"truncated"`
@@ -50,7 +50,7 @@ func (l *launch) report(o outcome) report {
 	}
 	r := report{
 		Agent: l.adapter.Name, AgentVersion: t.version, Model: t.model, SessionID: l.left(o).ID, soFar: now, Retries: t.retries,
-		Exit: exit{Code: o.exit.Code}, FinalText: o.out.finalText(), PermissionDenials: t.denials, Errors: t.errors, MCPServers: t.servers,
+		Exit: exit{Code: o.exit.Code}, FinalText: o.out.finalText(), PermissionDenials: append([]any{}, t.denials...), Errors: append([]string{}, t.errors...), MCPServers: t.servers,
 	}
 	if l.prior.Cost.Source != "" {
 		r.soFar = l.prior.plus(now)
