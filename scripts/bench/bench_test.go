@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -133,5 +135,20 @@ func TestChoose(t *testing.T) {
 		if got := strings.Join(names, " "); got != tc.want || (err == nil) != (tc.problem == "") || err != nil && err.Error() != tc.problem {
 			t.Errorf("choose(%q) = %q, %v; want %q, %q", tc.only, got, err, tc.want, tc.problem)
 		}
+	}
+}
+
+// A group that fails, minutes after the first, takes nothing along that was measured before.
+func TestWriteKeepsWhatWasFound(t *testing.T) {
+	var r report
+	var out bytes.Buffer
+	broken := errors.New("broken")
+	err := r.write(&out, false, io.Discard, []stage{
+		{"first", "the first", func() error { return r.add([]figure{{Name: "found", Value: 1, Unit: "ms"}}, nil) }},
+		{"second", "the second", func() error { return r.add([]figure{{Name: "half", Value: 2, Unit: "ms"}}, broken) }},
+		{"third", "the third", func() error { t.Error("it goes on"); return nil }},
+	})
+	if !errors.Is(err, broken) || !strings.Contains(out.String(), "found") || !strings.Contains(out.String(), "half") {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }

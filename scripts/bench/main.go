@@ -135,19 +135,23 @@ func choose(only string, all []stage) (chosen []stage, err error) {
 	return chosen, nil
 }
 
-// write runs the stages and prints what they found.
-func (r *report) write(out io.Writer, asJSON bool, progress io.Writer, stages []stage) error {
+// write runs the stages and prints what they found. The first that fails is the last; what was found until then is printed.
+func (r *report) write(out io.Writer, asJSON bool, progress io.Writer, stages []stage) (failed error) {
 	for _, stage := range stages {
 		fmt.Fprintln(progress, "bench:", stage.what, "…")
 		if err := stage.run(); err != nil {
-			return fmt.Errorf("measure %s: %w", stage.what, err)
+			failed = fmt.Errorf("measure %s: %w", stage.what, err)
+			break
 		}
+	}
+	if failed != nil && len(r.Figures) == 0 {
+		return failed
 	}
 	r.Machine.LoadAfter = load()
 	if asJSON {
 		enc := json.NewEncoder(out)
 		enc.SetEscapeHTML(false)
-		return enc.Encode(r)
+		return errors.Join(failed, enc.Encode(r))
 	}
-	return r.print(out)
+	return errors.Join(failed, r.print(out))
 }

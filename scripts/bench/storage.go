@@ -30,11 +30,11 @@ func checkpoints(ctx context.Context, dir string, rounds int, sizes []int) (figu
 			got, err := goBench(ctx, dir, "./orchestrator/sprites/local", fmt.Sprintf("^BenchmarkCheckpoint$/^%s$/^files=%d$", driver, files), 1,
 				"-benchtime", strconv.Itoa(rounds)+"x")
 			if err != nil {
-				return nil, err
+				return figures, err
 			}
 			m := got[name]
 			if m == nil {
-				return nil, fmt.Errorf("the benchmark %s is not there", name)
+				return figures, fmt.Errorf("the benchmark %s is not there", name)
 			}
 			figures = append(figures, storageFigures(fmt.Sprintf("%s, %d files: ", driver, files), m)...)
 		}
