@@ -19,11 +19,11 @@ import (
 )
 
 // An exec over POST answers in frames without lengths: clients tell them apart by the pieces in which they arrive. So
-// each frame leaves in one write, small enough to arrive in one read, and is followed by a pause in which it is read. The
-// HTTP server would write 4 KiB at a time, and many small frames take as many pauses: we take the connection over and
-// write to it ourselves.
+// each frame leaves in one write, small enough to arrive in one read of any client, some of which take 32 KiB at a time,
+// and is followed by a pause in which it is read. The HTTP server would write 4 KiB at a time, and many small frames take
+// as many pauses: we take the connection over and write to it ourselves.
 const (
-	postFrame = 60000 // bytes of output in a frame
+	postFrame = 32<<10 - 1 // bytes of output in a frame, without its number
 	postPause = 20 * time.Millisecond
 )
 

@@ -1,9 +1,11 @@
 package local
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,6 +46,44 @@ func TestPostTakesInput(t *testing.T) {
 		if most := 64; frames > most {
 			t.Errorf("%s: %d frames, want at most %d", name, frames, most)
 		}
+	}
+}
+
+// Some clients take what they read at once for a frame, 32 KiB at most: no frame is longer.
+func TestPostFramesFitIntoARead(t *testing.T) {
+	w := newWorld(t, t.TempDir(), func(string) {})
+	w.sprite("s")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(w.server, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "POST /v1/sprites/s/exec?cmd=head&cmd=-c300000&cmd=/dev/zero HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+	in := bufio.NewReader(conn)
+	for line := "head"; line != "\r\n"; {
+		if line, err = in.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var frames []int
+	for {
+		var size int
+		if _, err := fmt.Fscanf(in, "%x\r\n", &size); err != nil {
+			t.Fatalf("after frames of %v bytes: %v", frames, err)
+		}
+		if size == 0 {
+			break
+		}
+		frame := make([]byte, size+len("\r\n"))
+		if _, err := io.ReadFull(in, frame); err != nil {
+			t.Fatal(err)
+		}
+		if frames = append(frames, size); size > 32<<10 {
+			t.Errorf("a frame of %d bytes", size)
+		}
+	}
+	if want := 300000/(32<<10) + 2; len(frames) < want { // and the exit
+		t.Errorf("frames of %v bytes, want %d at least", frames, want)
 	}
 }
 
