@@ -119,7 +119,7 @@ var mayImport = map[string][]string{
 	"orchestrator/sprites/local/tree":          {},
 	"orchestrator/sprites/spritestest":         {"orchestrator/sprites"},
 
-	"scripts/genschema": {"manifests", "orchestrator/api", "orchestrator/compile", "orchestrator/ir", "orchestrator/lattice", "orchestrator/settings", "spritekit/protocol"}, // the only importer of both halves
+	"scripts/genschema": {"manifests", "orchestrator/api", "orchestrator/compile", "orchestrator/ir", "orchestrator/lattice", "orchestrator/settings", "skills/agent", "spritekit/protocol"}, // the only importer of both halves
 	"scripts/checkrun":  {},                                                                                                                                                  // a witness that shares code with the accused proves nothing
 
 	"scripts/bench": {}, // it measures whole processes, and asks the packages' own benchmarks by name

@@ -65,5 +65,13 @@ func (s *Set) Foreign(m manifests.Skill, argv []string) func(context.Context, sk
 	}
 }
 
+// CheckAdapter says all that is wrong with an adapter for agent.run; see agent.CheckAdapter.
+func CheckAdapter(name string, raw []byte) (problems []manifests.Problem) {
+	for _, p := range agent.CheckAdapter(name, raw) {
+		problems = append(problems, manifests.Problem(p))
+	}
+	return problems
+}
+
 // Served is a skill of somebody else, done by the program argv.
 func Served(argv []string) skill.Func { return served.Func(new(proc.Reaper), argv) }

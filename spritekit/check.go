@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/skills"
 	"github.com/spritekit/lattice/spritekit/contract"
 	"github.com/spritekit/lattice/spritekit/dropin"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -30,7 +31,10 @@ func (a app) check(args []string) error {
 		return err
 	}
 	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
-		return usagef("name one skill, or the folder of one")
+		return usagef("name one skill, the folder of one, or the file of an agent's adapter")
+	}
+	if strings.HasSuffix(args[0], ".json") {
+		return a.checkAdapter(args[0], asJSON)
 	}
 	target, err := a.target(args[0])
 	if err != nil {
@@ -70,6 +74,27 @@ func (a app) check(args []string) error {
 			WithHint("each finding says what was seen; spritekit serve keeps the contract for a program")
 	}
 	return nil
+}
+
+// checkAdapter says all that is wrong with an adapter for agent.run, which is to lie in agents/ beside this binary.
+func (a app) checkAdapter(file string, asJSON bool) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return skill.BadInput("", "%v", err).WithHint("name the file of an adapter, such as agents/aider.json")
+	}
+	problems := skills.CheckAdapter(strings.TrimSuffix(filepath.Base(file), ".json"), raw)
+	for _, p := range problems {
+		if asJSON {
+			err = errors.Join(err, a.json(p))
+			continue
+		}
+		fmt.Fprintln(a.stdout, strings.TrimSpace(p.Pointer+" "+p.Message))
+	}
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	return skill.Failed("bad_adapter", "%s is wrong in %d places", file, len(problems)).
+		WithHint("adapter.schema.json says what an adapter has; the built-in ones are examples")
 }
 
 // target finds what is to be checked: a folder, a built-in skill or one beside this binary. Its input is the first

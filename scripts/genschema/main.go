@@ -22,6 +22,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/skills/agent"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -70,6 +71,7 @@ func documents() []document {
 		{"planir", "A plan, the form in which goals are written", reflect.TypeFor[compile.Plan](), nil},
 		{"step-rule", "The rule by which a type of step becomes nodes of ExecIR", reflect.TypeFor[compile.Rule](), nil},
 		{"execir", "An ExecIR document, the form in which flows run", reflect.TypeFor[ir.Document](), escalation},
+		{"adapter", "An agent's adapter for agent.run, /skills/agents/NAME.json", agent.AdapterType(), adapterParts},
 		{"task", "task.json, what a run is for", reflect.TypeFor[protocol.Task](), nil},
 		{"answers", "answers.json, what people answered, by the names of what was asked", reflect.TypeFor[map[string]any](), nil},
 		{"resume", "resume.json, the answer that a skill waits for", reflect.TypeFor[protocol.Resume](), nil},
@@ -139,6 +141,13 @@ func fieldForm(g *generator) schema {
 	return nil
 }
 
+// adapterParts defines the long form of a part of a command line; contract allows the short one, a word, beside it.
+func adapterParts(g *generator) schema {
+	argv, _ := agent.AdapterType().FieldByName("Argv")
+	g.of(argv.Type.Elem())
+	return nil
+}
+
 // runError defines why a run failed; contract allows null beside it.
 func runError(g *generator) schema {
 	g.of(reflect.TypeFor[api.RunError]())
@@ -194,6 +203,18 @@ func contract() rules {
 			"EnvironmentProposal.confidence": {"type": "number", "minimum": 0, "maximum": 1},
 			"SuggestedAdjustment.type": enum(protocol.AdjustRuntimeInstall, protocol.AdjustRuntimeVersion, protocol.AdjustDependencyManagerSwitch,
 				protocol.AdjustAddPreinstallStep, protocol.AdjustSmokeCommand, protocol.AdjustAddSystemPackage, protocol.AdjustEnableNetworkAccess, protocol.AdjustEscalateToHuman),
+			"adapter.name":              pattern(`^[a-z0-9._-]+$`),
+			"adapter.argv":              {"type": "array", "items": schema{"anyOf": []any{schema{"type": "string"}, schema{"$ref": "#/$defs/part"}}}},
+			"adapter.prompt":            enum("stdin", "file"),
+			"adapter.home":              enum("private", "inherit"),
+			"adapter.output":            enum("events", "document", "text"),
+			"adapter.structured":        enum("native", "text"),
+			"adapter.cumulative":        {"type": "array", "items": enum("usage", "cost")},
+			"adapter.linger_s":          {"type": "number", "minimum": 0},
+			"configFile.format":         enum("json", "toml"),
+			"configFile.content":        object,
+			"cause.is":                  enum("auth", "rate_limit", "unavailable", "no_session"),
+			"rule.is":                   enum("start", "text", "tool_call", "tool_result", "retry", "turn", "usage", "error", "end"),
 			"Resume.inputs":             object,
 			"SessionCall.input":         object,
 			"SessionNote.session":       enum(protocol.SessionReady, protocol.SessionRefused, protocol.SessionKeepalive),
@@ -248,8 +269,10 @@ func contract() rules {
 			"ActionRequest.blocking": true, "Document.edges": true,
 			"Skill.permissions": true, "Skill.produces_events": true, "Field.required": true,
 		},
-		closed: map[string]bool{packageOf[ir.Document](): true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true},
-		open:   map[string]bool{packageOf[ir.Document](): true, packageOf[compile.Workflow](): true},
+		closed: map[string]bool{
+			packageOf[ir.Document](): true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true, agent.AdapterType().PkgPath(): true,
+		},
+		open: map[string]bool{packageOf[ir.Document](): true, packageOf[compile.Workflow](): true},
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 
 // adapter is all that there is to know about one agent. The built-in ones lie in adapters/, and users put theirs into
 // /skills/agents/NAME.json, beside the spritekit binary, or hand one over as the input "adapter". Texts may hold
-// {variables}; see variables.go for which there are.
+// {variables}; spritekit check, which takes the file of an adapter, lists them where one is not known.
 type adapter struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
@@ -66,6 +66,7 @@ func (p *part) UnmarshalJSON(raw []byte) error {
 	return strictly(raw, (*plain)(p))
 }
 
+// configFile is a file in the session's home that is written before the agent starts.
 type configFile struct {
 	Path    string          `json:"path"`
 	Format  string          `json:"format,omitempty"` // json (default), toml
@@ -139,14 +140,8 @@ const inInput = "/adapter"
 
 // parseAdapter reads an adapter strictly. where names it in what is wrong.
 func parseAdapter(raw []byte, name, where string) (adapter, error) {
-	var a adapter
-	if err := strictly(raw, &a); err != nil {
-		return a, badAdapter(where, []protocol.Problem{{Message: err.Error()}})
-	}
-	if name != "" && a.Name != name {
-		return a, badAdapter(where, []protocol.Problem{{Pointer: "/name", Message: fmt.Sprintf("is %q, the file is that of %q", a.Name, name)}})
-	}
-	if problems := a.check(); len(problems) > 0 {
+	a, problems := readAdapter(raw, name)
+	if len(problems) > 0 {
 		return a, badAdapter(where, problems)
 	}
 	return a, nil
@@ -162,7 +157,8 @@ func badAdapter(where string, problems []protocol.Problem) error {
 		e = skill.BadInput(inInput, "is wrong: %s", strings.Join(all, "; "))
 	}
 	e.Code = "bad_adapter"
-	return e.WithDetails(map[string]any{"problems": problems})
+	return e.WithHint("spritekit check FILE.json names all that is wrong with one; its schema is adapter.schema.json").
+		WithDetails(map[string]any{"problems": problems})
 }
 
 func strictly(raw []byte, v any) error {
@@ -190,7 +186,7 @@ func (a adapter) check() []protocol.Problem {
 	}
 	text := func(pointer, s string) {
 		for _, name := range unknownVariables(s) {
-			wrong(pointer, "names {%s}, which is no variable", name)
+			wrong(pointer, "names {%s}, which is no variable; there are %s and env:NAME", name, strings.Join(variableNames(), ", "))
 		}
 	}
 	if a.Name == "" || strings.ContainsFunc(a.Name, func(r rune) bool {

@@ -37,9 +37,13 @@ func TestTheBuiltInAdaptersAreSound(t *testing.T) {
 func TestAdaptersAreChecked(t *testing.T) {
 	const end = `"events":[{"is":"end"}]`
 	tests := map[string]struct{ adapter, want string }{
-		"sound":               {`{"name":"x","programs":["x"],` + end + `}`, ""},
-		"no JSON":             {`{`, "unexpected EOF"},
-		"unknown member":      {`{"name":"x","argw":[]}`, `unknown field "argw"`},
+		"sound":          {`{"name":"x","programs":["x"],` + end + `}`, ""},
+		"no JSON":        {`{`, "unexpected end of JSON"},
+		"unknown member": {`{"name":"x","argw":[]}`, `/argw is not known`},
+		"another case":   {`{"name":"x","Argv":[]}`, `/Argv is not known`},
+		"all at once": {`{"name":7,"argv":["a",{"iff":"x"}],"env":{"A~B":[1]},"events":[{"is":"end","take":{"text":1}}],"resumes":"yes"}`,
+			`/argv/1/iff is not known; /env/A~0B is not a string; /events/0/take/text is not a string; /name is not a string; /resumes is not true or false`},
+		"a list":              {`[]`, "is not an object"},
 		"no name":             {`{"programs":["x"],` + end + `}`, "/name is not made of"},
 		"prompt in argv":      {`{"name":"x","argv":["{prompt}"],` + end + `}`, "/argv/0 puts the prompt on the command line"},
 		"unknown variable":    {`{"name":"x","argv":["-m",{"if":"model","args":["{modle}"]}],` + end + `}`, "/argv/1 names {modle}"},
