@@ -3,7 +3,9 @@ package ir
 import (
 	"encoding/json"
 	"maps"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -100,25 +102,43 @@ func combines(o map[string]any) bool {
 	return false
 }
 
-// pointed follows "#/$defs/name" from the root of a schema.
+// pointed follows "#/$defs/name", a JSON pointer as a fragment (RFC 6901, section 6), from the root of a schema.
 func pointed(root any, to string) (any, bool) {
-	path, ok := strings.CutPrefix(to, "#")
-	if !ok || path != "" && path[0] != '/' {
+	fragment, ok := strings.CutPrefix(to, "#")
+	path, err := url.PathUnescape(fragment)
+	if !ok || err != nil {
 		return nil, false
 	}
-	at := root
-	for i, name := range strings.Split(path, "/") {
-		if i == 0 {
-			continue
-		}
-		o, isObject := at.(map[string]any)
-		next, there := o[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)]
-		if !isObject || !there {
+	return atPointer(root, path)
+}
+
+// atPointer is the value at a JSON pointer (RFC 6901).
+func atPointer(v any, pointer string) (any, bool) {
+	if pointer == "" {
+		return v, true
+	}
+	if pointer[0] != '/' {
+		return nil, false
+	}
+	for _, token := range strings.Split(pointer[1:], "/") {
+		switch in := v.(type) {
+		case map[string]any:
+			member, there := in[strings.NewReplacer("~1", "/", "~0", "~").Replace(token)]
+			if !there {
+				return nil, false
+			}
+			v = member
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(in) || strconv.Itoa(i) != token {
+				return nil, false
+			}
+			v = in[i]
+		default:
 			return nil, false
 		}
-		at = next
 	}
-	return at, true
+	return v, true
 }
 
 // allows reports whether a schema takes values of a type, as far as its "type" says.

@@ -70,12 +70,18 @@ func validate(schema json.RawMessage, v any) ([]Problem, error) {
 		for _, name := range e.InstanceLocation {
 			place.WriteString("/" + pointer(name))
 		}
-		keyword := e.ErrorKind.KeywordPath()
+		code := "false" // a schema that nothing fits has no keyword
+		if keyword := e.ErrorKind.KeywordPath(); len(keyword) > 0 {
+			code = keyword[len(keyword)-1]
+		}
 		if extra, ok := e.ErrorKind.(*kind.AdditionalProperties); ok {
 			slices.Sort(extra.Properties) // they come in the order of a map
 		}
 		text := e.DetailedOutput().Error.String()
-		problems = append(problems, problem(0, place.String(), keyword[len(keyword)-1], "%s", text))
+		if _, none := e.ErrorKind.(*kind.FalseSchema); none {
+			text = "nothing is allowed here"
+		}
+		problems = append(problems, problem(0, place.String(), code, "%s", text))
 	})
 	slices.SortFunc(problems, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Code, b.Code), strings.Compare(a.Message, b.Message))
@@ -85,7 +91,7 @@ func validate(schema json.RawMessage, v any) ([]Problem, error) {
 
 // leaves visits what is wrong itself, not what is wrong because of it.
 func leaves(e *jsonschema.ValidationError, visit func(*jsonschema.ValidationError)) {
-	if len(e.Causes) == 0 && len(e.ErrorKind.KeywordPath()) > 0 {
+	if len(e.Causes) == 0 {
 		visit(e)
 	}
 	for _, cause := range e.Causes {
