@@ -39,7 +39,8 @@ func newRewindCmd(d *deps) *cobra.Command {
 		Short: "Take a run back to where a node began, with its files, and go on from there",
 		Long: `Take a run back to where a node began: its variables are again what they were, the sprite's files are put back to the
 checkpoint of that moment, and the run goes on from there. NODE#2 is the second time that the node began; NODE alone is
-the last. Without --to the moments are listed, and for those that cannot be gone back to the reason.
+the last. Without --to the moments are listed, and for those that cannot be gone back to the reason. Their files are at a
+checkpoint, or "unchanged": in the sprite, as the run left them and with whatever a person wrote there since.
 
 Nothing is deleted: the journal keeps what the run did and records that it went back; events since are superseded. What was
 done outside of the sprite (a push, a pull request) is not undone, so going back behind it is refused (7) unless

@@ -23,6 +23,7 @@ type Point struct {
 	// Files says where the main sprite's files of that moment are.
 	Files Files
 	Pair  *lattice.Pair // with FilesAt
+	Lost  string        // with FilesLost, where it is not the run itself that wrote to them: who did, and how
 	// Effects are what was done to the world behind the moment; going back does not undo them.
 	Effects []WorldEffect
 }

@@ -23,7 +23,7 @@ func (l *Leader) Compare(ctx context.Context, id, from, to string) (api.Comparis
 	if err != nil {
 		return api.Comparison{}, err
 	}
-	p, err := l.past(id)
+	p, err := l.past(ctx, id)
 	if err != nil {
 		return api.Comparison{}, err
 	}

@@ -64,7 +64,7 @@ func (l *Leader) Fork(ctx context.Context, id string, req api.ForkRequest) ([]ap
 func (l *Leader) recordForks(ctx context.Context, id string, req api.ForkRequest) ([]string, error) {
 	l.pruning.Lock()
 	defer l.pruning.Unlock()
-	p, err := l.past(id)
+	p, err := l.past(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (l *Leader) forkPoint(ctx context.Context, p past, req api.ForkRequest) (*l
 		}
 	}
 	if pt.Files == engine.FilesUnchanged {
-		if err := l.idle(p.ID); err != nil {
+		if err := l.idle(ctx, p.ID); err != nil {
 			return nil, err
 		}
 		pair, err := l.session.Checkpoint(ctx, p.Sprite)

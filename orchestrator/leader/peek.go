@@ -40,7 +40,7 @@ func PeekMoments(home Home, id string) ([]api.Moment, error) {
 	if id, err = l.resolve(id); err != nil {
 		return nil, err
 	}
-	p, err := l.past(id)
+	p, err := l.journaled(id)
 	if err != nil {
 		return nil, err
 	}

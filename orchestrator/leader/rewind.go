@@ -40,7 +40,7 @@ func (l *Leader) Rewind(ctx context.Context, id string, req api.RewindRequest) (
 		}
 		return api.RunView{}, api.Refuse(protocol.ExitBusy, "rewound_meanwhile", id+" was rewound meanwhile", "lattice show "+id)
 	}
-	if err := l.idle(id); err != nil {
+	if err := l.idle(ctx, id); err != nil {
 		return api.RunView{}, err
 	}
 	notice, err := l.goBack(ctx, id, r, req)
@@ -73,7 +73,7 @@ func (l *Leader) goBack(ctx context.Context, id string, r *run, req api.RewindRe
 
 // wayBack finds the moment, whatever speaks against going there, and what stays as it is.
 func (l *Leader) wayBack(ctx context.Context, id string, req api.RewindRequest) (lattice.Rewound, []string, error) {
-	p, err := l.past(id)
+	p, err := l.past(ctx, id)
 	if err != nil {
 		return lattice.Rewound{}, nil, err
 	}

@@ -26,7 +26,17 @@ type past struct {
 	points  []engine.Point
 }
 
-func (l *Leader) past(id string) (past, error) {
+// past reads a run's past, and asks the host what has become of the files.
+func (l *Leader) past(ctx context.Context, id string) (past, error) {
+	p, err := l.journaled(id)
+	if err != nil {
+		return p, err
+	}
+	return p, l.loseRestored(ctx, p)
+}
+
+// journaled is past by the journals alone.
+func (l *Leader) journaled(id string) (past, error) {
 	rec, err := l.record(id)
 	if err != nil {
 		return past{}, err
@@ -45,6 +55,40 @@ func (l *Leader) past(id string) (past, error) {
 	return p, l.loseShared(p)
 }
 
+// lose marks the moments before some time whose files would be those in the sprite.
+func (p past) lose(until time.Time, why string) {
+	for i, pt := range p.points {
+		if pt.Files == engine.FilesUnchanged && p.at(pt).Before(until) {
+			p.points[i].Files, p.points[i].Lost = engine.FilesLost, why
+		}
+	}
+}
+
+// loseRestored marks moments whose files would be those in the sprite, if somebody has put the sprite back since: the host
+// keeps the state before in a checkpoint of its own.
+func (l *Leader) loseRestored(ctx context.Context, p past) error {
+	if len(p.facts) == 0 || !slices.ContainsFunc(p.points, func(pt engine.Point) bool { return pt.Files == engine.FilesUnchanged }) {
+		return nil
+	}
+	if v, err := l.view(p.ID); err != nil || v.Status == lattice.Running {
+		return err // its own way back may have been cut off
+	}
+	all, err := l.client.AllCheckpoints(ctx, p.Sprite)
+	if errors.Is(err, sprites.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for the checkpoints of sprite %s: %w", p.Sprite, err)
+	}
+	last := p.facts[len(p.facts)-1].At
+	for _, c := range all {
+		if c.IsAuto && c.CreateTime.After(last) {
+			p.lose(c.CreateTime, fmt.Sprintf("sprite %s was restored by hand since; what it held then is its checkpoint %s", p.Sprite, c.ID))
+		}
+	}
+	return nil
+}
+
 // loseShared marks moments whose files would be those in the sprite, if another run has had the sprite since.
 func (l *Leader) loseShared(p past) error {
 	all, err := l.store.Runs()
@@ -59,11 +103,7 @@ func (l *Leader) loseShared(p past) error {
 		if err != nil {
 			return err
 		}
-		for i, pt := range p.points {
-			if pt.Files == engine.FilesUnchanged && other.UpdatedAt.After(p.at(pt)) {
-				p.points[i].Files = engine.FilesLost
-			}
-		}
+		p.lose(other.UpdatedAt, r.ID+" has had sprite "+p.Sprite+" since")
 	}
 	return nil
 }
@@ -126,6 +166,8 @@ func missing(pt engine.Point, sprite string, ids map[string]bool, found bool) st
 	switch {
 	case pt.Files == engine.FilesNone:
 		return ""
+	case pt.Lost != "":
+		return pt.Lost
 	case pt.Files == engine.FilesLost:
 		return "its files were written to before a checkpoint was taken"
 	case !found:
@@ -142,7 +184,7 @@ func (l *Leader) Moments(ctx context.Context, id string) ([]api.Moment, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := l.past(id)
+	p, err := l.past(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -198,14 +240,28 @@ func (l *Leader) reach(ctx context.Context, p past, spec string) (engine.Point, 
 	return pt, nil
 }
 
-// idle refuses a run that somebody drives.
-func (l *Leader) idle(id string) error {
+// idle refuses a run that somebody drives. One that has just ended is let come to rest.
+func (l *Leader) idle(ctx context.Context, id string) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if r := l.runs[id]; r != nil && (r.done != nil || r.yielded) {
-		return api.Refuse(protocol.ExitBusy, "run_driven", id+" is under way", "Ctrl-C where it is followed puts it down, and it stays resumable")
+	r := l.runs[id]
+	var ending chan struct{}
+	busy := r != nil && (r.done != nil || r.yielded)
+	if busy && r.runner.State().Status.Ended() {
+		ending = r.done
 	}
-	return nil
+	l.mu.Unlock()
+	switch {
+	case !busy:
+		return nil
+	case ending == nil:
+		return api.Refuse(protocol.ExitBusy, "run_driven", id+" is under way", "Ctrl-C where it is followed puts it down, and it stays resumable; lattice cancel "+id+" ends it, and it can be gone back with then")
+	}
+	select {
+	case <-ending:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Replay tells a run again by its journal (api.Travel).
