@@ -72,7 +72,7 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 			l.session.Home = c.ID
 		}
 		l.private = homesDir + "/" + l.session.Home
-		if err := c.Root.MkdirAll(l.private); err != nil {
+		if err := l.writeHome(usedFile, []byte(c.ID+"\n")); err != nil {
 			return err
 		}
 		home = filepath.Join(c.Root.Dir(), l.private)
@@ -299,6 +299,16 @@ func (l *launch) clean() {
 		}
 	}
 	l.undo = nil
+}
+
+// prune keeps the homes of this and earlier calls within bounds.
+func (l *launch) prune() {
+	if l.private == "" {
+		return
+	}
+	if err := pruneHomes(l.call.Root, time.Now()); err != nil {
+		l.call.Warn("not_cleaned_up", err.Error())
+	}
 }
 
 // newUUID is random, version 4.

@@ -77,6 +77,7 @@ func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper, watch Watch) (
 	if err := l.choose(ctx); err != nil {
 		return skill.Result{}, err
 	}
+	defer l.prune()
 	defer l.clean()
 	if err := l.prepare(ctx); err != nil {
 		return skill.Result{}, err
