@@ -96,7 +96,7 @@ func (d *deps) printJSON(v any) error {
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, list []string) error {
 		if err := check(c, list); err != nil {
-			return usageError{err}
+			return usageError{fmt.Errorf("%w: %s", err, c.UseLine())}
 		}
 		return nil
 	}

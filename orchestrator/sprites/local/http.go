@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -248,9 +249,12 @@ func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
 		err = json.Unmarshal(data, v)
 	}
 	var tooLarge *http.MaxBytesError
+	var mistyped *json.UnmarshalTypeError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &mistyped) && mistyped.Field != "":
+		return badRequest(fmt.Sprintf("%s cannot be a JSON %s", mistyped.Field, mistyped.Value))
 	case errors.As(err, &tooLarge):
 		return &apiError{http.StatusRequestEntityTooLarge, "too_large", "the request body is larger than 1 MiB"}
 	}

@@ -54,6 +54,10 @@ var refusalTests = map[string]func(env){
 				e.Errorf("create %s = %d, %v, want 400", body, status, out)
 			}
 		}
+		// What a client reads names its own words, and nothing of the server's inside.
+		if _, out := e.sendTo(http.MethodPost, "/v1/sprites", `{"name":"left-over","labels":"x"}`); strings.Contains(fmt.Sprint(out), "Go ") {
+			e.Errorf("the answer speaks of the server's program: %v", out)
+		}
 	},
 	"settings of a sprite are kept": func(e env) {
 		status, out := e.send(http.MethodPut, "", `{"labels":["a","b"],"url_settings":{"auth":"public"}}`)
