@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -192,7 +193,23 @@ func (p *program) conclude(ctx context.Context, exit proc.Exit, stderr []byte) (
 		return skill.Result{}, skill.Failed("bad_output", "the result is not what skill.json promises: %s", strings.Join(lines, "; ")).
 			WithHint("print the outputs as one JSON object on the last line of stdout").WithDetails(map[string]any{"problems": problems})
 	}
+	if extra := unnamed(p.call.Manifest.Outputs, data); len(extra) > 0 {
+		p.call.Warn("undeclared_output", fmt.Sprintf("skill.json names no output %s: flows cannot use it", strings.Join(extra, ", ")))
+	}
 	return skill.Result{Data: data}, nil
+}
+
+// unnamed lists the members of a result that its manifest does not name; a manifest without outputs names whatever comes.
+func unnamed(outputs []manifests.Field, data map[string]json.RawMessage) (extra []string) {
+	if outputs == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(data)) {
+		if !slices.ContainsFunc(outputs, func(f manifests.Field) bool { return f.Name == name }) {
+			extra = append(extra, strings.ToValidUTF8(fmt.Sprintf("%.64q", name), "\uFFFD"))
+		}
+	}
+	return extra
 }
 
 // object returns the line when it is a JSON object, nil otherwise.
