@@ -159,6 +159,8 @@ func Remedy(err error) string {
 		return "the sprite's user may not do that; choose a path below /workspace"
 	case api.Status == http.StatusNotFound && api.Code == "":
 		return "lattice sprite ls lists the sprites"
+	case api.Status == http.StatusRequestHeaderFieldsTooLarge, api.Status == http.StatusRequestURITooLong:
+		return "the command and its variables are too long to be sent: put them into a file, lattice sprite cp FILE NAME:/tmp/, or into standard input"
 	case api.Status == http.StatusConflict:
 		return "another operation is in its way; wait for it, or choose another name"
 	case api.Status == http.StatusTooManyRequests:

@@ -183,6 +183,7 @@ func TestExecThroughAMiddleman(t *testing.T) {
 		{name: "409", fault: Fault{Instead: Answer(409, text, `{"error":"restoring"}`)}, cause: "restoring", remedy: "wait"},
 		{name: "429 once", fault: Fault{Instead: Answer(429, text, `{"error":"limited","retry_after_seconds":1}`)}, ran: 1},
 		{name: "429 always", fault: Fault{Times: -1, Instead: Answer(429, text, `{"error":"limited"}`)}, cause: "limited", remedy: "wait"},
+		{name: "431", fault: Fault{Instead: Answer(431, "text/plain", "431 Request Header Fields Too Large")}, cause: "Too Large", remedy: "into a file"},
 		{name: "500", fault: Fault{Instead: Answer(500, text, `{"error":"oops"}`)}, cause: "oops", remedy: "try again later"},
 		{name: "502", fault: Fault{Instead: Answer(502, page, html)}, cause: "Sign in", remedy: "lattice sprite sessions", lost: true},
 		{name: "503", fault: Fault{Instead: Answer(503, text, `{"error":"draining"}`)}, cause: "draining", remedy: "try again later"},
