@@ -38,7 +38,7 @@ func newReplayCmd(d *deps) *cobra.Command {
 		})
 	cmd.Long = `Tell a run again by its journal alone: every fact is given to the program once more, and each step must begin the same
 nodes, make the same calls and lead to the same state, byte for byte. Nothing is called, asked or written. The first
-difference is named: a changed result, edge, digest or program.
+difference is named: a changed input, result, edge, digest or program; an entry that is missing, too many or out of order.
 
 --from reads another journal than the stored one, as lattice events --journal prints it, and holds it against the run's
 program and end. Exits with 1 when the run comes out otherwise.

@@ -93,7 +93,7 @@ type Divergence struct {
 	Seq     lattice.Seq `json:"seq"`
 	Fact    string      `json:"fact,omitempty"`
 	Node    string      `json:"node,omitempty"`
-	What    string      `json:"what"` // program | fact | call_id | edge | state | snapshot
+	What    string      `json:"what"` // program | fact | missing | extra | order | call_id | edge | state | snapshot
 	Message string      `json:"message"`
 	Want    string      `json:"want,omitempty"` // as the journal says
 	Got     string      `json:"got,omitempty"`  // as the program gives

@@ -14,7 +14,7 @@ type Divergence struct {
 	Seq     lattice.Seq `json:"seq"`
 	Fact    string      `json:"fact,omitempty"` // its type
 	Node    string      `json:"node,omitempty"` // that the run was at
-	What    string      `json:"what"`           // program | fact | call_id | edge | state | snapshot
+	What    string      `json:"what"`           // program | fact | missing | extra | order | call_id | edge | state | snapshot
 	Message string      `json:"message"`
 	Want    string      `json:"want,omitempty"` // as the journal says
 	Got     string      `json:"got,omitempty"`  // as the program gives
@@ -36,11 +36,12 @@ type Replayed struct {
 // it, and at the end the snapshot (nil leaves that out).
 func Replay(p *ir.Program, run string, secret []byte, facts []lattice.Entry, snapshot json.RawMessage) (Replayed, error) {
 	out := Replayed{State: New(run)}
-	for _, e := range facts {
-		if e.Kind != lattice.EntryFact {
-			continue
-		}
+	facts = slices.DeleteFunc(slices.Clone(facts), func(e lattice.Entry) bool { return e.Kind != lattice.EntryFact })
+	for i, e := range facts {
 		if d := out.step(p, secret, e); d != nil {
+			if m := out.misplaced(facts[i:]); m != nil {
+				d = m
+			}
 			d.Seq, d.Fact = e.Seq, e.Type
 			if d.Node == "" {
 				d.Node = out.State.Node
@@ -74,8 +75,10 @@ func (r *Replayed) step(p *ir.Program, secret []byte, e lattice.Entry) *Divergen
 	switch {
 	case e.Run != r.State.RunID:
 		return &Divergence{What: "fact", Want: e.Run, Got: r.State.RunID, Message: "the entry belongs to another run"}
-	case e.Seq <= r.seq:
-		return &Divergence{What: "fact", Message: fmt.Sprintf("the entry comes behind entry %d", r.seq)}
+	case e.Seq == r.seq:
+		return &Divergence{What: "extra", Message: "the entry is there twice"}
+	case e.Seq < r.seq:
+		return &Divergence{What: "order", Message: fmt.Sprintf("the entry comes behind entry %d", r.seq)}
 	}
 	fact, err := lattice.DecodeFact(e.Type, e.Body)
 	if err != nil {
@@ -96,7 +99,7 @@ func (r *Replayed) step(p *ir.Program, secret []byte, e lattice.Entry) *Divergen
 	}
 	next, _, err := Step(p, r.State, fact)
 	if err != nil {
-		return &Divergence{What: "fact", Message: err.Error()}
+		return &Divergence{What: "fact", Message: err.Error() + ": the fact was changed, or others before it are missing"}
 	}
 	if !slices.Equal(next.Started, e.Started) {
 		return &Divergence{What: "edge", Want: fmt.Sprint(e.Started), Got: fmt.Sprint(next.Started), Message: "the run went on to other nodes than the program leads to"}
@@ -107,13 +110,67 @@ func (r *Replayed) step(p *ir.Program, secret []byte, e lattice.Entry) *Divergen
 			return &Divergence{What: "state", Message: err.Error()}
 		}
 		if sum := lattice.StateSum(body); sum != e.StateSum {
-			return &Divergence{What: "state", Want: e.StateSum, Got: sum, Message: "the fact does not lead to the state that was recorded with it: one of the two was changed"}
+			what := "the fact"
+			if _, first := fact.(lattice.RunStarted); first {
+				what = "the fact, which holds the run's input, its context and its permissions,"
+			}
+			return &Divergence{What: "state", Want: e.StateSum, Got: sum, Message: what + " does not lead to the state that was recorded with it: one of the two was changed"}
 		}
 	}
 	if chain := lattice.Chain(r.chain, e); e.Chain != chain && (e.Chain != "" || r.chain != "") {
 		return &Divergence{What: "fact", Want: e.Chain, Got: chain, Message: "this is not what was recorded: the fact was changed, or others before it are missing"}
 	}
 	r.State, r.seq, r.chain = next, e.Seq, e.Chain
+	return nil
+}
+
+// misplaced looks behind an entry with which the tale went wrong for the one that was recorded in its place; nil when there
+// is none.
+func (r *Replayed) misplaced(rest []lattice.Entry) *Divergence {
+	here := rest[0]
+	if here.Chain == "" || here.Chain == lattice.Chain(r.chain, here) {
+		return nil
+	}
+	for _, e := range rest[1:] {
+		switch {
+		case e.Chain != lattice.Chain(r.chain, e):
+		case e.Seq < here.Seq:
+			return &Divergence{What: "order", Message: fmt.Sprintf("the entry stands before entry %d (%s), which was recorded first", e.Seq, e.Type)}
+		default:
+			return &Divergence{What: "extra", Message: fmt.Sprintf("the entry was not recorded here; entry %d (%s) was", e.Seq, e.Type)}
+		}
+	}
+	return nil
+}
+
+// Differs finds the first fact that a journal has more, or less, or elsewhere, than the recorded one; what an entry says is
+// for Replay to judge. Nil when both have the same entries in the same order.
+func Differs(recorded, journal []lattice.Entry) *Divergence {
+	other := func(e lattice.Entry) bool { return e.Kind != lattice.EntryFact }
+	recorded, journal = slices.DeleteFunc(slices.Clone(recorded), other), slices.DeleteFunc(slices.Clone(journal), other)
+	at := func(list []lattice.Entry, seq lattice.Seq) int {
+		return slices.IndexFunc(list, func(e lattice.Entry) bool { return e.Seq == seq })
+	}
+	told := func(e lattice.Entry, what, format string, args ...any) *Divergence {
+		return &Divergence{Seq: e.Seq, Fact: e.Type, What: what, Message: fmt.Sprintf(format, args...)}
+	}
+	for i, e := range journal {
+		switch {
+		case i < len(recorded) && recorded[i].Seq == e.Seq:
+		case at(recorded, e.Seq) < 0:
+			return told(e, "extra", "the run recorded no such entry")
+		case at(recorded, e.Seq) < i:
+			return told(e, "extra", "the entry is there twice")
+		case at(journal, recorded[i].Seq) < 0:
+			return told(recorded[i], "missing", "the entry was recorded and is not there")
+		default:
+			return told(e, "order", "the entry stands before entry %d (%s), which was recorded first", recorded[i].Seq, recorded[i].Type)
+		}
+	}
+	if len(journal) < len(recorded) {
+		e := recorded[len(journal)]
+		return told(e, "missing", "the journal ends before it, and %d of %d entries are missing", len(recorded)-len(journal), len(recorded))
+	}
 	return nil
 }
 

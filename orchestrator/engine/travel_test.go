@@ -318,3 +318,37 @@ func load(t tester, p *ir.Program, run string, w *world) *engine.Runner {
 	}
 	return r
 }
+
+// TestReplayNamesPlaces: entries that are missing, too many or elsewhere are named as that, beside what was recorded and,
+// but for those that are missing, by the links between entries alone.
+func TestReplayNamesPlaces(t *testing.T) {
+	p, w := flowOf(t, []string{"write", "+ask", "each read", "human", "pack"}), newWorld(-1)
+	if _, err := play(p, w); err != nil {
+		t.Fatal(err)
+	}
+	recorded := w.facts()
+	if d := engine.Differs(recorded, w.facts()); d != nil {
+		t.Fatalf("the same journal differs: %+v", d)
+	}
+	for i, e := range recorded {
+		journals := map[string][]lattice.Entry{"missing": slices.Delete(w.facts(), i, i+1), "extra": slices.Insert(w.facts(), i, e)}
+		if i+1 < len(recorded) {
+			swapped := w.facts()
+			swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
+			journals["order"] = swapped
+		}
+		for what, journal := range journals {
+			if d := engine.Differs(recorded, journal); d == nil || d.What != what {
+				t.Errorf("entry %d (%s) %s: Differs = %+v", e.Seq, e.Type, what, d)
+			}
+			told, err := engine.Replay(p, "run_1", []byte("secret"), journal, w.snapshot)
+			if err != nil || told.Diverged == nil || what != "missing" && told.Diverged.What != what {
+				t.Errorf("entry %d (%s) %s: Replay = %+v, %v", e.Seq, e.Type, what, told.Diverged, err)
+			}
+		}
+	}
+	cut := w.facts()[:3]
+	if d := engine.Differs(recorded, cut); d == nil || d.What != "missing" || d.Seq != recorded[3].Seq {
+		t.Errorf("cut journal: %+v", d)
+	}
+}

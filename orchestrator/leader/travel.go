@@ -282,12 +282,16 @@ func (l *Leader) Replay(_ context.Context, id string, journal []lattice.Entry) (
 	if err != nil {
 		return api.Replay{}, fmt.Errorf("load run %s: %w", id, err)
 	}
+	recorded := facts
 	if journal != nil {
 		facts = journal
 	}
 	told, err := engine.Replay(program, id, rec.Secret, facts, snapshot)
 	if err != nil {
 		return api.Replay{}, err
+	}
+	if d := engine.Differs(recorded, facts); d != nil && (told.Diverged == nil || told.Diverged.Seq == 0 || d.Seq <= told.Diverged.Seq) {
+		told.Diverged = d
 	}
 	out := api.Replay{RunID: id, OK: told.Diverged == nil, Facts: told.Facts, StateSum: told.StateSum}
 	if told.Diverged != nil {
