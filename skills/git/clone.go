@@ -78,8 +78,8 @@ func (f family) Clone(ctx context.Context, c *skill.Call) (skill.Result, error) 
 	if err != nil {
 		return skill.Result{}, err
 	}
-	if dest == "." || c.Root.Reserved(dest) {
-		return skill.Result{}, skill.Unsafe("reserved_path", "a clone cannot take the place of %s", dest).WithHint("name a folder below the workspace")
+	if err := judgeDest(c, dest, "a clone"); err != nil {
+		return skill.Result{}, err
 	}
 	e, err := f.pick(ctx, c, in.Engine)
 	if err != nil {

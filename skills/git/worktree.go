@@ -86,8 +86,8 @@ func (in *worktreeInput) change(c *skill.Call) (engine.WorktreeChange, error) {
 		if err != nil {
 			return change, err
 		}
-		if rel == "." || c.Root.Reserved(rel) {
-			return change, skill.Unsafe("reserved_path", "a work tree cannot take the place of %s", rel).WithHint("name a folder below the workspace")
+		if err := judgeDest(c, rel, "a work tree"); err != nil {
+			return change, err
 		}
 		if err := in.free(c, rel); err != nil {
 			return change, err

@@ -1,0 +1,28 @@
+package git
+
+import (
+	"path"
+
+	"github.com/spritekit/lattice/skills/git/patch"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// judgeDest refuses what a new work tree may not take the place of: the workspace, the runtime's folder, and a .git or
+// anything in one, by whatever name. The files of a work tree are somebody else's, and in there git would take them for a
+// repository's own: its configuration and its hooks.
+func judgeDest(c *skill.Call, dest, what string) error {
+	if dest == "." || c.Root.Reserved(dest) {
+		return skill.Unsafe("reserved_path", "%s cannot take the place of %s", what, dest).WithHint("name a folder below the workspace")
+	}
+	parent, err := c.Root.Real(path.Dir(dest))
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{dest, path.Join(parent, path.Base(dest))} {
+		if problem := patch.Judge(name, false); problem != "" {
+			return skill.Unsafe("git_internals", "%s cannot take the place of %s: it %s", what, dest, problem).
+				WithHint("name a folder that is outside of any .git")
+		}
+	}
+	return nil
+}
