@@ -89,7 +89,7 @@ func BenchmarkSandbox(b *testing.B) {
 		}
 		var box *sandbox.Box
 		before := cpu(b)
-		ready := timed("ms/ready", func() (err error) { box, err = sandbox.Start(cfg); return err })
+		ready := timed("ms/ready", func() (err error) { box, err = host.boxes.Start(cfg); return err })
 		box.Network().Close()
 		if err := box.Stop(); err != nil {
 			b.Fatal(err)

@@ -129,6 +129,7 @@ type Host struct {
 	reading  sync.Mutex                   // held while a digest is taken
 	merging  sync.Mutex                   // held while layers are merged
 	spares   spares
+	boxes    sandbox.Starter
 
 	mu      sync.Mutex // guards the fields below
 	closed  bool
@@ -220,6 +221,7 @@ func (h *Host) Close() error {
 	for _, s := range h.running() {
 		failed = append(failed, s.stop(), s.closeSocket())
 	}
+	h.boxes.Close()
 	h.calls.Wait()
 	h.chores.Wait()
 	failed = append(failed, h.urls.close(), h.store.close())

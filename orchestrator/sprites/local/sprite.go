@@ -174,7 +174,7 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 		return nil, err
 	}
 	s.pinned = h.pin(chain)
-	box, err := sandbox.Start(cfg)
+	box, err := h.boxes.Start(cfg)
 	if err != nil {
 		s.letGo()
 		return nil, errors.Join(fmt.Errorf("start sandbox: %w", err), s.enterState(cold))

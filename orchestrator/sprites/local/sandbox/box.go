@@ -51,95 +51,79 @@ type Box struct {
 }
 
 // Start makes a box and returns when commands can run in it. A *Refusal means that the system does not allow it. The
-// caller must Stop the box.
+// caller must Stop the box. See Starter for who starts one after the other.
 func Start(cfg Config) (*Box, error) {
 	cfg, err := cfg.checked()
 	if err != nil {
 		return nil, err
 	}
-	if err := cfg.prepare(); err != nil {
-		return nil, err
-	}
-	host, child, err := socketpair()
+	s, err := sow(cfg.kind())
 	if err != nil {
 		return nil, err
 	}
-	control, err := newChannel(host, maxReply)
-	if err != nil {
-		child.Close()
-		return nil, err
-	}
-	b := &Box{
-		cfg: cfg, control: control, stderr: new(tail), slots: make(chan struct{}, maxCalls), quiet: make(chan struct{}), done: make(chan struct{}),
-		procs: make(map[uint64]*Proc), calls: make(map[uint64]chan callAnswer), plain: make(map[int]bool),
-	}
-	b.group = newGroup(cfg)
-	cmd, p, mounts, err := spawn(cfg, b.group, child, b.stderr)
-	if err != nil { // it may be the groups that are refused, or that nothing can be started in them
-		if err := b.group.remove(); err != nil {
-			return nil, errors.Join(err, child.Close(), control.conn.Close())
-		}
-		b.group = new(group)
-		cmd, p, mounts, err = spawn(cfg, b.group, child, b.stderr)
-	}
-	child.Close()
-	if err != nil {
-		control.conn.Close()
-		return nil, err
-	}
-	defer closeAll(mounts)
-	b.cmd = cmd
-	if err := b.setUp(p, mounts); err != nil {
-		b.network.Close()
-		cmd.Process.Kill()
-		cmd.Wait() // says how it was killed
-		control.conn.Close()
-		return nil, errors.Join(err, b.group.remove())
-	}
-	b.tasks.Go(b.read)
-	b.tasks.Go(b.wait)
-	return b, nil
+	return s.grow(cfg)
 }
 
-// setUp has init build the box.
+// setUp has init build the box, whose network, if it has one of its own, init has readied by itself.
 func (b *Box) setUp(p plan, mounts []*os.File) error {
+	if err := b.control.conn.SetDeadline(time.Now().Add(setupTimeout)); err != nil {
+		return fmt.Errorf("set up the sandbox: %w", err)
+	}
+	if b.cfg.ownNetwork() {
+		if err := b.setUpNetwork(); err != nil {
+			return err
+		}
+	}
 	fds := make([]int, len(mounts))
 	for i, m := range mounts {
 		fds[i] = int(m.Fd())
 	}
-	if err := b.control.conn.SetDeadline(time.Now().Add(setupTimeout)); err != nil {
-		return fmt.Errorf("set up the sandbox: %w", err)
-	}
 	sendErr := b.control.send(request{Op: opSetup, Setup: &p}, fds...)
 	var answer reply
 	files, err := b.control.recv(&answer)
-	if err == nil && answer.Op == opNetwork {
-		if len(answer.Held) > 0 {
-			closeAll(files)
-			if files, err = b.fetch(answer); err != nil {
-				return fmt.Errorf("set up the sandbox: %w", err)
-			}
-		}
-		if b.network, err = takeNetwork(answer, files); err != nil {
-			return fmt.Errorf("set up the sandbox: %w", err)
-		}
-		answer = reply{}
-		files, err = b.control.recv(&answer)
-	}
 	closeAll(files)
-	switch {
-	case err != nil && sendErr != nil:
+	if err != nil && sendErr != nil {
 		return fmt.Errorf("set up the sandbox: %w; %s", sendErr, b.stderr)
+	}
+	if err := b.expected(opReady, answer, err); err != nil {
+		return err
+	}
+	return b.control.conn.SetDeadline(time.Time{})
+}
+
+func (b *Box) setUpNetwork() error {
+	var answer reply
+	files, err := b.control.recv(&answer)
+	if err := b.expected(opNetwork, answer, err); err != nil {
+		closeAll(files)
+		return err
+	}
+	if len(answer.Held) > 0 {
+		closeAll(files)
+		files, err = b.fetch(answer)
+	}
+	if err == nil {
+		b.network, err = takeNetwork(answer, files)
+	}
+	if err != nil {
+		return fmt.Errorf("set up the sandbox: %w", err)
+	}
+	return nil
+}
+
+// expected says why what init answered while it makes the box is not op.
+func (b *Box) expected(op string, answer reply, err error) error {
+	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("set up the sandbox: init says nothing for %v; the machine may be overloaded, or a file system hang", setupTimeout)
 	case err != nil:
 		return fmt.Errorf("set up the sandbox: init ended: %w; %s", err, b.stderr)
 	case answer.Op == opRefused:
 		return refusal(&setupFailure{answer.Step, answered{answer.Code, answer.Error}})
-	case answer.Op != opReady:
+	case answer.Op != op:
 		return fmt.Errorf("set up the sandbox: init answers %q", answer.Op)
 	}
-	return b.control.conn.SetDeadline(time.Time{})
+	return nil
 }
 
 // Exec is ExecContext for callers who wait as long as it takes. It ends all the same: a box whose init falls silent is ended.

@@ -8,7 +8,7 @@ import (
 )
 
 // confine gives up, for this thread and all that comes of it, everything that init needed until here.
-func confine(p plan) error {
+func confine(p plan, calls filters) error {
 	if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
 		return &setupFailure{"set the host name", err}
 	}
@@ -25,7 +25,7 @@ func confine(p plan) error {
 		}
 	}
 	if p.Without.defended(DefenceSeccomp) {
-		if err := filterCalls(); err != nil {
+		if err := calls.load(); err != nil {
 			return err
 		}
 	}

@@ -32,12 +32,8 @@ type groupDir struct {
 	path string
 }
 
-// newGroup makes the groups of a box. What cannot be made is left out: Enforced tells.
-func newGroup(c Config) *group {
-	limits := c.Limits
-	if !c.plain() && countsPerNamespace() {
-		limits.Pids += spareThreads
-	}
+// newGroup makes the groups of a box, without limits. What cannot be made is left out: Enforced tells.
+func newGroup() *group {
 	g := &group{kept: map[Defence]bool{}}
 	name := groupName()
 	for _, h := range hierarchies() {
@@ -45,8 +41,18 @@ func newGroup(c Config) *group {
 		if err := os.Mkdir(path, 0o755); err != nil {
 			continue // not ours to use
 		}
-		d := groupDir{h, path}
-		g.dirs = append(g.dirs, d)
+		g.dirs = append(g.dirs, groupDir{h, path})
+	}
+	return g
+}
+
+// limit bounds what a box may use, before anything of it runs.
+func (g *group) limit(c Config) {
+	limits := c.Limits
+	if !c.plain() && countsPerNamespace() {
+		limits.Pids += spareThreads
+	}
+	for _, d := range g.dirs {
 		for _, limit := range []struct {
 			of  Defence
 			set func(Limits) error
@@ -56,7 +62,6 @@ func newGroup(c Config) *group {
 			}
 		}
 	}
-	return g
 }
 
 // has reports whether groups of the hierarchy can keep a limit.

@@ -75,29 +75,51 @@ func inheritedChannel() (*channel, error) {
 func setUp(control *channel) error {
 	runtime.LockOSThread()
 	var r request
-	mounts, err := control.recv(&r)
+	if _, err := control.recv(&r); err != nil {
+		return fmt.Errorf("read what to prepare: %w", err)
+	}
+	if r.Op != opPrepare || r.Prepare == nil {
+		return fmt.Errorf("read what to prepare: got %q", r.Op)
+	}
+	if r.Prepare.Level == LevelProcess {
+		runtime.UnlockOSThread()
+		return servePlainly(control)
+	}
+	b, err := r.Prepare.ready(control)
+	if err != nil {
+		return refuse(control, err)
+	}
+	r = request{}
+	mounts, err := control.recv(&r) // perhaps long after, or never
 	if err != nil {
 		return fmt.Errorf("read the plan: %w", err)
 	}
 	if r.Op != opSetup || r.Setup == nil {
 		return fmt.Errorf("read the plan: got %q", r.Op)
 	}
-	if r.Setup.Plain {
-		runtime.UnlockOSThread()
-		if err := harden(nil); err != nil {
-			return err
-		}
-		if err := adopt(); err != nil {
-			return err
-		}
-		return serve(control, true)
+	return refuse(control, b.enter(*r.Setup, mounts))
+}
+
+// servePlainly is the only stage of a plain init.
+func servePlainly(control *channel) error {
+	var r request
+	if _, err := control.recv(&r); err != nil {
+		return fmt.Errorf("read the plan: %w", err)
 	}
-	if r.Setup.Network {
-		err = setUpNetwork(control)
+	if r.Op != opSetup {
+		return fmt.Errorf("read the plan: got %q", r.Op)
 	}
-	if err == nil {
-		err = enter(*r.Setup, mounts)
+	if err := harden(nil); err != nil {
+		return err
 	}
+	if err := adopt(); err != nil {
+		return err
+	}
+	return serve(control, true)
+}
+
+// refuse tells the host why there will be no box.
+func refuse(control *channel, err error) error {
 	refused := reply{Op: opRefused, Step: "make a sandbox", Error: err.Error()}
 	var failure *setupFailure
 	if errors.As(err, &failure) {

@@ -18,12 +18,12 @@ const controlFD = 3
 // Owner is the user who runs the host process: there is no other to be had here.
 func Owner() (uid, gid int) { return os.Getuid(), os.Getgid() }
 
-func spawn(c Config, _ *group, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, mounts []*os.File, err error) {
-	if !c.plain() {
-		return nil, p, nil, refusal(&setupFailure{"start init in new namespaces", errors.ErrUnsupported})
+func spawn(k kind, _ *group, child *os.File, stderr io.Writer) (*exec.Cmd, error) {
+	if k.Level != LevelProcess {
+		return nil, refusal(&setupFailure{"start init in new namespaces", errors.ErrUnsupported})
 	}
-	cmd = &exec.Cmd{
-		Path:        c.Self,
+	cmd := &exec.Cmd{
+		Path:        k.self,
 		Args:        []string{"sprite-init", InitArg, stageSetup},
 		Env:         []string{},
 		Dir:         "/",
@@ -32,10 +32,13 @@ func spawn(c Config, _ *group, child *os.File, stderr io.Writer) (cmd *exec.Cmd,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, p, nil, fmt.Errorf("start the sandbox's init: %w", err)
+		return nil, fmt.Errorf("start the sandbox's init: %w", err)
 	}
-	return cmd, plan{Plain: true}, nil, nil
+	return cmd, nil
 }
+
+// draw has nothing to say: nothing is built.
+func (c Config) draw() (p plan, mounts []*os.File, err error) { return p, nil, nil }
 
 type setupFailure struct {
 	step string
@@ -53,11 +56,25 @@ func refusal(err error) error {
 	}
 }
 
-func enter(plan, []*os.File) error {
-	return &setupFailure{"start init in new namespaces", errors.ErrUnsupported}
+// builder is what no init here becomes.
+type builder struct{}
+
+func (kind) ready(*channel) (b builder, err error) {
+	return b, &setupFailure{"start init in new namespaces", errors.ErrUnsupported}
 }
 
+func (builder) enter(plan, []*os.File) error { return errors.ErrUnsupported }
+
 func limitCommand(int, bool) {} // what it is for is counted on Linux
+
+// mountWatch has nothing to watch over: plain boxes have no init ahead.
+type mountWatch struct{}
+
+func watchMounts() (mountWatch, error) { return mountWatch{}, errors.ErrUnsupported }
+
+func (mountWatch) changed() bool { return true }
+
+func (mountWatch) Close() error { return nil }
 
 // LandlockABI is 0: other systems have none.
 func LandlockABI() int { return 0 }

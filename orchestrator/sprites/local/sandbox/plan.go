@@ -3,14 +3,12 @@ package sandbox
 // plan is all that init needs to know to build the box: plain data, made by the host, carried out by init in the order
 // given. Paths in the box are relative to its root.
 type plan struct {
-	Plain    bool     `json:"plain,omitempty"` // nothing to build; the rest is empty
 	Level    Level    `json:"level,omitempty"`
 	Hostname string   `json:"hostname,omitempty"`
 	Received bool     `json:"received,omitempty"` // the mounts of the host's files came along as descriptors, in order
 	Root     step     `json:"root"`               // what becomes /
 	Steps    []step   `json:"steps,omitempty"`
-	Network  bool     `json:"network,omitempty"` // the network namespace is new: to be set up, and its sockets handed over
-	Sealed   []string `json:"sealed,omitempty"`  // folders of the root that are only read
+	Sealed   []string `json:"sealed,omitempty"` // folders of the root that are only read
 	Limits   Limits   `json:"limits"`
 	Without  without  `json:"without,omitempty"`
 }

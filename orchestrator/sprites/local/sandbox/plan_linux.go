@@ -14,7 +14,7 @@ import (
 
 // newPlan draws the box of c from what this host has.
 func newPlan(c Config) (plan, error) {
-	p := plan{Level: c.Level, Hostname: c.Hostname, Network: c.Network && c.defended(DefenceNetns), Limits: c.Limits, Without: c.Without}
+	p := plan{Level: c.Level, Hostname: c.Hostname, Limits: c.Limits, Without: c.Without}
 	p.Root = p.tree("", c.Root, false)
 	size := fmt.Sprintf(",size=%d,nr_inodes=%d", c.Limits.TmpBytes, c.Limits.TmpBytes/perFile)
 	if !c.defended(DefenceTmpSize) {
@@ -115,7 +115,7 @@ func (p *plan) bind(source, path string, readOnly bool) {
 // texts makes the files that say who and where the box is. A tree with programs of its own has its own users.
 func (p *plan) texts(c Config) {
 	p.text("etc/hostname", c.Hostname+"\n")
-	if p.Network {
+	if c.ownNetwork() {
 		own := networkFiles(c.Hostname)
 		for _, path := range slices.Sorted(maps.Keys(own)) {
 			p.text(path, own[path])
@@ -162,7 +162,7 @@ func (p *plan) ownSystem(c Config) error {
 			p.text(path, text)
 		}
 	}
-	if p.Network {
+	if c.ownNetwork() {
 		return nil
 	}
 	for _, path := range []string{"/etc/resolv.conf", "/etc/hosts"} {

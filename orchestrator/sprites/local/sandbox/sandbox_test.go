@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == hostArg {
 		os.Exit(doomedHost(os.Args[2], os.Args[3] == "plain"))
 	}
+	if len(os.Args) > 2 && os.Args[1] == spareArg {
+		os.Exit(hostWithSpare(os.Args[2]))
+	}
 	goleak.VerifyTestMain(m)
 }
 

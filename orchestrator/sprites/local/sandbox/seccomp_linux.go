@@ -7,6 +7,7 @@ import (
 
 	seccomp "github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -45,16 +46,37 @@ var requests = []uint32{
 	unix.FS_IOC_SET_ENCRYPTION_POLICY, unix.FS_IOC_ADD_ENCRYPTION_KEY,
 }
 
-// filterCalls has the kernel refuse, to this thread and all that comes of it, what refused and the rules below name.
-func filterCalls() error {
-	if err := onlyNative(); err != nil {
-		return &setupFailure{"refuse foreign system calls", err}
+// filters refuse what refused and the rules below name.
+type filters [][]unix.SockFilter
+
+// newFilters assembles them.
+func newFilters() (filters, error) {
+	native, err := onlyNative()
+	if err != nil {
+		return nil, &setupFailure{"refuse foreign system calls", err}
 	}
-	if err := refuseRequests(); err != nil {
-		return &setupFailure{"filter ioctl requests", err}
+	policy := callPolicy()
+	calls, err := policy.Assemble()
+	if err != nil {
+		return nil, &setupFailure{"filter system calls", err}
 	}
-	if err := seccomp.LoadFilter(seccomp.Filter{Policy: callPolicy()}); err != nil {
-		return &setupFailure{"filter system calls", err}
+	raw, err := bpf.Assemble(calls)
+	if err != nil {
+		return nil, &setupFailure{"filter system calls", err}
+	}
+	var program []unix.SockFilter
+	for _, i := range raw {
+		program = append(program, unix.SockFilter{Code: i.Op, Jt: i.Jt, Jf: i.Jf, K: i.K})
+	}
+	return filters{native, refusedRequests(), program}, nil
+}
+
+// load has the kernel apply them to this thread and all that comes of it.
+func (f filters) load() error {
+	for _, program := range f {
+		if err := loadFilter(program); err != nil {
+			return &setupFailure{"filter system calls", err}
+		}
 	}
 	return nil
 }
@@ -115,22 +137,22 @@ func seldom(family uint64) seccomp.NameWithConditions {
 
 // onlyNative refuses the calls of other architectures that this kernel also serves, such as those of 32-bit programs: their
 // numbers mean something else, and the policy does not look at them.
-func onlyNative() error {
+func onlyNative() ([]unix.SockFilter, error) {
 	own, err := arch.GetInfo(runtime.GOARCH)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return loadFilter([]unix.SockFilter{
+	return []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: callArch},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 1, K: uint32(own.ID)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
-	})
+	}, nil
 }
 
-// refuseRequests is apart from the policy because the kernel looks at the lower half of a request only, and the policy's
+// refusedRequests is apart from the policy because the kernel looks at the lower half of a request only, and the policy's
 // comparisons at all of it: C libraries differ in what they put into the upper half, and attackers put there what they like.
-func refuseRequests() error {
+func refusedRequests() []unix.SockFilter {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: callNumber},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 1, K: unix.SYS_IOCTL},
@@ -140,10 +162,10 @@ func refuseRequests() error {
 	for i, r := range requests {
 		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: uint8(len(requests) - i), K: r})
 	}
-	return loadFilter(append(program,
+	return append(program,
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
-	))
+	)
 }
 
 // Where struct seccomp_data has what filters look at.

@@ -25,23 +25,39 @@ type setupFailure struct {
 func (f *setupFailure) Error() string { return f.step + ": " + f.err.Error() }
 func (f *setupFailure) Unwrap() error { return f.err }
 
+// builder is an init that has done what can be done before it knows what to build.
+type builder struct {
+	self    string // names init's executable, in whatever root
+	filters filters
+}
+
+// ready does as much as it can.
+func (k kind) ready(control *channel) (b builder, err error) {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return b, &setupFailure{"hide init", err}
+	}
+	if b.self, err = ownExecutable(k.Level); err != nil {
+		return b, &setupFailure{"show init its executable", err}
+	}
+	if k.Network {
+		if err := setUpNetwork(control); err != nil {
+			return b, err
+		}
+	}
+	b.filters, err = newFilters()
+	return b, err
+}
+
 // enter builds what p says and replaces this process by the second stage, which has no privilege. It returns only to
 // report a failure. The caller's thread must be locked: credentials belong to threads, and exec keeps those of its caller.
-func enter(p plan, received []*os.File) error {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return &setupFailure{"hide init", err}
-	}
-	self, err := ownExecutable(p.Level)
-	if err != nil {
-		return &setupFailure{"show init its executable", err}
-	}
+func (b builder) enter(p plan, received []*os.File) error {
 	if err := build(p, received); err != nil {
 		return err
 	}
-	if err := confine(p); err != nil {
+	if err := confine(p, b.filters); err != nil {
 		return err
 	}
-	err = syscall.Exec(self, p.Without.args("sprite-init", InitArg, stageServe), []string{})
+	err := syscall.Exec(b.self, p.Without.args("sprite-init", InitArg, stageServe), []string{})
 	if errors.Is(err, fs.ErrNotExist) { // it is there, but it asks for a loader that only the host has
 		err = fmt.Errorf("%w: this lattice is linked dynamically, and the root has none of its libraries; build it with CGO_ENABLED=0", err)
 	}

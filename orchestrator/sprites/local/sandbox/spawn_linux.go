@@ -41,15 +41,14 @@ func mapped(file string) bool {
 	return false
 }
 
-// spawn starts init in its namespaces (or plainly) with child as its control socket, and returns what it is to be told
-// first, with the descriptors that go along; the caller closes those.
-func spawn(c Config, g *group, child *os.File, stderr io.Writer) (cmd *exec.Cmd, p plan, mounts []*os.File, err error) {
-	self, err := os.Open(c.Self)
+// spawn starts an init in its namespaces (or plainly) with child as its control socket.
+func spawn(k kind, g *group, child *os.File, stderr io.Writer) (*exec.Cmd, error) {
+	self, err := os.Open(k.self)
 	if err != nil {
-		return nil, p, nil, fmt.Errorf("open the sandbox's init: %w", err)
+		return nil, fmt.Errorf("open the sandbox's init: %w", err)
 	}
 	defer self.Close()
-	cmd = &exec.Cmd{
+	cmd := &exec.Cmd{
 		// By descriptor: the box's user may not be able to walk to the file.
 		Path:       "/proc/self/fd/4",
 		Args:       []string{"sprite-init", InitArg, stageSetup},
@@ -59,34 +58,38 @@ func spawn(c Config, g *group, child *os.File, stderr io.Writer) (cmd *exec.Cmd,
 		ExtraFiles: []*os.File{child, self},
 		WaitDelay:  endTimeout, // for what left a plain box with init's standard error
 	}
-	if c.plain() {
+	if k.Level == LevelProcess {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		return cmd, plan{Plain: true, Limits: c.Limits}, nil, start(cmd, g)
-	}
-	if p, err = newPlan(c); err != nil {
-		return nil, p, nil, fmt.Errorf("plan the sandbox: %w", err)
+		return cmd, start(cmd, g)
 	}
 	if cmd.SysProcAttr, err = namespaces(); err != nil {
-		return nil, p, nil, err
+		return nil, err
 	}
-	if !c.defended(DefencePidNamespace) {
+	if k.hostPids {
 		cmd.SysProcAttr.Cloneflags &^= unix.CLONE_NEWPID
 	}
-	if p.Network {
+	if k.Network {
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNET
 		cmd.SysProcAttr.AmbientCaps = append(cmd.SysProcAttr.AmbientCaps, unix.CAP_NET_ADMIN) // routes and rules
+	}
+	return cmd, start(cmd, g)
+}
+
+// draw says what init is to build, with the descriptors that go along; the caller closes those.
+func (c Config) draw() (p plan, mounts []*os.File, err error) {
+	if c.plain() {
+		return p, nil, nil
+	}
+	if p, err = newPlan(c); err != nil {
+		return p, nil, fmt.Errorf("plan the sandbox: %w", err)
 	}
 	if c.Level == LevelRoot {
 		p.Received = true
 		if mounts, err = openMounts(p.mounts(step.ofHost), p.Level); err != nil {
-			return nil, p, nil, refusal(err)
+			return p, nil, refusal(err)
 		}
 	}
-	if err := start(cmd, g); err != nil {
-		closeAll(mounts)
-		return nil, p, nil, err
-	}
-	return cmd, p, mounts, nil
+	return p, mounts, nil
 }
 
 func start(cmd *exec.Cmd, g *group) error {

@@ -15,8 +15,8 @@ import (
 // The control conversation, one JSON object per frame (four bytes of length, big endian, then the object). File
 // descriptors ride with the length.
 //
-//	host → init   setup (once; fds: the mounts made by the host) · exec (fds: stdin, stdout, stderr as present) · signal ·
-//	              call (fds: the call's) · cancel · taken (what init held for the host; see fetch.go)
+//	host → init   prepare (once, first) · setup (once; fds: the mounts made by the host) · exec (fds: stdin, stdout, stderr as
+//	              present) · signal · call (fds: the call's) · cancel · taken (what init held for the host; see fetch.go)
 //	init → host   network (fds: its sockets, before ready) · ready | refused (answer setup) · started (fds: pty master) | failed (answer exec) · exited ·
 //	              answer (answers call, also a cancelled one, in any order; fds: the answer's)
 //
@@ -28,6 +28,7 @@ const (
 )
 
 const (
+	opPrepare = "prepare"
 	opSetup   = "setup"
 	opExec    = "exec"
 	opSignal  = "signal"
@@ -45,12 +46,13 @@ const (
 
 // request is what the host says.
 type request struct {
-	Op     string   `json:"op"`
-	ID     uint64   `json:"id,omitempty"`
-	Setup  *plan    `json:"setup,omitempty"`
-	Exec   *command `json:"exec,omitempty"`
-	Signal int      `json:"signal,omitempty"`
-	Call   *call    `json:"call,omitempty"`
+	Op      string   `json:"op"`
+	ID      uint64   `json:"id,omitempty"`
+	Prepare *kind    `json:"prepare,omitempty"`
+	Setup   *plan    `json:"setup,omitempty"`
+	Exec    *command `json:"exec,omitempty"`
+	Signal  int      `json:"signal,omitempty"`
+	Call    *call    `json:"call,omitempty"`
 }
 
 // command is one command as init starts it. Stdio says which of the three descriptors came along.

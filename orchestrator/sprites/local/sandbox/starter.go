@@ -1,0 +1,165 @@
+package sandbox
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Starter starts one box after the other for a host, and after the first keeps one init ahead: most of what a start takes is
+// done before anybody asks for the next. The zero value is ready; Close ends it.
+//
+// The spare init is a process of its own, in namespaces and control groups that become the next box's. It has heard nothing
+// of any sprite, and nothing of a sprite ever ran where it is: it is no more than a start that has paused. A box of another
+// kind (level, network, defences) does without it, limits are set when it gets its box, and one that has ended, or from
+// before this machine's mounts changed, is not used. It ends with Close, with the host process, or when nobody has asked for
+// a box in spareFor.
+type Starter struct {
+	mu     sync.Mutex // guards the fields below
+	closed bool
+	next   *spare // nil before the first box
+	work   sync.WaitGroup
+}
+
+// spareFor is how long an init waits for a box.
+const spareFor = 5 * time.Minute
+
+// spareAfter is how long after a start the next init is made: the first command of the box goes first.
+const spareAfter = 25 * time.Millisecond
+
+// spare is one init being made, kept and handed over by a goroutine of its own.
+type spare struct {
+	kind   kind
+	begun  bool          // it is being made, or there; guarded by Starter.mu
+	offer  chan *kept    // gives it to the first who asks; closed when it is gone
+	cancel func()        // nobody will ask
+	gone   chan struct{} // closed with offer
+}
+
+// kept is an init that waits for its box, and what tells whether this machine is still as it was.
+type kept struct {
+	*seed
+	mounts mountWatch
+}
+
+// Start is [Start], sooner.
+func (s *Starter) Start(cfg Config) (*Box, error) {
+	cfg, err := cfg.checked()
+	if err != nil {
+		return nil, err
+	}
+	kind := cfg.kind()
+	if len(cfg.Without) > 0 || cfg.plain() {
+		return Start(cfg)
+	}
+	if ready := s.take(kind); ready != nil {
+		box, err := ready.grow(cfg)
+		if err == nil {
+			s.prepare(kind)
+			return box, nil
+		}
+		// Perhaps only the spare is to blame. What else is in the way, the next attempt says.
+	}
+	box, err := Start(cfg)
+	if err == nil {
+		s.prepare(kind)
+	}
+	return box, err
+}
+
+// Close ends the spare init and waits for it. Boxes go on; no further init is made.
+func (s *Starter) Close() {
+	s.mu.Lock()
+	s.closed = true
+	if s.next != nil {
+		s.next.cancel()
+	}
+	s.mu.Unlock()
+	s.work.Wait()
+}
+
+// take returns the spare init, if there is one of that kind that is fit to be used. One that is just being made is awaited: it
+// is further than another would be.
+func (s *Starter) take(k kind) *seed {
+	s.mu.Lock()
+	next := s.next
+	usable := next != nil && next.begun && next.kind == k
+	s.mu.Unlock()
+	if !usable {
+		return nil
+	}
+	ready := <-next.offer
+	if ready == nil {
+		return nil
+	}
+	defer ready.mounts.Close()
+	if ready.mounts.changed() { // it may see folders as they were, and keep what was unmounted from being let go
+		_ = ready.discard()
+		return nil
+	}
+	return ready.seed
+}
+
+// prepare has an init made, unless there is one or will soon be.
+func (s *Starter) prepare(k kind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	if next := s.next; next != nil {
+		select {
+		case <-next.gone:
+		default:
+			if next.kind == k {
+				return
+			}
+			next.cancel()
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background()) // ends with Close
+	next := &spare{kind: k, offer: make(chan *kept), gone: make(chan struct{}), cancel: cancel}
+	s.next = next
+	s.work.Go(func() {
+		defer cancel()
+		defer close(next.gone)
+		defer close(next.offer)
+		s.keep(ctx, next)
+	})
+}
+
+// keep makes an init and holds it until it is wanted.
+func (s *Starter) keep(ctx context.Context, next *spare) {
+	select {
+	case <-time.After(spareAfter):
+	case <-ctx.Done():
+		return
+	}
+	s.mu.Lock()
+	next.begun = true
+	s.mu.Unlock()
+	mounts, err := watchMounts()
+	if err != nil {
+		return
+	}
+	init, err := sow(next.kind)
+	if err != nil { // the next start says why
+		mounts.Close()
+		return
+	}
+	next.hold(ctx, &kept{init, mounts})
+}
+
+// hold offers an init until somebody takes it, or it is time to let it go.
+func (next *spare) hold(ctx context.Context, k *kept) {
+	idle := time.NewTimer(spareFor)
+	defer idle.Stop()
+	select {
+	case next.offer <- k:
+		return
+	case <-idle.C:
+	case <-ctx.Done():
+	}
+	k.mounts.Close()
+	_ = k.discard() // what is left of its groups goes with the next start of the host
+}
