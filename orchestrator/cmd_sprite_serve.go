@@ -66,17 +66,17 @@ func newSpriteServeCmd(d *deps) *cobra.Command {
 When the host is ready, one JSON line with "url", "token" and "isolation" is printed. It serves until SIGINT or
 SIGTERM, then ends every sprite's processes. Files and checkpoints stay in the directory.
 
-Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 bad flags, 7 less
-isolation than asked for.`,
+Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 bad flags, 3 no such image, 6 the directory
+or the port is in use, 7 less isolation than asked for.`,
 		Example: `  lattice sprite serve --listen 127.0.0.1:8787 --dir ./sprites
   lattice sprite serve --image ./rootfs.tar.zst
   lattice sprite serve --memory 2G --cpus 2 --pids 500 --min-isolation ns-user
   SPRITES_API_URL=http://127.0.0.1:8787 SPRITES_TOKEN=… lattice sprite ls`,
-		Args: cobra.NoArgs,
+		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			if err := opts.Limits.check(); err != nil {
+			if err := errors.Join(opts.Limits.check(), checkLoopback("--listen", opts.Listen), checkLoopback("--urls", cmp.Or(opts.URLs, anyPort))); err != nil {
 				return err
 			}
 			opts.Limits.withSettings(d.settings)
@@ -96,11 +96,11 @@ isolation than asked for.`,
 			return runSpriteServe(ctx, log, opts, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&opts.Listen, "listen", "127.0.0.1:0", "loopback address to listen on; port 0 chooses a free one")
+	cmd.Flags().StringVar(&opts.Listen, "listen", anyPort, "loopback address to listen on; port 0 chooses a free one")
 	cmd.Flags().StringVar(&opts.Token, "token", "", "bearer token that clients must send (default: a random one)")
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory that keeps the sprites (default: one that is removed at the end)")
 	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, shown as /skills in every sprite (default: those of --spritekit); none leaves each sprite a /skills of its own, as remote services do")
-	cmd.Flags().StringVar(&opts.URLs, "urls", "127.0.0.1:0", "loopback address on which sprites' URLs are served; port 0 takes the one of last time, or a free one; \"\" serves none")
+	cmd.Flags().StringVar(&opts.URLs, "urls", anyPort, "loopback address on which sprites' URLs are served; port 0 takes the one of last time, or a free one; \"\" serves none")
 	cmd.Flags().StringVar(&opts.Image, "image", "", "`IMAGE` that sprites start from whose creation names none: one of those in --dir, a path, which is imported first, or none (default: the setting image, else this machine's own system)")
 	cmd.Flags().BoolVar(&opts.Control, "control", false, "offer control channels, over which some clients run one command after another")
 	cmd.Flags().IntVar(&opts.Quotas.Running, "max-running", 0, "refuse to run more than `N` sprites at a time, as remote services do (0: no limit)")
@@ -125,7 +125,10 @@ const serveGrace = 5 * time.Second
 
 // runSpriteServe serves until ctx ends.
 func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOptions, out io.Writer) (err error) {
-	listener, err := listenLoopback(ctx, opts.Listen)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return api.Refuse(protocol.ExitBusy, "port_taken", "another program listens on "+opts.Listen, "choose another port, or 0 for a free one")
+	}
 	if err != nil {
 		return fmt.Errorf("serve sprites: %w", err)
 	}
@@ -159,12 +162,18 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 		MinIsolation: sandbox.Level(opts.Limits.least), Box: opts.Limits.limits(),
 		Limits: opts.Quotas, Control: opts.Control, WarmAfter: opts.WarmAfter, ColdAfter: opts.ColdAfter,
 	})
+	if errors.Is(err, local.ErrServed) {
+		return api.Refuse(protocol.ExitBusy, "dir_served", err.Error(), "name another directory by --dir")
+	}
 	if err != nil {
 		return fmt.Errorf("serve sprites: %w", err)
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
 	if opts.Image != "" && opts.Image != sprites.NoImage {
 		digest, err := host.ImportImage(ctx, opts.Image, "", func(text string) { log.Info().Str("image", opts.Image).Msg(text) })
+		if errors.Is(err, local.ErrNoImage) {
+			return api.Refuse(protocol.ExitNotFound, "image_not_found", "serve sprites: "+err.Error(), "give a path to import, or a name that is in --dir")
+		}
 		if err != nil {
 			return fmt.Errorf("serve sprites: %w", err)
 		}
@@ -221,16 +230,19 @@ func (d *deps) servedImage(said string) (string, error) {
 	return imagePath(ref)
 }
 
-// listenLoopback refuses addresses that other machines can reach: a sprite host runs what it is told to.
-func listenLoopback(ctx context.Context, addr string) (net.Listener, error) {
+// anyPort is a free port of this machine alone.
+const anyPort = "127.0.0.1:0"
+
+// checkLoopback refuses addresses that other machines can reach: a sprite host runs what it is told to.
+func checkLoopback(flag, addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, fmt.Errorf("--listen must be HOST:PORT such as 127.0.0.1:8787: %w", err)
+		return usageError{fmt.Errorf("%s must be HOST:PORT such as 127.0.0.1:8787: %w", flag, err)}
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("--listen %s: only loopback addresses are served; use 127.0.0.1, and a tunnel for other machines", addr)
+		return usageError{fmt.Errorf("%s %s: only loopback addresses are served; use 127.0.0.1, and a tunnel for other machines", flag, addr)}
 	}
-	return new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	return nil
 }
 
 // ownSkills installs the skills of the spritekit found here, and returns "" when there is none.

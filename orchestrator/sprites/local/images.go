@@ -28,6 +28,9 @@ func (h *Host) openImages() (err error) {
 	return err
 }
 
+// ErrNoImage is why a sprite or a host cannot start from an image that is named: it is not there.
+var ErrNoImage = image.ErrNotFound
+
 // ImportImage brings an image in, unless it is there already, and returns its digest. ref is an absolute path or an image
 // that is there; progress may be nil.
 func (h *Host) ImportImage(ctx context.Context, ref, name string, progress func(text string)) (digest string, err error) {

@@ -17,6 +17,8 @@ var (
 	errNoSprite     = errors.New("sprite not found")
 	errNoCheckpoint = errors.New("checkpoint not found")
 	errNameTaken    = errors.New("a sprite of this name exists already")
+	// ErrServed is why a host cannot be opened whose directory has one already.
+	ErrServed = errors.New("another process serves this directory")
 )
 
 // Buckets: sprites holds name → spriteRecord; checkpoints holds one bucket per sprite id: number (8 bytes, big endian)
@@ -89,7 +91,7 @@ func numberSessions(tx *bolt.Tx, now time.Time) (int64, error) {
 func (s *store) open() error {
 	db, err := bolt.Open(s.path, 0o600, &bolt.Options{Timeout: lockTimeout})
 	if errors.Is(err, bolterrors.ErrTimeout) {
-		return fmt.Errorf("open %s: another process serves this directory; end it or choose another one", s.path)
+		return fmt.Errorf("open %s: %w; end it or choose another one", s.path, ErrServed)
 	}
 	if err != nil {
 		return fmt.Errorf("open %s: %w", s.path, err)
