@@ -44,37 +44,47 @@ type watcher struct {
 	last    Event
 }
 
+// watch has the kernel tell. All boxes of a host and the user who made them share the watchers that it has for one user:
+// when there are no more, we look for ourselves.
 func watch(t Tree, conn io.Reader, out *json.Encoder) error {
+	from := lines(conn)
+	asked, err := notify(t, from, out)
+	if !errors.Is(err, errNoWatchers) {
+		return err
+	}
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	return poll(t, from, out, tick.C, asked...)
+}
+
+// errNoWatchers says that the kernel gives no more watchers, or folders to watch.
+var errNoWatchers = errors.New("no more watchers")
+
+// notify serves the conversation until it ends, or until errNoWatchers; then asked is what was asked for, of which all but the
+// last is confirmed.
+func notify(t Tree, from *bufio.Scanner, out *json.Encoder) (asked []Subscription, err error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return errors.Join(err, out.Encode(failed("", fmt.Errorf("no more watchers: %w", err))))
+		return nil, errNoWatchers
 	}
 	w := &watcher{t: t, in: os.NewFile(uintptr(fd), "inotify"), out: out, targets: map[int32][]target{}, told: map[string]bool{}}
 	var reader sync.WaitGroup
+	defer reader.Wait()
+	defer w.in.Close() // which ends read
 	reader.Go(w.read)
-	lines := bufio.NewScanner(conn)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for from.Scan() {
 		var s Subscription
-		if json.Unmarshal(lines.Bytes(), &s) != nil {
+		if json.Unmarshal(from.Bytes(), &s) != nil {
 			break
 		}
-		if w.subscribe(s) != nil {
+		asked = append(asked, s)
+		if err := w.subscribe(s); errors.Is(err, errNoWatchers) {
+			return asked, err
+		} else if err != nil {
 			break
 		}
 	}
-	w.in.Close() // which ends read
-	reader.Wait()
-	return lines.Err()
-}
-
-func failed(name string, err error) Event {
-	e := Event{Type: Failed, Path: []byte(name), Time: time.Now(), Text: err.Error()}
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		e.Code = int(errno)
-	}
-	return e
+	return nil, from.Err()
 }
 
 // subscribe starts to watch what s names, and says so once that is done.
@@ -83,7 +93,9 @@ func (w *watcher) subscribe(s Subscription) error {
 	defer w.mu.Unlock()
 	for _, p := range s.Paths {
 		name := string(p)
-		if err := w.ask(name, s.Recursive); err != nil {
+		if err := w.ask(name, s.Recursive); errors.Is(err, errNoWatchers) {
+			return err
+		} else if err != nil {
 			if err := w.out.Encode(failed(name, err)); err != nil {
 				return err
 			}
@@ -124,7 +136,7 @@ func (w *watcher) add(g target, found func(name string, st fs.FileInfo) error) e
 	})
 	if err != nil {
 		if errors.Is(err, unix.ENOSPC) {
-			return fmt.Errorf("the system's limit of watched folders (fs.inotify.max_user_watches) is reached: %w", err)
+			return fmt.Errorf("the system's limit of watched folders (fs.inotify.max_user_watches) is reached: %w: %w", errNoWatchers, err)
 		}
 		return err
 	}
@@ -298,6 +310,9 @@ func (w *watcher) tell(g target, mask uint32, name string) error {
 		}
 		return w.send(name, "create", st.IsDir())
 	})
+	if errors.Is(err, errNoWatchers) { // the rest goes on
+		return w.out.Encode(failed(name, err))
+	}
 	return ignoreFolder(err)
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 )
 
-func watch(_ Tree, _ io.Reader, out *json.Encoder) error {
-	return out.Encode(Event{Type: Failed, Time: time.Now(), Text: "files cannot be watched on this system"})
+func watch(t Tree, conn io.Reader, out *json.Encoder) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	return poll(t, lines(conn), out, tick.C)
 }

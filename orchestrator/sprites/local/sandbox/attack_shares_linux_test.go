@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/spritekit/lattice/orchestrator/sprites/local/files"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
 
@@ -24,6 +26,7 @@ func shareActors() map[string]func([]string) error {
 	return map[string]func([]string) error{
 		"terminals":   takeTerminals,
 		"watchers":    takeWatchers,
+		"all-watches": keepWatchers,
 		"empty-files": makeEmptyFiles,
 		"under-way":   keepUnderWay,
 		"stop-others": stopOthers,
@@ -61,6 +64,66 @@ func takeTerminals(args []string) error {
 
 func takeWatchers(args []string) error {
 	return takeMany(args, func() (int, error) { return unix.InotifyInit1(unix.IN_CLOEXEC) })
+}
+
+// keepWatchers takes all watchers that there are for its box, until its input ends.
+func keepWatchers([]string) error {
+	for {
+		if _, err := unix.InotifyInit1(unix.IN_CLOEXEC); errors.Is(err, unix.EMFILE) {
+			break
+		} else if err != nil {
+			return brokenActor{err}
+		}
+	}
+	fmt.Println("taken")
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// Who takes all watchers, as several boxes together can, keeps nobody from being told of changes.
+func TestWatchWithoutWatchers(t *testing.T) {
+	s := newScene(t, "")
+	box := launch(t, s.cfg)
+	if box.Translated() {
+		t.Skip("no namespaces here")
+	}
+	in, hold, err := os.Pipe()
+	must(t, err)
+	out, told, err := os.Pipe()
+	must(t, err)
+	defer out.Close()
+	proc, err := box.Exec(sandbox.Process{Argv: []string{"/skills/attacker", attackArg, "all-watches", ""}, Stdin: in, Stdout: told, Stderr: told})
+	must(t, err)
+	in.Close()
+	told.Close()
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "taken\n" {
+		t.Fatalf("the attacker says %q, %v", line, err)
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+	ended := make(chan error, 1)
+	go func() {
+		ended <- box.Files().Watch(t.Context(), theirs)
+		theirs.Close()
+	}()
+	must(t, json.NewEncoder(ours).Encode(files.Subscription{Paths: [][]byte{[]byte("/workspace")}, Recursive: true}))
+	var e files.Event
+	events := json.NewDecoder(ours)
+	must(t, events.Decode(&e))
+	if e.Type != files.Subscribed {
+		t.Fatalf("told %+v", e)
+	}
+	run(t, box, "echo x >/workspace/new")
+	must(t, events.Decode(&e))
+	if string(e.Path) != "/workspace/new" || e.Event != "create" {
+		t.Errorf("told %+v", e)
+	}
+	ours.Close()
+	must(t, <-ended)
+	hold.Close()
+	_, err = proc.Wait()
+	must(t, err)
 }
 
 // makeEmptyFiles costs memory by the number of files; their size is none.

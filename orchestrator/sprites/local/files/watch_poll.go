@@ -1,0 +1,240 @@
+package files
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// pollEvery is how often a poller looks.
+const pollEvery = time.Second
+
+// maxPolled bounds the files that one poller remembers.
+const maxPolled = 64 << 10
+
+// poller tells of changes where the system tells of none: it has no way to, or gives no more watchers, because somebody has
+// taken them all. It looks again and again, so it tells late, a rename as an end and a beginning, and of what came and went
+// between two looks nothing.
+type poller struct {
+	t   Tree
+	out *json.Encoder
+
+	mu    sync.Mutex // guards what follows, and out
+	asked []polled
+	seen  map[string]look
+	full  bool // maxPolled has been reached, and that was told
+}
+
+// polled is one path that was asked for.
+type polled struct {
+	name      string
+	recursive bool
+}
+
+// look is how a file was found.
+type look struct {
+	mode fs.FileMode
+	size int64
+	time time.Time
+}
+
+// lines reads what the asker says.
+func lines(conn io.Reader) *bufio.Scanner {
+	l := bufio.NewScanner(conn)
+	l.Buffer(nil, 1<<20)
+	return l
+}
+
+// poll serves a conversation that begins with, or goes on after, what begun asks for; of these all but the last have been
+// confirmed. It looks whenever tick says so.
+func poll(t Tree, from *bufio.Scanner, out *json.Encoder, tick <-chan time.Time, begun ...Subscription) error {
+	p := &poller{t: t, out: out, seen: map[string]look{}}
+	done := make(chan struct{})
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	defer close(done)
+	for i, s := range begun {
+		if err := p.subscribe(s, i == len(begun)-1); err != nil {
+			return nil // the asker has gone
+		}
+	}
+	looking.Go(func() {
+		for {
+			select {
+			case <-tick:
+				if p.tell() != nil {
+					return
+				}
+			case <-done:
+				return
+			}
+		}
+	})
+	for from.Scan() {
+		var s Subscription
+		if json.Unmarshal(from.Bytes(), &s) != nil || p.subscribe(s, true) != nil {
+			break
+		}
+	}
+	return from.Err()
+}
+
+// subscribe takes note of what there is now, so that only what comes later is told.
+func (p *poller) subscribe(s Subscription, confirm bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range s.Paths {
+		one := polled{string(name), s.Recursive}
+		_, err := p.t.Stat(one.name)
+		if err == nil {
+			p.asked = append(p.asked, one)
+			err = p.walk(one, p.seen)
+		}
+		if err != nil {
+			if err := p.out.Encode(failed(one.name, err)); err != nil {
+				return err
+			}
+		}
+	}
+	if !confirm {
+		return nil
+	}
+	return p.out.Encode(Event{Type: Subscribed, Time: time.Now()})
+}
+
+// tell says how what there is now differs from the last look.
+func (p *poller) tell() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := map[string]look{}
+	for _, one := range p.asked {
+		// What cannot be looked at is gone; why, the asker can find out by asking anew.
+		if err := p.walk(one, now); errors.Is(err, errTold) {
+			return err
+		}
+	}
+	names := make([]string, 0, len(now)+len(p.seen))
+	for name := range now {
+		names = append(names, name)
+	}
+	for name := range p.seen {
+		if _, still := now[name]; !still {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		was, before := p.seen[name]
+		is, after := now[name]
+		for _, kind := range changes(was, before, is, after) {
+			e := Event{Type: Changed, Path: []byte(name), Event: kind, Time: time.Now(), Size: is.size, IsDir: is.mode.IsDir() || !after && was.mode.IsDir()}
+			if err := p.out.Encode(e); err != nil {
+				return err
+			}
+		}
+	}
+	p.seen = now
+	return nil
+}
+
+// changes are what became of a file between two looks.
+func changes(was look, before bool, is look, after bool) []string {
+	switch {
+	case !before && after:
+		return []string{"create"}
+	case before && !after:
+		return []string{"remove"}
+	case was.mode.Type() != is.mode.Type():
+		return []string{"remove", "create"}
+	}
+	var kinds []string
+	if was.mode != is.mode {
+		kinds = append(kinds, "chmod")
+	}
+	if !is.mode.IsDir() && (was.size != is.size || !was.time.Equal(is.time)) {
+		kinds = append(kinds, "write")
+	}
+	return kinds
+}
+
+// errTold says that the asker has gone while something was told.
+var errTold = errors.New("nobody listens")
+
+// walk notes how all stands that one asks for.
+func (p *poller) walk(one polled, to map[string]look) error {
+	st, err := p.note(one.name, to)
+	if err != nil || !st.IsDir() && st.Mode()&fs.ModeSymlink == 0 {
+		return err
+	}
+	return p.folder(one.name, one.recursive, to)
+}
+
+// folder notes what lies in a folder.
+func (p *poller) folder(name string, recursive bool, to map[string]look) error {
+	dir, err := p.t.Open(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil // a link to a file
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for {
+		names, err := dir.Readdirnames(batch)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, n := range names {
+			within := path.Join(name, n)
+			st, err := p.note(within, to)
+			if errors.Is(err, errTold) || p.full && len(to) >= maxPolled {
+				return err
+			}
+			if err == nil && recursive && st.IsDir() {
+				if err := p.folder(within, true, to); errors.Is(err, errTold) {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// note looks at one file.
+func (p *poller) note(name string, to map[string]look) (fs.FileInfo, error) {
+	st, err := p.t.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(to) >= maxPolled {
+		if !p.full {
+			p.full = true
+			if p.out.Encode(failed(name, fmt.Errorf("more than %d files: the rest is not watched", maxPolled))) != nil {
+				return nil, errTold
+			}
+		}
+		return st, nil
+	}
+	to[name] = look{st.Mode(), st.Size(), st.ModTime()}
+	return st, nil
+}
+
+func failed(name string, err error) Event {
+	e := Event{Type: Failed, Path: []byte(name), Time: time.Now(), Text: err.Error()}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		e.Code = int(errno)
+	}
+	return e
+}
