@@ -221,13 +221,40 @@ func written() uint64 {
 	return wrote
 }
 
-// Step 10,000 costs what step 10 costs: allocations, bytes, what is appended, and what the store writes for it.
+// around is a document whose MAP of four items runs so many times. They run one by one: which of those that run side by
+// side share a commit is up to the scheduler, and a commit costs.
+func around(times int) []byte {
+	return fmt.Appendf(nil, `{"execir_version":"1.0","entry_node":"m","limits":{"max_steps":%d},"nodes":[
+		{"id":"m","op":"MAP","items":[1,2,3,4],"max_items":4,"result":"$tmp.n","outputs":{"result":"$vars.n"},"body":{"entry_node":"n","nodes":[
+			{"id":"n","op":"TOOL_CALL","tool":"m.read","args":{"a":"$item","b":"some text"},"outputs":{"n":"$tmp.n"}}]}},
+		{"id":"end","op":"PACK","inputs":{"n":"$vars.n"}}],
+		"edges":[{"from":"m","to":"m","max_traversals":%d,"when":{"op":"exists","ref":"$vars.n"}},{"from":"m","to":"end","when":{"op":"otherwise"}}]}`, 6*times+10, times)
+}
+
+// loop is a document whose LOOP makes so many iterations, three times.
+func loop(times int) []byte {
+	return fmt.Appendf(nil, `{"execir_version":"1.0","entry_node":"l","limits":{"max_steps":%d},"nodes":[
+		{"id":"l","op":"LOOP","max_iterations":%d,"until":{"op":"eq","left":"$index","right":%d},"result":"$tmp.n","outputs":{"result":"$vars.n"},"body":{"entry_node":"n","nodes":[
+			{"id":"n","op":"TOOL_CALL","tool":"m.read","args":{"a":"$index","b":"some text"},"outputs":{"n":"$tmp.n"}}]}},
+		{"id":"end","op":"PACK","inputs":{"n":"$vars.n"}}],
+		"edges":[{"from":"l","to":"l","max_traversals":2,"when":{"op":"exists","ref":"$vars.n"}},{"from":"l","to":"end","when":{"op":"otherwise"}}]}`, 6*times+10, times, times-1)
+}
+
+// Step 10,000 costs what step 10 costs: allocations, bytes, what is appended, and what the store writes for it. What a
+// step costs follows from the state, and that from the flow, not from what was.
 func TestStepsCostTheSame(t *testing.T) {
 	if underRace {
 		t.Skip("the race detector allocates on its own account")
 	}
-	const last, window = 10_000, 1000
-	program := linear("m.read", last+window+10)
+	for name, program := range map[string][]byte{"linear": linear("m.read", last+window+10), "LOOP": loop((last + window + 12) / 3), "MAP": around((last + window + 10) / 4)} {
+		t.Run(name, func(t *testing.T) { costTheSame(t, program) })
+	}
+}
+
+// Steps whose cost is compared: a window from the tenth, and one from the last.
+const last, window = 10_000, 1000
+
+func costTheSame(t *testing.T, program []byte) {
 	p, runs := parse(t, program), runIDs(2)
 	s, err := store.Open(filepath.Join(memoryDir(t), "store.db"))
 	if err != nil {
