@@ -240,6 +240,7 @@ func TestHostileDockerArchives(t *testing.T) {
 		{"a layer through a folder that is a link to the host", "c.json", "d/secret", []item{link("d", "OUTSIDE")}, "cannot be used"},
 		{"a layer that nobody writes", "c.json", "pipe", []item{{tar.Header{Name: "pipe", Typeflag: tar.TypeFifo, Mode: 0o600}, ""}}, "no file"},
 		{"a layer that is a folder", "c.json", "d", []item{dir("d")}, "no file"},
+		{"a layer that is not the config's", "c.json", "other.tar", []item{file("other.tar", string(pack(t, file("f", "y"))))}, "config says"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			outside := secretOutside(t)

@@ -183,7 +183,7 @@ func (s *Store) read(data []byte) (*found, error) {
 	}
 	f := &found{arch: c.Architecture, config: Config{Env: c.Config.Env, WorkingDir: c.Config.WorkingDir, User: c.Config.User, Labels: c.Config.Labels}}
 	for _, id := range c.RootFS.DiffIDs {
-		f.layers = append(f.layers, layer{diffID: id.String(), whiteouts: true})
+		f.layers = append(f.layers, layer{diffID: id.String(), claimed: true, whiteouts: true})
 	}
 	return f, nil
 }

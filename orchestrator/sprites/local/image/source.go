@@ -32,6 +32,7 @@ type layer struct {
 	open      func() (io.ReadCloser, error)
 	digest    string // of what open returns, "" when nobody says
 	diffID    string // of the uncompressed tar
+	claimed   bool   // the diffID is the image's word; else it is what was read a moment ago
 	whiteouts bool
 }
 
@@ -196,10 +197,10 @@ func (x *extraction) verified(ctx context.Context, l layer) error {
 		}
 	}
 	if got := named(plain); err == nil && got != l.diffID {
-		if l.digest == "" {
+		if !l.claimed {
 			return errChanged
 		}
-		return refuse("the layer %s unpacks to %s, where the image's config says %s", l.digest, got, l.diffID)
+		return refuse("a layer unpacks to %s, where the image's config says %s", got, l.diffID)
 	}
 	return err
 }
