@@ -55,7 +55,7 @@ func ParseWith(data []byte, s Sources) (*Flow, []ir.Finding) {
 		s.Rules = BuiltinRules()
 	}
 	var members map[string]json.RawMessage
-	if json.Unmarshal(data, &members) != nil {
+	if json.Unmarshal(data, &members) != nil || members == nil {
 		return parseExecIR(data, s) // which says what is wrong with it
 	}
 	_, workflow := members[workflowFormat.Member]

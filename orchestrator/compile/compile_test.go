@@ -3,7 +3,6 @@ package compile
 import (
 	"encoding/json"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -176,17 +175,6 @@ func TestToldMapsPreflight(t *testing.T) {
 	told := flow.Told(flow.Program.Preflight([]string{"fs:read"}))
 	if len(told) == 0 || told[0].Pointer != "/nodes/0/type" {
 		t.Errorf("Told = %+v", told)
-	}
-}
-
-func TestExact(t *testing.T) {
-	for literal, want := range map[string]bool{
-		"0": true, "-0": true, "0.0e9": true, "1": true, "1.50": true, "0.1": true, "1e3": true, "9007199254740992": true, "1E400": false,
-		"9007199254740993": false, "1e-999999999": false, "0.1000000000000000055": false, "1e999999999999": false, strings.Repeat("9", 1000): false,
-	} {
-		if got := exact(literal); got != want {
-			t.Errorf("exact(%.40s) = %v, want %v", literal, got, want)
-		}
 	}
 }
 

@@ -3,10 +3,8 @@ package compile
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gowebpki/jcs"
@@ -26,7 +24,6 @@ func parseWorkflow(data []byte, s Sources) (*Flow, []ir.Finding) {
 	}
 	l := lowering{workflow: &w, tools: s.Tools, origins: origins{}, typed: map[string]typedStep{}, within: map[string]bool{}}
 	l.plan = planning{plan: &Plan{}, rules: s.Rules, in: "/in", origins: l.origins, consumed: map[string]bool{}, nodes: []any{}, edges: []any{}}
-	l.checkNumbers(tree, "")
 	head := l.document()
 	if digest, err := canonical(data); err == nil {
 		head.Source.WorkflowDigest = digestOf(digest)
@@ -191,22 +188,4 @@ func (l *lowering) told(findings []ir.Finding) []ir.Finding {
 		}
 	}
 	return out
-}
-
-// checkNumbers refuses numbers that RFC 8785 cannot write: those that are no IEEE 754 double.
-func (l *lowering) checkNumbers(v any, at string) {
-	switch v := v.(type) {
-	case json.Number:
-		if !exact(v.String()) {
-			l.error("number_inexact", at, "write it as text", "the number %s has no exact IEEE 754 double form", v)
-		}
-	case []any:
-		for i := range v {
-			l.checkNumbers(v[i], at+"/"+strconv.Itoa(i))
-		}
-	case map[string]any:
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			l.checkNumbers(v[k], at+"/"+escapePointer(k))
-		}
-	}
 }

@@ -66,9 +66,6 @@ func parsePlan(data []byte, s Sources) (*Flow, []ir.Finding) {
 		return nil, reading
 	}
 	l := planning{plan: &p, rules: s.Rules, in: "/inputs", origins: origins{}, consumed: map[string]bool{}, nodes: []any{}, edges: []any{}}
-	numbers := lowering{}
-	numbers.checkNumbers(tree, "")
-	l.findings = numbers.findings
 	doc := l.document()
 	if len(l.nodes) == 0 {
 		return nil, ir.Merge(reading, l.findings)
@@ -155,29 +152,33 @@ func (l *planning) steps() (entry string, exits []string) {
 	seen := map[string]int{}
 	for i := range l.plan.Steps {
 		s, at := &l.plan.Steps[i], "/steps/"+strconv.Itoa(i)
-		if !planStepID.MatchString(s.ID) {
+		first, twice := seen[s.ID]
+		named := planStepID.MatchString(s.ID)
+		switch {
+		case !named:
 			l.error("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is no id of a step", s.ID)
-			l.broken = true
-			continue
-		}
-		if first, ok := seen[s.ID]; ok {
+		case twice:
 			l.error("id_duplicate", at+"/id", "", "the step at /steps/%d is called %q already", first, s.ID)
-			l.broken = true
-			continue
+		default:
+			seen[s.ID] = i
 		}
-		seen[s.ID] = i
 		rule, ok := l.rules[s.Type]
-		if !ok {
+		switch {
+		case !ok:
 			l.error("type_unknown", at+"/type", ir.OneOf(s.Type, l.rules.Types()), "there is no step type %q", s.Type)
+		case !named || twice:
+			l.checkStep(s, rule, at)
+		}
+		if !ok || !named || twice {
 			l.broken = true
 			continue
 		}
-		first, ends := l.expand(s, rule, at)
+		begin, ends := l.expand(s, rule, at)
 		for _, from := range exits {
-			l.edges = append(l.edges, map[string]any{"from": from, "to": first})
+			l.edges = append(l.edges, map[string]any{"from": from, "to": begin})
 		}
 		if entry == "" {
-			entry = first
+			entry = begin
 		}
 		exits = ends
 	}

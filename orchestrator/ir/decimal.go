@@ -3,6 +3,7 @@ package ir
 import (
 	"encoding/json"
 	"math/big"
+	"strconv"
 	"strings"
 )
 
@@ -39,6 +40,21 @@ func parseDecimal(n json.Number) (decimal, bool) {
 		return decimal{exp: new(big.Int)}, true
 	}
 	return d, true
+}
+
+// maxDigits bounds the number literals of documents; no double needs more to be told from its neighbours.
+const maxDigits = 64
+
+// exactDouble reports whether a JSON number survives being written as RFC 8785 writes it: as the shortest text of the
+// nearest double.
+func exactDouble(literal string) bool {
+	double, err := strconv.ParseFloat(literal, 64)
+	if err != nil || len(literal) > maxDigits {
+		return false
+	}
+	want, ok := parseDecimal(json.Number(literal))
+	got, same := parseDecimal(json.Number(strconv.FormatFloat(double, 'g', -1, 64)))
+	return ok && same && want.cmp(got) == 0
 }
 
 // cmp is -1, 0 or 1 as d is less than, equal to or greater than o.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -31,6 +32,10 @@ func decodeTree(data []byte, r *report) map[string]any {
 		r.error("json_invalid", "", "save the file as UTF-8", "the document is not UTF-8")
 		return nil
 	}
+	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
+		r.error("json_invalid", "", "save the file as UTF-8 without a byte order mark", "the document begins with a byte order mark, which JSON does not have")
+		return nil
+	}
 	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
 		line := 1
 		if syntax, ok := err.(*json.SyntaxError); ok {
@@ -45,7 +50,7 @@ func decodeTree(data []byte, r *report) map[string]any {
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	v, err := (&treeReader{d, r}).value("", 0)
+	v, err := (&treeReader{d, data, r}).value("", 0)
 	switch {
 	case errors.Is(err, errTooDeep):
 		r.tooDeep()
@@ -84,11 +89,57 @@ func (r *report) tooDeep() {
 
 type treeReader struct {
 	*json.Decoder
+	data   []byte // that is read; nil: only keys are looked at
 	report *report
 }
 
-func (t *treeReader) value(ptr string, depth int) (any, error) {
+// token is the next one; what nobody else would read as it is meant is reported at ptr.
+func (t *treeReader) token(ptr string) (json.Token, error) {
+	from := t.InputOffset()
 	token, err := t.Token()
+	if err != nil || t.data == nil {
+		return token, err
+	}
+	switch v := token.(type) {
+	case string:
+		if strings.ContainsRune(v, utf8.RuneError) && halfCharacter(t.data[from:t.InputOffset()]) {
+			t.report.error("json_invalid", ptr, hintText, "the text has half of a surrogate pair, which is no character")
+		}
+	case json.Number:
+		if !exactDouble(v.String()) {
+			t.report.error("number_inexact", ptr, "write it as text", "the number %.40s has no exact IEEE 754 double form, so that readers would not agree on it", v)
+		}
+	}
+	return token, nil
+}
+
+// halfCharacter reports whether raw JSON text escapes a surrogate that no other one completes.
+func halfCharacter(raw []byte) bool {
+	for i := 0; i+1 < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		if i++; raw[i] != 'u' || i+4 >= len(raw) {
+			continue
+		}
+		high, err := strconv.ParseUint(string(raw[i+1:i+5]), 16, 32)
+		if err != nil || !utf16.IsSurrogate(rune(high)) {
+			continue
+		}
+		if i += 4; i+6 >= len(raw) || raw[i+1] != '\\' || raw[i+2] != 'u' {
+			return true
+		}
+		low, err := strconv.ParseUint(string(raw[i+3:i+7]), 16, 32)
+		if err != nil || utf16.DecodeRune(rune(high), rune(low)) == utf8.RuneError {
+			return true
+		}
+		i += 6
+	}
+	return false
+}
+
+func (t *treeReader) value(ptr string, depth int) (any, error) {
+	token, err := t.token(ptr)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +164,7 @@ func (t *treeReader) value(ptr string, depth int) (any, error) {
 	}
 	object := map[string]any{}
 	for t.More() {
-		key, err := t.Token()
+		key, err := t.token(ptr)
 		if err != nil {
 			return nil, err
 		}
@@ -218,15 +269,15 @@ func (b binder) fitNumber(v any, t reflect.Type, ptr string) any {
 		return nil
 	}
 	if t.Kind() == reflect.Int {
-		if _, err := strconv.ParseInt(n.String(), 10, 32); err != nil {
+		f, err := n.Float64() // 1e3 and 1000.0 are 1000
+		if err != nil || f != math.Trunc(f) || math.Abs(f) >= 1<<31 {
 			b.error("type_mismatch", ptr, "", "this is a whole number below 2^31, not %s", n)
 			return nil
 		}
-		return n
+		return json.Number(strconv.FormatInt(int64(f), 10))
 	}
 	if f, err := n.Float64(); err != nil || math.IsInf(f, 0) {
-		b.error("type_mismatch", ptr, "", "the number %s is out of range", n)
-		return nil
+		return nil // reported when it was read
 	}
 	return n
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 const refHint = `a reference is a whole string such as "$vars.a.b[0]"; "$$x" is the text "$x"; {"concat":["a ","$vars.x"]} joins`
@@ -50,8 +51,21 @@ func checkExpr(v any, ptr string, scope condScope, r *report) {
 				r.error("expr_invalid", ptr+"/concat", `{"lit":…} keeps an object as it is`, "concat wants a list; this is %s", typeName(v["concat"]))
 			}
 		}
+		warnOptions(v, ptr, r)
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			checkExpr(v[k], ptr+"/"+escapePointer(k), scope, r)
+		}
+	}
+}
+
+// warnOptions warns of an object that is plain data and looks like a reference with a misspelt option.
+func warnOptions(v map[string]any, ptr string, r *report) {
+	if text, ok := v["ref"].(string); !ok || operator(v) != "" || !looksLikeRef(text) {
+		return
+	}
+	for _, k := range slices.Sorted(maps.Keys(v)) {
+		if hint := near(k, slices.Sorted(maps.Keys(refOptions))); k != "ref" && strings.HasPrefix(hint, "did you mean") {
+			r.warn("option_unknown", ptr+"/"+escapePointer(k), hint, "this is an object with the members ref and %s, not a reference: a reference has no option %q", k, k)
 		}
 	}
 }

@@ -26,10 +26,10 @@ func (g *graph) checkLLM(n *Node, ptr string) {
 	g.checkValidators(n, ptr)
 	g.checkPolicy(n, ptr)
 	g.checkEscalation(n, ptr)
-	switch {
-	case n.MaxOutputTokens < 0 || n.MaxOutputTokens > maxOutputTokens:
+	if n.MaxOutputTokens < 0 || n.MaxOutputTokens > maxOutputTokens {
 		g.error("limit_invalid", ptr+"/max_output_tokens", "", "max_output_tokens is between 1 and %d", maxOutputTokens)
-	case n.Temperature < 0 || n.Temperature > 2:
+	}
+	if n.Temperature < 0 || n.Temperature > 2 {
 		g.error("limit_invalid", ptr+"/temperature", "0 repeats itself best", "temperature is between 0 and 2")
 	}
 	g.checkCache(n, ptr)
@@ -85,14 +85,12 @@ func (g *graph) checkTemplate(n *Node, ptr string) {
 	}
 	t, ok := g.doc.template(n.PromptTemplate)
 	_, own := g.doc.PromptTemplates[n.PromptTemplate]
-	switch pin := g.doc.Templates[n.PromptTemplate]; {
+	switch {
 	case !ok && own:
 		return // reported where it stands
 	case !ok:
 		g.error("template_unknown", at, near(n.PromptTemplate, append(slices.Collect(maps.Keys(g.doc.PromptTemplates)), templates.IDs()...)), "there is no prompt template %q", n.PromptTemplate)
 		return
-	case pin != "" && pin != t.SHA256:
-		g.error("template_changed", "/templates/"+escapePointer(n.PromptTemplate), "look at what changed, then pin "+t.SHA256, "%s is not the template that the document was made with", n.PromptTemplate)
 	}
 	if t.Op != string(n.Op) {
 		g.error("template_op", at, "", "%s is a template for %s, not for %s", t.ID, t.Op, n.Op)
@@ -183,12 +181,15 @@ func (g *graph) checkInvariant(v Validator, ptr string) {
 var strategies = []string{"PATCH_JSON_FROM_ERROR", "REGENERATE", "NONE"}
 
 func (g *graph) checkPolicy(n *Node, ptr string) {
-	switch p := n.RetryPolicy; {
-	case p == nil:
+	p := n.RetryPolicy
+	if p == nil {
 		g.error("field_missing", ptr+"/retry_policy", `{"strategy":"PATCH_JSON_FROM_ERROR","max_attempts":2}`, "a node that asks a model says how often, and how")
-	case !slices.Contains(strategies, p.Strategy):
+		return
+	}
+	if !slices.Contains(strategies, p.Strategy) {
 		g.error("strategy_unknown", ptr+"/retry_policy/strategy", oneOf(p.Strategy, strategies), "there is no strategy %q", p.Strategy)
-	case p.MaxAttempts < 0 || p.MaxAttempts > maxAttempts:
+	}
+	if p.MaxAttempts < 0 || p.MaxAttempts > maxAttempts {
 		g.error("limit_invalid", ptr+"/retry_policy/max_attempts", "it counts all questions to the class, the first included", "max_attempts is between 1 and %d", maxAttempts)
 	}
 }
@@ -207,9 +208,11 @@ func (g *graph) checkEscalation(n *Node, ptr string) {
 			g.error("escalation_twice", at+"/to_model_class", "each class is asked in one stretch only", "%s was asked before", e.ToClass)
 		case from >= 0 && to >= 0 && to < from:
 			g.error("escalation_down", at+"/to_model_class", "model_classes lists them from the weakest to the strongest", "%s stands before %s in model_classes: a node escalates upward only", e.ToClass, list[from])
-		case e.MaxAttempts < 0 || e.MaxAttempts > maxAttempts:
+		}
+		if e.MaxAttempts < 0 || e.MaxAttempts > maxAttempts {
 			g.error("limit_invalid", at+"/max_attempts", "", "max_attempts is between 1 and %d", maxAttempts)
-		case e.Carry != "" && e.Carry != "packet" && e.Carry != "fresh":
+		}
+		if e.Carry != "" && e.Carry != "packet" && e.Carry != "fresh" {
 			g.error("carry_invalid", at+"/carry", "known: packet, fresh", "an escalation cannot carry %q", e.Carry)
 		}
 		below = append(below, e.ToClass)
@@ -254,8 +257,18 @@ func (g *graph) checkChoose(n *Node, ptr string) {
 	}
 }
 
-// checkTemplates checks the document's own templates.
+// checkTemplates checks the document's own templates, and its pins.
 func (v *validator) checkTemplates() {
+	for _, id := range slices.Sorted(maps.Keys(v.doc.Templates)) {
+		at, known := "/templates/"+escapePointer(id), append(slices.Collect(maps.Keys(v.doc.PromptTemplates)), templates.IDs()...)
+		t, ok := v.doc.template(id)
+		switch {
+		case !slices.Contains(known, id):
+			v.error("template_unknown", at, near(id, known), "there is no prompt template %q", id)
+		case ok && v.doc.Templates[id] != t.SHA256:
+			v.error("template_changed", at, "look at what changed, then pin "+t.SHA256, "%s is not the template that the document was made with", id)
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(v.doc.PromptTemplates)) {
 		ptr := "/prompt_templates/" + escapePointer(id)
 		t, err := templates.Parse(v.doc.PromptTemplates[id])

@@ -105,7 +105,7 @@ func TestParseFindings(t *testing.T) {
 		"truncated":                    {`{"execir_version":`, []string{"json_invalid "}},
 		"trailing":                     {`{} {}`, []string{"json_invalid "}},
 		"not utf-8":                    {"{\"a\":\"\xff\"}", []string{"json_invalid "}},
-		"lone surrogate":               {doc(packC2, ``, `"id":"a"`, `"meta":"\ud800"`), []string{"json_invalid "}},
+		"lone surrogate":               {doc(packC2, ``, `"id":"a"`, `"meta":"\ud800"`), []string{"json_invalid /meta"}},
 		"no object":                    {`[]`, []string{"type_mismatch "}},
 		"too large":                    {`{"x":"` + strings.Repeat("x", ir.MaxDocumentBytes) + `"}`, []string{"document_too_large "}},
 		"too deep":                     {`{"x":` + deep + `}`, []string{"document_too_deep "}},

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -76,5 +77,16 @@ func TestPointerVectors(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("only %d pointers were tried", n)
+	}
+}
+
+func TestExactDouble(t *testing.T) {
+	for literal, want := range map[string]bool{
+		"0": true, "-0": true, "0.0e9": true, "1": true, "1.50": true, "0.1": true, "1e3": true, "9007199254740992": true, "1E400": false,
+		"9007199254740993": false, "1e-999999999": false, "0.1000000000000000055": false, "1e999999999999": false, strings.Repeat("9", 1000): false,
+	} {
+		if got := exactDouble(literal); got != want {
+			t.Errorf("exactDouble(%.40s) = %v, want %v", literal, got, want)
+		}
 	}
 }

@@ -153,6 +153,10 @@ func (f *flow) checkPicks(n *Node, ptr string) {
 		if !ok {
 			continue
 		}
+		if got := f.typeOf(r.path()); len(pick) > 0 && slices.Contains([]string{"a number", "a string", "a boolean", "null"}, got) {
+			f.error("pick_type", at, "leave pick out, or [] to keep it whole", "%s is %s, of which there are no members to pick", r, got)
+			continue
+		}
 		known, ok := f.shapeOf(r.path())
 		for j, p := range pick {
 			if member, _, _ := strings.Cut(p, "."); ok && !slices.Contains(known, member) {

@@ -142,7 +142,7 @@ func Duplicates(data []byte) []string {
 	var r report
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	_, _ = (&treeReader{d, &r}).value("", -maxInputDepth) // what is no JSON is for others to say
+	_, _ = (&treeReader{d, nil, &r}).value("", -maxInputDepth) // what is no JSON is for others to say
 	var at []string
 	for _, f := range r.findings {
 		at = append(at, f.Pointer)

@@ -357,14 +357,18 @@ func (g *graph) checkRetry(n *Node, ptr string) {
 	for i, r := range n.Retry {
 		at := fmt.Sprintf("%s/retry/%d", ptr, i)
 		g.checkKinds(r.On, at, i == len(n.Retry)-1)
-		switch {
-		case r.MaxAttempts < 0 || r.MaxAttempts > 100:
+		if r.MaxAttempts < 0 || r.MaxAttempts > 100 {
 			g.error("limit_invalid", at+"/max_attempts", "it counts all attempts, the first included", "max_attempts is between 1 and 100")
-		case r.IntervalS < 0 || r.IntervalS > maxTimeoutS || r.MaxDelayS < 0 || r.MaxDelayS > maxTimeoutS:
-			g.error("limit_invalid", at, "", "interval_s and max_delay_s are between 0 and %d", maxTimeoutS)
-		case r.BackoffRate != 0 && (r.BackoffRate < 1 || r.BackoffRate > 100):
+		}
+		for name, s := range map[string]float64{"interval_s": r.IntervalS, "max_delay_s": r.MaxDelayS} {
+			if s < 0 || s > maxTimeoutS {
+				g.error("limit_invalid", at+"/"+name, "", "%s is between 0 and %d", name, maxTimeoutS)
+			}
+		}
+		if r.BackoffRate != 0 && (r.BackoffRate < 1 || r.BackoffRate > 100) {
 			g.error("limit_invalid", at+"/backoff_rate", "", "backoff_rate is between 1 and 100")
-		case r.Jitter != "" && r.Jitter != "none" && r.Jitter != "full":
+		}
+		if r.Jitter != "" && r.Jitter != "none" && r.Jitter != "full" {
 			g.error("jitter_invalid", at+"/jitter", "known: none, full", "there is no jitter %q", r.Jitter)
 		}
 	}
