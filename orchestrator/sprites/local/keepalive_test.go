@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -29,42 +30,80 @@ func (w *world) dialSocket(path string, query url.Values, o *websocket.DialOptio
 	return conn
 }
 
-// A client that pings and is slow to read keeps its command, whose output it gets whole: the library would rather give it up
-// than have an answer wait for what it does not read.
-func TestSlowReaderPings(t *testing.T) {
-	t.Parallel()
-	w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
-	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
-		t.Fatal(err)
-	}
-	const size = 30_000_000
-	conn := w.dialSocket("/exec", url.Values{"cmd": {"sh", "-c", "head -c 30000000 /dev/zero; exit 3"}}, nil)
-	for range 24 { // nothing is read until the library has given up, for 5 s
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+// sulk pings and does not read, until the library has given up twice, after 5 s, to answer.
+func (w *world) sulk(conn *websocket.Conn) {
+	w.Helper()
+	for range 24 {
+		ctx, cancel := context.WithTimeout(w.Context(), 300*time.Millisecond)
 		if conn.Ping(ctx) == nil {
-			t.Error("a ping was answered, although nobody has read the answer")
+			w.Error("a ping was answered, although nobody has read the answer")
 		}
 		cancel()
 	}
-	total, code := 0, -1
-	for {
-		kind, message, err := conn.Read(t.Context())
-		if err != nil {
-			if websocket.CloseStatus(err) != websocket.StatusNormalClosure {
-				t.Errorf("the socket ends with %v", err)
+}
+
+// A client that pings and is slow to read keeps its command, whose output it gets whole, and its connections: the library would
+// rather give it up than have an answer wait for what it does not read.
+func TestSlowReaderPings(t *testing.T) {
+	t.Parallel()
+	const size = 30_000_000
+	t.Run("command", func(t *testing.T) {
+		t.Parallel()
+		w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
+		w.sprite("s")
+		conn := w.dialSocket("/exec", url.Values{"cmd": {"sh", "-c", "head -c 30000000 /dev/zero; exit 3"}}, nil)
+		w.sulk(conn)
+		total, code := 0, -1
+		for {
+			kind, message, err := conn.Read(t.Context())
+			if err != nil {
+				if websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+					t.Errorf("the socket ends with %v", err)
+				}
+				break
 			}
-			break
+			switch {
+			case kind == websocket.MessageBinary && message[0] == sprites.StreamStdout:
+				total += len(message) - 1
+			case kind == websocket.MessageBinary && message[0] == sprites.StreamExit:
+				code = int(message[1])
+			}
 		}
-		switch {
-		case kind == websocket.MessageBinary && message[0] == sprites.StreamStdout:
-			total += len(message) - 1
-		case kind == websocket.MessageBinary && message[0] == sprites.StreamExit:
-			code = int(message[1])
+		if total != size || code != 3 {
+			t.Errorf("got %d bytes and exit %d, want %d and 3", total, code, size)
 		}
-	}
-	if total != size || code != 3 {
-		t.Errorf("got %d bytes and exit %d, want %d and 3", total, code, size)
-	}
+	})
+	t.Run("connection", func(t *testing.T) {
+		t.Parallel()
+		if _, err := exec.LookPath("perl"); err != nil {
+			t.Skip(err)
+		}
+		w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
+		w.sprite("s")
+		const server = `$|=1; use IO::Socket::INET; my $s=IO::Socket::INET->new(Listen=>1,LocalAddr=>"127.0.0.1:8182",ReuseAddr=>1) or die; print "up\n"; my $c=$s->accept; print $c ("x" x 30000000); close $c`
+		w.serve("sender", "perl", "-e", server)
+		conn := w.dialSocket("/proxy", nil, nil)
+		if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"port":8182}`)); err != nil {
+			t.Fatal(err)
+		}
+		w.sulk(conn)
+		total := 0
+		for {
+			kind, message, err := conn.Read(t.Context())
+			if err != nil {
+				if websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+					t.Errorf("the socket ends with %v", err)
+				}
+				break
+			}
+			if kind == websocket.MessageBinary {
+				total += len(message)
+			}
+		}
+		if total != size {
+			t.Errorf("got %d bytes, want %d", total, size)
+		}
+	})
 }
 
 // Those who only listen are asked whether they are there. Who has answered and ceases to is gone; who never answers is not,

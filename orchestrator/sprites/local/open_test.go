@@ -70,6 +70,24 @@ var everything = map[string]func(ctx context.Context, w *world, ready func()) er
 	},
 }
 
+// serve runs a service of sprite s, and returns when it says that it is up.
+func (w *world) serve(name, cmd string, args ...string) {
+	w.Helper()
+	if err := w.client.PutService(w.Context(), "s", sprites.Service{Name: name, Cmd: cmd, Args: args}, sprites.ServiceCall{}); err != nil {
+		w.Fatal(err)
+	}
+	up := errors.New("up")
+	err := w.client.ServiceLogs(w.Context(), "s", name, 10, sprites.ServiceCall{Duration: followMost, OnEvent: func(e sprites.ServiceEvent) error {
+		if strings.Contains(e.Data, "up") {
+			return up
+		}
+		return nil
+	}})
+	if !errors.Is(err, up) {
+		w.Fatal(err)
+	}
+}
+
 // onFirst calls fn with the first of what is written.
 func onFirst(fn func()) io.Writer { return writerFunc(func(p []byte) { fn() }) }
 
@@ -106,19 +124,7 @@ func TestEverythingOpen(t *testing.T) {
 			if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.client.PutService(t.Context(), "s", sprites.Service{Name: "listener", Cmd: "perl", Args: []string{"-e", listener}}, sprites.ServiceCall{}); err != nil {
-				t.Fatal(err)
-			}
-			up := errors.New("up")
-			err := w.client.ServiceLogs(t.Context(), "s", "listener", 10, sprites.ServiceCall{Duration: followMost, OnEvent: func(e sprites.ServiceEvent) error {
-				if strings.Contains(e.Data, "up") {
-					return up
-				}
-				return nil
-			}})
-			if !errors.Is(err, up) {
-				t.Fatal(err)
-			}
+			w.serve("listener", "perl", "-e", listener)
 			if _, err := w.client.Checkpoint(t.Context(), "s", ""); err != nil {
 				t.Fatal(err)
 			}
