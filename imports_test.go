@@ -141,7 +141,7 @@ var owners = map[string][]string{
 	"github.com/google/nftables":             {"orchestrator/sprites/local/sandbox"},
 	"github.com/mdlayher/netlink":            {"orchestrator/sprites/local/sandbox"},
 	"golang.org/x/time":                      {"orchestrator/llm"},
-	"golang.org/x/net":                       {"orchestrator/sprites/local/egress", "orchestrator"}, // DNS messages and names; how the host's proxy is chosen
+	"golang.org/x/net":                       {"orchestrator/sprites/local/egress", "orchestrator/sprites/local/sandbox", "orchestrator"}, // DNS messages and names; filters of system calls; how the host's proxy is chosen
 }
 
 // unreachable lists what a package must not depend on even through others.
