@@ -205,9 +205,9 @@ func (w *serviceWatch) show(e sprites.ServiceEvent) error {
 	var err error
 	switch e.Type {
 	case "stdout":
-		_, err = fmt.Fprint(w.d.out, data)
+		_, err = fmt.Fprint(spoken(w.d.out), data)
 	case "stderr":
-		_, err = fmt.Fprint(w.d.err, data)
+		_, err = fmt.Fprint(spoken(w.d.err), data)
 	case "exit":
 		if e.ExitCode != nil {
 			_, err = fmt.Fprintf(w.d.err, "%s: exit code %d\n", w.service, *e.ExitCode)

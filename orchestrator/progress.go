@@ -187,15 +187,24 @@ func clean(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// sanitizer drops control characters from text for a terminal, line ends and tabs excepted.
+// sanitizer drops control characters from text for a terminal, line ends and tabs excepted: those of one byte, those that
+// UTF-8 writes in two, of which some terminals take U+009B for the beginning of a sequence, and their halves.
 type sanitizer struct{ w io.Writer }
 
 func (s sanitizer) Write(p []byte) (int, error) {
 	out := make([]byte, 0, len(p))
-	for _, c := range p {
-		if c >= 0x20 && c != 0x7f || c == '\n' || c == '\t' {
-			out = append(out, c)
+	for rest := p; len(rest) > 0; {
+		r, size := utf8.DecodeRune(rest)
+		char := rest[:size]
+		rest = rest[size:]
+		switch {
+		case r == '\n' || r == '\t':
+		case r == utf8.RuneError && size == 1 && char[0] <= 0x9f: // of nothing, or cut off by the end of the piece before
+			continue
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
+			continue
 		}
+		out = append(out, char...)
 	}
 	if _, err := s.w.Write(out); err != nil {
 		return 0, err

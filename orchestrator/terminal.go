@@ -14,6 +14,14 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
+// spoken is w for what a sprite says of its own accord: a terminal gets no control characters of it.
+func spoken(w io.Writer) io.Writer {
+	if isTerminal(w) {
+		return sanitizer{w}
+	}
+	return w
+}
+
 // isTerminal reports whether f is a terminal.
 func isTerminal(f any) bool {
 	file, ok := f.(*os.File)

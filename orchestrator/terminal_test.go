@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -39,3 +40,32 @@ type readerOf struct {
 }
 
 func (r readerOf) Read(p []byte) (int, error) { return r.r.Read(p[:min(r.n, len(p))]) }
+
+// What a sprite says is only text, whatever it is made of and however it is cut.
+func TestSanitizer(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain\n\ttext":                      "plain\n\ttext",
+		"\x1b]0;title\x07x\r":                "]0;titlex",
+		"\u009b2J\u0085x":                    "2Jx",
+		"\x9b2J":                             "2J",
+		"\xc2":                               "\xc2",
+		"a\u202eb\u2066c":                    "abc",
+		"é日本\U0001f600":                      "é日本\U0001f600",
+		"\xff\xfe":                           "\xff\xfe",
+		"\x1b[31mred\x1b[0m\x00\x7f\x08\x0e": "[31mred[0m",
+	} {
+		var out strings.Builder
+		n, err := sanitizer{&out}.Write([]byte(in))
+		if got := out.String(); got != want || n != len(in) || err != nil {
+			t.Errorf("%q becomes %q, %d, %v; want %q", in, got, n, err, want)
+		}
+		for cut := range in { // in two pieces no more comes through
+			out.Reset()
+			fmt.Fprint(sanitizer{&out}, in[:cut])
+			fmt.Fprint(sanitizer{&out}, in[cut:])
+			if strings.ContainsAny(out.String(), "\x1b\x07\u009b\u0085") {
+				t.Errorf("%q, cut at %d, becomes %q", in, cut, out.String())
+			}
+		}
+	}
+}
