@@ -147,6 +147,15 @@ func what(n *ir.Node) []string {
 	default:
 		lines = append(lines, plain(string(n.Op)))
 	}
+	if n.ForksSprites() {
+		lines = append(lines, "in a copy of the sprite")
+	}
+	if n.Cache == ir.CacheRun {
+		lines = append(lines, "once for equal input")
+	}
+	if n.TimeoutS > 0 && n.Op != ir.OpToolCall && !n.Op.LLM() {
+		lines = append(lines, fmt.Sprintf("at most %g s", n.TimeoutS))
+	}
 	if n.Skip != nil {
 		lines = append(lines, plain("unless "+condText(n.Skip)))
 	}
