@@ -31,9 +31,9 @@ func (b *Box) freeStart() (killed bool) {
 			if err != nil {
 				continue
 			}
-			args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			if how, err := stands(pid, pid); err == nil && how.state == 'T' && bytes.Equal(args, own) {
-				killed = child.Kill() == nil || killed
+			if how, err := stands(pid, pid); err == nil && how.state == 'T' {
+				args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+				killed = bytes.Equal(args, own) && child.Kill() == nil || killed
 			}
 			child.Release() // nothing is left to fail
 		}
