@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,7 +18,7 @@ import (
 func checkResult(t T, target Target) {
 	o := newPlace(t, target).call(target.Input)
 	if !o.HasLast {
-		t.Fatalf("stdout %q does not end in a result (stderr %s)", o.Stdout, o.Stderr)
+		t.Fatalf("stdout %s does not end in a result; stderr is %s", brief(o.Stdout), brief(o.Stderr))
 	}
 	want := protocol.ExitOK
 	if o.Result.Waiting != nil {
@@ -64,10 +65,10 @@ func checkReplay(t T, target Target) {
 	again := p.call(target.Input)
 	switch {
 	case !again.HasLast || again.Exit != first.Exit:
-		t.Errorf("again: exit %d, stdout %q; want exit %d", again.Exit, again.Stdout, first.Exit)
+		t.Errorf("the same call again: exit %d, stdout %s; want exit %d, and the result once more", again.Exit, brief(again.Stdout), first.Exit)
 	case target.Reads || first.Result.Waiting != nil:
 	case len(again.Events) > 0 || !bytes.Equal(again.Result.Data, first.Result.Data):
-		t.Errorf("again: stdout %q; want the recorded result and no events", again.Stdout)
+		t.Errorf("the same call again: stdout %s; want the recorded result and no events", brief(again.Stdout))
 	}
 }
 
@@ -93,7 +94,7 @@ func checkReuse(t T, target Target) {
 			t.Fatalf("%v", err)
 		}
 		if o := p.call(string(raw)); o.Exit != protocol.ExitBadInput || o.Result.OK {
-			t.Errorf("exit %d, stdout %q; want %d", o.Exit, o.Stdout, protocol.ExitBadInput)
+			t.Errorf("the id of an earlier call with stdin %s: exit %d, stdout %s; want exit %d", brief(string(raw)), o.Exit, brief(o.Stdout), protocol.ExitBadInput)
 		}
 		return
 	}
@@ -106,8 +107,9 @@ func checkUnknownKey(t T, target Target) {
 	if strings.TrimSpace(target.Input) == "{}" {
 		comma = ""
 	}
-	o := p.call(strings.Replace(target.Input, "{", `{"no_such_input":1`+comma, 1))
-	p.refused(o, protocol.ExitBadInput, "bad_input")
+	input := strings.Replace(target.Input, "{", `{"no_such_input":1`+comma, 1)
+	o := p.call(input)
+	p.refused(fmt.Sprintf("stdin %s", brief(input)), o, protocol.ExitBadInput, "bad_input")
 	if o.HasLast && o.Result.Error != nil && !strings.Contains(o.Result.Error.Message, "/no_such_input") {
 		t.Errorf("message %q does not point to /no_such_input", o.Result.Error.Message)
 	}
@@ -116,14 +118,14 @@ func checkUnknownKey(t T, target Target) {
 func checkMalformed(t T, target Target) {
 	for _, input := range []string{`{`, `[]`, `"x"`, `{} {}`, `{"a":1,"a":2}`, "\xff\xfe", `nul`} {
 		p := newPlace(t, target)
-		p.refused(p.call(input), protocol.ExitBadInput, "bad_input")
+		p.refused(fmt.Sprintf("stdin %q", input), p.call(input), protocol.ExitBadInput, "bad_input")
 	}
 }
 
 func checkEmpty(t T, target Target) {
 	empty, object := newPlace(t, target).call(""), newPlace(t, target).call("{}")
 	if empty.Exit != object.Exit || !empty.HasLast || empty.Result.OK != object.Result.OK {
-		t.Errorf("empty stdin exits %d, {} exits %d", empty.Exit, object.Exit)
+		t.Errorf("empty stdin: exit %d, stdout %s; stdin {}: exit %d, stdout %s; want a result in both cases, and the same", empty.Exit, brief(empty.Stdout), object.Exit, brief(object.Stdout))
 	}
 }
 
@@ -133,14 +135,14 @@ func checkPermissions(t T, target Target) {
 	}
 	p := newPlace(t, target)
 	o := p.call(target.Input, "LATTICE_PERMISSIONS=")
-	p.refused(o, protocol.ExitDenied, "permission_denied")
+	p.refused("without any permission", o, protocol.ExitDenied, "permission_denied")
 	for _, name := range target.Permissions {
 		if o.HasLast && o.Result.Error != nil && !strings.Contains(o.Result.Error.Message, name) {
 			t.Errorf("message %q does not name %s", o.Result.Error.Message, name)
 		}
 	}
 	if o := p.call(target.Input, "LATTICE_PERMISSIONS="+strings.Join(target.Permissions, ",")); !o.Result.OK {
-		t.Errorf("with its permissions: exit %d, stdout %q", o.Exit, o.Stdout)
+		t.Errorf("with its permissions: exit %d, stdout %s", o.Exit, brief(o.Stdout))
 	}
 }
 
@@ -178,14 +180,14 @@ func checkSignal(t T, target Target) {
 	}
 	o := p.outcome(cmd.ProcessState.ExitCode(), first+string(rest), "")
 	if o.Exit != protocol.ExitCancelled || !o.HasLast || o.Result.OK || o.Result.Error.Code != "cancelled" {
-		t.Errorf("exit %d, stdout %q; want %d and a result", o.Exit, o.Stdout, protocol.ExitCancelled)
+		t.Errorf("exit %d, stdout %s; want %d and a result", o.Exit, brief(o.Stdout), protocol.ExitCancelled)
 	}
 	finished := false
 	for _, e := range o.Events {
 		finished = finished || e.Type == protocol.TypePhaseFinished && strings.Contains(string(e.Payload), `"success":false`)
 	}
 	if !finished {
-		t.Errorf("stdout %q has no PHASE_FINISHED without success", o.Stdout)
+		t.Errorf("stdout %s has no PHASE_FINISHED without success", brief(o.Stdout))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -167,11 +168,20 @@ func (p place) outcome(exit int, stdout, stderr string) Outcome {
 }
 
 // refused checks a call that must not have started.
-func (p place) refused(o Outcome, exit int, code string) {
+func (p place) refused(what string, o Outcome, exit int, code string) {
 	p.t.Helper()
 	if o.Exit != exit || !o.HasLast || o.Result.OK || o.Result.Error.Code != code {
-		p.t.Errorf("exit %d, stdout %q; want exit %d with code %s", o.Exit, o.Stdout, exit, code)
+		p.t.Errorf("%s: exit %d, stdout %s; want exit %d, and a result with the error code %s", what, o.Exit, brief(o.Stdout), exit, code)
 	}
+}
+
+// brief is the beginning of what was printed, quoted.
+func brief(text string) string {
+	const most = 300 // bytes
+	if len(text) > most {
+		return fmt.Sprintf("%q… (%d bytes)", text[:most], len(text))
+	}
+	return fmt.Sprintf("%q", text)
 }
 
 // outbox reads the events that the workspace's outbox holds, without the records of results.
@@ -179,7 +189,7 @@ func (p place) outbox() (events []protocol.Event) {
 	p.t.Helper()
 	data, err := os.ReadFile(filepath.Join(p.dir, protocol.OutboxFile))
 	if err != nil {
-		p.t.Fatalf("read outbox: %v", err)
+		p.t.Fatalf("there is no %s, to which each event is appended before it is printed: %v", protocol.OutboxFile, errors.Unwrap(err))
 	}
 	scanner := protocol.NewOutboxScanner(bytes.NewReader(data))
 	for {
