@@ -171,7 +171,14 @@ func chain(prefix, root string, kinds []string) (nodes, edges []map[string]any) 
 			delete(node, "args")
 			node["op"], node["items"], node["max_items"], node["concurrency"] = "MAP", []int{1, 2, 3}, 3, concurrency
 			node["body"] = map[string]any{"entry_node": id + "_0", "nodes": inner, "edges": between}
-		case "model": // repairs, escalates, passes
+		case "copy", "copyask": // in copies of the sprite
+			node["tool"], node["sprite"] = map[string]string{"copy": "m.write", "copyask": "m.ask"}[name], "fork"
+		case "kept":
+			node["tool"], node["cache"] = "m.read", "run"
+		case "model", "keptmodel": // repairs, escalates, passes
+			if name == "keptmodel" {
+				node["cache"] = "run"
+			}
 			delete(node, "args")
 			var asks map[string]any
 			if err := json.Unmarshal([]byte(`{"op":"LLM_CHOOSE","model_class":"SMALL_EXEC","prompt_template":"choose_v1","output_schema":"ChoiceById",
@@ -246,7 +253,7 @@ func endOf(s engine.State, w *world) end {
 
 // TestKilledAnywhere is the promise of the engine: kill it at any step of any flow, and the end is the same.
 func TestKilledAnywhere(t *testing.T) {
-	kinds := []string{"read", "idem", "write", "world", "flaky", "ask", "allow", "wants", "deny", "human", "legacy", "pack", "set", "emit", "wait", "model"}
+	kinds := []string{"read", "idem", "write", "world", "flaky", "ask", "allow", "wants", "deny", "human", "legacy", "pack", "set", "emit", "wait", "model", "copy", "copyask", "kept", "keptmodel"}
 	check := func(t tester, flow []string, stride, second int) {
 		p := flowOf(t, flow)
 		calm := newWorld(-1)
@@ -291,7 +298,8 @@ func TestKilledAnywhere(t *testing.T) {
 			{"each write"}, {"each +world ask"}, {"each wants human"}, {"each each idem"}, {"at once read +read pack", "write"},
 			{"write", "at once peek read", "write"}, {"+each flaky", "pack"}, {"write", "forks +write idem", "write"}, {"forks ask write", "forks wants"}, {"+forks flaky write", "each write"}, {"each idem legacy", "write"},
 			{"beside world ask", "write"}, {"+beside read peek", "pack"}, {"loop world flaky", "+write", "pack"}, {"each emit wait human", "pack"}, {"write", "at once model", "write"},
-			{"loop emit human", "each set read"},
+			{"loop emit human", "each set read"}, {"at once kept +kept pack", "kept", "write", "kept"}, {"write", "at once copy", "write"},
+			{"loop copy kept", "beside copyask keptmodel"}, {"forks kept copy write", "+kept", "pack"}, {"at once keptmodel", "each copyask"},
 		} {
 			check(t, flow, 9, 1000+i) // another place each
 		}
