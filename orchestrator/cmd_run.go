@@ -403,6 +403,9 @@ func describeFailure(d *deps, v api.RunView) {
 	if v.Sprite != "" && fault.Code != session.CodeSpriteGone {
 		fmt.Fprintf(d.err, "    or: lattice sprite exec %s -- sh -c 'cd /workspace && ls -la'\n", v.Sprite)
 	}
+	if len(v.Copies) > 0 {
+		fmt.Fprintf(d.err, "  kept: %s of its sprite, such as %s; lattice sprite prune --all removes what failed runs left\n", numbered(len(v.Copies), "copy", "copies"), v.Copies[0])
+	}
 }
 
 // nextCommands are the commands that answer w.

@@ -145,6 +145,8 @@ type RunView struct {
 	ForkedFrom string `json:"forked_from,omitempty"`
 	// Models is what the run's questions to models have taken; absent when it asked none.
 	Models *ModelUse `json:"models,omitempty"`
+	// Copies are the copies of its sprite that the items of a failed run had, kept like the sprite to be looked into.
+	Copies []string `json:"copies,omitempty"`
 	// Notice is what whoever asked for this should know, a line each. Only a rewind has any.
 	Notice []string `json:"notice,omitempty"`
 }

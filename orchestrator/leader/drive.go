@@ -291,6 +291,9 @@ func (l *Leader) watch(ctx context.Context, id string, after lattice.Seq, read r
 		if err != nil {
 			return err
 		}
+		if idle {
+			v.Copies = l.copiesOf(ctx, v)
+		}
 		if err := yield(api.WatchLine{View: &v, Done: idle}); err != nil || idle {
 			return err
 		}

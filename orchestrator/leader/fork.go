@@ -294,6 +294,24 @@ func (l *Leader) dropCopies(ctx context.Context, run, sprite string, stay []stri
 	return err
 }
 
+// copiesOf lists the copies that the items of a failed run left; none where the host does not say.
+func (l *Leader) copiesOf(ctx context.Context, v api.RunView) []string {
+	if v.Status != lattice.Failed || v.Sprite == "" {
+		return nil
+	}
+	all, err := l.client.List(ctx, copyPrefix(v.Sprite))
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, s := range all {
+		if slices.Contains(s.Labels, copyLabel(v.RunID)) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
 // copyPrefix is how the names of a sprite's copies begin; see the engine.
 func copyPrefix(sprite string) string { return fmt.Sprintf("%.40s-", sprite) }
 

@@ -312,12 +312,16 @@ func (l *Leader) Runs(context.Context) ([]api.RunView, error) {
 }
 
 // Run shows one run.
-func (l *Leader) Run(_ context.Context, id string) (api.RunView, error) {
+func (l *Leader) Run(ctx context.Context, id string) (api.RunView, error) {
 	id, err := l.resolve(id)
 	if err != nil {
 		return api.RunView{}, err
 	}
-	return l.view(id)
+	v, err := l.view(id)
+	if err == nil {
+		v.Copies = l.copiesOf(ctx, v)
+	}
+	return v, err
 }
 
 // view puts together what there is to know about a run.
