@@ -59,7 +59,7 @@ func playsAttacker(args []string) (code int, ok bool) {
 }
 
 func TestAttacks(t *testing.T) {
-	start(t, false) // skips where there are no namespaces
+	boxes, _ := starter(t) // skips where there are no namespaces; boxes with all defences come of spare inits, as a host's do
 	level := sandbox.LevelUser
 	if os.Getuid() == 0 {
 		level = sandbox.LevelRoot
@@ -69,7 +69,7 @@ func TestAttacks(t *testing.T) {
 			continue
 		}
 		t.Run(a.name, func(t *testing.T) {
-			if won, out := a.try(t, level, nil); won {
+			if won, out := a.try(t, boxes, level, nil); won {
 				t.Errorf("succeeds against all defences: %s", out)
 			}
 			for _, alone := range a.layers {
@@ -77,7 +77,7 @@ func TestAttacks(t *testing.T) {
 					break
 				}
 				others := slices.DeleteFunc(slices.Clone(a.layers), func(d sandbox.Defence) bool { return d == alone })
-				if won, out := a.try(t, level, others); won {
+				if won, out := a.try(t, boxes, level, others); won {
 					t.Errorf("succeeds against %s alone: %s", alone, out)
 				}
 			}
@@ -85,7 +85,7 @@ func TestAttacks(t *testing.T) {
 			if a.plain {
 				control = sandbox.LevelProcess
 			}
-			if won, out := a.try(t, control, a.layers); !won {
+			if won, out := a.try(t, boxes, control, a.layers); !won {
 				t.Errorf("fails without %s, too, so that this proves nothing: %s", a.layers, out)
 			}
 		})
@@ -93,7 +93,7 @@ func TestAttacks(t *testing.T) {
 }
 
 // try makes a box without some defences, plays the attack in it and says what it came to.
-func (a attack) try(t *testing.T, level sandbox.Level, without []sandbox.Defence) (won bool, out string) {
+func (a attack) try(t *testing.T, boxes *sandbox.Starter, level sandbox.Level, without []sandbox.Defence) (won bool, out string) {
 	t.Helper()
 	s := newScene(t, level)
 	s.cfg.Without, s.cfg.Limits, s.cfg.Network = without, a.limits, a.network
@@ -101,7 +101,8 @@ func (a attack) try(t *testing.T, level sandbox.Level, without []sandbox.Defence
 	if a.prepare != nil {
 		a.prepare(t, s)
 	}
-	box, err := sandbox.Start(s.cfg)
+	boxes.Spare() // is there, and will be used if it is of that kind
+	box, err := boxes.Start(s.cfg)
 	if err != nil {
 		t.Fatalf("start a box at %s without %s: %v", level, without, err)
 	}

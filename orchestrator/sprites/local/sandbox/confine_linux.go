@@ -19,6 +19,11 @@ func confine(p plan, calls filters) error {
 	if _, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0); errno != 0 && errno != unix.ENOSYS && errno != unix.EPERM {
 		return &setupFailure{"leave the host's keyring", errno}
 	}
+	if p.Without.defended(DefenceNoNewPrivs) {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return &setupFailure{"set no_new_privs", err}
+		}
+	}
 	if p.Without.defended(DefenceLandlock) && p.Without.defended(DefenceNoNewPrivs) { // which it asks for
 		if err := fenceFiles(p.Sealed); err != nil {
 			return err
@@ -27,11 +32,6 @@ func confine(p plan, calls filters) error {
 	if p.Without.defended(DefenceSeccomp) {
 		if err := calls.load(); err != nil {
 			return err
-		}
-	}
-	if p.Without.defended(DefenceNoNewPrivs) {
-		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return &setupFailure{"set no_new_privs", err}
 		}
 	}
 	if p.Without.defended(DefenceCaps) {

@@ -12,36 +12,65 @@ import (
 // This file puts things into the new root, which is the working directory. The tree there may be one that a sprite has
 // filled: paths are walked folder by folder, no link is followed, and what stands where the box needs a place goes.
 
+// site is the new root while things are put into it. It keeps the folder open in which the last one was: most come to where
+// another has come before.
+type site struct {
+	level  Level
+	parent string
+	dir    int // -1 for none
+}
+
+// in opens the folder in which a path lies.
+func (w *site) in(name string, do func(dir int, name string) error) error {
+	if parent := path.Dir(name); w.dir < 0 || w.parent != parent {
+		w.leave()
+		dir, err := folder(parent, w.level)
+		if err != nil {
+			return err
+		}
+		w.parent, w.dir = parent, dir
+	}
+	return do(w.dir, path.Base(name))
+}
+
+// leave forgets the open folder, which something may have been mounted over.
+func (w *site) leave() {
+	if w.dir >= 0 {
+		unix.Close(w.dir)
+	}
+	w.dir = -1
+}
+
 // carryOut does one step. mount is the mount that the step opens, if it does.
-func (s step) carryOut(mount int, level Level) error {
+func (s step) carryOut(w *site, mount int) error {
 	switch s.Kind {
 	case stepDir:
-		return s.in(level, func(dir int, name string) error {
+		return w.in(s.Path, func(dir int, name string) error {
 			if err := unix.Mkdirat(dir, name, 0o755); err != nil {
 				return ignoring(unix.EEXIST, err)
 			}
 			return unix.Fchmodat(dir, name, s.Mode, 0) // mkdir obeys the umask and knows no sticky bit
 		})
 	case stepLink:
-		return s.in(level, func(dir int, name string) error {
+		return w.in(s.Path, func(dir int, name string) error {
 			return ignoring(unix.EEXIST, unix.Symlinkat(s.Source, dir, name))
 		})
 	case stepText:
-		return s.text(level)
+		return s.text(w)
 	case stepKnob:
 		return ignoring(unix.ENOENT, s.turn())
 	case stepSeal:
 		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-		return s.at(level, func(fd int) error { return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr) })
+		return s.at(w, func(fd int) error { return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr) })
 	case stepAgain:
 		again, err := unix.OpenTree(unix.AT_FDCWD, s.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 		if err != nil {
 			return fmt.Errorf("open_tree: %w", err)
 		}
 		defer unix.Close(again)
-		return s.place(again, level)
+		return s.place(w, again)
 	default:
-		return s.place(mount, level)
+		return s.place(w, mount)
 	}
 }
 
@@ -53,24 +82,27 @@ func ignoring(expected unix.Errno, err error) error {
 }
 
 // place attaches a mount at the step's path.
-func (s step) place(mount int, level Level) error {
-	return s.at(level, func(fd int) error {
+func (s step) place(w *site, mount int) error {
+	if within(w.parent, s.Path) {
+		defer w.leave()
+	}
+	return s.at(w, func(fd int) error {
 		return unix.MoveMount(mount, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	})
 }
 
 // at opens the step's own place, which it makes if need be.
-func (s step) at(level Level, do func(fd int) error) error {
+func (s step) at(w *site, do func(fd int) error) error {
 	if !s.File && s.Kind != stepText {
-		fd, err := folder(s.Path, level)
+		fd, err := folder(s.Path, w.level)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(fd)
 		return do(fd)
 	}
-	return s.in(level, func(dir int, name string) error {
-		fd, err := file(dir, name, level)
+	return w.in(s.Path, func(dir int, name string) error {
+		fd, err := file(dir, name, w.level)
 		if err != nil {
 			return err
 		}
@@ -79,18 +111,8 @@ func (s step) at(level Level, do func(fd int) error) error {
 	})
 }
 
-// in opens the folder in which the step's path lies.
-func (s step) in(level Level, do func(dir int, name string) error) error {
-	dir, err := folder(path.Dir(s.Path), level)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(dir)
-	return do(dir, path.Base(s.Path))
-}
-
 // text writes a file into /dev, which is no part of the tree, and shows it at the step's path.
-func (s step) text(level Level) error {
+func (s step) text(w *site) error {
 	const made = "dev/.text"
 	fd, err := unix.Open(made, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o444)
 	if err != nil {
@@ -110,7 +132,7 @@ func (s step) text(level Level) error {
 	if err := unix.MountSetattr(again, "", unix.AT_EMPTY_PATH, &attr); err != nil {
 		return fmt.Errorf("mount_setattr: %w", err)
 	}
-	if err := s.place(again, level); err != nil {
+	if err := s.place(w, again); err != nil {
 		return err
 	}
 	return unix.Unlink(made) // the mount keeps it

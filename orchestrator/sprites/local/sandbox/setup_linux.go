@@ -93,11 +93,10 @@ func build(p plan, received []*os.File) error {
 		return &setupFailure{"make mounts private", err}
 	}
 	// All mounts first: the new root covers a folder of the old one.
-	mounts, err := allMounts(p, received)
+	mounts, err := allMounts(p, received) // which the second stage does not inherit
 	if err != nil {
 		return err
 	}
-	defer closeAll(mounts)
 
 	// Any folder that surely exists can carry the new root until it is the root.
 	const base = "/proc"
@@ -108,16 +107,18 @@ func build(p plan, received []*os.File) error {
 		return &setupFailure{"enter the new root", err}
 	}
 	next := 1
+	w := &site{level: p.Level, dir: -1}
 	for _, s := range p.Steps {
 		mount := -1
 		if s.opens() {
 			mount = int(mounts[next].Fd())
 			next++
 		}
-		if err := s.carryOut(mount, p.Level); err != nil {
+		if err := s.carryOut(w, mount); err != nil {
 			return &setupFailure{fmt.Sprintf("%s /%s", s.Kind, s.Path), err}
 		}
 	}
+	w.leave()
 	return pivot()
 }
 

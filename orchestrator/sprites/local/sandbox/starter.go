@@ -25,7 +25,7 @@ type Starter struct {
 const spareFor = 5 * time.Minute
 
 // spareAfter is how long after a start the next init is made: the first command of the box goes first.
-const spareAfter = 25 * time.Millisecond
+const spareAfter = 5 * time.Millisecond
 
 // spare is one init being made, kept and handed over by a goroutine of its own.
 type spare struct {
