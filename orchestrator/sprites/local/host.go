@@ -48,6 +48,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/rs/zerolog"
 
+	"github.com/spritekit/lattice/orchestrator/sprites/local/egress"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/image"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
@@ -129,6 +130,7 @@ type Host struct {
 	reading  sync.Mutex                   // held while a digest is taken
 	merging  sync.Mutex                   // held while layers are merged
 	spares   spares
+	outward  *egress.Room // for the connections of sprites to the world
 	boxes    sandbox.Starter
 
 	mu      sync.Mutex // guards the fields below
@@ -155,7 +157,7 @@ func Open(cfg Config) (*Host, error) {
 }
 
 func open(cfg Config, step func(string)) (*Host, error) {
-	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, clock: time.Now, step: step, pingEvery: pingEvery, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: map[string]int{}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}}
+	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, clock: time.Now, step: step, pingEvery: pingEvery, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: map[string]int{}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}, outward: egress.NewRoom(descriptors())}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/egress"
@@ -115,7 +116,7 @@ func (s *sprite) connect(box *sandbox.Box) (err error) {
 		return fmt.Errorf("mirror the network policy: %w", err)
 	}
 	c := &connection{gateway: egress.New(egress.Config{
-		Upstream: h.upstream(), HostPorts: h.cfg.Network.HostPorts, Denials: s.denials(), Now: h.now,
+		Upstream: h.upstream(), HostPorts: h.cfg.Network.HostPorts, Denials: s.denials(), Room: h.outward, Now: h.now,
 	}, policy)}
 	ctx, cancel := context.WithCancel(h.ctx)
 	c.cancel = cancel
@@ -152,6 +153,15 @@ func (h *Host) upstream() egress.Upstream {
 		return egress.Direct()
 	}
 	return h.cfg.Network.Upstream
+}
+
+// descriptors is how many this process may have.
+func descriptors() uint64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0 // the least, then
+	}
+	return uint64(limit.Cur)
 }
 
 // disconnect ends all connections of a box and waits for them. mu is held.

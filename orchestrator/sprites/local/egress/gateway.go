@@ -14,12 +14,8 @@ import (
 	"time"
 )
 
-const (
-	// maxConns is how many connections a sprite may have at once. Each costs the host up to six descriptors.
-	maxConns = 256
-	// dnsPatience is how long a DNS connection may take for one question.
-	dnsPatience = 5 * time.Second
-)
+// dnsPatience is how long a DNS connection may take for one question.
+const dnsPatience = 5 * time.Second
 
 // Config of a Gateway.
 type Config struct {
@@ -27,6 +23,7 @@ type Config struct {
 	HostPorts []uint16      // ports of the host's loopback interface that HostName leads to
 	Idle      time.Duration // a connection on which nothing moves for so long is ended; 0 means 15 minutes
 	Denials   *Denials      // gets what is denied
+	Room      *Room         // shared by the gateways of a host; nil is room for one sprite
 	Now       func() time.Time
 }
 
@@ -58,6 +55,9 @@ type target struct {
 func New(cfg Config, p *Policy) *Gateway {
 	if cfg.Idle == 0 {
 		cfg.Idle = 15 * time.Minute
+	}
+	if cfg.Room == nil {
+		cfg.Room = NewRoom(8 * perConn * maxConns)
 	}
 	g := &Gateway{cfg: cfg, names: newTable(maxNames, cfg.Now), conns: map[*link]struct{}{}}
 	g.policy.Store(p)
@@ -131,7 +131,12 @@ func (g *Gateway) accept(ctx context.Context, l net.Listener, handle func(contex
 	defer l.Close()
 	var open sync.WaitGroup
 	defer open.Wait()
-	slots := make(chan struct{}, maxConns)
+	room := g.cfg.Room
+	slots := make(chan struct{}, room.each)
+	tooMany := func(conn *net.TCPConn, whose string, n int) {
+		g.deny("connect", target{}, &refusal{TooMany, fmt.Sprintf("%s %d connections at most at once", whose, n)})
+		reset(conn)
+	}
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
@@ -148,12 +153,18 @@ func (g *Gateway) accept(ctx context.Context, l net.Listener, handle func(contex
 		select {
 		case slots <- struct{}{}:
 		default:
-			g.deny("connect", target{}, &refusal{TooMany, fmt.Sprintf("a sprite has %d connections at most at once", maxConns)})
-			reset(tcp)
+			tooMany(tcp, "a sprite has", cap(slots))
+			continue
+		}
+		select {
+		case room.all <- struct{}{}:
+		default:
+			<-slots
+			tooMany(tcp, "all sprites of this host have", cap(room.all))
 			continue
 		}
 		open.Go(func() {
-			defer func() { <-slots }()
+			defer func() { <-slots; <-room.all }()
 			handle(ctx, tcp)
 		})
 	}
