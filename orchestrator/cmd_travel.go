@@ -100,7 +100,8 @@ func newForkCmd(d *deps) *cobra.Command {
 		Short: "Start runs that go on from a moment of another run, each in a copy of its sprite",
 		Long: `Start runs that go on from where a node of another run began, each in a sprite of its own: a copy of the files of that
 moment. The other run is not touched. --set writes variables first: x=text or x:=json for $vars.x, or a whole path such as
-$vars.a.b or $tmp.c. Actions that the copies ask for are decided anew.
+$vars.a.b or $tmp.c. Actions that the copies ask for are decided anew. What questions to models took up to there counts in
+each copy, too.
 
 Hosts whose sprites cannot be copied refuse with 8.
 ` + exitCodes,
