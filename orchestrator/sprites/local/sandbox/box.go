@@ -226,6 +226,13 @@ func (b *Box) giveUp(p *Proc) {
 	if terminal != nil { // it has started just now
 		terminal.Close()
 	}
+	select {
+	case r := <-p.started: // just now, too
+		if len(r.Held) > 0 {
+			b.refuseHeld(r.ID)
+		}
+	default:
+	}
 	_ = b.send(request{Op: opSignal, ID: p.id, Signal: int(syscall.SIGKILL)}) // a box that does not listen ends by this
 }
 

@@ -158,7 +158,7 @@ func (b *Box) deliverAnswer(r reply, files []*os.File) {
 	if come != nil {
 		come <- callAnswer{r, files}
 	} else if known && len(r.Held) > 0 {
-		b.refuseHeld(r.ID)
+		b.refuseUnheard(r.ID)
 	}
 }
 

@@ -79,10 +79,15 @@ func (b *Box) fetch(r reply) (files []*os.File, err error) {
 	return files, err
 }
 
-// refuseHeld has init close what nobody wants. It does not wait: who reads init's words must not depend on init's reading.
+// refuseHeld has init close what nobody wants.
 func (b *Box) refuseHeld(id uint64) {
+	_ = b.send(request{Op: opTaken, ID: id}) // a box that does not listen ends by this
+}
+
+// refuseUnheard is refuseHeld for the reader of init's words, which must not depend on init's reading.
+func (b *Box) refuseUnheard(id uint64) {
 	b.tasks.Go(func() error {
-		_ = b.send(request{Op: opTaken, ID: id}) // a box that does not listen ends by this
+		b.refuseHeld(id)
 		return nil
 	})
 }

@@ -469,3 +469,57 @@ func FuzzReplies(f *testing.F) {
 		<-waiting
 	})
 }
+
+// What init holds for somebody who has gone, or does not want it, it is told to close: once each, whatever the host waits for.
+func TestHeldForNobody(t *testing.T) {
+	told := func(inner *channel, op string) request {
+		t.Helper()
+		for {
+			var r request
+			files, err := inner.recv(&r)
+			closeAll(files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Op == op {
+				return r
+			}
+		}
+	}
+	held := fmt.Sprintf(`"held":[%d]`, 1)
+	for name, do := range map[string]func(ctx context.Context, b *Box){
+		"a command":  func(ctx context.Context, b *Box) { _, _ = b.ExecContext(ctx, Process{Argv: []string{"x"}}) }, // it may end in any way
+		"a terminal": func(ctx context.Context, b *Box) { _, _ = b.ExecContext(ctx, Process{Argv: []string{"x"}, TTY: true}) },
+		"a call": func(ctx context.Context, b *Box) {
+			files, _ := b.call(ctx, "fs.x", 1, nil, nil)
+			closeAll(files)
+		},
+	} {
+		for _, gone := range []bool{false, true} {
+			b, inner := seized(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { defer close(ended); do(ctx, b) }()
+			var asked request
+			files, err := inner.recv(&asked)
+			closeAll(files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if gone {
+				cancel()
+				<-ended
+			}
+			op := opStarted
+			if asked.Op == opCall {
+				op = opAnswer
+			}
+			said(t, inner, fmt.Sprintf(`{"op":%q,"id":%d,"pid":4,%s}`, op, asked.ID, held))
+			if r := told(inner, opTaken); r.ID != asked.ID {
+				t.Errorf("%s, gone %t: init is told of %d, want %d", name, gone, r.ID, asked.ID)
+			}
+			cancel()
+			<-ended
+		}
+	}
+}

@@ -81,6 +81,9 @@ func (p *Proc) begun(r reply) (*Proc, error) {
 	prevented := p.prevented
 	p.box.mu.Unlock()
 	if prevented {
+		if len(r.Held) > 0 {
+			p.box.refuseHeld(r.ID)
+		}
 		p.box.giveUp(p) // it is on its way to its end
 		return nil, &StartError{Code: 126, Text: "start a command: another process of the sprite stopped it before it had begun"}
 	}
@@ -118,7 +121,7 @@ func (b *Box) deliver(r reply, files []*os.File) {
 			p.PTY = master(files[0])
 		}
 		if len(r.Held) > 0 && (p.unwanted || !p.tty) {
-			b.refuseHeld(r.ID)
+			b.refuseUnheard(r.ID)
 			r.Held = nil
 		}
 		if p.tty && p.PTY == nil && len(r.Held) != 1 {
