@@ -30,6 +30,8 @@ func sandboxes(ctx context.Context, dir string, rounds int) ([]figure, error) {
 	const beside = "fork and exec of /bin/true"
 	return []figure{
 		figure{Name: "sandbox, until ready", Value: m["ms/ready"], Unit: "ms", Ratio: m["x/ready"], Beside: beside}.atMost(m["ms/ready"], 10),
+		{Name: "sandbox, until ready, with no init kept ready", Value: m["ms/alone"], Unit: "ms", Ratio: m["ms/alone"] / m["ms/fork"], Beside: beside},
+		{Name: "sandbox, made and ended: processor time", Value: m["cpu-ms/box"], Unit: "ms"},
 		{Name: "first command of a cold sprite", Value: m["ms/first"], Unit: "ms", Ratio: m["ms/first"] / m["ms/fork"], Beside: beside},
 		figure{Name: "/bin/true through the WebSocket", Value: m["ms/exec"], Unit: "ms", Ratio: m["x/exec"], Beside: beside}.atMost(m["x/exec"], 3),
 		figure{Name: "idle sprite of 200: memory (PSS)", Value: i["MiB/sprite"], Unit: "MiB"}.atMost(i["MiB/sprite"], 3),

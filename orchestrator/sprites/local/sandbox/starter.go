@@ -24,8 +24,8 @@ type Starter struct {
 // spareFor is how long an init waits for a box.
 const spareFor = 5 * time.Minute
 
-// spareAfter is how long after a start the next init is made: the first command of the box goes first.
-const spareAfter = 5 * time.Millisecond
+// spareAfter is how long after a start the next init is made: what the box was started for goes first.
+const spareAfter = 100 * time.Millisecond
 
 // spare is one init being made, kept and handed over by a goroutine of its own.
 type spare struct {
