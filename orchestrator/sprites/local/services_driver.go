@@ -291,9 +291,11 @@ func (p pump) run(read func()) {
 	defer func() { p.log.output(p.stream, lines.flush()) }()
 	buf := make([]byte, readChunk)
 	settled := false
+	logged := newPace(loggedRate)
 	for {
 		n, err := p.from.Read(buf)
 		p.log.output(p.stream, lines.take(buf[:n]))
+		logged.take(n, p.gone)
 		late := errors.Is(err, os.ErrDeadlineExceeded)
 		if err != nil && !late || late && closed(p.gone) {
 			return

@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"sync"
 	"time"
@@ -155,10 +154,11 @@ func (s *session) ended() bool {
 // write into the void rather than die of a closed pipe.
 func (s *session) pump(stream byte, f *os.File, done func()) {
 	buf := make([]byte, readChunk)
+	unheard := newPace(unheardRate)
 	for {
 		n, err := f.Read(buf)
-		if n > 0 {
-			s.publish(frame{stream, append([]byte(nil), buf[:n]...)})
+		if n > 0 && !s.publish(frame{stream, append([]byte(nil), buf[:n]...)}) {
+			unheard.take(n, s.aborted)
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			s.pumpRest(stream, f, buf)
@@ -172,7 +172,9 @@ func (s *session) pump(stream byte, f *os.File, done func()) {
 	if s.tty || f.SetReadDeadline(time.Time{}) != nil {
 		return
 	}
-	_, _ = io.Copy(io.Discard, f)
+	for n, err := f.Read(buf); err == nil; n, err = f.Read(buf) {
+		unheard.take(n, s.aborted)
+	}
 }
 
 // pumpRest publishes what can be read without waiting.
@@ -199,8 +201,8 @@ func (s *session) pumpRest(stream byte, f *os.File, buf []byte) {
 	}
 }
 
-// publish keeps f for later clients and hands it to the present ones.
-func (s *session) publish(f frame) {
+// publish keeps f for later clients and hands it to the present ones, if there are any.
+func (s *session) publish(f frame) (heard bool) {
 	s.mu.Lock()
 	s.keep(f)
 	s.total += int64(len(f.data))
@@ -227,6 +229,7 @@ func (s *session) publish(f frame) {
 		case <-s.aborted:
 		}
 	}
+	return len(present) > 0
 }
 
 // keep adds f to the recent output and drops what has become too old. A piece that follows one of the same stream joins
