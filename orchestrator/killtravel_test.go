@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -57,6 +58,39 @@ func TestKillWhileTravelling(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestKillBehindAPush kills the leader while a run that has pushed goes back behind that and pushes again. Whatever was cut
+// off, each time one new branch comes to the origin, and none that is there ever moves.
+func TestKillBehindAPush(t *testing.T) {
+	t.Parallel()
+	j := newJob(t)
+	j.run(t, 0, "")
+	first := j.runs(t)[0].ID
+	again := []string{"rewind", first, "--to", "clone", "--across-effects"}
+	for k, times := 1, 2; !t.Failed(); k, times = k+4**killStride, times+1 { // a going back takes as many writes as a whole job: some will do
+		_ = os.Remove(j.counter())
+		code, out := j.lattice(t, k, "leader", again...)
+		if code == -1 {
+			if code, out = j.lattice(t, 0, "", "resume", first); code == 0 { // cut off before it was recorded
+				code, out = j.lattice(t, 0, "", again...)
+			}
+		}
+		unharmed := j.writes() < k
+		if code != 75 {
+			t.Fatalf("killed after durable write %d: exit %d\n%s", k, code, out)
+		}
+		j.lattice(t, 0, "", "approve", first)
+		j.lattice(t, 0, "", "replay", first)
+		j.sh(t, `test "$(git -C origin.git for-each-ref 'refs/heads/lattice/*' | wc -l)" = `+strconv.Itoa(times)+`
+			test "$(wc -l <pushes)" = `+strconv.Itoa(times)+`
+			! grep -v '^0000000000' pushes`)
+		if unharmed {
+			t.Logf("%d times back", times-1)
+			j.remove()
+			return
+		}
 	}
 }
 

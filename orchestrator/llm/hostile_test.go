@@ -3,6 +3,7 @@ package llm
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -305,7 +306,7 @@ func TestNoConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unknown := &http.Transport{Dial: func(string, string) (net.Conn, error) {
+	unknown := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.DNSError{Err: "no such host", Name: "models.invalid", IsNotFound: true}
 	}}
 	for name, tt := range map[string]struct {
