@@ -57,7 +57,7 @@ func (w *FileWatch) Next(ctx context.Context) (FileEvent, error) {
 	w.pulse.stuck.Add(-1)
 	defer w.pulse.stuck.Add(1)
 	for {
-		kind, message, err := w.conn.Read(ctx)
+		kind, message, err := readMessage(ctx, w.conn)
 		if websocket.CloseStatus(err) != -1 {
 			return FileEvent{}, fmt.Errorf("%w (%w)", ErrWatchOver, err)
 		}

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	. "github.com/spritekit/lattice/orchestrator/sprites/spritestest"
@@ -87,6 +90,47 @@ func TestPatience(t *testing.T) {
 			t.Errorf("WatchPorts = %v", err)
 		}
 	})
+}
+
+// TestServerThatPings: a server may ping while it does not take the input; that its pings are not answered then ends nothing.
+func TestServerThatPings(t *testing.T) {
+	t.Parallel()
+	const size = 30 << 20
+	got := make(chan int, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.CloseNow()
+		conn.SetReadLimit(-1)
+		_ = conn.Write(r.Context(), websocket.MessageText, []byte(`{"type":"session_info","session_id":"1","tty":false}`))
+		for range 24 { // until the client's library has given up to answer, after 5 s
+			ctx, cancel := context.WithTimeout(r.Context(), 300*time.Millisecond)
+			_ = conn.Ping(ctx) // nobody reads the answer
+			cancel()
+		}
+		total := 0
+		for {
+			_, message, err := conn.Read(r.Context())
+			if err != nil || len(message) == 1 && message[0] == sprites.StreamEOF {
+				break
+			}
+			total += len(message) - 1
+		}
+		got <- total
+		_ = conn.Write(r.Context(), websocket.MessageText, []byte(`{"type":"exit","exit_code":0}`))
+		_ = conn.Write(r.Context(), websocket.MessageBinary, []byte{sprites.StreamExit, 0})
+		conn.Close(websocket.StatusNormalClosure, "")
+	}))
+	defer server.Close()
+	hc := &http.Client{Transport: &http.Transport{}}
+	defer hc.CloseIdleConnections()
+	code, err := sprites.New(server.URL, "", hc).Exec(t.Context(), "s", sprites.Exec{Cmd: []string{"cat"}, Stdin: zeros(size)})
+	if total := <-got; code != 0 || err != nil || total != size {
+		t.Errorf("Exec = %d, %v with %d bytes of input taken, want 0 with %d", code, err, total, size)
+	}
 }
 
 // TestDeadWatch: a server that is gone without closing its connection is noticed by who watches, too.

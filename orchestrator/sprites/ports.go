@@ -57,7 +57,7 @@ func (c *Client) WatchPorts(ctx context.Context, name string, first func([]PortE
 		beats.Wait()
 	}()
 	for {
-		_, data, err := ws.Read(ctx)
+		_, data, err := readMessage(ctx, ws)
 		if err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()

@@ -109,7 +109,7 @@ func (p *proxyConn) Read(b []byte) (int, error) {
 		if p.ended != nil {
 			return 0, p.ended
 		}
-		typ, data, err := p.ws.Read(p.ctx)
+		typ, data, err := readMessage(p.ctx, p.ws)
 		switch status := websocket.CloseStatus(err); {
 		case status == websocket.StatusNormalClosure || status == websocket.StatusGoingAway:
 			p.ended = io.EOF

@@ -19,6 +19,17 @@ type pulse struct {
 	heard atomic.Bool  // since the last ping
 }
 
+// readMessage reads the next message, also while what is being sent waits for the other end to take it: pings are then not
+// answered. The library gives such an answer up after a while, which is no reason to give the connection up.
+func readMessage(ctx context.Context, conn *websocket.Conn) (websocket.MessageType, []byte, error) {
+	for {
+		kind, data, err := conn.Read(ctx)
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return kind, data, err
+		}
+	}
+}
+
 // missedPings is for how many intervals in a row the other end may say nothing at all.
 const missedPings = 3
 

@@ -80,7 +80,7 @@ func (s *execStream) receive(ctx context.Context) (int, error) {
 	defer informed()
 	var said exits
 	for {
-		typ, data, err := s.conn.Read(ctx)
+		typ, data, err := readMessage(ctx, s.conn)
 		if err != nil {
 			if code, ok := said.code(); ok {
 				return code, nil
