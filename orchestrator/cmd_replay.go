@@ -85,7 +85,10 @@ func (d *deps) printReplay(r api.Replay) error {
 		return nil
 	}
 	where := "at its end"
-	if x := r.Diverged; x.Seq > 0 {
+	switch x := r.Diverged; {
+	case x.Seq == 0 && x.What == "program":
+		where = "in what it runs"
+	case x.Seq > 0:
 		where = fmt.Sprintf("at entry %d (%s)", x.Seq, x.Fact)
 		if x.Node != "" {
 			where += " at node " + x.Node
