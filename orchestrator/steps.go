@@ -123,8 +123,9 @@ func (d *deps) parseFlow(doc []byte, from flowSources) (*compile.Flow, []ir.Find
 // skills of a sprite are the leader's to find: a flow that lacks nothing else goes to it as it is.
 func (d *deps) lowered(ctx context.Context, arg string, from flowSources) (json.RawMessage, string, error) {
 	doc, name, err := d.readFlow(ctx, arg)
-	if err != nil {
-		return nil, "", err
+	own := len(from.steps) + len(from.templates) + len(from.schemas) + len(d.settings.Steps) + len(d.settings.Templates) + len(d.settings.Schemas)
+	if err != nil || own == 0 {
+		return doc, name, err
 	}
 	s, err := d.sources(from)
 	if err != nil {
