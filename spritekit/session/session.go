@@ -134,6 +134,10 @@ func (s *server) serve(ctx context.Context, requests <-chan request) (exit int) 
 			leaving = true
 			s.refrain()
 		}
+		if stop != nil && ctx.Err() != nil { // which ended the calls' contexts, too; none may begin any more
+			stop, leaving, exit = nil, true, protocol.ExitCancelled
+			s.refrain()
+		}
 		for len(s.queue) > 0 && s.running < s.o.Parallel {
 			s.start()
 		}
@@ -167,9 +171,7 @@ func (s *server) serve(ctx context.Context, requests <-chan request) (exit int) 
 			s.out.keepalive(s.o.Keepalive)
 		case <-idle.C:
 			leaving = leaving || !busy
-		case <-stop: // which ended the calls' contexts, too
-			stop, leaving, exit = nil, true, protocol.ExitCancelled
-			s.refrain()
+		case <-stop: // seen to above, before anything else begins
 		}
 	}
 }
