@@ -63,14 +63,17 @@ func (v *validator) checkInputSchema() {
 // schemaView is a place in a JSON Schema; root is the whole of it.
 type schemaView struct{ root, at any }
 
-// inputView is the schema of $in, false where there is none.
+// inputView is the schema of $in, false where there is none. Every reference into $in asks for it: it is read once.
 func (v *validator) inputView() (schemaView, bool) {
-	text := v.doc.inputSchema()
-	if text == nil {
-		return schemaView{}, false
+	if v.input == nil {
+		v.input = &schemaView{}
+		if text := v.doc.inputSchema(); text != nil {
+			if schema, err := decodeValue(text); err == nil {
+				*v.input = schemaView{schema, schema}
+			}
+		}
 	}
-	schema, err := decodeValue(text)
-	return schemaView{schema, schema}, err == nil
+	return *v.input, v.input.root != nil
 }
 
 // object is the schema at this place, references within the document followed. ok is false where what stands there says
@@ -179,7 +182,10 @@ func (s schemaView) member(seg segment) (next schemaView, known []string, never,
 	}
 	switch rest := o["additionalProperties"].(type) {
 	case bool:
-		return schemaView{}, slices.Sorted(maps.Keys(properties)), !rest, !rest
+		if rest {
+			return schemaView{}, nil, false, false
+		}
+		return schemaView{}, slices.Sorted(maps.Keys(properties)), true, true
 	case map[string]any:
 		return schemaView{s.root, rest}, nil, false, true
 	}

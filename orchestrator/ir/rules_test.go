@@ -1,6 +1,7 @@
 package ir_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -115,5 +116,26 @@ func TestAnswersThatNobodyCanGive(t *testing.T) {
 		if diff := cmp.Diff(want, findingsOf(t, c.doc)); diff != "" {
 			t.Errorf("%s: findings (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// TestInputSchemaIsReadOnce holds that a large schema costs a document with many references no more than one with few.
+func TestInputSchemaIsReadOnce(t *testing.T) {
+	var properties, nodes []string
+	for i := range 3000 {
+		properties = append(properties, fmt.Sprintf(`"p%d":{"type":"string","description":%q}`, i, strings.Repeat("x", 80)))
+	}
+	for i := range 900 {
+		nodes = append(nodes, fmt.Sprintf(`{"id":"n%d","op":"PACK","inputs":{"x":"$in.p%d"}}`, i, i))
+	}
+	schema := `"input_schema":{"type":"object","additionalProperties":false,"properties":{` + strings.Join(properties, ",") + `}}`
+	many := testing.AllocsPerRun(1, func() {
+		ir.Parse([]byte(`{"execir_version":"1.0","entry_node":"n0","nodes":[`+strings.Join(nodes, ",")+`],`+schema+`}`), tools)
+	})
+	few := testing.AllocsPerRun(1, func() {
+		ir.Parse([]byte(`{"execir_version":"1.0","entry_node":"n0","nodes":[`+strings.Join(nodes[:9], ",")+`],`+schema+`}`), tools)
+	})
+	if many > 4*few {
+		t.Errorf("900 references allocate %g times, 9 allocate %g times", many, few)
 	}
 }

@@ -35,6 +35,7 @@ type validator struct {
 	top    *validator                 // of the document whose subgraph this one is; else itself
 	subs   map[string]Document        // subgraphs, as far as they are sound
 	judges []Judge                    // of the top one
+	input  *schemaView                // of $in, once it was asked for
 }
 
 // toolLookup finds the manifest of a skill.
