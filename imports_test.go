@@ -111,16 +111,18 @@ var mayImport = map[string][]string{
 	"orchestrator/sprites/local":       {"orchestrator/durable", "orchestrator/sprites", "orchestrator/sprites/local/..."},
 	"orchestrator/sprites/local/image": {"orchestrator/durable", "orchestrator/sprites/local/tree"},
 	// What file calls do, in a sandbox and, confined to folders, on the host.
-	"orchestrator/sprites/local/files":         {},
-	"orchestrator/sprites/local/sandbox":       {"orchestrator/sprites/local/files"},
-	"orchestrator/sprites/local/sandbox/early": {"orchestrator/sprites/local/sandbox"}, // and nothing else: what it imports, every init pays for
-	"orchestrator/sprites/local/egress":        {},
-	"orchestrator/sprites/local/layer":         {"orchestrator/sprites/local/tree"},
-	"orchestrator/sprites/local/tree":          {},
-	"orchestrator/sprites/spritestest":         {"orchestrator/sprites"},
+	"orchestrator/sprites/local/files":   {},
+	"orchestrator/sprites/local/sandbox": {"orchestrator/sprites/local/files", "orchestrator/sprites/local/sandbox/callfilter"},
+	// What the filter of system calls is assembled by; where inits are started most they have it assembled.
+	"orchestrator/sprites/local/sandbox/callfilter": {},
+	"orchestrator/sprites/local/sandbox/early":      {"orchestrator/sprites/local/sandbox"}, // and nothing else: what it imports, every init pays for
+	"orchestrator/sprites/local/egress":             {},
+	"orchestrator/sprites/local/layer":              {"orchestrator/sprites/local/tree"},
+	"orchestrator/sprites/local/tree":               {},
+	"orchestrator/sprites/spritestest":              {"orchestrator/sprites"},
 
 	"scripts/genschema": {"manifests", "orchestrator/api", "orchestrator/compile", "orchestrator/ir", "orchestrator/lattice", "orchestrator/settings", "skills/agent", "spritekit/protocol"}, // the only importer of both halves
-	"scripts/checkrun":  {},                                                                                                                                                  // a witness that shares code with the accused proves nothing
+	"scripts/checkrun":  {},                                                                                                                                                                  // a witness that shares code with the accused proves nothing
 
 	"scripts/bench": {}, // it measures whole processes, and asks the packages' own benchmarks by name
 }
@@ -141,7 +143,7 @@ var owners = map[string][]string{
 	"github.com/google/nftables":             {"orchestrator/sprites/local/sandbox"},
 	"github.com/mdlayher/netlink":            {"orchestrator/sprites/local/sandbox"},
 	"golang.org/x/time":                      {"orchestrator/llm"},
-	"golang.org/x/net":                       {"orchestrator/sprites/local/egress", "orchestrator/sprites/local/sandbox", "orchestrator"}, // DNS messages and names; filters of system calls; how the host's proxy is chosen
+	"golang.org/x/net":                       {"orchestrator/sprites/local/egress", "orchestrator/sprites/local/sandbox/callfilter", "orchestrator"}, // DNS messages and names; filters of system calls; how the host's proxy is chosen
 }
 
 // unreachable lists what a package must not depend on even through others.
