@@ -30,24 +30,37 @@ func parseWorkflow(data []byte, s Sources) (*Flow, []ir.Finding) {
 	}
 	l.checkPorts()
 	doc, err := l.whole(head)
-	var text []byte
-	if err == nil {
-		s.embed(doc)
-		text, err = json.Marshal(doc)
+	if err != nil {
+		return nil, ir.Merge(reading, append(l.findings, unwritable(err)))
 	}
+	flow, findings := s.lowered(doc, l.told)
+	if findings = ir.Merge(reading, append(l.findings, findings...)); flow == nil || ir.HasErrors(findings) {
+		return nil, findings
+	}
+	flow.Workflow, flow.origins = &w, l.origins
+	return flow, findings
+}
+
+// lowered makes the flow of a document that was lowered to ExecIR, in its canonical form. told moves what is found in it to
+// where it came from.
+func (s Sources) lowered(doc map[string]any, told func([]ir.Finding) []ir.Finding) (*Flow, []ir.Finding) {
+	s.embed(doc)
+	text, err := json.Marshal(doc)
 	if err == nil {
 		text, err = canonical(text)
 	}
 	if err != nil {
-		l.error("json_invalid", "", `look for escapes such as "\ud800" that are no character`, "write the document in RFC 8785 form: %v", err)
-		return nil, ir.Merge(reading, l.findings)
+		return nil, []ir.Finding{unwritable(err)}
 	}
 	program, findings := ir.Parse(text, s.Tools, schemaFaults)
-	findings = ir.Merge(reading, append(l.findings, l.told(findings)...))
-	if program == nil || ir.HasErrors(findings) {
-		return nil, findings
+	if program == nil {
+		return nil, told(findings)
 	}
-	return &Flow{Program: program, ExecIR: text, Workflow: &w, origins: l.origins}, findings
+	return &Flow{Program: program, ExecIR: text}, told(findings)
+}
+
+func unwritable(err error) ir.Finding {
+	return fault("json_invalid", "", `look for escapes such as "\ud800" that are no character`, fmt.Sprintf("write the document in RFC 8785 form: %v", err))
 }
 
 func canonical(text []byte) ([]byte, error) { return jcs.Transform(text) }

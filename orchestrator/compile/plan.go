@@ -73,21 +73,12 @@ func parsePlan(data []byte, s Sources) (*Flow, []ir.Finding) {
 	if digest, err := canonical(data); err == nil {
 		doc["source"].(map[string]any)["workflow_digest"] = digestOf(digest)
 	}
-	s.embed(doc)
-	text, err := json.Marshal(doc)
-	if err == nil {
-		text, err = canonical(text)
-	}
-	if err != nil {
-		l.error("json_invalid", "", `look for escapes such as "\ud800" that are no character`, "write the document in RFC 8785 form: %v", err)
-		return nil, ir.Merge(reading, l.findings)
-	}
-	program, findings := ir.Parse(text, s.Tools, schemaFaults)
-	findings = ir.Merge(reading, append(l.findings, l.told(findings)...))
-	if program == nil || ir.HasErrors(findings) {
+	flow, findings := s.lowered(doc, l.told)
+	if findings = ir.Merge(reading, append(l.findings, findings...)); flow == nil || ir.HasErrors(findings) {
 		return nil, findings
 	}
-	return &Flow{Program: program, ExecIR: text, Plan: &p, origins: l.origins}, findings
+	flow.Plan, flow.origins = &p, l.origins
+	return flow, findings
 }
 
 // planning turns one plan into ExecIR.
