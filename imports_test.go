@@ -83,7 +83,7 @@ var mayImport = map[string][]string{
 	"orchestrator/llm/llmtest/stories": {},
 	// What is decided about answers of models: pure, below the engine.
 	"orchestrator/ladder":  {"manifests/templates", "orchestrator/ir"},
-	"orchestrator/compile": {"manifests", "manifests/steps", "manifests/templates", "orchestrator/ir", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/compile": {"manifests", "manifests/schemas", "manifests/steps", "manifests/templates", "orchestrator/ir", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
 
 	"orchestrator/diagram": {"orchestrator/ir"},
 
