@@ -93,6 +93,7 @@ func (h *Host) watchRooted(ctx context.Context, r *http.Request) (fileWatcher, e
 	if err != nil {
 		return fileWatcher{}, err
 	}
+	wanted := s.wanted.rung() // while nobody can have passed the gate alone: who does so later rings
 	return newFileWatcher(func(theirs *os.File) error {
 		defer tree.close()
 		conn, err := net.FileConn(theirs)
@@ -105,7 +106,7 @@ func (h *Host) watchRooted(ctx context.Context, r *http.Request) (fileWatcher, e
 		var bell sync.WaitGroup
 		bell.Go(func() {
 			select {
-			case <-s.wanted.rung():
+			case <-wanted:
 			case <-over.Done():
 			}
 			conn.Close()
