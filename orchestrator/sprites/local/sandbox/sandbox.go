@@ -1,9 +1,9 @@
 // Package sandbox runs the commands of one sprite apart from the host that owns it.
 //
 // Start with Config and Start: Start gives a Box, Box.Exec runs a command in it, Box.Stop ends everything in it. A host that
-// starts many has a Starter, which does most of the next start ahead. The
-// executable named by Config.Self must call Main when its first argument is InitArg; it then becomes the box's init. Importing
-// package early does that, before the rest of the executable costs anything.
+// starts many has a Starter, which does most of the next start ahead. The executable named by Config.Self must call Main when
+// its first argument is InitArg; it then becomes the box's init. Importing package early does that, before the rest of the
+// executable costs anything.
 //
 // The actors:
 //

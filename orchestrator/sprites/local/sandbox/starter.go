@@ -24,7 +24,7 @@ type Starter struct {
 // spareFor is how long an init waits for a box.
 const spareFor = 5 * time.Minute
 
-// spareAfter is how long after a start the next init is made: what the box was started for goes first.
+// spareAfter is how long after the last start the next init is made: what the box was started for goes first.
 const spareAfter = 100 * time.Millisecond
 
 // spare is one init being made, kept and handed over by a goroutine of its own.
@@ -111,10 +111,10 @@ func (s *Starter) prepare(k kind) {
 		select {
 		case <-next.gone:
 		default:
-			if next.kind == k {
+			if next.kind == k && next.begun {
 				return
 			}
-			next.cancel()
+			next.cancel() // of another kind, or to come later: another box has work to do
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background()) // ends with Close
@@ -136,8 +136,11 @@ func (s *Starter) keep(ctx context.Context, next *spare) {
 		return
 	}
 	s.mu.Lock()
-	next.begun = true
+	next.begun = ctx.Err() == nil
 	s.mu.Unlock()
+	if !next.begun {
+		return
+	}
 	mounts, err := watchMounts()
 	if err != nil {
 		return
