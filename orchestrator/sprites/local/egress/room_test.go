@@ -3,8 +3,8 @@ package egress
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -28,7 +28,7 @@ func TestRoom(t *testing.T) {
 func TestConnectionsWithoutEnd(t *testing.T) {
 	room := &Room{all: make(chan struct{}, 3), each: 2}
 	carried, more := make(chan net.Conn, 10), make(chan struct{})
-	open := func(denials *Denials) (dial func() net.Conn) {
+	open := func(denials *Denials) (dial func() (net.Conn, error)) {
 		l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		if err != nil {
 			t.Fatal(err)
@@ -48,30 +48,36 @@ func TestConnectionsWithoutEnd(t *testing.T) {
 			})
 		}()
 		t.Cleanup(func() { cancel(); <-ended })
-		return func() net.Conn {
+		return func() (net.Conn, error) {
 			conn, err := net.Dial("tcp4", l.Addr().String())
-			if err != nil {
-				t.Fatal(err)
+			if err == nil {
+				t.Cleanup(func() { conn.Close() })
 			}
-			t.Cleanup(func() { conn.Close() })
-			return conn
+			return conn, err
 		}
 	}
-	refused := func(conn net.Conn) {
+	taken := func(conn net.Conn, err error) {
 		t.Helper()
-		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-carried
+	}
+	refused := func(conn net.Conn, err error) { // it may be reset before it is known to be there
+		t.Helper()
+		if err == nil {
+			_, err = conn.Read(make([]byte, 1))
+		}
+		if !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("one that is too many ends with %v, want it reset", err)
 		}
 	}
 	one, two := NewDenials(time.Now, nil), NewDenials(time.Now, nil)
 	first, second := open(one), open(two)
-	first()
-	<-carried
-	first()
-	<-carried
+	taken(first())
+	taken(first())
 	refused(first()) // its own are used up
-	second()
-	<-carried
+	taken(second())
 	refused(second()) // all are
 	more <- struct{}{}
 	for _, d := range []*Denials{one, two} {
