@@ -22,11 +22,11 @@ func (m *machine) limitTime(node *ir.Node) {
 	}
 }
 
-// close ends what runs inside of the node at t, and its timer.
+// close ends what runs inside of the node at t, and what the node itself wants: its timer, and the checkpoint for copies
+// that was not there in time.
 func (m *machine) close(t *thread) {
 	t.Visit.Map = nil
-	timer := func(c lattice.Command) bool { return c.Kind == lattice.DoTimer && t.issued(c) }
-	m.s.Pending, m.commands = slices.DeleteFunc(m.s.Pending, timer), slices.DeleteFunc(m.commands, timer)
+	m.s.Pending, m.commands = slices.DeleteFunc(m.s.Pending, t.issued), slices.DeleteFunc(m.commands, t.issued)
 	m.s.Overdue = slices.DeleteFunc(m.s.Overdue, func(path string) bool { return path == t.path })
 }
 
@@ -38,7 +38,10 @@ func (m *machine) timeUp() {
 
 // giveUpOverdue goes on with the first node whose time is up. It reports whether one of them has failed now.
 func (m *machine) giveUpOverdue() bool {
-	for _, path := range m.s.Overdue {
+	for _, path := range slices.Clone(m.s.Overdue) {
+		if !slices.Contains(m.s.Overdue, path) {
+			continue // given up with the one around it
+		}
 		t := m.thread(path)
 		mp := t.Visit.Map
 		var open []*Iteration

@@ -76,6 +76,16 @@ func TestTimeoutOfWhatRunsOthers(t *testing.T) {
 		c.expire()
 		c.is(lattice.Failed, ir.FailTimeout, `{}`)
 	})
+	t.Run("a checkpoint that comes too late is no one's", func(t *testing.T) {
+		c := begin(t, graphOf("a", `{"id":"a","op":"MAP","items":[1],"max_items":1,"timeout_s":9,"sprite":"fork","catch":[{"on":["timeout"],"to":"c"}],"body":`+inner("m.write")+`},`+call("c", "m.read", ""), ``))
+		c.prepare()
+		c.expire()
+		if c.command(lattice.DoCall); len(c.s.Pending) != 1 {
+			t.Errorf("pending %+v, want the call alone", c.s.Pending)
+		}
+		c.finish(`{}`)
+		c.is(lattice.Succeeded, "", `{}`)
+	})
 	t.Run("people are waited for no longer", func(t *testing.T) {
 		c := begin(t, limited(`{"id":"a","op":"PARALLEL","branches":[`+branch("x", "h", `{"id":"h","op":"HUMAN","prompt":"?","timeout_s":70}`)+`]}`))
 		c.expire()
