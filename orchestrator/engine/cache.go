@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -15,13 +16,15 @@ import (
 // what was kept behind a moment is gone with it. While one asks, others that would ask the same wait for its answer.
 //
 // What a skill answers depends on the files, too: it holds until something writes in that sprite, or its files are put
-// back. Only calls of class read and idempotent are kept, and no failure ever is. The oldest answers make room.
+// back, or somebody is waited for, who may write there meanwhile. Only calls of class read and idempotent are kept, and no
+// failure ever is. The oldest answers make room.
 
 // Cached is an answer that is kept.
 type Cached struct {
 	Key    string `json:"key"`
 	Node   string `json:"node"`             // which got it
 	Sprite string `json:"sprite,omitempty"` // whose files it depends on
+	Copy   string `json:"copy,omitempty"`   // in which it was made, of a call with a sprite of its own
 	Class  string `json:"class,omitempty"`  // of models
 	Value  any    `json:"value"`
 	Bytes  int    `json:"bytes"` // of Value as JSON
@@ -40,7 +43,12 @@ func (m *machine) callKey(node *ir.Node) string {
 		return ""
 	}
 	grants := fmt.Sprintf("%q %q", c.Permissions, c.Below)
-	return lattice.DerivedKey("call", m.sprite(), c.Skill, string(c.Input), string(c.Class), grants)
+	given := "" // two keys of the flow's own are two calls
+	if len(node.IdempotencyKey) > 0 {
+		given = c.IdempotencyKey
+	}
+	// What was written in a copy is not in the sprite.
+	return lattice.DerivedKey("call", m.sprite(), strconv.FormatBool(node.ForksSprites()), c.Skill, string(c.Input), string(c.Class), grants, given)
 }
 
 // modelKey is the same of a question to models: everything that decides which answer is good.
@@ -49,7 +57,12 @@ func (m *machine) modelKey(node *ir.Node, at ladder.Rung, q inquiry) string {
 		return ""
 	}
 	r, f := m.request(node, at, q)
-	rules, err := ir.Marshal([]any{node.Op, node.Validators, node.RetryPolicy, node.Escalation, q.ids, q.labels})
+	held := []any{node.Op, node.AllowUnknown, node.Validators, node.RetryPolicy, node.Escalation, q.ids, q.labels}
+	for _, v := range node.Validators { // documents may have other schemas by one name
+		schema, _ := m.p.OutputSchema(node, v.Schema)
+		held = append(held, schema)
+	}
+	rules, err := ir.Marshal(held)
 	if f != nil || err != nil {
 		return "" // the question itself says why
 	}
@@ -80,8 +93,23 @@ func (m *machine) recall(node *ir.Node) bool {
 		m.finishCached(node, hit, q.chosen(hit.Value))
 		return true
 	}
+	if m.inCopy() {
+		m.takeCopy(node, hit.Copy)
+	}
 	m.finish(hit.Value)
+	m.extra = nil
 	return true
+}
+
+// takeCopy has the copy in which the answer was made stand for that of the current call, which needs none.
+func (m *machine) takeCopy(node *ir.Node, name string) {
+	if m.at.Visit.Call.Sprite != m.sprite() { // it was made, before the answer was there
+		m.leaveCopy(node, false)
+	}
+	if node.KeepSprite && !slices.Contains(m.s.Kept, name) {
+		m.s.Kept = append(m.s.Kept, name)
+	}
+	m.extra = map[string]any{"sprite": name}
 }
 
 // keepAnswer keeps what the current node was answered.
@@ -99,6 +127,9 @@ func (m *machine) keepAnswer(node *ir.Node, value any) {
 		c.Class = v.Asking.Class
 	} else {
 		c.Sprite = m.sprite()
+	}
+	if m.inCopy() {
+		c.Copy = v.Call.Sprite
 	}
 	m.s.Cache = append(m.s.Cache, c)
 	total := 0

@@ -73,6 +73,48 @@ func TestCache(t *testing.T) {
 		c.finish(`{}`)
 		c.is(lattice.Succeeded, "", `{"a":{"n":1},"b":{"n":1}}`)
 	})
+	t.Run("nor does it stand for a call in the sprite", func(t *testing.T) {
+		c := begin(t, two(strings.Replace(reading("a", "m.idem", `{}`), `"op"`, `"sprite":"fork","op"`, 1), pure, reading("b", "m.idem", `{}`)))
+		c.prepare()
+		c.boundary("v1")
+		name := c.forked("v1")
+		c.boundary("w1")
+		c.finish(`{"n":1}`)
+		if cmd := c.command(lattice.DoCall); cmd.Sprite == name {
+			t.Errorf("b is called in %s", cmd.Sprite)
+		}
+		c.finish(`{"n":2}`)
+		c.is(lattice.Succeeded, "", `{"a":{"n":1},"b":{"n":2},"m":1}`)
+	})
+	t.Run("a copy stands for the one that is not made", func(t *testing.T) {
+		again := strings.Replace(reading("b", "m.read", `{}`), `"outputs":{`, `"sprite":"fork","keep_sprite":true,"outputs":{"sprite":"$vars.s",`, 1)
+		c := begin(t, two(strings.Replace(reading("a", "m.read", `{}`), `"op"`, `"sprite":"fork","op"`, 1), pure, again))
+		c.prepare()
+		c.boundary("v1")
+		name := c.forked("v1")
+		c.finish(`{"n":1}`)
+		c.is(lattice.Succeeded, "", `{"a":{"n":1},"b":{"n":1},"m":1,"s":"`+name+`"}`)
+		if len(c.s.Kept) != 1 || c.s.Kept[0] != name {
+			t.Errorf("kept %v, want %s", c.s.Kept, name)
+		}
+	})
+	t.Run("two keys of the flow's own are two calls", func(t *testing.T) {
+		key := func(node, key string) string { return strings.Replace(node, `"op"`, `"idempotency_key":"`+key+`","op"`, 1) }
+		c := begin(t, two(key(reading("a", "m.read", `{}`), "x"), pure, key(reading("b", "m.read", `{}`), "y")))
+		c.prepare()
+		c.finish(`{"n":1}`)
+		c.finish(`{"n":2}`)
+		c.is(lattice.Succeeded, "", `{"a":{"n":1},"b":{"n":2},"m":1}`)
+	})
+	t.Run("people who are asked may write in the sprite", func(t *testing.T) {
+		c := begin(t, two(reading("a", "m.read", `{}`), `{"id":"m","op":"HUMAN","prompt":"?"}`, reading("b", "m.read", `{}`)))
+		c.prepare()
+		c.finish(`{"n":1}`)
+		c.boundary("v1")
+		c.answer(lattice.Approve, `{}`)
+		c.finish(`{"n":2}`)
+		c.is(lattice.Succeeded, "", `{"a":{"n":1},"b":{"n":2}}`)
+	})
 	t.Run("failures are not kept", func(t *testing.T) {
 		c := begin(t, graphOf("a", strings.Replace(reading("a", "m.read", `{}`), `"op"`, `"catch":[{"on":["ALL"],"to":"b"}],"op"`, 1)+`,`+reading("b", "m.read", `{}`), ``))
 		c.prepare()
@@ -114,6 +156,16 @@ func TestCache(t *testing.T) {
 		if c.s.Models.Calls != 1 || len(hits(c.s)) != 1 {
 			t.Errorf("%d questions, events %v", c.s.Models.Calls, hits(c.s))
 		}
+	})
+	t.Run("a model's answer that other rules refuse is not taken", func(t *testing.T) {
+		classify := func(id, more string) string {
+			return `{"id":"` + id + `","op":"LLM_CLASSIFY","model_class":"SMALL_EXEC","prompt_template":"classify_v1","output_schema":"Label","labels":["a","b"],
+			"inputs":{"text":"x","question":"?"},"outputs":{"result":"$vars.` + id + `"},"cache":"run",` + policies + more + `}`
+		}
+		c := asking(t, graphOf("p", classify("p", `,"allow_unknown":true`)+","+classify("q", ""), `{"from":"p","to":"q"}`), `{}`)
+		c.says(`{"label":"unknown"}`)
+		c.says(`{"label":"a"}`)
+		c.is(lattice.Succeeded, "", `{"p":{"label":"unknown"},"q":{"label":"a"}}`)
 	})
 	t.Run("what is kept is bounded", func(t *testing.T) {
 		c := begin(t, mapped(`[1,2,3]`, ``, calls("m.read", `,"cache":"run"`)))

@@ -75,9 +75,11 @@ func (m *machine) open(w lattice.Wait) {
 	m.become(lattice.Waiting)
 }
 
-// closeWait ends a wait and the timer that may run against it, and goes on in its thread.
+// closeWait ends a wait and the timer that may run against it, and goes on in its thread. People may have written in the
+// sprite meanwhile.
 func (m *machine) closeWait(w lattice.Wait) {
 	m.at = m.thread(w.Path)
+	m.changed(m.sprite())
 	m.s.Waits = slices.DeleteFunc(m.s.Waits, func(o lattice.Wait) bool { return o.ID == w.ID })
 	m.s.Pending = slices.DeleteFunc(m.s.Pending, func(c lattice.Command) bool { return c.Kind == lattice.DoTimer && m.at.issued(c) })
 	m.become(lattice.Running)
