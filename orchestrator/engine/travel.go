@@ -68,12 +68,8 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 		}
 		points = append(points, begun...)
 		settle(points, next, fact, commands)
-		behind := len(points) - len(begun)
-		if _, back := fact.(lattice.Rewound); back {
-			behind = max(0, min(behind, len(points)-1)) // whoever went to the last one knew
-		}
 		if effects := worldEffects(state, next, fact); len(effects) > 0 {
-			for n := range points[:behind] {
+			for n := range points[:len(points)-len(begun)] {
 				points[n].Effects = append(points[n].Effects, effects...)
 			}
 		}
@@ -90,7 +86,6 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 func pointsTo(points []Point, m lattice.Moment) []Point {
 	for i, p := range points {
 		if p.Moment == m {
-			points[i].Effects = nil
 			return points[:i+1]
 		}
 	}

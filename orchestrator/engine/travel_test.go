@@ -206,6 +206,28 @@ func TestPointsName(t *testing.T) {
 	}
 }
 
+// TestPointsOfACutOffWayBack: going back that was cut off before the files were there has forgotten nothing of what was done
+// outside; once the node has begun again, that is known.
+func TestPointsOfACutOffWayBack(t *testing.T) {
+	p, w := flowOf(t, []string{"write", "world", "allow"}), newWorld(-1)
+	if _, err := play(p, w); err != nil {
+		t.Fatal(err)
+	}
+	at := points(t, p, w)[1]
+	if err := load(t, p, "run_1", w).Rewind(t.Context(), lattice.Rewound{Moment: at.Moment, Pair: at.Pair, State: stateAt(t, p, w, at)}); err != nil {
+		t.Fatal(err)
+	}
+	if now := points(t, p, w); len(now) != 2 || len(now[1].Effects) != 2 || at.Pair == nil {
+		t.Errorf("before the files are there: %+v", now)
+	}
+	if _, err := play(p, w); err != nil {
+		t.Fatal(err)
+	}
+	if now := points(t, p, w); len(now) != 3 || len(now[0].Effects) != 4 || len(now[1].Effects) != 2 {
+		t.Errorf("behind it: %+v", now)
+	}
+}
+
 // TestReplayNames the entry that was changed, whatever about it.
 func TestReplayNames(t *testing.T) {
 	p, w := flowOf(t, []string{"write", "+ask", "each read", "human", "pack"}), newWorld(-1)

@@ -65,7 +65,7 @@ func worldEffects(before, after State, fact lattice.Fact) []WorldEffect {
 	}
 	for _, c := range before.Pending {
 		if _, still := after.pending(c.ID); !still && c.ID != ended && (onWorld(c) || c.Kind == lattice.DoAction) {
-			out = append(out, WorldEffect{Name: named(c), Node: c.Node, Unsure: true})
+			out = append(out, unsure(c))
 		}
 	}
 	return out
@@ -76,24 +76,26 @@ func underWay(s State) []WorldEffect {
 	var out []WorldEffect
 	for _, c := range s.Pending {
 		if onWorld(c) || c.Kind == lattice.DoAction {
-			out = append(out, WorldEffect{Name: named(c), Node: c.Node, Unsure: true})
+			out = append(out, unsure(c))
 		}
 	}
 	return out
+}
+
+// unsure is the effect that a command may have had. A push says to which branch.
+func unsure(c lattice.Command) WorldEffect {
+	if c.Kind != lattice.DoAction {
+		return WorldEffect{Name: c.Call.Skill, Node: c.Node, Unsure: true}
+	}
+	branch, _ := told(c.Action.Parameters)
+	return WorldEffect{Name: c.Action.Name, Node: c.Node, Where: branch, Branch: branch, Unsure: true}
 }
 
 func onWorld(c lattice.Command) bool {
 	return c.Kind == lattice.DoCall && c.Call.Class == manifests.ClassWorld
 }
 
-func named(c lattice.Command) string {
-	if c.Kind == lattice.DoAction {
-		return c.Action.Name
-	}
-	return c.Call.Skill
-}
-
-// told is what the result of an action says of where it is to be seen.
+// told is what the parameters or the result of an action say of where it is to be seen.
 func told(result json.RawMessage) (branch, url string) {
 	var r struct {
 		Branch string `json:"branch"`
