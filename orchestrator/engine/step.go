@@ -6,9 +6,10 @@
 //     small interfaces (Log, Caller, Boundary, Preparer, Actor) and feeds their outcomes back as facts.
 //
 // Start with Step, then State; call.go, suspend.go, blocked.go, human.go, simpleops.go and llm.go hold the rules of one
-// node, mapop.go and innerops.go those of nodes that run others inside, overdue.go how long those may take, copies.go and cache.go those of calls with a sprite of
-// their own and of calls that are not made twice, flow.go those between nodes, vars.go what nodes
-// write, undo.go how what was done is taken back, and drain.go what calls that run at once have to wait for.
+// node, mapop.go and innerops.go those of nodes that run others inside, overdue.go how long those may take, copies.go and
+// cache.go those of calls with a sprite of their own and of calls that are not made twice, flow.go those between nodes,
+// vars.go what nodes write, undo.go how what was done is taken back, and drain.go what calls that run at once have to wait
+// for.
 // Time: entries bear the wall clock, a run's timeout counts the hours that it was driven awake, timers count sleep and no
 // setting of the clock hurries or holds them; clock.go has the rules.
 //
