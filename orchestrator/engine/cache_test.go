@@ -99,7 +99,9 @@ func TestCache(t *testing.T) {
 		}
 	})
 	t.Run("two keys of the flow's own are two calls", func(t *testing.T) {
-		key := func(node, key string) string { return strings.Replace(node, `"op"`, `"idempotency_key":"`+key+`","op"`, 1) }
+		key := func(node, key string) string {
+			return strings.Replace(node, `"op"`, `"idempotency_key":"`+key+`","op"`, 1)
+		}
 		c := begin(t, two(key(reading("a", "m.read", `{}`), "x"), pure, key(reading("b", "m.read", `{}`), "y")))
 		c.prepare()
 		c.finish(`{"n":1}`)
