@@ -251,6 +251,15 @@ func TestUsageThatCannotBe(t *testing.T) {
 	}
 }
 
+// Counts that are null are none: providers say so of caches that were not used.
+func TestUsageThatIsNull(t *testing.T) {
+	got := says(t, Anthropic, body("application/json", `{"type":"message","model":"m","content":[{"type":"text","text":"{}"}],"stop_reason":"end_turn",
+		"usage":{"input_tokens":12,"cache_creation_input_tokens":null,"cache_read_input_tokens":null,"output_tokens":3}}`))
+	if u := got.Usage; got.Text != "{}" || u.InputTokens != 12 || u.OutputTokens != 3 || u.Estimated {
+		t.Errorf("reply = %+v, want 12 and 3 tokens", got)
+	}
+}
+
 // A redirect is not followed: the server that it leads to sees neither key nor prompt.
 func TestRedirectsLeadNowhere(t *testing.T) {
 	asked := 0

@@ -178,13 +178,16 @@ func short(text string) string {
 	return text
 }
 
-// tokens is a count as a provider tells it. What cannot be one is -1: the answer is no worse for it.
+// tokens is a count as a provider tells it. What cannot be one is -1: the answer is no worse for it. Null is none, as is a
+// count that is not there.
 type tokens int
 
 // UnmarshalJSON never fails.
 func (n *tokens) UnmarshalJSON(data []byte) error {
 	const most = 1 << 30
-	*n = -1
+	if *n = -1; string(data) == "null" {
+		*n = 0
+	}
 	if f, err := strconv.ParseFloat(string(data), 64); err == nil && f >= 0 && f < most {
 		*n = tokens(f)
 	}
