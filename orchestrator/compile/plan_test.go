@@ -197,3 +197,19 @@ func FuzzRule(f *testing.F) {
 		ParseBy([]byte(plan), manifests.Lookup, Rules{"X": rule})
 	})
 }
+
+// TestLowerBy holds that a rule of the user's own counts which differs from ours in a default alone.
+func TestLowerBy(t *testing.T) {
+	rules := BuiltinRules()
+	rule := rules["DRAFT_AND_SEND_EMAIL"]
+	rule.Constraints[0].Default = json.RawMessage(`"grave"`)
+	rules[rule.Type] = rule
+	plan := []byte(planned(`{"id":"S1","type":"DRAFT_AND_SEND_EMAIL","inputs":{"contact":"$in.contact","intent":"$in.intent"}}`))
+	text, findings := Lower(plan, Sources{Tools: manifests.Lookup, Rules: rules})
+	if !bytes.Contains(text, []byte(`"grave"`)) {
+		t.Errorf("lowered to %s, %+v; want the rule's own default", text, findings)
+	}
+	if text, findings := Lower(plan, Sources{Tools: manifests.Lookup, Rules: BuiltinRules()}); !bytes.Equal(text, plan) {
+		t.Errorf("lowered to %s, %+v; want the plan as it is", text, findings)
+	}
+}

@@ -3,6 +3,7 @@ package compile
 import (
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/spritekit/lattice/manifests"
@@ -84,7 +85,7 @@ func Lower(data []byte, s Sources) (json.RawMessage, []ir.Finding) {
 // builtin reports whether the rules are those that come with lattice, and no others.
 func (r Rules) builtin() bool {
 	own := BuiltinRules()
-	return len(r) == len(own) && maps.EqualFunc(r, own, func(a, b Rule) bool { return string(a.Nodes) == string(b.Nodes) && string(a.Edges) == string(b.Edges) })
+	return len(r) == len(own) && maps.EqualFunc(r, own, func(a, b Rule) bool { return reflect.DeepEqual(a, b) })
 }
 
 // complete is an ExecIR document with what it names. One that lacks nothing stays byte for byte as it is.
