@@ -1,6 +1,10 @@
 package sandbox
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
 
 // mountWatch notices when this machine's mounts change.
 type mountWatch struct{ table int }
@@ -15,6 +19,9 @@ func watchMounts() (mountWatch, error) {
 func (w mountWatch) changed() bool {
 	fds := []unix.PollFd{{Fd: int32(w.table), Events: unix.POLLPRI}}
 	_, err := unix.Poll(fds, 0)
+	for errors.Is(err, unix.EINTR) { // by a signal of the runtime's
+		_, err = unix.Poll(fds, 0)
+	}
 	return err != nil || fds[0].Revents != 0
 }
 

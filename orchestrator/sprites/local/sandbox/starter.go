@@ -89,6 +89,7 @@ func (s *Starter) take(k kind) *seed {
 		return nil
 	}
 	ready := <-next.offer
+	<-next.gone // at once; prepare must not take it for one that is there
 	if ready == nil {
 		return nil
 	}
