@@ -16,8 +16,8 @@ import (
 func (b *Box) freeStart() (killed bool) {
 	init := b.cmd.Process.Pid
 	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", init))
-	if err != nil || len(own) == 0 {
-		return false // it has ended
+	if err != nil || !bytes.HasPrefix(own, []byte("sprite-init\x00")) {
+		return false // it has ended, and its number is perhaps a stranger's
 	}
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", init)) // the pattern is well formed
 	for _, list := range lists {
