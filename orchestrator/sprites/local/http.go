@@ -214,12 +214,12 @@ func classify(err error) *apiError {
 		return &apiError{http.StatusConflict, "name_conflict", err.Error()}
 	case errors.As(err, &degraded):
 		return &apiError{http.StatusConflict, "degraded", err.Error()}
+	case errors.Is(err, sandbox.ErrDied): // first, because the cause of that end may be any of the next ones
+		return &apiError{http.StatusBadGateway, sprites.CodeSandboxDied, err.Error() + "; whether the command began is not known"}
 	case sandbox.Short(err): // which ENOSPC also is where it is of namespaces
 		return &apiError{http.StatusServiceUnavailable, sprites.CodeShortage, err.Error() + "; try again in a moment"}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return &apiError{http.StatusInsufficientStorage, "disk_full", "the disk that holds the sprites is full; nothing was changed, free some space and try again"}
-	case errors.Is(err, sandbox.ErrDied):
-		return &apiError{http.StatusBadGateway, sprites.CodeSandboxDied, err.Error() + "; whether the command began is not known"}
 	case errors.Is(err, errHostClosed), errors.Is(err, errClosed), errors.Is(err, context.Canceled):
 		return unavailable
 	}

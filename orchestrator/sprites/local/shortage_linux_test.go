@@ -28,6 +28,7 @@ func TestShortagesAre503(t *testing.T) {
 		{syscall.ENOSPC, http.StatusInsufficientStorage, "disk_full"},
 		{&sandbox.Refusal{Cause: "no"}, http.StatusInternalServerError, "internal"},
 		{errors.Join(sandbox.ErrDied, errors.New("killed")), http.StatusBadGateway, sprites.CodeSandboxDied},
+		{errors.Join(sandbox.ErrDied, syscall.ENOMEM), http.StatusBadGateway, sprites.CodeSandboxDied}, // its command may have begun
 	} {
 		if got := classify(fmt.Errorf("start sprite x: %w", c.err)); got.status != c.status || got.code != c.code {
 			t.Errorf("%v is answered with %d %s, want %d %s", c.err, got.status, got.code, c.status, c.code)
