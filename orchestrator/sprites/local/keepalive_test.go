@@ -110,7 +110,7 @@ func TestSlowReaderPings(t *testing.T) {
 // because some clients never do.
 func TestListenersAreAsked(t *testing.T) {
 	w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
-	w.host.pingEvery = 20 * time.Millisecond
+	w.host.pingEvery = 50 * time.Millisecond
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestListenersAreAsked(t *testing.T) {
 			}}), asked
 		}
 		t.Run(path+", silent at last", func(t *testing.T) {
-			conn, _ := listen(func(n int) bool { return n == 1 })
+			conn, _ := listen(func(n int) bool { return n <= enough }) // one of these answers is in time, however busy the machine
 			for {
 				_, _, err := conn.Read(t.Context())
 				if err == nil {
