@@ -24,7 +24,7 @@ type Node struct {
 	Args           json.RawMessage `json:"args,omitempty"`        // value expression; members that become null are not sent
 	SideEffect     manifests.Class `json:"side_effect,omitempty"` // may only be as strict as the manifest's or stricter
 	IdempotencyKey json.RawMessage `json:"idempotency_key,omitempty"`
-	Sprite         string          `json:"sprite,omitempty"`      // TOOL_CALL, MAP, PARALLEL: default "main"; "fork": see ForksSprites
+	Sprite         string          `json:"sprite,omitempty"`      // TOOL_CALL, MAP, PARALLEL: default "main"; "fork": each attempt, item or branch has a copy
 	KeepSprite     bool            `json:"keep_sprite,omitempty"` // with "fork": the copies stay as long as the run's sprite does
 	Compensate     *Compensate     `json:"compensate,omitempty"`
 
@@ -109,7 +109,7 @@ type Node struct {
 	MaxOutputTokens int             `json:"max_output_tokens,omitempty"`
 	Temperature     float64         `json:"temperature,omitempty"`
 	Seed            *int            `json:"seed,omitempty"`
-	Cache           string          `json:"cache,omitempty"`         // LLM_… and TOOL_CALL: CacheRun | none (default)
+	Cache           string          `json:"cache,omitempty"`         // LLM_… and TOOL_CALL: run | none (default)
 	Labels          json.RawMessage `json:"labels,omitempty"`        // LLM_CLASSIFY: value expression, an array of texts
 	AllowUnknown    bool            `json:"allow_unknown,omitempty"` // LLM_CLASSIFY
 	Candidates      json.RawMessage `json:"candidates,omitempty"`    // LLM_CHOOSE: value expression, an array of objects

@@ -238,7 +238,7 @@ func contract() rules {
 			"Rule.nodes":                {"type": "array", "minItems": 1, "items": object},
 			"Rule.edges":                {"type": "array", "items": object},
 			"Step.in":                   object,
-			"Step.type":                 pattern(`^(tool|[a-z][a-z0-9_]*(\.[a-z0-9_]+)+)$`),
+			"Step.type":                 pattern(`^(tool|[a-z][a-z0-9_]*(\.[a-z0-9_]+)+|[A-Z][A-Z0-9_]{0,63})$`),
 			"Finding.severity":          enum(ir.SeverityError, ir.SeverityWarning),
 			"RunLine.error":             {"anyOf": []any{schema{"$ref": "#/$defs/RunError"}, schema{"type": "null"}}},
 			"Wait.expected_inputs":      inputTypes,
