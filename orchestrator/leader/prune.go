@@ -61,6 +61,11 @@ func (l *Leader) prune(ctx context.Context, r api.PruneRequest, measure bool) ([
 		if found {
 			done = append(done, item)
 		}
+		copies, err := l.pruneCopies(ctx, rec, r.DryRun)
+		done = append(done, copies...)
+		if err != nil {
+			return done, err
+		}
 		seed := filepath.Join(l.home.Run(rec.ID), "repo.bundle")
 		if item, found := pruneFile("repository", seed, rec.ID, r.DryRun); found {
 			done = append(done, item)
@@ -196,6 +201,40 @@ func (l *Leader) pruneSprite(ctx context.Context, rec record, used map[string]bo
 		}
 	}
 	return item, true, nil
+}
+
+// pruneCopies removes the copies of a sprite that is not the run's own and does not take them along. Those that are to stay
+// as long as it does stay.
+func (l *Leader) pruneCopies(ctx context.Context, rec record, dry bool) ([]api.Pruned, error) {
+	if rec.kept.OwnSprite || rec.Sprite == "" || !bytes.Contains(rec.Program, []byte(`"fork"`)) {
+		return nil, nil
+	}
+	snapshot, begun, err := l.store.State(rec.ID)
+	if err != nil || !begun {
+		return nil, err
+	}
+	state, err := engine.DecodeState(snapshot.Body)
+	if err != nil {
+		return nil, err
+	}
+	all, err := l.client.List(ctx, copyPrefix(rec.Sprite))
+	if err != nil {
+		return nil, fmt.Errorf("look for copies of sprite %s: %w", rec.Sprite, err)
+	}
+	var items []api.Pruned
+	for _, s := range all {
+		if !slices.Contains(s.Labels, copyLabel(rec.ID)) || slices.Contains(state.Kept, s.Name) {
+			continue
+		}
+		item := api.Pruned{Kind: "sprite", Name: s.Name, RunID: rec.ID}
+		if !dry {
+			if err := l.client.Delete(ctx, s.Name); err != nil {
+				item.Error = err.Error()
+			}
+		}
+		items = append(items, item)
+	}
+	return items, nil
 }
 
 func pruneFile(kind, path, run string, dry bool) (api.Pruned, bool) {
