@@ -32,8 +32,8 @@ func TestPace(t *testing.T) {
 	p.take(1<<30, stop) // who is stopped does not wait
 }
 
-// A command that nobody listens to is read at a pace, and ends as soon as its sprite does.
-func TestUnheardCommandsArePaced(t *testing.T) {
+// What a session says is taken at a pace while nobody listens, so it tells whether somebody does.
+func TestSessionTellsWhetherItIsHeard(t *testing.T) {
 	s := newSession()
 	if s.publish(frame{1, []byte("x")}) {
 		t.Error("a session without clients is heard")
