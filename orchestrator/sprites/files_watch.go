@@ -52,7 +52,8 @@ func (c *Client) Watch(ctx context.Context, name string, paths []string, recursi
 }
 
 // Next waits for the next event. ErrWatchOver is the end that a server tells; after any error the watch is of no use. A server
-// that is gone without a word is noticed while Next waits.
+// that is gone without a word is noticed while Next waits; one that asks whether we are there is answered only then, too, and
+// may end a watch whose Next is not called for a minute.
 func (w *FileWatch) Next(ctx context.Context) (FileEvent, error) {
 	w.pulse.stuck.Add(-1)
 	defer w.pulse.stuck.Add(1)
