@@ -21,9 +21,18 @@ type typedStep struct {
 
 // whole is the lowered document, decoded: head with the nodes and edges of all steps.
 func (l *lowering) whole(head ir.Document) (map[string]any, error) {
+	seen := map[string]bool{}
 	for i := range l.workflow.Nodes {
 		s, at, to := &l.workflow.Nodes[i], "/nodes/"+strconv.Itoa(i), "/nodes/"+strconv.Itoa(len(l.plan.nodes))
-		if rule, ok := l.plan.rules[s.Type]; ok && s.Tool == "" {
+		rule, typed := l.plan.rules[s.Type]
+		typed = typed && s.Tool == ""
+		_, ruled := l.typed[s.ID]
+		if ruled || typed && s.ID != "" && seen[s.ID] { // two that call skills are found as two nodes
+			l.error("id_duplicate", at+"/id", "", "there is a step %q already", s.ID)
+			l.plan.broken = true
+			continue
+		}
+		if seen[s.ID] = true; typed {
 			l.expand(s, rule, at)
 			continue
 		}
@@ -67,11 +76,6 @@ func decoded(v any) (map[string]any, error) {
 func (l *lowering) expand(s *Step, rule Rule, at string) {
 	if !planStepID.MatchString(s.ID) {
 		l.error("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is no id of a step of type %s", s.ID, s.Type)
-		l.plan.broken = true
-		return
-	}
-	if _, twice := l.typed[s.ID]; twice {
-		l.error("id_duplicate", at+"/id", "", "there is a step %q already", s.ID)
 		l.plan.broken = true
 		return
 	}
