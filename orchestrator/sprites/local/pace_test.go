@@ -1,6 +1,7 @@
 package local
 
 import (
+	"os"
 	"testing"
 	"time"
 )
@@ -32,8 +33,8 @@ func TestPace(t *testing.T) {
 	p.take(1<<30, stop) // who is stopped does not wait
 }
 
-// What a session says is taken at a pace while nobody listens, so it tells whether somebody does.
-func TestSessionTellsWhetherItIsHeard(t *testing.T) {
+// A command that nobody listens to is held to the rate: what it says in a second takes a second, however quick the machine is.
+func TestUnheardCommandsArePaced(t *testing.T) {
 	s := newSession()
 	if s.publish(frame{1, []byte("x")}) {
 		t.Error("a session without clients is heard")
@@ -43,4 +44,26 @@ func TestSessionTellsWhetherItIsHeard(t *testing.T) {
 		t.Error("a session with a client is not heard")
 	}
 	c.leave()
+
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	began, ended := time.Now(), make(chan struct{})
+	go func() {
+		defer close(ended)
+		newSession().pump(1, r, func() {})
+	}()
+	piece := make([]byte, 1<<20)
+	for range (paceBurst + unheardRate) / len(piece) {
+		if _, err := w.Write(piece); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Close()
+	<-ended
+	if took := time.Since(began); took < 9*time.Second/10 {
+		t.Errorf("what it says beyond its burst in a second is read in %v", took)
+	}
 }
