@@ -12,8 +12,8 @@ import (
 // The spare init is a process of its own, in namespaces and control groups that become the next box's. It has heard nothing
 // of any sprite, and nothing of a sprite ever ran where it is: it is no more than a start that has paused. A box of another
 // kind (level, network, defences) does without it, limits are set when it gets its box, and one that has ended, or from
-// before this machine's mounts changed, is not used. It ends with Close, with the host process, or when nobody has asked for
-// a box in spareFor.
+// before this machine's mounts changed, is not used. It ends with Close, with the host process, when it is seen that mounts
+// have changed, so that it keeps no disk from being let go, or when nobody has asked for a box in spareFor.
 type Starter struct {
 	mu     sync.Mutex // guards the fields below
 	closed bool
@@ -23,6 +23,9 @@ type Starter struct {
 
 // spareFor is how long an init waits for a box.
 const spareFor = 5 * time.Minute
+
+// spareLook is how often it is seen to whether mounts have changed.
+const spareLook = time.Second
 
 // spareAfter is how long after the last start the next init is made: what the box was started for goes first.
 const spareAfter = 100 * time.Millisecond
@@ -156,13 +159,20 @@ func (s *Starter) keep(ctx context.Context, next *spare) {
 
 // hold offers an init until somebody takes it, or it is time to let it go.
 func (next *spare) hold(ctx context.Context, k *kept) {
-	idle := time.NewTimer(spareFor)
+	idle, look := time.NewTimer(spareFor), time.NewTicker(spareLook)
 	defer idle.Stop()
-	select {
-	case next.offer <- k:
-		return
-	case <-idle.C:
-	case <-ctx.Done():
+	defer look.Stop()
+	for wanted := true; wanted; {
+		select {
+		case next.offer <- k:
+			return
+		case <-look.C:
+			wanted = !k.mounts.changed()
+		case <-idle.C:
+			wanted = false
+		case <-ctx.Done():
+			wanted = false
+		}
 	}
 	k.mounts.Close()
 	_ = k.discard() // what is left of its groups goes with the next start of the host

@@ -113,6 +113,9 @@ func TestSpareWithNetwork(t *testing.T) {
 func TestSpareThatHasEnded(t *testing.T) {
 	s, next := starter(t)
 	spare := s.Spare()
+	if spare == 0 {
+		t.Fatal("there is no spare init")
+	}
 	must(t, unix.Kill(spare, unix.SIGKILL))
 	box := next(same)
 	if out, code := run(t, box, "echo well"); out != "well" || code != 0 || box.InitPID() == spare {
@@ -131,6 +134,43 @@ func TestSpareFromBeforeTheMountsChanged(t *testing.T) {
 	must(t, unix.Unmount(dir, 0))
 	if box := next(same); box.InitPID() == spare {
 		t.Error("the box was made from it")
+	}
+}
+
+// Its copies of mounts would keep a disk that was unmounted from being let go.
+func TestSpareEndsWhenMountsChange(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root mounts")
+	}
+	s, _ := starter(t)
+	ended := endOf(t, s.Spare())
+	dir := t.TempDir()
+	must(t, unix.Mount("none", dir, "tmpfs", 0, "size=4k"))
+	must(t, unix.Unmount(dir, 0))
+	if err := ended(); err != nil {
+		t.Errorf("the spare goes on: %v", err)
+	}
+}
+
+// endOf watches a process that need not be a child, and returns what waits for its end.
+func endOf(t *testing.T, pid int) (wait func() error) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	must(t, err)
+	t.Cleanup(func() { unix.Close(fd) })
+	return func() error {
+		const patience = 20_000 // ms
+		for {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, patience)
+			switch {
+			case n == 1:
+				return nil
+			case err == nil:
+				return os.ErrDeadlineExceeded
+			case !errors.Is(err, unix.EINTR):
+				return err
+			}
+		}
 	}
 }
 
@@ -187,18 +227,11 @@ func TestSpareEndsWithKilledHost(t *testing.T) {
 	if _, err := fmt.Fscanln(bufio.NewReader(out), &spare); err != nil {
 		t.Fatal(err)
 	}
-	fd, err := unix.PidfdOpen(spare, 0)
-	must(t, err)
-	defer unix.Close(fd)
+	ended := endOf(t, spare)
 	must(t, host.Process.Kill())
 	_, _ = io.Copy(io.Discard, out)
 	_ = host.Wait()
-	const patience = 20_000 // ms
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, patience)
-	for errors.Is(err, unix.EINTR) {
-		n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, patience)
-	}
-	if n != 1 {
+	if err := ended(); err != nil {
 		t.Errorf("the spare outlives its host: %v", err)
 	}
 }
