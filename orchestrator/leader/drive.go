@@ -132,16 +132,29 @@ func (l *Leader) rest(id string, r *run, stop engine.Stop, err error) bool {
 		l.driveIn(id, r, stop.Left, changed)
 	}
 	if err == nil && !put && (stop.Status == lattice.Succeeded || stop.Status == lattice.Canceled) {
-		s := r.runner.State()
-		if err := l.dropCopies(context.Background(), id, s.Sprite, s.Kept); err != nil {
-			l.cfg.Log.Warn().Str("run", id).Err(err).Msg("remove the copies of a run's sprite")
-		}
+		l.leaveCopies(id, r)
 	}
 	if err == nil && !put && stop.Status.Ended() {
 		l.collect(id)
 		l.retire()
 	}
 	return true
+}
+
+// leaveCopies removes the copies that a run had which has ended. Nobody goes back meanwhile: one that has gone back since
+// makes new ones.
+func (l *Leader) leaveCopies(id string, r *run) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	l.pruning.Lock()
+	defer l.pruning.Unlock()
+	s := r.runner.State()
+	if !s.Status.Ended() {
+		return
+	}
+	if err := l.dropCopies(ctx, id, s.Sprite, s.Kept); err != nil {
+		l.cfg.Log.Warn().Str("run", id).Err(err).Msg("remove the copies of a run's sprite")
+	}
 }
 
 // driveIn drives a waiting run when its timer is due, unless it changes before: it was answered, or the leader ends.
