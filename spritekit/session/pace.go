@@ -41,7 +41,14 @@ func (p *pace) look(running int) {
 		p.hurried = long
 		p.hurry(long)
 	}
-	if running > 0 || p.hurried {
+	if running > 0 && !p.hurried {
+		p.arm()
+	}
+}
+
+// end notes that a call has ended, and how many still run. In between there is nothing to look for: a call may take hours.
+func (p *pace) end(running int) {
+	if running == 0 && p.hurried {
 		p.arm()
 	}
 }

@@ -158,6 +158,7 @@ func (s *server) serve(ctx context.Context, requests <-chan request) (exit int) 
 			s.take(ctx, r)
 		case c := <-s.ended:
 			s.running--
+			s.pace.end(s.running)
 			if s.live[c.CallID] == c { // else it was made again
 				delete(s.live, c.CallID)
 			}
