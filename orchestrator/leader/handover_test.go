@@ -123,9 +123,12 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+// drowsy has sprites fall asleep as soon as nobody uses them.
+func drowsy(cfg *leader.Config) { cfg.WarmAfter = 100 * time.Millisecond }
+
 func TestRetire(t *testing.T) {
 	home := leader.Home(t.TempDir())
-	l, end := lead(t, home)
+	l, end := lead(t, home, drowsy)
 	id := start(t, l, sleep, "")
 	watch(t, l, id, "PHASE_STARTED")
 	retired := make(chan error, 1)
@@ -170,7 +173,7 @@ func TestRetire(t *testing.T) {
 // A command that goes on in a sprite keeps the leader, whether or not somebody is attached to it.
 func TestRetireWaitsForSprites(t *testing.T) {
 	home := leader.Home(t.TempDir())
-	l, _ := lead(t, home)
+	l, _ := lead(t, home, drowsy)
 	hc := api.HTTPClient(home.Socket())
 	defer hc.CloseIdleConnections()
 	client := sprites.New(api.Base, "", hc)

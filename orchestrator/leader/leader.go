@@ -26,6 +26,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -70,6 +71,8 @@ type Config struct {
 	MinIsolation sandbox.Level
 	// Box is what each sprite of the embedded host may use; 0 is the default.
 	Box sandbox.Limits
+	// WarmAfter is when an idle sprite of the embedded host falls asleep; 0 is the host's own.
+	WarmAfter time.Duration
 	// Models answers for models; nil: no flow asks any.
 	Models Models
 	// WrapLog, when set, stands between the engine and the store.
@@ -179,7 +182,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	}
 	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
 		KeepSkill: l.home.keepSkill, SkillsWith: func(kept []string) (string, error) { return l.home.skillsWith(skills, kept) },
-		Network: l.cfg.Network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, Box: l.cfg.Box, Log: l.cfg.Log}); err != nil {
+		Network: l.cfg.Network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
 		return nil, err
 	}
 	l.client = sprites.New(api.Base, "", api.HTTPClient(l.home.Socket()))
