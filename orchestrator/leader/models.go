@@ -1,12 +1,14 @@
 package leader
 
 import (
+	"context"
 	"math"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -22,7 +24,21 @@ func (l *Leader) model() engine.Model {
 	if l.cfg.Models == nil {
 		return nil
 	}
-	return l.cfg.Models
+	return asker{l.cfg.Models}
+}
+
+// asker stops a run, instead of failing it, at a question that cannot be asked here: who resumes it may have forgotten a key.
+type asker struct{ Models }
+
+func (a asker) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.ModelReply, error) {
+	if err := a.Ready(q.Class, false); err != nil {
+		return lattice.ModelReply{}, notReady(err.Error(), "; then: lattice resume")
+	}
+	return a.Models.Ask(ctx, q)
+}
+
+func notReady(why, next string) error {
+	return api.Refuse(protocol.ExitBadInput, "models_not_ready", why, "lattice doctor says which models there are"+next)
 }
 
 // admitModels refuses a flow that asks models which cannot be asked here; all of them are named.
@@ -49,7 +65,7 @@ func (l *Leader) admitModels(p *ir.Program) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return api.Refuse(protocol.ExitBadInput, "models_not_ready", strings.Join(faults, "\n  "), "lattice doctor says which models there are")
+	return notReady(strings.Join(faults, "\n  "), "")
 }
 
 // modelUse is what a run's questions to models have taken, nil when it asked none.
