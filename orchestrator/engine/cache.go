@@ -16,8 +16,8 @@ import (
 // what was kept behind a moment is gone with it. While one asks, others that would ask the same wait for its answer.
 //
 // What a skill answers depends on the files, too: it holds until something writes in that sprite, or its files are put
-// back, or somebody is waited for, who may write there meanwhile. Only calls of class read and idempotent are kept, and no
-// failure ever is. The oldest answers make room.
+// back, or somebody is waited for, who may write there meanwhile. Only calls of class read and idempotent are kept, unless
+// they are to be taken back, and no failure ever is. The oldest answers make room.
 
 // Cached is an answer that is kept.
 type Cached struct {
@@ -39,7 +39,7 @@ const (
 // callKey is by what the current call's answer is kept, "" when it is not.
 func (m *machine) callKey(node *ir.Node) string {
 	c := m.at.Visit.Call
-	if node.Cache != ir.CacheRun || c.Class != manifests.ClassRead && c.Class != manifests.ClassIdempotent {
+	if node.Cache != ir.CacheRun || node.Compensate != nil || c.Class != manifests.ClassRead && c.Class != manifests.ClassIdempotent {
 		return ""
 	}
 	grants := fmt.Sprintf("%q %q", c.Permissions, c.Below)

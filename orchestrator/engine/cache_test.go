@@ -39,17 +39,22 @@ func TestCache(t *testing.T) {
 		}
 	})
 	for name, doc := range map[string]string{
-		"other arguments":  two(reading("a", "m.read", `{"x":1}`), pure, reading("b", "m.read", `{"x":2}`)),
-		"another skill":    two(reading("a", "m.read", `{}`), pure, reading("b", "m.idem", `{}`)),
-		"one that says no": two(reading("a", "m.read", `{}`), pure, strings.Replace(reading("b", "m.read", `{}`), `"cache":"run",`, ``, 1)),
+		"other arguments":              two(reading("a", "m.read", `{"x":1}`), pure, reading("b", "m.read", `{"x":2}`)),
+		"another skill":                two(reading("a", "m.read", `{}`), pure, reading("b", "m.idem", `{}`)),
+		"one that is to be taken back": two(reading("a", "m.idem", `{}`), pure, strings.Replace(reading("b", "m.idem", `{}`), `"cache"`, `"compensate":{"tool":"m.idem"},"cache"`, 1)),
+		"one that says no":             two(reading("a", "m.read", `{}`), pure, strings.Replace(reading("b", "m.read", `{}`), `"cache":"run",`, ``, 1)),
 	} {
 		t.Run(name+": called again", func(t *testing.T) {
 			c := begin(t, doc)
 			c.prepare()
-			c.finish(`{"n":1}`)
-			for len(c.s.Pending) > 0 && c.s.Pending[0].Kind != lattice.DoCall {
-				c.boundary("v1")
+			toCall := func() {
+				for len(c.s.Pending) > 0 && c.s.Pending[0].Kind != lattice.DoCall {
+					c.boundary("v1")
+				}
 			}
+			toCall()
+			c.finish(`{"n":1}`)
+			toCall()
 			c.finish(`{"n":2}`)
 			c.is(lattice.Succeeded, "", `{"a":{"n":1},"b":{"n":2},"m":1}`)
 		})
