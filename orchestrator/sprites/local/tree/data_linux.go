@@ -13,6 +13,8 @@ import (
 // chunk is how much is copied between looks at the context.
 const chunk = 64 << 20
 
+const noAccessTime = unix.O_NOATIME
+
 func mkfifo(at int, name string) error { return unix.Mkfifoat(at, name, 0o600) }
 
 // data fills the copy of a file of size bytes: shared with the original where the file system can, otherwise region by

@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const noAccessTime = 0 // there is no such flag
+
 // mkfifo has no form that works below a folder here; pipes are left out of copies.
 func mkfifo(int, string) error { return errors.ErrUnsupported }
 

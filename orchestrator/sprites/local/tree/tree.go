@@ -79,11 +79,20 @@ func (f *folder) open() error {
 	return nil
 }
 
-// openat never follows a link at the end, never waits for the other end of a pipe, and is retried when interrupted.
+// openat never follows a link at the end, never waits for the other end of a pipe, and is retried when interrupted. What is
+// only read does not count as used, where the system can leave that out: reading a large tree would write all over it.
 func openat(at int, name string, flags int, mode uint32) (fd int, err error) {
+	flags |= unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
+	if flags&(unix.O_WRONLY|unix.O_RDWR) == 0 {
+		flags |= noAccessTime
+	}
 	for {
-		fd, err = unix.Openat(at, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, mode)
-		if !errors.Is(err, unix.EINTR) {
+		fd, err = unix.Openat(at, name, flags, mode)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EPERM) && noAccessTime != 0 && flags&noAccessTime != 0: // it belongs to somebody else
+			flags &^= noAccessTime
+		default:
 			return fd, err
 		}
 	}
