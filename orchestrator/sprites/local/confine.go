@@ -39,9 +39,16 @@ func (h *Host) probed() func() confinement {
 	return func() confinement {
 		mu.Lock()
 		defer mu.Unlock()
-		if found.isolation == "" {
-			found = h.probe()
+		if found.isolation != "" {
+			return found
 		}
+		key := h.probeKey()
+		if kept, ok := h.recallProbe(key); ok {
+			found = kept
+			return found
+		}
+		found = h.probe()
+		h.keepProbe(key, found)
 		return found
 	}
 }
