@@ -12,6 +12,6 @@ func digestOf(text []byte) string {
 }
 
 // escapePointer writes a member name as a segment of a JSON pointer (RFC 6901).
-func escapePointer(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-}
+func escapePointer(name string) string { return pointerEscaper.Replace(name) }
+
+var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")

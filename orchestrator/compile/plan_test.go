@@ -202,6 +202,7 @@ func FuzzRule(f *testing.F) {
 func TestLowerBy(t *testing.T) {
 	rules := BuiltinRules()
 	rule := rules["DRAFT_AND_SEND_EMAIL"]
+	rule.Constraints = slices.Clone(rule.Constraints) // shared with the built-in one
 	rule.Constraints[0].Default = json.RawMessage(`"grave"`)
 	rules[rule.Type] = rule
 	plan := []byte(planned(`{"id":"S1","type":"DRAFT_AND_SEND_EMAIL","inputs":{"contact":"$in.contact","intent":"$in.intent"}}`))

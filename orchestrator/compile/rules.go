@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/manifests/steps"
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -65,8 +66,11 @@ var (
 	ruleRef    = regexp.MustCompile(`^\$(arg|constraint|port|local)\.([A-Za-z_][A-Za-z0-9_-]*)((?:\.|\[).*)?$`)
 )
 
-// BuiltinRules are the step types that come with lattice.
-func BuiltinRules() Rules {
+// BuiltinRules returns the step types that come with lattice. The map is the caller's; what the rules hold is shared
+// and is not changed.
+func BuiltinRules() Rules { return maps.Clone(builtinRules()) }
+
+var builtinRules = sync.OnceValue(func() Rules {
 	rules := Rules{}
 	for _, data := range steps.Builtin() {
 		if rule, findings := ParseRule(data); !ir.HasErrors(findings) { // a test holds them sound
@@ -74,7 +78,7 @@ func BuiltinRules() Rules {
 		}
 	}
 	return rules
-}
+})
 
 // Types lists the step types, sorted.
 func (r Rules) Types() []string { return slices.Sorted(maps.Keys(r)) }

@@ -84,7 +84,7 @@ func Lower(data []byte, s Sources) (json.RawMessage, []ir.Finding) {
 
 // builtin reports whether the rules are those that come with lattice, and no others.
 func (r Rules) builtin() bool {
-	own := BuiltinRules()
+	own := builtinRules()
 	return len(r) == len(own) && maps.EqualFunc(r, own, func(a, b Rule) bool { return reflect.DeepEqual(a, b) })
 }
 

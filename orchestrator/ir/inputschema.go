@@ -126,7 +126,7 @@ func atPointer(v any, pointer string) (any, bool) {
 	for _, token := range strings.Split(pointer[1:], "/") {
 		switch in := v.(type) {
 		case map[string]any:
-			member, there := in[strings.NewReplacer("~1", "/", "~0", "~").Replace(token)]
+			member, there := in[pointerUnescaper.Replace(token)]
 			if !there {
 				return nil, false
 			}

@@ -42,6 +42,7 @@ var (
 	segPattern  = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(?:\.([A-Za-z_][A-Za-z0-9_-]*)|\['((?:[^'\\]|\\['\\])*)'\]|\[(-?[0-9]{1,9})\]|\[(\*)\])`)
 	})
+	escape   = strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 	unescape = strings.NewReplacer(`\'`, `'`, `\\`, `\`)
 )
 
@@ -114,7 +115,7 @@ func (s segment) String() string {
 	case segPattern().FindString("."+s.name) == "."+s.name:
 		return "." + s.name
 	}
-	return "['" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s.name) + "']"
+	return "['" + escape.Replace(s.name) + "']"
 }
 
 // root returns the value of a namespace and whether it is there at all.

@@ -53,9 +53,12 @@ func comparePointers(a, b string) int {
 }
 
 // escapePointer writes a member name as a segment of a JSON pointer (RFC 6901).
-func escapePointer(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-}
+func escapePointer(name string) string { return pointerEscaper.Replace(name) }
+
+var (
+	pointerEscaper   = strings.NewReplacer("~", "~0", "/", "~1")
+	pointerUnescaper = strings.NewReplacer("~1", "/", "~0", "~")
+)
 
 // near returns a hint that names the candidates that look most like name, or all of them when they are few.
 func near(name string, candidates []string) string {

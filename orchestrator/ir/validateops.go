@@ -65,7 +65,7 @@ func (g *graph) checkArgMembers(tool string, skill manifests.Skill, members map[
 	input, dynamic := literals(members)
 	for _, p := range skill.CheckInput(input) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(p.Pointer, "/"), "/")
-		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		name = pointerUnescaper.Replace(name)
 		known := slices.ContainsFunc(skill.Inputs, func(f manifests.Field) bool { return f.Name == name })
 		switch _, given := input[name]; {
 		case !known:

@@ -99,6 +99,8 @@ func leaves(e *jsonschema.ValidationError, visit func(*jsonschema.ValidationErro
 	}
 }
 
-func pointer(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
+func pointer(name string) string { return pointerEscaper.Replace(name) }
+
+var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
 func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
