@@ -294,9 +294,7 @@ func (m *machine) boundaryTaken(f lattice.BoundaryTaken) error {
 	case m.inCopy() && c.Sprite != m.at.Visit.Call.Sprite: // what the call's own is made of
 		m.copySprite()
 	case asked != nil: // the calls beside it have ended
-		suspended := *asked.Deferred
-		suspended.CheckpointID = f.Pair.CheckpointID
-		m.suspended(suspended)
+		m.suspended(*asked.Deferred)
 	default:
 		m.dispatch()
 	}

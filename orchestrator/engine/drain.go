@@ -13,7 +13,8 @@ import (
 // A call that emits WAITING goes back to a checkpoint later, and no other call may be under way at either moment
 // (DESIGN 23). So it is settled alone: nothing new goes out, the calls beside it come to their end, a checkpoint is taken
 // then, the question is asked, and the resumed call runs by itself. Then the next one that waits is settled, and after
-// the last of them what was held goes on.
+// the last of them what was held goes on. The answer still names the checkpoint of the call's own WAITING: its journal
+// knows no other.
 
 // release lets out what was held, as far as there is room, or begins to settle a call when those beside it have ended.
 // It reports whether it did something.

@@ -34,7 +34,8 @@ func (m *machine) callSuspended(f lattice.CallSuspended) error {
 	return nil
 }
 
-// suspended asks for what the current call waits for, on the checkpoint that f names.
+// suspended asks for what the current call waits for. It is resumed by the checkpoint id of its own WAITING, which is the
+// one that its journal knows; the files may be those of a later checkpoint, the sprite's pair.
 func (m *machine) suspended(f lattice.CallSuspended) {
 	sprite := m.at.Visit.Call.Sprite
 	m.at.Visit.Suspended = &Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID, Action: f.Action}

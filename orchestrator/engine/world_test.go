@@ -192,7 +192,7 @@ func (w *world) Call(_ context.Context, c lattice.Call, event func(lattice.Event
 		return lattice.Outcome{}, err
 	}
 	known, seen := w.of(c.Sprite).calls[c.ID]
-	if seen && (known.Kind == lattice.Finished || c.Resume == nil) {
+	if seen && (known.Kind == lattice.Finished || !answers(c.Resume, known)) {
 		return known, w.tick()
 	}
 	repeatable := c.Class == manifests.ClassRead || c.Class == manifests.ClassIdempotent
@@ -205,6 +205,16 @@ func (w *world) Call(_ context.Context, c lattice.Call, event func(lattice.Event
 	}
 	w.of(c.Sprite).calls[c.ID] = outcome
 	return outcome, w.tick()
+}
+
+// answers reports whether res is for the pause that the call's journal knows, as a skill judges it: a checkpoint does not
+// know its own id, so that a journal restored from the very checkpoint names none.
+func answers(res *protocol.Resume, known lattice.Outcome) bool {
+	if res == nil || known.Result.Waiting == nil {
+		return res != nil
+	}
+	id := known.Result.Waiting.CheckpointID
+	return id == "" || id == res.CheckpointID
 }
 
 func (w *world) work(c lattice.Call) (lattice.Outcome, error) {
@@ -244,10 +254,11 @@ func (w *world) work(c lattice.Call) (lattice.Outcome, error) {
 			if v, ok := verdicts[c.Skill]; ok {
 				o.Request = &protocol.ActionRequest{Action: v, Parameters: json.RawMessage(`{"branch":"b"}`), Blocking: true}
 			}
-			waiting := &protocol.Waiting{Reason: "needs " + c.Skill, CheckpointID: fmt.Sprint("v", len(w.checkpoints)+1)}
-			o.Result = protocol.Result{OK: true, Waiting: waiting}
+			o.Result = protocol.Result{OK: true, Waiting: &protocol.Waiting{Reason: "needs " + c.Skill}}
 			w.of(c.Sprite).calls[c.ID] = o // the record is written before the checkpoint, as in DESIGN 14
-			w.checkpoint(c.Sprite)
+			named := *o.Result.Waiting
+			named.CheckpointID = w.checkpoint(c.Sprite).CheckpointID
+			o.Result.Waiting = &named // the caller records it again, with the id
 			return o, nil
 		}
 		return finished(map[string]any{"n": w.of(c.Sprite).files[file], "got": c.Resume.Inputs}), nil
