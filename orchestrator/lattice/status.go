@@ -17,9 +17,9 @@ const (
 )
 
 var transitions = map[RunStatus][]RunStatus{
-	Pending:               {Running, Failed, Canceled},
+	Pending:               {Running, Canceled},
 	Running:               {Succeeded, Failed, Canceled, Blocked, BlockedWaitingForUser, Waiting},
-	Waiting:               {Running, Failed, Canceled, Succeeded},
+	Waiting:               {Running, Failed, Canceled},
 	Blocked:               {Running, Failed, Canceled},
 	BlockedWaitingForUser: {Running, Failed, Canceled},
 	Succeeded:             {},
