@@ -23,6 +23,9 @@ A rule is about a name (example.com), all names below it (*.example.com), all na
 (203.0.113.0/24). The exact name goes before *.name, and that before *. What no rule allows is denied; private addresses
 and this machine are never reached, but for the ports that --host-port lists. Changes hold at once: connections that are
 no longer allowed are cut.
+
+Behind a proxy (HTTPS_PROXY), too, the host looks each name up, judges its addresses and asks the proxy for one of them. So
+the host's own DNS must know the name, and the proxy must accept CONNECT to an address.
 ` + exitCodes,
 		Example: "  lattice sprite policy show box\n  lattice sprite policy allow box example.com '*.example.com'\n  lattice sprite policy denials box"})
 	cmd.AddCommand(

@@ -12,15 +12,16 @@ type Code string
 
 // The codes.
 const (
-	NotAllowed     Code = "not_allowed"     // no rule allows it
-	DeniedByRule   Code = "denied_by_rule"  // a rule denies it
-	RawAddress     Code = "raw_address"     // an address that no name was asked for, and no rule allows
-	PrivateAddress Code = "private_address" // it leads to this machine or the network around it
-	HostPort       Code = "host_port"       // a port of this machine that the operator has not listed
-	OwnPort        Code = "own_port"        // it leads to this lattice itself
-	RecordType     Code = "record_type"     // a DNS record that is not given out
-	TooMany        Code = "too_many"        // more connections at once than a sprite may have
-	PolicyChanged  Code = "policy_changed"  // a connection that was cut because the policy no longer allows it
+	NotAllowed      Code = "not_allowed"       // no rule allows it
+	DeniedByRule    Code = "denied_by_rule"    // a rule denies it
+	RawAddress      Code = "raw_address"       // an address that no name was asked for, and no rule allows
+	PrivateAddress  Code = "private_address"   // it leads to this machine or the network around it
+	NoPublicAddress Code = "no_public_address" // the host, which has a proxy, finds no address of the name
+	HostPort        Code = "host_port"         // a port of this machine that the operator has not listed
+	OwnPort         Code = "own_port"          // it leads to this lattice itself
+	RecordType      Code = "record_type"       // a DNS record that is not given out
+	TooMany         Code = "too_many"          // more connections at once than a sprite may have
+	PolicyChanged   Code = "policy_changed"    // a connection that was cut because the policy no longer allows it
 )
 
 // Denial is something that a sprite tried and that was denied. The same thing tried again counts up.

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -33,8 +34,8 @@ type Upstream struct {
 	// Own reports whether this process listens on a TCP port of this machine: gateways, proxies and the API are its own, and no
 	// sprite reaches them, whatever ports the operator lists. Nil knows of none.
 	Own func(port uint16) bool
-	// Proxy names the HTTP proxy that leads to a name or address, nil for none. It may be nil. A proxy looks names up
-	// itself: that it leads to no private network is then its own affair.
+	// Proxy names the HTTP proxy that leads to a name or address, nil for none. It may be nil. A proxy that looked a name up
+	// itself could find an address that the policy forbids, so it is asked for an address that was judged, never for a name.
 	Proxy func(host string, port uint16) *url.URL
 }
 
@@ -98,20 +99,24 @@ func (g *Gateway) reach(ctx context.Context, t target) (net.Conn, error) {
 	if up.Proxy != nil {
 		proxy = up.Proxy(host, t.port)
 	}
-	if err != nil && proxy == nil {
+	if proxy != nil && g.leadsHere(proxy) {
+		return nil, &refusal{OwnPort, "the proxy that the host's environment names is this lattice itself"}
+	}
+	if proxy != nil && (err != nil || len(addrs) == 0) {
+		return nil, &refusal{NoPublicAddress, fmt.Sprintf("the host finds no address of %s (%v); through its proxy, too, sprites reach only public addresses that the host looked up", t.name, cmp.Or(err, errors.New("the name has none")))}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("look up %s: %w", t.name, err)
 	}
 	public, refused := g.public(addrs)
 	if len(public) == 0 && refused != nil {
 		return nil, refused
 	}
+	dial := up.Dial
 	if proxy != nil {
-		if g.leadsHere(proxy) {
-			return nil, &refusal{OwnPort, "the proxy that the host's environment names is this lattice itself"}
-		}
-		return throughProxy(ctx, proxy, host, t.port)
+		dial = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) { return throughProxy(ctx, proxy, to) }
 	}
-	return race(ctx, interleave(public), t.port, up.Dial)
+	return race(ctx, interleave(public), t.port, dial)
 }
 
 func (g *Gateway) own(port uint16) bool { return g.cfg.Upstream.Own != nil && g.cfg.Upstream.Own(port) }
@@ -228,8 +233,8 @@ func race(ctx context.Context, addrs []netip.Addr, port uint16, dial func(contex
 	return nil, failed
 }
 
-// throughProxy has an HTTP proxy connect to host.
-func throughProxy(ctx context.Context, proxy *url.URL, host string, port uint16) (net.Conn, error) {
+// throughProxy has an HTTP proxy connect to an address that was judged.
+func throughProxy(ctx context.Context, proxy *url.URL, to netip.AddrPort) (net.Conn, error) {
 	address := proxy.Host
 	if proxy.Port() == "" {
 		address = net.JoinHostPort(proxy.Hostname(), map[string]string{"https": "443"}[proxy.Scheme])
@@ -251,7 +256,7 @@ func throughProxy(ctx context.Context, proxy *url.URL, host string, port uint16)
 		return nil, fmt.Errorf("connect to the host's proxy: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	buffered, err := connect(conn, proxy.User, net.JoinHostPort(host, fmt.Sprint(port)))
+	buffered, err := connect(conn, proxy.User, to.String())
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
