@@ -75,11 +75,14 @@ func least[T int | int64 | float64](a, b T) T {
 
 // limitsOf says in a sprite's object what it may use, and what keeps it to that.
 func (h *Host) limitsOf(rec spriteRecord) []sprites.Limit {
-	given := h.boxLimits(rec)
+	given, later := h.limitsInUse(rec, h.boxLimits(rec))
 	kept := h.confined().limits
 	all := make([]sprites.Limit, len(kept))
 	for i, e := range kept {
 		e = e.Of(given)
+		if e.Limit == sandbox.DefenceMemory && later != "" {
+			e.Why = later
+		}
 		all[i] = sprites.Limit{Limit: string(e.Limit), Max: e.Max, By: e.By, Why: e.Why}
 	}
 	return all

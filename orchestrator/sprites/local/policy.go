@@ -140,34 +140,6 @@ func (p *privileges) check() error {
 	return nil
 }
 
-// resources is the policy/resources document. A limit holds from the sprite's next start on.
-type resources struct {
-	Memory *struct {
-		LimitMB   int  `json:"limit_mb"`
-		Autoscale bool `json:"autoscale,omitempty"`
-	} `json:"memory,omitempty"`
-	Unsupported []string `json:"unsupported,omitempty"`
-}
-
-func (p *resources) check() error {
-	if p.Memory != nil && (p.Memory.LimitMB < 0 || p.Memory.LimitMB > 1<<22) {
-		return badRequest("memory.limit_mb must be a number of MiB from 0 to 4194304")
-	}
-	p.Unsupported = nil
-	if p.Memory != nil && p.Memory.Autoscale {
-		p.Unsupported = append(p.Unsupported, "memory.autoscale: memory of this host is given as it is used, up to the limit")
-	}
-	return nil
-}
-
-// memoryLimit is how much memory the sprite's policy gives it, in bytes; 0 leaves it to the host.
-func (p *resources) memoryLimit() int64 {
-	if p == nil || p.Memory == nil {
-		return 0
-	}
-	return int64(p.Memory.LimitMB) << 20
-}
-
 func (h *Host) getPrivileges(w http.ResponseWriter, r *http.Request) error {
 	rec, err := h.store.sprite(r.PathValue("name"))
 	if err != nil {
@@ -193,33 +165,6 @@ func (h *Host) setPrivileges(w http.ResponseWriter, r *http.Request) error {
 
 func (h *Host) deletePrivileges(w http.ResponseWriter, r *http.Request) error {
 	return h.keepPolicy(w, r, nil, func(rec *spriteRecord) { rec.Privileges = nil })
-}
-
-func (h *Host) getResources(w http.ResponseWriter, r *http.Request) error {
-	rec, err := h.store.sprite(r.PathValue("name"))
-	if err != nil {
-		return err
-	}
-	if rec.Resources == nil {
-		rec.Resources = &resources{}
-	}
-	writeJSON(w, http.StatusOK, rec.Resources)
-	return nil
-}
-
-func (h *Host) setResources(w http.ResponseWriter, r *http.Request) error {
-	in := &resources{}
-	if err := readStrict(w, r, in); err != nil {
-		return err
-	}
-	if err := in.check(); err != nil {
-		return err
-	}
-	return h.keepPolicy(w, r, in, func(rec *spriteRecord) { rec.Resources = in })
-}
-
-func (h *Host) deleteResources(w http.ResponseWriter, r *http.Request) error {
-	return h.keepPolicy(w, r, nil, func(rec *spriteRecord) { rec.Resources = nil })
 }
 
 // keepPolicy changes a sprite's record and answers with what is kept now, or that nothing is.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -37,6 +38,7 @@ type Box struct {
 	slots   chan struct{}  // one taken by each call
 	quiet   chan struct{}  // closed when the reader has ended
 	done    chan struct{}
+	memory  atomic.Int64 // the limit that LimitMemory set, 0 for Config.Limits'
 
 	holding sync.Mutex // guards held, and is held while processes are being stopped or let go
 	held    int        // how many want the box to stand still

@@ -76,7 +76,11 @@ func (d groupDir) limitPids(l Limits) error { return d.set("pids.max", strconv.I
 func (d groupDir) limitMemory(l Limits) error {
 	bytes := strconv.FormatInt(l.MemoryBytes, 10)
 	if !d.unified {
-		if err := d.set("memory.limit_in_bytes", bytes); err != nil {
+		err := d.set("memory.limit_in_bytes", bytes)
+		if errors.Is(err, unix.EINVAL) { // more than memory and swap together may be, which goes up first then
+			err = errors.Join(d.set("memory.memsw.limit_in_bytes", bytes), d.set("memory.limit_in_bytes", bytes))
+		}
+		if err != nil {
 			return err
 		}
 		return ignoring(unix.ENOENT, d.set("memory.memsw.limit_in_bytes", bytes)) // missing without accounting of swap
@@ -85,6 +89,40 @@ func (d groupDir) limitMemory(l Limits) error {
 		return err
 	}
 	return ignoring(unix.ENOENT, d.set("memory.swap.max", "0"))
+}
+
+// resize changes the limit of memory of a box that runs. The older kind of group refuses what its processes exceed; the
+// unified one would kill some of them, so their memory is looked at first.
+func (g *group) resize(l Limits) error {
+	for _, d := range g.dirs {
+		if !d.has(DefenceMemory) {
+			continue
+		}
+		if used := d.memoryInUse(); d.unified && used > l.MemoryBytes {
+			return fmt.Errorf("its processes use %d MiB", used>>20)
+		}
+		if err := d.limitMemory(l); errors.Is(err, unix.EBUSY) {
+			return errors.New("its processes use more")
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// memoryInUse is the memory of a unified group that the kernel cannot take back, 0 when that cannot be told.
+func (d groupDir) memoryInUse() (used int64) {
+	stat, err := os.ReadFile(filepath.Join(d.path, "memory.stat"))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(stat)) {
+		if name, n, _ := strings.Cut(strings.TrimSpace(line), " "); name == "anon" || name == "shmem" {
+			bytes, _ := strconv.ParseInt(n, 10, 64) // of the kernel's own writing
+			used += bytes
+		}
+	}
+	return used
 }
 
 // limitCPU gives the box no more than some processors' worth, if asked for. Without that a group weighs, as a whole, as much

@@ -14,6 +14,8 @@ func newGroup() *group { return new(group) }
 
 func (g *group) limit(Config) {}
 
+func (g *group) resize(Limits) error { return errors.ErrUnsupported }
+
 func (g *group) keeps(Defence) bool { return false }
 
 func (g *group) thaw() {}

@@ -1,6 +1,10 @@
 package sandbox
 
-import "os"
+import (
+	"errors"
+	"fmt"
+	"os"
+)
 
 // Limits bound what a box may use. 0 is the default; what cannot be enforced here is not an error, Box.Enforced tells.
 type Limits struct {
@@ -64,9 +68,11 @@ func (b *Box) Enforced() []Enforcement {
 	if os.Getuid() == 0 {
 		remedy = "control groups cannot be made here, as in most containers; bound the container itself, or run lattice outside it"
 	}
+	limits := b.cfg.Limits
+	limits.MemoryBytes = b.MemoryLimit()
 	all := []Enforcement{{Limit: DefencePids}, {Limit: DefenceMemory}, {Limit: DefenceCPU}, {Limit: DefenceTmpSize}}
 	for i, e := range all {
-		all[i] = e.Of(b.cfg.Limits)
+		all[i] = e.Of(limits)
 		switch {
 		case !b.cfg.defended(e.Limit):
 			all[i].Why = "left out"
@@ -83,4 +89,26 @@ func (b *Box) Enforced() []Enforcement {
 		}
 	}
 	return all
+}
+
+// MemoryLimit is how much memory the box may use at present.
+func (b *Box) MemoryLimit() int64 {
+	if changed := b.memory.Load(); changed > 0 {
+		return changed
+	}
+	return b.cfg.Limits.MemoryBytes
+}
+
+// LimitMemory gives the running box another limit of memory; 0 is the default. The error says why the one from before holds
+// on: processes that need more already are not killed for it.
+func (b *Box) LimitMemory(bytes int64) error {
+	limits := Limits{MemoryBytes: bytes}.orDefaults(machineMemory())
+	if !b.group.keeps(DefenceMemory) {
+		return errors.New("no control group keeps this sandbox to a limit of memory; `lattice doctor` says what helps")
+	}
+	if err := b.group.resize(limits); err != nil {
+		return fmt.Errorf("the sandbox keeps its limit of %d MiB until it is started again: %w", b.MemoryLimit()>>20, err)
+	}
+	b.memory.Store(limits.MemoryBytes)
+	return nil
 }
