@@ -9,12 +9,15 @@ import (
 	"strings"
 )
 
-// ValidType reports whether t is of the type vocabulary: "" (any), string, integer, number, boolean, map, array, or
-// array<T> of such a T.
+// TypeAny is the type of a field that takes every value.
+const TypeAny = "any"
+
+// ValidType reports whether t is of the type vocabulary: any ("" is the same), string, integer, number, boolean, map,
+// array, or array<T> of such a T.
 func ValidType(t string) bool {
 	for range 8 { // nobody nests deeper, and a hostile manifest shall not try
 		switch t {
-		case "", "string", "integer", "number", "boolean", "map", "array":
+		case "", TypeAny, "string", "integer", "number", "boolean", "map", "array":
 			return true
 		}
 		element, ok := elementType(t)
@@ -129,7 +132,7 @@ func mismatch(raw json.RawMessage, t, pointer string) *Problem {
 	first := trimmed[0]
 	ok := true
 	switch t {
-	case "":
+	case "", TypeAny:
 	case "string":
 		ok = first == '"'
 	case "boolean":

@@ -55,10 +55,11 @@ type Skill struct {
 	Variants    *Variants         `json:"variants,omitempty"`
 }
 
-// Field is one input or output. Type is "" (any), string, integer, number, boolean, map, array or array<T>.
+// Field is one input or output. Type is any, string, integer, number, boolean, map, array or array<T>. An
+// input is required unless it has a default or says otherwise; an output is not unless it says so.
 type Field struct {
 	Name        string          `json:"name"`
-	Type        string          `json:"type,omitempty"`
+	Type        string          `json:"type"`
 	Required    bool            `json:"required"`
 	Description string          `json:"description,omitempty"`
 	Default     json.RawMessage `json:"default,omitempty"`

@@ -86,9 +86,28 @@ func TestParseSkill(t *testing.T) {
 			file: `{"name":"github.open_pr","inputs":["title","body"],"outputs":["pr_url"],"permissions":["github:write"],"produces_events":true}`,
 			want: Skill{
 				Name: "github.open_pr", Permissions: []string{"github:write"}, ProducesEvents: true, SideEffect: ClassWorld,
-				Inputs:  []Field{{Name: "title", Required: true}, {Name: "body", Required: true}},
-				Outputs: []Field{{Name: "pr_url", Required: true}},
+				Inputs:  []Field{{Name: "title", Type: "any", Required: true}, {Name: "body", Type: "any", Required: true}},
+				Outputs: []Field{{Name: "pr_url", Type: "any", Required: true}},
 			},
+		},
+		"required unless it says otherwise": {
+			file: `{"name":"words","inputs":[{"name":"a","type":"string"},{"name":"b","type":"any","default":1},
+				{"name":"c","type":"map","required":false}],"outputs":[{"name":"d","type":"array<any>"}]}`,
+			want: Skill{
+				Name: "words", Permissions: []string{}, SideEffect: ClassWorld,
+				Inputs: []Field{
+					{Name: "a", Type: "string", Required: true}, {Name: "b", Type: "any", Default: json.RawMessage("1")}, {Name: "c", Type: "map"},
+				},
+				Outputs: []Field{{Name: "d", Type: "array<any>"}},
+			},
+		},
+		"a field says its type": {
+			file:     `{"name":"a.b","inputs":[{"name":"x"}],"outputs":[{"name":"y","required":true},{"name":"z","type":null}]}`,
+			problems: []Problem{{"/inputs/0/type", "is missing; any stands for every type"}, {"/outputs/0/type", "is missing; any stands for every type"}, {"/outputs/1/type", "is missing; any stands for every type"}},
+		},
+		"a word of spritekit's own": {
+			file:     `{"name":"emit"}`,
+			problems: []Problem{{"/name", `"emit" is not a skill name: lower-case words joined by dots, such as git.clone, and none of spritekit's own`}},
 		},
 		"unknown members are tolerated, names are exact": {
 			file: `{"name":"a.b","x-vendor":{"y":1},"Permissions":["*"],"side_effect":"read","inputs":[]}`,
@@ -108,11 +127,11 @@ func TestParseSkill(t *testing.T) {
 			file: `{"name":"Git","description":1,"inputs":["a","a",7,{"name":"b","type":"text"},{"name":"c","type":"integer","default":"1"}],
 				"permissions":["git push"],"side_effect":"none","timeout_s":-1,"exec":[],"variants":{"input":"a","default":"x","cases":{}}}`,
 			problems: []Problem{
-				{"/name", `"Git" is not a skill name: lower-case words joined by dots, such as git.clone`},
+				{"/name", `"Git" is not a skill name: lower-case words joined by dots, such as git.clone, and none of spritekit's own`},
 				{"/description", "is not a string"},
 				{"/inputs/1", "a is declared twice"},
 				{"/inputs/2", "is not a JSON object"},
-				{"/inputs/3/type", `"text" is none of string, integer, number, boolean, map, array, array<T>`},
+				{"/inputs/3/type", `"text" is none of string, integer, number, boolean, map, array, array<T>, any`},
 				{"/inputs/4/default", "is a string, want integer"},
 				{"/permissions/0", `"git push" is not a permission such as fs:read`},
 				{"/side_effect", `"none" is none of read, idempotent, sprite, world`},

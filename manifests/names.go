@@ -1,6 +1,9 @@
 package manifests
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The names are judged by loops and not by patterns: every skill reads its manifest before it does anything else, and
 // compiling three patterns takes longer than that.
@@ -11,11 +14,21 @@ func ValidName(name string) bool { return isSkillName(name) }
 // ValidPermission reports whether name has the form of a permission, such as fs:read; Permissions lists those we know.
 func ValidPermission(name string) bool { return isPermissionName(name) }
 
-// isSkillName accepts lower-case words joined by dots, at least two, such as git.clone.
+// reserved are the words that mean something else where skills are found by name: the entries of /skills that are not
+// skills, the commands of spritekit, and the step type "tool".
+var reserved = []string{
+	"agents", "check", "checkpoint", "emit", "help", "install", "manifests", "mcp", "resume", "serve", "session", "skills",
+	"spritekit", "tool", "version",
+}
+
+// isSkillName accepts lower-case words joined by dots, such as git.clone, and a single word that is not reserved.
 func isSkillName(name string) bool {
 	first, rest, dotted := strings.Cut(name, ".")
-	if !dotted || !isLowerWord(first) {
+	if !isLowerWord(first) {
 		return false
+	}
+	if !dotted {
+		return !slices.Contains(reserved, name)
 	}
 	for word := range strings.SplitSeq(rest, ".") {
 		if word == "" || !consists(word, isLower, isDigit, isUnderscore) {

@@ -88,12 +88,12 @@ func (p *parser) skill(data []byte) (s Skill) {
 		return s
 	}
 	if p.into(m, "name", "", "a string", &s.Name); !isSkillName(s.Name) {
-		p.fail("/name", "%q is not a skill name: lower-case words joined by dots, such as git.clone", s.Name)
+		p.fail("/name", "%q is not a skill name: lower-case words joined by dots, such as git.clone, and none of spritekit's own", s.Name)
 	}
 	p.into(m, "description", "", "a string", &s.Description)
 	p.into(m, "version", "", "a string", &s.Version)
-	s.Inputs = p.fields(m, "inputs")
-	s.Outputs = p.fields(m, "outputs")
+	s.Inputs = p.fields(m, "inputs", true)
+	s.Outputs = p.fields(m, "outputs", false)
 	s.InputSchema = p.schema(m, "input_schema")
 	s.OutputSchema = p.schema(m, "output_schema")
 	s.Permissions = p.permissions(m, "")
@@ -121,7 +121,8 @@ func (p *parser) skill(data []byte) (s Skill) {
 	return s
 }
 
-func (p *parser) fields(m map[string]json.RawMessage, key string) []Field {
+// fields reads inputs or outputs. required is what an object says that does not say it.
+func (p *parser) fields(m map[string]json.RawMessage, key string, required bool) []Field {
 	var raws []json.RawMessage
 	if !p.into(m, key, "", "an array", &raws) {
 		return nil
@@ -129,7 +130,7 @@ func (p *parser) fields(m map[string]json.RawMessage, key string) []Field {
 	fields := make([]Field, 0, len(raws))
 	for i, raw := range raws {
 		pointer := fmt.Sprintf("/%s/%d", key, i)
-		f, ok := p.field(raw, pointer)
+		f, ok := p.field(raw, pointer, required)
 		if !ok {
 			continue
 		}
@@ -141,29 +142,33 @@ func (p *parser) fields(m map[string]json.RawMessage, key string) []Field {
 	return fields
 }
 
-// field reads "name" (required, of any type) or {name, type, required, description, default}.
-func (p *parser) field(raw json.RawMessage, pointer string) (f Field, ok bool) {
+// field reads "name" (required, of any type) or {name, type, required, description, default}. What has a default may be
+// left out, unless required says otherwise.
+func (p *parser) field(raw json.RawMessage, pointer string, required bool) (f Field, ok bool) {
 	before := len(p.problems)
 	if raw[0] == '"' && decode(raw, &f.Name) {
-		f.Required = true
+		f.Type, f.Required = TypeAny, true
 	} else {
 		m := p.object(raw, pointer)
 		if m == nil {
 			return f, false
 		}
 		p.into(m, "name", pointer, "a string", &f.Name)
-		p.into(m, "type", pointer, "a string", &f.Type)
-		p.into(m, "required", pointer, "a boolean", &f.Required)
+		if typed := p.into(m, "type", pointer, "a string", &f.Type); !typed && len(p.problems) == before {
+			p.fail(pointer+"/type", "is missing; any stands for every type")
+		}
 		p.into(m, "description", pointer, "a string", &f.Description)
 		if f.Default = m["default"]; isNull(f.Default) {
 			f.Default = nil
 		}
+		f.Required = required && f.Default == nil
+		p.into(m, "required", pointer, "a boolean", &f.Required)
 	}
 	if !isFieldName(f.Name) {
 		p.fail(pointer, "%q is not a name: letters, digits and underscores", f.Name)
 	}
 	if !ValidType(f.Type) {
-		p.fail(pointer+"/type", "%q is none of string, integer, number, boolean, map, array, array<T>", f.Type)
+		p.fail(pointer+"/type", "%q is none of string, integer, number, boolean, map, array, array<T>, any", f.Type)
 	} else if f.Default != nil {
 		if problem := mismatch(f.Default, f.Type, pointer+"/default"); problem != nil {
 			p.problems = append(p.problems, *problem)

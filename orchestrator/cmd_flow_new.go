@@ -90,7 +90,7 @@ func runFlowNew(d *deps, o flowNewOptions, line string) error {
 }
 
 func typeText(t string) string {
-	if t == "" {
+	if t == "" || t == manifests.TypeAny {
 		return "value"
 	}
 	return t

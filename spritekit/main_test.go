@@ -15,6 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skilltest"
 )
@@ -187,5 +188,14 @@ func testContract(t *testing.T, exe string) {
 			}
 			skilltest.Run(t, target)
 		})
+	}
+}
+
+// A drop-in skill may have a name without a dot, but not one that means something else.
+func TestCommandsAreNotSkillNames(t *testing.T) {
+	for _, c := range commands() {
+		if manifests.ValidName(c.name) {
+			t.Errorf("%s is a command, and a skill may have its name", c.name)
+		}
 	}
 }

@@ -136,9 +136,18 @@ func (l *lowering) checkType(s *Step, at string) {
 		l.error("field_not_allowed", at+"/tool", `leave it out, or say "type": "tool"`, "the step's type names a skill already")
 	case slices.Contains(abstractTypes, s.Type):
 		l.error("type_unsupported", at+"/type", "name a skill, or a step type with its inputs: "+strings.Join(l.plan.rules.Types(), ", "), "%q says too little of what is to be done", s.Type)
-	case s.Type != typeTool && !strings.Contains(s.Type, "."):
+	case s.Type != typeTool && !strings.Contains(s.Type, ".") && !l.isSkill(s.Type):
 		l.error("type_unknown", at+"/type", ir.Near(s.Type, slices.Concat(skillNames(), []string{typeTool}, l.plan.rules.Types())), "there is no step type %q", s.Type)
 	}
+}
+
+// isSkill reports whether a word without a dot is the name of a skill: a drop-in one may have such a name.
+func (l *lowering) isSkill(name string) bool {
+	if l.tools == nil || !manifests.ValidName(name) {
+		return false
+	}
+	_, ok := l.tools(name)
+	return ok
 }
 
 func skillNames() []string {

@@ -24,7 +24,7 @@ func TestManifest(t *testing.T) {
 		"twice":             {full(`,"name":"c.d"`), []string{"error key_duplicate /name"}},
 		"no name":           {`{"description":"d"}`, []string{"error name_invalid /name"}},
 		"bad name":          {full(`,"version":1`), []string{"error version_invalid /version"}},
-		"unknown members":   {full(`,"input":[],"inputs":[{"name":"x","typ":"string"}],"variants":{"input":"x","default":"a","cases":{"a":{"class":"read"}}}`), []string{"error field_unknown /input", "error field_unknown /inputs/0/typ", "error field_unknown /variants/cases/a/class", "error variants_invalid /variants/input"}},
+		"unknown members":   {full(`,"input":[],"inputs":[{"name":"x","typ":"string"}],"variants":{"input":"x","default":"a","cases":{"a":{"class":"read"}}}`), []string{"error field_unknown /input", "error field_unknown /inputs/0/typ", "error inputs_invalid /inputs/0/type", "error field_unknown /variants/cases/a/class", "error variants_invalid /variants/input"}},
 		"bad types":         {full(`,"inputs":[{"name":"x","type":"text"}],"timeout_s":-1`), []string{"error inputs_invalid /inputs/0/type", "error timeout_s_invalid /timeout_s"}},
 		"input twice":       {full(`,"inputs":["x","x"]`), []string{"error inputs_invalid /inputs/1"}},
 		"bad class":         {`{"name":"a.b","description":"d","permissions":[],"side_effect":"none"}`, []string{"error side_effect_invalid /side_effect"}},

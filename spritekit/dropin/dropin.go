@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spritekit/lattice/manifests"
 )
@@ -94,6 +95,9 @@ func List(dir string, warn func(error)) []Skill {
 			continue
 		}
 		s, err := Load(dir, e.Name())
+		if errors.Is(err, ErrNone) && !strings.Contains(e.Name(), ".") {
+			continue // a folder or program that does not look like a skill
+		}
 		if err != nil {
 			warn(err)
 			continue

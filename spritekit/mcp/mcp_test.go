@@ -447,7 +447,7 @@ func TestResultsFollowTheOutputSchema(t *testing.T) {
 func TestToolOfAManifest(t *testing.T) {
 	m, err := manifests.ParseSkill([]byte(`{"name":"demo.push","description":"Push it.","inputs":[
 		{"name":"repo","type":"string","description":"Where.","default":"repo"},{"name":"mode","type":"string","default":"ask"},
-		{"name":"files","type":"array<array<string>>","required":true},{"name":"any"},{"name":"env","type":"map"}],
+		{"name":"files","type":"array<array<string>>","required":true},{"name":"any","type":"any","required":false},{"name":"env","type":"map","required":false}],
 		"outputs":["head",{"name":"url","type":"string"}],"permissions":["git:read"],"optional_permissions":["net"],"side_effect":"sprite","destructive":false,
 		"variants":{"input":"mode","default":"ask","cases":{"ask":{"permissions":["git:read"]},"do":{"permissions":["git:push"]}}}}`))
 	if err != nil {

@@ -156,7 +156,7 @@ func dataSchema(m manifests.Skill) schema {
 // typed translates the type vocabulary of manifests.
 func typed(t string) schema {
 	switch t {
-	case "":
+	case "", manifests.TypeAny:
 		return schema{}
 	case "map":
 		return schema{"type": "object"}

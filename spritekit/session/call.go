@@ -104,7 +104,7 @@ func (c *call) serve(ctx context.Context, stderr *text) (line []byte, exit int) 
 	}
 	argv, err := c.program()
 	if err != nil && !manifests.ValidName(c.Skill) {
-		return c.failure(protocol.CodeSkillMissing, err.Error(), "names of skills have a dot, such as fs.read"), exitNoProgram
+		return c.failure(protocol.CodeSkillMissing, err.Error(), "names of skills are lower-case words joined by dots, such as fs.read"), exitNoProgram
 	}
 	if err != nil {
 		return c.failure(protocol.CodeSkillMissing, err.Error(), "lattice skill ls lists what a sprite has"), protocol.ExitNotFound
