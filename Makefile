@@ -26,8 +26,8 @@ build: ## both binaries
 	@$(GOBUILD) -o $(BIN)/lattice ./orchestrator
 static: build ## no dynamic linking; spritekit within its 12 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .
-test: build
-	$(GO) test ./...
+test: build ## all tests; prints at the end what was skipped, and why
+	@$(GO) test -json ./... 2>&1 | $(GO) run ./scripts/testreport $(TESTFLAGS)
 race: build
 	$(GO) test -race ./...
 script: build ## user-visible behaviour, written as txtar scripts

@@ -124,7 +124,8 @@ var mayImport = map[string][]string{
 	"scripts/genschema": {"manifests", "orchestrator/api", "orchestrator/compile", "orchestrator/ir", "orchestrator/lattice", "orchestrator/settings", "skills/agent", "spritekit/protocol"}, // the only importer of both halves
 	"scripts/checkrun":  {},                                                                                                                                                                  // a witness that shares code with the accused proves nothing
 
-	"scripts/bench": {}, // it measures whole processes, and asks the packages' own benchmarks by name
+	"scripts/testreport": {},
+	"scripts/bench":      {}, // it measures whole processes, and asks the packages' own benchmarks by name
 }
 
 // owners lists the only packages that may import a third-party module. Other modules are free.

@@ -1,0 +1,239 @@
+// Command testreport reads the events of "go test -json" from stdin and prints a report for people: one line per
+// package, the output of each failed test, and at the end each reason for which tests were skipped, with the tests.
+// Its last line is "N passed, N failed, N skipped".
+//
+//	go test -json ./... | testreport [-allow FILE]
+//
+// With -allow each skip must match a line of FILE: a regular expression for the reason, in front of which blank lines
+// and lines that begin with # are ignored. It exits 1 when a test or a build failed or a skip is not allowed, and 2
+// when FILE cannot be read.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+func main() {
+	allow := flag.String("allow", "", "`file` of regular expressions, one of which must match each reason to skip")
+	flag.Parse()
+	allowed, err := readPatterns(*allow)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testreport:", err)
+		os.Exit(2)
+	}
+	r := newReport(os.Stdout)
+	if err := r.read(os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, "testreport:", err)
+		os.Exit(1)
+	}
+	if !r.finish(allowed) {
+		os.Exit(1)
+	}
+}
+
+// readPatterns reads the patterns of file. Without a file it returns nil, which allows every skip.
+func readPatterns(file string) ([]*regexp.Regexp, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	patterns := []*regexp.Regexp{}
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		p, err := regexp.Compile(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		patterns = append(patterns, p)
+	}
+	return patterns, nil
+}
+
+// event is one line of "go test -json"; see "go doc test2json".
+type event struct {
+	Action, Package, Test, Output string
+}
+
+// id names a test. An empty test is the package itself.
+type id struct{ pkg, test string }
+
+type report struct {
+	out                     io.Writer
+	output                  map[id][]string // of tests and packages under way
+	failedTests             map[string]int  // by package
+	passed, failed, skipped int
+	reasons                 map[string][]id // the tests that each reason skipped
+}
+
+func newReport(out io.Writer) *report {
+	return &report{out: out, output: map[id][]string{}, failedTests: map[string]int{}, reasons: map[string][]id{}}
+}
+
+// read takes events until the stream ends. A line that is not an event is printed unchanged.
+func (r *report) read(in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			var e event
+			if !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, &e) != nil || e.Action == "" {
+				r.out.Write(line)
+			} else {
+				r.take(e)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *report) take(e event) {
+	at := id{e.Package, e.Test}
+	switch e.Action {
+	case "output":
+		r.output[at] = append(r.output[at], e.Output)
+		return
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+		return
+	case "pass", "fail", "skip":
+	default:
+		return
+	}
+	if e.Test == "" {
+		r.endPackage(e)
+	} else {
+		r.endTest(e.Action, at)
+		delete(r.output, at)
+	}
+}
+
+func (r *report) endTest(action string, at id) {
+	switch action {
+	case "pass":
+		r.passed++
+	case "fail":
+		r.failed++
+		r.failedTests[at.pkg]++
+		fmt.Fprint(r.out, strings.Join(r.output[at], ""))
+	case "skip":
+		r.skipped++
+		reason := skipReason(r.output[at])
+		r.reasons[reason] = append(r.reasons[reason], at)
+	}
+}
+
+// endPackage prints the package's line. A package that failed outside its finished tests (a panic, a timeout, a
+// build) counts as one failure, and everything it printed follows.
+func (r *report) endPackage(e event) {
+	if e.Action == "fail" && r.failedTests[e.Package] == 0 {
+		r.failed++
+		for at, output := range r.output {
+			if at.pkg == e.Package && at.test != "" {
+				fmt.Fprint(r.out, strings.Join(output, ""))
+			}
+		}
+		own := r.output[id{e.Package, ""}]
+		fmt.Fprint(r.out, strings.Join(own[:max(0, len(own)-1)], ""))
+	}
+	if own := r.output[id{e.Package, ""}]; len(own) > 0 {
+		fmt.Fprint(r.out, own[len(own)-1]) // "ok  	package	1.2s", as go test prints it
+	}
+	for at := range r.output {
+		if at.pkg == e.Package {
+			delete(r.output, at)
+		}
+	}
+}
+
+// place matches "    file_test.go:12: ", which testing writes in front of a message.
+var place = regexp.MustCompile(`^\s*[\w.-]+\.go:\d+: `)
+
+// scriptSkip matches the command of a testscript that skips it, behind its conditions, as the script's log shows it.
+var scriptSkip = regexp.MustCompile(`^\s*> (?:\[[^]]*\] *)*skip '?(.*?)'?$`)
+
+// skipReason returns the message of t.Skip in the output of a test, which is its last message. The message of a
+// testscript is its whole log: the reason is the argument of the command skip.
+func skipReason(output []string) string {
+	var message []string
+	for line := range strings.Lines(strings.Join(output, "")) {
+		trimmed := strings.TrimSpace(line)
+		if m := scriptSkip.FindStringSubmatch(strings.TrimRight(line, "\n")); m != nil {
+			return m[1]
+		}
+		switch {
+		case trimmed == "", strings.HasPrefix(trimmed, "=== "), strings.HasPrefix(trimmed, "--- "):
+		case place.MatchString(line):
+			message = []string{strings.TrimSpace(place.ReplaceAllString(line, ""))}
+		default:
+			message = append(message, trimmed)
+		}
+	}
+	if reason := strings.Join(message, " "); reason != "" {
+		return reason
+	}
+	return "no reason given"
+}
+
+// finish prints the skipped tests by reason and the closing line. It reports whether all is well.
+func (r *report) finish(allowed []*regexp.Regexp) bool {
+	reasons := make([]string, 0, len(r.reasons))
+	for reason := range r.reasons {
+		reasons = append(reasons, reason)
+	}
+	slices.SortFunc(reasons, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(r.reasons[b]), len(r.reasons[a])), cmp.Compare(a, b))
+	})
+	if len(reasons) > 0 {
+		fmt.Fprintf(r.out, "\nSkipped, by reason:\n")
+	}
+	refused := 0
+	for _, reason := range reasons {
+		tests := r.reasons[reason]
+		mark := " "
+		if !allows(allowed, reason) {
+			mark = "!"
+			refused += len(tests)
+		}
+		fmt.Fprintf(r.out, "%s %3d  %s\n", mark, len(tests), reason)
+		for i, at := range tests {
+			if i == 3 && mark == " " {
+				fmt.Fprintf(r.out, "         and %d more\n", len(tests)-i)
+				break
+			}
+			fmt.Fprintf(r.out, "         %s %s\n", at.pkg, at.test)
+		}
+	}
+	if refused > 0 {
+		fmt.Fprintf(r.out, "\n%d skips, marked with !, are not expected here: install what they need, or list the reason.\n", refused)
+	}
+	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
+	return r.failed == 0 && refused == 0
+}
+
+func allows(allowed []*regexp.Regexp, reason string) bool {
+	if allowed == nil {
+		return true
+	}
+	return slices.ContainsFunc(allowed, func(p *regexp.Regexp) bool { return p.MatchString(reason) })
+}
