@@ -138,6 +138,11 @@ func surface() map[string]struct {
 		"subvolumes":        {func() unix.Errno { return raw(unix.SYS_IOCTL, none, 0x5000940e, at) }, unix.EBADF},
 		"wide subvolumes":   {func() unix.Errno { return raw(unix.SYS_IOCTL, none, 1<<32|0x5000940e, at) }, unix.EBADF},
 		"encryption":        {func() unix.Errno { return raw(unix.SYS_IOCTL, none, unix.FS_IOC_ADD_ENCRYPTION_KEY, at) }, unix.EBADF},
+		"lease":             {func() unix.Errno { return raw(unix.SYS_FCNTL, none, unix.F_SETLEASE, unix.F_RDLCK) }, unix.EBADF},
+		"wide lease":        {func() unix.Errno { return raw(unix.SYS_FCNTL, none, 1<<32|unix.F_SETLEASE, unix.F_RDLCK) }, unix.EBADF},
+		"folder notices":    {func() unix.Errno { return raw(unix.SYS_FCNTL, none, unix.F_NOTIFY, 0) }, unix.EBADF},
+		"folder delegation": {func() unix.Errno { return raw(unix.SYS_FCNTL, none, 1024+16, 0) }, unix.EBADF},
+		"limits of init":    {func() unix.Errno { return raw(unix.SYS_PRLIMIT64, 1, unix.RLIMIT_NOFILE, 0, at) }, 0},
 	}
 }
 

@@ -57,6 +57,11 @@ func kernelAttacks() (rows []attack) {
 	}
 	rows = append(rows, attack{name: "open a socket to other machines' kernels (AF_VSOCK)", actor: "socket", args: []string{"vsock"}, layers: filter})
 	return append(rows,
+		attack{name: "hold a lease on a file, which stalls all who open it", actor: "syscall", args: []string{"lease"}, layers: filter},
+		attack{name: "hold one with more in the request than the kernel reads", actor: "syscall", args: []string{"wide lease"}, layers: filter},
+		attack{name: "hold a lease on a folder", actor: "syscall", args: []string{"folder delegation"}, layers: filter},
+		attack{name: "have the kernel signal changes of a folder (F_NOTIFY)", actor: "syscall", args: []string{"folder notices"}, layers: filter},
+		attack{name: "change the limits of init", actor: "syscall", args: []string{"limits of init"}, layers: filter},
 		attack{name: "open a socket pair of a seldom family", actor: "syscall", args: []string{"socketpair"}, layers: filter},
 		attack{name: "open a socket of a seldom protocol", actor: "syscall", args: []string{"mptcp"}, layers: filter},
 		attack{name: "make a subvolume of btrfs, which no snapshot holds", actor: "syscall", args: []string{"subvolumes"}, layers: filter},

@@ -8,16 +8,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// requests are what ioctl is refused with.
-var requests = []uint32{
-	// Typing into terminals: of others, or of who looks at this one.
-	unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD,
-	// Trees in the tree, which snapshots leave out and which cannot be removed like folders: BTRFS_IOC_SNAP_CREATE,
-	// SUBVOL_CREATE, SNAP_DESTROY, SNAP_CREATE_V2, SUBVOL_CREATE_V2, SUBVOL_SETFLAGS, SNAP_DESTROY_V2.
-	0x50009401, 0x5000940e, 0x5000940f, 0x50009417, 0x50009418, 0x4008941a, 0x5000943f,
-	// Files that only who has their key can read, and nobody copy.
-	unix.FS_IOC_SET_ENCRYPTION_POLICY, unix.FS_IOC_ADD_ENCRYPTION_KEY,
+// rule refuses a system call by the lower half of one of its arguments, the only half that the kernel looks at there.
+type rule struct {
+	call     uint32
+	argument uint32
+	values   []uint32
 }
+
+// rules are apart from package callfilter, whose comparisons look at the whole of an argument: C libraries differ in what they
+// put into the upper half, and attackers put there what they like.
+var rules = []rule{
+	{unix.SYS_IOCTL, 1, []uint32{
+		// Typing into terminals: of others, or of who looks at this one.
+		unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD,
+		// Trees in the tree, which snapshots leave out and which cannot be removed like folders: BTRFS_IOC_SNAP_CREATE,
+		// SUBVOL_CREATE, SNAP_DESTROY, SNAP_CREATE_V2, SUBVOL_CREATE_V2, SUBVOL_SETFLAGS, SNAP_DESTROY_V2.
+		0x50009401, 0x5000940e, 0x5000940f, 0x50009417, 0x50009418, 0x4008941a, 0x5000943f,
+		// Files that only who has their key can read, and nobody copy.
+		unix.FS_IOC_SET_ENCRYPTION_POLICY, unix.FS_IOC_ADD_ENCRYPTION_KEY,
+	}},
+	// Leases on files that other sprites open, too, let their holder stall each open for up to fs.lease-break-time, through
+	// read-only mounts as well. Directory notification is the legacy of inotify, counted nowhere.
+	{unix.SYS_FCNTL, 1, []uint32{unix.F_SETLEASE, unix.F_NOTIFY, setDelegation}},
+	// Limits of init, which runs as the same user.
+	{unix.SYS_PRLIMIT64, 0, []uint32{1}},
+}
+
+// setDelegation is F_SETDELEG, a lease on a folder.
+const setDelegation = 1024 + 16
 
 // filters refuse what package callfilter and the rules below name.
 type filters [][]unix.SockFilter
@@ -28,7 +46,11 @@ func newFilters() (filters, error) {
 	if err != nil {
 		return nil, &setupFailure{"filter system calls", err}
 	}
-	return filters{onlyNative(native), refusedRequests(), calls}, nil
+	all := filters{onlyNative(native), calls}
+	for _, r := range rules {
+		all = append(all, r.program())
+	}
+	return all, nil
 }
 
 // load has the kernel apply them to this thread and all that comes of it.
@@ -52,17 +74,16 @@ func onlyNative(native uint32) []unix.SockFilter {
 	}
 }
 
-// refusedRequests is apart from the policy because the kernel looks at the lower half of a request only, and the policy's
-// comparisons at all of it: C libraries differ in what they put into the upper half, and attackers put there what they like.
-func refusedRequests() []unix.SockFilter {
+// program refuses with EPERM what a rule names.
+func (r rule) program() []unix.SockFilter {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: callNumber},
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 1, K: unix.SYS_IOCTL},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 1, K: r.call},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: callArguments + 8}, // the second one's lower half, on all that Linux has us run on
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: callArguments + 8*r.argument}, // its lower half, on all that Linux has us run on
 	}
-	for i, r := range requests {
-		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: uint8(len(requests) - i), K: r})
+	for i, v := range r.values {
+		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: uint8(len(r.values) - i), K: v})
 	}
 	return append(program,
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
