@@ -94,6 +94,7 @@ var mayImport = map[string][]string{
 	"orchestrator/reconcile": {"spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run
 
 	"orchestrator/durable":  {},
+	"orchestrator/patient":  {},
 	"orchestrator/lattice":  {"manifests", "spritekit/protocol"},
 	"orchestrator/settings": {"manifests"},
 	"orchestrator/ir":       {"manifests", "manifests/schemas", "manifests/templates"},
@@ -108,7 +109,7 @@ var mayImport = map[string][]string{
 	"orchestrator/oci":  {},
 	"orchestrator/sbom": {},
 
-	"orchestrator/sprites/local":       {"orchestrator/durable", "orchestrator/sprites", "orchestrator/sprites/local/..."},
+	"orchestrator/sprites/local":       {"orchestrator/patient", "orchestrator/durable", "orchestrator/sprites", "orchestrator/sprites/local/..."},
 	"orchestrator/sprites/local/image": {"orchestrator/durable", "orchestrator/sprites/local/tree"},
 	// What file calls do, in a sandbox and, confined to folders, on the host.
 	"orchestrator/sprites/local/files":   {},

@@ -102,7 +102,8 @@ func runServe(ctx context.Context, d *deps, o serveOptions) error {
 	select {
 	case <-ctx.Done():
 		d.log.Info().Msg("ends: told to")
-	case <-c.leading.HandedOver():
+	case <-c.leading.ended: // after a hand-over, or because its socket failed
+		return c.leading.err
 	}
 	return nil
 }

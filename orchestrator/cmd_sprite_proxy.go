@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/patient"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -141,6 +142,7 @@ func (d *deps) forward(ctx context.Context, c *sprites.Client, name string, forw
 
 // serveForward hands each connection on, until ctx ends. A connection that fails is told of; the others go on.
 func (d *deps) serveForward(ctx context.Context, c *sprites.Client, name string, f forward, l net.Listener) error {
+	l = patient.Listener(l)
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	var conns sync.WaitGroup
 	defer conns.Wait()

@@ -22,6 +22,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/patient"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
@@ -189,7 +190,7 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 
 	server := &http.Server{Handler: host.Handler(), ReadHeaderTimeout: serveGrace, IdleTimeout: serveIdle}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }() // awaited below
+	go func() { served <- server.Serve(patient.Listener(listener)) }() // awaited below
 	ready := struct {
 		URL       string `json:"url"`
 		Token     string `json:"token"`

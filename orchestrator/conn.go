@@ -16,6 +16,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/patient"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -239,9 +240,11 @@ func lead(d *deps, o leaderOptions, lock *leader.Lock) (*leadership, error) {
 		server: &http.Server{Handler: l.Handler(), ReadHeaderTimeout: 10 * time.Second, ConnState: unused.note},
 		stop:   make(chan struct{}), ended: make(chan struct{}),
 	}
+	broken := make(chan struct{})
 	s.group.Go(func() error {
-		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			return err
+		defer close(broken)
+		if err := s.server.Serve(patient.Listener(listener)); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve other commands: %w", err)
 		}
 		return nil
 	})
@@ -250,6 +253,7 @@ func lead(d *deps, o leaderOptions, lock *leader.Lock) (*leadership, error) {
 		select {
 		case <-s.HandedOver():
 		case <-s.stop:
+		case <-broken: // a leader that cannot be reached must not keep the lock
 		}
 		s.err = s.shutdown()
 	}()

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/patient"
 )
 
 // A sprite may ask a few things at once, and then one in so much time: what answers is the host's processor time, and each
@@ -61,7 +63,7 @@ func (h *Host) listenInside(id, name string) (*insideServer, error) {
 		ReadHeaderTimeout: insideDeadline, IdleTimeout: insideDeadline, MaxHeaderBytes: 16 << 10,
 	}
 	s.serve.Go(func() {
-		if err := s.server.Serve(newLimited(listener, insideConns)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.server.Serve(newLimited(patient.Listener(listener), insideConns)); !errors.Is(err, http.ErrServerClosed) {
 			h.cfg.Log.Error().Err(err).Str("sprite", name).Msg("the sprite's own socket has ended")
 		}
 	})

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/patient"
 )
 
 // A sprite's URL is http://NAME.localhost:PORT/. Browsers take every name below localhost for this machine, so it works
@@ -89,7 +91,7 @@ func (h *Host) openURLs(addr string) (*urlServer, error) {
 	}
 	for _, l := range listeners {
 		u.serving.Go(func() {
-			if err := u.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := u.server.Serve(patient.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
 				h.cfg.Log.Error().Err(err).Msg("the URLs of sprites are no longer served")
 			}
 		})
