@@ -1,6 +1,6 @@
 // Package lattice_test holds the laws of the house, as tests: who may import whom (this file), what every package
-// says of itself and never does (pkgdoc_test.go), and what the binaries are made of (binaries_test.go). The laws are
-// those of DESIGN 1; a new edge is a line here, with its reason.
+// says of itself and never does (pkgdoc_test.go), what documents and comments refer to (docs_test.go), and what the
+// binaries are made of (binaries_test.go). A new edge is a line here, with its reason.
 package lattice_test
 
 import (

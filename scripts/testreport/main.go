@@ -166,7 +166,7 @@ func (r *report) endPackage(e event) {
 	}
 }
 
-// place matches "    file_test.go:12: ", which testing writes in front of a message.
+// place matches the file and line that testing writes in front of a message.
 var place = regexp.MustCompile(`^\s*[\w.-]+\.go:\d+: `)
 
 // scriptSkip matches the command of a testscript that skips it, behind its conditions, as the script's log shows it.

@@ -78,7 +78,7 @@ func (f family) Show(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	return skill.Result{Data: data}, err
 }
 
-// check judges the input; "main:docs/a.md" is the path docs/a.md of main.
+// check judges the input; "main:docs/intro" names the path docs/intro of main.
 func (in *showInput) check() (lines int, err error) {
 	in.Ref = cmp.Or(in.Ref, "HEAD")
 	if ref, path, ok := strings.Cut(in.Ref, ":"); ok {

@@ -70,7 +70,7 @@ type Config struct {
 	// for why hosts do without.
 	Control bool
 	// WarmAfter is how long a sprite is idle before its processes are frozen, and ColdAfter how much longer before its
-	// sandbox ends: 0 means 30 s and 10 minutes, a negative time never. Lifecycle.go says what idle means.
+	// sandbox ends: 0 means 30 s and 10 minutes, a negative time never. See lifecycle.go for the meaning of idle.
 	WarmAfter, ColdAfter time.Duration
 	// Shared is a directory, perhaps of several hosts, with caches that WarmGo fills; "" for none. Sprites read what is in
 	// it and cannot change it.

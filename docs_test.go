@@ -1,0 +1,109 @@
+package lattice_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// decisionText matches the number of a decision in docs/DESIGN.md; citation a citation of decisions in a comment.
+var (
+	decisionText = regexp.MustCompile(`(?m)^\*\*(\d+)\. `)
+	citation     = regexp.MustCompile(`DESIGN(?:\.md)? (\d+(?:(?:, | and | to |-)\d+)*)`)
+	number       = regexp.MustCompile(`\d+`)
+	fileName     = regexp.MustCompile(`(?:^|[\s(\x60"])((?:[\w.-]+/)*[\w-]+\.(?:go|md|txtar))\b`)
+	mdLink       = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+)
+
+// TestCommentsCiteWhatExists checks that each decision and each file that a comment of the Go code names exists.
+func TestCommentsCiteWhatExists(t *testing.T) {
+	design, err := os.ReadFile("docs/DESIGN.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decisions := map[string]bool{}
+	for _, m := range decisionText.FindAllSubmatch(design, -1) {
+		decisions[string(m[1])] = true
+	}
+	if len(decisions) < 20 {
+		t.Fatalf("docs/DESIGN.md holds %d decisions, want at least 20", len(decisions))
+	}
+	files := repositoryFiles(t)
+	sources, _ := sources(t)
+	for _, f := range sources {
+		for _, group := range f.Comments {
+			text := group.Text()
+			for _, m := range citation.FindAllStringSubmatch(text, -1) {
+				for _, n := range number.FindAllString(m[1], -1) {
+					if !decisions[n] {
+						t.Errorf("%s cites DESIGN %s, which docs/DESIGN.md does not hold", f.path, n)
+					}
+				}
+			}
+			for _, m := range fileName.FindAllStringSubmatch(text, -1) {
+				if !nameExists(files, f.path, m[1]) {
+					t.Errorf("%s names the file %s, which does not exist", f.path, m[1])
+				}
+			}
+		}
+	}
+}
+
+// nameExists reports whether name is a file: relative to the root, next to the file that names it, or anywhere in the
+// tree by its whole name.
+func nameExists(files map[string]bool, from, name string) bool {
+	if files[name] || files[filepath.Join(filepath.Dir(from), name)] {
+		return true
+	}
+	for path := range files {
+		if strings.HasSuffix(path, "/"+name) {
+			return true
+		}
+	}
+	return false
+}
+
+// repositoryFiles returns the files of the tree, relative to its root.
+func repositoryFiles(t *testing.T) map[string]bool {
+	t.Helper()
+	files := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (path == ".git" || path == "bin" || path == ".work" || path == "vendor"):
+			return filepath.SkipDir
+		case !d.IsDir():
+			files[path] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestLinksResolve checks the relative links of all documents.
+func TestLinksResolve(t *testing.T) {
+	for path := range repositoryFiles(t) {
+		if !strings.HasSuffix(path, ".md") || strings.Contains(path, "testdata/") {
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range mdLink.FindAllStringSubmatch(string(data), -1) {
+			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil {
+				t.Errorf("%s links to %s, which does not exist", path, m[1])
+			}
+		}
+	}
+}
