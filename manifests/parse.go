@@ -45,7 +45,10 @@ func ParseSkill(data []byte) (Skill, error) {
 }
 
 // parser gathers problems while it reads, so that an author sees all of them at once.
-type parser struct{ problems []Problem }
+type parser struct {
+	problems []Problem
+	chooser  string // the input that variants are chosen by, for which they have a default
+}
 
 func (p *parser) fail(pointer, format string, args ...any) {
 	p.problems = append(p.problems, Problem{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
@@ -92,6 +95,7 @@ func (p *parser) skill(data []byte) (s Skill) {
 	}
 	p.into(m, "description", "", "a string", &s.Description)
 	p.into(m, "version", "", "a string", &s.Version)
+	p.into(members(m["variants"]), "input", "/variants", "a string", &p.chooser)
 	s.Inputs = p.fields(m, "inputs", true)
 	s.Outputs = p.fields(m, "outputs", false)
 	s.InputSchema = p.schema(m, "input_schema")
@@ -142,8 +146,8 @@ func (p *parser) fields(m map[string]json.RawMessage, key string, required bool)
 	return fields
 }
 
-// field reads "name" (required, of any type) or {name, type, required, description, default}. What has a default may be
-// left out, unless required says otherwise.
+// field reads "name" (required, of any type) or {name, type, required, description, default}. An input that has a default
+// or chooses the variant may be left out, unless required says otherwise.
 func (p *parser) field(raw json.RawMessage, pointer string, required bool) (f Field, ok bool) {
 	before := len(p.problems)
 	if raw[0] == '"' && decode(raw, &f.Name) {
@@ -161,7 +165,7 @@ func (p *parser) field(raw json.RawMessage, pointer string, required bool) (f Fi
 		if f.Default = m["default"]; isNull(f.Default) {
 			f.Default = nil
 		}
-		f.Required = required && f.Default == nil
+		f.Required = required && f.Default == nil && f.Name != p.chooser
 		p.into(m, "required", pointer, "a boolean", &f.Required)
 	}
 	if !isFieldName(f.Name) {
@@ -227,8 +231,7 @@ func (p *parser) variants(m map[string]json.RawMessage, inputs []Field) *Variant
 	if vm == nil {
 		return nil
 	}
-	v := &Variants{Cases: map[string]Variant{}}
-	p.into(vm, "input", "/variants", "a string", &v.Input)
+	v := &Variants{Input: p.chooser, Cases: map[string]Variant{}}
 	p.into(vm, "default", "/variants", "a string", &v.Default)
 	if !slices.ContainsFunc(inputs, func(f Field) bool { return f.Name == v.Input && f.Type == "string" }) {
 		p.fail("/variants/input", "%q is no input of type string", v.Input)

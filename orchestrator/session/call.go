@@ -212,7 +212,13 @@ func (s *Session) judge(ctx context.Context, c lattice.Call, seen *observer, exi
 			s.unequip(c.Sprite) // it may be another one now, made anew under this name
 			return failure(c, ir.FailToolUnavailable, exit, "skill_missing", fmt.Sprintf("sprite %s has no skill %s", c.Sprite, c.Skill)), nil
 		}
-		return failure(c, ir.FailTool, exit, "no_result", fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, exit)), nil
+		if seen.long {
+			return failure(c, ir.FailTool, exit, protocol.CodeResultTooLong, fmt.Sprintf("the last line of %s's stdout is longer than %d bytes; write the bulk to a file of the workspace and name it in the result", c.Skill, protocol.MaxLine)), nil
+		}
+		return failure(c, ir.FailTool, exit, protocol.CodeNoResult, fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, exit)), nil
+	}
+	if seen.late {
+		seen.result.Warnings = append(seen.result.Warnings, protocol.OutputAfterResult())
 	}
 	return s.outcome(ctx, c, seen, *seen.result, exit)
 }

@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites/spritestest"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 const written, read = "PHASE_STARTED ARTIFACT PHASE_FINISHED", "PHASE_STARTED PHASE_FINISHED"
@@ -176,6 +178,8 @@ func TestOutcomes(t *testing.T) {
 		{"exit 1 that is ok", good + "exit 1", lattice.Finished, ir.FailTool, "exit_mismatch", 1},
 		{"no result", "echo hello", lattice.Finished, ir.FailTool, "no_result", 0},
 		{"the last result counts", bad + good, lattice.Finished, "", "", 0},
+		{"noise after the result", good + "echo done", lattice.Finished, "", "", 0},
+		{"a result that no reader takes", `printf '{"ok":true,"skill":"shell","data":{"x":"'; head -c 1100000 /dev/zero | tr '\0' x; echo '"}}'`, lattice.Finished, ir.FailTool, "result_too_long", 0},
 		{"waiting", event + waiting + "exit 75", lattice.Suspended, "", "", 75},
 		{"waiting for a long reason", `r=$(head -c 5000 /dev/zero | tr '\0' x); say WAITING w1 "{\"reason\":\"$r\",\"checkpoint_id\":\"none\"}"; ` + waiting + "exit 75", lattice.Suspended, "", "", 75},
 		{"waiting without WAITING", waiting + "exit 75", lattice.Finished, ir.FailTool, "exit_mismatch", 75},
@@ -194,6 +198,9 @@ func TestOutcomes(t *testing.T) {
 			code := ""
 			if out.Result.Error != nil {
 				code = out.Result.Error.Code
+			}
+			if late := slices.ContainsFunc(out.Result.Warnings, func(w protocol.Warning) bool { return w.Code == "output_after_result" }); late != strings.HasPrefix(tt.name, "noise after") {
+				t.Errorf("Call = %+v; it warns of output after the result: %t", out, late)
 			}
 			if out.Kind != tt.kind || out.Failure != tt.failure || code != tt.code || out.Exit != tt.exit {
 				t.Errorf("Call = %+v (%s), want %s, failure %q, code %q, exit %d", out, code, tt.kind, tt.failure, tt.code, tt.exit)

@@ -29,6 +29,8 @@ type observer struct {
 	own, others budget // what is still handed on: of this call, and of all others that the outbox holds
 
 	result   *protocol.Result        // last result line of the stream
+	late     bool                    // other output followed it
+	long     bool                    // the last line of output was longer than a reader takes
 	recorded *protocol.Result        // result record of this call in the outbox
 	waiting  *protocol.Waiting       // this call's last WAITING
 	request  *protocol.ActionRequest // the blocking request that it waits for
@@ -68,6 +70,7 @@ func (b *budget) spend(size int) { b.events, b.bytes = b.events-1, b.bytes-size 
 // begin forgets what an earlier dispatch of the call said: it must neither end nor complete the one that starts now.
 func (o *observer) begin() {
 	o.counted, o.result, o.recorded, o.waiting, o.request, o.asked = 0, nil, nil, nil, nil, nil
+	o.late, o.long = false, false
 	o.question, o.inKit, o.sole = nil, false, nil
 }
 
@@ -108,12 +111,14 @@ func (o *observer) record(rec *protocol.Record, output io.Writer) {
 	case protocol.KindEvent:
 		o.take(rec.Event, rec.Problems)
 	case protocol.KindWarning:
+		o.long = o.long || rec.Code == protocol.WarnLineCut
 		fmt.Fprintf(output, "%s: stdout line %d: %s: %s\n", o.call.Skill, rec.Line, rec.Code, rec.Detail)
 	case protocol.KindOutput:
 		if res, ok := protocol.DecodeResult(rec.Bytes); ok {
-			o.result = &res
+			o.result, o.late, o.long = &res, false, false
 			return
 		}
+		o.late, o.long = o.late || o.result != nil, false
 		fmt.Fprintf(output, "%s\n", rec.Bytes)
 	}
 }

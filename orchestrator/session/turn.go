@@ -38,7 +38,10 @@ const refused = -1
 func (t *turn) settle(r *protocol.SessionResult) {
 	t.exit = r.Exit
 	t.seen.sole = r.Outbox
-	if e := r.Error; e == nil || e.Code != protocol.CodeNoResult && e.Code != protocol.CodeSkillMissing {
+	switch e := r.Error; {
+	case e != nil && e.Code == protocol.CodeResultTooLong:
+		t.seen.long = true
+	case e == nil || e.Code != protocol.CodeNoResult && e.Code != protocol.CodeSkillMissing:
 		t.seen.result = &r.Result
 	}
 }

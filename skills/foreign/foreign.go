@@ -68,7 +68,8 @@ func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 		defer cancel()
 	}
 	out := &output{streams: streams}
-	lines := proc.Lines{Max: protocol.MaxLine, Each: out.line}
+	lines := proc.Lines{Max: protocol.MaxLine}
+	lines.Each = func(text string) { out.line(text, lines.Cut) }
 	ended, err := r.Run(ctx, proc.Spec{
 		Argv: argv, Dir: root.Dir(), Env: environment(m, env), Stdin: string(input),
 		Stdout: &lines, Stderr: streams.Stderr, Tree: true, Grace: stopGrace,
@@ -88,7 +89,11 @@ func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 		if ctx.Err() != nil {
 			return nil, 0, ctx.Err()
 		}
-		return nil, 0, skill.Failed("no_result", "%s ended with exit code %d and no result line", m.Name, ended.Code).
+		if out.long {
+			return nil, 0, skill.Failed(protocol.CodeResultTooLong, "the last line of stdout is longer than %d bytes", protocol.MaxLine).
+				WithHint("write the bulk to a file of the workspace and name the file in the result")
+		}
+		return nil, 0, skill.Failed(protocol.CodeNoResult, "%s ended with exit code %d and no result line", m.Name, ended.Code).
 			WithHint("the last line of its stdout must be the result; lattice skill test finds what else is amiss")
 	}
 	if !agrees(result, ended.Code) {
@@ -128,13 +133,14 @@ func agrees(r protocol.Result, exit int) bool {
 type output struct {
 	streams skill.IO
 	last    string // the last line that is no event
+	long    bool   // it was longer than a reader takes
 	err     error  // the first that Stdout gave
 }
 
-func (o *output) line(text string) {
+func (o *output) line(text string, cut bool) {
 	if !strings.HasPrefix(text, protocol.Prefix) {
 		o.print(o.last)
-		o.last = text
+		o.last, o.long = text, cut
 		return
 	}
 	if _, err := io.WriteString(o.streams.Stdout, text+"\n"); err != nil && o.err == nil {

@@ -122,6 +122,7 @@ func (t *Transcript) Close() error { return t.file.Close() }
 type Lines struct {
 	Max  int
 	Each func(line string)
+	Cut  bool // the line that Each is given was longer
 	line []byte
 }
 
@@ -133,6 +134,8 @@ func (l *Lines) Write(p []byte) (int, error) {
 			l.Flush()
 		case len(l.line) < l.Max:
 			l.line = append(l.line, b)
+		default:
+			l.Cut = true
 		}
 	}
 	return len(p), nil
@@ -143,5 +146,5 @@ func (l *Lines) Flush() {
 	if len(l.line) > 0 {
 		l.Each(strings.TrimSuffix(string(l.line), "\r"))
 	}
-	l.line = l.line[:0]
+	l.line, l.Cut = l.line[:0], false
 }

@@ -101,6 +101,8 @@ type program struct {
 	call  *skill.Call
 	lines proc.Lines
 	last  string // the last line that is no event
+	long  bool   // it was longer than a reader takes
+	early bool   // a line before it could have been the result
 	shown int
 	err   error // the first event that could not be written
 }
@@ -109,7 +111,8 @@ func (p *program) line(text string) {
 	body, ok := strings.CutPrefix(text, protocol.Prefix)
 	if !ok {
 		p.print(p.last)
-		p.last = text
+		p.early = p.early || object(p.last) != nil
+		p.last, p.long = text, p.lines.Cut
 		return
 	}
 	e, problems, ok := protocol.Decode([]byte(body))
@@ -165,6 +168,7 @@ func (p *program) conclude(ctx context.Context, exit proc.Exit, stderr []byte) (
 			p.print(p.last)
 		}
 	}
+	none := !whole && result.Data == nil
 	for _, w := range result.Warnings {
 		p.call.Warn(w.Code, w.Message)
 	}
@@ -178,6 +182,10 @@ func (p *program) conclude(ctx context.Context, exit proc.Exit, stderr []byte) (
 	case whole && !result.OK || result.Waiting != nil:
 		return skill.Result{}, skill.Failed("bad_result", "the program exited with 0 and its result says otherwise").
 			WithHint("exit with the code of the result: 75 to wait, 1 to 9 for a failure")
+	case none:
+		if err := p.missing(); err != nil {
+			return skill.Result{}, err
+		}
 	}
 	data := map[string]json.RawMessage{}
 	if len(result.Data) > 0 {
@@ -197,6 +205,30 @@ func (p *program) conclude(ctx context.Context, exit proc.Exit, stderr []byte) (
 		p.call.Warn("undeclared_output", fmt.Sprintf("skill.json names no output %s: flows cannot use it", strings.Join(extra, ", ")))
 	}
 	return skill.Result{Data: data}, nil
+}
+
+// missing judges a program that exited with 0 and whose last line is not a result. That is a fault where the line was too
+// long or the manifest promises data, and a warning otherwise; a skill that promises no data needs no result line.
+func (p *program) missing() error {
+	const hint = "print the outputs as one JSON object on the last line of stdout; what is for people goes to stderr"
+	if p.long {
+		return skill.Failed(protocol.CodeResultTooLong, "the last line of stdout is longer than %d bytes", protocol.MaxLine).
+			WithHint("write the bulk to a file of the workspace and name the file in the result")
+	}
+	text := "stdout has no result line"
+	if p.early {
+		text = "output follows the result line, which must be the last of stdout"
+	} else if p.last != "" {
+		text = "the last line of stdout is not a JSON object"
+	}
+	outputs := p.call.Manifest.Outputs
+	if len(outputs) > 0 {
+		return skill.Failed(protocol.CodeNoResult, "%s", text).WithHint(hint)
+	}
+	if outputs == nil || p.early {
+		p.call.Warn(protocol.CodeNoResult, text+": the result has no data")
+	}
+	return nil
 }
 
 // unnamed lists the members of a result that its manifest does not name; a manifest without outputs names whatever comes.

@@ -27,6 +27,11 @@ func checkResult(t T, target Target) {
 	if !o.Result.OK || o.Exit != want {
 		t.Errorf("exit %d and the result %s; want exit %d and ok (the workspace and the input must be fit for it; stderr: %s)", o.Exit, o.last(), want, o.Stderr)
 	}
+	for _, w := range o.Result.Warnings {
+		if w.Code == protocol.CodeNoResult {
+			t.Errorf("%s: %s", w.Code, w.Message)
+		}
+	}
 	if o.Result.Skill != target.Skill {
 		t.Errorf("result names skill %q, want %q", o.Result.Skill, target.Skill)
 	}

@@ -35,6 +35,14 @@ const (
 	CodeNoResult     = "no_result"     // the program ended without a result line; exit is the program's
 )
 
+// CodeResultTooLong is the error code of a result line that is longer than MaxLine; exit is the program's.
+const CodeResultTooLong = "result_too_long"
+
+// OutputAfterResult is the warning about output that follows a result line.
+func OutputAfterResult() Warning {
+	return Warning{Code: "output_after_result", Message: "output follows the result line, which must be the last line of stdout"}
+}
+
 // SessionCall asks for one call of a skill.
 type SessionCall struct {
 	CallID string `json:"call_id"`

@@ -72,9 +72,14 @@ func (c *call) run() {
 	}
 	stderr := &text{call: c.CallID, to: c.server.out}
 	var line []byte
-	line, c.exit = c.serve(ctx, stderr)
+	out := &stdout{call: c}
+	line, c.exit = c.serve(ctx, out, stderr)
 	stderr.end()
-	if line == nil {
+	switch {
+	case line == nil && out.long:
+		line = c.failure(protocol.CodeResultTooLong, fmt.Sprintf("the last line of stdout is longer than %d bytes", protocol.MaxLine),
+			"write the bulk to a file of the workspace and name the file in the result")
+	case line == nil:
 		line = c.failure(protocol.CodeNoResult, fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, c.exit), "")
 	}
 	c.over.Store(true)
@@ -89,14 +94,13 @@ func (c *call) decline() {
 }
 
 // serve makes the call; the line is nil when there was no result.
-func (c *call) serve(ctx context.Context, stderr *text) (line []byte, exit int) {
+func (c *call) serve(ctx context.Context, out *stdout, stderr *text) (line []byte, exit int) {
 	defer func() {
 		if p := recover(); p != nil { // of the runtime's own: a skill's panic is caught where the skill is called
 			fmt.Fprintf(stderr, "panic: %v\n%s", p, debug.Stack())
 			line, exit = c.failure("internal", fmt.Sprintf("%s panicked: %v", c.Skill, p), "stderr has the stack"), protocol.ExitInternal
 		}
 	}()
-	out := &stdout{call: c}
 	if s, m, ok := c.server.builtIn(c.Skill); ok {
 		out.ours = true
 		exit = c.server.desk.Serve(ctx, s, m, skill.ParseEnv(c.environ()), skill.IO{Stdin: bytes.NewReader(c.Input), Stdout: out, Stderr: stderr})

@@ -14,8 +14,11 @@ type stdout struct {
 	call   *call
 	ours   bool // whole lines of our own runtime: events, the result, or events and the result
 	part   []byte
-	cut    bool   // the line at hand is longer than a reader takes
-	result []byte // and before it, of our own runtime, the events that came together with it
+	cut    bool             // the line at hand is longer than a reader takes
+	long   bool             // so was the last that is no event
+	said   *protocol.Result // the last result of a program of others
+	late   bool             // other lines followed it
+	result []byte           // and before it, of our own runtime, the events that came together with it
 }
 
 func (o *stdout) Write(b []byte) (int, error) {
@@ -45,12 +48,18 @@ func (o *stdout) Write(b []byte) (int, error) {
 	}
 }
 
-// end takes a last line without its end.
+// end takes a last line without its end, and makes the call's result of what a program of others said.
 func (o *stdout) end() {
 	if len(o.part) > 0 {
 		o.line(o.part)
 	}
-	o.part = nil
+	if o.part = nil; o.said == nil {
+		return
+	}
+	if o.late {
+		o.said.Warnings = append(o.said.Warnings, protocol.OutputAfterResult())
+	}
+	o.result = o.withID(*o.said)
 }
 
 // line takes one line of a program of others. Events that name this call are lines of the session; everything else is
@@ -62,8 +71,10 @@ func (o *stdout) line(line []byte) {
 			return
 		}
 	} else if r, ok := protocol.DecodeResult(line); ok {
-		o.result = o.withID(r)
+		o.said, o.late = &r, false
 		return
+	} else if len(bytes.TrimSpace(line)) > 0 {
+		o.long, o.late = o.cut, o.said != nil
 	}
 	said := strings.ToValidUTF8(string(line), "\uFFFD")
 	o.call.server.out.json(false, protocol.SessionOutput{CallID: o.call.CallID, Stdout: &said})
