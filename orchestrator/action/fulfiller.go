@@ -41,7 +41,9 @@ type Options struct {
 	Files Files
 	// RepoOf returns the repository that a run works on (URL or absolute path), and the name under which its branch
 	// lattice/<name> lands in a local one. ok is false when the run has none.
-	RepoOf    func(runID string) (spec, name string, ok bool)
+	RepoOf func(runID string) (spec, name string, ok bool)
+	// AgentEnv returns the names of the environment variables that a run's agent gets; git does not. It may be nil.
+	AgentEnv  func(runID string) []string
 	Dir       string // where verified bundles are kept
 	Policy    Policy // nil = DefaultPolicy
 	MaxBundle int64  // bytes; 0 = 512 MiB
@@ -51,6 +53,7 @@ type Options struct {
 type Fulfiller struct {
 	git     Pusher
 	repoOf  func(string) (string, string, bool)
+	hidden  func(string) []string
 	policy  Policy
 	bundles bundles
 }
@@ -63,7 +66,10 @@ func New(o Options) *Fulfiller {
 	if o.MaxBundle <= 0 {
 		o.MaxBundle = 512 << 20
 	}
-	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, policy: o.Policy, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
+	if o.AgentEnv == nil {
+		o.AgentEnv = func(string) []string { return nil }
+	}
+	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, policy: o.Policy, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
 }
 
 // Binding is what an approval of PUSH_BRANCH binds: remote, branch, base, head and diff digest (in Push), by way of one
@@ -175,7 +181,7 @@ func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 		return nil, err
 	}
 	push := bound.Push
-	push.Request = worktree.Request{Repo: spec, Run: run, Bundle: f.bundles.path(params.SHA256), Branch: params.Branch, Base: params.Base, Head: bound.Head}
+	push.Request = worktree.Request{Repo: spec, Run: run, Bundle: f.bundles.path(params.SHA256), Branch: params.Branch, Base: params.Base, Head: bound.Head, Hide: f.hidden(a.RunID)}
 	done, err := f.git.Push(ctx, push)
 	if err != nil {
 		return nil, err

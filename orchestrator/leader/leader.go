@@ -161,7 +161,7 @@ func (l *Leader) open() (err error) {
 		}
 	}
 	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.output, Secrets: l.agentEnv, Issued: l.issued, Equip: l.equip})
-	l.actor = action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: l.repoOf})
+	l.actor = action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: l.repoOf, AgentEnv: l.agentEnvNames})
 	l.handler = l.counted(api.Handler(l, sprites))
 	return nil
 }
@@ -270,6 +270,15 @@ func (l *Leader) wait(id string) <-chan struct{} {
 		l.changed[id] = c
 	}
 	return c
+}
+
+// agentEnvNames are the variables that agents of a run get.
+func (l *Leader) agentEnvNames(run string) []string {
+	rec, err := l.record(run)
+	if err != nil {
+		return nil // a run that cannot be read pushes nothing either
+	}
+	return rec.kept.AgentEnv
 }
 
 func (l *Leader) agentEnv(run string) []string {

@@ -98,62 +98,67 @@ func readBundle(r io.Reader) (bundleHeader, error) {
 	return h, nil
 }
 
-// admit checks the bundle file of q and takes its objects into the scratch repository repo, which borrows from t. What
-// is in repo afterwards is well formed and complete down to q.Base.
-func (g *Git) admit(ctx context.Context, t target, q Request, repo string) (head string, err error) {
+// admit checks the bundle file of q and takes its objects into a scratch repository in dir, which borrows from t. What is
+// there afterwards is well formed, of bounded size and complete down to q.Base.
+func (g *Git) admit(ctx context.Context, t target, q Request, dir string) (repo quarantine, head string, err error) {
 	info, err := os.Lstat(q.Bundle)
 	if err != nil {
-		return "", fmt.Errorf("open the bundle: %w", err)
+		return repo, "", fmt.Errorf("open the bundle: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", refuse("bad_bundle", "", "the bundle is no regular file")
+		return repo, "", refuse("bad_bundle", "", "the bundle is no regular file")
 	}
 	if info.Size() > g.maxBundle {
-		return "", refuse("limit_exceeded", "push in smaller steps", "the bundle has %d bytes; at most %d are taken", info.Size(), g.maxBundle)
+		return repo, "", refuse("limit_exceeded", "push in smaller steps", "the bundle has %d bytes; at most %d are taken", info.Size(), g.maxBundle)
 	}
 	f, err := os.Open(q.Bundle)
 	if err != nil {
-		return "", fmt.Errorf("open the bundle: %w", err)
+		return repo, "", fmt.Errorf("open the bundle: %w", err)
 	}
 	defer f.Close()
 	h, err := readBundle(f)
 	if err != nil {
-		return "", err
+		return repo, "", err
 	}
 	switch {
 	case h.format != t.format:
-		return "", refuse("bad_bundle", "", "the bundle is %s and the repository %s", h.format, t.format)
+		return repo, "", refuse("bad_bundle", "", "the bundle is %s and the repository %s", h.format, t.format)
 	case h.objects > g.maxObjects:
-		return "", refuse("limit_exceeded", "push in smaller steps", "the bundle claims %d objects; at most %d are taken", h.objects, g.maxObjects)
+		return repo, "", refuse("limit_exceeded", "push in smaller steps", "the bundle claims %d objects; at most %d are taken", h.objects, g.maxObjects)
 	case q.Head != "" && q.Head != h.head:
-		return "", refuse("head_mismatch", "", "the bundle's head is %s, not %s", h.head, q.Head)
+		return repo, "", refuse("head_mismatch", "", "the bundle's head is %s, not %s", h.head, q.Head)
 	case h.head == q.Base:
-		return "", refuse("nothing_to_push", "commit something first", "the branch has no commit on top of its base")
+		return repo, "", refuse("nothing_to_push", "commit something first", "the branch has no commit on top of its base")
 	}
-	if err := g.borrow(ctx, t, repo); err != nil {
-		return "", err
+	if err := g.borrow(ctx, t, dir); err != nil {
+		return repo, "", err
 	}
-	if err := g.checkBase(ctx, repo, q.Base, h.prerequisites); err != nil {
-		return "", err
+	repo = quarantine{git: g, dir: dir, format: t.format, limits: readLimits(info.Size())}
+	if err := repo.checkBase(ctx, q.Base, h.prerequisites); err != nil {
+		return repo, "", err
 	}
 	// index-pack reads from the file's position, in a process of its own.
 	if _, err := f.Seek(h.pack, io.SeekStart); err != nil {
-		return "", fmt.Errorf("read the bundle: %w", err)
+		return repo, "", fmt.Errorf("read the bundle: %w", err)
 	}
-	r, err := g.run(ctx, command{dir: repo, stdin: f, args: []string{"-c", "pack.threads=1", "-c", "core.bigFileThreshold=32m",
-		"index-pack", "--stdin", "--fix-thin", "--strict", fmt.Sprintf("--max-input-size=%d", g.maxBundle)}})
+	unpack := repo.command("index-pack", "--stdin", "--fix-thin", "--strict", fmt.Sprintf("--max-input-size=%d", g.maxBundle))
+	unpack.stdin = f
+	r, err := g.run(ctx, unpack)
 	if err != nil {
-		return "", err
+		return repo, "", err
 	}
 	if r.exit != 0 {
-		return "", refuse("bad_bundle", "", "the bundle's objects are refused: %s", r.stderr)
+		return repo, "", refuse("bad_bundle", "", "the bundle's objects are refused: %s", r.stderr)
 	}
-	return h.head, g.checkHead(ctx, repo, q.Base, h.head)
+	if err := repo.checkSizes(ctx); err != nil {
+		return repo, "", err
+	}
+	return repo, h.head, repo.checkHead(ctx, q.Base, h.head)
 }
 
 // checkBase wants the base in the target, and every prerequisite in its history.
-func (g *Git) checkBase(ctx context.Context, repo, base string, prerequisites []string) error {
-	r, err := g.run(ctx, command{dir: repo, args: []string{"cat-file", "-t", base}})
+func (q quarantine) checkBase(ctx context.Context, base string, prerequisites []string) error {
+	r, err := q.run(ctx, "cat-file", "-t", base)
 	if err != nil {
 		return err
 	}
@@ -167,7 +172,7 @@ func (g *Git) checkBase(ctx context.Context, repo, base string, prerequisites []
 		if oid == base {
 			continue
 		}
-		if ok, err := g.isAncestor(ctx, repo, oid, base); err != nil {
+		if ok, err := q.isAncestor(ctx, oid, base); err != nil {
 			return err
 		} else if !ok {
 			return refuse("bad_bundle", "", "the bundle is not usable: it needs %s, which is not in the history of the base", oid)
@@ -177,21 +182,21 @@ func (g *Git) checkBase(ctx context.Context, repo, base string, prerequisites []
 }
 
 // checkHead wants a complete commit that descends from base.
-func (g *Git) checkHead(ctx context.Context, repo, base, head string) error {
-	r, err := g.run(ctx, command{dir: repo, args: []string{"cat-file", "-t", head}})
+func (q quarantine) checkHead(ctx context.Context, base, head string) error {
+	r, err := q.run(ctx, "cat-file", "-t", head)
 	if err != nil {
 		return err
 	}
 	if r.exit != 0 || r.text() != "commit" {
 		return refuse("bad_bundle", "", "the bundle's head %s is no commit in it", head)
 	}
-	if ok, err := g.isAncestor(ctx, repo, base, head); err != nil {
+	if ok, err := q.isAncestor(ctx, base, head); err != nil {
 		return err
 	} else if !ok {
 		return refuse("not_a_descendant", "", "the head %s does not descend from the base %s", head, base)
 	}
 	// --strict has checked what the pack's objects link to; this walks from the head, as a receiving git would.
-	r, err = g.run(ctx, command{dir: repo, args: []string{"rev-list", "--objects", "--quiet", head, "--not", base}})
+	r, err = q.run(ctx, "rev-list", "--objects", "--quiet", head, "--not", base)
 	if err != nil {
 		return err
 	}
@@ -199,10 +204,4 @@ func (g *Git) checkHead(ctx context.Context, repo, base, head string) error {
 		return refuse("bad_bundle", "", "the bundle is incomplete: %s", r.stderr)
 	}
 	return nil
-}
-
-// isAncestor reports whether old is in the history of young. An old that does not exist is not.
-func (g *Git) isAncestor(ctx context.Context, repo, old, young string) (bool, error) {
-	r, err := g.run(ctx, command{dir: repo, args: []string{"merge-base", "--is-ancestor", old, young}})
-	return err == nil && r.exit == 0, err
 }

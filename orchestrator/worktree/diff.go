@@ -52,16 +52,17 @@ type change struct {
 }
 
 // describe fills in the digest, the description and the warnings of s.
-func (g *Git) describe(ctx context.Context, s *staged) error {
-	raw, err := g.run(ctx, command{dir: s.repo, args: []string{"diff-tree", "-r", "-z", "--full-index", "--no-renames", s.Base, s.Head}})
+func (s *staged) describe(ctx context.Context) error {
+	q := s.repo
+	if err := q.checkPaths(ctx, s.Base, s.Head); err != nil {
+		return err
+	}
+	raw, err := q.run(ctx, "diff-tree", "-r", "-z", "--full-index", "--no-renames", s.Base, s.Head)
 	if err != nil {
 		return err
 	}
 	if raw.exit != 0 {
 		return fmt.Errorf("compare base and head: %s", raw.stderr)
-	}
-	if raw.cut {
-		return refuse("limit_exceeded", "push in smaller steps", "the push changes too many files to be inspected")
 	}
 	sum := sha256.Sum256(raw.stdout)
 	s.DiffDigest = hex.EncodeToString(sum[:])
@@ -69,7 +70,7 @@ func (g *Git) describe(ctx context.Context, s *staged) error {
 	if err != nil {
 		return err
 	}
-	num, err := g.must(ctx, command{dir: s.repo, args: []string{"diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", s.Base, s.Head}})
+	num, err := q.must(ctx, "diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", s.Base, s.Head)
 	if err != nil {
 		return err
 	}
@@ -85,15 +86,16 @@ func (g *Git) describe(ctx context.Context, s *staged) error {
 		}
 	}
 	s.Diff.Stat = fmt.Sprintf("%d files changed, %d insertions(+), %d deletions(-)", len(changes), s.Diff.Additions, s.Diff.Deletions)
-	if s.Warnings, err = g.diffWarnings(ctx, s.repo, changes); err != nil {
+	if s.Warnings, err = q.diffWarnings(ctx, changes); err != nil {
 		return err
 	}
-	return g.describeCommits(ctx, s)
+	return s.describeCommits(ctx)
 }
 
-func (g *Git) describeCommits(ctx context.Context, s *staged) error {
+func (s *staged) describeCommits(ctx context.Context) error {
+	q := s.repo
 	rng := s.Base + ".." + s.Head
-	r, err := g.must(ctx, command{dir: s.repo, args: []string{"rev-list", "--count", rng}})
+	r, err := q.must(ctx, "rev-list", "--count", rng)
 	if err != nil {
 		return err
 	}
@@ -101,8 +103,8 @@ func (g *Git) describeCommits(ctx context.Context, s *staged) error {
 		return fmt.Errorf("count the commits: %w", err)
 	}
 	// %s and %an cannot hold a newline, so lines are records whatever a commit says.
-	r, err = g.must(ctx, command{dir: s.repo, args: []string{"log", "--no-show-signature", "--format=%H%x00%an <%ae>%x00%<(" + strconv.Itoa(maxNames) + ",trunc)%s",
-		"--max-count=" + strconv.Itoa(maxCommits), rng}})
+	r, err = q.must(ctx, "log", "--no-show-signature", "--format=%H%x00%an <%ae>%x00%<("+strconv.Itoa(maxNames)+",trunc)%s",
+		"--max-count="+strconv.Itoa(maxCommits), rng)
 	if err != nil {
 		return err
 	}
@@ -158,7 +160,7 @@ func parseNumstat(out string) map[string][2]int {
 
 // diffWarnings points at what can do harm outside of the repository: submodules, links that leave the tree, and files
 // that make a forge run programs. Paths like .git never come this far: index-pack --strict refuses them.
-func (g *Git) diffWarnings(ctx context.Context, repo string, changes []change) ([]string, error) {
+func (q quarantine) diffWarnings(ctx context.Context, changes []change) ([]string, error) {
 	var out []string
 	for _, c := range changes {
 		if c.status == "D" || len(out) == 20 {
@@ -168,7 +170,7 @@ func (g *Git) diffWarnings(ctx context.Context, repo string, changes []change) (
 		case c.newMode == "160000":
 			out = append(out, "submodule: "+line(c.path))
 		case c.newMode == "120000":
-			r, err := g.must(ctx, command{dir: repo, args: []string{"cat-file", "blob", c.newOID}})
+			r, err := q.must(ctx, "cat-file", "blob", c.newOID)
 			if err != nil {
 				return nil, err
 			}

@@ -15,6 +15,8 @@ type Request struct {
 	Branch string // as requested; the destination when Repo is a URL
 	Base   string // full commit id; must be in Repo
 	Head   string // full commit id, or "" = whatever the bundle's one head is
+	// Hide names environment variables that the git that pushes does not get: those of the agent.
+	Hide []string
 }
 
 // Push is what a request amounts to, verified. The parts that an approval binds are RemoteURL, Branch, Base, Head and
@@ -42,14 +44,14 @@ func (g *Git) Inspect(ctx context.Context, q Request) (Push, error) {
 		return Push{}, err
 	}
 	defer remove()
-	return s.Push, g.checkForward(ctx, s)
+	return s.Push, s.checkForward(ctx)
 }
 
 // staged is an inspected push with the scratch repository that holds its objects.
 type staged struct {
 	Push
 	target target
-	repo   string
+	repo   quarantine
 }
 
 // inspect is Inspect that keeps the scratch repository until remove is called. On error there is nothing to remove.
@@ -80,22 +82,21 @@ func (g *Git) inspect(ctx context.Context, q Request) (s staged, remove func(), 
 			discard()
 		}
 	}()
-	s.repo = filepath.Join(dir, "repo.git")
-	if s.Head, err = g.admit(ctx, t, q, s.repo); err != nil {
+	if s.repo, s.Head, err = g.admit(ctx, t, q, filepath.Join(dir, "repo.git")); err != nil {
 		return s, nil, err
 	}
-	if err = g.describe(ctx, &s); err != nil {
+	if err = s.describe(ctx); err != nil {
 		return s, nil, err
 	}
 	return s, func() { discard(); t.release() }, nil
 }
 
 // checkForward refuses a push that would drop commits of the destination.
-func (g *Git) checkForward(ctx context.Context, s staged) error {
+func (s *staged) checkForward(ctx context.Context) error {
 	if s.Old == "" {
 		return nil
 	}
-	ok, err := g.isAncestor(ctx, s.repo, s.Old, s.Head)
+	ok, err := s.repo.isAncestor(ctx, s.Old, s.Head)
 	if err == nil && !ok {
 		err = refuse("not_fast_forward", "push to another branch, or rebase onto it; a branch of an earlier try may be deleted there", "the branch %s of %s has commits that this push would drop", s.Branch, s.RemoteURL)
 	}

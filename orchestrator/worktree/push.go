@@ -44,7 +44,7 @@ func (g *Git) Push(ctx context.Context, p Push) (PushResult, error) {
 	default:
 		return PushResult{}, stale(p.Branch, s.RemoteURL)
 	}
-	if err := g.checkForward(ctx, s); err != nil {
+	if err := s.checkForward(ctx); err != nil {
 		return PushResult{}, err
 	}
 	return g.send(ctx, s, res)
@@ -70,7 +70,7 @@ func (p Push) Same(now Push) error {
 // send is the one command that changes something outside. The lease makes it a compare-and-swap; Push has seen to it
 // that the move is a fast-forward, so that the lease never forces.
 func (g *Git) send(ctx context.Context, s staged, res PushResult) (PushResult, error) {
-	r, err := g.run(ctx, command{dir: s.repo, user: true, args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags",
+	r, err := g.run(ctx, command{dir: s.repo.dir, user: true, hide: s.Request.Hide, limits: pushLimits, args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags",
 		"--recurse-submodules=no", "--force-with-lease=" + res.Ref + ":" + res.Old, "--end-of-options", s.target.url, res.New + ":" + res.Ref}})
 	if err != nil {
 		return PushResult{}, err

@@ -360,3 +360,24 @@ func TestPushIntoRepositoryWithAlternates(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The git that pushes, and the hooks that it starts, do not have the agent's variables.
+func TestPushWithoutTheAgentsEnvironment(t *testing.T) {
+	w := newWorld(t)
+	w.git.env = append(w.git.env, "MODEL_KEY=sk-secret", "EDITOR=ed")
+	url := w.origin()
+	base, head, bundle := w.sprite(url, "fix")
+	w.hook("origin.git/hooks/pre-receive", "env >"+w.path("seen"))
+	p, err := w.git.Inspect(t.Context(), Request{Repo: url, Bundle: bundle, Branch: "fix", Base: base, Head: head})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Request.Hide = []string{"MODEL_KEY"}
+	if _, err := w.git.Push(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := os.ReadFile(w.path("seen"))
+	if err != nil || strings.Contains(string(seen), "sk-secret") || !strings.Contains(string(seen), "EDITOR=ed") {
+		t.Errorf("the hook saw %s (%v)", seen, err)
+	}
+}

@@ -66,10 +66,14 @@ func (w *world) in(dir string, args ...string) string {
 }
 
 func (w *world) try(dir string, args ...string) (string, error) {
+	out, err := w.command(dir, args...).CombinedOutput()
+	return string(out), err
+}
+
+func (w *world) command(dir string, args ...string) *exec.Cmd {
 	cmd := exec.Command("git", args...)
 	cmd.Dir, cmd.Env = w.path(dir), w.env
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return cmd
 }
 
 // commit writes a file, commits it and returns the commit.

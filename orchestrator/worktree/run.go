@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,7 +23,10 @@ type command struct {
 	dir   string   // working directory; "" = the scratch directory
 	user  bool     // with the user's environment and configuration, else with neither
 	env   []string // on top
-	stdin *os.File
+	hide  []string // names of variables of the user's environment that are left out
+	stdin io.Reader
+	// limits bound a git that reads objects of a sprite; nil for one that reads the user's.
+	limits *limits
 	// hold stays open for as long as git runs, even should this process be killed.
 	hold *os.File
 	args []string
@@ -57,24 +62,41 @@ var safeConfig = []string{
 
 // run executes git and waits for it and its children. A non-zero exit is not an error here.
 func (g *Git) run(ctx context.Context, c command) (result, error) {
-	cmd := exec.CommandContext(ctx, g.path, append(append([]string{"--no-pager"}, safeConfig...), c.args...)...)
+	path, args := g.path, append([]string{"--no-pager"}, safeConfig...)
+	parent := ctx
+	if c.limits != nil {
+		leave, err := g.enter(ctx)
+		if err != nil {
+			return result{}, fmt.Errorf("git %s: %w", c.args[0], err)
+		}
+		defer leave()
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.limits.deadline)
+		defer cancel()
+		args = append(args, cageConfig...)
+		path, args = c.limits.wrap(path, append(args, c.args...))
+	} else {
+		args = append(args, c.args...)
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = c.dir
 	if cmd.Dir == "" {
 		cmd.Dir = g.scratch
 	}
 	if c.user {
-		cmd.Env = userEnv(g.env)
+		cmd.Env = userEnv(g.env, c.hide)
 	} else {
 		cmd.Env = g.bareEnv()
 	}
 	cmd.Env = append(cmd.Env, c.env...)
-	if c.stdin != nil { // a nil *os.File in the interface would not be nil
-		cmd.Stdin = c.stdin
-	}
+	cmd.Stdin = c.stdin
 	if c.hold != nil {
 		cmd.ExtraFiles = []*os.File{c.hold}
 	}
 	out, diag := &capped{max: maxOutput}, &capped{max: 64 << 10}
+	if c.limits != nil {
+		out.full = func() { _ = cmd.Cancel() } // nothing that it could still print is used
+	}
 	cmd.Stdout, cmd.Stderr = out, diag
 	// A session of its own: no terminal to prompt on, and one group to end.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -82,12 +104,18 @@ func (g *Git) run(ctx context.Context, c command) (result, error) {
 	cmd.WaitDelay = 5 * time.Second
 
 	err := cmd.Run()
-	r := result{stdout: out.Bytes(), cut: out.cut, stderr: Sanitize(diag.String())}
-	if ctx.Err() != nil {
-		return r, fmt.Errorf("git %s: %w", c.args[0], ctx.Err())
+	r := result{stdout: out.buf.Bytes(), cut: out.cut, stderr: Sanitize(diag.buf.String())}
+	if parent.Err() != nil {
+		return r, fmt.Errorf("git %s: %w", c.args[0], parent.Err())
 	}
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() >= 0 {
+	errors.As(err, &exit)
+	if c.limits != nil {
+		if err := c.limits.exceeded(c.args[0], exit, r, ctx.Err() != nil); err != nil {
+			return r, err
+		}
+	}
+	if exit != nil && exit.ExitCode() >= 0 {
 		r.exit = exit.ExitCode()
 		return r, nil
 	}
@@ -113,7 +141,7 @@ func (g *Git) must(ctx context.Context, c command) (result, error) {
 }
 
 // userEnv is the user's environment without what would point git at another repository than the one we name.
-func userEnv(env []string) []string {
+func userEnv(env, hide []string) []string {
 	out := make([]string, 0, len(env)+4)
 	allow := false
 	for _, kv := range env {
@@ -127,7 +155,7 @@ func userEnv(env []string) []string {
 		case "GIT_ALLOW_PROTOCOL":
 			allow = true
 		}
-		if strings.HasPrefix(name, "GIT_TRACE") { // traces may hold credentials
+		if strings.HasPrefix(name, "GIT_TRACE") || slices.Contains(hide, name) { // traces may hold credentials
 			continue
 		}
 		out = append(out, kv)
@@ -164,18 +192,24 @@ func findGit(path string) (string, error) {
 	return filepath.Abs(found)
 }
 
-// capped keeps the first max bytes and swallows the rest, so that the writer is never blocked.
+// capped keeps the first max bytes and swallows the rest, so that the writer is never blocked. Full, where set, is called
+// when there is more. The buffer is not embedded: io.Copy would find its ReadFrom and pass Write by.
 type capped struct {
-	bytes.Buffer
-	max int
-	cut bool
+	buf  bytes.Buffer
+	max  int
+	cut  bool
+	full func()
 }
 
 func (c *capped) Write(p []byte) (int, error) {
-	if room := c.max - c.Len(); room < len(p) {
-		c.cut = true
-		c.Buffer.Write(p[:max(room, 0)])
-		return len(p), nil
+	room := c.max - c.buf.Len()
+	if room >= len(p) {
+		return c.buf.Write(p)
 	}
-	return c.Buffer.Write(p)
+	c.buf.Write(p[:room])
+	if !c.cut && c.full != nil {
+		c.full()
+	}
+	c.cut = true
+	return len(p), nil
 }

@@ -8,7 +8,8 @@
 // Two kinds of input meet here and are never mixed. The user's own repository, configuration and credentials are
 // trusted: git reads them with the user's environment and pushes with it. A bundle is hostile: git never parses it as a
 // bundle. Its header is read here, its pack goes through index-pack --strict into a fresh bare repository with an empty
-// configuration, which borrows the target's objects and is thrown away afterwards.
+// configuration, which borrows the target's objects and is thrown away afterwards. Every git that reads there has limits of
+// memory, time and output.
 //
 // Promises: the user's index, working tree, refs, reflogs and stash are never written, except for the one branch that a
 // push makes; no hook of a repository that is only read is run; nothing is ever forced; protected branches are refused
@@ -49,7 +50,9 @@ type Git struct {
 	protected  []string
 	maxBundle  int64
 	maxObjects int
+	maxFile    int64 // bytes of one file of a sprite's
 	mirrors    string
+	cages      chan struct{} // see enter
 }
 
 // New prepares the scratch directory and looks for git. Scratch repositories that a crash left behind are removed.
@@ -87,7 +90,9 @@ func New(o Options) (*Git, error) {
 		protected:  append([]string{"main", "master"}, o.Protected...),
 		maxBundle:  o.MaxBundle,
 		maxObjects: o.MaxObjects,
+		maxFile:    512 << 20,
 		mirrors:    mirrors,
+		cages:      make(chan struct{}, concurrentCages),
 	}
 	if g.maxBundle <= 0 {
 		g.maxBundle = 512 << 20

@@ -1,0 +1,125 @@
+package worktree
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// limits bound one git process, and each of its children for itself, that reads objects of a sprite (DESIGN 34). A small
+// pack can hold objects that take any amount of memory, and few trees any number of paths: the kernel ends a git that
+// goes too far, and the request is refused with limit_exceeded.
+type limits struct {
+	memory   int64         // bytes of address space; 0 = not limited
+	cpu      time.Duration // processor time
+	deadline time.Duration // time by the clock
+}
+
+// readMemory is enough for the index of a pack of some ten million objects, because git maps packs in windows.
+const readMemory = 1 << 30
+
+// readLimits bound a git that reads a pack of this many bytes. Unpacking an ordinary MiB takes well below a second.
+func readLimits(pack int64) *limits {
+	cpu := time.Minute + time.Duration(pack>>20)*time.Second
+	return &limits{memory: readMemory, cpu: cpu, deadline: 4 * cpu}
+}
+
+// pushLimits bound the git that pushes what was read and measured before. Its memory is bounded by cageConfig and by the
+// sizes of the objects, not by the kernel: credential helpers and hooks of the user's run below it, and some runtimes
+// reserve more address space than any useful limit.
+var pushLimits = &limits{cpu: 30 * time.Minute, deadline: time.Hour}
+
+// concurrentCages is how many limited processes run at a time. Others wait.
+const concurrentCages = 4
+
+// cageConfig keeps git's own memory low: packs are mapped in small windows, so that a repository of any size fits, and
+// large files are neither compared by line nor taken as bases of deltas.
+var cageConfig = []string{
+	"-c", "core.packedGitWindowSize=32m",
+	"-c", "core.packedGitLimit=256m",
+	"-c", "core.deltaBaseCacheLimit=64m",
+	"-c", "core.bigFileThreshold=16m",
+	"-c", "pack.threads=1",
+	"-c", "pack.windowMemory=128m",
+	"-c", "pack.deltaCacheSize=64m",
+}
+
+// wrap returns the command line that sets the limits of l and becomes path.
+func (l *limits) wrap(path string, args []string) (string, []string) {
+	seconds := int64(l.cpu / time.Second)
+	// A limit that cannot be set is one that the user has set lower. The soft limit of time ends git by SIGXCPU, which
+	// says why.
+	script := fmt.Sprintf("ulimit -c 0; ulimit -S -t %d; ulimit -H -t %d; ", seconds, seconds+5)
+	if l.memory > 0 && runtime.GOOS != "darwin" { // macOS does not bound address space
+		script += "ulimit -v " + strconv.FormatInt(l.memory>>10, 10) + "; "
+	}
+	script = "{ " + script + `} 2>/dev/null; exec "$0" "$@"`
+	return "/bin/sh", append([]string{"-c", script, path}, args...)
+}
+
+// enter waits until one more limited process may run.
+func (g *Git) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case g.cages <- struct{}{}:
+		return func() { <-g.cages }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// outOfMemory is how git, zlib and the C library say that there is no more.
+var outOfMemory = regexp.MustCompile(`(?i)out of memory|cannot allocate memory|mmap failed`)
+
+// exceeded returns a refusal when r shows that a limit ended git.
+func (l *limits) exceeded(what string, exit *exec.ExitError, r result, late bool) error {
+	const hint = "push in smaller steps, without very large files"
+	by := syscall.Signal(0)
+	if exit != nil {
+		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+			by = s.Signal()
+		}
+	}
+	switch {
+	case r.cut:
+		return refuse("limit_exceeded", hint, "git %s printed more than %d MiB about the sprite's objects", what, maxOutput>>20)
+	case late:
+		return refuse("limit_exceeded", hint, "git %s took longer than %s to read the sprite's objects", what, l.deadline)
+	case by == syscall.SIGXCPU:
+		return refuse("limit_exceeded", hint, "git %s took more than %s of processor time to read the sprite's objects", what, l.cpu)
+	case exit != nil && l.memory > 0 && (by == syscall.SIGSEGV || by == syscall.SIGBUS || outOfMemory.MatchString(r.stderr)):
+		return refuse("limit_exceeded", hint, "git %s needs more than %d MiB of memory to read the sprite's objects", what, l.memory>>20)
+	}
+	return nil
+}
+
+// quarantine is a scratch repository that holds a sprite's objects and borrows those of its target. Every git that
+// reads it is limited.
+type quarantine struct {
+	git    *Git
+	dir    string
+	format string // sha1 | sha256
+	limits *limits
+}
+
+func (q quarantine) command(args ...string) command {
+	return command{dir: q.dir, limits: q.limits, args: args}
+}
+
+func (q quarantine) run(ctx context.Context, args ...string) (result, error) {
+	return q.git.run(ctx, q.command(args...))
+}
+
+func (q quarantine) must(ctx context.Context, args ...string) (result, error) {
+	return q.git.must(ctx, q.command(args...))
+}
+
+// isAncestor reports whether old is in the history of young. An old that does not exist is not.
+func (q quarantine) isAncestor(ctx context.Context, old, young string) (bool, error) {
+	r, err := q.run(ctx, "merge-base", "--is-ancestor", old, young)
+	return err == nil && r.exit == 0, err
+}

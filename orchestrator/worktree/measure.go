@@ -1,0 +1,245 @@
+package worktree
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Bounds of what a sprite's objects amount to once they are unpacked.
+const (
+	maxRecordSize = 16 << 20  // bytes of one commit, tree or tag
+	maxInflated   = 4 << 30   // bytes of all together
+	maxPaths      = 200_000   // changed paths
+	maxDepth      = 256       // folders in folders
+	maxTrees      = 256 << 20 // bytes of all changed folders, as git stores them
+	maxChanges    = 1_000_000 // entries of these that differ
+)
+
+// checkSizes refuses packs whose objects are too large unpacked. The pack has been indexed.
+func (q quarantine) checkSizes(ctx context.Context) error {
+	indexes, err := filepath.Glob(filepath.Join(q.dir, "objects/pack/*.idx"))
+	if err != nil || len(indexes) != 1 {
+		return fmt.Errorf("find the index of the sprite's pack: %d files, %v", len(indexes), err)
+	}
+	index, err := os.Open(indexes[0])
+	if err != nil {
+		return fmt.Errorf("open the index of the sprite's pack: %w", err)
+	}
+	defer index.Close()
+	list := q.command("show-index", "--object-format="+q.format)
+	list.stdin = index
+	r, err := q.git.must(ctx, list)
+	if err != nil {
+		return err
+	}
+	var ids bytes.Buffer
+	for l := range strings.Lines(string(r.stdout)) { // OFFSET ID (CRC)
+		if f := strings.Fields(l); len(f) >= 2 {
+			ids.WriteString(f[1] + "\n")
+		}
+	}
+	ask := q.command("cat-file", "--batch-check=%(objecttype) %(objectsize)", "--buffer")
+	ask.stdin = &ids
+	if r, err = q.git.must(ctx, ask); err != nil {
+		return err
+	}
+	total := int64(0)
+	for l := range strings.Lines(string(r.stdout)) {
+		kind, text, _ := strings.Cut(strings.TrimSpace(l), " ")
+		size, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("measure the sprite's objects: git says %q", line(l))
+		}
+		most := int64(maxRecordSize)
+		if kind == "blob" {
+			most = q.git.maxFile
+		}
+		if size > most {
+			return refuse("limit_exceeded", "push without very large files", "a %s of the bundle has %d bytes; at most %d are taken", kind, size, most)
+		}
+		if total += size; total > maxInflated {
+			return refuse("limit_exceeded", "push in smaller steps", "the bundle's objects have more than %d bytes unpacked", int64(maxInflated))
+		}
+	}
+	return nil
+}
+
+// treePair is a folder before and after; "" where there is none.
+type treePair struct{ before, after string }
+
+// treeDiff is what differs directly in a treePair.
+type treeDiff struct {
+	files, bytes int64 // changed files, and the length of their names
+	below        []subtree
+}
+
+type subtree struct {
+	name int64 // length
+	pair treePair
+}
+
+// checkPaths refuses a diff with too many paths before git lists them: thirteen trees can stand for billions. Each pair
+// of trees is read once, level by level.
+func (q quarantine) checkPaths(ctx context.Context, base, head string) error {
+	roots, err := q.must(ctx, "rev-parse", base+"^{tree}", head+"^{tree}")
+	if err != nil {
+		return err
+	}
+	before, after, _ := strings.Cut(roots.text(), "\n")
+	root := treePair{before, after}
+	if before == after {
+		return nil
+	}
+	known := map[treePair]*treeDiff{}
+	level := []treePair{root}
+	read, changes := 0, 0
+	for depth := 0; len(level) > 0; depth++ {
+		if depth == maxDepth {
+			return refuse("limit_exceeded", "nest folders less deeply", "the push has folders more than %d levels deep", maxDepth)
+		}
+		trees, n, err := q.readTrees(ctx, level)
+		if err != nil {
+			return err
+		}
+		read += n
+		var next []treePair
+		for _, p := range level {
+			d := compareTrees(trees[p.before], trees[p.after])
+			known[p] = d
+			if changes += len(d.below) + int(d.files); changes > maxChanges {
+				return tooManyPaths()
+			}
+			for _, s := range d.below {
+				if _, ok := known[s.pair]; !ok {
+					known[s.pair] = nil // asked for
+					next = append(next, s.pair)
+				}
+			}
+		}
+		if len(known) > maxPaths || read > maxTrees {
+			return tooManyPaths()
+		}
+		level = next
+	}
+	sums := map[treePair][2]int64{}
+	if s := sumPaths(root, known, sums); s[0] > maxPaths || s[1] > maxOutput/2 {
+		return tooManyPaths()
+	}
+	return nil
+}
+
+func tooManyPaths() error {
+	return refuse("limit_exceeded", "push in smaller steps", "the push changes too many files to be inspected (more than %d, or paths of more than %d MiB)", maxPaths, maxOutput>>21)
+}
+
+// sumPaths counts the files below a pair and the bytes of their paths; sums remembers pairs. Numbers stop growing far
+// above the limits.
+func sumPaths(p treePair, known map[treePair]*treeDiff, sums map[treePair][2]int64) [2]int64 {
+	if s, ok := sums[p]; ok {
+		return s
+	}
+	d := known[p]
+	s := [2]int64{d.files, d.bytes}
+	for _, sub := range d.below {
+		below := sumPaths(sub.pair, known, sums)
+		s[0] = min(s[0]+below[0], 1<<31)
+		s[1] = min(s[1]+below[1]+below[0]*(sub.name+1), 1<<50)
+	}
+	sums[p] = s
+	return s
+}
+
+// treeEntry is a line of a tree.
+type treeEntry struct{ mode, id string }
+
+func (e treeEntry) isTree() bool { return e.mode == "40000" }
+
+// readTrees reads the trees that pairs name; n is their size.
+func (q quarantine) readTrees(ctx context.Context, pairs []treePair) (trees map[string]map[string]treeEntry, n int, err error) {
+	trees = map[string]map[string]treeEntry{}
+	var ask bytes.Buffer
+	for _, p := range pairs {
+		for _, id := range []string{p.before, p.after} {
+			if _, ok := trees[id]; !ok && id != "" {
+				trees[id] = nil
+				ask.WriteString(id + "\n")
+			}
+		}
+	}
+	c := q.command("cat-file", "--batch", "--buffer")
+	c.stdin = &ask
+	r, err := q.git.must(ctx, c)
+	if err != nil {
+		return nil, 0, err
+	}
+	out := bufio.NewReader(bytes.NewReader(r.stdout))
+	for range len(trees) {
+		var id, kind string
+		var size int
+		if _, err := fmt.Fscanf(out, "%s %s %d\n", &id, &kind, &size); err != nil || kind != "tree" || size > maxOutput {
+			return nil, 0, refuse("bad_bundle", "", "the bundle's trees cannot be read")
+		}
+		body := make([]byte, size+1) // and a newline
+		if _, err := io.ReadFull(out, body); err != nil {
+			return nil, 0, fmt.Errorf("read a tree: %w", err)
+		}
+		if trees[id], err = parseTree(body[:size], len(id)/2); err != nil {
+			return nil, 0, err
+		}
+	}
+	return trees, len(r.stdout), nil
+}
+
+// parseTree reads a tree object: "MODE NAME\0ID" over and over, the id in bytes.
+func parseTree(body []byte, width int) (map[string]treeEntry, error) {
+	entries := map[string]treeEntry{}
+	for len(body) > 0 {
+		head, rest, ok := bytes.Cut(body, []byte{0})
+		mode, name, ok2 := bytes.Cut(head, []byte(" "))
+		if !ok || !ok2 || len(rest) < width {
+			return nil, refuse("bad_bundle", "", "a tree of the bundle cannot be read")
+		}
+		entries[string(name)] = treeEntry{string(mode), string(rest[:width])}
+		body = rest[width:]
+	}
+	return entries, nil
+}
+
+// compareTrees finds what git diff-tree would: a file that becomes a folder counts on both sides.
+func compareTrees(before, after map[string]treeEntry) *treeDiff {
+	d := &treeDiff{}
+	add := func(name string, was, is treeEntry) {
+		pair := treePair{}
+		if was.isTree() {
+			pair.before = fmt.Sprintf("%x", was.id)
+		}
+		if is.isTree() {
+			pair.after = fmt.Sprintf("%x", is.id)
+		}
+		if pair != (treePair{}) {
+			d.below = append(d.below, subtree{int64(len(name)), pair})
+		}
+		if was.mode != "" && !was.isTree() || is.mode != "" && !is.isTree() {
+			d.files++
+			d.bytes += int64(len(name))
+		}
+	}
+	for name, was := range before {
+		if is := after[name]; is != was {
+			add(name, was, is)
+		}
+	}
+	for name, is := range after {
+		if _, ok := before[name]; !ok {
+			add(name, treeEntry{}, is)
+		}
+	}
+	return d
+}
