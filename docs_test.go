@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // decisionText matches the number of a decision in docs/DESIGN.md; citation a citation of decisions in a comment.
@@ -104,6 +106,46 @@ func TestLinksResolve(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil {
 				t.Errorf("%s links to %s, which does not exist", path, m[1])
 			}
+		}
+	}
+}
+
+// TestProtocolDocument decodes each event of docs/protocol.md, and checks that the page shows every type of event and
+// names every action and adjustment.
+func TestProtocolDocument(t *testing.T) {
+	page, err := os.ReadFile("docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[protocol.Type]bool{}
+	for line := range strings.Lines(string(page)) {
+		object, isEvent := strings.CutPrefix(line, protocol.Prefix)
+		if !isEvent {
+			continue
+		}
+		event, problems, ok := protocol.Decode([]byte(strings.TrimSpace(object)))
+		if !ok || len(problems) > 0 || !event.Type.Known() {
+			t.Errorf("%s is not a valid event: %v", line, problems)
+		}
+		shown[event.Type] = true
+	}
+	for _, want := range []protocol.Type{
+		protocol.TypeInfo, protocol.TypePhaseStarted, protocol.TypePhaseFinished, protocol.TypeActionRequest, protocol.TypeArtifact,
+		protocol.TypeWaiting, protocol.TypeCompleted, protocol.TypeError, protocol.TypeEnvironmentProposal,
+	} {
+		if !shown[want] {
+			t.Errorf("docs/protocol.md does not show %s", want)
+		}
+	}
+	for _, word := range []string{
+		protocol.ActionOpenPR, protocol.ActionPostComment, protocol.ActionLabelIssue, protocol.ActionNotifyUser,
+		protocol.ActionFetchCredential, protocol.ActionPushBranch,
+		protocol.AdjustRuntimeInstall, protocol.AdjustRuntimeVersion, protocol.AdjustDependencyManagerSwitch, protocol.AdjustAddPreinstallStep,
+		protocol.AdjustSmokeCommand, protocol.AdjustAddSystemPackage, protocol.AdjustEnableNetworkAccess, protocol.AdjustEscalateToHuman,
+		protocol.ScopeRepoSpecific, protocol.ScopeGlobalCandidate,
+	} {
+		if !strings.Contains(string(page), "`"+word+"`") {
+			t.Errorf("docs/protocol.md does not name %s", word)
 		}
 	}
 }
