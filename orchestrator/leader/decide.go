@@ -142,12 +142,12 @@ var verdicts = map[lattice.Decision]string{lattice.Approve: "approved already", 
 
 // lastAnswer is the run's last answer, or the one to the wait that is named; nil when there is none.
 func (l *Leader) lastAnswer(id, wait string) (*lattice.Answered, error) {
-	facts, _, _, err := l.store.Load(id)
+	history, err := l.store.Load(id)
 	if err != nil {
 		return nil, fmt.Errorf("read facts of run %s: %w", id, err)
 	}
 	var last *lattice.Answered
-	for _, e := range facts {
+	for _, e := range history.Facts {
 		if e.Type != (lattice.Answered{}).FactType() {
 			continue
 		}

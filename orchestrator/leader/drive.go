@@ -30,11 +30,11 @@ func (l *Leader) load(id string) (*run, error) {
 	if program == nil {
 		return nil, fmt.Errorf("load run %s: its program is not valid any more: %s", id, findings[0].Message)
 	}
-	facts, snapshot, last, err := l.store.Load(id)
+	h, err := l.store.Load(id)
 	if err != nil {
 		return nil, fmt.Errorf("load run %s: %w", id, err)
 	}
-	runner, err := engine.Load(l.deps(), program, id, rec.Secret, engine.History{Facts: facts, Snapshot: snapshot, Last: last})
+	runner, err := engine.Load(l.deps(), program, id, rec.Secret, engine.History{Facts: h.Facts, Snapshot: h.State.Body, Last: h.Last})
 	if err != nil {
 		return nil, fmt.Errorf("load run %s: %w", id, err)
 	}

@@ -324,11 +324,11 @@ func (l *Leader) deps() engine.Deps {
 // under way are looked up first, lest one that ends meanwhile is missed.
 func (l *Leader) issued(id string) map[string]bool {
 	ids := l.underWay(id)
-	facts, _, _, err := l.store.Load(id)
+	history, err := l.store.Load(id)
 	if err != nil {
 		return ids
 	}
-	for _, e := range facts {
+	for _, e := range history.Facts {
 		var f struct {
 			CallID string `json:"call_id"`
 		}

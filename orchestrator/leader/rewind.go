@@ -138,10 +138,11 @@ func ownBranch(branch, run string) string {
 
 // rewoundTo reports whether the last rewind of a run went to a moment of that name.
 func (l *Leader) rewoundTo(id, spec string) (bool, error) {
-	facts, _, _, err := l.store.Load(id)
+	history, err := l.store.Load(id)
 	if err != nil {
 		return false, fmt.Errorf("load run %s: %w", id, err)
 	}
+	facts := history.Facts
 	node, _, _ := strings.Cut(spec, "#")
 	for i := len(facts) - 1; i >= 0; i-- {
 		fact, err := lattice.DecodeFact(facts[i].Type, facts[i].Body)

@@ -143,15 +143,16 @@ func checkRun(s *store.Store, id string) (entries int, err error) {
 	if program == nil {
 		return len(all), fmt.Errorf("its program is not valid any more: %s", findings[0].Message)
 	}
-	facts, snapshot, _, err := s.Load(id)
+	history, err := s.Load(id)
 	if err != nil {
 		return len(all), err
 	}
-	folded, err := engine.Fold(program, id, facts)
+	snapshot := history.State.Body
+	folded, err := engine.Fold(program, id, history.Facts)
 	if err != nil {
 		return len(all), err
 	}
-	if len(facts) == 0 && snapshot == nil {
+	if len(history.Facts) == 0 && snapshot == nil {
 		return len(all), nil
 	}
 	mine, err := folded.State.Encode()

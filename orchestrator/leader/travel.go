@@ -46,9 +46,11 @@ func (l *Leader) journaled(id string) (past, error) {
 	if p.program, findings = ir.Parse(rec.Program, rec.kept.lookup); p.program == nil {
 		return past{}, fmt.Errorf("load run %s: its program is not valid any more: %s", id, findings[0].Message)
 	}
-	if p.facts, _, _, err = l.store.Load(id); err != nil {
+	history, err := l.store.Load(id)
+	if err != nil {
 		return past{}, fmt.Errorf("load run %s: %w", id, err)
 	}
+	p.facts = history.Facts
 	if p.points, err = engine.Points(p.program, id, p.facts); err != nil || rec.Sprite == "" || rec.kept.OwnSprite {
 		return p, err
 	}
@@ -278,15 +280,15 @@ func (l *Leader) Replay(_ context.Context, id string, journal []lattice.Entry) (
 	if program == nil {
 		return api.Replay{RunID: id, Diverged: &api.Divergence{What: "program", Message: "the recorded program is not valid: " + findings[0].Message}}, nil
 	}
-	facts, snapshot, _, err := l.store.Load(id)
+	history, err := l.store.Load(id)
 	if err != nil {
 		return api.Replay{}, fmt.Errorf("load run %s: %w", id, err)
 	}
-	recorded := facts
+	recorded, facts := history.Facts, history.Facts
 	if journal != nil {
 		facts = journal
 	}
-	told, err := engine.Replay(program, id, rec.Secret, facts, snapshot)
+	told, err := engine.Replay(program, id, rec.Secret, facts, history.State.Body)
 	if err != nil {
 		return api.Replay{}, err
 	}

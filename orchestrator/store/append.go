@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -64,11 +63,11 @@ func (a *appending) encode() error {
 // unnumbered is how an encoded entry begins before it has its place.
 const unnumbered = `{"seq":0`
 
-// numbered gives an encoded entry its sequence number.
-func numbered(raw []byte, seq lattice.Seq) []byte {
-	out := make([]byte, 0, len(raw)+20)
+// numbered gives an encoded entry its sequence number, and seals it.
+func numbered(bucket, key, raw []byte, seq lattice.Seq) []byte {
+	out := make([]byte, sealSize, sealSize+len(raw)+20)
 	out = strconv.AppendUint(append(out, unnumbered[:len(unnumbered)-1]...), uint64(seq), 10)
-	return append(out, raw[len(unnumbered):]...)
+	return sealIn(bucket, key, append(out, raw[len(unnumbered):]...))
 }
 
 func (a *appending) check(tx *bbolt.Tx) error {
@@ -106,35 +105,43 @@ func (a *appending) write(tx *bbolt.Tx) error {
 			return fmt.Errorf("take a sequence number: %w", err)
 		}
 		e.Seq = lattice.Seq(seq)
-		if err := log.Put(u64(seq), numbered(a.encoded[i], e.Seq)); err != nil {
+		place := u64(seq)
+		if err := log.Put(place, numbered(bucketEntries, place, a.encoded[i], e.Seq)); err != nil {
 			return fmt.Errorf("put entry: %w", err)
 		}
 		if err := index.Put(indexKey(a.head.number, e.Seq), []byte{kindByte(e.Kind)}); err != nil {
 			return fmt.Errorf("put index: %w", err)
 		}
 		if key != nil {
-			if err := dedupe.Put(key, u64(seq)); err != nil {
+			if err := dedupe.Put(key, place); err != nil {
 				return fmt.Errorf("put dedupe key: %w", err)
 			}
 		}
 		a.head.last = e.Seq
+		if e.Kind == lattice.EntryEvent {
+			a.head.events += uint64(len(e.Body))
+		}
 	}
+	run := []byte(a.run)
 	if state != nil {
-		if err := tx.Bucket(bucketStates).Put([]byte(a.run), numbered(state, a.head.last)); err != nil {
+		if err := tx.Bucket(bucketStates).Put(run, numbered(bucketStates, run, state, a.head.last)); err != nil {
 			return fmt.Errorf("put state: %w", err)
 		}
 	}
-	return tx.Bucket(bucketHeads).Put([]byte(a.run), a.head.encode())
+	return tx.Bucket(bucketHeads).Put(run, a.head.encode(run))
 }
 
 // head is where a run's log ends. The number is the run's short name in composed keys.
 type head struct {
 	number uint32
 	last   lattice.Seq
+	events uint64 // bytes of the bodies of its events; those appended under schema 1 are not counted
 }
 
-func (h head) encode() []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, h.number), uint64(h.last))
+func (h head) encode(run []byte) []byte {
+	raw := binary.BigEndian.AppendUint32(make([]byte, sealSize, sealSize+20), h.number)
+	raw = binary.BigEndian.AppendUint64(raw, uint64(h.last))
+	return sealIn(bucketHeads, run, binary.BigEndian.AppendUint64(raw, h.events))
 }
 
 func headOf(tx *bbolt.Tx, run string) (head, error) {
@@ -142,14 +149,22 @@ func headOf(tx *bbolt.Tx, run string) (head, error) {
 	if raw == nil {
 		return head{}, fmt.Errorf("%w: %s", ErrNotFound, run)
 	}
-	return decodeHead(raw)
+	return decodeHead([]byte(run), raw)
 }
 
-func decodeHead(raw []byte) (head, error) {
-	if len(raw) != 12 {
-		return head{}, errors.New("the head of a run is damaged: run lattice store check")
+func decodeHead(run, raw []byte) (head, error) {
+	var events uint64
+	if len(raw) != 12 { // of schema 1
+		var err error
+		if raw, err = unseal(bucketHeads, run, raw); err != nil {
+			return head{}, err
+		}
+		if len(raw) != 20 {
+			return head{}, fmt.Errorf("%w: the head of run %s has %d bytes", ErrDamaged, run, len(raw))
+		}
+		events = binary.BigEndian.Uint64(raw[12:])
 	}
-	return head{number: binary.BigEndian.Uint32(raw), last: lattice.Seq(binary.BigEndian.Uint64(raw[4:]))}, nil
+	return head{number: binary.BigEndian.Uint32(raw), last: lattice.Seq(binary.BigEndian.Uint64(raw[4:])), events: events}, nil
 }
 
 func indexKey(run uint32, seq lattice.Seq) []byte {

@@ -18,7 +18,7 @@ import (
 
 // Problem is one thing that is wrong with a store.
 type Problem struct {
-	Code    string `json:"code"`             // page, sequence, entry, index, dedupe, head, record, program or state
+	Code    string `json:"code"`             // page, sequence, entry, chain, index, dedupe, head, record, program or state
 	Run     string `json:"run_id,omitempty"` // the run that it concerns, "" when that is not known
 	Message string `json:"message"`
 }
@@ -40,7 +40,7 @@ func (p Progress) tell(done, of uint64) {
 }
 
 // Check looks at the whole file and returns what is wrong with it, nothing for a sound one: pages, sequence without
-// gaps, entries against index, heads and dedupe keys, programs against their digests, snapshots against runs. Whether
+// gaps, entries against their checksums, index, heads and dedupe keys, the chain of each run's facts, programs against their digests, snapshots against runs. Whether
 // facts fold to the snapshot is the engine's to say. Appends wait meanwhile; ctx ends the waiting for a turn only.
 func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error) {
 	var c checker
@@ -89,6 +89,7 @@ type checker struct {
 	problems []Problem
 	heads    map[string]head
 	last     map[string]lattice.Seq // by run, as the entries tell it
+	chains   map[string]string      // of its facts, by run
 	indexed  int                    // entries with an index
 	deduped  int                    // entries with a dedupe key
 }
@@ -102,10 +103,10 @@ func (c *checker) report(code, run, format string, args ...any) {
 func (c *checker) page(format string, args ...any) { c.report("page", "", format, args...) }
 
 func (c *checker) runs(tx *bbolt.Tx) {
-	c.heads, c.last = map[string]head{}, map[string]lattice.Seq{}
+	c.heads, c.last, c.chains = map[string]head{}, map[string]lattice.Seq{}, map[string]string{}
 	numbers := map[uint32]string{}
 	each(tx, bucketHeads, func(run string, raw []byte) {
-		h, err := decodeHead(raw)
+		h, err := decodeHead([]byte(run), raw)
 		if err != nil {
 			c.report("head", run, "%v", err)
 			return
@@ -117,8 +118,8 @@ func (c *checker) runs(tx *bbolt.Tx) {
 		c.heads[run] = h
 	})
 	each(tx, bucketRuns, func(id string, raw []byte) {
-		run, err := readRun(tx, raw, true)
-		sum := sha256.Sum256(run.Program)
+		run, err := readRun(tx, []byte(id), raw, false)
+		sum := sha256.Sum256(tx.Bucket(bucketPrograms).Get([]byte(run.Digest)))
 		switch _, headed := c.heads[id]; {
 		case err != nil:
 			c.report("record", id, "%v", err)
@@ -130,6 +131,9 @@ func (c *checker) runs(tx *bbolt.Tx) {
 			c.report("program", id, "its program does not have the digest %s", run.Digest)
 		}
 	})
+	if made := tx.Bucket(bucketRuns).Sequence(); made != uint64(len(c.heads)) {
+		c.report("sequence", "", "%d runs were made, there are %d heads", made, len(c.heads))
+	}
 }
 
 func (c *checker) entries(tx *bbolt.Tx, progress Progress) {
@@ -147,7 +151,7 @@ func (c *checker) entries(tx *bbolt.Tx, progress Progress) {
 			}
 			want = binary.BigEndian.Uint64([]byte(key))
 		}
-		e, err := decodeEntry(raw)
+		e, err := decodeEntry(bucketEntries, []byte(key), raw)
 		h, known := c.heads[e.Run]
 		switch {
 		case err != nil:
@@ -170,6 +174,12 @@ func (c *checker) entries(tx *bbolt.Tx, progress Progress) {
 			}
 		}
 		c.last[e.Run] = e.Seq
+		if e.Kind != lattice.EntryFact {
+			return
+		}
+		if c.chains[e.Run], err = follow(c.chains[e.Run], e); err != nil {
+			c.report("chain", e.Run, "%v", err)
+		}
 	})
 	if end != want {
 		c.report("sequence", "", "the sequence stands at %d, the last entry is %d", end, want)
@@ -193,7 +203,7 @@ func (c *checker) leftovers(tx *bbolt.Tx) {
 		}
 	}
 	each(tx, bucketStates, func(run string, raw []byte) {
-		e, err := decodeEntry(raw)
+		e, err := decodeEntry(bucketStates, []byte(run), raw)
 		switch h, known := c.heads[run]; {
 		case err != nil:
 			c.report("state", run, "%v", err)

@@ -12,7 +12,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/durable"
 )
 
-// Compact writes the store anew, without the pages that lie free, and returns its size in bytes before and after. The
+// Compact writes the store anew, without the pages that lie free, and returns its size in bytes before and after, which is
+// never more: a file that would not shrink stays. The
 // new file is checked and on disk before it takes the old one's place, in one step; until then nothing has changed, and
 // ctx may end the work. Appends wait meanwhile, readers do not. It needs room for a second file, else it fails with
 // ErrFull; a store with problems is refused with ErrDamaged.
@@ -50,6 +51,9 @@ func (s *Store) compact(ctx context.Context, progress Progress) (before, after i
 	if after, err = size(temp); err != nil {
 		return 0, 0, err
 	}
+	if after >= before {
+		return before, before, nil // it is as small as it gets
+	}
 	return before, after, s.replace(temp)
 }
 
@@ -59,7 +63,11 @@ func (s *Store) rewrite(ctx context.Context, path string, progress Progress) (er
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, to.Close()) }()
+	defer func() {
+		if err = errors.Join(err, to.Close()); err == nil {
+			err = cutSlack(path)
+		}
+	}()
 	err = s.view(func(from *bbolt.Tx) error {
 		var done, all uint64
 		for _, name := range buckets {
@@ -77,10 +85,29 @@ func (s *Store) rewrite(ctx context.Context, path string, progress Progress) (er
 		}
 		return nil
 	})
+	return err
+}
+
+// cutSlack cuts off what bbolt has added to the file ahead of its use, 16 MiB at a time, and syncs it.
+func cutSlack(path string) (err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	return to.Sync()
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	r := &pageReader{file: f, report: func(string, ...any) {}}
+	m, err := r.newestMeta(info.Size())
+	if err != nil {
+		return err
+	}
+	if m != nil {
+		err = f.Truncate(int64(m.high) * int64(m.pageSize))
+	}
+	return errors.Join(err, f.Sync())
 }
 
 // copyBatch bounds the records of one transaction, and with them its memory.
@@ -103,7 +130,11 @@ func copyBucket(ctx context.Context, to *bbolt.DB, from *bbolt.Bucket, name []by
 			}
 			b.FillPercent = 0.95 // keys come in order
 			for n := 0; k != nil && n < copyBatch; n++ {
-				if err := b.Put(k, v); err != nil {
+				value, err := renewed(name, k, v)
+				if err != nil {
+					return err
+				}
+				if err := b.Put(k, value); err != nil {
 					return err
 				}
 				copied()

@@ -63,7 +63,7 @@ func appendForEver(path string) error {
 	for n := range crashRuns {
 		group.Go(func() {
 			id := fmt.Sprint("run_", n)
-			facts, _, last, err := s.Load(id)
+			facts, _, last, err := load(s, id)
 			for step := len(facts); err == nil; step++ {
 				last, err = s.Append(context.Background(), id, last, []lattice.Entry{
 					event(id, fmt.Sprint(step)), fact(id, fmt.Sprint(step)), state(id, fmt.Sprint(step)),
@@ -133,7 +133,7 @@ func verifyCrashed(t *testing.T, path string, acknowledged map[string]lattice.Se
 	defer s.Close()
 	sound(t, s)
 	for id, seq := range acknowledged {
-		facts, snapshot, last, err := s.Load(id)
+		facts, snapshot, last, err := load(s, id)
 		if err != nil || last < seq {
 			t.Fatalf("%s ends at %d, %v; %d was acknowledged", id, last, err, seq)
 		}
@@ -185,7 +185,7 @@ func TestKilledWhileCompacting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		facts, _, last, err := s.Load("run_a")
+		facts, _, last, err := load(s, "run_a")
 		if err != nil || len(facts) != 60 || last != 120 {
 			t.Fatalf("after a kill: %d facts, last %d, %v", len(facts), last, err)
 		}
@@ -233,7 +233,7 @@ func appendOnFullDisk(path string) error {
 			return fmt.Errorf("a failed append left something behind: %w", err)
 		}
 	}
-	if facts, _, _, err := s.Load("run_a"); err != nil || len(facts) != int(last) {
+	if facts, _, _, err := load(s, "run_a"); err != nil || len(facts) != int(last) {
 		return fmt.Errorf("while full: %d facts, %v, want %d", len(facts), err, last)
 	}
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &before); err != nil {

@@ -85,7 +85,7 @@ func useDamaged(t *testing.T, path string) (found bool) {
 	_, err = s.Runs()
 	note(err)
 	for _, id := range []string{"run_a", "run_b"} {
-		_, _, last, err := s.Load(id)
+		_, _, last, err := load(s, id)
 		note(err)
 		_, err = s.Append(t.Context(), id, last, []lattice.Entry{fact(id, `{}`), state(id, `{}`)})
 		note(err)
@@ -190,7 +190,7 @@ func TestDamagedWhileOpen(t *testing.T) {
 	if err := os.Truncate(path, 8192); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := s.Load("run_a"); !errors.Is(err, store.ErrDamaged) {
+	if _, _, _, err := load(s, "run_a"); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("Load = %v, want ErrDamaged", err)
 	}
 	for range 2 {
@@ -311,7 +311,7 @@ func TestGoldenStores(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := open(t, path)
-		facts, snapshot, last, err := s.Load("run_b")
+		facts, snapshot, last, err := load(s, "run_b")
 		if err != nil || len(facts) != 60 || last != 240 || !strings.HasPrefix(string(snapshot), `{"step":59,`) {
 			t.Errorf("%s: %d facts, last %d, state %.20s, %v", name, len(facts), last, snapshot, err)
 		}
@@ -320,6 +320,39 @@ func TestGoldenStores(t *testing.T) {
 		}
 		if _, err := s.Append(t.Context(), "run_b", last, []lattice.Entry{fact("run_b", `{}`)}); err != nil {
 			t.Errorf("%s: append: %v", name, err)
+		}
+	}
+}
+
+// TestCompactNeverEnlarges holds that what a compaction leaves is at most what was there, on the disk and as told, however
+// often it is done, and that all that was kept before there were seals has one then.
+func TestCompactNeverEnlarges(t *testing.T) {
+	raw := filled(t, 60)
+	for _, size := range []int{len(raw), int(binary.NativeEndian.Uint64(newerMeta(raw, os.Getpagesize())[40:])) * os.Getpagesize()} {
+		path := filepath.Join(t.TempDir(), "store.db")
+		if err := os.WriteFile(path, raw[:size], 0o600); err != nil { // with what bbolt adds ahead of use, and without
+			t.Fatal(err)
+		}
+		s := open(t, path)
+		want, err := told(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, after, err := s.Compact(t.Context(), nil)
+			if err != nil || before != info.Size() || after > before {
+				t.Errorf("Compact = %d, %d, %v; the file had %d bytes", before, after, err, info.Size())
+			}
+			if info, err = os.Stat(path); err != nil || info.Size() != after {
+				t.Errorf("the file has %d bytes, told were %d, %v", info.Size(), after, err)
+			}
+		}
+		if got, err := told(s); err != nil || got != want {
+			t.Errorf("the store tells something else than before, %v", err)
 		}
 	}
 }
@@ -338,7 +371,7 @@ func TestCompact(t *testing.T) {
 	})
 	edit(t, path, func(tx *bbolt.Tx) error { return tx.Bucket([]byte("meta")).Delete([]byte("filler")) })
 	s := open(t, path)
-	facts, snapshot, last, err := s.Load("run_a")
+	facts, snapshot, last, err := load(s, "run_a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +394,7 @@ func TestCompact(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("Append beside Compact: %v", err)
 	}
-	facts2, snapshot2, last2, err := s.Load("run_a")
+	facts2, snapshot2, last2, err := load(s, "run_a")
 	if diff := cmp.Diff(facts, facts2); err != nil || diff != "" || !bytes.Equal(snapshot, snapshot2) || last != last2 {
 		t.Errorf("after Compact: %v, %s, %d (-before +after):\n%s", err, snapshot2, last2, diff)
 	}

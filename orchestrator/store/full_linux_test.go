@@ -218,7 +218,7 @@ func TestFailedSync(t *testing.T) {
 		if _, err := s.Append(t.Context(), "run_a", last, entry); !errors.Is(err, syscall.EINVAL) || entry[0].Seq != 0 {
 			t.Fatalf("Append whose fsync failed = %v, sequence %d", err, entry[0].Seq)
 		}
-		facts, _, at, err := s.Load("run_a")
+		facts, _, at, err := load(s, "run_a")
 		if err != nil || len(facts) != int(last) || at != last {
 			t.Fatalf("after it: %d facts, last %d, %v; want %d", len(facts), at, err, last)
 		}

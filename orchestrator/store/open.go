@@ -19,7 +19,7 @@ import (
 
 // SchemaVersion is the layout that this version writes and the newest it reads. A change of it comes with a step that
 // turns the former layout into the new one, in prepare.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // create makes an empty store at path, whole or not at all.
 func create(path string) (err error) {
@@ -135,8 +135,11 @@ func look(f *os.File, deep bool, progress Progress, report func(format string, a
 	return nil
 }
 
-// prepare checks the version. An old layout is brought up to date here, step by step, in one transaction; there has
-// been only one layout so far.
+// prepare checks the version. An old layout is brought up to date here, step by step, in one transaction:
+//
+//	1 → 2  values get seals. Those that are there stay as they are and are read without; compacting seals them.
+//
+// A file that is open for reading only stays as it is.
 func prepare(db *bbolt.DB) error {
 	have, err := schemaOf(db)
 	if err != nil {
@@ -144,6 +147,13 @@ func prepare(db *bbolt.DB) error {
 	}
 	if have > SchemaVersion {
 		return fmt.Errorf("%w: it has schema %d, this version reads up to %d: use the lattice that wrote it", ErrNewer, have, SchemaVersion)
+	}
+	if have == SchemaVersion || db.IsReadOnly() {
+		return nil
+	}
+	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keySchema, u64(SchemaVersion)) })
+	if err != nil {
+		return fmt.Errorf("bring the store up to date: %w", classify(err))
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ func (s *Store) Outline(run string, after lattice.Seq, near int) ([]lattice.Entr
 		}
 		log, c := tx.Bucket(bucketEntries), tx.Bucket(bucketIndex).Cursor()
 		for _, seq := range outline(c, h.number, after, near) {
-			e, err := decodeEntry(log.Get(u64(uint64(seq))))
+			key := u64(uint64(seq))
+			e, err := decodeEntry(bucketEntries, key, log.Get(key))
 			if err != nil {
 				return fmt.Errorf("run %s: %w", run, err)
 			}
@@ -50,11 +51,14 @@ func (s *Store) Events(run, eventType string) ([]lattice.Entry, error) {
 		}
 		log, c := tx.Bucket(bucketEntries), tx.Bucket(bucketIndex).Cursor()
 		for k, v := c.Seek(indexKey(h.number, 0)); len(k) == 12 && binary.BigEndian.Uint32(k) == h.number; k, v = c.Next() {
-			raw := log.Get(k[4:])
-			if len(v) != 1 || v[0] != kindByte(lattice.EntryEvent) || raw != nil && !bytes.Contains(raw, mark) {
+			if len(v) != 1 || v[0] != kindByte(lattice.EntryEvent) {
 				continue
 			}
-			e, err := decodeEntry(raw)
+			raw := log.Get(k[4:])
+			if text, err := unseal(bucketEntries, k[4:], raw); err == nil && !bytes.Contains(text, mark) {
+				continue
+			}
+			e, err := decodeEntry(bucketEntries, k[4:], raw)
 			if err != nil {
 				return fmt.Errorf("run %s: %w", run, err)
 			}

@@ -66,6 +66,9 @@ func walkPages(file io.ReaderAt, size int64, deep bool, progress Progress, repor
 		report("the list of free pages is said to be page %d of %d", m.freelist, r.high)
 		return nil
 	}
+	if err := r.otherMeta(m); err != nil {
+		return err
+	}
 	r.used = make([]bool, r.high)
 	r.used[0], r.used[1] = true, true
 	if err := r.bucket(m.root, true); err != nil {
@@ -75,6 +78,21 @@ func walkPages(file io.ReaderAt, size int64, deep bool, progress Progress, repor
 		return nil
 	}
 	return r.freelist(m.freelist)
+}
+
+// otherMeta reports, when all is looked at, that one of the two meta pages is damaged. What bbolt goes on with then is
+// whole, but may lack the last commit.
+func (r *pageReader) otherMeta(newest *meta) error {
+	for _, offset := range []int64{0, int64(newest.pageSize)} {
+		raw := make([]byte, pageHeader+metaSize)
+		if _, err := r.file.ReadAt(raw, offset); err != nil {
+			return fmt.Errorf("read page: %w", err)
+		}
+		if _, ok := decodeMeta(raw[pageHeader:]); !ok && r.deep {
+			r.report("the meta page at %d is damaged: the last commit may be missing", offset)
+		}
+	}
+	return nil
 }
 
 type meta struct {

@@ -30,25 +30,47 @@ func (s *Store) Entries(run string, after lattice.Seq, limit int) ([]lattice.Ent
 	return out, err
 }
 
-// Load returns what a driver needs to go on with a run: its facts in order, the body of its snapshot (nil before the
-// first) and its last sequence number, all of one moment.
-func (s *Store) Load(run string) (facts []lattice.Entry, snapshot json.RawMessage, last lattice.Seq, err error) {
-	err = s.view(func(tx *bbolt.Tx) error {
+// History is what a driver needs to go on with a run, all of one moment.
+type History struct {
+	Facts      []lattice.Entry // in order
+	State      lattice.Entry   // the newest snapshot, see State; its Body is nil before the first
+	Last       lattice.Seq     // of the last entry of any kind
+	EventBytes uint64          // of the bodies of its events
+}
+
+// Load returns the history of a run. It fails with ErrDamaged when its facts are not those that were appended.
+func (s *Store) Load(run string) (History, error) {
+	var out History
+	err := s.view(func(tx *bbolt.Tx) error {
 		h, err := headOf(tx, run)
 		if err != nil {
 			return err
 		}
-		last = h.last
-		if facts, err = runEntries(tx, run, 0, 0, kindByte(lattice.EntryFact)); err != nil {
+		out.Last, out.EventBytes = h.last, h.events
+		if out.Facts, err = runEntries(tx, run, 0, 0, kindByte(lattice.EntryFact)); err != nil {
 			return err
 		}
-		state, found, err := stateOf(tx, run)
-		if found {
-			snapshot = state.Body
+		chain := ""
+		for _, e := range out.Facts {
+			if chain, err = follow(chain, e); err != nil {
+				return fmt.Errorf("%w: run %s: %w", ErrDamaged, run, err)
+			}
 		}
+		out.State, _, err = stateOf(tx, run)
 		return err
 	})
-	return facts, snapshot, last, err
+	return out, err
+}
+
+// follow returns the chain behind a fact. It fails when the fact is not the next one.
+func follow(chain string, fact lattice.Entry) (string, error) {
+	if fact.Chain == "" && chain == "" {
+		return "", nil // of a version that made none
+	}
+	if want := lattice.Chain(chain, fact); fact.Chain != want {
+		return fact.Chain, fmt.Errorf("entry %d does not follow from those before it: it has the chain %s, not %s", fact.Seq, fact.Chain, want)
+	}
+	return fact.Chain, nil
 }
 
 // State returns the newest snapshot of a run; its Seq is that of the last entry before it. ok is false before the first.
@@ -69,7 +91,7 @@ func (s *Store) States() ([]lattice.Entry, error) {
 	var out []lattice.Entry
 	err := s.view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucketStates).ForEach(func(run, raw []byte) error {
-			e, err := decodeEntry(raw)
+			e, err := decodeEntry(bucketStates, run, raw)
 			out = append(out, e)
 			return err
 		})
@@ -82,7 +104,7 @@ func stateOf(tx *bbolt.Tx, run string) (lattice.Entry, bool, error) {
 	if raw == nil {
 		return lattice.Entry{}, false, nil
 	}
-	e, err := decodeEntry(raw)
+	e, err := decodeEntry(bucketStates, []byte(run), raw)
 	return e, err == nil, err
 }
 
@@ -128,7 +150,7 @@ func runEntries(tx *bbolt.Tx, run string, after lattice.Seq, limit int, kind byt
 		if kind != 0 && (len(v) != 1 || v[0] != kind) {
 			continue
 		}
-		e, err := decodeEntry(log.Get(k[4:]))
+		e, err := decodeEntry(bucketEntries, k[4:], log.Get(k[4:]))
 		if err != nil {
 			return nil, fmt.Errorf("run %s: %w", run, err)
 		}
@@ -143,7 +165,7 @@ func allEntries(tx *bbolt.Tx, after lattice.Seq, limit int) ([]lattice.Entry, er
 	var out []lattice.Entry
 	c := tx.Bucket(bucketEntries).Cursor()
 	for k, v := c.Seek(u64(uint64(after) + 1)); k != nil; k, v = c.Next() {
-		e, err := decodeEntry(v)
+		e, err := decodeEntry(bucketEntries, k, v)
 		if err != nil {
 			return nil, err
 		}
@@ -155,10 +177,14 @@ func allEntries(tx *bbolt.Tx, after lattice.Seq, limit int) ([]lattice.Entry, er
 }
 
 // decodeEntry copies what it keeps: raw belongs to the transaction.
-func decodeEntry(raw []byte) (lattice.Entry, error) {
+func decodeEntry(bucket, key, raw []byte) (lattice.Entry, error) {
 	var e lattice.Entry
 	if raw == nil {
-		return e, fmt.Errorf("an entry that the index names is missing: run lattice store check")
+		return e, fmt.Errorf("%w: an entry that the index names is missing", ErrDamaged)
+	}
+	raw, err := unseal(bucket, key, raw)
+	if err != nil {
+		return e, err
 	}
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return e, fmt.Errorf("decode entry: %w", err)

@@ -60,13 +60,13 @@ func (s *Store) Create(ctx context.Context, run RunRecord) error {
 			if err != nil {
 				return fmt.Errorf("take a run number: %w", err)
 			}
-			if err := tx.Bucket(bucketHeads).Put(id, head{number: uint32(number)}.encode()); err != nil {
+			if err := tx.Bucket(bucketHeads).Put(id, head{number: uint32(number)}.encode(id)); err != nil {
 				return fmt.Errorf("put head: %w", err)
 			}
 			if err := tx.Bucket(bucketPrograms).Put([]byte(run.Digest), run.Program); err != nil {
 				return fmt.Errorf("put program: %w", err)
 			}
-			return tx.Bucket(bucketRuns).Put(id, raw)
+			return tx.Bucket(bucketRuns).Put(id, seal(bucketRuns, id, raw))
 		},
 	})
 }
@@ -79,7 +79,7 @@ func (s *Store) Run(id string) (RunRecord, error) {
 		if err != nil {
 			return err
 		}
-		run, err = readRun(tx, tx.Bucket(bucketRuns).Get(key), true)
+		run, err = readRun(tx, key, tx.Bucket(bucketRuns).Get(key), true)
 		return err
 	})
 	return run, err
@@ -107,8 +107,12 @@ func findRun(tx *bbolt.Tx, id string) ([]byte, error) {
 	return nil, fmt.Errorf("%w: %s could be %s", ErrAmbiguous, id, strings.Join(fits, ", "))
 }
 
-func readRun(tx *bbolt.Tx, raw []byte, program bool) (RunRecord, error) {
+func readRun(tx *bbolt.Tx, id, raw []byte, program bool) (RunRecord, error) {
 	var stored runOnDisk
+	raw, err := unseal(bucketRuns, id, raw)
+	if err != nil {
+		return RunRecord{}, err
+	}
 	if err := json.Unmarshal(raw, &stored); err != nil {
 		return RunRecord{}, fmt.Errorf("decode run record: %w", err)
 	}
@@ -116,6 +120,9 @@ func readRun(tx *bbolt.Tx, raw []byte, program bool) (RunRecord, error) {
 	run.Secret = stored.Key
 	if program {
 		run.Program = bytes.Clone(tx.Bucket(bucketPrograms).Get([]byte(run.Digest)))
+		if sum := sha256.Sum256(run.Program); hex.EncodeToString(sum[:]) != run.Digest {
+			return run, fmt.Errorf("%w: the program of run %s does not have the digest %s", ErrDamaged, run.ID, run.Digest)
+		}
 	}
 	return run, nil
 }
@@ -124,8 +131,8 @@ func readRun(tx *bbolt.Tx, raw []byte, program bool) (RunRecord, error) {
 func (s *Store) Runs() ([]RunRecord, error) {
 	var runs []RunRecord
 	err := s.view(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketRuns).ForEach(func(_, raw []byte) error {
-			run, err := readRun(tx, raw, false)
+		return tx.Bucket(bucketRuns).ForEach(func(id, raw []byte) error {
+			run, err := readRun(tx, id, raw, false)
 			runs = append(runs, run)
 			return err
 		})

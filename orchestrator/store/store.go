@@ -12,6 +12,8 @@
 //	dedupe    run number + hash of the key → sequence
 //	states    run id → newest state entry; replaced
 //
+// Values are sealed with a checksum, see seal.go.
+//
 // Invariants: one goroutine commits (commit.go); sequence numbers have no gaps; an append, its index, dedupe keys and
 // snapshot are one transaction. After a failed commit the file is closed and opened again: bbolt's memory cannot be
 // trusted then (DESIGN 5). A file is looked at before bbolt maps it, because bbolt does not survive a damaged one

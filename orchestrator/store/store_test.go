@@ -117,7 +117,7 @@ func TestAppend(t *testing.T) {
 		}
 	})
 	t.Run("what was read", func(t *testing.T) {
-		facts, snapshot, last, err := s.Load("run_a")
+		facts, snapshot, last, err := load(s, "run_a")
 		if err != nil || len(facts) != 1 || facts[0].Seq != 2 || string(snapshot) != `{"at":2}` || last != 4 {
 			t.Errorf("Load = %v, %s, %d, %v", facts, snapshot, last, err)
 		}
@@ -193,7 +193,7 @@ func TestOpenRefuses(t *testing.T) {
 		return tx.Bucket([]byte("meta")).Put([]byte("schema"), binary.BigEndian.AppendUint64(nil, 7))
 	})
 	_, err = store.Open(newer)
-	if !errors.Is(err, store.ErrNewer) || !strings.Contains(err.Error(), "schema 7") || !strings.Contains(err.Error(), "up to 1") {
+	if !errors.Is(err, store.ErrNewer) || !strings.Contains(err.Error(), "schema 7") || !strings.Contains(err.Error(), "up to 2") {
 		t.Errorf("Open of a newer store = %v, want ErrNewer with have and want", err)
 	}
 
@@ -322,7 +322,7 @@ func TestConcurrentRuns(t *testing.T) {
 			}
 			group.Wait()
 			for n := range runs {
-				facts, snapshot, _, err := s.Load(fmt.Sprintf("run_%02d", n))
+				facts, snapshot, _, err := load(s, fmt.Sprintf("run_%02d", n))
 				var got []string
 				for _, e := range facts {
 					got = append(got, string(e.Body))
@@ -389,4 +389,10 @@ func TestClose(t *testing.T) {
 		t.Errorf("Append to a closed store = %v, want ErrClosed", err)
 	}
 	goleak.VerifyNone(t, goleak.IgnoreCurrent())
+}
+
+// load is Load with what tests look at one by one.
+func load(s *store.Store, run string) (facts []lattice.Entry, snapshot json.RawMessage, last lattice.Seq, err error) {
+	h, err := s.Load(run)
+	return h.Facts, h.State.Body, h.Last, err
 }
