@@ -24,13 +24,18 @@ import (
 //	client → server   op.start {op, args} · {"type":"release"}, without the prefix: leave the operation · its input
 //	server → client   op.ack · session_info, output, exit · op.complete {exitCode} | op.error {code, message}
 //
-// One official client sends input as it is, and its end as a single byte 4; it is known by its User-Agent. Another one
-// sends resizes and signals as binary messages. The only operation is exec. File and proxy operations have requests and
+// Some versions of clients put a stream number before their input, as on an exec socket; others send it as it is. The first
+// byte of an operation's first input decides for all of it: 0 is the number of stdin, any other byte is input. Both end it by
+// a single byte 4. Two inputs cannot be told apart, then: one that begins with a zero byte is taken for a numbered one and
+// loses that byte, and a byte 4 in a message of its own ends unnumbered input. Terminals have no numbers.
+//
+// One client sends resizes and signals as binary messages; another, known by its User-Agent, does not, so that what looks
+// like one is input. The only operation is exec. File and proxy operations have requests and
 // sockets of their own, and the clients that know them here read the answers from two places at once: so hosts have no
 // control channel unless Config.Control says so, and every client then falls back to those.
 const controlPrefix = "control:"
 
-// goClient begins the User-Agent of the client that sends its input raw.
+// goClient begins the User-Agent of the client whose binary messages are input only.
 const goClient = "sprites-go-sdk"
 
 // maxPeek bounds binary messages that may be resizes or signals.
@@ -50,7 +55,7 @@ type control struct {
 	name string // of the sprite
 	conn *websocket.Conn
 	ctx  context.Context
-	raw  bool // input comes without a stream number
+	pure bool // binary messages are input only
 
 	ops sync.WaitGroup
 
@@ -63,7 +68,17 @@ type control struct {
 type operation struct {
 	session *session
 	client  *client
+	input   framing // used by the goroutine that reads
 }
+
+// framing is how an operation's input comes.
+type framing int
+
+const (
+	undecided framing = iota
+	numbered          // after the number of its stream
+	plainInput
+)
 
 // openControl opens a control channel, if this host has them.
 func (h *Host) openControl(w http.ResponseWriter, r *http.Request) error {
@@ -87,7 +102,7 @@ func (h *Host) openControl(w http.ResponseWriter, r *http.Request) error {
 	defer conn.CloseNow()
 	ctx, cancel := context.WithCancel(h.ctx) // not the request's, see serveSocket
 	defer cancel()
-	c := &control{host: h, name: name, conn: conn, ctx: ctx, raw: strings.HasPrefix(r.UserAgent(), goClient)}
+	c := &control{host: h, name: name, conn: conn, ctx: ctx, pure: strings.HasPrefix(r.UserAgent(), goClient)}
 	if q.Get("op") != "" {
 		c.start(envelope{Op: "exec"}, q, controlPrefix)
 	}
@@ -311,12 +326,21 @@ func (c *control) takeInput(message io.Reader) error {
 	switch {
 	case err != nil && !whole:
 		return err
-	case !c.raw && whole && aboutTerminal(head):
+	case len(head) == 0:
+		return nil
+	case !c.pure && op.input != plainInput && whole && aboutTerminal(head):
 		return s.control(peeked)
-	case c.raw && !s.tty && whole && string(head) == "\x04":
+	case s.tty:
+		return s.takeRaw(op.client, peeked)
+	case whole && string(head) == "\x04":
 		s.write(op.client, nil)
 		return nil
-	case c.raw && !s.tty:
+	case op.input == undecided && head[0] == sprites.StreamStdin:
+		op.input = numbered
+	case op.input == undecided:
+		op.input = plainInput
+	}
+	if op.input == plainInput {
 		return s.takeRaw(op.client, peeked)
 	}
 	return s.takeInput(op.client, peeked)

@@ -28,7 +28,7 @@ var controlTests = map[string]func(env){
 	},
 	"control: one command after another, by raw input": func(e env) {
 		c := e.controlChannel(nil, "sprites-go-sdk/1.0")
-		for _, text := range []string{"\x00first\x04", "\x01second"} {
+		for _, text := range []string{"first\x04", "\x01second", "{\"type\":\"signal\",\"signal\":\"KILL\"}"} {
 			c.send(websocket.MessageText, start("exec", map[string]any{"cmd": []string{"cat"}, "stdin": "true", "tty": "false"}))
 			c.send(websocket.MessageBinary, text)
 			c.send(websocket.MessageBinary, "\x04")
@@ -37,6 +37,28 @@ var controlTests = map[string]func(env){
 			}
 			c.send(websocket.MessageText, `{"type":"release"}`)
 			c.send(websocket.MessageText, `{"type":"keepalive"}`)
+		}
+	},
+	"control: the first byte of the first input decides": func(e env) {
+		for _, agent := range []string{"sprites-go-sdk/1.0", "sprites-go-sdk/2.0", "node", ""} {
+			c := e.controlChannel(nil, agent)
+			for _, input := range []struct {
+				messages []string
+				want     string
+			}{
+				{[]string{"\x00one", "\x00two\x00", "\x00\x04"}, "onetwo\x00\x04"}, // numbered
+				{[]string{"one", "\x00two", "\x04four", ""}, "one\x00two\x04four"}, // not
+				{nil, ""}, // no input at all
+			} {
+				c.send(websocket.MessageText, start("exec", map[string]any{"cmd": []string{"cat"}, "stdin": "true"}))
+				for _, m := range append(input.messages, "\x04") {
+					c.send(websocket.MessageBinary, m)
+				}
+				if out, code := c.operation("\x01"); out != input.want || code != "0" {
+					e.Errorf("%s: cat of %q = %q, exit %s, want %q", agent, input.messages, out, code, input.want)
+				}
+				c.send(websocket.MessageText, `{"type":"release"}`)
+			}
 		}
 	},
 	"control: the query starts the first command": func(e env) {
