@@ -10,14 +10,15 @@ import (
 type Task struct {
 	Name      string    `json:"name"`
 	Expire    string    `json:"expire"` // how much longer it lasts
+	StartedAt time.Time `json:"started_at"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // Tasks lists a sprite's tasks. Hosts other than the embedded one tell them to the sprite itself alone, and answer 404.
 func (c *Client) Tasks(ctx context.Context, name string) ([]Task, error) {
-	all := []Task{}
+	all := struct{ Tasks []Task }{Tasks: []Task{}}
 	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "tasks")}, &all)
-	return all, describe(err, "list the tasks of %s", name)
+	return all.Tasks, describe(err, "list the tasks of %s", name)
 }
 
 // KeepAwake starts a sprite and keeps it awake by a task for so long, an hour at most; a task of that name is renewed. As

@@ -92,7 +92,10 @@ func (h *Host) routes() http.Handler {
 	handle("GET /v1/sprites/{name}/policy/resources", h.getResources)
 	handle("POST /v1/sprites/{name}/policy/resources", h.setResources)
 	handle("DELETE /v1/sprites/{name}/policy/resources", h.deleteResources)
-	h.serviceRoutes(handle)
+	h.serviceRoutes(handle, "/v1/sprites/{name}/services")
+	handle("GET /v1/sprites/{name}/proxy", h.proxy)
+	handle("GET /v1/sprites/{name}/ports/watch", h.watchPorts)
+	handle("POST /v1/sprites/{name}/url", h.inviteURL)
 	h.outsideTasks(handle)
 
 	handle("/v1/sprites/{name}/control", h.openControl)

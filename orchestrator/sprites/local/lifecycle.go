@@ -224,8 +224,8 @@ func (s *sprite) step(now time.Time) (stop bool) {
 		last, until := one.lastUse()
 		awake = max(awake, last.Add(times.warm).Sub(now), until.Sub(now))
 	}
-	for _, until := range s.tasks {
-		awake = max(awake, until.Sub(now))
+	for _, t := range s.tasks {
+		awake = max(awake, t.until.Sub(now))
 	}
 	switch {
 	case awake > 0:

@@ -234,7 +234,7 @@ func TestTasksKeepASpriteAwake(t *testing.T) {
 		t.Skip("curl is not installed: the sprite's own socket is not tried")
 	}
 	for _, c := range []struct{ method, path, body, status, says string }{
-		{"GET", "/v1/tasks", "", "200", "[]"},
+		{"GET", "/v1/tasks", "", "200", `{"tasks":[]}`},
 		{"POST", "/v1/tasks", `{"name":"build","expire":"1h"}`, "201", `"expire":"1h0m0s"`},
 		{"POST", "/v1/tasks", `{"name":"build"}`, "409", "task_exists"},
 		{"POST", "/v1/tasks", `{"name":"long","expire":"61m"}`, "400", "1h0m0s at most"},

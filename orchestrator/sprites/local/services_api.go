@@ -20,20 +20,17 @@ const (
 	linesMost     = 100_000
 )
 
-// serviceRoutes are the calls about services, and those that reach what listens in a sprite.
-func (h *Host) serviceRoutes(handle func(string, func(http.ResponseWriter, *http.Request) error)) {
-	handle("GET /v1/sprites/{name}/services", h.listServices)
-	handle("GET /v1/sprites/{name}/services/{service}", h.getService)
-	handle("PUT /v1/sprites/{name}/services/{service}", h.putService)
-	handle("DELETE /v1/sprites/{name}/services/{service}", h.deleteService)
-	handle("POST /v1/sprites/{name}/services/signal", h.signalService)
-	handle("POST /v1/sprites/{name}/services/{service}/start", h.startService)
-	handle("POST /v1/sprites/{name}/services/{service}/restart", h.restartService)
-	handle("POST /v1/sprites/{name}/services/{service}/stop", h.stopService)
-	handle("GET /v1/sprites/{name}/services/{service}/logs", h.serviceLogs)
-	handle("GET /v1/sprites/{name}/proxy", h.proxy)
-	handle("GET /v1/sprites/{name}/ports/watch", h.watchPorts)
-	handle("POST /v1/sprites/{name}/url", h.inviteURL)
+// serviceRoutes are the calls about the services of a sprite, below at.
+func (h *Host) serviceRoutes(handle func(string, func(http.ResponseWriter, *http.Request) error), at string) {
+	handle("GET "+at, h.listServices)
+	handle("GET "+at+"/{service}", h.getService)
+	handle("PUT "+at+"/{service}", h.putService)
+	handle("DELETE "+at+"/{service}", h.deleteService)
+	handle("POST "+at+"/signal", h.signalService)
+	handle("POST "+at+"/{service}/start", h.startService)
+	handle("POST "+at+"/{service}/restart", h.restartService)
+	handle("POST "+at+"/{service}/stop", h.stopService)
+	handle("GET "+at+"/{service}/logs", h.serviceLogs)
 }
 
 // serviceEnv is the environment of all services of a sprite, before their own.

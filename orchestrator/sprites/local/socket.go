@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +29,7 @@ const (
 	maxOwn = 1000
 )
 
-// insideServer serves /.sprite/api.sock of one sprite: its own checkpoints and tasks, nothing else. Which sprite asks is known by
+// insideServer serves /.sprite/api.sock of one sprite: its own checkpoints, tasks and services, nothing else. Which sprite asks is known by
 // the socket that it came through, not by anything it says.
 type insideServer struct {
 	path   string
@@ -106,8 +107,23 @@ func (s *insideServer) routes(h *Host, id, name string) http.Handler {
 		s, err := h.runtime(rec)
 		return s, func() {}, err
 	})
+	// Calls that are those of the API, about this sprite.
+	own := func(pattern string, fn func(http.ResponseWriter, *http.Request) error) {
+		handle(pattern, func(w http.ResponseWriter, r *http.Request) error {
+			if rec, err := h.store.sprite(name); err != nil || rec.ID != id {
+				return errors.Join(errNoSprite, err)
+			}
+			r.SetPathValue("name", name)
+			return fn(w, r)
+		})
+	}
+	for _, version := range []string{"", "/v1"} {
+		own("GET "+version+"/info", h.spriteInfo)
+		own("GET "+version+"/policy/network", h.getNetworkPolicy)
+	}
+	h.serviceRoutes(own, "/v1/services")
 	handle("/", func(http.ResponseWriter, *http.Request) error {
-		return &apiError{http.StatusNotFound, "not_found", "from inside, a sprite can create and list its checkpoints, keep its tasks, and nothing else"}
+		return &apiError{http.StatusNotFound, "not_found", "from inside, a sprite can create and list its checkpoints, keep its tasks and services, read its network policy, and nothing else"}
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Sprite-Version", apiVersion)
@@ -121,6 +137,23 @@ func (s *insideServer) routes(h *Host, id, name string) http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// spriteInfo tells a sprite who it is.
+func (h *Host) spriteInfo(w http.ResponseWriter, r *http.Request) error {
+	rec, err := h.store.sprite(r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Name         string    `json:"name"`
+		ID           string    `json:"id"`
+		Organization string    `json:"organization"`
+		URL          string    `json:"sprite_url"`
+		Version      string    `json:"version"`
+		CreatedAt    time.Time `json:"created_at"`
+	}{rec.Name, rec.ID, organization, h.urls.of(rec.Name), strings.TrimPrefix(apiVersion, "v"), rec.CreatedAt})
+	return nil
 }
 
 // budget lets some through at once, and then one in so much time.

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -40,7 +39,7 @@ type sprite struct {
 	shown    []string // checkpoints that it shows
 	socket   *insideServer
 	sessions map[string]*session
-	tasks    map[string]time.Time // reasons to stay awake that the sprite gave itself, with their ends
+	tasks    map[string]task // reasons to stay awake that the sprite gave itself
 	life     lifecycle
 	world    *connection     // what the box has of the network; nil without a box or a policy
 	denied   *egress.Denials // see denials
@@ -95,7 +94,7 @@ func (h *Host) runtime(rec spriteRecord) (*sprite, error) {
 	if s == nil {
 		s = &sprite{
 			host: h, id: rec.ID, name: rec.Name, gate: semaphore.NewWeighted(alone),
-			sessions: map[string]*session{}, tasks: map[string]time.Time{}, life: lifecycle{status: cold},
+			sessions: map[string]*session{}, tasks: map[string]task{}, life: lifecycle{status: cold},
 		}
 		s.exists, s.vanish = context.WithCancel(h.ctx)
 		s.services = newServices(s.exists, h, rec.ID)

@@ -19,6 +19,9 @@ const (
 	maxTaskName = 128 // bytes
 )
 
+// task is when a task began and when it ends, by the clock that is not set.
+type task struct{ started, until time.Time }
+
 // lifespan is a duration such as "10m", or a number of seconds.
 type lifespan time.Duration
 
@@ -80,7 +83,7 @@ func (h *Host) outsideTasks(handle func(string, func(http.ResponseWriter, *http.
 // taskRoutes are the tasks of the sprite that get returns, which is used until done.
 func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Request) error), at string, get func(*http.Request) (s *sprite, done func(), err error)) {
 	// with runs fn on the tasks that have not ended; the sprite is awake meanwhile.
-	with := func(r *http.Request, fn func(tasks map[string]time.Time, now time.Time) error) error {
+	with := func(r *http.Request, fn func(tasks map[string]task, now time.Time) error) error {
 		s, done, err := get(r)
 		if err != nil {
 			return err
@@ -94,23 +97,29 @@ func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Re
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		now := h.clock()
-		maps.DeleteFunc(s.tasks, func(_ string, until time.Time) bool { return !until.After(now) })
+		maps.DeleteFunc(s.tasks, func(_ string, t task) bool { return !t.until.After(now) })
 		return fn(s.tasks, now)
 	}
-	describe := func(name string, until, now time.Time) sprites.Task {
-		left := until.Sub(now)
-		return sprites.Task{Name: name, Expire: left.Round(time.Second).String(), ExpiresAt: h.now().Add(left)}
+	describe := func(name string, t task, now time.Time) sprites.Task {
+		left := t.until.Sub(now)
+		return sprites.Task{
+			Name: name, Expire: left.Round(time.Second).String(), StartedAt: h.now().Add(t.started.Sub(now)), ExpiresAt: h.now().Add(left),
+		}
 	}
 	put := func(w http.ResponseWriter, r *http.Request, in taskRequest, status int, allowed func(known bool) error) error {
-		return with(r, func(tasks map[string]time.Time, now time.Time) error {
-			_, known := tasks[in.Name]
+		return with(r, func(tasks map[string]task, now time.Time) error {
+			kept, known := tasks[in.Name]
 			if err := allowed(known); err != nil {
 				return err
 			}
 			if !known && len(tasks) == maxTasks {
 				return &apiError{http.StatusTooManyRequests, "too_many_tasks", fmt.Sprintf("a sprite has at most %d tasks; delete one", maxTasks)}
 			}
-			tasks[in.Name] = now.Add(time.Duration(in.Expire))
+			if !known {
+				kept.started = now
+			}
+			kept.until = now.Add(time.Duration(in.Expire))
+			tasks[in.Name] = kept
 			writeJSON(w, status, describe(in.Name, tasks[in.Name], now))
 			return nil
 		})
@@ -118,12 +127,12 @@ func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Re
 	none := func(name string) error { return &apiError{http.StatusNotFound, "task not found: " + name, ""} }
 
 	handle("GET "+at, func(w http.ResponseWriter, r *http.Request) error {
-		return with(r, func(tasks map[string]time.Time, now time.Time) error {
+		return with(r, func(tasks map[string]task, now time.Time) error {
 			all := []sprites.Task{}
 			for _, name := range slices.Sorted(maps.Keys(tasks)) {
 				all = append(all, describe(name, tasks[name], now))
 			}
-			writeJSON(w, http.StatusOK, all)
+			writeJSON(w, http.StatusOK, map[string]any{"tasks": all})
 			return nil
 		})
 	})
@@ -147,18 +156,18 @@ func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Re
 		return put(w, r, in, http.StatusOK, func(bool) error { return nil })
 	})
 	handle("GET "+at+"/{task}", func(w http.ResponseWriter, r *http.Request) error {
-		return with(r, func(tasks map[string]time.Time, now time.Time) error {
+		return with(r, func(tasks map[string]task, now time.Time) error {
 			name := r.PathValue("task")
-			until, ok := tasks[name]
+			kept, ok := tasks[name]
 			if !ok {
 				return none(name)
 			}
-			writeJSON(w, http.StatusOK, describe(name, until, now))
+			writeJSON(w, http.StatusOK, describe(name, kept, now))
 			return nil
 		})
 	})
 	handle("DELETE "+at+"/{task}", func(w http.ResponseWriter, r *http.Request) error {
-		return with(r, func(tasks map[string]time.Time, _ time.Time) error {
+		return with(r, func(tasks map[string]task, _ time.Time) error {
 			name := r.PathValue("task")
 			if _, ok := tasks[name]; !ok {
 				return none(name)

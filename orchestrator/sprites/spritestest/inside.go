@@ -10,7 +10,7 @@ import (
 var insideTests = map[string]func(env){
 	"inside: a sprite keeps tasks": func(e env) {
 		for _, step := range []struct{ method, path, body, status, holds string }{
-			{"GET", "/v1/tasks", "", "200", "[]"},
+			{"GET", "/v1/tasks", "", "200", `{"tasks":[]}`},
 			{"POST", "/v1/tasks", `{"name":"build","expire":"10m"}`, "201", `"name":"build"`},
 			{"POST", "/v1/tasks", `{"name":"build","expire":60}`, "409", "error"},
 			{"PUT", "/v1/tasks/build", `{"expire":1800}`, "200", `"name":"build"`},
@@ -22,7 +22,7 @@ var insideTests = map[string]func(env){
 			{"DELETE", "/v1/tasks/build", "", "204", ""},
 			{"DELETE", "/v1/tasks/build", "", "404", "error"},
 			{"GET", "/v1/tasks/build", "", "404", "error"},
-			{"GET", "/v1/tasks", "", "200", `"name":"other"`},
+			{"GET", "/v1/tasks", "", "200", `{"tasks":[{"name":"other","expire":"1h0m0s","started_at":"2`},
 		} {
 			if status, body := e.inside(step.method, step.path, step.body); status != step.status || !strings.Contains(body, step.holds) {
 				e.Errorf("%s %s %s = %s, %s, want %s with %s", step.method, step.path, step.body, status, body, step.status, step.holds)
@@ -43,11 +43,91 @@ var insideTests = map[string]func(env){
 		if status, body := e.inside("GET", "/v1/checkpoints/v99", ""); status != "404" {
 			e.Errorf("v99 = %s, %s", status, body)
 		}
-		for _, path := range []string{"/v1/checkpoints/" + p.ID, "/v1/sprites", "/v1/policy/network", "/v1/services/x"} {
+		for _, path := range []string{"/v1/checkpoints/" + p.ID, "/v1/sprites", "/v1/policy/network"} {
 			for _, method := range []string{"DELETE", "PUT"} {
 				if status, body := e.inside(method, path, "{}"); status != "404" && status != "405" {
 					e.Errorf("%s %s = %s, %s: more than a sprite may do to itself", method, path, status, body)
 				}
+			}
+		}
+	},
+	"inside: a sprite knows who it is and what it may reach": func(e env) {
+		for _, path := range []string{"/info", "/v1/info"} {
+			status, body := e.inside("GET", path, "")
+			var info struct {
+				Name    string
+				URL     *string `json:"sprite_url"`
+				Version string
+			}
+			if err := json.Unmarshal([]byte(body), &info); status != "200" || err != nil || info.Name != e.name || info.URL == nil || info.Version == "" {
+				e.Errorf("%s = %s, %s", path, status, body)
+			}
+		}
+		_, outside := e.plain("GET", "/policy/network", nil)
+		for _, path := range []string{"/policy/network", "/v1/policy/network"} {
+			if status, body := e.inside("GET", path, ""); status != "200" || strings.TrimSpace(body) != strings.TrimSpace(outside) {
+				e.Errorf("%s = %s, %s, want %s", path, status, body, outside)
+			}
+			if status, body := e.inside("POST", path, `{"rules":[]}`); status != "404" && status != "405" {
+				e.Errorf("POST %s = %s, %s: a sprite must not choose what it may reach", path, status, body)
+			}
+		}
+	},
+	"inside: a sprite keeps services": func(e env) {
+		for _, step := range []struct{ method, path, body, status, holds string }{
+			{"GET", "/v1/services", "", "200", "[]"},
+			{"PUT", "/v1/services/web?duration=0s", `{"cmd":"sleep","args":["600"]}`, "200", `"type":"complete"`},
+			{"GET", "/v1/services/web", "", "200", `"cmd":"sleep"`},
+			{"POST", "/v1/services/signal", `{"name":"web","signal":"CONT"}`, "204", ""},
+			{"POST", "/v1/services/web/stop?timeout=2s", "", "200", `"type":"stopped"`},
+			{"POST", "/v1/services/web/start?duration=0s", "", "200", `"type":"started"`},
+			{"GET", "/v1/services/web/logs", "", "200", ""},
+			{"GET", "/v1/services/none", "", "404", "error"},
+			{"PUT", "/v1/services/bad", `{}`, "400", "cmd"},
+			{"DELETE", "/v1/services/web", "", "204", ""},
+			{"GET", "/v1/services", "", "200", "[]"},
+		} {
+			if status, body := e.inside(step.method, step.path, step.body); status != step.status || !strings.Contains(body, step.holds) {
+				e.Errorf("%s %s %s = %s, %s, want %s with %s", step.method, step.path, step.body, status, body, step.status, step.holds)
+			}
+		}
+	},
+	"inside: sprite-env does it from the command line": func(e env) {
+		e.can("inside")
+		if code, _, _ := e.sh("command -v curl", nil); code != 0 {
+			e.Skip("there is no curl inside")
+		}
+		for _, step := range []struct {
+			command string
+			code    int
+			holds   string
+		}{
+			{"sprite-env info", 0, `"name":"` + e.name + `"`},
+			{"sprite-env services list", 0, "[]"},
+			{`sprite-env services create web --cmd sh --args '-c,echo "say \ it"; exec sleep 600' --env 'A=b c,D=e=f' --dir /tmp --no-stream`, 0, ""},
+			{"sprite-env services get web", 0, `"args":["-c","echo \"say \\ it\"; exec sleep 600"],"env":{"A":"b c","D":"e=f"},"dir":"/tmp"`},
+			{"sprite-env services restart web --duration 300ms", 0, `"type":"started"`},
+			{"sprite-env services logs web", 0, `say`},
+			{"sprite-env services stop web --timeout=2s", 0, `"type":"stopped"`},
+			{"sprite-env services create other --cmd sleep --needs missing --duration 0s", 1, "missing"},
+			{"sprite-env services delete web", 0, ""},
+			{"sprite-env services get web", 1, "not found"},
+			{`sprite-env curl -X PUT "/v1/services/two?duration=0s" -d '{"cmd":"true"}'`, 0, "complete"},
+			{"sprite-env checkpoints create --comment 'two words'", 0, `"type":"complete"`},
+			{"sprite-env checkpoints list", 0, `"comment":"two words"`},
+			{"sprite-env checkpoints restore v1", 2, ""},
+			{"sprite-env tasks put build --expire 5m", 0, `"name":"build"`},
+			{"sprite-env tasks list", 0, `{"tasks":[{"name":"build"`},
+			{"sprite-env services wat x", 2, ""},
+			{"sprite-env services create x", 2, ""},
+			{"sprite-env services get x --cmd y", 2, ""},
+			{"sprite-env", 2, ""},
+			{"sprite-console echo here", 0, "here"},
+			{"echo 'exit 7' | sprite-console", 7, ""},
+		} {
+			code, out, errOut := e.sh(step.command, nil)
+			if code != step.code || !strings.Contains(out, step.holds) {
+				e.Errorf("%s = %d, %s%s, want %d with %s", step.command, code, out, errOut, step.code, step.holds)
 			}
 		}
 	},

@@ -111,7 +111,7 @@ func (c Config) BaseEnv() []string {
 			programs = own
 		}
 	}
-	path := strings.Join(dirs, ":") + ":" + programs
+	path := strings.Join(dirs, ":") + ":" + programs + ":/.sprite/bin"
 	env := []string{
 		"HOME=/home/sprite",
 		"USER=sprite",
