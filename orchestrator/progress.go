@@ -170,9 +170,18 @@ func cut(line string, width int) string {
 	return b.String()
 }
 
-// clean makes text from a sprite safe for one line of a terminal.
+// clean makes text from a sprite safe for one line of a terminal, and short.
 func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
+	s = cleanLine(s)
+	if utf8.RuneCountInString(s) > 300 {
+		s = string([]rune(s)[:299]) + "…"
+	}
+	return s
+}
+
+// cleanLine is clean for text whose length is bounded elsewhere, and whose end counts.
+func cleanLine(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
 			return ' '
@@ -180,11 +189,7 @@ func clean(s string) string {
 			return -1
 		}
 		return r
-	}, s)
-	if utf8.RuneCountInString(s) > 300 {
-		s = string([]rune(s)[:299]) + "…"
-	}
-	return strings.TrimSpace(s)
+	}, s))
 }
 
 // sanitizer drops control characters from text for a terminal, line ends and tabs excepted: those of one byte, those that

@@ -37,26 +37,35 @@ func bindingLines(binding json.RawMessage) []string {
 			Additions int    `json:"additions"`
 			Deletions int    `json:"deletions"`
 		} `json:"files"`
-		FilesTotal int      `json:"files_total"`
-		Warnings   []string `json:"warnings"`
+		FilesTotal   int      `json:"files_total"`
+		CommitsTotal int      `json:"commits_total"`
+		Warnings     []string `json:"warnings"`
 	}
 	if json.Unmarshal(binding, &b) != nil {
 		return nil
 	}
 	lines := []string{fmt.Sprintf("push %.12s to branch %s of %s (base %.12s)", b.Head, clean(b.Branch), clean(b.Remote), b.Base)}
-	for _, c := range b.Commits {
+	const most = 20
+	for i, c := range b.Commits {
+		if i == most {
+			lines = append(lines, fmt.Sprintf("… and %d more commits", b.CommitsTotal-most))
+			break
+		}
 		lines = append(lines, fmt.Sprintf("commit %.12s %s", c.SHA, clean(c.Subject)))
 	}
-	const most = 20
 	for i, f := range b.Files {
 		if i == most {
 			lines = append(lines, fmt.Sprintf("… and %d more files", b.FilesTotal-most))
 			break
 		}
-		lines = append(lines, fmt.Sprintf("%s %s +%d -%d", clean(f.Status), clean(f.Path), f.Additions, f.Deletions))
+		counts := fmt.Sprintf("+%d -%d", f.Additions, f.Deletions)
+		if f.Additions < 0 {
+			counts = "binary"
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s", clean(f.Status), clean(f.Path), counts))
 	}
 	for _, w := range b.Warnings {
-		lines = append(lines, "careful: "+clean(w))
+		lines = append(lines, "careful: "+cleanLine(w))
 	}
 	return lines
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 )
@@ -86,7 +85,7 @@ func (s *staged) describe(ctx context.Context) error {
 		}
 	}
 	s.Diff.Stat = fmt.Sprintf("%d files changed, %d insertions(+), %d deletions(-)", len(changes), s.Diff.Additions, s.Diff.Deletions)
-	if s.Warnings, err = q.diffWarnings(ctx, changes); err != nil {
+	if s.Warnings, err = q.diffWarnings(ctx, changes, lines); err != nil {
 		return err
 	}
 	return s.describeCommits(ctx)
@@ -156,42 +155,6 @@ func parseNumstat(out string) map[string][2]int {
 		lines[f[2]] = n
 	}
 	return lines
-}
-
-// diffWarnings points at what can do harm outside of the repository: submodules, links that leave the tree, and files
-// that make a forge run programs. Paths like .git never come this far: index-pack --strict refuses them.
-func (q quarantine) diffWarnings(ctx context.Context, changes []change) ([]string, error) {
-	var out []string
-	for _, c := range changes {
-		if c.status == "D" || len(out) == 20 {
-			continue
-		}
-		switch {
-		case c.newMode == "160000":
-			out = append(out, "submodule: "+line(c.path))
-		case c.newMode == "120000":
-			r, err := q.must(ctx, "cat-file", "blob", c.newOID)
-			if err != nil {
-				return nil, err
-			}
-			if to := string(r.stdout); leavesTree(c.path, to) {
-				out = append(out, fmt.Sprintf("symbolic link that leaves the tree: %s → %s", line(c.path), line(to)))
-			}
-		case c.path == ".gitmodules", c.path == ".gitattributes", strings.HasPrefix(c.path, ".github/"), c.path == ".gitlab-ci.yml":
-			out = append(out, "changes what the forge or git itself runs: "+line(c.path))
-		}
-	}
-	return out, nil
-}
-
-// leavesTree reports whether a symbolic link at p pointing to "to" names something outside of the tree, or inside .git.
-func leavesTree(p, to string) bool {
-	if path.IsAbs(to) {
-		return true
-	}
-	end := path.Join(path.Dir(p), to)
-	first, _, _ := strings.Cut(end, "/")
-	return first == ".." || strings.EqualFold(first, ".git")
 }
 
 // checkedOut reports whether the output of git worktree list --porcelain shows ref in use.

@@ -1,11 +1,9 @@
 package worktree
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -163,15 +161,35 @@ func (e treeEntry) isTree() bool { return e.mode == "40000" }
 
 // readTrees reads the trees that pairs name; n is their size.
 func (q quarantine) readTrees(ctx context.Context, pairs []treePair) (trees map[string]map[string]treeEntry, n int, err error) {
-	trees = map[string]map[string]treeEntry{}
-	var ask bytes.Buffer
+	var ids []string
 	for _, p := range pairs {
-		for _, id := range []string{p.before, p.after} {
-			if _, ok := trees[id]; !ok && id != "" {
-				trees[id] = nil
-				ask.WriteString(id + "\n")
-			}
+		ids = append(ids, p.before, p.after)
+	}
+	bodies, n, err := q.readObjects(ctx, "tree", ids)
+	if err != nil {
+		return nil, 0, err
+	}
+	trees = make(map[string]map[string]treeEntry, len(bodies))
+	for id, body := range bodies {
+		if trees[id], err = parseTree(body, len(id)/2); err != nil {
+			return nil, 0, err
 		}
+	}
+	return trees, n, nil
+}
+
+// readObjects reads objects of one kind, each once; n is the size of all. The id "" stands for none.
+func (q quarantine) readObjects(ctx context.Context, kind string, ids []string) (bodies map[string][]byte, n int, err error) {
+	bodies = map[string][]byte{}
+	var ask bytes.Buffer
+	for _, id := range ids {
+		if _, ok := bodies[id]; !ok && id != "" {
+			bodies[id] = nil
+			ask.WriteString(id + "\n")
+		}
+	}
+	if len(bodies) == 0 {
+		return bodies, 0, nil
 	}
 	c := q.command("cat-file", "--batch", "--buffer")
 	c.stdin = &ask
@@ -179,22 +197,19 @@ func (q quarantine) readTrees(ctx context.Context, pairs []treePair) (trees map[
 	if err != nil {
 		return nil, 0, err
 	}
-	out := bufio.NewReader(bytes.NewReader(r.stdout))
-	for range len(trees) {
-		var id, kind string
-		var size int
-		if _, err := fmt.Fscanf(out, "%s %s %d\n", &id, &kind, &size); err != nil || kind != "tree" || size > maxOutput {
-			return nil, 0, refuse("bad_bundle", "", "the bundle's trees cannot be read")
+	for rest := r.stdout; len(rest) > 0; { // ID KIND SIZE, the object, a newline
+		head, body, _ := bytes.Cut(rest, []byte("\n"))
+		f := strings.Fields(string(head))
+		if len(f) != 3 || f[1] != kind {
+			return nil, 0, refuse("bad_bundle", "", "a %s of the bundle cannot be read: %s", kind, line(string(head)))
 		}
-		body := make([]byte, size+1) // and a newline
-		if _, err := io.ReadFull(out, body); err != nil {
-			return nil, 0, fmt.Errorf("read a tree: %w", err)
+		size, err := strconv.Atoi(f[2])
+		if err != nil || size >= len(body) {
+			return nil, 0, fmt.Errorf("read git cat-file: an object is cut")
 		}
-		if trees[id], err = parseTree(body[:size], len(id)/2); err != nil {
-			return nil, 0, err
-		}
+		bodies[f[0]], rest = body[:size], body[size+1:]
 	}
-	return trees, len(r.stdout), nil
+	return bodies, len(r.stdout), nil
 }
 
 // parseTree reads a tree object: "MODE NAME\0ID" over and over, the id in bytes.

@@ -1,0 +1,77 @@
+package worktree
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Decoys of one kind hide no other: each kind has one line with its number, the most dangerous first.
+func TestWarningsNameEveryKind(t *testing.T) {
+	w := newWorld(t)
+	url := w.origin()
+	base, _, _ := w.sprite(url, "x")
+	const dir = "sprite-x"
+	for n := range 25 {
+		if err := os.Symlink("/etc/passwd", w.path(fmt.Sprintf("%s/a%02d", dir, n))); err != nil {
+			t.Fatal(err)
+		}
+		w.write(fmt.Sprintf("%s/b%02d.txt", dir, n), "decoy\n")
+	}
+	w.write(dir+"/.github/workflows/release.yml", "on: push\n")
+	w.write(dir+"/.gitlab-ci.yml", "x:\n")
+	w.write(dir+"/.gitmodules", "[submodule \"s\"]\n\tpath = s\n\turl = https://example.org/s\n")
+	w.write(dir+"/sub/.gitattributes", "* -text\n")
+	w.write(dir+"/.vscode/tasks.json", "{}\n")
+	w.write(dir+"/logo.png", "\x89PNG\x00\x00")
+	w.in(dir, "add", "-A")
+	w.in(dir, "update-index", "--add", "--cacheinfo", "160000,"+base+",s")
+	w.in(dir, "commit", "-q", "-m", "everything")
+	head := w.in(dir, "rev-parse", "HEAD")
+	w.in(dir, "bundle", "create", "-q", w.path("b.bundle"), base+"..x")
+	p, err := w.git.Inspect(t.Context(), Request{Repo: url, Bundle: w.path("b.bundle"), Branch: "x", Base: base, Head: head})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"changes what the forge or its CI runs (2): .github/workflows/release.yml, .gitlab-ci.yml",
+		"changes where submodules come from: .gitmodules",
+		"submodule: s",
+		"symbolic link that leaves the tree (25): a00 → /etc/passwd, a01 → /etc/passwd, a02 → /etc/passwd, a03 → /etc/passwd, a04 → /etc/passwd, and 20 more",
+		"changes what git does with files: sub/.gitattributes",
+		"runs, or instructs agents, on machines that open the repository: .vscode/tasks.json",
+		"binary file: logo.png",
+	}
+	if diff := cmp.Diff(want, p.Warnings); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestClassifyChanges(t *testing.T) {
+	for name, want := range map[string]risk{
+		".github/workflows/a.yml": riskCI, ".GitHub/Workflows/A.yml": riskCI, ".gitea/workflows/a.yml": riskCI, ".forgejo/workflows/a.yaml": riskCI,
+		".gitlab-ci.yml": riskCI, "ci/deploy.gitlab-ci.yml": riskCI, "Jenkinsfile": riskCI, "deploy/Jenkinsfile.prod": riskCI,
+		".circleci/config.yml": riskCI, "bitbucket-pipelines.yml": riskCI, "azure-pipelines.yml": riskCI, ".travis.yml": riskCI,
+		".woodpecker/x.yml": riskCI, ".drone.yml": riskCI, ".build.yml": riskCI, ".buildkite/pipeline.yml": riskCI, ".ci/run": riskCI,
+		".gitmodules": riskSubmoduleConfig, "a/.gitattributes": riskGit, "CLAUDE.md": riskMachine, ".husky/pre-commit": riskMachine,
+		"src/github/a.go": -1, "README.md": -1, "github/x.yml": -1, "docs/.github": -1,
+	} {
+		got, ok := change{path: name, newMode: "100644"}.classify()
+		if !ok {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("classify(%q) = %d, want %d", name, got, want)
+		}
+	}
+}
+
+func TestLongNamesKeepBothEnds(t *testing.T) {
+	got := riskCI.line([]string{".github/" + strings.Repeat("x", 1000) + "/evil.yml"})
+	if len(got) > 250 || !strings.Contains(got, ".github/xx") || !strings.HasSuffix(got, "/evil.yml") {
+		t.Errorf("line = %q", got)
+	}
+}
