@@ -18,6 +18,7 @@ type confinement struct {
 	limits     []sandbox.Enforcement // how boxes' limits are kept
 	text       string                // for people
 	warning    string                // what a person must know before running anything, "" when all is well
+	ownIDs     bool                  // each box has user ids that no other has
 	netns      bool                  // boxes can have a network of their own
 	redirects  bool                  // and what leaves it can be redirected
 	noRedirect string                // why not
@@ -92,6 +93,12 @@ func (h *Host) probe() confinement {
 		return confinement{netns: true, noRedirect: err.Error(), text: "none, sandboxes do not start: " + err.Error()}
 	}
 	found.text, found.isolation, found.limits = "namespaces", box.Level(), box.Enforced()
+	if box.Level() == sandbox.LevelRoot {
+		err := sandbox.TryOwnIDs(h.cfg.Self, filepath.Join(h.cfg.Dir, "tmp"))
+		if found.ownIDs = err == nil; err != nil {
+			h.cfg.Log.Warn().Err(err).Msg("sprites share their user ids, and with them what the kernel counts for each user")
+		}
+	}
 	if n := box.Network(); n != nil {
 		found.redirects, found.noRedirect = n.Redirected, n.Why
 		n.Close()
@@ -123,7 +130,7 @@ func (h *Host) boxConfig(rec spriteRecord) (sandbox.Config, []layerRecord, error
 		return sandbox.Config{}, nil, err
 	}
 	cfg := sandbox.Config{
-		Self: h.cfg.Self, Root: root, Level: h.confined().level(), Skills: h.skills(rec), Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID),
+		Self: h.cfg.Self, Root: root, Level: h.confined().level(), Skills: h.skills(rec), Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID), OwnIDs: h.confined().ownIDs,
 		Shared: h.shareGo(rec), Network: h.cfg.Network.Preset != "" && h.confined().netns, Limits: h.boxLimits(rec), Points: points,
 	}
 	return cfg, append(chain, below...), h.imageIn(rec, &cfg)

@@ -90,7 +90,7 @@ func (h *Host) try(d layer.Driver) (err error) {
 		return err
 	}
 	cfg := sandbox.Config{
-		Self: h.cfg.Self, Level: h.confined().level(), Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
+		Self: h.cfg.Self, Level: h.confined().level(), OwnIDs: h.confined().ownIDs, Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
 		Root: sandbox.Root{Upper: layer.Data(second), Work: layer.Work(second), Lower: []string{layer.Data(first)}, Host: true},
 	}
 	if err := errors.Join(os.Mkdir(cfg.Run, 0o755), os.Mkdir(cfg.Cache, 0o755)); err != nil {

@@ -24,6 +24,7 @@ import (
 
 // giveSkills makes the skills' folder the box's own, so that nothing but the box keeps it from writing there.
 func giveSkills(t *testing.T, s *scene) {
+	s.cfg.OwnIDs = false // so that it is not their owner that keeps them
 	uid, gid := s.cfg.Owner()
 	for _, name := range []string{"", "hello"} {
 		must(t, os.Lchown(filepath.Join(s.cfg.Skills, name), uid, gid))
@@ -110,6 +111,7 @@ func plantDevice(t *testing.T, s *scene) {
 
 // startVictim runs a process beside the box, as the user whom the box's user is to the host: another sprite, or the user.
 func startVictim(t *testing.T, s *scene) {
+	s.cfg.OwnIDs = false // so that it is of the same user
 	uid, gid := s.cfg.Owner()
 	cmd := exec.Command("/bin/cat")
 	stdin, err := cmd.StdinPipe()

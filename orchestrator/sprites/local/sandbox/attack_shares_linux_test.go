@@ -30,6 +30,7 @@ func shareActors() map[string]func([]string) error {
 		"empty-files": makeEmptyFiles,
 		"under-way":   keepUnderWay,
 		"stop-others": stopOthers,
+		"all-entries": keepEntries,
 	}
 }
 
@@ -124,6 +125,83 @@ func TestWatchWithoutWatchers(t *testing.T) {
 	hold.Close()
 	_, err = proc.Wait()
 	must(t, err)
+}
+
+// keepEntries takes all epoll entries that there are for its user, until its input ends.
+func keepEntries([]string) error {
+	var watched []int
+	for range 500 {
+		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+		if err != nil {
+			return brokenActor{err}
+		}
+		watched = append(watched, fd)
+	}
+	for {
+		list, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+		for i := 0; err == nil && i < len(watched); i++ {
+			err = unix.EpollCtl(list, unix.EPOLL_CTL_ADD, watched[i], &unix.EpollEvent{})
+		}
+		if errors.Is(err, unix.ENOSPC) {
+			break
+		}
+		if err != nil {
+			return brokenActor{err}
+		}
+	}
+	fmt.Println("taken")
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// One box takes all epoll entries that the kernel has for its user. With ids of its own another one, whose init needs some,
+// starts and works all the same; without them it does not.
+func TestEpollEntries(t *testing.T) {
+	const knob = "/proc/sys/fs/epoll/max_user_watches"
+	most, err := os.ReadFile(knob)
+	must(t, err)
+	if err := os.WriteFile(knob, []byte("100000"), 0); err != nil {
+		t.Skip("only root may try: ", err)
+	}
+	t.Cleanup(func() { must(t, os.WriteFile(knob, most, 0)) })
+	for _, own := range []bool{true, false} {
+		s := newScene(t, "")
+		if s.cfg.OwnIDs = own && s.cfg.OwnIDs; s.cfg.OwnIDs != own {
+			t.Error("boxes have no ids of their own here")
+			continue
+		}
+		box := launch(t, s.cfg)
+		in, hold, err := os.Pipe()
+		must(t, err)
+		out, told, err := os.Pipe()
+		must(t, err)
+		proc, err := box.Exec(sandbox.Process{Argv: []string{"/skills/attacker", attackArg, "all-entries", ""}, Stdin: in, Stdout: told, Stderr: told})
+		must(t, err)
+		in.Close()
+		told.Close()
+		if line, err := bufio.NewReader(out).ReadString('\n'); line != "taken\n" {
+			t.Fatalf("the attacker says %q, %v", line, err)
+		}
+		out.Close()
+		other := newScene(t, "")
+		other.cfg.OwnIDs = own
+		another, err := sandbox.Start(other.cfg)
+		if err == nil && own {
+			if text, code := run(t, another, "echo well"); text != "well" || code != 0 {
+				t.Errorf("a command in the other box: %q, %d", text, code)
+			}
+		}
+		if err == nil {
+			must(t, another.Stop())
+		}
+		if own && err != nil || !own && !sandbox.Short(err) {
+			t.Errorf("with own ids %t the other box starts with: %v", own, err)
+		}
+		hold.Close()
+		if _, err := proc.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // makeEmptyFiles costs memory by the number of files; their size is none.
@@ -257,15 +335,29 @@ func flooded(t *testing.T, without ...sandbox.Defence) (box *sandbox.Box, end fu
 // Of the descriptors on their way in sockets the kernel lets one user have so many. What one box does with them must not
 // keep another one from handing files and terminals to the host; without the defence it does.
 func TestDescriptorsUnderWay(t *testing.T) {
-	terminal := sandbox.Process{Argv: []string{"/bin/sleep", "1000"}, TTY: true, Rows: 24, Cols: 80}
-	box, end := flooded(t)
+	for _, without := range [][]sandbox.Defence{{}, {sandbox.DefenceOwnIDs}} {
+		testFlooded(t, without...)
+	}
+	box, end := flooded(t, sandbox.DefenceShares, sandbox.DefenceOwnIDs)
+	defer end()
+	if _, _, err := box.Files().Open(t.Context(), "/note"); !errors.Is(err, unix.ETOOMANYREFS) {
+		t.Errorf("without the defence Open = %v, so that this proves nothing", err)
+	}
+	if _, err := box.Exec(sleeperOnTerminal); !errors.Is(err, unix.ETOOMANYREFS) {
+		t.Errorf("without the defence a terminal = %v, so that this proves nothing", err)
+	}
+}
+
+func testFlooded(t *testing.T, without ...sandbox.Defence) {
+	box, end := flooded(t, without...)
+	defer end()
 	for range 20 {
 		file, size, err := box.Files().Open(t.Context(), "/note")
 		if err != nil || size != 4 {
 			t.Fatalf("Open = %d, %v", size, err)
 		}
 		file.Close()
-		proc, err := box.Exec(terminal)
+		proc, err := box.Exec(sleeperOnTerminal)
 		if err != nil {
 			t.Fatalf("a terminal: %v", err)
 		}
@@ -279,41 +371,38 @@ func TestDescriptorsUnderWay(t *testing.T) {
 		}
 	}
 	s := newScene(t, "")
-	s.cfg.Network = true
+	s.cfg.Network, s.cfg.Without = true, without
 	if another, err := sandbox.Start(s.cfg); err != nil {
 		t.Errorf("a box that is started meanwhile: %v", err)
 	} else {
 		must(t, another.Stop())
 	}
-	end()
-
-	box, end = flooded(t, sandbox.DefenceShares)
-	defer end()
-	if _, _, err := box.Files().Open(t.Context(), "/note"); !errors.Is(err, unix.ETOOMANYREFS) {
-		t.Errorf("without the defence Open = %v, so that this proves nothing", err)
-	}
-	if _, err := box.Exec(terminal); !errors.Is(err, unix.ETOOMANYREFS) {
-		t.Errorf("without the defence a terminal = %v, so that this proves nothing", err)
-	}
 }
 
-// What a command may have open it may have from its first instruction on, and it is half of what the host may.
+var sleeperOnTerminal = sandbox.Process{Argv: []string{"/bin/sleep", "1000"}, TTY: true, Rows: 24, Cols: 80}
+
+// What a command may have open it may have from its first instruction on: half of what the host may at most, and no more than
+// leaves files to others when each of the box's processes has as many.
 func TestDescriptorsOfCommands(t *testing.T) {
 	box, _ := start(t, false)
 	var own unix.Rlimit
 	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &own))
+	most := sandbox.MostFiles(own.Max, 4096)
+	if most > own.Max/2 {
+		t.Errorf("boxes have %d of the %d descriptors that the host may have", most, own.Max)
+	}
 	for _, pid := range inits(t) {
 		var its unix.Rlimit
 		must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &its))
-		if its.Max != own.Max/2 {
-			t.Errorf("init may have %d descriptors, want %d: commands begin with as many", its.Max, own.Max/2)
+		if its.Max != most {
+			t.Errorf("init may have %d descriptors, want %d: commands begin with as many", its.Max, most)
 		}
 	}
 	outside, err := exec.Command("/bin/sh", "-c", "ulimit -Sn").Output()
 	must(t, err)
 	soft, err := strconv.ParseUint(strings.TrimSpace(string(outside)), 10, 64)
 	must(t, err)
-	if got, _ := run(t, box, "ulimit -Sn; ulimit -Hn"); got != fmt.Sprintf("%d\n%d", min(soft, own.Max/2), own.Max/2) {
+	if got, _ := run(t, box, "ulimit -Sn; ulimit -Hn"); got != fmt.Sprintf("%d\n%d", min(soft, most), most) {
 		t.Errorf("a command's limits are %q, outside they are %d and %d", got, soft, own.Max)
 	}
 }

@@ -29,6 +29,7 @@ const (
 // from several goroutines.
 type Box struct {
 	cfg     Config
+	ids     *idRange // nil without Config.OwnIDs
 	cmd     *exec.Cmd
 	group   *group
 	control *channel
@@ -85,7 +86,7 @@ func (b *Box) setUp(p plan, mounts []*os.File) error {
 	files, err := b.control.recv(&answer)
 	closeAll(files)
 	if err != nil && sendErr != nil {
-		return fmt.Errorf("set up the sandbox: %w; %s", sendErr, b.stderr)
+		return &unborn{sendErr, b.stderr}
 	}
 	if err := b.expected(opReady, answer, err); err != nil {
 		return err
@@ -119,7 +120,7 @@ func (b *Box) expected(op string, answer reply, err error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("set up the sandbox: init says nothing for %v; the machine may be overloaded, or a file system hang", setupTimeout)
 	case err != nil:
-		return fmt.Errorf("set up the sandbox: init ended: %w; %s", err, b.stderr)
+		return &unborn{fmt.Errorf("init ended: %w", err), b.stderr}
 	case answer.Op == opRefused:
 		return refusal(&setupFailure{answer.Step, answered{answer.Code, answer.Error}})
 	case answer.Op != op:
@@ -342,6 +343,9 @@ func (b *Box) wait() error {
 	}
 	b.control.conn.Close()
 	left := b.group.remove()
+	if left == nil {
+		b.ids.release()
+	}
 	close(b.done)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) || errors.Is(err, exec.ErrWaitDelay) {

@@ -23,6 +23,7 @@ const (
 	DefenceCPU          Defence = "cpu"          // limit of processor time
 	DefenceTmpSize      Defence = "tmp-size"     // limit of what the box's memory file systems hold
 	DefenceShares       Defence = "shares"       // limits of what the kernel has once for all: terminals, inotify instances
+	DefenceOwnIDs       Defence = "own-ids"      // user ids of the host that no other box has; ns-root, where Config.OwnIDs asks for it
 	DefenceNetns        Defence = "netns"        // a network namespace of its own
 	DefencePidNamespace Defence = "pidns"        // processes of the host cannot be named
 )

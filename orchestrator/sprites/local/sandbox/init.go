@@ -22,6 +22,7 @@ import (
 const (
 	stageSetup = "setup"
 	stageServe = "serve"
+	stageHold  = "hold" // no init: see idRange
 )
 
 // Main is the program of a box's init. args follow InitArg on the command line; the result is the exit status. It must be
@@ -37,6 +38,9 @@ func Main(args []string) int {
 func initMain(args []string) error {
 	if len(args) == 0 {
 		return errors.New("this is the inside of a sandbox; lattice starts it")
+	}
+	if args[0] == stageHold {
+		return holdOpen()
 	}
 	control, err := inheritedChannel()
 	if err != nil {

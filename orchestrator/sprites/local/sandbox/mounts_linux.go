@@ -17,9 +17,9 @@ import (
 // the sprite has filled is ever looked up by the host.
 
 // openMounts makes the mount of each step, in order.
-func openMounts(steps []step, level Level) (made []*os.File, err error) {
+func openMounts(steps []step, level Level, ids *idRange) (made []*os.File, err error) {
 	for _, s := range steps {
-		f, err := s.open(level)
+		f, err := s.open(level, ids)
 		if err != nil {
 			closeAll(made)
 			what := s.Source
@@ -43,12 +43,15 @@ func (s step) opens() bool {
 	}
 }
 
-func (s step) open(level Level) (*os.File, error) {
+func (s step) open(level Level, ids *idRange) (*os.File, error) {
+	if !s.Own {
+		ids = nil
+	}
 	switch s.Kind {
 	case stepBind:
-		return openBind(s)
+		return openBind(s, ids)
 	case stepOverlay:
-		return openOverlay(s, level == LevelUser)
+		return openOverlay(s, level == LevelUser, ids)
 	case stepProc:
 		return newMount("proc", nil, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
 	case stepPts: // without nodev: the terminals are devices
@@ -75,7 +78,7 @@ func (s step) attributes() (attr int) {
 }
 
 // openBind clones the mount of the step's source.
-func openBind(s step) (*os.File, error) {
+func openBind(s step, ids *idRange) (*os.File, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, s.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
 		return nil, fmt.Errorf("open_tree: %w", err)
@@ -84,6 +87,10 @@ func openBind(s step) (*os.File, error) {
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("mount_setattr: %w", err)
+	}
+	if err := ids.show(fd); err != nil {
+		unix.Close(fd)
+		return nil, err
 	}
 	return os.NewFile(uintptr(fd), s.Source), nil
 }
@@ -132,10 +139,10 @@ const busyFor = 2 * time.Second
 
 // openOverlay mounts the step's layers. Root of the host keeps its notes in attributes that the sprite can neither read nor
 // write, and renames of folders and hard links work across layers; an ordinary user's overlay can do neither.
-func openOverlay(s step, user bool) (*os.File, error) {
+func openOverlay(s step, user bool, ids *idRange) (*os.File, error) {
 	began := time.Now()
 	for pause := 200 * time.Microsecond; ; pause *= 2 {
-		f, err := tryOverlay(s, user)
+		f, err := tryOverlay(s, user, ids)
 		switch {
 		case errors.Is(err, unix.EBUSY) && time.Since(began) < busyFor:
 			time.Sleep(pause)
@@ -144,25 +151,54 @@ func openOverlay(s step, user bool) (*os.File, error) {
 			if err := forgetOrigin(*s.Tree); err != nil {
 				return nil, err
 			}
-			return tryOverlay(s, user)
+			return tryOverlay(s, user, ids)
 		default:
 			return f, err
 		}
 	}
 }
 
-func tryOverlay(s step, user bool) (*os.File, error) {
-	// Named by descriptor: the kernel takes no option longer than 256 bytes.
-	var layers []*os.File
-	defer func() { closeAll(layers) }()
-	named := func(path string) (string, error) {
-		fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
+// layerFolders opens folders of layers as a box with ids is to see them.
+type layerFolders struct {
+	ids  *idRange
+	in   map[string]int // mounts that show folders of layers, by path: an upper layer and its work folder must be in the same
+	open []*os.File
+}
+
+// name opens one and names it by descriptor: the kernel takes no option longer than 256 bytes.
+func (l *layerFolders) name(path string) (string, error) {
+	dir, err := unix.AT_FDCWD, error(nil)
+	if l.ids != nil {
+		if dir, err = l.parent(filepath.Dir(path)); err != nil {
 			return "", fmt.Errorf("open layer %s: %w", path, err)
 		}
-		layers = append(layers, os.NewFile(uintptr(fd), path))
-		return fmt.Sprintf("/proc/self/fd/%d", fd), nil
+		path = filepath.Base(path)
 	}
+	fd, err := unix.Openat(dir, path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", fmt.Errorf("open layer %s: %w", path, err)
+	}
+	l.open = append(l.open, os.NewFile(uintptr(fd), path))
+	return fmt.Sprintf("/proc/self/fd/%d", fd), nil
+}
+
+func (l *layerFolders) parent(path string) (int, error) {
+	if fd, ok := l.in[path]; ok {
+		return fd, nil
+	}
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("open_tree: %w", err)
+	}
+	l.open = append(l.open, os.NewFile(uintptr(fd), path))
+	l.in[path] = fd
+	return fd, l.ids.show(fd)
+}
+
+func tryOverlay(s step, user bool, ids *idRange) (*os.File, error) {
+	folders := layerFolders{ids: ids, in: map[string]int{}}
+	defer func() { closeAll(folders.open) }()
+	named := folders.name
 	var lower, options []string
 	for _, path := range s.Tree.Lower {
 		name, err := named(path)

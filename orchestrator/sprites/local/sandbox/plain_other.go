@@ -18,9 +18,9 @@ const controlFD = 3
 // Owner is the user who runs the host process: there is no other to be had here.
 func Owner() (uid, gid int) { return os.Getuid(), os.Getgid() }
 
-func spawn(k kind, _ *group, child *os.File, stderr io.Writer) (*exec.Cmd, error) {
+func spawn(k kind, _ *idRange, _ *group, child *os.File, stderr io.Writer) (*exec.Cmd, error) {
 	if k.Level != LevelProcess {
-		return nil, refusal(&setupFailure{"start init in new namespaces", errors.ErrUnsupported})
+		return nil, refusal(&setupFailure{stepNamespaces, errors.ErrUnsupported})
 	}
 	cmd := &exec.Cmd{
 		Path:        k.self,
@@ -38,7 +38,9 @@ func spawn(k kind, _ *group, child *os.File, stderr io.Writer) (*exec.Cmd, error
 }
 
 // draw has nothing to say: nothing is built.
-func (c Config) draw() (p plan, mounts []*os.File, err error) { return p, nil, nil }
+func (c Config) draw(*idRange) (p plan, mounts []*os.File, err error) { return p, nil, nil }
+
+const stepNamespaces = "start init in new namespaces"
 
 type setupFailure struct {
 	step string
@@ -50,7 +52,7 @@ func (f *setupFailure) Unwrap() error { return f.err }
 
 func refusal(err error) error {
 	return &Refusal{
-		Step:   "start init in new namespaces",
+		Step:   stepNamespaces,
 		Cause:  err.Error(),
 		Remedy: "this system has no namespaces; use a Linux machine, or a remote sprite (SPRITES_API_URL)",
 	}
@@ -60,7 +62,7 @@ func refusal(err error) error {
 type builder struct{}
 
 func (kind) ready(*channel) (b builder, err error) {
-	return b, &setupFailure{"start init in new namespaces", errors.ErrUnsupported}
+	return b, &setupFailure{stepNamespaces, errors.ErrUnsupported}
 }
 
 func (builder) enter(plan, []*os.File) error { return errors.ErrUnsupported }

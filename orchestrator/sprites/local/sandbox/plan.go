@@ -24,6 +24,7 @@ type step struct {
 	File     bool     `json:"file,omitempty"`      // bind: the source is no directory
 	Device   bool     `json:"device,omitempty"`    // bind: the source is a device node
 	ReadOnly bool     `json:"read_only,omitempty"` // bind, overlay
+	Own      bool     `json:"own,omitempty"`       // bind, overlay: the sprite's own files, which belong to Owner
 	Suid     bool     `json:"suid,omitempty"`      // bind, overlay: setuid bits and device nodes count, for tests
 }
 

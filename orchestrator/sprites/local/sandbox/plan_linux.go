@@ -41,7 +41,7 @@ func newPlan(c Config) (plan, error) {
 	for _, point := range c.Points {
 		p.Steps = append(p.Steps, p.tree(pointPath(point.ID), point.Root, true))
 	}
-	p.bind(c.Cache, "var/cache/sprite", false)
+	p.Steps = append(p.Steps, step{Kind: stepBind, Path: "var/cache/sprite", Source: c.Cache, Own: true})
 	if c.Shared != "" {
 		p.bind(c.Shared, strings.TrimPrefix(SharedDir, "/"), true)
 	}
@@ -92,11 +92,11 @@ func (p plan) restricted(c Config) plan {
 func (p *plan) tree(path string, r Root, readOnly bool) step {
 	switch {
 	case r.Dir != "":
-		return step{Kind: stepBind, Path: path, Source: r.Dir, ReadOnly: readOnly}
+		return step{Kind: stepBind, Path: path, Source: r.Dir, ReadOnly: readOnly, Own: true}
 	case r.Upper == "" && len(r.Lower) == 1:
-		return step{Kind: stepBind, Path: path, Source: r.Lower[0], ReadOnly: true}
+		return step{Kind: stepBind, Path: path, Source: r.Lower[0], ReadOnly: true, Own: true}
 	default:
-		return step{Kind: stepOverlay, Path: path, Tree: &r, ReadOnly: readOnly}
+		return step{Kind: stepOverlay, Path: path, Tree: &r, ReadOnly: readOnly, Own: true}
 	}
 }
 

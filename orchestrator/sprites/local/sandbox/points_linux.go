@@ -23,7 +23,7 @@ func (b *Box) Show(p Point) error {
 	if err := b.cfg.pointPlace(p.ID); err != nil {
 		return err
 	}
-	mounts, err := openMounts([]step{new(plan).tree(pointPath(p.ID), p.Root, true)}, b.cfg.Level)
+	mounts, err := openMounts([]step{new(plan).tree(pointPath(p.ID), p.Root, true)}, b.cfg.Level, b.ids)
 	if err != nil {
 		return fmt.Errorf("show checkpoint %s: %w", p.ID, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -33,7 +34,7 @@ func limitSelf(l Limits, left without) error {
 		return &setupFailure{"forbid core dumps", err}
 	}
 	if left.defended(DefenceShares) {
-		if err := halveDescriptors(); err != nil {
+		if err := limitDescriptors(l.Pids); err != nil {
 			return &setupFailure{"limit descriptors", err}
 		}
 	}
@@ -53,20 +54,34 @@ func limitSelf(l Limits, left without) error {
 	return nil
 }
 
-// halveDescriptors gives all in the box half of the descriptors that the host may have. By the same limit the kernel measures
+// limitDescriptors gives each process in the box half of the descriptors that the host may have, or less; see mostFiles. By the same limit the kernel measures
 // how many all processes of the user, in whatever box, have on their way in sockets before it lets one send more: whatever
 // is done in boxes, the host can still hand over its own. It holds from the first instruction of a command, because init
 // itself has no more.
-func halveDescriptors() error {
+func limitDescriptors(pids int) error {
 	own, err := descriptorsAtStart()
 	if err != nil {
 		return err
 	}
-	own.Max = max(own.Max/2, 1)
+	own.Max = mostFiles(own.Max, pids)
 	own.Cur = min(own.Cur, own.Max)
 	// Who lowers the machine's own limit (fs.nr_open) far below what hosts have already is told no by the kernel, and loses
 	// the reserve, not the box.
 	return ignoring(unix.EPERM, unix.Setrlimit(unix.RLIMIT_NOFILE, &own))
+}
+
+// fewestFiles is how many descriptors each process of a box may have, however many these are.
+const fewestFiles = 4096
+
+// mostFiles bounds the descriptors of each process of a box that may have so many processes, by those that the host may have and
+// by what the machine has: open files of a quarter of its table, and of a quarter of its memory at a KiB each, for all processes
+// together, but no fewer than programs are used to.
+func mostFiles(own uint64, pids int) uint64 {
+	share := uint64(machineMemory()) >> 10
+	if all, err := strconv.ParseUint(readKnob("fs/file-max"), 10, 64); err == nil {
+		share = min(share, all)
+	}
+	return max(1, min(own/2, max(fewestFiles, share/4/uint64(max(pids, 1)))))
 }
 
 // descriptorsAtStart is the limit of descriptors that this process was started with, and what it starts shall have again.
@@ -82,7 +97,7 @@ func descriptorsAtStart() (own unix.Rlimit, err error) {
 
 // limitCommand lowers limits of a command that has just started below init's: it leaves init some threads. What a command
 // does in the moment before this it does with init's limits. In a plain box, which has no others, it halves the descriptors;
-// see halveDescriptors.
+// see limitDescriptors.
 func limitCommand(pid int, plain bool) {
 	if plain {
 		lower(pid, unix.RLIMIT_NOFILE, func(own uint64) uint64 { return own / 2 })

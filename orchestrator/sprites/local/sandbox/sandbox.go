@@ -46,6 +46,7 @@ type Config struct {
 	Passwd   string   // what /etc/passwd and /etc/group are, where Root has programs itself; "" leaves its own
 	Group    string
 	Hostname string    // "sprite" when empty
+	OwnIDs   bool      // its users are none of another box's, for the kernel; see TryOwnIDs
 	Network  bool      // a network of its own, with nothing in it but what the host hands over
 	Limits   Limits    // what it may use
 	Points   []Point   // checkpoints shown read-only below /.sprite/checkpoints

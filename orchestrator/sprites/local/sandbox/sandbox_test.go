@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,6 +49,7 @@ func config(dir string, plain bool) (sandbox.Config, error) {
 		Skills: filepath.Join(dir, "skills"),
 		Run:    filepath.Join(dir, "run"),
 		Cache:  filepath.Join(dir, "cache"),
+		OwnIDs: ownIDs(self, dir),
 	}
 	if plain {
 		cfg.Level = sandbox.LevelProcess
@@ -57,6 +59,17 @@ func config(dir string, plain bool) (sandbox.Config, error) {
 	}
 	return cfg, err
 }
+
+// ownIDs reports, the first time by trying in dir, whether boxes here can have ids of their own, as those of a host then have.
+func ownIDs(self, dir string) bool {
+	tryOwnIDs.Do(func() { hasOwnIDs = sandbox.TryOwnIDs(self, dir) == nil })
+	return hasOwnIDs
+}
+
+var (
+	tryOwnIDs sync.Once
+	hasOwnIDs bool
+)
 
 func start(t *testing.T, plain bool) (*sandbox.Box, sandbox.Config) {
 	t.Helper()

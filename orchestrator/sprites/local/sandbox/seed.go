@@ -11,11 +11,12 @@ type kind struct {
 	self     string
 	hostPids bool  // it is in the host's pid namespace
 	Level    Level `json:"level"`
+	ownIDs   bool  // its users are none of another init's
 	Network  bool  `json:"network,omitempty"` // the network namespace is new: to be set up, and its sockets handed over
 }
 
 func (c Config) kind() kind {
-	return kind{self: c.Self, hostPids: !c.defended(DefencePidNamespace), Level: c.Level, Network: c.ownNetwork()}
+	return kind{self: c.Self, hostPids: !c.defended(DefencePidNamespace), Level: c.Level, Network: c.ownNetwork(), ownIDs: c.OwnIDs && c.Level == LevelRoot && c.defended(DefenceOwnIDs)}
 }
 
 func (c Config) ownNetwork() bool { return c.Network && !c.plain() && c.defended(DefenceNetns) }
@@ -24,6 +25,7 @@ func (c Config) ownNetwork() bool { return c.Network && !c.plain() && c.defended
 // in it.
 type seed struct {
 	kind    kind
+	ids     *idRange // nil without ownIDs
 	cmd     *exec.Cmd
 	group   *group
 	control *channel
@@ -41,16 +43,24 @@ func sow(k kind) (*seed, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &seed{kind: k, group: newGroup(), control: control, stderr: new(tail)}
-	s.cmd, err = spawn(k, s.group, child, s.stderr)
+	var ids *idRange
+	if k.ownIDs {
+		if ids, err = takeRange(k.self); err != nil {
+			return nil, errors.Join(refusal(&setupFailure{stepNamespaces, err}), control.conn.Close())
+		}
+	}
+	s := &seed{kind: k, ids: ids, group: newGroup(), control: control, stderr: new(tail)}
+	s.cmd, err = spawn(k, ids, s.group, child, s.stderr)
 	if err != nil { // it may be the groups that are refused, or that nothing can be started in them
 		if err := s.group.remove(); err != nil {
+			ids.release()
 			return nil, errors.Join(err, control.conn.Close())
 		}
 		s.group = new(group)
-		s.cmd, err = spawn(k, s.group, child, s.stderr)
+		s.cmd, err = spawn(k, ids, s.group, child, s.stderr)
 	}
 	if err != nil {
+		ids.release()
 		control.conn.Close()
 		return nil, err
 	}
@@ -63,6 +73,7 @@ func sow(k kind) (*seed, error) {
 func (s *seed) discard() error {
 	s.cmd.Process.Kill()
 	s.cmd.Wait() // says how it was killed
+	s.ids.release()
 	s.control.conn.Close()
 	return s.group.remove()
 }
@@ -70,7 +81,7 @@ func (s *seed) discard() error {
 // grow makes the box of cfg, which is of the seed's kind. A seed that does not grow is discarded.
 func (s *seed) grow(cfg Config) (*Box, error) {
 	b := &Box{
-		cfg: cfg, cmd: s.cmd, group: s.group, control: s.control, stderr: s.stderr,
+		cfg: cfg, ids: s.ids, cmd: s.cmd, group: s.group, control: s.control, stderr: s.stderr,
 		slots: make(chan struct{}, maxCalls), quiet: make(chan struct{}), done: make(chan struct{}),
 		procs: make(map[uint64]*Proc), calls: make(map[uint64]chan callAnswer), plain: make(map[int]bool),
 	}
@@ -79,14 +90,15 @@ func (s *seed) grow(cfg Config) (*Box, error) {
 	if err == nil {
 		var p plan
 		var mounts []*os.File
-		if p, mounts, err = cfg.draw(); err == nil {
+		if p, mounts, err = cfg.draw(s.ids); err == nil {
 			err = b.setUp(p, mounts)
 			closeAll(mounts)
 		}
 	}
 	if err != nil {
 		b.network.Close()
-		return nil, errors.Join(err, s.discard())
+		left := s.discard()
+		return nil, errors.Join(starved(err), left)
 	}
 	b.tasks.Go(b.read)
 	b.tasks.Go(b.wait)

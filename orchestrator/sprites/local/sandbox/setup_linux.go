@@ -126,7 +126,7 @@ func build(p plan, received []*os.File) error {
 // privileged host made, and new ones.
 func allMounts(p plan, received []*os.File) ([]*os.File, error) {
 	if !p.Received {
-		return openMounts(p.mounts(step.opens), p.Level)
+		return openMounts(p.mounts(step.opens), p.Level, nil)
 	}
 	if want := len(p.mounts(step.ofHost)); len(received) != want {
 		return received, &setupFailure{"receive mounts", fmt.Errorf("got %d, want %d", len(received), want)}
@@ -137,7 +137,7 @@ func allMounts(p plan, received []*os.File) ([]*os.File, error) {
 			all, received = append(all, received[0]), received[1:]
 			continue
 		}
-		made, err := openMounts([]step{s}, p.Level)
+		made, err := openMounts([]step{s}, p.Level, nil)
 		if err != nil {
 			return append(all, received...), err
 		}

@@ -2,6 +2,9 @@ package sandbox
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -16,6 +19,34 @@ func (s *Shortage) Error() string {
 
 // Unwrap returns what the system said.
 func (s *Shortage) Unwrap() error { return s.Err }
+
+// starvation is what Go's runtime says when it ends a program for want of something that the kernel counts.
+var starvation = []string{
+	"epollctl failed", "epollcreate failed", "eventfd failed", "failed to create new OS thread", "cannot allocate memory", "out of memory",
+}
+
+// unborn says that init ended, or could not be spoken to, before there was anything in the box.
+type unborn struct {
+	err  error
+	said *tail
+}
+
+func (u *unborn) Error() string { return fmt.Sprintf("set up the sandbox: %v; %s", u.err, u.said) }
+func (u *unborn) Unwrap() error { return u.err }
+
+// starved is the Shortage of which an init has died, or err. It is asked when all that init said has been read.
+func starved(err error) error {
+	var u *unborn
+	if !errors.As(err, &u) {
+		return err
+	}
+	for line := range strings.Lines(u.said.String()) {
+		if slices.ContainsFunc(starvation, func(word string) bool { return strings.Contains(line, word) }) {
+			return &Shortage{fmt.Errorf("set up the sandbox: init ended: %s", strings.TrimSpace(line))}
+		}
+	}
+	return err
+}
 
 // Short reports whether err is a Shortage, or the kernel's word for one.
 func Short(err error) bool {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Owner names the host user and group of every box made with namespaces: the user who runs the host process, or, when
-// that is root, an unprivileged one. -1, -1 means that root has no other user to give (it maps only itself).
+// Owner names the host user and group to which, on the disk, the files of every box made with namespaces belong: the user who
+// runs the host process, or, when that is root, an unprivileged one. Without Config.OwnIDs commands run as them, too. -1, -1 means that root has no other user to give (it maps only itself).
 func Owner() (uid, gid int) {
 	if uid := os.Getuid(); uid != 0 {
 		return uid, os.Getgid()
@@ -25,8 +25,11 @@ func Owner() (uid, gid int) {
 	return -1, -1
 }
 
-// mapped reports whether this process, itself perhaps in a user namespace, can name all the ids that a box gets.
-func mapped(file string) bool {
+// mapped reports whether this process, itself perhaps in a user namespace, can name all of Owner's ids.
+func mapped(file string) bool { return mappedRange(file, outsideLow) }
+
+// mappedRange reports whether it can name the range that begins with first.
+func mappedRange(file string, first int) bool {
 	f, err := os.Open(file)
 	if err != nil {
 		return false
@@ -34,7 +37,7 @@ func mapped(file string) bool {
 	defer f.Close()
 	for sc := bufio.NewScanner(f); sc.Scan(); {
 		var inside, outside, size int64
-		if n, _ := fmt.Sscan(sc.Text(), &inside, &outside, &size); n == 3 && inside <= outsideLow && inside+size >= outsideLow+mapSize {
+		if n, _ := fmt.Sscan(sc.Text(), &inside, &outside, &size); n == 3 && inside <= int64(first) && inside+size >= int64(first)+mapSize {
 			return true
 		}
 	}
@@ -42,7 +45,7 @@ func mapped(file string) bool {
 }
 
 // spawn starts an init in its namespaces (or plainly) with child as its control socket.
-func spawn(k kind, g *group, child *os.File, stderr io.Writer) (*exec.Cmd, error) {
+func spawn(k kind, ids *idRange, g *group, child *os.File, stderr io.Writer) (*exec.Cmd, error) {
 	self, err := os.Open(k.self)
 	if err != nil {
 		return nil, fmt.Errorf("open the sandbox's init: %w", err)
@@ -62,7 +65,7 @@ func spawn(k kind, g *group, child *os.File, stderr io.Writer) (*exec.Cmd, error
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		return cmd, start(cmd, g)
 	}
-	if cmd.SysProcAttr, err = namespaces(); err != nil {
+	if cmd.SysProcAttr, err = namespaces(ids); err != nil {
 		return nil, err
 	}
 	if k.hostPids {
@@ -76,7 +79,7 @@ func spawn(k kind, g *group, child *os.File, stderr io.Writer) (*exec.Cmd, error
 }
 
 // draw says what init is to build, with the descriptors that go along; the caller closes those.
-func (c Config) draw() (p plan, mounts []*os.File, err error) {
+func (c Config) draw(ids *idRange) (p plan, mounts []*os.File, err error) {
 	if c.plain() {
 		return p, nil, nil
 	}
@@ -85,7 +88,7 @@ func (c Config) draw() (p plan, mounts []*os.File, err error) {
 	}
 	if c.Level == LevelRoot {
 		p.Received = true
-		if mounts, err = openMounts(p.mounts(step.ofHost), p.Level); err != nil {
+		if mounts, err = openMounts(p.mounts(step.ofHost), p.Level, ids); err != nil {
 			return p, nil, refusal(err)
 		}
 	}
@@ -102,7 +105,7 @@ func start(cmd *exec.Cmd, g *group) error {
 // namespaces asks for the box's namespaces. Init is user 1000 in them from its first moment: host root is mapped
 // nowhere, because the kernel takes files' owners by host id. What init needs to build the root is ambient, and lost with
 // the second stage.
-func namespaces() (*syscall.SysProcAttr, error) {
+func namespaces(ids *idRange) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{
 		Setsid:     true,
 		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
@@ -128,7 +131,7 @@ func namespaces() (*syscall.SysProcAttr, error) {
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: insideID, HostID: gid, Size: 1}}
 		return attr, nil
 	}
-	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: outsideLow, Size: mapSize}}
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: ids.firstID(), Size: mapSize}}
 	attr.GidMappings = attr.UidMappings
 	attr.GidMappingsEnableSetgroups = true
 	attr.Credential = &syscall.Credential{Uid: insideID, Gid: insideID}

@@ -1,0 +1,4 @@
+package sandbox
+
+// MostFiles is mostFiles.
+var MostFiles = mostFiles

@@ -1,0 +1,168 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file gives boxes of a root host id ranges of their own. The kernel counts for each user of the host what it has once
+// for all: epoll entries, descriptors on their way through sockets, pages of pipes. Boxes that were one user could take it
+// from each other and from whatever else that user runs.
+//
+// On the disk everything stays Owner's, whichever box wrote it: the box's mounts of its own files translate (idmapped
+// mounts). So checkpoints, forks and what the host does with files know nothing of ranges, and cost what they did.
+
+// Ranges lie in the last part of the ids that systemd's scheme and the usual /etc/subuid leave alone.
+const (
+	firstRange = 0x70000000
+	ranges     = 0x1000 // of mapSize each
+)
+
+// idRange is the host's ids of one box. Nil is the range of Owner, which boxes share.
+type idRange struct {
+	first int      // host id of the box's user 0
+	view  *os.File // a user namespace by which mounts show Owner's range as this one
+}
+
+// idRanges are the ranges of this process's boxes. Another host's may be the same, which is as good as sharing was.
+var idRanges struct {
+	mu    sync.Mutex // guards the fields below
+	idle  []*idRange // made, and not in use
+	next  int
+	begun bool
+}
+
+// takeRange takes a range that no other box of this process has. self is an executable that is an init.
+func takeRange(self string) (*idRange, error) {
+	p := &idRanges
+	p.mu.Lock()
+	if n := len(p.idle); n > 0 {
+		r := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.mu.Unlock()
+		return r, nil
+	}
+	if !p.begun {
+		p.begun, p.next = true, rand.IntN(ranges)
+	}
+	r := &idRange{first: firstRange + p.next*mapSize}
+	p.next = (p.next + 1) % ranges
+	p.mu.Unlock()
+	var err error
+	r.view, err = r.namespace(self)
+	if err != nil {
+		return nil, fmt.Errorf("make an id range: %w", err)
+	}
+	return r, nil
+}
+
+// release lets another box have the range. No process of the box is left.
+func (r *idRange) release() {
+	if r == nil {
+		return
+	}
+	idRanges.mu.Lock()
+	idRanges.idle = append(idRanges.idle, r)
+	idRanges.mu.Unlock()
+}
+
+// namespace makes the user namespace of r, which outlives the process that it takes to make one. The host's root stays itself
+// there: it is root that the kernel has make an overlay's folders.
+func (r *idRange) namespace(self string) (*os.File, error) {
+	wait, end, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer end.Close()
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}, {ContainerID: outsideLow, HostID: r.first, Size: mapSize}}
+	cmd := exec.Command(self, InitArg, stageHold)
+	cmd.Args[0], cmd.Env, cmd.Dir, cmd.ExtraFiles = "sprite-ids", []string{}, "/", []*os.File{wait}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, UidMappings: ids, GidMappings: ids, Setsid: true}
+	err = cmd.Start()
+	wait.Close()
+	if err != nil {
+		return nil, err
+	}
+	view, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", cmd.Process.Pid))
+	cmd.Process.Kill()
+	cmd.Wait() // says how it was killed
+	return view, err
+}
+
+// holdOpen is all that the process of a range does: it is there until its pipe ends.
+func holdOpen() error {
+	_, err := io.Copy(io.Discard, os.NewFile(controlFD, "pipe"))
+	return err
+}
+
+// show has a detached mount show Owner's files as the box's.
+func (r *idRange) show(mount int) error {
+	if r == nil {
+		return nil
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(r.view.Fd())}
+	if err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		return fmt.Errorf("map ids: %w", err)
+	}
+	return nil
+}
+
+// firstID is the host's id of the box's user 0.
+func (r *idRange) firstID() int {
+	if r == nil {
+		return outsideLow
+	}
+	return r.first
+}
+
+// TryOwnIDs says why boxes whose files lie in dir cannot have Config.OwnIDs, nil when they can. It finds out by doing, with
+// files in dir that it removes. self is Config.Self.
+func TryOwnIDs(self, dir string) (err error) {
+	if best() != LevelRoot {
+		return errors.New("only root can give sprites ids of their own")
+	}
+	r, err := takeRange(self)
+	if err != nil {
+		return err
+	}
+	defer r.release()
+	if !mappedRange("/proc/self/uid_map", r.first) || !mappedRange("/proc/self/gid_map", r.first) {
+		return fmt.Errorf("root here has no ids %d to %d to give", r.first, r.first+mapSize-1)
+	}
+	scratch, err := os.MkdirTemp(dir, "ids-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	tree := Root{Upper: filepath.Join(scratch, "upper"), Work: filepath.Join(scratch, "work"), Lower: []string{filepath.Join(scratch, "lower")}}
+	for _, d := range []string{tree.Upper, tree.Work, tree.Lower[0]} {
+		if err := errors.Join(os.Mkdir(d, 0o755), os.Lchown(d, outsideLow, outsideLow)); err != nil {
+			return err
+		}
+	}
+	for _, s := range []step{{Kind: stepBind, Source: tree.Lower[0], Own: true}, {Kind: stepOverlay, Tree: &tree, Own: true}} {
+		mount, err := s.open(LevelRoot, r)
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		err = unix.Fstat(int(mount.Fd()), &st)
+		mount.Close()
+		if err != nil {
+			return err
+		}
+		if int(st.Uid) != r.first {
+			return fmt.Errorf("a mount of kind %s shows owner %d, not %d", s.Kind, st.Uid, r.first)
+		}
+	}
+	return nil
+}
