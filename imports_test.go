@@ -89,10 +89,11 @@ var mayImport = map[string][]string{
 
 	"orchestrator/action":  {"manifests", "orchestrator/durable", "orchestrator/lattice", "orchestrator/worktree", "spritekit/protocol"},
 	"orchestrator/session": {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/protocol"},
-	"orchestrator/store":   {"orchestrator/durable", "orchestrator/lattice"},
+	"orchestrator/store":   {"orchestrator/boltfile", "orchestrator/durable", "orchestrator/lattice"},
 
 	"orchestrator/reconcile": {"spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run
 
+	"orchestrator/boltfile": {},
 	"orchestrator/durable":  {},
 	"orchestrator/patient":  {},
 	"orchestrator/lattice":  {"manifests", "spritekit/protocol"},
@@ -109,7 +110,7 @@ var mayImport = map[string][]string{
 	"orchestrator/oci":  {},
 	"orchestrator/sbom": {},
 
-	"orchestrator/sprites/local":       {"orchestrator/patient", "orchestrator/durable", "orchestrator/sprites", "orchestrator/sprites/local/..."},
+	"orchestrator/sprites/local":       {"orchestrator/boltfile", "orchestrator/durable", "orchestrator/patient", "orchestrator/sprites", "orchestrator/sprites/local/..."},
 	"orchestrator/sprites/local/image": {"orchestrator/durable", "orchestrator/sprites/local/tree"},
 	// What file calls do, in a sandbox and, confined to folders, on the host.
 	"orchestrator/sprites/local/files":   {},
@@ -131,7 +132,7 @@ var mayImport = map[string][]string{
 
 // owners lists the only packages that may import a third-party module. Other modules are free.
 var owners = map[string][]string{
-	"go.etcd.io/bbolt":                       {"orchestrator/store", "orchestrator/sprites/local"},
+	"go.etcd.io/bbolt":                       {"orchestrator/boltfile", "orchestrator/store", "orchestrator/sprites/local"},
 	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/sprites/local", "orchestrator/sprites/spritestest"},
 	"github.com/go-git/go-git":               {"skills/git/native", "skills/git/native/index", "skills/git/native/objects", "skills/git/native/refs", "skills/git/native/wire", "orchestrator/worktree"},
 	"github.com/modelcontextprotocol/go-sdk": {"spritekit/mcp"},

@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/durable"
 )
 
@@ -60,21 +61,20 @@ func layOut(tx *bbolt.Tx) error {
 // openFile opens a store that is there. It is looked at first, under its lock, because bbolt does not survive what it
 // does not expect; a file that is refused was not written to.
 func openFile(path string, patience time.Duration, readOnly bool) (db *bbolt.DB, err error) {
-	options := &bbolt.Options{
-		Timeout: patience, FreelistType: bbolt.FreelistMapType, ReadOnly: readOnly,
-		OpenFile: func(path string, flag int, mode os.FileMode) (*os.File, error) {
-			f, err := os.OpenFile(path, flag&^os.O_CREATE, mode)
-			if err != nil {
-				return nil, err
-			}
-			if err := lockAndLook(f, patience, readOnly); err != nil {
-				return nil, errors.Join(err, f.Close())
-			}
-			return f, nil
-		},
+	options := boltfile.Options(patience)
+	options.ReadOnly = readOnly
+	options.OpenFile = func(path string, flag int, mode os.FileMode) (*os.File, error) {
+		f, err := os.OpenFile(path, flag&^os.O_CREATE, mode)
+		if err != nil {
+			return nil, err
+		}
+		if err := lockAndLook(f, patience, readOnly); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		return f, nil
 	}
 	err = contain(func() (err error) {
-		db, err = bbolt.Open(path, 0o600, options)
+		db, err = boltfile.Open(path, options)
 		return err
 	})
 	if err != nil {
@@ -187,7 +187,11 @@ func schemaOf(db *bbolt.DB) (uint64, error) {
 func contain(work func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		if broken := recover(); broken != nil {
+		broken := recover()
+		if mistake, ours := broken.(boltfile.Misuse); ours {
+			panic(mistake)
+		}
+		if broken != nil {
 			err = fmt.Errorf("%w: %v", ErrDamaged, broken)
 		}
 	}()

@@ -32,6 +32,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 )
 
 var (
@@ -164,7 +166,7 @@ func (s *Store) view(read func(*bbolt.Tx) error) error {
 	if s.db == nil {
 		return s.cause
 	}
-	return contain(func() error { return s.db.View(read) })
+	return contain(func() error { return boltfile.View(s.db, read) })
 }
 
 func u64(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

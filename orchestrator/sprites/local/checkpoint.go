@@ -67,7 +67,7 @@ func (h *Host) checkpoint(ctx context.Context, name, comment string) (checkpoint
 	if err != nil {
 		return none, fmt.Errorf("checkpoint %s: %w", name, err)
 	}
-	p, garbage, err := h.store.addCheckpoint(name, checkpointRecord{Comment: comment, CreateTime: h.now()}, now, h.isMounted)
+	p, garbage, err := h.store.addCheckpoint(name, checkpointRecord{Comment: comment, CreateTime: h.now()}, now, h.mounted.has)
 	if err != nil {
 		h.abandon(now.made...)
 		return none, fmt.Errorf("checkpoint %s: %w", name, err)
@@ -129,7 +129,7 @@ func (h *Host) restoreTo(ctx context.Context, name, id string) error {
 			return fmt.Errorf("restore %s to %s: keep the present state: %w", name, id, err)
 		}
 	}
-	garbage, err := h.store.restored(name, fresh, id, lost, h.now(), keepAutos, h.isMounted)
+	garbage, err := h.store.restored(name, fresh, id, lost, h.now(), keepAutos, h.mounted.has)
 	if err != nil {
 		h.abandon(fresh)
 		return fmt.Errorf("restore %s to %s: %w", name, id, err)
@@ -277,7 +277,7 @@ func (h *Host) deleteCheckpoint(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	garbage, err := h.store.deleteCheckpoint(s.id, id, h.isMounted)
+	garbage, err := h.store.deleteCheckpoint(s.id, id, h.mounted.has)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -59,7 +60,7 @@ type control struct {
 
 	ops sync.WaitGroup
 
-	mu   sync.Mutex // guards the fields below; held while the end of an operation is told
+	mu   boltfile.Lock // guards the fields below; held while the end of an operation is told
 	op   *operation
 	some bool // there has been an operation
 }

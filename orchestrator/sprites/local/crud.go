@@ -82,7 +82,7 @@ func (h *Host) deleteSprite(w http.ResponseWriter, r *http.Request) error {
 	if err := s.stop(); err != nil {
 		return fmt.Errorf("delete sprite %s: end its sandbox: %w", rec.Name, err)
 	}
-	garbage, err := h.store.deleteSprite(rec.Name, h.isMounted)
+	garbage, err := h.store.deleteSprite(rec.Name, h.mounted.has)
 	if err != nil {
 		return fmt.Errorf("delete sprite %s: %w", rec.Name, err)
 	}

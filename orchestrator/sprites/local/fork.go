@@ -82,7 +82,7 @@ func (h *Host) fork(ctx context.Context, name, id, to string, labels []string) (
 	forked.Source, forked.Checkpointed, forked.URLSettings = "", 0, sprites.URLSettings{}
 	forked.CreatedAt = h.now()
 	forked.UpdatedAt, forked.LastStarted, forked.LastWarmed = forked.CreatedAt, nil, nil
-	garbage, err := h.store.forkSprite(name, now, forked, made, h.isMounted)
+	garbage, err := h.store.forkSprite(name, now, forked, made, h.mounted.has)
 	if err != nil {
 		h.abandon(append(slices.Clone(now.made), made)...)
 		return rec, fmt.Errorf("fork %s: %w", name, err)

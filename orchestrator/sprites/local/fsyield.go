@@ -7,12 +7,13 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"sync"
+
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 )
 
 // bell rings for those inside a sprite's gate while somebody waits to pass it alone.
 type bell struct {
-	mu      sync.Mutex // guards the fields below
+	mu      boltfile.Lock // guards the fields below
 	waiting int
 	sound   chan struct{} // closed while it rings; nil when nobody has listened since it last did
 }
@@ -115,7 +116,7 @@ func (s *spool) answer(w http.ResponseWriter) {
 type lent struct {
 	dir string // for the copy
 
-	mu   sync.Mutex // guards the fields below
+	mu   boltfile.Lock // guards the fields below
 	file *os.File
 	base int64 // where in what is served the file begins
 	at   int64

@@ -29,7 +29,8 @@
 // # Locks
 //
 // Each sprite has a gate. Starting a command, file calls and checkpoints pass it together; restore and deletion pass it
-// alone. sprite.mu guards what runs and is never held while waiting for the gate.
+// alone. sprite.mu guards what runs and is never held while waiting for the gate. No lock is taken inside a transaction of
+// host.db; see package boltfile, whose Lock holds that under test.
 package local
 
 import (
@@ -48,6 +49,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/rs/zerolog"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/egress"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/image"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
@@ -120,26 +122,26 @@ type Host struct {
 	confined     func() confinement // probes until it knows
 
 	images     *image.Store
-	defaulting sync.Mutex // guards imported, and is held while the default image is
-	imported   string     // digest of the default image, once it was needed
+	defaulting boltfile.Lock // guards imported, and is held while the default image is
+	imported   string        // digest of the default image, once it was needed
 
-	linking sync.Mutex // guards the folder of links to shared caches
+	linking boltfile.Lock // guards the folder of links to shared caches
 
 	driver   func() (layer.Driver, error) // of new sprites; chosen once
-	settling sync.Mutex                   // held while layers are made durable
-	reading  sync.Mutex                   // held while a digest is taken
-	merging  sync.Mutex                   // held while layers are merged
+	settling boltfile.Lock                // held while layers are made durable
+	reading  boltfile.Lock                // held while a digest is taken
+	merging  boltfile.Lock                // held while layers are merged
 	spares   spares
+	mounted  pins
 	outward  *egress.Room // for the connections of sprites to the world
 	boxes    sandbox.Starter
 
-	mu      sync.Mutex // guards the fields below
+	mu      boltfile.Lock // guards the fields below
 	closed  bool
 	calls   sync.WaitGroup     // requests being served; Add only under mu while not closed
 	sprites map[string]*sprite // by id; what runs
 
 	claims    map[*claim]bool // images that sprites are being made from
-	mounted   map[string]int  // layers by the number of running boxes that have them mounted
 	unsettled []string        // layers that were frozen and may not be on the disk yet
 }
 
@@ -157,7 +159,7 @@ func Open(cfg Config) (*Host, error) {
 }
 
 func open(cfg Config, step func(string)) (*Host, error) {
-	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, clock: time.Now, step: step, pingEvery: pingEvery, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: map[string]int{}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}, outward: egress.NewRoom(descriptors())}
+	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, clock: time.Now, step: step, pingEvery: pingEvery, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: pins{boxes: map[string]int{}}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}, outward: egress.NewRoom(descriptors())}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}

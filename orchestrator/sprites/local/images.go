@@ -149,12 +149,12 @@ func (h *Host) usersOf(digest string) (names []string, err error) {
 		}
 	}
 	h.mu.Unlock()
-	err = h.store.sprites("", func(rec spriteRecord) bool {
+	all, err := h.store.sprites()
+	for _, rec := range all {
 		if rec.Image == digest {
 			names = append(names, rec.Name)
 		}
-		return true
-	})
+	}
 	slices.Sort(names)
 	return slices.Compact(names), err
 }

@@ -6,8 +6,9 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 )
 
 // Limits are quotas like those of remote services, for trying how clients take a refusal. Zero values limit nothing.
@@ -52,8 +53,8 @@ func (e *limitError) write(w http.ResponseWriter) {
 type limits struct {
 	of Limits
 
-	mu      sync.Mutex  // guards the fields below
-	made    []time.Time // the last creations, oldest first; at most of.Creations
+	mu      boltfile.Lock // guards the fields below
+	made    []time.Time   // the last creations, oldest first; at most of.Creations
 	running int
 }
 

@@ -30,9 +30,9 @@ type summary struct {
 	WarmLimit    int    `json:"warm_limit"`
 }
 
-func (h *Host) summarize() (summary, error) {
+func (h *Host) summarize(all []spriteRecord) summary {
 	sum := summary{Name: organization, RunningLimit: h.cfg.Limits.Running}
-	err := h.store.sprites("", func(rec spriteRecord) bool {
+	for _, rec := range all {
 		switch h.state(rec).status {
 		case running:
 			sum.Running++
@@ -41,9 +41,8 @@ func (h *Host) summarize() (summary, error) {
 		case cold:
 			sum.Cold++
 		}
-		return true
-	})
-	return sum, err
+	}
+	return sum
 }
 
 func (h *Host) listSprites(w http.ResponseWriter, r *http.Request) error {
@@ -59,24 +58,21 @@ func (h *Host) listSprites(w http.ResponseWriter, r *http.Request) error {
 	var found []spriteRecord
 	var next *string
 	after := query.Get("continuation_token") // the last name of the page before
-	err := h.store.sprites(after, func(rec spriteRecord) bool {
-		if !strings.HasPrefix(rec.Name, prefix) {
-			return true
+	all, err := h.store.sprites()
+	if err != nil {
+		return err
+	}
+	for _, rec := range all {
+		if rec.Name <= after || !strings.HasPrefix(rec.Name, prefix) {
+			continue
 		}
 		if len(found) == limit {
 			next = &found[limit-1].Name
-			return false
+			break
 		}
 		found = append(found, rec)
-		return true
-	})
-	if err != nil {
-		return err
 	}
-	sum, err := h.summarize()
-	if err != nil {
-		return err
-	}
+	sum := h.summarize(all)
 	page := make([]spriteObject, len(found))
 	for i, rec := range found {
 		page[i] = h.object(rec)

@@ -2,9 +2,9 @@ package local
 
 import (
 	"context"
-	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
@@ -17,7 +17,7 @@ const portsEvery = 500 * time.Millisecond
 type portWatch struct {
 	sprite *sprite
 
-	mu        sync.Mutex // guards the fields below
+	mu        boltfile.Lock // guards the fields below
 	listeners map[*portListener]bool
 	quit      context.CancelFunc // ends the looking; nil while there is none
 }

@@ -131,22 +131,17 @@ func (s *store) deleteSprite(name string, mounted func(string) bool) (garbage []
 	return garbage, err
 }
 
-// sprites calls fn for every sprite in the order of names, from the first one after `after`, until fn returns false.
-func (s *store) sprites(after string, fn func(spriteRecord) bool) error {
-	return s.view(func(tx *bolt.Tx) error {
-		c := tx.Bucket(bucketSprites).Cursor()
-		for k, v := c.Seek([]byte(after)); k != nil; k, v = c.Next() {
-			if string(k) == after {
-				continue
-			}
+// sprites returns every sprite in the order of names.
+func (s *store) sprites() (all []spriteRecord, err error) {
+	err = s.view(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketSprites).ForEach(func(k, v []byte) error {
 			var rec spriteRecord
 			if err := json.Unmarshal(v, &rec); err != nil {
 				return fmt.Errorf("record of sprite %s: %w", k, err)
 			}
-			if !fn(rec) {
-				return nil
-			}
-		}
-		return nil
+			all = append(all, rec)
+			return nil
+		})
 	})
+	return all, err
 }

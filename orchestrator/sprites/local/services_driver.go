@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
@@ -29,9 +30,9 @@ type services struct {
 	id     string          // of the sprite
 	exists context.Context // ends when the sprite is deleted
 
-	edits sync.Mutex // one change of definitions at a time: it is recorded first, then told to the machine
+	edits boltfile.Lock // one change of definitions at a time: it is recorded first, then told to the machine
 
-	mu      sync.Mutex // guards the fields below
+	mu      boltfile.Lock // guards the fields below
 	machine *machine
 	loaded  bool // the machine knows the definitions
 	box     *sandbox.Box

@@ -10,9 +10,9 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -38,8 +38,8 @@ type serviceLog struct {
 	path string
 	now  func() time.Time
 
-	mu     sync.Mutex // guards the fields below
-	file   *os.File   // nil until something is written, and after writing failed
+	mu     boltfile.Lock // guards the fields below
+	file   *os.File      // nil until something is written, and after writing failed
 	size   int64
 	recent []sprites.ServiceEvent
 	bytes  int           // of data in recent

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
@@ -65,9 +66,9 @@ type session struct {
 	abort    func()
 	finished chan struct{} // closed when the last goroutine has ended
 
-	mu      sync.Mutex // guards the fields below
-	recent  []frame    // at most scrollback bytes in recentFrames pieces
-	size    int        // bytes in recent
+	mu      boltfile.Lock // guards the fields below
+	recent  []frame       // at most scrollback bytes in recentFrames pieces
+	size    int           // bytes in recent
 	total   int64
 	last    time.Time
 	clients map[*client]bool

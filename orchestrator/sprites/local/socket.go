@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/patient"
 )
 
@@ -162,9 +163,9 @@ type budget struct {
 	every time.Duration
 	now   func() time.Time
 
-	mu    sync.Mutex // guards the fields below
-	spare int        // that may come at once
-	since time.Time  // when spare was right
+	mu    boltfile.Lock // guards the fields below
+	spare int           // that may come at once
+	since time.Time     // when spare was right
 }
 
 func newBudget(burst int, every time.Duration) *budget {

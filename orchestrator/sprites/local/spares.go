@@ -1,8 +1,7 @@
 package local
 
 import (
-	"sync"
-
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/layer"
 )
 
@@ -12,7 +11,7 @@ const keepSpares = 2
 // spares are empty layers that are in their place, with durable names, before anybody asks for one: waiting for the disk
 // is most of what making one takes. Host.db does not know them, so that those of a host that was killed go at the next start.
 type spares struct {
-	mu     sync.Mutex // guards the fields below
+	mu     boltfile.Lock // guards the fields below
 	keep   int
 	ready  []layerRecord
 	making bool

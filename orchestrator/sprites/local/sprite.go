@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/egress"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 )
@@ -33,7 +34,7 @@ type sprite struct {
 	listening portWatch
 	proxies   atomic.Int32
 
-	mu       sync.Mutex // guards the fields below
+	mu       boltfile.Lock // guards the fields below
 	box      *sandbox.Box
 	pinned   []string // layers that the box has mounted
 	shown    []string // checkpoints that it shows

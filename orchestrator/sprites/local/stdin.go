@@ -2,9 +2,10 @@ package local
 
 import (
 	"context"
-	"sync"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 )
 
 // stdinRoom bounds the bytes of input that wait for a process. Until it is used up a client that sends more than the
@@ -19,7 +20,7 @@ type stdin struct {
 	room *semaphore.Weighted
 	more chan struct{} // holds a token when there may be pieces
 
-	mu     sync.Mutex // guards the fields below
+	mu     boltfile.Lock // guards the fields below
 	pieces [][]byte
 	closed bool
 }

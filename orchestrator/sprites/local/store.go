@@ -11,6 +11,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 )
 
 var (
@@ -37,7 +39,7 @@ var (
 const lockTimeout = time.Second
 
 // reserve is what host.db takes at least. On a full disk there is then still room for the records of a deletion, with
-// which space is freed. It is one of the sizes that bbolt maps, so that it never cuts the file.
+// which space is freed.
 const reserve = 1 << 20
 
 // store is host.db, the single source of truth. After a commit that failed the file is closed and opened again, because
@@ -89,7 +91,7 @@ func numberSessions(tx *bolt.Tx, now time.Time) (int64, error) {
 }
 
 func (s *store) open() error {
-	db, err := bolt.Open(s.path, 0o600, &bolt.Options{Timeout: lockTimeout})
+	db, err := boltfile.Open(s.path, boltfile.Options(lockTimeout))
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return fmt.Errorf("open %s: %w; end it or choose another one", s.path, ErrServed)
 	}
@@ -135,12 +137,13 @@ func (s *store) close() error {
 
 var errClosed = errors.New("the host's database is closed")
 
+// view runs fn in a read transaction. It reads and does nothing else: see package boltfile.
 func (s *store) view(fn func(*bolt.Tx) error) error {
 	if err := s.use(); err != nil {
 		return err
 	}
 	defer s.mu.RUnlock()
-	return s.db.View(fn)
+	return boltfile.View(s.db, fn)
 }
 
 // use holds the database for reading, opening it first when that failed after an earlier commit: what failed then, such
@@ -163,19 +166,27 @@ func (s *store) use() error {
 
 // update runs fn in one durable transaction.
 func (s *store) update(fn func(*bolt.Tx) error) error {
-	if err := s.use(); err != nil {
-		return err
+	refused, err := s.transact(fn)
+	if err != nil {
+		return errors.Join(fmt.Errorf("commit: %w", err), s.reopen())
 	}
-	var refused error
-	err := s.db.Update(func(tx *bolt.Tx) error {
+	return refused
+}
+
+// transact runs fn in a write transaction; refused is fn's own error.
+func (s *store) transact(fn func(*bolt.Tx) error) (refused, err error) {
+	if err := s.use(); err != nil {
+		return err, nil
+	}
+	defer s.mu.RUnlock()
+	err = boltfile.Update(s.db, func(tx *bolt.Tx) error {
 		refused = fn(tx)
 		return refused
 	})
-	s.mu.RUnlock()
-	if err == nil || err == refused {
-		return err
+	if refused != nil {
+		return refused, nil
 	}
-	return errors.Join(fmt.Errorf("commit: %w", err), s.reopen())
+	return nil, err
 }
 
 func (s *store) reopen() error {

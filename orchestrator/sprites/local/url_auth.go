@@ -10,9 +10,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -32,7 +32,7 @@ type urlKeys struct {
 	key []byte
 	now func() time.Time
 
-	mu     sync.Mutex
+	mu     boltfile.Lock
 	logins map[string]login // by token
 }
 

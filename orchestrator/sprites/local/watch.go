@@ -6,8 +6,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 )
 
 // heartbeat is how often a watcher of the list hears that the host is there.
@@ -41,14 +42,14 @@ func (h *Host) watchSprites(w http.ResponseWriter, r *http.Request, prefix strin
 	changed := h.changes.join()
 	defer h.changes.part(changed)
 	var names []string
-	err := h.store.sprites("", func(rec spriteRecord) bool {
+	all, err := h.store.sprites()
+	if err != nil {
+		return err
+	}
+	for _, rec := range all {
 		if strings.HasPrefix(rec.Name, prefix) {
 			names = append(names, rec.Name)
 		}
-		return true
-	})
-	if err != nil {
-		return err
 	}
 	out := newLines(w)
 	tick := time.NewTicker(heartbeat)
@@ -70,8 +71,8 @@ func (h *Host) watchSprites(w http.ResponseWriter, r *http.Request, prefix strin
 
 // beat says that the host is there; false when nobody hears it.
 func (h *Host) beat(out *lines) bool {
-	sum, err := h.summarize()
-	return err == nil && out.send(stateEvent{Type: "heartbeat", Timestamp: h.now(), Org: sum})
+	all, err := h.store.sprites()
+	return err == nil && out.send(stateEvent{Type: "heartbeat", Timestamp: h.now(), Org: h.summarize(all)})
 }
 
 // tellStates sends a line for each sprite; false when nobody hears it.
@@ -79,10 +80,11 @@ func (h *Host) tellStates(out *lines, names []string) bool {
 	if len(names) == 0 {
 		return true
 	}
-	sum, err := h.summarize()
+	all, err := h.store.sprites()
 	if err != nil {
 		return false
 	}
+	sum := h.summarize(all)
 	for _, name := range names {
 		e := stateEvent{Name: name, Timestamp: h.now(), Org: sum}
 		rec, err := h.store.sprite(name)
@@ -105,7 +107,7 @@ func (h *Host) tellStates(out *lines, names []string) bool {
 
 // changes tells watchers which sprites have changed. Its zero value has no watchers.
 type changes struct {
-	mu       sync.Mutex // guards what follows
+	mu       boltfile.Lock // guards what follows
 	watchers map[*watcher]bool
 }
 
@@ -113,7 +115,7 @@ type changes struct {
 type watcher struct {
 	some chan struct{} // holds a token when there may be names
 
-	mu    sync.Mutex // guards names
+	mu    boltfile.Lock // guards names
 	names map[string]bool
 }
 

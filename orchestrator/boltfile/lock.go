@@ -1,0 +1,71 @@
+package boltfile
+
+import (
+	"bytes"
+	"flag"
+	"runtime"
+	"slices"
+	"sync"
+
+	"go.etcd.io/bbolt"
+)
+
+// Lock is a mutex that is never taken inside a transaction. Under test doing so panics, whether or not another goroutine
+// holds it at that moment.
+type Lock struct{ mu sync.Mutex }
+
+// Lock locks l.
+func (l *Lock) Lock() {
+	if under := open(); len(under) > 0 {
+		panic(Misuse("a lock is taken inside a transaction of " + under[0].Path()))
+	}
+	l.mu.Lock()
+}
+
+// Unlock unlocks l.
+func (l *Lock) Unlock() { l.mu.Unlock() }
+
+// Misuse is the value of a panic that tells of a mistake in the program, not of a damaged file.
+type Misuse string
+
+// tested says that this is a test's binary, which watches its transactions.
+var tested = sync.OnceValue(func() bool { return flag.Lookup("test.v") != nil })
+
+// transactions holds, under test, the files with an open transaction by goroutine. Each goroutine changes its own only.
+var transactions sync.Map // string → []*bbolt.DB
+
+// open returns the files of which the calling goroutine has a transaction open.
+func open() []*bbolt.DB {
+	if !tested() {
+		return nil
+	}
+	dbs, _ := transactions.Load(goroutine())
+	under, _ := dbs.([]*bbolt.DB)
+	return under
+}
+
+// begin notes that the calling goroutine begins a transaction, until the returned func is called.
+func begin(db *bbolt.DB) (end func()) {
+	if !tested() {
+		return func() {}
+	}
+	id, under := goroutine(), open()
+	if slices.Contains(under, db) {
+		panic(Misuse("a transaction begins inside another one of " + db.Path()))
+	}
+	transactions.Store(id, append(slices.Clip(under), db))
+	return func() {
+		if len(under) == 0 {
+			transactions.Delete(id)
+			return
+		}
+		transactions.Store(id, under)
+	}
+}
+
+// goroutine names the calling goroutine.
+func goroutine() string {
+	buf := make([]byte, 64) // "goroutine 18 [running]:…"
+	name, _, _ := bytes.Cut(buf[:runtime.Stack(buf, false)], []byte(" ["))
+	return string(name)
+}
