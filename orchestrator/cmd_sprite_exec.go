@@ -158,6 +158,7 @@ func (o spriteExecOptions) run(ctx context.Context, d *deps, c *sprites.Client, 
 	if local := d.getenv("TERM"); e.TTY && local != "" && !slices.ContainsFunc(e.Env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }) {
 		e.Env = append(slices.Clone(e.Env), "TERM="+local)
 	}
+	defer d.deadline.pause()()
 	signals := forwardSignals(e.TTY, func() { cancel(errGaveUp) })
 	defer signals.stop()
 	e.Signals = signals.names

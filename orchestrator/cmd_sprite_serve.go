@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -75,8 +74,6 @@ or the port is in use, 7 less isolation than asked for.`,
   SPRITES_API_URL=http://127.0.0.1:8787 SPRITES_TOKEN=… lattice sprite ls`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
 			if err := errors.Join(opts.Limits.check(), checkLoopback("--listen", opts.Listen), checkLoopback("--urls", cmp.Or(opts.URLs, anyPort))); err != nil {
 				return err
 			}
@@ -94,7 +91,7 @@ or the port is in use, 7 less isolation than asked for.`,
 				return err
 			}
 			log := zerolog.New(cmd.ErrOrStderr()).With().Timestamp().Logger()
-			return runSpriteServe(ctx, log, opts, cmd.OutOrStdout())
+			return runSpriteServe(cmd.Context(), log, opts, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&opts.Listen, "listen", anyPort, "loopback address to listen on; port 0 chooses a free one")

@@ -45,7 +45,8 @@ type deps struct {
 	// wrapLog lets a composition root put its own log between engine and store.
 	wrapLog func(engine.Log) engine.Log
 
-	exit func(code int) // ends the process, whatever it does
+	exit     func(code int) // ends the process, whatever it does
+	deadline *deadline      // of the process, after a signal
 
 	json bool // --json
 }
@@ -53,7 +54,7 @@ type deps struct {
 // processDeps reads the process's surroundings once.
 func processDeps() *deps {
 	d := &deps{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, exit: os.Exit,
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, exit: os.Exit, deadline: &deadline{within: endWithin},
 		terminal: term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb",
 		getenv:   os.Getenv, environ: os.Environ(),
 		version: buildVersion(), api: api.Version, oldest: api.Oldest, log: zerolog.Nop(),

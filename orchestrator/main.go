@@ -11,18 +11,15 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	_ "github.com/spritekit/lattice/orchestrator/sprites/local/sandbox/early" // a box's init gets no further
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends what cannot be called off, such as reading a backup from a terminal
-	code := execute(ctx, processDeps(), os.Args[1:])
+	d := processDeps()
+	ctx, stop := d.untilSignal()
+	code := execute(ctx, d, os.Args[1:])
 	stop()
 	os.Exit(code)
 }

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -53,8 +53,8 @@ func (c cleaned) Run() int {
 // latticeMain is lattice's main with a log that kills after the n-th durable write, and with the version of another
 // build ("VERSION API OLDEST"), when the environment says so.
 func latticeMain() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	d := processDeps()
+	ctx, stop := d.untilSignal()
 	if as := os.Getenv("LATTICE_AS"); as != "" {
 		if _, err := fmt.Sscan(as, &d.version, &d.api, &d.oldest); err != nil {
 			panic(err)
@@ -69,6 +69,9 @@ func latticeMain() {
 			return &killer{Log: log, file: file, at: at, victim: os.Getenv("KILL_VICTIM")}
 		}
 	}
+	if within, err := time.ParseDuration(os.Getenv("END_WITHIN")); err == nil {
+		d.deadline.within = within
+	}
 	code := execute(ctx, d, os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -79,7 +82,7 @@ type killer struct {
 	engine.Log
 	file   string
 	at     int
-	victim string // leader | init
+	victim string // leader | init | none: the write does not come back
 }
 
 func (k *killer) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
@@ -91,6 +94,8 @@ func (k *killer) Append(ctx context.Context, run string, after lattice.Seq, entr
 			select {} // die here, with the write done and nothing after it
 		case "init":
 			killInits(os.Getpid())
+		case "none":
+			select {}
 		}
 	}
 	return seq, err
