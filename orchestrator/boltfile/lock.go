@@ -2,10 +2,10 @@ package boltfile
 
 import (
 	"bytes"
-	"flag"
 	"runtime"
 	"slices"
 	"sync"
+	"testing"
 
 	"go.etcd.io/bbolt"
 )
@@ -28,15 +28,12 @@ func (l *Lock) Unlock() { l.mu.Unlock() }
 // Misuse is the value of a panic that tells of a mistake in the program, not of a damaged file.
 type Misuse string
 
-// tested says that this is a test's binary, which watches its transactions.
-var tested = sync.OnceValue(func() bool { return flag.Lookup("test.v") != nil })
-
 // transactions holds, under test, the files with an open transaction by goroutine. Each goroutine changes its own only.
 var transactions sync.Map // string → []*bbolt.DB
 
 // open returns the files of which the calling goroutine has a transaction open.
 func open() []*bbolt.DB {
-	if !tested() {
+	if !testing.Testing() {
 		return nil
 	}
 	dbs, _ := transactions.Load(goroutine())
@@ -46,7 +43,7 @@ func open() []*bbolt.DB {
 
 // begin notes that the calling goroutine begins a transaction, until the returned func is called.
 func begin(db *bbolt.DB) (end func()) {
-	if !tested() {
+	if !testing.Testing() {
 		return func() {}
 	}
 	id, under := goroutine(), open()
