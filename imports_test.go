@@ -26,88 +26,89 @@ var mayImport = map[string][]string{
 
 	// The sprite's side, top to bottom.
 	"spritekit": {"manifests", "skills", "skills/proc", "spritekit/..."}, // proc: what a session's programs are told to do
-	"skills":    {"manifests", "skills/...", "spritekit/skill"},
+	"skills":    {"manifests", "skills/...", "spritekit/fault", "spritekit/skill"},
 	// Families are siblings; proc is the one way to run a program, shared by those that do.
-	"skills/*":         {"skills/proc", "skills/propose", "spritekit/checkpoint", "spritekit/protocol", "spritekit/skill", "spritekit/workspace", "manifests"},
+	"skills/*":         {"skills/proc", "skills/propose", "spritekit/checkpoint", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace", "manifests"},
 	"spritekit/dropin": {"manifests"},
 	// The git verbs choose between two engines, which know the nouns and never each other.
-	"skills/git":           {"skills/git/...", "skills/proc", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
-	"skills/git/engine":    {"spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git":           {"skills/git/...", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git/engine":    {"spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/git/gitconfig": {},
 	"skills/git/patch":     {},
 	// The native engine composes parts that know neither it nor each other.
-	"skills/git/native":         {"skills/git/engine", "skills/git/gitconfig", "skills/git/native/...", "skills/ignore", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git/native":         {"skills/git/engine", "skills/git/gitconfig", "skills/git/native/...", "skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/git/native/index":   {},
 	"skills/git/native/objects": {},
 	"skills/git/native/refs":    {},
 	"skills/git/native/wire":    {},
 
-	"skills/git/system":   {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "skills/proc", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
-	"skills/test":         {"skills/proc", "skills/test/results", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git/system":   {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/test":         {"skills/proc", "skills/test/results", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/test/results": {},
 	// What git ignores is shared by those that walk trees.
 	"skills/ignore":        {},
-	"skills/fs":            {"manifests", "skills/fs/...", "skills/ignore", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/fs":            {"manifests", "skills/fs/...", "skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/fs/grep":       {},
 	"skills/fs/unified":    {},
 	"skills/fs/walk":       {"skills/ignore", "spritekit/protocol", "spritekit/workspace"},
-	"spritekit/install":    {"manifests", "spritekit/protocol", "spritekit/skill"},
+	"spritekit/install":    {"manifests", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/export":     {"manifests"},
-	"spritekit/mcp":        {"manifests", "spritekit/protocol", "spritekit/skill"},
+	"spritekit/mcp":        {"manifests", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/contract":   {"manifests", "spritekit/protocol"},
-	"spritekit/session":    {"manifests", "spritekit/dropin", "spritekit/journal", "spritekit/protocol", "spritekit/skill"},
+	"spritekit/session":    {"manifests", "spritekit/dropin", "spritekit/journal", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/skilltest":  {"spritekit/contract"},
-	"spritekit/skill":      {"manifests", "spritekit/checkpoint", "spritekit/journal", "spritekit/outbox", "spritekit/protocol", "spritekit/resume", "spritekit/workspace"},
+	"spritekit/skill":      {"manifests", "spritekit/checkpoint", "spritekit/journal", "spritekit/outbox", "spritekit/fault", "spritekit/protocol", "spritekit/resume", "spritekit/workspace"},
 	"spritekit/journal":    {"spritekit/protocol", "spritekit/workspace"},
 	"spritekit/outbox":     {"spritekit/protocol", "spritekit/workspace"},
 	"spritekit/resume":     {"spritekit/protocol", "spritekit/workspace"},
 	"spritekit/checkpoint": {"spritekit/protocol"},
 	"spritekit/workspace":  {"spritekit/protocol"},
+	"spritekit/fault":      {"spritekit/protocol"},
 	"spritekit/protocol":   {},
 
 	// A model server, for tests.
 	"skills/agent/agenttest": {},
 
 	// The orchestrator's side, top to bottom. main and leader compose; what they compose never meets otherwise.
-	"orchestrator":        {"manifests", "manifests/templates", "orchestrator/...", "spritekit/protocol"},
-	"orchestrator/leader": {"manifests", "orchestrator/...", "spritekit/protocol"},
+	"orchestrator":        {"manifests", "manifests/templates", "orchestrator/...", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/leader": {"manifests", "orchestrator/...", "spritekit/fault", "spritekit/protocol"},
 
-	"orchestrator/api":       {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/protocol"}, // sprites: what changed in files
-	"orchestrator/dashboard": {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/api":       {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // sprites: what changed in files
+	"orchestrator/dashboard": {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 
-	"orchestrator/engine": {"manifests", "orchestrator/ir", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
-	"orchestrator/llm":    {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/engine": {"manifests", "orchestrator/ir", "orchestrator/ladder", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/llm":    {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 	// A model server, for tests.
 	"orchestrator/llm/llmtest": {},
 	// And a real one, of 260,000 weights.
 	"orchestrator/llm/llmtest/stories": {},
 	// What is decided about answers of models: pure, below the engine.
 	"orchestrator/ladder":  {"manifests/templates", "orchestrator/ir"},
-	"orchestrator/compile": {"manifests", "manifests/schemas", "manifests/steps", "manifests/templates", "orchestrator/ir", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/compile": {"manifests", "manifests/schemas", "manifests/steps", "manifests/templates", "orchestrator/ir", "orchestrator/ladder", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 
 	"orchestrator/diagram": {"orchestrator/ir"},
 
-	"orchestrator/action":  {"manifests", "orchestrator/durable", "orchestrator/lattice", "orchestrator/worktree", "spritekit/protocol"},
-	"orchestrator/session": {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/protocol"},
-	"orchestrator/store":   {"orchestrator/boltfile", "orchestrator/durable", "orchestrator/lattice"},
+	"orchestrator/action":  {"manifests", "orchestrator/durable", "orchestrator/lattice", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/session": {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/store":   {"orchestrator/boltfile", "orchestrator/durable", "orchestrator/lattice", "spritekit/fault"},
 
-	"orchestrator/reconcile": {"spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run
+	"orchestrator/reconcile": {"spritekit/fault", "spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run
 
 	"orchestrator/boltfile": {},
 	"orchestrator/durable":  {},
 	"orchestrator/patient":  {},
-	"orchestrator/lattice":  {"manifests", "spritekit/protocol"},
+	"orchestrator/lattice":  {"manifests", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/settings": {"manifests"},
 	"orchestrator/ir":       {"manifests", "manifests/schemas", "manifests/templates"},
 	"orchestrator/sprites":  {},
-	"orchestrator/worktree": {"orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/worktree": {"orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 	// What of this machine sprites may be shown, and what it lacks.
-	"orchestrator/toolchain": {"orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/toolchain": {"orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/doctor":    {},
 	// Skills of others, as folders of this machine.
-	"orchestrator/dropin": {"manifests"},
+	"orchestrator/dropin": {"manifests", "spritekit/fault"},
 	// Images, and what is in them.
-	"orchestrator/oci":  {},
+	"orchestrator/oci":  {"spritekit/fault"},
 	"orchestrator/sbom": {},
 
 	"orchestrator/sprites/local":       {"orchestrator/boltfile", "orchestrator/durable", "orchestrator/patient", "orchestrator/sprites", "orchestrator/sprites/local/..."},

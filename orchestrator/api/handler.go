@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -217,7 +218,7 @@ func stream(w http.ResponseWriter, r *http.Request, produce func(lattice.Seq, fu
 
 // Refuse makes an error that a user can act on.
 func Refuse(exit int, code, message, hint string) *Problem {
-	return &Problem{Fault: protocol.Fault{Code: code, Message: message, Hint: hint, Retryable: exit == protocol.ExitBusy}, Exit: exit}
+	return fault.New(exit, code, "%s", message).WithHint("%s", hint)
 }
 
 func asProblem(err error) *Problem {

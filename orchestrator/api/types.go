@@ -9,6 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -207,9 +208,4 @@ type DecideReply struct {
 }
 
 // Problem is the body of every error answer; Exit is the exit code a command should end with.
-type Problem struct {
-	Fault protocol.Fault `json:"error"`
-	Exit  int            `json:"exit"`
-}
-
-func (p *Problem) Error() string { return p.Fault.Message }
+type Problem = fault.Error

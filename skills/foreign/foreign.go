@@ -35,7 +35,7 @@ func Call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 	line, exit, err := call(ctx, r, m, argv, env, streams)
 	if err != nil {
 		e := skill.Fault(err)
-		if line, err = e.Line(m.Name, env.CallID); err != nil {
+		if line, err = skill.FailureLine(e, m.Name, env.CallID); err != nil {
 			fmt.Fprintf(streams.Stderr, "%s: %v\n", m.Name, err)
 			return protocol.ExitInternal
 		}

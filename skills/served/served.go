@@ -21,6 +21,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -281,11 +282,10 @@ func code(exit int) string {
 // failure is the error of a program that did not exit with 0: as its result says, else by its exit code and the last
 // line that it wrote to stderr.
 func failure(exit int, result protocol.Result, stderr []byte) error {
-	e := &skill.Error{Code: code(exit), Exit: exit, Retryable: exit == protocol.ExitNetwork || exit == protocol.ExitBusy}
+	e := fault.New(exit, code(exit), "%s", lastLine(stderr))
 	if e.Code == "failed" {
 		e.Exit = protocol.ExitFailed
 	}
-	e.Message = lastLine(stderr)
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("the program ended with exit code %d", exit)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/dropin"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -163,8 +164,8 @@ func (c *call) program() ([]string, error) {
 
 // failure is a result line of the session's own.
 func (c *call) failure(code, message, hint string) []byte {
-	e := skill.Error{Code: code, Message: strings.ToValidUTF8(message, "\uFFFD"), Hint: hint}
-	line, err := e.Line(c.Skill, c.CallID)
+	e := fault.Failed(code, "%s", strings.ToValidUTF8(message, "\uFFFD")).WithHint("%s", hint)
+	line, err := skill.FailureLine(e, c.Skill, c.CallID)
 	if err != nil { // of plain texts: cannot be
 		line = []byte(`{"ok":false,"skill":"?","error":{"code":"internal","message":"the result cannot be written"},"call_id":"` + c.CallID + `"}`)
 	}

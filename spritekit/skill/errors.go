@@ -2,48 +2,23 @@ package skill
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"syscall"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
-// Error is a failure that a caller can act on. Exit is one of the protocol.Exit codes; 0 counts as ExitFailed.
-type Error struct {
-	Code      string
-	Message   string
-	Hint      string
-	Retryable bool
-	Details   any
-	Exit      int
-}
-
-func (e *Error) Error() string { return e.Message }
-
-// WithHint returns a copy of e that tells a person what to do.
-func (e Error) WithHint(format string, args ...any) *Error {
-	e.Hint = fmt.Sprintf(format, args...)
-	return &e
-}
-
-// WithDetails returns a copy of e with details for a machine.
-func (e Error) WithDetails(details any) *Error {
-	e.Details = details
-	return &e
-}
-
-func fault(exit int, retryable bool, code, format string, args []any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Retryable: retryable, Exit: exit}
-}
+// Error is [fault.Error], the failure that the caller of a skill can act on.
+type Error = fault.Error
 
 // Failed is a failure of the work itself (exit 1).
 func Failed(code, format string, args ...any) *Error {
-	return fault(protocol.ExitFailed, false, code, format, args)
+	return fault.Failed(code, format, args...)
 }
 
 // BadInput refuses one input, named by its JSON pointer (exit 2).
@@ -53,42 +28,42 @@ func BadInput(pointer, format string, args ...any) *Error {
 
 // refusal is bad input that is no member of the input object (exit 2).
 func refusal(code, format string, args ...any) *Error {
-	return fault(protocol.ExitBadInput, false, code, format, args)
+	return fault.BadInput(code, format, args...)
 }
 
 // NotFound says that what the input names is not there (exit 3).
 func NotFound(format string, args ...any) *Error {
-	return fault(protocol.ExitNotFound, false, "not_found", format, args)
+	return fault.NotFound("not_found", format, args...)
 }
 
 // Network is a failure of a connection; trying again may help (exit 5).
 func Network(format string, args ...any) *Error {
-	return fault(protocol.ExitNetwork, true, "network", format, args)
+	return fault.Network("network", format, args...)
 }
 
 // Busy says that something else holds what is needed; trying again helps (exit 6).
 func Busy(format string, args ...any) *Error {
-	return fault(protocol.ExitBusy, true, "busy", format, args)
+	return fault.Busy("busy", format, args...)
 }
 
 // Unsafe refuses what could harm (exit 7).
 func Unsafe(code, format string, args ...any) *Error {
-	return fault(protocol.ExitUnsafe, false, code, format, args)
+	return fault.Unsafe(code, format, args...)
 }
 
 // Unsupported says that this sprite cannot do it (exit 8).
 func Unsupported(code, format string, args ...any) *Error {
-	return fault(protocol.ExitUnsupported, false, code, format, args)
+	return fault.Unsupported(code, format, args...)
 }
 
 // Limit says that a limit was passed (exit 9).
 func Limit(code, format string, args ...any) *Error {
-	return fault(protocol.ExitLimit, false, code, format, args)
+	return fault.Limit(code, format, args...)
 }
 
 // Timeout says that the time given was used up (exit 124).
 func Timeout(format string, args ...any) *Error {
-	return fault(protocol.ExitTimeout, true, "timeout", format, args)
+	return fault.Timeout("timeout", format, args...)
 }
 
 // badInput tells all problems of an input at once.
@@ -103,10 +78,7 @@ func badInput(problems []protocol.Problem) *Error {
 		}
 		message += p.Message
 	}
-	return &Error{
-		Code: "bad_input", Message: message, Exit: protocol.ExitBadInput,
-		Details: map[string]any{"problems": problems},
-	}
+	return fault.BadInput("bad_input", "%s", message).WithDetails(map[string]any{"problems": problems})
 }
 
 // The codes of a call that a full disk or a used-up quota stopped; it may run again once there is space.
@@ -122,13 +94,13 @@ func Fault(err error) *Error {
 	switch {
 	case errors.As(err, &known):
 		if known.Exit == protocol.ExitOK {
-			return fault(protocol.ExitFailed, known.Retryable, known.Code, "%s", []any{known.Message}).WithHint("%s", known.Hint).WithDetails(known.Details)
+			return &Error{Fault: known.Fault, Exit: protocol.ExitFailed}
 		}
 		return known
 	case errors.Is(err, context.DeadlineExceeded):
 		return Timeout("%v", err)
 	case errors.Is(err, context.Canceled):
-		return fault(protocol.ExitCancelled, false, "cancelled", "%s", []any{"the call was cancelled"})
+		return fault.Cancelled("cancelled", "the call was cancelled")
 	case errors.Is(err, workspace.ErrPlanted):
 		return Unsafe("unsafe_path", "%v", err).WithHint("something in the sprite put it there: remove it or move it away, and the runtime makes its own anew")
 	case errors.Is(err, workspace.ErrUnsafe):
@@ -144,17 +116,17 @@ func Fault(err error) *Error {
 	case errors.Is(err, outbox.ErrLocked):
 		return Busy("%v", err).WithHint("find what holds %s, such as with lsof, and end it; then make the call again", protocol.OutboxFile)
 	case errors.Is(err, syscall.ENOSPC):
-		return fault(protocol.ExitLimit, true, codeNoSpace, "%v", []any{err}).
-			WithHint("free space on the disk of the workspace, then make the same call again")
+		return retryable(fault.Limit(codeNoSpace, "%v", err).
+			WithHint("free space on the disk of the workspace, then make the same call again"))
 	case errors.Is(err, syscall.EDQUOT):
-		return fault(protocol.ExitLimit, true, codeQuota, "%v", []any{err}).
-			WithHint("remove files of the user that the sprite runs as, or raise its quota; then make the same call again")
+		return retryable(fault.Limit(codeQuota, "%v", err).
+			WithHint("remove files of the user that the sprite runs as, or raise its quota; then make the same call again"))
 	case errors.Is(err, syscall.EROFS):
-		return fault(protocol.ExitFailed, false, "read_only", "%v", []any{err}).
+		return fault.Failed("read_only", "%v", err).
 			WithHint("the file system is mounted read-only: mount it writable, or set LATTICE_WORKSPACE to a folder elsewhere")
 	case errors.Is(err, syscall.EIO):
-		return fault(protocol.ExitFailed, true, "io_error", "%v", []any{err}).
-			WithHint("the disk failed to read or write; look at the kernel's log, and restore a checkpoint")
+		return retryable(fault.Failed("io_error", "%v", err).
+			WithHint("the disk failed to read or write; look at the kernel's log, and restore a checkpoint"))
 	case errors.Is(err, syscall.ENOTDIR):
 		return NotFound("%v", err).WithHint("a part of the path is a file, not a folder")
 	case errors.Is(err, fs.ErrNotExist):
@@ -162,21 +134,14 @@ func Fault(err error) *Error {
 	case errors.Is(err, fs.ErrExist):
 		return Failed("exists", "%v", err).WithHint("something else has that name: choose another, or move away what is there")
 	case errors.Is(err, fs.ErrPermission):
-		return fault(protocol.ExitFailed, false, "access_denied", "%v", []any{err}).
+		return fault.Failed("access_denied", "%v", err).
 			WithHint("the user that the sprite runs as may not do that: change the owner or the mode of what is named")
 	}
-	return fault(protocol.ExitInternal, false, "internal", "%v", []any{err})
+	return fault.Internal("internal", "%v", err)
 }
 
-// wire renders e for the result line.
-func (e *Error) wire() *protocol.Fault {
-	f := &protocol.Fault{Code: e.Code, Message: e.Message, Hint: e.Hint, Retryable: e.Retryable}
-	if e.Details != nil {
-		raw, err := json.Marshal(e.Details)
-		if err != nil { // a skill put something into details that is no JSON; the failure itself matters more
-			raw, _ = json.Marshal(fmt.Sprint(e.Details))
-		}
-		f.Details = raw
-	}
-	return f
+// retryable marks a failure that may pass: the same call may be made again.
+func retryable(e *Error) *Error {
+	e.Retryable = true
+	return e
 }

@@ -41,14 +41,14 @@ func (r *runner) end(result Result, err error) int {
 
 func (r *runner) fail(err error) int {
 	e := Fault(err)
-	wire := e.wire()
+	wire := e.Fault
 	if wire.Hint == "" && e.Exit == protocol.ExitBadInput {
 		wire.Hint = "spritekit " + r.skill.Name + " --help lists the inputs"
 	}
 	if len(wire.Message) > maxMessage {
 		wire.Message = strings.ToValidUTF8(wire.Message[:maxMessage], "") + "…"
 	}
-	return r.finish(protocol.Result{Error: wire}, e.Exit)
+	return r.finish(protocol.Result{Error: &wire}, e.Exit)
 }
 
 // object marshals a result's data, which is always a JSON object.
@@ -84,7 +84,7 @@ func (r *runner) finish(result protocol.Result, exit int) int {
 	if err != nil {
 		// The work may be done, but nobody would find that out after a crash: it did not succeed.
 		e := Fault(err)
-		result = protocol.Result{Skill: result.Skill, CallID: result.CallID, Events: result.Events - r.out.left(), Error: e.wire()}
+		result = protocol.Result{Skill: result.Skill, CallID: result.CallID, Events: result.Events - r.out.left(), Error: &e.Fault}
 		exit = e.Exit
 		line, err = encodeResult(result)
 	}

@@ -37,9 +37,9 @@ func Admit(m manifests.Skill, env Env, stdin io.Reader) (json.RawMessage, error)
 	return checked, env.Grants.require(m.Name, permissions)
 }
 
-// Line is e as the result line of a call.
-func (e *Error) Line(skill, callID string) ([]byte, error) {
-	return encodeResult(protocol.Result{Skill: skill, CallID: callID, Error: e.wire()})
+// FailureLine returns the result line of a call that failed with e.
+func FailureLine(e *Error, skill, callID string) ([]byte, error) {
+	return encodeResult(protocol.Result{Skill: skill, CallID: callID, Error: &e.Fault})
 }
 
 // Fit returns line, the line of result, when it has at most limit bytes (0: protocol.SpillAt), else the line of result

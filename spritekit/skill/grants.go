@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // pushPermission is the one that a person at a shell has to ask for.
@@ -63,7 +63,7 @@ func (g Grants) require(skill string, permissions []string) error {
 		return nil
 	}
 	list := strings.Join(missing, ", ")
-	e := fault(protocol.ExitDenied, false, "permission_denied", "%s needs %s, which this call was not granted", []any{skill, list})
-	e.Details = map[string]any{"missing": missing}
-	return e.WithHint("grant it with lattice run --allow, or at a shell with LATTICE_PERMISSIONS=%s", strings.Join(missing, ","))
+	return fault.Denied("permission_denied", "%s needs %s, which this call was not granted", skill, list).
+		WithDetails(map[string]any{"missing": missing}).
+		WithHint("grant it with lattice run --allow, or at a shell with LATTICE_PERMISSIONS=%s", strings.Join(missing, ","))
 }

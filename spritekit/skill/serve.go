@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/journal"
 	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -319,7 +320,7 @@ func (r *runner) run(ctx context.Context, call *Call) (result Result, err error)
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(call.Stderr, "panic: %v\n%s", p, debug.Stack())
-			err = fault(protocol.ExitInternal, false, "internal", "%s panicked: %v", []any{r.skill.Name, p}).
+			err = fault.Internal("internal", "%s panicked: %v", r.skill.Name, p).
 				WithHint("this is a defect of the skill; stderr has the stack")
 		}
 	}()
