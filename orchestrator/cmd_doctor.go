@@ -78,6 +78,7 @@ func runDoctor(ctx context.Context, d *deps, o doctorOptions) error {
 		{Name: "kernel", Look: d.lookAtKernel},
 		{Name: "storage", Look: d.lookAtStorage},
 		{Name: "git", Look: d.lookAtGit},
+		{Name: "urls", Look: lookAtURLs},
 		{Name: "spritekit", Look: func(ctx context.Context) []doctor.Check { return d.lookAtSpritekit(ctx, o.spritekit) }},
 		{Name: "settings", Look: d.lookAtSettings},
 		{Name: "models", Look: d.lookAtModels},

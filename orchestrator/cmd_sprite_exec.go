@@ -44,7 +44,8 @@ command gets a terminal: of this one's size and type, and whatever is typed goes
 the beginning of a line, ~. leaves the command running and detaches; ~? shows what else there is.
 
 --tty=auto gives a terminal when standard input and output are terminals here; without the flag there is none, so that
-output can be processed. --attach joins a command that runs already: lattice sprite sessions NAME lists them.
+output can be processed. Output and error are two streams then: each keeps its order, and all of both comes before the end,
+but what was written to one just after the other may come first. With a terminal, or 2>&1, there is one. --attach joins a command that runs already: lattice sprite sessions NAME lists them.
 
 Exit codes: the command's own; 128+n when signal n ended it, 126 or 127 when it could not be started. Without a command's
 exit code: 2 bad usage, 3 no such sprite or session, 4 not allowed, 5 the connection was lost and the command's end is

@@ -235,30 +235,33 @@ func (d *deps) printPorts(all []sprites.PortEvent) error {
 
 func newSpriteURLCmd(d *deps) *cobra.Command {
 	var open string
-	var login bool
-	cmd := lasts(d.spriteCmd("url NAME", "Print the URL of what a sprite serves", "  curl \"$(lattice sprite url box --open public)\"\n  xdg-open \"$(lattice sprite url box --login)\"", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	var login, address bool
+	cmd := lasts(d.spriteCmd("url NAME", "Print the URL of what a sprite serves", "  curl \"$(lattice sprite url box --open public)\"\n  xdg-open \"$(lattice sprite url box --login)\"\n  wget -qO- \"$(lattice sprite url box --address --open public)\"", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		switch open {
 		case "", "sprite", "public":
 		default:
 			return usageError{fmt.Errorf("--open is public or sprite, not %q", open)}
 		}
-		return d.spriteURL(ctx, c, list[0], open, login)
+		return d.spriteURL(ctx, c, list[0], open, login, address)
 	}))
 	cmd.Long = `Print the URL of what a sprite serves: its service with an HTTP port, else what listens on its port 8080. A request wakes
 the sprite and starts its services.
 
-Of the embedded host it is http://NAME.localhost:PORT/, which browsers and curl find without any name server; it works as
-long as a lattice leads, such as lattice serve. It asks for a token, as Authorization: Bearer, unless --open public has
+Of the embedded host it is http://NAME.localhost:PORT/, which browsers and curl find without any name server. Programs that
+ask the C library find it where nss-myhostname is installed (lattice doctor looks); --address prints an address that all
+programs understand, such as http://127.93.4.17:PORT/, which the sprite keeps. Both work as long as a lattice leads, such as
+lattice serve. It asks for a token, as Authorization: Bearer, unless --open public has
 opened it to everybody on this machine. --login prints an address that signs a browser in, once, within five minutes.
 --json has all of them.
 ` + exitCodes
 	cmd.Flags().StringVar(&open, "open", "", "`WHOM` to open it to from now on: public, or sprite for those with a token")
 	cmd.Flags().BoolVar(&login, "login", false, "print an address that signs a browser in")
+	cmd.Flags().BoolVar(&address, "address", false, "print the URL with an address of the sprite's own, for programs that do not know NAME.localhost")
 	_ = cmd.RegisterFlagCompletionFunc("open", cobra.FixedCompletions([]string{"public", "sprite"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-func (d *deps) spriteURL(ctx context.Context, c *sprites.Client, name, open string, login bool) error {
+func (d *deps) spriteURL(ctx context.Context, c *sprites.Client, name, open string, login, address bool) error {
 	if open != "" {
 		if _, err := c.SetURLAuth(ctx, name, open); err != nil {
 			return err
@@ -275,10 +278,14 @@ func (d *deps) spriteURL(ctx context.Context, c *sprites.Client, name, open stri
 	if s.URLSettings != nil && s.URLSettings.Auth != "" {
 		access.Auth = s.URLSettings.Auth
 	}
-	if !c.Remote() && (login || d.json) {
-		if access, err = c.InviteURL(ctx, name); err != nil {
+	if address || !c.Remote() && (login || d.json) {
+		if access, err = c.InviteURL(ctx, name, address); err != nil {
 			var refused *sprites.APIError
-			if errors.As(err, &refused) && (refused.Status == 404 || refused.Status == 501) {
+			known := errors.As(err, &refused)
+			switch {
+			case known && address && (refused.Status == 404 || refused.Status == 405):
+				return api.Refuse(protocol.ExitUnsupported, "no_address", "this host gives sprites no addresses of their own", "lattice sprite url "+name)
+			case known && !address && (refused.Status == 404 || refused.Status == 501):
 				return api.Refuse(protocol.ExitUnsupported, "no_login", "this host signs nobody in", "send its token as Authorization: Bearer")
 			}
 			return err

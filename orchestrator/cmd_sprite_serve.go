@@ -12,7 +12,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,8 +37,12 @@ type spriteServeOptions struct {
 	Skills string
 	// Spritekit is installed as /skills when Skills is not given.
 	Spritekit string
-	// Tools are further paths of this machine that all sprites see.
-	Tools []string
+	// Tools are further paths of this machine that sprites without an image see; AskedTools are seen by all.
+	Tools, AskedTools []string
+	// AllowHosts are names by which a reverse proxy hands requests on.
+	AllowHosts []string
+	// TokenFile and TokenEnv say where Token is read from.
+	TokenFile, TokenEnv string
 	// URLs is where the URLs of sprites are served, "" for none.
 	URLs string
 	// Shared is where caches lie that sprites read only.
@@ -63,13 +68,18 @@ func newSpriteServeCmd(d *deps) *cobra.Command {
 		Short: "Serve the embedded sprite host alone",
 		Long: `Serve the Sprites API from this machine, without the rest of Lattice. Any client of the API can use it.
 
-When the host is ready, one JSON line with "url", "token" and "isolation" is printed. It serves until SIGINT or
+When the host is ready, one JSON line with "url", "token" and "isolation" is printed, without a token that came from a file
+or a variable. Other users of this machine see the arguments of a command: a token of your own belongs in a file.
+
+Only this machine reaches the host. A reverse proxy on it, which brings TLS, may hand requests on under a name that
+--allow-host lists; sprites' URLs are then NAME.HOST, handed on to the address of --urls. It serves until SIGINT or
 SIGTERM, then ends every sprite's processes. Files and checkpoints stay in the directory.
 
 Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 bad flags, 3 no such image, 6 the directory
 or the port is in use, 7 less isolation than asked for.`,
 		Example: `  lattice sprite serve --listen 127.0.0.1:8787 --dir ./sprites
   lattice sprite serve --image ./rootfs.tar.zst
+  lattice sprite serve --token-file ~/.config/lattice/token --allow-host sprites.example.com
   lattice sprite serve --memory 2G --cpus 2 --pids 500 --min-isolation ns-user
   SPRITES_API_URL=http://127.0.0.1:8787 SPRITES_TOKEN=… lattice sprite ls`,
 		Args: args(cobra.NoArgs),
@@ -78,12 +88,18 @@ or the port is in use, 7 less isolation than asked for.`,
 				return err
 			}
 			opts.Limits.withSettings(d.settings)
-			tools, err := d.checkTools(opts.Tools)
-			if err != nil {
+			var err error
+			if opts.AskedTools, err = d.checkTools(opts.AskedTools); err != nil {
+				return err
+			}
+			if opts.AllowHosts, err = hostNames(opts.AllowHosts); err != nil {
+				return err
+			}
+			if err := d.readToken(&opts); err != nil {
 				return err
 			}
 			opts.Shared = d.sharedCaches()
-			opts.Tools = d.hostTools(slices.Concat(d.settings.Tools, tools))
+			opts.Tools = d.hostTools(d.settings.Tools)
 			if opts.Network, err = d.network(network); err != nil {
 				return err
 			}
@@ -96,6 +112,9 @@ or the port is in use, 7 less isolation than asked for.`,
 	}
 	cmd.Flags().StringVar(&opts.Listen, "listen", anyPort, "loopback address to listen on; port 0 chooses a free one")
 	cmd.Flags().StringVar(&opts.Token, "token", "", "bearer token that clients must send (default: a random one)")
+	cmd.Flags().StringVar(&opts.TokenFile, "token-file", "", "read the token from the first line of `FILE`, - for stdin")
+	cmd.Flags().StringVar(&opts.TokenEnv, "token-env", "", "read the token from the environment variable `NAME`")
+	cmd.Flags().StringArrayVar(&opts.AllowHosts, "allow-host", nil, "take requests that a reverse proxy hands on under the name `HOST`, and those for NAME.HOST as for the URL of sprite NAME; repeatable")
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory that keeps the sprites (default: one that is removed at the end)")
 	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, shown as /skills in every sprite (default: those of --spritekit); none leaves each sprite a /skills of its own, as remote services do")
 	cmd.Flags().StringVar(&opts.URLs, "urls", anyPort, "loopback address on which sprites' URLs are served; port 0 takes the one of last time, or a free one; \"\" serves none")
@@ -105,12 +124,62 @@ or the port is in use, 7 less isolation than asked for.`,
 	cmd.Flags().IntVar(&opts.Quotas.Creations, "max-creations", 0, "refuse to make more than `N` sprites a minute, as remote services do (0: no limit)")
 	cmd.Flags().DurationVar(&opts.WarmAfter, "warm-after", 30*time.Second, "freeze the processes of a sprite that was idle for so long; negative never")
 	cmd.Flags().DurationVar(&opts.ColdAfter, "cold-after", 10*time.Minute, "end the sandbox of a sprite that was frozen for so long; negative never")
-	addToolFlag(cmd, &opts.Tools)
+	addToolFlag(cmd, &opts.AskedTools)
 	opts.Limits.addFlags(cmd, "each sprite's")
 	network.addFlags(cmd)
 	cmd.Flags().StringVar(&opts.Spritekit, "spritekit", "", "`PATH` of the spritekit that sprites get (default: beside lattice, else on PATH)")
 	return cmd
 }
+
+// maxTokenFile is more than any token takes.
+const maxTokenFile = 4 << 10
+
+// readToken takes the token from where the flags say.
+func (d *deps) readToken(o *spriteServeOptions) error {
+	switch {
+	case o.Token != "" && o.TokenEnv+o.TokenFile != "", o.TokenEnv != "" && o.TokenFile != "":
+		return usageError{errors.New("say the token once: by --token, --token-file or --token-env")}
+	case o.TokenEnv != "":
+		if o.Token = d.getenv(o.TokenEnv); o.Token == "" {
+			return usageError{fmt.Errorf("--token-env: the variable %s is not set or empty", o.TokenEnv)}
+		}
+		return nil
+	case o.TokenFile == "":
+		return nil
+	}
+	in := d.in
+	if o.TokenFile != "-" {
+		f, err := os.Open(o.TokenFile)
+		if err != nil {
+			return usageError{fmt.Errorf("--token-file: %w", err)}
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxTokenFile))
+	if err != nil {
+		return fmt.Errorf("--token-file: %w", err)
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	if o.Token = strings.TrimSpace(line); o.Token == "" {
+		return usageError{fmt.Errorf("--token-file: the first line of %s is empty", o.TokenFile)}
+	}
+	return nil
+}
+
+// hostNames checks the names of --allow-host.
+func hostNames(names []string) (checked []string, err error) {
+	for _, name := range names {
+		plain := strings.ToLower(strings.TrimSuffix(name, "."))
+		if !hostName.MatchString(plain) || net.ParseIP(plain) != nil {
+			return nil, usageError{fmt.Errorf("--allow-host is a name such as sprites.example.com, without scheme and port, not %q", name)}
+		}
+		checked = append(checked, plain)
+	}
+	return checked, nil
+}
+
+var hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // noSkills is the value of --skills by which sprites get none from the host.
 const noSkills = "none"
@@ -156,7 +225,7 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 		opts.Token = rand.Text()
 	}
 	host, err := local.Open(local.Config{
-		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, Shared: opts.Shared, URLs: opts.URLs, Network: opts.Network, Image: opts.Image, Log: log,
+		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, AskedTools: opts.AskedTools, AllowHosts: opts.AllowHosts, Shared: opts.Shared, URLs: opts.URLs, Network: opts.Network, Image: opts.Image, Log: log,
 		MinIsolation: sandbox.Level(opts.Limits.least), Box: opts.Limits.limits(),
 		Limits: opts.Quotas, Control: opts.Control, WarmAfter: opts.WarmAfter, ColdAfter: opts.ColdAfter,
 	})
@@ -190,9 +259,12 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 	go func() { served <- server.Serve(patient.Listener(listener)) }() // awaited below
 	ready := struct {
 		URL       string `json:"url"`
-		Token     string `json:"token"`
+		Token     string `json:"token,omitempty"`
 		Isolation string `json:"isolation"`
 	}{"http://" + listener.Addr().String(), opts.Token, host.Isolation()}
+	if opts.TokenFile != "" || opts.TokenEnv != "" {
+		ready.Token = "" // who wrote it has it
+	}
 	if err := json.NewEncoder(out).Encode(ready); err != nil {
 		return errors.Join(fmt.Errorf("serve sprites: say that the host is ready: %w", err), server.Close(), ignoreClosed(<-served))
 	}

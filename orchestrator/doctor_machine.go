@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -98,6 +100,29 @@ func (d *deps) lookAtStorage(context.Context) []doctor.Check {
 		how = "checkpoints stack layers (snapshots on btrfs), and share the bytes of files where they cannot (reflinks)"
 	}
 	return []doctor.Check{check("storage", doctor.OK, "", "%s; overlayfs: %s", how, overlay())}
+}
+
+// lookAtURLs finds out whether programs of this machine find the names of sprites' URLs, by the C library's way where there is
+// getent.
+func lookAtURLs(ctx context.Context) []doctor.Check {
+	const name = "lattice-doctor.localhost"
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // a name server may be silent
+	defer cancel()
+	var found bool
+	if getent, err := exec.LookPath("getent"); err == nil {
+		out, err := exec.CommandContext(ctx, getent, "ahosts", name).Output()
+		first, _, _ := strings.Cut(string(out), " ")
+		addr := net.ParseIP(first)
+		found = err == nil && addr != nil && addr.IsLoopback()
+	} else {
+		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+		found = err == nil && len(addrs) > 0 && addrs[0].IsLoopback()
+	}
+	if !found {
+		return []doctor.Check{check("urls", doctor.Warn, "lattice sprite url NAME --address, whose URL every program understands; or install libnss-myhostname",
+			"browsers and curl find NAME.localhost, other programs here do not")}
+	}
+	return []doctor.Check{check("urls", doctor.OK, "", "every program finds NAME.localhost")}
 }
 
 func (d *deps) lookAtGit(ctx context.Context) []doctor.Check {

@@ -3,6 +3,7 @@ package sprites
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -23,10 +24,15 @@ func (c *Client) SetURLAuth(ctx context.Context, name, auth string) (Sprite, err
 	return out, describe(err, "open the URL of %s to %s", name, auth)
 }
 
-// InviteURL asks the embedded host for what opens the sprite's URL. Remote services answer with 404 or 405: their URLs take
+// InviteURL asks the embedded host for what opens the sprite's URL; with byAddress that has an address of the sprite's own for
+// a name, which every program understands. Remote services answer with 404 or 405: their URLs take
 // the token of the API.
-func (c *Client) InviteURL(ctx context.Context, name string) (URLAccess, error) {
+func (c *Client) InviteURL(ctx context.Context, name string, byAddress bool) (URLAccess, error) {
 	var out URLAccess
-	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "url")}, &out)
+	query := url.Values{}
+	if byAddress {
+		query.Set("form", "address")
+	}
+	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "url"), query: query}, &out)
 	return out, describe(err, "open the URL of %s", name)
 }

@@ -25,6 +25,9 @@ import (
 const (
 	postFrame = 32<<10 - 1 // bytes of output in a frame, without its number
 	postPause = 20 * time.Millisecond
+	// exitPause comes before the exit that follows output: a busy client that reads both at once takes the exit for output,
+	// and never hears of it.
+	exitPause = 150 * time.Millisecond
 )
 
 // execPost runs a command without TTY for clients that have no WebSocket.
@@ -111,15 +114,19 @@ func (e *exactly) Read(p []byte) (int, error) {
 // post sends output and the exit; false when there was no exit.
 func (s *session) post(w postWriter, c *client) bool {
 	var held *frame // taken while joining, of the other stream
+	said := false
 	for {
 		f := held
 		if held = nil; f == nil {
 			select {
 			case next, more := <-c.frames:
 				if !more {
+					if said {
+						time.Sleep(exitPause - postPause)
+					}
 					return s.lost == nil && w.frame(sprites.StreamExit, []byte{exitByte(s.code)}) == nil
 				}
-				f = &next
+				f, said = &next, true
 			case <-c.here.Done():
 				return false
 			}
@@ -202,7 +209,7 @@ func (p postWriter) frame(stream byte, data []byte) error {
 // failure tells the short life of a command that could not be started; a client that is gone does not hear of it.
 func (p postWriter) failure(failed *sandbox.StartError) {
 	if p.frame(sprites.StreamStderr, []byte(failed.Text+"\n")) == nil {
-		time.Sleep(postPause)
+		time.Sleep(exitPause)
 		if p.frame(sprites.StreamExit, []byte{exitByte(failed.Code)}) == nil {
 			p.end()
 		}

@@ -24,6 +24,9 @@ const (
 	quiet      = 20 * time.Second
 	maxControl = 64 << 10 // bytes of a text message
 	stdinPiece = 64 << 10
+	// signalPause is how long a socket stays open after a command that a signal ended: a client that has just sent the signal
+	// is still busy with that, and some take a close that comes before they have read the exit for a lost connection.
+	signalPause = 100 * time.Millisecond
 )
 
 // execSocket starts a command, then opens the socket: what cannot be started is refused in the handshake, and output is
@@ -114,6 +117,12 @@ func (h *Host) serveSocket(w http.ResponseWriter, r *http.Request, s *session, c
 	})
 	stop := context.AfterFunc(ctx, c.leave)
 	if s.talk(ctx, conn, c) {
+		if s.code > 128 { // died of a signal
+			select {
+			case <-time.After(signalPause):
+			case <-c.here.Done(): // the client has closed it already
+			}
+		}
 		conn.Close(websocket.StatusNormalClosure, "")
 	}
 	stop()
@@ -215,7 +224,8 @@ func (s *session) control(message io.Reader) error {
 func within16(n int) bool { return n > 0 && n < 1<<16 }
 
 // talk sends output and the exit; true when all of it was sent. The order matters: clients return at the first word of
-// an exit and drop what comes later.
+// an exit and drop what comes later. Of stdout and stderr each arrives in the order in which it was written, and all of it
+// before the exit; between the two there is no order, as they are two pipes. A terminal, and 2>&1, have one.
 func (s *session) talk(ctx context.Context, conn *websocket.Conn, c *client) bool {
 	s.mu.Lock()
 	info := sessionInfo{

@@ -62,12 +62,17 @@ type Config struct {
 	Self    string         // executable that becomes a sandbox's init: lattice itself
 	Skills  string         // host directory shown read-only at /skills; "" gives each sprite an empty one of its own to write
 	Token   string         // bearer token that requests must carry; "" asks for none
-	Tools   []string       // further host paths shown read-only at the same path, in every sprite; missing ones are left out
+	Tools   []string       // further host paths shown read-only at the same path, in sprites without an image; missing ones are left out
 	Log     zerolog.Logger // what happens to sprites
 	Env     []string       // KEY=VALUE of every command, on top of PATH, HOME and the like
 	Network Network        // what sprites reach
 	URLs    string         // loopback address on which sprites' URLs are served, such as 127.0.0.1:0; "" for none
 	Limits  Limits         // of how many sprites are made, and run
+	// AskedTools are like Tools, and shown in sprites with an image, too.
+	AskedTools []string
+	// AllowHosts are names of this machine, besides localhost, by which a reverse proxy hands requests on: the API takes them
+	// as a Host header, and NAME below one of them is the URL of sprite NAME.
+	AllowHosts []string
 	// Control offers control channels, through which clients run one command after another over one socket; see control.go
 	// for why hosts do without.
 	Control bool

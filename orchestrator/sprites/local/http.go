@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -112,8 +113,8 @@ func (h *Host) guard(next http.Handler) http.Handler {
 		w.Header().Set("Sprite-Version", apiVersion)
 		w.Header().Set("X-Sprite-Capabilities", "signal,"+sprites.LiveCheckpoints)
 		switch {
-		case !loopback(r.Host):
-			writeError(w, &apiError{http.StatusForbidden, "forbidden", "the Host header names another machine; use 127.0.0.1 or localhost"})
+		case !loopback(r.Host) && !h.allowsHost(r.Host):
+			writeError(w, &apiError{http.StatusForbidden, "forbidden", "the Host header names another machine; use 127.0.0.1 or localhost, or allow a reverse proxy's name: lattice sprite serve --allow-host HOST"})
 			return
 		case r.Header.Get("Origin") != "":
 			writeError(w, &apiError{http.StatusForbidden, "forbidden", "requests of web pages are refused"})
@@ -134,6 +135,19 @@ func (h *Host) guard(next http.Handler) http.Handler {
 		defer context.AfterFunc(h.ctx, cancel)()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// allowsHost reports whether a Host header names this machine as Config.AllowHosts does.
+func (h *Host) allowsHost(header string) bool {
+	return slices.Contains(h.cfg.AllowHosts, hostOnly(header))
+}
+
+// hostOnly is the name of a Host header, without its port.
+func hostOnly(header string) string {
+	if name, _, err := net.SplitHostPort(header); err == nil {
+		header = name
+	}
+	return strings.ToLower(strings.TrimSuffix(header, "."))
 }
 
 // readable reports whether all of a query is understood. What is not would be left out silently: a part of a command.

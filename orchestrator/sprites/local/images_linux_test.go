@@ -72,6 +72,24 @@ func imageWorlds(t *testing.T, test func(t *testing.T, w *world)) {
 	}
 }
 
+// A tool that the host was asked to show is seen and found in a sprite whose image has no such folder.
+func TestToolInAnImage(t *testing.T) {
+	root := smallRoot(t)
+	w := imageWorld(t, layer.Overlay)
+	w.host.cfg.ImportImages = true
+	tool, err := filepath.Abs("../../testdata/tool")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.host.cfg.AskedTools = []string{tool}
+	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s", Image: root}); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := w.sh("s", "greet"); out != "greet 1.0" || code != 0 {
+		t.Errorf("greet = %q, %d", out, code)
+	}
+}
+
 func TestSpriteFromImage(t *testing.T) {
 	root := smallRoot(t)
 	imageWorlds(t, func(t *testing.T, w *world) {

@@ -33,13 +33,14 @@ func (h *Host) checkTools(paths []string) ([]string, error) {
 	return checked, nil
 }
 
-// tools lists what a box of rec is shown: with an image only what was asked for, because an image has its own. A toolchain that was removed since, or whose path leads elsewhere by now, is no
-// reason to keep a sprite from its work: commands will say that they do not find it.
+// tools lists what a box of rec is shown: with an image only what was asked for, because an image has its own. A toolchain
+// that was removed since, or whose path leads elsewhere by now, is no reason to keep a sprite from its work: commands will say
+// that they do not find it.
 func (h *Host) tools(rec spriteRecord) []string {
 	var present []string
-	own := h.cfg.Tools
+	own := slices.Concat(h.cfg.AskedTools, h.cfg.Tools)
 	if rec.Image != "" {
-		own = nil
+		own = h.cfg.AskedTools
 	}
 	for i, path := range slices.Concat(own, rec.Tools) {
 		if slices.Contains(present, path) {

@@ -58,3 +58,15 @@ func TestToolsOfASprite(t *testing.T) {
 		t.Errorf("shown at the next start: %v", got)
 	}
 }
+
+// A sprite with an image sees what the host's operator or its maker asked for, and not the host's own toolchains.
+func TestToolsBesideAnImage(t *testing.T) {
+	w := newWorld(t, t.TempDir(), func(string) {})
+	own, asked, named := t.TempDir(), t.TempDir(), t.TempDir()
+	w.host.cfg.Tools, w.host.cfg.AskedTools = []string{own}, []string{asked}
+	for image, want := range map[string][]string{"": {asked, own, named}, "sha256:0": {asked, named}} {
+		if d := cmp.Diff(want, w.host.tools(spriteRecord{Image: image, Tools: []string{named}})); d != "" {
+			t.Errorf("image %q (-want +got):\n%s", image, d)
+		}
+	}
+}

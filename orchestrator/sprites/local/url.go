@@ -22,7 +22,8 @@ import (
 )
 
 // A sprite's URL is http://NAME.localhost:PORT/. Browsers take every name below localhost for this machine, so it works
-// without a name server and without privilege. It leads to the sprite's service with an HTTP port, else to port 8080, and
+// without a name server and without privilege. For programs that do not, a sprite gets an address of its own when one is
+// asked for; see url_address.go. A reverse proxy may hand on requests for NAME.HOST, with a HOST of Config.AllowHosts. It leads to the sprite's service with an HTTP port, else to port 8080, and
 // wakes the sprite.
 //
 // The listener serves nothing else, above all not the API, and each sprite is an origin and a site of its own: names of two
@@ -47,6 +48,8 @@ type urlServer struct {
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
 	serving   sync.WaitGroup
+	domains   []string // below which a reverse proxy has sprites' names, with a dot in front
+	addresses urlAddresses
 }
 
 // bucketURLs holds what must outlive the host: "port", which was listened on, and "key", with which tokens are signed.
@@ -89,14 +92,21 @@ func (h *Host) openURLs(addr string) (*urlServer, error) {
 	if second, err := net.Listen("tcp", net.JoinHostPort("::1", strconv.Itoa(u.port))); err == nil && name == "127.0.0.1" {
 		listeners = append(listeners, second) // some programs try ::1 first, and nobody else is to answer there
 	}
-	for _, l := range listeners {
-		u.serving.Go(func() {
-			if err := u.server.Serve(patient.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
-				h.cfg.Log.Error().Err(err).Msg("the URLs of sprites are no longer served")
-			}
-		})
+	for _, name := range h.cfg.AllowHosts {
+		u.domains = append(u.domains, "."+name)
 	}
-	return u, nil
+	for _, l := range listeners {
+		u.listen(l)
+	}
+	return u, u.restoreAddresses()
+}
+
+func (u *urlServer) listen(l net.Listener) {
+	u.serving.Go(func() {
+		if err := u.server.Serve(patient.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
+			u.host.cfg.Log.Error().Err(err).Stringer("at", l.Addr()).Msg("the URLs of sprites are no longer served")
+		}
+	})
 }
 
 // close ends the listeners. Requests under way have ended by then: Close of the host waits for them.
@@ -121,12 +131,17 @@ func (u *urlServer) of(name string) string {
 func (u *urlServer) hostOf(name string) string { return name + urlDomain + ":" + strconv.Itoa(u.port) }
 
 // spriteOf names the sprite that a Host header is about; false when it is about something else.
-func spriteOf(host string) (string, bool) {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
+func (u *urlServer) spriteOf(header string) (string, bool) {
+	host := hostOnly(header)
+	if name, ok := u.addresses.owner(host); ok {
+		return name, true
 	}
-	name, ok := strings.CutSuffix(strings.TrimSuffix(strings.ToLower(host), "."), urlDomain)
-	return name, ok && spriteName.MatchString(name)
+	for _, domain := range append([]string{urlDomain}, u.domains...) {
+		if name, ok := strings.CutSuffix(host, domain); ok {
+			return name, spriteName.MatchString(name)
+		}
+	}
+	return "", false
 }
 
 // target is what a request is about, kept in its context.
@@ -139,7 +154,7 @@ type target struct {
 type targetKey struct{}
 
 func (u *urlServer) serve(w http.ResponseWriter, r *http.Request) {
-	name, ok := spriteOf(r.Host)
+	name, ok := u.spriteOf(r.Host)
 	if !ok {
 		page(w, http.StatusMisdirectedRequest, "No such sprite", "This address serves sprites by their names, NAME.localhost, and nothing else.", "lattice sprite url NAME")
 		return
@@ -228,7 +243,7 @@ func (u *urlServer) expected(name string) bool {
 
 // failed tells a person why the sprite does not answer.
 func (u *urlServer) failed(w http.ResponseWriter, r *http.Request, err error) {
-	name, _ := spriteOf(r.Host)
+	name, _ := u.spriteOf(r.Host)
 	to, _ := r.Context().Value(targetKey{}).(target)
 	switch {
 	case r.Context().Err() != nil:

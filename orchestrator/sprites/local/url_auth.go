@@ -160,7 +160,7 @@ func (u *urlServer) hasCookie(r *http.Request, rec spriteRecord) bool {
 // ownPage reports whether a browser sends the request for a person or for a page of the sprite itself. Requests that
 // another page causes come without the cookie's power, but for following a link.
 func ownPage(r *http.Request) bool {
-	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
+	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host && origin != "https://"+r.Host { // https: of a reverse proxy
 		return false
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {
@@ -208,8 +208,14 @@ func (h *Host) inviteURL(w http.ResponseWriter, r *http.Request) error {
 	if auth == "" {
 		auth = "sprite"
 	}
+	url := h.urls.of(rec.Name)
+	if r.URL.Query().Get("form") == "address" {
+		if url, err = h.urls.giveAddress(rec.Name); err != nil {
+			return err
+		}
+	}
 	writeJSON(w, http.StatusOK, sprites.URLAccess{
-		URL: h.urls.of(rec.Name), Auth: auth, Login: h.urls.of(rec.Name) + "?token=" + once, Token: h.urls.keys.token(rec.ID, until), Expires: until,
+		URL: url, Auth: auth, Login: url + "?token=" + once, Token: h.urls.keys.token(rec.ID, until), Expires: until,
 	})
 	return nil
 }

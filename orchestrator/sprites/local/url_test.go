@@ -135,7 +135,7 @@ func TestURL(t *testing.T) {
 		t.Errorf("the sprite's own cookies changed: %q", body)
 	}
 
-	access, err := h.client.InviteURL(t.Context(), "box")
+	access, err := h.client.InviteURL(t.Context(), "box", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,6 +212,99 @@ func TestURL(t *testing.T) {
 	}
 	if res, _ := b.get(at, "Cookie", cookie); res.StatusCode != http.StatusOK {
 		t.Errorf("the cookie on the next host: %d", res.StatusCode)
+	}
+}
+
+// TestURLByAddress asks with a client that looks no names up: the address is the sprite's own, stays so on the next host, and
+// leads to nothing else.
+func TestURLByAddress(t *testing.T) {
+	dir := t.TempDir()
+	first := urlHost(t, dir)
+	h := newHosted(t, first)
+	h.web(mirror)
+	plain := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	b := browser{t, plain}
+	access, err := h.client.InviteURL(t.Context(), "box", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(access.URL, "http://127.") || strings.HasPrefix(access.URL, "http://127.0.") {
+		t.Fatalf("url = %q", access.URL)
+	}
+	if again, err := h.client.InviteURL(t.Context(), "box", true); err != nil || again.URL != access.URL {
+		t.Errorf("asked again: %q, %v, want %q", again.URL, err, access.URL)
+	}
+	if res, _ := b.get(access.URL); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", res.StatusCode)
+	}
+	if res, body := b.get(access.URL+"x", "Authorization", "Bearer "+access.Token); res.StatusCode != http.StatusOK || !strings.HasPrefix(body, "GET /x ") {
+		t.Errorf("with the sprite's token: %d %q", res.StatusCode, body)
+	}
+	if res, _ := b.get(access.Login); res.StatusCode != http.StatusSeeOther || res.Header.Get("Location") != "/" {
+		t.Errorf("sign-in: %d %v", res.StatusCode, res.Header)
+	}
+	for _, name := range []string{"127.0.0.1", "evil.example", "127.64.0.1"} {
+		if res, body := b.get(access.URL, "Host", name, "Authorization", "Bearer secret"); res.StatusCode != http.StatusMisdirectedRequest {
+			t.Errorf("Host %s: %d %s", name, res.StatusCode, body)
+		}
+	}
+	if _, err := h.client.Create(t.Context(), sprites.Create{Name: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	other, err := h.client.InviteURL(t.Context(), "other", true)
+	if err != nil || other.URL == access.URL {
+		t.Errorf("another sprite: %q, %v", other.URL, err)
+	}
+	if res, _ := b.get(other.URL, "Authorization", "Bearer "+access.Token); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the token opens another sprite: %d", res.StatusCode)
+	}
+	if err := h.client.Delete(t.Context(), "other"); err != nil {
+		t.Fatal(err)
+	}
+	if res, _ := b.get(other.URL, "Authorization", "Bearer secret"); res.StatusCode != http.StatusNotFound {
+		t.Errorf("a sprite that is gone: %d", res.StatusCode)
+	}
+	if _, err := h.client.SetURLAuth(t.Context(), "box", "public"); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	urlHost(t, dir)
+	if res, body := b.get(access.URL); res.StatusCode != http.StatusOK {
+		t.Errorf("on the next host: %d %s", res.StatusCode, body)
+	}
+}
+
+// TestReverseProxy hands requests on as a reverse proxy does, by names that the host's operator allows, and no others.
+func TestReverseProxy(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := local.Open(local.Config{Dir: t.TempDir(), Self: self, Token: "secret", URLs: "127.0.0.1:0", AllowHosts: []string{"sprites.example.com"}, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { host.Close() })
+	h, b := newHosted(t, host), newBrowser(t)
+	h.web(mirror)
+	at := h.url()
+	for name, want := range map[string]int{
+		"box.sprites.example.com": http.StatusOK, "BOX.Sprites.Example.Com.:443": http.StatusOK,
+		"none.sprites.example.com": http.StatusNotFound, "sprites.example.com": http.StatusMisdirectedRequest, "a.box.sprites.example.com": http.StatusMisdirectedRequest,
+		"box.evil.example": http.StatusMisdirectedRequest, "boxsprites.example.com": http.StatusMisdirectedRequest,
+	} {
+		if res, body := b.get(at, "Host", name, "Authorization", "Bearer secret"); res.StatusCode != want {
+			t.Errorf("Host %s: %d %s, want %d", name, res.StatusCode, body, want)
+		}
+	}
+	for name, want := range map[string]int{
+		"sprites.example.com": http.StatusOK, "sprites.example.com:443": http.StatusOK, "evil.example": http.StatusForbidden, "box.sprites.example.com": http.StatusForbidden,
+	} {
+		if res, body := b.get(h.base+"/v1/sprites", "Host", name, "Authorization", "Bearer secret"); res.StatusCode != want {
+			t.Errorf("the API as %s: %d %s, want %d", name, res.StatusCode, body, want)
+		}
 	}
 }
 
