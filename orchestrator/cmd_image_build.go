@@ -20,6 +20,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/oci"
 	"github.com/spritekit/lattice/orchestrator/sbom"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -94,12 +95,8 @@ func runImageBuild(ctx context.Context, d *deps, o imageBuildOptions) error {
 		return err
 	}
 	built, err := oci.Build(ctx, recipe, filepath.Clean(o.output), o.replace)
-	if refused := (*oci.Refusal)(nil); errors.As(err, &refused) {
-		exit := protocol.ExitBadInput
-		if refused.Missing {
-			exit = protocol.ExitNotFound
-		}
-		return api.Refuse(exit, "image_refused", refused.Reason, refused.Remedy)
+	if refused := fault.As(err); refused != nil {
+		return refused
 	}
 	if err != nil {
 		return err
@@ -181,12 +178,12 @@ func sourceDate(epoch string) (time.Time, error) {
 func (d *deps) keptSkills(dirs []string, to string) (map[string]string, error) {
 	all, err := dropin.ReadAll(d.paths(dirs))
 	if err != nil {
-		return nil, leader.SkillProblem(err)
+		return nil, err
 	}
 	kept := map[string]string{}
 	for _, s := range all {
 		if kept[s.Name], err = dropin.Keep(to, s); err != nil {
-			return nil, leader.SkillProblem(err)
+			return nil, err
 		}
 	}
 	return kept, nil

@@ -17,7 +17,6 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/dropin"
-	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -72,7 +71,7 @@ func runSkillTest(ctx context.Context, d *deps, o skillTestOptions, arg string) 
 		}
 		s, err := dropin.Read(dir)
 		if err != nil {
-			return leader.SkillProblem(err)
+			return err
 		}
 		name, o.skills = s.Name, append(o.skills, s.Dir)
 	}

@@ -21,7 +21,7 @@ func addSkillFlag(cmd *cobra.Command, dirs *[]string) {
 // dropIns reads the skills of the settings and of --skill flags.
 func (d *deps) dropIns(dirs []string) ([]dropin.Skill, error) {
 	all, err := dropin.ReadAll(slices.Concat(d.paths(d.settings.Skills), d.paths(dirs)))
-	return all, leader.SkillProblem(err)
+	return all, err
 }
 
 // catalog finds built-in skills, and those of the settings and of --skill flags.
@@ -37,7 +37,7 @@ func (d *deps) ownSkills(dirs []string, sprite string) ([]string, error) {
 	if sprite != "" {
 		read = func(dirs []string) ([]dropin.Skill, error) {
 			all, err := dropin.ReadAll(d.paths(dirs))
-			return all, leader.SkillProblem(err)
+			return all, err
 		}
 	}
 	all, err := read(dirs)

@@ -5,13 +5,13 @@ package dropin
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Skill is a drop-in skill on this machine.
@@ -27,20 +27,12 @@ const (
 	maxBytes    = 256 << 20   // of all its files
 )
 
-// Fault says why a folder is no skill that can be taken along.
-type Fault struct {
-	Missing bool // the folder or its skill.json is not there
-	Message string
-	Hint    string
-}
-
-func (f *Fault) Error() string { return f.Message }
-
+// refuse reports why a folder is not a skill that can be copied into a sprite. hint may be "".
 func refuse(hint, format string, args ...any) error {
-	return &Fault{Message: fmt.Sprintf(format, args...), Hint: hint}
+	return fault.BadInput("skill_invalid", format, args...).WithHint("%s", hint)
 }
 
-// Read checks a folder. The errors are a *Fault, or of the file system.
+// Read checks a folder. Errors are a [fault.Error] or an error of the file system.
 func Read(dir string) (Skill, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -56,7 +48,7 @@ func Read(dir string) (Skill, error) {
 		return s, missing(dir, err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxManifest {
-		return s, refuse("", "%s is no file of a manifest's size", file)
+		return s, refuse("", "%s is larger than a manifest may be (256 KiB), or is not a regular file", file)
 	}
 	if s.Raw, err = os.ReadFile(file); err != nil {
 		return s, err
@@ -66,7 +58,7 @@ func Read(dir string) (Skill, error) {
 		return s, refuse(validate, "%s: %v", file, err)
 	}
 	if s.Name != filepath.Base(abs) {
-		return s, refuse(validate, "the folder %s holds the skill %s; it must bear its name", abs, s.Name)
+		return s, refuse(validate, "the folder %s holds the skill %s: the folder name must equal the skill's name", abs, s.Name)
 	}
 	if _, ours := manifests.Lookup(s.Name); ours {
 		return s, refuse("give it another name", "%s is a built-in skill", s.Name)
@@ -76,7 +68,7 @@ func Read(dir string) (Skill, error) {
 
 func missing(dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir) {
-		return &Fault{Missing: true, Message: fmt.Sprintf("%s is no folder with a skill.json", dir), Hint: "name the folder of a skill"}
+		return fault.NotFound("skill_not_found", "%s is not a folder with a skill.json", dir).WithHint("name the folder of a skill")
 	}
 	return err
 }

@@ -1,12 +1,13 @@
 package dropin
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 func write(t *testing.T, dir string, files map[string]string) string {
@@ -47,12 +48,11 @@ func TestReadRefusesWhatIsNoSkill(t *testing.T) {
 		"a.b/skill.json": `{"name":"c.d"}`, "fs.read/skill.json": `{"name":"fs.read"}`, "e.f/run": "", "g.h/skill.json": `{`, "file": "",
 	})
 	for name, want := range map[string]string{
-		"a.b": "holds the skill c.d", "fs.read": "built-in", "e.f": "no folder with a skill.json", "g.h": "invalid skill manifest",
-		"gone": "no folder with", "file": "no folder with",
+		"a.b": "holds the skill c.d", "fs.read": "built-in", "e.f": "not a folder with a skill.json", "g.h": "invalid skill manifest",
+		"gone": "not a folder with", "file": "not a folder with",
 	} {
 		_, err := Read(filepath.Join(dir, name))
-		var fault *Fault
-		if !errors.As(err, &fault) || !strings.Contains(err.Error(), want) {
+		if fault.As(err) == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Read(%s) = %v, want a fault that says %q", name, err, want)
 		}
 	}

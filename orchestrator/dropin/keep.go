@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 var errNotDir = syscall.ENOTDIR
@@ -29,7 +31,7 @@ func Keep(root string, s Skill) (string, error) {
 	defer os.RemoveAll(tmp)
 	c := copier{sum: sha256.New()}
 	if err := c.tree(s.Dir, filepath.Join(tmp, s.Name)); err != nil {
-		if fault := (*Fault)(nil); errors.As(err, &fault) {
+		if fault.As(err) != nil {
 			return "", err
 		}
 		return "", fmt.Errorf("keep skill %s: %w", s.Name, err)

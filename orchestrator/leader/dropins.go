@@ -48,18 +48,6 @@ func (h Home) skillsWith(base string, kept []string) (string, error) {
 	return to, dropin.Compose(base, kept, to)
 }
 
-// SkillProblem tells what is wrong with a drop-in skill's folder.
-func SkillProblem(err error) error {
-	var fault *dropin.Fault
-	if !errors.As(err, &fault) {
-		return err
-	}
-	if fault.Missing {
-		return api.Refuse(protocol.ExitNotFound, "skill_not_found", fault.Message, fault.Hint)
-	}
-	return api.Refuse(protocol.ExitBadInput, "skill_invalid", fault.Message, fault.Hint)
-}
-
 // lookup finds a skill as it was when the run started.
 func (o options) lookup(name string) (manifests.Skill, bool) {
 	if s, ok := manifests.Lookup(name); ok {
@@ -91,16 +79,16 @@ func (l *Leader) catalog(ctx context.Context, o api.Options) (*catalog, error) {
 	}
 	var err error
 	if c.given, err = dropin.ReadAll(o.Skills); err != nil {
-		return nil, SkillProblem(err)
+		return nil, err
 	}
 	for i, s := range c.given {
 		kept, err := dropin.Keep(l.home.DropIns(), s)
 		if err != nil {
-			return nil, SkillProblem(err)
+			return nil, err
 		}
 		// What was kept is what counts: the folder may have changed since it was read.
 		if c.given[i], err = dropin.Read(kept); err != nil {
-			return nil, SkillProblem(err)
+			return nil, err
 		}
 		c.kept = append(c.kept, kept)
 	}

@@ -32,7 +32,11 @@ func (b *builder) fromLayout() ([]*image, error) {
 	}
 	data, err := os.ReadFile(filepath.Join(dir, indexFile))
 	if err != nil {
-		return nil, &Refusal{Reason: fmt.Sprintf("%s is no OCI layout: %v", dir, err), Remedy: "name a folder with oci-layout and index.json in it", Missing: errors.Is(err, os.ErrNotExist)}
+		report := refuse
+		if errors.Is(err, os.ErrNotExist) {
+			report = refuseMissing
+		}
+		return nil, report("name a folder with oci-layout and index.json in it", "%s is not an OCI layout: %v", dir, err)
 	}
 	index, err := v1.ParseIndexManifest(bytes.NewReader(data))
 	if err != nil {

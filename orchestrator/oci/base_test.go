@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"debug/elf"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // baseLayout is a layout of another tool: docker's media types, an environment, and a whiteout in its second layer.
@@ -151,7 +152,7 @@ func TestRefusals(t *testing.T) {
 		{"two for one architecture", with(func(r *Recipe) { r.Rootfs = []Rootfs{{Path: system(t)}, {Path: system(t)}} }), "two root filesystems for amd64"},
 		{"another architecture than said", with(func(r *Recipe) { r.Rootfs = []Rootfs{{"arm64", system(t)}} }), "are for amd64, not for arm64"},
 		{"no base for a platform", with(func(r *Recipe) { r.Rootfs, r.Architectures = []Rootfs{{Path: system(t)}}, []string{"arm64"} }), "no base for linux/arm64"},
-		{"no layout", with(func(r *Recipe) { r.Base = dir }), "is no OCI layout"},
+		{"no layout", with(func(r *Recipe) { r.Base = dir }), "is not an OCI layout"},
 		{"no image of that name", with(func(r *Recipe) { r.Base = twice + "#other" }), "holds no image"},
 		{"two images for one machine", with(func(r *Recipe) { r.Base = twice }), "several images for linux/amd64"},
 		{"spoiled layer", with(func(r *Recipe) { r.Base = spoiled }), "is damaged or was changed"},
@@ -162,8 +163,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			parent := t.TempDir()
 			_, err := Build(t.Context(), tt.recipe, filepath.Join(parent, "out"), false)
-			var refused *Refusal
-			if !errors.As(err, &refused) || !strings.Contains(err.Error(), tt.want) {
+			if fault.As(err) == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Build = %v, want a refusal that says %q", err, tt.want)
 			}
 			if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {

@@ -34,6 +34,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Recipe says what an image is made of.
@@ -99,21 +101,21 @@ type Attached struct {
 	Manifest  string `json:"manifest"` // of the artifact that holds it
 }
 
-// Refusal says why an image cannot be built so, and what helps.
-type Refusal struct {
-	Reason  string
-	Remedy  string // may be ""
-	Missing bool   // a file that was named is not there
+// codeRefused is the code of each failure whose cause is the recipe or its inputs.
+const codeRefused = "image_refused"
+
+// refuse reports that an image cannot be built from these inputs. hint may be "".
+func refuse(hint, format string, args ...any) error {
+	return fault.BadInput(codeRefused, format, args...).WithHint("%s", hint)
 }
 
-func (r *Refusal) Error() string { return r.Reason }
-
-func refuse(remedy, format string, args ...any) error {
-	return &Refusal{Reason: fmt.Sprintf(format, args...), Remedy: remedy}
+// refuseMissing reports that an input does not exist.
+func refuseMissing(hint, format string, args ...any) error {
+	return fault.NotFound(codeRefused, format, args...).WithHint("%s", hint)
 }
 
 // Build makes a layout in the folder out, which must not be there, be empty or, with replace, be a layout. It is there
-// whole or not at all. What cannot be built is a *Refusal.
+// whole or not at all. What cannot be built is a [fault.Error].
 func Build(ctx context.Context, r Recipe, out string, replace bool) (built Built, err error) {
 	if r.Tell == nil {
 		r.Tell = func(string) {}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // fromRootfs makes a layer of each root filesystem.
@@ -50,8 +52,8 @@ func (b *builder) fromRootfs() ([]*image, error) {
 
 // at says which input is meant, and keeps what decides the exit code.
 func at(path string, err error) error {
-	if refused := (*Refusal)(nil); errors.As(err, &refused) {
-		return &Refusal{Reason: path + ": " + refused.Reason, Remedy: refused.Remedy, Missing: refused.Missing}
+	if e := fault.As(err); e != nil {
+		return fault.New(e.Exit, e.Code, "%s: %s", path, e.Message).WithHint("%s", e.Hint)
 	}
 	return err
 }
@@ -62,7 +64,7 @@ func (b *builder) rootfs(from string) func(io.Writer) error {
 		info, err := os.Stat(from)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return &Refusal{Reason: "there is no such file or folder", Remedy: "images/rootfs/build makes a root filesystem of Debian", Missing: true}
+			return refuseMissing("images/rootfs/build makes a root filesystem of Debian", "no such file or folder")
 		case err != nil:
 			return err
 		case !info.IsDir():
