@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,6 +17,8 @@ type decideOptions struct {
 	leaderOptions
 	wait, comment string
 	agentEnv      []string
+	yes           bool // do not ask
+	ask           bool // show what is decided, and ask
 }
 
 func (o *decideOptions) addDecideFlags(cmd *cobra.Command, d *deps) {
@@ -30,21 +31,12 @@ func (o *decideOptions) addDecideFlags(cmd *cobra.Command, d *deps) {
 	cmd.ValidArgsFunction = completeRuns(d, waiting)
 }
 
-func newApproveCmd(d *deps) *cobra.Command {
-	cmd := verdictCmd(d, "approve", lattice.Approve, "  lattice approve\n  lattice approve run_0123 --comment 'looks right'")
-	cmd.Long = `Approve what a run waits for. An approval binds exactly what was shown: commit, base, branch, remote and diff; what
-changes needs a new one. Approving twice is the same as approving once, also from two terminals at the same time; who
-approves what was rejected is told by whom and when, and ends with 6.
-` + exitCodes
-	return cmd
-}
-
 func newRejectCmd(d *deps) *cobra.Command {
 	cmd := verdictCmd(d, "reject", lattice.Reject, "  lattice reject run_0123 --comment 'not on a Friday'")
 	cmd.Long = `Reject what a run waits for. A skill that asked for something is told so and ends as it sees fit; a question of the flow
 itself fails with human_rejected. Rejecting twice is the same as rejecting once; who rejects what was approved is told by
 whom and when, and ends with 6.
-` + exitCodes
+` + withoutRun + exitCodes
 	return cmd
 }
 
@@ -70,13 +62,13 @@ func newAnswerCmd(d *deps) *cobra.Command {
 		Use:   "answer [RUN] k=v…",
 		Short: "Answer a run's question with the inputs that it expects",
 		Long: `Answer a run's question. Values are converted to the types that the wait names (lattice waiting shows them); k:=json
-gives a value as JSON. Without RUN the last run that waits is meant. Missing, unknown, mistyped or oversized values are refused, and nothing is changed. The first of
+gives a value as JSON. Missing, unknown, mistyped or oversized values are refused, and nothing is changed. The first of
 several answers counts: the same one again changes nothing, another one is told who answered and when, and ends with 6.
 
 A program in a sprite that printed a question event (or blocked) has ended with that. Its run is over, too: the answer,
 answer=TEXT, begins the flow again in a new run, with the same input and options, which finds all answers so far in
 .lattice/answers.json and task.json. answer= takes the question's default. lattice show names both runs to each other.
-` + exitCodes,
+` + withoutRun + exitCodes,
 		Example: "  lattice answer count=3\n  lattice answer run_0123 approved=true comments='fine'\n  lattice answer run_0123 'labels:=[\"a\",\"b\"]'",
 		Args: args(func(c *cobra.Command, list []string) error {
 			if len(list) > 0 && strings.Contains(list[0], "=") {
@@ -86,7 +78,7 @@ answer=TEXT, begins the flow again in a new run, with the same input and options
 		}),
 		RunE: func(c *cobra.Command, list []string) error {
 			if strings.Contains(list[0], "=") { // which no id of a run does
-				return runDecide(c.Context(), d, o, lastWaiting, lattice.Answer, list)
+				return runDecide(c.Context(), d, o, "", lattice.Answer, list)
 			}
 			return runDecide(c.Context(), d, o, list[0], lattice.Answer, list[1:])
 		},
@@ -94,23 +86,6 @@ answer=TEXT, begins the flow again in a new run, with the same input and options
 	o.addDecideFlags(cmd, d)
 	cmd.ValidArgsFunction = completeAnswers(d)
 	return cmd
-}
-
-// lastWaiting stands for the last run that waits, where "" is the last run.
-const lastWaiting = "="
-
-func runToDecide(ctx context.Context, c *conn, run string) (api.RunView, error) {
-	if run != lastWaiting {
-		return c.Run(ctx, run)
-	}
-	runs, err := c.Runs(ctx) // newest first
-	if err != nil {
-		return api.RunView{}, err
-	}
-	if i := slices.IndexFunc(runs, waiting); i >= 0 {
-		return c.Run(ctx, runs[i].RunID)
-	}
-	return api.RunView{}, api.Refuse(protocol.ExitNotFound, "nothing_waits", "no run waits for an answer", "lattice runs")
 }
 
 func runDecide(ctx context.Context, d *deps, o decideOptions, run string, decision lattice.Decision, pairs []string) error {
@@ -123,7 +98,7 @@ func runDecide(ctx context.Context, d *deps, o decideOptions, run string, decisi
 		return err
 	}
 	defer c.close()
-	view, err := runToDecide(ctx, c, run)
+	view, err := chooseRun(ctx, c, run, false)
 	if err != nil {
 		return err
 	}
@@ -132,6 +107,11 @@ func runDecide(ctx context.Context, d *deps, o decideOptions, run string, decisi
 	}
 	if req.WaitID == "" && len(view.Waits) == 1 {
 		req.WaitID = view.Waits[0].ID // what is open now, and not what may be open when the decision arrives
+	}
+	if o.ask {
+		if err := confirm(ctx, d, c, view, req.WaitID); err != nil {
+			return err
+		}
 	}
 	req.Detach = o.detach
 	reply, err := c.Decide(ctx, view.RunID, req)
@@ -226,6 +206,7 @@ func newCancelCmd(d *deps) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "cancel [RUN]",
 		Short:   "End a run for good",
+		Long:    "End a run for good; what it waits for is not decided any more.\n" + withoutRun + "Where none waits, the one run that has not ended is meant.\n" + exitCodes,
 		Example: "  lattice cancel run_0123",
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -234,7 +215,11 @@ func newCancelCmd(d *deps) *cobra.Command {
 				return err
 			}
 			defer conn.close()
-			view, err := conn.Cancel(c.Context(), optional(list), d.user)
+			chosen, err := chooseRun(c.Context(), conn, optional(list), true)
+			if err != nil {
+				return err
+			}
+			view, err := conn.Cancel(c.Context(), chosen.RunID, d.user)
 			if err != nil {
 				return err
 			}

@@ -37,11 +37,15 @@ func newRunsCmd(d *deps) *cobra.Command {
 }
 
 func newShowCmd(d *deps) *cobra.Command {
-	return d.query("show [RUN]", "Show a run: where it stands, its timeline, what it waits for", "  lattice show\n  lattice show run_0123 --json", cobra.MaximumNArgs(1),
+	var patch bool
+	cmd := d.query("show [RUN]", "Show a run: where it stands, its timeline, what it waits for", "  lattice show\n  lattice show run_0123 --json\n  lattice show --patch", cobra.MaximumNArgs(1),
 		func(ctx context.Context, c *conn, list []string) error {
 			v, err := c.Run(ctx, optional(list))
 			if err != nil {
 				return err
+			}
+			if patch {
+				return showPatch(ctx, d, c, v)
 			}
 			if d.json {
 				return d.printJSON(v)
@@ -68,6 +72,23 @@ func newShowCmd(d *deps) *cobra.Command {
 			printOutputs(d, v.Outputs)
 			return nil
 		})
+	cmd.Flags().BoolVarP(&patch, "patch", "p", false, "the content of what the run asks to push, or asked last, and nothing else; with --json as the member patch")
+	return cmd
+}
+
+// showPatch prints the content of what a run asks to push.
+func showPatch(ctx context.Context, d *deps, c *conn, v api.RunView) error {
+	p, err := c.Proposed(ctx, v.RunID, "")
+	if err != nil {
+		return err
+	}
+	if d.json {
+		return d.printJSON(struct {
+			api.RunView
+			api.Patch
+		}{v, p})
+	}
+	return d.printPatch(p)
 }
 
 // printTimeline prints one line per node visit, and below a MAP one per iteration.

@@ -208,19 +208,35 @@ func printMoments(ctx context.Context, d *deps, c *conn, run string) error {
 }
 
 func newDiffCmd(d *deps) *cobra.Command {
+	var patch bool
 	cmd := d.query("diff [RUN [A [B]]]", "Show what changed in variables and files between two moments of a run",
-		"  lattice diff run_0123\n  lattice diff run_0123 edit test --json", cobra.MaximumNArgs(3),
+		"  lattice diff run_0123\n  lattice diff run_0123 edit test --json\n  lattice diff run_0123 edit --patch", cobra.MaximumNArgs(3),
 		func(ctx context.Context, c *conn, list []string) error {
 			moments := append(list, "", "", "")[:3]
 			diff, err := c.Compare(ctx, moments[0], moments[1], moments[2])
 			if err != nil {
 				return err
 			}
-			if d.json {
+			var p api.Patch
+			if patch {
+				if p, err = c.ComparedFiles(ctx, moments[0], moments[1], moments[2]); err != nil {
+					return err
+				}
+			}
+			switch {
+			case d.json && patch:
+				return d.printJSON(struct {
+					api.Comparison
+					api.Patch
+				}{diff, p})
+			case d.json:
 				return d.printJSON(diff)
+			case patch:
+				return d.printPatch(p)
 			}
 			return d.printComparison(diff)
 		})
+	cmd.Flags().BoolVarP(&patch, "patch", "p", false, "print the content of the files that differ, without those of git itself, and no variables; with --json as the member patch")
 	cmd.Long = "Show what changed in a run's variables and in its sprite's files between two moments: NODE is where the node began last,\nNODE#N where it did the N-th time. A is the run's beginning, B the present, unless given.\n" + exitCodes
 	return cmd
 }

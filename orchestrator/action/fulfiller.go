@@ -29,10 +29,11 @@ type Files interface {
 	ReadFrom(ctx context.Context, sprite, path string, offset int64) (io.ReadCloser, error)
 }
 
-// Pusher verifies and performs pushes; see package worktree. Both methods are safe to repeat.
+// Pusher verifies and performs pushes; see package worktree. All methods are safe to repeat.
 type Pusher interface {
 	Inspect(ctx context.Context, q worktree.Request) (worktree.Push, error)
 	Push(ctx context.Context, p worktree.Push) (worktree.PushResult, error)
+	Patch(ctx context.Context, q worktree.Request) (worktree.Patch, error)
 }
 
 // Options are what a Fulfiller needs. All but Policy and MaxBundle must be set.
@@ -187,6 +188,22 @@ func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(Result{Ref: done.Ref, Branch: push.Branch, Head: done.New, Old: done.Old, Status: done.Status, URL: done.URL})
+}
+
+// Patch returns the content of the push that a is about, as its binding says.
+func (f *Fulfiller) Patch(ctx context.Context, a lattice.Action) (worktree.Patch, error) {
+	var bound Binding
+	if a.Name != protocol.ActionPushBranch || json.Unmarshal(a.Binding, &bound) != nil {
+		return worktree.Patch{}, refuse("no_patch", "", "%.64s changes no files", a.Name)
+	}
+	spec, run, ok := f.repoOf(a.RunID)
+	if !ok {
+		return worktree.Patch{}, refuse("no_repository", "", "the run has no repository")
+	}
+	if err := f.bundles.verify(bound.SHA256); err != nil {
+		return worktree.Patch{}, err
+	}
+	return f.git.Patch(ctx, worktree.Request{Repo: spec, Run: run, Bundle: f.bundles.path(bound.SHA256), Branch: bound.Branch, Base: bound.Base, Head: bound.Head})
 }
 
 // reason renders a refusal as "code: message; hint".

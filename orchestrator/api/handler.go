@@ -20,6 +20,7 @@ type Service interface {
 	Storage
 	Artifacts
 	Travel
+	Review
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context) ([]RunView, error)
@@ -60,6 +61,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 	routeStorage(mux, s)
 	routeArtifacts(mux, s)
 	routeTravel(mux, s)
+	routeReview(mux, s)
 	mux.HandleFunc("GET /v1/lattice", func(w http.ResponseWriter, r *http.Request) { reply(w, s.Hello(), nil) })
 	mux.HandleFunc("POST /v1/lattice/handover", func(w http.ResponseWriter, r *http.Request) {
 		var in HandoverRequest

@@ -27,38 +27,28 @@ func (l *Leader) Compare(ctx context.Context, id, from, to string) (api.Comparis
 	if err != nil {
 		return api.Comparison{}, err
 	}
-	if len(p.points) == 0 {
-		return api.Comparison{}, api.Refuse(protocol.ExitNotFound, "moment_not_found", id+" has begun no node yet", "")
-	}
-	a := p.points[0]
-	if from != "" {
-		if a, err = p.find(from); err != nil {
-			return api.Comparison{}, err
-		}
+	a, b, err := p.moments(from, to)
+	if err != nil {
+		return api.Comparison{}, err
 	}
 	out := api.Comparison{RunID: id, From: p.view(a), Vars: []api.VarChange{}, Files: []sprites.Change{}}
 	before, err := engine.StateAt(p.program, id, p.facts, a)
 	if err != nil {
 		return api.Comparison{}, err
 	}
-	var b *engine.Point
 	after := engine.State{}
-	if to == "" {
+	if b == nil {
 		folded, err := engine.Fold(p.program, id, p.facts)
 		if err != nil {
 			return api.Comparison{}, err
 		}
 		after = folded.State
 	} else {
-		pt, err := p.find(to)
-		if err != nil {
+		if after, err = engine.StateAt(p.program, id, p.facts, *b); err != nil {
 			return api.Comparison{}, err
 		}
-		if after, err = engine.StateAt(p.program, id, p.facts, pt); err != nil {
-			return api.Comparison{}, err
-		}
-		m := p.view(pt)
-		b, out.To = &pt, &m
+		m := p.view(*b)
+		out.To = &m
 	}
 	if out.Vars, err = changes(out.Vars, "$vars", before.Vars, after.Vars); err != nil {
 		return api.Comparison{}, err
@@ -67,33 +57,30 @@ func (l *Leader) Compare(ctx context.Context, id, from, to string) (api.Comparis
 	return out, err
 }
 
+// moments finds two moments by name: "" is the beginning, then the present, for which b is nil.
+func (p past) moments(from, to string) (a engine.Point, b *engine.Point, err error) {
+	if len(p.points) == 0 {
+		return a, nil, api.Refuse(protocol.ExitNotFound, "moment_not_found", p.ID+" has begun no node yet", "")
+	}
+	a = p.points[0]
+	if from != "" {
+		if a, err = p.find(from); err != nil {
+			return a, nil, err
+		}
+	}
+	if to == "" {
+		return a, nil, nil
+	}
+	found, err := p.find(to)
+	return a, &found, err
+}
+
 // compareFiles compares the files of two moments, the second nil for the present; the note says why it cannot.
 func (l *Leader) compareFiles(ctx context.Context, p past, a engine.Point, b *engine.Point) ([]sprites.Change, string, error) {
 	none := []sprites.Change{}
-	if a.Files == engine.FilesNone {
-		return none, "", nil
-	}
-	ids, found, err := l.held(ctx, p.Sprite)
-	if err != nil {
-		return none, "", err
-	}
-	ends := []string{sprites.Current, sprites.Current}
-	for i, pt := range []*engine.Point{&a, b} {
-		if pt == nil {
-			if !found {
-				return none, "files are not compared: sprite " + p.Sprite + " is gone", nil
-			}
-			continue
-		}
-		if why := missing(*pt, p.Sprite, ids, found); why != "" {
-			return none, fmt.Sprintf("files are not compared: of %s#%d %s", pt.Node, pt.Visit, why), nil
-		}
-		if pt.Pair != nil {
-			ends[i] = pt.Pair.CheckpointID
-		}
-	}
-	if ends[0] == ends[1] {
-		return none, "", nil
+	ends, note, err := l.ends(ctx, p, a, b)
+	if err != nil || note != "" || ends[0] == ends[1] {
+		return none, note, err
 	}
 	files, err := l.client.Diff(ctx, p.Sprite, ends[0], ends[1])
 	var refused *sprites.APIError
@@ -107,6 +94,33 @@ func (l *Leader) compareFiles(ctx context.Context, p past, a engine.Point, b *en
 		}
 	}
 	return theirs, "", err
+}
+
+// ends are the checkpoints that hold the files of two moments, or the note why there are none.
+func (l *Leader) ends(ctx context.Context, p past, a engine.Point, b *engine.Point) (ends [2]string, note string, err error) {
+	ends = [2]string{sprites.Current, sprites.Current}
+	if a.Files == engine.FilesNone {
+		return ends, "", nil
+	}
+	ids, found, err := l.held(ctx, p.Sprite)
+	if err != nil {
+		return ends, "", err
+	}
+	for i, pt := range []*engine.Point{&a, b} {
+		if pt == nil {
+			if !found {
+				return ends, "files are not compared: sprite " + p.Sprite + " is gone", nil
+			}
+			continue
+		}
+		if why := missing(*pt, p.Sprite, ids, found); why != "" {
+			return ends, fmt.Sprintf("files are not compared: of %s#%d %s", pt.Node, pt.Visit, why), nil
+		}
+		if pt.Pair != nil {
+			ends[i] = pt.Pair.CheckpointID
+		}
+	}
+	return ends, "", nil
 }
 
 // bookkeeping is where the runtime keeps its own files in a sprite, which each step changes.

@@ -83,6 +83,7 @@ type Config struct {
 
 // Leader leads one home. It is safe for concurrent use.
 type Leader struct {
+	reviewer
 	cfg     Config
 	home    Home
 	store   *store.Store
@@ -137,6 +138,7 @@ func Open(cfg Config) (*Leader, error) {
 		cfg: cfg, home: cfg.Home, handed: make(chan struct{}), ending: make(chan struct{}),
 		runs: map[string]*run{}, secrets: map[string][]string{}, changed: map[string]chan struct{}{}, boundaries: map[string]int{},
 	}
+	l.reviewer = reviewer{l}
 	l.quiesced = sync.OnceValue(l.quiesce)
 	if err := l.open(); err != nil {
 		return nil, errors.Join(err, l.Close())

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func newApproveCmd(d *deps) *cobra.Command {
+	var o decideOptions
+	var show bool
+	cmd := &cobra.Command{
+		Use:   "approve [RUN]",
+		Short: "Approve what a run waits for, and follow the run",
+		Long: `Approve what a run waits for. An approval binds exactly what was shown: commit, base, branch, remote and diff; what
+changes needs a new one. Approving twice is the same as approving once, also from two terminals at the same time; who
+approves what was rejected is told by whom and when, and ends with 6.
+
+On a terminal the change is shown first, and you are asked; --yes skips both. --diff only shows it and decides nothing.
+` + withoutRun + exitCodes,
+		Example: "  lattice approve\n  lattice approve --diff\n  lattice approve run_0123 --yes --comment 'looks right'",
+		Args:    args(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			if show {
+				return runShowProposed(c.Context(), d, o, optional(list))
+			}
+			o.ask = d.terminal && isTerminal(d.in) && !d.json && !o.yes
+			return runDecide(c.Context(), d, o, optional(list), lattice.Approve, nil)
+		},
+	}
+	o.addDecideFlags(cmd, d)
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "approve without being shown the change and asked")
+	cmd.Flags().BoolVar(&show, "diff", false, "show the change, and decide nothing")
+	cmd.MarkFlagsMutuallyExclusive("diff", "yes")
+	cmd.MarkFlagsMutuallyExclusive("diff", "comment")
+	cmd.MarkFlagsMutuallyExclusive("diff", "detach")
+	return cmd
+}
+
+// withoutRun says in the help of commands that decide what they do without a run.
+const withoutRun = `
+Without RUN, the one run that waits is meant; of several, the one that waits with the repository of the current folder.
+Otherwise they are listed, and the command ends with 2.
+`
+
+// runShowProposed prints the change that a run waits with.
+func runShowProposed(ctx context.Context, d *deps, o decideOptions, run string) error {
+	c, err := connect(ctx, d, o.leaderOptions)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	view, err := chooseRun(ctx, c, run, false)
+	if err != nil {
+		return err
+	}
+	p, err := c.Proposed(ctx, view.RunID, o.wait)
+	if err != nil {
+		return err
+	}
+	if d.json {
+		return d.printJSON(struct {
+			RunID string `json:"run_id"`
+			api.Patch
+		}{view.RunID, p})
+	}
+	return d.printPatch(p)
+}
+
+// confirm shows a person what they would approve and asks. An error ends the command with nothing decided.
+func confirm(ctx context.Context, d *deps, c *conn, v api.RunView, wait string) error {
+	i := slices.IndexFunc(v.Waits, func(w lattice.Wait) bool { return w.ID == wait })
+	if i < 0 || !v.Waits[i].YesOrNo() {
+		return nil // the leader says what is wrong
+	}
+	w := v.Waits[i]
+	if w.Action != nil && w.Action.Name == protocol.ActionPushBranch {
+		p, err := c.Proposed(ctx, v.RunID, w.ID)
+		if err == nil {
+			err = d.printPatch(p)
+		}
+		if err != nil {
+			fmt.Fprintf(d.err, "the change cannot be shown: %s\n", clean(err.Error()))
+		}
+	}
+	fmt.Fprintf(d.err, "%s waits at %s: %s\n", v.RunID, w.Node, clean(w.Prompt))
+	if w.Action != nil {
+		for _, line := range bindingLines(w.Action.Binding) {
+			fmt.Fprintf(d.err, "  %s\n", line)
+		}
+	}
+	fmt.Fprint(d.err, "Approve? [y/N] ")
+	type line struct {
+		text string
+		err  error
+	}
+	read := make(chan line, 1)
+	go func() { // ends with the answer, or with the process: nothing interrupts the reading of a terminal
+		text, err := bufio.NewReader(d.in).ReadString('\n')
+		read <- line{text, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case l := <-read:
+		if l.err != nil && !errors.Is(l.err, io.EOF) {
+			return fmt.Errorf("read the answer: %w", l.err)
+		}
+		switch strings.ToLower(strings.TrimSpace(l.text)) {
+		case "y", "yes":
+			return nil
+		}
+	}
+	fmt.Fprintf(d.err, "nothing was decided\n  next: %s\n", strings.Join(nextCommands(v.RunID, w), "\n    or: "))
+	return &exitError{code: protocol.ExitWaiting}
+}

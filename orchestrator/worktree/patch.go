@@ -1,0 +1,102 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// Patch is the content of a change, as git diff prints it. Its text is the sprite's: it may hold anything.
+type Patch struct {
+	Text string
+	Cut  bool // there is more
+}
+
+// patchFlags have git print content and nothing that the content asks for.
+var patchFlags = []string{"--patch", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"}
+
+// Patch returns the content of a push that Inspect accepted. It contacts no remote for a request whose base is known.
+func (g *Git) Patch(ctx context.Context, r Request) (Patch, error) {
+	if !isOID(r.Base) || !isOID(r.Head) {
+		return Patch{}, refuse("bad_request", "", "base and head must be full commit ids")
+	}
+	t, err := g.open(ctx, r.Repo, r.Base)
+	if err != nil {
+		return Patch{}, err
+	}
+	defer t.release()
+	dir, remove, err := g.temp("patch")
+	if err != nil {
+		return Patch{}, err
+	}
+	defer remove()
+	q, _, err := g.admit(ctx, t, r, filepath.Join(dir, "repo.git"))
+	if err != nil {
+		return Patch{}, err
+	}
+	if err := q.checkPaths(ctx, r.Base, r.Head); err != nil {
+		return Patch{}, err
+	}
+	return q.patch(ctx, append(append([]string{"diff-tree", "-r"}, patchFlags...), r.Base, r.Head)...)
+}
+
+// patch runs a git that prints a patch, and keeps as much of it as a command may print.
+func (q quarantine) patch(ctx context.Context, args ...string) (Patch, error) {
+	out, err := q.run(ctx, args...)
+	p := Patch{Text: string(out.stdout), Cut: out.cut}
+	switch {
+	case out.cut && ctx.Err() == nil:
+		return p, nil
+	case err != nil:
+		return Patch{}, err
+	case out.exit > 1: // 1: git diff found a difference
+		return Patch{}, fmt.Errorf("git %s (exit %d): %s", args[0], out.exit, out.stderr)
+	}
+	return p, nil
+}
+
+// FilePair is a file before and after; nil where there was none. Path is absolute, in the sprite.
+type FilePair struct {
+	Path          string
+	Before, After []byte
+}
+
+// PatchOf returns the differences of files as a patch.
+func (g *Git) PatchOf(ctx context.Context, files []FilePair) (Patch, error) {
+	dir, remove, err := g.temp("patch")
+	if err != nil {
+		return Patch{}, err
+	}
+	defer remove()
+	size := int64(0)
+	for _, f := range files {
+		size += int64(len(f.Before) + len(f.After))
+		if err := errors.Join(writeBelow(filepath.Join(dir, "a"), f.Path, f.Before), writeBelow(filepath.Join(dir, "b"), f.Path, f.After)); err != nil {
+			return Patch{}, fmt.Errorf("compare files: %w", err)
+		}
+	}
+	q := quarantine{git: g, dir: dir, limits: readLimits(size)}
+	args := append([]string{"diff", "--no-index", "--no-prefix"}, patchFlags...)
+	return q.patch(ctx, append(args, "--", "a", "b")...)
+}
+
+// writeBelow writes a file of a sprite below dir, which it never leaves. A dir without files is made, too.
+func writeBelow(dir, name string, content []byte) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil || content == nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	name = strings.TrimPrefix(path.Clean("/"+name), "/")
+	if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
+		return err
+	}
+	return root.WriteFile(name, content, 0o600)
+}
