@@ -140,6 +140,7 @@ type Host struct {
 	mounted  pins
 	outward  *egress.Room // for the connections of sprites to the world
 	boxes    sandbox.Starter
+	starved  chan struct{} // a sandbox could not be started for want of something; see guardShares
 
 	mu      boltfile.Lock // guards the fields below
 	closed  bool
@@ -164,7 +165,7 @@ func Open(cfg Config) (*Host, error) {
 }
 
 func open(cfg Config, step func(string)) (*Host, error) {
-	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, clock: time.Now, step: step, pingEvery: pingEvery, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: pins{boxes: map[string]int{}}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}, outward: egress.NewRoom(descriptors())}
+	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, clock: time.Now, step: step, pingEvery: pingEvery, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: pins{boxes: map[string]int{}}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}, outward: egress.NewRoom(descriptors()), starved: make(chan struct{}, 1)}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}
@@ -187,6 +188,7 @@ func open(cfg Config, step func(string)) (*Host, error) {
 	h.firstSession = h.store.sessions
 	h.lastSession.Store(h.firstSession)
 	h.handler = h.routes()
+	h.chores.Go(h.guardShares)
 	if cfg.Reserve >= 0 {
 		h.chores.Go(h.guardDisk)
 	}

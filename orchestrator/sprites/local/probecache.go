@@ -23,6 +23,7 @@ type probeRecord struct {
 	Isolation sandbox.Level         `json:"isolation"`
 	Limits    []sandbox.Enforcement `json:"limits"`
 	Redirects bool                  `json:"redirects"`
+	OwnIDs    bool                  `json:"own_ids"`
 }
 
 func (h *Host) probeFile() string { return filepath.Join(h.cfg.Dir, "probe.json") }
@@ -60,7 +61,7 @@ func (h *Host) recallProbe(key string) (confinement, bool) {
 	if err != nil || key == "" || json.Unmarshal(raw, &kept) != nil || kept.Key != key {
 		return confinement{}, false
 	}
-	return confinement{isolation: kept.Isolation, limits: kept.Limits, text: "namespaces", netns: true, redirects: kept.Redirects}, true
+	return confinement{isolation: kept.Isolation, limits: kept.Limits, text: "namespaces", netns: true, redirects: kept.Redirects, ownIDs: kept.OwnIDs}, true
 }
 
 // keepProbe keeps a result that is as good as it can be. Without it the next command probes again.
@@ -73,7 +74,7 @@ func (h *Host) keepProbe(key string, c confinement) {
 		h.forgetProbe()
 		return
 	}
-	raw, err := json.Marshal(probeRecord{Key: key, Isolation: c.isolation, Limits: c.limits, Redirects: c.redirects})
+	raw, err := json.Marshal(probeRecord{Key: key, Isolation: c.isolation, Limits: c.limits, Redirects: c.redirects, OwnIDs: c.ownIDs})
 	if err == nil {
 		temp := h.probeFile() + ".new" // a torn one is no JSON, and nothing else writes here
 		if err = os.WriteFile(temp, raw, 0o600); err == nil {

@@ -176,6 +176,7 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 	s.pinned = h.pin(chain)
 	box, err := h.boxes.Start(cfg)
 	if err != nil {
+		h.noteShortage(err)
 		h.forgetProbe() // what it found may not hold any more
 		s.letGo()
 		return nil, errors.Join(fmt.Errorf("start sandbox: %w", err), s.enterState(cold))

@@ -1,0 +1,91 @@
+package sandbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Held counts what the box holds. What is on its way through sockets it does not see.
+func (b *Box) Held() (all Held) {
+	root := b.cmd.Process.Pid
+	for _, pid := range append(descendants(root), root) {
+		dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		names, _ := dir.Readdirnames(-1) // what could be read counts
+		dir.Close()
+		all.Files += uint64(len(names))
+		for _, name := range names {
+			if link, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, name)); err != nil || link != "anon_inode:[eventpoll]" {
+				continue
+			}
+			info, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, name)) // it may have been closed
+			all.Entries += uint64(bytes.Count(info, []byte("\ntfd:")))
+		}
+	}
+	return all
+}
+
+// Room is how much of what Held counts the kernel has; 0 where it does not tell.
+func Room() Held {
+	number := func(name string) uint64 {
+		n, _ := strconv.ParseUint(readKnob(name), 10, 64) // a missing knob reads as empty
+		return n
+	}
+	return Held{Files: number("fs/file-max"), Entries: number("fs/epoll/max_user_watches")}
+}
+
+// Reserve keeps some epoll entries of this process's user for the host: to accept a connection takes one.
+type Reserve struct {
+	list    int // an epoll instance, -1 for none
+	watched []int
+}
+
+// reserved is how many entries a Reserve keeps.
+const reserved = 128
+
+// NewReserve returns a Reserve that keeps nothing yet.
+func NewReserve() *Reserve { return &Reserve{list: -1} }
+
+// Keep keeps the entries, and reports whether there are more. When there are not, the kept ones are free for others to use.
+func (r *Reserve) Keep() bool {
+	if r.list >= 0 {
+		unix.Close(r.watched[0]) // and with it goes its entry; another one takes its place
+		r.watched = r.watched[1:]
+	} else {
+		list, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+		if err != nil {
+			return !errors.Is(err, unix.ENOMEM)
+		}
+		r.list = list
+	}
+	for len(r.watched) < reserved {
+		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+		if err == nil {
+			r.watched = append(r.watched, fd)
+			err = unix.EpollCtl(r.list, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{})
+		}
+		if err != nil {
+			r.Release()
+			return !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.ENOMEM)
+		}
+	}
+	return true
+}
+
+// Release frees the entries.
+func (r *Reserve) Release() {
+	if r.list < 0 {
+		return
+	}
+	for _, fd := range append(r.watched, r.list) {
+		unix.Close(fd)
+	}
+	r.list, r.watched = -1, nil
+}
