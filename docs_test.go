@@ -5,9 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -147,5 +150,28 @@ func TestProtocolDocument(t *testing.T) {
 		if !strings.Contains(string(page), "`"+word+"`") {
 			t.Errorf("docs/protocol.md does not name %s", word)
 		}
+	}
+}
+
+// TestExecIRDocument checks that docs/execir.md names every op, operator of a condition and kind of failure, and that its
+// first example is a valid document.
+func TestExecIRDocument(t *testing.T) {
+	page, err := os.ReadFile("docs/execir.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := slices.Concat(ir.CondOps(), ir.FailureKinds())
+	for _, op := range ir.Ops() {
+		words = append(words, string(op))
+	}
+	for _, word := range words {
+		if !strings.Contains(string(page), "`"+word+"`") {
+			t.Errorf("docs/execir.md does not name %s", word)
+		}
+	}
+	_, example, _ := strings.Cut(string(page), "```json\n")
+	example, _, _ = strings.Cut(example, "```")
+	if _, findings := ir.Parse([]byte(example), manifests.Lookup); len(findings) > 0 {
+		t.Errorf("the example of docs/execir.md is not valid: %+v", findings)
 	}
 }
