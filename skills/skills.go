@@ -51,6 +51,12 @@ func (s *Set) All() []skill.Skill {
 	return all
 }
 
+// Mark marks all programs that the skills of s start, so that KillMarked finds them. It is called before any skill is.
+func (s *Set) Mark(mark string) { s.reaper.Mark = mark }
+
+// KillMarked ends the programs that the skills of a marked Set left behind when their process was killed.
+func KillMarked(mark string) { proc.KillMarked(mark) }
+
 // branch hands the commits of a pull request from one family to the other; neither knows of its siblings.
 func (s *Set) branch(ctx context.Context, c *skill.Call, repo, branch, base string) (github.Branch, error) {
 	b, err := git.Bundle(&s.reaper)(ctx, c, repo, branch, base)

@@ -36,9 +36,9 @@ func commands() []command {
 			`spritekit check ./text.words --input '{"text":"a b"}'`, "0 all is well, 1 promises are broken or the adapter is wrong, 2 bad usage or no skill", app.check},
 		{"install", "install DIR [--force | --verify [--json]]", "Copy this binary into DIR, with a link and a manifest per skill; or compare by hash.",
 			"spritekit install /skills", "0 ok, 1 DIR differs (--verify), 2 bad usage, 7 files of others are in the way, 9 no space", app.install},
-		{"mcp", "mcp [--http ADDR] [--tools PATTERN,…] [--allow PERMISSION,…] [--skills DIR] [--verbose]",
-			"Offer the skills to an agent as MCP tools, on stdin and stdout or at a loopback address.",
-			"spritekit mcp --tools 'fs.*,git.status' --allow fs:read,fs:write,git:read", "0 ok, 1 the address is taken, 2 bad usage, 3 a pattern names no skill, 7 the address is not on loopback", app.serveMCP},
+		{"mcp", "mcp [--workspace DIR] [--http ADDR] [--tools PATTERN,…] [--allow PERMISSION,…] [--skills DIR] [--verbose]",
+			"Offer the skills to an agent as MCP tools, on stdin and stdout or at a loopback address. They work in DIR, by default LATTICE_WORKSPACE or the folder that the command is started in.",
+			"spritekit mcp --tools 'fs.*,git.status' --allow fs:read,fs:write,git:read", "0 ok, 1 the address is taken, 2 bad usage or no folder to work in, 3 a pattern names no skill, 7 the address is not on loopback", app.serveMCP},
 		{"session", "session [--parallel N] [--idle DURATION] [--keepalive DURATION]",
 			"Serve many calls over one process: calls as lines of JSON on stdin, events and results as lines on stdout.",
 			`echo '{"call_id":"c1","skill":"fs.read","input":{"path":"README.md"}}' | spritekit session`, "0 the input ended, 2 bad usage, 75 a call waits, 130 interrupted", app.serveSession},
@@ -208,7 +208,7 @@ func (a app) version(args []string) error {
 }
 
 func (a app) workspace() (*workspace.Root, error) {
-	root, err := workspace.Open(a.env.Workspace)
+	root, err := workspace.OpenWithState(a.env.Workspace, a.env.State)
 	if err != nil {
 		return nil, skill.NotFound("there is no workspace at %s: %v", a.env.Workspace, err).
 			WithHint("set LATTICE_WORKSPACE to an existing directory")

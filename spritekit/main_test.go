@@ -35,6 +35,7 @@ func TestBinary(t *testing.T) {
 	t.Run("start", func(t *testing.T) { testStart(t, filepath.Join(bin, "spritekit")) })
 	t.Run("mcp", func(t *testing.T) { testMCP(t, filepath.Join(bin, "spritekit")) })
 	t.Run("mcp left alone", func(t *testing.T) { testMCPGone(t, filepath.Join(bin, "spritekit")) })
+	t.Run("mcp in a folder", func(t *testing.T) { testMCPFolder(t, filepath.Join(bin, "spritekit")) })
 	t.Run("mcp over http", func(t *testing.T) { testMCPHTTP(t, filepath.Join(bin, "spritekit")) })
 	t.Run("scripts", func(t *testing.T) { testScripts(t, bin) })
 }

@@ -81,7 +81,7 @@ func testMCP(t *testing.T, exe string) {
 			}
 			found[tool.Name] = true
 		}
-		for _, name := range []string{"fs.read", "git.status", "demo.greet"} {
+		for _, name := range []string{"fs_read", "git_status", "demo_greet"} {
 			if !found[name] {
 				t.Errorf("%s is not offered", name)
 			}
@@ -97,7 +97,7 @@ func testMCP(t *testing.T, exe string) {
 		{"dropped in, of two minds", "demo.greet", `{"how":"lie"}`, `"code":"exit_mismatch"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			res, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: test.skill, Arguments: json.RawMessage(test.input)})
+			res, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: strings.ReplaceAll(test.skill, ".", "_"), Arguments: json.RawMessage(test.input)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func testMCP(t *testing.T, exe string) {
 	}
 	t.Run("cancel", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		params := &sdk.CallToolParams{Name: "demo.greet", Arguments: json.RawMessage(`{"how":"sleep"}`)}
+		params := &sdk.CallToolParams{Name: "demo_greet", Arguments: json.RawMessage(`{"how":"sleep"}`)}
 		params.SetProgressToken("p")
 		called := make(chan error, 1)
 		go func() {
@@ -132,11 +132,85 @@ func testMCP(t *testing.T, exe string) {
 	}
 }
 
+// testMCPFolder: without a workspace the tools work in the folder that the server was started in, and leave nothing of the
+// runtime's there; in a home or at the root the server does not start.
+func testMCPFolder(t *testing.T, exe string) {
+	skills, ws := mcpSprite(t, exe)
+	home := t.TempDir()
+	start := func(dir string, args ...string) *exec.Cmd {
+		cmd := mcpCommand(skills, ws, args...)
+		cmd.Dir = dir
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "LATTICE_SOCKET="}
+		return cmd
+	}
+	project := filepath.Join(home, "project")
+	const picture = "\x89PNG\r\n\x1a\n" + "not much of one"
+	if err := errors.Join(os.Mkdir(project, 0o755), os.WriteFile(filepath.Join(project, "logo.png"), []byte(picture), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{home, "/"} {
+		cmd := start(dir)
+		out, err := cmd.CombinedOutput()
+		if err == nil || cmd.ProcessState.ExitCode() != protocol.ExitBadInput || !strings.Contains(string(out), "--workspace DIR") {
+			t.Errorf("started in %s: %v, %s", dir, err, out)
+		}
+	}
+	if out, err := start(project, "--allow", "fs:read,fs:wriet").CombinedOutput(); err == nil || !strings.Contains(string(out), `no permission "fs:wriet"`) {
+		t.Errorf("an unknown permission: %v, %s", err, out)
+	}
+	for name, cmd := range map[string]*exec.Cmd{"started in it": start(project), "named": start("/", "--workspace", project)} {
+		session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "exec_run", Arguments: json.RawMessage(`{"command":"echo $(pwd) >where","cwd":"."}`)})
+		if err != nil || res.IsError {
+			t.Fatalf("%s: %v, %+v", name, err, res)
+		}
+		where, err := os.ReadFile(filepath.Join(project, "where"))
+		if err != nil || !strings.HasSuffix(strings.TrimSpace(string(where)), "/project") {
+			t.Errorf("%s: the program ran in %s, %v", name, where, err)
+		}
+		write := json.RawMessage(`{"path":"sub/file","content":"` + strings.Repeat("x", 100_000) + `"}`)
+		if res, err = session.CallTool(t.Context(), &sdk.CallToolParams{Name: "fs_write", Arguments: write}); err != nil || res.IsError {
+			t.Fatalf("%s: %v, %+v", name, err, res)
+		}
+		// A result that is too large for an answer is a file that fs.read reads.
+		var large struct{ Data struct{ Path string } }
+		res, err = session.CallTool(t.Context(), &sdk.CallToolParams{Name: "fs_read", Arguments: json.RawMessage(`{"path":"sub/file"}`)})
+		if err := errors.Join(err, json.Unmarshal([]byte(res.Content[0].(*sdk.TextContent).Text), &large)); err != nil || !strings.HasPrefix(large.Data.Path, ".lattice/") {
+			t.Fatalf("%s: %v, %+v", name, err, large)
+		}
+		res, err = session.CallTool(t.Context(), &sdk.CallToolParams{Name: "fs_read", Arguments: json.RawMessage(`{"path":"` + large.Data.Path + `","length":10}`)})
+		if err != nil || res.IsError {
+			t.Errorf("%s: %v, %+v", name, err, res)
+		}
+		res, err = session.CallTool(t.Context(), &sdk.CallToolParams{Name: "fs_read", Arguments: json.RawMessage(`{"path":"logo.png"}`)})
+		if err != nil || len(res.Content) != 2 {
+			t.Fatalf("%s: %v, %+v", name, err, res)
+		}
+		if image, ok := res.Content[1].(*sdk.ImageContent); !ok || image.MIMEType != "image/png" || string(image.Data) != picture {
+			t.Errorf("%s: the image is %+v", name, res.Content[1])
+		}
+		if err := session.Close(); err != nil {
+			t.Error(err)
+		}
+		left, err := filepath.Glob(filepath.Join(project, ".*"))
+		if err != nil || len(left) > 0 {
+			t.Errorf("%s: the runtime left %v, %v", name, left, err)
+		}
+	}
+	if found, err := filepath.Glob(filepath.Join(home, ".local/state/spritekit/project-*", protocol.OutboxFile)); err != nil || len(found) != 1 {
+		t.Errorf("the outbox is at %v, %v", found, err)
+	}
+}
+
 // testMCPGone: when the client closes stdin, or the server is asked to end, what a call has started is dead at its end.
 func testMCPGone(t *testing.T, exe string) {
 	skills, ws := mcpSprite(t, exe)
 	for name, leave := range map[string]func(*exec.Cmd, io.Closer) error{
 		"client goes away": func(_ *exec.Cmd, stdin io.Closer) error { return stdin.Close() },
+		"SIGKILL":          func(cmd *exec.Cmd, _ io.Closer) error { return cmd.Process.Kill() },
 		"SIGTERM":          func(cmd *exec.Cmd, _ io.Closer) error { return cmd.Process.Signal(syscall.SIGTERM) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +227,7 @@ func testMCPGone(t *testing.T, exe string) {
 			}
 			const requests = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
-{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"_meta":{"progressToken":"x"},"name":"demo.greet","arguments":{"how":"sleep"}}}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"_meta":{"progressToken":"x"},"name":"demo_greet","arguments":{"how":"sleep"}}}
 `
 			if _, err := io.WriteString(stdin, requests); err != nil {
 				t.Fatal(err)
@@ -174,7 +248,7 @@ func testMCPGone(t *testing.T, exe string) {
 			if _, err := io.Copy(io.Discard, stdout); err != nil {
 				t.Error(err)
 			}
-			if err := cmd.Wait(); err != nil {
+			if err := cmd.Wait(); err != nil && name != "SIGKILL" {
 				t.Errorf("the server ended with %v", err)
 			}
 			ends(t, child)

@@ -9,3 +9,5 @@ func testMCP(t *testing.T, _ string) { t.Skip("needs pidfds to wait for processe
 func testMCPGone(t *testing.T, _ string) { t.Skip("needs pidfds to wait for processes of others") }
 
 func testMCPHTTP(t *testing.T, _ string) { t.Skip("runs where the other tests of the server do") }
+
+func testMCPFolder(t *testing.T, _ string) { t.Skip("runs where the other tests of the server do") }

@@ -75,7 +75,7 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 		if err := l.writeHome(usedFile, []byte(c.ID+"\n")); err != nil {
 			return err
 		}
-		home = filepath.Join(c.Root.Dir(), l.private)
+		home = c.Root.Own(l.private)
 	}
 	if l.spec.Env, err = l.environment(home); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (l *launch) identity() (set [][2]string) {
 	c := l.call
 	for _, v := range [][2]string{
 		{"LATTICE_SPRITE_ID", c.SpriteID}, {"LATTICE_WORK_ITEM_ID", c.WorkItemID}, {"LATTICE_RUN_ID", c.RunID},
-		{"LATTICE_WORKSPACE", c.Root.Dir()}, {"LATTICE_SOCKET", c.Socket}, {"LATTICE_AGENT_CALL_ID", c.ID},
+		{"LATTICE_WORKSPACE", c.Root.Dir()}, {"LATTICE_STATE", c.Root.State()}, {"LATTICE_SOCKET", c.Socket}, {"LATTICE_AGENT_CALL_ID", c.ID},
 	} {
 		if v[1] != "" {
 			set = append(set, v)
@@ -256,7 +256,7 @@ func (l *launch) scratch(suffix string, data []byte) (string, error) {
 		return "", err
 	}
 	l.undo = append(l.undo, func() error { return l.call.Root.Remove(name) })
-	return filepath.Join(l.call.Root.Dir(), name), l.call.Root.WriteFile(name, data, 0o600)
+	return l.call.Root.Own(name), l.call.Root.WriteFile(name, data, 0o600)
 }
 
 // uses reports whether the adapter names a variable.

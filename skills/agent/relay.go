@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -62,7 +61,7 @@ func follow(c *skill.Call, asked func(skill.Question)) (*relay, error) {
 
 func (r *relay) run() {
 	defer close(r.ended)
-	changed, unwatch := watch(filepath.Join(r.call.Root.Dir(), protocol.Dir))
+	changed, unwatch := watch(r.call.Root.Own(protocol.Dir))
 	defer unwatch()
 	anyway := time.NewTicker(lookAnyway)
 	defer anyway.Stop()

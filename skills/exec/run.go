@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,6 +29,9 @@ const (
 	maxLog         = 256 << 20
 	maxStdin       = 4 << 20
 	stopGrace      = 5 * time.Second
+	// A program that runs for long is told of, at first often.
+	beatEvery = 2 * time.Second
+	beatLater = 30 * time.Second
 )
 
 // Skills lists the family. Its processes are started by r.
@@ -94,7 +98,9 @@ func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper) (skill.Result,
 		searched.Limit = maxSearched
 		j.spec.Stdout = io.MultiWriter(stdout, &searched)
 	}
+	stop := beat(c, path.Base(j.spec.Argv[0]), log)
 	ended, err := reaper.Run(limited, j.spec)
+	stop()
 	if err != nil {
 		return skill.Result{}, fmt.Errorf("run the program: %w", err)
 	}
@@ -273,14 +279,46 @@ func (c *capture) text(log string) string {
 	return strings.ToValidUTF8(string(text), "\uFFFD")
 }
 
+// beat tells every few seconds that the program still runs, and how much it has printed, until stop is called. What it
+// printed is untrusted, and is not repeated.
+func beat(c *skill.Call, name string, log *shared) (stop func()) {
+	ticker, done, ended := time.NewTicker(beatEvery), make(chan struct{}), make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(ended)
+		defer ticker.Stop()
+		for {
+			if time.Since(began) > beatLater {
+				ticker.Reset(beatLater)
+			}
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				seconds := int(time.Since(began).Seconds())
+				c.Progress(fmt.Sprintf("%s runs for %d s, %d bytes of output", name, seconds, log.written()), map[string]any{"seconds": seconds})
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
 // shared lets both streams write to one log.
 type shared struct {
-	mu sync.Mutex // guards w
-	w  io.Writer
+	mu    sync.Mutex // guards what follows
+	w     io.Writer
+	total int64 // bytes written
+}
+
+func (s *shared) written() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total
 }
 
 func (s *shared) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.total += int64(len(p))
 	return s.w.Write(p)
 }

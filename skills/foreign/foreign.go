@@ -54,7 +54,7 @@ func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 	if err != nil {
 		return nil, 0, err
 	}
-	root, err := workspace.Open(env.Workspace)
+	root, err := workspace.OpenWithState(env.Workspace, env.State)
 	if err != nil {
 		return nil, 0, skill.NotFound("there is no workspace at %s: %v", env.Workspace, err)
 	}

@@ -33,7 +33,7 @@ func refuseLinks(at engine.Location) error {
 	if at.CommonDir != at.GitDir {
 		dirs = append(dirs, at.CommonDir)
 	}
-	own := filepath.Join(at.Root.Dir(), protocol.Dir) + string(filepath.Separator)
+	own := at.Root.Own(protocol.Dir) + string(filepath.Separator)
 	for _, dir := range dirs {
 		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 			switch {

@@ -2,7 +2,6 @@ package git
 
 import (
 	"context"
-	"path/filepath"
 
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/proc"
@@ -37,6 +36,6 @@ func Bundle(r *proc.Reaper) func(ctx context.Context, c *skill.Call, repo, branc
 		}
 		name := outDir + "/" + p.Head + ".bundle"
 		digest, err := opened.bundle(ctx, c, name, engine.BundleSpec{Base: p.Base, Ref: in.Ref})
-		return Bundled{Branch: p.Branch, Base: p.Base, Head: p.Head, Path: filepath.Join(c.Root.Dir(), name), SHA256: digest}, err
+		return Bundled{Branch: p.Branch, Base: p.Base, Head: p.Head, Path: c.Root.Own(name), SHA256: digest}, err
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
@@ -212,7 +211,7 @@ func (r *repo) request(ctx context.Context, c *skill.Call, in pushInput, p pushD
 		}
 	}
 	parameters, err := json.Marshal(protocol.PushBranch{
-		Branch: p.Branch, Base: p.Base, Head: p.Head, Bundle: filepath.Join(c.Root.Dir(), name), SHA256: digest, Title: in.Title,
+		Branch: p.Branch, Base: p.Base, Head: p.Head, Bundle: c.Root.Own(name), SHA256: digest, Title: in.Title,
 	})
 	if err != nil {
 		return skill.Result{}, fmt.Errorf("describe the push: %w", err)

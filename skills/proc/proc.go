@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -48,6 +49,9 @@ type Exit struct {
 // Reaper starts and reaps the processes of one spritekit process. The calls of a process share one, because orphans
 // are adopted by the process, not by a call. The zero value is ready.
 type Reaper struct {
+	// Mark, if set, is put into the environment of every program, for KillMarked. It is set before the first Run.
+	Mark string
+
 	mu       sync.Mutex   // guards the fields below; held while starting, so that a sweep knows every child
 	children map[int]bool // started by us and waited for by os/exec
 	trees    int          // running specs with Tree
@@ -75,6 +79,9 @@ func (r *Reaper) Run(ctx context.Context, spec Spec) (Exit, error) {
 	}
 	if cmd.Env == nil {
 		cmd.Env = []string{}
+	}
+	if r.Mark != "" {
+		cmd.Env = append(slices.Clone(cmd.Env), markName+"="+r.Mark)
 	}
 	in, err := newInput(spec.Stdin)
 	if err != nil {

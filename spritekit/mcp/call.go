@@ -42,12 +42,16 @@ func (s *Server) call(ctx context.Context, k Skill, t tool, req *sdk.CallToolReq
 	if problem := t.check(k.Manifest, input); problem != "" {
 		return refuse(k.Manifest.Name, "bad_input", "the input is wrong: "+problem, "the tool's input schema says what it takes"), nil
 	}
+	if asked, done := s.elicit(k.Manifest, req); done {
+		return asked, nil
+	}
+	wanted, isImage := imageInput(k.Manifest.Name, input)
 	env := s.options.Env
 	if id, ok := req.Params.Meta[callIDKey].(string); ok {
 		env.CallID = id
 	}
 	out := &stream{progress: s.progress(ctx, req), verbose: s.options.Verbose, stderr: s.stderr}
-	k.Serve(ctx, env, skill.IO{Stdin: bytes.NewReader(input), Stdout: out, Stderr: s.stderr})
+	k.Serve(ctx, env, skill.IO{Stdin: bytes.NewReader(wanted), Stdout: out, Stderr: s.stderr})
 	line := bytes.TrimSpace(out.last)
 	said, ok := protocol.DecodeResult(line)
 	if !ok {
@@ -56,6 +60,11 @@ func (s *Server) call(ctx context.Context, k Skill, t tool, req *sdk.CallToolReq
 	for _, p := range mismatches(k.Manifest, said) {
 		return refuse(k.Manifest.Name, "bad_output", fmt.Sprintf("%s did its work, but its data is not what its manifest promises: %s %s", k.Manifest.Name, p.Pointer, p.Message),
 			"do not repeat the call; look at what it did"), nil
+	}
+	if isImage && said.OK {
+		if shown := s.image(said); shown != nil {
+			return shown, nil
+		}
 	}
 	return answer(line, !said.OK), nil
 }

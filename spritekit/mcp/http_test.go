@@ -57,7 +57,7 @@ func TestHTTPServesManyClients(t *testing.T) {
 			if got := session.InitializeResult().ProtocolVersion; got != version {
 				t.Errorf("the server speaks %s, want %s", got, version)
 			}
-			if r := call(t, session, &sdk.CallToolParams{Name: "demo.echo", Arguments: map[string]any{"text": "hi"}}); r.failed {
+			if r := call(t, session, &sdk.CallToolParams{Name: "demo_echo", Arguments: map[string]any{"text": "hi"}}); r.failed {
 				t.Errorf("call = %s", r.line)
 			}
 		})
@@ -77,7 +77,7 @@ func TestHTTPEndsWithACallUnderWay(t *testing.T) {
 	called := make(chan struct{})
 	go func() {
 		defer close(called)
-		_, _ = session.CallTool(t.Context(), &sdk.CallToolParams{Name: "demo.echo", Arguments: map[string]any{"text": "x"}})
+		_, _ = session.CallTool(t.Context(), &sdk.CallToolParams{Name: "demo_echo", Arguments: map[string]any{"text": "x"}})
 	}()
 	<-running
 	if err := end(); err != nil {

@@ -81,6 +81,7 @@ func (l *lines) fault(line []byte) *jsonrpc.Error {
 		if l.version == "" || l.version >= batchesEnd {
 			return invalid("batches are not supported")
 		}
+		messages = nil // else the first would be decoded over the line itself
 		if err := json.Unmarshal(line, &messages); err != nil || len(messages) == 0 {
 			return invalid("the batch is empty")
 		}

@@ -83,3 +83,32 @@ func TestLinesThatAreNoMessages(t *testing.T) {
 		})
 	}
 }
+
+// In the versions of the protocol that have batches, one is answered with one array.
+func TestBatch(t *testing.T) {
+	_, env := sprite(t)
+	s, err := New(nil, Options{Env: env, Stderr: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, client := io.Pipe()
+	answers, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Stdio(t.Context(), in, out); out.Close() }()
+	from := bufio.NewScanner(answers)
+	fmt.Fprintln(client, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	from.Scan()
+	fmt.Fprintln(client, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	fmt.Fprintln(client, `[{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","id":3,"method":"tools/list"}]`)
+	from.Scan()
+	var batch []struct{ ID int }
+	if err := json.Unmarshal(from.Bytes(), &batch); err != nil || len(batch) != 2 || batch[0].ID != 2 || batch[1].ID != 3 {
+		t.Errorf("the answer to a batch is %s, %v", from.Bytes(), err)
+	}
+	client.Close()
+	for from.Scan() {
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Stdio = %v", err)
+	}
+}

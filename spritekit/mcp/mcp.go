@@ -1,8 +1,8 @@
 // Package mcp offers skills to agents as tools of the Model Context Protocol: over stdin and stdout, or over streamable
 // HTTP on loopback. Look at New first, then at Server.Stdio and Server.HTTP.
 //
-// A tool is a skill's manifest seen by a client (tools.go): name, JSON Schemas of what goes in and comes out, hints from
-// permissions and class. A call (call.go) is a call of the skill as any other, made in this process, with an id of its
+// A tool is a skill's manifest seen by a client (tools.go): name, JSON Schema of what goes in, hints from permissions and
+// class. A call (call.go) is a call of the skill as any other, made in this process, with an id of its
 // own; its events go to the outbox and never to stdout, which carries JSON-RPC; what the client gets as structured
 // content is the very result line of the skill (DESIGN 13), errors included, so that a model which sees nothing else
 // knows what happened and what to do.
@@ -59,7 +59,8 @@ type Options struct {
 type Server struct {
 	server  *sdk.Server
 	options Options
-	slots   chan struct{} // one for each call that may run
+	names   map[string]string // of skills by the name of their tool; complete when New returns
+	slots   chan struct{}     // one for each call that may run
 	stderr  *lockedWriter
 	life    context.Context // every call ends with it: the library waits for calls, but does not end them
 	end     context.CancelFunc
@@ -69,7 +70,7 @@ type Server struct {
 // out and told on Stderr; a pattern that names none is an error.
 func New(list []Skill, o Options) (*Server, error) {
 	s := &Server{
-		options: o, slots: make(chan struct{}, cmp.Or(o.Parallel, defaultParallel)), stderr: &lockedWriter{w: o.Stderr},
+		options: o, names: map[string]string{}, slots: make(chan struct{}, cmp.Or(o.Parallel, defaultParallel)), stderr: &lockedWriter{w: o.Stderr},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.options.Env.CallID, s.options.Env.IdempotencyKey, s.options.Env.Inputs = "", "", nil
@@ -145,6 +146,10 @@ func (s *Server) add(k Skill, always bool) (err error) {
 	if err != nil {
 		return err
 	}
+	if other, ok := s.names[t.tool.Name]; ok {
+		return fmt.Errorf("%s has the tool name %s already", other, t.tool.Name)
+	}
+	s.names[t.tool.Name] = k.Manifest.Name
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("its manifest makes no tool: %v", p)

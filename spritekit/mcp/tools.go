@@ -31,10 +31,13 @@ func core(name string) bool {
 	return false
 }
 
-// describe makes the tool of a manifest. Its name is the skill's: dots are allowed, and the clients that do not pass them
-// to their models replace them on the way.
+// toolName is the name of a skill's tool. Several clients and model services refuse names with a dot.
+func toolName(skill string) string { return strings.ReplaceAll(skill, ".", "_") }
+
+// describe makes the tool of a manifest. It has no output schema: models do not need one to read a result, and the
+// schemas of all skills are as long as everything else about them.
 func describe(m manifests.Skill, always bool) (tool, error) {
-	t := tool{tool: &sdk.Tool{Name: m.Name, Title: title(m.Name), Description: m.Description, Annotations: annotate(m)}}
+	t := tool{tool: &sdk.Tool{Name: toolName(m.Name), Description: m.Description, Annotations: annotate(m)}}
 	if t.tool.Description == "" {
 		t.tool.Description = "The skill " + m.Name + "."
 	}
@@ -44,18 +47,13 @@ func describe(m manifests.Skill, always bool) (tool, error) {
 	in := inputSchema(m)
 	if m.InputSchema != nil {
 		var err error
-		if in, t.input, err = given(m.InputSchema); err != nil {
+		var more schema
+		if more, t.input, err = given(m.InputSchema); err != nil {
 			return tool{}, fmt.Errorf("its input_schema: %w", err)
 		}
+		in = refine(in, more)
 	}
-	data := dataSchema(m)
-	if m.OutputSchema != nil {
-		var err error
-		if data, _, err = given(m.OutputSchema); err != nil {
-			return tool{}, fmt.Errorf("its output_schema: %w", err)
-		}
-	}
-	t.tool.InputSchema, t.tool.OutputSchema = in, envelope(m.Name, data)
+	t.tool.InputSchema = in
 	return t, nil
 }
 
@@ -131,26 +129,31 @@ func inputSchema(m manifests.Skill) schema {
 		}
 		properties[f.Name] = property
 	}
-	return schema{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	object := schema{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		object["required"] = required
+	}
+	return object
 }
 
-// dataSchema is of a result's data. More members may come with a newer version.
-func dataSchema(m manifests.Skill) schema {
-	properties, required := schema{}, []string{}
-	for _, f := range m.Outputs {
-		property := typed(f.Type)
-		if t, ok := property["type"]; ok && !f.Required {
-			property["type"] = []any{t, "null"}
-		}
-		if f.Description != "" {
-			property["description"] = f.Description
-		}
-		if f.Required {
-			required = append(required, f.Name)
-		}
-		properties[f.Name] = property
+// refine adds what the schema of a manifest says to what its list of inputs says.
+func refine(listed, more schema) schema {
+	properties, _ := listed["properties"].(schema)
+	added, _ := more["properties"].(schema)
+	maps.Copy(listed, more)
+	if properties == nil {
+		return listed
 	}
-	return schema{"type": "object", "properties": properties, "required": required}
+	for name, v := range added {
+		property, ok := properties[name].(schema)
+		if detail, is := v.(schema); ok && is {
+			maps.Copy(property, detail)
+		} else {
+			properties[name] = v
+		}
+	}
+	listed["properties"] = properties
+	return listed
 }
 
 // typed translates the type vocabulary of manifests.
@@ -165,26 +168,4 @@ func typed(t string) schema {
 		return schema{"type": "array", "items": typed(strings.TrimSuffix(element, ">"))}
 	}
 	return schema{"type": t}
-}
-
-// envelope is the schema of a result line (protocol.Result) whose data is the skill's, or the file that it was moved to.
-func envelope(name string, data schema) schema {
-	text, flag, number := schema{"type": "string"}, schema{"type": "boolean"}, schema{"type": "integer"}
-	object := func(required []string, properties schema) schema {
-		return schema{"type": "object", "properties": properties, "required": required}
-	}
-	file := object([]string{"path", "size", "sha256"}, schema{"path": text, "size": number, "sha256": text})
-	file["description"] = "Data that was too large: a JSON file of the workspace."
-	return object([]string{"ok", "skill", "events"}, schema{
-		"ok":    flag,
-		"skill": schema{"const": name},
-		"data":  schema{"anyOf": []any{data, file}},
-		"error": object([]string{"code", "message", "retryable"}, schema{
-			"code": text, "message": text, "hint": text, "retryable": flag, "details": schema{},
-		}),
-		"waiting":  object([]string{"reason", "checkpoint_id"}, schema{"reason": text, "checkpoint_id": text, "expected_inputs": schema{"type": "object"}}),
-		"warnings": schema{"type": "array", "items": object([]string{"code", "message"}, schema{"code": text, "message": text})},
-		"events":   number,
-		"call_id":  text,
-	})
 }

@@ -87,7 +87,8 @@ func Serve(ctx context.Context, o Options, stdin io.Reader, stdout io.Writer) (e
 		o: o, out: newLines(stdout), base: baseEnv(o.Environ), live: map[string]*call{}, ended: make(chan *call),
 		work: make(chan *call, o.Parallel),
 	}
-	s.desk = skill.NewDesk(skill.ParseEnv(s.base).Workspace)
+	env := skill.ParseEnv(s.base)
+	s.desk = skill.NewDesk(env.Workspace, env.State)
 	defer s.desk.Close() // everything that matters was synced
 	requests, gone := make(chan request), make(chan struct{})
 	defer close(gone)

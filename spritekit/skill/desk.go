@@ -17,8 +17,9 @@ import (
 // Desk is what the calls of one process share: the open workspace and its outbox. Calls may run side by side. A
 // workspace that was put aside for another one is noticed by the next call.
 type Desk struct {
-	dir  string
-	held holding
+	dir   string
+	state string
+	held  holding
 
 	mu   sync.Mutex // guards what follows
 	now  *place
@@ -38,8 +39,10 @@ type place struct {
 	out  *outbox.File
 }
 
-// NewDesk is for calls in the workspace dir. It opens nothing yet: what is wrong is for each call to tell.
-func NewDesk(dir string) *Desk { return &Desk{dir: dir, claims: map[string]string{}} }
+// NewDesk is for calls in the workspace dir, with its state as Env.State says. It opens nothing yet: what is wrong is for each call to tell.
+func NewDesk(dir, state string) *Desk {
+	return &Desk{dir: dir, state: state, claims: map[string]string{}}
+}
 
 // Serve is the function Serve, for one of several calls. env.Workspace must be the desk's.
 func (d *Desk) Serve(ctx context.Context, s Skill, m manifests.Skill, env Env, streams IO) (exit int) {
@@ -108,7 +111,7 @@ func (d *Desk) open(now func() time.Time) (*place, error) {
 	if err == nil && d.now != nil && os.SameFile(is, d.now.is) {
 		return d.now, nil
 	}
-	root, err := openWorkspace(d.dir)
+	root, err := openWorkspace(d.dir, d.state)
 	if err != nil {
 		return nil, err
 	}
@@ -134,15 +137,15 @@ func (r *runner) open() (err error) {
 		r.root, r.out.log = at.root, at.out.Log(stamp)
 		return nil
 	}
-	if r.root, err = openWorkspace(r.env.Workspace); err != nil {
+	if r.root, err = openWorkspace(r.env.Workspace, r.env.State); err != nil {
 		return err
 	}
 	r.out.log, err = outbox.Open(r.root, stamp, r.now)
 	return err
 }
 
-func openWorkspace(dir string) (*workspace.Root, error) {
-	root, err := workspace.Open(dir)
+func openWorkspace(dir, state string) (*workspace.Root, error) {
+	root, err := workspace.OpenWithState(dir, state)
 	if err != nil {
 		e := NotFound("there is no workspace at %s: %v", dir, err)
 		e.Code = "no_workspace"

@@ -21,6 +21,7 @@ type Env struct {
 	AgentCallID    string // the call of agent.run whose agent makes this one; "" for none (nested.go)
 	IdempotencyKey string
 	Workspace      string
+	State          string // where .lattice lies instead of in the workspace; "" for there (LATTICE_STATE)
 	Socket         string // "" means that there is none to ask
 	Grants         Grants
 	Inputs         map[string]string // LATTICE_INPUT_<NAME> by NAME
@@ -58,6 +59,8 @@ func ParseEnv(environ []string) Env {
 			if value != "" {
 				env.Workspace = value
 			}
+		case "LATTICE_STATE":
+			env.State = value
 		case "LATTICE_SOCKET":
 			env.Socket = value
 		case "LATTICE_PERMISSIONS":

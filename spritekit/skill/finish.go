@@ -167,6 +167,20 @@ func Spilled(r protocol.Result) bool {
 	return slices.ContainsFunc(r.Warnings, func(w protocol.Warning) bool { return w.Code == codeSpilled })
 }
 
+// ReadSpilled returns the data of a spilled result of a call in env, if it has at most limit bytes.
+func ReadSpilled(env Env, r protocol.Result, limit int64) (json.RawMessage, error) {
+	var ref outbox.Ref
+	if err := json.Unmarshal(r.Data, &ref); err != nil {
+		return nil, fmt.Errorf("read where the result of %s is: %w", r.Skill, err)
+	}
+	root, err := openWorkspace(env.Workspace, env.State)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.ReadFile(ref.Path, limit)
+}
+
 // resultInfo is the outbox's record of a result. Of a read skill it keeps a digest: its results can be large, and are
 // made anew rather than adopted.
 func resultInfo(result protocol.Result, line []byte, class manifests.Class, exit int) protocol.Info {

@@ -40,7 +40,7 @@ func (h *heard) Write(b []byte) (int, error) {
 func atDesk(t *testing.T, out *heard, run skill.Func) []protocol.Event {
 	t.Helper()
 	dir := t.TempDir()
-	desk := skill.NewDesk(dir)
+	desk := skill.NewDesk(dir, "")
 	env := skill.ParseEnv([]string{"LATTICE_WORKSPACE=" + dir, "LATTICE_SOCKET=", "LATTICE_CALL_ID=c"})
 	m := manifests.Skill{Name: "a.b", SideEffect: manifests.ClassRead, Permissions: []string{}}
 	var stderr bytes.Buffer

@@ -79,7 +79,7 @@ func (r *Root) StillNamed(f *os.File, name string) (info fs.FileInfo, still bool
 	if err != nil {
 		return nil, false, err
 	}
-	there, err := r.root.Lstat(name)
+	there, err := r.at(name).Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return info, false, nil
 	}
@@ -90,7 +90,7 @@ func (r *Root) StillNamed(f *os.File, name string) (info fs.FileInfo, still bool
 // planted in place of .lattice is followed: that the answer is a file known to be the runtime's, or that there is none, can
 // be believed; anything else calls for a closer look.
 func (r *Root) Glance(name string) (fs.FileInfo, error) {
-	return os.Lstat(r.dir + "/" + name)
+	return os.Lstat(r.base(name) + "/" + name)
 }
 
 // OwnFiles describes the regular files in one of the runtime's own folders, the oldest first; none when it is not there.
@@ -109,7 +109,7 @@ func (r *Root) OwnFiles(dir string) ([]fs.FileInfo, error) {
 	}
 	var files []fs.FileInfo
 	for _, e := range entries {
-		if info, err := r.root.Lstat(dir + "/" + e.Name()); err == nil && info.Mode().IsRegular() { // else it went away, or was planted
+		if info, err := r.at(dir).Lstat(dir + "/" + e.Name()); err == nil && info.Mode().IsRegular() { // else it went away, or was planted
 			files = append(files, info)
 		}
 	}
@@ -118,14 +118,14 @@ func (r *Root) OwnFiles(dir string) ([]fs.FileInfo, error) {
 }
 
 func (r *Root) lstatOwn(name string) (fs.FileInfo, error) {
-	dir, err := r.root.Lstat(protocol.Dir)
+	dir, err := r.at(protocol.Dir).Lstat(protocol.Dir)
 	switch {
 	case err != nil:
 		return nil, err
 	case dir.Mode()&fs.ModeSymlink != 0:
 		return nil, planted(protocol.Dir, "a symlink")
 	}
-	info, err := r.root.Lstat(name)
+	info, err := r.at(name).Lstat(name)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, inTheWay(name)
 	}
@@ -153,7 +153,7 @@ func (r *Root) ownDir(name string) error {
 		return err
 	}
 	for dir := name; ; dir = dir[:strings.LastIndexByte(dir, '/')] {
-		info, err := r.root.Lstat(dir)
+		info, err := r.at(dir).Lstat(dir)
 		if err != nil {
 			return r.judge(err)
 		}

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -47,13 +46,23 @@ type temp struct {
 
 // tempPlace is where what is to be renamed into dir is written, and how its name begins.
 func (r *Root) tempPlace(dir string) (place, prefix string, err error) {
+	if r.state != nil && !isOwn(dir) { // TempDir lies in another tree
+		for dir != "." {
+			if _, err := r.at(dir).Stat(dir); err == nil {
+				break
+			}
+			dir = path.Dir(dir)
+		}
+		r.sweep(dir, tempPrefix)
+		return dir, tempPrefix, nil
+	}
 	if err := r.ownDir(TempDir); err != nil {
 		return "", "", err
 	}
 	// To rename what is not there fails in another way when a mount lies between. Device numbers would not tell: a bind
 	// mount has that of the file system it shows.
 	nothing := random()
-	if err := r.root.Rename(path.Join(TempDir, nothing), path.Join(dir, nothing)); errors.Is(err, syscall.EXDEV) {
+	if err := r.at(TempDir).Rename(path.Join(TempDir, nothing), path.Join(dir, nothing)); errors.Is(err, syscall.EXDEV) {
 		r.sweep(dir, tempPrefix)
 		return dir, tempPrefix, nil
 	}
@@ -69,7 +78,7 @@ func (r *Root) newTemp(dir string) (temp, error) {
 	}
 	for {
 		name := path.Join(place, prefix+random())
-		f, err := r.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		f, err := r.at(name).OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return temp{}, r.judge(err)
 		}
@@ -96,10 +105,10 @@ func (r *Root) Scratch(into string) (dir string, release func(), err error) {
 	}
 	for {
 		name := path.Join(place, prefix+random())
-		if err := r.root.Mkdir(name, 0o755); err != nil {
+		if err := r.at(name).Mkdir(name, 0o755); err != nil {
 			return "", nil, r.judge(err)
 		}
-		d, err := r.root.Open(name)
+		d, err := r.at(name).Open(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a sweep was faster
 		}
@@ -109,8 +118,8 @@ func (r *Root) Scratch(into string) (dir string, release func(), err error) {
 		owned, err := r.own(d, name)
 		if owned {
 			// What cannot be removed now is removed by the next sweep.
-			release := func() { r.root.RemoveAll(name); d.Close() }
-			return filepath.Join(r.dir, filepath.FromSlash(name)), release, nil
+			release := func() { r.at(name).RemoveAll(name); d.Close() }
+			return r.place(name), release, nil
 		}
 		if err = errors.Join(err, d.Close()); err != nil {
 			return "", nil, err
@@ -139,12 +148,12 @@ func (r *Root) sweep(place, prefix string) {
 			continue // another's, or planted; nobody opens it
 		}
 		name := path.Join(place, e.Name())
-		f, err := r.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		f, err := r.at(name).OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			continue
 		}
 		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			r.root.RemoveAll(name)
+			r.at(name).RemoveAll(name)
 		}
 		f.Close()
 	}

@@ -32,7 +32,7 @@ func (r *Root) ReplaceTogether(changes []Change) (err error) {
 			}
 		}
 		for _, t := range temps {
-			r.root.Remove(t.name) // gone already where it was renamed; a sweep takes what cannot be removed
+			r.at(t.name).Remove(t.name) // gone already where it was renamed; a sweep takes what cannot be removed
 			t.file.Close()
 		}
 	}()
@@ -65,16 +65,16 @@ func (r *Root) ReplaceTogether(changes []Change) (err error) {
 		}
 		if old.file != nil {
 			temps = append(temps, old)
-			undo = append(undo, func() error { return r.root.Rename(old.name, c.Name) })
+			undo = append(undo, func() error { return r.at(old.name).Rename(old.name, c.Name) })
 		}
 		if c.Remove {
 			continue
 		}
-		if err := r.root.Rename(staged[i].name, c.Name); err != nil {
+		if err := r.at(staged[i].name).Rename(staged[i].name, c.Name); err != nil {
 			return fmt.Errorf("write %s: %w", c.Name, r.judge(err))
 		}
 		if old.file == nil {
-			undo = append(undo, func() error { return r.root.Remove(c.Name) })
+			undo = append(undo, func() error { return r.at(c.Name).Remove(c.Name) })
 		}
 	}
 	for dir := range folders {
@@ -89,7 +89,7 @@ func (r *Root) ReplaceTogether(changes []Change) (err error) {
 // stage writes the new content where it can be renamed from.
 func (r *Root) stage(c Change) (temp, error) {
 	mode := c.Mode
-	switch info, err := r.root.Lstat(c.Name); {
+	switch info, err := r.at(c.Name).Lstat(c.Name); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return temp{}, r.judge(err)
@@ -132,10 +132,10 @@ func (r *Root) setAside(name, dir string, away bool) (temp, error) {
 		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 		t := temp{f, path.Join(place, prefix+random())}
 		if !away {
-			err = r.root.Link(name, t.name)
+			err = r.at(name).Link(name, t.name)
 		}
 		if away || err != nil { // not every file system has links
-			err = r.root.Rename(name, t.name)
+			err = r.at(name).Rename(name, t.name)
 		}
 		if err == nil {
 			return t, nil
@@ -149,13 +149,13 @@ func (r *Root) makeParents(name string) (undo func() error, err error) {
 	var made []string
 	undo = func() error {
 		for _, dir := range made {
-			r.root.Remove(dir) // not empty when somebody else uses it by now
+			r.at(dir).Remove(dir) // not empty when somebody else uses it by now
 		}
 		return nil
 	}
 	var missing []string
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if _, err := r.root.Stat(dir); err == nil {
+		if _, err := r.at(dir).Stat(dir); err == nil {
 			break
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return undo, r.judge(err)
@@ -163,7 +163,7 @@ func (r *Root) makeParents(name string) (undo func() error, err error) {
 		missing = append(missing, dir)
 	}
 	for _, dir := range slices.Backward(missing) {
-		if err := r.root.Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
+		if err := r.at(dir).Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
 			continue
 		} else if err != nil {
 			return undo, r.judge(err)

@@ -34,7 +34,9 @@ type Root struct {
 	dir    string // absolute, symlinks resolved
 	given  string // absolute, as the caller named it
 	root   *os.Root
-	escape error // what os.Root answers to paths that leave it
+	state  *os.Root // of the runtime's own files where they lie in another tree, else nil
+	held   string   // the directory of state, absolute, symlinks resolved
+	escape error    // what os.Root answers to paths that leave it
 	swept  sync.Once
 }
 
@@ -61,8 +63,61 @@ func Open(dir string) (*Root, error) {
 	return &Root{dir: real, given: given, root: root, escape: escape}, nil
 }
 
-// Close releases the directory.
-func (r *Root) Close() error { return r.root.Close() }
+// OpenWithState is Open of a workspace whose .lattice, the runtime's own files, lies in the directory state instead, so that
+// nothing of the runtime's is left in a folder of the user's. An empty state is Open; a missing one is made.
+func OpenWithState(dir, state string) (*Root, error) {
+	r, err := Open(dir)
+	if err != nil || state == "" {
+		return r, err
+	}
+	if err = os.MkdirAll(state, 0o700); err == nil {
+		if state, err = filepath.Abs(state); err == nil {
+			if state, err = filepath.EvalSymlinks(state); err == nil {
+				r.held = state
+				r.state, err = os.OpenRoot(state)
+			}
+		}
+	}
+	if err != nil {
+		r.Close()
+		return nil, fmt.Errorf("open the state of a workspace: %w", err)
+	}
+	return r, nil
+}
+
+// Close releases the directories.
+func (r *Root) Close() error {
+	err := r.root.Close()
+	if r.state != nil {
+		err = errors.Join(err, r.state.Close())
+	}
+	return err
+}
+
+// at is the tree that a path relative to the root lies in.
+func (r *Root) at(rel string) *os.Root {
+	if r.state != nil && isOwn(rel) {
+		return r.state
+	}
+	return r.root
+}
+
+// base is the directory of that tree.
+func (r *Root) base(rel string) string {
+	if r.state != nil && isOwn(rel) {
+		return r.held
+	}
+	return r.dir
+}
+
+// place is the absolute path of one relative to the root.
+func (r *Root) place(rel string) string { return filepath.Join(r.base(rel), filepath.FromSlash(rel)) }
+
+// Own is the absolute path of one of the runtime's own files, below .lattice.
+func (r *Root) Own(name string) string { return r.place(name) }
+
+// State is the directory that holds .lattice where that is not Dir, else "".
+func (r *Root) State() string { return r.held }
 
 // Dir is the absolute path of the root, symlinks resolved, for child processes.
 func (r *Root) Dir() string { return r.dir }
@@ -85,6 +140,9 @@ func (r *Root) Rel(name string) (string, error) {
 				break
 			}
 		}
+		if rel, err := filepath.Rel(r.held, clean); inside == "" && r.state != nil && err == nil && isOwn(rel) {
+			inside = rel
+		}
 		if inside == "" {
 			return "", fmt.Errorf("%w: %s is outside the workspace %s", ErrUnsafe, name, r.given)
 		}
@@ -102,7 +160,7 @@ func (r *Root) Abs(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(r.dir, filepath.FromSlash(rel)), nil
+	return r.place(rel), nil
 }
 
 // Reserved reports whether a path is the runtime's own: .lattice or below, also by way of a symlink. Skills refuse to
@@ -117,9 +175,9 @@ func (r *Root) Reserved(name string) bool {
 	}
 	// Resolve the part of the path that exists.
 	for p := rel; p != "."; p = path.Dir(p) {
-		real, err := filepath.EvalSymlinks(filepath.Join(r.dir, filepath.FromSlash(p)))
+		real, err := filepath.EvalSymlinks(r.place(p))
 		if errors.Is(err, fs.ErrNotExist) {
-			if _, lerr := r.root.Lstat(p); lerr == nil {
+			if _, lerr := r.at(p).Lstat(p); lerr == nil {
 				return true // a dangling symlink: where it would lead is not known to be ours to write
 			}
 			continue
@@ -127,7 +185,7 @@ func (r *Root) Reserved(name string) bool {
 		if err != nil {
 			return true
 		}
-		target, err := filepath.Rel(r.dir, real)
+		target, err := filepath.Rel(r.base(p), real)
 		return err != nil || isOwn(filepath.ToSlash(target))
 	}
 	return false
@@ -139,7 +197,7 @@ func (r *Root) Stat(name string) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := r.root.Stat(rel)
+	info, err := r.at(rel).Stat(rel)
 	return info, r.judge(err)
 }
 
@@ -149,7 +207,7 @@ func (r *Root) Lstat(name string) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := r.root.Lstat(rel)
+	info, err := r.at(rel).Lstat(rel)
 	return info, r.judge(err)
 }
 
@@ -159,7 +217,7 @@ func (r *Root) Readlink(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	target, err := r.root.Readlink(rel)
+	target, err := r.at(rel).Readlink(rel)
 	return target, r.judge(err)
 }
 
@@ -173,7 +231,7 @@ func (r *Root) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, erro
 	if err != nil {
 		return nil, err
 	}
-	f, err := r.root.OpenFile(rel, flag|syscall.O_NONBLOCK, mode)
+	f, err := r.at(rel).OpenFile(rel, flag|syscall.O_NONBLOCK, mode)
 	if err != nil {
 		if errors.Is(err, syscall.ENXIO) { // a FIFO without reader, or a socket
 			return nil, fmt.Errorf("%w: %s is not a regular file", ErrUnsafe, name)
@@ -235,7 +293,7 @@ func (r *Root) List(name string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := r.root.OpenFile(rel, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	d, err := r.at(rel).OpenFile(rel, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, r.judge(err)
 	}

@@ -36,7 +36,7 @@ func (r *Root) WriteFrom(name string, src io.Reader, mode fs.FileMode) (int64, e
 	if err != nil {
 		return 0, err
 	}
-	if info, err := r.root.Lstat(rel); err == nil && (!isOwn(rel) || info.Mode()&fs.ModeSymlink == 0) {
+	if info, err := r.at(rel).Lstat(rel); err == nil && (!isOwn(rel) || info.Mode()&fs.ModeSymlink == 0) {
 		if !info.Mode().IsRegular() {
 			if info.IsDir() {
 				return 0, &fs.PathError{Op: "write", Path: rel, Err: syscall.EISDIR}
@@ -60,7 +60,7 @@ func (r *Root) target(name string) (string, error) {
 		return "", err
 	}
 	for range 40 { // as many as the kernel follows
-		info, err := r.root.Lstat(rel)
+		info, err := r.at(rel).Lstat(rel)
 		if errors.Is(err, fs.ErrNotExist) {
 			return rel, nil
 		}
@@ -70,7 +70,7 @@ func (r *Root) target(name string) (string, error) {
 		if info.Mode()&fs.ModeSymlink == 0 {
 			return rel, nil
 		}
-		link, err := r.root.Readlink(rel)
+		link, err := r.at(rel).Readlink(rel)
 		if err != nil {
 			return "", r.judge(err)
 		}
@@ -78,7 +78,7 @@ func (r *Root) target(name string) (string, error) {
 			return "", fmt.Errorf("%w: %s is a symlink to the absolute path %s", ErrUnsafe, name, link)
 		}
 		// ".." of the link counts from the real parent. os.Root judges the outcome again when it is used.
-		parent, err := filepath.EvalSymlinks(filepath.Join(r.dir, path.Dir(rel)))
+		parent, err := filepath.EvalSymlinks(r.place(path.Dir(rel)))
 		if err != nil {
 			return "", err
 		}
@@ -98,7 +98,7 @@ func (r *Root) replace(rel string, src io.Reader, mode fs.FileMode) (n int64, er
 	}
 	defer func() {
 		if err != nil {
-			r.root.Remove(t.name) // best effort: the first error is the one to tell
+			r.at(t.name).Remove(t.name) // best effort: the first error is the one to tell
 		}
 	}()
 	n, err = io.Copy(t.file, src)
@@ -109,7 +109,7 @@ func (r *Root) replace(rel string, src io.Reader, mode fs.FileMode) (n int64, er
 		err = t.file.Sync()
 	}
 	if err == nil { // under the lock, or a sweep could take it for a dead writer's
-		err = r.judge(r.root.Rename(t.name, rel))
+		err = r.judge(r.at(t.name).Rename(t.name, rel))
 	}
 	if err = errors.Join(err, t.file.Close()); err != nil {
 		return n, fmt.Errorf("write %s: %w", rel, err)
@@ -123,7 +123,7 @@ func (r *Root) SyncDir(name string) error {
 	if err != nil {
 		return err
 	}
-	d, err := r.root.OpenFile(rel, os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	d, err := r.at(rel).OpenFile(rel, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return r.judge(err)
 	}
@@ -139,7 +139,7 @@ func (r *Root) MkdirAll(name string) error {
 	if err != nil {
 		return err
 	}
-	return r.judge(r.root.MkdirAll(rel, 0o755))
+	return r.judge(r.at(rel).MkdirAll(rel, 0o755))
 }
 
 // Remove removes a file, a symlink or an empty directory.
@@ -148,7 +148,7 @@ func (r *Root) Remove(name string) error {
 	if err != nil {
 		return err
 	}
-	return r.judge(r.root.Remove(rel))
+	return r.judge(r.at(rel).Remove(rel))
 }
 
 // RemoveAll removes a tree, never following a symlink. The root itself is refused.
@@ -160,7 +160,7 @@ func (r *Root) RemoveAll(name string) error {
 	if rel == "." {
 		return fmt.Errorf("%w: %s is the workspace itself", ErrUnsafe, name)
 	}
-	return r.judge(r.root.RemoveAll(rel))
+	return r.judge(r.at(rel).RemoveAll(rel))
 }
 
 // Rename moves a file or directory inside the root.
@@ -173,5 +173,8 @@ func (r *Root) Rename(from, to string) error {
 	if err != nil {
 		return err
 	}
-	return r.judge(r.root.Rename(a, b))
+	if r.at(a) != r.at(b) {
+		return fmt.Errorf("move %s to %s: %w", a, b, syscall.EXDEV)
+	}
+	return r.judge(r.at(a).Rename(a, b))
 }
