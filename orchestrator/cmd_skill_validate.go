@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,15 +69,50 @@ func (d *deps) checkSkill(ctx context.Context, arg string) ([]ir.Finding, error)
 		fault("folder_misnamed", "mv "+filepath.Base(dir)+" "+skill.Name, "the folder is called %s and the skill %s", filepath.Base(dir), skill.Name)
 	}
 	if len(skill.Exec) == 0 {
-		run := filepath.Join(arg, manifests.RunFile)
-		switch info, err := os.Stat(run); {
-		case err != nil:
-			fault("run_missing", "put the program there, or name it by exec in skill.json", "there is no program %s", run)
-		case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
-			fault("run_not_executable", "chmod +x "+run, "%s cannot be executed", run)
+		checkProgram(filepath.Join(arg, manifests.RunFile), "run", fault)
+	}
+	for i, word := range skill.Exec {
+		switch served := i == 2 && skill.Exec[0] == "spritekit" && skill.Exec[1] == "serve"; {
+		case filepath.IsAbs(word) || !strings.HasPrefix(word, "./") && (i > 0 || !strings.Contains(word, "/")):
+		case i == 0 || served:
+			checkProgram(filepath.Join(arg, word), "program", fault)
+		default:
+			if _, err := os.Stat(filepath.Join(arg, word)); err != nil {
+				fault("program_missing", "exec in skill.json names it", "there is no file %s", filepath.Join(arg, word))
+			}
 		}
 	}
 	return ir.Merge(nil, findings), nil
+}
+
+// checkProgram checks that a file can be executed in a sprite. Codes begin with what the file is.
+func checkProgram(file, what string, fault func(code, hint, format string, args ...any)) {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil && what == "run":
+		fault("run_missing", "put the program there, or name it by exec in skill.json", "there is no program %s", file)
+		return
+	case err != nil:
+		fault(what+"_missing", "exec in skill.json names it", "there is no program %s", file)
+		return
+	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+		fault(what+"_not_executable", "chmod +x "+file, "%s cannot be executed", file)
+	}
+	f, err := os.Open(file)
+	if err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	defer f.Close()
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(f, head) // of a shorter file, all of it
+	first, _, _ := bytes.Cut(head[:n], []byte("\n"))
+	switch {
+	case bytes.HasPrefix(head, []byte("\x7fELF")):
+	case !bytes.HasPrefix(head, []byte("#!")):
+		fault(what+"_without_shebang", "begin it with a line such as #!/bin/sh", "%s is neither a binary nor a script that begins with #!", file)
+	case bytes.HasSuffix(first, []byte("\r")):
+		fault(what+"_crlf", "sed -i 's/\\r$//' "+file, "the lines of %s end in CR LF, so that its interpreter is not found", file)
+	}
 }
 
 func skillUnreadable(err error) error {

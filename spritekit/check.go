@@ -137,9 +137,24 @@ func (a app) target(name string) (contract.Target, error) {
 	if err := json.Unmarshal([]byte(t.Input), &input); err != nil {
 		return t, fmt.Errorf("read the example of %s: %w", t.Skill, err)
 	}
+	if builtin {
+		t.Prepare = prepareBuiltin(self, name, t.Env)
+		suit(&t, a.socket())
+		if err := json.Unmarshal([]byte(t.Input), &input); err != nil {
+			return t, fmt.Errorf("read the input of %s: %w", t.Skill, err)
+		}
+	}
 	class, permissions := m.Effective(input)
 	t.Reads, t.Permissions = class == manifests.ClassRead, permissions
 	return t, nil
+}
+
+// socket is the api socket of the sprite, "" when there is none.
+func (a app) socket() string {
+	if _, err := os.Stat(a.env.Socket); err != nil {
+		return ""
+	}
+	return a.env.Socket
 }
 
 // option removes name and its value from args.

@@ -73,6 +73,8 @@ type Target struct {
 	Slow string
 	// Timeout ends a call that hangs; default 30 s.
 	Timeout time.Duration
+	// Unfit says why the target cannot succeed here, "" when it can. Checks that make a call are skipped with it.
+	Unfit string
 }
 
 // Outcome is what one call showed.
@@ -100,6 +102,9 @@ type place struct {
 
 func newPlace(t T, target Target) place {
 	t.Helper()
+	if target.Unfit != "" {
+		t.Skip(target.Unfit)
+	}
 	p := place{t: t, target: target, dir: t.TempDir()}
 	if target.Prepare != nil {
 		if err := target.Prepare(p.dir); err != nil {
