@@ -88,7 +88,7 @@ func TestARealModelClimbsTheLadder(t *testing.T) {
 	if len(seen) != 3 || strings.Contains(seen[0], "previous_text") || !strings.Contains(seen[1], `"kind":"parse_failure"`) || !strings.Contains(seen[2], "previous_text") {
 		t.Errorf("prompts = %q", seen)
 	}
-	if r, err := engine.Replay(program, "run_1", nil, log.entries, nil); err != nil || r.Diverged != nil {
+	if r, err := engine.Replay(program, "run_1", nil, engine.History{Facts: log.entries}); err != nil || r.Diverged != nil {
 		t.Errorf("told again: %+v, %v", r.Diverged, err)
 	}
 }

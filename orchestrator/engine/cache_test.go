@@ -218,7 +218,7 @@ func TestCacheOutlivesCrashes(t *testing.T) {
 		if a, b := encoded(t, got.Vars), encoded(t, want.Vars); a != b {
 			t.Errorf("killed at %d: %s, want %s", fuse, a, b)
 		}
-		told, err := engine.Replay(p, "run_1", []byte("secret"), w.log, w.snapshot)
+		told, err := engine.Replay(p, "run_1", []byte("secret"), engine.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq})
 		if err != nil || told.Diverged != nil {
 			t.Errorf("killed at %d: replay %+v, %v", fuse, told.Diverged, err)
 		}

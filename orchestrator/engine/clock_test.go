@@ -71,7 +71,7 @@ func (c *clocks) in(deps engine.Deps) engine.Deps {
 // loaded is a run of a world as a process finds it.
 func loaded(t *testing.T, p *ir.Program, w *world, deps engine.Deps) *engine.Runner {
 	t.Helper()
-	r, err := engine.Load(deps, p, "run_1", []byte("secret"), engine.History{Facts: w.log, Snapshot: w.snapshot, Last: w.last})
+	r, err := engine.Load(deps, p, "run_1", []byte("secret"), engine.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq, Last: w.last})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -15,31 +16,71 @@ type Folded struct {
 	State  State
 	Since  map[string]time.Time // when each pending timer was issued
 	Active time.Duration        // how long the run had been driven at its last fact
+	At     time.Time            // when that was
 	Chain  string               // of its last fact
+}
+
+// History is what a store knows of a run. The snapshot is of the state behind the facts up to SnapshotSeq, nil before the
+// first fact.
+type History struct {
+	Facts       []lattice.Entry // in order
+	Snapshot    json.RawMessage
+	SnapshotSeq lattice.Seq
+	Last        lattice.Seq // of the last entry of any kind
+	EventBytes  uint64      // of the bodies of its events
+}
+
+// Fold replays all facts, and holds the state where the snapshot was taken against that.
+func (h History) Fold(p *ir.Program, run string) (Folded, error) {
+	at := slices.IndexFunc(h.Facts, func(e lattice.Entry) bool { return e.Seq > h.SnapshotSeq })
+	if at < 0 {
+		at = len(h.Facts)
+	}
+	out := Folded{State: New(run), Since: map[string]time.Time{}}
+	if err := out.follow(p, h.Facts[:at]); err != nil {
+		return Folded{}, err
+	}
+	if h.Snapshot != nil || len(h.Facts) > 0 {
+		if err := out.Matches(h.Snapshot); err != nil {
+			return Folded{}, err
+		}
+	}
+	if err := out.follow(p, h.Facts[at:]); err != nil {
+		return Folded{}, err
+	}
+	return out, nil
 }
 
 // Fold replays the facts of a run from its first one. It is how a run is recovered, and what its snapshot is checked
 // against.
 func Fold(p *ir.Program, run string, facts []lattice.Entry) (Folded, error) {
 	out := Folded{State: New(run), Since: map[string]time.Time{}}
+	if err := out.follow(p, facts); err != nil {
+		return Folded{}, err
+	}
+	return out, nil
+}
+
+func (f *Folded) follow(p *ir.Program, facts []lattice.Entry) error {
+	run := f.State.RunID
 	for _, e := range facts {
 		if e.Kind != lattice.EntryFact {
 			continue
 		}
 		fact, err := lattice.DecodeFact(e.Type, e.Body)
 		if err != nil {
-			return Folded{}, fmt.Errorf("replay run %s at entry %d: %w", run, e.Seq, err)
+			return fmt.Errorf("replay run %s at entry %d: %w", run, e.Seq, err)
 		}
-		state, commands, err := Step(p, out.State, fact)
+		state, commands, err := Step(p, f.State, fact)
 		if err != nil {
-			return Folded{}, fmt.Errorf("replay run %s at entry %d (%s): %w", run, e.Seq, e.Type, err)
+			return fmt.Errorf("replay run %s at entry %d (%s): %w", run, e.Seq, e.Type, err)
 		}
 		for _, c := range commands {
-			out.Since[c.ID] = e.At
+			f.Since[c.ID] = e.At
 		}
-		out.State, out.Active, out.Chain = state, e.Active, e.Chain
+		f.State, f.Active, f.At, f.Chain = state, e.Active, e.At, e.Chain
 	}
-	return out, nil
+	return nil
 }
 
 // Matches compares the fold with a stored snapshot. A difference means that another version of lattice, or something

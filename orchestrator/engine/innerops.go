@@ -11,7 +11,7 @@ import (
 
 // startParallel begins the branches, as many as may run at once.
 func (m *machine) startParallel(node *ir.Node) {
-	m.at.Visit.Map = &Mapping{Items: len(node.Branches), Results: []any{}}
+	m.at.Visit.Map = &Mapping{Items: len(node.Branches)}
 	m.limitTime(node)
 	m.beginMap(node)
 }
@@ -38,26 +38,26 @@ func (m *machine) won(t *thread, node *ir.Node) bool {
 func (m *machine) joined(node *ir.Node, mp *Mapping) {
 	if node.Join == ir.JoinAny { // else it were won
 		f := failure(ir.FailInvariant, "none of the %d branches of %s succeeded", len(node.Branches), node.ID)
-		if raw, err := ir.Marshal(map[string]any{"failures": mp.Failures}); err == nil {
+		if raw, err := ir.Marshal(map[string]any{"failures": mp.Failures.All()}); err == nil {
 			f.Data = raw
 		}
-		if first, ok := mp.Failures[0].(map[string]any); ok {
+		if first, ok := mp.Failures.At(0).(map[string]any); ok {
 			f.Kind, _ = first["kind"].(string)
 		}
 		m.fail(f)
 		return
 	}
 	failed := map[string]any{}
-	for _, f := range mp.Failures {
+	for _, f := range mp.Failures.All() {
 		if object, ok := f.(map[string]any); ok {
 			failed[string(object["index"].(json.Number))] = object
 		}
 	}
 	out := make(map[string]any, len(node.Branches)+1)
 	for i, b := range node.Branches {
-		out[b.Name] = mp.Results[i]
+		out[b.Name] = mp.Results.At(i)
 		if f, bad := failed[string(number(i))]; node.Join == ir.JoinSettled {
-			out[b.Name] = map[string]any{"ok": !bad, "result": mp.Results[i], "error": f}
+			out[b.Name] = map[string]any{"ok": !bad, "result": mp.Results.At(i), "error": f}
 		}
 	}
 	whole := make(map[string]any, len(out))
@@ -80,7 +80,8 @@ func (m *machine) startLoop(node *ir.Node) {
 		}
 		first = v
 	}
-	m.at.Visit.Map = &Mapping{Results: []any{first}}
+	m.at.Visit.Map = &Mapping{}
+	m.grow(&m.at.Visit.Map.Results, first)
 	m.limitTime(node)
 	m.advance(m.at)
 }
@@ -97,7 +98,8 @@ func (m *machine) advanceLoop(t *thread, node *ir.Node) {
 			m.fail(innerFailure(node, it, 0))
 			return
 		}
-		mp.Results = []any{it.Result}
+		mp.Results = List{}
+		m.grow(&mp.Results, it.Result)
 		if node.Until != nil {
 			ok, f := node.Until.True(m.scope(nil).WithItem(it.Result, it.Index))
 			if f != nil {
@@ -108,7 +110,7 @@ func (m *machine) advanceLoop(t *thread, node *ir.Node) {
 		}
 	}
 	if node.While != nil {
-		ok, f := node.While.True(m.scope(nil).WithItem(mp.Results[0], mp.Begun))
+		ok, f := node.While.True(m.scope(nil).WithItem(mp.Results.At(0), mp.Begun))
 		if f != nil {
 			m.failLoop(t, "while", f)
 			return
@@ -118,13 +120,13 @@ func (m *machine) advanceLoop(t *thread, node *ir.Node) {
 	switch {
 	case done:
 		m.close(t)
-		m.finish(map[string]any{"result": mp.Results[0], "iterations": number(mp.Begun)})
+		m.finish(map[string]any{"result": mp.Results.At(0), "iterations": number(mp.Begun)})
 	case mp.Begun >= node.MaxIterations:
 		m.close(t)
 		m.fail(failure(ir.FailLimit, "%s has not come to its end after max_iterations, which is %d", node.ID, node.MaxIterations))
 	default:
 		mp.Bytes = 0
-		it := &Iteration{Index: mp.Begun, Item: mp.Results[0], Lane: newLane()}
+		it := &Iteration{Index: mp.Begun, Item: mp.Results.At(0), Lane: newLane()}
 		m.beginOne(t, node, it)
 	}
 }
@@ -154,7 +156,7 @@ func (m *machine) startSubgraph(node *ir.Node) {
 			return
 		}
 	}
-	m.at.Visit.Map = &Mapping{Items: 1, Results: []any{}}
+	m.at.Visit.Map = &Mapping{Items: 1}
 	m.limitTime(node)
 	m.beginOne(m.at, node, &Iteration{Frame: &Frame{Vars: map[string]any{}, In: in}, Lane: newLane()})
 }

@@ -273,7 +273,7 @@ func TestQuestionsSurviveTheDriver(t *testing.T) {
 		if answered != 3 || again > 1 || got.Models.Calls != answered+again || w.asked > answered+again {
 			t.Errorf("killed at tick %d: %d answers, %d asked again, %d asked, %d counted", fuse, answered, again, w.asked, got.Models.Calls)
 		}
-		if r, err := engine.Replay(p, "run_1", nil, w.log, w.snapshot); err != nil || r.Diverged != nil {
+		if r, err := engine.Replay(p, "run_1", nil, engine.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || r.Diverged != nil {
 			t.Errorf("killed at tick %d: replay: %+v, %v", fuse, r.Diverged, err)
 		}
 	}

@@ -92,7 +92,7 @@ func (m *machine) startMap(node *ir.Node) {
 		m.fail(f)
 		return
 	}
-	m.at.Visit.Map = &Mapping{Items: len(items), Results: []any{}}
+	m.at.Visit.Map = &Mapping{Items: len(items), items: items}
 	m.limitTime(node)
 	m.beginMap(node)
 }
@@ -121,10 +121,11 @@ func (m *machine) sprite() string {
 }
 
 // items evaluates the items of the current MAP. While it is at work nothing that they may read changes, so that they are
-// kept for this step only.
+// kept, but not written down.
 func (m *machine) items(node *ir.Node) ([]any, *ir.Failure) {
-	if kept, ok := m.itemsOf[m.at.Visit]; ok {
-		return kept, nil
+	mp := m.at.Visit.Map
+	if mp != nil && mp.items != nil {
+		return mp.items, nil
 	}
 	v, f := ir.Eval(node.Items, m.scope(nil))
 	if f != nil {
@@ -135,10 +136,9 @@ func (m *machine) items(node *ir.Node) ([]any, *ir.Failure) {
 	if !ok {
 		return nil, failure(ir.FailStateType, "the items of %s are no array", node.ID)
 	}
-	if m.itemsOf == nil {
-		m.itemsOf = map[*Visit][]any{}
+	if mp != nil {
+		mp.items = list
 	}
-	m.itemsOf[m.at.Visit] = list
 	return list, nil
 }
 
@@ -167,15 +167,15 @@ func (m *machine) advance(t *thread) {
 	for len(mp.Open) > 0 && mp.Open[0].Ended {
 		it := mp.Open[0]
 		mp.Open = mp.Open[1:]
-		if it.Failure != nil && !tolerates(node, len(mp.Failures)+1, it.Failure) {
+		if it.Failure != nil && !tolerates(node, mp.Failures.Len()+1, it.Failure) {
 			m.close(t)
-			m.fail(innerFailure(node, it, len(mp.Failures)))
+			m.fail(innerFailure(node, it, mp.Failures.Len()))
 			return
 		}
 		if it.Failure != nil {
-			mp.Failures = append(mp.Failures, collected(it))
+			m.grow(&mp.Failures, collected(it))
 		}
-		mp.Results = append(mp.Results, it.Result)
+		m.grow(&mp.Results, it.Result)
 	}
 	if !doomed && mp.Begun < mp.Items {
 		m.beginItems(t, node)
@@ -188,7 +188,17 @@ func (m *machine) advance(t *thread) {
 		m.joined(node, mp)
 		return
 	}
-	m.finish(map[string]any{"result": mp.Results, "failures": append([]any{}, mp.Failures...)})
+	m.finish(map[string]any{"result": mp.Results.All(), "failures": mp.Failures.All()})
+}
+
+// grow puts v, which is JSON, behind a list.
+func (m *machine) grow(l *List, v any) {
+	grown, err := l.Append(v)
+	if err != nil {
+		m.err = err
+		return
+	}
+	*l = grown
 }
 
 // beginItems begins the next iterations, as many as may run at once.
@@ -237,7 +247,7 @@ func (m *machine) beginOne(t *thread, node *ir.Node, it *Iteration) {
 // doomed reports whether the failures known by now fail the node. Then the items behind the one at fault do not matter
 // any more and are dropped; those before it still do, because the first failure counts.
 func (m *machine) doomed(t *thread, node *ir.Node) bool {
-	failures := len(t.Visit.Map.Failures)
+	failures := t.Visit.Map.Failures.Len()
 	for i, b := range t.below() {
 		if b.iteration.Failure == nil {
 			continue

@@ -30,7 +30,7 @@ func playAs(p *ir.Program, run string, w *world, fuses ...int) (engine.State, er
 		w.mu.Lock()
 		w.dead = false
 		w.mu.Unlock()
-		r, err := engine.Load(w.deps(), p, run, []byte("secret"), engine.History{Facts: w.log, Snapshot: w.snapshot, Last: w.last})
+		r, err := engine.Load(w.deps(), p, run, []byte("secret"), engine.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq, Last: w.last})
 		if err != nil {
 			return engine.State{}, err
 		}

@@ -27,16 +27,18 @@ type Replayed struct {
 	StateSum string
 	seq      lattice.Seq
 	chain    string // of the last fact
+	sums     digester
 	// Diverged is the first difference, nil when the journal leads byte for byte to the recorded state.
 	Diverged *Divergence
 }
 
 // Replay folds the facts of a run and compares every step with what was recorded: each fact's own bytes, the ids of calls
 // (secret nil leaves that out), the nodes that the step began, the digest of the state behind it, that of all facts up to
-// it, and at the end the snapshot (nil leaves that out).
-func Replay(p *ir.Program, run string, secret []byte, facts []lattice.Entry, snapshot json.RawMessage) (Replayed, error) {
+// it, and the snapshot of the history where that was taken (nil leaves that out).
+func Replay(p *ir.Program, run string, secret []byte, h History) (Replayed, error) {
 	out := Replayed{State: New(run)}
-	facts = slices.DeleteFunc(slices.Clone(facts), func(e lattice.Entry) bool { return e.Kind != lattice.EntryFact })
+	then := out.State // at the snapshot
+	facts := slices.DeleteFunc(slices.Clone(h.Facts), func(e lattice.Entry) bool { return e.Kind != lattice.EntryFact })
 	for i, e := range facts {
 		if d := out.step(p, secret, e); d != nil {
 			if m := out.misplaced(facts[i:]); m != nil {
@@ -50,21 +52,27 @@ func Replay(p *ir.Program, run string, secret []byte, facts []lattice.Entry, sna
 			return out, nil
 		}
 		out.Facts++
+		if e.Seq <= h.SnapshotSeq {
+			then = out.State
+		}
 	}
 	body, err := out.State.Encode()
 	if err != nil {
 		return out, fmt.Errorf("encode run state: %w", err)
 	}
 	out.StateSum = lattice.StateSum(body)
-	if len(snapshot) == 0 {
+	if len(h.Snapshot) == 0 {
 		return out, nil
 	}
-	stored, err := DecodeState(snapshot)
+	if body, err = then.Encode(); err != nil {
+		return out, fmt.Errorf("encode run state: %w", err)
+	}
+	stored, err := DecodeState(h.Snapshot)
 	if err != nil {
 		return out, err
 	}
 	if theirs, err := stored.Encode(); err != nil || string(theirs) != string(body) {
-		out.Diverged = &Divergence{What: "snapshot", Node: stored.Node, Want: lattice.StateSum(theirs), Got: out.StateSum,
+		out.Diverged = &Divergence{What: "snapshot", Node: stored.Node, Want: lattice.StateSum(theirs), Got: lattice.StateSum(body),
 			Message: "the stored state is not the one that the journal leads to"}
 	}
 	return out, nil
@@ -105,11 +113,11 @@ func (r *Replayed) step(p *ir.Program, secret []byte, e lattice.Entry) *Divergen
 		return &Divergence{What: "edge", Want: fmt.Sprint(e.Started), Got: fmt.Sprint(next.Started), Message: "the run went on to other nodes than the program leads to"}
 	}
 	if e.StateSum != "" {
-		body, err := next.Encode()
+		sum, same, err := r.sums.verify(next, e.StateSum)
 		if err != nil {
 			return &Divergence{What: "state", Message: err.Error()}
 		}
-		if sum := lattice.StateSum(body); sum != e.StateSum {
+		if !same {
 			what := "the fact"
 			if _, first := fact.(lattice.RunStarted); first {
 				what = "the fact, which holds the run's input, its context and its permissions,"

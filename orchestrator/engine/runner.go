@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -83,16 +82,21 @@ type Runner struct {
 	secret  []byte
 	own     chan struct{} // holds one token while somebody owns the fields below
 
-	state  State
-	seq    lattice.Seq
-	chain  string           // of the last fact
+	state State
+	seq   lattice.Seq
+	at    time.Time // of the last fact
+	chain string    // of the last fact
+	sums  digester
+	// snapshots decides when the state is written down.
+	snapshots snapshots
+
 	issued map[string]issue // of each pending command
 	active time.Duration    // driven so far, waits excluded
 	driven bool             // active counts on
 	mark   time.Duration    // until when active has counted, on Awake
 	broken error            // a failed append: what is on disk is unknown, load again
 
-	last      atomic.Pointer[State]
+	last      atomic.Pointer[Standing]
 	failed    atomic.Bool // broken is set
 	decisions chan decision
 	yield     chan struct{} // holds a token while the drive is asked to end
@@ -120,33 +124,20 @@ type Stop struct {
 	Left   time.Duration
 }
 
-// History is what a store knows of a run: its facts in order, the snapshot after the last of them (nil before the
-// first) and the sequence number of its last entry of any kind.
-type History struct {
-	Facts    []lattice.Entry
-	Snapshot json.RawMessage
-	Last     lattice.Seq
-}
-
 // Load makes the Runner of a run from its history; an empty one belongs to a run that has yet to Begin. It fails when
 // the facts do not fold to the snapshot. Whatever is pending may have been done in part before: calls among it go out
 // marked Uncertain.
 func Load(deps Deps, p *ir.Program, run string, secret []byte, h History) (*Runner, error) {
-	folded, err := Fold(p, run, h.Facts)
+	folded, err := h.Fold(p, run)
 	if err != nil {
 		return nil, err
-	}
-	if h.Snapshot != nil || len(h.Facts) > 0 {
-		if err := folded.Matches(h.Snapshot); err != nil {
-			return nil, err
-		}
 	}
 	r := &Runner{
 		deps: deps.withClocks(), program: p, secret: secret, own: make(chan struct{}, 1),
 		state: folded.State, seq: h.Last, issued: map[string]issue{}, active: folded.Active,
 		decisions: make(chan decision), yield: make(chan struct{}, 1),
 	}
-	r.chain = folded.Chain
+	r.chain, r.at, r.snapshots = folded.Chain, folded.At, since(h)
 	now, boot := r.deps.Now(), r.deps.Boot()
 	for _, c := range r.state.Pending {
 		r.issued[c.ID] = reissued(folded.Since[c.ID], now, boot)
@@ -155,15 +146,24 @@ func Load(deps Deps, p *ir.Program, run string, secret []byte, h History) (*Runn
 	return r, nil
 }
 
+// Standing is a state with the last entry behind which it stands and the time of the last fact, zero before the first.
+type Standing struct {
+	State State
+	Seq   lattice.Seq
+	At    time.Time
+}
+
 // State is the last committed state. It must not be changed.
-func (r *Runner) State() State { return *r.last.Load() }
+func (r *Runner) State() State { return r.last.Load().State }
+
+// Standing is State with where that is. It must not be changed.
+func (r *Runner) Standing() Standing { return *r.last.Load() }
 
 // Broken reports whether an append failed: nothing more can be done with r, and its run has to be loaded again.
 func (r *Runner) Broken() bool { return r.failed.Load() }
 
 func (r *Runner) publish() {
-	s := r.state
-	r.last.Store(&s)
+	r.last.Store(&Standing{r.state, r.seq, r.at})
 }
 
 // Begin appends the run's first fact. Run then drives it.
@@ -213,8 +213,8 @@ func (r *Runner) feed(ctx context.Context, f lattice.Fact) error {
 	}
 }
 
-// apply is the one way to the log: it steps through the facts and commits events, facts and state together. Only when
-// that is on disk does the runner believe it.
+// apply is the one way to the log: it steps through the facts and commits events, facts and, when it is due, the state
+// together. Only when that is on disk does the runner believe it.
 func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lattice.Fact) error {
 	if r.broken != nil {
 		return r.broken
@@ -258,13 +258,22 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 		issued = append(issued, commands...)
 		state = next
 	}
+	at, kept := r.at, r.snapshots
 	if len(facts) > 0 {
-		body, err := state.Encode()
+		at = now
+		sum, err := r.sums.of(state)
 		if err != nil {
-			return fmt.Errorf("encode run state: %w", err)
+			return err
 		}
-		entries[last].StateSum = lattice.StateSum(body)
-		entries = append(entries, lattice.Entry{Run: state.RunID, At: now, Kind: lattice.EntryState, Type: "State", Body: body})
+		entries[last].StateSum = sum
+		if kept = kept.with(entries[len(events):]); kept.due(r.state, state) {
+			body, err := state.Encode()
+			if err != nil {
+				return fmt.Errorf("encode run state: %w", err)
+			}
+			entries = append(entries, lattice.Entry{Run: state.RunID, At: now, Kind: lattice.EntryState, Type: "State", Body: body})
+			kept = snapshots{size: len(body)}
+		}
 	}
 	// A commit is not abandoned half-way: its outcome decides what the run is.
 	seq, err := r.deps.Log.Append(context.WithoutCancel(ctx), r.state.RunID, r.seq, entries)
@@ -273,7 +282,7 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 		r.failed.Store(true)
 		return r.broken
 	}
-	r.state, r.seq, r.chain, r.active, r.mark = state, seq, chain, active, awake
+	r.state, r.seq, r.at, r.chain, r.active, r.mark, r.snapshots = state, seq, at, chain, active, awake, kept
 	r.note(issued, issue{at: now, boot: r.deps.Boot()})
 	r.publish()
 	r.observe(entries)

@@ -146,7 +146,7 @@ func TestHumanTimerOverRestarts(t *testing.T) {
 	p := parse(t, []byte(`{"execir_version":"1.0","entry_node":"h","nodes":[{"id":"h","op":"HUMAN","prompt":"go?","timeout_s":60}],"edges":[]}`))
 	w := newWorld(-1)
 	load := func() *engine.Runner {
-		r, err := engine.Load(w.deps(), p, "run_1", nil, engine.History{Facts: w.log, Snapshot: w.snapshot, Last: w.last})
+		r, err := engine.Load(w.deps(), p, "run_1", nil, engine.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq, Last: w.last})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -66,6 +66,8 @@ type State struct {
 	Next    *Next       `json:"next,omitempty"`    // of a run whose legacy question was answered
 	Output  any         `json:"output,omitempty"`  // of a succeeded run
 	Failure *ir.Failure `json:"failure,omitempty"` // of a failed or canceled one
+
+	varsSize int // of Vars as JSON, 0 when it is not known
 }
 
 // Lane is one thread of a run: the flow itself, or one iteration of a node.
@@ -100,13 +102,15 @@ type Visit struct {
 
 // Mapping is a node at work that runs others inside: a MAP its iterations, a PARALLEL its branches.
 type Mapping struct {
-	Items    int          `json:"items"`              // how many there are; of a LOOP 0, which does not know
-	Begun    int          `json:"begun"`              // how many of them, the first ones
-	Results  []any        `json:"results"`            // of the first items, as far as all before them have ended; of a LOOP the newest
-	Failures []any        `json:"failures,omitempty"` // of the same, as port "failures" has them
-	Bytes    int          `json:"bytes"`              // what the results so far take as JSON, those of Open included
-	Expired  bool         `json:"expired,omitempty"`  // its time is up: nothing more is begun or taken
-	Open     []*Iteration `json:"open,omitempty"`     // the items behind Results that were begun, in their order
+	Items    int          `json:"items"`             // how many there are; of a LOOP 0, which does not know
+	Begun    int          `json:"begun"`             // how many of them, the first ones
+	Results  List         `json:"results"`           // of the first items, as far as all before them have ended; of a LOOP the newest
+	Failures List         `json:"failures,omitzero"` // of the same, as port "failures" has them
+	Bytes    int          `json:"bytes"`             // what the results so far take as JSON, those of Open included
+	Expired  bool         `json:"expired,omitempty"` // its time is up: nothing more is begun or taken
+	Open     []*Iteration `json:"open,omitempty"`    // the items behind Results that were begun, in their order
+
+	items []any // of a MAP, once they were evaluated: nothing that they may read changes while it is at work
 }
 
 // Iteration is one item of a MAP, or what stands for it in other nodes: under way, or ended and waiting for those before
@@ -200,10 +204,8 @@ func (l Lane) clone() Lane {
 	return l
 }
 
-// clone shares the elements of Results and Failures, which grow by copies.
 func (mp *Mapping) clone() *Mapping {
 	c := *mp
-	c.Results, c.Failures = slices.Clip(c.Results), slices.Clip(c.Failures)
 	c.Open = make([]*Iteration, len(mp.Open))
 	for i, it := range mp.Open {
 		copied := *it

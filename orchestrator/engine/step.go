@@ -73,10 +73,6 @@ type machine struct {
 	err      error   // a broken invariant; the step is refused
 
 	extra map[string]any // ports of the node that is being finished, beside the members of its output
-
-	// What is worked out once in a step.
-	itemsOf  map[*Visit][]any // of MAPs
-	varsSize int              // of $vars as JSON, 0 when it is not known
 }
 
 // entry is a node that a thread goes to.

@@ -19,7 +19,7 @@ func (w *world) copied() *world {
 	c := newWorld(-1)
 	c.sprite, c.checkpoints, c.copies = w.sprite.clone(), slices.Clone(w.checkpoints), maps.Clone(w.copies)
 	c.effects, c.actions, c.dedupe = maps.Clone(w.effects), maps.Clone(w.actions), maps.Clone(w.dedupe)
-	c.log, c.snapshot, c.last, c.clock = slices.Clone(w.log), w.snapshot, w.last, w.clock
+	c.log, c.snapshot, c.snapshotSeq, c.last, c.clock = slices.Clone(w.log), w.snapshot, w.snapshotSeq, w.last, w.clock
 	return c
 }
 
@@ -249,7 +249,7 @@ func TestReplayNames(t *testing.T) {
 			if !spoil(&facts[i]) {
 				continue
 			}
-			got, err := engine.Replay(p, "run_1", []byte("secret"), facts, w.snapshot)
+			got, err := engine.Replay(p, "run_1", []byte("secret"), engine.History{Facts: facts, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -257,18 +257,18 @@ func TestReplayNames(t *testing.T) {
 				t.Errorf("%s of entry %d (%s) changed: %+v", name, e.Seq, e.Type, got.Diverged)
 			}
 		}
-		if twice, err := engine.Replay(p, "run_1", nil, slices.Insert(w.facts(), i, e), w.snapshot); err != nil || twice.Diverged == nil || twice.Diverged.Seq != e.Seq {
+		if twice, err := engine.Replay(p, "run_1", nil, engine.History{Facts: slices.Insert(w.facts(), i, e), Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || twice.Diverged == nil || twice.Diverged.Seq != e.Seq {
 			t.Errorf("entry %d (%s) twice: %+v, %v", e.Seq, e.Type, twice.Diverged, err)
 		}
 		gone := slices.Delete(w.facts(), i, i+1)
-		if got, err := engine.Replay(p, "run_1", nil, gone, w.snapshot); err != nil || got.Diverged == nil {
+		if got, err := engine.Replay(p, "run_1", nil, engine.History{Facts: gone, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil {
 			t.Errorf("entry %d (%s) removed: %+v, %v", e.Seq, e.Type, got.Diverged, err)
 		}
 	}
-	if got, err := engine.Replay(p, "run_1", nil, w.facts(), []byte(`{"run_id":"run_1"}`)); err != nil || got.Diverged == nil || got.Diverged.What != "snapshot" {
+	if got, err := engine.Replay(p, "run_1", nil, engine.History{Facts: w.facts(), Snapshot: []byte(`{"run_id":"run_1"}`), SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil || got.Diverged.What != "snapshot" {
 		t.Errorf("another snapshot: %+v, %v", got.Diverged, err)
 	}
-	if _, err := engine.Replay(flowOf(t, []string{"read"}), "run_1", nil, w.facts(), nil); err != nil {
+	if _, err := engine.Replay(flowOf(t, []string{"read"}), "run_1", nil, engine.History{Facts: w.facts()}); err != nil {
 		t.Error(err)
 	}
 }
@@ -289,18 +289,18 @@ func TestReplayNamesWhatTheStateForgets(t *testing.T) {
 	replayed(t, p, w)
 	for i, e := range w.facts() {
 		gone := slices.Delete(w.facts(), i, i+1)
-		if got, err := engine.Replay(p, "run_1", nil, gone, w.snapshot); err != nil || got.Diverged == nil {
+		if got, err := engine.Replay(p, "run_1", nil, engine.History{Facts: gone, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil {
 			t.Errorf("entry %d (%s) removed: %+v, %v", e.Seq, e.Type, got.Diverged, err)
 		}
 		unread := w.facts()
 		if mutate(&unread[i], "exit", 7) {
-			if got, err := engine.Replay(p, "run_1", nil, unread, w.snapshot); err != nil || got.Diverged == nil || got.Diverged.Seq != e.Seq {
+			if got, err := engine.Replay(p, "run_1", nil, engine.History{Facts: unread, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil || got.Diverged.Seq != e.Seq {
 				t.Errorf("exit code of entry %d (%s) changed: %+v, %v", e.Seq, e.Type, got.Diverged, err)
 			}
 		}
 		other := w.facts()
 		other[i].Run = "run_2"
-		if got, err := engine.Replay(p, "run_1", nil, other, w.snapshot); err != nil || got.Diverged == nil || got.Diverged.Seq != e.Seq {
+		if got, err := engine.Replay(p, "run_1", nil, engine.History{Facts: other, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil || got.Diverged.Seq != e.Seq {
 			t.Errorf("entry %d (%s) of another run: %+v, %v", e.Seq, e.Type, got.Diverged, err)
 		}
 	}
@@ -323,7 +323,7 @@ func mutate(e *lattice.Entry, member string, value any) bool {
 
 func replayed(t tester, p *ir.Program, w *world) {
 	t.Helper()
-	got, err := engine.Replay(p, "run_1", []byte("secret"), w.facts(), w.snapshot)
+	got, err := engine.Replay(p, "run_1", []byte("secret"), engine.History{Facts: w.facts(), Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq})
 	if err != nil || got.Diverged != nil {
 		t.Fatalf("replay: %+v, %v", got.Diverged, err)
 	}
@@ -334,7 +334,7 @@ func replayed(t tester, p *ir.Program, w *world) {
 
 func load(t tester, p *ir.Program, run string, w *world) *engine.Runner {
 	t.Helper()
-	r, err := engine.Load(w.deps(), p, run, []byte("secret"), engine.History{Facts: w.facts(), Snapshot: w.snapshot, Last: w.last})
+	r, err := engine.Load(w.deps(), p, run, []byte("secret"), engine.History{Facts: w.facts(), Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq, Last: w.last})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,7 +363,7 @@ func TestReplayNamesPlaces(t *testing.T) {
 			if d := engine.Differs(recorded, journal); d == nil || d.What != what {
 				t.Errorf("entry %d (%s) %s: Differs = %+v", e.Seq, e.Type, what, d)
 			}
-			told, err := engine.Replay(p, "run_1", []byte("secret"), journal, w.snapshot)
+			told, err := engine.Replay(p, "run_1", []byte("secret"), engine.History{Facts: journal, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq})
 			if err != nil || told.Diverged == nil || what != "missing" && told.Diverged.What != what {
 				t.Errorf("entry %d (%s) %s: Replay = %+v, %v", e.Seq, e.Type, what, told.Diverged, err)
 			}

@@ -91,7 +91,7 @@ func (m *machine) setVars(vars map[string]any) {
 		f.Vars = vars
 		return
 	}
-	m.s.Vars, m.varsSize = vars, 0
+	m.s.Vars, m.s.varsSize = vars, 0
 }
 
 // writesVars reports whether nothing runs beside t that sees the same $vars.
@@ -143,16 +143,16 @@ func (m *machine) fits() *ir.Failure {
 	return nil
 }
 
-// size is what $vars and $tmp of all threads take as JSON. While iterations are at work $vars is measured once.
+// size is what $vars and $tmp of all threads take as JSON. $vars is measured when it has changed.
 func (m *machine) size() (int, error) {
-	if m.varsSize == 0 {
+	if m.s.varsSize == 0 {
 		raw, err := ir.Marshal(m.s.Vars)
 		if err != nil {
 			return 0, err
 		}
-		m.varsSize = len(raw)
+		m.s.varsSize = len(raw)
 	}
-	total := m.varsSize
+	total := m.s.varsSize
 	for _, t := range m.threads() {
 		if t.Visit != nil && t.Visit.Map != nil {
 			total += t.Visit.Map.Bytes

@@ -45,6 +45,7 @@ type world struct {
 	prepared    bool
 	log         []lattice.Entry
 	snapshot    json.RawMessage
+	snapshotSeq lattice.Seq
 	last        lattice.Seq
 	dedupe      map[string]bool
 	clock       time.Time
@@ -93,6 +94,7 @@ func (w *world) Append(_ context.Context, run string, after lattice.Seq, entries
 			switch {
 			case e.Kind == lattice.EntryState:
 				w.snapshot = e.Body
+				w.snapshotSeq = w.last
 				continue
 			case e.Dedupe != "" && w.dedupe[e.Dedupe]:
 				continue

@@ -10,6 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store"
 )
 
 // load gives the runner of a run, from memory or from the store. A runner whose append failed is loaded anew.
@@ -34,13 +35,18 @@ func (l *Leader) load(id string) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load run %s: %w", id, err)
 	}
-	runner, err := engine.Load(l.deps(), program, id, rec.Secret, engine.History{Facts: h.Facts, Snapshot: h.State.Body, Last: h.Last})
+	runner, err := engine.Load(l.deps(), program, id, rec.Secret, history(h))
 	if err != nil {
 		return nil, fmt.Errorf("load run %s: %w", id, err)
 	}
 	r := &run{runner: runner, begin: rec.kept.Begin, fork: rec.kept.Fork}
 	l.runs[id] = r
 	return r, nil
+}
+
+// history is a run's history as the engine takes it.
+func history(h store.History) engine.History {
+	return engine.History{Facts: h.Facts, Snapshot: h.State.Body, SnapshotSeq: h.State.Seq, Last: h.Last, EventBytes: h.EventBytes}
 }
 
 // begun is load, for a run that has its first fact; a crash may have come between recording the run and appending it.

@@ -347,15 +347,11 @@ func (l *Leader) underWay(id string) map[string]bool {
 	if err != nil {
 		return ids
 	}
-	snapshot, begun, err := l.store.State(id)
-	if err != nil || !begun {
-		return ids
-	}
-	s, err := engine.DecodeState(snapshot.Body)
+	at, _, err := l.standing(id)
 	if err != nil {
 		return ids
 	}
-	for _, c := range s.Pending {
+	for _, c := range at.State.Pending {
 		if c.Call != nil {
 			ids[lattice.CallID(rec.Secret, *c.Call)] = true
 		}
@@ -374,19 +370,11 @@ func (l *Leader) repoOf(id string) (spec, name string, ok bool) {
 
 // branchName is what the run's branch in a local repository is called behind lattice/.
 func (l *Leader) branchName(id string) string {
-	snapshot, found, err := l.store.State(id)
-	if err != nil || !found {
+	at, _, err := l.standing(id)
+	if err != nil {
 		return id
 	}
-	var state struct {
-		Ctx struct {
-			Repo struct {
-				Branch string `json:"push_branch"`
-			} `json:"repo"`
-		} `json:"ctx"`
-	}
-	if json.Unmarshal(snapshot.Body, &state) != nil {
-		return id
-	}
-	return cmp.Or(ownBranch(state.Ctx.Repo.Branch, id), id)
+	repo, _ := at.State.Ctx["repo"].(map[string]any)
+	branch, _ := repo["push_branch"].(string)
+	return cmp.Or(ownBranch(branch, id), id)
 }

@@ -65,12 +65,8 @@ func (l *Leader) link(ctx context.Context, id string, next engine.Next, secrets 
 
 // next is the run that goes on after run id, nil when there is none.
 func (l *Leader) next(id string) (*engine.Next, error) {
-	snapshot, begun, err := l.store.State(id)
-	if err != nil || !begun {
-		return nil, err
-	}
-	s, err := engine.DecodeState(snapshot.Body)
-	return s.Next, err
+	at, _, err := l.standing(id)
+	return at.State.Next, err
 }
 
 // writeAnswers puts answers.json into a run's sprite, and the same into task. A sprite that others used before must not

@@ -127,12 +127,12 @@ func (l *Leader) plan(r api.PruneRequest, now time.Time) (plan, error) {
 		}
 		if !over || ended <= r.Keep || rec.kept.Keep || now.Sub(v.UpdatedAt).Seconds() < r.OlderS {
 			p.used[rec.Sprite] = true
-			snapshot, begun, err := l.store.State(rec.ID)
-			if err == nil && begun {
-				kept = append(kept, snapshot.Body)
+			state, err := l.stateText(rec.ID)
+			if err == nil && state != nil {
+				kept = append(kept, state)
 			}
 			if !over && rec.kept.Fork != nil {
-				p.used[rec.kept.source(snapshot.Body)] = true
+				p.used[rec.kept.source(state)] = true
 			}
 			continue
 		}
@@ -209,12 +209,8 @@ func (l *Leader) pruneCopies(ctx context.Context, rec record, dry bool) ([]api.P
 	if rec.kept.OwnSprite || rec.Sprite == "" || !bytes.Contains(rec.Program, []byte(`"fork"`)) {
 		return nil, nil
 	}
-	snapshot, begun, err := l.store.State(rec.ID)
+	at, begun, err := l.standing(rec.ID)
 	if err != nil || !begun {
-		return nil, err
-	}
-	state, err := engine.DecodeState(snapshot.Body)
-	if err != nil {
 		return nil, err
 	}
 	all, err := l.client.List(ctx, copyPrefix(rec.Sprite))
@@ -223,7 +219,7 @@ func (l *Leader) pruneCopies(ctx context.Context, rec record, dry bool) ([]api.P
 	}
 	var items []api.Pruned
 	for _, s := range all {
-		if !slices.Contains(s.Labels, copyLabel(rec.ID)) || slices.Contains(state.Kept, s.Name) {
+		if !slices.Contains(s.Labels, copyLabel(rec.ID)) || slices.Contains(at.State.Kept, s.Name) {
 			continue
 		}
 		item := api.Pruned{Kind: "sprite", Name: s.Name, RunID: rec.ID}

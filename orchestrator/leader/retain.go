@@ -3,6 +3,7 @@ package leader
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,13 +57,13 @@ func (l *Leader) spare(ctx context.Context, sprite, newest string) error {
 	if len(own) <= keepBoundaries {
 		return nil
 	}
-	states, err := l.store.States()
+	states, err := l.states()
 	if err != nil {
 		return fmt.Errorf("read what runs go by: %w", err)
 	}
 	for _, c := range own[keepBoundaries:] {
 		named := fmt.Appendf(nil, `"checkpoint_id":%q`, c.ID)
-		if c.ID == newest || slices.ContainsFunc(states, func(s lattice.Entry) bool { return bytes.Contains(s.Body, named) }) {
+		if c.ID == newest || slices.ContainsFunc(states, func(s json.RawMessage) bool { return bytes.Contains(s, named) }) {
 			continue
 		}
 		if gone := l.client.DeleteCheckpoint(ctx, sprite, c.ID); gone != nil && !errors.Is(gone, sprites.ErrNotFound) {
@@ -70,4 +71,24 @@ func (l *Leader) spare(ctx context.Context, sprite, newest string) error {
 		}
 	}
 	return err
+}
+
+// states are the states of all runs that have begun, as JSON.
+func (l *Leader) states() ([]json.RawMessage, error) {
+	snapshots, err := l.store.States()
+	if err != nil {
+		return nil, err
+	}
+	states := make([]json.RawMessage, 0, len(snapshots))
+	for _, s := range snapshots {
+		behind, err := l.store.FactBehind(s.Run, s.Seq)
+		if err == nil && behind {
+			s.Body, err = l.stateText(s.Run)
+		}
+		if err != nil {
+			return nil, err
+		}
+		states = append(states, s.Body)
+	}
+	return states, nil
 }

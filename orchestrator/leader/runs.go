@@ -330,9 +330,9 @@ func (l *Leader) view(id string) (api.RunView, error) {
 	if err != nil {
 		return api.RunView{}, err
 	}
-	snapshot, begun, err := l.store.State(id)
+	at, begun, err := l.standing(id)
 	if err != nil {
-		return api.RunView{}, fmt.Errorf("load run %s: %w", id, err)
+		return api.RunView{}, err
 	}
 	v := api.RunView{
 		RunID: id, Flow: rec.kept.FlowName, WorkItem: rec.WorkItem, Status: lattice.Pending, Sprite: rec.Sprite,
@@ -343,12 +343,8 @@ func (l *Leader) view(id string) (api.RunView, error) {
 		v.ForkedFrom = fmt.Sprintf("%s at %s#%d", f.From, f.Moment.Node, f.Moment.Visit)
 	}
 	if begun {
-		v.UpdatedAt, v.LastSeq = snapshot.At, snapshot.Seq
-		s, err := engine.DecodeState(snapshot.Body)
-		if err != nil {
-			return api.RunView{}, fmt.Errorf("load run %s: %w", id, err)
-		}
-		if err := describe(&v, s); err != nil {
+		v.UpdatedAt, v.LastSeq = at.At, at.Seq
+		if err := describe(&v, at.State); err != nil {
 			return api.RunView{}, err
 		}
 	}

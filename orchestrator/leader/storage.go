@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -143,21 +141,9 @@ func checkRun(s *store.Store, id string) (entries int, err error) {
 	if program == nil {
 		return len(all), fmt.Errorf("its program is not valid any more: %s", findings[0].Message)
 	}
-	history, err := s.Load(id)
-	if err != nil {
-		return len(all), err
-	}
-	snapshot := history.State.Body
-	folded, err := engine.Fold(program, id, history.Facts)
-	if err != nil {
-		return len(all), err
-	}
-	if len(history.Facts) == 0 && snapshot == nil {
-		return len(all), nil
-	}
-	mine, err := folded.State.Encode()
-	if err == nil && !bytes.Equal(mine, snapshot) {
-		err = folded.Matches(snapshot) // a former version may have written the same state in other bytes
+	h, err := s.Load(id)
+	if err == nil {
+		_, err = history(h).Fold(program, id)
 	}
 	return len(all), err
 }

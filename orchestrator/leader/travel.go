@@ -46,11 +46,11 @@ func (l *Leader) journaled(id string) (past, error) {
 	if p.program, findings = ir.Parse(rec.Program, rec.kept.lookup); p.program == nil {
 		return past{}, fmt.Errorf("load run %s: its program is not valid any more: %s", id, findings[0].Message)
 	}
-	history, err := l.store.Load(id)
+	h, err := l.store.Load(id)
 	if err != nil {
 		return past{}, fmt.Errorf("load run %s: %w", id, err)
 	}
-	p.facts = history.Facts
+	p.facts = h.Facts
 	if p.points, err = engine.Points(p.program, id, p.facts); err != nil || rec.Sprite == "" || rec.kept.OwnSprite {
 		return p, err
 	}
@@ -280,19 +280,19 @@ func (l *Leader) Replay(_ context.Context, id string, journal []lattice.Entry) (
 	if program == nil {
 		return api.Replay{RunID: id, Diverged: &api.Divergence{What: "program", Message: "the recorded program is not valid: " + findings[0].Message}}, nil
 	}
-	history, err := l.store.Load(id)
+	kept, err := l.store.Load(id)
 	if err != nil {
 		return api.Replay{}, fmt.Errorf("load run %s: %w", id, err)
 	}
-	recorded, facts := history.Facts, history.Facts
+	recorded, replayed := kept.Facts, history(kept)
 	if journal != nil {
-		facts = journal
+		replayed.Facts = journal
 	}
-	told, err := engine.Replay(program, id, rec.Secret, facts, history.State.Body)
+	told, err := engine.Replay(program, id, rec.Secret, replayed)
 	if err != nil {
 		return api.Replay{}, err
 	}
-	if d := engine.Differs(recorded, facts); d != nil && (told.Diverged == nil || told.Diverged.Seq == 0 || d.Seq <= told.Diverged.Seq) {
+	if d := engine.Differs(recorded, replayed.Facts); d != nil && (told.Diverged == nil || told.Diverged.Seq == 0 || d.Seq <= told.Diverged.Seq) {
 		told.Diverged = d
 	}
 	out := api.Replay{RunID: id, OK: told.Diverged == nil, Facts: told.Facts, StateSum: told.StateSum}

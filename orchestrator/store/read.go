@@ -74,6 +74,7 @@ func follow(chain string, fact lattice.Entry) (string, error) {
 }
 
 // State returns the newest snapshot of a run; its Seq is that of the last entry before it. ok is false before the first.
+// There may be facts behind it, see FactBehind.
 func (s *Store) State(run string) (state lattice.Entry, ok bool, err error) {
 	err = s.view(func(tx *bbolt.Tx) error {
 		if _, err := headOf(tx, run); err != nil {
@@ -83,6 +84,23 @@ func (s *Store) State(run string) (state lattice.Entry, ok bool, err error) {
 		return err
 	})
 	return state, ok, err
+}
+
+// FactBehind reports whether a run has a fact behind a place in its log, such as that of its snapshot.
+func (s *Store) FactBehind(run string, after lattice.Seq) (bool, error) {
+	found := false
+	err := s.view(func(tx *bbolt.Tx) error {
+		h, err := headOf(tx, run)
+		if err != nil || h.last <= after {
+			return err
+		}
+		c := tx.Bucket(bucketIndex).Cursor()
+		for k, v := c.Seek(indexKey(h.number, after+1)); len(k) == 12 && binary.BigEndian.Uint32(k) == h.number && !found; k, v = c.Next() {
+			found = len(v) != 1 || v[0] != kindByte(lattice.EntryEvent)
+		}
+		return nil
+	})
+	return found, err
 }
 
 // States returns the newest snapshots of all runs that have one, by run id. It is what lists of runs and of open waits
