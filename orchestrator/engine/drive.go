@@ -198,8 +198,12 @@ func (d *drive) receive(m mail) error {
 	if m.event == nil {
 		return d.outcome(m)
 	}
-	d.events = append(d.events, *m.event)
-	d.bytes += len(m.event.Body)
+	event, err := d.admit(*m.event)
+	if event == nil || err != nil {
+		return err
+	}
+	d.events = append(d.events, *event)
+	d.bytes += len(event.Body)
 	if len(d.events) == maxBatch || d.bytes >= maxBatchBytes {
 		return d.record()
 	}
@@ -251,10 +255,19 @@ func (d *drive) shutdown() error {
 		d.effects.Wait()
 		close(d.mail)
 	}()
-	for m := range d.mail {
-		if m.event != nil {
-			d.events = append(d.events, *m.event)
+	var unfit error
+	for m := range d.mail { // to its end: effects wait for it
+		if m.event == nil {
+			continue
 		}
+		event, err := d.admit(*m.event)
+		if event != nil && err == nil {
+			d.events = append(d.events, *event)
+		}
+		unfit = errors.Join(unfit, err)
+	}
+	if unfit != nil {
+		return unfit
 	}
 	for batch := range slices.Chunk(d.events, maxBatch) {
 		if err := d.r.apply(context.Background(), batch); err != nil {

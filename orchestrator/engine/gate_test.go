@@ -159,6 +159,31 @@ func TestLargeEventsAreStoredSoon(t *testing.T) {
 	}
 }
 
+// What sprites say is recorded up to a bound, by whoever drives; then a warning stands in its place, once.
+func TestEventBytesAreBounded(t *testing.T) {
+	program := []byte(one("m.read", ""))
+	p, runs := parse(t, program), runIDs(1)
+	s := openStore(t, program, runs)
+	defer closeStore(t, s)
+	deps := idleDeps(s)
+	deps.Caller, deps.MaxEventBytes = talker{says: 50, size: 1000}, 20_000
+	drive(t, p, deps, runs[0])
+	events, err := s.Events(runs[0], "INFO")
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for _, e := range events {
+		size += len(e.Body)
+	}
+	if size > 21_000 || len(events) != 20 || !strings.Contains(string(events[19].Body), "not recorded") {
+		t.Errorf("%d events of %d bytes are recorded, the last one %s", len(events), size, events[len(events)-1].Body)
+	}
+	if h, err := s.Load(runs[0]); err != nil || h.EventBytes < 19_000 || h.EventBytes > 21_000 {
+		t.Errorf("the store counts %d bytes of events, %v", h.EventBytes, err)
+	}
+}
+
 // hold says one thing and ends when it is told to, or stopped.
 type hold struct{ end chan struct{} }
 

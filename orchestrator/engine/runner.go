@@ -69,6 +69,8 @@ type Deps struct {
 	// waits by Boot and returns ctx's error when that ends first. Any may be nil: it is then made from Now and After.
 	Awake, Boot func() time.Duration
 	Sleep       func(ctx context.Context, d time.Duration) error
+	// MaxEventBytes bounds the bodies of the events of sprites that a run records; 0 is DefaultMaxEventBytes.
+	MaxEventBytes uint64
 	// OnEntry is called after each commit with the entries that were stored and the new state entry, in order, from the
 	// goroutine that appended. It must not block and not call the Runner. May be nil.
 	OnEntry func([]lattice.Entry)
@@ -88,7 +90,8 @@ type Runner struct {
 	chain string    // of the last fact
 	sums  digester
 	// snapshots decides when the state is written down.
-	snapshots snapshots
+	snapshots  snapshots
+	eventBytes uint64 // of the bodies of the events so far
 
 	issued map[string]issue // of each pending command
 	active time.Duration    // driven so far, waits excluded
@@ -138,6 +141,7 @@ func Load(deps Deps, p *ir.Program, run string, secret []byte, h History) (*Runn
 		decisions: make(chan decision), yield: make(chan struct{}, 1),
 	}
 	r.chain, r.at, r.snapshots = folded.Chain, folded.At, since(h)
+	r.eventBytes = h.EventBytes
 	now, boot := r.deps.Now(), r.deps.Boot()
 	for _, c := range r.state.Pending {
 		r.issued[c.ID] = reissued(folded.Since[c.ID], now, boot)
