@@ -6,7 +6,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// The state is a fold of the facts (DESIGN 33); a snapshot of it is there for those who only look. It is written down when
+// The state is a fold of the facts (DESIGN 2); a snapshot of it is there for those who only look. It is written down when
 // the run comes to rest and when its status changes, and in between when as much was recorded since the last one as that
 // holds, but not before snapshotEvery facts: what all snapshots of a run take together is bounded by what its facts take.
 
