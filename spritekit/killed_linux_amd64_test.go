@@ -26,7 +26,8 @@ func testKilled(t *testing.T, bin string) {
 		cmd := place(t, bin, "fs.write", `{"path":"b","content":"`+content+`"}`, "LATTICE_CALL_ID=c1")
 		ws := filepath.Join(cmd.Dir, "ws")
 		n := 0
-		first := traceUntil(t, cmd, func(nr uint64) bool {
+		first := traceUntil(t, cmd, func(_ int, regs syscall.PtraceRegs) bool {
+			nr := regs.Orig_rax
 			if slices.Contains(changing, nr) {
 				n++
 			}

@@ -18,11 +18,12 @@ type traced struct {
 // trace runs a command to its end. It must use files, not pipes: nobody reads while it is traced.
 func trace(t *testing.T, cmd *exec.Cmd) traced {
 	t.Helper()
-	return traceUntil(t, cmd, func(uint64) bool { return false })
+	return traceUntil(t, cmd, func(int, syscall.PtraceRegs) bool { return false })
 }
 
 // traceUntil is trace that kills the process before the first system call for which kill is true; its exit is then -1.
-func traceUntil(t *testing.T, cmd *exec.Cmd, kill func(nr uint64) bool) traced {
+// kill is called with the thread, which stands still, and its registers as it enters each system call.
+func traceUntil(t *testing.T, cmd *exec.Cmd, kill func(thread int, regs syscall.PtraceRegs) bool) traced {
 	t.Helper()
 	const (
 		exitKill = 0x100000 // PTRACE_O_EXITKILL: nothing outlives the test
@@ -69,7 +70,7 @@ func traceUntil(t *testing.T, cmd *exec.Cmd, kill func(nr uint64) bool) traced {
 			switch {
 			case known && inside[thread]:
 				result.calls[regs.Orig_rax]++
-				if kill(regs.Orig_rax) {
+				if kill(thread, regs) {
 					if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 						t.Fatal(err)
 					}

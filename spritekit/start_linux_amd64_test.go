@@ -57,6 +57,7 @@ func testStart(t *testing.T, bin string) {
 	t.Run("inits", func(t *testing.T) { testInits(t, bin) })
 	t.Run("syscalls", func(t *testing.T) { testSyscalls(t, bin) })
 	t.Run("session", func(t *testing.T) { testSessionSyscalls(t, bin) })
+	t.Run("synced before told", func(t *testing.T) { testSyncedBeforeTold(t, bin) })
 }
 
 // testInits: what others' packages do that come along (the standard library, the client of MCP, the plumbing of git) is
