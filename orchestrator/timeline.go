@@ -97,7 +97,7 @@ func (t *timeline) add(e lattice.Entry) bool {
 	case lattice.ActionDone:
 		t.set(stepRunning, actionText(f))
 	case lattice.TimerFired:
-		t.set(stepRunning, "tries again")
+		t.timerFired(e.Started)
 	case lattice.ModelAnswered:
 		t.modelAnswered(f)
 	case lattice.ModelAskedAgain:
@@ -144,6 +144,23 @@ func (t *timeline) finish(at time.Time, f lattice.CallFinished) {
 		message = f.Fault.Code + ": " + f.Fault.Message
 	}
 	t.end(at, stepFailed, message)
+}
+
+// timerFired tells the ends of pauses apart, which the fact does not: another attempt, a WAIT that is over, a question to
+// a person that nobody answered, and the time of a node that runs others inside, which drops them.
+func (t *timeline) timerFired(started []string) {
+	s := t.current
+	dropped := func(name string) bool { return strings.HasSuffix(name, lattice.IterationDropped) }
+	switch {
+	case s == nil:
+	case s.state == stepWaiting:
+		t.set(stepRunning, "not answered in time")
+	case len(s.below) > 0 && slices.ContainsFunc(started, dropped):
+		t.set(stepRunning, "its time is up")
+	case s.state == stepFailed, s.skill != "", len(s.below) > 0:
+		s.ended = time.Time{} // how the next attempt ends is to be seen
+		t.set(stepRunning, "tries again")
+	}
 }
 
 // event shows what a step says.

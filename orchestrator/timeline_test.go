@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // logOf builds entries a second apart from facts and, for strings, events of the call that the string names.
@@ -84,6 +85,28 @@ func TestTimeline(t *testing.T) {
 	want := []string{
 		"✓ prepare 1.0s", "✗ build 2.0s tool_error", "✓ build again 2.0s passed 3 tests, 0 failed", "✓ pick 0.0s", "⏸ ask 4.0s Go[31m on?",
 	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("timeline (-want +got):\n%s", diff)
+	}
+}
+
+// The last attempt shows how it ended; a WAIT is not another attempt.
+func TestTimelineOfTimers(t *testing.T) {
+	line := newTimeline()
+	failed := lattice.CallFinished{CommandID: "e0.2.call", Fault: &protocol.Fault{Code: "network", Message: "no route"}}
+	for _, e := range logOf(t,
+		lattice.RunStarted{}, begins{"pause"}, lattice.TimerFired{CommandID: "e0.1.timer"}, begins{"fetch"},
+		failed, lattice.TimerFired{CommandID: "e0.3.timer"}, lattice.CallFinished{CommandID: "e0.4.call", OK: true}, begins{"send"},
+		failed, lattice.TimerFired{CommandID: "e0.5.timer"}, failed, begins{"each", "each[0]/read"},
+		lattice.TimerFired{CommandID: "e0.7.timer"}, begins{"each[0]" + lattice.IterationDropped},
+	) {
+		line.add(e)
+	}
+	var got []string
+	for _, s := range line.steps {
+		got = append(got, strings.Join(strings.Fields(s.text(time.Unix(20, 0), false)), " "))
+	}
+	want := []string{"✓ pause 1.0s", "✓ fetch 3.0s", "✗ send 3.0s network: no route", "▸ each 12.0s 0 done, 1 given up"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("timeline (-want +got):\n%s", diff)
 	}
