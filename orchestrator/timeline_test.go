@@ -106,7 +106,7 @@ func TestTimelineOfTimers(t *testing.T) {
 	for _, s := range line.steps {
 		got = append(got, strings.Join(strings.Fields(s.text(time.Unix(20, 0), false)), " "))
 	}
-	want := []string{"✓ pause 1.0s", "✓ fetch 3.0s", "✗ send 3.0s network: no route", "▸ each 12.0s 0 done, 1 given up"}
+	want := []string{"✓ pause 1.0s", "✓ fetch 3.0s", "✗ send 3.0s network: no route", "▸ each 13.0s 0 done, 1 given up"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("timeline (-want +got):\n%s", diff)
 	}
