@@ -5,7 +5,7 @@ import "github.com/spritekit/lattice/orchestrator/lattice"
 // superseded names the events of calls that were cut off and done again from an earlier checkpoint: what they said
 // since that checkpoint is no longer true of the sprite's files. A call that waited goes back to where it waited; one
 // that only reads is done again where it stands, and everything it said stays. What was said behind the moment to which a
-// run was rewound belongs to a course that it left.
+// run was rewound, or went back after a loss of power, belongs to a course that it left.
 func superseded(entries []lattice.Entry) map[lattice.Seq]bool {
 	gone := map[lattice.Seq]bool{}
 	since := map[string][]lattice.Seq{} // events of a call since its checkpoint
@@ -23,6 +23,12 @@ func superseded(entries []lattice.Entry) map[lattice.Seq]bool {
 		case lattice.Rewound:
 			for _, before := range entries {
 				if before.Kind == lattice.EntryEvent && before.Seq > f.Moment.Seq && before.Seq < e.Seq {
+					gone[before.Seq] = true
+				}
+			}
+		case lattice.PowerLost:
+			for _, before := range entries {
+				if len(f.State) > 0 && before.Kind == lattice.EntryEvent && before.Seq > f.Seq && before.Seq < e.Seq {
 					gone[before.Seq] = true
 				}
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -69,6 +70,8 @@ func (t *timeline) add(e lattice.Entry) bool {
 	case lattice.Rewound:
 		t.close(e.At, stepDropped, "left")
 		t.begin("", fmt.Sprintf("↺ back to %s#%d", f.Moment.Node, f.Moment.Visit), e.At)
+	case lattice.PowerLost:
+		t.powerLost(e.At, f)
 	case lattice.CallFinished:
 		t.finish(e.At, f)
 	case lattice.CallBlocked:
@@ -144,6 +147,17 @@ func (t *timeline) finish(at time.Time, f lattice.CallFinished) {
 		message = f.Fault.Code + ": " + f.Fault.Message
 	}
 	t.end(at, stepFailed, message)
+}
+
+// powerLost begins the node again to which a run goes back.
+func (t *timeline) powerLost(at time.Time, f lattice.PowerLost) {
+	var then struct{ Node string }
+	if json.Unmarshal(f.State, &then) != nil {
+		return // the run stays where it is
+	}
+	t.close(at, stepDropped, "the power was lost")
+	t.begin("", cmp.Or(then.Node, "prepare"), at)
+	t.set(stepRunning, "again, because the power was lost")
 }
 
 // timerFired tells the ends of pauses apart, which the fact does not: another attempt, a WAIT that is over, a question to

@@ -42,6 +42,9 @@ func (idle) Call(context.Context, lattice.Call, func(lattice.Event)) (lattice.Ou
 func (idle) Checkpoint(context.Context, string) (lattice.Pair, error) {
 	return lattice.Pair{CheckpointID: "v1"}, nil
 }
+func (w idle) CheckpointDurable(ctx context.Context, sprite string) (lattice.Pair, error) {
+	return w.Checkpoint(ctx, sprite)
+}
 func (idle) Restore(context.Context, string, lattice.Pair) error             { return nil }
 func (idle) Prepare(context.Context, string, string) (map[string]any, error) { return nil, nil }
 func (idle) Inspect(_ context.Context, _ lattice.Call, a lattice.Action) (lattice.Action, lattice.Verdict, string, error) {

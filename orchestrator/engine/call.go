@@ -29,7 +29,7 @@ func (m *machine) startCall(node *ir.Node) {
 	}
 	call := *v.Call
 	call.Attempt, call.Resume = v.Attempt, nil
-	v.Call = &call
+	v.Call, v.Acted = &call, false
 	if v.Key = m.callKey(node); m.recall(node) {
 		return
 	}
@@ -51,11 +51,12 @@ func (m *machine) startCall(node *ir.Node) {
 // send takes the boundary that the visit's call is owed, then dispatches it.
 func (m *machine) send() {
 	call := m.at.Visit.Call
-	_, paired := m.s.Pairs[call.Sprite]
+	pair, paired := m.s.Pairs[call.Sprite]
 	owed := call.Class == manifests.ClassSprite || call.Class == manifests.ClassWorld
 	first := !paired && call.Class != manifests.ClassRead // a run can always be taken back to its beginning
-	if first || owed && m.s.Dirty[call.Sprite] {
-		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: call.Sprite})
+	durable := m.s.Disk != "" && call.Class == manifests.ClassWorld
+	if first || owed && m.s.Dirty[call.Sprite] || durable && !pair.Durable {
+		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: call.Sprite, Durable: durable})
 		return
 	}
 	m.dispatch()
@@ -64,6 +65,9 @@ func (m *machine) send() {
 // dispatch issues the visit's call as it stands, when there is room: first time, again, or resumed.
 func (m *machine) dispatch() {
 	if m.hold() {
+		return
+	}
+	if m.answerFromRecord() {
 		return
 	}
 	v := m.at.Visit
@@ -97,7 +101,7 @@ func (m *machine) resolve(node *ir.Node, scope ir.Scope) (*lattice.Call, *ir.Fai
 	if err != nil {
 		return nil, failure(ir.FailStateType, "encode arguments: %v", err)
 	}
-	key := m.visitKey("call")
+	key := m.effectKey("call")
 	if len(node.IdempotencyKey) > 0 {
 		given, f := ir.Eval(node.IdempotencyKey, scope)
 		if f != nil {
@@ -168,6 +172,26 @@ func checked(tool manifests.Skill, args map[string]any) *ir.Failure {
 }
 
 func (m *machine) callFinished(f lattice.CallFinished) error {
+	if f.OK && len(f.Data) > 0 { // before anything is believed
+		if _, err := ir.Decode(f.Data); err != nil {
+			return fmt.Errorf("data of CallFinished: %w", err)
+		}
+	}
+	c, err := m.answer(f.CommandID, lattice.DoCall)
+	if err != nil {
+		return err
+	}
+	m.leaveQueue()
+	if v := m.at.Visit; m.s.Disk != "" && !m.inCopy() && (onWorld(c) || v.Acted && c.Call.Class != manifests.ClassRead) {
+		v.Ended = &f // what was done outside is not to be left behind by a loss of power
+		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: c.Sprite, Durable: true})
+		return nil
+	}
+	return m.callEnded(f)
+}
+
+// callEnded goes on from a call that has ended.
+func (m *machine) callEnded(f lattice.CallFinished) error {
 	if f.OK {
 		if len(f.Data) == 0 {
 			f.Data = json.RawMessage(`{}`)
@@ -176,17 +200,9 @@ func (m *machine) callFinished(f lattice.CallFinished) error {
 		if err != nil {
 			return fmt.Errorf("data of CallFinished: %w", err)
 		}
-		if _, err := m.answer(f.CommandID, lattice.DoCall); err != nil {
-			return err
-		}
-		m.leaveQueue()
 		m.callDone(data)
 		return nil
 	}
-	if _, err := m.answer(f.CommandID, lattice.DoCall); err != nil {
-		return err
-	}
-	m.leaveQueue()
 	m.leaveCopy(m.p.Node(m.at.Node), false)
 	bad := &ir.Failure{Kind: f.Kind, Message: fmt.Sprintf("%s exited with %d", m.at.Visit.Call.Skill, f.Exit)}
 	if bad.Kind == "" {
@@ -225,14 +241,7 @@ func (m *machine) callLost(f lattice.CallLost) error {
 	}
 	v := m.at.Visit
 	if v.Call.Class == manifests.ClassWorld {
-		m.open(lattice.Wait{
-			Kind:     lattice.WaitUnknown,
-			Prompt:   fmt.Sprintf("%s was cut off and may or may not have happened: %s", v.Call.Skill, f.Detail),
-			Reason:   "unknown_outcome",
-			Choices:  []string{"done", "retry", "fail"},
-			Expected: map[string]string{"outcome": "string", "result": "map"},
-			Optional: []string{"result"},
-		})
+		m.unknown(f.Detail)
 		return nil
 	}
 	v.Losses++
@@ -242,6 +251,18 @@ func (m *machine) callLost(f lattice.CallLost) error {
 	}
 	m.again(c.Sprite)
 	return nil
+}
+
+// unknown asks a person what became of the current call, of class world.
+func (m *machine) unknown(detail string) {
+	m.open(lattice.Wait{
+		Kind:     lattice.WaitUnknown,
+		Prompt:   fmt.Sprintf("%s was cut off and may or may not have happened: %s", m.at.Visit.Call.Skill, detail),
+		Reason:   "unknown_outcome",
+		Choices:  []string{"done", "retry", "fail"},
+		Expected: map[string]string{"outcome": "string", "result": "map"},
+		Optional: []string{"result"},
+	})
 }
 
 // again dispatches the same attempt once more, unless it was lost too often.
@@ -262,6 +283,9 @@ func (m *machine) restored(f lattice.Restored) error {
 	c, err := m.answer(f.CommandID, lattice.DoRestore)
 	if err != nil {
 		return err
+	}
+	if r := m.s.Recovering; r != nil && r.Command == c.ID {
+		return m.recovered(*c.Pair)
 	}
 	m.s.Pairs[c.Sprite] = *c.Pair
 	m.s.Dirty[c.Sprite] = false
@@ -286,6 +310,10 @@ func (m *machine) boundaryTaken(f lattice.BoundaryTaken) error {
 	m.s.Pairs[c.Sprite] = f.Pair
 	m.s.Dirty[c.Sprite] = false
 	node, asked := m.p.Node(m.at.Node), m.at.Visit.Suspended
+	if ended := m.at.Visit.Ended; ended != nil {
+		m.at.Visit.Ended = nil
+		return m.callEnded(*ended)
+	}
 	switch {
 	case node.Op == ir.OpHuman:
 		m.ask(node)

@@ -52,7 +52,7 @@ func (m *machine) settle() bool {
 		return false
 	}
 	m.at = t
-	m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: t.Visit.Call.Sprite})
+	m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: t.Visit.Call.Sprite, Durable: m.s.Disk != ""})
 	return true
 }
 

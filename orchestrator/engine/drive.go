@@ -163,6 +163,9 @@ func (d *drive) dispatch() {
 		if d.running[c.ID] != nil || d.yields {
 			continue
 		}
+		if back := d.r.state.Recovering; back != nil && back.Command != c.ID {
+			continue // not on files that may be torn
+		}
 		ctx, cancel := context.WithCancel(d.ctx)
 		d.running[c.ID] = cancel
 		issued := d.r.issued[c.ID]

@@ -50,7 +50,11 @@ func (e effect) do(ctx context.Context) ([]lattice.Fact, error) {
 	case lattice.DoCall:
 		return e.call(ctx)
 	case lattice.DoCheckpoint:
-		pair, err := deps.Boundary.Checkpoint(ctx, c.Sprite)
+		take := deps.Boundary.Checkpoint
+		if c.Durable {
+			take = deps.Boundary.CheckpointDurable
+		}
+		pair, err := take(ctx, c.Sprite)
 		if err != nil {
 			return nil, err
 		}
@@ -164,7 +168,7 @@ func (e effect) suspended(ctx context.Context, call lattice.Call, o lattice.Outc
 		f.Reason, f.CheckpointID, f.Expected = w.Reason, w.CheckpointID, w.ExpectedInputs
 	}
 	if f.CheckpointID == "" { // a sprite without a checkpoint socket: the files are as the skill left them
-		pair, err := e.r.deps.Boundary.Checkpoint(ctx, call.Sprite)
+		pair, err := e.r.deps.Boundary.CheckpointDurable(ctx, call.Sprite)
 		if err != nil {
 			return nil, err
 		}

@@ -355,7 +355,12 @@ func (m *machine) scope(out any) ir.Scope {
 }
 
 // visitKey derives an id that belongs to this visit of this node in this iteration alone.
-func (m *machine) visitKey(parts ...string) string {
+func (m *machine) visitKey(parts ...string) string { return m.keyIn(m.s.Epoch, parts...) }
+
+// effectKey is the idempotency key of this visit's effect. A loss of power does not change it: the effect is the same one.
+func (m *machine) effectKey(what string) string { return m.keyIn(m.s.Epoch-m.s.Losses, what) }
+
+func (m *machine) keyIn(epoch int, parts ...string) string {
 	visit := 0
 	if m.at.Visit != nil {
 		visit = m.at.Visit.Number
@@ -363,5 +368,5 @@ func (m *machine) visitKey(parts ...string) string {
 	if m.at.path != "" {
 		parts = append(parts, "@"+m.at.path)
 	}
-	return lattice.DerivedKey(append([]string{m.s.RunID, strconv.Itoa(m.s.Epoch), m.at.Node, strconv.Itoa(visit)}, parts...)...)
+	return lattice.DerivedKey(append([]string{m.s.RunID, strconv.Itoa(epoch), m.at.Node, strconv.Itoa(visit)}, parts...)...)
 }

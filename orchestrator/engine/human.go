@@ -13,7 +13,7 @@ import (
 // startHuman begins an attempt of a HUMAN node: a wait on a boundary, without any exec (DESIGN 25).
 func (m *machine) startHuman(node *ir.Node) {
 	if sprite := m.sprite(); sprite != "" && m.s.Dirty[sprite] {
-		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: sprite})
+		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: sprite, Durable: m.s.Disk != ""})
 		return
 	}
 	m.ask(node)

@@ -34,12 +34,18 @@ func playAs(p *ir.Program, run string, w *world, fuses ...int) (engine.State, er
 		if err != nil {
 			return engine.State{}, err
 		}
-		err = live(ctx, p, r, w)
+		err = recoverFrom(ctx, p, run, r, w)
+		if err == nil {
+			err = live(ctx, p, r, w)
+		}
 		if err == nil {
 			return r.State(), nil
 		}
 		if !errors.Is(err, errKilled) {
 			return engine.State{}, err
+		}
+		if w.disk > 0 {
+			w.lose()
 		}
 		w.fuse = -1
 		if len(fuses) > 0 {
@@ -49,10 +55,23 @@ func playAs(p *ir.Program, run string, w *world, fuses ...int) (engine.State, er
 	return engine.State{}, errors.New("the run does not end")
 }
 
+// recoverFrom takes the run back where the power was lost since it was driven last.
+func recoverFrom(ctx context.Context, p *ir.Program, run string, r *engine.Runner, w *world) error {
+	s := r.State()
+	if s.Disk == w.diskName() || s.Status == lattice.Pending || s.Status.Ended() || s.Status.Blocked() {
+		return r.Recover(ctx, nil)
+	}
+	lost, err := engine.SoundPoint(p, run, w.log, w.diskName(), w.survives)
+	if err != nil {
+		return err
+	}
+	return r.Recover(ctx, &lost)
+}
+
 func live(ctx context.Context, p *ir.Program, r *engine.Runner, w *world) error {
 	if r.State().Status == lattice.Pending {
 		if err := r.Begin(ctx, lattice.RunStarted{
-			RunID: "run_1", WorkItem: "w", Program: p.Digest, Sprite: "main-1", Input: json.RawMessage(`{}`), Grants: []string{"*"},
+			RunID: "run_1", WorkItem: "w", Program: p.Digest, Sprite: "main-1", Input: json.RawMessage(`{}`), Grants: []string{"*"}, Disk: w.diskName(),
 		}); err != nil {
 			return err
 		}

@@ -27,9 +27,12 @@ type Caller interface {
 	Call(ctx context.Context, c lattice.Call, event func(lattice.Event)) (lattice.Outcome, error)
 }
 
-// Boundary takes and restores checkpoints of a sprite. Both are safe to repeat. The runner sets Seq of the pair.
+// Boundary takes and restores checkpoints of a sprite. All are safe to repeat. The runner sets Seq of the pair. To restore
+// a pair without a checkpoint id is to have the sprite made again by the next Prepare or Fork.
 type Boundary interface {
 	Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error)
+	// CheckpointDurable returns when the checkpoint survives a loss of power, where the host can tell.
+	CheckpointDurable(ctx context.Context, sprite string) (lattice.Pair, error)
 	Restore(ctx context.Context, sprite string, to lattice.Pair) error
 }
 
@@ -297,6 +300,11 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 func (r *Runner) note(commands []lattice.Command, i issue) {
 	for _, c := range commands {
 		r.issued[c.ID] = i
+	}
+	for _, c := range r.state.Pending { // from before a loss of power: it is as old as it is now known to be
+		if _, known := r.issued[c.ID]; !known {
+			r.issued[c.ID] = issue{at: i.at, boot: i.boot, sent: true}
+		}
 	}
 	maps.DeleteFunc(r.issued, func(id string, _ issue) bool {
 		_, pending := r.state.pending(id)

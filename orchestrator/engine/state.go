@@ -21,6 +21,7 @@ type State struct {
 	Status   lattice.RunStatus `json:"status"`
 	Epoch    int               `json:"epoch"`
 	Grants   []string          `json:"grants"`
+	Disk     string            `json:"disk,omitempty"` // see lattice.PowerLost
 
 	// The namespaces of ExecIR that the whole run shares; numbers are json.Number throughout.
 	Vars map[string]any `json:"vars"`
@@ -63,6 +64,11 @@ type State struct {
 	Cache []Cached `json:"cache,omitempty"`
 	Kept  []string `json:"kept,omitempty"`
 
+	Losses int `json:"losses,omitempty"` // of power that took the run back
+	// Recovering is set while the files are restored after a loss of power; Records are the effects that are not repeated.
+	Recovering *Recovering      `json:"recovering,omitempty"`
+	Records    []lattice.Record `json:"records,omitempty"`
+
 	Next    *Next       `json:"next,omitempty"`    // of a run whose legacy question was answered
 	Output  any         `json:"output,omitempty"`  // of a succeeded run
 	Failure *ir.Failure `json:"failure,omitempty"` // of a failed or canceled one
@@ -95,9 +101,13 @@ type Visit struct {
 	Before    *lattice.Pair `json:"before,omitempty"`
 	Losses    int           `json:"losses,omitempty"` // of this attempt
 	Suspended *Suspension   `json:"suspended,omitempty"`
-	Asking    *Asking       `json:"asking,omitempty"` // of a node that asks models
-	Key       string        `json:"key,omitempty"`    // by which the answer is kept, while it is asked for
-	Map       *Mapping      `json:"map,omitempty"`    // of a MAP, PARALLEL, LOOP or SUBGRAPH
+	// Acted says that an action was done which the call asked for. Ended is how a call that changed the world ended, while
+	// a durable checkpoint is taken.
+	Acted  bool                  `json:"acted,omitempty"`
+	Ended  *lattice.CallFinished `json:"ended,omitempty"`
+	Asking *Asking               `json:"asking,omitempty"` // of a node that asks models
+	Key    string                `json:"key,omitempty"`    // by which the answer is kept, while it is asked for
+	Map    *Mapping              `json:"map,omitempty"`    // of a MAP, PARALLEL, LOOP or SUBGRAPH
 }
 
 // Mapping is a node at work that runs others inside: a MAP its iterations, a PARALLEL its branches.

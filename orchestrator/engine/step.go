@@ -117,12 +117,21 @@ func (m *machine) apply(f lattice.Fact) error {
 	if m.s.Status.Ended() {
 		return fmt.Errorf("%w: the run is %s", ErrStale, m.s.Status)
 	}
+	if m.s.Recovering != nil {
+		switch f.(type) {
+		case lattice.Restored, lattice.CommandFailed, lattice.CancelRequested, lattice.PowerLost:
+		default:
+			return fmt.Errorf("%w: %s", ErrRecovering, f.FactType())
+		}
+	}
 	if m.s.Status == lattice.Pending {
 		if _, ok := f.(lattice.CancelRequested); !ok {
 			return fmt.Errorf("%s before RunStarted", f.FactType())
 		}
 	}
 	switch f := f.(type) {
+	case lattice.PowerLost:
+		return m.powerLost(f)
 	case lattice.Prepared:
 		return m.prepared(f)
 	case lattice.CallFinished:
@@ -177,7 +186,7 @@ func (m *machine) start(f lattice.RunStarted) error {
 	}
 	m.s.WorkItem, m.s.Program, m.s.Sprite = f.WorkItem, f.Program, f.Sprite
 	m.s.Grants = slices.Sorted(slices.Values(f.Grants))
-	m.s.In, m.s.Ctx = in, ctx
+	m.s.In, m.s.Ctx, m.s.Disk = in, ctx, f.Disk
 	m.become(lattice.Running)
 	switch {
 	case len(f.Input) > m.maxStateBytes():

@@ -39,6 +39,9 @@ func (m *machine) callSuspended(f lattice.CallSuspended) error {
 func (m *machine) suspended(f lattice.CallSuspended) {
 	sprite := m.at.Visit.Call.Sprite
 	m.at.Visit.Suspended = &Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID, Action: f.Action}
+	if f.Action != nil && m.resumeFromRecord(f.Action.Name) {
+		return
+	}
 	if f.Action == nil {
 		m.open(lattice.Wait{
 			Kind: lattice.WaitSkill, Prompt: f.Reason, Reason: f.Reason, Expected: f.Expected, CheckpointID: f.CheckpointID,
@@ -125,9 +128,11 @@ func (m *machine) actionAnswered(w lattice.Wait, f lattice.Answered, inputs map[
 	switch {
 	case f.Decision == lattice.Approve && w.ByHand():
 		m.closeWait(w)
+		m.at.Visit.Acted = true
 		m.resume(map[string]any{"approved": true, "comments": f.Comments}, f.By, f.At)
 	case f.Decision == lattice.Answer && w.ByHand():
 		m.closeWait(w)
+		m.at.Visit.Acted = true
 		m.resume(map[string]any{"ok": true, "action": w.Action.Name, "result": inputs}, f.By, f.At)
 	case f.Decision == lattice.Approve:
 		m.closeWait(w)
@@ -164,6 +169,7 @@ func (m *machine) actionDone(f lattice.ActionDone) error {
 	asked := m.at.Visit.Suspended
 	switch {
 	case f.OK:
+		m.at.Visit.Acted = true
 		m.resume(map[string]any{"ok": true, "action": c.Action.Name, "result": result}, asked.By, asked.At)
 	case f.Fault != nil:
 		m.resume(refusal(c.Action.Name, f.Fault.Code, f.Fault.Message), asked.By, asked.At)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -57,6 +58,9 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 		}
 		if back, ok := fact.(lattice.Rewound); ok {
 			points = pointsTo(points, back.Moment)
+		}
+		if lost, ok := fact.(lattice.PowerLost); ok && len(lost.State) > 0 {
+			points = slices.DeleteFunc(points, func(pt Point) bool { return pt.Seq >= lost.Seq && pt.fact > 0 })
 		}
 		begun := pointsOf(p, i, e.Seq, next)
 		for n := range begun {
@@ -203,7 +207,8 @@ func (m *machine) rewound(f lattice.Rewound) error {
 		return fmt.Errorf("rewind of run %s to a state of run %s", m.s.RunID, then.RunID)
 	}
 	then.Epoch = m.s.Epoch + 1
-	then.Models, then.ModelsBy = m.s.Models, m.s.ModelsBy // no way back takes money back
+	then.Models, then.ModelsBy = m.s.Models, m.s.ModelsBy                                                  // no way back takes money back
+	then.Disk, then.Losses, then.Records, then.Recovering = cmp.Or(f.Disk, m.s.Disk), m.s.Losses, nil, nil // it was asked for, with the effects behind it
 	m.arrive(then, f.Moment)
 	if f.Pair != nil {
 		m.restore(*f.Pair)
@@ -233,7 +238,8 @@ func (m *machine) forked(f lattice.RunForked) error {
 	}
 	then.RunID, then.WorkItem, then.Sprite, then.Epoch = f.RunID, f.WorkItem, f.Sprite, 0
 	then.Pairs, then.Dirty = map[string]lattice.Pair{}, map[string]bool{}
-	then.Cache, then.Kept = nil, nil // what was kept was the other run's
+	then.Cache, then.Kept = nil, nil                                            // what was kept was the other run's
+	then.Disk, then.Losses, then.Records, then.Recovering = f.Disk, 0, nil, nil // so is what it lost
 	then.Ctx = merged(then.Ctx, own)
 	for _, set := range f.Set {
 		value, err := ir.Decode(set.Value)

@@ -56,7 +56,7 @@ func (m *machine) resolveUndo(node *ir.Node, out any) (*lattice.Call, *ir.Failur
 	}
 	call.Attempt = 1
 	call.Path = strings.TrimPrefix(m.at.path+"/undo", "/")
-	call.IdempotencyKey = m.visitKey("undo")
+	call.IdempotencyKey = m.effectKey("undo")
 	return call, nil
 }
 

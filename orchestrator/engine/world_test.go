@@ -39,6 +39,8 @@ type world struct {
 	sprite      spriteFiles
 	copies      map[string]spriteFiles // of items, by sprite
 	checkpoints []spriteFiles
+	durable     int            // how many of them survive a loss of power
+	disk        int            // how often the power was lost
 	effects     map[string]int // times a world skill acted, by idempotency key
 	actions     map[string]int // actions fulfilled, by key
 	asked       int            // questions to models
@@ -119,6 +121,16 @@ func (w *world) Checkpoint(_ context.Context, sprite string) (lattice.Pair, erro
 	return pair, w.around(func() error { pair = w.checkpoint(sprite); return nil })
 }
 
+func (w *world) CheckpointDurable(ctx context.Context, sprite string) (lattice.Pair, error) {
+	var pair lattice.Pair
+	err := w.around(func() error {
+		pair = w.checkpoint(sprite)
+		pair.Durable, w.durable = true, len(w.checkpoints)
+		return nil
+	})
+	return pair, err
+}
+
 // of is a sprite's files: those of the run, or of an item's copy.
 func (w *world) of(sprite string) spriteFiles {
 	if c, ok := w.copies[sprite]; ok {
@@ -157,13 +169,50 @@ func (w *world) saved(at lattice.Pair) (spriteFiles, error) {
 	return w.checkpoints[n-1].clone(), nil
 }
 
+// lose tears whatever was not durable, as a loss of power may. What a run that has ended left behind is not looked at.
+func (w *world) lose() {
+	w.disk++
+	if s, err := engine.DecodeState(w.snapshot); err == nil && s.Status.Ended() {
+		return
+	}
+	torn := func() spriteFiles { return spriteFiles{map[string]int{"torn": 1}, map[string]lattice.Outcome{}} }
+	if w.prepared {
+		w.sprite = torn()
+	}
+	for name := range w.copies {
+		w.copies[name] = torn()
+	}
+	for i := w.durable; i < len(w.checkpoints); i++ {
+		w.checkpoints[i] = torn()
+	}
+}
+
+// diskName is "" as long as nothing is known of the disk.
+func (w *world) diskName() string {
+	if w.disk == 0 {
+		return ""
+	}
+	return fmt.Sprint("disk ", w.disk)
+}
+
+func (w *world) survives(p lattice.Pair) bool {
+	var n int
+	_, err := fmt.Sscanf(p.CheckpointID, "v%d", &n)
+	return err == nil && n <= w.durable && w.checkpoints[n-1].files["torn"] == 0
+}
+
 func (w *world) checkpoint(sprite string) lattice.Pair {
+	w.durable = max(w.durable, len(w.checkpoints)) // those before are by now
 	w.checkpoints = append(w.checkpoints, w.of(sprite).clone())
 	return lattice.Pair{Sprite: sprite, CheckpointID: fmt.Sprint("v", len(w.checkpoints))}
 }
 
 func (w *world) Restore(_ context.Context, sprite string, to lattice.Pair) error {
 	return w.around(func() error {
+		if to.CheckpointID == "" { // made again
+			w.put(sprite, spriteFiles{map[string]int{}, map[string]lattice.Outcome{}})
+			return nil
+		}
 		files, err := w.saved(to)
 		if err == nil {
 			w.put(sprite, files)
@@ -260,6 +309,7 @@ func (w *world) work(c lattice.Call) (lattice.Outcome, error) {
 			w.of(c.Sprite).calls[c.ID] = o // the record is written before the checkpoint, as in DESIGN 14
 			named := *o.Result.Waiting
 			named.CheckpointID = w.checkpoint(c.Sprite).CheckpointID
+			w.durable = len(w.checkpoints)
 			o.Result.Waiting = &named // the caller records it again, with the id
 			return o, nil
 		}

@@ -22,6 +22,9 @@ type RunStarted struct {
 	Input    json.RawMessage `json:"input"`
 	Ctx      json.RawMessage `json:"ctx"`
 	Grants   []string        `json:"grants"`
+	// Disk names the run of the machine and the mount of the disk on which the sprites are; "" where nothing is known of
+	// that, as of a remote host. See PowerLost.
+	Disk string `json:"disk,omitempty"`
 }
 
 // RunForked opens a run that goes on from a moment of another one, with a copy of its sprite's files. State is the other
@@ -37,6 +40,7 @@ type RunForked struct {
 	State    json.RawMessage `json:"state"`
 	Set      []Assignment    `json:"set,omitempty"`
 	Ctx      json.RawMessage `json:"ctx,omitempty"` // members of $ctx that are this run's own
+	Disk     string          `json:"disk,omitempty"`
 }
 
 // Assignment is a value for a path such as $vars.x.
@@ -52,6 +56,40 @@ type Rewound struct {
 	Pair   *Pair           `json:"pair,omitempty"` // what the sprite's files go back to; nil when they are as they were
 	State  json.RawMessage `json:"state"`
 	By     string          `json:"by"`
+	Disk   string          `json:"disk,omitempty"`
+}
+
+// PowerLost says that the machine or the disk of the sprites was restarted, so that files which were not synced may be
+// torn. The run goes back to its newest durable pair: to State, which is that before the fact Seq, taken once more when
+// the files are restored. What the journal holds behind that fact no longer counts. Without State nothing is lost but files.
+type PowerLost struct {
+	Disk     string          `json:"disk"`
+	Seq      Seq             `json:"seq"`
+	Pair     Pair            `json:"pair"` // without a checkpoint id the sprite is made again
+	State    json.RawMessage `json:"state,omitempty"`
+	FactKind string          `json:"fact_type,omitempty"`
+	Fact     json.RawMessage `json:"fact,omitempty"`
+	// Records are the effects on the world that lie behind Seq. None is repeated.
+	Records []Record `json:"records,omitempty"`
+}
+
+// Attempt is one attempt at a call in one visit of a node.
+type Attempt struct {
+	Node   string `json:"node"`
+	Path   string `json:"path,omitempty"`
+	Visit  int    `json:"visit"`
+	Number int    `json:"attempt"`
+}
+
+// Record is what became of an effect on the world: of a call, how it finished or that it was lost; of an action, what the
+// call that asked for it was resumed with, or the action itself where it was under way: doing it twice is doing it once.
+type Record struct {
+	Of       Attempt          `json:"of"`
+	Action   string           `json:"action,omitempty"`
+	Finished *CallFinished    `json:"finished,omitempty"`
+	Lost     string           `json:"lost,omitempty"`
+	Resume   *protocol.Resume `json:"resume,omitempty"`
+	Do       *Action          `json:"do,omitempty"`
 }
 
 // Moment is where a node of the flow itself is about to begin.
@@ -163,6 +201,7 @@ type CancelRequested struct {
 func (RunStarted) FactType() string      { return "RunStarted" }
 func (RunForked) FactType() string       { return "RunForked" }
 func (Rewound) FactType() string         { return "Rewound" }
+func (PowerLost) FactType() string       { return "PowerLost" }
 func (Prepared) FactType() string        { return "Prepared" }
 func (CallFinished) FactType() string    { return "CallFinished" }
 func (CallBlocked) FactType() string     { return "CallBlocked" }

@@ -15,6 +15,8 @@ func DecodeFact(kind string, body json.RawMessage) (Fact, error) {
 		return decode[RunForked](body)
 	case "Rewound":
 		return decode[Rewound](body)
+	case "PowerLost":
+		return decode[PowerLost](body)
 	case "Prepared":
 		return decode[Prepared](body)
 	case "CallFinished":

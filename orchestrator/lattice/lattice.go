@@ -241,9 +241,11 @@ type Command struct {
 	Sprite string      `json:"sprite,omitempty"`
 	Call   *Call       `json:"call,omitempty"`
 	Pair   *Pair       `json:"pair,omitempty"`
-	Action *Action     `json:"action,omitempty"`
-	DelayS float64     `json:"delay_s,omitempty"`
-	Until  string      `json:"until,omitempty"` // RFC 3339; of a timer that goes off at an instant
+	// Durable asks of DoCheckpoint that the checkpoint survives a loss of power before it is reported.
+	Durable bool    `json:"durable,omitempty"`
+	Action  *Action `json:"action,omitempty"`
+	DelayS  float64 `json:"delay_s,omitempty"`
+	Until   string  `json:"until,omitempty"` // RFC 3339; of a timer that goes off at an instant
 	// Model is the question of DoModel, and Again how often it was asked anew.
 	Model *ModelRequest `json:"model,omitempty"`
 	Again int           `json:"again,omitempty"`

@@ -33,7 +33,7 @@ func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (ap
 	if err := l.settle(ctx); err != nil {
 		return api.DecideReply{}, err
 	}
-	r, err := l.begun(ctx, id)
+	r, err := l.ready(ctx, id)
 	if err != nil {
 		return api.DecideReply{}, err
 	}

@@ -72,7 +72,7 @@ func (l *Leader) drive(ctx context.Context, id string) error {
 		if err := l.settle(ctx); err != nil {
 			return err
 		}
-		r, err := l.begun(ctx, id)
+		r, err := l.ready(ctx, id)
 		if err != nil {
 			return err
 		}

@@ -143,6 +143,9 @@ func (l *Leader) recordFork(ctx context.Context, p past, f lattice.RunForked, id
 		return fmt.Errorf("encode $ctx: %w", err)
 	}
 	f.RunID, f.WorkItem, f.Sprite, f.Ctx = id, o.WorkItem, o.Sprite, own
+	if o.Sprite != "" {
+		f.Disk = l.disk()
+	}
 	_, secret, err := newRun("")
 	if err != nil {
 		return err

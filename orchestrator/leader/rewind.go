@@ -104,7 +104,7 @@ func (l *Leader) wayBack(ctx context.Context, id string, req api.RewindRequest) 
 		notice = append(notice, "its next push goes to "+branch+": the branch before has what was pushed already")
 	}
 	body, err := state.Encode()
-	return lattice.Rewound{Moment: pt.Moment, Pair: pt.Pair, State: body, By: req.By}, notice, err
+	return lattice.Rewound{Moment: pt.Moment, Pair: pt.Pair, State: body, By: req.By, Disk: l.disk()}, notice, err
 }
 
 // pushElsewhere gives the run another branch of its own where it has pushed to the one before: what is pushed stays, and

@@ -203,6 +203,9 @@ func (l *Leader) create(ctx context.Context, id string, secret []byte, program *
 	o.Begin = lattice.RunStarted{
 		RunID: id, WorkItem: o.WorkItem, Program: program.Digest, Sprite: o.Sprite, Input: input, Ctx: frozen, Grants: o.Grants,
 	}
+	if o.Sprite != "" {
+		o.Begin.Disk = l.disk()
+	}
 	kept, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("encode options: %w", err)

@@ -32,7 +32,7 @@ func (l *Leader) past(ctx context.Context, id string) (past, error) {
 	if err != nil {
 		return p, err
 	}
-	return p, l.loseRestored(ctx, p)
+	return p, errors.Join(l.loseRestored(ctx, p), l.loseTorn(p))
 }
 
 // journaled is past by the journals alone.

@@ -265,7 +265,7 @@ func (s *Session) suspended(ctx context.Context, c lattice.Call, seen *observer,
 		found = found || cp.ID == waiting.CheckpointID && cp.ID != sprites.Current
 	}
 	if !found {
-		cp, err := s.checkpoint(ctx, c.Sprite, "waiting: "+brief(waiting.Reason))
+		cp, err := s.checkpoint(ctx, c.Sprite, "waiting: "+brief(waiting.Reason), s.host.CheckpointDurable)
 		if err != nil {
 			return lattice.Outcome{}, final(fmt.Errorf("checkpoint sprite %s: %w", c.Sprite, err), "the sprite was removed")
 		}

@@ -54,6 +54,7 @@ type Host interface {
 	ReadFrom(ctx context.Context, sprite, path string, offset int64) (io.ReadCloser, error)
 	WriteFile(ctx context.Context, sprite, path string, r io.Reader, mode uint32) error
 	Checkpoint(ctx context.Context, sprite, comment string) (sprites.Checkpoint, error)
+	CheckpointDurable(ctx context.Context, sprite, comment string) (sprites.Checkpoint, error)
 	Checkpoints(ctx context.Context, sprite string) ([]sprites.Checkpoint, error)
 	Restore(ctx context.Context, sprite, id string) error
 }
@@ -141,10 +142,22 @@ const workspace = "/workspace"
 
 // Checkpoint takes a boundary of sprite. The pair's Seq is left to the caller, who knows the journal.
 func (s *Session) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error) {
+	return s.boundary(ctx, sprite, s.host.Checkpoint)
+}
+
+// CheckpointDurable is Checkpoint that returns when the checkpoint survives a loss of power, where the host can tell.
+func (s *Session) CheckpointDurable(ctx context.Context, sprite string) (lattice.Pair, error) {
+	return s.boundary(ctx, sprite, s.host.CheckpointDurable)
+}
+
+// taker is a way to take a checkpoint.
+type taker func(ctx context.Context, sprite, comment string) (sprites.Checkpoint, error)
+
+func (s *Session) boundary(ctx context.Context, sprite string, take taker) (lattice.Pair, error) {
 	if live, ok := s.host.(liveHost); !ok || !live.Offers(sprites.LiveCheckpoints) {
 		s.Rest(ctx, sprite)
 	}
-	cp, err := s.checkpoint(ctx, sprite, BoundaryComment)
+	cp, err := s.checkpoint(ctx, sprite, BoundaryComment, take)
 	if err != nil {
 		return lattice.Pair{}, final(fmt.Errorf("checkpoint sprite %s: %w", sprite, err), "the sprite was removed")
 	}
@@ -158,10 +171,10 @@ const BoundaryComment = "boundary"
 const maxCheckpoints = 3
 
 // checkpoint takes one checkpoint. Where the answer was lost it looks for it, by its comment, before it asks again.
-func (s *Session) checkpoint(ctx context.Context, sprite, comment string) (sprites.Checkpoint, error) {
+func (s *Session) checkpoint(ctx context.Context, sprite, comment string, take taker) (sprites.Checkpoint, error) {
 	comment += " #" + rand.Text()[:8]
 	for attempt := 1; ; attempt++ {
-		cp, err := s.host.Checkpoint(ctx, sprite, comment)
+		cp, err := take(ctx, sprite, comment)
 		if !sprites.Uncertain(err) || attempt == maxCheckpoints || ctx.Err() != nil {
 			return cp, err
 		}
@@ -204,13 +217,18 @@ func (s *Session) unequip(sprite string) {
 
 // Restore puts the sprite's files back. Whatever still runs in the sprite ends.
 func (s *Session) Restore(ctx context.Context, sprite string, to lattice.Pair) error {
-	s.Rest(ctx, sprite)
-	s.forget(sprite)
-	s.unequip(sprite)
+	s.Forget(ctx, sprite)
 	if err := s.host.Restore(ctx, sprite, to.CheckpointID); err != nil {
 		return final(fmt.Errorf("restore sprite %s to %s: %w", sprite, to.CheckpointID, err), "the sprite or that checkpoint was removed")
 	}
 	return nil
+}
+
+// Forget drops what is known of a sprite that is about to be made again.
+func (s *Session) Forget(ctx context.Context, sprite string) {
+	s.Rest(ctx, sprite)
+	s.forget(sprite)
+	s.unequip(sprite)
 }
 
 // CodeSpriteGone is the code of a refusal because a sprite, or what was looked for in it, is not there any more.

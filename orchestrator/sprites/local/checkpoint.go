@@ -18,11 +18,12 @@ const (
 )
 
 func (h *Host) createCheckpoint(w http.ResponseWriter, r *http.Request) error {
-	return h.checkpointNamed(w, r, r.PathValue("name"))
+	return h.checkpointNamed(w, r, r.PathValue("name"), false)
 }
 
-// checkpointNamed answers a request for a checkpoint, from outside or from inside the sprite.
-func (h *Host) checkpointNamed(w http.ResponseWriter, r *http.Request, name string) error {
+// checkpointNamed answers a request for a checkpoint, from outside or from inside the sprite. One from inside is durable in
+// any case: it is what a skill waits on.
+func (h *Host) checkpointNamed(w http.ResponseWriter, r *http.Request, name string, durable bool) error {
 	var in struct {
 		Comment string `json:"comment"`
 		Durable bool   `json:"durable"` // answer when the checkpoint survives a loss of power
@@ -33,7 +34,7 @@ func (h *Host) checkpointNamed(w http.ResponseWriter, r *http.Request, name stri
 	if len(in.Comment) > maxComment {
 		return badRequest(fmt.Sprintf("the comment is longer than %d bytes", maxComment))
 	}
-	in.Durable = in.Durable || r.URL.Query().Get("durable") == "true"
+	in.Durable = durable || in.Durable || r.URL.Query().Get("durable") == "true"
 	return h.report(w, r, "Creating checkpoint...", func(ctx context.Context) ([]sprites.Progress, error) {
 		p, err := h.checkpoint(ctx, name, in.Comment)
 		if err == nil && in.Durable {
@@ -172,7 +173,8 @@ func (h *Host) usable(ctx context.Context, p checkpointRecord) (layerRecord, err
 	if err != nil {
 		return l, err
 	}
-	if l.Digest != "" && l.Entries <= quicklyEntries && l.Bytes <= quicklyBytes {
+	quick := l.Entries <= quicklyEntries && l.Bytes <= quicklyBytes
+	if l.Digest != "" && (quick || l.Unverified) {
 		why, err := h.verifyLayer(ctx, l)
 		if err != nil {
 			return l, err
@@ -236,8 +238,11 @@ func writeHistory(w http.ResponseWriter, points []checkpointRecord, id string) e
 
 func (h *Host) point(p checkpointRecord) sprites.Checkpoint {
 	out := sprites.Checkpoint{ID: p.ID, CreateTime: p.CreateTime, SourceID: p.Source, Comment: p.Comment, IsAuto: p.Auto}
-	if l, err := h.store.layer(p.Tree); err == nil {
-		out.Durable, out.Unverified, out.Bytes = l.Durable, l.Unverified, l.Bytes
+	if chain, err := h.store.chain(p.Tree); err == nil && len(chain) > 0 {
+		out.Durable, out.Bytes = true, chain[0].Bytes
+		for _, l := range chain {
+			out.Durable, out.Unverified = out.Durable && l.Durable, out.Unverified || l.Unverified
+		}
 	}
 	if h.degraded(p.Tree) != "" {
 		out.Health = "mount_failed" // the API's one word for a checkpoint that cannot be used

@@ -134,7 +134,7 @@ func (w *world) layers() map[string]layerRecord {
 	if err != nil {
 		w.Fatal(err)
 	}
-	known, _, err := w.host.store.settleLayers(bootID())
+	known, _, err := w.host.store.settleLayers(w.host.Disk())
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func (h *Host) sweep() error {
 			return err
 		}
 	}
-	layers, ids, err := h.store.settleLayers(bootID())
+	layers, ids, err := h.store.settleLayers(h.Disk())
 	if err != nil {
 		return err
 	}

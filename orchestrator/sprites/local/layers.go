@@ -276,6 +276,12 @@ func (s *store) settleLayers(boot string) (layers map[string]layerRecord, sprite
 }
 
 func (s *store) recount(tx *bolt.Tx, layers map[string]layerRecord, refs map[string]int, rebooted bool) error {
+	for id, l := range layers { // what a torn one was merged of is still there
+		if m, ok := layers[l.Merged]; ok && (m.Unverified || rebooted && !m.Durable) {
+			l.Merged = ""
+			layers[id] = l
+		}
+	}
 	// From what sprites and checkpoints refer to downwards.
 	used := map[string]bool{}
 	var walk func(id string)

@@ -89,7 +89,7 @@ func (s *insideServer) routes(h *Host, id, name string) http.Handler {
 		if points, err := h.store.checkpoints(id); err == nil && len(points) >= s.most {
 			return &apiError{http.StatusConflict, "too_many_checkpoints", fmt.Sprintf("the sprite has %d checkpoints; whoever owns it can remove some: lattice sprite checkpoints rm %s ID", len(points), name)}
 		}
-		return h.checkpointNamed(w, r, name)
+		return h.checkpointNamed(w, r, name, true)
 	})
 	handle("GET /v1/checkpoints", func(w http.ResponseWriter, r *http.Request) error {
 		return h.listNamed(w, name, false, "")

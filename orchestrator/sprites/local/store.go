@@ -31,7 +31,7 @@ var (
 	bucketLayers      = []byte("layers")
 	bucketMeta        = []byte("meta")
 
-	keyBoot     = []byte("boot")     // which run of the system the host was last started in
+	keyBoot     = []byte("boot")     // which run of the system and mount of the disk the host was last started in
 	keySessions = []byte("sessions") // above which number, in decimal, the host that was last started numbered its sessions
 )
 

@@ -1,0 +1,81 @@
+package engine_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// TestPowerLoss takes the power away at any step of any flow: what was not durable is torn, and yet the run ends with the
+// same files, and has done to the world each thing once.
+func TestPowerLoss(t *testing.T) {
+	for i, flow := range [][]string{
+		{"write", "write", "pack"}, {"write", "world", "write"}, {"+world", "pack"}, {"write", "+idem", "read"}, {"write", "+flaky"},
+		{"write", "+ask", "write"}, {"write", "+allow", "write"}, {"write", "+wants", "write"}, {"write", "deny"}, {"write", "+human", "write"},
+		{"write", "emit", "wait", "write"}, {"write", "model", "write"}, {"write", "copy", "write"}, {"write", "copyask", "write"},
+		{"write", "kept", "write", "kept"}, {"each write"}, {"each +world ask"}, {"write", "each wants human"}, {"write", "at once peek read", "write"},
+		{"write", "forks +write idem", "write"}, {"forks ask write", "forks wants"}, {"write", "forks world", "write"}, {"beside world ask", "write"},
+		{"loop world flaky", "+write", "pack"}, {"read", "write"}, {"read", "human", "write"}, {"human", "pack"},
+	} {
+		p := flowOf(t, flow)
+		calm := newWorld(-1)
+		calm.disk = 1
+		s, err := play(p, calm)
+		if err != nil {
+			t.Fatalf("%v undisturbed: %v", flow, err)
+		}
+		want := timeless(flow, endOf(s, calm))
+		replay(t, p, calm)
+		for fuse := i % 3; fuse < calm.ticks; fuse += 3 {
+			w := newWorld(fuse)
+			w.disk = 1
+			s, err := play(p, w, (fuse*7+i)%23)
+			if err != nil {
+				t.Fatalf("%v, power lost at %d: %v", flow, fuse, err)
+			}
+			got := endOf(s, w)
+			for key, n := range got.Effects {
+				if n != 1 {
+					t.Errorf("%v, power lost at %d: effect %s happened %d times", flow, fuse, key, n)
+				}
+			}
+			if diff := cmp.Diff(want, timeless(flow, got)); diff != "" {
+				t.Fatalf("%v, power lost at %d: end (-want +got):\n%s\n%s", flow, fuse, diff, told(w.log))
+			}
+			replay(t, p, w)
+		}
+	}
+}
+
+// timeless leaves out of an end what may differ: how many events there are, the keys of actions, and what a call wrote
+// into its sprite that is not made again because it changed the world.
+func timeless(flow []string, e end) end {
+	if e.Next != nil { // the id of the run that goes on
+		e.Failure, e.Next = nil, nil
+	}
+	e.Events = 0
+	e.Actions = map[string]int{"all": len(e.Actions)}
+	maps.DeleteFunc(e.Files, func(name string, _ int) bool {
+		for i, kind := range flow {
+			if strings.Contains(kind, "world") && strings.Contains(name, fmt.Sprint("n", i)) {
+				return true
+			}
+		}
+		return false
+	})
+	return e
+}
+
+func told(log []lattice.Entry) (out []string) {
+	for _, e := range log {
+		if e.Kind == lattice.EntryFact {
+			out = append(out, "\n"+e.Type+" "+string(e.Body[:min(len(e.Body), 160)]))
+		}
+	}
+	return out
+}

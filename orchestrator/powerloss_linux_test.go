@@ -1,0 +1,192 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var powerLosses = flag.Int("power-losses", 4, "how often TestPowerLossAnytime loses the power")
+
+// TestPowerLossAnytime loses the disk under a run at random moments: the file system that holds the state is shut down
+// without writing back what it has in memory, everything that runs is killed, and what is on the disk is mounted again.
+// Whatever was lost, what the origin gets in the end is whole, and it gets it once.
+func TestPowerLossAnytime(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting a disk takes root")
+	}
+	const seed = 7
+	random := rand.New(rand.NewPCG(seed, uint64(time.Now().UnixNano())))
+	for n := range *powerLosses {
+		j := newJob(t)
+		d := newDisk(t, j.dir)
+		first := time.Duration(random.Int64N(int64(2500 * time.Millisecond)))
+		t.Logf("loss %d after %v", n, first)
+		j.losePower(t, d, first, random)
+		d.unmount(t)
+		if t.Failed() {
+			return
+		}
+		j.remove()
+	}
+}
+
+// losePower drives the job to its end. The power goes after the given time, and once more while the run waits or goes on.
+func (j *job) losePower(t *testing.T, d *disk, after time.Duration, random *rand.Rand) {
+	t.Helper()
+	const lines = 20000
+	input := fmt.Sprintf(`{"agent_command":["sh","-c","for i in 1 2 3 4 5 6; do seq %d >part$i; sleep 0.1; done; echo fixed >state"],"test_command":"sh check.sh"}`, lines)
+	if err := os.WriteFile(j.dir+"/input.json", []byte(input), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := []string{"run", "fix-and-propose", "--repo", j.dir + "/origin.git", "--input-file", j.dir + "/input.json"}
+	next, losses := start, 2
+	for range 20 {
+		code, out := j.until(t, d, next, after, losses > 0)
+		switch {
+		case code == 0:
+			j.whole(t, lines)
+			return
+		case code == 75:
+			if losses > 0 { // while it waits
+				losses--
+				d.lose(t)
+			}
+			next = []string{"approve"}
+		case code == -1:
+			losses--
+			next = j.afterKill(t, start)
+		default:
+			t.Errorf("lattice %s: exit %d\n%s", strings.Join(next, " "), code, out)
+			return
+		}
+		after = time.Duration(random.Int64N(int64(1200 * time.Millisecond)))
+	}
+	t.Error("the run does not end")
+}
+
+// until runs a command that drives the run. It loses the power after the given time, if it may, and then returns -1.
+func (j *job) until(t *testing.T, d *disk, args []string, after time.Duration, lose bool) (int, string) {
+	t.Helper()
+	cmd := exec.Command(j.bin, args...)
+	cmd.Dir, cmd.Env = j.dir, j.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	if !lose {
+		timer.Stop()
+	}
+	select {
+	case <-done:
+		return cmd.ProcessState.ExitCode(), out.String()
+	case <-timer.C:
+	}
+	d.shutdown(t)
+	_ = cmd.Process.Kill() // it may have ended
+	<-done
+	d.lose(t)
+	return -1, out.String()
+}
+
+// whole looks at what the origin got.
+func (j *job) whole(t *testing.T, lines int) {
+	t.Helper()
+	var view struct {
+		RunID string `json:"run_id"`
+	}
+	_, out := j.lattice(t, 0, "", "show", "--json")
+	if err := json.Unmarshal([]byte(out), &view); err != nil {
+		t.Fatalf("show: %v: %s", err, out)
+	}
+	j.sh(t, fmt.Sprintf(`git -C origin.git fsck --strict
+		test $(wc -l <pushes) = 1
+		seq %d >want
+		for i in 1 2 3 4 5 6; do git -C origin.git show lattice/%s:part$i | cmp - want; done
+		test "$(git -C origin.git show lattice/%[2]s:state)" = fixed
+		test "$(git -C origin.git rev-list --count main..lattice/%[2]s)" = 1
+		lattice replay %[2]s`, lines, view.RunID))
+}
+
+// disk is a file with a file system that is mounted as the state directory of a job.
+type disk struct {
+	image, dir string
+}
+
+func newDisk(t *testing.T, dir string) *disk {
+	t.Helper()
+	d := &disk{image: filepath.Join(dir, "disk"), dir: filepath.Join(dir, "home")}
+	if err := os.Mkdir(d.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"truncate", "-s", "1G", d.image}, {"mkfs.ext4", "-q", d.image}} {
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("no disk can be made here: %s: %v: %s", command[0], err, out)
+		}
+	}
+	if out, err := exec.Command("mount", "-o", "loop", d.image, d.dir).CombinedOutput(); err != nil {
+		t.Skipf("no disk can be mounted here: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(d.dir, unix.MNT_DETACH) }) // of a test that failed
+	return d
+}
+
+// shutdown ends the file system at once: nothing more is written, and what is in memory only is lost.
+func (d *disk) shutdown(t *testing.T) {
+	t.Helper()
+	const (
+		ext4Shutdown = 0x8004587d // EXT4_IOC_SHUTDOWN
+		noLogFlush   = 2          // EXT4_GOING_FLAGS_NOLOGFLUSH
+	)
+	f, err := os.Open(d.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), ext4Shutdown, noLogFlush); err != nil && !errors.Is(err, unix.EIO) {
+		t.Fatalf("shut the file system down: %v", err)
+	}
+}
+
+// lose shuts the file system down and mounts again what is on the disk, once nothing uses it any more.
+func (d *disk) lose(t *testing.T) {
+	t.Helper()
+	d.shutdown(t)
+	d.unmount(t)
+	if out, err := exec.Command("mount", "-o", "loop", d.image, d.dir).CombinedOutput(); err != nil {
+		t.Fatalf("mount the disk again: %v: %s", err, out)
+	}
+}
+
+// unmount returns when no mount namespace holds the disk any more.
+func (d *disk) unmount(t *testing.T) {
+	t.Helper()
+	var used []byte
+	var err error
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if err = unix.Unmount(d.dir, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+			continue
+		}
+		if used, err = exec.Command("losetup", "-j", d.image).Output(); err == nil && len(used) == 0 {
+			return
+		}
+	}
+	t.Fatalf("unmount the disk: %v, still used by %s", err, used)
+}
