@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Power loss (DESIGN 23, 33). The journal is on the disk; what a sprite wrote since its last durable checkpoint may be
+// Power loss (DESIGN 23). The journal is on the disk; what a sprite wrote since its last durable checkpoint may be
 // torn. So when the machine or the disk was restarted under a run, it goes back before anything else is done:
 //
 //	SoundPoint   finds the newest fact behind which the main sprite's files lay at a durable checkpoint and no copy of the
