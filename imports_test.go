@@ -88,7 +88,8 @@ var mayImport = map[string][]string{
 
 	"orchestrator/diagram": {"orchestrator/ir"},
 
-	"orchestrator/action":  {"manifests", "orchestrator/durable", "orchestrator/lattice", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/action":  {"manifests", "orchestrator/durable", "orchestrator/lattice", "orchestrator/secret", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/secret":  {}, // credentials in what leaves a sprite: pure
 	"orchestrator/session": {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/store":   {"orchestrator/boltfile", "orchestrator/durable", "orchestrator/lattice", "spritekit/fault"},
 
@@ -142,7 +143,7 @@ var owners = map[string][]string{
 	"github.com/creack/pty":                  {"orchestrator/sprites/local/sandbox"},
 	"github.com/invopop/jsonschema":          {"scripts/genschema"},
 	"github.com/spf13/cobra":                 {"orchestrator", "spritekit"},
-	"github.com/BurntSushi/toml":             {"orchestrator/settings"},
+	"github.com/BurntSushi/toml":             {"orchestrator/secret", "orchestrator/settings"},
 	"github.com/google/go-containerregistry": {"orchestrator/oci", "orchestrator/sprites/local/image"},
 	"github.com/google/nftables":             {"orchestrator/sprites/local/sandbox"},
 	"github.com/mdlayher/netlink":            {"orchestrator/sprites/local/sandbox"},

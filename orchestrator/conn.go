@@ -220,8 +220,8 @@ func lead(d *deps, o leaderOptions, lock *leader.Lock) (*leadership, error) {
 	var bounds limitOptions
 	bounds.withSettings(d.settings)
 	l, err := leader.Open(leader.Config{
-		Models: models,
-		Home:   leader.Home(d.home), Version: d.version, API: d.api, Oldest: d.oldest, Serving: o.serve, Self: d.exe,
+		Models: models, Credentials: d.credentials,
+		Home: leader.Home(d.home), Version: d.version, API: d.api, Oldest: d.oldest, Serving: o.serve, Self: d.exe,
 		Spritekit: d.spritekit(o.spritekit), Path: d.getenv("PATH"), Tools: d.hostTools(d.paths(d.settings.Tools)), CheckTool: d.checkTool, Shared: d.sharedCaches(),
 		Network: network, Image: d.expand(d.settings.Image), Remote: d.remoteSprites(), Environ: d.environ, Log: d.log, WrapLog: d.wrapLog,
 		Name: d.settings.Git.Name, Email: d.settings.Git.Email, MinIsolation: sandbox.Level(bounds.least), Box: bounds.limits(),

@@ -53,6 +53,20 @@ func (d *deps) models() (*llm.Client, error) {
 	return client, nil
 }
 
+// credentials are the values that this process authenticates with. One that cannot be read now is not used now either.
+func (d *deps) credentials() map[string]string {
+	out := map[string]string{}
+	for class, m := range d.settings.Models {
+		if key, err := d.modelKey(m); err == nil && key != "" {
+			out["the key of model "+class] = key
+		}
+	}
+	if d.spritesToken != "" {
+		out["the token of the Sprites API"] = d.spritesToken
+	}
+	return out
+}
+
 // modelKey is the credential for a model; "" for one that wants none.
 func (d *deps) modelKey(m settings.Model) (string, error) {
 	switch {

@@ -61,15 +61,8 @@ func newFixture(t *testing.T) *fixture {
 	}
 	f.git("sprite", "add", "-A")
 	f.git("sprite", "commit", "-q", "-m", "fix it")
-	f.head = f.git("sprite", "rev-parse", "HEAD")
-	f.git("sprite", "bundle", "create", "-q", "../fix.bundle", f.base+"..fix")
-	b, err := os.ReadFile(filepath.Join(dir, "fix.bundle"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(b)
-	f.files = spriteFiles{bundlePath: b}
-	f.params = protocol.PushBranch{Branch: "fix", Base: f.base, Head: f.head, Bundle: bundlePath, SHA256: hex.EncodeToString(sum[:]), Title: "Fix it"}
+	f.files = spriteFiles{}
+	f.bundle()
 	git, err := worktree.New(worktree.Options{Env: f.env, Scratch: filepath.Join(dir, "scratch")})
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +71,20 @@ func newFixture(t *testing.T) *fixture {
 		return f.url(), "r1", run == "run1"
 	}}
 	return f
+}
+
+// bundle makes what is on the branch what the sprite asks to push.
+func (f *fixture) bundle() {
+	f.t.Helper()
+	f.head = f.git("sprite", "rev-parse", "HEAD")
+	f.git("sprite", "bundle", "create", "-q", "../fix.bundle", f.base+"..fix")
+	b, err := os.ReadFile(filepath.Join(f.dir, "fix.bundle"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	sum := sha256.Sum256(b)
+	f.files[bundlePath] = b
+	f.params = protocol.PushBranch{Branch: "fix", Base: f.base, Head: f.head, Bundle: bundlePath, SHA256: hex.EncodeToString(sum[:]), Title: "Fix it"}
 }
 
 // fulfiller is a new one each time, as after a restart.

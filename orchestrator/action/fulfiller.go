@@ -19,6 +19,7 @@ import (
 	"io"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/secret"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -44,8 +45,10 @@ type Options struct {
 	// lattice/<name> lands in a local one. ok is false when the run has none.
 	RepoOf func(runID string) (spec, name string, ok bool)
 	// AgentEnv returns the names of the environment variables that a run's agent gets; git does not. It may be nil.
-	AgentEnv  func(runID string) []string
-	Dir       string // where verified bundles are kept
+	AgentEnv func(runID string) []string
+	Dir      string // where verified bundles are kept
+	// Secrets returns values that no proposal of a run may hold, by the names under which they are reported. It may be nil.
+	Secrets   func(runID string) map[string]string
 	Policy    Policy // nil = DefaultPolicy
 	MaxBundle int64  // bytes; 0 = 512 MiB
 }
@@ -55,6 +58,7 @@ type Fulfiller struct {
 	git     Pusher
 	repoOf  func(string) (string, string, bool)
 	hidden  func(string) []string
+	secrets func(string) map[string]string
 	policy  Policy
 	bundles bundles
 }
@@ -70,7 +74,10 @@ func New(o Options) *Fulfiller {
 	if o.AgentEnv == nil {
 		o.AgentEnv = func(string) []string { return nil }
 	}
-	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, policy: o.Policy, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
+	if o.Secrets == nil {
+		o.Secrets = func(string) map[string]string { return nil }
+	}
+	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, policy: o.Policy, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
 }
 
 // Binding is what an approval of PUSH_BRANCH binds: remote, branch, base, head and diff digest (in Push), by way of one
@@ -95,11 +102,15 @@ type Result struct {
 // string is the reason of a denial, as "code: message".
 func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Action) (lattice.Action, lattice.Verdict, string, error) {
 	a.Key = Key(a.CallID, a.Name, a.Parameters)
+	known := secret.NewKnown(f.secrets(a.RunID))
 	verdict, err := f.judge(c, a)
+	if name := known.FindIn(string(a.Parameters)); err == nil && name != "" {
+		err = secretInChange(name, "its parameters")
+	}
 	switch {
 	case err != nil:
 	case a.Name == protocol.ActionPushBranch:
-		a, err = f.bindPush(ctx, a)
+		a, err = f.bindPush(ctx, a, known)
 	default:
 		a.ByHand, verdict = true, lattice.Ask // whatever policy would allow, there is nobody else to do it
 	}
@@ -131,7 +142,7 @@ func (f *Fulfiller) judge(c lattice.Call, a lattice.Action) (lattice.Verdict, er
 }
 
 // bindPush fetches and verifies the bundle of a PUSH_BRANCH and says what pushing it would do.
-func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action) (lattice.Action, error) {
+func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, known *secret.Known) (lattice.Action, error) {
 	params, err := decodePush(a.Parameters)
 	if err != nil {
 		return a, refuse("bad_parameters", "PUSH_BRANCH takes branch, base, head, bundle, sha256 and title", "%s", worktree.Sanitize(err.Error()))
@@ -144,7 +155,7 @@ func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action) (lattice.Act
 	if err != nil {
 		return a, err
 	}
-	push, err := f.git.Inspect(ctx, worktree.Request{Repo: spec, Run: run, Bundle: bundle, Branch: params.Branch, Base: params.Base, Head: params.Head})
+	push, err := f.git.Inspect(ctx, worktree.Request{Repo: spec, Run: run, Bundle: bundle, Branch: params.Branch, Base: params.Base, Head: params.Head, Review: review(known)})
 	if err != nil {
 		return a, err
 	}

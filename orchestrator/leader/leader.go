@@ -75,6 +75,8 @@ type Config struct {
 	WarmAfter time.Duration
 	// Models answers for models; nil: no flow asks any.
 	Models Models
+	// Credentials returns what this process authenticates with, by the names under which it may be reported. It may be nil.
+	Credentials func() map[string]string
 	// WrapLog, when set, stands between the engine and the store.
 	WrapLog func(engine.Log) engine.Log
 	// Warn tells the person at the terminal something that the run goes on in spite of.
@@ -163,7 +165,7 @@ func (l *Leader) open() (err error) {
 		}
 	}
 	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.output, Secrets: l.agentEnv, Issued: l.issued, Equip: l.equip})
-	l.actor = action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: l.repoOf, AgentEnv: l.agentEnvNames})
+	l.actor = action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: l.repoOf, AgentEnv: l.agentEnvNames, Secrets: l.secretValues})
 	l.handler = l.counted(api.Handler(l, sprites))
 	return nil
 }

@@ -88,6 +88,13 @@ func (s *staged) describe(ctx context.Context) error {
 	if s.Warnings, err = q.diffWarnings(ctx, changes, lines); err != nil {
 		return err
 	}
+	if s.Request.Review != nil {
+		found, err := s.Request.Review(ctx, Content{q, s.Base, s.Head})
+		if err != nil {
+			return err
+		}
+		s.Warnings = append(found, s.Warnings...)
+	}
 	return s.describeCommits(ctx)
 }
 

@@ -17,6 +17,8 @@ type Request struct {
 	Head   string // full commit id, or "" = whatever the bundle's one head is
 	// Hide names environment variables that the git that pushes does not get: those of the agent.
 	Hide []string
+	// Review, where set, looks at what the push brings. What it returns is added to the warnings; its refusal is Inspect's.
+	Review func(context.Context, Content) (warnings []string, err error)
 }
 
 // Push is what a request amounts to, verified. The parts that an approval binds are RemoteURL, Branch, Base, Head and

@@ -25,6 +25,7 @@ type command struct {
 	env   []string // on top
 	hide  []string // names of variables of the user's environment that are left out
 	stdin io.Reader
+	out   io.Writer // gets stdout, all of it, in the place of the result
 	// limits bound a git that reads objects of a sprite; nil for one that reads the user's.
 	limits *limits
 	// hold stays open for as long as git runs, even should this process be killed.
@@ -98,6 +99,9 @@ func (g *Git) run(ctx context.Context, c command) (result, error) {
 		out.full = func() { _ = cmd.Cancel() } // nothing that it could still print is used
 	}
 	cmd.Stdout, cmd.Stderr = out, diag
+	if c.out != nil {
+		cmd.Stdout = c.out
+	}
 	// A session of its own: no terminal to prompt on, and one group to end.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -1,0 +1,79 @@
+package action
+
+import (
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+const agentKey = "sk-ant-api03-Zx81Qpl7Ty2mmRk90LwEjYcVbNaQs4dFgHu6"
+
+// propose commits files on top of the fixture's branch and makes it the one that is pushed.
+func (f *fixture) propose(message string, files map[string]string) {
+	f.t.Helper()
+	for name, content := range files {
+		path := filepath.Join(f.dir, "sprite", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			f.t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	f.git("sprite", "add", "-A")
+	f.git("sprite", "commit", "-q", "--allow-empty", "-m", message)
+	f.bundle()
+}
+
+// A value that the run's agent was given stops the proposal, wherever it is in it; the message names no value.
+func TestKnownSecretsStopProposals(t *testing.T) {
+	tests := map[string]func(f *fixture){
+		"file": func(f *fixture) { f.propose("m", map[string]string{"a.py": "key = '" + agentKey + "'\n"}) },
+		"base64": func(f *fixture) {
+			f.propose("m", map[string]string{"a": base64.StdEncoding.EncodeToString([]byte("x:" + agentKey))})
+		},
+		"split":     func(f *fixture) { f.propose("m", map[string]string{"a": agentKey[:20] + "\" +\n \"" + agentKey[20:]}) },
+		"binary":    func(f *fixture) { f.propose("m", map[string]string{"a": "\x00\x01" + agentKey + "\x00"}) },
+		"message":   func(f *fixture) { f.propose("debug "+agentKey, nil) },
+		"file name": func(f *fixture) { f.propose("m", map[string]string{agentKey + "/x": "y"}) },
+		"removed again": func(f *fixture) {
+			f.propose("m", map[string]string{"a": agentKey})
+			f.propose("n", map[string]string{"a": "nothing\n"})
+		},
+		"branch": func(f *fixture) { f.params.Branch = "fix-" + agentKey },
+		"title":  func(f *fixture) { f.params.Title = agentKey },
+	}
+	for name, prepare := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.opts.Secrets = func(string) map[string]string { return map[string]string{"ANTHROPIC_API_KEY": agentKey} }
+			prepare(f)
+			a, verdict, why, err := f.fulfiller().Inspect(t.Context(), call, f.action())
+			if err != nil || verdict != lattice.Deny || !strings.HasPrefix(why, "secret_in_change: ") || !strings.Contains(why, "ANTHROPIC_API_KEY") {
+				t.Fatalf("Inspect = %s %q %v, want secret_in_change", verdict, why, err)
+			}
+			if strings.Contains(why, agentKey) || len(a.Binding) > 0 {
+				t.Errorf("the value is in %q, or the action is bound: %s", why, a.Binding)
+			}
+		})
+	}
+}
+
+// What has the form of a credential is a warning that the approval binds, by file and line.
+func TestPossibleSecretsAreWarnings(t *testing.T) {
+	f := newFixture(t)
+	f.opts.Secrets = func(string) map[string]string { return map[string]string{"ANTHROPIC_API_KEY": agentKey} }
+	f.propose("first", map[string]string{"src/conf.py": "a = 1\nb = 2\n"})
+	f.propose("second", map[string]string{"src/conf.py": "a = 1\n++ x\naws = 'AKIA" + "Z7QK3MVT2WPLBN5D'\nb = 2\n"})
+	a, verdict, why, err := f.fulfiller().Inspect(t.Context(), call, f.action())
+	if err != nil || verdict != lattice.Ask {
+		t.Fatalf("Inspect = %s %q %v", verdict, why, err)
+	}
+	if want := `"warnings":["possible secret (1): src/conf.py:3 (aws-access-token)"]`; !strings.Contains(string(a.Binding), want) {
+		t.Errorf("binding = %s, want %s", a.Binding, want)
+	}
+}

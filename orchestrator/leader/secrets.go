@@ -1,0 +1,23 @@
+package leader
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// secretValues are what no proposal of a run may hold: the variables of its agent, as they were given or as they are set
+// here, and the credentials of this process.
+func (v reviewer) secretValues(run string) map[string]string {
+	out := map[string]string{}
+	if v.l.cfg.Credentials != nil {
+		maps.Copy(out, v.l.cfg.Credentials())
+	}
+	names := v.l.agentEnvNames(run)
+	for _, pair := range slices.Concat(v.l.cfg.Environ, v.l.agentEnv(run)) {
+		if name, value, ok := strings.Cut(pair, "="); ok && slices.Contains(names, name) {
+			out[name] = value
+		}
+	}
+	return out
+}

@@ -1,0 +1,140 @@
+// Package secret finds credentials in what leaves a sprite. Start with Known, which looks for values that this process
+// has, and Scan, which looks for what has the form of a credential.
+//
+// A known value is searched for as it is, in base64 at each alignment, in hexadecimal and URL-encoded, and in pieces. Only
+// letters and digits are compared, so that quotes, line ends and operators between pieces hide nothing. What is compressed,
+// encrypted or encoded twice is not found. The package is pure, and no value is part of what it returns.
+package secret
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const (
+	minValue = 8  // letters and digits; what is shorter is found by accident
+	piece    = 16 // letters and digits of a long value that give it away
+	step     = 4  // between the beginnings of pieces
+	chunk    = 1 << 20
+)
+
+// Known searches content for known values.
+type Known struct {
+	needles []needle
+	longest int
+}
+
+type needle struct {
+	name string
+	text []byte
+}
+
+// NewKnown makes a Known of values by the names under which they are reported. Values that are no secrets by their name or
+// form, such as the address of a server or the name of a model, are left out.
+func NewKnown(values map[string]string) *Known {
+	k := &Known{}
+	for _, name := range sortedNames(values) {
+		value := values[name]
+		plain := letters([]byte(value))
+		if len(plain) < minValue || !isSecret(name, value) {
+			continue
+		}
+		k.add(name, plain)
+		k.add(name, []byte(hex.EncodeToString([]byte(value))))
+		k.add(name, []byte(strings.ToUpper(hex.EncodeToString([]byte(value)))))
+		k.add(name, letters([]byte(url.QueryEscape(value))))
+		for before := range 3 {
+			k.add(name, letters(base64At(value, before)))
+		}
+		for i := 0; i+piece <= len(plain) && len(plain) >= 2*piece; i += step {
+			k.add(name, plain[i:i+piece])
+		}
+	}
+	return k
+}
+
+func (k *Known) add(name string, text []byte) {
+	if len(text) < minValue || slices.ContainsFunc(k.needles, func(n needle) bool { return bytes.Equal(n.text, text) }) {
+		return
+	}
+	k.needles = append(k.needles, needle{name, text})
+	k.longest = max(k.longest, len(text))
+}
+
+// base64At encodes a value that begins `before` bytes after a multiple of three, without the characters that depend on
+// what stands before and behind it.
+func base64At(value string, before int) []byte {
+	text := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), value...))
+	from, to := (before*8+5)/6, (before+len(value))*8/6
+	return []byte(text[from:to])
+}
+
+// isSecret reports whether a variable holds a credential.
+func isSecret(name, value string) bool {
+	name = strings.ToUpper(name)
+	for _, word := range []string{"KEY", "TOKEN", "SECRET", "PASS", "CRED", "AUTH"} {
+		if strings.Contains(name, word) && !strings.HasSuffix(name, "_FILE") && !strings.HasSuffix(name, "_PATH") && !strings.HasSuffix(name, "_URL") {
+			return true
+		}
+	}
+	if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.Host != "" {
+		_, password := u.User.Password()
+		return password
+	}
+	for _, end := range []string{"_URL", "_MODEL", "_HOST", "_PATH", "_DIR", "_REGION", "_VERSION", "_NAME", "_EFFORT", "_PROJECT"} {
+		if strings.HasSuffix(name, end) {
+			return false
+		}
+	}
+	return len(value) >= 16 && !strings.ContainsAny(value, " /\n") && strings.ContainsAny(value, "0123456789") && entropy(value) >= 3.5
+}
+
+// letters keeps ASCII letters and digits.
+func letters(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for _, c := range text {
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Find returns the name of a value that r holds, "" when it holds none.
+func (k *Known) Find(r io.Reader) (string, error) {
+	if len(k.needles) == 0 {
+		return "", nil
+	}
+	window, buf := []byte{}, make([]byte, chunk)
+	for {
+		n, err := io.ReadFull(r, buf)
+		window = append(window, letters(buf[:n])...)
+		for _, needle := range k.needles {
+			if bytes.Contains(window, needle.text) {
+				return needle.name, nil
+			}
+		}
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return "", fmt.Errorf("search for secrets: %w", err)
+		}
+		if err != nil {
+			return "", nil
+		}
+		if keep := k.longest - 1; len(window) > keep {
+			window = append(window[:0], window[len(window)-keep:]...)
+		}
+	}
+}
+
+// FindIn is Find for a text.
+func (k *Known) FindIn(text string) string {
+	name, _ := k.Find(strings.NewReader(text)) // which cannot fail
+	return name
+}
