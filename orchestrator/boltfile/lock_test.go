@@ -12,7 +12,7 @@ import (
 
 func open(t *testing.T, name string) *bbolt.DB {
 	t.Helper()
-	db, err := boltfile.Open(filepath.Join(t.TempDir(), name), boltfile.Options(time.Second))
+	db, err := boltfile.Open(filepath.Join(t.TempDir(), name), boltfile.Options{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}

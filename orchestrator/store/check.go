@@ -8,11 +8,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
-	"syscall"
 
 	"go.etcd.io/bbolt"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -31,9 +30,9 @@ func (p Problem) String() string {
 }
 
 // Progress is told how much of a long work is done, in a unit of the work's own. It may be nil.
-type Progress func(done, of uint64)
+type Progress = func(done, of uint64)
 
-func (p Progress) tell(done, of uint64) {
+func tell(p Progress, done, of uint64) {
 	if p != nil {
 		p(done, of)
 	}
@@ -45,18 +44,10 @@ func (p Progress) tell(done, of uint64) {
 func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error) {
 	var c checker
 	err := s.alone(ctx, func() error {
-		f, err := os.Open(s.path)
-		if err != nil {
-			return fmt.Errorf("check the store: %w", err)
-		}
-		defer f.Close()
-		if err := look(f, true, progress, c.page); err != nil || len(c.problems) > 0 {
+		if err := s.checkPages(progress, c.page); err != nil || len(c.problems) > 0 {
 			return err // what lies on damaged pages cannot be read
 		}
 		return s.view(func(tx *bbolt.Tx) error {
-			for err := range tx.Check() {
-				c.page("%v", err)
-			}
 			c.runs(tx)
 			c.entries(tx, progress)
 			c.leftovers(tx)
@@ -69,17 +60,23 @@ func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error)
 // CheckPages looks at the pages of a file that need not be one that Open takes. It fails with ErrLocked when a process
 // has it open for writing.
 func CheckPages(path string, progress Progress) ([]Problem, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe has nobody at its other end
-	if err != nil {
-		return nil, fmt.Errorf("check the store: %w", err)
-	}
-	defer f.Close()
-	if err := lock(f, 0, true); err != nil {
-		return nil, classify(err)
-	}
 	var c checker
-	err = look(f, true, progress, c.page)
-	return c.problems, err
+	if err := boltfile.Check(path, progress, c.page); err != nil {
+		return nil, fmt.Errorf("check the store: %w", classify(err))
+	}
+	return c.problems, nil
+}
+
+func (s *Store) checkPages(progress Progress, report func(format string, args ...any)) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.db == nil {
+		return s.cause
+	}
+	if err := boltfile.CheckOpen(s.db, progress, report); err != nil {
+		return fmt.Errorf("check the store: %w", classify(err))
+	}
+	return nil
 }
 
 // maxProblems bounds what a report names; a file with more is lost anyway.
@@ -142,7 +139,7 @@ func (c *checker) entries(tx *bbolt.Tx, progress Progress) {
 	var want uint64
 	each(tx, bucketEntries, func(key string, raw []byte) {
 		if want++; want%1024 == 0 {
-			progress.tell(want, end)
+			tell(progress, want, end)
 		}
 		if len(key) != 8 || binary.BigEndian.Uint64([]byte(key)) != want {
 			c.report("sequence", "", "there is a gap before entry %x; %d was expected", key, want)

@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/durable"
 )
 
@@ -65,7 +66,7 @@ func (s *Store) rewrite(ctx context.Context, path string, progress Progress) (er
 	}
 	defer func() {
 		if err = errors.Join(err, to.Close()); err == nil {
-			err = cutSlack(path)
+			err = boltfile.CutSlack(path)
 		}
 	}()
 	err = s.view(func(from *bbolt.Tx) error {
@@ -76,7 +77,7 @@ func (s *Store) rewrite(ctx context.Context, path string, progress Progress) (er
 		for _, name := range buckets {
 			err := copyBucket(ctx, to, from.Bucket(name), name, func() {
 				if done++; done%4096 == 0 {
-					progress.tell(done, all)
+					tell(progress, done, all)
 				}
 			})
 			if err != nil {
@@ -86,28 +87,6 @@ func (s *Store) rewrite(ctx context.Context, path string, progress Progress) (er
 		return nil
 	})
 	return err
-}
-
-// cutSlack cuts off what bbolt has added to the file ahead of its use, 16 MiB at a time, and syncs it.
-func cutSlack(path string) (err error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	r := &pageReader{file: f, report: func(string, ...any) {}}
-	m, err := r.newestMeta(info.Size())
-	if err != nil {
-		return err
-	}
-	if m != nil {
-		err = f.Truncate(int64(m.high) * int64(m.pageSize))
-	}
-	return errors.Join(err, f.Sync())
 }
 
 // copyBatch bounds the records of one transaction, and with them its memory.

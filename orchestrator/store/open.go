@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/durable"
@@ -61,22 +59,7 @@ func layOut(tx *bbolt.Tx) error {
 // openFile opens a store that is there. It is looked at first, under its lock, because bbolt does not survive what it
 // does not expect; a file that is refused was not written to.
 func openFile(path string, patience time.Duration, readOnly bool) (db *bbolt.DB, err error) {
-	options := boltfile.Options(patience)
-	options.ReadOnly = readOnly
-	options.OpenFile = func(path string, flag int, mode os.FileMode) (*os.File, error) {
-		f, err := os.OpenFile(path, flag&^os.O_CREATE, mode)
-		if err != nil {
-			return nil, err
-		}
-		if err := lockAndLook(f, patience, readOnly); err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-		return f, nil
-	}
-	err = contain(func() (err error) {
-		db, err = boltfile.Open(path, options)
-		return err
-	})
+	db, err = boltfile.Open(path, boltfile.Options{Patience: patience, ReadOnly: readOnly})
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, classify(err))
 	}
@@ -84,55 +67,6 @@ func openFile(path string, patience time.Duration, readOnly bool) (db *bbolt.DB,
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), contain(db.Close))
 	}
 	return db, nil
-}
-
-func lockAndLook(f *os.File, patience time.Duration, shared bool) error {
-	if err := lock(f, patience, shared); err != nil {
-		return err
-	}
-	var c checker
-	if err := look(f, false, nil, c.page); err != nil {
-		return err
-	}
-	if len(c.problems) > 0 {
-		return fmt.Errorf("%w: %s", ErrDamaged, c.problems[0].Message)
-	}
-	return nil
-}
-
-// lock takes bbolt's lock before bbolt does.
-func lock(f *os.File, patience time.Duration, shared bool) error {
-	how := syscall.LOCK_EX
-	if shared {
-		how = syscall.LOCK_SH
-	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
-		switch {
-		case err == nil:
-			return nil
-		case !errors.Is(err, syscall.EWOULDBLOCK):
-			return fmt.Errorf("lock: %w", err)
-		case time.Now().After(deadline):
-			return bolterrors.ErrTimeout
-		}
-	}
-}
-
-// look reports what is wrong with the pages of a file.
-func look(f *os.File, deep bool, progress Progress, report func(format string, args ...any)) error {
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return fmt.Errorf("look at the file: %w", err)
-	case !info.Mode().IsRegular():
-		report("it is no regular file")
-	case info.Size() == 0:
-		report("the file is empty")
-	default:
-		return walkPages(f, info.Size(), deep, progress, report)
-	}
-	return nil
 }
 
 // prepare checks the version. An old layout is brought up to date here, step by step, in one transaction:
@@ -183,22 +117,16 @@ func schemaOf(db *bbolt.DB) (uint64, error) {
 	return version, err
 }
 
-// contain turns what bbolt does with damaged pages, panics and faults in mapped memory, into ErrDamaged.
-func contain(work func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		broken := recover()
-		if mistake, ours := broken.(boltfile.Misuse); ours {
-			panic(mistake)
-		}
-		if broken != nil {
-			err = fmt.Errorf("%w: %v", ErrDamaged, broken)
-		}
-	}()
-	return work()
+// contain is boltfile.Contain with an error that callers decide by.
+func contain(work func() error) error {
+	err := boltfile.Contain(work)
+	if errors.Is(err, boltfile.ErrDamaged) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
 }
 
-// classify adds the error that callers decide by to one of the system's or of bbolt's.
+// classify adds the error that callers decide by to one of the system's or of the file's.
 func classify(err error) error {
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(err, full) || strings.Contains(err.Error(), full.Error()) { // bbolt does not wrap them all
@@ -206,10 +134,9 @@ func classify(err error) error {
 		}
 	}
 	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
+	case errors.Is(err, boltfile.ErrHeld):
 		return fmt.Errorf("%w by another process: use that lattice through its socket, or end it", ErrLocked)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum),
-		errors.Is(err, syscall.EISDIR):
+	case errors.Is(err, boltfile.ErrDamaged):
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 )
@@ -91,8 +90,8 @@ func numberSessions(tx *bolt.Tx, now time.Time) (int64, error) {
 }
 
 func (s *store) open() error {
-	db, err := boltfile.Open(s.path, boltfile.Options(lockTimeout))
-	if errors.Is(err, bolterrors.ErrTimeout) {
+	db, err := boltfile.Open(s.path, boltfile.Options{Patience: lockTimeout, Create: true})
+	if errors.Is(err, boltfile.ErrHeld) {
 		return fmt.Errorf("open %s: %w; end it or choose another one", s.path, ErrServed)
 	}
 	if err != nil {
@@ -143,7 +142,7 @@ func (s *store) view(fn func(*bolt.Tx) error) error {
 		return err
 	}
 	defer s.mu.RUnlock()
-	return boltfile.View(s.db, fn)
+	return boltfile.Contain(func() error { return boltfile.View(s.db, fn) })
 }
 
 // use holds the database for reading, opening it first when that failed after an earlier commit: what failed then, such
@@ -179,9 +178,11 @@ func (s *store) transact(fn func(*bolt.Tx) error) (refused, err error) {
 		return err, nil
 	}
 	defer s.mu.RUnlock()
-	err = boltfile.Update(s.db, func(tx *bolt.Tx) error {
-		refused = fn(tx)
-		return refused
+	err = boltfile.Contain(func() error {
+		return boltfile.Update(s.db, func(tx *bolt.Tx) error {
+			refused = fn(tx)
+			return refused
+		})
 	})
 	if refused != nil {
 		return refused, nil
