@@ -29,10 +29,11 @@ func newStoreCheckCmd(d *deps) *cobra.Command {
 		Use:   "check [FILE]",
 		Short: "Look for damage in the store",
 		Long: `Check the store, or FILE, without changing it: every page of the file, every entry against its indexes, and every run:
-its facts, played again, must lead to the state that is stored beside them. While another process leads, that one does it
-and its runs wait for a moment.
+its facts, played again, must lead to the state that is stored beside them. Without FILE the sprite host's own database is
+checked as well. While another process leads, that one does it and its runs wait for a moment.
 
-With --json one object is printed: {"ok","path","bytes","runs","entries","findings":[{"code","run_id","message","hint"}]}.
+With --json one object is printed:
+{"ok","path","bytes","runs","entries","host":{"path","bytes","sprites"},"findings":[{"code","run_id","message","hint"}]}.
 Exit codes: 0 sound, 1 damaged, 3 there is no store, 4 it may not be read, 8 a newer lattice wrote it.`,
 		Example: "  lattice store check --json\n  lattice store check runs.db.bak",
 		Args:    args(cobra.MaximumNArgs(1)),
@@ -66,7 +67,7 @@ func checkStore(ctx context.Context, d *deps, file string, progress func(api.Sto
 	if err != nil {
 		return api.StoreReport{}, err
 	}
-	report, err := leader.CheckFile(ctx, home.Store(), progress)
+	report, err := leader.CheckHome(ctx, home, progress)
 	return report, errors.Join(err, lock.Unlock())
 }
 
@@ -79,6 +80,11 @@ func (d *deps) printReport(r api.StoreReport) error {
 		if _, err := fmt.Fprintf(d.out, "%s is sound: %s, %s, %s\n", r.Path, numbered(r.Runs, "run", "runs"), numbered(r.Entries, "entry", "entries"), bytesText(r.Bytes)); err != nil {
 			return err
 		}
+		if r.Host != nil {
+			if _, err := fmt.Fprintf(d.out, "%s is sound: %s, %s\n", r.Host.Path, numbered(r.Host.Sprites, "sprite", "sprites"), bytesText(r.Host.Bytes)); err != nil {
+				return err
+			}
+		}
 	} else {
 		w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
 		for _, f := range r.Findings {
@@ -87,7 +93,7 @@ func (d *deps) printReport(r api.StoreReport) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(d.err, "lattice: %s is damaged: %s\n", r.Path, numbered(len(r.Findings), "finding", "findings"))
+		fmt.Fprintf(d.err, "lattice: %s is damaged: %s\n", damagedPath(r), numbered(len(r.Findings), "finding", "findings"))
 		for _, hint := range hints(r.Findings) {
 			fmt.Fprintf(d.err, "  try: %s\n", hint)
 		}
@@ -96,6 +102,14 @@ func (d *deps) printReport(r api.StoreReport) error {
 		return nil
 	}
 	return &exitError{code: protocol.ExitFailed}
+}
+
+// damagedPath is the file that the findings are about, the first if they are about two.
+func damagedPath(r api.StoreReport) string {
+	if r.Host != nil && r.Findings[0].Code == "sprites" {
+		return r.Host.Path
+	}
+	return r.Path
 }
 
 // hints are the remedies of findings, each once, a few at most.

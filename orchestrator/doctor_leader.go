@@ -10,6 +10,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/doctor"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local"
 	"github.com/spritekit/lattice/orchestrator/store"
 )
 
@@ -32,6 +34,9 @@ func (d *deps) lookAtLeader(ctx context.Context) []doctor.Check {
 	}
 	free := check("leader", doctor.OK, "", "nobody leads %s; the next command will, on %s", d.home, home.Socket())
 	checks := []doctor.Check{free, lookAtStore(ctx, home.Store())}
+	if host, ok := lookAtHost(home.Sprites()); ok {
+		checks = append(checks, host)
+	}
 	if err := lock.Unlock(); err != nil {
 		checks[0] = check("leader", doctor.Fail, "try again", "give up the lock: %v", err)
 	}
@@ -70,10 +75,14 @@ func (d *deps) lookAtOther(ctx context.Context) []doctor.Check {
 	if driven > 0 {
 		doing = "driving " + numbered(driven, "run", "runs")
 	}
-	return []doctor.Check{
+	checks := []doctor.Check{
 		check("leader", doctor.OK, "", "%s, %s", who, doing),
 		check("store", doctor.OK, "", "open in the leader, with %s", numbered(len(runs), "run", "runs")),
 	}
+	if hello.Sandbox == "none" {
+		checks = append(checks, check("sprites", doctor.Fail, sprites.Remedy(&sprites.APIError{Code: sprites.CodeDamaged}), "%s", hello.Warning))
+	}
+	return checks
 }
 
 // lookAtStore opens the store for reading. The caller leads.
@@ -94,6 +103,23 @@ func lookAtStore(ctx context.Context, path string) doctor.Check {
 		return check("store", doctor.Fail, storeRemedy(nil), "%s has %s, the first: %s", path, numbered(len(problems), "fault", "faults"), problems[0])
 	}
 	return check("store", doctor.OK, "", "%s is sound, with %s", path, numbered(len(runs), "run", "runs"))
+}
+
+// lookAtHost looks into the sprite host's database, where there is one.
+func lookAtHost(dir string) (c doctor.Check, ok bool) {
+	a, err := local.AuditDir(dir)
+	remedy := sprites.Remedy(&sprites.APIError{Code: sprites.CodeDamaged})
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return c, false
+	case errors.Is(err, local.ErrServed):
+		return check("sprites", doctor.OK, "", "another process serves %s", dir), true
+	case err != nil:
+		return check("sprites", doctor.Fail, remedy, "%v", err), true
+	case len(a.Problems) > 0:
+		return check("sprites", doctor.Fail, remedy, "%s has %s, the first: %s", a.Path, numbered(len(a.Problems), "fault", "faults"), a.Problems[0]), true
+	}
+	return check("sprites", doctor.OK, "", "%s is sound, with %s", a.Path, numbered(a.Sprites, "sprite", "sprites")), true
 }
 
 func storeRemedy(err error) string {

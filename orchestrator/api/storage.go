@@ -29,7 +29,16 @@ type StoreReport struct {
 	Bytes    int64          `json:"bytes"`
 	Runs     int            `json:"runs"`
 	Entries  int            `json:"entries"`
+	Host     *HostReport    `json:"host,omitempty"` // of the embedded sprite host, where there is one
 	Findings []StoreFinding `json:"findings"`
+}
+
+// HostReport is what a check found of the sprite host's own database. What is wrong with it is among the findings, with the
+// code "sprites".
+type HostReport struct {
+	Path    string `json:"path"`
+	Bytes   int64  `json:"bytes"`
+	Sprites int    `json:"sprites"`
 }
 
 // StoreFinding is one thing that is wrong with a store, with what to do about it.

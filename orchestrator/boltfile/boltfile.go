@@ -35,8 +35,17 @@ var (
 	ErrHeld    = errors.New("another process has the file open")
 )
 
+// Layout is how deep buckets lie in each other. A file of a layout is damaged where a bucket lies deeper.
+type Layout int
+
+const (
+	Flat   Layout = 1 // no bucket holds another
+	Nested Layout = 2 // buckets may hold others, and those hold none; all of such a file is looked at when it is opened
+)
+
 // Options of Open.
 type Options struct {
+	Layout   Layout
 	Patience time.Duration // how long another process may hold the file
 	ReadOnly bool
 	Create   bool // make a file that is not there, and use one that is empty
@@ -86,7 +95,7 @@ func lockAndLook(f *os.File, o Options) error {
 		return nil
 	}
 	var first string
-	err := look(f, false, nil, func(format string, args ...any) {
+	err := look(f, o.Layout, false, nil, func(format string, args ...any) {
 		if first == "" {
 			first = fmt.Sprintf(format, args...)
 		}
@@ -127,7 +136,7 @@ func (p Progress) tell(done, of uint64) {
 
 // Check looks at all pages of a file, which may be too damaged to be opened, and reports what is wrong with them. It fails
 // with ErrHeld when another process has it open for writing.
-func Check(path string, progress Progress, report func(format string, args ...any)) error {
+func Check(path string, layout Layout, progress Progress, report func(format string, args ...any)) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe has nobody at its other end
 	if err != nil {
 		return err
@@ -136,18 +145,18 @@ func Check(path string, progress Progress, report func(format string, args ...an
 	if err := lock(f, 0, true); err != nil {
 		return err
 	}
-	return look(f, true, progress, report)
+	return look(f, layout, true, progress, report)
 }
 
 // CheckOpen is Check for a file that this process has open, while nothing is written to it. It goes by the path.
-func CheckOpen(db *bbolt.DB, progress Progress, report func(format string, args ...any)) error {
+func CheckOpen(db *bbolt.DB, layout Layout, progress Progress, report func(format string, args ...any)) error {
 	f, err := os.Open(db.Path())
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	sound := true
-	err = look(f, true, progress, func(format string, args ...any) {
+	err = look(f, layout, true, progress, func(format string, args ...any) {
 		sound = false
 		report(format, args...)
 	})
@@ -165,7 +174,7 @@ func CheckOpen(db *bbolt.DB, progress Progress, report func(format string, args 
 }
 
 // look reports what is wrong with the pages of a file.
-func look(f *os.File, deep bool, progress Progress, report func(format string, args ...any)) error {
+func look(f *os.File, layout Layout, deep bool, progress Progress, report func(format string, args ...any)) error {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
@@ -175,7 +184,7 @@ func look(f *os.File, deep bool, progress Progress, report func(format string, a
 	case info.Size() == 0:
 		report("the file is empty")
 	default:
-		return walkPages(f, info.Size(), deep, progress, report)
+		return walkPages(f, info.Size(), layout, deep, progress, report)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 func open(t *testing.T, name string) *bbolt.DB {
 	t.Helper()
-	db, err := boltfile.Open(filepath.Join(t.TempDir(), name), boltfile.Options{Create: true})
+	db, err := boltfile.Open(filepath.Join(t.TempDir(), name), boltfile.Options{Layout: boltfile.Flat, Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,9 @@ type pageReader struct {
 	file     io.ReaderAt
 	pageSize uint64
 	high     uint64 // pages of the file, the rest is slack
+	layout   Layout
 	deep     bool   // read every page
+	lost     bool   // report pages that are lost, too, which does no harm
 	used     []bool // by page
 	report   func(format string, args ...any)
 	progress Progress
@@ -51,8 +53,8 @@ type pageReader struct {
 
 // walkPages reports everything that is wrong with the pages of a file of this size. It fails when the file cannot be
 // read. Without deep, leaves are not read.
-func walkPages(file io.ReaderAt, size int64, deep bool, progress Progress, report func(format string, args ...any)) error {
-	r := &pageReader{file: file, deep: deep, report: report, progress: progress}
+func walkPages(file io.ReaderAt, size int64, layout Layout, deep bool, progress Progress, report func(format string, args ...any)) error {
+	r := &pageReader{file: file, layout: layout, deep: deep || layout > Flat, lost: deep, report: report, progress: progress}
 	m, err := r.newestMeta(size)
 	if err != nil || m == nil {
 		return err
@@ -71,7 +73,7 @@ func walkPages(file io.ReaderAt, size int64, deep bool, progress Progress, repor
 	}
 	r.used = make([]bool, r.high)
 	r.used[0], r.used[1] = true, true
-	if err := r.bucket(m.root, true); err != nil {
+	if err := r.bucket(m.root, 0); err != nil {
 		return err
 	}
 	if m.freelist == noFreelist {
@@ -195,18 +197,18 @@ func (r *pageReader) claim(id, n uint64) bool {
 	return true
 }
 
-// bucket walks the tree at root. Buckets lie in the leaves of the outermost tree only. All leaves of a tree are equally
+// bucket walks the tree at root, of a bucket so deep inside others. All leaves of a tree are equally
 // deep, so that the first tells which pages need not be read to find others.
-func (r *pageReader) bucket(root uint64, outermost bool) error {
+func (r *pageReader) bucket(root uint64, level Layout) error {
 	leaves := maxDepth
-	if !r.deep && !outermost {
+	if !r.deep && level > 0 {
 		depth, err := r.depth(root)
 		if err != nil {
 			return err
 		}
 		leaves = depth
 	}
-	return r.tree(root, 0, leaves, outermost)
+	return r.tree(root, 0, leaves, level)
 }
 
 // depth follows the first children down to a leaf.
@@ -227,7 +229,7 @@ func (r *pageReader) depth(id uint64) (int, error) {
 	return maxDepth, nil
 }
 
-func (r *pageReader) tree(id uint64, depth, leaves int, outermost bool) error {
+func (r *pageReader) tree(id uint64, depth, leaves int, level Layout) error {
 	if depth > maxDepth {
 		r.report("page %d is too deep in its tree", id)
 		return nil
@@ -242,15 +244,15 @@ func (r *pageReader) tree(id uint64, depth, leaves int, outermost bool) error {
 	}
 	switch p.flags {
 	case flagBranch:
-		return r.branch(p, depth, leaves, outermost)
+		return r.branch(p, depth, leaves, level)
 	case flagLeaf:
-		return r.leaf(p, outermost)
+		return r.leaf(p, level)
 	}
 	r.report("page %d has the unknown kind %#x", id, p.flags)
 	return nil
 }
 
-func (r *pageReader) branch(p page, depth, leaves int, outermost bool) error {
+func (r *pageReader) branch(p page, depth, leaves int, level Layout) error {
 	if p.count == 0 {
 		r.report("page %d leads nowhere", p.id)
 	}
@@ -268,14 +270,14 @@ func (r *pageReader) branch(p page, depth, leaves int, outermost bool) error {
 			return nil
 		}
 		before = key
-		if err := r.tree(n.Uint64(e[8:]), depth+1, leaves, outermost); err != nil {
+		if err := r.tree(n.Uint64(e[8:]), depth+1, leaves, level); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *pageReader) leaf(p page, outermost bool) error {
+func (r *pageReader) leaf(p page, level Layout) error {
 	var before []byte
 	for i := range int(p.count) {
 		e, ok := p.element(i)
@@ -294,10 +296,10 @@ func (r *pageReader) leaf(p page, outermost bool) error {
 		before = key
 		switch {
 		case flags == 0:
-		case flags != flagBucket || !outermost || vsize < bucketValue:
+		case flags != flagBucket || level >= r.layout || vsize < bucketValue:
 			r.report("page %d: element %d is neither a record nor a bucket", p.id, i)
 		default:
-			if err := r.child(p.id, value); err != nil {
+			if err := r.child(p.id, value, level+1); err != nil {
 				return err
 			}
 		}
@@ -306,17 +308,17 @@ func (r *pageReader) leaf(p page, outermost bool) error {
 }
 
 // child walks a bucket that a leaf holds: its tree, or the page within its value.
-func (r *pageReader) child(in uint64, value []byte) error {
+func (r *pageReader) child(in uint64, value []byte, level Layout) error {
 	root := binary.NativeEndian.Uint64(value)
 	if root != 0 {
-		return r.bucket(root, false)
+		return r.bucket(root, level)
 	}
 	inline := value[bucketValue:]
 	if len(inline) < pageHeader || binary.NativeEndian.Uint16(inline[8:]) != flagLeaf {
 		r.report("page %d: a small bucket is damaged", in)
 		return nil
 	}
-	return r.leaf(page{id: in, flags: flagLeaf, count: binary.NativeEndian.Uint16(inline[10:]), data: inline}, false)
+	return r.leaf(page{id: in, flags: flagLeaf, count: binary.NativeEndian.Uint16(inline[10:]), data: inline}, level)
 }
 
 func (p page) element(i int) ([]byte, bool) {
@@ -358,8 +360,8 @@ func (r *pageReader) freelist(id uint64) error {
 	for ; count > 0; count, ids = count-1, ids[8:] {
 		r.claim(binary.NativeEndian.Uint64(ids), 1)
 	}
-	if !r.deep {
-		return nil // not all that is used was looked at
+	if !r.lost {
+		return nil
 	}
 	for id, used := range r.used {
 		if !used {

@@ -68,6 +68,9 @@ func (l *Leader) begun(ctx context.Context, id string) (*run, error) {
 
 // drive has the run driven, if nobody does and there is something to do. It waits while a hand-over is tried.
 func (l *Leader) drive(ctx context.Context, id string) error {
+	if l.hostless != nil {
+		return l.hostless
+	}
 	for {
 		if err := l.settle(ctx); err != nil {
 			return err

@@ -95,6 +95,8 @@ type Leader struct {
 	git     *worktree.Git
 	actor   *action.Fulfiller
 	handler http.Handler
+	// hostless is why the embedded host could not be opened: runs can be read and backed up, and nothing else.
+	hostless error
 	// noSkills is why no skill may run in sprites of the embedded host, nil when they may.
 	noSkills error
 
@@ -187,15 +189,29 @@ func (l *Leader) openHost() (http.Handler, error) {
 	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
 		KeepSkill: l.home.keepSkill, SkillsWith: func(kept []string) (string, error) { return l.home.skillsWith(skills, kept) },
 		Network: l.cfg.Network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
-		return nil, err
+		l.hostless = unopened(err)
+		l.noSkills = l.hostless
+		l.cfg.Log.Error().Err(err).Msg("lead without sprites")
 	}
 	l.client = sprites.New(api.Base, "", api.HTTPClient(l.home.Socket()))
+	if l.hostless != nil {
+		return local.Unopened(err), nil
+	}
 	if l.cfg.MinIsolation != "" {
 		if err := l.host.CheckIsolation(); err != nil {
 			l.noSkills = api.Refuse(protocol.ExitUnsafe, "isolation_unavailable", "the settings refuse to run anything here: "+err.Error(), `lattice doctor says what helps; min_isolation = "process" in the settings runs it anyway`)
 		}
 	}
 	return l.host.Handler(), nil
+}
+
+// unopened makes the reason why the embedded host could not be opened something that a user can act on.
+func unopened(err error) error {
+	code := sprites.CodeUnavailable
+	if errors.Is(err, local.ErrDamaged) {
+		code = sprites.CodeDamaged
+	}
+	return api.Refuse(protocol.ExitFailed, code, "there are no sprites: "+err.Error(), sprites.Remedy(&sprites.APIError{Code: code}))
 }
 
 // spriteURLs is where the URLs of sprites are served: a free port, the same each time if possible.
@@ -213,6 +229,9 @@ func (l *Leader) Hello() api.Hello {
 	l.mu.Lock()
 	h.Ending = l.closing
 	l.mu.Unlock()
+	if l.hostless != nil {
+		h.Sandbox, h.Warning = "none", l.hostless.Error()
+	}
 	if l.host != nil {
 		h.Isolation, h.Sandbox, h.Warning = l.host.Isolation(), l.host.Mode(), l.host.Warning()
 	}

@@ -28,6 +28,8 @@ func SpriteProblem(err error) error {
 		return refuse(protocol.ExitNotFound, "not_found")
 	case errors.As(err, &answer):
 		switch {
+		case answer.Code == sprites.CodeDamaged, answer.Code == sprites.CodeUnavailable:
+			return refuse(protocol.ExitFailed, answer.Code)
 		case answer.Status == http.StatusUnauthorized, answer.Status == http.StatusForbidden:
 			return refuse(protocol.ExitDenied, "denied")
 		case answer.Code == "isolation_unavailable":

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -56,7 +58,43 @@ func sweep(home Home) error {
 
 // CheckStore looks for what is wrong with the store (api.Storage). Runs that are driven wait for a part of it.
 func (l *Leader) CheckStore(ctx context.Context, progress func(api.StoreProgress)) (api.StoreReport, error) {
-	return checkStore(ctx, l.store, l.home.Store(), progress)
+	report, err := checkStore(ctx, l.store, l.home.Store(), progress)
+	if err != nil || l.cfg.Remote != nil {
+		return report, err
+	}
+	audit := func() (local.Audit, error) { return local.AuditDir(l.home.Sprites()) }
+	if l.host != nil {
+		audit = l.host.Audit
+	}
+	return report, addAudit(&report, audit)
+}
+
+// CheckHome is CheckStore for a home that no process leads; the caller holds its lock.
+func CheckHome(ctx context.Context, home Home, progress func(api.StoreProgress)) (api.StoreReport, error) {
+	report, err := CheckFile(ctx, home.Store(), progress)
+	if err != nil {
+		return report, err
+	}
+	return report, addAudit(&report, func() (local.Audit, error) { return local.AuditDir(home.Sprites()) })
+}
+
+// addAudit adds what is known of the embedded host's own database.
+func addAudit(r *api.StoreReport, audit func() (local.Audit, error)) error {
+	a, err := audit()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // there were no sprites yet
+	case errors.Is(err, local.ErrDamaged):
+		a.Problems = append(a.Problems, err.Error())
+	case err != nil:
+		return StoreProblem(err)
+	}
+	r.Host = &api.HostReport{Path: a.Path, Bytes: a.Bytes, Sprites: a.Sprites}
+	for _, problem := range a.Problems {
+		f := api.StoreFinding{Code: "sprites", Message: problem, Hint: sprites.Remedy(&sprites.APIError{Code: sprites.CodeDamaged})}
+		r.Findings, r.OK = append(r.Findings, f), false
+	}
+	return nil
 }
 
 // CheckFile is CheckStore for a file that no leader has: one that may be too damaged to be opened, or a backup's.

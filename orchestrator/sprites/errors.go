@@ -132,6 +132,13 @@ const CodeSandboxDied = "sandbox_died"
 // moment, processes or descriptors say. It comes with a time after which to try again; no command was started.
 const CodeShortage = "shortage"
 
+// Codes of an embedded host's answer 500 when it cannot do anything: its own records are damaged, or it could not be opened
+// for another reason.
+const (
+	CodeDamaged     = "sprites_damaged"
+	CodeUnavailable = "sprites_unavailable"
+)
+
 // Remedy says what a person can do about an error of the API, "" when there is nothing that would help.
 func Remedy(err error) string {
 	var api *APIError
@@ -167,6 +174,10 @@ func Remedy(err error) string {
 		return "wait, or end sprites that are not needed: lattice sprite ls"
 	case api.Code == CodeShortage:
 		return "try again in a moment; if that does not help, end sprites that are not needed: lattice sprite ls"
+	case api.Code == CodeDamaged:
+		return "lattice store check shows the damage; runs can be read and backed up all the same. To begin without the sprites that there were, end every lattice and move the folder sprites out of the state directory"
+	case api.Code == CodeUnavailable:
+		return "lattice doctor"
 	case api.Status == http.StatusInsufficientStorage:
 		return "free space on the disk that holds the sprites: lattice sprite rm, lattice sprite checkpoints rm, lattice image rm"
 	case api.Status >= 500:

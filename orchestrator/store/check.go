@@ -61,7 +61,7 @@ func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error)
 // has it open for writing.
 func CheckPages(path string, progress Progress) ([]Problem, error) {
 	var c checker
-	if err := boltfile.Check(path, progress, c.page); err != nil {
+	if err := boltfile.Check(path, boltfile.Flat, progress, c.page); err != nil {
 		return nil, fmt.Errorf("check the store: %w", classify(err))
 	}
 	return c.problems, nil
@@ -73,7 +73,7 @@ func (s *Store) checkPages(progress Progress, report func(format string, args ..
 	if s.db == nil {
 		return s.cause
 	}
-	if err := boltfile.CheckOpen(s.db, progress, report); err != nil {
+	if err := boltfile.CheckOpen(s.db, boltfile.Flat, progress, report); err != nil {
 		return fmt.Errorf("check the store: %w", classify(err))
 	}
 	return nil

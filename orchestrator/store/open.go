@@ -59,7 +59,7 @@ func layOut(tx *bbolt.Tx) error {
 // openFile opens a store that is there. It is looked at first, under its lock, because bbolt does not survive what it
 // does not expect; a file that is refused was not written to.
 func openFile(path string, patience time.Duration, readOnly bool) (db *bbolt.DB, err error) {
-	db, err = boltfile.Open(path, boltfile.Options{Patience: patience, ReadOnly: readOnly})
+	db, err = boltfile.Open(path, boltfile.Options{Layout: boltfile.Flat, Patience: patience, ReadOnly: readOnly})
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, classify(err))
 	}

@@ -216,6 +216,15 @@ func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	writeError(w, refusal)
 }
 
+// Unopened answers for a host that could not be opened: every request is refused with the reason.
+func Unopened(why error) http.Handler {
+	refusal := &apiError{http.StatusInternalServerError, sprites.CodeUnavailable, why.Error()}
+	if errors.Is(why, ErrDamaged) {
+		refusal.code = sprites.CodeDamaged
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeError(w, refusal) })
+}
+
 // classify is the one table from errors to answers.
 func classify(err error) *apiError {
 	var api *apiError
@@ -223,6 +232,8 @@ func classify(err error) *apiError {
 	switch {
 	case errors.As(err, &api):
 		return api
+	case errors.Is(err, ErrDamaged):
+		return &apiError{http.StatusInternalServerError, sprites.CodeDamaged, err.Error()}
 	case errors.Is(err, errNoSprite):
 		return &apiError{http.StatusNotFound, errNoSprite.Error(), ""}
 	case errors.Is(err, errNoCheckpoint):

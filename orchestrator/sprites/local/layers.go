@@ -56,7 +56,7 @@ func getLayer(tx *bolt.Tx, id string) (l layerRecord, err error) {
 		return l, fmt.Errorf("layer %s: %w", id, errNoLayer)
 	}
 	if err := json.Unmarshal(data, &l); err != nil {
-		return l, fmt.Errorf("record of layer %s: %w", id, err)
+		return l, fmt.Errorf("%w: record of layer %s: %w", ErrDamaged, id, err)
 	}
 	return l, nil
 }
@@ -234,7 +234,7 @@ func (s *store) settleLayers(boot string) (layers map[string]layerRecord, sprite
 		err := tx.Bucket(bucketLayers).ForEach(func(k, v []byte) error {
 			var l layerRecord
 			if err := json.Unmarshal(v, &l); err != nil {
-				return fmt.Errorf("record of layer %s: %w", k, err)
+				return fmt.Errorf("%w: record of layer %s: %w", ErrDamaged, k, err)
 			}
 			layers[l.ID] = l
 			return nil
@@ -252,7 +252,7 @@ func (s *store) settleLayers(boot string) (layers map[string]layerRecord, sprite
 		err = tx.Bucket(bucketSprites).ForEach(func(k, v []byte) error {
 			var rec spriteRecord
 			if err := json.Unmarshal(v, &rec); err != nil {
-				return fmt.Errorf("record of sprite %s: %w", k, err)
+				return fmt.Errorf("%w: record of sprite %s: %w", ErrDamaged, k, err)
 			}
 			sprites[rec.ID] = true
 			use(rec.Tree, false)

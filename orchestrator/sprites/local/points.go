@@ -37,7 +37,7 @@ func listCheckpoints(tx *bolt.Tx, spriteID string) ([]checkpointRecord, error) {
 	err := b.ForEach(func(_, v []byte) error {
 		var p checkpointRecord
 		if err := json.Unmarshal(v, &p); err != nil {
-			return fmt.Errorf("record of a checkpoint: %w", err)
+			return fmt.Errorf("%w: record of a checkpoint: %w", ErrDamaged, err)
 		}
 		points = append(points, p)
 		return nil
@@ -145,7 +145,7 @@ func pruneAutos(tx *bolt.Tx, spriteID string, keep int) (trees []string, err err
 	for k, v := c.Last(); k != nil; k, v = c.Prev() {
 		var p checkpointRecord
 		if err := json.Unmarshal(v, &p); err != nil {
-			return nil, fmt.Errorf("record of a checkpoint: %w", err)
+			return nil, fmt.Errorf("%w: record of a checkpoint: %w", ErrDamaged, err)
 		}
 		if !p.Auto {
 			continue
@@ -175,7 +175,7 @@ func (s *store) deleteCheckpoint(spriteID, id string, mounted func(string) bool)
 		for k, v := c.First(); k != nil; k, v = c.Next() {
 			var p checkpointRecord
 			if err := json.Unmarshal(v, &p); err != nil {
-				return fmt.Errorf("record of a checkpoint: %w", err)
+				return fmt.Errorf("%w: record of a checkpoint: %w", ErrDamaged, err)
 			}
 			if p.ID != id {
 				continue

@@ -53,7 +53,7 @@ func getSprite(tx *bolt.Tx, name string) (rec spriteRecord, err error) {
 		return rec, errNoSprite
 	}
 	if err := json.Unmarshal(data, &rec); err != nil {
-		return rec, fmt.Errorf("record of sprite %s: %w", name, err)
+		return rec, fmt.Errorf("%w: record of sprite %s: %w", ErrDamaged, name, err)
 	}
 	return rec, nil
 }
@@ -137,7 +137,7 @@ func (s *store) sprites() (all []spriteRecord, err error) {
 		return tx.Bucket(bucketSprites).ForEach(func(k, v []byte) error {
 			var rec spriteRecord
 			if err := json.Unmarshal(v, &rec); err != nil {
-				return fmt.Errorf("record of sprite %s: %w", k, err)
+				return fmt.Errorf("%w: record of sprite %s: %w", ErrDamaged, k, err)
 			}
 			all = append(all, rec)
 			return nil

@@ -154,7 +154,7 @@ func getServices(tx *bolt.Tx, sprite string) (map[string]serviceSpec, error) {
 	return all, b.ForEach(func(k, v []byte) error {
 		var s serviceSpec
 		if err := json.Unmarshal(v, &s); err != nil {
-			return fmt.Errorf("record of service %s: %w", k, err)
+			return fmt.Errorf("%w: record of service %s: %w", ErrDamaged, k, err)
 		}
 		all[s.Name] = s
 		return nil

@@ -50,6 +50,7 @@ type store struct {
 	mu     sync.RWMutex // guards what follows: held for reading during transactions, for writing while db is replaced
 	db     *bolt.DB     // nil after a failed reopening and after close
 	closed bool
+	broken error // not nil when bbolt broke in a transaction: the handle is of no use, and closing it could wait for ever
 }
 
 func openStore(dir string, now time.Time) (*store, error) {
@@ -90,7 +91,7 @@ func numberSessions(tx *bolt.Tx, now time.Time) (int64, error) {
 }
 
 func (s *store) open() error {
-	db, err := boltfile.Open(s.path, boltfile.Options{Patience: lockTimeout, Create: true})
+	db, err := boltfile.Open(s.path, boltfile.Options{Layout: boltfile.Nested, Patience: lockTimeout, Create: true})
 	if errors.Is(err, boltfile.ErrHeld) {
 		return fmt.Errorf("open %s: %w; end it or choose another one", s.path, ErrServed)
 	}
@@ -152,10 +153,13 @@ func (s *store) use() error {
 	if s.db != nil {
 		return nil
 	}
-	closed := s.closed
+	closed, broken := s.closed, s.broken
 	s.mu.RUnlock()
-	if closed {
+	switch {
+	case closed:
 		return errClosed
+	case broken != nil:
+		return broken
 	}
 	if err := s.reopen(); err != nil {
 		return err
@@ -166,6 +170,9 @@ func (s *store) use() error {
 // update runs fn in one durable transaction.
 func (s *store) update(fn func(*bolt.Tx) error) error {
 	refused, err := s.transact(fn)
+	if errors.Is(err, ErrDamaged) {
+		return s.giveUp(err)
+	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("commit: %w", err), s.reopen())
 	}
@@ -190,11 +197,22 @@ func (s *store) transact(fn func(*bolt.Tx) error) (refused, err error) {
 	return nil, err
 }
 
+// giveUp leaves the file as it is, with its lock, until the process ends.
+func (s *store) giveUp(why error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.db, s.broken = nil, why
+	return why
+}
+
 func (s *store) reopen() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	switch {
+	case s.closed:
 		return errClosed
+	case s.broken != nil:
+		return s.broken
 	}
 	if s.db != nil {
 		// What close says of a handle that is given up changes nothing.
