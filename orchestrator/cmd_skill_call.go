@@ -180,7 +180,12 @@ func (d *deps) callIn(ctx context.Context, c *sprites.Client, o skillCallOptions
 	}
 	defer done()
 	call := oneCall{d: d, skill: skill.Name}
-	exit, err := call.run(ctx, c, sprite, sprites.Exec{
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if skill.TimeoutS > 0 { // the runtime of a built-in or served skill keeps it, too, and has words of its own
+		limited, cancel = context.WithTimeout(ctx, time.Duration(skill.TimeoutS*float64(time.Second))+timeoutGrace)
+	}
+	defer cancel()
+	exit, err := call.run(limited, c, sprite, sprites.Exec{
 		Cmd:                   skill.cmd,
 		Env:                   []string{"LATTICE_SPRITE_ID=" + sprite, "LATTICE_WORK_ITEM_ID=" + sprite, "LATTICE_PERMISSIONS=" + strings.Join(o.allow, ",")},
 		Dir:                   "/workspace",
@@ -191,6 +196,8 @@ func (d *deps) callIn(ctx context.Context, c *sprites.Client, o skillCallOptions
 	switch {
 	case ctx.Err() != nil:
 		return &exitError{code: protocol.ExitCancelled}
+	case limited.Err() != nil:
+		return api.Refuse(protocol.ExitTimeout, "timeout", fmt.Sprintf("%s did not end within %g s, the timeout_s of its manifest", skill.Name, skill.TimeoutS), "raise timeout_s in its skill.json")
 	case err != nil:
 		return spriteProblem(err)
 	}
@@ -210,10 +217,18 @@ func (d *deps) spriteFor(ctx context.Context, c *sprites.Client, o skillCallOpti
 			return "", done, err
 		}
 		sprite = "call-" + strings.ToLower(rand.Text()[:12])
+		release := func() {}
+		if !o.keep {
+			d.removeLeft(ctx, c)
+			if release, err = d.claim(sprite); err != nil {
+				return "", done, err
+			}
+		}
 		if _, err := c.Create(ctx, sprites.Create{Name: sprite, Labels: []string{"lattice-call"}, Skills: d.shownSkills(sent), Image: start}); err != nil {
+			release()
 			return "", done, spriteProblem(err)
 		}
-		done = func() { d.dismiss(ctx, c, o, sprite) }
+		done = func() { d.dismiss(ctx, c, o, sprite); release() }
 	}
 	if err = d.equip(ctx, c, o, sprite); err == nil {
 		err = d.sendSkills(ctx, c, sprite, sent)
@@ -256,6 +271,9 @@ func (d *deps) equipment(c *sprites.Client, spritekit string) leader.Equipment {
 		Warn: func(message string) { fmt.Fprintf(d.err, "lattice: %s\n", message) },
 	}
 }
+
+// timeoutGrace is how long a skill has to end by itself once its time is used up.
+const timeoutGrace = 2 * time.Second
 
 // waitingGrace is how long a skill may go on after it said that it waits (DESIGN 22).
 const waitingGrace = 5 * time.Second

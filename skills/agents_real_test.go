@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -109,11 +110,14 @@ func (a *realAgent) shell(command string) agenttest.Call {
 
 func (a *realAgent) run(input map[string]any) outcome {
 	a.t.Helper()
-	whole := map[string]any{"prompt": "do it"}
+	whole := map[string]any{"prompt": "do it", "tools": []string{"*"}}
 	for _, members := range []map[string]any{a.more, input} {
 		for key, value := range members {
 			whole[key] = value
 		}
+	}
+	if mcp, ok := whole["mcp"].(map[string]any); ok && mcp["spritekit"] == false {
+		delete(whole, "tools")
 	}
 	return a.call("agent.run", quote(whole))
 }
@@ -147,6 +151,37 @@ func eachAgent(t *testing.T, test func(t *testing.T, agent string)) {
 
 // script is set after the agent is known, as tools have other names in each.
 func (a *realAgent) says(steps ...agenttest.Step) { a.model.Play(agenttest.Script{Steps: steps}) }
+
+// The schemas of tools are read in every turn: an agent is offered three of ours, and more where the input says so.
+func TestARealAgentHasFewToolsByDefault(t *testing.T) {
+	eachAgent(t, func(t *testing.T, agent string) {
+		for _, test := range []struct {
+			tools any
+			want  []string
+		}{
+			{nil, []string{"ask_user", "notify_user", "test_run"}},
+			{[]string{"git.st*", "fs.read"}, []string{"fs_read", "git_stash", "git_status"}},
+		} {
+			a := newRealAgent(t, agent, agenttest.Script{})
+			a.says(agenttest.Step{Text: "done"})
+			a.done(map[string]any{"tools": test.tools})
+			last, _ := a.model.Last()
+			var got []string
+			for _, name := range last.Tools {
+				if rest, ok := strings.CutPrefix(name, "mcp__spritekit"); ok {
+					got = append(got, strings.TrimLeft(rest, "_/"))
+				}
+			}
+			if slices.Sort(got); !slices.Equal(got, test.want) {
+				t.Errorf("with tools %v the agent has %q, want %q", test.tools, got, test.want)
+			}
+		}
+		a := newRealAgent(t, agent, agenttest.Script{})
+		if o := a.run(map[string]any{"tools": []string{"fs.raed"}}); o.exit != 2 || !strings.Contains(o.stdout, "names no skill") {
+			t.Errorf("a tool that is no skill: exit %d, %s", o.exit, o.stdout)
+		}
+	})
+}
 
 func TestARealAgentWorksThroughOurSkills(t *testing.T) {
 	eachAgent(t, func(t *testing.T, agent string) {

@@ -43,6 +43,7 @@ type input struct {
 		Spritekit *bool                `json:"spritekit"`
 		Servers   map[string]mcpServer `json:"servers"`
 	} `json:"mcp"`
+	Tools        []string        `json:"tools"`
 	OutputSchema json.RawMessage `json:"output_schema"`
 	Instructions string          `json:"instructions"`
 	Skills       []string        `json:"skills"`

@@ -5,11 +5,13 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -206,10 +208,13 @@ func (l *launch) offerServers() error {
 		add(name, s)
 	}
 	asked := l.in.MCP.Spritekit
+	tools, err := l.tools()
 	switch {
-	case asked != nil && !*asked:
+	case err != nil:
+		return err
+	case asked != nil && !*asked || len(tools) == 0:
 	case l.self != "":
-		own := mcpServer{Command: l.self, Args: []string{"mcp"}, Env: map[string]string{"PATH": proc.Getenv(l.spec.Env, "PATH", proc.DefaultPath)}}
+		own := mcpServer{Command: l.self, Args: []string{"mcp", "--tools", strings.Join(tools, ",")}, Env: map[string]string{"PATH": proc.Getenv(l.spec.Env, "PATH", proc.DefaultPath)}}
 		for _, v := range l.identity() {
 			own.Env[v[0]] = v[1]
 		}
@@ -223,6 +228,34 @@ func (l *launch) offerServers() error {
 	}
 	l.vars["mcp_servers"] = entries
 	return nil
+}
+
+// defaultTools are the skills that an agent has as tools unless the input names others. It has tools of its own for files,
+// git and programs.
+var defaultTools = []string{"ask.user", "notify.user", "test.run"}
+
+// tools are the names and patterns of the skills that the agent has as tools. One that names none is refused: the server
+// would not start, and the agent work without it.
+func (l *launch) tools() ([]string, error) {
+	if l.in.Tools == nil {
+		return defaultTools, nil
+	}
+	if asked := l.in.MCP.Spritekit; asked != nil && !*asked && len(l.in.Tools) > 0 {
+		return nil, skill.BadInput("/tools", "names skills, and mcp.spritekit is false")
+	}
+	for i, pattern := range l.in.Tools {
+		found := slices.ContainsFunc(manifests.Skills(), func(m manifests.Skill) bool {
+			match, err := path.Match(pattern, m.Name)
+			return err == nil && match
+		})
+		if beside, err := filepath.Glob(l.beside(pattern)); err == nil && len(beside) > 0 && !strings.Contains(pattern, "/") {
+			found = true
+		}
+		if !found || strings.Contains(pattern, ",") {
+			return nil, skill.BadInput(fmt.Sprintf("/tools/%d", i), "%q names no skill", pattern).WithHint("such as fs.read or git.*; spritekit skills lists them")
+		}
+	}
+	return l.in.Tools, nil
 }
 
 // wordPrompt puts together what the agent is told, for the parts of the input that it has no other way to learn.

@@ -64,7 +64,8 @@ func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 	}
 	if m.TimeoutS > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(min(m.TimeoutS, manifests.MaxTimeoutS)*float64(time.Second)))
+		late := skill.Timeout("%s did not end within the %g s of timeout_s in its skill.json", m.Name, m.TimeoutS).WithHint("raise timeout_s there, or give it less to do")
+		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(min(m.TimeoutS, manifests.MaxTimeoutS)*float64(time.Second)), late)
 		defer cancel()
 	}
 	out := &output{streams: streams}
@@ -87,7 +88,7 @@ func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 	if !said || result.Skill != m.Name {
 		out.print(out.last)
 		if ctx.Err() != nil {
-			return nil, 0, ctx.Err()
+			return nil, 0, context.Cause(ctx)
 		}
 		if out.long {
 			return nil, 0, skill.Failed(protocol.CodeResultTooLong, "the last line of stdout is longer than %d bytes", protocol.MaxLine).

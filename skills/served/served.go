@@ -40,7 +40,8 @@ func Func(r *proc.Reaper, argv []string) skill.Func {
 	return func(ctx context.Context, c *skill.Call) (skill.Result, error) {
 		if limit := c.Manifest.TimeoutS; limit > 0 {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, time.Duration(limit*float64(time.Second)))
+			late := skill.Timeout("the program did not end within the %g s of timeout_s in its skill.json", limit).WithHint("raise timeout_s there, or give it less to do")
+			ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(limit*float64(time.Second)), late)
 			defer cancel()
 		}
 		env, err := environment(c)
