@@ -59,7 +59,7 @@ echo '{"is":"bye"}'
 	for _, name := range []string{"prompt", "args", "config", "home", "seen", "status"} {
 		got[name] = s.read("repo/" + name)
 	}
-	if !strings.Contains(got["config"], "volume = 11\n") || !strings.Contains(got["config"], "[servers.spritekit]\nargs = [\"mcp\"]\n") {
+	if !strings.Contains(got["config"], "volume = 11\n") || !strings.Contains(got["config"], "[servers.spritekit]\nargs = [\"mcp\", \"--tools\", \"ask.user,notify.user,test.run\"]\n") {
 		t.Errorf("its configuration is %s", got["config"])
 	}
 	delete(got, "config")
