@@ -57,6 +57,8 @@ type Network struct {
 	Enforcement string `json:"enforcement"`
 	Preset      string `json:"preset"`
 	Why         string `json:"why,omitempty"` // why it is not enforced
+	// HostPorts are the ports of the host's machine that the sprite reaches.
+	HostPorts []uint16 `json:"host_ports,omitempty"`
 }
 
 // URLSettings say who may open a sprite's URL.
@@ -92,6 +94,12 @@ type Create struct {
 	MinIsolation string `json:"min_isolation,omitempty"`
 	// Network is the preset of a sprite without a policy of its own: defaults, none or open; of the embedded host only.
 	Network string `json:"network,omitempty"`
+	// HostPorts are ports of the host's machine that the sprite reaches, in place of the host's own list; nil leaves it to
+	// the host. Of the embedded host only.
+	HostPorts []uint16 `json:"host_ports,omitzero"`
+	// Spritekit is the path of the spritekit, on the host's machine, that the sprite has in /skills in place of the host's;
+	// of the embedded host only.
+	Spritekit string `json:"spritekit,omitempty"`
 	// Tools are paths of the host's machine that the sprite sees read-only; of the embedded host only.
 	Tools []string `json:"tools,omitempty"`
 	// Skills are folders of the host's machine that the sprite has in /skills, under their own names; as Tools.

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"os"
@@ -43,8 +44,15 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	skills, err := h.keepSkills(in.Skills)
+	base, err := h.skillsBase(in.Spritekit)
 	if err != nil {
+		return err
+	}
+	skills, err := h.keepSkills(cmp.Or(base, h.cfg.Skills), in.Skills)
+	if err != nil {
+		return err
+	}
+	if err := h.checkHostPorts(in.HostPorts); err != nil {
 		return err
 	}
 	digest, done, err := h.takeImage(r.Context(), in.Image, in.Name)
@@ -59,7 +67,8 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 	now := h.now()
 	rec := spriteRecord{
 		ID: "sprite-" + ulid.Make().String(), Name: in.Name, Tree: root.ID, Labels: in.Labels, Environment: in.Environment,
-		URLSettings: *in.URLSettings, Config: in.Config, Runtime: in.Runtime, MinIsolation: sandbox.Level(in.MinIsolation), Network: egress.Preset(in.Network), Tools: tools, Skills: skills, Image: digest,
+		URLSettings: *in.URLSettings, Config: in.Config, Runtime: in.Runtime, MinIsolation: sandbox.Level(in.MinIsolation), Network: egress.Preset(in.Network), HostPorts: in.HostPorts,
+		Tools: tools, Skills: skills, SkillsBase: base, Image: digest,
 		CreatedAt: now, UpdatedAt: now,
 	}
 	if err := h.store.createSprite(rec, root); err != nil {

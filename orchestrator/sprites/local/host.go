@@ -94,9 +94,14 @@ type Config struct {
 	// CheckTool judges a path that a request wants a new sprite to see, and returns it cleaned. Nil refuses all.
 	CheckTool func(path string) (string, error)
 	// KeepSkill judges a folder that a request wants a new sprite to have in /skills, and returns where it is kept from
-	// then on. Nil refuses all. SkillsWith returns a directory like Skills that has kept folders, too.
+	// then on. Nil refuses all. SkillsWith returns a directory like base that has kept folders, too.
 	KeepSkill  func(path string) (string, error)
-	SkillsWith func(kept []string) (string, error)
+	SkillsWith func(base string, kept []string) (string, error)
+	// InstallSkills returns a directory like Skills that is made of the spritekit at a path that a request names for a new
+	// sprite. Nil refuses all.
+	InstallSkills func(spritekit string) (string, error)
+	// LetHostPorts lets requests list the ports of this machine that a new sprite reaches.
+	LetHostPorts bool
 	// Image is what sprites start from whose creation names no image: one that is there, or an absolute path, which is
 	// imported when it is first needed; "" and "none" are this machine's own system.
 	Image string

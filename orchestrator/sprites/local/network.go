@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -22,8 +24,8 @@ type Network struct {
 	// Preset is the policy of sprites that have none of their own. "" leaves all sprites on this machine's network, under
 	// no policy at all.
 	Preset egress.Preset
-	// HostPorts are ports of this machine's loopback interface that sprites reach as egress.HostName. Only who runs the
-	// host can list them: no request can.
+	// HostPorts are ports of this machine's loopback interface that sprites reach as egress.HostName. Requests list others
+	// for a new sprite where Config.LetHostPorts says so.
 	HostPorts []uint16
 	// Upstream is the way out; the zero value is egress.Direct.
 	Upstream egress.Upstream
@@ -53,7 +55,7 @@ func (h *Host) enforcement() (label, why string) {
 
 func (h *Host) networkState(rec spriteRecord) *sprites.Network {
 	label, why := h.enforcement()
-	return &sprites.Network{Enforcement: label, Preset: h.presetName(rec), Why: why}
+	return &sprites.Network{Enforcement: label, Preset: h.presetName(rec), Why: why, HostPorts: h.hostPorts(rec)}
 }
 
 // customPolicy is what stands in place of a preset's name for a policy of the sprite's own.
@@ -71,6 +73,32 @@ func (h *Host) preset(rec spriteRecord) egress.Preset {
 		return rec.Network
 	}
 	return h.cfg.Network.Preset
+}
+
+// hostPorts are the ports of this machine that a sprite reaches.
+func (h *Host) hostPorts(rec spriteRecord) []uint16 {
+	if rec.HostPorts != nil {
+		return rec.HostPorts
+	}
+	return h.cfg.Network.HostPorts
+}
+
+// maxHostPorts bounds the ports that one sprite reaches.
+const maxHostPorts = 64
+
+// checkHostPorts judges the ports that a request wants a new sprite to reach.
+func (h *Host) checkHostPorts(ports []uint16) error {
+	switch {
+	case len(ports) == 0:
+		return nil
+	case !h.cfg.LetHostPorts:
+		return &apiError{http.StatusForbidden, "host_ports_refused", "this host opens no ports of its machine that a request names; start it with --host-port PORT"}
+	case len(ports) > maxHostPorts:
+		return badRequest(fmt.Sprintf("host_ports: more than %d", maxHostPorts))
+	case slices.Contains(ports, 0):
+		return badRequest("host_ports: 0 is not a port")
+	}
+	return nil
 }
 
 // rules are those that bind a sprite.
@@ -116,7 +144,7 @@ func (s *sprite) connect(box *sandbox.Box) (err error) {
 		return fmt.Errorf("mirror the network policy: %w", err)
 	}
 	c := &connection{gateway: egress.New(egress.Config{
-		Upstream: h.upstream(), HostPorts: h.cfg.Network.HostPorts, Denials: s.denials(), Room: h.outward, Now: h.now,
+		Upstream: h.upstream(), HostPorts: h.hostPorts(rec), Denials: s.denials(), Room: h.outward, Now: h.now,
 	}, policy)}
 	ctx, cancel := context.WithCancel(h.ctx)
 	c.cancel = cancel

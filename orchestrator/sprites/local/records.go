@@ -21,8 +21,9 @@ type spriteRecord struct {
 	Source       string              `json:"source,omitempty"` // checkpoint that the tree descends from
 	Labels       []string            `json:"labels,omitempty"`
 	Environment  map[string]string   `json:"environment,omitempty"`
-	Tools        []string            `json:"tools,omitempty"`  // host paths shown read-only, besides the host's own
-	Skills       []string            `json:"skills,omitempty"` // host folders that are in /skills, besides the host's own
+	Tools        []string            `json:"tools,omitempty"`       // host paths shown read-only, besides the host's own
+	Skills       []string            `json:"skills,omitempty"`      // host folders that are in /skills, besides those of SkillsBase
+	SkillsBase   string              `json:"skills_base,omitempty"` // in place of the host's Skills
 	MinIsolation sandbox.Level       `json:"min_isolation,omitempty"`
 	Image        string              `json:"image,omitempty"` // digest of the image that it started from
 	URLSettings  sprites.URLSettings `json:"url_settings"`
@@ -32,8 +33,9 @@ type spriteRecord struct {
 	UpdatedAt    time.Time           `json:"updated_at"`
 	LastStarted  *time.Time          `json:"last_started,omitempty"` // when it last became running
 	LastWarmed   *time.Time          `json:"last_warmed,omitempty"`
-	Network      egress.Preset       `json:"network,omitempty"` // in place of the host's preset
-	Policy       *[]egress.Rule      `json:"policy,omitempty"`  // nil: the preset's
+	Network      egress.Preset       `json:"network,omitempty"`   // in place of the host's preset
+	HostPorts    []uint16            `json:"host_ports,omitzero"` // in place of the host's, when not nil
+	Policy       *[]egress.Rule      `json:"policy,omitempty"`    // nil: the preset's
 	Privileges   *privileges         `json:"privileges,omitempty"`
 	Resources    *resources          `json:"resources,omitempty"`
 	Checkpointed uint64              `json:"checkpointed"` // number of the last checkpoint, never used twice
