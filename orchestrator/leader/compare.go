@@ -31,7 +31,11 @@ func (l *Leader) Compare(ctx context.Context, id, from, to string) (api.Comparis
 	if err != nil {
 		return api.Comparison{}, err
 	}
-	out := api.Comparison{RunID: id, From: p.view(a), Vars: []api.VarChange{}, Files: []sprites.Change{}}
+	ids, found, err := l.held(ctx, p.Sprite)
+	if err != nil {
+		return api.Comparison{}, err
+	}
+	out := api.Comparison{RunID: id, From: p.judged(a, ids, found), Vars: []api.VarChange{}, Files: []sprites.Change{}}
 	before, err := engine.StateAt(p.program, id, p.facts, a)
 	if err != nil {
 		return api.Comparison{}, err
@@ -47,7 +51,7 @@ func (l *Leader) Compare(ctx context.Context, id, from, to string) (api.Comparis
 		if after, err = engine.StateAt(p.program, id, p.facts, *b); err != nil {
 			return api.Comparison{}, err
 		}
-		m := p.view(*b)
+		m := p.judged(*b, ids, found)
 		out.To = &m
 	}
 	if out.Vars, err = changes(out.Vars, "$vars", before.Vars, after.Vars); err != nil {

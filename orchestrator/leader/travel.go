@@ -196,9 +196,7 @@ func (l *Leader) Moments(ctx context.Context, id string) ([]api.Moment, error) {
 	}
 	out := make([]api.Moment, len(p.points))
 	for i, pt := range p.points {
-		out[i] = p.view(pt)
-		out[i].Why = missing(pt, p.Sprite, ids, found)
-		out[i].Available = out[i].Why == ""
+		out[i] = p.judged(pt, ids, found)
 	}
 	return out, nil
 }
@@ -207,6 +205,14 @@ func (l *Leader) Moments(ctx context.Context, id string) ([]api.Moment, error) {
 func (p past) at(pt engine.Point) time.Time {
 	i := slices.IndexFunc(p.facts, func(e lattice.Entry) bool { return e.Seq == pt.Seq })
 	return p.facts[i].At
+}
+
+// judged is view that also says whether the run can go back there, by the checkpoints that its sprite has (held).
+func (p past) judged(pt engine.Point, ids map[string]bool, found bool) api.Moment {
+	m := p.view(pt)
+	m.Why = missing(pt, p.Sprite, ids, found)
+	m.Available = m.Why == ""
+	return m
 }
 
 // view is a moment for people.

@@ -137,7 +137,7 @@ func (e *remoteError) hint() string {
 		return "git has no valid credential for this remote: try git ls-remote in a shell"
 	case strings.Contains(s, "No space left"):
 		return "free some disk space and try again"
-	case strings.Contains(s, "not found"), strings.Contains(s, "does not appear to be a git repository"), strings.Contains(s, "does not exist"):
+	case e.absent():
 		return "check the URL, and that you may read the repository"
 	}
 	return "check the network and try again"

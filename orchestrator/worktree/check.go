@@ -1,0 +1,60 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// Find looks for a repository and a ref of it, as Seed would, and changes nothing: of a URL only what it advertises is
+// read. A *lattice.Refusal with the code repository_not_found, not_a_repository or ref_not_found says that one is not
+// there; a ref that no advertisement can show, such as a commit, is taken as found.
+func (g *Git) Find(ctx context.Context, spec, ref string) error {
+	if !isURL(spec) {
+		t, err := g.open(ctx, spec, "")
+		if err != nil {
+			return err
+		}
+		defer t.release()
+		_, _, err = g.resolve(ctx, t, ref)
+		return err
+	}
+	if err := checkURL(spec); err != nil {
+		return err
+	}
+	name := strings.TrimPrefix(ref, "refs/heads/")
+	refs, err := g.lsRemote(ctx, spec, "HEAD", ref, "refs/heads/"+name, "refs/tags/"+name)
+	var remote *remoteError
+	switch {
+	case errors.As(err, &remote) && remote.absent():
+		return refuse("repository_not_found", remote.hint(), "%s: %s", remote.doing, remote.stderr)
+	case errors.As(err, &remote):
+		return refuse("repository_unreachable", remote.hint(), "%s: %s", remote.doing, remote.stderr)
+	case err != nil:
+		return err
+	case ref == "" || !plainName(ref):
+		return nil
+	}
+	for _, at := range []string{ref, "refs/heads/" + name, "refs/tags/" + name} {
+		if refs.values[at] != "" {
+			return nil
+		}
+	}
+	return refuse("ref_not_found", "list them with git ls-remote", "%s has no branch or tag %q", StripCredentials(spec), line(ref))
+}
+
+// plainName reports whether a ref can only be the name of a branch or a tag: neither an abbreviated commit nor an
+// expression such as main~1.
+func plainName(ref string) bool {
+	return strings.Trim(ref, "0123456789abcdef") != "" && !strings.ContainsAny(ref, "~^:@{")
+}
+
+// absent reports whether the remote says that there is no such repository.
+func (e *remoteError) absent() bool {
+	for _, words := range []string{"not found", "does not appear to be a git repository", "does not exist"} {
+		if strings.Contains(e.stderr, words) {
+			return true
+		}
+	}
+	return false
+}
