@@ -131,8 +131,7 @@ A flow that does not compile prints its findings on standard error and exits 2.
 
 // printIndented prints a JSON document for reading.
 func (d *deps) printIndented(doc any) error {
-	enc := json.NewEncoder(d.out)
-	enc.SetEscapeHTML(false)
+	enc := encoder(d.out)
 	enc.SetIndent("", "  ")
 	return enc.Encode(doc)
 }

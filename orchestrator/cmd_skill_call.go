@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -25,7 +26,7 @@ import (
 )
 
 type skillCallOptions struct {
-	leaderOptions
+	fresh                spriteOptions
 	input, sprite, image string
 	allow, skills        []string
 	keep                 bool
@@ -58,7 +59,7 @@ The exit code is the skill's. The sprite is made for the call and removed after 
 			return runSkillCall(c.Context(), d, o, list[0], list[1:])
 		},
 	}
-	o.addFlags(cmd)
+	o.fresh.addFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.input, "input", "", "`JSON` object with the skill's inputs, or @FILE; @- is standard input")
 	f.StringVar(&o.sprite, "sprite", "", "call it in this sprite, where its own skills are found, too")
@@ -72,7 +73,7 @@ The exit code is the skill's. The sprite is made for the call and removed after 
 }
 
 func runSkillCall(ctx context.Context, d *deps, o skillCallOptions, name string, pairs []string) error {
-	if err := imageOfSprite(o.image, o.sprite); err != nil {
+	if err := cmp.Or(imageOfSprite(o.image, o.sprite), o.fresh.check(d, o.sprite)); err != nil {
 		return err
 	}
 	input, err := d.callInput(ctx, o.input, pairs)
@@ -98,7 +99,7 @@ func runSkillCall(ctx context.Context, d *deps, o skillCallOptions, name string,
 			return err
 		}
 	}
-	return d.withSprites(ctx, o.leaderOptions, func(ctx context.Context, c *sprites.Client) error {
+	return d.withSprites(ctx, func(ctx context.Context, c *sprites.Client) error {
 		if i >= 0 && (o.sprite == "" || local[i].Source == "builtin") {
 			return d.callIn(ctx, c, o, local[i], input)
 		}
@@ -224,7 +225,9 @@ func (d *deps) spriteFor(ctx context.Context, c *sprites.Client, o skillCallOpti
 				return "", done, err
 			}
 		}
-		if _, err := c.Create(ctx, sprites.Create{Name: sprite, Labels: []string{"lattice-call"}, Skills: d.shownSkills(sent), Image: start}); err != nil {
+		create := sprites.Create{Name: sprite, Labels: []string{"lattice-call"}, Skills: d.shownSkills(sent), Image: start, Spritekit: d.shownSpritekit(o.fresh)}
+		create.Network, create.HostPorts = d.reach(ctx, o.fresh.network)
+		if _, err := c.Create(ctx, create); err != nil {
 			release()
 			return "", done, spriteProblem(err)
 		}
@@ -258,7 +261,7 @@ func (d *deps) equip(ctx context.Context, c *sprites.Client, o skillCallOptions,
 	if d.remoteSprites() == nil {
 		return nil
 	}
-	return d.equipment(c, o.spritekit).Equip(ctx, sprite)
+	return d.equipment(c, o.fresh.spritekit).Equip(ctx, sprite)
 }
 
 // equipment is what remote sprites are given, with a spritekit as told, beside lattice or on PATH.
@@ -388,11 +391,19 @@ func (k *oneCall) conclude(exit int) error {
 	return nil
 }
 
+// acts reports whether a terminal may act on a character; line ends and tabs are wanted.
+func acts(r rune) bool {
+	return r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+}
+
 // harmless writes what a terminal would act on as JSON's own escapes; the value stays the same.
 func harmless(text string) string {
+	if !strings.ContainsFunc(text, acts) {
+		return text
+	}
 	var b strings.Builder
 	for _, r := range text {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+		if acts(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		} else {
 			b.WriteRune(r)

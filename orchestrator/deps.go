@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -138,9 +137,7 @@ func (d *deps) report(ctx context.Context, err error) int {
 	}
 	var p *api.Problem
 	if errors.As(err, &p) && d.json {
-		enc := json.NewEncoder(d.err)
-		enc.SetEscapeHTML(false)
-		_ = enc.Encode(p) // nowhere left to report to
+		_ = encoder(d.err).Encode(p) // nowhere left to report to
 		return p.Exit
 	}
 	words := sanitizer{d.err} // a sprite may have chosen some of them: names of files, what its host says of it

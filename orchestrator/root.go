@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 )
@@ -87,9 +88,25 @@ func group(cmd *cobra.Command) *cobra.Command {
 
 // printJSON prints one compact JSON value a line.
 func (d *deps) printJSON(v any) error {
-	enc := json.NewEncoder(d.out)
+	return encoder(d.out).Encode(v)
+}
+
+// encoder writes JSON for people and machines: values stay the same, and a terminal does nothing of what is in them.
+func encoder(w io.Writer) *json.Encoder {
+	enc := json.NewEncoder(escaper{w})
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	return enc
+}
+
+// escaper writes what a terminal would act on as JSON's own escapes. JSON escapes the control characters of ASCII by
+// itself; there remain U+007F to U+009F and those that turn the direction of text.
+type escaper struct{ w io.Writer }
+
+func (e escaper) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(e.w, harmless(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // args wraps a cobra argument check so that its failure exits with 2.

@@ -108,13 +108,23 @@ func (c *Client) Decide(ctx context.Context, id string, d DecideRequest) (Decide
 
 // Entries yields a run's facts and events after a position.
 func (c *Client) Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
-	return lines(ctx, c, "/v1/run/entries", position(id, after), yield)
+	return c.entries(ctx, after, func(after lattice.Seq) url.Values { return position(id, after) }, yield)
 }
 
 // Outline yields a run's facts after a position, and the events next to them: enough to tell how the run went, and quick
 // however much was said.
 func (c *Client) Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
-	return lines(ctx, c, "/v1/run/entries", outlined(id, after), yield)
+	return c.entries(ctx, after, func(after lattice.Seq) url.Values { return outlined(id, after) }, yield)
+}
+
+// entries reads on behind the last entry that came when the leader ends under the answer.
+func (c *Client) entries(ctx context.Context, after lattice.Seq, query func(lattice.Seq) url.Values, yield func(lattice.Entry) error) error {
+	return c.again(ctx, func() error {
+		return lines(ctx, c, "/v1/run/entries", query(after), func(e lattice.Entry) error {
+			after = e.Seq
+			return yield(e)
+		})
+	})
 }
 
 // Watch yields entries and views as they come. It returns ErrGone when the leader ends before the run does; it does not
@@ -206,17 +216,41 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	return nil, p
 }
 
-func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, body any) (T, error) {
-	var out T
-	resp, err := c.do(ctx, method, path, query, body)
-	if err != nil {
-		return out, err
+// call asks, and asks again when the leader ends under its answer: what is sent twice counts once.
+func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, body any) (out T, err error) {
+	err = c.again(ctx, func() error {
+		resp, err := c.do(ctx, method, path, query, body)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		var answer T
+		if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+			return &cutOff{gone(err)}
+		}
+		out = answer
+		return nil
+	})
+	return out, err
+}
+
+// cutOff is the end of a leader in the middle of its answer.
+type cutOff struct{ error }
+
+func (e *cutOff) Unwrap() error { return e.error }
+
+// again repeats a request whose answer was cut off, with the next leader.
+func (c *Client) again(ctx context.Context, ask func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := ask()
+		var cut *cutOff
+		if c.Redial == nil || !errors.As(err, &cut) || !errors.Is(err, ErrGone) || attempt == maxAttempts || ctx.Err() != nil {
+			return err
+		}
+		if err := c.Redial(ctx); err != nil {
+			return err
+		}
 	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
-		return out, gone(err)
-	}
-	return out, nil
 }
 
 // position is the query for what comes after a place in a run's log.
@@ -243,7 +277,7 @@ func lines[T any](ctx context.Context, c *Client, path string, query url.Values,
 		if err := dec.Decode(&raw); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return gone(err)
+			return &cutOff{gone(err)}
 		}
 		p := new(Problem)
 		if json.Unmarshal(raw, p) == nil && p.Exit != 0 {

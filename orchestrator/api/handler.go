@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,6 +68,10 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 		var in HandoverRequest
 		if !decode(w, r, &in, false) { // a newer lattice may say more
 
+			return
+		}
+		if in.API < 1 || in.PID < 1 { // null, say
+			fail(w, Refuse(protocol.ExitBadInput, "bad_request", "a handover needs api and pid, of the lattice that leads next", ""))
 			return
 		}
 		out, err := s.HandOver(r.Context(), in)
@@ -165,15 +170,31 @@ func change(w http.ResponseWriter, r *http.Request, s Service) {
 // read decodes the body strictly into v and answers for itself when that fails.
 func read(w http.ResponseWriter, r *http.Request, v any) bool { return decode(w, r, v, true) }
 
+// decode refuses null, which would be every request with all that it leaves out. No body is an empty object.
 func decode(w http.ResponseWriter, r *http.Request, v any, strict bool) bool {
-	return decodeUpTo(w, r, v, strict, maxBody)
-}
-
-func decodeUpTo(w http.ResponseWriter, r *http.Request, v any, strict bool, limit int64) bool {
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
+	var body json.RawMessage
+	if !decodeUpTo(w, r, &body, maxBody) {
+		return false
+	}
+	if len(body) == 0 {
+		return true
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
 	if strict {
 		dec.DisallowUnknownFields()
 	}
+	err := dec.Decode(v)
+	if string(body) == "null" {
+		err = errors.New("it is null")
+	}
+	if err != nil {
+		fail(w, Refuse(protocol.ExitBadInput, "bad_request", fmt.Sprintf("read request: %v", err), ""))
+	}
+	return err == nil
+}
+
+func decodeUpTo(w http.ResponseWriter, r *http.Request, v any, limit int64) bool {
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
 	if err := dec.Decode(v); err != nil && !errors.Is(err, io.EOF) {
 		fail(w, Refuse(protocol.ExitBadInput, "bad_request", fmt.Sprintf("read request: %v", err), ""))
 		return false

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -49,11 +51,32 @@ func TestHandOverThatIsGivenUp(t *testing.T) {
 	}
 }
 
+// A request for the lead that does not say who leads next changes nothing.
+func TestHandOverToNobody(t *testing.T) {
+	home := leader.Home(t.TempDir())
+	l, _ := lead(t, home)
+	hc := api.HTTPClient(home.Socket())
+	defer hc.CloseIdleConnections()
+	for _, body := range []string{"null", "{}", "", `{"api":null,"pid":null}`, "[]", "7"} {
+		resp, err := hc.Post(api.Base+"/v1/lattice/handover", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			t.Errorf("a handover to %q is granted", body)
+		}
+	}
+	if l.Hello().Ending {
+		t.Error("the leader ends")
+	}
+}
+
 // What is begun is finished, the rest is left to the next leader, with the values that are in no store.
 func TestHandOver(t *testing.T) {
 	home := leader.Home(t.TempDir())
 	l, end := lead(t, home)
-	v, err := l.Start(t.Context(), api.RunRequest{Flow: []byte(steps), Detach: true, Options: api.Options{AgentEnv: []string{"KEY"}, Secrets: map[string]string{"KEY": "v=1"}}})
+	v, err := l.Start(t.Context(), api.RunRequest{Flow: []byte(steps), Detach: true, Options: api.Options{AgentEnv: []string{"KEY"}, Values: api.Values{Secrets: map[string]string{"KEY": "v=1"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +94,7 @@ func TestHandOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]api.HandedRun{{RunID: v.RunID, Secrets: map[string]string{"KEY": "v=1"}}}, handed.Runs); diff != "" {
+	if diff := cmp.Diff([]api.HandedRun{{RunID: v.RunID, Values: api.Values{Secrets: map[string]string{"KEY": "v=1"}}}}, handed.Runs); diff != "" {
 		t.Errorf("handed over (-want +got):\n%s", diff)
 	}
 	<-l.HandedOver()

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+)
+
+// JSON on a terminal has the same values as before, and nothing in it that the terminal would act on: neither in what is
+// printed nor in errors.
+func TestJSONIsHarmless(t *testing.T) {
+	const hostile = "a\x7f\u0080\u009b31m\u202e\u2066\u200fé\t\n<&>"
+	var out bytes.Buffer
+	d := &deps{out: &out, err: &out, json: true}
+	prints := map[string]func() error{
+		"printJSON":     func() error { return d.printJSON(map[string]string{"x": hostile}) },
+		"printIndented": func() error { return d.printIndented(map[string]string{"x": hostile}) },
+		"raw": func() error {
+			return d.printJSON(json.RawMessage(`{"x":"` + strings.NewReplacer("\t", `\t`, "\n", `\n`).Replace(hostile) + `"}`))
+		},
+		"report": func() error {
+			d.report(t.Context(), api.Refuse(1, "x", hostile, ""))
+			return nil
+		},
+	}
+	for name, print := range prints {
+		out.Reset()
+		if err := print(); err != nil {
+			t.Fatal(err)
+		}
+		if i := bytes.IndexFunc(out.Bytes(), acts); i >= 0 || !strings.Contains(out.String(), `\u007f\u0080\u009b31m\u202e\u2066\u200f`+"é") {
+			t.Errorf("%s prints %q", name, out.String())
+		}
+		var back struct {
+			X     string
+			Error struct{ Message string }
+		}
+		if err := json.Unmarshal(out.Bytes(), &back); err != nil || back.X+back.Error.Message != hostile {
+			t.Errorf("%s does not keep the value: %q, %v", name, back, err)
+		}
+	}
+}
