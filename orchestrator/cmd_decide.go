@@ -22,7 +22,6 @@ type decideOptions struct {
 }
 
 func (o *decideOptions) addDecideFlags(cmd *cobra.Command, d *deps) {
-	o.addFlags(cmd)
 	o.addDetachFlag(cmd)
 	cmd.Flags().StringVar(&o.wait, "wait", "", "`ID` of the wait, when the run has several open")
 	cmd.Flags().StringVar(&o.comment, "comment", "", "why; the waiting skill is told")
@@ -102,7 +101,8 @@ func runDecide(ctx context.Context, d *deps, o decideOptions, run string, decisi
 	if err != nil {
 		return err
 	}
-	if req.Secrets, err = d.renewedSecrets(view, o.agentEnv); err != nil {
+	d.sayModels(view)
+	if req.Values, err = d.renewedValues(view, o.agentEnv); err != nil {
 		return err
 	}
 	if req.WaitID == "" && len(view.Waits) == 1 {
@@ -125,7 +125,7 @@ func runDecide(ctx context.Context, d *deps, o decideOptions, run string, decisi
 		fmt.Fprintf(d.err, "%s goes on in %s\n", view.RunID, reply.Run.RunID)
 	}
 	if o.detach {
-		return c.detached(ctx, reply.Run, req.Secrets)
+		return c.detached(ctx, reply.Run, req.Values)
 	}
 	return follow(ctx, d, c, reply.Run, view.LastSeq)
 }
@@ -165,6 +165,10 @@ func newResumeCmd(d *deps) *cobra.Command {
 		Short: "Go on with a run that was interrupted",
 		Long: `Go on with a run that was interrupted (Ctrl-C, a crash, a host that could not be reached). What was done is not done
 again; what was cut off is settled first. Resuming a run that goes on, waits or has ended changes nothing.
+
+The run has what it was started with: its network, host ports, limits, isolation, image, tools, skills and models, whatever
+the settings say by now. Values of --agent-env are kept nowhere: a variable that the run was started with and that is not
+set here ends the command with 2.
 ` + exitCodes,
 		Example: "  lattice resume\n  lattice resume run_0123",
 		Args:    args(cobra.MaximumNArgs(1)),
@@ -179,21 +183,21 @@ again; what was cut off is settled first. Resuming a run that goes on, waits or 
 			if err != nil {
 				return err
 			}
-			secrets, err := d.renewedSecrets(before, o.agentEnv)
+			d.sayModels(before)
+			values, err := d.resumedValues(before, o.agentEnv)
 			if err != nil {
 				return err
 			}
-			view, err := conn.Drive(ctx, before.RunID, api.DriveRequest{Secrets: secrets, Detach: o.detach})
+			view, err := conn.Drive(ctx, before.RunID, api.DriveRequest{Values: values, Detach: o.detach})
 			if err != nil {
 				return err
 			}
 			if o.detach {
-				return conn.detached(ctx, view, secrets)
+				return conn.detached(ctx, view, values)
 			}
 			return follow(ctx, d, conn, view, before.LastSeq)
 		},
 	}
-	o.addFlags(cmd)
 	o.addDetachFlag(cmd)
 	o.addWaitFlag(cmd)
 	cmd.Flags().StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent (those of the run's start are taken anyway)")
@@ -202,7 +206,6 @@ again; what was cut off is settled first. Resuming a run that goes on, waits or 
 }
 
 func newCancelCmd(d *deps) *cobra.Command {
-	var o leaderOptions
 	cmd := &cobra.Command{
 		Use:     "cancel [RUN]",
 		Short:   "End a run for good",
@@ -210,7 +213,7 @@ func newCancelCmd(d *deps) *cobra.Command {
 		Example: "  lattice cancel run_0123",
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			conn, err := connect(c.Context(), d, o)
+			conn, err := connect(c.Context(), d, leaderOptions{})
 			if err != nil {
 				return err
 			}
@@ -237,7 +240,6 @@ func newCancelCmd(d *deps) *cobra.Command {
 			return nil
 		},
 	}
-	o.addFlags(cmd)
 	cmd.ValidArgsFunction = completeRuns(d, unended)
 	return cmd
 }

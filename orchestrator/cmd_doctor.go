@@ -15,9 +15,9 @@ import (
 )
 
 type doctorOptions struct {
-	leaderOptions
-	tools []string
-	warm  bool
+	tools     []string
+	warm      bool
+	spritekit string
 
 	apparmorProfile bool
 }
@@ -49,8 +49,8 @@ Exit codes: 0 nothing fails, 1 something does, 2 bad flags, 3 a --tool that is n
 			return runDoctor(c.Context(), d, o)
 		},
 	}
-	o.addFlags(cmd)
 	addToolFlag(cmd, &o.tools)
+	addSpritekitFlag(cmd, &o.spritekit, "a sprite")
 	cmd.Flags().BoolVar(&o.warm, "warm", false, "compile Go's standard library once for all sprites, so that a fresh sprite's first test need not (a minute or two)")
 	cmd.Flags().BoolVar(&o.apparmorProfile, "apparmor-profile", false, "print the AppArmor profile that lets this lattice make sandboxes where ordinary users may not (Ubuntu 23.10 and newer), and look at nothing")
 	return cmd

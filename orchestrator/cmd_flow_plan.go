@@ -22,7 +22,6 @@ const planRounds = 3
 type flowPlanOptions struct {
 	goal, class, file string
 	from              flowSources
-	leaderOptions
 }
 
 func newFlowPlanCmd(d *deps) *cobra.Command {
@@ -61,7 +60,7 @@ func runFlowPlan(ctx context.Context, d *deps, o flowPlanOptions) error {
 	if err != nil {
 		return err
 	}
-	c, err := connect(ctx, d, o.leaderOptions)
+	c, err := connect(ctx, d, leaderOptions{})
 	if err != nil {
 		return err
 	}
@@ -93,7 +92,7 @@ func (c *conn) draft(ctx context.Context, planner json.RawMessage, goal string, 
 	if err != nil {
 		return nil, fmt.Errorf("write the planner's input: %w", err)
 	}
-	view, err := c.Start(ctx, api.RunRequest{Flow: planner, Input: input, Options: api.Options{FlowName: "planner", Goal: goal}})
+	view, err := c.Start(ctx, api.RunRequest{Flow: planner, Input: input, Options: c.d.askingModels(api.Options{FlowName: "planner", Goal: goal})})
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +122,7 @@ func (d *deps) writePlan(o flowPlanOptions, plan json.RawMessage, findings []ir.
 		fmt.Fprintln(d.err, clean(fmt.Sprintf("%s %s %s: %s", f.Severity, f.Code, f.Pointer, f.Message)))
 	}
 	if o.file == "" {
-		_, err := d.out.Write(plan)
+		_, err := escaper{d.out}.Write(plan)
 		return err
 	}
 	f, err := os.OpenFile(o.file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

@@ -98,19 +98,17 @@ func newImageRmCmd(d *deps) *cobra.Command {
 
 // imageCmd makes a command that speaks to the embedded host about images. It takes one argument.
 func (d *deps) imageCmd(use, short, example string, do func(context.Context, *sprites.Client, []string) error) *cobra.Command {
-	var o leaderOptions
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: short + ".\n" + exitCodes, Example: example, Args: args(cobra.ExactArgs(1)), ValidArgsFunction: completeImages(d),
 		RunE: func(c *cobra.Command, list []string) error {
 			if d.remoteSprites() != nil {
 				return api.Refuse(protocol.ExitUnsupported, "images_are_local", "images are the embedded host's; remote sprites start from their service's", "unset SPRITES_API_URL, or keep a checkpoint there: lattice sprite install NAME")
 			}
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+			return d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) error {
 				return imageProblem(do(ctx, client, list))
 			})
 		},
 	}
-	o.addFlags(cmd)
 	return cmd
 }
 

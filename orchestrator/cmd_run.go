@@ -25,6 +25,7 @@ import (
 
 type runOptions struct {
 	leaderOptions
+	fresh                                               spriteOptions
 	repo, ref, sprite, image, workItem, inputFile, goal string
 	inputs, allow, agentEnv, tools                      []string
 	from                                                flowSources
@@ -65,7 +66,7 @@ when it has had nothing to do for a while. Defaults of --allow, --agent-env and 
 			return runRun(c.Context(), d, o, list[0])
 		},
 	}
-	o.addFlags(cmd)
+	o.fresh.addFlags(cmd)
 	o.addDetachFlag(cmd)
 	o.addWaitFlag(cmd)
 	f := cmd.Flags()
@@ -122,6 +123,9 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	if err != nil {
 		return err
 	}
+	if err := o.fresh.check(d, o.sprite); err != nil {
+		return err
+	}
 	tools, err := d.spriteTools(o.tools)
 	if err != nil {
 		return err
@@ -154,15 +158,24 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	if err != nil {
 		return err
 	}
-	view, err := c.Start(ctx, api.RunRequest{Flow: doc, Input: input, Detach: o.detach, Options: api.Options{
+	req := api.RunRequest{Flow: doc, Input: input, Detach: o.detach, Options: d.askingModels(api.Options{
 		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Image: image, Limits: o.limits.config(), MinIsolation: o.limits.least.String(), Grants: o.allow,
-		WorkItem: o.workItem, Goal: o.goal, Keep: o.keep, Tools: tools, Skills: skills, AgentEnv: o.agentEnv, Secrets: secrets,
-	}})
+		WorkItem: o.workItem, Goal: o.goal, Keep: o.keep, Tools: tools, Skills: skills, Spritekit: o.fresh.path(), AgentEnv: o.agentEnv, Values: api.Values{Secrets: secrets},
+	})}
+	if o.sprite == "" && d.remoteSprites() == nil { // what its own sprite has of here, by flags and settings
+		o.limits.withSettings(d.settings)
+		req.Limits, req.MinIsolation = o.limits.config(), o.limits.least.String()
+		if image == "" || image == sprites.NoImage {
+			req.Tools = d.ownTools(tools)
+		}
+		req.Network, req.HostPorts = d.reach(ctx, o.fresh.network)
+	}
+	view, err := c.Start(ctx, req)
 	if err != nil {
 		return err
 	}
 	if o.detach {
-		return c.detached(ctx, view, secrets)
+		return c.detached(ctx, view, req.Values)
 	}
 	return follow(ctx, d, c, view, 0)
 }
@@ -254,21 +267,56 @@ func (d *deps) secrets(names []string) (map[string]string, error) {
 	return out, nil
 }
 
-// renewedSecrets takes the variables that a run was started with from this process's environment, as far as they are
-// set, and those that are named now. Values are never stored, so every process that drives a run brings its own.
-func (d *deps) renewedSecrets(v api.RunView, named []string) (map[string]string, error) {
-	out, err := d.secrets(named)
-	if err != nil {
-		return nil, err
+// renewedValues takes the variables that a run was started with from this process's environment, as far as they are set,
+// and those that are named now. Values are never stored, so every process that drives a run brings its own.
+func (d *deps) renewedValues(v api.RunView, named []string) (api.Values, error) {
+	values, missing, err := d.valuesOf(v, named)
+	if v.Status.Ended() {
+		return values, err
+	}
+	for _, name := range missing {
+		fmt.Fprintf(d.err, "lattice: warning: %s was given to the run's agents at first and is not set here; they go on without it\n", name)
+	}
+	return values, err
+}
+
+// requiredValues is renewedValues for a run that is about to go on with its agents: it refuses to leave a variable out.
+func (d *deps) requiredValues(v api.RunView, named ...string) (api.Values, error) {
+	values, missing, err := d.valuesOf(v, named)
+	if err == nil && len(missing) > 0 {
+		err = api.Refuse(protocol.ExitBadInput, "agent_env_missing", fmt.Sprintf("%s was started with %s in its agents' environment, which is not set here", v.RunID, strings.Join(missing, ", ")),
+			"export "+strings.Join(missing, "=… ")+"=…")
+	}
+	return values, err
+}
+
+// resumedValues is requiredValues, unless there is nothing to resume.
+func (d *deps) resumedValues(v api.RunView, named []string) (api.Values, error) {
+	if v.Driving || v.Status != lattice.Running && v.Status != lattice.Pending {
+		values, _, err := d.valuesOf(v, named)
+		return values, err
+	}
+	return d.requiredValues(v, named...)
+}
+
+// valuesOf are the values of a run's variables, and the names of those that neither this process nor the leader has.
+func (d *deps) valuesOf(v api.RunView, named []string) (values api.Values, missing []string, err error) {
+	if values.Secrets, err = d.secrets(named); err != nil {
+		return values, nil, err
 	}
 	for _, name := range v.AgentEnv {
 		if value := d.getenv(name); value != "" {
-			out[name] = value
-		} else if !v.Status.Ended() {
-			fmt.Fprintf(d.err, "lattice: warning: %s was given to the run's agents at first and is not set here; they go on without it\n", name)
+			values.Secrets[name] = value
+		} else if slices.Contains(v.MissingEnv, name) {
+			missing = append(missing, name)
 		}
 	}
-	return out, nil
+	keys := d.modelSettings().KeyEnvs()
+	if v.StartedWith != nil {
+		keys = append(keys, v.StartedWith.ModelKeys...)
+	}
+	values.ModelKeys = d.modelKeys(keys)
+	return values, missing, nil
 }
 
 // absoluteRepo makes a path absolute, so that another process's leader means the same place.

@@ -49,7 +49,8 @@ was driving goes on with lattice resume.
 			return runServe(cmd.Context(), d, o)
 		},
 	}
-	o.addFlags(cmd)
+	addSpritekitFlag(cmd, &o.spritekit, "a sprite")
+	o.network.addFlags(cmd, "sprites reach that no flag tells otherwise")
 	f := cmd.Flags()
 	f.DurationVar(&o.idle, "idle", 0, "end when nothing was driven or asked for this long (default: never)")
 	f.StringVar(&o.log, "log", "", "log to `FILE`, which is kept small, instead of standard error")
@@ -117,7 +118,11 @@ func (c *conn) resumeAll(ctx context.Context) error {
 	var failed error
 	for _, r := range runs {
 		if r.Status == lattice.Running || r.Status == lattice.Pending {
-			if _, err := c.Drive(ctx, r.RunID, api.DriveRequest{}); err != nil {
+			values, err := c.d.requiredValues(r)
+			if err == nil {
+				_, err = c.Drive(ctx, r.RunID, api.DriveRequest{Values: values})
+			}
+			if err != nil {
 				failed = errors.Join(failed, fmt.Errorf("go on with %s: %w", r.RunID, err))
 			}
 		}

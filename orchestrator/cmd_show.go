@@ -273,11 +273,10 @@ func newWaitingCmd(d *deps) *cobra.Command {
 
 // query makes a command that asks the leader and prints.
 func (d *deps) query(use, short, example string, check cobra.PositionalArgs, do func(context.Context, *conn, []string) error) *cobra.Command {
-	var o leaderOptions
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: short + ".\n" + exitCodes, Example: example, Args: args(check),
 		RunE: func(c *cobra.Command, list []string) error {
-			conn, err := connect(c.Context(), d, o)
+			conn, err := connect(c.Context(), d, leaderOptions{})
 			if err != nil {
 				return err
 			}
@@ -286,6 +285,5 @@ func (d *deps) query(use, short, example string, check cobra.PositionalArgs, do 
 		},
 		ValidArgsFunction: completeRuns(d),
 	}
-	o.addFlags(cmd)
 	return cmd
 }

@@ -27,7 +27,6 @@ func newSkillCmd(d *deps) *cobra.Command {
 }
 
 func newSkillLsCmd(d *deps) *cobra.Command {
-	var o leaderOptions
 	var sprite string
 	var skills []string
 	cmd := &cobra.Command{
@@ -42,7 +41,7 @@ func newSkillLsCmd(d *deps) *cobra.Command {
 				}
 				return d.listSkills(all)
 			}
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+			return d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) error {
 				found, err := skillsIn(ctx, client, sprite, func(message string) { fmt.Fprintf(d.err, "lattice: warning: %s\n", message) })
 				if err != nil {
 					return err
@@ -51,7 +50,6 @@ func newSkillLsCmd(d *deps) *cobra.Command {
 			})
 		},
 	}
-	o.addFlags(cmd)
 	cmd.Flags().StringVar(&sprite, "sprite", "", "list what this sprite has")
 	addSkillFlag(cmd, &skills)
 	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
@@ -70,7 +68,6 @@ func (d *deps) listSkills(all []skillIn) error {
 }
 
 func newSkillShowCmd(d *deps) *cobra.Command {
-	var o leaderOptions
 	var sprite string
 	var skills []string
 	cmd := &cobra.Command{
@@ -88,7 +85,7 @@ func newSkillShowCmd(d *deps) *cobra.Command {
 			if sprite == "" {
 				return noSkill(list[0], all)
 			}
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+			return d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) error {
 				skill, err := dropInSkill(ctx, client, sprite, list[0])
 				if err != nil {
 					return err
@@ -97,7 +94,6 @@ func newSkillShowCmd(d *deps) *cobra.Command {
 			})
 		},
 	}
-	o.addFlags(cmd)
 	cmd.Flags().StringVar(&sprite, "sprite", "", "look into this sprite for skills that are not built in")
 	addSkillFlag(cmd, &skills)
 	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,7 +42,7 @@ promise is broken. With --json: {"ok":…,"skill":…,"checks":[{"check","status
 		Args:    args(cobra.ExactArgs(1)),
 		RunE:    func(c *cobra.Command, list []string) error { return runSkillTest(c.Context(), d, o, list[0]) },
 	}
-	o.addFlags(cmd)
+	o.fresh.addFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.input, "input", "", "`JSON` object that the skill succeeds with (default: the first example of its manifest)")
 	f.StringVar(&o.slow, "slow", "", "`JSON` object that keeps the skill busy until it is told to stop; checks that it can be cancelled")
@@ -60,7 +61,7 @@ type checkReport struct {
 }
 
 func runSkillTest(ctx context.Context, d *deps, o skillTestOptions, arg string) error {
-	if err := imageOfSprite(o.image, o.sprite); err != nil {
+	if err := cmp.Or(imageOfSprite(o.image, o.sprite), o.fresh.check(d, o.sprite)); err != nil {
 		return err
 	}
 	name := arg
@@ -81,7 +82,7 @@ func runSkillTest(ctx context.Context, d *deps, o skillTestOptions, arg string) 
 			return api.Refuse(protocol.ExitBadInput, "bad_input", flag+" is no JSON object", flag+` '{"path":"a"}'`)
 		}
 	}
-	return d.withSprites(ctx, o.leaderOptions, func(ctx context.Context, c *sprites.Client) error {
+	return d.withSprites(ctx, func(ctx context.Context, c *sprites.Client) error {
 		sprite, done, err := d.spriteFor(ctx, c, o.skillCallOptions)
 		if err != nil {
 			return err

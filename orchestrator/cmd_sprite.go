@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,10 +75,13 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 	var tools, skills, labels []string
 	var image string
 	var limits limitOptions
-	var cmd *cobra.Command
-	cmd = d.spriteCmd("create NAME", "Create a sprite", "  lattice sprite create box\n  lattice sprite create rusty --tool ~/.rustup/toolchains/stable-x86_64-unknown-linux-gnu\n  lattice sprite create deb --image ./rootfs.tar.zst\n  lattice sprite create small --memory 512M --cpus 1 --min-isolation ns-user", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
-		if err := limits.check(); err != nil {
+	var fresh spriteOptions
+	cmd := d.spriteCmd("create NAME", "Create a sprite", "  lattice sprite create box\n  lattice sprite create rusty --tool ~/.rustup/toolchains/stable-x86_64-unknown-linux-gnu\n  lattice sprite create deb --image ./rootfs.tar.zst\n  lattice sprite create small --memory 512M --cpus 1 --min-isolation ns-user", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		if err := cmp.Or(limits.check(), fresh.check(d, "")); err != nil {
 			return err
+		}
+		if fresh.spritekit != "" && d.remoteSprites() != nil {
+			return api.Refuse(protocol.ExitUnsupported, "spritekit_is_local", "a remote sprite gets its skills when they are first needed", "lattice sprite install "+list[0]+" --spritekit "+fresh.spritekit)
 		}
 		checked, err := d.spriteTools(tools)
 		if err != nil {
@@ -91,7 +95,7 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s, err := c.Create(ctx, sprites.Create{Name: list[0], Labels: labels, Image: start, Network: cmd.Flag("network").Value.String(), Tools: checked, Skills: d.shownSkills(own),
+		s, err := c.Create(ctx, sprites.Create{Name: list[0], Labels: labels, Image: start, Network: fresh.network.preset, HostPorts: fresh.hostPorts(ctx, d), Spritekit: d.shownSpritekit(fresh), Tools: checked, Skills: d.shownSkills(own),
 			Config: limits.config(), MinIsolation: limits.least.String()})
 		var refused *sprites.APIError
 		if errors.As(err, &refused) && refused.Status == http.StatusConflict {
@@ -110,6 +114,7 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 	cmd.Flags().StringArrayVar(&labels, "label", nil, "give it this `LABEL`, by which lattice sprite ls finds it (repeatable)")
 	_ = cmd.RegisterFlagCompletionFunc("label", completeLabels(d))
 	limits.addFlags(cmd, "the sprite's")
+	fresh.addFlags(cmd)
 	addImageFlag(d, cmd, &image)
 	addToolFlag(cmd, &tools)
 	addSkillFlag(cmd, &skills)
@@ -117,13 +122,22 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 }
 
 func newSpriteRmCmd(d *deps) *cobra.Command {
+	var force bool
 	cmd := d.spriteCmd("rm NAME…", "Remove sprites with all their checkpoints", "  lattice sprite rm box\n  lattice sprite rm one two three --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		owners, err := d.spriteOwners(ctx)
+		if err != nil {
+			return err
+		}
 		return d.removeEach(ctx, list, func(ctx context.Context, name string) error {
+			if owner, ok := owners[name]; ok && !force {
+				return api.Refuse(protocol.ExitBusy, "sprite_busy", fmt.Sprintf("sprite %s belongs to %s, which is %s and cannot go on without it", name, owner.RunID, owner.Status), "lattice cancel "+owner.RunID+" first, or --force")
+			}
 			return spriteProblem(c.Delete(ctx, name))
 		})
 	})
 	cmd.Args = args(cobra.MinimumNArgs(1))
-	cmd.Long = "Remove sprites with all their checkpoints.\n" + removalHelp + exitCodes
+	cmd.Flags().BoolVar(&force, "force", false, "also remove a sprite of a run that has not ended, which can only be canceled then")
+	cmd.Long = "Remove sprites with all their checkpoints. One that belongs to a run which has not ended is refused (6), unless --force is\ngiven.\n" + removalHelp + exitCodes
 	cmd.ValidArgsFunction = completeManySprites(d)
 	return cmd
 }
@@ -147,11 +161,10 @@ func newSpriteCheckpointCmd(d *deps) *cobra.Command {
 
 // spriteCmd makes a command that speaks to the sprite host.
 func (d *deps) spriteCmd(use, short, example string, n int, do func(context.Context, *sprites.Client, []string) error) *cobra.Command {
-	var o leaderOptions
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: short + ".\n" + exitCodes, Example: example, Args: args(cobra.ExactArgs(n)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return d.withHost(c.Context(), o, func(ctx context.Context, client *sprites.Client, outlived bool) error {
+			return d.withHost(c.Context(), func(ctx context.Context, client *sprites.Client, outlived bool) error {
 				err := do(ctx, client, list)
 				if _, lasts := c.Annotations[lasting]; lasts && err == nil && !outlived {
 					d.sayEnding()
@@ -160,7 +173,6 @@ func (d *deps) spriteCmd(use, short, example string, n int, do func(context.Cont
 			})
 		},
 	}
-	o.addFlags(cmd)
 	return cmd
 }
 
@@ -178,16 +190,16 @@ func (d *deps) sayEnding() {
 }
 
 // withSprites hands the client of the remote host, or of the leader's embedded one, to do.
-func (d *deps) withSprites(ctx context.Context, o leaderOptions, do func(context.Context, *sprites.Client) error) error {
-	return d.withHost(ctx, o, func(ctx context.Context, c *sprites.Client, _ bool) error { return do(ctx, c) })
+func (d *deps) withSprites(ctx context.Context, do func(context.Context, *sprites.Client) error) error {
+	return d.withHost(ctx, func(ctx context.Context, c *sprites.Client, _ bool) error { return do(ctx, c) })
 }
 
 // withHost is withSprites that also says whether the host outlives this process.
-func (d *deps) withHost(ctx context.Context, o leaderOptions, do func(ctx context.Context, c *sprites.Client, outlived bool) error) error {
+func (d *deps) withHost(ctx context.Context, do func(ctx context.Context, c *sprites.Client, outlived bool) error) error {
 	if client := d.remoteSprites(); client != nil {
 		return do(ctx, client, true)
 	}
-	c, err := connect(ctx, d, o)
+	c, err := connect(ctx, d, leaderOptions{})
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 )
 
 func newSpriteCheckpointsCmd(d *deps) *cobra.Command {
-	var o leaderOptions
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "checkpoints NAME",
@@ -26,7 +25,7 @@ files are missing or are not what they were.
 		Example: "  lattice sprite checkpoints box\n  lattice sprite checkpoints verify box\n  lattice sprite checkpoints rm box v1 v2",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+			return d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) error {
 				points, err := listCheckpoints(ctx, client, list[0], all)
 				if err != nil {
 					return spriteProblem(err)
@@ -36,7 +35,6 @@ files are missing or are not what they were.
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also list the automatic ones")
-	o.addFlags(cmd)
 	cmd.AddCommand(newCheckpointsVerifyCmd(d), newCheckpointsRmCmd(d))
 	return cmd
 }
@@ -74,7 +72,6 @@ func healthText(p sprites.Checkpoint) string {
 }
 
 func newCheckpointsVerifyCmd(d *deps) *cobra.Command {
-	var o leaderOptions
 	cmd := &cobra.Command{
 		Use:   "verify NAME [CHECKPOINT…]",
 		Short: "Read the files of checkpoints again and compare them with what they were",
@@ -85,13 +82,12 @@ host can do this.
 		Example: "  lattice sprite checkpoints verify box\n  lattice sprite checkpoints verify box v1 --json",
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+			return d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) error {
 				return spriteProblem(runCheckpointsVerify(ctx, d, client, list[0], list[1:]))
 			})
 		},
 		ValidArgsFunction: completeManyCheckpoints(d),
 	}
-	o.addFlags(cmd)
 	return cmd
 }
 
@@ -140,7 +136,6 @@ func (d *deps) printVerified(found []sprites.Verified) error {
 }
 
 func newCheckpointsRmCmd(d *deps) *cobra.Command {
-	var o leaderOptions
 	cmd := &cobra.Command{
 		Use:   "rm NAME CHECKPOINT…",
 		Short: "Delete checkpoints",
@@ -150,7 +145,7 @@ of its room on the disk is free soon after.
 		Example: "  lattice sprite checkpoints rm box v1 v2",
 		Args:    args(cobra.MinimumNArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+			return d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) error {
 				return d.removeEach(ctx, list[1:], func(ctx context.Context, id string) error {
 					return spriteProblem(checkpointProblem(ctx, client, list[0], id, client.DeleteCheckpoint(ctx, list[0], id)))
 				})
@@ -158,7 +153,6 @@ of its room on the disk is free soon after.
 		},
 		ValidArgsFunction: completeManyCheckpoints(d),
 	}
-	o.addFlags(cmd)
 	return cmd
 }
 

@@ -21,7 +21,6 @@ import (
 
 // spriteCpOptions are the flags of `lattice sprite cp`.
 type spriteCpOptions struct {
-	leaderOptions
 	recursive bool
 }
 
@@ -43,7 +42,6 @@ is neither file nor folder, are left out and named. With --json the last line is
 		},
 	}
 	cmd.Flags().BoolVarP(&o.recursive, "recursive", "r", false, "copy folders with all that is in them")
-	o.addFlags(cmd)
 	return cmd
 }
 
@@ -98,7 +96,7 @@ func runSpriteCp(ctx context.Context, d *deps, o spriteCpOptions, from, to place
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxCopy)
 	defer cancel()
-	return d.withSprites(ctx, o.leaderOptions, func(ctx context.Context, c *sprites.Client) error {
+	return d.withSprites(ctx, func(ctx context.Context, c *sprites.Client) error {
 		job := copyJob{d: d, c: c, from: from, to: to, recursive: o.recursive, done: copied{Skipped: []string{}}}
 		if err := job.run(ctx); err != nil {
 			return spriteProblem(err)

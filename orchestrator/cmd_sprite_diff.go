@@ -11,7 +11,6 @@ import (
 )
 
 func newSpriteDiffCmd(d *deps) *cobra.Command {
-	var o leaderOptions
 	cmd := &cobra.Command{
 		Use:   "diff NAME [A [B]]",
 		Short: "Show which files differ between two checkpoints of a sprite",
@@ -33,7 +32,7 @@ size before and after, and the path. With --json an array of {"path","change","t
 			if len(list) > 2 {
 				to = list[2]
 			}
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+			return d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) error {
 				changes, err := client.Diff(ctx, name, from, to)
 				if err != nil {
 					err = checkpointProblem(ctx, client, name, from, err)
@@ -49,7 +48,6 @@ size before and after, and the path. With --json an array of {"path","change","t
 			return completeCheckpoints(d)(c, list, word)
 		},
 	}
-	o.addFlags(cmd)
 	return cmd
 }
 

@@ -18,7 +18,6 @@ import (
 
 // spriteExecOptions are the flags of `lattice sprite exec` and `console`.
 type spriteExecOptions struct {
-	leaderOptions
 	exec   sprites.Exec
 	tty    string // auto | true | false
 	escape string // one character, or none
@@ -29,7 +28,6 @@ func (o *spriteExecOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.exec.Dir, "dir", "", "working directory in the sprite (default /home/sprite)")
 	cmd.Flags().StringArrayVar(&o.exec.Env, "env", nil, "set `KEY=VALUE` for the command, on top of the sprite's own variables")
 	cmd.Flags().StringVar(&o.escape, "escape", "~", "`CHAR` that, typed at the beginning of a line, has its follower detach (.) or help (?); none for no such character")
-	o.leaderOptions.addFlags(cmd)
 }
 
 func newSpriteExecCmd(d *deps) *cobra.Command {
@@ -88,7 +86,7 @@ func runSpriteExec(ctx context.Context, d *deps, name string, o spriteExecOption
 			return usageError{fmt.Errorf("--env is KEY=VALUE, not %q", kv)}
 		}
 	}
-	return d.withHost(ctx, o.leaderOptions, func(ctx context.Context, c *sprites.Client, outlived bool) error {
+	return d.withHost(ctx, func(ctx context.Context, c *sprites.Client, outlived bool) error {
 		if o.attach != "" {
 			if err := o.find(ctx, c, name); err != nil {
 				return spriteProblem(err)

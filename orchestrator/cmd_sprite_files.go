@@ -12,7 +12,6 @@ import (
 )
 
 func newSpriteFilesCmd(d *deps) *cobra.Command {
-	var o leaderOptions
 	var recursive bool
 	var pattern string
 	cmd := &cobra.Command{
@@ -27,7 +26,7 @@ func newSpriteFilesCmd(d *deps) *cobra.Command {
 			if len(list) > 1 {
 				dir = inSprite(list[1])
 			}
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+			return d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) error {
 				all, err := client.ListDir(ctx, list[0], dir)
 				if err == nil && (recursive || pattern != "") {
 					all, err = listMatching(ctx, client, list[0], dir, pattern, recursive, all)
@@ -41,7 +40,6 @@ func newSpriteFilesCmd(d *deps) *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "list what is below folders, too")
 	cmd.Flags().StringVar(&pattern, "pattern", "", "list only names that match a `GLOB`")
-	o.addFlags(cmd)
 	return cmd
 }
 
@@ -94,7 +92,6 @@ func (d *deps) printFiles(dir string, all []sprites.FileInfo) error {
 }
 
 func newSpriteWatchCmd(d *deps) *cobra.Command {
-	var o leaderOptions
 	var recursive bool
 	cmd := &cobra.Command{
 		Use: "watch NAME [PATH…]", Short: "Show what happens to files of a sprite, as it happens",
@@ -112,13 +109,12 @@ first is of type "subscribed", after which nothing is missed, and what could not
 					paths = append(paths, inSprite(p))
 				}
 			}
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+			return d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) error {
 				return spriteProblem(d.watchFiles(ctx, client, list[0], paths, recursive))
 			})
 		},
 	}
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "watch what is below folders, too, new ones included")
-	o.addFlags(cmd)
 	return cmd
 }
 

@@ -15,7 +15,6 @@ import (
 )
 
 func newSpriteForkCmd(d *deps) *cobra.Command {
-	var o leaderOptions
 	var at string
 	cmd := &cobra.Command{
 		Use:   "fork NAME NEW",
@@ -27,7 +26,7 @@ tools and skills; it has none of its checkpoints, labels and processes. Only the
 		Example: "  lattice sprite fork box box-2\n  lattice sprite fork box experiment --at v3",
 		Args:    args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+			return d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) error {
 				s, err := client.Fork(ctx, list[0], at, list[1])
 				if err != nil {
 					return spriteProblem(forkProblem(ctx, client, list[0], at, list[1], err))
@@ -49,7 +48,6 @@ tools and skills; it has none of its checkpoints, labels and processes. Only the
 		}
 		return completeManyCheckpoints(d)(c, list, word)
 	})
-	o.addFlags(cmd)
 	return cmd
 }
 

@@ -14,9 +14,9 @@ import (
 
 // spriteInstallOptions are the flags of lattice sprite install.
 type spriteInstallOptions struct {
-	leaderOptions
 	checkpoint bool
 	comment    string
+	spritekit  string
 }
 
 func newSpriteInstallCmd(d *deps) *cobra.Command {
@@ -39,12 +39,12 @@ one that was cut off. Another --comment makes another checkpoint, --checkpoint=f
 			if !o.checkpoint && o.comment != "" {
 				return usageError{errors.New("--comment names the checkpoint, which --checkpoint=false leaves out")}
 			}
-			return d.withSprites(c.Context(), o.leaderOptions, func(ctx context.Context, client *sprites.Client) error {
+			return d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) error {
 				return spriteProblem(d.installSprite(ctx, client, o, list[0]))
 			})
 		},
 	}
-	o.addFlags(cmd)
+	addSpritekitFlag(cmd, &o.spritekit, "the sprite")
 	cmd.Flags().BoolVar(&o.checkpoint, "checkpoint", true, "keep the result as a golden checkpoint")
 	cmd.Flags().StringVar(&o.comment, "comment", "", "`TEXT` that the golden checkpoint is called by, beside the digest (default golden)")
 	return cmd

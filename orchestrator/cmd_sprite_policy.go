@@ -81,17 +81,15 @@ the host's own DNS must know the name, and the proxy must accept CONNECT to an a
 }
 
 func newPolicyRuleCmd(d *deps, action, short string) *cobra.Command {
-	var o leaderOptions
 	cmd := &cobra.Command{
 		Use: action + " NAME DOMAIN…", Short: short, Long: short + ", beside what its policy says already.\n" + exitCodes,
 		Example: "  lattice sprite policy " + action + " box example.com '*.example.com'", Args: args(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, list []string) error {
-			return d.withSprites(cmd.Context(), o, func(ctx context.Context, c *sprites.Client) error {
+			return d.withSprites(cmd.Context(), func(ctx context.Context, c *sprites.Client) error {
 				return spriteProblem(d.addRules(ctx, c, list[0], action, list[1:]))
 			})
 		},
 	}
-	o.addFlags(cmd)
 	return cmd
 }
 

@@ -69,7 +69,6 @@ func portOf(text string, least int) (int, error) {
 }
 
 func newSpriteProxyCmd(d *deps) *cobra.Command {
-	var o leaderOptions
 	cmd := &cobra.Command{
 		Use: "proxy NAME LOCAL:REMOTE…", Short: "Have ports of this machine lead to ports of a sprite",
 		Long: `Have ports of this machine lead to ports of a sprite, until Ctrl-C. Only this machine reaches them; BIND:LOCAL:REMOTE
@@ -89,7 +88,7 @@ With --json a line {"local","host","port"} says of each where it listens, when a
 				}
 				forwards = append(forwards, f)
 			}
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+			return d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) error {
 				if _, err := client.Get(ctx, list[0]); err != nil {
 					return spriteProblem(err)
 				}
@@ -97,7 +96,6 @@ With --json a line {"local","host","port"} says of each where it listens, when a
 			})
 		},
 	}
-	o.addFlags(cmd)
 	return cmd
 }
 

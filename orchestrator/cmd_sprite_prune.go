@@ -13,7 +13,6 @@ import (
 )
 
 func newSpritePruneCmd(d *deps) *cobra.Command {
-	var o leaderOptions
 	var r api.PruneRequest
 	var older time.Duration
 	cmd := &cobra.Command{
@@ -34,10 +33,9 @@ those that were made by hand. Nothing is asked: --dry-run shows what would go.
 				return usageError{fmt.Errorf("--keep and --older must not be negative")}
 			}
 			r.OlderS = older.Seconds()
-			return runSpritePrune(c.Context(), d, o, r)
+			return runSpritePrune(c.Context(), d, r)
 		},
 	}
-	o.addFlags(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&r.DryRun, "dry-run", false, "only show what would be removed")
 	f.IntVar(&r.Keep, "keep", 10, "how many of the newest ended runs keep theirs")
@@ -46,8 +44,8 @@ those that were made by hand. Nothing is asked: --dry-run shows what would go.
 	return cmd
 }
 
-func runSpritePrune(ctx context.Context, d *deps, o leaderOptions, r api.PruneRequest) error {
-	c, err := connect(ctx, d, o)
+func runSpritePrune(ctx context.Context, d *deps, r api.PruneRequest) error {
+	c, err := connect(ctx, d, leaderOptions{})
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ or the port is in use, 7 less isolation than asked for.`,
 	cmd.Flags().DurationVar(&opts.ColdAfter, "cold-after", 10*time.Minute, "end the sandbox of a sprite that was frozen for so long; negative never")
 	addToolFlag(cmd, &opts.AskedTools)
 	opts.Limits.addFlags(cmd, "each sprite's")
-	network.addFlags(cmd)
+	network.addFlags(cmd, "sprites without a policy of their own reach")
 	cmd.Flags().StringVar(&opts.Spritekit, "spritekit", "", "`PATH` of the spritekit that sprites get (default: beside lattice, else on PATH)")
 	return cmd
 }

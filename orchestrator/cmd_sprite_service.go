@@ -68,7 +68,6 @@ func orDash(n int) string {
 }
 
 func newServiceCreateCmd(d *deps) *cobra.Command {
-	var o leaderOptions
 	var s sprites.Service
 	var env []string
 	var follow time.Duration
@@ -89,7 +88,7 @@ exit code is 1. It is tried again all the same, until lattice sprite service sto
 				}
 				s.Env[key] = value
 			}
-			return d.withHost(c.Context(), o, func(ctx context.Context, client *sprites.Client, outlived bool) error {
+			return d.withHost(c.Context(), func(ctx context.Context, client *sprites.Client, outlived bool) error {
 				w := serviceWatch{d: d, service: s.Name}
 				err := w.end(client.PutService(ctx, list[0], s, w.call(follow)))
 				if err == nil && !outlived {
@@ -105,7 +104,6 @@ exit code is 1. It is tried again all the same, until lattice sprite service sto
 	f.StringArrayVar(&env, "env", nil, "set `KEY=VALUE` for it, on top of the sprite's own variables")
 	f.StringVar(&s.Dir, "dir", "", "working directory in the sprite (default /home/sprite)")
 	addFollowFlag(cmd, &follow)
-	o.addFlags(cmd)
 	return cmd
 }
 

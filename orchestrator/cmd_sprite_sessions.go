@@ -46,7 +46,7 @@ connection was lost and the command's end is not known, 130 given up.`,
 		RunE: func(c *cobra.Command, list []string) error {
 			if len(list) == 2 {
 				o.attach = list[1]
-			} else if err := d.withSprites(c.Context(), o.leaderOptions, func(ctx context.Context, client *sprites.Client) (err error) {
+			} else if err := d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) (err error) {
 				o.attach, err = onlySession(ctx, client, list[0])
 				return spriteProblem(err)
 			}); err != nil {
@@ -78,7 +78,6 @@ func onlySession(ctx context.Context, c *sprites.Client, name string) (string, e
 }
 
 func newSpriteKillCmd(d *deps) *cobra.Command {
-	var o leaderOptions
 	var signal string
 	var timeout time.Duration
 	var all bool
@@ -100,7 +99,7 @@ they are only signalled. One that has ended already is no error.
 			return nil
 		}),
 		RunE: func(c *cobra.Command, list []string) error {
-			return d.withSprites(c.Context(), o, func(ctx context.Context, client *sprites.Client) error {
+			return d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) error {
 				return spriteProblem(d.killSessions(ctx, client, list[0], list[1:], sprites.Kill{Signal: strings.ToUpper(signal), Timeout: timeout}))
 			})
 		},
@@ -110,7 +109,6 @@ they are only signalled. One that has ended already is no error.
 	f.StringVarP(&signal, "signal", "s", "TERM", "the `SIGNAL`: INT, TERM, HUP, KILL, QUIT, USR1, USR2 …")
 	f.DurationVar(&timeout, "timeout", 10*time.Second, "how long they may take to end")
 	f.BoolVar(&all, "all", false, "end all commands that run in the sprite")
-	o.addFlags(cmd)
 	return cmd
 }
 

@@ -23,7 +23,6 @@ type travelOptions struct {
 }
 
 func (o *travelOptions) addFlags(cmd *cobra.Command, d *deps) {
-	o.leaderOptions.addFlags(cmd)
 	o.addDetachFlag(cmd)
 	o.addWaitFlag(cmd)
 	cmd.Flags().StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent (those of the run's start are taken anyway)")
@@ -41,6 +40,8 @@ func newRewindCmd(d *deps) *cobra.Command {
 checkpoint of that moment, and the run goes on from there. NODE#2 is the second time that the node began; NODE alone is
 the last. Without --to the moments are listed, and for those that cannot be gone back to the reason. Their files are at a
 checkpoint, or "unchanged": in the sprite, as the run left them and with whatever a person wrote there since.
+
+The run keeps what it was started with, but asks the models that the settings name now.
 
 Nothing is deleted: the journal keeps what the run did and records that it went back; events since are superseded. What was
 done outside of the sprite (a push, a pull request) is not undone, so going back behind it is refused (7) unless
@@ -64,12 +65,12 @@ second push is refused (not_fast_forward) until somebody deletes or merges it; l
 			if to == "" {
 				return printMoments(ctx, d, conn, before.RunID)
 			}
-			secrets, err := d.renewedSecrets(before, o.agentEnv)
+			values, err := d.requiredValues(before, o.agentEnv...)
 			if err != nil {
 				return err
 			}
 			view, err := conn.Rewind(ctx, before.RunID, api.RewindRequest{
-				To: to, Epoch: before.Epoch, AcrossEffects: across, By: d.user, Detach: o.detach, Secrets: secrets,
+				To: to, Epoch: before.Epoch, AcrossEffects: across, By: d.user, Detach: o.detach, Models: d.modelSettings(), Values: values,
 			})
 			if err != nil {
 				return err
@@ -78,7 +79,7 @@ second push is refused (not_fast_forward) until somebody deletes or merges it; l
 				fmt.Fprintln(d.err, clean(line))
 			}
 			if o.detach {
-				return conn.detached(ctx, view, secrets)
+				return conn.detached(ctx, view, values)
 			}
 			return follow(ctx, d, conn, view, before.LastSeq)
 		},
@@ -99,7 +100,7 @@ func newForkCmd(d *deps) *cobra.Command {
 		Use:   "fork [RUN] --at NODE",
 		Short: "Start runs that go on from a moment of another run, each in a copy of its sprite",
 		Long: `Start runs that go on from where a node of another run began, each in a sprite of its own: a copy of the files of that
-moment. The other run is not touched. --set writes variables first: x=text or x:=json for $vars.x, or a whole path such as
+moment. The other run is not touched. They have what it was started with, but ask the models that the settings name now. --set writes variables first: x=text or x:=json for $vars.x, or a whole path such as
 $vars.a.b or $tmp.c. Actions that the copies ask for are decided anew. What questions to models took up to there counts in
 each copy, too.
 
@@ -137,7 +138,8 @@ func runFork(ctx context.Context, d *deps, o travelOptions, run string, req api.
 	if err != nil {
 		return err
 	}
-	if req.Secrets, err = d.renewedSecrets(before, o.agentEnv); err != nil {
+	req.Models = d.modelSettings()
+	if req.Values, err = d.requiredValues(before, o.agentEnv...); err != nil {
 		return err
 	}
 	views, err := conn.Fork(ctx, before.RunID, req)
@@ -150,7 +152,7 @@ func runFork(ctx context.Context, d *deps, o travelOptions, run string, req api.
 	}
 	for _, view := range views {
 		if o.detach {
-			err = conn.detached(ctx, view, req.Secrets)
+			err = conn.detached(ctx, view, req.Values)
 		} else {
 			err = follow(ctx, d, conn, view, 0)
 		}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -94,6 +95,35 @@ func (d *deps) logLevel(fallback zerolog.Level) zerolog.Level {
 		}
 	}
 	return fallback
+}
+
+// leaderSettings are the settings that hold for as long as a process leads, as JSON by name. Runs bring the others along.
+func (d *deps) leaderSettings() map[string]string {
+	s, all := d.settings, map[string]string{}
+	for name, v := range map[string]any{
+		"network": s.Network, "host_ports": s.HostPorts, "limits": s.Limits, "min_isolation": s.MinIsolation, "tools": s.Tools, "spritekit": s.Spritekit, "git": s.Git,
+	} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			continue // they were read from text
+		}
+		all[name] = string(text)
+	}
+	return all
+}
+
+// staleSettings names the settings that the leader does not have as they are here.
+func (d *deps) staleSettings(leader api.Hello) (names []string) {
+	if leader.Settings == nil {
+		return nil // an older lattice, which does not say
+	}
+	for name, value := range d.leaderSettings() {
+		if leader.Settings[name] != value {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // spritekit is the in-sprite binary that a person named: by flag, else in the settings; "" is to be looked for.

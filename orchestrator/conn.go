@@ -8,10 +8,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -23,15 +23,11 @@ import (
 
 // leaderOptions matter only to the process that leads.
 type leaderOptions struct {
+	serve  bool // this process does nothing but lead
+	detach bool // this process never leads: a background one does
+	// Of lattice serve alone: flags in place of the settings.
 	spritekit string
-	serve     bool // this process does nothing but lead
-	detach    bool // this process never leads: a background one does
 	network   networkOptions
-}
-
-func (o *leaderOptions) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.spritekit, "spritekit", "", "`PATH` of the spritekit that sprites get (default: beside lattice, else on PATH)")
-	o.network.addFlags(cmd)
 }
 
 // conn is a command's connection to the leader, which may be this very process: whoever gets the lock leads.
@@ -100,7 +96,7 @@ func (c *conn) establish(ctx context.Context) error {
 
 // driveOn goes on with a run that nobody follows.
 func (c *conn) driveOn(ctx context.Context, r api.HandedRun) error {
-	req := api.DriveRequest{Secrets: r.Secrets, Detach: true}
+	req := api.DriveRequest{Values: r.Values, Detach: true}
 	if c.leading != nil {
 		_, err := c.leading.Drive(ctx, r.RunID, req)
 		return err
@@ -164,7 +160,7 @@ func (c *conn) takeLead(ctx context.Context) (bool, error) {
 		if err := lock.Unlock(); err != nil {
 			return false, err
 		}
-		return false, c.d.startLeader(ctx, c.o)
+		return false, c.d.startLeader(ctx)
 	}
 	c.leading, err = lead(c.d, c.o, lock)
 	return true, err
@@ -219,14 +215,16 @@ func lead(d *deps, o leaderOptions, lock *leader.Lock) (*leadership, error) {
 	}
 	var bounds limitOptions
 	bounds.withSettings(d.settings)
-	l, err := leader.Open(leader.Config{
-		Models: models, Credentials: d.credentials,
+	cfg := leader.Config{
+		Models: models, ModelsOf: d.modelsOf, Credentials: d.credentials, Settings: d.leaderSettings(),
 		Home: leader.Home(d.home), Version: d.version, API: d.api, Oldest: d.oldest, Serving: o.serve, Self: d.exe,
 		Spritekit: d.spritekit(o.spritekit), Path: d.getenv("PATH"), Tools: d.hostTools(d.paths(d.settings.Tools)), CheckTool: d.checkTool, Shared: d.sharedCaches(),
 		Network: network, Image: d.expand(d.settings.Image), Remote: d.remoteSprites(), Environ: d.environ, Log: d.log, WrapLog: d.wrapLog,
 		Name: d.settings.Git.Name, Email: d.settings.Git.Email, MinIsolation: sandbox.Level(bounds.least), Box: bounds.limits(),
 		Warn: func(message string) { fmt.Fprintf(d.err, "lattice: %s\n", message) },
-	})
+	}
+	cfg.Told.Network, cfg.Told.HostPorts = o.network.preset, o.network.ports()
+	l, err := leader.Open(cfg)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
@@ -363,10 +361,20 @@ func (c *conn) leave(left []api.HandedRun) {
 // warn says what is missing of the sandbox, before anything runs in one.
 func (c *conn) warn(ctx context.Context) error {
 	hello, err := c.Hello(ctx)
-	if err == nil && hello.Warning != "" {
+	if err != nil {
+		return err
+	}
+	if hello.Warning != "" {
 		fmt.Fprintf(c.d.err, "lattice: warning: %s\n", hello.Warning)
 	}
-	return err
+	if stale := c.d.staleSettings(hello); len(stale) > 0 {
+		ends := "when that command has ended"
+		if hello.Serving {
+			ends = "after lattice serve --stop"
+		}
+		fmt.Fprintf(c.d.err, "lattice: warning: process %d leads with other settings (%s); those of here hold for sprites that were made by hand %s\n", hello.PID, strings.Join(stale, ", "), ends)
+	}
+	return nil
 }
 
 // takeOver finds the next leader, or becomes it, and has it go on with the run.
@@ -381,11 +389,11 @@ func (c *conn) takeOver(ctx context.Context, v api.RunView) error {
 	if err := c.establish(ctx); err != nil {
 		return err
 	}
-	secrets, err := c.d.renewedSecrets(v, nil)
+	values, err := c.d.renewedValues(v, nil)
 	if err != nil {
 		return err
 	}
-	_, err = c.Drive(ctx, v.RunID, api.DriveRequest{Secrets: secrets})
+	_, err = c.Drive(ctx, v.RunID, api.DriveRequest{Values: values})
 	return err
 }
 

@@ -32,7 +32,7 @@ func (d *deps) idle() time.Duration {
 
 // startLeader starts lattice serve in the background and waits until it leads. It is no error when another process was
 // faster to lead.
-func (d *deps) startLeader(ctx context.Context, o leaderOptions) error {
+func (d *deps) startLeader(ctx context.Context) error {
 	logs := leader.Home(d.home).Logs()
 	_ = os.MkdirAll(logs, 0o700) // without room for logs there are none
 	path := filepath.Join(logs, "serve.log")
@@ -46,18 +46,6 @@ func (d *deps) startLeader(ctx context.Context, o leaderOptions) error {
 	}
 	defer stderr.Close()
 	args := []string{"serve", "--resume", "none", "--idle", d.idle().String(), "--log", path}
-	if told := d.spritekit(o.spritekit); told != "" {
-		if told, err = filepath.Abs(told); err != nil {
-			return fmt.Errorf("start a leader in the background: %w", err)
-		}
-		args = append(args, "--spritekit", told)
-	}
-	if o.network.preset != "" {
-		args = append(args, "--network", o.network.preset)
-	}
-	for _, p := range o.network.hostPorts {
-		args = append(args, "--host-port", fmt.Sprint(p))
-	}
 	ready, line, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("start a leader in the background: %w", err)
@@ -148,11 +136,11 @@ func (o *leaderOptions) addWaitFlag(cmd *cobra.Command) {
 
 // detached ends a command whose run goes on in the background: it prints the run's id. A leader that ended just when the
 // run was recorded has left it to the next.
-func (c *conn) detached(ctx context.Context, v api.RunView, secrets map[string]string) error {
+func (c *conn) detached(ctx context.Context, v api.RunView, values api.Values) error {
 	d := c.d
 	if !v.Driving && (v.Status == lattice.Pending || v.Status == lattice.Running) {
 		var err error
-		if v, err = c.Drive(ctx, v.RunID, api.DriveRequest{Secrets: secrets, Detach: true}); err != nil {
+		if v, err = c.Drive(ctx, v.RunID, api.DriveRequest{Values: values, Detach: true}); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -49,16 +50,28 @@ func claudeProgram(t *testing.T) string {
 	return shown
 }
 
+// modelServers are those that scripts have started, by their work folder.
+var modelServers sync.Map
+
 // serveModel answers agents in sprites from a script until the test ends: model FILE. They reach it at $MODEL_URL, if
-// $MODEL_PORT of this machine is listed for sprites.
+// $MODEL_PORT of this machine is listed for sprites. A second one changes what is answered there.
 func serveModel(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: model FILE")
 	}
 	var script agenttest.Script
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &script))
+	work := ts.Getenv("WORK")
+	if server, ok := modelServers.Load(work); ok {
+		server.(*agenttest.Server).Play(script)
+		return
+	}
 	server := agenttest.New(script)
-	ts.Defer(server.Close)
+	modelServers.Store(work, server)
+	ts.Defer(func() {
+		modelServers.Delete(work)
+		server.Close()
+	})
 	port := server.URL[strings.LastIndex(server.URL, ":")+1:]
 	ts.Setenv("MODEL_PORT", port)
 	ts.Setenv("MODEL_URL", "http://host.lattice.internal:"+port)

@@ -19,14 +19,74 @@ import (
 	"github.com/spritekit/lattice/orchestrator/doctor"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/llm"
-	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // models asks the models of the settings. Keys are looked up when they are needed, so that one that is missing stops
 // nobody who asks no models.
 func (d *deps) models() (*llm.Client, error) {
+	return d.llmClient(*d.modelSettings(), func(string) string { return "" })
+}
+
+// modelsOf is models for the classes that a run was started with.
+func (d *deps) modelsOf(m lattice.Models, key func(name string) string) (leader.Models, error) {
+	return d.llmClient(m, key)
+}
+
+// modelSettings are the models of the settings, as a run keeps them.
+func (d *deps) modelSettings() *lattice.Models {
+	all := &lattice.Models{Classes: map[string]lattice.ModelClass{}, Order: d.settings.LLM.Order, PerMinute: d.settings.LLM.RequestsPerMinute}
+	for name, m := range d.settings.Models {
+		file := m.KeyFile
+		if file != "" {
+			file = d.expand(file)
+		}
+		all.Classes[name] = lattice.ModelClass{
+			Provider: string(m.Provider), Model: m.Model, BaseURL: m.BaseURL, KeyEnv: m.KeyEnv, KeyFile: file, Structured: string(m.Structured),
+			NoTemperature: m.NoTemperature, InputUSD: m.InputUSD, OutputUSD: m.OutputUSD, TimeoutS: time.Duration(m.Timeout).Seconds(),
+		}
+	}
+	return all
+}
+
+// sayModels says which models of a run are not what the settings name now.
+func (d *deps) sayModels(v api.RunView) {
+	if v.StartedWith == nil || v.Status.Ended() {
+		return
+	}
+	now, changed := d.modelSettings().Digests(), []string{}
+	for _, name := range slices.Sorted(maps.Keys(v.StartedWith.Models)) {
+		if digest, ok := now[name]; ok && digest != v.StartedWith.Models[name] {
+			changed = append(changed, name)
+		}
+	}
+	if len(changed) > 0 {
+		fmt.Fprintf(d.err, "lattice: warning: the settings have changed %s since %s started; it goes on with what it was started with, and lattice rewind or fork asks the models of now\n", strings.Join(changed, ", "), v.RunID)
+	}
+}
+
+// askingModels adds to the options of a run which models it asks.
+func (d *deps) askingModels(o api.Options) api.Options {
+	o.Models = d.modelSettings()
+	o.ModelKeys = d.modelKeys(o.Models.KeyEnvs())
+	return o
+}
+
+// modelKeys are values of the named variables that are set here.
+func (d *deps) modelKeys(names []string) map[string]string {
+	keys := map[string]string{}
+	for _, name := range names {
+		if value := d.getenv(name); value != "" {
+			keys[name] = value
+		}
+	}
+	return keys
+}
+
+// llmClient asks models. key is the value of a variable as a client of the leader sent it, "" where none did.
+func (d *deps) llmClient(m lattice.Models, key func(name string) string) (*llm.Client, error) {
 	env := func(name string) string {
 		if v := d.getenv(name); v != "" {
 			return v
@@ -37,13 +97,13 @@ func (d *deps) models() (*llm.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes = 256 << 10
 	transport.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
-	o := llm.Options{Transport: transport, PerMinute: d.settings.LLM.RequestsPerMinute, Order: d.settings.LLM.Order}
-	for _, name := range slices.Sorted(maps.Keys(d.settings.Models)) {
-		m := d.settings.Models[name]
+	o := llm.Options{Transport: transport, PerMinute: m.PerMinute, Order: m.Order}
+	for _, name := range slices.Sorted(maps.Keys(m.Classes)) {
+		m := m.Classes[name]
 		o.Classes = append(o.Classes, llm.Class{
 			Name: name, Provider: llm.Provider(m.Provider), Model: m.Model, BaseURL: m.BaseURL, Structured: llm.Structured(m.Structured),
-			Key: func() (string, error) { return d.modelKey(m) }, KeyFrom: cmp.Or(m.KeyEnv, m.KeyFile), NoTemperature: m.NoTemperature,
-			InputUSD: m.InputUSD, OutputUSD: m.OutputUSD, Timeout: time.Duration(m.Timeout),
+			Key: func() (string, error) { return d.modelKey(m, key) }, KeyFrom: cmp.Or(m.KeyEnv, m.KeyFile), NoTemperature: m.NoTemperature,
+			InputUSD: m.InputUSD, OutputUSD: m.OutputUSD, Timeout: time.Duration(m.TimeoutS * float64(time.Second)),
 		})
 	}
 	client, err := llm.New(o)
@@ -68,16 +128,16 @@ func (d *deps) credentials() map[string]string {
 }
 
 // modelKey is the credential for a model; "" for one that wants none.
-func (d *deps) modelKey(m settings.Model) (string, error) {
+func (d *deps) modelKey(m lattice.ModelClass, sent func(name string) string) (string, error) {
 	switch {
 	case m.KeyEnv != "":
-		key := d.getenv(m.KeyEnv)
+		key := cmp.Or(sent(m.KeyEnv), d.getenv(m.KeyEnv))
 		if key == "" {
 			return "", fmt.Errorf("%s is not set where lattice leads; export %s=… and try again", m.KeyEnv, m.KeyEnv)
 		}
 		return key, nil
 	case m.KeyFile != "":
-		key, err := readToken(d.expand(m.KeyFile))
+		key, err := readToken(m.KeyFile)
 		var p *api.Problem
 		if errors.As(err, &p) {
 			err = fmt.Errorf("%s; %s", p.Fault.Message, p.Fault.Hint)

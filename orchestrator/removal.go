@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -62,6 +64,27 @@ func (d *deps) removeEach(ctx context.Context, names []string, remove func(ctx c
 		}
 	}
 	return &exitError{code: code}
+}
+
+// spriteOwners are the runs that have not ended, by the name of their sprite.
+func (d *deps) spriteOwners(ctx context.Context) (map[string]api.RunView, error) {
+	home := leader.Home(d.home)
+	client := api.NewClient(home.Socket())
+	defer client.Close()
+	runs, err := client.Runs(ctx)
+	if errors.Is(err, api.ErrGone) { // nobody leads: the sprites are remote
+		runs, err = leader.Peek(home)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	owners := map[string]api.RunView{}
+	for _, r := range runs {
+		if r.Sprite != "" && !r.Status.Ended() {
+			owners[r.Sprite] = r
+		}
+	}
+	return owners, err
 }
 
 // faultOf is an error as machines read it, nil for none.

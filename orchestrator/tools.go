@@ -86,15 +86,30 @@ func (d *deps) checkTools(paths []string) ([]string, error) {
 	return checked, nil
 }
 
+// ownTools are what a run's sprite keeps seeing, whichever process leads: what every sprite sees now, and what was named.
+func (d *deps) ownTools(named []string) []string {
+	all := d.toolsOf(d.paths(d.settings.Tools), func(error) {}) // the leader warns
+	for _, path := range named {
+		if !slices.Contains(all, path) {
+			all = append(all, path)
+		}
+	}
+	return all
+}
+
 // hostTools are the paths that every sprite of the embedded host sees: the toolchains that are shown by default, and
 // those that a person has set. One that is refused is left out with a warning: it was set for all runs, and most can do
 // without it.
 func (d *deps) hostTools(set []string) []string {
-	tools := d.machine().Default()
+	return d.toolsOf(set, func(err error) { fmt.Fprintf(d.err, "lattice: warning: tool of the settings left out: %v\n", err) })
+}
+
+func (d *deps) toolsOf(set []string, leftOut func(error)) []string {
+	tools := slices.Clone(d.machine().Default())
 	for _, path := range set {
 		clean, err := d.checkTool(path)
 		if err != nil {
-			fmt.Fprintf(d.err, "lattice: warning: tool of the settings left out: %v\n", err)
+			leftOut(err)
 			continue
 		}
 		if !slices.Contains(tools, clean) {

@@ -45,21 +45,25 @@ type Moment struct {
 type RewindRequest struct {
 	To string `json:"to"`
 	// Epoch is the epoch that the asker saw; a request that comes twice rewinds once.
-	Epoch         int               `json:"epoch"`
-	AcrossEffects bool              `json:"across_effects,omitempty"`
-	By            string            `json:"by"`
-	Detach        bool              `json:"detach,omitempty"`
-	Secrets       map[string]string `json:"secrets,omitempty"`
+	Epoch         int    `json:"epoch"`
+	AcrossEffects bool   `json:"across_effects,omitempty"`
+	By            string `json:"by"`
+	Detach        bool   `json:"detach,omitempty"`
+	// Models are those that the run asks from then on; nil leaves them as they are.
+	Models *lattice.Models `json:"models,omitempty"`
+	Values
 }
 
 // ForkRequest is the body of a fork. Key, drawn by the asker, makes a request that comes twice fork once.
 type ForkRequest struct {
-	Key     string               `json:"key"`
-	At      string               `json:"at"`
-	N       int                  `json:"n"`
-	Set     []lattice.Assignment `json:"set,omitempty"`
-	Detach  bool                 `json:"detach,omitempty"`
-	Secrets map[string]string    `json:"secrets,omitempty"`
+	Key    string               `json:"key"`
+	At     string               `json:"at"`
+	N      int                  `json:"n"`
+	Set    []lattice.Assignment `json:"set,omitempty"`
+	Detach bool                 `json:"detach,omitempty"`
+	// Models are those that the runs ask; nil has them ask those of the run that they go on from.
+	Models *lattice.Models `json:"models,omitempty"`
+	Values
 }
 
 // Comparison is what changed between two moments of a run.
@@ -127,7 +131,7 @@ func routeTravel(mux *http.ServeMux, s Travel) {
 	})
 	mux.HandleFunc("POST /v1/run/replay", func(w http.ResponseWriter, r *http.Request) {
 		var journal []lattice.Entry
-		if decodeUpTo(w, r, &journal, false, maxJournal) {
+		if decodeUpTo(w, r, &journal, maxJournal) {
 			out, err := s.Replay(r.Context(), r.FormValue("id"), journal)
 			reply(w, out, err)
 		}

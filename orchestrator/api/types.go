@@ -36,6 +36,11 @@ type Hello struct {
 	Isolation string `json:"isolation"`         // "" with a remote Sprites API
 	Sandbox   string `json:"sandbox"`           // how sprites are kept apart, in words
 	Warning   string `json:"warning,omitempty"` // what a person must know before running anything in a sprite
+	// Network and HostPorts are what lattice serve was told by its flags; they count for all whom no flag tells otherwise.
+	Network   string   `json:"network,omitempty"`
+	HostPorts []uint16 `json:"host_ports,omitempty"`
+	// Settings are digests of those settings that hold for as long as the process leads, by name.
+	Settings map[string]string `json:"settings,omitempty"`
 }
 
 // RunRequest is POST /v1/runs.
@@ -51,8 +56,8 @@ type RunRequest struct {
 
 // DriveRequest is POST /v1/run/drive.
 type DriveRequest struct {
-	Secrets map[string]string `json:"secrets,omitempty"` // see Options
-	Detach  bool              `json:"detach,omitempty"`  // see RunRequest
+	Detach bool `json:"detach,omitempty"` // see RunRequest
+	Values
 }
 
 // HandoverRequest is POST /v1/lattice/handover: the leader puts down what it drives where nothing is lost, answers, and
@@ -72,8 +77,8 @@ type Handover struct {
 
 // HandedRun is a run with the values that its agents get, which are in no store.
 type HandedRun struct {
-	RunID   string            `json:"run_id"`
-	Secrets map[string]string `json:"secrets,omitempty"`
+	RunID string `json:"run_id"`
+	Values
 }
 
 // PruneRequest is POST /v1/prune. It removes by rule and never what is in use, waits, is pinned or was made by hand.
@@ -110,11 +115,40 @@ type Options struct {
 	// Limits and MinIsolation are its own sprite's; as in sprites.Create.
 	Limits       *sprites.Config `json:"limits,omitempty"`
 	MinIsolation string          `json:"min_isolation,omitempty"`
+	// Network, HostPorts and Spritekit are its own sprite's; as in sprites.Create. Where they are left out the leader's hold,
+	// and are kept with the run.
+	Network   string   `json:"network,omitempty"`
+	HostPorts []uint16 `json:"host_ports,omitzero"`
+	Spritekit string   `json:"spritekit,omitempty"`
+	// Models are those that its flow may ask, as the settings named them when it started; nil leaves them to the leader.
+	Models *lattice.Models `json:"models,omitempty"`
 	// Skills are folders of drop-in skills on this machine, absolute, that the flow may call and its own sprite has.
 	Skills []string `json:"skills,omitempty"`
-	// AgentEnv names variables whose values are in Secrets; only agent.run gets them, and they are never stored.
-	AgentEnv []string          `json:"agent_env,omitempty"`
-	Secrets  map[string]string `json:"secrets,omitempty"`
+	// AgentEnv names variables whose values are in Secrets; only agent.run gets them.
+	AgentEnv []string `json:"agent_env,omitempty"`
+	Values
+}
+
+// Values are values of variables of the asker's environment. They are never stored.
+type Values struct {
+	Secrets   map[string]string `json:"secrets,omitempty"`    // of the variables that agents of the run get
+	ModelKeys map[string]string `json:"model_keys,omitempty"` // of the variables in which model classes have their keys
+}
+
+// StartedWith is what a run was started with and keeps, whichever process leads.
+type StartedWith struct {
+	Network      string          `json:"network,omitempty"`
+	HostPorts    []uint16        `json:"host_ports,omitempty"`
+	Limits       *sprites.Config `json:"limits,omitempty"`
+	MinIsolation string          `json:"min_isolation,omitempty"`
+	Image        string          `json:"image,omitempty"`
+	Tools        []string        `json:"tools,omitempty"`
+	Skills       []string        `json:"skills,omitempty"`
+	Spritekit    string          `json:"spritekit,omitempty"`
+	AgentEnv     []string        `json:"agent_env,omitempty"` // names
+	// Models are the digests of the model classes that its flow asks, by class; ModelKeys name the variables of their keys.
+	Models    map[string]string `json:"models,omitempty"`
+	ModelKeys []string          `json:"model_keys,omitempty"`
 }
 
 // RunView is what there is to know about a run.
@@ -139,6 +173,10 @@ type RunView struct {
 	Problem   *Problem          `json:"problem,omitempty"` // the same, when something can be done about it
 	LastSeq   lattice.Seq       `json:"last_seq"`
 	AgentEnv  []string          `json:"agent_env,omitempty"` // names of variables that agents of this run get
+	// MissingEnv names those of AgentEnv whose values the leader does not have.
+	MissingEnv []string `json:"missing_env,omitempty"`
+	// StartedWith is what the run was started with; only the view of one run has it.
+	StartedWith *StartedWith `json:"started_with,omitempty"`
 	// ResumedFrom is the run whose question was answered by this one's beginning; ContinuedIn is the other direction.
 	ResumedFrom string `json:"resumed_from,omitempty"`
 	ContinuedIn string `json:"continued_in,omitempty"`
@@ -193,8 +231,8 @@ type DecideRequest struct {
 	Typed    json.RawMessage   `json:"typed,omitempty"`  // k:=json values, an object
 	Comments string            `json:"comments,omitempty"`
 	By       string            `json:"by"`
-	Secrets  map[string]string `json:"secrets,omitempty"` // see Options
-	Detach   bool              `json:"detach,omitempty"`  // see RunRequest
+	Detach   bool              `json:"detach,omitempty"` // see RunRequest
+	Values
 }
 
 // DecideReply says what became of a decision. Duplicate means that the same decision had been made before, by By at At;

@@ -57,6 +57,8 @@ type Rewound struct {
 	State  json.RawMessage `json:"state"`
 	By     string          `json:"by"`
 	Disk   string          `json:"disk,omitempty"`
+	// Models are those that the run asks from now on, nil for those of before. They are the driver's: Step carries them along.
+	Models *Models `json:"models,omitempty"`
 }
 
 // PowerLost says that the machine or the disk of the sprites was restarted, so that files which were not synced may be

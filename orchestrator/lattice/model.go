@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // DoModel asks a model (Command.Model) and reports ModelAnswered.
@@ -30,6 +31,71 @@ type ModelRequest struct {
 	Trimmed json.RawMessage `json:"trimmed,omitempty"`
 	// BudgetUSD is what the question may cost at most, nil for any price: one that could cost more is not asked.
 	BudgetUSD *float64 `json:"budget_usd,omitempty"`
+}
+
+// ModelClass is the model that a class stands for, as the settings say. KeyEnv and KeyFile name where its key is; the key
+// itself is nowhere in it.
+type ModelClass struct {
+	Provider      string   `json:"provider"`
+	Model         string   `json:"model"`
+	BaseURL       string   `json:"base_url,omitempty"`
+	KeyEnv        string   `json:"key_env,omitempty"`
+	KeyFile       string   `json:"key_file,omitempty"`
+	Structured    string   `json:"structured,omitempty"`
+	NoTemperature bool     `json:"no_temperature,omitempty"`
+	InputUSD      *float64 `json:"input_usd,omitempty"`
+	OutputUSD     *float64 `json:"output_usd,omitempty"`
+	TimeoutS      float64  `json:"timeout_s,omitempty"`
+}
+
+// Digest is the sha256 of everything that the class says.
+func (c ModelClass) Digest() string {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return "unmarshalable:" + err.Error() // a price that is not a number
+	}
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Models are the models that flows may ask, by class, with what counts for all of them.
+type Models struct {
+	Classes   map[string]ModelClass `json:"classes,omitempty"`
+	Order     []string              `json:"order,omitempty"`      // from the weakest to the strongest
+	PerMinute int                   `json:"per_minute,omitempty"` // requests
+}
+
+// Only is m with no other classes than those named.
+func (m Models) Only(names []string) Models {
+	all := m.Classes
+	m.Classes = map[string]ModelClass{}
+	for _, name := range names {
+		if class, ok := all[name]; ok {
+			m.Classes[name] = class
+		}
+	}
+	m.Order = slices.DeleteFunc(slices.Clone(m.Order), func(name string) bool { return !slices.Contains(names, name) })
+	return m
+}
+
+// KeyEnvs names the variables that hold the keys of its classes, sorted.
+func (m Models) KeyEnvs() (names []string) {
+	for _, c := range m.Classes {
+		if c.KeyEnv != "" {
+			names = append(names, c.KeyEnv)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Digests are the digests of its classes.
+func (m Models) Digests() map[string]string {
+	all := map[string]string{}
+	for name, c := range m.Classes {
+		all[name] = c.Digest()
+	}
+	return all
 }
 
 // Digest is the sha256 of everything that the request says.

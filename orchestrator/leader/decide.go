@@ -27,7 +27,7 @@ func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (ap
 	if err != nil {
 		return api.DecideReply{}, err
 	}
-	if err := l.renewSecrets(id, d.Secrets); err != nil {
+	if err := l.renewValues(id, d.Values); err != nil {
 		return api.DecideReply{}, err
 	}
 	if err := l.settle(ctx); err != nil {
@@ -90,7 +90,7 @@ func (l *Leader) decided(ctx context.Context, id string, d api.DecideRequest, re
 		return api.DecideReply{}, err
 	}
 	if next != nil {
-		reply.Run, err = l.goOn(ctx, id, *next, d.Secrets, d.Detach)
+		reply.Run, err = l.goOn(ctx, id, *next, d.Values, d.Detach)
 		return reply, err
 	}
 	if err := l.drive(ctx, id); err != nil && !closingNow(err) {

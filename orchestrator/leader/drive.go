@@ -35,11 +35,15 @@ func (l *Leader) load(id string) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load run %s: %w", id, err)
 	}
-	runner, err := engine.Load(l.deps(), program, id, rec.Secret, history(h))
+	runner, err := engine.Load(l.deps(id), program, id, rec.Secret, history(h))
 	if err != nil {
 		return nil, fmt.Errorf("load run %s: %w", id, err)
 	}
-	r := &run{runner: runner, begin: rec.kept.Begin, fork: rec.kept.Fork}
+	models, err := lastModels(rec.kept.Models, h.Facts)
+	if err != nil {
+		return nil, fmt.Errorf("load run %s: %w", id, err)
+	}
+	r := &run{runner: runner, begin: rec.kept.Begin, fork: rec.kept.Fork, models: models}
 	l.runs[id] = r
 	return r, nil
 }
@@ -203,14 +207,14 @@ func (l *Leader) Drive(ctx context.Context, id string, req api.DriveRequest) (ap
 	if err != nil {
 		return api.RunView{}, err
 	}
-	if err := l.renewSecrets(id, req.Secrets); err != nil {
+	if err := l.renewValues(id, req.Values); err != nil {
 		return api.RunView{}, err
 	}
 	if next, err := l.next(id); err != nil || next != nil {
 		if err != nil {
 			return api.RunView{}, err
 		}
-		return l.goOn(ctx, id, *next, req.Secrets, req.Detach)
+		return l.goOn(ctx, id, *next, req.Values, req.Detach)
 	}
 	if err := l.drive(ctx, id); err != nil {
 		return api.RunView{}, err
@@ -228,11 +232,11 @@ func (l *Leader) detach(id string, yes bool) {
 	}
 }
 
-// renewSecrets takes the values of a run's agent variables again: they are never stored.
-func (l *Leader) renewSecrets(id string, secrets map[string]string) error {
+// renewValues takes the values of a run's variables again: they are never stored.
+func (l *Leader) renewValues(id string, v api.Values) error {
 	rec, err := l.record(id)
 	if err == nil {
-		l.keepSecrets(id, rec.kept.AgentEnv, secrets)
+		l.keepValues(id, rec.kept.AgentEnv, v)
 	}
 	return err
 }

@@ -35,7 +35,7 @@ func (l *Leader) equip(ctx context.Context, sprite string) error {
 		return nil
 	}
 	return Equipment{Client: l.client, Warn: l.cfg.Warn, Find: func(arch string) (string, error) {
-		return FindSpritekitFor(l.cfg.Spritekit, l.cfg.Self, l.cfg.Path, arch)
+		return FindSpritekitFor(l.spritekitOf(sprite), l.cfg.Self, l.cfg.Path, arch)
 	}}.Equip(ctx, sprite)
 }
 

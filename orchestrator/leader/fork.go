@@ -74,7 +74,7 @@ func (l *Leader) recordForks(ctx context.Context, id string, req api.ForkRequest
 		ids[n] = lattice.ForkedRun(req.Key, n)
 		if rec, err := l.record(ids[n]); err == nil {
 			first = rec.kept.Fork
-			l.keepSecrets(ids[n], rec.kept.AgentEnv, req.Secrets)
+			l.keepValues(ids[n], rec.kept.AgentEnv, req.Values)
 			continue
 		}
 		if first == nil {
@@ -136,7 +136,7 @@ func (l *Leader) recordFork(ctx context.Context, p past, f lattice.RunForked, id
 		o.WorkItem = id
 	}
 	if f.Pair != nil || p.program.CallsSkills() {
-		o.Sprite, o.OwnSprite = strings.ReplaceAll(id, "_", "-"), true
+		o.Sprite, o.OwnSprite = ownSprite(id), true
 	}
 	own, err := json.Marshal(map[string]any{"run_id": id, "work_item_id": o.WorkItem})
 	if err != nil {
@@ -150,12 +150,16 @@ func (l *Leader) recordFork(ctx context.Context, p past, f lattice.RunForked, id
 	if err != nil {
 		return err
 	}
-	o.Secrets = nil
+	o.Values = api.Values{}
+	if req.Models != nil && o.Models != nil {
+		now := req.Models.Only(p.program.ModelClasses())
+		o.Models = &now
+	}
 	kept, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("encode options: %w", err)
 	}
-	l.keepSecrets(id, o.AgentEnv, req.Secrets)
+	l.keepValues(id, o.AgentEnv, req.Values)
 	if err := l.store.Create(ctx, store.RunRecord{
 		ID: id, WorkItem: o.WorkItem, Created: time.Now(), Program: p.Program, Secret: secret, Options: kept, Sprite: o.Sprite,
 	}); err != nil {
@@ -175,8 +179,8 @@ func (c copier) Fork(ctx context.Context, run string, from lattice.Pair, to stri
 	if err != nil {
 		return nil, err
 	}
-	if l.noSkills != nil {
-		return nil, l.noSkills
+	if err := l.skillsRefused(rec.kept.Options); err != nil {
+		return nil, err
 	}
 	label := ownerLabel(run)
 	if to != rec.Sprite {

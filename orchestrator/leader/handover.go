@@ -234,7 +234,7 @@ func (l *Leader) unfollowed() []api.HandedRun {
 	var left []api.HandedRun
 	for id, r := range l.runs {
 		if (r.done != nil || r.timed > 0) && (l.cfg.Serving || r.detached) {
-			left = append(left, api.HandedRun{RunID: id, Secrets: pairs(l.secrets[id])})
+			left = append(left, api.HandedRun{RunID: id, Values: api.Values{Secrets: pairs(l.secrets[id]), ModelKeys: l.models.kept()}})
 		}
 	}
 	slices.SortFunc(left, func(a, b api.HandedRun) int { return strings.Compare(a.RunID, b.RunID) })

@@ -25,6 +25,8 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -73,10 +75,19 @@ type Config struct {
 	Box sandbox.Limits
 	// WarmAfter is when an idle sprite of the embedded host falls asleep; 0 is the host's own.
 	WarmAfter time.Duration
-	// Models answers for models; nil: no flow asks any.
+	// Models answers for models where a run does not say which; nil: none.
 	Models Models
 	// Credentials returns what this process authenticates with, by the names under which it may be reported. It may be nil.
 	Credentials func() map[string]string
+	// ModelsOf answers for the models that a run was started with. key is the value of a variable that holds one's key.
+	ModelsOf func(m lattice.Models, key func(name string) string) (Models, error)
+	// Told is what a flag of lattice serve said of the network.
+	Told struct {
+		Network   string
+		HostPorts []uint16
+	}
+	// Settings are digests of the settings that hold for as long as this process leads, by name.
+	Settings map[string]string
 	// WrapLog, when set, stands between the engine and the store.
 	WrapLog func(engine.Log) engine.Log
 	// Warn tells the person at the terminal something that the run goes on in spite of.
@@ -97,8 +108,9 @@ type Leader struct {
 	handler http.Handler
 	// hostless is why the embedded host could not be opened: runs can be read and backed up, and nothing else.
 	hostless error
-	// noSkills is why no skill may run in sprites of the embedded host, nil when they may.
-	noSkills error
+	// noSkills is why no skill may run in sprites of the embedded host, nil when they may; noSpritekit is why those have no
+	// skills that are not given any by their run.
+	noSkills, noSpritekit error
 
 	handed chan struct{} // closed when another process leads next
 	ending chan struct{} // closed by quiesce
@@ -109,13 +121,14 @@ type Leader struct {
 	linking sync.Mutex // one beginning of a run by an answer at a time
 
 	mu       sync.Mutex
-	closing  bool                     // guarded by mu, as all below
-	yielding chan struct{}            // set while a hand-over is tried, closed after
-	working  tally                    // drives, and requests that use sprites
-	timed    tally                    // waits with a timer
-	clients  tally                    // all other requests
-	runs     map[string]*run          // loaded ones, by id
-	secrets  map[string][]string      // KEY=VALUE for agents, by run; never stored
+	closing  bool                // guarded by mu, as all below
+	yielding chan struct{}       // set while a hand-over is tried, closed after
+	working  tally               // drives, and requests that use sprites
+	timed    tally               // waits with a timer
+	clients  tally               // all other requests
+	runs     map[string]*run     // loaded ones, by id
+	secrets  map[string][]string // KEY=VALUE for agents, by run; never stored
+	models   askers
 	changed  map[string]chan struct{} // closed and replaced when a run changes
 	// boundaries counts those that this process took, by sprite.
 	boundaries map[string]int
@@ -127,6 +140,7 @@ type run struct {
 	runner  *engine.Runner
 	begin   lattice.RunStarted // its first fact
 	fork    *lattice.RunForked // the same, of a run that goes on from another one
+	models  *lattice.Models    // those that it asks, nil for the leader's; guarded by mu
 	cancel  func()             // stops the drive
 	done    chan struct{}      // closed when the drive has ended; nil while nobody drives
 	stopped error              // why the last drive ended
@@ -184,10 +198,10 @@ func (l *Leader) openHost() (http.Handler, error) {
 	case l.cfg.Spritekit != "":
 		return nil, err
 	default:
-		l.noSkills = err // runs can still be looked at and answered
+		l.noSpritekit = err // runs can still be looked at and answered
 	}
 	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
-		KeepSkill: l.home.keepSkill, SkillsWith: func(kept []string) (string, error) { return l.home.skillsWith(skills, kept) },
+		KeepSkill: l.home.keepSkill, SkillsWith: l.home.skillsWith, InstallSkills: func(spritekit string) (string, error) { return InstallSkills(l.home, spritekit) }, LetHostPorts: true,
 		Network: l.cfg.Network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
 		l.hostless = unopened(err)
 		l.noSkills = l.hostless
@@ -225,6 +239,7 @@ func (l *Leader) Hello() api.Hello {
 	h := api.Hello{
 		API: cmp.Or(l.cfg.API, api.Version), Oldest: cmp.Or(l.cfg.Oldest, api.Oldest), Version: l.cfg.Version,
 		Serving: l.cfg.Serving, PID: os.Getpid(), Home: string(l.home), Sandbox: "remote",
+		Network: l.cfg.Told.Network, HostPorts: l.cfg.Told.HostPorts, Settings: l.cfg.Settings,
 	}
 	l.mu.Lock()
 	h.Ending = l.closing
@@ -310,12 +325,13 @@ func (l *Leader) agentEnv(run string) []string {
 	return l.secrets[run]
 }
 
-// keepSecrets remembers what agents of a run may see, for as long as this process leads. Names that the run was not
-// started with are left out.
-func (l *Leader) keepSecrets(run string, names []string, secrets map[string]string) {
+// keepValues remembers what agents of a run may see, and keys of models, for as long as this process leads. Names that the
+// run was not started with are left out.
+func (l *Leader) keepValues(run string, names []string, v api.Values) {
+	l.models.keep(v.ModelKeys)
 	var env []string
 	for _, name := range names {
-		if value, ok := secrets[name]; ok {
+		if value, ok := v.Secrets[name]; ok {
 			env = append(env, name+"="+value)
 		}
 	}
@@ -327,14 +343,24 @@ func (l *Leader) keepSecrets(run string, names []string, secrets map[string]stri
 	l.secrets[run] = env
 }
 
-// deps is what runners act through.
-func (l *Leader) deps() engine.Deps {
+// missingEnv are those of names whose values this process does not have for a run. mu is held.
+func (l *Leader) missingEnv(run string, names []string) (missing []string) {
+	for _, name := range names {
+		if !slices.ContainsFunc(l.secrets[run], func(kv string) bool { return strings.HasPrefix(kv, name+"=") }) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// deps is what the runner of a run acts through.
+func (l *Leader) deps(id string) engine.Deps {
 	var log engine.Log = l.store
 	if l.cfg.WrapLog != nil {
 		log = l.cfg.WrapLog(log)
 	}
 	return withClocks(engine.Deps{
-		Log: log, Caller: l.session, Boundary: boundaries{l.session, l}, Preparer: l, Forker: copier{l}, Actor: l.actor, Model: l.model(),
+		Log: log, Caller: l.session, Boundary: boundaries{l.session, l}, Preparer: l, Forker: copier{l}, Actor: l.actor, Model: l.model(id),
 		OnEntry: func(entries []lattice.Entry) {
 			l.mu.Lock()
 			defer l.mu.Unlock()

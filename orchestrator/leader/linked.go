@@ -22,16 +22,16 @@ import (
 // given again, or lattice resume after a crash in between.
 
 // goOn goes on with the run that next names, and begins it if nobody has.
-func (l *Leader) goOn(ctx context.Context, id string, next engine.Next, secrets map[string]string, detach bool) (api.RunView, error) {
-	v, begun, err := l.link(ctx, id, next, secrets, detach)
+func (l *Leader) goOn(ctx context.Context, id string, next engine.Next, values api.Values, detach bool) (api.RunView, error) {
+	v, begun, err := l.link(ctx, id, next, values, detach)
 	if err != nil || begun {
 		return v, err
 	}
-	return l.Drive(ctx, next.RunID, api.DriveRequest{Secrets: secrets, Detach: detach})
+	return l.Drive(ctx, next.RunID, api.DriveRequest{Values: values, Detach: detach})
 }
 
 // link begins the run that next names; begun is false when it is there already.
-func (l *Leader) link(ctx context.Context, id string, next engine.Next, secrets map[string]string, detach bool) (v api.RunView, begun bool, err error) {
+func (l *Leader) link(ctx context.Context, id string, next engine.Next, values api.Values, detach bool) (v api.RunView, begun bool, err error) {
 	l.linking.Lock()
 	defer l.linking.Unlock()
 	key := strings.TrimPrefix(next.RunID, runID(""))
@@ -53,8 +53,8 @@ func (l *Leader) link(ctx context.Context, id string, next engine.Next, secrets 
 	if o.OwnSprite {
 		o.Sprite, o.OwnSprite = "", false // it gets one of its own, too
 	}
-	o.Secrets, o.AgentEnv = secrets, slices.Clone(o.AgentEnv)
-	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+	o.Values, o.AgentEnv = values, slices.Clone(o.AgentEnv)
+	for _, name := range slices.Sorted(maps.Keys(values.Secrets)) {
 		if !slices.Contains(o.AgentEnv, name) { // a key that was missing
 			o.AgentEnv = append(o.AgentEnv, name)
 		}

@@ -25,8 +25,8 @@ func (l *Leader) Prepare(ctx context.Context, run, sprite string) (map[string]an
 	if err != nil {
 		return nil, err
 	}
-	if l.noSkills != nil {
-		return nil, l.noSkills
+	if err := l.skillsRefused(rec.kept.Options); err != nil {
+		return nil, err
 	}
 	if err := l.ensureSprite(ctx, run, sprite, rec.kept.Options); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (l *Leader) ensureSprite(ctx context.Context, run, name string, o api.Optio
 		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_not_found", Message: "there is no sprite " + name, Hint: "lattice sprite create " + name}}
 	}
 	if _, err := l.client.Create(ctx, sprites.Create{Name: name, Labels: []string{ownerLabel(run)}, Tools: o.Tools, Skills: l.shown(o.Skills), Image: o.Image,
-		Config: o.Limits, MinIsolation: o.MinIsolation}); err != nil {
+		Config: o.Limits, MinIsolation: o.MinIsolation, Network: o.Network, HostPorts: o.HostPorts, Spritekit: o.Spritekit}); err != nil {
 		if sprites.Uncertain(err) { // it may have been made although nobody said so
 			if made, lookErr := l.client.Get(ctx, name); lookErr == nil && slices.Contains(made.Labels, ownerLabel(run)) {
 				return nil

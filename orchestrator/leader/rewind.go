@@ -21,7 +21,7 @@ func (l *Leader) Rewind(ctx context.Context, id string, req api.RewindRequest) (
 	if err != nil {
 		return api.RunView{}, err
 	}
-	if err := l.renewSecrets(id, req.Secrets); err != nil {
+	if err := l.renewValues(id, req.Values); err != nil {
 		return api.RunView{}, err
 	}
 	if err := l.settle(ctx); err != nil {
@@ -36,7 +36,7 @@ func (l *Leader) Rewind(ctx context.Context, id string, req api.RewindRequest) (
 			if err != nil {
 				return api.RunView{}, err
 			}
-			return l.Drive(ctx, id, api.DriveRequest{Secrets: req.Secrets, Detach: req.Detach})
+			return l.Drive(ctx, id, api.DriveRequest{Values: req.Values, Detach: req.Detach})
 		}
 		return api.RunView{}, api.Refuse(protocol.ExitBusy, "rewound_meanwhile", id+" was rewound meanwhile", "lattice show "+id)
 	}
@@ -65,8 +65,14 @@ func (l *Leader) goBack(ctx context.Context, id string, r *run, req api.RewindRe
 	if err != nil {
 		return nil, err
 	}
+	fact.Models = l.renewedModels(r, req.Models)
 	if err := r.runner.Rewind(ctx, fact); err != nil {
 		return nil, fmt.Errorf("rewind run %s: %w", id, err)
+	}
+	if fact.Models != nil {
+		l.mu.Lock()
+		r.models = fact.Models
+		l.mu.Unlock()
 	}
 	return notice, nil
 }

@@ -87,7 +87,7 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 		if err != nil {
 			return api.RunView{}, err
 		}
-		return l.Drive(ctx, started, api.DriveRequest{Secrets: r.Secrets, Detach: r.Detach})
+		return l.Drive(ctx, started, api.DriveRequest{Values: r.Values, Detach: r.Detach})
 	}
 	catalog, err := l.catalog(ctx, r.Options)
 	if err != nil {
@@ -120,7 +120,7 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	if err := admit(flow, input, o); err != nil {
 		return api.RunView{}, err
 	}
-	if err := l.admitModels(program); err != nil {
+	if o.Models, err = l.admitModels(program, o); err != nil {
 		return api.RunView{}, err
 	}
 	if err := l.admitCopies(ctx, flow, o.Sprite); err != nil {
@@ -130,6 +130,9 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 		o.FlowName = program.Doc.ID
 	}
 	if err := checkRepo(o.Repo); err != nil {
+		return api.RunView{}, err
+	}
+	if err := l.findNamed(ctx, program, o); err != nil {
 		return api.RunView{}, err
 	}
 	o.Skills = catalog.kept
@@ -146,11 +149,14 @@ func (l *Leader) begin(ctx context.Context, program *ir.Program, r api.RunReques
 		o.WorkItem = id
 	}
 	callsSkills := program.CallsSkills()
-	if callsSkills && l.noSkills != nil {
-		return api.RunView{}, l.noSkills
+	if callsSkills {
+		if err := l.skillsRefused(o.Options); err != nil {
+			return api.RunView{}, err
+		}
 	}
 	if callsSkills && o.Sprite == "" {
-		o.Sprite, o.OwnSprite = strings.ReplaceAll(id, "_", "-"), true
+		o.Sprite, o.OwnSprite = ownSprite(id), true
+		l.complete(&o.Options)
 	}
 	if o.Image != "" && l.host == nil {
 		return api.RunView{}, api.Refuse(protocol.ExitUnsupported, "images_are_local", "images are the embedded host's; remote sprites start from their service's", "leave the image out")
@@ -163,8 +169,8 @@ func (l *Leader) begin(ctx context.Context, program *ir.Program, r api.RunReques
 	if err := l.spriteFree(o.Options); err != nil {
 		return api.RunView{}, err
 	}
-	l.keepSecrets(id, o.AgentEnv, o.Secrets)
-	o.Secrets = nil
+	l.keepValues(id, o.AgentEnv, o.Values)
+	o.Values = api.Values{}
 	if err := l.settle(ctx); err != nil {
 		return api.RunView{}, err
 	}
@@ -187,6 +193,35 @@ func checkRepo(spec string) error {
 		return &api.Problem{Fault: refused.Fault, Exit: protocol.ExitBadInput}
 	}
 	return err
+}
+
+// findNamed refuses a run whose sprite, repository or ref is not there.
+func (l *Leader) findNamed(ctx context.Context, program *ir.Program, o api.Options) error {
+	if o.Sprite != "" && program.CallsSkills() {
+		_, err := l.client.Get(ctx, o.Sprite)
+		if errors.Is(err, sprites.ErrNotFound) {
+			return api.Refuse(protocol.ExitNotFound, "sprite_not_found", "there is no sprite "+o.Sprite, "lattice sprite ls, or make it: lattice sprite create "+o.Sprite)
+		}
+		if err != nil {
+			return SpriteProblem(err)
+		}
+	}
+	if o.Repo == "" {
+		return nil
+	}
+	err := l.git.Find(ctx, o.Repo, o.Ref)
+	var refused *lattice.Refusal
+	if !errors.As(err, &refused) {
+		return err
+	}
+	exit := protocol.ExitBadInput
+	switch refused.Fault.Code {
+	case "repository_not_found", "not_a_repository", "ref_not_found":
+		exit = protocol.ExitNotFound
+	case "repository_unreachable":
+		exit = protocol.ExitNetwork
+	}
+	return &api.Problem{Fault: refused.Fault, Exit: exit}
 }
 
 // create records the run, with the fact that begins it.
@@ -321,9 +356,11 @@ func (l *Leader) Run(ctx context.Context, id string) (api.RunView, error) {
 		return api.RunView{}, err
 	}
 	v, err := l.view(id)
-	if err == nil {
-		v.Copies = l.copiesOf(ctx, v)
+	if err != nil {
+		return v, err
 	}
+	v.Copies = l.copiesOf(ctx, v)
+	v.StartedWith, err = l.startedWith(id, v.Epoch)
 	return v, err
 }
 
@@ -358,6 +395,7 @@ func (l *Leader) view(id string) (api.RunView, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	v.MissingEnv = l.missingEnv(id, rec.kept.AgentEnv)
 	if r := l.runs[id]; r != nil {
 		v.Driving = r.done != nil || r.yielded
 		if r.stopped != nil && !errors.Is(r.stopped, context.Canceled) {
