@@ -116,8 +116,8 @@ func (d *deps) llmClient(m lattice.Models, key func(name string) string) (*llm.C
 // credentials are the values that this process authenticates with. One that cannot be read now is not used now either.
 func (d *deps) credentials() map[string]string {
 	out := map[string]string{}
-	for class, m := range d.settings.Models {
-		if key, err := d.modelKey(m); err == nil && key != "" {
+	for class, m := range d.modelSettings().Classes {
+		if key, err := d.modelKey(m, func(string) string { return "" }); err == nil && key != "" {
 			out["the key of model "+class] = key
 		}
 	}

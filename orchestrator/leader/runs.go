@@ -23,7 +23,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 	"github.com/spritekit/lattice/orchestrator/store"
-	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -183,45 +182,6 @@ func (l *Leader) begin(ctx context.Context, program *ir.Program, r api.RunReques
 	}
 	l.detach(id, r.Detach)
 	return l.view(id)
-}
-
-// checkRepo refuses a repository before it is recorded: its URL may hold credentials.
-func checkRepo(spec string) error {
-	err := worktree.CheckSpec(spec)
-	var refused *lattice.Refusal
-	if errors.As(err, &refused) {
-		return &api.Problem{Fault: refused.Fault, Exit: protocol.ExitBadInput}
-	}
-	return err
-}
-
-// findNamed refuses a run whose sprite, repository or ref is not there.
-func (l *Leader) findNamed(ctx context.Context, program *ir.Program, o api.Options) error {
-	if o.Sprite != "" && program.CallsSkills() {
-		_, err := l.client.Get(ctx, o.Sprite)
-		if errors.Is(err, sprites.ErrNotFound) {
-			return api.Refuse(protocol.ExitNotFound, "sprite_not_found", "there is no sprite "+o.Sprite, "lattice sprite ls, or make it: lattice sprite create "+o.Sprite)
-		}
-		if err != nil {
-			return SpriteProblem(err)
-		}
-	}
-	if o.Repo == "" {
-		return nil
-	}
-	err := l.git.Find(ctx, o.Repo, o.Ref)
-	var refused *lattice.Refusal
-	if !errors.As(err, &refused) {
-		return err
-	}
-	exit := protocol.ExitBadInput
-	switch refused.Fault.Code {
-	case "repository_not_found", "not_a_repository", "ref_not_found":
-		exit = protocol.ExitNotFound
-	case "repository_unreachable":
-		exit = protocol.ExitNetwork
-	}
-	return &api.Problem{Fault: refused.Fault, Exit: exit}
 }
 
 // create records the run, with the fact that begins it.

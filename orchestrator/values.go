@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// secrets takes the named variables from this process's environment.
+func (d *deps) secrets(names []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, name := range names {
+		value := d.getenv(name)
+		if value == "" {
+			return nil, api.Refuse(protocol.ExitBadInput, "agent_env_missing", fmt.Sprintf("--agent-env names %s, which is not set here", name), "export "+name+"=…")
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// renewedValues takes the variables that a run was started with from this process's environment, as far as they are set,
+// and those that are named now. Values are never stored, so every process that drives a run brings its own.
+func (d *deps) renewedValues(v api.RunView, named []string) (api.Values, error) {
+	values, missing, err := d.valuesOf(v, named)
+	if v.Status.Ended() {
+		return values, err
+	}
+	for _, name := range missing {
+		fmt.Fprintf(d.err, "lattice: warning: %s was given to the run's agents at first and is not set here; they go on without it\n", name)
+	}
+	return values, err
+}
+
+// requiredValues is renewedValues for a run that is about to go on with its agents: it refuses to leave a variable out.
+func (d *deps) requiredValues(v api.RunView, named ...string) (api.Values, error) {
+	values, missing, err := d.valuesOf(v, named)
+	if err == nil && len(missing) > 0 {
+		err = api.Refuse(protocol.ExitBadInput, "agent_env_missing", fmt.Sprintf("%s was started with %s in its agents' environment, which is not set here", v.RunID, strings.Join(missing, ", ")),
+			"export "+strings.Join(missing, "=… ")+"=…")
+	}
+	return values, err
+}
+
+// resumedValues is requiredValues, unless there is nothing to resume.
+func (d *deps) resumedValues(v api.RunView, named []string) (api.Values, error) {
+	if v.Driving || v.Status != lattice.Running && v.Status != lattice.Pending {
+		values, _, err := d.valuesOf(v, named)
+		return values, err
+	}
+	return d.requiredValues(v, named...)
+}
+
+// valuesOf are the values of a run's variables, and the names of those that neither this process nor the leader has.
+func (d *deps) valuesOf(v api.RunView, named []string) (values api.Values, missing []string, err error) {
+	if values.Secrets, err = d.secrets(named); err != nil {
+		return values, nil, err
+	}
+	for _, name := range v.AgentEnv {
+		if value := d.getenv(name); value != "" {
+			values.Secrets[name] = value
+		} else if slices.Contains(v.MissingEnv, name) {
+			missing = append(missing, name)
+		}
+	}
+	keys := d.modelSettings().KeyEnvs()
+	if v.StartedWith != nil {
+		keys = append(keys, v.StartedWith.ModelKeys...)
+	}
+	values.ModelKeys = d.modelKeys(keys)
+	return values, missing, nil
+}
