@@ -13,6 +13,9 @@ func (v reviewer) secretValues(run string) map[string]string {
 	if v.l.cfg.Credentials != nil {
 		maps.Copy(out, v.l.cfg.Credentials())
 	}
+	for name, key := range v.l.models.kept() {
+		out["the model key "+name] = key
+	}
 	names := v.l.agentEnvNames(run)
 	for _, pair := range slices.Concat(v.l.cfg.Environ, v.l.agentEnv(run)) {
 		if name, value, ok := strings.Cut(pair, "="); ok && slices.Contains(names, name) {
