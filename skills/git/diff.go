@@ -71,6 +71,9 @@ func (f family) Diff(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	if err != nil {
 		return skill.Result{}, err
 	}
+	if in.Format == engine.FormatNameStatus {
+		diff.Uncount()
+	}
 	data := diffData{about: r.about(), Diff: diff}
 	err = data.place(c, diff.Patch, func() any { return data })
 	return skill.Result{Data: data}, err

@@ -55,7 +55,7 @@ type repo struct {
 func (f family) open(ctx context.Context, c *skill.Call, in on) (context.Context, *repo, error) {
 	r := &repo{}
 	var err error
-	if r.at, err = locate(c.Root, cmp.Or(in.Repo, defaultRepo)); err != nil {
+	if r.at, err = locate(c.Root, place(c.Root, cmp.Or(in.Repo, defaultRepo))); err != nil {
 		return nil, nil, err
 	}
 	if err := refuseWaiting(r.at); err != nil {
@@ -91,6 +91,19 @@ func (f family) open(ctx context.Context, c *skill.Call, in on) (context.Context
 	}
 	r.engine, r.cancel = e.Name(), cancel
 	return ctx, r, nil
+}
+
+// place is the folder of a repository: a workspace that has no folder of the default's name may itself be the repository.
+func place(root *workspace.Root, name string) string {
+	if name != defaultRepo {
+		return name
+	}
+	if _, err := root.Stat(defaultRepo); errors.Is(err, fs.ErrNotExist) {
+		if _, err := root.Stat(".git"); err == nil {
+			return "."
+		}
+	}
+	return name
 }
 
 // close ends the work on the repository.

@@ -66,6 +66,9 @@ func (f family) Show(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	if err != nil {
 		return skill.Result{}, err
 	}
+	if in.Format == engine.FormatNameStatus {
+		shown.Diff.Uncount()
+	}
 	data := showData{about: r.about(), Type: shown.Type, ID: shown.ID, Truncated: shown.Truncated, Path: in.Path}
 	switch {
 	case shown.Commit != nil:

@@ -48,6 +48,12 @@ func TestDiffComparesWhatItIsAskedTo(t *testing.T) {
 			for _, v := range data["files"].([]any) {
 				f := v.(map[string]any)
 				old, _ := f["old_path"].(string)
+				if test.in["format"] == "name-status" { // nothing is counted, and nothing is said to be 0
+					if _, counted := f["additions"]; counted {
+						t.Errorf("name-status counts the lines of %v", f)
+					}
+					f["additions"], f["deletions"] = 0.0, 0.0
+				}
 				got = append(got, file{f["path"].(string), old, f["status"].(string), f["additions"].(float64), f["deletions"].(float64)})
 				plus, minus = plus+f["additions"].(float64), minus+f["deletions"].(float64)
 			}
@@ -55,6 +61,9 @@ func TestDiffComparesWhatItIsAskedTo(t *testing.T) {
 				t.Errorf("git.diff %v lists %v, want %v", test.in, got, test.files)
 			}
 			totals := map[string]any{"files": float64(len(got)), "additions": plus, "deletions": minus}
+			if test.in["format"] == "name-status" {
+				totals = map[string]any{"files": float64(len(got))}
+			}
 			if !reflect.DeepEqual(data["totals"], totals) {
 				t.Errorf("totals are %v, want %v", data["totals"], totals)
 			}
@@ -380,4 +389,26 @@ func TestAnEmptyRepositoryHasNoHistory(t *testing.T) {
 	b.fails("git.show", input{}, 3, "ref_not_found")
 	b.fails("git.diff", input{"from": "HEAD"}, 3, "ref_not_found")
 	b.fails("git.stash", input{}, 1, "no_commits")
+}
+
+// A workspace that is itself the repository needs no repo in the input; what the runtime keeps there is not a change.
+func TestTheWorkspaceIsTheRepository(t *testing.T) {
+	b := newBench(t)
+	b.repo()
+	entries, err := os.ReadDir(filepath.Join(b.dir, "repo"))
+	b.ok(err)
+	for _, e := range entries {
+		b.ok(os.Rename(filepath.Join(b.dir, "repo", e.Name()), filepath.Join(b.dir, e.Name())))
+	}
+	b.ok(os.Remove(filepath.Join(b.dir, "repo")))
+	b.write("new", "x\n")
+	status := b.must("git.status", input{})
+	if status["repo"] != "." {
+		t.Errorf("git.status works on %v, want the workspace", status["repo"])
+	}
+	b.must("git.add", input{"paths": []string{"new"}})
+	b.must("git.commit", input{"message": "m", "author": map[string]string{"name": "A", "email": "a@example.com"}})
+	if got := b.git(".", "show", "--name-only", "--format=%s"); got != "m\n\nnew" {
+		t.Errorf("the commit is %q", got)
+	}
 }

@@ -55,6 +55,8 @@ func TestRunnersByTheirFiles(t *testing.T) {
 		{"maven", map[string]string{"pom.xml": ""}, "maven"},
 		{"gradle", map[string]string{"build.gradle.kts": ""}, "gradle"},
 		{"dotnet", map[string]string{"A.Tests.csproj": ""}, "dotnet"},
+		{"minitest", map[string]string{"Rakefile": "require 'rake/testtask'\nRake::TestTask.new\n"}, "minitest"},
+		{"minitest by file", map[string]string{"test/test_a.rb": ""}, "minitest"},
 		{"rspec", map[string]string{"Gemfile": "gem 'rspec'\n"}, "rspec"},
 		{"phpunit", map[string]string{"phpunit.xml.dist": ""}, "phpunit"},
 		{"ctest", map[string]string{"CMakeLists.txt": "include(CTest)\n"}, "ctest"},

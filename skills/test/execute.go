@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,10 +152,15 @@ func (x *execution) run(limited, ctx context.Context, one *plan, set *results.Se
 	case one.format != "":
 		end.problem = p.readReports(one, before, set)
 	}
+	if set.Setup != "" && exit.Code != 0 && end.problem == "" {
+		end.problem = set.Setup
+	}
 	if g, ok := watch.stream.(*results.GoTest); ok && limited.Err() == nil && !goChooses(one.command()) {
+		listing := time.Now()
 		if err := x.missing(limited, g, argv[0], env); err != nil {
 			x.call.Warn("not_run_unknown", err.Error())
 		}
+		end.exit.Duration += time.Since(listing)
 	}
 	for i, e := range set.Build {
 		set.Build[i].File = p.place(e.File, true)
@@ -167,7 +173,7 @@ func (x *execution) run(limited, ctx context.Context, one *plan, set *results.Se
 func (x *execution) missing(ctx context.Context, g *results.GoTest, program string, env []string) error {
 	for _, name := range g.Panicked() {
 		out := &proc.Head{Limit: 1 << 20}
-		spec := proc.Spec{Argv: []string{program, "test", "-list", ".", name}, Dir: x.job.project.dir, Env: env, Stdout: out, Tree: true}
+		spec := proc.Spec{Argv: slices.Concat([]string{program, "test", "-list", "."}, goListFlags(x.job.project.args), []string{name}), Dir: x.job.project.dir, Env: env, Stdout: out, Tree: true}
 		if _, err := x.reaper.Run(ctx, spec); err != nil {
 			return fmt.Errorf("list the tests of %s: %w", name, err)
 		}

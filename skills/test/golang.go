@@ -86,6 +86,29 @@ func goFlags(args []string) []string {
 	return kept
 }
 
+// goListFlags are those of a caller's flags that say how to build a package, for a list of its tests.
+func goListFlags(args []string) []string {
+	var kept []string
+	for i := 0; i < len(args) && args[i] != "-args" && args[i] != "--args"; i++ {
+		name, _, joined := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		if !strings.HasPrefix(args[i], "-") {
+			continue
+		}
+		switch name {
+		case "race", "msan", "asan", "trimpath", "vet", "buildvcs":
+			kept = append(kept, args[i])
+		case "tags", "mod", "modfile", "overlay", "ldflags", "gcflags", "asmflags", "exec", "toolexec", "buildmode", "installsuffix":
+			kept = append(kept, args[i])
+			if i++; !joined && i < len(args) {
+				kept = append(kept, args[i])
+			} else {
+				i--
+			}
+		}
+	}
+	return kept
+}
+
 // goChooses reports whether arguments choose tests, so that those that did not run are not missing.
 func goChooses(args []string) bool {
 	return slices.ContainsFunc(args, func(a string) bool {

@@ -42,7 +42,7 @@ func (p *project) jestPlan(more []string) (plan, error) {
 	}
 	report := p.report("jest.json")
 	flags := []string{"--json", "--outputFile=" + report, "--testLocationInResults"}
-	rest := slices.Concat(without(c.args, "--watch", "--watchAll", "--json", "--outputFile", "--ci"), p.args, more)
+	rest := slices.Concat(withoutValued(without(c.args, "--watch", "--watchAll", "--json", "--ci"), "--outputFile"), p.args, more)
 	return plan{
 		shown: slices.Concat(command, rest), argv: slices.Concat(command, flags, rest), env: c.env,
 		format: results.FormatJest, reports: []string{report},

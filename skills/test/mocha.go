@@ -31,7 +31,7 @@ func (p *project) mochaPlan(more []string) (plan, error) {
 		return plan{}, err
 	}
 	report := p.report("mocha.json")
-	shown := slices.Concat([]string{program}, without(c.args, "--watch", "-w", "--reporter"), p.args, more)
+	shown := slices.Concat([]string{program}, withoutValued(without(c.args, "--watch", "-w"), "--reporter", "-R", "--reporter-option", "--reporter-options", "-O"), p.args, more)
 	return plan{
 		shown: shown, argv: append(slices.Clone(shown), "--reporter", "json", "--reporter-option", "output="+report), env: c.env,
 		format: results.FormatMocha, reports: []string{report},

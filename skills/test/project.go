@@ -64,6 +64,9 @@ func sourceFolders() []string {
 // place is a file relative to the repository. look allows to search for the folder that a relative name is relative to:
 // runners disagree about it in projects of several packages.
 func (p *project) place(file string, look bool) string {
+	if file == "" { // a message that names no file
+		return ""
+	}
 	file = filepath.Clean(filepath.FromSlash(strings.TrimPrefix(file, "file://")))
 	base := p.base
 	if base == "" {

@@ -45,7 +45,7 @@ type plan struct {
 // exit code comes last.
 func runners() []runner {
 	return []runner{
-		golang(), cargo(), vitest(), jest(), mocha(), nodeTest(), pytest(), unittest(), maven(), gradle(), dotnet(), rspec(), phpunit(), ctest(), bats(),
+		golang(), cargo(), vitest(), jest(), mocha(), nodeTest(), pytest(), unittest(), maven(), gradle(), dotnet(), rspec(), minitest(), phpunit(), ctest(), bats(),
 		prove(), npm(), makefile(),
 	}
 }

@@ -128,3 +128,17 @@ func without(args []string, flags ...string) []string {
 		return slices.Contains(flags, name)
 	})
 }
+
+// withoutValued drops flags that take a value, with it, in their joined form too.
+func withoutValued(args []string, flags ...string) []string {
+	var kept []string
+	for i := 0; i < len(args); i++ {
+		name, _, joined := strings.Cut(args[i], "=")
+		if !slices.Contains(flags, name) {
+			kept = append(kept, args[i])
+		} else if !joined {
+			i++
+		}
+	}
+	return kept
+}

@@ -27,7 +27,7 @@ func (p *project) vitestPlan(more []string) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	args := without(c.args, "run", "watch", "dev", "--run", "--watch", "-w", "--ui", "--reporter", "--outputFile")
+	args := withoutValued(without(c.args, "run", "watch", "dev", "--run", "--watch", "-w", "--ui"), "--reporter", "--outputFile")
 	shown := slices.Concat([]string{program, "run"}, args, p.args, more)
 	report := p.report("vitest.json")
 	return plan{

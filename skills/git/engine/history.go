@@ -1,6 +1,9 @@
 package engine
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // LogSpec asks for commits, newest first as git log has them.
 type LogSpec struct {
@@ -48,6 +51,7 @@ type Stats struct {
 	Files     int `json:"files"`
 	Additions int `json:"additions"`
 	Deletions int `json:"deletions"`
+	uncounted bool
 }
 
 // The formats of a diff.
@@ -87,6 +91,37 @@ type DiffFile struct {
 	Additions int    `json:"additions"`
 	Deletions int    `json:"deletions"`
 	Binary    bool   `json:"binary,omitempty"`
+	uncounted bool
+}
+
+// Uncount marks lines as not counted, so that JSON shows no zeros for them.
+func (d *Diff) Uncount() {
+	for i := range d.Files {
+		d.Files[i].uncounted = true
+	}
+	d.Totals.uncounted = true
+}
+
+// MarshalJSON leaves out numbers of lines that were not counted.
+func (f DiffFile) MarshalJSON() ([]byte, error) {
+	type counted DiffFile
+	if !f.uncounted {
+		return json.Marshal(counted(f))
+	}
+	return json.Marshal(struct {
+		Path    string `json:"path"`
+		OldPath string `json:"old_path,omitempty"`
+		Status  string `json:"status"`
+	}{f.Path, f.OldPath, f.Status})
+}
+
+// MarshalJSON leaves out numbers of lines that were not counted.
+func (s Stats) MarshalJSON() ([]byte, error) {
+	type counted Stats
+	if !s.uncounted {
+		return json.Marshal(counted(s))
+	}
+	return json.Marshal(map[string]int{"files": s.Files})
 }
 
 // ShowSpec asks for one object.

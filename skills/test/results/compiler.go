@@ -68,6 +68,19 @@ func rustcError(line string) bool {
 		!strings.Contains(rest, " target failed") && !strings.Contains(rest, " targets failed") && !strings.HasPrefix(rest, "test run failed")
 }
 
+// cargoFetch reports whether cargo could not get the dependencies: nothing was compiled.
+func cargoFetch(line string) bool {
+	for _, begin := range []string{
+		"no matching package", "failed to get ", "failed to download", "failed to fetch", "failed to load source", "failed to query replaced source",
+		"failed to update registry", "unable to update", "failed to select a version", "checksum for ",
+	} {
+		if strings.HasPrefix(strings.ToLower(strings.TrimPrefix(line, "error: ")), begin) {
+			return true
+		}
+	}
+	return false
+}
+
 // add leaves out what was said before: build tools repeat themselves.
 func (c *Compiler) add(e BuildError) {
 	key := e.File + "\x00" + e.Message
@@ -79,8 +92,13 @@ func (c *Compiler) add(e BuildError) {
 
 // Done keeps an error that has no place, such as one in Cargo.toml.
 func (c *Compiler) Done() {
-	if c.rustc != "" {
-		c.add(BuildError{Message: c.rustc})
-		c.rustc = ""
+	if c.rustc == "" {
+		return
 	}
+	if cargoFetch(c.rustc) {
+		c.set.Setup = strings.TrimPrefix(c.rustc, "error: ")
+	} else {
+		c.add(BuildError{Message: c.rustc})
+	}
+	c.rustc = ""
 }

@@ -83,6 +83,8 @@ type Counts struct{ Total, Passed, Failed, Skipped, Errored, Flaky, NotRun int }
 
 // Set is what is known about the tests of one run. The zero value is ready.
 type Set struct {
+	// Setup is why nothing could be built or run, such as dependencies that cannot be fetched; "" when it could.
+	Setup  string
 	Counts Counts
 	// Cases are in the order seen; those that do not fail lack message and detail.
 	Cases []Case
