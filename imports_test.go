@@ -76,6 +76,9 @@ var mayImport = map[string][]string{
 	"orchestrator/api":       {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // sprites: what changed in files
 	"orchestrator/dashboard": {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 
+	// Keys of models, kept outside of sprites.
+	"orchestrator/modelroute": {},
+
 	"orchestrator/engine": {"manifests", "orchestrator/ir", "orchestrator/ladder", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/llm":    {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 	// A model server, for tests.

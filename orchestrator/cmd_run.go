@@ -49,8 +49,15 @@ stops driving; the run stays resumable.
 
 With --detach a leader in the background (lattice serve) drives the run; any terminal may look at it, answer or cancel
 it. The command prints the run's id and ends (with --json one object with run_id and status). That leader ends by itself
-when it has had nothing to do for a while. Defaults of --allow, --agent-env and --keep come from the settings (lattice
---help).
+when it has had nothing to do for a while.
+
+An input agent such as claude takes the key, the base URL and the model of that agent from the environment, where they are
+set, and says which. Keys of claude and codex stay outside of the sprite: the agent asks the host at a plain address, and the
+host adds the key; a key of a provider in the settings will do, too. The host keeps a record, model-requests.jsonl, with the
+run. --agent-env NAME hands a value over as it is, for other agents and for what cannot be kept outside: signed requests
+(Bedrock, Vertex) and OAuth logins. It is then removed from the agent's own files when the call ends; a checkpoint that the
+agent takes while it works, and copies that it makes elsewhere, may hold it. Defaults of --allow, --agent-env and --keep come
+from the settings (lattice --help).
 ` + sourcesHelp + modelsHelp + exitCodes,
 		Example: `  lattice run fix-and-propose --repo . --input 'agent_command:=["sh","fix.sh"]'
   lattice run flow.json --input name=value --input 'n:=3' --json
@@ -115,6 +122,7 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 		return err
 	}
 	o.withSettings(d)
+	routes := d.givesAgent(&o, input)
 	secrets, err := d.secrets(o.agentEnv)
 	if err != nil {
 		return err
@@ -160,7 +168,7 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	}
 	req := api.RunRequest{Flow: doc, Input: input, Detach: o.detach, Options: d.askingModels(api.Options{
 		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Image: image, Limits: o.limits.config(), MinIsolation: o.limits.least.String(), Grants: o.allow,
-		WorkItem: o.workItem, Goal: o.goal, Keep: o.keep, Tools: tools, Skills: skills, Spritekit: o.fresh.path(), AgentEnv: o.agentEnv, Values: api.Values{Secrets: secrets},
+		WorkItem: o.workItem, Goal: o.goal, Keep: o.keep, Tools: tools, Skills: skills, Spritekit: o.fresh.path(), AgentEnv: o.agentEnv, Routes: routes, Values: api.Values{Secrets: secrets},
 	})}
 	if o.sprite == "" && d.remoteSprites() == nil { // what its own sprite has of here, by flags and settings
 		o.limits.withSettings(d.settings)

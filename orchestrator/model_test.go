@@ -14,13 +14,19 @@ import (
 	"github.com/spritekit/lattice/skills/agent/agenttest"
 )
 
-// claudeProgram is Claude Code where sprites can be shown it, "" when CI has not installed it.
-func claudeProgram(t *testing.T) string {
+// Agents as npm installs them.
+var (
+	claudeFile = []string{"node_modules", "@anthropic-ai", "claude-code-linux-x64", "claude"}
+	codexFile  = []string{"node_modules", "@openai", "codex-linux-x64", "vendor", "x86_64-unknown-linux-musl", "bin", "codex"}
+)
+
+// agentProgram is an agent where sprites can be shown it, "" when CI has not installed it.
+func agentProgram(t *testing.T, file []string) string {
 	dir := os.Getenv("LATTICE_NPM_CACHE")
 	if dir == "" {
 		dir = "/var/tmp/lattice-ci-npm"
 	}
-	program, err := filepath.EvalSymlinks(filepath.Join(dir, "node_modules", "@anthropic-ai", "claude-code-linux-x64", "claude"))
+	program, err := filepath.EvalSymlinks(filepath.Join(append([]string{dir}, file...)...))
 	if err != nil || showable(program) {
 		return program
 	}
@@ -28,7 +34,7 @@ func claudeProgram(t *testing.T) string {
 	if shown == "" {
 		return ""
 	}
-	shown = filepath.Join(shown, "claude")
+	shown = filepath.Join(shown, filepath.Base(program))
 	if os.Link(program, shown) == nil { // it is large
 		return shown
 	}
@@ -54,7 +60,7 @@ func claudeProgram(t *testing.T) string {
 var modelServers sync.Map
 
 // serveModel answers agents in sprites from a script until the test ends: model FILE. They reach it at $MODEL_URL, if
-// $MODEL_PORT of this machine is listed for sprites. A second one changes what is answered there.
+// $MODEL_PORT of this machine is listed for sprites; the host has it at $MODEL_HOST_URL. A second one changes what is answered there.
 func serveModel(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: model FILE")
@@ -72,6 +78,7 @@ func serveModel(ts *testscript.TestScript, neg bool, args []string) {
 		modelServers.Delete(work)
 		server.Close()
 	})
+	ts.Setenv("MODEL_HOST_URL", server.URL)
 	port := server.URL[strings.LastIndex(server.URL, ":")+1:]
 	ts.Setenv("MODEL_PORT", port)
 	ts.Setenv("MODEL_URL", "http://host.lattice.internal:"+port)

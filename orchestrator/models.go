@@ -87,17 +87,7 @@ func (d *deps) modelKeys(names []string) map[string]string {
 
 // llmClient asks models. key is the value of a variable as a client of the leader sent it, "" where none did.
 func (d *deps) llmClient(m lattice.Models, key func(name string) string) (*llm.Client, error) {
-	env := func(name string) string {
-		if v := d.getenv(name); v != "" {
-			return v
-		}
-		return d.getenv(strings.ToLower(name))
-	}
-	proxy := (&httpproxy.Config{HTTPProxy: env("HTTP_PROXY"), HTTPSProxy: env("HTTPS_PROXY"), NoProxy: env("NO_PROXY")}).ProxyFunc()
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxResponseHeaderBytes = 256 << 10
-	transport.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
-	o := llm.Options{Transport: transport, PerMinute: m.PerMinute, Order: m.Order}
+	o := llm.Options{Transport: d.modelTransport(), PerMinute: m.PerMinute, Order: m.Order}
 	for _, name := range slices.Sorted(maps.Keys(m.Classes)) {
 		m := m.Classes[name]
 		o.Classes = append(o.Classes, llm.Class{
@@ -125,6 +115,21 @@ func (d *deps) credentials() map[string]string {
 		out["the token of the Sprites API"] = d.spritesToken
 	}
 	return out
+}
+
+// modelTransport speaks to models, through the proxy that the environment names.
+func (d *deps) modelTransport() *http.Transport {
+	env := func(name string) string {
+		if v := d.getenv(name); v != "" {
+			return v
+		}
+		return d.getenv(strings.ToLower(name))
+	}
+	proxy := (&httpproxy.Config{HTTPProxy: env("HTTP_PROXY"), HTTPSProxy: env("HTTPS_PROXY"), NoProxy: env("NO_PROXY")}).ProxyFunc()
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxResponseHeaderBytes = 256 << 10
+	transport.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
+	return transport
 }
 
 // modelKey is the credential for a model; "" for one that wants none.

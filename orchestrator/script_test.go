@@ -22,7 +22,7 @@ const rootfsEnv = "LATTICE_ROOTFS"
 // TestScript runs testdata/script: what a user sees, one file an area. Every script has its own state directory, and
 // must leave no process behind.
 func TestScript(t *testing.T) {
-	tool, claude := toolFolder(t), claudeProgram(t)
+	tool, claude, codex := toolFolder(t), agentProgram(t, claudeFile), agentProgram(t, codexFile)
 	examples, err := filepath.Abs("../manifests/examples")
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +45,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("TOOL", tool)
 			e.Setenv("CLAUDE", claude)
+			e.Setenv("CODEX", codex)
 			e.Setenv("ROOTFS", os.Getenv(rootfsEnv))
 			e.Setenv("EXAMPLES", examples)
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
@@ -67,6 +68,8 @@ func TestScript(t *testing.T) {
 				return namespaces(), nil
 			case "claude":
 				return claude != "", nil
+			case "codex":
+				return codex != "", nil
 			}
 			return false, fmt.Errorf("unknown condition %q", name)
 		},

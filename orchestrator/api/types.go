@@ -126,6 +126,8 @@ type Options struct {
 	Skills []string `json:"skills,omitempty"`
 	// AgentEnv names variables whose values are in Secrets; only agent.run gets them.
 	AgentEnv []string `json:"agent_env,omitempty"`
+	// Routes names the providers of models that its agents reach through the host, with a pass in place of the key.
+	Routes []string `json:"routes,omitempty"`
 	Values
 }
 

@@ -36,6 +36,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/modelroute"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/local"
@@ -88,6 +89,10 @@ type Config struct {
 	}
 	// Settings are digests of the settings that hold for as long as this process leads, by name.
 	Settings map[string]string
+	// Providers are those of the settings, which agents reach through the embedded host without their keys.
+	Providers []ModelProvider
+	// Transport speaks to the providers of agents; nil is [http.DefaultTransport].
+	Transport http.RoundTripper
 	// WrapLog, when set, stands between the engine and the store.
 	WrapLog func(engine.Log) engine.Log
 	// Warn tells the person at the terminal something that the run goes on in spite of.
@@ -108,6 +113,7 @@ type Leader struct {
 	handler http.Handler
 	// hostless is why the embedded host could not be opened: runs can be read and backed up, and nothing else.
 	hostless error
+	routes   *modelroute.Routes
 	// noSkills is why no skill may run in sprites of the embedded host, nil when they may; noSpritekit is why those have no
 	// skills that are not given any by their run.
 	noSkills, noSpritekit error
@@ -174,6 +180,7 @@ func (l *Leader) open() (err error) {
 	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.home.Scratch(), Mirrors: l.home.Mirrors()}); err != nil {
 		return err
 	}
+	l.routes = modelroute.New(modelroute.Options{Upstream: l.upstream, Record: l.recordUse, Transport: l.cfg.Transport})
 	var sprites http.Handler
 	if l.client = l.cfg.Remote; l.client == nil {
 		if sprites, err = l.openHost(); err != nil {
@@ -200,9 +207,11 @@ func (l *Leader) openHost() (http.Handler, error) {
 	default:
 		l.noSpritekit = err // runs can still be looked at and answered
 	}
+	network := l.cfg.Network
+	network.Models = l.routes.For
 	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
 		KeepSkill: l.home.keepSkill, SkillsWith: l.home.skillsWith, InstallSkills: func(spritekit string) (string, error) { return InstallSkills(l.home, spritekit) }, LetHostPorts: true,
-		Network: l.cfg.Network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
+		Network: network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
 		l.hostless = unopened(err)
 		l.noSkills = l.hostless
 		l.cfg.Log.Error().Err(err).Msg("lead without sprites")
@@ -317,12 +326,6 @@ func (l *Leader) agentEnvNames(run string) []string {
 		return nil // a run that cannot be read pushes nothing either
 	}
 	return rec.kept.AgentEnv
-}
-
-func (l *Leader) agentEnv(run string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.secrets[run]
 }
 
 // keepValues remembers what agents of a run may see, and keys of models, for as long as this process leads. Names that the

@@ -17,10 +17,15 @@ func (v reviewer) secretValues(run string) map[string]string {
 		out["the model key "+name] = key
 	}
 	names := v.l.agentEnvNames(run)
-	for _, pair := range slices.Concat(v.l.cfg.Environ, v.l.agentEnv(run)) {
-		if name, value, ok := strings.Cut(pair, "="); ok && slices.Contains(names, name) {
+	for _, pair := range slices.Concat(v.l.cfg.Environ, v.l.agentValues(run)) {
+		if name, value, ok := strings.Cut(pair, "="); ok && slices.Contains(names, name) && !isPlain(name) {
 			out[name] = value
 		}
 	}
 	return out
+}
+
+// isPlain reports whether a variable says by its name that it holds no secret: which model, whose account, where.
+func isPlain(name string) bool {
+	return slices.ContainsFunc([]string{"_MODEL", "_BASE_URL", "_ORGANIZATION", "_PROJECT"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }

@@ -70,7 +70,7 @@ type Session struct {
 	// output receives what skills print beside events, per run; it may be io.Discard.
 	output func(run string) io.Writer
 	// secrets returns KEY=VALUE pairs for agent.run of a run; they are never stored or logged.
-	secrets func(run string) []string
+	secrets func(run, sprite string) []string
 	// issued returns the call ids that were given out in a run so far; other ids are strangers'.
 	issued func(run string) map[string]bool
 	equip  func(ctx context.Context, sprite string) error
@@ -92,7 +92,7 @@ type Session struct {
 type Options struct {
 	Log     zerolog.Logger
 	Output  func(run string) io.Writer
-	Secrets func(run string) []string
+	Secrets func(run, sprite string) []string // what agents of a run see besides, KEY=VALUE
 	Issued  func(run string) map[string]bool
 	// Equip makes sure that a sprite has its skills; nil where the host sees to that. It is asked before a sprite's first
 	// call, and again after a restore, which may have taken them away, and after a call whose skill was missing.
@@ -112,7 +112,7 @@ func New(host Host, o Options) *Session {
 		o.Output = func(string) io.Writer { return io.Discard }
 	}
 	if o.Secrets == nil {
-		o.Secrets = func(string) []string { return nil }
+		o.Secrets = func(string, string) []string { return nil }
 	}
 	if o.Issued == nil {
 		o.Issued = func(string) map[string]bool { return nil }
@@ -253,7 +253,7 @@ func (s *Session) env(c lattice.Call) []string {
 		"LATTICE_PERMISSIONS=" + strings.Join(c.Permissions, ","),
 	}
 	if c.Skill == "agent.run" {
-		env = append(env, s.secrets(c.RunID)...)
+		env = append(env, s.secrets(c.RunID, c.Sprite)...)
 	}
 	return env
 }

@@ -135,6 +135,7 @@ func (l *launch) run(ctx context.Context, watch Watch, schema *jsonschema.Resolv
 	}
 	defer transcript.Close()
 	o, err := l.drive(ctx, transcript)
+	l.scrub()
 	if err != nil {
 		return skill.Result{}, err
 	}

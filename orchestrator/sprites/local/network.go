@@ -27,6 +27,8 @@ type Network struct {
 	// HostPorts are ports of this machine's loopback interface that sprites reach as egress.HostName. Requests list others
 	// for a new sprite where Config.LetHostPorts says so.
 	HostPorts []uint16
+	// Models answers the requests of a sprite to egress.ModelName; nil for none.
+	Models func(sprite string) http.Handler
 	// Upstream is the way out; the zero value is egress.Direct.
 	Upstream egress.Upstream
 }
@@ -143,8 +145,12 @@ func (s *sprite) connect(box *sandbox.Box) (err error) {
 	if err := h.mirrorPolicy(rec); err != nil {
 		return fmt.Errorf("mirror the network policy: %w", err)
 	}
+	var models http.Handler
+	if h.cfg.Network.Models != nil {
+		models = h.cfg.Network.Models(s.name)
+	}
 	c := &connection{gateway: egress.New(egress.Config{
-		Upstream: h.upstream(), HostPorts: h.hostPorts(rec), Denials: s.denials(), Room: h.outward, Now: h.now,
+		Upstream: h.upstream(), HostPorts: h.hostPorts(rec), Models: models, Denials: s.denials(), Room: h.outward, Now: h.now,
 	}, policy)}
 	ctx, cancel := context.WithCancel(h.ctx)
 	c.cancel = cancel

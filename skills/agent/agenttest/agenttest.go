@@ -30,6 +30,8 @@ type Script struct {
 	Side  string `json:"side,omitempty"` // the answer to requests without tools; default "ok"
 	// Since is something that the user says: steps count from there, not from the beginning of the conversation.
 	Since string `json:"since,omitempty"`
+	// Key is what requests must bring as vendors' programs do; "" for none. Others are refused (401) and not kept.
+	Key string `json:"key,omitempty"`
 }
 
 // Step is one answer of the model, or a fault in its place.
@@ -193,6 +195,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok || r.Method != http.MethodPost {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, "{}")
+		return
+	}
+	s.mu.Lock()
+	key := s.script.Key
+	s.mu.Unlock()
+	if bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); key != "" && r.Header.Get("X-Api-Key") != key && bearer != key {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_ = json.NewEncoder(w).Encode(d.fault(http.StatusUnauthorized)) // an agent that went away misses nothing
 		return
 	}
 	talk, err := d.read(body)

@@ -13,6 +13,14 @@ import (
 // HostName stands, inside a sprite, for the machine of the host: its loopback ports that the operator listed.
 const HostName = "host.lattice.internal"
 
+// ModelName leads, inside a sprite, to the host's own way to models, at ModelURL: requests there are answered by the host
+// itself, and no policy but a rule about this very name is asked.
+const (
+	ModelName = "models.lattice.internal"
+	ModelURL  = "http://" + ModelName
+	modelPort = 80
+)
+
 //go:embed defaults.txt
 var defaultsFile string
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -21,6 +22,7 @@ const dnsPatience = 5 * time.Second
 type Config struct {
 	Upstream  Upstream
 	HostPorts []uint16      // ports of the host's loopback interface that HostName leads to
+	Models    http.Handler  // answers requests to ModelName; nil when there are none
 	Idle      time.Duration // a connection on which nothing moves for so long is ended; 0 means 15 minutes
 	Denials   *Denials      // gets what is denied
 	Room      *Room         // shared by the gateways of a host; nil is room for one sprite
@@ -90,6 +92,14 @@ func (g *Gateway) judge(t target) error {
 		}
 		if !slices.Contains(g.cfg.HostPorts, t.port) {
 			return &refusal{HostPort, fmt.Sprintf("port %d of the host is not listed; its operator can do so (host_ports, --host-port)", t.port)}
+		}
+		return nil
+	case t.name == ModelName && g.cfg.Models != nil:
+		if v := p.Name(t.name); v.Rule == ModelName && !v.Allowed {
+			return &refusal{DeniedByRule, "rule " + v.Rule + " denies it"}
+		}
+		if t.port != modelPort {
+			return &refusal{NotAllowed, fmt.Sprintf("models are at %s, port %d", ModelURL, modelPort)}
 		}
 		return nil
 	case t.name != "":
@@ -296,8 +306,8 @@ func (g *Gateway) serveDNSConn(conn net.Conn) {
 func (g *Gateway) allowed(name string) bool {
 	t := target{name: name}
 	var err error
-	if name == HostName && len(g.cfg.HostPorts) > 0 {
-		if v := g.policy.Load().Name(name); v.Rule == HostName && !v.Allowed {
+	if name == HostName && len(g.cfg.HostPorts) > 0 || name == ModelName && g.cfg.Models != nil {
+		if v := g.policy.Load().Name(name); v.Rule == name && !v.Allowed {
 			err = refused(v, NotAllowed, "")
 		}
 	} else {

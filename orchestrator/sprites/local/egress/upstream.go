@@ -88,6 +88,9 @@ func (g *Gateway) reach(ctx context.Context, t target) (net.Conn, error) {
 		}
 		return race(ctx, []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, t.port, up.Dial)
 	}
+	if t.name == ModelName && g.cfg.Models != nil {
+		return answerHTTP(g.cfg.Models), nil
+	}
 	host := t.name
 	addrs, err := []netip.Addr{t.addr}, error(nil)
 	if t.name == "" {

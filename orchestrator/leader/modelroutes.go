@@ -1,0 +1,122 @@
+package leader
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/modelroute"
+	"github.com/spritekit/lattice/orchestrator/sprites/local/egress"
+)
+
+// ModelProvider is a provider of the settings. Base is "" for the provider's own address. Key is asked for when it is needed;
+// sent is the value of a variable as a client of the leader sent it.
+type ModelProvider struct {
+	Name, Base string
+	Key        func(sent func(name string) string) (string, error)
+}
+
+// agentEnv is what agents of a run see besides, in one of its sprites. For providers that the run reaches through the host,
+// a pass stands for the key and an address of the host for the provider's. Remote sprites do not reach the host, and get the
+// values themselves.
+func (l *Leader) agentEnv(run, sprite string) []string {
+	env := l.agentValues(run)
+	rec, err := l.record(run)
+	if err != nil || l.host == nil {
+		return env
+	}
+	for _, name := range rec.kept.Routes {
+		p, known := modelroute.Find(name)
+		up, ok := l.upstream(run, name)
+		if !known || !ok {
+			continue
+		}
+		env = slices.DeleteFunc(env, func(kv string) bool {
+			name, _, _ := strings.Cut(kv, "=")
+			return slices.Contains(p.Vars(), name)
+		})
+		env = append(env, up.KeyVar+"="+l.routes.Pass(run, sprite), p.BaseVar+"="+egress.ModelURL+"/"+p.Name)
+	}
+	return env
+}
+
+// agentValues are the variables of a run's agents, KEY=VALUE, as this process was given them.
+func (l *Leader) agentValues(run string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.secrets[run])
+}
+
+// upstream is where agents of a run that this process drives are led, and with which key: that of the environment in which
+// the run was started, else that of the settings.
+func (l *Leader) upstream(run, provider string) (up modelroute.Upstream, ok bool) {
+	p, known := modelroute.Find(provider)
+	rec, err := l.record(run)
+	if !known || err != nil || !slices.Contains(rec.kept.Routes, provider) {
+		return up, false
+	}
+	env := map[string]string{}
+	l.mu.Lock()
+	r := l.runs[run]
+	driven := r != nil && r.done != nil
+	for _, kv := range l.secrets[run] {
+		name, value, _ := strings.Cut(kv, "=")
+		env[name] = value
+	}
+	l.mu.Unlock()
+	if !driven {
+		return up, false
+	}
+	base := env[p.BaseVar]
+	for _, name := range p.KeyVars {
+		if up.Key = env[name]; up.Key != "" {
+			up.KeyVar = name
+			break
+		}
+	}
+	if up.Key == "" {
+		up.KeyVar = p.KeyVars[0]
+		i := slices.IndexFunc(l.cfg.Providers, func(s ModelProvider) bool { return s.Name == provider })
+		if i < 0 {
+			return up, false
+		}
+		if up.Key, err = l.cfg.Providers[i].Key(l.models.key); err != nil {
+			l.cfg.Log.Warn().Err(err).Str("run", run).Str("provider", provider).Msg("the key of the settings for agents")
+			return up, false
+		}
+		base = cmp.Or(base, l.cfg.Providers[i].Base)
+	}
+	up.Base, err = url.Parse(cmp.Or(base, p.Standard))
+	return up, err == nil && up.Key != "" && up.Base.Host != ""
+}
+
+// usesFile holds the requests that agents of a run made to models through the host, a line of JSON each.
+const usesFile = "model-requests.jsonl"
+
+// recordUse adds a request to the run's file. One that cannot be recorded is told of in the log.
+func (l *Leader) recordUse(u modelroute.Use) {
+	line, err := json.Marshal(u)
+	if err == nil {
+		err = appendLine(filepath.Join(l.home.Run(u.Run), usesFile), line)
+	}
+	l.cfg.Log.Info().Err(err).Str("run", u.Run).Str("sprite", u.Sprite).Str("provider", u.Provider).Str("path", u.Path).Int("status", u.Status).Float64("seconds", u.Seconds).Msg("an agent asked a model")
+}
+
+func appendLine(file string, line []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(append(line, '\n')); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

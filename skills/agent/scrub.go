@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"time"
+
+	"github.com/spritekit/lattice/spritekit/workspace"
+)
+
+const (
+	scrubTimeout = 30 * time.Second
+	scrubPiece   = 1 << 20
+)
+
+var errScrubTimeout = errors.New("looking through the agent's files takes too long")
+
+// scrub takes the values of keys out of what the agent left in its own home, its sessions above all, which checkpoints keep.
+// The agent is dead. What it copied elsewhere, and what a checkpoint holds that it took while it worked, stays.
+func (l *launch) scrub() {
+	if l.private == "" || len(l.secrets.forms) == 0 {
+		return
+	}
+	if err := scrubTree(l.call.Root, l.private, l.secrets, time.Now().Add(scrubTimeout)); err != nil {
+		l.call.Warn("secret_not_scrubbed", fmt.Sprintf("a key may still be in the agent's files: %v", err))
+	}
+}
+
+func scrubTree(root *workspace.Root, dir string, s *secrets, until time.Time) (failed error) {
+	entries, err := root.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		switch {
+		case time.Now().After(until):
+			return errors.Join(failed, errScrubTimeout)
+		case e.IsDir():
+			err = scrubTree(root, name, s, until)
+		case e.Type().IsRegular():
+			err = scrubFile(root, name, s)
+		default:
+			err = nil
+		}
+		if errors.Is(err, errScrubTimeout) {
+			return errors.Join(failed, err)
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// scrubFile overwrites secrets in place, byte for byte, so that files with an index of their own stay what they are.
+func scrubFile(root *workspace.Root, name string, s *secrets) error {
+	f, err := root.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	found, err := findSecrets(f, s)
+	if err := errors.Join(err, f.Close()); err != nil || len(found) == 0 {
+		return err
+	}
+	info, err := root.Lstat(name)
+	if err == nil && info.Mode().Perm()&0o200 == 0 {
+		if err := root.Chmod(name, info.Mode().Perm()|0o200); err != nil {
+			return err
+		}
+		defer func() { _ = root.Chmod(name, info.Mode().Perm()) }() // the key is gone, whatever the mode
+	}
+	if f, err = root.OpenFile(name, os.O_WRONLY, 0); err != nil {
+		return err
+	}
+	for _, at := range found {
+		if _, err = f.WriteAt(bytes.Repeat([]byte("*"), at.length), at.offset); err != nil {
+			break
+		}
+	}
+	return errors.Join(err, f.Close())
+}
+
+type span struct {
+	offset int64
+	length int
+}
+
+// findSecrets finds all places; one where two pieces meet may be told twice.
+func findSecrets(f io.ReaderAt, s *secrets) (found []span, err error) {
+	buf := make([]byte, scrubPiece+s.longest)
+	for begin := int64(0); ; begin += scrubPiece {
+		n, err := f.ReadAt(buf, begin)
+		for _, form := range s.forms {
+			for from := 0; ; {
+				i := bytes.Index(buf[from:n], form)
+				if i < 0 {
+					break
+				}
+				found = append(found, span{begin + int64(from+i), len(form)})
+				from += i + 1
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return found, nil
+		case err != nil:
+			return found, err
+		}
+	}
+}

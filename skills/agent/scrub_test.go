@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/spritekit/lattice/spritekit/workspace"
+)
+
+// TestScrub has keys at the places where a reader by pieces could miss them, and in the forms in which programs keep them.
+func TestScrub(t *testing.T) {
+	dir := t.TempDir()
+	root, err := workspace.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	const key = "sk-canary-0123456789"
+	s := newSecrets([]string{key})
+	home := filepath.Join(dir, "home", "deep")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	filler := func(n int) []byte { return bytes.Repeat([]byte("x"), n) }
+	files := map[string][]byte{
+		"log.jsonl": []byte(`{"env":"KEY=` + key + `"}` + "\n"),
+		"twice":     []byte(key + key),
+		"seam":      append(append(filler(scrubPiece-5), key...), filler(100)...),
+		"end":       append(filler(2*scrubPiece), key...),
+		"encoded":   []byte(base64.StdEncoding.EncodeToString([]byte("Bearer " + key + " and more"))),
+		"plain":     []byte("nothing of the kind"),
+		"empty":     nil,
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(home, name), data, 0o400); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.WriteFile(outside, []byte(key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(home, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := scrubTree(root, "home", s, time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	for name, before := range files {
+		after, err := os.ReadFile(filepath.Join(home, name))
+		if err != nil || len(after) != len(before) {
+			t.Errorf("%s: %d bytes, %v, want %d", name, len(after), err, len(before))
+		}
+		if !bytes.Equal(s.bytes(after), after) {
+			t.Errorf("%s still holds the key", name)
+		}
+		if info, err := os.Stat(filepath.Join(home, name)); err != nil || info.Mode().Perm() != 0o400 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if got, err := os.ReadFile(outside); err != nil || string(got) != key {
+		t.Errorf("a link was followed: %s, %v", got, err)
+	}
+}
