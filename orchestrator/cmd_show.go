@@ -47,8 +47,12 @@ func newShowCmd(d *deps) *cobra.Command {
 			if patch {
 				return showPatch(ctx, d, c, v)
 			}
+			actions, err := c.Actions(ctx, v.RunID)
+			if err != nil {
+				return err
+			}
 			if d.json {
-				return d.printJSON(v)
+				return d.printJSON(runWithActions{v, actions})
 			}
 			fmt.Fprintf(d.out, "%s  %s  %s\n", v.RunID, statusText(v), v.Flow)
 			w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
@@ -66,6 +70,7 @@ func newShowCmd(d *deps) *cobra.Command {
 			for _, wait := range v.Waits {
 				describeWait(d, v, wait)
 			}
+			describeActions(d, actions)
 			if v.Status == lattice.Failed {
 				describeFailure(d, v)
 			}
@@ -250,10 +255,18 @@ func newWaitingCmd(d *deps) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			open := []api.RunView{}
+			actions, err := c.Actions(ctx, "*")
+			if err != nil {
+				return err
+			}
+			asked := map[string][]api.NotedAction{}
+			for _, a := range actions {
+				asked[a.RunID] = append(asked[a.RunID], a)
+			}
+			open := []runWithActions{}
 			for _, r := range runs {
-				if len(r.Waits) > 0 && !r.Status.Ended() {
-					open = append(open, r)
+				if len(r.Waits) > 0 && !r.Status.Ended() || len(asked[r.RunID]) > 0 {
+					open = append(open, runWithActions{r, asked[r.RunID]})
 				}
 			}
 			if d.json {
@@ -263,9 +276,12 @@ func newWaitingCmd(d *deps) *cobra.Command {
 				fmt.Fprintln(d.err, "nothing waits")
 			}
 			for _, r := range open {
-				for _, w := range r.Waits {
-					describeWait(d, r, w)
+				if !r.Status.Ended() {
+					for _, w := range r.Waits {
+						describeWait(d, r.RunView, w)
+					}
 				}
+				describeActions(d, r.Actions)
 			}
 			return nil
 		})

@@ -36,6 +36,8 @@ environment, the environment over settings, settings over defaults:
   [run] allow agent_env keep   as the flags of lattice run
   [sprites] url                of a remote Sprites API; SPRITES_API_URL wins
             token_env token_file   where its token is; SPRITES_TOKEN wins. A token itself is refused
+  [actions] NAME               "ask", "allow" or "deny" what sprites ask for: PUSH_BRANCH, OPEN_PR, POST_COMMENT,
+                               LABEL_ISSUE, NOTIFY_USER, FETCH_CREDENTIAL (denied unless set; allow asks a person)
   [git] name email             who commits when git does not say
   [serve] idle                 when a leader in the background ends that has nothing to do, such as "5m"
 ` + exitCodes,
@@ -59,7 +61,7 @@ environment, the environment over settings, settings over defaults:
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		newRunCmd(d), newRunsCmd(d), newShowCmd(d), newLogsCmd(d), newEventsCmd(d), newArtifactsCmd(d), newCancelCmd(d),
-		newWaitingCmd(d), newApproveCmd(d), newRejectCmd(d), newAnswerCmd(d), newResumeCmd(d),
+		newWaitingCmd(d), newActionCmd(d), newApproveCmd(d), newRejectCmd(d), newAnswerCmd(d), newResumeCmd(d),
 		newReplayCmd(d), newRewindCmd(d), newForkCmd(d), newDiffCmd(d),
 		newFlowCmd(d), newSkillCmd(d), newSpriteCmd(d), newImageCmd(d), newServeCmd(d), newProtocolCmd(), newStoreCmd(d), newDoctorCmd(d), newVersionCmd(d),
 		newCompletionCmd(d),

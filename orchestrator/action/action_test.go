@@ -251,7 +251,6 @@ func TestDenied(t *testing.T) {
 		"option as branch":     {with(func(p *protocol.PushBranch) { p.Branch = "--mirror" }), "bad_branch"},
 		"other head":           {with(func(p *protocol.PushBranch) { p.Head = f.base }), "head_mismatch"},
 		"unknown base":         {with(func(p *protocol.PushBranch) { p.Base = strings.Repeat("a", 40) }), "unknown_base"},
-		"notify":               {named(protocol.ActionNotifyUser), "unsupported"},
 		"credential":           {named(protocol.ActionFetchCredential), "denied_by_policy"},
 		"unknown":              {named("LAUNCH"), "unsupported"},
 	}
@@ -399,5 +398,23 @@ func TestKey(t *testing.T) {
 	}
 	if Key("c2", "POST_COMMENT", json.RawMessage(`{"number":1,"body":"x"}`)) == a || Key("c1", "LABEL_ISSUE", json.RawMessage(`{"number":1,"body":"x"}`)) == a {
 		t.Error("another call or action has the same key")
+	}
+}
+
+// A message to the user is allowed by default and done by being noted; a rule of the settings can deny it.
+func TestNotifyUser(t *testing.T) {
+	f := newFixture(t)
+	a, c := f.action(), call
+	a.Name, a.Parameters, c.Permissions = protocol.ActionNotifyUser, json.RawMessage(`{"title":"x"}`), []string{"user:notify"}
+	got, verdict, why, err := f.fulfiller().Inspect(t.Context(), c, a)
+	if err != nil || verdict != lattice.Allow || got.ByHand {
+		t.Fatalf("Inspect = %+v %s %q %v, want allow", got, verdict, why, err)
+	}
+	if _, err := f.fulfiller().Do(t.Context(), got); err != nil {
+		t.Errorf("Do = %v", err)
+	}
+	f.opts.Policy = With(map[string]string{protocol.ActionNotifyUser: "deny"})
+	if _, verdict, why, _ := f.fulfiller().Inspect(t.Context(), c, a); verdict != lattice.Deny || !strings.HasPrefix(why, "denied_by_policy: ") {
+		t.Errorf("Inspect = %s %q, want deny", verdict, why)
 	}
 }

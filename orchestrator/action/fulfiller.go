@@ -111,6 +111,7 @@ func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Actio
 	case err != nil:
 	case a.Name == protocol.ActionPushBranch:
 		a, err = f.bindPush(ctx, a, known)
+	case a.Name == protocol.ActionNotifyUser: // shown with the run
 	default:
 		a.ByHand, verdict = true, lattice.Ask // whatever policy would allow, there is nobody else to do it
 	}
@@ -132,10 +133,9 @@ func (f *Fulfiller) judge(c lattice.Call, a lattice.Action) (lattice.Verdict, er
 	}
 	verdict := f.policy.Verdict(a.Name)
 	if verdict == lattice.Deny {
-		return "", refuse("denied_by_policy", "change the policy of this action", "the policy denies %s", a.Name)
+		return "", refuse("denied_by_policy", fmt.Sprintf("[actions] %s = \"ask\" in the settings", a.Name), "the policy denies %s", a.Name)
 	}
-	// A person can open a pull request in our place; a notification that asks a person to notify one is none.
-	if permission(a.Name) == "" || a.Name == protocol.ActionNotifyUser {
+	if permission(a.Name) == "" {
 		return "", refuse("unsupported", "", "the action %.64q is not supported", a.Name)
 	}
 	return verdict, nil
@@ -171,6 +171,9 @@ func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, known *secre
 // the code binding_changed. Doing it again after a crash finds the work done. The result is a Result as JSON; a
 // *lattice.Refusal is the action's failure, any other error means that it could not be found out and may be repeated.
 func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
+	if a.Name == protocol.ActionNotifyUser {
+		return []byte(`{"shown":true}`), nil // the leader notes it with the run, where people see it
+	}
 	if a.Name != protocol.ActionPushBranch {
 		return nil, refuse("unsupported", "", "the action %.64q is not supported", a.Name)
 	}

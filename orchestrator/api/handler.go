@@ -22,6 +22,7 @@ type Service interface {
 	Artifacts
 	Travel
 	Review
+	Actions
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context) ([]RunView, error)
@@ -63,6 +64,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 	routeArtifacts(mux, s)
 	routeTravel(mux, s)
 	routeReview(mux, s)
+	routeActions(mux, s)
 	mux.HandleFunc("GET /v1/lattice", func(w http.ResponseWriter, r *http.Request) { reply(w, s.Hello(), nil) })
 	mux.HandleFunc("POST /v1/lattice/handover", func(w http.ResponseWriter, r *http.Request) {
 		var in HandoverRequest

@@ -78,6 +78,8 @@ type Config struct {
 	WarmAfter time.Duration
 	// Models answers for models where a run does not say which; nil: none.
 	Models Models
+	// Policy decides about the actions that sprites ask for; nil is the default.
+	Policy action.Policy
 	// Credentials returns what this process authenticates with, by the names under which it may be reported. It may be nil.
 	Credentials func() map[string]string
 	// ModelsOf answers for the models that a run was started with. key is the value of a variable that holds one's key.
@@ -102,6 +104,7 @@ type Config struct {
 // Leader leads one home. It is safe for concurrent use.
 type Leader struct {
 	reviewer
+	notes
 	cfg     Config
 	home    Home
 	store   *store.Store
@@ -162,7 +165,7 @@ func Open(cfg Config) (*Leader, error) {
 		cfg: cfg, home: cfg.Home, handed: make(chan struct{}), ending: make(chan struct{}),
 		runs: map[string]*run{}, secrets: map[string][]string{}, changed: map[string]chan struct{}{}, boundaries: map[string]int{},
 	}
-	l.reviewer = reviewer{l}
+	l.reviewer, l.notes = reviewer{l}, notes{l, &sync.Mutex{}}
 	l.quiesced = sync.OnceValue(l.quiesce)
 	if err := l.open(); err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -188,7 +191,7 @@ func (l *Leader) open() (err error) {
 		}
 	}
 	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.output, Secrets: l.agentEnv, Issued: l.issued, Equip: l.equip})
-	l.actor = action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: l.repoOf, AgentEnv: l.agentEnvNames, Secrets: l.secretValues})
+	l.actor = action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: l.repoOf, AgentEnv: l.agentEnvNames, Secrets: l.secretValues, Policy: l.cfg.Policy})
 	l.handler = l.counted(api.Handler(l, sprites))
 	return nil
 }
@@ -363,7 +366,7 @@ func (l *Leader) deps(id string) engine.Deps {
 		log = l.cfg.WrapLog(log)
 	}
 	return withClocks(engine.Deps{
-		Log: log, Caller: l.session, Boundary: boundaries{l.session, l}, Preparer: l, Forker: copier{l}, Actor: l.actor, Model: l.model(id),
+		Log: noter{log, l}, Caller: l.session, Boundary: boundaries{l.session, l}, Preparer: l, Forker: copier{l}, Actor: l.actor, Model: l.model(id),
 		OnEntry: func(entries []lattice.Entry) {
 			l.mu.Lock()
 			defer l.mu.Unlock()

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -30,6 +31,12 @@ func check(s Settings) []Finding {
 	}
 	oneOf("log_level", string(s.LogLevel), Levels())
 	oneOf("min_isolation", string(s.MinIsolation), Isolations())
+	for _, name := range slices.Sorted(maps.Keys(s.Actions)) {
+		oneOf("actions."+name, string(s.Actions[name]), Rules())
+		if !slices.Contains(ActionNames(), name) {
+			bad(CodeValue, "actions."+name, "known: "+strings.Join(ActionNames(), ", "), "there is no action %q", name)
+		}
+	}
 	oneOf("network", string(s.Network), Networks())
 	if strings.Contains(s.Image, "/") && !strings.HasPrefix(s.Image, "/") && !strings.HasPrefix(s.Image, "~/") {
 		bad(CodeValue, "image", "begin a path with / or ~/, or name an image (lattice image ls)", "%q is neither an image's name nor an absolute path", s.Image)

@@ -157,7 +157,7 @@ func (r *reader) value(key string, from any, to reflect.Value) {
 	case reflect.Map: // of tables, by names that people choose
 		tables, ok := from.(map[string]any)
 		if !ok {
-			r.mistyped(key, "a table of tables", from)
+			r.mistyped(key, "a table", from)
 			return
 		}
 		to.Set(reflect.MakeMap(to.Type()))

@@ -48,6 +48,8 @@ type Settings struct {
 	Sprites Sprites `json:"sprites,omitzero"`
 	Git     Git     `json:"git,omitzero"`
 	Serve   Serve   `json:"serve,omitzero"`
+	// Actions says what becomes of the actions that sprites ask for, by name; those left out have the default.
+	Actions map[string]Rule `json:"actions,omitempty"`
 	// Models are those that flows ask, by the name of their class.
 	Models map[string]Model `json:"models,omitempty"`
 	LLM    LLM              `json:"llm,omitzero"`
@@ -99,6 +101,26 @@ type Git struct {
 type Serve struct {
 	// Idle is how long a leader in the background waits for something to do before it ends.
 	Idle Duration `json:"idle,omitempty"`
+}
+
+// Rule is what becomes of an action. One that hands out authority is never done without a person: allow asks.
+type Rule string
+
+// Rules are the values of Rule.
+func Rules() []string { return []string{"ask", "allow", "deny"} }
+
+// ActionNames are the actions that a rule can be about.
+func ActionNames() []string {
+	return []string{"FETCH_CREDENTIAL", "LABEL_ISSUE", "NOTIFY_USER", "OPEN_PR", "POST_COMMENT", "PUSH_BRANCH"}
+}
+
+// ActionRules are the rules as text.
+func (s Settings) ActionRules() map[string]string {
+	out := map[string]string{}
+	for name, rule := range s.Actions {
+		out[name] = string(rule)
+	}
+	return out
 }
 
 // Level is how much is logged.

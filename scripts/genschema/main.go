@@ -187,6 +187,7 @@ func contract() rules {
 			reflect.TypeFor[settings.Size]():       pattern(`^[0-9]+([kKmMgGtT][iI]?)?[bB]?$`),
 			reflect.TypeFor[settings.Level]():      enum(values(settings.Levels())...),
 			reflect.TypeFor[settings.Isolation]():  enum(values(settings.Isolations())...),
+			reflect.TypeFor[settings.Rule]():       enum(values(settings.Rules())...),
 			reflect.TypeFor[settings.Network]():    enum(values(settings.Networks())...),
 			reflect.TypeFor[settings.Provider]():   enum(values(settings.Providers())...),
 			reflect.TypeFor[settings.Structured](): enum(values(settings.StructuredModes())...),

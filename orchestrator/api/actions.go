@@ -1,0 +1,77 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// Actions is what a leader knows of the actions that skills asked for without waiting for an answer.
+type Actions interface {
+	// Actions lists those of a run, in order; of "*" those that are open, of all runs.
+	Actions(ctx context.Context, id string) ([]NotedAction, error)
+	// DecideAction has a person decide about an open one. An approved push is done; of any other an approval says that
+	// the person did it. The same decision again changes nothing.
+	DecideAction(ctx context.Context, id string, d ActionDecision) (NotedAction, error)
+}
+
+// The states of a NotedAction.
+const (
+	ActionOpen      = "open"      // a person may do it, or have it done
+	ActionFulfilled = "done"      // by lattice, or by hand
+	ActionRejected  = "rejected"  // by a person
+	ActionForbidden = "forbidden" // by the policy, or it cannot be done; Detail says why
+)
+
+// NotedAction is an action that a skill asked for and did not wait for.
+type NotedAction struct {
+	RunID      string          `json:"run_id"`
+	Key        string          `json:"key"`
+	Action     string          `json:"action"`
+	Parameters json.RawMessage `json:"parameters"`
+	Binding    json.RawMessage `json:"binding,omitempty"` // of a push
+	Status     string          `json:"status"`
+	Detail     string          `json:"detail,omitempty"`
+	Sprite     string          `json:"sprite,omitempty"`
+	At         time.Time       `json:"at"` // when it was asked for
+	// Of a decision: who, when and why.
+	By        string     `json:"by,omitempty"`
+	DecidedAt *time.Time `json:"decided_at,omitempty"`
+	Comments  string     `json:"comments,omitempty"`
+}
+
+// ActionDecision is the body of a decision about an action. Key may be a unique prefix.
+type ActionDecision struct {
+	Key      string           `json:"key"`
+	Decision lattice.Decision `json:"decision"`
+	Comments string           `json:"comments,omitempty"`
+	By       string           `json:"by"`
+}
+
+func routeActions(mux *http.ServeMux, s Actions) {
+	mux.HandleFunc("GET /v1/run/actions", func(w http.ResponseWriter, r *http.Request) {
+		out, err := s.Actions(r.Context(), r.FormValue("id"))
+		reply(w, out, err)
+	})
+	mux.HandleFunc("POST /v1/run/actions", func(w http.ResponseWriter, r *http.Request) {
+		var in ActionDecision
+		if read(w, r, &in) {
+			out, err := s.DecideAction(r.Context(), r.FormValue("id"), in)
+			reply(w, out, err)
+		}
+	})
+}
+
+// Actions lists the actions that skills of a run asked for without waiting.
+func (c *Client) Actions(ctx context.Context, id string) ([]NotedAction, error) {
+	return call[[]NotedAction](ctx, c, "GET", "/v1/run/actions", url.Values{"id": {id}}, nil)
+}
+
+// DecideAction decides about one of them.
+func (c *Client) DecideAction(ctx context.Context, id string, d ActionDecision) (NotedAction, error) {
+	return call[NotedAction](ctx, c, "POST", "/v1/run/actions", url.Values{"id": {id}}, d)
+}
