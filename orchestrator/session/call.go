@@ -235,6 +235,7 @@ func neverRuns(status int) bool {
 
 // outcome judges a result together with its exit code: a non-zero exit fails the step whatever was said.
 func (s *Session) outcome(ctx context.Context, c lattice.Call, seen *observer, res protocol.Result, exit int) (lattice.Outcome, error) {
+	s.unspill(ctx, c, &res)
 	switch {
 	case res.OK && res.Waiting != nil && exit == protocol.ExitWaiting && seen.waiting != nil:
 		return s.suspended(ctx, c, seen, res)

@@ -16,7 +16,7 @@ import (
 
 const (
 	// SpillDir holds the payloads that are too large for a line, each in a file named by its sha256.
-	SpillDir = protocol.Dir + "/spill"
+	SpillDir = protocol.SpillDir
 	// keptText is how much of a spilled text stays on the line.
 	keptText = 4 << 10
 )

@@ -96,4 +96,5 @@ const (
 	CallsDir      = ".lattice/calls"
 	SeedFile      = ".lattice/in/repo.bundle" // the run's repository, put there by the orchestrator
 	TranscriptDir = ".lattice/transcripts"
+	SpillDir      = ".lattice/spill" // of payloads and results that are too large for a line
 )

@@ -38,6 +38,10 @@ const (
 // CodeResultTooLong is the error code of a result line that is longer than MaxLine; exit is the program's.
 const CodeResultTooLong = "result_too_long"
 
+// WarnSpilled is the code of the warning that the data of a result, or the details of its error, are in a file, to which
+// a reference {path,size,sha256} stands in their place.
+const WarnSpilled = "result_spilled"
+
 // OutputAfterResult is the warning about output that follows a result line.
 func OutputAfterResult() Warning {
 	return Warning{Code: "output_after_result", Message: "output follows the result line, which must be the last line of stdout"}

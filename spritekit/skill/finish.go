@@ -159,12 +159,10 @@ func (r *runner) fit(result *protocol.Result) ([]byte, error) {
 	return line, err
 }
 
-// codeSpilled warns that data, or the details of an error, are in a file that stands in for them.
-const codeSpilled = "result_spilled"
-
+// protocol.WarnSpilled warns that data, or the details of an error, are in a file that stands in for them.
 // Spilled reports whether a result's bulk is in a file: its data, or the details of its error, are then {path,size,sha256}.
 func Spilled(r protocol.Result) bool {
-	return slices.ContainsFunc(r.Warnings, func(w protocol.Warning) bool { return w.Code == codeSpilled })
+	return slices.ContainsFunc(r.Warnings, func(w protocol.Warning) bool { return w.Code == protocol.WarnSpilled })
 }
 
 // ReadSpilled returns the data of a spilled result of a call in env, if it has at most limit bytes.

@@ -66,7 +66,7 @@ func Fit(root *workspace.Root, result *protocol.Result, line []byte, limit int) 
 		return nil, err
 	}
 	result.Warnings = append(result.Warnings, protocol.Warning{
-		Code: codeSpilled, Message: fmt.Sprintf("%d bytes of the result are in the file %s; read it in parts", ref.Size, ref.Path),
+		Code: protocol.WarnSpilled, Message: fmt.Sprintf("%d bytes of the result are in the file %s; read it in parts", ref.Size, ref.Path),
 	})
 	return encodeResult(*result)
 }
