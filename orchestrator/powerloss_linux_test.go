@@ -46,7 +46,7 @@ func TestPowerLossAnytime(t *testing.T) {
 func (j *job) losePower(t *testing.T, d *disk, after time.Duration, random *rand.Rand) {
 	t.Helper()
 	const lines = 20000
-	input := fmt.Sprintf(`{"agent_command":["sh","-c","for i in 1 2 3 4 5 6; do seq %d >part$i; sleep 0.1; done; echo fixed >state"],"test_command":"sh check.sh"}`, lines)
+	input := fmt.Sprintf(`{"agent_command":["sh","-c","for i in 1 2 3 4 5 6; do seq %d >part$i; done; echo fixed >state; sync state"],"test_command":"sh -c 'sleep 1; sh check.sh'"}`, lines)
 	if err := os.WriteFile(j.dir+"/input.json", []byte(input), 0o600); err != nil {
 		t.Fatal(err)
 	}
