@@ -22,6 +22,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -84,7 +85,7 @@ func artifacts(ctx context.Context, c *conn, run string) ([]api.Artifact, error)
 	}
 	gone, found := superseded(entries), []api.Artifact{}
 	for _, e := range entries {
-		if e.Kind != lattice.EntryEvent || e.Type != string(protocol.TypeArtifact) || gone[e.Seq] || len(e.Problems) > 0 || len(e.Flags) > 0 {
+		if e.Kind != lattice.EntryEvent || e.Type != string(protocol.TypeArtifact) || gone[e.Seq] || len(e.Problems) > 0 || !session.Declares(e.Flags) {
 			continue
 		}
 		ev, _, ok := protocol.Decode(e.Body)

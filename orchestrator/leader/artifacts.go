@@ -16,6 +16,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -47,7 +48,7 @@ func (p product) kept() string {
 
 // asProduct reads an entry; false when it declares no file, or is not to be acted on.
 func asProduct(e lattice.Entry) (product, bool) {
-	if e.Kind != lattice.EntryEvent || e.Type != string(protocol.TypeArtifact) || len(e.Problems) > 0 || len(e.Flags) > 0 {
+	if e.Kind != lattice.EntryEvent || e.Type != string(protocol.TypeArtifact) || len(e.Problems) > 0 || !session.Declares(e.Flags) {
 		return product{}, false
 	}
 	ev, _, ok := protocol.Decode(e.Body)

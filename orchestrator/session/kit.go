@@ -107,7 +107,9 @@ func (k *kit) hear(rec *protocol.Record) {
 	switch rec.Kind {
 	case protocol.KindEvent:
 		if t := k.of(rec.Event.CallID); t != nil {
+			t.seen.outbox = rec.Event.CallID == "" && len(k.live) > 1 // it may be another's
 			t.take(rec)
+			t.seen.outbox = false
 			return
 		}
 		fmt.Fprintf(k.output, "sprite %s: an event came when no call was under way\n", k.sprite)

@@ -368,7 +368,7 @@ func TestCutSession(t *testing.T) {
 			}})
 			out, events := w.must(numbered(1, tt.class, "third.party", `{"do":"slow good"}`))
 			w.man.Behave()
-			if out.Kind != tt.want || out.Kind == lattice.Finished && (!out.Result.OK || names(events) != "INFO INFO+no_call_id") {
+			if out.Kind != tt.want || out.Kind == lattice.Finished && (!out.Result.OK || names(events) != "INFO INFO") {
 				t.Errorf("Call = %+v with events %q, want %s; output %s", out, names(events), tt.want, &w.output)
 			}
 			if n := w.processes(); n != 0 {

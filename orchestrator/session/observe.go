@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -37,7 +38,7 @@ type observer struct {
 	asked    *protocol.ActionRequest // a blocking request whose WAITING has yet to come
 
 	question *protocol.Question // this call's first legacy question or blocked
-	outbox   bool               // what comes is read from the outbox
+	outbox   bool               // what comes is read from the outbox: without a call id it may be of another time or call
 
 	grace time.Duration     // how long the call may go on after WAITING
 	inKit bool              // its process serves other calls, too
@@ -123,13 +124,28 @@ func (o *observer) record(rec *protocol.Record, output io.Writer) {
 	}
 }
 
+// Flags of events that the call at hand may not have said, or said in the form of old.
+const (
+	FlagNoCallID = "no_call_id"
+	FlagLegacy   = "legacy"
+)
+
+// Declares reports whether an event with these flags may declare what a sprite produced: that decides nothing, so that
+// neither the form of old nor a missing call id stands in the way.
+func Declares(flags []string) bool {
+	return !slices.ContainsFunc(flags, func(f string) bool { return f != FlagNoCallID && f != FlagLegacy })
+}
+
 // take attributes an event, notes what the call's outcome depends on, and hands it on once.
 func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
 	ev := lattice.Event{Sprite: o.call.Sprite, CallID: e.CallID, Event: e, Problems: problems}
+	// The envelope of the protocol has no call id: on the stream of the exec that is open such an event is this call's.
+	mine := e.CallID == o.call.ID || e.CallID == "" && !o.outbox
 	switch {
-	case e.CallID == "":
-		ev.CallID, ev.Flags = o.call.ID, append(ev.Flags, "no_call_id")
-	case e.CallID == o.call.ID:
+	case mine:
+		ev.CallID = o.call.ID
+	case e.CallID == "": // in the outbox it may be of another time
+		ev.CallID, ev.Flags = o.call.ID, append(ev.Flags, FlagNoCallID)
 	case o.issued()[e.CallID]:
 		if isResult(e) {
 			return // of an earlier call; the journal holds it as a fact
@@ -139,13 +155,13 @@ func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
 	}
 	question, asked := protocol.Asked(e)
 	if e.Legacy || asked {
-		ev.Flags = append(ev.Flags, "legacy")
+		ev.Flags = append(ev.Flags, FlagLegacy)
 	}
 	ev.Problems = append(ev.Problems, o.strangers(e)...)
-	if asked && len(ev.Problems) == 0 && o.question == nil && (e.CallID == o.call.ID || e.CallID == "" && !o.outbox) {
-		o.question = &question // one without an id is this call's on its stream; in the outbox it may be of another time
+	if asked && len(ev.Problems) == 0 && o.question == nil && mine {
+		o.question = &question
 	}
-	if len(ev.Problems) == 0 && e.CallID == o.call.ID && o.note(e) {
+	if len(ev.Problems) == 0 && mine && (e.CallID != "" || !isResult(e)) && o.note(e) {
 		return // the call's own result; the journal holds it as a fact
 	}
 	left := &o.others
