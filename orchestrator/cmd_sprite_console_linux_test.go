@@ -120,6 +120,9 @@ func (s *screen) end() int {
 		if err != nil && !errors.As(err, &exit) {
 			s.t.Fatal(err)
 		}
+		if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			return 128 + int(status.Signal()) // as a shell reports it
+		}
 		return s.cmd.ProcessState.ExitCode()
 	case <-time.After(30 * time.Second):
 		s.t.Fatalf("lattice did not end; the screen shows %q", s.text.String())

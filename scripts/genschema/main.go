@@ -23,6 +23,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/skills/agent"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -93,7 +94,7 @@ func schemas() (map[string][]byte, error) {
 		return nil, err
 	}
 	all := documents()
-	types := []reflect.Type{reflect.TypeFor[lattice.Wait]()}
+	types := []reflect.Type{reflect.TypeFor[lattice.Wait](), reflect.TypeFor[fault.Error]()}
 	for _, d := range all {
 		types = append(types, d.t)
 	}

@@ -173,15 +173,17 @@ var place = regexp.MustCompile(`^\s*[\w.-]+\.go:\d+: `)
 var scriptSkip = regexp.MustCompile(`^\s*> (?:\[[^]]*\] *)*skip '?(.*?)'?$`)
 
 // skipReason returns the message of t.Skip in the output of a test, which is its last message. The message of a
-// testscript is its whole log: the reason is the argument of the command skip.
+// testscript is its whole log: the reason is the argument of its last skip, since one whose condition does not hold is
+// logged too.
 func skipReason(output []string) string {
 	var message []string
+	script := ""
 	for line := range strings.Lines(strings.Join(output, "")) {
 		trimmed := strings.TrimSpace(line)
-		if m := scriptSkip.FindStringSubmatch(strings.TrimRight(line, "\n")); m != nil {
-			return m[1]
-		}
+		skip := scriptSkip.FindStringSubmatch(strings.TrimRight(line, "\n"))
 		switch {
+		case skip != nil:
+			script = skip[1]
 		case trimmed == "", strings.HasPrefix(trimmed, "=== "), strings.HasPrefix(trimmed, "--- "):
 		case place.MatchString(line):
 			message = []string{strings.TrimSpace(place.ReplaceAllString(line, ""))}
@@ -189,7 +191,7 @@ func skipReason(output []string) string {
 			message = append(message, trimmed)
 		}
 	}
-	if reason := strings.Join(message, " "); reason != "" {
+	if reason := cmp.Or(script, strings.Join(message, " ")); reason != "" {
 		return reason
 	}
 	return "no reason given"

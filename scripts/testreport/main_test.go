@@ -96,7 +96,7 @@ func TestSkipReason(t *testing.T) {
 	}{
 		{"message", []string{"=== RUN   TestX\n", "    x_test.go:3: logged before\n", "    x_test.go:4: no git\n", "--- SKIP: TestX (0.00s)\n"}, "no git"},
 		{"message of two lines", []string{"    x_test.go:4: no git:\n", "        not found\n"}, "no git: not found"},
-		{"testscript", []string{"    testscript.go:584: WORK=$WORK\n", "        PATH=/bin\n", "        > [!exec:psql] skip 'psql is not installed'\n", "        \n"}, "psql is not installed"},
+		{"testscript", []string{"    testscript.go:584: WORK=$WORK\n", "        PATH=/bin\n", "        > [!namespaces] skip 'no namespaces'\n", "        > [!exec:psql] skip 'psql is not installed'\n", "        \n"}, "psql is not installed"},
 		{"none", []string{"--- SKIP: TestX (0.00s)\n"}, "no reason given"},
 	} {
 		if got := skipReason(tt.output); got != tt.want {

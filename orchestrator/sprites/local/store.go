@@ -10,6 +10,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 )
@@ -63,7 +64,11 @@ func openStore(dir string, now time.Time) (*store, error) {
 	}
 	err := s.update(func(tx *bolt.Tx) error {
 		for _, name := range [][]byte{bucketSprites, bucketCheckpoints, bucketLayers, bucketMeta} {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			_, err := tx.CreateBucketIfNotExists(name)
+			if errors.Is(err, bolterrors.ErrIncompatibleValue) { // the flag of the bucket's entry is lost
+				return fmt.Errorf("%w: bucket %s: %w", ErrDamaged, name, err)
+			}
+			if err != nil {
 				return err
 			}
 		}
