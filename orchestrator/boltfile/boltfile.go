@@ -201,7 +201,10 @@ func Contain(work func() error) (err error) {
 			err = fmt.Errorf("%w: %v", ErrDamaged, broken)
 		}
 	}()
-	return work()
+	if err = work(); errors.Is(err, bolterrors.ErrIncompatibleValue) { // a record where a bucket should be
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
 }
 
 // View runs fn in a read transaction of db.

@@ -139,8 +139,8 @@ type Host struct {
 
 	driver   func() (layer.Driver, error) // of new sprites; chosen once
 	settling boltfile.Lock                // held while layers are made durable
-	reading  boltfile.Lock                // held while a digest is taken
-	merging  boltfile.Lock                // held while layers are merged
+	digests  *digests
+	merging  boltfile.Lock // held while layers are merged
 	spares   spares
 	mounted  pins
 	outward  *egress.Room // for the connections of sprites to the world
@@ -170,7 +170,7 @@ func Open(cfg Config) (*Host, error) {
 }
 
 func open(cfg Config, step func(string)) (*Host, error) {
-	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, clock: time.Now, step: step, pingEvery: pingEvery, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, mounted: pins{boxes: map[string]int{}}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}, outward: egress.NewRoom(descriptors()), starved: make(chan struct{}, 1)}
+	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, clock: time.Now, step: step, pingEvery: pingEvery, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, digests: newDigests(digestTurn, digestLimit), mounted: pins{boxes: map[string]int{}}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}, outward: egress.NewRoom(descriptors()), starved: make(chan struct{}, 1)}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}

@@ -25,6 +25,7 @@ type layerRecord struct {
 	Damaged    string     `json:"damaged,omitempty"`    // how it differs from what was frozen
 	Plain      bool       `json:"plain,omitempty"`      // a folder of trees/, as earlier versions made them
 	Digest     string     `json:"digest,omitempty"`
+	Extents    bool       `json:"extents,omitempty"` // Digest was taken without holes; those of earlier versions were not
 	Entries    int64      `json:"entries,omitempty"`
 	Bytes      int64      `json:"bytes,omitempty"`
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 
@@ -66,17 +65,20 @@ func (h *Host) settleLater(ids ...string) {
 	h.unsettled = append(h.unsettled, ids...)
 	h.mu.Unlock()
 	h.chores.Go(func() {
-		err := h.settle(h.ctx)
-		afterOthers()
-		for _, id := range ids {
-			if err == nil {
-				err = h.takeDigest(id)
-			}
+		if err := h.settle(h.ctx); err != nil {
+			h.warnUnlessClosed(err)
+			return
 		}
-		if err != nil && h.ctx.Err() == nil {
-			h.cfg.Log.Warn().Err(err).Msg("look after a new checkpoint")
+		for _, id := range ids {
+			h.chores.Go(func() { h.warnUnlessClosed(h.takeDigestLater(id)) })
 		}
 	})
+}
+
+func (h *Host) warnUnlessClosed(err error) {
+	if err != nil && h.ctx.Err() == nil {
+		h.cfg.Log.Warn().Err(err).Msg("look after a new checkpoint")
+	}
 }
 
 // afterOthers has the rest of the calling goroutine run when nothing else wants the processor, where the system knows
@@ -88,29 +90,6 @@ func afterOthers() {
 	}
 	runtime.LockOSThread()
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 19) // it is a courtesy
-}
-
-// takeDigest reads a frozen layer, and keeps what it sums up to if that is not known yet.
-func (h *Host) takeDigest(id string) error {
-	h.reading.Lock() // one at a time: it is background work
-	defer h.reading.Unlock()
-	l, err := h.store.layer(id)
-	if err != nil || l.Digest != "" {
-		if errors.Is(err, errNoLayer) {
-			return nil
-		}
-		return err
-	}
-	sum, err := tree.Digest(h.ctx, h.dataDir(l))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // discarded meanwhile
-	}
-	if err != nil {
-		return err
-	}
-	return h.store.updateLayers([]string{id}, func(l *layerRecord) {
-		l.Digest, l.Entries, l.Bytes = sum.Digest, sum.Entries, sum.Bytes
-	})
 }
 
 // verify reads the files of a frozen layer again, and those below it, and records where they are not what they were.
@@ -132,9 +111,9 @@ func (h *Host) verifyLayer(ctx context.Context, l layerRecord) (damaged string, 
 		return l.Damaged, nil
 	}
 	if l.Digest == "" {
-		return "", h.takeDigest(l.ID)
+		return "", h.takeDigest(ctx, l.ID)
 	}
-	sum, err := tree.Digest(ctx, h.dataDir(l))
+	sum, err := h.digestOf(ctx, l)
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}

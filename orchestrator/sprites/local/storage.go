@@ -156,6 +156,7 @@ func (h *Host) clone(ctx context.Context, d layer.Driver, of layerRecord, dir st
 // discard moves layers that nothing refers to any more to the trash. What it cannot move now goes at the next start.
 func (h *Host) discard(garbage ...layerRecord) {
 	for _, l := range garbage {
+		h.digests.stop(l.ID)
 		dir := h.layerDir(l.ID)
 		if l.Plain {
 			dir = h.dataDir(l)

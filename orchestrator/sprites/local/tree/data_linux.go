@@ -52,6 +52,19 @@ func (c *copier) data(from, to int, size int64) error {
 	return unix.Ftruncate(to, size)
 }
 
+// nextData returns where the next bytes of a file of size bytes lie that are not in a hole, from off on; size when none do,
+// off where holes are not told.
+func nextData(f *os.File, off, size int64) int64 {
+	start, err := unix.Seek(int(f.Fd()), off, unix.SEEK_DATA)
+	switch {
+	case errors.Is(err, unix.ENXIO):
+		return size
+	case err != nil:
+		return off
+	}
+	return min(start, size)
+}
+
 // region copies in the kernel, and by hand where it cannot.
 func (c *copier) region(from, to int, off, size int64) (copied int64, err error) {
 	for copied < size {

@@ -212,7 +212,7 @@ func (d differ) unchanged(old, now *entry, name string) (bool, error) {
 		if d.exact && (x.Mtim != y.Mtim || !sameAttributes(old.in, now.in, name)) {
 			return false, nil
 		}
-		return sameBytes(old.in, now.in, name)
+		return sameBytes(d.ctx, old.in, now.in, name)
 	case unix.S_IFLNK:
 		a, errA := target(old.in, name)
 		b, errB := target(now.in, name)
@@ -250,7 +250,7 @@ func sameAttributes(a, b folder, name string) bool {
 }
 
 // sameBytes compares two files. One that cannot be read any more counts as changed.
-func sameBytes(a, b folder, name string) (bool, error) {
+func sameBytes(ctx context.Context, a, b folder, name string) (bool, error) {
 	x, err := openFile(a, name)
 	if err != nil {
 		return false, unlessGone(err)
@@ -261,10 +261,22 @@ func sameBytes(a, b folder, name string) (bool, error) {
 		return false, unlessGone(err)
 	}
 	defer y.Close()
+	info, err := x.Stat()
+	if err != nil {
+		return false, err
+	}
+	size := info.Size()
 	p, q := make([]byte, 64<<10), make([]byte, 64<<10)
-	for {
-		n, errX := io.ReadFull(x, p)
-		m, errY := io.ReadFull(y, q)
+	for off := int64(0); ; {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		if both := min(nextData(x, off, size), nextData(y, off, size)); both > off {
+			off = both // a hole in both
+		}
+		n, errX := io.ReadFull(io.NewSectionReader(x, off, int64(len(p))), p)
+		m, errY := io.ReadFull(io.NewSectionReader(y, off, int64(len(q))), q)
+		off += int64(n)
 		if n != m || !bytes.Equal(p[:n], q[:m]) {
 			return false, nil
 		}

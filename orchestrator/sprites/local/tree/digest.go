@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -23,19 +24,25 @@ type Sum struct {
 }
 
 // Digest reads a whole tree that nobody changes. The digest of a folder is made of those of its entries, so that equal
-// trees have equal digests on any file system.
-func Digest(ctx context.Context, dir string) (Sum, error) {
+// trees have equal digests on any file system. Holes are not read: blocks of zeros, holes or not, count by where they are.
+// A tree may be as deep as a sprite can make it; few of its folders are held open at a time.
+func Digest(ctx context.Context, dir string) (Sum, error) { return digest(ctx, dir, false) }
+
+// DenseDigest is Digest as it was when zeros were read as all else, for trees of that time.
+func DenseDigest(ctx context.Context, dir string) (Sum, error) { return digest(ctx, dir, true) }
+
+func digest(ctx context.Context, dir string, dense bool) (Sum, error) {
 	top, err := openRoot(dir)
 	if err != nil {
 		return Sum{}, fmt.Errorf("digest tree: %w", err)
 	}
-	defer top.Close()
-	d := digester{ctx: ctx, seen: map[inode]bool{}, buf: make([]byte, 256<<10)}
+	defer func() { top.Close() }()
+	d := digester{ctx: ctx, seen: map[inode]bool{}, buf: make([]byte, zeroBlock), dense: dense}
 	st, err := top.stat()
 	if err != nil {
 		return Sum{}, fmt.Errorf("digest tree: %w", err)
 	}
-	sum, err := d.folder(top, st, 0)
+	sum, err := d.folder(&top, st, 0)
 	if err != nil {
 		return Sum{}, fmt.Errorf("digest tree %s: %w", dir, err)
 	}
@@ -44,16 +51,23 @@ func Digest(ctx context.Context, dir string) (Sum, error) {
 }
 
 type digester struct {
-	ctx  context.Context
-	seen map[inode]bool
-	buf  []byte
-	sum  Sum
-	most Sum // where Within ends; zero = nowhere
+	ctx   context.Context
+	seen  map[inode]bool
+	buf   []byte
+	dense bool // read holes, too
+	sum   Sum
+	most  Sum // where Within ends; zero = nowhere
 }
 
-func (d *digester) folder(f folder, st unix.Stat_t, depth int) ([]byte, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("more than %d folders deep", maxDepth)
+const (
+	heldOpen    = 100     // levels of folders that a digest holds open; deeper ones are opened again from below
+	digestDepth = 100_000 // bounds the memory for trees that nobody made by accident
+	namedDepth  = 20      // levels that an error names
+)
+
+func (d *digester) folder(f *folder, st unix.Stat_t, depth int) ([]byte, error) {
+	if depth > digestDepth {
+		return nil, fmt.Errorf("more than %d folders deep", digestDepth)
 	}
 	var names []string
 	if err := f.names(func(name string) error { names = append(names, name); return nil }); err != nil {
@@ -68,6 +82,9 @@ func (d *digester) folder(f folder, st unix.Stat_t, depth int) ([]byte, error) {
 			return nil, err
 		}
 		sum, err := d.entry(f, name, depth)
+		if err != nil && depth > namedDepth {
+			return nil, err
+		}
 		if err != nil {
 			return nil, &os.PathError{Op: "read", Path: name, Err: err}
 		}
@@ -78,7 +95,7 @@ func (d *digester) folder(f folder, st unix.Stat_t, depth int) ([]byte, error) {
 	return h.Sum(nil), nil
 }
 
-func (d *digester) entry(in folder, name string, depth int) ([]byte, error) {
+func (d *digester) entry(in *folder, name string, depth int) ([]byte, error) {
 	st, err := in.lstat(name)
 	if err != nil {
 		return nil, err
@@ -89,21 +106,47 @@ func (d *digester) entry(in folder, name string, depth int) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer sub.Close()
-		return d.folder(sub, st, depth+1)
+		defer func() { sub.Close() }()
+		if depth < heldOpen {
+			return d.folder(&sub, st, depth+1)
+		}
+		return d.deeper(in, &sub, st, depth)
 	case unix.S_IFREG:
-		return d.file(in, name, st)
+		return d.file(*in, name, st)
 	}
 	h := sha256.New()
 	head(h, st, uint32(st.Mode)&0o7777)
 	if fileType(st) == unix.S_IFLNK {
-		to, err := target(in, name)
+		to, err := target(*in, name)
 		if err != nil {
 			return nil, err
 		}
 		text(h, to)
 	}
 	return h.Sum(nil), nil
+}
+
+// deeper is folder for sub, with the one that it lies in closed meanwhile.
+func (d *digester) deeper(in, sub *folder, st unix.Stat_t, depth int) ([]byte, error) {
+	before, err := in.stat()
+	if err != nil {
+		return nil, err
+	}
+	in.File.Close() // what it was opened up by stays
+	sum, err := d.folder(sub, st, depth+1)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := openat(sub.fd(), "..", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	in.File = os.NewFile(uintptr(fd), "..")
+	after, err := in.stat()
+	if err == nil && (after.Dev != before.Dev || after.Ino != before.Ino) {
+		err = errors.New("a folder was moved meanwhile")
+	}
+	return sum, err
 }
 
 func (d *digester) file(in folder, name string, st unix.Stat_t) ([]byte, error) {
@@ -115,7 +158,12 @@ func (d *digester) file(in folder, name string, st unix.Stat_t) ([]byte, error) 
 	h := sha256.New()
 	head(h, st, uint32(st.Mode)&0o7777)
 	attributesOf(h, int(f.Fd()))
-	n, err := io.CopyBuffer(onlyWriter{h}, onlyReader{f, d.ctx}, d.buf)
+	n := st.Size
+	if d.dense {
+		n, err = io.CopyBuffer(onlyWriter{h}, onlyReader{f, d.ctx}, d.buf)
+	} else {
+		err = d.blocks(h, f, st.Size)
+	}
 	if key := (inode{uint64(st.Dev), st.Ino}); st.Nlink < 2 || !d.seen[key] {
 		d.sum.Bytes += n
 		if st.Nlink > 1 {
@@ -123,6 +171,71 @@ func (d *digester) file(in folder, name string, st unix.Stat_t) ([]byte, error) 
 		}
 	}
 	return h.Sum(nil), err
+}
+
+// zeroBlock is the size of blocks that, all zeros, are not hashed but counted. It is larger than what most files hold.
+const zeroBlock = 1 << 20
+
+// blocks hashes a file of size bytes: its bytes without the whole blocks that are zeros, then, if there are any, the first
+// and the number of each run of those, and how many runs. A file without such blocks thus has the digest of its bytes. No
+// two files of one size give the same: what is added has never the length of what was left out.
+func (d *digester) blocks(h hash.Hash, f *os.File, size int64) error {
+	var runs []byte
+	var run [2]int64 // of zero blocks: the first, and how many
+	end := func() {
+		if run[1] > 0 {
+			runs = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(runs, uint64(run[0])), uint64(run[1]))
+		}
+		run[1] = 0
+	}
+	skip := func(block, n int64) {
+		if run[1] > 0 && run[0]+run[1] != block {
+			end()
+		}
+		if run[1] == 0 {
+			run[0] = block
+		}
+		run[1] += n
+	}
+	for off, data := int64(0), int64(0); off < size; {
+		if err := d.ctx.Err(); err != nil {
+			return err
+		}
+		if data <= off { // the hole that may be here was not looked for yet
+			data = nextData(f, off, size)
+		}
+		if n := (data - off) / zeroBlock; n > 0 {
+			skip(off/zeroBlock, n)
+			off += n * zeroBlock
+			continue
+		}
+		block := d.buf[:min(zeroBlock, size-off)]
+		if n, err := f.ReadAt(block, off); n < len(block) {
+			return err // io.EOF where it has become shorter
+		}
+		if len(block) == zeroBlock && allZero(block) {
+			skip(off/zeroBlock, 1)
+		} else {
+			h.Write(block)
+		}
+		off += int64(len(block))
+	}
+	if end(); len(runs) > 0 {
+		h.Write(runs)
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(runs)/16)))
+	}
+	return nil
+}
+
+var zeros [4 << 10]byte
+
+func allZero(block []byte) bool {
+	for ; len(block) > len(zeros); block = block[len(zeros):] {
+		if !bytes.Equal(block[:len(zeros)], zeros[:]) {
+			return false
+		}
+	}
+	return bytes.Equal(block, zeros[:len(block)])
 }
 
 // onlyWriter and onlyReader keep io.Copy to the buffer, and to the context.
