@@ -123,7 +123,8 @@ type Host struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	chores sync.WaitGroup // background removals
+	chores sync.WaitGroup // background work that ends by itself
+	guards sync.WaitGroup // and such that goes on until Close
 
 	firstSession int64 // sessions have higher numbers
 	lastSession  atomic.Int64
@@ -193,9 +194,9 @@ func open(cfg Config, step func(string)) (*Host, error) {
 	h.firstSession = h.store.sessions
 	h.lastSession.Store(h.firstSession)
 	h.handler = h.routes()
-	h.chores.Go(h.guardShares)
+	h.guards.Go(h.guardShares)
 	if cfg.Reserve >= 0 {
-		h.chores.Go(h.guardDisk)
+		h.guards.Go(h.guardDisk)
 	}
 	if cfg.URLs != "" {
 		if h.urls, err = h.openURLs(cfg.URLs); err != nil {
@@ -240,6 +241,7 @@ func (h *Host) Close() error {
 	h.boxes.Close()
 	h.calls.Wait()
 	h.chores.Wait()
+	h.guards.Wait()
 	failed = append(failed, h.urls.close(), h.store.close())
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("close sprite host: %w", err)

@@ -196,10 +196,13 @@ func (s *store) transact(fn func(*bolt.Tx) error) (refused, err error) {
 			return refused
 		})
 	})
-	if refused != nil {
-		return refused, nil
+	switch {
+	case refused == nil:
+		return nil, err
+	case errors.Is(err, ErrDamaged): // as which bbolt's own refusal may have been recognized
+		return err, nil
 	}
-	return nil, err
+	return refused, nil
 }
 
 // giveUp leaves the file as it is, with its lock, until the process ends.
