@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -77,20 +78,20 @@ func notedText(a api.NotedAction) string {
 }
 
 // describeActions tells a person what skills of a run asked for without waiting, and what to do about it.
-func describeActions(d *deps, all []api.NotedAction) {
+func describeActions(out io.Writer, all []api.NotedAction) {
 	for _, a := range all {
-		fmt.Fprintf(d.err, "%s asked without waiting: %s: %s\n", a.RunID, a.Status, notedText(a))
+		fmt.Fprintf(out, "%s asked without waiting: %s: %s\n", a.RunID, a.Status, notedText(a))
 		if a.Status != api.ActionOpen {
 			continue
 		}
 		for _, line := range bindingLines(a.Binding) {
-			fmt.Fprintf(d.err, "  %s\n", line)
+			fmt.Fprintf(out, "  %s\n", line)
 		}
 		what := "when it is done"
 		if len(a.Binding) > 0 {
 			what = "which does it"
 		}
-		fmt.Fprintf(d.err, "  next: lattice action approve %s %.*s   %s\n    or: lattice action reject %s %.*s\n", a.RunID, keyLength, a.Key, what, a.RunID, keyLength, a.Key)
+		fmt.Fprintf(out, "  next: lattice action approve %s %.*s   %s\n    or: lattice action reject %s %.*s\n", a.RunID, keyLength, a.Key, what, a.RunID, keyLength, a.Key)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,7 @@ func (o *decideOptions) addDecideFlags(cmd *cobra.Command, d *deps) {
 func newRejectCmd(d *deps) *cobra.Command {
 	cmd := verdictCmd(d, "reject", lattice.Reject, "  lattice reject run_0123 --comment 'not on a Friday'")
 	cmd.Long = `Reject what a run waits for. A skill that asked for something is told so and ends as it sees fit; a question of the flow
-itself fails with human_rejected. Rejecting twice is the same as rejecting once; who rejects what was approved is told by
+itself fails with human_rejected. A run that ends by that ends the command with 0. Rejecting twice is the same as rejecting once; who rejects what was approved is told by
 whom and when, and ends with 6.
 ` + withoutRun + exitCodes
 	return cmd
@@ -127,7 +128,19 @@ func runDecide(ctx context.Context, d *deps, o decideOptions, run string, decisi
 	if o.detach {
 		return c.detached(ctx, reply.Run, req.Values)
 	}
-	return follow(ctx, d, c, reply.Run, view.LastSeq)
+	if decision != lattice.Reject {
+		return follow(ctx, d, c, reply.Run, view.LastSeq)
+	}
+	ended, err := watchRun(ctx, d, c, reply.Run, view.LastSeq)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(view.Waits, func(w lattice.Wait) bool { return w.ID == reply.WaitID })
+	err = conclude(ctx, d, c, ended)
+	if ended.Status == lattice.Failed && ended.Error != nil && (i < 0 || ended.Error.Node == view.Waits[i].Node) {
+		return nil // which is what was asked for
+	}
+	return err
 }
 
 // splitAnswers sorts k=v (typed by the wait) from k:=json.

@@ -107,7 +107,7 @@ func (c *conn) draft(ctx context.Context, planner json.RawMessage, goal string, 
 		return nil, err
 	}
 	if view.Status != lattice.Succeeded {
-		return nil, conclude(c.d, view)
+		return nil, conclude(ctx, c.d, c, view)
 	}
 	var draft compile.Draft
 	if err := json.Unmarshal(view.Outputs, &draft); err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -279,6 +280,15 @@ func absoluteRepo(repo string) (string, error) {
 // follow shows a run until nobody drives it, and ends the command as the run ended. What happened up to known is not
 // printed again. When the leader goes away, this process takes over.
 func follow(ctx context.Context, d *deps, c *conn, view api.RunView, known lattice.Seq) error {
+	view, err := watchRun(ctx, d, c, view, known)
+	if err != nil {
+		return err
+	}
+	return conclude(ctx, d, c, view)
+}
+
+// watchRun shows a run until nobody drives it, and returns how it is then.
+func watchRun(ctx context.Context, d *deps, c *conn, view api.RunView, known lattice.Seq) (api.RunView, error) {
 	p := newProgress(d, view, known)
 	defer p.close()
 	watch, after := c.WatchOutline, lattice.Seq(0)
@@ -300,22 +310,22 @@ func follow(ctx context.Context, d *deps, c *conn, view api.RunView, known latti
 			p.close()
 			c.stopDriving(view.RunID)
 			fmt.Fprintf(d.err, "stopped; the run goes on with: lattice resume %s\n", view.RunID)
-			return &exitError{code: protocol.ExitCancelled}
+			return view, &exitError{code: protocol.ExitCancelled}
 		case errors.Is(err, api.ErrGone):
 			if err := c.takeOver(ctx, view); err != nil {
-				return err
+				return view, err
 			}
 		case err != nil:
-			return err
+			return view, err
 		default:
 			p.close()
-			return conclude(d, view)
+			return view, nil
 		}
 	}
 }
 
 // conclude prints the end of a followed run and picks the exit code.
-func conclude(d *deps, v api.RunView) error {
+func conclude(ctx context.Context, d *deps, c *conn, v api.RunView) error {
 	if d.json {
 		if err := d.printJSON(api.RunLine{RunID: v.RunID, Status: v.Status, Outputs: v.Outputs, Error: v.Error, Waits: v.Waits, Problem: v.Problem}); err != nil {
 			return err
@@ -325,12 +335,13 @@ func conclude(d *deps, v api.RunView) error {
 	case lattice.Succeeded:
 		if !d.json {
 			fmt.Fprintf(d.out, "%s %s\n", v.RunID, v.Status)
+			printPushed(ctx, d, c, v)
 			printOutputs(d, v.Outputs)
 		}
 		return nil
 	case lattice.Waiting, lattice.BlockedWaitingForUser, lattice.Blocked:
 		for _, w := range v.Waits {
-			describeWait(d, v, w)
+			describeWait(d.err, v, w)
 		}
 		return &exitError{code: protocol.ExitWaiting}
 	case lattice.Canceled:
@@ -356,7 +367,7 @@ func printOutputs(d *deps, outputs json.RawMessage) {
 }
 
 // describeWait tells a person what a run waits for, and the next command.
-func describeWait(d *deps, v api.RunView, w lattice.Wait) {
+func describeWait(out io.Writer, v api.RunView, w lattice.Wait) {
 	at := w.Node
 	if w.Path != "" {
 		at += " of " + w.Path
@@ -365,16 +376,16 @@ func describeWait(d *deps, v api.RunView, w lattice.Wait) {
 	if w.Kind == lattice.WaitBlocked {
 		how = "is blocked"
 	}
-	fmt.Fprintf(d.err, "%s %s at %s: %s\n", v.RunID, how, at, clean(w.Prompt))
+	fmt.Fprintf(out, "%s %s at %s: %s\n", v.RunID, how, at, clean(w.Prompt))
 	if w.Legacy() {
-		fmt.Fprintln(d.err, "  the answer begins the flow again, in a run that has it in .lattice/answers.json")
+		fmt.Fprintln(out, "  the answer begins the flow again, in a run that has it in .lattice/answers.json")
 	}
 	if w.Action != nil {
 		for _, line := range bindingLines(w.Action.Binding) {
-			fmt.Fprintf(d.err, "  %s\n", line)
+			fmt.Fprintf(out, "  %s\n", line)
 		}
 	}
-	fmt.Fprintf(d.err, "  next: %s\n", strings.Join(nextCommands(v.RunID, w), "\n    or: "))
+	fmt.Fprintf(out, "  next: %s\n", strings.Join(nextCommands(v.RunID, w), "\n    or: "))
 }
 
 // describeFailure tells why a run failed and how to look into it.

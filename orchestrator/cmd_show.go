@@ -68,9 +68,9 @@ func newShowCmd(d *deps) *cobra.Command {
 				return err
 			}
 			for _, wait := range v.Waits {
-				describeWait(d, v, wait)
+				describeWait(d.err, v, wait)
 			}
-			describeActions(d, actions)
+			describeActions(d.err, actions)
 			if v.Status == lattice.Failed {
 				describeFailure(d, v)
 			}
@@ -273,15 +273,15 @@ func newWaitingCmd(d *deps) *cobra.Command {
 				return d.printJSON(open)
 			}
 			if len(open) == 0 {
-				fmt.Fprintln(d.err, "nothing waits")
+				fmt.Fprintln(d.out, "nothing waits")
 			}
 			for _, r := range open {
 				if !r.Status.Ended() {
 					for _, w := range r.Waits {
-						describeWait(d, r.RunView, w)
+						describeWait(d.out, r.RunView, w)
 					}
 				}
-				describeActions(d, r.Actions)
+				describeActions(d.out, r.Actions)
 			}
 			return nil
 		})

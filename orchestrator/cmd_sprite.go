@@ -41,6 +41,9 @@ func newSpriteCmd(d *deps) *cobra.Command {
 					return api.Refuse(protocol.ExitNotFound, "checkpoint_not_found", fmt.Sprintf("%s has no checkpoint %s", list[0], clean(list[1])), "lattice sprite checkpoints "+list[0])
 				}
 			}
+			if err == nil && d.json {
+				return d.printJSON(map[string]any{"name": list[0], "restored": list[1]})
+			}
 			return err
 		}),
 		newSpriteForkCmd(d),

@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -105,7 +106,18 @@ func execute(ctx context.Context, d *deps, args []string) int {
 	root.SetOut(d.out)
 	root.SetErr(d.err)
 	err := root.ExecuteContext(ctx)
+	if err != nil && asksJSON(args) { // which a command line that cannot be read may hide
+		d.json = true
+	}
 	return d.report(ctx, err)
+}
+
+// asksJSON reports whether --json is among the arguments that are lattice's own.
+func asksJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json")
 }
 
 // exitError ends the command with a code of its own; a nil err was reported already.
@@ -140,24 +152,38 @@ func (d *deps) report(ctx context.Context, err error) int {
 		_ = encoder(d.err).Encode(p) // nowhere left to report to
 		return p.Exit
 	}
+	code := protocol.ExitFailed
+	switch {
+	case errors.As(err, &p):
+		code = p.Exit
+	case exit != nil:
+		code = exit.code
+	case ctx.Err() != nil:
+		code = protocol.ExitCancelled
+	case errors.Is(err, errUsage):
+		code = protocol.ExitBadInput
+	}
+	if p == nil && d.json {
+		fault := protocol.Fault{Code: "failed", Message: err.Error()}
+		switch code {
+		case protocol.ExitBadInput:
+			fault.Code, fault.Message, fault.Hint = "usage", strings.TrimSuffix(err.Error(), seeHelp), "--help"
+		case protocol.ExitCancelled:
+			fault.Code = "cancelled"
+		}
+		_ = encoder(d.err).Encode(api.Problem{Fault: fault, Exit: code}) // nowhere left to report to
+		return code
+	}
 	words := sanitizer{d.err} // a sprite may have chosen some of them: names of files, what its host says of it
 	if errors.As(err, &p) {
 		fmt.Fprintf(words, "lattice: %s\n", strings.TrimRight(err.Error(), "\n"))
 		if p.Fault.Hint != "" {
 			fmt.Fprintf(words, "  try: %s\n", p.Fault.Hint)
 		}
-		return p.Exit
+		return code
 	}
 	fmt.Fprintf(words, "lattice: %v\n", err)
-	switch {
-	case exit != nil:
-		return exit.code
-	case ctx.Err() != nil:
-		return 130
-	case errors.Is(err, errUsage):
-		return 2
-	}
-	return 1
+	return code
 }
 
 // diskFull says what to do when there was no space: in the state directory, or where a person had something written.
@@ -177,7 +203,10 @@ func (d *deps) diskFull(err error) error {
 // errUsage marks errors of the command line itself.
 var errUsage = errors.New("usage")
 
+// seeHelp ends what people are told of a wrong command line.
+const seeHelp = "; see --help"
+
 type usageError struct{ err error }
 
-func (u usageError) Error() string   { return u.err.Error() + "; see --help" }
+func (u usageError) Error() string   { return u.err.Error() + seeHelp }
 func (u usageError) Unwrap() []error { return []error{u.err, errUsage} }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -59,14 +60,31 @@ environment, the environment over settings, settings over defaults:
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(
-		newRunCmd(d), newRunsCmd(d), newShowCmd(d), newLogsCmd(d), newEventsCmd(d), newArtifactsCmd(d), newCancelCmd(d),
-		newWaitingCmd(d), newActionCmd(d), newApproveCmd(d), newRejectCmd(d), newAnswerCmd(d), newResumeCmd(d),
-		newReplayCmd(d), newRewindCmd(d), newForkCmd(d), newDiffCmd(d),
-		newFlowCmd(d), newSkillCmd(d), newSpriteCmd(d), newImageCmd(d), newServeCmd(d), newProtocolCmd(), newStoreCmd(d), newDoctorCmd(d), newVersionCmd(d),
-		newCompletionCmd(d),
-	)
+	addGroup(root, "run", "Run flows:", newRunCmd(d), newRunsCmd(d), newShowCmd(d), newLogsCmd(d), newEventsCmd(d), newArtifactsCmd(d), newResumeCmd(d), newCancelCmd(d))
+	addGroup(root, "decide", "Decide:", newWaitingCmd(d), newActionCmd(d), newApproveCmd(d), newRejectCmd(d), newAnswerCmd(d))
+	addGroup(root, "travel", "Travel in time:", newReplayCmd(d), newRewindCmd(d), newForkCmd(d), newDiffCmd(d))
+	addGroup(root, "make", "Make flows and skills:", newFlowCmd(d), newSkillCmd(d))
+	addGroup(root, "sprites", "Work with sprites:", newSpriteCmd(d), newImageCmd(d))
+	addGroup(root, "keep", "Look after lattice:", newServeCmd(d), newStoreCmd(d), newDoctorCmd(d), newProtocolCmd(), newCompletionCmd(d), newVersionCmd(d))
+	root.SetHelpCommandGroupID("keep")
+	for name, others := range map[string][]string{ // what people who know other programs type
+		"approve": {"accept", "ok", "yes"}, "reject": {"deny", "refuse", "no"}, "runs": {"ls", "list", "ps", "history"}, "show": {"status", "describe", "get"},
+		"logs": {"log", "tail"}, "cancel": {"abort", "kill", "stop"}, "resume": {"continue", "start"}, "sprite": {"sandbox"}, "doctor": {"check"},
+	} {
+		if c, _, err := root.Find([]string{name}); err == nil {
+			c.SuggestFor = others
+		}
+	}
 	return root
+}
+
+// addGroup adds commands that the help shows together.
+func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: id, Title: title})
+	for _, c := range commands {
+		c.GroupID = id
+	}
+	root.AddCommand(commands...)
 }
 
 // usesSettings reports whether a command cannot do its work while something is wrong with the settings.
@@ -83,7 +101,17 @@ func usesSettings(c *cobra.Command) bool {
 
 // group makes a command that only holds others show its help, and refuse a name that it does not know.
 func group(cmd *cobra.Command) *cobra.Command {
-	cmd.Args = args(cobra.NoArgs)
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.Args = args(func(c *cobra.Command, list []string) error {
+		if len(list) == 0 {
+			return nil
+		}
+		hint := ""
+		if near := c.SuggestionsFor(list[0]); len(near) > 0 {
+			hint = " (did you mean " + strings.Join(near, " or ") + "?)"
+		}
+		return fmt.Errorf("unknown command %q%s", list[0], hint)
+	})
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return cmd
 }

@@ -200,10 +200,10 @@ func (a app) version(args []string) error {
 	}
 	if asJSON {
 		return a.json(map[string]string{
-			"version": version, "protocol": protocol.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+			"version": version(), "protocol": protocol.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 		})
 	}
-	fmt.Fprintf(a.stdout, "spritekit %s, protocol %s, %s %s/%s\n", version, protocol.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(a.stdout, "spritekit %s, protocol %s, %s %s/%s\n", version(), protocol.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
 }
 

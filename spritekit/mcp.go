@@ -28,7 +28,7 @@ func (a app) serveMCP(args []string) error {
 	if len(args) == 1 && args[0] == guardFlag {
 		return a.guardMCP()
 	}
-	options := mcp.Options{Version: version, Env: a.env, Stderr: a.stderr}
+	options := mcp.Options{Version: version(), Env: a.env, Stderr: a.stderr}
 	addr, dir, folder, allow := "", "", "", ""
 	args, options.Verbose = flag(args, "--verbose")
 	for len(args) > 0 {
