@@ -183,6 +183,9 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	if err != nil {
 		return err
 	}
+	for _, line := range view.Notice {
+		fmt.Fprintf(d.err, "lattice: %s\n", clean(line))
+	}
 	if o.detach {
 		return c.detached(ctx, view, req.Values)
 	}

@@ -188,7 +188,7 @@ type RunView struct {
 	Models *ModelUse `json:"models,omitempty"`
 	// Copies are the copies of its sprite that the items of a failed run had, kept like the sprite to be looked into.
 	Copies []string `json:"copies,omitempty"`
-	// Notice is what whoever asked for this should know, a line each. Only a rewind has any.
+	// Notice is what whoever asked for this should know, a line each. Only a start and a rewind have any.
 	Notice []string `json:"notice,omitempty"`
 }
 

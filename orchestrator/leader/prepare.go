@@ -104,6 +104,12 @@ func (l *Leader) seed(ctx context.Context, run, sprite string, o api.Options) (m
 	if err != nil {
 		return nil, err
 	}
+	for _, warning := range s.Warnings {
+		fmt.Fprintln(l.output(run), warning.Message)
+		if !s.Local { // of a local one Start told
+			l.cfg.Warn(warning.Message)
+		}
+	}
 	f, err := os.Open(bundle)
 	if err != nil {
 		return nil, fmt.Errorf("read repository bundle: %w", err)

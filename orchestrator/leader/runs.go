@@ -173,6 +173,7 @@ func (l *Leader) begin(ctx context.Context, program *ir.Program, r api.RunReques
 	if err := l.settle(ctx); err != nil {
 		return api.RunView{}, err
 	}
+	notice := l.missing(ctx, o.Options)
 	if err := l.create(ctx, id, secret, program, r, o); err != nil {
 		return api.RunView{}, err
 	}
@@ -181,7 +182,24 @@ func (l *Leader) begin(ctx context.Context, program *ir.Program, r api.RunReques
 		return api.RunView{}, err
 	}
 	l.detach(id, r.Detach)
-	return l.view(id)
+	v, err := l.view(id)
+	v.Notice = notice
+	return v, err
+}
+
+// missing says what of its repository a run will not have, as far as it is known before the repository is read.
+func (l *Leader) missing(ctx context.Context, o api.Options) (lines []string) {
+	if o.Repo == "" {
+		return nil
+	}
+	warnings, err := l.git.Missing(ctx, o.Repo, o.Ref)
+	if err != nil {
+		return nil // reading it for the sprite fails as well, and says why
+	}
+	for _, w := range warnings {
+		lines = append(lines, w.Message)
+	}
+	return lines
 }
 
 // create records the run, with the fact that begins it.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -37,7 +39,7 @@ type Seeded struct {
 // Seed reads the repository that spec names (a URL, or a path; relative paths are taken from the process's working
 // directory, see Absolute) and writes the history of one ref to the file dst as a bundle; a plain git clone of the
 // bundle checks that ref out. The repository is only read. A *lattice.Refusal says that it cannot be seeded: not a
-// repository, without commits, shallow or partial, an unknown ref, an unsafe URL.
+// repository, without commits, shallow without an origin that answers, partial, an unknown ref, an unsafe URL.
 func (g *Git) Seed(ctx context.Context, spec string, opt SeedOptions, dst string) (Seeded, error) {
 	s, err := g.seed(ctx, spec, opt, dst)
 	if err != nil && ctx.Err() == nil && g.doubt(spec, err) {
@@ -87,6 +89,14 @@ func (g *Git) seed(ctx context.Context, spec string, opt SeedOptions, dst string
 	}
 	defer remove()
 	repo := filepath.Join(scratch, "repo.git")
+	if t.shallow {
+		full, err := g.history(ctx, t)
+		if err != nil {
+			return Seeded{}, err
+		}
+		defer full.release()
+		t.shallow, t.more = false, full.objects
+	}
 	if err := g.borrow(ctx, t, repo); err != nil {
 		return Seeded{}, err
 	}
@@ -95,7 +105,7 @@ func (g *Git) seed(ctx context.Context, spec string, opt SeedOptions, dst string
 			return Seeded{}, err
 		}
 	}
-	if s.Warnings, err = g.seedWarnings(ctx, repo, s.Head); err != nil {
+	if s.Warnings, err = g.seedWarnings(ctx, command{dir: repo}, s.Head); err != nil {
 		return Seeded{}, err
 	}
 	return s, g.writeBundle(ctx, repo, s)
@@ -124,10 +134,6 @@ func (g *Git) writeBundle(ctx context.Context, repo string, s Seeded) error {
 
 // checkComplete refuses repositories whose history a bundle cannot hold.
 func (g *Git) checkComplete(ctx context.Context, t target) error {
-	if t.shallow {
-		return refuse("shallow_repository", "run git fetch --unshallow in it, or give its URL",
-			"%s is a shallow clone: the history that a sprite needs is not there", t.remote)
-	}
 	if !t.local {
 		return nil
 	}
@@ -243,22 +249,125 @@ func (g *Git) describeLocal(ctx context.Context, t target, s *Seeded) error {
 	return nil
 }
 
-// seedWarnings names what a bundle does not carry.
-func (g *Git) seedWarnings(ctx context.Context, repo, head string) ([]protocol.Warning, error) {
+// Missing names what a run of the repository would not get, as far as that can be known without contacting anybody: of a
+// repository on this machine. A repository that cannot be read is for Seed to refuse.
+func (g *Git) Missing(ctx context.Context, spec, ref string) ([]protocol.Warning, error) {
+	if isURL(spec) {
+		return nil, nil
+	}
+	t, err := g.locate(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	_, head, err := g.resolve(ctx, t, ref)
+	if err != nil {
+		return nil, err
+	}
+	return g.seedWarnings(ctx, command{dir: t.top, user: true}, head)
+}
+
+// seedWarnings names what a bundle of head does not carry; in says where and how git reads head.
+func (g *Git) seedWarnings(ctx context.Context, in command, head string) ([]protocol.Warning, error) {
+	git := func(args ...string) (result, error) {
+		in.args = args
+		return g.run(ctx, in)
+	}
 	var out []protocol.Warning
-	r, err := g.run(ctx, command{dir: repo, args: []string{"cat-file", "-e", head + ":.gitmodules"}})
+	r, err := git("config", "-z", "--blob", head+":.gitmodules", "--get-regexp", `^submodule\..*\.path$`)
 	if err != nil {
 		return nil, err
 	}
 	if r.exit == 0 {
-		out = append(out, protocol.Warning{Code: "submodules", Message: "the repository has submodules; they are not seeded"})
+		var paths []string
+		for entry := range strings.SplitSeq(string(r.stdout), "\x00") {
+			if _, path, ok := strings.Cut(entry, "\n"); ok {
+				paths = append(paths, line(path))
+			}
+		}
+		more := ""
+		if n := len(paths) - maxNamed; n > 0 {
+			paths, more = paths[:maxNamed], fmt.Sprintf(", and %d more", n)
+		}
+		out = append(out, protocol.Warning{Code: "submodules", Message: "the repository has submodules, whose folders are empty in the sprite: " + strings.Join(paths, ", ") + more})
 	}
-	r, err = g.run(ctx, command{dir: repo, args: []string{"grep", "-q", "-F", "filter=lfs", head, "--", ":(glob)**/.gitattributes"}})
-	if err != nil {
+	if r, err = git("grep", "-q", "-F", "filter=lfs", head, "--", ":(glob)**/.gitattributes"); err != nil {
 		return nil, err
 	}
 	if r.exit == 0 {
-		out = append(out, protocol.Warning{Code: "lfs", Message: "the repository uses git LFS; the sprite gets pointer files"})
+		out = append(out, protocol.Warning{Code: "lfs", Message: "the repository uses git LFS: in the sprite its large files are pointers, not their content"})
 	}
 	return out, nil
+}
+
+// history finds the whole history of a shallow clone where it was cloned from, with the user's credentials. The caller
+// releases what is returned.
+func (g *Git) history(ctx context.Context, t target) (target, error) {
+	shallow := func(why string) error {
+		return refuse("shallow_repository", "run git fetch --unshallow in it, or give its URL", "%s is a shallow clone, and the history that a sprite needs is not there; %s", t.remote, why)
+	}
+	r, err := g.run(ctx, command{dir: t.top, user: true, args: []string{"config", "--get", "remote.origin.url"}})
+	if err != nil {
+		return target{}, err
+	}
+	origin := r.text()
+	if r.exit != 0 || !isURL(origin) {
+		return target{}, shallow("it has no origin to fetch it from")
+	}
+	roots, err := g.shallowRoots(ctx, t)
+	if err != nil {
+		return target{}, err
+	}
+	secrets, err := g.localCredentials(ctx, t)
+	if err != nil {
+		return target{}, err
+	}
+	caller := *g // with what the clone alone knows about its remote, as CI leaves it there
+	caller.env = append(slices.Clone(g.env), secrets...)
+	var full target
+	for i, root := range strings.Fields(string(roots)) {
+		if i == maxRoots {
+			break // the rest is reached by branches, or found missing when the bundle is made
+		}
+		if full.release != nil {
+			full.release()
+		}
+		if full, err = caller.mirror(ctx, origin, root); err != nil {
+			var remote *remoteError
+			if errors.As(err, &remote) {
+				return target{}, shallow("its origin does not answer: " + remote.stderr)
+			}
+			return target{}, err
+		}
+	}
+	if full.release == nil {
+		return target{}, shallow("its boundary cannot be read")
+	}
+	return full, nil
+}
+
+// maxRoots is how many commits at the boundary of a shallow clone are asked for by name.
+const maxRoots = 8
+
+// localCredentials are the settings of a repository by which git authenticates, as an environment for git elsewhere.
+func (g *Git) localCredentials(ctx context.Context, t target) ([]string, error) {
+	r, err := g.run(ctx, command{dir: t.top, user: true, args: []string{"config", "--local", "-z", "--get-regexp", `^(http|credential)\.|^url\..*\.insteadof$|^core\.sshcommand$`}})
+	if err != nil || r.exit != 0 {
+		return nil, err
+	}
+	var env []string
+	n := 0
+	for _, kv := range g.env { // the user's own come first
+		if count, ok := strings.CutPrefix(kv, "GIT_CONFIG_COUNT="); ok {
+			if n, err = strconv.Atoi(count); err != nil {
+				return nil, fmt.Errorf("read GIT_CONFIG_COUNT: %w", err)
+			}
+		}
+	}
+	for entry := range strings.SplitSeq(strings.TrimSuffix(string(r.stdout), "\x00"), "\x00") {
+		if key, value, ok := strings.Cut(entry, "\n"); ok {
+			env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, value))
+			n++
+		}
+	}
+	return append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n)), nil
 }

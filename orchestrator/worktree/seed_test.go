@@ -89,6 +89,9 @@ func TestSeedRefusals(t *testing.T) {
 	w.in(".", "init", "-q", "empty")
 	w.in(".", "init", "-q", "--bare", "empty.git")
 	w.in(".", "clone", "-q", "--depth=1", "file://"+w.path("repo"), "shallow")
+	w.in("shallow", "remote", "remove", "origin")
+	w.in(".", "clone", "-q", "--depth=1", "file://"+w.path("repo"), "orphan")
+	w.in("orphan", "remote", "set-url", "origin", "file://"+w.path("gone"))
 	w.write("plain/file", "x")
 	tests := map[string]struct {
 		spec string
@@ -103,6 +106,7 @@ func TestSeedRefusals(t *testing.T) {
 		"no commits":         {w.path("empty"), SeedOptions{}, "empty_repository"},
 		"no commits, url":    {"file://" + w.path("empty.git"), SeedOptions{}, "empty_repository"},
 		"shallow":            {w.path("shallow"), SeedOptions{}, "shallow_repository"},
+		"shallow, no answer": {w.path("orphan"), SeedOptions{}, "shallow_repository"},
 		"no such ref":        {w.path("repo"), SeedOptions{Ref: "nope"}, "ref_not_found"},
 		"no such ref, url":   {"file://" + w.path("repo"), SeedOptions{Ref: "nope"}, "ref_not_found"},
 		"option as ref":      {w.path("repo"), SeedOptions{Ref: "--all"}, "ref_not_found"},
@@ -257,4 +261,71 @@ func (w *world) bytes(dir string) map[string]string {
 		w.t.Fatal(err)
 	}
 	return all
+}
+
+// A shallow clone, as CI makes them, is seeded with the history of its origin, and takes what comes back.
+func TestSeedShallowClone(t *testing.T) {
+	w := newWorld(t)
+	w.repository("repo")
+	w.commit("repo", "b.txt", "two\n")
+	w.in("repo", "checkout", "-q", "-b", "topic")
+	tip := w.commit("repo", "c.txt", "three\n")
+	w.in("repo", "checkout", "-q", "main")
+	w.commit("repo", "d.txt", "four\n")
+	w.in("repo", "merge", "-q", "--no-ff", "-m", "merge", "topic")
+	w.in("repo", "branch", "-D", "topic")
+	for name, ref := range map[string]string{"branch": "main", "commit": tip} {
+		t.Run(name, func(t *testing.T) {
+			dir := "ci-" + name
+			w.in(".", "init", "-q", dir)
+			w.in(dir, "remote", "add", "origin", "file://"+w.path("repo"))
+			w.in(dir, "fetch", "-q", "--depth=1", "origin", ref)
+			w.in(dir, "checkout", "-q", "--detach", "FETCH_HEAD")
+			state := func() string {
+				return w.in(dir, "for-each-ref") + w.in(dir, "rev-parse", "--is-shallow-repository") + w.in(dir, "rev-list", "--all", "HEAD")
+			}
+			before := state()
+			w.write(dir+"/new.txt", "uncommitted\n")
+			s, err := w.git.Seed(t.Context(), w.path(dir), SeedOptions{IncludeUncommitted: true}, w.path(name+".bundle"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, state()); diff != "" {
+				t.Errorf("the clone changed: %s", diff)
+			}
+			sprite := "in-" + name
+			w.in(".", "clone", "-q", s.Bundle, sprite)
+			if got, want := w.in(sprite, "rev-list", "--count", "HEAD"), w.in("repo", "rev-list", "--count", s.BaseHead); got == want || s.Head == s.BaseHead {
+				t.Errorf("%s commits in the sprite, %s in the repository, and one for what was not committed", got, want)
+			}
+			w.in(sprite, "checkout", "-q", "-b", "fix")
+			head := w.commit(sprite, "fix.txt", "fixed\n")
+			w.in(sprite, "bundle", "create", "-q", w.path("fix.bundle"), s.BaseHead+"..fix")
+			p, err := w.git.Inspect(t.Context(), Request{Repo: w.path(dir), Run: name, Bundle: w.path("fix.bundle"), Branch: "fix", Base: s.BaseHead, Head: head})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, err := w.git.Push(t.Context(), p); err != nil || r.Status != Pushed {
+				t.Errorf("Push = %+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// What a run would not get is known before it starts.
+func TestMissing(t *testing.T) {
+	w := newWorld(t)
+	head := w.repository("repo")
+	if got, err := w.git.Missing(t.Context(), w.path("repo"), ""); err != nil || len(got) > 0 {
+		t.Errorf("Missing = %v, %v", got, err)
+	}
+	w.write("repo/.gitmodules", "[submodule \"a b\"]\n\tpath = third party\n\turl = https://example.org/a\n")
+	w.write("repo/sub/.gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")
+	w.in("repo", "add", "-A")
+	w.in("repo", "update-index", "--add", "--cacheinfo", "160000,"+head+",third party")
+	w.in("repo", "commit", "-q", "-m", "more")
+	got, err := w.git.Missing(t.Context(), w.path("repo"), "")
+	if err != nil || len(got) != 2 || !strings.Contains(got[0].Message, ": third party") || got[1].Code != "lfs" {
+		t.Errorf("Missing = %v, %v", got, err)
+	}
 }

@@ -20,6 +20,7 @@ type target struct {
 	top     string // absolute: the working tree, or the bare repository; "" for a URL
 	bare    bool
 	objects string // absolute
+	more    string // further objects, of the whole history of a shallow clone; "" = none
 	format  string // sha1 | sha256
 	shallow bool
 	head    string // of a URL: the remote's default branch, "" when it has none
@@ -155,22 +156,34 @@ func (g *Git) borrow(ctx context.Context, t target, dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, "objects", "info"), 0o700); err != nil {
 		return fmt.Errorf("borrow objects: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "objects", "info", "alternates"), []byte(t.objects+"\n"), 0o600); err != nil {
+	alternates := t.objects + "\n"
+	if t.more != "" {
+		alternates += t.more + "\n"
+	}
+	if err := os.WriteFile(filepath.Join(dir, "objects", "info", "alternates"), []byte(alternates), 0o600); err != nil {
 		return fmt.Errorf("borrow objects: %w", err)
 	}
 	if !t.shallow {
 		return nil
 	}
-	r, err := g.must(ctx, command{dir: t.top, user: true, args: []string{"rev-parse", "--path-format=absolute", "--git-path", "shallow"}})
+	roots, err := g.shallowRoots(ctx, t)
 	if err != nil {
 		return err
-	}
-	roots, err := os.ReadFile(r.text())
-	if err != nil {
-		return fmt.Errorf("read the shallow boundary: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "shallow"), roots, 0o600); err != nil {
 		return fmt.Errorf("borrow objects: %w", err)
 	}
 	return nil
+}
+
+// shallowRoots reads the file with the commits at the boundary of a shallow clone, a line each.
+func (g *Git) shallowRoots(ctx context.Context, t target) (roots []byte, err error) {
+	r, err := g.must(ctx, command{dir: t.top, user: true, args: []string{"rev-parse", "--path-format=absolute", "--git-path", "shallow"}})
+	if err != nil {
+		return nil, err
+	}
+	if roots, err = os.ReadFile(r.text()); err != nil {
+		return nil, fmt.Errorf("read the shallow boundary: %w", err)
+	}
+	return roots, nil
 }
