@@ -278,7 +278,11 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 			if err != nil {
 				return fmt.Errorf("encode run state: %w", err)
 			}
-			entries = append(entries, lattice.Entry{Run: state.RunID, At: now, Kind: lattice.EntryState, Type: "State", Body: body})
+			snapshot := lattice.Entry{Run: state.RunID, At: now, Kind: lattice.EntryState, Type: "State", Body: body}
+			if state.Status.Ended() {
+				snapshot.Flags = []string{lattice.FlagEnded}
+			}
+			entries = append(entries, snapshot)
 			kept = snapshots{size: len(body)}
 		}
 	}

@@ -59,6 +59,9 @@ type Entry struct {
 	Flags    []string           `json:"flags,omitempty"` // legacy, unknown_call, foreign_sprite …
 }
 
+// FlagEnded is in Flags of the state of a run that has ended.
+const FlagEnded = "ended"
+
 // What became of an iteration, behind its path in Entry.Started. No node is called so.
 const (
 	IterationDone    = "/+"

@@ -37,6 +37,8 @@ type appending struct {
 	entries []lattice.Entry
 	encoded [][]byte // of each entry, as for the sequence number 0
 	head    head
+
+	snapshot lattice.Entry // the state among entries
 }
 
 // encode does what it can before the committer's turn: only the sequence numbers are missing then.
@@ -90,7 +92,7 @@ func (a *appending) write(tx *bbolt.Tx) error {
 		e := &a.entries[i]
 		e.Seq = 0
 		if e.Kind == lattice.EntryState {
-			state = a.encoded[i]
+			state, a.snapshot = a.encoded[i], *e
 			continue
 		}
 		var key []byte
@@ -126,6 +128,9 @@ func (a *appending) write(tx *bbolt.Tx) error {
 	if state != nil {
 		if err := tx.Bucket(bucketStates).Put(run, numbered(bucketStates, run, state, a.head.last)); err != nil {
 			return fmt.Errorf("put state: %w", err)
+		}
+		if err := markOpen(tx, run, a.snapshot); err != nil {
+			return fmt.Errorf("put index: %w", err)
 		}
 	}
 	return tx.Bucket(bucketHeads).Put(run, a.head.encode(run))

@@ -51,6 +51,7 @@ func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error)
 			c.runs(tx)
 			c.entries(tx, progress)
 			c.leftovers(tx)
+			c.indexes(tx)
 			return nil
 		})
 	})

@@ -71,7 +71,8 @@ func openFile(path string, patience time.Duration, readOnly bool) (db *bbolt.DB,
 
 // prepare checks the version. An old layout is brought up to date here, step by step, in one transaction:
 //
-//	1 → 2  values get seals. Those that are there stay as they are and are read without; compacting seals them.
+//	1 → 2  values get seals. Those that are there stay as they are and are read without; compacting seals them. There are
+//	       indexes of runs.
 //
 // A file that is open for reading only stays as it is.
 func prepare(db *bbolt.DB) error {
@@ -82,10 +83,15 @@ func prepare(db *bbolt.DB) error {
 	if have > SchemaVersion {
 		return fmt.Errorf("%w: it has schema %d, this version reads up to %d: use the lattice that wrote it", ErrNewer, have, SchemaVersion)
 	}
-	if have == SchemaVersion || db.IsReadOnly() {
+	if have == SchemaVersion && hasIndexes(db) || db.IsReadOnly() {
 		return nil
 	}
-	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keySchema, u64(SchemaVersion)) })
+	err = db.Update(func(tx *bbolt.Tx) error {
+		if err := tx.Bucket(bucketMeta).Put(keySchema, u64(SchemaVersion)); err != nil {
+			return err
+		}
+		return makeIndexes(tx)
+	})
 	if err != nil {
 		return fmt.Errorf("bring the store up to date: %w", classify(err))
 	}
@@ -108,7 +114,7 @@ func schemaOf(db *bbolt.DB) (uint64, error) {
 			return nil
 		}
 		for _, name := range buckets {
-			if tx.Bucket(name) == nil {
+			if tx.Bucket(name) == nil && !isIndex(name) {
 				return fmt.Errorf("%w: it has no %s", ErrDamaged, name)
 			}
 		}

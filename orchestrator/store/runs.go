@@ -66,6 +66,12 @@ func (s *Store) Create(ctx context.Context, run RunRecord) error {
 			if err := tx.Bucket(bucketPrograms).Put([]byte(run.Digest), run.Program); err != nil {
 				return fmt.Errorf("put program: %w", err)
 			}
+			if err := tx.Bucket(bucketOrder).Put(u32(uint32(number)), id); err != nil {
+				return fmt.Errorf("put index: %w", err)
+			}
+			if err := tx.Bucket(bucketOpen).Put(id, nil); err != nil {
+				return fmt.Errorf("put index: %w", err)
+			}
 			return tx.Bucket(bucketRuns).Put(id, seal(bucketRuns, id, raw))
 		},
 	})
@@ -137,18 +143,20 @@ func (s *Store) Runs() ([]RunRecord, error) {
 			return err
 		})
 	})
-	slices.SortStableFunc(runs, func(a, b RunRecord) int {
-		if c := b.Created.Compare(a.Created); c != 0 {
-			return c
-		}
-		return strings.Compare(b.ID, a.ID)
-	})
+	slices.SortStableFunc(runs, newestFirst)
 	return runs, err
+}
+
+func newestFirst(a, b RunRecord) int {
+	if c := b.Created.Compare(a.Created); c != 0 {
+		return c
+	}
+	return strings.Compare(b.ID, a.ID)
 }
 
 // Last is the newest run. It fails with ErrNotFound when there is none.
 func (s *Store) Last() (RunRecord, error) {
-	runs, err := s.Runs()
+	runs, err := s.Recent("", 1)
 	if err != nil {
 		return RunRecord{}, err
 	}
@@ -156,4 +164,18 @@ func (s *Store) Last() (RunRecord, error) {
 		return RunRecord{}, fmt.Errorf("%w: there is none yet", ErrNotFound)
 	}
 	return s.Run(runs[0].ID)
+}
+
+// Record returns the run with this id, without its program. It fails with ErrNotFound.
+func (s *Store) Record(id string) (RunRecord, error) {
+	var run RunRecord
+	err := s.view(func(tx *bbolt.Tx) (err error) {
+		raw := tx.Bucket(bucketRuns).Get([]byte(id))
+		if raw == nil {
+			return fmt.Errorf("%w: %s", ErrNotFound, id)
+		}
+		run, err = readRun(tx, []byte(id), raw, false)
+		return err
+	})
+	return run, err
 }

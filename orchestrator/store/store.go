@@ -11,6 +11,8 @@
 //	index     run number + sequence → kind; light, so that runs side by side do not spread the entries over the file
 //	dedupe    run number + hash of the key → sequence
 //	states    run id → newest state entry; replaced
+//	order     number of the run → run id
+//	open      run id → nothing, of runs that have not ended
 //
 // Values are sealed with a checksum, see seal.go.
 //
@@ -48,6 +50,7 @@ var (
 
 	buckets = [][]byte{
 		bucketMeta, bucketRuns, bucketPrograms, bucketEntries, bucketHeads, bucketIndex, bucketDedupe, bucketStates,
+		bucketOrder, bucketOpen,
 	}
 
 	keySchema = []byte("schema")

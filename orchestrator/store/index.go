@@ -1,0 +1,186 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// Two indexes answer what is asked most in the same time however many runs there are: order holds runs as they were made,
+// open those that have not ended. A file without them gets them when it is opened for writing.
+
+var (
+	bucketOrder = []byte("order")
+	bucketOpen  = []byte("open")
+)
+
+func isIndex(bucket []byte) bool {
+	return bytes.Equal(bucket, bucketOrder) || bytes.Equal(bucket, bucketOpen)
+}
+
+func hasIndexes(db *bbolt.DB) bool {
+	has := false
+	err := db.View(func(tx *bbolt.Tx) error {
+		has = tx.Bucket(bucketOrder) != nil && tx.Bucket(bucketOpen) != nil
+		return nil
+	})
+	return err == nil && has
+}
+
+// makeIndexes fills the indexes of a file that has none.
+func makeIndexes(tx *bbolt.Tx) error {
+	if tx.Bucket(bucketOrder) != nil && tx.Bucket(bucketOpen) != nil {
+		return nil
+	}
+	order, err := tx.CreateBucketIfNotExists(bucketOrder)
+	if err != nil {
+		return fmt.Errorf("create bucket %s: %w", bucketOrder, err)
+	}
+	open, err := tx.CreateBucketIfNotExists(bucketOpen)
+	if err != nil {
+		return fmt.Errorf("create bucket %s: %w", bucketOpen, err)
+	}
+	order.FillPercent = 0.9
+	return tx.Bucket(bucketHeads).ForEach(func(run, raw []byte) error {
+		h, err := decodeHead(run, raw)
+		if err != nil {
+			return err
+		}
+		if err := order.Put(u32(h.number), run); err != nil {
+			return err
+		}
+		if state, found, err := stateOf(tx, string(run)); err == nil && found && ended(state) {
+			return nil
+		}
+		return open.Put(run, nil)
+	})
+}
+
+// ended reads from a snapshot whether its run has ended.
+func ended(state lattice.Entry) bool {
+	var s struct {
+		Status lattice.RunStatus `json:"status"`
+	}
+	return json.Unmarshal(state.Body, &s) == nil && s.Status.Ended()
+}
+
+// markOpen keeps the index of open runs: state is the run's new snapshot.
+func markOpen(tx *bbolt.Tx, run []byte, state lattice.Entry) error {
+	open := tx.Bucket(bucketOpen)
+	c := open.Cursor()
+	k, _ := c.Seek(run)
+	there := string(k) == string(run)
+	switch over := slices.Contains(state.Flags, lattice.FlagEnded); {
+	case over && there:
+		return open.Delete(run)
+	case !over && !there:
+		return open.Put(run, nil)
+	}
+	return nil
+}
+
+func u32(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+
+// Recent returns up to limit runs, without their programs, newest first; 0 means all. before is the id of a run to go on
+// behind, "" for the newest.
+func (s *Store) Recent(before string, limit int) ([]RunRecord, error) {
+	if !s.indexed() {
+		return s.recentUnindexed(before, limit)
+	}
+	var out []RunRecord
+	err := s.view(func(tx *bbolt.Tx) error {
+		c := tx.Bucket(bucketOrder).Cursor()
+		k, id := c.Last()
+		if before != "" {
+			h, err := headOf(tx, before)
+			if err != nil {
+				return err
+			}
+			c.Seek(u32(h.number))
+			k, id = c.Prev()
+		}
+		for ; k != nil && (limit == 0 || len(out) < limit); k, id = c.Prev() {
+			run, err := readRun(tx, id, tx.Bucket(bucketRuns).Get(id), false)
+			if err != nil {
+				return err
+			}
+			out = append(out, run)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// indexed reports whether the file has the indexes: one that is open for reading only may be of before.
+func (s *Store) indexed() bool {
+	has := false
+	err := s.view(func(tx *bbolt.Tx) error {
+		has = tx.Bucket(bucketOrder) != nil && tx.Bucket(bucketOpen) != nil
+		return nil
+	})
+	return err != nil || has
+}
+
+func (s *Store) recentUnindexed(before string, limit int) ([]RunRecord, error) {
+	all, err := s.Runs()
+	if i := slices.IndexFunc(all, func(r RunRecord) bool { return r.ID == before }); before != "" {
+		all = all[i+1:]
+	}
+	if limit > 0 && len(all) > limit {
+		all = all[:limit]
+	}
+	return all, err
+}
+
+// Open returns the runs that have not ended, and perhaps some that have, without their programs, newest first.
+func (s *Store) Open() ([]RunRecord, error) {
+	var out []RunRecord
+	if !s.indexed() {
+		return s.Runs()
+	}
+	err := s.view(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketOpen).ForEach(func(id, _ []byte) error {
+			run, err := readRun(tx, id, tx.Bucket(bucketRuns).Get(id), false)
+			out = append(out, run)
+			return err
+		})
+	})
+	slices.SortStableFunc(out, newestFirst)
+	return out, err
+}
+
+// indexes checks both.
+func (c *checker) indexes(tx *bbolt.Tx) {
+	if tx.Bucket(bucketOrder) == nil || tx.Bucket(bucketOpen) == nil {
+		return // of a file that was not opened for writing since there are indexes
+	}
+	listed := 0
+	each(tx, bucketOrder, func(key string, id []byte) {
+		if h, known := c.heads[string(id)]; !known || string(u32(h.number)) != key {
+			c.report("index", string(id), "the list of runs has it at %x, which is not its number", key)
+		}
+		listed++
+	})
+	if listed != len(c.heads) {
+		c.report("index", "", "the list of runs has %d of %d", listed, len(c.heads))
+	}
+	open := map[string]bool{}
+	each(tx, bucketOpen, func(id string, _ []byte) {
+		if _, known := c.heads[id]; !known {
+			c.report("index", id, "the list of open runs has it, and it is not there")
+		}
+		open[id] = true
+	})
+	for id := range c.heads {
+		state, found, err := stateOf(tx, id)
+		if over := err == nil && found && ended(state); err == nil && over == open[id] {
+			c.report("index", id, "the list of open runs is wrong about it: ended is %v", over)
+		}
+	}
+}
