@@ -20,7 +20,7 @@ func chooseRun(ctx context.Context, c *conn, run string, running bool) (api.RunV
 	if run != "" {
 		return c.Run(ctx, run)
 	}
-	all, err := c.Runs(ctx) // newest first
+	all, err := c.Runs(ctx, api.RunList{Open: true}) // newest first
 	if err != nil {
 		return api.RunView{}, err
 	}

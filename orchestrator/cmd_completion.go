@@ -47,7 +47,10 @@ In bash it needs the package bash-completion.
 // completeWait bounds what a person who pressed Tab waits for.
 const completeWait = 2 * time.Second
 
-// peekRuns lists the runs without leading: from the leader, else from the store as it lies there. Completion is silent:
+// peeked is how many of the newest runs are offered.
+const peeked = 100
+
+// peekRuns lists the newest runs without leading: from the leader, else from the store as it lies there. Completion is silent:
 // when neither answers there are none.
 func (d *deps) peekRuns(ctx context.Context) []api.RunView {
 	ctx, cancel := context.WithTimeout(ctx, completeWait)
@@ -58,10 +61,10 @@ func (d *deps) peekRuns(ctx context.Context) []api.RunView {
 	home := leader.Home(d.home)
 	client := api.NewClient(home.Socket())
 	defer client.Close()
-	if runs, err := client.Runs(ctx); err == nil {
+	if runs, err := client.Runs(ctx, api.RunList{Limit: peeked}); err == nil {
 		return runs
 	}
-	runs, err := leader.Peek(home)
+	runs, err := leader.Peek(home, peeked)
 	if err != nil {
 		return nil
 	}

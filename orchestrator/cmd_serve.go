@@ -111,7 +111,7 @@ func runServe(ctx context.Context, d *deps, o serveOptions) error {
 
 // resumeAll goes on with every interrupted run, and names those that it cannot go on with.
 func (c *conn) resumeAll(ctx context.Context) error {
-	runs, err := c.Runs(ctx)
+	runs, err := c.Runs(ctx, api.RunList{Open: true})
 	if err != nil {
 		return err
 	}

@@ -18,11 +18,23 @@ import (
 )
 
 func newRunsCmd(d *deps) *cobra.Command {
-	return d.query("runs", "List runs, newest first", "  lattice runs --json", cobra.NoArgs,
+	var which api.RunList
+	cmd := d.query("runs", "List runs, newest first", "  lattice runs --json\n  lattice runs --limit 20 --before run_0123", cobra.NoArgs,
 		func(ctx context.Context, c *conn, _ []string) error {
-			runs, err := c.Runs(ctx)
+			if which.Limit < 0 {
+				return usageError{errors.New("--limit is a number of runs; 0 lists all")}
+			}
+			asked := which
+			if which.Limit > 0 {
+				asked.Limit++ // one more tells whether there are more
+			}
+			runs, err := c.Runs(ctx, asked)
 			if err != nil {
 				return err
+			}
+			if which.Limit > 0 && len(runs) > which.Limit {
+				runs = runs[:which.Limit]
+				defer fmt.Fprintf(d.err, "older ones: lattice runs --before %s, or --limit 0 for all\n", runs[len(runs)-1].RunID)
 			}
 			if d.json {
 				return d.printJSON(runs)
@@ -34,6 +46,10 @@ func newRunsCmd(d *deps) *cobra.Command {
 			}
 			return w.Flush()
 		})
+	cmd.Flags().IntVarP(&which.Limit, "limit", "n", 100, "how many runs are listed; 0 is all")
+	cmd.Flags().StringVar(&which.Before, "before", "", "list runs older than this one")
+	cmd.Flags().BoolVar(&which.Open, "open", false, "only runs that have not ended")
+	return cmd
 }
 
 func newShowCmd(d *deps) *cobra.Command {
@@ -145,7 +161,7 @@ func (o eventsOptions) runs(ctx context.Context, c *conn, id string) ([]string, 
 	if id != "" {
 		return nil, usageError{errors.New("name a run or --work-item, not both")}
 	}
-	all, err := c.Runs(ctx)
+	all, err := c.Runs(ctx, api.RunList{})
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +267,7 @@ func printLog(ctx context.Context, d *deps, c *conn, run string, offset int64) (
 func newWaitingCmd(d *deps) *cobra.Command {
 	return d.query("waiting", "List what waits for a person", "  lattice waiting --json", cobra.NoArgs,
 		func(ctx context.Context, c *conn, _ []string) error {
-			runs, err := c.Runs(ctx)
+			runs, err := c.Runs(ctx, api.RunList{Open: true})
 			if err != nil {
 				return err
 			}

@@ -58,7 +58,7 @@ func (d *deps) lookAtOther(ctx context.Context) []doctor.Check {
 	if hello.API != api.Version {
 		return []doctor.Check{check("leader", doctor.Warn, "use the newer lattice of the two: it takes over by itself", "%s and speaks version %d of the leader's interface, this lattice speaks %d", who, hello.API, api.Version)}
 	}
-	runs, err := c.Runs(ctx)
+	runs, err := c.Runs(ctx, api.RunList{})
 	if err != nil {
 		return []doctor.Check{
 			check("leader", doctor.OK, "", "%s", who),

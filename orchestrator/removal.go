@@ -71,9 +71,9 @@ func (d *deps) spriteOwners(ctx context.Context) (map[string]api.RunView, error)
 	home := leader.Home(d.home)
 	client := api.NewClient(home.Socket())
 	defer client.Close()
-	runs, err := client.Runs(ctx)
+	runs, err := client.Runs(ctx, api.RunList{Open: true})
 	if errors.Is(err, api.ErrGone) { // nobody leads: the sprites are remote
-		runs, err = leader.Peek(home)
+		runs, err = leader.Peek(home, 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}

@@ -76,9 +76,9 @@ func (c *Client) Start(ctx context.Context, r RunRequest) (RunView, error) {
 // newKey draws what makes a request that is sent twice count once.
 func newKey() string { return strings.ToLower(rand.Text()[:16]) }
 
-// Runs lists all runs, newest first.
-func (c *Client) Runs(ctx context.Context) ([]RunView, error) {
-	return call[[]RunView](ctx, c, "GET", "/v1/runs", nil, nil)
+// Runs lists runs, newest first.
+func (c *Client) Runs(ctx context.Context, which RunList) ([]RunView, error) {
+	return call[[]RunView](ctx, c, "GET", "/v1/runs", which.query(), nil)
 }
 
 // Run shows one run.

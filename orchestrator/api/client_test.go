@@ -69,7 +69,7 @@ func TestReadAcrossLeaders(t *testing.T) {
 		t.Errorf("entries %v, and the next leader was asked for %s; want 1 to 3, from behind 2", seen, asked)
 	}
 	read(func(c *api.Client) error {
-		runs, err := c.Runs(t.Context())
+		runs, err := c.Runs(t.Context(), api.RunList{})
 		if len(runs) != 1 {
 			t.Errorf("Runs = %v, want one", runs)
 		}

@@ -25,7 +25,7 @@ type Service interface {
 	Actions
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
-	Runs(ctx context.Context) ([]RunView, error)
+	Runs(ctx context.Context, which RunList) ([]RunView, error)
 	Run(ctx context.Context, id string) (RunView, error)
 	// Entries calls yield for the run's facts and events after a position, oldest first, until yield fails.
 	Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
@@ -96,7 +96,12 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 		reply(w, v, err)
 	})
 	mux.HandleFunc("GET /v1/runs", func(w http.ResponseWriter, r *http.Request) {
-		v, err := s.Runs(r.Context())
+		which, err := readRunList(r.URL.Query())
+		if err != nil {
+			reply(w, nil, err)
+			return
+		}
+		v, err := s.Runs(r.Context(), which)
 		reply(w, v, err)
 	})
 	mux.HandleFunc("GET /v1/run", func(w http.ResponseWriter, r *http.Request) {

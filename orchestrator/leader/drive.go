@@ -45,6 +45,9 @@ func (l *Leader) load(id string) (*run, error) {
 	}
 	r := &run{runner: runner, begin: rec.kept.Begin, fork: rec.kept.Fork, models: models}
 	l.runs[id] = r
+	if runner.State().Status.Ended() {
+		l.letGo(id)
+	}
 	return r, nil
 }
 
@@ -96,7 +99,11 @@ func (l *Leader) drive(ctx context.Context, id string) error {
 // start begins a drive. mu is held.
 func (l *Leader) start(id string, r *run) {
 	r.yielded = false
-	if r.done != nil || r.runner.State().Status.Ended() {
+	if r.runner.State().Status.Ended() { // without a drive, by its first fact
+		l.letGo(id)
+		return
+	}
+	if r.done != nil {
 		return
 	}
 	l.working.add(1)
@@ -148,8 +155,9 @@ func (l *Leader) rest(id string, r *run, stop engine.Stop, err error) bool {
 		l.leaveCopies(id, r)
 	}
 	if err == nil && !put && stop.Status.Ended() {
+		l.forget(id)
 		l.collect(id)
-		l.retire()
+		l.retire(id)
 	}
 	return true
 }
@@ -234,7 +242,7 @@ func (l *Leader) detach(id string, yes bool) {
 
 // renewValues takes the values of a run's variables again: they are never stored.
 func (l *Leader) renewValues(id string, v api.Values) error {
-	rec, err := l.record(id)
+	rec, err := l.brief(id)
 	if err == nil {
 		l.keepValues(id, rec.kept.AgentEnv, v)
 	}
@@ -277,6 +285,7 @@ func (l *Leader) Cancel(ctx context.Context, id, by string) (api.RunView, error)
 	if err := r.runner.Cancel(ctx, by); err != nil && !errors.Is(err, engine.ErrStale) {
 		return api.RunView{}, fmt.Errorf("cancel run %s: %w", id, err)
 	}
+	l.forget(id)
 	return l.view(id)
 }
 

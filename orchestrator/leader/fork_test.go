@@ -63,7 +63,7 @@ func TestCopiesWhereNothingIsCopied(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Exit != protocol.ExitUnsupported || !strings.Contains(refused.Fault.Message, "at w") {
 		t.Errorf("Start = %v, want exit %d and the node", err, protocol.ExitUnsupported)
 	}
-	if runs, err := l.Runs(t.Context()); err != nil || len(runs) > 0 {
+	if runs, err := l.Runs(t.Context(), api.RunList{}); err != nil || len(runs) > 0 {
 		t.Errorf("Runs = %v, %v", runs, err)
 	}
 }
@@ -82,7 +82,7 @@ func TestForkWhereNothingIsCopied(t *testing.T) {
 	if !errors.As(err, &p) || p.Exit != protocol.ExitUnsupported || p.Fault.Hint == "" {
 		t.Errorf("Fork = %v", err)
 	}
-	if all, err := l.Runs(t.Context()); err != nil || len(all) != 1 {
+	if all, err := l.Runs(t.Context(), api.RunList{}); err != nil || len(all) != 1 {
 		t.Errorf("there are %d runs, %v", len(all), err)
 	}
 }

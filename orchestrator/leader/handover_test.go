@@ -244,7 +244,7 @@ func TestStartTwice(t *testing.T) {
 	if err != nil || two.RunID != one.RunID {
 		t.Errorf("Start again = %+v, %v", two, err)
 	}
-	if all, err := l.Runs(t.Context()); err != nil || len(all) != 1 {
+	if all, err := l.Runs(t.Context(), api.RunList{}); err != nil || len(all) != 1 {
 		t.Errorf("there are %d runs, %v", len(all), err)
 	}
 	for _, key := range []string{"short", "abcdefghij23456/", "ABCDEFGHIJ234567"} {

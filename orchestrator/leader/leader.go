@@ -136,6 +136,7 @@ type Leader struct {
 	timed    tally               // waits with a timer
 	clients  tally               // all other requests
 	runs     map[string]*run     // loaded ones, by id
+	ended    []string            // those of them that have ended, the newest last
 	secrets  map[string][]string // KEY=VALUE for agents, by run; never stored
 	models   askers
 	changed  map[string]chan struct{} // closed and replaced when a run changes

@@ -48,7 +48,7 @@ func TestLinkedRunAfterCrash(t *testing.T) {
 	if err != nil || v.Status != lattice.Canceled || v.ContinuedIn == "" || v.Note == "" {
 		t.Fatalf("Run = %+v, %v; want it answered, with a note that nothing has begun", v, err)
 	}
-	if all, err := first.Runs(t.Context()); err != nil || len(all) != 1 {
+	if all, err := first.Runs(t.Context(), api.RunList{}); err != nil || len(all) != 1 {
 		t.Fatalf("%d runs, %v; want the one that asked", len(all), err)
 	}
 	end()
@@ -71,7 +71,7 @@ func TestLinkedRunAfterCrash(t *testing.T) {
 	if last := watch(t, second, v.ContinuedIn, ""); last.Status != lattice.Succeeded || last.WorkItem != v.WorkItem {
 		t.Fatalf("%s is %s: %+v; want it succeeded, for the same work item", last.RunID, last.Status, last.Error)
 	}
-	if all, err := second.Runs(t.Context()); err != nil || len(all) != 2 {
+	if all, err := second.Runs(t.Context(), api.RunList{}); err != nil || len(all) != 2 {
 		t.Fatalf("%d runs, %v; want two", len(all), err)
 	}
 	other := answer

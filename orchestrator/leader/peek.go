@@ -7,16 +7,16 @@ import (
 	"github.com/spritekit/lattice/orchestrator/store"
 )
 
-// Peek lists the runs of a home that nobody leads, newest first, without leading it and without changing anything. It
-// fails when somebody leads: ask that process.
-func Peek(home Home) ([]api.RunView, error) {
+// Peek lists the newest runs of a home that nobody leads, newest first, without leading it and without changing anything;
+// limit 0 means all. It fails when somebody leads: ask that process.
+func Peek(home Home, limit int) ([]api.RunView, error) {
 	s, err := store.OpenReadOnly(home.Store())
 	if err != nil {
 		return nil, fmt.Errorf("look into %s: %w", home, err)
 	}
 	defer s.Close()
 	l := &Leader{home: home, store: s, runs: map[string]*run{}}
-	all, err := s.Runs()
+	all, err := s.Recent("", limit)
 	if err != nil {
 		return nil, fmt.Errorf("look into %s: %w", home, err)
 	}

@@ -70,14 +70,11 @@ func (l *Leader) soundPoint(ctx context.Context, id, sprite, disk string) (*latt
 
 // loseTorn marks moments whose files would be those in the sprite, if the machine or the disk was restarted since.
 func (l *Leader) loseTorn(p past) error {
-	snapshot, found, err := l.store.State(p.ID)
-	if err != nil || !found {
+	at, begun, err := l.standing(p.ID)
+	if err != nil || !begun {
 		return err
 	}
-	s, err := engine.DecodeState(snapshot.Body)
-	if err != nil {
-		return err
-	}
+	s := at.State
 	if disk := l.disk(); s.Disk == "" || disk == "" || s.Disk == disk || len(p.facts) == 0 {
 		return nil
 	}

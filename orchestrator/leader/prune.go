@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -23,11 +25,29 @@ import (
 // keepEnded is how many ended runs keep the sprite that was made for them, so that they can be looked into and rewound.
 const keepEnded = 10
 
-// retire prunes by the standing rule, after a run has ended.
-func (l *Leader) retire() {
+// nearby is how many of the newest runs are looked at when a run ends: what ended before them was pruned before.
+const nearby = 100
+
+// near is the runs to look at after run id has ended: the newest ones, or nil for all. It is all when the run is none of
+// the newest, and once in 64 runs, for what is left for other reasons.
+func (l *Leader) near(id string) ([]store.RunRecord, error) {
+	near, err := l.store.Recent("", nearby)
+	here := slices.ContainsFunc(near, func(r store.RunRecord) bool { return r.ID == id })
+	if err != nil || len(near) < nearby || !here || crc32.ChecksumIEEE([]byte(id))%64 == 0 {
+		return nil, err
+	}
+	return near, nil
+}
+
+// retire prunes by the standing rule, after run id has ended.
+func (l *Leader) retire(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	gone, err := l.prune(ctx, api.PruneRequest{Keep: keepEnded}, false)
+	near, err := l.near(id)
+	var gone []api.Pruned
+	if err == nil {
+		gone, err = l.prune(ctx, api.PruneRequest{Keep: keepEnded}, near, false)
+	}
 	if err != nil {
 		l.cfg.Log.Warn().Err(err).Msg("remove what old runs left")
 	}
@@ -41,14 +61,15 @@ func (l *Leader) Prune(ctx context.Context, r api.PruneRequest) ([]api.Pruned, e
 	if r.Keep < 0 || r.OlderS < 0 {
 		return nil, api.Refuse(protocol.ExitBadInput, "bad_input", "keep and older must not be negative", "")
 	}
-	return l.prune(ctx, r, true)
+	return l.prune(ctx, r, nil, true)
 }
 
-// prune measures what it removes only when that is asked for: counting bytes means walking the files.
-func (l *Leader) prune(ctx context.Context, r api.PruneRequest, measure bool) ([]api.Pruned, error) {
+// prune looks at the runs near, nil for all. It measures what it removes only when that is asked for: counting bytes means
+// walking the files.
+func (l *Leader) prune(ctx context.Context, r api.PruneRequest, near []store.RunRecord, measure bool) ([]api.Pruned, error) {
 	l.pruning.Lock()
 	defer l.pruning.Unlock()
-	p, err := l.plan(r, time.Now())
+	p, err := l.plan(r, near, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -106,18 +127,32 @@ type plan struct {
 // bundleRest is how long a bundle is left alone, whoever refers to it: one that is being verified is in no state yet.
 const bundleRest = time.Hour
 
-func (l *Leader) plan(r api.PruneRequest, now time.Time) (plan, error) {
-	all, err := l.store.Runs()
-	if err != nil {
-		return plan{}, fmt.Errorf("list runs: %w", err)
+func (l *Leader) plan(r api.PruneRequest, near []store.RunRecord, now time.Time) (plan, error) {
+	list := near
+	if near == nil {
+		all, err := l.store.Runs()
+		if err != nil {
+			return plan{}, fmt.Errorf("list runs: %w", err)
+		}
+		list = all
+	} else { // with the older ones that have not ended
+		open, err := l.store.Open()
+		if err != nil {
+			return plan{}, fmt.Errorf("list runs: %w", err)
+		}
+		for _, o := range open {
+			if !slices.ContainsFunc(near, func(r store.RunRecord) bool { return r.ID == o.ID }) {
+				list = append(list, o)
+			}
+		}
 	}
 	p, ended, kept := plan{used: map[string]bool{}}, 0, [][]byte{}
-	for _, listed := range all {
+	for _, listed := range list {
 		v, err := l.view(listed.ID)
 		if err != nil {
 			return plan{}, err
 		}
-		rec, err := l.record(listed.ID)
+		rec, err := l.brief(listed.ID)
 		if err != nil {
 			return plan{}, err
 		}
@@ -138,7 +173,10 @@ func (l *Leader) plan(r api.PruneRequest, now time.Time) (plan, error) {
 		}
 		p.runs = append(p.runs, rec)
 	}
-	p.bundles, err = unneeded(l.home.Bundles(), kept, now)
+	var err error
+	if near == nil { // any run may need one
+		p.bundles, err = unneeded(l.home.Bundles(), kept, now)
+	}
 	return p, err
 }
 
@@ -206,8 +244,12 @@ func (l *Leader) pruneSprite(ctx context.Context, rec record, used map[string]bo
 // pruneCopies removes the copies of a sprite that is not the run's own and does not take them along. Those that are to stay
 // as long as it does stay.
 func (l *Leader) pruneCopies(ctx context.Context, rec record, dry bool) ([]api.Pruned, error) {
-	if rec.kept.OwnSprite || rec.Sprite == "" || !bytes.Contains(rec.Program, []byte(`"fork"`)) {
+	if rec.kept.OwnSprite || rec.Sprite == "" {
 		return nil, nil
+	}
+	whole, err := l.store.Run(rec.ID)
+	if err != nil || !bytes.Contains(whole.Program, []byte(`"fork"`)) {
+		return nil, err
 	}
 	at, begun, err := l.standing(rec.ID)
 	if err != nil || !begun {

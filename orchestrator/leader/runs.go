@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +49,16 @@ type options struct {
 
 func (l *Leader) record(id string) (record, error) {
 	r, err := l.store.Run(id)
+	if err != nil {
+		return record{}, fmt.Errorf("load run %s: %w", id, err)
+	}
+	kept, err := readOptions(r)
+	return record{RunRecord: r, kept: kept}, err
+}
+
+// brief is record without the run's program, which is the largest part of it.
+func (l *Leader) brief(id string) (record, error) {
+	r, err := l.store.Record(id)
 	if err != nil {
 		return record{}, fmt.Errorf("load run %s: %w", id, err)
 	}
@@ -291,11 +302,11 @@ func (l *Leader) spriteFreeFor(id, sprite string) error {
 	if sprite == "" {
 		return nil
 	}
-	all, err := l.store.Runs()
+	open, err := l.store.Open()
 	if err != nil {
 		return err
 	}
-	for _, r := range all {
+	for _, r := range open {
 		if r.Sprite != sprite || r.ID == id {
 			continue
 		}
@@ -310,21 +321,46 @@ func (l *Leader) spriteFreeFor(id, sprite string) error {
 	return nil
 }
 
-// Runs lists all runs, newest first.
-func (l *Leader) Runs(context.Context) ([]api.RunView, error) {
-	all, err := l.store.Runs()
+// Runs lists runs, newest first.
+func (l *Leader) Runs(_ context.Context, which api.RunList) ([]api.RunView, error) {
+	if which.Before != "" {
+		before, err := l.resolve(which.Before)
+		if err != nil {
+			return nil, err
+		}
+		which.Before = before
+	}
+	listed, err := l.list(which)
 	if err != nil {
 		return nil, err
 	}
-	views := make([]api.RunView, 0, len(all))
-	for _, r := range all {
+	views := make([]api.RunView, 0, len(listed))
+	for _, r := range listed {
 		v, err := l.view(r.ID)
 		if err != nil {
 			return nil, err
 		}
-		views = append(views, v)
+		if which.Open && v.Status.Ended() {
+			continue
+		}
+		if views = append(views, v); which.Limit > 0 && len(views) == which.Limit {
+			break
+		}
 	}
 	return views, nil
+}
+
+// list returns the records of runs; of open ones there may be more than were asked for.
+func (l *Leader) list(which api.RunList) ([]store.RunRecord, error) {
+	if !which.Open {
+		return l.store.Recent(which.Before, which.Limit)
+	}
+	open, err := l.store.Open()
+	if err != nil || which.Before == "" {
+		return open, err
+	}
+	before, err := l.store.Record(which.Before)
+	return slices.DeleteFunc(open, func(r store.RunRecord) bool { return !r.Created.Before(before.Created) }), err
 }
 
 // Run shows one run.
@@ -344,7 +380,7 @@ func (l *Leader) Run(ctx context.Context, id string) (api.RunView, error) {
 
 // view puts together what there is to know about a run.
 func (l *Leader) view(id string) (api.RunView, error) {
-	rec, err := l.record(id)
+	rec, err := l.brief(id)
 	if err != nil {
 		return api.RunView{}, err
 	}
@@ -367,7 +403,7 @@ func (l *Leader) view(id string) (api.RunView, error) {
 		}
 	}
 	if v.ContinuedIn != "" {
-		if _, err := l.store.Run(v.ContinuedIn); errors.Is(err, store.ErrNotFound) {
+		if _, err := l.store.Record(v.ContinuedIn); errors.Is(err, store.ErrNotFound) {
 			v.Note = v.ContinuedIn + " has not begun yet; lattice resume begins it"
 		}
 	}

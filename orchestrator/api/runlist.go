@@ -1,0 +1,40 @@
+package api
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// RunList says which runs are listed; the zero value lists all. A list costs what it holds, however many runs there are.
+type RunList struct {
+	Open   bool   // only those that have not ended
+	Before string // only those that are older than this one, which is an id or the beginning of one
+	Limit  int    // at most so many, the newest; 0 means all
+}
+
+func (l RunList) query() url.Values {
+	q := url.Values{}
+	if l.Open {
+		q.Set("open", "true")
+	}
+	if l.Before != "" {
+		q.Set("before", l.Before)
+	}
+	if l.Limit != 0 {
+		q.Set("limit", strconv.Itoa(l.Limit))
+	}
+	return q
+}
+
+func readRunList(q url.Values) (l RunList, err error) {
+	l.Open, l.Before = q.Get("open") == "true", q.Get("before")
+	if text := q.Get("limit"); text != "" {
+		if l.Limit, err = strconv.Atoi(text); err != nil || l.Limit < 0 {
+			return l, Refuse(protocol.ExitBadInput, "bad_request", fmt.Sprintf("the limit of a list is a number, not %q", text), "")
+		}
+	}
+	return l, nil
+}
