@@ -32,8 +32,10 @@ func newSpriteCpCmd(d *deps) *cobra.Command {
 below /home/sprite. - as SRC is standard input, as DST standard output. Into a folder that exists the copy goes under its
 own name, as with cp. A path of this machine that has a colon is told from a sprite's by a leading ./
 
-Permissions are kept, and files are replaced whole. Links are copied as the files that they mean; links to folders, and what
-is neither file nor folder, are left out and named. With --json the last line is {"files":N,"bytes":N,"skipped":[…]}.
+Permissions are kept, and files are replaced whole. With -r folders travel as one stream, by the tar of the sprite, with links
+as they are and times; what is neither file, folder nor link is left out and named. A link as SRC itself is followed. In a
+sprite without tar, files are copied one by one, links as the files that they mean, and links to folders are left out and
+named. With --json the last line is {"files":N,"bytes":N,"skipped":[…]}.
 ` + exitCodes,
 		Example: "  lattice sprite cp go.mod box:/workspace/\n  lattice sprite cp -r box:/workspace/out .\n  tar c . | lattice sprite cp - box:/tmp/all.tar\n  lattice sprite cp box:/etc/os-release -",
 		Args:    args(cobra.ExactArgs(2)),
@@ -133,6 +135,20 @@ func (j *copyJob) run(ctx context.Context) error {
 		j.done.Files, j.done.Bytes = made.Count, made.TotalBytes
 		return err
 	}
+	if j.recursive {
+		if folder, err := j.fromFolder(ctx); err != nil {
+			return err
+		} else if folder {
+			can, err := j.streams(ctx)
+			if err != nil {
+				return err
+			}
+			if can {
+				return j.tree(ctx, dest)
+			}
+			fmt.Fprintln(j.d.err, "lattice: warning: there is no tar in the sprite: files are copied one by one, and links as the files that they mean")
+		}
+	}
 	var sink copySink = &spriteSink{ctx: ctx, c: j.c, sprite: j.to.sprite, top: dest}
 	if j.to.sprite == "" {
 		if sink, err = newLocalSink(dest); err != nil {
@@ -159,6 +175,16 @@ func (j *copyJob) run(ctx context.Context) error {
 		}
 	}
 	return errors.Join(err, sink.close())
+}
+
+// fromFolder reports whether SRC is a folder.
+func (j *copyJob) fromFolder(ctx context.Context) (bool, error) {
+	if j.from.sprite == "" {
+		st, err := os.Stat(j.from.path)
+		return err == nil && st.IsDir(), err
+	}
+	st, err := j.c.Stat(ctx, j.from.sprite, j.from.path)
+	return err == nil && st.IsDir, err
 }
 
 // stream copies from standard input or to standard output.
