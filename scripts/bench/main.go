@@ -27,7 +27,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	quick := flag.Bool("quick", false, "fewer rounds: a minute instead of several, and less certain figures")
+	quick := flag.Bool("quick", false, "fewer rounds: about three minutes instead of twelve, and less certain figures")
 	asJSON := flag.Bool("json", false, "print one JSON object instead of a table")
 	only := flag.String("only", "", "comma-separated groups of figures, such as git,session; all when it is empty")
 	others := flag.Bool("peers", false, "only the engine, beside other engines that are on this machine or can be fetched")
@@ -82,6 +82,10 @@ func bench(ctx context.Context, quick, asJSON bool, only string, out, progress i
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
+	if only == "" {
+		minutes := map[bool]int{false: 12, true: 3}[quick]
+		fmt.Fprintf(progress, "bench: this takes about %d minutes on two processors\n", minutes)
+	}
 	var r report
 	groups, err := choose(only, []stage{
 		{"skill", "a skill call", func() error { return r.add(skillCall(ctx, dir, p.calls)) }},
@@ -137,8 +141,8 @@ func choose(only string, all []stage) (chosen []stage, err error) {
 
 // write runs the stages and prints what they found. The first that fails is the last; what was found until then is printed.
 func (r *report) write(out io.Writer, asJSON bool, progress io.Writer, stages []stage) (failed error) {
-	for _, stage := range stages {
-		fmt.Fprintln(progress, "bench:", stage.what, "…")
+	for i, stage := range stages {
+		fmt.Fprintf(progress, "bench: %d of %d: %s …\n", i+1, len(stages), stage.what)
 		if err := stage.run(); err != nil {
 			failed = fmt.Errorf("measure %s: %w", stage.what, err)
 			break

@@ -175,7 +175,7 @@ func skillCall(ctx context.Context, dir string, rounds int) ([]figure, error) {
 		return nil, err
 	}
 	figures := []figure{figure{Name: "skill call: " + skill.name, Value: 1000 * median(skill.times), Unit: "ms",
-		Ratio: skill.against(empty), Beside: empty.name}.atMost(skill.against(empty), 3.2)}
+		Ratio: skill.against(empty), Beside: empty.name}.atMost(skill.against(empty), 2)}
 	return append(figures, others("skill call: ", "ms", empty, all[1:], func(seconds float64) float64 { return 1000 * seconds })...), nil
 }
 
