@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 
@@ -205,6 +206,14 @@ func (s *Session) judge(ctx context.Context, c lattice.Call, seen *observer, exi
 			return lattice.Outcome{}, err
 		}
 	}
+	if cut, ok := signalled(seen, exit); ok {
+		// As if its stream had been lost: what was done may be in the outbox, and else the rules of its class decide.
+		out, found, err := s.recover(ctx, c, seen)
+		if found || err != nil {
+			return out, err
+		}
+		return lattice.Outcome{Kind: lattice.Lost, Detail: fmt.Sprintf("its process was ended by signal %d (%v) before it had a result", int(cut), cut)}, nil
+	}
 	if seen.result == nil {
 		// A skill that is not ours is looked for by spritekit, which exits with 3 where there is none.
 		sought := program(c.Skill)[0] == kitCommand[0] && exit == protocol.ExitNotFound && seen.counted == 0
@@ -221,6 +230,12 @@ func (s *Session) judge(ctx context.Context, c lattice.Call, seen *observer, exi
 		seen.result.Warnings = append(seen.result.Warnings, protocol.OutputAfterResult())
 	}
 	return s.outcome(ctx, c, seen, *seen.result, exit)
+}
+
+// signalled reports whether a process left no result because a signal ended it, and which.
+func signalled(seen *observer, exit int) (syscall.Signal, bool) {
+	silent := seen.result == nil || seen.result.Error != nil && seen.result.Error.Code == protocol.CodeNoResult
+	return syscall.Signal(exit - protocol.ExitSignal), silent && !seen.long && exit > protocol.ExitSignal && exit <= protocol.ExitSignal+64
 }
 
 // neverRuns tells a host's refusal of this very request from one that time, a person or a token can change.

@@ -94,6 +94,11 @@ func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 			return nil, 0, skill.Failed(protocol.CodeResultTooLong, "the last line of stdout is longer than %d bytes", protocol.MaxLine).
 				WithHint("write the bulk to a file of the workspace and name the file in the result")
 		}
+		if ended.Signal != 0 { // whoever made the call tells it from a failure by the exit code
+			e := skill.Failed(protocol.CodeNoResult, "%s was ended by signal %d (%v) and left no result line", m.Name, int(ended.Signal), ended.Signal)
+			e.Exit = protocol.ExitSignal + int(ended.Signal)
+			return nil, 0, e
+		}
 		return nil, 0, skill.Failed(protocol.CodeNoResult, "%s ended with exit code %d and no result line", m.Name, ended.Code).
 			WithHint("the last line of its stdout must be the result; lattice skill test finds what else is amiss")
 	}

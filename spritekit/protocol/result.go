@@ -48,6 +48,9 @@ const (
 	ExitWaiting     = 75
 	ExitTimeout     = 124
 	ExitCancelled   = 130
+
+	// ExitSignal plus n is the exit code of a process that signal n ended.
+	ExitSignal = 128
 )
 
 // Resume is /workspace/.lattice/resume.json: what the orchestrator hands to a sprite that waited ("Resume Semantics").
