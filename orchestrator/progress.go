@@ -136,10 +136,31 @@ func (p *progress) close() {
 		p.draw()
 	}
 	p.closed = true
+	if p.view.Status == lattice.Failed && !p.d.json {
+		p.quote()
+	}
 	p.mu.Unlock()
 	close(p.stop)
 	p.ended.Wait()
 }
+
+// quote prints what the agent of a failed run said last: it often knows why. mu is held.
+func (p *progress) quote() {
+	words := []rune(strings.TrimSpace(p.steps.words))
+	if len(words) == 0 {
+		return
+	}
+	if len(words) > maxQuote {
+		words = append([]rune("…"), words[len(words)-maxQuote:]...)
+	}
+	fmt.Fprintln(p.d.err, "the agent's last words:")
+	for line := range strings.Lines(string(words)) {
+		fmt.Fprintf(p.d.err, "  %s\n", clean(strings.TrimRight(line, "\r\n")))
+	}
+}
+
+// maxQuote is how much of an agent's last words is printed, in characters.
+const maxQuote = 1000
 
 func terminalWidth(w io.Writer) int {
 	if f, ok := w.(interface{ Fd() uintptr }); ok {

@@ -20,6 +20,7 @@ type timeline struct {
 	current *step            // what the last entry was about
 	asking  *step            // the call that a person is asked for
 	lanes   map[string]*step // where the flow (path "") and each iteration stand, by iteration path
+	words   string           // the last of the agent that ran last
 	said    map[string]*step // what calls said while nobody could tell which step they belong to, by call id
 }
 
@@ -138,6 +139,16 @@ func (t *timeline) end(at time.Time, state stepState, message string) {
 }
 
 func (t *timeline) finish(at time.Time, f lattice.CallFinished) {
+	report := f.Data
+	if f.Fault != nil {
+		report = f.Fault.Details
+	}
+	var agent struct {
+		Text string `json:"final_text"`
+	}
+	if json.Unmarshal(report, &agent) == nil && agent.Text != "" {
+		t.words = agent.Text
+	}
 	if f.OK {
 		t.end(at, stepDone, summary(f.Data))
 		return
@@ -209,10 +220,58 @@ func (t *timeline) event(e lattice.Entry) bool {
 			return false
 		}
 		s.message = clean(p.Message)
+		if p.Kind == "agent" {
+			s.message = clean(strings.Join(append(agentSoFar(p.Metadata), p.Message), ", "))
+		}
 	default:
 		return false
 	}
 	return true
+}
+
+// agentSoFar is what an agent has used and done by the time of one of its events, in words.
+func agentSoFar(metadata json.RawMessage) []string {
+	var m struct {
+		SoFar agentUse `json:"so_far"`
+	}
+	if json.Unmarshal(metadata, &m) != nil {
+		return nil
+	}
+	return m.SoFar.words()
+}
+
+// agentUse is what an agent has used.
+type agentUse struct {
+	ToolCalls int      `json:"tool_calls"`
+	Retries   int      `json:"retries"`
+	Tokens    int64    `json:"tokens"`
+	CostUSD   *float64 `json:"cost_usd"`
+}
+
+func (u agentUse) words() (words []string) {
+	if u.ToolCalls > 0 {
+		words = append(words, several(u.ToolCalls, "tool call"))
+	}
+	switch {
+	case u.Retries == 1:
+		words = append(words, "1 retry")
+	case u.Retries > 1:
+		words = append(words, fmt.Sprintf("%d retries", u.Retries))
+	}
+	if u.Tokens > 0 {
+		words = append(words, fmt.Sprintf("%d tokens", u.Tokens))
+	}
+	if u.CostUSD != nil && *u.CostUSD > 0 {
+		words = append(words, fmt.Sprintf("$%.2f", *u.CostUSD))
+	}
+	return words
+}
+
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // summary picks what a person wants to see of a skill's data.
@@ -226,6 +285,17 @@ func summary(data json.RawMessage) string {
 			Total  int `json:"total"`
 			Failed int `json:"failed"`
 		} `json:"counts"`
+		ToolCalls *struct {
+			Total int `json:"total"`
+		} `json:"tool_calls"`
+		Retries int `json:"retries"`
+		Usage   struct {
+			Input  int64 `json:"input"`
+			Output int64 `json:"output"`
+		} `json:"usage"`
+		Cost struct {
+			USD float64 `json:"usd"`
+		} `json:"cost"`
 	}
 	if json.Unmarshal(data, &d) != nil {
 		return ""
@@ -236,6 +306,10 @@ func summary(data json.RawMessage) string {
 	}
 	if d.Counts != nil && d.Counts.Total > 0 {
 		parts = append(parts, fmt.Sprintf("%d tests, %d failed", d.Counts.Total, d.Counts.Failed))
+	}
+	if d.ToolCalls != nil { // an agent's
+		use := agentUse{d.ToolCalls.Total, d.Retries, d.Usage.Input + d.Usage.Output, &d.Cost.USD}
+		parts = append(parts, strings.Join(use.words(), ", "))
 	}
 	if d.Branch != "" {
 		parts = append(parts, d.Branch)

@@ -139,7 +139,10 @@ func (o *output) tell(sort string, interval time.Duration, message string, more 
 		return
 	}
 	o.told[sort] = now
-	metadata := map[string]any{"event": sort}
+	u := o.tally.used(usage{})
+	metadata := map[string]any{"event": sort, "so_far": map[string]any{
+		"turns": o.tally.turns, "tool_calls": o.tally.calls.Total, "retries": o.tally.retries, "tokens": u.Input + u.Output, "cost_usd": o.tally.paid,
+	}}
 	for key, value := range more {
 		metadata[key] = value
 	}

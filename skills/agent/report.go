@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -76,11 +77,15 @@ func (l *launch) verdict(r report, o outcome, schema *jsonschema.Resolved) (skil
 	var limit limitError
 	switch {
 	case errors.Is(o.cause, errWall):
-		return l.stopped(r, "timeout", skill.Timeout("%v", o.cause))
+		return l.stopped(r, "timeout", skill.Timeout("%v of %g s", o.cause, l.in.Limits.WallS).
+			WithHint("raise timeout_s (agent_timeout_s of the ready-made flows), or give it less to do"))
 	case errors.Is(o.cause, errIdle):
-		return l.stopped(r, "idle", skill.Timeout("%v", o.cause))
+		return l.stopped(r, "idle", skill.Timeout("%v: %g s", o.cause, l.in.Limits.IdleS).WithHint("raise idle_s, or look into %s for what it waits for", r.TranscriptPath))
+	case errors.Is(o.cause, errDead):
+		r.Status, r.StopReason = "failed", "error"
+		return l.fail(r, l.because(causeUnavailable, skill.Failed("agent_failed", "%v: %d times in a row", o.cause, o.out.tally.vain)))
 	case errors.As(o.cause, &limit):
-		return l.stopped(r, string(limit), skill.Limit("agent_limit", "%v", o.cause))
+		return l.stopped(r, string(limit), l.limit(limit))
 	case errors.Is(o.cause, errNoTools):
 		r.Status, r.StopReason = "failed", "error"
 		return l.fail(r, skill.Failed("mcp_not_connected", "%v: it is %q", o.cause, sanitise(o.lonely)).
@@ -113,10 +118,28 @@ func (l *launch) stopped(r report, reason string, e *skill.Error) (skill.Result,
 	return l.fail(r, e)
 }
 
+// limit is the error of a limit that the agent passed: its number, and where to raise it.
+func (l *launch) limit(name limitError) *skill.Error {
+	var number float64
+	switch name {
+	case "max_turns":
+		number = float64(l.in.Limits.MaxTurns)
+	case "max_tokens":
+		number = float64(l.in.Limits.MaxTokens)
+	case "max_cost_usd":
+		number = l.in.Limits.MaxCostUSD
+	}
+	e := skill.Limit("agent_limit", "%v", name)
+	if number > 0 {
+		e = skill.Limit("agent_limit", "%v of %s", name, strconv.FormatFloat(number, 'f', -1, 64))
+	}
+	return e.WithHint("raise limits.%s (agent_limits of the ready-made flows); with session.mode resume it goes on where it was", string(name))
+}
+
 // failed is the outcome of an agent that said so itself.
 func (l *launch) failed(r report, last ending) (skill.Result, error) {
 	if limit, ok := l.adapter.Limits[last.reason]; ok {
-		return l.stopped(r, limit, skill.Limit("agent_limit", "%v", limitError(limit)))
+		return l.stopped(r, limit, l.limit(limitError(limit)))
 	}
 	r.Status, r.StopReason = "failed", "error"
 	what := last.message

@@ -48,10 +48,18 @@ func Skills(r *proc.Reaper, watch Watch) []skill.Skill {
 var (
 	errWall    = errors.New("the agent used up its time")
 	errIdle    = errors.New("the agent was silent for too long")
+	errDead    = errors.New("the agent asks a model again and again that does not answer")
 	errLingers = errors.New("the agent said its last word and did not end")
 	errAsked   = errors.New("a skill that the agent called waits for an answer")
 	errNoTools = errors.New("the agent could not start our MCP server")
 )
+
+// maxVain is how often an agent may ask a model again without an answer in between. Agents go on for minutes, and the
+// model is not going to come back in that time.
+const maxVain = 4
+
+// tooManyRequests is a model that answers, and asks to wait.
+const tooManyRequests = 429
 
 // limitError is a limit that the agent passed.
 type limitError string
@@ -224,6 +232,9 @@ func (l *launch) judge(s said, o *outcome, silence *silence) {
 	case kindEnd:
 		silence.soon(seconds(cmp.Or(l.adapter.LingerS, lingerS)))
 		return // it is over; a limit passed by the last answer changes nothing
+	}
+	if s.kind == kindRetry && s.number("status") != tooManyRequests && o.out.tally.vain >= maxVain {
+		silence.cancel(errDead)
 	}
 	if name := l.in.Limits.passed(o.out.tally, l.base(), l.in.Prices); name != "" {
 		silence.cancel(limitError(name))

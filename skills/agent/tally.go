@@ -90,6 +90,7 @@ type tally struct {
 	turns                   int
 	calls                   toolCalls
 	retries                 int
+	vain                    int    // of them since the model last answered
 	final                   string // the last text
 	delta                   bool   // and it may go on
 	errors                  []string
@@ -112,6 +113,10 @@ func newTally() *tally {
 func (t *tally) add(s said) {
 	if s.kind != kindText {
 		t.delta = t.delta && s.kind == kindUsage
+	}
+	switch s.kind {
+	case kindText, kindToolCall, kindTurn, kindUsage:
+		t.vain = 0
 	}
 	switch s.kind {
 	case kindStart:
@@ -137,6 +142,7 @@ func (t *tally) add(s said) {
 		}
 	case kindRetry:
 		t.retries++
+		t.vain++
 	case kindTurn:
 		if id := s.text("id"); id == "" {
 			t.turns++
