@@ -64,7 +64,7 @@ func checkStore(ctx context.Context, d *deps, file string, progress func(api.Sto
 		defer c.close()
 		return c.CheckStore(ctx, progress)
 	}
-	if err != nil {
+	if err != nil && !leader.IsReadOnly(err) { // then nobody writes to it meanwhile
 		return api.StoreReport{}, err
 	}
 	report, err := leader.CheckHome(ctx, home, progress)

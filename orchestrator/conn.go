@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -51,7 +52,9 @@ type leadership struct {
 	unused *unusedConns
 	stop   chan struct{} // closed by end
 	ended  chan struct{} // closed when it is over, with err set
-	err    error
+	// scratch is removed at the end; "" where the home has its own.
+	scratch string
+	err     error
 }
 
 // connectWait bounds how long a command waits for a leader that starts or ends.
@@ -155,6 +158,8 @@ func (c *conn) takeLead(ctx context.Context) (bool, error) {
 	switch {
 	case errors.Is(err, leader.ErrLed):
 		return false, nil
+	case leader.IsReadOnly(err) && !c.o.serve:
+		return true, c.readOnly()
 	case err != nil:
 		return false, err
 	case c.o.detach:
@@ -163,8 +168,22 @@ func (c *conn) takeLead(ctx context.Context) (bool, error) {
 		}
 		return false, c.d.startLeader(ctx)
 	}
-	c.leading, err = lead(c.d, c.o, lock)
+	c.leading, err = lead(c.d, c.o, lock, "")
 	return true, err
+}
+
+// readOnly leads a home to which nothing can be written, for this command alone.
+func (c *conn) readOnly() error {
+	dir, err := os.MkdirTemp("", "lattice-read-")
+	if err != nil {
+		return fmt.Errorf("read a state directory that takes no writes: %w", err)
+	}
+	if c.leading, err = lead(c.d, c.o, nil, dir); err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	c.leading.scratch, c.socket = dir, filepath.Join(dir, leader.SocketName)
+	c.Client = api.NewClient(c.socket)
+	return nil
 }
 
 // newerThan reports whether this lattice should lead instead: it speaks a newer version of the leader's interface, or it
@@ -205,7 +224,7 @@ func (c *conn) askForLead(ctx context.Context, dial *api.Client, h api.Hello) er
 }
 
 // lead opens the state and serves it on the socket, until end or a hand-over.
-func lead(d *deps, o leaderOptions, lock *leader.Lock) (*leadership, error) {
+func lead(d *deps, o leaderOptions, lock *leader.Lock, readOnly string) (*leadership, error) {
 	network, err := d.network(o.network)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
@@ -224,12 +243,17 @@ func lead(d *deps, o leaderOptions, lock *leader.Lock) (*leadership, error) {
 		Name: d.settings.Git.Name, Email: d.settings.Git.Email, MinIsolation: sandbox.Level(bounds.least), Box: bounds.limits(),
 		Warn: func(message string) { fmt.Fprintf(d.err, "lattice: %s\n", message) },
 	}
+	cfg.ReadOnly = readOnly
 	cfg.Told.Network, cfg.Told.HostPorts = o.network.preset, o.network.ports()
 	l, err := leader.Open(cfg)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
-	listener, err := listen(leader.Home(d.home).Socket())
+	socket := leader.Home(d.home).Socket()
+	if readOnly != "" {
+		socket = filepath.Join(readOnly, leader.SocketName)
+	}
+	listener, err := listen(socket)
 	if err != nil {
 		return nil, errors.Join(err, l.Close(), lock.Unlock())
 	}
@@ -316,6 +340,9 @@ func (u *unusedConns) drop() {
 func (s *leadership) end() error {
 	close(s.stop)
 	<-s.ended
+	if s.scratch != "" {
+		return errors.Join(s.err, os.RemoveAll(s.scratch))
+	}
 	return s.err
 }
 

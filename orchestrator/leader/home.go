@@ -117,7 +117,7 @@ func homeProblem(doing string, err error) error {
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return api.Refuse(protocol.ExitBadInput, "home_too_long", text, "set LATTICE_HOME to a shorter path")
 	case errors.Is(err, syscall.EROFS):
-		return api.Refuse(protocol.ExitDenied, "home_read_only", text, elsewhere)
+		return api.Refuse(protocol.ExitDenied, codeReadOnly, text, elsewhere)
 	case errors.Is(err, os.ErrPermission):
 		return api.Refuse(protocol.ExitDenied, "home_unwritable", text, elsewhere)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -173,4 +173,9 @@ func (h Home) Left(ctx context.Context) error {
 }
 
 // Unlock gives the leadership up.
-func (l *Lock) Unlock() error { return l.file.Close() }
+func (l *Lock) Unlock() error {
+	if l == nil { // nothing can be locked where nothing can be written
+		return nil
+	}
+	return l.file.Close()
+}

@@ -95,6 +95,9 @@ type Config struct {
 	Providers []ModelProvider
 	// Transport speaks to the providers of agents; nil is [http.DefaultTransport].
 	Transport http.RoundTripper
+	// ReadOnly is a folder for what is temporary when nothing can be written to Home: then runs can be read and backed up,
+	// and nothing else. "" otherwise.
+	ReadOnly string
 	// WrapLog, when set, stands between the engine and the store.
 	WrapLog func(engine.Log) engine.Log
 	// Warn tells the person at the terminal something that the run goes on in spite of.
@@ -175,6 +178,9 @@ func Open(cfg Config) (*Leader, error) {
 }
 
 func (l *Leader) open() (err error) {
+	if l.cfg.ReadOnly != "" {
+		return l.openReadOnly()
+	}
 	if err := sweep(l.home); err != nil {
 		return StoreProblem(err)
 	}
@@ -191,10 +197,15 @@ func (l *Leader) open() (err error) {
 			return err
 		}
 	}
+	l.compose(sprites)
+	return nil
+}
+
+// compose puts together what acts through the client and the store.
+func (l *Leader) compose(sprites http.Handler) {
 	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.output, Secrets: l.agentEnv, Issued: l.issued, Equip: l.equip})
 	l.actor = action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: l.repoOf, AgentEnv: l.agentEnvNames, Secrets: l.secretValues, Policy: l.cfg.Policy})
 	l.handler = l.counted(api.Handler(l, sprites))
-	return nil
 }
 
 // openHost starts the embedded sprite host and a client that calls it in process.

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -221,10 +222,11 @@ func (l *Leader) CompactStore(ctx context.Context, progress func(api.StoreProgre
 // BackupStore writes an archive of the store and the bundles that its runs may still push (api.Storage). The store is
 // copied first, so that nobody waits for a slow reader.
 func (l *Leader) BackupStore(ctx context.Context, open func() io.Writer) (err error) {
-	if err := os.MkdirAll(l.home.Scratch(), 0o700); err != nil {
+	scratch := cmp.Or(l.cfg.ReadOnly, l.home.Scratch())
+	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return StoreProblem(fmt.Errorf("back up: %w", err))
 	}
-	dir, err := os.MkdirTemp(l.home.Scratch(), "backup-*")
+	dir, err := os.MkdirTemp(scratch, "backup-*")
 	if err != nil {
 		return StoreProblem(fmt.Errorf("back up: %w", err))
 	}

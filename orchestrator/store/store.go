@@ -79,7 +79,7 @@ var (
 
 // What a store answers.
 var (
-	ErrReadOnly  = errors.New("the store is open for reading only")
+	ErrReadOnly  = &Failure{"the store is open for reading only", 4, "home_read_only", "set LATTICE_HOME to a directory that you may write; runs can be read and backed up all the same"}
 	ErrClosed    = errors.New("the store is closed")
 	ErrNotFound  = errors.New("no such run")
 	ErrAmbiguous = errors.New("the id fits several runs")

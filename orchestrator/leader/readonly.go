@@ -1,0 +1,48 @@
+package leader
+
+import (
+	"errors"
+	"path/filepath"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/modelroute"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/sprites/local"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+const codeReadOnly = "home_read_only"
+
+// IsReadOnly reports whether a home was refused because its file system takes no writes.
+func IsReadOnly(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Fault.Code == codeReadOnly
+}
+
+// openReadOnly opens what can be read of a home on a file system that takes no writes.
+func (l *Leader) openReadOnly() (err error) {
+	if l.store, err = store.OpenReadOnly(l.home.Store()); err != nil {
+		return StoreProblem(err)
+	}
+	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.cfg.ReadOnly}); err != nil {
+		return err
+	}
+	l.routes = modelroute.New(modelroute.Options{Upstream: l.upstream, Record: l.recordUse, Transport: l.cfg.Transport})
+	l.hostless = readOnly("sprites cannot run: the state directory is on a read-only file system")
+	l.noSkills = l.hostless
+	if l.client = l.cfg.Remote; l.client == nil {
+		l.client = sprites.New(api.Base, "", api.HTTPClient(filepath.Join(l.cfg.ReadOnly, SocketName)))
+	}
+	l.compose(local.Unopened(l.hostless))
+	return nil
+}
+
+// SocketName is what the socket of a leader is called in its folder.
+const SocketName = "lattice.sock"
+
+// readOnly refuses what would have to write to the home.
+func readOnly(text string) error {
+	return api.Refuse(protocol.ExitDenied, codeReadOnly, text, "set LATTICE_HOME to a directory that you may write; runs can be read and backed up all the same")
+}
