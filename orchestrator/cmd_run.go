@@ -31,7 +31,7 @@ type runOptions struct {
 	inputs, allow, agentEnv, tools                      []string
 	from                                                flowSources
 	limits                                              limitOptions
-	uncommitted, keep                                   bool
+	uncommitted, keep, dry                              bool
 	keepSaid                                            bool
 }
 
@@ -47,6 +47,9 @@ what the flow pushes lands there as branch lattice/<run> (a local path) after a 
 the sprite. A run that needs a person ends the command with 75 and prints what to type next; a program that asks by a
 question event of old is answered by a new run (lattice answer --help). A failed run keeps its sprite. The first Ctrl-C
 stops driving; the run stays resumable.
+
+With --dry-run everything that is known before a run starts is judged, such as its inputs, permissions, repository, sprite,
+models, and whether sprites see the agent; nothing starts.
 
 With --detach a leader in the background (lattice serve) drives the run; any terminal may look at it, answer or cancel
 it. The command prints the run's id and ends (with --json one object with run_id and status). That leader ends by itself
@@ -92,8 +95,10 @@ from the settings (lattice --help).
 	o.limits.addFlags(cmd, "the new sprite's")
 	addToolFlag(cmd, &o.tools)
 	o.from.addFlags(cmd)
+	f.BoolVar(&o.dry, "dry-run", false, "say whether the run could start, and with what, and start nothing")
 	f.BoolVar(&o.keep, "keep", false, "never remove the run's sprite")
 	_ = cmd.RegisterFlagCompletionFunc("allow", completePermissions)
+	_ = cmd.RegisterFlagCompletionFunc("input", completeInputs)
 	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
 	cmd.ValidArgsFunction = completeFlows
 	return cmd
@@ -179,12 +184,19 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 		}
 		req.Network, req.HostPorts = d.reach(ctx, o.fresh.network)
 	}
+	if err := d.agentVisible(req); err != nil {
+		return err
+	}
+	req.DryRun = o.dry
 	view, err := c.Start(ctx, req)
 	if err != nil {
 		return err
 	}
 	for _, line := range view.Notice {
 		fmt.Fprintf(d.err, "lattice: %s\n", clean(line))
+	}
+	if o.dry {
+		return d.printDry(view)
 	}
 	if o.detach {
 		return c.detached(ctx, view, req.Values)

@@ -33,7 +33,7 @@ const (
 
 // agentNames and toolNames are the programs that are looked for.
 var (
-	agentNames = []string{"claude", "codex", "gemini", "opencode", "aider", "amp", "goose", "cursor-agent", "copilot", "qwen", "crush"}
+	agentNames = []string{"claude", "codex", "gemini", "opencode", "openclaw", "aider", "amp", "goose", "cursor-agent", "copilot", "qwen", "crush"}
 	toolNames  = []string{"go", "node", "npm", "python3", "uv", "cargo", "rustc", "java", "bun", "deno", "ruby", "gcc", "make"}
 )
 

@@ -49,6 +49,8 @@ type RunRequest struct {
 	Input json.RawMessage `json:"input,omitempty"`
 	// Key makes starting twice the same as starting once: 16 random letters and digits (a-z, 2-7), which become the run's id.
 	Key string `json:"key,omitempty"`
+	// DryRun judges the run and does not start it.
+	DryRun bool `json:"dry_run,omitempty"`
 	// Detach has the run go on when the command that started it has ended.
 	Detach bool `json:"detach,omitempty"`
 	Options

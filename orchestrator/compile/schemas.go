@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ladder"
 )
@@ -53,11 +54,41 @@ func (f *Flow) CheckInput(input map[string]any) ([]ir.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	findings := make([]ir.Finding, len(problems))
-	for i, p := range problems {
-		findings[i] = fault("input_invalid", p.Path, hintFor(p), strings.TrimSpace(p.Message))
+	findings := unknownInputs(schema, input)
+	named := len(findings) > 0
+	for _, p := range problems {
+		if named && p.Path == "" && strings.Contains(p.Message, "additional properties") {
+			continue
+		}
+		findings = append(findings, fault("input_invalid", p.Path, hintFor(p), strings.TrimSpace(p.Message)))
 	}
 	return findings, nil
+}
+
+// unknownInputs names each input that a closed schema does not have, with the nearest that it has.
+func unknownInputs(schema json.RawMessage, input map[string]any) (findings []ir.Finding) {
+	var closed struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		More       *bool                      `json:"additionalProperties"`
+	}
+	if json.Unmarshal(schema, &closed) != nil || closed.More == nil || *closed.More {
+		return nil
+	}
+	known := slices.Sorted(maps.Keys(closed.Properties))
+	for _, name := range slices.Sorted(maps.Keys(input)) {
+		if _, ok := closed.Properties[name]; ok {
+			continue
+		}
+		hint := "the flow takes " + strings.Join(known, ", ")
+		least := 2 + len(name)/4
+		for _, other := range known {
+			if d := manifests.Distance(name, other); d < least {
+				hint, least = "did you mean "+other+"?", d
+			}
+		}
+		findings = append(findings, fault("input_invalid", "", hint, "there is no input "+name))
+	}
+	return findings
 }
 
 // hintFor says what helps where the fault's own words do not.

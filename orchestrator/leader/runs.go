@@ -178,6 +178,9 @@ func (l *Leader) begin(ctx context.Context, program *ir.Program, r api.RunReques
 	if err := l.spriteFree(o.Options); err != nil {
 		return api.RunView{}, err
 	}
+	if r.DryRun {
+		return api.RunView{Flow: o.FlowName, Repo: o.Repo, Status: lattice.Pending, StartedWith: startedBy(o.Options)}, nil
+	}
 	l.keepValues(id, o.AgentEnv, o.Values)
 	o.Values = api.Values{}
 	if err := l.settle(ctx); err != nil {

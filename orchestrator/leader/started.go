@@ -29,10 +29,6 @@ func (l *Leader) startedWith(id string, epoch int) (*api.StartedWith, error) {
 		return nil, err
 	}
 	o := rec.kept.Options
-	s := api.StartedWith{Limits: o.Limits, MinIsolation: o.MinIsolation, Tools: o.Tools, Skills: o.Skills, Spritekit: o.Spritekit, AgentEnv: o.AgentEnv}
-	if o.OwnSprite {
-		s.Network, s.HostPorts, s.Image = o.Network, o.HostPorts, cmp.Or(o.Image, sprites.NoImage)
-	}
 	if o.Models != nil && epoch > 0 {
 		h, err := l.store.Load(id)
 		if err != nil {
@@ -42,10 +38,19 @@ func (l *Leader) startedWith(id string, epoch int) (*api.StartedWith, error) {
 			return nil, err
 		}
 	}
+	return startedBy(o), nil
+}
+
+// startedBy is what a run with these options is started with.
+func startedBy(o api.Options) *api.StartedWith {
+	s := api.StartedWith{Limits: o.Limits, MinIsolation: o.MinIsolation, Tools: o.Tools, Skills: o.Skills, Spritekit: o.Spritekit, AgentEnv: o.AgentEnv}
+	if o.OwnSprite {
+		s.Network, s.HostPorts, s.Image = o.Network, o.HostPorts, cmp.Or(o.Image, sprites.NoImage)
+	}
 	if o.Models != nil {
 		s.Models, s.ModelKeys = o.Models.Digests(), o.Models.KeyEnvs()
 	}
-	return &s, nil
+	return &s
 }
 
 // skillsRefused is why a run's skills may not run here, nil when they may.
