@@ -55,6 +55,8 @@ type spriteServeOptions struct {
 	Image string
 	// Quotas are like those of remote services.
 	Quotas local.Limits
+	// NoRoot has sprites without a root of their own.
+	NoRoot bool
 	// Control offers control channels.
 	Control bool
 	// WarmAfter and ColdAfter are when idle sprites fall asleep.
@@ -119,6 +121,7 @@ or the port is in use, 7 less isolation than asked for.`,
 	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, shown as /skills in every sprite (default: those of --spritekit); none leaves each sprite a /skills of its own, as remote services do")
 	cmd.Flags().StringVar(&opts.URLs, "urls", anyPort, "loopback address on which sprites' URLs are served; port 0 takes the one of last time, or a free one; \"\" serves none")
 	cmd.Flags().StringVar(&opts.Image, "image", "", "`IMAGE` that sprites start from whose creation names none: one of those in --dir, a path, which is imported first, or none (default: the setting image, else this machine's own system)")
+	cmd.Flags().BoolVar(&opts.NoRoot, "no-root", false, "have sprites without a root of their own: sudo refuses in them")
 	cmd.Flags().BoolVar(&opts.Control, "control", false, "offer control channels, over which some clients run one command after another")
 	cmd.Flags().IntVar(&opts.Quotas.Running, "max-running", 0, "refuse to run more than `N` sprites at a time, as remote services do (0: no limit)")
 	cmd.Flags().IntVar(&opts.Quotas.Creations, "max-creations", 0, "refuse to make more than `N` sprites a minute, as remote services do (0: no limit)")
@@ -226,7 +229,7 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 	}
 	host, err := local.Open(local.Config{
 		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, AskedTools: opts.AskedTools, AllowHosts: opts.AllowHosts, Shared: opts.Shared, URLs: opts.URLs, Network: opts.Network, Image: opts.Image, Log: log,
-		MinIsolation: sandbox.Level(opts.Limits.least), Box: opts.Limits.limits(),
+		MinIsolation: sandbox.Level(opts.Limits.least), NoRoot: opts.NoRoot, Box: opts.Limits.limits(),
 		Limits: opts.Quotas, Control: opts.Control, WarmAfter: opts.WarmAfter, ColdAfter: opts.ColdAfter,
 	})
 	if errors.Is(err, local.ErrServed) {

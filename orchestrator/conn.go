@@ -240,7 +240,7 @@ func lead(d *deps, o leaderOptions, lock *leader.Lock, readOnly string) (*leader
 		Home: leader.Home(d.home), Version: d.version, API: d.api, Oldest: d.oldest, Serving: o.serve, Self: d.exe,
 		Spritekit: d.spritekit(o.spritekit), Path: d.getenv("PATH"), Tools: d.hostTools(d.paths(d.settings.Tools)), CheckTool: d.checkTool, Shared: d.sharedCaches(),
 		Network: network, Image: d.expand(d.settings.Image), Remote: d.remoteSprites(), Environ: d.environ, Log: d.log, WrapLog: d.wrapLog,
-		Name: d.settings.Git.Name, Email: d.settings.Git.Email, MinIsolation: sandbox.Level(bounds.least), Box: bounds.limits(),
+		Name: d.settings.Git.Name, Email: d.settings.Git.Email, MinIsolation: sandbox.Level(bounds.least), NoRoot: d.settings.NoRoot, Box: bounds.limits(),
 		Warn: func(message string) { fmt.Fprintf(d.err, "lattice: %s\n", message) },
 	}
 	cfg.ReadOnly = readOnly

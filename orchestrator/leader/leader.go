@@ -72,6 +72,8 @@ type Config struct {
 	Name, Email string
 	// MinIsolation refuses to run anything in sprites of the embedded host that are kept apart by less; see local.Config.
 	MinIsolation sandbox.Level
+	// NoRoot has sprites of the embedded host without a root of their own.
+	NoRoot bool
 	// Box is what each sprite of the embedded host may use; 0 is the default.
 	Box sandbox.Limits
 	// WarmAfter is when an idle sprite of the embedded host falls asleep; 0 is the host's own.
@@ -226,7 +228,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	network.Models = l.routes.For
 	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
 		KeepSkill: l.home.keepSkill, SkillsWith: l.home.skillsWith, InstallSkills: func(spritekit string) (string, error) { return InstallSkills(l.home, spritekit) }, LetHostPorts: true,
-		Network: network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
+		Network: network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, NoRoot: l.cfg.NoRoot, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
 		l.hostless = unopened(err)
 		l.noSkills = l.hostless
 		l.cfg.Log.Error().Err(err).Msg("lead without sprites")

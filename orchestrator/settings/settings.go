@@ -35,6 +35,8 @@ type Settings struct {
 	LogLevel Level `json:"log_level,omitempty"`
 	// MinIsolation refuses to run anything in sprites of the embedded host that are kept apart by less.
 	MinIsolation Isolation `json:"min_isolation,omitempty"`
+	// NoRoot has sprites of the embedded host without a root of their own: sudo refuses in them.
+	NoRoot bool `json:"no_root,omitempty"`
 	// Network is what sprites of the embedded host reach that have no policy of their own; as --network.
 	Network Network `json:"network,omitempty"`
 	// Image is what new sprites of the embedded host start from: the name or digest of an image, or a path; as --image.

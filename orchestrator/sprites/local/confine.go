@@ -133,7 +133,19 @@ func (h *Host) boxConfig(rec spriteRecord) (sandbox.Config, []layerRecord, error
 		Self: h.cfg.Self, Root: root, Level: h.confined().level(), Skills: h.skills(rec), Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID), OwnIDs: h.confined().ownIDs,
 		Shared: h.shareGo(rec), Network: h.cfg.Network.Preset != "" && h.confined().netns, Limits: h.boxLimits(rec), Points: points,
 	}
+	cfg.AsRoot, cfg.NoRoot = !h.cfg.NoRoot, h.noRoot()
 	return cfg, append(chain, below...), h.imageIn(rec, &cfg)
+}
+
+// noRoot says why sprites have no root of their own, "" when they have one.
+func (h *Host) noRoot() string {
+	switch {
+	case h.cfg.NoRoot:
+		return "it is turned off on this host (no_root in the settings)"
+	case h.confined().isolation != sandbox.LevelRoot:
+		return "its host is run by an ordinary user, whose sprites have one user each; run lattice as root, or start the sprite from an image that has what is missing"
+	}
+	return ""
 }
 
 // owner is the host user and group that commands run as, and that own what the host writes for them.

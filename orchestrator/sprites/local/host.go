@@ -84,6 +84,8 @@ type Config struct {
 	Shared string
 	// MinIsolation refuses to run anything in sprites that this machine cannot keep apart as firmly; "" asks for nothing.
 	MinIsolation sandbox.Level
+	// NoRoot has sprites without a root of their own: sudo refuses.
+	NoRoot bool
 	// Box bounds what each sprite uses, if it asks for no less; 0 members are defaults. Sprite objects tell what holds.
 	Box sandbox.Limits
 	// Storage is how new sprites are kept; "" chooses the best that works here. Those that exist stay as they are.

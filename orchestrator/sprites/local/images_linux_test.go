@@ -16,7 +16,7 @@ import (
 )
 
 // smallRoot makes a root filesystem of some of this machine's programs.
-func smallRoot(t *testing.T) string {
+func smallRoot(t *testing.T, more ...string) string {
 	t.Helper()
 	root := t.TempDir()
 	put := func(path string) {
@@ -29,7 +29,7 @@ func smallRoot(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	for _, program := range []string{"/bin/sh", "/bin/cat", "/bin/ls", "/bin/mv", "/bin/ln", "/bin/mkdir", "/usr/bin/id", "/usr/bin/env", "/usr/bin/stat"} {
+	for _, program := range append([]string{"/bin/sh", "/bin/cat", "/bin/ls", "/bin/mv", "/bin/ln", "/bin/mkdir", "/usr/bin/id", "/usr/bin/env", "/usr/bin/stat"}, more...) {
 		put(program)
 		libraries, err := exec.Command("ldd", program).Output()
 		if err != nil {

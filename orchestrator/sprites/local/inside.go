@@ -13,7 +13,7 @@ const guide = `You are in a sprite, a sandbox of Lattice on the machine of the p
 
 /workspace, /home/sprite, /tmp and the rest of the files are yours. Checkpoints keep them; a restore puts them back and
 ends every process. Never kept: /var/cache/sprite, /run. Read-only: /skills, /.sprite.
-You are user "sprite". There is no root and no sudo.
+You are user "sprite". sudo runs a command as the root of this sprite, without a password; where there is none it says why.
 
 /.sprite/api.sock is an HTTP server for this sprite alone:
   curl --unix-socket /.sprite/api.sock http://sprite/v1/checkpoints

@@ -58,8 +58,12 @@ func (h *Host) stack(id string) ([]string, error) {
 
 // makeBase makes the lowest layer of overlays, once for the life of the directory: overlays remember what they lay on.
 func (h *Host) makeBase(d layer.Driver) error {
-	if !d.Stacks() || exists(h.base()) {
+	if !d.Stacks() {
 		return nil
+	}
+	if exists(h.base()) { // of an earlier version, perhaps, which had fewer folders
+		uid, gid := h.owner()
+		return sandbox.Skeleton(h.base(), uid, gid)
 	}
 	uid, gid := h.rootOwner()
 	staged := filepath.Join(h.tmpDir(), "base")

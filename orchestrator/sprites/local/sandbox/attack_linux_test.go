@@ -116,7 +116,7 @@ func TestAttempts(t *testing.T) {
 		}
 	}
 	if box.Level() == sandbox.LevelRoot { // elsewhere the sprite's user is the only one, and owns its root
-		for _, script := range []string{"touch /evil", "echo x >>/etc/evil", "mv /home /evil"} {
+		for _, script := range []string{"echo x >>/etc/evil", "mv /home /evil"} {
 			if out, code := run(t, box, "("+script+") 2>&1"); code == 0 {
 				t.Errorf("%s succeeds: %s", script, out)
 			}

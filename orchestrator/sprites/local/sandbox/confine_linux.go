@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,7 +26,7 @@ func confine(p plan, calls filters) error {
 		}
 	}
 	if p.Without.defended(DefenceLandlock) && p.Without.defended(DefenceNoNewPrivs) { // which it asks for
-		if err := fenceFiles(p.Sealed); err != nil {
+		if err := fence(); err != nil {
 			return err
 		}
 	}
@@ -35,13 +36,17 @@ func confine(p plan, calls filters) error {
 		}
 	}
 	if p.Without.defended(DefenceCaps) {
-		return dropCapabilities()
+		return dropCapabilities(p.AsRoot)
 	}
 	return nil
 }
 
-func dropCapabilities() error {
+// dropCapabilities drops all, or with root all but rootCapabilities.
+func dropCapabilities(root bool) error {
 	for c := uintptr(0); ; c++ {
+		if root && slices.Contains(rootCapabilities, c) {
+			continue
+		}
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) && c > unix.CAP_AUDIT_READ {
 			break // past the last one that this kernel knows
@@ -52,6 +57,9 @@ func dropCapabilities() error {
 	}
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return &setupFailure{"empty the ambient set", err}
+	}
+	if root {
+		return keepForRoot()
 	}
 	var none [2]unix.CapUserData
 	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {

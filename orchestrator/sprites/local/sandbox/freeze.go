@@ -104,7 +104,7 @@ func (s *server) boxCall(ctx context.Context, name string, _ json.RawMessage) (a
 	case "box.freeze":
 		return nil, s.still.hold(ctx, s)
 	case "box.thaw":
-		return s.still.release(), nil
+		return s.still.release(s), nil
 	default:
 		return nil, unknownCall(name)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -22,12 +23,17 @@ import (
 const (
 	stageSetup = "setup"
 	stageServe = "serve"
-	stageHold  = "hold" // no init: see idRange
+	stageRoot  = "serve-root" // serve, and start commands as root for those who ask
+	stageSudo  = "sudo"       // no init: a program of the box that asks it for root
+	stageHold  = "hold"       // no init: see idRange
 )
 
 // Main is the program of a box's init. args follow InitArg on the command line; the result is the exit status. It must be
 // called before anything else of the executable has opened files or started goroutines.
 func Main(args []string) int {
+	if len(args) > 0 && args[0] == stageSudo {
+		return sudo(args[1:])
+	}
 	if err := initMain(args); err != nil {
 		fmt.Fprintln(os.Stderr, "sprite init:", err)
 		return 1
@@ -49,13 +55,19 @@ func initMain(args []string) error {
 	switch args[0] {
 	case stageSetup:
 		return setUp(control)
-	case stageServe:
+	case stageServe, stageRoot:
 		left := withoutArgs(args[1:])
+		root := args[0] == stageRoot
+		if root {
+			if err := layAside(); err != nil {
+				return err
+			}
+		}
 		if err := harden(left); err != nil {
 			return err
 		}
 		// The end of init ends a pid namespace of its own; elsewhere it must see to its descendants.
-		return serve(control, !left.defended(DefencePidNamespace))
+		return serve(control, !left.defended(DefencePidNamespace), root)
 	default:
 		return fmt.Errorf("unknown stage %q", args[0])
 	}
@@ -119,7 +131,7 @@ func servePlainly(control *channel) error {
 	if err := adopt(); err != nil {
 		return err
 	}
-	return serve(control, true)
+	return serve(control, true, false)
 }
 
 // refuse tells the host why there will be no box.
@@ -140,6 +152,7 @@ func refuse(control *channel, err error) error {
 type server struct {
 	control *channel
 	plain   bool
+	root    bool            // commands can be started as root; see asroot_linux.go
 	ctx     context.Context // ends with the conversation
 	calls   errgroup.Group  // calls at work, maxCalls at most
 	still   stillness
@@ -147,6 +160,7 @@ type server struct {
 	mu      sync.Mutex     // held while a child is started, so that none is reaped before it is known
 	pids    map[int]uint64 // commands by process id
 	ids     map[uint64]int
+	rooted  map[int]chan<- int            // take the exit codes of commands of root, by process id
 	whole   map[int]bool                  // commands whose process group ends with them
 	cancels map[uint64]context.CancelFunc // calls at work
 	watches int                           // conversations about changes of files
@@ -154,9 +168,9 @@ type server struct {
 }
 
 // serve works until the socket ends. With init in a pid namespace, returning ends everything else in it.
-func serve(control *channel, plain bool) error {
+func serve(control *channel, plain, root bool) error {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &server{control: control, plain: plain, ctx: ctx, pids: make(map[int]uint64), ids: make(map[uint64]int), whole: make(map[int]bool), cancels: make(map[uint64]context.CancelFunc), held: make(map[uint64][]*os.File)}
+	s := &server{control: control, plain: plain, root: root, ctx: ctx, rooted: make(map[int]chan<- int), pids: make(map[int]uint64), ids: make(map[uint64]int), whole: make(map[int]bool), cancels: make(map[uint64]context.CancelFunc), held: make(map[uint64][]*os.File)}
 	s.calls.SetLimit(maxCalls)
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
@@ -171,7 +185,19 @@ func serve(control *channel, plain bool) error {
 	asked := make(chan struct{}, 1)
 	var trimmer sync.WaitGroup
 	trimmer.Go(func() { trim(ctx, asked) })
-	err := control.send(reply{Op: opReady})
+	var rooted sync.WaitGroup
+	var err error
+	if root {
+		var l *net.UnixListener
+		if l, err = listenRoot(); err == nil {
+			rooted.Go(func() { s.serveRoot(l) })
+			defer rooted.Wait()
+			defer l.Close()
+		}
+	}
+	if err == nil {
+		err = control.send(reply{Op: opReady})
+	}
 	for err == nil {
 		err = s.next()
 		select {
@@ -239,7 +265,7 @@ func (s *server) next() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if pid := s.ids[r.ID]; pid > 0 {
-			syscall.Kill(-pid, syscall.Signal(r.Signal)) // gone already is as good
+			s.kill(-pid, syscall.Signal(r.Signal))
 		}
 		return nil
 	default:
@@ -414,9 +440,13 @@ func (s *server) reap() {
 		delete(s.ids, id)
 		whole := s.whole[pid]
 		delete(s.whole, pid)
+		if ended := s.rooted[pid]; ended != nil {
+			ended <- code // there is room
+			delete(s.rooted, pid)
+		}
 		s.mu.Unlock()
 		if whole {
-			syscall.Kill(-pid, syscall.SIGKILL) // its number stays taken while the group has members
+			s.kill(-pid, syscall.SIGKILL) // its number stays taken while the group has members
 		}
 		if ours {
 			// A failure here means that the host is gone; next sees it too.

@@ -99,7 +99,7 @@ func (c Config) translatePath(p string) string {
 // they are never part of a checkpoint. Values are in the box's own paths; Exec translates them where it must. Config.Env goes
 // on top of it, as far as it tells of programs and not of who and where the sprite is; its PATH follows the box's own folders.
 func (c Config) BaseEnv() []string {
-	dirs := []string{"/skills"}
+	dirs := []string{"/skills", "/.sprite/sbin"}
 	for _, t := range c.Tools {
 		if dir := toolDir(t); !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)

@@ -3,6 +3,8 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path"
 	"strings"
 
@@ -57,6 +59,8 @@ func (s step) carryOut(w *site, mount int) error {
 		})
 	case stepText:
 		return s.text(w)
+	case stepUsers:
+		return w.in(s.Path, s.users)
 	case stepKnob:
 		return ignoring(unix.ENOENT, s.turn())
 	case stepSeal:
@@ -136,6 +140,40 @@ func (s step) text(w *site) error {
 		return err
 	}
 	return unix.Unlink(made) // the mount keeps it
+}
+
+// maxUserList bounds a list of users that is left as it is, in bytes.
+const maxUserList = 1 << 20
+
+// users makes the step's list of users a file of the tree, unless one is there that knows user sprite.
+func (s step) users(dir int, name string) error {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err == nil {
+		f := os.NewFile(uintptr(fd), name)
+		defer f.Close()
+		st, err := f.Stat()
+		if err == nil && st.Mode().IsRegular() && st.Size() <= maxUserList {
+			text, err := io.ReadAll(io.LimitReader(f, maxUserList))
+			if err == nil && strings.Contains("\n"+string(text), "\nsprite:") {
+				return nil
+			}
+		}
+	}
+	for _, flags := range []int{0, unix.AT_REMOVEDIR} {
+		if err = unix.Unlinkat(dir, name, flags); err == nil || errors.Is(err, unix.ENOENT) {
+			break
+		}
+	}
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	if fd, err = unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644); err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, []byte(s.Content))
+	err = errors.Join(err, unix.Fchmod(fd, 0o644), unix.Fchown(fd, 0, 0))
+	unix.Close(fd)
+	return err
 }
 
 // turn writes to a knob of the box's own namespaces.

@@ -3,14 +3,14 @@ package sandbox
 // plan is all that init needs to know to build the box: plain data, made by the host, carried out by init in the order
 // given. Paths in the box are relative to its root.
 type plan struct {
-	Level    Level    `json:"level,omitempty"`
-	Hostname string   `json:"hostname,omitempty"`
-	Received bool     `json:"received,omitempty"` // the mounts of the host's files came along as descriptors, in order
-	Root     step     `json:"root"`               // what becomes /
-	Steps    []step   `json:"steps,omitempty"`
-	Sealed   []string `json:"sealed,omitempty"` // folders of the root that are only read
-	Limits   Limits   `json:"limits"`
-	Without  without  `json:"without,omitempty"`
+	Level    Level   `json:"level,omitempty"`
+	Hostname string  `json:"hostname,omitempty"`
+	Received bool    `json:"received,omitempty"` // the mounts of the host's files came along as descriptors, in order
+	Root     step    `json:"root"`               // what becomes /
+	Steps    []step  `json:"steps,omitempty"`
+	AsRoot   bool    `json:"as_root,omitempty"` // commands can be started as root
+	Limits   Limits  `json:"limits"`
+	Without  without `json:"without,omitempty"`
 }
 
 // step makes one thing in the box's root.
@@ -34,6 +34,7 @@ const (
 	stepDir     stepKind = "dir"     // a folder of the sprite's, if there is nothing
 	stepLink    stepKind = "link"    // a link, if there is nothing
 	stepText    stepKind = "text"    // a file of the box's own, read-only, in no tree; /dev must be there, and not sealed
+	stepUsers   stepKind = "users"   // a list of users in the tree, which the box's root changes; one without user sprite is replaced
 	stepBind    stepKind = "bind"    // something of the host's
 	stepOverlay stepKind = "overlay" // layers of the host's
 	stepProc    stepKind = "proc"

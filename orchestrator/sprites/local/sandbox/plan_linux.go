@@ -31,6 +31,9 @@ func newPlan(c Config) (plan, error) {
 	}
 	p.link("var/tmp", "/tmp")
 	p.link("var/run", "/run")
+	for _, path := range []string{"opt", "srv", "mnt", "var/local"} { // where programs expect to install and to keep data
+		p.Steps = append(p.Steps, step{Kind: stepDir, Path: path, Mode: 0o755})
+	}
 	p.Steps = append(p.Steps,
 		step{Kind: stepDir, Path: "workspace", Mode: 0o755}, step{Kind: stepDir, Path: "home/sprite", Mode: 0o755}, step{Kind: stepDir, Path: "tmp", Mode: 0o1777})
 	p.Steps = append(p.Steps, step{Kind: stepTmp, Path: "run", Source: "mode=0755" + size})
@@ -38,6 +41,10 @@ func newPlan(c Config) (plan, error) {
 		p.bind(c.Skills, "skills", true)
 	}
 	p.bind(c.Run, ".sprite", true)
+	if c.rooted() {
+		p.AsRoot = true
+		p.Steps = append(p.Steps, step{Kind: stepBind, Path: ".sprite/sbin/init", Source: c.Self, File: true, ReadOnly: true})
+	}
 	for _, point := range c.Points {
 		p.Steps = append(p.Steps, p.tree(pointPath(point.ID), point.Root, true))
 	}
@@ -71,13 +78,8 @@ func newPlan(c Config) (plan, error) {
 	return p.restricted(c), nil
 }
 
-// restricted lists what is only read, and takes the restrictions of mounts back that c leaves out.
+// restricted takes the restrictions of mounts back that c leaves out.
 func (p plan) restricted(c Config) plan {
-	for _, s := range p.Steps {
-		if s.ofHost() && s.ReadOnly && !s.File && !strings.Contains(s.Path, "/") {
-			p.Sealed = append(p.Sealed, s.Path)
-		}
-	}
 	for i, s := range p.Steps {
 		if s.ofHost() {
 			p.Steps[i].ReadOnly = s.ReadOnly && c.defended(DefenceReadOnly)
@@ -158,7 +160,11 @@ func (p *plan) system(Config) error {
 // ownSystem shows a tree with programs of its own who its users are, and how the host, if its network is that, finds names.
 func (p *plan) ownSystem(c Config) error {
 	for path, text := range map[string]string{"etc/passwd": c.Passwd, "etc/group": c.Group} {
-		if text != "" {
+		switch {
+		case text == "":
+		case c.rooted():
+			p.Steps = append(p.Steps, step{Kind: stepUsers, Path: path, Content: text})
+		default:
 			p.text(path, text)
 		}
 	}
@@ -172,6 +178,9 @@ func (p *plan) ownSystem(c Config) error {
 	}
 	return nil
 }
+
+// rooted reports whether the box has a root that commands can be.
+func (c Config) rooted() bool { return c.AsRoot && c.Level == LevelRoot && c.defended(DefenceCaps) }
 
 // show binds a host file or folder read-only at its own path. A link is followed: the box sees what it points to.
 func (p *plan) show(path string) error {

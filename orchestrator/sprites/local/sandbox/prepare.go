@@ -37,10 +37,39 @@ func (c Config) prepare() error {
 	if err := os.RemoveAll(filepath.Join(c.Run, "checkpoints")); err != nil { // places of an earlier box
 		return fmt.Errorf("make places for checkpoints: %w", err)
 	}
+	if !c.plain() {
+		if err := c.placeSudo(); err != nil {
+			return err
+		}
+	}
 	for _, p := range c.Points {
 		if err := c.pointPlace(p.ID); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// placeSudo makes /.sprite/sbin/sudo, and the place over which the program that it starts is shown.
+func (c Config) placeSudo() error {
+	dir := filepath.Join(c.Run, "sbin")
+	script := "#!/bin/sh\nexec /.sprite/sbin/init " + InitArg + " " + stageSudo + " \"$@\"\n"
+	if !c.AsRoot || c.Level != LevelRoot {
+		why := c.NoRoot
+		if why == "" {
+			why = "it was made without"
+		}
+		script = "#!/bin/sh\necho 'sudo: this sprite has no root: " + strings.ReplaceAll(why, "'", "") + "' >&2\nexit 1\n"
+	}
+	err := os.MkdirAll(dir, 0o755)
+	for name, text := range map[string]string{"sudo": script, "init": ""} {
+		if err == nil {
+			path := filepath.Join(dir, name)
+			err = errors.Join(os.WriteFile(path, []byte(text), 0o755), os.Chmod(path, 0o755)) // whatever the umask
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make a place for sudo: %w", err)
 	}
 	return nil
 }

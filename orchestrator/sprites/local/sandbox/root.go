@@ -120,6 +120,16 @@ var skeleton = []bone{
 	{"var/cache", 0o755, false},
 	{"var/cache/sprite", 0o755, true},
 	{"var/cache/shared", 0o755, false},
+	{"var/local", 0o755, true},
+	{"opt", 0o755, true},
+	{"srv", 0o755, true},
+	{"mnt", 0o755, true},
+	{"usr", 0o755, false}, // of an image; the host's, where that is shown, covers it
+	{"usr/local", 0o755, true},
+	{"usr/local/bin", 0o755, true},
+	{"usr/local/include", 0o755, true},
+	{"usr/local/lib", 0o755, true},
+	{"usr/local/share", 0o755, true},
 }
 
 // hostDir is where on the host the folder path of the box lies, as far as it can be named: of an overlay that is the

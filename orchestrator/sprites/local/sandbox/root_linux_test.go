@@ -193,3 +193,18 @@ func TestMountPointsInTheSpritesHands(t *testing.T) {
 		})
 	}
 }
+
+// Programs install and keep data where they expect to, at every level with namespaces; what is shown of the host stays as it is.
+func TestFoldersOfPrograms(t *testing.T) {
+	box, _ := start(t, false)
+	for _, path := range []string{"/app", "/data/of/mine", "/opt/x", "/srv/x", "/mnt/x", "/var/local/x"} {
+		if out, code := run(t, box, "mkdir -p "+path+" && echo x >"+path+"/f && mv "+path+"/f "+path+"/g && rm "+path+"/g 2>&1"); code != 0 {
+			t.Errorf("make and fill %s: %s", path, out)
+		}
+	}
+	for _, path := range []string{"/usr/x", "/bin/x", "/.sprite/x", "/skills/x"} {
+		if out, code := run(t, box, "mkdir "+path+" 2>&1"); code == 0 {
+			t.Errorf("mkdir %s succeeds: %s", path, out)
+		}
+	}
+}

@@ -47,6 +47,8 @@ type Config struct {
 	Group    string
 	Hostname string    // "sprite" when empty
 	OwnIDs   bool      // its users are none of another box's, for the kernel; see TryOwnIDs
+	AsRoot   bool      // its programs can run commands as the box's root, by sudo; LevelRoot only
+	NoRoot   string    // without AsRoot: what sudo says, and what can be done about it
 	Network  bool      // a network of its own, with nothing in it but what the host hands over
 	Limits   Limits    // what it may use
 	Points   []Point   // checkpoints shown read-only below /.sprite/checkpoints

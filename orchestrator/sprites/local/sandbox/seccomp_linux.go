@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"unsafe"
@@ -13,12 +14,13 @@ type rule struct {
 	call     uint32
 	argument uint32
 	values   []uint32
+	errno    unix.Errno // EPERM when 0
 }
 
 // rules are apart from package callfilter, whose comparisons look at the whole of an argument: C libraries differ in what they
 // put into the upper half, and attackers put there what they like.
 var rules = []rule{
-	{unix.SYS_IOCTL, 1, []uint32{
+	{call: unix.SYS_IOCTL, argument: 1, values: []uint32{
 		// Typing into terminals: of others, or of who looks at this one.
 		unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD,
 		// Trees in the tree, which snapshots leave out and which cannot be removed like folders: BTRFS_IOC_SNAP_CREATE,
@@ -29,15 +31,17 @@ var rules = []rule{
 	}},
 	// Leases on files that other sprites open, too, let their holder stall each open for up to fs.lease-break-time, through
 	// read-only mounts as well. Directory notification is the legacy of inotify, counted nowhere.
-	{unix.SYS_FCNTL, 1, []uint32{unix.F_SETLEASE, unix.F_NOTIFY, setDelegation}},
+	{call: unix.SYS_FCNTL, argument: 1, values: []uint32{unix.F_SETLEASE, unix.F_NOTIFY, setDelegation}},
 	// Limits of init, which runs as the same user.
-	{unix.SYS_PRLIMIT64, 0, []uint32{1}},
+	{call: unix.SYS_PRLIMIT64, argument: 0, values: []uint32{1}},
+	// The kernel's audit, for which useradd and the like look: they go on where there is none, and end where it is refused.
+	{call: unix.SYS_SOCKET, argument: 2, values: []uint32{unix.NETLINK_AUDIT}, errno: unix.EPROTONOSUPPORT},
 }
 
 // setDelegation is F_SETDELEG, a lease on a folder.
 const setDelegation = 1024 + 16
 
-// filters refuse what package callfilter and the rules below name.
+// filters refuse what package callfilter and the rules name. Where two refuse the same call, the one loaded last names the error.
 type filters [][]unix.SockFilter
 
 // newFilters has all of them at hand.
@@ -74,7 +78,7 @@ func onlyNative(native uint32) []unix.SockFilter {
 	}
 }
 
-// program refuses with EPERM what a rule names.
+// program refuses what a rule names.
 func (r rule) program() []unix.SockFilter {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: callNumber},
@@ -87,7 +91,7 @@ func (r rule) program() []unix.SockFilter {
 	}
 	return append(program,
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
-		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(cmp.Or(r.errno, unix.EPERM))},
 	)
 }
 

@@ -51,13 +51,18 @@ func (k kind) ready(control *channel) (b builder, err error) {
 // enter builds what p says and replaces this process by the second stage, which has no privilege. It returns only to
 // report a failure. The caller's thread must be locked: credentials belong to threads, and exec keeps those of its caller.
 func (b builder) enter(p plan, received []*os.File) error {
+	p.AsRoot = p.AsRoot && allThreads()
 	if err := build(p, received); err != nil {
 		return err
 	}
 	if err := confine(p, b.filters); err != nil {
 		return err
 	}
-	err := syscall.Exec(b.self, p.Without.args("sprite-init", InitArg, stageServe), []string{})
+	stage := stageServe
+	if p.AsRoot {
+		stage = stageRoot
+	}
+	err := syscall.Exec(b.self, p.Without.args("sprite-init", InitArg, stage), []string{})
 	if errors.Is(err, fs.ErrNotExist) { // it is there, but it asks for a loader that only the host has
 		err = fmt.Errorf("%w: this lattice is linked dynamically, and the root has none of its libraries; build it with CGO_ENABLED=0", err)
 	}
@@ -106,6 +111,9 @@ func build(p plan, received []*os.File) error {
 	if err := unix.Chdir(base); err != nil {
 		return &setupFailure{"enter the new root", err}
 	}
+	if err := openRoot(); err != nil {
+		return &setupFailure{"let the sprite make folders in /", err}
+	}
 	next := 1
 	w := &site{level: p.Level, dir: -1}
 	for _, s := range p.Steps {
@@ -120,6 +128,19 @@ func build(p plan, received []*os.File) error {
 	}
 	w.leave()
 	return pivot()
+}
+
+// openRoot lets the sprite's user make folders in /, such as /app, and take away only those.
+func openRoot() error {
+	var st unix.Stat_t
+	if err := unix.Stat(".", &st); err != nil || st.Uid == insideID {
+		return err
+	}
+	const mode = 0o1777
+	if st.Mode&0o7777 == mode {
+		return nil
+	}
+	return ignoring(unix.EROFS, unix.Chmod(".", mode))
 }
 
 // allMounts returns one detached mount per step that begins with one, the root's first: those of the host's files that a

@@ -116,6 +116,8 @@ func namespaces(ids *idRange) (*syscall.SysProcAttr, error) {
 			unix.CAP_DAC_OVERRIDE, // make places for mounts in folders of the box's root
 			unix.CAP_CHOWN,        // and give them to it
 			unix.CAP_FOWNER,       // and, in /tmp, remove what stands there
+			// What is left of rootCapabilities: kept with Config.AsRoot.
+			unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_NET_BIND_SERVICE,
 		},
 	}
 	uid, gid := Owner()

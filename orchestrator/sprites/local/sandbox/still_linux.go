@@ -66,7 +66,7 @@ func (st *stillness) hold(ctx context.Context, s *server) error {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			st.goOn()
+			st.goOn(s)
 			return fmt.Errorf("%d threads did not come to rest: %w", now.restless(), ctx.Err())
 		}
 	}
@@ -84,21 +84,21 @@ func (st *stillness) note(now, before snapshot) {
 }
 
 // release lets go on what was stopped, and reports whether any of it has run meanwhile.
-func (st *stillness) release() (ran bool) {
+func (st *stillness) release(s *server) (ran bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for tid, was := range st.seen {
 		now, err := stands(was.process, tid)
 		ran = ran || err == nil && now.state != 'Z' && now.state != 'X' && now != was
 	}
-	st.goOn()
+	st.goOn(s)
 	return ran
 }
 
 // goOn continues children before their parents, who would otherwise see them stopped. mu is held.
-func (st *stillness) goOn() {
+func (st *stillness) goOn(s *server) {
 	for _, pid := range slices.Backward(st.stopped) {
-		syscall.Kill(pid, syscall.SIGCONT) // gone already is as good
+		s.kill(pid, syscall.SIGCONT)
 	}
 	st.stopped, st.seen = nil, nil
 }
@@ -111,7 +111,7 @@ func (s *server) stopAll() {
 	}
 	s.mu.Lock() // see stop
 	defer s.mu.Unlock()
-	syscall.Kill(-1, syscall.SIGSTOP) // there may be nobody
+	s.kill(-1, syscall.SIGSTOP) // there may be nobody
 }
 
 // stop sends SIGSTOP to some, while no command is being started: init waits for one until that has become another program,
@@ -120,7 +120,7 @@ func (s *server) stop(pids []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, pid := range pids {
-		syscall.Kill(pid, syscall.SIGSTOP)
+		s.kill(pid, syscall.SIGSTOP)
 	}
 }
 

@@ -27,7 +27,7 @@ func (st *stillness) hold(_ context.Context, s *server) error {
 	return nil
 }
 
-func (st *stillness) release() (ran bool) {
+func (st *stillness) release(*server) (ran bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for _, pid := range st.stopped {
