@@ -114,7 +114,7 @@ func TestSpriteFromImage(t *testing.T) {
 			"ls /usr/bin":         "env\nid\nstat",
 			"cat /srv/data":       "of the image",
 			"stat -c '%U %A' /workspace /home/sprite": "sprite drwxr-xr-x\nsprite drwxr-xr-x",
-			"echo $PATH": "/skills:/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/.sprite/bin",
+			"echo $PATH": "/skills:/.sprite/sbin:/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/.sprite/bin",
 			"echo here >/workspace/f; mv /workspace/f /workspace/g; cat /workspace/g /tmp/../workspace/g": "here\nhere",
 		} {
 			if got := sh("s", line); got != want {

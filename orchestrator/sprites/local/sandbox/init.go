@@ -28,11 +28,12 @@ const (
 	stageHold  = "hold"       // no init: see idRange
 )
 
-// Main is the program of a box's init. args follow InitArg on the command line; the result is the exit status. It must be
+// Main is the program of a box's init, and of sudo in a box. args follow InitArg on the command line, environ is the process's
+// environment; the result is the exit status. It must be
 // called before anything else of the executable has opened files or started goroutines.
-func Main(args []string) int {
+func Main(args, environ []string) int {
 	if len(args) > 0 && args[0] == stageSudo {
-		return sudo(args[1:])
+		return sudo(args[1:], environ)
 	}
 	if err := initMain(args); err != nil {
 		fmt.Fprintln(os.Stderr, "sprite init:", err)

@@ -65,6 +65,9 @@ func (c Config) placeSudo() error {
 	for name, text := range map[string]string{"sudo": script, "init": ""} {
 		if err == nil {
 			path := filepath.Join(dir, name)
+			if is, readErr := os.ReadFile(path); readErr == nil && string(is) == text {
+				continue
+			}
 			err = errors.Join(os.WriteFile(path, []byte(text), 0o755), os.Chmod(path, 0o755)) // whatever the umask
 		}
 	}

@@ -26,7 +26,7 @@ const hostArg = "__test-host"
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == sandbox.InitArg {
-		os.Exit(sandbox.Main(os.Args[2:]))
+		os.Exit(sandbox.Main(os.Args[2:], os.Environ()))
 	}
 	if code, ok := playsAttacker(os.Args); ok {
 		os.Exit(code)

@@ -186,7 +186,7 @@ func groupsOf(user string) (groups []uint32) {
 }
 
 // sudo is the program; the result is its exit status.
-func sudo(args []string) int {
+func sudo(args, environ []string) int {
 	c, err := parseSudo(args)
 	if err == nil && (c.help || c.validate) {
 		if c.help {
@@ -196,7 +196,7 @@ func sudo(args []string) int {
 	}
 	var code int
 	if err == nil {
-		code, err = c.run()
+		code, err = c.run(environ)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sudo:", err)
@@ -206,7 +206,7 @@ func sudo(args []string) int {
 }
 
 // request is what c asks of init.
-func (c sudoCall) request() (*rootCommand, error) {
+func (c sudoCall) request(environ []string) (*rootCommand, error) {
 	as, err := findAccount(c.user)
 	if err != nil {
 		return nil, err
@@ -232,8 +232,10 @@ func (c sudoCall) request() (*rootCommand, error) {
 	argv := c.argv
 	if c.shell {
 		shell := as.shell
-		if own := os.Getenv("SHELL"); own != "" && !c.login {
-			shell = own
+		for _, kv := range environ {
+			if own, ok := strings.CutPrefix(kv, "SHELL="); ok && own != "" && !c.login {
+				shell = own
+			}
 		}
 		if shell == "" || strings.HasSuffix(shell, "/nologin") {
 			shell = "/bin/sh"
@@ -251,7 +253,7 @@ func (c sudoCall) request() (*rootCommand, error) {
 		env[name] = v
 	}
 	r.Command = command{Program: []byte(argv[0]), Argv: argv, Dir: []byte(dir), Stdio: [3]bool{true, true, true}}
-	for _, kv := range os.Environ() {
+	for _, kv := range environ {
 		if name, _, _ := strings.Cut(kv, "="); env[name] == "" {
 			r.Command.Env = append(r.Command.Env, kv)
 		}
@@ -265,8 +267,8 @@ func (c sudoCall) request() (*rootCommand, error) {
 }
 
 // run asks init, passes signals on, and returns how the command ended.
-func (c sudoCall) run() (code int, err error) {
-	r, err := c.request()
+func (c sudoCall) run(environ []string) (code int, err error) {
+	r, err := c.request(environ)
 	if err != nil {
 		return 1, err
 	}

@@ -20,7 +20,7 @@ func initOfBox() struct{} {
 	if len(os.Args) > 1 && os.Args[1] == sandbox.InitArg {
 		// Packages are initialised by a goroutine that keeps its thread, which init needs only while it sets up.
 		status := make(chan int)
-		go func() { status <- sandbox.Main(os.Args[2:]) }()
+		go func() { status <- sandbox.Main(os.Args[2:], os.Environ()) }()
 		os.Exit(<-status)
 	}
 	return struct{}{}
