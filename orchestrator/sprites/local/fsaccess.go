@@ -58,7 +58,7 @@ func (e fileRefusal) Error() string { return e.text }
 func (e fileRefusal) Unwrap() error { return e.errno }
 
 // errAsRoot refuses what a sprite here cannot do for anybody.
-var errAsRoot = fileRefusal{syscall.EPERM, "asRoot is not possible here: nothing in this sprite, its init included, has the rights of root; leave asRoot out and work on files of user sprite"}
+var errAsRoot = fileRefusal{syscall.EPERM, "asRoot is not offered for file calls; run a command with sudo in the sprite, or leave asRoot out and work on files of user sprite"}
 
 // refuseFile answers a file call in the form of the API. name is what the client asked for: host paths stay inside.
 func (h *Host) refuseFile(w http.ResponseWriter, r *http.Request, name string, err error) {
