@@ -32,6 +32,8 @@ type runOptions struct {
 	from                                                flowSources
 	limits                                              limitOptions
 	uncommitted, keep, dry                              bool
+	constraints                                         []string
+	acceptance                                          string
 	keepSaid                                            bool
 }
 
@@ -91,6 +93,8 @@ from the settings (lattice --help).
 	f.StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent; its value is never stored")
 	f.StringVar(&o.workItem, "work-item", "", "`ID` of the issue or task that this is about (default: the run's id)")
 	f.StringVar(&o.goal, "goal", "", "what the run is for; written to task.json")
+	f.StringArrayVar(&o.constraints, "constraint", nil, "`k=v` or k:=json that the work keeps to; written to task.json (repeatable)")
+	f.StringVar(&o.acceptance, "acceptance", "", "when the work is done; written to task.json")
 	addImageFlag(d, cmd, &o.image)
 	o.limits.addFlags(cmd, "the new sprite's")
 	addToolFlag(cmd, &o.tools)
@@ -172,9 +176,13 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 	if err != nil {
 		return err
 	}
+	constraints, err := readConstraints(o.constraints)
+	if err != nil {
+		return err
+	}
 	req := api.RunRequest{Flow: doc, Input: input, Detach: o.detach, Options: d.askingModels(api.Options{
 		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Image: image, Limits: o.limits.config(), MinIsolation: o.limits.least.String(), Grants: o.allow,
-		WorkItem: o.workItem, Goal: o.goal, Keep: o.keep, Tools: tools, Skills: skills, Spritekit: o.fresh.path(), AgentEnv: o.agentEnv, Routes: routes, Values: api.Values{Secrets: secrets},
+		WorkItem: o.workItem, Goal: o.goal, Constraints: constraints, Acceptance: o.acceptance, Keep: o.keep, Tools: tools, Skills: skills, Spritekit: o.fresh.path(), AgentEnv: o.agentEnv, Routes: routes, Values: api.Values{Secrets: secrets},
 	})}
 	if o.sprite == "" && d.remoteSprites() == nil { // what its own sprite has of here, by flags and settings
 		o.limits.withSettings(d.settings)

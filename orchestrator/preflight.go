@@ -93,3 +93,26 @@ func completeInputs(_ *cobra.Command, list []string, _ string) ([]string, cobra.
 	}
 	return words, directive
 }
+
+// readConstraints reads the k=v and k:=json of --constraint.
+func readConstraints(pairs []string) (map[string]any, error) {
+	var all map[string]any
+	for _, pair := range pairs {
+		name, raw, err := parsePair(pair)
+		if err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = map[string]any{}
+		}
+		if _, twice := all[name]; twice {
+			return nil, api.Refuse(protocol.ExitBadInput, "key_duplicate", "the constraint "+name+" is given twice", "keep one of the two")
+		}
+		var value any
+		if err := json.Unmarshal(raw, &value); err != nil {
+			return nil, err
+		}
+		all[name] = value
+	}
+	return all, nil
+}

@@ -112,8 +112,11 @@ type Options struct {
 	Grants             []string `json:"grants,omitempty"`
 	WorkItem           string   `json:"work_item_id,omitempty"`
 	Goal               string   `json:"goal,omitempty"`
-	Keep               bool     `json:"keep,omitempty"`
-	Tools              []string `json:"tools,omitempty"` // host paths that the run's own sprite sees read-only
+	// Constraints and Acceptance say to agents what to keep to, and when the work is done; they are in task.json.
+	Constraints map[string]any `json:"constraints,omitempty"`
+	Acceptance  string         `json:"acceptance,omitempty"`
+	Keep        bool           `json:"keep,omitempty"`
+	Tools       []string       `json:"tools,omitempty"` // host paths that the run's own sprite sees read-only
 	// Limits and MinIsolation are its own sprite's; as in sprites.Create.
 	Limits       *sprites.Config `json:"limits,omitempty"`
 	MinIsolation string          `json:"min_isolation,omitempty"`

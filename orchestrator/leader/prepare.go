@@ -45,7 +45,7 @@ func (l *Leader) Prepare(ctx context.Context, run, sprite string) (map[string]an
 		}
 		members["repo"] = repo
 	}
-	task := protocol.Task{RunID: run, Goal: rec.kept.Goal, Repo: worktree.StripCredentials(rec.kept.Repo)}
+	task := protocol.Task{RunID: run, Goal: rec.kept.Goal, Repo: worktree.StripCredentials(rec.kept.Repo), Constraints: rec.kept.Constraints, Acceptance: rec.kept.Acceptance}
 	if err := l.writeAnswers(ctx, sprite, rec.kept, &task); err != nil {
 		return nil, err
 	}
