@@ -51,20 +51,22 @@ func TestThreatsNameTests(t *testing.T) {
 	}
 	known := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	must(t, filepath.WalkDir(filepath.Join(top, "orchestrator"), func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
+	for _, folder := range []string{"orchestrator", "skills", "spritekit"} {
+		must(t, filepath.WalkDir(filepath.Join(top, folder), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			known[filepath.Base(path)] = true
+			if !strings.HasSuffix(path, "_test.go") {
+				return nil
+			}
+			source, err := os.ReadFile(path)
+			for _, found := range function.FindAllSubmatch(source, -1) {
+				known[string(found[1])] = true
+			}
 			return err
-		}
-		known[filepath.Base(path)] = true
-		if !strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		source, err := os.ReadFile(path)
-		for _, found := range function.FindAllSubmatch(source, -1) {
-			known[string(found[1])] = true
-		}
-		return err
-	}))
+		}))
+	}
 	for _, found := range regexp.MustCompile("`((?:Test|Fuzz)\\w+|[a-z-]+\\.txtar)`").FindAllSubmatch(file, -1) {
 		if !known[string(found[1])] {
 			t.Errorf("THREATS.md names %s, and there is no such test", found[1])
