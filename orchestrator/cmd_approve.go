@@ -99,6 +99,9 @@ func confirm(ctx context.Context, d *deps, c *conn, v api.RunView, wait string) 
 			fmt.Fprintf(d.err, "  %s\n", line)
 		}
 	}
+	if w.Kind == lattice.WaitWorld {
+		fmt.Fprintf(d.err, "  inputs: %s\n", clean(string(w.Details)))
+	}
 	fmt.Fprint(d.err, "Approve? [y/N] ")
 	type line struct {
 		text string

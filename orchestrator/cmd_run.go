@@ -28,6 +28,7 @@ type runOptions struct {
 	leaderOptions
 	fresh                                               spriteOptions
 	repo, ref, sprite, image, workItem, inputFile, goal string
+	approveWorld                                        []string // skills
 	inputs, allow, agentEnv, tools                      []string
 	from                                                flowSources
 	limits                                              limitOptions
@@ -45,8 +46,9 @@ func newRunCmd(d *deps) *cobra.Command {
 		Long: `Run a flow: a file with a workflow graph or ExecIR, - for standard input, or the name of a built-in one (lattice flow ls).
 
 With --repo the repository is read here, with your own git and credentials, and travels into the sprite as a bundle;
-what the flow pushes lands there as branch lattice/<run> (a local path) after a person approved it. Nothing else leaves
-the sprite. A run that needs a person ends the command with 75 and prints what to type next; a program that asks by a
+what the flow pushes lands there as branch lattice/<run> (a local path) after a person approved it. Before each call of a
+skill that acts outside (side_effect "world") the run waits for approval, too; --approve-world names skills that it need
+not ask for. Nothing else leaves the sprite. A run that needs a person ends the command with 75 and prints what to type next; a program that asks by a
 question event of old is answered by a new run (lattice answer --help). A failed run keeps its sprite. The first Ctrl-C
 stops driving; the run stays resumable.
 
@@ -90,6 +92,7 @@ from the settings (lattice --help).
 	f.StringVar(&o.inputFile, "input-file", "", "JSON object with flow inputs; - is standard input")
 	f.StringVar(&o.sprite, "sprite", "", "use this sprite instead of a fresh one")
 	f.StringSliceVar(&o.allow, "allow", nil, "permissions that the run's calls may have (default: all but git:push, credential:fetch, net)")
+	f.StringArrayVar(&o.approveWorld, "approve-world", nil, "call the skill `NAME`, which acts outside, without asking first; repeatable")
 	f.StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent; its value is never stored")
 	f.StringVar(&o.workItem, "work-item", "", "`ID` of the issue or task that this is about (default: the run's id)")
 	f.StringVar(&o.goal, "goal", "", "what the run is for; written to task.json")
@@ -181,7 +184,7 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 		return err
 	}
 	req := api.RunRequest{Flow: doc, Input: input, Detach: o.detach, Options: d.askingModels(api.Options{
-		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Image: image, Limits: o.limits.config(), MinIsolation: o.limits.least.String(), Grants: o.allow,
+		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Image: image, Limits: o.limits.config(), MinIsolation: o.limits.least.String(), Grants: o.allow, ApproveWorld: o.approveWorld,
 		WorkItem: o.workItem, Goal: o.goal, Constraints: constraints, Acceptance: o.acceptance, Keep: o.keep, Tools: tools, Skills: skills, Spritekit: o.fresh.path(), AgentEnv: o.agentEnv, Routes: routes, Values: api.Values{Secrets: secrets},
 	})}
 	if o.sprite == "" && d.remoteSprites() == nil { // what its own sprite has of here, by flags and settings
@@ -402,6 +405,9 @@ func describeWait(out io.Writer, v api.RunView, w lattice.Wait) {
 	fmt.Fprintf(out, "%s %s at %s: %s\n", v.RunID, how, at, clean(w.Prompt))
 	if w.Legacy() {
 		fmt.Fprintln(out, "  the answer begins the flow again, in a run that has it in .lattice/answers.json")
+	}
+	if w.Kind == lattice.WaitWorld {
+		fmt.Fprintf(out, "  inputs: %s\n", clean(string(w.Details)))
 	}
 	if w.Action != nil {
 		for _, line := range bindingLines(w.Action.Binding) {

@@ -110,6 +110,7 @@ type Options struct {
 	OwnSprite          bool     `json:"own_sprite,omitempty"` // the sprite was made for this run
 	Image              string   `json:"image,omitempty"`      // what its own sprite starts from; as sprites.Create.Image
 	Grants             []string `json:"grants,omitempty"`
+	ApproveWorld       []string `json:"approve_world,omitempty"` // skills of class world that are called without being asked for
 	WorkItem           string   `json:"work_item_id,omitempty"`
 	Goal               string   `json:"goal,omitempty"`
 	// Constraints and Acceptance say to agents what to keep to, and when the work is done; they are in task.json.

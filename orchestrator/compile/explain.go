@@ -149,6 +149,8 @@ func (f *Flow) calls(n *ir.Node) (does, approval string) {
 		does += fmt.Sprintf(" If the run fails later on, %s takes it back.", n.Compensate.Tool)
 	}
 	switch {
+	case manifests.Class(class) == manifests.ClassWorld:
+		approval = "It acts outside; a person approves each call, unless lattice run --approve-world " + n.Tool + " did."
 	case n.Tool == "ask.user":
 		approval = "A person answers."
 	case slices.ContainsFunc(asking, func(p string) bool { return slices.Contains(needs, p) }):

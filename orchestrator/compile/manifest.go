@@ -117,7 +117,7 @@ func (c *manifestCheck) advise(s manifests.Skill, tree map[string]any) {
 		c.add(ir.SeverityWarning, "permissions_missing", "/permissions", `such as ["fs:read"]; [] when it needs none`, "it counts as needing none")
 	}
 	if tree["side_effect"] == nil {
-		c.add(ir.SeverityWarning, "side_effect_missing", "/side_effect", manifestHints["side_effect"], "it counts as world: a call that was cut off is never run again without a person")
+		c.add(ir.SeverityWarning, "side_effect_missing", "/side_effect", manifestHints["side_effect"], "it counts as world: runs ask before each call, and one that was cut off is never made again without a person")
 	}
 }
 

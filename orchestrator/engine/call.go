@@ -67,7 +67,7 @@ func (m *machine) dispatch() {
 	if m.hold() {
 		return
 	}
-	if m.answerFromRecord() {
+	if m.answerFromRecord() || m.askWorld() {
 		return
 	}
 	v := m.at.Visit

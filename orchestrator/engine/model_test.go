@@ -71,7 +71,7 @@ func recoverFrom(ctx context.Context, p *ir.Program, run string, r *engine.Runne
 func live(ctx context.Context, p *ir.Program, r *engine.Runner, w *world) error {
 	if r.State().Status == lattice.Pending {
 		if err := r.Begin(ctx, lattice.RunStarted{
-			RunID: "run_1", WorkItem: "w", Program: p.Digest, Sprite: "main-1", Input: json.RawMessage(`{}`), Grants: []string{"*"}, Disk: w.diskName(),
+			RunID: "run_1", WorkItem: "w", Program: p.Digest, Sprite: "main-1", Input: json.RawMessage(`{}`), Grants: []string{"*"}, Disk: w.diskName(), AskWorld: w.disk > 0,
 		}); err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func live(ctx context.Context, p *ir.Program, r *engine.Runner, w *world) error 
 				a.Decision, a.Inputs = lattice.Answer, w.truth(calling(r.State().Lane))
 			case lattice.WaitQuestion, lattice.WaitBlocked:
 				a.Decision, a.Inputs = lattice.Answer, json.RawMessage(`{"answer":"blue"}`)
-			case lattice.WaitAction, lattice.WaitHuman:
+			case lattice.WaitAction, lattice.WaitHuman, lattice.WaitWorld:
 			}
 			if err := r.Decide(ctx, a); err != nil {
 				return err

@@ -22,6 +22,9 @@ type State struct {
 	Epoch    int               `json:"epoch"`
 	Grants   []string          `json:"grants"`
 	Disk     string            `json:"disk,omitempty"` // see lattice.PowerLost
+	// AskWorld and ApproveWorld are as in lattice.RunStarted.
+	AskWorld     bool     `json:"ask_world,omitempty"`
+	ApproveWorld []string `json:"approve_world,omitempty"`
 
 	// The namespaces of ExecIR that the whole run shares; numbers are json.Number throughout.
 	Vars map[string]any `json:"vars"`
@@ -101,6 +104,8 @@ type Visit struct {
 	Before    *lattice.Pair `json:"before,omitempty"`
 	Losses    int           `json:"losses,omitempty"` // of this attempt
 	Suspended *Suspension   `json:"suspended,omitempty"`
+	// Approved says that a person allowed the call, one of class world, in each attempt of this visit.
+	Approved bool `json:"approved,omitempty"`
 	// Acted says that an action was done which the call asked for. Ended is how a call that changed the world ended, while
 	// a durable checkpoint is taken.
 	Acted  bool                  `json:"acted,omitempty"`

@@ -57,6 +57,7 @@ func Step(p *ir.Program, s State, f lattice.Fact) (State, []lattice.Command, err
 	}
 	for m.err == nil && m.proceed() {
 	}
+	m.waitOn()
 	if m.err != nil {
 		return s, nil, m.err
 	}
@@ -79,6 +80,14 @@ type machine struct {
 type entry struct {
 	thread *thread
 	node   string
+}
+
+// waitOn has a run wait in which one of several waits has closed, and nothing else is to be done.
+func (m *machine) waitOn() {
+	busy := func(c lattice.Command) bool { return c.Kind != lattice.DoTimer }
+	if m.err == nil && m.s.Status == lattice.Running && len(m.s.Waits) > 0 && !slices.ContainsFunc(m.s.Pending, busy) {
+		m.become(lattice.Waiting)
+	}
 }
 
 // proceed does the next thing that the fact gave rise to; it reports whether there was one.
@@ -187,6 +196,7 @@ func (m *machine) start(f lattice.RunStarted) error {
 	m.s.WorkItem, m.s.Program, m.s.Sprite = f.WorkItem, f.Program, f.Sprite
 	m.s.Grants = slices.Sorted(slices.Values(f.Grants))
 	m.s.In, m.s.Ctx, m.s.Disk = in, ctx, f.Disk
+	m.s.AskWorld, m.s.ApproveWorld = f.AskWorld, slices.Clone(f.ApproveWorld)
 	m.become(lattice.Running)
 	switch {
 	case len(f.Input) > m.maxStateBytes():

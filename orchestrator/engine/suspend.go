@@ -116,6 +116,8 @@ func (m *machine) answered(f lattice.Answered) error {
 		return m.humanAnswered(w, f, inputs)
 	case lattice.WaitUnknown:
 		return m.settled(w, f, inputs)
+	case lattice.WaitWorld:
+		return m.worldAnswered(w, f)
 	case lattice.WaitQuestion, lattice.WaitBlocked:
 		return m.blockedAnswered(w, f, inputs)
 	default:

@@ -25,6 +25,9 @@ type RunStarted struct {
 	// Disk names the run of the machine and the mount of the disk on which the sprites are; "" where nothing is known of
 	// that, as of a remote host. See PowerLost.
 	Disk string `json:"disk,omitempty"`
+	// AskWorld has the run wait for approval before it calls a skill of class world, but for those that ApproveWorld names.
+	AskWorld     bool     `json:"ask_world,omitempty"`
+	ApproveWorld []string `json:"approve_world,omitempty"`
 }
 
 // RunForked opens a run that goes on from a moment of another one, with a copy of its sprite's files. State is the other

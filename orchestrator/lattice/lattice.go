@@ -177,6 +177,7 @@ const (
 	WaitAction  WaitKind = "action"          // a sprite asked for an action
 	WaitSkill   WaitKind = "skill"           // a sprite waits for inputs
 	WaitHuman   WaitKind = "human"           // a HUMAN node
+	WaitWorld   WaitKind = "world_call"      // a skill of class world is about to be called
 	WaitUnknown WaitKind = "unknown_outcome" // a world call was cut off; a person settles it
 	// The run is over, and the answer begins another one (DESIGN 25).
 	WaitQuestion WaitKind = "question" // a program asked by a legacy question

@@ -29,6 +29,11 @@ func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
 	if findings := p.Preflight(o.Grants); ir.HasErrors(findings) {
 		return refuseFlow("permission_denied", protocol.ExitDenied, flow.Told(findings))
 	}
+	for _, name := range o.ApproveWorld {
+		if !slices.Contains(p.WorldCalls(nil), name) {
+			return api.Refuse(protocol.ExitBadInput, "world_call_unknown", "the flow calls no skill "+name+" that acts outside", "leave --approve-world "+name+" out; lattice flow explain says what each step does")
+		}
+	}
 	known := startContext("", o, time.Time{})
 	known["sprite"] = true // prepared before the first node, as is repo
 	if o.Repo != "" {

@@ -196,6 +196,9 @@ func (l *Leader) begin(ctx context.Context, program *ir.Program, r api.RunReques
 	}
 	l.detach(id, r.Detach)
 	v, err := l.view(id)
+	for _, skill := range program.WorldCalls(o.ApproveWorld) {
+		notice = append(notice, fmt.Sprintf("%s acts outside: the run waits for approval before it calls it; --approve-world %s allows it from the start", skill, skill))
+	}
 	v.Notice = notice
 	return v, err
 }
@@ -227,7 +230,7 @@ func (l *Leader) create(ctx context.Context, id string, secret []byte, program *
 		input = json.RawMessage("{}")
 	}
 	o.Begin = lattice.RunStarted{
-		RunID: id, WorkItem: o.WorkItem, Program: program.Digest, Sprite: o.Sprite, Input: input, Ctx: frozen, Grants: o.Grants,
+		RunID: id, WorkItem: o.WorkItem, Program: program.Digest, Sprite: o.Sprite, Input: input, Ctx: frozen, Grants: o.Grants, AskWorld: true, ApproveWorld: o.ApproveWorld,
 	}
 	if o.Sprite != "" {
 		o.Begin.Disk = l.disk()
