@@ -115,18 +115,18 @@ var mayImport = map[string][]string{
 	"orchestrator/oci":  {"spritekit/fault"},
 	"orchestrator/sbom": {},
 
-	"orchestrator/sprites/local":       {"orchestrator/boltfile", "orchestrator/durable", "orchestrator/patient", "orchestrator/sprites", "orchestrator/sprites/local/..."},
-	"orchestrator/sprites/local/image": {"orchestrator/durable", "orchestrator/sprites/local/tree"},
+	"orchestrator/host":       {"orchestrator/boltfile", "orchestrator/durable", "orchestrator/patient", "orchestrator/sprites", "orchestrator/host/..."},
+	"orchestrator/host/image": {"orchestrator/durable", "orchestrator/host/tree"},
 	// What file calls do, in a sandbox and, confined to folders, on the host.
-	"orchestrator/sprites/local/files":   {},
-	"orchestrator/sprites/local/sandbox": {"orchestrator/sprites/local/files", "orchestrator/sprites/local/sandbox/callfilter"},
+	"orchestrator/host/files":   {},
+	"orchestrator/host/sandbox": {"orchestrator/host/files", "orchestrator/host/sandbox/callfilter"},
 	// What the filter of system calls is assembled by; where inits are started most they have it assembled.
-	"orchestrator/sprites/local/sandbox/callfilter": {},
-	"orchestrator/sprites/local/sandbox/early":      {"orchestrator/sprites/local/sandbox"}, // and nothing else: what it imports, every init pays for
-	"orchestrator/sprites/local/egress":             {},
-	"orchestrator/sprites/local/layer":              {"orchestrator/sprites/local/tree"},
-	"orchestrator/sprites/local/tree":               {},
-	"orchestrator/sprites/spritestest":              {"orchestrator/sprites"},
+	"orchestrator/host/sandbox/callfilter": {},
+	"orchestrator/host/sandbox/early":      {"orchestrator/host/sandbox"}, // and nothing else: what it imports, every init pays for
+	"orchestrator/host/egress":             {},
+	"orchestrator/host/layer":              {"orchestrator/host/tree"},
+	"orchestrator/host/tree":               {},
+	"orchestrator/sprites/spritestest":     {"orchestrator/sprites"},
 
 	"scripts/genschema": {"manifests", "orchestrator/api", "orchestrator/compile", "orchestrator/ir", "orchestrator/lattice", "orchestrator/settings", "skills/agent", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
 	"scripts/checkrun":  {},                                                                                                                                                                                     // a witness that shares code with the accused proves nothing
@@ -137,21 +137,21 @@ var mayImport = map[string][]string{
 
 // owners lists the only packages that may import a third-party module. Other modules are free.
 var owners = map[string][]string{
-	"go.etcd.io/bbolt":                       {"orchestrator/boltfile", "orchestrator/store", "orchestrator/sprites/local"},
-	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/sprites/local", "orchestrator/sprites/spritestest"},
+	"go.etcd.io/bbolt":                       {"orchestrator/boltfile", "orchestrator/store", "orchestrator/host"},
+	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/host", "orchestrator/sprites/spritestest"},
 	"github.com/go-git/go-git":               {"skills/git/native", "skills/git/native/index", "skills/git/native/objects", "skills/git/native/refs", "skills/git/native/wire", "orchestrator/worktree"},
 	"github.com/modelcontextprotocol/go-sdk": {"spritekit/mcp"},
 	"github.com/google/jsonschema-go":        {"skills/agent", "spritekit/mcp"},
 	"github.com/bmatcuk/doublestar":          {"skills/fs"},
-	"github.com/creack/pty":                  {"orchestrator/sprites/local/sandbox"},
+	"github.com/creack/pty":                  {"orchestrator/host/sandbox"},
 	"github.com/invopop/jsonschema":          {"scripts/genschema"},
 	"github.com/spf13/cobra":                 {"orchestrator", "spritekit"},
 	"github.com/BurntSushi/toml":             {"orchestrator/secret", "orchestrator/settings"},
-	"github.com/google/go-containerregistry": {"orchestrator/oci", "orchestrator/sprites/local/image"},
-	"github.com/google/nftables":             {"orchestrator/sprites/local/sandbox"},
-	"github.com/mdlayher/netlink":            {"orchestrator/sprites/local/sandbox"},
+	"github.com/google/go-containerregistry": {"orchestrator/oci", "orchestrator/host/image"},
+	"github.com/google/nftables":             {"orchestrator/host/sandbox"},
+	"github.com/mdlayher/netlink":            {"orchestrator/host/sandbox"},
 	"golang.org/x/time":                      {"orchestrator/llm"},
-	"golang.org/x/net":                       {"orchestrator/sprites/local/egress", "orchestrator/sprites/local/sandbox/callfilter", "orchestrator"}, // DNS messages and names; filters of system calls; how the host's proxy is chosen
+	"golang.org/x/net":                       {"orchestrator/host/egress", "orchestrator/host/sandbox/callfilter", "orchestrator"}, // DNS messages and names; filters of system calls; how the host's proxy is chosen
 }
 
 // unreachable lists what a package must not depend on even through others.

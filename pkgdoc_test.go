@@ -13,7 +13,7 @@ import (
 )
 
 // early runs before main, and says why.
-const early = "orchestrator/sprites/local/sandbox/early"
+const early = "orchestrator/host/sandbox/early"
 
 // maxLines is where a file has more than one subject.
 const maxLines = 500

@@ -21,11 +21,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/patient"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/orchestrator/sprites/local"
-	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -48,13 +48,13 @@ type spriteServeOptions struct {
 	// Shared is where caches lie that sprites read only.
 	Shared string
 	// Network is what sprites reach.
-	Network local.Network
+	Network host.Network
 	// Limits are what each sprite may use, and how firmly it must be kept apart.
 	Limits limitOptions
 	// Image is what sprites start from that name no image, "" for this machine's own system.
 	Image string
 	// Quotas are like those of remote services.
-	Quotas local.Limits
+	Quotas host.Limits
 	// NoRoot has sprites without a root of their own.
 	NoRoot bool
 	// Control offers control channels.
@@ -227,21 +227,21 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 	if opts.Token == "" {
 		opts.Token = rand.Text()
 	}
-	host, err := local.Open(local.Config{
+	h, err := host.Open(host.Config{
 		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, AskedTools: opts.AskedTools, AllowHosts: opts.AllowHosts, Shared: opts.Shared, URLs: opts.URLs, Network: opts.Network, Image: opts.Image, Log: log,
 		MinIsolation: sandbox.Level(opts.Limits.least), NoRoot: opts.NoRoot, Box: opts.Limits.limits(),
 		Limits: opts.Quotas, Control: opts.Control, WarmAfter: opts.WarmAfter, ColdAfter: opts.ColdAfter,
 	})
-	if errors.Is(err, local.ErrServed) {
+	if errors.Is(err, host.ErrServed) {
 		return api.Refuse(protocol.ExitBusy, "dir_served", err.Error(), "name another directory by --dir")
 	}
 	if err != nil {
 		return fmt.Errorf("serve sprites: %w", err)
 	}
-	defer func() { err = errors.Join(err, host.Close()) }()
+	defer func() { err = errors.Join(err, h.Close()) }()
 	if opts.Image != "" && opts.Image != sprites.NoImage {
-		digest, err := host.ImportImage(ctx, opts.Image, "", func(text string) { log.Info().Str("image", opts.Image).Msg(text) })
-		if errors.Is(err, local.ErrNoImage) {
+		digest, err := h.ImportImage(ctx, opts.Image, "", func(text string) { log.Info().Str("image", opts.Image).Msg(text) })
+		if errors.Is(err, host.ErrNoImage) {
 			return api.Refuse(protocol.ExitNotFound, "image_not_found", "serve sprites: "+err.Error(), "give a path to import, or a name that is in --dir")
 		}
 		if err != nil {
@@ -249,22 +249,22 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 		}
 		log.Info().Str("image", digest).Msg("sprites start from it")
 	}
-	if warning := host.Warning(); warning != "" {
+	if warning := h.Warning(); warning != "" {
 		log.Warn().Msg(warning)
 	}
-	if err := host.CheckIsolation(); err != nil {
+	if err := h.CheckIsolation(); err != nil {
 		return api.Refuse(protocol.ExitUnsafe, "isolation_unavailable", err.Error(), "lattice doctor")
 	}
-	log.Info().Str("isolation", host.Isolation()).Str("mode", host.Mode()).Msg("sprite host ready")
+	log.Info().Str("isolation", h.Isolation()).Str("mode", h.Mode()).Msg("sprite host ready")
 
-	server := &http.Server{Handler: host.Handler(), ReadHeaderTimeout: serveGrace, IdleTimeout: serveIdle}
+	server := &http.Server{Handler: h.Handler(), ReadHeaderTimeout: serveGrace, IdleTimeout: serveIdle}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(patient.Listener(listener)) }() // awaited below
 	ready := struct {
 		URL       string `json:"url"`
 		Token     string `json:"token,omitempty"`
 		Isolation string `json:"isolation"`
-	}{"http://" + listener.Addr().String(), opts.Token, host.Isolation()}
+	}{"http://" + listener.Addr().String(), opts.Token, h.Isolation()}
 	if opts.TokenFile != "" || opts.TokenEnv != "" {
 		ready.Token = "" // who wrote it has it
 	}
@@ -277,7 +277,7 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 	case <-ctx.Done():
 	}
 	// Sockets and streams end with the host; then the server has nothing left to wait for.
-	err = host.Close()
+	err = h.Close()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), serveGrace)
 	defer cancel()
 	if server.Shutdown(grace) != nil {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/doctor"
+	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/orchestrator/sprites/local"
 	"github.com/spritekit/lattice/orchestrator/store"
 )
 
@@ -107,12 +107,12 @@ func lookAtStore(ctx context.Context, path string) doctor.Check {
 
 // lookAtHost looks into the sprite host's database, where there is one.
 func lookAtHost(dir string) (c doctor.Check, ok bool) {
-	a, err := local.AuditDir(dir)
+	a, err := host.AuditDir(dir)
 	remedy := sprites.Remedy(&sprites.APIError{Code: sprites.CodeDamaged})
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return c, false
-	case errors.Is(err, local.ErrServed):
+	case errors.Is(err, host.ErrServed):
 		return check("sprites", doctor.OK, "", "another process serves %s", dir), true
 	case err != nil:
 		return check("sprites", doctor.Fail, remedy, "%v", err), true

@@ -16,11 +16,11 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/doctor"
+	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/orchestrator/sprites/local"
-	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 	"github.com/spritekit/lattice/orchestrator/toolchain"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -87,7 +87,7 @@ func shownPath(path string, all []string) doctor.Check {
 
 // lookAtGoCache says whether fresh sprites have the standard library compiled.
 func (d *deps) lookAtGoCache() doctor.Check {
-	folder, toolchain := local.SharedGo(d.sharedCaches())
+	folder, toolchain := host.SharedGo(d.sharedCaches())
 	if toolchain == "" {
 		return check("go cache", doctor.Warn, "lattice doctor --warm", "not made: the first Go build in each sprite compiles the standard library")
 	}
@@ -107,13 +107,13 @@ func (d *deps) warm(ctx context.Context) error {
 	fmt.Fprintln(d.err, "compiling Go's standard library in a sandbox; this happens once for each version of Go")
 	_, err = t.host.WarmGo(ctx, d.err, "std")
 	switch {
-	case errors.Is(err, local.ErrNoGo):
+	case errors.Is(err, host.ErrNoGo):
 		return api.Refuse(protocol.ExitNotFound, "no_go", err.Error(), "install Go in /usr/local/go, or put it on PATH")
-	case errors.Is(err, local.ErrPlain):
+	case errors.Is(err, host.ErrPlain):
 		return api.Refuse(protocol.ExitUnsupported, "no_namespaces", err.Error(), "lattice doctor says why there are none")
-	case errors.Is(err, local.ErrNoShared):
+	case errors.Is(err, host.ErrNoShared):
 		return api.Refuse(protocol.ExitBadInput, "no_cache_directory", err.Error(), "set HOME or XDG_CACHE_HOME")
-	case errors.Is(err, local.ErrWarming):
+	case errors.Is(err, host.ErrWarming):
 		return api.Refuse(protocol.ExitBusy, "warming", err.Error(), "wait for it")
 	}
 	return err
@@ -122,8 +122,8 @@ func (d *deps) warm(ctx context.Context) error {
 // trial is a host for throw-away sprites.
 type trial struct {
 	client *sprites.Client
-	host   *local.Host // nil when it is the leader's
-	hello  api.Hello   // isolation, sandbox and warning only
+	host   *host.Host // nil when it is the leader's
+	hello  api.Hello  // isolation, sandbox and warning only
 	close  func()
 }
 
@@ -208,24 +208,24 @@ func (d *deps) openOwnTrial() (t trial, err error) {
 	var bounds limitOptions
 	bounds.withSettings(d.settings)
 	token := rand.Text()
-	host, err := local.Open(local.Config{Dir: dir, Self: d.exe, Token: token, Network: network, Box: bounds.limits(), Tools: d.hostTools(d.settings.Tools), CheckTool: d.checkTool, Shared: d.sharedCaches(), Log: d.log})
+	h, err := host.Open(host.Config{Dir: dir, Self: d.exe, Token: token, Network: network, Box: bounds.limits(), Tools: d.hostTools(d.settings.Tools), CheckTool: d.checkTool, Shared: d.sharedCaches(), Log: d.log})
 	if err != nil {
 		return t, errors.Join(fmt.Errorf("make a throw-away sprite: %w", err), remove())
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return t, errors.Join(fmt.Errorf("make a throw-away sprite: %w", err), host.Close(), remove())
+		return t, errors.Join(fmt.Errorf("make a throw-away sprite: %w", err), h.Close(), remove())
 	}
-	server := &http.Server{Handler: host.Handler(), ReadHeaderTimeout: serveGrace}
+	server := &http.Server{Handler: h.Handler(), ReadHeaderTimeout: serveGrace}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }() // awaited in close
 	hc := &http.Client{Transport: &http.Transport{}}
 	return trial{
-		host:   host,
+		host:   h,
 		client: sprites.New("http://"+listener.Addr().String(), token, hc),
-		hello:  api.Hello{Isolation: host.Isolation(), Sandbox: host.Mode(), Warning: host.Warning()},
+		hello:  api.Hello{Isolation: h.Isolation(), Sandbox: h.Mode(), Warning: h.Warning()},
 		close: func() {
-			err := errors.Join(host.Close(), server.Close(), ignoreClosed(<-served), remove())
+			err := errors.Join(h.Close(), server.Close(), ignoreClosed(<-served), remove())
 			hc.CloseIdleConnections()
 			if err != nil {
 				fmt.Fprintf(d.err, "lattice: warning: remove the throw-away sprite: %v\n", err)

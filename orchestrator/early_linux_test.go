@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
 
 // TestInitOfABoxComesEarly: a box's init is at work before packages that it does not need are initialised, and ours do

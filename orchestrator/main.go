@@ -13,7 +13,7 @@ package main
 import (
 	"os"
 
-	_ "github.com/spritekit/lattice/orchestrator/sprites/local/sandbox/early" // a box's init gets no further
+	_ "github.com/spritekit/lattice/orchestrator/host/sandbox/early" // a box's init gets no further
 )
 
 func main() {

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/net/http/httpproxy"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/settings"
-	"github.com/spritekit/lattice/orchestrator/sprites/local"
-	"github.com/spritekit/lattice/orchestrator/sprites/local/egress"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -136,8 +136,8 @@ func completeNetwork(cmd *cobra.Command) {
 }
 
 // network is what sprites reach, by flags, settings and the proxy that the environment names.
-func (d *deps) network(o networkOptions) (local.Network, error) {
-	n := local.Network{Preset: egress.Preset(cmp.Or(o.preset, string(d.settings.Network), string(egress.Defaults))), Upstream: egress.Direct()}
+func (d *deps) network(o networkOptions) (host.Network, error) {
+	n := host.Network{Preset: egress.Preset(cmp.Or(o.preset, string(d.settings.Network), string(egress.Defaults))), Upstream: egress.Direct()}
 	if !n.Preset.Valid() {
 		return n, usageError{fmt.Errorf("--network is defaults, none or open, not %q", o.preset)}
 	}

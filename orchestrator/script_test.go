@@ -13,7 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
 
 // rootfsEnv names a root filesystem that images/rootfs/build made.

@@ -11,9 +11,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/orchestrator/sprites/local"
 	. "github.com/spritekit/lattice/orchestrator/sprites/spritestest"
 )
 
@@ -32,7 +32,7 @@ func newRemote(t *testing.T, skills string) *remote {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := local.Open(local.Config{Dir: t.TempDir(), Self: self, Skills: skills, Log: zerolog.Nop()})
+	host, err := host.Open(host.Config{Dir: t.TempDir(), Self: self, Skills: skills, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

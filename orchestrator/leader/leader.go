@@ -35,12 +35,12 @@ import (
 	"github.com/spritekit/lattice/orchestrator/action"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/modelroute"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/orchestrator/sprites/local"
-	"github.com/spritekit/lattice/orchestrator/sprites/local/sandbox"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -60,17 +60,17 @@ type Config struct {
 	Remote    *sprites.Client // nil = embedded host
 	Environ   []string        // the user's environment, for git
 	Log       zerolog.Logger
-	// CheckTool judges a path that one sprite is to see besides Tools; see local.Config. Nil refuses all.
+	// CheckTool judges a path that one sprite is to see besides Tools; see host.Config. Nil refuses all.
 	CheckTool func(path string) (string, error)
 	// Network is what sprites of the embedded host reach.
-	Network local.Network
-	// Image is what sprites of the embedded host start from whose creation names no image; see local.Config.
+	Network host.Network
+	// Image is what sprites of the embedded host start from whose creation names no image; see host.Config.
 	Image string
-	// Shared is where caches lie that sprites read only; see local.Config.
+	// Shared is where caches lie that sprites read only; see host.Config.
 	Shared string
 	// Name and Email are who commits where neither the repository nor git's settings say.
 	Name, Email string
-	// MinIsolation refuses to run anything in sprites of the embedded host that are kept apart by less; see local.Config.
+	// MinIsolation refuses to run anything in sprites of the embedded host that are kept apart by less; see host.Config.
 	MinIsolation sandbox.Level
 	// NoRoot has sprites of the embedded host without a root of their own.
 	NoRoot bool
@@ -113,7 +113,7 @@ type Leader struct {
 	cfg     Config
 	home    Home
 	store   *store.Store
-	host    *local.Host // nil with a remote Sprites API
+	host    *host.Host // nil with a remote Sprites API
 	client  *sprites.Client
 	session *session.Session
 	git     *worktree.Git
@@ -226,7 +226,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	}
 	network := l.cfg.Network
 	network.Models = l.routes.For
-	if l.host, err = local.Open(local.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
+	if l.host, err = host.Open(host.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
 		KeepSkill: l.home.keepSkill, SkillsWith: l.home.skillsWith, InstallSkills: func(spritekit string) (string, error) { return InstallSkills(l.home, spritekit) }, LetHostPorts: true,
 		Network: network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, NoRoot: l.cfg.NoRoot, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
 		l.hostless = unopened(err)
@@ -235,7 +235,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	}
 	l.client = sprites.New(api.Base, "", api.HTTPClient(l.home.Socket()))
 	if l.hostless != nil {
-		return local.Unopened(err), nil
+		return host.Unopened(err), nil
 	}
 	if l.cfg.MinIsolation != "" {
 		if err := l.host.CheckIsolation(); err != nil {
@@ -248,7 +248,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 // unopened makes the reason why the embedded host could not be opened something that a user can act on.
 func unopened(err error) error {
 	code := sprites.CodeUnavailable
-	if errors.Is(err, local.ErrDamaged) {
+	if errors.Is(err, host.ErrDamaged) {
 		code = sprites.CodeDamaged
 	}
 	return api.Refuse(protocol.ExitFailed, code, "there are no sprites: "+err.Error(), sprites.Remedy(&sprites.APIError{Code: code}))

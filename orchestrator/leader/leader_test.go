@@ -15,9 +15,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	_ "github.com/spritekit/lattice/orchestrator/host/sandbox/early" // the test binary is the init of its sandboxes
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
-	_ "github.com/spritekit/lattice/orchestrator/sprites/local/sandbox/early" // the test binary is the init of its sandboxes
 )
 
 // spritekit is the in-sprite binary of this tree.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/modelroute"
-	"github.com/spritekit/lattice/orchestrator/sprites/local/egress"
 )
 
 // ModelProvider is a provider of the settings. Base is "" for the provider's own address. Key is asked for when it is needed;

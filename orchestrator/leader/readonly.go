@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/modelroute"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/orchestrator/sprites/local"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -35,7 +35,7 @@ func (l *Leader) openReadOnly() (err error) {
 	if l.client = l.cfg.Remote; l.client == nil {
 		l.client = sprites.New(api.Base, "", api.HTTPClient(filepath.Join(l.cfg.ReadOnly, SocketName)))
 	}
-	l.compose(local.Unopened(l.hostless))
+	l.compose(host.Unopened(l.hostless))
 	return nil
 }
 

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/orchestrator/sprites/local"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -63,7 +63,7 @@ func (l *Leader) CheckStore(ctx context.Context, progress func(api.StoreProgress
 	if err != nil || l.cfg.Remote != nil {
 		return report, err
 	}
-	audit := func() (local.Audit, error) { return local.AuditDir(l.home.Sprites()) }
+	audit := func() (host.Audit, error) { return host.AuditDir(l.home.Sprites()) }
 	if l.host != nil {
 		audit = l.host.Audit
 	}
@@ -76,16 +76,16 @@ func CheckHome(ctx context.Context, home Home, progress func(api.StoreProgress))
 	if err != nil {
 		return report, err
 	}
-	return report, addAudit(&report, func() (local.Audit, error) { return local.AuditDir(home.Sprites()) })
+	return report, addAudit(&report, func() (host.Audit, error) { return host.AuditDir(home.Sprites()) })
 }
 
 // addAudit adds what is known of the embedded host's own database.
-func addAudit(r *api.StoreReport, audit func() (local.Audit, error)) error {
+func addAudit(r *api.StoreReport, audit func() (host.Audit, error)) error {
 	a, err := audit()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // there were no sprites yet
-	case errors.Is(err, local.ErrDamaged):
+	case errors.Is(err, host.ErrDamaged):
 		a.Problems = append(a.Problems, err.Error())
 	case err != nil:
 		return StoreProblem(err)

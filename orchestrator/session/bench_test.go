@@ -18,10 +18,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/orchestrator/sprites/local"
 )
 
 // BenchmarkCall makes, in turn, one fs.read in a session and one echo of a line over an exec of cat in the same sprite,
@@ -34,7 +34,7 @@ func BenchmarkCall(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	host, err := local.Open(local.Config{Dir: b.TempDir(), Self: self, Skills: skillsDir, Log: zerolog.Nop()})
+	host, err := host.Open(host.Config{Dir: b.TempDir(), Self: self, Skills: skillsDir, Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}

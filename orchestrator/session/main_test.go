@@ -17,11 +17,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/host"
+	_ "github.com/spritekit/lattice/orchestrator/host/sandbox/early" // the test binary is the init of its sandboxes
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/orchestrator/sprites/local"
-	_ "github.com/spritekit/lattice/orchestrator/sprites/local/sandbox/early" // the test binary is the init of its sandboxes
 	"github.com/spritekit/lattice/orchestrator/sprites/spritestest"
 )
 
@@ -156,7 +156,7 @@ func newWorldOf(t *testing.T, skills string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := local.Open(local.Config{Dir: t.TempDir(), Self: self, Skills: skills, Log: zerolog.Nop()})
+	host, err := host.Open(host.Config{Dir: t.TempDir(), Self: self, Skills: skills, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
 // Package sprites speaks the Sprites API: the HTTP and WebSocket interface through which Lattice runs commands and moves
-// files in sandboxes, whether they live in the embedded host (package sprites/local) or on a remote service.
+// files in sandboxes, whether they live in the embedded host (package host) or on a remote service.
 //
 // Start at [Client]. The wire types in types.go are shared with the embedded host. Package sprites/spritestest holds the
 // suite that every server must pass.

@@ -15,9 +15,9 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"github.com/spritekit/lattice/orchestrator/host"
+	_ "github.com/spritekit/lattice/orchestrator/host/sandbox/early" // the test binary is the init of its sandboxes
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/orchestrator/sprites/local"
-	_ "github.com/spritekit/lattice/orchestrator/sprites/local/sandbox/early" // the test binary is the init of its sandboxes
 	. "github.com/spritekit/lattice/orchestrator/sprites/spritestest"
 )
 
@@ -46,7 +46,7 @@ func newFarWith(t *testing.T, token string, log zerolog.Logger) *far {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := local.Open(local.Config{Dir: t.TempDir(), Self: self, Token: token, Log: log})
+	host, err := host.Open(host.Config{Dir: t.TempDir(), Self: self, Token: token, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

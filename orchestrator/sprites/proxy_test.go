@@ -16,8 +16,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/orchestrator/sprites/local"
 )
 
 // TestThroughProxy: all that the client does works through an HTTP proxy, sockets included: tunnelled by CONNECT where the
@@ -28,7 +28,7 @@ func TestThroughProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := local.Open(local.Config{Dir: t.TempDir(), Self: self, Token: token, Log: zerolog.Nop()})
+	host, err := host.Open(host.Config{Dir: t.TempDir(), Self: self, Token: token, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

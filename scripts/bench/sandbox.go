@@ -14,7 +14,7 @@ func sandboxes(ctx context.Context, dir string, rounds int) ([]figure, error) {
 	if err := os.Setenv("LATTICE_BENCH_SELF", filepath.Join(dir, "lattice")); err != nil {
 		return nil, err
 	}
-	const in = "./orchestrator/sprites/local"
+	const in = "./orchestrator/host"
 	got, err := goBench(ctx, dir, in, "^BenchmarkSandbox$", 1, "-benchtime", strconv.Itoa(rounds)+"x")
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func checkpoints(ctx context.Context, dir string, rounds int, sizes []int) (figu
 		}
 		for _, files := range sizes {
 			name := fmt.Sprintf("BenchmarkCheckpoint/%s/files=%d", driver, files)
-			got, err := goBench(ctx, dir, "./orchestrator/sprites/local", fmt.Sprintf("^BenchmarkCheckpoint$/^%s$/^files=%d$", driver, files), 1,
+			got, err := goBench(ctx, dir, "./orchestrator/host", fmt.Sprintf("^BenchmarkCheckpoint$/^%s$/^files=%d$", driver, files), 1,
 				"-benchtime", strconv.Itoa(rounds)+"x")
 			if err != nil {
 				return figures, err

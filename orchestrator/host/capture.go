@@ -1,0 +1,164 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/host/layer"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/tree"
+)
+
+// present is a frozen layer with a sprite's present files, and what the commit that refers to it has to store.
+type present struct {
+	layer layerRecord
+	made  []layerRecord // new ones, the frozen one among them when it is a copy
+	tree  string        // what the sprite goes on in, "" = where it is
+	ended bool          // its sandbox was ended; services that waited for their next start want another one
+}
+
+// capture freezes the present files of a sprite that the caller is alone with. Where no process is left, an empty layer
+// goes on top, for which the sandbox must end; but as long as little has changed, copying that is quicker than ending one
+// sandbox and starting another. Else the layer is copied, or a snapshot taken, while processes are held as far as the driver
+// needs that.
+func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (present, error) {
+	now, err := h.store.layer(rec.Tree)
+	if err != nil {
+		return present{}, err
+	}
+	d, err := h.open(now)
+	if err != nil {
+		return present{}, err
+	}
+	quiet := d.Stacks() && s.quiet()
+	if quiet {
+		little, err := h.littleChanged(ctx, s, now)
+		if err != nil {
+			return present{}, err
+		}
+		if little {
+			return h.captureCopy(ctx, d, now)
+		}
+	}
+	stacks, err := h.stacks(ctx, d, now)
+	switch {
+	case err != nil:
+		return present{}, err
+	case stacks && quiet:
+		return h.captureBelow(ctx, s, d, now)
+	}
+	ended := false
+	if quiet { // so that the next box shows the checkpoint
+		ended = s.present() != nil
+		if err := s.pause(); err != nil {
+			return present{}, err
+		}
+	}
+	thaw := func() error { return nil }
+	if box := s.present(); box != nil && !d.LiveSafe() {
+		h.step("holding")
+		if thaw, err = hold(ctx, box); err != nil {
+			return present{}, fmt.Errorf("hold the sprite's processes: %w", err)
+		}
+	}
+	p, err := h.captureCopy(ctx, d, now)
+	if thawErr := thaw(); err == nil && thawErr != nil { // it may hold the files of more than one moment
+		h.discard(p.layer)
+		err = thawErr
+	}
+	p.ended = ended
+	return p, err
+}
+
+// littleChanged reports whether the layer of a sprite in which nothing runs is quickly copied, and its sandbox may go on:
+// it then has to be one that is shown new checkpoints while it runs.
+func (h *Host) littleChanged(ctx context.Context, s *sprite, now layerRecord) (bool, error) {
+	if box := s.present(); box == nil || box.Level() != sandbox.LevelRoot {
+		return false, nil
+	}
+	return tree.Within(ctx, h.dataDir(now), quicklyEntries, quicklyBytes)
+}
+
+// captureBelow ends the sandbox of a sprite in which nothing runs, and has it go on in an empty layer.
+func (h *Host) captureBelow(ctx context.Context, s *sprite, d layer.Driver, now layerRecord) (present, error) {
+	if err := h.shallowBelow(ctx, now); err != nil {
+		return present{}, err
+	}
+	// First, because it is what may fail: on a full disk the sprite then goes on as it was.
+	next, err := h.onTop(ctx, now)
+	if err != nil {
+		return present{}, err
+	}
+	ended := s.present() != nil
+	err = s.pause()
+	if err == nil {
+		err = h.complete(ctx, d, now, h.layerDir(now.ID))
+	}
+	if err != nil {
+		h.discard(next)
+		return present{}, err
+	}
+	h.step("ended")
+	return present{layer: now, made: []layerRecord{next}, tree: next.ID, ended: ended}, nil
+}
+
+// captureCopy copies a layer that nobody writes to, or takes a snapshot of it. The sprite goes on where it is.
+func (h *Host) captureCopy(ctx context.Context, d layer.Driver, now layerRecord) (present, error) {
+	parent, err := h.store.standOn(now.Parent)
+	if err != nil {
+		return present{}, err
+	}
+	copied, err := h.build(d, parent, func(dir string) error {
+		if err := h.clone(ctx, d, now, dir); err != nil {
+			return err
+		}
+		return h.complete(ctx, d, now, dir)
+	})
+	copied.Frozen, copied.Image = true, now.Image
+	return present{layer: copied, made: []layerRecord{copied}}, err
+}
+
+// hold freezes the box. One that ends by itself at this moment holds nothing back: none of its processes is left.
+func hold(ctx context.Context, box *sandbox.Box) (thaw func() error, err error) {
+	thaw, err = box.Freeze(ctx)
+	if errors.Is(err, sandbox.ErrDied) {
+		return func() error { return nil }, box.Stop() // which waits until it is gone
+	}
+	return thaw, err
+}
+
+// complete has a layer that is about to be frozen, or a copy of it, hold all that shows in it now.
+func (h *Host) complete(ctx context.Context, d layer.Driver, of layerRecord, dir string) error {
+	if of.Plain {
+		return nil
+	}
+	shown, err := h.stack(of.ID)
+	if err != nil {
+		return err
+	}
+	return d.Complete(ctx, dir, h.layerDir(of.ID), shown[1:])
+}
+
+// commitPresent stores what capture made: it is part of the transaction that refers to the frozen layer.
+func commitPresent(tx *bolt.Tx, rec *spriteRecord, p present, mounted func(string) bool) (garbage []layerRecord, err error) {
+	for _, l := range p.made {
+		if err := addLayer(tx, l); err != nil {
+			return nil, err
+		}
+	}
+	if p.tree == "" {
+		return nil, nil
+	}
+	// The reference of the sprite goes from the layer that is now frozen to the new one.
+	if garbage, err = freezeLayer(tx, p.layer.ID, mounted); err != nil {
+		return nil, err
+	}
+	if err := changeLayer(tx, p.layer.ID, func(l *layerRecord) { l.Refs-- }); err != nil {
+		return nil, err
+	}
+	rec.Tree = p.tree
+	return garbage, holdLayer(tx, p.tree)
+}

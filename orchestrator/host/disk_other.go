@@ -1,0 +1,6 @@
+//go:build !linux
+
+package host
+
+// Disk is "": whether the machine or its disk was restarted cannot be told here.
+func (h *Host) Disk() string { return "" }

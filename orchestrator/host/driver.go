@@ -1,0 +1,104 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/spritekit/lattice/orchestrator/host/layer"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+)
+
+// chooseDriver finds out what new sprites are kept in: what the configuration names, else snapshots where the data is on
+// btrfs, overlays where boxes can mount them, and copies elsewhere. What is chosen has been tried.
+func (h *Host) chooseDriver() (layer.Driver, error) {
+	switch kind := h.cfg.Storage; {
+	case kind == layer.Overlay && h.confined().plain:
+		return nil, errNoOverlay
+	case kind != "":
+		d, err := layer.Open(kind)
+		if err == nil {
+			err = h.try(d)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("choose how to store sprites: %w", err)
+		}
+		return d, h.makeBase(d)
+	}
+	for _, kind := range h.preferred() {
+		d, err := layer.Open(kind)
+		if err == nil {
+			err = h.try(d)
+		}
+		if err == nil {
+			return d, h.makeBase(d)
+		}
+		h.cfg.Log.Warn().Err(err).Str("driver", string(kind)).Msg("storage driver does not work here; trying the next")
+	}
+	return layer.Open(layer.CAS)
+}
+
+// preferred lists what to try before copies.
+func (h *Host) preferred() []layer.Kind {
+	switch {
+	case layer.OnBtrfs(h.cfg.Dir):
+		return []layer.Kind{layer.Btrfs}
+	case h.confined().plain:
+		return nil
+	}
+	return []layer.Kind{layer.Overlay}
+}
+
+var errNoOverlay = &apiError{http.StatusConflict, "storage_unavailable",
+	"these files are kept in overlays, which need namespaces, and this system refuses them; see `lattice doctor`, or start the host with another storage driver"}
+
+// open returns the driver of a layer.
+func (h *Host) open(l layerRecord) (layer.Driver, error) {
+	if l.Driver == layer.Overlay && h.confined().plain {
+		return nil, errNoOverlay
+	}
+	return layer.Open(l.Driver)
+}
+
+// try makes a layer, writes to it, goes on from it as after a checkpoint, and removes both.
+func (h *Host) try(d layer.Driver) (err error) {
+	dir, err := os.MkdirTemp(h.tmpDir(), "driver-")
+	if err != nil {
+		return fmt.Errorf("try storage driver %s: %w", d.Kind(), err)
+	}
+	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	defer func() {
+		err = errors.Join(err, d.Remove(first), d.Remove(second), removeAll(dir))
+		if err != nil {
+			err = fmt.Errorf("try storage driver %s in %s: %w", d.Kind(), h.cfg.Dir, err)
+		}
+	}()
+	uid, gid := h.rootOwner()
+	if err := d.Make(first, uid, gid); err != nil {
+		return err
+	}
+	if !d.Stacks() {
+		return d.Clone(h.ctx, first, second)
+	}
+	if err := d.Make(second, uid, gid); err != nil {
+		return err
+	}
+	uid, gid = h.owner()
+	if err := sandbox.Skeleton(layer.Data(first), uid, gid); err != nil {
+		return err
+	}
+	cfg := sandbox.Config{
+		Self: h.cfg.Self, Level: h.confined().level(), OwnIDs: h.confined().ownIDs, Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
+		Root: sandbox.Root{Upper: layer.Data(second), Work: layer.Work(second), Lower: []string{layer.Data(first)}, Host: true},
+	}
+	if err := errors.Join(os.Mkdir(cfg.Run, 0o755), os.Mkdir(cfg.Cache, 0o755)); err != nil {
+		return err
+	}
+	box, err := sandbox.Start(cfg)
+	if err != nil {
+		return err
+	}
+	return box.Stop()
+}

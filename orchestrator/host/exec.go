@@ -1,0 +1,270 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// Defaults of an exec, as the API documents them.
+const (
+	defaultDir   = "/home/sprite"
+	defaultShell = "bash"
+	defaultRows  = 24
+	defaultCols  = 80
+	pipeGrace    = 10 * time.Second // without TTY
+	pipeTTYGrace = 0                // with TTY: for ever
+)
+
+// execRequest is one command as the query names it.
+type execRequest struct {
+	program    string // a path, or a name to look up
+	argv       []string
+	env        []string
+	dir        string
+	tty, stdin bool
+	rows, cols int
+	grace      time.Duration // 0 = for ever
+}
+
+// parseExec reads the query of an exec.
+func parseExec(q url.Values) (execRequest, error) {
+	in := execRequest{
+		argv: slices.Concat(q["cmd"], q["cmd[]"]), env: q["env"], dir: q.Get("dir"), tty: q.Get("tty") == "true",
+		rows: defaultRows, cols: defaultCols,
+	}
+	in.program = q.Get("path")
+	if len(in.argv) == 0 && in.program != "" {
+		in.argv = []string{in.program}
+	}
+	if len(in.argv) == 0 {
+		return in, badRequest("No command specified: send cmd, once per argument")
+	}
+	if in.argv[0] == "" && in.program == "" {
+		in.argv[0] = defaultShell
+	}
+	if in.program == "" {
+		in.program = in.argv[0]
+	}
+	if !path.IsAbs(in.dir) {
+		in.dir = path.Join(defaultDir, in.dir)
+	}
+	for _, text := range slices.Concat(in.argv, in.env, []string{in.program, in.dir}) {
+		if strings.ContainsRune(text, 0) {
+			return in, badRequest("cmd, path, env and dir must not hold the byte 0")
+		}
+	}
+	for _, kv := range in.env {
+		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" {
+			return in, badRequest(fmt.Sprintf("env must be NAME=VALUE, not %q", kv))
+		}
+	}
+	in.stdin, in.grace = q.Get("stdin") == "true", pipeGrace
+	if in.tty {
+		in.stdin, in.grace = q.Get("stdin") != "false", pipeTTYGrace
+	}
+	for name, to := range map[string]*int{"rows": &in.rows, "cols": &in.cols} {
+		if text := q.Get(name); text != "" {
+			n, err := strconv.ParseUint(text, 10, 16)
+			if err != nil {
+				return in, badRequest(fmt.Sprintf("%s must be a number up to 65535, not %q", name, text))
+			}
+			if n > 0 {
+				*to = int(n)
+			}
+		}
+	}
+	if text := q.Get("max_run_after_disconnect"); text != "" {
+		d, err := parseDuration(text)
+		if err != nil {
+			return in, badRequest("max_run_after_disconnect: " + err.Error())
+		}
+		in.grace = d
+	}
+	return in, nil
+}
+
+// parseDuration reads a Go duration or a bare number of seconds; not below zero.
+func parseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if seconds, bare := strconv.Atoi(text); bare == nil {
+		d, err = time.Duration(seconds)*time.Second, nil
+	}
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q is no duration such as 10s", text)
+	}
+	return d, nil
+}
+
+// environment is what a command gets: the box's base, the host's, the sprite's, the request's. Later ones win.
+func environment(layers ...[]string) []string {
+	var env []string
+	at := map[string]int{}
+	for _, layer := range layers {
+		for _, kv := range layer {
+			name, _, _ := strings.Cut(kv, "=")
+			if i, ok := at[name]; ok {
+				env[i] = kv
+				continue
+			}
+			at[name] = len(env)
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// start runs a command in the sprite with c as its owner, who keeps the sprite awake until detach. The process may have ended when start
+// returns; its output is kept for c.
+func (h *Host) start(ctx context.Context, name string, in execRequest, c *client) (*session, error) {
+	s, rec, leave, err := h.enter(ctx, name, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	s.mu.Lock()
+	box, err := s.up(rec)
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	var own []string
+	for k, v := range rec.Environment {
+		own = append(own, k+"="+v)
+	}
+	env := environment(box.BaseEnv(), h.cfg.Env, translatedEnv(box), s.networkEnv(), own, in.env)
+	one := newSession()
+	// Without the lock: a sandbox that does not answer must not keep anybody from stopping it.
+	if err := one.launch(box, in, env); err != nil {
+		return nil, err
+	}
+	one.id, one.created, one.last = h.nextSession(), h.now(), h.clock()
+	one.name, one.command = path.Base(in.argv[0]), strings.Join(append([]string{one.proc.Program}, in.argv[1:]...), " ")
+	one.ports, one.dir, one.tty, one.rows, one.cols, one.grace = &s.listening, in.dir, in.tty, in.rows, in.cols, in.grace
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.release = s.keep()
+	one.clients[c] = true
+	s.sessions[one.id] = one
+	h.chores.Go(func() {
+		one.run()
+		s.mu.Lock()
+		delete(s.sessions, one.id)
+		s.rest()
+		s.mu.Unlock()
+		close(one.finished)
+	})
+	return one, nil
+}
+
+// translatedEnv tells commands of a box without namespaces where their folders really are.
+func translatedEnv(box *sandbox.Box) []string {
+	if !box.Translated() {
+		return nil
+	}
+	return []string{"LATTICE_WORKSPACE=/workspace", "LATTICE_SOCKET=/.sprite/api.sock"} // the box translates the values
+}
+
+// launch starts the process and keeps our ends of its pipes.
+func (s *session) launch(box *sandbox.Box, in execRequest, env []string) error {
+	p := sandbox.Process{
+		Program: in.program, Argv: in.argv, Env: env, Dir: in.dir, TTY: in.tty, Rows: uint16(in.rows), Cols: uint16(in.cols),
+	}
+	var theirs, ours []*os.File
+	pipe := func() (r, w *os.File, err error) {
+		if r, w, err = os.Pipe(); err == nil {
+			return r, w, nil
+		}
+		return nil, nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	closeAll := func(files []*os.File) {
+		for _, f := range files {
+			f.Close()
+		}
+	}
+	if !in.tty {
+		for stream, to := range map[byte]**os.File{sprites.StreamStdout: &p.Stdout, sprites.StreamStderr: &p.Stderr} {
+			r, w, err := pipe()
+			if err != nil {
+				closeAll(append(ours, theirs...))
+				return err
+			}
+			s.outputs[stream], *to = r, w
+			ours, theirs = append(ours, r), append(theirs, w)
+		}
+		if in.stdin {
+			r, w, err := pipe()
+			if err != nil {
+				closeAll(append(ours, theirs...))
+				return err
+			}
+			p.Stdin, s.input = r, w
+			ours, theirs = append(ours, w), append(theirs, r)
+		}
+	}
+	proc, err := box.Exec(p)
+	closeAll(theirs)
+	if err != nil {
+		closeAll(ours)
+		return err
+	}
+	s.proc = proc
+	if in.tty {
+		terminal, err := pollable(proc.PTY)
+		if err != nil {
+			return errors.Join(fmt.Errorf("take over the terminal: %w", err), proc.Signal("KILL"), proc.PTY.Close())
+		}
+		s.outputs[sprites.StreamStdout] = terminal
+		if in.stdin {
+			s.input = terminal
+		}
+	}
+	return nil
+}
+
+// pollable returns a copy of f that honours deadlines.
+func pollable(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
+// startFailure tells a command that does not exist from a host that does not work: the former is an outcome like
+// another, which clients of all kinds understand as exit 127 or 126 with a word on stderr.
+func startFailure(err error) (*sandbox.StartError, bool) {
+	var failed *sandbox.StartError
+	return failed, errors.As(err, &failed)
+}
+
+// execOrList is a new command when the client asks for a socket, else the list of sessions.
+func (h *Host) execOrList(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	upgrade := strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+	switch {
+	case q.Get("id") != "":
+		return h.attachTo(w, r, q.Get("id"))
+	case upgrade:
+		return h.execSocket(w, r)
+	case len(q["cmd"]) > 0:
+		return &apiError{http.StatusUpgradeRequired, "upgrade_required", "exec over GET needs a WebSocket; use POST without one"}
+	}
+	return spoken(h.listSessions)(w, r)
+}

@@ -1,0 +1,141 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/oklog/ulid/v2"
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// forkSprite makes a new sprite with the files of a checkpoint of another, or of its present state. It has all that the
+// other was made and bound with, its services and its network policy among it, and neither its checkpoints, its URL's
+// settings nor its labels.
+func (h *Host) forkSprite(w http.ResponseWriter, r *http.Request) error {
+	name, id := r.PathValue("name"), r.PathValue("id")
+	var in struct {
+		Name   string   `json:"name"`
+		Labels []string `json:"labels"`
+	}
+	if err := readJSON(w, r, &in); err != nil {
+		return err
+	}
+	if !spriteName.MatchString(in.Name) {
+		return badRequest(fmt.Sprintf("%q is no sprite name: use 1 to 63 lower-case letters, digits and dashes, not at the ends", in.Name))
+	}
+	if err := h.checkRoom(); err != nil {
+		return err
+	}
+	if _, err := h.store.sprite(in.Name); err == nil {
+		return errNameTaken
+	}
+	if err := checkLabels(in.Labels); err != nil {
+		return err
+	}
+	if err := h.admitCreation(r.Context(), false); err != nil {
+		return err
+	}
+	rec, err := h.fork(r.Context(), name, id, in.Name, in.Labels)
+	if err != nil {
+		return err
+	}
+	h.step("forked")
+	h.changes.tell(rec.Name)
+	h.cfg.Log.Info().Str("sprite", rec.Name).Str("of", name).Str("checkpoint", id).Msg("sprite forked")
+	writeJSON(w, http.StatusCreated, h.object(rec))
+	return nil
+}
+
+func (h *Host) fork(ctx context.Context, name, id, to string, labels []string) (spriteRecord, error) {
+	// Alone, as for a checkpoint, or for a deletion of the one that is forked.
+	s, rec, leave, err := h.enter(ctx, name, alone)
+	if err != nil {
+		return rec, err
+	}
+	defer leave()
+	var now present
+	if id == sprites.Current {
+		if why := h.degraded(rec.Tree); why != "" {
+			return rec, degradedError(why)
+		}
+		now, err = h.capture(ctx, s, rec)
+	} else {
+		var p checkpointRecord
+		if p, err = h.store.checkpoint(s.id, id); err == nil {
+			now.layer, err = h.usable(ctx, p)
+		}
+	}
+	if err != nil {
+		return rec, fmt.Errorf("fork %s: %w", name, err)
+	}
+	made, err := h.onTop(ctx, now.layer)
+	if err != nil {
+		h.abandon(now.made...)
+		return rec, fmt.Errorf("fork %s: %w", name, err)
+	}
+	forked := rec
+	forked.ID, forked.Name, forked.Tree, forked.Labels = "sprite-"+ulid.Make().String(), to, made.ID, labels
+	forked.Source, forked.Checkpointed, forked.URLSettings = "", 0, sprites.URLSettings{}
+	forked.CreatedAt = h.now()
+	forked.UpdatedAt, forked.LastStarted, forked.LastWarmed = forked.CreatedAt, nil, nil
+	garbage, err := h.store.forkSprite(name, now, forked, made, h.mounted.has)
+	if err != nil {
+		h.abandon(append(slices.Clone(now.made), made)...)
+		return rec, fmt.Errorf("fork %s: %w", name, err)
+	}
+	h.discard(garbage...)
+	if now.ended {
+		s.resume(name)
+	}
+	if id == sprites.Current {
+		h.settleLater(now.layer.ID)
+		h.mergeLater(now.layer.ID)
+	}
+	return forked, nil
+}
+
+// forkSprite stores what capture made of the present files of sprite name, if it did, and the new sprite.
+func (s *store) forkSprite(name string, now present, forked spriteRecord, made layerRecord, mounted func(string) bool) (garbage []layerRecord, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		rec, err := getSprite(tx, name)
+		if err != nil {
+			return err
+		}
+		if garbage, err = commitPresent(tx, &rec, now, mounted); err != nil {
+			return err
+		}
+		if err := putSprite(tx, rec); err != nil {
+			return err
+		}
+		if err := addSprite(tx, forked, made); err != nil {
+			return err
+		}
+		if err := copyServices(tx, rec.ID, forked.ID); err != nil {
+			return err
+		}
+		// A copy that nothing stacks on was needed for the moment only.
+		if len(now.made) > 0 && now.tree == "" {
+			l, err := getLayer(tx, now.layer.ID)
+			if err != nil || l.Refs > 0 {
+				return err
+			}
+			garbage, err = forgetLayer(tx, l, mounted)
+			return err
+		}
+		return nil
+	})
+	return garbage, err
+}
+
+// copyServices gives one sprite the services of another. They start with its first command.
+func copyServices(tx *bolt.Tx, from, to string) error {
+	all, err := getServices(tx, from)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	return putServices(tx, to, nil, all)
+}

@@ -1,0 +1,157 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"sync"
+	"syscall"
+
+	"github.com/spritekit/lattice/orchestrator/host/files"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+)
+
+// fileAccess is how the host gets at a sprite's files: by the init of its sandbox ([sandbox.Files]), or by its folders where
+// there is none (hostFiles). Errors are those of the system calls.
+type fileAccess interface {
+	// Open opens a regular file for reading. It must be closed before the sprite's gate is left.
+	Open(ctx context.Context, name string) (*os.File, int64, error)
+	Write(ctx context.Context, name string, content *os.File, size int64, mode *fs.FileMode) (fs.FileMode, error)
+	Do(ctx context.Context, op files.Op, emit files.Emit) error
+}
+
+// errnos names the errors that file calls report, and their status.
+var errnos = []struct {
+	is     error
+	code   string
+	status int
+	text   string
+}{
+	{fs.ErrNotExist, "ENOENT", http.StatusNotFound, "no such file or directory"},
+	{syscall.ENOTEMPTY, "ENOTEMPTY", http.StatusConflict, "directory not empty"},
+	{fs.ErrExist, "EEXIST", http.StatusConflict, "file exists"},
+	{syscall.ENOTDIR, "ENOTDIR", http.StatusBadRequest, "not a directory"},
+	{syscall.EISDIR, "EISDIR", http.StatusBadRequest, "is a directory"},
+	{syscall.EPERM, "EPERM", http.StatusForbidden, "operation not permitted"},
+	{fs.ErrPermission, "EACCES", http.StatusForbidden, "permission denied"},
+	{syscall.EROFS, "EACCES", http.StatusForbidden, "read-only file system"},
+	{syscall.EBUSY, "EPERM", http.StatusForbidden, "device or resource busy"},
+	{syscall.EINVAL, "EINVAL", http.StatusBadRequest, "invalid argument"},
+	{syscall.ENXIO, "EINVAL", http.StatusBadRequest, "not a regular file"},
+	{syscall.ENAMETOOLONG, "ENAMETOOLONG", http.StatusBadRequest, "file name too long"},
+	{syscall.ELOOP, "EINVAL", http.StatusBadRequest, "too many levels of symbolic links"},
+	{syscall.EFBIG, "EFBIG", http.StatusRequestEntityTooLarge, "file too large"},
+	{syscall.ENOSPC, "ENOSPC", http.StatusInsufficientStorage, "no space left on device"},
+	{syscall.EDQUOT, "ENOSPC", http.StatusInsufficientStorage, "disk quota exceeded"},
+}
+
+// fileRefusal is an error of a file call that says more than its number does.
+type fileRefusal struct {
+	errno syscall.Errno
+	text  string
+}
+
+func (e fileRefusal) Error() string { return e.text }
+func (e fileRefusal) Unwrap() error { return e.errno }
+
+// errAsRoot refuses what a sprite here cannot do for anybody.
+var errAsRoot = fileRefusal{syscall.EPERM, "asRoot is not offered for file calls; run a command with sudo in the sprite, or leave asRoot out and work on files of user sprite"}
+
+// refuseFile answers a file call in the form of the API. name is what the client asked for: host paths stay inside.
+func (h *Host) refuseFile(w http.ResponseWriter, r *http.Request, name string, err error) {
+	var errno syscall.Errno
+	var at *fs.PathError
+	var link *os.LinkError
+	if (errors.As(err, &at) || errors.As(err, &link)) && !errors.As(err, &errno) {
+		err = syscall.EACCES // os.Root found a way out that was not there a moment before
+	}
+	for _, e := range errnos {
+		if errors.Is(err, e.is) {
+			text := e.text
+			var told fileRefusal
+			if errors.As(err, &told) {
+				text = told.text
+			}
+			writeJSON(w, e.status, map[string]string{"error": text, "code": e.code, "path": name})
+			return
+		}
+	}
+	h.cfg.Log.Error().Err(err).Str("method", r.Method).Str("path", r.URL.Path).Str("file", name).Msg("file call failed")
+	writeJSON(w, http.StatusInternalServerError, map[string]string{"error": "input/output error", "code": "EIO", "path": name})
+}
+
+// useFiles gives access to the files of a sprite, which is started or woken for it where it has to be. Until done they stay
+// in place: whoever wants to put others in their place waits, and yield rings.
+func (h *Host) useFiles(ctx context.Context, sprite string) (f fileAccess, yield <-chan struct{}, done func(), err error) {
+	if h.confined().level() != sandbox.LevelProcess {
+		s, box, done, err := h.use(ctx, sprite)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return box.Files(), s.wanted.rung(), done, nil
+	}
+	s, rec, leave, err := h.enter(ctx, sprite, 1)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	tree, err := h.openRooted(rec)
+	if err != nil {
+		leave()
+		return nil, nil, nil, err
+	}
+	return hostFiles{tree}, s.wanted.rung(), func() {
+		tree.close()
+		leave()
+	}, nil
+}
+
+// withFiles runs fn on the files of the sprite that r names, and answers if it fails. What fn answers is sent after the
+// sprite's gate has been left: a slow client holds up nobody.
+func (h *Host) withFiles(w http.ResponseWriter, r *http.Request, name string, fn func(fileAccess) (answer func(), err error)) error {
+	f, _, done, err := h.useFiles(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	done = sync.OnceFunc(done)
+	defer done()
+	answer, err := fn(f)
+	done()
+	switch {
+	case err == nil:
+		answer()
+	case errors.Is(err, sandbox.ErrDied), errors.Is(err, context.Canceled), sandbox.Short(err):
+		return err
+	default:
+		h.refuseFile(w, r, name, err)
+	}
+	return nil
+}
+
+// fileName is the absolute name that a call refers to.
+func fileName(name, workingDir string) string {
+	if workingDir == "" {
+		workingDir = defaultDir
+	}
+	if path.IsAbs(name) {
+		return path.Clean(name)
+	}
+	return path.Join("/", workingDir, name)
+}
+
+// checkName refuses what no system call could be given.
+func checkName(names ...string) error {
+	for _, n := range names {
+		for i := range len(n) {
+			if n[i] == 0 {
+				return syscall.EINVAL
+			}
+		}
+		if len(n) >= maxPath {
+			return syscall.ENAMETOOLONG
+		}
+	}
+	return nil
+}

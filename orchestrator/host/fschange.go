@@ -1,0 +1,160 @@
+package host
+
+import (
+	"encoding/json"
+	"net/http"
+	"path"
+	"strconv"
+
+	"github.com/spritekit/lattice/orchestrator/host/files"
+)
+
+// fileChange is the body of the calls that change what a name refers to. Deletion takes the same as a query.
+type fileChange struct {
+	Path          string  `json:"path"`
+	Source        string  `json:"source"`
+	Dest          string  `json:"dest"`
+	WorkingDir    string  `json:"workingDir"`
+	Mode          string  `json:"mode"`
+	UID           account `json:"uid"`
+	GID           account `json:"gid"`
+	Recursive     bool    `json:"recursive"`
+	PreserveAttrs bool    `json:"preserveAttrs"`
+	AsRoot        bool    `json:"asRoot"`
+}
+
+// account is a user or group: a number or a name.
+type account string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (a *account) UnmarshalJSON(data []byte) error {
+	var n *uint32
+	if json.Unmarshal(data, &n) == nil {
+		if n != nil {
+			*a = account(strconv.FormatUint(uint64(*n), 10))
+		}
+		return nil
+	}
+	return json.Unmarshal(data, (*string)(a))
+}
+
+// op makes an operation of a change, or refuses it.
+func (h *Host) op(w http.ResponseWriter, r *http.Request, in fileChange, kind files.Kind) (op files.Op, ok bool) {
+	named := in.Path
+	if kind == files.Copy || kind == files.Rename {
+		named = in.Source
+	}
+	op = files.Op{
+		Kind: kind, Path: []byte(fileName(named, in.WorkingDir)), Dest: []byte(fileName(in.Dest, in.WorkingDir)),
+		Recursive: in.Recursive, Preserve: in.PreserveAttrs, User: string(in.UID), Group: string(in.GID),
+	}
+	if in.AsRoot {
+		h.refuseFile(w, r, string(op.Path), errAsRoot)
+		return op, false
+	}
+	return op, true
+}
+
+func (h *Host) deleteFile(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	in := fileChange{Path: q.Get("path"), WorkingDir: q.Get("workingDir"), Recursive: q.Get("recursive") == "true", AsRoot: q.Get("asRoot") == "true"}
+	if in.Path == "" {
+		if err := readJSON(w, r, &in); err != nil {
+			return err
+		}
+	}
+	if in.Path == "" {
+		return badRequest("path is missing")
+	}
+	op, ok := h.op(w, r, in, files.Remove)
+	if !ok {
+		return nil
+	}
+	return h.doFiles(w, r, op, "deleted", maxNamed, func(e files.Entry) any { return path.Join(string(op.Path), e.Rel) }, nil)
+}
+
+func (h *Host) renameFile(w http.ResponseWriter, r *http.Request) error {
+	var in fileChange
+	if err := readJSON(w, r, &in); err != nil {
+		return err
+	}
+	if in.Source == "" || in.Dest == "" {
+		return badRequest("source and dest are needed")
+	}
+	op, ok := h.op(w, r, in, files.Rename)
+	if !ok {
+		return nil
+	}
+	return h.withFiles(w, r, string(op.Path), func(f fileAccess) (func(), error) {
+		if err := checkName(string(op.Path), string(op.Dest)); err != nil {
+			return nil, err
+		}
+		err := f.Do(r.Context(), op, func(files.Entry) error { return nil })
+		return func() {
+			writeJSON(w, http.StatusOK, map[string]string{"source": string(op.Path), "dest": string(op.Dest)})
+		}, err
+	})
+}
+
+func (h *Host) copyFile(w http.ResponseWriter, r *http.Request) error {
+	var in fileChange
+	if err := readJSON(w, r, &in); err != nil {
+		return err
+	}
+	if in.Source == "" || in.Dest == "" {
+		return badRequest("source and dest are needed")
+	}
+	op, ok := h.op(w, r, in, files.Copy)
+	if !ok {
+		return nil
+	}
+	var total int64
+	return h.doFiles(w, r, op, "copied", maxNamed, func(e files.Entry) any {
+		if e.Mode.IsRegular() {
+			total += e.Size
+		}
+		return map[string]string{"source": path.Join(string(op.Path), e.Rel), "dest": path.Join(string(op.Dest), e.Rel)}
+	}, func(out map[string]any) { out["totalBytes"] = total })
+}
+
+func (h *Host) chmodFile(w http.ResponseWriter, r *http.Request) error {
+	var in fileChange
+	if err := readJSON(w, r, &in); err != nil {
+		return err
+	}
+	if in.Path == "" {
+		return badRequest("path is missing")
+	}
+	mode, err := parseMode(in.Mode)
+	if err != nil {
+		return err
+	}
+	op, ok := h.op(w, r, in, files.Chmod)
+	if !ok {
+		return nil
+	}
+	op.Mode = mode
+	return h.doFiles(w, r, op, "affected", maxNamed, func(e files.Entry) any {
+		return map[string]string{"path": path.Join(string(op.Path), e.Rel), "mode": octal(e.Mode)}
+	}, nil)
+}
+
+func (h *Host) chownFile(w http.ResponseWriter, r *http.Request) error {
+	var in fileChange
+	if err := readJSON(w, r, &in); err != nil {
+		return err
+	}
+	if in.Path == "" {
+		return badRequest("path is missing")
+	}
+	if in.UID == "" && in.GID == "" {
+		return badRequest("uid or gid is needed: a number or a name")
+	}
+	op, ok := h.op(w, r, in, files.Chown)
+	if !ok {
+		return nil
+	}
+	return h.doFiles(w, r, op, "affected", maxNamed, func(e files.Entry) any {
+		return map[string]string{"path": path.Join(string(op.Path), e.Rel), "mode": octal(e.Mode)}
+	}, nil)
+}

@@ -1,0 +1,77 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/spritekit/lattice/orchestrator/host/layer"
+)
+
+// sweep makes the host's folders and removes what host.db does not refer to. What cannot be removed is in nobody's way: some
+// sprite made it, and none shall keep the host from starting.
+func (h *Host) sweep() error {
+	for _, wiped := range []string{"tmp", "trash", "run"} {
+		h.scrap(wiped)
+	}
+	for _, name := range []string{"layers", "trees", "tmp", "trash", "run", "cache"} {
+		if err := os.MkdirAll(filepath.Join(h.cfg.Dir, name), 0o711); err != nil {
+			return err
+		}
+	}
+	layers, ids, err := h.store.settleLayers(h.Disk())
+	if err != nil {
+		return err
+	}
+	places := map[bool]map[string]bool{true: {}, false: {}} // plain ones lie in a folder of their own
+	var torn []string
+	for id, l := range layers {
+		places[l.Plain][id] = true
+		if l.Frozen && !l.Durable {
+			torn = append(torn, id)
+		}
+	}
+	if len(torn) > 0 {
+		h.settleLater(torn...)
+	}
+	return errors.Join(h.removeUnknown("layers", places[false]), h.removeUnknown("trees", places[true]), h.removeUnknown("cache", ids))
+}
+
+func (h *Host) removeUnknown(folder string, known map[string]bool) error {
+	entries, err := os.ReadDir(filepath.Join(h.cfg.Dir, folder))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if known[e.Name()] {
+			continue
+		}
+		h.scrap(filepath.Join(folder, e.Name()))
+	}
+	return nil
+}
+
+// scrap removes one of the host's folders as far as it can.
+func (h *Host) scrap(name string) {
+	if err := removeAll(filepath.Join(h.cfg.Dir, name)); err != nil {
+		h.cfg.Log.Warn().Err(err).Str("folder", name).Msg("remove what nothing refers to")
+	}
+}
+
+func removeAll(dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	// Whatever a driver made, this can remove: the one that knows most does it.
+	d, err := layer.Open(layer.Btrfs)
+	if err != nil {
+		return err
+	}
+	return d.Remove(dir)
+}
+
+// bootID names the present run of the system, "" where that cannot be told.
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // "" then: nothing counts as torn
+	return string(id)
+}

@@ -1,0 +1,296 @@
+// Package host is the embedded sprite host: an [http.Handler] that speaks the Sprites API and runs sprites on this
+// machine. It lets everything work on one laptop with no account, and the same clients (our own and the official ones)
+// work against it unmodified.
+//
+// Start at [Open]. A sprite is a *layer* (package layer): its files, complete or what differs from the frozen layers below
+// it, which sandboxes show as /. A checkpoint is a pointer to a frozen layer. A *box* (package sandbox) is
+// started with the first command, serves all of them, and ends with a restore, a deletion or the host. A *session* is
+// one command in a box; clients come and go while it runs.
+//
+// # Storage
+//
+// Everything lies below Config.Dir (mode 0700):
+//
+//	host.db         the single source of truth: which sprites, checkpoints and layers exist, and how they hang together
+//	layers/<ulid>/  the layers; complete before host.db refers to them, and synced or called not durable
+//	base/           the folders that a root needs: the lowest layer of every overlay, or the next one above an image
+//	images/         what sprites start from; see package image
+//	trees/<ulid>/   layers of earlier versions
+//	tmp/<ulid>      layers being made; wiped at start
+//	trash/<ulid>    layers nobody refers to, being removed; wiped at start
+//	links/          links to a shared Go build cache; see shared.go
+//	run/<id>/       shown as /.sprite inside: the socket through which a sprite checkpoints itself
+//	cache/<id>/     shown as /var/cache/sprite inside; never checkpointed. Its Go build cache begins with links to a shared
+//	                one (Config.Shared), which sprites read only
+//
+// A directory that host.db does not refer to is garbage and goes at start. A layer that host.db refers to and that is
+// missing makes its sprite degraded: it refuses work until a checkpoint is restored, and is never recreated empty.
+//
+// # Locks
+//
+// Each sprite has a gate. Starting a command, file calls and checkpoints pass it together; restore and deletion pass it
+// alone. sprite.mu guards what runs and is never held while waiting for the gate. No lock is taken inside a transaction of
+// host.db; see package boltfile, whose Lock holds that under test.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/boltfile"
+	"github.com/spritekit/lattice/orchestrator/host/egress"
+	"github.com/spritekit/lattice/orchestrator/host/image"
+	"github.com/spritekit/lattice/orchestrator/host/layer"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+)
+
+// Config of a host.
+type Config struct {
+	Dir     string         // where everything is kept; made when missing; one host at a time
+	Self    string         // executable that becomes a sandbox's init: lattice itself
+	Skills  string         // host directory shown read-only at /skills; "" gives each sprite an empty one of its own to write
+	Token   string         // bearer token that requests must carry; "" asks for none
+	Tools   []string       // further host paths shown read-only at the same path, in sprites without an image; missing ones are left out
+	Log     zerolog.Logger // what happens to sprites
+	Env     []string       // KEY=VALUE of every command, on top of PATH, HOME and the like
+	Network Network        // what sprites reach
+	URLs    string         // loopback address on which sprites' URLs are served, such as 127.0.0.1:0; "" for none
+	Limits  Limits         // of how many sprites are made, and run
+	// AskedTools are like Tools, and shown in sprites with an image, too.
+	AskedTools []string
+	// AllowHosts are names of this machine, besides localhost, by which a reverse proxy hands requests on: the API takes them
+	// as a Host header, and NAME below one of them is the URL of sprite NAME.
+	AllowHosts []string
+	// Control offers control channels, through which clients run one command after another over one socket; see control.go
+	// for why hosts do without.
+	Control bool
+	// WarmAfter is how long a sprite is idle before its processes are frozen, and ColdAfter how much longer before its
+	// sandbox ends: 0 means 30 s and 10 minutes, a negative time never. See lifecycle.go for the meaning of idle.
+	WarmAfter, ColdAfter time.Duration
+	// Shared is a directory, perhaps of several hosts, with caches that WarmGo fills; "" for none. Sprites read what is in
+	// it and cannot change it.
+	Shared string
+	// MinIsolation refuses to run anything in sprites that this machine cannot keep apart as firmly; "" asks for nothing.
+	MinIsolation sandbox.Level
+	// NoRoot has sprites without a root of their own: sudo refuses.
+	NoRoot bool
+	// Box bounds what each sprite uses, if it asks for no less; 0 members are defaults. Sprite objects tell what holds.
+	Box sandbox.Limits
+	// Storage is how new sprites are kept; "" chooses the best that works here. Those that exist stay as they are.
+	Storage layer.Kind
+	// Reserve is how many bytes of the disk stay free: below, nothing is made that needs more. 0 is a twentieth of it, or
+	// 512 MiB where that is more; negative is none.
+	Reserve int64
+	// CheckTool judges a path that a request wants a new sprite to see, and returns it cleaned. Nil refuses all.
+	CheckTool func(path string) (string, error)
+	// KeepSkill judges a folder that a request wants a new sprite to have in /skills, and returns where it is kept from
+	// then on. Nil refuses all. SkillsWith returns a directory like base that has kept folders, too.
+	KeepSkill  func(path string) (string, error)
+	SkillsWith func(base string, kept []string) (string, error)
+	// InstallSkills returns a directory like Skills that is made of the spritekit at a path that a request names for a new
+	// sprite. Nil refuses all.
+	InstallSkills func(spritekit string) (string, error)
+	// LetHostPorts lets requests list the ports of this machine that a new sprite reaches.
+	LetHostPorts bool
+	// Image is what sprites start from whose creation names no image: one that is there, or an absolute path, which is
+	// imported when it is first needed; "" and "none" are this machine's own system.
+	Image string
+	// ImportImages lets requests import images from any path of this machine. Without it they use what ImportImage brought.
+	ImportImages bool
+}
+
+// Host serves sprites. Make it with Open; Close ends all that it runs.
+type Host struct {
+	cfg     Config
+	store   *store
+	handler http.Handler
+	urls    *urlServer       // nil without URLs
+	now     func() time.Time // for what is told and kept; may be set forward and back
+	clock   func() time.Time // for what is waited for; is not
+	step    func(string)     // called after each durable step, for tests that stop there
+	// pingEvery is how often clients that only listen are asked whether they are there.
+	pingEvery time.Duration
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	chores sync.WaitGroup // background work that ends by itself
+	guards sync.WaitGroup // and such that goes on until Close
+
+	firstSession int64 // sessions have higher numbers
+	lastSession  atomic.Int64
+	limits       *limits
+	changes      changes            // of sprites, for those who watch the list
+	confined     func() confinement // probes until it knows
+
+	images     *image.Store
+	defaulting boltfile.Lock // guards imported, and is held while the default image is
+	imported   string        // digest of the default image, once it was needed
+
+	linking boltfile.Lock // guards the folder of links to shared caches
+
+	driver   func() (layer.Driver, error) // of new sprites; chosen once
+	settling boltfile.Lock                // held while layers are made durable
+	digests  *digests
+	merging  boltfile.Lock // held while layers are merged
+	spares   spares
+	mounted  pins
+	outward  *egress.Room // for the connections of sprites to the world
+	boxes    sandbox.Starter
+	starved  chan struct{} // a sandbox could not be started for want of something; see guardShares
+
+	mu      boltfile.Lock // guards the fields below
+	closed  bool
+	calls   sync.WaitGroup     // requests being served; Add only under mu while not closed
+	sprites map[string]*sprite // by id; what runs
+
+	claims    map[*claim]bool // images that sprites are being made from
+	unsettled []string        // layers that were frozen and may not be on the disk yet
+}
+
+// Open opens or makes the host's directory and removes what a crash left there. It starts no sprite. A directory that
+// another process serves is an error.
+func Open(cfg Config) (*Host, error) {
+	if cfg.Dir == "" || cfg.Self == "" {
+		return nil, errors.New("open sprite host: Dir and Self must be given")
+	}
+	var err error
+	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("open sprite host: %w", err)
+	}
+	return open(cfg, func(string) {})
+}
+
+func open(cfg Config, step func(string)) (*Host, error) {
+	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, clock: time.Now, step: step, pingEvery: pingEvery, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, digests: newDigests(digestTurn, digestLimit), mounted: pins{boxes: map[string]int{}}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}, outward: egress.NewRoom(descriptors()), starved: make(chan struct{}, 1)}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open sprite host: %w", err)
+	}
+	var err error
+	if h.store, err = openStore(cfg.Dir, h.now()); err != nil {
+		return nil, fmt.Errorf("open sprite host: %w", err)
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.confined = h.probed()
+	h.driver = sync.OnceValues(h.chooseDriver)
+	if err := sandbox.Sweep(); err != nil {
+		cfg.Log.Warn().Err(err).Msg("remove what sandboxes of a host that was killed left behind")
+	}
+	if err := h.sweep(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open sprite host: clean up: %w", err), h.store.close())
+	}
+	if err := h.openImages(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open sprite host: %w", err), h.store.close())
+	}
+	h.firstSession = h.store.sessions
+	h.lastSession.Store(h.firstSession)
+	h.handler = h.routes()
+	h.guards.Go(h.guardShares)
+	if cfg.Reserve >= 0 {
+		h.guards.Go(h.guardDisk)
+	}
+	if cfg.URLs != "" {
+		if h.urls, err = h.openURLs(cfg.URLs); err != nil {
+			return nil, errors.Join(fmt.Errorf("serve the URLs of sprites: %w", err), h.Close())
+		}
+	}
+	return h, nil
+}
+
+// Handler serves the API. It may be used by several servers at once.
+func (h *Host) Handler() http.Handler { return h.handler }
+
+// Isolation says how firmly sprites are kept apart here, as was found out by making a sandbox: ns-root, ns-user or process
+// (see sandbox.Level); "" where none starts at all. The first call makes one.
+func (h *Host) Isolation() string { return string(h.confined().isolation) }
+
+// Mode describes for people by which mechanism sprites are kept apart: "namespaces", or "plain process tree" and why.
+// The first call starts and ends a sandbox to find out.
+func (h *Host) Mode() string { return h.confined().text }
+
+// Warning is the sentence to show a person before anything runs in a sprite: which protection is missing, why, and what
+// helps. It is "" when nothing is missing.
+func (h *Host) Warning() string { return h.confined().warning }
+
+// Close refuses further requests, ends every command and sandbox, waits for all goroutines and closes the database.
+// Calling it again does nothing.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.closed = true
+	h.mu.Unlock()
+	h.cancel()
+
+	// No box starts after this: starting looks at h.ctx under the lock that stop takes.
+	var failed []error
+	for _, s := range h.running() {
+		failed = append(failed, s.stop(), s.closeSocket())
+	}
+	h.boxes.Close()
+	h.calls.Wait()
+	h.chores.Wait()
+	h.guards.Wait()
+	failed = append(failed, h.urls.close(), h.store.close())
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("close sprite host: %w", err)
+	}
+	return nil
+}
+
+func (h *Host) running() []*sprite {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]*sprite, 0, len(h.sprites))
+	for _, s := range h.sprites {
+		all = append(all, s)
+	}
+	return all
+}
+
+// admit counts a request in, so that Close waits for it; false when the host is closed.
+func (h *Host) admit() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.calls.Add(1)
+	return true
+}
+
+func (h *Host) tmpDir() string            { return filepath.Join(h.cfg.Dir, "tmp") }
+func (h *Host) runDir(id string) string   { return filepath.Join(h.cfg.Dir, "run", id) }
+func (h *Host) cacheDir(id string) string { return filepath.Join(h.cfg.Dir, "cache", id) }
+
+func (h *Host) nextSession() string { return strconv.FormatInt(h.lastSession.Add(1), 10) }
+
+// trash moves a directory out of sight and removes it in the background.
+func (h *Host) trash(dir string) error {
+	to := filepath.Join(h.cfg.Dir, "trash", ulid.Make().String())
+	switch err := os.Rename(dir, to); {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		to = dir // nothing refers to it, and its space is needed
+	case err != nil:
+		return err
+	}
+	h.chores.Go(func() {
+		if err := removeAll(to); err != nil {
+			h.cfg.Log.Warn().Err(err).Str("dir", to).Msg("empty the trash")
+		}
+	})
+	return nil
+}

@@ -1,0 +1,284 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/host/image"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// shiftedIDs is the host's id for root of a sprite, when the host runs as root; see sandbox.LevelRoot.
+const shiftedIDs = 100000
+
+func (h *Host) openImages() (err error) {
+	h.images, err = image.Open(filepath.Join(h.cfg.Dir, "images"), image.Options{Now: h.now, Shift: func() int {
+		if os.Getuid() == 0 {
+			return shiftedIDs
+		}
+		return 0
+	}})
+	return err
+}
+
+// ErrNoImage is why a sprite or a host cannot start from an image that is named: it is not there.
+var ErrNoImage = image.ErrNotFound
+
+// ImportImage brings an image in, unless it is there already, and returns its digest. ref is an absolute path or an image
+// that is there; progress may be nil.
+func (h *Host) ImportImage(ctx context.Context, ref, name string, progress func(text string)) (digest string, err error) {
+	img, err := h.importImage(ctx, ref, name, progress)
+	return img.Digest, err
+}
+
+func (h *Host) importImage(ctx context.Context, ref, name string, progress func(string)) (image.Image, error) {
+	if err := h.imagesWork(); err != nil {
+		return image.Image{}, err
+	}
+	return h.images.Import(ctx, image.Request{Ref: ref, Name: name}, func(p image.Progress) {
+		if progress != nil {
+			progress(progressText(p))
+		}
+	})
+}
+
+var errImportRefused = &apiError{http.StatusForbidden, "import_refused", "this host imports nothing that a request names; start it with --image PATH"}
+
+// imagesWork says why sprites cannot start from images here, nil when they can.
+func (h *Host) imagesWork() error {
+	if c := h.confined(); c.plain {
+		return &apiError{http.StatusConflict, "isolation_unavailable", "sprites start from images only where they are kept apart by namespaces, and here they are a " + c.text +
+			"; lattice doctor says what helps, or use a sprite without an image (image \"none\")"}
+	}
+	return nil
+}
+
+func progressText(p image.Progress) string {
+	text := p.Step
+	if p.Layers > 1 {
+		text += fmt.Sprintf(" layer %d of %d", p.Layer, p.Layers)
+	}
+	if p.Entries > 0 {
+		text += fmt.Sprintf(", %d entries", p.Entries)
+	}
+	if p.Bytes > 0 {
+		text += fmt.Sprintf(", %d MiB", p.Bytes>>20)
+	}
+	return text
+}
+
+// postImage answers with an NDJSON stream of sprites.ImageProgress.
+func (h *Host) postImage(w http.ResponseWriter, r *http.Request) error {
+	var in sprites.ImageImport
+	if err := readJSON(w, r, &in); err != nil {
+		return err
+	}
+	switch {
+	case in.Ref == "":
+		return badRequest("ref: say which image, as an absolute path or the name of one that is there")
+	case filepath.IsAbs(in.Ref) && !h.cfg.ImportImages:
+		return errImportRefused
+	}
+	if err := h.imagesWork(); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out := json.NewEncoder(w)
+	send := func(p sprites.ImageProgress) {
+		_ = out.Encode(p) // a client that is gone also ends the context
+		_ = http.NewResponseController(w).Flush()
+	}
+	img, err := h.importImage(r.Context(), in.Ref, in.Name, func(text string) { send(sprites.ImageProgress{Type: "info", Data: text}) })
+	if err != nil {
+		refusal := classify(imageError(err))
+		h.cfg.Log.Warn().Err(err).Str("image", in.Ref).Msg("import refused")
+		send(sprites.ImageProgress{Type: "error", Error: refusal.message, Code: refusal.code, Status: refusal.status})
+		return nil
+	}
+	wire := wireImage(img)
+	send(sprites.ImageProgress{Type: "complete", Data: "Imported " + img.Digest, Image: &wire})
+	return nil
+}
+
+func (h *Host) listImages(w http.ResponseWriter, _ *http.Request) error {
+	all, err := h.images.List()
+	if err != nil {
+		return err
+	}
+	wire := make([]sprites.Image, 0, len(all))
+	for _, img := range all {
+		wire = append(wire, wireImage(img))
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"images": wire})
+	return nil
+}
+
+func (h *Host) getImage(w http.ResponseWriter, r *http.Request) error {
+	img, err := h.images.Get(r.PathValue("ref"))
+	if err != nil {
+		return imageError(err)
+	}
+	writeJSON(w, http.StatusOK, wireImage(img))
+	return nil
+}
+
+func (h *Host) deleteImage(w http.ResponseWriter, r *http.Request) error {
+	img, err := h.images.Remove(r.PathValue("ref"), h.usersOf)
+	if err != nil {
+		return imageError(err)
+	}
+	h.cfg.Log.Info().Str("image", img.Digest).Msg("image removed")
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// usersOf names the sprites that started from an image, and those that are being made.
+func (h *Host) usersOf(digest string) (names []string, err error) {
+	// Claims first: the record of a sprite is there before its claim ends.
+	h.mu.Lock()
+	for c := range h.claims {
+		if c.digest == digest {
+			names = append(names, c.sprite)
+		}
+	}
+	h.mu.Unlock()
+	all, err := h.store.sprites()
+	for _, rec := range all {
+		if rec.Image == digest {
+			names = append(names, rec.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// claim keeps an image while a sprite is being made from it, until its record does.
+type claim struct{ digest, sprite string }
+
+// takeImage finds what a new sprite starts from, and imports it first if need be. The digest is "" for this machine's own
+// system. An image stays at least until done is called.
+func (h *Host) takeImage(ctx context.Context, ref, sprite string) (digest string, done func(), err error) {
+	if ref == "" {
+		ref, err = h.defaultImage(ctx)
+	} else {
+		ref, err = h.namedImage(ctx, ref)
+	}
+	if err != nil || ref == "" {
+		return "", func() {}, err
+	}
+	c := &claim{sprite: sprite}
+	err = h.images.Use(ref, func(img image.Image) error {
+		if err := h.images.Usable(img); err != nil {
+			return err
+		}
+		c.digest = img.Digest
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.claims[c] = true
+		return nil
+	})
+	if err != nil {
+		return "", func() {}, imageError(err)
+	}
+	return c.digest, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.claims, c)
+	}, nil
+}
+
+// namedImage is the image that a request asks for, "" for none.
+func (h *Host) namedImage(ctx context.Context, ref string) (string, error) {
+	if ref == image.None {
+		return "", nil
+	}
+	if err := h.imagesWork(); err != nil || !filepath.IsAbs(ref) {
+		return ref, err
+	}
+	if !h.cfg.ImportImages {
+		return "", errImportRefused
+	}
+	img, err := h.images.Import(ctx, image.Request{Ref: ref}, nil)
+	if err != nil {
+		return "", imageError(err)
+	}
+	return img.Digest, nil
+}
+
+// defaultImage is the image of sprites that ask for none, "" when there is none. What was imported once counts for as
+// long as the host runs.
+func (h *Host) defaultImage(ctx context.Context) (string, error) {
+	ref := h.cfg.Image
+	if ref == "" || ref == image.None {
+		return "", nil
+	}
+	if err := h.imagesWork(); err != nil {
+		return "", err
+	}
+	h.defaulting.Lock()
+	defer h.defaulting.Unlock()
+	if img, err := h.images.Get(h.imported); err == nil {
+		return img.Digest, nil
+	}
+	img, err := h.images.Import(ctx, image.Request{Ref: ref}, nil)
+	if err != nil {
+		return "", imageError(err)
+	}
+	h.imported = img.Digest
+	return img.Digest, nil
+}
+
+// imageIn says how a box shows what a sprite started from; without an image that is nothing.
+func (h *Host) imageIn(rec spriteRecord, cfg *sandbox.Config) error {
+	if rec.Image == "" {
+		return nil
+	}
+	if err := h.imagesWork(); err != nil {
+		return err
+	}
+	img, err := h.images.Get(rec.Image)
+	if errors.Is(err, image.ErrNotFound) {
+		return degradedError(fmt.Sprintf("the image %s is missing; import it again", rec.Image))
+	}
+	if err == nil {
+		cfg.Env = img.Config.Env
+		cfg.Passwd, cfg.Group, err = h.images.Users(rec.Image)
+	}
+	if err != nil {
+		return fmt.Errorf("read image %s: %w", rec.Image, err)
+	}
+	return nil
+}
+
+// imageError gives what package image refuses its answer.
+func imageError(err error) error {
+	var refusal *image.Refusal
+	var used *image.InUseError
+	switch {
+	case errors.As(err, &refusal):
+		text := err.Error()
+		if refusal.Remedy != "" {
+			text += "; " + refusal.Remedy
+		}
+		return &apiError{http.StatusBadRequest, "image_refused", text}
+	case errors.As(err, &used):
+		return &apiError{http.StatusConflict, "image_in_use", err.Error() + "; remove them first"}
+	case errors.Is(err, image.ErrNotFound):
+		return &apiError{http.StatusNotFound, "image_not_found", err.Error() + "; lattice image ls lists what is there"}
+	}
+	return err
+}
+
+func wireImage(img image.Image) sprites.Image {
+	return sprites.Image{
+		Digest: img.Digest, Names: img.Names, Kind: string(img.Kind), Source: img.Source, Architecture: img.Architecture, ImportedAt: img.ImportedAt,
+		Entries: img.Entries, Size: img.Size, LeftOut: sprites.ImageLeftOut(img.LeftOut), Config: sprites.ImageConfig(img.Config),
+	}
+}

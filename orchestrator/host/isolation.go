@@ -1,0 +1,89 @@
+package host
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// This file says what a sprite's walls are worth, and refuses sprites for which that is not enough. Nothing here lowers a
+// level by itself: what could be had was found out once, when the host was first asked (Host.probe), and a sandbox that
+// later does not start at that level does not start.
+
+// CheckIsolation says why nothing runs in sprites of this host, nil when it does: its Config.MinIsolation asks for more than
+// this machine has.
+func (h *Host) CheckIsolation() error { return h.CheckIsolationFor("") }
+
+// CheckIsolationFor is CheckIsolation of a sprite that is to be kept apart at least so firmly.
+func (h *Host) CheckIsolationFor(least sandbox.Level) error { return h.requireIsolation("", least) }
+
+// requireIsolation refuses to make or start a sprite that this machine cannot keep apart as firmly as the host's operator
+// or the sprite's maker asks.
+func (h *Host) requireIsolation(name string, least sandbox.Level) error {
+	who := "min_isolation of the sprite"
+	if !least.AtLeast(h.cfg.MinIsolation) {
+		least, who = h.cfg.MinIsolation, "min_isolation of this host"
+	}
+	if least == "" {
+		return nil
+	}
+	c := h.confined()
+	if c.isolation.AtLeast(least) {
+		return nil
+	}
+	have, cause, remedy := string(c.isolation), c.text, "run `lattice doctor`, or use a remote sprite (SPRITES_API_URL)"
+	switch {
+	case have == "":
+		have = "nothing"
+	case c.downgrade != nil:
+		cause, remedy = c.downgrade.Reason, c.downgrade.Remedy
+	case least == sandbox.LevelRoot:
+		cause, remedy = "this host is run by an ordinary user", "run it as root, or ask for ns-user"
+	}
+	what := "sprite " + name
+	if name == "" {
+		what = "sprites"
+	}
+	return &apiError{http.StatusConflict, "isolation_unavailable",
+		fmt.Sprintf("%s would be kept apart by %s, and %s asks for %s: %s; to change that: %s", what, have, who, least, cause, remedy)}
+}
+
+// downgrade says in sprite objects why sprites are plain process trees, nil when they are not.
+func (h *Host) downgrade() *sprites.Downgrade { return h.confined().downgrade }
+
+// boxLimits is what a sprite may use: what the host gives each, or less where its maker or its policy asks for less.
+func (h *Host) boxLimits(rec spriteRecord) sandbox.Limits {
+	l := h.cfg.Box
+	if c := rec.Config; c != nil {
+		l.Pids = least(l.Pids, c.Pids)
+		l.CPUs = least(l.CPUs, float64(c.CPUs))
+		l.MemoryBytes = least(l.MemoryBytes, int64(c.RAMMB)<<20)
+	}
+	l.MemoryBytes = least(l.MemoryBytes, rec.Resources.memoryLimit())
+	return l
+}
+
+// least is the smaller of two limits; 0 is none.
+func least[T int | int64 | float64](a, b T) T {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// limitsOf says in a sprite's object what it may use, and what keeps it to that.
+func (h *Host) limitsOf(rec spriteRecord) []sprites.Limit {
+	given, later := h.limitsInUse(rec, h.boxLimits(rec))
+	kept := h.confined().limits
+	all := make([]sprites.Limit, len(kept))
+	for i, e := range kept {
+		e = e.Of(given)
+		if e.Limit == sandbox.DefenceMemory && later != "" {
+			e.Why = later
+		}
+		all[i] = sprites.Limit{Limit: string(e.Limit), Max: e.Max, By: e.By, Why: e.Why}
+	}
+	return all
+}

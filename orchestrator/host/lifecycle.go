@@ -1,0 +1,302 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// A sprite is cold without a sandbox, running while it is used, and warm when it is not used for a while: its processes
+// are then frozen where the system can do that, and otherwise only called warm. Later its sandbox is stopped, and it is
+// cold. The next use wakes it.
+//
+// What is use? Calls that run something or touch files, clients that are attached to a session, connections, and tasks.
+// Output of a session that nobody is attached to counts when it comes. Reading the list or a sprite's object does not, or
+// whoever looks would keep awake what he looks at.
+//
+// A session without a client that was given a time to run on (max_run_after_disconnect) keeps its sprite running for so
+// long: that is what the time was given for. One that may stay for ever is frozen with its sprite when it is silent, as
+// the API has it, and goes on where it was when somebody comes back; but as long as it lives the sandbox is not stopped,
+// because nothing would be left to come back to. The same holds for services that run: they are frozen, but not ended.
+
+// status is the state of a sprite as the API names it.
+type status string
+
+const (
+	cold    status = "cold"
+	warm    status = "warm"
+	running status = "running"
+)
+
+// Times after which a sprite that is not used becomes warm and then cold, unless Config says otherwise.
+const (
+	warmAfter = 30 * time.Second
+	coldAfter = 10 * time.Minute
+)
+
+// freezeTimeout bounds how long the processes of a sprite may take to stand still.
+const freezeTimeout = 2 * time.Second
+
+// lifecycle is the part of a sprite that says how awake it is. It is guarded by sprite.mu.
+type lifecycle struct {
+	status  status
+	holds   int          // uses under way
+	thaw    func() error // not nil while the processes are frozen
+	timer   *time.Timer  // fires when the sprite may have been idle for long enough; made with the first use
+	running *time.Time   // when it last became running, if it did under this host
+	warmed  *time.Time   // when it last became warm
+}
+
+// state is what the sprite's object says of its life.
+type state struct {
+	status          status
+	running, warmed *time.Time
+}
+
+func (h *Host) state(rec spriteRecord) state {
+	h.mu.Lock()
+	s := h.sprites[rec.ID]
+	h.mu.Unlock()
+	at := state{cold, rec.LastStarted, rec.LastWarmed}
+	if s == nil {
+		return at
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.box != nil && !ended(s.box) {
+		at.status = s.life.status
+	}
+	if s.life.running != nil {
+		at.running = s.life.running
+	}
+	if s.life.warmed != nil {
+		at.warmed = s.life.warmed
+	}
+	return at
+}
+
+// hold wakes the sprite and keeps it awake until release, which may be called again.
+func (s *sprite) hold() (release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.wake(); err != nil {
+		return nil, err
+	}
+	return s.keep(), nil
+}
+
+// keep is hold of a sprite that is awake; mu is held.
+func (s *sprite) keep() (release func()) {
+	s.life.holds++
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.life.holds--
+		s.rest()
+	})
+}
+
+// wake lets frozen processes go on. mu is held.
+func (s *sprite) wake() error {
+	if s.life.timer != nil {
+		s.life.timer.Stop()
+	}
+	if s.life.status != warm {
+		return nil
+	}
+	if err := s.enterState(running); err != nil {
+		return err
+	}
+	if err := s.unfreeze(); err != nil {
+		// Processes that stand still for ever are of no use to anybody: the sandbox ends, and the next command starts
+		// another one.
+		s.host.cfg.Log.Error().Err(err).Str("sprite", s.name).Msg("thaw the sprite's processes; its sandbox is stopped")
+		return s.box.Stop()
+	}
+	return nil
+}
+
+// unfreeze lets processes go on, if they are frozen. mu is held.
+func (s *sprite) unfreeze() error {
+	thaw := s.life.thaw
+	s.life.thaw = nil
+	if thaw == nil {
+		return nil
+	}
+	return thaw()
+}
+
+// enterState records a change of state, or refuses to run one sprite too many. mu is held.
+func (s *sprite) enterState(to status) error {
+	h, from := s.host, s.life.status
+	if from == to {
+		return nil
+	}
+	if to == running {
+		if err := h.limits.occupy(); err != nil {
+			return err
+		}
+	} else if from == running {
+		h.limits.vacate()
+	}
+	now := h.now()
+	switch s.life.status = to; to {
+	case running:
+		s.life.running = &now
+	case warm:
+		s.life.warmed = &now
+	case cold:
+	}
+	h.changes.tell(s.name)
+	return nil
+}
+
+// rest begins the wait for the sprite to have been idle for long enough, if it is idle. mu is held.
+func (s *sprite) rest() {
+	wait := s.host.idleTimes().warm
+	if s.life.holds > 0 || wait <= 0 || s.box == nil {
+		return
+	}
+	if s.life.timer == nil {
+		s.life.timer = time.AfterFunc(wait, s.idle)
+		return
+	}
+	s.life.timer.Reset(wait)
+}
+
+// idleTimes are after how long a sprite gets warm, and after how much longer cold; 0 = never.
+type idleTimes struct{ warm, cold time.Duration }
+
+func (h *Host) idleTimes() idleTimes {
+	t := idleTimes{h.cfg.WarmAfter, h.cfg.ColdAfter}
+	if t.warm == 0 {
+		t.warm = warmAfter
+	}
+	if t.cold == 0 {
+		t.cold = coldAfter
+	}
+	return idleTimes{max(t.warm, 0), max(t.cold, 0)}
+}
+
+// idle looks whether the sprite has been idle for long enough, and takes it one step further if so. It is called by the
+// timer; Close waits for it as for a call.
+func (s *sprite) idle() {
+	if !s.host.admit() {
+		return
+	}
+	defer s.host.calls.Done()
+	if !s.gate.TryAcquire(alone) {
+		return // it is in use, and rests again when that ends
+	}
+	defer s.gate.Release(alone)
+	stop := s.step(s.host.clock())
+	if stop {
+		if err := s.stop(); err != nil {
+			s.host.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("stop the sandbox of an idle sprite")
+		}
+	}
+	s.remember()
+}
+
+// step is one step towards sleep; stop says that the sandbox is to be stopped.
+func (s *sprite) step(now time.Time) (stop bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	times := s.host.idleTimes()
+	if s.life.holds > 0 || s.box == nil {
+		return false
+	}
+	if ended(s.box) {
+		return true
+	}
+	sessions := 0
+	var awake time.Duration // how much longer at least
+	for _, one := range s.sessions {
+		if one.ended() {
+			continue
+		}
+		sessions++
+		last, until := one.lastUse()
+		awake = max(awake, last.Add(times.warm).Sub(now), until.Sub(now))
+	}
+	for _, t := range s.tasks {
+		awake = max(awake, t.until.Sub(now))
+	}
+	switch {
+	case awake > 0:
+		s.life.timer.Reset(awake)
+		return false
+	case s.life.status == running:
+		s.freeze()
+		if err := s.enterState(warm); err != nil {
+			s.host.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("let the sprite get warm")
+		}
+		if times.cold > 0 {
+			s.life.timer.Reset(times.cold)
+		}
+		return false
+	}
+	return sessions == 0 && !s.serves()
+}
+
+// serves reports whether one of the sprite's services runs.
+func (s *sprite) serves() bool {
+	return slices.ContainsFunc(s.services.list(), func(one sprites.Service) bool {
+		return one.State.Status == "running" || one.State.Status == "starting"
+	})
+}
+
+// freeze makes the processes stand still; mu is held.
+func (s *sprite) freeze() {
+	ctx, cancel := context.WithTimeout(s.host.ctx, freezeTimeout)
+	defer cancel()
+	thaw, err := s.box.Freeze(ctx)
+	if err != nil {
+		s.host.cfg.Log.Debug().Err(err).Str("sprite", s.name).Msg("an idle sprite is called warm although its processes could not be frozen")
+		return
+	}
+	s.life.thaw = thaw
+}
+
+// remember writes down when the sprite was awake. That is no reason for a call to fail or to wait.
+func (s *sprite) remember() {
+	s.mu.Lock()
+	at := s.life
+	s.mu.Unlock()
+	_, err := s.host.store.updateSprite(s.name, func(r *spriteRecord) {
+		if r.ID != s.id {
+			return // another sprite of that name
+		}
+		if at.running != nil {
+			r.LastStarted = at.running
+		}
+		if at.warmed != nil {
+			r.LastWarmed = at.warmed
+		}
+	})
+	if err != nil {
+		s.host.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("record the sprite's life")
+	}
+}
+
+// use returns the sprite's running sandbox, started or woken as need be, and keeps the sprite awake and its files in
+// place until done. For connections into a sprite: see also hold.
+func (h *Host) use(ctx context.Context, name string) (s *sprite, box *sandbox.Box, done func(), err error) {
+	s, rec, leave, err := h.enter(ctx, name, 1)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	s.mu.Lock()
+	box, err = s.up(rec)
+	s.mu.Unlock()
+	if err != nil {
+		leave()
+		return nil, nil, nil, fmt.Errorf("start sprite %s: %w", name, err)
+	}
+	return s, box, leave, nil
+}

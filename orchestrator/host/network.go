@@ -1,0 +1,268 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/spritekit/lattice/orchestrator/host/egress"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// Network says what sprites may reach.
+type Network struct {
+	// Preset is the policy of sprites that have none of their own. "" leaves all sprites on this machine's network, under
+	// no policy at all.
+	Preset egress.Preset
+	// HostPorts are ports of this machine's loopback interface that sprites reach as egress.HostName. Requests list others
+	// for a new sprite where Config.LetHostPorts says so.
+	HostPorts []uint16
+	// Models answers the requests of a sprite to egress.ModelName; nil for none.
+	Models func(sprite string) http.Handler
+	// Upstream is the way out; the zero value is egress.Direct.
+	Upstream egress.Upstream
+}
+
+// What a policy is worth, as the sprite's object says.
+const (
+	enforced = "enforced" // nothing gets around it
+	advisory = "advisory" // it binds programs that use the proxy which their environment names
+	unbound  = "none"     // there is no policy
+)
+
+// enforcement says what the policy of this host's sprites is worth, and why it is not more.
+func (h *Host) enforcement() (label, why string) {
+	c := h.confined()
+	switch {
+	case h.cfg.Network.Preset == "":
+		return unbound, "this host was started without a network policy"
+	case c.redirects:
+		return enforced, ""
+	case c.plain:
+		return advisory, "sprites here are plain processes on this machine's network"
+	default:
+		return advisory, c.noRedirect
+	}
+}
+
+func (h *Host) networkState(rec spriteRecord) *sprites.Network {
+	label, why := h.enforcement()
+	return &sprites.Network{Enforcement: label, Preset: h.presetName(rec), Why: why, HostPorts: h.hostPorts(rec)}
+}
+
+// customPolicy is what stands in place of a preset's name for a policy of the sprite's own.
+const customPolicy = "custom"
+
+func (h *Host) presetName(rec spriteRecord) string {
+	if rec.Policy != nil {
+		return customPolicy
+	}
+	return string(h.preset(rec))
+}
+
+func (h *Host) preset(rec spriteRecord) egress.Preset {
+	if rec.Network != "" {
+		return rec.Network
+	}
+	return h.cfg.Network.Preset
+}
+
+// hostPorts are the ports of this machine that a sprite reaches.
+func (h *Host) hostPorts(rec spriteRecord) []uint16 {
+	if rec.HostPorts != nil {
+		return rec.HostPorts
+	}
+	return h.cfg.Network.HostPorts
+}
+
+// maxHostPorts bounds the ports that one sprite reaches.
+const maxHostPorts = 64
+
+// checkHostPorts judges the ports that a request wants a new sprite to reach.
+func (h *Host) checkHostPorts(ports []uint16) error {
+	switch {
+	case len(ports) == 0:
+		return nil
+	case !h.cfg.LetHostPorts:
+		return &apiError{http.StatusForbidden, "host_ports_refused", "this host opens no ports of its machine that a request names; start it with --host-port PORT"}
+	case len(ports) > maxHostPorts:
+		return badRequest(fmt.Sprintf("host_ports: more than %d", maxHostPorts))
+	case slices.Contains(ports, 0):
+		return badRequest("host_ports: 0 is not a port")
+	}
+	return nil
+}
+
+// rules are those that bind a sprite.
+func (h *Host) rules(rec spriteRecord) []egress.Rule {
+	switch {
+	case rec.Policy != nil:
+		return *rec.Policy
+	case h.preset(rec) == "":
+		return egress.Open.Rules()
+	}
+	return h.preset(rec).Rules()
+}
+
+// connection is what a running box has of the world.
+type connection struct {
+	gateway *egress.Gateway
+	cancel  context.CancelFunc
+	serving sync.WaitGroup
+	env     []string // of every command: the proxy, where programs have to know of one
+}
+
+// connect gives the world to a box that was just started. mu is held.
+func (s *sprite) connect(box *sandbox.Box) (err error) {
+	h := s.host
+	if h.cfg.Network.Preset == "" {
+		return nil
+	}
+	inside := box.Network()
+	defer func() {
+		if err != nil {
+			inside.Close()
+		}
+	}()
+	rec, err := h.store.sprite(s.name) // as it is now: a change of policy takes mu, too
+	if err != nil {
+		return err
+	}
+	policy, err := egress.Compile(h.rules(rec))
+	if err != nil {
+		return fmt.Errorf("network policy: %w", err)
+	}
+	if err := h.mirrorPolicy(rec); err != nil {
+		return fmt.Errorf("mirror the network policy: %w", err)
+	}
+	var models http.Handler
+	if h.cfg.Network.Models != nil {
+		models = h.cfg.Network.Models(s.name)
+	}
+	c := &connection{gateway: egress.New(egress.Config{
+		Upstream: h.upstream(), HostPorts: h.hostPorts(rec), Models: models, Denials: s.denials(), Room: h.outward, Now: h.now,
+	}, policy)}
+	ctx, cancel := context.WithCancel(h.ctx)
+	c.cancel = cancel
+	switch {
+	case inside == nil:
+		// The box is on this machine's network, where others could use the proxy, too.
+		listener, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			cancel()
+			return fmt.Errorf("offer a proxy: %w", err)
+		}
+		secret := rand.Text()
+		c.env = proxyEnv("sprite:"+secret+"@", listener.Addr().String())
+		c.serving.Go(func() { c.gateway.ServeProxy(ctx, listener, secret) })
+	case inside.Redirected:
+		c.serving.Go(func() { c.gateway.Serve(ctx, inside.TCP, inside.DNS) })
+	default:
+		c.env = proxyEnv("", fmt.Sprintf("127.0.0.1:%d", sandbox.ProxyPort))
+		c.serving.Go(func() { c.gateway.ServeProxy(ctx, inside.TCP, "") })
+	}
+	c.serving.Go(func() { // a box that ends by itself needs no world
+		defer cancel()
+		select {
+		case <-box.Done():
+		case <-ctx.Done():
+		}
+	})
+	s.world = c
+	return nil
+}
+
+func (h *Host) upstream() egress.Upstream {
+	if h.cfg.Network.Upstream.Dial == nil {
+		return egress.Direct()
+	}
+	return h.cfg.Network.Upstream
+}
+
+// descriptors is how many this process may have.
+func descriptors() uint64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0 // the least, then
+	}
+	return uint64(limit.Cur)
+}
+
+// disconnect ends all connections of a box and waits for them. mu is held.
+func (s *sprite) disconnect() {
+	if s.world == nil {
+		return
+	}
+	s.world.cancel()
+	s.world.serving.Wait()
+	s.world = nil
+}
+
+// denials is the sprite's own list; mu is held.
+func (s *sprite) denials() *egress.Denials {
+	if s.denied == nil {
+		log, name := s.host.cfg.Log, s.name
+		s.denied = egress.NewDenials(s.host.now, func(d egress.Denial) {
+			e := log.Warn().Str("sprite", name).Str("kind", d.Kind).Str("code", string(d.Code)).Int("count", d.Count)
+			if d.Name != "" {
+				e = e.Str("name", d.Name)
+			}
+			if d.Address.IsValid() {
+				e = e.Stringer("address", d.Address)
+			}
+			if d.Port != 0 {
+				e = e.Uint16("port", d.Port)
+			}
+			e.Str("reason", d.Reason).Msg("network access denied")
+		})
+	}
+	return s.denied
+}
+
+// proxyEnv names a proxy to programs, in the spellings that they know.
+func proxyEnv(user, address string) (env []string) {
+	for _, names := range [][3]string{{"HTTP_PROXY", "HTTPS_PROXY", "http"}, {"http_proxy", "https_proxy", "http"}, {"ALL_PROXY", "all_proxy", "socks5h"}} {
+		url := names[2] + "://" + user + address
+		env = append(env, names[0]+"="+url, names[1]+"="+url)
+	}
+	const own = "localhost,127.0.0.1,::1"
+	return append(env, "NO_PROXY="+own, "no_proxy="+own)
+}
+
+// networkEnv is what commands are told about the network; mu is held.
+func (s *sprite) networkEnv() []string {
+	if s.world == nil {
+		return nil
+	}
+	return s.world.env
+}
+
+// mirrorPolicy shows the sprite its own policy, in /.sprite/policy/network.json.
+func (h *Host) mirrorPolicy(rec spriteRecord) error {
+	data, err := policyDocument(h.rules(rec))
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(h.runDir(rec.ID), "policy")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	file, next := filepath.Join(dir, "network.json"), filepath.Join(dir, ".network.json")
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(next, append(data, '\n'), 0o444); err != nil {
+		return err
+	}
+	return os.Rename(next, file) // a mirror need not survive a crash: it is written with each start
+}

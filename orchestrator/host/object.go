@@ -1,0 +1,111 @@
+package host
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/host/egress"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// What the API calls the owner of sprites and the place where they are; here both are this machine.
+const (
+	organization = "local"
+	region       = "local"
+)
+
+// spriteObject is the sprite of the API with the members that only some clients read.
+type spriteObject struct {
+	sprites.Sprite
+	OrgSlug       string     `json:"org_slug"`
+	Mode          string     `json:"isolation_mode"`
+	Version       string     `json:"version"`
+	Runtime       string     `json:"runtime,omitempty"`
+	Region        string     `json:"primary_region"`
+	LastStartedAt *time.Time `json:"last_started_at"` // what some versions of the API call last_running_at
+	LastActiveAt  *time.Time `json:"last_active_at"`  // and last_warming_at
+}
+
+func (h *Host) object(rec spriteRecord) spriteObject {
+	state := h.state(rec)
+	settings := rec.URLSettings
+	if settings.Auth == "" {
+		settings.Auth = "sprite"
+	}
+	return spriteObject{
+		Sprite: sprites.Sprite{
+			ID: rec.ID, Name: rec.Name, Organization: organization, URL: h.urls.of(rec.Name), Status: string(state.status), Labels: rec.Labels,
+			CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt, Environment: rec.Environment, URLSettings: &settings, Config: rec.Config,
+			LastRunningAt: state.running, LastWarmingAt: state.warmed,
+			Network: h.networkState(rec), Isolation: h.Isolation(), Downgrade: h.downgrade(), MinIsolation: string(rec.MinIsolation), Limits: h.limitsOf(rec), Tools: rec.Tools, Skills: rec.Skills, Image: rec.Image,
+			WorkspacePath: filepath.Join(h.treeDir(rec.Tree), "workspace"), Degraded: h.degraded(rec.Tree), Storage: h.storageOf(rec),
+		},
+		OrgSlug: organization, Mode: h.Mode(), Version: strings.TrimPrefix(apiVersion, "v"), Runtime: rec.Runtime, Region: region,
+		LastStartedAt: state.running, LastActiveAt: state.warmed,
+	}
+}
+
+// checkCreate refuses what a sprite cannot be made with, and fills in what was left out.
+func checkCreate(in *sprites.Create) error {
+	for name, value := range in.Environment {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+			return badRequest(fmt.Sprintf("environment: %q cannot be given to a command", name+"="+value))
+		}
+	}
+	if in.URLSettings == nil {
+		in.URLSettings = new(sprites.URLSettings)
+	}
+	if c := in.Config; c != nil && (c.RAMMB < 0 || c.CPUs < 0 || c.StorageGB < 0 || c.Pids < 0) {
+		return badRequest("config: ram_mb, cpus, storage_gb and pids must not be below 0")
+	}
+	if in.MinIsolation != "" && !sandbox.Level(in.MinIsolation).Valid() {
+		return badRequest(`min_isolation must be "ns-root", "ns-user" or "process"`)
+	}
+	switch in.Runtime {
+	case "", "default", "dev":
+	default:
+		return badRequest(`runtime must be "default" or "dev"`)
+	}
+	if in.Network != "" && !egress.Preset(in.Network).Valid() {
+		return badRequest(`network must be "defaults", "none" or "open"`)
+	}
+	if err := checkLabels(in.Labels); err != nil {
+		return err
+	}
+	return checkURLSettings(*in.URLSettings)
+}
+
+func checkURLSettings(u sprites.URLSettings) error {
+	switch u.Auth {
+	case "", "sprite", "public":
+	default:
+		return badRequest(`url_settings.auth must be "sprite" or "public"`)
+	}
+	switch u.PrivateAccess {
+	case "", "admins", "org_users":
+	default:
+		return badRequest(`url_settings.private_access must be "admins" or "org_users"`)
+	}
+	return nil
+}
+
+// Bounds of labels; they are in every listing.
+const (
+	maxLabels = 100
+	maxLabel  = 256 // bytes
+)
+
+func checkLabels(labels []string) error {
+	if len(labels) > maxLabels {
+		return badRequest(fmt.Sprintf("a sprite has at most %d labels, not %d", maxLabels, len(labels)))
+	}
+	for _, l := range labels {
+		if l == "" || len(l) > maxLabel || strings.ContainsAny(l, "\x00\n\r") {
+			return badRequest(fmt.Sprintf("labels are lines of 1 to %d bytes, not %.40q", maxLabel, l))
+		}
+	}
+	return nil
+}

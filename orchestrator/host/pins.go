@@ -1,0 +1,66 @@
+package host
+
+import "sync"
+
+// pins counts the running boxes that have a layer mounted. Its lock is a leaf: nothing is called while it is held, so that
+// transactions that write may ask.
+type pins struct {
+	mu    sync.Mutex // guards boxes
+	boxes map[string]int
+}
+
+// has reports whether a running box has the layer mounted.
+func (p *pins) has(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.boxes[id] > 0
+}
+
+// add counts one more box with these layers.
+func (p *pins) add(ids []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range ids {
+		p.boxes[id]++
+	}
+}
+
+// drop counts one box less, and returns the layers that no box has mounted any more.
+func (p *pins) drop(ids []string) (free []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range ids {
+		if p.boxes[id]--; p.boxes[id] == 0 {
+			delete(p.boxes, id)
+			free = append(free, id)
+		}
+	}
+	return free
+}
+
+// pin marks the layers that a box is about to mount, so that they stay until unpin even when nothing else needs them.
+func (h *Host) pin(chain []layerRecord) []string {
+	var ids []string
+	for _, l := range chain {
+		ids = append(ids, l.ID)
+	}
+	h.mounted.add(ids)
+	return ids
+}
+
+func (h *Host) unpin(ids []string) {
+	var unused []string
+	for _, id := range h.mounted.drop(ids) {
+		if l, err := h.store.layer(id); err == nil && l.Refs == 0 {
+			unused = append(unused, id)
+		}
+	}
+	if len(unused) == 0 {
+		return
+	}
+	garbage, err := h.store.forgetUnused(unused, h.mounted.has)
+	if err != nil {
+		h.cfg.Log.Warn().Err(err).Msg("forget layers that nothing needs")
+	}
+	h.discard(garbage...)
+}

@@ -1,0 +1,41 @@
+package host
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// TestPlain runs commands where namespaces are refused: the folders have their host names, and commands are told.
+func TestPlain(t *testing.T) {
+	w := newWorld(t, t.TempDir(), func(string) {})
+	w.host.confined = func() confinement {
+		return confinement{plain: true, isolation: sandbox.LevelProcess, text: "plain process tree (test)"}
+	}
+	ctx := t.Context()
+	if _, err := w.client.Create(ctx, sprites.Create{Name: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	w.write("one")
+	rec, err := w.host.store.sprite("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	code, err := w.client.Exec(ctx, "s", sprites.Exec{
+		Cmd: []string{"sh", "-c", `pwd; echo $LATTICE_WORKSPACE; cat f; printf two > f; test -S $LATTICE_SOCKET`}, Dir: "/workspace", Stdout: &out,
+	})
+	dir := filepath.Join(w.host.treeDir(rec.Tree), "workspace")
+	if want := dir + "\n" + dir + "\none"; code != 0 || err != nil || out.String() != want {
+		t.Errorf("Exec = %d, %v, %q, want %q", code, err, out.String(), want)
+	}
+	if got := w.state(); got != "two" {
+		t.Errorf("state = %q", got)
+	}
+	if w.host.Isolation() != "process" || !strings.HasPrefix(w.host.Mode(), "plain process tree") {
+		t.Errorf("Isolation, Mode = %q, %q", w.host.Isolation(), w.host.Mode())
+	}
+}

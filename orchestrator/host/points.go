@@ -1,0 +1,191 @@
+package host
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// checkpointRecord is what host.db knows of a checkpoint.
+type checkpointRecord struct {
+	ID         string    `json:"id"`   // "v3", or "auto-4" for one that the host made before a restore
+	Tree       string    `json:"tree"` // a frozen layer
+	Source     string    `json:"source,omitempty"`
+	Comment    string    `json:"comment,omitempty"`
+	Auto       bool      `json:"auto,omitempty"`
+	CreateTime time.Time `json:"create_time"`
+}
+
+// checkpoints returns the checkpoints of a sprite in the order of their making.
+func (s *store) checkpoints(spriteID string) (points []checkpointRecord, err error) {
+	err = s.view(func(tx *bolt.Tx) error {
+		points, err = listCheckpoints(tx, spriteID)
+		return err
+	})
+	return points, err
+}
+
+func listCheckpoints(tx *bolt.Tx, spriteID string) ([]checkpointRecord, error) {
+	b := tx.Bucket(bucketCheckpoints).Bucket([]byte(spriteID))
+	if b == nil {
+		return nil, errNoSprite
+	}
+	var points []checkpointRecord
+	err := b.ForEach(func(_, v []byte) error {
+		var p checkpointRecord
+		if err := json.Unmarshal(v, &p); err != nil {
+			return fmt.Errorf("%w: record of a checkpoint: %w", ErrDamaged, err)
+		}
+		points = append(points, p)
+		return nil
+	})
+	return points, err
+}
+
+func (s *store) checkpoint(spriteID, id string) (checkpointRecord, error) {
+	points, err := s.checkpoints(spriteID)
+	if err != nil {
+		return checkpointRecord{}, err
+	}
+	for _, p := range points {
+		if p.ID == id {
+			return p, nil
+		}
+	}
+	return checkpointRecord{}, errNoCheckpoint
+}
+
+// addCheckpoint gives p the sprite's next number and stores it with the layer that captured the present files. The
+// sprite's own state descends from p from then on.
+func (s *store) addCheckpoint(name string, p checkpointRecord, now present, mounted func(string) bool) (_ checkpointRecord, garbage []layerRecord, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		rec, err := getSprite(tx, name)
+		if err != nil {
+			return err
+		}
+		if garbage, err = commitPresent(tx, &rec, now, mounted); err != nil {
+			return err
+		}
+		p.Source, p.Tree = rec.Source, now.layer.ID
+		if p, err = putCheckpoint(tx, &rec, p); err != nil {
+			return err
+		}
+		rec.Source = p.ID
+		return putSprite(tx, rec)
+	})
+	return p, garbage, err
+}
+
+// putCheckpoint stores a checkpoint, which holds its tree from then on.
+func putCheckpoint(tx *bolt.Tx, rec *spriteRecord, p checkpointRecord) (checkpointRecord, error) {
+	rec.Checkpointed++
+	p.ID = fmt.Sprintf("v%d", rec.Checkpointed)
+	if p.Auto {
+		p.ID = fmt.Sprintf("auto-%d", rec.Checkpointed)
+	}
+	if err := holdLayer(tx, p.Tree); err != nil {
+		return p, err
+	}
+	return p, putJSON(tx.Bucket(bucketCheckpoints).Bucket([]byte(rec.ID)), number(rec.Checkpointed), p)
+}
+
+func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+// restored makes the new layer fresh the sprite's state, which then descends from checkpoint source. The state before
+// stays as an automatic checkpoint, unless its files are lost; of the automatic ones only the newest `keep` stay. What
+// nothing needs any more is returned as garbage.
+func (s *store) restored(name string, fresh layerRecord, source string, lost bool, now time.Time, keep int, mounted func(string) bool) (garbage []layerRecord, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		garbage = nil
+		rec, err := getSprite(tx, name)
+		if err != nil {
+			return err
+		}
+		if !lost {
+			auto := checkpointRecord{
+				Tree: rec.Tree, Source: rec.Source, Auto: true, CreateTime: now,
+				Comment: "state before the restore of " + source,
+			}
+			if _, err := putCheckpoint(tx, &rec, auto); err != nil {
+				return err
+			}
+			if garbage, err = freezeLayer(tx, rec.Tree, mounted); err != nil {
+				return err
+			}
+		}
+		if err := addLayer(tx, fresh); err != nil {
+			return err
+		}
+		if err := holdLayer(tx, fresh.ID); err != nil {
+			return err
+		}
+		old, err := pruneAutos(tx, rec.ID, keep)
+		if err != nil {
+			return err
+		}
+		more, err := releaseLayers(tx, append(old, rec.Tree), mounted)
+		if err != nil {
+			return err
+		}
+		garbage = append(garbage, more...)
+		rec.Tree, rec.Source, rec.UpdatedAt = fresh.ID, source, now
+		return putSprite(tx, rec)
+	})
+	return garbage, err
+}
+
+// pruneAutos forgets all automatic checkpoints but the newest, and returns their trees.
+func pruneAutos(tx *bolt.Tx, spriteID string, keep int) (trees []string, err error) {
+	b := tx.Bucket(bucketCheckpoints).Bucket([]byte(spriteID))
+	c := b.Cursor()
+	var old [][]byte
+	for k, v := c.Last(); k != nil; k, v = c.Prev() {
+		var p checkpointRecord
+		if err := json.Unmarshal(v, &p); err != nil {
+			return nil, fmt.Errorf("%w: record of a checkpoint: %w", ErrDamaged, err)
+		}
+		if !p.Auto {
+			continue
+		}
+		if keep > 0 {
+			keep--
+			continue
+		}
+		old, trees = append(old, k), append(trees, p.Tree)
+	}
+	for _, k := range old {
+		if err := b.Delete(k); err != nil {
+			return nil, err
+		}
+	}
+	return trees, nil
+}
+
+// deleteCheckpoint forgets one checkpoint and returns the layers that are garbage from then on.
+func (s *store) deleteCheckpoint(spriteID, id string, mounted func(string) bool) (garbage []layerRecord, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketCheckpoints).Bucket([]byte(spriteID))
+		if b == nil {
+			return errNoSprite
+		}
+		c := b.Cursor()
+		for k, v := c.First(); k != nil; k, v = c.Next() {
+			var p checkpointRecord
+			if err := json.Unmarshal(v, &p); err != nil {
+				return fmt.Errorf("%w: record of a checkpoint: %w", ErrDamaged, err)
+			}
+			if p.ID != id {
+				continue
+			}
+			if garbage, err = releaseLayers(tx, []string{p.Tree}, mounted); err != nil {
+				return err
+			}
+			return b.Delete(k)
+		}
+		return errNoCheckpoint
+	})
+	return garbage, err
+}

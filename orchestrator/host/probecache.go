@@ -1,0 +1,89 @@
+package host
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+)
+
+// A probe starts and ends a sandbox, which is most of the time of a short command. So its result is kept in the host's
+// folder, for as long as the system runs, the program is the same and its rights are. Only a probe that found nothing
+// in the way is kept: a remedy takes effect with the next command. Nothing is trusted that was not true once: a sandbox
+// that later does not start at its level does not start, and the kept result goes.
+
+// probeRecord is a kept result.
+type probeRecord struct {
+	Key       string                `json:"key"`
+	Isolation sandbox.Level         `json:"isolation"`
+	Limits    []sandbox.Enforcement `json:"limits"`
+	Redirects bool                  `json:"redirects"`
+	OwnIDs    bool                  `json:"own_ids"`
+}
+
+func (h *Host) probeFile() string { return filepath.Join(h.cfg.Dir, "probe.json") }
+
+// probeKey changes with everything that a probe's result depends on.
+func (h *Host) probeKey() string {
+	sum := sha256.New()
+	self, err := os.Stat(h.cfg.Self)
+	if err != nil || bootID() == "" {
+		return ""
+	}
+	fmt.Fprintf(sum, "%s %d %d %d %q %q %q\n", bootID(), self.Size(), self.ModTime().UnixNano(), os.Getuid(), h.cfg.Network.Preset, h.cfg.Tools, h.cfg.Skills)
+	for _, path := range []string{
+		"/proc/self/cgroup", "/proc/self/uid_map", "/proc/sys/user/max_user_namespaces", "/proc/sys/kernel/unprivileged_userns_clone",
+		"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "/proc/self/attr/current",
+	} {
+		text, _ := os.ReadFile(path) // missing on some systems, and that is then part of the key
+		fmt.Fprintf(sum, "%s %q\n", path, text)
+	}
+	status, _ := os.ReadFile("/proc/self/status")
+	for line := range bytes.Lines(status) {
+		for _, name := range []string{"Groups:", "CapEff:", "CapBnd:", "NoNewPrivs:", "Seccomp:"} {
+			if bytes.HasPrefix(line, []byte(name)) {
+				sum.Write(line)
+			}
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// recallProbe returns the kept result for the key.
+func (h *Host) recallProbe(key string) (confinement, bool) {
+	raw, err := os.ReadFile(h.probeFile())
+	var kept probeRecord
+	if err != nil || key == "" || json.Unmarshal(raw, &kept) != nil || kept.Key != key {
+		return confinement{}, false
+	}
+	return confinement{isolation: kept.Isolation, limits: kept.Limits, text: "namespaces", netns: true, redirects: kept.Redirects, ownIDs: kept.OwnIDs}, true
+}
+
+// keepProbe keeps a result that is as good as it can be. Without it the next command probes again.
+func (h *Host) keepProbe(key string, c confinement) {
+	whole := key != "" && c.isolation != "" && !c.plain && c.netns && c.noRedirect == "" && c.text == "namespaces"
+	for _, l := range c.limits {
+		whole = whole && l.Why == ""
+	}
+	if !whole {
+		h.forgetProbe()
+		return
+	}
+	raw, err := json.Marshal(probeRecord{Key: key, Isolation: c.isolation, Limits: c.limits, Redirects: c.redirects, OwnIDs: c.ownIDs})
+	if err == nil {
+		temp := h.probeFile() + ".new" // a torn one is no JSON, and nothing else writes here
+		if err = os.WriteFile(temp, raw, 0o600); err == nil {
+			err = os.Rename(temp, h.probeFile())
+		}
+	}
+	if err != nil {
+		h.cfg.Log.Debug().Err(err).Msg("keep what the probe of the sandbox found")
+	}
+}
+
+func (h *Host) forgetProbe() { _ = os.Remove(h.probeFile()) } // one that stays has another key, or is found wrong again

@@ -1,0 +1,149 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/host/egress"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// spriteRecord is what host.db knows of a sprite. Its tree is a folder of trees/.
+type spriteRecord struct {
+	ID           string              `json:"id"`
+	Name         string              `json:"name"`
+	Tree         string              `json:"tree"`
+	Source       string              `json:"source,omitempty"` // checkpoint that the tree descends from
+	Labels       []string            `json:"labels,omitempty"`
+	Environment  map[string]string   `json:"environment,omitempty"`
+	Tools        []string            `json:"tools,omitempty"`       // host paths shown read-only, besides the host's own
+	Skills       []string            `json:"skills,omitempty"`      // host folders that are in /skills, besides those of SkillsBase
+	SkillsBase   string              `json:"skills_base,omitempty"` // in place of the host's Skills
+	MinIsolation sandbox.Level       `json:"min_isolation,omitempty"`
+	Image        string              `json:"image,omitempty"` // digest of the image that it started from
+	URLSettings  sprites.URLSettings `json:"url_settings"`
+	Config       *sprites.Config     `json:"config,omitempty"` // as asked for
+	Runtime      string              `json:"runtime,omitempty"`
+	CreatedAt    time.Time           `json:"created_at"`
+	UpdatedAt    time.Time           `json:"updated_at"`
+	LastStarted  *time.Time          `json:"last_started,omitempty"` // when it last became running
+	LastWarmed   *time.Time          `json:"last_warmed,omitempty"`
+	Network      egress.Preset       `json:"network,omitempty"`   // in place of the host's preset
+	HostPorts    []uint16            `json:"host_ports,omitzero"` // in place of the host's, when not nil
+	Policy       *[]egress.Rule      `json:"policy,omitempty"`    // nil: the preset's
+	Privileges   *privileges         `json:"privileges,omitempty"`
+	Resources    *resources          `json:"resources,omitempty"`
+	Checkpointed uint64              `json:"checkpointed"` // number of the last checkpoint, never used twice
+}
+
+func (s *store) sprite(name string) (rec spriteRecord, err error) {
+	err = s.view(func(tx *bolt.Tx) error {
+		rec, err = getSprite(tx, name)
+		return err
+	})
+	return rec, err
+}
+
+func getSprite(tx *bolt.Tx, name string) (rec spriteRecord, err error) {
+	data := tx.Bucket(bucketSprites).Get([]byte(name))
+	if data == nil {
+		return rec, errNoSprite
+	}
+	if err := json.Unmarshal(data, &rec); err != nil {
+		return rec, fmt.Errorf("%w: record of sprite %s: %w", ErrDamaged, name, err)
+	}
+	return rec, nil
+}
+
+func putSprite(tx *bolt.Tx, rec spriteRecord) error {
+	return putJSON(tx.Bucket(bucketSprites), []byte(rec.Name), rec)
+}
+
+func putJSON(b *bolt.Bucket, key []byte, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return b.Put(key, data)
+}
+
+// createSprite adds rec, which starts on the new layers made of which the last is its tree, unless its name is taken.
+func (s *store) createSprite(rec spriteRecord, made ...layerRecord) error {
+	return s.update(func(tx *bolt.Tx) error { return addSprite(tx, rec, made...) })
+}
+
+func addSprite(tx *bolt.Tx, rec spriteRecord, made ...layerRecord) error {
+	if tx.Bucket(bucketSprites).Get([]byte(rec.Name)) != nil {
+		return errNameTaken
+	}
+	if _, err := tx.Bucket(bucketCheckpoints).CreateBucket([]byte(rec.ID)); err != nil {
+		return err
+	}
+	for _, l := range made {
+		if err := addLayer(tx, l); err != nil {
+			return err
+		}
+	}
+	if err := holdLayer(tx, rec.Tree); err != nil {
+		return err
+	}
+	return putSprite(tx, rec)
+}
+
+// updateSprite changes the record of a sprite through fn and returns the result.
+func (s *store) updateSprite(name string, fn func(*spriteRecord)) (rec spriteRecord, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		if rec, err = getSprite(tx, name); err != nil {
+			return err
+		}
+		fn(&rec)
+		return putSprite(tx, rec)
+	})
+	return rec, err
+}
+
+// deleteSprite forgets a sprite and its checkpoints and returns the layers that are garbage from then on.
+func (s *store) deleteSprite(name string, mounted func(string) bool) (garbage []layerRecord, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		rec, err := getSprite(tx, name)
+		if err != nil {
+			return err
+		}
+		trees := []string{rec.Tree}
+		points, err := listCheckpoints(tx, rec.ID)
+		if err != nil {
+			return err
+		}
+		for _, p := range points {
+			trees = append(trees, p.Tree)
+		}
+		if garbage, err = releaseLayers(tx, trees, mounted); err != nil {
+			return err
+		}
+		if err := errors.Join(tx.Bucket(bucketCheckpoints).DeleteBucket([]byte(rec.ID)), forgetServices(tx, rec.ID)); err != nil {
+			return err
+		}
+		return tx.Bucket(bucketSprites).Delete([]byte(name))
+	})
+	return garbage, err
+}
+
+// sprites returns every sprite in the order of names.
+func (s *store) sprites() (all []spriteRecord, err error) {
+	err = s.view(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketSprites).ForEach(func(k, v []byte) error {
+			var rec spriteRecord
+			if err := json.Unmarshal(v, &rec); err != nil {
+				return fmt.Errorf("%w: record of sprite %s: %w", ErrDamaged, k, err)
+			}
+			all = append(all, rec)
+			return nil
+		})
+	})
+	return all, err
+}

@@ -1,0 +1,127 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+)
+
+// restart ends everything that runs in a sprite and starts its sandbox anew. Files stay as they are. It helps where the
+// sandbox answers no more, and so it does not wait for calls under way: they end with the sandbox.
+func (h *Host) restart(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	if err := h.endBox(name); err != nil {
+		return fmt.Errorf("restart sprite %s: end its sandbox: %w", name, err)
+	}
+	s, rec, leave, err := h.enter(r.Context(), name, alone)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := s.stop(); err != nil {
+		return fmt.Errorf("restart sprite %s: end its sandbox: %w", name, err)
+	}
+	s.mu.Lock()
+	_, err = s.up(rec)
+	s.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("restart sprite %s: %w", name, err)
+	}
+	h.cfg.Log.Info().Str("sprite", name).Msg("restarted")
+	writeJSON(w, http.StatusOK, map[string]string{
+		"sprite_name": name, "machine_id": rec.ID, "message": "Sprite " + name + " restarted; its processes ended, its files are as they were",
+	})
+	return nil
+}
+
+// endBox ends the sandbox that a sprite has, if any.
+func (h *Host) endBox(name string) error {
+	rec, err := h.store.sprite(name)
+	if err != nil {
+		return err
+	}
+	s, err := h.runtime(rec)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	box := s.box
+	err = s.unfreeze()
+	s.mu.Unlock()
+	if box == nil {
+		return err
+	}
+	return errors.Join(err, box.Stop())
+}
+
+// upgrade has nothing to do: sandboxes are those of the host that runs, from the next start on.
+func (h *Host) upgrade(w http.ResponseWriter, r *http.Request) error {
+	if _, err := h.store.sprite(r.PathValue("name")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// checkTimeout bounds how long a sprite may take to show that it works.
+const checkTimeout = 10 * time.Second
+
+// check wakes a sprite and finds out whether commands can run in it.
+func (h *Host) check(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	rec, err := h.store.sprite(name)
+	if err != nil {
+		return err
+	}
+	began, started := h.now(), h.clock()
+	err = h.tryOut(r.Context(), name)
+	var limited *limitError
+	if errors.As(err, &limited) {
+		return err
+	}
+	out := struct {
+		Name      string    `json:"sprite_name"`
+		ID        string    `json:"sprite_id"`
+		Status    string    `json:"status"` // healthy | unhealthy
+		Reason    string    `json:"reason,omitempty"`
+		CheckedAt time.Time `json:"checked_at"`
+		Elapsed   int64     `json:"elapsed"` // milliseconds
+	}{Name: name, ID: rec.ID, Status: "healthy", CheckedAt: began, Elapsed: h.clock().Sub(started).Milliseconds()}
+	if err != nil {
+		out.Status, out.Reason = "unhealthy", err.Error()
+	}
+	writeJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// tryOut has the sprite start a command. One that it does not have proves as much.
+func (h *Host) tryOut(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	_, box, done, err := h.use(ctx, name)
+	if err != nil {
+		return err
+	}
+	answered := make(chan error, 1)
+	h.chores.Go(func() { // ends with the box at the latest
+		defer done()
+		proc, err := box.Exec(sandbox.Process{Argv: []string{"true"}, Env: box.BaseEnv(), Dir: "/"})
+		if err == nil {
+			_, err = proc.Wait()
+		}
+		if _, missing := startFailure(err); missing {
+			err = nil
+		}
+		answered <- err
+	})
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the sandbox has not answered for %s; restart the sprite", checkTimeout)
+	}
+}

@@ -1,0 +1,69 @@
+package host
+
+import (
+	"fmt"
+	"net/http"
+	"syscall"
+)
+
+// Of a disk, so much stays free unless the configuration says otherwise: a twentieth, or half a gigabyte where that is
+// more; of a small disk a tenth at most.
+const (
+	reservePart  = 20
+	reserveBytes = 512 << 20
+	reserveMost  = 10
+	reserveNodes = 100 // of the file system's inodes, one in so many
+)
+
+// room is what a file system has left.
+type room struct{ Bytes, TotalBytes, Nodes, TotalNodes uint64 }
+
+// want is how many bytes are to stay free.
+func (r room) want(reserve int64) uint64 {
+	if reserve == 0 {
+		return max(r.TotalBytes/reservePart, min(reserveBytes, r.TotalBytes/reserveMost))
+	}
+	return uint64(max(reserve, 0))
+}
+
+// nearly and urgent say how close a disk is to being full, for the guard of those that run.
+func (r room) nearly(reserve int64) bool { return r.Bytes < r.want(reserve) }
+func (r room) urgent(reserve int64) bool { return r.Bytes < r.want(reserve)/4 }
+
+// less reports whether r has less left than before.
+func (r room) less(before room) bool { return r.Bytes < before.Bytes }
+
+// low says what is short, "" when there is enough. A file system without a fixed number of inodes says 0 of them.
+func (r room) low(reserve int64) string {
+	want := r.want(reserve)
+	switch {
+	case r.Bytes < want:
+		return fmt.Sprintf("%d MiB are free of which %d stay so", r.Bytes>>20, want>>20)
+	case reserve >= 0 && r.TotalNodes > 0 && r.Nodes < r.TotalNodes/reserveNodes:
+		return fmt.Sprintf("%d of %d inodes are free", r.Nodes, r.TotalNodes)
+	}
+	return ""
+}
+
+// full says that next to nothing is left, whatever the configuration wants to stay free.
+func (r room) full() bool {
+	const bytes, nodes = 64 << 10, 8
+	return r.Bytes < bytes || r.TotalNodes > 0 && r.Nodes < nodes
+}
+
+// checkRoom refuses what would make the disk fuller when little is left: a full host is everybody's trouble.
+func (h *Host) checkRoom() error {
+	r, err := roomOf(h.cfg.Dir)
+	if err != nil {
+		return fmt.Errorf("look at the disk: %w", err)
+	}
+	if r.full() {
+		// An empty layer may lie ready; but on top of another one not even a deletion would find room.
+		return fmt.Errorf("the disk of %s: %w", h.cfg.Dir, syscall.ENOSPC)
+	}
+	if why := r.low(h.cfg.Reserve); why != "" {
+		return &apiError{http.StatusInsufficientStorage, "disk_low",
+			"the disk that holds the sprites is nearly full (" + why + "); remove sprites or checkpoints, or free space otherwise, and try again"}
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spritekit/lattice/orchestrator/durable"
+	"github.com/spritekit/lattice/orchestrator/host/layer"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+)
+
+// root says what a box shows as the files that end in the given layer.
+func (h *Host) root(id string) (sandbox.Root, []layerRecord, error) {
+	chain, err := h.store.chain(id)
+	if err != nil {
+		return sandbox.Root{}, nil, err
+	}
+	top := chain[0]
+	if top.Driver != layer.Overlay {
+		return sandbox.Root{Dir: h.dataDir(top), Host: top.Image == ""}, chain, nil
+	}
+	root := sandbox.Root{Host: top.Image == ""}
+	if !top.Frozen {
+		root.Upper, root.Work = layer.Data(h.layerDir(id)), layer.Work(h.layerDir(id))
+		chain = chain[1:]
+	}
+	for _, l := range chain {
+		root.Lower = append(root.Lower, h.dataDir(l))
+	}
+	root.Lower = append(root.Lower, h.base())
+	if top.Image != "" {
+		root.Lower = append(root.Lower, h.images.Dir(top.Image))
+	}
+	if !top.Frozen {
+		chain = append([]layerRecord{top}, chain...)
+	}
+	return root, chain, nil
+}
+
+// base is the lowest layer of every overlay.
+func (h *Host) base() string { return filepath.Join(h.cfg.Dir, "base") }
+
+// stack lists the folders that show the files that end in the given layer, topmost first, for work from outside.
+func (h *Host) stack(id string) ([]string, error) {
+	root, _, err := h.root(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case root.Dir != "":
+		return []string{root.Dir}, nil
+	case root.Upper != "":
+		return append([]string{root.Upper}, root.Lower...), nil
+	}
+	return root.Lower, nil
+}
+
+// makeBase makes the lowest layer of overlays, once for the life of the directory: overlays remember what they lay on.
+func (h *Host) makeBase(d layer.Driver) error {
+	if !d.Stacks() {
+		return nil
+	}
+	if exists(h.base()) { // of an earlier version, perhaps, which had fewer folders
+		uid, gid := h.owner()
+		return sandbox.Skeleton(h.base(), uid, gid)
+	}
+	uid, gid := h.rootOwner()
+	staged := filepath.Join(h.tmpDir(), "base")
+	if err := os.Mkdir(staged, 0o755); err != nil {
+		return fmt.Errorf("make the base of sprites: %w", err)
+	}
+	err := os.Chmod(staged, 0o755)
+	if err == nil && uid >= 0 {
+		err = os.Lchown(staged, uid, gid)
+	}
+	if err == nil {
+		uid, gid = h.owner()
+		err = sandbox.Skeleton(staged, uid, gid)
+	}
+	if err == nil {
+		err = errors.Join(durable.SyncDir(staged), os.Rename(staged, h.base()), durable.SyncDir(h.cfg.Dir))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("make the base of sprites: %w", err), removeAll(staged))
+	}
+	return nil
+}
+
+// rootOwner is who / of a sprite belongs to; -1, -1 where that is this process's own user.
+func (h *Host) rootOwner() (uid, gid int) {
+	if uid, gid = h.owner(); uid < 0 {
+		return uid, gid
+	}
+	return uid - insideUser, gid - insideUser
+}
+
+// insideUser is the id that a sprite's commands have inside.
+const insideUser = 1000

@@ -1,0 +1,97 @@
+package sandbox_test
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+)
+
+var updateThreats = flag.Bool("update", false, "write the table of attacks into THREATS.md")
+
+// THREATS.md names every attack of the table, and what stops it.
+func TestThreatsNameEveryAttack(t *testing.T) {
+	path := filepath.Join("..", "..", "..", "..", "THREATS.md")
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Skip("away from the sources: ", err) // as an ordinary user, only the binary is there
+	}
+	before, rest, ok := strings.Cut(string(file), "<!-- attacks -->\n")
+	_, after, closed := strings.Cut(rest, "<!-- end -->")
+	if !ok || !closed {
+		t.Fatal("THREATS.md has no place for the table")
+	}
+	var table strings.Builder
+	table.WriteString("| attack | stopped by | levels |\n|---|---|---|\n")
+	for _, a := range attacks() {
+		fmt.Fprintf(&table, "| %s | %s | %s |\n", a.name, a.stoppedBy(), a.levels())
+	}
+	want := before + "<!-- attacks -->\n" + table.String() + "<!-- end -->" + after
+	if *updateThreats {
+		must(t, os.WriteFile(path, []byte(want), 0o644))
+		return
+	}
+	if string(file) != want {
+		t.Error("the table in THREATS.md is not that of the attacks: run this test with -update and read the difference")
+	}
+}
+
+// What THREATS.md calls a test is one.
+func TestThreatsNameTests(t *testing.T) {
+	top := filepath.Join("..", "..", "..", "..")
+	file, err := os.ReadFile(filepath.Join(top, "THREATS.md"))
+	if err != nil {
+		t.Skip("away from the sources: ", err)
+	}
+	known := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	for _, folder := range []string{"orchestrator", "skills", "spritekit"} {
+		must(t, filepath.WalkDir(filepath.Join(top, folder), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			known[filepath.Base(path)] = true
+			if !strings.HasSuffix(path, "_test.go") {
+				return nil
+			}
+			source, err := os.ReadFile(path)
+			for _, found := range function.FindAllSubmatch(source, -1) {
+				known[string(found[1])] = true
+			}
+			return err
+		}))
+	}
+	for _, found := range regexp.MustCompile("`((?:Test|Fuzz)\\w+|[a-z-]+\\.txtar)`").FindAllSubmatch(file, -1) {
+		if !known[string(found[1])] {
+			t.Errorf("THREATS.md names %s, and there is no such test", found[1])
+		}
+	}
+}
+
+func (a attack) stoppedBy() string {
+	if a.plain {
+		return "the box itself"
+	}
+	names := make([]string, len(a.layers))
+	for i, l := range a.layers {
+		names[i] = "`" + string(l) + "`"
+	}
+	return strings.Join(names, ", ")
+}
+
+func (a attack) levels() string {
+	if a.only != "" {
+		return "`" + string(a.only) + "`"
+	}
+	both := "`" + string(sandbox.LevelRoot) + "`, `" + string(sandbox.LevelUser) + "`"
+	if a.kept == sandbox.DefenceMemory || a.kept == sandbox.DefenceCPU {
+		both += " with control groups"
+	}
+	return both
+}

@@ -1,0 +1,233 @@
+package host
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// serviceSpec is what host.db knows of a service. Services belong to a sprite and not to its files: a restore leaves their
+// definitions alone.
+type serviceSpec struct {
+	Name     string            `json:"name"`
+	Cmd      string            `json:"cmd"`
+	Args     []string          `json:"args"`
+	Env      map[string]string `json:"env,omitempty"`
+	Dir      string            `json:"dir,omitempty"`
+	Needs    []string          `json:"needs"`
+	HTTPPort int               `json:"http_port,omitempty"`
+	Stopped  bool              `json:"stopped,omitempty"` // by request, which holds until a request to start
+}
+
+// equal reports whether a process of one is as good as a process of the other.
+func (s serviceSpec) equal(o serviceSpec) bool {
+	return s.Cmd == o.Cmd && s.Dir == o.Dir && slices.Equal(s.Args, o.Args) && maps.Equal(s.Env, o.Env)
+}
+
+// Bounds of services; each may write a log of its own to the host's disk.
+const (
+	maxServices   = 32
+	maxServiceEnv = 1 << 20 // bytes of command and environment
+)
+
+// serviceName is what a service may be called: it names files and is part of URLs.
+var serviceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// check refuses what is no service, and fills in what was left out.
+func (s *serviceSpec) check() error {
+	switch {
+	case !serviceName.MatchString(s.Name):
+		return badRequest(fmt.Sprintf("%.80q is no service name: use 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit", s.Name))
+	case s.Cmd == "":
+		return badRequest("cmd is missing: give the program, and its arguments in args")
+	case s.HTTPPort < 0 || s.HTTPPort > 65535:
+		return badRequest(fmt.Sprintf("http_port must be between 1 and 65535, not %d", s.HTTPPort))
+	}
+	size := 0
+	for _, text := range slices.Concat([]string{s.Cmd, s.Dir}, s.Args) {
+		if size += len(text); strings.ContainsRune(text, 0) {
+			return badRequest("cmd, args and dir must not hold the byte 0")
+		}
+	}
+	for name, value := range s.Env {
+		if size += len(name) + len(value); name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+			return badRequest(fmt.Sprintf("env: %.80q cannot be given to a command", name+"="+value))
+		}
+	}
+	if size > maxServiceEnv {
+		return badRequest(fmt.Sprintf("cmd, args and env are %d bytes; at most %d are kept", size, maxServiceEnv))
+	}
+	if s.Dir != "" && !path.IsAbs(s.Dir) {
+		s.Dir = path.Join(defaultDir, s.Dir)
+	}
+	if s.Args == nil {
+		s.Args = []string{}
+	}
+	s.Needs = slices.Compact(slices.Sorted(slices.Values(s.Needs)))
+	if s.Needs == nil {
+		s.Needs = []string{}
+	}
+	return nil
+}
+
+// admit checks a new or changed service against the others of its sprite, which it replaces its namesake among.
+func admitService(all map[string]serviceSpec, s serviceSpec) error {
+	if _, ok := all[s.Name]; !ok && len(all) >= maxServices {
+		return &apiError{http.StatusConflict, "too_many_services", fmt.Sprintf("a sprite has at most %d services; delete one", maxServices)}
+	}
+	for _, need := range s.Needs {
+		if _, ok := all[need]; !ok && need != s.Name {
+			return badRequest(fmt.Sprintf("service %s needs %.80q, and there is no such service; define that one first", s.Name, need))
+		}
+	}
+	for name, other := range all {
+		if name != s.Name && s.HTTPPort != 0 && other.HTTPPort != 0 {
+			return &apiError{http.StatusConflict, "http_port_taken", "another service already has an HTTP port configured: " + name}
+		}
+	}
+	with := maps.Clone(all)
+	with[s.Name] = s
+	for _, need := range s.Needs {
+		if slices.Contains(needsOf(with, need), s.Name) {
+			return badRequest(fmt.Sprintf("circular dependency: %s needs %s, which needs %s", s.Name, need, s.Name))
+		}
+	}
+	return nil
+}
+
+// needsOf names a service and all that it needs, directly or not, sorted.
+func needsOf(all map[string]serviceSpec, name string) []string {
+	seen := map[string]bool{}
+	for queue := []string{name}; len(queue) > 0; queue = queue[1:] {
+		if s, ok := all[queue[0]]; ok && !seen[s.Name] {
+			seen[s.Name] = true
+			queue = append(queue, s.Needs...)
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// dependents names the services that need name directly.
+func dependents(all map[string]serviceSpec, name string) (found []string) {
+	for _, s := range all {
+		if s.Name != name && slices.Contains(s.Needs, name) {
+			found = append(found, s.Name)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// bucketServices holds one bucket per sprite id: name → serviceSpec.
+var bucketServices = []byte("services")
+
+var errNoService = errors.New("service not found")
+
+// services returns a sprite's services by name.
+func (s *store) services(sprite string) (all map[string]serviceSpec, err error) {
+	err = s.view(func(tx *bolt.Tx) error {
+		all, err = getServices(tx, sprite)
+		return err
+	})
+	return all, err
+}
+
+func getServices(tx *bolt.Tx, sprite string) (map[string]serviceSpec, error) {
+	all := map[string]serviceSpec{}
+	root := tx.Bucket(bucketServices)
+	if root == nil {
+		return all, nil
+	}
+	b := root.Bucket([]byte(sprite))
+	if b == nil {
+		return all, nil
+	}
+	return all, b.ForEach(func(k, v []byte) error {
+		var s serviceSpec
+		if err := json.Unmarshal(v, &s); err != nil {
+			return fmt.Errorf("%w: record of service %s: %w", ErrDamaged, k, err)
+		}
+		all[s.Name] = s
+		return nil
+	})
+}
+
+// changeServices lets fn change a sprite's services, and returns them as they are then. It fails when the sprite is gone.
+func (s *store) changeServices(sprite, id string, fn func(all map[string]serviceSpec) error) (all map[string]serviceSpec, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		rec, err := getSprite(tx, sprite)
+		if err != nil {
+			return err
+		}
+		if rec.ID != id {
+			return errNoSprite
+		}
+		if all, err = getServices(tx, id); err != nil {
+			return err
+		}
+		before := maps.Clone(all)
+		if err := fn(all); err != nil {
+			return err
+		}
+		return putServices(tx, id, before, all)
+	})
+	return all, err
+}
+
+func putServices(tx *bolt.Tx, id string, before, after map[string]serviceSpec) error {
+	root, err := tx.CreateBucketIfNotExists(bucketServices)
+	if err != nil {
+		return err
+	}
+	b, err := root.CreateBucketIfNotExists([]byte(id))
+	if err != nil {
+		return err
+	}
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			if err := b.Delete([]byte(name)); err != nil {
+				return err
+			}
+		}
+	}
+	for name, s := range after {
+		if err := putJSON(b, []byte(name), s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetServices removes the services of a sprite that is deleted.
+func forgetServices(tx *bolt.Tx, id string) error {
+	if root := tx.Bucket(bucketServices); root != nil && root.Bucket([]byte(id)) != nil {
+		return root.DeleteBucket([]byte(id))
+	}
+	return nil
+}
+
+// httpPort is the port that a sprite's URL leads to, and the service that serves it, "" when none is said to.
+func httpPort(all map[string]serviceSpec) (port int, service string) {
+	for _, s := range all {
+		if s.HTTPPort != 0 {
+			return s.HTTPPort, s.Name
+		}
+	}
+	return defaultHTTPPort, ""
+}
+
+// defaultHTTPPort is what a sprite's URL leads to unless a service has another one.
+const defaultHTTPPort = 8080
+
+func sortedServices(all map[string]serviceSpec) []serviceSpec {
+	return slices.SortedFunc(maps.Values(all), func(a, b serviceSpec) int { return cmp.Compare(a.Name, b.Name) })
+}

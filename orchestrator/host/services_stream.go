@@ -1,0 +1,91 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// end is where the next event of a service will be.
+func (v *services) end(name string) uint64 {
+	v.mu.Lock()
+	l := v.log(name)
+	v.mu.Unlock()
+	return l.end()
+}
+
+// stream answers with the events of a service from a place on, until enough says so, the time is over or nobody listens.
+func (v *services) stream(w http.ResponseWriter, r *http.Request, name string, from uint64, length time.Duration, enough func(service) bool) {
+	v.relay(r.Context(), newLines(w), name, from, length, enough)
+}
+
+func (v *services) relay(ctx context.Context, out *lines, name string, from uint64, length time.Duration, enough func(service) bool) {
+	over := time.NewTimer(length)
+	defer over.Stop()
+	_ = out.rc.Flush() // the client is to see at once that it is heard; if it is gone, the next write tells
+	for last := length <= 0; ; {
+		v.mu.Lock()
+		log, changed := v.log(name), v.changed
+		s := v.machine.services[name]
+		last = last || s == nil || enough != nil && enough(*s)
+		v.mu.Unlock()
+		events, next, missed, grown := log.after(from)
+		from = next
+		if missed > 0 && !out.sendAll([]sprites.ServiceEvent{{
+			Type: "error", Data: fmt.Sprintf("%d events came faster than they were read and are left out here; the log file has more of them", missed), Timestamp: v.host.now().UnixMilli(),
+		}}) || !out.sendAll(events) {
+			return
+		}
+		if last {
+			out.send(sprites.ServiceEvent{Type: "complete", LogFiles: logFiles(name), Timestamp: v.host.now().UnixMilli()})
+			return
+		}
+		if enough == nil {
+			changed = nil // only what is said matters
+		}
+		select {
+		case <-grown:
+		case <-changed:
+		case <-over.C:
+			last = true
+		case <-v.exists.Done():
+			if v.host.ctx.Err() != nil {
+				return // that is no end of what the service says
+			}
+			last = true
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sendAll sends events together; false when the client is gone.
+func (l *lines) sendAll(events []sprites.ServiceEvent) bool {
+	for _, e := range events {
+		if l.enc.Encode(e) != nil {
+			return false
+		}
+	}
+	return len(events) == 0 || l.rc.Flush() == nil
+}
+
+// await waits until a service's state is as ok says, or it is gone.
+func (v *services) await(ctx context.Context, name string, ok func(service) bool) error {
+	for {
+		v.mu.Lock()
+		s, changed := v.machine.services[name], v.changed
+		over := s == nil || ok(*s)
+		v.mu.Unlock()
+		if over {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package host
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// killGrace is how long a signalled session may take to end unless the request says otherwise.
+const killGrace = 10 * time.Second
+
+func noSession(id string) *apiError {
+	return &apiError{http.StatusNotFound, "session not found: " + id, ""}
+}
+
+// findSession returns a session that runs, and keeps its sprite awake until release.
+func (h *Host) findSession(name, id string) (one *session, release func(), err error) {
+	rec, err := h.store.sprite(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := h.runtime(rec)
+	if err != nil {
+		return nil, nil, err
+	}
+	if release, err = s.hold(); err != nil {
+		return nil, nil, err
+	}
+	one, ok := s.session(id)
+	if !ok {
+		release()
+		return nil, nil, noSession(id)
+	}
+	return one, release, nil
+}
+
+func (h *Host) listSessions(w http.ResponseWriter, r *http.Request) error {
+	rec, err := h.store.sprite(r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	s, err := h.runtime(rec)
+	if err != nil {
+		return err
+	}
+	all := []sprites.Session{}
+	for _, one := range s.live() {
+		all = append(all, one.info())
+	}
+	slices.SortFunc(all, func(a, b sprites.Session) int { return cmp.Compare(a.ID, b.ID) })
+	writeJSON(w, http.StatusOK, map[string]any{"count": len(all), "sessions": all})
+	return nil
+}
+
+// signalName accepts "TERM" and "SIGTERM" in any case.
+func signalName(s string) string {
+	return strings.TrimPrefix(strings.ToUpper(s), "SIG")
+}
+
+// signals are those that may be sent to a session.
+var signals = []string{"INT", "TERM", "HUP", "KILL", "QUIT", "USR1", "USR2", "WINCH", "CONT", "STOP", "TSTP"}
+
+// kill signals a session and follows it to its end, which it enforces when the time is up. A time of 0 only signals.
+func (h *Host) kill(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	signal := "TERM"
+	if text := q.Get("signal"); text != "" {
+		signal = signalName(text)
+	}
+	if !slices.Contains(signals, signal) {
+		return badRequest("unknown signal " + strconv.Quote(signal))
+	}
+	wait := killGrace
+	if text := q.Get("timeout"); text != "" {
+		var err error
+		if wait, err = parseDuration(text); err != nil {
+			return badRequest("timeout: " + err.Error())
+		}
+	}
+	id := r.PathValue("session")
+	s, release, err := h.findSession(r.PathValue("name"), id)
+	if err != nil {
+		var unknown *apiError
+		if errors.As(err, &unknown) && h.wasSession(id) {
+			return &apiError{http.StatusGone, "session has ended: " + id, ""}
+		}
+		return err
+	}
+	defer release()
+	if err := s.proc.Signal(signal); err != nil && !s.ended() {
+		return fmt.Errorf("signal session %s: %w", id, err)
+	}
+	out := newLines(w)
+	out.send(map[string]any{
+		"type": "signal", "message": fmt.Sprintf("Signaling SIG%s to process group %d", signal, s.proc.PID),
+		"signal": "SIG" + signal, "pid": s.proc.PID,
+	})
+	if wait == 0 {
+		out.send(map[string]any{"type": "complete"})
+		return nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-s.over:
+		out.send(map[string]any{"type": "exited", "message": "Process exited"})
+	case <-r.Context().Done():
+		return nil
+	case <-timer.C:
+		out.send(map[string]any{"type": "timeout", "message": "Process did not exit within " + wait.String()})
+		if err := s.proc.Signal("KILL"); err != nil && !s.ended() {
+			out.send(map[string]any{"type": "error", "message": "kill: " + err.Error()})
+			return nil
+		}
+		select {
+		case <-s.over:
+		case <-r.Context().Done():
+			return nil
+		}
+		out.send(map[string]any{"type": "killed", "message": "Process killed"})
+	}
+	if s.lost != nil {
+		out.send(map[string]any{"type": "error", "message": "the sandbox ended before the command did"})
+		return nil
+	}
+	out.send(map[string]any{"type": "complete", "exit_code": s.code})
+	return nil
+}
+
+// wasSession reports whether id was given out since the host started.
+func (h *Host) wasSession(id string) bool {
+	n, err := strconv.ParseInt(id, 10, 64)
+	return err == nil && n > h.firstSession && n <= h.lastSession.Load()
+}
+
+// lines writes NDJSON, each line at once.
+type lines struct {
+	enc *json.Encoder
+	rc  *http.ResponseController
+}
+
+func newLines(w http.ResponseWriter) *lines {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	return &lines{enc: json.NewEncoder(w), rc: http.NewResponseController(w)}
+}
+
+// send reports whether the client is still there. If it is gone, what it asked for goes on all the same.
+func (l *lines) send(v any) bool { return l.enc.Encode(v) == nil && l.rc.Flush() == nil }

@@ -1,0 +1,88 @@
+package host
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+)
+
+// errHoards ends sprites that leave nothing to others.
+var errHoards = errors.New("this sprite held so many open files or epoll entries that the kernel had none left for others; its files are kept")
+
+// shortageGuard ends the sprite that has used up what the kernel has once for all sprites that share a user, or for the
+// machine. The host keeps a reserve of its own, so that it can be spoken to meanwhile.
+type shortageGuard struct {
+	host    *Host
+	room    sandbox.Held
+	reserve *sandbox.Reserve
+}
+
+// guardShares works until the host closes. It looks once a second, and when a sandbox could not be started.
+func (h *Host) guardShares() {
+	g := &shortageGuard{host: h, room: sandbox.Room(), reserve: sandbox.NewReserve()}
+	defer g.reserve.Release()
+	tick := time.NewTicker(guardEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if len(h.running()) > 0 && !g.reserve.Keep() {
+				g.look()
+			}
+		case <-h.starved:
+			g.look()
+		case <-h.ctx.Done():
+			return
+		}
+	}
+}
+
+// look ends the sprite that holds the most of what sprites hold most of, and returns its name; "" when the shortage is not of
+// their making.
+func (g *shortageGuard) look() (name string) {
+	held := map[*sprite]sandbox.Held{}
+	var all sandbox.Held
+	for _, s := range g.host.running() {
+		if box := s.present(); box != nil {
+			h := box.Held()
+			held[s] = h
+			all.Files += h.Files
+			all.Entries += h.Entries
+		}
+	}
+	share := func(part, of uint64) float64 { return float64(part) / float64(max(of, 1)) }
+	of := func(h sandbox.Held) uint64 { return h.Files }
+	room := g.room.Files
+	if share(all.Entries, g.room.Entries) > share(all.Files, room) {
+		of, room = func(h sandbox.Held) uint64 { return h.Entries }, g.room.Entries
+	}
+	if room == 0 || of(all) < room/2 {
+		return ""
+	}
+	var worst *sprite
+	for s, h := range held {
+		if worst == nil || of(h) > of(held[worst]) {
+			worst = s
+		}
+	}
+	g.host.cfg.Log.Error().Str("sprite", worst.name).Uint64("files", held[worst].Files).Uint64("epoll_entries", held[worst].Entries).
+		Msg("sprite ended, because it leaves no open files or epoll entries to others")
+	if box := worst.present(); box != nil {
+		if err := box.StopFor(errHoards); err != nil {
+			g.host.cfg.Log.Warn().Err(err).Str("sprite", worst.name).Msg("end a sprite that leaves nothing to others")
+		}
+	}
+	return worst.name
+}
+
+// noteShortage has the guard look, if err says that a sandbox could not be had for want of something.
+func (h *Host) noteShortage(err error) {
+	if !sandbox.Short(err) {
+		return
+	}
+	select {
+	case h.starved <- struct{}{}:
+	default: // it will look
+	}
+}

@@ -1,0 +1,274 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/boltfile"
+	"github.com/spritekit/lattice/orchestrator/patient"
+)
+
+// A sprite may ask a few things at once, and then one in so much time: what answers is the host's processor time, and each
+// checkpoint costs the host a copy.
+const (
+	callBurst       = 500
+	callEvery       = 10 * time.Millisecond
+	checkpointBurst = 30
+	checkpointEvery = time.Second
+	insideDeadline  = 10 * time.Second // for the head of a request
+	insideConns     = 32               // connections at once; more wait in the kernel
+	insideEnd       = time.Second      // for requests under way when the socket closes: who asked has ended before
+	// maxOwn is how many checkpoints a sprite has at most before it makes no more itself. From outside there is no bound.
+	maxOwn = 1000
+)
+
+// insideServer serves /.sprite/api.sock of one sprite: its own checkpoints, tasks and services, nothing else. Which sprite asks is known by
+// the socket that it came through, not by anything it says.
+type insideServer struct {
+	path   string
+	server *http.Server
+	serve  sync.WaitGroup
+	calls  sync.WaitGroup
+	cancel context.CancelFunc
+
+	requests, checkpoints *budget
+	most                  int // checkpoints, before the sprite makes no more itself
+}
+
+// listenInside opens the socket of a sprite.
+func (h *Host) listenInside(id, name string) (*insideServer, error) {
+	dir := h.runDir(id)
+	s := &insideServer{path: filepath.Join(dir, "api.sock"), requests: newBudget(callBurst, callEvery), checkpoints: newBudget(checkpointBurst, checkpointEvery), most: maxOwn}
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	listener, err := listenIn(dir, "api.sock")
+	if err != nil {
+		return nil, err
+	}
+	// Commands run as another user; what keeps other people of this machine out is the mode of the host's directory.
+	if err := os.Chmod(s.path, 0o666); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	var ctx context.Context
+	ctx, s.cancel = context.WithCancel(h.ctx)
+	s.server = &http.Server{
+		Handler: s.routes(h, id, name), BaseContext: func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: insideDeadline, IdleTimeout: insideDeadline, MaxHeaderBytes: 16 << 10,
+	}
+	s.serve.Go(func() {
+		if err := s.server.Serve(newLimited(patient.Listener(listener), insideConns)); !errors.Is(err, http.ErrServerClosed) {
+			h.cfg.Log.Error().Err(err).Str("sprite", name).Msg("the sprite's own socket has ended")
+		}
+	})
+	return s, nil
+}
+
+func (s *insideServer) routes(h *Host, id, name string) http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, fn func(http.ResponseWriter, *http.Request) error) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := fn(w, r); err != nil {
+				h.refuse(w, r, err)
+			}
+		})
+	}
+	handle("POST /v1/checkpoint", func(w http.ResponseWriter, r *http.Request) error {
+		if !s.checkpoints.take() {
+			w.Header().Set("Retry-After", "1")
+			return &apiError{http.StatusTooManyRequests, "checkpoint_rate_limited", "too many checkpoints at once; try again in a second"}
+		}
+		if points, err := h.store.checkpoints(id); err == nil && len(points) >= s.most {
+			return &apiError{http.StatusConflict, "too_many_checkpoints", fmt.Sprintf("the sprite has %d checkpoints; whoever owns it can remove some: lattice sprite checkpoints rm %s ID", len(points), name)}
+		}
+		return h.checkpointNamed(w, r, name, true)
+	})
+	handle("GET /v1/checkpoints", func(w http.ResponseWriter, r *http.Request) error {
+		return h.listNamed(w, name, false, "")
+	})
+	handle("GET /v1/checkpoints/{id}", func(w http.ResponseWriter, r *http.Request) error {
+		return h.getNamed(w, name, r.PathValue("id"))
+	})
+	h.taskRoutes(handle, "/v1/tasks", func(*http.Request) (*sprite, func(), error) {
+		rec, err := h.store.sprite(name)
+		if err == nil && rec.ID != id {
+			err = errNoSprite
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err := h.runtime(rec)
+		return s, func() {}, err
+	})
+	// Calls that are those of the API, about this sprite.
+	own := func(pattern string, fn func(http.ResponseWriter, *http.Request) error) {
+		handle(pattern, func(w http.ResponseWriter, r *http.Request) error {
+			if rec, err := h.store.sprite(name); err != nil || rec.ID != id {
+				return errors.Join(errNoSprite, err)
+			}
+			r.SetPathValue("name", name)
+			return fn(w, r)
+		})
+	}
+	for _, version := range []string{"", "/v1"} {
+		own("GET "+version+"/info", h.spriteInfo)
+		own("GET "+version+"/policy/network", h.getNetworkPolicy)
+	}
+	h.serviceRoutes(own, "/v1/services")
+	handle("/", func(http.ResponseWriter, *http.Request) error {
+		return &apiError{http.StatusNotFound, "not_found", "from inside, a sprite can create and list its checkpoints, keep its tasks and services, read its network policy, and nothing else"}
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Sprite-Version", apiVersion)
+		s.calls.Add(1) // before close waits: close first waits for every connection's goroutine to be refused
+		defer s.calls.Done()
+		if !s.requests.take() {
+			w.Header().Set("Retry-After", "1")
+			w.Header().Set("Connection", "close")
+			writeError(w, &apiError{http.StatusTooManyRequests, "rate_limited", "too many requests at once; try again in a second"})
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// spriteInfo tells a sprite who it is.
+func (h *Host) spriteInfo(w http.ResponseWriter, r *http.Request) error {
+	rec, err := h.store.sprite(r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Name         string    `json:"name"`
+		ID           string    `json:"id"`
+		Organization string    `json:"organization"`
+		URL          string    `json:"sprite_url"`
+		Version      string    `json:"version"`
+		CreatedAt    time.Time `json:"created_at"`
+	}{rec.Name, rec.ID, organization, h.urls.of(rec.Name), strings.TrimPrefix(apiVersion, "v"), rec.CreatedAt})
+	return nil
+}
+
+// budget lets some through at once, and then one in so much time.
+type budget struct {
+	burst int
+	every time.Duration
+	now   func() time.Time
+
+	mu    boltfile.Lock // guards the fields below
+	spare int           // that may come at once
+	since time.Time     // when spare was right
+}
+
+func newBudget(burst int, every time.Duration) *budget {
+	return &budget{burst: burst, every: every, now: time.Now, spare: burst, since: time.Now()}
+}
+
+// take takes one of the budget, false when it is used up.
+func (b *budget) take() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if earned := int(b.now().Sub(b.since) / b.every); earned > 0 {
+		b.spare = min(b.spare+earned, b.burst)
+		b.since = b.since.Add(time.Duration(earned) * b.every)
+	}
+	if b.spare == 0 {
+		return false
+	}
+	b.spare--
+	return true
+}
+
+// close refuses further calls, ends those under way and waits for them.
+func (s *insideServer) close() error {
+	s.cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), insideEnd)
+	defer cancel()
+	err := s.server.Shutdown(ctx)
+	if err != nil {
+		err = s.server.Close()
+	}
+	s.serve.Wait()
+	s.calls.Wait()
+	if gone := os.Remove(s.path); gone != nil && !errors.Is(gone, os.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	if err != nil {
+		return fmt.Errorf("close %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// limited accepts a bounded number of connections at once, so that what runs in a sprite cannot use up the host's
+// descriptors.
+type limited struct {
+	net.Listener
+	slots  chan struct{}
+	closed chan struct{}
+	close  func() error
+}
+
+func newLimited(l net.Listener, n int) *limited {
+	closed := make(chan struct{})
+	return &limited{l, make(chan struct{}, n), closed, sync.OnceValue(func() error {
+		close(closed)
+		return l.Close()
+	})}
+}
+
+// Accept implements [net.Listener].
+func (l *limited) Accept() (net.Conn, error) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.slots
+		return nil, err
+	}
+	return &limitedConn{conn, sync.OnceFunc(func() { <-l.slots })}, nil
+}
+
+// Close implements [net.Listener].
+func (l *limited) Close() error { return l.close() }
+
+type limitedConn struct {
+	net.Conn
+	release func()
+}
+
+// Close implements [net.Conn].
+func (c *limitedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}
+
+// listenIn listens on a unix socket in dir whatever the length of dir: the kernel takes names of some hundred bytes only,
+// so the directory is named by descriptor where that is possible.
+func listenIn(dir, name string) (net.Listener, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	path := fmt.Sprintf("/proc/self/fd/%d", d.Fd())
+	if _, err := os.Stat(path); err != nil {
+		path = dir
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(path, name), Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false) // by then the descriptor names something else
+	return listener, nil
+}

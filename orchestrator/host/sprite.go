@@ -1,0 +1,285 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/spritekit/lattice/orchestrator/boltfile"
+	"github.com/spritekit/lattice/orchestrator/host/egress"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+)
+
+// alone is the weight of a call that passes a sprite's gate alone; all others weigh 1.
+const alone = 1 << 30
+
+// sprite is what runs of one sprite. It exists from the first call that needs it until deletion.
+type sprite struct {
+	host *Host
+	id   string
+	name string
+	gate *semaphore.Weighted // passed by calls that use the tree; alone by those that replace it
+
+	wanted bell // rings while somebody waits to pass the gate alone
+
+	exists context.Context // ends when it is deleted, or with the host
+	vanish func()          // ends it
+
+	services  *services // starts and ends with the box
+	listening portWatch
+	proxies   atomic.Int32
+
+	mu       boltfile.Lock // guards the fields below
+	box      *sandbox.Box
+	pinned   []string // layers that the box has mounted
+	shown    []string // checkpoints that it shows
+	socket   *insideServer
+	sessions map[string]*session
+	tasks    map[string]task // reasons to stay awake that the sprite gave itself
+	life     lifecycle
+	world    *connection     // what the box has of the network; nil without a box or a policy
+	denied   *egress.Denials // see denials
+}
+
+var errHostClosed = errors.New("the sprite host is shutting down")
+
+// enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others. The caller calls leave when it no
+// longer uses the record's tree; until then the sprite stays awake.
+func (h *Host) enter(ctx context.Context, name string, weight int64) (s *sprite, rec spriteRecord, leave func(), err error) {
+	first, err := h.store.sprite(name)
+	if err != nil {
+		return nil, rec, nil, err
+	}
+	if s, err = h.runtime(first); err != nil {
+		return nil, rec, nil, err
+	}
+	release, err := s.hold()
+	if err != nil {
+		return nil, rec, nil, err
+	}
+	if weight == alone {
+		defer s.wanted.ring()()
+	}
+	if err := s.gate.Acquire(ctx, weight); err != nil {
+		release()
+		return nil, rec, nil, err
+	}
+	leave = sync.OnceFunc(func() {
+		s.gate.Release(weight)
+		release()
+	})
+	// While we waited it may have been deleted, made anew, or restored to another tree.
+	rec, err = h.store.sprite(name)
+	if err == nil && rec.ID != first.ID {
+		err = errNoSprite
+	}
+	if err != nil {
+		leave()
+		return nil, rec, nil, err
+	}
+	return s, rec, leave, nil
+}
+
+func (h *Host) runtime(rec spriteRecord) (*sprite, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, errHostClosed
+	}
+	s := h.sprites[rec.ID]
+	if s == nil {
+		s = &sprite{
+			host: h, id: rec.ID, name: rec.Name, gate: semaphore.NewWeighted(alone),
+			sessions: map[string]*session{}, tasks: map[string]task{}, life: lifecycle{status: cold},
+		}
+		s.exists, s.vanish = context.WithCancel(h.ctx)
+		s.services = newServices(s.exists, h, rec.ID)
+		s.listening.sprite = s
+		h.sprites[rec.ID] = s
+	}
+	return s, nil
+}
+
+func ended(box *sandbox.Box) bool {
+	select {
+	case <-box.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// live returns the sessions whose command has not ended.
+func (s *sprite) live() []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*session
+	for _, one := range s.sessions {
+		if !one.ended() {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// session returns a live session by id.
+func (s *sprite) session(id string) (*session, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one, ok := s.sessions[id]
+	return one, ok && !one.ended()
+}
+
+// up returns the running box, starting one if there is none. The caller holds mu and is inside the gate.
+func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
+	h := s.host
+	if h.ctx.Err() != nil {
+		return nil, errHostClosed
+	}
+	if why := h.degraded(rec.Tree); why != "" {
+		return nil, degradedError(why)
+	}
+	if s.box != nil {
+		if !ended(s.box) {
+			return s.box, nil
+		}
+		h.cfg.Log.Warn().Str("sprite", rec.Name).Msg("sandbox ended by itself, starting another")
+		if err := s.down(); err != nil {
+			return nil, fmt.Errorf("clear away the ended sandbox: %w", err)
+		}
+	}
+	if err := h.requireIsolation(rec.Name, rec.MinIsolation); err != nil {
+		return nil, err
+	}
+	if err := h.furnish(s.id); err != nil {
+		return nil, err
+	}
+	if s.socket == nil {
+		socket, err := h.listenInside(s.id, rec.Name)
+		if err != nil {
+			return nil, fmt.Errorf("open the sprite's own socket: %w", err)
+		}
+		s.socket = socket
+	}
+	cfg, chain, err := h.boxConfig(rec)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.enterState(running); err != nil {
+		return nil, err
+	}
+	s.pinned = h.pin(chain)
+	box, err := h.boxes.Start(cfg)
+	if err != nil {
+		h.noteShortage(err)
+		h.forgetProbe() // what it found may not hold any more
+		s.letGo()
+		return nil, errors.Join(fmt.Errorf("start sandbox: %w", err), s.enterState(cold))
+	}
+	if err := s.connect(box); err != nil {
+		defer s.letGo()
+		return nil, errors.Join(fmt.Errorf("connect the sandbox to the network: %w", err), box.Stop(), s.enterState(cold))
+	}
+	s.box, s.shown = box, nil
+	for _, p := range cfg.Points {
+		s.shown = append(s.shown, p.ID)
+	}
+	if err := s.services.up(box, h.serviceEnv(rec, box)); err != nil {
+		h.cfg.Log.Error().Err(err).Str("sprite", rec.Name).Msg("start the sprite's services") // commands run without them
+	}
+	h.chores.Go(s.remember)
+	return box, nil
+}
+
+// down ends the box, if there is one. mu is held.
+func (s *sprite) down() error {
+	if s.box == nil {
+		return nil
+	}
+	err := errors.Join(s.unfreeze(), s.box.Stop()) // what is frozen cannot end everywhere
+	s.letGo()
+	s.disconnect()
+	clear(s.tasks)
+	return errors.Join(err, s.enterState(cold))
+}
+
+// stop ends the box and all sessions and waits for them. Nobody starts anything meanwhile, because the caller is alone
+// or the host is closed.
+func (s *sprite) stop() error {
+	s.mu.Lock()
+	err := s.unfreeze() // services are told to end, and must be able to hear it
+	s.mu.Unlock()
+	s.services.quit()
+	s.mu.Lock()
+	err = errors.Join(err, s.down())
+	if s.life.timer != nil {
+		s.life.timer.Stop()
+	}
+	sessions := make([]*session, 0, len(s.sessions))
+	for _, one := range s.sessions {
+		sessions = append(sessions, one)
+	}
+	s.mu.Unlock() // sessions take it to sign off
+	for _, one := range sessions {
+		one.abandon()
+	}
+	s.services.ended()
+	return err
+}
+
+// letGo forgets the box that has ended, or did not start. The caller holds mu.
+func (s *sprite) letGo() {
+	s.box = nil
+	s.host.unpin(s.pinned)
+	s.pinned = nil
+}
+
+// present is the box, nil when there is none or it has ended.
+func (s *sprite) present() *sandbox.Box {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.box == nil || ended(s.box) {
+		return nil
+	}
+	return s.box
+}
+
+// quiet reports whether no process runs in the sprite, so that its box can be stopped without anybody noticing. The caller
+// is alone.
+func (s *sprite) quiet() bool {
+	box := s.present()
+	return box == nil || box.Idle()
+}
+
+// pause is stop for a sprite in which nothing runs, and which is to be found as it was: what keeps it awake still does.
+func (s *sprite) pause() error {
+	s.mu.Lock()
+	tasks := maps.Clone(s.tasks)
+	s.mu.Unlock()
+	err := s.stop()
+	s.mu.Lock()
+	maps.Copy(s.tasks, tasks)
+	s.mu.Unlock()
+	return err
+}
+
+// closeSocket ends the sprite's own socket.
+func (s *sprite) closeSocket() error {
+	s.mu.Lock()
+	socket := s.socket
+	s.socket = nil
+	s.mu.Unlock()
+	if socket == nil {
+		return nil
+	}
+	return socket.close()
+}
+
+type degradedError string
+
+func (e degradedError) Error() string { return "sprite is degraded: " + string(e) }

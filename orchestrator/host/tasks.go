@@ -1,0 +1,180 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// A task is a reason to stay awake that a sprite gives itself through its own socket, or is given, such as work in the background
+// that nobody is attached to. It ends by itself, and with the sandbox.
+const (
+	maxTaskTime = time.Hour // also where the request does not say
+	maxTasks    = 100
+	maxTaskName = 128 // bytes
+)
+
+// task is when a task began and when it ends, by the clock that is not set.
+type task struct{ started, until time.Time }
+
+// lifespan is a duration such as "10m", or a number of seconds.
+type lifespan time.Duration
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (l *lifespan) UnmarshalJSON(data []byte) error {
+	text := string(bytes.Trim(data, `"`))
+	if text == "null" || text == "" {
+		return nil
+	}
+	d, err := parseDuration(text)
+	*l = lifespan(d)
+	return err
+}
+
+// taskRequest is the body of a new or a changed task.
+type taskRequest struct {
+	Name   string   `json:"name"`
+	Expire lifespan `json:"expire"`
+}
+
+func readTask(w http.ResponseWriter, r *http.Request, name string) (in taskRequest, err error) {
+	in.Name = name
+	if err := readJSON(w, r, &in); err != nil {
+		return in, err
+	}
+	if name != "" && in.Name != name {
+		return in, badRequest("the name in the body is not the one in the path")
+	}
+	if in.Expire == 0 {
+		in.Expire = lifespan(maxTaskTime)
+	}
+	switch {
+	case in.Name == "" || len(in.Name) > maxTaskName:
+		return in, badRequest(fmt.Sprintf("a task has a name of 1 to %d bytes", maxTaskName))
+	case time.Duration(in.Expire) > maxTaskTime:
+		return in, badRequest(fmt.Sprintf("a task lasts %s at most; renew it with PUT before it ends", maxTaskTime))
+	}
+	return in, nil
+}
+
+// outsideTasks are the tasks of all sprites, for who uses the API. A new task starts the sprite: nothing else can be kept
+// awake.
+func (h *Host) outsideTasks(handle func(string, func(http.ResponseWriter, *http.Request) error)) {
+	h.taskRoutes(handle, "/v1/sprites/{name}/tasks", func(r *http.Request) (*sprite, func(), error) {
+		name := r.PathValue("name")
+		if r.Method == http.MethodPost || r.Method == http.MethodPut {
+			s, _, done, err := h.use(r.Context(), name)
+			return s, done, err
+		}
+		rec, err := h.store.sprite(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err := h.runtime(rec)
+		return s, func() {}, err
+	})
+}
+
+// taskRoutes are the tasks of the sprite that get returns, which is used until done.
+func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Request) error), at string, get func(*http.Request) (s *sprite, done func(), err error)) {
+	// with runs fn on the tasks that have not ended; the sprite is awake meanwhile.
+	with := func(r *http.Request, fn func(tasks map[string]task, now time.Time) error) error {
+		s, done, err := get(r)
+		if err != nil {
+			return err
+		}
+		defer done()
+		release, err := s.hold()
+		if err != nil {
+			return err
+		}
+		defer release()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		now := h.clock()
+		maps.DeleteFunc(s.tasks, func(_ string, t task) bool { return !t.until.After(now) })
+		return fn(s.tasks, now)
+	}
+	describe := func(name string, t task, now time.Time) sprites.Task {
+		left := t.until.Sub(now)
+		return sprites.Task{
+			Name: name, Expire: left.Round(time.Second).String(), StartedAt: h.now().Add(t.started.Sub(now)), ExpiresAt: h.now().Add(left),
+		}
+	}
+	put := func(w http.ResponseWriter, r *http.Request, in taskRequest, status int, allowed func(known bool) error) error {
+		return with(r, func(tasks map[string]task, now time.Time) error {
+			kept, known := tasks[in.Name]
+			if err := allowed(known); err != nil {
+				return err
+			}
+			if !known && len(tasks) == maxTasks {
+				return &apiError{http.StatusTooManyRequests, "too_many_tasks", fmt.Sprintf("a sprite has at most %d tasks; delete one", maxTasks)}
+			}
+			if !known {
+				kept.started = now
+			}
+			kept.until = now.Add(time.Duration(in.Expire))
+			tasks[in.Name] = kept
+			writeJSON(w, status, describe(in.Name, tasks[in.Name], now))
+			return nil
+		})
+	}
+	none := func(name string) error { return &apiError{http.StatusNotFound, "task not found: " + name, ""} }
+
+	handle("GET "+at, func(w http.ResponseWriter, r *http.Request) error {
+		return with(r, func(tasks map[string]task, now time.Time) error {
+			all := []sprites.Task{}
+			for _, name := range slices.Sorted(maps.Keys(tasks)) {
+				all = append(all, describe(name, tasks[name], now))
+			}
+			writeJSON(w, http.StatusOK, map[string]any{"tasks": all})
+			return nil
+		})
+	})
+	handle("POST "+at, func(w http.ResponseWriter, r *http.Request) error {
+		in, err := readTask(w, r, "")
+		if err != nil {
+			return err
+		}
+		return put(w, r, in, http.StatusCreated, func(known bool) error {
+			if known {
+				return &apiError{http.StatusConflict, "task_exists", "there is a task " + in.Name + " already; renew it with PUT"}
+			}
+			return nil
+		})
+	})
+	handle("PUT "+at+"/{task}", func(w http.ResponseWriter, r *http.Request) error {
+		in, err := readTask(w, r, r.PathValue("task"))
+		if err != nil {
+			return err
+		}
+		return put(w, r, in, http.StatusOK, func(bool) error { return nil })
+	})
+	handle("GET "+at+"/{task}", func(w http.ResponseWriter, r *http.Request) error {
+		return with(r, func(tasks map[string]task, now time.Time) error {
+			name := r.PathValue("task")
+			kept, ok := tasks[name]
+			if !ok {
+				return none(name)
+			}
+			writeJSON(w, http.StatusOK, describe(name, kept, now))
+			return nil
+		})
+	})
+	handle("DELETE "+at+"/{task}", func(w http.ResponseWriter, r *http.Request) error {
+		return with(r, func(tasks map[string]task, _ time.Time) error {
+			name := r.PathValue("task")
+			if _, ok := tasks[name]; !ok {
+				return none(name)
+			}
+			delete(tasks, name)
+			w.WriteHeader(http.StatusNoContent)
+			return nil
+		})
+	})
+}

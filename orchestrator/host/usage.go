@@ -1,0 +1,105 @@
+package host
+
+import (
+	"errors"
+	"net/http"
+	"os"
+
+	"github.com/spritekit/lattice/orchestrator/host/layer"
+	"github.com/spritekit/lattice/orchestrator/host/tree"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// usage answers with what a sprite takes of the disk: its own changes, counted now, and what its checkpoints hold.
+func (h *Host) usage(w http.ResponseWriter, r *http.Request) error {
+	_, rec, leave, err := h.enter(r.Context(), r.PathValue("name"), 1)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	now, err := h.store.layer(rec.Tree)
+	if err != nil {
+		return degradedError(err.Error())
+	}
+	sum, err := tree.Size(r.Context(), h.dataDir(now))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	chain, err := h.store.chain(rec.Tree)
+	if err != nil {
+		return err
+	}
+	points, err := h.store.checkpoints(rec.ID)
+	if err != nil {
+		return err
+	}
+	out := sprites.Usage{Driver: string(now.Driver), Depth: len(chain), Entries: sum.Entries, Bytes: sum.Bytes}
+	counted := map[string]bool{rec.Tree: true}
+	for _, p := range points {
+		below, err := h.store.chain(p.Tree)
+		if err != nil {
+			continue // it is listed as damaged
+		}
+		for _, l := range below {
+			if !counted[l.ID] {
+				out.CheckpointBytes += l.Bytes
+			}
+			counted[l.ID] = true
+		}
+	}
+	out.Checkpoints = len(points)
+	left, err := roomOf(h.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	out.DiskFree, out.DiskTotal = left.Bytes, left.TotalBytes
+	out.DiskLow = left.low(h.cfg.Reserve)
+	writeJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// storageOf says how a sprite's files are kept, nil when its layers are lost.
+func (h *Host) storageOf(rec spriteRecord) *sprites.Storage {
+	l, err := h.store.layer(rec.Tree)
+	if err != nil {
+		return nil
+	}
+	out := &sprites.Storage{Driver: string(l.Driver), RenameDir: "ok"}
+	if l.Driver == layer.Overlay && os.Getuid() != 0 && (l.Parent != "" || l.Image != "") {
+		// The kernel keeps the notes that this needs in attributes which only root may write.
+		out.RenameDir = "exdev"
+	}
+	return out
+}
+
+// verifyCheckpoint reads the files of a checkpoint again and compares them with what they were.
+func (h *Host) verifyCheckpoint(w http.ResponseWriter, r *http.Request) error {
+	rec, err := h.store.sprite(r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	p, err := h.store.checkpoint(rec.ID, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	chain, err := h.store.chain(p.Tree)
+	if err != nil {
+		return lostCheckpoint(p.ID, err.Error())
+	}
+	ids := h.pin(chain)
+	defer h.unpin(ids)
+	why, err := h.verify(r.Context(), p.Tree)
+	if err != nil {
+		return err
+	}
+	out := sprites.Verified{ID: p.ID, OK: why == "", Damage: why}
+	for _, l := range chain {
+		if l, err := h.store.layer(l.ID); err == nil {
+			out.Digests = append(out.Digests, l.Digest)
+			out.Entries += l.Entries
+			out.Bytes += l.Bytes
+		}
+	}
+	writeJSON(w, http.StatusOK, out)
+	return nil
+}

@@ -1,0 +1,167 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/tree"
+)
+
+// Errors of WarmGo that say why there is no shared cache.
+var (
+	ErrNoShared = errors.New("no place for shared caches is configured")
+	ErrPlain    = errors.New("shared caches need namespaces, or sprites could change what others read")
+	ErrNoGo     = errors.New("sprites see no Go toolchain")
+	ErrWarming  = errors.New("another lattice is making the shared cache")
+)
+
+// toolchainName is what `go env` prints of a toolchain, fit to name a folder.
+var toolchainName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,80}$`)
+
+// WarmGo compiles packages ("std" is the whole standard library) with the Go that sprites see, in a sandbox of its own, and
+// makes the result the shared Go build cache of sprites that start from then on. It returns the toolchain. What the
+// commands print goes to out. A warming that was cut off goes on where it was; one of a toolchain that has its cache
+// already does nothing.
+func (h *Host) WarmGo(ctx context.Context, out io.Writer, packages ...string) (toolchain string, err error) {
+	switch {
+	case h.cfg.Shared == "":
+		return "", ErrNoShared
+	case h.confined().plain:
+		return "", ErrPlain
+	}
+	base := filepath.Join(h.cfg.Shared, "go-build")
+	if err := os.MkdirAll(base, 0o700); err != nil {
+		return "", fmt.Errorf("make the shared cache: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(base, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("make the shared cache: %w", err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return "", errors.Join(ErrWarming, err)
+	}
+	w := warming{dir: filepath.Join(base, ".warming"), out: out}
+	toolchain, err = w.run(ctx, h, packages)
+	if err != nil {
+		return "", fmt.Errorf("make the shared cache: %w", err)
+	}
+	return toolchain, w.publish(filepath.Join(base, toolchain))
+}
+
+// warming is a sandbox whose own cache becomes the shared one.
+type warming struct {
+	dir string
+	out io.Writer
+}
+
+func (w warming) run(ctx context.Context, h *Host, packages []string) (toolchain string, err error) {
+	cfg := sandbox.Config{
+		Self: h.cfg.Self, Root: sandbox.Root{Dir: filepath.Join(w.dir, "root"), Host: true}, Run: filepath.Join(w.dir, "run"), Skills: filepath.Join(w.dir, "skills"),
+		Cache: filepath.Join(w.dir, "cache"), Tools: h.tools(spriteRecord{}),
+	}
+	for _, dir := range []string{cfg.Root.Dir, cfg.Run, cfg.Skills, cfg.Cache} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return "", err
+		}
+	}
+	box, err := sandbox.Start(cfg)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, box.Stop()) }()
+	defer context.AfterFunc(ctx, func() { _ = box.Stop() })() // Stop may be called twice; the second one reports
+	var said bytes.Buffer
+	code, err := w.command(box, &said, "go", "env", "GOVERSION", "GOOS", "GOARCH")
+	if err != nil || code == 127 {
+		return "", errors.Join(err, ErrNoGo)
+	}
+	toolchain = strings.Join(strings.Fields(said.String()), "-")
+	if code != 0 || !toolchainName.MatchString(toolchain) {
+		return "", fmt.Errorf("go env ends with %d: %s", code, said.String())
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(w.dir), toolchain)); err == nil {
+		return toolchain, nil
+	}
+	code, err = w.command(box, w.out, append([]string{"go", "build"}, packages...)...)
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if err == nil && code != 0 {
+		err = fmt.Errorf("go build ends with %d", code)
+	}
+	return toolchain, err
+}
+
+func (w warming) command(box *sandbox.Box, out io.Writer, argv ...string) (code int, err error) {
+	r, theirs, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	// The environment is that of a sprite's commands, because the cache's keys depend on it; nothing is downloaded.
+	proc, err := box.Exec(sandbox.Process{Argv: argv, Env: append(box.BaseEnv(), "GOPROXY=off"), Stdout: theirs, Stderr: theirs})
+	theirs.Close()
+	var failed *sandbox.StartError
+	if errors.As(err, &failed) {
+		return failed.Code, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	_, copyErr := io.Copy(out, r)
+	code, err = proc.Wait()
+	return code, errors.Join(err, copyErr)
+}
+
+// publish gives the finished cache its name. It is complete and synced before.
+func (w warming) publish(final string) error {
+	made := filepath.Join(w.dir, "cache", "go-build")
+	if _, err := os.Stat(final); err != nil {
+		for _, own := range []string{"trim.txt", "testexpire.txt"} { // what a cache says of itself
+			if err := os.Remove(filepath.Join(made, own)); ignoreNotExist(err) != nil {
+				return err
+			}
+		}
+		if err := errors.Join(os.Chmod(made, 0o755), tree.Sync(made)); err != nil {
+			return fmt.Errorf("place the shared cache: %w", err)
+		}
+		if err := os.Rename(made, final); err != nil {
+			return fmt.Errorf("place the shared cache: %w", err)
+		}
+	}
+	return errors.Join(tree.Remove(w.dir), dropUnused(filepath.Dir(final), filepath.Base(final)))
+}
+
+// unusedAfter is when a toolchain's cache goes that no starting sprite was given.
+const unusedAfter = 90 * 24 * time.Hour
+
+// dropUnused removes the caches of toolchains that are no longer used. Sprites that still have links to one get new ones
+// when they start.
+func dropUnused(base, keep string) error {
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		dir := filepath.Join(base, e.Name())
+		used, err := os.Stat(filepath.Join(dir, "README")) // see refresh
+		if err != nil || e.Name() == keep || strings.HasPrefix(e.Name(), ".") || time.Since(used.ModTime()) < unusedAfter {
+			continue
+		}
+		if err := tree.Remove(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package local
-
-// Disk is "": whether the machine or its disk was restarted cannot be told here.
-func (h *Host) Disk() string { return "" }
