@@ -2,6 +2,9 @@
 // flows and JSON schemas. Skill is the type to look at first: ParseSkill reads one from anybody, Lookup finds one of
 // ours, CheckInput judges an input against it and Effective says what a call with that input may touch. The package
 // reads nothing at run time but its own embedded files, and knows nothing of how a skill runs.
+//
+// There is no general dry_run input. A skill has one where the answer differs from the input (fs.edit, fs.patch, git.add,
+// git.push); elsewhere a sprite is forked or rewound instead, which also covers programs that have no dry run.
 package manifests
 
 import (
