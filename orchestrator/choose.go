@@ -8,9 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/worktree"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // chooseRun is the run that a decision is about. A person who names none means the one that waits; of several, the one
@@ -36,7 +37,7 @@ func chooseRun(ctx context.Context, c *conn, run string, running bool) (api.RunV
 	}
 	switch len(found) {
 	case 0:
-		return api.RunView{}, api.Refuse(protocol.ExitBadInput, "nothing_waits", "no run waits for a person", "lattice runs")
+		return api.RunView{}, fault.BadInput("nothing_waits", "no run waits for a person").WithHint("lattice runs")
 	case 1:
 		return c.Run(ctx, found[0].RunID)
 	}
@@ -51,7 +52,7 @@ func chooseRun(ctx context.Context, c *conn, run string, running bool) (api.RunV
 			list += fmt.Sprintf("\n      %s: %s", clean(w.Node), clean(w.Prompt))
 		}
 	}
-	return api.RunView{}, api.Refuse(protocol.ExitBadInput, "run_ambiguous", list, "lattice waiting")
+	return api.RunView{}, fault.BadInput("run_ambiguous", "%s", list).WithHint("lattice waiting")
 }
 
 func kept(all []api.RunView, keep func(api.RunView) bool) []api.RunView {

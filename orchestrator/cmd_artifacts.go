@@ -18,6 +18,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -153,7 +155,7 @@ func (o artifactsOptions) fetchAll(ctx context.Context, d *deps, c *conn, run st
 		}
 	}
 	if failed > 0 {
-		return api.Refuse(protocol.ExitFailed, "artifacts_missing", fmt.Sprintf("%d of %d files were not fetched", failed, len(order)), "the lines above say why")
+		return fault.Failed("artifacts_missing", "%d of %d files were not fetched", failed, len(order)).WithHint("the lines above say why")
 	}
 	return nil
 }
@@ -206,12 +208,12 @@ func (o artifactsOptions) copy(ctx context.Context, c *conn, run string, a proto
 		return 0, "", fmt.Errorf("fetch %s: %w", a.Ref, err)
 	}
 	if size > o.limit {
-		return 0, "", api.Refuse(protocol.ExitLimit, "artifact_too_large", fmt.Sprintf("%s has more than %d bytes", a.Ref, o.limit), "--limit BYTES")
+		return 0, "", fault.Limit("artifact_too_large", "%s has more than %d bytes", a.Ref, o.limit).WithHint("--limit BYTES")
 	}
 	digest = hex.EncodeToString(sum.Sum(nil))
 	var declared struct{ SHA256 string }
 	if json.Unmarshal(a.Metadata, &declared) == nil && declared.SHA256 != "" && !strings.EqualFold(declared.SHA256, digest) {
-		return 0, "", api.Refuse(protocol.ExitUnsafe, "artifact_differs", fmt.Sprintf("%s is not what was declared: its sha256 is %s, not %s", a.Ref, digest, clean(declared.SHA256)), "lattice events "+run+" shows the declaration")
+		return 0, "", fault.Unsafe("artifact_differs", "%s is not what was declared: its sha256 is %s, not %s", a.Ref, digest, clean(declared.SHA256)).WithHint("lattice events %s shows the declaration", run)
 	}
 	return size, digest, nil
 }
@@ -238,7 +240,7 @@ func (o artifactsOptions) writeBelow(root *os.Root, name string, fill func(io.Wr
 // replaceable refuses a name that is taken: without --force by anything, with it by all but a file.
 func (o artifactsOptions) replaceable(root *os.Root, name string) error {
 	taken := func(format, hint string) error {
-		return api.Refuse(protocol.ExitUnsafe, "file_exists", fmt.Sprintf(format, filepath.Join(root.Name(), name)), hint)
+		return fault.Unsafe("file_exists", format, filepath.Join(root.Name(), name)).WithHint("%s", hint)
 	}
 	info, err := root.Lstat(name)
 	switch {
@@ -260,10 +262,10 @@ func (o artifactsOptions) replaceable(root *os.Root, name string) error {
 // holds what no file name should, is refused.
 func localName(ref string) (string, error) {
 	refuse := func(why string) (string, error) {
-		return "", api.Refuse(protocol.ExitUnsafe, "unsafe_name", fmt.Sprintf("the name %q %s", ref, why), "fetch it by name: lattice artifacts RUN NAME -o FILE")
+		return "", fault.Unsafe("unsafe_name", "the name %q %s", ref, why).WithHint("fetch it by name: lattice artifacts RUN NAME -o FILE")
 	}
 	if ref == "" {
-		return "", api.Refuse(protocol.ExitBadInput, "name_missing", "it was declared without a ref, so there is nothing to fetch", "lattice events shows the declaration")
+		return "", fault.BadInput("name_missing", "it was declared without a ref, so there is nothing to fetch").WithHint("lattice events shows the declaration")
 	}
 	if !utf8.ValidString(ref) || strings.ContainsFunc(ref, unicode.IsControl) {
 		return refuse("holds characters that no file name should")

@@ -10,10 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -177,7 +178,7 @@ func refuseFlow(name string, findings []ir.Finding) error {
 			text = append(text, clean(fmt.Sprintf("%s %s: %s", f.Pointer, f.Code, f.Message)))
 		}
 	}
-	p := api.Refuse(protocol.ExitBadInput, "flow_invalid", fmt.Sprintf("the flow %s is refused:\n  %s", name, strings.Join(text, "\n  ")), "lattice flow validate says how to mend each")
+	p := fault.BadInput("flow_invalid", "the flow %s is refused:\n  %s", name, strings.Join(text, "\n  ")).WithHint("lattice flow validate says how to mend each")
 	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
 		p.Fault.Details = details
 	}
@@ -192,11 +193,10 @@ func (d *deps) openFlow(ctx context.Context, arg string) (doc []byte, name strin
 		if builtin, ok := manifests.Flow(arg); ok {
 			return builtin, arg, nil
 		}
-		return nil, "", api.Refuse(protocol.ExitNotFound, "flow_not_found", fmt.Sprintf("there is no flow file %s and no built-in flow of that name", arg),
-			"lattice flow ls shows the built-in flows: "+strings.Join(manifests.Flows(), ", "))
+		return nil, "", fault.NotFound("flow_not_found", "there is no flow file %s and no built-in flow of that name", arg).WithHint("lattice flow ls shows the built-in flows: %s", strings.Join(manifests.Flows(), ", "))
 	}
 	if err != nil {
-		return nil, "", api.Refuse(protocol.ExitBadInput, "flow_unreadable", fmt.Sprintf("read flow: %v", err), "")
+		return nil, "", fault.BadInput("flow_unreadable", "read flow: %v", err)
 	}
 	if arg != "-" {
 		name = strings.TrimSuffix(filepath.Base(arg), ".json")

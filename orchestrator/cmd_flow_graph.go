@@ -9,12 +9,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/diagram"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 type flowGraphOptions struct {
@@ -62,7 +62,7 @@ func runFlowGraph(ctx context.Context, d *deps, o flowGraphOptions, arg string) 
 	drawing, err := draw(flow, format)
 	switch {
 	case errors.Is(err, diagram.ErrTooLarge):
-		return api.Refuse(protocol.ExitLimit, "graph_too_large", err.Error(), "lattice flow graph "+arg+" --format mermaid")
+		return fault.Limit("graph_too_large", "%v", err).WithHint("lattice flow graph %s --format mermaid", arg)
 	case err != nil:
 		return err
 	case o.file != "" && o.file != "-":
@@ -107,5 +107,5 @@ func draw(flow *compile.Flow, format string) (string, error) {
 	case "mermaid":
 		return g.Mermaid(), nil
 	}
-	return "", api.Refuse(protocol.ExitBadInput, "format_unknown", fmt.Sprintf("there is no format %q", clean(format)), "--format text, mermaid or svg")
+	return "", fault.BadInput("format_unknown", "there is no format %q", clean(format)).WithHint("--format text, mermaid or svg")
 }

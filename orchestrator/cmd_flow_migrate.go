@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 func newFlowMigrateCmd(d *deps) *cobra.Command {
@@ -52,7 +52,7 @@ func runFlowMigrate(ctx context.Context, d *deps, file, arg string) error {
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return api.Refuse(protocol.ExitBadInput, "file_exists", file+" is there already", "name another file, or remove it")
+		return fault.BadInput("file_exists", "%s is there already", file).WithHint("name another file, or remove it")
 	}
 	if err != nil {
 		return fmt.Errorf("write flow: %w", err)

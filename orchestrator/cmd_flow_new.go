@@ -8,12 +8,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 type flowNewOptions struct {
@@ -62,7 +62,7 @@ func runFlowNew(d *deps, o flowNewOptions, line string) error {
 		return refuseLine(line, faults)
 	}
 	if !utf8.ValidString(o.description) {
-		return api.Refuse(protocol.ExitBadInput, "description_invalid", "--description is not UTF-8", "")
+		return fault.BadInput("description_invalid", "--description is not UTF-8")
 	}
 	w.Description = o.description
 	text, err := json.Marshal(w)
@@ -107,7 +107,7 @@ func (d *deps) writeFlow(o flowNewOptions, w compile.Workflow) error {
 	}
 	f, err := os.OpenFile(o.file, flags, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return api.Refuse(protocol.ExitBadInput, "file_exists", o.file+" is there already", "--force replaces it")
+		return fault.BadInput("file_exists", "%s is there already", o.file).WithHint("--force replaces it")
 	}
 	if err != nil {
 		return fmt.Errorf("write flow: %w", err)
@@ -143,7 +143,7 @@ func refuseLine(line string, faults []compile.LineError) error {
 			fmt.Fprintf(&b, "\n    try: %s", clean(f.Hint))
 		}
 	}
-	p := api.Refuse(protocol.ExitBadInput, "line_invalid", b.String(), "")
+	p := fault.BadInput("line_invalid", "%s", b.String())
 	if details, err := json.Marshal(map[string]any{"errors": faults}); err == nil {
 		p.Fault.Details = details
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -47,10 +49,10 @@ lattice runs shows and lattice replay tells again. Nothing of the plan is run.
 
 func runFlowPlan(ctx context.Context, d *deps, o flowPlanOptions) error {
 	if strings.TrimSpace(o.goal) == "" {
-		return api.Refuse(protocol.ExitBadInput, "goal_missing", "the goal is empty", "--goal says in words what shall be reached")
+		return fault.BadInput("goal_missing", "the goal is empty").WithHint("--goal says in words what shall be reached")
 	}
 	if _, err := os.Lstat(o.file); o.file != "" && err == nil {
-		return api.Refuse(protocol.ExitBadInput, "file_exists", o.file+" is there already", "name another file, or remove it")
+		return fault.BadInput("file_exists", "%s is there already", o.file).WithHint("name another file, or remove it")
 	}
 	rules, err := d.rules(o.from.steps)
 	if err != nil {
@@ -80,7 +82,7 @@ func runFlowPlan(ctx context.Context, d *deps, o flowPlanOptions) error {
 		}
 		fmt.Fprintf(d.err, "the plan has %d findings\n", len(findings))
 	}
-	p := refuseFlow("that was planned", findings).(*api.Problem)
+	p := refuseFlow("that was planned", findings).(*fault.Error)
 	p.Exit = protocol.ExitFailed
 	p.Fault.Hint = "say the goal in other words, or ask a stronger model: --model-class"
 	return p

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -102,7 +103,7 @@ func (d *deps) imageCmd(use, short, example string, do func(context.Context, *sp
 		Use: use, Short: short, Long: short + ".\n" + exitCodes, Example: example, Args: args(cobra.ExactArgs(1)), ValidArgsFunction: completeImages(d),
 		RunE: func(c *cobra.Command, list []string) error {
 			if d.remoteSprites() != nil {
-				return api.Refuse(protocol.ExitUnsupported, "images_are_local", "images are the embedded host's; remote sprites start from their service's", "unset SPRITES_API_URL, or keep a checkpoint there: lattice sprite install NAME")
+				return fault.Unsupported("images_are_local", "images are the embedded host's; remote sprites start from their service's").WithHint("unset SPRITES_API_URL, or keep a checkpoint there: lattice sprite install NAME")
 			}
 			return d.withSprites(c.Context(), func(ctx context.Context, client *sprites.Client) error {
 				return imageProblem(do(ctx, client, list))
@@ -133,7 +134,7 @@ func imageProblem(err error) error {
 	default:
 		return spriteProblem(err)
 	}
-	return api.Refuse(exit, answer.Code, answer.Message, hint)
+	return fault.New(exit, answer.Code, "%s", answer.Message).WithHint("%s", hint)
 }
 
 // imagePath is what a person means by an image that is to be imported: a path, made absolute.
@@ -141,7 +142,7 @@ func imagePath(ref string) (string, error) {
 	path, _, _ := strings.Cut(ref, "#")
 	if _, err := os.Stat(ref); err != nil {
 		if _, err := os.Stat(path); err != nil {
-			return "", api.Refuse(protocol.ExitNotFound, "image_not_found", err.Error(), "give the path of an OCI layout, a docker-archive, or a root filesystem as a tar or a folder")
+			return "", fault.NotFound("image_not_found", "%v", err).WithHint("give the path of an OCI layout, a docker-archive, or a root filesystem as a tar or a folder")
 		}
 	}
 	return filepath.Abs(ref)

@@ -15,13 +15,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/dropin"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/oci"
 	"github.com/spritekit/lattice/orchestrator/sbom"
 	"github.com/spritekit/lattice/spritekit/fault"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // imageBuildOptions are the flags of lattice image build.
@@ -121,7 +119,7 @@ func (d *deps) recipe(o imageBuildOptions) (oci.Recipe, error) {
 	r.Skills.Spritekit = func(arch string) (string, error) {
 		path, err := leader.FindSpritekitFor(d.spritekit(o.spritekit), d.exe, d.getenv("PATH"), arch)
 		if err != nil {
-			return "", api.Refuse(protocol.ExitNotFound, "spritekit_missing", "there is no spritekit for linux/"+arch+" beside lattice, on PATH or by --spritekit", "make remote builds it; or leave this platform out: --platform")
+			return "", fault.NotFound("spritekit_missing", "there is no spritekit for linux/%s beside lattice, on PATH or by --spritekit", arch).WithHint("make remote builds it; or leave this platform out: --platform")
 		}
 		return path, nil
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -24,7 +26,7 @@ func newReplayCmd(d *deps) *cobra.Command {
 			if from != "" {
 				data, err := d.readNamed(ctx, from, maxJournal)
 				if err != nil {
-					return api.Refuse(protocol.ExitBadInput, "journal_unreadable", fmt.Sprintf("read journal: %v", err), "")
+					return fault.BadInput("journal_unreadable", "read journal: %v", err)
 				}
 				if journal, err = readJournal(data); err != nil {
 					return err
@@ -53,7 +55,7 @@ const maxJournal = 256 << 20
 // readJournal reads the lines of lattice events --journal. Events are no part of what is told again.
 func readJournal(data []byte) ([]lattice.Entry, error) {
 	if len(data) > maxJournal {
-		return nil, api.Refuse(protocol.ExitLimit, "journal_too_large", fmt.Sprintf("read journal: more than %d bytes", maxJournal), "")
+		return nil, fault.Limit("journal_too_large", "read journal: more than %d bytes", maxJournal)
 	}
 	journal := []lattice.Entry{}
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -64,7 +66,7 @@ func readJournal(data []byte) ([]lattice.Entry, error) {
 		case errors.Is(err, io.EOF):
 			return journal, nil
 		case err != nil:
-			return nil, api.Refuse(protocol.ExitBadInput, "journal_unreadable", fmt.Sprintf("read journal behind %d entries: %v", len(journal), err), "lattice events RUN --journal prints one")
+			return nil, fault.BadInput("journal_unreadable", "read journal behind %d entries: %v", len(journal), err).WithHint("lattice events RUN --journal prints one")
 		case e.Kind == lattice.EntryFact:
 			journal = append(journal, e)
 		}

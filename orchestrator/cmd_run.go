@@ -14,6 +14,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -152,13 +154,13 @@ func runRun(ctx context.Context, d *deps, o runOptions, flow string) error {
 		return err
 	}
 	if len(tools) > 0 && o.sprite != "" {
-		return api.Refuse(protocol.ExitBadInput, "tools_of_sprite", "what a sprite is shown is chosen when it is made, and "+o.sprite+" is there already", "leave --sprite out, or make one: lattice sprite create NAME --tool "+tools[0])
+		return fault.BadInput("tools_of_sprite", "what a sprite is shown is chosen when it is made, and %s is there already", o.sprite).WithHint("leave --sprite out, or make one: lattice sprite create NAME --tool %s", tools[0])
 	}
 	if err := cmp.Or(o.limits.check(), o.limits.ofSprite(o.sprite)); err != nil {
 		return err
 	}
 	if o.limits.least != "" && d.remoteSprites() != nil {
-		return api.Refuse(protocol.ExitUnsupported, "isolation_is_local", "how firmly remote sprites are kept apart is for their service to say", "leave --min-isolation out")
+		return fault.Unsupported("isolation_is_local", "how firmly remote sprites are kept apart is for their service to say").WithHint("leave --min-isolation out")
 	}
 	if err := imageOfSprite(o.image, o.sprite); err != nil {
 		return err
@@ -237,10 +239,10 @@ func readInput(ctx context.Context, d *deps, file string, pairs []string) (json.
 			return nil, err
 		}
 		if err := json.Unmarshal(data, &in); err != nil {
-			return nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%s is no JSON object: %v", file, err), "the file holds the flow's inputs: {\"name\": value, …}")
+			return nil, fault.BadInput("bad_input", "%s is no JSON object: %v", file, err).WithHint(`the file holds the flow's inputs: {"name": value, …}`)
 		}
 		if in == nil {
-			return nil, api.Refuse(protocol.ExitBadInput, "bad_input", file+" is no JSON object: it is null", "{} has no inputs")
+			return nil, fault.BadInput("bad_input", "%s is no JSON object: it is null", file).WithHint("{} has no inputs")
 		}
 		delete(in, "$schema") // the file's, for editors
 	}
@@ -251,7 +253,7 @@ func readInput(ctx context.Context, d *deps, file string, pairs []string) (json.
 			return nil, err
 		}
 		if given[name] {
-			return nil, api.Refuse(protocol.ExitBadInput, "key_duplicate", fmt.Sprintf("the input %s is given twice", name), "keep one of the two; one of --input replaces that of --input-file")
+			return nil, fault.BadInput("key_duplicate", "the input %s is given twice", name).WithHint("keep one of the two; one of --input replaces that of --input-file")
 		}
 		in[name], given[name] = value, true
 	}
@@ -264,18 +266,18 @@ func onlyOnce(what string, data []byte) error {
 	if len(twice) == 0 {
 		return nil
 	}
-	return api.Refuse(protocol.ExitBadInput, "key_duplicate", fmt.Sprintf("%s has members that stand twice in their object: %s", what, strings.Join(twice, ", ")), "keep one of the two")
+	return fault.BadInput("key_duplicate", "%s has members that stand twice in their object: %s", what, strings.Join(twice, ", ")).WithHint("keep one of the two")
 }
 
 // parsePair reads k=v (a string) or k:=json.
 func parsePair(pair string) (string, json.RawMessage, error) {
 	name, value, ok := strings.Cut(pair, "=")
 	if !ok || name == "" || name == ":" {
-		return "", nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%q is neither k=v nor k:=json", pair), "")
+		return "", nil, fault.BadInput("bad_input", "%q is neither k=v nor k:=json", pair)
 	}
 	if typed, ok := strings.CutSuffix(name, ":"); ok {
 		if !json.Valid([]byte(value)) {
-			return "", nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("the value of %s is no JSON: %s", typed, value), "quote it for the shell, for example '"+typed+":=[\"a\",\"b\"]'")
+			return "", nil, fault.BadInput("bad_input", "the value of %s is no JSON: %s", typed, value).WithHint(`quote it for the shell, for example '%s:=["a","b"]'`, typed)
 		}
 		if err := onlyOnce("the value of "+typed, []byte(value)); err != nil {
 			return "", nil, err
@@ -283,7 +285,7 @@ func parsePair(pair string) (string, json.RawMessage, error) {
 		return typed, json.RawMessage(value), nil
 	}
 	if !utf8.ValidString(pair) {
-		return "", nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%q is not UTF-8", pair), "")
+		return "", nil, fault.BadInput("bad_input", "%q is not UTF-8", pair)
 	}
 	text, err := json.Marshal(value)
 	return name, text, err
@@ -298,7 +300,7 @@ func absoluteRepo(repo string) (string, error) {
 		if strings.Contains(repo, ":") { // git@host:path
 			return repo, nil
 		}
-		return "", api.Refuse(protocol.ExitNotFound, "repo_not_found", fmt.Sprintf("read repository: %v", err), "--repo takes a URL or the path of a git repository")
+		return "", fault.NotFound("repo_not_found", "read repository: %v", err).WithHint("--repo takes a URL or the path of a git repository")
 	}
 	return filepath.Abs(repo)
 }

@@ -8,13 +8,14 @@ import (
 	"os"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 type serveOptions struct {
@@ -82,7 +83,7 @@ func runServe(ctx context.Context, d *deps, o serveOptions) error {
 		if hello.Serving {
 			hint = "lattice serve --stop ends it"
 		}
-		return api.Refuse(protocol.ExitBusy, "led", fmt.Sprintf("process %d leads %s already", hello.PID, hello.Home), hint)
+		return fault.Busy("led", "process %d leads %s already", hello.PID, hello.Home).WithHint("%s", hint)
 	}
 	if o.resume == "all" {
 		if err := c.resumeAll(ctx); err != nil {
@@ -144,7 +145,7 @@ func stopServing(ctx context.Context, d *deps) error {
 		return err
 	}
 	if !hello.Serving {
-		return api.Refuse(protocol.ExitBusy, "not_serving", fmt.Sprintf("process %d leads for a command of its own", hello.PID), "end that command")
+		return fault.Busy("not_serving", "process %d leads for a command of its own", hello.PID).WithHint("end that command")
 	}
 	handed, err := client.HandOver(ctx, api.HandoverRequest{API: d.api, Version: d.version, PID: os.Getpid(), WaitS: 1})
 	if err != nil && !errors.Is(err, api.ErrGone) {

@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -172,7 +174,7 @@ func (o eventsOptions) runs(ctx context.Context, c *conn, id string) ([]string, 
 		}
 	}
 	if len(ids) == 0 {
-		return nil, api.Refuse(protocol.ExitNotFound, "work_item_not_found", "no run is about "+o.workItem, "lattice runs")
+		return nil, fault.NotFound("work_item_not_found", "no run is about %s", o.workItem).WithHint("lattice runs")
 	}
 	return ids, nil
 }

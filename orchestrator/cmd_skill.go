@@ -9,12 +9,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 func newSkillCmd(d *deps) *cobra.Command {
@@ -106,7 +106,7 @@ func noSkill(name string, known []skillIn) error {
 	for _, s := range known {
 		names = append(names, s.Name)
 	}
-	return api.Refuse(protocol.ExitNotFound, "skill_not_found", fmt.Sprintf("there is no skill %q", clean(name)), "lattice skill ls lists them: "+strings.Join(names, ", "))
+	return fault.NotFound("skill_not_found", "there is no skill %q", clean(name)).WithHint("lattice skill ls lists them: %s", strings.Join(names, ", "))
 }
 
 // showSkill prints a manifest for a person, or as it is.

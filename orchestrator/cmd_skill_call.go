@@ -14,11 +14,12 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -116,7 +117,7 @@ func runSkillCall(ctx context.Context, d *deps, o skillCallOptions, name string,
 
 // allowsNothing refuses an empty --allow: it would count as not said at all, and grant the default, which is nearly everything.
 func allowsNothing() error {
-	return api.Refuse(protocol.ExitBadInput, "permission_missing", "--allow names no permission", "name what the skills may do, such as --allow fs:read; without --allow they get the default (--help)")
+	return fault.BadInput("permission_missing", "--allow names no permission").WithHint("name what the skills may do, such as --allow fs:read; without --allow they get the default (--help)")
 }
 
 // callInput merges --input with pairs; pairs win.
@@ -134,7 +135,7 @@ func (d *deps) callInput(ctx context.Context, given string, pairs []string) (jso
 	}
 	if len(bytes.TrimSpace(text)) > 0 {
 		if err := json.Unmarshal(text, &in); err != nil {
-			return nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("--input is no JSON object: %v", err), `--input '{"path":"a"}', or path=a behind the skill's name`)
+			return nil, fault.BadInput("bad_input", "--input is no JSON object: %v", err).WithHint(`--input '{"path":"a"}', or path=a behind the skill's name`)
 		}
 	}
 	for _, pair := range pairs {
@@ -158,17 +159,17 @@ func checkCall(skill manifests.Skill, input json.RawMessage, grants []string) er
 		for _, p := range problems {
 			lines = append(lines, clean(strings.TrimPrefix(p.Pointer, "/")+" "+p.Message))
 		}
-		return api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%s refuses this input:\n  %s", skill.Name, strings.Join(lines, "\n  ")), "lattice skill show "+skill.Name)
+		return fault.BadInput("bad_input", "%s refuses this input:\n  %s", skill.Name, strings.Join(lines, "\n  ")).WithHint("lattice skill show %s", skill.Name)
 	}
 	for _, g := range grants {
 		if g != "*" && !slices.Contains(manifests.Permissions(), g) {
-			return api.Refuse(protocol.ExitBadInput, "permission_unknown", fmt.Sprintf("there is no permission %q", g), "known: "+strings.Join(manifests.Permissions(), " ")+" *")
+			return fault.BadInput("permission_unknown", "there is no permission %q", g).WithHint("known: %s *", strings.Join(manifests.Permissions(), " "))
 		}
 	}
 	_, needed := skill.Effective(members)
 	missing := slices.DeleteFunc(slices.Clone(needed), func(p string) bool { return slices.Contains(grants, p) || slices.Contains(grants, "*") })
 	if len(missing) > 0 {
-		return api.Refuse(protocol.ExitDenied, "permission_denied", fmt.Sprintf("%s needs %s, which the call is not granted", skill.Name, clean(strings.Join(missing, ", "))), "--allow "+strings.Join(needed, ","))
+		return fault.Denied("permission_denied", "%s needs %s, which the call is not granted", skill.Name, clean(strings.Join(missing, ", "))).WithHint("--allow %s", strings.Join(needed, ","))
 	}
 	return nil
 }
@@ -198,7 +199,7 @@ func (d *deps) callIn(ctx context.Context, c *sprites.Client, o skillCallOptions
 	case ctx.Err() != nil:
 		return &exitError{code: protocol.ExitCancelled}
 	case limited.Err() != nil:
-		return api.Refuse(protocol.ExitTimeout, "timeout", fmt.Sprintf("%s did not end within %g s, the timeout_s of its manifest", skill.Name, skill.TimeoutS), "raise timeout_s in its skill.json")
+		return fault.Timeout("timeout", "%s did not end within %g s, the timeout_s of its manifest", skill.Name, skill.TimeoutS).WithHint("raise timeout_s in its skill.json")
 	case err != nil:
 		return spriteProblem(err)
 	}
@@ -365,7 +366,7 @@ func (k *oneCall) conclude(exit int) error {
 	if !ok {
 		k.flush()
 		if exit == 126 || exit == 127 {
-			return api.Refuse(protocol.ExitNotFound, "skill_missing", fmt.Sprintf("the sprite has no skill %s that can be run (exit code %d)", k.skill, exit), "lattice skill ls --sprite NAME")
+			return fault.NotFound("skill_missing", "the sprite has no skill %s that can be run (exit code %d)", k.skill, exit).WithHint("lattice skill ls --sprite NAME")
 		}
 		return &exitError{code: max(exit, protocol.ExitFailed), err: fmt.Errorf("%s ended with exit code %d and without a result", k.skill, exit)}
 	}

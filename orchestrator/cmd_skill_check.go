@@ -13,10 +13,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/dropin"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -79,7 +80,7 @@ func runSkillTest(ctx context.Context, d *deps, o skillTestOptions, arg string) 
 	for flag, text := range map[string]string{"--input": o.input, "--slow": o.slow} {
 		var object map[string]json.RawMessage
 		if text != "" && (json.Unmarshal([]byte(text), &object) != nil || object == nil) {
-			return api.Refuse(protocol.ExitBadInput, "bad_input", flag+" is no JSON object", flag+` '{"path":"a"}'`)
+			return fault.BadInput("bad_input", "%s is no JSON object", flag).WithHint(`%s '{"path":"a"}'`, flag)
 		}
 	}
 	return d.withSprites(ctx, func(ctx context.Context, c *sprites.Client) error {
@@ -110,7 +111,7 @@ func (d *deps) testSkill(ctx context.Context, c *sprites.Client, sprite, name st
 	case err != nil:
 		return spriteProblem(err)
 	case stdout.err != nil || len(stdout.reports) == 0:
-		return api.Refuse(max(exit, 1), "test_failed", fmt.Sprintf("%s could not be tested: %s", name, clean(strings.TrimSpace(stderr.String()))), "lattice skill validate checks its folder")
+		return fault.New(max(exit, 1), "test_failed", "%s could not be tested: %s", name, clean(strings.TrimSpace(stderr.String()))).WithHint("lattice skill validate checks its folder")
 	}
 	broken := 0
 	for _, r := range stdout.reports {

@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"slices"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/dropin"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Where skills lie in a sprite (DESIGN 15).
@@ -94,7 +93,7 @@ func skillNamesIn(ctx context.Context, c *sprites.Client, sprite string) ([]stri
 // dropInSkill finds a skill that a sprite brings itself. Names that are no names of skills are not looked for.
 func dropInSkill(ctx context.Context, c *sprites.Client, sprite, name string) (skillIn, error) {
 	if !manifests.ValidName(name) {
-		return skillIn{}, api.Refuse(protocol.ExitNotFound, "skill_not_found", fmt.Sprintf("%q is no name of a skill", clean(name)), "lattice skill ls --sprite "+sprite)
+		return skillIn{}, fault.NotFound("skill_not_found", "%q is no name of a skill", clean(name)).WithHint("lattice skill ls --sprite %s", sprite)
 	}
 	s, err := leader.FindSkill(ctx, c, sprite, name)
 	if err != nil {

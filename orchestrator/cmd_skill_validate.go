@@ -10,10 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -117,7 +118,7 @@ func checkProgram(file, what string, fault func(code, hint, format string, args 
 
 func skillUnreadable(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
-		return api.Refuse(protocol.ExitNotFound, "skill_not_found", fmt.Sprintf("read manifest: %v", err), "name a skill.json, or a folder that holds one")
+		return fault.NotFound("skill_not_found", "read manifest: %v", err).WithHint("name a skill.json, or a folder that holds one")
 	}
-	return api.Refuse(protocol.ExitBadInput, "skill_unreadable", fmt.Sprintf("read manifest: %v", err), "")
+	return fault.BadInput("skill_unreadable", "read manifest: %v", err)
 }

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 func newSpriteCmd(d *deps) *cobra.Command {
@@ -38,7 +39,7 @@ func newSpriteCmd(d *deps) *cobra.Command {
 			err := c.Restore(ctx, list[0], list[1])
 			if errors.Is(err, sprites.ErrNotFound) {
 				if _, gone := c.Get(ctx, list[0]); gone == nil {
-					return api.Refuse(protocol.ExitNotFound, "checkpoint_not_found", fmt.Sprintf("%s has no checkpoint %s", list[0], clean(list[1])), "lattice sprite checkpoints "+list[0])
+					return fault.NotFound("checkpoint_not_found", "%s has no checkpoint %s", list[0], clean(list[1])).WithHint("lattice sprite checkpoints %s", list[0])
 				}
 			}
 			if err == nil && d.json {
@@ -84,7 +85,7 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 			return err
 		}
 		if fresh.spritekit != "" && d.remoteSprites() != nil {
-			return api.Refuse(protocol.ExitUnsupported, "spritekit_is_local", "a remote sprite gets its skills when they are first needed", "lattice sprite install "+list[0]+" --spritekit "+fresh.spritekit)
+			return fault.Unsupported("spritekit_is_local", "a remote sprite gets its skills when they are first needed").WithHint("lattice sprite install %s --spritekit %s", list[0], fresh.spritekit)
 		}
 		checked, err := d.spriteTools(tools)
 		if err != nil {
@@ -103,7 +104,7 @@ func newSpriteCreateCmd(d *deps) *cobra.Command {
 		var refused *sprites.APIError
 		if errors.As(err, &refused) && refused.Status == http.StatusConflict {
 			if _, gone := c.Get(ctx, list[0]); gone == nil {
-				return api.Refuse(protocol.ExitBusy, "sprite_exists", "there is a sprite "+list[0]+" already", "lattice sprite rm "+list[0]+", or take another name")
+				return fault.Busy("sprite_exists", "there is a sprite %s already", list[0]).WithHint("lattice sprite rm %s, or take another name", list[0])
 			}
 		}
 		if err != nil {
@@ -133,7 +134,7 @@ func newSpriteRmCmd(d *deps) *cobra.Command {
 		}
 		return d.removeEach(ctx, list, func(ctx context.Context, name string) error {
 			if owner, ok := owners[name]; ok && !force {
-				return api.Refuse(protocol.ExitBusy, "sprite_busy", fmt.Sprintf("sprite %s belongs to %s, which is %s and cannot go on without it", name, owner.RunID, owner.Status), "lattice cancel "+owner.RunID+" first, or --force")
+				return fault.Busy("sprite_busy", "sprite %s belongs to %s, which is %s and cannot go on without it", name, owner.RunID, owner.Status).WithHint("lattice cancel %s first, or --force", owner.RunID)
 			}
 			return spriteProblem(c.Delete(ctx, name))
 		})

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -98,7 +99,7 @@ func runSpriteExec(ctx context.Context, d *deps, name string, o spriteExecOption
 
 // ofSprite puts the sprite's name into a remedy that speaks of sprites in general.
 func ofSprite(name string, err error) error {
-	var p *api.Problem
+	var p *fault.Error
 	if errors.As(err, &p) {
 		p.Fault.Hint = strings.ReplaceAll(p.Fault.Hint, " NAME", " "+name)
 	}
@@ -123,7 +124,7 @@ func (o *spriteExecOptions) find(ctx context.Context, c *sprites.Client, name st
 	}
 	i := slices.IndexFunc(all, func(s sprites.Session) bool { return s.ID == o.attach })
 	if i < 0 {
-		return api.Refuse(protocol.ExitNotFound, "session_not_found", fmt.Sprintf("no command runs in sprite %s as session %s", name, o.attach), "lattice sprite sessions "+name)
+		return fault.NotFound("session_not_found", "no command runs in sprite %s as session %s", name, o.attach).WithHint("lattice sprite sessions %s", name)
 	}
 	o.exec.TTY = all[i].TTY
 	return nil

@@ -3,15 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 func newSpriteForkCmd(d *deps) *cobra.Command {
@@ -57,18 +56,17 @@ func forkProblem(ctx context.Context, c *sprites.Client, name, at, to string, er
 	if !errors.As(err, &refused) {
 		return err
 	}
-	unsupported := api.Refuse(protocol.ExitUnsupported, "no_fork", "this host cannot fork sprites",
-		fmt.Sprintf("lattice sprite restore %s %s puts %s itself back; or use the embedded host", name, at, name))
+	unsupported := fault.Unsupported("no_fork", "this host cannot fork sprites").WithHint("lattice sprite restore %s %s puts %s itself back; or use the embedded host", name, at, name)
 	switch refused.Status {
 	case http.StatusConflict:
 		if _, gone := c.Get(ctx, to); gone == nil {
-			return api.Refuse(protocol.ExitBusy, "sprite_exists", "there is a sprite "+to+" already", "lattice sprite rm "+to+", or take another name")
+			return fault.Busy("sprite_exists", "there is a sprite %s already", to).WithHint("lattice sprite rm %s, or take another name", to)
 		}
 	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return unsupported
 	case http.StatusNotFound:
 		err = checkpointProblem(ctx, c, name, at, err)
-		var known *api.Problem
+		var known *fault.Error
 		if _, gone := c.Get(ctx, name); gone == nil && !errors.As(err, &known) {
 			return unsupported // both are there: it is the call that is not
 		}
@@ -85,5 +83,5 @@ func checkpointProblem(ctx context.Context, c *sprites.Client, name, id string, 
 	if listErr != nil || slices.ContainsFunc(all, func(p sprites.Checkpoint) bool { return p.ID == id }) {
 		return err // it is the sprite, or something else
 	}
-	return api.Refuse(protocol.ExitNotFound, "checkpoint_not_found", fmt.Sprintf("%s has no checkpoint %s", name, clean(id)), "lattice sprite checkpoints "+name)
+	return fault.NotFound("checkpoint_not_found", "%s has no checkpoint %s", name, clean(id)).WithHint("lattice sprite checkpoints %s", name)
 }

@@ -12,13 +12,13 @@ import (
 	"syscall"
 	"text/tabwriter"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/patient"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // forward is one local address that leads to a port of a sprite.
@@ -110,7 +110,7 @@ func (d *deps) forward(ctx context.Context, c *sprites.Client, name string, forw
 	for _, f := range forwards {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", f.local)
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return api.Refuse(protocol.ExitBusy, "port_taken", fmt.Sprintf("another program listens on %s", f.local), "choose another local port, or 0 for a free one")
+			return fault.Busy("port_taken", "another program listens on %s", f.local).WithHint("choose another local port, or 0 for a free one")
 		}
 		if err != nil {
 			return fmt.Errorf("listen on %s: %w", f.local, err)
@@ -270,7 +270,7 @@ func (d *deps) spriteURL(ctx context.Context, c *sprites.Client, name, open stri
 		return err
 	}
 	if s.URL == "" {
-		return api.Refuse(protocol.ExitUnsupported, "no_url", "this host serves no URLs of sprites", "lattice sprite proxy "+name+" 8080")
+		return fault.Unsupported("no_url", "this host serves no URLs of sprites").WithHint("lattice sprite proxy %s 8080", name)
 	}
 	access := sprites.URLAccess{URL: s.URL, Auth: "sprite"}
 	if s.URLSettings != nil && s.URLSettings.Auth != "" {
@@ -282,9 +282,9 @@ func (d *deps) spriteURL(ctx context.Context, c *sprites.Client, name, open stri
 			known := errors.As(err, &refused)
 			switch {
 			case known && address && (refused.Status == 404 || refused.Status == 405):
-				return api.Refuse(protocol.ExitUnsupported, "no_address", "this host gives sprites no addresses of their own", "lattice sprite url "+name)
+				return fault.Unsupported("no_address", "this host gives sprites no addresses of their own").WithHint("lattice sprite url %s", name)
 			case known && !address && (refused.Status == 404 || refused.Status == 501):
-				return api.Refuse(protocol.ExitUnsupported, "no_login", "this host signs nobody in", "send its token as Authorization: Bearer")
+				return fault.Unsupported("no_login", "this host signs nobody in").WithHint("send its token as Authorization: Bearer")
 			}
 			return err
 		}
@@ -293,7 +293,7 @@ func (d *deps) spriteURL(ctx context.Context, c *sprites.Client, name, open stri
 	case d.json:
 		return d.printJSON(access)
 	case login && access.Login == "":
-		return api.Refuse(protocol.ExitUnsupported, "no_login", "remote sprites take the token of the API", "curl -H \"Authorization: Bearer $SPRITES_TOKEN\" "+s.URL)
+		return fault.Unsupported("no_login", "remote sprites take the token of the API").WithHint(`curl -H "Authorization: Bearer $SPRITES_TOKEN" %s`, s.URL)
 	case login:
 		_, err = fmt.Fprintln(d.out, access.Login)
 	default:

@@ -17,16 +17,16 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/patient"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // spriteServeOptions are the flags of `lattice sprite serve`.
@@ -197,7 +197,7 @@ const serveGrace = 5 * time.Second
 func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOptions, out io.Writer) (err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return api.Refuse(protocol.ExitBusy, "port_taken", "another program listens on "+opts.Listen, "choose another port, or 0 for a free one")
+		return fault.Busy("port_taken", "another program listens on %s", opts.Listen).WithHint("choose another port, or 0 for a free one")
 	}
 	if err != nil {
 		return fmt.Errorf("serve sprites: %w", err)
@@ -233,7 +233,7 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 		Limits: opts.Quotas, Control: opts.Control, WarmAfter: opts.WarmAfter, ColdAfter: opts.ColdAfter,
 	})
 	if errors.Is(err, host.ErrServed) {
-		return api.Refuse(protocol.ExitBusy, "dir_served", err.Error(), "name another directory by --dir")
+		return fault.Busy("dir_served", "%v", err).WithHint("name another directory by --dir")
 	}
 	if err != nil {
 		return fmt.Errorf("serve sprites: %w", err)
@@ -242,7 +242,7 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 	if opts.Image != "" && opts.Image != sprites.NoImage {
 		digest, err := h.ImportImage(ctx, opts.Image, "", func(text string) { log.Info().Str("image", opts.Image).Msg(text) })
 		if errors.Is(err, host.ErrNoImage) {
-			return api.Refuse(protocol.ExitNotFound, "image_not_found", "serve sprites: "+err.Error(), "give a path to import, or a name that is in --dir")
+			return fault.NotFound("image_not_found", "serve sprites: %v", err).WithHint("give a path to import, or a name that is in --dir")
 		}
 		if err != nil {
 			return fmt.Errorf("serve sprites: %w", err)
@@ -253,7 +253,7 @@ func runSpriteServe(ctx context.Context, log zerolog.Logger, opts spriteServeOpt
 		log.Warn().Msg(warning)
 	}
 	if err := h.CheckIsolation(); err != nil {
-		return api.Refuse(protocol.ExitUnsafe, "isolation_unavailable", err.Error(), "lattice doctor")
+		return fault.Unsafe("isolation_unavailable", "%v", err).WithHint("lattice doctor")
 	}
 	log.Info().Str("isolation", h.Isolation()).Str("mode", h.Mode()).Msg("sprite host ready")
 

@@ -8,11 +8,11 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 func newSpriteSessionsCmd(d *deps) *cobra.Command {
@@ -70,7 +70,7 @@ func onlySession(ctx context.Context, c *sprites.Client, name string) (string, e
 	case err != nil:
 		return "", err
 	case len(all) == 0:
-		return "", api.Refuse(protocol.ExitNotFound, "session_not_found", "no command runs in sprite "+name, "lattice sprite exec "+name+" -- CMD")
+		return "", fault.NotFound("session_not_found", "no command runs in sprite %s", name).WithHint("lattice sprite exec %s -- CMD", name)
 	case len(all) > 1:
 		return "", usageError{fmt.Errorf("%d commands run in %s: name one of those that lattice sprite sessions %s lists", len(all), name, name)}
 	}
@@ -134,7 +134,7 @@ func (d *deps) killSessions(ctx context.Context, c *sprites.Client, name string,
 		code, err := c.KillSession(ctx, name, id, k)
 		if errors.Is(err, sprites.ErrNotFound) {
 			if _, gone := c.Get(ctx, name); gone == nil {
-				return api.Refuse(protocol.ExitNotFound, "session_not_found", fmt.Sprintf("no command runs in sprite %s as session %s", name, clean(id)), "lattice sprite sessions "+name)
+				return fault.NotFound("session_not_found", "no command runs in sprite %s as session %s", name, clean(id)).WithHint("lattice sprite sessions %s", name)
 			}
 		}
 		if err != nil {

@@ -8,12 +8,12 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/leader"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 func newStoreBackupCmd(d *deps) *cobra.Command {
@@ -100,19 +100,19 @@ func backUp(ctx context.Context, c *conn, path string, force bool, show *work) (
 }
 
 func fileExists(path string) error {
-	return api.Refuse(protocol.ExitUnsafe, "file_exists", path+" is there already", "--force replaces it")
+	return fault.Unsafe("file_exists", "%s is there already", path).WithHint("--force replaces it")
 }
 
 // fileProblem is a problem with a file that the user named.
 func fileProblem(doing string, err error) error {
-	var p *api.Problem
+	var p *fault.Error
 	switch {
 	case errors.As(err, &p):
 		return err
 	case errors.Is(err, os.ErrNotExist):
-		return api.Refuse(protocol.ExitNotFound, "not_found", fmt.Sprintf("%s: %v", doing, err), "")
+		return fault.NotFound("not_found", "%s: %v", doing, err)
 	case errors.Is(err, os.ErrPermission):
-		return api.Refuse(protocol.ExitDenied, "denied", fmt.Sprintf("%s: %v", doing, err), "")
+		return fault.Denied("denied", "%s: %v", doing, err)
 	}
 	return leader.StoreProblem(fmt.Errorf("%s: %w", doing, err))
 }
@@ -178,7 +178,7 @@ func restore(ctx context.Context, d *deps, path string, force bool) (out leader.
 	home := leader.Home(d.home)
 	lock, err := home.Acquire()
 	if errors.Is(err, leader.ErrLed) {
-		return out, api.Refuse(protocol.ExitBusy, "led", fmt.Sprintf("another lattice leads %s", d.home), "end it first; lattice runs --json shows what it drives")
+		return out, fault.Busy("led", "another lattice leads %s", d.home).WithHint("end it first; lattice runs --json shows what it drives")
 	}
 	if err != nil {
 		return out, err

@@ -9,11 +9,12 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // travelOptions are the flags of the commands that have a run go on from its past.
@@ -178,7 +179,7 @@ func assignments(sets []string) ([]lattice.Assignment, error) {
 			name = "$vars." + name
 		}
 		if slices.ContainsFunc(out[:i], func(a lattice.Assignment) bool { return a.Path == name }) {
-			return nil, api.Refuse(protocol.ExitBadInput, "key_duplicate", name+" is set twice", "keep one of the two --set")
+			return nil, fault.BadInput("key_duplicate", "%s is set twice", name).WithHint("keep one of the two --set")
 		}
 		out[i] = lattice.Assignment{Path: name, Value: value}
 	}

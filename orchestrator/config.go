@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -40,7 +42,7 @@ func (d *deps) loadSettings() error {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 		return d.takeSettings(settings.Settings{})
 	case err != nil:
-		return api.Refuse(protocol.ExitBadInput, "settings_unreadable", fmt.Sprintf("read settings: %v", err), "LATTICE_CONFIG names a file that you may read, or is not set")
+		return fault.BadInput("settings_unreadable", "read settings: %v", err).WithHint("LATTICE_CONFIG names a file that you may read, or is not set")
 	}
 	s, findings := settings.Parse(text)
 	if len(findings) == 0 {
@@ -58,7 +60,7 @@ func (d *deps) loadSettings() error {
 	if len(findings) > 1 {
 		hint = "edit " + path
 	}
-	p := api.Refuse(protocol.ExitBadInput, "settings_invalid", "the settings in "+path+" are refused:\n  "+strings.Join(lines, "\n  "), hint)
+	p := fault.BadInput("settings_invalid", "the settings in %s are refused:\n  %s", path, strings.Join(lines, "\n  ")).WithHint("%s", hint)
 	if details, err := json.Marshal(map[string]any{"file": path, "findings": findings}); err == nil {
 		p.Fault.Details = details
 	}
@@ -155,7 +157,7 @@ func (d *deps) paths(list []string) []string {
 func (d *deps) spritesAPI() (base, token string, err error) {
 	if named := d.getenv("SPRITES_API_URL"); named != "" {
 		if u, err := url.Parse(named); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-			return "", "", api.Refuse(protocol.ExitBadInput, "sprites_url", "SPRITES_API_URL is no http or https URL without credentials", "export SPRITES_API_URL=https://HOST, and the token as SPRITES_TOKEN")
+			return "", "", fault.BadInput("sprites_url", "SPRITES_API_URL is no http or https URL without credentials").WithHint("export SPRITES_API_URL=https://HOST, and the token as SPRITES_TOKEN")
 		}
 		return named, d.getenv("SPRITES_TOKEN"), nil
 	}
@@ -165,7 +167,7 @@ func (d *deps) spritesAPI() (base, token string, err error) {
 		return s.URL, d.getenv("SPRITES_TOKEN"), nil
 	case s.TokenEnv != "":
 		if token = d.getenv(s.TokenEnv); token == "" {
-			return "", "", api.Refuse(protocol.ExitBadInput, "sprites_token", "the settings take the token of "+s.URL+" from "+s.TokenEnv+", which is not set here", "export "+s.TokenEnv+"=…")
+			return "", "", fault.BadInput("sprites_token", "the settings take the token of %s from %s, which is not set here", s.URL, s.TokenEnv).WithHint("export %s=…", s.TokenEnv)
 		}
 	case s.TokenFile != "":
 		if token, err = readToken(d.expand(s.TokenFile)); err != nil {
@@ -178,7 +180,7 @@ func (d *deps) spritesAPI() (base, token string, err error) {
 // readToken reads a file that holds one token and that nobody else may read.
 func readToken(path string) (string, error) {
 	refuse := func(exit int, format string, a ...any) (string, error) {
-		return "", api.Refuse(exit, "sprites_token", fmt.Sprintf("read the token file: "+format, a...), "put the token into "+path+" and chmod 600 it")
+		return "", fault.New(exit, "sprites_token", "%s", fmt.Sprintf("read the token file: "+format, a...)).WithHint("put the token into %s and chmod 600 it", path)
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/orchestrator/action"
@@ -20,7 +22,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/patient"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // leaderOptions matter only to the process that leads.
@@ -142,7 +143,7 @@ func (c *conn) find(ctx context.Context) error {
 			if err == nil {
 				err = errors.New("it is ending")
 			}
-			return api.Refuse(protocol.ExitBusy, "leader_silent", fmt.Sprintf("another lattice holds %s but does not lead: %v", c.d.home, err), "look for it with: fuser "+c.d.home+"/lattice.lock")
+			return fault.Busy("leader_silent", "another lattice holds %s but does not lead: %v", c.d.home, err).WithHint("look for it with: fuser %s/lattice.lock", c.d.home)
 		}
 		select { // the lock's holder is about to listen, or about to be gone
 		case <-ctx.Done():
@@ -193,9 +194,7 @@ func (c *conn) newerThan(h api.Hello) bool {
 }
 
 func (c *conn) tooOld(h api.Hello) error {
-	return api.Refuse(protocol.ExitBusy, "leader_version", fmt.Sprintf(
-		"lattice %s (process %d) leads %s, and this lattice %s is too old to speak with it (interface %d, it serves %d and newer)",
-		h.Version, h.PID, h.Home, c.d.version, c.d.api, max(h.Oldest, h.API)), "use the newer lattice, or end that process first")
+	return fault.Busy("leader_version", "lattice %s (process %d) leads %s, and this lattice %s is too old to speak with it (interface %d, it serves %d and newer)", h.Version, h.PID, h.Home, c.d.version, c.d.api, max(h.Oldest, h.API)).WithHint("use the newer lattice, or end that process first")
 }
 
 // handoverWait is how long a command waits for an older leader that has to finish something first.
@@ -209,14 +208,13 @@ func (c *conn) askForLead(ctx context.Context, dial *api.Client, h api.Hello) er
 	}
 	fmt.Fprintf(c.d.err, "lattice: lattice %s (process %d) leads; asking it to hand over to lattice %s\n", h.Version, h.PID, c.d.version)
 	handed, err := dial.HandOver(ctx, req)
-	var p *api.Problem
+	var p *fault.Error
 	switch {
 	case err == nil:
 		c.inherit = append(c.inherit, handed.Runs...)
 		return nil
 	case errors.As(err, &p) && p.Fault.Code != api.CodeLeaderEnding:
-		return api.Refuse(protocol.ExitBusy, "leader_version", fmt.Sprintf("lattice %s (process %d) leads %s, is older than this lattice %s and cannot hand over yet: %s", h.Version, h.PID, h.Home, c.d.version, p.Fault.Message),
-			"try again when that is done, or use lattice "+h.Version)
+		return fault.Busy("leader_version", "lattice %s (process %d) leads %s, is older than this lattice %s and cannot hand over yet: %s", h.Version, h.PID, h.Home, c.d.version, p.Fault.Message).WithHint("try again when that is done, or use lattice %s", h.Version)
 	case p != nil, errors.Is(err, api.ErrGone):
 		return nil // it is ending anyway
 	}

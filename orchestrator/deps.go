@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
 
@@ -147,7 +149,7 @@ func (d *deps) report(ctx context.Context, err error) int {
 	if errors.Is(err, syscall.ENOSPC) { // wherever it struck: a lock file, the socket, what is installed for sprites
 		err = d.diskFull(err)
 	}
-	var p *api.Problem
+	var p *fault.Error
 	if errors.As(err, &p) && d.json {
 		_ = encoder(d.err).Encode(p) // nowhere left to report to
 		return p.Exit
@@ -164,14 +166,14 @@ func (d *deps) report(ctx context.Context, err error) int {
 		code = protocol.ExitBadInput
 	}
 	if p == nil && d.json {
-		fault := protocol.Fault{Code: "failed", Message: err.Error()}
+		p := fault.New(code, "failed", "%v", err)
 		switch code {
 		case protocol.ExitBadInput:
-			fault.Code, fault.Message, fault.Hint = "usage", strings.TrimSuffix(err.Error(), seeHelp), "--help"
+			p = fault.BadInput("usage", "%s", strings.TrimSuffix(err.Error(), seeHelp)).WithHint("--help")
 		case protocol.ExitCancelled:
-			fault.Code = "cancelled"
+			p = fault.Cancelled("cancelled", "%v", err)
 		}
-		_ = encoder(d.err).Encode(api.Problem{Fault: fault, Exit: code}) // nowhere left to report to
+		_ = encoder(d.err).Encode(p) // nowhere left to report to
 		return code
 	}
 	words := sanitizer{d.err} // a sprite may have chosen some of them: names of files, what its host says of it
@@ -193,11 +195,11 @@ func (d *deps) diskFull(err error) error {
 	case !errors.As(err, &at):
 		return leader.StoreProblem(err)
 	case at.Path == os.Stdout.Name():
-		return api.Refuse(protocol.ExitLimit, "output_full", "write standard output: "+at.Err.Error(), "free some space there, or write to another place")
+		return fault.Limit("output_full", "write standard output: %v", at.Err).WithHint("free some space there, or write to another place")
 	case strings.HasPrefix(at.Path, d.home+"/"):
 		return leader.StoreProblem(err)
 	}
-	return api.Refuse(protocol.ExitLimit, "disk_full", err.Error(), "free some space there, or write to another place")
+	return fault.Limit("disk_full", "%v", err).WithHint("free some space there, or write to another place")
 }
 
 // errUsage marks errors of the command line itself.

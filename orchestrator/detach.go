@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -73,7 +75,7 @@ func (d *deps) startLeader(ctx context.Context) error {
 	if cmd.ProcessState.ExitCode() == protocol.ExitBusy {
 		return nil
 	}
-	return api.Refuse(protocol.ExitFailed, "leader_failed", fmt.Sprintf("the leader in the background ended at once (%v): %s", err, tailOf(path, before)), "look into "+path+", or try: lattice serve")
+	return fault.Failed("leader_failed", "the leader in the background ended at once (%v): %s", err, tailOf(path, before)).WithHint("look into %s, or try: lattice serve", path)
 }
 
 func withoutVar(environ []string, names ...string) []string {

@@ -14,9 +14,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"golang.org/x/sys/unix"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/doctor"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/settings"
@@ -164,7 +165,7 @@ func (d *deps) lookAtSpritekit(ctx context.Context, told string) []doctor.Check 
 // problemCheck is a failure in the words of an error that has a remedy of its own.
 func problemCheck(name string, err error) doctor.Check {
 	c := check(name, doctor.Fail, "see the other findings, or report this with the output of lattice doctor --json", "%v", err)
-	var p *api.Problem
+	var p *fault.Error
 	if errors.As(err, &p) && p.Fault.Hint != "" {
 		c.Remedy = p.Fault.Hint
 	}
@@ -217,7 +218,7 @@ func (d *deps) lookAtRemote(ctx context.Context) []doctor.Check {
 	if text := err.Error(); strings.Contains(text, "401") || strings.Contains(text, "403") || strings.Contains(text, "authentication") {
 		remedy = "check SPRITES_TOKEN: the API is there, but does not take it"
 	}
-	var p *api.Problem
+	var p *fault.Error
 	if errors.As(spriteProblem(err), &p) && p.Fault.Hint != "" {
 		remedy = p.Fault.Hint
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -22,7 +24,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/toolchain"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 const (
@@ -97,7 +98,7 @@ func (d *deps) lookAtGoCache() doctor.Check {
 // warm makes the shared Go cache, in a host of its own: a leader's sprites find it when they start.
 func (d *deps) warm(ctx context.Context) error {
 	if d.remoteSprites() != nil {
-		return api.Refuse(protocol.ExitUnsupported, "caches_are_local", "remote sprites cannot read this machine's caches", "leave --warm out")
+		return fault.Unsupported("caches_are_local", "remote sprites cannot read this machine's caches").WithHint("leave --warm out")
 	}
 	t, err := d.openOwnTrial()
 	if err != nil {
@@ -108,13 +109,13 @@ func (d *deps) warm(ctx context.Context) error {
 	_, err = t.host.WarmGo(ctx, d.err, "std")
 	switch {
 	case errors.Is(err, host.ErrNoGo):
-		return api.Refuse(protocol.ExitNotFound, "no_go", err.Error(), "install Go in /usr/local/go, or put it on PATH")
+		return fault.NotFound("no_go", "%v", err).WithHint("install Go in /usr/local/go, or put it on PATH")
 	case errors.Is(err, host.ErrPlain):
-		return api.Refuse(protocol.ExitUnsupported, "no_namespaces", err.Error(), "lattice doctor says why there are none")
+		return fault.Unsupported("no_namespaces", "%v", err).WithHint("lattice doctor says why there are none")
 	case errors.Is(err, host.ErrNoShared):
-		return api.Refuse(protocol.ExitBadInput, "no_cache_directory", err.Error(), "set HOME or XDG_CACHE_HOME")
+		return fault.BadInput("no_cache_directory", "%v", err).WithHint("set HOME or XDG_CACHE_HOME")
 	case errors.Is(err, host.ErrWarming):
-		return api.Refuse(protocol.ExitBusy, "warming", err.Error(), "wait for it")
+		return fault.Busy("warming", "%v", err).WithHint("wait for it")
 	}
 	return err
 }

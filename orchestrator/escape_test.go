@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // JSON on a terminal has the same values as before, and nothing in it that the terminal would act on: neither in what is
@@ -22,7 +22,7 @@ func TestJSONIsHarmless(t *testing.T) {
 			return d.printJSON(json.RawMessage(`{"x":"` + strings.NewReplacer("\t", `\t`, "\n", `\n`).Replace(hostile) + `"}`))
 		},
 		"report": func() error {
-			d.report(t.Context(), api.Refuse(1, "x", hostile, ""))
+			d.report(t.Context(), fault.New(1, "x", "%s", hostile))
 			return nil
 		},
 	}

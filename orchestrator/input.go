@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 
-	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -36,10 +36,10 @@ func (d *deps) readNamed(ctx context.Context, path string, limit int64) ([]byte,
 func (d *deps) readInputFile(ctx context.Context, path string) ([]byte, error) {
 	data, err := d.readNamed(ctx, path, maxInput)
 	if err != nil {
-		return nil, api.Refuse(protocol.ExitBadInput, "input_unreadable", fmt.Sprintf("read input: %v", err), "")
+		return nil, fault.BadInput("input_unreadable", "read input: %v", err)
 	}
 	if len(data) > maxInput {
-		return nil, api.Refuse(protocol.ExitLimit, "input_too_large", fmt.Sprintf("read input: %s has more than %d bytes", path, maxInput), "give large data as a file of the repository, and its path as the input")
+		return nil, fault.Limit("input_too_large", "read input: %s has more than %d bytes", path, maxInput).WithHint("give large data as a file of the repository, and its path as the input")
 	}
 	return data, nil
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"golang.org/x/net/http/httpproxy"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -98,7 +100,7 @@ func (d *deps) llmClient(m lattice.Models, key func(name string) string) (*llm.C
 	}
 	client, err := llm.New(o)
 	if err != nil {
-		return nil, api.Refuse(protocol.ExitBadInput, "models_invalid", err.Error(), "correct [models] in the settings")
+		return nil, fault.BadInput("models_invalid", "%v", err).WithHint("correct [models] in the settings")
 	}
 	return client, nil
 }
@@ -143,7 +145,7 @@ func (d *deps) modelKey(m lattice.ModelClass, sent func(name string) string) (st
 		return key, nil
 	case m.KeyFile != "":
 		key, err := readToken(m.KeyFile)
-		var p *api.Problem
+		var p *fault.Error
 		if errors.As(err, &p) {
 			err = fmt.Errorf("%s; %s", p.Fault.Message, p.Fault.Hint)
 		}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/net/http/httpproxy"
 
@@ -19,7 +21,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/settings"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // spriteOptions are the flags that say what a new sprite reaches, and which skills it has.
@@ -46,11 +47,11 @@ func (o *spriteOptions) check(d *deps, sprite string) error {
 	asks := o.network.preset != "" || len(o.network.hostPorts) > 0
 	switch {
 	case asks && d.remoteSprites() != nil:
-		return api.Refuse(protocol.ExitUnsupported, "network_is_local", "--network and --host-port are the embedded host's; what remote sprites reach is for their service to say", "leave them out, and see lattice sprite policy allow --help")
+		return fault.Unsupported("network_is_local", "--network and --host-port are the embedded host's; what remote sprites reach is for their service to say").WithHint("leave them out, and see lattice sprite policy allow --help")
 	case asks && sprite != "":
-		return api.Refuse(protocol.ExitBadInput, "network_of_sprite", "what a sprite reaches is chosen when it is made, and "+sprite+" is there already", "leave --sprite out, or change what it reaches: lattice sprite policy allow "+sprite+" …")
+		return fault.BadInput("network_of_sprite", "what a sprite reaches is chosen when it is made, and %s is there already", sprite).WithHint("leave --sprite out, or change what it reaches: lattice sprite policy allow %s …", sprite)
 	case o.spritekit != "" && sprite != "":
-		return api.Refuse(protocol.ExitBadInput, "spritekit_of_sprite", "which skills a sprite has is chosen when it is made, and "+sprite+" is there already", "leave --sprite out, or make one: lattice sprite create NAME --spritekit "+o.spritekit)
+		return fault.BadInput("spritekit_of_sprite", "which skills a sprite has is chosen when it is made, and %s is there already", sprite).WithHint("leave --sprite out, or make one: lattice sprite create NAME --spritekit %s", o.spritekit)
 	case o.spritekit != "":
 		_, err := leader.FindSpritekit(o.spritekit, d.exe, "")
 		return err

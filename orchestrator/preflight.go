@@ -8,12 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // agentVisible refuses a run whose input names an agent that this machine has and the run's own sprite would not see. An
@@ -33,7 +34,7 @@ func (d *deps) agentVisible(r api.RunRequest) error {
 		if p.Seen || len(p.Show) == 0 || !slices.ContainsFunc(p.Show, func(path string) bool { return !shownBy(r.Tools, path) }) {
 			return nil
 		}
-		return api.Refuse(protocol.ExitNotFound, "agent_not_visible", fmt.Sprintf("sprites do not see the agent %s, which is %s", name, p.File), "--tool "+strings.Join(p.Show, " --tool "))
+		return fault.NotFound("agent_not_visible", "sprites do not see the agent %s, which is %s", name, p.File).WithHint("--tool %s", strings.Join(p.Show, " --tool "))
 	}
 	return nil // perhaps it is in a folder that --tool shows
 }
@@ -106,7 +107,7 @@ func readConstraints(pairs []string) (map[string]any, error) {
 			all = map[string]any{}
 		}
 		if _, twice := all[name]; twice {
-			return nil, api.Refuse(protocol.ExitBadInput, "key_duplicate", "the constraint "+name+" is given twice", "keep one of the two")
+			return nil, fault.BadInput("key_duplicate", "the constraint %s is given twice", name).WithHint("keep one of the two")
 		}
 		var value any
 		if err := json.Unmarshal(raw, &value); err != nil {

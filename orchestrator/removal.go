@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io/fs"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -89,7 +91,7 @@ func (d *deps) spriteOwners(ctx context.Context) (map[string]api.RunView, error)
 
 // faultOf is an error as machines read it, nil for none.
 func faultOf(err error) *protocol.Fault {
-	var p *api.Problem
+	var p *fault.Error
 	switch {
 	case err == nil:
 		return nil

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // addImageFlag adds --image to a command that makes sprites.
@@ -29,8 +29,7 @@ func imageOfSprite(image, sprite string) error {
 	if image == "" || sprite == "" {
 		return nil
 	}
-	return api.Refuse(protocol.ExitBadInput, "image_of_sprite", "what a sprite starts from is chosen when it is made, and "+sprite+" is there already",
-		"leave --sprite out, or make one: lattice sprite create NAME --image "+image)
+	return fault.BadInput("image_of_sprite", "what a sprite starts from is chosen when it is made, and %s is there already", sprite).WithHint("leave --sprite out, or make one: lattice sprite create NAME --image %s", image)
 }
 
 // startImage finds what a new sprite starts from, by --image or the settings. A path is imported first, which is told on
@@ -40,7 +39,7 @@ func (d *deps) startImage(ctx context.Context, c *sprites.Client, said string) (
 		if said == "" {
 			return "", nil // the setting is about the embedded host
 		}
-		return "", api.Refuse(protocol.ExitUnsupported, "images_are_local", "images are the embedded host's; remote sprites start from their service's", "leave --image out, or unset SPRITES_API_URL")
+		return "", fault.Unsupported("images_are_local", "images are the embedded host's; remote sprites start from their service's").WithHint("leave --image out, or unset SPRITES_API_URL")
 	}
 	ref := cmp.Or(said, d.expand(d.settings.Image))
 	if ref == "" || ref == sprites.NoImage {

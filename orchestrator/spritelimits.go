@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // limitOptions are the flags that bound a sprite of the embedded host, and ask how firmly it is kept apart.
@@ -34,7 +34,7 @@ func (o *limitOptions) addFlags(cmd *cobra.Command, whose string) {
 
 func (o *limitOptions) check() error {
 	if o.cpus < 0 || o.pids < 0 {
-		return api.Refuse(protocol.ExitBadInput, "bad_limit", "--cpus and --pids must not be below 0", "leave them out for the default")
+		return fault.BadInput("bad_limit", "--cpus and --pids must not be below 0").WithHint("leave them out for the default")
 	}
 	return nil
 }
@@ -66,8 +66,7 @@ func (o *limitOptions) ofSprite(sprite string) error {
 	if sprite == "" || *o == (limitOptions{}) {
 		return nil
 	}
-	return api.Refuse(protocol.ExitBadInput, "limits_of_sprite", "what a sprite may use is chosen when it is made, and "+sprite+" is there already",
-		"leave --sprite out, or make one: lattice sprite create NAME --memory SIZE --min-isolation LEVEL")
+	return fault.BadInput("limits_of_sprite", "what a sprite may use is chosen when it is made, and %s is there already", sprite).WithHint("leave --sprite out, or make one: lattice sprite create NAME --memory SIZE --min-isolation LEVEL")
 }
 
 // level is a level of isolation as a flag's value.

@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // flowSources are what a flow is compiled with, beside what comes with lattice.
@@ -69,7 +69,7 @@ func (d *deps) sourceFiles(noun string, dirs []string) (map[string][]byte, error
 				code = noun + "_not_found"
 			}
 			what := map[string]string{"steps": "step rules", "templates": "prompt templates", "schemas": "JSON Schemas"}[noun]
-			return nil, api.Refuse(protocol.ExitBadInput, code, fmt.Sprintf("read %s %s: %v", what, dir, err), "--"+noun+" names a folder of them, or one file")
+			return nil, fault.BadInput(code, "read %s %s: %v", what, dir, err).WithHint("--%s names a folder of them, or one file", noun)
 		}
 	}
 	return files, nil
@@ -83,7 +83,7 @@ func (d *deps) rules(dirs []string) (compile.Rules, error) {
 	}
 	rules, err := compile.WithRules(files)
 	if err != nil {
-		return nil, api.Refuse(protocol.ExitBadInput, "steps_invalid", err.Error(), "a rule is described by manifests/schema/step-rule.schema.json")
+		return nil, fault.BadInput("steps_invalid", "%v", err).WithHint("a rule is described by manifests/schema/step-rule.schema.json")
 	}
 	return rules, nil
 }

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/manifests/templates"
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ladder"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // templates reads prompt templates of one's own, by their ids. What runs is whole, and stays as it was when files change.
@@ -26,7 +26,7 @@ func (d *deps) templates(dirs []string) (map[string]json.RawMessage, error) {
 			err = fmt.Errorf("its id is %q, which is not the name of the file", t.ID)
 		}
 		if err != nil {
-			return nil, api.Refuse(protocol.ExitBadInput, "template_unfit", fmt.Sprintf("%s: %v", path, err), "correct the file")
+			return nil, fault.BadInput("template_unfit", "%s: %v", path, err).WithHint("correct the file")
 		}
 		own[t.ID] = text
 	}
@@ -46,7 +46,7 @@ func (d *deps) schemas(dirs []string) (map[string]json.RawMessage, error) {
 			err = ladder.CheckSchema(text)
 		}
 		if err != nil {
-			return nil, api.Refuse(protocol.ExitBadInput, "schema_unfit", fmt.Sprintf("%s: %v", path, err), "correct the file")
+			return nil, fault.BadInput("schema_unfit", "%s: %v", path, err).WithHint("correct the file")
 		}
 		own[strings.TrimSuffix(filepath.Base(path), ".json")] = text
 	}

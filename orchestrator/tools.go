@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
-	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/toolchain"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -42,16 +42,16 @@ func (d *deps) sharedCaches() string {
 // toolExits are the exit codes of refused paths; others end with 2.
 var toolExits = map[string]int{toolchain.CodeMissing: protocol.ExitNotFound, toolchain.CodeUnsafe: protocol.ExitUnsafe}
 
-// checkTool judges one path. The error is a *api.Problem.
+// checkTool judges one path. The error is a *fault.Error.
 func (d *deps) checkTool(path string) (string, error) {
 	clean, err := d.machine().Check(path)
-	var refused *lattice.Refusal
+	var refused *fault.Error
 	if errors.As(err, &refused) {
 		exit, ok := toolExits[refused.Fault.Code]
 		if !ok {
 			exit = protocol.ExitBadInput
 		}
-		return "", &api.Problem{Fault: refused.Fault, Exit: exit}
+		return "", &fault.Error{Fault: refused.Fault, Exit: exit}
 	}
 	return clean, err
 }
@@ -59,7 +59,7 @@ func (d *deps) checkTool(path string) (string, error) {
 // spriteTools judges the --tool flags of a command that makes a sprite wherever sprites are.
 func (d *deps) spriteTools(paths []string) ([]string, error) {
 	if len(paths) > 0 && d.remoteSprites() != nil {
-		return nil, api.Refuse(protocol.ExitUnsupported, "tools_are_local", "remote sprites cannot see this machine's programs", "leave --tool out, and install what is needed in the sprite")
+		return nil, fault.Unsupported("tools_are_local", "remote sprites cannot see this machine's programs").WithHint("leave --tool out, and install what is needed in the sprite")
 	}
 	return d.checkTools(paths)
 }

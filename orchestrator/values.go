@@ -5,9 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // secrets takes the named variables from this process's environment.
@@ -16,7 +17,7 @@ func (d *deps) secrets(names []string) (map[string]string, error) {
 	for _, name := range names {
 		value := d.getenv(name)
 		if value == "" {
-			return nil, api.Refuse(protocol.ExitBadInput, "agent_env_missing", fmt.Sprintf("--agent-env names %s, which is not set here", name), "export "+name+"=…")
+			return nil, fault.BadInput("agent_env_missing", "--agent-env names %s, which is not set here", name).WithHint("export %s=…", name)
 		}
 		out[name] = value
 	}
@@ -40,8 +41,7 @@ func (d *deps) renewedValues(v api.RunView, named []string) (api.Values, error) 
 func (d *deps) requiredValues(v api.RunView, named ...string) (api.Values, error) {
 	values, missing, err := d.valuesOf(v, named)
 	if err == nil && len(missing) > 0 {
-		err = api.Refuse(protocol.ExitBadInput, "agent_env_missing", fmt.Sprintf("%s was started with %s in its agents' environment, which is not set here", v.RunID, strings.Join(missing, ", ")),
-			"export "+strings.Join(missing, "=… ")+"=…")
+		err = fault.BadInput("agent_env_missing", "%s was started with %s in its agents' environment, which is not set here", v.RunID, strings.Join(missing, ", ")).WithHint("export %s=…", strings.Join(missing, "=… "))
 	}
 	return values, err
 }

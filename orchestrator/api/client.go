@@ -16,8 +16,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // ErrGone means that the leader went away in the middle of an answer; whoever gets it may lead now.
@@ -188,7 +189,7 @@ const CodeLeaderEnding = "leader_ending"
 
 // unanswered reports whether err says that no leader has said what became of the request.
 func unanswered(err error) bool {
-	var p *Problem
+	var p *fault.Error
 	return errors.Is(err, ErrGone) || errors.As(err, &p) && p.Fault.Code == CodeLeaderEnding
 }
 
@@ -209,9 +210,9 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		return nil, gone(err)
 	}
-	p := new(Problem)
+	p := new(fault.Error)
 	if json.Unmarshal(data, p) != nil || p.Fault.Message == "" {
-		return nil, Refuse(protocol.ExitInternal, "internal", fmt.Sprintf("the leader answered %s: %s", resp.Status, bytes.TrimSpace(data)), "")
+		return nil, fault.Internal("internal", "the leader answered %s: %s", resp.Status, bytes.TrimSpace(data))
 	}
 	return nil, p
 }
@@ -279,7 +280,7 @@ func lines[T any](ctx context.Context, c *Client, path string, query url.Values,
 		} else if err != nil {
 			return &cutOff{gone(err)}
 		}
-		p := new(Problem)
+		p := new(fault.Error)
 		if json.Unmarshal(raw, p) == nil && p.Exit != 0 {
 			return p
 		}

@@ -2,10 +2,10 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -15,7 +15,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Service is what a leader does for its clients. Errors that a user can act on are *Problem; all others are reported
+// Service is what a leader does for its clients. Errors that a user can act on are *fault.Error; all others are reported
 // as internal. Run ids may be unique prefixes, "" means the last run.
 type Service interface {
 	Storage
@@ -73,7 +73,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 			return
 		}
 		if in.API < 1 || in.PID < 1 { // null, say
-			fail(w, Refuse(protocol.ExitBadInput, "bad_request", "a handover needs api and pid, of the lattice that leads next", ""))
+			fail(w, fault.BadInput("bad_request", "a handover needs api and pid, of the lattice that leads next"))
 			return
 		}
 		out, err := s.HandOver(r.Context(), in)
@@ -130,7 +130,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 	mux.HandleFunc("GET /v1/run/log", func(w http.ResponseWriter, r *http.Request) {
 		offset, err := strconv.ParseInt("0"+r.FormValue("offset"), 10, 64)
 		if err != nil {
-			fail(w, Refuse(protocol.ExitBadInput, "bad_request", "offset must be a number of bytes", ""))
+			fail(w, fault.BadInput("bad_request", "offset must be a number of bytes"))
 			return
 		}
 		log, err := s.Log(r.Context(), r.FormValue("id"), offset)
@@ -195,7 +195,7 @@ func decode(w http.ResponseWriter, r *http.Request, v any, strict bool) bool {
 		err = errors.New("it is null")
 	}
 	if err != nil {
-		fail(w, Refuse(protocol.ExitBadInput, "bad_request", fmt.Sprintf("read request: %v", err), ""))
+		fail(w, fault.BadInput("bad_request", "read request: %v", err))
 	}
 	return err == nil
 }
@@ -203,7 +203,7 @@ func decode(w http.ResponseWriter, r *http.Request, v any, strict bool) bool {
 func decodeUpTo(w http.ResponseWriter, r *http.Request, v any, limit int64) bool {
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
 	if err := dec.Decode(v); err != nil && !errors.Is(err, io.EOF) {
-		fail(w, Refuse(protocol.ExitBadInput, "bad_request", fmt.Sprintf("read request: %v", err), ""))
+		fail(w, fault.BadInput("bad_request", "read request: %v", err))
 		return false
 	}
 	return true
@@ -222,7 +222,7 @@ func reply(w http.ResponseWriter, v any, err error) {
 func stream(w http.ResponseWriter, r *http.Request, produce func(lattice.Seq, func(any) error) error) {
 	after, err := strconv.ParseUint("0"+r.FormValue("after"), 10, 64)
 	if err != nil {
-		fail(w, Refuse(protocol.ExitBadInput, "bad_request", "after must be a sequence number", ""))
+		fail(w, fault.BadInput("bad_request", "after must be a sequence number"))
 		return
 	}
 	enc, started := json.NewEncoder(w), false
@@ -240,25 +240,16 @@ func stream(w http.ResponseWriter, r *http.Request, produce func(lattice.Seq, fu
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
 	case started:
-		_ = enc.Encode(asProblem(err))
+		_ = enc.Encode(asFault(err))
 	default:
 		fail(w, err)
 	}
 }
 
-// Refuse makes an error that a user can act on.
-func Refuse(exit int, code, message, hint string) *Problem {
-	return fault.New(exit, code, "%s", message).WithHint("%s", hint)
-}
-
-func asProblem(err error) *Problem {
-	var p *Problem
-	if errors.As(err, &p) {
-		return p
-	}
-	var refused *lattice.Refusal
-	if errors.As(err, &refused) {
-		return &Problem{Fault: refused.Fault, Exit: protocol.ExitFailed}
+// asFault returns the [fault.Error] of err, or an internal one. Its exit code is never 0.
+func asFault(err error) *fault.Error {
+	if p := fault.As(err); p != nil {
+		return &fault.Error{Fault: p.Fault, Exit: cmp.Or(p.Exit, protocol.ExitFailed)}
 	}
 	var advised interface {
 		error
@@ -266,9 +257,9 @@ func asProblem(err error) *Problem {
 	}
 	if errors.As(err, &advised) {
 		exit, code, hint := advised.Advice()
-		return Refuse(exit, code, err.Error(), hint)
+		return fault.New(exit, code, "%v", err).WithHint("%s", hint)
 	}
-	return &Problem{Fault: protocol.Fault{Code: "internal", Message: err.Error()}, Exit: protocol.ExitInternal}
+	return fault.Internal("internal", "%v", err)
 }
 
 var httpStatus = map[int]int{
@@ -279,7 +270,7 @@ var httpStatus = map[int]int{
 }
 
 func fail(w http.ResponseWriter, err error) {
-	p := asProblem(err)
+	p := asFault(err)
 	status, ok := httpStatus[p.Exit]
 	if !ok {
 		status = http.StatusInternalServerError

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // RunLine is the last line that lattice run --json prints.
@@ -19,5 +20,5 @@ type RunLine struct {
 	// What the run waits for.
 	Waits []lattice.Wait `json:"waits,omitempty"`
 	// Why nobody drives a run that has not ended, with the exit code of the command; the run can be resumed.
-	Problem *Problem `json:"problem,omitempty"`
+	Problem *fault.Error `json:"problem,omitempty"`
 }

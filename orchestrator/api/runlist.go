@@ -1,11 +1,10 @@
 package api
 
 import (
-	"fmt"
 	"net/url"
 	"strconv"
 
-	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // RunList says which runs are listed; the zero value lists all. A list costs what it holds, however many runs there are.
@@ -33,7 +32,7 @@ func readRunList(q url.Values) (l RunList, err error) {
 	l.Open, l.Before = q.Get("open") == "true", q.Get("before")
 	if text := q.Get("limit"); text != "" {
 		if l.Limit, err = strconv.Atoi(text); err != nil || l.Limit < 0 {
-			return l, Refuse(protocol.ExitBadInput, "bad_request", fmt.Sprintf("the limit of a list is a number, not %q", text), "")
+			return l, fault.BadInput("bad_request", "the limit of a list is a number, not %q", text)
 		}
 	}
 	return l, nil

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Storage is the part of Service that looks after the store. Progress may be told often; it may be nil.
@@ -89,7 +91,7 @@ func long[T any](w http.ResponseWriter, r *http.Request, work func(context.Conte
 		_ = flush.Flush()
 	})
 	if err != nil {
-		_ = enc.Encode(asProblem(err))
+		_ = enc.Encode(asFault(err))
 		return
 	}
 	_ = enc.Encode(storeLine[T]{Result: &out})
@@ -115,14 +117,14 @@ func watched[T any](ctx context.Context, c *Client, path string, progress func(S
 	for dec := json.NewDecoder(resp.Body); ; {
 		var line struct {
 			storeLine[T]
-			Problem
+			fault.Error
 		}
 		if err := dec.Decode(&line); err != nil {
 			return out, gone(err)
 		}
 		switch {
-		case line.Problem.Exit != 0:
-			return out, &Problem{Fault: line.Fault, Exit: line.Exit}
+		case line.Exit != 0:
+			return out, &fault.Error{Fault: line.Fault, Exit: line.Exit}
 		case line.Result != nil:
 			return *line.Result, nil
 		case line.Progress != nil && progress != nil:

@@ -178,7 +178,7 @@ type RunView struct {
 	Outputs   json.RawMessage   `json:"outputs,omitempty"`
 	Error     *RunError         `json:"error,omitempty"`
 	Note      string            `json:"note,omitempty"`    // why nobody drives it
-	Problem   *Problem          `json:"problem,omitempty"` // the same, when something can be done about it
+	Problem   *fault.Error      `json:"problem,omitempty"` // the same, when something can be done about it
 	LastSeq   lattice.Seq       `json:"last_seq"`
 	AgentEnv  []string          `json:"agent_env,omitempty"` // names of variables that agents of this run get
 	// MissingEnv names those of AgentEnv whose values the leader does not have.
@@ -252,6 +252,3 @@ type DecideReply struct {
 	At        string  `json:"at,omitempty"` // RFC 3339
 	Run       RunView `json:"run"`
 }
-
-// Problem is the body of every error answer; Exit is the exit code a command should end with.
-type Problem = fault.Error

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
@@ -31,7 +33,7 @@ func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
 	}
 	for _, name := range o.ApproveWorld {
 		if !slices.Contains(p.WorldCalls(nil), name) {
-			return api.Refuse(protocol.ExitBadInput, "world_call_unknown", "the flow calls no skill "+name+" that acts outside", "leave --approve-world "+name+" out; lattice flow explain says what each step does")
+			return fault.BadInput("world_call_unknown", "the flow calls no skill %s that acts outside", name).WithHint("leave --approve-world %s out; lattice flow explain says what each step does", name)
 		}
 	}
 	known := startContext("", o, time.Time{})
@@ -41,9 +43,9 @@ func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
 	}
 	switch missing := p.MissingCtx(known); {
 	case slices.Contains(missing, "repo"):
-		return api.Refuse(protocol.ExitBadInput, "repo_missing", "the flow works on a repository, and none was given", "--repo PATH|URL")
+		return fault.BadInput("repo_missing", "the flow works on a repository, and none was given").WithHint("--repo PATH|URL")
 	case len(missing) > 0:
-		return api.Refuse(protocol.ExitBadInput, "ctx_missing", "the flow requires $ctx members that no run has: "+strings.Join(missing, ", "), "make them inputs: $in."+missing[0])
+		return fault.BadInput("ctx_missing", "the flow requires $ctx members that no run has: %s", strings.Join(missing, ", ")).WithHint("make them inputs: $in.%s", missing[0])
 	}
 	unfit, err := flow.CheckInput(input)
 	if err != nil {
@@ -57,7 +59,7 @@ func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
 		if len(missing) > 1 {
 			noun = "inputs "
 		}
-		return api.Refuse(protocol.ExitBadInput, "input_missing", "the flow needs "+noun+strings.Join(missing, ", "), "--input "+strings.Join(missing, "=… --input ")+"=…")
+		return fault.BadInput("input_missing", "the flow needs %s%s", noun, strings.Join(missing, ", ")).WithHint("--input %s=…", strings.Join(missing, "=… --input "))
 	}
 	return nil
 }
@@ -70,7 +72,7 @@ func refuseInput(findings []ir.Finding) error {
 		text = append(text, fmt.Sprintf("%s: %s", cmp.Or(f.Pointer, "the input"), f.Message))
 		hint = cmp.Or(hint, f.Hint)
 	}
-	p := api.Refuse(protocol.ExitBadInput, "input_invalid", "the input does not fit the flow's input_schema:\n  "+strings.Join(text, "\n  "), hint)
+	p := fault.BadInput("input_invalid", "the input does not fit the flow's input_schema:\n  %s", strings.Join(text, "\n  ")).WithHint("%s", hint)
 	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
 		p.Fault.Details = details
 	}
@@ -83,7 +85,7 @@ var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 func passable(names []string) error {
 	for _, name := range names {
 		if !variable.MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
-			return api.Refuse(protocol.ExitBadInput, "agent_env_invalid", fmt.Sprintf("%q cannot be passed to an agent", name), "names that begin with LATTICE_ tell the skill itself what to do")
+			return fault.BadInput("agent_env_invalid", "%q cannot be passed to an agent", name).WithHint("names that begin with LATTICE_ tell the skill itself what to do")
 		}
 	}
 	return nil
@@ -101,7 +103,7 @@ func knownGrants(grants []string) error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	return api.Refuse(protocol.ExitBadInput, "permission_unknown", "there is no permission "+strings.Join(unknown, ", "), "known: "+strings.Join(known, " "))
+	return fault.BadInput("permission_unknown", "there is no permission %s", strings.Join(unknown, ", ")).WithHint("known: %s", strings.Join(known, " "))
 }
 
 // startContext is $ctx as far as it does not depend on the sprite.

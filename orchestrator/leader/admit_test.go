@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
@@ -44,7 +46,7 @@ func TestAdmit(t *testing.T) {
 				t.Fatal(findings)
 			}
 			got := ""
-			var refused *api.Problem
+			var refused *fault.Error
 			if err := admit(&compile.Flow{Program: p}, c.in, c.options); errors.As(err, &refused) {
 				got = fmt.Sprint(refused.Exit, " ", refused.Fault.Code, " ", refused.Fault.Hint)
 			} else if err != nil {

@@ -8,9 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // maxAnswer bounds the inputs of one answer, encoded.
@@ -23,21 +24,21 @@ func answer(w lattice.Wait, d api.DecideRequest) (lattice.Answered, error) {
 	switch d.Decision {
 	case lattice.Approve, lattice.Reject:
 		if len(d.Inputs) > 0 || len(d.Typed) > 0 {
-			return out, api.Refuse(protocol.ExitBadInput, "bad_answer", "approve and reject take no inputs", "lattice answer RUN k=v…")
+			return out, fault.BadInput("bad_answer", "approve and reject take no inputs").WithHint("lattice answer RUN k=v…")
 		}
 		if !w.YesOrNo() {
-			return out, api.Refuse(protocol.ExitBadInput, "answer_needed", fmt.Sprintf("%s cannot simply be approved or rejected; it expects %s", w.Node, expects(w)), "lattice answer RUN k=v…")
+			return out, fault.BadInput("answer_needed", "%s cannot simply be approved or rejected; it expects %s", w.Node, expects(w)).WithHint("lattice answer RUN k=v…")
 		}
 		return out, nil
 	case lattice.Answer:
 		if w.Kind == lattice.WaitAction && !w.ByHand() {
-			return out, api.Refuse(protocol.ExitBadInput, "bad_answer", "an action is approved or rejected, not answered", "lattice approve RUN")
+			return out, fault.BadInput("bad_answer", "an action is approved or rejected, not answered").WithHint("lattice approve RUN")
 		}
 		inputs, err := convert(w, d)
 		out.Inputs = inputs
 		return out, err
 	}
-	return out, api.Refuse(protocol.ExitBadInput, "bad_answer", fmt.Sprintf("%q is no decision", d.Decision), "approve, reject or answer")
+	return out, fault.BadInput("bad_answer", "%q is no decision", d.Decision).WithHint("approve, reject or answer")
 }
 
 func expects(w lattice.Wait) string {
@@ -53,7 +54,7 @@ func convert(w lattice.Wait, d api.DecideRequest) (json.RawMessage, error) {
 	typed := map[string]any{}
 	if len(d.Typed) > 0 {
 		if err := json.Unmarshal(d.Typed, &typed); err != nil {
-			return nil, api.Refuse(protocol.ExitBadInput, "bad_answer", fmt.Sprintf("typed inputs are no JSON object: %v", err), "")
+			return nil, fault.BadInput("bad_answer", "typed inputs are no JSON object: %v", err)
 		}
 	}
 	out, problems := map[string]any{}, []string{}
@@ -93,14 +94,14 @@ func convert(w lattice.Wait, d api.DecideRequest) (json.RawMessage, error) {
 		problems = append(problems, choice(w, out)...)
 	}
 	if len(problems) > 0 {
-		return nil, api.Refuse(protocol.ExitBadInput, "bad_answer", "the answer does not fit: "+strings.Join(problems, "; "), "it expects "+expects(w))
+		return nil, fault.BadInput("bad_answer", "the answer does not fit: %s", strings.Join(problems, "; ")).WithHint("it expects %s", expects(w))
 	}
 	data, err := json.Marshal(out)
 	if err != nil {
 		return nil, err
 	}
 	if len(data) > maxAnswer {
-		return nil, api.Refuse(protocol.ExitBadInput, "answer_too_large", fmt.Sprintf("the answer has %d bytes; at most %d are taken", len(data), maxAnswer), "")
+		return nil, fault.BadInput("answer_too_large", "the answer has %d bytes; at most %d are taken", len(data), maxAnswer)
 	}
 	return data, nil
 }

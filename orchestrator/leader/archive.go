@@ -17,8 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // A backup is a tar archive, in this order:
@@ -138,7 +137,7 @@ func (s stoppable) Read(p []byte) (int, error) {
 
 // damagedBackup refuses an archive.
 func damagedBackup(format string, args ...any) error {
-	return api.Refuse(protocol.ExitFailed, "backup_damaged", "the backup is damaged: "+fmt.Sprintf(format, args...), "use another backup; nothing was changed")
+	return fault.Failed("backup_damaged", "the backup is damaged: "+format, args...).WithHint("use another backup; nothing was changed")
 }
 
 // readArchive unpacks an archive into an empty directory, or with dir "" only reads it, and fails unless every byte is as
@@ -162,7 +161,7 @@ func readArchive(ctx context.Context, r io.Reader, dir string) (BackupInfo, erro
 		case h.Name == memberInfo:
 			sums[h.Name], err = readJSON(in, h, &about)
 			if err == nil && about.Format > backupFormat {
-				return about, api.Refuse(protocol.ExitUnsupported, "backup_newer", fmt.Sprintf("lattice %s made this backup in format %d; this version reads up to %d", about.Lattice, about.Format, backupFormat), "update lattice")
+				return about, fault.Unsupported("backup_newer", "lattice %s made this backup in format %d; this version reads up to %d", about.Lattice, about.Format, backupFormat).WithHint("update lattice")
 			}
 		case h.Name == memberSums:
 			_, err = readJSON(in, h, &told)

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // member is one part of a hand-made backup.
@@ -92,7 +92,7 @@ func TestHostileBackups(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := readArchive(t.Context(), bytes.NewReader(tc.raw), dir)
-		var p *api.Problem
+		var p *fault.Error
 		switch {
 		case tc.code == "" && err != nil:
 			t.Errorf("%s: readArchive = %v", name, err)

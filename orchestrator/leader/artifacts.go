@@ -14,7 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -188,9 +189,9 @@ func (l *Leader) Artifact(ctx context.Context, id, ref string) (io.ReadCloser, e
 		}
 		content, err := l.client.ReadFrom(ctx, p.sprite, p.path, 0)
 		if errors.Is(err, sprites.ErrNotFound) {
-			return nil, api.Refuse(protocol.ExitNotFound, "artifact_gone", fmt.Sprintf("%s is not in sprite %s any more, and no copy was kept: %v", ref, p.sprite, err), "lattice logs "+id+" says why no copy was kept")
+			return nil, fault.NotFound("artifact_gone", "%s is not in sprite %s any more, and no copy was kept: %v", ref, p.sprite, err).WithHint("lattice logs %s says why no copy was kept", id)
 		}
 		return content, err
 	}
-	return nil, api.Refuse(protocol.ExitNotFound, "artifact_not_found", fmt.Sprintf("run %s declared no file %q", id, ref), "lattice artifacts "+id)
+	return nil, fault.NotFound("artifact_not_found", "run %s declared no file %q", id, ref).WithHint("lattice artifacts %s", id)
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -64,7 +66,7 @@ func (l *Leader) Compare(ctx context.Context, id, from, to string) (api.Comparis
 // moments finds two moments by name: "" is the beginning, then the present, for which b is nil.
 func (p past) moments(from, to string) (a engine.Point, b *engine.Point, err error) {
 	if len(p.points) == 0 {
-		return a, nil, api.Refuse(protocol.ExitNotFound, "moment_not_found", p.ID+" has begun no node yet", "")
+		return a, nil, fault.NotFound("moment_not_found", "%s has begun no node yet", p.ID)
 	}
 	a = p.points[0]
 	if from != "" {

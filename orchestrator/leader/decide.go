@@ -12,11 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Decide makes a person's decision a fact and has the run go on. Of several decisions on one wait exactly one counts, the
@@ -56,7 +57,7 @@ func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (ap
 		d.WaitID = w.ID
 		return l.late(ctx, id, d, fact.Inputs, notWaiting(id, r.runner.State()))
 	case errors.Is(err, engine.ErrAnswer):
-		return api.DecideReply{}, api.Refuse(protocol.ExitBadInput, "bad_answer", err.Error(), "")
+		return api.DecideReply{}, fault.BadInput("bad_answer", "%v", err)
 	case err != nil:
 		return api.DecideReply{}, fmt.Errorf("record the decision: %w", err)
 	}
@@ -75,9 +76,7 @@ func (l *Leader) spriteThere(ctx context.Context, id string, w lattice.Wait) err
 	if _, err := l.client.Get(look, rec.Sprite); !errors.Is(err, sprites.ErrNotFound) {
 		return ctx.Err()
 	}
-	return api.Refuse(protocol.ExitNotFound, "sprite_missing",
-		fmt.Sprintf("the sprite %s of %s is not there any more, so the run cannot go on; nothing was recorded", rec.Sprite, id),
-		"lattice sprite ls lists the sprites of this host: is SPRITES_API_URL set as it was when the run began? If the sprite is lost: lattice cancel "+id)
+	return fault.NotFound("sprite_missing", "the sprite %s of %s is not there any more, so the run cannot go on; nothing was recorded", rec.Sprite, id).WithHint("lattice sprite ls lists the sprites of this host: is SPRITES_API_URL set as it was when the run began? If the sprite is lost: lattice cancel %s", id)
 }
 
 // lookTimeout bounds the look for a sprite, for which a person waits.
@@ -111,13 +110,13 @@ func openWait(id string, s engine.State, want string) (lattice.Wait, error) {
 		ids = append(ids, w.ID+" ("+w.Node+")")
 	}
 	if want == "" && len(ids) > 1 {
-		return lattice.Wait{}, api.Refuse(protocol.ExitBadInput, "several_waits", fmt.Sprintf("%s waits for several answers: %s", id, strings.Join(ids, ", ")), "--wait ID")
+		return lattice.Wait{}, fault.BadInput("several_waits", "%s waits for several answers: %s", id, strings.Join(ids, ", ")).WithHint("--wait ID")
 	}
 	return lattice.Wait{}, notWaiting(id, s)
 }
 
 func notWaiting(id string, s engine.State) error {
-	return api.Refuse(protocol.ExitFailed, "not_waiting", fmt.Sprintf("%s does not wait for that; it is %s", id, s.Status), "lattice show "+id)
+	return fault.Failed("not_waiting", "%s does not wait for that; it is %s", id, s.Status).WithHint("lattice show %s", id)
 }
 
 // late answers a decision on a wait that is closed. typed are its inputs, where they were converted already.
@@ -130,7 +129,7 @@ func (l *Leader) late(ctx context.Context, id string, d api.DecideRequest, typed
 		return api.DecideReply{}, refusal
 	}
 	if first.Decision != d.Decision || d.Decision == lattice.Answer && !sameInputs(first.Inputs, d, typed) {
-		p := api.Refuse(protocol.ExitBusy, "already_decided", fmt.Sprintf("%s was %s by %s at %s; nothing changed", id, verdicts[first.Decision], first.By, first.At), "lattice show "+id)
+		p := fault.Busy("already_decided", "%s was %s by %s at %s; nothing changed", id, verdicts[first.Decision], first.By, first.At).WithHint("lattice show %s", id)
 		p.Fault.Retryable = false
 		return api.DecideReply{}, p
 	}

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/dropin"
@@ -74,8 +76,7 @@ type catalog struct {
 func (l *Leader) catalog(ctx context.Context, o api.Options) (*catalog, error) {
 	c := &catalog{found: map[string]FoundSkill{}}
 	if len(o.Skills) > 0 && o.Sprite != "" && l.host != nil {
-		return nil, api.Refuse(protocol.ExitBadInput, "skills_of_sprite", "what a sprite has in /skills is chosen when it is made, and "+o.Sprite+" is there already",
-			"leave --skill out where "+o.Sprite+" was made with the skills, which are found there; else leave --sprite out, or make another: lattice sprite create NAME --skill "+o.Skills[0])
+		return nil, fault.BadInput("skills_of_sprite", "what a sprite has in /skills is chosen when it is made, and %s is there already", o.Sprite).WithHint("leave --skill out where %s was made with the skills, which are found there; else leave --sprite out, or make another: lattice sprite create NAME --skill %s", o.Sprite, o.Skills[0])
 	}
 	var err error
 	if c.given, err = dropin.ReadAll(o.Skills); err != nil {
@@ -106,7 +107,7 @@ func (c *catalog) lookup(name string) (manifests.Skill, bool) {
 		return s.Skill, s.Name != ""
 	}
 	s, err := c.ask(name)
-	if problem := (*api.Problem)(nil); err != nil && !(errors.As(err, &problem) && problem.Exit == protocol.ExitNotFound) {
+	if problem := (*fault.Error)(nil); err != nil && !(errors.As(err, &problem) && problem.Exit == protocol.ExitNotFound) {
 		c.err = err
 	}
 	c.found[name] = s
@@ -159,7 +160,7 @@ func FindSkill(ctx context.Context, c *sprites.Client, sprite, name string) (Fou
 			err = fmt.Errorf("it is the manifest of %s", s.Name)
 		}
 		if err != nil {
-			return FoundSkill{}, api.Refuse(protocol.ExitBadInput, "skill_invalid", fmt.Sprintf("%s in sprite %s: %v", file, sprite, err), "lattice skill validate checks a skill before it is dropped in")
+			return FoundSkill{}, fault.BadInput("skill_invalid", "%s in sprite %s: %v", file, sprite, err).WithHint("lattice skill validate checks a skill before it is dropped in")
 		}
 		command := s.Command(dir)
 		if path.Dir(dir) != skillsDir {
@@ -167,7 +168,7 @@ func FindSkill(ctx context.Context, c *sprites.Client, sprite, name string) (Fou
 		}
 		return FoundSkill{s, raw, command}, nil
 	}
-	return FoundSkill{}, api.Refuse(protocol.ExitNotFound, "skill_not_found", fmt.Sprintf("sprite %s has no skill %s with a manifest", sprite, name), "lattice skill ls --sprite "+sprite)
+	return FoundSkill{}, fault.NotFound("skill_not_found", "sprite %s has no skill %s with a manifest", sprite, name).WithHint("lattice skill ls --sprite %s", sprite)
 }
 
 // shown are the folders that the embedded host shows a sprite; a remote one is sent them.
@@ -213,8 +214,7 @@ func SendSkill(ctx context.Context, c *sprites.Client, sprite, dir string) error
 		return fmt.Errorf("send skill %s to sprite %s: %w", filepath.Base(dir), sprite, err)
 	}
 	if exit != 0 {
-		return api.Refuse(protocol.ExitFailed, "install_failed", fmt.Sprintf("sprite %s did not take the skill %s: %s", sprite, filepath.Base(dir), strings.TrimSpace(errs.String())),
-			"let its user write /skills, or put the skill into its image")
+		return fault.Failed("install_failed", "sprite %s did not take the skill %s: %s", sprite, filepath.Base(dir), strings.TrimSpace(errs.String())).WithHint("let its user write /skills, or put the skill into its image")
 	}
 	return nil
 }

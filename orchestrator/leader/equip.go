@@ -14,7 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -191,16 +192,13 @@ func (e equipped) lacks(sprite, digest string) (todo, error) {
 	case e.version == protocol.Version && e.complete:
 		t.warning = fmt.Sprintf("sprite %s has another spritekit (sha256 %.12s) in a /skills that cannot be written; its skills are used as they are", sprite, e.digest)
 	case e.digest == "":
-		return t, api.Refuse(protocol.ExitUnsupported, "skills_missing", fmt.Sprintf("sprite %s has no spritekit in /skills, and its user may not put one there", sprite),
-			"let its user write /skills or use sudo, or install spritekit in its image: spritekit install /skills")
+		return t, fault.Unsupported("skills_missing", "sprite %s has no spritekit in /skills, and its user may not put one there", sprite).WithHint("let its user write /skills or use sudo, or install spritekit in its image: spritekit install /skills")
 	default:
-		return t, api.Refuse(protocol.ExitUnsupported, "skills_differ", fmt.Sprintf("the /skills of sprite %s hold another spritekit (protocol %q, sha256 %.12s), and its user may not replace it", sprite, e.version, e.digest),
-			"use the spritekit of this lattice there, or let the sprite's user write /skills")
+		return t, fault.Unsupported("skills_differ", "the /skills of sprite %s hold another spritekit (protocol %q, sha256 %.12s), and its user may not replace it", sprite, e.version, e.digest).WithHint("use the spritekit of this lattice there, or let the sprite's user write /skills")
 	}
 	t.workspace = e.workspace != accessYes
 	if t.workspace && !e.workspace.possible() && !e.root.possible() {
-		return t, api.Refuse(protocol.ExitUnsupported, "workspace_missing", fmt.Sprintf("sprite %s has no /workspace that its user may write", sprite),
-			"make /workspace in its image, and give it to the user")
+		return t, fault.Unsupported("workspace_missing", "sprite %s has no /workspace that its user may write", sprite).WithHint("make /workspace in its image, and give it to the user")
 	}
 	return t, nil
 }
@@ -209,7 +207,7 @@ func (e equipped) lacks(sprite, digest string) (todo, error) {
 func (q Equipment) binary(sprite string, seen equipped) (path, digest string, err error) {
 	arch, known := map[string]string{"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}[seen.machine]
 	if seen.system != "Linux" || !known {
-		return "", "", api.Refuse(protocol.ExitUnsupported, "sprite_machine", fmt.Sprintf("sprite %s is a machine that spritekit is not built for: %s %s", sprite, seen.system, seen.machine), "use a sprite with Linux on amd64 or arm64")
+		return "", "", fault.Unsupported("sprite_machine", "sprite %s is a machine that spritekit is not built for: %s %s", sprite, seen.system, seen.machine).WithHint("use a sprite with Linux on amd64 or arm64")
 	}
 	if path, err = q.Find(arch); err != nil {
 		return "", "", err
@@ -272,7 +270,7 @@ func (q Equipment) push(ctx context.Context, sprite, spritekit, digest string, s
 		return err
 	}
 	if exit != 0 {
-		return api.Refuse(protocol.ExitFailed, "install_failed", fmt.Sprintf("install ended with exit code %d: %s", exit, strings.TrimSpace(errs.String())), "lattice sprite console "+sprite+" shows the sprite from inside")
+		return fault.Failed("install_failed", "install ended with exit code %d: %s", exit, strings.TrimSpace(errs.String())).WithHint("lattice sprite console %s shows the sprite from inside", sprite)
 	}
 	return nil
 }
@@ -300,8 +298,7 @@ func FindSpritekitFor(told, self, path, arch string) (string, error) {
 	if told != "" {
 		where = "at " + told + " or beside it"
 	}
-	return "", api.Refuse(protocol.ExitNotFound, "spritekit_missing", fmt.Sprintf("the sprite runs Linux on %s, and there is no spritekit for that %s", arch, where),
-		fmt.Sprintf("GOOS=linux GOARCH=%s CGO_ENABLED=0 go build -trimpath -o %s ./spritekit, and put it there", arch, name))
+	return "", fault.NotFound("spritekit_missing", "the sprite runs Linux on %s, and there is no spritekit for that %s", arch, where).WithHint("GOOS=linux GOARCH=%s CGO_ENABLED=0 go build -trimpath -o %s ./spritekit, and put it there", arch, name)
 }
 
 // runsOn reads the header of an executable.

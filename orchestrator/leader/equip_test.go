@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/rs/zerolog"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -164,7 +165,7 @@ func TestSkillsThatCannotBeWritten(t *testing.T) {
 func TestSpritesThatCannotBeEquipped(t *testing.T) {
 	r := newRemote(t, "")
 	r.sh("chmod 555 /skills")
-	var refused *api.Problem
+	var refused *fault.Error
 	if err := r.Equip(t.Context(), "s"); !errors.As(err, &refused) || refused.Fault.Code != "skills_missing" || !strings.Contains(refused.Fault.Hint, "sudo") {
 		t.Errorf("Equip with a /skills that cannot be written = %v", err)
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/engine"
@@ -34,9 +36,9 @@ func (l *Leader) Fork(ctx context.Context, id string, req api.ForkRequest) ([]ap
 	}
 	switch {
 	case req.N < 1 || req.N > maxForks:
-		return nil, api.Refuse(protocol.ExitBadInput, "bad_input", fmt.Sprintf("%d copies of a run: from 1 to %d can be made at once", req.N, maxForks), "")
+		return nil, fault.BadInput("bad_input", "%d copies of a run: from 1 to %d can be made at once", req.N, maxForks)
 	case !startKey.MatchString(req.Key):
-		return nil, api.Refuse(protocol.ExitBadInput, "bad_request", "the key of a fork is 16 letters and digits", "")
+		return nil, fault.BadInput("bad_request", "the key of a fork is 16 letters and digits")
 	}
 	if err := l.settle(ctx); err != nil {
 		return nil, err
@@ -107,7 +109,7 @@ func (l *Leader) forkPoint(ctx context.Context, p past, req api.ForkRequest) (*l
 	trial := *f
 	trial.Pair = nil
 	if _, _, err := engine.Step(p.program, engine.New(""), trial); errors.Is(err, engine.ErrAnswer) {
-		return nil, api.Refuse(protocol.ExitBadInput, "bad_input", strings.TrimPrefix(err.Error(), engine.ErrAnswer.Error()+": "), "--set x=text or --set 'x:=[1,2]' writes $vars.x")
+		return nil, fault.BadInput("bad_input", "%s", strings.TrimPrefix(err.Error(), engine.ErrAnswer.Error()+": ")).WithHint("--set x=text or --set 'x:=[1,2]' writes $vars.x")
 	}
 	if pt.Files != engine.FilesNone {
 		if err := l.canCopy(ctx, p.Sprite); err != nil {
@@ -228,7 +230,7 @@ func noCopies() protocol.Fault {
 func (l *Leader) canCopy(ctx context.Context, sprite string) error {
 	if _, err := l.client.Fork(ctx, sprite, sprites.Current, sprite, ""); cannotFork(err) {
 		f := noCopies()
-		return api.Refuse(protocol.ExitUnsupported, f.Code, f.Message, f.Hint)
+		return fault.Unsupported(f.Code, "%s", f.Message).WithHint("%s", f.Hint)
 	}
 	return nil
 }
@@ -251,7 +253,7 @@ func (l *Leader) admitCopies(ctx context.Context, flow *compile.Flow, sprite str
 		}
 	}
 	err := l.canCopy(ctx, sprite)
-	var refused *api.Problem
+	var refused *fault.Error
 	if errors.As(err, &refused) {
 		var names []string
 		for _, n := range nodes {
@@ -274,11 +276,11 @@ func (l *Leader) ensureCopy(ctx context.Context, label string, from lattice.Pair
 	case err == nil && slices.Contains(made.Labels, label):
 		return nil
 	case err == nil:
-		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_taken", Message: "sprite " + to + " belongs to somebody else"}}
+		return &fault.Error{Fault: protocol.Fault{Code: "sprite_taken", Message: "sprite " + to + " belongs to somebody else"}}
 	case cannotFork(err):
-		return &lattice.Refusal{Fault: noCopies()}
+		return &fault.Error{Fault: noCopies()}
 	case errors.Is(err, sprites.ErrNotFound):
-		return &lattice.Refusal{Fault: protocol.Fault{Code: "checkpoint_gone", Message: err.Error()}}
+		return &fault.Error{Fault: protocol.Fault{Code: "checkpoint_gone", Message: err.Error()}}
 	}
 	return fmt.Errorf("copy sprite %s: %w", from.Sprite, err)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
@@ -59,7 +61,7 @@ func TestCopiesWhereNothingIsCopied(t *testing.T) {
 	l, _ := lead(t, leader.Home(t.TempDir()), func(c *leader.Config) { c.Remote = r.client })
 	flow := `{"execir_version":"1.0","id":"w","tools":["fs.write"],"entry_node":"w","nodes":[{"id":"w","op":"TOOL_CALL","tool":"fs.write","sprite":"fork","args":{"path":"a","content":"b"}}],"edges":[]}`
 	_, err := l.Start(t.Context(), api.RunRequest{Flow: []byte(flow)})
-	var refused *api.Problem
+	var refused *fault.Error
 	if !errors.As(err, &refused) || refused.Exit != protocol.ExitUnsupported || !strings.Contains(refused.Fault.Message, "at w") {
 		t.Errorf("Start = %v, want exit %d and the node", err, protocol.ExitUnsupported)
 	}
@@ -78,7 +80,7 @@ func TestForkWhereNothingIsCopied(t *testing.T) {
 		t.Fatalf("%s is %s: %+v", id, v.Status, v.Error)
 	}
 	_, err := l.Fork(t.Context(), id, api.ForkRequest{Key: "abcdefghij234567", At: "w", N: 2})
-	var p *api.Problem
+	var p *fault.Error
 	if !errors.As(err, &p) || p.Exit != protocol.ExitUnsupported || p.Fault.Hint == "" {
 		t.Errorf("Fork = %v", err)
 	}

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // tally counts what goes on, and wakes whoever waits for that to change. The Leader's mu guards it.
@@ -162,7 +163,7 @@ func (l *Leader) putDown(ctx context.Context) ([]api.HandedRun, error) {
 		return nil, errClosing
 	case l.yielding != nil:
 		l.mu.Unlock()
-		return nil, api.Refuse(protocol.ExitBusy, "handing_over", "another lattice is taking the lead already", "try again")
+		return nil, fault.Busy("handing_over", "another lattice is taking the lead already").WithHint("try again")
 	}
 	l.yielding = make(chan struct{})
 	left := l.unfollowed()
@@ -209,7 +210,7 @@ func (l *Leader) rested(ctx context.Context) error {
 		case <-l.ending:
 			return errClosing
 		case <-ctx.Done():
-			return api.Refuse(protocol.ExitBusy, "leader_busy", "the leading lattice did not come to rest: "+doing, "try again when that is done")
+			return fault.Busy("leader_busy", "the leading lattice did not come to rest: %s", doing).WithHint("try again when that is done")
 		}
 	}
 }

@@ -13,8 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Home is a state directory ($LATTICE_HOME) and where things lie in it.
@@ -69,7 +68,7 @@ func shortDir() string { return "/tmp/lattice-" + strconv.Itoa(os.Getuid()) }
 // prepare makes the directory, for its owner alone. Errors are problems that say what to do.
 func (h Home) prepare() error {
 	if h == "" {
-		return api.Refuse(protocol.ExitBadInput, "home_unknown", "there is no place to keep runs: neither LATTICE_HOME nor HOME is set", "export LATTICE_HOME=DIR")
+		return fault.BadInput("home_unknown", "there is no place to keep runs: neither LATTICE_HOME nor HOME is set").WithHint("export LATTICE_HOME=DIR")
 	}
 	if err := os.MkdirAll(string(h), 0o700); err != nil {
 		return homeProblem("make state directory", err)
@@ -79,7 +78,7 @@ func (h Home) prepare() error {
 		return homeProblem("look at state directory", err)
 	}
 	if why := unfit(info, os.Getuid()); why != "" {
-		return api.Refuse(protocol.ExitUnsafe, "home_unsafe", fmt.Sprintf("the state directory %s %s", h, why), "chmod o-w it, run lattice as its owner, or set LATTICE_HOME to a directory of your own")
+		return fault.Unsafe("home_unsafe", "the state directory %s %s", h, why).WithHint("chmod o-w it, run lattice as its owner, or set LATTICE_HOME to a directory of your own")
 	}
 	if !strings.HasPrefix(h.Socket(), shortDir()+"/") {
 		return nil
@@ -91,7 +90,7 @@ func (h Home) prepare() error {
 		return homeProblem("make socket directory", err)
 	}
 	if why := unfit(info, os.Getuid()); why != "" || !info.IsDir() || info.Mode().Perm() != 0o700 {
-		return api.Refuse(protocol.ExitUnsafe, "home_unsafe", shortDir()+" belongs to somebody else or is open to others", "set LATTICE_HOME to a shorter path, whose socket needs no place in /tmp")
+		return fault.Unsafe("home_unsafe", "%s belongs to somebody else or is open to others", shortDir()).WithHint("set LATTICE_HOME to a shorter path, whose socket needs no place in /tmp")
 	}
 	return nil
 }
@@ -113,17 +112,17 @@ func homeProblem(doing string, err error) error {
 	text := fmt.Sprintf("%s: %v", doing, err)
 	switch {
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
-		return api.Refuse(protocol.ExitBadInput, "home_not_directory", text, "LATTICE_HOME is a directory; something else is in its place")
+		return fault.BadInput("home_not_directory", "%s", text).WithHint("LATTICE_HOME is a directory; something else is in its place")
 	case errors.Is(err, syscall.ENAMETOOLONG):
-		return api.Refuse(protocol.ExitBadInput, "home_too_long", text, "set LATTICE_HOME to a shorter path")
+		return fault.BadInput("home_too_long", "%s", text).WithHint("set LATTICE_HOME to a shorter path")
 	case errors.Is(err, syscall.EROFS):
-		return api.Refuse(protocol.ExitDenied, codeReadOnly, text, elsewhere)
+		return fault.Denied(codeReadOnly, "%s", text).WithHint("%s", elsewhere)
 	case errors.Is(err, os.ErrPermission):
-		return api.Refuse(protocol.ExitDenied, "home_unwritable", text, elsewhere)
+		return fault.Denied("home_unwritable", "%s", text).WithHint("%s", elsewhere)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return api.Refuse(protocol.ExitLimit, "disk_full", text, "free some space, or set LATTICE_HOME to a directory on another disk")
+		return fault.Limit("disk_full", "%s", text).WithHint("free some space, or set LATTICE_HOME to a directory on another disk")
 	case errors.Is(err, os.ErrNotExist):
-		return api.Refuse(protocol.ExitNotFound, "home_missing", text, elsewhere)
+		return fault.NotFound("home_missing", "%s", text).WithHint("%s", elsewhere)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

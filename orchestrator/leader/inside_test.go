@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -51,7 +53,7 @@ func TestHomeProblems(t *testing.T) {
 		syscall.EDQUOT: {"disk_full", protocol.ExitLimit}, syscall.ENOENT: {"home_missing", protocol.ExitNotFound},
 	} {
 		err := homeProblem("make state directory", fmt.Errorf("mkdir: %w", &os.PathError{Op: "mkdir", Path: "/x", Err: errno}))
-		var p *api.Problem
+		var p *fault.Error
 		if !errors.As(err, &p) || p.Fault.Code != want.code || p.Exit != want.exit || p.Fault.Hint == "" {
 			t.Errorf("%v = %+v, want %s, exit %d and a hint", errno, err, want.code, want.exit)
 		}

@@ -13,8 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // FindSpritekit looks for the in-sprite binary: as told, beside lattice (self), on PATH.
@@ -34,7 +33,7 @@ func FindSpritekit(told, self, path string) (string, error) {
 			return filepath.Abs(c)
 		}
 	}
-	return "", api.Refuse(protocol.ExitNotFound, "spritekit_missing", "the spritekit binary was not found beside lattice or on PATH; sprites need it for their skills", "make build, or --spritekit PATH")
+	return "", fault.NotFound("spritekit_missing", "the spritekit binary was not found beside lattice or on PATH; sprites need it for their skills").WithHint("make build, or --spritekit PATH")
 }
 
 // InstallSkills makes the /skills directory of a spritekit below home, once per content, and returns its path.

@@ -30,6 +30,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/action"
@@ -43,7 +45,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Config of Open.
@@ -239,7 +240,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	}
 	if l.cfg.MinIsolation != "" {
 		if err := l.host.CheckIsolation(); err != nil {
-			l.noSkills = api.Refuse(protocol.ExitUnsafe, "isolation_unavailable", "the settings refuse to run anything here: "+err.Error(), `lattice doctor says what helps; min_isolation = "process" in the settings runs it anyway`)
+			l.noSkills = fault.Unsafe("isolation_unavailable", "the settings refuse to run anything here: %v", err).WithHint(`lattice doctor says what helps; min_isolation = "process" in the settings runs it anyway`)
 		}
 	}
 	return l.host.Handler(), nil
@@ -251,7 +252,7 @@ func unopened(err error) error {
 	if errors.Is(err, host.ErrDamaged) {
 		code = sprites.CodeDamaged
 	}
-	return api.Refuse(protocol.ExitFailed, code, "there are no sprites: "+err.Error(), sprites.Remedy(&sprites.APIError{Code: code}))
+	return fault.Failed(code, "there are no sprites: %v", err).WithHint("%s", sprites.Remedy(&sprites.APIError{Code: code}))
 }
 
 // spriteURLs is where the URLs of sprites are served: a free port, the same each time if possible.
@@ -316,7 +317,7 @@ func (l *Leader) Close() error {
 }
 
 // errClosing answers requests that come while the leader ends; another process may lead at once.
-var errClosing = api.Refuse(protocol.ExitBusy, api.CodeLeaderEnding, "the leading lattice is ending", "try again")
+var errClosing = fault.Busy(api.CodeLeaderEnding, "the leading lattice is ending").WithHint("try again")
 
 // notify wakes those who watch a run. mu is held.
 func (l *Leader) notify(id string) {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
@@ -116,7 +118,7 @@ func start(t *testing.T, l *leader.Leader, flow, sprite string) string {
 }
 
 func refusal(err error) string {
-	var p *api.Problem
+	var p *fault.Error
 	if !errors.As(err, &p) {
 		return ""
 	}

@@ -10,11 +10,12 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Models asks models, and knows beforehand which it could not ask. Ready and Upward answer for people: they send nothing.
@@ -149,7 +150,7 @@ func (a asker) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.ModelRe
 }
 
 func notReady(why, next string) error {
-	return api.Refuse(protocol.ExitBadInput, "models_not_ready", why, "lattice doctor says which models there are"+next)
+	return fault.BadInput("models_not_ready", "%s", why).WithHint("lattice doctor says which models there are%s", next)
 }
 
 // admitModels refuses a flow that asks models which cannot be asked here; all of them are named. It returns those of the
@@ -169,7 +170,7 @@ func (l *Leader) admitModels(p *ir.Program, o api.Options) (*lattice.Models, err
 		return nil, err
 	}
 	if models == nil {
-		return nil, api.Refuse(protocol.ExitUnsupported, "models_missing", "the flow asks models, and this lattice has none", "name them in the settings, as [models."+classes[0]+"]")
+		return nil, fault.Unsupported("models_missing", "the flow asks models, and this lattice has none").WithHint("name them in the settings, as [models.%s]", classes[0])
 	}
 	priced := p.Doc.Limits != nil && p.Doc.Limits.MaxCostUSD > 0
 	var faults []string

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/ir"
-	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -15,9 +16,9 @@ import (
 // checkRepo refuses a repository before it is recorded: its URL may hold credentials.
 func checkRepo(spec string) error {
 	err := worktree.CheckSpec(spec)
-	var refused *lattice.Refusal
+	var refused *fault.Error
 	if errors.As(err, &refused) {
-		return &api.Problem{Fault: refused.Fault, Exit: protocol.ExitBadInput}
+		return &fault.Error{Fault: refused.Fault, Exit: protocol.ExitBadInput}
 	}
 	return err
 }
@@ -27,7 +28,7 @@ func (l *Leader) findNamed(ctx context.Context, program *ir.Program, o api.Optio
 	if o.Sprite != "" && program.CallsSkills() {
 		_, err := l.client.Get(ctx, o.Sprite)
 		if errors.Is(err, sprites.ErrNotFound) {
-			return api.Refuse(protocol.ExitNotFound, "sprite_not_found", "there is no sprite "+o.Sprite, "lattice sprite ls, or make it: lattice sprite create "+o.Sprite)
+			return fault.NotFound("sprite_not_found", "there is no sprite %s", o.Sprite).WithHint("lattice sprite ls, or make it: lattice sprite create %s", o.Sprite)
 		}
 		if err != nil {
 			return SpriteProblem(err)
@@ -37,7 +38,7 @@ func (l *Leader) findNamed(ctx context.Context, program *ir.Program, o api.Optio
 		return nil
 	}
 	err := l.git.Find(ctx, o.Repo, o.Ref)
-	var refused *lattice.Refusal
+	var refused *fault.Error
 	if !errors.As(err, &refused) {
 		return err
 	}
@@ -48,5 +49,5 @@ func (l *Leader) findNamed(ctx context.Context, program *ir.Program, o api.Optio
 	case "repository_unreachable":
 		exit = protocol.ExitNetwork
 	}
-	return &api.Problem{Fault: refused.Fault, Exit: exit}
+	return &fault.Error{Fault: refused.Fault, Exit: exit}
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/engine"
@@ -163,18 +165,18 @@ func (n notes) DecideAction(ctx context.Context, id string, d api.ActionDecision
 	want := map[lattice.Decision]string{lattice.Approve: api.ActionFulfilled, lattice.Reject: api.ActionRejected}[d.Decision]
 	switch {
 	case want == "":
-		return a, api.Refuse(protocol.ExitBadInput, "bad_request", "an action is approved or rejected", "")
+		return a, fault.BadInput("bad_request", "an action is approved or rejected")
 	case a.Status == want:
 		return a, nil
 	case a.Status != api.ActionOpen:
-		return a, api.Refuse(protocol.ExitBusy, "already_decided", fmt.Sprintf("%s is %s; nothing changed", a.Action, strings.TrimSpace(a.Status+" "+a.Detail)), "lattice action ls "+id)
+		return a, fault.Busy("already_decided", "%s is %s; nothing changed", a.Action, strings.TrimSpace(a.Status+" "+a.Detail)).WithHint("lattice action ls %s", id)
 	}
 	made := actionDecision{Status: want, By: d.By, At: time.Now().UTC(), Comments: d.Comments}
 	if want == api.ActionFulfilled && a.Action == protocol.ActionPushBranch {
 		_, err := n.l.actor.Do(ctx, lattice.Action{Key: a.Key, RunID: id, Sprite: a.Sprite, Name: a.Action, Parameters: a.Parameters, Binding: a.Binding})
-		var no *lattice.Refusal
+		var no *fault.Error
 		if errors.As(err, &no) {
-			return a, api.Refuse(protocol.ExitFailed, no.Fault.Code, no.Fault.Message, no.Fault.Hint)
+			return a, fault.Failed(no.Fault.Code, "%s", no.Fault.Message).WithHint("%s", no.Fault.Hint)
 		}
 		if err != nil {
 			return a, fmt.Errorf("do %s of %s: %w", a.Action, id, err)
@@ -207,11 +209,11 @@ func (n notes) find(id, key string) (api.NotedAction, error) {
 	}
 	switch len(found) {
 	case 0:
-		return api.NotedAction{}, api.Refuse(protocol.ExitNotFound, "action_not_found", fmt.Sprintf("%s noted no action %q", id, key), "lattice action ls "+id)
+		return api.NotedAction{}, fault.NotFound("action_not_found", "%s noted no action %q", id, key).WithHint("lattice action ls %s", id)
 	case 1:
 		return found[0], nil
 	}
-	return api.NotedAction{}, api.Refuse(protocol.ExitBadInput, "action_ambiguous", fmt.Sprintf("%s noted %d actions that %q could mean", id, len(found), key), "lattice action ls "+id)
+	return api.NotedAction{}, fault.BadInput("action_ambiguous", "%s noted %d actions that %q could mean", id, len(found), key).WithHint("lattice action ls %s", id)
 }
 
 func (n notes) decisions(id string) (map[string]actionDecision, error) {

@@ -5,7 +5,8 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -13,12 +14,14 @@ import (
 // SpriteProblem makes what the Sprites API answers, or that it does not, something that a user can act on: an exit code,
 // a code for machines and a remedy. Other errors stay as they are.
 func SpriteProblem(err error) error {
-	var p *api.Problem
+	var p *fault.Error
 	var answer *sprites.APIError
 	var conn *sprites.ConnError
 	var lost *sprites.LostError
 	var foreign *sprites.ForeignError
-	refuse := func(exit int, code string) error { return api.Refuse(exit, code, err.Error(), sprites.Remedy(err)) }
+	refuse := func(exit int, code string) error {
+		return fault.New(exit, code, "%v", err).WithHint("%s", sprites.Remedy(err))
+	}
 	switch {
 	case err == nil || errors.As(err, &p):
 		return err
@@ -33,7 +36,7 @@ func SpriteProblem(err error) error {
 		case answer.Status == http.StatusUnauthorized, answer.Status == http.StatusForbidden:
 			return refuse(protocol.ExitDenied, "denied")
 		case answer.Code == "isolation_unavailable":
-			return api.Refuse(protocol.ExitUnsafe, "isolation_unavailable", err.Error(), "lattice doctor, which says what is missing, or use a remote sprite (SPRITES_API_URL)")
+			return fault.Unsafe("isolation_unavailable", "%v", err).WithHint("lattice doctor, which says what is missing, or use a remote sprite (SPRITES_API_URL)")
 		case answer.Status == http.StatusConflict:
 			return refuse(protocol.ExitBusy, "conflict")
 		case answer.Status == http.StatusTooManyRequests:
@@ -55,8 +58,8 @@ func SpriteProblem(err error) error {
 
 // stopProblem is why nobody drives a run any more, nil when nothing can be done about it. The run goes on where it was
 // when it is told to: what is uncertain is looked into first.
-func stopProblem(run string, err error) *api.Problem {
-	var p *api.Problem
+func stopProblem(run string, err error) *fault.Error {
+	var p *fault.Error
 	if errors.As(StoreProblem(err), &p) {
 		return p
 	}

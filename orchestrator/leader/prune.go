@@ -13,13 +13,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // keepEnded is how many ended runs keep the sprite that was made for them, so that they can be looked into and rewound.
@@ -59,7 +60,7 @@ func (l *Leader) retire(id string) {
 // Prune removes what ended runs left behind, and says what that was.
 func (l *Leader) Prune(ctx context.Context, r api.PruneRequest) ([]api.Pruned, error) {
 	if r.Keep < 0 || r.OlderS < 0 {
-		return nil, api.Refuse(protocol.ExitBadInput, "bad_input", "keep and older must not be negative", "")
+		return nil, fault.BadInput("bad_input", "keep and older must not be negative")
 	}
 	return l.prune(ctx, r, nil, true)
 }

@@ -4,20 +4,21 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/modelroute"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 const codeReadOnly = "home_read_only"
 
 // IsReadOnly reports whether a home was refused because its file system takes no writes.
 func IsReadOnly(err error) bool {
-	var p *api.Problem
+	var p *fault.Error
 	return errors.As(err, &p) && p.Fault.Code == codeReadOnly
 }
 
@@ -44,5 +45,5 @@ const SocketName = "lattice.sock"
 
 // readOnly refuses what would have to write to the home.
 func readOnly(text string) error {
-	return api.Refuse(protocol.ExitDenied, codeReadOnly, text, "set LATTICE_HOME to a directory that you may write; runs can be read and backed up all the same")
+	return fault.Denied(codeReadOnly, "%s", text).WithHint("set LATTICE_HOME to a directory that you may write; runs can be read and backed up all the same")
 }

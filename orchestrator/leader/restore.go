@@ -10,10 +10,11 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/store"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Restored is what a restore did.
@@ -35,7 +36,7 @@ func Restore(ctx context.Context, home Home, from io.Reader, force bool, progres
 	_, err = os.Lstat(home.Store())
 	switch {
 	case err == nil && !force:
-		return out, api.Refuse(protocol.ExitUnsafe, "home_not_empty", fmt.Sprintf("%s has a store already", home), "--force puts the backup in its place and keeps it beside it as runs.db.bak")
+		return out, fault.Unsafe("home_not_empty", "%s has a store already", home).WithHint("--force puts the backup in its place and keeps it beside it as runs.db.bak")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return out, StoreProblem(fmt.Errorf("look at the store: %w", err))
 	}
@@ -68,7 +69,7 @@ func unpackBackup(ctx context.Context, from io.Reader, dir string) (*BackupInfo,
 	if head, _ := in.Peek(len(memberInfo)); string(head) == memberInfo {
 		about, err := readArchive(ctx, in, dir)
 		if err == nil && about.Schema > store.SchemaVersion {
-			err = api.Refuse(protocol.ExitUnsupported, "store_newer", fmt.Sprintf("the backup's store has schema %d, this version reads up to %d", about.Schema, store.SchemaVersion), "update lattice")
+			err = fault.Unsupported("store_newer", "the backup's store has schema %d, this version reads up to %d", about.Schema, store.SchemaVersion).WithHint("update lattice")
 		}
 		return &about, err
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -35,9 +37,9 @@ func (v reviewer) Proposed(ctx context.Context, id, wait string) (api.Patch, err
 		return api.Patch{}, err
 	}
 	p, err := v.l.actor.Patch(ctx, a)
-	var no *lattice.Refusal
+	var no *fault.Error
 	if errors.As(err, &no) {
-		return api.Patch{}, api.Refuse(protocol.ExitFailed, no.Fault.Code, "the content of the push cannot be shown: "+no.Fault.Message, no.Fault.Hint)
+		return api.Patch{}, fault.Failed(no.Fault.Code, "the content of the push cannot be shown: %s", no.Fault.Message).WithHint("%s", no.Fault.Hint)
 	}
 	if err != nil {
 		return api.Patch{}, fmt.Errorf("show the push of %s: %w", id, err)
@@ -58,7 +60,7 @@ func (v reviewer) push(ctx context.Context, id, wait string) (lattice.Action, er
 		}
 	}
 	if len(found) > 1 {
-		return lattice.Action{}, api.Refuse(protocol.ExitBadInput, "several_waits", id+" waits with several pushes", "--wait ID")
+		return lattice.Action{}, fault.BadInput("several_waits", "%s waits with several pushes", id).WithHint("--wait ID")
 	}
 	if len(found) == 0 && wait == "" {
 		history, err := v.l.store.Load(id)
@@ -74,7 +76,7 @@ func (v reviewer) push(ctx context.Context, id, wait string) (lattice.Action, er
 		}
 	}
 	if len(found) == 0 {
-		return lattice.Action{}, api.Refuse(protocol.ExitNotFound, "no_patch", id+" asks for no push, so there is no change to show", "lattice diff "+id+" --patch shows what changed in its sprite")
+		return lattice.Action{}, fault.NotFound("no_patch", "%s asks for no push, so there is no change to show", id).WithHint("lattice diff %s --patch shows what changed in its sprite", id)
 	}
 	return found[0], nil
 }
@@ -132,7 +134,7 @@ func (v reviewer) at(ctx context.Context, run, sprite, checkpoint string) (name 
 	name = copyPrefix(sprite) + "diff-" + strings.ToLower(rand.Text()[:8])
 	if _, err := v.l.client.Fork(ctx, sprite, checkpoint, name, copyLabel(run)); err != nil {
 		if cannotFork(err) {
-			return "", nil, api.Refuse(protocol.ExitUnsupported, "unsupported", "this Sprites API copies no sprites, which reading a checkpoint's files needs", "lattice diff without --patch")
+			return "", nil, fault.Unsupported("unsupported", "this Sprites API copies no sprites, which reading a checkpoint's files needs").WithHint("lattice diff without --patch")
 		}
 		return "", nil, err
 	}

@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Rewind takes a run back to a moment and has it go on from there (api.Travel). What was done to the world since stays
@@ -38,7 +39,7 @@ func (l *Leader) Rewind(ctx context.Context, id string, req api.RewindRequest) (
 			}
 			return l.Drive(ctx, id, api.DriveRequest{Values: req.Values, Detach: req.Detach})
 		}
-		return api.RunView{}, api.Refuse(protocol.ExitBusy, "rewound_meanwhile", id+" was rewound meanwhile", "lattice show "+id)
+		return api.RunView{}, fault.Busy("rewound_meanwhile", "%s was rewound meanwhile", id).WithHint("lattice show %s", id)
 	}
 	if err := l.idle(ctx, id); err != nil {
 		return api.RunView{}, err
@@ -88,9 +89,7 @@ func (l *Leader) wayBack(ctx context.Context, id string, req api.RewindRequest) 
 		return lattice.Rewound{}, nil, err
 	}
 	if len(pt.Effects) > 0 && !req.AcrossEffects {
-		return lattice.Rewound{}, nil, api.Refuse(protocol.ExitUnsafe, "effects_behind",
-			fmt.Sprintf("since %s#%d the run changed what lies outside of its sprite, and going back does not undo that: %s", pt.Node, pt.Visit, strings.Join(effectTexts(pt.Effects), ", ")),
-			"--across-effects goes back all the same: what is done again is done twice, and what is pushed again goes to another branch; lattice fork leaves this run as it is")
+		return lattice.Rewound{}, nil, fault.Unsafe("effects_behind", "since %s#%d the run changed what lies outside of its sprite, and going back does not undo that: %s", pt.Node, pt.Visit, strings.Join(effectTexts(pt.Effects), ", ")).WithHint("--across-effects goes back all the same: what is done again is done twice, and what is pushed again goes to another branch; lattice fork leaves this run as it is")
 	}
 	if err := l.spriteFreeFor(id, p.kept.Sprite); err != nil {
 		return lattice.Rewound{}, nil, err

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/engine"
@@ -81,11 +83,11 @@ func (l *Leader) resolve(id string) (string, error) {
 	found, err := find()
 	switch {
 	case errors.Is(err, store.ErrNotFound) && id == "":
-		return "", api.Refuse(protocol.ExitNotFound, "no_runs", "there are no runs yet", "lattice run FLOW")
+		return "", fault.NotFound("no_runs", "there are no runs yet").WithHint("lattice run FLOW")
 	case errors.Is(err, store.ErrNotFound):
-		return "", api.Refuse(protocol.ExitNotFound, "run_not_found", "there is no run "+id, "lattice runs")
+		return "", fault.NotFound("run_not_found", "there is no run %s", id).WithHint("lattice runs")
 	case errors.Is(err, store.ErrAmbiguous):
-		return "", api.Refuse(protocol.ExitBadInput, "run_ambiguous", err.Error(), "write more of the id; lattice runs lists them")
+		return "", fault.BadInput("run_ambiguous", "%v", err).WithHint("write more of the id; lattice runs lists them")
 	}
 	return found.ID, err
 }
@@ -121,10 +123,10 @@ func (l *Leader) Start(ctx context.Context, r api.RunRequest) (api.RunView, erro
 	decoded, err := ir.Decode(r.Input)
 	input, ok := decoded.(map[string]any)
 	if err != nil || !ok {
-		return api.RunView{}, api.Refuse(protocol.ExitBadInput, "bad_input", "the input of a flow is one JSON object", "")
+		return api.RunView{}, fault.BadInput("bad_input", "the input of a flow is one JSON object")
 	}
 	if twice := ir.Duplicates(r.Input); len(twice) > 0 {
-		return api.RunView{}, api.Refuse(protocol.ExitBadInput, "key_duplicate", "the input has members that stand twice in their object: "+strings.Join(twice, ", "), "keep one of the two")
+		return api.RunView{}, fault.BadInput("key_duplicate", "the input has members that stand twice in their object: %s", strings.Join(twice, ", ")).WithHint("keep one of the two")
 	}
 	if err := admit(flow, input, o); err != nil {
 		return api.RunView{}, err
@@ -168,11 +170,11 @@ func (l *Leader) begin(ctx context.Context, program *ir.Program, r api.RunReques
 		l.complete(&o.Options)
 	}
 	if o.Image != "" && l.host == nil {
-		return api.RunView{}, api.Refuse(protocol.ExitUnsupported, "images_are_local", "images are the embedded host's; remote sprites start from their service's", "leave the image out")
+		return api.RunView{}, fault.Unsupported("images_are_local", "images are the embedded host's; remote sprites start from their service's").WithHint("leave the image out")
 	}
 	if o.OwnSprite && l.host != nil {
 		if err := l.host.CheckIsolationFor(sandbox.Level(o.MinIsolation)); err != nil {
-			return api.RunView{}, api.Refuse(protocol.ExitUnsafe, "isolation_unavailable", err.Error(), "lattice doctor says what helps, or ask for less")
+			return api.RunView{}, fault.Unsafe("isolation_unavailable", "%v", err).WithHint("lattice doctor says what helps, or ask for less")
 		}
 	}
 	if err := l.spriteFree(o.Options); err != nil {
@@ -257,7 +259,7 @@ func refuseFlow(code string, exit int, findings []ir.Finding) error {
 			hint = cmp.Or(hint, f.Hint)
 		}
 	}
-	p := api.Refuse(exit, code, "the flow is refused:\n  "+strings.Join(text, "\n  "), hint)
+	p := fault.New(exit, code, "the flow is refused:\n  %s", strings.Join(text, "\n  ")).WithHint("%s", hint)
 	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
 		p.Fault.Details = details
 	}
@@ -283,7 +285,7 @@ func (l *Leader) startedBefore(key string) (string, error) {
 		return "", nil
 	}
 	if !startKey.MatchString(key) {
-		return "", api.Refuse(protocol.ExitBadInput, "bad_request", "the key of a run is 16 letters and digits", "")
+		return "", fault.BadInput("bad_request", "the key of a run is 16 letters and digits")
 	}
 	switch _, err := l.store.Run(runID(key)); {
 	case errors.Is(err, store.ErrNotFound):
@@ -320,7 +322,7 @@ func (l *Leader) spriteFreeFor(id, sprite string) error {
 			return err
 		}
 		if !v.Status.Ended() {
-			return api.Refuse(protocol.ExitBusy, "sprite_busy", fmt.Sprintf("sprite %s belongs to %s, which is %s", sprite, r.ID, v.Status), "lattice cancel "+r.ID)
+			return fault.Busy("sprite_busy", "sprite %s belongs to %s, which is %s", sprite, r.ID, v.Status).WithHint("lattice cancel %s", r.ID)
 		}
 	}
 	return nil

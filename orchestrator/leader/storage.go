@@ -13,29 +13,30 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // StoreProblem makes what a store or its disk refuses something that a user can act on; other errors stay as they are.
 func StoreProblem(err error) error {
-	var p *api.Problem
+	var p *fault.Error
 	var f *store.Failure
 	switch {
 	case err == nil || errors.As(err, &p):
 		return err
 	case errors.As(err, &f):
 		exit, code, hint := f.Advice()
-		return api.Refuse(exit, code, err.Error(), hint)
+		return fault.New(exit, code, "%v", err).WithHint("%s", hint)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), strings.Contains(err.Error(), syscall.ENOSPC.Error()):
 		exit, code, hint := store.ErrFull.Advice()
-		return api.Refuse(exit, code, err.Error(), hint)
+		return fault.New(exit, code, "%v", err).WithHint("%s", hint)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return api.Refuse(protocol.ExitDenied, "store_denied", err.Error(), "the state directory and all in it must be yours to write, or set LATTICE_HOME to another")
+		return fault.Denied("store_denied", "%v", err).WithHint("the state directory and all in it must be yours to write, or set LATTICE_HOME to another")
 	}
 	return err
 }
@@ -103,7 +104,7 @@ func CheckFile(ctx context.Context, path string, progress func(api.StoreProgress
 	report := api.StoreReport{Path: path, Findings: []api.StoreFinding{}}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return report, api.Refuse(protocol.ExitNotFound, "store_missing", "there is no store at "+path, "lattice run makes one")
+		return report, fault.NotFound("store_missing", "there is no store at %s", path).WithHint("lattice run makes one")
 	}
 	if err != nil {
 		return report, StoreProblem(fmt.Errorf("check the store: %w", err))

@@ -7,7 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/store"
 )
@@ -29,11 +30,11 @@ func TestStoreProblem(t *testing.T) {
 		"in use":            {store.ErrLocked, "store_locked", 6},
 		"not permitted":     {&fs.PathError{Op: "open", Path: "f", Err: syscall.EACCES}, "store_denied", 4},
 		"a read-only disk":  {&fs.PathError{Op: "open", Path: "f", Err: syscall.EROFS}, "store_denied", 4},
-		"known already":     {api.Refuse(3, "run_not_found", "no run", ""), "run_not_found", 3},
+		"known already":     {fault.New(3, "run_not_found", "no run"), "run_not_found", 3},
 		"something unknown": {other, "", 0},
 		"nothing":           {nil, "", 0},
 	} {
-		var p *api.Problem
+		var p *fault.Error
 		switch got := leader.StoreProblem(tc.err); {
 		case tc.code == "" && got != tc.err:
 			t.Errorf("%s: StoreProblem = %v, want it unchanged", name, got)

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // past is a run as its journal tells it.
@@ -115,7 +116,7 @@ func (p past) find(spec string) (engine.Point, error) {
 	node, number, numbered := strings.Cut(spec, "#")
 	visit, err := strconv.Atoi(number)
 	if spec == "" || numbered && (err != nil || visit < 1) {
-		return engine.Point{}, api.Refuse(protocol.ExitBadInput, "bad_moment", fmt.Sprintf("%q names no moment: write NODE, or NODE#2 for the second time that it began", spec), "lattice rewind "+p.ID)
+		return engine.Point{}, fault.BadInput("bad_moment", "%q names no moment: write NODE, or NODE#2 for the second time that it began", spec).WithHint("lattice rewind %s", p.ID)
 	}
 	var found *engine.Point
 	for i, pt := range p.points {
@@ -127,7 +128,7 @@ func (p past) find(spec string) (engine.Point, error) {
 	case found != nil:
 		return *found, nil
 	case p.program.Node(node) == nil:
-		return engine.Point{}, api.Refuse(protocol.ExitNotFound, "node_not_found", "the flow has no node "+node, "lattice rewind "+p.ID+" lists where the run can go back to")
+		return engine.Point{}, fault.NotFound("node_not_found", "the flow has no node %s", node).WithHint("lattice rewind %s lists where the run can go back to", p.ID)
 	}
 	why := fmt.Sprintf("%s never began %s", p.ID, spec)
 	switch {
@@ -136,7 +137,7 @@ func (p past) find(spec string) (engine.Point, error) {
 	case p.kept.Fork != nil:
 		why += " itself; what lies before " + p.kept.Fork.Moment.Node + " is " + p.kept.Fork.From + "'s"
 	}
-	return engine.Point{}, api.Refuse(protocol.ExitNotFound, "moment_not_found", why, "lattice rewind "+p.ID+" lists where it can go back to")
+	return engine.Point{}, fault.NotFound("moment_not_found", "%s", why).WithHint("lattice rewind %s lists where it can go back to", p.ID)
 }
 
 // inFlow reports whether a node is one of the flow itself.
@@ -243,7 +244,7 @@ func (l *Leader) reach(ctx context.Context, p past, spec string) (engine.Point, 
 		return pt, err
 	}
 	if why := missing(pt, p.Sprite, ids, found); why != "" {
-		return pt, api.Refuse(protocol.ExitNotFound, "moment_unavailable", fmt.Sprintf("%s cannot go back to %s#%d: %s", p.ID, pt.Node, pt.Visit, why), "lattice rewind "+p.ID+" lists where it can go back to")
+		return pt, fault.NotFound("moment_unavailable", "%s cannot go back to %s#%d: %s", p.ID, pt.Node, pt.Visit, why).WithHint("lattice rewind %s lists where it can go back to", p.ID)
 	}
 	return pt, nil
 }
@@ -262,7 +263,7 @@ func (l *Leader) idle(ctx context.Context, id string) error {
 	case !busy:
 		return nil
 	case ending == nil:
-		return api.Refuse(protocol.ExitBusy, "run_driven", id+" is under way", "Ctrl-C where it is followed puts it down, and it stays resumable; lattice cancel "+id+" ends it, and it can be gone back with then")
+		return fault.Busy("run_driven", "%s is under way", id).WithHint("Ctrl-C where it is followed puts it down, and it stays resumable; lattice cancel %s ends it, and it can be gone back with then", id)
 	}
 	select {
 	case <-ending:
