@@ -191,7 +191,7 @@ func TestMap(t *testing.T) {
 			c := begin(t, `{"execir_version":"1.0","entry_node":"m","nodes":[
 				{"id":"m","op":"MERGE","strategy":"deep","from":["$in",{"a":[1]},{"ref":"$in.x","default":null}],"outputs":{"a":"$vars.a"},"catch":[{"on":["state_type_error"],"to":"c","bind":"$vars.e"}]},
 				{"id":"c","op":"PACK","inputs":{"m":"$vars.e.message"},"outputs":{"m":"$vars.e"}}]}`)
-			c.is(lattice.Succeeded, "", `{"e":"deep wants an object from input 2 and found null"}`)
+			c.is(lattice.Succeeded, "", `{"e":"deep needs an object from input 2 but found null"}`)
 		},
 		"the ports of a MERGE": func(t *testing.T) {
 			c := begin(t, `{"execir_version":"1.0","entry_node":"m","nodes":[{"id":"m","op":"MERGE","strategy":"shallow","from":[{"a":1},{"b":2}],"outputs":{"b":"$vars.b"}}]}`)

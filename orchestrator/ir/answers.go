@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// AnswerSchema is the JSON Schema that the answer to a HUMAN node has to fit, nil when any does.
+// AnswerSchema returns the JSON Schema that the answer to a HUMAN node must satisfy, nil if there is none.
 func (p *Program) AnswerSchema(n *Node) json.RawMessage {
-	return p.home(n).AnswerSchema(n)
+	return p.documentOf(n).AnswerSchema(n)
 }
 
 // AnswerSchema is the same for a node of the document.
@@ -23,8 +23,8 @@ func (d *Document) AnswerSchema(n *Node) json.RawMessage {
 	return schema
 }
 
-// Judged is the part of an answer that is held against answer_schema: what was asked for, and approved and comments, which
-// every answer has, where the schema speaks of them.
+// Judged returns the part of an answer that is validated against answer_schema: the expected inputs, and those of
+// approved and comments that the schema names.
 func (p *Program) Judged(n *Node, answer map[string]any) map[string]any {
 	asked := n.ExpectedInputs()
 	view := viewOf(p.AnswerSchema(n))
@@ -48,7 +48,7 @@ func viewOf(text json.RawMessage) schemaView {
 
 // speaksOf reports whether a schema names a member.
 func (s schemaView) speaksOf(name string) bool {
-	o, _ := s.object()
+	o, _ := s.resolveObject()
 	properties, _ := o["properties"].(map[string]any)
 	required, _ := stringList(o["required"])
 	_, named := properties[name]
@@ -58,7 +58,7 @@ func (s schemaView) speaksOf(name string) bool {
 // given are members that every answer has, by the types of JSON Schema.
 var given = map[string]string{"approved": "boolean", "comments": "string"}
 
-// checkAnswerSchema checks that there is such a schema, and that an answer to what is asked can fit it.
+// checkAnswerSchema checks that the answer schema exists and that an answer with the expected inputs can satisfy it.
 func (g *graph) checkAnswerSchema(n *Node, ptr string) {
 	at := ptr + "/answer_schema"
 	var name string
@@ -68,25 +68,25 @@ func (g *graph) checkAnswerSchema(n *Node, ptr string) {
 	case json.Unmarshal(n.AnswerSchema, &name) != nil:
 		var schema map[string]json.RawMessage
 		if json.Unmarshal(n.AnswerSchema, &schema) != nil || schema == nil {
-			g.error("type_mismatch", at, `{"type": "object", "properties": {"choice": …}}`, "an answer's schema is a JSON Schema, or the name of one")
+			g.addError("type_mismatch", at, `{"type": "object", "properties": {"choice": …}}`, "an answer's schema is a JSON Schema, or the name of one")
 			return
 		}
 	default:
 		if _, ok := g.doc.outputSchema(name); !ok {
-			g.error("schema_unknown", at, near(name, g.schemaNames()), "there is no schema %q", name)
+			g.addError("schema_unknown", at, suggestNames(name, g.schemaNames()), "there is no schema %q", name)
 			return
 		}
 	}
-	o, ok := viewOf(g.doc.AnswerSchema(n)).object()
+	o, ok := viewOf(g.doc.AnswerSchema(n)).resolveObject()
 	if !ok {
 		return
 	}
 	asked := n.ExpectedInputs()
 	impossible := func(hint, format string, args ...any) {
-		g.error("answer_impossible", at, hint, "nobody can answer %s: %s", n.ID, fmt.Sprintf(format, args...))
+		g.addError("answer_impossible", at, hint, "no answer to %s can be valid: %s", n.ID, fmt.Sprintf(format, args...))
 	}
-	if !allows(o, "object") {
-		impossible(`"type": "object"`, "an answer is an object, and answer_schema wants something else")
+	if !allowsType(o, "object") {
+		impossible(`"type": "object"`, "an answer is an object, but answer_schema requires another type")
 		return
 	}
 	required, _ := stringList(o["required"])
@@ -97,18 +97,18 @@ func (g *graph) checkAnswerSchema(n *Node, ptr string) {
 	}
 	view := viewOf(g.doc.AnswerSchema(n))
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
-		member, _, never, known := view.member(segment{name: name})
+		member, _, never, known := view.memberView(segment{name: name})
 		if never {
 			impossible("add it to properties", "answer_schema allows no %q, which expected_inputs asks for", name)
 			continue
 		}
-		if m, told := member.object(); known && told {
+		if m, told := member.resolveObject(); known && told {
 			g.checkAnswerMember(n, name, asked[name], m, impossible)
 		}
 	}
 }
 
-// checkAnswerMember holds what is asked for as one member of an answer against the schema of it.
+// checkAnswerMember compares the type of one expected input with the schema of that member.
 func (g *graph) checkAnswerMember(n *Node, name, expected string, schema map[string]any, impossible func(hint, format string, args ...any)) {
 	want := expected
 	switch {
@@ -117,8 +117,8 @@ func (g *graph) checkAnswerMember(n *Node, name, expected string, schema map[str
 	case strings.HasPrefix(expected, "array<"):
 		want = "array"
 	}
-	if !allows(schema, want) && !(want == "integer" && allows(schema, "number")) {
-		impossible("", "%q is asked for as %s, and answer_schema wants another type", name, expected)
+	if !allowsType(schema, want) && !(want == "integer" && allowsType(schema, "number")) {
+		impossible("", "%q is expected as %s, but answer_schema requires another type", name, expected)
 		return
 	}
 	list, ok := schema["enum"].([]any)
@@ -126,6 +126,6 @@ func (g *graph) checkAnswerMember(n *Node, name, expected string, schema map[str
 		return
 	}
 	if !slices.ContainsFunc(list, func(v any) bool { text, _ := v.(string); return slices.Contains(n.Choices, text) }) {
-		impossible("", "answer_schema takes none of the choices %s", strings.Join(n.Choices, ", "))
+		impossible("", "answer_schema allows none of the choices %s", strings.Join(n.Choices, ", "))
 	}
 }

@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// best chooses one element of the inputs, which are arrays of objects: the one that comes first when all are ordered by
+// chooseBest chooses one element of the inputs, which are arrays of objects: the one that comes first when all are ordered by
 // the members that By names, the first of them counting most. Less comes first, with "-" in front of the name more.
 // Numbers, texts and booleans (false first) are ordered; an element whose member is missing, null or of another kind comes
 // behind those that have one. Of equals the earlier one is chosen. Elements that are null, such as the results of failed
 // iterations, are left out; when none is left it is invariant_failure.
-func (n *Node) best(inputs []any) (any, *Failure) {
+func (n *Node) chooseBest(inputs []any) (any, *Failure) {
 	var chosen map[string]any
 	for i, input := range inputs {
 		list, ok := input.([]any)
 		if !ok {
-			return nil, n.mistyped(i, "an array", input)
+			return nil, n.inputTypeFailure(i, "an array", input)
 		}
 		for j, element := range list {
 			object, ok := element.(map[string]any)
 			switch {
 			case element == nil:
 			case !ok:
-				return nil, failf(FailStateType, "best wants objects; element %d of input %d is %s", j, i, typeName(element))
-			case chosen == nil || n.before(object, chosen):
+				return nil, failf(FailStateType, "best needs objects; element %d of input %d is %s", j, i, typeName(element))
+			case chosen == nil || n.sortsBefore(object, chosen):
 				chosen = object
 			}
 		}
@@ -35,12 +35,12 @@ func (n *Node) best(inputs []any) (any, *Failure) {
 	return chosen, nil
 }
 
-// before reports whether a is better than b.
-func (n *Node) before(a, b map[string]any) bool {
+// sortsBefore reports whether a is better than b.
+func (n *Node) sortsBefore(a, b map[string]any) bool {
 	for _, name := range n.By {
 		path, falling := strings.CutPrefix(name, "-")
-		x, y := ranked(a, path), ranked(b, path)
-		switch c := x.compare(y); {
+		x, y := rankOf(a, path), rankOf(b, path)
+		switch c := x.compareRank(y); {
 		case c == 0:
 		case x.kind == y.kind && falling:
 			return c > 0
@@ -59,7 +59,7 @@ type rank struct {
 	text   string
 }
 
-func ranked(object map[string]any, path string) rank {
+func rankOf(object map[string]any, path string) rank {
 	var v any = object
 	for _, name := range strings.Split(path, ".") {
 		o, ok := v.(map[string]any)
@@ -85,9 +85,9 @@ func ranked(object map[string]any, path string) rank {
 	return rank{kind: 3}
 }
 
-func (r rank) compare(o rank) int {
+func (r rank) compareRank(o rank) int {
 	if r.kind == 1 && o.kind == 1 {
-		return r.number.cmp(o.number)
+		return r.number.compareTo(o.number)
 	}
 	return cmp.Or(cmp.Compare(r.kind, o.kind), cmp.Compare(r.flag, o.flag), cmp.Compare(r.text, o.text))
 }

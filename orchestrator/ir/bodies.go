@@ -15,8 +15,8 @@ type Inner struct {
 	Result json.RawMessage // value expression; nil: the output of the last node, of a SUBGRAPH all its $vars
 }
 
-// inner returns the graphs that stand inside of n, in their order. That of a SUBGRAPH stands elsewhere.
-func (n *Node) inner() []Inner {
+// innerGraphs returns the graphs that stand inside of n, in their order. That of a SUBGRAPH stands elsewhere.
+func (n *Node) innerGraphs() []Inner {
 	var all []Inner
 	if n.Body != nil {
 		all = append(all, Inner{Body: n.Body, Result: n.Result})
@@ -42,25 +42,25 @@ func (n *Node) innerPtrs(ptr string) (bodies, results []string) {
 	return bodies, results
 }
 
-// walk visits nodes, and behind each one those of the graphs inside of it, with their pointers; ptr is that of what
-// holds them.
-func walk(nodes []Node, ptr string, visit func(n *Node, ptr string)) {
+// walkNodes visits nodes in depth-first order, each before those of the graphs inside it. ptr is the pointer of the
+// object that holds the nodes.
+func walkNodes(nodes []Node, ptr string, visit func(n *Node, ptr string)) {
 	for i := range nodes {
 		n, at := &nodes[i], fmt.Sprintf("%s/nodes/%d", ptr, i)
 		visit(n, at)
 		ptrs, _ := n.innerPtrs(at)
-		for j, b := range n.inner() {
-			walk(b.Nodes, ptrs[j], visit)
+		for j, b := range n.innerGraphs() {
+			walkNodes(b.Nodes, ptrs[j], visit)
 		}
 	}
 }
 
-// size counts the nodes and edges of a document with those of the graphs inside.
-func (d *Document) size() (nodes, edges int) {
+// countParts counts the nodes and edges of a document with those of the graphs inside.
+func (d *Document) countParts() (nodes, edges int) {
 	edges = len(d.Edges)
-	walk(d.Nodes, "", func(n *Node, _ string) {
+	walkNodes(d.Nodes, "", func(n *Node, _ string) {
 		nodes++
-		for _, b := range n.inner() {
+		for _, b := range n.innerGraphs() {
 			edges += len(b.Edges)
 		}
 	})
@@ -74,28 +74,28 @@ func splitRef(text string) (name, digest string, ok bool) {
 }
 
 // checkSubgraphs checks the documents that SUBGRAPH nodes refer to, each as one of its own, and returns those that are
-// sound. What they may not have is a table of their own: all subgraphs of a document stand side by side.
+// valid. A subgraph cannot define subgraphs: all of them are members of the top-level document.
 func (v *validator) checkSubgraphs(lookup toolLookup) map[string]Document {
 	sound := map[string]Document{}
 	for _, name := range slices.Sorted(maps.Keys(v.doc.Subgraphs)) {
 		sub, ptr := v.doc.Subgraphs[name], "/subgraphs/"+escapePointer(name)
 		if !idPattern().MatchString(name) {
-			v.error("id_invalid", ptr, "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of a subgraph", name)
+			v.addError("id_invalid", ptr, "letters, digits, _ . and -, a letter first, at most 64", "%q is not a valid name for a subgraph", name)
 		}
 		r := report{}
-		doc, ok := parse(sub.Document, &r, v, lookup)
-		for _, f := range r.sorted() {
+		doc, ok := parseDocument(sub.Document, &r, v, lookup)
+		for _, f := range r.sortedFindings() {
 			f.Pointer = ptr + "/document" + f.Pointer
 			v.findings = append(v.findings, f)
 		}
-		if got, err := digest(sub.Document); err != nil || got != sub.Digest {
-			v.error("subgraph_digest", ptr+"/digest", got, "the document of %s has the digest %s, not %s", name, got, inShort(sub.Digest))
+		if got, err := digestOf(sub.Document); err != nil || got != sub.Digest {
+			v.addError("subgraph_digest", ptr+"/digest", got, "the document of %s has the digest %s, not %s", name, got, inShort(sub.Digest))
 		}
 		if ok && doc.Subgraphs != nil {
-			v.error("field_not_allowed", ptr+"/document/subgraphs", "put them beside this one", "a subgraph has no subgraphs of its own")
+			v.addError("field_not_allowed", ptr+"/document/subgraphs", "move them to the subgraphs of the top-level document", "a subgraph has no subgraphs of its own")
 		}
 		if ok && doc.Limits != nil {
-			v.error("field_not_allowed", ptr+"/document/limits", "the limits of the whole run hold", "a subgraph has no limits of its own")
+			v.addError("field_not_allowed", ptr+"/document/limits", "the limits of the top-level document apply", "a subgraph has no limits of its own")
 		}
 		if ok {
 			sound[name] = doc
@@ -113,14 +113,14 @@ func (v *validator) checkRecursion(subs map[string]Document) {
 	visit = func(name string) {
 		state[name] = onTheWay
 		doc := subs[name]
-		walk(doc.Nodes, "/subgraphs/"+escapePointer(name)+"/document", func(n *Node, ptr string) {
+		walkNodes(doc.Nodes, "/subgraphs/"+escapePointer(name)+"/document", func(n *Node, ptr string) {
 			to, _, ok := splitRef(n.Ref)
 			if _, known := subs[to]; n.Op != OpSubgraph || !ok || !known {
 				return
 			}
 			switch state[to] {
 			case onTheWay:
-				v.error("subgraph_recursive", ptr+"/ref", "a LOOP repeats, with a bound", "%s leads back to the subgraph %s, in which it is", n.ID, to)
+				v.addError("subgraph_recursive", ptr+"/ref", "a LOOP repeats, with a bound", "%s leads back to the subgraph %s, in which it is", n.ID, to)
 			case done:
 			default:
 				visit(to)
@@ -141,28 +141,28 @@ func (g *graph) checkSubgraph(n *Node, ptr string) {
 	}
 	name, pin, ok := splitRef(n.Ref)
 	if !ok {
-		g.error("subgraph_ref", ptr+"/ref", `"ref": "name@sha256:…"`, "SUBGRAPH names a subgraph and pins its digest; %s does not", inShort(n.Ref))
+		g.addError("subgraph_ref", ptr+"/ref", `"ref": "name@sha256:…"`, "SUBGRAPH names a subgraph and pins its digest; %s does not", inShort(n.Ref))
 		return
 	}
 	sub, known := g.top.doc.Subgraphs[name]
 	switch {
 	case !known:
-		g.error("subgraph_unknown", ptr+"/ref", near(name, slices.Sorted(maps.Keys(g.top.doc.Subgraphs))), "there is no subgraph %q", name)
+		g.addError("subgraph_unknown", ptr+"/ref", suggestNames(name, slices.Sorted(maps.Keys(g.top.doc.Subgraphs))), "there is no subgraph %q", name)
 	case sub.Digest != pin:
-		g.error("subgraph_digest", ptr+"/ref", name+"@"+sub.Digest, "%s pins another digest than that of the subgraph %s", n.ID, name)
+		g.addError("subgraph_digest", ptr+"/ref", name+"@"+sub.Digest, "%s pins another digest than that of the subgraph %s", n.ID, name)
 	}
 	if doc, sound := g.top.subs[name]; sound {
 		g.checkSubgraphInputs(n, &doc, ptr)
 	}
 }
 
-// within is the graph of a subgraph as a program holds it: its ids bear the subgraph's name, so that they stand beside
-// those of others. No id of a document looks so.
-func (d *Document) within(name string) Inner {
-	return Inner{Body: renamed(&Body{EntryNode: d.EntryNode, Nodes: d.Nodes, Edges: d.Edges}, name+":"), Result: d.Output}
+// prefixIDs returns the graph of a subgraph with "name:" before each id, so that one table can hold the nodes of all
+// subgraphs. An id of a document cannot contain a colon.
+func (d *Document) prefixIDs(name string) Inner {
+	return Inner{Body: renameNodes(&Body{EntryNode: d.EntryNode, Nodes: d.Nodes, Edges: d.Edges}, name+":"), Result: d.Output}
 }
 
-func renamed(b *Body, prefix string) *Body {
+func renameNodes(b *Body, prefix string) *Body {
 	out := &Body{EntryNode: prefix + b.EntryNode, Nodes: slices.Clone(b.Nodes), Edges: slices.Clone(b.Edges)}
 	for i := range out.Edges {
 		out.Edges[i].From, out.Edges[i].To = prefix+out.Edges[i].From, prefix+out.Edges[i].To
@@ -175,11 +175,11 @@ func renamed(b *Body, prefix string) *Body {
 			n.Catch[j].To = prefix + n.Catch[j].To
 		}
 		if n.Body != nil {
-			n.Body = renamed(n.Body, prefix)
+			n.Body = renameNodes(n.Body, prefix)
 		}
 		n.Branches = slices.Clone(n.Branches)
 		for j := range n.Branches {
-			n.Branches[j].Body = renamed(n.Branches[j].Body, prefix)
+			n.Branches[j].Body = renameNodes(n.Branches[j].Body, prefix)
 		}
 	}
 	return out

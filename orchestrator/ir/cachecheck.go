@@ -9,23 +9,23 @@ import (
 // checkCache checks the value of cache.
 func (g *graph) checkCache(n *Node, ptr string) {
 	if !slices.Contains([]string{"", "none", CacheRun}, n.Cache) {
-		g.error("cache_invalid", ptr+"/cache", near(n.Cache, []string{"none", CacheRun}), "cache cannot be %q", n.Cache)
+		g.addError("cache_invalid", ptr+"/cache", suggestNames(n.Cache, []string{"none", CacheRun}), "cache cannot be %q", n.Cache)
 	}
 }
 
-// checkCallCache refuses to keep what a call answers that shall happen each time.
+// checkCallCache refuses to cache calls that have a side effect.
 func (g *graph) checkCallCache(n *Node, skill manifests.Skill, ptr string) {
-	class, _, exact := effective(skill, n.Args)
-	if slices.Contains(classes, n.SideEffect) && stricter(n.SideEffect, class) {
+	class, _, exact := effectiveClass(skill, n.Args)
+	if slices.Contains(classes, n.SideEffect) && isStricter(n.SideEffect, class) {
 		class = n.SideEffect
 	}
-	if n.Cache != CacheRun || !stricter(class, manifests.ClassIdempotent) {
+	if n.Cache != CacheRun || !isStricter(class, manifests.ClassIdempotent) {
 		return
 	}
-	const hint = "calls of class read and idempotent may be answered from what is kept"
+	const hint = "only calls of class read or idempotent can be cached"
 	if exact {
-		g.error("cache_effect", ptr+"/cache", hint, "%s is of class %s: it is called each time, because each call does something", n.Tool, class)
+		g.addError("cache_effect", ptr+"/cache", hint, "%s is of class %s: it has a side effect, so its results cannot be cached", n.Tool, class)
 		return
 	}
-	g.warn("cache_effect", ptr+"/cache", hint, "%s may be of class %s, by its arguments: such a call is made each time", n.Tool, class)
+	g.addWarning("cache_effect", ptr+"/cache", hint, "with some arguments %s is of class %s; the results of such calls are not cached", n.Tool, class)
 }

@@ -126,7 +126,7 @@ func parseCond(v any, ptr string, scope condScope, r *report) *condNode {
 	p := condParser{report: r, scope: scope}
 	n := p.parse(v, ptr, 1)
 	if p.nodes > maxCondNodes {
-		r.error("cond_too_large", ptr, "compute part of it in a SWITCH first", "the condition has %d nodes; at most %d are allowed", p.nodes, maxCondNodes)
+		r.addError("cond_too_large", ptr, "compute part of it in a SWITCH first", "the condition has %d nodes; at most %d are allowed", p.nodes, maxCondNodes)
 	}
 	return n
 }
@@ -140,18 +140,18 @@ type condParser struct {
 func (p *condParser) parse(v any, ptr string, depth int) *condNode {
 	p.nodes++
 	if depth > maxCondDepth {
-		p.error("cond_too_deep", ptr, "flatten nested and/or", "the condition nests deeper than %d", maxCondDepth)
+		p.addError("cond_too_deep", ptr, "flatten nested and/or", "the condition nests deeper than %d", maxCondDepth)
 		return nil
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		p.error("type_mismatch", ptr, `a condition is an object such as {"op":"always"}`, "a condition is an object; this is %s", typeName(v))
+		p.addError("type_mismatch", ptr, `a condition is an object such as {"op":"always"}`, "a condition is an object; this is %s", typeName(v))
 		return nil
 	}
 	op, ok := object["op"].(string)
 	fields, known := condFields[op]
 	if !ok || !known {
-		p.error("cond_op_unknown", ptr+"/op", oneOf(op, CondOps()), "there is no condition op %q", op)
+		p.addError("cond_op_unknown", ptr+"/op", oneOf(op, CondOps()), "there is no condition op %q", op)
 		return nil
 	}
 	n := &condNode{op: op}
@@ -161,29 +161,29 @@ func (p *condParser) parse(v any, ptr string, depth int) *condNode {
 		case k == "op" || openMember(k):
 		case k == "as" && (op == "any" || op == "all"):
 			if object[k] != "$item" {
-				p.error("cond_invalid", at, `leave "as" out`, `the element is always called $item`)
+				p.addError("cond_invalid", at, `leave "as" out`, `the element is always called $item`)
 			}
 		case !slices.Contains(fields, k):
-			p.error("field_unknown", at, near(k, fields), "%q has no member %q", op, k)
+			p.addError("field_unknown", at, suggestNames(k, fields), "%q has no member %q", op, k)
 		default:
-			p.field(n, k, object[k], at, depth)
+			p.parseMember(n, k, object[k], at, depth)
 		}
 	}
 	for _, k := range fields {
 		if _, ok := object[k]; !ok {
-			p.error("field_missing", ptr+"/"+k, "", "%q needs %q", op, k)
+			p.addError("field_missing", ptr+"/"+k, "", "%q needs %q", op, k)
 		}
 	}
 	return n
 }
 
-// field reads one member that belongs to the op.
-func (p *condParser) field(n *condNode, k string, v any, at string, depth int) {
+// parseMember reads one member that belongs to the op.
+func (p *condParser) parseMember(n *condNode, k string, v any, at string, depth int) {
 	switch k {
 	case "args":
 		args, ok := v.([]any)
 		if !ok || len(args) == 0 || n.op == "not" && len(args) != 1 {
-			p.error("cond_invalid", at, "", "args is a list of conditions: one for not, one or more for and, or")
+			p.addError("cond_invalid", at, "", "args is a list of conditions: one for not, one or more for and, or")
 			return
 		}
 		for i, a := range args {
@@ -206,27 +206,27 @@ func (p *condParser) field(n *condNode, k string, v any, at string, depth int) {
 	default: // is, type, key, pattern
 		text, ok := v.(string)
 		if !ok {
-			p.error("type_mismatch", at, "", "%q is a string; this is %s", k, typeName(v))
+			p.addError("type_mismatch", at, "", "%q is a string; this is %s", k, typeName(v))
 			return
 		}
 		n.text = text
 		if k == "type" && !slices.Contains(condTypes, text) {
-			p.error("cond_invalid", at, near(text, condTypes), "there is no type %q", text)
+			p.addError("cond_invalid", at, suggestNames(text, condTypes), "there is no type %q", text)
 		}
 		if k == "pattern" {
-			n.re = p.pattern(text, at)
+			n.re = p.compilePattern(text, at)
 		}
 	}
 }
 
-func (p *condParser) pattern(text, at string) *regexp.Regexp {
+func (p *condParser) compilePattern(text, at string) *regexp.Regexp {
 	if utf8.RuneCountInString(text) > maxPatternSize {
-		p.error("pattern_invalid", at, "", "the pattern has more than %d characters", maxPatternSize)
+		p.addError("pattern_invalid", at, "", "the pattern has more than %d characters", maxPatternSize)
 		return nil
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
-		p.error("pattern_invalid", at, "patterns are RE2: no look-around, no back-references", "%v", err)
+		p.addError("pattern_invalid", at, "patterns are RE2: no look-around, no back-references", "%v", err)
 		return nil
 	}
 	return re

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// True evaluates c. An absent condition is true, and so is otherwise: who asks in order has tried the others. case is
+// True evaluates c. An absent condition is true, and so is otherwise: the caller has tried the other edges first. case is
 // decided by the SWITCH before it (see IsCase) and is false here.
 func (c *Cond) True(s Scope) (bool, *Failure) {
 	if c == nil || c.root == nil {
@@ -19,7 +19,7 @@ func (c *Cond) True(s Scope) (bool, *Failure) {
 
 type condEval struct{ work int }
 
-func (e *condEval) spend(n int) *Failure {
+func (e *condEval) spendWork(n int) *Failure {
 	if e.work -= n; e.work < 0 {
 		return failf(FailLimit, "the condition takes more than %d steps", maxCondWork)
 	}
@@ -27,7 +27,7 @@ func (e *condEval) spend(n int) *Failure {
 }
 
 func (e *condEval) eval(n *condNode, s Scope) (bool, *Failure) {
-	if f := e.spend(1); f != nil {
+	if f := e.spendWork(1); f != nil {
 		return false, f
 	}
 	switch n.op {
@@ -46,52 +46,52 @@ func (e *condEval) eval(n *condNode, s Scope) (bool, *Failure) {
 		ok, f := e.eval(n.args[0], s)
 		return !ok && f == nil, f
 	case "any", "all":
-		return e.quantify(n, s)
+		return e.evalQuantifier(n, s)
 	case "exists":
-		return exists(n.ref, s)
+		return refExists(n.ref, s)
 	case "is_null", "type_is", "has_key":
-		return inspect(n, s)
+		return inspectRef(n, s)
 	}
-	left, f := e.operand(n.left, s)
+	left, f := e.evalOperand(n.left, s)
 	if f != nil {
 		return false, f
 	}
 	if n.op == "matches" {
 		text, ok := left.(string)
 		if !ok {
-			return false, failf(FailStateType, "matches wants a string and found %s", typeName(left))
+			return false, failf(FailStateType, "matches needs a string but found %s", typeName(left))
 		}
 		return n.re.MatchString(text), nil
 	}
-	right, f := e.operand(n.right, s)
+	right, f := e.evalOperand(n.right, s)
 	if f != nil {
 		return false, f
 	}
-	return compare(n.op, left, right)
+	return evalComparison(n.op, left, right)
 }
 
-// operand evaluates a value expression and pays for the size of what came out.
-func (e *condEval) operand(expr any, s Scope) (any, *Failure) {
+// evalOperand evaluates a value expression and charges the size of its value to the work limit.
+func (e *condEval) evalOperand(expr any, s Scope) (any, *Failure) {
 	v, f := eval(expr, s, 0)
 	if f != nil {
 		return nil, f
 	}
-	n, _ := length(v)
+	n, _ := lengthOf(v)
 	if _, ok := v.(string); ok {
 		n /= 256
 	}
-	return v, e.spend(n)
+	return v, e.spendWork(n)
 }
 
-func compare(op string, left, right any) (bool, *Failure) {
+func evalComparison(op string, left, right any) (bool, *Failure) {
 	switch op {
 	case "eq", "ne":
-		return equal(left, right) == (op == "eq"), nil
+		return equalValues(left, right) == (op == "eq"), nil
 	case "lt", "le", "gt", "ge":
-		c, f := order(left, right)
-		return f == nil && holds(op, c), f
+		c, f := compareValues(left, right)
+		return f == nil && satisfiesOrder(op, c), f
 	case "in":
-		return member(op, right, left)
+		return containsElement(op, right, left)
 	case "contains":
 		if text, ok := left.(string); ok {
 			part, ok := right.(string)
@@ -100,31 +100,31 @@ func compare(op string, left, right any) (bool, *Failure) {
 			}
 			return strings.Contains(text, part), nil
 		}
-		return member(op, left, right)
+		return containsElement(op, left, right)
 	case "starts_with", "ends_with":
 		text, okText := left.(string)
 		part, okPart := right.(string)
 		if !okText || !okPart {
-			return false, failf(FailStateType, "%s wants two strings and found %s and %s", op, typeName(left), typeName(right))
+			return false, failf(FailStateType, "%s needs two strings but found %s and %s", op, typeName(left), typeName(right))
 		}
 		if op == "starts_with" {
 			return strings.HasPrefix(text, part), nil
 		}
 		return strings.HasSuffix(text, part), nil
 	}
-	size, ok := length(left)
+	size, ok := lengthOf(left)
 	if !ok {
-		return false, failf(FailStateType, "%s wants a string, an array or an object and found %s", op, typeName(left))
+		return false, failf(FailStateType, "%s needs a string, an array or an object but found %s", op, typeName(left))
 	}
 	if _, ok := right.(json.Number); !ok {
-		return false, failf(FailStateType, "%s compares with a number and found %s", op, typeName(right))
+		return false, failf(FailStateType, "%s needs a number to compare with but found %s", op, typeName(right))
 	}
-	c, f := order(json.Number(strconv.Itoa(size)), right)
-	return f == nil && holds(strings.TrimPrefix(op, "len_"), c), f
+	c, f := compareValues(json.Number(strconv.Itoa(size)), right)
+	return f == nil && satisfiesOrder(strings.TrimPrefix(op, "len_"), c), f
 }
 
-// holds reads the outcome c of a comparison for one of eq ne lt le gt ge.
-func holds(op string, c int) bool {
+// satisfiesOrder reads the outcome c of a comparison for one of eq ne lt le gt ge.
+func satisfiesOrder(op string, c int) bool {
 	switch op {
 	case "eq":
 		return c == 0
@@ -140,23 +140,23 @@ func holds(op string, c int) bool {
 	return c >= 0
 }
 
-func member(op string, list, v any) (bool, *Failure) {
+func containsElement(op string, list, v any) (bool, *Failure) {
 	items, ok := list.([]any)
 	if !ok {
-		return false, failf(FailStateType, "%s wants an array and found %s", op, typeName(list))
+		return false, failf(FailStateType, "%s needs an array but found %s", op, typeName(list))
 	}
-	return slices.ContainsFunc(items, func(item any) bool { return equal(item, v) }), nil
+	return slices.ContainsFunc(items, func(item any) bool { return equalValues(item, v) }), nil
 }
 
-// quantify is any and all; of nothing, any is false and all is true.
-func (e *condEval) quantify(n *condNode, s Scope) (bool, *Failure) {
-	v, f := e.operand(n.left, s)
+// evalQuantifier is any and all; of nothing, any is false and all is true.
+func (e *condEval) evalQuantifier(n *condNode, s Scope) (bool, *Failure) {
+	v, f := e.evalOperand(n.left, s)
 	if f != nil {
 		return false, f
 	}
 	items, ok := v.([]any)
 	if !ok {
-		return false, failf(FailStateType, "%s wants an array and found %s", n.op, typeName(v))
+		return false, failf(FailStateType, "%s needs an array but found %s", n.op, typeName(v))
 	}
 	for i, item := range items {
 		s.element = &element{value: item, index: i}
@@ -167,8 +167,8 @@ func (e *condEval) quantify(n *condNode, s Scope) (bool, *Failure) {
 	return n.op == "all", nil
 }
 
-// exists reports whether r resolves, with [*] to at least one value. Looking for a member is never an error.
-func exists(r ref, s Scope) (bool, *Failure) {
+// refExists reports whether r resolves, with [*] to at least one value. Looking for a member is never an error.
+func refExists(r ref, s Scope) (bool, *Failure) {
 	v, f := r.resolve(s)
 	if f != nil {
 		return false, nil
@@ -179,7 +179,7 @@ func exists(r ref, s Scope) (bool, *Failure) {
 	return true, nil
 }
 
-func inspect(n *condNode, s Scope) (bool, *Failure) {
+func inspectRef(n *condNode, s Scope) (bool, *Failure) {
 	v, f := n.ref.resolve(s)
 	if f != nil {
 		return false, f
@@ -192,7 +192,7 @@ func inspect(n *condNode, s Scope) (bool, *Failure) {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		return false, failf(FailStateType, "has_key wants an object and found %s", typeName(v))
+		return false, failf(FailStateType, "has_key needs an object but found %s", typeName(v))
 	}
 	_, ok = object[n.text]
 	return ok, nil
@@ -222,8 +222,8 @@ func isInteger(n json.Number) bool {
 	return ok && (d.sign == 0 || d.exp.IsInt64() && d.exp.Int64() >= int64(len(d.digits)) || d.exp.Sign() > 0 && !d.exp.IsInt64())
 }
 
-// proves returns the references that must resolve where n is true: static analysis trusts a guard.
-func (n *condNode) proves() []ref {
+// provenRefs returns the references that must resolve where n is true: static analysis trusts a guard.
+func (n *condNode) provenRefs() []ref {
 	if n == nil {
 		return nil
 	}
@@ -233,7 +233,7 @@ func (n *condNode) proves() []ref {
 	case "and":
 		var out []ref
 		for _, a := range n.args {
-			out = append(out, a.proves()...)
+			out = append(out, a.provenRefs()...)
 		}
 		return out
 	}

@@ -23,10 +23,10 @@ func ParseCond(text string) (*Cond, error) {
 		return nil, fmt.Errorf("the condition has %d bytes; at most %d are allowed", len(text), MaxCondText)
 	}
 	p := condText{text: text}
-	p.next()
-	tree, err := p.or(0)
+	p.nextToken()
+	tree, err := p.parseOr(0)
 	if err == nil && p.token != "" {
-		err = p.unexpected("the end")
+		err = p.unexpectedToken("the end")
 	}
 	if err != nil {
 		return nil, err
@@ -48,26 +48,30 @@ type condText struct {
 	at    int    // behind the current token
 	start int    // of the current token
 	token string // "" at the end; texts keep their quote as the first character, and are unquoted behind it
-	bad   error  // why the current token is none
+	bad   error  // why the current token is invalid
 }
 
 type tree = map[string]any
 
 var errDeep = fmt.Errorf("the condition nests deeper than %d", maxCondDepth)
 
-func (p *condText) or(depth int) (any, error) { return p.chain(depth, "||", "or", p.and) }
+func (p *condText) parseOr(depth int) (any, error) {
+	return p.parseChain(depth, "||", "or", p.parseAnd)
+}
 
-func (p *condText) and(depth int) (any, error) { return p.chain(depth, "&&", "and", p.not) }
+func (p *condText) parseAnd(depth int) (any, error) {
+	return p.parseChain(depth, "&&", "and", p.parseNot)
+}
 
-// chain reads what one operator joins, as one node with all its arguments.
-func (p *condText) chain(depth int, token, op string, part func(int) (any, error)) (any, error) {
+// parseChain parses operands joined by the same operator as one node with all of them as arguments.
+func (p *condText) parseChain(depth int, token, op string, part func(int) (any, error)) (any, error) {
 	first, err := part(depth)
 	if err != nil || p.token != token {
 		return first, err
 	}
 	args := []any{first}
 	for p.token == token {
-		p.next()
+		p.nextToken()
 		arg, err := part(depth)
 		if err != nil {
 			return nil, err
@@ -77,41 +81,41 @@ func (p *condText) chain(depth int, token, op string, part func(int) (any, error
 	return tree{"op": op, "args": args}, nil
 }
 
-func (p *condText) not(depth int) (any, error) {
+func (p *condText) parseNot(depth int) (any, error) {
 	switch {
 	case depth > maxCondDepth:
 		return nil, errDeep
 	case p.token == "!":
-		p.next()
-		arg, err := p.not(depth + 1)
+		p.nextToken()
+		arg, err := p.parseNot(depth + 1)
 		return tree{"op": "not", "args": []any{arg}}, err
 	case p.token == "(":
-		p.next()
-		inner, err := p.or(depth + 1)
+		p.nextToken()
+		inner, err := p.parseOr(depth + 1)
 		if err != nil {
 			return nil, err
 		}
-		return inner, p.expect(")")
+		return inner, p.expectToken(")")
 	}
 	if call, ok := condCalls[p.token]; ok {
-		return p.call(p.token, call, depth)
+		return p.parseCall(p.token, call, depth)
 	}
-	return p.comparison(depth)
+	return p.parseComparison(depth)
 }
 
 var comparisons = map[string]string{"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "in": "in"}
 
-func (p *condText) comparison(depth int) (any, error) {
-	left, err := p.operand(depth)
+func (p *condText) parseComparison(depth int) (any, error) {
+	left, err := p.parseOperand(depth)
 	if err != nil {
 		return nil, err
 	}
 	op, ok := comparisons[p.token]
 	if !ok {
-		return nil, p.unexpected("a comparison: == != < <= > >= in")
+		return nil, p.unexpectedToken("a comparison: == != < <= > >= in")
 	}
-	p.next()
-	right, err := p.operand(depth)
+	p.nextToken()
+	right, err := p.parseOperand(depth)
 	return tree{"op": op, "left": left, "right": right}, err
 }
 
@@ -121,19 +125,19 @@ var condCalls = map[string][]string{
 	"contains": {"left", "right"}, "starts_with": {"left", "right"}, "ends_with": {"left", "right"},
 }
 
-func (p *condText) call(op string, members []string, depth int) (any, error) {
-	p.next()
+func (p *condText) parseCall(op string, members []string, depth int) (any, error) {
+	p.nextToken()
 	node := tree{"op": op}
 	for i, member := range members {
 		open := ","
 		if i == 0 {
 			open = "("
 		}
-		if err := p.expect(open); err != nil {
+		if err := p.expectToken(open); err != nil {
 			return nil, err
 		}
 		if member == "left" || member == "right" {
-			v, err := p.operand(depth)
+			v, err := p.parseOperand(depth)
 			if err != nil {
 				return nil, err
 			}
@@ -142,87 +146,87 @@ func (p *condText) call(op string, members []string, depth int) (any, error) {
 		}
 		switch quoted := strings.HasPrefix(p.token, `"`); {
 		case member == "ref" && !strings.HasPrefix(p.token, "$"):
-			return nil, p.unexpected("a reference")
+			return nil, p.unexpectedToken("a reference")
 		case member != "ref" && !quoted:
-			return nil, p.unexpected("a text in quotes")
+			return nil, p.unexpectedToken("a text in quotes")
 		}
 		node[member] = strings.TrimPrefix(p.token, `"`)
-		p.next()
+		p.nextToken()
 	}
-	return node, p.expect(")")
+	return node, p.expectToken(")")
 }
 
-func (p *condText) operand(depth int) (any, error) {
+func (p *condText) parseOperand(depth int) (any, error) {
 	token := p.token
 	switch {
 	case depth > maxCondDepth:
 		return nil, errDeep
 	case token == "":
-		return nil, p.unexpected("a value")
+		return nil, p.unexpectedToken("a value")
 	case token == "true", token == "false":
-		p.next()
+		p.nextToken()
 		return token == "true", nil
 	case token == "null":
-		p.next()
+		p.nextToken()
 		return nil, nil
 	case token[0] == '$':
-		p.next()
+		p.nextToken()
 		return token, nil
 	case token[0] == '"':
-		p.next()
+		p.nextToken()
 		if text := token[1:]; strings.HasPrefix(text, "$") {
 			return tree{"lit": text}, nil
 		}
 		return token[1:], nil
 	case token[0] == '-' || token[0] >= '0' && token[0] <= '9':
 		if !json.Valid([]byte(token)) {
-			return nil, p.unexpected("a number")
+			return nil, p.unexpectedToken("a number")
 		}
-		p.next()
+		p.nextToken()
 		return json.Number(token), nil
 	case token == "len":
-		p.next()
-		if err := p.expect("("); err != nil {
+		p.nextToken()
+		if err := p.expectToken("("); err != nil {
 			return nil, err
 		}
-		of, err := p.operand(depth + 1)
+		of, err := p.parseOperand(depth + 1)
 		if err != nil {
 			return nil, err
 		}
-		return tree{"len": of}, p.expect(")")
+		return tree{"len": of}, p.expectToken(")")
 	case token == "[":
-		return p.list(depth)
+		return p.parseList(depth)
 	}
-	return nil, p.unexpected("a value")
+	return nil, p.unexpectedToken("a value")
 }
 
-func (p *condText) list(depth int) (any, error) {
+func (p *condText) parseList(depth int) (any, error) {
 	list := []any{}
-	for p.next(); p.token != "]"; {
+	for p.nextToken(); p.token != "]"; {
 		if len(list) > 0 {
-			if err := p.expect(","); err != nil {
+			if err := p.expectToken(","); err != nil {
 				return nil, err
 			}
 		}
-		v, err := p.operand(depth + 1)
+		v, err := p.parseOperand(depth + 1)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, v)
 	}
-	p.next()
+	p.nextToken()
 	return list, nil
 }
 
-func (p *condText) expect(token string) error {
+func (p *condText) expectToken(token string) error {
 	if p.token != token || p.bad != nil {
-		return p.unexpected(fmt.Sprintf("%q", token))
+		return p.unexpectedToken(fmt.Sprintf("%q", token))
 	}
-	p.next()
+	p.nextToken()
 	return nil
 }
 
-func (p *condText) unexpected(want string) error {
+func (p *condText) unexpectedToken(want string) error {
 	at := utf8.RuneCountInString(p.text[:p.start]) + 1
 	switch {
 	case p.bad != nil:
@@ -233,8 +237,8 @@ func (p *condText) unexpected(want string) error {
 	return fmt.Errorf("character %d: %s is wanted, not %q", at, want, p.text[p.start:p.at])
 }
 
-// next reads a token.
-func (p *condText) next() {
+// nextToken reads a token.
+func (p *condText) nextToken() {
 	rest := p.text[p.at:]
 	trimmed := strings.TrimLeft(rest, " \t\r\n")
 	p.start = p.at + len(rest) - len(trimmed)
@@ -243,7 +247,7 @@ func (p *condText) next() {
 	switch {
 	case trimmed == "":
 	case trimmed[0] == '"' || trimmed[0] == '\'':
-		n = p.quoted(trimmed)
+		n = p.scanQuoted(trimmed)
 	case trimmed[0] == '$':
 		n = refEnd(trimmed)
 		p.token = trimmed[:n]
@@ -268,8 +272,8 @@ func (p *condText) next() {
 	p.at = p.start + n
 }
 
-// quoted reads a text with the escapes of JSON; in single quotes, double ones stand for themselves.
-func (p *condText) quoted(from string) int {
+// scanQuoted reads a text with the escapes of JSON; in single quotes, double ones stand for themselves.
+func (p *condText) scanQuoted(from string) int {
 	quote := from[0]
 	end := 1
 	for end < len(from) && from[end] != quote {
@@ -288,14 +292,14 @@ func (p *condText) quoted(from string) int {
 	}
 	var text string
 	if err := json.Unmarshal([]byte(`"`+inner+`"`), &text); err != nil {
-		p.token, p.bad = "?", errors.New("the text in quotes is none that JSON would take")
+		p.token, p.bad = "?", errors.New("the quoted text is not a valid JSON string")
 		return end + 1
 	}
 	p.token = `"` + text
 	return end + 1
 }
 
-// refEnd is how long the reference at the beginning of text is. What is in brackets belongs to it.
+// refEnd returns the length of the reference at the start of text, brackets included.
 func refEnd(text string) int {
 	for i := 1; i < len(text); i++ {
 		c := text[i]

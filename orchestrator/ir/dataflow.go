@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// Static analysis of the state: a reference to $vars or $tmp must be written on every path that leads to it. Two kinds
-// of facts are followed: "whole p" (something was written at p, so any member below may be there) and "exists p" (p is
-// there because p, or something below it, was written). They meet by intersection. Behind a catch the outputs of the
-// failed node are not written, nor are those of a node that may be skipped. A body is a flow of its own: it begins with
-// what had been written to $vars before its node, and with an empty $tmp. What the body of a LOOP surely writes to $vars
-// is written behind the LOOP.
+// Definite-assignment analysis: a reference to $vars or $tmp must be written on every path that leads to it. It is a
+// forward data-flow analysis over two kinds of facts: "whole p" (p was assigned, so any member of it may exist) and
+// "exists p" (p or a member of it was assigned). Facts meet by intersection. After a catch, the outputs of the failed node
+// are not assigned, nor are those of a node that may be skipped. A body is analysed on its own: it starts with the $vars
+// assigned before its node and with an empty $tmp. The $vars that the body of a LOOP always assigns are assigned after it.
 
 // factSet is a bit set over the facts of one flow.
 type factSet []uint64
@@ -22,8 +21,8 @@ type factSet []uint64
 func (s factSet) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
 func (s factSet) add(i int)      { s[i/64] |= 1 << (i % 64) }
 
-// meet keeps what both sets have and reports whether s changed.
-func (s factSet) meet(o factSet) bool {
+// intersect removes from s the facts that o does not have and reports whether s changed.
+func (s factSet) intersect(o factSet) bool {
 	changed := false
 	for i := range s {
 		if kept := s[i] & o[i]; kept != s[i] {
@@ -54,11 +53,11 @@ const errFact = "$err"
 func wholeFact(path string) string  { return "w" + path }
 func existsFact(path string) string { return "e" + path }
 
-// path is the part of a reference that can be followed, as "$vars.a.b"; member names are quoted against dots in them.
-func (r ref) path() string {
+// staticPath is the part of a reference that can be followed, as "$vars.a.b"; member names are quoted against dots in them.
+func (r ref) staticPath() string {
 	var b strings.Builder
 	b.WriteString(r.root)
-	for _, name := range r.names() {
+	for _, name := range r.memberNames() {
 		b.WriteString("." + strconv.Quote(name))
 	}
 	return b.String()
@@ -67,28 +66,28 @@ func (r ref) path() string {
 // prefixes returns path and its parents down to two segments.
 func (r ref) prefixes() []string {
 	var out []string
-	for n := 1; n <= len(r.names()); n++ {
-		out = append(out, ref{r.root, r.segs[:n]}.path())
+	for n := 1; n <= len(r.memberNames()); n++ {
+		out = append(out, ref{r.root, r.segs[:n]}.staticPath())
 	}
 	return out
 }
 
-// checkFlow checks that what is read has been written.
+// checkFlow checks that every reference is assigned before it is read.
 func (g *graph) checkFlow(outer *flow, at int) {
 	if f := g.newFlow(outer, at); f != nil {
-		f.check()
+		f.checkReferences()
 	}
 }
 
-// newFlow solves a graph and those inside of it; outer is the flow around the node at position at whose body it is. It
-// returns nil when there is nothing to solve.
+// newFlow analyses a graph and the graphs inside it. For a body, outer is the flow of the enclosing graph and at the index
+// of the body's node there. It returns nil if the graph has no valid entry node.
 func (g *graph) newFlow(outer *flow, at int) *flow {
 	entry, ok := g.index[g.EntryNode]
 	if !ok {
 		return nil
 	}
 	f := &flow{
-		graph: g, links: g.links(), facts: map[string]int{errFact: 0}, in: make([]factSet, len(g.Nodes)),
+		graph: g, links: g.linksOf(), facts: map[string]int{errFact: 0}, in: make([]factSet, len(g.Nodes)),
 		outer: outer, at: at, inner: map[int][]*flow{},
 	}
 	for i := range g.Nodes {
@@ -98,12 +97,12 @@ func (g *graph) newFlow(outer *flow, at int) *flow {
 			}
 		}
 	}
-	f.number()
+	f.numberFacts()
 	if len(f.facts) > maxFacts {
-		g.error("document_too_large", g.ptr+"/nodes", "write objects instead of single members", "the graph writes more than %d variables", maxFacts)
+		g.addError("document_too_large", g.ptr+"/nodes", "write objects instead of single members", "the graph writes more than %d variables", maxFacts)
 		return nil
 	}
-	f.solve(entry)
+	f.solveFrom(entry)
 	for i := range f.Nodes {
 		leaves := slices.ContainsFunc(f.links[i], func(l link) bool { return l.edge != nil })
 		if f.in[i] != nil && !leaves && f.Nodes[i].Op != OpFail {
@@ -113,8 +112,8 @@ func (g *graph) newFlow(outer *flow, at int) *flow {
 	return f
 }
 
-func (f *flow) check() {
-	f.shapes, f.types = f.shape(), f.typesOf()
+func (f *flow) checkReferences() {
+	f.shapes, f.types = f.inferShapes(), f.typesOf()
 	for i := range f.Nodes {
 		if f.in[i] == nil {
 			continue
@@ -122,19 +121,19 @@ func (f *flow) check() {
 		f.checkReads(i)
 		f.checkTypes(i)
 		for _, inner := range f.inner[i] {
-			inner.check()
+			inner.checkReferences()
 		}
 	}
 	f.checkEnd()
 }
 
-// sure returns what a graph has written to $vars wherever it ends.
-func (f *flow) sure() []ref {
-	end := f.end(func(*Node) bool { return true })
+// definiteWrites returns the $vars paths that are assigned at every end of the graph.
+func (f *flow) definiteWrites() []ref {
+	end := f.stateAtEnd(func(*Node) bool { return true })
 	var out []ref
 	for i := range f.Nodes {
-		for _, r := range f.writes(i) {
-			if end != nil && r.root == "$vars" && end.has(f.facts[wholeFact(r.path())]) {
+		for _, r := range f.writesOf(i) {
+			if end != nil && r.root == "$vars" && end.has(f.facts[wholeFact(r.staticPath())]) {
 				out = append(out, r)
 			}
 		}
@@ -142,62 +141,62 @@ func (f *flow) sure() []ref {
 	return out
 }
 
-// end is the state behind all nodes at which the graph can end, of those that count; nil when there are none.
-func (f *flow) end(counts func(*Node) bool) factSet {
+// stateAtEnd returns the facts that hold after each final node for which counts is true, nil if there is none.
+func (f *flow) stateAtEnd(counts func(*Node) bool) factSet {
 	var end factSet
 	for _, i := range f.ends {
 		switch {
 		case !counts(&f.Nodes[i]):
 		case end == nil:
-			end = f.after(i)
+			end = f.stateAfter(i)
 		default:
-			end.meet(f.after(i))
+			end.intersect(f.stateAfter(i))
 		}
 	}
 	return end
 }
 
-// kept reports whether a path lies in $vars, which the body of a MAP sees as it was before.
-func kept(path string) bool { return strings.HasPrefix(path, "$vars.") }
+// outlivesNode reports whether a path lies in $vars: a body sees the $vars of the enclosing graph, but not its $tmp.
+func outlivesNode(path string) bool { return strings.HasPrefix(path, "$vars.") }
 
-func (f *flow) holds(s factSet, fact string) bool {
+func (f *flow) factHolds(s factSet, fact string) bool {
 	if i, ok := f.facts[fact]; ok && s.has(i) {
 		return true
 	}
-	return f.outer != nil && kept(fact[1:]) && f.outer.holds(f.outer.in[f.at], fact)
+	return f.outer != nil && outlivesNode(fact[1:]) && f.outer.factHolds(f.outer.in[f.at], fact)
 }
 
 func (f *flow) shapeOf(path string) ([]string, bool) {
 	known, ok := f.shapes[path]
-	if !ok && f.outer != nil && kept(path) {
+	if !ok && f.outer != nil && outlivesNode(path) {
 		return f.outer.shapeOf(path)
 	}
 	return known, ok
 }
 
-// number gives every fact that can come true its bit.
-func (f *flow) number() {
+// numberFacts assigns a bit to every fact that can become true.
+func (f *flow) numberFacts() {
 	add := func(fact string) {
 		if _, ok := f.facts[fact]; !ok {
 			f.facts[fact] = len(f.facts)
 		}
 	}
 	for i := range f.Nodes {
-		for _, r := range f.writes(i) {
-			add(wholeFact(r.path()))
+		for _, r := range f.writesOf(i) {
+			add(wholeFact(r.staticPath()))
 			for _, p := range r.prefixes() {
 				add(existsFact(p))
 			}
 		}
 		for _, l := range f.links[i] {
-			for _, r := range f.proofs(i, l) {
+			for _, r := range f.provenAlong(i, l) {
 				for _, p := range r.prefixes() {
 					add(existsFact(p))
 				}
 			}
 			if l.caught != nil {
 				if r, err := parseTarget(l.caught.Bind); err == nil {
-					add(wholeFact(r.path()))
+					add(wholeFact(r.staticPath()))
 					for _, p := range r.prefixes() {
 						add(existsFact(p))
 					}
@@ -207,21 +206,21 @@ func (f *flow) number() {
 	}
 }
 
-// writes returns what node i has written when it has completed: the targets of its outputs, those of a SET, and what the
-// body of a LOOP, which until runs at least once, surely writes to $vars.
-func (f *flow) writes(i int) []ref {
+// writesOf returns the paths that node i has assigned when it completes: its output targets, those of a SET, and the
+// definite writes of a LOOP body that runs at least once.
+func (f *flow) writesOf(i int) []ref {
 	n := &f.Nodes[i]
-	out := targets(n)
+	out := targetsOf(n)
 	if n.Op == OpLoop && n.Until != nil && f.keeps {
 		for _, inner := range f.inner[i] {
-			out = append(out, inner.sure()...)
+			out = append(out, inner.definiteWrites()...)
 		}
 	}
 	return out
 }
 
-// targets are the paths that n itself writes.
-func targets(n *Node) []ref {
+// targetsOf returns the paths that n itself assigns.
+func targetsOf(n *Node) []ref {
 	var out []ref
 	add := func(target string) {
 		if r, err := parseTarget(target); err == nil {
@@ -237,12 +236,12 @@ func targets(n *Node) []ref {
 	return out
 }
 
-// strewn are the paths of $vars that the body of a LOOP writes somewhere.
-func (f *flow) strewn(i int) []ref {
+// loopWrites returns the $vars paths that the body of a LOOP may assign.
+func (f *flow) loopWrites(i int) []ref {
 	var out []ref
 	if n := &f.Nodes[i]; n.Op == OpLoop && n.Body != nil {
-		walk(n.Body.Nodes, "", func(n *Node, _ string) {
-			out = append(out, targets(n)...)
+		walkNodes(n.Body.Nodes, "", func(n *Node, _ string) {
+			out = append(out, targetsOf(n)...)
 			for _, c := range n.Catch {
 				if r, err := parseTarget(c.Bind); err == nil {
 					out = append(out, r)
@@ -253,28 +252,28 @@ func (f *flow) strewn(i int) []ref {
 	return slices.DeleteFunc(out, func(r ref) bool { return r.root != "$vars" })
 }
 
-// proofs returns what must exist where l is taken.
-func (f *flow) proofs(from int, l link) []ref {
+// provenAlong returns the references that must exist if link l is taken, because its condition tests them.
+func (f *flow) provenAlong(from int, l link) []ref {
 	if l.edge == nil || l.edge.When == nil {
 		return nil
 	}
-	out := l.edge.When.root.proves()
+	out := l.edge.When.root.provenRefs()
 	if name, ok := l.edge.When.IsCase(); ok {
 		for _, c := range f.Nodes[from].Cases {
 			if c.Name == name && c.When != nil && name != f.Nodes[from].Default {
-				out = append(out, c.When.root.proves()...)
+				out = append(out, c.When.root.provenRefs()...)
 			}
 		}
 	}
 	return slices.DeleteFunc(out, func(r ref) bool { return r.root != "$vars" && r.root != "$tmp" })
 }
 
-func (f *flow) write(s factSet, r ref) {
-	s.add(f.facts[wholeFact(r.path())])
-	f.prove(s, r)
+func (f *flow) addWrite(s factSet, r ref) {
+	s.add(f.facts[wholeFact(r.staticPath())])
+	f.addExists(s, r)
 }
 
-func (f *flow) prove(s factSet, r ref) {
+func (f *flow) addExists(s factSet, r ref) {
 	for _, p := range r.prefixes() {
 		if i, ok := f.facts[existsFact(p)]; ok {
 			s.add(i)
@@ -282,40 +281,40 @@ func (f *flow) prove(s factSet, r ref) {
 	}
 }
 
-// after is the state when node i has completed.
-func (f *flow) after(i int) factSet {
+// stateAfter returns the facts that hold when node i has completed.
+func (f *flow) stateAfter(i int) factSet {
 	s := slices.Clone(f.in[i])
 	if f.Nodes[i].Skip != nil {
 		return s
 	}
-	for _, r := range f.writes(i) {
-		f.write(s, r)
+	for _, r := range f.writesOf(i) {
+		f.addWrite(s, r)
 	}
 	return s
 }
 
-// solve computes the greatest solution: what is written on every path from entry.
-func (f *flow) solve(entry int) {
+// solveFrom computes the greatest fixed point of the data-flow equations with a worklist, starting at entry.
+func (f *flow) solveFrom(entry int) {
 	f.in[entry] = make(factSet, len(f.facts)/64+1)
 	for work := []int{entry}; len(work) > 0; {
 		at := work[0]
 		work = work[1:]
-		done := f.after(at)
+		done := f.stateAfter(at)
 		for _, l := range f.links[at] {
 			s := slices.Clone(done)
 			if l.caught != nil {
 				s = slices.Clone(f.in[at])
 				s.add(f.facts[errFact])
 				if r, err := parseTarget(l.caught.Bind); err == nil {
-					f.write(s, r)
+					f.addWrite(s, r)
 				}
 			}
-			for _, r := range f.proofs(at, l) {
-				f.prove(s, r)
+			for _, r := range f.provenAlong(at, l) {
+				f.addExists(s, r)
 			}
 			if f.in[l.to] == nil {
 				f.in[l.to] = s
-			} else if !f.in[l.to].meet(s) {
+			} else if !f.in[l.to].intersect(s) {
 				continue
 			}
 			if !slices.Contains(work, l.to) {
@@ -357,7 +356,7 @@ func (f *flow) checkReads(i int) {
 	for j, c := range n.Cases {
 		f.readCond(c.When, fmt.Sprintf("%s/cases/%d/when", ptr, j), before)
 	}
-	after := f.after(i)
+	after := f.stateAfter(i)
 	f.readCond(n.Until, ptr+"/until", after)
 	if n.Compensate != nil {
 		f.readText(n.Compensate.Args, ptr+"/compensate/args", after)
@@ -372,7 +371,7 @@ func (f *flow) checkReads(i int) {
 // checkEnd checks the run's output, or the result of an iteration, against the states of all nodes at which it can end;
 // an END may have an output of its own.
 func (f *flow) checkEnd() {
-	if end := f.end(func(n *Node) bool { return n.Output == nil }); end != nil {
+	if end := f.stateAtEnd(func(n *Node) bool { return n.Output == nil }); end != nil {
 		f.readText(f.Result, f.result, end)
 	}
 }
@@ -382,23 +381,23 @@ func (f *flow) readText(text json.RawMessage, ptr string, s factSet) {
 		return
 	}
 	if expr, err := decodeValue(text); err == nil {
-		exprRefs(expr, ptr, func(r ref, at string) { f.read(r, at, s, nil) })
+		exprRefs(expr, ptr, func(r ref, at string) { f.checkRead(r, at, s, nil) })
 	}
 }
 
 func (f *flow) readCond(c *Cond, ptr string, s factSet) {
 	if c != nil {
-		condRefs(c.root, ptr, nil, func(r ref, at string, proved []ref) { f.read(r, at, s, proved) })
+		condRefs(c.root, ptr, nil, func(r ref, at string, proved []ref) { f.checkRead(r, at, s, proved) })
 	}
 }
 
-// read checks one reference against the facts that hold where it stands.
-func (f *flow) read(r ref, ptr string, s factSet, proved []ref) {
-	holds := func(fact string) bool { return f.holds(s, fact) }
+// checkRead checks one reference against the facts that hold where it stands.
+func (f *flow) checkRead(r ref, ptr string, s factSet, proved []ref) {
+	holds := func(fact string) bool { return f.factHolds(s, fact) }
 	switch r.root {
 	case "$err":
 		if !holds(errFact) {
-			f.error("err_unset", ptr, "", "$err is known only behind a catch, on every path that leads here")
+			f.addError("err_unset", ptr, "", "$err is known only behind a catch, on every path that leads here")
 		}
 		return
 	case "$in", "$trigger":
@@ -413,7 +412,7 @@ func (f *flow) read(r ref, ptr string, s factSet, proved []ref) {
 		return
 	}
 	for _, p := range proved {
-		if p.path() == r.path() {
+		if p.staticPath() == r.staticPath() {
 			return
 		}
 	}
@@ -423,7 +422,7 @@ func (f *flow) read(r ref, ptr string, s factSet, proved []ref) {
 		}
 		for ; i+1 < len(prefixes); i++ {
 			if known, ok := f.shapeOf(prefixes[i]); ok && !slices.Contains(known, r.segs[i+1].name) {
-				f.error("member_unknown", ptr, near(r.segs[i+1].name, known), "%s is never there: what is written to %s has no member %q", r, ref{r.root, r.segs[:i+1]}, r.segs[i+1].name)
+				f.addError("member_unknown", ptr, suggestNames(r.segs[i+1].name, known), "%s is never there: what is written to %s has no member %q", r, ref{r.root, r.segs[:i+1]}, r.segs[i+1].name)
 				break
 			}
 		}
@@ -434,8 +433,8 @@ func (f *flow) read(r ref, ptr string, s factSet, proved []ref) {
 		hint = "a body begins with an empty $tmp: what was computed before is passed in $vars"
 	}
 	if slices.ContainsFunc(prefixes, func(p string) bool { _, ok := f.facts[wholeFact(p)]; return ok }) {
-		f.error("ref_unset", ptr, hint, "%s may have no value here: on some path nothing has written it", r)
+		f.addError("ref_unset", ptr, hint, "%s may have no value here: on some path nothing has written it", r)
 		return
 	}
-	f.error("ref_unset", ptr, hint, "%s has no value here: nothing writes it", r)
+	f.addError("ref_unset", ptr, hint, "%s has no value here: nothing writes it", r)
 }

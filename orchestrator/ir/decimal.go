@@ -54,13 +54,13 @@ func exactDouble(literal string) bool {
 	}
 	want, ok := parseDecimal(json.Number(literal))
 	got, same := parseDecimal(json.Number(strconv.FormatFloat(double, 'g', -1, 64)))
-	return ok && same && want.cmp(got) == 0
+	return ok && same && want.compareTo(got) == 0
 }
 
-// cmp is -1, 0 or 1 as d is less than, equal to or greater than o.
-func (d decimal) cmp(o decimal) int {
+// compareTo is -1, 0 or 1 as d is less than, equal to or greater than o.
+func (d decimal) compareTo(o decimal) int {
 	if d.sign != o.sign {
-		return sign(d.sign - o.sign)
+		return signOf(d.sign - o.sign)
 	}
 	if c := d.exp.Cmp(o.exp); c != 0 {
 		return c * d.sign
@@ -68,7 +68,7 @@ func (d decimal) cmp(o decimal) int {
 	return strings.Compare(d.digits, o.digits) * d.sign
 }
 
-func sign(n int) int {
+func signOf(n int) int {
 	switch {
 	case n < 0:
 		return -1
@@ -78,8 +78,8 @@ func sign(n int) int {
 	return 0
 }
 
-// equal is deep structural equality; numbers are equal by value.
-func equal(a, b any) bool {
+// equalValues is deep structural equality; numbers are equal by value.
+func equalValues(a, b any) bool {
 	switch a := a.(type) {
 	case nil:
 		return b == nil
@@ -96,14 +96,14 @@ func equal(a, b any) bool {
 		}
 		x, okX := parseDecimal(a)
 		y, okY := parseDecimal(b)
-		return okX && okY && x.cmp(y) == 0
+		return okX && okY && x.compareTo(y) == 0
 	case []any:
 		b, ok := b.([]any)
 		if !ok || len(a) != len(b) {
 			return false
 		}
 		for i := range a {
-			if !equal(a[i], b[i]) {
+			if !equalValues(a[i], b[i]) {
 				return false
 			}
 		}
@@ -115,7 +115,7 @@ func equal(a, b any) bool {
 		}
 		for k := range a {
 			other, ok := b[k]
-			if !ok || !equal(a[k], other) {
+			if !ok || !equalValues(a[k], other) {
 				return false
 			}
 		}
@@ -124,15 +124,15 @@ func equal(a, b any) bool {
 	return false
 }
 
-// order compares two numbers or two strings (by code point); anything else cannot be ordered.
-func order(a, b any) (int, *Failure) {
+// compareValues compares two numbers or two strings (by code point); anything else cannot be ordered.
+func compareValues(a, b any) (int, *Failure) {
 	switch x := a.(type) {
 	case json.Number:
 		if y, ok := b.(json.Number); ok {
 			m, okM := parseDecimal(x)
 			n, okN := parseDecimal(y)
 			if okM && okN {
-				return m.cmp(n), nil
+				return m.compareTo(n), nil
 			}
 		}
 	case string:

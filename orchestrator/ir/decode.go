@@ -26,14 +26,14 @@ const (
 func decodeTree(data []byte, r *report) map[string]any {
 	switch {
 	case len(data) > MaxDocumentBytes:
-		r.error("document_too_large", "", "pass large data as input or as a file in the sprite", "the document has %d bytes; at most %d are allowed", len(data), MaxDocumentBytes)
+		r.addError("document_too_large", "", "pass large data as input or as a file in the sprite", "the document has %d bytes; at most %d are allowed", len(data), MaxDocumentBytes)
 		return nil
 	case !utf8.Valid(data):
-		r.error("json_invalid", "", "save the file as UTF-8", "the document is not UTF-8")
+		r.addError("json_invalid", "", "save the file as UTF-8", "the document is not UTF-8")
 		return nil
 	}
 	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
-		r.error("json_invalid", "", "save the file as UTF-8 without a byte order mark", "the document begins with a byte order mark, which JSON does not have")
+		r.addError("json_invalid", "", "save the file as UTF-8 without a byte order mark", "the document begins with a byte order mark, which JSON does not have")
 		return nil
 	}
 	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
@@ -45,56 +45,56 @@ func decodeTree(data []byte, r *report) map[string]any {
 			r.tooDeep()
 			return nil
 		}
-		r.error("json_invalid", "", syntaxHint(err), "the document is not JSON: line %d: %v", line, err)
+		r.addError("json_invalid", "", syntaxHint(err), "the document is not JSON: line %d: %v", line, err)
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	v, err := (&treeReader{d, data, r}).value("", 0)
+	v, err := (&treeReader{d, data, r}).readValue("", 0)
 	switch {
 	case errors.Is(err, errTooDeep):
 		r.tooDeep()
 		return nil
 	case err != nil:
-		r.error("json_invalid", "", syntaxHint(err), "the document is not JSON: %v", err)
+		r.addError("json_invalid", "", syntaxHint(err), "the document is not JSON: %v", err)
 		return nil
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		r.error("type_mismatch", "", "", "a document is an object; this is %s", typeName(v))
+		r.addError("type_mismatch", "", "", "a document is an object; this is %s", typeName(v))
 		return nil
 	}
 	return object
 }
 
-// hintText is the remedy for text that JSON allows and nobody can exchange.
-const hintText = `look for escapes such as "\ud800" that are no character, and for numbers that no computer holds`
+// hintText is the hint for JSON values that cannot be exchanged between implementations.
+const hintText = `look for unpaired surrogates such as "\ud800" and for numbers out of range`
 
-// syntaxHint says how to mend what encoding/json stumbled over.
+// syntaxHint returns a hint for a syntax error of encoding/json.
 func syntaxHint(err error) string {
 	switch text := err.Error(); {
 	case strings.Contains(text, "unexpected end"):
-		return "the text ends too early: close what is open"
+		return "the document is truncated: close all brackets and quotes"
 	case strings.Contains(text, "after top-level value"):
 		return "a document is one object; remove what follows it"
 	}
-	return `texts stand in "double quotes", commas only between members, and there are no comments`
+	return `strings need "double quotes", commas go between members only, and comments are not allowed`
 }
 
 var errTooDeep = fmt.Errorf("more than %d levels", maxDocumentDepth)
 
 func (r *report) tooDeep() {
-	r.error("document_too_deep", "", "flatten it, or pass what is so deep as input", "the document nests deeper than %d", maxDocumentDepth)
+	r.addError("document_too_deep", "", "flatten it, or pass the deep part as input", "the document nests deeper than %d", maxDocumentDepth)
 }
 
 type treeReader struct {
 	*json.Decoder
-	data   []byte // that is read; nil: only keys are looked at
+	data   []byte // the input; nil: check keys only
 	report *report
 }
 
-// token is the next one; what nobody else would read as it is meant is reported at ptr.
-func (t *treeReader) token(ptr string) (json.Token, error) {
+// readToken returns the next token. It reports strings and numbers that other JSON readers would decode differently.
+func (t *treeReader) readToken(ptr string) (json.Token, error) {
 	from := t.InputOffset()
 	token, err := t.Token()
 	if err != nil || t.data == nil {
@@ -103,11 +103,11 @@ func (t *treeReader) token(ptr string) (json.Token, error) {
 	switch v := token.(type) {
 	case string:
 		if strings.ContainsRune(v, utf8.RuneError) && halfCharacter(t.data[from:t.InputOffset()]) {
-			t.report.error("json_invalid", ptr, hintText, "the text has half of a surrogate pair, which is no character")
+			t.report.addError("json_invalid", ptr, hintText, "the string contains an unpaired surrogate")
 		}
 	case json.Number:
 		if !exactDouble(v.String()) {
-			t.report.error("number_inexact", ptr, "write it as text", "the number %.40s has no exact IEEE 754 double form, so that readers would not agree on it", v)
+			t.report.addError("number_inexact", ptr, "write it as text", "the number %.40s has no exact IEEE 754 double form, so that readers would not agree on it", v)
 		}
 	}
 	return token, nil
@@ -138,8 +138,8 @@ func halfCharacter(raw []byte) bool {
 	return false
 }
 
-func (t *treeReader) value(ptr string, depth int) (any, error) {
-	token, err := t.token(ptr)
+func (t *treeReader) readValue(ptr string, depth int) (any, error) {
+	token, err := t.readToken(ptr)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (t *treeReader) value(ptr string, depth int) (any, error) {
 	if delim == '[' {
 		list := []any{}
 		for t.More() {
-			v, err := t.value(ptr+"/"+strconv.Itoa(len(list)), depth+1)
+			v, err := t.readValue(ptr+"/"+strconv.Itoa(len(list)), depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -164,16 +164,16 @@ func (t *treeReader) value(ptr string, depth int) (any, error) {
 	}
 	object := map[string]any{}
 	for t.More() {
-		key, err := t.token(ptr)
+		key, err := t.readToken(ptr)
 		if err != nil {
 			return nil, err
 		}
 		name := key.(string)
 		at := ptr + "/" + escapePointer(name)
 		if _, ok := object[name]; ok {
-			t.report.error("key_duplicate", at, "remove one of the two", "the key %q appears twice", name)
+			t.report.addError("key_duplicate", at, "remove one of the two", "the key %q appears twice", name)
 		}
-		if object[name], err = t.value(at, depth+1); err != nil {
+		if object[name], err = t.readValue(at, depth+1); err != nil {
 			return nil, err
 		}
 	}
@@ -181,8 +181,8 @@ func (t *treeReader) value(ptr string, depth int) (any, error) {
 	return object, err
 }
 
-// bind is bindTo for an ExecIR document.
-func bind(tree map[string]any, r *report) (Document, error) {
+// bindDocument is bindTo for an ExecIR document.
+func bindDocument(tree map[string]any, r *report) (Document, error) {
 	var doc Document
 	err := bindTo(tree, &doc, r)
 	return doc, err
@@ -203,8 +203,8 @@ var (
 	escalationsType = reflect.TypeFor[Escalations]()
 )
 
-// fit returns v as far as it fits t, nil where it does not.
-func (b binder) fit(v any, t reflect.Type, ptr string) any {
+// bindValue returns v as far as it fits t, nil where it does not.
+func (b binder) bindValue(v any, t reflect.Type, ptr string) any {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -223,39 +223,39 @@ func (b binder) fit(v any, t reflect.Type, ptr string) any {
 		if object, ok := v.(map[string]any); ok {
 			return b.fitStruct(object, t, ptr)
 		}
-		b.mismatch(ptr, "an object", v)
+		b.reportMismatch(ptr, "an object", v)
 		return map[string]any{}
 	case reflect.Slice:
 		if list, ok := v.([]any); ok {
 			out := make([]any, len(list))
 			for i := range list {
-				out[i] = b.fit(list[i], t.Elem(), ptr+"/"+strconv.Itoa(i))
+				out[i] = b.bindValue(list[i], t.Elem(), ptr+"/"+strconv.Itoa(i))
 			}
 			return out
 		}
 		if _, single := v.(map[string]any); single && t == escalationsType {
-			return []any{b.fit(v, t.Elem(), ptr)}
+			return []any{b.bindValue(v, t.Elem(), ptr)}
 		}
-		b.mismatch(ptr, "an array", v)
+		b.reportMismatch(ptr, "an array", v)
 	case reflect.Map:
 		if object, ok := v.(map[string]any); ok {
 			out := make(map[string]any, len(object))
 			for _, k := range slices.Sorted(maps.Keys(object)) {
-				out[k] = b.fit(object[k], t.Elem(), ptr+"/"+escapePointer(k))
+				out[k] = b.bindValue(object[k], t.Elem(), ptr+"/"+escapePointer(k))
 			}
 			return out
 		}
-		b.mismatch(ptr, "an object", v)
+		b.reportMismatch(ptr, "an object", v)
 	case reflect.String:
 		if _, ok := v.(string); ok {
 			return v
 		}
-		b.mismatch(ptr, "a string", v)
+		b.reportMismatch(ptr, "a string", v)
 	case reflect.Bool:
 		if _, ok := v.(bool); ok {
 			return v
 		}
-		b.mismatch(ptr, "true or false", v)
+		b.reportMismatch(ptr, "true or false", v)
 	case reflect.Int, reflect.Float64:
 		return b.fitNumber(v, t, ptr)
 	}
@@ -265,13 +265,13 @@ func (b binder) fit(v any, t reflect.Type, ptr string) any {
 func (b binder) fitNumber(v any, t reflect.Type, ptr string) any {
 	n, ok := v.(json.Number)
 	if !ok {
-		b.mismatch(ptr, "a number", v)
+		b.reportMismatch(ptr, "a number", v)
 		return nil
 	}
 	if t.Kind() == reflect.Int {
 		f, err := n.Float64() // 1e3 and 1000.0 are 1000
 		if err != nil || f != math.Trunc(f) || math.Abs(f) >= 1<<31 {
-			b.error("type_mismatch", ptr, "", "this is a whole number below 2^31, not %s", n)
+			b.addError("type_mismatch", ptr, "", "this is a whole number below 2^31, not %s", n)
 			return nil
 		}
 		return json.Number(strconv.FormatInt(int64(f), 10))
@@ -282,13 +282,13 @@ func (b binder) fitNumber(v any, t reflect.Type, ptr string) any {
 	return n
 }
 
-func (b binder) mismatch(ptr, want string, got any) {
-	b.error("type_mismatch", ptr, "", "this is %s; %s is wanted", typeName(got), want)
+func (b binder) reportMismatch(ptr, want string, got any) {
+	b.addError("type_mismatch", ptr, "", "this is %s; %s is wanted", typeName(got), want)
 }
 
 func (b binder) fitStruct(object map[string]any, t reflect.Type, ptr string) any {
 	if t == nodeType && b.foreignOp(object, ptr) {
-		return map[string]any{"id": b.fit(object["id"], reflect.TypeFor[string](), ptr+"/id"), "op": object["op"]}
+		return map[string]any{"id": b.bindValue(object["id"], reflect.TypeFor[string](), ptr+"/id"), "op": object["op"]}
 	}
 	b.scope.element = b.scope.element || t == bodyType
 	if t == validatorType {
@@ -307,12 +307,12 @@ func (b binder) fitStruct(object map[string]any, t reflect.Type, ptr string) any
 		case ok:
 			b := b
 			b.scope.element = b.scope.element || t == nodeType && (k == "until" || k == "while") // of a LOOP
-			if v := b.fit(object[k], field, at); v != nil || field == rawType {
+			if v := b.bindValue(object[k], field, at); v != nil || field == rawType {
 				out[k] = v
 			}
 		case openMember(k):
 		default:
-			b.error("field_unknown", at, near(k, slices.Sorted(maps.Keys(fields))), "there is no member %q here; extensions are called meta or x-…", k)
+			b.addError("field_unknown", at, suggestNames(k, slices.Sorted(maps.Keys(fields))), "unknown member %q; extensions must be called meta or x-…", k)
 		}
 	}
 	return out
@@ -324,6 +324,6 @@ func (b binder) foreignOp(object map[string]any, ptr string) bool {
 	if !ok || slices.Contains(Ops(), Op(op)) {
 		return false
 	}
-	b.error("op_unknown", ptr+"/op", near(op, names(Ops())), "there is no op %q", op)
+	b.addError("op_unknown", ptr+"/op", suggestNames(op, opNames(Ops())), "there is no op %q", op)
 	return true
 }

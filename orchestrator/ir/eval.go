@@ -56,7 +56,7 @@ func eval(v any, s Scope, depth int) (any, *Failure) {
 		}
 		return out, nil
 	case map[string]any:
-		switch operator(v) {
+		switch operatorOf(v) {
 		case "lit":
 			return v["lit"], nil
 		case "ref":
@@ -88,9 +88,9 @@ func eval(v any, s Scope, depth int) (any, *Failure) {
 	return v, nil
 }
 
-// operator names the operator that an object stands for, "" when it is plain data. A "ref" member makes one only when
-// it is a reference and an option or nothing stands beside it: {"url":"…","ref":"main"} are two ordinary arguments.
-func operator(v map[string]any) string {
+// operatorOf returns the operator that an object denotes, "" if it is plain data. An object with a "ref" member is an
+// operator only if the member is a reference and all others are options: {"url":"…","ref":"main"} is plain data.
+func operatorOf(v map[string]any) string {
 	if len(v) == 1 {
 		for _, op := range []string{"lit", "concat", "len", "json"} {
 			if _, ok := v[op]; ok {
@@ -130,7 +130,7 @@ func evalString(v string, s Scope) (any, *Failure) {
 func evalConcat(operand any, s Scope, depth int) (any, *Failure) {
 	parts, ok := operand.([]any)
 	if !ok {
-		return nil, failf(FailStateType, "concat wants a list and found %s", typeName(operand))
+		return nil, failf(FailStateType, "concat needs an array but found %s", typeName(operand))
 	}
 	var text strings.Builder
 	var list []any
@@ -172,15 +172,15 @@ func evalLen(operand any, s Scope, depth int) (any, *Failure) {
 	if f != nil {
 		return nil, f
 	}
-	n, ok := length(v)
+	n, ok := lengthOf(v)
 	if !ok {
-		return nil, failf(FailStateType, "len wants a string, an array or an object and found %s", typeName(v))
+		return nil, failf(FailStateType, "len needs a string, an array or an object but found %s", typeName(v))
 	}
 	return json.Number(strconv.Itoa(n)), nil
 }
 
-// length counts elements, members, or Unicode scalar values.
-func length(v any) (int, bool) {
+// lengthOf counts elements, members, or Unicode scalar values.
+func lengthOf(v any) (int, bool) {
 	switch v := v.(type) {
 	case string:
 		return utf8.RuneCountInString(v), true
@@ -219,7 +219,7 @@ func Marshal(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// typeName says for people what a decoded value is.
+// typeName returns the type of a decoded value with its article, for messages.
 func typeName(v any) string {
 	switch v.(type) {
 	case nil:

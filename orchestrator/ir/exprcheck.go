@@ -9,7 +9,8 @@ import (
 
 const refHint = `a reference is a whole string such as "$vars.a.b[0]"; "$$x" is the text "$x"; {"concat":["a ","$vars.x"]} joins`
 
-// closedRoots are all that validators see: what they decide is the same whenever they are asked again.
+// closedRoots are the namespaces that validators can read. They do not depend on the state of the run, so a validator
+// gives the same result each time.
 var closedRoots = map[string]bool{"$out": true, "$in": true, "$item": true, "$index": true}
 
 // checkRef reads a reference and checks that its namespace has a meaning here.
@@ -17,13 +18,13 @@ func checkRef(text, ptr string, scope condScope, r *report) ref {
 	got, err := parseRef(text)
 	switch {
 	case err != nil:
-		r.error("ref_invalid", ptr, refHint, "%v", err)
+		r.addError("ref_invalid", ptr, refHint, "%v", err)
 	case got.root == "$out" && !scope.output:
-		r.error("ref_scope", ptr, "write the output to $vars or $tmp and read it from there", "$out is known only to validators and compensate")
+		r.addError("ref_scope", ptr, "write the output to $vars or $tmp and read it from there", "$out is known only to validators and compensate")
 	case !scope.element && (got.root == "$item" || got.root == "$index"):
-		r.error("ref_scope", ptr, "", "%s has a meaning only in the body of a MAP or LOOP and inside of any and all", got.root)
+		r.addError("ref_scope", ptr, "", "%s has a meaning only in the body of a MAP or LOOP and inside of any and all", got.root)
 	case scope.closed && !closedRoots[got.root]:
-		r.error("ref_scope", ptr, "pass it to the node as an input, which is a member of $in here", "a validator sees $out and $in, the node's inputs, and not %s", got.root)
+		r.addError("ref_scope", ptr, "pass it to the node as an input, which is a member of $in here", "a validator sees $out and $in, the node's inputs, and not %s", got.root)
 	}
 	return got
 }
@@ -40,7 +41,7 @@ func checkExpr(v any, ptr string, scope condScope, r *report) {
 			checkExpr(v[i], ptr+"/"+strconv.Itoa(i), scope, r)
 		}
 	case map[string]any:
-		switch operator(v) {
+		switch operatorOf(v) {
 		case "lit":
 			return
 		case "ref":
@@ -48,7 +49,7 @@ func checkExpr(v any, ptr string, scope condScope, r *report) {
 			return
 		case "concat":
 			if _, ok := v["concat"].([]any); !ok {
-				r.error("expr_invalid", ptr+"/concat", `{"lit":…} keeps an object as it is`, "concat wants a list; this is %s", typeName(v["concat"]))
+				r.addError("expr_invalid", ptr+"/concat", `{"lit":…} keeps an object as it is`, "concat needs an array; this is %s", typeName(v["concat"]))
 			}
 		}
 		warnOptions(v, ptr, r)
@@ -60,12 +61,12 @@ func checkExpr(v any, ptr string, scope condScope, r *report) {
 
 // warnOptions warns of an object that is plain data and looks like a reference with a misspelt option.
 func warnOptions(v map[string]any, ptr string, r *report) {
-	if text, ok := v["ref"].(string); !ok || operator(v) != "" || !looksLikeRef(text) {
+	if text, ok := v["ref"].(string); !ok || operatorOf(v) != "" || !looksLikeRef(text) {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(v)) {
-		if hint := near(k, slices.Sorted(maps.Keys(refOptions))); k != "ref" && strings.HasPrefix(hint, "did you mean") {
-			r.warn("option_unknown", ptr+"/"+escapePointer(k), hint, "this is an object with the members ref and %s, not a reference: a reference has no option %q", k, k)
+		if hint := suggestNames(k, slices.Sorted(maps.Keys(refOptions))); k != "ref" && strings.HasPrefix(hint, "did you mean") {
+			r.addWarning("option_unknown", ptr+"/"+escapePointer(k), hint, "this is an object with the members ref and %s, not a reference: a reference has no option %q", k, k)
 		}
 	}
 }
@@ -86,16 +87,16 @@ func checkRefOptions(v map[string]any, ptr string, scope condScope, r *report) {
 			_, ok = v[k].(bool)
 			want = "true or false"
 		case "truncate_items", "truncate_chars", "max_bytes":
-			_, ok = count(v[k])
+			_, ok = wholeNumber(v[k])
 			want = "a whole number"
 		case "from":
 			ok = v[k] == "head" || v[k] == "tail"
 			want = `"head" or "tail"`
 		default:
-			r.error("expr_invalid", ptr+"/"+escapePointer(k), near(k, slices.Sorted(maps.Keys(refOptions))), "a reference has no option %q", k)
+			r.addError("expr_invalid", ptr+"/"+escapePointer(k), suggestNames(k, slices.Sorted(maps.Keys(refOptions))), "a reference has no option %q", k)
 		}
 		if !ok {
-			r.error("expr_invalid", at, "", "%q is %s", k, want)
+			r.addError("expr_invalid", at, "", "%q is %s", k, want)
 		}
 	}
 }
@@ -108,7 +109,7 @@ func refersTo(v any) bool {
 	case []any:
 		return slices.ContainsFunc(v, refersTo)
 	case map[string]any:
-		if operator(v) == "lit" {
+		if operatorOf(v) == "lit" {
 			return false
 		}
 		for _, m := range v {
@@ -134,7 +135,7 @@ func exprRefs(v any, ptr string, visit func(r ref, ptr string)) {
 			exprRefs(v[i], ptr+"/"+strconv.Itoa(i), visit)
 		}
 	case map[string]any:
-		switch operator(v) {
+		switch operatorOf(v) {
 		case "lit":
 		case "ref":
 			if fallback, ok := v["default"]; ok {
@@ -150,8 +151,8 @@ func exprRefs(v any, ptr string, visit func(r ref, ptr string)) {
 	}
 }
 
-// condRefs does the same for a condition. A member of "and" is only evaluated where those before it are true, so what
-// they prove to exist is not visited again.
+// condRefs does the same for a condition. An operand of "and" is evaluated only if those before it are true, so visit is
+// told which references those prove to exist.
 func condRefs(n *condNode, ptr string, proved []ref, visit func(r ref, ptr string, proved []ref)) {
 	if n == nil {
 		return
@@ -161,7 +162,7 @@ func condRefs(n *condNode, ptr string, proved []ref, visit func(r ref, ptr strin
 	case "and":
 		for i, a := range n.args {
 			condRefs(a, ptr+"/args/"+strconv.Itoa(i), proved, visit)
-			proved = append(slices.Clip(proved), a.proves()...)
+			proved = append(slices.Clip(proved), a.provenRefs()...)
 		}
 	case "or", "not":
 		for i, a := range n.args {

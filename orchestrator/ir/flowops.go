@@ -21,27 +21,27 @@ const (
 func (g *graph) checkParallel(n *Node, ptr string) {
 	switch {
 	case len(n.Branches) == 0:
-		g.error("field_missing", ptr+"/branches", `"branches": [{"name": …, "body": {"entry_node": …, "nodes": […]}}]`, "PARALLEL runs its branches and has none")
+		g.addError("field_missing", ptr+"/branches", `"branches": [{"name": …, "body": {"entry_node": …, "nodes": […]}}]`, "PARALLEL needs branches")
 	case len(n.Branches) > maxBranches:
-		g.error("document_too_large", ptr+"/branches", "a MAP runs one body for many items", "a PARALLEL has at most %d branches", maxBranches)
+		g.addError("document_too_large", ptr+"/branches", "a MAP runs one body for many items", "a PARALLEL has at most %d branches", maxBranches)
 	}
 	seen := map[string]bool{}
 	for i, b := range n.Branches {
 		at := fmt.Sprintf("%s/branches/%d", ptr, i)
 		switch {
 		case !idPattern().MatchString(b.Name):
-			g.error("id_invalid", at+"/name", "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of a branch", b.Name)
+			g.addError("id_invalid", at+"/name", "letters, digits, _ . and -, a letter first, at most 64", "%q is not a valid name for a branch", b.Name)
 		case seen[b.Name] || b.Name == "result" || b.Name == "branch":
-			g.error("branch_duplicate", at+"/name", "", "there is a port %q already", b.Name)
+			g.addError("branch_duplicate", at+"/name", "", "there is a port %q already", b.Name)
 		}
 		seen[b.Name] = true
 		if b.Body == nil {
-			g.error("field_missing", at+"/body", `"body": {"entry_node": …, "nodes": […], "edges": […]}`, "a branch has a body")
+			g.addError("field_missing", at+"/body", `"body": {"entry_node": …, "nodes": […], "edges": […]}`, "a branch has a body")
 		}
 		g.checkResult(b.Result, at+"/result", g.element)
 	}
 	if !slices.Contains([]string{"", JoinAll, JoinAny, JoinSettled}, n.Join) {
-		g.error("join_invalid", ptr+"/join", near(n.Join, []string{JoinAll, JoinAny, JoinSettled}), "join cannot be %q", n.Join)
+		g.addError("join_invalid", ptr+"/join", suggestNames(n.Join, []string{JoinAll, JoinAny, JoinSettled}), "join cannot be %q", n.Join)
 	}
 	g.checkConcurrency(n, ptr)
 	g.checkFork(n, ptr)
@@ -49,27 +49,27 @@ func (g *graph) checkParallel(n *Node, ptr string) {
 
 func (g *graph) checkLoop(n *Node, ptr string) {
 	if n.Body == nil {
-		g.error("field_missing", ptr+"/body", `"body": {"entry_node": …, "nodes": […], "edges": […]}`, "LOOP has a body")
+		g.addError("field_missing", ptr+"/body", `"body": {"entry_node": …, "nodes": […], "edges": […]}`, "LOOP has a body")
 	}
 	if (n.Until == nil) == (n.While == nil) {
-		g.error("loop_condition", ptr, `"until": {"op": …} is asked after each iteration, "while" before`, "LOOP has either until or while")
+		g.addError("loop_condition", ptr, `"until": {"op": …} is asked after each iteration, "while" before`, "LOOP has either until or while")
 	}
 	for name, c := range map[string]*Cond{"until": n.Until, "while": n.While} {
 		if _, ok := c.IsCase(); ok || c.IsOtherwise() {
-			g.error("cond_misplaced", ptr+"/"+name, "", `"case" and "otherwise" are conditions of edges`)
+			g.addError("cond_misplaced", ptr+"/"+name, "", `"case" and "otherwise" are conditions of edges`)
 		}
 	}
 	switch {
 	case n.MaxIterations == 0:
-		g.error("field_missing", ptr+"/max_iterations", `"max_iterations": 10`, "LOOP says how often it runs its body at most")
+		g.addError("field_missing", ptr+"/max_iterations", `"max_iterations": 10`, "LOOP needs a maximum number of iterations")
 	case n.MaxIterations < 0 || n.MaxIterations > maxIterations:
-		g.error("limit_invalid", ptr+"/max_iterations", "", "max_iterations is between 1 and %d", maxIterations)
+		g.addError("limit_invalid", ptr+"/max_iterations", "", "max_iterations is between 1 and %d", maxIterations)
 	}
 	g.checkExprText(n.Init, ptr+"/init")
 	g.checkResult(n.Result, ptr+"/result", true)
 }
 
-// checkResult checks what an iteration or branch results in.
+// checkResult checks the result expression of an iteration or branch.
 func (g *graph) checkResult(text json.RawMessage, ptr string, element bool) {
 	if expr, err := decodeValue(text); text != nil && err == nil {
 		checkExpr(expr, ptr, condScope{element: element}, g.report)
@@ -78,7 +78,7 @@ func (g *graph) checkResult(text json.RawMessage, ptr string, element bool) {
 
 func (g *graph) checkSet(n *Node, ptr string) {
 	if len(n.Set) == 0 {
-		g.error("field_missing", ptr+"/set", `"set": {"$vars.name": value}`, "SET writes values and has none")
+		g.addError("field_missing", ptr+"/set", `"set": {"$vars.name": value}`, "SET needs at least one value")
 	}
 	targets := slices.Sorted(maps.Keys(n.Set))
 	for i, target := range targets {
@@ -87,7 +87,7 @@ func (g *graph) checkSet(n *Node, ptr string) {
 		g.checkWrite(target, at, "values are written to $vars.name (kept) or $tmp.name")
 		for _, other := range targets[:i] {
 			if strings.HasPrefix(target, other+".") {
-				g.error("target_conflict", at, "give each value its own place", "%s lies inside of %s, which is written, too", target, other)
+				g.addError("target_conflict", at, "give each value its own place", "%s lies inside of %s, which is written, too", target, other)
 			}
 		}
 	}
@@ -95,21 +95,21 @@ func (g *graph) checkSet(n *Node, ptr string) {
 
 func (g *graph) checkWait(n *Node, ptr string) {
 	if (n.Seconds == nil) == (n.At == nil) {
-		g.error("wait_time", ptr, `"seconds": 60, or "at": "2030-01-31T08:00:00Z"`, "WAIT has either seconds or at")
+		g.addError("wait_time", ptr, `"seconds": 60, or "at": "2030-01-31T08:00:00Z"`, "WAIT has either seconds or at")
 	}
 	g.checkExprText(n.Seconds, ptr+"/seconds")
 	g.checkExprText(n.At, ptr+"/at")
 	if expr, err := decodeValue(n.Seconds); n.Seconds != nil && err == nil && !refersTo(expr) {
 		if v, f := eval(expr, Scope{}, 0); f == nil {
 			if _, bad := WaitSeconds(v); bad != nil {
-				g.error("limit_invalid", ptr+"/seconds", "", "%s", bad.Message)
+				g.addError("limit_invalid", ptr+"/seconds", "", "%s", bad.Message)
 			}
 		}
 	}
 	if expr, err := decodeValue(n.At); n.At != nil && err == nil && !refersTo(expr) {
 		if v, f := eval(expr, Scope{}, 0); f == nil {
 			if _, bad := WaitUntil(v); bad != nil {
-				g.error("wait_time", ptr+"/at", `"2030-01-31T08:00:00Z"`, "%s", bad.Message)
+				g.addError("wait_time", ptr+"/at", `"2030-01-31T08:00:00Z"`, "%s", bad.Message)
 			}
 		}
 	}
@@ -130,10 +130,10 @@ func WaitSeconds(v any) (float64, *Failure) {
 
 func (g *graph) checkFail(n *Node, ptr string) {
 	if n.Kind != "" && (!slices.Contains(failureKinds, n.Kind) || n.Kind == FailCancelled) {
-		g.error("failure_kind_unknown", ptr+"/kind", oneOf(n.Kind, failureKinds), "FAIL cannot fail with %q", n.Kind)
+		g.addError("failure_kind_unknown", ptr+"/kind", oneOf(n.Kind, failureKinds), "FAIL cannot fail with %q", n.Kind)
 	}
 	if n.Message == nil {
-		g.error("field_missing", ptr+"/message", `"message": "there is nothing to send"`, "FAIL says why")
+		g.addError("field_missing", ptr+"/message", `"message": "there is nothing to send"`, "FAIL needs a message")
 	}
 	g.checkExprText(n.Message, ptr+"/message")
 	g.checkTerminal(n, ptr)
@@ -148,33 +148,33 @@ func (g *graph) checkEnd(n *Node, ptr string) {
 func (g *graph) checkTerminal(n *Node, ptr string) {
 	for i, e := range g.Edges {
 		if e.From == n.ID {
-			g.error("edge_unreachable", g.edgePtr(i), "remove it", "no edge leaves %s: %s is the last node of its way", n.ID, n.Op)
+			g.addError("edge_unreachable", g.edgePtr(i), "remove it", "no edge leaves %s: %s is the last node of its way", n.ID, n.Op)
 		}
 	}
 }
 
 func (g *graph) checkEmit(n *Node, ptr string) {
 	if n.Event == nil {
-		g.error("field_missing", ptr+"/event", `"event": {"kind": "progress", "message": "half done"}`, "EMIT records an event and has none")
+		g.addError("field_missing", ptr+"/event", `"event": {"kind": "progress", "message": "half done"}`, "EMIT needs an event")
 		return
 	}
 	g.checkExprText(n.Event, ptr+"/event")
 	expr, err := decodeValue(n.Event)
 	object, ok := expr.(map[string]any)
-	if err != nil || ok && operator(object) != "" || refersTo(expr) && !ok {
+	if err != nil || ok && operatorOf(object) != "" || refersTo(expr) && !ok {
 		return
 	}
 	if !ok {
-		g.error("event_invalid", ptr+"/event", `{"kind": "progress", "message": "half done"}`, "an event is an object; this is %s", typeName(expr))
+		g.addError("event_invalid", ptr+"/event", `{"kind": "progress", "message": "half done"}`, "an event is an object; this is %s", typeName(expr))
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(object)) {
 		if !slices.Contains(eventMembers, k) {
-			g.error("event_invalid", ptr+"/event/"+escapePointer(k), near(k, eventMembers), "an event has no member %q", k)
+			g.addError("event_invalid", ptr+"/event/"+escapePointer(k), suggestNames(k, eventMembers), "an event has no member %q", k)
 		}
 	}
 	if object["message"] == nil {
-		g.error("event_invalid", ptr+"/event/message", "", "an event has a message")
+		g.addError("event_invalid", ptr+"/event/message", "", "an event has a message")
 	}
 }
 
@@ -213,26 +213,26 @@ func (g *graph) checkCompensate(n *Node, ptr string) {
 		checkExpr(expr, at+"/args", condScope{element: g.element, output: true}, g.report)
 	}
 	if c.Tool == "" {
-		g.error("field_missing", at+"/tool", "", "compensate names a tool")
+		g.addError("field_missing", at+"/tool", "", "compensate names a tool")
 		return
 	}
 	if g.doc.Tools != nil && !slices.Contains(g.doc.Tools, c.Tool) {
-		g.error("tool_not_allowed", at+"/tool", "add it to tools", "%s is not in the document's list of tools", c.Tool)
+		g.addError("tool_not_allowed", at+"/tool", "add it to tools", "%s is not in the document's list of tools", c.Tool)
 	}
 	skill, ok := g.lookup(c.Tool)
 	if !ok {
-		g.error("tool_unknown", at+"/tool", near(c.Tool, builtinNames()), "there is no skill %q", c.Tool)
+		g.addError("tool_unknown", at+"/tool", suggestNames(c.Tool, builtinNames()), "there is no skill %q", c.Tool)
 		return
 	}
 	g.tools[c.Tool] = skill
 	if members, static, err := argMembers(c.Args); err != nil {
-		g.error("arg_type", at+"/args", `{"name": value, …}`, "%v", err)
+		g.addError("arg_type", at+"/args", `{"name": value, …}`, "%v", err)
 	} else if static {
 		g.checkArgMembers(c.Tool, skill, members, at+"/args")
 	}
 	if done, ok := g.tools[n.Tool]; ok {
-		if class, _, _ := effective(done, n.Args); class == manifests.ClassRead && n.SideEffect == "" {
-			g.error("compensate_unneeded", at, "remove it", "%s only reads, so that there is nothing to take back", n.Tool)
+		if class, _, _ := effectiveClass(done, n.Args); class == manifests.ClassRead && n.SideEffect == "" {
+			g.addError("compensate_unneeded", at, "remove it", "%s only reads, so there is nothing to compensate", n.Tool)
 		}
 	}
 }

@@ -16,8 +16,8 @@ type link struct {
 	bounded bool   // may close a cycle
 }
 
-// links returns the ways out of every node, edges in the order in which they are tried, then catches.
-func (g *graph) links() [][]link {
+// linksOf returns the ways out of every node, edges in the order in which they are tried, then catches.
+func (g *graph) linksOf() [][]link {
 	out := make([][]link, len(g.Nodes))
 	for _, i := range edgeOrder(g.Edges) {
 		e := &g.Edges[i]
@@ -50,16 +50,16 @@ func edgeOrder(edges []Edge) []int {
 	return order
 }
 
-func (g *graph) checkGraph() {
+func (g *graph) checkEdges() {
 	for i, e := range g.Edges {
 		at := g.edgePtr(i)
 		g.checkTarget(e.From, at+"/from")
 		g.checkTarget(e.To, at+"/to")
 		if e.MaxTraversals < 0 || e.MaxTraversals > 1e6 {
-			g.error("limit_invalid", at+"/max_traversals", "", "max_traversals is between 1 and 1000000")
+			g.addError("limit_invalid", at+"/max_traversals", "", "max_traversals is between 1 and 1000000")
 		}
 	}
-	links := g.links()
+	links := g.linksOf()
 	for i := range g.Nodes {
 		g.checkExclusive(&g.Nodes[i], links[i])
 	}
@@ -77,15 +77,15 @@ func (g *graph) checkExclusive(n *Node, links []link) {
 		_, isCase := when.IsCase()
 		switch {
 		case isCase && n.Op != OpSwitch:
-			g.error("cond_misplaced", l.ptr+"/when", "", `"case" is a condition behind a SWITCH; %s is %s`, n.ID, n.Op)
+			g.addError("cond_misplaced", l.ptr+"/when", "", `"case" is a condition behind a SWITCH; %s is %s`, n.ID, n.Op)
 		case !isCase && !when.IsOtherwise() && n.Op == OpSwitch:
-			g.error("cond_misplaced", l.ptr+"/when", `{"op":"case","is":"name"}`, "edges behind a SWITCH choose by case")
+			g.addError("cond_misplaced", l.ptr+"/when", `{"op":"case","is":"name"}`, "edges behind a SWITCH choose by case")
 		case closed != "" && when.IsOtherwise():
-			g.error("otherwise_misplaced", l.ptr+"/when", "otherwise stands once, as the last edge of its node", "the edge at %s takes the rest already", closed)
+			g.addError("otherwise_misplaced", l.ptr+"/when", "otherwise may occur once, on the last edge of its node", "the edge at %s takes the rest already", closed)
 		case closed != "" && when.IsAlways():
-			g.error("edges_ambiguous", l.ptr, "exactly one edge is taken; give one of them a condition", "the edge at %s is unconditional too", closed)
+			g.addError("edges_ambiguous", l.ptr, "exactly one edge is taken; give one of them a condition", "the edge at %s is unconditional too", closed)
 		case closed != "":
-			g.error("edge_unreachable", l.ptr, "put the unconditional edge last", "the edge at %s is always taken before", closed)
+			g.addError("edge_unreachable", l.ptr, "put the unconditional edge last", "the edge at %s is always taken before", closed)
 		}
 		if when.IsAlways() || when.IsOtherwise() {
 			closed = l.ptr
@@ -112,23 +112,23 @@ func (g *graph) checkCaseEdges(n *Node, edges []link) {
 		switch {
 		case l.edge.When.IsOtherwise():
 			if rest = true; n.Default == "" {
-				g.error("switch_default_missing", l.ptr+"/when", `name the default: "default":"other"`, "without a default nothing leads here: %s fails when no case matches", n.ID)
+				g.addError("switch_default_missing", l.ptr+"/when", `name the default: "default":"other"`, "without a default nothing leads here: %s fails when no case matches", n.ID)
 			}
 		case !isCase:
 		case !slices.Contains(names, name):
-			g.error("case_unknown", l.ptr+"/when/is", near(name, names), "%s has no case %q", n.ID, name)
+			g.addError("case_unknown", l.ptr+"/when/is", suggestNames(name, names), "%s has no case %q", n.ID, name)
 		case taken[name]:
-			g.error("case_edge_duplicate", l.ptr, "", "the case %q of %s has an edge already", name, n.ID)
+			g.addError("case_edge_duplicate", l.ptr, "", "the case %q of %s has an edge already", name, n.ID)
 		}
 		taken[name] = taken[name] || isCase
 	}
 	for _, name := range names {
 		if !taken[name] && !(rest && name == n.Default) {
-			g.error("case_edge_missing", ptr+"/cases", `{"from":"`+n.ID+`","to":…,"when":{"op":"case","is":"`+name+`"}}`, "no edge leaves %s for the case %q", n.ID, name)
+			g.addError("case_edge_missing", ptr+"/cases", `{"from":"`+n.ID+`","to":…,"when":{"op":"case","is":"`+name+`"}}`, "no edge leaves %s for the case %q", n.ID, name)
 		}
 	}
 	if rest && taken[n.Default] {
-		g.error("case_edge_duplicate", ptr+"/default", "remove one of the two", "the default %q of %s has a case edge and an otherwise edge", n.Default, n.ID)
+		g.addError("case_edge_duplicate", ptr+"/default", "remove one of the two", "the default %q of %s has a case edge and an otherwise edge", n.Default, n.ID)
 	}
 }
 
@@ -151,7 +151,7 @@ func (g *graph) checkReachable(links [][]link) {
 	}
 	for i := range g.Nodes {
 		if id := g.Nodes[i].ID; !seen[i] && g.index[id] == i {
-			g.error("node_unreachable", g.nodePtr(i), "add an edge to it or remove it", "no path leads from %s to %s", g.EntryNode, id)
+			g.addError("node_unreachable", g.nodePtr(i), "add an edge to it or remove it", "no path leads from %s to %s", g.EntryNode, id)
 		}
 	}
 }
@@ -171,9 +171,9 @@ func (g *graph) checkCycles(links [][]link) {
 			switch {
 			case l.bounded:
 			case colour[l.to] == grey && l.edge == nil:
-				g.error("cycle_unbounded", l.ptr+"/to", "use retry, or lead back by an edge with max_traversals", "the catch leads back to %s", g.Nodes[l.to].ID)
+				g.addError("cycle_unbounded", l.ptr+"/to", "use retry, or lead back by an edge with max_traversals", "the catch leads back to %s", g.Nodes[l.to].ID)
 			case colour[l.to] == grey:
-				g.error("cycle_unbounded", l.ptr, `say how often: "max_traversals": 3`, "the edge leads back to %s and nothing bounds the cycle", g.Nodes[l.to].ID)
+				g.addError("cycle_unbounded", l.ptr, `say how often: "max_traversals": 3`, "the edge leads back to %s and the cycle has no limit", g.Nodes[l.to].ID)
 			case colour[l.to] == white:
 				visit(l.to)
 			}

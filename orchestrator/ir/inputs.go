@@ -6,39 +6,39 @@ import (
 	"slices"
 )
 
-// MissingInputs names the top-level members of $in that a run with this input may come to need and in lacks, sorted.
+// MissingInputs returns the sorted names of the top-level members of $in that a run with this input may read and that in
+// does not have.
 //
-// A read counts when any path leads to it, not only when every path does: a run should not stop half way for what
-// could have been asked for at its start. But $in never changes during a run, so the walk knows it: conditions over
-// $in alone are decided here, and what stands behind an edge or a case that this input cannot take (a guard such as
-// {"op":"exists","ref":"$in.x"}) does not count. Nor do references that have a value or a default, and reads of nodes
-// that catch ref_unresolved.
+// A read counts if any path leads to it, so that a run does not stop half way for a value that could have been given at
+// the start. $in is constant during a run, so conditions over $in alone are evaluated here; nodes that this input cannot
+// reach (because of a guard such as {"op":"exists","ref":"$in.x"}) do not count. Nor do references that have a value or a
+// default, and reads of nodes that catch ref_unresolved.
 func (p *Program) MissingInputs(in map[string]any) []string {
 	w := inputWalk{in: in, eval: &condEval{work: maxCondWork}, missing: map[string]bool{}}
 	seen := map[string]bool{p.Doc.EntryNode: true}
 	for todo := []string{p.Doc.EntryNode}; len(todo) > 0; {
 		n := p.nodes[todo[0]]
 		todo = todo[1:]
-		for _, next := range w.node(n, p.out[n.ID]) {
+		for _, next := range w.visitNode(n, p.out[n.ID]) {
 			if !seen[next] {
 				seen[next] = true
 				todo = append(todo, next)
 			}
 		}
 	}
-	w.text(p.Doc.Output)
+	w.noteText(p.Doc.Output)
 	return slices.Sorted(maps.Keys(w.missing))
 }
 
-// inputWalk visits what a run with the input in can reach and notes what is missing. All conditions share one budget;
-// when it is used up the rest is undecided, which only makes more reads count.
+// inputWalk visits the nodes that a run with the input in can reach and records missing members. All conditions share one
+// work limit; when it is exceeded, the remaining conditions are undecided, which only makes more reads count.
 type inputWalk struct {
 	in      map[string]any
 	eval    *condEval
 	missing map[string]bool
 }
 
-// verdict is what is known of a condition before the run.
+// verdict is the value of a condition as far as it is known before the run.
 type verdict uint8
 
 const (
@@ -47,39 +47,39 @@ const (
 	always
 )
 
-func decided(ok bool) verdict {
+func verdictOf(ok bool) verdict {
 	if ok {
 		return always
 	}
 	return never
 }
 
-// node notes what n and its edges read, and returns the nodes that may follow.
-func (w inputWalk) node(n *Node, edges []Edge) []string {
+// visitNode records the reads of n and its edges and returns the nodes that may follow.
+func (w inputWalk) visitNode(n *Node, edges []Edge) []string {
 	var next []string
 	skipped := never
 	if n.Skip != nil {
-		skipped = w.when(n.Skip)
+		skipped = w.decideEdge(n.Skip)
 	}
 	if skipped != always {
-		next = append(next, w.inside(n)...)
+		next = append(next, w.visitInner(n)...)
 	}
 	for _, c := range n.Catch {
 		next = append(next, c.To)
 	}
-	if n.manages() {
+	if n.catchesMissing() {
 		w.missing = map[string]bool{}
 	}
 	if skipped != always {
-		for _, text := range n.expressions() {
-			w.text(text)
+		for _, text := range n.valueExpressions() {
+			w.noteText(text)
 		}
 	}
-	chosen := w.cases(n)
+	chosen := w.possibleCases(n)
 	for _, e := range edges {
 		v := undecided
 		if name, ok := e.When.IsCase(); !ok {
-			v = w.when(e.When)
+			v = w.decideEdge(e.When)
 		} else if !chosen[name] {
 			v = never
 		} else if len(chosen) == 1 {
@@ -95,41 +95,41 @@ func (w inputWalk) node(n *Node, edges []Edge) []string {
 	return next
 }
 
-// inside returns the first nodes of the graphs that n may run, and notes what their results read. A SUBGRAPH has an $in of
-// its own.
-func (w inputWalk) inside(n *Node) []string {
+// visitInner returns the entry nodes of the graphs that n may run and records the reads of their results. A SUBGRAPH has
+// its own $in.
+func (w inputWalk) visitInner(n *Node) []string {
 	runs := true
 	switch {
-	case n.manages():
+	case n.catchesMissing():
 		runs = false
 	case n.Op == OpMap:
-		runs = w.iterates(n)
+		runs = w.mustIterate(n)
 	case n.Op == OpLoop:
-		runs = n.While == nil || w.when(n.While) != never
+		runs = n.While == nil || w.decideEdge(n.While) != never
 	case n.Op == OpParallel:
 		runs = n.Join == "" || n.Join == JoinAll
 	default:
 	}
 	var next []string
-	for _, b := range n.inner() {
+	for _, b := range n.innerGraphs() {
 		if runs {
 			next = append(next, b.EntryNode)
-			w.text(b.Result)
+			w.noteText(b.Result)
 		}
 	}
 	if n.Until != nil && runs {
-		w.when(n.Until)
+		w.decideEdge(n.Until)
 	}
 	return next
 }
 
-// manages reports whether the flow knows what to do where n lacks a value.
-func (n *Node) manages() bool {
+// catchesMissing reports whether n catches unresolved references.
+func (n *Node) catchesMissing() bool {
 	return slices.ContainsFunc(n.Catch, func(c Catch) bool { return slices.Contains(c.On, FailRef) || slices.Contains(c.On, "ALL") })
 }
 
-// iterates reports whether the body of a MAP may run, and no item of it may fail.
-func (w inputWalk) iterates(n *Node) bool {
+// mustIterate reports whether the body of a MAP may run and a failing item fails the MAP.
+func (w inputWalk) mustIterate(n *Node) bool {
 	if n.OnError == "collect" {
 		return false
 	}
@@ -142,11 +142,11 @@ func (w inputWalk) iterates(n *Node) bool {
 	return f != nil || !ok || len(list) > 0
 }
 
-// cases returns the cases that a SWITCH may choose.
-func (w inputWalk) cases(n *Node) map[string]bool {
+// possibleCases returns the cases that a SWITCH may choose.
+func (w inputWalk) possibleCases(n *Node) map[string]bool {
 	chosen := map[string]bool{}
 	for _, c := range n.Cases {
-		v := w.when(c.When)
+		v := w.decideEdge(c.When)
 		if v != never {
 			chosen[c.Name] = true
 		}
@@ -160,20 +160,20 @@ func (w inputWalk) cases(n *Node) map[string]bool {
 	return chosen
 }
 
-func (w inputWalk) when(c *Cond) verdict {
+func (w inputWalk) decideEdge(c *Cond) verdict {
 	if c == nil {
 		return always
 	}
-	return w.cond(c.root)
+	return w.decideCond(c.root)
 }
 
-// cond decides a condition as far as $in alone does, and notes what its evaluation may read.
-func (w inputWalk) cond(n *condNode) verdict {
+// decideCond evaluates a condition as far as it depends on $in alone and records the reads of its evaluation.
+func (w inputWalk) decideCond(n *condNode) verdict {
 	switch {
 	case n == nil:
 		return always
 	case n.op == "not":
-		switch w.cond(n.args[0]) {
+		switch w.decideCond(n.args[0]) {
 		case always:
 			return never
 		case never:
@@ -181,42 +181,42 @@ func (w inputWalk) cond(n *condNode) verdict {
 		}
 		return undecided
 	case n.op == "and" || n.op == "or":
-		rest := decided(n.op == "and")
+		rest := verdictOf(n.op == "and")
 		for _, a := range n.args {
-			switch w.cond(a) {
-			case decided(n.op == "or"): // nothing behind it is evaluated
-				return decided(n.op == "or")
+			switch w.decideCond(a) {
+			case verdictOf(n.op == "or"): // nothing behind it is evaluated
+				return verdictOf(n.op == "or")
 			case undecided:
 				rest = undecided
 			}
 		}
 		return rest
-	case n.reads("$in", "$trigger"):
+	case n.readsOnly("$in", "$trigger"):
 		if ok, f := w.eval.eval(n, Scope{In: w.in}); f == nil {
-			return decided(ok)
+			return verdictOf(ok)
 		}
 	}
 	if n.op != "exists" {
-		w.ref(n.ref)
+		w.noteRef(n.ref)
 	}
-	w.expr(n.left)
-	w.expr(n.right)
+	w.noteExpr(n.left)
+	w.noteExpr(n.right)
 	if n.where != nil {
-		w.cond(n.where)
+		w.decideCond(n.where)
 	}
 	return undecided
 }
 
-// reads reports whether n reads nothing outside of these namespaces.
-func (n *condNode) reads(roots ...string) bool {
+// readsOnly reports whether n reads nothing outside of these namespaces.
+func (n *condNode) readsOnly(roots ...string) bool {
 	inner := slices.Concat(roots, []string{"$item", "$index"})
 	for _, a := range n.args {
-		if !a.reads(roots...) {
+		if !a.readsOnly(roots...) {
 			return false
 		}
 	}
 	return (n.ref.root == "" || slices.Contains(roots, n.ref.root)) && exprReads(n.left, roots) && exprReads(n.right, roots) &&
-		(n.where == nil || n.where.reads(inner...))
+		(n.where == nil || n.where.readsOnly(inner...))
 }
 
 func exprReads(v any, roots []string) bool {
@@ -227,7 +227,7 @@ func exprReads(v any, roots []string) bool {
 	case []any:
 		return !slices.ContainsFunc(v, func(e any) bool { return !exprReads(e, roots) })
 	case map[string]any:
-		if operator(v) == "lit" {
+		if operatorOf(v) == "lit" {
 			return true
 		}
 		for _, e := range v {
@@ -239,52 +239,52 @@ func exprReads(v any, roots []string) bool {
 	return true
 }
 
-func (w inputWalk) text(text json.RawMessage) {
+func (w inputWalk) noteText(text json.RawMessage) {
 	if text == nil {
 		return
 	}
 	if v, err := decodeValue(text); err == nil {
-		w.expr(v)
+		w.noteExpr(v)
 	}
 }
 
-// expr notes the references of a value expression that must have a value; a default is needed only where this input
+// noteExpr notes the references of a value expression that must have a value; a default is needed only where this input
 // does not say.
-func (w inputWalk) expr(v any) {
+func (w inputWalk) noteExpr(v any) {
 	switch v := v.(type) {
 	case string:
 		if r, err := parseRef(v); err == nil && looksLikeRef(v) {
-			w.ref(r)
+			w.noteRef(r)
 		}
 	case []any:
 		for _, e := range v {
-			w.expr(e)
+			w.noteExpr(e)
 		}
 	case map[string]any:
-		switch operator(v) {
+		switch operatorOf(v) {
 		case "lit":
 		case "ref":
 			fallback, ok := v["default"]
 			switch {
 			case !ok:
-				w.expr(v["ref"])
+				w.noteExpr(v["ref"])
 			case exprReads(v["ref"], []string{"$in", "$trigger"}):
 				if _, f := evalString(v["ref"].(string), Scope{In: w.in}); f != nil {
-					w.expr(fallback)
+					w.noteExpr(fallback)
 				}
 			default:
-				w.expr(fallback)
+				w.noteExpr(fallback)
 			}
 		default:
 			for _, e := range v {
-				w.expr(e)
+				w.noteExpr(e)
 			}
 		}
 	}
 }
 
-func (w inputWalk) ref(r ref) {
-	names := r.names()
+func (w inputWalk) noteRef(r ref) {
+	names := r.memberNames()
 	if r.root != "$in" && r.root != "$trigger" || len(names) == 0 {
 		return
 	}

@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// What a document says of its input: input_schema is a JSON Schema, or the name of one. It is followed as far as it tells
-// which members there can be and of which types they are; what combines schemas (allOf, anyOf, if …) tells nothing here,
-// and is for whoever holds an input against the whole schema (package compile).
+// The input schema of a document: input_schema is a JSON Schema or the name of one. This file uses it to find out which
+// members an input can have and their types. Keywords that combine schemas (allOf, anyOf, if …) are ignored here; package
+// compile validates an input against the whole schema.
 
-// InputSchema is the JSON Schema that the input of a run has to fit, nil when any does.
+// InputSchema returns the JSON Schema that the input of a run must satisfy, nil if there is none.
 func (p *Program) InputSchema() json.RawMessage { return p.Doc.inputSchema() }
 
-// SubgraphInputSchema is the JSON Schema that the inputs of a SUBGRAPH node have to fit, nil when any do.
+// SubgraphInputSchema returns the JSON Schema that the inputs of a SUBGRAPH node must satisfy, nil if there is none.
 func (p *Program) SubgraphInputSchema(n *Node) json.RawMessage {
-	return p.homeOf(p.sub(n.Ref)).inputSchema()
+	return p.homeOf(p.subgraphOf(n.Ref)).inputSchema()
 }
 
-// homeOf is the document whose graph inner is.
+// homeOf returns the document that inner is the graph of.
 func (p *Program) homeOf(inner Inner) *Document {
 	if inner.Body == nil || len(inner.Nodes) == 0 {
 		return &Document{}
 	}
-	return p.home(&inner.Nodes[0])
+	return p.documentOf(&inner.Nodes[0])
 }
 
 func (d *Document) inputSchema() json.RawMessage {
@@ -47,23 +47,23 @@ func (v *validator) checkInputSchema() {
 	}
 	if json.Unmarshal(v.doc.InputSchema, &name) == nil {
 		if _, ok := v.doc.outputSchema(name); !ok {
-			v.error("schema_unknown", ptr, near(name, v.schemaNames()), "there is no schema %q", name)
+			v.addError("schema_unknown", ptr, suggestNames(name, v.schemaNames()), "there is no schema %q", name)
 			return
 		}
 	}
 	schema, err := decodeValue(v.doc.inputSchema())
 	switch object, ok := schema.(map[string]any); {
 	case err != nil || !ok && schema != true:
-		v.error("type_mismatch", ptr, `{"type": "object", "properties": {…}}, or the name of a schema in schemas`, "an input's schema is a JSON Schema, or the name of one; this is %s", typeName(schema))
-	case ok && !allows(object, "object"):
-		v.error("schema_no_object", ptr, `{"type": "object", "properties": {…}}`, "the input of a flow is an object; the schema describes something else")
+		v.addError("type_mismatch", ptr, `{"type": "object", "properties": {…}}, or the name of a schema in schemas`, "an input's schema is a JSON Schema, or the name of one; this is %s", typeName(schema))
+	case ok && !allowsType(object, "object"):
+		v.addError("schema_no_object", ptr, `{"type": "object", "properties": {…}}`, "the input of a flow is an object; the schema describes something else")
 	}
 }
 
 // schemaView is a place in a JSON Schema; root is the whole of it.
 type schemaView struct{ root, at any }
 
-// inputView is the schema of $in, false where there is none. Every reference into $in asks for it: it is read once.
+// inputView returns the schema of $in, false if there is none. The result is cached.
 func (v *validator) inputView() (schemaView, bool) {
 	if v.input == nil {
 		v.input = &schemaView{}
@@ -76,27 +76,27 @@ func (v *validator) inputView() (schemaView, bool) {
 	return *v.input, v.input.root != nil
 }
 
-// object is the schema at this place, references within the document followed. ok is false where what stands there says
-// nothing that can be used here: true, or a combination of schemas.
-func (s schemaView) object() (map[string]any, bool) {
+// resolveObject returns the schema at this place, with references within the document followed. ok is false if it is not
+// an object or combines other schemas.
+func (s schemaView) resolveObject() (map[string]any, bool) {
 	for range 16 {
 		o, ok := s.at.(map[string]any)
-		if !ok || combines(o) {
+		if !ok || combinesSchemas(o) {
 			return nil, false
 		}
 		to, refers := o["$ref"].(string)
 		if !refers {
 			return o, true
 		}
-		if s.at, ok = pointed(s.root, to); !ok || len(o) > 1 {
+		if s.at, ok = followPointer(s.root, to); !ok || len(o) > 1 {
 			return nil, false
 		}
 	}
 	return nil, false
 }
 
-// combines reports whether a schema holds others whose interplay decides.
-func combines(o map[string]any) bool {
+// combinesSchemas reports whether a schema combines other schemas.
+func combinesSchemas(o map[string]any) bool {
 	for _, k := range []string{"allOf", "anyOf", "oneOf", "not", "if", "$dynamicRef", "dependentSchemas", "dependencies", "unevaluatedProperties", "$id"} {
 		if _, ok := o[k]; ok {
 			return true
@@ -105,8 +105,8 @@ func combines(o map[string]any) bool {
 	return false
 }
 
-// pointed follows "#/$defs/name", a JSON pointer as a fragment (RFC 6901, section 6), from the root of a schema.
-func pointed(root any, to string) (any, bool) {
+// followPointer follows "#/$defs/name", a JSON pointer as a fragment (RFC 6901, section 6), from the root of a schema.
+func followPointer(root any, to string) (any, bool) {
 	fragment, ok := strings.CutPrefix(to, "#")
 	path, err := url.PathUnescape(fragment)
 	if !ok || err != nil {
@@ -144,8 +144,8 @@ func atPointer(v any, pointer string) (any, bool) {
 	return v, true
 }
 
-// allows reports whether a schema takes values of a type, as far as its "type" says.
-func allows(o map[string]any, name string) bool {
+// allowsType reports whether the "type" of a schema allows a type.
+func allowsType(o map[string]any, name string) bool {
 	switch t := o["type"].(type) {
 	case string:
 		return t == name || name == "number" && t == "integer"
@@ -155,22 +155,22 @@ func allows(o map[string]any, name string) bool {
 	return true
 }
 
-// member is the schema of what a segment leads to. never says that nothing can be there, because the members are listed
-// and it is not among them (known), or because the value has none.
-func (s schemaView) member(seg segment) (next schemaView, known []string, never, ok bool) {
-	o, ok := s.object()
+// memberView returns the schema of the value that a segment selects. never reports that there cannot be such a value:
+// the schema lists all members (known) and this is not one of them, or the value has no members.
+func (s schemaView) memberView(seg segment) (next schemaView, known []string, never, ok bool) {
+	o, ok := s.resolveObject()
 	if !ok {
 		return schemaView{}, nil, false, false
 	}
 	if seg.kind != segName {
-		if !allows(o, "array") {
+		if !allowsType(o, "array") {
 			return schemaView{}, nil, true, true
 		}
 		items, there := o["items"]
 		_, prefixed := o["prefixItems"]
 		return schemaView{s.root, items}, nil, false, there && !prefixed
 	}
-	if !allows(o, "object") {
+	if !allowsType(o, "object") {
 		return schemaView{}, nil, true, true
 	}
 	properties, _ := o["properties"].(map[string]any)
@@ -199,13 +199,13 @@ func (g *graph) checkInputRef(r ref, ptr string) {
 		if !ok {
 			return
 		}
-		next, known, never, more := view.member(seg)
+		next, known, never, more := view.memberView(seg)
 		if never {
-			hint := near(seg.name, known)
+			hint := suggestNames(seg.name, known)
 			if known == nil {
 				hint = "input_schema says of which type it is"
 			}
-			g.error("member_unknown", ptr, hint, "%s is never there: by input_schema %s has no %s", r, ref{r.root, r.segs[:i]}, segmentText(seg))
+			g.addError("member_unknown", ptr, hint, "%s is never there: by input_schema %s has no %s", r, ref{r.root, r.segs[:i]}, segmentText(seg))
 			return
 		}
 		view, ok = next, more
@@ -219,7 +219,7 @@ func segmentText(seg segment) string {
 	return "elements"
 }
 
-// inputType is the type of what a reference into $in leads to, by the names of typeName; "" is not known.
+// inputType returns the type of the value that a reference into $in selects, as typeName names it; "" is unknown.
 func (v *validator) inputType(r ref) string {
 	view, ok := v.inputView()
 	for _, seg := range r.segs {
@@ -227,11 +227,11 @@ func (v *validator) inputType(r ref) string {
 		if !ok || seg.kind == segAll {
 			return ""
 		}
-		if view, _, never, ok = view.member(seg); never {
+		if view, _, never, ok = view.memberView(seg); never {
 			return ""
 		}
 	}
-	o, told := view.object()
+	o, told := view.resolveObject()
 	if name, one := o["type"].(string); ok && told && one {
 		return schemaTypeNames[name]
 	}
@@ -243,26 +243,26 @@ var schemaTypeNames = map[string]string{
 	"string": "a string", "integer": "a number", "number": "a number", "boolean": "a boolean", "object": "an object", "array": "an array", "null": "null",
 }
 
-// checkSubgraphInputs holds the inputs of a SUBGRAPH, by their names, against the input_schema of its document.
+// checkSubgraphInputs checks the names of a SUBGRAPH's inputs against the input_schema of its document.
 func (g *graph) checkSubgraphInputs(n *Node, sub *Document, ptr string) {
 	v := &validator{report: &report{}, doc: sub}
 	view, ok := v.inputView()
 	if !ok {
 		return
 	}
-	o, ok := view.object()
+	o, ok := view.resolveObject()
 	if !ok {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
-		if _, known, never, _ := view.member(segment{name: name}); never {
-			g.error("port_unknown", ptr+"/inputs/"+escapePointer(name), near(name, known), "the subgraph takes no input %q", name)
+		if _, known, never, _ := view.memberView(segment{name: name}); never {
+			g.addError("port_unknown", ptr+"/inputs/"+escapePointer(name), suggestNames(name, known), "the subgraph takes no input %q", name)
 		}
 	}
 	required, _ := stringList(o["required"])
 	for _, name := range required {
 		if _, given := n.Inputs[name]; !given {
-			g.error("port_missing", ptr+"/inputs/"+escapePointer(name), "", "the subgraph wants an input %q", name)
+			g.addError("port_missing", ptr+"/inputs/"+escapePointer(name), "", "the subgraph needs an input %q", name)
 		}
 	}
 }

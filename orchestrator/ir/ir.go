@@ -1,16 +1,15 @@
 // Package ir is ExecIR: the document that a run executes, its validation, and the two small languages inside it, value
 // expressions (Eval) and conditions (Cond).
 //
-// Start with Document for the format and Parse for the way in: Parse reads a document strictly, checks everything that
-// can be known before the run, and answers with a Program or with all findings at once. Everything here is pure: no
-// I/O, no clock, no randomness, no map order in results; the same document and the same state give the same answer on
-// every machine. Nothing here runs a node: that is the engine's.
+// Start with Document for the format and with Parse, which decodes a document strictly, runs all static checks, and
+// returns a Program or all findings at once. Everything here is pure: no I/O, no clock, no randomness, no map order in
+// results; the same document and state give the same result on every machine. The engine runs nodes; this package does not.
 //
 //	reference   "$vars.a.b[0]", a path into one of the namespaces $vars $tmp $ctx $in $err
-//	body        the graph that a MAP runs once for every item, an iteration
+//	body        the graph that a MAP runs once for every item; one such run is an iteration
 //	port        one output of a node; "result" is the whole output, any other a top-level member of it
-//	finding     one remark of validation, with a JSON pointer into the document
-//	failure     a node or an evaluation that failed, of one of the closed list of kinds
+//	finding     an error or warning of validation, with a JSON pointer into the document
+//	failure     a failed node or evaluation; its kind is one of a fixed list
 package ir
 
 import (
@@ -35,7 +34,7 @@ type Document struct {
 	CtxRequires []string                   `json:"ctx_requires,omitempty"`
 	Schemas     map[string]json.RawMessage `json:"schemas,omitempty"`   // JSON Schema 2020-12, by the name that nodes use
 	Templates   map[string]string          `json:"templates,omitempty"` // pins: template id → "sha256:…"; another text is refused
-	// PromptTemplates are templates of the document's own, by id, beside those that come with lattice.
+	// PromptTemplates are templates of the document's own, by id, in addition to the built-in ones.
 	PromptTemplates map[string]json.RawMessage `json:"prompt_templates,omitempty"`
 	Tools           []string                   `json:"tools,omitempty"`         // allowlist
 	ModelClasses    []string                   `json:"model_classes,omitempty"` // allowlist
@@ -47,7 +46,7 @@ type Document struct {
 	Meta            json.RawMessage            `json:"meta,omitempty"`
 }
 
-// Source says what a document was compiled from.
+// Source names the document that an ExecIR document was compiled from.
 type Source struct {
 	WorkflowVersion string `json:"workflow_version,omitempty"`
 	PlanIRVersion   string `json:"planir_version,omitempty"`
@@ -91,7 +90,7 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Kind + ": " + f.Message }
 
-// Finding is one remark of validation; all are reported at once.
+// Finding is an error or warning of validation; all are reported at once.
 type Finding struct {
 	Code     string `json:"code"`
 	Severity string `json:"severity"` // error | warning
@@ -118,7 +117,7 @@ func (p *Program) Node(id string) *Node { return p.nodes[id] }
 // Out returns the outgoing edges of a node in the order in which they are tried.
 func (p *Program) Out(id string) []Edge { return p.out[id] }
 
-// Scope is what references are resolved against. Numbers are json.Number throughout. Absent roots are nil.
+// Scope holds the values of the namespaces. Numbers are json.Number throughout. A nil namespace is absent.
 type Scope struct {
 	Vars, Tmp, Ctx, In, Out, Err any
 

@@ -16,7 +16,7 @@ type Validator struct {
 	Schema  string `json:"schema,omitempty"`  // json_schema: name of a schema
 	Expr    string `json:"expr,omitempty"`    // invariant: a condition as text, such as "$out.id in $in.candidates[*].id"
 	AST     *Cond  `json:"ast,omitempty"`     // invariant: the same as a condition; $out is the output, $in the projected inputs
-	Message string `json:"message,omitempty"` // invariant: what the repair packet says
+	Message string `json:"message,omitempty"` // invariant: the message of the repair packet
 	Max     int    `json:"max,omitempty"`     // max_chars: of every text in the output
 }
 
@@ -31,7 +31,7 @@ type Escalation struct {
 	On          []string `json:"on"` // failure kinds
 	ToClass     string   `json:"to_model_class"`
 	MaxAttempts int      `json:"max_attempts,omitempty"` // default 1
-	Carry       string   `json:"carry,omitempty"`        // packet (default): what went wrong comes along | fresh
+	Carry       string   `json:"carry,omitempty"`        // packet (default): with a description of the failure | fresh
 }
 
 // Escalations are tried in their order. A document may write a single one without the list around it.
@@ -44,20 +44,20 @@ const (
 	maxAttempts         = 5
 )
 
-// Ports of LLM nodes beside the members of the output; a member of the same name hides one. LLM_CHOOSE with resolve also
+// Ports of LLM nodes in addition to the members of the output; a member of the same name hides one. LLM_CHOOSE with resolve also
 // has "item".
 var llmPorts = []string{"attempts", "cached", "class", "escalated", "repaired"}
 
-// Template returns the prompt template of a node; another text than the one that the node's document pins is none.
+// Template returns the prompt template of a node. ok is false if it differs from the one that the node's document pins.
 func (p *Program) Template(n *Node) (templates.Template, bool) {
-	doc := p.home(n)
-	t, ok := doc.template(n.PromptTemplate)
+	doc := p.documentOf(n)
+	t, ok := doc.findTemplate(n.PromptTemplate)
 	pin := doc.Templates[n.PromptTemplate]
 	return t, ok && (pin == "" || pin == t.SHA256)
 }
 
-// template returns one of the document's own templates, else one that comes with lattice.
-func (d *Document) template(id string) (templates.Template, bool) {
+// findTemplate returns one of the document's own templates, else a built-in one.
+func (d *Document) findTemplate(id string) (templates.Template, bool) {
 	own, ok := d.PromptTemplates[id]
 	if !ok {
 		return templates.Builtin(id)
@@ -68,11 +68,11 @@ func (d *Document) template(id string) (templates.Template, bool) {
 
 // OutputSchema returns a schema by the name that a node uses: one of its document's own, else one that comes with lattice.
 func (p *Program) OutputSchema(n *Node, name string) (json.RawMessage, bool) {
-	return p.home(n).outputSchema(name)
+	return p.documentOf(n).outputSchema(name)
 }
 
-// home is the document in which a node stands.
-func (p *Program) home(n *Node) *Document {
+// documentOf is the document in which a node stands.
+func (p *Program) documentOf(n *Node) *Document {
 	if doc, ok := p.homes[n.ID]; ok {
 		return doc
 	}
@@ -119,7 +119,7 @@ func (p *Program) Climbs() []Climb {
 	return slices.Compact(list)
 }
 
-// portsLLM lists the top-level members of what an LLM_… node puts out, nil when they are not known.
+// portsLLM lists the top-level members of the output of an LLM_… node, nil if they are not known.
 func (g *graph) portsLLM(n *Node) []string {
 	schema, ok := g.doc.outputSchema(n.OutputSchema)
 	var top struct {
@@ -132,7 +132,7 @@ func (g *graph) portsLLM(n *Node) []string {
 	return slices.Sorted(maps.Keys(top.Properties))
 }
 
-// extraPorts lists the ports of a node beside the members of its output.
+// extraPorts lists the ports of a node in addition to the members of its output.
 func extraPorts(n *Node) []string {
 	switch {
 	case n.Op == OpLLMChoose && n.Resolve:

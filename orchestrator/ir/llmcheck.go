@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/manifests/templates"
 )
 
-// What can be known before a run of the nodes that ask models.
+// Static checks of the nodes that ask models.
 
 // checkLLM checks an LLM_… node: its model class, template, schemas, validators and policies.
 func (g *graph) checkLLM(n *Node, ptr string) {
@@ -27,10 +27,10 @@ func (g *graph) checkLLM(n *Node, ptr string) {
 	g.checkPolicy(n, ptr)
 	g.checkEscalation(n, ptr)
 	if n.MaxOutputTokens < 0 || n.MaxOutputTokens > maxOutputTokens {
-		g.error("limit_invalid", ptr+"/max_output_tokens", "", "max_output_tokens is between 1 and %d", maxOutputTokens)
+		g.addError("limit_invalid", ptr+"/max_output_tokens", "", "max_output_tokens is between 1 and %d", maxOutputTokens)
 	}
 	if n.Temperature < 0 || n.Temperature > 2 {
-		g.error("limit_invalid", ptr+"/temperature", "0 repeats itself best", "temperature is between 0 and 2")
+		g.addError("limit_invalid", ptr+"/temperature", "0 repeats itself best", "temperature is between 0 and 2")
 	}
 	g.checkCache(n, ptr)
 	switch n.Op {
@@ -46,27 +46,27 @@ var classPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustComp
 func (g *graph) checkModelClass(class, ptr string) {
 	switch {
 	case class == "":
-		g.error("field_missing", ptr, "such as SMALL_EXEC; the settings say which model that is", "a node that asks a model names its class")
+		g.addError("field_missing", ptr, "such as SMALL_EXEC; the settings map it to a model", "a node that asks a model names its class")
 	case !classPattern().MatchString(class):
-		g.error("model_class_invalid", ptr, "capitals, digits and _, such as SMALL_EXEC", "%q is no name of a model class", class)
+		g.addError("model_class_invalid", ptr, "capitals, digits and _, such as SMALL_EXEC", "%q is not a valid name for a model class", class)
 	case g.doc.ModelClasses != nil && !slices.Contains(g.doc.ModelClasses, class):
-		g.error("model_class_not_allowed", ptr, "add it to model_classes", "%s is not in the document's list of model classes", class)
+		g.addError("model_class_not_allowed", ptr, "add it to model_classes", "%s is not in the document's list of model classes", class)
 	}
 }
 
 func (g *graph) checkOutputSchema(n *Node, ptr string) {
 	if n.OutputSchema == "" {
-		g.error("field_missing", ptr+"/output_schema", "known: "+fmt.Sprint(g.schemaNames()), "a node that asks a model names the schema of its output")
+		g.addError("field_missing", ptr+"/output_schema", "known: "+fmt.Sprint(g.schemaNames()), "a node that asks a model names the schema of its output")
 		return
 	}
 	schema, ok := g.doc.outputSchema(n.OutputSchema)
 	if !ok {
-		g.error("schema_unknown", ptr+"/output_schema", near(n.OutputSchema, g.schemaNames()), "there is no schema %q, in schemas or among those that come with lattice", n.OutputSchema)
+		g.addError("schema_unknown", ptr+"/output_schema", suggestNames(n.OutputSchema, g.schemaNames()), "there is no schema %q, neither in schemas nor built in", n.OutputSchema)
 		return
 	}
 	var top struct{ Type any }
 	if json.Unmarshal(schema, &top) != nil || top.Type != "object" {
-		g.error("schema_no_object", ptr+"/output_schema", `put the value into a member: {"type":"object", …}`, "the output of a model is an object; %s describes something else", n.OutputSchema)
+		g.addError("schema_no_object", ptr+"/output_schema", `put the value into a member: {"type":"object", …}`, "the output of a model is an object; %s describes something else", n.OutputSchema)
 	}
 }
 
@@ -76,39 +76,39 @@ func (v *validator) schemaNames() []string {
 	return slices.Compact(names)
 }
 
-// checkTemplate holds the node's inputs against the ports of its template.
+// checkTemplate compares the node's inputs with the ports of its template.
 func (g *graph) checkTemplate(n *Node, ptr string) {
 	at := ptr + "/prompt_template"
 	if n.PromptTemplate == "" {
-		g.error("field_missing", at, "known: "+fmt.Sprint(templates.IDs()), "a node that asks a model names its prompt template")
+		g.addError("field_missing", at, "known: "+fmt.Sprint(templates.IDs()), "a node that asks a model names its prompt template")
 		return
 	}
-	t, ok := g.doc.template(n.PromptTemplate)
+	t, ok := g.doc.findTemplate(n.PromptTemplate)
 	_, own := g.doc.PromptTemplates[n.PromptTemplate]
 	switch {
 	case !ok && own:
 		return // reported where it stands
 	case !ok:
-		g.error("template_unknown", at, near(n.PromptTemplate, append(slices.Collect(maps.Keys(g.doc.PromptTemplates)), templates.IDs()...)), "there is no prompt template %q", n.PromptTemplate)
+		g.addError("template_unknown", at, suggestNames(n.PromptTemplate, append(slices.Collect(maps.Keys(g.doc.PromptTemplates)), templates.IDs()...)), "there is no prompt template %q", n.PromptTemplate)
 		return
 	}
 	if t.Op != string(n.Op) {
-		g.error("template_op", at, "", "%s is a template for %s, not for %s", t.ID, t.Op, n.Op)
+		g.addError("template_op", at, "", "%s is a template for %s, not for %s", t.ID, t.Op, n.Op)
 	}
 	if t.OutputSchema != "" && n.OutputSchema != "" && t.OutputSchema != n.OutputSchema {
-		g.error("template_schema", ptr+"/output_schema", "name "+t.OutputSchema, "%s asks for %s, not for %s", t.ID, t.OutputSchema, n.OutputSchema)
+		g.addError("template_schema", ptr+"/output_schema", "name "+t.OutputSchema, "%s asks for %s, not for %s", t.ID, t.OutputSchema, n.OutputSchema)
 	}
 	ports := slices.Sorted(maps.Keys(t.InputPorts))
 	given := n.implicitPorts()
 	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
 		given = append(given, name)
 		if !slices.Contains(ports, name) {
-			g.error("port_unknown", ptr+"/inputs/"+escapePointer(name), near(name, ports), "the template %s has no input %q", t.ID, name)
+			g.addError("port_unknown", ptr+"/inputs/"+escapePointer(name), suggestNames(name, ports), "the template %s has no input %q", t.ID, name)
 		}
 	}
 	for _, name := range ports {
 		if !slices.Contains(given, name) {
-			g.error("port_missing", ptr+"/inputs/"+escapePointer(name), "", "the template %s wants an input %q", t.ID, name)
+			g.addError("port_missing", ptr+"/inputs/"+escapePointer(name), "", "the template %s needs an input %q", t.ID, name)
 		}
 	}
 }
@@ -126,32 +126,32 @@ func (n *Node) implicitPorts() []string {
 
 func (g *graph) checkValidators(n *Node, ptr string) {
 	if n.Validators == nil {
-		g.error("field_missing", ptr+"/validators", `[{"type":"json_schema","schema":"`+n.OutputSchema+`"}]`, "a node that asks a model lists its validators")
+		g.addError("field_missing", ptr+"/validators", `[{"type":"json_schema","schema":"`+n.OutputSchema+`"}]`, "a node that asks a model lists its validators")
 	}
 	for i, v := range n.Validators {
 		at := ptr + "/validators/" + strconv.Itoa(i)
 		switch v.Type {
 		case "json_schema":
 			if _, ok := g.doc.outputSchema(v.Schema); !ok {
-				g.error("schema_unknown", at+"/schema", near(v.Schema, g.schemaNames()), "there is no schema %q", v.Schema)
+				g.addError("schema_unknown", at+"/schema", suggestNames(v.Schema, g.schemaNames()), "there is no schema %q", v.Schema)
 			}
 		case "invariant":
 			g.checkInvariant(v, at)
 		case "choice_in_candidates":
 			if n.Op != OpLLMChoose {
-				g.error("validator_misplaced", at+"/type", "", "%s has no candidates", n.Op)
+				g.addError("validator_misplaced", at+"/type", "", "%s has no candidates", n.Op)
 			}
 		case "label_in_set":
 			if n.Op != OpLLMClassify {
-				g.error("validator_misplaced", at+"/type", "", "%s has no labels", n.Op)
+				g.addError("validator_misplaced", at+"/type", "", "%s has no labels", n.Op)
 			}
 		case "no_extra_text":
 		case "max_chars":
 			if v.Max < 1 {
-				g.error("limit_invalid", at+"/max", "", "max is at least 1")
+				g.addError("limit_invalid", at+"/max", "", "max is at least 1")
 			}
 		default:
-			g.error("validator_unknown", at+"/type", oneOf(v.Type, validatorTypes), "there is no validator %q", v.Type)
+			g.addError("validator_unknown", at+"/type", oneOf(v.Type, validatorTypes), "there is no validator %q", v.Type)
 		}
 	}
 }
@@ -160,7 +160,7 @@ var validatorTypes = []string{"json_schema", "invariant", "choice_in_candidates"
 
 func (g *graph) checkInvariant(v Validator, ptr string) {
 	if (v.Expr == "") == (v.AST == nil) {
-		g.error("invariant_form", ptr, `such as "expr": "$out.id in $in.candidates[*].id"`, "an invariant has either expr or ast")
+		g.addError("invariant_form", ptr, `for example "expr": "$out.id in $in.candidates[*].id"`, "an invariant has either expr or ast")
 		return
 	}
 	if v.Expr == "" {
@@ -168,12 +168,12 @@ func (g *graph) checkInvariant(v Validator, ptr string) {
 	}
 	c, err := ParseCond(v.Expr)
 	if err != nil {
-		g.error("invariant_invalid", ptr+"/expr", `such as "$out.id in $in.candidates[*].id"`, "%v", err)
+		g.addError("invariant_invalid", ptr+"/expr", `such as "$out.id in $in.candidates[*].id"`, "%v", err)
 		return
 	}
 	condRefs(c.root, ptr+"/expr", nil, func(r ref, _ string, _ []ref) {
 		if !closedRoots[r.root] {
-			g.error("ref_scope", ptr+"/expr", "pass it to the node as an input, which is a member of $in here", "a validator sees $out and $in, the node's inputs, and not %s", r.root)
+			g.addError("ref_scope", ptr+"/expr", "pass it to the node as an input, which is a member of $in here", "a validator sees $out and $in, the node's inputs, and not %s", r.root)
 		}
 	})
 }
@@ -183,14 +183,14 @@ var strategies = []string{"PATCH_JSON_FROM_ERROR", "REGENERATE", "NONE"}
 func (g *graph) checkPolicy(n *Node, ptr string) {
 	p := n.RetryPolicy
 	if p == nil {
-		g.error("field_missing", ptr+"/retry_policy", `{"strategy":"PATCH_JSON_FROM_ERROR","max_attempts":2}`, "a node that asks a model says how often, and how")
+		g.addError("field_missing", ptr+"/retry_policy", `{"strategy":"PATCH_JSON_FROM_ERROR","max_attempts":2}`, "a node that asks a model needs a retry policy")
 		return
 	}
 	if !slices.Contains(strategies, p.Strategy) {
-		g.error("strategy_unknown", ptr+"/retry_policy/strategy", oneOf(p.Strategy, strategies), "there is no strategy %q", p.Strategy)
+		g.addError("strategy_unknown", ptr+"/retry_policy/strategy", oneOf(p.Strategy, strategies), "there is no strategy %q", p.Strategy)
 	}
 	if p.MaxAttempts < 0 || p.MaxAttempts > maxAttempts {
-		g.error("limit_invalid", ptr+"/retry_policy/max_attempts", "it counts all questions to the class, the first included", "max_attempts is between 1 and %d", maxAttempts)
+		g.addError("limit_invalid", ptr+"/retry_policy/max_attempts", "it counts all questions to the class, the first included", "max_attempts is between 1 and %d", maxAttempts)
 	}
 }
 
@@ -205,15 +205,15 @@ func (g *graph) checkEscalation(n *Node, ptr string) {
 		from, to := slices.Index(list, below[len(below)-1]), slices.Index(list, e.ToClass)
 		switch {
 		case slices.Contains(below, e.ToClass) && e.ToClass != "":
-			g.error("escalation_twice", at+"/to_model_class", "each class is asked in one stretch only", "%s was asked before", e.ToClass)
+			g.addError("escalation_twice", at+"/to_model_class", "each class is asked in one stretch only", "%s was asked before", e.ToClass)
 		case from >= 0 && to >= 0 && to < from:
-			g.error("escalation_down", at+"/to_model_class", "model_classes lists them from the weakest to the strongest", "%s stands before %s in model_classes: a node escalates upward only", e.ToClass, list[from])
+			g.addError("escalation_down", at+"/to_model_class", "model_classes lists them from the weakest to the strongest", "%s comes before %s in model_classes: a node can only escalate to a stronger class", e.ToClass, list[from])
 		}
 		if e.MaxAttempts < 0 || e.MaxAttempts > maxAttempts {
-			g.error("limit_invalid", at+"/max_attempts", "", "max_attempts is between 1 and %d", maxAttempts)
+			g.addError("limit_invalid", at+"/max_attempts", "", "max_attempts is between 1 and %d", maxAttempts)
 		}
 		if e.Carry != "" && e.Carry != "packet" && e.Carry != "fresh" {
-			g.error("carry_invalid", at+"/carry", "known: packet, fresh", "an escalation cannot carry %q", e.Carry)
+			g.addError("carry_invalid", at+"/carry", "known: packet, fresh", "an escalation cannot carry %q", e.Carry)
 		}
 		below = append(below, e.ToClass)
 	}
@@ -221,7 +221,7 @@ func (g *graph) checkEscalation(n *Node, ptr string) {
 
 func (g *graph) checkLabels(n *Node, ptr string) {
 	if n.Labels == nil {
-		g.error("field_missing", ptr+"/labels", `["spam", "ham"]`, "LLM_CLASSIFY lists its labels")
+		g.addError("field_missing", ptr+"/labels", `["spam", "ham"]`, "LLM_CLASSIFY lists its labels")
 		return
 	}
 	expr, err := decodeValue(n.Labels)
@@ -230,30 +230,30 @@ func (g *graph) checkLabels(n *Node, ptr string) {
 		return // a reference, or reported
 	}
 	if len(list) == 0 {
-		g.error("labels_empty", ptr+"/labels", "", "LLM_CLASSIFY has at least one label")
+		g.addError("labels_empty", ptr+"/labels", "", "LLM_CLASSIFY has at least one label")
 	}
 	for i, label := range list {
 		text, isText := label.(string)
 		if !isText || text == "" || slices.Contains(list[:i], label) {
-			g.error("label_invalid", ptr+"/labels/"+strconv.Itoa(i), "", "labels are distinct texts that are not empty")
+			g.addError("label_invalid", ptr+"/labels/"+strconv.Itoa(i), "", "labels are distinct texts that are not empty")
 		}
 	}
 }
 
 func (g *graph) checkChoose(n *Node, ptr string) {
 	if n.Candidates == nil && n.Inputs["candidates"] == nil {
-		g.error("field_missing", ptr+"/inputs/candidates", "", "LLM_CHOOSE has an input called candidates")
+		g.addError("field_missing", ptr+"/inputs/candidates", "", "LLM_CHOOSE has an input called candidates")
 	}
 	if n.OnEmpty != "" && n.OnEmpty != "error" && n.OnEmpty != "null" {
-		g.error("on_empty_invalid", ptr+"/on_empty", "known: error, null", "on_empty cannot be %q", n.OnEmpty)
+		g.addError("on_empty_invalid", ptr+"/on_empty", "known: error, null", "on_empty cannot be %q", n.OnEmpty)
 	}
 	if n.OnSingle != "" && n.OnSingle != "auto" && n.OnSingle != "ask" {
-		g.error("on_single_invalid", ptr+"/on_single", "known: auto, ask", "on_single cannot be %q", n.OnSingle)
+		g.addError("on_single_invalid", ptr+"/on_single", "known: auto, ask", "on_single cannot be %q", n.OnSingle)
 	}
 	others := maps.Clone(n.Inputs)
 	delete(others, "candidates")
 	if len(others) == 0 {
-		g.warn("choose_blind", ptr+"/inputs", "pass what was asked for, too, such as the query of the search", "the model sees the candidates and nothing to choose them by")
+		g.addWarning("choose_blind", ptr+"/inputs", "add an input to choose by, such as the search query", "the model sees the candidates but nothing to choose them by")
 	}
 }
 
@@ -261,12 +261,12 @@ func (g *graph) checkChoose(n *Node, ptr string) {
 func (v *validator) checkTemplates() {
 	for _, id := range slices.Sorted(maps.Keys(v.doc.Templates)) {
 		at, known := "/templates/"+escapePointer(id), append(slices.Collect(maps.Keys(v.doc.PromptTemplates)), templates.IDs()...)
-		t, ok := v.doc.template(id)
+		t, ok := v.doc.findTemplate(id)
 		switch {
 		case !slices.Contains(known, id):
-			v.error("template_unknown", at, near(id, known), "there is no prompt template %q", id)
+			v.addError("template_unknown", at, suggestNames(id, known), "there is no prompt template %q", id)
 		case ok && v.doc.Templates[id] != t.SHA256:
-			v.error("template_changed", at, "look at what changed, then pin "+t.SHA256, "%s is not the template that the document was made with", id)
+			v.addError("template_changed", at, "look at what changed, then pin "+t.SHA256, "%s has changed since the document was made", id)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(v.doc.PromptTemplates)) {
@@ -275,11 +275,11 @@ func (v *validator) checkTemplates() {
 		_, builtin := templates.Builtin(id)
 		switch {
 		case err != nil:
-			v.error("template_invalid", ptr, "", "%v", err)
+			v.addError("template_invalid", ptr, "", "%v", err)
 		case t.ID != id:
-			v.error("template_invalid", ptr+"/id", "call both the same", "the template %q stands here as %q", t.ID, id)
+			v.addError("template_invalid", ptr+"/id", "use the same id for both", "the template %q is listed as %q", t.ID, id)
 		case builtin:
-			v.error("template_shadows", ptr, "give it another id", "%s comes with lattice, and means the same everywhere", id)
+			v.addError("template_shadows", ptr, "give it another id", "%s is a built-in template and cannot be redefined", id)
 		}
 	}
 }

@@ -15,11 +15,11 @@ type Trim struct {
 	After  int    `json:"after"`
 }
 
-// Whole is a value expression without what shrinks its value: {"ref": …} and its default alone.
+// Whole returns a value expression without the options that shorten its value: only {"ref": …} and its default.
 func Whole(expr json.RawMessage) json.RawMessage {
 	v, err := decodeValue(expr)
 	object, ok := v.(map[string]any)
-	if err != nil || !ok || operator(object) != "ref" {
+	if err != nil || !ok || operatorOf(object) != "ref" {
 		return expr
 	}
 	whole := map[string]any{"ref": object["ref"]}
@@ -33,7 +33,7 @@ func Whole(expr json.RawMessage) json.RawMessage {
 	return text
 }
 
-// Trims tells where after is a shortened before. Members that were left out by name are no trims.
+// Trims lists the places where after is a shortened before. Members that were omitted by name do not count.
 func Trims(path string, before, after any) (trims []Trim) {
 	switch b := before.(type) {
 	case string:

@@ -11,20 +11,20 @@ import (
 
 func (g *graph) checkMap(n *Node, ptr string) {
 	if n.Items == nil {
-		g.error("field_missing", ptr+"/items", `"items": "$vars.files"`, "MAP runs its body for each of its items and has none")
+		g.addError("field_missing", ptr+"/items", `"items": "$vars.files"`, "MAP needs items")
 	}
 	g.checkExprText(n.Items, ptr+"/items")
 	if n.As != "" && n.As != "$item" {
-		g.error("as_invalid", ptr+"/as", `leave "as" out`, "the item is always called $item")
+		g.addError("as_invalid", ptr+"/as", `leave "as" out`, "the item is always called $item")
 	}
 	if n.Body == nil {
-		g.error("field_missing", ptr+"/body", `"body": {"entry_node": …, "nodes": […], "edges": […]}`, "MAP has a body")
+		g.addError("field_missing", ptr+"/body", `"body": {"entry_node": …, "nodes": […], "edges": […]}`, "MAP has a body")
 	}
 	switch {
 	case n.MaxItems == 0:
-		g.error("field_missing", ptr+"/max_items", `"max_items": 100`, "MAP says how many items it takes at most")
+		g.addError("field_missing", ptr+"/max_items", `"max_items": 100`, "MAP needs a maximum number of items")
 	case n.MaxItems < 0 || n.MaxItems > maxItems:
-		g.error("limit_invalid", ptr+"/max_items", "", "max_items is between 1 and %d", maxItems)
+		g.addError("limit_invalid", ptr+"/max_items", "", "max_items is between 1 and %d", maxItems)
 	}
 	g.checkResult(n.Result, ptr+"/result", true)
 	g.checkTolerance(n, ptr)
@@ -36,51 +36,51 @@ func (g *graph) checkTolerance(n *Node, ptr string) {
 	switch n.OnError {
 	case "", "fail":
 		if n.ToleratedFailures != nil {
-			g.error("field_not_allowed", ptr+"/tolerated_failures", `"on_error": "collect"`, "without collect the first failed item fails the MAP")
+			g.addError("field_not_allowed", ptr+"/tolerated_failures", `"on_error": "collect"`, "without collect the first failed item fails the MAP")
 		}
 	case "collect":
 		if t := n.ToleratedFailures; t != nil && (*t < 0 || *t > maxItems) {
-			g.error("limit_invalid", ptr+"/tolerated_failures", "leave it out to tolerate any number", "tolerated_failures is between 0 and %d", maxItems)
+			g.addError("limit_invalid", ptr+"/tolerated_failures", "leave it out to tolerate any number", "tolerated_failures is between 0 and %d", maxItems)
 		}
 	default:
-		g.error("on_error_invalid", ptr+"/on_error", "known: fail, collect", "on_error cannot be %q", n.OnError)
+		g.addError("on_error_invalid", ptr+"/on_error", "known: fail, collect", "on_error cannot be %q", n.OnError)
 	}
 }
 
-// checkConcurrency refuses what the limits do not allow, and warns where a body would not run at once what it asks for:
-// the document means the same either way, it only takes longer.
+// checkConcurrency refuses a concurrency above the limits and warns if a body has to run its iterations one at a time:
+// the result is the same, it only takes longer.
 func (g *graph) checkConcurrency(n *Node, ptr string) {
 	most := g.doc.maxParallel()
 	if n.Concurrency < 0 || n.Concurrency > most {
-		g.error("limit_invalid", ptr+"/concurrency", `raise "limits": {"max_parallel": …}`, "concurrency is between 1 and limits.max_parallel, which is %d", most)
+		g.addError("limit_invalid", ptr+"/concurrency", `raise "limits": {"max_parallel": …}`, "concurrency is between 1 and limits.max_parallel, which is %d", most)
 		return
 	}
 	wide := n.Concurrency > 1 || n.Op == OpParallel && n.Concurrency == 0 && len(n.Branches) > 1
 	if !wide {
 		return
 	}
-	if why := g.top.serial(n); len(why) > 0 {
+	if why := g.top.serialReasons(n); len(why) > 0 {
 		if more := len(why) - 3; more > 0 {
 			why = append(why[:3], fmt.Sprintf("and %d more nodes", more))
 		}
 		if n.Op == OpParallel {
-			g.warn("branches_serial", ptr+"/branches", `say so by "concurrency": 1, or keep to calls that only read`, "branches run one at a time: %s", strings.Join(why, "; "))
+			g.addWarning("branches_serial", ptr+"/branches", `say so by "concurrency": 1, or keep to calls that only read`, "branches run one at a time: %s", strings.Join(why, "; "))
 			return
 		}
-		g.warn("map_serial", ptr+"/concurrency", "leave concurrency out, or keep to calls that only read", "iterations run one at a time, not %d at once: %s", n.Concurrency, strings.Join(why, "; "))
+		g.addWarning("map_serial", ptr+"/concurrency", "leave concurrency out, or keep to calls that only read", "iterations run one at a time, not %d at once: %s", n.Concurrency, strings.Join(why, "; "))
 	}
 }
 
-// serial says why what n runs cannot run at once: calls that write share one sprite, and people are asked one question
-// at a time (DESIGN 23).
-func (v *validator) serial(n *Node) []string {
-	return serial(n, v.lookup, func(ref string) []Node {
+// serialReasons lists the reasons why the bodies of n cannot run concurrently: calls that write share one sprite, and
+// people are asked one question at a time (DESIGN 23).
+func (v *validator) serialReasons(n *Node) []string {
+	return serialReasonsOf(n, v.lookup, func(ref string) []Node {
 		name, _, _ := strings.Cut(ref, "@")
 		return v.subs[name].Nodes
 	})
 }
 
-func serial(n *Node, lookup toolLookup, sub func(ref string) []Node) []string {
+func serialReasonsOf(n *Node, lookup toolLookup, sub func(ref string) []Node) []string {
 	var why []string
 	forks, sprite := n.ForksSprites(), n.Sprite
 	visit := func(n *Node, _ string) {
@@ -89,7 +89,7 @@ func serial(n *Node, lookup toolLookup, sub func(ref string) []Node) []string {
 			why = append(why, n.ID+" asks a person")
 		case OpSubgraph:
 			inside := &Node{Sprite: sprite, Body: &Body{Nodes: sub(n.Ref)}}
-			if len(serial(inside, lookup, sub)) > 0 {
+			if len(serialReasonsOf(inside, lookup, sub)) > 0 {
 				why = append(why, n.ID+" runs a subgraph that writes or asks")
 			}
 		case OpToolCall:
@@ -97,70 +97,70 @@ func serial(n *Node, lookup toolLookup, sub func(ref string) []Node) []string {
 			if !ok {
 				return // reported where it stands
 			}
-			class, _, _ := effective(skill, n.Args)
-			if slices.Contains(classes, n.SideEffect) && stricter(n.SideEffect, class) {
+			class, _, _ := effectiveClass(skill, n.Args)
+			if slices.Contains(classes, n.SideEffect) && isStricter(n.SideEffect, class) {
 				class = n.SideEffect
 			}
 			harmless := manifests.ClassRead
 			if forks || n.ForksSprites() {
 				harmless = manifests.ClassSprite
 			}
-			if stricter(class, harmless) {
+			if isStricter(class, harmless) {
 				why = append(why, fmt.Sprintf("%s calls %s, which is of class %s", n.ID, n.Tool, class))
 			}
 		default:
 		}
 	}
-	for _, b := range n.inner() {
-		walk(b.Nodes, "", visit)
+	for _, b := range n.innerGraphs() {
+		walkNodes(b.Nodes, "", visit)
 	}
 	return why
 }
 
-// spriteFork is the value of sprite that gives each iteration, or a single call, a copy.
+// spriteFork is the value of sprite that gives each iteration, or a single call, a fork.
 const spriteFork = "fork"
 
-// ForksSprites reports whether each iteration of the MAP, each branch of the PARALLEL, or each attempt of the TOOL_CALL n has
-// a sprite of its own: a copy of the one around, as it is when n begins. Nothing that is written there is seen by another,
-// or behind n; so they may write at once. The copies are removed when the run has ended, unless n says keep_sprite.
+// ForksSprites reports whether each iteration of the MAP, each branch of the PARALLEL, or each attempt of the TOOL_CALL n
+// runs in its own fork of the sprite, taken when n starts. Writes in a fork are not visible to other forks or after n, so
+// forks may write concurrently. They are removed when the run has ended, unless n has keep_sprite.
 func (n *Node) ForksSprites() bool { return n.Sprite == spriteFork }
 
-// checkFork checks where copies are made.
+// checkFork checks sprite and keep_sprite.
 func (g *graph) checkFork(n *Node, ptr string) {
 	if n.Sprite != "" && n.Sprite != "main" && !n.ForksSprites() {
-		g.error("sprite_invalid", ptr+"/sprite", `known: main, fork`, "sprite cannot be %q", n.Sprite)
+		g.addError("sprite_invalid", ptr+"/sprite", `known: main, fork`, "sprite cannot be %q", n.Sprite)
 	}
 	if n.KeepSprite && !n.ForksSprites() {
-		g.error("field_not_allowed", ptr+"/keep_sprite", `"sprite": "fork"`, "only copies of a sprite are kept, and %s has none", n.ID)
+		g.addError("field_not_allowed", ptr+"/keep_sprite", `"sprite": "fork"`, "keep_sprite keeps forks of a sprite, and %s makes none", n.ID)
 	}
 	if !n.ForksSprites() {
 		return
 	}
-	for _, b := range n.inner() {
-		walk(b.Nodes, "", func(inner *Node, _ string) {
+	for _, b := range n.innerGraphs() {
+		walkNodes(b.Nodes, "", func(inner *Node, _ string) {
 			if inner.ForksSprites() && inner.Op != OpToolCall {
-				g.error("fork_nested", ptr+"/sprite", "", "%s forks sprites inside of %s, which does, too", inner.ID, n.ID)
+				g.addError("fork_nested", ptr+"/sprite", "", "%s forks sprites inside %s, which forks them too", inner.ID, n.ID)
 			}
 		})
 	}
 }
 
-// CopiesInside reports whether a call inside of n has a sprite of its own.
+// CopiesInside reports whether a call inside n runs in its own fork of the sprite.
 func (p *Program) CopiesInside(n *Node) bool {
 	found := false
 	visit := func(n *Node, _ string) {
 		found = found || n.Op == OpToolCall && n.ForksSprites() || n.Op == OpSubgraph && p.CopiesInside(n)
 	}
-	for _, b := range n.inner() {
-		walk(b.Nodes, "", visit)
+	for _, b := range n.innerGraphs() {
+		walkNodes(b.Nodes, "", visit)
 	}
-	if n.Op == OpSubgraph && p.sub(n.Ref).Body != nil {
-		walk(p.sub(n.Ref).Nodes, "", visit)
+	if n.Op == OpSubgraph && p.subgraphOf(n.Ref).Body != nil {
+		walkNodes(p.subgraphOf(n.Ref).Nodes, "", visit)
 	}
 	return found
 }
 
-// CopiesSprites lists the nodes that need a host which copies sprites, in the order of the document.
+// CopiesSprites lists the nodes that need a host which can fork sprites, in the order of the document.
 func (p *Program) CopiesSprites() []*Node {
 	var all []*Node
 	p.Walk(func(n *Node, _ int) {
@@ -178,8 +178,8 @@ func (d *Document) maxParallel() int {
 	return DefaultMaxParallel
 }
 
-// varies reports whether a value expression reads what differs from iteration to iteration.
-func varies(text json.RawMessage) bool {
+// variesByItem reports whether a value expression can differ between iterations.
+func variesByItem(text json.RawMessage) bool {
 	expr, err := decodeValue(text)
 	return err != nil || !exprReads(expr, []string{"$vars", "$ctx", "$in", "$trigger", "$err"})
 }

@@ -16,7 +16,7 @@ import (
 //	by_key       arrays of objects: elements that are equal in the member Key become one, merged as by shallow, at the
 //	             place of the first; keys are strings, numbers (1 is 1.0) or booleans
 //	best         arrays of objects, of which one is chosen; see best
-//	merge_patch  RFC 7396: each input patches what came before it; here alone null deletes
+//	merge_patch  RFC 7396: each input patches the result so far; only here null deletes
 //
 // A conflict is a member with different values on both sides; OnConflict says whether the last or the first stands, or
 // that the node fails with invariant_failure. An input of the wrong type is state_type_error. Inputs are not changed;
@@ -30,7 +30,7 @@ func (n *Node) Merge(inputs []any) (any, *Failure) {
 		for i, input := range inputs {
 			list, ok := input.([]any)
 			if !ok {
-				return nil, n.mistyped(i, "an array", input)
+				return nil, n.inputTypeFailure(i, "an array", input)
 			}
 			out = append(out, list...)
 		}
@@ -38,7 +38,7 @@ func (n *Node) Merge(inputs []any) (any, *Failure) {
 	case MergeByKey:
 		return n.mergeByKey(inputs)
 	case MergeBest:
-		return n.best(inputs)
+		return n.chooseBest(inputs)
 	case MergePatch:
 		var out any
 		for i, input := range inputs {
@@ -53,8 +53,8 @@ func (n *Node) Merge(inputs []any) (any, *Failure) {
 	return nil, failf(FailSchema, "there is no strategy %q", n.Strategy)
 }
 
-func (n *Node) mistyped(i int, want string, got any) *Failure {
-	return failf(FailStateType, "%s wants %s from input %d and found %s", n.Strategy, want, i, typeName(got))
+func (n *Node) inputTypeFailure(i int, want string, got any) *Failure {
+	return failf(FailStateType, "%s needs %s from input %d but found %s", n.Strategy, want, i, typeName(got))
 }
 
 func (n *Node) mergeObjects(inputs []any) (any, *Failure) {
@@ -62,7 +62,7 @@ func (n *Node) mergeObjects(inputs []any) (any, *Failure) {
 	for i, input := range inputs {
 		object, ok := input.(map[string]any)
 		if !ok {
-			return nil, n.mistyped(i, "an object", input)
+			return nil, n.inputTypeFailure(i, "an object", input)
 		}
 		if f := n.mergeInto(out, object, n.Strategy == MergeDeep, ""); f != nil {
 			return nil, f
@@ -71,8 +71,7 @@ func (n *Node) mergeObjects(inputs []any) (any, *Failure) {
 	return out, nil
 }
 
-// mergeInto merges from into out, which nobody else holds; what lies below it may be shared and is copied before it is
-// changed.
+// mergeInto merges from into out. out itself is not shared, but its nested values may be: they are copied on write.
 func (n *Node) mergeInto(out, from map[string]any, deep bool, at string) *Failure {
 	for _, k := range slices.Sorted(maps.Keys(from)) {
 		old, there := out[k]
@@ -91,7 +90,7 @@ func (n *Node) mergeInto(out, from map[string]any, deep bool, at string) *Failur
 			continue
 		}
 		switch {
-		case n.OnConflict == "first" || equal(old, from[k]):
+		case n.OnConflict == "first" || equalValues(old, from[k]):
 		case n.OnConflict == "error":
 			return failf(FailInvariant, "the inputs differ in %s/%s, and on_conflict is error", at, escapePointer(k))
 		default:
@@ -106,12 +105,12 @@ func (n *Node) mergeByKey(inputs []any) (any, *Failure) {
 	for i, input := range inputs {
 		list, ok := input.([]any)
 		if !ok {
-			return nil, n.mistyped(i, "an array", input)
+			return nil, n.inputTypeFailure(i, "an array", input)
 		}
 		for j, element := range list {
 			object, ok := element.(map[string]any)
 			if !ok {
-				return nil, failf(FailStateType, "by_key wants objects; element %d of input %d is %s", j, i, typeName(element))
+				return nil, failf(FailStateType, "by_key needs objects; element %d of input %d is %s", j, i, typeName(element))
 			}
 			key, err := mergeKey(object, n.Key)
 			if err != nil {

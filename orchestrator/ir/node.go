@@ -63,7 +63,7 @@ type Node struct {
 	ToleratedFailures *int            `json:"tolerated_failures,omitempty"`
 	Result            json.RawMessage `json:"result,omitempty"` // MAP, LOOP: value expression; default: the output of the iteration's last node
 
-	// PARALLEL runs Branches beside each other, under the rules for bodies of a MAP. Join says when it ends: "all" (the
+	// PARALLEL runs Branches concurrently, under the rules for bodies of a MAP. Join says when it ends: "all" (the
 	// default) when all have succeeded, failing with the first branch that fails; "any" when one has succeeded;
 	// "settled" when all have ended.
 	Branches []Branch `json:"branches,omitempty"`
@@ -93,7 +93,7 @@ type Node struct {
 	Kind    string          `json:"kind,omitempty"`
 	Message json.RawMessage `json:"message,omitempty"` // value expression
 
-	// END ends the run, or inside of a body the iteration, with Output; default: what they end with otherwise.
+	// END ends the run, or inside a body the iteration, with Output; the default is the output of the document or body.
 	Output json.RawMessage `json:"output,omitempty"` // value expression
 
 	// EMIT records an INFO event: a value expression that makes {kind, message, metadata?}.
@@ -133,9 +133,9 @@ type Branch struct {
 	Result json.RawMessage `json:"result,omitempty"` // value expression; default: the output of the branch's last node
 }
 
-// CacheRun is the value of Node.Cache that has a node take what an equal question was answered before in the run, instead
-// of asking again. A TOOL_CALL may say so when it is of class read or idempotent, and what it was answered holds until
-// something writes in its sprite.
+// CacheRun is the value of Node.Cache that lets a node reuse the answer to an equal request made earlier in the run. A
+// TOOL_CALL may use it if it is of class read or idempotent; its cached result is valid until something writes in its
+// sprite.
 const CacheRun = "run"
 
 // Values of Node.Join.
@@ -145,13 +145,13 @@ const (
 	JoinSettled = "settled"
 )
 
-// Subgraph is a document that SUBGRAPH nodes run. Its own ids, $vars and $tmp are apart from those around it.
+// Subgraph is a document that SUBGRAPH nodes run. It has its own ids, $vars and $tmp.
 type Subgraph struct {
 	Digest   string          `json:"digest"`   // "sha256:…" over the RFC 8785 form of the document
 	Document json.RawMessage `json:"document"` // an ExecIR document without subgraphs and limits of its own
 }
 
-// Compensate is the call that takes back what a TOOL_CALL has done, made when the run fails later on.
+// Compensate is the call that undoes the effect of a TOOL_CALL if the run fails later.
 type Compensate struct {
 	Tool string          `json:"tool"`
 	Args json.RawMessage `json:"args,omitempty"` // value expression, evaluated when the node has completed; $out is its output

@@ -1,6 +1,6 @@
 package ir
 
-// Op is what a node does.
+// Op is the operation of a node.
 type Op string
 
 const (
@@ -35,8 +35,8 @@ func Ops() []Op {
 	}
 }
 
-// names are ops as text, for hints.
-func names(ops []Op) []string {
+// opNames are ops as text, for hints.
+func opNames(ops []Op) []string {
 	out := make([]string, len(ops))
 	for i, op := range ops {
 		out[i] = string(op)

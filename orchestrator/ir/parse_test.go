@@ -297,10 +297,10 @@ func TestHints(t *testing.T) {
 		"cond op":  {when(`{"op":"sometimes"}`), "known: " + strings.Join(ir.CondOps(), ", ")},
 		"kind":     {node(`"retry":[{"on":["oops"]}]`), "known: " + strings.Join(ir.FailureKinds(), ", ")},
 		"type":     {human(`"prompt":"?","expected_inputs":{"n":"number"}`), "known: string, integer, boolean, map, array<T>; the protocol has no fractions: ask for a string"},
-		"end":      {`{"execir_version":`, "the text ends too early: close what is open"},
+		"end":      {`{"execir_version":`, "the document is truncated: close all brackets and quotes"},
 		"more":     {`{} {}`, "a document is one object; remove what follows it"},
-		"comment":  {`{ // x`, `texts stand in "double quotes", commas only between members, and there are no comments`},
-		"too deep": {strings.Repeat(`[`, 70) + strings.Repeat(`]`, 70), "flatten it, or pass what is so deep as input"},
+		"comment":  {`{ // x`, `strings need "double quotes", commas go between members only, and comments are not allowed`},
+		"too deep": {strings.Repeat(`[`, 70) + strings.Repeat(`]`, 70), "flatten it, or pass the deep part as input"},
 	} {
 		_, findings := ir.Parse([]byte(c.doc), tools)
 		if len(findings) != 1 || findings[0].Hint != c.hint {

@@ -24,7 +24,7 @@ func TestRFC6901(t *testing.T) {
 		}
 	}
 	for fragment, want := range map[string]string{"#/c%25d": "2", "#/a~1b": "1", "#/%20": "7", "#/m~0n": "8"} {
-		v, ok := pointed(doc, fragment)
+		v, ok := followPointer(doc, fragment)
 		if text, err := Marshal(v); !ok || err != nil || string(text) != want {
 			t.Errorf("at %q: %s, %v; want %s", fragment, text, ok, want)
 		}

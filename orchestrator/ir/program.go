@@ -16,40 +16,40 @@ import (
 
 // Parse decodes a document strictly (at most MaxDocumentBytes; duplicate and unknown keys refused, except meta and x-…)
 // and validates it against the manifests of its tools. All findings are returned at once, in the order of their
-// pointers; the program is nil when one of them is an error. A document of another version gets that one finding, since
-// nothing else is known of it. judges look at what can be read of the document, and of its subgraphs, and add what they
-// find.
+// pointers; the program is nil if one of them is an error. A document of an unsupported version gets that one finding.
+// judges examine the document and its subgraphs and add their findings.
 func Parse(data []byte, tools func(name string) (manifests.Skill, bool), judges ...Judge) (*Program, []Finding) {
 	var r report
 	v := &validator{tools: map[string]manifests.Skill{}, judges: judges}
 	v.top = v
-	doc, ok := parse(data, &r, v, tools)
+	doc, ok := parseDocument(data, &r, v, tools)
 	if !ok {
-		return nil, r.sorted()
+		return nil, r.sortedFindings()
 	}
-	digest, err := digest(data)
+	digest, err := digestOf(data)
 	if err != nil && !HasErrors(r.findings) {
-		r.error("json_invalid", "", hintText, "write the document in RFC 8785 form: %v", err)
+		r.addError("json_invalid", "", hintText, "write the document in RFC 8785 form: %v", err)
 	}
-	findings := r.sorted()
+	findings := r.sortedFindings()
 	if HasErrors(findings) {
 		return nil, findings
 	}
 	return newProgram(doc, digest, v), findings
 }
 
-// Judge looks at one aspect of a document. What could not be read of it is missing there.
+// Judge checks one aspect of a document. Members that could not be decoded have zero values.
 type Judge = func(*Document) []Finding
 
-// parse reads and checks one document. top is the validator of the document whose subgraph it is, or one for it alone.
-func parse(data []byte, r *report, top *validator, tools toolLookup) (Document, bool) {
+// parseDocument decodes and checks one document. For a subgraph, top is the validator of the enclosing document, else a
+// new one.
+func parseDocument(data []byte, r *report, top *validator, tools toolLookup) (Document, bool) {
 	tree := decodeTree(data, r)
-	if tree == nil || !execIR.check(tree, r) {
+	if tree == nil || !execIR.checkVersion(tree, r) {
 		return Document{}, false
 	}
-	doc, err := bind(execIR.sound(tree), r)
+	doc, err := bindDocument(execIR.withValidVersion(tree), r)
 	if err != nil {
-		r.error("json_invalid", "", hintText, "read the document: %v", err)
+		r.addError("json_invalid", "", hintText, "read the document: %v", err)
 		return Document{}, false
 	}
 	misshapen := slices.Clone(r.findings)
@@ -58,7 +58,7 @@ func parse(data []byte, r *report, top *validator, tools toolLookup) (Document, 
 		v = &validator{tools: top.tools, top: top}
 	}
 	v.report, v.doc, v.lookup, v.places = r, &doc, tools, map[string]string{}
-	v.check()
+	v.checkDocument()
 	for _, judge := range top.judges {
 		r.findings = append(r.findings, judge(&doc)...)
 	}
@@ -66,7 +66,7 @@ func parse(data []byte, r *report, top *validator, tools toolLookup) (Document, 
 	return doc, true
 }
 
-func digest(data []byte) (string, error) {
+func digestOf(data []byte) (string, error) {
 	canonical, err := jcs.Transform(data)
 	if err != nil {
 		return "", err
@@ -78,42 +78,42 @@ func digest(data []byte) (string, error) {
 func newProgram(doc Document, digest string, v *validator) *Program {
 	p := &Program{Doc: doc, Digest: digest, Tools: v.tools, nodes: map[string]*Node{}, out: map[string][]Edge{}, wide: map[string]int{}, subs: map[string]Inner{}, homes: map[string]*Document{}}
 	for name, sub := range v.subs {
-		inner := sub.within(name)
+		inner := sub.prefixIDs(name)
 		p.subs[name] = inner
-		p.add(inner.Body)
-		walk(inner.Nodes, "", func(n *Node, _ string) { p.homes[n.ID] = &sub })
+		p.addGraph(inner.Body)
+		walkNodes(inner.Nodes, "", func(n *Node, _ string) { p.homes[n.ID] = &sub })
 	}
-	p.add(&Body{Nodes: p.Doc.Nodes, Edges: p.Doc.Edges})
+	p.addGraph(&Body{Nodes: p.Doc.Nodes, Edges: p.Doc.Edges})
 	return p
 }
 
-// add makes the nodes of a graph, and of those inside, known by their ids.
-func (p *Program) add(b *Body) {
-	p.connect(b.Edges)
-	walk(b.Nodes, "", func(n *Node, _ string) {
+// addGraph makes the nodes of a graph, and of those inside, known by their ids.
+func (p *Program) addGraph(b *Body) {
+	p.addEdges(b.Edges)
+	walkNodes(b.Nodes, "", func(n *Node, _ string) {
 		p.nodes[n.ID] = n
-		for _, inner := range n.inner() {
-			p.connect(inner.Edges)
+		for _, inner := range n.innerGraphs() {
+			p.addEdges(inner.Edges)
 		}
 		switch n.Op {
 		case OpMap, OpParallel:
-			p.wide[n.ID] = p.width(n)
+			p.wide[n.ID] = p.iterationWidth(n)
 		default:
 		}
 	})
 }
 
-func (p *Program) connect(edges []Edge) {
+func (p *Program) addEdges(edges []Edge) {
 	for _, i := range edgeOrder(edges) {
 		p.out[edges[i].From] = append(p.out[edges[i].From], edges[i])
 	}
 }
 
-func (p *Program) width(n *Node) int {
+func (p *Program) iterationWidth(n *Node) int {
 	lookup := func(name string) (manifests.Skill, bool) { s, ok := p.Tools[name]; return s, ok }
-	sub := func(ref string) []Node { return p.sub(ref).Nodes }
+	sub := func(ref string) []Node { return p.subgraphOf(ref).Nodes }
 	switch {
-	case len(serial(n, lookup, sub)) > 0:
+	case len(serialReasonsOf(n, lookup, sub)) > 0:
 		return 1
 	case n.Op == OpParallel && n.Concurrency == 0:
 		return min(len(n.Branches), p.MaxParallel())
@@ -128,15 +128,15 @@ func (p *Program) Width(n *Node) int { return max(1, p.wide[n.ID]) }
 // Inner is the graph that iteration i of n runs: for a PARALLEL its branch i, for others always the same.
 func (p *Program) Inner(n *Node, i int) Inner {
 	if n.Op == OpSubgraph {
-		return p.sub(n.Ref)
+		return p.subgraphOf(n.Ref)
 	}
 	if n.Op == OpParallel {
-		return n.inner()[i]
+		return n.innerGraphs()[i]
 	}
-	return n.inner()[0]
+	return n.innerGraphs()[0]
 }
 
-func (p *Program) sub(ref string) Inner {
+func (p *Program) subgraphOf(ref string) Inner {
 	name, _, _ := splitRef(ref)
 	return p.subs[name]
 }
@@ -191,7 +191,7 @@ func (p *Program) Class(n *Node, args json.RawMessage) (manifests.Class, []strin
 		input = nil
 	}
 	class, permissions := skill.Effective(input)
-	if n.SideEffect != "" && stricter(n.SideEffect, class) {
+	if n.SideEffect != "" && isStricter(n.SideEffect, class) {
 		class = n.SideEffect
 	}
 	return class, slices.Concat(permissions, skill.OptionalPermissions)

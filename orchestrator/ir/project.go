@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// refOptions are the members that may stand beside "ref".
+// refOptions are the members that an object may have in addition to "ref".
 var refOptions = map[string]bool{
 	"default": true, "pick": true, "pick_required": true, "omit": true, "truncate_items": true, "from": true, "truncate_chars": true, "max_bytes": true,
 }
 
-// evalRef resolves {"ref": …} and shrinks the result: default, pick, omit, truncate_items, truncate_chars, max_bytes.
+// evalRef resolves {"ref": …} and applies its options: default, pick, omit, truncate_items, truncate_chars, max_bytes.
 func evalRef(v map[string]any, s Scope, depth int) (any, *Failure) {
 	got, f := evalString(v["ref"].(string), s)
 	if fallback, ok := v["default"]; ok && f != nil && f.Kind == FailRef {
@@ -24,19 +24,19 @@ func evalRef(v map[string]any, s Scope, depth int) (any, *Failure) {
 	}
 	if pick, ok := stringList(v["pick"]); ok {
 		required, _ := v["pick_required"].(bool)
-		if got, f = project(got, pick, required); f != nil {
+		if got, f = projectMembers(got, pick, required); f != nil {
 			return nil, f
 		}
 	}
 	if omit, ok := stringList(v["omit"]); ok {
-		if got, f = without(got, omit); f != nil {
+		if got, f = omitMembers(got, omit); f != nil {
 			return nil, f
 		}
 	}
-	if n, ok := count(v["truncate_items"]); ok {
+	if n, ok := wholeNumber(v["truncate_items"]); ok {
 		list, isList := got.([]any)
 		if !isList {
-			return nil, failf(FailStateType, "truncate_items wants an array and found %s", typeName(got))
+			return nil, failf(FailStateType, "truncate_items needs an array but found %s", typeName(got))
 		}
 		if len(list) > n && v["from"] == "tail" {
 			got = list[len(list)-n:]
@@ -44,10 +44,10 @@ func evalRef(v map[string]any, s Scope, depth int) (any, *Failure) {
 			got = list[:n]
 		}
 	}
-	if n, ok := count(v["truncate_chars"]); ok {
+	if n, ok := wholeNumber(v["truncate_chars"]); ok {
 		got = truncateStrings(got, n)
 	}
-	if n, ok := count(v["max_bytes"]); ok {
+	if n, ok := wholeNumber(v["max_bytes"]); ok {
 		if text, err := Marshal(got); err != nil || len(text) > n {
 			return nil, failf(FailLimit, "%v is larger than max_bytes %d", v["ref"], n)
 		}
@@ -57,9 +57,9 @@ func evalRef(v map[string]any, s Scope, depth int) (any, *Failure) {
 
 // Project keeps the picked members of an object, or of every object in an array; dotted paths reach inside. An empty
 // list keeps the value whole. Missing members are left out.
-func Project(v any, pick []string) (any, *Failure) { return project(v, pick, false) }
+func Project(v any, pick []string) (any, *Failure) { return projectMembers(v, pick, false) }
 
-func project(v any, pick []string, required bool) (any, *Failure) {
+func projectMembers(v any, pick []string, required bool) (any, *Failure) {
 	if len(pick) == 0 {
 		return v, nil
 	}
@@ -68,7 +68,7 @@ func project(v any, pick []string, required bool) (any, *Failure) {
 		out := make([]any, len(v))
 		for i := range v {
 			var f *Failure
-			if out[i], f = project(v[i], pick, required); f != nil {
+			if out[i], f = projectMembers(v[i], pick, required); f != nil {
 				return nil, f
 			}
 		}
@@ -85,7 +85,7 @@ func project(v any, pick []string, required bool) (any, *Failure) {
 		}
 		return out, nil
 	}
-	return nil, failf(FailStateType, "pick wants an object or an array and found %s", typeName(v))
+	return nil, failf(FailStateType, "pick needs an object or an array but found %s", typeName(v))
 }
 
 // copyPath copies the member at path from one object to the other and reports whether it was there.
@@ -112,14 +112,14 @@ func copyPath(from, to map[string]any, path []string) bool {
 	return true
 }
 
-// without drops members of an object, or of every object in an array.
-func without(v any, omit []string) (any, *Failure) {
+// omitMembers drops members of an object, or of every object in an array.
+func omitMembers(v any, omit []string) (any, *Failure) {
 	switch v := v.(type) {
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {
 			var f *Failure
-			if out[i], f = without(v[i], omit); f != nil {
+			if out[i], f = omitMembers(v[i], omit); f != nil {
 				return nil, f
 			}
 		}
@@ -133,7 +133,7 @@ func without(v any, omit []string) (any, *Failure) {
 		}
 		return out, nil
 	}
-	return nil, failf(FailStateType, "omit wants an object or an array and found %s", typeName(v))
+	return nil, failf(FailStateType, "omit needs an object or an array but found %s", typeName(v))
 }
 
 // truncateStrings cuts every string in v to n Unicode scalar values, the closing "…" included.
@@ -178,8 +178,8 @@ func stringList(v any) ([]string, bool) {
 	return out, true
 }
 
-// count reads a whole number that is not negative.
-func count(v any) (int, bool) {
+// wholeNumber reads a whole number that is not negative.
+func wholeNumber(v any) (int, bool) {
 	n, ok := v.(json.Number)
 	if !ok {
 		return 0, false

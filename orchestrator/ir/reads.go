@@ -15,12 +15,12 @@ func (n *Node) Reads() []string {
 			out = append(out, text)
 		}
 	}
-	for _, text := range n.expressions() {
+	for _, text := range n.valueExpressions() {
 		if expr, err := decodeValue(text); text != nil && err == nil {
 			everyRef(expr, add)
 		}
 	}
-	for _, c := range n.conditions() {
+	for _, c := range n.allConditions() {
 		if c != nil {
 			condRefs(c.root, "", nil, func(r ref, _ string, _ []ref) { add(r) })
 		}
@@ -28,8 +28,8 @@ func (n *Node) Reads() []string {
 	return out
 }
 
-// expressions are the value expressions of a node.
-func (n *Node) expressions() []json.RawMessage {
+// valueExpressions are the value expressions of a node.
+func (n *Node) valueExpressions() []json.RawMessage {
 	all := []json.RawMessage{n.Args, n.IdempotencyKey, n.Prompt, n.Answer, n.Items, n.Init, n.Seconds, n.At, n.Message, n.Output, n.Event, n.Labels, n.Candidates}
 	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
 		all = append(all, n.Inputs[name])
@@ -41,7 +41,7 @@ func (n *Node) expressions() []json.RawMessage {
 	return all
 }
 
-func (n *Node) conditions() []*Cond {
+func (n *Node) allConditions() []*Cond {
 	all := []*Cond{n.Skip, n.While, n.Until}
 	for _, c := range n.Cases {
 		all = append(all, c.When)
@@ -68,7 +68,7 @@ func everyRef(v any, visit func(ref)) {
 			everyRef(v[i], visit)
 		}
 	case map[string]any:
-		if operator(v) == "lit" {
+		if operatorOf(v) == "lit" {
 			return
 		}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
@@ -83,8 +83,8 @@ func (p *Program) Needs(n *Node) (class string, permissions []string) {
 	if !ok {
 		return "", nil
 	}
-	c, all, _ := effective(skill, n.Args)
-	if slices.Contains(classes, n.SideEffect) && stricter(n.SideEffect, c) {
+	c, all, _ := effectiveClass(skill, n.Args)
+	if slices.Contains(classes, n.SideEffect) && isStricter(n.SideEffect, c) {
 		c = n.SideEffect
 	}
 	return string(c), slices.Sorted(slices.Values(all))
@@ -97,7 +97,7 @@ func (p *Program) Walk(visit func(n *Node, depth int)) {
 	all = func(nodes []Node, depth int) {
 		for i := range nodes {
 			visit(&nodes[i], depth)
-			for _, b := range nodes[i].inner() {
+			for _, b := range nodes[i].innerGraphs() {
 				all(b.Nodes, depth+1)
 			}
 		}
@@ -109,4 +109,4 @@ func (p *Program) Walk(visit func(n *Node, depth int)) {
 }
 
 // Places visits all nodes of a document, those inside of others too, each with its JSON pointer.
-func (d *Document) Places(visit func(n *Node, pointer string)) { walk(d.Nodes, "", visit) }
+func (d *Document) Places(visit func(n *Node, pointer string)) { walkNodes(d.Nodes, "", visit) }

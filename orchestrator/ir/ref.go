@@ -56,7 +56,7 @@ func parseRef(text string) (ref, error) {
 	for rest := text[len(root):]; rest != ""; {
 		m := segPattern().FindStringSubmatch(rest)
 		if m == nil {
-			return ref{}, fmt.Errorf("%q is no reference: it cannot be read from %q on", text, rest)
+			return ref{}, fmt.Errorf("%q is not a reference: unexpected %q", text, rest)
 		}
 		switch {
 		case m[4] != "":
@@ -85,8 +85,8 @@ func looksLikeRef(s string) bool {
 	return len(s) > 1 && s[0] == '$' && (s[1] >= 'a' && s[1] <= 'z' || s[1] >= 'A' && s[1] <= 'Z')
 }
 
-// names returns the leading member names of r, the part of it that static analysis can follow.
-func (r ref) names() []string {
+// memberNames returns the leading member names of r, the part of it that static analysis can follow.
+func (r ref) memberNames() []string {
 	var out []string
 	for _, s := range r.segs {
 		if s.kind != segName {
@@ -118,8 +118,8 @@ func (s segment) String() string {
 	return "['" + escape.Replace(s.name) + "']"
 }
 
-// root returns the value of a namespace and whether it is there at all.
-func (s Scope) root(name string) (any, bool) {
+// rootValue returns the value of a namespace and whether it is there at all.
+func (s Scope) rootValue(name string) (any, bool) {
 	var v any
 	switch name {
 	case "$vars":
@@ -148,7 +148,7 @@ func (s Scope) root(name string) (any, bool) {
 	return v, v != nil
 }
 
-// element is what $item and $index stand for inside of any, all and the body of a MAP.
+// element holds the values of $item and $index inside any, all and the body of a MAP.
 type element struct {
 	value any
 	index int
@@ -156,14 +156,14 @@ type element struct {
 
 // resolve looks r up. With [*] the result is a list; without it a missing member is ref_unresolved, never null.
 func (r ref) resolve(s Scope) (any, *Failure) {
-	v, ok := s.root(r.root)
+	v, ok := s.rootValue(r.root)
 	if !ok {
 		return nil, failf(FailRef, "%s: %s has no value here", r, r.root)
 	}
-	return r.walk(v, 0)
+	return r.walkSegments(v, 0)
 }
 
-func (r ref) walk(v any, from int) (any, *Failure) {
+func (r ref) walkSegments(v any, from int) (any, *Failure) {
 	for i := from; i < len(r.segs); i++ {
 		seg := r.segs[i]
 		switch seg.kind {
@@ -185,18 +185,18 @@ func (r ref) walk(v any, from int) (any, *Failure) {
 			}
 			v = list[at]
 		case segAll:
-			return r.each(v, i)
+			return r.walkElements(v, i)
 		}
 	}
 	return v, nil
 }
 
-// each applies the segments behind the [*] at position i to every element and keeps those that resolve. A nested [*]
+// walkElements applies the segments behind the [*] at position i to every element and keeps those that resolve. A nested [*]
 // flattens, as a node list of RFC 9535 does.
-func (r ref) each(v any, i int) (any, *Failure) {
+func (r ref) walkElements(v any, i int) (any, *Failure) {
 	list, ok := v.([]any)
 	if !ok {
-		return nil, failf(FailStateType, "%s: [*] wants an array and found %s", r, typeName(v))
+		return nil, failf(FailStateType, "%s: [*] needs an array but found %s", r, typeName(v))
 	}
 	nested := false
 	for _, s := range r.segs[i+1:] {
@@ -204,7 +204,7 @@ func (r ref) each(v any, i int) (any, *Failure) {
 	}
 	out := []any{}
 	for _, item := range list {
-		got, f := r.walk(item, i+1)
+		got, f := r.walkSegments(item, i+1)
 		switch {
 		case f != nil && f.Kind == FailRef:
 		case f != nil:
@@ -267,7 +267,7 @@ func parseTarget(path string) (ref, error) {
 	if r.root != "$vars" && r.root != "$tmp" {
 		return ref{}, fmt.Errorf("%s is read-only; outputs are written to $vars.… or $tmp.…", r.root)
 	}
-	if len(r.segs) == 0 || len(r.names()) != len(r.segs) {
+	if len(r.segs) == 0 || len(r.memberNames()) != len(r.segs) {
 		return ref{}, fmt.Errorf("%q cannot be written; a target is %s and member names", path, r.root)
 	}
 	return r, nil

@@ -19,16 +19,16 @@ const (
 // report gathers findings.
 type report struct{ findings []Finding }
 
-func (r *report) error(code, ptr, hint, format string, args ...any) {
+func (r *report) addError(code, ptr, hint, format string, args ...any) {
 	r.findings = append(r.findings, Finding{Code: code, Severity: SeverityError, Pointer: ptr, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-func (r *report) warn(code, ptr, hint, format string, args ...any) {
+func (r *report) addWarning(code, ptr, hint, format string, args ...any) {
 	r.findings = append(r.findings, Finding{Code: code, Severity: SeverityWarning, Pointer: ptr, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// sorted returns the findings in document order of their pointers, each once.
-func (r *report) sorted() []Finding {
+// sortedFindings returns the findings in document order of their pointers, each once.
+func (r *report) sortedFindings() []Finding {
 	slices.SortStableFunc(r.findings, func(a, b Finding) int {
 		return cmp.Or(comparePointers(a.Pointer, b.Pointer), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Message, b.Message))
 	})
@@ -60,8 +60,8 @@ var (
 	pointerUnescaper = strings.NewReplacer("~1", "/", "~0", "~")
 )
 
-// near returns a hint that names the candidates that look most like name, or all of them when they are few.
-func near(name string, candidates []string) string {
+// suggestNames returns a hint that names the candidates that look most like name, or all of them when they are few.
+func suggestNames(name string, candidates []string) string {
 	var close []string
 	least := len(name)
 	if len(candidates) > 128 {
@@ -88,7 +88,7 @@ func near(name string, candidates []string) string {
 
 // oneOf is near for the members of a closed list: where none is like name, all are named, however many.
 func oneOf(name string, list []string) string {
-	if hint := near(name, list); hint != "" {
+	if hint := suggestNames(name, list); hint != "" {
 		return hint
 	}
 	return "known: " + strings.Join(list, ", ")

@@ -24,36 +24,36 @@ type Format struct {
 func (f Format) Read(data []byte, doc any) (tree map[string]any, findings []Finding) {
 	var r report
 	tree = decodeTree(data, &r)
-	if tree == nil || !f.check(tree, &r) {
-		return nil, r.sorted()
+	if tree == nil || !f.checkVersion(tree, &r) {
+		return nil, r.sortedFindings()
 	}
-	if err := bindTo(f.sound(tree), doc, &r); err != nil {
-		r.error("json_invalid", "", hintText, "read the document: %v", err)
-		return nil, r.sorted()
+	if err := bindTo(f.withValidVersion(tree), doc, &r); err != nil {
+		r.addError("json_invalid", "", hintText, "read the document: %v", err)
+		return nil, r.sortedFindings()
 	}
-	return tree, r.sorted()
+	return tree, r.sortedFindings()
 }
 
-// check reports whether the document is to be read as one of this runtime's version: the same major, no newer minor. One
-// that says its version in a wrong way is read too, with that finding, so that the others come at once.
-func (f Format) check(tree map[string]any, r *report) bool {
+// checkVersion reports whether this runtime can read the version of the document: the same major, at most the same minor.
+// A document with a malformed version is read too, so that its other findings are reported at once.
+func (f Format) checkVersion(tree map[string]any, r *report) bool {
 	ptr, hint := "/"+f.Member, fmt.Sprintf("%q: %q", f.Member, f.Version)
 	got, ok := tree[f.Member]
 	if !ok {
-		r.error("version_missing", ptr, hint, "the document does not say which version of %s it is; this lattice has %s", f.Name, f.Version)
+		r.addError("version_missing", ptr, hint, "the document does not name its version of %s; this lattice has %s", f.Name, f.Version)
 		return false
 	}
 	text, _ := got.(string)
 	m := versionPattern().FindStringSubmatch(text)
 	if m == nil {
-		r.error("version_invalid", ptr, hint, "a version is text of the form MAJOR.MINOR, not %s", inShort(got))
+		r.addError("version_invalid", ptr, hint, "a version is text of the form MAJOR.MINOR, not %s", inShort(got))
 		return true
 	}
 	have := versionPattern().FindStringSubmatch(f.Version)
 	minor, _ := strconv.Atoi(m[2])
 	haveMinor, _ := strconv.Atoi(have[2])
 	if m[1] != have[1] || minor > haveMinor {
-		r.error("version_unsupported", ptr, "run it with a lattice of that version", "have %s %s, want %s: this lattice cannot run the document", f.Name, f.Version, text)
+		r.addError("version_unsupported", ptr, "run it with a lattice of that version", "have %s %s, want %s: this lattice cannot run the document", f.Name, f.Version, text)
 		return false
 	}
 	return true
@@ -70,8 +70,8 @@ func inShort(v any) string {
 	return typeName(v)
 }
 
-// sound is tree with a version of the right type, since check has said what is wrong with it.
-func (f Format) sound(tree map[string]any) map[string]any {
+// withValidVersion returns tree with a version of the right type, since checkVersion has reported a wrong one.
+func (f Format) withValidVersion(tree map[string]any) map[string]any {
 	if _, ok := tree[f.Member].(string); ok {
 		return tree
 	}
@@ -81,25 +81,25 @@ func (f Format) sound(tree map[string]any) map[string]any {
 }
 
 // bindTo checks the shape of tree against the struct that doc points to (unknown members, wrong types, bad conditions;
-// all of them at once) and decodes what is sound. What is not becomes its zero value, so that the checks behind can go on.
+// all of them at once) and decodes the valid members. The others become zero values, so that later checks can go on.
 func bindTo(tree map[string]any, doc any, r *report) error {
 	b := binder{report: r}
-	text, err := json.Marshal(b.fit(tree, reflect.TypeOf(doc).Elem(), ""))
+	text, err := json.Marshal(b.bindValue(tree, reflect.TypeOf(doc).Elem(), ""))
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(text, doc)
 }
 
-// Merge joins the findings of reading a document with those of the checks behind, less what those say about members
-// that could not be read. The result is in document order.
+// Merge joins the findings of decoding a document with those of later checks, except those about members that could not be
+// decoded. The result is in document order.
 func Merge(reading, later []Finding) []Finding {
 	all := withoutEchoes(slices.Concat(reading, later), reading)
-	return (&report{all}).sorted()
+	return (&report{all}).sortedFindings()
 }
 
 // Near returns a hint that names the candidates that look like name, or all of them when they are few.
-func Near(name string, candidates []string) string { return near(name, candidates) }
+func Near(name string, candidates []string) string { return suggestNames(name, candidates) }
 
 // OneOf is Near for the members of a closed list: where none looks like name, all are named, however many.
 func OneOf(name string, list []string) string { return oneOf(name, list) }
@@ -111,11 +111,11 @@ func SplitRef(text string) (root string, names []string, exact, ok bool) {
 	if err != nil {
 		return "", nil, false, false
 	}
-	names = r.names()
+	names = r.memberNames()
 	return r.root, names, len(names) == len(r.segs), true
 }
 
-// RefAt returns the reference at the start of text, "" when there is none.
+// RefAt returns the reference at the start of text, "" if there is none.
 func RefAt(text string) string {
 	end := len(rootPattern().FindString(text))
 	for end > 0 {
@@ -128,21 +128,21 @@ func RefAt(text string) string {
 	return text[:end]
 }
 
-// ReadTree reads data as one JSON object as strictly as Parse does, whatever it is a document of. The tree is nil when
-// it cannot be read; equal keys are findings.
+// ReadTree decodes data as one JSON object as strictly as Parse does. The tree is nil if data is malformed; duplicate keys
+// are findings.
 func ReadTree(data []byte) (tree map[string]any, findings []Finding) {
 	var r report
 	tree = decodeTree(data, &r)
-	return tree, r.sorted()
+	return tree, r.sortedFindings()
 }
 
-// Duplicates lists the JSON pointers of all members of a JSON text that stand in their object twice, in the order of the
-// text: readers would take one of the two, and not all the same. Of what is no JSON it lists what came before.
+// Duplicates lists the JSON pointers of duplicate keys in a JSON text, in the order of the text. If the text is malformed
+// it lists those before the error.
 func Duplicates(data []byte) []string {
 	var r report
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	_, _ = (&treeReader{d, nil, &r}).value("", -maxInputDepth) // what is no JSON is for others to say
+	_, _ = (&treeReader{d, nil, &r}).readValue("", -maxInputDepth) // the caller reports malformed JSON
 	var at []string
 	for _, f := range r.findings {
 		at = append(at, f.Pointer)

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Types of values, as far as they are known before the run: by the form of an expression, and by what the only writer
-// of a path declares. They have the names of typeName; "" is not known.
+// Static types of values: they follow from the form of an expression, or from the declaration of the only writer of a
+// path. They are named as by typeName; "" is unknown.
 
-// staticType names the type of a value expression as far as its form tells, "" where it does not.
+// staticType returns the type of a value expression if its form determines it, else "".
 func staticType(expr any) string {
 	switch v := expr.(type) {
 	case string:
@@ -18,7 +18,7 @@ func staticType(expr any) string {
 			return ""
 		}
 	case map[string]any:
-		switch operator(v) {
+		switch operatorOf(v) {
 		case "lit":
 			return typeName(v["lit"])
 		case "len":
@@ -32,13 +32,13 @@ func staticType(expr any) string {
 	return typeName(expr)
 }
 
-// staticType of a reference looks up what was written there.
+// staticType also resolves references, to the type that was assigned there.
 func (f *flow) staticType(text json.RawMessage) string {
 	expr, err := decodeValue(text)
 	if err != nil {
 		return ""
 	}
-	if object, ok := expr.(map[string]any); ok && len(object) == 1 && operator(object) == "ref" {
+	if object, ok := expr.(map[string]any); ok && len(object) == 1 && operatorOf(object) == "ref" {
 		expr = object["ref"]
 	}
 	if ref, ok := expr.(string); ok && looksLikeRef(ref) {
@@ -47,8 +47,8 @@ func (f *flow) staticType(text json.RawMessage) string {
 		case err != nil:
 		case r.root == "$in" || r.root == "$trigger":
 			return f.inputType(r)
-		case len(r.names()) == len(r.segs):
-			return f.typeOf(r.path())
+		case len(r.memberNames()) == len(r.segs):
+			return f.typeOf(r.staticPath())
 		}
 		return ""
 	}
@@ -56,23 +56,23 @@ func (f *flow) staticType(text json.RawMessage) string {
 }
 
 func (f *flow) typeOf(path string) string {
-	if t, ok := f.types[path]; ok || f.outer == nil || !kept(path) {
+	if t, ok := f.types[path]; ok || f.outer == nil || !outlivesNode(path) {
 		return t
 	}
 	return f.outer.typeOf(path)
 }
 
-// checkTypes checks what node i reads against the types that it takes.
+// checkTypes compares the types of node i's operands with those that it needs.
 func (f *flow) checkTypes(i int) {
 	switch n, ptr := &f.Nodes[i], f.nodePtr(i); n.Op {
 	case OpMap:
 		if got := f.staticType(n.Items); got != "" && got != "an array" && n.Items != nil {
-			f.error("items_type", ptr+"/items", "", "items are an array; this is %s", got)
+			f.addError("items_type", ptr+"/items", "", "items are an array; this is %s", got)
 		}
 	case OpMerge:
 		for j, input := range n.From {
 			if got, want := f.staticType(input), mergeTypes[n.Strategy]; got != "" && want != "" && got != want {
-				f.error("merge_type", fmt.Sprintf("%s/from/%d", ptr, j), "", "%s merges what is %s; this is %s", n.Strategy, want, got)
+				f.addError("merge_type", fmt.Sprintf("%s/from/%d", ptr, j), "", "%s merges what is %s; this is %s", n.Strategy, want, got)
 			}
 		}
 	case OpToolCall:
@@ -81,7 +81,7 @@ func (f *flow) checkTypes(i int) {
 	}
 }
 
-// checkArgTypes holds arguments that are references against the types that the skill takes. What is optional may be null.
+// checkArgTypes compares the types of arguments that are references with the inputs of the skill. Optional ones may be null.
 func (f *flow) checkArgTypes(n *Node, ptr string) {
 	members, static, err := argMembers(n.Args)
 	if err != nil || !static {
@@ -97,11 +97,11 @@ func (f *flow) checkArgTypes(n *Node, ptr string) {
 		if err != nil || got == "" || want == "" || got == want || got == "null" && !field.Required {
 			continue
 		}
-		f.error("arg_type", ptr+"/args/"+escapePointer(field.Name), typeHint(expr, want), "%s takes %s as %s; this is %s", n.Tool, field.Name, want, got)
+		f.addError("arg_type", ptr+"/args/"+escapePointer(field.Name), typeHint(expr, want), "%s takes %s as %s; this is %s", n.Tool, field.Name, want, got)
 	}
 }
 
-// typeHint says how a value of another type becomes a text, if that is wanted.
+// typeHint returns a hint for converting a value to a string if want is a string, else "".
 func typeHint(expr any, want string) string {
 	text, err := Marshal(expr)
 	if want != "a string" || err != nil {
@@ -110,23 +110,23 @@ func typeHint(expr any, want string) string {
 	return `{"json": ` + string(text) + `} makes text of it`
 }
 
-// typesOf tells the types of paths that a single output writes, and of the declared members of what it writes.
+// typesOf returns the types of paths that have a single writer, and of the members that the writer declares.
 func (f *flow) typesOf() map[string]string {
-	writers := f.writers()
+	writers := f.countWriters()
 	types := map[string]string{}
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		for port, target := range n.Outputs {
 			r, err := parseTarget(target)
-			if err != nil || !sole(r, writers) {
+			if err != nil || !hasSoleWriter(r, writers) {
 				continue
 			}
-			types[r.path()] = f.portType(n, port)
+			types[r.staticPath()] = f.portType(n, port)
 			if port != "result" || n.Op != OpToolCall {
 				continue
 			}
 			for _, field := range f.tools[n.Tool].Outputs {
-				if at := r.path() + "." + strconv.Quote(field.Name); field.Required && writers[at] == 0 {
+				if at := r.staticPath() + "." + strconv.Quote(field.Name); field.Required && writers[at] == 0 {
 					types[at] = fieldType(field.Type)
 				}
 			}
@@ -135,36 +135,36 @@ func (f *flow) typesOf() map[string]string {
 	return types
 }
 
-// writers counts what writes to each path.
-func (f *flow) writers() map[string]int {
+// countWriters counts the writers of each path.
+func (f *flow) countWriters() map[string]int {
 	count := map[string]int{}
 	for i := range f.Nodes {
-		for _, r := range targets(&f.Nodes[i]) {
-			count[r.path()]++
-			if f.keeps && f.owner != nil && r.root == "$vars" { // in the body of a LOOP: others may have written before
-				count[r.path()]++
+		for _, r := range targetsOf(&f.Nodes[i]) {
+			count[r.staticPath()]++
+			if f.keeps && f.owner != nil && r.root == "$vars" { // in the body of a LOOP an earlier node may have written it
+				count[r.staticPath()]++
 			}
 		}
-		for _, r := range f.strewn(i) {
-			count[r.path()] += 2
+		for _, r := range f.loopWrites(i) {
+			count[r.staticPath()] += 2
 		}
 		for _, c := range f.Nodes[i].Catch {
 			if r, err := parseTarget(c.Bind); err == nil {
-				count[r.path()]++
+				count[r.staticPath()]++
 			}
 		}
 	}
 	return count
 }
 
-// sole reports whether nothing else writes to r or above it.
-func sole(r ref, writers map[string]int) bool {
+// hasSoleWriter reports whether r has one writer and its parents have none.
+func hasSoleWriter(r ref, writers map[string]int) bool {
 	for _, p := range r.prefixes()[:len(r.segs)-1] {
 		if writers[p] > 0 {
 			return false
 		}
 	}
-	return writers[r.path()] == 1
+	return writers[r.staticPath()] == 1
 }
 
 // portType is the type of an output of n.

@@ -41,20 +41,20 @@ type validator struct {
 // toolLookup finds the manifest of a skill.
 type toolLookup = func(name string) (manifests.Skill, bool)
 
-func (v *validator) check() {
+func (v *validator) checkDocument() {
 	v.checkHead()
 	v.checkTemplates()
 	if v.top == v {
 		v.subs = v.checkSubgraphs(v.lookup)
 	}
-	nodes, edges := v.doc.size()
+	nodes, edges := v.doc.countParts()
 	if nodes > maxNodes || edges > maxEdges {
-		v.error("document_too_large", "/nodes", "split the flow", "a document has at most %d nodes and %d edges", maxNodes, maxEdges)
+		v.addError("document_too_large", "/nodes", "split the flow", "a document has at most %d nodes and %d edges", maxNodes, maxEdges)
 		return
 	}
 	g := v.newGraph(Inner{Body: &Body{EntryNode: v.doc.EntryNode, Nodes: v.doc.Nodes, Edges: v.doc.Edges}, Result: v.doc.Output}, "", nil)
 	g.result, g.keeps = "/output", true
-	g.check()
+	g.checkGraph()
 	g.checkExprText(v.doc.Output, "/output")
 	g.checkFlow(nil, 0)
 }
@@ -63,7 +63,7 @@ func (v *validator) check() {
 type graph struct {
 	*validator
 	Inner
-	ptr     string           // of what holds the graph's nodes: "" or "/nodes/3/body"
+	ptr     string           // pointer of the object that holds the nodes: "" or "/nodes/3/body"
 	result  string           // pointer of Result
 	owner   *Node            // the node whose body it is; nil for the document's own
 	element bool             // $item and $index have a meaning in it
@@ -79,18 +79,18 @@ func (v *validator) newGraph(b Inner, ptr string, owner *Node) *graph {
 		n, at := &b.Nodes[i], g.nodePtr(i)
 		switch first, ok := v.places[n.ID]; {
 		case n.ID == "":
-			v.error("field_missing", at+"/id", "", "a node has an id")
+			v.addError("field_missing", at+"/id", "", "a node has an id")
 		case ok:
-			v.error("id_duplicate", at+"/id", "", "the node at %s is called %q already", first, n.ID)
+			v.addError("id_duplicate", at+"/id", "", "the node at %s is called %q already", first, n.ID)
 		default:
 			if !idPattern().MatchString(n.ID) {
-				v.error("id_invalid", at+"/id", "letters, digits, _ . and -, a letter first, at most 64", "%q is no id", n.ID)
+				v.addError("id_invalid", at+"/id", "letters, digits, _ . and -, a letter first, at most 64", "%q is not a valid id", n.ID)
 			}
 			v.places[n.ID] = at
 			g.index[n.ID] = i
 		}
 		ptrs, results := n.innerPtrs(at)
-		for j, b := range n.inner() {
+		for j, b := range n.innerGraphs() {
 			inner := v.newGraph(b, ptrs[j], n)
 			inner.result = results[j]
 			g.bodies[i] = append(g.bodies[i], inner)
@@ -99,8 +99,8 @@ func (v *validator) newGraph(b Inner, ptr string, owner *Node) *graph {
 	return g
 }
 
-// enter tells the graphs inside of node i what they may do where they stand.
-func (g *graph) enter(i int) {
+// passContext sets the context of the graphs inside node i: whether they have $item and whether their $vars are kept.
+func (g *graph) passContext(i int) {
 	for _, b := range g.bodies[i] {
 		b.element = g.element || b.owner.Op != OpParallel
 		b.keeps = g.keeps && b.owner.Op == OpLoop
@@ -109,48 +109,48 @@ func (g *graph) enter(i int) {
 
 func (g *graph) nodePtr(i int) string { return g.ptr + "/nodes/" + strconv.Itoa(i) }
 
-func (g *graph) check() {
+func (g *graph) checkGraph() {
 	switch {
 	case len(g.Nodes) == 0:
-		g.error("field_missing", g.ptr+"/nodes", "", "there is at least one node")
+		g.addError("field_missing", g.ptr+"/nodes", "", "there is at least one node")
 	case g.EntryNode == "":
-		g.error("field_missing", g.ptr+"/entry_node", "", "entry_node names the node that runs first")
+		g.addError("field_missing", g.ptr+"/entry_node", "", "entry_node names the node that runs first")
 	default:
 		g.checkTarget(g.EntryNode, g.ptr+"/entry_node")
 	}
 	for i := range g.Nodes {
 		g.checkNode(&g.Nodes[i], g.nodePtr(i))
-		g.enter(i)
+		g.passContext(i)
 		for _, body := range g.bodies[i] {
-			body.check()
+			body.checkGraph()
 		}
 	}
-	g.checkGraph()
+	g.checkEdges()
 }
 
 func (v *validator) checkHead() {
 	d := v.doc
 	if d.ID != "" && !idPattern().MatchString(d.ID) {
-		v.error("id_invalid", "/id", "letters, digits, _ . and -, a letter first, at most 64", "%q is no id", d.ID)
+		v.addError("id_invalid", "/id", "letters, digits, _ . and -, a letter first, at most 64", "%q is not a valid id", d.ID)
 	}
 	if d.Revision < 0 {
-		v.error("limit_invalid", "/revision", "", "a revision is not negative")
+		v.addError("limit_invalid", "/revision", "", "a revision is not negative")
 	}
 	v.checkInputSchema()
 	for i, name := range d.CtxRequires {
 		if name == "" {
-			v.error("id_invalid", "/ctx_requires/"+strconv.Itoa(i), "", "a member of $ctx has a name")
+			v.addError("id_invalid", "/ctx_requires/"+strconv.Itoa(i), "", "a member of $ctx has a name")
 		}
 	}
 	seen := map[string]bool{}
 	for i, name := range d.Tools {
 		at := "/tools/" + strconv.Itoa(i)
 		if seen[name] {
-			v.warn("tool_duplicate", at, "", "%s is listed twice", name)
+			v.addWarning("tool_duplicate", at, "", "%s is listed twice", name)
 		}
 		seen[name] = true
 		if _, ok := v.lookup(name); !ok {
-			v.error("tool_unknown", at, near(name, builtinNames()), "there is no skill %q", name)
+			v.addError("tool_unknown", at, suggestNames(name, builtinNames()), "there is no skill %q", name)
 		}
 	}
 	v.checkLimits()
@@ -171,7 +171,7 @@ func (v *validator) checkLimits() {
 	}
 	within := func(name string, got, most float64) {
 		if got < 0 || got > most || math.IsNaN(got) {
-			v.error("limit_invalid", "/limits/"+name, "", "%s is between 0 (the default) and %g, not %g", name, most, got)
+			v.addError("limit_invalid", "/limits/"+name, "", "%s is between 0 (the default) and %g, not %g", name, most, got)
 		}
 	}
 	within("max_steps", float64(l.MaxSteps), 1e6)
@@ -193,10 +193,10 @@ func (g *graph) checkTarget(id, ptr string) {
 		return
 	}
 	if at, ok := g.places[id]; ok {
-		g.error("node_elsewhere", ptr, "lead to a node of the same graph", "no way leads from here to %q at %s: a body is a graph of its own", id, at)
+		g.addError("node_elsewhere", ptr, "lead to a node of the same graph", "no way leads from here to %q at %s: a body is a graph of its own", id, at)
 		return
 	}
-	g.error("node_unknown", ptr, near(id, slices.Sorted(maps.Keys(g.index))), "there is no node %q", id)
+	g.addError("node_unknown", ptr, suggestNames(id, slices.Sorted(maps.Keys(g.index))), "there is no node %q", id)
 }
 
 // checkExprText checks a value expression that the document holds as raw JSON.
@@ -232,8 +232,8 @@ var nodeFields = map[string][]Op{
 
 var llmOps = []Op{OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite}
 
-// present names the op-bound members that a node has.
-func (n *Node) present() []string {
+// presentMembers names the op-bound members that a node has.
+func (n *Node) presentMembers() []string {
 	var has []string
 	v := reflect.ValueOf(n).Elem()
 	for i := range v.NumField() {
@@ -247,31 +247,31 @@ func (n *Node) present() []string {
 
 func (g *graph) checkNode(n *Node, ptr string) {
 	if n.Op == "" {
-		g.error("field_missing", ptr+"/op", "known: "+strings.Join(names(Ops()), ", "), "a node has an op")
+		g.addError("field_missing", ptr+"/op", "known: "+strings.Join(opNames(Ops()), ", "), "a node has an op")
 		return
 	}
 	if !slices.Contains(Ops(), n.Op) {
 		return // or reported when it was decoded
 	}
 	if _, ok := n.Skip.IsCase(); ok || n.Skip.IsOtherwise() {
-		g.error("cond_misplaced", ptr+"/when_skip", "", `"case" and "otherwise" are conditions of edges`)
+		g.addError("cond_misplaced", ptr+"/when_skip", "", `"case" and "otherwise" are conditions of edges`)
 	}
 	if n.Skip != nil && (n.Op == OpSwitch || n.Op == OpFail || n.Op == OpEnd) {
-		g.error("field_not_allowed", ptr+"/when_skip", "put the condition on an edge", "%s decides where the flow goes; it is not skipped", n.Op)
+		g.addError("field_not_allowed", ptr+"/when_skip", "put the condition on an edge", "%s decides where the flow goes; it is not skipped", n.Op)
 	}
-	for _, name := range n.present() {
+	for _, name := range n.presentMembers() {
 		if !slices.Contains(nodeFields[name], n.Op) {
-			g.error("field_not_allowed", ptr+"/"+name, "", "%s has no %q", n.Op, name)
+			g.addError("field_not_allowed", ptr+"/"+name, "", "%s has no %q", n.Op, name)
 		}
 	}
 	if n.Outputs != nil && slices.Contains([]Op{OpSet, OpWait, OpEmit, OpFail, OpEnd}, n.Op) {
-		g.error("field_not_allowed", ptr+"/outputs", "", "%s puts nothing out", n.Op)
+		g.addError("field_not_allowed", ptr+"/outputs", "", "%s puts nothing out", n.Op)
 	}
 	if n.TimeoutS < 0 || n.TimeoutS > maxTimeoutS {
-		g.error("limit_invalid", ptr+"/timeout_s", "", "timeout_s is between 0 and %d", maxTimeoutS)
+		g.addError("limit_invalid", ptr+"/timeout_s", "", "timeout_s is between 0 and %d", maxTimeoutS)
 	}
 	if max(len(n.Outputs), len(n.Cases), len(n.Choices), len(n.From)) > maxParts {
-		g.error("document_too_large", ptr, "", "a node has at most %d outputs, cases, choices or inputs to merge", maxParts)
+		g.addError("document_too_large", ptr, "", "a node has at most %d outputs, cases, choices or inputs to merge", maxParts)
 		return
 	}
 	g.checkRetry(n, ptr)
@@ -313,11 +313,11 @@ func (g *graph) checkNode(n *Node, ptr string) {
 
 // checkOutputs checks targets and ports. Two outputs of one node may not write over each other.
 func (g *graph) checkOutputs(n *Node, ptr string) {
-	ports := g.ports(n)
+	ports := g.portsOf(n)
 	for _, port := range slices.Sorted(maps.Keys(n.Outputs)) {
 		at := ptr + "/outputs/" + escapePointer(port)
 		if port != "result" && ports != nil && !slices.Contains(ports, port) && !slices.Contains(extraPorts(n), port) {
-			g.error("port_unknown", at, near(port, append(slices.Clone(ports), "result")), "%s has no output %q", g.subject(n), port)
+			g.addError("port_unknown", at, suggestNames(port, append(slices.Clone(ports), "result")), "%s has no output %q", g.subjectOf(n), port)
 		}
 		if !g.checkWrite(n.Outputs[port], at, "outputs are written to $vars.name (kept) or $tmp.name") {
 			continue
@@ -325,7 +325,7 @@ func (g *graph) checkOutputs(n *Node, ptr string) {
 		for _, other := range slices.Sorted(maps.Keys(n.Outputs)) {
 			a, b := n.Outputs[port], n.Outputs[other]
 			if port < other && (a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")) {
-				g.error("target_conflict", at, "give each output its own place", "the outputs %q and %q write to the same place", port, other)
+				g.addError("target_conflict", at, "give each output its own place", "the outputs %q and %q write to the same place", port, other)
 			}
 		}
 	}
@@ -336,16 +336,16 @@ func (g *graph) checkWrite(path, ptr, hint string) bool {
 	r, err := parseTarget(path)
 	switch {
 	case err != nil:
-		g.error("target_invalid", ptr, hint, "%v", err)
+		g.addError("target_invalid", ptr, hint, "%v", err)
 	case !g.keeps && r.root == "$vars":
-		g.error("vars_in_body", ptr, "write it to $tmp."+r.names()[0]+", and name that in the result of "+g.owner.ID, "the body of %s cannot write %s: what runs beside it would overwrite it", g.owner.ID, path)
+		g.addError("vars_in_body", ptr, "write it to $tmp."+r.memberNames()[0]+", and name that in the result of "+g.owner.ID, "the body of %s cannot write %s: what runs beside it would overwrite it", g.owner.ID, path)
 	default:
 		return true
 	}
 	return false
 }
 
-func (g *graph) subject(n *Node) string {
+func (g *graph) subjectOf(n *Node) string {
 	if n.Op == OpToolCall {
 		return n.Tool
 	}
@@ -364,8 +364,8 @@ func parallelPorts(n *Node) []string {
 	return names
 }
 
-// ports lists the top-level members of a node's output, nil when they are not known.
-func (g *graph) ports(n *Node) []string {
+// portsOf lists the top-level members of a node's output, nil when they are not known.
+func (g *graph) portsOf(n *Node) []string {
 	switch n.Op {
 	case OpToolCall:
 		skill, ok := g.tools[n.Tool]

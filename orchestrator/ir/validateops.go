@@ -14,47 +14,49 @@ import (
 // classes in the order of their reach.
 var classes = []manifests.Class{manifests.ClassRead, manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld}
 
-func stricter(a, b manifests.Class) bool { return slices.Index(classes, a) > slices.Index(classes, b) }
+func isStricter(a, b manifests.Class) bool {
+	return slices.Index(classes, a) > slices.Index(classes, b)
+}
 
 func (g *graph) checkToolCall(n *Node, ptr string) {
 	defer g.checkCompensate(n, ptr) // when the tool is known
 	g.checkExprText(n.IdempotencyKey, ptr+"/idempotency_key")
-	if g.element && n.IdempotencyKey != nil && !varies(n.IdempotencyKey) {
-		g.warn("key_shared", ptr+"/idempotency_key", `{"concat": ["$in.order", "-", "$index"]}`, "every iteration has this key, so that only one of their calls counts")
+	if g.element && n.IdempotencyKey != nil && !variesByItem(n.IdempotencyKey) {
+		g.addWarning("key_shared", ptr+"/idempotency_key", `{"concat": ["$in.order", "-", "$index"]}`, "every iteration has this key, so that only one of their calls counts")
 	}
 	g.checkFork(n, ptr)
 	g.checkCache(n, ptr)
 	if n.SideEffect != "" && !slices.Contains(classes, n.SideEffect) {
-		g.error("class_invalid", ptr+"/side_effect", "known: read, idempotent, sprite, world", "there is no class %q", n.SideEffect)
+		g.addError("class_invalid", ptr+"/side_effect", "known: read, idempotent, sprite, world", "there is no class %q", n.SideEffect)
 	}
 	if n.Tool == "" {
-		g.error("field_missing", ptr+"/tool", "", "TOOL_CALL names a tool")
+		g.addError("field_missing", ptr+"/tool", "", "TOOL_CALL names a tool")
 		g.checkExprText(n.Args, ptr+"/args")
 		return
 	}
 	if g.doc.Tools != nil && !slices.Contains(g.doc.Tools, n.Tool) {
-		g.error("tool_not_allowed", ptr+"/tool", "add it to tools", "%s is not in the document's list of tools", n.Tool)
+		g.addError("tool_not_allowed", ptr+"/tool", "add it to tools", "%s is not in the document's list of tools", n.Tool)
 	}
 	skill, ok := g.lookup(n.Tool)
 	if !ok {
-		g.error("tool_unknown", ptr+"/tool", near(n.Tool, builtinNames()), "there is no skill %q", n.Tool)
+		g.addError("tool_unknown", ptr+"/tool", suggestNames(n.Tool, builtinNames()), "there is no skill %q", n.Tool)
 		g.checkExprText(n.Args, ptr+"/args")
 		return
 	}
 	g.tools[n.Tool] = skill
 	g.checkArgs(n, skill, ptr+"/args")
-	if class, _, _ := effective(skill, n.Args); slices.Contains(classes, n.SideEffect) && stricter(class, n.SideEffect) {
-		g.error("class_weakened", ptr+"/side_effect", "leave it out, or name "+string(class)+" or more", "%s is of class %s; a node may only be stricter", n.Tool, class)
+	if class, _, _ := effectiveClass(skill, n.Args); slices.Contains(classes, n.SideEffect) && isStricter(class, n.SideEffect) {
+		g.addError("class_weakened", ptr+"/side_effect", "leave it out, or name "+string(class)+" or more", "%s is of class %s; a node may only be stricter", n.Tool, class)
 	}
 	g.checkCallCache(n, skill, ptr)
 }
 
-// checkArgs checks what is known of the arguments before the run: names, required ones, and the types of literals.
+// checkArgs checks the arguments that are known before the run: names, required ones, and the types of literals.
 func (g *graph) checkArgs(n *Node, skill manifests.Skill, ptr string) {
 	g.checkExprText(n.Args, ptr)
 	members, static, err := argMembers(n.Args)
 	if err != nil {
-		g.error("arg_type", ptr, `{"name": value, …}`, "%v", err)
+		g.addError("arg_type", ptr, `{"name": value, …}`, "%v", err)
 	}
 	if err == nil && static {
 		g.checkArgMembers(n.Tool, skill, members, ptr)
@@ -62,26 +64,26 @@ func (g *graph) checkArgs(n *Node, skill manifests.Skill, ptr string) {
 }
 
 func (g *graph) checkArgMembers(tool string, skill manifests.Skill, members map[string]any, ptr string) {
-	input, dynamic := literals(members)
+	input, dynamic := splitLiterals(members)
 	for _, p := range skill.CheckInput(input) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(p.Pointer, "/"), "/")
 		name = pointerUnescaper.Replace(name)
 		known := slices.ContainsFunc(skill.Inputs, func(f manifests.Field) bool { return f.Name == name })
 		switch _, given := input[name]; {
 		case !known:
-			g.error("arg_unknown", ptr+p.Pointer, near(name, fieldNames(skill.Inputs)), "%q %s", name, p.Message)
+			g.addError("arg_unknown", ptr+p.Pointer, suggestNames(name, fieldNames(skill.Inputs)), "%q %s", name, p.Message)
 		case dynamic[name]:
 		case !given:
-			g.error("arg_missing", ptr+p.Pointer, "", "%s: argument %q %s", tool, name, p.Message)
+			g.addError("arg_missing", ptr+p.Pointer, "", "%s: argument %q %s", tool, name, p.Message)
 		default:
-			g.error("arg_type", ptr+p.Pointer, "", "%s: argument %q %s", tool, name, p.Message)
+			g.addError("arg_type", ptr+p.Pointer, "", "%s: argument %q %s", tool, name, p.Message)
 		}
 	}
 }
 
-// literals splits arguments: those known now, as JSON, and the names of those known only when the node runs, which
-// stand in the result as null. Members that are null count as absent.
-func literals(members map[string]any) (map[string]json.RawMessage, map[string]bool) {
+// splitLiterals splits arguments into those known now, as JSON, and those known only at run time, whose values are null
+// in input. Null members count as absent.
+func splitLiterals(members map[string]any) (map[string]json.RawMessage, map[string]bool) {
 	input, dynamic := map[string]json.RawMessage{}, map[string]bool{}
 	for name, expr := range members {
 		value, f := eval(expr, Scope{}, 0)
@@ -110,7 +112,7 @@ func argMembers(args json.RawMessage) (members map[string]any, static bool, err 
 		return nil, false, nil
 	}
 	object, ok := expr.(map[string]any)
-	switch op := operator(object); {
+	switch op := operatorOf(object); {
 	case !ok || op == "concat" || op == "len" || op == "json":
 		return nil, false, fmt.Errorf("args is an object of named arguments")
 	case op == "ref":
@@ -129,13 +131,13 @@ func argMembers(args json.RawMessage) (members map[string]any, static bool, err 
 	return object, true, nil
 }
 
-// effective applies the variants of a manifest as far as the arguments are known; what is not known counts as the widest.
-func effective(skill manifests.Skill, args json.RawMessage) (class manifests.Class, permissions []string, exact bool) {
+// effectiveClass applies the variants of a manifest to the known arguments. An unknown argument selects the widest class.
+func effectiveClass(skill manifests.Skill, args json.RawMessage) (class manifests.Class, permissions []string, exact bool) {
 	members, static, err := argMembers(args)
 	if err != nil {
 		static = false
 	}
-	input, dynamic := literals(members)
+	input, dynamic := splitLiterals(members)
 	exact = true
 	if variants := skill.Variants; variants != nil && (!static || dynamic[variants.Input]) {
 		exact = false
@@ -155,7 +157,7 @@ func fieldNames(fields []manifests.Field) []string {
 
 func (g *graph) checkPack(n *Node, ptr string) {
 	if len(n.Inputs) == 0 {
-		g.error("field_missing", ptr+"/inputs", "", "PACK builds an object from its inputs and has none")
+		g.addError("field_missing", ptr+"/inputs", "", "PACK needs inputs")
 	}
 	g.checkInputs(n, ptr)
 }
@@ -167,45 +169,45 @@ func (g *graph) checkInputs(n *Node, ptr string) {
 		g.checkExprText(n.Inputs[name], at)
 		if _, both := n.Projection[name]; both {
 			expr, _ := decodeValue(n.Inputs[name])
-			if object, ok := expr.(map[string]any); ok && object["pick"] != nil && operator(object) == "ref" {
-				g.error("projection_twice", ptr+"/projection/"+escapePointer(name), "keep one of the two", "%q is projected here and by its own pick", name)
+			if object, ok := expr.(map[string]any); ok && object["pick"] != nil && operatorOf(object) == "ref" {
+				g.addError("projection_twice", ptr+"/projection/"+escapePointer(name), "keep one of the two", "%q is projected here and by its own pick", name)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Projection)) {
 		if _, ok := n.Inputs[name]; !ok {
-			g.error("port_unknown", ptr+"/projection/"+escapePointer(name), near(name, slices.Sorted(maps.Keys(n.Inputs))), "there is no input %q", name)
+			g.addError("port_unknown", ptr+"/projection/"+escapePointer(name), suggestNames(name, slices.Sorted(maps.Keys(n.Inputs))), "there is no input %q", name)
 		}
 	}
 }
 
 func (g *graph) checkSwitch(n *Node, ptr string) {
 	if len(n.Cases) == 0 {
-		g.error("field_missing", ptr+"/cases", "", "SWITCH has at least one case")
+		g.addError("field_missing", ptr+"/cases", "", "SWITCH has at least one case")
 	}
 	seen := map[string]bool{}
 	for i, c := range n.Cases {
 		at := fmt.Sprintf("%s/cases/%d", ptr, i)
 		switch {
 		case !idPattern().MatchString(c.Name):
-			g.error("id_invalid", at+"/name", "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of a case", c.Name)
+			g.addError("id_invalid", at+"/name", "letters, digits, _ . and -, a letter first, at most 64", "%q is not a valid name for a case", c.Name)
 		case seen[c.Name]:
-			g.error("case_duplicate", at+"/name", "", "the case %q is there already", c.Name)
+			g.addError("case_duplicate", at+"/name", "", "there is another case %q", c.Name)
 		}
 		seen[c.Name] = true
 		if c.When == nil {
-			g.error("field_missing", at+"/when", "", "a case has a condition")
+			g.addError("field_missing", at+"/when", "", "a case has a condition")
 		}
 		if _, ok := c.When.IsCase(); ok || c.When.IsOtherwise() {
-			g.error("cond_misplaced", at+"/when", "use default for what no case takes", `"case" and "otherwise" are conditions of edges`)
+			g.addError("cond_misplaced", at+"/when", "use default for what no case takes", `"case" and "otherwise" are conditions of edges`)
 		}
 	}
 	if n.Default != "" && !idPattern().MatchString(n.Default) {
-		g.error("id_invalid", ptr+"/default", "", "%q is no name of a case", n.Default)
+		g.addError("id_invalid", ptr+"/default", "", "%q is not a valid name for a case", n.Default)
 	}
 }
 
-// mergeTypes says what each strategy merges; merge_patch takes anything.
+// mergeTypes maps each strategy to the type of its inputs; merge_patch takes any.
 var mergeTypes = map[string]string{
 	MergeShallow: "an object", MergeDeep: "an object", MergeConcat: "an array", MergeByKey: "an array", MergeBest: "an array", MergePatch: "",
 }
@@ -214,30 +216,30 @@ func (g *graph) checkMerge(n *Node, ptr string) {
 	_, known := mergeTypes[n.Strategy]
 	switch {
 	case n.Strategy == "":
-		g.error("field_missing", ptr+"/strategy", "known: shallow, deep, concat, by_key, best, merge_patch", "MERGE has a strategy")
+		g.addError("field_missing", ptr+"/strategy", "known: shallow, deep, concat, by_key, best, merge_patch", "MERGE has a strategy")
 	case !known:
-		g.error("strategy_invalid", ptr+"/strategy", near(n.Strategy, slices.Sorted(maps.Keys(mergeTypes))), "there is no strategy %q", n.Strategy)
+		g.addError("strategy_invalid", ptr+"/strategy", suggestNames(n.Strategy, slices.Sorted(maps.Keys(mergeTypes))), "there is no strategy %q", n.Strategy)
 	}
 	switch {
 	case n.Strategy == MergeByKey && n.Key == "":
-		g.error("field_missing", ptr+"/key", `"key": "id"`, "by_key names the member that tells elements apart")
+		g.addError("field_missing", ptr+"/key", `"key": "id"`, "by_key names the member that tells elements apart")
 	case known && n.Strategy != MergeByKey && n.Key != "":
-		g.error("field_not_allowed", ptr+"/key", "", "%s has no key", n.Strategy)
+		g.addError("field_not_allowed", ptr+"/key", "", "%s has no key", n.Strategy)
 	}
 	switch {
 	case n.Strategy == MergeBest && len(n.By) == 0:
-		g.error("field_missing", ptr+"/by", `"by": ["failed", "-passed"]`, "best names the members by which it chooses")
+		g.addError("field_missing", ptr+"/by", `"by": ["failed", "-passed"]`, "best names the members by which it chooses")
 	case known && n.Strategy != MergeBest && len(n.By) > 0:
-		g.error("field_not_allowed", ptr+"/by", "", "%s chooses nothing", n.Strategy)
+		g.addError("field_not_allowed", ptr+"/by", "", "%s chooses nothing", n.Strategy)
 	}
 	switch {
 	case n.OnConflict != "" && !slices.Contains([]string{"last", "first", "error"}, n.OnConflict):
-		g.error("on_conflict_invalid", ptr+"/on_conflict", "known: last, first, error", "on_conflict cannot be %q", n.OnConflict)
+		g.addError("on_conflict_invalid", ptr+"/on_conflict", "known: last, first, error", "on_conflict cannot be %q", n.OnConflict)
 	case n.OnConflict != "" && (n.Strategy == MergeConcat || n.Strategy == MergeBest || n.Strategy == MergePatch):
-		g.error("field_not_allowed", ptr+"/on_conflict", "", "%s knows no conflicts", n.Strategy)
+		g.addError("field_not_allowed", ptr+"/on_conflict", "", "%s has no conflicts", n.Strategy)
 	}
 	if len(n.From) == 0 {
-		g.error("field_missing", ptr+"/from", `"from": ["$vars.a", "$vars.b"]`, "MERGE merges the values of from and has none")
+		g.addError("field_missing", ptr+"/from", `"from": ["$vars.a", "$vars.b"]`, "MERGE needs values in from")
 	}
 	for i, input := range n.From {
 		at := fmt.Sprintf("%s/from/%d", ptr, i)
@@ -252,16 +254,16 @@ func (g *graph) checkMerge(n *Node, ptr string) {
 func (g *graph) checkMergeKeys(n *Node, expr any, ptr string) {
 	list, _ := expr.([]any)
 	for i, element := range list {
-		if object, ok := element.(map[string]any); ok && operator(object) == "" {
+		if object, ok := element.(map[string]any); ok && operatorOf(object) == "" {
 			if _, ok := object[n.Key]; !ok {
-				g.error("merge_key", fmt.Sprintf("%s/%d", ptr, i), near(n.Key, slices.Sorted(maps.Keys(object))), "the element has no key %q", n.Key)
+				g.addError("merge_key", fmt.Sprintf("%s/%d", ptr, i), suggestNames(n.Key, slices.Sorted(maps.Keys(object))), "the element has no key %q", n.Key)
 			}
 		}
 	}
 }
 
-// ExpectedInputs is what a HUMAN node asks for: expected_inputs; without it {"choice":"string"} when it offers
-// choices, else approved and comments.
+// ExpectedInputs returns the inputs that a HUMAN node asks for: expected_inputs, or {"choice":"string"} if it offers
+// choices, or approved and comments.
 func (n *Node) ExpectedInputs() map[string]string {
 	switch {
 	case len(n.Expected) > 0:
@@ -274,7 +276,7 @@ func (n *Node) ExpectedInputs() map[string]string {
 
 func (g *graph) checkHuman(n *Node, ptr string) {
 	if n.Prompt == nil {
-		g.error("field_missing", ptr+"/prompt", "", "HUMAN asks something: it has a prompt")
+		g.addError("field_missing", ptr+"/prompt", "", "HUMAN asks something: it has a prompt")
 	}
 	g.checkInputs(n, ptr)
 	g.checkExprText(n.Prompt, ptr+"/prompt")
@@ -283,32 +285,32 @@ func (g *graph) checkHuman(n *Node, ptr string) {
 	for _, name := range slices.Sorted(maps.Keys(n.Expected)) {
 		at := ptr + "/expected_inputs/" + escapePointer(name)
 		if !idPattern().MatchString(name) {
-			g.error("id_invalid", at, "letters, digits, _ . and -, a letter first, at most 64", "%q is no name of an input", name)
+			g.addError("id_invalid", at, "letters, digits, _ . and -, a letter first, at most 64", "%q is not a valid name for an input", name)
 		}
 		if !expectedType(n.Expected[name]) {
 			hint := "known: string, integer, boolean, map, array<T>"
 			if n.Expected[name] == "number" {
 				hint += "; the protocol has no fractions: ask for a string"
 			}
-			g.error("expected_type_invalid", at, hint, "there is no input type %q", n.Expected[name])
+			g.addError("expected_type_invalid", at, hint, "there is no input type %q", n.Expected[name])
 		}
 	}
 	for i, c := range n.Choices {
 		if c == "" || slices.Contains(n.Choices[:i], c) {
-			g.error("choice_invalid", ptr+"/choices/"+strconv.Itoa(i), "", "choices are distinct and not empty")
+			g.addError("choice_invalid", ptr+"/choices/"+strconv.Itoa(i), "", "choices are distinct and not empty")
 		}
 	}
 	switch n.OnTimeout {
 	case "", "fail":
 	case "default":
 		if n.Answer == nil {
-			g.error("field_missing", ptr+"/default_answer", "", `on_timeout "default" needs a default_answer`)
+			g.addError("field_missing", ptr+"/default_answer", "", `on_timeout "default" needs a default_answer`)
 		}
 		if n.TimeoutS == 0 {
-			g.error("field_missing", ptr+"/timeout_s", "", `on_timeout "default" needs a timeout_s`)
+			g.addError("field_missing", ptr+"/timeout_s", "", `on_timeout "default" needs a timeout_s`)
 		}
 	default:
-		g.error("on_timeout_invalid", ptr+"/on_timeout", `known: "fail", "default"`, "on_timeout cannot be %q", n.OnTimeout)
+		g.addError("on_timeout_invalid", ptr+"/on_timeout", `known: "fail", "default"`, "on_timeout cannot be %q", n.OnTimeout)
 	}
 }
 
@@ -334,18 +336,18 @@ func (g *graph) checkRetry(n *Node, ptr string) {
 		at := fmt.Sprintf("%s/retry/%d", ptr, i)
 		g.checkKinds(r.On, at, i == len(n.Retry)-1)
 		if r.MaxAttempts < 0 || r.MaxAttempts > 100 {
-			g.error("limit_invalid", at+"/max_attempts", "it counts all attempts, the first included", "max_attempts is between 1 and 100")
+			g.addError("limit_invalid", at+"/max_attempts", "it counts all attempts, the first included", "max_attempts is between 1 and 100")
 		}
 		for name, s := range map[string]float64{"interval_s": r.IntervalS, "max_delay_s": r.MaxDelayS} {
 			if s < 0 || s > maxTimeoutS {
-				g.error("limit_invalid", at+"/"+name, "", "%s is between 0 and %d", name, maxTimeoutS)
+				g.addError("limit_invalid", at+"/"+name, "", "%s is between 0 and %d", name, maxTimeoutS)
 			}
 		}
 		if r.BackoffRate != 0 && (r.BackoffRate < 1 || r.BackoffRate > 100) {
-			g.error("limit_invalid", at+"/backoff_rate", "", "backoff_rate is between 1 and 100")
+			g.addError("limit_invalid", at+"/backoff_rate", "", "backoff_rate is between 1 and 100")
 		}
 		if r.Jitter != "" && r.Jitter != "none" && r.Jitter != "full" {
-			g.error("jitter_invalid", at+"/jitter", "known: none, full", "there is no jitter %q", r.Jitter)
+			g.addError("jitter_invalid", at+"/jitter", "known: none, full", "there is no jitter %q", r.Jitter)
 		}
 	}
 }
@@ -355,7 +357,7 @@ func (g *graph) checkCatch(n *Node, ptr string) {
 		at := fmt.Sprintf("%s/catch/%d", ptr, i)
 		g.checkKinds(c.On, at, i == len(n.Catch)-1)
 		if c.To == "" {
-			g.error("field_missing", at+"/to", "", "catch names the node to go to")
+			g.addError("field_missing", at+"/to", "", "catch names the node to go to")
 		} else {
 			g.checkTarget(c.To, at+"/to")
 		}
@@ -368,17 +370,17 @@ func (g *graph) checkCatch(n *Node, ptr string) {
 // checkKinds checks the failure kinds of one rule. ALL stands alone, in the last rule.
 func (g *graph) checkKinds(on []string, ptr string, last bool) {
 	if len(on) == 0 {
-		g.error("field_missing", ptr+"/on", `["ALL"] takes every kind`, "the rule names no failure kind")
+		g.addError("field_missing", ptr+"/on", `["ALL"] takes every kind`, "the rule names no failure kind")
 	}
 	for i, kind := range on {
 		at := ptr + "/on/" + strconv.Itoa(i)
 		switch {
 		case kind == "ALL":
 			if len(on) > 1 || !last {
-				g.error("all_misplaced", at, "put it alone into the last rule", "ALL stands alone and last")
+				g.addError("all_misplaced", at, "give ALL a rule of its own, the last one", "ALL must be the only kind of the last rule")
 			}
 		case !slices.Contains(failureKinds, kind):
-			g.error("failure_kind_unknown", at, oneOf(kind, failureKinds), "there is no failure kind %q", kind)
+			g.addError("failure_kind_unknown", at, oneOf(kind, failureKinds), "there is no failure kind %q", kind)
 		}
 	}
 }

@@ -22,13 +22,13 @@ func (p *Program) WorldCalls(approved []string) []string {
 		class, _ := p.Needs(n)
 		add(n.Tool, class)
 		if c := n.Compensate; c != nil {
-			class, _, _ := effective(p.Tools[c.Tool], c.Args)
+			class, _, _ := effectiveClass(p.Tools[c.Tool], c.Args)
 			add(c.Tool, string(class))
 		}
 	}
-	walk(p.Doc.Nodes, "", visit)
+	walkNodes(p.Doc.Nodes, "", visit)
 	for _, s := range p.subs {
-		walk(s.Nodes, "", visit)
+		walkNodes(s.Nodes, "", visit)
 	}
 	slices.Sort(out)
 	return out
