@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/toolchain"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -45,7 +46,7 @@ var toolExits = map[string]int{toolchain.CodeMissing: protocol.ExitNotFound, too
 // checkTool judges one path. The error is a *fault.Error.
 func (d *deps) checkTool(path string) (string, error) {
 	clean, err := d.machine().Check(path)
-	var refused *fault.Error
+	var refused *lattice.Refusal
 	if errors.As(err, &refused) {
 		exit, ok := toolExits[refused.Fault.Code]
 		if !ok {

@@ -251,6 +251,10 @@ func asFault(err error) *fault.Error {
 	if p := fault.As(err); p != nil {
 		return &fault.Error{Fault: p.Fault, Exit: cmp.Or(p.Exit, protocol.ExitFailed)}
 	}
+	var refused *lattice.Refusal
+	if errors.As(err, &refused) {
+		return &fault.Error{Fault: refused.Fault, Exit: protocol.ExitFailed}
+	}
 	var advised interface {
 		error
 		Advice() (exit int, code, hint string) // what a store refuses

@@ -276,11 +276,11 @@ func (l *Leader) ensureCopy(ctx context.Context, label string, from lattice.Pair
 	case err == nil && slices.Contains(made.Labels, label):
 		return nil
 	case err == nil:
-		return &fault.Error{Fault: protocol.Fault{Code: "sprite_taken", Message: "sprite " + to + " belongs to somebody else"}}
+		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_taken", Message: "sprite " + to + " belongs to somebody else"}}
 	case cannotFork(err):
-		return &fault.Error{Fault: noCopies()}
+		return &lattice.Refusal{Fault: noCopies()}
 	case errors.Is(err, sprites.ErrNotFound):
-		return &fault.Error{Fault: protocol.Fault{Code: "checkpoint_gone", Message: err.Error()}}
+		return &lattice.Refusal{Fault: protocol.Fault{Code: "checkpoint_gone", Message: err.Error()}}
 	}
 	return fmt.Errorf("copy sprite %s: %w", from.Sprite, err)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -16,7 +17,7 @@ import (
 // checkRepo refuses a repository before it is recorded: its URL may hold credentials.
 func checkRepo(spec string) error {
 	err := worktree.CheckSpec(spec)
-	var refused *fault.Error
+	var refused *lattice.Refusal
 	if errors.As(err, &refused) {
 		return &fault.Error{Fault: refused.Fault, Exit: protocol.ExitBadInput}
 	}
@@ -38,7 +39,7 @@ func (l *Leader) findNamed(ctx context.Context, program *ir.Program, o api.Optio
 		return nil
 	}
 	err := l.git.Find(ctx, o.Repo, o.Ref)
-	var refused *fault.Error
+	var refused *lattice.Refusal
 	if !errors.As(err, &refused) {
 		return err
 	}

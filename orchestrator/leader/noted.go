@@ -174,7 +174,7 @@ func (n notes) DecideAction(ctx context.Context, id string, d api.ActionDecision
 	made := actionDecision{Status: want, By: d.By, At: time.Now().UTC(), Comments: d.Comments}
 	if want == api.ActionFulfilled && a.Action == protocol.ActionPushBranch {
 		_, err := n.l.actor.Do(ctx, lattice.Action{Key: a.Key, RunID: id, Sprite: a.Sprite, Name: a.Action, Parameters: a.Parameters, Binding: a.Binding})
-		var no *fault.Error
+		var no *lattice.Refusal
 		if errors.As(err, &no) {
 			return a, fault.Failed(no.Fault.Code, "%s", no.Fault.Message).WithHint("%s", no.Fault.Hint)
 		}

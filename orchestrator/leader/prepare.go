@@ -11,9 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -76,7 +75,7 @@ func (l *Leader) ensureSprite(ctx context.Context, run, name string, o api.Optio
 	case !errors.Is(err, sprites.ErrNotFound):
 		return fmt.Errorf("look for sprite %s: %w", name, err)
 	case !o.OwnSprite:
-		return &fault.Error{Fault: protocol.Fault{Code: "sprite_not_found", Message: "there is no sprite " + name, Hint: "lattice sprite create " + name}}
+		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_not_found", Message: "there is no sprite " + name, Hint: "lattice sprite create " + name}}
 	}
 	if _, err := l.client.Create(ctx, sprites.Create{Name: name, Labels: []string{ownerLabel(run)}, Tools: o.Tools, Skills: l.shown(o.Skills), Image: o.Image,
 		Config: o.Limits, MinIsolation: o.MinIsolation, Network: o.Network, HostPorts: o.HostPorts, Spritekit: o.Spritekit}); err != nil {
@@ -87,7 +86,7 @@ func (l *Leader) ensureSprite(ctx context.Context, run, name string, o api.Optio
 		}
 		var refused *sprites.APIError
 		if errors.As(err, &refused) && (refused.Status == http.StatusBadRequest || refused.Code == "image_not_found" || refused.Code == "isolation_unavailable") {
-			return &fault.Error{Fault: protocol.Fault{Code: "sprite_refused", Message: err.Error()}}
+			return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_refused", Message: err.Error()}}
 		}
 		return fmt.Errorf("create sprite %s: %w", name, err)
 	}

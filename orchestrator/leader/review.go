@@ -37,7 +37,7 @@ func (v reviewer) Proposed(ctx context.Context, id, wait string) (api.Patch, err
 		return api.Patch{}, err
 	}
 	p, err := v.l.actor.Patch(ctx, a)
-	var no *fault.Error
+	var no *lattice.Refusal
 	if errors.As(err, &no) {
 		return api.Patch{}, fault.Failed(no.Fault.Code, "the content of the push cannot be shown: %s", no.Fault.Message).WithHint("%s", no.Fault.Hint)
 	}
