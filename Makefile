@@ -16,6 +16,8 @@ HOT        := runtime runtime/internal/... internal/runtime/... internal/bytealg
               regexp regexp/syntax $(addprefix github.com/spritekit/lattice/,skills/fs/... skills/ignore skills/git/native/... \
               spritekit/protocol) github.com/go-git/... github.com/pjbgf/...
 LEAN       := -tags nethttpomithttp2 -gcflags=all=-l $(foreach p,$(HOT),-gcflags=$(p)=)
+# The init of sandboxes is a program of its own, which lattice carries; a plain go build does without.
+INITFILE   := orchestrator/host/initfile
 SPRITEKITS := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 LATTICES   := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 
@@ -24,7 +26,9 @@ LATTICES   := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 build: ## both binaries
 	@echo "build $(BIN)/spritekit, $(BIN)/lattice"
 	@$(GOBUILD) $(LEAN) -o $(BIN)/spritekit ./spritekit
-	@$(GOBUILD) -o $(BIN)/lattice ./orchestrator
+	@$(GOBUILD) -o $(INITFILE)/boxinit ./orchestrator/host/sandbox/boxinit
+	@basename "$$($(GO) tool buildid $(INITFILE)/boxinit)" >$(INITFILE)/boxinit.id
+	@$(GOBUILD) -tags boxinit -o $(BIN)/lattice ./orchestrator
 static: build ## no dynamic linking; spritekit within its 12 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .
 test: build ## all tests; prints at the end what was skipped, and why

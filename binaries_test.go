@@ -5,7 +5,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"testing"
 )
 
@@ -49,4 +52,47 @@ func TestBinarySize(t *testing.T) {
 		t.Errorf("bin/spritekit has %d bytes, the limit is %d", info.Size(), limit)
 	}
 	t.Logf("bin/spritekit: %.1f of %d MiB", float64(info.Size())/(1<<20), limit>>20)
+}
+
+// TestInitSize: a sandbox executes its init twice, so that what it costs to start grows with the size of that program. A
+// lattice that make has built carries one of its own, and it is what sandboxes have.
+func TestInitSize(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has sandboxes with an init")
+	}
+	const limit = 9 << 19 // 4.5 MiB
+	lattice, err := filepath.Abs("bin/lattice")
+	if err == nil {
+		_, err = os.Stat(lattice)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("bin/lattice is not built: make static builds it first")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	show := exec.Command(lattice, "sprite", "create", "s")
+	show.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+	if out, err := show.CombinedOutput(); err != nil {
+		t.Fatalf("lattice sprite create: %v\n%s", err, out)
+	}
+	inits, err := filepath.Glob(filepath.Join(home, ".local/state/lattice/sprites/init-*"))
+	if err != nil || len(inits) != 1 {
+		t.Fatalf("lattice keeps %v as the init of sandboxes, want one file (%v)", inits, err)
+	}
+	info, err := os.Stat(inits[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > limit {
+		t.Errorf("the init of sandboxes has %d bytes, the limit is %d", info.Size(), limit)
+	}
+	for _, line := range []string{"test -d /workspace", "[ ! -e /.sprite/sbin/init ] || [ $(stat -c %s /.sprite/sbin/init) = " + strconv.FormatInt(info.Size(), 10) + " ]"} {
+		inside := exec.Command(lattice, "sprite", "exec", "s", "--", "sh", "-c", line)
+		inside.Env = show.Env
+		if out, err := inside.CombinedOutput(); err != nil {
+			t.Errorf("in a sprite, %s: %v\n%s", line, err, out)
+		}
+	}
 }

@@ -123,6 +123,8 @@ var mayImport = map[string][]string{
 	// What the filter of system calls is assembled by; where inits are started most they have it assembled.
 	"orchestrator/host/sandbox/callfilter": {},
 	"orchestrator/host/sandbox/early":      {"orchestrator/host/sandbox"}, // and nothing else: what it imports, every init pays for
+	"orchestrator/host/sandbox/boxinit":    {"orchestrator/host/sandbox"}, // likewise
+	"orchestrator/host/initfile":           {"orchestrator/durable"},
 	"orchestrator/host/egress":             {},
 	"orchestrator/host/layer":              {"orchestrator/host/tree"},
 	"orchestrator/host/tree":               {},

@@ -52,6 +52,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/host/image"
+	"github.com/spritekit/lattice/orchestrator/host/initfile"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
@@ -59,7 +60,7 @@ import (
 // Config of a host.
 type Config struct {
 	Dir     string         // where everything is kept; made when missing; one host at a time
-	Self    string         // executable that becomes a sandbox's init: lattice itself
+	Self    string         // executable that becomes a sandbox's init, unless this program has a smaller one in it: lattice itself
 	Skills  string         // host directory shown read-only at /skills; "" gives each sprite an empty one of its own to write
 	Token   string         // bearer token that requests must carry; "" asks for none
 	Tools   []string       // further host paths shown read-only at the same path, in sprites without an image; missing ones are left out
@@ -180,6 +181,12 @@ func open(cfg Config, step func(string)) (*Host, error) {
 	var err error
 	if h.store, err = openStore(cfg.Dir, h.now()); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
+	}
+	// With the store open, the directory is this process's alone.
+	if init, err := initfile.Install(cfg.Dir); err != nil {
+		cfg.Log.Warn().Err(err).Msg("start sandboxes by lattice itself")
+	} else if init != "" {
+		h.cfg.Self = init
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.confined = h.probed()

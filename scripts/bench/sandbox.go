@@ -11,7 +11,11 @@ import (
 // sandboxes measures what keeping a sprite apart costs: the start of its sandbox, a command through the API, and a sprite
 // that idles.
 func sandboxes(ctx context.Context, dir string, rounds int) ([]figure, error) {
-	if err := os.Setenv("LATTICE_BENCH_SELF", filepath.Join(dir, "lattice")); err != nil {
+	self, err := filepath.Abs("orchestrator/host/initfile/boxinit") // what lattice executes; make has just built it
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Setenv("LATTICE_BENCH_SELF", self); err != nil {
 		return nil, err
 	}
 	const in = "./orchestrator/host"

@@ -83,9 +83,15 @@ func (r *idRange) namespace(self string) (*os.File, error) {
 		return nil, err
 	}
 	defer end.Close()
+	program, err := os.Open(self)
+	if err != nil {
+		wait.Close()
+		return nil, err
+	}
+	defer program.Close()
 	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}, {ContainerID: outsideLow, HostID: r.first, Size: mapSize}}
-	cmd := exec.Command(self, InitArg, stageHold)
-	cmd.Args[0], cmd.Env, cmd.Dir, cmd.ExtraFiles = "sprite-ids", []string{}, "/", []*os.File{wait}
+	cmd := exec.Command("/proc/self/fd/4", InitArg, stageHold) // root of a user namespace may not be able to walk to the file
+	cmd.Args[0], cmd.Env, cmd.Dir, cmd.ExtraFiles = "sprite-ids", []string{}, "/", []*os.File{wait, program}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, UidMappings: ids, GidMappings: ids, Setsid: true}
 	err = cmd.Start()
 	wait.Close()

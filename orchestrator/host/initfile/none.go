@@ -1,0 +1,5 @@
+//go:build !boxinit || !linux
+
+package initfile
+
+const program, programID = "", ""
