@@ -56,6 +56,10 @@ func (w *world) sprite(name string) {
 // compiled counts the packages that a build has to compile.
 const compiled = "go build -x internal/goarch internal/byteorder 2>&1 | grep -c /compile"
 
+// vetted counts the packages that the first test in a sprite vets; it imports one of those that are shared.
+const vetted = `mkdir -p /tmp/v && cd /tmp/v && printf 'module v\n' >go.mod && printf 'package v\nimport _ "errors"\n' >v.go &&
+printf 'package v\nimport "testing"\nfunc TestV(*testing.T) {}\n' >v_test.go && go test -x . 2>&1 | grep -c 'cat >.*/vet.cfg'`
+
 func TestSharedGoCache(t *testing.T) {
 	w, dir := sharing(t)
 	w.sprite("before")
@@ -70,7 +74,7 @@ func TestSharedGoCache(t *testing.T) {
 		}
 	}
 	var said bytes.Buffer
-	toolchain, err := w.host.WarmGo(t.Context(), &said, "internal/goarch", "internal/byteorder")
+	toolchain, err := w.host.WarmGo(t.Context(), &said, "internal/goarch", "internal/byteorder", "errors", "testing")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said.String())
 	}
@@ -86,6 +90,9 @@ func TestSharedGoCache(t *testing.T) {
 	w.sprite("after")
 	if n, _ := w.sh("after", compiled); n != "0" {
 		t.Errorf("a sprite with a shared cache compiles %s packages", n)
+	}
+	if n, _ := w.sh("after", vetted); n != "1" {
+		t.Errorf("the first test in a sprite with a shared cache vets %s packages, want its own alone", n)
 	}
 	// What a sprite compiles itself is its own, and kept.
 	w.sh("after", "go build internal/cpu")

@@ -28,7 +28,7 @@ var (
 // toolchainName is what `go env` prints of a toolchain, fit to name a folder.
 var toolchainName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,80}$`)
 
-// WarmGo compiles packages ("std" is the whole standard library) with the Go that sprites see, in a sandbox of its own, and
+// WarmGo compiles and vets packages ("std" is the whole standard library) with the Go that sprites see, in a sandbox of its own, and
 // makes the result the shared Go build cache of sprites that start from then on. It returns the toolchain. What the
 // commands print goes to out. A warming that was cut off goes on where it was; one of a toolchain that has its cache
 // already does nothing.
@@ -100,8 +100,33 @@ func (w warming) run(ctx context.Context, h *Host, packages []string) (toolchain
 	if err == nil && code != 0 {
 		err = fmt.Errorf("go build ends with %d", code)
 	}
+	if err != nil {
+		return toolchain, err
+	}
+	if code, err = w.command(box, w.out, append([]string{"sh", "-c", vetScript, "sh"}, packages...)...); err == nil && code != 0 {
+		err = fmt.Errorf("go test ends with %d", code)
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
 	return toolchain, err
 }
+
+// vetScript tests a package that imports the packages of its arguments. The vet of "go test" looks at each dependency,
+// with analyzers of its own, so that "go vet" does not fill the cache for it.
+const vetScript = `set -e
+dir=$(mktemp -d)
+cd "$dir"
+printf 'module warm\n' >go.mod
+{
+	echo 'package warm'
+	echo 'import ('
+	go list -e -f '{{if and .GoFiles (not .Error)}}_ "{{.ImportPath}}"{{end}}' "$@" | grep -v -e '"internal' -e /internal -e '"vendor' || true
+	echo ')'
+} >warm.go
+printf 'package warm\n\nimport "testing"\n\nfunc TestWarm(*testing.T) {}\n' >warm_test.go
+go test -count=1 .
+rm -rf "$dir"`
 
 func (w warming) command(box *sandbox.Box, out io.Writer, argv ...string) (code int, err error) {
 	r, theirs, err := os.Pipe()
