@@ -81,7 +81,7 @@ func (w *world) liveDir(name string) string {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return w.host.dataDir(l)
+	return w.host.layers.dataDir(l)
 }
 
 // Attacker: while file calls are served, the sprite exchanges the folder that they are about with a link to one of the host's.

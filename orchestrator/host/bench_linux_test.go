@@ -157,7 +157,7 @@ func (m *measured) copyDelta() string {
 	rec, err := m.host.store.sprite("s")
 	m.must(err)
 	to := filepath.Join(m.host.tmpDir(), "copy")
-	m.must(tree.Copy(m.Context(), filepath.Join(m.host.treeDir(rec.Tree), "workspace", "delta"), to))
+	m.must(tree.Copy(m.Context(), filepath.Join(m.host.layers.treeDir(rec.Tree), "workspace", "delta"), to))
 	m.StopTimer()
 	m.must(tree.Remove(to))
 	m.StartTimer()

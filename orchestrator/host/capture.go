@@ -29,7 +29,7 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 	if err != nil {
 		return present{}, err
 	}
-	d, err := h.open(now)
+	d, err := h.layers.open(now)
 	if err != nil {
 		return present{}, err
 	}
@@ -43,7 +43,7 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 			return h.captureCopy(ctx, d, now)
 		}
 	}
-	stacks, err := h.stacks(ctx, d, now)
+	stacks, err := h.layers.stacks(ctx, d, now)
 	switch {
 	case err != nil:
 		return present{}, err
@@ -66,7 +66,7 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 	}
 	p, err := h.captureCopy(ctx, d, now)
 	if thawErr := thaw(); err == nil && thawErr != nil { // it may hold the files of more than one moment
-		h.discard(p.layer)
+		h.layers.discard(p.layer)
 		err = thawErr
 	}
 	p.ended = ended
@@ -79,7 +79,7 @@ func (h *Host) littleChanged(ctx context.Context, s *sprite, now layerRecord) (b
 	if box := s.present(); box == nil || box.Level() != sandbox.LevelRoot {
 		return false, nil
 	}
-	return tree.Within(ctx, h.dataDir(now), quicklyEntries, quicklyBytes)
+	return tree.Within(ctx, h.layers.dataDir(now), quicklyEntries, quicklyBytes)
 }
 
 // captureBelow ends the sandbox of a sprite in which nothing runs, and has it go on in an empty layer.
@@ -88,17 +88,17 @@ func (h *Host) captureBelow(ctx context.Context, s *sprite, d layer.Driver, now 
 		return present{}, err
 	}
 	// First, because it is what may fail: on a full disk the sprite then goes on as it was.
-	next, err := h.onTop(ctx, now)
+	next, err := h.merger.onTop(ctx, now)
 	if err != nil {
 		return present{}, err
 	}
 	ended := s.present() != nil
 	err = s.pause()
 	if err == nil {
-		err = h.complete(ctx, d, now, h.layerDir(now.ID))
+		err = h.complete(ctx, d, now, h.layers.layerDir(now.ID))
 	}
 	if err != nil {
-		h.discard(next)
+		h.layers.discard(next)
 		return present{}, err
 	}
 	h.step("ended")
@@ -111,8 +111,8 @@ func (h *Host) captureCopy(ctx context.Context, d layer.Driver, now layerRecord)
 	if err != nil {
 		return present{}, err
 	}
-	copied, err := h.build(d, parent, func(dir string) error {
-		if err := h.clone(ctx, d, now, dir); err != nil {
+	copied, err := h.layers.build(d, parent, func(dir string) error {
+		if err := h.layers.clone(ctx, d, now, dir); err != nil {
 			return err
 		}
 		return h.complete(ctx, d, now, dir)
@@ -135,11 +135,11 @@ func (h *Host) complete(ctx context.Context, d layer.Driver, of layerRecord, dir
 	if of.Plain {
 		return nil
 	}
-	shown, err := h.stack(of.ID)
+	shown, err := h.layers.stack(of.ID)
 	if err != nil {
 		return err
 	}
-	return d.Complete(ctx, dir, h.layerDir(of.ID), shown[1:])
+	return d.Complete(ctx, dir, h.layers.layerDir(of.ID), shown[1:])
 }
 
 // commitPresent stores what capture made: it is part of the transaction that refers to the frozen layer.

@@ -52,7 +52,7 @@ func TestCheckpointWhileTheSandboxEnds(t *testing.T) {
 // Ending a sandbox and starting another takes longer than copying a few files, and whoever looks sees the checkpoint at once.
 func TestCheckpointOfLittleKeepsTheSandbox(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	if w.host.confined().level() != sandbox.LevelRoot || w.driverKind() != layer.Overlay {
+	if w.host.confiner.confined().level() != sandbox.LevelRoot || w.driverKind() != layer.Overlay {
 		t.Skip("only sandboxes made by root on overlays are shown checkpoints while they run")
 	}
 	w.sprite("s")

@@ -38,7 +38,7 @@ func (h *Host) checkpointNamed(w http.ResponseWriter, r *http.Request, name stri
 	return h.report(w, r, "Creating checkpoint...", func(ctx context.Context) ([]sprites.Progress, error) {
 		p, err := h.checkpoint(ctx, name, in.Comment)
 		if err == nil && in.Durable {
-			err = h.settle(ctx)
+			err = h.settler.settle(ctx)
 		}
 		return []sprites.Progress{
 			{Type: "info", Data: "Checkpoint created successfully"},
@@ -61,22 +61,22 @@ func (h *Host) checkpoint(ctx context.Context, name, comment string) (checkpoint
 		return none, err
 	}
 	defer leave()
-	if why := h.degraded(rec.Tree); why != "" {
+	if why := h.layers.degraded(rec.Tree); why != "" {
 		return none, degradedError(why)
 	}
 	now, err := h.capture(ctx, s, rec)
 	if err != nil {
 		return none, fmt.Errorf("checkpoint %s: %w", name, err)
 	}
-	p, garbage, err := h.store.addCheckpoint(name, checkpointRecord{Comment: comment, CreateTime: h.now()}, now, h.mounted.has)
+	p, garbage, err := h.store.addCheckpoint(name, checkpointRecord{Comment: comment, CreateTime: h.now()}, now, h.layers.mounted.has)
 	if err != nil {
-		h.abandon(now.made...)
+		h.layers.abandon(now.made...)
 		return none, fmt.Errorf("checkpoint %s: %w", name, err)
 	}
 	h.step("checkpointed")
-	h.discard(garbage...)
-	h.settleLater(p.Tree)
-	h.mergeLater(p.Tree)
+	h.layers.discard(garbage...)
+	h.settler.settleLater(p.Tree)
+	h.merger.mergeLater(p.Tree)
 	h.cfg.Log.Info().Str("sprite", name).Str("checkpoint", p.ID).Msg("checkpoint created")
 	if now.ended {
 		s.resume(name)
@@ -114,32 +114,32 @@ func (h *Host) restoreTo(ctx context.Context, name, id string) error {
 	if err != nil {
 		return err
 	}
-	fresh, err := h.onTop(ctx, frozen)
+	fresh, err := h.merger.onTop(ctx, frozen)
 	if err != nil {
 		return fmt.Errorf("restore %s to %s: %w", name, id, err)
 	}
 	if err := s.stop(); err != nil {
-		h.discard(fresh)
+		h.layers.discard(fresh)
 		return fmt.Errorf("restore %s to %s: end what runs: %w", name, id, err)
 	}
 	h.step("stopped")
-	lost := h.degraded(rec.Tree) != ""
+	lost := h.layers.degraded(rec.Tree) != ""
 	if !lost {
 		if err := h.completePresent(ctx, rec); err != nil {
-			h.discard(fresh)
+			h.layers.discard(fresh)
 			return fmt.Errorf("restore %s to %s: keep the present state: %w", name, id, err)
 		}
 	}
-	garbage, err := h.store.restored(name, fresh, id, lost, h.now(), keepAutos, h.mounted.has)
+	garbage, err := h.store.restored(name, fresh, id, lost, h.now(), keepAutos, h.layers.mounted.has)
 	if err != nil {
-		h.abandon(fresh)
+		h.layers.abandon(fresh)
 		return fmt.Errorf("restore %s to %s: %w", name, id, err)
 	}
 	h.step("restored")
 	if !lost {
-		h.settleLater(rec.Tree)
+		h.settler.settleLater(rec.Tree)
 	}
-	h.discard(garbage...)
+	h.layers.discard(garbage...)
 	h.cfg.Log.Info().Str("sprite", name).Str("checkpoint", id).Msg("restored")
 	s.resume(name)
 	return nil
@@ -151,11 +151,11 @@ func (h *Host) completePresent(ctx context.Context, rec spriteRecord) error {
 	if err != nil {
 		return err
 	}
-	d, err := h.open(now)
+	d, err := h.layers.open(now)
 	if err != nil {
 		return err
 	}
-	return h.complete(ctx, d, now, h.layerDir(now.ID))
+	return h.complete(ctx, d, now, h.layers.layerDir(now.ID))
 }
 
 // quickly is the size of layers that are copied for a checkpoint while their sandbox goes on: to copy so much takes less time
@@ -167,7 +167,7 @@ const (
 
 // usable returns the frozen layer of a checkpoint, or why its files cannot be used any more.
 func (h *Host) usable(ctx context.Context, p checkpointRecord) (layerRecord, error) {
-	if why := h.degraded(p.Tree); why != "" {
+	if why := h.layers.degraded(p.Tree); why != "" {
 		return layerRecord{}, lostCheckpoint(p.ID, why)
 	}
 	l, err := h.store.layer(p.Tree)
@@ -176,7 +176,7 @@ func (h *Host) usable(ctx context.Context, p checkpointRecord) (layerRecord, err
 	}
 	quick := l.Entries <= quicklyEntries && l.Bytes <= quicklyBytes
 	if l.Digest != "" && (quick || l.Unverified) {
-		why, err := h.verifyLayer(ctx, l)
+		why, err := h.settler.verifyLayer(ctx, l)
 		if err != nil {
 			return l, err
 		}
@@ -245,7 +245,7 @@ func (h *Host) point(p checkpointRecord) sprites.Checkpoint {
 			out.Durable, out.Unverified = out.Durable && l.Durable, out.Unverified || l.Unverified
 		}
 	}
-	if h.degraded(p.Tree) != "" {
+	if h.layers.degraded(p.Tree) != "" {
 		out.Health = "mount_failed" // the API's one word for a checkpoint that cannot be used
 	}
 	return out
@@ -283,13 +283,13 @@ func (h *Host) deleteCheckpoint(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	garbage, err := h.store.deleteCheckpoint(s.id, id, h.mounted.has)
+	garbage, err := h.store.deleteCheckpoint(s.id, id, h.layers.mounted.has)
 	if err != nil {
 		return err
 	}
 	h.step("forgotten")
 	s.refreshView()
-	h.discard(garbage...)
+	h.layers.discard(garbage...)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

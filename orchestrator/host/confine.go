@@ -32,9 +32,21 @@ func (c confinement) level() sandbox.Level {
 	return ""
 }
 
+// confiner finds out how firmly this machine keeps sprites apart, and holds them to it.
+type confiner struct {
+	*core
+	confined func() confinement // probes until it knows
+}
+
+func newConfiner(c *core) *confiner {
+	cf := &confiner{core: c}
+	cf.confined = cf.probed()
+	return cf
+}
+
 // probed remembers what a probe found, once it found something: what is in the way for a moment only is tried again by the
 // next who asks, and never taken for less isolation than this machine has.
-func (h *Host) probed() func() confinement {
+func (cf *confiner) probed() func() confinement {
 	var mu sync.Mutex
 	var found confinement
 	return func() confinement {
@@ -43,26 +55,26 @@ func (h *Host) probed() func() confinement {
 		if found.isolation != "" {
 			return found
 		}
-		key := h.probeKey()
-		if kept, ok := h.recallProbe(key); ok {
+		key := cf.probeKey()
+		if kept, ok := cf.recallProbe(key); ok {
 			found = kept
 			return found
 		}
-		found = h.probe()
-		h.keepProbe(key, found)
+		found = cf.probe()
+		cf.keepProbe(key, found)
 		return found
 	}
 }
 
 // probe starts and ends a box on an empty tree to see which mechanism works here.
-func (h *Host) probe() confinement {
-	dir, err := os.MkdirTemp(filepath.Join(h.cfg.Dir, "tmp"), "probe-")
+func (cf *confiner) probe() confinement {
+	dir, err := os.MkdirTemp(filepath.Join(cf.cfg.Dir, "tmp"), "probe-")
 	if err != nil {
 		return confinement{netns: true, text: "unknown: " + err.Error()}
 	}
 	defer os.RemoveAll(dir)
 	cfg := sandbox.Config{
-		Self: h.cfg.Self, Root: sandbox.Root{Dir: filepath.Join(dir, "root"), Host: true}, Skills: h.cfg.Skills, Tools: h.tools(spriteRecord{}),
+		Self: cf.cfg.Self, Root: sandbox.Root{Dir: filepath.Join(dir, "root"), Host: true}, Skills: cf.cfg.Skills, Tools: cf.tools(spriteRecord{}),
 		Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
 	}
 	for _, d := range []string{cfg.Root.Dir, cfg.Run, cfg.Cache} {
@@ -71,7 +83,7 @@ func (h *Host) probe() confinement {
 		}
 	}
 	found := confinement{netns: true}
-	cfg.Network = h.cfg.Network.Preset != ""
+	cfg.Network = cf.cfg.Network.Preset != ""
 	box, err := sandbox.Start(cfg)
 	var refusal *sandbox.Refusal
 	if cfg.Network && errors.As(err, &refusal) {
@@ -80,7 +92,7 @@ func (h *Host) probe() confinement {
 	}
 	switch {
 	case errors.As(err, &refusal):
-		limits, failed := h.tryPlain(cfg)
+		limits, failed := cf.tryPlain(cfg)
 		if failed != nil {
 			return confinement{plain: true, text: "none, sandboxes do not start: " + failed.Error()}
 		}
@@ -94,9 +106,9 @@ func (h *Host) probe() confinement {
 	}
 	found.text, found.isolation, found.limits = "namespaces", box.Level(), box.Enforced()
 	if box.Level() == sandbox.LevelRoot {
-		err := sandbox.TryOwnIDs(h.cfg.Self, filepath.Join(h.cfg.Dir, "tmp"))
+		err := sandbox.TryOwnIDs(cf.cfg.Self, filepath.Join(cf.cfg.Dir, "tmp"))
 		if found.ownIDs = err == nil; err != nil {
-			h.cfg.Log.Warn().Err(err).Msg("sprites share their user ids, and with them what the kernel counts for each user")
+			cf.cfg.Log.Warn().Err(err).Msg("sprites share their user ids, and with them what the kernel counts for each user")
 		}
 	}
 	if n := box.Network(); n != nil {
@@ -110,7 +122,7 @@ func (h *Host) probe() confinement {
 }
 
 // tryPlain starts and ends a plain box, and tells how its limits are kept.
-func (h *Host) tryPlain(cfg sandbox.Config) ([]sandbox.Enforcement, error) {
+func (cf *confiner) tryPlain(cfg sandbox.Config) ([]sandbox.Enforcement, error) {
 	cfg.Level, cfg.Network = sandbox.LevelProcess, false
 	box, err := sandbox.Start(cfg)
 	if err != nil {
@@ -121,36 +133,36 @@ func (h *Host) tryPlain(cfg sandbox.Config) ([]sandbox.Enforcement, error) {
 
 // boxConfig describes the box of a sprite, and names the layers that it mounts.
 func (h *Host) boxConfig(rec spriteRecord) (sandbox.Config, []layerRecord, error) {
-	root, chain, err := h.root(rec.Tree)
+	root, chain, err := h.layers.root(rec.Tree)
 	if err != nil {
 		return sandbox.Config{}, nil, err
 	}
-	points, below, err := h.pointView(rec.ID)
+	points, below, err := h.layers.pointView(rec.ID)
 	if err != nil {
 		return sandbox.Config{}, nil, err
 	}
 	cfg := sandbox.Config{
-		Self: h.cfg.Self, Root: root, Level: h.confined().level(), Skills: h.skills(rec), Tools: h.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID), OwnIDs: h.confined().ownIDs,
-		Shared: h.shareGo(rec), Network: h.cfg.Network.Preset != "" && h.confined().netns, Limits: h.boxLimits(rec), Points: points,
+		Self: h.cfg.Self, Root: root, Level: h.confiner.confined().level(), Skills: h.skills(rec), Tools: h.confiner.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID), OwnIDs: h.confiner.confined().ownIDs,
+		Shared: h.shareGo(rec), Network: h.cfg.Network.Preset != "" && h.confiner.confined().netns, Limits: h.confiner.boxLimits(rec), Points: points,
 	}
-	cfg.AsRoot, cfg.NoRoot = !h.cfg.NoRoot, h.noRoot()
+	cfg.AsRoot, cfg.NoRoot = !h.cfg.NoRoot, h.confiner.noRoot()
 	return cfg, append(chain, below...), h.imageIn(rec, &cfg)
 }
 
 // noRoot says why sprites have no root of their own, "" when they have one.
-func (h *Host) noRoot() string {
+func (cf *confiner) noRoot() string {
 	switch {
-	case h.cfg.NoRoot:
+	case cf.cfg.NoRoot:
 		return "it is turned off on this host (no_root in the settings)"
-	case h.confined().isolation != sandbox.LevelRoot:
+	case cf.confined().isolation != sandbox.LevelRoot:
 		return "its host is run by an ordinary user, whose sprites have one user each; run lattice as root, or start the sprite from an image that has what is missing"
 	}
 	return ""
 }
 
 // owner is the host user and group that commands run as, and that own what the host writes for them.
-func (h *Host) owner() (uid, gid int) {
-	uid, gid = sandbox.Config{Level: h.confined().level()}.Owner()
+func (cf *confiner) owner() (uid, gid int) {
+	uid, gid = sandbox.Config{Level: cf.confined().level()}.Owner()
 	if os.Getuid() != 0 {
 		return -1, -1 // files of ours are already theirs, or cannot be given
 	}

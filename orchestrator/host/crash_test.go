@@ -95,13 +95,13 @@ func (w *world) check() {
 			w.Fatal(err)
 		}
 		for _, e := range entries {
-			if _, is := known[e.Name()]; !is && !w.host.spare(e.Name()) {
+			if _, is := known[e.Name()]; !is && !w.host.layers.spare(e.Name()) {
 				w.Errorf("layer %s is known to nobody", e.Name())
 			}
 		}
 	}
 	for id, l := range known {
-		if _, err := os.Lstat(w.host.dataDir(l)); err != nil {
+		if _, err := os.Lstat(w.host.layers.dataDir(l)); err != nil {
 			w.Errorf("layer %s is missing: %v", id, err)
 		}
 	}
@@ -200,9 +200,9 @@ func killAtEachStep(t *testing.T, kind layer.Kind, name string, do func(*world) 
 		}
 		crashes = append(crashes, to)
 	})
-	w.host.spares.mu.Lock()
-	w.host.spares.keep = len(name) % 2 // with and without layers that lie ready
-	w.host.spares.mu.Unlock()
+	w.host.layers.spares.mu.Lock()
+	w.host.layers.spares.keep = len(name) % 2 // with and without layers that lie ready
+	w.host.layers.spares.mu.Unlock()
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func (w *world) mergePresent() error {
 	if now.Parent == "" {
 		w.Skip("small sprites of an ordinary user are copied, not stacked")
 	}
-	if err := w.host.merge(w.Context(), now.Parent); err != nil {
+	if err := w.host.merger.merge(w.Context(), now.Parent); err != nil {
 		return err
 	}
 	w.host.step("merged")
@@ -305,7 +305,7 @@ func TestMissingTreeIsDegraded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(w.host.treeDir(rec.Tree)); err != nil {
+	if err := os.RemoveAll(w.host.layers.treeDir(rec.Tree)); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := w.client.Get(ctx, "s"); err != nil || got.Degraded == "" {
@@ -314,7 +314,7 @@ func TestMissingTreeIsDegraded(t *testing.T) {
 	if _, err := w.client.Exec(ctx, "s", sprites.Exec{Cmd: []string{"true"}}); err == nil || !strings.Contains(err.Error(), "degraded") {
 		t.Errorf("Exec = %v, want a refusal that says degraded", err)
 	}
-	if _, err := os.Lstat(w.host.treeDir(rec.Tree)); err == nil {
+	if _, err := os.Lstat(w.host.layers.treeDir(rec.Tree)); err == nil {
 		t.Error("the missing tree was made anew")
 	}
 	if err := w.client.Restore(ctx, "s", "v1"); err != nil {
@@ -344,11 +344,11 @@ func TestFullDiskIs507(t *testing.T) {
 
 func TestFailedBuildLeavesNothing(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	d, err := w.host.driver()
+	d, err := w.host.layers.driver()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.host.build(d, "", func(dir string) error {
+	_, err = w.host.layers.build(d, "", func(dir string) error {
 		if err := os.MkdirAll(filepath.Join(dir, "half"), 0o755); err != nil {
 			return err
 		}

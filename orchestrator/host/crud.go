@@ -31,7 +31,7 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 	if _, err := h.store.sprite(in.Name); err == nil {
 		return errNameTaken
 	}
-	if err := h.requireIsolation(in.Name, sandbox.Level(in.MinIsolation)); err != nil {
+	if err := h.confiner.requireIsolation(in.Name, sandbox.Level(in.MinIsolation)); err != nil {
 		return err
 	}
 	if err := h.checkRoom(); err != nil {
@@ -40,7 +40,7 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 	if err := h.admitCreation(r.Context(), in.WaitForCapacity); err != nil {
 		return err
 	}
-	tools, err := h.checkTools(in.Tools)
+	tools, err := h.confiner.checkTools(in.Tools)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	root, err := h.newRoot(r.Context(), digest)
+	root, err := h.layers.newRoot(r.Context(), digest)
 	if err != nil {
 		return fmt.Errorf("create sprite %s: %w", in.Name, err)
 	}
@@ -72,7 +72,7 @@ func (h *Host) createSprite(w http.ResponseWriter, r *http.Request) error {
 		CreatedAt: now, UpdatedAt: now,
 	}
 	if err := h.store.createSprite(rec, root); err != nil {
-		h.abandon(root)
+		h.layers.abandon(root)
 		return fmt.Errorf("create sprite %s: %w", in.Name, err)
 	}
 	h.step("created")
@@ -91,7 +91,7 @@ func (h *Host) deleteSprite(w http.ResponseWriter, r *http.Request) error {
 	if err := s.stop(); err != nil {
 		return fmt.Errorf("delete sprite %s: end its sandbox: %w", rec.Name, err)
 	}
-	garbage, err := h.store.deleteSprite(rec.Name, h.mounted.has)
+	garbage, err := h.store.deleteSprite(rec.Name, h.layers.mounted.has)
 	if err != nil {
 		return fmt.Errorf("delete sprite %s: %w", rec.Name, err)
 	}
@@ -105,7 +105,7 @@ func (h *Host) deleteSprite(w http.ResponseWriter, r *http.Request) error {
 	if err := s.closeSocket(); err != nil {
 		h.cfg.Log.Warn().Err(err).Str("sprite", rec.Name).Msg("close the sprite's own socket")
 	}
-	h.discard(garbage...)
+	h.layers.discard(garbage...)
 	for _, dir := range []string{h.cacheDir(s.id), h.runDir(s.id)} {
 		if err := h.trash(dir); err != nil && !os.IsNotExist(err) {
 			h.cfg.Log.Warn().Err(err).Str("dir", dir).Msg("move to trash")

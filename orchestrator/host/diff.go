@@ -86,10 +86,10 @@ func (h *Host) files(rec spriteRecord, id string) ([]string, error) {
 		}
 		layer = p.Tree
 	}
-	if why := h.degraded(layer); why != "" {
+	if why := h.layers.degraded(layer); why != "" {
 		return nil, lostCheckpoint(id, why)
 	}
-	return h.stack(layer)
+	return h.layers.stack(layer)
 }
 
 func change(c tree.Change) sprites.Change {

@@ -91,44 +91,44 @@ func (d *digests) stop(id string) {
 }
 
 // takeDigestLater is takeDigest as background work. That a layer is gone, or too large, is no failure.
-func (h *Host) takeDigestLater(id string) error {
-	err := h.digests.background(h.ctx, id, func(ctx context.Context) error { return h.takeDigest(ctx, id) })
+func (s *settler) takeDigestLater(id string) error {
+	err := s.layers.digests.background(s.ctx, id, func(ctx context.Context) error { return s.takeDigest(ctx, id) })
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case errors.Is(err, errSlow):
-		h.cfg.Log.Info().Str("layer", id).Msg("a layer is too large for a digest in the background; verifying its checkpoint takes one")
+		s.cfg.Log.Info().Str("layer", id).Msg("a layer is too large for a digest in the background; verifying its checkpoint takes one")
 		return nil
 	}
 	return err
 }
 
 // takeDigest reads a frozen layer, and keeps what it sums up to if that is not known yet.
-func (h *Host) takeDigest(ctx context.Context, id string) error {
-	l, err := h.store.layer(id)
+func (s *settler) takeDigest(ctx context.Context, id string) error {
+	l, err := s.store.layer(id)
 	if err != nil || l.Digest != "" {
 		if errors.Is(err, errNoLayer) {
 			return nil
 		}
 		return err
 	}
-	sum, err := tree.Digest(ctx, h.dataDir(l))
+	sum, err := tree.Digest(ctx, s.layers.dataDir(l))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // discarded meanwhile
 	}
 	if err != nil {
 		return err
 	}
-	return h.store.updateLayers([]string{id}, func(l *layerRecord) {
+	return s.store.updateLayers([]string{id}, func(l *layerRecord) {
 		l.Digest, l.Entries, l.Bytes, l.Extents = sum.Digest, sum.Entries, sum.Bytes, true
 	})
 }
 
 // digestOf takes the digest of a layer again, in the way in which it was taken first.
-func (h *Host) digestOf(ctx context.Context, l layerRecord) (tree.Sum, error) {
-	sum, err := tree.Digest(ctx, h.dataDir(l))
+func (s *settler) digestOf(ctx context.Context, l layerRecord) (tree.Sum, error) {
+	sum, err := tree.Digest(ctx, s.layers.dataDir(l))
 	if err != nil || l.Extents || sum.Digest == l.Digest {
 		return sum, err
 	}
-	return tree.DenseDigest(ctx, h.dataDir(l))
+	return tree.DenseDigest(ctx, s.layers.dataDir(l))
 }

@@ -47,7 +47,7 @@ func TestLongDigestsLetOthersBegin(t *testing.T) {
 // and so is a tree that is deeper than any path is long.
 func TestSpritesCannotKeepDigestsBusy(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	if w.host.confined().plain {
+	if w.host.confiner.confined().plain {
 		t.Skip("no namespaces here")
 	}
 	for name, make := range map[string]string{

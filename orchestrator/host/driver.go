@@ -13,39 +13,39 @@ import (
 
 // chooseDriver finds out what new sprites are kept in: what the configuration names, else snapshots where the data is on
 // btrfs, overlays where boxes can mount them, and copies elsewhere. What is chosen has been tried.
-func (h *Host) chooseDriver() (layer.Driver, error) {
-	switch kind := h.cfg.Storage; {
-	case kind == layer.Overlay && h.confined().plain:
+func (ls *layerStore) chooseDriver() (layer.Driver, error) {
+	switch kind := ls.cfg.Storage; {
+	case kind == layer.Overlay && ls.confiner.confined().plain:
 		return nil, errNoOverlay
 	case kind != "":
 		d, err := layer.Open(kind)
 		if err == nil {
-			err = h.try(d)
+			err = ls.try(d)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("choose how to store sprites: %w", err)
 		}
-		return d, h.makeBase(d)
+		return d, ls.makeBase(d)
 	}
-	for _, kind := range h.preferred() {
+	for _, kind := range ls.preferred() {
 		d, err := layer.Open(kind)
 		if err == nil {
-			err = h.try(d)
+			err = ls.try(d)
 		}
 		if err == nil {
-			return d, h.makeBase(d)
+			return d, ls.makeBase(d)
 		}
-		h.cfg.Log.Warn().Err(err).Str("driver", string(kind)).Msg("storage driver does not work here; trying the next")
+		ls.cfg.Log.Warn().Err(err).Str("driver", string(kind)).Msg("storage driver does not work here; trying the next")
 	}
 	return layer.Open(layer.CAS)
 }
 
 // preferred lists what to try before copies.
-func (h *Host) preferred() []layer.Kind {
+func (ls *layerStore) preferred() []layer.Kind {
 	switch {
-	case layer.OnBtrfs(h.cfg.Dir):
+	case layer.OnBtrfs(ls.cfg.Dir):
 		return []layer.Kind{layer.Btrfs}
-	case h.confined().plain:
+	case ls.confiner.confined().plain:
 		return nil
 	}
 	return []layer.Kind{layer.Overlay}
@@ -55,16 +55,16 @@ var errNoOverlay = &apiError{http.StatusConflict, "storage_unavailable",
 	"these files are kept in overlays, which need namespaces, and this system refuses them; see `lattice doctor`, or start the host with another storage driver"}
 
 // open returns the driver of a layer.
-func (h *Host) open(l layerRecord) (layer.Driver, error) {
-	if l.Driver == layer.Overlay && h.confined().plain {
+func (ls *layerStore) open(l layerRecord) (layer.Driver, error) {
+	if l.Driver == layer.Overlay && ls.confiner.confined().plain {
 		return nil, errNoOverlay
 	}
 	return layer.Open(l.Driver)
 }
 
 // try makes a layer, writes to it, goes on from it as after a checkpoint, and removes both.
-func (h *Host) try(d layer.Driver) (err error) {
-	dir, err := os.MkdirTemp(h.tmpDir(), "driver-")
+func (ls *layerStore) try(d layer.Driver) (err error) {
+	dir, err := os.MkdirTemp(ls.tmpDir(), "driver-")
 	if err != nil {
 		return fmt.Errorf("try storage driver %s: %w", d.Kind(), err)
 	}
@@ -72,25 +72,25 @@ func (h *Host) try(d layer.Driver) (err error) {
 	defer func() {
 		err = errors.Join(err, d.Remove(first), d.Remove(second), removeAll(dir))
 		if err != nil {
-			err = fmt.Errorf("try storage driver %s in %s: %w", d.Kind(), h.cfg.Dir, err)
+			err = fmt.Errorf("try storage driver %s in %s: %w", d.Kind(), ls.cfg.Dir, err)
 		}
 	}()
-	uid, gid := h.rootOwner()
+	uid, gid := ls.confiner.rootOwner()
 	if err := d.Make(first, uid, gid); err != nil {
 		return err
 	}
 	if !d.Stacks() {
-		return d.Clone(h.ctx, first, second)
+		return d.Clone(ls.ctx, first, second)
 	}
 	if err := d.Make(second, uid, gid); err != nil {
 		return err
 	}
-	uid, gid = h.owner()
+	uid, gid = ls.confiner.owner()
 	if err := sandbox.Skeleton(layer.Data(first), uid, gid); err != nil {
 		return err
 	}
 	cfg := sandbox.Config{
-		Self: h.cfg.Self, Level: h.confined().level(), OwnIDs: h.confined().ownIDs, Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
+		Self: ls.cfg.Self, Level: ls.confiner.confined().level(), OwnIDs: ls.confiner.confined().ownIDs, Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
 		Root: sandbox.Root{Upper: layer.Data(second), Work: layer.Work(second), Lower: []string{layer.Data(first)}, Host: true},
 	}
 	if err := errors.Join(os.Mkdir(cfg.Run, 0o755), os.Mkdir(cfg.Cache, 0o755)); err != nil {

@@ -59,7 +59,7 @@ func (h *Host) fork(ctx context.Context, name, id, to string, labels []string) (
 	defer leave()
 	var now present
 	if id == sprites.Current {
-		if why := h.degraded(rec.Tree); why != "" {
+		if why := h.layers.degraded(rec.Tree); why != "" {
 			return rec, degradedError(why)
 		}
 		now, err = h.capture(ctx, s, rec)
@@ -72,9 +72,9 @@ func (h *Host) fork(ctx context.Context, name, id, to string, labels []string) (
 	if err != nil {
 		return rec, fmt.Errorf("fork %s: %w", name, err)
 	}
-	made, err := h.onTop(ctx, now.layer)
+	made, err := h.merger.onTop(ctx, now.layer)
 	if err != nil {
-		h.abandon(now.made...)
+		h.layers.abandon(now.made...)
 		return rec, fmt.Errorf("fork %s: %w", name, err)
 	}
 	forked := rec
@@ -82,18 +82,18 @@ func (h *Host) fork(ctx context.Context, name, id, to string, labels []string) (
 	forked.Source, forked.Checkpointed, forked.URLSettings = "", 0, sprites.URLSettings{}
 	forked.CreatedAt = h.now()
 	forked.UpdatedAt, forked.LastStarted, forked.LastWarmed = forked.CreatedAt, nil, nil
-	garbage, err := h.store.forkSprite(name, now, forked, made, h.mounted.has)
+	garbage, err := h.store.forkSprite(name, now, forked, made, h.layers.mounted.has)
 	if err != nil {
-		h.abandon(append(slices.Clone(now.made), made)...)
+		h.layers.abandon(append(slices.Clone(now.made), made)...)
 		return rec, fmt.Errorf("fork %s: %w", name, err)
 	}
-	h.discard(garbage...)
+	h.layers.discard(garbage...)
 	if now.ended {
 		s.resume(name)
 	}
 	if id == sprites.Current {
-		h.settleLater(now.layer.ID)
-		h.mergeLater(now.layer.ID)
+		h.settler.settleLater(now.layer.ID)
+		h.merger.mergeLater(now.layer.ID)
 	}
 	return forked, nil
 }

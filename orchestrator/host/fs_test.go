@@ -21,7 +21,7 @@ import (
 // plainWorld has a host to which namespaces are refused.
 func plainWorld(t *testing.T) *world {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	w.host.confined = func() confinement { return confinement{plain: true, text: "plain process tree (test)"} }
+	w.host.confiner.confined = func() confinement { return confinement{plain: true, text: "plain process tree (test)"} }
 	return w
 }
 
@@ -43,7 +43,7 @@ func TestFilesPlainRace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outside, work := t.TempDir(), filepath.Join(w.host.treeDir(rec.Tree), "workspace")
+	outside, work := t.TempDir(), filepath.Join(w.host.layers.treeDir(rec.Tree), "workspace")
 	for _, err := range []error{
 		os.WriteFile(filepath.Join(outside, "f"), []byte("host"), 0o666), os.MkdirAll(filepath.Join(work, "real"), 0o755),
 		os.WriteFile(filepath.Join(work, "real", "f"), []byte("sprite"), 0o644), os.Symlink(outside, filepath.Join(work, "link")), os.Symlink("real", filepath.Join(work, "d")),

@@ -86,7 +86,7 @@ func (h *Host) refuseFile(w http.ResponseWriter, r *http.Request, name string, e
 // useFiles gives access to the files of a sprite, which is started or woken for it where it has to be. Until done they stay
 // in place: whoever wants to put others in their place waits, and yield rings.
 func (h *Host) useFiles(ctx context.Context, sprite string) (f fileAccess, yield <-chan struct{}, done func(), err error) {
-	if h.confined().level() != sandbox.LevelProcess {
+	if h.confiner.confined().level() != sandbox.LevelProcess {
 		s, box, done, err := h.use(ctx, sprite)
 		if err != nil {
 			return nil, nil, nil, err

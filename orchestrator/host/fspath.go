@@ -40,16 +40,16 @@ type rooted struct {
 }
 
 func (h *Host) openRooted(rec spriteRecord) (*rooted, error) {
-	if why := h.degraded(rec.Tree); why != "" {
+	if why := h.layers.degraded(rec.Tree); why != "" {
 		return nil, degradedError(why)
 	}
-	root, err := os.OpenRoot(h.treeDir(rec.Tree))
+	root, err := os.OpenRoot(h.layers.treeDir(rec.Tree))
 	if err != nil {
 		return nil, err
 	}
 	skills := h.skills(rec)
 	f := &rooted{tree: root, own: skills == ""}
-	f.uid, f.gid = h.owner()
+	f.uid, f.gid = h.confiner.owner()
 	if skills != "" {
 		if f.skills, err = os.OpenRoot(skills); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, errors.Join(err, root.Close())

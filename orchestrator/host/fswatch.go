@@ -71,7 +71,7 @@ type fileWatcher struct {
 
 // startWatch starts a watcher of the sprite that r names. It ends with ctx at the latest.
 func (h *Host) startWatch(ctx context.Context, r *http.Request) (fileWatcher, error) {
-	if h.confined().level() == sandbox.LevelProcess {
+	if h.confiner.confined().level() == sandbox.LevelProcess {
 		return h.watchRooted(ctx, r)
 	}
 	_, box, done, err := h.use(r.Context(), r.PathValue("name"))

@@ -32,7 +32,7 @@ func (h *Host) sweep() error {
 		}
 	}
 	if len(torn) > 0 {
-		h.settleLater(torn...)
+		h.settler.settleLater(torn...)
 	}
 	return errors.Join(h.removeUnknown("layers", places[false]), h.removeUnknown("trees", places[true]), h.removeUnknown("cache", ids))
 }

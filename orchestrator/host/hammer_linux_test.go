@@ -133,7 +133,7 @@ func (r *recorded) Flush()                      {}
 // Thousands of listeners are counted, and told as far as anybody can use it; the sprite stays usable.
 func TestThousandsOfListeners(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	if w.host.confined().plain {
+	if w.host.confiner.confined().plain {
 		t.Skip("no namespaces here")
 	}
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {

@@ -43,15 +43,12 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/egress"
-	"github.com/spritekit/lattice/orchestrator/host/image"
 	"github.com/spritekit/lattice/orchestrator/host/initfile"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
@@ -114,50 +111,36 @@ type Config struct {
 
 // Host serves sprites. Make it with Open; Close ends all that it runs.
 type Host struct {
-	cfg     Config
-	store   *store
+	*core
 	handler http.Handler
-	urls    *urlServer       // nil without URLs
-	now     func() time.Time // for what is told and kept; may be set forward and back
-	clock   func() time.Time // for what is waited for; is not
-	step    func(string)     // called after each durable step, for tests that stop there
-	// pingEvery is how often clients that only listen are asked whether they are there.
-	pingEvery time.Duration
+	urls    *urlServer // nil without URLs
 
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	chores sync.WaitGroup // background work that ends by itself
-	guards sync.WaitGroup // and such that goes on until Close
+	confiner *confiner
+	layers   *layerStore
+	settler  *settler
+	merger   *merger
+	services *serviceAPI
 
 	firstSession int64 // sessions have higher numbers
 	lastSession  atomic.Int64
 	limits       *limits
-	changes      changes            // of sprites, for those who watch the list
-	confined     func() confinement // probes until it knows
+	changes      changes // of sprites, for those who watch the list
 
-	images     *image.Store
 	defaulting boltfile.Lock // guards imported, and is held while the default image is
 	imported   string        // digest of the default image, once it was needed
 
 	linking boltfile.Lock // guards the folder of links to shared caches
 
-	driver   func() (layer.Driver, error) // of new sprites; chosen once
-	settling boltfile.Lock                // held while layers are made durable
-	digests  *digests
-	merging  boltfile.Lock // held while layers are merged
-	spares   spares
-	mounted  pins
-	outward  *egress.Room // for the connections of sprites to the world
-	boxes    sandbox.Starter
-	starved  chan struct{} // a sandbox could not be started for want of something; see guardShares
+	outward *egress.Room // for the connections of sprites to the world
+	boxes   sandbox.Starter
+	starved chan struct{} // a sandbox could not be started for want of something; see guardShares
 
 	mu      boltfile.Lock // guards the fields below
 	closed  bool
 	calls   sync.WaitGroup     // requests being served; Add only under mu while not closed
 	sprites map[string]*sprite // by id; what runs
 
-	claims    map[*claim]bool // images that sprites are being made from
-	unsettled []string        // layers that were frozen and may not be on the disk yet
+	claims map[*claim]bool // images that sprites are being made from
 }
 
 // Open opens or makes the host's directory and removes what a crash left there. It starts no sprite. A directory that
@@ -174,7 +157,11 @@ func Open(cfg Config) (*Host, error) {
 }
 
 func open(cfg Config, step func(string)) (*Host, error) {
-	h := &Host{cfg: cfg, now: func() time.Time { return time.Now().UTC() }, clock: time.Now, step: step, pingEvery: pingEvery, limits: newLimits(cfg.Limits), sprites: map[string]*sprite{}, digests: newDigests(digestTurn, digestLimit), mounted: pins{boxes: map[string]int{}}, claims: map[*claim]bool{}, spares: spares{keep: keepSpares}, outward: egress.NewRoom(descriptors()), starved: make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancel(context.Background())
+	h := newHost(&core{
+		cfg: cfg, now: func() time.Time { return time.Now().UTC() }, clock: time.Now, step: step, pingEvery: pingEvery,
+		ctx: ctx, cancel: cancel,
+	})
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}
@@ -188,9 +175,6 @@ func open(cfg Config, step func(string)) (*Host, error) {
 	} else if init != "" {
 		h.cfg.Self = init
 	}
-	h.ctx, h.cancel = context.WithCancel(context.Background())
-	h.confined = h.probed()
-	h.driver = sync.OnceValues(h.chooseDriver)
 	if err := sandbox.Sweep(); err != nil {
 		cfg.Log.Warn().Err(err).Msg("remove what sandboxes of a host that was killed left behind")
 	}
@@ -215,20 +199,34 @@ func open(cfg Config, step func(string)) (*Host, error) {
 	return h, nil
 }
 
+// newHost puts a host together from its parts, each of which knows those below it only.
+func newHost(c *core) *Host {
+	confiner := newConfiner(c)
+	layers := newLayerStore(c, confiner)
+	settler := &settler{core: c, layers: layers}
+	h := &Host{
+		core: c, confiner: confiner, layers: layers, settler: settler, merger: &merger{core: c, layers: layers, settler: settler},
+		limits: newLimits(c.cfg.Limits), sprites: map[string]*sprite{}, claims: map[*claim]bool{},
+		outward: egress.NewRoom(descriptors()), starved: make(chan struct{}, 1),
+	}
+	h.services = &serviceAPI{c, h}
+	return h
+}
+
 // Handler serves the API. It may be used by several servers at once.
 func (h *Host) Handler() http.Handler { return h.handler }
 
 // Isolation says how firmly sprites are kept apart here, as was found out by making a sandbox: ns-root, ns-user or process
 // (see sandbox.Level); "" where none starts at all. The first call makes one.
-func (h *Host) Isolation() string { return string(h.confined().isolation) }
+func (h *Host) Isolation() string { return string(h.confiner.confined().isolation) }
 
 // Mode describes for people by which mechanism sprites are kept apart: "namespaces", or "plain process tree" and why.
 // The first call starts and ends a sandbox to find out.
-func (h *Host) Mode() string { return h.confined().text }
+func (h *Host) Mode() string { return h.confiner.confined().text }
 
 // Warning is the sentence to show a person before anything runs in a sprite: which protection is missing, why, and what
 // helps. It is "" when nothing is missing.
-func (h *Host) Warning() string { return h.confined().warning }
+func (h *Host) Warning() string { return h.confiner.confined().warning }
 
 // Close refuses further requests, ends every command and sandbox, waits for all goroutines and closes the database.
 // Calling it again does nothing.
@@ -279,25 +277,4 @@ func (h *Host) admit() bool {
 	return true
 }
 
-func (h *Host) tmpDir() string            { return filepath.Join(h.cfg.Dir, "tmp") }
-func (h *Host) runDir(id string) string   { return filepath.Join(h.cfg.Dir, "run", id) }
-func (h *Host) cacheDir(id string) string { return filepath.Join(h.cfg.Dir, "cache", id) }
-
 func (h *Host) nextSession() string { return strconv.FormatInt(h.lastSession.Add(1), 10) }
-
-// trash moves a directory out of sight and removes it in the background.
-func (h *Host) trash(dir string) error {
-	to := filepath.Join(h.cfg.Dir, "trash", ulid.Make().String())
-	switch err := os.Rename(dir, to); {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		to = dir // nothing refers to it, and its space is needed
-	case err != nil:
-		return err
-	}
-	h.chores.Go(func() {
-		if err := removeAll(to); err != nil {
-			h.cfg.Log.Warn().Err(err).Str("dir", to).Msg("empty the trash")
-		}
-	})
-	return nil
-}

@@ -93,7 +93,7 @@ func (h *Host) routes() http.Handler {
 	handle("GET /v1/sprites/{name}/policy/resources", h.getResources)
 	handle("POST /v1/sprites/{name}/policy/resources", h.setResources)
 	handle("DELETE /v1/sprites/{name}/policy/resources", h.deleteResources)
-	h.serviceRoutes(handle, "/v1/sprites/{name}/services")
+	h.services.serviceRoutes(handle, "/v1/sprites/{name}/services")
 	handle("GET /v1/sprites/{name}/proxy", h.proxy)
 	handle("GET /v1/sprites/{name}/ports/watch", h.watchPorts)
 	handle("POST /v1/sprites/{name}/url", h.inviteURL)

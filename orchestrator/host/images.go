@@ -19,7 +19,7 @@ import (
 const shiftedIDs = 100000
 
 func (h *Host) openImages() (err error) {
-	h.images, err = image.Open(filepath.Join(h.cfg.Dir, "images"), image.Options{Now: h.now, Shift: func() int {
+	h.layers.images, err = image.Open(filepath.Join(h.cfg.Dir, "images"), image.Options{Now: h.now, Shift: func() int {
 		if os.Getuid() == 0 {
 			return shiftedIDs
 		}
@@ -39,10 +39,10 @@ func (h *Host) ImportImage(ctx context.Context, ref, name string, progress func(
 }
 
 func (h *Host) importImage(ctx context.Context, ref, name string, progress func(string)) (image.Image, error) {
-	if err := h.imagesWork(); err != nil {
+	if err := h.confiner.imagesWork(); err != nil {
 		return image.Image{}, err
 	}
-	return h.images.Import(ctx, image.Request{Ref: ref, Name: name}, func(p image.Progress) {
+	return h.layers.images.Import(ctx, image.Request{Ref: ref, Name: name}, func(p image.Progress) {
 		if progress != nil {
 			progress(progressText(p))
 		}
@@ -52,8 +52,8 @@ func (h *Host) importImage(ctx context.Context, ref, name string, progress func(
 var errImportRefused = &apiError{http.StatusForbidden, "import_refused", "this host imports nothing that a request names; start it with --image PATH"}
 
 // imagesWork says why sprites cannot start from images here, nil when they can.
-func (h *Host) imagesWork() error {
-	if c := h.confined(); c.plain {
+func (cf *confiner) imagesWork() error {
+	if c := cf.confined(); c.plain {
 		return &apiError{http.StatusConflict, "isolation_unavailable", "sprites start from images only where they are kept apart by namespaces, and here they are a " + c.text +
 			"; lattice doctor says what helps, or use a sprite without an image (image \"none\")"}
 	}
@@ -86,7 +86,7 @@ func (h *Host) postImage(w http.ResponseWriter, r *http.Request) error {
 	case filepath.IsAbs(in.Ref) && !h.cfg.ImportImages:
 		return errImportRefused
 	}
-	if err := h.imagesWork(); err != nil {
+	if err := h.confiner.imagesWork(); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
@@ -108,7 +108,7 @@ func (h *Host) postImage(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Host) listImages(w http.ResponseWriter, _ *http.Request) error {
-	all, err := h.images.List()
+	all, err := h.layers.images.List()
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (h *Host) listImages(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (h *Host) getImage(w http.ResponseWriter, r *http.Request) error {
-	img, err := h.images.Get(r.PathValue("ref"))
+	img, err := h.layers.images.Get(r.PathValue("ref"))
 	if err != nil {
 		return imageError(err)
 	}
@@ -130,7 +130,7 @@ func (h *Host) getImage(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Host) deleteImage(w http.ResponseWriter, r *http.Request) error {
-	img, err := h.images.Remove(r.PathValue("ref"), h.usersOf)
+	img, err := h.layers.images.Remove(r.PathValue("ref"), h.usersOf)
 	if err != nil {
 		return imageError(err)
 	}
@@ -174,8 +174,8 @@ func (h *Host) takeImage(ctx context.Context, ref, sprite string) (digest string
 		return "", func() {}, err
 	}
 	c := &claim{sprite: sprite}
-	err = h.images.Use(ref, func(img image.Image) error {
-		if err := h.images.Usable(img); err != nil {
+	err = h.layers.images.Use(ref, func(img image.Image) error {
+		if err := h.layers.images.Usable(img); err != nil {
 			return err
 		}
 		c.digest = img.Digest
@@ -199,13 +199,13 @@ func (h *Host) namedImage(ctx context.Context, ref string) (string, error) {
 	if ref == image.None {
 		return "", nil
 	}
-	if err := h.imagesWork(); err != nil || !filepath.IsAbs(ref) {
+	if err := h.confiner.imagesWork(); err != nil || !filepath.IsAbs(ref) {
 		return ref, err
 	}
 	if !h.cfg.ImportImages {
 		return "", errImportRefused
 	}
-	img, err := h.images.Import(ctx, image.Request{Ref: ref}, nil)
+	img, err := h.layers.images.Import(ctx, image.Request{Ref: ref}, nil)
 	if err != nil {
 		return "", imageError(err)
 	}
@@ -219,15 +219,15 @@ func (h *Host) defaultImage(ctx context.Context) (string, error) {
 	if ref == "" || ref == image.None {
 		return "", nil
 	}
-	if err := h.imagesWork(); err != nil {
+	if err := h.confiner.imagesWork(); err != nil {
 		return "", err
 	}
 	h.defaulting.Lock()
 	defer h.defaulting.Unlock()
-	if img, err := h.images.Get(h.imported); err == nil {
+	if img, err := h.layers.images.Get(h.imported); err == nil {
 		return img.Digest, nil
 	}
-	img, err := h.images.Import(ctx, image.Request{Ref: ref}, nil)
+	img, err := h.layers.images.Import(ctx, image.Request{Ref: ref}, nil)
 	if err != nil {
 		return "", imageError(err)
 	}
@@ -240,16 +240,16 @@ func (h *Host) imageIn(rec spriteRecord, cfg *sandbox.Config) error {
 	if rec.Image == "" {
 		return nil
 	}
-	if err := h.imagesWork(); err != nil {
+	if err := h.confiner.imagesWork(); err != nil {
 		return err
 	}
-	img, err := h.images.Get(rec.Image)
+	img, err := h.layers.images.Get(rec.Image)
 	if errors.Is(err, image.ErrNotFound) {
 		return degradedError(fmt.Sprintf("the image %s is missing; import it again", rec.Image))
 	}
 	if err == nil {
 		cfg.Env = img.Config.Env
-		cfg.Passwd, cfg.Group, err = h.images.Users(rec.Image)
+		cfg.Passwd, cfg.Group, err = h.layers.images.Users(rec.Image)
 	}
 	if err != nil {
 		return fmt.Errorf("read image %s: %w", rec.Image, err)

@@ -55,7 +55,7 @@ func smallRoot(t *testing.T, more ...string) string {
 // imageWorld is a host with a storage driver that can show images.
 func imageWorld(t *testing.T, kind layer.Kind) *world {
 	w := driverWorld(t, kind, func(string) {})
-	if w.host.confined().plain {
+	if w.host.confiner.confined().plain {
 		t.Skipf("images need namespaces: %s", w.host.Mode())
 	}
 	return w
@@ -77,7 +77,7 @@ func TestToolInAnImage(t *testing.T) {
 	root := smallRoot(t)
 	w := imageWorld(t, layer.Overlay)
 	w.host.cfg.ImportImages = true
-	tool, err := filepath.Abs("../../testdata/tool")
+	tool, err := filepath.Abs("../testdata/tool")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestHostileImages(t *testing.T) {
 // Without namespaces nothing could show an image, so that none is ever left out silently.
 func TestImagesNeedNamespaces(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	w.host.confined = func() confinement { return confinement{plain: true, text: "plain process tree (a test)"} }
+	w.host.confiner.confined = func() confinement { return confinement{plain: true, text: "plain process tree (a test)"} }
 	w.host.cfg.ImportImages = true
 	root := t.TempDir()
 	for _, ref := range []string{root, "some"} {
@@ -282,7 +282,7 @@ func TestDefaultImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(filepath.Dir(w.host.images.Dir(made.Image))); err != nil {
+	if err := os.RemoveAll(filepath.Dir(w.host.layers.images.Dir(made.Image))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.client.Exec(t.Context(), "a", sprites.Exec{Cmd: []string{"true"}}); err == nil || !strings.Contains(err.Error(), "import it again") {

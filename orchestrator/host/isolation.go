@@ -17,19 +17,21 @@ import (
 func (h *Host) CheckIsolation() error { return h.CheckIsolationFor("") }
 
 // CheckIsolationFor is CheckIsolation of a sprite that is to be kept apart at least so firmly.
-func (h *Host) CheckIsolationFor(least sandbox.Level) error { return h.requireIsolation("", least) }
+func (h *Host) CheckIsolationFor(least sandbox.Level) error {
+	return h.confiner.requireIsolation("", least)
+}
 
 // requireIsolation refuses to make or start a sprite that this machine cannot keep apart as firmly as the host's operator
 // or the sprite's maker asks.
-func (h *Host) requireIsolation(name string, least sandbox.Level) error {
+func (cf *confiner) requireIsolation(name string, least sandbox.Level) error {
 	who := "min_isolation of the sprite"
-	if !least.AtLeast(h.cfg.MinIsolation) {
-		least, who = h.cfg.MinIsolation, "min_isolation of this host"
+	if !least.AtLeast(cf.cfg.MinIsolation) {
+		least, who = cf.cfg.MinIsolation, "min_isolation of this host"
 	}
 	if least == "" {
 		return nil
 	}
-	c := h.confined()
+	c := cf.confined()
 	if c.isolation.AtLeast(least) {
 		return nil
 	}
@@ -51,11 +53,11 @@ func (h *Host) requireIsolation(name string, least sandbox.Level) error {
 }
 
 // downgrade says in sprite objects why sprites are plain process trees, nil when they are not.
-func (h *Host) downgrade() *sprites.Downgrade { return h.confined().downgrade }
+func (cf *confiner) downgrade() *sprites.Downgrade { return cf.confined().downgrade }
 
 // boxLimits is what a sprite may use: what the host gives each, or less where its maker or its policy asks for less.
-func (h *Host) boxLimits(rec spriteRecord) sandbox.Limits {
-	l := h.cfg.Box
+func (cf *confiner) boxLimits(rec spriteRecord) sandbox.Limits {
+	l := cf.cfg.Box
 	if c := rec.Config; c != nil {
 		l.Pids = least(l.Pids, c.Pids)
 		l.CPUs = least(l.CPUs, float64(c.CPUs))
@@ -75,8 +77,8 @@ func least[T int | int64 | float64](a, b T) T {
 
 // limitsOf says in a sprite's object what it may use, and what keeps it to that.
 func (h *Host) limitsOf(rec spriteRecord) []sprites.Limit {
-	given, later := h.limitsInUse(rec, h.boxLimits(rec))
-	kept := h.confined().limits
+	given, later := h.limitsInUse(rec, h.confiner.boxLimits(rec))
+	kept := h.confiner.confined().limits
 	all := make([]sprites.Limit, len(kept))
 	for i, e := range kept {
 		e = e.Of(given)

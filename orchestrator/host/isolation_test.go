@@ -15,7 +15,7 @@ import (
 // weakWorld is a host on a machine that refuses namespaces.
 func weakWorld(t *testing.T, least sandbox.Level) *world {
 	w := newWorldWith(t, Config{Dir: t.TempDir(), Reserve: -1, MinIsolation: least}, func(string) {})
-	w.host.confined = func() confinement {
+	w.host.confiner.confined = func() confinement {
 		return confinement{
 			plain: true, isolation: sandbox.LevelProcess, text: "plain process tree", warning: "beware",
 			downgrade: &sprites.Downgrade{Reason: "start init: no", Remedy: "turn the knob"},
@@ -103,7 +103,7 @@ func TestLimitsAreTheLeastOfAll(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"memory":{"limit_mb":64}}`), small); err != nil {
 		t.Fatal(err)
 	}
-	h := &Host{cfg: Config{Box: sandbox.Limits{Pids: 100, MemoryBytes: 1 << 30}}}
+	h := &confiner{core: &core{cfg: Config{Box: sandbox.Limits{Pids: 100, MemoryBytes: 1 << 30}}}}
 	for name, c := range map[string]struct {
 		rec  spriteRecord
 		want sandbox.Limits
@@ -122,18 +122,18 @@ func TestLimitsAreTheLeastOfAll(t *testing.T) {
 // A probe that could not be done says nothing about the machine: the next one is believed.
 func TestProbesThatFailAreRepeated(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	w.host.confined = w.host.probed()
+	w.host.confiner.confined = w.host.confiner.probed()
 	tmp := filepath.Join(w.host.cfg.Dir, "tmp")
 	if err := os.Rename(tmp, tmp+"-away"); err != nil {
 		t.Fatal(err)
 	}
-	if c := w.host.confined(); c.isolation != "" || c.plain || !c.netns {
+	if c := w.host.confiner.confined(); c.isolation != "" || c.plain || !c.netns {
 		t.Errorf("without a folder to try in: %+v", c)
 	}
 	if err := os.Rename(tmp+"-away", tmp); err != nil {
 		t.Fatal(err)
 	}
-	if c := w.host.confined(); c.isolation == "" {
+	if c := w.host.confiner.confined(); c.isolation == "" {
 		t.Errorf("with one again: %+v", c)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/tree"
 )
@@ -18,20 +19,28 @@ const (
 	maxDepth   = 64
 )
 
+// merger keeps chains of layers short.
+type merger struct {
+	*core
+	layers  *layerStore
+	settler *settler
+	merging boltfile.Lock // held while layers are merged
+}
+
 // shallow returns a frozen layer that can be stacked upon, merged with those below it if they have become too many for the
 // background to keep up.
-func (h *Host) shallow(ctx context.Context, l layerRecord) (layerRecord, error) {
-	chain, err := h.store.chain(l.ID)
+func (m *merger) shallow(ctx context.Context, l layerRecord) (layerRecord, error) {
+	chain, err := m.store.chain(l.ID)
 	if errors.Is(err, errNoLayer) {
 		return l, nil // a copy that host.db is still to learn of; it stands on a merged layer as it is
 	}
 	if err != nil || l.Merged != "" || !l.Frozen || len(chain) < maxDepth {
 		return l, err
 	}
-	if err := h.merge(ctx, l.ID); err != nil {
+	if err := m.merge(ctx, l.ID); err != nil {
 		return l, err
 	}
-	return h.store.layer(l.ID)
+	return m.store.layer(l.ID)
 }
 
 // shallowBelow is shallow for what a live layer stands on.
@@ -41,53 +50,53 @@ func (h *Host) shallowBelow(ctx context.Context, l layerRecord) error {
 	}
 	below, err := h.store.layer(l.Parent)
 	if err == nil {
-		_, err = h.shallow(ctx, below)
+		_, err = h.merger.shallow(ctx, below)
 	}
 	return err
 }
 
 // mergeLater merges the layers that end in a frozen one, should they have become many. What runs on them is not touched:
 // who stacks on that layer from then on stands on the merged one instead.
-func (h *Host) mergeLater(id string) {
-	chain, err := h.store.chain(id)
+func (m *merger) mergeLater(id string) {
+	chain, err := m.store.chain(id)
 	if err != nil || len(chain) <= mergeDepth || chain[0].Driver != layer.Overlay {
 		return
 	}
-	h.chores.Go(func() {
-		if err := h.merge(h.ctx, id); err != nil && h.ctx.Err() == nil {
-			h.cfg.Log.Warn().Err(err).Str("layer", id).Msg("merge layers")
+	m.chores.Go(func() {
+		if err := m.merge(m.ctx, id); err != nil && m.ctx.Err() == nil {
+			m.cfg.Log.Warn().Err(err).Str("layer", id).Msg("merge layers")
 		}
 	})
 }
 
 // merge makes one layer of those that end in id, the lowest left out: it holds what was there first, which is much, and
 // seldom changes.
-func (h *Host) merge(ctx context.Context, id string) error {
-	h.merging.Lock()
-	defer h.merging.Unlock()
-	chain, err := h.store.chain(id)
+func (m *merger) merge(ctx context.Context, id string) error {
+	m.merging.Lock()
+	defer m.merging.Unlock()
+	chain, err := m.store.chain(id)
 	if err != nil {
 		return err
 	}
 	if len(chain) <= mergeDepth || chain[0].Merged != "" {
 		return nil
 	}
-	ids := h.pin(chain)
-	defer h.unpin(ids)
-	d, err := h.open(chain[0])
+	ids := m.layers.pin(chain)
+	defer m.layers.unpin(ids)
+	d, err := m.layers.open(chain[0])
 	if err != nil {
 		return err
 	}
-	shown, err := h.stack(id)
+	shown, err := m.layers.stack(id)
 	if err != nil {
 		return err
 	}
 	var dirs []string
 	for _, l := range chain[:len(chain)-1] {
-		dirs = append(dirs, h.dataDir(l))
+		dirs = append(dirs, m.layers.dataDir(l))
 	}
-	merged, err := h.build(d, chain[len(chain)-1].ID, func(dir string) error {
-		uid, gid := h.rootOwner()
+	merged, err := m.layers.build(d, chain[len(chain)-1].ID, func(dir string) error {
+		uid, gid := m.layers.confiner.rootOwner()
 		if err := d.Make(dir, uid, gid); err != nil {
 			return err
 		}
@@ -101,11 +110,11 @@ func (h *Host) merge(ctx context.Context, id string) error {
 		return fmt.Errorf("merge layers: %w", err)
 	}
 	merged.Frozen, merged.Image = true, chain[0].Image
-	if err := h.store.setMerged(id, merged); err != nil {
-		h.abandon(merged)
+	if err := m.store.setMerged(id, merged); err != nil {
+		m.layers.abandon(merged)
 		return fmt.Errorf("merge layers: %w", err)
 	}
-	h.settleLater(merged.ID)
+	m.settler.settleLater(merged.ID)
 	return nil
 }
 

@@ -42,7 +42,7 @@ const (
 
 // enforcement says what the policy of this host's sprites is worth, and why it is not more.
 func (h *Host) enforcement() (label, why string) {
-	c := h.confined()
+	c := h.confiner.confined()
 	switch {
 	case h.cfg.Network.Preset == "":
 		return unbound, "this host was started without a network policy"

@@ -39,28 +39,28 @@ func (p *pins) drop(ids []string) (free []string) {
 }
 
 // pin marks the layers that a box is about to mount, so that they stay until unpin even when nothing else needs them.
-func (h *Host) pin(chain []layerRecord) []string {
+func (ls *layerStore) pin(chain []layerRecord) []string {
 	var ids []string
 	for _, l := range chain {
 		ids = append(ids, l.ID)
 	}
-	h.mounted.add(ids)
+	ls.mounted.add(ids)
 	return ids
 }
 
-func (h *Host) unpin(ids []string) {
+func (ls *layerStore) unpin(ids []string) {
 	var unused []string
-	for _, id := range h.mounted.drop(ids) {
-		if l, err := h.store.layer(id); err == nil && l.Refs == 0 {
+	for _, id := range ls.mounted.drop(ids) {
+		if l, err := ls.store.layer(id); err == nil && l.Refs == 0 {
 			unused = append(unused, id)
 		}
 	}
 	if len(unused) == 0 {
 		return
 	}
-	garbage, err := h.store.forgetUnused(unused, h.mounted.has)
+	garbage, err := ls.store.forgetUnused(unused, ls.mounted.has)
 	if err != nil {
-		h.cfg.Log.Warn().Err(err).Msg("forget layers that nothing needs")
+		ls.cfg.Log.Warn().Err(err).Msg("forget layers that nothing needs")
 	}
-	h.discard(garbage...)
+	ls.discard(garbage...)
 }

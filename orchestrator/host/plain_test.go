@@ -12,7 +12,7 @@ import (
 // TestPlain runs commands where namespaces are refused: the folders have their host names, and commands are told.
 func TestPlain(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	w.host.confined = func() confinement {
+	w.host.confiner.confined = func() confinement {
 		return confinement{plain: true, isolation: sandbox.LevelProcess, text: "plain process tree (test)"}
 	}
 	ctx := t.Context()
@@ -28,7 +28,7 @@ func TestPlain(t *testing.T) {
 	code, err := w.client.Exec(ctx, "s", sprites.Exec{
 		Cmd: []string{"sh", "-c", `pwd; echo $LATTICE_WORKSPACE; cat f; printf two > f; test -S $LATTICE_SOCKET`}, Dir: "/workspace", Stdout: &out,
 	})
-	dir := filepath.Join(w.host.treeDir(rec.Tree), "workspace")
+	dir := filepath.Join(w.host.layers.treeDir(rec.Tree), "workspace")
 	if want := dir + "\n" + dir + "\none"; code != 0 || err != nil || out.String() != want {
 		t.Errorf("Exec = %d, %v, %q, want %q", code, err, out.String(), want)
 	}

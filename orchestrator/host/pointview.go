@@ -15,19 +15,19 @@ const shownPoints = 5
 
 // pointView lists what the box of a sprite is to show, the newest first, and the layers that it mounts for that. What lost
 // its files is left out.
-func (h *Host) pointView(spriteID string) (points []sandbox.Point, chain []layerRecord, err error) {
-	if h.confined().plain {
+func (ls *layerStore) pointView(spriteID string) (points []sandbox.Point, chain []layerRecord, err error) {
+	if ls.confiner.confined().plain {
 		return nil, nil, nil // it has no mounts
 	}
-	all, err := h.store.checkpoints(spriteID)
+	all, err := ls.store.checkpoints(spriteID)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, p := range slices.Backward(all) {
-		if p.Auto || h.degraded(p.Tree) != "" {
+		if p.Auto || ls.degraded(p.Tree) != "" {
 			continue
 		}
-		root, layers, err := h.root(p.Tree)
+		root, layers, err := ls.root(p.Tree)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -47,7 +47,7 @@ func (s *sprite) refreshView() {
 	if s.box == nil || ended(s.box) {
 		return
 	}
-	points, chain, err := s.host.pointView(s.id)
+	points, chain, err := s.host.layers.pointView(s.id)
 	if err != nil {
 		s.host.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("show the sprite its checkpoints")
 		return
@@ -55,7 +55,7 @@ func (s *sprite) refreshView() {
 	wanted := func(id string) bool {
 		return slices.ContainsFunc(points, func(p sandbox.Point) bool { return p.ID == id })
 	}
-	s.pinned = append(s.pinned, s.host.pin(chain)...) // with what is hidden: somebody may be looking at it still
+	s.pinned = append(s.pinned, s.host.layers.pin(chain)...) // with what is hidden: somebody may be looking at it still
 	s.shown = slices.DeleteFunc(s.shown, func(id string) bool {
 		return !wanted(id) && s.tried(s.box.Hide(id))
 	})

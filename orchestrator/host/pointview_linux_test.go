@@ -10,7 +10,7 @@ import (
 // root; elsewhere, and in any case after a start, it is what the next sandbox finds.
 func TestCheckpointsAreSeenInside(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	if w.host.confined().plain {
+	if w.host.confiner.confined().plain {
 		t.Skip("a plain process tree has no mounts")
 	}
 	w.sprite("s")

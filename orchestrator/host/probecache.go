@@ -26,16 +26,16 @@ type probeRecord struct {
 	OwnIDs    bool                  `json:"own_ids"`
 }
 
-func (h *Host) probeFile() string { return filepath.Join(h.cfg.Dir, "probe.json") }
+func (cf *confiner) probeFile() string { return filepath.Join(cf.cfg.Dir, "probe.json") }
 
 // probeKey changes with everything that a probe's result depends on.
-func (h *Host) probeKey() string {
+func (cf *confiner) probeKey() string {
 	sum := sha256.New()
-	self, err := os.Stat(h.cfg.Self)
+	self, err := os.Stat(cf.cfg.Self)
 	if err != nil || bootID() == "" {
 		return ""
 	}
-	fmt.Fprintf(sum, "%s %d %d %d %q %q %q\n", bootID(), self.Size(), self.ModTime().UnixNano(), os.Getuid(), h.cfg.Network.Preset, h.cfg.Tools, h.cfg.Skills)
+	fmt.Fprintf(sum, "%s %d %d %d %q %q %q\n", bootID(), self.Size(), self.ModTime().UnixNano(), os.Getuid(), cf.cfg.Network.Preset, cf.cfg.Tools, cf.cfg.Skills)
 	for _, path := range []string{
 		"/proc/self/cgroup", "/proc/self/uid_map", "/proc/sys/user/max_user_namespaces", "/proc/sys/kernel/unprivileged_userns_clone",
 		"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "/proc/self/attr/current",
@@ -55,8 +55,8 @@ func (h *Host) probeKey() string {
 }
 
 // recallProbe returns the kept result for the key.
-func (h *Host) recallProbe(key string) (confinement, bool) {
-	raw, err := os.ReadFile(h.probeFile())
+func (cf *confiner) recallProbe(key string) (confinement, bool) {
+	raw, err := os.ReadFile(cf.probeFile())
 	var kept probeRecord
 	if err != nil || key == "" || json.Unmarshal(raw, &kept) != nil || kept.Key != key {
 		return confinement{}, false
@@ -65,25 +65,25 @@ func (h *Host) recallProbe(key string) (confinement, bool) {
 }
 
 // keepProbe keeps a result that is as good as it can be. Without it the next command probes again.
-func (h *Host) keepProbe(key string, c confinement) {
+func (cf *confiner) keepProbe(key string, c confinement) {
 	whole := key != "" && c.isolation != "" && !c.plain && c.netns && c.noRedirect == "" && c.text == "namespaces"
 	for _, l := range c.limits {
 		whole = whole && l.Why == ""
 	}
 	if !whole {
-		h.forgetProbe()
+		cf.forgetProbe()
 		return
 	}
 	raw, err := json.Marshal(probeRecord{Key: key, Isolation: c.isolation, Limits: c.limits, Redirects: c.redirects, OwnIDs: c.ownIDs})
 	if err == nil {
-		temp := h.probeFile() + ".new" // a torn one is no JSON, and nothing else writes here
+		temp := cf.probeFile() + ".new" // a torn one is no JSON, and nothing else writes here
 		if err = os.WriteFile(temp, raw, 0o600); err == nil {
-			err = os.Rename(temp, h.probeFile())
+			err = os.Rename(temp, cf.probeFile())
 		}
 	}
 	if err != nil {
-		h.cfg.Log.Debug().Err(err).Msg("keep what the probe of the sandbox found")
+		cf.cfg.Log.Debug().Err(err).Msg("keep what the probe of the sandbox found")
 	}
 }
 
-func (h *Host) forgetProbe() { _ = os.Remove(h.probeFile()) } // one that stays has another key, or is found wrong again
+func (cf *confiner) forgetProbe() { _ = os.Remove(cf.probeFile()) } // one that stays has another key, or is found wrong again

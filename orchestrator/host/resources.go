@@ -98,7 +98,7 @@ func (h *Host) applyResources(ctx context.Context, name string, in *resources) (
 		return nil, err
 	}
 	if box := s.present(); box != nil {
-		late = box.LimitMemory(h.boxLimits(rec).MemoryBytes)
+		late = box.LimitMemory(h.confiner.boxLimits(rec).MemoryBytes)
 	}
 	return late, nil
 }

@@ -52,16 +52,16 @@ func (r room) full() bool {
 }
 
 // checkRoom refuses what would make the disk fuller when little is left: a full host is everybody's trouble.
-func (h *Host) checkRoom() error {
-	r, err := roomOf(h.cfg.Dir)
+func (c *core) checkRoom() error {
+	r, err := roomOf(c.cfg.Dir)
 	if err != nil {
 		return fmt.Errorf("look at the disk: %w", err)
 	}
 	if r.full() {
 		// An empty layer may lie ready; but on top of another one not even a deletion would find room.
-		return fmt.Errorf("the disk of %s: %w", h.cfg.Dir, syscall.ENOSPC)
+		return fmt.Errorf("the disk of %s: %w", c.cfg.Dir, syscall.ENOSPC)
 	}
-	if why := r.low(h.cfg.Reserve); why != "" {
+	if why := r.low(c.cfg.Reserve); why != "" {
 		return &apiError{http.StatusInsufficientStorage, "disk_low",
 			"the disk that holds the sprites is nearly full (" + why + "); remove sprites or checkpoints, or free space otherwise, and try again"}
 	}

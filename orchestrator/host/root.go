@@ -12,26 +12,26 @@ import (
 )
 
 // root says what a box shows as the files that end in the given layer.
-func (h *Host) root(id string) (sandbox.Root, []layerRecord, error) {
-	chain, err := h.store.chain(id)
+func (ls *layerStore) root(id string) (sandbox.Root, []layerRecord, error) {
+	chain, err := ls.store.chain(id)
 	if err != nil {
 		return sandbox.Root{}, nil, err
 	}
 	top := chain[0]
 	if top.Driver != layer.Overlay {
-		return sandbox.Root{Dir: h.dataDir(top), Host: top.Image == ""}, chain, nil
+		return sandbox.Root{Dir: ls.dataDir(top), Host: top.Image == ""}, chain, nil
 	}
 	root := sandbox.Root{Host: top.Image == ""}
 	if !top.Frozen {
-		root.Upper, root.Work = layer.Data(h.layerDir(id)), layer.Work(h.layerDir(id))
+		root.Upper, root.Work = layer.Data(ls.layerDir(id)), layer.Work(ls.layerDir(id))
 		chain = chain[1:]
 	}
 	for _, l := range chain {
-		root.Lower = append(root.Lower, h.dataDir(l))
+		root.Lower = append(root.Lower, ls.dataDir(l))
 	}
-	root.Lower = append(root.Lower, h.base())
+	root.Lower = append(root.Lower, ls.base())
 	if top.Image != "" {
-		root.Lower = append(root.Lower, h.images.Dir(top.Image))
+		root.Lower = append(root.Lower, ls.images.Dir(top.Image))
 	}
 	if !top.Frozen {
 		chain = append([]layerRecord{top}, chain...)
@@ -40,11 +40,11 @@ func (h *Host) root(id string) (sandbox.Root, []layerRecord, error) {
 }
 
 // base is the lowest layer of every overlay.
-func (h *Host) base() string { return filepath.Join(h.cfg.Dir, "base") }
+func (ls *layerStore) base() string { return filepath.Join(ls.cfg.Dir, "base") }
 
 // stack lists the folders that show the files that end in the given layer, topmost first, for work from outside.
-func (h *Host) stack(id string) ([]string, error) {
-	root, _, err := h.root(id)
+func (ls *layerStore) stack(id string) ([]string, error) {
+	root, _, err := ls.root(id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -57,16 +57,16 @@ func (h *Host) stack(id string) ([]string, error) {
 }
 
 // makeBase makes the lowest layer of overlays, once for the life of the directory: overlays remember what they lay on.
-func (h *Host) makeBase(d layer.Driver) error {
+func (ls *layerStore) makeBase(d layer.Driver) error {
 	if !d.Stacks() {
 		return nil
 	}
-	if exists(h.base()) { // of an earlier version, perhaps, which had fewer folders
-		uid, gid := h.owner()
-		return sandbox.Skeleton(h.base(), uid, gid)
+	if exists(ls.base()) { // of an earlier version, perhaps, which had fewer folders
+		uid, gid := ls.confiner.owner()
+		return sandbox.Skeleton(ls.base(), uid, gid)
 	}
-	uid, gid := h.rootOwner()
-	staged := filepath.Join(h.tmpDir(), "base")
+	uid, gid := ls.confiner.rootOwner()
+	staged := filepath.Join(ls.tmpDir(), "base")
 	if err := os.Mkdir(staged, 0o755); err != nil {
 		return fmt.Errorf("make the base of sprites: %w", err)
 	}
@@ -75,11 +75,11 @@ func (h *Host) makeBase(d layer.Driver) error {
 		err = os.Lchown(staged, uid, gid)
 	}
 	if err == nil {
-		uid, gid = h.owner()
+		uid, gid = ls.confiner.owner()
 		err = sandbox.Skeleton(staged, uid, gid)
 	}
 	if err == nil {
-		err = errors.Join(durable.SyncDir(staged), os.Rename(staged, h.base()), durable.SyncDir(h.cfg.Dir))
+		err = errors.Join(durable.SyncDir(staged), os.Rename(staged, ls.base()), durable.SyncDir(ls.cfg.Dir))
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("make the base of sprites: %w", err), removeAll(staged))
@@ -88,8 +88,8 @@ func (h *Host) makeBase(d layer.Driver) error {
 }
 
 // rootOwner is who / of a sprite belongs to; -1, -1 where that is this process's own user.
-func (h *Host) rootOwner() (uid, gid int) {
-	if uid, gid = h.owner(); uid < 0 {
+func (cf *confiner) rootOwner() (uid, gid int) {
+	if uid, gid = cf.owner(); uid < 0 {
 		return uid, gid
 	}
 	return uid - insideUser, gid - insideUser

@@ -20,17 +20,23 @@ const (
 	linesMost     = 100_000
 )
 
+// serviceAPI answers the calls about services.
+type serviceAPI struct {
+	*core
+	sprites access
+}
+
 // serviceRoutes are the calls about the services of a sprite, below at.
-func (h *Host) serviceRoutes(handle func(string, func(http.ResponseWriter, *http.Request) error), at string) {
-	handle("GET "+at, h.listServices)
-	handle("GET "+at+"/{service}", h.getService)
-	handle("PUT "+at+"/{service}", h.putService)
-	handle("DELETE "+at+"/{service}", h.deleteService)
-	handle("POST "+at+"/signal", h.signalService)
-	handle("POST "+at+"/{service}/start", h.startService)
-	handle("POST "+at+"/{service}/restart", h.restartService)
-	handle("POST "+at+"/{service}/stop", h.stopService)
-	handle("GET "+at+"/{service}/logs", h.serviceLogs)
+func (a *serviceAPI) serviceRoutes(handle func(string, func(http.ResponseWriter, *http.Request) error), at string) {
+	handle("GET "+at, a.listServices)
+	handle("GET "+at+"/{service}", a.getService)
+	handle("PUT "+at+"/{service}", a.putService)
+	handle("DELETE "+at+"/{service}", a.deleteService)
+	handle("POST "+at+"/signal", a.signalService)
+	handle("POST "+at+"/{service}/start", a.startService)
+	handle("POST "+at+"/{service}/restart", a.restartService)
+	handle("POST "+at+"/{service}/stop", a.stopService)
+	handle("GET "+at+"/{service}/logs", a.serviceLogs)
 }
 
 // serviceEnv is the environment of all services of a sprite, before their own.
@@ -63,12 +69,12 @@ func (s *sprite) resume(name string) {
 }
 
 // servicesOf finds the services of a sprite without waking it.
-func (h *Host) servicesOf(name string) (*services, error) {
-	rec, err := h.store.sprite(name)
+func (a *serviceAPI) servicesOf(name string) (*services, error) {
+	rec, err := a.store.sprite(name)
 	if err != nil {
 		return nil, err
 	}
-	s, err := h.runtime(rec)
+	s, err := a.sprites.runtime(rec)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +85,8 @@ func (h *Host) servicesOf(name string) (*services, error) {
 }
 
 // wakeServices is servicesOf of a sprite whose sandbox is up until done is called.
-func (h *Host) wakeServices(ctx context.Context, name string) (v *services, done func(), err error) {
-	s, _, leave, err := h.use(ctx, name)
+func (a *serviceAPI) wakeServices(ctx context.Context, name string) (v *services, done func(), err error) {
+	s, _, leave, err := a.sprites.use(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,8 +141,8 @@ func noService(name string) error {
 	return &apiError{http.StatusNotFound, errNoService.Error() + ": " + name, ""}
 }
 
-func (h *Host) listServices(w http.ResponseWriter, r *http.Request) error {
-	v, err := h.servicesOf(r.PathValue("name"))
+func (a *serviceAPI) listServices(w http.ResponseWriter, r *http.Request) error {
+	v, err := a.servicesOf(r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -144,8 +150,8 @@ func (h *Host) listServices(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Host) getService(w http.ResponseWriter, r *http.Request) error {
-	v, err := h.servicesOf(r.PathValue("name"))
+func (a *serviceAPI) getService(w http.ResponseWriter, r *http.Request) error {
+	v, err := a.servicesOf(r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -158,7 +164,7 @@ func (h *Host) getService(w http.ResponseWriter, r *http.Request) error {
 }
 
 // serviceLogs answers with the last lines of a log, also of a service that is deleted, and with what follows.
-func (h *Host) serviceLogs(w http.ResponseWriter, r *http.Request) error {
+func (a *serviceAPI) serviceLogs(w http.ResponseWriter, r *http.Request) error {
 	length, err := durationOf(r, "duration", 0, followMost)
 	if err != nil {
 		return err
@@ -170,7 +176,7 @@ func (h *Host) serviceLogs(w http.ResponseWriter, r *http.Request) error {
 		}
 		lines = min(lines, linesMost)
 	}
-	v, err := h.servicesOf(r.PathValue("name"))
+	v, err := a.servicesOf(r.PathValue("name"))
 	if err != nil {
 		return err
 	}

@@ -13,14 +13,14 @@ import (
 func (v *services) change(name string, fn func(map[string]serviceSpec) error, f fact) error {
 	v.edits.Lock()
 	defer v.edits.Unlock()
-	if _, err := v.host.store.changeServices(name, v.id, fn); err != nil {
+	if _, err := v.store.changeServices(name, v.id, fn); err != nil {
 		return err
 	}
 	v.tell(f)
 	return nil
 }
 
-func (h *Host) putService(w http.ResponseWriter, r *http.Request) error {
+func (a *serviceAPI) putService(w http.ResponseWriter, r *http.Request) error {
 	length, err := durationOf(r, "duration", followDefault, followMost)
 	if err != nil {
 		return err
@@ -34,14 +34,14 @@ func (h *Host) putService(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name := r.PathValue("name")
-	all, err := h.savedServices(name)
+	all, err := a.savedServices(name)
 	if err != nil {
 		return err
 	}
 	if err := admitService(all, spec); err != nil {
 		return err // before anything is woken for it
 	}
-	v, done, err := h.wakeServices(r.Context(), name)
+	v, done, err := a.wakeServices(r.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -61,12 +61,12 @@ func (h *Host) putService(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Host) savedServices(name string) (map[string]serviceSpec, error) {
-	rec, err := h.store.sprite(name)
+func (a *serviceAPI) savedServices(name string) (map[string]serviceSpec, error) {
+	rec, err := a.store.sprite(name)
 	if err != nil {
 		return nil, err
 	}
-	return h.store.services(rec.ID)
+	return a.store.services(rec.ID)
 }
 
 // wanted records that a service, and all that it needs, is to run.
@@ -84,22 +84,22 @@ func wanted(unit string) func(map[string]serviceSpec) error {
 	}
 }
 
-func (h *Host) startService(w http.ResponseWriter, r *http.Request) error {
-	return h.run(w, r, func(unit string) fact { return startAsked{unit} })
+func (a *serviceAPI) startService(w http.ResponseWriter, r *http.Request) error {
+	return a.run(w, r, func(unit string) fact { return startAsked{unit} })
 }
 
-func (h *Host) restartService(w http.ResponseWriter, r *http.Request) error {
-	return h.run(w, r, func(unit string) fact { return restartAsked{unit, stopGrace} })
+func (a *serviceAPI) restartService(w http.ResponseWriter, r *http.Request) error {
+	return a.run(w, r, func(unit string) fact { return restartAsked{unit, stopGrace} })
 }
 
 // run starts a service, anew or not, and follows it.
-func (h *Host) run(w http.ResponseWriter, r *http.Request, f func(string) fact) error {
+func (a *serviceAPI) run(w http.ResponseWriter, r *http.Request, f func(string) fact) error {
 	length, err := durationOf(r, "duration", followDefault, followMost)
 	if err != nil {
 		return err
 	}
 	name, unit := r.PathValue("name"), r.PathValue("service")
-	v, done, err := h.wakeService(r.Context(), name, unit)
+	v, done, err := a.wakeService(r.Context(), name, unit)
 	if err != nil {
 		return err
 	}
@@ -113,24 +113,24 @@ func (h *Host) run(w http.ResponseWriter, r *http.Request, f func(string) fact) 
 }
 
 // wakeService is wakeServices for a service that must exist; nothing is woken for one that does not.
-func (h *Host) wakeService(ctx context.Context, name, unit string) (*services, func(), error) {
-	v, err := h.servicesOf(name)
+func (a *serviceAPI) wakeService(ctx context.Context, name, unit string) (*services, func(), error) {
+	v, err := a.servicesOf(name)
 	if err != nil {
 		return nil, nil, err
 	}
 	if _, err := v.look(unit); err != nil {
 		return nil, nil, err
 	}
-	return h.wakeServices(ctx, name)
+	return a.wakeServices(ctx, name)
 }
 
-func (h *Host) stopService(w http.ResponseWriter, r *http.Request) error {
+func (a *serviceAPI) stopService(w http.ResponseWriter, r *http.Request) error {
 	grace, err := durationOf(r, "timeout", stopGrace, stopMost)
 	if err != nil {
 		return err
 	}
 	name, unit := r.PathValue("name"), r.PathValue("service")
-	v, err := h.servicesOf(name)
+	v, err := a.servicesOf(name)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (h *Host) stopService(w http.ResponseWriter, r *http.Request) error {
 	}
 	if s.live { // its process may be frozen
 		var done func()
-		if v, done, err = h.wakeServices(r.Context(), name); err != nil {
+		if v, done, err = a.wakeServices(r.Context(), name); err != nil {
 			return err
 		}
 		defer done()
@@ -174,9 +174,9 @@ func stopped(unit string) func(map[string]serviceSpec) error {
 }
 
 // deleteService stops a service and forgets it, unless others need it. Its log stays.
-func (h *Host) deleteService(w http.ResponseWriter, r *http.Request) error {
+func (a *serviceAPI) deleteService(w http.ResponseWriter, r *http.Request) error {
 	name, unit := r.PathValue("name"), r.PathValue("service")
-	v, err := h.servicesOf(name)
+	v, err := a.servicesOf(name)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (h *Host) deleteService(w http.ResponseWriter, r *http.Request) error {
 	}
 	if s.live {
 		var done func()
-		if v, done, err = h.wakeServices(r.Context(), name); err != nil {
+		if v, done, err = a.wakeServices(r.Context(), name); err != nil {
 			return err
 		}
 		defer done()
@@ -226,7 +226,7 @@ func (h *Host) deleteService(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Host) signalService(w http.ResponseWriter, r *http.Request) error {
+func (a *serviceAPI) signalService(w http.ResponseWriter, r *http.Request) error {
 	var in struct{ Name, Signal string }
 	if err := readJSON(w, r, &in); err != nil {
 		return err
@@ -236,7 +236,7 @@ func (h *Host) signalService(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("unknown signal " + strconv.Quote(in.Signal))
 	}
 	name := r.PathValue("name")
-	v, done, err := h.wakeService(r.Context(), name, in.Name)
+	v, done, err := a.wakeService(r.Context(), name, in.Name)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ const (
 // services keeps the services of one sprite running while its sandbox is up. It does what the machine commands and tells
 // it what came of it. The sprite owns it: box by box, up starts its goroutines and ended waits for them.
 type services struct {
-	host   *Host
+	*core
 	id     string          // of the sprite
 	exists context.Context // ends when the sprite is deleted
 
@@ -50,9 +50,9 @@ type timer struct {
 	fact timeUp
 }
 
-func newServices(exists context.Context, h *Host, id string) *services {
+func newServices(exists context.Context, c *core, id string) *services {
 	return &services{
-		host: h, id: id, exists: exists, machine: newMachine(), procs: map[string]*sandbox.Proc{}, logs: map[string]*serviceLog{},
+		core: c, id: id, exists: exists, machine: newMachine(), procs: map[string]*sandbox.Proc{}, logs: map[string]*serviceLog{},
 		rearm: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 }
@@ -62,7 +62,7 @@ func (v *services) load() error {
 	if v.loaded {
 		return nil
 	}
-	all, err := v.host.store.services(v.id)
+	all, err := v.store.services(v.id)
 	if err != nil {
 		return fmt.Errorf("read the services: %w", err)
 	}
@@ -142,7 +142,7 @@ func (v *services) tell(f fact) {
 // step takes in a fact and all that follows from it at once. mu is held.
 func (v *services) step(f fact) {
 	for facts := []fact{f}; len(facts) > 0; facts = facts[1:] {
-		for _, o := range v.machine.step(v.host.clock(), facts[0]) {
+		for _, o := range v.machine.step(v.clock(), facts[0]) {
 			if came := v.carryOut(o); came != nil {
 				facts = append(facts, came)
 			}
@@ -160,11 +160,11 @@ func (v *services) carryOut(o order) fact {
 	case signalGroup:
 		if p := v.procs[o.name]; p != nil {
 			if err := p.Signal(o.signal); err != nil {
-				v.host.cfg.Log.Debug().Err(err).Str("service", o.name).Msg("signal a service") // its box is gone
+				v.cfg.Log.Debug().Err(err).Str("service", o.name).Msg("signal a service") // its box is gone
 			}
 		}
 	case setTimer:
-		v.timers = append(v.timers, timer{v.host.clock().Add(o.after), o.fact})
+		v.timers = append(v.timers, timer{v.clock().Add(o.after), o.fact})
 		select {
 		case v.rearm <- struct{}{}:
 		default:
@@ -183,7 +183,7 @@ func (v *services) carryOut(o order) fact {
 func (v *services) log(name string) *serviceLog {
 	l := v.logs[name]
 	if l == nil {
-		l = newServiceLog(v.host.logPath(v.id, name), v.host.now)
+		l = newServiceLog(v.logPath(v.id, name), v.now)
 		v.logs[name] = l
 	}
 	return l
@@ -382,7 +382,7 @@ func (v *services) follow(box *sandbox.Box) {
 
 // fire tells of the timers that are due, and returns how long the next one has to go. mu is held.
 func (v *services) fire() time.Duration {
-	now := v.host.clock()
+	now := v.clock()
 	var due []timeUp
 	v.timers = slices.DeleteFunc(v.timers, func(t timer) bool {
 		if t.at.After(now) {

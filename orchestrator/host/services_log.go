@@ -52,8 +52,8 @@ func newServiceLog(path string, now func() time.Time) *serviceLog {
 }
 
 // logPath is the file of a service's log, on the host.
-func (h *Host) logPath(sprite, service string) string {
-	return filepath.Join(h.runDir(sprite), "logs", "services", service+".log")
+func (c *core) logPath(sprite, service string) string {
+	return filepath.Join(c.runDir(sprite), "logs", "services", service+".log")
 }
 
 // logFiles are the members log_files of the API: all output is in one file.

@@ -14,7 +14,7 @@ import (
 // Where namespaces are refused services run all the same, and the proxy reaches them and nothing else of the machine's.
 func TestPlainServices(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	w.host.confined = func() confinement { return confinement{plain: true, text: "plain process tree (test)"} }
+	w.host.confiner.confined = func() confinement { return confinement{plain: true, text: "plain process tree (test)"} }
 	ctx := t.Context()
 	if _, err := w.client.Create(ctx, sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)

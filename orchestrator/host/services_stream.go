@@ -35,12 +35,12 @@ func (v *services) relay(ctx context.Context, out *lines, name string, from uint
 		events, next, missed, grown := log.after(from)
 		from = next
 		if missed > 0 && !out.sendAll([]sprites.ServiceEvent{{
-			Type: "error", Data: fmt.Sprintf("%d events came faster than they were read and are left out here; the log file has more of them", missed), Timestamp: v.host.now().UnixMilli(),
+			Type: "error", Data: fmt.Sprintf("%d events came faster than they were read and are left out here; the log file has more of them", missed), Timestamp: v.now().UnixMilli(),
 		}}) || !out.sendAll(events) {
 			return
 		}
 		if last {
-			out.send(sprites.ServiceEvent{Type: "complete", LogFiles: logFiles(name), Timestamp: v.host.now().UnixMilli()})
+			out.send(sprites.ServiceEvent{Type: "complete", LogFiles: logFiles(name), Timestamp: v.now().UnixMilli()})
 			return
 		}
 		if enough == nil {
@@ -52,7 +52,7 @@ func (v *services) relay(ctx context.Context, out *lines, name string, from uint
 		case <-over.C:
 			last = true
 		case <-v.exists.Done():
-			if v.host.ctx.Err() != nil {
+			if v.ctx.Err() != nil {
 				return // that is no end of what the service says
 			}
 			last = true

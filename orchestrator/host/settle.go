@@ -9,48 +9,59 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/tree"
 )
 
+// settler makes frozen layers durable, and tells later whether they still are what they were.
+type settler struct {
+	*core
+	layers   *layerStore
+	settling boltfile.Lock // held while layers are made durable
+
+	mu        boltfile.Lock // guards unsettled
+	unsettled []string      // layers that were frozen and may not be on the disk yet
+}
+
 // settle makes durable what was frozen until now, then takes its digest, so that later it can be told whether it is still
 // what it was.
-func (h *Host) settle(ctx context.Context) error {
-	h.settling.Lock()
-	defer h.settling.Unlock()
-	h.mu.Lock()
-	torn := h.unsettled
-	h.unsettled = nil
-	h.mu.Unlock()
+func (s *settler) settle(ctx context.Context) error {
+	s.settling.Lock()
+	defer s.settling.Unlock()
+	s.mu.Lock()
+	torn := s.unsettled
+	s.unsettled = nil
+	s.mu.Unlock()
 	if len(torn) == 0 {
 		return nil
 	}
-	if err := h.dropWork(torn); err != nil {
-		h.cfg.Log.Warn().Err(err).Msg("tidy up frozen layers") // they only take more room
+	if err := s.dropWork(torn); err != nil {
+		s.cfg.Log.Warn().Err(err).Msg("tidy up frozen layers") // they only take more room
 	}
-	err := tree.Sync(filepath.Join(h.cfg.Dir, "layers"))
+	err := tree.Sync(filepath.Join(s.cfg.Dir, "layers"))
 	if err == nil {
-		err = h.store.updateLayers(torn, func(l *layerRecord) { l.Durable = true })
+		err = s.store.updateLayers(torn, func(l *layerRecord) { l.Durable = true })
 	}
 	if err != nil {
-		h.mu.Lock()
-		h.unsettled = append(h.unsettled, torn...)
-		h.mu.Unlock()
+		s.mu.Lock()
+		s.unsettled = append(s.unsettled, torn...)
+		s.mu.Unlock()
 		return fmt.Errorf("make checkpoints durable: %w", err)
 	}
 	return nil
 }
 
 // dropWork removes what frozen layers needed only to be written to.
-func (h *Host) dropWork(ids []string) error {
+func (s *settler) dropWork(ids []string) error {
 	for _, id := range ids {
-		l, err := h.store.layer(id)
+		l, err := s.store.layer(id)
 		if errors.Is(err, errNoLayer) || l.Plain {
 			continue
 		}
 		d, openErr := layer.Open(l.Driver)
 		if err = errors.Join(err, openErr); err == nil && l.Frozen {
-			err = d.Freeze(h.layerDir(id))
+			err = d.Freeze(s.layers.layerDir(id))
 		}
 		if err != nil {
 			return err
@@ -60,24 +71,24 @@ func (h *Host) dropWork(ids []string) error {
 }
 
 // settleLater has a layer that was just frozen made durable in the background, and its digest taken.
-func (h *Host) settleLater(ids ...string) {
-	h.mu.Lock()
-	h.unsettled = append(h.unsettled, ids...)
-	h.mu.Unlock()
-	h.chores.Go(func() {
-		if err := h.settle(h.ctx); err != nil {
-			h.warnUnlessClosed(err)
+func (s *settler) settleLater(ids ...string) {
+	s.mu.Lock()
+	s.unsettled = append(s.unsettled, ids...)
+	s.mu.Unlock()
+	s.chores.Go(func() {
+		if err := s.settle(s.ctx); err != nil {
+			s.warnUnlessClosed(err)
 			return
 		}
 		for _, id := range ids {
-			h.chores.Go(func() { h.warnUnlessClosed(h.takeDigestLater(id)) })
+			s.chores.Go(func() { s.warnUnlessClosed(s.takeDigestLater(id)) })
 		}
 	})
 }
 
-func (h *Host) warnUnlessClosed(err error) {
-	if err != nil && h.ctx.Err() == nil {
-		h.cfg.Log.Warn().Err(err).Msg("look after a new checkpoint")
+func (c *core) warnUnlessClosed(err error) {
+	if err != nil && c.ctx.Err() == nil {
+		c.cfg.Log.Warn().Err(err).Msg("look after a new checkpoint")
 	}
 }
 
@@ -93,27 +104,27 @@ func afterOthers() {
 }
 
 // verify reads the files of a frozen layer again, and those below it, and records where they are not what they were.
-func (h *Host) verify(ctx context.Context, id string) (damaged string, err error) {
-	chain, err := h.store.chain(id)
+func (s *settler) verify(ctx context.Context, id string) (damaged string, err error) {
+	chain, err := s.store.chain(id)
 	if err != nil {
 		return "", err
 	}
 	for _, l := range chain {
-		if why, err := h.verifyLayer(ctx, l); err != nil || why != "" {
+		if why, err := s.verifyLayer(ctx, l); err != nil || why != "" {
 			return why, err
 		}
 	}
 	return "", nil
 }
 
-func (h *Host) verifyLayer(ctx context.Context, l layerRecord) (damaged string, err error) {
+func (s *settler) verifyLayer(ctx context.Context, l layerRecord) (damaged string, err error) {
 	if l.Damaged != "" {
 		return l.Damaged, nil
 	}
 	if l.Digest == "" {
-		return "", h.takeDigest(ctx, l.ID)
+		return "", s.takeDigest(ctx, l.ID)
 	}
-	sum, err := h.digestOf(ctx, l)
+	sum, err := s.digestOf(ctx, l)
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
@@ -125,5 +136,5 @@ func (h *Host) verifyLayer(ctx context.Context, l layerRecord) (damaged string, 
 	case !l.Unverified:
 		return "", nil
 	}
-	return damaged, h.store.updateLayers([]string{l.ID}, func(l *layerRecord) { l.Damaged, l.Unverified = damaged, false })
+	return damaged, s.store.updateLayers([]string{l.ID}, func(l *layerRecord) { l.Damaged, l.Unverified = damaged, false })
 }

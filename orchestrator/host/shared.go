@@ -55,7 +55,7 @@ func SharedGo(dir string) (folder, toolchain string) {
 // shareGo gives a sprite that is about to start the links to the shared cache, and returns the folder that its box is to
 // show, "" for none. A sprite without them works as well, only slower at first.
 func (h *Host) shareGo(rec spriteRecord) string {
-	if h.cfg.Shared == "" || h.confined().plain || rec.Image != "" { // a plain box could change what it is shown, and an image has its own toolchain
+	if h.cfg.Shared == "" || h.confiner.confined().plain || rec.Image != "" { // a plain box could change what it is shown, and an image has its own toolchain
 		return ""
 	}
 	folder, toolchain := SharedGo(h.cfg.Shared)
@@ -89,7 +89,7 @@ func (h *Host) linkGo(id, folder, toolchain string) error {
 		return err
 	}
 	l := linker{cache: cache, links: links}
-	l.uid, l.gid = h.owner()
+	l.uid, l.gid = h.confiner.owner()
 	if err := l.fill(); err != nil {
 		return err
 	}

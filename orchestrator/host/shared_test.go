@@ -21,7 +21,7 @@ func sharing(t *testing.T) (w *world, dir string) {
 		t.Skip("no Go toolchain")
 	}
 	w = newWorld(t, t.TempDir(), func(string) {})
-	if w.host.confined().plain {
+	if w.host.confiner.confined().plain {
 		t.Skip("no namespaces here")
 	}
 	dir = filepath.Join(t.TempDir(), "shared")
@@ -223,7 +223,7 @@ func TestWarmGoRefusals(t *testing.T) {
 		t.Errorf("WarmGo without a place = %v", err)
 	}
 	w.host.cfg.Shared = t.TempDir()
-	w.host.confined = func() confinement { return confinement{plain: true} }
+	w.host.confiner.confined = func() confinement { return confinement{plain: true} }
 	if _, err := w.host.WarmGo(t.Context(), new(bytes.Buffer), "std"); !errors.Is(err, ErrPlain) {
 		t.Errorf("WarmGo without namespaces = %v", err)
 	}

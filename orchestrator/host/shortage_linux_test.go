@@ -40,7 +40,7 @@ func TestShortagesAre503(t *testing.T) {
 // has its own.
 func TestTerminalsOfASpriteAreItsOwn(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	if w.host.confined().plain {
+	if w.host.confiner.confined().plain {
 		t.Skip("no namespaces here")
 	}
 	for _, name := range []string{"s", "neighbour"} {

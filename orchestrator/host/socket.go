@@ -122,7 +122,7 @@ func (s *insideServer) routes(h *Host, id, name string) http.Handler {
 		own("GET "+version+"/info", h.spriteInfo)
 		own("GET "+version+"/policy/network", h.getNetworkPolicy)
 	}
-	h.serviceRoutes(own, "/v1/services")
+	h.services.serviceRoutes(own, "/v1/services")
 	handle("/", func(http.ResponseWriter, *http.Request) error {
 		return &apiError{http.StatusNotFound, "not_found", "from inside, a sprite can create and list its checkpoints, keep its tasks and services, read its network policy, and nothing else"}
 	})

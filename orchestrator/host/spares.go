@@ -18,48 +18,48 @@ type spares struct {
 }
 
 // empty returns an empty layer on top of a frozen one, or of the base.
-func (h *Host) empty(d layer.Driver, parent string) (l layerRecord, err error) {
-	h.spares.mu.Lock()
-	if n := len(h.spares.ready); n > 0 {
-		l, h.spares.ready = h.spares.ready[n-1], h.spares.ready[:n-1]
+func (ls *layerStore) empty(d layer.Driver, parent string) (l layerRecord, err error) {
+	ls.spares.mu.Lock()
+	if n := len(ls.spares.ready); n > 0 {
+		l, ls.spares.ready = ls.spares.ready[n-1], ls.spares.ready[:n-1]
 	}
-	few := !h.spares.making && len(h.spares.ready) < h.spares.keep && h.ctx.Err() == nil
-	h.spares.making = h.spares.making || few
-	h.spares.mu.Unlock()
+	few := !ls.spares.making && len(ls.spares.ready) < ls.spares.keep && ls.ctx.Err() == nil
+	ls.spares.making = ls.spares.making || few
+	ls.spares.mu.Unlock()
 	if few {
-		h.chores.Go(func() { h.refill(d) })
+		ls.chores.Go(func() { ls.refill(d) })
 	}
 	if l.ID == "" {
-		return h.buildIn(d, parent, h.emptied(d), h.step)
+		return ls.buildIn(d, parent, ls.emptied(d), ls.step)
 	}
 	l.Parent = parent
 	return l, nil
 }
 
-func (h *Host) emptied(d layer.Driver) func(dir string) error {
+func (ls *layerStore) emptied(d layer.Driver) func(dir string) error {
 	return func(dir string) error {
-		uid, gid := h.rootOwner()
+		uid, gid := ls.confiner.rootOwner()
 		return d.Make(dir, uid, gid)
 	}
 }
 
 // refill makes empty layers until there are enough.
-func (h *Host) refill(d layer.Driver) {
+func (ls *layerStore) refill(d layer.Driver) {
 	for {
 		var l layerRecord
-		err := h.ctx.Err()
+		err := ls.ctx.Err()
 		if err == nil {
-			l, err = h.buildIn(d, "", h.emptied(d), func(string) {})
+			l, err = ls.buildIn(d, "", ls.emptied(d), func(string) {})
 		}
-		h.spares.mu.Lock()
+		ls.spares.mu.Lock()
 		if err == nil {
-			h.spares.ready = append(h.spares.ready, l)
+			ls.spares.ready = append(ls.spares.ready, l)
 		}
-		done := err != nil || len(h.spares.ready) >= h.spares.keep
-		h.spares.making = !done
-		h.spares.mu.Unlock()
-		if err != nil && h.ctx.Err() == nil {
-			h.cfg.Log.Debug().Err(err).Msg("make empty layers ahead of time") // the next call makes its own, or says why not
+		done := err != nil || len(ls.spares.ready) >= ls.spares.keep
+		ls.spares.making = !done
+		ls.spares.mu.Unlock()
+		if err != nil && ls.ctx.Err() == nil {
+			ls.cfg.Log.Debug().Err(err).Msg("make empty layers ahead of time") // the next call makes its own, or says why not
 		}
 		if done {
 			return
@@ -68,10 +68,10 @@ func (h *Host) refill(d layer.Driver) {
 }
 
 // spare reports whether a layer lies ready to be taken.
-func (h *Host) spare(id string) bool {
-	h.spares.mu.Lock()
-	defer h.spares.mu.Unlock()
-	for _, l := range h.spares.ready {
+func (ls *layerStore) spare(id string) bool {
+	ls.spares.mu.Lock()
+	defer ls.spares.mu.Unlock()
+	for _, l := range ls.spares.ready {
 		if l.ID == id {
 			return true
 		}

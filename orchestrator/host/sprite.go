@@ -48,6 +48,16 @@ type sprite struct {
 
 var errHostClosed = errors.New("the sprite host is shutting down")
 
+// access is how the other parts of a host get at sprites.
+type access interface {
+	// enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others.
+	enter(ctx context.Context, name string, weight int64) (s *sprite, rec spriteRecord, leave func(), err error)
+	// use is enter for calls that need the sprite's sandbox running.
+	use(ctx context.Context, name string) (s *sprite, box *sandbox.Box, done func(), err error)
+	// runtime returns what runs of a sprite, without waking it.
+	runtime(rec spriteRecord) (*sprite, error)
+}
+
 // enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others. The caller calls leave when it no
 // longer uses the record's tree; until then the sprite stays awake.
 func (h *Host) enter(ctx context.Context, name string, weight int64) (s *sprite, rec spriteRecord, leave func(), err error) {
@@ -98,7 +108,7 @@ func (h *Host) runtime(rec spriteRecord) (*sprite, error) {
 			sessions: map[string]*session{}, tasks: map[string]task{}, life: lifecycle{status: cold},
 		}
 		s.exists, s.vanish = context.WithCancel(h.ctx)
-		s.services = newServices(s.exists, h, rec.ID)
+		s.services = newServices(s.exists, h.core, rec.ID)
 		s.listening.sprite = s
 		h.sprites[rec.ID] = s
 	}
@@ -141,7 +151,7 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 	if h.ctx.Err() != nil {
 		return nil, errHostClosed
 	}
-	if why := h.degraded(rec.Tree); why != "" {
+	if why := h.layers.degraded(rec.Tree); why != "" {
 		return nil, degradedError(why)
 	}
 	if s.box != nil {
@@ -153,7 +163,7 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 			return nil, fmt.Errorf("clear away the ended sandbox: %w", err)
 		}
 	}
-	if err := h.requireIsolation(rec.Name, rec.MinIsolation); err != nil {
+	if err := h.confiner.requireIsolation(rec.Name, rec.MinIsolation); err != nil {
 		return nil, err
 	}
 	if err := h.furnish(s.id); err != nil {
@@ -173,11 +183,11 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 	if err := s.enterState(running); err != nil {
 		return nil, err
 	}
-	s.pinned = h.pin(chain)
+	s.pinned = h.layers.pin(chain)
 	box, err := h.boxes.Start(cfg)
 	if err != nil {
 		h.noteShortage(err)
-		h.forgetProbe() // what it found may not hold any more
+		h.confiner.forgetProbe() // what it found may not hold any more
 		s.letGo()
 		return nil, errors.Join(fmt.Errorf("start sandbox: %w", err), s.enterState(cold))
 	}
@@ -235,7 +245,7 @@ func (s *sprite) stop() error {
 // letGo forgets the box that has ended, or did not start. The caller holds mu.
 func (s *sprite) letGo() {
 	s.box = nil
-	s.host.unpin(s.pinned)
+	s.host.layers.unpin(s.pinned)
 	s.pinned = nil
 }
 

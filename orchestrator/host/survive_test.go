@@ -27,7 +27,7 @@ func driverWorld(t *testing.T, kind layer.Kind, step func(string)) *world {
 		dir = tempDir(t)
 	}
 	w := newWorldWith(t, Config{Dir: dir, Log: zerolog.Nop(), Reserve: -1, Storage: kind}, step)
-	if w.host.confined().plain && kind != layer.CAS {
+	if w.host.confiner.confined().plain && kind != layer.CAS {
 		t.Skipf("%s is for sandboxes with namespaces: %s", kind, w.host.Mode())
 	}
 	return w
@@ -133,7 +133,7 @@ func TestWhatSurvives(t *testing.T) {
 	for _, kind := range []layer.Kind{layer.Overlay, layer.Btrfs, layer.CAS} {
 		t.Run(string(kind), func(t *testing.T) {
 			w := driverWorld(t, kind, func(string) {})
-			if w.host.confined().plain {
+			if w.host.confiner.confined().plain {
 				t.Skip("without namespaces paths are translated, and the listing is of the host's folders")
 			}
 			if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {

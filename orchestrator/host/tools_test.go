@@ -54,7 +54,7 @@ func TestToolsOfASprite(t *testing.T) {
 	if err := errors.Join(os.Remove(gone), os.Remove(good), os.Symlink(bad, good)); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.host.tools(rec); got != nil {
+	if got := w.host.confiner.tools(rec); got != nil {
 		t.Errorf("shown at the next start: %v", got)
 	}
 }
@@ -65,7 +65,7 @@ func TestToolsBesideAnImage(t *testing.T) {
 	own, asked, named := t.TempDir(), t.TempDir(), t.TempDir()
 	w.host.cfg.Tools, w.host.cfg.AskedTools = []string{own}, []string{asked}
 	for image, want := range map[string][]string{"": {asked, own, named}, "sha256:0": {asked, named}} {
-		if d := cmp.Diff(want, w.host.tools(spriteRecord{Image: image, Tools: []string{named}})); d != "" {
+		if d := cmp.Diff(want, w.host.confiner.tools(spriteRecord{Image: image, Tools: []string{named}})); d != "" {
 			t.Errorf("image %q (-want +got):\n%s", image, d)
 		}
 	}

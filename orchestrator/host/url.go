@@ -227,7 +227,7 @@ func (u *urlServer) dial(ctx context.Context, _, addr string) (net.Conn, error) 
 
 // expected reports whether a service of the sprite can still come to listen.
 func (u *urlServer) expected(name string) bool {
-	v, err := u.host.servicesOf(name)
+	v, err := u.host.services.servicesOf(name)
 	if err != nil {
 		return false
 	}
@@ -267,7 +267,7 @@ func (u *urlServer) failed(w http.ResponseWriter, r *http.Request, err error) {
 
 // web returns a copy of the state of the sprite's service with an HTTP port, nil when it has none.
 func (u *urlServer) web(name string) *service {
-	v, err := u.host.servicesOf(name)
+	v, err := u.host.services.servicesOf(name)
 	if err != nil {
 		return nil
 	}

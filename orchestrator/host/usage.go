@@ -21,7 +21,7 @@ func (h *Host) usage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return degradedError(err.Error())
 	}
-	sum, err := tree.Size(r.Context(), h.dataDir(now))
+	sum, err := tree.Size(r.Context(), h.layers.dataDir(now))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -59,8 +59,8 @@ func (h *Host) usage(w http.ResponseWriter, r *http.Request) error {
 }
 
 // storageOf says how a sprite's files are kept, nil when its layers are lost.
-func (h *Host) storageOf(rec spriteRecord) *sprites.Storage {
-	l, err := h.store.layer(rec.Tree)
+func (ls *layerStore) storageOf(rec spriteRecord) *sprites.Storage {
+	l, err := ls.store.layer(rec.Tree)
 	if err != nil {
 		return nil
 	}
@@ -86,9 +86,9 @@ func (h *Host) verifyCheckpoint(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return lostCheckpoint(p.ID, err.Error())
 	}
-	ids := h.pin(chain)
-	defer h.unpin(ids)
-	why, err := h.verify(r.Context(), p.Tree)
+	ids := h.layers.pin(chain)
+	defer h.layers.unpin(ids)
+	why, err := h.settler.verify(r.Context(), p.Tree)
 	if err != nil {
 		return err
 	}

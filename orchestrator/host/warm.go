@@ -36,7 +36,7 @@ func (h *Host) WarmGo(ctx context.Context, out io.Writer, packages ...string) (t
 	switch {
 	case h.cfg.Shared == "":
 		return "", ErrNoShared
-	case h.confined().plain:
+	case h.confiner.confined().plain:
 		return "", ErrPlain
 	}
 	base := filepath.Join(h.cfg.Shared, "go-build")
@@ -68,7 +68,7 @@ type warming struct {
 func (w warming) run(ctx context.Context, h *Host, packages []string) (toolchain string, err error) {
 	cfg := sandbox.Config{
 		Self: h.cfg.Self, Root: sandbox.Root{Dir: filepath.Join(w.dir, "root"), Host: true}, Run: filepath.Join(w.dir, "run"), Skills: filepath.Join(w.dir, "skills"),
-		Cache: filepath.Join(w.dir, "cache"), Tools: h.tools(spriteRecord{}),
+		Cache: filepath.Join(w.dir, "cache"), Tools: h.confiner.tools(spriteRecord{}),
 	}
 	for _, dir := range []string{cfg.Root.Dir, cfg.Run, cfg.Skills, cfg.Cache} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

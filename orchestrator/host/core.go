@@ -1,0 +1,51 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// core is what all parts of a host share: its configuration, its database, its clocks, and the two groups of goroutines
+// that Close waits for.
+type core struct {
+	cfg   Config
+	store *store
+	now   func() time.Time // for what is told and kept; may be set forward and back
+	clock func() time.Time // for what is waited for; is not
+	step  func(string)     // called after each durable step, for tests that stop there
+	// pingEvery is how often clients that only listen are asked whether they are there.
+	pingEvery time.Duration
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	chores sync.WaitGroup // background work that ends by itself
+	guards sync.WaitGroup // and such that goes on until Close
+}
+
+func (c *core) tmpDir() string            { return filepath.Join(c.cfg.Dir, "tmp") }
+func (c *core) runDir(id string) string   { return filepath.Join(c.cfg.Dir, "run", id) }
+func (c *core) cacheDir(id string) string { return filepath.Join(c.cfg.Dir, "cache", id) }
+
+// trash moves a directory out of sight and removes it in the background.
+func (c *core) trash(dir string) error {
+	to := filepath.Join(c.cfg.Dir, "trash", ulid.Make().String())
+	switch err := os.Rename(dir, to); {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		to = dir // nothing refers to it, and its space is needed
+	case err != nil:
+		return err
+	}
+	c.chores.Go(func() {
+		if err := removeAll(to); err != nil {
+			c.cfg.Log.Warn().Err(err).Str("dir", to).Msg("empty the trash")
+		}
+	})
+	return nil
+}
