@@ -57,7 +57,7 @@ func TestNPMClient(t *testing.T) {
 func npmModule(t *testing.T) string {
 	dir := os.Getenv("LATTICE_NPM_CACHE")
 	if dir == "" {
-		dir = filepath.Join("..", "..", "..", ".work", "npm")
+		dir = filepath.Join("..", "..", ".work", "npm")
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -17,7 +17,7 @@ var updateThreats = flag.Bool("update", false, "write the table of attacks into 
 
 // THREATS.md names every attack of the table, and what stops it.
 func TestThreatsNameEveryAttack(t *testing.T) {
-	path := filepath.Join("..", "..", "..", "..", "THREATS.md")
+	path := filepath.Join("..", "..", "..", "THREATS.md")
 	file, err := os.ReadFile(path)
 	if err != nil {
 		t.Skip("away from the sources: ", err) // as an ordinary user, only the binary is there
@@ -44,7 +44,7 @@ func TestThreatsNameEveryAttack(t *testing.T) {
 
 // What THREATS.md calls a test is one.
 func TestThreatsNameTests(t *testing.T) {
-	top := filepath.Join("..", "..", "..", "..")
+	top := filepath.Join("..", "..", "..")
 	file, err := os.ReadFile(filepath.Join(top, "THREATS.md"))
 	if err != nil {
 		t.Skip("away from the sources: ", err)
