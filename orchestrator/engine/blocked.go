@@ -18,26 +18,22 @@ type Next struct {
 
 // callBlocked stops the run where a call asked in the way of the time before v1. Such a program does not wait: nothing
 // of this run goes on, and the answer begins another one.
-func (m *machine) callBlocked(f lattice.CallBlocked) error {
-	if _, err := m.answer(f.CommandID, lattice.DoCall); err != nil {
-		return err
-	}
+func (t callOp) callBlocked(f lattice.CallBlocked) {
 	kind, status := lattice.WaitQuestion, lattice.BlockedWaitingForUser
 	if f.Question.Kind == protocol.KindBlocked {
 		kind, status = lattice.WaitBlocked, lattice.Blocked
 	}
-	m.s.Waits = []lattice.Wait{{
-		ID:   "wait_" + m.visitKey("wait", string(kind)),
-		Kind: kind, Node: m.at.Node, Path: m.at.path, Prompt: f.Question.Prompt, Reason: f.Question.Kind,
+	t.m.s.Waits = []lattice.Wait{{
+		ID:   "wait_" + t.visitKey("wait", string(kind)),
+		Kind: kind, Node: t.Node, Path: t.path, Prompt: f.Question.Prompt, Reason: f.Question.Kind,
 		Choices: f.Question.Choices, Default: f.Question.Default, QuestionID: f.Question.ID,
 		Expected: map[string]string{protocol.AnswerName: "string"},
 	}}
-	m.stop(status)
-	return nil
+	t.m.stopRun(status)
 }
 
-// blockedAnswered ends the run in favour of the next one. An empty answer takes the question's default.
-func (m *machine) blockedAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
+// legacyAnswered ends the run in favour of the next one. An empty answer takes the question's default.
+func (m *machine) legacyAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
 	given, ok := inputs[protocol.AnswerName].(string)
 	if f.Decision != lattice.Answer || !ok {
 		return fmt.Errorf("%w: a question is answered by answer=TEXT", ErrAnswer)
@@ -53,7 +49,7 @@ func (m *machine) blockedAnswered(w lattice.Wait, f lattice.Answered, inputs map
 	}
 	q := protocol.Question{ID: w.QuestionID, Prompt: w.Prompt}
 	m.s.Next = &Next{RunID: lattice.LinkedRun(m.s.RunID, w.ID), Answers: q.Answers(given)}
-	m.end(lattice.Canceled, &ir.Failure{
+	m.endRun(lattice.Canceled, &ir.Failure{
 		Kind: ir.FailCancelled, Message: fmt.Sprintf("answered by %s; %s goes on", f.By, m.s.Next.RunID), Node: w.Node,
 	})
 	return nil

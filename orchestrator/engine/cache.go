@@ -36,9 +36,9 @@ const (
 	maxCachedBytes = 256 << 10
 )
 
-// callKey is by what the current call's answer is kept, "" when it is not.
-func (m *machine) callKey(node *ir.Node) string {
-	c := m.at.Visit.Call
+// cacheKey is by what the current call's answer is kept, "" when it is not.
+func (t callOp) cacheKey(node *ir.Node) string {
+	c := t.Visit.Call
 	if node.Cache != ir.CacheRun || node.Compensate != nil || c.Class != manifests.ClassRead && c.Class != manifests.ClassIdempotent {
 		return ""
 	}
@@ -48,7 +48,7 @@ func (m *machine) callKey(node *ir.Node) string {
 		given = c.IdempotencyKey
 	}
 	// What was written in a copy is not in the sprite.
-	return lattice.DerivedKey("call", m.sprite(), strconv.FormatBool(node.ForksSprites()), c.Skill, string(c.Input), string(c.Class), grants, given)
+	return lattice.DerivedKey("call", t.sprite(), strconv.FormatBool(node.ForksSprites()), c.Skill, string(c.Input), string(c.Class), grants, given)
 }
 
 // modelKey is the same of a question to models: everything that decides which answer is good.
@@ -70,51 +70,54 @@ func (m *machine) modelKey(node *ir.Node, at ladder.Rung, q inquiry) string {
 	return lattice.DerivedKey("model", r.Digest(), string(rules))
 }
 
-// recall finishes the current node with an answer that is kept; false is that there is none.
-func (m *machine) recall(node *ir.Node) bool {
-	v := m.at.Visit
+// finishFromCache finishes the current node with an answer that is kept; false is that there is none.
+func (t *thread) finishFromCache(node *ir.Node) bool {
+	m := t.m
+	v := t.Visit
 	i := slices.IndexFunc(m.s.Cache, func(c Cached) bool { return c.Key == v.Key })
 	if v.Key == "" || i < 0 {
 		return false
 	}
 	hit := m.s.Cache[i]
 	v.Key = ""
-	m.s.Emitted = append(m.s.Emitted, Emitted{Key: m.visitKey("cache"), Node: node.ID, Info: map[string]any{
+	m.s.Emitted = append(m.s.Emitted, Emitted{Key: t.visitKey("cache"), Node: node.ID, Info: map[string]any{
 		"kind": "cache_hit", "message": fmt.Sprintf("%s takes what %s was answered", node.ID, hit.Node),
 		"metadata": map[string]any{"node": node.ID, "from": hit.Node, "key": hit.Key},
 	}})
 	if node.Op.LLM() {
-		q, f := m.inquire(node)
+		q, f := llmOp{t}.buildPrompt(node)
 		if f != nil {
-			m.fallTo(f)
+			t.failVisit(f)
 			return true
 		}
 		v.Asking = nil
-		m.finishCached(node, hit, q.chosen(hit.Value))
+		llmOp{t}.completeCached(node, hit, q.chosen(hit.Value))
 		return true
 	}
-	if m.inCopy() {
-		m.takeCopy(node, hit.Copy)
+	var ports map[string]any
+	if t.runsInCopy() {
+		callOp{t}.reuseCopy(node, hit.Copy)
+		ports = map[string]any{"sprite": hit.Copy}
 	}
-	m.finish(hit.Value)
-	m.extra = nil
+	t.completeNode(hit.Value, ports)
 	return true
 }
 
-// takeCopy has the copy in which the answer was made stand for that of the current call, which needs none.
-func (m *machine) takeCopy(node *ir.Node, name string) {
-	if m.at.Visit.Call.Sprite != m.sprite() { // it was made, before the answer was there
-		m.leaveCopy(node, false)
+// reuseCopy has the copy in which the answer was made stand for that of the current call, which needs none.
+func (t callOp) reuseCopy(node *ir.Node, name string) {
+	m := t.m
+	if t.Visit.Call.Sprite != t.sprite() { // it was made, before the answer was there
+		t.releaseCopy(node, false)
 	}
 	if node.KeepSprite && !slices.Contains(m.s.Kept, name) {
 		m.s.Kept = append(m.s.Kept, name)
 	}
-	m.extra = map[string]any{"sprite": name}
 }
 
-// keepAnswer keeps what the current node was answered.
-func (m *machine) keepAnswer(node *ir.Node, value any) {
-	v := m.at.Visit
+// cacheAnswer keeps what the current node was answered.
+func (t *thread) cacheAnswer(node *ir.Node, value any) {
+	m := t.m
+	v := t.Visit
 	if v.Key == "" {
 		return
 	}
@@ -126,9 +129,9 @@ func (m *machine) keepAnswer(node *ir.Node, value any) {
 	if v.Asking != nil {
 		c.Class = v.Asking.Class
 	} else {
-		c.Sprite = m.sprite()
+		c.Sprite = t.sprite()
 	}
-	if m.inCopy() {
+	if t.runsInCopy() {
 		c.Copy = v.Call.Sprite
 	}
 	m.s.Cache = append(m.s.Cache, c)
@@ -142,24 +145,22 @@ func (m *machine) keepAnswer(node *ir.Node, value any) {
 	}
 }
 
-// changed forgets what depended on a sprite's files, which are or may be others now.
-func (m *machine) changed(sprite string) {
+// invalidateCache forgets what depended on a sprite's files, which are or may be others now.
+func (m *machine) invalidateCache(sprite string) {
 	m.s.Cache = slices.DeleteFunc(m.s.Cache, func(c Cached) bool { return c.Sprite == sprite })
 }
 
-// beingAsked reports whether another thread is about to be answered what t would ask.
-func (m *machine) beingAsked(t *thread) bool {
+// answerPending reports whether another thread is about to be answered what t would ask.
+func (t *thread) answerPending() bool {
 	if t.Visit.Key == "" {
 		return false
 	}
-	return slices.ContainsFunc(m.threads(), func(o *thread) bool {
-		return o.path != t.path && o.Visit != nil && o.Visit.Key == t.Visit.Key && !slices.Contains(m.s.Held, o.path)
+	return slices.ContainsFunc(t.m.threads(), func(o *thread) bool {
+		return o.path != t.path && o.Visit != nil && o.Visit.Key == t.Visit.Key && !slices.Contains(t.m.s.Held, o.path)
 	})
 }
 
-// finishCached is finishLLM with an answer that is kept: nobody was asked.
-func (m *machine) finishCached(node *ir.Node, hit Cached, item any) {
-	m.extra = map[string]any{"attempts": number(0), "escalated": false, "repaired": false, "cached": true, "class": hit.Class, "item": item}
-	m.finish(hit.Value)
-	m.extra = nil
+// completeCached is finishLLM with an answer that is kept: nobody was asked.
+func (t llmOp) completeCached(node *ir.Node, hit Cached, item any) {
+	t.completeNode(hit.Value, map[string]any{"attempts": jsonNumber(0), "escalated": false, "repaired": false, "cached": true, "class": hit.Class, "item": item})
 }

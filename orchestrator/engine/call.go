@@ -16,13 +16,17 @@ import (
 // people end leaders for reasons of their own.
 const maxLosses = 5
 
-// startCall begins an attempt of a TOOL_CALL: first the boundary that is owed, then the call.
-func (m *machine) startCall(node *ir.Node) {
-	v := m.at.Visit
+// callOp is a TOOL_CALL: a call of a skill in a sprite.
+type callOp struct{ *thread }
+
+// begin begins an attempt of a TOOL_CALL: first the boundary that is owed, then the call.
+func (t callOp) begin(node *ir.Node) {
+	m := t.m
+	v := t.Visit
 	if v.Call == nil {
-		call, f := m.resolve(node, m.scope(nil))
+		call, f := t.resolveCall(node, t.scope(nil))
 		if f != nil {
-			m.fail(f)
+			t.failAttempt(f)
 			return
 		}
 		v.Call = call
@@ -30,48 +34,73 @@ func (m *machine) startCall(node *ir.Node) {
 	call := *v.Call
 	call.Attempt, call.Resume = v.Attempt, nil
 	v.Call, v.Acted = &call, false
-	if v.Key = m.callKey(node); m.recall(node) {
+	if v.Key = t.cacheKey(node); t.finishFromCache(node) {
 		return
 	}
 	if node.ForksSprites() {
-		call.Sprite = m.copyName()
+		call.Sprite = t.copyName()
 	}
 	m.s.Calls++
 	if l := m.p.Doc.Limits; l != nil && l.MaxCalls > 0 && m.s.Calls > l.MaxCalls {
-		m.fallTo(failure(ir.FailLimit, "the run needs more than its %d calls", l.MaxCalls))
+		t.failVisit(newFailure(ir.FailLimit, "the run needs more than its %d calls", l.MaxCalls))
 		return
 	}
 	if node.ForksSprites() {
-		m.copySprite()
+		t.makeCopy()
 		return
 	}
-	m.send()
+	t.send()
+}
+
+// answered goes on with a call after the fact that answers one of its commands.
+func (t callOp) answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
+	switch f := f.(type) {
+	case lattice.CallFinished:
+		return t.callFinished(c, f)
+	case lattice.CallSuspended:
+		return t.callSuspended(c, f)
+	case lattice.CallLost:
+		t.callLost(c, f)
+	case lattice.CallBlocked:
+		t.callBlocked(f)
+	case lattice.BoundaryTaken:
+		return t.checkpointTaken(c)
+	case lattice.Restored:
+		t.sendAgain(c.Sprite)
+	case lattice.ActionDone:
+		return t.actionDone(c, f)
+	default:
+		return unexpected(c, f)
+	}
+	return nil
 }
 
 // send takes the boundary that the visit's call is owed, then dispatches it.
-func (m *machine) send() {
-	call := m.at.Visit.Call
+func (t callOp) send() {
+	m := t.m
+	call := t.Visit.Call
 	pair, paired := m.s.Pairs[call.Sprite]
 	owed := call.Class == manifests.ClassSprite || call.Class == manifests.ClassWorld
 	first := !paired && call.Class != manifests.ClassRead // a run can always be taken back to its beginning
 	durable := m.s.Disk != "" && call.Class == manifests.ClassWorld
 	if first || owed && m.s.Dirty[call.Sprite] || durable && !pair.Durable {
-		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: call.Sprite, Durable: durable})
+		t.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: call.Sprite, Durable: durable})
 		return
 	}
-	m.dispatch()
+	t.dispatch()
 }
 
 // dispatch issues the visit's call as it stands, when there is room: first time, again, or resumed.
-func (m *machine) dispatch() {
-	if m.hold() {
+func (t callOp) dispatch() {
+	m := t.m
+	if t.holdBack() {
 		return
 	}
-	if m.answerFromRecord() || m.askWorld() {
+	if t.finishFromRecord() || t.askApproval() {
 		return
 	}
-	v := m.at.Visit
-	if node := m.p.Node(m.at.Node); v.Losses == 0 && v.Call.Resume == nil && m.recall(node) { // another got it meanwhile
+	v := t.Visit
+	if node := m.p.Node(t.Node); v.Losses == 0 && v.Call.Resume == nil && t.finishFromCache(node) { // another got it meanwhile
 		m.s.Calls--
 		return
 	}
@@ -82,44 +111,45 @@ func (m *machine) dispatch() {
 	// Whatever is not read may have written files, which a later restore must not take back unseen.
 	if v.Call.Class != manifests.ClassRead {
 		m.s.Dirty[v.Call.Sprite] = true
-		m.changed(v.Call.Sprite)
+		m.invalidateCache(v.Call.Sprite)
 	}
-	m.issue(lattice.Command{Kind: lattice.DoCall, Sprite: v.Call.Sprite, Call: v.Call})
+	t.issue(lattice.Command{Kind: lattice.DoCall, Sprite: v.Call.Sprite, Call: v.Call})
 }
 
-// resolve evaluates everything about a call that stays the same over its attempts.
-func (m *machine) resolve(node *ir.Node, scope ir.Scope) (*lattice.Call, *ir.Failure) {
+// resolveCall evaluates everything about a call that stays the same over its attempts.
+func (t callOp) resolveCall(node *ir.Node, scope ir.Scope) (*lattice.Call, *ir.Failure) {
+	m := t.m
 	tool, ok := m.p.Tools[node.Tool]
 	if !ok {
-		return nil, failure(ir.FailToolUnavailable, "no manifest of skill %s is pinned to this run", node.Tool)
+		return nil, newFailure(ir.FailToolUnavailable, "no manifest of skill %s is pinned to this run", node.Tool)
 	}
-	args, f := arguments(node, scope)
+	args, f := evalArguments(node, scope)
 	if f != nil {
 		return nil, f
 	}
 	input, err := ir.Marshal(args)
 	if err != nil {
-		return nil, failure(ir.FailStateType, "encode arguments: %v", err)
+		return nil, newFailure(ir.FailStateType, "encode arguments: %v", err)
 	}
-	key := m.effectKey("call")
+	key := t.effectKey("call")
 	if len(node.IdempotencyKey) > 0 {
 		given, f := ir.Eval(node.IdempotencyKey, scope)
 		if f != nil {
 			return nil, f
 		}
-		if key, f = text(given); f != nil {
+		if key, f = formatText(given); f != nil {
 			return nil, f
 		}
 	}
-	if f := checked(tool, args); f != nil {
+	if f := checkArguments(tool, args); f != nil {
 		return nil, f
 	}
 	class, permissions := m.p.Class(node, input)
 	call := &lattice.Call{
-		RunID: m.s.RunID, WorkItem: m.s.WorkItem, Sprite: m.sprite(), Epoch: m.s.Epoch,
-		Node: node.ID, Path: m.at.path, Visit: m.at.Visit.Number, IdempotencyKey: key,
+		RunID: m.s.RunID, WorkItem: m.s.WorkItem, Sprite: t.sprite(), Epoch: m.s.Epoch,
+		Node: node.ID, Path: t.path, Visit: t.Visit.Number, IdempotencyKey: key,
 		Skill: node.Tool, Input: input, Class: class,
-		Permissions: granted(permissions, m.s.Grants), TimeoutS: node.TimeoutS,
+		Permissions: intersectGrants(permissions, m.s.Grants), TimeoutS: node.TimeoutS,
 	}
 	if slices.Contains(call.Permissions, "agent:run") {
 		call.Below = slices.Clone(m.s.Grants)
@@ -130,8 +160,8 @@ func (m *machine) resolve(node *ir.Node, scope ir.Scope) (*lattice.Call, *ir.Fai
 	return call, nil
 }
 
-// arguments evaluates args; members that are null are not sent.
-func arguments(node *ir.Node, scope ir.Scope) (map[string]any, *ir.Failure) {
+// evalArguments evaluates args; members that are null are not sent.
+func evalArguments(node *ir.Node, scope ir.Scope) (map[string]any, *ir.Failure) {
 	if len(node.Args) == 0 {
 		return map[string]any{}, nil
 	}
@@ -142,20 +172,20 @@ func arguments(node *ir.Node, scope ir.Scope) (map[string]any, *ir.Failure) {
 	}
 	args, ok := v.(map[string]any)
 	if !ok {
-		return nil, failure(ir.FailStateType, "the arguments of %s are no object", node.ID)
+		return nil, newFailure(ir.FailStateType, "the arguments of %s are no object", node.ID)
 	}
 	args = maps.Clone(args)
 	maps.DeleteFunc(args, func(_ string, v any) bool { return v == nil })
 	return args, nil
 }
 
-// checked judges arguments against the manifest before anything is sent.
-func checked(tool manifests.Skill, args map[string]any) *ir.Failure {
+// checkArguments judges arguments against the manifest before anything is sent.
+func checkArguments(tool manifests.Skill, args map[string]any) *ir.Failure {
 	members := make(map[string]json.RawMessage, len(args))
 	for name, v := range args {
 		raw, err := ir.Marshal(v)
 		if err != nil {
-			return failure(ir.FailStateType, "encode argument %s: %v", name, err)
+			return newFailure(ir.FailStateType, "encode argument %s: %v", name, err)
 		}
 		members[name] = raw
 	}
@@ -163,7 +193,7 @@ func checked(tool manifests.Skill, args map[string]any) *ir.Failure {
 	if len(problems) == 0 {
 		return nil
 	}
-	f := failure(ir.FailSchema, "%s does not take these arguments: %s %s", tool.Name, problems[0].Pointer, problems[0].Message)
+	f := newFailure(ir.FailSchema, "%s does not take these arguments: %s %s", tool.Name, problems[0].Pointer, problems[0].Message)
 	data, err := ir.Marshal(map[string]any{"problems": problems})
 	if err == nil {
 		f.Data = data
@@ -171,27 +201,24 @@ func checked(tool manifests.Skill, args map[string]any) *ir.Failure {
 	return f
 }
 
-func (m *machine) callFinished(f lattice.CallFinished) error {
+// callFinished takes the outcome of a call, behind a durable checkpoint if it changed the world.
+func (t callOp) callFinished(c lattice.Command, f lattice.CallFinished) error {
 	if f.OK && len(f.Data) > 0 { // before anything is believed
 		if _, err := ir.Decode(f.Data); err != nil {
 			return fmt.Errorf("data of CallFinished: %w", err)
 		}
 	}
-	c, err := m.answer(f.CommandID, lattice.DoCall)
-	if err != nil {
-		return err
-	}
-	m.leaveQueue()
-	if v := m.at.Visit; m.s.Disk != "" && !m.inCopy() && (onWorld(c) || v.Acted && c.Call.Class != manifests.ClassRead) {
-		v.Ended = &f // what was done outside is not to be left behind by a loss of power
-		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: c.Sprite, Durable: true})
+	t.leaveSettling()
+	if v := t.Visit; t.m.s.Disk != "" && !t.runsInCopy() && (onWorld(c) || v.Acted && c.Call.Class != manifests.ClassRead) {
+		v.Ended = &f // effects outside must survive a loss of power
+		t.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: c.Sprite, Durable: true})
 		return nil
 	}
-	return m.callEnded(f)
+	return t.finishCall(f)
 }
 
-// callEnded goes on from a call that has ended.
-func (m *machine) callEnded(f lattice.CallFinished) error {
+// finishCall goes on from a call that has ended.
+func (t callOp) finishCall(f lattice.CallFinished) error {
 	if f.OK {
 		if len(f.Data) == 0 {
 			f.Data = json.RawMessage(`{}`)
@@ -200,64 +227,59 @@ func (m *machine) callEnded(f lattice.CallFinished) error {
 		if err != nil {
 			return fmt.Errorf("data of CallFinished: %w", err)
 		}
-		m.callDone(data)
+		t.completeCall(data)
 		return nil
 	}
-	m.leaveCopy(m.p.Node(m.at.Node), false)
-	bad := &ir.Failure{Kind: f.Kind, Message: fmt.Sprintf("%s exited with %d", m.at.Visit.Call.Skill, f.Exit)}
+	t.releaseCopy(t.m.p.Node(t.Node), false)
+	bad := &ir.Failure{Kind: f.Kind, Message: fmt.Sprintf("%s exited with %d", t.Visit.Call.Skill, f.Exit)}
 	if bad.Kind == "" {
 		bad.Kind = ir.FailTool
 	}
 	if f.Fault != nil {
-		bad.Message = m.at.Visit.Call.Skill + ": " + f.Fault.Message
+		bad.Message = t.Visit.Call.Skill + ": " + f.Fault.Message
 		data, err := ir.Marshal(f.Fault)
 		if err != nil {
 			return fmt.Errorf("encode fault: %w", err)
 		}
 		bad.Data = data
 	}
-	m.fail(bad)
+	t.failAttempt(bad)
 	return nil
 }
 
-// callDone completes the node of a call with what it answered.
-func (m *machine) callDone(data any) {
-	node := m.p.Node(m.at.Node)
-	if m.inCopy() {
-		m.extra = map[string]any{"sprite": m.at.Visit.Call.Sprite}
+// completeCall completes the node of a call with what it answered.
+func (t callOp) completeCall(data any) {
+	node := t.m.p.Node(t.Node)
+	var ports map[string]any
+	if t.runsInCopy() {
+		ports = map[string]any{"sprite": t.Visit.Call.Sprite}
 	}
-	m.keepAnswer(node, data)
-	m.leaveCopy(node, true)
-	m.finish(data)
-	m.extra = nil
+	t.cacheAnswer(node, data)
+	t.releaseCopy(node, true)
+	t.completeNode(data, ports)
 }
 
 // callLost is DESIGN 14: read and idempotent skills run again, a sprite skill runs again on restored files, and what
 // may have changed the world is a person's to settle.
-func (m *machine) callLost(f lattice.CallLost) error {
-	c, err := m.answer(f.CommandID, lattice.DoCall)
-	if err != nil {
-		return err
-	}
-	v := m.at.Visit
+func (t callOp) callLost(c lattice.Command, f lattice.CallLost) {
+	v := t.Visit
 	if v.Call.Class == manifests.ClassWorld {
-		m.unknown(f.Detail)
-		return nil
+		t.askOutcome(f.Detail)
+		return
 	}
 	v.Losses++
 	if v.Before != nil && (v.Call.Class == manifests.ClassSprite || v.Call.Resume != nil) {
-		m.restore(*v.Before)
-		return nil
+		t.restoreFiles(*v.Before)
+		return
 	}
-	m.again(c.Sprite)
-	return nil
+	t.sendAgain(c.Sprite)
 }
 
-// unknown asks a person what became of the current call, of class world.
-func (m *machine) unknown(detail string) {
-	m.open(lattice.Wait{
+// askOutcome asks a person what became of the current call, of class world.
+func (t callOp) askOutcome(detail string) {
+	t.openWait(lattice.Wait{
 		Kind:     lattice.WaitUnknown,
-		Prompt:   fmt.Sprintf("%s was cut off and may or may not have happened: %s", m.at.Visit.Call.Skill, detail),
+		Prompt:   fmt.Sprintf("%s was cut off and may or may not have happened: %s", t.Visit.Call.Skill, detail),
 		Reason:   "unknown_outcome",
 		Choices:  []string{"done", "retry", "fail"},
 		Expected: map[string]string{"outcome": "string", "result": "map"},
@@ -265,72 +287,40 @@ func (m *machine) unknown(detail string) {
 	})
 }
 
-// again dispatches the same attempt once more, unless it was lost too often.
-func (m *machine) again(sprite string) {
-	if v := m.at.Visit; v.Losses >= maxLosses {
-		m.leaveQueue()
-		m.fail(failure(ir.FailToolUnavailable, "%s was cut off %d times in sprite %s", v.Call.Skill, v.Losses, sprite))
+// sendAgain dispatches the same attempt once more, unless it was lost too often.
+func (t callOp) sendAgain(sprite string) {
+	if v := t.Visit; v.Losses >= maxLosses {
+		t.leaveSettling()
+		t.failAttempt(newFailure(ir.FailToolUnavailable, "%s was cut off %d times in sprite %s", v.Call.Skill, v.Losses, sprite))
 		return
 	}
-	m.dispatch()
+	t.dispatch()
 }
 
-func (m *machine) restore(to lattice.Pair) {
-	m.issue(lattice.Command{Kind: lattice.DoRestore, Sprite: to.Sprite, Pair: &to})
+func (t *thread) restoreFiles(to lattice.Pair) {
+	t.issue(lattice.Command{Kind: lattice.DoRestore, Sprite: to.Sprite, Pair: &to})
 }
 
-func (m *machine) restored(f lattice.Restored) error {
-	c, err := m.answer(f.CommandID, lattice.DoRestore)
-	if err != nil {
-		return err
-	}
-	if r := m.s.Recovering; r != nil && r.Command == c.ID {
-		return m.recovered(*c.Pair)
-	}
-	m.s.Pairs[c.Sprite] = *c.Pair
-	m.s.Dirty[c.Sprite] = false
-	m.changed(c.Sprite)
-	if m.at.Visit == nil { // of a rewind, which begins the node anew
-		m.goTo(m.at.Node)
-		return nil
-	}
-	m.again(c.Sprite)
-	return nil
-}
-
-func (m *machine) boundaryTaken(f lattice.BoundaryTaken) error {
-	if f.Pair.CheckpointID == "" {
-		return fmt.Errorf("BoundaryTaken without a checkpoint id")
-	}
-	c, err := m.answer(f.CommandID, lattice.DoCheckpoint)
-	if err != nil {
-		return err
-	}
-	f.Pair.Sprite = c.Sprite
-	m.s.Pairs[c.Sprite] = f.Pair
-	m.s.Dirty[c.Sprite] = false
-	node, asked := m.p.Node(m.at.Node), m.at.Visit.Suspended
-	if ended := m.at.Visit.Ended; ended != nil {
-		m.at.Visit.Ended = nil
-		return m.callEnded(*ended)
+// checkpointTaken goes on with the call for which a checkpoint was taken.
+func (t callOp) checkpointTaken(c lattice.Command) error {
+	v := t.Visit
+	if ended := v.Ended; ended != nil {
+		v.Ended = nil
+		return t.finishCall(*ended)
 	}
 	switch {
-	case node.Op == ir.OpHuman:
-		m.ask(node)
-	case m.at.Visit.Map != nil: // what the copies of its items are made of
-		m.advance(m.at)
-	case m.inCopy() && c.Sprite != m.at.Visit.Call.Sprite: // what the call's own is made of
-		m.copySprite()
-	case asked != nil: // the calls beside it have ended
-		m.suspended(*asked.Deferred)
+	case t.runsInCopy() && c.Sprite != v.Call.Sprite: // of which the call's own sprite is a copy
+		t.makeCopy()
+	case v.Suspended != nil: // the calls beside it have ended
+		t.requestInputs(*v.Suspended.Deferred)
 	default:
-		m.dispatch()
+		t.dispatch()
 	}
 	return nil
 }
 
-// granted is manifest ∩ grants; "*" on either side stands for all (DESIGN 16).
-func granted(manifest, grants []string) []string {
+// intersectGrants is manifest ∩ grants; "*" on either side stands for all (DESIGN 16).
+func intersectGrants(manifest, grants []string) []string {
 	switch {
 	case slices.Contains(grants, "*"):
 		return slices.Sorted(slices.Values(manifest))
@@ -346,16 +336,16 @@ func granted(manifest, grants []string) []string {
 	return both
 }
 
-// text is v for people and keys: a string as it is, anything else as JSON.
-func text(v any) (string, *ir.Failure) {
+// formatText is v for people and keys: a string as it is, anything else as JSON.
+func formatText(v any) (string, *ir.Failure) {
 	if s, ok := v.(string); ok {
 		return s, nil
 	}
 	raw, err := ir.Marshal(v)
 	if err != nil {
-		return "", failure(ir.FailStateType, "encode: %v", err)
+		return "", newFailure(ir.FailStateType, "encode: %v", err)
 	}
 	return string(raw), nil
 }
 
-func number(n int) json.Number { return json.Number(strconv.Itoa(n)) }
+func jsonNumber(n int) json.Number { return json.Number(strconv.Itoa(n)) }

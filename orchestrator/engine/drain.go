@@ -16,50 +16,48 @@ import (
 // the last of them what was held goes on. The answer still names the checkpoint of the call's own WAITING: its journal
 // knows no other.
 
-// release lets out what was held, as far as there is room, or begins to settle a call when those beside it have ended.
+// releaseHeld lets out what was held, as far as there is room, or begins to settle a call when those beside it have ended.
 // It reports whether it did something.
-func (m *machine) release() bool {
+func (m *machine) releaseHeld() bool {
 	if len(m.s.Settling) > 0 {
-		return m.settle()
+		return m.settleNext()
 	}
-	if len(m.s.Held) == 0 || m.calls() >= m.p.MaxParallel() {
+	if len(m.s.Held) == 0 || m.countCalls() >= m.p.MaxParallel() {
 		return false
 	}
-	next := slices.IndexFunc(m.s.Held, func(path string) bool { return !m.beingAsked(m.thread(path)) })
+	next := slices.IndexFunc(m.s.Held, func(path string) bool { return !m.thread(path).answerPending() })
 	if next < 0 {
 		return false
 	}
-	at := m.thread(m.s.Held[next])
-	asks := at.Visit.Asking != nil
-	if asks && m.alone() {
+	t := m.thread(m.s.Held[next])
+	asks := t.Visit.Asking != nil
+	if asks && m.budgetInUse() {
 		return false
 	}
-	m.at = at
 	m.s.Held = slices.Delete(m.s.Held, next, next+1)
 	if asks {
-		m.question()
+		llmOp{t}.askModel()
 	} else {
-		m.dispatch()
+		callOp{t}.dispatch()
 	}
 	return true
 }
 
-// settle takes the checkpoint of the call that is settled now, once nothing else is under way.
-func (m *machine) settle() bool {
+// settleNext takes the checkpoint of the call that is settled now, once nothing else is under way.
+func (m *machine) settleNext() bool {
 	t := m.thread(m.s.Settling[0])
 	asked := t.Visit.Suspended
-	if asked == nil || asked.Deferred == nil || m.calls() > 0 || slices.ContainsFunc(m.s.Pending, t.issued) {
+	if asked == nil || asked.Deferred == nil || m.countCalls() > 0 || slices.ContainsFunc(m.s.Pending, t.issued) {
 		return false
 	}
-	m.at = t
-	m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: t.Visit.Call.Sprite, Durable: m.s.Disk != ""})
+	t.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: t.Visit.Call.Sprite, Durable: m.s.Disk != ""})
 	return true
 }
 
 func (t *thread) issued(c lattice.Command) bool { return c.Path == t.path }
 
-// calls counts the calls under way, and the questions to models.
-func (m *machine) calls() int {
+// countCalls counts the calls under way, and the questions to models.
+func (m *machine) countCalls() int {
 	n := 0
 	for _, c := range m.s.Pending {
 		if c.Kind == lattice.DoCall || c.Kind == lattice.DoModel {
@@ -69,38 +67,40 @@ func (m *machine) calls() int {
 	return n
 }
 
-// hold keeps the current thread's call back, if it may not go out yet.
-func (m *machine) hold() bool {
-	free := m.calls() < m.p.MaxParallel() && !(m.at.Visit.Asking != nil && m.alone())
+// holdBack keeps the current thread's call back, if it may not go out yet.
+func (t *thread) holdBack() bool {
+	m := t.m
+	free := m.countCalls() < m.p.MaxParallel() && !(t.Visit.Asking != nil && m.budgetInUse())
 	if len(m.s.Settling) > 0 {
-		free = m.s.Settling[0] == m.at.path
+		free = m.s.Settling[0] == t.path
 	}
-	free = free && !m.beingAsked(m.at)
+	free = free && !t.answerPending()
 	if !free {
-		m.s.Held = append(m.s.Held, m.at.path)
+		m.s.Held = append(m.s.Held, t.path)
 	}
 	return !free
 }
 
-// besides reports whether calls of other iterations may be under way together with the current one's.
-func (m *machine) besides() bool {
-	for t := m.at; t.up != nil; t = t.up {
-		if m.p.Width(m.p.Node(t.up.Node)) > 1 {
+// hasSiblings reports whether calls of other iterations may be under way together with the current one's.
+func (t *thread) hasSiblings() bool {
+	for at := t; at.up != nil; at = at.up {
+		if t.m.p.Width(t.m.p.Node(at.up.Node)) > 1 {
 			return true
 		}
 	}
 	return false
 }
 
-// queue has the current thread's call settled when its turn comes.
-func (m *machine) queue(f lattice.CallSuspended) {
-	m.at.Visit.Suspended.Deferred = &f
-	if !slices.Contains(m.s.Settling, m.at.path) {
-		m.s.Settling = append(m.s.Settling, m.at.path)
+// queueSettling has the current thread's call settled when its turn comes.
+func (t *thread) queueSettling(f lattice.CallSuspended) {
+	m := t.m
+	t.Visit.Suspended.Deferred = &f
+	if !slices.Contains(m.s.Settling, t.path) {
+		m.s.Settling = append(m.s.Settling, t.path)
 	}
 }
 
-// leaveQueue makes way for the next call that waits, when the current thread's has ended.
-func (m *machine) leaveQueue() {
-	m.s.Settling = slices.DeleteFunc(m.s.Settling, func(path string) bool { return path == m.at.path })
+// leaveSettling makes way for the next call that waits, when the current thread's has ended.
+func (t *thread) leaveSettling() {
+	t.m.s.Settling = slices.DeleteFunc(t.m.s.Settling, func(path string) bool { return path == t.path })
 }

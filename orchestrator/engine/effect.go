@@ -126,7 +126,7 @@ func (e effect) call(ctx context.Context) ([]lattice.Fact, error) {
 	var facts []lattice.Fact
 	for i, req := range asked {
 		if i == maxFree { // stands for all that come behind it
-			facts = append(facts, lattice.ActionNoted{Action: request(call, req), Verdict: lattice.Deny,
+			facts = append(facts, lattice.ActionNoted{Action: newAction(call, req), Verdict: lattice.Deny,
 				Detail: fmt.Sprintf("not done: one call may ask for %d actions without waiting for them", maxFree)})
 			break
 		}
@@ -184,14 +184,14 @@ func (e effect) suspended(ctx context.Context, call lattice.Call, o lattice.Outc
 	return f, nil
 }
 
-// request is what a call asks for, without the key that inspect gives it.
-func request(call lattice.Call, req protocol.ActionRequest) lattice.Action {
+// newAction is what a call asks for, without the key that inspect gives it.
+func newAction(call lattice.Call, req protocol.ActionRequest) lattice.Action {
 	return lattice.Action{RunID: call.RunID, CallID: call.ID, Sprite: call.Sprite, Name: req.Action, Parameters: req.Parameters}
 }
 
 // inspect asks policy about a request. A request that cannot even be looked at is denied with the reason.
 func (e effect) inspect(ctx context.Context, call lattice.Call, req protocol.ActionRequest) (lattice.Action, lattice.Verdict, string, error) {
-	action := request(call, req)
+	action := newAction(call, req)
 	key, err := actionKey(action)
 	if err != nil {
 		return action, lattice.Deny, "parameters: " + err.Error(), nil

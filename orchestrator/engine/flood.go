@@ -24,7 +24,7 @@ func (d *drive) admit(e lattice.Entry) (*lattice.Entry, error) {
 	if r.eventBytes <= most {
 		return &e, nil
 	}
-	warning, err := own(r.state, protocol.Info{
+	warning, err := ownEntry(r.state, protocol.Info{
 		Kind: "warning", Message: fmt.Sprintf("the sprites of this run have said more than %d bytes; further events are not recorded", most),
 	}, "events_limit", "events_limit", e.At)
 	return &warning, err

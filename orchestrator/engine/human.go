@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -10,45 +11,61 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// startHuman begins an attempt of a HUMAN node: a wait on a boundary, without any exec (DESIGN 25).
-func (m *machine) startHuman(node *ir.Node) {
-	if sprite := m.sprite(); sprite != "" && m.s.Dirty[sprite] {
-		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: sprite, Durable: m.s.Disk != ""})
-		return
+// humanOp is a HUMAN node: a question to a person.
+type humanOp struct{ *thread }
+
+func (t humanOp) answered(node *ir.Node, c lattice.Command, f lattice.Fact) error {
+	switch f.(type) {
+	case lattice.BoundaryTaken:
+		t.openQuestion(node)
+	case lattice.TimerFired:
+		i := slices.IndexFunc(t.m.s.Waits, func(w lattice.Wait) bool { return w.Path == t.path })
+		t.questionTimedOut(t.m.s.Waits[i])
+	default:
+		return unexpected(c, f)
 	}
-	m.ask(node)
+	return nil
 }
 
-func (m *machine) ask(node *ir.Node) {
-	inputs, f := m.inputs(node)
+// begin begins an attempt of a HUMAN node: a wait on a boundary, without any exec (DESIGN 25).
+func (t humanOp) begin(node *ir.Node) {
+	if sprite := t.sprite(); sprite != "" && t.m.s.Dirty[sprite] {
+		t.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: sprite, Durable: t.m.s.Disk != ""})
+		return
+	}
+	t.openQuestion(node)
+}
+
+func (t humanOp) openQuestion(node *ir.Node) {
+	inputs, f := t.evalInputs(node)
 	if f != nil {
-		m.fallTo(f)
+		t.failVisit(f)
 		return
 	}
 	prompt := "approve " + node.ID + "?"
 	if len(node.Prompt) > 0 {
-		v, f := ir.Eval(node.Prompt, m.scope(nil))
+		v, f := ir.Eval(node.Prompt, t.scope(nil))
 		if f == nil {
-			prompt, f = text(v)
+			prompt, f = formatText(v)
 		}
 		if f != nil {
-			m.fallTo(f)
+			t.failVisit(f)
 			return
 		}
 	}
 	w := lattice.Wait{
 		Kind: lattice.WaitHuman, Prompt: prompt, Reason: node.ID, Choices: node.Choices,
-		Expected: node.ExpectedInputs(), Details: details(inputs),
+		Expected: node.ExpectedInputs(), Details: encodeDetails(inputs),
 	}
 	if len(node.Expected) == 0 && len(node.Choices) == 0 {
 		w.Optional = []string{"comments"}
 	}
-	if pair, ok := m.s.Pairs[m.sprite()]; ok {
+	if pair, ok := t.m.s.Pairs[t.sprite()]; ok {
 		w.CheckpointID = pair.CheckpointID
 	}
-	m.open(w)
+	t.openWait(w)
 	if node.TimeoutS > 0 {
-		m.issue(lattice.Command{Kind: lattice.DoTimer, DelayS: node.TimeoutS})
+		t.issue(lattice.Command{Kind: lattice.DoTimer, DelayS: node.TimeoutS})
 	}
 }
 
@@ -69,42 +86,43 @@ func (m *machine) unfit(node *ir.Node, answer any) string {
 	return strings.Join(said, "; ")
 }
 
-func (m *machine) humanAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
+func (t humanOp) questionAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
+	m := t.m
 	out := map[string]any{"approved": true, "comments": f.Comments}
 	maps.Copy(out, inputs)
 	if why := m.unfit(m.p.Node(w.Node), m.p.Judged(m.p.Node(w.Node), out)); why != "" && f.Decision != lattice.Reject {
 		return fmt.Errorf("%w: %s does not take this answer: %s", ErrAnswer, w.Node, why)
 	}
-	m.closeWait(w)
+	t.closeWait(w)
 	if f.Decision == lattice.Reject {
-		bad := failure(ir.FailHumanRejected, "%s was rejected by %s", w.Node, f.By)
+		bad := newFailure(ir.FailHumanRejected, "%s was rejected by %s", w.Node, f.By)
 		if f.Comments != "" {
 			bad.Message += ": " + f.Comments
 		}
-		bad.Data = details(map[string]any{"by": f.By, "comments": f.Comments})
-		m.fallTo(bad)
+		bad.Data = encodeDetails(map[string]any{"by": f.By, "comments": f.Comments})
+		t.failVisit(bad)
 		return nil
 	}
 	out["by"] = f.By
-	m.finish(out)
+	t.completeNode(out, nil)
 	return nil
 }
 
-func (m *machine) humanTimeout(w lattice.Wait) {
-	node := m.p.Node(w.Node)
-	m.closeWait(w)
+func (t humanOp) questionTimedOut(w lattice.Wait) {
+	node := t.m.p.Node(w.Node)
+	t.closeWait(w)
 	if node.OnTimeout != "default" {
-		m.fail(failure(ir.FailHumanTimeout, "nobody answered %s within %g seconds", node.ID, node.TimeoutS))
+		t.failAttempt(newFailure(ir.FailHumanTimeout, "nobody answered %s within %g seconds", node.ID, node.TimeoutS))
 		return
 	}
-	out, f := ir.Eval(node.Answer, m.scope(nil))
+	out, f := ir.Eval(node.Answer, t.scope(nil))
 	if f != nil {
-		m.fallTo(f)
+		t.failVisit(f)
 		return
 	}
-	if why := m.unfit(node, out); why != "" {
-		m.fallTo(failure(ir.FailSchema, "the default answer of %s does not fit its answer_schema: %s", node.ID, why))
+	if why := t.m.unfit(node, out); why != "" {
+		t.failVisit(newFailure(ir.FailSchema, "the default answer of %s does not fit its answer_schema: %s", node.ID, why))
 		return
 	}
-	m.finish(out)
+	t.completeNode(out, nil)
 }

@@ -7,44 +7,60 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ladder"
+	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// startParallel begins the branches, as many as may run at once.
-func (m *machine) startParallel(node *ir.Node) {
-	m.at.Visit.Map = &Mapping{Items: len(node.Branches)}
-	m.limitTime(node)
-	m.beginMap(node)
+// parallelOp is a PARALLEL: branches that run at once.
+type parallelOp struct{ fanOut }
+
+// advance begins further branches and completes the node as its join says.
+func (t parallelOp) advance(node *ir.Node) {
+	if node.Join == ir.JoinAny && t.finishFirst(node) {
+		return
+	}
+	if t.collect(node) {
+		mp := t.Visit.Map
+		t.closeBody()
+		t.finishJoined(node, mp)
+	}
 }
 
-// won ends a PARALLEL that joins any as soon as one of its branches has succeeded; the others are given up.
-func (m *machine) won(t *thread, node *ir.Node) bool {
+// begin begins the branches, as many as may run at once.
+func (t parallelOp) begin(node *ir.Node) {
+	t.Visit.Map = &Mapping{Items: len(node.Branches)}
+	t.startTimer(node)
+	t.beginAll(node)
+}
+
+// finishFirst ends a PARALLEL that joins any as soon as one of its branches has succeeded; the others are given up.
+func (t parallelOp) finishFirst(node *ir.Node) bool {
 	for _, b := range t.below() {
 		if !b.iteration.Ended || b.iteration.Failure != nil {
 			continue
 		}
 		for _, other := range t.below() {
 			if other.iteration != b.iteration {
-				m.drop(other)
+				other.dropIteration()
 			}
 		}
-		m.close(t)
-		m.finish(map[string]any{"result": b.iteration.Result, "branch": node.Branches[b.iteration.Index].Name})
+		t.closeBody()
+		t.completeNode(map[string]any{"result": b.iteration.Result, "branch": node.Branches[b.iteration.Index].Name}, nil)
 		return true
 	}
 	return false
 }
 
-// joined ends a PARALLEL all of whose branches have ended, as they may.
-func (m *machine) joined(node *ir.Node, mp *Mapping) {
+// finishJoined ends a PARALLEL all of whose branches have ended, as they may.
+func (t parallelOp) finishJoined(node *ir.Node, mp *Mapping) {
 	if node.Join == ir.JoinAny { // else it were won
-		f := failure(ir.FailInvariant, "none of the %d branches of %s succeeded", len(node.Branches), node.ID)
+		f := newFailure(ir.FailInvariant, "none of the %d branches of %s succeeded", len(node.Branches), node.ID)
 		if raw, err := ir.Marshal(map[string]any{"failures": mp.Failures.All()}); err == nil {
 			f.Data = raw
 		}
 		if first, ok := mp.Failures.At(0).(map[string]any); ok {
 			f.Kind, _ = first["kind"].(string)
 		}
-		m.fail(f)
+		t.failAttempt(f)
 		return
 	}
 	failed := map[string]any{}
@@ -56,7 +72,7 @@ func (m *machine) joined(node *ir.Node, mp *Mapping) {
 	out := make(map[string]any, len(node.Branches)+1)
 	for i, b := range node.Branches {
 		out[b.Name] = mp.Results.At(i)
-		if f, bad := failed[string(number(i))]; node.Join == ir.JoinSettled {
+		if f, bad := failed[string(jsonNumber(i))]; node.Join == ir.JoinSettled {
 			out[b.Name] = map[string]any{"ok": !bad, "result": mp.Results.At(i), "error": f}
 		}
 	}
@@ -65,108 +81,122 @@ func (m *machine) joined(node *ir.Node, mp *Mapping) {
 		whole[name] = v
 	}
 	out["result"] = whole
-	m.finish(out)
+	t.completeNode(out, nil)
 }
 
-// startLoop begins a LOOP: what its first iteration finds is init.
-func (m *machine) startLoop(node *ir.Node) {
+// loopOp is a LOOP: iterations one after the other.
+type loopOp struct{ *thread }
+
+func (t loopOp) answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
+	return t.expireBy(c, f)
+}
+
+// begin begins a LOOP: what its first iteration finds is init.
+func (t loopOp) begin(node *ir.Node) {
 	var first any
 	if len(node.Init) > 0 {
-		v, f := ir.Eval(node.Init, m.scope(nil))
+		v, f := ir.Eval(node.Init, t.scope(nil))
 		if f != nil {
 			f.Message = "init: " + f.Message
-			m.fail(f)
+			t.failAttempt(f)
 			return
 		}
 		first = v
 	}
-	m.at.Visit.Map = &Mapping{}
-	m.grow(&m.at.Visit.Map.Results, first)
-	m.limitTime(node)
-	m.advance(m.at)
+	t.Visit.Map = &Mapping{}
+	t.m.appendTo(&t.Visit.Map.Results, first)
+	t.startTimer(node)
+	t.advanceNode()
 }
 
-// advanceLoop takes the iteration that has ended, and begins the next one unless the LOOP's condition says otherwise.
-func (m *machine) advanceLoop(t *thread, node *ir.Node) {
+// advance takes the iteration that has ended, and begins the next one unless the LOOP's condition says otherwise.
+func (t loopOp) advance(node *ir.Node) {
 	mp := t.Visit.Map
 	done := false
 	if len(mp.Open) > 0 {
 		it := mp.Open[0]
 		mp.Open = nil
 		if it.Failure != nil {
-			m.close(t)
-			m.fail(innerFailure(node, it, 0))
+			t.closeBody()
+			t.failAttempt(innerFailure(node, it, 0))
 			return
 		}
 		mp.Results = List{}
-		m.grow(&mp.Results, it.Result)
+		t.m.appendTo(&mp.Results, it.Result)
 		if node.Until != nil {
-			ok, f := node.Until.True(m.scope(nil).WithItem(it.Result, it.Index))
+			ok, f := node.Until.True(t.scope(nil).WithItem(it.Result, it.Index))
 			if f != nil {
-				m.failLoop(t, "until", f)
+				t.failCondition("until", f)
 				return
 			}
 			done = ok
 		}
 	}
 	if node.While != nil {
-		ok, f := node.While.True(m.scope(nil).WithItem(mp.Results.At(0), mp.Begun))
+		ok, f := node.While.True(t.scope(nil).WithItem(mp.Results.At(0), mp.Begun))
 		if f != nil {
-			m.failLoop(t, "while", f)
+			t.failCondition("while", f)
 			return
 		}
 		done = !ok
 	}
 	switch {
 	case done:
-		m.close(t)
-		m.finish(map[string]any{"result": mp.Results.At(0), "iterations": number(mp.Begun)})
+		t.closeBody()
+		t.completeNode(map[string]any{"result": mp.Results.At(0), "iterations": jsonNumber(mp.Begun)}, nil)
 	case mp.Begun >= node.MaxIterations:
-		m.close(t)
-		m.fail(failure(ir.FailLimit, "%s has not come to its end after max_iterations, which is %d", node.ID, node.MaxIterations))
+		t.closeBody()
+		t.failAttempt(newFailure(ir.FailLimit, "%s has not come to its end after max_iterations, which is %d", node.ID, node.MaxIterations))
 	default:
 		mp.Bytes = 0
 		it := &Iteration{Index: mp.Begun, Item: mp.Results.At(0), Lane: newLane()}
-		m.beginOne(t, node, it)
+		t.beginIteration(node, it)
 	}
 }
 
-func (m *machine) failLoop(t *thread, what string, f *ir.Failure) {
-	m.close(t)
+func (t loopOp) failCondition(what string, f *ir.Failure) {
+	t.closeBody()
 	f.Message = what + ": " + f.Message
-	m.fail(f)
+	t.failAttempt(f)
 }
 
-// startSubgraph begins a SUBGRAPH with its inputs as $in and $vars of its own.
-func (m *machine) startSubgraph(node *ir.Node) {
-	in, f := m.inputs(node)
+// subgraphOp is a SUBGRAPH: a document as one node.
+type subgraphOp struct{ *thread }
+
+func (t subgraphOp) answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
+	return t.expireBy(c, f)
+}
+
+// begin begins a SUBGRAPH with its inputs as $in and $vars of its own.
+func (t subgraphOp) begin(node *ir.Node) {
+	in, f := t.evalInputs(node)
 	if f != nil {
-		m.fail(f)
+		t.failAttempt(f)
 		return
 	}
-	if schema := m.p.SubgraphInputSchema(node); schema != nil {
+	if schema := t.m.p.SubgraphInputSchema(node); schema != nil {
 		problems, err := ladder.Fit(schema, in)
 		if err == nil && len(problems) > 0 {
 			err = fmt.Errorf("%s: %s", cmp.Or(problems[0].Path, "the inputs"), problems[0].Message)
 		}
 		if err != nil {
-			f = failure(ir.FailSchema, "the inputs of %s do not fit the subgraph's input_schema: %v", node.ID, err)
-			f.Data = details(map[string]any{"problems": problems})
-			m.fallTo(f)
+			f = newFailure(ir.FailSchema, "the inputs of %s do not fit the subgraph's input_schema: %v", node.ID, err)
+			f.Data = encodeDetails(map[string]any{"problems": problems})
+			t.failVisit(f)
 			return
 		}
 	}
-	m.at.Visit.Map = &Mapping{Items: 1}
-	m.limitTime(node)
-	m.beginOne(m.at, node, &Iteration{Frame: &Frame{Vars: map[string]any{}, In: in}, Lane: newLane()})
+	t.Visit.Map = &Mapping{Items: 1}
+	t.startTimer(node)
+	t.beginIteration(node, &Iteration{Frame: &Frame{Vars: map[string]any{}, In: in}, Lane: newLane()})
 }
 
-func (m *machine) advanceSubgraph(t *thread) {
-	node, it := m.p.Node(t.Node), t.Visit.Map.Open[0]
-	m.close(t)
+func (t subgraphOp) advance(node *ir.Node) {
+	it := t.Visit.Map.Open[0]
+	t.closeBody()
 	if it.Failure != nil {
-		m.fail(innerFailure(node, it, 0))
+		t.failAttempt(innerFailure(node, it, 0))
 		return
 	}
-	m.finish(map[string]any{"result": it.Result})
+	t.completeNode(map[string]any{"result": it.Result}, nil)
 }

@@ -39,80 +39,90 @@ type inquiry struct {
 	checks      ladder.Checks
 }
 
-// startLLM begins a visit of an LLM_… node.
-func (m *machine) startLLM(node *ir.Node) {
-	q, f := m.inquire(node)
+// llmOp is an LLM_… node: prompts to models, from class to class, until an answer is valid.
+type llmOp struct{ *thread }
+
+func (t llmOp) answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
+	if f, ok := f.(lattice.ModelAnswered); ok {
+		return t.modelAnswered(c, f)
+	}
+	return unexpected(c, f)
+}
+
+// begin begins a visit of an LLM_… node.
+func (t llmOp) begin(node *ir.Node) {
+	q, f := t.buildPrompt(node)
 	if f != nil {
-		m.fallTo(f)
+		t.failVisit(f)
 		return
 	}
-	if node.Op == ir.OpLLMChoose && m.chooseAlone(node, q) {
+	if node.Op == ir.OpLLMChoose && t.chooseWithoutModel(node, q) {
 		return
 	}
 	first := ladder.First(node)
-	if m.at.Visit.Key = m.modelKey(node, first, q); m.recall(node) {
+	if t.Visit.Key = t.m.modelKey(node, first, q); t.finishFromCache(node) {
 		return
 	}
-	m.at.Visit.Asking = &Asking{first}
-	m.question()
+	t.Visit.Asking = &Asking{first}
+	t.askModel()
 }
 
-// chooseAlone makes a choice that needs no model, if it is one.
-func (m *machine) chooseAlone(node *ir.Node, q inquiry) bool {
+// chooseWithoutModel makes a choice that needs no model, if it is one.
+func (t llmOp) chooseWithoutModel(node *ir.Node, q inquiry) bool {
 	switch {
 	case len(q.ids) == 0 && node.OnEmpty == "null":
-		m.finishLLM(node, nil, nil)
+		t.completeAnswer(node, nil, nil)
 	case len(q.ids) == 0:
-		m.fallTo(failure(ir.FailInvariant, "%s has nothing to choose from", node.ID))
+		t.failVisit(newFailure(ir.FailInvariant, "%s has nothing to choose from", node.ID))
 	case len(q.ids) == 1 && node.OnSingle != "ask":
-		m.finishLLM(node, map[string]any{"id": q.ids[0]}, q.whole[0])
+		t.completeAnswer(node, map[string]any{"id": q.ids[0]}, q.whole[0])
 	default:
 		return false
 	}
 	return true
 }
 
-// inquire evaluates the inputs of a node and what its answers are held against.
-func (m *machine) inquire(node *ir.Node) (inquiry, *ir.Failure) {
-	in, f := m.inputs(node)
+// buildPrompt evaluates the inputs of a node and what its answers are held against.
+func (t llmOp) buildPrompt(node *ir.Node) (inquiry, *ir.Failure) {
+	in, f := t.evalInputs(node)
 	if f != nil {
 		return inquiry{}, f
 	}
 	q := inquiry{in: in}
 	for _, port := range slices.Sorted(maps.Keys(node.Inputs)) {
-		if whole, f := ir.Eval(ir.Whole(node.Inputs[port]), m.scope(nil)); f == nil {
+		if whole, f := ir.Eval(ir.Whole(node.Inputs[port]), t.scope(nil)); f == nil {
 			q.trims = append(q.trims, ir.Trims("/"+port, whole, in[port])...)
 		}
 	}
 	switch node.Op {
 	case ir.OpLLMClassify:
-		f = m.labels(node, &q)
+		f = t.addLabels(node, &q)
 	case ir.OpLLMChoose:
-		f = m.candidates(node, &q)
+		f = t.addCandidates(node, &q)
 	}
 	if f != nil {
 		return q, f
 	}
 	var err error
-	if q.checks, err = ladder.NewChecks(node, func(name string) (json.RawMessage, bool) { return m.p.OutputSchema(node, name) }, q.in, q.ids, q.labels); err != nil {
-		return q, failure(ir.FailSchema, "%v", err)
+	if q.checks, err = ladder.NewChecks(node, func(name string) (json.RawMessage, bool) { return t.m.p.OutputSchema(node, name) }, q.in, q.ids, q.labels); err != nil {
+		return q, newFailure(ir.FailSchema, "%v", err)
 	}
 	return q, nil
 }
 
-func (m *machine) labels(node *ir.Node, q *inquiry) *ir.Failure {
-	v, f := ir.Eval(node.Labels, m.scope(nil))
+func (t llmOp) addLabels(node *ir.Node, q *inquiry) *ir.Failure {
+	v, f := ir.Eval(node.Labels, t.scope(nil))
 	if f != nil {
 		f.Message = "labels: " + f.Message
 		return f
 	}
 	list, ok := v.([]any)
 	if !ok || len(list) == 0 {
-		return failure(ir.FailStateType, "the labels of %s are no array with something in it", node.ID)
+		return newFailure(ir.FailStateType, "the labels of %s are no array with something in it", node.ID)
 	}
 	for _, label := range list {
 		if text, ok := label.(string); !ok || text == "" {
-			return failure(ir.FailStateType, "a label of %s is no text", node.ID)
+			return newFailure(ir.FailStateType, "a label of %s is no text", node.ID)
 		}
 	}
 	q.labels = list
@@ -122,14 +132,14 @@ func (m *machine) labels(node *ir.Node, q *inquiry) *ir.Failure {
 	return nil
 }
 
-// candidates finds out what there is to choose from. Those that the model sees may be shortened, and there may be fewer
+// addCandidates finds out what there is to choose from. Those that the model sees may be shortened, and there may be fewer
 // of them; what is chosen is the whole one.
-func (m *machine) candidates(node *ir.Node, q *inquiry) *ir.Failure {
+func (t llmOp) addCandidates(node *ir.Node, q *inquiry) *ir.Failure {
 	expr := node.Candidates
 	if expr == nil {
 		expr = ir.Whole(node.Inputs["candidates"])
 	}
-	v, f := ir.Eval(expr, m.scope(nil))
+	v, f := ir.Eval(expr, t.scope(nil))
 	if f != nil {
 		f.Message = "candidates: " + f.Message
 		return f
@@ -140,7 +150,7 @@ func (m *machine) candidates(node *ir.Node, q *inquiry) *ir.Failure {
 	all, ok := v.([]any)
 	shown, listed := q.in["candidates"].([]any)
 	if !ok || !listed {
-		return failure(ir.FailStateType, "the candidates of %s are no array", node.ID)
+		return newFailure(ir.FailStateType, "the candidates of %s are no array", node.ID)
 	}
 	member := node.IDField
 	if member == "" {
@@ -148,22 +158,22 @@ func (m *machine) candidates(node *ir.Node, q *inquiry) *ir.Failure {
 	}
 	seen := map[string]bool{}
 	for i, c := range shown {
-		id, key, ok := identity(c, member)
+		id, key, ok := candidateID(c, member)
 		if !ok || seen[key] {
-			return failure(ir.FailStateType, "candidate %d of %s has no %s of its own", i, node.ID, member)
+			return newFailure(ir.FailStateType, "candidate %d of %s has no %s of its own", i, node.ID, member)
 		}
 		seen[key] = true
-		whole := slices.IndexFunc(all, func(w any) bool { _, k, ok := identity(w, member); return ok && k == key })
+		whole := slices.IndexFunc(all, func(w any) bool { _, k, ok := candidateID(w, member); return ok && k == key })
 		if whole < 0 {
-			return failure(ir.FailStateType, "candidate %s of %s is not among the whole candidates", key, node.ID)
+			return newFailure(ir.FailStateType, "candidate %s of %s is not among the whole candidates", key, node.ID)
 		}
 		q.ids, q.whole = append(q.ids, id), append(q.whole, all[whole])
 	}
 	return nil
 }
 
-// identity is the id of a candidate, and its JSON, by which ids are told apart.
-func identity(candidate any, member string) (id any, key string, ok bool) {
+// candidateID is the id of a candidate, and its JSON, by which ids are told apart.
+func candidateID(candidate any, member string) (id any, key string, ok bool) {
 	object, _ := candidate.(map[string]any)
 	switch id = object[member]; id.(type) {
 	case nil, []any, map[string]any, bool:
@@ -173,39 +183,40 @@ func identity(candidate any, member string) (id any, key string, ok bool) {
 	return id, string(text), err == nil
 }
 
-// question asks on the current rung, when there is room and the limits allow it.
-func (m *machine) question() {
-	if m.hold() {
+// askModel asks on the current rung, when there is room and the limits allow it.
+func (t llmOp) askModel() {
+	m := t.m
+	if t.holdBack() {
 		return
 	}
-	node, at := m.p.Node(m.at.Node), m.at.Visit.Asking
-	if at.Try == 1 && m.recall(node) { // another got it meanwhile
+	node, at := m.p.Node(t.Node), t.Visit.Asking
+	if at.Try == 1 && t.finishFromCache(node) { // another got it meanwhile
 		return
 	}
-	q, f := m.inquire(node)
+	q, f := t.buildPrompt(node)
 	if f != nil {
-		m.fallTo(f)
+		t.failVisit(f)
 		return
 	}
 	request, f := m.request(node, at.Rung, q)
 	if f != nil {
-		m.fallTo(f)
+		t.failVisit(f)
 		return
 	}
-	if f := m.affords(request); f != nil {
-		m.fallTo(f)
+	if f := m.checkBudget(request); f != nil {
+		t.failVisit(f)
 		return
 	}
-	m.spend(node.ID, 1, lattice.ModelUsage{})
-	m.at.Visit.Attempt = at.Try
-	m.issue(lattice.Command{Kind: lattice.DoModel, Model: &request})
+	m.countUsage(node.ID, 1, lattice.ModelUsage{})
+	t.Visit.Attempt = at.Try
+	t.issue(lattice.Command{Kind: lattice.DoModel, Model: &request})
 }
 
 // request words a question.
 func (m *machine) request(node *ir.Node, at ladder.Rung, q inquiry) (lattice.ModelRequest, *ir.Failure) {
 	template, ok := m.p.Template(node)
 	if !ok {
-		return lattice.ModelRequest{}, failure(ir.FailRef, "the prompt template %s is not there as the run was started with it", node.PromptTemplate)
+		return lattice.ModelRequest{}, newFailure(ir.FailRef, "the prompt template %s is not there as the run was started with it", node.PromptTemplate)
 	}
 	system, user, f := ladder.Prompt(template, q.checks.Schema, q.in, at.Packet)
 	if f != nil {
@@ -218,7 +229,7 @@ func (m *machine) request(node *ir.Node, at ladder.Rung, q inquiry) (lattice.Mod
 	if len(q.trims) > 0 {
 		text, err := ir.Marshal(q.trims)
 		if err != nil {
-			return r, failure(ir.FailStateType, "encode what was shortened: %v", err)
+			return r, newFailure(ir.FailStateType, "encode what was shortened: %v", err)
 		}
 		r.Trimmed = text
 	}
@@ -232,35 +243,37 @@ func (m *machine) request(node *ir.Node, at ladder.Rung, q inquiry) (lattice.Mod
 	return r, nil
 }
 
-// affords holds a question against the limits on calls and tokens before it is asked. A prompt has about a token for four
+// checkBudget holds a question against the limits on calls and tokens before it is asked. A prompt has about a token for four
 // bytes; what is under way may use all that it is allowed. Money is held against prices, which whoever asks knows.
-func (m *machine) affords(r lattice.ModelRequest) *ir.Failure {
+func (m *machine) checkBudget(r lattice.ModelRequest) *ir.Failure {
 	l := m.p.Doc.Limits
 	if l == nil {
 		return nil
 	}
 	if l.MaxLLMCalls > 0 && m.s.Models.Calls >= l.MaxLLMCalls {
-		return failure(ir.FailLimit, "the run has asked models %d times; max_llm_calls is %d", m.s.Models.Calls, l.MaxLLMCalls)
+		return newFailure(ir.FailLimit, "the run has asked models %d times; max_llm_calls is %d", m.s.Models.Calls, l.MaxLLMCalls)
 	}
 	if l.MaxTokens == 0 {
 		return nil
 	}
-	wanted := m.s.Models.Tokens() + likely(r)
+	wanted := m.s.Models.Tokens() + estimateTokens(r)
 	for _, c := range m.s.Pending {
 		if c.Model != nil {
-			wanted += likely(*c.Model)
+			wanted += estimateTokens(*c.Model)
 		}
 	}
 	if wanted > l.MaxTokens {
-		return failure(ir.FailLimit, "with another question the run may have used %d tokens; max_tokens is %d", wanted, l.MaxTokens)
+		return newFailure(ir.FailLimit, "with another question the run may have used %d tokens; max_tokens is %d", wanted, l.MaxTokens)
 	}
 	return nil
 }
 
-func likely(r lattice.ModelRequest) int { return (len(r.System)+len(r.User))/4 + r.MaxOutputTokens }
+func estimateTokens(r lattice.ModelRequest) int {
+	return (len(r.System)+len(r.User))/4 + r.MaxOutputTokens
+}
 
-// spend counts questions, in all and by node.
-func (m *machine) spend(node string, calls int, u lattice.ModelUsage) {
+// countUsage counts questions, in all and by node.
+func (m *machine) countUsage(node string, calls int, u lattice.ModelUsage) {
 	m.s.Models = m.s.Models.plus(calls, u)
 	if m.s.ModelsBy == nil {
 		m.s.ModelsBy = map[string]Spent{}
@@ -268,28 +281,24 @@ func (m *machine) spend(node string, calls int, u lattice.ModelUsage) {
 	m.s.ModelsBy[node] = m.s.ModelsBy[node].plus(calls, u)
 }
 
-// alone reports whether a question is under way that has to end before the next one, because both draw on one budget.
-func (m *machine) alone() bool {
+// budgetInUse reports whether a question is under way that has to end before the next one, because both draw on one budget.
+func (m *machine) budgetInUse() bool {
 	l := m.p.Doc.Limits
 	return l != nil && l.MaxCostUSD > 0 && slices.ContainsFunc(m.s.Pending, func(c lattice.Command) bool { return c.Kind == lattice.DoModel })
 }
 
-func (m *machine) modelAnswered(f lattice.ModelAnswered) error {
-	if c, ok := m.s.pending(f.CommandID); ok && c.Model != nil && c.Model.Digest() != f.Request {
+func (t llmOp) modelAnswered(c lattice.Command, f lattice.ModelAnswered) error {
+	if c.Model != nil && c.Model.Digest() != f.Request {
 		return fmt.Errorf("the answer to %s is one to another question: %s was asked, %s is recorded", f.CommandID, c.Model.Digest(), f.Request)
 	}
-	c, err := m.answer(f.CommandID, lattice.DoModel)
-	if err != nil {
-		return err
-	}
-	if m.at.Visit == nil || m.at.Visit.Asking == nil {
+	if t.Visit == nil || t.Visit.Asking == nil {
 		return errors.New("an answer for a node that asks nothing")
 	}
-	m.spend(c.Node, 0, f.Usage)
-	node, at := m.p.Node(c.Node), m.at.Visit.Asking
-	q, bad := m.inquire(node)
+	t.m.countUsage(c.Node, 0, f.Usage)
+	node, at := t.m.p.Node(c.Node), t.Visit.Asking
+	q, bad := t.buildPrompt(node)
 	if bad != nil {
-		m.fallTo(bad)
+		t.failVisit(bad)
 		return nil
 	}
 	verdict := ladder.Verdict{Kind: f.Kind, Message: f.Message, Text: f.Text}
@@ -299,22 +308,22 @@ func (m *machine) modelAnswered(f lattice.ModelAnswered) error {
 		packet = verdict.Packet(node, q.checks, at.Rung)
 	}
 	if verdict.Kind == "" {
-		m.keepAnswer(node, verdict.Value)
-		m.finishLLM(node, verdict.Value, q.chosen(verdict.Value))
+		t.cacheAnswer(node, verdict.Value)
+		t.completeAnswer(node, verdict.Value, q.chosen(verdict.Value))
 		return nil
 	}
 	if next, ok := ladder.Next(node, at.Rung, packet); ok {
-		m.at.Visit.Asking = &Asking{next}
-		m.question()
+		t.Visit.Asking = &Asking{next}
+		t.askModel()
 		return nil
 	}
-	m.fallTo(exhausted(verdict, packet, at.Rung, f.ModelReply))
+	t.failVisit(exhaustedFailure(verdict, packet, at.Rung, f.ModelReply))
 	return nil
 }
 
-// exhausted is the failure of a node after its last question. The last answer is in its data, and nowhere else.
-func exhausted(v ladder.Verdict, p ladder.Packet, at ladder.Rung, r lattice.ModelReply) *ir.Failure {
-	f := failure(v.Kind, "%s", v.Message)
+// exhaustedFailure is the failure of a node after its last question. The last answer is in its data, and nowhere else.
+func exhaustedFailure(v ladder.Verdict, p ladder.Packet, at ladder.Rung, r lattice.ModelReply) *ir.Failure {
+	f := newFailure(v.Kind, "%s", v.Message)
 	if at.Try > 1 {
 		f.Message += fmt.Sprintf(" (after %d questions, the last to %s)", at.Try, at.Class)
 	}
@@ -328,7 +337,7 @@ func exhausted(v ladder.Verdict, p ladder.Packet, at ladder.Rung, r lattice.Mode
 	if r.Hint != "" {
 		data["hint"] = r.Hint
 	}
-	f.Data = details(data)
+	f.Data = encodeDetails(data)
 	return f
 }
 
@@ -344,36 +353,35 @@ func (q inquiry) chosen(answer any) any {
 	return nil
 }
 
-// finishLLM completes a node with an answer that holds. Beside the answer's members its ports say what it took.
-func (m *machine) finishLLM(node *ir.Node, out, item any) {
-	extra := map[string]any{"attempts": number(0), "escalated": false, "repaired": false, "cached": false, "class": nil, "item": item}
-	if at := m.at.Visit.Asking; at != nil {
-		extra["attempts"], extra["class"] = number(at.Try), at.Class
-		extra["escalated"], extra["repaired"] = len(at.Used) > 0, at.Retried
+// completeAnswer completes a node with an answer that holds. Beside the answer's members its ports say what it took.
+func (t llmOp) completeAnswer(node *ir.Node, out, item any) {
+	ports := map[string]any{"attempts": jsonNumber(0), "escalated": false, "repaired": false, "cached": false, "class": nil, "item": item}
+	if at := t.Visit.Asking; at != nil {
+		ports["attempts"], ports["class"] = jsonNumber(at.Try), at.Class
+		ports["escalated"], ports["repaired"] = len(at.Used) > 0, at.Retried
 	}
 	if out == nil { // nothing was chosen, so that every member of the choice is null, too
-		extra["id"] = nil
+		ports["id"] = nil
 	}
-	m.extra = extra
-	m.finish(out)
-	m.extra = nil
+	t.completeNode(out, ports)
 }
 
-// askedAgain counts a question that is repeated, because nobody knows whether it was answered.
-func (m *machine) askedAgain(f lattice.ModelAskedAgain) error {
+// modelAskedAgain counts a question that is repeated, because nobody knows whether it was answered.
+func (m *machine) modelAskedAgain(f lattice.ModelAskedAgain) error {
 	i := slices.IndexFunc(m.s.Pending, func(c lattice.Command) bool { return c.ID == f.CommandID && c.Kind == lattice.DoModel })
 	if i < 0 || f.Again != m.s.Pending[i].Again+1 {
 		return fmt.Errorf("%w: question %s is not pending, or was asked again before", ErrStale, f.CommandID)
 	}
 	c := &m.s.Pending[i] // a copy of this step's own
 	if l := m.p.Doc.Limits; l != nil && l.MaxLLMCalls > 0 && m.s.Models.Calls >= l.MaxLLMCalls {
-		if _, err := m.answer(f.CommandID, lattice.DoModel); err != nil {
+		_, t, err := m.takeCommand(f.CommandID, lattice.DoModel)
+		if err != nil {
 			return err
 		}
-		m.fallTo(failure(ir.FailLimit, "a question was cut off, and max_llm_calls %d leaves none to ask it again", l.MaxLLMCalls))
+		t.failVisit(newFailure(ir.FailLimit, "a question was cut off, and max_llm_calls %d leaves none to ask it again", l.MaxLLMCalls))
 		return nil
 	}
 	c.Again++
-	m.spend(c.Node, 1, lattice.ModelUsage{})
+	m.countUsage(c.Node, 1, lattice.ModelUsage{})
 	return nil
 }

@@ -18,12 +18,13 @@ import (
 // thread is a lane with its place in the run.
 type thread struct {
 	*Lane
+	m         *machine
 	path      string     // iteration path; "" is the flow itself
 	up        *thread    // whose node this is an iteration of; nil for the flow
 	iteration *Iteration // nil for the flow
 }
 
-func (m *machine) flow() *thread { return &thread{Lane: &m.s.Lane} }
+func (m *machine) flow() *thread { return &thread{m: m, Lane: &m.s.Lane} }
 
 // below returns the iterations of the node at which t is, in item order.
 func (t *thread) below() []*thread {
@@ -43,7 +44,7 @@ func (t *thread) below() []*thread {
 		if t.path != "" {
 			path = t.path + "/" + path
 		}
-		all[i] = &thread{Lane: &it.Lane, path: path, up: t, iteration: it}
+		all[i] = &thread{m: t.m, Lane: &it.Lane, path: path, up: t, iteration: it}
 	}
 	return all
 }
@@ -82,59 +83,83 @@ func within(path, outer string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// startMap begins a MAP: the items are counted before any of them is touched.
-func (m *machine) startMap(node *ir.Node) {
-	items, f := m.items(node)
-	if f == nil && len(items) > node.MaxItems {
-		f = failure(ir.FailLimit, "%s has %d items; max_items is %d", node.ID, len(items), node.MaxItems)
+// fanOut is what MAP and PARALLEL share: iterations that run at once and whose results are taken in their order.
+type fanOut struct{ *thread }
+
+// mapOp is a MAP: a body for each item of a list.
+type mapOp struct{ fanOut }
+
+func (t fanOut) answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
+	if _, ok := f.(lattice.BoundaryTaken); ok { // of which the items' sprites are copies
+		t.advanceNode()
+		return nil
 	}
-	if f != nil {
-		m.fail(f)
-		return
-	}
-	m.at.Visit.Map = &Mapping{Items: len(items), items: items}
-	m.limitTime(node)
-	m.beginMap(node)
+	return t.expireBy(c, f)
 }
 
-// beginMap begins the items of a MAP or the branches of a PARALLEL, when there is a checkpoint to copy if they want one.
-func (m *machine) beginMap(node *ir.Node) {
-	sprite := m.sprite()
-	if _, paired := m.s.Pairs[sprite]; (m.forks(node) || m.p.CopiesInside(node)) && m.at.Visit.Map.Items > 0 && (m.s.Dirty[sprite] || !paired) {
-		m.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: sprite})
+// advance begins further items and completes the node behind the last one.
+func (t mapOp) advance(node *ir.Node) {
+	if t.collect(node) {
+		mp := t.Visit.Map
+		t.closeBody()
+		t.completeNode(map[string]any{"result": mp.Results.All(), "failures": mp.Failures.All()}, nil)
+	}
+}
+
+// begin begins a MAP: the items are counted before any of them is touched.
+func (t mapOp) begin(node *ir.Node) {
+	items, f := t.evalItems(node)
+	if f == nil && len(items) > node.MaxItems {
+		f = newFailure(ir.FailLimit, "%s has %d items; max_items is %d", node.ID, len(items), node.MaxItems)
+	}
+	if f != nil {
+		t.failAttempt(f)
 		return
 	}
-	m.advance(m.at)
+	t.Visit.Map = &Mapping{Items: len(items), items: items}
+	t.startTimer(node)
+	t.beginAll(node)
+}
+
+// beginAll begins the items of a MAP or the branches of a PARALLEL, when there is a checkpoint to copy if they want one.
+func (t fanOut) beginAll(node *ir.Node) {
+	m := t.m
+	sprite := t.sprite()
+	if _, paired := m.s.Pairs[sprite]; (m.forks(node) || m.p.CopiesInside(node)) && t.Visit.Map.Items > 0 && (m.s.Dirty[sprite] || !paired) {
+		t.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: sprite})
+		return
+	}
+	t.advanceNode()
 }
 
 // forks reports whether each iteration of a node gets a copy of the sprite.
 func (m *machine) forks(node *ir.Node) bool { return node.ForksSprites() && m.s.Sprite != "" }
 
 // sprite is the one in which the current thread's calls run.
-func (m *machine) sprite() string {
-	for t := m.at; t.up != nil; t = t.up {
-		if t.iteration.Sprite != "" {
-			return t.iteration.Sprite
+func (t *thread) sprite() string {
+	for at := t; at.up != nil; at = at.up {
+		if at.iteration.Sprite != "" {
+			return at.iteration.Sprite
 		}
 	}
-	return m.s.Sprite
+	return t.m.s.Sprite
 }
 
-// items evaluates the items of the current MAP. While it is at work nothing that they may read changes, so that they are
+// evalItems evaluates the items of the current MAP. While it is at work nothing that they may read changes, so that they are
 // kept, but not written down.
-func (m *machine) items(node *ir.Node) ([]any, *ir.Failure) {
-	mp := m.at.Visit.Map
+func (t fanOut) evalItems(node *ir.Node) ([]any, *ir.Failure) {
+	mp := t.Visit.Map
 	if mp != nil && mp.items != nil {
 		return mp.items, nil
 	}
-	v, f := ir.Eval(node.Items, m.scope(nil))
+	v, f := ir.Eval(node.Items, t.scope(nil))
 	if f != nil {
 		f.Message = "items: " + f.Message
 		return nil, f
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return nil, failure(ir.FailStateType, "the items of %s are no array", node.ID)
+		return nil, newFailure(ir.FailStateType, "the items of %s are no array", node.ID)
 	}
 	if mp != nil {
 		mp.items = list
@@ -142,57 +167,41 @@ func (m *machine) items(node *ir.Node) ([]any, *ir.Failure) {
 	return list, nil
 }
 
-// advance takes what the node of t has, as far as it goes in item order, and begins further iterations while there is
-// room. It ends the node when none is left, or when too many failed.
-func (m *machine) advance(t *thread) {
-	m.at = t
-	node, mp := m.p.Node(t.Node), t.Visit.Map
-	if mp.Expired {
+// advanceNode goes on with the node at which t is, one that runs others inside.
+func (t *thread) advanceNode() {
+	node := t.m.p.Node(t.Node)
+	if t.Visit.Map.Expired {
 		return // it is being given up
 	}
-	switch node.Op {
-	case ir.OpLoop:
-		m.advanceLoop(t, node)
-		return
-	case ir.OpSubgraph:
-		m.advanceSubgraph(t)
-		return
-	case ir.OpParallel:
-		if node.Join == ir.JoinAny && m.won(t, node) {
-			return
-		}
-	default:
-	}
-	doomed := m.doomed(t, node)
+	operationOf(t, node.Op).(container).advance(node)
+}
+
+// collect takes the results of ended iterations, in item order as far as they go, and begins further iterations while
+// there is room. It fails the node when too many failed. It reports whether all results are taken.
+func (t fanOut) collect(node *ir.Node) bool {
+	m, mp := t.m, t.Visit.Map
+	doomed := t.dropDoomed(node)
 	for len(mp.Open) > 0 && mp.Open[0].Ended {
 		it := mp.Open[0]
 		mp.Open = mp.Open[1:]
 		if it.Failure != nil && !tolerates(node, mp.Failures.Len()+1, it.Failure) {
-			m.close(t)
-			m.fail(innerFailure(node, it, mp.Failures.Len()))
-			return
+			t.closeBody()
+			t.failAttempt(innerFailure(node, it, mp.Failures.Len()))
+			return false
 		}
 		if it.Failure != nil {
-			m.grow(&mp.Failures, collected(it))
+			m.appendTo(&mp.Failures, encodeCollected(it))
 		}
-		m.grow(&mp.Results, it.Result)
+		m.appendTo(&mp.Results, it.Result)
 	}
 	if !doomed && mp.Begun < mp.Items {
-		m.beginItems(t, node)
+		t.beginItems(node)
 	}
-	if len(mp.Open) > 0 {
-		return
-	}
-	m.close(t)
-	if node.Op == ir.OpParallel {
-		m.joined(node, mp)
-		return
-	}
-	m.finish(map[string]any{"result": mp.Results.All(), "failures": mp.Failures.All()})
+	return len(mp.Open) == 0
 }
 
-// grow puts v, which is JSON, behind a list.
-func (m *machine) grow(l *List, v any) {
+// appendTo puts v, which is JSON, behind a list.
+func (m *machine) appendTo(l *List, v any) {
 	grown, err := l.Append(v)
 	if err != nil {
 		m.err = err
@@ -202,13 +211,13 @@ func (m *machine) grow(l *List, v any) {
 }
 
 // beginItems begins the next iterations, as many as may run at once.
-func (m *machine) beginItems(t *thread, node *ir.Node) {
+func (t fanOut) beginItems(node *ir.Node) {
 	mp, running := t.Visit.Map, 0
 	var items []any
 	if node.Op == ir.OpMap {
 		var f *ir.Failure
-		if items, f = m.items(node); f != nil || len(items) != mp.Items {
-			m.err = fmt.Errorf("the items of %s changed while it was at work: %v", node.ID, f)
+		if items, f = t.evalItems(node); f != nil || len(items) != mp.Items {
+			t.m.err = fmt.Errorf("the items of %s changed while it was at work: %v", node.ID, f)
 			return
 		}
 	}
@@ -217,17 +226,18 @@ func (m *machine) beginItems(t *thread, node *ir.Node) {
 			running++
 		}
 	}
-	for ; running < m.p.Width(node) && mp.Begun < mp.Items; running++ {
+	for ; running < t.m.p.Width(node) && mp.Begun < mp.Items; running++ {
 		it := &Iteration{Index: mp.Begun, Lane: newLane()}
 		if items != nil {
 			it.Item = items[mp.Begun]
 		}
-		m.beginOne(t, node, it)
+		t.beginIteration(node, it)
 	}
 }
 
-// beginOne begins an iteration of the node at which t is.
-func (m *machine) beginOne(t *thread, node *ir.Node, it *Iteration) {
+// beginIteration begins an iteration of the node at which t is.
+func (t *thread) beginIteration(node *ir.Node, it *Iteration) {
+	m := t.m
 	mp := t.Visit.Map
 	mp.Open = append(mp.Open, it)
 	mp.Begun++
@@ -237,16 +247,14 @@ func (m *machine) beginOne(t *thread, node *ir.Node, it *Iteration) {
 		m.ready = append(m.ready, entry{inner, m.p.Inner(node, it.Index).EntryNode})
 		return
 	}
-	from := m.s.Pairs[m.sprite()]
-	it.Sprite = fmt.Sprintf("%.40s-%s", m.sprite(), lattice.DerivedKey(m.s.RunID, strconv.Itoa(m.s.Epoch), inner.path)[:12])
-	m.at = inner
-	m.issue(lattice.Command{Kind: lattice.DoFork, Sprite: it.Sprite, Pair: &from})
-	m.at = t
+	from := m.s.Pairs[t.sprite()]
+	it.Sprite = fmt.Sprintf("%.40s-%s", t.sprite(), lattice.DerivedKey(m.s.RunID, strconv.Itoa(m.s.Epoch), inner.path)[:12])
+	inner.issue(lattice.Command{Kind: lattice.DoFork, Sprite: it.Sprite, Pair: &from})
 }
 
-// doomed reports whether the failures known by now fail the node. Then the items behind the one at fault do not matter
+// dropDoomed reports whether the failures known by now fail the node. Then the items behind the one at fault do not matter
 // any more and are dropped; those before it still do, because the first failure counts.
-func (m *machine) doomed(t *thread, node *ir.Node) bool {
+func (t fanOut) dropDoomed(node *ir.Node) bool {
 	failures := t.Visit.Map.Failures.Len()
 	for i, b := range t.below() {
 		if b.iteration.Failure == nil {
@@ -255,7 +263,7 @@ func (m *machine) doomed(t *thread, node *ir.Node) bool {
 		failures++
 		if node.Join != ir.JoinAny && !tolerates(node, failures, b.iteration.Failure) {
 			for _, behind := range t.below()[i+1:] {
-				m.drop(behind)
+				behind.dropIteration()
 			}
 			t.Visit.Map.Open = slices.Clip(t.Visit.Map.Open[:i+1])
 			return true
@@ -268,22 +276,23 @@ func (m *machine) doomed(t *thread, node *ir.Node) bool {
 // collects.
 func tolerates(node *ir.Node, nth int, f *ir.Failure) bool {
 	collects := node.OnError == "collect" || node.Join == ir.JoinAny || node.Join == ir.JoinSettled
-	if !collects || !matches([]string{"ALL"}, f.Kind) {
+	if !collects || !coversKind([]string{"ALL"}, f.Kind) {
 		return false
 	}
 	return node.ToleratedFailures == nil || nth <= *node.ToleratedFailures
 }
 
-// drop takes back what an iteration, and those inside of it, wanted or waited for. Only iterations whose calls read run
+// dropIteration takes back what an iteration, and those inside of it, wanted or waited for. Only iterations whose calls read run
 // beside others, and what is given up for its time is no call that may have changed the world: no effect is lost unseen.
-func (m *machine) drop(t *thread) {
+func (t *thread) dropIteration() {
+	m := t.m
 	outer := t.path
 	command := func(c lattice.Command) bool { return within(c.Path, outer) }
 	m.s.Pending = slices.DeleteFunc(m.s.Pending, command)
 	m.commands = slices.DeleteFunc(m.commands, command)
 	m.s.Waits = slices.DeleteFunc(m.s.Waits, func(w lattice.Wait) bool { return within(w.Path, outer) })
 	if m.s.Status == lattice.Waiting && len(m.s.Waits) == 0 {
-		m.become(lattice.Running)
+		m.setStatus(lattice.Running)
 	}
 	if !t.iteration.Ended {
 		m.s.Started = append(m.s.Started, outer+lattice.IterationDropped)
@@ -294,71 +303,70 @@ func (m *machine) drop(t *thread) {
 	m.ready = slices.DeleteFunc(m.ready, func(e entry) bool { return within(e.thread.path, outer) })
 }
 
-// iterationDone ends the current iteration behind its last node, whose output is out.
-func (m *machine) iterationDone(node *ir.Node, out any) {
-	t := m.at
+// completeIteration ends the current iteration behind its last node, whose output is out.
+func (t *thread) completeIteration(node *ir.Node, out any) {
+	m := t.m
 	owner := m.p.Node(t.up.Node)
 	inner := m.p.Inner(owner, t.iteration.Index)
 	result, f := out, (*ir.Failure)(nil)
 	switch {
 	case node.Op == ir.OpEnd && node.Output != nil: // out is what it says
 	case inner.Result != nil:
-		result, f = ir.Eval(inner.Result, m.scope(nil))
+		result, f = ir.Eval(inner.Result, t.scope(nil))
 	case t.iteration.Frame != nil:
 		result = t.iteration.Frame.Vars
 	}
 	if f == nil {
-		f = m.keep(t, result)
+		f = t.accountResult(result)
 	}
 	if f != nil {
 		f.Node, f.Attempt = node.ID, t.Visit.Attempt
 		f.Message = "result: " + f.Message
-		m.iterationFailed(f)
+		t.failIteration(f)
 		return
 	}
 	t.iteration.Result = result
 	if owner.KeepSprite && t.iteration.Sprite != "" {
 		m.s.Kept = append(m.s.Kept, t.iteration.Sprite)
 	}
-	m.ended(t)
+	t.endIteration()
 }
 
-func (m *machine) iterationFailed(f *ir.Failure) {
-	t := m.at
+func (t *thread) failIteration(f *ir.Failure) {
 	t.iteration.Failure = f
-	if full := m.keep(t, f); full != nil {
+	if full := t.accountResult(f); full != nil {
 		full.Node, full.Attempt = f.Node, f.Attempt
 		t.iteration.Failure = full
 	}
-	m.ended(t)
+	t.endIteration()
 }
 
-// keep counts what an iteration leaves behind, and holds it against max_state_bytes.
-func (m *machine) keep(t *thread, v any) *ir.Failure {
+// accountResult counts what an iteration leaves behind, and holds it against max_state_bytes.
+func (t *thread) accountResult(v any) *ir.Failure {
 	raw, err := ir.Marshal(v)
 	if err != nil {
-		return failure(ir.FailStateType, "encode: %v", err)
+		return newFailure(ir.FailStateType, "encode: %v", err)
 	}
 	mp := t.up.Visit.Map
 	mp.Bytes += len(raw)
 	t.Tmp = map[string]any{}
-	f := m.fits()
+	f := t.m.checkSize()
 	if f != nil {
 		mp.Bytes -= len(raw)
 	}
 	return f
 }
 
-func (m *machine) ended(t *thread) {
+func (t *thread) endIteration() {
 	t.iteration.Ended = true
 	end := lattice.IterationDone
 	if t.iteration.Failure != nil {
 		end = lattice.IterationFailed
 	}
-	m.s.Started = append(m.s.Started, t.path+end)
+	t.m.s.Started = append(t.m.s.Started, t.path+end)
 	t.Visit, t.Tmp, t.Err = nil, map[string]any{}, nil
 	t.iteration.Frame = nil
-	m.advance(t.up)
+	t.up.advanceNode()
 }
 
 // innerFailure is an iteration's failure, which came behind others that were tolerated, as its node's.
@@ -381,9 +389,9 @@ func innerFailure(node *ir.Node, it *Iteration, tolerated int) *ir.Failure {
 	return &f
 }
 
-// collected is an iteration's failure as port "failures" lists it.
-func collected(it *Iteration) map[string]any {
-	c := caught(it.Failure)
-	c["index"] = number(it.Index)
+// encodeCollected is an iteration's failure as port "failures" lists it.
+func encodeCollected(it *Iteration) map[string]any {
+	c := encodeFailure(it.Failure)
+	c["index"] = jsonNumber(it.Index)
 	return c
 }

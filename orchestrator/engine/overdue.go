@@ -15,25 +15,35 @@ import (
 // One thing is not given up: a call that may have changed the world (DESIGN 14). The node waits for its end, or for a
 // person to settle it, begins nothing more meanwhile, and fails then.
 
-// limitTime sets the timer of the current node.
-func (m *machine) limitTime(node *ir.Node) {
+// startTimer sets the timer of the current node.
+func (t *thread) startTimer(node *ir.Node) {
 	if node.TimeoutS > 0 {
-		m.issue(lattice.Command{Kind: lattice.DoTimer, DelayS: node.TimeoutS})
+		t.issue(lattice.Command{Kind: lattice.DoTimer, DelayS: node.TimeoutS})
 	}
 }
 
-// close ends what runs inside of the node at t, and what the node itself wants: its timer, and the checkpoint for copies
+// closeBody ends what runs inside of the node at t, and what the node itself wants: its timer, and the checkpoint for copies
 // that was not there in time.
-func (m *machine) close(t *thread) {
+func (t *thread) closeBody() {
+	m := t.m
 	t.Visit.Map = nil
 	m.s.Pending, m.commands = slices.DeleteFunc(m.s.Pending, t.issued), slices.DeleteFunc(m.commands, t.issued)
 	m.s.Overdue = slices.DeleteFunc(m.s.Overdue, func(path string) bool { return path == t.path })
 }
 
-// timeUp begins to give up what runs inside of the current node.
-func (m *machine) timeUp() {
-	m.at.Visit.Map.Expired = true
-	m.s.Overdue = append(m.s.Overdue, m.at.path)
+// expireBy takes the timer of a node that runs others inside.
+func (t *thread) expireBy(c lattice.Command, f lattice.Fact) error {
+	if _, ok := f.(lattice.TimerFired); !ok {
+		return unexpected(c, f)
+	}
+	t.expire()
+	return nil
+}
+
+// expire begins to give up what runs inside of the current node.
+func (t *thread) expire() {
+	t.Visit.Map.Expired = true
+	t.m.s.Overdue = append(t.m.s.Overdue, t.path)
 }
 
 // giveUpOverdue goes on with the first node whose time is up. It reports whether one of them has failed now.
@@ -46,30 +56,29 @@ func (m *machine) giveUpOverdue() bool {
 		mp := t.Visit.Map
 		var open []*Iteration
 		for _, b := range t.below() {
-			if m.unsettled(b) {
+			if b.mayHaveActed() {
 				open = append(open, b.iteration)
 			} else {
-				m.drop(b)
+				b.dropIteration()
 			}
 		}
 		if mp.Open = open; len(open) > 0 {
 			continue
 		}
-		m.at = t
 		node := m.p.Node(t.Node)
-		m.close(t)
-		m.fail(failure(ir.FailTimeout, "%s took longer than its %g seconds", node.ID, node.TimeoutS))
+		t.closeBody()
+		t.failAttempt(newFailure(ir.FailTimeout, "%s took longer than its %g seconds", node.ID, node.TimeoutS))
 		return true
 	}
 	return false
 }
 
-// unsettled reports whether something inside of t may have changed the world, and nobody knows yet.
-func (m *machine) unsettled(t *thread) bool {
-	return slices.ContainsFunc(m.s.Pending, func(c lattice.Command) bool {
+// mayHaveActed reports whether something inside of t may have changed the world, and nobody knows yet.
+func (t *thread) mayHaveActed() bool {
+	return slices.ContainsFunc(t.m.s.Pending, func(c lattice.Command) bool {
 		acts := c.Kind == lattice.DoAction || c.Kind == lattice.DoCall && c.Call.Class == manifests.ClassWorld
 		return acts && within(c.Path, t.path)
-	}) || slices.ContainsFunc(m.s.Waits, func(w lattice.Wait) bool {
+	}) || slices.ContainsFunc(t.m.s.Waits, func(w lattice.Wait) bool {
 		return w.Kind == lattice.WaitUnknown && within(w.Path, t.path)
 	})
 }

@@ -204,36 +204,34 @@ func (m *machine) powerLost(f lattice.PowerLost) error {
 		then.Started, then.Emitted = nil, nil
 		m.s = then
 		for _, t := range m.threads() {
-			m.renew(t)
+			t.renewCall()
 		}
 	}
-	m.at = m.flow()
 	pair := f.Pair
-	m.issue(lattice.Command{Kind: lattice.DoRestore, Sprite: pair.Sprite, Pair: &pair})
+	m.flow().issue(lattice.Command{Kind: lattice.DoRestore, Sprite: pair.Sprite, Pair: &pair})
 	m.s.Disk = f.Disk
 	m.s.Recovering = &Recovering{Command: m.s.Pending[len(m.s.Pending)-1].ID, Type: f.FactKind, Fact: f.Fact}
 	return nil
 }
 
-// renew gives the call of a thread to the present epoch. One that is to be resumed keeps its id, which its journal knows.
-func (m *machine) renew(t *thread) {
+// renewCall gives the call of a thread to the present epoch. One that is to be resumed keeps its id, which its journal knows.
+func (t *thread) renewCall() {
 	if t.Visit == nil || t.Visit.Call == nil || t.Visit.Call.Resume != nil || t.Visit.Suspended != nil {
 		return
 	}
 	call := *t.Visit.Call
-	call.Epoch = m.s.Epoch
+	call.Epoch = t.m.s.Epoch
 	t.Visit.Call = &call
 }
 
-// recovered goes on when the files are back.
-func (m *machine) recovered(pair lattice.Pair) error {
+// resumeRecovered goes on when the files are back.
+func (m *machine) resumeRecovered(pair lattice.Pair) error {
 	again := m.s.Recovering
 	m.s.Recovering = nil
 	if pair.CheckpointID != "" {
-		m.s.Pairs[pair.Sprite] = pair
-		m.s.Dirty[pair.Sprite] = false
+		m.setPair(pair, pair.Sprite)
 	}
-	m.changed(pair.Sprite)
+	m.invalidateCache(pair.Sprite)
 	if again.Type == "" {
 		return nil
 	}
@@ -241,13 +239,14 @@ func (m *machine) recovered(pair lattice.Pair) error {
 	if err != nil {
 		return err
 	}
-	return m.apply(fact)
+	return m.applyFact(fact)
 }
 
-// recorded takes the record of the current attempt out of the state, if there is one: of its call, or with action of the
+// takeRecord takes the record of the current attempt out of the state, if there is one: of its call, or with action of the
 // next action that it asked for.
-func (m *machine) recorded(action string) (lattice.Record, bool) {
-	of := visitOf(m.at.Visit.Call)
+func (t callOp) takeRecord(action string) (lattice.Record, bool) {
+	m := t.m
+	of := visitOf(t.Visit.Call)
 	i := slices.IndexFunc(m.s.Records, func(r lattice.Record) bool { return r.Of == of && r.Action == action })
 	if i < 0 {
 		return lattice.Record{}, false
@@ -257,47 +256,47 @@ func (m *machine) recorded(action string) (lattice.Record, bool) {
 	return found, true
 }
 
-// answerFromRecord ends the current call, one of class world, as it ended before the power was lost. It reports whether
+// finishFromRecord ends the current call, one of class world, as it ended before the power was lost. It reports whether
 // that is known.
-func (m *machine) answerFromRecord() bool {
-	call := m.at.Visit.Call
+func (t callOp) finishFromRecord() bool {
+	call := t.Visit.Call
 	if call.Class != manifests.ClassWorld || call.Resume != nil {
 		return false
 	}
-	r, found := m.recorded("")
+	r, found := t.takeRecord("")
 	if !found {
 		return false
 	}
-	m.leaveQueue()
+	t.leaveSettling()
 	if r.Finished == nil {
-		if pair, ok := m.s.Pairs[call.Sprite]; ok {
-			m.at.Visit.Before = &pair
+		if pair, ok := t.m.s.Pairs[call.Sprite]; ok {
+			t.Visit.Before = &pair
 		}
-		m.unknown(r.Lost)
+		t.askOutcome(r.Lost)
 		return true
 	}
-	if err := m.callEnded(*r.Finished); err != nil {
-		m.err = err
+	if err := t.finishCall(*r.Finished); err != nil {
+		t.m.err = err
 	}
 	return true
 }
 
 // resumeFromRecord resumes the current call with what became of its action before the power was lost.
-func (m *machine) resumeFromRecord(action string) bool {
-	r, found := m.recorded(action)
+func (t callOp) resumeFromRecord(action string) bool {
+	r, found := t.takeRecord(action)
 	if !found {
 		return false
 	}
 	if r.Do != nil {
-		m.issue(lattice.Command{Kind: lattice.DoAction, Sprite: m.at.Visit.Call.Sprite, Action: r.Do})
+		t.issue(lattice.Command{Kind: lattice.DoAction, Sprite: t.Visit.Call.Sprite, Action: r.Do})
 		return true
 	}
-	inputs, err := object(r.Resume.Inputs)
+	inputs, err := decodeObject(r.Resume.Inputs)
 	if err != nil {
-		m.err = fmt.Errorf("record of %s: %w", action, err)
+		t.m.err = fmt.Errorf("record of %s: %w", action, err)
 		return true
 	}
-	m.resume(inputs, r.Resume.Context.AnsweredBy, r.Resume.Context.AnsweredAt)
+	t.resumeCall(inputs, r.Resume.Context.AnsweredBy, r.Resume.Context.AnsweredAt)
 	return true
 }
 

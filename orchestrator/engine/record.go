@@ -29,7 +29,7 @@ func (e effect) entry(ev lattice.Event) lattice.Entry {
 // actionKey is the fulfilment key of DESIGN 20: the bundle's digest stays out, because a bundle made again differs in
 // bytes and not in meaning.
 func actionKey(a lattice.Action) (string, error) {
-	parameters, err := object(a.Parameters)
+	parameters, err := decodeObject(a.Parameters)
 	if err != nil {
 		return "", err
 	}
@@ -41,8 +41,8 @@ func actionKey(a lattice.Action) (string, error) {
 	return "act_" + lattice.DerivedKey(a.CallID, a.Name, string(raw)), nil
 }
 
-// conclusion is the event that ends the work item, committed with the fact that ended the run (DESIGN 11).
-func conclusion(s State, at time.Time) (lattice.Entry, error) {
+// conclusionEntry is the event that ends the work item, committed with the fact that ended the run (DESIGN 11).
+func conclusionEntry(s State, at time.Time) (lattice.Entry, error) {
 	var payload protocol.Payload
 	switch {
 	case s.Status == lattice.Succeeded:
@@ -56,11 +56,11 @@ func conclusion(s State, at time.Time) (lattice.Entry, error) {
 		}
 		payload = protocol.Error{Message: s.Failure.Message, Details: details}
 	}
-	return own(s, payload, "end", fmt.Sprintf("end/%d", s.Epoch), at)
+	return ownEntry(s, payload, "end", fmt.Sprintf("end/%d", s.Epoch), at)
 }
 
-// emitted are the events of the EMIT nodes of one step, committed with it.
-func emitted(s State, at time.Time) ([]lattice.Entry, error) {
+// emittedEntries are the events of the EMIT nodes of one step, committed with it.
+func emittedEntries(s State, at time.Time) ([]lattice.Entry, error) {
 	var out []lattice.Entry
 	for _, e := range s.Emitted {
 		raw, err := ir.Marshal(e.Info)
@@ -71,7 +71,7 @@ func emitted(s State, at time.Time) ([]lattice.Entry, error) {
 		if err := json.Unmarshal(raw, &info); err != nil {
 			return nil, fmt.Errorf("event of %s: %w", e.Node, err)
 		}
-		entry, err := own(s, info, e.Key, "emit/"+e.Key, at)
+		entry, err := ownEntry(s, info, e.Key, "emit/"+e.Key, at)
 		if err != nil {
 			return nil, err
 		}
@@ -80,8 +80,8 @@ func emitted(s State, at time.Time) ([]lattice.Entry, error) {
 	return out, nil
 }
 
-// own is an event that the orchestrator itself records for the run's work item. id tells it from the run's others.
-func own(s State, payload protocol.Payload, id, dedupe string, at time.Time) (lattice.Entry, error) {
+// ownEntry is an event that the orchestrator itself records for the run's work item. id tells it from the run's others.
+func ownEntry(s State, payload protocol.Payload, id, dedupe string, at time.Time) (lattice.Entry, error) {
 	body, err := ir.Marshal(payload)
 	if err != nil {
 		return lattice.Entry{}, fmt.Errorf("encode %s: %w", payload.EventType(), err)
@@ -101,7 +101,7 @@ func own(s State, payload protocol.Payload, id, dedupe string, at time.Time) (la
 	}
 	event := protocol.Event{
 		ProtocolVersion: "v1", Type: payload.EventType(), EventID: ulid.String(), SpriteID: sprite, WorkItemID: work,
-		Timestamp: stamp(at), Payload: json.RawMessage(body),
+		Timestamp: formatTime(at), Payload: json.RawMessage(body),
 	}
 	raw, err := ir.Marshal(event)
 	if err != nil {

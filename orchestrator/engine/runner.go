@@ -187,7 +187,7 @@ func (r *Runner) Rewind(ctx context.Context, f lattice.Rewound) error { return r
 // that does not fit ErrAnswer. If nobody drives the run, Run has to be called for anything to follow.
 func (r *Runner) Decide(ctx context.Context, a lattice.Answered) error {
 	if a.At == "" {
-		a.At = stamp(r.deps.Now())
+		a.At = formatTime(r.deps.Now())
 	}
 	return r.feed(ctx, a)
 }
@@ -250,13 +250,13 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 		})
 		chain = lattice.Chain(chain, entries[last])
 		entries[last].Chain = chain
-		said, err := emitted(next, now)
+		said, err := emittedEntries(next, now)
 		if err != nil {
 			return err
 		}
 		entries = append(entries, said...)
 		if next.Status.Ended() && !state.Status.Ended() && next.Next == nil { // else the work item goes on
-			end, err := conclusion(next, now)
+			end, err := conclusionEntry(next, now)
 			if err != nil {
 				return err
 			}
@@ -331,4 +331,4 @@ func (r *Runner) observe(entries []lattice.Entry) {
 	}
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000Z") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000Z") }

@@ -51,13 +51,12 @@ const (
 // ErrStale and ErrAnswer. Failures of the flow itself are no errors: they are part of the state.
 func Step(p *ir.Program, s State, f lattice.Fact) (State, []lattice.Command, error) {
 	m := &machine{p: p, s: s.clone()}
-	m.at = m.flow()
-	if err := m.apply(f); err != nil {
+	if err := m.applyFact(f); err != nil {
 		return s, nil, err
 	}
-	for m.err == nil && m.proceed() {
+	for m.err == nil && m.runNext() {
 	}
-	m.waitOn()
+	m.settleStatus()
 	if m.err != nil {
 		return s, nil, m.err
 	}
@@ -69,11 +68,8 @@ type machine struct {
 	p        *ir.Program
 	s        State
 	commands []lattice.Command
-	at       *thread // whose rules apply; that of the command or wait that the fact answers
 	ready    []entry // nodes to begin, in this order
 	err      error   // a broken invariant; the step is refused
-
-	extra map[string]any // ports of the node that is being finished, beside the members of its output
 }
 
 // entry is a node that a thread goes to.
@@ -82,43 +78,42 @@ type entry struct {
 	node   string
 }
 
-// waitOn has a run wait in which one of several waits has closed, and nothing else is to be done.
-func (m *machine) waitOn() {
+// settleStatus has a run wait in which one of several waits has closed, and nothing else is to be done.
+func (m *machine) settleStatus() {
 	busy := func(c lattice.Command) bool { return c.Kind != lattice.DoTimer }
 	if m.err == nil && m.s.Status == lattice.Running && len(m.s.Waits) > 0 && !slices.ContainsFunc(m.s.Pending, busy) {
-		m.become(lattice.Waiting)
+		m.setStatus(lattice.Waiting)
 	}
 }
 
-// proceed does the next thing that the fact gave rise to; it reports whether there was one.
-func (m *machine) proceed() bool {
+// runNext does the next thing that the fact gave rise to; it reports whether there was one.
+func (m *machine) runNext() bool {
 	if len(m.s.Overdue) > 0 && m.giveUpOverdue() {
 		return true
 	}
 	if len(m.ready) == 0 {
-		return m.release()
+		return m.releaseHeld()
 	}
 	next := m.ready[0]
 	m.ready = m.ready[1:]
-	m.at = next.thread
-	m.begin(next.node)
+	next.thread.enterNode(next.node)
 	return true
 }
 
-// goTo has the current thread enter a node when it is its turn.
-func (m *machine) goTo(node string) {
-	m.at.Visit = nil
-	m.ready = append(m.ready, entry{m.at, node})
+// schedule has the current thread enter a node when it is its turn.
+func (t *thread) schedule(node string) {
+	t.Visit = nil
+	t.m.ready = append(t.m.ready, entry{t, node})
 }
 
-func (m *machine) apply(f lattice.Fact) error {
+func (m *machine) applyFact(f lattice.Fact) error {
 	switch f := f.(type) {
 	case lattice.RunStarted:
-		return m.start(f)
+		return m.startRun(f)
 	case lattice.RunForked:
-		return m.forked(f)
+		return m.startFork(f)
 	case lattice.Rewound:
-		return m.rewound(f)
+		return m.rewindRun(f)
 	}
 	if _, ok := f.(lattice.ActionNoted); ok {
 		return nil // kept for the record; it never changes the course of the run
@@ -141,40 +136,104 @@ func (m *machine) apply(f lattice.Fact) error {
 	switch f := f.(type) {
 	case lattice.PowerLost:
 		return m.powerLost(f)
-	case lattice.Prepared:
-		return m.prepared(f)
-	case lattice.CallFinished:
-		return m.callFinished(f)
-	case lattice.CallBlocked:
-		return m.callBlocked(f)
-	case lattice.CallSuspended:
-		return m.callSuspended(f)
-	case lattice.CallLost:
-		return m.callLost(f)
-	case lattice.BoundaryTaken:
-		return m.boundaryTaken(f)
-	case lattice.Restored:
-		return m.restored(f)
 	case lattice.Answered:
-		return m.answered(f)
-	case lattice.ActionDone:
-		return m.actionDone(f)
-	case lattice.TimerFired:
-		return m.timerFired(f)
+		return m.waitAnswered(f)
 	case lattice.CommandFailed:
 		return m.commandFailed(f)
-	case lattice.ModelAnswered:
-		return m.modelAnswered(f)
 	case lattice.ModelAskedAgain:
-		return m.askedAgain(f)
+		return m.modelAskedAgain(f)
+	case lattice.TimerFired:
+		if f.CommandID == RunTimer {
+			return m.runTimedOut()
+		}
 	case lattice.CancelRequested:
-		m.end(lattice.Canceled, &ir.Failure{Kind: ir.FailCancelled, Message: "canceled by " + f.By, Node: m.s.Node})
+		m.endRun(lattice.Canceled, &ir.Failure{Kind: ir.FailCancelled, Message: "canceled by " + f.By, Node: m.s.Node})
 		return nil
 	}
-	return fmt.Errorf("unknown fact type %s", f.FactType())
+	id, kinds := answers(f)
+	if kinds == nil {
+		return fmt.Errorf("unknown fact type %s", f.FactType())
+	}
+	c, t, err := m.takeCommand(id, kinds...)
+	if err != nil {
+		return err
+	}
+	return m.answered(t, c, f)
 }
 
-func (m *machine) start(f lattice.RunStarted) error {
+// answers returns the id of the command that f answers and the kinds that it may be of, no kinds for other facts.
+func answers(f lattice.Fact) (id string, kinds []lattice.CommandKind) {
+	switch f := f.(type) {
+	case lattice.Prepared:
+		return f.CommandID, []lattice.CommandKind{lattice.DoPrepare, lattice.DoFork}
+	case lattice.CallFinished:
+		return f.CommandID, []lattice.CommandKind{lattice.DoCall}
+	case lattice.CallBlocked:
+		return f.CommandID, []lattice.CommandKind{lattice.DoCall}
+	case lattice.CallSuspended:
+		return f.CommandID, []lattice.CommandKind{lattice.DoCall}
+	case lattice.CallLost:
+		return f.CommandID, []lattice.CommandKind{lattice.DoCall}
+	case lattice.BoundaryTaken:
+		return f.CommandID, []lattice.CommandKind{lattice.DoCheckpoint}
+	case lattice.Restored:
+		return f.CommandID, []lattice.CommandKind{lattice.DoRestore}
+	case lattice.ActionDone:
+		return f.CommandID, []lattice.CommandKind{lattice.DoAction}
+	case lattice.TimerFired:
+		return f.CommandID, []lattice.CommandKind{lattice.DoTimer}
+	case lattice.ModelAnswered:
+		return f.CommandID, []lattice.CommandKind{lattice.DoModel}
+	}
+	return "", nil
+}
+
+// answered goes on in t with the fact that answers c. Facts about the files of the whole run are taken here, all others
+// by the op of the node that t visits.
+func (m *machine) answered(t *thread, c lattice.Command, f lattice.Fact) error {
+	switch f := f.(type) {
+	case lattice.Prepared:
+		return m.spritePrepared(t, c, f)
+	case lattice.Restored:
+		if r := m.s.Recovering; r != nil && r.Command == c.ID {
+			return m.resumeRecovered(*c.Pair)
+		}
+		m.setPair(*c.Pair, c.Sprite)
+		m.invalidateCache(c.Sprite)
+		if t.Visit == nil { // of a rewind, which begins the node again
+			t.schedule(t.Node)
+			return nil
+		}
+	case lattice.BoundaryTaken:
+		if f.Pair.CheckpointID == "" {
+			return errors.New("BoundaryTaken without a checkpoint id")
+		}
+		f.Pair.Sprite = c.Sprite
+		m.setPair(f.Pair, c.Sprite)
+	case lattice.TimerFired:
+		if t.Visit.Map == nil && !m.timesVisit(t) {
+			t.Visit.Attempt++
+			t.Visit.Losses = 0
+			t.startAttempt()
+			return nil
+		}
+	}
+	node := m.p.Node(t.Node)
+	return operationOf(t, node.Op).answered(node, c, f)
+}
+
+// setPair notes that the files of a sprite are those of pair.
+func (m *machine) setPair(pair lattice.Pair, sprite string) {
+	m.s.Pairs[sprite] = pair
+	m.s.Dirty[sprite] = false
+}
+
+// timesVisit reports whether the timer of t limits or makes up its visit; any other is the delay before the next attempt.
+func (m *machine) timesVisit(t *thread) bool {
+	return m.p.Node(t.Node).Op == ir.OpWait || slices.ContainsFunc(m.s.Waits, func(w lattice.Wait) bool { return w.Path == t.path })
+}
+
+func (m *machine) startRun(f lattice.RunStarted) error {
 	switch {
 	case m.s.Status != lattice.Pending:
 		return fmt.Errorf("%w: run %s has started before", ErrStale, m.s.RunID)
@@ -185,11 +244,11 @@ func (m *machine) start(f lattice.RunStarted) error {
 	case m.p.CallsSkills() && f.Sprite == "":
 		return fmt.Errorf("run %s calls skills but has no sprite", f.RunID)
 	}
-	in, err := object(f.Input)
+	in, err := decodeObject(f.Input)
 	if err != nil {
 		return fmt.Errorf("run input: %w", err)
 	}
-	ctx, err := object(f.Ctx)
+	ctx, err := decodeObject(f.Ctx)
 	if err != nil {
 		return fmt.Errorf("run context: %w", err)
 	}
@@ -197,75 +256,52 @@ func (m *machine) start(f lattice.RunStarted) error {
 	m.s.Grants = slices.Sorted(slices.Values(f.Grants))
 	m.s.In, m.s.Ctx, m.s.Disk = in, ctx, f.Disk
 	m.s.AskWorld, m.s.ApproveWorld = f.AskWorld, slices.Clone(f.ApproveWorld)
-	m.become(lattice.Running)
+	m.setStatus(lattice.Running)
 	switch {
 	case len(f.Input) > m.maxStateBytes():
-		m.end(lattice.Failed, failure(ir.FailLimit, "the input has %d bytes; max_state_bytes is %d", len(f.Input), m.maxStateBytes()))
+		m.endRun(lattice.Failed, newFailure(ir.FailLimit, "the input has %d bytes; max_state_bytes is %d", len(f.Input), m.maxStateBytes()))
 	case m.p.CallsSkills():
-		m.issue(lattice.Command{Kind: lattice.DoPrepare, Sprite: f.Sprite})
+		m.flow().issue(lattice.Command{Kind: lattice.DoPrepare, Sprite: f.Sprite})
 	default:
-		m.goTo(m.p.Doc.EntryNode)
+		m.flow().schedule(m.p.Doc.EntryNode)
 	}
 	return nil
 }
 
-func (m *machine) prepared(f lattice.Prepared) error {
-	c, err := m.answer(f.CommandID, lattice.DoPrepare, lattice.DoFork)
-	if err != nil {
-		return err
-	}
-	extra, err := object(f.Ctx)
+// spritePrepared begins the flow, an item or a call whose sprite is ready.
+func (m *machine) spritePrepared(t *thread, c lattice.Command, f lattice.Prepared) error {
+	extra, err := decodeObject(f.Ctx)
 	if err != nil {
 		return fmt.Errorf("prepared context: %w", err)
 	}
 	m.s.Dirty[c.Sprite] = true
-	if m.inCopy() && m.at.Visit.Call.Sprite == c.Sprite {
-		m.send()
+	if t.runsInCopy() && t.Visit.Call.Sprite == c.Sprite {
+		callOp{t}.send()
 		return nil
 	}
-	if t := m.at; t.up != nil { // an item's own copy
-		m.goTo(m.p.Inner(m.p.Node(t.up.Node), t.iteration.Index).EntryNode)
+	if t.up != nil { // an item's own copy
+		t.schedule(m.p.Inner(m.p.Node(t.up.Node), t.iteration.Index).EntryNode)
 		return nil
 	}
-	m.s.Ctx = merged(m.s.Ctx, extra)
-	m.goTo(cmp.Or(m.s.Node, m.p.Doc.EntryNode)) // a fork begins where the other run was
+	m.s.Ctx = mergeMaps(m.s.Ctx, extra)
+	t.schedule(cmp.Or(m.s.Node, m.p.Doc.EntryNode)) // a fork begins where the other run was
 	return nil
 }
 
-// merged is a new map with the members of both; those of over win.
-func merged(under, over map[string]any) map[string]any {
+// mergeMaps is a new map with the members of both; those of over win.
+func mergeMaps(under, over map[string]any) map[string]any {
 	both := make(map[string]any, len(under)+len(over))
 	maps.Copy(both, under)
 	maps.Copy(both, over)
 	return both
 }
 
-func (m *machine) timerFired(f lattice.TimerFired) error {
-	if f.CommandID == RunTimer {
-		if m.p.Doc.Limits == nil || m.p.Doc.Limits.TimeoutS <= 0 || m.s.Status != lattice.Running {
-			return fmt.Errorf("the run's timeout fired for a run that is %s and may take any time then", m.s.Status)
-		}
-		m.end(lattice.Failed, failure(ir.FailTimeout, "the run took longer than its %g seconds", m.p.Doc.Limits.TimeoutS))
-		return nil
+// runTimedOut ends the run at its limits.timeout_s.
+func (m *machine) runTimedOut() error {
+	if m.p.Doc.Limits == nil || m.p.Doc.Limits.TimeoutS <= 0 || m.s.Status != lattice.Running {
+		return fmt.Errorf("the run's timeout fired for a run that is %s and may take any time then", m.s.Status)
 	}
-	if _, err := m.answer(f.CommandID, lattice.DoTimer); err != nil {
-		return err
-	}
-	if m.at.Visit.Map != nil {
-		m.timeUp()
-		return nil
-	}
-	if i := slices.IndexFunc(m.s.Waits, func(w lattice.Wait) bool { return w.Path == m.at.path }); i >= 0 {
-		m.humanTimeout(m.s.Waits[i])
-		return nil
-	}
-	if node := m.p.Node(m.at.Node); node.Op == ir.OpWait {
-		m.leave(node, nil)
-		return nil
-	}
-	m.at.Visit.Attempt++
-	m.at.Visit.Losses = 0
-	m.attempt()
+	m.endRun(lattice.Failed, newFailure(ir.FailTimeout, "the run took longer than its %g seconds", m.p.Doc.Limits.TimeoutS))
 	return nil
 }
 
@@ -278,35 +314,35 @@ func (m *machine) commandFailed(f lattice.CommandFailed) error {
 	if err != nil {
 		return fmt.Errorf("encode fault: %w", err)
 	}
-	m.end(lattice.Failed, &ir.Failure{
+	m.endRun(lattice.Failed, &ir.Failure{
 		Kind: ir.FailToolUnavailable, Message: fmt.Sprintf("%s: %s", c.Kind, f.Fault.Message), Node: c.Node, Data: data,
 	})
 	return nil
 }
 
-// answer takes the pending command id off the list and goes on in its thread; it must be of one of the given kinds.
-func (m *machine) answer(id string, kinds ...lattice.CommandKind) (lattice.Command, error) {
+// takeCommand removes the pending command id, which must be of one of the given kinds, and returns it with its thread.
+func (m *machine) takeCommand(id string, kinds ...lattice.CommandKind) (lattice.Command, *thread, error) {
 	c, ok := m.s.pending(id)
 	switch {
 	case !ok:
-		return c, fmt.Errorf("%w: command %s is not pending", ErrStale, id)
+		return c, nil, fmt.Errorf("%w: command %s is not pending", ErrStale, id)
 	case !slices.Contains(kinds, c.Kind):
-		return c, fmt.Errorf("command %s is a %s, not a %s", id, c.Kind, kinds[0])
+		return c, nil, fmt.Errorf("command %s is a %s, not a %s", id, c.Kind, kinds[0])
 	}
-	at := m.thread(c.Path)
-	if at == nil {
-		return c, fmt.Errorf("command %s belongs to iteration %s, which is not under way", id, c.Path)
+	t := m.thread(c.Path)
+	if t == nil {
+		return c, nil, fmt.Errorf("command %s belongs to iteration %s, which is not under way", id, c.Path)
 	}
-	m.at = at
 	m.s.Pending = slices.DeleteFunc(m.s.Pending, func(p lattice.Command) bool { return p.ID == id })
-	return c, nil
+	return c, t, nil
 }
 
 // issue makes c pending under a fresh derived id.
-func (m *machine) issue(c lattice.Command) {
+func (t *thread) issue(c lattice.Command) {
+	m := t.m
 	m.s.Serial++
 	c.ID = fmt.Sprintf("e%d.%d.%s", m.s.Epoch, m.s.Serial, c.Kind)
-	c.Node, c.Path = m.at.Node, m.at.path
+	c.Node, c.Path = t.Node, t.path
 	if c.Path != "" {
 		c.ID += "@" + c.Path
 	}
@@ -314,7 +350,7 @@ func (m *machine) issue(c lattice.Command) {
 	m.commands = append(m.commands, c)
 }
 
-func (m *machine) become(next lattice.RunStatus) {
+func (m *machine) setStatus(next lattice.RunStatus) {
 	if err := m.s.Status.To(next); err != nil {
 		m.err = err
 		return
@@ -322,15 +358,15 @@ func (m *machine) become(next lattice.RunStatus) {
 	m.s.Status = next
 }
 
-// end closes the run; what was pending is dropped.
-func (m *machine) end(status lattice.RunStatus, f *ir.Failure) {
-	m.stop(status)
+// endRun closes the run; what was pending is dropped.
+func (m *machine) endRun(status lattice.RunStatus, f *ir.Failure) {
+	m.stopRun(status)
 	m.s.Failure, m.s.Waits = f, nil
 }
 
-// stop drops whatever the run was doing.
-func (m *machine) stop(status lattice.RunStatus) {
-	m.become(status)
+// stopRun drops whatever the run was doing.
+func (m *machine) stopRun(status lattice.RunStatus) {
+	m.setStatus(status)
 	m.s.Pending, m.s.Held, m.s.Settling, m.s.Overdue = nil, nil, nil, nil
 	m.commands, m.ready = nil, nil
 	m.s.Visit = nil
@@ -353,8 +389,8 @@ func (m *machine) maxStateBytes() int {
 	return DefaultMaxStateBytes
 }
 
-// object decodes raw, which must be a JSON object or empty.
-func object(raw json.RawMessage) (map[string]any, error) {
+// decodeObject decodes raw, which must be a JSON object or empty.
+func decodeObject(raw json.RawMessage) (map[string]any, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return map[string]any{}, nil
 	}
@@ -369,6 +405,6 @@ func object(raw json.RawMessage) (map[string]any, error) {
 	return o, nil
 }
 
-func failure(kind, format string, args ...any) *ir.Failure {
+func newFailure(kind, format string, args ...any) *ir.Failure {
 	return &ir.Failure{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }

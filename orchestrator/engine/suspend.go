@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,51 +13,48 @@ import (
 )
 
 // callSuspended is a skill's WAITING: policy or a person decides what it is resumed with.
-func (m *machine) callSuspended(f lattice.CallSuspended) error {
+func (t callOp) callSuspended(c lattice.Command, f lattice.CallSuspended) error {
+	m := t.m
 	if f.CheckpointID == "" {
-		return fmt.Errorf("CallSuspended without a checkpoint id; the driver takes one before it reports")
-	}
-	c, err := m.answer(f.CommandID, lattice.DoCall)
-	if err != nil {
-		return err
+		return errors.New("CallSuspended without a checkpoint id; the driver takes one before it reports")
 	}
 	if !m.countStep() { // a skill that waits for ever is a loop, too
 		return nil
 	}
-	if m.besides() {
-		m.at.Visit.Suspended = &Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID}
-		m.queue(f)
+	if t.hasSiblings() {
+		t.Visit.Suspended = &Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID}
+		t.queueSettling(f)
 		return nil
 	}
 	m.s.Pairs[c.Sprite] = lattice.Pair{Sprite: c.Sprite, CheckpointID: f.CheckpointID}
 	m.s.Dirty[c.Sprite] = false
-	m.suspended(f)
+	t.requestInputs(f)
 	return nil
 }
 
-// suspended asks for what the current call waits for. It is resumed by the checkpoint id of its own WAITING, which is the
+// requestInputs asks for what the current call waits for. It is resumed by the checkpoint id of its own WAITING, which is the
 // one that its journal knows; the files may be those of a later checkpoint, the sprite's pair.
-func (m *machine) suspended(f lattice.CallSuspended) {
-	sprite := m.at.Visit.Call.Sprite
-	m.at.Visit.Suspended = &Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID, Action: f.Action}
-	if f.Action != nil && m.resumeFromRecord(f.Action.Name) {
+func (t callOp) requestInputs(f lattice.CallSuspended) {
+	sprite := t.Visit.Call.Sprite
+	t.Visit.Suspended = &Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID, Action: f.Action}
+	if f.Action != nil && t.resumeFromRecord(f.Action.Name) {
 		return
 	}
 	if f.Action == nil {
-		m.open(lattice.Wait{
+		t.openWait(lattice.Wait{
 			Kind: lattice.WaitSkill, Prompt: f.Reason, Reason: f.Reason, Expected: f.Expected, CheckpointID: f.CheckpointID,
 		})
 		return
 	}
 	switch f.Verdict {
 	case lattice.Allow:
-		m.issue(lattice.Command{Kind: lattice.DoAction, Sprite: sprite, Action: f.Action})
+		t.issue(lattice.Command{Kind: lattice.DoAction, Sprite: sprite, Action: f.Action})
 	case lattice.Deny:
 		reason := f.DenyReason
 		if reason == "" {
 			reason = "policy denies " + f.Action.Name
 		}
-		m.resume(refusal(f.Action.Name, "denied", reason), "", "")
+		t.resumeCall(encodeRefusal(f.Action.Name, "denied", reason), "", "")
 	default: // ask, and whatever else a driver may say
 		w := lattice.Wait{
 			Kind: lattice.WaitAction, Prompt: "the sprite asks for " + f.Action.Name, Reason: f.Reason,
@@ -66,35 +64,37 @@ func (m *machine) suspended(f lattice.CallSuspended) {
 			w.Prompt += ", which a person must do"
 			w.Choices, w.Expected, w.Optional = nil, map[string]string{"url": "string"}, []string{"url"}
 		}
-		m.open(w)
+		t.openWait(w)
 	}
 }
 
-// open asks a person; the run waits.
-func (m *machine) open(w lattice.Wait) {
+// openWait asks a person; the run waits.
+func (t *thread) openWait(w lattice.Wait) {
+	m := t.m
 	m.s.Serial++
-	w.Node, w.Path = m.at.Node, m.at.path
-	w.ID = "wait_" + m.visitKey("wait", string(w.Kind), fmt.Sprint(m.s.Serial))
+	w.Node, w.Path = t.Node, t.path
+	w.ID = "wait_" + t.visitKey("wait", string(w.Kind), fmt.Sprint(m.s.Serial))
 	m.s.Waits = append(m.s.Waits, w)
-	m.become(lattice.Waiting)
+	m.setStatus(lattice.Waiting)
 }
 
 // closeWait ends a wait and the timer that may run against it, and goes on in its thread. People may have written in the
 // sprite meanwhile.
-func (m *machine) closeWait(w lattice.Wait) {
-	m.at = m.thread(w.Path)
-	m.changed(m.sprite())
+func (t *thread) closeWait(w lattice.Wait) {
+	m := t.m
+	m.invalidateCache(t.sprite())
 	m.s.Waits = slices.DeleteFunc(m.s.Waits, func(o lattice.Wait) bool { return o.ID == w.ID })
-	m.s.Pending = slices.DeleteFunc(m.s.Pending, func(c lattice.Command) bool { return c.Kind == lattice.DoTimer && m.at.issued(c) })
-	m.become(lattice.Running)
+	m.s.Pending = slices.DeleteFunc(m.s.Pending, func(c lattice.Command) bool { return c.Kind == lattice.DoTimer && t.issued(c) })
+	m.setStatus(lattice.Running)
 }
 
-func (m *machine) answered(f lattice.Answered) error {
+// waitAnswered takes a person's decision on a wait.
+func (m *machine) waitAnswered(f lattice.Answered) error {
 	w, ok := m.s.wait(f.WaitID)
 	if !ok {
 		return fmt.Errorf("%w: wait %s is not open", ErrStale, f.WaitID)
 	}
-	inputs, err := object(f.Inputs)
+	inputs, err := decodeObject(f.Inputs)
 	if err != nil {
 		return fmt.Errorf("%w: inputs: %v", ErrAnswer, err)
 	}
@@ -103,59 +103,60 @@ func (m *machine) answered(f lattice.Answered) error {
 	default:
 		return fmt.Errorf("%w: decision %q; use approve, reject or answer", ErrAnswer, f.Decision)
 	}
+	t := m.thread(w.Path)
 	switch w.Kind {
 	case lattice.WaitAction:
-		return m.actionAnswered(w, f, inputs)
+		return callOp{t}.actionAnswered(w, f, inputs)
 	case lattice.WaitSkill:
-		m.closeWait(w)
+		t.closeWait(w)
 		if f.Decision != lattice.Answer {
 			inputs["approved"], inputs["comments"] = f.Decision == lattice.Approve, f.Comments
 		}
-		m.resume(inputs, f.By, f.At)
+		callOp{t}.resumeCall(inputs, f.By, f.At)
 	case lattice.WaitHuman:
-		return m.humanAnswered(w, f, inputs)
+		return humanOp{t}.questionAnswered(w, f, inputs)
 	case lattice.WaitUnknown:
-		return m.settled(w, f, inputs)
+		return callOp{t}.outcomeAnswered(w, f, inputs)
 	case lattice.WaitWorld:
-		return m.worldAnswered(w, f)
+		return callOp{t}.approvalAnswered(w, f)
 	case lattice.WaitQuestion, lattice.WaitBlocked:
-		return m.blockedAnswered(w, f, inputs)
+		return m.legacyAnswered(w, f, inputs)
 	default:
 		return fmt.Errorf("wait %s has an unknown kind %q", w.ID, w.Kind)
 	}
 	return nil
 }
 
-func (m *machine) actionAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
+func (t callOp) actionAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
 	switch {
 	case f.Decision == lattice.Approve && w.ByHand():
-		m.closeWait(w)
-		m.at.Visit.Acted = true
-		m.resume(map[string]any{"approved": true, "comments": f.Comments}, f.By, f.At)
+		t.closeWait(w)
+		t.Visit.Acted = true
+		t.resumeCall(map[string]any{"approved": true, "comments": f.Comments}, f.By, f.At)
 	case f.Decision == lattice.Answer && w.ByHand():
-		m.closeWait(w)
-		m.at.Visit.Acted = true
-		m.resume(map[string]any{"ok": true, "action": w.Action.Name, "result": inputs}, f.By, f.At)
+		t.closeWait(w)
+		t.Visit.Acted = true
+		t.resumeCall(map[string]any{"ok": true, "action": w.Action.Name, "result": inputs}, f.By, f.At)
 	case f.Decision == lattice.Approve:
-		m.closeWait(w)
-		asked := *m.at.Visit.Suspended
+		t.closeWait(w)
+		asked := *t.Visit.Suspended
 		asked.By, asked.At = f.By, f.At
-		m.at.Visit.Suspended = &asked
-		m.issue(lattice.Command{Kind: lattice.DoAction, Sprite: w.Action.Sprite, Action: w.Action})
+		t.Visit.Suspended = &asked
+		t.issue(lattice.Command{Kind: lattice.DoAction, Sprite: w.Action.Sprite, Action: w.Action})
 	case f.Decision == lattice.Reject:
-		m.closeWait(w)
+		t.closeWait(w)
 		message := f.Comments
 		if message == "" {
 			message = fmt.Sprintf("%s was rejected by %s", w.Action.Name, f.By)
 		}
-		m.resume(refusal(w.Action.Name, "rejected", message), f.By, f.At)
+		t.resumeCall(encodeRefusal(w.Action.Name, "rejected", message), f.By, f.At)
 	default:
 		return fmt.Errorf("%w: %s is approved or rejected, not answered", ErrAnswer, w.Action.Name)
 	}
 	return nil
 }
 
-func (m *machine) actionDone(f lattice.ActionDone) error {
+func (t callOp) actionDone(c lattice.Command, f lattice.ActionDone) error {
 	var result any
 	if len(f.Result) > 0 {
 		v, err := ir.Decode(f.Result)
@@ -164,44 +165,42 @@ func (m *machine) actionDone(f lattice.ActionDone) error {
 		}
 		result = v
 	}
-	c, err := m.answer(f.CommandID, lattice.DoAction)
-	if err != nil {
-		return err
-	}
-	asked := m.at.Visit.Suspended
+	asked := t.Visit.Suspended
 	switch {
 	case f.OK:
-		m.at.Visit.Acted = true
-		m.resume(map[string]any{"ok": true, "action": c.Action.Name, "result": result}, asked.By, asked.At)
+		t.Visit.Acted = true
+		t.resumeCall(map[string]any{"ok": true, "action": c.Action.Name, "result": result}, asked.By, asked.At)
 	case f.Fault != nil:
-		m.resume(refusal(c.Action.Name, f.Fault.Code, f.Fault.Message), asked.By, asked.At)
+		t.resumeCall(encodeRefusal(c.Action.Name, f.Fault.Code, f.Fault.Message), asked.By, asked.At)
 	default:
-		m.resume(refusal(c.Action.Name, "failed", c.Action.Name+" failed"), asked.By, asked.At)
+		t.resumeCall(encodeRefusal(c.Action.Name, "failed", c.Action.Name+" failed"), asked.By, asked.At)
 	}
 	return nil
 }
 
-// resume restores the files of the WAITING checkpoint; when they are there, the same call goes out again with inputs.
-func (m *machine) resume(inputs map[string]any, by, at string) {
+// resumeCall restores the files of the WAITING checkpoint; when they are there, the same call goes out again with inputs.
+func (t callOp) resumeCall(inputs map[string]any, by, at string) {
+	m := t.m
 	raw, err := ir.Marshal(inputs)
 	if err != nil {
 		m.err = fmt.Errorf("encode resume inputs: %w", err)
 		return
 	}
-	v := m.at.Visit
+	v := t.Visit
 	call := *v.Call
 	call.Resume = &protocol.Resume{
 		WorkItemID: m.s.WorkItem, CheckpointID: v.Suspended.CheckpointID, Inputs: raw,
 		Context: protocol.ResumeContext{
-			RunID: m.s.RunID, CallID: v.Suspended.CallID, Node: m.at.Node, AnsweredBy: by, AnsweredAt: at,
+			RunID: m.s.RunID, CallID: v.Suspended.CallID, Node: t.Node, AnsweredBy: by, AnsweredAt: at,
 		},
 	}
 	v.Call, v.Suspended, v.Losses = &call, nil, 0
-	m.restore(m.s.Pairs[call.Sprite])
+	t.restoreFiles(m.s.Pairs[call.Sprite])
 }
 
-// settled is a person's word on a world call whose outcome nobody knows.
-func (m *machine) settled(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
+// outcomeAnswered is a person's word on a world call whose outcome nobody knows.
+func (t callOp) outcomeAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
+	m := t.m
 	outcome, _ := inputs["outcome"].(string)
 	result, given := inputs["result"]
 	if !given || result == nil {
@@ -216,37 +215,37 @@ func (m *machine) settled(w lattice.Wait, f lattice.Answered, inputs map[string]
 	if outcome == "done" && m.s.Undoing == nil {
 		node := m.p.Node(w.Node)
 		for port := range node.Outputs {
-			if _, bad := m.port(node, port, result); bad != nil {
+			if _, bad := m.port(node, port, result, nil); bad != nil {
 				return fmt.Errorf("%w: outcome=done needs result with what the flow reads from %s: %v", ErrAnswer, node.ID,
 					slices.Sorted(maps.Keys(node.Outputs)))
 			}
 		}
 	}
-	m.closeWait(w)
-	v := m.at.Visit
+	t.closeWait(w)
+	v := t.Visit
 	switch outcome {
 	case "done":
-		m.callDone(result)
+		t.completeCall(result)
 	case "fail":
-		m.fallTo(failure(ir.FailTool, "%s was cut off; %s settled it as failed", v.Call.Skill, f.By))
+		t.failVisit(newFailure(ir.FailTool, "%s was cut off; %s settled it as failed", v.Call.Skill, f.By))
 	default: // retry: a new attempt, because the old id stands for what was cut off, on the files from before it
 		v.Attempt++
 		v.Losses = 0
 		call := *v.Call
 		call.Attempt, call.Resume = v.Attempt, nil
 		v.Call = &call
-		m.restore(*v.Before)
+		t.restoreFiles(*v.Before)
 	}
 	return nil
 }
 
-// refusal is what a skill is resumed with when its action was not done.
-func refusal(action, code, message string) map[string]any {
+// encodeRefusal is what a skill is resumed with when its action was not done.
+func encodeRefusal(action, code, message string) map[string]any {
 	return map[string]any{"ok": false, "action": action, "error": map[string]any{"code": code, "message": message}}
 }
 
-// details encodes what a person should see; values that cannot be encoded do not occur in decoded JSON.
-func details(v map[string]any) json.RawMessage {
+// encodeDetails encodes what a person should see; values that cannot be encoded do not occur in decoded JSON.
+func encodeDetails(v map[string]any) json.RawMessage {
 	if len(v) == 0 {
 		return nil
 	}

@@ -71,7 +71,7 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 			points = points[:last] // went back there
 		}
 		points = append(points, begun...)
-		settle(points, next, fact, commands)
+		trackFiles(points, next, fact, commands)
 		if effects := worldEffects(state, next, fact); len(effects) > 0 {
 			for n := range points[:len(points)-len(begun)] {
 				points[n].Effects = append(points[n].Effects, effects...)
@@ -80,7 +80,7 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 		state = next
 	}
 	for n := range points {
-		points[n].Effects = append(points[n].Effects, underWay(state)...)
+		points[n].Effects = append(points[n].Effects, pendingEffects(state)...)
 	}
 	return points, nil
 }
@@ -127,9 +127,9 @@ func (pt Point) filesNow(p *ir.Program, before State, fact lattice.Fact) (Files,
 	return FilesUnchanged, nil
 }
 
-// settle follows what happens to the sprite's files behind the moments that have no checkpoint yet: the next one that is
+// trackFiles follows what happens to the sprite's files behind the moments that have no checkpoint yet: the next one that is
 // taken holds them, too, unless they are written to before.
-func settle(points []Point, s State, fact lattice.Fact, commands []lattice.Command) {
+func trackFiles(points []Point, s State, fact lattice.Fact, commands []lattice.Command) {
 	taken := false
 	if boundary, ok := fact.(lattice.BoundaryTaken); ok {
 		taken = boundary.Pair.Sprite == s.Sprite || boundary.Pair.Sprite == ""
@@ -176,8 +176,7 @@ func StateAt(p *ir.Program, run string, facts []lattice.Entry, at Point) (State,
 // there.
 func stepBefore(p *ir.Program, s State, f lattice.Fact, node string, visit int) (State, bool, error) {
 	m := &machine{p: p, s: s.clone()}
-	m.at = m.flow()
-	if err := m.apply(f); err != nil {
+	if err := m.applyFact(f); err != nil {
 		return s, false, err
 	}
 	for m.err == nil {
@@ -187,19 +186,19 @@ func stepBefore(p *ir.Program, s State, f lattice.Fact, node string, visit int) 
 				return m.s, true, nil
 			}
 		}
-		if !m.proceed() {
+		if !m.runNext() {
 			return s, false, m.err
 		}
 	}
 	return s, false, m.err
 }
 
-// rewound goes on from the moment that f names, under a new epoch, once the files are there.
-func (m *machine) rewound(f lattice.Rewound) error {
+// rewindRun goes on from the moment that f names, under a new epoch, once the files are there.
+func (m *machine) rewindRun(f lattice.Rewound) error {
 	if m.s.Status == lattice.Pending {
 		return fmt.Errorf("a rewind before RunStarted")
 	}
-	then, err := m.moment(f.State, f.Moment)
+	then, err := m.decodeMoment(f.State, f.Moment)
 	if err != nil {
 		return fmt.Errorf("rewind: %w", err)
 	}
@@ -209,17 +208,17 @@ func (m *machine) rewound(f lattice.Rewound) error {
 	then.Epoch = m.s.Epoch + 1
 	then.Models, then.ModelsBy = m.s.Models, m.s.ModelsBy                                                  // no way back takes money back
 	then.Disk, then.Losses, then.Records, then.Recovering = cmp.Or(f.Disk, m.s.Disk), m.s.Losses, nil, nil // it was asked for, with the effects behind it
-	m.arrive(then, f.Moment)
+	m.moveTo(then, f.Moment)
 	if f.Pair != nil {
-		m.restore(*f.Pair)
+		m.flow().restoreFiles(*f.Pair)
 		return nil
 	}
-	m.goTo(f.Moment.Node)
+	m.flow().schedule(f.Moment.Node)
 	return nil
 }
 
-// forked begins a run at a moment of another one.
-func (m *machine) forked(f lattice.RunForked) error {
+// startFork begins a run at a moment of another one.
+func (m *machine) startFork(f lattice.RunForked) error {
 	switch {
 	case m.s.Status != lattice.Pending:
 		return fmt.Errorf("%w: run %s has started before", ErrStale, m.s.RunID)
@@ -228,11 +227,11 @@ func (m *machine) forked(f lattice.RunForked) error {
 	case f.Program != m.p.Digest:
 		return fmt.Errorf("run %s was forked with program %s, not %s", f.RunID, f.Program, m.p.Digest)
 	}
-	own, err := object(f.Ctx)
+	own, err := decodeObject(f.Ctx)
 	if err != nil {
 		return fmt.Errorf("context of the fork: %w", err)
 	}
-	then, err := m.moment(f.State, f.Moment)
+	then, err := m.decodeMoment(f.State, f.Moment)
 	if err != nil {
 		return fmt.Errorf("fork: %w", err)
 	}
@@ -240,7 +239,7 @@ func (m *machine) forked(f lattice.RunForked) error {
 	then.Pairs, then.Dirty = map[string]lattice.Pair{}, map[string]bool{}
 	then.Cache, then.Kept = nil, nil                                            // what was kept was the other run's
 	then.Disk, then.Losses, then.Records, then.Recovering = f.Disk, 0, nil, nil // so is what it lost
-	then.Ctx = merged(then.Ctx, own)
+	then.Ctx = mergeMaps(then.Ctx, own)
 	for _, set := range f.Set {
 		value, err := ir.Decode(set.Value)
 		if err != nil {
@@ -250,21 +249,21 @@ func (m *machine) forked(f lattice.RunForked) error {
 			return fmt.Errorf("%w: %s", ErrAnswer, bad.Message)
 		}
 	}
-	m.arrive(then, f.Moment)
+	m.moveTo(then, f.Moment)
 	if f.Pair != nil {
-		m.issue(lattice.Command{Kind: lattice.DoFork, Sprite: f.Sprite, Pair: f.Pair})
+		m.flow().issue(lattice.Command{Kind: lattice.DoFork, Sprite: f.Sprite, Pair: f.Pair})
 		return nil
 	}
 	if m.p.CallsSkills() { // the other run had no files yet
-		m.issue(lattice.Command{Kind: lattice.DoPrepare, Sprite: f.Sprite})
+		m.flow().issue(lattice.Command{Kind: lattice.DoPrepare, Sprite: f.Sprite})
 		return nil
 	}
-	m.goTo(f.Moment.Node)
+	m.flow().schedule(f.Moment.Node)
 	return nil
 }
 
-// moment reads the state of a moment, whose program must be this one.
-func (m *machine) moment(raw json.RawMessage, at lattice.Moment) (State, error) {
+// decodeMoment reads the state of a moment, whose program must be this one.
+func (m *machine) decodeMoment(raw json.RawMessage, at lattice.Moment) (State, error) {
 	then, err := DecodeState(raw)
 	switch {
 	case err != nil:
@@ -279,9 +278,8 @@ func (m *machine) moment(raw json.RawMessage, at lattice.Moment) (State, error) 
 	return then, nil
 }
 
-// arrive makes then the state of the run, with the node as what comes next.
-func (m *machine) arrive(then State, at lattice.Moment) {
+// moveTo makes then the state of the run, with the node as what comes next.
+func (m *machine) moveTo(then State, at lattice.Moment) {
 	m.s = then.clone()
 	m.s.Node, m.s.Visit = at.Node, nil
-	m.at = m.flow()
 }

@@ -36,34 +36,34 @@ type Undoing struct {
 	Failed []string    `json:"failed,omitempty"` // nodes that were not, and why
 }
 
-// remember keeps what takes back the current node, which has completed with out.
-func (m *machine) remember(node *ir.Node, out any) {
+// recordUndo keeps what takes back the current node, which has completed with out.
+func (t *thread) recordUndo(node *ir.Node, out any) {
 	c := node.Compensate
 	if c == nil {
 		return
 	}
-	undo := Undo{Node: node.ID, Path: m.at.path}
-	undo.Call, undo.Failure = m.resolveUndo(node, out)
-	m.s.Done = append(m.s.Done, undo)
+	undo := Undo{Node: node.ID, Path: t.path}
+	undo.Call, undo.Failure = t.resolveUndo(node, out)
+	t.m.s.Done = append(t.m.s.Done, undo)
 }
 
 // resolveUndo evaluates the call that takes back the current node.
-func (m *machine) resolveUndo(node *ir.Node, out any) (*lattice.Call, *ir.Failure) {
+func (t *thread) resolveUndo(node *ir.Node, out any) (*lattice.Call, *ir.Failure) {
 	c := node.Compensate
-	call, f := m.resolve(&ir.Node{ID: node.ID, Op: ir.OpToolCall, Tool: c.Tool, Args: c.Args}, m.scope(out))
+	call, f := callOp{t}.resolveCall(&ir.Node{ID: node.ID, Op: ir.OpToolCall, Tool: c.Tool, Args: c.Args}, t.scope(out))
 	if f != nil {
 		return nil, f
 	}
 	call.Attempt = 1
-	call.Path = strings.TrimPrefix(m.at.path+"/undo", "/")
-	call.IdempotencyKey = m.effectKey("undo")
+	call.Path = strings.TrimPrefix(t.path+"/undo", "/")
+	call.IdempotencyKey = t.effectKey("undo")
 	return call, nil
 }
 
-// undo fails the run with f, once what was done is taken back.
-func (m *machine) undo(f *ir.Failure) {
+// startUndo fails the run with f, once what was done is taken back.
+func (m *machine) startUndo(f *ir.Failure) {
 	if len(m.s.Done) == 0 {
-		m.end(lattice.Failed, f)
+		m.endRun(lattice.Failed, f)
 		return
 	}
 	m.s.Undoing = &Undoing{Cause: f}
@@ -82,25 +82,25 @@ func (m *machine) undoNext() {
 		if len(u.Failed) > 0 {
 			cause.Message += "; NOT taken back: " + strings.Join(u.Failed, "; ")
 		}
-		m.end(lattice.Failed, &cause)
+		m.endRun(lattice.Failed, &cause)
 		return
 	}
 	last := len(m.s.Done) - 1
 	u.Now, m.s.Done = m.s.Done[last], m.s.Done[:last:last]
-	m.at = m.flow()
-	m.at.Node = u.Now.Node
+	t := m.flow()
+	t.Node = u.Now.Node
 	if u.Now.Failure != nil {
-		m.undone(u.Now.Failure)
+		m.endUndo(u.Now.Failure)
 		return
 	}
 	call := *u.Now.Call
-	m.at.Visit = &Visit{Number: call.Visit, Attempt: 1, Call: &call}
+	t.Visit = &Visit{Number: call.Visit, Attempt: 1, Call: &call}
 	m.s.Started = append(m.s.Started, lattice.Compensating+u.Now.Node)
-	m.send()
+	callOp{t}.send()
 }
 
-// undone notes how the call ended that takes back a node.
-func (m *machine) undone(f *ir.Failure) {
+// endUndo notes how the call ended that takes back a node.
+func (m *machine) endUndo(f *ir.Failure) {
 	u := m.s.Undoing
 	name := path.Join(u.Now.Path, u.Now.Node)
 	if f != nil {

@@ -7,28 +7,29 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// finish completes the current node with its output: all its writes or none, then the edge to the next node.
-func (m *machine) finish(out any) {
+// completeNode completes the current node with its output: all its writes or none, then the edge to the next node.
+func (t *thread) completeNode(out any, ports map[string]any) {
+	m := t.m
 	if m.s.Undoing != nil {
-		m.undone(nil)
+		m.endUndo(nil)
 		return
 	}
-	node := m.p.Node(m.at.Node)
+	node := m.p.Node(t.Node)
 	writes := make([]write, 0, len(node.Outputs))
 	for _, port := range slices.Sorted(maps.Keys(node.Outputs)) {
-		v, f := m.port(node, port, out)
+		v, f := m.port(node, port, out, ports)
 		if f != nil {
-			m.fallTo(f)
+			t.failVisit(f)
 			return
 		}
 		writes = append(writes, write{node.Outputs[port], v})
 	}
-	if f := m.write(writes...); f != nil {
-		m.fallTo(f)
+	if f := t.writeAll(writes...); f != nil {
+		t.failVisit(f)
 		return
 	}
-	m.remember(node, out)
-	m.leave(node, out)
+	t.recordUndo(node, out)
+	t.followEdge(node, out)
 }
 
 // write is a value on its way to $vars or $tmp.
@@ -37,15 +38,15 @@ type write struct {
 	value any
 }
 
-// write makes all the writes or none. An iteration has a $tmp of its own; what may run beside others has no $vars to
+// writeAll makes all the writes or none. An iteration has a $tmp of its own; what may run beside others has no $vars to
 // write to.
-func (m *machine) write(writes ...write) *ir.Failure {
+func (t *thread) writeAll(writes ...write) *ir.Failure {
 	if len(writes) == 0 {
 		return nil
 	}
-	old, oldTmp := m.vars(), m.at.Tmp
+	old, oldTmp := t.vars(), t.Tmp
 	var vars map[string]any
-	if m.at.writesVars(m.p) {
+	if t.writesVars(t.m.p) {
 		vars = maps.Clone(old)
 	}
 	tmp := maps.Clone(oldTmp)
@@ -55,14 +56,14 @@ func (m *machine) write(writes ...write) *ir.Failure {
 		}
 	}
 	if vars != nil {
-		m.setVars(vars)
+		t.setVars(vars)
 	}
-	m.at.Tmp = tmp
-	f := m.fits()
+	t.Tmp = tmp
+	f := t.m.checkSize()
 	if f != nil {
-		m.at.Tmp = oldTmp
+		t.Tmp = oldTmp
 		if vars != nil {
-			m.setVars(old)
+			t.setVars(old)
 		}
 	}
 	return f
@@ -79,19 +80,19 @@ func (t *thread) frame() *Frame {
 }
 
 // vars are the $vars that the current thread sees.
-func (m *machine) vars() map[string]any {
-	if f := m.at.frame(); f != nil {
+func (t *thread) vars() map[string]any {
+	if f := t.frame(); f != nil {
 		return f.Vars
 	}
-	return m.s.Vars
+	return t.m.s.Vars
 }
 
-func (m *machine) setVars(vars map[string]any) {
-	if f := m.at.frame(); f != nil {
+func (t *thread) setVars(vars map[string]any) {
+	if f := t.frame(); f != nil {
 		f.Vars = vars
 		return
 	}
-	m.s.Vars, m.s.varsSize = vars, 0
+	t.m.s.Vars, t.m.s.varsSize = vars, 0
 }
 
 // writesVars reports whether nothing runs beside t that sees the same $vars.
@@ -107,7 +108,7 @@ func (t *thread) writesVars(p *ir.Program) bool {
 // port is the value of an output port: "result" is all of it (where a node runs others inside, its member
 // of that name), another name a member. A member that
 // the manifest calls optional may be missing.
-func (m *machine) port(node *ir.Node, port string, out any) (any, *ir.Failure) {
+func (m *machine) port(node *ir.Node, port string, out any, ports map[string]any) (any, *ir.Failure) {
 	if port == "result" && !composite(node.Op) {
 		return out, nil
 	}
@@ -115,7 +116,7 @@ func (m *machine) port(node *ir.Node, port string, out any) (any, *ir.Failure) {
 	if v, ok := o[port]; ok {
 		return v, nil
 	}
-	if v, ok := m.extra[port]; ok {
+	if v, ok := ports[port]; ok {
 		return v, nil
 	}
 	for _, field := range m.p.Tools[node.Tool].Outputs {
@@ -123,7 +124,7 @@ func (m *machine) port(node *ir.Node, port string, out any) (any, *ir.Failure) {
 			return nil, nil
 		}
 	}
-	return nil, failure(ir.FailSchema, "the result of %s has no member %q", node.ID, port)
+	return nil, newFailure(ir.FailSchema, "the result of %s has no member %q", node.ID, port)
 }
 
 // composite reports whether a node runs others inside.
@@ -131,20 +132,20 @@ func composite(op ir.Op) bool {
 	return op == ir.OpMap || op == ir.OpParallel || op == ir.OpLoop || op == ir.OpSubgraph
 }
 
-// fits holds what the run keeps against max_state_bytes.
-func (m *machine) fits() *ir.Failure {
-	total, err := m.size()
+// checkSize holds what the run keeps against max_state_bytes.
+func (m *machine) checkSize() *ir.Failure {
+	total, err := m.measureSize()
 	switch {
 	case err != nil:
-		return failure(ir.FailStateType, "encode variables: %v", err)
+		return newFailure(ir.FailStateType, "encode variables: %v", err)
 	case total > m.maxStateBytes():
-		return failure(ir.FailLimit, "$vars and $tmp would take %d bytes; max_state_bytes is %d", total, m.maxStateBytes())
+		return newFailure(ir.FailLimit, "$vars and $tmp would take %d bytes; max_state_bytes is %d", total, m.maxStateBytes())
 	}
 	return nil
 }
 
-// size is what $vars and $tmp of all threads take as JSON. $vars is measured when it has changed.
-func (m *machine) size() (int, error) {
+// measureSize is what $vars and $tmp of all threads take as JSON. $vars is measured when it has changed.
+func (m *machine) measureSize() (int, error) {
 	if m.s.varsSize == 0 {
 		raw, err := ir.Marshal(m.s.Vars)
 		if err != nil {

@@ -39,8 +39,8 @@ func worldEffects(before, after State, fact lattice.Fact) []WorldEffect {
 	switch f := fact.(type) {
 	case lattice.ActionDone:
 		if c, ok := before.pending(f.CommandID); ok && f.OK && c.Action != nil {
-			branch, url := told(f.Result)
-			out = append(out, WorldEffect{Name: c.Action.Name, Node: c.Node, Where: where(branch, url), Branch: branch})
+			branch, url := readPlace(f.Result)
+			out = append(out, WorldEffect{Name: c.Action.Name, Node: c.Node, Where: formatPlace(branch, url), Branch: branch})
 		}
 		ended = f.CommandID
 	case lattice.ActionNoted:
@@ -60,34 +60,34 @@ func worldEffects(before, after State, fact lattice.Fact) []WorldEffect {
 		ended = f.CommandID
 	case lattice.Answered:
 		if w, ok := before.wait(f.WaitID); ok && w.ByHand() && f.Decision != lattice.Reject {
-			out = append(out, WorldEffect{Name: w.Action.Name, Node: w.Node, Where: where(told(f.Inputs))})
+			out = append(out, WorldEffect{Name: w.Action.Name, Node: w.Node, Where: formatPlace(readPlace(f.Inputs))})
 		}
 	}
 	for _, c := range before.Pending {
 		if _, still := after.pending(c.ID); !still && c.ID != ended && (onWorld(c) || c.Kind == lattice.DoAction) {
-			out = append(out, unsure(c))
+			out = append(out, unsureEffect(c))
 		}
 	}
 	return out
 }
 
-// underWay are the effects that a run which was cut off may have had, so far without a fact.
-func underWay(s State) []WorldEffect {
+// pendingEffects are the effects that a run which was cut off may have had, so far without a fact.
+func pendingEffects(s State) []WorldEffect {
 	var out []WorldEffect
 	for _, c := range s.Pending {
 		if onWorld(c) || c.Kind == lattice.DoAction {
-			out = append(out, unsure(c))
+			out = append(out, unsureEffect(c))
 		}
 	}
 	return out
 }
 
-// unsure is the effect that a command may have had. A push says to which branch.
-func unsure(c lattice.Command) WorldEffect {
+// unsureEffect is the effect that a command may have had. A push says to which branch.
+func unsureEffect(c lattice.Command) WorldEffect {
 	if c.Kind != lattice.DoAction {
 		return WorldEffect{Name: c.Call.Skill, Node: c.Node, Unsure: true}
 	}
-	branch, _ := told(c.Action.Parameters)
+	branch, _ := readPlace(c.Action.Parameters)
 	return WorldEffect{Name: c.Action.Name, Node: c.Node, Where: branch, Branch: branch, Unsure: true}
 }
 
@@ -95,8 +95,8 @@ func onWorld(c lattice.Command) bool {
 	return c.Kind == lattice.DoCall && c.Call.Class == manifests.ClassWorld
 }
 
-// told is what the parameters or the result of an action say of where it is to be seen.
-func told(result json.RawMessage) (branch, url string) {
+// readPlace is what the parameters or the result of an action say of where it is to be seen.
+func readPlace(result json.RawMessage) (branch, url string) {
 	var r struct {
 		Branch string `json:"branch"`
 		URL    string `json:"url"`
@@ -107,7 +107,7 @@ func told(result json.RawMessage) (branch, url string) {
 	return r.Branch, r.URL
 }
 
-func where(branch, url string) string {
+func formatPlace(branch, url string) string {
 	if branch != "" && url != "" {
 		return branch + " of " + url
 	}
