@@ -73,7 +73,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	cmd := exec.Command(ts.MkAbs(program), args[3:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "LATTICE_WORKSPACE", "LATTICE_CALL_ID", "LATTICE_INPUT_PATH"} {
+	for _, name := range []string{"PATH", "HOME", "LATTICE_WORKSPACE", "LATTICE_CALL_ID", "LATTICE_RUN_ID", "LATTICE_INPUT_PATH"} {
 		if value := ts.Getenv(name); value != "" {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
