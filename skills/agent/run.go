@@ -171,7 +171,7 @@ func (l *launch) run(ctx context.Context, watch Watch, schema *jsonschema.Resolv
 		if err := p.save(c); err != nil {
 			return skill.Result{}, err
 		}
-		return c.Suspend(ctx, o.question.Waiting.Reason, o.question.Waiting.ExpectedInputs, o.question.Request)
+		return skill.Result{}, c.Suspend(ctx, o.question.Waiting.Reason, o.question.Waiting.ExpectedInputs, o.question.Request)
 	}
 	return l.verdict(r, o, schema)
 }

@@ -27,7 +27,7 @@ const (
 const hintDeclined = "go on without the answer, or end the work; asking the same again asks the same person"
 
 // Skills lists the family.
-func Skills() []skill.Skill { return []skill.Skill{{Name: "ask.user", Run: user}} }
+func Skills() []skill.Skill { return []skill.Skill{{Name: "ask.user", Run: skill.Typed(askUser)}} }
 
 type input struct {
 	Question string            `json:"question"`
@@ -41,50 +41,47 @@ type data struct {
 	Answers map[string]json.RawMessage `json:"answers"`
 }
 
-func user(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in input
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+// askUser does the work of ask.user.
+func askUser(ctx context.Context, c *skill.Call, in input) (*data, error) {
 	if err := in.check(); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if c.Resume == nil {
-		return in.ask(ctx, c, in.Question)
+		return nil, in.ask(ctx, c, in.Question)
 	}
 	var answers map[string]json.RawMessage
 	if err := json.Unmarshal(c.Resume.Inputs, &answers); err != nil {
-		return skill.Result{}, skill.BadInput("", "the answers are no object: %v", err)
+		return nil, skill.BadInput("", "the answers are no object: %v", err)
 	}
 	if err := in.declined(answers); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	for name := range in.Expected {
 		if _, ok := answers[name]; !ok && !(name == answerName && in.Default != "") {
-			return in.ask(ctx, c, in.Question+" ("+name+" was not answered)")
+			return nil, in.ask(ctx, c, in.Question+" ("+name+" was not answered)")
 		}
 	}
 	maps.DeleteFunc(answers, func(name string, _ json.RawMessage) bool { _, ok := in.Expected[name]; return !ok })
 	d := data{Answers: answers}
 	if in.Expected[answerName] != "string" {
-		return skill.Result{Data: d}, nil
+		return &d, nil
 	}
 	if raw, ok := answers[answerName]; ok {
 		if err := json.Unmarshal(raw, &d.Answer); err != nil {
-			return skill.Result{}, skill.BadInput("/answer", "is no string")
+			return nil, skill.BadInput("/answer", "is no string")
 		}
 	}
 	if d.Answer == "" {
 		d.Answer = in.Default
 	}
 	if len(in.Choices) > 0 && !slices.Contains(in.Choices, d.Answer) {
-		return in.ask(ctx, c, fmt.Sprintf("%s (%.200q is none of the choices)", in.Question, d.Answer))
+		return nil, in.ask(ctx, c, fmt.Sprintf("%s (%.200q is none of the choices)", in.Question, d.Answer))
 	}
 	var err error
 	if answers[answerName], err = json.Marshal(d.Answer); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
-	return skill.Result{Data: d}, nil
+	return &d, nil
 }
 
 // check judges the question; a question that declares no inputs expects one answer.
@@ -124,7 +121,7 @@ func (in *input) check() error {
 }
 
 // ask says what the question is, for whoever shows it, and waits. WAITING has one text; it holds the choices as well.
-func (in *input) ask(ctx context.Context, c *skill.Call, question string) (skill.Result, error) {
+func (in *input) ask(ctx context.Context, c *skill.Call, question string) error {
 	metadata := map[string]any{}
 	reason := question
 	if len(in.Choices) > 0 {
@@ -137,10 +134,10 @@ func (in *input) ask(ctx context.Context, c *skill.Call, question string) (skill
 	}
 	raw, err := json.Marshal(metadata)
 	if err != nil {
-		return skill.Result{}, fmt.Errorf("describe the question: %w", err)
+		return fmt.Errorf("describe the question: %w", err)
 	}
 	if err := c.Emit(protocol.Info{Message: question, Kind: "question", Metadata: raw}); err != nil {
-		return skill.Result{}, err
+		return err
 	}
 	return c.Suspend(ctx, reason, in.Expected, nil)
 }

@@ -18,39 +18,39 @@ import (
 const maxComment = 200
 
 // Skills lists the family.
-func Skills() []skill.Skill { return []skill.Skill{{Name: "checkpoint.create", Run: create}} }
+func Skills() []skill.Skill {
+	return []skill.Skill{{Name: "checkpoint.create", Run: skill.Typed(create)}}
+}
+
+type input struct {
+	Comment string `json:"comment"`
+}
 
 type data struct {
 	CheckpointID string `json:"checkpoint_id"`
 }
 
-func create(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in struct {
-		Comment string `json:"comment"`
-	}
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func create(ctx context.Context, c *skill.Call, in input) (*data, error) {
 	if in.Comment != "" {
 		if err := propose.Line("/comment", in.Comment, maxComment); err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 	}
 	id, err := checkpoint.Client{Socket: c.Socket}.Create(ctx, in.Comment)
 	switch {
 	case errors.Is(err, checkpoint.ErrUnavailable):
-		return skill.Result{}, skill.Unsupported("no_socket", "%v", err).
+		return nil, skill.Unsupported("no_socket", "%v", err).
 			WithHint("only a sprite with an api socket can checkpoint itself; elsewhere the orchestrator takes checkpoints")
 	case err != nil && ctx.Err() == nil:
 		e := skill.Failed("checkpoint_failed", "%v", err)
 		e.Retryable = true
-		return skill.Result{}, e.WithHint("look at the sprite's host, then try again")
+		return nil, e.WithHint("look at the sprite's host, then try again")
 	case err != nil:
-		return skill.Result{}, err
+		return nil, err
 	}
 	metadata, err := json.Marshal(data{id})
 	if err != nil {
-		return skill.Result{}, fmt.Errorf("describe the checkpoint: %w", err)
+		return nil, fmt.Errorf("describe the checkpoint: %w", err)
 	}
-	return skill.Result{Data: data{id}}, c.Emit(protocol.Info{Message: "checkpoint " + id, Kind: "checkpoint", Metadata: metadata})
+	return &data{id}, c.Emit(protocol.Info{Message: "checkpoint " + id, Kind: "checkpoint", Metadata: metadata})
 }

@@ -18,7 +18,9 @@ const (
 )
 
 // Skills lists the family.
-func Skills() []skill.Skill { return []skill.Skill{{Name: "credential.fetch", Run: fetch}} }
+func Skills() []skill.Skill {
+	return []skill.Skill{{Name: "credential.fetch", Run: skill.Typed(fetch)}}
+}
 
 type data struct {
 	Name      string `json:"name"`
@@ -26,30 +28,26 @@ type data struct {
 	ExpiresAt string `json:"expires_at,omitempty"`
 }
 
-func fetch(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var p protocol.FetchCredential
-	if err := c.Bind(&p); err != nil {
-		return skill.Result{}, err
-	}
+func fetch(ctx context.Context, c *skill.Call, p protocol.FetchCredential) (*data, error) {
 	if err := check(p); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if c.Resume == nil {
-		return propose.Ask(ctx, c, protocol.ActionFetchCredential, p)
+		return nil, propose.Ask(ctx, c, protocol.ActionFetchCredential, p)
 	}
 	a, err := propose.Answered(c, protocol.ActionFetchCredential)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	var lease struct {
 		Lease     string `json:"lease"`
 		ExpiresAt string `json:"expires_at"`
 	}
 	if len(a.Result) > 0 && json.Unmarshal(a.Result, &lease) != nil || propose.Name("/result/lease", lease.Lease) != nil {
-		return skill.Result{}, skill.Failed("no_lease", "the request for %s was granted, but no lease came with the answer", p.Name).
+		return nil, skill.Failed("no_lease", "the request for %s was granted, but no lease came with the answer", p.Name).
 			WithHint("the orchestrator answers with result.lease; a person's plain approval hands out nothing")
 	}
-	return skill.Result{Data: data{Name: p.Name, Lease: lease.Lease, ExpiresAt: lease.ExpiresAt}}, nil
+	return &data{Name: p.Name, Lease: lease.Lease, ExpiresAt: lease.ExpiresAt}, nil
 }
 
 func check(p protocol.FetchCredential) error {

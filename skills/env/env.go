@@ -4,6 +4,7 @@ package env
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"github.com/spritekit/lattice/skills/propose"
@@ -19,25 +20,27 @@ const (
 )
 
 // Skills lists the family.
-func Skills() []skill.Skill { return []skill.Skill{{Name: "env.propose", Run: proposal}} }
+func Skills() []skill.Skill {
+	return []skill.Skill{{Name: "env.propose", Run: skill.Typed(proposeChange)}}
+}
 
 type data struct {
 	Proposed    bool   `json:"proposed"`
 	Fingerprint string `json:"fingerprint"`
 }
 
-func proposal(_ context.Context, c *skill.Call) (skill.Result, error) {
+func proposeChange(_ context.Context, c *skill.Call, payload json.RawMessage) (*data, error) {
 	// The protocol's own reader judges the parts, so that no proposal leaves which the orchestrator would refuse.
-	opened, err := protocol.Event{Type: protocol.TypeEnvironmentProposal, Payload: c.Input}.Open()
+	opened, err := protocol.Event{Type: protocol.TypeEnvironmentProposal, Payload: payload}.Open()
 	if err != nil {
 		_, problems, _ := strings.Cut(strings.ReplaceAll(err.Error(), "/payload", ""), ": ")
-		return skill.Result{}, skill.BadInput("", "%s", problems)
+		return nil, skill.BadInput("", "%s", problems)
 	}
 	p := opened.(protocol.EnvironmentProposal)
 	if err := check(p); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
-	return skill.Result{Data: data{true, p.Fingerprint()}}, c.Emit(p)
+	return &data{true, p.Fingerprint()}, c.Emit(p)
 }
 
 // check bounds a proposal: it is for a person to read, and describes one adjustment.

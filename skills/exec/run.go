@@ -36,7 +36,9 @@ const (
 
 // Skills lists the family. Its processes are started by r.
 func Skills(r *proc.Reaper) []skill.Skill {
-	return []skill.Skill{{Name: "exec.run", Run: func(ctx context.Context, c *skill.Call) (skill.Result, error) { return run(ctx, c, r) }}}
+	return []skill.Skill{{Name: "exec.run", Run: skill.Typed(func(ctx context.Context, c *skill.Call, in input) (*report, error) {
+		return run(ctx, c, in, r)
+	})}}
 }
 
 type input struct {
@@ -74,18 +76,14 @@ type job struct {
 	pattern  *regexp.Regexp // nil for none
 }
 
-func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper) (skill.Result, error) {
-	var in input
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func run(ctx context.Context, c *skill.Call, in input, reaper *proc.Reaper) (*report, error) {
 	j, err := prepare(c, in)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	file, err := proc.OpenTranscript(c, ".exec.log", maxLog)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer file.Close()
 	limited, cancel := context.WithTimeoutCause(ctx, j.limit, errTimeLimit)
@@ -102,7 +100,7 @@ func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper) (skill.Result,
 	ended, err := reaper.Run(limited, j.spec)
 	stop()
 	if err != nil {
-		return skill.Result{}, fmt.Errorf("run the program: %w", err)
+		return nil, fmt.Errorf("run the program: %w", err)
 	}
 	if ended.Leftover > 0 {
 		c.Warn("processes_killed", fmt.Sprintf("%d processes that the program left behind were killed", ended.Leftover))
@@ -118,7 +116,7 @@ func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper) (skill.Result,
 		r.Signal = ended.Signal.String()
 	}
 	if ctx.Err() != nil {
-		return skill.Result{}, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	return j.verdict(r, errors.Is(context.Cause(limited), errTimeLimit))
 }
@@ -230,22 +228,22 @@ func isVariable(name string) bool {
 }
 
 // verdict turns the report into the outcome of the call.
-func (j job) verdict(r report, late bool) (skill.Result, error) {
+func (j job) verdict(r report, late bool) (*report, error) {
 	hint := "what it printed is in " + r.LogPath
 	switch {
 	case late && (r.Signal != "" || !slices.Contains(j.expected, r.ExitCode)):
 		e := skill.Timeout("the program did not end within %v", j.limit).WithDetails(r)
 		e.Retryable = false
-		return skill.Result{}, e.WithHint("%s", hint)
+		return nil, e.WithHint("%s", hint)
 	case r.Signal != "":
-		return skill.Result{}, skill.Failed("killed", "the program was ended by a signal: %s", r.Signal).WithHint("%s", hint).WithDetails(r)
+		return nil, skill.Failed("killed", "the program was ended by a signal: %s", r.Signal).WithHint("%s", hint).WithDetails(r)
 	case !slices.Contains(j.expected, r.ExitCode):
-		return skill.Result{}, skill.Failed("exit_code", "the program ended with exit code %d, expected is %v", r.ExitCode, j.expected).
+		return nil, skill.Failed("exit_code", "the program ended with exit code %d, expected is %v", r.ExitCode, j.expected).
 			WithHint("%s", hint).WithDetails(r)
 	case !r.Matched:
-		return skill.Result{}, skill.Failed("no_match", "stdout does not match %q", j.pattern).WithHint("%s", hint).WithDetails(r)
+		return nil, skill.Failed("no_match", "stdout does not match %q", j.pattern).WithHint("%s", hint).WithDetails(r)
 	}
-	return skill.Result{Data: r}, nil
+	return &r, nil
 }
 
 // capture keeps the beginning and the end of a stream, and copies all of it to the log.

@@ -32,49 +32,45 @@ type appendData struct {
 	Mode     string `json:"mode"`
 }
 
-// Append is fs.append. What it adds is one write, so that writers side by side do not tear each other's lines.
-func Append(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in appendInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+// appendFile does the work of fs.append. What it adds is one write, so that writers side by side do not tear each other's lines.
+func appendFile(ctx context.Context, c *skill.Call, in appendInput) (*appendData, error) {
 	data, err := decode(in.Content, in.Encoding)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	mode, err := parseMode(in.Mode)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	rel, err := content(c, in.Path)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	old, err := existing(ctx, c, rel, in.Expect)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := onlyName(rel, old); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := parents(c, rel, in.CreateDirs); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	offset, err := add(c, rel, data, mode, old == nil)
 	if err != nil {
-		return skill.Result{}, fmt.Errorf("append to %s: %w", rel, err)
+		return nil, fmt.Errorf("append to %s: %w", rel, err)
 	}
 	info, err := c.Root.Stat(rel)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	sum, err := digest(ctx, c, rel)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
-	return skill.Result{Data: appendData{
+	return &appendData{
 		Path: rel, Offset: offset, Appended: int64(len(data)), Size: info.Size(), SHA256: sum, Created: old == nil, Mode: octal(info.Mode()),
-	}}, emitFile(c, rel, sum, info.Size())
+	}, emitFile(c, rel, sum, info.Size())
 }
 
 // onlyName refuses to write into a file that has other names: package managers link files of many projects to one

@@ -42,44 +42,40 @@ type copyData struct {
 	Overwritten bool   `json:"overwritten"`
 }
 
-// Copy is fs.copy. The copy has its name when it is whole. Symlinks are copied as they are.
-func Copy(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in copyInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+// copyPath does the work of fs.copy. The copy has its name when it is whole. Symlinks are copied as they are.
+func copyPath(ctx context.Context, c *skill.Call, in copyInput) (*copyData, error) {
 	t := transfer{call: c, maxEntries: in.MaxEntries, maxBytes: in.MaxBytes}
 	if err := t.limits(); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	from, err := c.Root.Rel(in.From)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	p, err := prepare(ctx, c, from, in.To, in.Overwrite, in.Expect)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if p.info.IsDir() && (from == "." || from == protocol.Dir) {
-		return skill.Result{}, skill.BadInput("/from", "holds what belongs to the runtime").WithHint("copy the folders in the workspace one by one")
+		return nil, skill.BadInput("/from", "holds what belongs to the runtime").WithHint("copy the folders in the workspace one by one")
 	}
 	if p.info.IsDir() && !in.Recursive {
-		return skill.Result{}, skill.Failed("is_directory", "%s is a folder", from).WithHint(`set "recursive":true to copy all of it`)
+		return nil, skill.Failed("is_directory", "%s is a folder", from).WithHint(`set "recursive":true to copy all of it`)
 	}
 	if err := parents(c, p.to, in.CreateDirs); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := t.place(ctx, p, from); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	data := copyData{From: from, To: p.to, Type: typeName(p.info.Mode()), Entries: t.entries, Size: t.bytes, Overwritten: p.old != nil}
 	if !p.info.Mode().IsRegular() {
-		return skill.Result{Data: data}, nil
+		return &data, nil
 	}
 	if data.SHA256, err = digest(ctx, c, p.to); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
-	return skill.Result{Data: data}, emitFile(c, p.to, data.SHA256, data.Size)
+	return &data, emitFile(c, p.to, data.SHA256, data.Size)
 }
 
 // transfer copies a file or a tree, up to its limits.

@@ -49,33 +49,29 @@ type editResult struct {
 	Lines        []int `json:"lines"`
 }
 
-// Edit is fs.edit.
-func Edit(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in editInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+// editFile does the work of fs.edit.
+func editFile(ctx context.Context, c *skill.Call, in editInput) (*editData, error) {
 	if err := in.check(); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	rel, err := content(c, in.Path)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if _, err := existing(ctx, c, rel, in.Expect); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	old, err := take(c, rel)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if in.Expect != "" && sum(old.data) != in.Expect {
-		return skill.Result{}, changed(rel, sum(old.data), in.Expect)
+		return nil, changed(rel, sum(old.data), in.Expect)
 	}
 	e := editor{text: string(old.data), crlf: isCRLF(old.data)}
 	for i, r := range in.Edits {
 		if err := e.replace(fmt.Sprintf("/edits/%d", i), r); err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 	}
 	data := editData{Path: rel, Size: int64(len(e.text)), SHA256: sum([]byte(e.text)), Edits: e.results}
@@ -83,16 +79,16 @@ func Edit(ctx context.Context, c *skill.Call) (skill.Result, error) {
 		data.Diff = unified.Diff("a/"+rel, "b/"+rel, string(old.data), e.text)
 	}
 	if in.DryRun {
-		return skill.Result{Data: data}, nil
+		return &data, nil
 	}
 	if err := old.still(c); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := c.Root.WriteFile(rel, []byte(e.text), 0); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	data.Changed = true
-	return skill.Result{Data: data}, emitFile(c, rel, data.SHA256, data.Size)
+	return &data, emitFile(c, rel, data.SHA256, data.Size)
 }
 
 func (in *editInput) check() error {

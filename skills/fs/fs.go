@@ -16,20 +16,20 @@ import (
 // Skills lists the family.
 func Skills() []skill.Skill {
 	return []skill.Skill{
-		{Name: "fs.append", Run: Append},
-		{Name: "fs.copy", Run: Copy},
-		{Name: "fs.edit", Run: Edit},
-		{Name: "fs.glob", Run: Glob},
-		{Name: "fs.hash", Run: Hash},
-		{Name: "fs.list", Run: List},
-		{Name: "fs.mkdir", Run: Mkdir},
-		{Name: "fs.move", Run: Move},
-		{Name: "fs.patch", Run: Patch},
-		{Name: "fs.read", Run: Read},
-		{Name: "fs.remove", Run: Remove},
-		{Name: "fs.search", Run: Search},
-		{Name: "fs.stat", Run: Stat},
-		{Name: "fs.write", Run: Write},
+		{Name: "fs.append", Run: skill.Typed(appendFile)},
+		{Name: "fs.copy", Run: skill.Typed(copyPath)},
+		{Name: "fs.edit", Run: skill.Typed(editFile)},
+		{Name: "fs.glob", Run: skill.Typed(globPaths)},
+		{Name: "fs.hash", Run: skill.Typed(hashFiles)},
+		{Name: "fs.list", Run: skill.Typed(listFolder)},
+		{Name: "fs.mkdir", Run: skill.Typed(makeFolder)},
+		{Name: "fs.move", Run: skill.Typed(movePath)},
+		{Name: "fs.patch", Run: skill.Typed(patchFiles)},
+		{Name: "fs.read", Run: skill.Typed(readFile)},
+		{Name: "fs.remove", Run: skill.Typed(removePath)},
+		{Name: "fs.search", Run: skill.Typed(searchFiles)},
+		{Name: "fs.stat", Run: skill.Typed(statPath)},
+		{Name: "fs.write", Run: skill.Typed(writeFile)},
 	}
 }
 

@@ -35,30 +35,26 @@ type globData struct {
 	Truncated bool     `json:"truncated"`
 }
 
-// Glob is fs.glob.
-func Glob(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in globInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+// globPaths does the work of fs.glob.
+func globPaths(ctx context.Context, c *skill.Call, in globInput) (*globData, error) {
 	pattern, err := newGlobs("/pattern", strings.TrimPrefix(in.Pattern, "./"))
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	exclude, err := newGlobs("/exclude", in.Exclude...)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	wanted, err := typeFilter(cmp.Or(in.Type, "file"))
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if in.Limit = cmp.Or(in.Limit, defaultPaths); in.Limit < 0 || in.Limit > maxPaths {
-		return skill.Result{}, skill.BadInput("/limit", "is not between 1 and %d", maxPaths)
+		return nil, skill.BadInput("/limit", "is not between 1 and %d", maxPaths)
 	}
 	base, err := folder(c, in.Path)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	found := first[string]{limit: in.Limit, path: func(p string) string { return p }, size: func(string) int { return 1 }}
 	start, ok := startOf(c, base, pattern[0])
@@ -75,7 +71,7 @@ func Glob(ctx context.Context, c *skill.Call) (skill.Result, error) {
 			return nil
 		})
 		if err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 	}
 	warnSkipped(c, skipped)
@@ -87,7 +83,7 @@ func Glob(ctx context.Context, c *skill.Call) (skill.Result, error) {
 			c.Warn("top_level_only", "the pattern matches only what lies directly in "+base+"; **/"+in.Pattern+" matches at any depth")
 		}
 	}
-	return skill.Result{Data: data}, nil
+	return &data, nil
 }
 
 // startOf is the folder below base where all matches of a pattern lie. There is none when the pattern names one that is

@@ -54,31 +54,27 @@ type hashEntry struct {
 	Digest string `json:"digest"`
 }
 
-// Hash is fs.hash. The digest of a folder is the sha256 over "MODE DIGEST PATH" and a NUL for each file in it, sorted by
+// hashFiles does the work of fs.hash. The digest of a folder is the sha256 over "MODE DIGEST PATH" and a NUL for each file in it, sorted by
 // path, which is relative to the folder; empty folders do not count, as in git.
-func Hash(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in hashInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func hashFiles(ctx context.Context, c *skill.Call, in hashInput) (*hashData, error) {
 	in.Algorithm, in.MaxEntries = cmp.Or(in.Algorithm, algorithmSHA256), cmp.Or(in.MaxEntries, defaultHashed)
 	if in.Algorithm != algorithmSHA256 && in.Algorithm != algorithmGit {
-		return skill.Result{}, skill.BadInput("/algorithm", "%q is none of sha256, git", in.Algorithm)
+		return nil, skill.BadInput("/algorithm", "%q is none of sha256, git", in.Algorithm)
 	}
 	if in.MaxEntries < 0 || in.MaxEntries > maxHashed {
-		return skill.Result{}, skill.BadInput("/max_entries", "is not between 1 and %d", maxHashed)
+		return nil, skill.BadInput("/max_entries", "is not between 1 and %d", maxHashed)
 	}
 	exclude, err := newGlobs("/exclude", in.Exclude...)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	rel, err := c.Root.Rel(cmp.Or(in.Path, "."))
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	info, err := c.Root.Stat(rel)
 	if err != nil {
-		return skill.Result{}, explain(c, rel, err)
+		return nil, explain(c, rel, err)
 	}
 	data := hashData{Path: rel, Type: typeName(info.Mode()), Algorithm: in.Algorithm}
 	if info.IsDir() {
@@ -86,7 +82,7 @@ func Hash(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	} else {
 		err = data.file(c, info)
 	}
-	return skill.Result{Data: data}, err
+	return &data, err
 }
 
 func (d *hashData) file(c *skill.Call, info fs.FileInfo) error {

@@ -39,39 +39,35 @@ type listData struct {
 	Truncated bool        `json:"truncated"`
 }
 
-// List is fs.list.
-func List(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in listInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+// listFolder does the work of fs.list.
+func listFolder(ctx context.Context, c *skill.Call, in listInput) (*listData, error) {
 	if in.MaxEntries == 0 {
 		in.MaxEntries = defaultEntries
 	}
 	if in.MaxEntries < 0 || in.MaxEntries > maxEntries {
-		return skill.Result{}, skill.BadInput("/max_entries", "is not between 1 and %d", maxEntries)
+		return nil, skill.BadInput("/max_entries", "is not between 1 and %d", maxEntries)
 	}
 	if in.Depth < 0 {
-		return skill.Result{}, skill.BadInput("/depth", "is negative")
+		return nil, skill.BadInput("/depth", "is negative")
 	}
 	rel, err := c.Root.Rel(cmp.Or(in.Path, "."))
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	info, err := c.Root.Stat(rel)
 	if err != nil {
-		return skill.Result{}, explain(c, rel, err)
+		return nil, explain(c, rel, err)
 	}
 	if !info.IsDir() {
-		return skill.Result{}, skill.Failed("not_a_directory", "%s is not a folder", rel).WithHint("fs.read reads a file")
+		return nil, skill.Failed("not_a_directory", "%s is not a folder", rel).WithHint("fs.read reads a file")
 	}
 	l := lister{call: c, in: in, data: listData{Path: rel, Entries: []listEntry{}}}
 	if err := l.walk(ctx, rel, 1); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	slices.SortFunc(l.data.Entries, func(a, b listEntry) int { return cmp.Compare(a.Path, b.Path) })
 	l.data.Count = len(l.data.Entries)
-	return skill.Result{Data: l.data}, nil
+	return &l.data, nil
 }
 
 type lister struct {

@@ -22,29 +22,25 @@ type mkdirData struct {
 	Mode    string `json:"mode"`
 }
 
-// Mkdir is fs.mkdir.
-func Mkdir(_ context.Context, c *skill.Call) (skill.Result, error) {
-	var in mkdirInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+// makeFolder does the work of fs.mkdir.
+func makeFolder(_ context.Context, c *skill.Call, in mkdirInput) (*mkdirData, error) {
 	mode, err := parseMode(in.Mode)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	rel, err := entry(c, in.Path, "/path")
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := parents(c, rel, in.Parents); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	err = c.Root.Mkdir(rel, 0o755)
 	created := err == nil
 	if errors.Is(err, fs.ErrExist) {
 		info, serr := c.Root.Stat(rel)
 		if serr != nil || !info.IsDir() || in.ExistOK != nil && !*in.ExistOK {
-			return skill.Result{}, exists(rel, "choose another name, or fs.remove what is there")
+			return nil, exists(rel, "choose another name, or fs.remove what is there")
 		}
 		err = nil
 	}
@@ -55,13 +51,13 @@ func Mkdir(_ context.Context, c *skill.Call) (skill.Result, error) {
 		err = c.Root.SyncDir(path.Dir(rel))
 	}
 	if err != nil {
-		return skill.Result{}, explain(c, rel, err)
+		return nil, explain(c, rel, err)
 	}
 	info, err := c.Root.Stat(rel)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
-	return skill.Result{Data: mkdirData{Path: rel, Created: created, Mode: octal(info.Mode())}}, nil
+	return &mkdirData{Path: rel, Created: created, Mode: octal(info.Mode())}, nil
 }
 
 func exists(rel, hint string) error {

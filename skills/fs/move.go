@@ -28,22 +28,18 @@ type moveData struct {
 	Overwritten bool   `json:"overwritten"`
 }
 
-// Move is fs.move. The name changes in one step; between file systems the copy is whole before the original goes.
-func Move(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in moveInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+// movePath does the work of fs.move. The name changes in one step; between file systems the copy is whole before the original goes.
+func movePath(ctx context.Context, c *skill.Call, in moveInput) (*moveData, error) {
 	from, err := entry(c, in.From, "/from")
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	p, err := prepare(ctx, c, from, in.To, in.Overwrite, in.Expect)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := parents(c, p.to, in.CreateDirs); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	err = p.rename(c, from)
 	if errors.Is(err, syscall.EXDEV) {
@@ -56,9 +52,9 @@ func Move(ctx context.Context, c *skill.Call) (skill.Result, error) {
 		err = errors.Join(c.Root.SyncDir(path.Dir(p.to)), c.Root.SyncDir(path.Dir(from)))
 	}
 	if err != nil {
-		return skill.Result{}, fmt.Errorf("move %s to %s: %w", from, p.to, err)
+		return nil, fmt.Errorf("move %s to %s: %w", from, p.to, err)
 	}
-	return skill.Result{Data: moveData{From: from, To: p.to, Type: typeName(p.info.Mode()), Overwritten: p.old != nil}}, nil
+	return &moveData{From: from, To: p.to, Type: typeName(p.info.Mode()), Overwritten: p.old != nil}, nil
 }
 
 // passage is a move or copy that was judged: both ends are allowed, and what is in the way may go.

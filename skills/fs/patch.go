@@ -47,51 +47,47 @@ type patchedFile struct {
 	SHA256  string         `json:"sha256,omitempty"` // of what is there now
 }
 
-// Patch is fs.patch.
-func Patch(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in patchInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+// patchFiles does the work of fs.patch.
+func patchFiles(ctx context.Context, c *skill.Call, in patchInput) (*patchData, error) {
 	files, err := in.files()
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	base, err := folder(c, in.Path)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := in.expected(ctx, c); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	p := patcher{call: c, base: base, fuzz: in.Fuzz, states: map[string]*state{}}
 	for _, f := range files {
 		if err := ctx.Err(); err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 		if err := p.one(f); err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 	}
 	if p.rejects != nil {
-		return skill.Result{}, rejected(p.rejects)
+		return nil, rejected(p.rejects)
 	}
 	data := patchData{Files: p.done}
 	if in.DryRun {
-		return skill.Result{Data: data}, nil
+		return &data, nil
 	}
 	if err := p.write(); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	data.Changed = true
 	for _, name := range slices.Sorted(maps.Keys(p.states)) {
 		if s := p.states[name]; s.exists && s.touched {
 			if err := emitFile(c, name, sum([]byte(s.text)), int64(len(s.text))); err != nil {
-				return skill.Result{}, err
+				return nil, err
 			}
 		}
 	}
-	return skill.Result{Data: data}, nil
+	return &data, nil
 }
 
 // files reads the patch.

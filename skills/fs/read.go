@@ -45,28 +45,24 @@ type readData struct {
 	TotalLines int64 `json:"total_lines,omitempty"` // of the whole file, when asked by line
 }
 
-// Read is fs.read. It returns what was asked for or refuses: content is never cut unless that is asked for, too, because
+// readFile does the work of fs.read. It returns what was asked for or refuses: content is never cut unless that is asked for, too, because
 // a caller may write back what it read.
-func Read(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in readInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func readFile(ctx context.Context, c *skill.Call, in readInput) (*readData, error) {
 	if err := in.check(); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	rel, err := c.Root.Rel(in.Path)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	f, err := open(c, rel)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return skill.Result{}, fmt.Errorf("read %s: %w", rel, err)
+		return nil, fmt.Errorf("read %s: %w", rel, err)
 	}
 	p := picker{limit: in.MaxBytes, buffer: bufferFor(info.Size())}
 	if in.byLine() {
@@ -75,10 +71,10 @@ func Read(ctx context.Context, c *skill.Call) (skill.Result, error) {
 		err = p.bytes(ctx, f, in.Offset, in.Length)
 	}
 	if err != nil {
-		return skill.Result{}, fmt.Errorf("read %s: %w", rel, err)
+		return nil, fmt.Errorf("read %s: %w", rel, err)
 	}
 	if p.over && !in.Truncate {
-		return skill.Result{}, skill.Limit("too_large", "%s: what was asked for is larger than %d bytes", rel, in.MaxBytes).
+		return nil, skill.Limit("too_large", "%s: what was asked for is larger than %d bytes", rel, in.MaxBytes).
 			WithHint(`read it in parts with offset and length, raise max_bytes, or set "truncate":true`).
 			WithDetails(map[string]any{"size": p.size, "max_bytes": in.MaxBytes})
 	}
@@ -94,10 +90,10 @@ func Read(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	case in.Encoding == encodingBase64:
 		data.Content = base64.StdEncoding.EncodeToString(p.picked)
 	case !utf8.Valid(p.picked):
-		return skill.Result{}, skill.Failed("not_utf8", "%s is not UTF-8 in the range that was asked for", rel).
+		return nil, skill.Failed("not_utf8", "%s is not UTF-8 in the range that was asked for", rel).
 			WithHint(`ask for "encoding":"base64"`)
 	}
-	return skill.Result{Data: data}, nil
+	return &data, nil
 }
 
 func (in *readInput) byLine() bool { return in.StartLine != nil || in.EndLine != nil }

@@ -24,41 +24,37 @@ type removeData struct {
 	Entries int    `json:"entries"` // files and folders that went
 }
 
-// Remove is fs.remove. Of a symlink the link goes, not what it leads to.
-func Remove(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in removeInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+// removePath does the work of fs.remove. Of a symlink the link goes, not what it leads to.
+func removePath(ctx context.Context, c *skill.Call, in removeInput) (*removeData, error) {
 	t := transfer{maxEntries: in.MaxEntries}
 	if err := t.limits(); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	rel, err := entry(c, in.Path, "/path")
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	info, err := c.Root.Lstat(rel)
 	if errors.Is(err, fs.ErrNotExist) && in.MissingOK {
-		return skill.Result{Data: removeData{Path: rel}}, nil
+		return &removeData{Path: rel}, nil
 	}
 	if err != nil {
-		return skill.Result{}, explain(c, rel, err)
+		return nil, explain(c, rel, err)
 	}
 	if err := expectSource(ctx, c, rel, in.Expect, info); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	entries := 1
 	if info.IsDir() {
 		n, err := count(ctx, c, rel, t.maxEntries)
 		if err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 		if n > t.maxEntries {
-			return skill.Result{}, tooMany(t.maxEntries)
+			return nil, tooMany(t.maxEntries)
 		}
 		if entries += n; n > 0 && !in.Recursive {
-			return skill.Result{}, skill.Failed("not_empty", "%s is a folder that is not empty", rel).
+			return nil, skill.Failed("not_empty", "%s is a folder that is not empty", rel).
 				WithHint(`set "recursive":true to remove all of it`)
 		}
 	}
@@ -71,9 +67,9 @@ func Remove(ctx context.Context, c *skill.Call) (skill.Result, error) {
 		err = c.Root.SyncDir(path.Dir(rel))
 	}
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
-	return skill.Result{Data: removeData{Path: rel, Removed: true, Type: typeName(info.Mode()), Entries: entries}}, nil
+	return &removeData{Path: rel, Removed: true, Type: typeName(info.Mode()), Entries: entries}, nil
 }
 
 // count is how many files and folders lie in a folder, at any depth. It does not go on beyond the limit.

@@ -70,22 +70,18 @@ type searchCount struct {
 	Count int    `json:"count"`
 }
 
-// Search is fs.search.
-func Search(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in searchInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+// searchFiles does the work of fs.search.
+func searchFiles(ctx context.Context, c *skill.Call, in searchInput) (*searchData, error) {
 	s, err := newSearch(&in)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if s.base, err = c.Root.Rel(cmp.Or(in.Path, ".")); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	info, err := c.Root.Stat(s.base)
 	if err != nil {
-		return skill.Result{}, explain(c, s.base, err)
+		return nil, explain(c, s.base, err)
 	}
 	if info.IsDir() {
 		var skipped int
@@ -98,12 +94,12 @@ func Search(ctx context.Context, c *skill.Call) (skill.Result, error) {
 		err = s.file(ctx, c)
 	}
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if n := s.unreadable.Load(); n > 0 {
 		c.Warn("unreadable", plural(int(n), "file")+" could not be read")
 	}
-	return skill.Result{Data: s.data()}, nil
+	return s.data(), nil
 }
 
 // search is one search under way.
@@ -226,9 +222,9 @@ func (s *search) scan(ctx context.Context, worker int, name string, r io.Reader,
 	return nil
 }
 
-func (s *search) data() searchData {
+func (s *search) data() *searchData {
 	hits, more := s.found.sorted()
-	data := searchData{Path: s.base, Mode: s.in.Mode, Searched: s.searched.Load(), Binary: s.binary.Load(), Truncated: more || s.more.Load()}
+	data := &searchData{Path: s.base, Mode: s.in.Mode, Searched: s.searched.Load(), Binary: s.binary.Load(), Truncated: more || s.more.Load()}
 	switch s.in.Mode { // nothing found is an empty list
 	case modeFiles:
 		data.Files = []string{}

@@ -29,15 +29,11 @@ type statData struct {
 	SHA256 string `json:"sha256,omitempty"`
 }
 
-// Stat is fs.stat.
-func Stat(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in statInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+// statPath does the work of fs.stat.
+func statPath(ctx context.Context, c *skill.Call, in statInput) (*statData, error) {
 	rel, err := c.Root.Rel(in.Path)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	look := c.Root.Lstat
 	if in.Follow {
@@ -47,9 +43,9 @@ func Stat(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 	switch {
 	case missing && in.MissingOK:
-		return skill.Result{Data: statData{Path: rel}}, nil
+		return &statData{Path: rel}, nil
 	case err != nil:
-		return skill.Result{}, explain(c, rel, err)
+		return nil, explain(c, rel, err)
 	}
 	data := statData{
 		Path: rel, Exists: true, Type: typeName(info.Mode()), Size: info.Size(), Mode: octal(info.Mode()),
@@ -66,5 +62,5 @@ func Stat(ctx context.Context, c *skill.Call) (skill.Result, error) {
 			data.SHA256, err = digest(ctx, c, rel)
 		}
 	}
-	return skill.Result{Data: data}, err
+	return &data, err
 }

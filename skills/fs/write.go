@@ -33,30 +33,26 @@ type writeData struct {
 	Mode    string `json:"mode"`
 }
 
-// Write is fs.write.
-func Write(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in writeInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+// writeFile does the work of fs.write.
+func writeFile(ctx context.Context, c *skill.Call, in writeInput) (*writeData, error) {
 	data, err := decode(in.Content, in.Encoding)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	mode, err := parseMode(in.Mode)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	rel, err := content(c, in.Path)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	old, err := existing(ctx, c, rel, in.Expect)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := parents(c, rel, in.CreateDirs); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if in.Atomic == nil || *in.Atomic {
 		err = c.Root.WriteFile(rel, data, mode)
@@ -64,16 +60,16 @@ func Write(ctx context.Context, c *skill.Call) (skill.Result, error) {
 		err = inPlace(c, rel, data, mode)
 	}
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	info, err := c.Root.Stat(rel)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	sum := sum(data)
-	return skill.Result{Data: writeData{
+	return &writeData{
 		Path: rel, Size: int64(len(data)), SHA256: sum, Created: old == nil, Mode: octal(info.Mode()),
-	}}, emitFile(c, rel, sum, int64(len(data)))
+	}, emitFile(c, rel, sum, int64(len(data)))
 }
 
 func sum(data []byte) string {

@@ -217,7 +217,7 @@ func (r *repo) request(ctx context.Context, c *skill.Call, in pushInput, p pushD
 		return skill.Result{}, fmt.Errorf("describe the push: %w", err)
 	}
 	expected := map[string]string{"ok": "boolean", "action": "string", "result": "map", "error": "map"}
-	return c.Suspend(ctx, protocol.ActionPushBranch, expected, &protocol.ActionRequest{
+	return skill.Result{}, c.Suspend(ctx, protocol.ActionPushBranch, expected, &protocol.ActionRequest{
 		Action: protocol.ActionPushBranch, Parameters: parameters, Blocking: true,
 	})
 }

@@ -36,9 +36,9 @@ type Bundle func(ctx context.Context, c *skill.Call, repo, branch, base string) 
 func Skills(bundle Bundle) []skill.Skill {
 	f := family{bundle}
 	return []skill.Skill{
-		{Name: "github.comment", Run: f.comment},
-		{Name: "github.label", Run: f.label},
-		{Name: "github.open_pr", Run: f.openPR},
+		{Name: "github.comment", Run: skill.Typed(postComment)},
+		{Name: "github.label", Run: skill.Typed(labelIssue)},
+		{Name: "github.open_pr", Run: skill.Typed(f.openPR)},
 	}
 }
 
@@ -60,34 +60,30 @@ type openData struct {
 	Result   json.RawMessage `json:"result,omitempty"`
 }
 
-func (f family) openPR(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in openInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) openPR(ctx context.Context, c *skill.Call, in openInput) (*openData, error) {
 	if err := propose.Line("/title", in.Title, maxTitle); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := propose.Optional("/body", in.Body, maxBody); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if c.Resume != nil {
-		return opened(c, in)
+		return readOpened(c, in)
 	}
 	b, err := f.bundle(ctx, c, in.Repo, in.Branch, in.Base)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
-	return propose.Ask(ctx, c, protocol.ActionOpenPR, protocol.OpenPR{
+	return nil, propose.Ask(ctx, c, protocol.ActionOpenPR, protocol.OpenPR{
 		Title: in.Title, Body: in.Body, Base: in.Base, Head: b.Name, BaseSHA: b.BaseSHA, HeadSHA: b.HeadSHA, Bundle: b.Bundle, SHA256: b.SHA256,
 	})
 }
 
-// opened ends a call whose pull request was opened. A person who said no more than yes opened it by hand.
-func opened(c *skill.Call, in openInput) (skill.Result, error) {
+// readOpened ends a call whose pull request was opened. A person who said no more than yes opened it by hand.
+func readOpened(c *skill.Call, in openInput) (*openData, error) {
 	a, err := propose.Answered(c, protocol.ActionOpenPR)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	d := openData{Branch: in.Branch, Comments: a.Comments, Result: a.Result}
 	var result struct {
@@ -97,19 +93,19 @@ func opened(c *skill.Call, in openInput) (skill.Result, error) {
 	}
 	if len(a.Result) > 0 {
 		if err := json.Unmarshal(a.Result, &result); err != nil {
-			return skill.Result{}, skill.BadInput("/result", "is not what a pull request answers: %v", err)
+			return nil, skill.BadInput("/result", "is not what a pull request answers: %v", err)
 		}
 	}
 	if d.PRURL = result.PRURL; d.PRURL == "" {
 		d.PRURL = result.URL
 	}
 	if d.Number = result.Number; d.PRURL == "" {
-		return skill.Result{Data: d}, nil
+		return &d, nil
 	}
 	if err := propose.Link("/result/url", d.PRURL); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
-	return skill.Result{Data: d}, c.Emit(protocol.Artifact{Kind: "pr_url", Ref: in.Branch, URL: d.PRURL})
+	return &d, c.Emit(protocol.Artifact{Kind: "pr_url", Ref: in.Branch, URL: d.PRURL})
 }
 
 // proposed is the data of a comment or of labels.
@@ -121,45 +117,41 @@ type proposed struct {
 	Result    json.RawMessage `json:"result,omitempty"`
 }
 
-func (f family) comment(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in struct {
-		protocol.PostComment
-		Wait bool `json:"wait"`
-	}
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+type commentInput struct {
+	protocol.PostComment
+	Wait bool `json:"wait"`
+}
+
+func postComment(ctx context.Context, c *skill.Call, in commentInput) (*proposed, error) {
 	if in.Number < 1 {
-		return skill.Result{}, skill.BadInput("/number", "is not positive")
+		return nil, skill.BadInput("/number", "is not positive")
 	}
 	if err := propose.Text("/body", in.Body, maxBody); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	return request(ctx, c, protocol.ActionPostComment, in.PostComment, in.Wait)
 }
 
-func (f family) label(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in struct {
-		protocol.LabelIssue
-		Wait bool `json:"wait"`
-	}
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+type labelInput struct {
+	protocol.LabelIssue
+	Wait bool `json:"wait"`
+}
+
+func labelIssue(ctx context.Context, c *skill.Call, in labelInput) (*proposed, error) {
 	if in.Number < 1 {
-		return skill.Result{}, skill.BadInput("/number", "is not positive")
+		return nil, skill.BadInput("/number", "is not positive")
 	}
 	if len(in.Labels) == 0 || len(in.Labels) > maxLabels {
-		return skill.Result{}, skill.BadInput("/labels", "has %d entries, 1 to %d are allowed", len(in.Labels), maxLabels)
+		return nil, skill.BadInput("/labels", "has %d entries, 1 to %d are allowed", len(in.Labels), maxLabels)
 	}
 	seen := map[string]bool{}
 	for i, label := range in.Labels {
 		pointer := fmt.Sprintf("/labels/%d", i)
 		if err := propose.Line(pointer, label, maxLabel); err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 		if key := strings.ToLower(label); seen[key] { // GitHub's labels are the same in any case
-			return skill.Result{}, skill.BadInput(pointer, "is given twice")
+			return nil, skill.BadInput(pointer, "is given twice")
 		} else {
 			seen[key] = true
 		}
@@ -168,16 +160,16 @@ func (f family) label(ctx context.Context, c *skill.Call) (skill.Result, error) 
 }
 
 // request asks for something whose outcome the work can do without; with wait it is waited for all the same.
-func request(ctx context.Context, c *skill.Call, action string, parameters any, wait bool) (skill.Result, error) {
+func request(ctx context.Context, c *skill.Call, action string, parameters any, wait bool) (*proposed, error) {
 	switch {
 	case !wait:
-		return skill.Result{Data: proposed{Requested: true}}, propose.Tell(c, action, parameters)
+		return &proposed{Requested: true}, propose.Tell(c, action, parameters)
 	case c.Resume == nil:
-		return propose.Ask(ctx, c, action, parameters)
+		return nil, propose.Ask(ctx, c, action, parameters)
 	}
 	a, err := propose.Answered(c, action)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	d := proposed{Requested: true, Done: true, Comments: a.Comments, Result: a.Result}
 	var result struct {
@@ -185,11 +177,11 @@ func request(ctx context.Context, c *skill.Call, action string, parameters any, 
 	}
 	if len(a.Result) > 0 {
 		if err := json.Unmarshal(a.Result, &result); err != nil {
-			return skill.Result{}, skill.BadInput("/result", "is no answer to %s: %v", action, err)
+			return nil, skill.BadInput("/result", "is no answer to %s: %v", action, err)
 		}
 	}
 	if d.URL = result.URL; d.URL == "" {
-		return skill.Result{Data: d}, nil
+		return &d, nil
 	}
-	return skill.Result{Data: d}, propose.Link("/result/url", d.URL)
+	return &d, propose.Link("/result/url", d.URL)
 }

@@ -18,23 +18,21 @@ const (
 )
 
 // Skills lists the family.
-func Skills() []skill.Skill { return []skill.Skill{{Name: "notify.user", Run: user}} }
+func Skills() []skill.Skill {
+	return []skill.Skill{{Name: "notify.user", Run: skill.Typed(notifyUser)}}
+}
 
 type data struct {
 	Requested bool `json:"requested"`
 }
 
-// user never waits: a notification that nobody reads must not stop the work.
-func user(_ context.Context, c *skill.Call) (skill.Result, error) {
-	var p protocol.NotifyUser
-	if err := c.Bind(&p); err != nil {
-		return skill.Result{}, err
-	}
+// notifyUser never waits: a notification that nobody reads must not stop the work.
+func notifyUser(_ context.Context, c *skill.Call, p protocol.NotifyUser) (*data, error) {
 	p.Level = cmp.Or(p.Level, protocol.LevelInfo)
 	if err := check(p); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
-	return skill.Result{Data: data{true}}, propose.Tell(c, protocol.ActionNotifyUser, p)
+	return &data{true}, propose.Tell(c, protocol.ActionNotifyUser, p)
 }
 
 func check(p protocol.NotifyUser) error {

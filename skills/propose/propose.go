@@ -18,10 +18,10 @@ import (
 )
 
 // Ask requests an action and pauses the call until its answer is there: ACTION_REQUEST, checkpoint, WAITING.
-func Ask(ctx context.Context, c *skill.Call, action string, parameters any) (skill.Result, error) {
+func Ask(ctx context.Context, c *skill.Call, action string, parameters any) error {
 	raw, err := json.Marshal(parameters)
 	if err != nil {
-		return skill.Result{}, fmt.Errorf("describe %s: %w", action, err)
+		return fmt.Errorf("describe %s: %w", action, err)
 	}
 	expected := map[string]string{"ok": "boolean", "action": "string", "result": "map", "error": "map"}
 	return c.Suspend(ctx, action, expected, &protocol.ActionRequest{Action: action, Parameters: raw, Blocking: true})

@@ -176,7 +176,7 @@ func (p *program) conclude(ctx context.Context, exit proc.Exit, stderr []byte) (
 	}
 	switch {
 	case result.Waiting != nil && exit.Code == protocol.ExitWaiting:
-		return p.call.Suspend(ctx, result.Waiting.Reason, result.Waiting.ExpectedInputs, nil)
+		return skill.Result{}, p.call.Suspend(ctx, result.Waiting.Reason, result.Waiting.ExpectedInputs, nil)
 	case exit.Signal != 0:
 		return skill.Result{}, skill.Failed("killed", "the program was ended by %v", exit.Signal)
 	case exit.Code != protocol.ExitOK:

@@ -276,22 +276,22 @@ func (r *Report) summary() string {
 }
 
 // verdict turns the report into the outcome of the call (DESIGN 13).
-func (r *Report) verdict(allowRed bool) (skill.Result, error) {
+func (r *Report) verdict(allowRed bool) (*Report, error) {
 	switch {
 	case r.Status == StatusPassed, (r.Status == StatusFailed || r.Status == StatusNoTests) && allowRed:
-		return skill.Result{Data: r}, nil
+		return r, nil
 	case r.Status == StatusFailed:
-		return skill.Result{}, skill.Failed("tests_failed", "%s", r.summary()).
+		return nil, skill.Failed("tests_failed", "%s", r.summary()).
 			WithHint("the whole output is in %s", r.LogPath).WithDetails(r)
 	case r.Status == StatusTimeout:
 		e := skill.Timeout("the tests did not end in time").WithDetails(r).
 			WithHint("failures and %s tell how far they came; give timeout_s more seconds, or run fewer tests with args", r.LogPath)
 		e.Retryable = false
-		return skill.Result{}, e
+		return nil, e
 	case r.Status == StatusNoTests:
-		return skill.Result{}, skill.Failed("no_tests", "there are no tests to run").WithDetails(r).
+		return nil, skill.Failed("no_tests", "there are no tests to run").WithDetails(r).
 			WithHint("candidates lists other ways to test that were found; set cwd, framework, args or command; the whole output is in %s", r.LogPath)
 	}
-	return skill.Result{}, skill.Failed("test_error", "the tests could not be run: %s", r.summary()).
+	return nil, skill.Failed("test_error", "the tests could not be run: %s", r.summary()).
 		WithHint("the whole output is in %s", r.LogPath).WithDetails(r)
 }

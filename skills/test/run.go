@@ -38,13 +38,13 @@ const frameworkCommand = "command"
 
 // Skills lists the family. Its processes are started by r.
 func Skills(r *proc.Reaper) []skill.Skill {
-	return []skill.Skill{{Name: "test.run", Run: func(ctx context.Context, c *skill.Call) (skill.Result, error) {
-		result, err := run(ctx, c, r)
+	return []skill.Skill{{Name: "test.run", Run: skill.Typed(func(ctx context.Context, c *skill.Call, in input) (*Report, error) {
+		report, err := run(ctx, c, in, r)
 		if c.RunID != "" {
 			err = nameFlowInputs(err)
 		}
-		return result, err
-	}}}
+		return report, err
+	})}}
 }
 
 // nameFlowInputs adds to a hint that suggests other inputs of test.run the names that the ready-made flows give them.
@@ -71,32 +71,28 @@ type input struct {
 	Env          map[string]string `json:"env"`
 }
 
-func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper) (skill.Result, error) {
-	var in input
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func run(ctx context.Context, c *skill.Call, in input, reaper *proc.Reaper) (*Report, error) {
 	scratch, release, err := c.Root.Scratch(".")
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer release()
 	job, err := prepare(c, in, scratch)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	log, err := proc.OpenTranscript(c, ".test.log", maxLog)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer log.Close()
 	x := &execution{call: c, reaper: reaper, job: job, log: log}
 	report, err := x.execute(ctx)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := x.save(&report); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	return report.verdict(in.AllowRed)
 }

@@ -139,7 +139,7 @@ func says(_ context.Context, c *skill.Call) (skill.Result, error) {
 	case "null":
 		return skill.Result{}, nil
 	case "wait":
-		return c.Suspend(context.Background(), "asked", map[string]string{"answer": "string"}, nil)
+		return skill.Result{}, c.Suspend(context.Background(), "asked", map[string]string{"answer": "string"}, nil)
 	}
 	return skill.Result{Data: in}, nil
 }

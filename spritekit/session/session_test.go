@@ -374,7 +374,7 @@ func (d *deaf) Write(b []byte) (int, error) {
 // After a call that waits nothing more is taken: the next thing is a boundary.
 func TestWaitingEndsTheSession(t *testing.T) {
 	k := begin(t, session.Options{Parallel: 2}, good, func(ctx context.Context, c *skill.Call) (skill.Result, error) {
-		return c.Suspend(ctx, "a person", map[string]string{"yes": "boolean"}, nil)
+		return skill.Result{}, c.Suspend(ctx, "a person", map[string]string{"yes": "boolean"}, nil)
 	})
 	k.send(`{"call_id":"c1","skill":"fs.write","input":{"path":"a","content":"b"}}`)
 	lines := k.until(`"ok"`)

@@ -26,9 +26,6 @@ func (r *runner) end(result Result, err error) int {
 	if r.waiting != nil { // whatever the skill did after that, the call waits
 		return r.finish(protocol.Result{OK: true, Waiting: r.waiting}, protocol.ExitWaiting)
 	}
-	if err == nil && result.Waiting != nil {
-		err = errors.New("a skill waits by returning what Suspend returns")
-	}
 	if err != nil {
 		return r.fail(err)
 	}

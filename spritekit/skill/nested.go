@@ -109,19 +109,19 @@ func (r *runner) recall(inputSHA256 string) error {
 }
 
 // ask is pause for a nested call.
-func (r *runner) ask(ctx context.Context, w protocol.Waiting, request *protocol.ActionRequest) (Result, error) {
+func (r *runner) ask(ctx context.Context, w protocol.Waiting, request *protocol.ActionRequest) error {
 	input := r.journal.Last().InputSHA256
 	if !r.recalled { // from here on the call is known by an id that can be found again
 		id := nestedID(r.env.AgentCallID, r.skill.Name, input)
 		j, err := journal.Open(ctx, r.root, id, r.skill.Name, input, r.now)
 		if err != nil {
-			return Result{}, err
+			return err
 		}
 		r.journal.Close() // it says no more than that this process began
 		r.id, r.journal, r.recalled = id, j, true
 		if j.Last().State == "" {
 			if err := j.Append(journal.Record{State: journal.Started}, false); err != nil {
-				return Result{}, err
+				return err
 			}
 		}
 	}
@@ -130,19 +130,19 @@ func (r *runner) ask(ctx context.Context, w protocol.Waiting, request *protocol.
 	if last.State != journal.Suspending {
 		record := journal.Record{State: journal.Suspending, Waiting: &w, Request: request, PayloadSHA256: last.PayloadSHA256}
 		if err := r.journal.Append(record, true); err != nil {
-			return Result{}, err
+			return err
 		}
 	}
 	metadata, err := encode(Question{
 		ParentCallID: r.env.AgentCallID, CallID: r.id, Skill: r.skill.Name, InputSHA256: input, Waiting: w, Request: request,
 	})
 	if err != nil {
-		return Result{}, fmt.Errorf("suspend: %w", err)
+		return fmt.Errorf("suspend: %w", err)
 	}
 	if err := r.out.emit(protocol.Info{Message: r.skill.Name + " waits: " + w.Reason, Kind: KindNestedWaiting, Metadata: metadata}); err != nil {
-		return Result{}, err
+		return err
 	}
 	// No checkpoint is taken yet, and the result needs a name for it.
 	r.waiting = &protocol.Waiting{Reason: w.Reason, CheckpointID: checkpoint.Pending, ExpectedInputs: w.ExpectedInputs}
-	return Result{Waiting: r.waiting}, nil
+	return nil
 }

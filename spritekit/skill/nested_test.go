@@ -17,7 +17,7 @@ import (
 func asking(_ context.Context, c *skill.Call) (skill.Result, error) {
 	if c.Resume == nil {
 		request := &protocol.ActionRequest{Action: "NOTIFY_USER", Parameters: json.RawMessage(`{"title":"t"}`)}
-		return c.Suspend(context.Background(), "which one?", map[string]string{"name": "string"}, request)
+		return skill.Result{}, c.Suspend(context.Background(), "which one?", map[string]string{"name": "string"}, request)
 	}
 	var answer struct{ Name string }
 	if err := c.Inputs(&answer); err != nil {
@@ -37,7 +37,7 @@ func (b *bench) under(parent string) *bench {
 func (b *bench) parent(do func(c *skill.Call) error) outcome {
 	return b.call(manifests.ClassSprite, `{"path":"agent"}`, func(ctx context.Context, c *skill.Call) (skill.Result, error) {
 		if c.Resume == nil {
-			return c.Suspend(ctx, "which one?", map[string]string{"name": "string"}, nil)
+			return skill.Result{}, c.Suspend(ctx, "which one?", map[string]string{"name": "string"}, nil)
 		}
 		return skill.Result{}, do(c)
 	})

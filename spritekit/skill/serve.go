@@ -61,8 +61,7 @@ func serve(ctx context.Context, d *Desk, s Skill, m manifests.Skill, env Env, st
 		return r.fail(e.WithHint("look at the outside world, then settle it with lattice answer; it is never run again by itself"))
 	case doWait:
 		last := r.journal.Last()
-		result, err := r.pause(ctx, *last.Waiting, last.Request)
-		return r.end(result, err)
+		return r.end(Result{}, r.pause(ctx, *last.Waiting, last.Request))
 	case doResume:
 		return r.work(ctx, r.resume)
 	}

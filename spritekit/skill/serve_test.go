@@ -290,7 +290,7 @@ func ask(runs *int) skill.Func {
 	return func(ctx context.Context, c *skill.Call) (skill.Result, error) {
 		*runs++
 		if c.Resume == nil {
-			return c.Suspend(ctx, "PUSH", map[string]string{"ok": "boolean"},
+			return skill.Result{}, c.Suspend(ctx, "PUSH", map[string]string{"ok": "boolean"},
 				&protocol.ActionRequest{Action: "PUSH_BRANCH", Parameters: json.RawMessage(`{"branch":"b"}`)})
 		}
 		var in struct{ OK bool }
@@ -360,7 +360,7 @@ func resumeFor(call, checkpoint string, ok bool) string {
 func TestAnswerToTheFirstPauseIsNoneToTheSecond(t *testing.T) {
 	b := newBench(t)
 	twice := func(ctx context.Context, c *skill.Call) (skill.Result, error) {
-		return c.Suspend(ctx, "again", map[string]string{"ok": "boolean"}, nil)
+		return skill.Result{}, c.Suspend(ctx, "again", map[string]string{"ok": "boolean"}, nil)
 	}
 	b.call(manifests.ClassSprite, `{"path":"a"}`, twice)
 	b.write(protocol.ResumeFile, resumeFor("c1", "v1", true))

@@ -28,6 +28,23 @@ import (
 // a context's are mapped by Fault; any other becomes "internal" (70). A nil error and a nil Data give data {}.
 type Func func(ctx context.Context, c *Call) (Result, error)
 
+// Typed returns the Func of a skill whose input decodes into an In and whose data is an Out. The input is decoded
+// strictly, so that fn starts with a value instead of JSON. When fn returns an error its Out is dropped; a nil pointer as
+// Out gives data {}. A skill that waits returns the error of Suspend, and its Out is not used.
+func Typed[In, Out any](fn func(ctx context.Context, c *Call, in In) (Out, error)) Func {
+	return func(ctx context.Context, c *Call) (Result, error) {
+		var in In
+		if err := c.Bind(&in); err != nil {
+			return Result{}, err
+		}
+		out, err := fn(ctx, c, in)
+		if err != nil {
+			return Result{}, err
+		}
+		return Result{Data: out}, nil
+	}
+}
+
 // Skill is one member of the list of built-in skills.
 type Skill struct {
 	Name string // manifest name; the manifest itself is manifests.Lookup(Name)
@@ -53,7 +70,7 @@ type Call struct {
 
 	out *output
 	// pause is the runtime's side of Suspend.
-	pause func(ctx context.Context, w protocol.Waiting, request *protocol.ActionRequest) (Result, error)
+	pause func(ctx context.Context, w protocol.Waiting, request *protocol.ActionRequest) error
 }
 
 // Writer is io.Writer; named so that the fields above line up with their meaning.
@@ -86,9 +103,10 @@ func (c *Call) Progress(message string, metadata any) { c.out.progress(message, 
 func (c *Call) Warn(code, message string) { c.out.warn(protocol.Warning{Code: code, Message: message}) }
 
 // Suspend pauses the call: ACTION_REQUEST (when request is not nil; it becomes blocking), checkpoint, WAITING. The
-// skill returns what Suspend returns, at once. When the call runs again, Resume holds the inputs. expected maps each
-// input's name to string, integer, boolean, map or array<T>.
-func (c *Call) Suspend(ctx context.Context, reason string, expected map[string]string, request *protocol.ActionRequest) (Result, error) {
+// skill must return the error of Suspend at once; after a nil error the call waits, whatever data the skill returns. When
+// the call runs again, Resume holds the inputs. expected maps each input's name to string, integer, boolean, map or
+// array<T>.
+func (c *Call) Suspend(ctx context.Context, reason string, expected map[string]string, request *protocol.ActionRequest) error {
 	return c.pause(ctx, protocol.Waiting{Reason: reason, ExpectedInputs: expected}, request)
 }
 
@@ -106,8 +124,8 @@ func (c *Call) Require(permissions ...string) error {
 	return c.Grants.require(c.Manifest.Name, permissions)
 }
 
-// Result is what a skill hands back. Data is marshalled to the result's data; above 256 KiB it is spilled to a file.
+// Result is the outcome of a successful call. Data is encoded as the data of the result line; above 256 KiB it is moved
+// to a file.
 type Result struct {
-	Data    any
-	Waiting *protocol.Waiting // set by Suspend only
+	Data any
 }

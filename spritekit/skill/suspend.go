@@ -18,15 +18,15 @@ const checkpointTimeout = 60 * time.Second
 // pause is the runtime's side of Call.Suspend: ACTION_REQUEST, journal, checkpoint, WAITING, in this order. The journal
 // is on disk before the checkpoint, so that the call inside the checkpoint knows that it waits. When w names a
 // checkpoint already, the call says again what it said before. A nested call takes no checkpoint (nested.go).
-func (r *runner) pause(ctx context.Context, w protocol.Waiting, request *protocol.ActionRequest) (Result, error) {
+func (r *runner) pause(ctx context.Context, w protocol.Waiting, request *protocol.ActionRequest) error {
 	if r.waiting != nil {
-		return Result{}, errors.New("suspend: the call waits already")
+		return errors.New("suspend: the call waits already")
 	}
 	if w.Reason == "" {
-		return Result{}, errors.New("suspend: a reason is required")
+		return errors.New("suspend: a reason is required")
 	}
 	if err := checkExpected(w.ExpectedInputs); err != nil {
-		return Result{}, err
+		return err
 	}
 	if request != nil {
 		blocking := *request
@@ -38,7 +38,7 @@ func (r *runner) pause(ctx context.Context, w protocol.Waiting, request *protoco
 	}
 	if request != nil {
 		if err := r.out.emit(*request); err != nil {
-			return Result{}, err
+			return err
 		}
 	}
 	record := journal.Record{
@@ -47,11 +47,11 @@ func (r *runner) pause(ctx context.Context, w protocol.Waiting, request *protoco
 	}
 	if w.CheckpointID == "" {
 		if err := r.journal.Append(record, true); err != nil {
-			return Result{}, err
+			return err
 		}
 		id, err := r.checkpoint(ctx, w.Reason)
 		if err != nil {
-			return Result{}, err
+			return err
 		}
 		named := w
 		named.CheckpointID = id
@@ -59,13 +59,13 @@ func (r *runner) pause(ctx context.Context, w protocol.Waiting, request *protoco
 	}
 	// In this timeline the id is known from here on; the checkpoint's own copy of the journal has none.
 	if err := r.journal.Append(record, true); err != nil {
-		return Result{}, err
+		return err
 	}
 	if err := r.out.emit(*record.Waiting); err != nil {
-		return Result{}, err
+		return err
 	}
 	r.waiting = record.Waiting
-	return Result{Waiting: record.Waiting}, nil
+	return nil
 }
 
 func checkExpected(expected map[string]string) error {
