@@ -29,29 +29,29 @@ type bundles struct {
 	limit int64 // bytes
 }
 
-func (b bundles) path(digest string) string { return filepath.Join(b.dir, digest+".bundle") }
+func (b bundles) bundlePath(digest string) string { return filepath.Join(b.dir, digest+".bundle") }
 
-// fetch copies a file out of a sprite, unless its content is already there, and returns the copy's path.
-func (b bundles) fetch(ctx context.Context, sprite, name, digest string) (string, error) {
+// fetchBundle copies a file out of a sprite, unless its content is already there, and returns the copy's path.
+func (b bundles) fetchBundle(ctx context.Context, sprite, name, digest string) (string, error) {
 	if err := checkOutPath(name); err != nil {
 		return "", err
 	}
-	if err := b.verify(digest); err == nil {
-		return b.path(digest), nil
+	if err := b.verifyCopy(digest); err == nil {
+		return b.bundlePath(digest), nil
 	}
 	r, err := b.files.ReadFrom(ctx, sprite, name, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", refuse("bundle_missing", "write the bundle before asking for the push", "the sprite has no file %s", name)
+		return "", newRefusal("bundle_missing", "write the bundle before asking for the push", "the sprite has no file %s", name)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read %s from sprite %s: %w", name, sprite, err)
 	}
 	defer r.Close()
-	return b.keep(r, digest)
+	return b.storeBundle(r, digest)
 }
 
-// keep writes r to a temporary file and gives it its name when the content is right and on disk.
-func (b bundles) keep(r io.Reader, digest string) (string, error) {
+// storeBundle writes r to a temporary file and gives it its name when the content is right and on disk.
+func (b bundles) storeBundle(r io.Reader, digest string) (string, error) {
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return "", fmt.Errorf("keep the bundle: %w", err)
 	}
@@ -67,25 +67,25 @@ func (b bundles) keep(r io.Reader, digest string) (string, error) {
 		return "", fmt.Errorf("copy the bundle: %w", err)
 	}
 	if n > b.limit {
-		return "", refuse("limit_exceeded", "push in smaller steps", "the bundle has more than %d bytes", b.limit)
+		return "", newRefusal("limit_exceeded", "push in smaller steps", "the bundle has more than %d bytes", b.limit)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != digest {
-		return "", refuse("digest_mismatch", "ask for the push again", "the bundle's sha256 is %s, not %s", got, digest)
+		return "", newRefusal("digest_mismatch", "ask for the push again", "the bundle's sha256 is %s, not %s", got, digest)
 	}
 	if err := f.Sync(); err != nil {
 		return "", fmt.Errorf("keep the bundle: %w", err)
 	}
-	if err := os.Rename(f.Name(), b.path(digest)); err != nil {
+	if err := os.Rename(f.Name(), b.bundlePath(digest)); err != nil {
 		return "", fmt.Errorf("keep the bundle: %w", err)
 	}
-	return b.path(digest), durable.SyncDir(b.dir)
+	return b.bundlePath(digest), durable.SyncDir(b.dir)
 }
 
-// verify reads the stored copy again. It refuses a copy that is gone or has another digest.
-func (b bundles) verify(digest string) error {
-	f, err := os.Open(b.path(digest))
+// verifyCopy reads the stored copy again. It refuses a copy that is gone or has another digest.
+func (b bundles) verifyCopy(digest string) error {
+	f, err := os.Open(b.bundlePath(digest))
 	if errors.Is(err, fs.ErrNotExist) {
-		return refuse("bundle_missing", "ask for the action again", "the verified copy of the bundle %s is gone", digest)
+		return newRefusal("bundle_missing", "ask for the action again", "the verified copy of the bundle %s is gone", digest)
 	}
 	if err != nil {
 		return fmt.Errorf("open the stored bundle: %w", err)
@@ -96,7 +96,7 @@ func (b bundles) verify(digest string) error {
 		return fmt.Errorf("read the stored bundle: %w", err)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != digest {
-		return refuse("binding_changed", "ask for the action again", "the stored bundle %s now has the digest %s", digest, got)
+		return newRefusal("binding_changed", "ask for the action again", "the stored bundle %s now has the digest %s", digest, got)
 	}
 	return nil
 }
@@ -106,12 +106,12 @@ func (b bundles) verify(digest string) error {
 func checkOutPath(name string) error {
 	below, ok := strings.CutPrefix(name, outDir)
 	if !ok || below == "" || path.Clean(name) != name || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7f }) || len(name) > 1024 {
-		return refuse("bad_bundle_path", "write it below "+outDir, "the bundle's path %q is not a plain path below %s", name, outDir)
+		return newRefusal("bad_bundle_path", "write it below "+outDir, "the bundle's path %q is not a plain path below %s", name, outDir)
 	}
 	return nil
 }
 
-// refuse makes a final answer: code for machines, message for people, hint as the remedy.
-func refuse(code, hint, format string, args ...any) *lattice.Refusal {
+// newRefusal makes a final answer: code for machines, message for people, hint as the remedy.
+func newRefusal(code, hint, format string, args ...any) *lattice.Refusal {
 	return &lattice.Refusal{Fault: protocol.Fault{Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}}
 }

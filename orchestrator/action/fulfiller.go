@@ -103,7 +103,7 @@ type Result struct {
 func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Action) (lattice.Action, lattice.Verdict, string, error) {
 	a.Key = Key(a.CallID, a.Name, a.Parameters)
 	known := secret.NewKnown(f.secrets(a.RunID))
-	verdict, err := f.judge(c, a)
+	verdict, err := f.checkRequest(c, a)
 	if name := known.FindIn(string(a.Parameters)); err == nil && name != "" {
 		err = secretInChange(name, "its parameters")
 	}
@@ -118,25 +118,25 @@ func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Actio
 	var no *lattice.Refusal
 	switch {
 	case errors.As(err, &no):
-		return a, lattice.Deny, reason(no), nil
+		return a, lattice.Deny, formatRefusal(no), nil
 	case err != nil:
 		return a, "", "", fmt.Errorf("inspect %s: %w", a.Name, err)
 	}
 	return a, verdict, "", nil
 }
 
-// judge is the part of Inspect that looks at nothing but the request.
-func (f *Fulfiller) judge(c lattice.Call, a lattice.Action) (lattice.Verdict, error) {
+// checkRequest is the part of Inspect that looks at nothing but the request.
+func (f *Fulfiller) checkRequest(c lattice.Call, a lattice.Action) (lattice.Verdict, error) {
 	// What an agent's skill asks for is asked for by the agent's call, and judged by what its skills may be granted.
-	if p := permission(a.Name); p != "" && !granted(c.Permissions, p) && !granted(c.Below, p) {
-		return "", refuse("permission_denied", "start the run with --allow "+p, "%s needs the permission %s, which this call was not granted", a.Name, p)
+	if p := neededPermission(a.Name); p != "" && !isGranted(c.Permissions, p) && !isGranted(c.Below, p) {
+		return "", newRefusal("permission_denied", "start the run with --allow "+p, "%s needs the permission %s, which this call was not granted", a.Name, p)
 	}
 	verdict := f.policy.Verdict(a.Name)
 	if verdict == lattice.Deny {
-		return "", refuse("denied_by_policy", fmt.Sprintf("[actions] %s = \"ask\" in the settings", a.Name), "the policy denies %s", a.Name)
+		return "", newRefusal("denied_by_policy", fmt.Sprintf("[actions] %s = \"ask\" in the settings", a.Name), "the policy denies %s", a.Name)
 	}
-	if permission(a.Name) == "" {
-		return "", refuse("unsupported", "", "the action %.64q is not supported", a.Name)
+	if neededPermission(a.Name) == "" {
+		return "", newRefusal("unsupported", "", "the action %.64q is not supported", a.Name)
 	}
 	return verdict, nil
 }
@@ -145,17 +145,17 @@ func (f *Fulfiller) judge(c lattice.Call, a lattice.Action) (lattice.Verdict, er
 func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, known *secret.Known) (lattice.Action, error) {
 	params, err := decodePush(a.Parameters)
 	if err != nil {
-		return a, refuse("bad_parameters", "PUSH_BRANCH takes branch, base, head, bundle, sha256 and title", "%s", worktree.Sanitize(err.Error()))
+		return a, newRefusal("bad_parameters", "PUSH_BRANCH takes branch, base, head, bundle, sha256 and title", "%s", worktree.Sanitize(err.Error()))
 	}
 	spec, run, ok := f.repoOf(a.RunID)
 	if !ok {
-		return a, refuse("no_repository", "start the run with --repo URL|PATH", "the run has no repository to push to")
+		return a, newRefusal("no_repository", "start the run with --repo URL|PATH", "the run has no repository to push to")
 	}
-	bundle, err := f.bundles.fetch(ctx, a.Sprite, params.Bundle, params.SHA256)
+	bundle, err := f.bundles.fetchBundle(ctx, a.Sprite, params.Bundle, params.SHA256)
 	if err != nil {
 		return a, err
 	}
-	push, err := f.git.Inspect(ctx, worktree.Request{Repo: spec, Run: run, Bundle: bundle, Branch: params.Branch, Base: params.Base, Head: params.Head, Review: review(known)})
+	push, err := f.git.Inspect(ctx, worktree.Request{Repo: spec, Run: run, Bundle: bundle, Branch: params.Branch, Base: params.Base, Head: params.Head, Review: reviewSecrets(known)})
 	if err != nil {
 		return a, err
 	}
@@ -175,28 +175,28 @@ func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 		return []byte(`{"shown":true}`), nil // the leader notes it with the run, where people see it
 	}
 	if a.Name != protocol.ActionPushBranch {
-		return nil, refuse("unsupported", "", "the action %.64q is not supported", a.Name)
+		return nil, newRefusal("unsupported", "", "the action %.64q is not supported", a.Name)
 	}
 	params, err := decodePush(a.Parameters)
 	if err != nil {
-		return nil, refuse("bad_parameters", "", "%s", worktree.Sanitize(err.Error()))
+		return nil, newRefusal("bad_parameters", "", "%s", worktree.Sanitize(err.Error()))
 	}
 	var bound Binding
 	if err := json.Unmarshal(a.Binding, &bound); err != nil {
-		return nil, refuse("binding_changed", "ask for the action again", "the action has no binding that can be read")
+		return nil, newRefusal("binding_changed", "ask for the action again", "the action has no binding that can be read")
 	}
 	if bound.SHA256 != params.SHA256 || bound.Base != params.Base || (params.Head != "" && bound.Head != params.Head) {
-		return nil, refuse("binding_changed", "ask for the action again", "the action's parameters are not those that were approved")
+		return nil, newRefusal("binding_changed", "ask for the action again", "the action's parameters are not those that were approved")
 	}
 	spec, run, ok := f.repoOf(a.RunID)
 	if !ok {
-		return nil, refuse("no_repository", "start the run with --repo URL|PATH", "the run has no repository to push to")
+		return nil, newRefusal("no_repository", "start the run with --repo URL|PATH", "the run has no repository to push to")
 	}
-	if err := f.bundles.verify(params.SHA256); err != nil {
+	if err := f.bundles.verifyCopy(params.SHA256); err != nil {
 		return nil, err
 	}
 	push := bound.Push
-	push.Request = worktree.Request{Repo: spec, Run: run, Bundle: f.bundles.path(params.SHA256), Branch: params.Branch, Base: params.Base, Head: bound.Head, Hide: f.hidden(a.RunID)}
+	push.Request = worktree.Request{Repo: spec, Run: run, Bundle: f.bundles.bundlePath(params.SHA256), Branch: params.Branch, Base: params.Base, Head: bound.Head, Hide: f.hidden(a.RunID)}
 	done, err := f.git.Push(ctx, push)
 	if err != nil {
 		return nil, err
@@ -208,20 +208,20 @@ func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 func (f *Fulfiller) Patch(ctx context.Context, a lattice.Action) (worktree.Patch, error) {
 	var bound Binding
 	if a.Name != protocol.ActionPushBranch || json.Unmarshal(a.Binding, &bound) != nil {
-		return worktree.Patch{}, refuse("no_patch", "", "%.64s changes no files", a.Name)
+		return worktree.Patch{}, newRefusal("no_patch", "", "%.64s changes no files", a.Name)
 	}
 	spec, run, ok := f.repoOf(a.RunID)
 	if !ok {
-		return worktree.Patch{}, refuse("no_repository", "", "the run has no repository")
+		return worktree.Patch{}, newRefusal("no_repository", "", "the run has no repository")
 	}
-	if err := f.bundles.verify(bound.SHA256); err != nil {
+	if err := f.bundles.verifyCopy(bound.SHA256); err != nil {
 		return worktree.Patch{}, err
 	}
-	return f.git.Patch(ctx, worktree.Request{Repo: spec, Run: run, Bundle: f.bundles.path(bound.SHA256), Branch: bound.Branch, Base: bound.Base, Head: bound.Head})
+	return f.git.Patch(ctx, worktree.Request{Repo: spec, Run: run, Bundle: f.bundles.bundlePath(bound.SHA256), Branch: bound.Branch, Base: bound.Base, Head: bound.Head})
 }
 
-// reason renders a refusal as "code: message; hint".
-func reason(r *lattice.Refusal) string {
+// formatRefusal renders a refusal as "code: message; hint".
+func formatRefusal(r *lattice.Refusal) string {
 	s := r.Fault.Code + ": " + r.Fault.Message
 	if r.Fault.Hint != "" {
 		s += "; " + r.Fault.Hint

@@ -27,8 +27,8 @@ func Classify(name string) Class {
 	return Controlled
 }
 
-// permission is what a call must have been granted for an action, "" = the action is unknown.
-func permission(name string) string {
+// neededPermission is what a call must have been granted for an action, "" = the action is unknown.
+func neededPermission(name string) string {
 	switch name {
 	case protocol.ActionPushBranch: // request mode: git:push is for pushing from inside
 		return "git:read"
@@ -42,8 +42,8 @@ func permission(name string) string {
 	return ""
 }
 
-// granted reports whether permissions hold p.
-func granted(permissions []string, p string) bool {
+// isGranted reports whether permissions hold p.
+func isGranted(permissions []string, p string) bool {
 	return slices.Contains(permissions, p) || slices.Contains(permissions, "*")
 }
 

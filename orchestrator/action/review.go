@@ -14,9 +14,9 @@ import (
 // maxHits is how many places of possible secrets are named.
 const maxHits = 5
 
-// review makes the search of a push for secrets. A known value refuses the push; what only has the form of a credential
+// reviewSecrets makes the search of a push for secrets. A known value refuses the push; what only has the form of a credential
 // is a warning, which the approval binds with the rest.
-func review(known *secret.Known) func(context.Context, worktree.Content) ([]string, error) {
+func reviewSecrets(known *secret.Known) func(context.Context, worktree.Content) ([]string, error) {
 	return func(ctx context.Context, c worktree.Content) ([]string, error) {
 		err := c.Objects(ctx, func(path string, content io.Reader) error {
 			if name := known.FindIn(path); name != "" {
@@ -39,7 +39,7 @@ func review(known *secret.Known) func(context.Context, worktree.Content) ([]stri
 }
 
 func secretInChange(name, place string) error {
-	return refuse("secret_in_change", "remove it from every commit of the change, and renew the credential if others may have seen it",
+	return newRefusal("secret_in_change", "remove it from every commit of the change, and renew the credential if others may have seen it",
 		"the change holds the value of %.64s, in %s", name, place)
 }
 

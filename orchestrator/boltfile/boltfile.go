@@ -88,14 +88,14 @@ func Open(path string, o Options) (db *bbolt.DB, err error) {
 }
 
 func lockAndLook(f *os.File, o Options) error {
-	if err := lock(f, o.Patience, o.ReadOnly); err != nil {
+	if err := lockFile(f, o.Patience, o.ReadOnly); err != nil {
 		return err
 	}
 	if info, err := f.Stat(); err == nil && info.Size() == 0 && o.Create {
 		return nil
 	}
 	var first string
-	err := look(f, o.Layout, false, nil, func(format string, args ...any) {
+	err := checkPages(f, o.Layout, false, nil, func(format string, args ...any) {
 		if first == "" {
 			first = fmt.Sprintf(format, args...)
 		}
@@ -106,8 +106,8 @@ func lockAndLook(f *os.File, o Options) error {
 	return err
 }
 
-// lock takes bbolt's lock before bbolt does.
-func lock(f *os.File, patience time.Duration, shared bool) error {
+// lockFile takes bbolt's lock before bbolt does.
+func lockFile(f *os.File, patience time.Duration, shared bool) error {
 	how := syscall.LOCK_EX
 	if shared {
 		how = syscall.LOCK_SH
@@ -128,7 +128,7 @@ func lock(f *os.File, patience time.Duration, shared bool) error {
 // Progress is told how much of a long work is done, in a unit of the work's own. It may be nil.
 type Progress func(done, of uint64)
 
-func (p Progress) tell(done, of uint64) {
+func (p Progress) report(done, of uint64) {
 	if p != nil {
 		p(done, of)
 	}
@@ -142,10 +142,10 @@ func Check(path string, layout Layout, progress Progress, report func(format str
 		return err
 	}
 	defer f.Close()
-	if err := lock(f, 0, true); err != nil {
+	if err := lockFile(f, 0, true); err != nil {
 		return err
 	}
-	return look(f, layout, true, progress, report)
+	return checkPages(f, layout, true, progress, report)
 }
 
 // CheckOpen is Check for a file that this process has open, while nothing is written to it. It goes by the path.
@@ -156,7 +156,7 @@ func CheckOpen(db *bbolt.DB, layout Layout, progress Progress, report func(forma
 	}
 	defer f.Close()
 	sound := true
-	err = look(f, layout, true, progress, func(format string, args ...any) {
+	err = checkPages(f, layout, true, progress, func(format string, args ...any) {
 		sound = false
 		report(format, args...)
 	})
@@ -173,8 +173,8 @@ func CheckOpen(db *bbolt.DB, layout Layout, progress Progress, report func(forma
 	})
 }
 
-// look reports what is wrong with the pages of a file.
-func look(f *os.File, layout Layout, deep bool, progress Progress, report func(format string, args ...any)) error {
+// checkPages reports what is wrong with the pages of a file.
+func checkPages(f *os.File, layout Layout, deep bool, progress Progress, report func(format string, args ...any)) error {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
@@ -209,13 +209,13 @@ func Contain(work func() error) (err error) {
 
 // View runs fn in a read transaction of db.
 func View(db *bbolt.DB, fn func(*bbolt.Tx) error) error {
-	defer begin(db)()
+	defer trackTransaction(db)()
 	return db.View(fn)
 }
 
 // Update runs fn in a write transaction of db.
 func Update(db *bbolt.DB, fn func(*bbolt.Tx) error) error {
-	defer begin(db)()
+	defer trackTransaction(db)()
 	return db.Update(fn)
 }
 

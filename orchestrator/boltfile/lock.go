@@ -16,7 +16,7 @@ type Lock struct{ mu sync.Mutex }
 
 // Lock locks l.
 func (l *Lock) Lock() {
-	if under := open(); len(under) > 0 {
+	if under := openFiles(); len(under) > 0 {
 		panic(Misuse("a lock is taken inside a transaction of " + under[0].Path()))
 	}
 	l.mu.Lock()
@@ -31,22 +31,22 @@ type Misuse string
 // transactions holds, under test, the files with an open transaction by goroutine. Each goroutine changes its own only.
 var transactions sync.Map // string → []*bbolt.DB
 
-// open returns the files of which the calling goroutine has a transaction open.
-func open() []*bbolt.DB {
+// openFiles returns the files of which the calling goroutine has a transaction open.
+func openFiles() []*bbolt.DB {
 	if !testing.Testing() {
 		return nil
 	}
-	dbs, _ := transactions.Load(goroutine())
+	dbs, _ := transactions.Load(goroutineName())
 	under, _ := dbs.([]*bbolt.DB)
 	return under
 }
 
-// begin notes that the calling goroutine begins a transaction, until the returned func is called.
-func begin(db *bbolt.DB) (end func()) {
+// trackTransaction notes that the calling goroutine begins a transaction, until the returned func is called.
+func trackTransaction(db *bbolt.DB) (end func()) {
 	if !testing.Testing() {
 		return func() {}
 	}
-	id, under := goroutine(), open()
+	id, under := goroutineName(), openFiles()
 	if slices.Contains(under, db) {
 		panic(Misuse("a transaction begins inside another one of " + db.Path()))
 	}
@@ -60,8 +60,8 @@ func begin(db *bbolt.DB) (end func()) {
 	}
 }
 
-// goroutine names the calling goroutine.
-func goroutine() string {
+// goroutineName names the calling goroutine.
+func goroutineName() string {
 	buf := make([]byte, 64) // "goroutine 18 [running]:…"
 	name, _, _ := bytes.Cut(buf[:runtime.Stack(buf, false)], []byte(" ["))
 	return string(name)

@@ -73,13 +73,13 @@ func walkPages(file io.ReaderAt, size int64, layout Layout, deep bool, progress 
 	}
 	r.used = make([]bool, r.high)
 	r.used[0], r.used[1] = true, true
-	if err := r.bucket(m.root, 0); err != nil {
+	if err := r.checkBucket(m.root, 0); err != nil {
 		return err
 	}
 	if m.freelist == noFreelist {
 		return nil
 	}
-	return r.freelist(m.freelist)
+	return r.checkFreelist(m.freelist)
 }
 
 // otherMeta reports, when all is looked at, that one of the two meta pages is damaged. What bbolt goes on with then is
@@ -148,9 +148,9 @@ type page struct {
 	data         []byte
 }
 
-// read takes a page that something refers to, and nothing else may. ok is false when it was reported.
-func (r *pageReader) read(id uint64) (p page, ok bool, err error) {
-	if !r.claim(id, 1) {
+// readPage takes a page that something refers to, and nothing else may. ok is false when it was reported.
+func (r *pageReader) readPage(id uint64) (p page, ok bool, err error) {
+	if !r.claimPages(id, 1) {
 		return p, false, nil
 	}
 	header := make([]byte, pageHeader)
@@ -167,7 +167,7 @@ func (r *pageReader) read(id uint64) (p page, ok bool, err error) {
 	case overflow >= r.high-id:
 		r.report("page %d goes on for %d pages, behind the end of the file", id, overflow)
 		return p, false, nil
-	case !r.claim(id+1, overflow):
+	case !r.claimPages(id+1, overflow):
 		return p, false, nil
 	}
 	p.data = make([]byte, (overflow+1)*r.pageSize)
@@ -177,8 +177,8 @@ func (r *pageReader) read(id uint64) (p page, ok bool, err error) {
 	return p, true, nil
 }
 
-// claim marks pages as used, and reports those that are not there or used by another.
-func (r *pageReader) claim(id, n uint64) bool {
+// claimPages marks pages as used, and reports those that are not there or used by another.
+func (r *pageReader) claimPages(id, n uint64) bool {
 	for ; n > 0; n, id = n-1, id+1 {
 		if id < 2 || id >= r.high {
 			r.report("something points to page %d of %d", id, r.high)
@@ -191,28 +191,28 @@ func (r *pageReader) claim(id, n uint64) bool {
 		r.used[id] = true
 		r.seen++
 		if r.seen%1024 == 0 {
-			r.progress.tell(r.seen, r.high)
+			r.progress.report(r.seen, r.high)
 		}
 	}
 	return true
 }
 
-// bucket walks the tree at root, of a bucket so deep inside others. All leaves of a tree are equally
+// checkBucket walks the tree at root, of a bucket so deep inside others. All leaves of a tree are equally
 // deep, so that the first tells which pages need not be read to find others.
-func (r *pageReader) bucket(root uint64, level Layout) error {
+func (r *pageReader) checkBucket(root uint64, level Layout) error {
 	leaves := maxDepth
 	if !r.deep && level > 0 {
-		depth, err := r.depth(root)
+		depth, err := r.leafDepth(root)
 		if err != nil {
 			return err
 		}
 		leaves = depth
 	}
-	return r.tree(root, 0, leaves, level)
+	return r.checkTree(root, 0, leaves, level)
 }
 
-// depth follows the first children down to a leaf.
-func (r *pageReader) depth(id uint64) (int, error) {
+// leafDepth follows the first children down to a leaf.
+func (r *pageReader) leafDepth(id uint64) (int, error) {
 	raw := make([]byte, pageHeader+pageElement)
 	for depth := range maxDepth {
 		if id < 2 || id >= r.high {
@@ -229,66 +229,66 @@ func (r *pageReader) depth(id uint64) (int, error) {
 	return maxDepth, nil
 }
 
-func (r *pageReader) tree(id uint64, depth, leaves int, level Layout) error {
+func (r *pageReader) checkTree(id uint64, depth, leaves int, level Layout) error {
 	if depth > maxDepth {
 		r.report("page %d is too deep in its tree", id)
 		return nil
 	}
 	if depth == leaves && depth > 0 {
-		r.claim(id, 1)
+		r.claimPages(id, 1)
 		return nil
 	}
-	p, ok, err := r.read(id)
+	p, ok, err := r.readPage(id)
 	if err != nil || !ok {
 		return err
 	}
 	switch p.flags {
 	case flagBranch:
-		return r.branch(p, depth, leaves, level)
+		return r.checkBranch(p, depth, leaves, level)
 	case flagLeaf:
-		return r.leaf(p, level)
+		return r.checkLeaf(p, level)
 	}
 	r.report("page %d has the unknown kind %#x", id, p.flags)
 	return nil
 }
 
-func (r *pageReader) branch(p page, depth, leaves int, level Layout) error {
+func (r *pageReader) checkBranch(p page, depth, leaves int, level Layout) error {
 	if p.count == 0 {
 		r.report("page %d leads nowhere", p.id)
 	}
 	var before []byte
 	for i := range int(p.count) {
-		e, ok := p.element(i)
+		e, ok := p.elementAt(i)
 		if !ok {
 			r.report("page %d does not hold its %d elements", p.id, p.count)
 			return nil
 		}
 		n := binary.NativeEndian
-		key, ok := p.part(i, n.Uint32(e), n.Uint32(e[4:]))
+		key, ok := p.elementData(i, n.Uint32(e), n.Uint32(e[4:]))
 		if !ok || i > 0 && bytes.Compare(before, key) >= 0 {
 			r.report("page %d: the key of element %d is out of place", p.id, i)
 			return nil
 		}
 		before = key
-		if err := r.tree(n.Uint64(e[8:]), depth+1, leaves, level); err != nil {
+		if err := r.checkTree(n.Uint64(e[8:]), depth+1, leaves, level); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *pageReader) leaf(p page, level Layout) error {
+func (r *pageReader) checkLeaf(p page, level Layout) error {
 	var before []byte
 	for i := range int(p.count) {
-		e, ok := p.element(i)
+		e, ok := p.elementAt(i)
 		if !ok {
 			r.report("page %d does not hold its %d elements", p.id, p.count)
 			return nil
 		}
 		n := binary.NativeEndian
 		flags, pos, ksize, vsize := n.Uint32(e), n.Uint32(e[4:]), n.Uint32(e[8:]), n.Uint32(e[12:])
-		key, ok := p.part(i, pos, ksize)
-		value, whole := p.part(i, pos+ksize, vsize)
+		key, ok := p.elementData(i, pos, ksize)
+		value, whole := p.elementData(i, pos+ksize, vsize)
 		if !ok || !whole || pos+ksize < pos || i > 0 && bytes.Compare(before, key) >= 0 {
 			r.report("page %d: element %d is out of place", p.id, i)
 			return nil
@@ -299,7 +299,7 @@ func (r *pageReader) leaf(p page, level Layout) error {
 		case flags != flagBucket || level >= r.layout || vsize < bucketValue:
 			r.report("page %d: element %d is neither a record nor a bucket", p.id, i)
 		default:
-			if err := r.child(p.id, value, level+1); err != nil {
+			if err := r.checkNested(p.id, value, level+1); err != nil {
 				return err
 			}
 		}
@@ -307,21 +307,21 @@ func (r *pageReader) leaf(p page, level Layout) error {
 	return nil
 }
 
-// child walks a bucket that a leaf holds: its tree, or the page within its value.
-func (r *pageReader) child(in uint64, value []byte, level Layout) error {
+// checkNested walks a bucket that a leaf holds: its tree, or the page within its value.
+func (r *pageReader) checkNested(in uint64, value []byte, level Layout) error {
 	root := binary.NativeEndian.Uint64(value)
 	if root != 0 {
-		return r.bucket(root, level)
+		return r.checkBucket(root, level)
 	}
 	inline := value[bucketValue:]
 	if len(inline) < pageHeader || binary.NativeEndian.Uint16(inline[8:]) != flagLeaf {
 		r.report("page %d: a small bucket is damaged", in)
 		return nil
 	}
-	return r.leaf(page{id: in, flags: flagLeaf, count: binary.NativeEndian.Uint16(inline[10:]), data: inline}, level)
+	return r.checkLeaf(page{id: in, flags: flagLeaf, count: binary.NativeEndian.Uint16(inline[10:]), data: inline}, level)
 }
 
-func (p page) element(i int) ([]byte, bool) {
+func (p page) elementAt(i int) ([]byte, bool) {
 	at := pageHeader + i*pageElement
 	if at+pageElement > len(p.data) {
 		return nil, false
@@ -329,8 +329,8 @@ func (p page) element(i int) ([]byte, bool) {
 	return p.data[at : at+pageElement], true
 }
 
-// part is what element i points to.
-func (p page) part(i int, pos, size uint32) ([]byte, bool) {
+// elementData is what element i points to.
+func (p page) elementData(i int, pos, size uint32) ([]byte, bool) {
 	from := uint64(pageHeader+i*pageElement) + uint64(pos)
 	if from+uint64(size) > uint64(len(p.data)) {
 		return nil, false
@@ -338,9 +338,9 @@ func (p page) part(i int, pos, size uint32) ([]byte, bool) {
 	return p.data[from : from+uint64(size)], true
 }
 
-// freelist checks the free pages against the used ones. A free page that is used would be overwritten.
-func (r *pageReader) freelist(id uint64) error {
-	p, ok, err := r.read(id)
+// checkFreelist checks the free pages against the used ones. A free page that is used would be overwritten.
+func (r *pageReader) checkFreelist(id uint64) error {
+	p, ok, err := r.readPage(id)
 	if err != nil || !ok {
 		return err
 	}
@@ -358,7 +358,7 @@ func (r *pageReader) freelist(id uint64) error {
 		return nil
 	}
 	for ; count > 0; count, ids = count-1, ids[8:] {
-		r.claim(binary.NativeEndian.Uint64(ids), 1)
+		r.claimPages(binary.NativeEndian.Uint64(ids), 1)
 	}
 	if !r.lost {
 		return nil

@@ -47,14 +47,14 @@ type BuiltStep struct {
 func (b *Builder) Step(id, skill string, in Args) BuiltStep {
 	s := Step{ID: id, Type: skill}
 	if len(in) > 0 {
-		s.In = b.expression("the inputs of "+id, in)
+		s.In = b.encodeExpression("the inputs of "+id, in)
 	}
 	b.w.Nodes = append(b.w.Nodes, s)
 	return BuiltStep{b, id, len(b.w.Nodes) - 1}
 }
 
 // Out refers to an output of the step.
-func (s BuiltStep) Out(name string) Ref { return Ref("$vars" + member(s.id) + "." + name) }
+func (s BuiltStep) Out(name string) Ref { return Ref("$vars" + refSegment(s.id) + "." + name) }
 
 // Retry has the step tried again by these rules.
 func (s BuiltStep) Retry(rules ...ir.Retry) BuiltStep {
@@ -88,7 +88,7 @@ func (b *Builder) Edge(from, to BuiltStep, when string) {
 }
 
 // Output is what a run of the flow results in.
-func (b *Builder) Output(v any) { b.w.Output = b.expression("the output", v) }
+func (b *Builder) Output(v any) { b.w.Output = b.encodeExpression("the output", v) }
 
 // Describe says what the flow is for.
 func (b *Builder) Describe(text string) { b.w.Description = text }
@@ -113,7 +113,7 @@ func (b *Builder) Workflow() (Workflow, error) {
 	return w, nil
 }
 
-func (b *Builder) expression(what string, v any) json.RawMessage {
+func (b *Builder) encodeExpression(what string, v any) json.RawMessage {
 	text, err := ir.Marshal(valueOf(v))
 	if err != nil {
 		b.faults = append(b.faults, fmt.Errorf("%s: %w", what, err))

@@ -63,7 +63,7 @@ func ParseWith(data []byte, s Sources) (*Flow, []ir.Finding) {
 	_, plan := members["planir_version"]
 	switch {
 	case workflow && exec || workflow && plan || exec && plan:
-		return nil, []ir.Finding{fault("version_ambiguous", "", "keep the one that the document is", `the document has more than one of "workflow_version", "planir_version" and "execir_version"`)}
+		return nil, []ir.Finding{errorAt("version_ambiguous", "", "keep the one that the document is", `the document has more than one of "workflow_version", "planir_version" and "execir_version"`)}
 	case workflow:
 		return parseWorkflow(data, s)
 	case exec:
@@ -71,13 +71,13 @@ func ParseWith(data []byte, s Sources) (*Flow, []ir.Finding) {
 	case plan:
 		return parsePlan(data, s)
 	}
-	return nil, []ir.Finding{fault("version_missing", "",
+	return nil, []ir.Finding{errorAt("version_missing", "",
 		`say which: "workflow_version": "`+Version+`", "planir_version": "`+PlanVersion+`" or "execir_version": "`+ir.Version+`"`,
 		`the document says neither "workflow_version" (a workflow graph) nor "planir_version" (a plan) nor "execir_version" (ExecIR)`)}
 }
 
 func parseExecIR(data []byte, s Sources) (*Flow, []ir.Finding) {
-	data = s.complete(data)
+	data = s.embedInto(data)
 	program, findings := ir.Parse(data, s.Tools, schemaFaults)
 	if program == nil {
 		return nil, findings
@@ -85,30 +85,30 @@ func parseExecIR(data []byte, s Sources) (*Flow, []ir.Finding) {
 	return &Flow{Program: program, ExecIR: data}, findings
 }
 
-func fault(code, pointer, hint, message string) ir.Finding {
+func errorAt(code, pointer, hint, message string) ir.Finding {
 	return ir.Finding{Code: code, Severity: ir.SeverityError, Pointer: pointer, Message: message, Hint: hint}
 }
 
 // Told returns findings about the program with pointers into the document that it came from.
-func (f *Flow) Told(findings []ir.Finding) []ir.Finding { return f.origins.told(findings) }
+func (f *Flow) Told(findings []ir.Finding) []ir.Finding { return f.origins.mapFindings(findings) }
 
 // origins maps places of the lowered program, as pointers, to the places of the document that they came from. What has
 // no line of its own stands where its nearest parent with one stands.
 type origins map[string]string
 
-func (o origins) told(findings []ir.Finding) []ir.Finding {
+func (o origins) mapFindings(findings []ir.Finding) []ir.Finding {
 	if o == nil {
 		return findings
 	}
 	out := make([]ir.Finding, len(findings))
 	for i, f := range findings {
-		f.Pointer = o.of(f.Pointer)
+		f.Pointer = o.sourceOf(f.Pointer)
 		out[i] = f
 	}
 	return out
 }
 
-func (o origins) of(pointer string) string {
+func (o origins) sourceOf(pointer string) string {
 	for at := pointer; at != ""; at = at[:strings.LastIndexByte(at, '/')] {
 		if to, ok := o[at]; ok {
 			return to + pointer[len(at):]

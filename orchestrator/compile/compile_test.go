@@ -187,7 +187,7 @@ func TestFits(t *testing.T) {
 		{"array", "array<string>", true}, {"array<array<integer>>", "array<array<number>>", true}, {"array<string>", "array<integer>", false},
 		{"string", "array<string>", false},
 	} {
-		if got := fits(c.from, c.to); got != c.want {
+		if got := isAssignable(c.from, c.to); got != c.want {
 			t.Errorf("fits(%q, %q) = %v", c.from, c.to, got)
 		}
 	}

@@ -67,7 +67,7 @@ func Planner(class string, rules Rules) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write the planner's flow: %w", err)
 	}
-	return canonical(text)
+	return canonicalJSON(text)
 }
 
 // Request is the input of a Planner: the goal, and behind it the plan before, if there was one, with what is wrong with it.
@@ -86,9 +86,9 @@ func Request(goal string, before json.RawMessage, findings []ir.Finding) string 
 
 // Plan makes PlanIR of what a model drafted, indented for people.
 func (d Draft) Plan(goal string) (json.RawMessage, error) {
-	p := Plan{Version: PlanVersion, Goal: goal, Constraints: values(d.Constraints), Steps: []PlanStep{}}
+	p := Plan{Version: PlanVersion, Goal: goal, Constraints: decodeValues(d.Constraints), Steps: []PlanStep{}}
 	for _, s := range d.Steps {
-		step := PlanStep{ID: s.ID, Type: s.Type, Inputs: values(s.Inputs)}
+		step := PlanStep{ID: s.ID, Type: s.Type, Inputs: decodeValues(s.Inputs)}
 		for _, out := range s.Outputs {
 			if step.Outputs == nil {
 				step.Outputs = map[string]string{}
@@ -104,8 +104,8 @@ func (d Draft) Plan(goal string) (json.RawMessage, error) {
 	return append(text, '\n'), nil
 }
 
-// values reads texts as JSON where they are numbers, truth values, arrays or objects, and else as texts.
-func values(list []DraftValue) map[string]json.RawMessage {
+// decodeValues reads texts as JSON where they are numbers, truth values, arrays or objects, and else as texts.
+func decodeValues(list []DraftValue) map[string]json.RawMessage {
 	if len(list) == 0 {
 		return nil
 	}

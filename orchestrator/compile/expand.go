@@ -11,8 +11,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// expand makes the nodes of one step. It returns the id of the first and of those that lead to the next step.
-func (l *planning) expand(s *PlanStep, rule Rule, at string) (entry string, exits []string) {
+// expandStep makes the nodes of one step. It returns the id of the first and of those that lead to the next step.
+func (l *planning) expandStep(s *PlanStep, rule Rule, at string) (entry string, exits []string) {
 	l.checkStep(s, rule, at)
 	e := expansion{planning: l, step: s, rule: &rule, at: at}
 	for _, c := range rule.Constraints {
@@ -29,47 +29,47 @@ func (l *planning) expand(s *PlanStep, rule Rule, at string) (entry string, exit
 	for i, n := range rule.nodes {
 		ptr := "/nodes/" + strconv.Itoa(base+i)
 		l.origins[ptr] = at
-		node, _ := e.fill(n, ptr)
+		node, _ := e.fillMarks(n, ptr)
 		object := node.(map[string]any)
 		id := object["id"].(string)
-		e.rename(object)
+		e.prefixIDs(object)
 		l.nodes = append(l.nodes, object)
 		if op := object["op"]; !left[id] && op != string(ir.OpFail) && op != string(ir.OpEnd) {
-			exits = append(exits, e.id(id))
+			exits = append(exits, e.prefixedID(id))
 		}
 	}
 	for _, edge := range rule.edges {
 		ptr := "/edges/" + strconv.Itoa(len(l.edges))
 		l.origins[ptr] = at
-		filled, _ := e.fill(edge, ptr)
+		filled, _ := e.fillMarks(edge, ptr)
 		if object, ok := filled.(map[string]any); ok {
 			for _, end := range []string{"from", "to"} {
 				if id, ok := object[end].(string); ok {
-					object[end] = e.id(id)
+					object[end] = e.prefixedID(id)
 				}
 			}
 		}
 		l.edges = append(l.edges, filled)
 	}
-	return e.id(rule.EntryNode), exits
+	return e.prefixedID(rule.EntryNode), exits
 }
 
 // checkStep checks a step's inputs and outputs by name.
 func (l *planning) checkStep(s *PlanStep, rule Rule, at string) {
 	for _, name := range slices.Sorted(maps.Keys(s.Inputs)) {
-		if _, ok := rule.input(name); !ok {
-			l.error("input_unknown", at+l.in+"/"+escapePointer(name), ir.Near(name, rule.inputNames()), "%s has no input %q", s.Type, name)
+		if _, ok := rule.findInput(name); !ok {
+			l.addError("input_unknown", at+l.in+"/"+escapePointer(name), ir.Near(name, rule.inputNames()), "%s has no input %q", s.Type, name)
 		}
 	}
 	for _, in := range rule.Inputs {
 		if _, ok := s.Inputs[in.Name]; in.Required && !ok {
-			l.error("input_missing", at+l.in+"/"+escapePointer(in.Name), in.Description, "%s needs the input %q", s.Type, in.Name)
+			l.addError("input_missing", at+l.in+"/"+escapePointer(in.Name), in.Description, "%s needs the input %q", s.Type, in.Name)
 			l.broken = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Outputs)) {
 		if !slices.Contains(rule.outputNames(), name) {
-			l.error("port_unknown", at+"/outputs/"+escapePointer(name), ir.Near(name, rule.outputNames()), "%s has no output %q", s.Type, name)
+			l.addError("port_unknown", at+"/outputs/"+escapePointer(name), ir.Near(name, rule.outputNames()), "%s has no output %q", s.Type, name)
 		}
 	}
 }
@@ -82,13 +82,13 @@ type expansion struct {
 	at   string
 }
 
-func (e *expansion) id(id string) string { return e.step.ID + "." + id }
+func (e *expansion) prefixedID(id string) string { return e.step.ID + "." + id }
 
-// rename puts the step's id before those of a node and of what stands inside of it.
-func (e *expansion) rename(node map[string]any) {
+// prefixIDs puts the step's id before those of a node and of what stands inside of it.
+func (e *expansion) prefixIDs(node map[string]any) {
 	name := func(o map[string]any, member string) {
 		if id, ok := o[member].(string); ok {
-			o[member] = e.id(id)
+			o[member] = e.prefixedID(id)
 		}
 	}
 	name(node, "id")
@@ -105,12 +105,12 @@ func (e *expansion) rename(node map[string]any) {
 			return
 		}
 		name(body, "entry_node")
-		for _, n := range list(body["nodes"]) {
+		for _, n := range asList(body["nodes"]) {
 			if object, ok := n.(map[string]any); ok {
-				e.rename(object)
+				e.prefixIDs(object)
 			}
 		}
-		for _, edge := range list(body["edges"]) {
+		for _, edge := range asList(body["edges"]) {
 			if object, ok := edge.(map[string]any); ok {
 				name(object, "from")
 				name(object, "to")
@@ -118,28 +118,28 @@ func (e *expansion) rename(node map[string]any) {
 		}
 	}
 	inside(node["body"])
-	for _, b := range list(node["branches"]) {
+	for _, b := range asList(node["branches"]) {
 		if object, ok := b.(map[string]any); ok {
 			inside(object["body"])
 		}
 	}
 }
 
-func list(v any) []any {
+func asList(v any) []any {
 	l, _ := v.([]any)
 	return l
 }
 
-// fill returns v with every mark replaced; there is false when v stands for an input that was not given. ptr is v's place
+// fillMarks returns v with every mark replaced; there is false when v stands for an input that was not given. ptr is v's place
 // in the lowered document, for origins.
-func (e *expansion) fill(v any, ptr string) (filled any, there bool) {
+func (e *expansion) fillMarks(v any, ptr string) (filled any, there bool) {
 	switch v := v.(type) {
 	case string:
-		return e.mark(v, ptr)
+		return e.fillMark(v, ptr)
 	case []any:
 		out := []any{}
 		for _, element := range v {
-			if f, ok := e.fill(element, ptr+"/"+strconv.Itoa(len(out))); ok {
+			if f, ok := e.fillMarks(element, ptr+"/"+strconv.Itoa(len(out))); ok {
 				out = append(out, f)
 			}
 		}
@@ -148,21 +148,21 @@ func (e *expansion) fill(v any, ptr string) (filled any, there bool) {
 		out := make(map[string]any, len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			key := k
-			if text, ok := e.mark(k, ""); ok {
+			if text, ok := e.fillMark(k, ""); ok {
 				key, _ = text.(string)
 			}
-			if f, ok := e.fill(v[k], ptr+"/"+escapePointer(key)); ok {
+			if f, ok := e.fillMarks(v[k], ptr+"/"+escapePointer(key)); ok {
 				out[key] = f
 			}
 		}
-		return e.tidy(v, out)
+		return e.dropDangling(v, out)
 	}
 	return v, true
 }
 
-// tidy keeps what was filled in well formed where something was left out: no projection of an input that is not there,
+// dropDangling keeps what was filled in well formed where something was left out: no projection of an input that is not there,
 // and nothing of a reference that has lost its subject.
-func (e *expansion) tidy(before, out map[string]any) (any, bool) {
+func (e *expansion) dropDangling(before, out map[string]any) (any, bool) {
 	if _, had := before["ref"]; had && out["ref"] == nil {
 		return nil, false
 	}
@@ -177,8 +177,8 @@ func (e *expansion) tidy(before, out map[string]any) (any, bool) {
 	return out, true
 }
 
-// mark replaces a text that is a mark as a whole.
-func (e *expansion) mark(text, ptr string) (any, bool) {
+// fillMark replaces a text that is a mark as a whole.
+func (e *expansion) fillMark(text, ptr string) (any, bool) {
 	m := ruleRef.FindStringSubmatch(text)
 	if m == nil {
 		return text, true
@@ -186,39 +186,39 @@ func (e *expansion) mark(text, ptr string) (any, bool) {
 	name, rest := m[2], m[3]
 	switch m[1] {
 	case "local":
-		return "$tmp" + member(e.step.ID) + "." + name + rest, true
+		return "$tmp" + refSegment(e.step.ID) + "." + name + rest, true
 	case "port":
-		e.origin(ptr, e.at+"/outputs/"+escapePointer(name))
+		e.recordOrigin(ptr, e.at+"/outputs/"+escapePointer(name))
 		target, ok := e.step.Outputs[name]
 		if !ok {
-			target = "$vars" + member(e.step.ID) + "." + name
+			target = "$vars" + refSegment(e.step.ID) + "." + name
 		}
 		return target + rest, true
 	case "constraint":
-		e.origin(ptr, "/constraints/"+escapePointer(name))
+		e.recordOrigin(ptr, "/constraints/"+escapePointer(name))
 		if given, ok := e.plan.Constraints[name]; ok {
-			return literal(given), true
+			return literalOf(given), true
 		}
-		c, _ := e.rule.constraint(name)
-		return e.value(c.Default, rest)
+		c, _ := e.rule.findConstraint(name)
+		return e.planValue(c.Default, rest)
 	}
-	e.origin(ptr, e.at+e.in+"/"+escapePointer(name))
+	e.recordOrigin(ptr, e.at+e.in+"/"+escapePointer(name))
 	given, ok := e.step.Inputs[name]
 	if !ok {
-		in, _ := e.rule.input(name)
+		in, _ := e.rule.findInput(name)
 		given = in.Default
 	}
-	return e.value(given, rest)
+	return e.planValue(given, rest)
 }
 
-func (e *expansion) origin(ptr, to string) {
+func (e *expansion) recordOrigin(ptr, to string) {
 	if ptr != "" {
 		e.origins[ptr] = to
 	}
 }
 
-// value is an expression of the plan's, or a default, with the rest of a reference behind it.
-func (e *expansion) value(text json.RawMessage, rest string) (any, bool) {
+// planValue is an expression of the plan's, or a default, with the rest of a reference behind it.
+func (e *expansion) planValue(text json.RawMessage, rest string) (any, bool) {
 	if text == nil {
 		return nil, false
 	}
@@ -243,12 +243,12 @@ func (e *expansion) value(text json.RawMessage, rest string) (any, bool) {
 			return member, there
 		}
 	}
-	e.error("input_shape", e.at+e.in, `a reference such as "$vars.contact"`, "%s reads %s of an input, which is neither a reference nor an object", e.step.Type, rest)
+	e.addError("input_shape", e.at+e.in, `a reference such as "$vars.contact"`, "%s reads %s of an input, which is neither a reference nor an object", e.step.Type, rest)
 	return nil, false
 }
 
-// literal is a constraint's value as an expression that stands for itself.
-func literal(text json.RawMessage) any {
+// literalOf is a constraint's value as an expression that stands for itself.
+func literalOf(text json.RawMessage) any {
 	v, err := ir.Decode(text)
 	if err != nil {
 		return nil

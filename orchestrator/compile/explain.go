@@ -36,8 +36,8 @@ type Explained struct {
 func (f *Flow) Explain() []Explained {
 	out := []Explained{}
 	f.Program.Walk(func(n *ir.Node, depth int) {
-		e := Explained{ID: n.ID, Depth: depth, Op: n.Op, Reads: n.Reads(), Writes: n.Writes(), Needs: []string{}, Next: f.next(n)}
-		e.Does, e.Approval = f.does(n)
+		e := Explained{ID: n.ID, Depth: depth, Op: n.Op, Reads: n.Reads(), Writes: n.Writes(), Needs: []string{}, Next: f.describeEdges(n)}
+		e.Does, e.Approval = f.describeNode(n)
 		if n.Op == ir.OpToolCall {
 			_, e.Needs = f.Program.Needs(n)
 		}
@@ -49,11 +49,11 @@ func (f *Flow) Explain() []Explained {
 	return out
 }
 
-// does says what a node does and who has to approve it.
-func (f *Flow) does(n *ir.Node) (does, approval string) {
+// describeNode says what a node does and who has to approve it.
+func (f *Flow) describeNode(n *ir.Node) (does, approval string) {
 	switch n.Op {
 	case ir.OpToolCall:
-		does, approval = f.calls(n)
+		does, approval = f.describeCall(n)
 	case ir.OpHuman:
 		does, approval = "Asks a person: "+exprText(n.Prompt), "A person approves or rejects it."
 		switch {
@@ -70,7 +70,7 @@ func (f *Flow) does(n *ir.Node) (does, approval string) {
 			approval += fmt.Sprintf(" After %g s without an answer %s.", n.TimeoutS, how)
 		}
 	case ir.OpLLMExtract, ir.OpLLMClassify, ir.OpLLMChoose, ir.OpLLMWrite:
-		does = f.asks(n)
+		does = f.describeModelCall(n)
 	case ir.OpPack:
 		does = "Packs values into one object."
 	case ir.OpMerge:
@@ -133,8 +133,8 @@ func atOnce(n int) string {
 	return fmt.Sprintf("%d at once", n)
 }
 
-// calls says what a TOOL_CALL does.
-func (f *Flow) calls(n *ir.Node) (does, approval string) {
+// describeCall says what a TOOL_CALL does.
+func (f *Flow) describeCall(n *ir.Node) (does, approval string) {
 	class, needs := f.Program.Needs(n)
 	does = fmt.Sprintf("Calls %s, which %s.", n.Tool, map[manifests.Class]string{
 		manifests.ClassRead:       "only reads",
@@ -162,8 +162,8 @@ func (f *Flow) calls(n *ir.Node) (does, approval string) {
 // asking are permissions of skills whose effect somebody outside has to bring about.
 var asking = []string{"git:push", "github:write", "credential:fetch", "env:propose"}
 
-// asks says what an LLM_… node does.
-func (f *Flow) asks(n *ir.Node) string {
+// describeModelCall says what an LLM_… node does.
+func (f *Flow) describeModelCall(n *ir.Node) string {
 	what := map[ir.Op]string{
 		ir.OpLLMExtract: "to extract", ir.OpLLMClassify: "to classify", ir.OpLLMChoose: "to choose", ir.OpLLMWrite: "to write",
 	}[n.Op]
@@ -177,8 +177,8 @@ func (f *Flow) asks(n *ir.Node) string {
 	return text + "; the answer must fit " + n.OutputSchema + "."
 }
 
-// next says where a node leads.
-func (f *Flow) next(n *ir.Node) []string {
+// describeEdges says where a node leads.
+func (f *Flow) describeEdges(n *ir.Node) []string {
 	var out []string
 	edges := f.Program.Out(n.ID)
 	for _, e := range edges {

@@ -47,13 +47,13 @@ type Input struct {
 func Line(text string, tools Tools) (Workflow, []Input, []LineError) {
 	p := lineParser{text: text, places: map[string]span{}, tools: tools}
 	if at := strings.Index(strings.ToValidUTF8(text, "\xff"), "\xff"); at >= 0 {
-		p.fail(span{at, at + 1}, "not_utf8", "write the line in UTF-8", "these bytes are no text")
+		p.addError(span{at, at + 1}, "not_utf8", "write the line in UTF-8", "these bytes are no text")
 		return Workflow{}, nil, p.errors
 	}
-	w := p.line()
+	w := p.parseLine()
 	inputs := p.askForMissing(&w)
 	if len(p.errors) == 0 {
-		p.check(w)
+		p.checkWorkflow(w)
 	}
 	slices.SortStableFunc(p.errors, func(a, b LineError) int { return cmp.Compare(a.Column, b.Column) })
 	return w, inputs, p.errors
@@ -72,7 +72,7 @@ type lineParser struct {
 	given  []map[string]bool
 }
 
-func (p *lineParser) fail(s span, code, hint, format string, args ...any) {
+func (p *lineParser) addError(s span, code, hint, format string, args ...any) {
 	s.from = min(s.from, len(p.text))
 	p.errors = append(p.errors, LineError{
 		Column: utf8.RuneCountInString(p.text[:s.from]) + 1,
@@ -81,21 +81,21 @@ func (p *lineParser) fail(s span, code, hint, format string, args ...any) {
 	})
 }
 
-func (p *lineParser) blanks() {
+func (p *lineParser) skipBlanks() {
 	for p.at < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.at]) >= 0 {
 		p.at++
 	}
 }
 
-// ends reports whether a word is over here.
-func (p *lineParser) ends() bool {
+// atWordEnd reports whether a word is over here.
+func (p *lineParser) atWordEnd() bool {
 	return p.at >= len(p.text) || strings.IndexByte(" \t\r\n|", p.text[p.at]) >= 0
 }
 
-func (p *lineParser) line() Workflow {
+func (p *lineParser) parseLine() Workflow {
 	w := Workflow{Schema: manifests.SchemaURL("workflow"), Version: Version, Nodes: []Step{}}
 	for {
-		s, ok := p.step(len(w.Nodes))
+		s, ok := p.parseStep(len(w.Nodes))
 		if ok {
 			w.Nodes = append(w.Nodes, s)
 			if n := len(w.Nodes); n > 1 {
@@ -108,26 +108,26 @@ func (p *lineParser) line() Workflow {
 		p.at++ // the bar
 	}
 	if n := len(w.Nodes); n > 0 {
-		w.Output = quote("$vars." + w.Nodes[n-1].ID)
+		w.Output = quoteJSON("$vars." + w.Nodes[n-1].ID)
 	}
 	return w
 }
 
-// step reads one step up to its bar or the end. ok is false when nothing behind it can be understood.
-func (p *lineParser) step(index int) (s Step, ok bool) {
-	p.blanks()
+// parseStep reads one step up to its bar or the end. ok is false when nothing behind it can be understood.
+func (p *lineParser) parseStep(index int) (s Step, ok bool) {
+	p.skipBlanks()
 	start := p.at
-	for !p.ends() && p.text[p.at] != '=' {
+	for !p.atWordEnd() && p.text[p.at] != '=' {
 		p.at++
 	}
 	place := span{start, p.at}
 	s.Type = p.text[start:p.at]
 	switch {
-	case s.Type == "" || !p.ends():
-		p.fail(span{start, max(p.at, start+1)}, "step_empty", "git.clone url=… | test.run", "a step begins with the name of a skill")
+	case s.Type == "" || !p.atWordEnd():
+		p.addError(span{start, max(p.at, start+1)}, "step_empty", "git.clone url=… | test.run", "a step begins with the name of a skill")
 		return s, false
 	case !utf8.ValidString(s.Type) || !stepID.MatchString(s.Type):
-		p.fail(place, "tool_unknown", "lattice skill ls lists them", "%q is no name of a skill", s.Type)
+		p.addError(place, "tool_unknown", "lattice skill ls lists them", "%q is no name of a skill", s.Type)
 		return s, false
 	}
 	s.ID = p.freeID(strings.ReplaceAll(s.Type, ".", "_"))
@@ -136,11 +136,11 @@ func (p *lineParser) step(index int) (s Step, ok bool) {
 	p.given = append(p.given, map[string]bool{})
 	var in []byte
 	for {
-		p.blanks()
+		p.skipBlanks()
 		if p.at >= len(p.text) || p.text[p.at] == '|' {
 			break
 		}
-		name, value, ok := p.pair(at)
+		name, value, ok := p.parsePair(at)
 		if !ok {
 			return s, false
 		}
@@ -158,7 +158,7 @@ func appendMember(object []byte, name string, value json.RawMessage) []byte {
 	if object == nil {
 		sep = '{'
 	}
-	object = append(append(object, sep), quote(name)...)
+	object = append(append(object, sep), quoteJSON(name)...)
 	return append(append(object, ':'), value...)
 }
 
@@ -169,42 +169,42 @@ func (p *lineParser) freeID(id string) string {
 	return id
 }
 
-// pair reads k=text or k:=JSON.
-func (p *lineParser) pair(step string) (string, json.RawMessage, bool) {
+// parsePair reads k=text or k:=JSON.
+func (p *lineParser) parsePair(step string) (string, json.RawMessage, bool) {
 	start := p.at
-	for !p.ends() && p.text[p.at] != '=' {
+	for !p.atWordEnd() && p.text[p.at] != '=' {
 		p.at++
 	}
 	name, typed := strings.CutSuffix(p.text[start:p.at], ":")
 	if p.at >= len(p.text) || p.text[p.at] != '=' || name == "" || !stepID.MatchString(name) && name[0] != '_' {
-		p.fail(span{start, max(p.at, start+1)}, "pair_invalid", "name=text or name:=JSON; | begins the next step", "%q is no input of a step", p.text[start:p.at])
+		p.addError(span{start, max(p.at, start+1)}, "pair_invalid", "name=text or name:=JSON; | begins the next step", "%q is no input of a step", p.text[start:p.at])
 		return "", nil, false
 	}
 	p.at++
 	given := p.given[len(p.given)-1]
 	if given[name] {
-		p.fail(span{start, p.at - 1}, "key_duplicate", "remove one of the two", "the input %q is given twice", name)
+		p.addError(span{start, p.at - 1}, "key_duplicate", "remove one of the two", "the input %q is given twice", name)
 	}
 	given[name] = true
 	var value json.RawMessage
 	ok := true
 	if typed {
-		value, ok = p.json()
+		value, ok = p.parseJSON()
 	} else {
-		value, ok = p.value()
+		value, ok = p.parseValue()
 	}
 	p.places[step+"/in/"+name] = span{start, p.at}
 	return name, value, ok
 }
 
-// json reads one JSON value, which may stand in single quotes.
-func (p *lineParser) json() (json.RawMessage, bool) {
+// parseJSON reads one JSON value, which may stand in single quotes.
+func (p *lineParser) parseJSON() (json.RawMessage, bool) {
 	start, rest := p.at, p.text[p.at:]
 	quoted := strings.HasPrefix(rest, "'")
 	if quoted {
 		end := strings.IndexByte(rest[1:], '\'')
 		if end < 0 {
-			p.fail(span{start, len(p.text)}, "quote_open", "close it with '", "the quote that begins here does not end")
+			p.addError(span{start, len(p.text)}, "quote_open", "close it with '", "the quote that begins here does not end")
 			return nil, false
 		}
 		rest = rest[1 : 1+end]
@@ -216,51 +216,51 @@ func (p *lineParser) json() (json.RawMessage, bool) {
 	size := int(d.InputOffset())
 	switch {
 	case err != nil:
-		p.fail(span{start, start + len(strings.TrimRight(rest, " "))}, "json_invalid", `name=text takes text as it is`, "this is no JSON: %v", err)
+		p.addError(span{start, start + len(strings.TrimRight(rest, " "))}, "json_invalid", `name=text takes text as it is`, "this is no JSON: %v", err)
 		return nil, false
 	case quoted && strings.TrimSpace(rest[size:]) != "":
-		p.fail(span{start, start + len(rest) + 2}, "json_invalid", "", "more than one JSON value stands in the quotes")
+		p.addError(span{start, start + len(rest) + 2}, "json_invalid", "", "more than one JSON value stands in the quotes")
 		return nil, false
 	case quoted:
 		size = len(rest) + 2
 	}
 	p.at += size
-	if !p.ends() {
-		p.fail(span{p.at, p.at + 1}, "json_invalid", "put a blank behind it", "something stands right behind the JSON value")
+	if !p.atWordEnd() {
+		p.addError(span{p.at, p.at + 1}, "json_invalid", "put a blank behind it", "something stands right behind the JSON value")
 		return nil, false
 	}
-	text, err := ir.Marshal(p.qualify(v, span{start, p.at}))
+	text, err := ir.Marshal(p.qualifyRefs(v, span{start, p.at}))
 	if err != nil {
-		p.fail(span{start, p.at}, "json_invalid", "", "%v", err)
+		p.addError(span{start, p.at}, "json_invalid", "", "%v", err)
 	}
 	return text, err == nil
 }
 
-// qualify turns strings that refer to steps into references to their outputs.
-func (p *lineParser) qualify(v any, s span) any {
+// qualifyRefs turns strings that refer to steps into references to their outputs.
+func (p *lineParser) qualifyRefs(v any, s span) any {
 	switch v := v.(type) {
 	case string:
 		name := stepRef.FindString(v)
 		if name == "" || ir.RefAt("$vars"+v[len(name):]) != "$vars"+v[len(name):] {
 			return v
 		}
-		return p.resolve(name[1:], v[len(name):], s)
+		return p.resolveName(name[1:], v[len(name):], s)
 	case []any:
 		for i := range v {
-			v[i] = p.qualify(v[i], s)
+			v[i] = p.qualifyRefs(v[i], s)
 		}
 	case map[string]any:
 		if _, ok := v["lit"]; ok && len(v) == 1 {
 			return v
 		}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			v[k] = p.qualify(v[k], s)
+			v[k] = p.qualifyRefs(v[k], s)
 		}
 	}
 	return v
 }
 
-func quote(s string) json.RawMessage {
+func quoteJSON(s string) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -268,11 +268,11 @@ func quote(s string) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// check compiles the workflow and tells what it finds at the places of the line.
-func (p *lineParser) check(w Workflow) {
+// checkWorkflow compiles the workflow and tells what it finds at the places of the line.
+func (p *lineParser) checkWorkflow(w Workflow) {
 	data, err := json.Marshal(w)
 	if err != nil {
-		p.fail(span{0, len(p.text)}, "json_invalid", "", "write the workflow: %v", err)
+		p.addError(span{0, len(p.text)}, "json_invalid", "", "write the workflow: %v", err)
 		return
 	}
 	_, findings := Parse(data, p.tools)
@@ -298,7 +298,7 @@ func (p *lineParser) check(w Workflow) {
 				f.Hint = name + ":=" + text
 			}
 		}
-		p.fail(place, f.Code, f.Hint, "%s", f.Message)
+		p.addError(place, f.Code, f.Hint, "%s", f.Message)
 	}
 }
 
@@ -320,7 +320,7 @@ func (p *lineParser) askForMissing(w *Workflow) []Input {
 				inputs[name] = &Input{Name: name, Type: f.Type, Description: f.Description}
 			}
 			inputs[name].Steps = append(inputs[name].Steps, s.ID)
-			s.In = append(appendMember(bytes.TrimSuffix(s.In, []byte("}")), f.Name, quote("$in."+name)), '}')
+			s.In = append(appendMember(bytes.TrimSuffix(s.In, []byte("}")), f.Name, quoteJSON("$in."+name)), '}')
 		}
 	}
 	var out []Input

@@ -15,8 +15,8 @@ type piece struct{ text, ref string }
 
 var stepRef = regexp.MustCompile(`^\$[A-Za-z][A-Za-z0-9_]*`)
 
-// value reads a text up to its end and gives the value expression that stands for it.
-func (p *lineParser) value() (json.RawMessage, bool) {
+// parseValue reads a text up to its end and gives the value expression that stands for it.
+func (p *lineParser) parseValue() (json.RawMessage, bool) {
 	var pieces []piece
 	add := func(q piece) {
 		if n := len(pieces); n > 0 && pieces[n-1].ref == "" && q.ref == "" {
@@ -25,18 +25,18 @@ func (p *lineParser) value() (json.RawMessage, bool) {
 			pieces = append(pieces, q)
 		}
 	}
-	for !p.ends() {
+	for !p.atWordEnd() {
 		switch p.text[p.at] {
 		case '\'':
 			end := strings.IndexByte(p.text[p.at+1:], '\'')
 			if end < 0 {
-				p.fail(span{p.at, len(p.text)}, "quote_open", "close it with '", "the quote that begins here does not end")
+				p.addError(span{p.at, len(p.text)}, "quote_open", "close it with '", "the quote that begins here does not end")
 				return nil, false
 			}
 			add(piece{text: p.text[p.at+1 : p.at+1+end]})
 			p.at += end + 2
 		case '"':
-			inner, ok := p.quoted()
+			inner, ok := p.parseQuoted()
 			if !ok {
 				return nil, false
 			}
@@ -45,27 +45,27 @@ func (p *lineParser) value() (json.RawMessage, bool) {
 			}
 		case '\\':
 			if p.at++; p.at >= len(p.text) {
-				p.fail(span{p.at - 1, p.at}, "quote_open", `write \\ for a backslash`, "nothing follows the backslash")
+				p.addError(span{p.at - 1, p.at}, "quote_open", `write \\ for a backslash`, "nothing follows the backslash")
 				return nil, false
 			}
 			_, size := utf8.DecodeRuneInString(p.text[p.at:])
 			add(piece{text: p.text[p.at : p.at+size]})
 			p.at += size
 		case '$':
-			q, ok := p.dollar()
+			q, ok := p.parseRef()
 			if !ok {
 				return nil, false
 			}
 			add(q)
 		default:
-			add(piece{text: p.plain(" \t\r\n|'\"\\$")})
+			add(piece{text: p.scanPlain(" \t\r\n|'\"\\$")})
 		}
 	}
-	return expression(pieces), true
+	return joinPieces(pieces), true
 }
 
-// quoted reads text in double quotes.
-func (p *lineParser) quoted() (pieces []piece, ok bool) {
+// parseQuoted reads text in double quotes.
+func (p *lineParser) parseQuoted() (pieces []piece, ok bool) {
 	start := p.at
 	p.at++
 	pieces = []piece{{}} // "" is text, too
@@ -78,7 +78,7 @@ func (p *lineParser) quoted() (pieces []piece, ok bool) {
 			pieces = append(pieces, piece{text: p.text[p.at+1 : p.at+2]})
 			p.at += 2
 		case c == '$':
-			q, ok := p.dollar()
+			q, ok := p.parseRef()
 			if !ok {
 				return nil, false
 			}
@@ -87,15 +87,15 @@ func (p *lineParser) quoted() (pieces []piece, ok bool) {
 			pieces = append(pieces, piece{text: `\`})
 			p.at++
 		default:
-			pieces = append(pieces, piece{text: p.plain(`"\$`)})
+			pieces = append(pieces, piece{text: p.scanPlain(`"\$`)})
 		}
 	}
-	p.fail(span{start, len(p.text)}, "quote_open", `close it with "`, "the quote that begins here does not end")
+	p.addError(span{start, len(p.text)}, "quote_open", `close it with "`, "the quote that begins here does not end")
 	return nil, false
 }
 
-// plain reads up to the next of the special characters, at least one character.
-func (p *lineParser) plain(special string) string {
+// scanPlain reads up to the next of the special characters, at least one character.
+func (p *lineParser) scanPlain(special string) string {
 	start := p.at
 	if n := strings.IndexAny(p.text[start:], special); n >= 0 {
 		p.at += n
@@ -105,8 +105,8 @@ func (p *lineParser) plain(special string) string {
 	return p.text[start:p.at]
 }
 
-// dollar reads a reference, or a dollar sign that is none.
-func (p *lineParser) dollar() (piece, bool) {
+// parseRef reads a reference, or a dollar sign that is none.
+func (p *lineParser) parseRef() (piece, bool) {
 	start, rest := p.at, p.text[p.at:]
 	if strings.HasPrefix(rest, "${") {
 		end := strings.IndexByte(rest, '}')
@@ -115,11 +115,11 @@ func (p *lineParser) dollar() (piece, bool) {
 			name = stepRef.FindString("$" + rest[2:end])
 		}
 		if name == "" || ir.RefAt("$vars"+rest[1+len(name):end]) != "$vars"+rest[1+len(name):end] {
-			p.fail(span{start, start + max(2, end+1)}, "ref_invalid", "${in.name} or ${git_clone.head}; single quotes keep a $ as it is", "this is no reference")
+			p.addError(span{start, start + max(2, end+1)}, "ref_invalid", "${in.name} or ${git_clone.head}; single quotes keep a $ as it is", "this is no reference")
 			return piece{}, false
 		}
 		p.at += end + 1
-		return piece{ref: p.resolve(name[1:], rest[1+len(name):end], span{start, p.at})}, true
+		return piece{ref: p.resolveName(name[1:], rest[1+len(name):end], span{start, p.at})}, true
 	}
 	name := stepRef.FindString(rest)
 	if name == "" {
@@ -128,11 +128,11 @@ func (p *lineParser) dollar() (piece, bool) {
 	}
 	path := ir.RefAt("$vars" + rest[len(name):])[len("$vars"):]
 	p.at += len(name) + len(path)
-	return piece{ref: p.resolve(name[1:], path, span{start, p.at})}, true
+	return piece{ref: p.resolveName(name[1:], path, span{start, p.at})}, true
 }
 
-// resolve makes a reference from the name of a namespace or of an earlier step, and the path behind it.
-func (p *lineParser) resolve(name, path string, s span) string {
+// resolveName makes a reference from the name of a namespace or of an earlier step, and the path behind it.
+func (p *lineParser) resolveName(name, path string, s span) string {
 	if slices.Contains([]string{"in", "vars", "tmp", "ctx"}, name) {
 		return "$" + name + path
 	}
@@ -142,20 +142,20 @@ func (p *lineParser) resolve(name, path string, s span) string {
 		if len(p.ids) > 0 {
 			hint = ir.Near(name, known) + "; " + hint
 		}
-		p.fail(s, "ref_invalid", strings.TrimPrefix(hint, "; "), "no step before this one is called %q", name)
+		p.addError(s, "ref_invalid", strings.TrimPrefix(hint, "; "), "no step before this one is called %q", name)
 	}
 	return "$vars." + name + path
 }
 
-// expression writes pieces as a value expression.
-func expression(pieces []piece) json.RawMessage {
+// joinPieces writes pieces as a value expression.
+func joinPieces(pieces []piece) json.RawMessage {
 	var parts []string
 	for _, q := range pieces {
 		switch {
 		case q.ref != "":
-			parts = append(parts, string(quote(q.ref)))
+			parts = append(parts, string(quoteJSON(q.ref)))
 		case q.text != "":
-			parts = append(parts, string(quote(escapeText(q.text))))
+			parts = append(parts, string(quoteJSON(escapeText(q.text))))
 		}
 	}
 	switch len(parts) {

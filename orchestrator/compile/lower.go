@@ -24,16 +24,16 @@ func parseWorkflow(data []byte, s Sources) (*Flow, []ir.Finding) {
 	}
 	l := lowering{workflow: &w, tools: s.Tools, origins: origins{}, typed: map[string]typedStep{}, within: map[string]bool{}}
 	l.plan = planning{plan: &Plan{}, rules: s.Rules, in: "/in", origins: l.origins, consumed: map[string]bool{}, nodes: []any{}, edges: []any{}}
-	head := l.document()
-	if digest, err := canonical(data); err == nil {
+	head := l.lowerDocument()
+	if digest, err := canonicalJSON(data); err == nil {
 		head.Source.WorkflowDigest = digestOf(digest)
 	}
 	l.checkPorts()
-	doc, err := l.whole(head)
+	doc, err := l.lowerTyped(head)
 	if err != nil {
-		return nil, ir.Merge(reading, append(l.findings, unwritable(err)))
+		return nil, ir.Merge(reading, append(l.findings, encodingError(err)))
 	}
-	flow, findings := s.lowered(doc, l.told)
+	flow, findings := s.parseLowered(doc, l.mapFindings)
 	if findings = ir.Merge(reading, append(l.findings, findings...)); flow == nil || ir.HasErrors(findings) {
 		return nil, findings
 	}
@@ -41,16 +41,16 @@ func parseWorkflow(data []byte, s Sources) (*Flow, []ir.Finding) {
 	return flow, findings
 }
 
-// lowered makes the flow of a document that was lowered to ExecIR, in its canonical form. told moves what is found in it to
+// parseLowered makes the flow of a document that was lowered to ExecIR, in its canonical form. told moves what is found in it to
 // where it came from.
-func (s Sources) lowered(doc map[string]any, told func([]ir.Finding) []ir.Finding) (*Flow, []ir.Finding) {
-	s.embed(doc)
+func (s Sources) parseLowered(doc map[string]any, told func([]ir.Finding) []ir.Finding) (*Flow, []ir.Finding) {
+	s.embedUses(doc)
 	text, err := json.Marshal(doc)
 	if err == nil {
-		text, err = canonical(text)
+		text, err = canonicalJSON(text)
 	}
 	if err != nil {
-		return nil, []ir.Finding{unwritable(err)}
+		return nil, []ir.Finding{encodingError(err)}
 	}
 	program, findings := ir.Parse(text, s.Tools, schemaFaults)
 	if program == nil {
@@ -59,11 +59,11 @@ func (s Sources) lowered(doc map[string]any, told func([]ir.Finding) []ir.Findin
 	return &Flow{Program: program, ExecIR: text}, told(findings)
 }
 
-func unwritable(err error) ir.Finding {
-	return fault("json_invalid", "", `look for escapes such as "\ud800" that are no character`, fmt.Sprintf("write the document in RFC 8785 form: %v", err))
+func encodingError(err error) ir.Finding {
+	return errorAt("json_invalid", "", `look for escapes such as "\ud800" that are no character`, fmt.Sprintf("write the document in RFC 8785 form: %v", err))
 }
 
-func canonical(text []byte) ([]byte, error) { return jcs.Transform(text) }
+func canonicalJSON(text []byte) ([]byte, error) { return jcs.Transform(text) }
 
 // lowering turns one workflow graph into ExecIR, node for node.
 type lowering struct {
@@ -78,25 +78,25 @@ type lowering struct {
 	within map[string]bool      // pointers of the nodes that rules made
 }
 
-func (l *lowering) error(code, pointer, hint, format string, args ...any) {
-	l.findings = append(l.findings, fault(code, pointer, hint, fmt.Sprintf(format, args...)))
+func (l *lowering) addError(code, pointer, hint, format string, args ...any) {
+	l.findings = append(l.findings, errorAt(code, pointer, hint, fmt.Sprintf(format, args...)))
 }
 
-func (l *lowering) document() ir.Document {
+func (l *lowering) lowerDocument() ir.Document {
 	w := l.workflow
 	doc := ir.Document{
 		Version: ir.Version, ID: w.ID, Revision: w.Revision, Description: w.Description,
 		Source:      &ir.Source{WorkflowVersion: w.Version, Compiler: compiler},
 		InputSchema: w.InputSchema, Output: w.Output, CtxRequires: w.CtxRequires, Limits: w.Limits, Meta: w.Meta,
-		EntryNode: l.entry(), Nodes: []ir.Node{}, Edges: []ir.Edge{},
+		EntryNode: l.entryStep(), Nodes: []ir.Node{}, Edges: []ir.Edge{},
 	}
 	return doc
 }
 
 var stepID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 
-// step lowers one step that calls a skill, to one node. at is the step's place, to that of the node.
-func (l *lowering) step(s *Step, at, to string) ir.Node {
+// lowerStep lowers one step that calls a skill, to one node. at is the step's place, to that of the node.
+func (l *lowering) lowerStep(s *Step, at, to string) ir.Node {
 	l.checkType(s, at)
 	n := ir.Node{
 		ID: s.ID, Op: ir.OpToolCall, Tool: s.Skill(), Args: s.In, Outputs: s.Outputs, SideEffect: s.SideEffect,
@@ -111,14 +111,14 @@ func (l *lowering) step(s *Step, at, to string) ir.Node {
 		l.origins[to+"/tool"] = at + "/type"
 	}
 	if n.Outputs == nil && stepID.MatchString(s.ID) {
-		n.Outputs = map[string]string{"result": "$vars" + member(s.ID)}
+		n.Outputs = map[string]string{"result": "$vars" + refSegment(s.ID)}
 		l.origins[to+"/outputs/result"] = at + "/id"
 	}
 	return n
 }
 
-// member writes a step's id as a segment of a reference.
-func member(id string) string {
+// refSegment writes a step's id as a segment of a reference.
+func refSegment(id string) string {
 	if strings.Contains(id, ".") {
 		return "['" + id + "']"
 	}
@@ -129,15 +129,15 @@ func member(id string) string {
 func (l *lowering) checkType(s *Step, at string) {
 	switch {
 	case s.Type == "":
-		l.error("field_missing", at+"/type", `the name of a skill, such as "git.clone"`, "a step has a type")
+		l.addError("field_missing", at+"/type", `the name of a skill, such as "git.clone"`, "a step has a type")
 	case s.Type == typeTool && s.Tool == "":
-		l.error("field_missing", at+"/tool", "", `a step of type "tool" names a skill`)
+		l.addError("field_missing", at+"/tool", "", `a step of type "tool" names a skill`)
 	case s.Type != typeTool && s.Tool != "":
-		l.error("field_not_allowed", at+"/tool", `leave it out, or say "type": "tool"`, "the step's type names a skill already")
+		l.addError("field_not_allowed", at+"/tool", `leave it out, or say "type": "tool"`, "the step's type names a skill already")
 	case slices.Contains(abstractTypes, s.Type):
-		l.error("type_unsupported", at+"/type", "name a skill, or a step type with its inputs: "+strings.Join(l.plan.rules.Types(), ", "), "%q says too little of what is to be done", s.Type)
+		l.addError("type_unsupported", at+"/type", "name a skill, or a step type with its inputs: "+strings.Join(l.plan.rules.Types(), ", "), "%q says too little of what is to be done", s.Type)
 	case s.Type != typeTool && !strings.Contains(s.Type, ".") && !l.isSkill(s.Type):
-		l.error("type_unknown", at+"/type", ir.Near(s.Type, slices.Concat(skillNames(), []string{typeTool}, l.plan.rules.Types())), "there is no step type %q", s.Type)
+		l.addError("type_unknown", at+"/type", ir.Near(s.Type, slices.Concat(skillNames(), []string{typeTool}, l.plan.rules.Types())), "there is no step type %q", s.Type)
 	}
 }
 
@@ -158,8 +158,8 @@ func skillNames() []string {
 	return names
 }
 
-// entry is the first step: as named, else the one step that nothing leads to. Edges that may close a cycle do not count.
-func (l *lowering) entry() string {
+// entryStep is the first step: as named, else the one step that nothing leads to. Edges that may close a cycle do not count.
+func (l *lowering) entryStep() string {
 	w := l.workflow
 	if l.entries = 1; w.EntryNode != "" || len(w.Nodes) == 0 {
 		return w.EntryNode
@@ -181,28 +181,28 @@ func (l *lowering) entry() string {
 	}
 	switch l.entries = len(first); l.entries {
 	case 0:
-		l.error("entry_missing", "/entry_node", `"entry_node": "`+w.Nodes[0].ID+`"`, "an edge leads to every step: say which one runs first")
+		l.addError("entry_missing", "/entry_node", `"entry_node": "`+w.Nodes[0].ID+`"`, "an edge leads to every step: say which one runs first")
 		return w.Nodes[0].ID
 	case 1:
 	default:
-		l.error("entry_ambiguous", "/entry_node", "connect them by edges, or name entry_node", "no edge leads to %s: say which one runs first", strings.Join(first, ", "))
+		l.addError("entry_ambiguous", "/entry_node", "connect them by edges, or name entry_node", "no edge leads to %s: say which one runs first", strings.Join(first, ", "))
 	}
 	return first[0]
 }
 
-// told maps findings of the lowered program back, without those that only repeat what was said of the workflow. What is
+// mapFindings maps findings of the lowered program back, without those that only repeat what was said of the workflow. What is
 // wrong inside of a step whose type is a rule stands at the step, unless it is about what the author has written there.
-func (l *lowering) told(findings []ir.Finding) []ir.Finding {
+func (l *lowering) mapFindings(findings []ir.Finding) []ir.Finding {
 	said := map[string]bool{}
 	for _, f := range l.findings {
 		said[f.Pointer] = true
 	}
 	out := make([]ir.Finding, 0, len(findings))
 	for _, f := range findings {
-		if at, inside := l.inside(f.Pointer); inside {
-			f.Message, f.Pointer = l.plan.node(f.Pointer)+f.Message, at
+		if at, inside := l.ruleOrigin(f.Pointer); inside {
+			f.Message, f.Pointer = l.plan.nodeOf(f.Pointer)+f.Message, at
 		} else {
-			f.Pointer = l.origins.of(f.Pointer)
+			f.Pointer = l.origins.sourceOf(f.Pointer)
 		}
 		echo := l.plan.broken && slices.Contains([]string{"ref_unset", "field_missing", "node_unknown"}, f.Code)
 		if !said[f.Pointer] && !strings.HasPrefix(f.Pointer, "/tools/") && !(f.Code == "node_unreachable" && l.entries != 1) && !echo {

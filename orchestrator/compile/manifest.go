@@ -28,43 +28,43 @@ func Manifest(data []byte) (manifests.Skill, []ir.Finding) {
 	var invalid *manifests.InvalidError
 	if errors.As(err, &invalid) {
 		for _, p := range invalid.Problems {
-			c.problem(p)
+			c.addProblem(p)
 		}
 	}
-	c.unknown(tree, "", reflect.TypeFor[manifests.Skill](), "$schema")
+	c.checkUnknown(tree, "", reflect.TypeFor[manifests.Skill](), "$schema")
 	for _, part := range []string{"inputs", "outputs"} {
 		list, _ := tree[part].([]any)
 		for i, v := range list {
-			c.unknown(v, "/"+part+"/"+strconv.Itoa(i), reflect.TypeFor[manifests.Field]())
+			c.checkUnknown(v, "/"+part+"/"+strconv.Itoa(i), reflect.TypeFor[manifests.Field]())
 		}
 	}
 	if variants, ok := tree["variants"].(map[string]any); ok {
-		c.unknown(variants, "/variants", reflect.TypeFor[manifests.Variants]())
+		c.checkUnknown(variants, "/variants", reflect.TypeFor[manifests.Variants]())
 		cases, _ := variants["cases"].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(cases)) {
 			at := "/variants/cases/" + escapePointer(name)
-			c.unknown(cases[name], at, reflect.TypeFor[manifests.Variant]())
+			c.checkUnknown(cases[name], at, reflect.TypeFor[manifests.Variant]())
 			one, _ := cases[name].(map[string]any)
-			c.permissions(one["permissions"], at+"/permissions")
+			c.checkPermissions(one["permissions"], at+"/permissions")
 		}
 	}
-	c.permissions(tree["permissions"], "/permissions")
-	c.permissions(tree["optional_permissions"], "/optional_permissions")
+	c.checkPermissions(tree["permissions"], "/permissions")
+	c.checkPermissions(tree["optional_permissions"], "/optional_permissions")
 	for _, name := range []string{"input_schema", "output_schema"} {
 		if schema, ok := tree[name].(map[string]any); ok { // what is none has been reported
-			schemaCheck{&c, name + "_invalid"}.schema(schema, "/"+name)
+			schemaCheck{&c, name + "_invalid"}.checkSchema(schema, "/"+name)
 		}
 	}
 	if err == nil {
-		c.advise(skill, tree)
-		c.examples(skill)
+		c.checkAdvice(skill, tree)
+		c.checkExamples(skill)
 	}
 	return skill, ir.Merge(nil, c.findings)
 }
 
 type manifestCheck struct{ findings []ir.Finding }
 
-func (c *manifestCheck) add(severity, code, pointer, hint, format string, args ...any) {
+func (c *manifestCheck) addFinding(severity, code, pointer, hint, format string, args ...any) {
 	c.findings = append(c.findings, ir.Finding{Code: code, Severity: severity, Pointer: pointer, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
@@ -80,7 +80,7 @@ var manifestHints = map[string]string{
 	"variants":      `{"input":"mode","default":"request","cases":{"request":{"permissions":[],"side_effect":"sprite"}}}`,
 }
 
-func (c *manifestCheck) problem(p manifests.Problem) {
+func (c *manifestCheck) addProblem(p manifests.Problem) {
 	member, _, _ := strings.Cut(strings.TrimPrefix(p.Pointer, "/"), "/")
 	code := member + "_invalid"
 	if member == "" {
@@ -90,11 +90,11 @@ func (c *manifestCheck) problem(p manifests.Problem) {
 	if subject == "" {
 		subject = "the manifest"
 	}
-	c.add(ir.SeverityError, code, p.Pointer, manifestHints[member], "%s: %s", subject, p.Message)
+	c.addFinding(ir.SeverityError, code, p.Pointer, manifestHints[member], "%s: %s", subject, p.Message)
 }
 
-// unknown reports members that t has no field for.
-func (c *manifestCheck) unknown(v any, at string, t reflect.Type, more ...string) {
+// checkUnknown reports members that t has no field for.
+func (c *manifestCheck) checkUnknown(v any, at string, t reflect.Type, more ...string) {
 	object, _ := v.(map[string]any)
 	known := more
 	for i := range t.NumField() {
@@ -103,42 +103,42 @@ func (c *manifestCheck) unknown(v any, at string, t reflect.Type, more ...string
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if !slices.Contains(known, name) {
-			c.add(ir.SeverityError, "field_unknown", at+"/"+escapePointer(name), ir.Near(name, known), "there is no member %q here", name)
+			c.addFinding(ir.SeverityError, "field_unknown", at+"/"+escapePointer(name), ir.Near(name, known), "there is no member %q here", name)
 		}
 	}
 }
 
-// advise warns of what a reader can do without and a user cannot.
-func (c *manifestCheck) advise(s manifests.Skill, tree map[string]any) {
+// checkAdvice warns of what a reader can do without and a user cannot.
+func (c *manifestCheck) checkAdvice(s manifests.Skill, tree map[string]any) {
 	if s.Description == "" {
-		c.add(ir.SeverityWarning, "description_missing", "/description", "one sentence", "nobody can tell what the skill does")
+		c.addFinding(ir.SeverityWarning, "description_missing", "/description", "one sentence", "nobody can tell what the skill does")
 	}
 	if tree["permissions"] == nil {
-		c.add(ir.SeverityWarning, "permissions_missing", "/permissions", `such as ["fs:read"]; [] when it needs none`, "it counts as needing none")
+		c.addFinding(ir.SeverityWarning, "permissions_missing", "/permissions", `such as ["fs:read"]; [] when it needs none`, "it counts as needing none")
 	}
 	if tree["side_effect"] == nil {
-		c.add(ir.SeverityWarning, "side_effect_missing", "/side_effect", manifestHints["side_effect"], "it counts as world: runs ask before each call, and one that was cut off is never made again without a person")
+		c.addFinding(ir.SeverityWarning, "side_effect_missing", "/side_effect", manifestHints["side_effect"], "it counts as world: runs ask before each call, and one that was cut off is never made again without a person")
 	}
 }
 
-// permissions warns of those that nothing but * grants. What is not even a name was reported as that.
-func (c *manifestCheck) permissions(v any, at string) {
+// checkPermissions warns of those that nothing but * grants. What is not even a name was reported as that.
+func (c *manifestCheck) checkPermissions(v any, at string) {
 	list, _ := v.([]any)
 	for i, e := range list {
 		if p, ok := e.(string); ok && manifests.ValidPermission(p) && !slices.Contains(manifests.Permissions(), p) {
-			c.add(ir.SeverityWarning, "permission_unknown", at+"/"+strconv.Itoa(i), ir.OneOf(p, manifests.Permissions()), "this lattice knows no permission %q, so that only * grants it", p)
+			c.addFinding(ir.SeverityWarning, "permission_unknown", at+"/"+strconv.Itoa(i), ir.OneOf(p, manifests.Permissions()), "this lattice knows no permission %q, so that only * grants it", p)
 		}
 	}
 }
 
-func (c *manifestCheck) examples(s manifests.Skill) {
+func (c *manifestCheck) checkExamples(s manifests.Skill) {
 	for i, e := range s.Examples {
 		var input map[string]json.RawMessage
 		if json.Unmarshal(e, &input) != nil {
 			continue // reported
 		}
 		for _, p := range s.CheckInput(input) {
-			c.add(ir.SeverityError, "example_invalid", fmt.Sprintf("/examples/%d%s", i, p.Pointer), "", "the example does not fit the inputs: it %s", p.Message)
+			c.addFinding(ir.SeverityError, "example_invalid", fmt.Sprintf("/examples/%d%s", i, p.Pointer), "", "the example does not fit the inputs: it %s", p.Message)
 		}
 	}
 }

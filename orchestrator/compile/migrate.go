@@ -32,16 +32,16 @@ func Migrate(data []byte, migrations []Migration) (out []byte, applied []string,
 	}
 	for _, f := range formats {
 		if v, ok := tree[f.Member]; ok {
-			return migrate(data, tree, f, fmt.Sprint(v), migrations)
+			return migrateTree(data, tree, f, fmt.Sprint(v), migrations)
 		}
 	}
-	return nil, nil, []ir.Finding{fault("version_missing", "", `"workflow_version", "planir_version" or "execir_version": "1.0"`,
+	return nil, nil, []ir.Finding{errorAt("version_missing", "", `"workflow_version", "planir_version" or "execir_version": "1.0"`,
 		"the document does not say what it is, nor its version")}
 }
 
-func migrate(data []byte, tree map[string]any, f ir.Format, version string, migrations []Migration) ([]byte, []string, []ir.Finding) {
+func migrateTree(data []byte, tree map[string]any, f ir.Format, version string, migrations []Migration) ([]byte, []string, []ir.Finding) {
 	refuse := func(hint, format string, args ...any) ([]byte, []string, []ir.Finding) {
-		return nil, nil, []ir.Finding{fault("version_unsupported", "/"+f.Member, hint, fmt.Sprintf(format, args...))}
+		return nil, nil, []ir.Finding{errorAt("version_unsupported", "/"+f.Member, hint, fmt.Sprintf(format, args...))}
 	}
 	var applied []string
 	for version != f.Version {

@@ -66,14 +66,14 @@ func parsePlan(data []byte, s Sources) (*Flow, []ir.Finding) {
 		return nil, reading
 	}
 	l := planning{plan: &p, rules: s.Rules, in: "/inputs", origins: origins{}, consumed: map[string]bool{}, nodes: []any{}, edges: []any{}}
-	doc := l.document()
+	doc := l.lowerPlan()
 	if len(l.nodes) == 0 {
 		return nil, ir.Merge(reading, l.findings)
 	}
-	if digest, err := canonical(data); err == nil {
+	if digest, err := canonicalJSON(data); err == nil {
 		doc["source"].(map[string]any)["workflow_digest"] = digestOf(digest)
 	}
-	flow, findings := s.lowered(doc, l.told)
+	flow, findings := s.parseLowered(doc, l.mapFindings)
 	if findings = ir.Merge(reading, append(l.findings, findings...)); flow == nil || ir.HasErrors(findings) {
 		return nil, findings
 	}
@@ -94,19 +94,19 @@ type planning struct {
 	edges    []any
 }
 
-func (l *planning) error(code, pointer, hint, format string, args ...any) {
-	l.findings = append(l.findings, fault(code, pointer, hint, fmt.Sprintf(format, args...)))
+func (l *planning) addError(code, pointer, hint, format string, args ...any) {
+	l.findings = append(l.findings, errorAt(code, pointer, hint, fmt.Sprintf(format, args...)))
 }
 
-func (l *planning) document() map[string]any {
+func (l *planning) lowerPlan() map[string]any {
 	p := l.plan
 	if strings.TrimSpace(p.Goal) == "" {
-		l.error("field_missing", "/goal", "", "a plan says what shall be reached")
+		l.addError("field_missing", "/goal", "", "a plan says what shall be reached")
 	}
 	if len(p.Steps) == 0 {
-		l.error("field_missing", "/steps", "known: "+strings.Join(l.rules.Types(), ", "), "a plan has at least one step")
+		l.addError("field_missing", "/steps", "known: "+strings.Join(l.rules.Types(), ", "), "a plan has at least one step")
 	}
-	entry, _ := l.steps()
+	entry, _ := l.lowerSteps()
 	doc := map[string]any{
 		"execir_version": ir.Version, "source": map[string]any{"planir_version": p.Version, "compiler": compiler},
 		"entry_node": entry, "nodes": l.nodes, "edges": l.edges,
@@ -138,8 +138,8 @@ func (l *planning) document() map[string]any {
 	return doc
 }
 
-// steps lowers all steps and connects each with the next one.
-func (l *planning) steps() (entry string, exits []string) {
+// lowerSteps lowers all steps and connects each with the next one.
+func (l *planning) lowerSteps() (entry string, exits []string) {
 	seen := map[string]int{}
 	for i := range l.plan.Steps {
 		s, at := &l.plan.Steps[i], "/steps/"+strconv.Itoa(i)
@@ -147,16 +147,16 @@ func (l *planning) steps() (entry string, exits []string) {
 		named := planStepID.MatchString(s.ID)
 		switch {
 		case !named:
-			l.error("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is no id of a step", s.ID)
+			l.addError("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is no id of a step", s.ID)
 		case twice:
-			l.error("id_duplicate", at+"/id", "", "the step at /steps/%d is called %q already", first, s.ID)
+			l.addError("id_duplicate", at+"/id", "", "the step at /steps/%d is called %q already", first, s.ID)
 		default:
 			seen[s.ID] = i
 		}
 		rule, ok := l.rules[s.Type]
 		switch {
 		case !ok:
-			l.error("type_unknown", at+"/type", ir.OneOf(s.Type, l.rules.Types()), "there is no step type %q", s.Type)
+			l.addError("type_unknown", at+"/type", ir.OneOf(s.Type, l.rules.Types()), "there is no step type %q", s.Type)
 		case !named || twice:
 			l.checkStep(s, rule, at)
 		}
@@ -164,7 +164,7 @@ func (l *planning) steps() (entry string, exits []string) {
 			l.broken = true
 			continue
 		}
-		begin, ends := l.expand(s, rule, at)
+		begin, ends := l.expandStep(s, rule, at)
 		for _, from := range exits {
 			l.edges = append(l.edges, map[string]any{"from": from, "to": begin})
 		}
@@ -189,16 +189,16 @@ func (l *planning) knownConstraints() []string {
 	return names
 }
 
-// told maps findings of the lowered program back: to the input, output or constraint where something of the plan's author
+// mapFindings maps findings of the lowered program back: to the input, output or constraint where something of the plan's author
 // stands, else to the step.
-func (l *planning) told(findings []ir.Finding) []ir.Finding {
+func (l *planning) mapFindings(findings []ir.Finding) []ir.Finding {
 	said := map[string]bool{}
 	for _, f := range l.findings {
 		said[f.Pointer] = true
 	}
 	var out []ir.Finding
 	for _, f := range findings {
-		at, step := l.place(f.Pointer)
+		at, step := l.sourceOf(f.Pointer)
 		if said[at] {
 			continue
 		}
@@ -206,7 +206,7 @@ func (l *planning) told(findings []ir.Finding) []ir.Finding {
 			continue // what is missing may be what could not be lowered
 		}
 		if step {
-			f.Message = l.node(f.Pointer) + f.Message
+			f.Message = l.nodeOf(f.Pointer) + f.Message
 		}
 		f.Pointer = at
 		out = append(out, f)
@@ -214,8 +214,8 @@ func (l *planning) told(findings []ir.Finding) []ir.Finding {
 	return out
 }
 
-// node names the node of the lowered program in which a pointer is, for the front of a message.
-func (l *planning) node(pointer string) string {
+// nodeOf names the node of the lowered program in which a pointer is, for the front of a message.
+func (l *planning) nodeOf(pointer string) string {
 	parts := strings.SplitN(pointer, "/", 4)
 	if len(parts) < 3 || parts[1] != "nodes" {
 		return ""
@@ -226,9 +226,9 @@ func (l *planning) node(pointer string) string {
 	return ""
 }
 
-// place is where something of the lowered program comes from; step says that it is nearer to a step's rule than to
+// sourceOf is where something of the lowered program comes from; step says that it is nearer to a step's rule than to
 // anything that the author wrote.
-func (l *planning) place(pointer string) (at string, step bool) {
+func (l *planning) sourceOf(pointer string) (at string, step bool) {
 	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
 		to, ok := l.origins[p]
 		switch {

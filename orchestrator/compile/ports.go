@@ -21,12 +21,12 @@ func (l *lowering) checkPorts() {
 			if json.Unmarshal(in[f.Name], &ref) != nil {
 				continue
 			}
-			if from, known := types[ref]; known && !fits(from, f.Type) {
+			if from, known := types[ref]; known && !isAssignable(from, f.Type) {
 				hint := ""
 				if f.Type == "string" {
 					hint = `{"json":"` + ref + `"} makes text of it`
 				}
-				l.error("port_type", "/nodes/"+strconv.Itoa(i)+"/in/"+escapePointer(f.Name), hint, "%s takes %s as %s; %s is %s", skill.Name, f.Name, f.Type, ref, from)
+				l.addError("port_type", "/nodes/"+strconv.Itoa(i)+"/in/"+escapePointer(f.Name), hint, "%s takes %s as %s; %s is %s", skill.Name, f.Name, f.Type, ref, from)
 			}
 		}
 	}
@@ -45,7 +45,7 @@ func (l *lowering) outputTypes() map[string]string {
 		s := &l.workflow.Nodes[i]
 		targets := s.Outputs
 		if targets == nil {
-			targets = map[string]string{"result": "$vars" + member(s.ID)}
+			targets = map[string]string{"result": "$vars" + refSegment(s.ID)}
 		}
 		skill, _ := l.tools(s.Skill())
 		for port, to := range targets {
@@ -62,9 +62,9 @@ func (l *lowering) outputTypes() map[string]string {
 	return types
 }
 
-// fits reports whether a value of type from may be given where type to is wanted. "" is any type, and "array" an array
+// isAssignable reports whether a value of type from may be given where type to is wanted. "" is any type, and "array" an array
 // of anything.
-func fits(from, to string) bool {
+func isAssignable(from, to string) bool {
 	if from == to || from == "" || to == "" || from == "integer" && to == "number" {
 		return true
 	}
@@ -73,5 +73,5 @@ func fits(from, to string) bool {
 	if !isArray || !wantsArray {
 		return false
 	}
-	return a == "" || b == "" || fits(a[1:len(a)-1], b[1:len(b)-1])
+	return a == "" || b == "" || isAssignable(a[1:len(a)-1], b[1:len(b)-1])
 }

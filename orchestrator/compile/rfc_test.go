@@ -13,7 +13,7 @@ func TestRFC8785(t *testing.T) {
 		{`{"\u20ac":"Euro Sign","\r":"Carriage Return","\ufb33":"Hebrew Letter Dalet With Dagesh","1":"One","\ud83d\ude00":"Emoji: Grinning Face","\u0080":"Control","\u00f6":"Latin Small Letter O With Diaeresis"}`,
 			"{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u0080\":\"Control\",\"ö\":\"Latin Small Letter O With Diaeresis\",\"€\":\"Euro Sign\",\"\U0001f600\":\"Emoji: Grinning Face\",\"\ufb33\":\"Hebrew Letter Dalet With Dagesh\"}"},
 	} {
-		got, err := canonical([]byte(c.in))
+		got, err := canonicalJSON([]byte(c.in))
 		if err != nil || string(got) != c.want {
 			t.Errorf("canonical(%s) = %s, %v; want %s", c.in, got, err, c.want)
 		}

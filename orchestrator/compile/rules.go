@@ -92,7 +92,7 @@ func ParseRule(data []byte) (Rule, []ir.Finding) {
 		return r, findings
 	}
 	bad := func(pointer, format string, args ...any) {
-		findings = append(findings, fault("rule_invalid", pointer, "", fmt.Sprintf(format, args...)))
+		findings = append(findings, errorAt("rule_invalid", pointer, "", fmt.Sprintf(format, args...)))
 	}
 	if !ruleType.MatchString(r.Type) {
 		bad("/type", "%q is no step type: capital letters, digits and _", r.Type)
@@ -129,9 +129,9 @@ func (r *Rule) checkMarks(v any, at string, bad func(pointer, format string, arg
 		if m != nil {
 			switch m[1] {
 			case "arg":
-				_, known = r.input(m[2])
+				_, known = r.findInput(m[2])
 			case "constraint":
-				_, known = r.constraint(m[2])
+				_, known = r.findConstraint(m[2])
 			case "port":
 				known = slices.ContainsFunc(r.Outputs, func(o RuleOutput) bool { return o.Name == m[2] })
 			case "local":
@@ -157,10 +157,10 @@ func (r *Rule) checkMarks(v any, at string, bad func(pointer, format string, arg
 	}
 }
 
-func (r *Rule) input(name string) (RuleInput, bool)      { return named(r.Inputs, name) }
-func (r *Rule) constraint(name string) (RuleInput, bool) { return named(r.Constraints, name) }
+func (r *Rule) findInput(name string) (RuleInput, bool)      { return findNamed(r.Inputs, name) }
+func (r *Rule) findConstraint(name string) (RuleInput, bool) { return findNamed(r.Constraints, name) }
 
-func named(list []RuleInput, name string) (RuleInput, bool) {
+func findNamed(list []RuleInput, name string) (RuleInput, bool) {
 	i := slices.IndexFunc(list, func(in RuleInput) bool { return in.Name == name })
 	if i < 0 {
 		return RuleInput{}, false

@@ -55,67 +55,67 @@ type schemaCheck struct {
 	code string // of the findings
 }
 
-func (s schemaCheck) schema(v any, at string) {
+func (s schemaCheck) checkSchema(v any, at string) {
 	switch v := v.(type) {
 	case bool:
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			s.keyword(name, v[name], at+"/"+escapePointer(name))
+			s.checkKeyword(name, v[name], at+"/"+escapePointer(name))
 		}
 	default:
-		s.add(ir.SeverityError, s.code, at, `such as {"type":"object"}`, "this is not %s", aSchema)
+		s.addFinding(ir.SeverityError, s.code, at, `such as {"type":"object"}`, "this is not %s", aSchema)
 	}
 }
 
-func (s schemaCheck) keyword(name string, v any, at string) {
+func (s schemaCheck) checkKeyword(name string, v any, at string) {
 	want, hint, ok := schemaKeywords[name], "", true
 	switch want {
 	case aSchema:
-		s.schema(v, at)
+		s.checkSchema(v, at)
 	case schemaOrSome:
 		if list, some := v.([]any); some {
-			s.each(list, at)
+			s.checkEach(list, at)
 		} else {
-			s.schema(v, at)
+			s.checkSchema(v, at)
 		}
 	case someSchemas:
 		var list []any
 		if list, ok = v.([]any); ok {
 			ok = len(list) > 0
-			s.each(list, at)
+			s.checkEach(list, at)
 		}
 	case schemasByName, needsByName:
 		var object map[string]any
 		object, ok = v.(map[string]any)
 		for _, k := range slices.Sorted(maps.Keys(object)) {
-			if want == schemasByName || !distinct(object[k]) {
-				s.schema(object[k], at+"/"+escapePointer(k))
+			if want == schemasByName || !hasDistinctStrings(object[k]) {
+				s.checkSchema(object[k], at+"/"+escapePointer(k))
 			}
 		}
 	case namesByName:
 		var object map[string]any
 		object, ok = v.(map[string]any)
 		for _, names := range object {
-			ok = ok && distinct(names)
+			ok = ok && hasDistinctStrings(names)
 		}
 	case aType:
 		ok, hint = typeNames(v)
 	default:
-		ok = suits(v, want)
+		ok = hasForm(v, want)
 	}
 	if !ok {
-		s.add(ir.SeverityError, s.code, at, hint, "%q is not %s", name, want)
+		s.addFinding(ir.SeverityError, s.code, at, hint, "%q is not %s", name, want)
 	}
 }
 
-func (s schemaCheck) each(list []any, at string) {
+func (s schemaCheck) checkEach(list []any, at string) {
 	for i, v := range list {
-		s.schema(v, at+"/"+strconv.Itoa(i))
+		s.checkSchema(v, at+"/"+strconv.Itoa(i))
 	}
 }
 
-// suits judges values that hold no schema.
-func suits(v any, want string) bool {
+// hasForm judges values that hold no schema.
+func hasForm(v any, want string) bool {
 	switch want {
 	case aString:
 		_, ok := v.(string)
@@ -127,7 +127,7 @@ func suits(v any, want string) bool {
 		_, ok := v.([]any)
 		return ok
 	case someNames:
-		return distinct(v)
+		return hasDistinctStrings(v)
 	case aNumber, aStep, aCount:
 		n, ok := v.(json.Number)
 		f, err := n.Float64()
@@ -136,8 +136,8 @@ func suits(v any, want string) bool {
 	return true
 }
 
-// distinct reports whether v is an array of distinct strings.
-func distinct(v any) bool {
+// hasDistinctStrings reports whether v is an array of distinct strings.
+func hasDistinctStrings(v any) bool {
 	list, ok := v.([]any)
 	seen := make(map[any]bool, len(list))
 	for _, e := range list {
@@ -154,7 +154,7 @@ func typeNames(v any) (ok bool, hint string) {
 	if !some {
 		list = []any{v}
 	}
-	ok = len(list) > 0 && distinct(list)
+	ok = len(list) > 0 && hasDistinctStrings(list)
 	hint = "known: " + strings.Join(schemaTypes, ", ")
 	for _, e := range list {
 		name, _ := e.(string)

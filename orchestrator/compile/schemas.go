@@ -19,7 +19,7 @@ func schemaFaults(doc *ir.Document) (findings []ir.Finding) {
 			return // a name: the schema is checked where it stands
 		}
 		if err := ladder.CheckSchema(schema); err != nil {
-			findings = append(findings, fault("schema_invalid", at, "JSON Schema 2020-12, which refers to nothing outside itself", err.Error()))
+			findings = append(findings, errorAt("schema_invalid", at, "JSON Schema 2020-12, which refers to nothing outside itself", err.Error()))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.Schemas)) {
@@ -37,7 +37,7 @@ func schemaFaults(doc *ir.Document) (findings []ir.Finding) {
 			return
 		}
 		for _, problem := range problems {
-			findings = append(findings, fault("answer_invalid", at+"/default_answer"+problem.Path, "", "the default answer does not fit answer_schema: "+problem.Message))
+			findings = append(findings, errorAt("answer_invalid", at+"/default_answer"+problem.Path, "", "the default answer does not fit answer_schema: "+problem.Message))
 		}
 	})
 	return findings
@@ -60,7 +60,7 @@ func (f *Flow) CheckInput(input map[string]any) ([]ir.Finding, error) {
 		if named && p.Path == "" && strings.Contains(p.Message, "additional properties") {
 			continue
 		}
-		findings = append(findings, fault("input_invalid", p.Path, hintFor(p), strings.TrimSpace(p.Message)))
+		findings = append(findings, errorAt("input_invalid", p.Path, hintFor(p), strings.TrimSpace(p.Message)))
 	}
 	return findings, nil
 }
@@ -86,7 +86,7 @@ func unknownInputs(schema json.RawMessage, input map[string]any) (findings []ir.
 				hint, least = "did you mean "+other+"?", d
 			}
 		}
-		findings = append(findings, fault("input_invalid", "", hint, "there is no input "+name))
+		findings = append(findings, errorAt("input_invalid", "", hint, "there is no input "+name))
 	}
 	return findings
 }

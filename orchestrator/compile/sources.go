@@ -14,17 +14,17 @@ import (
 
 // What a document names of templates and schemas that are not its own is put into it, as far as it was brought along.
 
-// embed puts into doc, decoded ExecIR, what it names. It reports whether there was something.
-func (s Sources) embed(doc map[string]any) bool {
-	u := usesOf(list(doc["nodes"]))
+// embedUses puts into doc, decoded ExecIR, what it names. It reports whether there was something.
+func (s Sources) embedUses(doc map[string]any) bool {
+	u := usesOf(asList(doc["nodes"]))
 	if name, ok := doc["input_schema"].(string); ok {
 		u.schemas = append(u.schemas, name)
 	}
-	more := s.put(doc, "prompt_templates", s.Templates, u.prompts, func(id string) bool { _, ok := templates.Builtin(id); return ok })
-	return s.put(doc, "schemas", s.Schemas, u.schemas, func(name string) bool { _, ok := schemas.Builtin(name); return ok }) || more
+	more := s.putNamed(doc, "prompt_templates", s.Templates, u.prompts, func(id string) bool { _, ok := templates.Builtin(id); return ok })
+	return s.putNamed(doc, "schemas", s.Schemas, u.schemas, func(name string) bool { _, ok := schemas.Builtin(name); return ok }) || more
 }
 
-func (s Sources) put(doc map[string]any, member string, known map[string]json.RawMessage, names []string, builtin func(string) bool) bool {
+func (s Sources) putNamed(doc map[string]any, member string, known map[string]json.RawMessage, names []string, builtin func(string) bool) bool {
 	own, isObject := doc[member].(map[string]any)
 	if doc[member] != nil && !isObject {
 		return false // a finding
@@ -55,7 +55,7 @@ func (s Sources) put(doc map[string]any, member string, known map[string]json.Ra
 // every finding, when the document is refused for anything but skills that are not known here: those are for whoever runs
 // it to find. A document that needs nothing of all that stays as it is.
 func Lower(data []byte, s Sources) (json.RawMessage, []ir.Finding) {
-	if builtin := s.Rules.builtin(); builtin && len(s.Templates)+len(s.Schemas) == 0 {
+	if builtin := s.Rules.isBuiltin(); builtin && len(s.Templates)+len(s.Schemas) == 0 {
 		return data, nil
 	} else if plain, _ := Parse(data, s.Tools); builtin && plain != nil {
 		return data, nil
@@ -82,24 +82,24 @@ func Lower(data []byte, s Sources) (json.RawMessage, []ir.Finding) {
 	return flow.ExecIR, nil
 }
 
-// builtin reports whether the rules are those that come with lattice, and no others.
-func (r Rules) builtin() bool {
+// isBuiltin reports whether the rules are those that come with lattice, and no others.
+func (r Rules) isBuiltin() bool {
 	own := builtinRules()
 	return len(r) == len(own) && maps.EqualFunc(r, own, func(a, b Rule) bool { return reflect.DeepEqual(a, b) })
 }
 
-// complete is an ExecIR document with what it names. One that lacks nothing stays byte for byte as it is.
-func (s Sources) complete(data []byte) []byte {
+// embedInto is an ExecIR document with what it names. One that lacks nothing stays byte for byte as it is.
+func (s Sources) embedInto(data []byte) []byte {
 	if len(s.Templates)+len(s.Schemas) == 0 {
 		return data
 	}
 	tree, findings := ir.ReadTree(data)
-	if tree == nil || ir.HasErrors(findings) || !s.embed(tree) {
+	if tree == nil || ir.HasErrors(findings) || !s.embedUses(tree) {
 		return data
 	}
 	text, err := ir.Marshal(tree)
 	if err == nil {
-		text, err = canonical(text)
+		text, err = canonicalJSON(text)
 	}
 	if err != nil {
 		return data // whoever parses it says why
@@ -116,7 +116,7 @@ type uses struct {
 
 func usesOf(nodes []any) uses {
 	u := uses{tools: []string{}, templates: map[string]string{}}
-	u.visit(nodes)
+	u.visitValue(nodes)
 	slices.Sort(u.tools)
 	return u
 }
@@ -127,21 +127,21 @@ func addName(list *[]string, v any) {
 	}
 }
 
-func (u *uses) visit(v any) {
+func (u *uses) visitValue(v any) {
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			u.visit(e)
+			u.visitValue(e)
 		}
 	case map[string]any:
-		u.node(v)
+		u.visitNode(v)
 		for _, name := range []string{"body", "branches", "nodes"} {
-			u.visit(v[name])
+			u.visitValue(v[name])
 		}
 	}
 }
 
-func (u *uses) node(n map[string]any) {
+func (u *uses) visitNode(n map[string]any) {
 	if n["op"] == string(ir.OpToolCall) {
 		addName(&u.tools, n["tool"])
 		if c, ok := n["compensate"].(map[string]any); ok {
@@ -152,7 +152,7 @@ func (u *uses) node(n map[string]any) {
 	addName(&u.prompts, n["prompt_template"])
 	addName(&u.schemas, n["output_schema"])
 	addName(&u.schemas, n["answer_schema"])
-	for _, check := range list(n["validators"]) {
+	for _, check := range asList(n["validators"]) {
 		if object, ok := check.(map[string]any); ok {
 			addName(&u.schemas, object["schema"])
 		}
@@ -162,7 +162,7 @@ func (u *uses) node(n map[string]any) {
 			u.templates[id] = t.SHA256
 		}
 	}
-	steps := list(n["escalation"])
+	steps := asList(n["escalation"])
 	if step, ok := n["escalation"].(map[string]any); ok {
 		steps = []any{step}
 	}

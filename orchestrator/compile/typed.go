@@ -19,8 +19,8 @@ type typedStep struct {
 	exits []string
 }
 
-// whole is the lowered document, decoded: head with the nodes and edges of all steps.
-func (l *lowering) whole(head ir.Document) (map[string]any, error) {
+// lowerTyped is the lowered document, decoded: head with the nodes and edges of all steps.
+func (l *lowering) lowerTyped(head ir.Document) (map[string]any, error) {
 	seen := map[string]bool{}
 	for i := range l.workflow.Nodes {
 		s, at, to := &l.workflow.Nodes[i], "/nodes/"+strconv.Itoa(i), "/nodes/"+strconv.Itoa(len(l.plan.nodes))
@@ -28,16 +28,16 @@ func (l *lowering) whole(head ir.Document) (map[string]any, error) {
 		typed = typed && s.Tool == ""
 		_, ruled := l.typed[s.ID]
 		if ruled || typed && s.ID != "" && seen[s.ID] { // two that call skills are found as two nodes
-			l.error("id_duplicate", at+"/id", "", "there is a step %q already", s.ID)
+			l.addError("id_duplicate", at+"/id", "", "there is a step %q already", s.ID)
 			l.plan.broken = true
 			continue
 		}
 		if seen[s.ID] = true; typed {
-			l.expand(s, rule, at)
+			l.expandTyped(s, rule, at)
 			continue
 		}
 		l.origins[to] = at
-		node, err := decoded(l.step(s, at, to))
+		node, err := toTree(l.lowerStep(s, at, to))
 		if err != nil {
 			return nil, err
 		}
@@ -45,15 +45,15 @@ func (l *lowering) whole(head ir.Document) (map[string]any, error) {
 	}
 	l.findings = append(l.findings, l.plan.findings...)
 	for i, e := range l.workflow.Edges {
-		if err := l.connect(e, "/edges/"+strconv.Itoa(i)); err != nil {
+		if err := l.connectSteps(e, "/edges/"+strconv.Itoa(i)); err != nil {
 			return nil, err
 		}
 	}
-	l.redirect(l.plan.nodes)
+	l.redirectCatches(l.plan.nodes)
 	uses := usesOf(l.plan.nodes)
 	head.Tools, head.ModelClasses, head.Templates = uses.tools, uses.classes, uses.templates
-	head.EntryNode = l.first(head.EntryNode)
-	doc, err := decoded(head)
+	head.EntryNode = l.entryOf(head.EntryNode)
+	doc, err := toTree(head)
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +61,8 @@ func (l *lowering) whole(head ir.Document) (map[string]any, error) {
 	return doc, nil
 }
 
-// decoded is v as ir.Decode reads its JSON.
-func decoded(v any) (map[string]any, error) {
+// toTree is v as ir.Decode reads its JSON.
+func toTree(v any) (map[string]any, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -72,35 +72,35 @@ func decoded(v any) (map[string]any, error) {
 	return object, err
 }
 
-// expand makes the nodes of one step whose type is a rule.
-func (l *lowering) expand(s *Step, rule Rule, at string) {
+// expandTyped makes the nodes of one step whose type is a rule.
+func (l *lowering) expandTyped(s *Step, rule Rule, at string) {
 	if !planStepID.MatchString(s.ID) {
-		l.error("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is no id of a step of type %s", s.ID, s.Type)
+		l.addError("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is no id of a step of type %s", s.ID, s.Type)
 		l.plan.broken = true
 		return
 	}
 	step := &PlanStep{ID: s.ID, Type: s.Type, Outputs: s.Outputs}
 	if s.In != nil && json.Unmarshal(s.In, &step.Inputs) != nil {
-		l.error("arg_type", at+"/in", `{"name": value, …}`, "in is an object of named inputs")
+		l.addError("arg_type", at+"/in", `{"name": value, …}`, "in is an object of named inputs")
 		l.plan.broken = true
 		return
 	}
 	for name, there := range map[string]bool{"side_effect": s.SideEffect != "", "timeout_s": s.TimeoutS != 0, "retry": s.Retry != nil} {
 		if there {
-			l.error("field_not_allowed", at+"/"+name, "the rule for "+s.Type+" says it for its calls", "a step of type %s has no %q", s.Type, name)
+			l.addError("field_not_allowed", at+"/"+name, "the rule for "+s.Type+" says it for its calls", "a step of type %s has no %q", s.Type, name)
 		}
 	}
 	from, edge := len(l.plan.nodes), len(l.plan.edges)
-	entry, exits := l.plan.expand(step, rule, at)
+	entry, exits := l.plan.expandStep(step, rule, at)
 	l.typed[s.ID] = typedStep{entry, exits}
 	for i := from; i < len(l.plan.nodes); i++ {
 		l.within["/nodes/"+strconv.Itoa(i)] = true
 		node := l.plan.nodes[i].(map[string]any)
 		for j, c := range s.Catch {
-			if rule, err := decoded(c); err == nil && node["op"] != string(ir.OpSwitch) {
-				caught := list(node["catch"])
+			if rule, err := toTree(c); err == nil && node["op"] != string(ir.OpSwitch) {
+				caught := asList(node["catch"])
 				l.origins["/nodes/"+strconv.Itoa(i)+"/catch/"+strconv.Itoa(len(caught))] = at + "/catch/" + strconv.Itoa(j)
-				rule["to"] = l.first(c.To)
+				rule["to"] = l.entryOf(c.To)
 				node["catch"] = append(slices.Clip(caught), rule)
 			}
 		}
@@ -110,24 +110,24 @@ func (l *lowering) expand(s *Step, rule Rule, at string) {
 	}
 }
 
-// first is the node that a step begins with.
-func (l *lowering) first(step string) string {
+// entryOf is the node that a step begins with.
+func (l *lowering) entryOf(step string) string {
 	if t, ok := l.typed[step]; ok {
 		return t.entry
 	}
 	return step
 }
 
-// connect adds an edge between two steps: from each node with which the one ends to that with which the other begins.
-func (l *lowering) connect(e ir.Edge, at string) error {
+// connectSteps adds an edge between two steps: from each node with which the one ends to that with which the other begins.
+func (l *lowering) connectSteps(e ir.Edge, at string) error {
 	from := []string{e.From}
 	if t, ok := l.typed[e.From]; ok {
 		from = t.exits
 	}
 	for _, id := range from {
 		e := e
-		e.From, e.To = id, l.first(e.To)
-		edge, err := decoded(e)
+		e.From, e.To = id, l.entryOf(e.To)
+		edge, err := toTree(e)
 		if err != nil {
 			return err
 		}
@@ -137,22 +137,22 @@ func (l *lowering) connect(e ir.Edge, at string) error {
 	return nil
 }
 
-// redirect has catches lead to the first node of a step whose type is a rule.
-func (l *lowering) redirect(nodes []any) {
+// redirectCatches has catches lead to the first node of a step whose type is a rule.
+func (l *lowering) redirectCatches(nodes []any) {
 	for _, n := range nodes {
 		node, _ := n.(map[string]any)
-		for _, c := range list(node["catch"]) {
+		for _, c := range asList(node["catch"]) {
 			if rule, ok := c.(map[string]any); ok {
 				if to, ok := rule["to"].(string); ok {
-					rule["to"] = l.first(to)
+					rule["to"] = l.entryOf(to)
 				}
 			}
 		}
 	}
 }
 
-// inside is the place of the step whose rule made what a pointer leads to, unless its author wrote that.
-func (l *lowering) inside(pointer string) (at string, ok bool) {
+// ruleOrigin is the place of the step whose rule made what a pointer leads to, unless its author wrote that.
+func (l *lowering) ruleOrigin(pointer string) (at string, ok bool) {
 	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
 		if to, known := l.origins[p]; known {
 			return to, l.within[p]

@@ -32,7 +32,7 @@ func TestRFC8785Vectors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := canonical(in); err != nil || !bytes.Equal(got, want) {
+		if got, err := canonicalJSON(in); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %s, %v; want %s", filepath.Base(file), got, err, want)
 		}
 	}
@@ -83,7 +83,7 @@ func TestNumbersAsECMAScript(t *testing.T) {
 		}
 	}
 	for i, want := range oracle(t, "", `const answer = JSON.stringify;`, lines) {
-		if got, err := canonical([]byte(lines[i])); err != nil || string(got) != want {
+		if got, err := canonicalJSON([]byte(lines[i])); err != nil || string(got) != want {
 			t.Errorf("canonical(%s) = %s, %v; want %s", lines[i], got, err, want)
 		}
 	}
@@ -93,7 +93,7 @@ func TestNumbersAsECMAScript(t *testing.T) {
 func TestCanonicalOracle(t *testing.T) {
 	lines := randomJSON(8785, 500)
 	for i, want := range oracle(t, "canonicalize", `const answer = m;`, lines) {
-		if got, err := canonical([]byte(lines[i])); err != nil || string(got) != want {
+		if got, err := canonicalJSON([]byte(lines[i])); err != nil || string(got) != want {
 			t.Errorf("canonical(%s) = %s, %v; want %s", lines[i], got, err, want)
 		}
 	}
@@ -118,9 +118,9 @@ func TestMergePatchOracle(t *testing.T) {
 		out, f := merge.Merge(v.([]any))
 		text, err := ir.Marshal(out)
 		if err == nil {
-			text, err = canonical(text)
+			text, err = canonicalJSON(text)
 		}
-		canon, bad := canonical([]byte(want))
+		canon, bad := canonicalJSON([]byte(want))
 		if f != nil || err != nil || bad != nil || string(text) != string(canon) {
 			t.Errorf("merge of %s = %s, %v; want %s", lines[i], text, f, canon)
 		}

@@ -19,10 +19,10 @@ func condText(c *ir.Cond) string {
 	if err != nil {
 		return "…"
 	}
-	return condition(decode(text))
+	return formatCond(decodeJSON(text))
 }
 
-func decode(text []byte) any {
+func decodeJSON(text []byte) any {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	var v any
@@ -37,18 +37,18 @@ var infix = map[string]string{
 	"contains": "contains", "starts_with": "starts with", "ends_with": "ends with",
 }
 
-func condition(v any) string {
+func formatCond(v any) string {
 	c, _ := v.(map[string]any)
 	op, _ := c["op"].(string)
 	name, counts := strings.CutPrefix(op, "len_")
 	switch {
 	case op == "case":
-		return text(c["is"])
+		return stringOf(c["is"])
 	case op == "and" || op == "or":
 		args, _ := c["args"].([]any)
 		var parts []string
 		for _, a := range args {
-			part := condition(a)
+			part := formatCond(a)
 			if inner, _ := a.(map[string]any); inner["op"] == "and" || inner["op"] == "or" {
 				part = "(" + part + ")"
 			}
@@ -58,44 +58,44 @@ func condition(v any) string {
 	case op == "not":
 		args, _ := c["args"].([]any)
 		if len(args) == 1 {
-			return "not (" + condition(args[0]) + ")"
+			return "not (" + formatCond(args[0]) + ")"
 		}
 	case infix[name] != "" && counts:
-		return "len(" + expression(c["left"]) + ") " + infix[name] + " " + expression(c["right"])
+		return "len(" + formatExpr(c["left"]) + ") " + infix[name] + " " + formatExpr(c["right"])
 	case infix[op] != "":
-		return expression(c["left"]) + " " + infix[op] + " " + expression(c["right"])
+		return formatExpr(c["left"]) + " " + infix[op] + " " + formatExpr(c["right"])
 	case op == "exists":
-		return text(c["ref"]) + " exists"
+		return stringOf(c["ref"]) + " exists"
 	case op == "is_null":
-		return text(c["ref"]) + " is null"
+		return stringOf(c["ref"]) + " is null"
 	case op == "type_is":
-		return text(c["ref"]) + " is of type " + text(c["type"])
+		return stringOf(c["ref"]) + " is of type " + stringOf(c["type"])
 	case op == "has_key":
-		return text(c["ref"]) + " has " + text(c["key"])
+		return stringOf(c["ref"]) + " has " + stringOf(c["key"])
 	case op == "matches":
-		return expression(c["left"]) + " matches /" + text(c["pattern"]) + "/"
+		return formatExpr(c["left"]) + " matches /" + stringOf(c["pattern"]) + "/"
 	case op == "any" || op == "all":
-		return op + " of " + expression(c["items"]) + ": " + condition(c["where"])
+		return op + " of " + formatExpr(c["items"]) + ": " + formatCond(c["where"])
 	}
 	return op
 }
 
-func text(v any) string {
+func stringOf(v any) string {
 	s, _ := v.(string)
 	return s
 }
 
 // exprText is a value expression in a document, for people.
 func exprText(raw json.RawMessage) string {
-	v := decode(raw)
+	v := decodeJSON(raw)
 	if s, ok := v.(string); ok {
 		return s
 	}
-	return expression(v)
+	return formatExpr(v)
 }
 
-// expression is a value expression: references as they are, texts in quotes.
-func expression(v any) string {
+// formatExpr is a value expression: references as they are, texts in quotes.
+func formatExpr(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "null"
@@ -114,7 +114,7 @@ func expression(v any) string {
 	case []any:
 		var parts []string
 		for _, e := range v {
-			parts = append(parts, expression(e))
+			parts = append(parts, formatExpr(e))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	case map[string]any:
@@ -127,14 +127,14 @@ func expression(v any) string {
 				if s, ok := e.(string); ok {
 					b.WriteString(s)
 				} else {
-					b.WriteString(expression(e))
+					b.WriteString(formatExpr(e))
 				}
 			}
 			return b.String()
 		}
 		var parts []string
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			parts = append(parts, k+": "+expression(v[k]))
+			parts = append(parts, k+": "+formatExpr(v[k]))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	}

@@ -51,23 +51,23 @@ type Edge struct {
 
 // Of makes the graph of a document. labels names nodes by their ids; those without a name are called by their id.
 func Of(doc ir.Document, labels map[string]string) Graph {
-	return graph(doc.EntryNode, doc.Nodes, doc.Edges, labels)
+	return buildGraph(doc.EntryNode, doc.Nodes, doc.Edges, labels)
 }
 
-func graph(entry string, nodes []ir.Node, edges []ir.Edge, labels map[string]string) Graph {
+func buildGraph(entry string, nodes []ir.Node, edges []ir.Edge, labels map[string]string) Graph {
 	b := builder{index: map[string]int{}, edges: edges}
 	for i := range nodes {
 		if nodes[i].ID == entry {
-			b.add(&nodes[i], labels)
+			b.addNode(&nodes[i], labels)
 		}
 	}
 	for i := range nodes {
 		if nodes[i].ID != entry {
-			b.add(&nodes[i], labels)
+			b.addNode(&nodes[i], labels)
 		}
 	}
 	for i := range nodes {
-		b.connect(&nodes[i])
+		b.addEdges(&nodes[i])
 	}
 	b.graph.markBack()
 	return b.graph
@@ -79,24 +79,24 @@ type builder struct {
 	edges []ir.Edge
 }
 
-func (b *builder) add(n *ir.Node, labels map[string]string) {
+func (b *builder) addNode(n *ir.Node, labels map[string]string) {
 	name := n.ID
-	lines := []string{plain(name)}
+	lines := []string{plainLine(name)}
 	if label := labels[n.ID]; label != "" {
-		lines = []string{plain(label), plain(name)}
+		lines = []string{plainLine(label), plainLine(name)}
 	}
 	b.index[n.ID] = len(b.graph.Nodes)
-	b.graph.Nodes = append(b.graph.Nodes, Node{Op: n.Op, Lines: append(lines, what(n)...), Body: body(n, labels)})
+	b.graph.Nodes = append(b.graph.Nodes, Node{Op: n.Op, Lines: append(lines, describeNode(n)...), Body: bodyGraph(n, labels)})
 }
 
-// body is the graph that a node runs, nil for most.
-func body(n *ir.Node, labels map[string]string) *Graph {
+// bodyGraph is the graph that a node runs, nil for most.
+func bodyGraph(n *ir.Node, labels map[string]string) *Graph {
 	if len(n.Branches) > 0 {
 		var g Graph
 		for _, b := range n.Branches {
 			if b.Body != nil {
-				inner := graph(b.Body.EntryNode, b.Body.Nodes, b.Body.Edges, labels)
-				g.Nodes = append(g.Nodes, Node{Op: ir.OpParallel, Lines: []string{plain(b.Name)}, Body: &inner})
+				inner := buildGraph(b.Body.EntryNode, b.Body.Nodes, b.Body.Edges, labels)
+				g.Nodes = append(g.Nodes, Node{Op: ir.OpParallel, Lines: []string{plainLine(b.Name)}, Body: &inner})
 			}
 		}
 		return &g
@@ -104,20 +104,20 @@ func body(n *ir.Node, labels map[string]string) *Graph {
 	if n.Body == nil {
 		return nil
 	}
-	g := graph(n.Body.EntryNode, n.Body.Nodes, n.Body.Edges, labels)
+	g := buildGraph(n.Body.EntryNode, n.Body.Nodes, n.Body.Edges, labels)
 	return &g
 }
 
-// what says what a node does.
-func what(n *ir.Node) []string {
+// describeNode says what a node does.
+func describeNode(n *ir.Node) []string {
 	var lines []string
 	switch n.Op {
 	case ir.OpToolCall:
-		lines = append(lines, plain(n.Tool))
+		lines = append(lines, plainLine(n.Tool))
 	case ir.OpHuman:
-		lines = append(lines, "asks: "+plain(exprText(n.Prompt)))
+		lines = append(lines, "asks: "+plainLine(exprText(n.Prompt)))
 	case ir.OpMap:
-		lines = append(lines, plain("for each of "+exprText(n.Items)))
+		lines = append(lines, plainLine("for each of "+exprText(n.Items)))
 	case ir.OpParallel:
 		lines = append(lines, map[string]string{ir.JoinAny: "until one succeeds", ir.JoinSettled: "until all have ended"}[n.Join])
 		if lines[0] == "" {
@@ -128,24 +128,24 @@ func what(n *ir.Node) []string {
 		if n.Until != nil {
 			how = "until " + condText(n.Until)
 		}
-		lines = append(lines, plain(how), fmt.Sprintf("at most %d×", n.MaxIterations))
+		lines = append(lines, plainLine(how), fmt.Sprintf("at most %d×", n.MaxIterations))
 	case ir.OpSubgraph:
 		name, _, _ := strings.Cut(n.Ref, "@")
-		lines = append(lines, plain("runs "+name))
+		lines = append(lines, plainLine("runs "+name))
 	case ir.OpSet:
-		lines = append(lines, plain("sets "+strings.Join(slices.Sorted(maps.Keys(n.Set)), ", ")))
+		lines = append(lines, plainLine("sets "+strings.Join(slices.Sorted(maps.Keys(n.Set)), ", ")))
 	case ir.OpWait:
 		if n.Seconds != nil {
-			lines = append(lines, plain("waits "+exprText(n.Seconds)+" s"))
+			lines = append(lines, plainLine("waits "+exprText(n.Seconds)+" s"))
 		} else {
-			lines = append(lines, plain("waits until "+exprText(n.At)))
+			lines = append(lines, plainLine("waits until "+exprText(n.At)))
 		}
 	case ir.OpFail:
-		lines = append(lines, plain("fails: "+exprText(n.Message)))
+		lines = append(lines, plainLine("fails: "+exprText(n.Message)))
 	case ir.OpMerge:
-		lines = append(lines, plain("MERGE "+n.Strategy))
+		lines = append(lines, plainLine("MERGE "+n.Strategy))
 	default:
-		lines = append(lines, plain(string(n.Op)))
+		lines = append(lines, plainLine(string(n.Op)))
 	}
 	if n.ForksSprites() {
 		lines = append(lines, "in a copy of the sprite")
@@ -157,23 +157,23 @@ func what(n *ir.Node) []string {
 		lines = append(lines, fmt.Sprintf("at most %g s", n.TimeoutS))
 	}
 	if n.Skip != nil {
-		lines = append(lines, plain("unless "+condText(n.Skip)))
+		lines = append(lines, plainLine("unless "+condText(n.Skip)))
 	}
 	for _, r := range n.Retry {
-		lines = append(lines, plain(fmt.Sprintf("again on %s, %d attempts", strings.Join(r.On, ", "), attempts(r))))
+		lines = append(lines, plainLine(fmt.Sprintf("again on %s, %d attempts", strings.Join(r.On, ", "), maxAttempts(r))))
 	}
 	return lines
 }
 
-func attempts(r ir.Retry) int {
+func maxAttempts(r ir.Retry) int {
 	if r.MaxAttempts == 0 {
 		return 4
 	}
 	return r.MaxAttempts
 }
 
-// connect adds the edges that leave n, in the order in which they are tried, then its catches.
-func (b *builder) connect(n *ir.Node) {
+// addEdges adds the edges that leave n, in the order in which they are tried, then its catches.
+func (b *builder) addEdges(n *ir.Node) {
 	from, siblings := b.index[n.ID], 0
 	for _, e := range b.edges {
 		if e.From == n.ID {
@@ -192,11 +192,11 @@ func (b *builder) connect(n *ir.Node) {
 		if e.MaxTraversals > 0 {
 			label = strings.TrimSpace(fmt.Sprintf("%s (at most %d×)", label, e.MaxTraversals))
 		}
-		b.graph.Edges = append(b.graph.Edges, Edge{From: from, To: to, Label: plain(label)})
+		b.graph.Edges = append(b.graph.Edges, Edge{From: from, To: to, Label: plainLine(label)})
 	}
 	for _, c := range n.Catch {
 		if to, ok := b.index[c.To]; ok {
-			b.graph.Edges = append(b.graph.Edges, Edge{From: from, To: to, Label: plain("on " + strings.Join(c.On, ", ")), Catch: true})
+			b.graph.Edges = append(b.graph.Edges, Edge{From: from, To: to, Label: plainLine("on " + strings.Join(c.On, ", ")), Catch: true})
 		}
 	}
 }
@@ -228,8 +228,8 @@ func (g *Graph) markBack() {
 	}
 }
 
-// plain makes text one harmless line of bounded length.
-func plain(s string) string {
+// plainLine makes text one harmless line of bounded length.
+func plainLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':

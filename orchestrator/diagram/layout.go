@@ -47,21 +47,21 @@ type vertex struct {
 
 const gap = 3 // columns between neighbours
 
-// layout places the graph top-down in layers (after Sugiyama): every edge leads from a layer to the next one, long ones
+// layOut places the graph top-down in layers (after Sugiyama): every edge leads from a layer to the next one, long ones
 // through vertices of their own; labels are vertices, too, so that nothing is written over.
-func (g Graph) layout() *picture {
+func (g Graph) layOut() *picture {
 	l := layered{graph: g}
-	l.build()
+	l.buildLayers()
 	for range 4 {
-		l.order(func(v *vertex) []*vertex { return v.in }, false)
-		l.order(func(v *vertex) []*vertex { return v.out }, true)
+		l.orderLayers(func(v *vertex) []*vertex { return v.in }, false)
+		l.orderLayers(func(v *vertex) []*vertex { return v.out }, true)
 	}
 	for range 6 {
-		l.align(func(v *vertex) []*vertex { return v.in }, false)
-		l.align(func(v *vertex) []*vertex { return v.out }, true)
+		l.alignLayers(func(v *vertex) []*vertex { return v.in }, false)
+		l.alignLayers(func(v *vertex) []*vertex { return v.out }, true)
 	}
-	l.align(func(v *vertex) []*vertex { return v.in }, false) // so that what need not turn is straight
-	return l.picture()
+	l.alignLayers(func(v *vertex) []*vertex { return v.in }, false) // so that what need not turn is straight
+	return l.makePicture()
 }
 
 type layered struct {
@@ -70,9 +70,9 @@ type layered struct {
 	inner  []*picture // by node
 }
 
-func (l *layered) build() {
+func (l *layered) buildLayers() {
 	g := l.graph
-	rank := g.ranks()
+	rank := g.assignRanks()
 	l.inner = make([]*picture, len(g.Nodes))
 	boxes := make([]*vertex, len(g.Nodes))
 	for i, n := range g.Nodes {
@@ -81,12 +81,12 @@ func (l *layered) build() {
 			v.w = max(v.w, utf8.RuneCountInString(line)+4)
 		}
 		if n.Body != nil {
-			l.inner[i] = n.Body.layout()
+			l.inner[i] = n.Body.layOut()
 			v.w, v.h = max(v.w, l.inner[i].w+4), v.h+l.inner[i].h
 		}
 		v.w |= 1 // so that it has a middle
 		boxes[i] = v
-		l.put(v)
+		l.addVertex(v)
 	}
 	for _, e := range g.Edges {
 		if e.Back {
@@ -98,17 +98,17 @@ func (l *layered) build() {
 			if layer == boxes[e.From].layer+1 && e.Label != "" {
 				v.text, v.w = e.Label, utf8.RuneCountInString(e.Label)|1
 			}
-			l.put(v)
-			join(at, v)
+			l.addVertex(v)
+			linkVertices(at, v)
 			at = v
 		}
-		join(at, boxes[e.To])
+		linkVertices(at, boxes[e.To])
 	}
 }
 
-func join(a, b *vertex) { a.out, b.in = append(a.out, b), append(b.in, a) }
+func linkVertices(a, b *vertex) { a.out, b.in = append(a.out, b), append(b.in, a) }
 
-func (l *layered) put(v *vertex) {
+func (l *layered) addVertex(v *vertex) {
 	for len(l.layers) <= v.layer {
 		l.layers = append(l.layers, nil)
 	}
@@ -116,8 +116,8 @@ func (l *layered) put(v *vertex) {
 	l.layers[v.layer] = append(l.layers[v.layer], v)
 }
 
-// ranks gives every node its layer: below everything that leads to it, with room for the labels between.
-func (g Graph) ranks() []int {
+// assignRanks gives every node its layer: below everything that leads to it, with room for the labels between.
+func (g Graph) assignRanks() []int {
 	rank, waits := make([]int, len(g.Nodes)), make([]int, len(g.Nodes))
 	for _, e := range g.Edges {
 		if !e.Back {
@@ -150,9 +150,9 @@ func (g Graph) ranks() []int {
 	return rank
 }
 
-// order sorts each layer by the mean position of its neighbours in the layer before (or, upwards, behind).
-func (l *layered) order(neighbours func(*vertex) []*vertex, up bool) {
-	l.sweep(up, func(layer []*vertex) {
+// orderLayers sorts each layer by the mean position of its neighbours in the layer before (or, upwards, behind).
+func (l *layered) orderLayers(neighbours func(*vertex) []*vertex, up bool) {
+	l.forEachLayer(up, func(layer []*vertex) {
 		mean := make(map[*vertex]float64, len(layer))
 		for _, v := range layer {
 			mean[v] = float64(v.pos)
@@ -171,7 +171,7 @@ func (l *layered) order(neighbours func(*vertex) []*vertex, up bool) {
 	})
 }
 
-func (l *layered) sweep(up bool, do func(layer []*vertex)) {
+func (l *layered) forEachLayer(up bool, do func(layer []*vertex)) {
 	if up {
 		for _, layer := range slices.Backward(l.layers) {
 			do(layer)
@@ -183,14 +183,14 @@ func (l *layered) sweep(up bool, do func(layer []*vertex)) {
 	}
 }
 
-// align moves each layer's vertices as near to the middle of their neighbours as their order and widths allow: the
+// alignLayers moves each layer's vertices as near to the middle of their neighbours as their order and widths allow: the
 // least squares solution, found by pooling those that would overlap.
-func (l *layered) align(neighbours func(*vertex) []*vertex, up bool) {
+func (l *layered) alignLayers(neighbours func(*vertex) []*vertex, up bool) {
 	type block struct {
 		first, n int
 		sum      float64 // of where its vertices want its start to be
 	}
-	l.sweep(up, func(layer []*vertex) {
+	l.forEachLayer(up, func(layer []*vertex) {
 		offset := make([]int, len(layer)) // of the middle, were all packed to the left
 		var blocks []block
 		for i, v := range layer {
@@ -199,7 +199,7 @@ func (l *layered) align(neighbours func(*vertex) []*vertex, up bool) {
 			} else {
 				offset[i] = offset[i-1] + layer[i-1].w/2 + gap + v.w/2 + 1
 			}
-			blocks = append(blocks, block{i, 1, wish(v, neighbours(v)) - float64(offset[i])})
+			blocks = append(blocks, block{i, 1, wantedMiddle(v, neighbours(v)) - float64(offset[i])})
 			for n := len(blocks); n > 1 && blocks[n-2].sum/float64(blocks[n-2].n) > blocks[n-1].sum/float64(blocks[n-1].n); n-- {
 				blocks[n-2].n += blocks[n-1].n
 				blocks[n-2].sum += blocks[n-1].sum
@@ -215,8 +215,8 @@ func (l *layered) align(neighbours func(*vertex) []*vertex, up bool) {
 	})
 }
 
-// wish is where v would like its middle to be.
-func wish(v *vertex, near []*vertex) float64 {
+// wantedMiddle is where v would like its middle to be.
+func wantedMiddle(v *vertex, near []*vertex) float64 {
 	if len(near) == 0 {
 		return float64(v.x)
 	}

@@ -11,16 +11,16 @@ import (
 func (g Graph) Mermaid() string {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
-	g.mermaid(&b, "n", "  ")
+	g.writeMermaid(&b, "n", "  ")
 	return b.String()
 }
 
-func (g Graph) mermaid(b *strings.Builder, prefix, indent string) {
+func (g Graph) writeMermaid(b *strings.Builder, prefix, indent string) {
 	for i, n := range g.Nodes {
 		id := fmt.Sprintf("%s%d", prefix, i)
 		if n.Body != nil {
 			fmt.Fprintf(b, "%ssubgraph %s[%s]\n", indent, id, mermaidText(n.Lines...))
-			n.Body.mermaid(b, id+"_", indent+"  ")
+			n.Body.writeMermaid(b, id+"_", indent+"  ")
 			fmt.Fprintf(b, "%send\n", indent)
 			continue
 		}

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// picture gives the vertices their rows, draws the wires between the layers and moves everything to the corner.
-func (l *layered) picture() *picture {
+// makePicture gives the vertices their rows, draws the wires between the layers and moves everything to the corner.
+func (l *layered) makePicture() *picture {
 	p := &picture{}
-	l.rows()
+	l.placeRows()
 	left := 0
 	for _, layer := range l.layers {
 		for _, v := range layer {
@@ -23,23 +23,23 @@ func (l *layered) picture() *picture {
 		}
 	}
 	for _, layer := range l.layers {
-		tracks := tracks(layer)
+		tracks := assignTracks(layer)
 		bottom := 0
 		for _, v := range layer {
 			bottom = max(bottom, v.y+v.h)
 		}
 		for _, v := range layer {
-			l.draw(p, v)
+			l.drawVertex(p, v)
 			for _, to := range v.out {
-				p.wires = append(p.wires, route(v, to, bottom+tracks[v]))
+				p.wires = append(p.wires, routeWire(v, to, bottom+tracks[v]))
 			}
 		}
 	}
 	return p
 }
 
-// rows places the layers below each other with room for the tracks between them.
-func (l *layered) rows() {
+// placeRows places the layers below each other with room for the tracks between them.
+func (l *layered) placeRows() {
 	y := 0
 	for _, layer := range l.layers {
 		height := 0
@@ -47,16 +47,16 @@ func (l *layered) rows() {
 			v.y, height = y, max(height, v.h)
 		}
 		used := 0
-		for _, t := range tracks(layer) {
+		for _, t := range assignTracks(layer) {
 			used = max(used, t+1)
 		}
 		y += height + used + 1
 	}
 }
 
-// tracks gives each vertex whose edges do not go straight down a row of its own below its layer. Where one starts in the
+// assignTracks gives each vertex whose edges do not go straight down a row of its own below its layer. Where one starts in the
 // column in which another's edge ends, it must be the upper one, or the two would run over each other.
-func tracks(layer []*vertex) map[*vertex]int {
+func assignTracks(layer []*vertex) map[*vertex]int {
 	var turning []*vertex
 	for _, v := range layer {
 		if slices.ContainsFunc(v.out, func(u *vertex) bool { return u.x != v.x }) {
@@ -78,8 +78,8 @@ func tracks(layer []*vertex) map[*vertex]int {
 	return out
 }
 
-// route leads from v down to the row of its track, over, and down to the next layer.
-func route(v, to *vertex, track int) wire {
+// routeWire leads from v down to the row of its track, over, and down to the next layer.
+func routeWire(v, to *vertex, track int) wire {
 	from := v.y + v.h - 1
 	w := wire{arrow: to.node >= 0, dashed: v.dashed || to.dashed}
 	w.points = []point{{v.x, from}}
@@ -90,7 +90,7 @@ func route(v, to *vertex, track int) wire {
 	return w
 }
 
-func (l *layered) draw(p *picture, v *vertex) {
+func (l *layered) drawVertex(p *picture, v *vertex) {
 	switch {
 	case v.node >= 0:
 		p.boxes = append(p.boxes, box{x: v.x - v.w/2, y: v.y, w: v.w, h: v.h, lines: l.graph.Nodes[v.node].Lines, inner: l.inner[v.node]})
@@ -101,39 +101,39 @@ func (l *layered) draw(p *picture, v *vertex) {
 	}
 }
 
-// drawable notes the edges that lead back in the boxes where they begin, and refuses what is too large.
-func (g Graph) drawable() (Graph, error) {
-	nodes, edges := g.size()
+// prepareDrawing notes the edges that lead back in the boxes where they begin, and refuses what is too large.
+func (g Graph) prepareDrawing() (Graph, error) {
+	nodes, edges := g.countParts()
 	if nodes > maxNodes || edges > maxEdges {
 		return g, fmt.Errorf("%w: it has %d nodes and %d edges", ErrTooLarge, nodes, edges)
 	}
-	return g.noted(), nil
+	return g.noteBackEdges(), nil
 }
 
-func (g Graph) noted() Graph {
+func (g Graph) noteBackEdges() Graph {
 	g.Nodes = slices.Clone(g.Nodes)
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		n.Lines = slices.Clone(n.Lines)
 		if n.Body != nil {
-			body := n.Body.noted()
+			body := n.Body.noteBackEdges()
 			n.Body = &body
 		}
 	}
 	for _, e := range g.Edges {
 		if e.Back {
 			n := &g.Nodes[e.From]
-			n.Lines = append(n.Lines, plain("↻ "+g.Nodes[e.To].Lines[0]+" "+e.Label))
+			n.Lines = append(n.Lines, plainLine("↻ "+g.Nodes[e.To].Lines[0]+" "+e.Label))
 		}
 	}
 	return g
 }
 
-func (g Graph) size() (nodes, edges int) {
+func (g Graph) countParts() (nodes, edges int) {
 	nodes, edges = len(g.Nodes), len(g.Edges)
 	for _, n := range g.Nodes {
 		if n.Body != nil {
-			inner, more := n.Body.size()
+			inner, more := n.Body.countParts()
 			nodes, edges = nodes+inner, edges+more
 		}
 	}

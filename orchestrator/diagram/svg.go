@@ -13,44 +13,44 @@ const (
 
 // SVG draws the graph as an image of its own, without scripts or anything from elsewhere.
 func (g Graph) SVG() (string, error) {
-	g, err := g.drawable()
+	g, err := g.prepareDrawing()
 	if err != nil {
 		return "", err
 	}
-	p := g.layout()
+	p := g.layOut()
 	var s svg
 	w, h := (p.w+2)*cellW, (p.h+2)*cellH
 	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="ui-monospace, monospace" font-size="13">`+"\n", w, h, w, h)
 	s.WriteString(`<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0L8 4L0 8z" fill="#555"/></marker></defs>` + "\n")
 	fmt.Fprintf(&s, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", w, h)
-	s.picture(p, 1, 1)
+	s.drawPicture(p, 1, 1)
 	s.WriteString("</svg>\n")
 	return s.String(), nil
 }
 
 type svg struct{ strings.Builder }
 
-// middle is the middle of a cell in pixels.
-func middle(x, y int) (int, int) { return x*cellW + cellW/2, y*cellH + cellH/2 }
+// pixelCenter is the middle of a cell in pixels.
+func pixelCenter(x, y int) (int, int) { return x*cellW + cellW/2, y*cellH + cellH/2 }
 
-func (s *svg) picture(p *picture, x, y int) {
+func (s *svg) drawPicture(p *picture, x, y int) {
 	for _, w := range p.wires {
-		s.wire(w, x, y)
+		s.drawWire(w, x, y)
 	}
 	for _, b := range p.boxes {
-		s.box(b, x+b.x, y+b.y)
+		s.drawBox(b, x+b.x, y+b.y)
 	}
 	for _, l := range p.labels {
-		left, line := middle(x+l.x, y+l.y)
+		left, line := pixelCenter(x+l.x, y+l.y)
 		fmt.Fprintf(s, `<rect x="%d" y="%d" width="%d" height="%d" fill="#fff"/>`+"\n", left-cellW/2, line-cellH/2, (len([]rune(l.text)))*cellW, cellH)
-		s.text(l.text, x+l.x, y+l.y, "#555")
+		s.drawText(l.text, x+l.x, y+l.y, "#555")
 	}
 }
 
-func (s *svg) wire(w wire, x, y int) {
+func (s *svg) drawWire(w wire, x, y int) {
 	var points []string
 	for _, at := range w.points {
-		px, py := middle(x+at.x, y+at.y)
+		px, py := pixelCenter(x+at.x, y+at.y)
 		points = append(points, fmt.Sprintf("%d,%d", px, py))
 	}
 	more := ""
@@ -63,23 +63,23 @@ func (s *svg) wire(w wire, x, y int) {
 	fmt.Fprintf(s, `<polyline points="%s" fill="none" stroke="#555"%s/>`+"\n", strings.Join(points, " "), more)
 }
 
-func (s *svg) box(b box, x, y int) {
-	left, top := middle(x, y)
+func (s *svg) drawBox(b box, x, y int) {
+	left, top := pixelCenter(x, y)
 	fmt.Fprintf(s, `<rect x="%d" y="%d" width="%d" height="%d" rx="4" fill="#f6f8fa" stroke="#333"/>`+"\n", left, top, (b.w-1)*cellW, (b.h-1)*cellH)
 	for i, line := range b.lines {
 		colour := "#555"
 		if i == 0 {
 			colour = "#000"
 		}
-		s.text(line, x+2, y+1+i, colour)
+		s.drawText(line, x+2, y+1+i, colour)
 	}
 	if b.inner != nil {
-		s.picture(b.inner, x+(b.w-b.inner.w)/2, y+1+len(b.lines))
+		s.drawPicture(b.inner, x+(b.w-b.inner.w)/2, y+1+len(b.lines))
 	}
 }
 
-func (s *svg) text(text string, x, y int, colour string) {
-	left, line := middle(x, y)
+func (s *svg) drawText(text string, x, y int, colour string) {
+	left, line := pixelCenter(x, y)
 	fmt.Fprintf(s, `<text x="%d" y="%d" fill="%s" xml:space="preserve">%s</text>`+"\n", left-cellW/2, line+4, colour, xmlText.Replace(text))
 }
 

@@ -7,16 +7,16 @@ import (
 
 // Text draws the graph with box-drawing characters, for a terminal with a font of one width.
 func (g Graph) Text() (string, error) {
-	g, err := g.drawable()
+	g, err := g.prepareDrawing()
 	if err != nil {
 		return "", err
 	}
-	p := g.layout()
+	p := g.layOut()
 	if p.w*p.h > maxCells {
 		return "", fmt.Errorf("%w: it takes %d columns and %d rows", ErrTooLarge, p.w, p.h)
 	}
 	c := newCanvas(p.w, p.h)
-	c.picture(p, 0, 0)
+	c.drawPicture(p, 0, 0)
 	return c.String(), nil
 }
 
@@ -48,48 +48,48 @@ func newCanvas(w, h int) *canvas {
 	return c
 }
 
-func (c *canvas) picture(p *picture, x, y int) {
+func (c *canvas) drawPicture(p *picture, x, y int) {
 	for _, b := range p.boxes {
-		c.box(b, x, y)
+		c.drawBox(b, x, y)
 	}
 	for _, w := range p.wires {
-		c.wire(w, x, y)
+		c.drawWire(w, x, y)
 	}
 	for _, l := range p.labels {
-		c.text(l.text, x+l.x, y+l.y)
+		c.drawText(l.text, x+l.x, y+l.y)
 	}
 }
 
-func (c *canvas) box(b box, x, y int) {
+func (c *canvas) drawBox(b box, x, y int) {
 	x, y = x+b.x, y+b.y
-	c.line(x, y, x+b.w-1, y)
-	c.line(x, y+b.h-1, x+b.w-1, y+b.h-1)
-	c.line(x, y, x, y+b.h-1)
-	c.line(x+b.w-1, y, x+b.w-1, y+b.h-1)
+	c.drawLine(x, y, x+b.w-1, y)
+	c.drawLine(x, y+b.h-1, x+b.w-1, y+b.h-1)
+	c.drawLine(x, y, x, y+b.h-1)
+	c.drawLine(x+b.w-1, y, x+b.w-1, y+b.h-1)
 	for i, text := range b.lines {
-		c.text(text, x+2, y+1+i)
+		c.drawText(text, x+2, y+1+i)
 	}
 	if b.inner != nil {
-		c.picture(b.inner, x+(b.w-b.inner.w)/2, y+1+len(b.lines))
+		c.drawPicture(b.inner, x+(b.w-b.inner.w)/2, y+1+len(b.lines))
 	}
 }
 
-// wire draws a wire; at a box it ends with an arrow above the frame.
-func (c *canvas) wire(w wire, x, y int) {
+// drawWire draws a wire; at a box it ends with an arrow above the frame.
+func (c *canvas) drawWire(w wire, x, y int) {
 	for i := 1; i < len(w.points); i++ {
 		a, b := w.points[i-1], w.points[i]
 		if i == len(w.points)-1 && w.arrow {
 			b.y--
 		}
-		c.line(x+a.x, y+a.y, x+b.x, y+b.y)
+		c.drawLine(x+a.x, y+a.y, x+b.x, y+b.y)
 	}
 	if end := w.points[len(w.points)-1]; w.arrow {
 		c.runes[y+end.y-1][x+end.x] = '▼'
 	}
 }
 
-// line draws from one cell to another in the same row or column.
-func (c *canvas) line(x, y, toX, toY int) {
+// drawLine draws from one cell to another in the same row or column.
+func (c *canvas) drawLine(x, y, toX, toY int) {
 	for x != toX || y != toY {
 		var out, back uint8
 		nextX, nextY := x, y
@@ -109,7 +109,7 @@ func (c *canvas) line(x, y, toX, toY int) {
 	}
 }
 
-func (c *canvas) text(text string, x, y int) {
+func (c *canvas) drawText(text string, x, y int) {
 	for _, r := range text {
 		c.runes[y][x] = r
 		x++

@@ -59,7 +59,7 @@ func Run(ctx context.Context, probes []Probe) Report {
 		all.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			results[i] = p.look(ctx)
+			results[i] = p.lookWithTimeout(ctx)
 		})
 	}
 	all.Wait()
@@ -73,8 +73,8 @@ func Run(ctx context.Context, probes []Probe) Report {
 	return r
 }
 
-// look is Look with an end.
-func (p Probe) look(ctx context.Context) []Check {
+// lookWithTimeout is Look with an end.
+func (p Probe) lookWithTimeout(ctx context.Context) []Check {
 	limit := p.Limit
 	if limit == 0 {
 		limit = defaultLimit

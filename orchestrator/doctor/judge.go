@@ -56,8 +56,8 @@ func Bytes(n uint64) string {
 	return fmt.Sprintf("%d MiB", n/mib)
 }
 
-// version reads the first dotted numbers of text.
-func version(text string) (major, minor int, ok bool) {
+// parseVersion reads the first dotted numbers of text.
+func parseVersion(text string) (major, minor int, ok bool) {
 	start := strings.IndexFunc(text, func(r rune) bool { return r >= '0' && r <= '9' })
 	if start < 0 {
 		return 0, 0, false
@@ -81,7 +81,7 @@ func atLeast(major, minor, wantMajor, wantMinor int) bool {
 // Git judges what `git version` printed.
 func Git(path, printed string) Check {
 	c := Check{Name: "git", Status: OK, Detail: strings.TrimSpace(printed) + " (" + path + ")"}
-	major, minor, ok := version(printed)
+	major, minor, ok := parseVersion(printed)
 	if !ok || !atLeast(major, minor, 2, 32) {
 		c.Status, c.Remedy = Fail, "install git 2.32 or newer"
 	}
@@ -91,7 +91,7 @@ func Git(path, printed string) Check {
 // Kernel judges a system by its release.
 func Kernel(system, release, machine string) Check {
 	c := Check{Name: "kernel", Status: OK, Detail: system + " " + release + " " + machine}
-	major, minor, ok := version(release)
+	major, minor, ok := parseVersion(release)
 	switch {
 	case system != "Linux":
 		c.Status, c.Remedy = Warn, "sprites are kept apart by namespaces on Linux only: use a Linux machine or remote sprites (SPRITES_API_URL)"
@@ -136,12 +136,12 @@ func (p Program) Judge() Check {
 		if p.Note != "" {
 			c.Detail = p.Path + " (" + p.Note + ") is not visible in sprites"
 		}
-		c.Remedy = p.remedy()
+		c.Remedy = p.remedyText()
 	}
 	return c
 }
 
-func (p Program) remedy() string {
+func (p Program) remedyText() string {
 	if len(p.Show) == 0 {
 		return "install it in /usr/local or /opt, or in the sprite itself"
 	}

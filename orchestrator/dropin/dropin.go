@@ -27,8 +27,8 @@ const (
 	maxBytes    = 256 << 20   // of all its files
 )
 
-// refuse reports why a folder is not a skill that can be copied into a sprite. hint may be "".
-func refuse(hint, format string, args ...any) error {
+// inputError reports why a folder is not a skill that can be copied into a sprite. hint may be "".
+func inputError(hint, format string, args ...any) error {
 	return fault.BadInput("skill_invalid", format, args...).WithHint("%s", hint)
 }
 
@@ -39,34 +39,34 @@ func Read(dir string) (Skill, error) {
 		return Skill{}, err
 	}
 	if abs, err = filepath.EvalSymlinks(abs); err != nil {
-		return Skill{}, missing(dir, err)
+		return Skill{}, notFoundError(dir, err)
 	}
 	s := Skill{Dir: abs}
 	file := filepath.Join(abs, manifests.ManifestFile)
 	info, err := os.Lstat(file)
 	if err != nil {
-		return s, missing(dir, err)
+		return s, notFoundError(dir, err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxManifest {
-		return s, refuse("", "%s is larger than a manifest may be (256 KiB), or is not a regular file", file)
+		return s, inputError("", "%s is larger than a manifest may be (256 KiB), or is not a regular file", file)
 	}
 	if s.Raw, err = os.ReadFile(file); err != nil {
 		return s, err
 	}
 	validate := "lattice skill validate " + dir
 	if s.Skill, err = manifests.ParseSkill(s.Raw); err != nil {
-		return s, refuse(validate, "%s: %v", file, err)
+		return s, inputError(validate, "%s: %v", file, err)
 	}
 	if s.Name != filepath.Base(abs) {
-		return s, refuse(validate, "the folder %s holds the skill %s: the folder name must equal the skill's name", abs, s.Name)
+		return s, inputError(validate, "the folder %s holds the skill %s: the folder name must equal the skill's name", abs, s.Name)
 	}
 	if _, ours := manifests.Lookup(s.Name); ours {
-		return s, refuse("give it another name", "%s is a built-in skill", s.Name)
+		return s, inputError("give it another name", "%s is a built-in skill", s.Name)
 	}
 	return s, nil
 }
 
-func missing(dir string, err error) error {
+func notFoundError(dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir) {
 		return fault.NotFound("skill_not_found", "%s is not a folder with a skill.json", dir).WithHint("name the folder of a skill")
 	}
@@ -84,7 +84,7 @@ func ReadAll(dirs []string) ([]Skill, error) {
 		}
 		switch first, twice := at[s.Name]; {
 		case twice && first != s.Dir:
-			return nil, refuse("leave one of them out", "%s and %s are both the skill %s", first, s.Dir, s.Name)
+			return nil, inputError("leave one of them out", "%s and %s are both the skill %s", first, s.Dir, s.Name)
 		case twice:
 			continue
 		}
@@ -109,7 +109,7 @@ func Lookup(list []Skill) func(name string) (manifests.Skill, bool) {
 	}
 }
 
-// inside reports whether a link at rel, relative to the skill's folder, leads to a place in it.
-func inside(rel, target string) bool {
+// linkStaysInside reports whether a link at rel, relative to the skill's folder, leads to a place in it.
+func linkStaysInside(rel, target string) bool {
 	return !filepath.IsAbs(target) && filepath.IsLocal(filepath.Join(filepath.Dir(rel), target)) && !strings.ContainsRune(target, 0)
 }

@@ -30,7 +30,7 @@ func Keep(root string, s Skill) (string, error) {
 	}
 	defer os.RemoveAll(tmp)
 	c := copier{sum: sha256.New()}
-	if err := c.tree(s.Dir, filepath.Join(tmp, s.Name)); err != nil {
+	if err := c.copyTree(s.Dir, filepath.Join(tmp, s.Name)); err != nil {
 		if fault.As(err) != nil {
 			return "", err
 		}
@@ -40,7 +40,7 @@ func Keep(root string, s Skill) (string, error) {
 		return "", fmt.Errorf("keep skill %s: %w", s.Name, err)
 	}
 	to := filepath.Join(root, hex.EncodeToString(c.sum.Sum(nil)[:16]))
-	if err := rename(tmp, to); err != nil {
+	if err := renameFolder(tmp, to); err != nil {
 		return "", fmt.Errorf("keep skill %s: %w", s.Name, err)
 	}
 	return filepath.Join(to, s.Name), nil
@@ -61,22 +61,22 @@ func Compose(base string, kept []string, to string) error {
 	}
 	defer os.RemoveAll(tmp)
 	all := filepath.Join(tmp, "skills")
-	if err := (&copier{link: true}).tree(base, all); err != nil {
+	if err := (&copier{link: true}).copyTree(base, all); err != nil {
 		return fmt.Errorf("compose skills: %w", err)
 	}
 	for _, dir := range kept {
-		if err := (&copier{link: true}).tree(dir, filepath.Join(all, filepath.Base(dir))); err != nil {
+		if err := (&copier{link: true}).copyTree(dir, filepath.Join(all, filepath.Base(dir))); err != nil {
 			return fmt.Errorf("compose skills: %w", err)
 		}
 	}
-	if err := rename(all, to); err != nil {
+	if err := renameFolder(all, to); err != nil {
 		return fmt.Errorf("compose skills: %w", err)
 	}
 	return nil
 }
 
-// rename puts a folder in its place, unless somebody else has put the same there.
-func rename(from, to string) error {
+// renameFolder puts a folder in its place, unless somebody else has put the same there.
+func renameFolder(from, to string) error {
 	err := os.Rename(from, to)
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
 		return nil
@@ -92,7 +92,7 @@ type copier struct {
 	bytes int64
 }
 
-func (c *copier) tree(from, to string) error {
+func (c *copier) copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -102,31 +102,31 @@ func (c *copier) tree(from, to string) error {
 			return err
 		}
 		if c.files++; c.sum != nil && c.files > maxFiles {
-			return refuse("keep what it needs in the image", "%s holds more than %d files", from, maxFiles)
+			return inputError("keep what it needs in the image", "%s holds more than %d files", from, maxFiles)
 		}
 		target := filepath.Join(to, rel)
 		switch {
 		case e.IsDir():
-			c.note("folder", rel, "")
+			c.addToDigest("folder", rel, "")
 			return os.Mkdir(target, 0o755)
 		case e.Type() == fs.ModeSymlink:
 			leads, err := os.Readlink(path)
 			if err != nil {
 				return err
 			}
-			if !inside(rel, leads) {
-				return refuse("copy what it leads to into the folder", "%s leads out of the skill's folder", path)
+			if !linkStaysInside(rel, leads) {
+				return inputError("copy what it leads to into the folder", "%s leads out of the skill's folder", path)
 			}
-			c.note("link", rel, leads)
+			c.addToDigest("link", rel, leads)
 			return os.Symlink(leads, target)
 		case e.Type().IsRegular():
-			return c.file(path, rel, target)
+			return c.copyFile(path, rel, target)
 		}
-		return refuse("remove it from the skill's folder", "%s is neither a file nor a folder", path)
+		return inputError("remove it from the skill's folder", "%s is neither a file nor a folder", path)
 	})
 }
 
-func (c *copier) file(path, rel, target string) error {
+func (c *copier) copyFile(path, rel, target string) error {
 	if c.link && os.Link(path, target) == nil {
 		return nil
 	}
@@ -153,13 +153,13 @@ func (c *copier) file(path, rel, target string) error {
 		return err
 	}
 	if c.bytes += n; c.bytes > maxBytes {
-		return refuse("keep what it needs in the image", "the files of %s are larger than %d MiB", strings.TrimSuffix(path, rel), maxBytes>>20)
+		return inputError("keep what it needs in the image", "the files of %s are larger than %d MiB", strings.TrimSuffix(path, rel), maxBytes>>20)
 	}
-	c.note(kind, rel, hex.EncodeToString(content.Sum(nil)))
+	c.addToDigest(kind, rel, hex.EncodeToString(content.Sum(nil)))
 	return nil
 }
 
-func (c *copier) note(kind, rel, what string) {
+func (c *copier) addToDigest(kind, rel, what string) {
 	if c.sum != nil {
 		fmt.Fprintf(c.sum, "%s %q %q\n", kind, rel, what)
 	}

@@ -60,8 +60,8 @@ type Verdict struct {
 func (c Checks) Judge(text string) Verdict {
 	v := Verdict{Text: text}
 	var err error
-	if v.Value, v.Defenced, err = parse(text); err != nil {
-		return v.fail(ir.FailParse, []Problem{problem(-1, "", "not_json", "%v", err)})
+	if v.Value, v.Defenced, err = parseAnswer(text); err != nil {
+		return v.withProblems(ir.FailParse, []Problem{newProblem(-1, "", "not_json", "%v", err)})
 	}
 	v.Parsed = true
 	var wrong []Problem
@@ -69,9 +69,9 @@ func (c Checks) Judge(text string) Verdict {
 		if schema == nil {
 			continue
 		}
-		found, err := validate(schema, v.Value)
+		found, err := validateValue(schema, v.Value)
 		if err != nil {
-			return v.fail(ir.FailSchema, []Problem{problem(i, "", "schema_invalid", "%v", err)})
+			return v.withProblems(ir.FailSchema, []Problem{newProblem(i, "", "schema_invalid", "%v", err)})
 		}
 		for _, p := range found {
 			p.Validator = i
@@ -79,20 +79,20 @@ func (c Checks) Judge(text string) Verdict {
 		}
 	}
 	if len(wrong) > 0 {
-		return v.fail(ir.FailSchema, wrong)
+		return v.withProblems(ir.FailSchema, wrong)
 	}
-	if wrong = c.invariants(v); len(wrong) > 0 {
-		return v.fail(ir.FailInvariant, wrong)
+	if wrong = c.checkInvariants(v); len(wrong) > 0 {
+		return v.withProblems(ir.FailInvariant, wrong)
 	}
 	return v
 }
 
-// fail keeps the first problems, and says the first one.
-func (v Verdict) fail(kind string, problems []Problem) Verdict {
+// withProblems keeps the first problems, and says the first one.
+func (v Verdict) withProblems(kind string, problems []Problem) Verdict {
 	v.Kind, v.Problems = kind, problems[:min(len(problems), maxProblems)]
 	v.Message = problems[0].Message
 	if kind == ir.FailSchema {
-		v.Message = first(problems, nil)
+		v.Message = firstProblem(problems, nil)
 	}
 	if len(problems) > 1 {
 		v.Message += fmt.Sprintf(" (and %d more)", len(problems)-1)
@@ -113,26 +113,26 @@ func (c Checks) schemaValidators() []json.RawMessage {
 	return list
 }
 
-// invariants are the checks of an answer that fits the schemas, implied ones first.
-func (c Checks) invariants(v Verdict) []Problem {
+// checkInvariants are the checks of an answer that fits the schemas, implied ones first.
+func (c Checks) checkInvariants(v Verdict) []Problem {
 	var wrong []Problem
 	out, _ := v.Value.(map[string]any)
-	implied := c.implied()
+	implied := c.impliedValidator()
 	if c.hasIDs && !oneOf(out["id"], c.ids) {
-		wrong = append(wrong, problem(implied, "/id", "not_in_set", "id must be one of candidate ids"))
+		wrong = append(wrong, newProblem(implied, "/id", "not_in_set", "id must be one of candidate ids"))
 	}
 	if c.hasLabels && !oneOf(out["label"], c.labels) && !(c.node.AllowUnknown && out["label"] == "unknown") {
-		wrong = append(wrong, problem(implied, "/label", "not_in_set", "label must be one of the given labels"))
+		wrong = append(wrong, newProblem(implied, "/label", "not_in_set", "label must be one of the given labels"))
 	}
 	for i, check := range c.node.Validators {
 		switch n := i + 1; {
 		case n == implied:
 		case check.Type == "invariant":
-			if p, bad := c.invariant(n, check, v.Value); bad {
+			if p, bad := c.checkInvariant(n, check, v.Value); bad {
 				wrong = append(wrong, p)
 			}
 		case check.Type == "no_extra_text" && v.Defenced:
-			wrong = append(wrong, problem(n, "", "extra_text", "answer with the object alone: no code fence, no other words"))
+			wrong = append(wrong, newProblem(n, "", "extra_text", "answer with the object alone: no code fence, no other words"))
 		case check.Type == "max_chars":
 			wrong = append(wrong, tooLong(n, "", v.Value, check.Max)...)
 		}
@@ -140,8 +140,8 @@ func (c Checks) invariants(v Verdict) []Problem {
 	return wrong
 }
 
-// implied is the number of the validator that says what the op implies anyway, -1 where none does.
-func (c Checks) implied() int {
+// impliedValidator is the number of the validator that says what the op implies anyway, -1 where none does.
+func (c Checks) impliedValidator() int {
 	for i, check := range c.node.Validators {
 		said := strings.ReplaceAll(check.Expr, " ", "") == "$out.idin$in.candidates[*].id" && (c.node.IDField == "" || c.node.IDField == "id")
 		if c.hasIDs && (said || check.Type == "choice_in_candidates") || c.hasLabels && check.Type == "label_in_set" {
@@ -151,12 +151,12 @@ func (c Checks) implied() int {
 	return -1
 }
 
-func (c Checks) invariant(n int, check ir.Validator, out any) (Problem, bool) {
+func (c Checks) checkInvariant(n int, check ir.Validator, out any) (Problem, bool) {
 	cond, text := check.AST, check.Message
 	if check.Expr != "" {
 		var err error
 		if cond, err = ir.ParseCond(check.Expr); err != nil {
-			return problem(n, "", "invariant_invalid", "%v", err), true
+			return newProblem(n, "", "invariant_invalid", "%v", err), true
 		}
 	}
 	if text == "" {
@@ -165,9 +165,9 @@ func (c Checks) invariant(n int, check ir.Validator, out any) (Problem, bool) {
 	holds, f := cond.True(ir.Scope{In: c.in, Out: out})
 	switch {
 	case f != nil:
-		return problem(n, "", "invariant", "%s (%s)", text, f.Message), true
+		return newProblem(n, "", "invariant", "%s (%s)", text, f.Message), true
 	case !holds:
-		return problem(n, "", "invariant", "%s", text), true
+		return newProblem(n, "", "invariant", "%s", text), true
 	}
 	return Problem{}, false
 }
@@ -191,7 +191,7 @@ func tooLong(validator int, path string, v any, n int) (wrong []Problem) {
 	switch v := v.(type) {
 	case string:
 		if count := utf8.RuneCountInString(v); count > n {
-			wrong = append(wrong, problem(validator, path, "max_chars", "it has %d characters; at most %d are allowed", count, n))
+			wrong = append(wrong, newProblem(validator, path, "max_chars", "it has %d characters; at most %d are allowed", count, n))
 		}
 	case []any:
 		for i := range v {
@@ -199,7 +199,7 @@ func tooLong(validator int, path string, v any, n int) (wrong []Problem) {
 		}
 	case map[string]any:
 		for _, k := range sortedKeys(v) {
-			wrong = append(wrong, tooLong(validator, path+"/"+pointer(k), v[k], n)...)
+			wrong = append(wrong, tooLong(validator, path+"/"+escapePointer(k), v[k], n)...)
 		}
 	}
 	return wrong
@@ -208,23 +208,23 @@ func tooLong(validator int, path string, v any, n int) (wrong []Problem) {
 // maxDepth bounds the nesting of answers.
 const maxDepth = 64
 
-// parse reads an answer as one JSON value. What is none gets one more chance: without the code fence around it, or from
+// parseAnswer reads an answer as one JSON value. What is none gets one more chance: without the code fence around it, or from
 // its first brace to its last one. Nothing is repaired.
-func parse(text string) (v any, defenced bool, err error) {
+func parseAnswer(text string) (v any, defenced bool, err error) {
 	text = strings.TrimSpace(text)
-	if v, err = strict(text); err == nil {
+	if v, err = decodeStrict(text); err == nil {
 		return v, false, nil
 	}
-	if inner, ok := defence(text); ok {
-		if v, again := strict(inner); again == nil {
+	if inner, ok := stripFence(text); ok {
+		if v, again := decodeStrict(inner); again == nil {
 			return v, true, nil
 		}
 	}
 	return nil, false, err
 }
 
-// defence takes off a single fence, or the words before and behind an object.
-func defence(text string) (string, bool) {
+// stripFence takes off a single fence, or the words before and behind an object.
+func stripFence(text string) (string, bool) {
 	if rest, ok := strings.CutPrefix(text, "```"); ok {
 		if inner, closed := strings.CutSuffix(rest, "```"); closed {
 			if line, body, many := strings.Cut(inner, "\n"); many && !strings.Contains(line, "{") {
@@ -240,11 +240,11 @@ func defence(text string) (string, bool) {
 	return text[from : to+1], true
 }
 
-// strict decodes one JSON value: duplicate keys are refused, as are numbers and nesting that nobody meant.
-func strict(text string) (any, error) {
+// decodeStrict decodes one JSON value: duplicate keys are refused, as are numbers and nesting that nobody meant.
+func decodeStrict(text string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
-	v, err := value(d, 0)
+	v, err := decodeValue(d, 0)
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
@@ -257,7 +257,7 @@ func strict(text string) (any, error) {
 	return v, nil
 }
 
-func value(d *json.Decoder, depth int) (any, error) {
+func decodeValue(d *json.Decoder, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("it nests deeper than %d", maxDepth)
 	}
@@ -269,7 +269,7 @@ func value(d *json.Decoder, depth int) (any, error) {
 	case json.Delim('['):
 		list := []any{}
 		for d.More() {
-			v, err := value(d, depth+1)
+			v, err := decodeValue(d, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -288,7 +288,7 @@ func value(d *json.Decoder, depth int) (any, error) {
 			if _, twice := object[name]; twice {
 				return nil, fmt.Errorf("the key %q appears twice", name)
 			}
-			if object[name], err = value(d, depth+1); err != nil {
+			if object[name], err = decodeValue(d, depth+1); err != nil {
 				return nil, err
 			}
 		}

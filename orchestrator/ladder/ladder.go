@@ -42,10 +42,10 @@ type Rung struct {
 
 // First is the lowest rung of a node.
 func First(n *ir.Node) Rung {
-	return Rung{Class: n.ModelClass, Attempt: 1, Try: 1, Limit: attempts(n.RetryPolicy)}
+	return Rung{Class: n.ModelClass, Attempt: 1, Try: 1, Limit: maxAttempts(n.RetryPolicy)}
 }
 
-func attempts(p *ir.RetryPolicy) int {
+func maxAttempts(p *ir.RetryPolicy) int {
 	switch {
 	case p == nil:
 		return DefaultAttempts
@@ -67,7 +67,7 @@ var atOnce = []string{ir.FailRefusal, ir.FailTruncated}
 // Next is the rung after a failed question, false when there is none. packet is what was wrong.
 func Next(n *ir.Node, at Rung, packet Packet) (Rung, bool) {
 	kind := packet.Kind
-	step, up := escalation(n, at, kind)
+	step, up := nextEscalation(n, at, kind)
 	again := slices.Contains(answered, kind) && at.Attempt < at.Limit && (!up || !slices.Contains(atOnce, kind))
 	at.Used = slices.Clone(at.Used)
 	switch {
@@ -95,8 +95,8 @@ func Next(n *ir.Node, at Rung, packet Packet) (Rung, bool) {
 	return at, false
 }
 
-// escalation finds the next rule that covers kind and leads to a class that was not asked yet.
-func escalation(n *ir.Node, at Rung, kind string) (int, bool) {
+// nextEscalation finds the next rule that covers kind and leads to a class that was not asked yet.
+func nextEscalation(n *ir.Node, at Rung, kind string) (int, bool) {
 	for i := at.Steps; i < len(n.Escalation); i++ {
 		rule := n.Escalation[i]
 		covers := slices.Contains(rule.On, kind) || slices.Contains(rule.On, "ALL") && kind != ir.FailLimit && kind != ir.FailCancelled

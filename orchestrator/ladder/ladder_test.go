@@ -87,7 +87,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	v, _ := ir.Decode([]byte(`{"a":"x","b":["1",2,"3"],"when":"tomorrow","y2":1,"y1":1}`))
 	var want []string
 	for i := range 20 {
-		problems, err := validate([]byte(schema), v)
+		problems, err := validateValue([]byte(schema), v)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,7 +260,7 @@ func TestPrompt(t *testing.T) {
 func TestValuesStayInTheirBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`(\n|\r|END p|BEGIN p|\{\{p\}\}|"|\\){0,12}`)).Draw(t, "text")
-		got, f := block("p", map[string]any{"k": text})
+		got, f := inputBlock("p", map[string]any{"k": text})
 		if f != nil || strings.Count(got, "\n") != 2 || !strings.HasSuffix(got, "\nEND p") {
 			t.Fatalf("block = %q, %v", got, f)
 		}

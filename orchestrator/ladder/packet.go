@@ -56,19 +56,19 @@ func (v Verdict) Packet(n *ir.Node, c Checks, at Rung) Packet {
 		p.Previous = raw
 		return p
 	}
-	text := cut(v.Text, maxPrevious)
+	text := truncateText(v.Text, maxPrevious)
 	p.Previous, p.Text = json.RawMessage("null"), &text
 	return p
 }
 
 // Failed is the packet of a question that has no answer that could be judged: a refusal, say.
 func Failed(n *ir.Node, c Checks, at Rung, kind, message, text string) Packet {
-	v := Verdict{Kind: kind, Message: message, Text: text, Problems: []Problem{{Validator: -1, Code: kind, Message: cut(message, maxMessage)}}}
+	v := Verdict{Kind: kind, Message: message, Text: text, Problems: []Problem{{Validator: -1, Code: kind, Message: truncateText(message, maxMessage)}}}
 	return v.Packet(n, c, at)
 }
 
-// cut keeps n characters, the closing "…" included.
-func cut(text string, n int) string {
+// truncateText keeps n characters, the closing "…" included.
+func truncateText(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n {
 		return text
@@ -76,6 +76,6 @@ func cut(text string, n int) string {
 	return string(runes[:n-1]) + "…"
 }
 
-func problem(validator int, path, code, format string, args ...any) Problem {
-	return Problem{Validator: validator, Path: path, Code: code, Message: cut(fmt.Sprintf(format, args...), maxMessage)}
+func newProblem(validator int, path, code, format string, args ...any) Problem {
+	return Problem{Validator: validator, Path: path, Code: code, Message: truncateText(fmt.Sprintf(format, args...), maxMessage)}
 }

@@ -19,10 +19,10 @@ func Prompt(t templates.Template, schema json.RawMessage, inputs map[string]any,
 		if !ok {
 			return "", "", &ir.Failure{Kind: ir.FailRef, Message: fmt.Sprintf("template %s wants an input %q", t.ID, port)}
 		}
-		if problems, err := validate(t.InputPorts[port], v); err != nil || len(problems) > 0 {
-			return "", "", &ir.Failure{Kind: ir.FailStateType, Message: fmt.Sprintf("input %s does not fit template %s: %s", port, t.ID, first(problems, err))}
+		if problems, err := validateValue(t.InputPorts[port], v); err != nil || len(problems) > 0 {
+			return "", "", &ir.Failure{Kind: ir.FailStateType, Message: fmt.Sprintf("input %s does not fit template %s: %s", port, t.ID, firstProblem(problems, err))}
 		}
-		if blocks[port], f = block(port, v); f != nil {
+		if blocks[port], f = inputBlock(port, v); f != nil {
 			return "", "", f
 		}
 	}
@@ -30,11 +30,11 @@ func Prompt(t templates.Template, schema json.RawMessage, inputs map[string]any,
 	if err != nil {
 		return "", "", &ir.Failure{Kind: ir.FailSchema, Message: fmt.Sprintf("read the output schema: %v", err)}
 	}
-	if blocks[templates.MarkSchema], f = block(templates.MarkSchema, described); f != nil {
+	if blocks[templates.MarkSchema], f = inputBlock(templates.MarkSchema, described); f != nil {
 		return "", "", f
 	}
 	if packet != nil {
-		if blocks[templates.MarkPacket], f = block(templates.MarkPacket, packet); f != nil {
+		if blocks[templates.MarkPacket], f = inputBlock(templates.MarkPacket, packet); f != nil {
 			return "", "", f
 		}
 	}
@@ -49,9 +49,9 @@ func Prompt(t templates.Template, schema json.RawMessage, inputs map[string]any,
 	return system, user, nil
 }
 
-// block is a value between marks that it cannot hold: JSON on one line has no line end. Keys are sorted and numbers stand
+// inputBlock is a value between marks that it cannot hold: JSON on one line has no line end. Keys are sorted and numbers stand
 // as they were written, since another form of an id would be another id.
-func block(name string, v any) (string, *ir.Failure) {
+func inputBlock(name string, v any) (string, *ir.Failure) {
 	text, err := ir.Marshal(v)
 	if err != nil {
 		return "", &ir.Failure{Kind: ir.FailStateType, Message: fmt.Sprintf("write %s as JSON: %v", name, err)}
@@ -59,7 +59,7 @@ func block(name string, v any) (string, *ir.Failure) {
 	return "BEGIN " + name + "\n" + string(text) + "\nEND " + name, nil
 }
 
-func first(problems []Problem, err error) string {
+func firstProblem(problems []Problem, err error) string {
 	if err != nil {
 		return err.Error()
 	}

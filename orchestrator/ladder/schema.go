@@ -16,7 +16,7 @@ import (
 
 // CheckSchema says what is wrong with a JSON Schema, nil when it can be used. It may refer to nothing outside itself.
 func CheckSchema(schema json.RawMessage) error {
-	_, err := compile(schema)
+	_, err := compileSchema(schema)
 	return err
 }
 
@@ -27,7 +27,7 @@ func (nowhere) Load(url string) (any, error) {
 	return nil, fmt.Errorf("a schema refers to nothing outside itself, such as %s", url)
 }
 
-func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
+func compileSchema(schema json.RawMessage) (*jsonschema.Schema, error) {
 	doc, err := ir.Decode(schema)
 	if err != nil {
 		return nil, fmt.Errorf("read the schema: %w", err)
@@ -48,11 +48,11 @@ func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
 }
 
 // Fit finds everything in which v, decoded JSON, does not fit a schema. The error is about the schema.
-func Fit(schema json.RawMessage, v any) ([]Problem, error) { return validate(schema, v) }
+func Fit(schema json.RawMessage, v any) ([]Problem, error) { return validateValue(schema, v) }
 
-// validate finds everything in which v does not fit a schema, in the order of places.
-func validate(schema json.RawMessage, v any) ([]Problem, error) {
-	compiled, err := compile(schema)
+// validateValue finds everything in which v does not fit a schema, in the order of places.
+func validateValue(schema json.RawMessage, v any) ([]Problem, error) {
+	compiled, err := compileSchema(schema)
 	if err != nil {
 		return nil, err
 	}
@@ -65,10 +65,10 @@ func validate(schema json.RawMessage, v any) ([]Problem, error) {
 		return nil, err
 	}
 	var problems []Problem
-	leaves(invalid, func(e *jsonschema.ValidationError) {
+	visitLeaves(invalid, func(e *jsonschema.ValidationError) {
 		place := strings.Builder{}
 		for _, name := range e.InstanceLocation {
-			place.WriteString("/" + pointer(name))
+			place.WriteString("/" + escapePointer(name))
 		}
 		code := "false" // a schema that nothing fits has no keyword
 		if keyword := e.ErrorKind.KeywordPath(); len(keyword) > 0 {
@@ -81,7 +81,7 @@ func validate(schema json.RawMessage, v any) ([]Problem, error) {
 		if _, none := e.ErrorKind.(*kind.FalseSchema); none {
 			text = "nothing is allowed here"
 		}
-		problems = append(problems, problem(0, place.String(), code, "%s", text))
+		problems = append(problems, newProblem(0, place.String(), code, "%s", text))
 	})
 	slices.SortFunc(problems, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Code, b.Code), strings.Compare(a.Message, b.Message))
@@ -89,17 +89,17 @@ func validate(schema json.RawMessage, v any) ([]Problem, error) {
 	return slices.Compact(problems), nil
 }
 
-// leaves visits what is wrong itself, not what is wrong because of it.
-func leaves(e *jsonschema.ValidationError, visit func(*jsonschema.ValidationError)) {
+// visitLeaves visits what is wrong itself, not what is wrong because of it.
+func visitLeaves(e *jsonschema.ValidationError, visit func(*jsonschema.ValidationError)) {
 	if len(e.Causes) == 0 {
 		visit(e)
 	}
 	for _, cause := range e.Causes {
-		leaves(cause, visit)
+		visitLeaves(cause, visit)
 	}
 }
 
-func pointer(name string) string { return pointerEscaper.Replace(name) }
+func escapePointer(name string) string { return pointerEscaper.Replace(name) }
 
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 

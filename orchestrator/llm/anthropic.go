@@ -30,21 +30,21 @@ type outputFormat struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-func (messages) path() string { return "/messages" }
+func (messages) requestPath() string { return "/messages" }
 
-func (messages) header(h http.Header, key string) {
+func (messages) setHeaders(h http.Header, key string) {
 	h.Set("Anthropic-Version", "2023-06-01")
 	if key != "" {
 		h.Set("X-Api-Key", key)
 	}
 }
 
-func (messages) body(c Class, q lattice.ModelRequest) any {
+func (messages) requestBody(c Class, q lattice.ModelRequest) any {
 	r := messagesRequest{Model: c.Model, MaxTokens: q.MaxOutputTokens, System: q.System, Messages: []chatMessage{{"user", q.User}}, Stream: true}
 	if !c.NoTemperature {
 		r.Temperature = &q.Temperature
 	}
-	if c.structured() == StructuredSchema && portable(q.Schema) {
+	if c.structuredMode() == StructuredSchema && isPortable(q.Schema) {
 		r.Output = &outputConfig{outputFormat{Type: "json_schema", Schema: q.Schema}}
 	}
 	return r
@@ -68,14 +68,14 @@ type message struct {
 	Usage      json.RawMessage `json:"usage"`
 }
 
-func (messages) whole(a *answer, data []byte) error {
+func (messages) readWhole(a *answer, data []byte) error {
 	var m message
 	err := json.Unmarshal(data, &m)
 	switch {
 	case err != nil || m.Type != "message" && m.Type != "error":
-		return fmt.Errorf("%w, a message: %s", errDialect, lead(data))
+		return fmt.Errorf("%w, a message: %s", errDialect, firstBytes(data))
 	case m.Type == "error":
-		return &streamError{explanation(data)}
+		return &streamError{errorMessage(data)}
 	}
 	a.model = m.Model
 	for _, block := range m.Content {
@@ -83,12 +83,12 @@ func (messages) whole(a *answer, data []byte) error {
 			a.text.WriteString(block.Text)
 		}
 	}
-	a.count(m.Usage)
-	a.stop(m.StopReason)
+	a.setUsage(m.Usage)
+	a.setEnding(m.StopReason)
 	return nil
 }
 
-func (messages) event(a *answer, data []byte) error {
+func (messages) readEvent(a *answer, data []byte) error {
 	var e struct {
 		Type    string  `json:"type"`
 		Message message `json:"message"` // message_start
@@ -104,7 +104,7 @@ func (messages) event(a *answer, data []byte) error {
 	switch e.Type {
 	case "message_start":
 		a.model = e.Message.Model
-		a.count(e.Message.Usage)
+		a.setUsage(e.Message.Usage)
 	case "content_block_delta":
 		a.text.WriteString(e.Delta.Text)
 	case "message_delta":
@@ -112,16 +112,16 @@ func (messages) event(a *answer, data []byte) error {
 		if json.Unmarshal(e.Usage, &u) == nil && a.counted && u.Output >= 0 {
 			a.out = int(u.Output)
 		}
-		a.stop(e.Delta.StopReason)
+		a.setEnding(e.Delta.StopReason)
 	case "message_stop":
 		a.done = true
 	case "error":
-		return &streamError{explanation(data)}
+		return &streamError{errorMessage(data)}
 	}
 	return nil // what else there is does not matter here: pings, blocks that begin and end
 }
 
-func (a *answer) count(usage json.RawMessage) {
+func (a *answer) setUsage(usage json.RawMessage) {
 	var u messagesUsage
 	if json.Unmarshal(usage, &u) != nil || min(u.CacheCreation, u.CacheRead, u.Output) < 0 || u.Input < 0 {
 		return
@@ -131,7 +131,7 @@ func (a *answer) count(usage json.RawMessage) {
 	}
 }
 
-func (a *answer) stop(reason string) {
+func (a *answer) setEnding(reason string) {
 	switch reason {
 	case "":
 	case "end_turn", "stop_sequence":

@@ -27,14 +27,14 @@ func (c *Client) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.Model
 	if !ok {
 		return lattice.ModelReply{}, c.Ready(q.Class, false)
 	}
-	key, err := class.key()
+	key, err := class.loadKey()
 	if err != nil {
 		return lattice.ModelReply{}, fmt.Errorf("model class %s has no key: %w", q.Class, err)
 	}
 	failed := func(f *fault) lattice.ModelReply {
 		return lattice.ModelReply{Provider: string(class.Provider), Model: class.Model, Kind: f.kind, Message: f.message, Code: f.code, Hint: f.hint}
 	}
-	if f := class.afford(q); f != nil {
+	if f := class.checkBudget(q); f != nil {
 		return failed(f), nil
 	}
 	limit := DefaultTimeout
@@ -48,7 +48,7 @@ func (c *Client) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.Model
 	defer cancel()
 	var last *fault // of the requests before
 	for try := 1; ; try++ {
-		reply, f := c.once(timed, class, key, q)
+		reply, f := c.tryOnce(timed, class, key, q)
 		if err := ctx.Err(); err != nil {
 			return lattice.ModelReply{}, err
 		}
@@ -56,42 +56,42 @@ func (c *Client) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.Model
 		case f == nil:
 			return reply, nil
 		case timed.Err() != nil:
-			return failed(class.slow(limit, f, last)), nil
+			return failed(class.timeoutFault(limit, f, last)), nil
 		case !f.again || try == maxTries || f.after > longRest:
 			return failed(f), nil
 		}
 		last = f
-		c.rest(class, max(f.after, firstRest<<(try-1)))
+		c.backOff(class, max(f.after, firstRest<<(try-1)))
 	}
 }
 
-// afford refuses a question that could cost more than its budget. A token is at least a byte, so that the bytes of the
+// checkBudget refuses a question that could cost more than its budget. A token is at least a byte, so that the bytes of the
 // prompt bound what it can cost.
-func (c Class) afford(q lattice.ModelRequest) *fault {
+func (c Class) checkBudget(q lattice.ModelRequest) *fault {
 	if q.BudgetUSD == nil {
 		return nil
 	}
-	worst := c.cost(len(q.System)+len(q.User)+len(q.Schema)+overhead, q.MaxOutputTokens)
+	worst := c.costUSD(len(q.System)+len(q.User)+len(q.Schema)+overhead, q.MaxOutputTokens)
 	if worst <= *q.BudgetUSD {
 		return nil
 	}
 	return &fault{kind: ir.FailLimit, message: fmt.Sprintf("asking %s could cost $%.4f, and $%.4f of max_cost_usd is left", c.Name, worst, *q.BudgetUSD)}
 }
 
-// rest has all questions to an address wait.
-func (c *Client) rest(class Class, d time.Duration) {
+// backOff has all questions to an address wait.
+func (c *Client) backOff(class Class, d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if until := c.now().Add(d); until.After(c.rests[class.base()]) {
-		c.rests[class.base()] = until
+	if until := c.now().Add(d); until.After(c.rests[class.baseURL()]) {
+		c.rests[class.baseURL()] = until
 	}
 }
 
-// pace waits for a request's turn.
-func (c *Client) pace(ctx context.Context, class Class) error {
+// waitTurn waits for a request's turn.
+func (c *Client) waitTurn(ctx context.Context, class Class) error {
 	now := c.now()
 	c.mu.Lock()
-	rest := c.rests[class.base()].Sub(now)
+	rest := c.rests[class.baseURL()].Sub(now)
 	c.mu.Unlock()
 	turn := c.rate.ReserveN(now, 1)
 	if err := c.sleep(ctx, max(rest, turn.DelayFrom(now))); err != nil {

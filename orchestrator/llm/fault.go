@@ -25,17 +25,17 @@ type fault struct {
 	unasked                   bool          // its turn had not come yet
 }
 
-// setting names a key of the class in the settings.
-func (c Class) setting(key string) string {
+// settingName names a key of the class in the settings.
+func (c Class) settingName(key string) string {
 	return fmt.Sprintf("%s of [models.%s] in the settings", key, c.Name)
 }
 
 // later is the remedy where only time helps.
 const later = "lattice rewind --to the node asks again, later"
 
-// unreachable says why there is no connection; said is err in words that may be shown, here and below.
-func (c Class) unreachable(said string, err error) *fault {
-	f := &fault{kind: ir.FailProvider, code: lattice.ModelUnreachable, again: true, message: fmt.Sprintf("ask %s at %s: %s", c.Model, c.base(), said)}
+// connectFault says why there is no connection; said is err in words that may be shown, here and below.
+func (c Class) connectFault(said string, err error) *fault {
+	f := &fault{kind: ir.FailProvider, code: lattice.ModelUnreachable, again: true, message: fmt.Sprintf("ask %s at %s: %s", c.Model, c.baseURL(), said)}
 	var (
 		name      *net.DNSError
 		authority x509.UnknownAuthorityError
@@ -48,26 +48,26 @@ func (c Class) unreachable(said string, err error) *fault {
 		f.hint = "HTTPS_PROXY and HTTP_PROXY name a proxy that does not answer; correct them, or list the host in NO_PROXY"
 	case errors.As(err, &name):
 		f.again = !name.IsNotFound
-		f.hint = fmt.Sprintf("nobody knows the host %s: correct %s, or the name service of this machine", name.Name, c.setting("base_url"))
+		f.hint = fmt.Sprintf("nobody knows the host %s: correct %s, or the name service of this machine", name.Name, c.settingName("base_url"))
 	case errors.As(err, &authority):
 		f.again = false
 		f.hint = "nobody whom this machine trusts signed the certificate: add its authority to the system's, or name the file in SSL_CERT_FILE"
 	case errors.As(err, &cert):
 		f.again = false
-		f.hint = "the certificate is not good for this address; correct " + c.setting("base_url") + ", or have the server's renewed"
+		f.hint = "the certificate is not good for this address; correct " + c.settingName("base_url") + ", or have the server's renewed"
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		f.again = false
-		f.hint = "the server speaks no TLS: write http:// in " + c.setting("base_url")
+		f.hint = "the server speaks no TLS: write http:// in " + c.settingName("base_url")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		f.hint = "nothing listens there: start the server, or correct " + c.setting("base_url")
+		f.hint = "nothing listens there: start the server, or correct " + c.settingName("base_url")
 	default:
-		f.hint = "look whether the server runs, and at " + c.setting("base_url") + "; " + later
+		f.hint = "look whether the server runs, and at " + c.settingName("base_url") + "; " + later
 	}
 	return f
 }
 
-// cause leaves out the method and URL that net/http puts before an error.
-func cause(err error) error {
+// unwrapURLError leaves out the method and URL that net/http puts before an error.
+func unwrapURLError(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		return u.Err
@@ -75,9 +75,9 @@ func cause(err error) error {
 	return err
 }
 
-// refused says what a status other than 200 means; said is the body's explanation.
-func (c Class) refused(status int, header http.Header, said string, now time.Time) *fault {
-	f := &fault{kind: ir.FailProvider, code: lattice.ModelRefused, message: fmt.Sprintf("%s at %s answered %d", c.Model, c.base(), status)}
+// statusFault says what a status other than 200 means; said is the body's explanation.
+func (c Class) statusFault(status int, header http.Header, said string, now time.Time) *fault {
+	f := &fault{kind: ir.FailProvider, code: lattice.ModelRefused, message: fmt.Sprintf("%s at %s answered %d", c.Model, c.baseURL(), status)}
 	if f.after = retryAfter(header.Get("Retry-After"), now); f.after > longRest {
 		f.message += fmt.Sprintf(" (to be asked again in %v)", f.after.Round(time.Second))
 	}
@@ -97,10 +97,10 @@ func (c Class) refused(status int, header http.Header, said string, now time.Tim
 	case status == http.StatusProxyAuthRequired:
 		f.code, f.hint = lattice.ModelDenied, "the proxy in HTTP_PROXY or HTTPS_PROXY wants a name and a password, as http://NAME:PASSWORD@HOST:PORT"
 	case status == http.StatusNotFound:
-		f.code, f.hint = lattice.ModelNotFound, "correct "+c.setting("model or base_url")
+		f.code, f.hint = lattice.ModelNotFound, "correct "+c.settingName("model or base_url")
 		f.message += "; look at model and base_url of this model class in the settings"
 	case status >= 300 && status < 400:
-		f.hint = "set " + c.setting("base_url") + " to where it leads"
+		f.hint = "set " + c.settingName("base_url") + " to where it leads"
 		f.message += "; redirects are not followed, since the key would go along"
 	}
 	return f
@@ -109,13 +109,13 @@ func (c Class) refused(status int, header http.Header, said string, now time.Tim
 // keyHint says where the key of a class comes from.
 func (c Class) keyHint() string {
 	if c.KeyFrom == "" {
-		return "set " + c.setting("key_env or key_file")
+		return "set " + c.settingName("key_env or key_file")
 	}
 	return fmt.Sprintf("the key is that of %s, which [models.%s] in the settings names", c.KeyFrom, c.Name)
 }
 
-// slow says that a question took longer than it may: in now, and before that in last, nil when that was the first request.
-func (c Class) slow(limit time.Duration, now, last *fault) *fault {
+// timeoutFault says that a question took longer than it may: in now, and before that in last, nil when that was the first request.
+func (c Class) timeoutFault(limit time.Duration, now, last *fault) *fault {
 	if now.unasked && last != nil { // it was resting from the last one that took the time
 		f := *last
 		f.message += fmt.Sprintf(" (given up after %v)", limit)
@@ -123,7 +123,7 @@ func (c Class) slow(limit time.Duration, now, last *fault) *fault {
 	}
 	f := &fault{
 		kind: ir.FailTimeout, code: lattice.ModelTimeout, message: fmt.Sprintf("%s did not answer within %v", c.Model, limit),
-		hint: fmt.Sprintf("raise timeout_s of the node, or %s", c.setting("timeout")),
+		hint: fmt.Sprintf("raise timeout_s of the node, or %s", c.settingName("timeout")),
 	}
 	if last != nil {
 		f.message += "; before that: " + last.message
@@ -131,16 +131,16 @@ func (c Class) slow(limit time.Duration, now, last *fault) *fault {
 	return f
 }
 
-// stoodStill says that nothing came for too long.
-func (c Class) stoodStill(idle time.Duration) *fault {
+// idleFault says that nothing came for too long.
+func (c Class) idleFault(idle time.Duration) *fault {
 	return &fault{
-		kind: ir.FailTimeout, code: lattice.ModelTimeout, again: true, message: fmt.Sprintf("%s at %s sent nothing for %v", c.Model, c.base(), idle),
+		kind: ir.FailTimeout, code: lattice.ModelTimeout, again: true, message: fmt.Sprintf("%s at %s sent nothing for %v", c.Model, c.baseURL(), idle),
 		hint: "look whether the server is well; " + later,
 	}
 }
 
-// garbled says that what came is no answer.
-func (c Class) garbled(said string, err error) *fault {
+// responseFault says that what came is no answer.
+func (c Class) responseFault(said string, err error) *fault {
 	f := &fault{kind: ir.FailProvider, code: lattice.ModelGarbage, again: true, message: fmt.Sprintf("read the answer of %s: %s", c.Model, said)}
 	var told *streamError
 	switch {
@@ -149,7 +149,7 @@ func (c Class) garbled(said string, err error) *fault {
 	case errors.Is(err, errLong):
 		f.again = false
 	case errors.Is(err, errDialect):
-		f.hint = "look at " + c.setting("provider and base_url") + ": does that server speak " + string(c.Provider) + " there?"
+		f.hint = "look at " + c.settingName("provider and base_url") + ": does that server speak " + string(c.Provider) + " there?"
 	default:
 		f.code, f.hint = lattice.ModelUnreachable, "the connection is bad, or the server; "+later
 	}

@@ -373,7 +373,7 @@ func TestARateLimitThatOutlastsTheQuestion(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	c := at(t, OpenAI, s.URL, &http.Transport{})
-	c.sleep = sleep
+	c.sleep = sleepContext
 	q := question()
 	q.TimeoutS = 0.05
 	if got := ask(t, c, q); got.Kind != ir.FailRateLimited || got.Code != lattice.ModelRateLimited || !strings.Contains(got.Message, "429") {
@@ -397,7 +397,7 @@ func TestNoPartOfTheKeyIsLeft(t *testing.T) {
 	}
 	odd := `odd/key+with"signs é 0123456789`
 	for _, form := range []string{odd, url.QueryEscape(odd), url.PathEscape(odd), strings.ReplaceAll(odd, `"`, `\"`), "b2RkL2tleSt3aXRoInNpZ25zIMOpIDAxMjM0NTY3ODk="} {
-		if got := redact("<"+form+">", odd); !strings.HasPrefix(got, "<"+Redacted) {
+		if got := redactKey("<"+form+">", odd); !strings.HasPrefix(got, "<"+Redacted) {
 			t.Errorf("redact(%q) = %q", form, got)
 		}
 	}
@@ -405,7 +405,7 @@ func TestNoPartOfTheKeyIsLeft(t *testing.T) {
 
 // A word that stands for no key, and words that look like one, stay in answers as they are.
 func TestAnswersKeepTheirWords(t *testing.T) {
-	if got := redact("none of the key-value-stores", "none"); got != "none of the key-value-stores" {
+	if got := redactKey("none of the key-value-stores", "none"); got != "none of the key-value-stores" {
 		t.Errorf("redact = %q", got)
 	}
 	if got := says(t, OpenAI, body("", chatText(`{"name":"key-management-1234"}`))); got.Text != `{"name":"key-management-1234"}` {

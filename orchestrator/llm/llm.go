@@ -73,27 +73,29 @@ const DefaultTimeout = 2 * time.Minute
 // vendor is where a provider's own models are.
 var vendor = map[Provider]string{OpenAI: "https://api.openai.com/v1", Anthropic: "https://api.anthropic.com/v1"}
 
-func (c Class) base() string { return strings.TrimSuffix(cmp.Or(c.BaseURL, vendor[c.Provider]), "/") }
+func (c Class) baseURL() string {
+	return strings.TrimSuffix(cmp.Or(c.BaseURL, vendor[c.Provider]), "/")
+}
 
-// own reports whether the class is at the vendor's own address.
-func (c Class) own() bool { return c.base() == vendor[c.Provider] }
+// isVendors reports whether the class is at the vendor's own address.
+func (c Class) isVendors() bool { return c.baseURL() == vendor[c.Provider] }
 
-func (c Class) structured() Structured {
-	if c.Structured == "" && c.own() {
+func (c Class) structuredMode() Structured {
+	if c.Structured == "" && c.isVendors() {
 		return StructuredSchema
 	}
 	return cmp.Or(c.Structured, StructuredNone)
 }
 
-func (c Class) key() (string, error) {
+func (c Class) loadKey() (string, error) {
 	if c.Key == nil {
 		return "", nil
 	}
 	return c.Key()
 }
 
-// cost is what these tokens cost, 0 where there is no price.
-func (c Class) cost(in, out int) float64 {
+// costUSD is what these tokens cost, 0 where there is no price.
+func (c Class) costUSD(in, out int) float64 {
 	dollars := 0.0
 	if c.InputUSD != nil {
 		dollars += float64(in) * *c.InputUSD / 1e6
@@ -149,18 +151,18 @@ func New(o Options) (*Client, error) {
 		c.now = time.Now
 	}
 	if c.sleep == nil {
-		c.sleep = sleep
+		c.sleep = sleepContext
 	}
 	var faults []error
 	for _, class := range o.Classes {
-		faults = append(faults, class.check())
+		faults = append(faults, class.checkConfig())
 		c.classes[class.Name] = class
 	}
 	return c, errors.Join(faults...)
 }
 
-func (c Class) check() error {
-	u, err := url.Parse(c.base())
+func (c Class) checkConfig() error {
+	u, err := url.Parse(c.baseURL())
 	switch {
 	case dialects[c.Provider] == nil:
 		return fmt.Errorf("model class %s: there is no provider %q; known: %s", c.Name, c.Provider, strings.Join(Providers(), ", "))
@@ -181,7 +183,7 @@ func (c *Client) Ready(class string, priced bool) error {
 	if priced && (found.InputUSD == nil || found.OutputUSD == nil) {
 		return fmt.Errorf("model class %s has no prices, so that a limit of money cannot be kept; set input_usd and output_usd of it", class)
 	}
-	if _, err := found.key(); err != nil {
+	if _, err := found.loadKey(); err != nil {
 		return fmt.Errorf("model class %s has no key: %w", class, err)
 	}
 	return nil
@@ -197,7 +199,7 @@ func (c *Client) Upward(from, to string) error {
 	return nil
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func sleepContext(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
@@ -211,8 +213,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// usage counts what an answer took; a provider that does not say is estimated.
-func (c Class) usage(q lattice.ModelRequest, a *answer) lattice.ModelUsage {
+// countUsage counts what an answer took; a provider that does not say is estimated.
+func (c Class) countUsage(q lattice.ModelRequest, a *answer) lattice.ModelUsage {
 	u := lattice.ModelUsage{InputTokens: a.in, OutputTokens: a.out}
 	if !a.counted {
 		const bytesPerToken = 4
@@ -220,6 +222,6 @@ func (c Class) usage(q lattice.ModelRequest, a *answer) lattice.ModelUsage {
 		u.OutputTokens = (a.text.Len() + bytesPerToken - 1) / bytesPerToken
 		u.Estimated = true
 	}
-	u.CostUSD = c.cost(u.InputTokens, u.OutputTokens)
+	u.CostUSD = c.costUSD(u.InputTokens, u.OutputTokens)
 	return u
 }

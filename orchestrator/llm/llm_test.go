@@ -316,7 +316,7 @@ func TestPortableSchemas(t *testing.T) {
 		`{"type":"object","additionalProperties":false,"required":["a"],"properties":{"a":{"anyOf":[{"type":"object"},{"type":"null"}]}}}`:   false,
 		`true`: false, `[`: false, `{}`: false,
 	} {
-		if got := portable(json.RawMessage(text)); got != want {
+		if got := isPortable(json.RawMessage(text)); got != want {
 			t.Errorf("portable(%s) = %v, want %v", text, got, want)
 		}
 	}
@@ -329,11 +329,11 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, d := range dialects {
 			a := &answer{}
-			_ = events(strings.NewReader(text), func(data []byte) (bool, error) { err := d.event(a, data); return a.done, err })
+			_ = readEvents(strings.NewReader(text), func(data []byte) (bool, error) { err := d.readEvent(a, data); return a.done, err })
 			if a.text.Len() > len(text)*6 || a.in < 0 || a.out < 0 {
 				t.Errorf("%d bytes made %d of text, %d and %d tokens", len(text), a.text.Len(), a.in, a.out)
 			}
-			_ = d.whole(&answer{}, []byte(text))
+			_ = d.readWhole(&answer{}, []byte(text))
 		}
 	})
 }

@@ -44,20 +44,20 @@ type chatSchema struct {
 	Strict bool            `json:"strict"`
 }
 
-func (chat) path() string { return "/chat/completions" }
+func (chat) requestPath() string { return "/chat/completions" }
 
-func (chat) header(h http.Header, key string) {
+func (chat) setHeaders(h http.Header, key string) {
 	if key != "" {
 		h.Set("Authorization", "Bearer "+key)
 	}
 }
 
-func (chat) body(c Class, q lattice.ModelRequest) any {
+func (chat) requestBody(c Class, q lattice.ModelRequest) any {
 	r := chatRequest{
 		Model: c.Model, Messages: []chatMessage{{"system", q.System}, {"user", q.User}}, Seed: q.Seed,
 		Stream: true, StreamOptions: chatStreamOptions{IncludeUsage: true},
 	}
-	if c.own() {
+	if c.isVendors() {
 		r.MaxCompletion = q.MaxOutputTokens
 	} else {
 		r.MaxTokens = q.MaxOutputTokens
@@ -65,9 +65,9 @@ func (chat) body(c Class, q lattice.ModelRequest) any {
 	if !c.NoTemperature {
 		r.Temperature = &q.Temperature
 	}
-	switch c.structured() {
+	switch c.structuredMode() {
 	case StructuredSchema:
-		if portable(q.Schema) {
+		if isPortable(q.Schema) {
 			r.ResponseFormat = &chatFormat{Type: "json_schema", JSONSchema: &chatSchema{Name: schemaName(q.SchemaName), Schema: q.Schema, Strict: true}}
 		}
 	case StructuredJSON:
@@ -91,17 +91,17 @@ type chatChunk struct {
 	Error json.RawMessage `json:"error"`
 }
 
-func (chat) whole(a *answer, data []byte) error {
-	if err := (chat{}).event(a, data); err != nil {
+func (chat) readWhole(a *answer, data []byte) error {
+	if err := (chat{}).readEvent(a, data); err != nil {
 		return err
 	}
 	if a.end == "" {
-		return fmt.Errorf("%w, a chat completion: %s", errDialect, lead(data))
+		return fmt.Errorf("%w, a chat completion: %s", errDialect, firstBytes(data))
 	}
 	return nil
 }
 
-func (chat) event(a *answer, data []byte) error {
+func (chat) readEvent(a *answer, data []byte) error {
 	if string(bytes.TrimSpace(data)) == "[DONE]" {
 		a.done = true
 		return nil
@@ -111,7 +111,7 @@ func (chat) event(a *answer, data []byte) error {
 		return fmt.Errorf("%w, a chat completion: %v", errDialect, err)
 	}
 	if len(chunk.Error) > 0 && string(chunk.Error) != "null" {
-		return &streamError{explanation(data)}
+		return &streamError{errorMessage(data)}
 	}
 	if chunk.Model != "" {
 		a.model = chunk.Model

@@ -13,10 +13,10 @@ var unportable = []string{
 	"minProperties", "maxProperties", "unevaluatedProperties", "unevaluatedItems", "oneOf", "$ref", "$dynamicRef",
 }
 
-// portable reports whether every strict mode takes a schema: objects list all their members, require each, and have no
+// isPortable reports whether every strict mode takes a schema: objects list all their members, require each, and have no
 // others; and none of the keywords stands in it that only some know. What is not portable is not sent: the local check
 // holds it anyway.
-func portable(schema json.RawMessage) bool {
+func isPortable(schema json.RawMessage) bool {
 	var v any
 	if json.Unmarshal(schema, &v) != nil {
 		return false

@@ -19,8 +19,8 @@ const Redacted = "[redacted]"
 // in the answers of their models.
 const minSecret = 12
 
-// redact takes the key out of a text that comes from outside, in whichever way it is written there.
-func redact(text, key string) string {
+// redactKey takes the key out of a text that comes from outside, in whichever way it is written there.
+func redactKey(text, key string) string {
 	if len(key) < minSecret {
 		return text
 	}
@@ -37,5 +37,5 @@ func redact(text, key string) string {
 
 // redactError is redact for what a server says instead of an answer: nothing that looks like a key is wanted there.
 func redactError(text, key string) string {
-	return keyLike.ReplaceAllString(redact(text, key), Redacted)
+	return keyLike.ReplaceAllString(redactKey(text, key), Redacted)
 }

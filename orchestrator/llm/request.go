@@ -25,13 +25,13 @@ const (
 
 // dialect is how one kind of provider is asked and how it answers. It keeps nothing.
 type dialect interface {
-	path() string
-	header(h http.Header, key string)
-	body(class Class, q lattice.ModelRequest) any
-	// whole reads an answer that was not streamed.
-	whole(a *answer, data []byte) error
-	// event reads one event of a stream into a.
-	event(a *answer, data []byte) error
+	requestPath() string
+	setHeaders(h http.Header, key string)
+	requestBody(class Class, q lattice.ModelRequest) any
+	// readWhole reads an answer that was not streamed.
+	readWhole(a *answer, data []byte) error
+	// readEvent reads one event of a stream into a.
+	readEvent(a *answer, data []byte) error
 }
 
 var dialects = map[Provider]dialect{OpenAI: chat{}, Anthropic: messages{}}
@@ -62,9 +62,9 @@ const (
 // errIdle ends an answer that stands still.
 var errIdle = errors.New("the answer stood still")
 
-// once makes one request, when it is its turn.
-func (c *Client) once(ctx context.Context, class Class, key string, q lattice.ModelRequest) (lattice.ModelReply, *fault) {
-	if err := c.pace(ctx, class); err != nil {
+// tryOnce makes one request, when it is its turn.
+func (c *Client) tryOnce(ctx context.Context, class Class, key string, q lattice.ModelRequest) (lattice.ModelReply, *fault) {
+	if err := c.waitTurn(ctx, class); err != nil {
 		return lattice.ModelReply{}, &fault{kind: ir.FailProvider, message: fmt.Sprintf("wait for a turn: %v", err), unasked: true}
 	}
 	d := dialects[class.Provider]
@@ -72,51 +72,51 @@ func (c *Client) once(ctx context.Context, class Class, key string, q lattice.Mo
 	defer cancel(nil)
 	idle := time.AfterFunc(c.idle, func() { cancel(errIdle) })
 	defer idle.Stop()
-	a, f := c.exchange(ctx, class, d, key, q, func() { idle.Reset(c.idle) })
+	a, f := c.sendRequest(ctx, class, d, key, q, func() { idle.Reset(c.idle) })
 	switch {
 	case f != nil && context.Cause(ctx) == errIdle:
-		return lattice.ModelReply{}, class.stoodStill(c.idle)
+		return lattice.ModelReply{}, class.idleFault(c.idle)
 	case f != nil:
 		return lattice.ModelReply{}, f
 	}
-	return class.reply(q, a, key), nil
+	return class.makeReply(q, a, key), nil
 }
 
-// exchange sends the question and reads what comes.
-func (c *Client) exchange(ctx context.Context, class Class, d dialect, key string, q lattice.ModelRequest, progress func()) (*answer, *fault) {
-	said := func(text string) string { return short(redactError(text, key)) } // in this order: no part of a key is left of a cut
-	body, err := json.Marshal(d.body(class, q))
+// sendRequest sends the question and reads what comes.
+func (c *Client) sendRequest(ctx context.Context, class Class, d dialect, key string, q lattice.ModelRequest, progress func()) (*answer, *fault) {
+	said := func(text string) string { return shortenText(redactError(text, key)) } // in this order: no part of a key is left of a cut
+	body, err := json.Marshal(d.requestBody(class, q))
 	if err != nil {
 		return nil, &fault{kind: ir.FailProvider, message: fmt.Sprintf("write the request: %v", err)}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, class.base()+d.path(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, class.baseURL()+d.requestPath(), bytes.NewReader(body))
 	if err != nil {
 		return nil, &fault{kind: ir.FailProvider, message: fmt.Sprintf("write the request: %v", err)}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream, application/json")
-	d.header(req.Header, key)
+	d.setHeaders(req.Header, key)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, class.unreachable(said(cause(err).Error()), err)
+		return nil, class.connectFault(said(unwrapURLError(err).Error()), err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // a cut explanation is still one
-		return nil, class.refused(resp.StatusCode, resp.Header, said(explanation(text)), c.now())
+		return nil, class.statusFault(resp.StatusCode, resp.Header, said(errorMessage(text)), c.now())
 	}
 	a := &answer{}
-	if err := read(a, d, resp.Body, progress); err != nil {
-		return nil, class.garbled(said(err.Error()), err)
+	if err := readAnswer(a, d, resp.Body, progress); err != nil {
+		return nil, class.responseFault(said(err.Error()), err)
 	}
 	return a, nil
 }
 
-// reply is a complete answer, and what its end means.
-func (c Class) reply(q lattice.ModelRequest, a *answer, key string) lattice.ModelReply {
-	r := lattice.ModelReply{Provider: string(c.Provider), Model: c.Model, Text: redact(strings.ToValidUTF8(a.text.String(), "\uFFFD"), key), Usage: c.usage(q, a)}
+// makeReply is a complete answer, and what its end means.
+func (c Class) makeReply(q lattice.ModelRequest, a *answer, key string) lattice.ModelReply {
+	r := lattice.ModelReply{Provider: string(c.Provider), Model: c.Model, Text: redactKey(strings.ToValidUTF8(a.text.String(), "\uFFFD"), key), Usage: c.countUsage(q, a)}
 	if a.model != "" {
-		r.Model = short(redactError(a.model, key))
+		r.Model = shortenText(redactError(a.model, key))
 	}
 	switch a.end {
 	case endStop:
@@ -126,12 +126,12 @@ func (c Class) reply(q lattice.ModelRequest, a *answer, key string) lattice.Mode
 	case endRefused:
 		r.Kind, r.Message = ir.FailRefusal, c.Model+" refused to answer"
 		if a.refusal != "" {
-			r.Message += ": " + short(redactError(a.refusal, key))
+			r.Message += ": " + shortenText(redactError(a.refusal, key))
 		}
 	case endTool: // an answer, if a bad one: told so, the model may do better
 		r.Kind, r.Message = ir.FailParse, c.Model+" called a tool in place of answering; there are none"
 	default:
-		r.Kind, r.Message = ir.FailProvider, fmt.Sprintf("%s stopped with %q, for which there is no meaning here", c.Model, short(redactError(a.reason, key)))
+		r.Kind, r.Message = ir.FailProvider, fmt.Sprintf("%s stopped with %q, for which there is no meaning here", c.Model, shortenText(redactError(a.reason, key)))
 	}
 	return r
 }

@@ -22,9 +22,9 @@ type streamError struct{ message string }
 
 func (e *streamError) Error() string { return e.message }
 
-// read takes an answer in, streamed or whole: what it is shows in its first bytes, whatever its Content-Type says.
+// readAnswer takes an answer in, streamed or whole: what it is shows in its first bytes, whatever its Content-Type says.
 // progress is called whenever some of it came.
-func read(a *answer, d dialect, from io.Reader, progress func()) error {
+func readAnswer(a *answer, d dialect, from io.Reader, progress func()) error {
 	limited := &io.LimitedReader{R: &meter{r: from, progress: progress}, N: maxBody + 1}
 	body := bufio.NewReader(limited)
 	err := readAs(a, d, body)
@@ -46,7 +46,7 @@ func readAs(a *answer, d dialect, body *bufio.Reader) error {
 	for {
 		c, err := body.ReadByte()
 		if err != nil {
-			return nothing(err)
+			return emptyError(err)
 		}
 		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
 			break
@@ -65,10 +65,10 @@ func readAs(a *answer, d dialect, body *bufio.Reader) error {
 		if err != nil {
 			return err
 		}
-		return d.whole(a, data)
+		return d.readWhole(a, data)
 	case isEvents(start):
-		return events(body, func(data []byte) (bool, error) {
-			err := d.event(a, data)
+		return readEvents(body, func(data []byte) (bool, error) {
+			err := d.readEvent(a, data)
 			if a.text.Len() > maxText {
 				return true, errLong
 			}
@@ -82,10 +82,10 @@ func readAs(a *answer, d dialect, body *bufio.Reader) error {
 // maxLead is how much of what is no answer is looked at: more than is shown, so that a key in it is found whole.
 const maxLead = 4 << 10
 
-func lead(data []byte) []byte { return data[:min(len(data), maxLead)] }
+func firstBytes(data []byte) []byte { return data[:min(len(data), maxLead)] }
 
-// nothing is the end of an answer that never began.
-func nothing(err error) error {
+// emptyError is the end of an answer that never began.
+func emptyError(err error) error {
 	if errors.Is(err, io.EOF) {
 		return errors.New("it is empty")
 	}
@@ -116,8 +116,8 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// events reads server-sent events until one of them was the last, or the stream ends. Lines end with \n or \r\n.
-func events(r io.Reader, each func(data []byte) (done bool, err error)) error {
+// readEvents reads server-sent events until one of them was the last, or the stream ends. Lines end with \n or \r\n.
+func readEvents(r io.Reader, each func(data []byte) (done bool, err error)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 4096), maxEvent)
 	var data []byte
@@ -145,8 +145,8 @@ func events(r io.Reader, each func(data []byte) (done bool, err error)) error {
 	return lines.Err()
 }
 
-// explanation finds the message in the body of an error.
-func explanation(body []byte) string {
+// errorMessage finds the message in the body of an error.
+func errorMessage(body []byte) string {
 	var e struct {
 		Error   json.RawMessage `json:"error"`
 		Message string          `json:"message"`
@@ -168,8 +168,8 @@ func explanation(body []byte) string {
 	return string(body)
 }
 
-// short keeps what a person reads of a message.
-func short(text string) string {
+// shortenText keeps what a person reads of a message.
+func shortenText(text string) string {
 	const most = 500
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
 	if runes := []rune(text); len(runes) > most {

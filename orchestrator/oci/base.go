@@ -32,7 +32,7 @@ func (b *builder) fromLayout() ([]*image, error) {
 	}
 	data, err := os.ReadFile(filepath.Join(dir, indexFile))
 	if err != nil {
-		report := refuse
+		report := inputError
 		if errors.Is(err, os.ErrNotExist) {
 			report = refuseMissing
 		}
@@ -40,28 +40,28 @@ func (b *builder) fromLayout() ([]*image, error) {
 	}
 	index, err := v1.ParseIndexManifest(bytes.NewReader(data))
 	if err != nil {
-		return nil, refuse("", "the index of %s cannot be read: %v", dir, err)
+		return nil, inputError("", "the index of %s cannot be read: %v", dir, err)
 	}
 	l := existing{dir: dir, choice: choice}
-	if err := l.gather(index, "", maxNested); err != nil {
-		return nil, at(dir, err)
+	if err := l.listImages(index, "", maxNested); err != nil {
+		return nil, prefixPath(dir, err)
 	}
 	var images []*image
 	for _, d := range l.images {
-		img, err := b.based(l, d)
+		img, err := b.importImage(l, d)
 		if err != nil {
-			return nil, at(dir, err)
+			return nil, prefixPath(dir, err)
 		}
 		if img == nil {
 			continue
 		}
 		if slices.ContainsFunc(images, func(have *image) bool { return have.arch == img.arch }) {
-			return nil, refuse("choose one by its name or digest: "+dir+"#NAME", "%s holds several images for linux/%s", dir, img.arch)
+			return nil, inputError("choose one by its name or digest: "+dir+"#NAME", "%s holds several images for linux/%s", dir, img.arch)
 		}
 		images = append(images, img)
 	}
 	if len(images) == 0 {
-		return nil, refuse("", "%s holds no image for linux on amd64 or arm64 of that name", b.Base)
+		return nil, inputError("", "%s holds no image for linux on amd64 or arm64 of that name", b.Base)
 	}
 	return images, nil
 }
@@ -72,10 +72,10 @@ type existing struct {
 	images      []v1.Descriptor
 }
 
-// gather lists the images of an index and of those in it. name is what an index around them is called.
-func (l *existing) gather(index *v1.IndexManifest, name string, depth int) error {
+// listImages lists the images of an index and of those in it. name is what an index around them is called.
+func (l *existing) listImages(index *v1.IndexManifest, name string, depth int) error {
 	if depth == 0 {
-		return refuse("", "its indexes lie in each other more than %d deep", maxNested)
+		return inputError("", "its indexes lie in each other more than %d deep", maxNested)
 	}
 	for _, d := range index.Manifests {
 		called := d.Annotations[annotationName]
@@ -86,20 +86,20 @@ func (l *existing) gather(index *v1.IndexManifest, name string, depth int) error
 		chosen := l.choice == "" || called == l.choice || strings.HasPrefix(digest, l.choice) || strings.HasPrefix(d.Digest.Hex, l.choice)
 		switch {
 		case len(l.images) > maxImages:
-			return refuse("", "it holds more than %d images", maxImages)
+			return inputError("", "it holds more than %d images", maxImages)
 		case d.MediaType.IsIndex():
-			data, err := l.read(d)
+			data, err := l.readDocument(d)
 			if err != nil {
 				return err
 			}
 			nested, err := v1.ParseIndexManifest(bytes.NewReader(data))
 			if err != nil {
-				return refuse("", "the index %s cannot be read: %v", digest, err)
+				return inputError("", "the index %s cannot be read: %v", digest, err)
 			}
 			if chosen && l.choice != "" {
 				called = l.choice // all of it is
 			}
-			if err := l.gather(nested, called, depth-1); err != nil {
+			if err := l.listImages(nested, called, depth-1); err != nil {
 				return err
 			}
 		case !chosen || !d.MediaType.IsImage() || isArtifact(d.ArtifactType) || d.Platform != nil && d.Platform.OS == "unknown":
@@ -114,12 +114,12 @@ func (l *existing) gather(index *v1.IndexManifest, name string, depth int) error
 // isArtifact tells what is no image. Some tools repeat an image's config type here.
 func isArtifact(kind string) bool { return kind != "" && !types.MediaType(kind).IsConfig() }
 
-// read reads a small blob.
-func (l *existing) read(d v1.Descriptor) ([]byte, error) {
+// readDocument reads a small blob.
+func (l *existing) readDocument(d v1.Descriptor) ([]byte, error) {
 	if d.Size < 0 || d.Size > maxDocument {
-		return nil, refuse("", "the document %s has %d bytes", d.Digest, d.Size)
+		return nil, inputError("", "the document %s has %d bytes", d.Digest, d.Size)
 	}
-	f, err := l.open(d)
+	f, err := l.openBlob(d)
 	if err != nil {
 		return nil, err
 	}
@@ -129,51 +129,51 @@ func (l *existing) read(d v1.Descriptor) ([]byte, error) {
 		return nil, err
 	}
 	if h := sha256.Sum256(data); fmt.Sprintf("%x", h) != d.Digest.Hex {
-		return nil, damaged(d.Digest)
+		return nil, damagedError(d.Digest)
 	}
 	return data, nil
 }
 
-func (l *existing) open(d v1.Descriptor) (*os.File, error) {
+func (l *existing) openBlob(d v1.Descriptor) (*os.File, error) {
 	if d.Digest.Algorithm != "sha256" || len(d.Digest.Hex) != 64 {
-		return nil, refuse("", "the digest %s is of no kind that is known here", d.Digest)
+		return nil, inputError("", "the digest %s is of no kind that is known here", d.Digest)
 	}
 	f, err := os.Open(filepath.Join(l.dir, blobPath(d.Digest)))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, refuse("get the layout anew", "the blob %s is missing", d.Digest)
+		return nil, inputError("get the layout anew", "the blob %s is missing", d.Digest)
 	}
 	return f, err
 }
 
-func damaged(digest v1.Hash) error {
-	return refuse("get the layout anew", "the blob %s is damaged or was changed", digest)
+func damagedError(digest v1.Hash) error {
+	return inputError("get the layout anew", "the blob %s is damaged or was changed", digest)
 }
 
-// based takes one image over; nil when it is for other machines.
-func (b *builder) based(l existing, d v1.Descriptor) (*image, error) {
-	data, err := l.read(d)
+// importImage takes one image over; nil when it is for other machines.
+func (b *builder) importImage(l existing, d v1.Descriptor) (*image, error) {
+	data, err := l.readDocument(d)
 	if err != nil {
 		return nil, err
 	}
 	manifest, err := v1.ParseManifest(bytes.NewReader(data))
 	if err != nil {
-		return nil, refuse("", "the manifest %s cannot be read: %v", d.Digest, err)
+		return nil, inputError("", "the manifest %s cannot be read: %v", d.Digest, err)
 	}
 	if isArtifact(manifest.ArtifactType) || !manifest.Config.MediaType.IsConfig() {
 		return nil, nil
 	}
-	if data, err = l.read(manifest.Config); err != nil {
+	if data, err = l.readDocument(manifest.Config); err != nil {
 		return nil, err
 	}
 	config, err := v1.ParseConfigFile(bytes.NewReader(data))
 	if err != nil {
-		return nil, refuse("", "the config %s cannot be read: %v", manifest.Config.Digest, err)
+		return nil, inputError("", "the config %s cannot be read: %v", manifest.Config.Digest, err)
 	}
 	if config.OS != "linux" || !slices.Contains(b.Skills.Architectures, config.Architecture) {
 		return nil, nil
 	}
 	if len(config.RootFS.DiffIDs) != len(manifest.Layers) {
-		return nil, refuse("", "the image %s has %d layers, and its config tells of %d", d.Digest, len(manifest.Layers), len(config.RootFS.DiffIDs))
+		return nil, inputError("", "the image %s has %d layers, and its config tells of %d", d.Digest, len(manifest.Layers), len(config.RootFS.DiffIDs))
 	}
 	if len(b.Architectures) > 0 && !slices.Contains(b.Architectures, config.Architecture) {
 		return &image{arch: config.Architecture}, nil // nobody asks for it: its layers are not read
@@ -181,18 +181,18 @@ func (b *builder) based(l existing, d v1.Descriptor) (*image, error) {
 	b.Tell("read the base for linux/" + config.Architecture)
 	img := &image{arch: config.Architecture, config: *config, based: d.Digest}
 	for i, layer := range manifest.Layers {
-		took, err := b.take(l, layer, config.RootFS.DiffIDs[i], &img.from)
+		took, err := b.copyLayer(l, layer, config.RootFS.DiffIDs[i], &img.from)
 		if err != nil {
 			return nil, err
 		}
 		img.layers = append(img.layers, took)
 	}
-	img.config.History = history(*config, b.Time)
+	img.config.History = historyOf(*config, b.Time)
 	return img, nil
 }
 
-// history is that of an image, or one that fits its layers where it tells none.
-func history(c v1.ConfigFile, at time.Time) []v1.History {
+// historyOf is that of an image, or one that fits its layers where it tells none.
+func historyOf(c v1.ConfigFile, at time.Time) []v1.History {
 	told := 0
 	for _, h := range c.History {
 		if !h.EmptyLayer {
@@ -209,27 +209,27 @@ func history(c v1.ConfigFile, at time.Time) []v1.History {
 	return made
 }
 
-// take copies a layer byte for byte.
-func (b *builder) take(l existing, d v1.Descriptor, diff v1.Hash, seen *inventory) (v1.Descriptor, error) {
+// copyLayer copies a layer byte for byte.
+func (b *builder) copyLayer(l existing, d v1.Descriptor, diff v1.Hash, seen *inventory) (v1.Descriptor, error) {
 	media, known := map[types.MediaType]types.MediaType{
 		types.OCILayer: types.OCILayer, types.DockerLayer: types.OCILayer, types.OCILayerZStd: types.OCILayerZStd,
 		types.OCIUncompressedLayer: types.OCIUncompressedLayer, types.DockerUncompressedLayer: types.OCIUncompressedLayer,
 	}[d.MediaType]
 	if !known {
-		return d, refuse("", "the layer %s is of a kind that cannot be taken over: %s", d.Digest, d.MediaType)
+		return d, inputError("", "the layer %s is of a kind that cannot be taken over: %s", d.Digest, d.MediaType)
 	}
-	f, err := l.open(d)
+	f, err := l.openBlob(d)
 	if err != nil {
 		return d, err
 	}
 	defer f.Close()
 	plain := sha256.New()
 	var unread error // why the tar in it cannot be read; that it is not the blob it should be is the better reason
-	took, err := b.layout.blob(media, func(to io.Writer) error {
+	took, err := b.layout.writeBlob(media, func(to io.Writer) error {
 		blob := io.TeeReader(f, &bound{ctx: b.ctx, w: to})
-		tarball, err := decompress(blob)
+		tarball, err := openCompressed(blob)
 		if err == nil {
-			err = seen.scan(io.TeeReader(tarball, plain))
+			err = seen.scanLayer(io.TeeReader(tarball, plain))
 			err = errors.Join(err, tarball.Close())
 		}
 		unread = err
@@ -240,11 +240,11 @@ func (b *builder) take(l existing, d v1.Descriptor, diff v1.Hash, seen *inventor
 	case err != nil:
 		return d, err
 	case took.Digest != d.Digest:
-		return d, damaged(d.Digest)
+		return d, damagedError(d.Digest)
 	case unread != nil:
-		return d, refuse("get the layout anew", "the layer %s cannot be read: %v", d.Digest, unread)
-	case sum(plain) != diff:
-		return d, refuse("get the layout anew", "the layer %s unpacks to %s, where the image's config says %s", d.Digest, sum(plain), diff)
+		return d, inputError("get the layout anew", "the layer %s cannot be read: %v", d.Digest, unread)
+	case digestOf(plain) != diff:
+		return d, inputError("get the layout anew", "the layer %s unpacks to %s, where the image's config says %s", d.Digest, digestOf(plain), diff)
 	}
 	return took, nil
 }

@@ -43,8 +43,8 @@ type inventory struct {
 
 const docs = "usr/share/doc/"
 
-// noted reports whether a file says what is in an image.
-func noted(name string) bool {
+// isInventoryFile reports whether a file says what is in an image.
+func isInventoryFile(name string) bool {
 	switch name {
 	case "var/lib/dpkg/status", "etc/os-release", "usr/lib/os-release":
 		return true
@@ -56,8 +56,8 @@ func noted(name string) bool {
 	return ok && path.Dir(pkg)+"/" == docs
 }
 
-// scan reads one layer.
-func (inv *inventory) scan(r io.Reader) error {
+// scanLayer reads one layer.
+func (inv *inventory) scanLayer(r io.Reader) error {
 	if inv.files == nil {
 		inv.files, inv.links = map[string][]byte{}, map[string]string{}
 	}
@@ -66,34 +66,34 @@ func (inv *inventory) scan(r io.Reader) error {
 		h, err := t.Next()
 		switch {
 		case err == io.EOF:
-			inv.follow()
+			inv.resolveLinks()
 			_, err = io.Copy(io.Discard, r) // what pads the archive belongs to its digest
 			return err
 		case errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF):
-			return refuse("a root filesystem is a folder or a tar, plain or by gzip or zstd", "it is no tar, or damaged: %v", err)
+			return inputError("a root filesystem is a folder or a tar, plain or by gzip or zstd", "it is no tar, or damaged: %v", err)
 		case err != nil:
 			return err
 		}
-		if err := inv.entry(strings.TrimPrefix(path.Clean("/"+h.Name), "/"), h, t); err != nil {
+		if err := inv.scanEntry(strings.TrimPrefix(path.Clean("/"+h.Name), "/"), h, t); err != nil {
 			return err
 		}
 	}
 }
 
-func (inv *inventory) entry(name string, h *tar.Header, content io.Reader) error {
+func (inv *inventory) scanEntry(name string, h *tar.Header, content io.Reader) error {
 	dir, base := path.Split(name)
 	if gone, ok := strings.CutPrefix(base, ".wh."); ok {
-		inv.forget(strings.TrimSuffix(dir, "/"), gone)
+		inv.applyWhiteout(strings.TrimSuffix(dir, "/"), gone)
 		return nil
 	}
-	inv.drop(func(have string) bool { return have == name || h.Typeflag != tar.TypeDir && isBelow(have, name) })
+	inv.dropFiles(func(have string) bool { return have == name || h.Typeflag != tar.TypeDir && isBelow(have, name) })
 	switch {
 	case h.Typeflag == tar.TypeSymlink && dir == docs:
 		inv.links[name] = h.Linkname
 	case h.Typeflag != tar.TypeReg:
-	case noted(name):
+	case isInventoryFile(name):
 		if h.Size > maxNoted || inv.bytes > maxAllNoted {
-			return refuse("", "%s in it is too large to be read: %d bytes", name, h.Size)
+			return inputError("", "%s in it is too large to be read: %d bytes", name, h.Size)
 		}
 		data, err := io.ReadAll(content)
 		if err != nil {
@@ -107,22 +107,22 @@ func (inv *inventory) entry(name string, h *tar.Header, content io.Reader) error
 	return nil
 }
 
-// forget removes what a whiteout covers: one name, or with ".wh..opq" all of a folder.
-func (inv *inventory) forget(dir, name string) {
+// applyWhiteout removes what a whiteout covers: one name, or with ".wh..opq" all of a folder.
+func (inv *inventory) applyWhiteout(dir, name string) {
 	if name == ".wh..opq" || name == ".opq" {
-		inv.drop(func(have string) bool { return isBelow(have, dir) || dir == "" })
+		inv.dropFiles(func(have string) bool { return isBelow(have, dir) || dir == "" })
 		return
 	}
-	inv.drop(func(have string) bool { return isBelow(have, path.Join(dir, name)) })
+	inv.dropFiles(func(have string) bool { return isBelow(have, path.Join(dir, name)) })
 }
 
-func (inv *inventory) drop(covered func(string) bool) {
+func (inv *inventory) dropFiles(covered func(string) bool) {
 	maps.DeleteFunc(inv.files, func(name string, _ []byte) bool { return covered(name) })
 	maps.DeleteFunc(inv.links, func(name, _ string) bool { return covered(name) })
 }
 
-// follow gives packages whose documentation is a link to another's the copyright file that they share.
-func (inv *inventory) follow() {
+// resolveLinks gives packages whose documentation is a link to another's the copyright file that they share.
+func (inv *inventory) resolveLinks() {
 	for name, target := range inv.links {
 		to := path.Join(path.Dir(name), target)
 		if data, ok := inv.files[to+"/copyright"]; ok {
@@ -138,19 +138,19 @@ func machineOf(r io.Reader) string {
 		return ""
 	}
 	m := elf.Machine(binary.LittleEndian.Uint16(head[18:]))
-	if arch := architecture(m); arch != "" {
+	if arch := goArch(m); arch != "" {
 		return arch
 	}
 	return strings.ToLower(strings.TrimPrefix(m.String(), "EM_"))
 }
 
-// watch lets an inventory see a tar while it is written.
-func (inv *inventory) watch(write func(io.Writer) error) func(io.Writer) error {
+// observeTar lets an inventory see a tar while it is written.
+func (inv *inventory) observeTar(write func(io.Writer) error) func(io.Writer) error {
 	return func(to io.Writer) error {
 		r, w := io.Pipe()
 		var scan errgroup.Group
 		scan.Go(func() error {
-			err := inv.scan(r)
+			err := inv.scanLayer(r)
 			r.CloseWithError(err)
 			return err
 		})

@@ -42,22 +42,22 @@ func newLayout(out string) (*layout, error) {
 	for _, sub := range []string{"", "blobs", "blobs/sha256"} {
 		path := filepath.Join(dir, sub)
 		if err := errors.Join(os.MkdirAll(path, 0o755), os.Chmod(path, 0o755)); err != nil {
-			return nil, errors.Join(err, l.discard())
+			return nil, errors.Join(err, l.removeUnpublished())
 		}
 	}
 	return l, nil
 }
 
-// discard removes what was not published.
-func (l *layout) discard() error {
+// removeUnpublished removes what was not published.
+func (l *layout) removeUnpublished() error {
 	if l.dir == "" {
 		return nil
 	}
 	return os.RemoveAll(l.dir)
 }
 
-// publish moves the layout to its place. One that is there is gone only when this one is there.
-func (l *layout) publish(out string) error {
+// publishTo moves the layout to its place. One that is there is gone only when this one is there.
+func (l *layout) publishTo(out string) error {
 	if _, err := os.Stat(filepath.Join(out, layoutFile)); err != nil {
 		if err := os.Remove(out); err != nil && !errors.Is(err, os.ErrNotExist) { // an empty folder
 			return err
@@ -79,44 +79,44 @@ func (l *layout) publish(out string) error {
 	return nil
 }
 
-// index writes what makes the folder a layout.
-func (l *layout) index(manifests []v1.Descriptor) error {
+// writeIndex writes what makes the folder a layout.
+func (l *layout) writeIndex(manifests []v1.Descriptor) error {
 	data, err := json.Marshal(v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: manifests})
 	if err != nil {
 		return err
 	}
-	return errors.Join(l.file(indexFile, data), l.file(layoutFile, []byte(`{"imageLayoutVersion":"1.0.0"}`)))
+	return errors.Join(l.writeFile(indexFile, data), l.writeFile(layoutFile, []byte(`{"imageLayoutVersion":"1.0.0"}`)))
 }
 
-func (l *layout) file(name string, data []byte) error {
+func (l *layout) writeFile(name string, data []byte) error {
 	path := filepath.Join(l.dir, name)
 	return errors.Join(os.WriteFile(path, data, 0o644), os.Chmod(path, 0o644))
 }
 
-// document writes a value as a JSON blob.
-func (l *layout) document(media types.MediaType, v any) (v1.Descriptor, error) {
+// writeDocument writes a value as a JSON blob.
+func (l *layout) writeDocument(media types.MediaType, v any) (v1.Descriptor, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	return l.bytes(media, data)
+	return l.writeBytes(media, data)
 }
 
-func (l *layout) bytes(media types.MediaType, data []byte) (v1.Descriptor, error) {
+func (l *layout) writeBytes(media types.MediaType, data []byte) (v1.Descriptor, error) {
 	sum := sha256.Sum256(data)
 	d := v1.Descriptor{MediaType: media, Size: int64(len(data)), Digest: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum[:])}}
-	return d, l.file(blobPath(d.Digest), data)
+	return d, l.writeFile(blobPath(d.Digest), data)
 }
 
 func blobPath(h v1.Hash) string { return filepath.Join("blobs", h.Algorithm, h.Hex) }
 
-// layer writes a layer and returns it with the digest of its uncompressed tar.
+// writeLayer writes a layer and returns it with the digest of its uncompressed tar.
 //
 // Compression is that of one library at one level, pinned like every dependency, in one goroutine: equal tars give equal
 // blobs.
-func (l *layout) layer(ctx context.Context, tar func(io.Writer) error) (v1.Descriptor, v1.Hash, error) {
+func (l *layout) writeLayer(ctx context.Context, tar func(io.Writer) error) (v1.Descriptor, v1.Hash, error) {
 	plain := sha256.New()
-	d, err := l.blob(types.OCILayer, func(w io.Writer) error {
+	d, err := l.writeBlob(types.OCILayer, func(w io.Writer) error {
 		z, err := gzip.NewWriterLevel(w, gzip.DefaultCompression)
 		if err != nil {
 			return err
@@ -126,11 +126,11 @@ func (l *layout) layer(ctx context.Context, tar func(io.Writer) error) (v1.Descr
 		}
 		return z.Close()
 	})
-	return d, sum(plain), err
+	return d, digestOf(plain), err
 }
 
-// blob writes what write writes under its digest.
-func (l *layout) blob(media types.MediaType, write func(io.Writer) error) (v1.Descriptor, error) {
+// writeBlob writes what write writes under its digest.
+func (l *layout) writeBlob(media types.MediaType, write func(io.Writer) error) (v1.Descriptor, error) {
 	f, err := os.CreateTemp(l.dir, "blob-")
 	if err != nil {
 		return v1.Descriptor{}, err
@@ -141,11 +141,11 @@ func (l *layout) blob(media types.MediaType, write func(io.Writer) error) (v1.De
 	if err := errors.Join(err, statErr, f.Close()); err != nil {
 		return v1.Descriptor{}, err // the whole layout is discarded
 	}
-	d := v1.Descriptor{MediaType: media, Size: info.Size(), Digest: sum(digest)}
+	d := v1.Descriptor{MediaType: media, Size: info.Size(), Digest: digestOf(digest)}
 	return d, os.Rename(f.Name(), filepath.Join(l.dir, blobPath(d.Digest)))
 }
 
-func sum(h hash.Hash) v1.Hash {
+func digestOf(h hash.Hash) v1.Hash {
 	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(h.Sum(nil))}
 }
 
@@ -167,12 +167,12 @@ var artifactConfig = []byte("{}")
 
 const emptyJSON types.MediaType = "application/vnd.oci.empty.v1+json"
 
-// describe attaches documents to an image: artifacts that name it as their subject.
-func (b *builder) describe(img *image, subject v1.Descriptor, made *Image) (all []v1.Descriptor, err error) {
+// attachDocuments attaches documents to an image: artifacts that name it as their subject.
+func (b *builder) attachDocuments(img *image, subject v1.Descriptor, made *Image) (all []v1.Descriptor, err error) {
 	if b.Describe == nil {
 		return nil, nil
 	}
-	kit, err := b.Skills.find(img.arch)
+	kit, err := b.Skills.findSpritekit(img.arch)
 	if err != nil {
 		return nil, err
 	}
@@ -180,21 +180,21 @@ func (b *builder) describe(img *image, subject v1.Descriptor, made *Image) (all 
 	if err != nil {
 		return nil, fmt.Errorf("describe the image for %s: %w", made.Platform, err)
 	}
-	config, err := b.layout.bytes(emptyJSON, artifactConfig)
+	config, err := b.layout.writeBytes(emptyJSON, artifactConfig)
 	if err != nil {
 		return nil, err
 	}
 	subject.Platform = nil
 	for _, doc := range docs {
-		blob, err := b.layout.bytes(types.MediaType(doc.MediaType), doc.Data)
+		blob, err := b.layout.writeBytes(types.MediaType(doc.MediaType), doc.Data)
 		if err != nil {
 			return nil, err
 		}
 		blob.Annotations = map[string]string{"org.opencontainers.image.title": doc.Title}
-		artifact, err := b.layout.document(types.OCIManifestSchema1, v1.Manifest{
+		artifact, err := b.layout.writeDocument(types.OCIManifestSchema1, v1.Manifest{
 			SchemaVersion: 2, MediaType: types.OCIManifestSchema1, ArtifactType: doc.MediaType, Config: config,
 			Layers: []v1.Descriptor{blob}, Subject: &subject,
-			Annotations: map[string]string{"org.opencontainers.image.created": stamp(b.Time)},
+			Annotations: map[string]string{"org.opencontainers.image.created": formatTime(b.Time)},
 		})
 		if err != nil {
 			return nil, err

@@ -104,8 +104,8 @@ type Attached struct {
 // codeRefused is the code of each failure whose cause is the recipe or its inputs.
 const codeRefused = "image_refused"
 
-// refuse reports that an image cannot be built from these inputs. hint may be "".
-func refuse(hint, format string, args ...any) error {
+// inputError reports that an image cannot be built from these inputs. hint may be "".
+func inputError(hint, format string, args ...any) error {
 	return fault.BadInput(codeRefused, format, args...).WithHint("%s", hint)
 }
 
@@ -125,41 +125,41 @@ func Build(ctx context.Context, r Recipe, out string, replace bool) (built Built
 	}
 	r.Time = r.Time.UTC().Truncate(time.Second)
 	if r.Base != "" && len(r.Rootfs) > 0 {
-		return built, refuse("leave one of them out", "an image stands on a root filesystem or on another image, not on both")
+		return built, inputError("leave one of them out", "an image stands on a root filesystem or on another image, not on both")
 	}
-	if err := free(out, replace); err != nil {
+	if err := checkFree(out, replace); err != nil {
 		return built, err
 	}
 	l, err := newLayout(out)
 	if err != nil {
 		return built, fmt.Errorf("build image: %w", err)
 	}
-	defer func() { err = errors.Join(err, l.discard()) }()
+	defer func() { err = errors.Join(err, l.removeUnpublished()) }()
 	b := builder{ctx: ctx, Recipe: r, layout: l}
-	if built, err = b.build(); err != nil {
+	if built, err = b.buildImages(); err != nil {
 		return built, fmt.Errorf("build image: %w", err)
 	}
-	if err := l.publish(out); err != nil {
+	if err := l.publishTo(out); err != nil {
 		return built, fmt.Errorf("build image: %w", err)
 	}
 	built.Layout = out
 	return built, nil
 }
 
-// free refuses a place where something is that Build must not remove.
-func free(out string, replace bool) error {
+// checkFree refuses a place where something is that Build must not remove.
+func checkFree(out string, replace bool) error {
 	names, err := os.ReadDir(out)
 	switch {
 	case errors.Is(err, os.ErrNotExist) || err == nil && len(names) == 0:
 		return nil
 	case err != nil:
-		return refuse("name a folder that is not there yet", "%v", err)
+		return inputError("name a folder that is not there yet", "%v", err)
 	}
 	if _, err := os.Stat(filepath.Join(out, layoutFile)); err != nil {
-		return refuse("name a folder that is not there yet", "%s is a folder with other things in it", out)
+		return inputError("name a folder that is not there yet", "%s is a folder with other things in it", out)
 	}
 	if !replace {
-		return refuse("name another folder, or replace it: --force", "%s is an image already", out)
+		return inputError("name another folder, or replace it: --force", "%s is an image already", out)
 	}
 	return nil
 }
@@ -180,19 +180,19 @@ type image struct {
 	based  v1.Hash // the base's manifest
 }
 
-func (b *builder) build() (Built, error) {
-	images, err := b.bases()
+func (b *builder) buildImages() (Built, error) {
+	images, err := b.loadBases()
 	if err != nil {
 		return Built{}, err
 	}
 	built := Built{Tag: b.Tag}
 	var manifests, artifacts []v1.Descriptor
 	for _, img := range images {
-		desc, made, err := b.image(img)
+		desc, made, err := b.buildImage(img)
 		if err != nil {
 			return built, err
 		}
-		attached, err := b.describe(img, desc, &made)
+		attached, err := b.attachDocuments(img, desc, &made)
 		if err != nil {
 			return built, err
 		}
@@ -200,7 +200,7 @@ func (b *builder) build() (Built, error) {
 	}
 	top := manifests[0]
 	if len(manifests) > 1 {
-		if top, err = b.layout.document(types.OCIImageIndex, v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: manifests}); err != nil {
+		if top, err = b.layout.writeDocument(types.OCIImageIndex, v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: manifests}); err != nil {
 			return built, err
 		}
 	}
@@ -208,11 +208,11 @@ func (b *builder) build() (Built, error) {
 	if b.Tag != "" {
 		top.Annotations = map[string]string{annotationName: b.Tag}
 	}
-	return built, b.layout.index(append([]v1.Descriptor{top}, artifacts...))
+	return built, b.layout.writeIndex(append([]v1.Descriptor{top}, artifacts...))
 }
 
-// bases finds what images are built on, one an architecture, in the order of their names.
-func (b *builder) bases() (images []*image, err error) {
+// loadBases finds what images are built on, one an architecture, in the order of their names.
+func (b *builder) loadBases() (images []*image, err error) {
 	switch {
 	case len(b.Rootfs) > 0:
 		images, err = b.fromRootfs()
@@ -220,7 +220,7 @@ func (b *builder) bases() (images []*image, err error) {
 		images, err = b.fromLayout()
 	default:
 		for _, arch := range b.Skills.Architectures {
-			images = append(images, b.empty(arch))
+			images = append(images, b.emptyBase(arch))
 		}
 	}
 	if err != nil {
@@ -232,7 +232,7 @@ func (b *builder) bases() (images []*image, err error) {
 	}
 	for _, arch := range b.Architectures {
 		if !slices.Contains(have, arch) {
-			return nil, refuse("name the base for each: --rootfs linux/"+arch+"=PATH", "there is no base for linux/%s, only for %s", arch, strings.Join(have, ", "))
+			return nil, inputError("name the base for each: --rootfs linux/"+arch+"=PATH", "there is no base for linux/%s, only for %s", arch, strings.Join(have, ", "))
 		}
 	}
 	images = slices.DeleteFunc(images, func(img *image) bool { return len(b.Architectures) > 0 && !slices.Contains(b.Architectures, img.arch) })
@@ -240,23 +240,23 @@ func (b *builder) bases() (images []*image, err error) {
 	return images, nil
 }
 
-func (b *builder) empty(arch string) *image {
+func (b *builder) emptyBase(arch string) *image {
 	return &image{arch: arch, from: inventory{}, config: v1.ConfigFile{OS: "linux", Architecture: arch, RootFS: v1.RootFS{Type: "layers"}}}
 }
 
-// image appends the skills to a base, and writes config and manifest.
-func (b *builder) image(img *image) (v1.Descriptor, Image, error) {
+// buildImage appends the skills to a base, and writes config and manifest.
+func (b *builder) buildImage(img *image) (v1.Descriptor, Image, error) {
 	b.Tell("add /skills for linux/" + img.arch)
-	kit, err := b.Skills.read(img.arch)
+	kit, err := b.Skills.loadKit(img.arch)
 	if err != nil {
 		return v1.Descriptor{}, Image{}, err
 	}
-	skills, diff, err := b.layout.layer(b.ctx, kit.tar(b.Time))
+	skills, diff, err := b.layout.writeLayer(b.ctx, kit.writeTar(b.Time))
 	if err != nil {
 		return v1.Descriptor{}, Image{}, err
 	}
-	img.add(skills, diff, b.Time, "lattice image build: /skills")
-	labels := kit.labels(b.Time)
+	img.addLayer(skills, diff, b.Time, "lattice image build: /skills")
+	labels := kit.makeLabels(b.Time)
 	if img.based != (v1.Hash{}) {
 		labels["org.opencontainers.image.base.digest"] = img.based.String()
 	}
@@ -266,12 +266,12 @@ func (b *builder) image(img *image) (v1.Descriptor, Image, error) {
 	if c.Config.WorkingDir == "" {
 		c.Config.WorkingDir = "/workspace"
 	}
-	c.Config.Labels = merged(c.Config.Labels, labels)
-	config, err := b.layout.document(types.OCIConfigJSON, c)
+	c.Config.Labels = mergeMaps(c.Config.Labels, labels)
+	config, err := b.layout.writeDocument(types.OCIConfigJSON, c)
 	if err != nil {
 		return config, Image{}, err
 	}
-	manifest, err := b.layout.document(types.OCIManifestSchema1, v1.Manifest{
+	manifest, err := b.layout.writeDocument(types.OCIManifestSchema1, v1.Manifest{
 		SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Config: config, Layers: img.layers, Annotations: labels,
 	})
 	manifest.Platform = &v1.Platform{OS: "linux", Architecture: img.arch, Variant: c.Variant}
@@ -282,8 +282,8 @@ func (b *builder) image(img *image) (v1.Descriptor, Image, error) {
 	return manifest, made, err
 }
 
-// add appends one layer.
-func (img *image) add(layer v1.Descriptor, diff v1.Hash, at time.Time, how string) {
+// addLayer appends one layer.
+func (img *image) addLayer(layer v1.Descriptor, diff v1.Hash, at time.Time, how string) {
 	img.layers = append(img.layers, layer)
 	img.config.RootFS.DiffIDs = append(img.config.RootFS.DiffIDs, diff)
 	img.config.History = append(img.config.History, v1.History{Created: v1.Time{Time: at}, CreatedBy: how})
@@ -306,7 +306,7 @@ func withSkills(env []string) []string {
 	return env
 }
 
-func merged(maps ...map[string]string) map[string]string {
+func mergeMaps(maps ...map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, m := range maps {
 		for k, v := range m {

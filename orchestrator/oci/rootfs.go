@@ -27,39 +27,39 @@ func (b *builder) fromRootfs() ([]*image, error) {
 	for _, r := range b.Rootfs {
 		b.Tell("read " + r.Path)
 		var seen inventory
-		layer, diff, err := b.layout.layer(b.ctx, seen.watch(b.rootfs(r.Path)))
+		layer, diff, err := b.layout.writeLayer(b.ctx, seen.observeTar(b.tarRootfs(r.Path)))
 		if err != nil {
-			return nil, at(r.Path, err)
+			return nil, prefixPath(r.Path, err)
 		}
-		img := b.empty(cmp.Or(r.Architecture, seen.arch))
+		img := b.emptyBase(cmp.Or(r.Architecture, seen.arch))
 		img.from = seen
 		img.config.Config.Cmd = []string{"/bin/sh"}
-		img.add(layer, diff, b.Time, "lattice image build: root filesystem")
+		img.addLayer(layer, diff, b.Time, "lattice image build: root filesystem")
 		switch {
 		case seen.entries == 0:
-			return nil, refuse("", "%s holds no files", r.Path)
+			return nil, inputError("", "%s holds no files", r.Path)
 		case img.arch == "":
-			return nil, refuse("say it: --rootfs linux/ARCH="+r.Path, "%s has no programs that tell its architecture", r.Path)
+			return nil, inputError("say it: --rootfs linux/ARCH="+r.Path, "%s has no programs that tell its architecture", r.Path)
 		case seen.arch != "" && seen.arch != img.arch:
-			return nil, refuse("", "the programs of %s are for %s, not for %s", r.Path, seen.arch, img.arch)
+			return nil, inputError("", "the programs of %s are for %s, not for %s", r.Path, seen.arch, img.arch)
 		case slices.ContainsFunc(images, func(have *image) bool { return have.arch == img.arch }):
-			return nil, refuse("leave one of them out", "there are two root filesystems for %s; the second is %s", img.arch, r.Path)
+			return nil, inputError("leave one of them out", "there are two root filesystems for %s; the second is %s", img.arch, r.Path)
 		}
 		images = append(images, img)
 	}
 	return images, nil
 }
 
-// at says which input is meant, and keeps what decides the exit code.
-func at(path string, err error) error {
+// prefixPath says which input is meant, and keeps what decides the exit code.
+func prefixPath(path string, err error) error {
 	if e := fault.As(err); e != nil {
 		return fault.New(e.Exit, e.Code, "%s: %s", path, e.Message).WithHint("%s", e.Hint)
 	}
 	return err
 }
 
-// rootfs writes a root filesystem as a tar.
-func (b *builder) rootfs(from string) func(io.Writer) error {
+// tarRootfs writes a root filesystem as a tar.
+func (b *builder) tarRootfs(from string) func(io.Writer) error {
 	return func(to io.Writer) error {
 		info, err := os.Stat(from)
 		switch {
@@ -82,7 +82,7 @@ func copyTar(to io.Writer, from string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	plain, err := decompress(f)
+	plain, err := openCompressed(f)
 	if err != nil {
 		return err
 	}
@@ -91,8 +91,8 @@ func copyTar(to io.Writer, from string) (err error) {
 	return err
 }
 
-// decompress reads what is plain or compressed by gzip or zstd, as its first bytes say.
-func decompress(r io.Reader) (io.ReadCloser, error) {
+// openCompressed reads what is plain or compressed by gzip or zstd, as its first bytes say.
+func openCompressed(r io.Reader) (io.ReadCloser, error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	head, err := b.Peek(4)
 	if err != nil && err != io.EOF {
@@ -102,13 +102,13 @@ func decompress(r io.Reader) (io.ReadCloser, error) {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		z, err := gzip.NewReader(b)
 		if err != nil {
-			return nil, refuse("", "it is damaged: %v", err)
+			return nil, inputError("", "it is damaged: %v", err)
 		}
 		return z, nil
 	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
 		if err != nil {
-			return nil, refuse("", "it is damaged: %v", err)
+			return nil, inputError("", "it is damaged: %v", err)
 		}
 		return z.IOReadCloser(), nil
 	}
@@ -124,7 +124,7 @@ func writeFolder(w *tar.Writer, dir, prefix string, at time.Time) (err error) {
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
 	f := folder{root: root, w: w, prefix: prefix, at: at, firsts: map[inode]string{}}
-	return f.entry(".")
+	return f.writeEntry(".")
 }
 
 type inode struct{ dev, ino uint64 }
@@ -139,12 +139,12 @@ type folder struct {
 	dev    uint64
 }
 
-func (f *folder) entry(name string) error {
+func (f *folder) writeEntry(name string) error {
 	info, err := f.root.Lstat(name)
 	if err != nil {
 		return err
 	}
-	h := &tar.Header{Name: path.Join(f.prefix, name), Mode: mode(info.Mode()), ModTime: f.at}
+	h := &tar.Header{Name: path.Join(f.prefix, name), Mode: tarMode(info.Mode()), ModTime: f.at}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		id := inode{uint64(st.Dev), st.Ino} //nolint:unconvert // of other types on other systems
 		if name == "." {
@@ -163,7 +163,7 @@ func (f *folder) entry(name string) error {
 	}
 	switch {
 	case info.IsDir():
-		return f.dir(name, h)
+		return f.writeDir(name, h)
 	case info.Mode()&fs.ModeSymlink != 0:
 		h.Typeflag, h.Mode = tar.TypeSymlink, 0o777
 		if h.Linkname, err = f.root.Readlink(name); err != nil {
@@ -175,19 +175,19 @@ func (f *folder) entry(name string) error {
 		return f.w.WriteHeader(h)
 	case info.Mode().IsRegular():
 		h.Typeflag, h.Size = tar.TypeReg, info.Size()
-		return f.file(name, h, info)
+		return f.writeFile(name, h, info)
 	}
 	return nil // devices and sockets
 }
 
-func (f *folder) dir(name string, h *tar.Header) error {
+func (f *folder) writeDir(name string, h *tar.Header) error {
 	h.Typeflag, h.Name = tar.TypeDir, h.Name+"/"
 	if h.Name != "./" {
 		if err := f.w.WriteHeader(h); err != nil {
 			return err
 		}
 	}
-	d, err := f.open(name)
+	d, err := f.openFile(name)
 	if err != nil {
 		return err
 	}
@@ -197,15 +197,15 @@ func (f *folder) dir(name string, h *tar.Header) error {
 	}
 	slices.Sort(names)
 	for _, n := range names {
-		if err := f.entry(path.Join(name, n)); err != nil {
+		if err := f.writeEntry(path.Join(name, n)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *folder) file(name string, h *tar.Header, info fs.FileInfo) (err error) {
-	file, err := f.open(name)
+func (f *folder) writeFile(name string, h *tar.Header, info fs.FileInfo) (err error) {
+	file, err := f.openFile(name)
 	if err != nil {
 		return err
 	}
@@ -224,16 +224,16 @@ func (f *folder) file(name string, h *tar.Header, info fs.FileInfo) (err error) 
 	return nil
 }
 
-func (f *folder) open(name string) (*os.File, error) {
+func (f *folder) openFile(name string) (*os.File, error) {
 	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, refuse("build as the user whose it is, or give a tar", "%s in it cannot be read", filepath.Join("/", name))
+		return nil, inputError("build as the user whose it is, or give a tar", "%s in it cannot be read", filepath.Join("/", name))
 	}
 	return file, err
 }
 
-// mode is a file's mode as a tar has it.
-func mode(m fs.FileMode) int64 {
+// tarMode is a file's mode as a tar has it.
+func tarMode(m fs.FileMode) int64 {
 	bits := int64(m.Perm())
 	for flag, bit := range map[fs.FileMode]int64{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
 		if m&flag != 0 {

@@ -38,7 +38,7 @@ type kit struct {
 	info   *buildinfo.BuildInfo // nil when the binary does not say
 }
 
-func (s Skills) find(arch string) (string, error) {
+func (s Skills) findSpritekit(arch string) (string, error) {
 	path, err := s.Spritekit(arch)
 	if err != nil {
 		return "", fmt.Errorf("find spritekit for linux/%s: %w", arch, err)
@@ -46,15 +46,15 @@ func (s Skills) find(arch string) (string, error) {
 	return path, nil
 }
 
-// read takes a spritekit in that is a static program for arch, and holds the manifests that will stand beside it.
-func (s Skills) read(arch string) (*kit, error) {
-	file, err := s.find(arch)
+// loadKit takes a spritekit in that is a static program for arch, and holds the manifests that will stand beside it.
+func (s Skills) loadKit(arch string) (*kit, error) {
+	file, err := s.findSpritekit(arch)
 	if err != nil {
 		return nil, err
 	}
 	info, err := os.Stat(file)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxSpritekit) {
-		return nil, refuse("make build, or --spritekit PATH", "%s is no spritekit", file)
+		return nil, inputError("make build, or --spritekit PATH", "%s is no spritekit", file)
 	}
 	if err != nil {
 		return nil, err
@@ -64,17 +64,17 @@ func (s Skills) read(arch string) (*kit, error) {
 		return nil, err
 	}
 	program, err := elf.NewFile(bytes.NewReader(k.binary))
-	if err != nil || architecture(program.Machine) != arch {
-		return nil, refuse("make remote builds it for both architectures", "%s is no program for linux/%s", file, arch)
+	if err != nil || goArch(program.Machine) != arch {
+		return nil, inputError("make remote builds it for both architectures", "%s is no program for linux/%s", file, arch)
 	}
 	if slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-		return nil, refuse("build it with CGO_ENABLED=0; make remote does", "%s needs a dynamic loader, which an image need not have", file)
+		return nil, inputError("build it with CGO_ENABLED=0; make remote does", "%s needs a dynamic loader, which an image need not have", file)
 	}
 	// A Go binary holds what it embeds byte for byte, so what is not in it is of another version. Looking needs no
 	// machine of that architecture.
 	for _, name := range slices.Sorted(maps.Keys(s.Manifests)) {
 		if !bytes.Contains(k.binary, s.Manifests[name]) {
-			return nil, refuse("build both together: make build remote", "%s is of another version than this lattice: its %s is another one", file, name)
+			return nil, inputError("build both together: make build remote", "%s is of another version than this lattice: its %s is another one", file, name)
 		}
 	}
 	k.info, err = buildinfo.Read(bytes.NewReader(k.binary))
@@ -84,10 +84,10 @@ func (s Skills) read(arch string) (*kit, error) {
 	return k, nil
 }
 
-// labels are what the OCI has names for. They follow from the spritekit alone.
-func (k *kit) labels(at time.Time) map[string]string {
+// makeLabels are what the OCI has names for. They follow from the spritekit alone.
+func (k *kit) makeLabels(at time.Time) map[string]string {
 	l := map[string]string{
-		"org.opencontainers.image.created":     stamp(at),
+		"org.opencontainers.image.created":     formatTime(at),
 		"org.opencontainers.image.title":       "sprite",
 		"org.opencontainers.image.description": "A sandbox for Lattice, with its skills in /skills",
 		"org.opencontainers.image.licenses":    "Apache-2.0",
@@ -107,7 +107,7 @@ func (k *kit) labels(at time.Time) map[string]string {
 	return l
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // entry is one entry of a layer.
 type entry struct {
@@ -115,11 +115,11 @@ type entry struct {
 	data []byte
 }
 
-// tar writes /skills: parents first, names in order, everything root's.
-func (k *kit) tar(at time.Time) func(io.Writer) error {
+// writeTar writes /skills: parents first, names in order, everything root's.
+func (k *kit) writeTar(at time.Time) func(io.Writer) error {
 	return func(to io.Writer) error {
 		w := tar.NewWriter(to)
-		for _, e := range k.entries() {
+		for _, e := range k.listEntries() {
 			e.ModTime, e.Size = at, int64(len(e.data))
 			if err := w.WriteHeader(&e.Header); err != nil {
 				return err
@@ -137,8 +137,8 @@ func (k *kit) tar(at time.Time) func(io.Writer) error {
 	}
 }
 
-// entries lists what an install of this spritekit makes, its record included.
-func (k *kit) entries() []entry {
+// listEntries lists what an install of this spritekit makes, its record included.
+func (k *kit) listEntries() []entry {
 	all := []entry{
 		{Header: tar.Header{Typeflag: tar.TypeDir, Name: "skills/", Mode: 0o755}},
 		{Header: tar.Header{Typeflag: tar.TypeReg, Name: "skills/spritekit", Mode: 0o555}, data: k.binary},
@@ -165,8 +165,8 @@ func (k *kit) entries() []entry {
 	return all
 }
 
-// architecture is what Go calls a machine of Linux; "" for one that spritekit is not built for.
-func architecture(m elf.Machine) string {
+// goArch is what Go calls a machine of Linux; "" for one that spritekit is not built for.
+func goArch(m elf.Machine) string {
 	switch m {
 	case elf.EM_X86_64:
 		return "amd64"

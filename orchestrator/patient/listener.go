@@ -36,7 +36,7 @@ type listener struct {
 func (p *listener) Accept() (net.Conn, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		conn, err := p.Listener.Accept()
-		if err == nil || !short(err) {
+		if err == nil || !isShortage(err) {
 			return conn, err
 		}
 		select {
@@ -50,7 +50,7 @@ func (p *listener) Accept() (net.Conn, error) {
 // Close implements [net.Listener].
 func (p *listener) Close() error { return p.close() }
 
-func short(err error) bool {
+func isShortage(err error) bool {
 	for _, e := range []error{syscall.ENOSPC, syscall.ENOMEM, syscall.ENOBUFS, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, e) {
 			return true

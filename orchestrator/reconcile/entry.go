@@ -25,7 +25,7 @@ const (
 	inStream
 )
 
-func (e entry) source() protocol.Source {
+func (e entry) sourceOf() protocol.Source {
 	switch e.seen {
 	case inOutbox:
 		return protocol.SourceOutbox

@@ -53,12 +53,12 @@ func newMerger(tmp string, spoolMemory, sortMemory int) *Merger {
 }
 
 // AddOutbox takes the next event of the outbox.
-func (m *Merger) AddOutbox(e protocol.Event) error { return m.add(&m.outbox, inOutbox, e) }
+func (m *Merger) AddOutbox(e protocol.Event) error { return m.addEvent(&m.outbox, inOutbox, e) }
 
 // AddStream takes the next event of the stream.
-func (m *Merger) AddStream(e protocol.Event) error { return m.add(&m.stream, inStream, e) }
+func (m *Merger) AddStream(e protocol.Event) error { return m.addEvent(&m.stream, inStream, e) }
 
-func (m *Merger) add(s *source, seen uint8, e protocol.Event) error {
+func (m *Merger) addEvent(s *source, seen uint8, e protocol.Event) error {
 	if t, err := protocol.ParseTime(e.Timestamp); err == nil {
 		s.before = t
 	}
@@ -82,10 +82,10 @@ func (m *Merger) add(s *source, seen uint8, e protocol.Event) error {
 // orders them. The event has nothing but Raw, valid during the call. An error of do ends it and is returned. Each may be
 // called once.
 func (m *Merger) Each(do func(protocol.Merged) error) error {
-	if err := m.match(); err != nil {
+	if err := m.matchEntries(); err != nil {
 		return fmt.Errorf("match the stream with the outbox: %w", err)
 	}
-	sorted, err := m.byTime.sorted()
+	sorted, err := m.byTime.sortAll()
 	if err != nil {
 		return fmt.Errorf("order the events by time: %w", err)
 	}
@@ -101,14 +101,14 @@ func (m *Merger) Each(do func(protocol.Merged) error) error {
 		if err != nil {
 			return fmt.Errorf("read an event that was put aside: %w", err)
 		}
-		if err := do(protocol.Merged{Source: e.source(), Event: protocol.Event{Raw: raw}}); err != nil {
+		if err := do(protocol.Merged{Source: e.sourceOf(), Event: protocol.Event{Raw: raw}}); err != nil {
 			return err
 		}
 	}
 }
 
-// match pairs equal events of the outbox and the stream, the first with the first, and hands each event on once.
-func (m *Merger) match() error {
+// matchEntries pairs equal events of the outbox and the stream, the first with the first, and hands each event on once.
+func (m *Merger) matchEntries() error {
 	outbox, err := newDistinct(&m.outbox.entries)
 	if err != nil {
 		return err
@@ -119,16 +119,16 @@ func (m *Merger) match() error {
 	}
 	for {
 		var found entry
-		switch order := outbox.against(stream); {
+		switch order := outbox.compareHeads(stream); {
 		case outbox.done && stream.done:
 			return nil
 		case order < 0:
-			found, err = outbox.take()
+			found, err = outbox.takeHead()
 		case order > 0:
-			found, err = stream.take()
+			found, err = stream.takeHead()
 		default:
-			if found, err = outbox.take(); err == nil {
-				_, err = stream.take()
+			if found, err = outbox.takeHead(); err == nil {
+				_, err = stream.takeHead()
 			}
 			found.seen |= inStream
 		}
@@ -149,15 +149,15 @@ type distinct struct {
 }
 
 func newDistinct(entries *sorter) (*distinct, error) {
-	rest, err := entries.sorted()
+	rest, err := entries.sortAll()
 	if err != nil {
 		return nil, err
 	}
 	d := &distinct{rest: rest}
-	return d, d.advance()
+	return d, d.skipEqual()
 }
 
-func (d *distinct) advance() error {
+func (d *distinct) skipEqual() error {
 	for last := d.head; ; {
 		e, err := d.rest.next()
 		if errors.Is(err, errDone) {
@@ -174,14 +174,14 @@ func (d *distinct) advance() error {
 	}
 }
 
-// take returns what is next and moves on.
-func (d *distinct) take() (entry, error) {
+// takeHead returns what is next and moves on.
+func (d *distinct) takeHead() (entry, error) {
 	e := d.head
-	return e, d.advance()
+	return e, d.skipEqual()
 }
 
-// against compares what is next by key; nothing comes after everything.
-func (d *distinct) against(other *distinct) int {
+// compareHeads compares what is next by key; nothing comes after everything.
+func (d *distinct) compareHeads(other *distinct) int {
 	switch {
 	case d.done:
 		return 1

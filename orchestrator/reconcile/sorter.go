@@ -24,7 +24,7 @@ type section struct{ at, size int64 }
 
 func (s *sorter) add(e entry) error {
 	if len(s.entries) >= s.limit {
-		if err := s.spill(); err != nil {
+		if err := s.spillRun(); err != nil {
 			return err
 		}
 	}
@@ -32,8 +32,8 @@ func (s *sorter) add(e entry) error {
 	return nil
 }
 
-// spill writes what is in memory as one run.
-func (s *sorter) spill() error {
+// spillRun writes what is in memory as one run.
+func (s *sorter) spillRun() error {
 	slices.SortFunc(s.entries, s.compare)
 	run := section{at: s.spool.size}
 	var b []byte
@@ -49,13 +49,13 @@ func (s *sorter) spill() error {
 	return nil
 }
 
-// sorted ends the adding and begins the reading.
-func (s *sorter) sorted() (*cursor, error) {
+// sortAll ends the adding and begins the reading.
+func (s *sorter) sortAll() (*cursor, error) {
 	slices.SortFunc(s.entries, s.compare)
 	m := &cursor{compare: s.compare}
 	m.heads = append(m.heads, &run{memory: s.entries})
 	if len(s.runs) > 0 {
-		file, err := s.spool.reader()
+		file, err := s.spool.openReader()
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +64,7 @@ func (s *sorter) sorted() (*cursor, error) {
 		}
 	}
 	for _, r := range m.heads {
-		if err := r.advance(); err != nil {
+		if err := r.loadNext(); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +89,7 @@ func (m *cursor) next() (entry, error) {
 	}
 	first := m.heads[0]
 	e := first.head
-	if err := first.advance(); err != nil {
+	if err := first.loadNext(); err != nil {
 		return entry{}, err
 	}
 	if first.done {
@@ -119,7 +119,7 @@ type run struct {
 	done   bool
 }
 
-func (r *run) advance() error {
+func (r *run) loadNext() error {
 	if r.file == nil {
 		if r.done = len(r.memory) == 0; !r.done {
 			r.head, r.memory = r.memory[0], r.memory[1:]

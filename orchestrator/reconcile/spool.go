@@ -25,21 +25,21 @@ type spool struct {
 func (s *spool) add(b []byte) (at int64, err error) {
 	at = s.size
 	if s.file == nil && len(s.memory)+len(b) > s.limit {
-		if err := s.spill(); err != nil {
+		if err := s.spillToFile(); err != nil {
 			return 0, err
 		}
 	}
 	if s.file == nil {
 		s.memory = append(s.memory, b...)
 	} else if _, err := s.out.Write(b); err != nil {
-		return 0, s.failed("write", err)
+		return 0, s.fileError("write", err)
 	}
 	s.size += int64(len(b))
 	return at, nil
 }
 
-// spill moves on from memory to a file.
-func (s *spool) spill() error {
+// spillToFile moves on from memory to a file.
+func (s *spool) spillToFile() error {
 	f, err := os.CreateTemp(s.tmp, "lattice-reconcile-")
 	if err != nil {
 		return fmt.Errorf("make a temporary file: %w", err)
@@ -49,21 +49,21 @@ func (s *spool) spill() error {
 		return fmt.Errorf("hide a temporary file: %w", err)
 	}
 	if _, err := s.out.Write(s.memory); err != nil {
-		return s.failed("write", err)
+		return s.fileError("write", err)
 	}
 	s.memory = nil
 	return nil
 }
 
-func (s *spool) failed(what string, err error) error {
+func (s *spool) fileError(what string, err error) error {
 	return fmt.Errorf("%s a temporary file (TMPDIR says where they go): %w", what, err)
 }
 
-// reader reads what was added. Nothing is added after it was asked for.
-func (s *spool) reader() (io.ReaderAt, error) {
+// openReader reads what was added. Nothing is added after it was asked for.
+func (s *spool) openReader() (io.ReaderAt, error) {
 	if s.out != nil {
 		if err := s.out.Flush(); err != nil {
-			return nil, s.failed("write", err)
+			return nil, s.fileError("write", err)
 		}
 		s.out = nil
 	}
@@ -79,7 +79,7 @@ func (s *spool) read(at int64, n int) ([]byte, error) {
 	if s.windowAt <= at && at+int64(n) <= end {
 		return s.window[at-s.windowAt:][:n], nil
 	}
-	file, err := s.reader()
+	file, err := s.openReader()
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (s *spool) read(at int64, n int) ([]byte, error) {
 	s.window, s.windowAt = s.window[:ahead], at
 	if _, err := file.ReadAt(s.window, at); err != nil {
 		s.window = nil
-		return nil, s.failed("read", err)
+		return nil, s.fileError("read", err)
 	}
 	return s.window[:n], nil
 }

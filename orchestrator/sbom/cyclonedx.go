@@ -68,10 +68,10 @@ type cdxDependency struct {
 // CycloneDX writes the bill as CycloneDX 1.6.
 func (b Bill) CycloneDX() ([]byte, error) {
 	hex := strings.TrimPrefix(b.Digest, "sha256:")
-	image := cdxComponent{Type: "container", Ref: "image", Name: b.title(), Version: b.Digest, Hashes: []cdxHash{{"SHA-256", hex}}}
+	image := cdxComponent{Type: "container", Ref: "image", Name: b.imageName(), Version: b.Digest, Hashes: []cdxHash{{"SHA-256", hex}}}
 	d := cdxDocument{
-		Schema: "http://cyclonedx.org/schema/bom-1.6.schema.json", Format: "CycloneDX", Spec: "1.6", Serial: serial(b.Digest), Version: 1,
-		Metadata: cdxMetadata{Timestamp: b.created(), Component: image,
+		Schema: "http://cyclonedx.org/schema/bom-1.6.schema.json", Format: "CycloneDX", Spec: "1.6", Serial: serialNumber(b.Digest), Version: 1,
+		Metadata: cdxMetadata{Timestamp: b.createdAt(), Component: image,
 			Tools: cdxTools{[]cdxComponent{{Type: "application", Name: "lattice", Version: b.Tool}}}},
 		Components: []cdxComponent{},
 	}
@@ -80,7 +80,7 @@ func (b Bill) CycloneDX() ([]byte, error) {
 		d.Components = append(d.Components, cdxComponent{Type: "operating-system", Ref: "distribution", Name: b.Distro.ID, Version: b.Distro.Version})
 		inImage.DependsOn = append(inImage.DependsOn, "distribution")
 	}
-	for _, p := range b.all() {
+	for _, p := range b.imagePackages() {
 		kind := "library"
 		if p.PURL == b.Binary.PURL {
 			kind = "application"
@@ -113,8 +113,8 @@ func cdxOf(p Package, kind string) cdxComponent {
 	return c
 }
 
-// serial is the number of the bill about one image: the image's digest, as a UUID.
-func serial(digest string) string {
+// serialNumber is the number of the bill about one image: the image's digest, as a UUID.
+func serialNumber(digest string) string {
 	u := sha256.Sum256([]byte("bill of materials of " + digest))
 	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80 // version 8: of one's own making
 	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:16])

@@ -10,8 +10,8 @@ import (
 // stanza is one paragraph of a control file: field → value, whose further lines follow after newlines.
 type stanza map[string]string
 
-// stanzas parses a control file. Lines that are none are skipped, as dpkg's own readers do.
-func stanzas(data []byte) []stanza {
+// parseStanzas parses a control file. Lines that are none are skipped, as dpkg's own readers do.
+func parseStanzas(data []byte) []stanza {
 	var all []stanza
 	var now stanza
 	field := ""
@@ -41,7 +41,7 @@ func stanzas(data []byte) []stanza {
 // readStatus lists the packages that are installed.
 func (b *Bill) readStatus(data []byte, files map[string][]byte) ([]Package, error) {
 	var all []Package
-	for _, s := range stanzas(data) {
+	for _, s := range parseStanzas(data) {
 		name, version, arch := s["package"], s["version"], s["architecture"]
 		if state := strings.Fields(s["status"]); len(state) == 3 && state[2] != "installed" {
 			continue
@@ -54,26 +54,26 @@ func (b *Bill) readStatus(data []byte, files map[string][]byte) ([]Package, erro
 			vendor = "debian"
 		}
 		p := Package{Name: name, Version: version, Supplier: s["maintainer"], Homepage: s["homepage"]}
-		p.PURL = "pkg:deb/" + escape(vendor) + "/" + escape(name) + "@" + escape(version)
+		p.PURL = "pkg:deb/" + escapePURL(vendor) + "/" + escapePURL(name) + "@" + escapePURL(version)
 		var qualifiers []string
 		if arch != "" {
-			qualifiers = append(qualifiers, "arch="+escape(arch))
+			qualifiers = append(qualifiers, "arch="+escapePURL(arch))
 		}
 		if b.Distro.Version != "" {
-			qualifiers = append(qualifiers, "distro="+escape(vendor+"-"+b.Distro.Version))
+			qualifiers = append(qualifiers, "distro="+escapePURL(vendor+"-"+b.Distro.Version))
 		}
 		if len(qualifiers) > 0 {
 			p.PURL += "?" + strings.Join(qualifiers, "&")
 		}
-		p.Licence = b.licence(files["usr/share/doc/"+name+"/copyright"])
+		p.Licence = b.parseLicence(files["usr/share/doc/"+name+"/copyright"])
 		all = append(all, p)
 	}
 	return all, nil
 }
 
-// licence reads a copyright file in the format that machines read (DEP-5); "" for any other.
-func (b *Bill) licence(copyright []byte) string {
-	all := stanzas(copyright)
+// parseLicence reads a copyright file in the format that machines read (DEP-5); "" for any other.
+func (b *Bill) parseLicence(copyright []byte) string {
+	all := parseStanzas(copyright)
 	if len(all) == 0 || !strings.Contains(all[0]["format"], "copyright-format") && !strings.Contains(all[0]["format"], "dep5") {
 		return ""
 	}
@@ -81,7 +81,7 @@ func (b *Bill) licence(copyright []byte) string {
 	for _, s := range all {
 		synopsis, _, _ := strings.Cut(s["license"], "\n")
 		if _, about := s["files"]; about && strings.TrimSpace(synopsis) != "" {
-			said = append(said, b.expression(synopsis))
+			said = append(said, b.spdxExpression(synopsis))
 		}
 	}
 	slices.Sort(said)
@@ -98,25 +98,25 @@ func (b *Bill) licence(copyright []byte) string {
 
 var operator = regexp.MustCompile(`(?i)\s+(and|or)\s+`)
 
-// expression makes a DEP-5 synopsis an SPDX expression. Exceptions, and lists with commas, stay one name of Debian's.
-func (b *Bill) expression(synopsis string) string {
+// spdxExpression makes a DEP-5 synopsis an SPDX expression. Exceptions, and lists with commas, stay one name of Debian's.
+func (b *Bill) spdxExpression(synopsis string) string {
 	synopsis = strings.Join(strings.Fields(strings.ReplaceAll(synopsis, "|", " or ")), " ")
 	if strings.Contains(strings.ToLower(synopsis), " with ") || strings.Contains(synopsis, ",") {
-		return b.named(synopsis)
+		return b.spdxName(synopsis)
 	}
 	var out strings.Builder
 	rest := 0
 	for _, at := range operator.FindAllStringSubmatchIndex(synopsis, -1) {
-		out.WriteString(b.named(synopsis[rest:at[0]]) + " " + strings.ToUpper(synopsis[at[2]:at[3]]) + " ")
+		out.WriteString(b.spdxName(synopsis[rest:at[0]]) + " " + strings.ToUpper(synopsis[at[2]:at[3]]) + " ")
 		rest = at[1]
 	}
-	return out.String() + b.named(synopsis[rest:])
+	return out.String() + b.spdxName(synopsis[rest:])
 }
 
 var unfit = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
-// named is SPDX's name of a licence that Debian names, or one of our own for it.
-func (b *Bill) named(debian string) string {
+// spdxName is SPDX's name of a licence that Debian names, or one of our own for it.
+func (b *Bill) spdxName(debian string) string {
 	if id, ok := spdxNames[strings.ToLower(debian)]; ok {
 		return id
 	}

@@ -86,39 +86,39 @@ func (b *Bill) readBinary(file string) error {
 		return fmt.Errorf("read what %s was built from: %w", file, err)
 	}
 	digest := sha256.Sum256(data)
-	b.Binary = module(&info.Main)
+	b.Binary = modulePackage(&info.Main)
 	b.Binary.Name, b.Binary.SHA256, b.Binary.Licence = "spritekit", hex.EncodeToString(digest[:]), "Apache-2.0"
 	b.Binary.PURL += "#spritekit" // the program of that module
 	goVersion := strings.TrimPrefix(strings.Fields(info.GoVersion + " -")[0], "go")
-	b.Modules = []Package{{Name: "stdlib", Version: goVersion, PURL: "pkg:golang/stdlib@" + escape(goVersion), Licence: "BSD-3-Clause", Homepage: "https://go.dev"}}
+	b.Modules = []Package{{Name: "stdlib", Version: goVersion, PURL: "pkg:golang/stdlib@" + escapePURL(goVersion), Licence: "BSD-3-Clause", Homepage: "https://go.dev"}}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		b.Modules = append(b.Modules, module(m))
+		b.Modules = append(b.Modules, modulePackage(m))
 	}
 	slices.SortFunc(b.Modules[1:], func(x, y Package) int { return cmp.Compare(x.PURL, y.PURL) })
 	return nil
 }
 
-func module(m *debug.Module) Package {
+func modulePackage(m *debug.Module) Package {
 	p := Package{Name: m.Path, Version: m.Version}
 	if p.Version == "(devel)" {
 		p.Version = ""
 	}
 	parts := strings.Split(strings.ToLower(m.Path), "/")
 	for i := range parts {
-		parts[i] = escape(parts[i])
+		parts[i] = escapePURL(parts[i])
 	}
 	p.PURL = "pkg:golang/" + strings.Join(parts, "/")
 	if p.Version != "" {
-		p.PURL += "@" + escape(p.Version)
+		p.PURL += "@" + escapePURL(p.Version)
 	}
 	return p
 }
 
-// escape percent-encodes one part of a purl: all but letters, digits and ".-_~:".
-func escape(s string) string {
+// escapePURL percent-encodes one part of a purl: all but letters, digits and ".-_~:".
+func escapePURL(s string) string {
 	return strings.NewReplacer("+", "%20", "%3A", ":").Replace(url.QueryEscape(s))
 }
 
@@ -133,13 +133,13 @@ func readDistro(files map[string][]byte) Distro {
 	return Distro{ID: said["ID"], Version: said["VERSION_ID"], Name: said["PRETTY_NAME"]}
 }
 
-// title is what the image is called in a bill.
-func (b Bill) title() string { return "sprite-" + strings.ReplaceAll(b.Platform, "/", "-") }
+// imageName is what the image is called in a bill.
+func (b Bill) imageName() string { return "sprite-" + strings.ReplaceAll(b.Platform, "/", "-") }
 
-// all lists the packages that lie in the image as such.
-func (b Bill) all() []Package { return append(slices.Clone(b.Debian), b.Binary) }
+// imagePackages lists the packages that lie in the image as such.
+func (b Bill) imagePackages() []Package { return append(slices.Clone(b.Debian), b.Binary) }
 
-func (b Bill) created() string { return b.Created.UTC().Format(time.RFC3339) }
+func (b Bill) createdAt() string { return b.Created.UTC().Format(time.RFC3339) }
 
 // encode writes JSON for people, too.
 func encode(v any) ([]byte, error) {

@@ -92,7 +92,7 @@ func TestModule(t *testing.T) {
 		{"example.com/a", "v2.0.0+incompatible", "pkg:golang/example.com/a@v2.0.0%2Bincompatible"},
 		{"github.com/spritekit/lattice", "(devel)", "pkg:golang/github.com/spritekit/lattice"},
 	} {
-		if got := module(&debug.Module{Path: tt.path, Version: tt.version}).PURL; got != tt.want {
+		if got := modulePackage(&debug.Module{Path: tt.path, Version: tt.version}).PURL; got != tt.want {
 			t.Errorf("module %s %s is %s, want %s", tt.path, tt.version, got, tt.want)
 		}
 	}
@@ -111,7 +111,7 @@ func TestExpression(t *testing.T) {
 		{"/?!", "LicenseRef-debian-unnamed"},
 	} {
 		b := Bill{licences: map[string]string{}}
-		if got := b.expression(tt.debian); got != tt.want {
+		if got := b.spdxExpression(tt.debian); got != tt.want {
 			t.Errorf("expression(%q) = %q, want %q", tt.debian, got, tt.want)
 		}
 	}
@@ -124,7 +124,7 @@ func FuzzLicence(f *testing.F) {
 	id := regexp.MustCompile(`^[A-Za-z0-9.-]+$`)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b := Bill{licences: map[string]string{}}
-		got := b.licence(data)
+		got := b.parseLicence(data)
 		if got == "" {
 			return
 		}

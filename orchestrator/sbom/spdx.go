@@ -75,17 +75,17 @@ type spdxLicence struct {
 func (b Bill) SPDX() ([]byte, error) {
 	const document, image = "SPDXRef-DOCUMENT", "SPDXRef-image"
 	d := spdxDocument{
-		Version: "SPDX-2.3", DataLicense: "CC0-1.0", ID: document, Name: b.title(),
+		Version: "SPDX-2.3", DataLicense: "CC0-1.0", ID: document, Name: b.imageName(),
 		// A namespace is the document's own; it need not lead anywhere.
 		Namespace: "https://github.com/spritekit/lattice/spdx/" + strings.ReplaceAll(b.Digest, ":", "-"),
-		Creation:  spdxCreation{Created: b.created(), Creators: []string{"Tool: lattice-" + b.Tool}},
+		Creation:  spdxCreation{Created: b.createdAt(), Creators: []string{"Tool: lattice-" + b.Tool}},
 		Packages: []spdxPackage{{
-			ID: image, Name: b.title(), Version: b.Digest, Purpose: "CONTAINER", Supplier: unknown, DownloadLocation: unknown,
+			ID: image, Name: b.imageName(), Version: b.Digest, Purpose: "CONTAINER", Supplier: unknown, DownloadLocation: unknown,
 			Checksums: []spdxChecksum{{"SHA256", strings.TrimPrefix(b.Digest, "sha256:")}}, Concluded: unknown, Declared: unknown, Copyright: unknown,
 		}},
 		Relationships: []spdxRelationship{{document, "DESCRIBES", image}},
 	}
-	for _, p := range b.all() {
+	for _, p := range b.imagePackages() {
 		purpose := "LIBRARY"
 		if p.PURL == b.Binary.PURL {
 			purpose = "APPLICATION"

@@ -42,25 +42,25 @@ func NewKnown(values map[string]string) *Known {
 	k := &Known{}
 	for _, name := range sortedNames(values) {
 		value := values[name]
-		plain := letters([]byte(value))
+		plain := onlyLetters([]byte(value))
 		if len(plain) < minValue || !isSecret(name, value) {
 			continue
 		}
-		k.add(name, plain)
-		k.add(name, []byte(hex.EncodeToString([]byte(value))))
-		k.add(name, []byte(strings.ToUpper(hex.EncodeToString([]byte(value)))))
-		k.add(name, letters([]byte(url.QueryEscape(value))))
+		k.addNeedle(name, plain)
+		k.addNeedle(name, []byte(hex.EncodeToString([]byte(value))))
+		k.addNeedle(name, []byte(strings.ToUpper(hex.EncodeToString([]byte(value)))))
+		k.addNeedle(name, onlyLetters([]byte(url.QueryEscape(value))))
 		for before := range 3 {
-			k.add(name, letters(base64At(value, before)))
+			k.addNeedle(name, onlyLetters(base64At(value, before)))
 		}
 		for i := 0; i+piece <= len(plain) && len(plain) >= 2*piece; i += step {
-			k.add(name, plain[i:i+piece])
+			k.addNeedle(name, plain[i:i+piece])
 		}
 	}
 	return k
 }
 
-func (k *Known) add(name string, text []byte) {
+func (k *Known) addNeedle(name string, text []byte) {
 	if len(text) < minValue || slices.ContainsFunc(k.needles, func(n needle) bool { return bytes.Equal(n.text, text) }) {
 		return
 	}
@@ -93,11 +93,11 @@ func isSecret(name, value string) bool {
 			return false
 		}
 	}
-	return len(value) >= 16 && !strings.ContainsAny(value, " /\n") && strings.ContainsAny(value, "0123456789") && entropy(value) >= 3.5
+	return len(value) >= 16 && !strings.ContainsAny(value, " /\n") && strings.ContainsAny(value, "0123456789") && shannonEntropy(value) >= 3.5
 }
 
-// letters keeps ASCII letters and digits.
-func letters(text []byte) []byte {
+// onlyLetters keeps ASCII letters and digits.
+func onlyLetters(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for _, c := range text {
 		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' {
@@ -115,7 +115,7 @@ func (k *Known) Find(r io.Reader) (string, error) {
 	window, buf := []byte{}, make([]byte, chunk)
 	for {
 		n, err := io.ReadFull(r, buf)
-		window = append(window, letters(buf[:n])...)
+		window = append(window, onlyLetters(buf[:n])...)
 		for _, needle := range k.needles {
 			if bytes.Contains(window, needle.text) {
 				return needle.name, nil

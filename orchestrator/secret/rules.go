@@ -53,7 +53,7 @@ var rules = sync.OnceValues(func() (*ruleSet, error) {
 	if _, err := toml.Decode(gitleaks, &s); err != nil {
 		return nil, fmt.Errorf("read the rules for secrets: %w", err)
 	}
-	s.Allowlist.prepare()
+	s.Allowlist.compileLazily()
 	for i := range s.Rules {
 		r := &s.Rules[i]
 		r.compile = sync.OnceValues(func() (regex, path *regexp.Regexp) {
@@ -66,13 +66,13 @@ var rules = sync.OnceValues(func() (*ruleSet, error) {
 			return regex, path
 		})
 		for n := range r.Allowlists {
-			r.Allowlists[n].prepare()
+			r.Allowlists[n].compileLazily()
 		}
 	}
 	return &s, nil
 })
 
-func (a *allowlist) prepare() {
+func (a *allowlist) compileLazily() {
 	a.compile = sync.OnceValues(func() (paths, regexes []*regexp.Regexp) {
 		for _, p := range a.Paths {
 			paths = append(paths, regexp.MustCompile(p))
@@ -117,12 +117,12 @@ func Scan(path, text string) ([]Hit, error) {
 		for _, at := range regex.FindAllStringSubmatchIndex(text, 100) {
 			hit := Hit{r.ID, 1 + strings.Count(text[:at[0]], "\n")}
 			found := secretOf(r, text, at)
-			if r.Entropy > 0 && entropy(found) <= r.Entropy || slices.Contains(hits, hit) {
+			if r.Entropy > 0 && shannonEntropy(found) <= r.Entropy || slices.Contains(hits, hit) {
 				continue
 			}
 			line := text[strings.LastIndexByte(text[:at[0]], '\n')+1:]
 			line, _, _ = strings.Cut(line, "\n")
-			allowed := func(a allowlist) bool { return a.allows(path, found, text[at[0]:at[1]], line) }
+			allowed := func(a allowlist) bool { return a.isAllowed(path, found, text[at[0]:at[1]], line) }
 			if !allowed(set.Allowlist) && !slices.ContainsFunc(r.Allowlists, allowed) {
 				hits = append(hits, hit)
 			}
@@ -144,7 +144,7 @@ func secretOf(r *rule, text string, at []int) string {
 	return text[at[0]:at[1]]
 }
 
-func (a allowlist) allows(path, secret, match, line string) bool {
+func (a allowlist) isAllowed(path, secret, match, line string) bool {
 	target := map[string]string{"match": match, "line": line}[a.RegexTarget]
 	if target == "" {
 		target = secret
@@ -171,8 +171,8 @@ func matchesAny(all []*regexp.Regexp, text string) bool {
 	return slices.ContainsFunc(all, func(e *regexp.Regexp) bool { return e.MatchString(text) })
 }
 
-// entropy is Shannon's, in bits a byte.
-func entropy(text string) float64 {
+// shannonEntropy is Shannon's, in bits a byte.
+func shannonEntropy(text string) float64 {
 	var counts [256]float64
 	for _, c := range []byte(text) {
 		counts[c]++

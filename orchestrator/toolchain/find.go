@@ -32,7 +32,7 @@ var shown = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"}
 func (m Machine) Find(names ...string) []Program {
 	var found []Program
 	for _, name := range names {
-		if p, ok := m.find(name); ok {
+		if p, ok := m.findProgram(name); ok {
 			found = append(found, p)
 		}
 	}
@@ -42,17 +42,17 @@ func (m Machine) Find(names ...string) []Program {
 // Default lists the paths that sprites are shown without being asked for: the Go tree that `go` on PATH belongs to, when
 // it lies outside the system's folders. It holds a published toolchain and nothing of the user's.
 func (m Machine) Default() []string {
-	p, ok := m.find("go")
+	p, ok := m.findProgram("go")
 	if !ok || p.Seen {
 		return nil
 	}
 	return p.Show
 }
 
-func (m Machine) find(name string) (Program, bool) {
+func (m Machine) findProgram(name string) (Program, bool) {
 	for _, dir := range filepath.SplitList(m.Path) {
 		file := filepath.Join(dir, name)
-		if !filepath.IsAbs(dir) || !executable(file) {
+		if !filepath.IsAbs(dir) || !isExecutable(file) {
 			continue
 		}
 		p := Program{Name: name, File: file}
@@ -60,19 +60,19 @@ func (m Machine) find(name string) (Program, bool) {
 		if p.Real, err = filepath.EvalSymlinks(file); err != nil {
 			continue
 		}
-		m.propose(&p)
+		m.proposePaths(&p)
 		return p, true
 	}
 	return Program{}, false
 }
 
-func executable(file string) bool {
+func isExecutable(file string) bool {
 	info, err := os.Stat(file)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// propose fills in what shows p to sprites.
-func (m Machine) propose(p *Program) {
+// proposePaths fills in what shows p to sprites.
+func (m Machine) proposePaths(p *Program) {
 	real, note := m.behindShim(p)
 	if note != "" {
 		p.Note = note
@@ -80,7 +80,7 @@ func (m Machine) propose(p *Program) {
 			return
 		}
 	}
-	if seen(p.File) && seen(real) && note == "" {
+	if isShown(p.File) && isShown(real) && note == "" {
 		p.Seen = true
 		return
 	}
@@ -88,7 +88,7 @@ func (m Machine) propose(p *Program) {
 	if note != "" {
 		file = real
 	}
-	for _, option := range options(file, real) {
+	for _, option := range pathOptions(file, real) {
 		if checked, ok := m.checkAll(option); ok {
 			p.Show = checked
 			return
@@ -99,19 +99,19 @@ func (m Machine) propose(p *Program) {
 	}
 }
 
-func seen(path string) bool {
-	return slices.ContainsFunc(shown, func(dir string) bool { return within(path, dir) })
+func isShown(path string) bool {
+	return slices.ContainsFunc(shown, func(dir string) bool { return isWithin(path, dir) })
 }
 
-// options lists sets of paths that would show the program, the best first: its installation prefix, its bin folder
+// pathOptions lists sets of paths that would show the program, the best first: its installation prefix, its bin folder
 // with the place that its link leads to, the file alone.
-func options(file, real string) [][]string {
+func pathOptions(file, real string) [][]string {
 	dir, target := filepath.Dir(file), filepath.Dir(real)
 	var sets [][]string
 	// Installation prefixes hold more than the one file: libraries, the modules of an interpreter.
 	for _, bin := range []string{target, dir} {
 		prefix := filepath.Dir(bin)
-		if filepath.Base(bin) == "bin" && filepath.Base(prefix) != ".cargo" && within(real, prefix) {
+		if filepath.Base(bin) == "bin" && filepath.Base(prefix) != ".cargo" && isWithin(real, prefix) {
 			sets = append(sets, []string{prefix})
 		}
 	}
@@ -134,7 +134,7 @@ func upTo(path, folder string) string {
 func (m Machine) checkAll(paths []string) ([]string, bool) {
 	var all []string
 	for _, path := range paths {
-		if seen(path) {
+		if isShown(path) {
 			continue
 		}
 		checked, err := m.Check(path)
@@ -152,11 +152,11 @@ func (m Machine) behindShim(p *Program) (real, note string) {
 	switch base := filepath.Base(p.Real); {
 	case base == "rustup" && p.Name != "rustup":
 		home := filepath.Join(m.Home, ".rustup")
-		tool := filepath.Join(home, "toolchains", quoted(filepath.Join(home, "settings.toml"), "default_toolchain"), "bin", p.Name)
-		return existing(tool), "a shim of rustup"
-	case filepath.Base(filepath.Dir(p.File)) == "shims" && within(p.File, filepath.Join(m.Home, ".pyenv")):
+		tool := filepath.Join(home, "toolchains", quotedValue(filepath.Join(home, "settings.toml"), "default_toolchain"), "bin", p.Name)
+		return resolveExecutable(tool), "a shim of rustup"
+	case filepath.Base(filepath.Dir(p.File)) == "shims" && isWithin(p.File, filepath.Join(m.Home, ".pyenv")):
 		root := filepath.Join(m.Home, ".pyenv")
-		return pyenv(root, p.Name), "a shim of pyenv"
+		return pyenvProgram(root, p.Name), "a shim of pyenv"
 	case base == "mise" && p.Name != "mise", base == "volta-shim", filepath.Base(filepath.Dir(p.File)) == "shims":
 		return "", "a shim of a version manager; put the folder of the version itself first in PATH, or show it with --tool"
 	case base == "snap" && p.Name != "snap":
@@ -165,22 +165,22 @@ func (m Machine) behindShim(p *Program) (real, note string) {
 	return p.Real, ""
 }
 
-func existing(file string) string {
-	if real, err := filepath.EvalSymlinks(file); err == nil && executable(real) {
+func resolveExecutable(file string) string {
+	if real, err := filepath.EvalSymlinks(file); err == nil && isExecutable(real) {
 		return real
 	}
 	return ""
 }
 
-// pyenv finds the program in the first of the global versions that has it.
-func pyenv(root, name string) string {
+// pyenvProgram finds the program in the first of the global versions that has it.
+func pyenvProgram(root, name string) string {
 	text, err := os.ReadFile(filepath.Join(root, "version"))
 	if err != nil {
 		return ""
 	}
 	for _, version := range strings.Fields(string(text)) {
 		if version == filepath.Base(version) {
-			if file := existing(filepath.Join(root, "versions", version, "bin", name)); file != "" {
+			if file := resolveExecutable(filepath.Join(root, "versions", version, "bin", name)); file != "" {
 				return file
 			}
 		}
@@ -188,8 +188,8 @@ func pyenv(root, name string) string {
 	return ""
 }
 
-// quoted reads the line `key = "value"` of a simple settings file; "" when there is none.
-func quoted(file, key string) string {
+// quotedValue reads the line `key = "value"` of a simple settings file; "" when there is none.
+func quotedValue(file, key string) string {
 	f, err := os.Open(file)
 	if err != nil {
 		return ""
@@ -222,12 +222,12 @@ func Dangling(tools []string) []string {
 		}
 		for _, e := range entries {
 			link := filepath.Join(dir, e.Name())
-			if e.Type()&fs.ModeSymlink == 0 || !executable(link) {
+			if e.Type()&fs.ModeSymlink == 0 || !isExecutable(link) {
 				continue
 			}
 			target, err := filepath.EvalSymlinks(link)
 			visible := func(path string) bool {
-				return seen(path) || slices.ContainsFunc(tools, func(t string) bool { return within(path, t) })
+				return isShown(path) || slices.ContainsFunc(tools, func(t string) bool { return isWithin(path, t) })
 			}
 			if err == nil && !visible(target) {
 				out = append(out, link+" → "+target)

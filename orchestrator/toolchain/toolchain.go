@@ -63,27 +63,27 @@ func (m Machine) Check(path string) (string, error) {
 		path = filepath.Join(m.Home, rest)
 	}
 	if !filepath.IsAbs(path) || strings.ContainsFunc(path, func(r rune) bool { return r < 0x20 || r == 0x7f || r == ':' }) {
-		return "", refuse(CodeBad, "write the whole path, for example $HOME/.cargo/bin", "%q is no path that can be shown to sprites: it must be absolute, without colons and control characters", path)
+		return "", newRefusal(CodeBad, "write the whole path, for example $HOME/.cargo/bin", "%q is no path that can be shown to sprites: it must be absolute, without colons and control characters", path)
 	}
 	path = filepath.Clean(path)
-	if err := m.allowed(path); err != nil {
+	if err := m.checkAllowed(path); err != nil {
 		return "", err
 	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", refuse(CodeMissing, "look with: ls -ld "+path+"; lattice doctor proposes paths", "there is nothing at %s to show to sprites", path)
+		return "", newRefusal(CodeMissing, "look with: ls -ld "+path+"; lattice doctor proposes paths", "there is nothing at %s to show to sprites", path)
 	case err != nil:
-		return "", refuse(CodeMissing, "make it readable, or leave it out", "%s cannot be shown to sprites: %v", path, err)
+		return "", newRefusal(CodeMissing, "make it readable, or leave it out", "%s cannot be shown to sprites: %v", path, err)
 	case !info.IsDir() && !info.Mode().IsRegular():
-		return "", refuse(CodeKind, "name the folder or file with the program", "%s is a %s, which would let a sprite talk to this machine", path, kind(info.Mode()))
+		return "", newRefusal(CodeKind, "name the folder or file with the program", "%s is a %s, which would let a sprite talk to this machine", path, fileKind(info.Mode()))
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return "", refuse(CodeMissing, "make it readable, or leave it out", "%s cannot be shown to sprites: %v", path, err)
+		return "", newRefusal(CodeMissing, "make it readable, or leave it out", "%s cannot be shown to sprites: %v", path, err)
 	}
 	if real != path {
-		if err := m.allowed(real); err != nil {
+		if err := m.checkAllowed(real); err != nil {
 			var r *lattice.Refusal
 			if errors.As(err, &r) {
 				r.Fault.Message = path + " is a link to " + real + ": " + r.Fault.Message
@@ -94,7 +94,7 @@ func (m Machine) Check(path string) (string, error) {
 	return path, nil
 }
 
-func kind(mode fs.FileMode) string {
+func fileKind(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeSocket != 0:
 		return "socket"
@@ -104,62 +104,62 @@ func kind(mode fs.FileMode) string {
 	return "device"
 }
 
-// allowed judges by names alone, except that a folder is refused for the secrets that exist in it.
-func (m Machine) allowed(path string) error {
+// checkAllowed judges by names alone, except that a folder is refused for the secrets that exist in it.
+func (m Machine) checkAllowed(path string) error {
 	const narrow = "name the folder of the program itself, such as …/bin; lattice doctor proposes some"
 	for _, own := range m.Taken {
-		if within(path, own) {
-			return refuse(CodeOverlaps, "install the tool elsewhere, for example below /opt or $HOME", "%s lies in %s, which sprites have for themselves", path, own)
+		if isWithin(path, own) {
+			return newRefusal(CodeOverlaps, "install the tool elsewhere, for example below /opt or $HOME", "%s lies in %s, which sprites have for themselves", path, own)
 		}
 	}
 	if path == "/" || filepath.Dir(path) == "/" && !slices.Contains(system, path) {
-		return refuse(CodeUnsafe, narrow, "%s as a whole would show sprites most of this machine", path)
+		return newRefusal(CodeUnsafe, narrow, "%s as a whole would show sprites most of this machine", path)
 	}
 	if m.State != "" {
-		for _, state := range forms(m.State) {
-			if within(path, state) || within(state, path) {
-				return refuse(CodeUnsafe, narrow, "%s would show sprites the state directory %s with all runs and other sprites", path, state)
+		for _, state := range realForms(m.State) {
+			if isWithin(path, state) || isWithin(state, path) {
+				return newRefusal(CodeUnsafe, narrow, "%s would show sprites the state directory %s with all runs and other sprites", path, state)
 			}
 		}
 	}
-	for _, home := range forms(m.Home) {
-		if within(home, path) {
-			return refuse(CodeUnsafe, narrow, "%s would show sprites your home directory", path)
+	for _, home := range realForms(m.Home) {
+		if isWithin(home, path) {
+			return newRefusal(CodeUnsafe, narrow, "%s would show sprites your home directory", path)
 		}
-		if slices.Contains(join(home, wide), path) {
-			return refuse(CodeUnsafe, narrow, "%s as a whole holds more than a tool", path)
+		if slices.Contains(joinAll(home, wide), path) {
+			return newRefusal(CodeUnsafe, narrow, "%s as a whole holds more than a tool", path)
 		}
-		if err := m.private(home, path); err != nil {
+		if err := m.checkPrivate(home, path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// private refuses what lies in, or holds, one of the secrets of a home directory.
-func (m Machine) private(home, path string) error {
-	for _, ok := range join(home, programs) {
-		if within(path, ok) {
+// checkPrivate refuses what lies in, or holds, one of the secrets of a home directory.
+func (m Machine) checkPrivate(home, path string) error {
+	for _, ok := range joinAll(home, programs) {
+		if isWithin(path, ok) {
 			return nil
 		}
 	}
-	for _, secret := range join(home, secrets) {
+	for _, secret := range joinAll(home, secrets) {
 		const hint = "show a narrower folder, such as its bin; give an agent its key with --agent-env NAME"
-		if within(path, secret) {
-			return refuse(CodeUnsafe, hint, "%s may hold credentials, which sprites must not see", path)
+		if isWithin(path, secret) {
+			return newRefusal(CodeUnsafe, hint, "%s may hold credentials, which sprites must not see", path)
 		}
-		if !within(secret, path) {
+		if !isWithin(secret, path) {
 			continue
 		}
 		if _, err := os.Lstat(secret); err == nil {
-			return refuse(CodeUnsafe, hint, "%s holds %s, which sprites must not see", path, secret)
+			return newRefusal(CodeUnsafe, hint, "%s holds %s, which sprites must not see", path, secret)
 		}
 	}
 	return nil
 }
 
-// forms is a folder by its name and, where that leads through links, by its real one.
-func forms(dir string) []string {
+// realForms is a folder by its name and, where that leads through links, by its real one.
+func realForms(dir string) []string {
 	if dir == "" || dir == "/" {
 		return nil
 	}
@@ -170,7 +170,7 @@ func forms(dir string) []string {
 	return []string{dir}
 }
 
-func join(home string, below []string) []string {
+func joinAll(home string, below []string) []string {
 	all := make([]string, len(below))
 	for i, b := range below {
 		all[i] = filepath.Join(home, b)
@@ -178,11 +178,11 @@ func join(home string, below []string) []string {
 	return all
 }
 
-// within reports whether path is dir or lies below it, by name.
-func within(path, dir string) bool {
+// isWithin reports whether path is dir or lies below it, by name.
+func isWithin(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-func refuse(code, hint, format string, args ...any) error {
+func newRefusal(code, hint, format string, args ...any) error {
 	return &lattice.Refusal{Fault: protocol.Fault{Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}}
 }

@@ -31,7 +31,7 @@ type bundleHeader struct {
 // readBundle parses the header of the bundle in r, strictly: version 2 or 3, exactly one head, no filter.
 func readBundle(r io.Reader) (bundleHeader, error) {
 	bad := func(format string, args ...any) (bundleHeader, error) {
-		return bundleHeader{}, refuse("bad_bundle", "make it with git bundle create FILE BASE..BRANCH", "the bundle is not usable: "+format, args...)
+		return bundleHeader{}, newRefusal("bad_bundle", "make it with git bundle create FILE BASE..BRANCH", "the bundle is not usable: "+format, args...)
 	}
 	br := bufio.NewReaderSize(r, maxHeaderLine)
 	h := bundleHeader{format: "sha1"}
@@ -63,7 +63,7 @@ func readBundle(r io.Reader) (bundleHeader, error) {
 		case l[0] == '@' && v3 && h.head == "" && h.prerequisites == nil:
 			format, ok := strings.CutPrefix(l, "@object-format=")
 			if !ok || (format != "sha1" && format != "sha256") {
-				return bad("it needs %q", line(l))
+				return bad("it needs %q", cleanLine(l))
 			}
 			h.format = format
 		case l[0] == '-':
@@ -82,7 +82,7 @@ func readBundle(r io.Reader) (bundleHeader, error) {
 			}
 			branch, isBranch := strings.CutPrefix(ref, "refs/heads/")
 			if ref != "HEAD" && (!isBranch || branchRef(branch) != nil) {
-				return bad("its head %q is no branch", line(ref))
+				return bad("its head %q is no branch", cleanLine(ref))
 			}
 			h.head, h.ref = oid, ref
 		}
@@ -98,18 +98,18 @@ func readBundle(r io.Reader) (bundleHeader, error) {
 	return h, nil
 }
 
-// admit checks the bundle file of q and takes its objects into a scratch repository in dir, which borrows from t. What is
+// admitBundle checks the bundle file of q and takes its objects into a scratch repository in dir, which borrows from t. What is
 // there afterwards is well formed, of bounded size and complete down to q.Base.
-func (g *Git) admit(ctx context.Context, t target, q Request, dir string) (repo quarantine, head string, err error) {
+func (g *Git) admitBundle(ctx context.Context, t target, q Request, dir string) (repo quarantine, head string, err error) {
 	info, err := os.Lstat(q.Bundle)
 	if err != nil {
 		return repo, "", fmt.Errorf("open the bundle: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return repo, "", refuse("bad_bundle", "", "the bundle is no regular file")
+		return repo, "", newRefusal("bad_bundle", "", "the bundle is no regular file")
 	}
 	if info.Size() > g.maxBundle {
-		return repo, "", refuse("limit_exceeded", "push in smaller steps", "the bundle has %d bytes; at most %d are taken", info.Size(), g.maxBundle)
+		return repo, "", newRefusal("limit_exceeded", "push in smaller steps", "the bundle has %d bytes; at most %d are taken", info.Size(), g.maxBundle)
 	}
 	f, err := os.Open(q.Bundle)
 	if err != nil {
@@ -122,15 +122,15 @@ func (g *Git) admit(ctx context.Context, t target, q Request, dir string) (repo 
 	}
 	switch {
 	case h.format != t.format:
-		return repo, "", refuse("bad_bundle", "", "the bundle is %s and the repository %s", h.format, t.format)
+		return repo, "", newRefusal("bad_bundle", "", "the bundle is %s and the repository %s", h.format, t.format)
 	case h.objects > g.maxObjects:
-		return repo, "", refuse("limit_exceeded", "push in smaller steps", "the bundle claims %d objects; at most %d are taken", h.objects, g.maxObjects)
+		return repo, "", newRefusal("limit_exceeded", "push in smaller steps", "the bundle claims %d objects; at most %d are taken", h.objects, g.maxObjects)
 	case q.Head != "" && q.Head != h.head:
-		return repo, "", refuse("head_mismatch", "", "the bundle's head is %s, not %s", h.head, q.Head)
+		return repo, "", newRefusal("head_mismatch", "", "the bundle's head is %s, not %s", h.head, q.Head)
 	case h.head == q.Base:
-		return repo, "", refuse("nothing_to_push", "commit something first", "the branch has no commit on top of its base")
+		return repo, "", newRefusal("nothing_to_push", "commit something first", "the branch has no commit on top of its base")
 	}
-	if err := g.borrow(ctx, t, dir); err != nil {
+	if err := g.borrowObjects(ctx, t, dir); err != nil {
 		return repo, "", err
 	}
 	repo = quarantine{git: g, dir: dir, format: t.format, limits: readLimits(info.Size())}
@@ -141,14 +141,14 @@ func (g *Git) admit(ctx context.Context, t target, q Request, dir string) (repo 
 	if _, err := f.Seek(h.pack, io.SeekStart); err != nil {
 		return repo, "", fmt.Errorf("read the bundle: %w", err)
 	}
-	unpack := repo.command("index-pack", "--stdin", "--fix-thin", "--strict", fmt.Sprintf("--max-input-size=%d", g.maxBundle))
+	unpack := repo.gitCommand("index-pack", "--stdin", "--fix-thin", "--strict", fmt.Sprintf("--max-input-size=%d", g.maxBundle))
 	unpack.stdin = f
 	r, err := g.run(ctx, unpack)
 	if err != nil {
 		return repo, "", err
 	}
 	if r.exit != 0 {
-		return repo, "", refuse("bad_bundle", "", "the bundle's objects are refused: %s", r.stderr)
+		return repo, "", newRefusal("bad_bundle", "", "the bundle's objects are refused: %s", r.stderr)
 	}
 	if err := repo.checkSizes(ctx); err != nil {
 		return repo, "", err
@@ -162,12 +162,12 @@ func (q quarantine) checkBase(ctx context.Context, base string, prerequisites []
 	if err != nil {
 		return err
 	}
-	if r.exit != 0 || r.text() != "commit" {
-		return refuse("unknown_base", "base the work on a commit of the repository that the run was seeded from", "the repository has no commit %s", base)
+	if r.exit != 0 || r.stdoutText() != "commit" {
+		return newRefusal("unknown_base", "base the work on a commit of the repository that the run was seeded from", "the repository has no commit %s", base)
 	}
 	for i, oid := range prerequisites {
 		if i == 1000 {
-			return refuse("bad_bundle", "", "the bundle is not usable: it has more than 1000 prerequisites")
+			return newRefusal("bad_bundle", "", "the bundle is not usable: it has more than 1000 prerequisites")
 		}
 		if oid == base {
 			continue
@@ -175,7 +175,7 @@ func (q quarantine) checkBase(ctx context.Context, base string, prerequisites []
 		if ok, err := q.isAncestor(ctx, oid, base); err != nil {
 			return err
 		} else if !ok {
-			return refuse("bad_bundle", "", "the bundle is not usable: it needs %s, which is not in the history of the base", oid)
+			return newRefusal("bad_bundle", "", "the bundle is not usable: it needs %s, which is not in the history of the base", oid)
 		}
 	}
 	return nil
@@ -187,13 +187,13 @@ func (q quarantine) checkHead(ctx context.Context, base, head string) error {
 	if err != nil {
 		return err
 	}
-	if r.exit != 0 || r.text() != "commit" {
-		return refuse("bad_bundle", "", "the bundle's head %s is no commit in it", head)
+	if r.exit != 0 || r.stdoutText() != "commit" {
+		return newRefusal("bad_bundle", "", "the bundle's head %s is no commit in it", head)
 	}
 	if ok, err := q.isAncestor(ctx, base, head); err != nil {
 		return err
 	} else if !ok {
-		return refuse("not_a_descendant", "", "the head %s does not descend from the base %s", head, base)
+		return newRefusal("not_a_descendant", "", "the head %s does not descend from the base %s", head, base)
 	}
 	// --strict has checked what the pack's objects link to; this walks from the head, as a receiving git would.
 	r, err = q.run(ctx, "rev-list", "--objects", "--quiet", head, "--not", base)
@@ -201,7 +201,7 @@ func (q quarantine) checkHead(ctx context.Context, base, head string) error {
 		return err
 	}
 	if r.exit != 0 {
-		return refuse("bad_bundle", "", "the bundle is incomplete: %s", r.stderr)
+		return newRefusal("bad_bundle", "", "the bundle is incomplete: %s", r.stderr)
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ func TestUnrelatedHistory(t *testing.T) {
 	url := w.origin()
 	base, _, _ := w.sprite(url, "x")
 	w.in("sprite-x", "checkout", "-q", "--orphan", "alien")
-	head := w.commit("sprite-x", "alien.txt", "alien\n")
+	head := w.commitTree("sprite-x", "alien.txt", "alien\n")
 	w.in("sprite-x", "bundle", "create", "-q", w.path("alien.bundle"), "alien")
 	_, err := w.git.Inspect(t.Context(), Request{Repo: url, Bundle: w.path("alien.bundle"), Branch: "alien", Base: base, Head: head})
 	wantCode(t, err, "not_a_descendant")

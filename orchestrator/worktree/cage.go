@@ -49,8 +49,8 @@ var cageConfig = []string{
 	"-c", "pack.deltaCacheSize=64m",
 }
 
-// wrap returns the command line that sets the limits of l and becomes path.
-func (l *limits) wrap(path string, args []string) (string, []string) {
+// wrapCommand returns the command line that sets the limits of l and becomes path.
+func (l *limits) wrapCommand(path string, args []string) (string, []string) {
 	seconds := int64(l.cpu / time.Second)
 	// A limit that cannot be set is one that the user has set lower. The soft limit of time ends git by SIGXCPU, which
 	// says why.
@@ -62,8 +62,8 @@ func (l *limits) wrap(path string, args []string) (string, []string) {
 	return "/bin/sh", append([]string{"-c", script, path}, args...)
 }
 
-// enter waits until one more limited process may run.
-func (g *Git) enter(ctx context.Context) (leave func(), err error) {
+// acquireCage waits until one more limited process may run.
+func (g *Git) acquireCage(ctx context.Context) (leave func(), err error) {
 	select {
 	case g.cages <- struct{}{}:
 		return func() { <-g.cages }, nil
@@ -75,8 +75,8 @@ func (g *Git) enter(ctx context.Context) (leave func(), err error) {
 // outOfMemory is how git, zlib and the C library say that there is no more.
 var outOfMemory = regexp.MustCompile(`(?i)out of memory|cannot allocate memory|mmap failed`)
 
-// exceeded returns a refusal when r shows that a limit ended git.
-func (l *limits) exceeded(what string, exit *exec.ExitError, r result, late bool) error {
+// limitRefusal returns a refusal when r shows that a limit ended git.
+func (l *limits) limitRefusal(what string, exit *exec.ExitError, r result, late bool) error {
 	const hint = "push in smaller steps, without very large files"
 	by := syscall.Signal(0)
 	if exit != nil {
@@ -86,13 +86,13 @@ func (l *limits) exceeded(what string, exit *exec.ExitError, r result, late bool
 	}
 	switch {
 	case r.cut:
-		return refuse("limit_exceeded", hint, "git %s printed more than %d MiB about the sprite's objects", what, maxOutput>>20)
+		return newRefusal("limit_exceeded", hint, "git %s printed more than %d MiB about the sprite's objects", what, maxOutput>>20)
 	case late:
-		return refuse("limit_exceeded", hint, "git %s took longer than %s to read the sprite's objects", what, l.deadline)
+		return newRefusal("limit_exceeded", hint, "git %s took longer than %s to read the sprite's objects", what, l.deadline)
 	case by == syscall.SIGXCPU:
-		return refuse("limit_exceeded", hint, "git %s took more than %s of processor time to read the sprite's objects", what, l.cpu)
+		return newRefusal("limit_exceeded", hint, "git %s took more than %s of processor time to read the sprite's objects", what, l.cpu)
 	case exit != nil && l.memory > 0 && (by == syscall.SIGSEGV || by == syscall.SIGBUS || outOfMemory.MatchString(r.stderr)):
-		return refuse("limit_exceeded", hint, "git %s needs more than %d MiB of memory to read the sprite's objects", what, l.memory>>20)
+		return newRefusal("limit_exceeded", hint, "git %s needs more than %d MiB of memory to read the sprite's objects", what, l.memory>>20)
 	}
 	return nil
 }
@@ -106,16 +106,16 @@ type quarantine struct {
 	limits *limits
 }
 
-func (q quarantine) command(args ...string) command {
+func (q quarantine) gitCommand(args ...string) command {
 	return command{dir: q.dir, limits: q.limits, args: args}
 }
 
 func (q quarantine) run(ctx context.Context, args ...string) (result, error) {
-	return q.git.run(ctx, q.command(args...))
+	return q.git.run(ctx, q.gitCommand(args...))
 }
 
-func (q quarantine) must(ctx context.Context, args ...string) (result, error) {
-	return q.git.must(ctx, q.command(args...))
+func (q quarantine) mustRun(ctx context.Context, args ...string) (result, error) {
+	return q.git.mustRun(ctx, q.gitCommand(args...))
 }
 
 // isAncestor reports whether old is in the history of young. An old that does not exist is not.

@@ -70,7 +70,7 @@ func treeLine(mode, name, id string) string {
 	return mode + " " + name + "\x00" + string(raw)
 }
 
-func (p *packer) commit(tree, parent string) string {
+func (p *packer) commitTree(tree, parent string) string {
 	return p.object("commit", fmt.Sprintf("tree %s\nparent %s\nauthor A <a@example.org> 1700000000 +0000\ncommitter A <a@example.org> 1700000000 +0000\n\nhostile\n", tree, parent))
 }
 
@@ -143,7 +143,7 @@ func TestObjectsThatGrow(t *testing.T) {
 	for name, build := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := &packer{t: t}
-			head := p.commit(build(p), base)
+			head := p.commitTree(build(p), base)
 			file := w.path("bomb.bundle")
 			size := p.bundle(file, base, head)
 			began := time.Now()

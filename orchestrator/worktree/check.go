@@ -11,12 +11,12 @@ import (
 // there; a ref that no advertisement can show, such as a commit, is taken as found.
 func (g *Git) Find(ctx context.Context, spec, ref string) error {
 	if !isURL(spec) {
-		t, err := g.open(ctx, spec, "")
+		t, err := g.openTarget(ctx, spec, "")
 		if err != nil {
 			return err
 		}
 		defer t.release()
-		_, _, err = g.resolve(ctx, t, ref)
+		_, _, err = g.resolveRef(ctx, t, ref)
 		return err
 	}
 	if err := checkURL(spec); err != nil {
@@ -26,10 +26,10 @@ func (g *Git) Find(ctx context.Context, spec, ref string) error {
 	refs, err := g.lsRemote(ctx, spec, "HEAD", ref, "refs/heads/"+name, "refs/tags/"+name)
 	var remote *remoteError
 	switch {
-	case errors.As(err, &remote) && remote.absent():
-		return refuse("repository_not_found", remote.hint(), "%s: %s", remote.doing, remote.stderr)
+	case errors.As(err, &remote) && remote.isAbsent():
+		return newRefusal("repository_not_found", remote.remedyHint(), "%s: %s", remote.doing, remote.stderr)
 	case errors.As(err, &remote):
-		return refuse("repository_unreachable", remote.hint(), "%s: %s", remote.doing, remote.stderr)
+		return newRefusal("repository_unreachable", remote.remedyHint(), "%s: %s", remote.doing, remote.stderr)
 	case err != nil:
 		return err
 	case ref == "" || !plainName(ref):
@@ -40,7 +40,7 @@ func (g *Git) Find(ctx context.Context, spec, ref string) error {
 			return nil
 		}
 	}
-	return refuse("ref_not_found", "list them with git ls-remote", "%s has no branch or tag %q", StripCredentials(spec), line(ref))
+	return newRefusal("ref_not_found", "list them with git ls-remote", "%s has no branch or tag %q", StripCredentials(spec), cleanLine(ref))
 }
 
 // plainName reports whether a ref can only be the name of a branch or a tag: neither an abbreviated commit nor an
@@ -49,8 +49,8 @@ func plainName(ref string) bool {
 	return strings.Trim(ref, "0123456789abcdef") != "" && !strings.ContainsAny(ref, "~^:@{")
 }
 
-// absent reports whether the remote says that there is no such repository.
-func (e *remoteError) absent() bool {
+// isAbsent reports whether the remote says that there is no such repository.
+func (e *remoteError) isAbsent() bool {
 	for _, words := range []string{"not found", "does not appear to be a git repository", "does not exist"} {
 		if strings.Contains(e.stderr, words) {
 			return true

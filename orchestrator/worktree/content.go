@@ -20,7 +20,7 @@ type Content struct {
 // Objects calls each for every new object that the push brings, also for what a later commit removes again: commits, with
 // "" for a path, folders and files. An error of each ends it.
 func (c Content) Objects(ctx context.Context, each func(path string, content io.Reader) error) error {
-	list, err := c.q.must(ctx, "rev-list", "--objects", c.head, "--not", c.base)
+	list, err := c.q.mustRun(ctx, "rev-list", "--objects", c.head, "--not", c.base)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (c Content) Objects(ctx context.Context, each func(path string, content io.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r, w := io.Pipe()
-	read := c.q.command("cat-file", "--batch", "--buffer")
+	read := c.q.gitCommand("cat-file", "--batch", "--buffer")
 	read.stdin, read.out = &ids, w
 	ended := make(chan error, 1)
 	go func() {
@@ -65,7 +65,7 @@ func readBatch(r *bufio.Reader, paths []string, each func(string, io.Reader) err
 		}
 		f := strings.Fields(head)
 		if len(f) != 3 {
-			return refuse("bad_bundle", "", "an object of the bundle cannot be read: %s", line(head))
+			return newRefusal("bad_bundle", "", "an object of the bundle cannot be read: %s", cleanLine(head))
 		}
 		size, err := strconv.ParseInt(f[2], 10, 64)
 		if err != nil {
@@ -100,7 +100,7 @@ func (a Added) Line(n int) int {
 // Added returns the text that the commits of a push add, file by file; cut says that there is more. Binary files are left out.
 func (c Content) Added(ctx context.Context) (all []Added, cut bool, err error) {
 	args := append([]string{"log", "--no-show-signature", "--format=%x00", "--unified=0", "-m", "--first-parent"}, patchFlags...)
-	p, err := c.q.patch(ctx, append(args, c.base+".."+c.head)...)
+	p, err := c.q.printPatch(ctx, append(args, c.base+".."+c.head)...)
 	if err != nil {
 		return nil, false, err
 	}
@@ -130,7 +130,7 @@ func addedLines(patch string) []Added {
 			all = append(all, Added{Path: name})
 		case strings.HasPrefix(l, "@@ ") && len(all) > 0:
 			var err error
-			if at, removed, added, err = hunk(l); err != nil {
+			if at, removed, added, err = parseHunk(l); err != nil {
 				removed, added = 0, 0
 			}
 		}
@@ -138,8 +138,8 @@ func addedLines(patch string) []Added {
 	return all
 }
 
-// hunk reads "@@ -A,B +C,D @@": where its added lines begin, how many are removed and added.
-func hunk(l string) (at, removed, added int, err error) {
+// parseHunk reads "@@ -A,B +C,D @@": where its added lines begin, how many are removed and added.
+func parseHunk(l string) (at, removed, added int, err error) {
 	f := strings.Fields(l)
 	if len(f) < 4 {
 		return 0, 0, 0, errors.New("a hunk without ranges")

@@ -50,8 +50,8 @@ type change struct {
 	newOID  string
 }
 
-// describe fills in the digest, the description and the warnings of s.
-func (s *staged) describe(ctx context.Context) error {
+// describeDiff fills in the digest, the description and the warnings of s.
+func (s *staged) describeDiff(ctx context.Context) error {
 	q := s.repo
 	if err := q.checkPaths(ctx, s.Base, s.Head); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *staged) describe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	num, err := q.must(ctx, "diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", s.Base, s.Head)
+	num, err := q.mustRun(ctx, "diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", s.Base, s.Head)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (s *staged) describe(ctx context.Context) error {
 		s.Diff.Additions += max(n[0], 0)
 		s.Diff.Deletions += max(n[1], 0)
 		if i < maxFiles {
-			s.Diff.Files = append(s.Diff.Files, File{Path: line(c.path), Status: c.status, Additions: n[0], Deletions: n[1]})
+			s.Diff.Files = append(s.Diff.Files, File{Path: cleanLine(c.path), Status: c.status, Additions: n[0], Deletions: n[1]})
 		}
 	}
 	s.Diff.Stat = fmt.Sprintf("%d files changed, %d insertions(+), %d deletions(-)", len(changes), s.Diff.Additions, s.Diff.Deletions)
@@ -101,15 +101,15 @@ func (s *staged) describe(ctx context.Context) error {
 func (s *staged) describeCommits(ctx context.Context) error {
 	q := s.repo
 	rng := s.Base + ".." + s.Head
-	r, err := q.must(ctx, "rev-list", "--count", rng)
+	r, err := q.mustRun(ctx, "rev-list", "--count", rng)
 	if err != nil {
 		return err
 	}
-	if s.Diff.CommitsTotal, err = strconv.Atoi(r.text()); err != nil {
+	if s.Diff.CommitsTotal, err = strconv.Atoi(r.stdoutText()); err != nil {
 		return fmt.Errorf("count the commits: %w", err)
 	}
 	// %s and %an cannot hold a newline, so lines are records whatever a commit says.
-	r, err = q.must(ctx, "log", "--no-show-signature", "--format=%H%x00%an <%ae>%x00%<("+strconv.Itoa(maxNames)+",trunc)%s",
+	r, err = q.mustRun(ctx, "log", "--no-show-signature", "--format=%H%x00%an <%ae>%x00%<("+strconv.Itoa(maxNames)+",trunc)%s",
 		"--max-count="+strconv.Itoa(maxCommits), rng)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (s *staged) describeCommits(ctx context.Context) error {
 	for l := range strings.Lines(string(r.stdout)) {
 		f := strings.SplitN(l, "\x00", 3)
 		if len(f) == 3 {
-			s.Diff.Commits = append(s.Diff.Commits, Commit{SHA: f[0], Author: line(f[1]), Subject: line(f[2])})
+			s.Diff.Commits = append(s.Diff.Commits, Commit{SHA: f[0], Author: cleanLine(f[1]), Subject: cleanLine(f[2])})
 		}
 	}
 	return nil

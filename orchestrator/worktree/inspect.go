@@ -41,7 +41,7 @@ type Push struct {
 // protected_branch, bad_bundle, unknown_base, head_mismatch, not_a_descendant, nothing_to_push, not_fast_forward,
 // branch_checked_out, limit_exceeded.
 func (g *Git) Inspect(ctx context.Context, q Request) (Push, error) {
-	s, remove, err := g.inspect(ctx, q)
+	s, remove, err := g.inspectBundle(ctx, q)
 	if err != nil {
 		return Push{}, err
 	}
@@ -56,13 +56,13 @@ type staged struct {
 	repo   quarantine
 }
 
-// inspect is Inspect that keeps the scratch repository until remove is called. On error there is nothing to remove.
-func (g *Git) inspect(ctx context.Context, q Request) (s staged, remove func(), err error) {
-	branch, err := g.destination(q)
+// inspectBundle is Inspect that keeps the scratch repository until remove is called. On error there is nothing to remove.
+func (g *Git) inspectBundle(ctx context.Context, q Request) (s staged, remove func(), err error) {
+	branch, err := g.destinationOf(q)
 	if err != nil {
 		return s, nil, err
 	}
-	t, err := g.open(ctx, q.Repo, q.Base)
+	t, err := g.openTarget(ctx, q.Repo, q.Base)
 	if err != nil {
 		return s, nil, err
 	}
@@ -72,10 +72,10 @@ func (g *Git) inspect(ctx context.Context, q Request) (s staged, remove func(), 
 		}
 	}()
 	s = staged{target: t, Push: Push{Request: q, RemoteURL: t.remote, Branch: branch, Base: q.Base}}
-	if s.Old, err = g.current(ctx, t, branch); err != nil {
+	if s.Old, err = g.currentCommit(ctx, t, branch); err != nil {
 		return s, nil, err
 	}
-	dir, discard, err := g.temp("inspect")
+	dir, discard, err := g.tempDir("inspect")
 	if err != nil {
 		return s, nil, err
 	}
@@ -84,10 +84,10 @@ func (g *Git) inspect(ctx context.Context, q Request) (s staged, remove func(), 
 			discard()
 		}
 	}()
-	if s.repo, s.Head, err = g.admit(ctx, t, q, filepath.Join(dir, "repo.git")); err != nil {
+	if s.repo, s.Head, err = g.admitBundle(ctx, t, q, filepath.Join(dir, "repo.git")); err != nil {
 		return s, nil, err
 	}
-	if err = s.describe(ctx); err != nil {
+	if err = s.describeDiff(ctx); err != nil {
 		return s, nil, err
 	}
 	return s, func() { discard(); t.release() }, nil
@@ -100,15 +100,15 @@ func (s *staged) checkForward(ctx context.Context) error {
 	}
 	ok, err := s.repo.isAncestor(ctx, s.Old, s.Head)
 	if err == nil && !ok {
-		err = refuse("not_fast_forward", "push to another branch, or rebase onto it; a branch of an earlier try may be deleted there", "the branch %s of %s has commits that this push would drop", s.Branch, s.RemoteURL)
+		err = newRefusal("not_fast_forward", "push to another branch, or rebase onto it; a branch of an earlier try may be deleted there", "the branch %s of %s has commits that this push would drop", s.Branch, s.RemoteURL)
 	}
 	return err
 }
 
-// destination decides where a request may go, before anything is contacted.
-func (g *Git) destination(q Request) (string, error) {
+// destinationOf decides where a request may go, before anything is contacted.
+func (g *Git) destinationOf(q Request) (string, error) {
 	if !isOID(q.Base) || (q.Head != "" && !isOID(q.Head)) {
-		return "", refuse("bad_request", "give full commit ids, as git rev-parse prints them", "base and head must be full commit ids")
+		return "", newRefusal("bad_request", "give full commit ids, as git rev-parse prints them", "base and head must be full commit ids")
 	}
 	if err := branchRef(q.Branch); err != nil {
 		return "", err
@@ -126,9 +126,9 @@ func (g *Git) destination(q Request) (string, error) {
 	return branch, nil
 }
 
-// current returns what the destination is now, "" when it does not exist, and refuses a destination that the target
+// currentCommit returns what the destination is now, "" when it does not exist, and refuses a destination that the target
 // itself protects: a remote's default branch, a branch that somebody has checked out.
-func (g *Git) current(ctx context.Context, t target, branch string) (string, error) {
+func (g *Git) currentCommit(ctx context.Context, t target, branch string) (string, error) {
 	ref := "refs/heads/" + branch
 	if !t.local {
 		refs, err := g.lsRemote(ctx, t.url, "HEAD", ref)
@@ -137,12 +137,12 @@ func (g *Git) current(ctx context.Context, t target, branch string) (string, err
 		}
 		return refs.values[ref], g.checkProtected(branch, refs.head)
 	}
-	r, err := g.must(ctx, command{dir: t.top, user: true, args: []string{"worktree", "list", "--porcelain"}})
+	r, err := g.mustRun(ctx, command{dir: t.top, user: true, args: []string{"worktree", "list", "--porcelain"}})
 	if err != nil {
 		return "", err
 	}
-	if checkedOut(r.text(), ref) {
-		return "", refuse("branch_checked_out", "check out another branch, then approve again", "the branch %s is checked out in %s", branch, t.remote)
+	if checkedOut(r.stdoutText(), ref) {
+		return "", newRefusal("branch_checked_out", "check out another branch, then approve again", "the branch %s is checked out in %s", branch, t.remote)
 	}
-	return g.commit(ctx, t.top, ref)
+	return g.commitTree(ctx, t.top, ref)
 }

@@ -31,9 +31,9 @@ func (q quarantine) checkSizes(ctx context.Context) error {
 		return fmt.Errorf("open the index of the sprite's pack: %w", err)
 	}
 	defer index.Close()
-	list := q.command("show-index", "--object-format="+q.format)
+	list := q.gitCommand("show-index", "--object-format="+q.format)
 	list.stdin = index
-	r, err := q.git.must(ctx, list)
+	r, err := q.git.mustRun(ctx, list)
 	if err != nil {
 		return err
 	}
@@ -43,9 +43,9 @@ func (q quarantine) checkSizes(ctx context.Context) error {
 			ids.WriteString(f[1] + "\n")
 		}
 	}
-	ask := q.command("cat-file", "--batch-check=%(objecttype) %(objectsize)", "--buffer")
+	ask := q.gitCommand("cat-file", "--batch-check=%(objecttype) %(objectsize)", "--buffer")
 	ask.stdin = &ids
-	if r, err = q.git.must(ctx, ask); err != nil {
+	if r, err = q.git.mustRun(ctx, ask); err != nil {
 		return err
 	}
 	total := int64(0)
@@ -53,17 +53,17 @@ func (q quarantine) checkSizes(ctx context.Context) error {
 		kind, text, _ := strings.Cut(strings.TrimSpace(l), " ")
 		size, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return fmt.Errorf("measure the sprite's objects: git says %q", line(l))
+			return fmt.Errorf("measure the sprite's objects: git says %q", cleanLine(l))
 		}
 		most := int64(maxRecordSize)
 		if kind == "blob" {
 			most = q.git.maxFile
 		}
 		if size > most {
-			return refuse("limit_exceeded", "push without very large files", "a %s of the bundle has %d bytes; at most %d are taken", kind, size, most)
+			return newRefusal("limit_exceeded", "push without very large files", "a %s of the bundle has %d bytes; at most %d are taken", kind, size, most)
 		}
 		if total += size; total > maxInflated {
-			return refuse("limit_exceeded", "push in smaller steps", "the bundle's objects have more than %d bytes unpacked", int64(maxInflated))
+			return newRefusal("limit_exceeded", "push in smaller steps", "the bundle's objects have more than %d bytes unpacked", int64(maxInflated))
 		}
 	}
 	return nil
@@ -86,11 +86,11 @@ type subtree struct {
 // checkPaths refuses a diff with too many paths before git lists them: thirteen trees can stand for billions. Each pair
 // of trees is read once, level by level.
 func (q quarantine) checkPaths(ctx context.Context, base, head string) error {
-	roots, err := q.must(ctx, "rev-parse", base+"^{tree}", head+"^{tree}")
+	roots, err := q.mustRun(ctx, "rev-parse", base+"^{tree}", head+"^{tree}")
 	if err != nil {
 		return err
 	}
-	before, after, _ := strings.Cut(roots.text(), "\n")
+	before, after, _ := strings.Cut(roots.stdoutText(), "\n")
 	root := treePair{before, after}
 	if before == after {
 		return nil
@@ -100,7 +100,7 @@ func (q quarantine) checkPaths(ctx context.Context, base, head string) error {
 	read, changes := 0, 0
 	for depth := 0; len(level) > 0; depth++ {
 		if depth == maxDepth {
-			return refuse("limit_exceeded", "nest folders less deeply", "the push has folders more than %d levels deep", maxDepth)
+			return newRefusal("limit_exceeded", "nest folders less deeply", "the push has folders more than %d levels deep", maxDepth)
 		}
 		trees, n, err := q.readTrees(ctx, level)
 		if err != nil {
@@ -134,7 +134,7 @@ func (q quarantine) checkPaths(ctx context.Context, base, head string) error {
 }
 
 func tooManyPaths() error {
-	return refuse("limit_exceeded", "push in smaller steps", "the push changes too many files to be inspected (more than %d, or paths of more than %d MiB)", maxPaths, maxOutput>>21)
+	return newRefusal("limit_exceeded", "push in smaller steps", "the push changes too many files to be inspected (more than %d, or paths of more than %d MiB)", maxPaths, maxOutput>>21)
 }
 
 // sumPaths counts the files below a pair and the bytes of their paths; sums remembers pairs. Numbers stop growing far
@@ -191,9 +191,9 @@ func (q quarantine) readObjects(ctx context.Context, kind string, ids []string) 
 	if len(bodies) == 0 {
 		return bodies, 0, nil
 	}
-	c := q.command("cat-file", "--batch", "--buffer")
+	c := q.gitCommand("cat-file", "--batch", "--buffer")
 	c.stdin = &ask
-	r, err := q.git.must(ctx, c)
+	r, err := q.git.mustRun(ctx, c)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -201,7 +201,7 @@ func (q quarantine) readObjects(ctx context.Context, kind string, ids []string) 
 		head, body, _ := bytes.Cut(rest, []byte("\n"))
 		f := strings.Fields(string(head))
 		if len(f) != 3 || f[1] != kind {
-			return nil, 0, refuse("bad_bundle", "", "a %s of the bundle cannot be read: %s", kind, line(string(head)))
+			return nil, 0, newRefusal("bad_bundle", "", "a %s of the bundle cannot be read: %s", kind, cleanLine(string(head)))
 		}
 		size, err := strconv.Atoi(f[2])
 		if err != nil || size >= len(body) {
@@ -219,7 +219,7 @@ func parseTree(body []byte, width int) (map[string]treeEntry, error) {
 		head, rest, ok := bytes.Cut(body, []byte{0})
 		mode, name, ok2 := bytes.Cut(head, []byte(" "))
 		if !ok || !ok2 || len(rest) < width {
-			return nil, refuse("bad_bundle", "", "a tree of the bundle cannot be read")
+			return nil, newRefusal("bad_bundle", "", "a tree of the bundle cannot be read")
 		}
 		entries[string(name)] = treeEntry{string(mode), string(rest[:width])}
 		body = rest[width:]

@@ -63,8 +63,8 @@ func normalURL(remote string) string {
 	return u.String()
 }
 
-// mirror brings the mirror of remote up to date, all branches and want, and returns it held against changes.
-func (g *Git) mirror(ctx context.Context, remote, want string) (target, error) {
+// openMirror brings the mirror of remote up to date, all branches and want, and returns it held against changes.
+func (g *Git) openMirror(ctx context.Context, remote, want string) (target, error) {
 	name := filepath.Join(g.mirrors, mirrorName(remote))
 	for {
 		lock, err := openLock(ctx, name+".lock")
@@ -72,9 +72,9 @@ func (g *Git) mirror(ctx context.Context, remote, want string) (target, error) {
 			return target{}, fmt.Errorf("lock the mirror of %s: %w", StripCredentials(remote), err)
 		}
 		m := mirror{g, remote, StripCredentials(remote), name + ".git", lock}
-		t, err := m.update(ctx, want)
+		t, err := m.updateMirror(ctx, want)
 		if err == nil {
-			err = flock(ctx, lock, syscall.LOCK_SH)
+			err = lockFile(ctx, lock, syscall.LOCK_SH)
 		}
 		if err != nil {
 			lock.Close()
@@ -98,7 +98,7 @@ type mirror struct {
 	lock  *os.File
 }
 
-func (m mirror) update(ctx context.Context, want string) (target, error) {
+func (m mirror) updateMirror(ctx context.Context, want string) (target, error) {
 	t := target{url: m.url, remote: m.shown, gitdir: m.dir, objects: filepath.Join(m.dir, "objects"), format: "sha1"}
 	refs, err := m.git.lsRemote(ctx, m.url, "HEAD")
 	if err != nil {
@@ -108,75 +108,75 @@ func (m mirror) update(ctx context.Context, want string) (target, error) {
 	if len(refs.values["HEAD"]) == 64 {
 		t.format = "sha256"
 	}
-	if err := m.ready(ctx, t.format); err != nil {
+	if err := m.checkState(ctx, t.format); err != nil {
 		return t, fmt.Errorf("make a mirror of %s: %w", m.shown, err)
 	}
-	err = m.fetch(ctx, t.head, want)
+	err = m.fetchRefs(ctx, t.head, want)
 	var remote *remoteError
-	broken := err == nil && refs.values["HEAD"] != "" && !m.has(ctx, "HEAD") || errors.As(err, &remote) && !m.intact(ctx, "--connectivity-only")
+	broken := err == nil && refs.values["HEAD"] != "" && !m.hasCommit(ctx, "HEAD") || errors.As(err, &remote) && !m.isIntact(ctx, "--connectivity-only")
 	if broken && ctx.Err() == nil {
-		if err := m.remake(ctx, t.format); err != nil {
+		if err := m.recreateRepo(ctx, t.format); err != nil {
 			return t, fmt.Errorf("make the broken mirror of %s anew: %w", m.shown, err)
 		}
-		err = m.fetch(ctx, t.head, want)
+		err = m.fetchRefs(ctx, t.head, want)
 	}
 	if err != nil {
 		return t, err
 	}
 	now := time.Now()
-	return t, errors.Join(os.Remove(m.path(updatingMark)), os.Chtimes(m.lock.Name(), now, now))
+	return t, errors.Join(os.Remove(m.filePath(updatingMark)), os.Chtimes(m.lock.Name(), now, now))
 }
 
-func (m mirror) path(name string) string { return filepath.Join(m.dir, name) }
+func (m mirror) filePath(name string) string { return filepath.Join(m.dir, name) }
 
-// command runs in the mirror and nowhere else: without GIT_DIR, git would take a folder that is no repository any more
+// gitCommand runs in the mirror and nowhere else: without GIT_DIR, git would take a folder that is no repository any more
 // for a part of one further up.
-func (m mirror) command(args ...string) command {
+func (m mirror) gitCommand(args ...string) command {
 	return command{dir: m.dir, env: []string{"GIT_DIR=" + m.dir}, hold: m.lock, args: args}
 }
 
-// ready makes the mirror, or makes it anew when it is not one of the format, or when what was doubted is broken. What a
+// checkState makes the mirror, or makes it anew when it is not one of the format, or when what was doubted is broken. What a
 // killed fetch left is cleared away.
-func (m mirror) ready(ctx context.Context, format string) error {
-	if _, err := os.Stat(m.path("HEAD")); err != nil {
-		return m.remake(ctx, format)
+func (m mirror) checkState(ctx context.Context, format string) error {
+	if _, err := os.Stat(m.filePath("HEAD")); err != nil {
+		return m.recreateRepo(ctx, format)
 	}
-	r, err := m.git.run(ctx, m.command("rev-parse", "--show-object-format", "--is-bare-repository"))
+	r, err := m.git.run(ctx, m.gitCommand("rev-parse", "--show-object-format", "--is-bare-repository"))
 	if err != nil {
 		return err
 	}
-	if r.exit != 0 || r.text() != format+"\ntrue" {
-		return m.remake(ctx, format)
+	if r.exit != 0 || r.stdoutText() != format+"\ntrue" {
+		return m.recreateRepo(ctx, format)
 	}
-	if _, err := os.Stat(m.path(doubtMark)); err == nil {
-		if !m.intact(ctx) && ctx.Err() == nil {
-			return m.remake(ctx, format)
+	if _, err := os.Stat(m.filePath(doubtMark)); err == nil {
+		if !m.isIntact(ctx) && ctx.Err() == nil {
+			return m.recreateRepo(ctx, format)
 		}
-		if err := os.Remove(m.path(doubtMark)); err != nil {
+		if err := os.Remove(m.filePath(doubtMark)); err != nil {
 			return err
 		}
 	}
-	if _, err := os.Stat(m.path(updatingMark)); err == nil {
-		return m.clear()
+	if _, err := os.Stat(m.filePath(updatingMark)); err == nil {
+		return m.clearRepo()
 	}
-	return os.WriteFile(m.path(updatingMark), nil, 0o600)
+	return os.WriteFile(m.filePath(updatingMark), nil, 0o600)
 }
 
-// remake replaces the mirror by an empty one.
-func (m mirror) remake(ctx context.Context, format string) error {
+// recreateRepo replaces the mirror by an empty one.
+func (m mirror) recreateRepo(ctx context.Context, format string) error {
 	if err := os.RemoveAll(m.dir); err != nil {
 		return err
 	}
 	init := command{args: []string{"init", "-q", "--bare", "--template=", "--object-format=" + format, m.dir}, hold: m.lock}
-	if _, err := m.git.must(ctx, init); err != nil {
+	if _, err := m.git.mustRun(ctx, init); err != nil {
 		return err
 	}
-	return errors.Join(os.WriteFile(m.path(urlMark), []byte(m.shown+"\n"), 0o600), os.WriteFile(m.path(updatingMark), nil, 0o600))
+	return errors.Join(os.WriteFile(m.filePath(urlMark), []byte(m.shown+"\n"), 0o600), os.WriteFile(m.filePath(updatingMark), nil, 0o600))
 }
 
-// clear removes the locks and unfinished packs of a fetch that was killed. No other is at work: the lock is ours, and
+// clearRepo removes the locks and unfinished packs of a fetch that was killed. No other is at work: the lock is ours, and
 // git's processes hold it, too.
-func (m mirror) clear() error {
+func (m mirror) clearRepo() error {
 	return filepath.WalkDir(m.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -188,30 +188,30 @@ func (m mirror) clear() error {
 	})
 }
 
-// fetch brings in the branches, and the tag or commit that want names.
-func (m mirror) fetch(ctx context.Context, head, want string) error {
-	if err := m.pull(ctx, "--prune", "+refs/heads/*:refs/heads/*"); err != nil {
+// fetchRefs brings in the branches, and the tag or commit that want names.
+func (m mirror) fetchRefs(ctx context.Context, head, want string) error {
+	if err := m.pullRefs(ctx, "--prune", "+refs/heads/*:refs/heads/*"); err != nil {
 		return err
 	}
 	if head != "" {
-		if _, err := m.git.must(ctx, m.command("symbolic-ref", "HEAD", "refs/heads/"+head)); err != nil {
+		if _, err := m.git.mustRun(ctx, m.gitCommand("symbolic-ref", "HEAD", "refs/heads/"+head)); err != nil {
 			return err
 		}
 	}
 	if err := m.fetchOne(ctx, want); err != nil {
 		return err
 	}
-	packs, err := filepath.Glob(m.path("objects/pack/*.pack"))
+	packs, err := filepath.Glob(m.filePath("objects/pack/*.pack"))
 	if err != nil || len(packs) <= maxPacks {
 		return err
 	}
 	// What no branch reaches any more may be the base of a run that waits: it is kept.
-	_, err = m.git.must(ctx, m.command("repack", "-a", "-d", "-k", "-q"))
+	_, err = m.git.mustRun(ctx, m.gitCommand("repack", "-a", "-d", "-k", "-q"))
 	return err
 }
 
-func (m mirror) pull(ctx context.Context, args ...string) error {
-	c := m.command(append([]string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"}, args[:len(args)-1]...)...)
+func (m mirror) pullRefs(ctx context.Context, args ...string) error {
+	c := m.gitCommand(append([]string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"}, args[:len(args)-1]...)...)
 	c.user = true
 	c.args = append(c.args, "--end-of-options", m.url, args[len(args)-1])
 	r, err := m.git.run(ctx, c)
@@ -225,34 +225,34 @@ func (m mirror) pull(ctx context.Context, args ...string) error {
 func (m mirror) fetchOne(ctx context.Context, want string) error {
 	var remote *remoteError
 	switch {
-	case want == "" || m.has(ctx, "refs/heads/"+strings.TrimPrefix(want, "refs/heads/")):
+	case want == "" || m.hasCommit(ctx, "refs/heads/"+strings.TrimPrefix(want, "refs/heads/")):
 		return nil
 	case isOID(want):
-		if m.has(ctx, want) {
+		if m.hasCommit(ctx, want) {
 			return nil
 		}
-		if err := m.pull(ctx, want); !errors.As(err, &remote) {
+		if err := m.pullRefs(ctx, want); !errors.As(err, &remote) {
 			return err
 		}
 		return nil
 	}
 	tag := "refs/tags/" + strings.TrimPrefix(want, "refs/tags/")
-	if err := m.pull(ctx, "+"+tag+":"+tag); !errors.As(err, &remote) {
+	if err := m.pullRefs(ctx, "+"+tag+":"+tag); !errors.As(err, &remote) {
 		return err
 	}
 	// A tag that was there before has been removed since, or never was.
-	_, err := m.git.run(ctx, m.command("update-ref", "-d", tag))
+	_, err := m.git.run(ctx, m.gitCommand("update-ref", "-d", tag))
 	return err
 }
 
-func (m mirror) has(ctx context.Context, rev string) bool {
-	r, err := m.git.run(ctx, m.command("cat-file", "-e", rev+"^{commit}"))
+func (m mirror) hasCommit(ctx context.Context, rev string) bool {
+	r, err := m.git.run(ctx, m.gitCommand("cat-file", "-e", rev+"^{commit}"))
 	return err == nil && r.exit == 0
 }
 
-// intact looks through all objects, or with --connectivity-only whether they are there.
-func (m mirror) intact(ctx context.Context, args ...string) bool {
-	r, err := m.git.run(ctx, m.command(append([]string{"fsck", "--no-dangling", "--no-progress"}, args...)...))
+// isIntact looks through all objects, or with --connectivity-only whether they are there.
+func (m mirror) isIntact(ctx context.Context, args ...string) bool {
+	r, err := m.git.run(ctx, m.gitCommand(append([]string{"fsck", "--no-dangling", "--no-progress"}, args...)...))
 	return err != nil || r.exit == 0
 }
 
@@ -272,7 +272,7 @@ func openLock(ctx context.Context, path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(ctx, f, syscall.LOCK_EX); err != nil {
+	if err := lockFile(ctx, f, syscall.LOCK_EX); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
@@ -281,7 +281,7 @@ func openLock(ctx context.Context, path string) (*os.File, error) {
 // lockPause is how often a lock that another process holds is tried: the system call that waits cannot be cancelled.
 const lockPause = 20 * time.Millisecond
 
-func flock(ctx context.Context, f *os.File, how int) error {
+func lockFile(ctx context.Context, f *os.File, how int) error {
 	tick := time.NewTicker(lockPause)
 	defer tick.Stop()
 	for {

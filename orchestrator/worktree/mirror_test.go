@@ -121,7 +121,7 @@ func (w *world) seeds(url, ref, head string) {
 func TestLaterSeedsFetchWhatIsNew(t *testing.T) {
 	w := newWorld(t)
 	w.repository("work")
-	head := w.commit("work", "big.txt", noise(1<<20))
+	head := w.commitTree("work", "big.txt", noise(1<<20))
 	w.in(".", "clone", "-q", "--bare", "work", "origin.git")
 	s := w.serve()
 	url := s.url + "/origin.git"
@@ -132,7 +132,7 @@ func TestLaterSeedsFetchWhatIsNew(t *testing.T) {
 	}
 	whole := taken(func() { w.seeds(url, "", head) })
 	again := taken(func() { w.seeds(url, "", head) })
-	next := w.commit("work", "small.txt", "small\n")
+	next := w.commitTree("work", "small.txt", "small\n")
 	w.in("work", "push", "-q", w.path("origin.git"), "main")
 	little := taken(func() { w.seeds(url, "", next) })
 	if whole < 500_000 || again > 5_000 || little > 10_000 {
@@ -176,7 +176,7 @@ func TestSeedsAtOnce(t *testing.T) {
 		})
 	}
 	for i := range 3 {
-		w.commit("pusher", fmt.Sprintf("push-%d", i), "x\n")
+		w.commitTree("pusher", fmt.Sprintf("push-%d", i), "x\n")
 		w.in("pusher", "push", "-q", "origin", "main")
 	}
 	if err := group.Wait(); err != nil {
@@ -233,7 +233,7 @@ func TestMirrorFollowsTheRemote(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.in(".", "init", "-q", "--object-format=sha256", "new")
-	other := w.commit("new", "b.txt", "other\n")
+	other := w.commitTree("new", "b.txt", "other\n")
 	w.in(".", "clone", "-q", "--bare", "new", "origin.git")
 	w.seeds(url, "", other)
 }
@@ -256,7 +256,7 @@ func TestBrokenMirrorIsMadeAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.repository("work")
-			head := w.commit("work", "big.txt", noise(200<<10))
+			head := w.commitTree("work", "big.txt", noise(200<<10))
 			w.in(".", "clone", "-q", "--bare", "work", "origin.git")
 			url := "file://" + w.path("origin.git")
 			w.seeds(url, "", head)
@@ -297,7 +297,7 @@ func scribble(file string) error {
 func TestSeedCutOffInTheMiddle(t *testing.T) {
 	w := newWorld(t)
 	w.repository("work")
-	head := w.commit("work", "big.txt", noise(1<<20))
+	head := w.commitTree("work", "big.txt", noise(1<<20))
 	w.in(".", "clone", "-q", "--bare", "work", "origin.git")
 	s := w.serve()
 	url := s.url + "/origin.git"
@@ -352,7 +352,7 @@ func TestSeedWaitsForTheMirror(t *testing.T) {
 func TestPruneMirrors(t *testing.T) {
 	w := newWorld(t)
 	w.repository("work")
-	w.commit("work", "big.txt", noise(100<<10))
+	w.commitTree("work", "big.txt", noise(100<<10))
 	now := time.Now()
 	var urls []string
 	for i, name := range []string{"a", "b", "c", "busy"} {
@@ -366,7 +366,7 @@ func TestPruneMirrors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	busy, err := w.git.open(t.Context(), urls[3], "")
+	busy, err := w.git.openTarget(t.Context(), urls[3], "")
 	if err != nil {
 		t.Fatal(err)
 	}

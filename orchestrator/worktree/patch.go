@@ -22,30 +22,30 @@ var patchFlags = []string{"--patch", "--no-renames", "--no-ext-diff", "--no-text
 // Patch returns the content of a push that Inspect accepted. It contacts no remote for a request whose base is known.
 func (g *Git) Patch(ctx context.Context, r Request) (Patch, error) {
 	if !isOID(r.Base) || !isOID(r.Head) {
-		return Patch{}, refuse("bad_request", "", "base and head must be full commit ids")
+		return Patch{}, newRefusal("bad_request", "", "base and head must be full commit ids")
 	}
-	t, err := g.open(ctx, r.Repo, r.Base)
+	t, err := g.openTarget(ctx, r.Repo, r.Base)
 	if err != nil {
 		return Patch{}, err
 	}
 	defer t.release()
-	dir, remove, err := g.temp("patch")
+	dir, remove, err := g.tempDir("patch")
 	if err != nil {
 		return Patch{}, err
 	}
 	defer remove()
-	q, _, err := g.admit(ctx, t, r, filepath.Join(dir, "repo.git"))
+	q, _, err := g.admitBundle(ctx, t, r, filepath.Join(dir, "repo.git"))
 	if err != nil {
 		return Patch{}, err
 	}
 	if err := q.checkPaths(ctx, r.Base, r.Head); err != nil {
 		return Patch{}, err
 	}
-	return q.patch(ctx, append(append([]string{"diff-tree", "-r"}, patchFlags...), r.Base, r.Head)...)
+	return q.printPatch(ctx, append(append([]string{"diff-tree", "-r"}, patchFlags...), r.Base, r.Head)...)
 }
 
-// patch runs a git that prints a patch, and keeps as much of it as a command may print.
-func (q quarantine) patch(ctx context.Context, args ...string) (Patch, error) {
+// printPatch runs a git that prints a patch, and keeps as much of it as a command may print.
+func (q quarantine) printPatch(ctx context.Context, args ...string) (Patch, error) {
 	out, err := q.run(ctx, args...)
 	p := Patch{Text: string(out.stdout), Cut: out.cut}
 	switch {
@@ -67,7 +67,7 @@ type FilePair struct {
 
 // PatchOf returns the differences of files as a patch.
 func (g *Git) PatchOf(ctx context.Context, files []FilePair) (Patch, error) {
-	dir, remove, err := g.temp("patch")
+	dir, remove, err := g.tempDir("patch")
 	if err != nil {
 		return Patch{}, err
 	}
@@ -81,7 +81,7 @@ func (g *Git) PatchOf(ctx context.Context, files []FilePair) (Patch, error) {
 	}
 	q := quarantine{git: g, dir: dir, limits: readLimits(size)}
 	args := append([]string{"diff", "--no-index", "--no-prefix"}, patchFlags...)
-	return q.patch(ctx, append(args, "--", "a", "b")...)
+	return q.printPatch(ctx, append(args, "--", "a", "b")...)
 }
 
 // writeBelow writes a file of a sprite below dir, which it never leaves. A dir without files is made, too.

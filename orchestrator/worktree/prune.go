@@ -81,7 +81,7 @@ func (g *Git) listMirrors() ([]PrunedMirror, error) {
 			m.Used = info.ModTime()
 		}
 		if text, err := os.ReadFile(filepath.Join(g.mirrors, e.Name(), urlMark)); err == nil {
-			m.URL = line(string(text))
+			m.URL = cleanLine(string(text))
 		}
 		err := filepath.WalkDir(filepath.Join(g.mirrors, e.Name()), func(_ string, d fs.DirEntry, err error) error {
 			if err != nil {

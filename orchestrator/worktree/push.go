@@ -27,7 +27,7 @@ type PushResult struct {
 // contacted. A *lattice.Refusal is final: what Inspect refuses, binding_changed (the request amounts to something else
 // by now), stale (the branch moved), rejected_by_remote (a hook or rule there said no, in its own words).
 func (g *Git) Push(ctx context.Context, p Push) (PushResult, error) {
-	s, remove, err := g.inspect(ctx, p.Request)
+	s, remove, err := g.inspectBundle(ctx, p.Request)
 	if err != nil {
 		return PushResult{}, err
 	}
@@ -42,12 +42,12 @@ func (g *Git) Push(ctx context.Context, p Push) (PushResult, error) {
 		return res, nil
 	case p.Old:
 	default:
-		return PushResult{}, stale(p.Branch, s.RemoteURL)
+		return PushResult{}, staleRefusal(p.Branch, s.RemoteURL)
 	}
 	if err := s.checkForward(ctx); err != nil {
 		return PushResult{}, err
 	}
-	return g.send(ctx, s, res)
+	return g.pushBranch(ctx, s, res)
 }
 
 // Same refuses now when it is not what p was: an approval of p does not cover it. The destination's present value is
@@ -61,15 +61,15 @@ func (p Push) Same(now Push) error {
 		{"diff", p.DiffDigest, now.DiffDigest},
 	} {
 		if d.was != d.is {
-			return refuse("binding_changed", "inspect and approve it again", "the %s is no longer what was approved: %s, not %s", d.what, line(d.is), line(d.was))
+			return newRefusal("binding_changed", "inspect and approve it again", "the %s is no longer what was approved: %s, not %s", d.what, cleanLine(d.is), cleanLine(d.was))
 		}
 	}
 	return nil
 }
 
-// send is the one command that changes something outside. The lease makes it a compare-and-swap; Push has seen to it
+// pushBranch is the one command that changes something outside. The lease makes it a compare-and-swap; Push has seen to it
 // that the move is a fast-forward, so that the lease never forces.
-func (g *Git) send(ctx context.Context, s staged, res PushResult) (PushResult, error) {
+func (g *Git) pushBranch(ctx context.Context, s staged, res PushResult) (PushResult, error) {
 	r, err := g.run(ctx, command{dir: s.repo.dir, user: true, hide: s.Request.Hide, limits: pushLimits, args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags",
 		"--recurse-submodules=no", "--force-with-lease=" + res.Ref + ":" + res.Old, "--end-of-options", s.target.url, res.New + ":" + res.Ref}})
 	if err != nil {
@@ -85,7 +85,7 @@ func (g *Git) send(ctx context.Context, s staged, res PushResult) (PushResult, e
 	}
 	// Whatever git says, the branch itself tells what happened: a race that another copy of this push won looks like a
 	// rejection, and so does a reply that was lost after the update.
-	now, err := g.current(ctx, s.target, s.Branch)
+	now, err := g.currentCommit(ctx, s.target, s.Branch)
 	switch {
 	case err != nil && !isRefusal(err):
 		return PushResult{}, &remoteError{"push to " + s.RemoteURL, r.stderr}
@@ -95,16 +95,16 @@ func (g *Git) send(ctx context.Context, s staged, res PushResult) (PushResult, e
 		res.Status = AlreadyThere
 		return res, nil
 	case now != res.Old:
-		return PushResult{}, stale(s.Branch, s.RemoteURL)
+		return PushResult{}, staleRefusal(s.Branch, s.RemoteURL)
 	case flag == '!':
-		return PushResult{}, refuse("rejected_by_remote", "ask whoever keeps that repository, or push to another branch",
-			"%s rejected the branch %s (%s): %s", s.RemoteURL, s.Branch, reason, rejection(r.stderr))
+		return PushResult{}, newRefusal("rejected_by_remote", "ask whoever keeps that repository, or push to another branch",
+			"%s rejected the branch %s (%s): %s", s.RemoteURL, s.Branch, reason, remoteReason(r.stderr))
 	}
 	return PushResult{}, &remoteError{"push to " + s.RemoteURL, r.stderr}
 }
 
-func stale(branch, remote string) error {
-	return refuse("stale", "look at what changed, then ask for the push again", "the branch %s of %s moved since the push was inspected", branch, remote)
+func staleRefusal(branch, remote string) error {
+	return newRefusal("stale", "look at what changed, then ask for the push again", "the branch %s of %s moved since the push was inspected", branch, remote)
 }
 
 // parsePorcelain finds the line of ref in git push --porcelain: "FLAG\tFROM:TO\tSUMMARY (REASON)".
@@ -112,14 +112,14 @@ func parsePorcelain(out, ref string) (flag byte, reason string) {
 	for l := range strings.Lines(out) {
 		f := strings.SplitN(strings.TrimSuffix(l, "\n"), "\t", 3)
 		if len(f) == 3 && len(f[0]) == 1 && strings.HasSuffix(f[1], ":"+ref) {
-			return f[0][0], line(f[2])
+			return f[0][0], cleanLine(f[2])
 		}
 	}
 	return 0, ""
 }
 
-// rejection keeps what the remote itself said; git's own lines repeat what the reason tells.
-func rejection(stderr string) string {
+// remoteReason keeps what the remote itself said; git's own lines repeat what the reason tells.
+func remoteReason(stderr string) string {
 	var out []string
 	for l := range strings.SplitSeq(stderr, "\n") {
 		if said, ok := strings.CutPrefix(l, "remote:"); ok && strings.TrimSpace(said) != "" {

@@ -245,7 +245,7 @@ func TestStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := w.commit("repo", "other.txt", "other\n")
+	other := w.commitTree("repo", "other.txt", "other\n")
 	w.in("repo", "push", "-q", w.path("origin.git"), "HEAD:refs/heads/fix")
 	_, err = w.git.Push(t.Context(), p)
 	wantCode(t, err, "stale")

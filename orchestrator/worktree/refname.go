@@ -17,7 +17,7 @@ func isOID(s string) bool {
 // dash or "refs/", not HEAD, at most 200 bytes, no bytes beyond printable ASCII and valid letters of other scripts.
 func branchRef(branch string) error {
 	bad := func(why string) error {
-		return refuse("bad_branch", "choose a plain name such as fix/cache", "the branch name %q %s", line(branch), why)
+		return newRefusal("bad_branch", "choose a plain name such as fix/cache", "the branch name %q %s", cleanLine(branch), why)
 	}
 	switch {
 	case branch == "":
@@ -34,7 +34,7 @@ func branchRef(branch string) error {
 		return r <= 0x20 || r == 0x7f || r == '\uFFFD' || strings.ContainsRune(`~^:?*[\`, r)
 	}):
 		return bad("holds a character that git does not allow")
-	case line(branch) != branch:
+	case cleanLine(branch) != branch:
 		return bad("holds a character that cannot be shown")
 	case strings.HasSuffix(branch, "."):
 		return bad("ends with a dot")
@@ -59,11 +59,11 @@ func (g *Git) checkProtected(branch, defaultBranch string) error {
 			match = true
 		}
 		if match || (deep && strings.HasPrefix(name, dir+"/")) {
-			return refuse("protected_branch", "push to another branch and open a pull request", "the branch %s is protected", branch)
+			return newRefusal("protected_branch", "push to another branch and open a pull request", "the branch %s is protected", branch)
 		}
 	}
 	if defaultBranch != "" && strings.EqualFold(branch, defaultBranch) {
-		return refuse("protected_branch", "push to another branch and open a pull request", "the branch %s is protected: it is the remote's default branch", branch)
+		return newRefusal("protected_branch", "push to another branch and open a pull request", "the branch %s is protected: it is the remote's default branch", branch)
 	}
 	return nil
 }

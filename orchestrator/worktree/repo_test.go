@@ -76,8 +76,8 @@ func (w *world) command(dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// commit writes a file, commits it and returns the commit.
-func (w *world) commit(dir, file, content string) string {
+// commitTree writes a file, commits it and returns the commit.
+func (w *world) commitTree(dir, file, content string) string {
 	w.t.Helper()
 	w.write(filepath.Join(dir, file), content)
 	w.in(dir, "add", "-A")
@@ -89,7 +89,7 @@ func (w *world) commit(dir, file, content string) string {
 func (w *world) repository(dir string) (head string) {
 	w.t.Helper()
 	w.in(".", "init", "-q", dir)
-	return w.commit(dir, "a.txt", "one\n")
+	return w.commitTree(dir, "a.txt", "one\n")
 }
 
 // sprite clones a seeded bundle as a sprite would, commits on branch, and returns base, head and its bundle.
@@ -102,7 +102,7 @@ func (w *world) sprite(spec, branch string) (base, head, bundle string) {
 	dir := "sprite-" + strings.ReplaceAll(branch, "/", "-")
 	w.in(".", "clone", "-q", s.Bundle, dir)
 	w.in(dir, "checkout", "-q", "-b", branch)
-	head = w.commit(dir, "fix.txt", "fixed by "+branch+"\n")
+	head = w.commitTree(dir, "fix.txt", "fixed by "+branch+"\n")
 	bundle = w.path(dir + ".bundle")
 	w.in(dir, "bundle", "create", "-q", bundle, s.Head+".."+branch)
 	return s.Head, head, bundle

@@ -21,8 +21,8 @@ const (
 	risks
 )
 
-// text says what a kind is; the person who approves reads it.
-func (r risk) text() string {
+// description says what a kind is; the person who approves reads it.
+func (r risk) description() string {
 	switch r {
 	case riskCI:
 		return "changes what the forge or its CI runs"
@@ -75,8 +75,8 @@ func matchesAny(p string, list []string) bool {
 	return false
 }
 
-// classify finds the kind of a change by its path and mode; false for ordinary files. Links are judged by their targets.
-func (c change) classify() (risk, bool) {
+// classifyRisk finds the kind of a change by its path and mode; false for ordinary files. Links are judged by their targets.
+func (c change) classifyRisk() (risk, bool) {
 	base := strings.ToLower(path.Base(c.path))
 	switch {
 	case c.newMode == "160000":
@@ -108,15 +108,15 @@ func (q quarantine) diffWarnings(ctx context.Context, changes []change, lines ma
 	}
 	var found [risks][]string
 	for _, c := range changes {
-		name := line(c.path)
+		name := cleanLine(c.path)
 		if c.status == "D" {
 			name += " (deleted)"
 		}
-		if r, ok := c.classify(); ok {
+		if r, ok := c.classifyRisk(); ok {
 			found[r] = append(found[r], name)
 		}
 		if to := string(targets[c.newOID]); c.newMode == "120000" && leavesTree(c.path, to) {
-			found[riskLink] = append(found[riskLink], name+" → "+line(to))
+			found[riskLink] = append(found[riskLink], name+" → "+cleanLine(to))
 		}
 		if lines[c.path][0] < 0 && c.status != "D" {
 			found[riskBinary] = append(found[riskBinary], name)
@@ -125,14 +125,14 @@ func (q quarantine) diffWarnings(ctx context.Context, changes []change, lines ma
 	var out []string
 	for r, names := range found {
 		if len(names) > 0 {
-			out = append(out, risk(r).line(names))
+			out = append(out, risk(r).warningLine(names))
 		}
 	}
 	return out, nil
 }
 
-// line is the warning about the paths of one kind.
-func (r risk) line(names []string) string {
+// warningLine is the warning about the paths of one kind.
+func (r risk) warningLine(names []string) string {
 	count, more := "", ""
 	if len(names) > 1 {
 		count = fmt.Sprintf(" (%d)", len(names))
@@ -142,13 +142,13 @@ func (r risk) line(names []string) string {
 	}
 	short := make([]string, len(names))
 	for i, name := range names {
-		short[i] = shorten(name)
+		short[i] = shortenName(name)
 	}
-	return r.text() + count + ": " + strings.Join(short, ", ") + more
+	return r.description() + count + ": " + strings.Join(short, ", ") + more
 }
 
-// shorten keeps both ends of a name that is too long to be read.
-func shorten(name string) string {
+// shortenName keeps both ends of a name that is too long to be read.
+func shortenName(name string) string {
 	const most = 120
 	if text := []rune(name); len(text) > most {
 		return string(text[:most/2]) + "…" + string(text[len(text)-most/2:])

@@ -59,7 +59,7 @@ func TestClassifyChanges(t *testing.T) {
 		".gitmodules": riskSubmoduleConfig, "a/.gitattributes": riskGit, "CLAUDE.md": riskMachine, ".husky/pre-commit": riskMachine,
 		"src/github/a.go": -1, "README.md": -1, "github/x.yml": -1, "docs/.github": -1,
 	} {
-		got, ok := change{path: name, newMode: "100644"}.classify()
+		got, ok := change{path: name, newMode: "100644"}.classifyRisk()
 		if !ok {
 			got = -1
 		}
@@ -70,7 +70,7 @@ func TestClassifyChanges(t *testing.T) {
 }
 
 func TestLongNamesKeepBothEnds(t *testing.T) {
-	got := riskCI.line([]string{".github/" + strings.Repeat("x", 1000) + "/evil.yml"})
+	got := riskCI.warningLine([]string{".github/" + strings.Repeat("x", 1000) + "/evil.yml"})
 	if len(got) > 250 || !strings.Contains(got, ".github/xx") || !strings.HasSuffix(got, "/evil.yml") {
 		t.Errorf("line = %q", got)
 	}

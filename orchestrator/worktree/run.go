@@ -41,8 +41,8 @@ type result struct {
 	exit   int
 }
 
-// text is stdout without the final newline.
-func (r result) text() string { return strings.TrimSuffix(string(r.stdout), "\n") }
+// stdoutText is stdout without the final newline.
+func (r result) stdoutText() string { return strings.TrimSuffix(string(r.stdout), "\n") }
 
 // safeConfig holds for every command: nothing of a repository that is read may start a program or a background job.
 var safeConfig = []string{
@@ -66,7 +66,7 @@ func (g *Git) run(ctx context.Context, c command) (result, error) {
 	path, args := g.path, append([]string{"--no-pager"}, safeConfig...)
 	parent := ctx
 	if c.limits != nil {
-		leave, err := g.enter(ctx)
+		leave, err := g.acquireCage(ctx)
 		if err != nil {
 			return result{}, fmt.Errorf("git %s: %w", c.args[0], err)
 		}
@@ -75,7 +75,7 @@ func (g *Git) run(ctx context.Context, c command) (result, error) {
 		ctx, cancel = context.WithTimeout(ctx, c.limits.deadline)
 		defer cancel()
 		args = append(args, cageConfig...)
-		path, args = c.limits.wrap(path, append(args, c.args...))
+		path, args = c.limits.wrapCommand(path, append(args, c.args...))
 	} else {
 		args = append(args, c.args...)
 	}
@@ -115,7 +115,7 @@ func (g *Git) run(ctx context.Context, c command) (result, error) {
 	var exit *exec.ExitError
 	errors.As(err, &exit)
 	if c.limits != nil {
-		if err := c.limits.exceeded(c.args[0], exit, r, ctx.Err() != nil); err != nil {
+		if err := c.limits.limitRefusal(c.args[0], exit, r, ctx.Err() != nil); err != nil {
 			return r, err
 		}
 	}
@@ -129,8 +129,8 @@ func (g *Git) run(ctx context.Context, c command) (result, error) {
 	return r, nil
 }
 
-// must is run for commands whose failure has no meaning of its own.
-func (g *Git) must(ctx context.Context, c command) (result, error) {
+// mustRun is run for commands whose failure has no meaning of its own.
+func (g *Git) mustRun(ctx context.Context, c command) (result, error) {
 	r, err := g.run(ctx, c)
 	if err != nil {
 		return r, err

@@ -50,8 +50,8 @@ func Sanitize(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// line is Sanitize for what must stay on one line.
-func line(s string) string { return strings.Join(strings.Fields(Sanitize(s)), " ") }
+// cleanLine is Sanitize for what must stay on one line.
+func cleanLine(s string) string { return strings.Join(strings.Fields(Sanitize(s)), " ") }
 
 // dropEscapes removes ANSI control sequences whole; dropping only ESC would leave "[31m" behind.
 func dropEscapes(s string) string {

@@ -41,13 +41,13 @@ type Seeded struct {
 // bundle checks that ref out. The repository is only read. A *lattice.Refusal says that it cannot be seeded: not a
 // repository, without commits, shallow without an origin that answers, partial, an unknown ref, an unsafe URL.
 func (g *Git) Seed(ctx context.Context, spec string, opt SeedOptions, dst string) (Seeded, error) {
-	s, err := g.seed(ctx, spec, opt, dst)
+	s, err := g.seedBundle(ctx, spec, opt, dst)
 	if err != nil && ctx.Err() == nil && g.doubt(spec, err) {
-		s, err = g.seed(ctx, spec, opt, dst)
+		s, err = g.seedBundle(ctx, spec, opt, dst)
 	}
 	var remote *remoteError
 	if errors.As(err, &remote) { // nothing is lost yet, so a clear end beats a wait
-		return Seeded{}, refuse("repository_unreachable", remote.hint(), "%s: %s", remote.doing, remote.stderr)
+		return Seeded{}, newRefusal("repository_unreachable", remote.remedyHint(), "%s: %s", remote.doing, remote.stderr)
 	}
 	if err != nil && !isRefusal(err) {
 		return Seeded{}, fmt.Errorf("seed from %s: %w", StripCredentials(spec), err)
@@ -55,15 +55,15 @@ func (g *Git) Seed(ctx context.Context, spec string, opt SeedOptions, dst string
 	return s, err
 }
 
-func (g *Git) seed(ctx context.Context, spec string, opt SeedOptions, dst string) (Seeded, error) {
+func (g *Git) seedBundle(ctx context.Context, spec string, opt SeedOptions, dst string) (Seeded, error) {
 	dst, err := filepath.Abs(dst)
 	if err != nil {
 		return Seeded{}, err
 	}
-	if strings.HasPrefix(opt.Ref, "-") || line(opt.Ref) != opt.Ref {
-		return Seeded{}, refuse("ref_not_found", "give a branch, tag or commit", "%q is not a ref", line(opt.Ref))
+	if strings.HasPrefix(opt.Ref, "-") || cleanLine(opt.Ref) != opt.Ref {
+		return Seeded{}, newRefusal("ref_not_found", "give a branch, tag or commit", "%q is not a ref", cleanLine(opt.Ref))
 	}
-	t, err := g.open(ctx, spec, opt.Ref)
+	t, err := g.openTarget(ctx, spec, opt.Ref)
 	if err != nil {
 		return Seeded{}, err
 	}
@@ -72,36 +72,36 @@ func (g *Git) seed(ctx context.Context, spec string, opt SeedOptions, dst string
 		return Seeded{}, err
 	}
 	s := Seeded{RemoteURL: t.remote, Local: t.local, Path: t.top, Bundle: dst, DefaultBranch: t.head}
-	if s.Branch, s.Head, err = g.resolve(ctx, t, opt.Ref); err != nil {
+	if s.Branch, s.Head, err = g.resolveRef(ctx, t, opt.Ref); err != nil {
 		return Seeded{}, err
 	}
 	s.BaseHead = s.Head
-	s.AuthorName, s.AuthorEmail = g.identity(ctx, t)
+	s.AuthorName, s.AuthorEmail = g.userIdentity(ctx, t)
 	if t.local {
 		if err := g.describeLocal(ctx, t, &s); err != nil {
 			return Seeded{}, err
 		}
 	}
 
-	scratch, remove, err := g.temp("seed")
+	scratch, remove, err := g.tempDir("seed")
 	if err != nil {
 		return Seeded{}, err
 	}
 	defer remove()
 	repo := filepath.Join(scratch, "repo.git")
 	if t.shallow {
-		full, err := g.history(ctx, t)
+		full, err := g.withHistory(ctx, t)
 		if err != nil {
 			return Seeded{}, err
 		}
 		defer full.release()
 		t.shallow, t.more = false, full.objects
 	}
-	if err := g.borrow(ctx, t, repo); err != nil {
+	if err := g.borrowObjects(ctx, t, repo); err != nil {
 		return Seeded{}, err
 	}
 	if opt.IncludeUncommitted {
-		if s.Head, err = g.snapshot(ctx, t, s, scratch, repo, opt); err != nil {
+		if s.Head, err = g.snapshotTree(ctx, t, s, scratch, repo, opt); err != nil {
 			return Seeded{}, err
 		}
 	}
@@ -115,20 +115,20 @@ func (g *Git) seed(ctx context.Context, spec string, opt SeedOptions, dst string
 func (g *Git) writeBundle(ctx context.Context, repo string, s Seeded) error {
 	refs := []string{"HEAD"}
 	if s.Branch == "" {
-		if _, err := g.must(ctx, command{dir: repo, args: []string{"update-ref", "--no-deref", "HEAD", s.Head}}); err != nil {
+		if _, err := g.mustRun(ctx, command{dir: repo, args: []string{"update-ref", "--no-deref", "HEAD", s.Head}}); err != nil {
 			return err
 		}
 	} else {
 		ref := "refs/heads/" + s.Branch
-		if _, err := g.must(ctx, command{dir: repo, args: []string{"update-ref", ref, s.Head}}); err != nil {
+		if _, err := g.mustRun(ctx, command{dir: repo, args: []string{"update-ref", ref, s.Head}}); err != nil {
 			return err
 		}
-		if _, err := g.must(ctx, command{dir: repo, args: []string{"symbolic-ref", "HEAD", ref}}); err != nil {
+		if _, err := g.mustRun(ctx, command{dir: repo, args: []string{"symbolic-ref", "HEAD", ref}}); err != nil {
 			return err
 		}
 		refs = append(refs, ref)
 	}
-	_, err := g.must(ctx, command{dir: repo, args: append([]string{"bundle", "create", "-q", s.Bundle}, refs...)})
+	_, err := g.mustRun(ctx, command{dir: repo, args: append([]string{"bundle", "create", "-q", s.Bundle}, refs...)})
 	return err
 }
 
@@ -142,57 +142,57 @@ func (g *Git) checkComplete(ctx context.Context, t target) error {
 		return err
 	}
 	if r.exit == 0 {
-		return refuse("partial_clone", "give its URL, or make a full clone", "%s is a partial clone: objects that a sprite needs are not there", t.remote)
+		return newRefusal("partial_clone", "give its URL, or make a full clone", "%s is a partial clone: objects that a sprite needs are not there", t.remote)
 	}
 	return nil
 }
 
-// resolve finds the commit that ref names, and its branch when it is one.
-func (g *Git) resolve(ctx context.Context, t target, ref string) (branch, head string, err error) {
+// resolveRef finds the commit that ref names, and its branch when it is one.
+func (g *Git) resolveRef(ctx context.Context, t target, ref string) (branch, head string, err error) {
 	dir := t.gitdir
 	if t.local {
 		dir = t.top
 	}
 	if ref == "" {
-		head, err := g.commit(ctx, dir, "HEAD")
+		head, err := g.commitTree(ctx, dir, "HEAD")
 		if err != nil {
 			return "", "", err
 		}
 		if head == "" {
-			return "", "", refuse("empty_repository", "commit something first, or name a branch with --ref", "%s has no commit on HEAD", t.remote)
+			return "", "", newRefusal("empty_repository", "commit something first, or name a branch with --ref", "%s has no commit on HEAD", t.remote)
 		}
 		r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"symbolic-ref", "-q", "HEAD"}})
 		if err != nil {
 			return "", "", err
 		}
-		return strings.TrimPrefix(r.text(), "refs/heads/"), head, nil
+		return strings.TrimPrefix(r.stdoutText(), "refs/heads/"), head, nil
 	}
 	name := strings.TrimPrefix(ref, "refs/heads/")
 	for _, at := range []string{"refs/heads/" + name, "refs/remotes/origin/" + name} {
-		head, err := g.commit(ctx, dir, at)
+		head, err := g.commitTree(ctx, dir, at)
 		if err != nil || head != "" {
 			return name, head, err
 		}
 	}
-	head, err = g.commit(ctx, dir, ref)
+	head, err = g.commitTree(ctx, dir, ref)
 	if err == nil && head == "" {
-		err = refuse("ref_not_found", "list them with git ls-remote", "%s has no branch, tag or commit %q", t.remote, ref)
+		err = newRefusal("ref_not_found", "list them with git ls-remote", "%s has no branch, tag or commit %q", t.remote, ref)
 	}
 	return "", head, err
 }
 
-// commit returns the id of the commit that rev names, "" when there is none.
-func (g *Git) commit(ctx context.Context, dir, rev string) (string, error) {
+// commitTree returns the id of the commit that rev names, "" when there is none.
+func (g *Git) commitTree(ctx context.Context, dir, rev string) (string, error) {
 	r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"rev-parse", "--verify", "-q", "--end-of-options", rev + "^{commit}"}})
 	if err != nil || r.exit != 0 {
 		return "", err
 	}
 	// Before 2.43, rev-parse --verify echoes --end-of-options.
-	return strings.TrimPrefix(r.text(), "--end-of-options\n"), nil
+	return strings.TrimPrefix(r.stdoutText(), "--end-of-options\n"), nil
 }
 
-// identity is who the user's commits are by; empty when they have not said so.
-func (g *Git) identity(ctx context.Context, t target) (name, email string) {
+// userIdentity is who the user's commits are by; empty when they have not said so.
+func (g *Git) userIdentity(ctx context.Context, t target) (name, email string) {
 	dir := t.gitdir
 	if t.local {
 		dir = t.top
@@ -201,7 +201,7 @@ func (g *Git) identity(ctx context.Context, t target) (name, email string) {
 	if err != nil || r.exit != 0 { // a person without identity is no error: commits get the default of the skill
 		return "", ""
 	}
-	name, rest, ok := strings.Cut(r.text(), " <")
+	name, rest, ok := strings.Cut(r.stdoutText(), " <")
 	email, _, ok2 := strings.Cut(rest, "> ")
 	if !ok || !ok2 {
 		return "", ""
@@ -217,18 +217,18 @@ func (g *Git) describeLocal(ctx context.Context, t target, s *Seeded) error {
 		return err
 	}
 	if r.exit == 0 {
-		s.RemoteURL = StripCredentials(r.text())
+		s.RemoteURL = StripCredentials(r.stdoutText())
 	}
 	r, err = g.run(ctx, command{dir: t.top, user: true, args: []string{"symbolic-ref", "-q", "refs/remotes/origin/HEAD"}})
 	if err != nil {
 		return err
 	}
-	s.DefaultBranch = strings.TrimPrefix(r.text(), "refs/remotes/origin/")
+	s.DefaultBranch = strings.TrimPrefix(r.stdoutText(), "refs/remotes/origin/")
 	for _, name := range []string{"main", "master"} {
 		if s.DefaultBranch != "" {
 			break
 		}
-		if at, err := g.commit(ctx, t.top, "refs/heads/"+name); err != nil {
+		if at, err := g.commitTree(ctx, t.top, "refs/heads/"+name); err != nil {
 			return err
 		} else if at != "" {
 			s.DefaultBranch = name
@@ -255,11 +255,11 @@ func (g *Git) Missing(ctx context.Context, spec, ref string) ([]protocol.Warning
 	if isURL(spec) {
 		return nil, nil
 	}
-	t, err := g.locate(ctx, spec)
+	t, err := g.locateRepo(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	_, head, err := g.resolve(ctx, t, ref)
+	_, head, err := g.resolveRef(ctx, t, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +281,7 @@ func (g *Git) seedWarnings(ctx context.Context, in command, head string) ([]prot
 		var paths []string
 		for entry := range strings.SplitSeq(string(r.stdout), "\x00") {
 			if _, path, ok := strings.Cut(entry, "\n"); ok {
-				paths = append(paths, line(path))
+				paths = append(paths, cleanLine(path))
 			}
 		}
 		more := ""
@@ -299,17 +299,17 @@ func (g *Git) seedWarnings(ctx context.Context, in command, head string) ([]prot
 	return out, nil
 }
 
-// history finds the whole history of a shallow clone where it was cloned from, with the user's credentials. The caller
+// withHistory finds the whole history of a shallow clone where it was cloned from, with the user's credentials. The caller
 // releases what is returned.
-func (g *Git) history(ctx context.Context, t target) (target, error) {
+func (g *Git) withHistory(ctx context.Context, t target) (target, error) {
 	shallow := func(why string) error {
-		return refuse("shallow_repository", "run git fetch --unshallow in it, or give its URL", "%s is a shallow clone, and the history that a sprite needs is not there; %s", t.remote, why)
+		return newRefusal("shallow_repository", "run git fetch --unshallow in it, or give its URL", "%s is a shallow clone, and the history that a sprite needs is not there; %s", t.remote, why)
 	}
 	r, err := g.run(ctx, command{dir: t.top, user: true, args: []string{"config", "--get", "remote.origin.url"}})
 	if err != nil {
 		return target{}, err
 	}
-	origin := r.text()
+	origin := r.stdoutText()
 	if r.exit != 0 || !isURL(origin) {
 		return target{}, shallow("it has no origin to fetch it from")
 	}
@@ -331,7 +331,7 @@ func (g *Git) history(ctx context.Context, t target) (target, error) {
 		if full.release != nil {
 			full.release()
 		}
-		if full, err = caller.mirror(ctx, origin, root); err != nil {
+		if full, err = caller.openMirror(ctx, origin, root); err != nil {
 			var remote *remoteError
 			if errors.As(err, &remote) {
 				return target{}, shallow("its origin does not answer: " + remote.stderr)

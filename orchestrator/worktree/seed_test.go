@@ -36,7 +36,7 @@ func TestSeedForms(t *testing.T) {
 	w := newWorld(t)
 	first := w.repository("repo")
 	w.in("repo", "tag", "v1")
-	second := w.commit("repo", "b.txt", "two\n")
+	second := w.commitTree("repo", "b.txt", "two\n")
 	w.in("repo", "branch", "side", first)
 	w.in("repo", "worktree", "add", "-q", "-b", "linked", w.path("linked"))
 	w.in(".", "clone", "-q", "--bare", w.path("repo"), "bare.git")
@@ -85,7 +85,7 @@ func TestSeedForms(t *testing.T) {
 func TestSeedRefusals(t *testing.T) {
 	w := newWorld(t)
 	w.repository("repo")
-	w.commit("repo", "b.txt", "two\n")
+	w.commitTree("repo", "b.txt", "two\n")
 	w.in(".", "init", "-q", "empty")
 	w.in(".", "init", "-q", "--bare", "empty.git")
 	w.in(".", "clone", "-q", "--depth=1", "file://"+w.path("repo"), "shallow")
@@ -138,7 +138,7 @@ func TestSeedLeavesTheCheckoutAlone(t *testing.T) {
 		t.Run(fmt.Sprintf("include=%v", include), func(t *testing.T) {
 			w := newWorld(t)
 			w.repository("repo")
-			w.commit("repo", "b.txt", "two\n")
+			w.commitTree("repo", "b.txt", "two\n")
 			w.write("repo/b.txt", "stashed\n")
 			w.in("repo", "stash", "-q")
 			w.write("repo/.gitignore", "ignored\n")
@@ -206,7 +206,7 @@ func TestSeedWarnings(t *testing.T) {
 	w := newWorld(t)
 	w.repository("repo")
 	w.write("repo/.gitmodules", "[submodule \"x\"]\n\tpath = x\n\turl = ../x\n")
-	w.commit("repo", "assets/.gitattributes", "*.bin filter=lfs\n")
+	w.commitTree("repo", "assets/.gitattributes", "*.bin filter=lfs\n")
 	s, err := w.git.Seed(t.Context(), w.path("repo"), SeedOptions{}, w.path("out.bundle"))
 	if err != nil {
 		t.Fatal(err)
@@ -267,11 +267,11 @@ func (w *world) bytes(dir string) map[string]string {
 func TestSeedShallowClone(t *testing.T) {
 	w := newWorld(t)
 	w.repository("repo")
-	w.commit("repo", "b.txt", "two\n")
+	w.commitTree("repo", "b.txt", "two\n")
 	w.in("repo", "checkout", "-q", "-b", "topic")
-	tip := w.commit("repo", "c.txt", "three\n")
+	tip := w.commitTree("repo", "c.txt", "three\n")
 	w.in("repo", "checkout", "-q", "main")
-	w.commit("repo", "d.txt", "four\n")
+	w.commitTree("repo", "d.txt", "four\n")
 	w.in("repo", "merge", "-q", "--no-ff", "-m", "merge", "topic")
 	w.in("repo", "branch", "-D", "topic")
 	for name, ref := range map[string]string{"branch": "main", "commit": tip} {
@@ -299,7 +299,7 @@ func TestSeedShallowClone(t *testing.T) {
 				t.Errorf("%s commits in the sprite, %s in the repository, and one for what was not committed", got, want)
 			}
 			w.in(sprite, "checkout", "-q", "-b", "fix")
-			head := w.commit(sprite, "fix.txt", "fixed\n")
+			head := w.commitTree(sprite, "fix.txt", "fixed\n")
 			w.in(sprite, "bundle", "create", "-q", w.path("fix.bundle"), s.BaseHead+"..fix")
 			p, err := w.git.Inspect(t.Context(), Request{Repo: w.path(dir), Run: name, Bundle: w.path("fix.bundle"), Branch: "fix", Base: s.BaseHead, Head: head})
 			if err != nil {

@@ -42,31 +42,31 @@ func CheckSpec(spec string) error {
 func checkURL(spec string) error {
 	const hint = "use https://…, ssh://…, user@host:path or file:///…"
 	if strings.HasPrefix(spec, "-") || strings.ContainsFunc(spec, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
-		return refuse("unsafe_url", hint, "the repository URL %q is not one", line(spec))
+		return newRefusal("unsafe_url", hint, "the repository URL %q is not one", cleanLine(spec))
 	}
 	scheme, _, ok := strings.Cut(spec, "://")
 	if !ok { // user@host:path; "helper::address" starts a program
 		host, path, _ := strings.Cut(spec, ":")
 		if strings.HasPrefix(path, ":") || host == "" || strings.HasPrefix(path, "-") {
-			return refuse("unsafe_url", hint, "the repository URL %q names a helper program", line(spec))
+			return newRefusal("unsafe_url", hint, "the repository URL %q names a helper program", cleanLine(spec))
 		}
 		return nil
 	}
 	switch scheme {
 	case "https", "http", "ssh", "git", "file", "git+ssh", "ssh+git":
 	default:
-		return refuse("unsafe_url", hint, "repository URLs with %q are not supported", line(scheme)+"://")
+		return newRefusal("unsafe_url", hint, "repository URLs with %q are not supported", cleanLine(scheme)+"://")
 	}
 	u, err := url.Parse(spec)
 	if err != nil {
-		return refuse("unsafe_url", hint, "the repository URL cannot be read")
+		return newRefusal("unsafe_url", hint, "the repository URL cannot be read")
 	}
 	if strings.HasPrefix(u.Host, "-") || strings.HasPrefix(u.User.Username(), "-") {
-		return refuse("unsafe_url", hint, "the host of the repository URL starts with a dash")
+		return newRefusal("unsafe_url", hint, "the host of the repository URL starts with a dash")
 	}
 	_, secret := u.User.Password()
 	if secret || (u.User != nil && (scheme == "https" || scheme == "http")) {
-		return refuse("credentials_in_url", "give the URL without them and let a git credential helper supply them (git help credentials)",
+		return newRefusal("credentials_in_url", "give the URL without them and let a git credential helper supply them (git help credentials)",
 			"the repository URL holds credentials, which would be recorded with the run")
 	}
 	return nil
@@ -76,7 +76,7 @@ func checkURL(spec string) error {
 func StripCredentials(remote string) string {
 	u, err := url.Parse(remote)
 	if err != nil || u.Scheme == "" || u.Host == "" {
-		return line(remote)
+		return cleanLine(remote)
 	}
 	if u.Scheme == "http" || u.Scheme == "https" {
 		u.User = nil

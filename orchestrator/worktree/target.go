@@ -28,30 +28,30 @@ type target struct {
 	release func()
 }
 
-// open finds the repository that spec names. A URL is fetched, and with it want: a branch, tag or commit, "" for none
+// openTarget finds the repository that spec names. A URL is fetched, and with it want: a branch, tag or commit, "" for none
 // in particular.
-func (g *Git) open(ctx context.Context, spec, want string) (target, error) {
+func (g *Git) openTarget(ctx context.Context, spec, want string) (target, error) {
 	if spec == "" {
-		return target{}, refuse("no_repository", "name one with --repo URL|PATH", "no repository was given")
+		return target{}, newRefusal("no_repository", "name one with --repo URL|PATH", "no repository was given")
 	}
 	if isURL(spec) {
 		if err := checkURL(spec); err != nil {
 			return target{}, err
 		}
-		return g.mirror(ctx, spec, want)
+		return g.openMirror(ctx, spec, want)
 	}
-	return g.locate(ctx, spec)
+	return g.locateRepo(ctx, spec)
 }
 
-// locate reads where a local repository keeps its things.
-func (g *Git) locate(ctx context.Context, path string) (target, error) {
+// locateRepo reads where a local repository keeps its things.
+func (g *Git) locateRepo(ctx context.Context, path string) (target, error) {
 	dir, err := filepath.Abs(path)
 	if err != nil {
 		return target{}, fmt.Errorf("locate the repository: %w", err)
 	}
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && !info.IsDir()) {
-		return target{}, refuse("not_a_repository", "give the directory of a git repository, or its URL", "there is no directory %s", line(path))
+		return target{}, newRefusal("not_a_repository", "give the directory of a git repository, or its URL", "there is no directory %s", cleanLine(path))
 	}
 	if err != nil {
 		return target{}, fmt.Errorf("locate the repository: %w", err)
@@ -66,11 +66,11 @@ func (g *Git) locate(ctx context.Context, path string) (target, error) {
 		if strings.Contains(r.stderr, "dubious ownership") {
 			hint = "if you trust it: git config --global --add safe.directory " + dir
 		}
-		return target{}, refuse("not_a_repository", hint, "%s cannot be read as a git repository: %s", line(path), r.stderr)
+		return target{}, newRefusal("not_a_repository", hint, "%s cannot be read as a git repository: %s", cleanLine(path), r.stderr)
 	}
-	lines := strings.Split(r.text(), "\n")
+	lines := strings.Split(r.stdoutText(), "\n")
 	if len(lines) != 5 {
-		return target{}, refuse("unsupported_repository", "move it to a path without line breaks", "the path of the repository holds a line break")
+		return target{}, newRefusal("unsupported_repository", "move it to a path without line breaks", "the path of the repository holds a line break")
 	}
 	t := target{release: func() {}, local: true, bare: lines[0] == "true", format: lines[1], shallow: lines[2] == "true", gitdir: lines[3], objects: lines[4], top: lines[3]}
 	if !t.bare {
@@ -79,9 +79,9 @@ func (g *Git) locate(ctx context.Context, path string) (target, error) {
 			return target{}, err
 		}
 		if r.exit != 0 {
-			return target{}, refuse("not_a_repository", "give the working tree that it belongs to", "%s lies inside a .git directory", line(path))
+			return target{}, newRefusal("not_a_repository", "give the working tree that it belongs to", "%s lies inside a .git directory", cleanLine(path))
 		}
-		t.top = r.text()
+		t.top = r.stdoutText()
 	}
 	t.url, t.remote = t.top, t.top
 	return t, nil
@@ -128,29 +128,29 @@ func (g *Git) lsRemote(ctx context.Context, url string, refs ...string) (remoteR
 // remoteError says that a remote gave no answer. It is not final: a network comes back, a credential is renewed.
 type remoteError struct{ doing, stderr string }
 
-func (e *remoteError) Error() string { return e.doing + ": " + e.stderr + " (" + e.hint() + ")" }
+func (e *remoteError) Error() string { return e.doing + ": " + e.stderr + " (" + e.remedyHint() + ")" }
 
-// hint is the remedy, as far as git's words allow a guess.
-func (e *remoteError) hint() string {
+// remedyHint is the remedy, as far as git's words allow a guess.
+func (e *remoteError) remedyHint() string {
 	switch s := e.stderr; {
 	case strings.Contains(s, "Authentication failed"), strings.Contains(s, "could not read Username"),
 		strings.Contains(s, "terminal prompts disabled"), strings.Contains(s, "Permission denied"), strings.Contains(s, "403"):
 		return "git has no valid credential for this remote: try git ls-remote in a shell"
 	case strings.Contains(s, "No space left"):
 		return "free some disk space and try again"
-	case e.absent():
+	case e.isAbsent():
 		return "check the URL, and that you may read the repository"
 	}
 	return "check the network and try again"
 }
 
-// borrow makes an empty bare repository in dir that sees the objects of t and nothing else of it: not its refs, not its
+// borrowObjects makes an empty bare repository in dir that sees the objects of t and nothing else of it: not its refs, not its
 // configuration.
-func (g *Git) borrow(ctx context.Context, t target, dir string) error {
+func (g *Git) borrowObjects(ctx context.Context, t target, dir string) error {
 	if strings.ContainsAny(t.objects, "\n") {
-		return refuse("unsupported_repository", "move it to a path without line breaks", "the path of the repository holds a line break")
+		return newRefusal("unsupported_repository", "move it to a path without line breaks", "the path of the repository holds a line break")
 	}
-	if _, err := g.must(ctx, command{args: []string{"init", "-q", "--bare", "--template=", "--object-format=" + t.format, dir}}); err != nil {
+	if _, err := g.mustRun(ctx, command{args: []string{"init", "-q", "--bare", "--template=", "--object-format=" + t.format, dir}}); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "objects", "info"), 0o700); err != nil {
@@ -178,11 +178,11 @@ func (g *Git) borrow(ctx context.Context, t target, dir string) error {
 
 // shallowRoots reads the file with the commits at the boundary of a shallow clone, a line each.
 func (g *Git) shallowRoots(ctx context.Context, t target) (roots []byte, err error) {
-	r, err := g.must(ctx, command{dir: t.top, user: true, args: []string{"rev-parse", "--path-format=absolute", "--git-path", "shallow"}})
+	r, err := g.mustRun(ctx, command{dir: t.top, user: true, args: []string{"rev-parse", "--path-format=absolute", "--git-path", "shallow"}})
 	if err != nil {
 		return nil, err
 	}
-	if roots, err = os.ReadFile(r.text()); err != nil {
+	if roots, err = os.ReadFile(r.stdoutText()); err != nil {
 		return nil, fmt.Errorf("read the shallow boundary: %w", err)
 	}
 	return roots, nil

@@ -103,8 +103,8 @@ func New(o Options) (*Git, error) {
 	return g, nil
 }
 
-// refuse makes a final error: code for machines, message for people, hint as the remedy.
-func refuse(code, hint, format string, args ...any) *lattice.Refusal {
+// newRefusal makes a final error: code for machines, message for people, hint as the remedy.
+func newRefusal(code, hint, format string, args ...any) *lattice.Refusal {
 	return &lattice.Refusal{Fault: protocol.Fault{Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}}
 }
 
@@ -114,8 +114,8 @@ func isRefusal(err error) bool {
 	return errors.As(err, &r)
 }
 
-// temp makes a directory that the caller removes.
-func (g *Git) temp(kind string) (dir string, remove func(), err error) {
+// tempDir makes a directory that the caller removes.
+func (g *Git) tempDir(kind string) (dir string, remove func(), err error) {
 	dir, err = os.MkdirTemp(filepath.Join(g.scratch, "tmp"), kind+"-")
 	if err != nil {
 		return "", nil, fmt.Errorf("make a scratch repository: %w", err)

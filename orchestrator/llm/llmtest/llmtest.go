@@ -104,18 +104,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	req, err := v.read(body)
+	req, err := v.readRequest(body)
 	if err == nil && r.Header.Get("Content-Type") != "application/json" {
 		err = fmt.Errorf("Content-Type is %q", r.Header.Get("Content-Type"))
 	}
-	req.Path, req.Body, req.Key = r.URL.Path, body, v.key(r.Header)
+	req.Path, req.Body, req.Key = r.URL.Path, body, v.requestKey(r.Header)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
+		writeError(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	step, ok := s.take(req)
+	step, ok := s.takeReply(req)
 	if !ok {
-		refuse(w, http.StatusNotFound, "there is no model "+req.Model)
+		writeError(w, http.StatusNotFound, "there is no model "+req.Model)
 		return
 	}
 	if step.Status != 0 {
@@ -125,15 +125,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if step.Status >= 300 && step.Status < 400 {
 			w.Header().Set("Location", "/elsewhere")
 		}
-		refuse(w, step.Status, strings.ReplaceAll(step.Message, "{key}", req.Key))
+		writeError(w, step.Status, strings.ReplaceAll(step.Message, "{key}", req.Key))
 		return
 	}
 	step.Text = strings.ReplaceAll(step.Text, "{key}", req.Key)
-	answer(w, r, v, req, step)
+	writeAnswer(w, r, v, req, step)
 }
 
-// take notes the request and finds the step that answers it.
-func (s *Server) take(req Request) (Step, bool) {
+// takeReply notes the request and finds the step that answers it.
+func (s *Server) takeReply(req Request) (Step, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, req)
@@ -157,14 +157,14 @@ func (s *Server) take(req Request) (Step, bool) {
 	return step, true
 }
 
-func refuse(w http.ResponseWriter, status int, message string) {
+func writeError(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]string{"type": "scripted", "message": message}})
 }
 
-// answer says what the step says, as the client wants it and as far as the fault lets it.
-func answer(w http.ResponseWriter, r *http.Request, v voice, req Request, step Step) {
+// writeAnswer says what the step says, as the client wants it and as far as the fault lets it.
+func writeAnswer(w http.ResponseWriter, r *http.Request, v voice, req Request, step Step) {
 	if step.Fault == Garbage {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, "data: <html>gateway</html>\n\n")
@@ -172,7 +172,7 @@ func answer(w http.ResponseWriter, r *http.Request, v voice, req Request, step S
 	}
 	if step.Whole {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		_ = json.NewEncoder(w).Encode(v.whole(req, step))
+		_ = json.NewEncoder(w).Encode(v.wholeReply(req, step))
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -180,10 +180,10 @@ func answer(w http.ResponseWriter, r *http.Request, v voice, req Request, step S
 		fmt.Fprint(w, event)
 		w.(http.Flusher).Flush()
 	}
-	for _, e := range v.opening(req, step) {
+	for _, e := range v.openingEvents(req, step) {
 		send(e)
 	}
-	for i, piece := range pieces(step.Text) {
+	for i, piece := range splitText(step.Text) {
 		if i == 1 {
 			switch step.Fault {
 			case Cut:
@@ -192,27 +192,27 @@ func answer(w http.ResponseWriter, r *http.Request, v voice, req Request, step S
 				<-r.Context().Done()
 				return
 			case Broken:
-				send(v.broken())
+				send(v.errorEvent())
 				return
 			}
 		}
-		send(v.piece(piece))
+		send(v.textEvent(piece))
 	}
 	if step.Fault == Endless {
 		for r.Context().Err() == nil {
-			if _, err := io.WriteString(w, v.piece(strings.Repeat("more ", 10_000))); err != nil {
+			if _, err := io.WriteString(w, v.textEvent(strings.Repeat("more ", 10_000))); err != nil {
 				return
 			}
 		}
 		return
 	}
-	for _, e := range v.closing(step) {
+	for _, e := range v.closingEvents(step) {
 		send(e)
 	}
 }
 
-// pieces cuts a text as models stream it, at least in two.
-func pieces(text string) []string {
+// splitText cuts a text as models stream it, at least in two.
+func splitText(text string) []string {
 	half := len(text) / 2
 	for half > 0 && half < len(text) && text[half]&0xC0 == 0x80 {
 		half++
@@ -222,19 +222,19 @@ func pieces(text string) []string {
 
 // voice is one dialect.
 type voice interface {
-	key(http.Header) string
-	read(body []byte) (Request, error)
-	whole(Request, Step) any
-	opening(Request, Step) []string
-	piece(text string) string
-	broken() string
-	closing(Step) []string
+	requestKey(http.Header) string
+	readRequest(body []byte) (Request, error)
+	wholeReply(Request, Step) any
+	openingEvents(Request, Step) []string
+	textEvent(text string) string
+	errorEvent() string
+	closingEvents(Step) []string
 }
 
 type object = map[string]any
 
-// data is one server-sent event without a name.
-func data(v any) string {
+// writeData is one server-sent event without a name.
+func writeData(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return ": " + strconv.Quote(err.Error()) + "\n\n"

@@ -35,9 +35,11 @@ func readAsked(body []byte) (asked, error) {
 // chat is OpenAI's.
 type chat struct{}
 
-func (chat) key(h http.Header) string { return strings.TrimPrefix(h.Get("Authorization"), "Bearer ") }
+func (chat) requestKey(h http.Header) string {
+	return strings.TrimPrefix(h.Get("Authorization"), "Bearer ")
+}
 
-func (chat) read(body []byte) (Request, error) {
+func (chat) readRequest(body []byte) (Request, error) {
 	a, err := readAsked(body)
 	req := Request{Model: a.Model}
 	for _, m := range a.Messages {
@@ -56,7 +58,7 @@ func (chat) read(body []byte) (Request, error) {
 	return req, err
 }
 
-func (chat) finish(s Step) string {
+func (chat) finishReason(s Step) string {
 	switch s.End {
 	case "":
 		return "stop"
@@ -66,40 +68,40 @@ func (chat) finish(s Step) string {
 	return s.End
 }
 
-func (chat) usage(s Step) any {
+func (chat) usageOf(s Step) any {
 	if s.Uncounted {
 		return nil
 	}
 	return object{"prompt_tokens": s.In, "completion_tokens": s.Out, "total_tokens": s.In + s.Out}
 }
 
-func (c chat) whole(req Request, s Step) any {
+func (c chat) wholeReply(req Request, s Step) any {
 	return object{
-		"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": req.Model + "-0001", "usage": c.usage(s),
-		"choices": []any{object{"index": 0, "message": object{"role": "assistant", "content": s.Text, "refusal": nil}, "finish_reason": c.finish(s), "logprobs": nil}},
+		"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": req.Model + "-0001", "usage": c.usageOf(s),
+		"choices": []any{object{"index": 0, "message": object{"role": "assistant", "content": s.Text, "refusal": nil}, "finish_reason": c.finishReason(s), "logprobs": nil}},
 	}
 }
 
-func chunk(model string, choices []any, usage any) string {
-	return data(object{"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": choices, "usage": usage})
+func chatChunk(model string, choices []any, usage any) string {
+	return writeData(object{"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": choices, "usage": usage})
 }
 
-func (chat) opening(req Request, _ Step) []string {
-	return []string{": keep-alive\n\n", chunk(req.Model+"-0001", []any{object{"index": 0, "delta": object{"role": "assistant", "content": ""}, "finish_reason": nil}}, nil)}
+func (chat) openingEvents(req Request, _ Step) []string {
+	return []string{": keep-alive\n\n", chatChunk(req.Model+"-0001", []any{object{"index": 0, "delta": object{"role": "assistant", "content": ""}, "finish_reason": nil}}, nil)}
 }
 
-func (chat) piece(text string) string {
-	return chunk("", []any{object{"index": 0, "delta": object{"content": text}, "finish_reason": nil}}, nil)
+func (chat) textEvent(text string) string {
+	return chatChunk("", []any{object{"index": 0, "delta": object{"content": text}, "finish_reason": nil}}, nil)
 }
 
-func (chat) broken() string {
-	return data(object{"error": object{"message": "the engine is overloaded", "type": "server_error"}})
+func (chat) errorEvent() string {
+	return writeData(object{"error": object{"message": "the engine is overloaded", "type": "server_error"}})
 }
 
-func (c chat) closing(s Step) []string {
+func (c chat) closingEvents(s Step) []string {
 	return []string{
-		chunk("", []any{object{"index": 0, "delta": object{}, "finish_reason": c.finish(s)}}, nil),
-		chunk("", []any{}, c.usage(s)),
+		chatChunk("", []any{object{"index": 0, "delta": object{}, "finish_reason": c.finishReason(s)}}, nil),
+		chatChunk("", []any{}, c.usageOf(s)),
 		"data: [DONE]\n\n",
 	}
 }
@@ -107,9 +109,9 @@ func (c chat) closing(s Step) []string {
 // messages is Anthropic's.
 type messages struct{}
 
-func (messages) key(h http.Header) string { return h.Get("X-Api-Key") }
+func (messages) requestKey(h http.Header) string { return h.Get("X-Api-Key") }
 
-func (messages) read(body []byte) (Request, error) {
+func (messages) readRequest(body []byte) (Request, error) {
 	a, err := readAsked(body)
 	if err == nil && a.MaxTokens <= 0 {
 		err = errors.New("max_tokens is required")
@@ -124,7 +126,7 @@ func (messages) read(body []byte) (Request, error) {
 	return req, err
 }
 
-func (messages) stop(s Step) string {
+func (messages) stopReason(s Step) string {
 	switch s.End {
 	case "":
 		return "end_turn"
@@ -134,43 +136,43 @@ func (messages) stop(s Step) string {
 	return s.End
 }
 
-func (m messages) whole(req Request, s Step) any {
+func (m messages) wholeReply(req Request, s Step) any {
 	return object{
 		"id": "msg_1", "type": "message", "role": "assistant", "model": req.Model + "-0001", "content": []any{object{"type": "text", "text": s.Text}},
-		"stop_reason": m.stop(s), "stop_sequence": nil, "usage": object{"input_tokens": s.In, "output_tokens": s.Out},
+		"stop_reason": m.stopReason(s), "stop_sequence": nil, "usage": object{"input_tokens": s.In, "output_tokens": s.Out},
 	}
 }
 
-// named is an event as Anthropic sends them, its type also as its name.
-func named(kind string, members object) string {
+// namedEvent is an event as Anthropic sends them, its type also as its name.
+func namedEvent(kind string, members object) string {
 	members["type"] = kind
-	return "event: " + kind + "\n" + data(members)
+	return "event: " + kind + "\n" + writeData(members)
 }
 
-func (messages) opening(req Request, s Step) []string {
+func (messages) openingEvents(req Request, s Step) []string {
 	start := object{"id": "msg_1", "type": "message", "role": "assistant", "model": req.Model + "-0001", "content": []any{}, "stop_reason": nil}
 	if !s.Uncounted {
 		start["usage"] = object{"input_tokens": s.In, "output_tokens": 1}
 	}
 	return []string{
-		named("message_start", object{"message": start}),
-		named("content_block_start", object{"index": 0, "content_block": object{"type": "text", "text": ""}}),
-		named("ping", object{}),
+		namedEvent("message_start", object{"message": start}),
+		namedEvent("content_block_start", object{"index": 0, "content_block": object{"type": "text", "text": ""}}),
+		namedEvent("ping", object{}),
 	}
 }
 
-func (messages) piece(text string) string {
-	return named("content_block_delta", object{"index": 0, "delta": object{"type": "text_delta", "text": text}})
+func (messages) textEvent(text string) string {
+	return namedEvent("content_block_delta", object{"index": 0, "delta": object{"type": "text_delta", "text": text}})
 }
 
-func (messages) broken() string {
-	return named("error", object{"error": object{"type": "overloaded_error", "message": "Overloaded"}})
+func (messages) errorEvent() string {
+	return namedEvent("error", object{"error": object{"type": "overloaded_error", "message": "Overloaded"}})
 }
 
-func (m messages) closing(s Step) []string {
-	delta := object{"delta": object{"stop_reason": m.stop(s), "stop_sequence": nil}}
+func (m messages) closingEvents(s Step) []string {
+	delta := object{"delta": object{"stop_reason": m.stopReason(s), "stop_sequence": nil}}
 	if !s.Uncounted {
 		delta["usage"] = object{"output_tokens": s.Out}
 	}
-	return []string{named("content_block_stop", object{"index": 0}), named("message_delta", delta), named("message_stop", object{})}
+	return []string{namedEvent("content_block_stop", object{"index": 0}), namedEvent("message_delta", delta), namedEvent("message_stop", object{})}
 }

@@ -10,36 +10,36 @@ type state struct {
 	logits       []float32
 }
 
-// step reads one token: the forward pass.
-func (s *state) step(token int) {
+// forwardToken reads one token: the forward pass.
+func (s *state) forwardToken(token int) {
 	m := s.m
-	dim, hidden, kv := int(m.Dim), int(m.Hidden), m.kv()
+	dim, hidden, kv := int(m.Dim), int(m.Hidden), m.kvSize()
 	x := append([]float32(nil), m.embed[token*dim:(token+1)*dim]...)
 	for layer := range int(m.Layers) {
-		normed := norm(x, m.attNorm[layer*dim:(layer+1)*dim])
-		q := times(m.wq[layer*dim*dim:], normed, dim)
+		normed := rmsNorm(x, m.attNorm[layer*dim:(layer+1)*dim])
+		q := multiplyMatrix(m.wq[layer*dim*dim:], normed, dim)
 		at := (layer*int(m.Context) + s.pos) * kv
-		copy(s.keys[at:], times(m.wk[layer*dim*kv:], normed, kv))
-		copy(s.values[at:], times(m.wv[layer*dim*kv:], normed, kv))
-		turn(q, s.pos, m.head())
-		turn(s.keys[at:at+kv], s.pos, m.head())
-		add(x, times(m.wo[layer*dim*dim:], s.attend(layer, q), dim))
+		copy(s.keys[at:], multiplyMatrix(m.wk[layer*dim*kv:], normed, kv))
+		copy(s.values[at:], multiplyMatrix(m.wv[layer*dim*kv:], normed, kv))
+		rotatePairs(q, s.pos, m.headSize())
+		rotatePairs(s.keys[at:at+kv], s.pos, m.headSize())
+		addVector(x, multiplyMatrix(m.wo[layer*dim*dim:], s.attend(layer, q), dim))
 
-		normed = norm(x, m.ffnNorm[layer*dim:(layer+1)*dim])
-		gate, up := times(m.w1[layer*dim*hidden:], normed, hidden), times(m.w3[layer*dim*hidden:], normed, hidden)
+		normed = rmsNorm(x, m.ffnNorm[layer*dim:(layer+1)*dim])
+		gate, up := multiplyMatrix(m.w1[layer*dim*hidden:], normed, hidden), multiplyMatrix(m.w3[layer*dim*hidden:], normed, hidden)
 		for i, v := range gate {
 			gate[i] = v / (1 + float32(math.Exp(float64(-v)))) * up[i]
 		}
-		add(x, times(m.w2[layer*dim*hidden:], gate, dim))
+		addVector(x, multiplyMatrix(m.w2[layer*dim*hidden:], gate, dim))
 	}
-	s.logits = times(m.outputs, norm(x, m.lastNorm), int(m.Vocab))
+	s.logits = multiplyMatrix(m.outputs, rmsNorm(x, m.lastNorm), int(m.Vocab))
 	s.pos++
 }
 
 // attend mixes the values of all positions so far, for each head by how its question meets their keys.
 func (s *state) attend(layer int, q []float32) []float32 {
 	m := s.m
-	head, kv, shared := m.head(), m.kv(), int(m.Heads/m.KVHeads)
+	head, kv, shared := m.headSize(), m.kvSize(), int(m.Heads/m.KVHeads)
 	out := make([]float32, len(q))
 	weights := make([]float32, s.pos+1)
 	for h := range int(m.Heads) {
@@ -62,8 +62,8 @@ func (s *state) attend(layer int, q []float32) []float32 {
 	return out
 }
 
-// likelihood is the logarithm of how likely a token is next.
-func (s *state) likelihood(token int) float64 {
+// logLikelihood is the logarithm of how likely a token is next.
+func (s *state) logLikelihood(token int) float64 {
 	most, sum := s.logits[0], 0.0
 	for _, v := range s.logits {
 		most = max(most, v)
@@ -74,8 +74,8 @@ func (s *state) likelihood(token int) float64 {
 	return float64(s.logits[token]-most) - math.Log(sum)
 }
 
-// turn rotates pairs of each head by angles that grow with the position.
-func turn(v []float32, pos, head int) {
+// rotatePairs rotates pairs of each head by angles that grow with the position.
+func rotatePairs(v []float32, pos, head int) {
 	for i := 0; i < len(v); i += 2 {
 		angle := float64(pos) / math.Pow(10000, float64(i%head)/float64(head))
 		sin, cos := math.Sincos(angle)
@@ -84,8 +84,8 @@ func turn(v []float32, pos, head int) {
 	}
 }
 
-// times multiplies a matrix of rows with x.
-func times(w, x []float32, rows int) []float32 {
+// multiplyMatrix multiplies a matrix of rows with x.
+func multiplyMatrix(w, x []float32, rows int) []float32 {
 	out := make([]float32, rows)
 	for r := range out {
 		row, sum := w[r*len(x):(r+1)*len(x)], float32(0)
@@ -97,7 +97,7 @@ func times(w, x []float32, rows int) []float32 {
 	return out
 }
 
-func norm(x, weight []float32) []float32 {
+func rmsNorm(x, weight []float32) []float32 {
 	sum := float32(0)
 	for _, v := range x {
 		sum += v * v
@@ -110,7 +110,7 @@ func norm(x, weight []float32) []float32 {
 	return out
 }
 
-func add(x, y []float32) {
+func addVector(x, y []float32) {
 	for i, v := range y {
 		x[i] += v
 	}

@@ -33,8 +33,8 @@ type config struct {
 	Dim, Hidden, Layers, Heads, KVHeads, Vocab, Context int32
 }
 
-func (c config) head() int { return int(c.Dim / c.Heads) }
-func (c config) kv() int   { return c.head() * int(c.KVHeads) }
+func (c config) headSize() int { return int(c.Dim / c.Heads) }
+func (c config) kvSize() int   { return c.headSize() * int(c.KVHeads) }
 
 // Load reads stories260K.bin and tok512.bin from a folder.
 func Load(dir string) (*Model, error) {
@@ -52,7 +52,7 @@ func Load(dir string) (*Model, error) {
 	if m.Dim < 1 || m.Dim > 4096 || m.Layers > 64 || m.Heads < 1 || m.KVHeads < 1 || m.Vocab > 1<<16 || m.Context > 1<<14 || int(m.Dim)*int(m.Vocab)*4 > len(data) {
 		return nil, errors.New("the head is not that of such a model")
 	}
-	dim, hidden, layers, kv := int(m.Dim), int(m.Hidden), int(m.Layers), m.kv()
+	dim, hidden, layers, kv := int(m.Dim), int(m.Hidden), int(m.Layers), m.kvSize()
 	for _, part := range []struct {
 		to *[]float32
 		n  int
@@ -68,7 +68,7 @@ func Load(dir string) (*Model, error) {
 	}
 	m.outputs = m.embed
 	if !shared {
-		if _, err := r.Seek(int64(m.Context)*int64(m.head())*4, io.SeekCurrent); err != nil { // tables of angles
+		if _, err := r.Seek(int64(m.Context)*int64(m.headSize())*4, io.SeekCurrent); err != nil { // tables of angles
 			return nil, err
 		}
 		m.outputs = make([]float32, int(m.Vocab)*dim)
@@ -161,7 +161,7 @@ func (m *Model) Generate(prompt string, tokens int) string {
 		} else {
 			out.WriteString(m.words[next])
 		}
-		s.step(next)
+		s.forwardToken(next)
 	}
 	return out.String()
 }
@@ -174,8 +174,8 @@ func (m *Model) Choose(prompt string, texts []string) int {
 		s := m.read(prompt, len(tokens))
 		sum := 0.0
 		for _, token := range tokens {
-			sum += s.likelihood(token)
-			s.step(token)
+			sum += s.logLikelihood(token)
+			s.forwardToken(token)
 		}
 		if mean := sum / float64(len(tokens)); mean > best {
 			best, at = mean, i
@@ -186,14 +186,14 @@ func (m *Model) Choose(prompt string, texts []string) int {
 
 // read takes in a prompt, or its end where it is longer than what fits beside room tokens.
 func (m *Model) read(prompt string, room int) *state {
-	s := &state{m: m, keys: make([]float32, int(m.Layers)*int(m.Context)*m.kv()), values: make([]float32, int(m.Layers)*int(m.Context)*m.kv())}
+	s := &state{m: m, keys: make([]float32, int(m.Layers)*int(m.Context)*m.kvSize()), values: make([]float32, int(m.Layers)*int(m.Context)*m.kvSize())}
 	tokens := m.encode(prompt)
 	if fits := int(m.Context) - room - 1; len(tokens) > fits {
 		tokens = tokens[len(tokens)-fits:]
 	}
-	s.step(begin)
+	s.forwardToken(begin)
 	for _, token := range tokens {
-		s.step(token)
+		s.forwardToken(token)
 	}
 	return s
 }
