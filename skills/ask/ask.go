@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/propose"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -149,7 +150,7 @@ func (in *input) declined(answers map[string]json.RawMessage) error {
 	}
 	var comments string
 	if raw, ok := answers["comments"]; ok && json.Unmarshal(raw, &comments) == nil && comments != "" {
-		return skill.Failed("rejected", "the person did not answer: %s", comments).WithHint(hintDeclined)
+		return fault.Failed("rejected", "the person did not answer: %s", comments).WithHint(hintDeclined)
 	}
-	return skill.Failed("rejected", "the person did not answer").WithHint(hintDeclined)
+	return fault.Failed("rejected", "the person did not answer").WithHint(hintDeclined)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spritekit/lattice/skills/propose"
 	"github.com/spritekit/lattice/spritekit/checkpoint"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -39,10 +40,10 @@ func create(ctx context.Context, c *skill.Call, in input) (*data, error) {
 	id, err := checkpoint.Client{Socket: c.Socket}.Create(ctx, in.Comment)
 	switch {
 	case errors.Is(err, checkpoint.ErrUnavailable):
-		return nil, skill.Unsupported("no_socket", "%v", err).
+		return nil, fault.Unsupported("no_socket", "%v", err).
 			WithHint("only a sprite with an api socket can checkpoint itself; elsewhere the orchestrator takes checkpoints")
 	case err != nil && ctx.Err() == nil:
-		e := skill.Failed("checkpoint_failed", "%v", err)
+		e := fault.Failed("checkpoint_failed", "%v", err)
 		e.Retryable = true
 		return nil, e.WithHint("look at the sprite's host, then try again")
 	case err != nil:

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"github.com/spritekit/lattice/skills/propose"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -44,7 +45,7 @@ func fetch(ctx context.Context, c *skill.Call, p protocol.FetchCredential) (*dat
 		ExpiresAt string `json:"expires_at"`
 	}
 	if len(a.Result) > 0 && json.Unmarshal(a.Result, &lease) != nil || propose.Name("/result/lease", lease.Lease) != nil {
-		return nil, skill.Failed("no_lease", "the request for %s was granted, but no lease came with the answer", p.Name).
+		return nil, fault.Failed("no_lease", "the request for %s was granted, but no lease came with the answer", p.Name).
 			WithHint("the orchestrator answers with result.lease; a person's plain approval hands out nothing")
 	}
 	return &data{Name: p.Name, Lease: lease.Lease, ExpiresAt: lease.ExpiresAt}, nil

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -232,16 +233,16 @@ func (j job) verdict(r report, late bool) (*report, error) {
 	hint := "what it printed is in " + r.LogPath
 	switch {
 	case late && (r.Signal != "" || !slices.Contains(j.expected, r.ExitCode)):
-		e := skill.Timeout("the program did not end within %v", j.limit).WithDetails(r)
+		e := fault.Timeout("timeout", "the program did not end within %v", j.limit).WithDetails(r)
 		e.Retryable = false
 		return nil, e.WithHint("%s", hint)
 	case r.Signal != "":
-		return nil, skill.Failed("killed", "the program was ended by a signal: %s", r.Signal).WithHint("%s", hint).WithDetails(r)
+		return nil, fault.Failed("killed", "the program was ended by a signal: %s", r.Signal).WithHint("%s", hint).WithDetails(r)
 	case !slices.Contains(j.expected, r.ExitCode):
-		return nil, skill.Failed("exit_code", "the program ended with exit code %d, expected is %v", r.ExitCode, j.expected).
+		return nil, fault.Failed("exit_code", "the program ended with exit code %d, expected is %v", r.ExitCode, j.expected).
 			WithHint("%s", hint).WithDetails(r)
 	case !r.Matched:
-		return nil, skill.Failed("no_match", "stdout does not match %q", j.pattern).WithHint("%s", hint).WithDetails(r)
+		return nil, fault.Failed("no_match", "stdout does not match %q", j.pattern).WithHint("%s", hint).WithDetails(r)
 	}
 	return &r, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"
@@ -56,7 +57,7 @@ func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 	}
 	root, err := workspace.OpenWithState(env.Workspace, env.State)
 	if err != nil {
-		return nil, 0, skill.NotFound("there is no workspace at %s: %v", env.Workspace, err)
+		return nil, 0, fault.NotFound("not_found", "there is no workspace at %s: %v", env.Workspace, err)
 	}
 	defer root.Close()
 	if argv, err = proc.Resolve(argv, env.Child); err != nil {
@@ -64,7 +65,7 @@ func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 	}
 	if m.TimeoutS > 0 {
 		var cancel context.CancelFunc
-		late := skill.Timeout("%s did not end within the %g s of timeout_s in its skill.json", m.Name, m.TimeoutS).WithHint("raise timeout_s there, or give it less to do")
+		late := fault.Timeout("timeout", "%s did not end within the %g s of timeout_s in its skill.json", m.Name, m.TimeoutS).WithHint("raise timeout_s there, or give it less to do")
 		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(min(m.TimeoutS, manifests.MaxTimeoutS)*float64(time.Second)), late)
 		defer cancel()
 	}
@@ -78,7 +79,7 @@ func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 	lines.Flush()
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
-		return nil, 0, skill.Unsupported("skill_missing", "%v", err).WithHint("the folder of %s lacks its program, or it may not be run", m.Name)
+		return nil, 0, fault.Unsupported("skill_missing", "%v", err).WithHint("the folder of %s lacks its program, or it may not be run", m.Name)
 	case err != nil:
 		return nil, 0, fmt.Errorf("call %s: %w", m.Name, err)
 	case out.err != nil:
@@ -91,19 +92,19 @@ func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 			return nil, 0, context.Cause(ctx)
 		}
 		if out.long {
-			return nil, 0, skill.Failed(protocol.CodeResultTooLong, "the last line of stdout is longer than %d bytes", protocol.MaxLine).
+			return nil, 0, fault.Failed(protocol.CodeResultTooLong, "the last line of stdout is longer than %d bytes", protocol.MaxLine).
 				WithHint("write the bulk to a file of the workspace and name the file in the result")
 		}
 		if ended.Signal != 0 { // whoever made the call tells it from a failure by the exit code
-			e := skill.Failed(protocol.CodeNoResult, "%s was ended by signal %d (%v) and left no result line", m.Name, int(ended.Signal), ended.Signal)
+			e := fault.Failed(protocol.CodeNoResult, "%s was ended by signal %d (%v) and left no result line", m.Name, int(ended.Signal), ended.Signal)
 			e.Exit = protocol.ExitSignal + int(ended.Signal)
 			return nil, 0, e
 		}
-		return nil, 0, skill.Failed(protocol.CodeNoResult, "%s ended with exit code %d and no result line", m.Name, ended.Code).
+		return nil, 0, fault.Failed(protocol.CodeNoResult, "%s ended with exit code %d and no result line", m.Name, ended.Code).
 			WithHint("the last line of its stdout must be the result; lattice skill test finds what else is amiss")
 	}
 	if !agrees(result, ended.Code) {
-		return nil, 0, skill.Failed("exit_mismatch", "%s said ok:%t and ended with exit code %d", m.Name, result.OK, ended.Code)
+		return nil, 0, fault.Failed("exit_mismatch", "%s said ok:%t and ended with exit code %d", m.Name, result.OK, ended.Code)
 	}
 	line, err = skill.Fit(root, &result, []byte(out.last), env.MaxResult)
 	return line, ended.Code, err

@@ -10,6 +10,7 @@ import (
 	"path"
 	"syscall"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -80,7 +81,7 @@ func onlyName(rel string, info fs.FileInfo) error {
 		return nil
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
-		return skill.Unsafe("hard_link", "%s has %d names, and all of them would change", rel, st.Nlink).
+		return fault.Unsafe("hard_link", "%s has %d names, and all of them would change", rel, st.Nlink).
 			WithHint("fs.copy it and move the copy into its place, or fs.write it anew: both leave the other names as they are")
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"
@@ -60,7 +61,7 @@ func copyPath(ctx context.Context, c *skill.Call, in copyInput) (*copyData, erro
 		return nil, skill.BadInput("/from", "holds what belongs to the runtime").WithHint("copy the folders in the workspace one by one")
 	}
 	if p.info.IsDir() && !in.Recursive {
-		return nil, skill.Failed("is_directory", "%s is a folder", from).WithHint(`set "recursive":true to copy all of it`)
+		return nil, fault.Failed("is_directory", "%s is a folder", from).WithHint(`set "recursive":true to copy all of it`)
 	}
 	if err := parents(c, p.to, in.CreateDirs); err != nil {
 		return nil, err
@@ -190,7 +191,7 @@ func (t *transfer) file(from string, info fs.FileInfo, create func(io.Reader) (i
 }
 
 func (t *transfer) tooLarge() error {
-	return skill.Limit("too_large", "what is to be copied has more than %d bytes", t.maxBytes).WithHint("copy it in parts, or raise max_bytes")
+	return fault.Limit("too_large", "what is to be copied has more than %d bytes", t.maxBytes).WithHint("copy it in parts, or raise max_bytes")
 }
 
 // fresh makes a file that nobody else sees yet.
@@ -204,5 +205,5 @@ func (t *transfer) fresh(name string, mode fs.FileMode, src io.Reader) (n int64,
 }
 
 func tooMany(limit int) error {
-	return skill.Limit("too_many", "there are more than %d files and folders", limit).WithHint("name a smaller part, or raise max_entries")
+	return fault.Limit("too_many", "there are more than %d files and folders", limit).WithHint("name a smaller part, or raise max_entries")
 }

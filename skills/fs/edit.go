@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/fs/unified"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -134,7 +135,7 @@ func take(c *skill.Call, rel string) (taken, error) {
 		return taken{}, fmt.Errorf("read %s: %w", rel, err)
 	}
 	if len(data) > maxEdited {
-		return taken{}, skill.Limit("too_large", "%s has more than %d bytes", rel, maxEdited).WithHint("change it with a program of its own, such as sed")
+		return taken{}, fault.Limit("too_large", "%s has more than %d bytes", rel, maxEdited).WithHint("change it with a program of its own, such as sed")
 	}
 	return taken{rel, data, info}, nil
 }
@@ -145,7 +146,7 @@ func (t taken) still(c *skill.Call) error {
 	if err == nil && os.SameFile(now, t.info) && now.Size() == t.info.Size() && now.ModTime().Equal(t.info.ModTime()) {
 		return nil
 	}
-	return skill.Failed("changed", "%s was changed by somebody else meanwhile", t.rel).WithHint("read the file again and decide anew")
+	return fault.Failed("changed", "%s was changed by somebody else meanwhile", t.rel).WithHint("read the file again and decide anew")
 }
 
 // isCRLF reports whether all lines end with CRLF.
@@ -173,12 +174,12 @@ func (e *editor) replace(at string, r replacement) error {
 		return e.missing(at, r.Old)
 	case !r.All && n != want:
 		places := lines(e.text, old, 0)
-		fault := skill.Failed("ambiguous", "%s/old is in the file %d times, not %d: at lines %s", at, n, want, listed(places, n))
+		fault := fault.Failed("ambiguous", "%s/old is in the file %d times, not %d: at lines %s", at, n, want, listed(places, n))
 		return fault.WithHint(`name more of the text around it, or the number of places with "count", or all of them with "all":true`).
 			WithDetails(map[string]any{"edit": at, "found": n, "lines": places})
 	}
 	if int64(len(e.text))+int64(n)*int64(len(new)-len(old)) > maxEdited {
-		return skill.Limit("too_large", "the file would have more than %d bytes", maxEdited).WithHint("replace less, or with less")
+		return fault.Limit("too_large", "the file would have more than %d bytes", maxEdited).WithHint("replace less, or with less")
 	}
 	e.results = append(e.results, editResult{n, lines(e.text, old, strings.Count(new, "\n")-strings.Count(old, "\n"))})
 	e.text = strings.ReplaceAll(e.text, old, new)
@@ -212,7 +213,7 @@ func listed(places []int, n int) string {
 
 // missing says that a text is not there, and what comes near it.
 func (e *editor) missing(at, old string) error {
-	fault := skill.Failed("no_match", "%s/old is not in the file", at).WithDetails(map[string]any{"edit": at})
+	fault := fault.Failed("no_match", "%s/old is not in the file", at).WithDetails(map[string]any{"edit": at})
 	if line := e.likely(old); line > 0 {
 		return fault.WithHint("with other white space it is there, at line %d: take the text as fs.read shows it", line)
 	}

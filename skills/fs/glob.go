@@ -10,6 +10,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/spritekit/lattice/skills/fs/walk"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -114,7 +115,7 @@ func folder(c *skill.Call, name string) (string, error) {
 		return "", explain(c, rel, err)
 	}
 	if !info.IsDir() {
-		return "", skill.Failed("not_a_directory", "%s is not a folder", rel).WithHint("name the folder that holds it")
+		return "", fault.Failed("not_a_directory", "%s is not a folder", rel).WithHint("name the folder that holds it")
 	}
 	return rel, nil
 }

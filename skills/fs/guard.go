@@ -11,6 +11,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -60,10 +61,10 @@ func judgeName(rel string) error {
 	for i, part := range strings.Split(rel, "/") {
 		switch {
 		case i == 0 && looksLike(part, protocol.Dir):
-			return skill.Unsafe("reserved_path", "%s belongs to the runtime%s", rel, alias(part, protocol.Dir)).
+			return fault.Unsafe("reserved_path", "%s belongs to the runtime%s", rel, alias(part, protocol.Dir)).
 				WithHint("write anywhere in the workspace but below %s", protocol.Dir)
 		case looksLike(part, ".git") || looksLike(part, "git~1"):
-			return skill.Unsafe("git_internals", "%s belongs to git%s: a hook or setting there would run as whoever uses git next", rel, alias(part, ".git")).
+			return fault.Unsafe("git_internals", "%s belongs to git%s: a hook or setting there would run as whoever uses git next", rel, alias(part, ".git")).
 				WithHint("the git skills change a repository; reading it is allowed")
 		}
 	}
@@ -126,7 +127,7 @@ func regular(rel string, info fs.FileInfo) error {
 }
 
 func special(rel string, mode fs.FileMode) error {
-	return skill.Unsafe("unsafe_path", "%s is a %s, which is never opened", rel, typeName(mode)).
+	return fault.Unsafe("unsafe_path", "%s is a %s, which is never opened", rel, typeName(mode)).
 		WithHint("paths must stay inside the workspace and name regular files")
 }
 
@@ -188,7 +189,7 @@ func existing(ctx context.Context, c *skill.Call, rel, expect string) (fs.FileIn
 }
 
 func changed(rel, found, expect string) error {
-	return skill.Failed("changed", "%s is not what was expected: sha256 %s, want %s", rel, found, expect).
+	return fault.Failed("changed", "%s is not what was expected: sha256 %s, want %s", rel, found, expect).
 		WithHint("read the file again and decide anew").
 		WithDetails(map[string]any{"sha256": found, "expect_sha256": expect})
 }
@@ -201,7 +202,7 @@ func parents(c *skill.Call, rel string, create *bool) error {
 	}
 	_, err := c.Root.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return skill.NotFound("the folder %s is not there", dir).WithHint("make it with fs.mkdir, or let this call make it")
+		return fault.NotFound("not_found", "the folder %s is not there", dir).WithHint("make it with fs.mkdir, or let this call make it")
 	}
 	return err
 }

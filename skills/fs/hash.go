@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/fs/walk"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -183,7 +184,7 @@ func hashOf(algorithm string, r io.Reader, size int64) (digest string, n int64, 
 		return "", n, err
 	}
 	if algorithm == algorithmGit && n != size {
-		return "", n, skill.Failed("changed", "a file changed its size while it was read").WithHint("wait until nothing writes to it, and try again")
+		return "", n, fault.Failed("changed", "a file changed its size while it was read").WithHint("wait until nothing writes to it, and try again")
 	}
 	return hex.EncodeToString(h.Sum(nil)), n, nil
 }

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"
@@ -59,7 +60,7 @@ func listFolder(ctx context.Context, c *skill.Call, in listInput) (*listData, er
 		return nil, explain(c, rel, err)
 	}
 	if !info.IsDir() {
-		return nil, skill.Failed("not_a_directory", "%s is not a folder", rel).WithHint("fs.read reads a file")
+		return nil, fault.Failed("not_a_directory", "%s is not a folder", rel).WithHint("fs.read reads a file")
 	}
 	l := lister{call: c, in: in, data: listData{Path: rel, Entries: []listEntry{}}}
 	if err := l.walk(ctx, rel, 1); err != nil {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -17,7 +18,7 @@ func explain(c *skill.Call, rel string, err error) error {
 	case errors.Is(err, syscall.EISDIR):
 		return isDirectory(rel)
 	case errors.Is(err, fs.ErrNotExist):
-		missing := skill.NotFound("%s is not there", rel)
+		missing := fault.NotFound("not_found", "%s is not there", rel)
 		if near := nearName(c, rel); near != "" {
 			return missing.WithHint("did you mean %s?", near)
 		}
@@ -27,7 +28,7 @@ func explain(c *skill.Call, rel string, err error) error {
 }
 
 func isDirectory(rel string) error {
-	return skill.Failed("is_directory", "%s is a folder", rel).WithHint("fs.list shows what it holds; name a file in it")
+	return fault.Failed("is_directory", "%s is a folder", rel).WithHint("fs.list shows what it holds; name a file in it")
 }
 
 // nearName is the path beside rel that its caller may have meant, "" when there is none.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -61,5 +62,5 @@ func makeFolder(_ context.Context, c *skill.Call, in mkdirInput) (*mkdirData, er
 }
 
 func exists(rel, hint string) error {
-	return skill.Failed("exists", "%s exists already", rel).WithHint("%s", hint)
+	return fault.Failed("exists", "%s exists already", rel).WithHint("%s", hint)
 }

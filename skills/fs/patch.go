@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/fs/unified"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
@@ -101,7 +102,7 @@ func (in *patchInput) files() ([]unified.File, error) {
 	files, err := unified.Parse(in.Patch)
 	var syntax *unified.SyntaxError
 	if errors.As(err, &syntax) && strings.Contains(syntax.Reason, "binary") {
-		return nil, skill.Unsupported("binary_patch", "line %d of the patch begins a binary diff", syntax.Line).
+		return nil, fault.Unsupported("binary_patch", "line %d of the patch begins a binary diff", syntax.Line).
 			WithHint("write binary files with fs.write and encoding base64, or apply the patch with git.apply")
 	}
 	if err != nil {
@@ -109,7 +110,7 @@ func (in *patchInput) files() ([]unified.File, error) {
 			WithHint("make it with git diff or diff -u; fs.edit replaces texts without line numbers")
 	}
 	if len(files) > maxPatched {
-		return nil, skill.Limit("too_many", "the patch changes more than %d files", maxPatched).WithHint("split the patch")
+		return nil, fault.Limit("too_many", "the patch changes more than %d files", maxPatched).WithHint("split the patch")
 	}
 	strip := 0
 	if in.Strip != nil {
@@ -157,7 +158,7 @@ func rejected(all []patchReject) error {
 	if first.Hunk > 0 {
 		where += ", hunk " + first.Header
 	}
-	return skill.Failed("rejected", "%s of the patch cannot be applied, and nothing was changed; the first, %s: %s", plural(len(all), "part"), where, first.Reason).
+	return fault.Failed("rejected", "%s of the patch cannot be applied, and nothing was changed; the first, %s: %s", plural(len(all), "part"), where, first.Reason).
 		WithHint("details name each; read the files as they are now and make the patch anew").
 		WithDetails(map[string]any{"rejects": all})
 }
@@ -185,7 +186,7 @@ type state struct {
 // resolve is the path of a file of the patch, which must stay in the folder that the patch is for.
 func (p *patcher) resolve(name string) (string, error) {
 	if !filepath.IsLocal(name) {
-		return "", skill.Unsafe("unsafe_path", "the patch names %s, which leads out of the folder that it is for", name).
+		return "", fault.Unsafe("unsafe_path", "the patch names %s, which leads out of the folder that it is for", name).
 			WithHint("look at who made the patch; strip takes leading parts off its paths")
 	}
 	return entry(p.call, path.Join(p.base, name), "/patch")
@@ -214,7 +215,7 @@ func (p *patcher) state(name string) (*state, error) {
 		*s = state{exists: true, text: string(t.data), mode: info.Mode().Perm(), taken: &t}
 		s.taken.data = nil
 		if p.bytes += len(s.text); p.bytes > maxPatchedBytes {
-			return nil, skill.Limit("too_large", "the files of the patch have more than %d bytes together", maxPatchedBytes).WithHint("split the patch")
+			return nil, fault.Limit("too_large", "the files of the patch have more than %d bytes together", maxPatchedBytes).WithHint("split the patch")
 		}
 	}
 	p.states[name] = s
@@ -334,7 +335,7 @@ func fileMode(text string) (fs.FileMode, error) {
 	case "100755":
 		return 0o755, nil
 	}
-	return 0, skill.Unsupported("special_mode", "the patch gives a file the mode %.20q: symlinks and submodules are not patched", text).
+	return 0, fault.Unsupported("special_mode", "the patch gives a file the mode %.20q: symlinks and submodules are not patched", text).
 		WithHint("apply it with git.apply")
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -54,7 +55,7 @@ func removePath(ctx context.Context, c *skill.Call, in removeInput) (*removeData
 			return nil, tooMany(t.maxEntries)
 		}
 		if entries += n; n > 0 && !in.Recursive {
-			return nil, skill.Failed("not_empty", "%s is a folder that is not empty", rel).
+			return nil, fault.Failed("not_empty", "%s is a folder that is not empty", rel).
 				WithHint(`set "recursive":true to remove all of it`)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -59,7 +60,7 @@ func Resolve(command, env []string) ([]string, error) {
 	}
 	found, err := LookPath(argv[0], Getenv(env, "PATH", DefaultPath))
 	if err != nil {
-		return nil, skill.Unsupported("unsupported", "%v", err).WithHint("install it in the image, or name it by its path")
+		return nil, fault.Unsupported("unsupported", "%v", err).WithHint("install it in the image, or name it by its path")
 	}
 	argv[0] = found
 	return argv, nil

@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -69,16 +70,16 @@ func Answered(c *skill.Call, action string) (Answer, error) {
 	case a.OK == nil && a.Approved != nil && *a.Approved:
 		return Answer{Comments: a.Comments}, nil
 	case a.Error != nil && a.Error.Code != "":
-		e := skill.Failed(a.Error.Code, "%s was refused: %s", action, cmp.Or(a.Error.Message, a.Error.Code))
+		e := fault.Failed(a.Error.Code, "%s was refused: %s", action, cmp.Or(a.Error.Message, a.Error.Code))
 		e.Retryable = a.Error.Retryable
 		if len(a.Error.Details) > 0 {
 			e.Details = a.Error.Details
 		}
 		return Answer{}, e.WithHint("%s", a.Error.Hint)
 	case a.Comments != "":
-		return Answer{}, skill.Failed("rejected", "%s was rejected: %s", action, a.Comments).WithHint(hintRejected)
+		return Answer{}, fault.Failed("rejected", "%s was rejected: %s", action, a.Comments).WithHint(hintRejected)
 	}
-	return Answer{}, skill.Failed("rejected", "%s was rejected", action).WithHint(hintRejected)
+	return Answer{}, fault.Failed("rejected", "%s was rejected", action).WithHint(hintRejected)
 }
 
 // Text refuses an empty text, one of more than most bytes, and one that no terminal should be shown.

@@ -40,7 +40,7 @@ func Func(r *proc.Reaper, argv []string) skill.Func {
 	return func(ctx context.Context, c *skill.Call) (skill.Result, error) {
 		if limit := c.Manifest.TimeoutS; limit > 0 {
 			var cancel context.CancelFunc
-			late := skill.Timeout("the program did not end within the %g s of timeout_s in its skill.json", limit).WithHint("raise timeout_s there, or give it less to do")
+			late := fault.Timeout("timeout", "the program did not end within the %g s of timeout_s in its skill.json", limit).WithHint("raise timeout_s there, or give it less to do")
 			ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(limit*float64(time.Second)), late)
 			defer cancel()
 		}
@@ -178,11 +178,11 @@ func (p *program) conclude(ctx context.Context, exit proc.Exit, stderr []byte) (
 	case result.Waiting != nil && exit.Code == protocol.ExitWaiting:
 		return skill.Result{}, p.call.Suspend(ctx, result.Waiting.Reason, result.Waiting.ExpectedInputs, nil)
 	case exit.Signal != 0:
-		return skill.Result{}, skill.Failed("killed", "the program was ended by %v", exit.Signal)
+		return skill.Result{}, fault.Failed("killed", "the program was ended by %v", exit.Signal)
 	case exit.Code != protocol.ExitOK:
 		return skill.Result{}, failure(exit.Code, result, stderr)
 	case whole && !result.OK || result.Waiting != nil:
-		return skill.Result{}, skill.Failed("bad_result", "the program exited with 0 and its result says otherwise").
+		return skill.Result{}, fault.Failed("bad_result", "the program exited with 0 and its result says otherwise").
 			WithHint("exit with the code of the result: 75 to wait, 1 to 9 for a failure")
 	case none:
 		if err := p.missing(); err != nil {
@@ -200,7 +200,7 @@ func (p *program) conclude(ctx context.Context, exit proc.Exit, stderr []byte) (
 		for i, problem := range problems {
 			lines[i] = problem.Pointer + " " + problem.Message
 		}
-		return skill.Result{}, skill.Failed("bad_output", "the result is not what skill.json promises: %s", strings.Join(lines, "; ")).
+		return skill.Result{}, fault.Failed("bad_output", "the result is not what skill.json promises: %s", strings.Join(lines, "; ")).
 			WithHint("print the outputs as one JSON object on the last line of stdout").WithDetails(map[string]any{"problems": problems})
 	}
 	if extra := unnamed(p.call.Manifest.Outputs, data); len(extra) > 0 {
@@ -214,7 +214,7 @@ func (p *program) conclude(ctx context.Context, exit proc.Exit, stderr []byte) (
 func (p *program) missing() error {
 	const hint = "print the outputs as one JSON object on the last line of stdout; what is for people goes to stderr"
 	if p.long {
-		return skill.Failed(protocol.CodeResultTooLong, "the last line of stdout is longer than %d bytes", protocol.MaxLine).
+		return fault.Failed(protocol.CodeResultTooLong, "the last line of stdout is longer than %d bytes", protocol.MaxLine).
 			WithHint("write the bulk to a file of the workspace and name the file in the result")
 	}
 	text := "stdout has no result line"
@@ -225,7 +225,7 @@ func (p *program) missing() error {
 	}
 	outputs := p.call.Manifest.Outputs
 	if len(outputs) > 0 {
-		return skill.Failed(protocol.CodeNoResult, "%s", text).WithHint(hint)
+		return fault.Failed(protocol.CodeNoResult, "%s", text).WithHint(hint)
 	}
 	if outputs == nil || p.early {
 		p.call.Warn(protocol.CodeNoResult, text+": the result has no data")

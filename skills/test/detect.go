@@ -9,7 +9,7 @@ import (
 	"path"
 	"path/filepath"
 
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // projectFile is where a project says how it is tested, so that nobody has to guess.
@@ -70,11 +70,11 @@ func readSettings(start *folder) (s settings, where *folder, err error) {
 		d := json.NewDecoder(bytes.NewReader(data))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&s); err != nil {
-			return s, nil, skill.Unsupported("bad_project_file", "%s: %v", name, err).
+			return s, nil, fault.Unsupported("bad_project_file", "%s: %v", name, err).
 				WithHint("its members are framework, command, args, report_format, report_files, env and timeout_s, as in the inputs of test.run")
 		}
 		if s.Framework == "" && !given(s.Command) {
-			return s, nil, skill.Unsupported("bad_project_file", "%s names neither framework nor command", name).WithHint("add one of them, or remove the file")
+			return s, nil, fault.Unsupported("bad_project_file", "%s names neither framework nor command", name).WithHint("add one of them, or remove the file")
 		}
 		return s, f, nil
 	}
@@ -93,7 +93,7 @@ func choose(start *folder, name string, candidates []Candidate) (runner, *folder
 		}
 	}
 	if name == "" {
-		return runner{}, nil, skill.Unsupported("unknown_framework", "nothing in %s or above it tells how it is tested", relativeTo(start)).
+		return runner{}, nil, fault.Unsupported("unknown_framework", "nothing in %s or above it tells how it is tested", relativeTo(start)).
 			WithHint(`set "command", such as ["make","test"], or "cwd" to the folder of the package, or write %s`, projectFile)
 	}
 	r, ok := runnerNamed(name)
@@ -102,7 +102,7 @@ func choose(start *folder, name string, candidates []Candidate) (runner, *folder
 		for _, r := range runners() {
 			names += r.name + ", "
 		}
-		return runner{}, nil, skill.Unsupported("unknown_framework", "there is no framework %q", name).WithHint("known are %sand command together with a command", names)
+		return runner{}, nil, fault.Unsupported("unknown_framework", "there is no framework %q", name).WithHint("known are %sand command together with a command", names)
 	}
 	return r, start, nil
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/skills/test/results"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
-	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 // Status is how a test run ended.
@@ -281,17 +281,17 @@ func (r *Report) verdict(allowRed bool) (*Report, error) {
 	case r.Status == StatusPassed, (r.Status == StatusFailed || r.Status == StatusNoTests) && allowRed:
 		return r, nil
 	case r.Status == StatusFailed:
-		return nil, skill.Failed("tests_failed", "%s", r.summary()).
+		return nil, fault.Failed("tests_failed", "%s", r.summary()).
 			WithHint("the whole output is in %s", r.LogPath).WithDetails(r)
 	case r.Status == StatusTimeout:
-		e := skill.Timeout("the tests did not end in time").WithDetails(r).
+		e := fault.Timeout("timeout", "the tests did not end in time").WithDetails(r).
 			WithHint("failures and %s tell how far they came; give timeout_s more seconds, or run fewer tests with args", r.LogPath)
 		e.Retryable = false
 		return nil, e
 	case r.Status == StatusNoTests:
-		return nil, skill.Failed("no_tests", "there are no tests to run").WithDetails(r).
+		return nil, fault.Failed("no_tests", "there are no tests to run").WithDetails(r).
 			WithHint("candidates lists other ways to test that were found; set cwd, framework, args or command; the whole output is in %s", r.LogPath)
 	}
-	return nil, skill.Failed("test_error", "the tests could not be run: %s", r.summary()).
+	return nil, fault.Failed("test_error", "the tests could not be run: %s", r.summary()).
 		WithHint("the whole output is in %s", r.LogPath).WithDetails(r)
 }

@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/session"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -225,7 +226,7 @@ func TestFailures(t *testing.T) {
 		if c.RunID == "panic" {
 			panic("at the disco")
 		}
-		return skill.Result{}, skill.NotFound("nothing there")
+		return skill.Result{}, fault.NotFound("not_found", "nothing there")
 	}, good)
 	for id, tt := range map[string]struct {
 		name, more string

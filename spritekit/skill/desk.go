@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/workspace"
@@ -147,9 +148,8 @@ func (r *runner) open() (err error) {
 func openWorkspace(dir, state string) (*workspace.Root, error) {
 	root, err := workspace.OpenWithState(dir, state)
 	if err != nil {
-		e := NotFound("there is no workspace at %s: %v", dir, err)
-		e.Code = "no_workspace"
-		return nil, e.WithHint("set LATTICE_WORKSPACE to an existing directory")
+		return nil, fault.NotFound("no_workspace", "there is no workspace at %s: %v", dir, err).
+			WithHint("set LATTICE_WORKSPACE to an existing directory")
 	}
 	return root, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/journal"
 	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -199,7 +200,7 @@ func (r *runner) replay() int {
 	last := r.journal.Last()
 	result, ok := protocol.DecodeResult(last.Result)
 	if !ok || result.Skill != r.skill.Name || result.OK != (last.Exit == protocol.ExitOK) {
-		return r.fail(Unsafe("journal_corrupt", "%v: the recorded result of call %s is none", journal.ErrCorrupt, r.id).
+		return r.fail(fault.Unsafe("journal_corrupt", "%v: the recorded result of call %s is none", journal.ErrCorrupt, r.id).
 			WithHint("something else in the sprite wrote it; restore a checkpoint from before"))
 	}
 	if r.answer != nil && !r.recalled {

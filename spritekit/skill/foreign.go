@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/workspace"
@@ -38,7 +39,7 @@ func Admit(m manifests.Skill, env Env, stdin io.Reader) (json.RawMessage, error)
 }
 
 // FailureLine returns the result line of a call that failed with e.
-func FailureLine(e *Error, skill, callID string) ([]byte, error) {
+func FailureLine(e *fault.Error, skill, callID string) ([]byte, error) {
 	return encodeResult(protocol.Result{Skill: skill, CallID: callID, Error: &e.Fault})
 }
 
@@ -56,7 +57,7 @@ func Fit(root *workspace.Root, result *protocol.Result, line []byte, limit int) 
 		bulk = &result.Error.Details
 	}
 	if root == nil || len(*bulk) == 0 {
-		return nil, Limit("result_too_large", "the result has %d bytes, a line takes %d", len(line), limit)
+		return nil, fault.Limit("result_too_large", "the result has %d bytes, a line takes %d", len(line), limit)
 	}
 	ref, err := outbox.Spill(root, *bulk)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -28,7 +29,7 @@ func readInput(stdin io.Reader) (map[string]json.RawMessage, error) {
 		return nil, fmt.Errorf("read stdin: %w", err)
 	}
 	if len(raw) > MaxInput {
-		return nil, Limit("input_too_large", "the input on stdin has more than %d bytes", MaxInput).
+		return nil, fault.Limit("input_too_large", "the input on stdin has more than %d bytes", MaxInput).
 			WithHint("put the bulk into a file of the workspace and name the file")
 	}
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
@@ -52,7 +53,7 @@ func readInput(stdin io.Reader) (map[string]json.RawMessage, error) {
 	return input, nil
 }
 
-func malformed(err error) *Error {
+func malformed(err error) *fault.Error {
 	return BadInput("", "stdin holds no usable input: %v", err).WithHint(`give one JSON object, such as {"path":"README.md"}`)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/spritekit/checkpoint"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/journal"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -94,7 +95,7 @@ func (r *runner) recall(inputSHA256 string) error {
 		return nil
 	}
 	if err := journal.CheckID(r.env.AgentCallID); err != nil {
-		return refusal("bad_call_id", "LATTICE_AGENT_CALL_ID: %v", err).WithHint("leave it as agent.run set it, or unset it")
+		return fault.BadInput("bad_call_id", "LATTICE_AGENT_CALL_ID: %v", err).WithHint("leave it as agent.run set it, or unset it")
 	}
 	id := nestedID(r.env.AgentCallID, r.skill.Name, inputSHA256)
 	_, err := r.root.Stat(protocol.CallsDir + "/" + id + ".jsonl")

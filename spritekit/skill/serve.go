@@ -57,7 +57,7 @@ func serve(ctx context.Context, d *Desk, s Skill, m manifests.Skill, env Env, st
 	case doReplay:
 		return r.replay()
 	case doRefuse:
-		e := Failed("unknown_outcome", "this call of %s was cut off; whether its effect happened is not known", s.Name)
+		e := fault.Failed("unknown_outcome", "this call of %s was cut off; whether its effect happened is not known", s.Name)
 		return r.fail(e.WithHint("look at the outside world, then settle it with lattice answer; it is never run again by itself"))
 	case doWait:
 		last := r.journal.Last()
@@ -113,13 +113,13 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 	}
 	if err := journal.CheckID(r.id); err != nil {
 		r.id = ""
-		return refusal("bad_call_id", "LATTICE_CALL_ID: %v", err).WithHint("leave it unset to have an id drawn")
+		return fault.BadInput("bad_call_id", "LATTICE_CALL_ID: %v", err).WithHint("leave it unset to have an id drawn")
 	}
 	for _, v := range []struct{ name, value string }{
 		{"LATTICE_SPRITE_ID", r.env.SpriteID}, {"LATTICE_WORK_ITEM_ID or LATTICE_RUN_ID", r.env.WorkItemID},
 	} {
 		if !utf8.ValidString(v.value) { // no event could carry it
-			return refusal("bad_environment", "%s is not UTF-8", v.name).WithHint("set it to text, or leave it unset")
+			return fault.BadInput("bad_environment", "%s is not UTF-8", v.name).WithHint("set it to text, or leave it unset")
 		}
 	}
 	if err := r.open(); err != nil {
@@ -166,13 +166,13 @@ func (r *runner) openJournal(ctx context.Context) (err error) {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		e := Busy("call %s is being worked on, for longer than %s may take (%v)", r.id, r.skill.Name, r.patience())
+		e := fault.Busy("busy", "call %s is being worked on, for longer than %s may take (%v)", r.id, r.skill.Name, r.patience())
 		return e.WithHint("end the process that holds %s/%s.jsonl, then make the call again", protocol.CallsDir, r.id)
 	case errors.Is(err, journal.ErrOtherInput):
-		e := refusal("call_id_reused", "call %s was made before with another skill or input", r.id)
+		e := fault.BadInput("call_id_reused", "call %s was made before with another skill or input", r.id)
 		return e.WithHint("an id names one call; take a fresh one, or none")
 	case errors.Is(err, journal.ErrCorrupt):
-		return Unsafe("journal_corrupt", "%v", err).
+		return fault.Unsafe("journal_corrupt", "%v", err).
 			WithHint("something else in the sprite wrote it; restore a checkpoint from before")
 	case err != nil:
 		return err
@@ -197,7 +197,7 @@ func (r *runner) patience() time.Duration {
 func (r *runner) readAnswer() error {
 	res, err := resume.Read(r.root)
 	if errors.Is(err, resume.ErrInvalid) {
-		return refusal("bad_resume", "%v", err).WithHint(badResumeHint)
+		return fault.BadInput("bad_resume", "%v", err).WithHint(badResumeHint)
 	}
 	if err != nil || res == nil || res.Context.CallID != r.id {
 		return err
@@ -226,7 +226,7 @@ func (r *runner) take(res *protocol.Resume) error {
 func checkAnswer(expected map[string]string, inputs json.RawMessage) error {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(inputs, &given); err != nil {
-		return refusal("bad_resume", "%v: inputs: %v", resume.ErrInvalid, err).WithHint(badResumeHint)
+		return fault.BadInput("bad_resume", "%v: inputs: %v", resume.ErrInvalid, err).WithHint(badResumeHint)
 	}
 	var m manifests.Skill
 	for name, t := range expected {
@@ -242,7 +242,7 @@ func checkAnswer(expected map[string]string, inputs json.RawMessage) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return refusal("bad_resume", "%v: %s", resume.ErrInvalid, strings.Join(problems, "; ")).WithHint(badResumeHint)
+	return fault.BadInput("bad_resume", "%v: %s", resume.ErrInvalid, strings.Join(problems, "; ")).WithHint(badResumeHint)
 }
 
 const badResumeHint = "the orchestrator writes .lattice/resume.json; resume the run again"
@@ -263,7 +263,7 @@ func (r *runner) work(ctx context.Context, res *protocol.Resume) int {
 		// What a skill says after it was interrupted is about the interruption.
 		e := Fault(ctx.Err())
 		if e.Exit == protocol.ExitTimeout {
-			e = Timeout("the time of this call of %s was used up", r.skill.Name)
+			e = fault.Timeout("timeout", "the time of this call of %s was used up", r.skill.Name)
 		}
 		err = e.WithDetails(map[string]any{"cause": err.Error()})
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 // Func does the work of one skill. It reads no environment, changes no directory and never exits the process.
-// A returned *Error becomes the fault and its exit code. Errors that wrap those of workspace, fs.ErrNotExist, ENOSPC or
+// A returned *fault.Error becomes the fault and its exit code. Errors that wrap those of workspace, fs.ErrNotExist, ENOSPC or
 // a context's are mapped by Fault; any other becomes "internal" (70). A nil error and a nil Data give data {}.
 type Func func(ctx context.Context, c *Call) (Result, error)
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/spritekit/checkpoint"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/journal"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -86,7 +87,7 @@ func (r *runner) checkpoint(ctx context.Context, reason string) (string, error) 
 	case errors.Is(err, checkpoint.ErrUnavailable):
 		return checkpoint.Pending, nil
 	case err != nil:
-		e := Failed("checkpoint_failed", "%v", err)
+		e := fault.Failed("checkpoint_failed", "%v", err)
 		e.Retryable = true
 		return "", e.WithHint("a call may only wait on a checkpoint; look at the sprite's host, then try again")
 	}
