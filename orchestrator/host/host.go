@@ -130,6 +130,7 @@ type Host struct {
 	imported   string        // digest of the default image, once it was needed
 
 	linking boltfile.Lock // guards the folder of links to shared caches
+	warm    sync.Once     // see WarmGoSoon
 
 	outward *egress.Room // for the connections of sprites to the world
 	boxes   sandbox.Starter

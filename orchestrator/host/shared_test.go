@@ -228,3 +228,23 @@ func TestWarmGoRefusals(t *testing.T) {
 		t.Errorf("WarmGo without namespaces = %v", err)
 	}
 }
+
+// TestWarmGoSoon: the shared cache is made in the background, and a host that closes meanwhile does not wait for it.
+func TestWarmGoSoon(t *testing.T) {
+	w, dir := sharing(t)
+	w.host.WarmGoSoon()
+	w.host.WarmGoSoon()
+	deadline := time.Now().Add(time.Minute)
+	for !exists(filepath.Join(dir, "go-build", ".warming", "cache", "go-build", "README")) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is made in the background")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := w.host.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, toolchain := SharedGo(dir); toolchain != "" {
+		t.Errorf("a cache that is not finished is shared for %s", toolchain)
+	}
+}

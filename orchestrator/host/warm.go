@@ -59,6 +59,22 @@ func (h *Host) WarmGo(ctx context.Context, out io.Writer, packages ...string) (t
 	return toolchain, w.publish(filepath.Join(base, toolchain))
 }
 
+// WarmGoSoon makes the shared Go build cache of the standard library in the background, at the lowest priority, where there
+// is none yet. It does nothing after its first call. A warming that the end of the host cuts off goes on with the next one.
+func (h *Host) WarmGoSoon() {
+	h.warm.Do(func() {
+		if _, toolchain := SharedGo(h.cfg.Shared); toolchain != "" || !h.admit() {
+			return
+		}
+		defer h.calls.Done()
+		h.guards.Go(func() {
+			if _, err := h.WarmGo(h.ctx, io.Discard, "std"); err != nil && h.ctx.Err() == nil {
+				h.cfg.Log.Info().Err(err).Msg("no shared Go build cache")
+			}
+		})
+	})
+}
+
 // warming is a sandbox whose own cache becomes the shared one.
 type warming struct {
 	dir string
@@ -93,7 +109,7 @@ func (w warming) run(ctx context.Context, h *Host, packages []string) (toolchain
 	if _, err := os.Stat(filepath.Join(filepath.Dir(w.dir), toolchain)); err == nil {
 		return toolchain, nil
 	}
-	code, err = w.command(box, w.out, append([]string{"go", "build"}, packages...)...)
+	code, err = w.command(box, w.out, append([]string{"sh", "-c", lowPriority + `exec go build "$@"`, "sh"}, packages...)...)
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
@@ -103,7 +119,7 @@ func (w warming) run(ctx context.Context, h *Host, packages []string) (toolchain
 	if err != nil {
 		return toolchain, err
 	}
-	if code, err = w.command(box, w.out, append([]string{"sh", "-c", vetScript, "sh"}, packages...)...); err == nil && code != 0 {
+	if code, err = w.command(box, w.out, append([]string{"sh", "-c", lowPriority + vetScript, "sh"}, packages...)...); err == nil && code != 0 {
 		err = fmt.Errorf("go test ends with %d", code)
 	}
 	if ctx.Err() != nil {
@@ -111,6 +127,9 @@ func (w warming) run(ctx context.Context, h *Host, packages []string) (toolchain
 	}
 	return toolchain, err
 }
+
+// lowPriority lets everything else on the machine run first.
+const lowPriority = "renice -n 19 -p $$ >/dev/null 2>&1 || true\n"
 
 // vetScript tests a package that imports the packages of its arguments. The vet of "go test" looks at each dependency,
 // with analyzers of its own, so that "go vet" does not fill the cache for it.

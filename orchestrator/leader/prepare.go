@@ -110,6 +110,9 @@ func (l *Leader) seed(ctx context.Context, run, sprite string, o api.Options) (m
 			l.cfg.Warn(warning.Message)
 		}
 	}
+	if s.GoModule && l.host != nil {
+		l.host.WarmGoSoon() // the first test in each sprite would compile the standard library otherwise
+	}
 	f, err := os.Open(bundle)
 	if err != nil {
 		return nil, fmt.Errorf("read repository bundle: %w", err)

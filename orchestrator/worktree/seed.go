@@ -33,6 +33,7 @@ type Seeded struct {
 	// Dirty says that the working tree has uncommitted changes (untracked files count). They are in the bundle only
 	// when Head differs from BaseHead.
 	Dirty    bool               `json:"dirty"`
+	GoModule bool               `json:"go_module,omitempty"` // Head has a go.mod in its top folder
 	Warnings []protocol.Warning `json:"warnings,omitempty"`
 }
 
@@ -108,6 +109,11 @@ func (g *Git) seedBundle(ctx context.Context, spec string, opt SeedOptions, dst 
 	if s.Warnings, err = g.seedWarnings(ctx, command{dir: repo}, s.Head); err != nil {
 		return Seeded{}, err
 	}
+	r, err := g.run(ctx, command{dir: repo, args: []string{"cat-file", "-e", s.Head + ":go.mod"}})
+	if err != nil {
+		return Seeded{}, err
+	}
+	s.GoModule = r.exit == 0
 	return s, g.writeBundle(ctx, repo, s)
 }
 
