@@ -1,6 +1,7 @@
 package lattice_test
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -173,5 +175,70 @@ func TestExecIRDocument(t *testing.T) {
 	example, _, _ = strings.Cut(example, "```")
 	if _, findings := ir.Parse([]byte(example), manifests.Lookup); len(findings) > 0 {
 		t.Errorf("the example of docs/execir.md is not valid: %+v", findings)
+	}
+}
+
+// TestConfigDocument checks that docs/config.md has a row for each key of the settings and names each of their allowed
+// values, and that its example is valid.
+func TestConfigDocument(t *testing.T) {
+	page, err := os.ReadFile("docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type property struct {
+		Enum                 []string
+		AdditionalProperties json.RawMessage
+	}
+	var schema struct {
+		Defs map[string]struct{ Properties map[string]property } `json:"$defs"`
+	}
+	data, err := os.ReadFile("manifests/schema/config.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &schema); err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]string{
+		"Settings": "## Top level", "Limits": "## `[limits]`", "Run": "## `[run]`", "Serve": "## `[serve]`", "Sprites": "## `[sprites]`",
+		"Git": "## `[git]`", "Model": "## `[models.CLASS]`", "LLM": "## `[llm]`",
+	}
+	for name, table := range schema.Defs {
+		heading, ok := sections[name]
+		_, section, found := strings.Cut(string(page), "\n"+heading+"\n")
+		if !ok || !found {
+			t.Errorf("docs/config.md has no section for %s", name)
+			continue
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		for key, p := range table.Properties {
+			if strings.Contains(string(page), "\n## `["+key+"]`\n") || strings.Contains(string(page), "\n## `["+key+".CLASS]`\n") {
+				continue // a table
+			}
+			row := ""
+			for line := range strings.Lines(section) {
+				if keys, isRow := strings.CutPrefix(line, "| "); isRow && strings.Contains(strings.SplitN(keys, "|", 2)[0], "`"+key+"`") {
+					row = line
+				}
+			}
+			if row == "" {
+				t.Errorf("the section %q of docs/config.md has no row for %s", heading, key)
+			}
+			for _, value := range p.Enum {
+				if !strings.Contains(row, "`"+value+"`") {
+					t.Errorf("docs/config.md does not name the value %s of %s", value, key)
+				}
+			}
+		}
+	}
+	for _, word := range slices.Concat(settings.ActionNames(), settings.Rules()) {
+		if !strings.Contains(string(page), "`"+word+"`") {
+			t.Errorf("docs/config.md does not name %s", word)
+		}
+	}
+	_, example, _ := strings.Cut(string(page), "```toml\n")
+	example, _, _ = strings.Cut(example, "```")
+	if _, findings := settings.Parse([]byte(example)); len(findings) > 0 {
+		t.Errorf("the example of docs/config.md is not valid: %+v", findings)
 	}
 }

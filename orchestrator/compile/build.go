@@ -8,35 +8,30 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// Builder makes a workflow graph from code. Steps are done one behind the other in the order in which they are added,
-// unless Edge says otherwise. Faults are gathered; Workflow tells the first ones of all of them.
-//
-//	b := compile.Build("tested")
-//	clone := b.Step("clone", "git.clone", compile.Args{"url": compile.In("url")})
-//	test := b.Step("test", "test.run", compile.Args{"cwd": clone.Out("dest"), "allow_red": true})
-//	b.Output(compile.Args{"status": test.Out("status")})
-//	w, err := b.Workflow()
+// A Builder composes a workflow graph in Go code; see the example of [Build]. Steps run in the order in which they are
+// added, unless an edge connects them otherwise. The methods do not fail: Workflow returns all errors at once.
 type Builder struct {
 	w      Workflow
-	led    map[string]bool // steps that an edge or a catch leads to
+	led    map[string]bool // steps that are the target of an edge or a catch
 	faults []error
 }
 
-// Args are value expressions by name: Go values stand for themselves, a Ref for what it refers to.
+// Args are named arguments. A value is a Ref, which is resolved at run time, or a Go value that encodes to JSON; maps and
+// slices of type map[string]any, Args and []any may contain both.
 type Args map[string]any
 
-// Ref is a reference, such as "$vars.clone.dest". Plain strings are texts, whatever they look like.
+// Ref is a reference such as "$vars.clone.dest". A plain string is never a reference, even if it starts with "$".
 type Ref string
 
-// In refers to an input of the flow.
+// In returns a reference to an input of the flow.
 func In(name string) Ref { return Ref("$in." + name) }
 
-// Build begins a workflow graph of this id.
+// Build returns a Builder for a workflow graph with this id.
 func Build(id string) *Builder {
 	return &Builder{w: Workflow{Version: Version, ID: id, Nodes: []Step{}}, led: map[string]bool{}}
 }
 
-// BuiltStep is a step that was added, for references and edges.
+// BuiltStep is a step of a Builder, to refer to its outputs and to connect it by edges.
 type BuiltStep struct {
 	b  *Builder
 	id string
@@ -53,17 +48,17 @@ func (b *Builder) Step(id, skill string, in Args) BuiltStep {
 	return BuiltStep{b, id, len(b.w.Nodes) - 1}
 }
 
-// Out refers to an output of the step.
+// Out returns a reference to an output of the step.
 func (s BuiltStep) Out(name string) Ref { return Ref("$vars" + refSegment(s.id) + "." + name) }
 
-// Retry has the step tried again by these rules.
+// Retry adds retry rules to the step.
 func (s BuiltStep) Retry(rules ...ir.Retry) BuiltStep {
 	n := &s.b.w.Nodes[s.at]
 	n.Retry = append(n.Retry, rules...)
 	return s
 }
 
-// Catch leads failures of the step to others.
+// Catch adds rules that continue at another step if this one fails.
 func (s BuiltStep) Catch(rules ...ir.Catch) BuiltStep {
 	n := &s.b.w.Nodes[s.at]
 	n.Catch = append(n.Catch, rules...)
@@ -73,8 +68,9 @@ func (s BuiltStep) Catch(rules ...ir.Catch) BuiltStep {
 	return s
 }
 
-// Edge leads from one step to another where a condition holds, in its text form ("$vars.test.status == \"passed\""); ""
-// is always. A step that has an edge of its own is not led on to the one that was added behind it.
+// Edge connects two steps. The edge is taken if the condition when is true, written as in
+// "$vars.test.status == \"passed\""; "" is always true. A step with an explicit edge gets no implicit one to the step added
+// after it.
 func (b *Builder) Edge(from, to BuiltStep, when string) {
 	e := ir.Edge{From: from.id, To: to.id}
 	if when != "" {
@@ -87,13 +83,14 @@ func (b *Builder) Edge(from, to BuiltStep, when string) {
 	b.led[to.id] = true
 }
 
-// Output is what a run of the flow results in.
+// Output sets the output of the flow.
 func (b *Builder) Output(v any) { b.w.Output = b.encodeExpression("the output", v) }
 
-// Describe says what the flow is for.
+// Describe sets the description of the flow.
 func (b *Builder) Describe(text string) { b.w.Description = text }
 
-// Workflow is the graph as it was built. Whether it can run, Parse of its JSON says.
+// Workflow returns the graph, or all errors of its construction. It does not check that the graph can run: [Parse] does,
+// given the graph as JSON.
 func (b *Builder) Workflow() (Workflow, error) {
 	if err := errors.Join(b.faults...); err != nil {
 		return Workflow{}, fmt.Errorf("build flow %s: %w", b.w.ID, err)
@@ -122,7 +119,7 @@ func (b *Builder) encodeExpression(what string, v any) json.RawMessage {
 	return text
 }
 
-// valueOf makes a value expression of Go values: only a Ref refers to something.
+// valueOf converts a Go value to a value expression. Strings that look like references are quoted, except Refs.
 func valueOf(v any) any {
 	switch v := v.(type) {
 	case Ref:

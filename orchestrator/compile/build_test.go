@@ -18,7 +18,9 @@ func TestBuilder(t *testing.T) {
 	test := b.Step("test", "test.run", Args{"cwd": clone.Out("dest"), "allow_red": true}).
 		Retry(ir.Retry{On: []string{ir.FailTimeout}, MaxAttempts: 2})
 	green := b.Step("green", "fs.write", Args{"path": "green", "content": "$5"})
-	red := b.Step("red", "fs.write", Args{"path": "red", "content": map[string]any{"json": test.Out("counts")}})
+	red := b.Step("red", "fs.write", Args{"path": "red", "content": map[string]any{"json": test.Out("counts")}}).
+		Catch(ir.Catch{On: []string{"ALL"}, To: "noted"})
+	b.Step("noted", "fs.write", Args{"path": "noted", "content": "x"})
 	b.Edge(test, green, `$vars.test.status == "passed"`)
 	b.Edge(test, red, "")
 	b.Output(Args{"status": test.Out("status")})
