@@ -51,15 +51,15 @@ func (t callOp) cacheKey(node *ir.Node) string {
 	return lattice.DerivedKey("call", t.sprite(), strconv.FormatBool(node.ForksSprites()), c.Skill, string(c.Input), string(c.Class), grants, given)
 }
 
-// modelKey is the same of a question to models: everything that decides which answer is good.
-func (m *machine) modelKey(node *ir.Node, at ladder.Rung, q inquiry) string {
+// cacheKey returns the key of the answer to a prompt: the digest of all that decides which answer is valid.
+func (t llmOp) cacheKey(node *ir.Node, at ladder.Rung, q inquiry) string {
 	if node.Cache != ir.CacheRun {
 		return ""
 	}
-	r, f := m.request(node, at, q)
+	r, f := t.buildRequest(node, at, q)
 	held := []any{node.Op, node.AllowUnknown, node.Validators, node.RetryPolicy, node.Escalation, q.ids, q.labels}
 	for _, v := range node.Validators { // documents may have other schemas by one name
-		schema, _ := m.p.OutputSchema(node, v.Schema)
+		schema, _ := t.m.p.OutputSchema(node, v.Schema)
 		held = append(held, schema)
 	}
 	rules, err := ir.Marshal(held)

@@ -69,9 +69,9 @@ func (t humanOp) openQuestion(node *ir.Node) {
 	}
 }
 
-// unfit says why an answer does not fit the node's answer_schema; "" is that it does.
-func (m *machine) unfit(node *ir.Node, answer any) string {
-	schema := m.p.AnswerSchema(node)
+// explainMisfit says why an answer does not fit the node's answer_schema, "" if it does.
+func (t humanOp) explainMisfit(node *ir.Node, answer any) string {
+	schema := t.m.p.AnswerSchema(node)
 	if schema == nil {
 		return ""
 	}
@@ -90,7 +90,7 @@ func (t humanOp) questionAnswered(w lattice.Wait, f lattice.Answered, inputs map
 	m := t.m
 	out := map[string]any{"approved": true, "comments": f.Comments}
 	maps.Copy(out, inputs)
-	if why := m.unfit(m.p.Node(w.Node), m.p.Judged(m.p.Node(w.Node), out)); why != "" && f.Decision != lattice.Reject {
+	if why := t.explainMisfit(m.p.Node(w.Node), m.p.Judged(m.p.Node(w.Node), out)); why != "" && f.Decision != lattice.Reject {
 		return fmt.Errorf("%w: %s does not take this answer: %s", ErrAnswer, w.Node, why)
 	}
 	t.closeWait(w)
@@ -120,7 +120,7 @@ func (t humanOp) questionTimedOut(w lattice.Wait) {
 		t.failVisit(f)
 		return
 	}
-	if why := t.m.unfit(node, out); why != "" {
+	if why := t.explainMisfit(node, out); why != "" {
 		t.failVisit(newFailure(ir.FailSchema, "the default answer of %s does not fit its answer_schema: %s", node.ID, why))
 		return
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ladder"
-	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
 // parallelOp is a PARALLEL: branches that run at once.
@@ -20,7 +19,7 @@ func (t parallelOp) advance(node *ir.Node) {
 	}
 	if t.collect(node) {
 		mp := t.Visit.Map
-		t.closeBody()
+		t.close()
 		t.finishJoined(node, mp)
 	}
 }
@@ -43,7 +42,7 @@ func (t parallelOp) finishFirst(node *ir.Node) bool {
 				other.dropIteration()
 			}
 		}
-		t.closeBody()
+		t.close()
 		t.completeNode(map[string]any{"result": b.iteration.Result, "branch": node.Branches[b.iteration.Index].Name}, nil)
 		return true
 	}
@@ -85,11 +84,7 @@ func (t parallelOp) finishJoined(node *ir.Node, mp *Mapping) {
 }
 
 // loopOp is a LOOP: iterations one after the other.
-type loopOp struct{ *thread }
-
-func (t loopOp) answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
-	return t.expireBy(c, f)
-}
+type loopOp struct{ body }
 
 // begin begins a LOOP: what its first iteration finds is init.
 func (t loopOp) begin(node *ir.Node) {
@@ -117,7 +112,7 @@ func (t loopOp) advance(node *ir.Node) {
 		it := mp.Open[0]
 		mp.Open = nil
 		if it.Failure != nil {
-			t.closeBody()
+			t.close()
 			t.failAttempt(innerFailure(node, it, 0))
 			return
 		}
@@ -142,10 +137,10 @@ func (t loopOp) advance(node *ir.Node) {
 	}
 	switch {
 	case done:
-		t.closeBody()
+		t.close()
 		t.completeNode(map[string]any{"result": mp.Results.At(0), "iterations": jsonNumber(mp.Begun)}, nil)
 	case mp.Begun >= node.MaxIterations:
-		t.closeBody()
+		t.close()
 		t.failAttempt(newFailure(ir.FailLimit, "%s has not come to its end after max_iterations, which is %d", node.ID, node.MaxIterations))
 	default:
 		mp.Bytes = 0
@@ -155,17 +150,13 @@ func (t loopOp) advance(node *ir.Node) {
 }
 
 func (t loopOp) failCondition(what string, f *ir.Failure) {
-	t.closeBody()
+	t.close()
 	f.Message = what + ": " + f.Message
 	t.failAttempt(f)
 }
 
 // subgraphOp is a SUBGRAPH: a document as one node.
-type subgraphOp struct{ *thread }
-
-func (t subgraphOp) answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
-	return t.expireBy(c, f)
-}
+type subgraphOp struct{ body }
 
 // begin begins a SUBGRAPH with its inputs as $in and $vars of its own.
 func (t subgraphOp) begin(node *ir.Node) {
@@ -193,7 +184,7 @@ func (t subgraphOp) begin(node *ir.Node) {
 
 func (t subgraphOp) advance(node *ir.Node) {
 	it := t.Visit.Map.Open[0]
-	t.closeBody()
+	t.close()
 	if it.Failure != nil {
 		t.failAttempt(innerFailure(node, it, 0))
 		return

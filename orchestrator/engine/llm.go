@@ -60,7 +60,7 @@ func (t llmOp) begin(node *ir.Node) {
 		return
 	}
 	first := ladder.First(node)
-	if t.Visit.Key = t.m.modelKey(node, first, q); t.finishFromCache(node) {
+	if t.Visit.Key = t.cacheKey(node, first, q); t.finishFromCache(node) {
 		return
 	}
 	t.Visit.Asking = &Asking{first}
@@ -198,12 +198,12 @@ func (t llmOp) askModel() {
 		t.failVisit(f)
 		return
 	}
-	request, f := m.request(node, at.Rung, q)
+	request, f := t.buildRequest(node, at.Rung, q)
 	if f != nil {
 		t.failVisit(f)
 		return
 	}
-	if f := m.checkBudget(request); f != nil {
+	if f := t.checkBudget(request); f != nil {
 		t.failVisit(f)
 		return
 	}
@@ -212,9 +212,9 @@ func (t llmOp) askModel() {
 	t.issue(lattice.Command{Kind: lattice.DoModel, Model: &request})
 }
 
-// request words a question.
-func (m *machine) request(node *ir.Node, at ladder.Rung, q inquiry) (lattice.ModelRequest, *ir.Failure) {
-	template, ok := m.p.Template(node)
+// buildRequest renders the prompt of an attempt.
+func (t llmOp) buildRequest(node *ir.Node, at ladder.Rung, q inquiry) (lattice.ModelRequest, *ir.Failure) {
+	template, ok := t.m.p.Template(node)
 	if !ok {
 		return lattice.ModelRequest{}, newFailure(ir.FailRef, "the prompt template %s is not there as the run was started with it", node.PromptTemplate)
 	}
@@ -236,8 +236,8 @@ func (m *machine) request(node *ir.Node, at ladder.Rung, q inquiry) (lattice.Mod
 	if r.MaxOutputTokens == 0 {
 		r.MaxOutputTokens = ir.DefaultOutputTokens
 	}
-	if l := m.p.Doc.Limits; l != nil && l.MaxCostUSD > 0 {
-		left := max(0, l.MaxCostUSD-m.s.Models.CostUSD)
+	if l := t.m.p.Doc.Limits; l != nil && l.MaxCostUSD > 0 {
+		left := max(0, l.MaxCostUSD-t.m.s.Models.CostUSD)
 		r.BudgetUSD = &left
 	}
 	return r, nil
@@ -245,19 +245,19 @@ func (m *machine) request(node *ir.Node, at ladder.Rung, q inquiry) (lattice.Mod
 
 // checkBudget holds a question against the limits on calls and tokens before it is asked. A prompt has about a token for four
 // bytes; what is under way may use all that it is allowed. Money is held against prices, which whoever asks knows.
-func (m *machine) checkBudget(r lattice.ModelRequest) *ir.Failure {
-	l := m.p.Doc.Limits
+func (t llmOp) checkBudget(r lattice.ModelRequest) *ir.Failure {
+	l := t.m.p.Doc.Limits
 	if l == nil {
 		return nil
 	}
-	if l.MaxLLMCalls > 0 && m.s.Models.Calls >= l.MaxLLMCalls {
-		return newFailure(ir.FailLimit, "the run has asked models %d times; max_llm_calls is %d", m.s.Models.Calls, l.MaxLLMCalls)
+	if l.MaxLLMCalls > 0 && t.m.s.Models.Calls >= l.MaxLLMCalls {
+		return newFailure(ir.FailLimit, "the run has asked models %d times; max_llm_calls is %d", t.m.s.Models.Calls, l.MaxLLMCalls)
 	}
 	if l.MaxTokens == 0 {
 		return nil
 	}
-	wanted := m.s.Models.Tokens() + estimateTokens(r)
-	for _, c := range m.s.Pending {
+	wanted := t.m.s.Models.Tokens() + estimateTokens(r)
+	for _, c := range t.m.s.Pending {
 		if c.Model != nil {
 			wanted += estimateTokens(*c.Model)
 		}

@@ -83,25 +83,28 @@ func within(path, outer string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
+// body is the part that all nodes share which run others inside: the timer of the attempt, and iterations.
+type body struct{ *thread }
+
 // fanOut is what MAP and PARALLEL share: iterations that run at once and whose results are taken in their order.
-type fanOut struct{ *thread }
+type fanOut struct{ body }
 
 // mapOp is a MAP: a body for each item of a list.
 type mapOp struct{ fanOut }
 
-func (t fanOut) answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
+func (t fanOut) answered(node *ir.Node, c lattice.Command, f lattice.Fact) error {
 	if _, ok := f.(lattice.BoundaryTaken); ok { // of which the items' sprites are copies
 		t.advanceNode()
 		return nil
 	}
-	return t.expireBy(c, f)
+	return t.body.answered(node, c, f)
 }
 
 // advance begins further items and completes the node behind the last one.
 func (t mapOp) advance(node *ir.Node) {
 	if t.collect(node) {
 		mp := t.Visit.Map
-		t.closeBody()
+		t.close()
 		t.completeNode(map[string]any{"result": mp.Results.All(), "failures": mp.Failures.All()}, nil)
 	}
 }
@@ -125,15 +128,15 @@ func (t mapOp) begin(node *ir.Node) {
 func (t fanOut) beginAll(node *ir.Node) {
 	m := t.m
 	sprite := t.sprite()
-	if _, paired := m.s.Pairs[sprite]; (m.forks(node) || m.p.CopiesInside(node)) && t.Visit.Map.Items > 0 && (m.s.Dirty[sprite] || !paired) {
+	if _, paired := m.s.Pairs[sprite]; (t.forksSprites(node) || m.p.CopiesInside(node)) && t.Visit.Map.Items > 0 && (m.s.Dirty[sprite] || !paired) {
 		t.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: sprite})
 		return
 	}
 	t.advanceNode()
 }
 
-// forks reports whether each iteration of a node gets a copy of the sprite.
-func (m *machine) forks(node *ir.Node) bool { return node.ForksSprites() && m.s.Sprite != "" }
+// forksSprites reports whether each iteration of a node gets a copy of the sprite.
+func (t body) forksSprites(node *ir.Node) bool { return node.ForksSprites() && t.m.s.Sprite != "" }
 
 // sprite is the one in which the current thread's calls run.
 func (t *thread) sprite() string {
@@ -185,7 +188,7 @@ func (t fanOut) collect(node *ir.Node) bool {
 		it := mp.Open[0]
 		mp.Open = mp.Open[1:]
 		if it.Failure != nil && !tolerates(node, mp.Failures.Len()+1, it.Failure) {
-			t.closeBody()
+			t.close()
 			t.failAttempt(innerFailure(node, it, mp.Failures.Len()))
 			return false
 		}
@@ -236,14 +239,14 @@ func (t fanOut) beginItems(node *ir.Node) {
 }
 
 // beginIteration begins an iteration of the node at which t is.
-func (t *thread) beginIteration(node *ir.Node, it *Iteration) {
+func (t body) beginIteration(node *ir.Node, it *Iteration) {
 	m := t.m
 	mp := t.Visit.Map
 	mp.Open = append(mp.Open, it)
 	mp.Begun++
 	below := t.below()
 	inner := below[len(below)-1]
-	if !m.forks(node) {
+	if !t.forksSprites(node) {
 		m.ready = append(m.ready, entry{inner, m.p.Inner(node, it.Index).EntryNode})
 		return
 	}

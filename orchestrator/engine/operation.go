@@ -32,13 +32,13 @@ func operationOf(t *thread, op ir.Op) operation {
 	case ir.OpHuman:
 		return humanOp{t}
 	case ir.OpMap:
-		return mapOp{fanOut{t}}
+		return mapOp{fanOut{body{t}}}
 	case ir.OpParallel:
-		return parallelOp{fanOut{t}}
+		return parallelOp{fanOut{body{t}}}
 	case ir.OpLoop:
-		return loopOp{t}
+		return loopOp{body{t}}
 	case ir.OpSubgraph:
-		return subgraphOp{t}
+		return subgraphOp{body{t}}
 	case ir.OpWait:
 		return waitOp{t}
 	case ir.OpPack:

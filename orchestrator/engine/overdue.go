@@ -16,23 +16,23 @@ import (
 // person to settle it, begins nothing more meanwhile, and fails then.
 
 // startTimer sets the timer of the current node.
-func (t *thread) startTimer(node *ir.Node) {
+func (t body) startTimer(node *ir.Node) {
 	if node.TimeoutS > 0 {
 		t.issue(lattice.Command{Kind: lattice.DoTimer, DelayS: node.TimeoutS})
 	}
 }
 
-// closeBody ends what runs inside of the node at t, and what the node itself wants: its timer, and the checkpoint for copies
+// close ends what runs inside of the node at t, and what the node itself wants: its timer, and the checkpoint for copies
 // that was not there in time.
-func (t *thread) closeBody() {
+func (t body) close() {
 	m := t.m
 	t.Visit.Map = nil
 	m.s.Pending, m.commands = slices.DeleteFunc(m.s.Pending, t.issued), slices.DeleteFunc(m.commands, t.issued)
 	m.s.Overdue = slices.DeleteFunc(m.s.Overdue, func(path string) bool { return path == t.path })
 }
 
-// expireBy takes the timer of a node that runs others inside.
-func (t *thread) expireBy(c lattice.Command, f lattice.Fact) error {
+// answered takes the timer of a node that runs others inside.
+func (t body) answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
 	if _, ok := f.(lattice.TimerFired); !ok {
 		return unexpected(c, f)
 	}
@@ -41,7 +41,7 @@ func (t *thread) expireBy(c lattice.Command, f lattice.Fact) error {
 }
 
 // expire begins to give up what runs inside of the current node.
-func (t *thread) expire() {
+func (t body) expire() {
 	t.Visit.Map.Expired = true
 	t.m.s.Overdue = append(t.m.s.Overdue, t.path)
 }
@@ -66,7 +66,7 @@ func (m *machine) giveUpOverdue() bool {
 			continue
 		}
 		node := m.p.Node(t.Node)
-		t.closeBody()
+		body{t}.close()
 		t.failAttempt(newFailure(ir.FailTimeout, "%s took longer than its %g seconds", node.ID, node.TimeoutS))
 		return true
 	}

@@ -215,7 +215,7 @@ func (t callOp) outcomeAnswered(w lattice.Wait, f lattice.Answered, inputs map[s
 	if outcome == "done" && m.s.Undoing == nil {
 		node := m.p.Node(w.Node)
 		for port := range node.Outputs {
-			if _, bad := m.port(node, port, result, nil); bad != nil {
+			if _, bad := t.readPort(node, port, result, nil); bad != nil {
 				return fmt.Errorf("%w: outcome=done needs result with what the flow reads from %s: %v", ErrAnswer, node.ID,
 					slices.Sorted(maps.Keys(node.Outputs)))
 			}

@@ -198,7 +198,7 @@ func (m *machine) rewindRun(f lattice.Rewound) error {
 	if m.s.Status == lattice.Pending {
 		return fmt.Errorf("a rewind before RunStarted")
 	}
-	then, err := m.decodeMoment(f.State, f.Moment)
+	then, err := decodeMoment(m.p, f.State, f.Moment)
 	if err != nil {
 		return fmt.Errorf("rewind: %w", err)
 	}
@@ -231,7 +231,7 @@ func (m *machine) startFork(f lattice.RunForked) error {
 	if err != nil {
 		return fmt.Errorf("context of the fork: %w", err)
 	}
-	then, err := m.decodeMoment(f.State, f.Moment)
+	then, err := decodeMoment(m.p, f.State, f.Moment)
 	if err != nil {
 		return fmt.Errorf("fork: %w", err)
 	}
@@ -263,14 +263,14 @@ func (m *machine) startFork(f lattice.RunForked) error {
 }
 
 // decodeMoment reads the state of a moment, whose program must be this one.
-func (m *machine) decodeMoment(raw json.RawMessage, at lattice.Moment) (State, error) {
+func decodeMoment(p *ir.Program, raw json.RawMessage, at lattice.Moment) (State, error) {
 	then, err := DecodeState(raw)
 	switch {
 	case err != nil:
 		return State{}, err
-	case then.Program != m.p.Digest:
-		return State{}, fmt.Errorf("the state is of program %s, not %s", then.Program, m.p.Digest)
-	case m.p.Node(at.Node) == nil:
+	case then.Program != p.Digest:
+		return State{}, fmt.Errorf("the state is of program %s, not %s", then.Program, p.Digest)
+	case p.Node(at.Node) == nil:
 		return State{}, fmt.Errorf("the program has no node %q", at.Node)
 	case then.Status != lattice.Running || len(then.Pending)+len(then.Waits) > 0:
 		return State{}, fmt.Errorf("the state is not of a moment: it is %s, with %d commands pending", then.Status, len(then.Pending))

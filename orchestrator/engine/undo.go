@@ -43,14 +43,14 @@ func (t *thread) recordUndo(node *ir.Node, out any) {
 		return
 	}
 	undo := Undo{Node: node.ID, Path: t.path}
-	undo.Call, undo.Failure = t.resolveUndo(node, out)
+	undo.Call, undo.Failure = callOp{t}.resolveUndo(node, out)
 	t.m.s.Done = append(t.m.s.Done, undo)
 }
 
 // resolveUndo evaluates the call that takes back the current node.
-func (t *thread) resolveUndo(node *ir.Node, out any) (*lattice.Call, *ir.Failure) {
+func (t callOp) resolveUndo(node *ir.Node, out any) (*lattice.Call, *ir.Failure) {
 	c := node.Compensate
-	call, f := callOp{t}.resolveCall(&ir.Node{ID: node.ID, Op: ir.OpToolCall, Tool: c.Tool, Args: c.Args}, t.scope(out))
+	call, f := t.resolveCall(&ir.Node{ID: node.ID, Op: ir.OpToolCall, Tool: c.Tool, Args: c.Args}, t.scope(out))
 	if f != nil {
 		return nil, f
 	}

@@ -17,7 +17,7 @@ func (t *thread) completeNode(out any, ports map[string]any) {
 	node := m.p.Node(t.Node)
 	writes := make([]write, 0, len(node.Outputs))
 	for _, port := range slices.Sorted(maps.Keys(node.Outputs)) {
-		v, f := m.port(node, port, out, ports)
+		v, f := t.readPort(node, port, out, ports)
 		if f != nil {
 			t.failVisit(f)
 			return
@@ -105,10 +105,10 @@ func (t *thread) writesVars(p *ir.Program) bool {
 	return true
 }
 
-// port is the value of an output port: "result" is all of it (where a node runs others inside, its member
+// readPort returns the value of an output port: "result" is all of it (where a node runs others inside, its member
 // of that name), another name a member. A member that
 // the manifest calls optional may be missing.
-func (m *machine) port(node *ir.Node, port string, out any, ports map[string]any) (any, *ir.Failure) {
+func (t *thread) readPort(node *ir.Node, port string, out any, ports map[string]any) (any, *ir.Failure) {
 	if port == "result" && !composite(node.Op) {
 		return out, nil
 	}
@@ -119,7 +119,7 @@ func (m *machine) port(node *ir.Node, port string, out any, ports map[string]any
 	if v, ok := ports[port]; ok {
 		return v, nil
 	}
-	for _, field := range m.p.Tools[node.Tool].Outputs {
+	for _, field := range t.m.p.Tools[node.Tool].Outputs {
 		if field.Name == port && !field.Required {
 			return nil, nil
 		}
