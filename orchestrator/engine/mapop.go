@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -14,74 +13,6 @@ import (
 // SUBGRAPH. They are lanes in the visit of their node. However many run at once and whatever order their facts arrive in,
 // a MAP or PARALLEL ends as if they had run one after the other: results are taken in their order, and of several failures
 // the first one in it counts. Only a PARALLEL that joins any is a race, which the journal decides.
-
-// thread is a lane with its place in the run.
-type thread struct {
-	*Lane
-	m         *machine
-	path      string     // iteration path; "" is the flow itself
-	up        *thread    // whose node this is an iteration of; nil for the flow
-	iteration *Iteration // nil for the flow
-}
-
-func (m *machine) flow() *thread { return &thread{m: m, Lane: &m.s.Lane} }
-
-// below returns the iterations of the node at which t is, in item order.
-func (t *thread) below() []*thread {
-	if t.Visit == nil || t.Visit.Map == nil {
-		return nil
-	}
-	visit := ""
-	if t.Visit.Number > 1 {
-		visit = fmt.Sprintf("#%d", t.Visit.Number)
-	}
-	if t.Visit.Attempt > 1 { // so that nothing is taken for what an attempt before has done
-		visit += fmt.Sprintf("~%d", t.Visit.Attempt)
-	}
-	all := make([]*thread, len(t.Visit.Map.Open))
-	for i, it := range t.Visit.Map.Open {
-		path := fmt.Sprintf("%s%s[%d]", t.Node, visit, it.Index)
-		if t.path != "" {
-			path = t.path + "/" + path
-		}
-		all[i] = &thread{m: t.m, Lane: &it.Lane, path: path, up: t, iteration: it}
-	}
-	return all
-}
-
-// threads returns the flow and all iterations that were begun and whose results are not taken yet, depth first.
-func (m *machine) threads() []*thread {
-	var all []*thread
-	var visit func(t *thread)
-	visit = func(t *thread) {
-		all = append(all, t)
-		for _, b := range t.below() {
-			visit(b)
-		}
-	}
-	visit(m.flow())
-	return all
-}
-
-// thread finds the thread with this path; nil when there is none.
-func (m *machine) thread(path string) *thread {
-	t := m.flow()
-	for t != nil && t.path != path {
-		below := t.below()
-		i := slices.IndexFunc(below, func(b *thread) bool { return within(path, b.path) })
-		if i < 0 {
-			return nil
-		}
-		t = below[i]
-	}
-	return t
-}
-
-// within reports whether path is that of the iteration outer, or of one inside of it.
-func within(path, outer string) bool {
-	rest, ok := strings.CutPrefix(path, outer)
-	return ok && (rest == "" || rest[0] == '/')
-}
 
 // body is the part that all nodes share which run others inside: the timer of the attempt, and iterations.
 type body struct{ *thread }
@@ -137,16 +68,6 @@ func (t fanOut) beginAll(node *ir.Node) {
 
 // forksSprites reports whether each iteration of a node gets a copy of the sprite.
 func (t body) forksSprites(node *ir.Node) bool { return node.ForksSprites() && t.m.s.Sprite != "" }
-
-// sprite is the one in which the current thread's calls run.
-func (t *thread) sprite() string {
-	for at := t; at.up != nil; at = at.up {
-		if at.iteration.Sprite != "" {
-			return at.iteration.Sprite
-		}
-	}
-	return t.m.s.Sprite
-}
 
 // evalItems evaluates the items of the current MAP. While it is at work nothing that they may read changes, so that they are
 // kept, but not written down.

@@ -1,20 +1,22 @@
 // Package engine runs ExecIR programs. It has two halves:
 //
-//   - Step, the pure core: (program, state, fact) → (state, commands). No clock, no randomness, no I/O, no map order.
-//     Commands stay in State.Pending until a fact answers them, so recovery is performing what is pending.
-//   - Runner, the thin edge: one owner per run that appends facts before it believes them, performs commands through
-//     small interfaces (Log, Caller, Boundary, Preparer, Actor) and feeds their outcomes back as facts.
+//   - [Step], the pure core: (program, state, fact) → (state, commands). It reads no clock, draws no random number, does
+//     no I/O and does not depend on the order of a map. Commands stay in State.Pending until a fact answers them, so
+//     recovery means performing the pending commands.
+//   - [Runner], the driver: the one owner of a run. It appends facts to the log before it believes them, performs commands
+//     through small interfaces (Log, Caller, Boundary, Preparer, Actor) and feeds their outcomes back as facts.
 //
-// Start with Step, then State; call.go, suspend.go, blocked.go, human.go, simpleops.go and llm.go hold the rules of one
-// node, mapop.go and innerops.go those of nodes that run others inside, overdue.go how long those may take, copies.go and
-// cache.go those of calls with a sprite of their own and of calls that are not made twice, flow.go those between nodes,
-// vars.go what nodes write, undo.go how what was done is taken back, and drain.go what calls that run at once have to wait
-// for.
-// Time: entries bear the wall clock, a run's timeout counts the hours that it was driven awake, timers count sleep and no
-// setting of the clock hurries or holds them; clock.go has the rules.
+// Start with Step and [State]. operation.go has the table of ops; call.go and suspend.go hold the rules of TOOL_CALL,
+// llm.go, human.go and simpleops.go those of the other simple ops, mapop.go and inner.go those of nodes that run others
+// inside. thread.go says where in a run a node is visited, flow.go how a visit begins and ends, vars.go how a node writes
+// its outputs, drain.go which calls wait for others. copies.go, cache.go, overdue.go and undo.go add forks of sprites,
+// cached answers, timeouts and compensation. DESIGN.md explains the hard parts.
 //
-// Invariants: a fact is on disk before an effect that follows from it; a call is dispatched again only under the same
-// id and only when its class allows it (DESIGN 14); a run's state equals the fold of its journal.
+// Time: entries carry the wall clock. A run's timeout counts the time that it is driven while the machine is awake; timers
+// count sleep, and setting the clock does not change them. See clock.go.
+//
+// Invariants: a fact is on disk before any effect that follows from it; a call is dispatched again only under the same
+// id and only if its class allows it (DESIGN 14); a run's state equals the fold of its journal.
 package engine
 
 import (
@@ -29,15 +31,15 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// ErrStale marks a fact whose question is closed: an answer to a wait that is no longer open, the outcome of a command
-// that was answered before, anything but observation after the run's end. Drivers treat duplicates as no-ops by it.
+// ErrStale marks a fact that comes too late: an answer to a wait that is no longer open, the outcome of a command that was
+// answered before, any fact but an observation after the run's end. Drivers ignore duplicates by it.
 var ErrStale = errors.New("stale fact")
 
 // ErrAnswer marks a decision that does not fit the wait it answers; the wait stays open.
 var ErrAnswer = errors.New("unfit answer")
 
-// RunTimer is the command id under which the driver reports, by lattice.TimerFired, that the run's limits.timeout_s is
-// used up. It is never pending: only the driver knows how long a run was active.
+// RunTimer is the command id of the [lattice.TimerFired] by which the driver reports that limits.timeout_s has passed. It
+// is never pending: only the driver knows how long a run was active.
 const RunTimer = "run.timeout"
 
 // Defaults of the document's limits.
@@ -46,9 +48,34 @@ const (
 	DefaultMaxStateBytes = 1 << 20
 )
 
-// Step applies one fact. It returns the next state and the commands that the fact gave rise to (which are in
-// State.Pending, too) and never changes s. It fails, with s as it was, on facts that are illegal in this state; see
-// ErrStale and ErrAnswer. Failures of the flow itself are no errors: they are part of the state.
+// Step applies one fact. It returns the next state and the new commands, which are also in State.Pending, and never
+// changes s. It returns s and an error if the fact is illegal in this state; see [ErrStale] and [ErrAnswer]. A failure of
+// the flow itself is part of the state, not an error.
+//
+// One visit of a node:
+//
+//	applyFact ──▶ answered ──▶ operation.answered ◀──────────────┐
+//	    │                          │                            fact
+//	    ▼                          │                             │
+//	 schedule ─▶ ready             │                          driver
+//	    ▲          │ runNext       │                             ▲
+//	    │          ▼               │                          command
+//	    │      enterNode           │                             │
+//	    │          │ when_skip, max_steps                        │
+//	    │          ▼               ▼                             │
+//	    │     startAttempt ─▶ operation.begin ──▶ issue ─▶ State.Pending
+//	    │          ▲               │       └────▶ openWait ─▶ State.Waits
+//	    │   timer  │               │
+//	    │          │        ┌──────┴─────────┐
+//	    │    failAttempt ◀──┤ attempt failed │ ended ─▶ completeNode
+//	    │          │        └────────────────┘              │ outputs
+//	    │          ▼ no retry rule                          ▼
+//	    ├──── failVisit (catch)                        followEdge
+//	    │          │                                        │
+//	    └──────────┼────────────────────────────────────────┤
+//	               ▼ not caught                             ▼ no edge
+//	           failThread                             completeThread
+//	     (iteration, compensation, end)             (iteration, end of the run)
 func Step(p *ir.Program, s State, f lattice.Fact) (State, []lattice.Command, error) {
 	m := &machine{p: p, s: s.clone()}
 	if err := m.applyFact(f); err != nil {
@@ -63,7 +90,7 @@ func Step(p *ir.Program, s State, f lattice.Fact) (State, []lattice.Command, err
 	return m.s, m.commands, nil
 }
 
-// machine is one Step at work.
+// machine is the working state of one Step.
 type machine struct {
 	p        *ir.Program
 	s        State
@@ -78,7 +105,7 @@ type entry struct {
 	node   string
 }
 
-// settleStatus has a run wait in which one of several waits has closed, and nothing else is to be done.
+// settleStatus sets a run to waiting if one of several waits was closed and nothing else is pending.
 func (m *machine) settleStatus() {
 	busy := func(c lattice.Command) bool { return c.Kind != lattice.DoTimer }
 	if m.err == nil && m.s.Status == lattice.Running && len(m.s.Waits) > 0 && !slices.ContainsFunc(m.s.Pending, busy) {
@@ -86,7 +113,7 @@ func (m *machine) settleStatus() {
 	}
 }
 
-// runNext does the next thing that the fact gave rise to; it reports whether there was one.
+// runNext makes the next move that follows from the fact. It reports whether there was one.
 func (m *machine) runNext() bool {
 	if len(m.s.Overdue) > 0 && m.giveUpOverdue() {
 		return true
@@ -100,7 +127,7 @@ func (m *machine) runNext() bool {
 	return true
 }
 
-// schedule has the current thread enter a node when it is its turn.
+// schedule puts a node into the ready queue for t to enter.
 func (t *thread) schedule(node string) {
 	t.Visit = nil
 	t.m.ready = append(t.m.ready, entry{t, node})
@@ -116,7 +143,7 @@ func (m *machine) applyFact(f lattice.Fact) error {
 		return m.rewindRun(f)
 	}
 	if _, ok := f.(lattice.ActionNoted); ok {
-		return nil // kept for the record; it never changes the course of the run
+		return nil // recorded only; it never changes the state
 	}
 	if m.s.Status.Ended() {
 		return fmt.Errorf("%w: the run is %s", ErrStale, m.s.Status)
@@ -268,7 +295,7 @@ func (m *machine) startRun(f lattice.RunStarted) error {
 	return nil
 }
 
-// spritePrepared begins the flow, an item or a call whose sprite is ready.
+// spritePrepared begins the flow, the iteration or the call whose sprite is ready.
 func (m *machine) spritePrepared(t *thread, c lattice.Command, f lattice.Prepared) error {
 	extra, err := decodeObject(f.Ctx)
 	if err != nil {
@@ -288,7 +315,7 @@ func (m *machine) spritePrepared(t *thread, c lattice.Command, f lattice.Prepare
 	return nil
 }
 
-// mergeMaps is a new map with the members of both; those of over win.
+// mergeMaps returns a new map with the members of both; those of over win.
 func mergeMaps(under, over map[string]any) map[string]any {
 	both := make(map[string]any, len(under)+len(over))
 	maps.Copy(both, under)
@@ -337,7 +364,7 @@ func (m *machine) takeCommand(id string, kinds ...lattice.CommandKind) (lattice.
 	return c, t, nil
 }
 
-// issue makes c pending under a fresh derived id.
+// issue adds c to the pending commands under a new derived id.
 func (t *thread) issue(c lattice.Command) {
 	m := t.m
 	m.s.Serial++
@@ -358,19 +385,19 @@ func (m *machine) setStatus(next lattice.RunStatus) {
 	m.s.Status = next
 }
 
-// endRun closes the run; what was pending is dropped.
+// endRun ends the run and drops all pending commands and waits.
 func (m *machine) endRun(status lattice.RunStatus, f *ir.Failure) {
 	m.stopRun(status)
 	m.s.Failure, m.s.Waits = f, nil
 }
 
-// stopRun drops whatever the run was doing.
+// stopRun drops all pending work.
 func (m *machine) stopRun(status lattice.RunStatus) {
 	m.setStatus(status)
 	m.s.Pending, m.s.Held, m.s.Settling, m.s.Overdue = nil, nil, nil, nil
 	m.commands, m.ready = nil, nil
 	m.s.Visit = nil
-	if u := m.s.Undoing; u != nil && u.Now.Node != "" { // its end did not become known
+	if u := m.s.Undoing; u != nil && u.Now.Node != "" { // its outcome is unknown
 		m.s.Done, u.Now = append(m.s.Done, u.Now), Undo{}
 	}
 }
@@ -389,7 +416,7 @@ func (m *machine) maxStateBytes() int {
 	return DefaultMaxStateBytes
 }
 
-// decodeObject decodes raw, which must be a JSON object or empty.
+// decodeObject decodes raw, which must be a JSON object, null or empty.
 func decodeObject(raw json.RawMessage) (map[string]any, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return map[string]any{}, nil
