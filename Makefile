@@ -32,9 +32,7 @@ build: ## both binaries
 static: build ## no dynamic linking; spritekit within its 12 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .
 test: build ## all tests; prints at the end what was skipped, and why
-	@$(GO) test -json ./... 2>&1 | $(GO) run ./scripts/testreport $(TESTFLAGS)
-	@# Root in sprites: what it takes programs linked with C libraries, as tests are by default, cannot do.
-	@CGO_ENABLED=0 $(GO) test -run 'Sudo|AsRoot|PackageInstalls' ./orchestrator/host/...
+	@CGO_ENABLED=0 $(GO) test -json ./... 2>&1 | CGO_ENABLED=0 $(GO) run ./scripts/testreport $(TESTFLAGS)
 race: build
 	$(GO) test -race ./...
 script: build ## user-visible behaviour, written as txtar scripts
