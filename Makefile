@@ -23,13 +23,14 @@ LATTICES   := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 
 .PHONY: build static test race script oracle fuzz schema check lint cross bench bench-peers soak demo remote image rootfs oci smoke clean
 
-build: ## both binaries
-	@echo "build $(BIN)/spritekit, $(BIN)/lattice"
+build: ## the binaries: spritekit with its second file, and lattice
+	@echo "build $(BIN)/spritekit, $(BIN)/spritekit-extra, $(BIN)/lattice"
 	@$(GOBUILD) $(LEAN) -o $(BIN)/spritekit ./spritekit
+	@$(GOBUILD) $(LEAN) -o $(BIN)/spritekit-extra ./spritekit/extra
 	@$(GOBUILD) -o $(INITFILE)/boxinit ./orchestrator/host/sandbox/boxinit
 	@basename "$$($(GO) tool buildid $(INITFILE)/boxinit)" >$(INITFILE)/boxinit.id
 	@$(GOBUILD) -tags boxinit -o $(BIN)/lattice ./orchestrator
-static: build ## no dynamic linking; spritekit within its 12 MiB
+static: build ## no dynamic linking; spritekit within its 8 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .
 test: build ## all tests; prints at the end what was skipped, and why
 	@CGO_ENABLED=0 $(GO) test -json ./... 2>&1 | CGO_ENABLED=0 $(GO) run ./scripts/testreport $(TESTFLAGS)
@@ -51,7 +52,8 @@ lint:
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools.mod staticcheck ./...
 cross: ## the other systems compile
-	@for t in $(SPRITEKITS); do echo "spritekit $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) $(LEAN) -o /dev/null ./spritekit; done
+	@for t in $(SPRITEKITS); do echo "spritekit $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) $(LEAN) -o /dev/null ./spritekit; \
+	  GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) $(LEAN) -o /dev/null ./spritekit/extra; done
 	@for t in $(LATTICES); do echo "lattice $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) -o /dev/null ./orchestrator; done
 bench: ## the figures of BENCH.md, beside what to compare them with
 	$(GO) run ./scripts/bench
@@ -63,7 +65,8 @@ soak: build ## kill at random moments for SOAK seconds, then use one leader in a
 demo: build
 	scripts/demo
 remote: ## spritekit for remote sprites, whatever this machine is
-	@for a in amd64 arm64; do GOOS=linux GOARCH=$$a $(GOBUILD) $(LEAN) -o bin/spritekit-linux-$$a ./spritekit; done
+	@for a in amd64 arm64; do for f in spritekit spritekit/extra; do \
+	  GOOS=linux GOARCH=$$a $(GOBUILD) $(LEAN) -o bin/$${f/\//-}-linux-$$a ./$$f; done; done
 image: build ## /skills as a plain tar
 	rm -rf bin/skills && bin/spritekit install bin/skills
 	tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C bin -cf bin/skills.tar skills && ls -l bin/skills.tar

@@ -159,6 +159,10 @@ func (d *deps) lookAtSpritekit(ctx context.Context, told string) []doctor.Check 
 	case v.OS != runtime.GOOS || v.Arch != runtime.GOARCH:
 		return []doctor.Check{check("spritekit", doctor.Warn, remedy, "%s is for %s/%s, which this %s/%s machine only emulates", path, v.OS, v.Arch, runtime.GOOS, runtime.GOARCH)}
 	}
+	if leader.FindExtra(path) == "" {
+		return []doctor.Check{check("spritekit", doctor.Warn, "make build puts both files there",
+			"%s is there without %s beside it: sprites have no spritekit mcp, and no git where their image has none", path, protocol.Extra)}
+	}
 	return []doctor.Check{check("spritekit", doctor.OK, "", "%s (%s, protocol %s, %s/%s)", path, v.Version, v.Protocol, v.OS, v.Arch)}
 }
 

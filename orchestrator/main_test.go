@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		buildDir = dir
-		for _, p := range []string{"../spritekit", "../scripts/checkrun"} {
-			cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", p)
+		for name, p := range map[string]string{"spritekit": "../spritekit", "spritekit-extra": "../spritekit/extra", "checkrun": "../scripts/checkrun"} {
+			cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, name), p)
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				fmt.Fprintf(os.Stderr, "build %s: %v\n%s", p, err, out)

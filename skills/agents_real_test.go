@@ -22,8 +22,10 @@ var buildDir = sync.OnceValue(func() string {
 // built is the real spritekit, which agents start as their MCP server.
 var built = sync.OnceValues(func() (string, error) {
 	out := filepath.Join(buildDir(), "spritekit")
-	if text, err := exec.Command("go", "build", "-o", out, "github.com/spritekit/lattice/spritekit").CombinedOutput(); err != nil {
-		return "", &exec.Error{Name: string(text), Err: err}
+	for to, pkg := range map[string]string{out: "spritekit", out + "-extra": "spritekit/extra"} {
+		if text, err := exec.Command("go", "build", "-o", to, "github.com/spritekit/lattice/"+pkg).CombinedOutput(); err != nil {
+			return "", &exec.Error{Name: string(text), Err: err}
+		}
 	}
 	return out, nil
 })

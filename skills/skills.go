@@ -18,6 +18,8 @@ import (
 	"github.com/spritekit/lattice/skills/foreign"
 	"github.com/spritekit/lattice/skills/fs"
 	"github.com/spritekit/lattice/skills/git"
+	"github.com/spritekit/lattice/skills/git/delegate"
+	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/github"
 	"github.com/spritekit/lattice/skills/notify"
 	"github.com/spritekit/lattice/skills/proc"
@@ -27,22 +29,30 @@ import (
 )
 
 // Set is the skills of one process, which share what owns the processes that they start. The zero value is ready.
-type Set struct{ reaper proc.Reaper }
+type Set struct {
+	// Git does what the git skills do where there is no git. Nil is the engine of the second file beside this one.
+	Git engine.Engine
+
+	reaper proc.Reaper
+}
 
 // All lists the built-in skills of a set of their own, sorted by name.
 func All() []skill.Skill { return new(Set).All() }
 
 // All lists the built-in skills, sorted by name. It is called once.
 func (s *Set) All() []skill.Skill {
+	if s.Git == nil {
+		s.Git = delegate.Beside(&s.reaper)
+	}
 	all := slices.Concat(
-		agent.Skills(&s.reaper, git.Watch(&s.reaper)),
+		agent.Skills(&s.reaper, git.Watch(&s.reaper, s.Git)),
 		ask.Skills(),
 		checkpoint.Skills(),
 		credential.Skills(),
 		env.Skills(),
 		exec.Skills(&s.reaper),
 		fs.Skills(),
-		git.Skills(&s.reaper),
+		git.Skills(&s.reaper, s.Git),
 		github.Skills(s.branch),
 		notify.Skills(),
 		test.Skills(&s.reaper),
@@ -59,7 +69,7 @@ func KillMarked(mark string) { proc.KillMarked(mark) }
 
 // branch hands the commits of a pull request from one family to the other; neither knows of its siblings.
 func (s *Set) branch(ctx context.Context, c *skill.Call, repo, branch, base string) (github.Branch, error) {
-	b, err := git.Bundle(&s.reaper)(ctx, c, repo, branch, base)
+	b, err := git.Bundle(&s.reaper, s.Git)(ctx, c, repo, branch, base)
 	return github.Branch{Name: b.Branch, BaseSHA: b.Base, HeadSHA: b.Head, Bundle: b.Path, SHA256: b.SHA256}, err
 }
 

@@ -3,19 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/cli"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -40,12 +37,7 @@ type command struct {
 	run     func(a app, args []string) error
 }
 
-// errUsage asks for the exit code of bad input and a pointer to the help.
-type errUsage struct{ message string }
-
-func (e errUsage) Error() string { return e.message }
-
-func usagef(format string, args ...any) error { return errUsage{fmt.Sprintf(format, args...)} }
+func usagef(format string, args ...any) error { return cli.Usagef(format, args...) }
 
 // main finds out what is asked for by argv[0], else by the first argument, and returns the exit code.
 func (a app) main(argv []string) int {
@@ -126,9 +118,9 @@ func (a app) call(s skill.Skill, m manifests.Skill, args []string, quick bool) i
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if quick {
-		defer time.AfterFunc(readsFor, func() { catch(cancel) }).Stop()
+		defer time.AfterFunc(readsFor, func() { cli.CancelAtSignal(cancel) }).Stop()
 	} else {
-		catch(cancel)
+		cli.CancelAtSignal(cancel)
 	}
 	return skill.Serve(ctx, s, m, a.env, skill.IO{Stdin: bytes.NewReader(input), Stdout: a.stdout, Stderr: a.stderr})
 }
@@ -136,17 +128,6 @@ func (a app) call(s skill.Skill, m manifests.Skill, args []string, quick bool) i
 // onlyFiles reports whether a skill starts no programs, which would have to be ended with it.
 func onlyFiles(m manifests.Skill) bool {
 	return !slices.ContainsFunc(m.Permissions, func(p string) bool { return p != "fs:read" })
-}
-
-// catch calls cancel at the first signal; the second ends the process at once. It lives as long as the process.
-func catch(cancel func()) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	go func() {
-		<-signals
-		signal.Stop(signals)
-		cancel()
-	}()
 }
 
 // input reads stdin as far as a skill takes it. A terminal counts as empty: a person who types a skill's name wants
@@ -165,31 +146,14 @@ func (a app) input() ([]byte, error) {
 
 // exit tells a person what went wrong and returns the exit code.
 func (a app) exit(name string, err error) int {
-	if err == nil {
-		return protocol.ExitOK
-	}
 	if code, ok := err.(exitWith); ok {
 		return int(code)
 	}
-	var usage errUsage
-	if errors.As(err, &usage) {
-		fmt.Fprintf(a.stderr, "spritekit %s: %v\nhint: spritekit %s --help\n", name, err, name)
-		return protocol.ExitBadInput
-	}
-	e := skill.Fault(err)
-	fmt.Fprintf(a.stderr, "spritekit %s: %s\n", name, e.Message)
-	if e.Hint != "" {
-		fmt.Fprintf(a.stderr, "hint: %s\n", e.Hint)
-	}
-	return e.Exit
+	return cli.Exit(a.stderr, name, err)
 }
 
 // json prints v as one line.
-func (a app) json(v any) error {
-	enc := json.NewEncoder(a.stdout)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
+func (a app) json(v any) error { return cli.WriteJSON(a.stdout, v) }
 
 // wantsHelp finds the flag in any place: who asks what "checkpoint create" does must not get a checkpoint.
 func wantsHelp(args []string) bool {
@@ -197,15 +161,7 @@ func wantsHelp(args []string) bool {
 }
 
 // flag removes name from args and reports whether it was there.
-func flag(args []string, name string) ([]string, bool) {
-	var rest []string
-	for _, arg := range args {
-		if arg != name {
-			rest = append(rest, arg)
-		}
-	}
-	return rest, len(rest) < len(args)
-}
+func flag(args []string, name string) ([]string, bool) { return cli.TakeFlag(args, name) }
 
 // noMore refuses arguments that nobody asked for.
 func noMore(args []string) error {
@@ -213,4 +169,23 @@ func noMore(args []string) error {
 		return usagef("%q is one argument too many", strings.Join(args, " "))
 	}
 	return nil
+}
+
+// takeOption removes name and the value behind it from args; "" is no value.
+func takeOption(args []string, name string) (rest []string, value string, err error) {
+	for i := 0; i < len(args); i++ {
+		given, text, ok := strings.Cut(args[i], "=")
+		if given != name {
+			rest = append(rest, args[i])
+			continue
+		}
+		if !ok && i+1 < len(args) {
+			i++
+			text = args[i]
+		}
+		if value = text; value == "" {
+			return nil, "", usagef("%s lacks a value", name)
+		}
+	}
+	return rest, value, nil
 }

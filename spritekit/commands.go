@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/checkpoint"
+	"github.com/spritekit/lattice/spritekit/cli"
 	"github.com/spritekit/lattice/spritekit/install"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/resume"
@@ -34,7 +36,7 @@ func commands() []command {
 		{"check", "check SKILL|DIR [--input JSON] [--slow JSON] [--workspace DIR] [--json] | check ADAPTER.json [--json]",
 			"Drive a skill through the contract and say which promises it breaks; or say what is wrong with an adapter for agent.run.",
 			`spritekit check ./text.words --input '{"text":"a b"}'`, "0 all is well, 1 promises are broken or the adapter is wrong, 2 bad usage or no skill", app.check},
-		{"install", "install DIR [--force | --verify [--json]]", "Copy this binary into DIR, with a link and a manifest per skill; or compare by hash.",
+		{"install", "install DIR [--extra FILE] [--force | --verify [--json]]", "Copy this binary and its second file, spritekit-extra (from beside it, or FILE), into DIR, with a link and a manifest per skill; or compare by hash.",
 			"spritekit install /skills", "0 ok, 1 DIR differs (--verify), 2 bad usage, 7 files of others are in the way, 9 no space", app.install},
 		{"mcp", "mcp [--workspace DIR] [--http ADDR] [--tools PATTERN,…] [--allow PERMISSION,…] [--skills DIR] [--verbose]",
 			"Offer the skills to an agent as MCP tools, on stdin and stdout or at a loopback address. They work in DIR, by default LATTICE_WORKSPACE or the folder that the command is started in.",
@@ -159,6 +161,10 @@ func (a app) install(args []string) error {
 	args, verify := flag(args, "--verify")
 	args, asJSON := flag(args, "--json")
 	args, force := flag(args, "--force")
+	args, extra, err := takeOption(args, "--extra")
+	if err != nil {
+		return err
+	}
 	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
 		return usagef("name one folder")
 	}
@@ -166,12 +172,12 @@ func (a app) install(args []string) error {
 	if err != nil {
 		return fmt.Errorf("find this binary: %w", err)
 	}
-	files := map[string][]byte{}
+	kit := install.Kit{Self: self, Extra: cmp.Or(extra, install.FindExtra(self)), Manifests: map[string][]byte{}}
 	for _, s := range a.skills {
-		files[s.Name] = manifests.Raw(s.Name)
+		kit.Manifests[s.Name] = manifests.Raw(s.Name)
 	}
 	if verify {
-		differences, err := install.Verify(self, args[0], files)
+		differences, err := install.Verify(kit, args[0])
 		if err != nil {
 			return err
 		}
@@ -186,7 +192,10 @@ func (a app) install(args []string) error {
 		}
 		return nil
 	}
-	err = install.Install(self, args[0], files, force)
+	err = install.Install(kit, args[0], force)
+	if err == nil && kit.Extra == "" {
+		fmt.Fprintf(a.stderr, "spritekit install: %s is not beside this binary, so %s goes without spritekit mcp and without git where there is none\n", protocol.Extra, args[0])
+	}
 	if foreign := (*install.ForeignError)(nil); errors.As(err, &foreign) {
 		return skill.Unsafe("foreign_files", "%s: %v", args[0], err).WithHint("move them away, or replace them with --force, which spares folders")
 	}
@@ -200,10 +209,10 @@ func (a app) version(args []string) error {
 	}
 	if asJSON {
 		return a.json(map[string]string{
-			"version": version(), "protocol": protocol.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+			"version": cli.Version(), "protocol": protocol.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 		})
 	}
-	fmt.Fprintf(a.stdout, "spritekit %s, protocol %s, %s %s/%s\n", version(), protocol.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(a.stdout, "spritekit %s, protocol %s, %s %s/%s\n", cli.Version(), protocol.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
 }
 

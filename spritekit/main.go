@@ -9,21 +9,10 @@ package main
 
 import (
 	"os"
-	"runtime/debug"
-	"strings"
 
 	"github.com/spritekit/lattice/skills"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
-
-// version is the version of the module that the binary was built from, as go build stamps it: a tag, or the commit.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "dev"
-	}
-	return strings.TrimPrefix(info.Main.Version, "v")
-}
 
 func main() {
 	a := app{

@@ -24,9 +24,10 @@ import (
 // which read like its manual.
 func TestBinary(t *testing.T) {
 	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(bin, "spritekit"), ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	for name, pkg := range map[string]string{"spritekit": ".", "spritekit-extra": "./extra"} {
+		if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, name), pkg).CombinedOutput(); err != nil {
+			t.Fatalf("build: %v\n%s", err, out)
+		}
 	}
 	t.Run("contract", func(t *testing.T) { testContract(t, filepath.Join(bin, "spritekit")) })
 	t.Run("emitters", func(t *testing.T) { testEmitters(t, filepath.Join(bin, "spritekit")) })

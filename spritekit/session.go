@@ -15,6 +15,7 @@ import (
 
 	"github.com/spritekit/lattice/skills"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/cli"
 	"github.com/spritekit/lattice/spritekit/session"
 )
 
@@ -71,7 +72,7 @@ func (a app) serveSession(args []string) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody reads stdout: that ends the session, not its calls
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	catch(cancel)
+	cli.CancelAtSignal(cancel)
 	exit, err := session.Serve(ctx, o, pollable(a.stdin), a.stdout)
 	if err != nil {
 		return err

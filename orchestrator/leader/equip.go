@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,11 +64,11 @@ func (q Equipment) Install(ctx context.Context, sprite string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("look at the skills of sprite %s: %w", sprite, err)
 		}
-		spritekit, digest, err := q.binary(sprite, seen)
+		kit, err := q.binary(sprite, seen)
 		if err != nil {
 			return "", err
 		}
-		todo, err := seen.lacks(sprite, digest)
+		todo, err := seen.lacks(sprite, kit)
 		if err != nil {
 			return "", err
 		}
@@ -79,7 +78,7 @@ func (q Equipment) Install(ctx context.Context, sprite string) (string, error) {
 		if !todo.skills && !todo.workspace {
 			return seen.digest, nil
 		}
-		if err = q.push(ctx, sprite, spritekit, digest, seen, todo); err != nil && !sprites.Uncertain(err) {
+		if err = q.push(ctx, sprite, kit, seen, todo); err != nil && !sprites.Uncertain(err) {
 			return "", fmt.Errorf("install skills in sprite %s: %w", sprite, err)
 		}
 		uncertain = err
@@ -95,6 +94,7 @@ const lookScript = `may() { if [ -w "$1" ]; then echo yes; elif sudo -n test -w 
 echo system $(uname -s) $(uname -m)
 if [ -f /skills/spritekit ]; then
 	echo digest $(sha256sum </skills/spritekit)
+	if [ -f /skills/spritekit-extra ]; then echo extra $(sha256sum </skills/spritekit-extra); fi
 	/skills/spritekit version --json 2>/dev/null | sed 's/^/version /'
 	/skills/spritekit install /skills --verify >/dev/null 2>&1 && echo complete yes
 fi
@@ -105,6 +105,7 @@ if [ -d /workspace ]; then echo workspace $(may /workspace); else echo root $(ma
 type equipped struct {
 	system, machine string
 	digest          string // of /skills/spritekit, "" when there is none
+	extra           string // of /skills/spritekit-extra, "" when there is none
 	version         string // of its protocol
 	complete        bool   // all its links and manifests are there
 	skills          access // may /skills be written
@@ -154,6 +155,8 @@ func parseLook(text string) equipped {
 			e.system, e.machine = fields[0], fields[1]
 		case "digest":
 			e.digest = fields[0]
+		case "extra":
+			e.extra = fields[0]
 		case "version":
 			var v struct{ Protocol string }
 			if json.Unmarshal([]byte(value), &v) == nil {
@@ -180,10 +183,11 @@ type todo struct {
 
 // lacks compares what a sprite has with what it must have. Skills that cannot be replaced will do when they speak our
 // protocol; they are somebody's choice.
-func (e equipped) lacks(sprite, digest string) (todo, error) {
+func (e equipped) lacks(sprite string, kit kit) (todo, error) {
+	digest := kit.digest
 	var t todo
 	switch {
-	case e.digest == digest && e.complete:
+	case e.digest == digest && e.complete && (kit.extra == "" || e.extra == kit.extraDigest):
 	case e.skills.possible():
 		t.skills = true
 		if e.digest != "" && e.digest != digest {
@@ -203,52 +207,60 @@ func (e equipped) lacks(sprite, digest string) (todo, error) {
 	return t, nil
 }
 
-// binary finds the spritekit for a sprite's machine, and its digest.
-func (q Equipment) binary(sprite string, seen equipped) (path, digest string, err error) {
+// kit is what is sent to a sprite: a spritekit and its second file, by path and digest. extra is "" where that is not here.
+type kit struct{ path, digest, extra, extraDigest string }
+
+// binary finds the spritekit for a sprite's machine.
+func (q Equipment) binary(sprite string, seen equipped) (k kit, err error) {
 	arch, known := map[string]string{"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}[seen.machine]
 	if seen.system != "Linux" || !known {
-		return "", "", fault.Unsupported("sprite_machine", "sprite %s is a machine that spritekit is not built for: %s %s", sprite, seen.system, seen.machine).WithHint("use a sprite with Linux on amd64 or arm64")
+		return k, fault.Unsupported("sprite_machine", "sprite %s is a machine that spritekit is not built for: %s %s", sprite, seen.system, seen.machine).WithHint("use a sprite with Linux on amd64 or arm64")
 	}
-	if path, err = q.Find(arch); err != nil {
-		return "", "", err
+	if k.path, err = q.Find(arch); err != nil {
+		return k, err
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", "", fmt.Errorf("read spritekit: %w", err)
+	if k.digest, err = digestOf(k.path); err != nil {
+		return k, err
 	}
-	defer f.Close()
+	if k.extra = FindExtra(k.path); k.extra != "" {
+		k.extraDigest, err = digestOf(k.extra)
+	}
+	return k, err
+}
+
+func digestOf(path string) (string, error) {
 	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", "", fmt.Errorf("read spritekit: %w", err)
-	}
-	return path, hex.EncodeToString(sum.Sum(nil)), nil
+	err := hashFile(sum, path)
+	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // installScript makes /workspace and installs the spritekit that was sent: $1 its path, $2 its digest, $3 and $4 how
-// /skills and /workspace are written ("sudo -n" or nothing). Without $1 there is only the workspace to make. The person
-// was told of another spritekit that is replaced; one of before installs were recorded has to be forced.
+// /skills and /workspace are written ("sudo -n" or nothing), $5 and $6 path and digest of its second file, or nothing.
+// Without $1 there is only the workspace to make. The person was told of another spritekit that is replaced; one of before
+// installs were recorded has to be forced.
 const installScript = `set -e
 if [ ! -w /workspace ]; then $4 mkdir -p /workspace; $4 chown "$(id -u):$(id -g)" /workspace; fi
 [ -n "$1" ] || exit 0
-trap 'rm -f "$1"' EXIT
-case $(sha256sum <"$1") in "$2 "*) ;; *) echo "the file that arrived is not the one that was sent" >&2; exit 1 ;; esac
+trap 'rm -f "$1" ${5:+"$5"}' EXIT
+same() { case $(sha256sum <"$1") in "$2 "*) ;; *) echo "the file that arrived is not the one that was sent" >&2; exit 1 ;; esac; }
+same "$1" "$2"
+[ -z "$5" ] || same "$5" "$6"
 chmod 755 "$1"
 force=
 if [ -e /skills/spritekit ] && [ ! -e /skills/manifests/installed.json ]; then force=--force; fi
-$3 "$1" install /skills $force`
+$3 "$1" install /skills $force ${5:+--extra "$5"}`
 
 // push sends the spritekit and installs it. Skills of others in /skills are left alone, as install does.
-func (q Equipment) push(ctx context.Context, sprite, spritekit, digest string, seen equipped, t todo) error {
-	sent := ""
+func (q Equipment) push(ctx context.Context, sprite string, kit kit, seen equipped, t todo) (err error) {
+	sent, sentExtra := "", ""
 	if t.skills {
-		f, err := os.Open(spritekit)
-		if err != nil {
-			return fmt.Errorf("read spritekit: %w", err)
-		}
-		defer f.Close()
-		sent = "/tmp/.spritekit-" + digest[:16]
-		if err := q.Client.WriteFile(ctx, sprite, sent, f, 0o755); err != nil {
+		if sent, err = q.send(ctx, sprite, kit.path, kit.digest); err != nil {
 			return err
+		}
+		if kit.extra != "" {
+			if sentExtra, err = q.send(ctx, sprite, kit.extra, kit.extraDigest); err != nil {
+				return err
+			}
 		}
 	}
 	how := func(a access) string {
@@ -263,7 +275,7 @@ func (q Equipment) push(ctx context.Context, sprite, spritekit, digest string, s
 	}
 	var errs bytes.Buffer
 	exit, err := q.Client.Exec(ctx, sprite, sprites.Exec{
-		Cmd:    []string{"sh", "-c", installScript, "sh", sent, digest, how(seen.skills), how(workspace)},
+		Cmd:    []string{"sh", "-c", installScript, "sh", sent, kit.digest, how(seen.skills), how(workspace), sentExtra, kit.extraDigest},
 		Stderr: &errs, MaxRunAfterDisconnect: time.Minute,
 	})
 	if err != nil {
@@ -273,6 +285,17 @@ func (q Equipment) push(ctx context.Context, sprite, spritekit, digest string, s
 		return fault.Failed("install_failed", "install ended with exit code %d: %s", exit, strings.TrimSpace(errs.String())).WithHint("lattice sprite console %s shows the sprite from inside", sprite)
 	}
 	return nil
+}
+
+// send writes a file into a sprite's /tmp and returns where it lies there.
+func (q Equipment) send(ctx context.Context, sprite, path, digest string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("read spritekit: %w", err)
+	}
+	defer f.Close()
+	to := "/tmp/.spritekit-" + digest[:16]
+	return to, q.Client.WriteFile(ctx, sprite, to, f, 0o755)
 }
 
 // FindSpritekitFor looks for the spritekit that runs on Linux of an architecture: as told, beside lattice (self), on
@@ -298,7 +321,8 @@ func FindSpritekitFor(told, self, path, arch string) (string, error) {
 	if told != "" {
 		where = "at " + told + " or beside it"
 	}
-	return "", fault.NotFound("spritekit_missing", "the sprite runs Linux on %s, and there is no spritekit for that %s", arch, where).WithHint("GOOS=linux GOARCH=%s CGO_ENABLED=0 go build -trimpath -o %s ./spritekit, and put it there", arch, name)
+	return "", fault.NotFound("spritekit_missing", "the sprite runs Linux on %s, and there is no spritekit for that %s", arch, where).
+		WithHint("GOOS=linux GOARCH=%s CGO_ENABLED=0 go build -trimpath -o %s ./spritekit, and the same of ./spritekit/extra as %s; put both there", arch, name, protocol.ExtraOf(name))
 }
 
 // runsOn reads the header of an executable.

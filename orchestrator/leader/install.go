@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // FindSpritekit looks for the in-sprite binary: as told, beside lattice (self), on PATH.
@@ -36,16 +38,38 @@ func FindSpritekit(told, self, path string) (string, error) {
 	return "", fault.NotFound("spritekit_missing", "the spritekit binary was not found beside lattice or on PATH; sprites need it for their skills").WithHint("make build, or --spritekit PATH")
 }
 
-// InstallSkills makes the /skills directory of a spritekit below home, once per content, and returns its path.
-func InstallSkills(home Home, spritekit string) (string, error) {
-	f, err := os.Open(spritekit)
+// FindExtra returns the path of the second file of a spritekit, "" where it is not there.
+func FindExtra(spritekit string) string {
+	path := protocol.ExtraOf(spritekit)
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return path
+}
+
+// hashFile adds the content of a file to sum.
+func hashFile(sum hash.Hash, path string) error {
+	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("read spritekit: %w", err)
+		return fmt.Errorf("read spritekit: %w", err)
 	}
 	defer f.Close()
-	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
-		return "", fmt.Errorf("read spritekit: %w", err)
+		return fmt.Errorf("read spritekit: %w", err)
+	}
+	return nil
+}
+
+// InstallSkills makes the /skills directory of a spritekit, and of its second file, below home, once per content, and
+// returns its path.
+func InstallSkills(home Home, spritekit string) (string, error) {
+	sum := sha256.New()
+	err := hashFile(sum, spritekit)
+	if extra := FindExtra(spritekit); err == nil && extra != "" {
+		err = hashFile(sum, extra)
+	}
+	if err != nil {
+		return "", err
 	}
 	dir := home.Skills(hex.EncodeToString(sum.Sum(nil)[:16]))
 	if _, err := os.Stat(dir); err == nil {

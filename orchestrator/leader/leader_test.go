@@ -32,10 +32,12 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	spritekit = filepath.Join(dir, "spritekit")
-	build := exec.Command("go", "build", "-trimpath", "-o", spritekit, "../../spritekit")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		panic(string(out))
+	for to, pkg := range map[string]string{spritekit: "../../spritekit", spritekit + "-extra": "../../spritekit/extra"} {
+		build := exec.Command("go", "build", "-trimpath", "-o", to, pkg)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			panic(string(out))
+		}
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		os.RemoveAll(dir)

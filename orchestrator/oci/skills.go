@@ -10,12 +10,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Skills is what lies in /skills: what "spritekit install /skills" puts there, for any architecture and without running
@@ -28,13 +31,14 @@ type Skills struct {
 	DropIns   map[string]string // skill → folder with skill.json and its program, checked by the caller
 }
 
-// maxSpritekit bounds the binary, in bytes; ours have at most 12 MiB.
+// maxSpritekit bounds the binary, in bytes; ours have at most 8 MiB.
 const maxSpritekit = 256 << 20
 
 // kit is a spritekit that has been read.
 type kit struct {
 	Skills
 	binary []byte
+	extra  []byte               // the second file, nil where it is not beside the binary
 	info   *buildinfo.BuildInfo // nil when the binary does not say
 }
 
@@ -77,11 +81,25 @@ func (s Skills) loadKit(arch string) (*kit, error) {
 			return nil, inputError("build both together: make build remote", "%s is of another version than this lattice: its %s is another one", file, name)
 		}
 	}
+	extra := protocol.ExtraOf(file)
+	if k.extra, err = os.ReadFile(extra); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if k.extra != nil && !isStatic(k.extra, arch) {
+		return nil, inputError("make remote builds it for both architectures", "%s is no static program for linux/%s", extra, arch)
+	}
 	k.info, err = buildinfo.Read(bytes.NewReader(k.binary))
 	if err != nil {
 		k.info = nil
 	}
 	return k, nil
+}
+
+// isStatic reports whether a program is for arch and needs no dynamic loader.
+func isStatic(data []byte, arch string) bool {
+	program, err := elf.NewFile(bytes.NewReader(data))
+	return err == nil && goArch(program.Machine) == arch &&
+		!slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }
 
 // makeLabels are what the OCI has names for. They follow from the spritekit alone.
@@ -147,6 +165,10 @@ func (k *kit) listEntries() []entry {
 	record := struct {
 		Files []string `json:"files"`
 	}{[]string{"spritekit"}}
+	if k.extra != nil {
+		record.Files = append(record.Files, protocol.Extra)
+		all = append(all, entry{Header: tar.Header{Typeflag: tar.TypeReg, Name: "skills/" + protocol.Extra, Mode: 0o555}, data: k.extra})
+	}
 	for name, manifest := range k.Manifests {
 		file := path.Join("manifests", name, "skill.json")
 		record.Files = append(record.Files, name, file)

@@ -14,7 +14,9 @@ import (
 	"debug/buildinfo"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -23,6 +25,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Subject is the image that a bill is about.
@@ -39,7 +43,7 @@ type Bill struct {
 	Distro   Distro
 	Binary   Package   // spritekit itself
 	Debian   []Package // in the order of their names
-	Modules  []Package // linked into Binary, Go's own library first
+	Modules  []Package // linked into Binary and its second file, Go's own library first
 	licences map[string]string
 }
 
@@ -72,7 +76,35 @@ func Read(s Subject, files map[string][]byte, spritekit string) (Bill, error) {
 	}
 	slices.SortFunc(b.Debian, func(x, y Package) int { return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.PURL, y.PURL)) })
 	b.Debian = slices.CompactFunc(b.Debian, func(x, y Package) bool { return x.PURL == y.PURL })
-	return b, b.readBinary(spritekit)
+	if err := b.readBinary(spritekit); err != nil {
+		return b, err
+	}
+	return b, b.readExtra(protocol.ExtraOf(spritekit))
+}
+
+// readExtra adds what Go linked into the second file, where there is one.
+func (b *Bill) readExtra(file string) error {
+	info, err := buildinfo.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read what %s was built from: %w", file, err)
+	}
+	b.addModules(info.Deps)
+	return nil
+}
+
+// addModules adds modules that are not listed yet.
+func (b *Bill) addModules(deps []*debug.Module) {
+	for _, m := range deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		b.Modules = append(b.Modules, modulePackage(m))
+	}
+	slices.SortFunc(b.Modules[1:], func(x, y Package) int { return cmp.Compare(x.PURL, y.PURL) })
+	b.Modules = slices.CompactFunc(b.Modules, func(x, y Package) bool { return x.PURL == y.PURL })
 }
 
 // readBinary reads what Go linked.
@@ -91,13 +123,7 @@ func (b *Bill) readBinary(file string) error {
 	b.Binary.PURL += "#spritekit" // the program of that module
 	goVersion := strings.TrimPrefix(strings.Fields(info.GoVersion + " -")[0], "go")
 	b.Modules = []Package{{Name: "stdlib", Version: goVersion, PURL: "pkg:golang/stdlib@" + escapePURL(goVersion), Licence: "BSD-3-Clause", Homepage: "https://go.dev"}}
-	for _, m := range info.Deps {
-		if m.Replace != nil {
-			m = m.Replace
-		}
-		b.Modules = append(b.Modules, modulePackage(m))
-	}
-	slices.SortFunc(b.Modules[1:], func(x, y Package) int { return cmp.Compare(x.PURL, y.PURL) })
+	b.addModules(info.Deps)
 	return nil
 }
 

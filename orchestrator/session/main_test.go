@@ -58,6 +58,7 @@ eval "$input"
 func install(dir string) error {
 	for _, args := range [][]string{
 		{"go", "build", "-trimpath", "-o", dir + "/spritekit", "../../spritekit"},
+		{"go", "build", "-trimpath", "-o", dir + "/spritekit-extra", "../../spritekit/extra"},
 		{dir + "/spritekit", "install", skillsDir},
 	} {
 		cmd := exec.Command(args[0], args[1:]...)

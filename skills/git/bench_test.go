@@ -15,6 +15,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/git"
+	"github.com/spritekit/lattice/skills/git/native"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // serve runs one skill of the family through the real runtime.
 func serve(ctx context.Context, name string, env skill.Env, streams skill.IO) int {
-	all := git.Skills(new(proc.Reaper))
+	all := git.Skills(new(proc.Reaper), native.Engine{})
 	i := slices.IndexFunc(all, func(k skill.Skill) bool { return k.Name == name })
 	m, ok := manifests.Lookup(name)
 	if i < 0 || !ok {

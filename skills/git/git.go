@@ -12,16 +12,15 @@ import (
 	"errors"
 
 	"github.com/spritekit/lattice/skills/git/engine"
-	"github.com/spritekit/lattice/skills/git/native"
 	"github.com/spritekit/lattice/skills/git/system"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// Skills lists the family. Its processes are started by r.
-func Skills(r *proc.Reaper) []skill.Skill {
-	f := family{reaper: r}
+// Skills lists the family. Its processes are started by r; native does the work where there is no git.
+func Skills(r *proc.Reaper, native engine.Engine) []skill.Skill {
+	f := family{reaper: r, native: native}
 	return []skill.Skill{
 		{Name: "git.add", Run: f.Add},
 		{Name: "git.apply", Run: f.Apply},
@@ -44,14 +43,17 @@ func Skills(r *proc.Reaper) []skill.Skill {
 }
 
 // family is what the skills share.
-type family struct{ reaper *proc.Reaper }
+type family struct {
+	reaper *proc.Reaper
+	native engine.Engine
+}
 
 // pick finds the engine that a call asks for.
 func (f family) pick(ctx context.Context, c *skill.Call, name string) (engine.Engine, error) {
 	switch name {
 	case "", engine.Auto, engine.System:
 	case engine.Native:
-		return native.Engine{}, nil
+		return f.native, nil
 	default:
 		return nil, skill.BadInput("/engine", "%q is none of auto, native, system", name)
 	}
@@ -59,10 +61,9 @@ func (f family) pick(ctx context.Context, c *skill.Call, name string) (engine.En
 	var e *skill.Error
 	switch {
 	case err == nil:
-		git.Staged = native.Staged // saves a second git
 		return git, nil
 	case name != engine.System && errors.As(err, &e) && e.Exit == protocol.ExitUnsupported:
-		return native.Engine{}, nil
+		return f.native, nil
 	}
 	return nil, err
 }

@@ -18,8 +18,8 @@ type Bundled struct {
 
 // Bundle writes the commits of a branch ("" is the current one) of repo that base, a branch or commit of the remote,
 // lacks. It is what git.push does before it asks, for skills that ask for more than a push.
-func Bundle(r *proc.Reaper) func(ctx context.Context, c *skill.Call, repo, branch, base string) (Bundled, error) {
-	f := family{reaper: r}
+func Bundle(r *proc.Reaper, native engine.Engine) func(ctx context.Context, c *skill.Call, repo, branch, base string) (Bundled, error) {
+	f := family{reaper: r, native: native}
 	return func(ctx context.Context, c *skill.Call, repo, branch, base string) (Bundled, error) {
 		in := pushInput{on: on{Repo: repo}, Ref: branch, Base: base}
 		if err := in.check(); err != nil {

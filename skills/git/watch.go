@@ -15,8 +15,8 @@ import (
 
 // Watch returns a function that notes the state of the repository in a folder. What that returns in turn lists the
 // files that were committed, changed, added or put back since, sorted. A folder that is no repository has no changes.
-func Watch(r *proc.Reaper) func(context.Context, *skill.Call, string) (func(context.Context) ([]string, error), error) {
-	f := family{reaper: r}
+func Watch(r *proc.Reaper, native engine.Engine) func(context.Context, *skill.Call, string) (func(context.Context) ([]string, error), error) {
+	f := family{reaper: r, native: native}
 	return func(ctx context.Context, c *skill.Call, dir string) (func(context.Context) ([]string, error), error) {
 		before, err := f.snapshot(ctx, c, dir)
 		if failed := (*skill.Error)(nil); errors.As(err, &failed) && (failed.Code == "not_a_repository" || failed.Code == "unsupported") {

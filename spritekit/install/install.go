@@ -1,4 +1,4 @@
-// Package install puts the spritekit binary into a folder, usually /skills: the binary itself, a link per skill that
+// Package install puts spritekit into a folder, usually /skills: the binary itself, its second file, a link per skill that
 // is named as the skill, and manifests/<skill>/skill.json. Install may be repeated and may replace a version that is in
 // use: each file is written beside its place and renamed, the binary first, so that a link never dangles. What is
 // written is read-only, and listed in manifests/installed.json: what is there under one of our names and was not put
@@ -18,10 +18,40 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// binary is the name of the one real executable in the folder.
-const binary = "spritekit"
+// The names of the two executables in the folder. All links lead to the binary; it runs the second file when a call
+// needs it.
+const (
+	binary = "spritekit"
+	extra  = protocol.Extra
+)
+
+// Kit is what an install puts into a folder.
+type Kit struct {
+	Self      string            // path of the binary
+	Extra     string            // path of its second file, "" where that is not there
+	Manifests map[string][]byte // skill.json by skill name
+}
+
+// executables are the programs of the kit: name in the folder and path, the binary last so that it finds the other.
+func (k Kit) executables() [][2]string {
+	if k.Extra == "" {
+		return [][2]string{{binary, k.Self}}
+	}
+	return [][2]string{{extra, k.Extra}, {binary, k.Self}}
+}
+
+// FindExtra returns the path of the second file of the binary self, "" where it is not there.
+func FindExtra(self string) string {
+	path := protocol.ExtraOf(self)
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return path
+}
 
 // ForeignError is what Install returns when files of others are in the way; nothing was written.
 type ForeignError struct{ Paths []string }
@@ -30,15 +60,15 @@ func (e *ForeignError) Error() string {
 	return "files that no install made are in the way: " + strings.Join(e.Paths, ", ")
 }
 
-// Install copies the executable self into dir, with a link and a manifest for each skill. manifests holds the bytes
-// of skill.json by skill name. With force it replaces files of others that have our names; never folders.
-func Install(self, dir string, manifests map[string][]byte, force bool) error {
+// Install copies the executables of the kit into dir, with a link and a manifest for each skill. With force it replaces
+// files of others that have our names; never folders.
+func Install(k Kit, dir string, force bool) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return &fs.PathError{Op: "install", Path: dir, Err: syscall.ENOTDIR}
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("install: %w", err)
 	}
-	foreign, err := inTheWay(self, dir, manifests)
+	foreign, err := k.inTheWay(dir)
 	if err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
@@ -51,14 +81,16 @@ func Install(self, dir string, manifests map[string][]byte, force bool) error {
 	if err := os.MkdirAll(filepath.Join(dir, "manifests"), 0o755); err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
-	if err := writeRecord(dir, manifests); err != nil { // before the first file: what follows is ours, also when it is cut off
+	if err := k.writeRecord(dir); err != nil { // before the first file: what follows is ours, also when it is cut off
 		return fmt.Errorf("install: %w", err)
 	}
-	if err := copyBinary(self, filepath.Join(dir, binary)); err != nil {
-		return fmt.Errorf("install: %w", err)
+	for _, x := range k.executables() {
+		if err := copyBinary(x[1], filepath.Join(dir, x[0])); err != nil {
+			return fmt.Errorf("install: %w", err)
+		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(manifests)) {
-		if err := writeManifest(dir, name, manifests[name]); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(k.Manifests)) {
+		if err := writeManifest(dir, name, k.Manifests[name]); err != nil {
 			return fmt.Errorf("install %s: %w", name, err)
 		}
 		if err := link(dir, name); err != nil {
@@ -74,21 +106,26 @@ func isFolder(name string) bool {
 }
 
 // Verify lists how dir differs from what Install would make of it, nil when it does not.
-func Verify(self, dir string, manifests map[string][]byte) ([]string, error) {
+func Verify(k Kit, dir string) ([]string, error) {
 	var differences []string
 	differ := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
-	same, err := sameContent(self, filepath.Join(dir, binary))
-	if err != nil {
-		return nil, fmt.Errorf("verify: %w", err)
+	for _, x := range k.executables() {
+		same, err := sameContent(x[1], filepath.Join(dir, x[0]))
+		if err != nil {
+			return nil, fmt.Errorf("verify: %w", err)
+		}
+		if !same {
+			differ("%s is missing or another version", x[0])
+		}
 	}
-	if !same {
-		differ("%s is missing or another version", binary)
+	if _, err := os.Stat(filepath.Join(dir, extra)); k.Extra == "" && err != nil && slices.Contains(readRecord(dir).Files, extra) {
+		differ("%s is missing", extra)
 	}
-	for _, name := range slices.Sorted(maps.Keys(manifests)) {
+	for _, name := range slices.Sorted(maps.Keys(k.Manifests)) {
 		if target, err := os.Readlink(filepath.Join(dir, name)); err != nil || target != binary {
 			differ("%s is no link to %s", name, binary)
 		}
-		if !holds(manifestPath(dir, name), manifests[name]) {
+		if !holds(manifestPath(dir, name), k.Manifests[name]) {
 			differ("the manifest of %s is missing or another one", name)
 		}
 	}

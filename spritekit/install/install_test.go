@@ -19,13 +19,13 @@ func TestInstallIsIdempotentAndVerified(t *testing.T) {
 	}
 	manifests := map[string][]byte{"a.b": []byte(`{"name":"a.b"}`), "c.d": []byte(`{"name":"c.d"}`)}
 	for range 2 {
-		if err := install.Install(self, dir, manifests, false); err != nil {
+		if err := install.Install(install.Kit{Self: self, Manifests: manifests}, dir, false); err != nil {
 			t.Fatal(err)
 		}
 	}
 	verify := func(want string) {
 		t.Helper()
-		got, err := install.Verify(self, dir, manifests)
+		got, err := install.Verify(install.Kit{Self: self, Manifests: manifests}, dir)
 		if err != nil || !strings.Contains(strings.Join(got, ";"), want) || (want == "") != (got == nil) {
 			t.Errorf("Verify = %v, %v, want %q", got, err, want)
 		}
@@ -53,7 +53,7 @@ func TestInstallIsIdempotentAndVerified(t *testing.T) {
 			t.Fatal(err)
 		}
 		verify(want)
-		if err := install.Install(self, dir, manifests, false); err != nil {
+		if err := install.Install(install.Kit{Self: self, Manifests: manifests}, dir, false); err != nil {
 			t.Fatal(err)
 		}
 		verify("")
@@ -79,16 +79,16 @@ func TestInstallLeavesFilesOfOthersAlone(t *testing.T) {
 			}
 			before := tree(t, dir)
 			var refused *install.ForeignError
-			if err := install.Install(self, dir, manifests, false); !errors.As(err, &refused) || len(refused.Paths) != 1 || refused.Paths[0] != name {
+			if err := install.Install(install.Kit{Self: self, Manifests: manifests}, dir, false); !errors.As(err, &refused) || len(refused.Paths) != 1 || refused.Paths[0] != name {
 				t.Fatalf("Install = %v, want a refusal that names %s", err, name)
 			}
 			if after := tree(t, dir); after != before {
 				t.Errorf("a refused install left %s, was %s", after, before)
 			}
-			if err := install.Install(self, dir, manifests, true); err != nil {
+			if err := install.Install(install.Kit{Self: self, Manifests: manifests}, dir, true); err != nil {
 				t.Fatal(err)
 			}
-			if differences, err := install.Verify(self, dir, manifests); err != nil || differences != nil {
+			if differences, err := install.Verify(install.Kit{Self: self, Manifests: manifests}, dir); err != nil || differences != nil {
 				t.Errorf("Verify = %v, %v", differences, err)
 			}
 		})
@@ -108,14 +108,14 @@ func TestInstallReplacesNoFolder(t *testing.T) {
 		}
 		before := tree(t, dir)
 		var refused *install.ForeignError
-		if err := install.Install(self, dir, manifests, true); !errors.As(err, &refused) || refused.Paths[0] != name {
+		if err := install.Install(install.Kit{Self: self, Manifests: manifests}, dir, true); !errors.As(err, &refused) || refused.Paths[0] != name {
 			t.Errorf("Install over the folder %s = %v", name, err)
 		}
 		if after := tree(t, dir); after != before {
 			t.Errorf("a refused install left %s, was %s", after, before)
 		}
 	}
-	if err := install.Install(self, self, manifests, true); !errors.Is(err, syscall.ENOTDIR) {
+	if err := install.Install(install.Kit{Self: self, Manifests: manifests}, self, true); !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("Install into a file = %v", err)
 	}
 }
@@ -126,7 +126,7 @@ func TestInstalledFilesAreReadOnly(t *testing.T) {
 	if err := os.WriteFile(self, []byte("#!binary"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := install.Install(self, dir, map[string][]byte{"a.b": []byte(`{"name":"a.b"}`)}, false); err != nil {
+	if err := install.Install(install.Kit{Self: self, Manifests: map[string][]byte{"a.b": []byte(`{"name":"a.b"}`)}}, dir, false); err != nil {
 		t.Fatal(err)
 	}
 	err := filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
@@ -160,4 +160,42 @@ func tree(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// The second file goes with the binary, and one that went missing is noticed also by a binary that has none beside it.
+func TestInstallSecondFile(t *testing.T) {
+	from, dir := t.TempDir(), filepath.Join(t.TempDir(), "skills")
+	self := filepath.Join(from, "spritekit-linux-arm64")
+	extra := filepath.Join(from, "spritekit-extra-linux-arm64")
+	if err := errors.Join(os.WriteFile(self, []byte("binary"), 0o755), os.WriteFile(extra, []byte("extra"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if got := install.FindExtra(self); got != extra {
+		t.Fatalf("FindExtra = %q, want %q", got, extra)
+	}
+	whole := install.Kit{Self: self, Extra: extra}
+	if err := install.Install(whole, dir, false); err != nil {
+		t.Fatal(err)
+	}
+	installed := filepath.Join(dir, "spritekit-extra")
+	info, err := os.Stat(installed)
+	if err != nil || info.Mode().Perm() != 0o555 {
+		t.Fatalf("the second file: %v, %v", info, err)
+	}
+	check := func(k install.Kit, want string) {
+		t.Helper()
+		if got, err := install.Verify(k, dir); err != nil || strings.Join(got, "; ") != want {
+			t.Errorf("Verify = %v, %v; want %q", got, err, want)
+		}
+	}
+	check(whole, "")
+	check(install.Kit{Self: self}, "")
+	if err := errors.Join(os.Remove(installed), os.WriteFile(installed, []byte("other"), 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	check(whole, "spritekit-extra is missing or another version")
+	if err := os.Remove(installed); err != nil {
+		t.Fatal(err)
+	}
+	check(install.Kit{Self: self}, "spritekit-extra is missing")
 }

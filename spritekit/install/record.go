@@ -34,9 +34,12 @@ func readRecord(dir string) (r record) {
 	return r
 }
 
-func writeRecord(dir string, manifests map[string][]byte) error {
-	files := append(readRecord(dir).Files, binary)
-	for name := range manifests {
+func (k Kit) writeRecord(dir string) error {
+	files := readRecord(dir).Files
+	for _, x := range k.executables() {
+		files = append(files, x[0])
+	}
+	for name := range k.Manifests {
 		files = append(files, name, manifestName(name))
 	}
 	slices.Sort(files)
@@ -53,7 +56,7 @@ func writeRecord(dir string, manifests map[string][]byte) error {
 func manifestName(skill string) string { return "manifests/" + skill + "/skill.json" }
 
 // inTheWay lists what stands under our names, is not what we would write, and was not written by an install.
-func inTheWay(self, dir string, manifests map[string][]byte) (foreign []string, err error) {
+func (k Kit) inTheWay(dir string) (foreign []string, err error) {
 	ours := readRecord(dir).Files
 	look := func(name string, same func(path string) bool) {
 		path := filepath.Join(dir, filepath.FromSlash(name))
@@ -66,19 +69,21 @@ func inTheWay(self, dir string, manifests map[string][]byte) (foreign []string, 
 			foreign = append(foreign, name)
 		}
 	}
-	look(binary, func(path string) bool {
-		same, hashErr := sameContent(self, path)
-		if hashErr != nil {
-			err = errors.Join(err, fmt.Errorf("compare %s: %w", path, hashErr))
-		}
-		return same
-	})
-	for _, name := range slices.Sorted(maps.Keys(manifests)) {
+	for _, x := range k.executables() {
+		look(x[0], func(path string) bool {
+			same, hashErr := sameContent(x[1], path)
+			if hashErr != nil {
+				err = errors.Join(err, fmt.Errorf("compare %s: %w", path, hashErr))
+			}
+			return same
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.Manifests)) {
 		look(name, func(path string) bool {
 			target, linkErr := os.Readlink(path)
 			return linkErr == nil && target == binary
 		})
-		look(manifestName(name), func(path string) bool { return holds(path, manifests[name]) })
+		look(manifestName(name), func(path string) bool { return holds(path, k.Manifests[name]) })
 	}
 	return foreign, err
 }

@@ -43,7 +43,7 @@ type Ref struct {
 // carries no credential. A clone has the branches of the source as refs/remotes/origin/*, or only one with SingleBranch;
 // tags only with Tags, except those that Ref names. Submodules are never fetched, hooks never made.
 type CloneSpec struct {
-	Root      *workspace.Root // holds Dir
+	Root      *workspace.Root `json:"-"` // holds Dir
 	From      Source
 	RemoteURL string // to store as remote.origin.url
 	Dir       string // absolute, empty folder: the work tree
@@ -58,7 +58,7 @@ type CloneSpec struct {
 	Filter       string // partial clone, such as blob:none; "" for none
 	Reference    string // absolute path of a repository of the workspace whose objects may be borrowed; "" for none
 	Limits       Limits
-	Follow       Follow
+	Follow       Follow `json:"-"`
 }
 
 // Cloned describes a clone.
@@ -81,7 +81,7 @@ type FetchSpec struct {
 	Prune     bool
 	Tags      bool // all of them; otherwise none
 	Limits    Limits
-	Follow    Follow
+	Follow    Follow `json:"-"`
 }
 
 // Fetched lists what a fetch changed, sorted by ref.
@@ -106,7 +106,7 @@ type PushSpec struct {
 	// SetUpstream the branch Upstream follows the first ref of Refs.
 	Remote      string
 	SetUpstream string // local branch, "" for none
-	Follow      Follow
+	Follow      Follow `json:"-"`
 }
 
 // PushRef is one ref to move.

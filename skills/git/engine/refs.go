@@ -53,9 +53,9 @@ type CheckoutSpec struct {
 	StartPoint string // "" is HEAD
 	Paths      []string
 	Detach     bool
-	Force      bool // give up edits of tracked files; untracked and ignored files stay, in any case
-	Merge      bool // merge edits of files that differ; conflicts stay in the work tree and the index
-	Follow     Follow
+	Force      bool   // give up edits of tracked files; untracked and ignored files stay, in any case
+	Merge      bool   // merge edits of files that differ; conflicts stay in the work tree and the index
+	Follow     Follow `json:"-"`
 }
 
 // CheckedOut is what a checkout did.
@@ -89,7 +89,7 @@ type WorktreeChange struct {
 	Branch string // branch to check out; it is made, at Ref, if it is not there
 	Ref    string // revision to start at or, without Branch, to check out detached; "" is HEAD
 	Force  bool   // add: a branch that is checked out elsewhere; remove: with edits or untracked files in it
-	Follow Follow
+	Follow Follow `json:"-"`
 }
 
 // Worktree is one work tree, the main one first.

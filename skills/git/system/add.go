@@ -28,11 +28,6 @@ func (r *repo) Add(ctx context.Context, spec engine.AddSpec) (engine.Added, erro
 	if err := r.stage(ctx, spec, env); err != nil {
 		return engine.Added{}, err
 	}
-	if r.Staged != nil && env == nil {
-		if added, err := r.Staged(r.at, spec.Max); err == nil {
-			return added, nil
-		}
-	}
 	return r.staged(ctx, spec.Max, env)
 }
 

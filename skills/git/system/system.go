@@ -56,9 +56,6 @@ type Engine struct {
 	reaper *proc.Reaper
 	bin    string
 	path   string // PATH for git's own children
-	// Staged lists what differs between HEAD and the index without starting a git, where it can; git is asked where it
-	// fails. Nil always asks git.
-	Staged func(at engine.Location, limit int) (engine.Added, error)
 }
 
 var _ engine.Engine = (*Engine)(nil)

@@ -1,0 +1,222 @@
+package delegate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitconfig"
+	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/workspace"
+)
+
+const (
+	maxLine   = 256 << 20 // bytes of one line of output
+	maxStderr = 16 << 10
+	grace     = 2 * time.Second
+)
+
+// Engine is the native engine in a process of its own.
+type Engine struct {
+	reaper *proc.Reaper
+	path   string
+}
+
+var (
+	_ engine.Engine = Engine{}
+	_ engine.Repo   = (*repo)(nil)
+)
+
+// Beside returns the engine whose second file lies beside this executable.
+func Beside(r *proc.Reaper) Engine {
+	self, err := os.Executable()
+	if err != nil {
+		return Engine{reaper: r} // which says that the file is missing
+	}
+	return New(r, filepath.Join(filepath.Dir(self), protocol.Extra))
+}
+
+// New returns the engine that the executable path serves.
+func New(r *proc.Reaper, path string) Engine { return Engine{reaper: r, path: path} }
+
+// Name is engine.Native.
+func (Engine) Name() string { return engine.Native }
+
+// Clone fills a folder with a repository.
+func (e Engine) Clone(ctx context.Context, spec engine.CloneSpec) (engine.Cloned, error) {
+	return ask[engine.Cloned](ctx, e, request{Method: "clone", Root: spec.Root.Dir()}, spec, spec.Follow, nil)
+}
+
+// Refs asks a source for its refs.
+func (e Engine) Refs(ctx context.Context, from engine.Source) ([]engine.Ref, error) {
+	return ask[[]engine.Ref](ctx, e, request{Method: "refs"}, from, nil, nil)
+}
+
+// Open remembers where a repository is. Each operation opens it itself.
+func (e Engine) Open(_ context.Context, at engine.Location) (engine.Repo, error) {
+	config, ok := at.Config.(gitconfig.Config)
+	if !ok && at.Config != nil {
+		return nil, fmt.Errorf("open %s: its configuration is a %T", at.Name, at.Config)
+	}
+	to := &location{Name: at.Name, Dir: at.Dir, GitDir: at.GitDir, CommonDir: at.CommonDir, Config: config}
+	return &repo{Unsupported: engine.Unsupported{Engine: engine.Native}, engine: e, root: at.Root, at: to}, nil
+}
+
+// repo is a repository that the second file opens for each operation. What the native engine never does is refused here.
+type repo struct {
+	engine.Unsupported
+	engine Engine
+	root   *workspace.Root
+	at     *location
+}
+
+// do asks for one operation on the repository.
+func do[T any](ctx context.Context, r *repo, method string, spec any, follow engine.Follow) (T, error) {
+	return ask[T](ctx, r.engine, request{Method: method, Root: r.root.Dir(), At: r.at}, spec, follow, nil)
+}
+
+func (r *repo) Status(ctx context.Context, spec engine.StatusSpec) (engine.Status, error) {
+	return do[engine.Status](ctx, r, "status", spec, nil)
+}
+
+func (r *repo) Resolve(ctx context.Context, revision string) (engine.Object, error) {
+	return do[engine.Object](ctx, r, "resolve", revision, nil)
+}
+
+func (r *repo) Branches(ctx context.Context, spec engine.BranchList) ([]engine.Branch, error) {
+	return do[[]engine.Branch](ctx, r, "branches", spec, nil)
+}
+
+func (r *repo) Log(ctx context.Context, spec engine.LogSpec) (engine.Log, error) {
+	return do[engine.Log](ctx, r, "log", spec, nil)
+}
+
+func (r *repo) MergeBase(ctx context.Context, spec engine.MergeBaseSpec) (engine.MergeBase, error) {
+	return do[engine.MergeBase](ctx, r, "merge_base", spec, nil)
+}
+
+func (r *repo) Add(ctx context.Context, spec engine.AddSpec) (engine.Added, error) {
+	return do[engine.Added](ctx, r, "add", spec, nil)
+}
+
+func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Committed, error) {
+	return do[engine.Committed](ctx, r, "commit", spec, nil)
+}
+
+func (r *repo) ChangeBranch(ctx context.Context, spec engine.BranchChange) error {
+	_, err := do[nothing](ctx, r, "change_branch", spec, nil)
+	return err
+}
+
+func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedRef, error) {
+	list, err := do[[]pushed](ctx, r, "push", spec, spec.Follow)
+	var refs []engine.PushedRef
+	for _, p := range list {
+		p.PushedRef.Stale = p.Stale
+		refs = append(refs, p.PushedRef)
+	}
+	return refs, err
+}
+
+func (r *repo) Bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) error {
+	_, err := ask[nothing](ctx, r.engine, request{Method: "bundle", Root: r.root.Dir(), At: r.at}, spec, nil, w)
+	return err
+}
+
+// ask runs the second file for one operation.
+func ask[T any](ctx context.Context, e Engine, req request, spec any, follow engine.Follow, data io.Writer) (result T, err error) {
+	if info, err := os.Stat(e.path); e.path == "" || errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+		return result, Missing("git without a git on PATH")
+	}
+	if req.Spec, err = json.Marshal(spec); err != nil {
+		return result, fmt.Errorf("ask %s: %w", protocol.Extra, err)
+	}
+	stdin, err := json.Marshal(req)
+	if err != nil {
+		return result, fmt.Errorf("ask %s: %w", protocol.Extra, err)
+	}
+	in, stderr := &receiver{follow: follow, data: data}, &proc.Tail{Limit: maxStderr}
+	exit, err := e.reaper.Run(ctx, proc.Spec{
+		Argv: []string{e.path, Command}, Dir: "/", Env: []string{}, Stdin: string(stdin), Stdout: in, Stderr: stderr, Grace: grace,
+	})
+	switch {
+	case err != nil:
+		return result, err
+	case ctx.Err() != nil:
+		return result, fmt.Errorf("git %s: %w", req.Method, context.Cause(ctx))
+	case in.err != nil:
+		return result, fmt.Errorf("read the answer of %s: %w", protocol.Extra, in.err)
+	case in.last.Error != nil:
+		return result, in.last.Error
+	case in.last.Result == nil:
+		return result, fmt.Errorf("%s ended with code %d and no answer: %s", protocol.Extra, exit.Code, strings.TrimSpace(string(stderr.Bytes())))
+	}
+	if err := json.Unmarshal(in.last.Result, &result); err != nil {
+		return result, fmt.Errorf("read the answer of %s: %w", protocol.Extra, err)
+	}
+	return result, nil
+}
+
+// Missing says that the second file is not there, and that something needs it (8).
+func Missing(need string) *skill.Error {
+	return skill.Unsupported("extra_missing", "%s is not beside spritekit, and %s needs it", protocol.Extra, need).
+		WithHint("install both files: spritekit install /skills, where %s lies beside spritekit; or use an image that has git", protocol.Extra)
+}
+
+// receiver reads the lines of the second file.
+type receiver struct {
+	follow  engine.Follow
+	data    io.Writer
+	partial []byte
+	last    line
+	err     error // the first one; what follows is dropped
+}
+
+// Write never fails: the process must not block.
+func (in *receiver) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0 && in.err == nil; {
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			if in.partial = append(in.partial, rest...); len(in.partial) > maxLine {
+				in.err = fmt.Errorf("a line has more than %d bytes", maxLine)
+			}
+			break
+		}
+		in.partial = append(in.partial, rest[:end]...)
+		in.take(in.partial)
+		in.partial, rest = in.partial[:0], rest[end+1:]
+	}
+	return len(p), nil
+}
+
+func (in *receiver) take(text []byte) {
+	var l line
+	if in.err = json.Unmarshal(text, &l); in.err != nil {
+		return
+	}
+	switch {
+	case l.Progress != nil:
+		if in.follow != nil {
+			in.follow(*l.Progress)
+		}
+	case l.Data != nil:
+		if in.data == nil {
+			in.err = errors.New("it sends data that was not asked for")
+			return
+		}
+		_, in.err = in.data.Write(l.Data)
+	default:
+		in.last = l
+	}
+}

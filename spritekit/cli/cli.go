@@ -1,0 +1,83 @@
+// Package cli holds what the two programs of spritekit share as commands: errors of usage, exit codes, signals, flags.
+// Start with Usagef and Exit, which turns any error into words and an exit code. It reads no arguments and no environment.
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// usageError asks for the exit code of bad input and a pointer to the help.
+type usageError struct{ message string }
+
+func (e usageError) Error() string { return e.message }
+
+// Usagef returns an error of usage.
+func Usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+
+// Exit tells a person on stderr why the command name failed and returns its exit code.
+func Exit(stderr io.Writer, name string, err error) int {
+	if err == nil {
+		return protocol.ExitOK
+	}
+	var usage usageError
+	if errors.As(err, &usage) {
+		fmt.Fprintf(stderr, "spritekit %s: %v\nhint: spritekit %s --help\n", name, err, name)
+		return protocol.ExitBadInput
+	}
+	e := skill.Fault(err)
+	fmt.Fprintf(stderr, "spritekit %s: %s\n", name, e.Message)
+	if e.Hint != "" {
+		fmt.Fprintf(stderr, "hint: %s\n", e.Hint)
+	}
+	return e.Exit
+}
+
+// CancelAtSignal calls cancel at the first SIGINT or SIGTERM; the second ends the process at once. It lives as long as
+// the process.
+func CancelAtSignal(cancel func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-signals
+		signal.Stop(signals)
+		cancel()
+	}()
+}
+
+// TakeFlag removes name from args and reports whether it was there.
+func TakeFlag(args []string, name string) ([]string, bool) {
+	var rest []string
+	for _, arg := range args {
+		if arg != name {
+			rest = append(rest, arg)
+		}
+	}
+	return rest, len(rest) < len(args)
+}
+
+// WriteJSON writes v as one line.
+func WriteJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// Version is the version of the module that the binary was built from, as go build stamps it: a tag, or the commit.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "dev"
+	}
+	return strings.TrimPrefix(info.Main.Version, "v")
+}

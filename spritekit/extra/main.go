@@ -1,0 +1,54 @@
+// Command spritekit-extra lies beside spritekit, which runs it: it holds what is heavy and rarely needed, so that every
+// skill starts faster without. It is "spritekit mcp", and the git of images that have none.
+//
+//	spritekit-extra mcp …       serves the skills to an agent, as spritekit mcp does
+//	spritekit-extra git-engine  does one operation of git: a request on stdin, a reply on stdout
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spritekit/lattice/skills/git/delegate"
+	"github.com/spritekit/lattice/skills/git/native"
+	"github.com/spritekit/lattice/spritekit/cli"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// app is the process seen from its arguments.
+type app struct {
+	env    skill.Env
+	stdin  *os.File
+	stdout io.Writer
+	stderr io.Writer
+}
+
+func main() {
+	a := app{env: skill.ParseEnv(os.Environ()), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	os.Exit(a.main(os.Args[1:]))
+}
+
+func (a app) main(args []string) int {
+	switch {
+	case len(args) > 0 && args[0] == "mcp":
+		return cli.Exit(a.stderr, "mcp", a.serveMCP(args[1:]))
+	case len(args) == 1 && args[0] == delegate.Command:
+		return cli.Exit(a.stderr, delegate.Command, a.serveGit())
+	case len(args) == 1 && args[0] == "version":
+		fmt.Fprintf(a.stdout, "%s %s\n", protocol.Extra, cli.Version())
+		return protocol.ExitOK
+	}
+	fmt.Fprintf(a.stderr, "%s is run by spritekit, beside which it lies.\nhint: spritekit help\n", protocol.Extra)
+	return protocol.ExitBadInput
+}
+
+// serveGit does one operation of git.
+func (a app) serveGit() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	cli.CancelAtSignal(cancel)
+	return delegate.Serve(ctx, native.Engine{}, a.stdin, a.stdout)
+}
