@@ -18,7 +18,7 @@ const (
 	maxHeaderLine = 8 << 10
 )
 
-// bundleHeader is what a bundle claims. Nothing of it is believed before the pack has been checked.
+// bundleHeader is the header of a bundle. It is untrusted until the pack has been checked.
 type bundleHeader struct {
 	format        string // sha1 | sha256
 	prerequisites []string
@@ -69,20 +69,20 @@ func readBundle(r io.Reader) (bundleHeader, error) {
 		case l[0] == '-':
 			oid, _, _ := strings.Cut(l[1:], " ")
 			if !isOID(oid) {
-				return bad("a prerequisite is no commit id")
+				return bad("a prerequisite is not a commit id")
 			}
 			h.prerequisites = append(h.prerequisites, oid)
 		default:
 			oid, ref, ok := strings.Cut(l, " ")
 			if !ok || !isOID(oid) {
-				return bad("a head is no commit id")
+				return bad("a head is not a commit id")
 			}
 			if h.head != "" {
 				return bad("it has more than one head")
 			}
 			branch, isBranch := strings.CutPrefix(ref, "refs/heads/")
 			if ref != "HEAD" && (!isBranch || branchRef(branch) != nil) {
-				return bad("its head %q is no branch", cleanLine(ref))
+				return bad("its head %q is not a branch", cleanLine(ref))
 			}
 			h.head, h.ref = oid, ref
 		}
@@ -98,18 +98,18 @@ func readBundle(r io.Reader) (bundleHeader, error) {
 	return h, nil
 }
 
-// admitBundle checks the bundle file of q and takes its objects into a scratch repository in dir, which borrows from t. What is
-// there afterwards is well formed, of bounded size and complete down to q.Base.
+// admitBundle checks the bundle file of q and imports its objects into a scratch repository in dir, which borrows those of
+// t. Afterwards the objects are known to be well formed, of bounded size and complete down to q.Base.
 func (g *Git) admitBundle(ctx context.Context, t target, q Request, dir string) (repo quarantine, head string, err error) {
 	info, err := os.Lstat(q.Bundle)
 	if err != nil {
 		return repo, "", fmt.Errorf("open the bundle: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return repo, "", newRefusal("bad_bundle", "", "the bundle is no regular file")
+		return repo, "", newRefusal("bad_bundle", "", "the bundle is not a regular file")
 	}
 	if info.Size() > g.maxBundle {
-		return repo, "", newRefusal("limit_exceeded", "push in smaller steps", "the bundle has %d bytes; at most %d are taken", info.Size(), g.maxBundle)
+		return repo, "", newRefusal("limit_exceeded", "push in smaller steps", "the bundle has %d bytes; the limit is %d", info.Size(), g.maxBundle)
 	}
 	f, err := os.Open(q.Bundle)
 	if err != nil {
@@ -122,9 +122,9 @@ func (g *Git) admitBundle(ctx context.Context, t target, q Request, dir string) 
 	}
 	switch {
 	case h.format != t.format:
-		return repo, "", newRefusal("bad_bundle", "", "the bundle is %s and the repository %s", h.format, t.format)
+		return repo, "", newRefusal("bad_bundle", "", "the bundle uses %s, but the repository uses %s", h.format, t.format)
 	case h.objects > g.maxObjects:
-		return repo, "", newRefusal("limit_exceeded", "push in smaller steps", "the bundle claims %d objects; at most %d are taken", h.objects, g.maxObjects)
+		return repo, "", newRefusal("limit_exceeded", "push in smaller steps", "the bundle has %d objects; the limit is %d", h.objects, g.maxObjects)
 	case q.Head != "" && q.Head != h.head:
 		return repo, "", newRefusal("head_mismatch", "", "the bundle's head is %s, not %s", h.head, q.Head)
 	case h.head == q.Base:
@@ -137,7 +137,7 @@ func (g *Git) admitBundle(ctx context.Context, t target, q Request, dir string) 
 	if err := repo.checkBase(ctx, q.Base, h.prerequisites); err != nil {
 		return repo, "", err
 	}
-	// index-pack reads from the file's position, in a process of its own.
+	// index-pack is a child process and reads from the current position of the file.
 	if _, err := f.Seek(h.pack, io.SeekStart); err != nil {
 		return repo, "", fmt.Errorf("read the bundle: %w", err)
 	}
@@ -156,7 +156,7 @@ func (g *Git) admitBundle(ctx context.Context, t target, q Request, dir string) 
 	return repo, h.head, repo.checkHead(ctx, q.Base, h.head)
 }
 
-// checkBase wants the base in the target, and every prerequisite in its history.
+// checkBase checks that the target has the base and that every prerequisite is in its history.
 func (q quarantine) checkBase(ctx context.Context, base string, prerequisites []string) error {
 	r, err := q.run(ctx, "cat-file", "-t", base)
 	if err != nil {
@@ -181,21 +181,21 @@ func (q quarantine) checkBase(ctx context.Context, base string, prerequisites []
 	return nil
 }
 
-// checkHead wants a complete commit that descends from base.
+// checkHead checks that head is a complete commit that descends from base.
 func (q quarantine) checkHead(ctx context.Context, base, head string) error {
 	r, err := q.run(ctx, "cat-file", "-t", head)
 	if err != nil {
 		return err
 	}
 	if r.exit != 0 || r.stdoutText() != "commit" {
-		return newRefusal("bad_bundle", "", "the bundle's head %s is no commit in it", head)
+		return newRefusal("bad_bundle", "", "the bundle has no commit %s, its head", head)
 	}
 	if ok, err := q.isAncestor(ctx, base, head); err != nil {
 		return err
 	} else if !ok {
 		return newRefusal("not_a_descendant", "", "the head %s does not descend from the base %s", head, base)
 	}
-	// --strict has checked what the pack's objects link to; this walks from the head, as a receiving git would.
+	// --strict has checked the links of the pack's objects; this walks from the head, as git receive-pack does.
 	r, err = q.run(ctx, "rev-list", "--objects", "--quiet", head, "--not", base)
 	if err != nil {
 		return err

@@ -11,30 +11,30 @@ import (
 	"time"
 )
 
-// limits bound one git process, and each of its children for itself, that reads objects of a sprite (DESIGN 34). A small
-// pack can hold objects that take any amount of memory, and few trees any number of paths: the kernel ends a git that
-// goes too far, and the request is refused with limit_exceeded.
+// limits are the resource limits of a git process that reads objects of a sprite, and of each of its children (DESIGN 34).
+// A small pack can contain objects that need any amount of memory, and a few trees can describe any number of paths: the
+// kernel ends a git that exceeds a limit, and the request is refused with limit_exceeded.
 type limits struct {
 	memory   int64         // bytes of address space; 0 = not limited
 	cpu      time.Duration // processor time
-	deadline time.Duration // time by the clock
+	deadline time.Duration // wall-clock time
 }
 
 // readMemory is enough for the index of a pack of some ten million objects, because git maps packs in windows.
 const readMemory = 1 << 30
 
-// readLimits bound a git that reads a pack of this many bytes. Unpacking an ordinary MiB takes well below a second.
+// readLimits returns the limits for reading a pack of this many bytes. Unpacking a typical MiB takes well below a second.
 func readLimits(pack int64) *limits {
 	cpu := time.Minute + time.Duration(pack>>20)*time.Second
 	return &limits{memory: readMemory, cpu: cpu, deadline: 4 * cpu}
 }
 
-// pushLimits bound the git that pushes what was read and measured before. Its memory is bounded by cageConfig and by the
-// sizes of the objects, not by the kernel: credential helpers and hooks of the user's run below it, and some runtimes
-// reserve more address space than any useful limit.
+// pushLimits are the limits of git push, which sends objects that were measured before. Its memory is bounded by
+// cageConfig and by the sizes of the objects, not by the kernel: credential helpers and the user's hooks are its children,
+// and some runtimes reserve more address space than any useful limit.
 var pushLimits = &limits{cpu: 30 * time.Minute, deadline: time.Hour}
 
-// concurrentCages is how many limited processes run at a time. Others wait.
+// concurrentCages is the concurrency limit for processes with resource limits.
 const concurrentCages = 4
 
 // cageConfig keeps git's own memory low: packs are mapped in small windows, so that a repository of any size fits, and
@@ -49,11 +49,11 @@ var cageConfig = []string{
 	"-c", "pack.deltaCacheSize=64m",
 }
 
-// wrapCommand returns the command line that sets the limits of l and becomes path.
+// wrapCommand returns a command line that sets the limits of l and then executes path.
 func (l *limits) wrapCommand(path string, args []string) (string, []string) {
 	seconds := int64(l.cpu / time.Second)
-	// A limit that cannot be set is one that the user has set lower. The soft limit of time ends git by SIGXCPU, which
-	// says why.
+	// Setting a limit fails only if the current one is lower. The soft limit of processor time ends git with SIGXCPU, by
+	// which limitRefusal recognizes it.
 	script := fmt.Sprintf("ulimit -c 0; ulimit -S -t %d; ulimit -H -t %d; ", seconds, seconds+5)
 	if l.memory > 0 && runtime.GOOS != "darwin" { // macOS does not bound address space
 		script += "ulimit -v " + strconv.FormatInt(l.memory>>10, 10) + "; "
@@ -62,7 +62,7 @@ func (l *limits) wrapCommand(path string, args []string) (string, []string) {
 	return "/bin/sh", append([]string{"-c", script, path}, args...)
 }
 
-// acquireCage waits until one more limited process may run.
+// acquireCage waits for a slot for a process with resource limits.
 func (g *Git) acquireCage(ctx context.Context) (leave func(), err error) {
 	select {
 	case g.cages <- struct{}{}:
@@ -72,10 +72,10 @@ func (g *Git) acquireCage(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// outOfMemory is how git, zlib and the C library say that there is no more.
+// outOfMemory matches the messages of git, zlib and the C library for failed allocations.
 var outOfMemory = regexp.MustCompile(`(?i)out of memory|cannot allocate memory|mmap failed`)
 
-// limitRefusal returns a refusal when r shows that a limit ended git.
+// limitRefusal returns a refusal if a limit ended git, else nil.
 func (l *limits) limitRefusal(what string, exit *exec.ExitError, r result, late bool) error {
 	const hint = "push in smaller steps, without very large files"
 	by := syscall.Signal(0)
@@ -97,8 +97,8 @@ func (l *limits) limitRefusal(what string, exit *exec.ExitError, r result, late 
 	return nil
 }
 
-// quarantine is a scratch repository that holds a sprite's objects and borrows those of its target. Every git that
-// reads it is limited.
+// quarantine is a scratch repository with a sprite's objects that borrows the objects of its target. Every git process
+// that reads it has resource limits.
 type quarantine struct {
 	git    *Git
 	dir    string

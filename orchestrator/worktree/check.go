@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Find looks for a repository and a ref of it, as Seed would, and changes nothing: of a URL only what it advertises is
-// read. A *lattice.Refusal with the code repository_not_found, not_a_repository or ref_not_found says that one is not
-// there; a ref that no advertisement can show, such as a commit, is taken as found.
+// Find checks that a repository and a ref exist, without fetching: it only lists the refs of a remote. If not, the error is
+// a *lattice.Refusal with the code repository_not_found, not_a_repository or ref_not_found. A ref that remotes do not
+// list, such as a commit, is assumed to exist.
 func (g *Git) Find(ctx context.Context, spec, ref string) error {
 	if !isURL(spec) {
 		t, err := g.openTarget(ctx, spec, "")
@@ -49,7 +49,7 @@ func plainName(ref string) bool {
 	return strings.Trim(ref, "0123456789abcdef") != "" && !strings.ContainsAny(ref, "~^:@{")
 }
 
-// isAbsent reports whether the remote says that there is no such repository.
+// isAbsent reports whether the remote answered that the repository does not exist.
 func (e *remoteError) isAbsent() bool {
 	for _, words := range []string{"not found", "does not appear to be a git repository", "does not exist"} {
 		if strings.Contains(e.stderr, words) {

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Content is what a push brings, for a Request's Review. All of it is the sprite's.
+// Content gives a Request's Review access to the objects and lines that a push adds. All of it is untrusted.
 type Content struct {
 	q          quarantine
 	base, head string
 }
 
-// Objects calls each for every new object that the push brings, also for what a later commit removes again: commits, with
-// "" for a path, folders and files. An error of each ends it.
+// Objects calls each for every new object of the push, even if a later commit removes it again: commits (with path ""),
+// trees and blobs. It stops at the first error of each and returns it.
 func (c Content) Objects(ctx context.Context, each func(path string, content io.Reader) error) error {
 	list, err := c.q.mustRun(ctx, "rev-list", "--objects", c.head, "--not", c.base)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c Content) Objects(ctx context.Context, each func(path string, content io.
 	return err
 }
 
-// readBatch reads what git cat-file --batch prints about as many objects as there are paths.
+// readBatch parses the output of git cat-file --batch, one object for each of paths.
 func readBatch(r *bufio.Reader, paths []string, each func(string, io.Reader) error) error {
 	for _, path := range paths {
 		head, err := r.ReadString('\n') // ID KIND SIZE

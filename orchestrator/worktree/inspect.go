@@ -17,27 +17,27 @@ type Request struct {
 	Head   string // full commit id, or "" = whatever the bundle's one head is
 	// Hide names environment variables that the git that pushes does not get: those of the agent.
 	Hide []string
-	// Review, where set, looks at what the push brings. What it returns is added to the warnings; its refusal is Inspect's.
+	// Review, if set, examines the content of the push. It returns warnings, or a refusal that Inspect returns.
 	Review func(context.Context, Content) (warnings []string, err error)
 }
 
-// Push is what a request amounts to, verified. The parts that an approval binds are RemoteURL, Branch, Base, Head and
-// DiffDigest; the rest is for people, cut to a bounded size.
+// Push is the verified effect of a request. An approval binds RemoteURL, Branch, Base, Head and DiffDigest; the rest is for
+// people, truncated to a bounded size.
 type Push struct {
 	Request   Request `json:"-"`
 	RemoteURL string  `json:"remote"` // credentials removed; of a local repository its path
 	Branch    string  `json:"branch"` // the destination
 	Base      string  `json:"base"`
 	Head      string  `json:"head"`
-	Old       string  `json:"old"` // what the destination is now, "" = it does not exist
-	// DiffDigest is the sha256 (hex) of what git diff-tree -r -z --full-index --no-renames BASE HEAD prints.
+	Old       string  `json:"old"` // the current commit of the destination, "" = it does not exist
+	// DiffDigest is the sha256 (hex) of the output of git diff-tree -r -z --full-index --no-renames BASE HEAD.
 	DiffDigest string `json:"diff_digest"`
 	Diff
-	Warnings []string `json:"warnings,omitempty"` // what a person should look at before approving
+	Warnings []string `json:"warnings,omitempty"` // for the person who approves
 }
 
-// Inspect verifies an untrusted bundle against the repository it is meant for, and says what pushing it would do. It
-// changes nothing. A *lattice.Refusal says that it cannot be pushed, with the reason: bad_request, bad_branch,
+// Inspect verifies an untrusted bundle against its target repository and describes the effect of pushing it. It changes
+// nothing. If it cannot be pushed, the error is a *lattice.Refusal with one of the codes bad_request, bad_branch,
 // protected_branch, bad_bundle, unknown_base, head_mismatch, not_a_descendant, nothing_to_push, not_fast_forward,
 // branch_checked_out, limit_exceeded.
 func (g *Git) Inspect(ctx context.Context, q Request) (Push, error) {
@@ -56,7 +56,7 @@ type staged struct {
 	repo   quarantine
 }
 
-// inspectBundle is Inspect that keeps the scratch repository until remove is called. On error there is nothing to remove.
+// inspectBundle is like Inspect but keeps the scratch repository until remove is called. On error, remove is nil.
 func (g *Git) inspectBundle(ctx context.Context, q Request) (s staged, remove func(), err error) {
 	branch, err := g.destinationOf(q)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *staged) checkForward(ctx context.Context) error {
 	return err
 }
 
-// destinationOf decides where a request may go, before anything is contacted.
+// destinationOf returns the destination branch of a request, or a refusal, without contacting the remote.
 func (g *Git) destinationOf(q Request) (string, error) {
 	if !isOID(q.Base) || (q.Head != "" && !isOID(q.Head)) {
 		return "", newRefusal("bad_request", "give full commit ids, as git rev-parse prints them", "base and head must be full commit ids")
@@ -126,8 +126,8 @@ func (g *Git) destinationOf(q Request) (string, error) {
 	return branch, nil
 }
 
-// currentCommit returns what the destination is now, "" when it does not exist, and refuses a destination that the target
-// itself protects: a remote's default branch, a branch that somebody has checked out.
+// currentCommit returns the current commit of the destination, "" if the branch does not exist. It refuses branches that
+// the target protects: the default branch of a remote, or a branch that is checked out.
 func (g *Git) currentCommit(ctx context.Context, t target, branch string) (string, error) {
 	ref := "refs/heads/" + branch
 	if !t.local {

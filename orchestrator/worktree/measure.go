@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Bounds of what a sprite's objects amount to once they are unpacked.
+// Limits of a sprite's objects once they are unpacked.
 const (
 	maxRecordSize = 16 << 20  // bytes of one commit, tree or tag
 	maxInflated   = 4 << 30   // bytes of all together
@@ -60,7 +60,7 @@ func (q quarantine) checkSizes(ctx context.Context) error {
 			most = q.git.maxFile
 		}
 		if size > most {
-			return newRefusal("limit_exceeded", "push without very large files", "a %s of the bundle has %d bytes; at most %d are taken", kind, size, most)
+			return newRefusal("limit_exceeded", "push without very large files", "a %s of the bundle has %d bytes; the limit is %d", kind, size, most)
 		}
 		if total += size; total > maxInflated {
 			return newRefusal("limit_exceeded", "push in smaller steps", "the bundle's objects have more than %d bytes unpacked", int64(maxInflated))
@@ -69,10 +69,10 @@ func (q quarantine) checkSizes(ctx context.Context) error {
 	return nil
 }
 
-// treePair is a folder before and after; "" where there is none.
+// treePair holds the ids of a folder's tree before and after; "" is absent.
 type treePair struct{ before, after string }
 
-// treeDiff is what differs directly in a treePair.
+// treeDiff is the difference of a treePair, one level deep.
 type treeDiff struct {
 	files, bytes int64 // changed files, and the length of their names
 	below        []subtree
@@ -83,8 +83,8 @@ type subtree struct {
 	pair treePair
 }
 
-// checkPaths refuses a diff with too many paths before git lists them: thirteen trees can stand for billions. Each pair
-// of trees is read once, level by level.
+// checkPaths refuses a diff with too many paths before git lists them: thirteen trees can describe billions. It reads each
+// pair of trees once, breadth first.
 func (q quarantine) checkPaths(ctx context.Context, base, head string) error {
 	roots, err := q.mustRun(ctx, "rev-parse", base+"^{tree}", head+"^{tree}")
 	if err != nil {
@@ -178,7 +178,7 @@ func (q quarantine) readTrees(ctx context.Context, pairs []treePair) (trees map[
 	return trees, n, nil
 }
 
-// readObjects reads objects of one kind, each once; n is the size of all. The id "" stands for none.
+// readObjects reads objects of one kind, each once; n is their total size. It ignores the id "".
 func (q quarantine) readObjects(ctx context.Context, kind string, ids []string) (bodies map[string][]byte, n int, err error) {
 	bodies = map[string][]byte{}
 	var ask bytes.Buffer
@@ -227,7 +227,7 @@ func parseTree(body []byte, width int) (map[string]treeEntry, error) {
 	return entries, nil
 }
 
-// compareTrees finds what git diff-tree would: a file that becomes a folder counts on both sides.
+// compareTrees compares two trees as git diff-tree does: a file that becomes a folder counts on both sides.
 func compareTrees(before, after map[string]treeEntry) *treeDiff {
 	d := &treeDiff{}
 	add := func(name string, was, is treeEntry) {

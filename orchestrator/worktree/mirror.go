@@ -16,19 +16,19 @@ import (
 	"time"
 )
 
-// A mirror is a bare repository with the branches of one URL. The first run fetches all of it, later ones what is new.
+// A mirror is a bare repository with the branches of one URL. The first run fetches all of it, later ones only updates.
 //
 //	<key>.git    the repository; its configuration names no remote, and no URL or credential is in it
-//	<key>.lock   locked alone while the mirror changes, together while its objects are read; its time is the last use
+//	<key>.lock   exclusive lock while the mirror changes, shared while its objects are read; its mtime is the last use
 //
-// A mirror is a cache: one that is broken is made anew, and removing it costs the next run a whole fetch.
+// A mirror is a cache: a broken one is created again, and after its removal the next run fetches everything.
 const (
-	updatingMark = "lattice-updating" // there while a fetch runs: found at the start, one was killed
-	doubtMark    = "lattice-doubt"    // its objects could not be read: look through all of them
+	updatingMark = "lattice-updating" // exists during a fetch; if it exists before one, the last fetch was killed
+	doubtMark    = "lattice-doubt"    // objects could not be read: run git fsck before the next use
 	urlMark      = "lattice-url"      // the URL without credentials, for people
 )
 
-// maxPacks is how many packs, one a fetch, are kept before they become one.
+// maxPacks is the number of packs, one for each fetch, before they are repacked into one.
 const maxPacks = 30
 
 // mirrorName is the name of a URL's mirror. Spellings of one URL, and users of one host, share it.
@@ -37,8 +37,8 @@ func mirrorName(remote string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// normalURL drops what does not tell repositories apart: user and password, case of scheme and host, the scheme's own
-// port, slashes at the end.
+// normalURL normalizes a URL: it removes user and password, the default port and trailing slashes, and lower-cases the
+// scheme and the host.
 func normalURL(remote string) string {
 	scheme, _, ok := strings.Cut(remote, "://")
 	if !ok { // user@host:path
@@ -63,7 +63,7 @@ func normalURL(remote string) string {
 	return u.String()
 }
 
-// openMirror brings the mirror of remote up to date, all branches and want, and returns it held against changes.
+// openMirror updates all branches and want in the mirror of remote, and returns it with a shared lock.
 func (g *Git) openMirror(ctx context.Context, remote, want string) (target, error) {
 	name := filepath.Join(g.mirrors, mirrorName(remote))
 	for {
@@ -116,7 +116,7 @@ func (m mirror) updateMirror(ctx context.Context, want string) (target, error) {
 	broken := err == nil && refs.values["HEAD"] != "" && !m.hasCommit(ctx, "HEAD") || errors.As(err, &remote) && !m.isIntact(ctx, "--connectivity-only")
 	if broken && ctx.Err() == nil {
 		if err := m.recreateRepo(ctx, t.format); err != nil {
-			return t, fmt.Errorf("make the broken mirror of %s anew: %w", m.shown, err)
+			return t, fmt.Errorf("create the broken mirror of %s again: %w", m.shown, err)
 		}
 		err = m.fetchRefs(ctx, t.head, want)
 	}
@@ -129,8 +129,8 @@ func (m mirror) updateMirror(ctx context.Context, want string) (target, error) {
 
 func (m mirror) filePath(name string) string { return filepath.Join(m.dir, name) }
 
-// gitCommand runs in the mirror and nowhere else: without GIT_DIR, git would take a folder that is no repository any more
-// for a part of one further up.
+// gitCommand returns a command that runs in the mirror. It sets GIT_DIR, without which git would search the parent
+// directories if the mirror is damaged.
 func (m mirror) gitCommand(args ...string) command {
 	return command{dir: m.dir, env: []string{"GIT_DIR=" + m.dir}, hold: m.lock, args: args}
 }
@@ -162,7 +162,7 @@ func (m mirror) checkState(ctx context.Context, format string) error {
 	return os.WriteFile(m.filePath(updatingMark), nil, 0o600)
 }
 
-// recreateRepo replaces the mirror by an empty one.
+// recreateRepo replaces the mirror with an empty repository.
 func (m mirror) recreateRepo(ctx context.Context, format string) error {
 	if err := os.RemoveAll(m.dir); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (m mirror) clearRepo() error {
 	})
 }
 
-// fetchRefs brings in the branches, and the tag or commit that want names.
+// fetchRefs fetches all branches, and the tag or commit that want names.
 func (m mirror) fetchRefs(ctx context.Context, head, want string) error {
 	if err := m.pullRefs(ctx, "--prune", "+refs/heads/*:refs/heads/*"); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (m mirror) fetchRefs(ctx context.Context, head, want string) error {
 	if err != nil || len(packs) <= maxPacks {
 		return err
 	}
-	// What no branch reaches any more may be the base of a run that waits: it is kept.
+	// Unreachable commits are kept: they may be the base of a waiting run.
 	_, err = m.git.mustRun(ctx, m.gitCommand("repack", "-a", "-d", "-k", "-q"))
 	return err
 }
@@ -250,7 +250,7 @@ func (m mirror) hasCommit(ctx context.Context, rev string) bool {
 	return err == nil && r.exit == 0
 }
 
-// isIntact looks through all objects, or with --connectivity-only whether they are there.
+// isIntact runs git fsck, which reads all objects, or with --connectivity-only checks that they exist.
 func (m mirror) isIntact(ctx context.Context, args ...string) bool {
 	r, err := m.git.run(ctx, m.gitCommand(append([]string{"fsck", "--no-dangling", "--no-progress"}, args...)...))
 	return err != nil || r.exit == 0

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Patch is the content of a change, as git diff prints it. Its text is the sprite's: it may hold anything.
+// Patch is a change as git diff prints it. Its text is untrusted.
 type Patch struct {
 	Text string
 	Cut  bool // there is more
 }
 
-// patchFlags have git print content and nothing that the content asks for.
+// patchFlags make git print plain content and ignore attributes that would run programs.
 var patchFlags = []string{"--patch", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"}
 
 // Patch returns the content of a push that Inspect accepted. It contacts no remote for a request whose base is known.
@@ -44,7 +44,7 @@ func (g *Git) Patch(ctx context.Context, r Request) (Patch, error) {
 	return q.printPatch(ctx, append(append([]string{"diff-tree", "-r"}, patchFlags...), r.Base, r.Head)...)
 }
 
-// printPatch runs a git that prints a patch, and keeps as much of it as a command may print.
+// printPatch runs a git command that prints a patch, truncated to maxOutput.
 func (q quarantine) printPatch(ctx context.Context, args ...string) (Patch, error) {
 	out, err := q.run(ctx, args...)
 	p := Patch{Text: string(out.stdout), Cut: out.cut}
@@ -59,7 +59,7 @@ func (q quarantine) printPatch(ctx context.Context, args ...string) (Patch, erro
 	return p, nil
 }
 
-// FilePair is a file before and after; nil where there was none. Path is absolute, in the sprite.
+// FilePair is the content of a file before and after; nil if it did not exist. Path is absolute, in the sprite.
 type FilePair struct {
 	Path          string
 	Before, After []byte
@@ -84,7 +84,7 @@ func (g *Git) PatchOf(ctx context.Context, files []FilePair) (Patch, error) {
 	return q.printPatch(ctx, append(args, "--", "a", "b")...)
 }
 
-// writeBelow writes a file of a sprite below dir, which it never leaves. A dir without files is made, too.
+// writeBelow writes a file of a sprite inside dir, whatever its name. It creates dir even if content is nil.
 func writeBelow(dir, name string, content []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil || content == nil {
 		return err

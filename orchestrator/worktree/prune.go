@@ -22,7 +22,7 @@ type PruneOptions struct {
 	DryRun    bool
 }
 
-// PrunedMirror is one that was removed, or would be.
+// PrunedMirror is a mirror that was removed, or would be in a dry run.
 type PrunedMirror struct {
 	URL   string    `json:"url"` // credentials removed
 	Bytes int64     `json:"bytes"`
@@ -32,7 +32,7 @@ type PrunedMirror struct {
 }
 
 // PruneMirrors removes mirrors by rule, never one that is in use at this moment. The next run of such a URL fetches all
-// of it again. What it returns was removed, also when there is an error besides.
+// of it again. The result lists the removed mirrors even if there is an error.
 func (g *Git) PruneMirrors(ctx context.Context, o PruneOptions) ([]PrunedMirror, error) {
 	all, err := g.listMirrors()
 	if err != nil {
@@ -100,7 +100,7 @@ func (g *Git) listMirrors() ([]PrunedMirror, error) {
 	return all, nil
 }
 
-// removeMirror removes a mirror unless it is in use. Its lock file stays: who waits for it must not wait for another one.
+// removeMirror removes a mirror unless it is in use. It keeps the lock file, on which other processes may be waiting.
 func (g *Git) removeMirror(name string, dry bool) (removed bool, err error) {
 	lock, err := os.OpenFile(filepath.Join(g.mirrors, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -10,7 +10,7 @@ type PushStatus string
 
 const (
 	Pushed       PushStatus = "pushed"
-	AlreadyThere PushStatus = "already_there" // by an earlier try, or by somebody else
+	AlreadyThere PushStatus = "already_there" // pushed by an earlier attempt, or by someone else
 )
 
 // PushResult is the outcome of a push.
@@ -22,10 +22,10 @@ type PushResult struct {
 	URL    string     `json:"url"` // credentials removed
 }
 
-// Push performs what Inspect described: it moves p.Branch from p.Old to p.Head, or changes nothing. Doing it again is
-// harmless. The bundle is verified again; nothing is forced, and protected branches are refused before the remote is
-// contacted. A *lattice.Refusal is final: what Inspect refuses, binding_changed (the request amounts to something else
-// by now), stale (the branch moved), rejected_by_remote (a hook or rule there said no, in its own words).
+// Push performs the push that Inspect described: it moves p.Branch from p.Old to p.Head, or changes nothing. It is
+// idempotent. It verifies the bundle again, never forces, and refuses protected branches before it contacts the remote. A
+// *lattice.Refusal is final: a code of Inspect, binding_changed (the request now has another effect), stale (the branch
+// moved) or rejected_by_remote (a hook or rule of the remote, whose message it quotes).
 func (g *Git) Push(ctx context.Context, p Push) (PushResult, error) {
 	s, remove, err := g.inspectBundle(ctx, p.Request)
 	if err != nil {
@@ -50,8 +50,8 @@ func (g *Git) Push(ctx context.Context, p Push) (PushResult, error) {
 	return g.pushBranch(ctx, s, res)
 }
 
-// Same refuses now when it is not what p was: an approval of p does not cover it. The destination's present value is
-// not compared; Push decides that.
+// Same returns a refusal if now differs from p in a part that an approval binds. It does not compare the current commit of
+// the destination, which Push checks.
 func (p Push) Same(now Push) error {
 	for _, d := range []struct{ what, was, is string }{
 		{"remote", p.RemoteURL, now.RemoteURL},
@@ -61,14 +61,14 @@ func (p Push) Same(now Push) error {
 		{"diff", p.DiffDigest, now.DiffDigest},
 	} {
 		if d.was != d.is {
-			return newRefusal("binding_changed", "inspect and approve it again", "the %s is no longer what was approved: %s, not %s", d.what, cleanLine(d.is), cleanLine(d.was))
+			return newRefusal("binding_changed", "inspect and approve it again", "the %s has changed since the approval: it is %s, not %s", d.what, cleanLine(d.is), cleanLine(d.was))
 		}
 	}
 	return nil
 }
 
-// pushBranch is the one command that changes something outside. The lease makes it a compare-and-swap; Push has seen to it
-// that the move is a fast-forward, so that the lease never forces.
+// pushBranch runs git push, the only command with an effect outside. The lease makes it a compare-and-swap; Push has
+// checked that the update is a fast-forward, so the lease never forces.
 func (g *Git) pushBranch(ctx context.Context, s staged, res PushResult) (PushResult, error) {
 	r, err := g.run(ctx, command{dir: s.repo.dir, user: true, hide: s.Request.Hide, limits: pushLimits, args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags",
 		"--recurse-submodules=no", "--force-with-lease=" + res.Ref + ":" + res.Old, "--end-of-options", s.target.url, res.New + ":" + res.Ref}})
@@ -83,7 +83,7 @@ func (g *Git) pushBranch(ctx context.Context, s staged, res PushResult) (PushRes
 	case r.exit == 0:
 		return res, nil
 	}
-	// Whatever git says, the branch itself tells what happened: a race that another copy of this push won looks like a
+	// Read the branch instead of trusting git's exit code: losing a race against another copy of this push looks like a
 	// rejection, and so does a reply that was lost after the update.
 	now, err := g.currentCommit(ctx, s.target, s.Branch)
 	switch {
@@ -97,7 +97,7 @@ func (g *Git) pushBranch(ctx context.Context, s staged, res PushResult) (PushRes
 	case now != res.Old:
 		return PushResult{}, staleRefusal(s.Branch, s.RemoteURL)
 	case flag == '!':
-		return PushResult{}, newRefusal("rejected_by_remote", "ask whoever keeps that repository, or push to another branch",
+		return PushResult{}, newRefusal("rejected_by_remote", "ask the owners of that repository, or push to another branch",
 			"%s rejected the branch %s (%s): %s", s.RemoteURL, s.Branch, reason, remoteReason(r.stderr))
 	}
 	return PushResult{}, &remoteError{"push to " + s.RemoteURL, r.stderr}
@@ -118,7 +118,7 @@ func parsePorcelain(out, ref string) (flag byte, reason string) {
 	return 0, ""
 }
 
-// remoteReason keeps what the remote itself said; git's own lines repeat what the reason tells.
+// remoteReason returns the lines of stderr that come from the remote; git's own lines repeat the reason.
 func remoteReason(stderr string) string {
 	var out []string
 	for l := range strings.SplitSeq(stderr, "\n") {

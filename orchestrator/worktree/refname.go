@@ -27,7 +27,7 @@ func branchRef(branch string) error {
 	case strings.HasPrefix(branch, "-"):
 		return bad("starts with a dash")
 	case strings.EqualFold(branch, "HEAD"), branch == "@", strings.HasPrefix(strings.ToLower(branch), "refs/"):
-		return bad("has a meaning of its own to git")
+		return bad("has a special meaning in git")
 	case strings.Contains(branch, ".."), strings.Contains(branch, "@{"), strings.Contains(branch, "//"):
 		return bad("holds a sequence that git does not allow")
 	case strings.ContainsFunc(branch, func(r rune) bool {
@@ -47,15 +47,14 @@ func branchRef(branch string) error {
 	return nil
 }
 
-// checkProtected refuses a destination that only people change. Names are compared without case, because some remotes
-// store them so.
+// checkProtected refuses protected branches. It ignores case, because the ref storage of some remotes does.
 func (g *Git) checkProtected(branch, defaultBranch string) error {
 	name := strings.ToLower(branch)
 	for _, pattern := range g.protected {
 		pattern = strings.ToLower(pattern)
 		dir, deep := strings.CutSuffix(pattern, "/**")
 		match, err := path.Match(pattern, name)
-		if err != nil { // a broken pattern must not open what it was meant to close
+		if err != nil { // treat a malformed pattern as a match: fail closed
 			match = true
 		}
 		if match || (deep && strings.HasPrefix(name, dir+"/")) {

@@ -21,11 +21,11 @@ const (
 	risks
 )
 
-// description says what a kind is; the person who approves reads it.
+// description returns the text of a kind for the person who approves.
 func (r risk) description() string {
 	switch r {
 	case riskCI:
-		return "changes what the forge or its CI runs"
+		return "changes programs that the code host or its CI runs"
 	case riskSubmoduleConfig:
 		return "changes where submodules come from"
 	case riskSubmodule:
@@ -33,7 +33,7 @@ func (r risk) description() string {
 	case riskLink:
 		return "symbolic link that leaves the tree"
 	case riskGit:
-		return "changes what git does with files"
+		return "changes how git treats files"
 	case riskMachine:
 		return "runs, or instructs agents, on machines that open the repository"
 	default:
@@ -44,8 +44,8 @@ func (r risk) description() string {
 // maxNamed is how many paths of one kind are named, so that decoys of one kind hide no other.
 const maxNamed = 5
 
-// ciFiles run programs on a forge or on a CI system, by path from the root; a name without "/" counts in every folder,
-// and one with "/" at the end stands for all below. All are in lower case.
+// ciFiles are files that make a code host or CI system run programs. A pattern is a path from the root; one without "/"
+// matches in every folder, one that ends in "/" everything below. All are in lower case.
 var ciFiles = []string{
 	".github/", ".gitea/", ".forgejo/", ".gitlab/", ".circleci/", ".buildkite/", ".woodpecker/", ".builds/", ".teamcity/",
 	".semaphore/", ".tekton/", ".azure-pipelines/", ".azure/", ".pipelines/", ".harness/", ".ci/", ".drone/", "zuul.d/", ".zuul.d/", ".aws/", ".codebuild/",
@@ -57,7 +57,7 @@ var ciFiles = []string{
 	"codeowners", ".goreleaser.yml", ".goreleaser.yaml",
 }
 
-// machineFiles run programs, or tell agents what to do, where the repository is checked out.
+// machineFiles make machines that check out the repository run programs, or instruct agents there.
 var machineFiles = []string{
 	".husky/", ".githooks/", ".devcontainer/", ".vscode/", ".idea/", ".claude/", ".cursor/", ".codex/", ".gemini/",
 	".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml", ".envrc", ".mcp.json", "claude.md", "agents.md", "gemini.md", ".cursorrules",
@@ -93,8 +93,8 @@ func (c change) classifyRisk() (risk, bool) {
 	return 0, false
 }
 
-// diffWarnings points at changes that can do harm outside of the repository, one line a kind. Paths like .git never come
-// this far: index-pack --strict refuses them.
+// diffWarnings returns a warning for each kind of change that can do harm outside the repository. Paths like .git cannot
+// occur here: index-pack --strict refuses them.
 func (q quarantine) diffWarnings(ctx context.Context, changes []change, lines map[string][2]int) ([]string, error) {
 	var links []string
 	for _, c := range changes {
@@ -131,7 +131,7 @@ func (q quarantine) diffWarnings(ctx context.Context, changes []change, lines ma
 	return out, nil
 }
 
-// warningLine is the warning about the paths of one kind.
+// warningLine returns the warning about the paths of one kind.
 func (r risk) warningLine(names []string) string {
 	count, more := "", ""
 	if len(names) > 1 {

@@ -37,11 +37,11 @@ func TestWarningsNameEveryKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"changes what the forge or its CI runs (2): .github/workflows/release.yml, .gitlab-ci.yml",
+		"changes programs that the code host or its CI runs (2): .github/workflows/release.yml, .gitlab-ci.yml",
 		"changes where submodules come from: .gitmodules",
 		"submodule: s",
 		"symbolic link that leaves the tree (25): a00 → /etc/passwd, a01 → /etc/passwd, a02 → /etc/passwd, a03 → /etc/passwd, a04 → /etc/passwd, and 20 more",
-		"changes what git does with files: sub/.gitattributes",
+		"changes how git treats files: sub/.gitattributes",
 		"runs, or instructs agents, on machines that open the repository: .vscode/tasks.json",
 		"binary file: logo.png",
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// maxOutput bounds what is kept of one git command's stdout. Whatever is longer is an error of the caller's choice.
+// maxOutput is the number of bytes that are kept of a git command's stdout. result.cut reports that there was more.
 const maxOutput = 32 << 20
 
 // command is one run of git.
@@ -33,7 +33,7 @@ type command struct {
 	args []string
 }
 
-// result is what a command left. Exit is its exit code; a command that was killed or never started is an error instead.
+// result is the output of a command that exited. A command that was killed or could not be started is an error instead.
 type result struct {
 	stdout []byte
 	cut    bool // stdout was longer than maxOutput
@@ -102,7 +102,7 @@ func (g *Git) run(ctx context.Context, c command) (result, error) {
 	if c.out != nil {
 		cmd.Stdout = c.out
 	}
-	// A session of its own: no terminal to prompt on, and one group to end.
+	// A new session: git has no terminal to prompt on, and its process group can be killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
@@ -129,7 +129,7 @@ func (g *Git) run(ctx context.Context, c command) (result, error) {
 	return r, nil
 }
 
-// mustRun is run for commands whose failure has no meaning of its own.
+// mustRun is like run, but a non-zero exit code or truncated output is an error.
 func (g *Git) mustRun(ctx context.Context, c command) (result, error) {
 	r, err := g.run(ctx, c)
 	if err != nil {
@@ -144,7 +144,7 @@ func (g *Git) mustRun(ctx context.Context, c command) (result, error) {
 	return r, nil
 }
 
-// userEnv is the user's environment without what would point git at another repository than the one we name.
+// userEnv returns the user's environment without hidden variables and those that select another repository.
 func userEnv(env, hide []string) []string {
 	out := make([]string, 0, len(env)+4)
 	allow := false
@@ -170,7 +170,7 @@ func userEnv(env, hide []string) []string {
 	return append(out, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1")
 }
 
-// bareEnv is for repositories that hold a sprite's objects: no configuration but their own, no network.
+// bareEnv is the environment for repositories with a sprite's objects: only their own configuration, and no network.
 func (g *Git) bareEnv() []string {
 	path := "/usr/local/bin:/usr/bin:/bin"
 	for _, kv := range g.env {
@@ -196,8 +196,8 @@ func findGit(path string) (string, error) {
 	return filepath.Abs(found)
 }
 
-// capped keeps the first max bytes and swallows the rest, so that the writer is never blocked. Full, where set, is called
-// when there is more. The buffer is not embedded: io.Copy would find its ReadFrom and pass Write by.
+// capped keeps the first max bytes and discards the rest, so that the writer never blocks. It calls full, if set, when
+// there is more. The buffer is not embedded: io.Copy would use its ReadFrom instead of Write.
 type capped struct {
 	buf  bytes.Buffer
 	max  int

@@ -50,7 +50,7 @@ func Sanitize(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// cleanLine is Sanitize for what must stay on one line.
+// cleanLine is like Sanitize but joins all lines into one.
 func cleanLine(s string) string { return strings.Join(strings.Fields(Sanitize(s)), " ") }
 
 // dropEscapes removes ANSI control sequences whole; dropping only ESC would leave "[31m" behind.

@@ -12,19 +12,19 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// SeedOptions chooses what of a repository goes into a sprite.
+// SeedOptions selects the part of a repository that a sprite gets.
 type SeedOptions struct {
-	Ref                string // a branch, tag or commit; "" = what HEAD is on
+	Ref                string // a branch, tag or commit; "" = HEAD
 	IncludeUncommitted bool   // a local working tree as it is, ignored files left out
 }
 
-// Seeded says what a bundle holds.
+// Seeded describes the content of a seed bundle.
 type Seeded struct {
 	RemoteURL     string `json:"remote_url,omitempty"` // of a local repository: its origin; credentials removed
 	Local         bool   `json:"local"`                // a path on this machine
 	Path          string `json:"path,omitempty"`       // absolute: the working tree or the bare repository
 	Branch        string `json:"branch,omitempty"`     // "" = detached
-	Head          string `json:"head"`                 // what a clone of the bundle checks out
+	Head          string `json:"head"`                 // the commit that a clone of the bundle checks out
 	BaseHead      string `json:"base_head"`            // Head, or its parent when Head holds uncommitted changes
 	DefaultBranch string `json:"default_branch,omitempty"`
 	Bundle        string `json:"bundle"` // path of the file written
@@ -204,7 +204,7 @@ func (g *Git) userIdentity(ctx context.Context, t target) (name, email string) {
 		dir = t.top
 	}
 	r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT"}})
-	if err != nil || r.exit != 0 { // a person without identity is no error: commits get the default of the skill
+	if err != nil || r.exit != 0 { // a user without identity is not an error: the skill has a default
 		return "", ""
 	}
 	name, rest, ok := strings.Cut(r.stdoutText(), " <")
@@ -215,7 +215,7 @@ func (g *Git) userIdentity(ctx context.Context, t target) (name, email string) {
 	return name, email
 }
 
-// describeLocal adds what only a repository on this machine can tell.
+// describeLocal adds the details that are known only of a local repository.
 func (g *Git) describeLocal(ctx context.Context, t target, s *Seeded) error {
 	s.RemoteURL = ""
 	r, err := g.run(ctx, command{dir: t.top, user: true, args: []string{"config", "--get", "remote.origin.url"}})
@@ -327,7 +327,7 @@ func (g *Git) withHistory(ctx context.Context, t target) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	caller := *g // with what the clone alone knows about its remote, as CI leaves it there
+	caller := *g // with the configuration of the clone for its remote, as CI systems leave it there
 	caller.env = append(slices.Clone(g.env), secrets...)
 	var full target
 	for i, root := range strings.Fields(string(roots)) {
@@ -351,7 +351,7 @@ func (g *Git) withHistory(ctx context.Context, t target) (target, error) {
 	return full, nil
 }
 
-// maxRoots is how many commits at the boundary of a shallow clone are asked for by name.
+// maxRoots is the number of shallow boundary commits that are fetched by name.
 const maxRoots = 8
 
 // localCredentials are the settings of a repository by which git authenticates, as an environment for git elsewhere.

@@ -30,7 +30,7 @@ func isURL(spec string) bool {
 }
 
 // CheckSpec refuses, with a *lattice.Refusal, a repository spec that no run may have: a URL that git would take for
-// something else, or one with credentials, which would be stored with the run. It contacts nobody.
+// something else, or one with credentials, which would be stored with the run. It does not contact the remote.
 func CheckSpec(spec string) error {
 	if !isURL(spec) {
 		return nil
@@ -38,7 +38,7 @@ func CheckSpec(spec string) error {
 	return checkURL(spec)
 }
 
-// checkURL refuses what git would take for an option, a helper program or a stored password.
+// checkURL refuses URLs that git would treat as an option or helper program, and URLs with credentials.
 func checkURL(spec string) error {
 	const hint = "use https://…, ssh://…, user@host:path or file:///…"
 	if strings.HasPrefix(spec, "-") || strings.ContainsFunc(spec, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
@@ -66,8 +66,8 @@ func checkURL(spec string) error {
 	}
 	_, secret := u.User.Password()
 	if secret || (u.User != nil && (scheme == "https" || scheme == "http")) {
-		return newRefusal("credentials_in_url", "give the URL without them and let a git credential helper supply them (git help credentials)",
-			"the repository URL holds credentials, which would be recorded with the run")
+		return newRefusal("credentials_in_url", "remove them and use a git credential helper (git help credentials)",
+			"the repository URL contains credentials, which would be stored with the run")
 	}
 	return nil
 }

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// target is the user's repository: what a run was seeded from, and where its work goes. For a URL the objects are those
-// of a mirror in the scratch directory.
+// target is the user's repository, which a run is seeded from and pushed to. For a URL, the objects are those of its
+// mirror.
 type target struct {
-	url     string // what git push is told: the URL, or the path
+	url     string // the URL or path for git push
 	remote  string // the same without credentials
 	local   bool
 	gitdir  string // absolute: of the repository, or of the mirror
@@ -24,12 +24,12 @@ type target struct {
 	format  string // sha1 | sha256
 	shallow bool
 	head    string // of a URL: the remote's default branch, "" when it has none
-	// release lets go of the mirror that the objects lie in. Whoever opened the target calls it at last.
+	// release unlocks the mirror. The caller of openTarget must call it.
 	release func()
 }
 
-// openTarget finds the repository that spec names. A URL is fetched, and with it want: a branch, tag or commit, "" for none
-// in particular.
+// openTarget opens the repository that spec names. For a URL it updates the mirror, which then also has want: a branch, tag
+// or commit, or "".
 func (g *Git) openTarget(ctx context.Context, spec, want string) (target, error) {
 	if spec == "" {
 		return target{}, newRefusal("no_repository", "name one with --repo URL|PATH", "no repository was given")
@@ -43,7 +43,7 @@ func (g *Git) openTarget(ctx context.Context, spec, want string) (target, error)
 	return g.locateRepo(ctx, spec)
 }
 
-// locateRepo reads where a local repository keeps its things.
+// locateRepo returns a local repository with the paths of its parts.
 func (g *Git) locateRepo(ctx context.Context, path string) (target, error) {
 	dir, err := filepath.Abs(path)
 	if err != nil {
@@ -70,7 +70,7 @@ func (g *Git) locateRepo(ctx context.Context, path string) (target, error) {
 	}
 	lines := strings.Split(r.stdoutText(), "\n")
 	if len(lines) != 5 {
-		return target{}, newRefusal("unsupported_repository", "move it to a path without line breaks", "the path of the repository holds a line break")
+		return target{}, newRefusal("unsupported_repository", "move it to a path without line breaks", "the path of the repository contains a line break")
 	}
 	t := target{release: func() {}, local: true, bare: lines[0] == "true", format: lines[1], shallow: lines[2] == "true", gitdir: lines[3], objects: lines[4], top: lines[3]}
 	if !t.bare {
@@ -79,7 +79,7 @@ func (g *Git) locateRepo(ctx context.Context, path string) (target, error) {
 			return target{}, err
 		}
 		if r.exit != 0 {
-			return target{}, newRefusal("not_a_repository", "give the working tree that it belongs to", "%s lies inside a .git directory", cleanLine(path))
+			return target{}, newRefusal("not_a_repository", "give the working tree that it belongs to", "%s is inside a .git directory", cleanLine(path))
 		}
 		t.top = r.stdoutText()
 	}
@@ -87,7 +87,7 @@ func (g *Git) locateRepo(ctx context.Context, path string) (target, error) {
 	return t, nil
 }
 
-// remoteRefs is a part of what a remote advertises.
+// remoteRefs holds some of the refs that a remote advertises.
 type remoteRefs struct {
 	head   string            // the default branch, "" when the remote has none
 	values map[string]string // full ref name → commit
@@ -125,12 +125,12 @@ func (g *Git) lsRemote(ctx context.Context, url string, refs ...string) (remoteR
 	return out, nil
 }
 
-// remoteError says that a remote gave no answer. It is not final: a network comes back, a credential is renewed.
+// remoteError is a failure to contact a remote. It is temporary: the network or the credentials can be repaired.
 type remoteError struct{ doing, stderr string }
 
 func (e *remoteError) Error() string { return e.doing + ": " + e.stderr + " (" + e.remedyHint() + ")" }
 
-// remedyHint is the remedy, as far as git's words allow a guess.
+// remedyHint returns a hint, guessed from git's message.
 func (e *remoteError) remedyHint() string {
 	switch s := e.stderr; {
 	case strings.Contains(s, "Authentication failed"), strings.Contains(s, "could not read Username"),
@@ -144,11 +144,11 @@ func (e *remoteError) remedyHint() string {
 	return "check the network and try again"
 }
 
-// borrowObjects makes an empty bare repository in dir that sees the objects of t and nothing else of it: not its refs, not its
-// configuration.
+// borrowObjects creates an empty bare repository in dir that has the objects of t as alternates, but neither its refs nor
+// its configuration.
 func (g *Git) borrowObjects(ctx context.Context, t target, dir string) error {
 	if strings.ContainsAny(t.objects, "\n") {
-		return newRefusal("unsupported_repository", "move it to a path without line breaks", "the path of the repository holds a line break")
+		return newRefusal("unsupported_repository", "move it to a path without line breaks", "the path of the repository contains a line break")
 	}
 	if _, err := g.mustRun(ctx, command{args: []string{"init", "-q", "--bare", "--template=", "--object-format=" + t.format, dir}}); err != nil {
 		return err

@@ -1,21 +1,21 @@
-// Package worktree is everything git on the orchestrator's side: it reads the repository that a run works on, and it
-// brings what a sprite made of it back. Both directions travel as bundles (DESIGN 19). Start with Git.
+// Package worktree runs git on the orchestrator's side: it copies the repository of a run into a sprite and pushes the
+// commits of the sprite. Both directions use bundles (DESIGN 19). Start with Git.
 //
-//	Seed     the user's repository (URL or path) → a bundle that a sprite can clone
-//	Inspect  a bundle from a sprite → what pushing it would do, verified
-//	Push     that, as a compare-and-swap on one branch
+//	Seed     creates a bundle of the user's repository (URL or path) that a sprite can clone
+//	Inspect  verifies a bundle from a sprite and describes the effect of pushing it
+//	Push     pushes it, as a compare-and-swap on one branch
 //
 // Two kinds of input meet here and are never mixed. The user's own repository, configuration and credentials are
 // trusted: git reads them with the user's environment and pushes with it. A bundle is hostile: git never parses it as a
-// bundle. Its header is read here, its pack goes through index-pack --strict into a fresh bare repository with an empty
-// configuration, which borrows the target's objects and is thrown away afterwards. Every git that reads there has limits of
-// memory, time and output.
+// bundle. This package parses the header and imports the pack with index-pack --strict into a new bare repository with an
+// empty configuration, which has the target's objects as alternates and is deleted afterwards. Every git process that
+// reads it has limits on memory, time and output.
 //
 // Promises: the user's index, working tree, refs, reflogs and stash are never written, except for the one branch that a
 // push makes; no hook of a repository that is only read is run; nothing is ever forced; protected branches are refused
-// before the remote is contacted where that can be known, and before anything is sent where it cannot. An answer that
-// will stay the same is a *lattice.Refusal; every other error means "could not find out" and may be tried again. All
-// text of git that leaves this package has credentials and control characters removed.
+// before the remote is contacted if possible, else before anything is sent. A final error is a *lattice.Refusal; all other
+// errors are temporary, and the caller may try again. Credentials and control characters are removed from all text of git
+// that leaves this package.
 package worktree
 
 import (
@@ -29,10 +29,10 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Options configures New. Zero limits take their defaults.
+// Options configures New. Zero limits have defaults.
 type Options struct {
 	Path      string   // the git executable; "" finds "git" in PATH of Env's process
-	Env       []string // the user's environment, handed down by main
+	Env       []string // the user's environment
 	Scratch   string   // a private directory for temporary repositories; made when missing
 	Mirrors   string   // a private directory for the mirrors of URLs, which may be shared; default: "mirrors" in Scratch
 	Protected []string // further protected branches as path.Match patterns ("release/*"); main and master always are
@@ -55,7 +55,7 @@ type Git struct {
 	cages      chan struct{} // see enter
 }
 
-// New prepares the scratch directory and looks for git. Scratch repositories that a crash left behind are removed.
+// New creates the scratch directory and finds git. It removes scratch repositories that a crash left behind.
 func New(o Options) (*Git, error) {
 	if o.Scratch == "" {
 		return nil, errors.New("worktree: no scratch directory given")
@@ -68,7 +68,7 @@ func New(o Options) (*Git, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A git that a killed process left running may still add to what is removed here: the next New removes that.
+	// An orphaned git may still add files during the removal; the next New removes those.
 	if err := os.RemoveAll(filepath.Join(scratch, "tmp")); err != nil && !errors.Is(err, syscall.ENOTEMPTY) {
 		return nil, fmt.Errorf("clear the scratch directory: %w", err)
 	}
@@ -103,12 +103,12 @@ func New(o Options) (*Git, error) {
 	return g, nil
 }
 
-// newRefusal makes a final error: code for machines, message for people, hint as the remedy.
+// newRefusal returns a final error with a code for machines, a message for people and a hint.
 func newRefusal(code, hint, format string, args ...any) *lattice.Refusal {
 	return &lattice.Refusal{Fault: protocol.Fault{Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}}
 }
 
-// isRefusal reports whether err carries an answer that will stay the same.
+// isRefusal reports whether err is final.
 func isRefusal(err error) bool {
 	var r *lattice.Refusal
 	return errors.As(err, &r)
@@ -120,6 +120,6 @@ func (g *Git) tempDir(kind string) (dir string, remove func(), err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("make a scratch repository: %w", err)
 	}
-	// What stays behind after a failed removal is cleared by the next New.
+	// If the removal fails, the next New removes the rest.
 	return dir, func() { _ = os.RemoveAll(dir) }, nil
 }
