@@ -16,7 +16,7 @@ func TestContract(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	spritestest.Run(t, spritestest.Target{
 		BaseURL: server.URL, Token: "secret", HTTPClient: &http.Client{Transport: transport},
-		Capabilities: []string{"structured-id", "auto-checkpoint", "guard", "inside", "bytes-names", "no-root", "control"},
+		Capabilities: []string{"structured-id", "auto-checkpoint", "guard", "inside", "bytes-names", "control"},
 	})
 }
 

@@ -71,9 +71,9 @@ func (h *Host) readFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f, yield, done, err := h.useFiles(r.Context(), r.PathValue("name"))
+	f, yield, done, err := h.useFiles(r.Context(), r.PathValue("name"), q.Get("asRoot") == "true")
 	if err != nil {
-		return err
+		return h.fileFailed(w, r, name, err)
 	}
 	done = sync.OnceFunc(done)
 	defer done()
@@ -173,10 +173,6 @@ func (h *Host) writeFile(w http.ResponseWriter, r *http.Request) error {
 		}
 		mode = &m
 	}
-	if r.URL.Query().Get("asRoot") == "true" {
-		h.refuseFile(w, r, name, errAsRoot)
-		return nil
-	}
 	content, err := nameless(h.tmpDir())
 	if err != nil {
 		return err
@@ -194,7 +190,7 @@ func (h *Host) writeFile(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return badRequest("the body of the file did not arrive whole: " + err.Error())
 	}
-	return h.withFiles(w, r, name, func(f fileAccess) (func(), error) {
+	return h.withFiles(w, r, name, r.URL.Query().Get("asRoot") == "true", func(f fileAccess) (func(), error) {
 		if err := checkName(name); err != nil {
 			return nil, err
 		}

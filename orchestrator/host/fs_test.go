@@ -30,7 +30,7 @@ func TestFilesPlain(t *testing.T) {
 	w := plainWorld(t)
 	hc := &http.Client{Transport: &http.Transport{}}
 	defer hc.CloseIdleConnections()
-	spritestest.RunFiles(t, spritestest.Target{BaseURL: w.server, HTTPClient: hc, Capabilities: []string{"bytes-names", "no-root", "translated"}})
+	spritestest.RunFiles(t, spritestest.Target{BaseURL: w.server, HTTPClient: hc, Capabilities: []string{"bytes-names", "translated"}})
 }
 
 // While the sprite's folder is turned into a link to the host's and back, nothing outside is read or written.

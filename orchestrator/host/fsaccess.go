@@ -57,8 +57,10 @@ type fileRefusal struct {
 func (e fileRefusal) Error() string { return e.text }
 func (e fileRefusal) Unwrap() error { return e.errno }
 
-// errAsRoot refuses what a sprite here cannot do for anybody.
-var errAsRoot = fileRefusal{syscall.EPERM, "asRoot is not offered for file calls; run a command with sudo in the sprite, or leave asRoot out and work on files of user sprite"}
+// errAsRoot refuses a call that asks for the root of sprites that have none.
+func errAsRoot(why string) error {
+	return fileRefusal{syscall.EPERM, "asRoot: this sprite has no root: " + why}
+}
 
 // refuseFile answers a file call in the form of the API. name is what the client asked for: host paths stay inside.
 func (h *Host) refuseFile(w http.ResponseWriter, r *http.Request, name string, err error) {
@@ -84,14 +86,23 @@ func (h *Host) refuseFile(w http.ResponseWriter, r *http.Request, name string, e
 }
 
 // useFiles gives access to the files of a sprite, which is started or woken for it where it has to be. Until done they stay
-// in place: whoever wants to put others in their place waits, and yield rings.
-func (h *Host) useFiles(ctx context.Context, sprite string) (f fileAccess, yield <-chan struct{}, done func(), err error) {
+// in place: whoever wants to put others in their place waits, and yield rings. With root the access is that of the sprite's root.
+func (h *Host) useFiles(ctx context.Context, sprite string, root bool) (f fileAccess, yield <-chan struct{}, done func(), err error) {
+	if root {
+		if why := h.confiner.noRoot(); why != "" {
+			return nil, nil, nil, errAsRoot(why)
+		}
+	}
 	if h.confiner.confined().level() != sandbox.LevelProcess {
 		s, box, done, err := h.use(ctx, sprite)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		return box.Files(), s.wanted.rung(), done, nil
+		access := box.Files()
+		if root {
+			access = access.AsRoot()
+		}
+		return access, s.wanted.rung(), done, nil
 	}
 	s, rec, leave, err := h.enter(ctx, sprite, 1)
 	if err != nil {
@@ -108,12 +119,12 @@ func (h *Host) useFiles(ctx context.Context, sprite string) (f fileAccess, yield
 	}, nil
 }
 
-// withFiles runs fn on the files of the sprite that r names, and answers if it fails. What fn answers is sent after the
+// withFiles runs fn on the files of the sprite that r names, as its root or its user, and answers if it fails. What fn answers is sent after the
 // sprite's gate has been left: a slow client holds up nobody.
-func (h *Host) withFiles(w http.ResponseWriter, r *http.Request, name string, fn func(fileAccess) (answer func(), err error)) error {
-	f, _, done, err := h.useFiles(r.Context(), r.PathValue("name"))
+func (h *Host) withFiles(w http.ResponseWriter, r *http.Request, name string, root bool, fn func(fileAccess) (answer func(), err error)) error {
+	f, _, done, err := h.useFiles(r.Context(), r.PathValue("name"), root)
 	if err != nil {
-		return err
+		return h.fileFailed(w, r, name, err)
 	}
 	done = sync.OnceFunc(done)
 	defer done()
@@ -127,6 +138,16 @@ func (h *Host) withFiles(w http.ResponseWriter, r *http.Request, name string, fn
 	default:
 		h.refuseFile(w, r, name, err)
 	}
+	return nil
+}
+
+// fileFailed answers where no access to files was given because of what the call asks for.
+func (h *Host) fileFailed(w http.ResponseWriter, r *http.Request, name string, err error) error {
+	var refused fileRefusal
+	if !errors.As(err, &refused) {
+		return err
+	}
+	h.refuseFile(w, r, name, err)
 	return nil
 }
 

@@ -38,21 +38,16 @@ func (a *account) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*string)(a))
 }
 
-// op makes an operation of a change, or refuses it.
-func (h *Host) op(w http.ResponseWriter, r *http.Request, in fileChange, kind files.Kind) (op files.Op, ok bool) {
+// op is the operation that a change asks for.
+func (in fileChange) op(kind files.Kind) files.Op {
 	named := in.Path
 	if kind == files.Copy || kind == files.Rename {
 		named = in.Source
 	}
-	op = files.Op{
+	return files.Op{
 		Kind: kind, Path: []byte(fileName(named, in.WorkingDir)), Dest: []byte(fileName(in.Dest, in.WorkingDir)),
 		Recursive: in.Recursive, Preserve: in.PreserveAttrs, User: string(in.UID), Group: string(in.GID),
 	}
-	if in.AsRoot {
-		h.refuseFile(w, r, string(op.Path), errAsRoot)
-		return op, false
-	}
-	return op, true
 }
 
 func (h *Host) deleteFile(w http.ResponseWriter, r *http.Request) error {
@@ -66,11 +61,8 @@ func (h *Host) deleteFile(w http.ResponseWriter, r *http.Request) error {
 	if in.Path == "" {
 		return badRequest("path is missing")
 	}
-	op, ok := h.op(w, r, in, files.Remove)
-	if !ok {
-		return nil
-	}
-	return h.doFiles(w, r, op, "deleted", maxNamed, func(e files.Entry) any { return path.Join(string(op.Path), e.Rel) }, nil)
+	op := in.op(files.Remove)
+	return h.doFiles(w, r, op, in.AsRoot, "deleted", maxNamed, func(e files.Entry) any { return path.Join(string(op.Path), e.Rel) }, nil)
 }
 
 func (h *Host) renameFile(w http.ResponseWriter, r *http.Request) error {
@@ -81,11 +73,8 @@ func (h *Host) renameFile(w http.ResponseWriter, r *http.Request) error {
 	if in.Source == "" || in.Dest == "" {
 		return badRequest("source and dest are needed")
 	}
-	op, ok := h.op(w, r, in, files.Rename)
-	if !ok {
-		return nil
-	}
-	return h.withFiles(w, r, string(op.Path), func(f fileAccess) (func(), error) {
+	op := in.op(files.Rename)
+	return h.withFiles(w, r, string(op.Path), in.AsRoot, func(f fileAccess) (func(), error) {
 		if err := checkName(string(op.Path), string(op.Dest)); err != nil {
 			return nil, err
 		}
@@ -104,12 +93,9 @@ func (h *Host) copyFile(w http.ResponseWriter, r *http.Request) error {
 	if in.Source == "" || in.Dest == "" {
 		return badRequest("source and dest are needed")
 	}
-	op, ok := h.op(w, r, in, files.Copy)
-	if !ok {
-		return nil
-	}
+	op := in.op(files.Copy)
 	var total int64
-	return h.doFiles(w, r, op, "copied", maxNamed, func(e files.Entry) any {
+	return h.doFiles(w, r, op, in.AsRoot, "copied", maxNamed, func(e files.Entry) any {
 		if e.Mode.IsRegular() {
 			total += e.Size
 		}
@@ -129,12 +115,9 @@ func (h *Host) chmodFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	op, ok := h.op(w, r, in, files.Chmod)
-	if !ok {
-		return nil
-	}
+	op := in.op(files.Chmod)
 	op.Mode = mode
-	return h.doFiles(w, r, op, "affected", maxNamed, func(e files.Entry) any {
+	return h.doFiles(w, r, op, in.AsRoot, "affected", maxNamed, func(e files.Entry) any {
 		return map[string]string{"path": path.Join(string(op.Path), e.Rel), "mode": octal(e.Mode)}
 	}, nil)
 }
@@ -150,11 +133,8 @@ func (h *Host) chownFile(w http.ResponseWriter, r *http.Request) error {
 	if in.UID == "" && in.GID == "" {
 		return badRequest("uid or gid is needed: a number or a name")
 	}
-	op, ok := h.op(w, r, in, files.Chown)
-	if !ok {
-		return nil
-	}
-	return h.doFiles(w, r, op, "affected", maxNamed, func(e files.Entry) any {
+	op := in.op(files.Chown)
+	return h.doFiles(w, r, op, in.AsRoot, "affected", maxNamed, func(e files.Entry) any {
 		return map[string]string{"path": path.Join(string(op.Path), e.Rel), "mode": octal(e.Mode)}
 	}, nil)
 }

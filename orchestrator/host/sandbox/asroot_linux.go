@@ -18,7 +18,8 @@ import (
 
 // This file is init's part in Config.AsRoot: it starts commands as user 0, or any other user of the box, for programs of the
 // box that ask (sudo). Init has the capabilities of such a command in its permitted set, and takes them into the effective one
-// of a single thread for as long as it takes to start a command or to send it a signal. All else it does as the sprite's user.
+// of a single thread for as long as it takes to start a command or to send it a signal. File calls that ask for root it does
+// on a thread that is user 0 and ends with the call. All else it does as the sprite's user.
 // Other commands get none of them: they are not root, and no_new_privs holds.
 
 // rootCapabilities are what user 0 of a box has. They are enough for package managers, and concern the box's own files and
@@ -106,6 +107,50 @@ func (s *server) privileged(do func()) {
 		}
 	}()
 	do()
+}
+
+// asRoot does something as the box's user 0, on a thread that ends with it. do starts no goroutine: that would be nobody but
+// the sprite's user.
+func (s *server) asRoot(do func()) error {
+	if !s.root {
+		return syscall.EPERM
+	}
+	done := make(chan error, 1)
+	go func() { done <- onOwnThread(becomeRoot, do) }() // awaited below
+	return <-done
+}
+
+// onOwnThread has the thread of the calling goroutine become somebody, and do something as that. The thread ends with the
+// goroutine.
+func onOwnThread(become func() error, do func()) error {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() { // this thread ends only with init
+		defer runtime.UnlockOSThread()
+		done := make(chan error, 1)
+		go func() { done <- onOwnThread(become, do) }() // on another thread, while this one is taken
+		return <-done
+	}
+	if err := become(); err != nil {
+		return err
+	}
+	do()
+	return nil
+}
+
+// becomeRoot makes this thread user 0, with rootCapabilities.
+func becomeRoot() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	set := [2]unix.CapUserData{{Effective: rootMask(), Permitted: rootMask()}}
+	if err := unix.Capset(&header, &set[0]); err != nil {
+		return err
+	}
+	// As system calls: package syscall would change all threads.
+	for _, call := range []uintptr{unix.SYS_SETRESGID, unix.SYS_SETRESUID} {
+		if _, _, errno := unix.RawSyscall(call, 0, 0, 0); errno != 0 {
+			return errno
+		}
+	}
+	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // fs.suid_dumpable may have changed it
 }
 
 // kill sends a signal to a process or, negative, a group, whoever its user is.

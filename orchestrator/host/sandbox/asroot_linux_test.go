@@ -1,6 +1,9 @@
 package sandbox_test
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/files"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
 
@@ -104,5 +108,93 @@ func TestAttacksAsRoot(t *testing.T) {
 				t.Errorf("succeeds as root of the box: %s", s.out)
 			}
 		})
+	}
+}
+
+// Files as the box's root: it may change what is the box's, whoever owns it there, and nothing of the host's, of the kernel's
+// or of init. The thread that it takes ends, and init is as harmless as before.
+func TestFilesAsRoot(t *testing.T) {
+	box, _ := rooted(t)
+	content, err := os.CreateTemp(t.TempDir(), "")
+	must(t, err)
+	defer content.Close()
+	_, err = content.WriteString("new")
+	must(t, err)
+	ctx, root := t.Context(), box.Files().AsRoot()
+	write := func(f sandbox.Files, name string) error {
+		_, err := f.Write(ctx, name, content, 3, nil)
+		return err
+	}
+	do := func(f sandbox.Files, op files.Op) error {
+		return f.Do(ctx, op, func(files.Entry) error { return nil })
+	}
+	if out, code := run(t, box, "sudo mkdir -m 700 /etc/mine; ln -s /proc/1/mem /workspace/mem; ln -s /proc/1/oom_score_adj /workspace/oom"); code != 0 {
+		t.Fatal(out)
+	}
+	if err := write(box.Files(), "/etc/mine/f"); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("as the sprite's user: %v", err)
+	}
+	for range 40 { // more than init has threads: one of them is its first
+		must(t, write(root, "/etc/mine/f"))
+	}
+	must(t, do(root, files.Op{Kind: files.Chown, Path: []byte("/etc/mine/f"), User: "5", Group: "6"}))
+	f, size, err := root.Open(ctx, "/etc/mine/f")
+	must(t, err)
+	f.Close()
+	if out, _ := run(t, box, "sudo stat -c '%u %g %a %s' /etc/mine/f"); out != "5 6 644 3" || size != 3 {
+		t.Errorf("the file is %q, %d bytes", out, size)
+	}
+	for name, attempt := range map[string]func() error{
+		"write a skill":                 func() error { return write(root, "/skills/attacker") },
+		"write the memory of init":      func() error { return write(root, "/workspace/mem") },
+		"write a setting of init":       func() error { return write(root, "/workspace/oom") },
+		"write a setting of the kernel": func() error { return write(root, "/proc/sys/kernel/hostname") },
+		"write a program of the host":   func() error { return write(root, "/usr/bin/env") },
+		"write init's program":          func() error { return write(root, "/.sprite/sbin/init") },
+		"change the mode of init's program": func() error {
+			return do(root, files.Op{Kind: files.Chmod, Path: []byte("/proc/self/exe"), Mode: 0o777})
+		},
+		"change the owner of the host's program": func() error {
+			return do(root, files.Op{Kind: files.Chown, Path: []byte("/.sprite/sbin/init"), User: "1000"})
+		},
+		"remove the box's socket": func() error { return do(root, files.Op{Kind: files.Remove, Path: []byte("/.sprite/api.sock")}) },
+		"read init's memory": func() error {
+			f, _, err := root.Open(ctx, "/proc/1/mem")
+			if err == nil {
+				f.Close()
+			}
+			return err
+		},
+	} {
+		if attempt() == nil {
+			t.Errorf("%s: succeeds", name)
+		}
+	}
+	// No thread of init has kept anything: what the host's root sees of it.
+	status, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", box.InitPID()))
+	must(t, err)
+	if len(status) == 0 {
+		t.Fatal("init has no threads")
+	}
+	owner, _ := sandbox.Owner()
+	for _, path := range status {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		if !strings.Contains(string(text), "CapEff:\t0000000000000000") || strings.Contains(string(text), fmt.Sprintf("Uid:\t%d\t", owner-1000)) {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+	if out, code := run(t, box, "cat /proc/1/environ"); code == 0 {
+		t.Errorf("init no longer hides: %q", out)
+	}
+}
+
+// A box without a root does no file call as root.
+func TestFilesAsRootRefused(t *testing.T) {
+	box, _ := start(t, false)
+	if _, _, err := box.Files().AsRoot().Open(t.Context(), "/etc/passwd"); !errors.Is(err, syscall.EPERM) {
+		t.Errorf("open as root: %v, want EPERM", err)
 	}
 }

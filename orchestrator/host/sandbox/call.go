@@ -231,6 +231,13 @@ func (s *server) answer(id uint64, name string, answer any, send []*os.File, err
 
 // handle does one call. The files that came along are closed after it, those in send when they are sent.
 func (s *server) handle(ctx context.Context, name string, body json.RawMessage, files []*os.File) (answer any, send []*os.File, err error) {
+	if inner, ok := strings.CutPrefix(name, asRoot); ok {
+		if !strings.HasPrefix(inner, "fs.") || inner == fsWatch { // which is work of several threads
+			return nil, nil, unknownCall(name)
+		}
+		refused := s.asRoot(func() { answer, send, err = s.fsCall(ctx, inner, body, files) })
+		return answer, send, errors.Join(refused, err)
+	}
 	area, _, _ := strings.Cut(name, ".")
 	switch area {
 	case "box":

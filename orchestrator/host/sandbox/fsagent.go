@@ -21,6 +21,9 @@ const (
 	fsWatch = "fs.watch" // one end of a socket, over which files.Watch talks; the answer comes when that is over
 )
 
+// asRoot begins the names of these calls, fsWatch excepted, where init is to do them as the root of a box that has one.
+const asRoot = "root."
+
 type fsTarget struct {
 	Path []byte       `json:"path"`
 	Size int64        `json:"size,omitempty"`
@@ -38,10 +41,17 @@ const (
 // Files gives access to the files of a box as its user sees them. Names are absolute and clean. Errors are those of the system
 // calls, as of a process in the box; ErrDied says that the box has ended. A call does not return before init has ended it:
 // when ctx ends, init is asked to give up, and a box whose init does not is ended.
-type Files struct{ box *Box }
+type Files struct {
+	box  *Box
+	root bool
+}
 
 // Files returns the access to the box's files. It is for boxes with namespaces: a plain one has no view of its own.
-func (b *Box) Files() Files { return Files{b} }
+func (b *Box) Files() Files { return Files{box: b} }
+
+// AsRoot is f as the box's root sees and changes files: it may do what sudo may, to the files that it can name. A box that
+// has no root answers EPERM.
+func (f Files) AsRoot() Files { return Files{f.box, true} }
 
 // Open opens a regular file for reading; anything else is EISDIR or EINVAL. The caller closes it, soon: while it is open the
 // box's file system is in use. Its size and content are the box's business: they may change, and end, at any time.
@@ -115,6 +125,9 @@ func (f Files) call(ctx context.Context, name string, in any, send []*os.File, o
 		return nil, err
 	}
 	var giveUp *time.Timer
+	if f.root {
+		name = asRoot + name
+	}
 	begun := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		giveUp = time.AfterFunc(fsPatience, func() { f.box.end(fmt.Errorf("%s: init does not end it", name)) })

@@ -258,20 +258,42 @@ var fileTests = map[string]func(env){
 			}
 		}
 	},
-	"files: asRoot is refused where there is no root": func(e env) {
-		e.can("no-root")
-		e.must("mkdir -p /workspace; touch /workspace/f")
-		for path, body := range map[string]string{
-			"/fs/chmod": `{"path":"/workspace/f","mode":"0644","asRoot":true}`, "/fs/chown": `{"path":"/workspace/f","uid":0,"asRoot":true}`,
-			"/fs/copy": `{"source":"/workspace/f","dest":"/workspace/g","asRoot":true}`, "/fs/rename": `{"source":"/workspace/f","dest":"/workspace/g","asRoot":true}`,
+	"files: asRoot does what sudo does": func(e env) {
+		if slices.Contains(e.target.Capabilities, "translated") {
+			e.asRootIsRefused()
+			return
+		}
+		if code, _, _ := e.sh("sudo true", nil); code != 0 {
+			e.asRootIsRefused()
+			return
+		}
+		e.must("mkdir -p /workspace/d; echo old > /workspace/d/f; sudo chown -R 0:0 /workspace/d; sudo chmod 700 /workspace/d")
+		if status, _ := e.send(http.MethodPost, "/fs/chmod", `{"path":"/workspace/d/f","mode":"0600"}`); status != http.StatusForbidden {
+			e.Errorf("without asRoot chmod of root's file = %d", status)
+		}
+		for _, call := range []struct{ method, path, body string }{
+			{http.MethodPut, "/fs/write?asRoot=true&mode=0640&path=/workspace/d/new", `{"a":1}`},
+			{http.MethodPut, "/fs/write?asRoot=true&path=/workspace/d/f", "replaced"},
+			{http.MethodPost, "/fs/chmod", `{"path":"/workspace/d/f","mode":"0644","asRoot":true}`},
+			{http.MethodPost, "/fs/copy", `{"source":"/workspace/d/f","dest":"/workspace/d/copy","asRoot":true}`},
+			{http.MethodPost, "/fs/rename", `{"source":"/workspace/d/copy","dest":"/workspace/moved","asRoot":true}`},
+			{http.MethodPost, "/fs/chown", `{"path":"/workspace/d/new","uid":7,"gid":"sprite","asRoot":true}`},
+			{http.MethodGet, "/fs/read?asRoot=true&path=/workspace/d/new", ""},
+			{http.MethodGet, "/fs/list?asRoot=true&path=/workspace/d", ""},
 		} {
-			if status, out := e.send(http.MethodPost, path, body); status != http.StatusForbidden || out["code"] != "EPERM" {
-				e.Errorf("%s = %d, %v", path, status, out)
+			if status, out := e.send(call.method, call.path, call.body); status != http.StatusOK {
+				e.Errorf("%s %s %s = %d, %v", call.method, call.path, call.body, status, out)
 			}
 		}
-		if status, out := e.send(http.MethodDelete, "/fs/delete?path=/workspace/f&asRoot=true", ""); status != http.StatusForbidden || out["code"] != "EPERM" {
+		e.must("ls /workspace; touch /workspace/own")
+		const want = "640 7 1000 new\n644 0 0 f\n644 0 0 moved\n1000 own\n"
+		if got := e.must("cd /workspace; sudo sh -c 'cd d; stat -c \"%a %u %g %n\" new f; cd ..; stat -c \"%a %u %g %n\" moved; stat -c \"%u %n\" own'"); got != want {
+			e.Errorf("the files are %q, want %q", got, want)
+		}
+		if status, out := e.send(http.MethodDelete, "/fs/delete?path=/workspace/d&recursive=true&asRoot=true", ""); status != http.StatusOK {
 			e.Errorf("delete = %d, %v", status, out)
 		}
+		e.must("test ! -e /workspace/d")
 	},
 	"files are watched": func(e env) {
 		e.must("mkdir -p /workspace/w/old")
@@ -372,4 +394,25 @@ func (e env) plain(method, path string, body io.Reader) (status int, text string
 		e.Fatal(err)
 	}
 	return res.StatusCode, string(data)
+}
+
+func (e env) asRootIsRefused() {
+	e.Helper()
+	e.must("mkdir -p /workspace; touch /workspace/f")
+	for path, body := range map[string]string{
+		"/fs/chmod": `{"path":"/workspace/f","mode":"0644","asRoot":true}`, "/fs/chown": `{"path":"/workspace/f","uid":0,"asRoot":true}`,
+		"/fs/copy": `{"source":"/workspace/f","dest":"/workspace/g","asRoot":true}`, "/fs/rename": `{"source":"/workspace/f","dest":"/workspace/g","asRoot":true}`,
+	} {
+		if status, out := e.send(http.MethodPost, path, body); status != http.StatusForbidden || out["code"] != "EPERM" {
+			e.Errorf("%s = %d, %v", path, status, out)
+		}
+	}
+	for _, call := range []struct{ method, path string }{
+		{http.MethodDelete, "/fs/delete?path=/workspace/f&asRoot=true"}, {http.MethodPut, "/fs/write?path=/workspace/f&asRoot=true"},
+		{http.MethodGet, "/fs/read?path=/workspace/f&asRoot=true"}, {http.MethodGet, "/fs/list?path=/workspace&asRoot=true"},
+	} {
+		if status, out := e.send(call.method, call.path, ""); status != http.StatusForbidden || out["code"] != "EPERM" {
+			e.Errorf("%s %s = %d, %v", call.method, call.path, status, out)
+		}
+	}
 }

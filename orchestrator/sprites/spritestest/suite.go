@@ -20,7 +20,7 @@ import (
 // Target is the server to try. Capabilities name what it offers beyond the common ground: "structured-id" (the complete
 // line of a checkpoint carries checkpoint_id), "auto-checkpoint" (a restore keeps the state before it), "guard" (foreign
 // Host headers and web origins are refused), "inside" (/.sprite/api.sock answers), "bytes-names" (names that are no UTF-8 are told
-// as bytes, too), "no-root" (nothing in a sprite has the rights of root), "translated" (commands
+// as bytes, too), "translated" (commands
 // know /workspace by another name, and have no view of their own), "control" (commands run over a control
 // channel, too).
 type Target struct {
