@@ -10,28 +10,28 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// withExit adds the exit code to the outbox's record of a failure: the result line has none, its process does.
+// withExit adds the exit code to the outbox record of a failure: the result line does not have it.
 func withExit(line []byte, exit int) []byte {
 	return fmt.Appendf(line[:len(line)-1:len(line)-1], `,"exit":%d}`, exit)
 }
 
-// adopt completes a journal that stops at work which the outbox says was done: the call was killed between its two
-// records. Without it the work would be done twice, and two results stand for one call.
+// adoptResult completes the journal of a call that was killed after its result was written to the outbox and before it was
+// written to the journal. Otherwise the work would be done twice, and one call would have two results.
 //
-// Anything in the sprite can write the outbox, as it can the journal; that gives it a say over results of calls in this
-// sprite and over nothing else.
-func (r *runner) adopt() error {
-	last := r.journal.Last()
-	if r.class == manifests.ClassRead || last.State != journal.Started && last.State != journal.Resumed {
+// Any program in the sprite can write the outbox, as it can the journal; it can thereby change the results of calls in
+// this sprite, and nothing else.
+func (c *accepted) adoptResult() error {
+	last := c.journal.Last()
+	if c.class == manifests.ClassRead || last.State != journal.Started && last.State != journal.Resumed {
 		return nil
 	}
 	var found *journal.Record
-	err := outbox.Results(r.root, last.OutboxAt, r.id, func(info protocol.Info) bool {
+	err := outbox.Results(c.root, last.OutboxAt, c.id, func(info protocol.Info) bool {
 		result, ok := protocol.DecodeResult(info.Metadata)
 		var end struct{ Exit int }
-		if !ok || json.Unmarshal(info.Metadata, &end) != nil || result.Skill != r.skill.Name || result.CallID != r.id ||
-			result.OK != (end.Exit == protocol.ExitOK) || !settled(last.State, &result, end.Exit) {
-			return true // torn, foreign, planted, or of an attempt that may be made again
+		if !ok || json.Unmarshal(info.Metadata, &end) != nil || result.Skill != c.skill.Name || result.CallID != c.id ||
+			result.OK != (end.Exit == protocol.ExitOK) || !isFinal(last.State, &result, end.Exit) {
+			return true // torn, of another call, forged, or of an attempt that may be repeated
 		}
 		line, err := encodeResult(result)
 		if err != nil {
@@ -46,5 +46,5 @@ func (r *runner) adopt() error {
 	if err != nil || found == nil {
 		return err
 	}
-	return r.journal.Append(*found, false)
+	return c.journal.Append(*found, false)
 }

@@ -84,10 +84,10 @@ func TestBadInput(t *testing.T) {
 			{name: ".lattice is a link to a folder of the user's", plant: link(protocol.Dir, "sub"), exit: 7, code: "unsafe_path", hint: "remove it"},
 		}},
 		{"call journal", []row{
-			{name: "garbage", kept: journal, plant: file(journal, "garbage\n"), exit: 7, code: "journal_corrupt", hint: "restore a checkpoint"},
+			{name: "garbage", kept: journal, plant: file(journal, "garbage\n"), exit: 7, code: "journal_corrupt", hint: "restore an earlier checkpoint"},
 			{name: "a result without work", kept: journal, plant: file(journal, record("done", "x", `,"result":{"ok":true}`)), exit: 7, code: "journal_corrupt", hint: "restore"},
 			{name: "forged for a guessed id", kept: journal, plant: file(journal, record("started", "x", "")+record("done", "x", `,"result":{"ok":true,"skill":"demo.do","data":{}}`)),
-				exit: 2, code: "call_id_reused", hint: "fresh"},
+				exit: 2, code: "call_id_reused", hint: "use a new id"},
 			{name: "a result of another skill", kept: journal, plant: file(journal, record("started", digestOf(ok), "")+record("done", digestOf(ok), `,"result":{"ok":true,"skill":"fs.read","data":{}}`)),
 				exit: 7, code: "journal_corrupt", hint: "restore"},
 			{name: "a result that is none", kept: journal, plant: file(journal, record("started", digestOf(ok), "")+record("done", digestOf(ok), `,"result":[1]`)),

@@ -4,6 +4,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/checkpoint"
 	"github.com/spritekit/lattice/spritekit/journal"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // action is what to do with a call, given what its journal knows.
@@ -17,10 +18,11 @@ const (
 	doRefuse               // it is not known whether the effect happened: a person decides
 )
 
-// answer is a resume.json that names this call.
+// answer is a resume.json for this call.
 type answer struct {
 	checkpoint string
 	digest     string
+	resume     *protocol.Resume
 }
 
 // decide applies DESIGN 14 and 24: what the journal stands at, how far the effects of the skill reach, and which

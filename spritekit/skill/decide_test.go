@@ -12,7 +12,7 @@ func TestDecide(t *testing.T) {
 	var (
 		read, sprite, world = manifests.ClassRead, manifests.ClassSprite, manifests.ClassWorld
 		waiting             = func(id string) *protocol.Waiting { return &protocol.Waiting{Reason: "x", CheckpointID: id} }
-		x, y                = &answer{"v1", "x"}, &answer{"v1", "y"}
+		x, y                = &answer{checkpoint: "v1", digest: "x"}, &answer{checkpoint: "v1", digest: "y"}
 	)
 	for _, tc := range []struct {
 		name   string

@@ -95,12 +95,12 @@ func (d *Desk) claim(id, what string, keep bool) bool {
 	return true
 }
 
-// light reports whether a call needs no journal before it suspends: it only reads, shares a desk, and has none yet.
-func (r *runner) light() bool {
-	if r.desk == nil || r.class != manifests.ClassRead {
+// needsNoJournal reports whether a call needs no journal unless it suspends: it only reads, shares a desk, and has none yet.
+func (c *accepted) needsNoJournal() bool {
+	if c.desk == nil || c.class != manifests.ClassRead {
 		return false
 	}
-	_, err := r.root.Glance(protocol.CallsDir + "/" + r.id + ".jsonl")
+	_, err := c.root.Glance(protocol.CallsDir + "/" + c.id + ".jsonl")
 	return errors.Is(err, fs.ErrNotExist)
 }
 

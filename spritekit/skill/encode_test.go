@@ -29,7 +29,7 @@ func TestEncodeResult(t *testing.T) {
 		}
 	}
 	if _, err := encodeResult(protocol.Result{Data: json.RawMessage(`{`)}); err == nil {
-		t.Error("a result that is no JSON was encoded")
+		t.Error("a result that is not JSON was encoded")
 	}
 }
 
@@ -38,7 +38,7 @@ func TestLongMessageIsCutCleanly(t *testing.T) {
 	for _, before := range []string{"", "x"} {
 		var stdout, stderr bytes.Buffer
 		r := &runner{skill: Skill{Name: "a.b"}, streams: IO{Stdout: &stdout, Stderr: &stderr}, out: &output{stdout: io.Discard}}
-		r.fail(errors.New(before + strings.Repeat("ä", maxMessage)))
+		r.refuse(errors.New(before + strings.Repeat("ä", maxMessage)))
 		if !utf8.Valid(stderr.Bytes()) || bytes.ContainsRune(stdout.Bytes(), utf8.RuneError) || stderr.Len() > maxMessage+20 {
 			t.Errorf("cut to %q", stderr.String()[maxMessage-10:])
 		}

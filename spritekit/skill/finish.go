@@ -22,22 +22,53 @@ const (
 	maxMessage  = 8 << 10 // bytes of an error message
 )
 
-// end turns what the work gave back into the result line and the exit code.
-func (r *runner) end(result Result, err error) int {
-	if r.waiting != nil { // whatever the skill did after that, the call waits
-		return r.finish(protocol.Result{OK: true, Waiting: r.waiting}, protocol.ExitWaiting)
+// end turns the outcome of an attempt into the result line and the exit code.
+func (w *attempt) end(result Result, err error) int {
+	end := w.ending(w.resumed)
+	if w.suspended != nil { // the call waits, whatever the skill returned
+		end.id = w.suspended.id
+		return w.finish(protocol.Result{OK: true, Waiting: w.suspended.waiting}, protocol.ExitWaiting, end)
 	}
 	if err != nil {
-		return r.fail(err)
+		return w.report(err, end)
 	}
-	data, err := object(result.Data)
+	data, err := encodeObject(result.Data)
 	if err != nil {
-		return r.fail(err)
+		return w.report(err, end)
 	}
-	return r.finish(protocol.Result{OK: true, Data: data}, protocol.ExitOK)
+	return w.finish(protocol.Result{OK: true, Data: data}, protocol.ExitOK, end)
 }
 
-func (r *runner) fail(err error) int {
+// refuse ends a call that was not accepted.
+func (r *runner) refuse(err error) int {
+	return r.report(err, ending{id: r.id, class: manifests.ClassRead})
+}
+
+// fail ends a call that did not reach its work.
+func (c *accepted) fail(err error) int { return c.report(err, c.ending(nil)) }
+
+// fail ends an attempt.
+func (w *attempt) fail(err error) int { return w.report(err, w.ending(w.resumed)) }
+
+// ending is how finish records a result.
+type ending struct {
+	id      string
+	class   manifests.Class
+	journal *journal.Call // nil for a call that was not accepted
+	mark    *answer       // the answer to mark as processed, nil for none
+}
+
+// ending marks the answer that was processed. That of a nested call is not marked: the marker is for the call that the
+// orchestrator resumed.
+func (c *accepted) ending(processed *answer) ending {
+	if c.repeated {
+		processed = nil
+	}
+	return ending{id: c.id, class: c.class, journal: c.journal, mark: processed}
+}
+
+// report ends a call with an error.
+func (r *runner) report(err error, end ending) int {
 	e := Fault(err)
 	wire := e.Fault
 	if wire.Hint == "" && e.Exit == protocol.ExitBadInput {
@@ -46,11 +77,11 @@ func (r *runner) fail(err error) int {
 	if len(wire.Message) > maxMessage {
 		wire.Message = strings.ToValidUTF8(wire.Message[:maxMessage], "") + "…"
 	}
-	return r.finish(protocol.Result{Error: &wire}, e.Exit)
+	return r.finish(protocol.Result{Error: &wire}, e.Exit, end)
 }
 
-// object marshals a result's data, which is always a JSON object.
-func object(data any) (json.RawMessage, error) {
+// encodeObject encodes the data of a result, which must be a JSON object.
+func encodeObject(data any) (json.RawMessage, error) {
 	if data == nil {
 		return json.RawMessage("{}"), nil
 	}
@@ -62,15 +93,15 @@ func object(data any) (json.RawMessage, error) {
 		return json.RawMessage("{}"), nil
 	}
 	if raw[0] != '{' {
-		return nil, fmt.Errorf("encode the result: a %T is no object", data)
+		return nil, fmt.Errorf("encode the result: a %T is not an object", data)
 	}
 	return raw, nil
 }
 
-// finish makes the result known: outbox, journal, marker, stdout, in this order. Whoever saw it can find it again.
-func (r *runner) finish(result protocol.Result, exit int) int {
-	result.Skill, result.CallID = r.skill.Name, r.id
-	if r.held {
+// finish writes the result to outbox, journal, marker and stdout, in this order: a result that was seen is recorded.
+func (r *runner) finish(result protocol.Result, exit int, end ending) int {
+	result.Skill, result.CallID = r.skill.Name, end.id
+	if r.desk != nil {
 		r.desk.held.remove(r.out)
 	}
 	said, warnings := r.out.close()
@@ -78,9 +109,9 @@ func (r *runner) finish(result protocol.Result, exit int) int {
 	if len(result.Warnings) > maxWarnings {
 		result.Warnings = result.Warnings[:maxWarnings]
 	}
-	line, err := r.record(&result, exit)
+	line, err := r.record(&result, exit, end)
 	if err != nil {
-		// The work may be done, but nobody would find that out after a crash: it did not succeed.
+		// The work may be done, but that is not recorded, so the call did not succeed.
 		e := Fault(err)
 		result = protocol.Result{Skill: result.Skill, CallID: result.CallID, Events: result.Events - r.out.left(), Error: &e.Fault}
 		exit = e.Exit
@@ -102,8 +133,8 @@ func (r *runner) finish(result protocol.Result, exit int) int {
 	return exit
 }
 
-// record writes the result where it can be found again and returns its line.
-func (r *runner) record(result *protocol.Result, exit int) (line []byte, err error) {
+// record writes the result to outbox, journal and marker, and returns its line.
+func (r *runner) record(result *protocol.Result, exit int, end ending) (line []byte, err error) {
 	line, err = r.fit(result)
 	switch {
 	case r.out.log == nil:
@@ -111,54 +142,54 @@ func (r *runner) record(result *protocol.Result, exit int) (line []byte, err err
 	case err != nil:
 		return nil, errors.Join(err, r.out.conclude())
 	}
-	if err := r.out.conclude(resultInfo(*result, line, r.class, exit)); err != nil {
+	if err := r.out.conclude(resultInfo(*result, line, end.class, exit)); err != nil {
 		return nil, err
 	}
-	if r.class != manifests.ClassRead {
+	if end.class != manifests.ClassRead {
 		if err := r.out.log.Sync(); err != nil {
 			return nil, err
 		}
 	}
-	if r.journal == nil || !settled(r.journal.Last().State, result, exit) {
+	if end.journal == nil || !isFinal(end.journal.Last().State, result, exit) {
 		return line, nil
 	}
-	last := r.journal.Last()
+	last := end.journal.Last()
 	done := journal.Record{
 		State: journal.Done, Exit: exit, PayloadSHA256: last.PayloadSHA256, Waiting: last.Waiting, Request: last.Request,
 	}
-	if r.class != manifests.ClassRead { // which does the work again
+	if end.class != manifests.ClassRead { // a read is done again
 		done.Result = line
 	}
-	if err := r.journal.Append(done, false); err != nil { // the synced result in the outbox makes up for it
+	if err := end.journal.Append(done, false); err != nil { // no sync: adoptResult finds the synced result in the outbox
 		return nil, err
 	}
-	if r.resumed && !r.recalled { // the marker is for the call that the orchestrator resumed
-		return line, resume.Mark(r.root, r.resume, line, r.now())
+	if end.mark != nil {
+		return line, resume.Mark(r.root, end.mark.resume, line, r.now())
 	}
 	return line, nil
 }
 
-// settled reports whether a result ends the call for good. A call that was interrupted, or that a full disk stopped,
-// stays as it is: it counts as crashed, and the rules of its class say what comes next.
-func settled(state journal.State, result *protocol.Result, exit int) bool {
+// isFinal reports whether a result ends the call. A call that was cancelled, or that a full disk stopped, is left as it
+// is: it counts as crashed, and the rules of its class say what comes next.
+func isFinal(state journal.State, result *protocol.Result, exit int) bool {
 	stopped := exit == protocol.ExitCancelled ||
 		result.Error != nil && (result.Error.Code == codeNoSpace || result.Error.Code == codeQuota)
 	return (state == journal.Started || state == journal.Resumed) && result.Waiting == nil && !stopped
 }
 
-// fit encodes a result and moves its bulk to a file when it is too large for a line.
+// fit encodes a result, and moves its data to a file if the line would be too long.
 func (r *runner) fit(result *protocol.Result) ([]byte, error) {
 	line, err := encodeResult(*result)
 	if err != nil {
 		return nil, err
 	}
 	line, err = Fit(r.root, result, line, r.env.MaxResult)
-	r.spilled = Spilled(*result)
+	r.out.spilled = Spilled(*result)
 	return line, err
 }
 
-// protocol.WarnSpilled warns that data, or the details of an error, are in a file that stands in for them.
-// Spilled reports whether a result's bulk is in a file: its data, or the details of its error, are then {path,size,sha256}.
+// Spilled reports whether the data of a result, or the details of its error, were moved to a file: they are then
+// {path,size,sha256}, and the result has a warning protocol.WarnSpilled.
 func Spilled(r protocol.Result) bool {
 	return slices.ContainsFunc(r.Warnings, func(w protocol.Warning) bool { return w.Code == protocol.WarnSpilled })
 }
@@ -177,8 +208,8 @@ func ReadSpilled(env Env, r protocol.Result, limit int64) (json.RawMessage, erro
 	return root.ReadFile(ref.Path, limit)
 }
 
-// resultInfo is the outbox's record of a result. Of a read skill it keeps a digest: its results can be large, and are
-// made anew rather than adopted.
+// resultInfo returns the outbox record of a result. That of a read skill has only a digest, because its results can be
+// large and are never adopted: the read is done again.
 func resultInfo(result protocol.Result, line []byte, class manifests.Class, exit int) protocol.Info {
 	info := protocol.Info{Message: result.Skill + " ok", Kind: outbox.KindResult, Metadata: line}
 	switch {
@@ -195,28 +226,28 @@ func resultInfo(result protocol.Result, line []byte, class manifests.Class, exit
 	return info
 }
 
-// replay gives the recorded result once more. Its events are in the outbox; none is emitted again.
-func (r *runner) replay() int {
-	last := r.journal.Last()
+// replay writes the recorded result again. Its events are in the outbox and are not emitted again.
+func (c *accepted) replay() int {
+	last := c.journal.Last()
 	result, ok := protocol.DecodeResult(last.Result)
-	if !ok || result.Skill != r.skill.Name || result.OK != (last.Exit == protocol.ExitOK) {
-		return r.fail(fault.Unsafe("journal_corrupt", "%v: the recorded result of call %s is none", journal.ErrCorrupt, r.id).
-			WithHint("something else in the sprite wrote it; restore a checkpoint from before"))
+	if !ok || result.Skill != c.skill.Name || result.OK != (last.Exit == protocol.ExitOK) {
+		return c.fail(fault.Unsafe("journal_corrupt", "%v: the recorded result of call %s is not a result", journal.ErrCorrupt, c.id).
+			WithHint("another program in the sprite changed it; restore an earlier checkpoint"))
 	}
-	if r.answer != nil && !r.recalled {
-		if err := resume.Mark(r.root, r.resume, last.Result, r.now()); err != nil {
-			return r.fail(err)
+	if c.answer != nil && !c.repeated {
+		if err := resume.Mark(c.root, c.answer.resume, last.Result, c.now()); err != nil {
+			return c.fail(err)
 		}
 	}
-	if _, err := r.streams.Stdout.Write(append(bytes.Clone(last.Result), '\n')); err != nil {
-		fmt.Fprintf(r.streams.Stderr, "%s: write result: %v\n", r.skill.Name, err)
+	if _, err := c.streams.Stdout.Write(append(bytes.Clone(last.Result), '\n')); err != nil {
+		fmt.Fprintf(c.streams.Stderr, "%s: write result: %v\n", c.skill.Name, err)
 		return protocol.ExitInternal
 	}
 	return last.Exit
 }
 
-// encodeResult is encode of a result, member by member: encoding/json would study faults, waits and warnings before it
-// writes a result that has none, which takes longer than all of fs.read.
+// encodeResult encodes a result member by member: encoding/json would first build the encoders of faults, waits and
+// warnings, even for a result that has none, which takes longer than all of fs.read.
 func encodeResult(r protocol.Result) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"ok":%t`, r.OK)
@@ -247,7 +278,7 @@ func encodeResult(r protocol.Result) ([]byte, error) {
 	return b.Bytes(), failed
 }
 
-// encode is json.Marshal without the escapes that only a page of HTML needs.
+// encode is json.Marshal without HTML escaping.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

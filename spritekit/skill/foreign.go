@@ -27,10 +27,10 @@ func Admit(m manifests.Skill, env Env, stdin io.Reader) (json.RawMessage, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := complete(m, input, env.Inputs); err != nil {
+	if err := completeInput(m, input, env.Inputs); err != nil {
 		return nil, err
 	}
-	checked, err := canonical(input)
+	checked, err := encodeInput(input)
 	if err != nil {
 		return nil, malformed(err)
 	}

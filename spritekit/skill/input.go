@@ -116,9 +116,9 @@ func unexpectedEnd(err error) error {
 
 var escapePointer = strings.NewReplacer("~", "~0", "/", "~1")
 
-// complete fills in what stdin did not give, from LATTICE_INPUT_<NAME>, then from the manifest's defaults, and checks
-// the whole against the manifest.
-func complete(m manifests.Skill, input map[string]json.RawMessage, env map[string]string) error {
+// completeInput adds the members that stdin lacks, first from LATTICE_INPUT_<NAME>, then from the defaults of the manifest,
+// and checks the input against the manifest.
+func completeInput(m manifests.Skill, input map[string]json.RawMessage, env map[string]string) error {
 	for _, f := range m.Inputs {
 		if _, ok := input[f.Name]; ok {
 			continue
@@ -148,8 +148,8 @@ func complete(m manifests.Skill, input map[string]json.RawMessage, env map[strin
 	return nil
 }
 
-// canonical is an input as one object in the form that digests are made of.
-func canonical(input map[string]json.RawMessage) (json.RawMessage, error) {
+// encodeInput encodes an input as one object in canonical form, of which digests are made.
+func encodeInput(input map[string]json.RawMessage) (json.RawMessage, error) {
 	object := []byte{'{'}
 	for name, value := range input {
 		if len(object) > 1 {
@@ -164,7 +164,7 @@ func canonical(input map[string]json.RawMessage) (json.RawMessage, error) {
 	return protocol.Canonical(append(object, '}'))
 }
 
-// fromEnv reads a variable as JSON, and as a plain string where that is what the input wants or all it can be.
+// fromEnv reads the value of a variable as JSON if it is valid JSON and the input is not a string, else as a string.
 func fromEnv(f manifests.Field, value string) json.RawMessage {
 	raw := json.RawMessage(value)
 	if json.Valid(raw) && (f.Type != "string" || strings.HasPrefix(strings.TrimSpace(value), `"`)) {

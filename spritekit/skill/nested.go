@@ -16,20 +16,20 @@ import (
 )
 
 // A nested call is one that an agent makes while agent.run works: LATTICE_AGENT_CALL_ID names the call of agent.run.
-// The orchestrator does not know it and could not resume it, so that it does not wait by itself:
+// The orchestrator does not know it and could not resume it, so that agent.run waits in its place:
 //
 //	nested call   journal Suspending ─► INFO kind "nested_waiting" ─► result "waiting", exit 75; no checkpoint
 //	agent.run     sees the event ─► stops the agent ─► Suspend with the same reason, inputs and request
 //	agent.run     resumed: Answer puts the answers into the nested call's journal ─► the agent's session goes on
 //	nested call   made again with the same input: resumed with the answers
 //
-// An agent that asks again starts a new process with no id to go by. The id of a nested call that waits is therefore
-// made of its parent's, its skill and its input.
+// An agent that repeats the call starts a new process, which has another id. The id of a nested call that waits is
+// therefore derived from its parent's id, its skill and its input.
 
-// KindNestedWaiting marks the INFO event by which a nested call tells agent.run what it waits for.
+// KindNestedWaiting is the kind of the INFO event with which a nested call tells agent.run that it waits.
 const KindNestedWaiting = "nested_waiting"
 
-// Question is what a nested call waits for.
+// Question is the metadata of a KindNestedWaiting event.
 type Question struct {
 	ParentCallID string                  `json:"parent_call_id"`
 	CallID       string                  `json:"call_id"`
@@ -39,8 +39,8 @@ type Question struct {
 	Request      *protocol.ActionRequest `json:"request,omitempty"`
 }
 
-// Asked reads the question out of an event that a nested call of this one emitted, if it is such an event. Anything in
-// the sprite can write one; it then asks no more than it could have asked by a skill.
+// Asked returns the question in e, if e is the event of a nested call of c that waits. Any program in the sprite can write
+// such an event; it can ask the same by calling a skill.
 func (c *Call) Asked(e protocol.Event) (Question, bool) {
 	payload, err := e.Open()
 	info, ok := payload.(protocol.Info)
@@ -55,14 +55,14 @@ func (c *Call) Asked(e protocol.Event) (Question, bool) {
 	return q, true
 }
 
-// Answer hands the answers of this resumed call on to the nested call that asked, which finds them when it is made
-// again. A journal that is gone or that does not wait any more is an error.
+// Answer writes the answers of this resumed call into the journal of the nested call that asked, which reads them when it
+// is repeated. Answer fails if that journal is gone or does not wait any more.
 func (c *Call) Answer(ctx context.Context, q Question) error {
 	if c.Resume == nil {
 		return fmt.Errorf("answer %s: call %s was not resumed", q.Skill, c.ID)
 	}
 	if q.CallID != nestedID(c.ID, q.Skill, q.InputSHA256) {
-		return fmt.Errorf("answer %s: %.140q is no call of this agent's", q.Skill, q.CallID)
+		return fmt.Errorf("answer %s: %.140q is not a call of this agent", q.Skill, q.CallID)
 	}
 	if err := checkAnswer(q.Waiting.ExpectedInputs, c.Resume.Inputs); err != nil {
 		return err
@@ -87,63 +87,58 @@ func nestedID(parent, skill, inputSHA256 string) string {
 	return fmt.Sprintf("nested_%x", sum[:16])
 }
 
-func (r *runner) nested() bool { return r.env.AgentCallID != "" }
+func (r *runner) isNested() bool { return r.env.AgentCallID != "" }
 
-// recall finds out whether a nested call was made before and waits, or waited; it then goes by the id of that time.
-func (r *runner) recall(inputSHA256 string) error {
-	if !r.nested() {
-		return nil
+// findNested returns the id of an earlier nested call with the same input that waits or waited, "" if there is none.
+func (r *runner) findNested(inputSHA256 string) (string, error) {
+	if !r.isNested() {
+		return "", nil
 	}
 	if err := journal.CheckID(r.env.AgentCallID); err != nil {
-		return fault.BadInput("bad_call_id", "LATTICE_AGENT_CALL_ID: %v", err).WithHint("leave it as agent.run set it, or unset it")
+		return "", fault.BadInput("bad_call_id", "LATTICE_AGENT_CALL_ID: %v", err).WithHint("leave it as agent.run set it, or unset it")
 	}
 	id := nestedID(r.env.AgentCallID, r.skill.Name, inputSHA256)
 	_, err := r.root.Stat(protocol.CallsDir + "/" + id + ".jsonl")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return "", nil
 	}
-	if err != nil {
-		return err
-	}
-	r.id, r.env.CallID, r.recalled = id, id, true
-	return nil
+	return id, err
 }
 
-// ask is pause for a nested call.
-func (r *runner) ask(ctx context.Context, w protocol.Waiting, request *protocol.ActionRequest) error {
-	input := r.journal.Last().InputSHA256
-	if !r.recalled { // from here on the call is known by an id that can be found again
-		id := nestedID(r.env.AgentCallID, r.skill.Name, input)
-		j, err := journal.Open(ctx, r.root, id, r.skill.Name, input, r.now)
-		if err != nil {
+// suspendNested is suspend for a nested call.
+func (w *attempt) suspendNested(ctx context.Context, wait protocol.Waiting, request *protocol.ActionRequest) error {
+	j, input := w.journal, w.journal.Last().InputSHA256
+	id := nestedID(w.env.AgentCallID, w.skill.Name, input)
+	if !w.repeated { // the journal under the process's own id says only that the process began
+		var err error
+		if j, err = journal.Open(ctx, w.root, id, w.skill.Name, input, w.now); err != nil {
 			return err
 		}
-		r.journal.Close() // it says no more than that this process began
-		r.id, r.journal, r.recalled = id, j, true
+		defer j.Close()
 		if j.Last().State == "" {
 			if err := j.Append(journal.Record{State: journal.Started}, false); err != nil {
 				return err
 			}
 		}
 	}
-	last := r.journal.Last()
-	w.CheckpointID = ""
+	last := j.Last()
+	wait.CheckpointID = ""
 	if last.State != journal.Suspending {
-		record := journal.Record{State: journal.Suspending, Waiting: &w, Request: request, PayloadSHA256: last.PayloadSHA256}
-		if err := r.journal.Append(record, true); err != nil {
+		record := journal.Record{State: journal.Suspending, Waiting: &wait, Request: request, PayloadSHA256: last.PayloadSHA256}
+		if err := j.Append(record, true); err != nil {
 			return err
 		}
 	}
 	metadata, err := encode(Question{
-		ParentCallID: r.env.AgentCallID, CallID: r.id, Skill: r.skill.Name, InputSHA256: input, Waiting: w, Request: request,
+		ParentCallID: w.env.AgentCallID, CallID: id, Skill: w.skill.Name, InputSHA256: input, Waiting: wait, Request: request,
 	})
 	if err != nil {
 		return fmt.Errorf("suspend: %w", err)
 	}
-	if err := r.out.emit(protocol.Info{Message: r.skill.Name + " waits: " + w.Reason, Kind: KindNestedWaiting, Metadata: metadata}); err != nil {
+	if err := w.out.emit(protocol.Info{Message: w.skill.Name + " waits: " + wait.Reason, Kind: KindNestedWaiting, Metadata: metadata}); err != nil {
 		return err
 	}
-	// No checkpoint is taken yet, and the result needs a name for it.
-	r.waiting = &protocol.Waiting{Reason: w.Reason, CheckpointID: checkpoint.Pending, ExpectedInputs: w.ExpectedInputs}
+	// A checkpoint has not been taken yet, and the result must name one.
+	w.suspended = &suspension{id, &protocol.Waiting{Reason: wait.Reason, CheckpointID: checkpoint.Pending, ExpectedInputs: wait.ExpectedInputs}}
 	return nil
 }

@@ -33,6 +33,7 @@ type output struct {
 	since    time.Time        // when it was emitted
 	last     protocol.Payload // recorded together with the result, nil for none
 	ready    []byte           // lines to print together with the result
+	spilled  bool             // the result was moved to a file; set by the runner alone
 }
 
 var errClosed = errors.New("the call has ended")

@@ -17,7 +17,6 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/journal"
-	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/resume"
 	"github.com/spritekit/lattice/spritekit/workspace"
@@ -30,45 +29,45 @@ type IO struct {
 	Stderr io.Writer // for people
 }
 
-// defaultPatience is for skills whose manifest does not say how long they may take.
-const defaultPatience = 10 * time.Minute
+// defaultTimeout is for skills whose manifest has no timeout.
+const defaultTimeout = 10 * time.Minute
 
 // Serve carries one call of s, whose manifest is m, from stdin to its exit code. The last line that it writes to stdout
-// is the result. When ctx ends the skill is expected to return soon; the result is then "cancelled" (130) or, after a
-// deadline, "timeout" (124).
+// is the result. When ctx ends the skill must return soon; the result is then "cancelled" (130) or, after a deadline,
+// "timeout" (124).
 func Serve(ctx context.Context, s Skill, m manifests.Skill, env Env, streams IO) (exit int) {
 	return serve(ctx, nil, s, m, env, streams)
 }
 
 func serve(ctx context.Context, d *Desk, s Skill, m manifests.Skill, env Env, streams IO) (exit int) {
-	r := &runner{
-		desk: d, skill: s, manifest: m, env: env, streams: streams, now: time.Now,
-		class: manifests.ClassRead, // nothing has happened yet
-	}
+	r := &runner{desk: d, skill: s, manifest: m, env: env, streams: streams, now: time.Now}
 	r.out = &output{stdout: streams.Stdout, now: r.now}
 	defer r.close()
-	if err := r.prepare(ctx); err != nil {
-		return r.fail(err)
+	c, err := r.accept(ctx)
+	if err != nil {
+		return r.refuse(err)
 	}
-	if err := r.adopt(); err != nil {
-		return r.fail(err)
+	defer c.close()
+	if err := c.adoptResult(); err != nil {
+		return c.fail(err)
 	}
-	switch decide(r.journal.Last(), r.class, r.answer) {
+	switch decide(c.journal.Last(), c.class, c.answer) {
 	case doReplay:
-		return r.replay()
+		return c.replay()
 	case doRefuse:
-		e := fault.Failed("unknown_outcome", "this call of %s was cut off; whether its effect happened is not known", s.Name)
-		return r.fail(e.WithHint("look at the outside world, then settle it with lattice answer; it is never run again by itself"))
+		return c.fail(fault.Failed("unknown_outcome", "this call of %s was cut off; whether its effect happened is not known", s.Name).
+			WithHint("look at the outside world, then settle it with lattice answer; it is never run again by itself"))
 	case doWait:
-		last := r.journal.Last()
-		return r.end(Result{}, r.pause(ctx, *last.Waiting, last.Request))
+		w := c.attempt(nil)
+		last := c.journal.Last()
+		return w.end(Result{}, w.suspend(ctx, *last.Waiting, last.Request))
 	case doResume:
-		return r.work(ctx, r.resume)
+		return c.attempt(c.answer).work(ctx)
 	}
-	return r.work(ctx, nil)
+	return c.attempt(nil).work(ctx)
 }
 
-// runner is one call on its way through Serve.
+// runner holds the inputs and the open files of one call. Its fields do not change after the call was accepted.
 type runner struct {
 	desk     *Desk // nil: the call opens the workspace for itself
 	skill    Skill
@@ -77,27 +76,35 @@ type runner struct {
 	streams  IO
 	now      func() time.Time
 
-	id       string
-	class    manifests.Class
-	input    json.RawMessage
-	root     *workspace.Root
-	out      *output
-	journal  *journal.Call    // nil until the input is accepted
-	resume   *protocol.Resume // names this call; decide says whether it counts
-	answer   *answer
-	resumed  bool // r.resume is being processed
-	recalled bool // this nested call was made before, and waits or waited
-	held     bool // the word that it begins may be held back
-	spilled  bool // the result went to a file
-	waiting  *protocol.Waiting
+	id   string // given or drawn
+	root *workspace.Root
+	out  *output
 }
 
+// accepted is a call whose input, permissions and id were checked and whose journal is open. Its fields do not change.
+type accepted struct {
+	*runner
+	id       string // the runner's, or that of the nested call that this one repeats
+	class    manifests.Class
+	input    json.RawMessage
+	journal  *journal.Call
+	answer   *answer // to a call that waits or waited, nil for none; decide says whether it counts
+	repeated bool    // this nested call was made before, and waits or waited
+	held     bool    // PHASE_STARTED may be delayed
+}
+
+// attempt is one run of the skill for an accepted call.
+type attempt struct {
+	*accepted
+	resumed   *answer     // the answer that this attempt continues with, nil for a first attempt
+	suspended *suspension // set when the skill has called Suspend
+}
+
+func (c *accepted) attempt(resumed *answer) *attempt { return &attempt{accepted: c, resumed: resumed} }
+
+// close releases the files of the call. Everything durable was synced before, so that errors of Close are ignored.
 func (r *runner) close() {
-	r.prune()
-	// Everything that matters was synced; an error of closing changes nothing for the caller.
-	if r.journal != nil {
-		r.journal.Close()
-	}
+	r.pruneSpilled()
 	if r.out.log != nil {
 		r.out.log.Close()
 	}
@@ -106,123 +113,140 @@ func (r *runner) close() {
 	}
 }
 
-// prepare brings everything together that the work needs, or says why the call is refused.
-func (r *runner) prepare(ctx context.Context) (err error) {
+func (c *accepted) close() {
+	c.pruneJournals()
+	c.journal.Close()
+}
+
+// accept opens the workspace, reads and checks the input, checks the permissions and opens the journal. An error refuses
+// the call.
+func (r *runner) accept(ctx context.Context) (*accepted, error) {
 	if r.id = r.env.CallID; r.id == "" {
-		r.id = "call_" + strings.ToLower(outbox.NewID(r.now()))
+		r.id = NewCallID(r.now())
 	}
 	if err := journal.CheckID(r.id); err != nil {
 		r.id = ""
-		return fault.BadInput("bad_call_id", "LATTICE_CALL_ID: %v", err).WithHint("leave it unset to have an id drawn")
+		return nil, fault.BadInput("bad_call_id", "LATTICE_CALL_ID: %v", err).WithHint("leave it unset to have an id drawn")
 	}
 	for _, v := range []struct{ name, value string }{
 		{"LATTICE_SPRITE_ID", r.env.SpriteID}, {"LATTICE_WORK_ITEM_ID or LATTICE_RUN_ID", r.env.WorkItemID},
 	} {
-		if !utf8.ValidString(v.value) { // no event could carry it
-			return fault.BadInput("bad_environment", "%s is not UTF-8", v.name).WithHint("set it to text, or leave it unset")
+		if !utf8.ValidString(v.value) { // an event cannot contain it
+			return nil, fault.BadInput("bad_environment", "%s is not UTF-8", v.name).WithHint("set it to text, or leave it unset")
 		}
 	}
 	if err := r.open(); err != nil {
-		return err
+		return nil, err
 	}
 	input, err := readInput(r.streams.Stdin)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := complete(r.manifest, input, r.env.Inputs); err != nil {
-		return err
+	if err := completeInput(r.manifest, input, r.env.Inputs); err != nil {
+		return nil, err
 	}
-	if r.input, err = canonical(input); err != nil {
-		return malformed(err)
+	c := &accepted{runner: r, id: r.id}
+	if c.input, err = encodeInput(input); err != nil {
+		return nil, malformed(err)
 	}
-	class, permissions := r.manifest.Effective(input)
+	var permissions []string
+	c.class, permissions = r.manifest.Effective(input)
 	if err := r.env.Grants.require(r.skill.Name, permissions); err != nil {
-		return err
+		return nil, err
 	}
-	r.class = class
-	return r.openJournal(ctx)
+	if err := c.openJournal(ctx); err != nil {
+		return nil, err
+	}
+	if c.answer, err = c.readAnswer(); err != nil {
+		c.journal.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
-func (r *runner) openJournal(ctx context.Context) (err error) {
-	sum := sha256.Sum256(r.input)
+// openJournal opens the journal of the call, waiting for another process that works on the same call.
+func (c *accepted) openJournal(ctx context.Context) error {
+	sum := sha256.Sum256(c.input)
 	digest := hex.EncodeToString(sum[:])
-	if err := r.recall(digest); err != nil {
+	nested, err := c.findNested(digest)
+	if err != nil {
 		return err
 	}
-	if r.env.CallID == "" && !r.recalled {
-		r.journal, err = journal.Fresh(r.root, r.id, r.skill.Name, digest, r.now)
+	if c.repeated = nested != ""; c.repeated {
+		c.id = nested
+	}
+	if c.env.CallID == "" && !c.repeated {
+		c.journal, err = journal.Fresh(c.root, c.id, c.skill.Name, digest, c.now)
 		return err
 	}
-	switch light := r.light(); {
-	case r.desk != nil && !r.desk.claim(r.id, r.skill.Name+" "+digest, light):
+	c.held = c.needsNoJournal()
+	switch {
+	case c.desk != nil && !c.desk.claim(c.id, c.skill.Name+" "+digest, c.held):
 		err = journal.ErrOtherInput
-	case light: // there will be a file only if the call suspends
-		r.held = true
-		r.journal, err = journal.Fresh(r.root, r.id, r.skill.Name, digest, r.now)
+	case c.held: // a file is created only if the call suspends
+		c.journal, err = journal.Fresh(c.root, c.id, c.skill.Name, digest, c.now)
 	default:
-		patient, cancel := context.WithTimeout(ctx, r.patience())
+		limited, cancel := context.WithTimeout(ctx, c.timeout())
 		defer cancel()
-		r.journal, err = journal.Open(patient, r.root, r.id, r.skill.Name, digest, r.now)
+		c.journal, err = journal.Open(limited, c.root, c.id, c.skill.Name, digest, c.now)
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		e := fault.Busy("busy", "call %s is being worked on, for longer than %s may take (%v)", r.id, r.skill.Name, r.patience())
-		return e.WithHint("end the process that holds %s/%s.jsonl, then make the call again", protocol.CallsDir, r.id)
+		return fault.Busy("busy", "another process has worked on call %s for longer than %s may take (%v)", c.id, c.skill.Name, c.timeout()).
+			WithHint("end the process that holds %s/%s.jsonl, then make the call again", protocol.CallsDir, c.id)
 	case errors.Is(err, journal.ErrOtherInput):
-		e := fault.BadInput("call_id_reused", "call %s was made before with another skill or input", r.id)
-		return e.WithHint("an id names one call; take a fresh one, or none")
+		return fault.BadInput("call_id_reused", "call %s was made before with another skill or input", c.id).
+			WithHint("use a new id for each call, or none")
 	case errors.Is(err, journal.ErrCorrupt):
 		return fault.Unsafe("journal_corrupt", "%v", err).
-			WithHint("something else in the sprite wrote it; restore a checkpoint from before")
-	case err != nil:
-		return err
+			WithHint("another program in the sprite changed it; restore an earlier checkpoint")
 	}
-	switch last := r.journal.Last(); {
-	case last.Waiting == nil:
-		return nil // a call that never waited has no use for answers, right or wrong
-	case r.recalled:
-		return r.take(last.Answer)
-	}
-	return r.readAnswer()
+	return err
 }
 
-// patience is how long to wait for another process that works on the same call: as long as the call may take.
-func (r *runner) patience() time.Duration {
+// timeout returns how long one call may take, which is also how long to wait for another process that works on it.
+func (r *runner) timeout() time.Duration {
 	if r.manifest.TimeoutS > 0 {
 		return time.Duration(min(r.manifest.TimeoutS, 1e9) * float64(time.Second))
 	}
-	return defaultPatience
+	return defaultTimeout
 }
 
-func (r *runner) readAnswer() error {
-	res, err := resume.Read(r.root)
-	if errors.Is(err, resume.ErrInvalid) {
-		return fault.BadInput("bad_resume", "%v", err).WithHint(badResumeHint)
+// readAnswer returns the answer for this call, nil if there is none or the call never waited.
+func (c *accepted) readAnswer() (*answer, error) {
+	last := c.journal.Last()
+	if last.Waiting == nil {
+		return nil, nil
 	}
-	if err != nil || res == nil || res.Context.CallID != r.id {
-		return err
+	res := last.Answer
+	if !c.repeated {
+		var err error
+		res, err = resume.Read(c.root)
+		if errors.Is(err, resume.ErrInvalid) {
+			return nil, fault.BadInput("bad_resume", "%v", err).WithHint(badResumeHint)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if res != nil && res.Context.CallID != c.id {
+			return nil, nil
+		}
 	}
-	return r.take(res)
-}
-
-// take accepts the answers for this call, nil for none.
-func (r *runner) take(res *protocol.Resume) error {
 	if res == nil {
-		return nil
+		return nil, nil
 	}
 	digest, err := res.PayloadDigest()
 	if err != nil {
-		return fmt.Errorf("digest of resume.json: %w", err)
+		return nil, fmt.Errorf("digest of resume.json: %w", err)
 	}
-	if err := checkAnswer(r.journal.Last().Waiting.ExpectedInputs, res.Inputs); err != nil {
-		return err
+	if err := checkAnswer(last.Waiting.ExpectedInputs, res.Inputs); err != nil {
+		return nil, err
 	}
-	r.resume, r.answer = res, &answer{checkpoint: res.CheckpointID, digest: digest}
-	return nil
+	return &answer{checkpoint: res.CheckpointID, digest: digest, resume: res}, nil
 }
 
-// checkAnswer refuses answers of a wrong type before anything believes them; the call goes on waiting. A person's plain
-// word has other names than what the skill expects, so that unknown names are for the skill to judge.
+// checkAnswer refuses answers of the wrong type; the call keeps waiting. Names that the skill does not expect are allowed,
+// because a plain approval or rejection has names of its own; the skill judges those.
 func checkAnswer(expected map[string]string, inputs json.RawMessage) error {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(inputs, &given); err != nil {
@@ -247,74 +271,80 @@ func checkAnswer(expected map[string]string, inputs json.RawMessage) error {
 
 const badResumeHint = "the orchestrator writes .lattice/resume.json; resume the run again"
 
-// work does the skill's work, with the answers of res when the call continues.
-func (r *runner) work(ctx context.Context, res *protocol.Resume) int {
-	if err := r.begin(res); err != nil {
-		return r.fail(err)
+// work runs the skill and returns the exit code.
+func (w *attempt) work(ctx context.Context) int {
+	if err := w.begin(); err != nil {
+		return w.fail(err)
 	}
 	call := &Call{
-		ID: r.id, RunID: r.env.RunID, SpriteID: r.env.SpriteID, WorkItemID: r.env.WorkItemID,
-		IdempotencyKey: r.env.IdempotencyKey, Manifest: r.manifest, Class: r.class, Input: r.input,
-		Grants: r.env.Grants, Root: r.root, Socket: r.env.Socket, Resume: res, Env: r.env.Child,
-		Stderr: &syncWriter{w: r.streams.Stderr}, out: r.out, pause: r.pause,
+		ID: w.id, RunID: w.env.RunID, SpriteID: w.env.SpriteID, WorkItemID: w.env.WorkItemID,
+		IdempotencyKey: w.env.IdempotencyKey, Manifest: w.manifest, Class: w.class, Input: w.input,
+		Grants: w.env.Grants, Root: w.root, Socket: w.env.Socket, Env: w.env.Child,
+		Stderr: &syncWriter{w: w.streams.Stderr}, out: w.out, suspend: w.suspend,
 	}
-	result, err := r.run(ctx, call)
+	if w.resumed != nil {
+		call.Resume = w.resumed.resume
+	}
+	result, err := w.run(ctx, call)
 	if err != nil && ctx.Err() != nil {
-		// What a skill says after it was interrupted is about the interruption.
+		// An error after an interruption is a consequence of it.
 		e := Fault(ctx.Err())
 		if e.Exit == protocol.ExitTimeout {
-			e = fault.Timeout("timeout", "the time of this call of %s was used up", r.skill.Name)
+			e = fault.Timeout("timeout", "the call of %s exceeded its timeout", w.skill.Name)
 		}
 		err = e.WithDetails(map[string]any{"cause": err.Error()})
 	}
-	if r.waiting == nil {
-		r.out.emitLast(protocol.PhaseFinished{Phase: r.skill.Name, Success: err == nil})
+	if w.suspended == nil {
+		w.out.emitLast(protocol.PhaseFinished{Phase: w.skill.Name, Success: err == nil})
 	}
-	return r.end(result, err)
+	return w.end(result, err)
 }
 
-// begin records that the work starts, and says so.
-func (r *runner) begin(res *protocol.Resume) error {
+// begin records in the journal that the work starts or continues, and emits the event for it.
+func (w *attempt) begin() error {
 	var at int64
-	if r.class != manifests.ClassRead { // which adopts nothing
+	if w.class != manifests.ClassRead { // a read never adopts a result from the outbox
 		var err error
-		if at, err = r.out.log.Size(); err != nil {
+		if at, err = w.out.log.Size(); err != nil {
 			return err
 		}
 	}
-	if res == nil {
-		// Only the effect of a world skill may not be repeated after power loss; the others are restored or repeated.
-		record := journal.Record{State: journal.Started, OutboxAt: at}
-		if err := r.journal.Append(record, r.class == manifests.ClassWorld); err != nil {
-			return err
-		}
-		if r.held {
-			r.out.emitFirst(protocol.PhaseStarted{Phase: r.skill.Name})
-			r.desk.held.add(r.out)
-			return nil
-		}
-		return r.out.emit(protocol.PhaseStarted{Phase: r.skill.Name})
+	if w.resumed != nil {
+		return w.beginResumed(at)
 	}
-	last := r.journal.Last()
-	record := journal.Record{
-		State: journal.Resumed, PayloadSHA256: r.answer.digest, Waiting: last.Waiting, Request: last.Request, OutboxAt: at,
-	}
-	if err := r.journal.Append(record, true); err != nil {
+	// Only the effect of a world skill must not be repeated after power loss; the others are restored or repeated.
+	record := journal.Record{State: journal.Started, OutboxAt: at}
+	if err := w.journal.Append(record, w.class == manifests.ClassWorld); err != nil {
 		return err
 	}
-	r.resumed = true
+	if w.held {
+		w.out.emitFirst(protocol.PhaseStarted{Phase: w.skill.Name})
+		w.desk.held.add(w.out)
+		return nil
+	}
+	return w.out.emit(protocol.PhaseStarted{Phase: w.skill.Name})
+}
+
+func (w *attempt) beginResumed(outboxAt int64) error {
+	last, a := w.journal.Last(), w.resumed
+	record := journal.Record{
+		State: journal.Resumed, PayloadSHA256: a.digest, Waiting: last.Waiting, Request: last.Request, OutboxAt: outboxAt,
+	}
+	if err := w.journal.Append(record, true); err != nil {
+		return err
+	}
 	metadata, err := json.Marshal(map[string]string{
-		"checkpoint_id": res.CheckpointID, "payload_sha256": r.answer.digest, "answered_by": res.Context.AnsweredBy,
+		"checkpoint_id": a.checkpoint, "payload_sha256": a.digest, "answered_by": a.resume.Context.AnsweredBy,
 	})
 	if err != nil {
 		return fmt.Errorf("acknowledge resume: %w", err)
 	}
-	return r.out.emit(protocol.Info{
-		Message: r.skill.Name + " continues from checkpoint " + res.CheckpointID, Kind: "resume", Metadata: metadata,
+	return w.out.emit(protocol.Info{
+		Message: w.skill.Name + " continues from checkpoint " + a.checkpoint, Kind: "resume", Metadata: metadata,
 	})
 }
 
-// run calls the skill and turns a panic into an error: the caller shall get a result line whatever happens.
+// run calls the skill and turns a panic into an error, so that the call always has a result line.
 func (r *runner) run(ctx context.Context, call *Call) (result Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {

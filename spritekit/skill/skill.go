@@ -69,8 +69,8 @@ type Call struct {
 	Stderr         Writer           // for people
 
 	out *output
-	// pause is the runtime's side of Suspend.
-	pause func(ctx context.Context, w protocol.Waiting, request *protocol.ActionRequest) error
+	// suspend is the runtime's side of Suspend.
+	suspend func(ctx context.Context, w protocol.Waiting, request *protocol.ActionRequest) error
 }
 
 // Writer is io.Writer; named so that the fields above line up with their meaning.
@@ -107,7 +107,7 @@ func (c *Call) Warn(code, message string) { c.out.warn(protocol.Warning{Code: co
 // the call runs again, Resume holds the inputs. expected maps each input's name to string, integer, boolean, map or
 // array<T>.
 func (c *Call) Suspend(ctx context.Context, reason string, expected map[string]string, request *protocol.ActionRequest) error {
-	return c.pause(ctx, protocol.Waiting{Reason: reason, ExpectedInputs: expected}, request)
+	return c.suspend(ctx, protocol.Waiting{Reason: reason, ExpectedInputs: expected}, request)
 }
 
 // Inputs decodes the answers of a resumed call strictly into the struct that v points to.

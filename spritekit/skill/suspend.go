@@ -13,20 +13,26 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// checkpointTimeout is what hosts give themselves for one.
+// checkpointTimeout is the timeout of hosts for a checkpoint.
 const checkpointTimeout = 60 * time.Second
 
-// pause is the runtime's side of Call.Suspend: ACTION_REQUEST, journal, checkpoint, WAITING, in this order. The journal
-// is on disk before the checkpoint, so that the call inside the checkpoint knows that it waits. When w names a
-// checkpoint already, the call says again what it said before. A nested call takes no checkpoint (nested.go).
-func (r *runner) pause(ctx context.Context, w protocol.Waiting, request *protocol.ActionRequest) error {
-	if r.waiting != nil {
+// suspension is the state of a call that waits.
+type suspension struct {
+	id      string // of the call; that of a nested call is derived (nested.go)
+	waiting *protocol.Waiting
+}
+
+// suspend is the runtime's side of Call.Suspend: ACTION_REQUEST, journal, checkpoint, WAITING, in this order. The journal
+// is on disk before the checkpoint, so that the call inside the checkpoint knows that it waits. If wait already names a
+// checkpoint, the call repeats its earlier WAITING. A nested call takes no checkpoint (nested.go).
+func (w *attempt) suspend(ctx context.Context, wait protocol.Waiting, request *protocol.ActionRequest) error {
+	if w.suspended != nil {
 		return errors.New("suspend: the call waits already")
 	}
-	if w.Reason == "" {
+	if wait.Reason == "" {
 		return errors.New("suspend: a reason is required")
 	}
-	if err := checkExpected(w.ExpectedInputs); err != nil {
+	if err := checkExpected(wait.ExpectedInputs); err != nil {
 		return err
 	}
 	if request != nil {
@@ -34,52 +40,52 @@ func (r *runner) pause(ctx context.Context, w protocol.Waiting, request *protoco
 		blocking.Blocking = true
 		request = &blocking
 	}
-	if r.nested() {
-		return r.ask(ctx, w, request)
+	if w.isNested() {
+		return w.suspendNested(ctx, wait, request)
 	}
 	if request != nil {
-		if err := r.out.emit(*request); err != nil {
+		if err := w.out.emit(*request); err != nil {
 			return err
 		}
 	}
 	record := journal.Record{
-		State: journal.Suspending, Waiting: &w, Request: request,
-		PayloadSHA256: r.journal.Last().PayloadSHA256, // the answer to the pause before this one is no answer to this one
+		State: journal.Suspending, Waiting: &wait, Request: request,
+		PayloadSHA256: w.journal.Last().PayloadSHA256, // the answer to the previous pause does not answer this one
 	}
-	if w.CheckpointID == "" {
-		if err := r.journal.Append(record, true); err != nil {
+	if wait.CheckpointID == "" {
+		if err := w.journal.Append(record, true); err != nil {
 			return err
 		}
-		id, err := r.checkpoint(ctx, w.Reason)
+		id, err := w.createCheckpoint(ctx, wait.Reason)
 		if err != nil {
 			return err
 		}
-		named := w
+		named := wait
 		named.CheckpointID = id
 		record.Waiting = &named
 	}
-	// In this timeline the id is known from here on; the checkpoint's own copy of the journal has none.
-	if err := r.journal.Append(record, true); err != nil {
+	// From here on the journal has the id; the copy of the journal inside the checkpoint does not.
+	if err := w.journal.Append(record, true); err != nil {
 		return err
 	}
-	if err := r.out.emit(*record.Waiting); err != nil {
+	if err := w.out.emit(*record.Waiting); err != nil {
 		return err
 	}
-	r.waiting = record.Waiting
+	w.suspended = &suspension{w.id, record.Waiting}
 	return nil
 }
 
 func checkExpected(expected map[string]string) error {
 	for name, t := range expected {
 		if !protocol.IsInputType(t) {
-			return fmt.Errorf("suspend: expected input %q has the type %q, which the protocol does not know", name, t)
+			return fmt.Errorf("suspend: expected input %q has the type %q, which is not a type of the protocol", name, t)
 		}
 	}
 	return nil
 }
 
-// checkpoint takes the checkpoint that a pause needs. A sprite without socket leaves it to the orchestrator.
-func (r *runner) checkpoint(ctx context.Context, reason string) (string, error) {
+// createCheckpoint takes the checkpoint for a pause. In a sprite without a socket the orchestrator takes it later.
+func (r *runner) createCheckpoint(ctx context.Context, reason string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkpointTimeout)
 	defer cancel()
 	id, err := checkpoint.Client{Socket: r.env.Socket}.Create(ctx, r.skill.Name+" waits: "+reason)
@@ -89,16 +95,16 @@ func (r *runner) checkpoint(ctx context.Context, reason string) (string, error) 
 	case err != nil:
 		e := fault.Failed("checkpoint_failed", "%v", err)
 		e.Retryable = true
-		return "", e.WithHint("a call may only wait on a checkpoint; look at the sprite's host, then try again")
+		return "", e.WithHint("a call can wait only with a checkpoint; look at the sprite's host, then try again")
 	}
 	return id, nil
 }
 
-// postMortemTimeout keeps an ERROR from waiting long for its checkpoint, which it can do without.
+// postMortemTimeout limits how long an ERROR waits for its optional checkpoint.
 const postMortemTimeout = 10 * time.Second
 
-// WithPostMortem tries a checkpoint through the sprite's socket and names it in the details of e, for a look at what
-// went wrong (DESIGN 22). It returns e as it was where that cannot be done.
+// WithPostMortem takes a checkpoint through the sprite's socket, for later analysis, and adds its id to the details of e
+// (DESIGN 22). If it cannot, it returns e unchanged.
 func WithPostMortem(ctx context.Context, socket string, e protocol.Error) protocol.Error {
 	details := map[string]json.RawMessage{}
 	if len(e.Details) > 0 && json.Unmarshal(e.Details, &details) != nil || details == nil || details["checkpoint_id"] != nil {
