@@ -163,15 +163,18 @@ func sessionCall(ctx context.Context, dir string, count int) ([]figure, error) {
 
 func sizes(dir string) ([]figure, error) {
 	var figures []figure
-	for _, name := range []string{"spritekit", "lattice", "empty"} {
+	for _, name := range []string{"spritekit", "spritekit-extra", "lattice", "empty"} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
 		}
 		size := float64(info.Size()) / (1 << 20)
 		f := figure{Name: "size: " + name, Value: size, Unit: "MiB"}
-		if name == "spritekit" {
-			f = f.atMost(size, 12)
+		switch name {
+		case "spritekit":
+			f = f.atMost(size, 8)
+		case "spritekit-extra":
+			f = f.atMost(size, 16)
 		}
 		figures = append(figures, f)
 	}
