@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // chooseRun is the run that a decision is about. A person who names none means the one that waits; of several, the one

@@ -9,12 +9,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/diagram"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 type flowGraphOptions struct {

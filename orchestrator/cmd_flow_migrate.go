@@ -7,11 +7,10 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/compile"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 func newFlowMigrateCmd(d *deps) *cobra.Command {

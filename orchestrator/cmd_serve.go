@@ -8,14 +8,13 @@ import (
 	"os"
 	"time"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 type serveOptions struct {

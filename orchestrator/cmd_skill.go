@@ -9,12 +9,11 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 func newSkillCmd(d *deps) *cobra.Command {

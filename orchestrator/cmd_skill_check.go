@@ -13,13 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/dropin"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 

@@ -5,12 +5,11 @@ import (
 	"path"
 	"slices"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/dropin"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Where skills lie in a sprite (DESIGN 15).

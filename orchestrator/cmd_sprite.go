@@ -10,13 +10,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 func newSpriteCmd(d *deps) *cobra.Command {

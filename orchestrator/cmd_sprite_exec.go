@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 

@@ -6,11 +6,10 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 func newSpriteForkCmd(d *deps) *cobra.Command {

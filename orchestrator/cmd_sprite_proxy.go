@@ -12,13 +12,12 @@ import (
 	"syscall"
 	"text/tabwriter"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/orchestrator/patient"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // forward is one local address that leads to a port of a sprite.

@@ -17,8 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
@@ -27,6 +25,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/patient"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // spriteServeOptions are the flags of `lattice sprite serve`.

@@ -8,11 +8,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 func newSpriteSessionsCmd(d *deps) *cobra.Command {

@@ -8,12 +8,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 func newStoreBackupCmd(d *deps) *cobra.Command {

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/orchestrator/action"
@@ -22,6 +20,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/patient"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // leaderOptions matter only to the process that leads.

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
 
@@ -23,6 +21,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -24,6 +22,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/toolchain"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 const (

@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 

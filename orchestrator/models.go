@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"golang.org/x/net/http/httpproxy"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -23,6 +21,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/llm"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 

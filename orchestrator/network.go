@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spf13/cobra"
 	"golang.org/x/net/http/httpproxy"
 
@@ -21,6 +19,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // spriteOptions are the flags that say what a new sprite reaches, and which skills it has.

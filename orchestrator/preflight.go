@@ -8,13 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // agentVisible refuses a run whose input names an agent that this machine has and the run's own sprite would not see. An

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 

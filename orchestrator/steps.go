@@ -10,12 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // flowSources are what a flow is compiled with, beside what comes with lattice.

@@ -6,11 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spritekit/lattice/manifests/templates"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ladder"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // templates reads prompt templates of one's own, by their ids. What runs is whole, and stays as it was when files change.

@@ -16,9 +16,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // ErrGone means that the leader went away in the middle of an answer; whoever gets it may lead now.

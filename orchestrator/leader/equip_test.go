@@ -8,14 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	. "github.com/spritekit/lattice/orchestrator/sprites/spritestest"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // remote is a host that has no skills for its sprites, as remote services have none, behind a middleman.

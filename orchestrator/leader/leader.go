@@ -30,8 +30,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/action"
@@ -45,6 +43,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Config of Open.

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
@@ -20,6 +18,7 @@ import (
 	_ "github.com/spritekit/lattice/orchestrator/host/sandbox/early" // the test binary is the init of its sandboxes
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // spritekit is the in-sprite binary of this tree.

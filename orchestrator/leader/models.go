@@ -10,12 +10,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Models asks models, and knows beforehand which it could not ask. Ready and Upward answer for people: they send nothing.

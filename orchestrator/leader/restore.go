@@ -10,11 +10,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Restored is what a restore did.

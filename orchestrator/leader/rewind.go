@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Rewind takes a run back to a moment and has it go on from there (api.Travel). What was done to the world since stays

@@ -7,10 +7,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/spritekit/lattice/spritekit/fault"
-
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // What a store refuses has a code, an exit code and mostly a remedy; what is nobody's business here passes unchanged.
