@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -24,75 +22,6 @@ or by gzip or zstd, or a folder).
 ` + exitCodes,
 		Example: "  lattice image import ./rootfs.tar.zst --name debian\n  lattice image ls"})
 	cmd.AddCommand(newImageBuildCmd(d), newImageImportCmd(d), newImageLsCmd(d), newImageShowCmd(d), newImageRmCmd(d))
-	return cmd
-}
-
-func newImageImportCmd(d *deps) *cobra.Command {
-	var name string
-	cmd := d.imageCmd("import PATH", "Import an image, unless it is there already", `  lattice image import ./rootfs.tar.zst --name debian
-  lattice image import ./layout#v2
-  docker save app | gzip >app.tar.gz && lattice image import app.tar.gz`, func(ctx context.Context, c *sprites.Client, list []string) error {
-		ref, err := imagePath(list[0])
-		if err != nil {
-			return err
-		}
-		img, err := c.ImportImage(ctx, sprites.ImageImport{Ref: ref, Name: name}, d.tellImport())
-		if err != nil {
-			return err
-		}
-		return d.printImage(img)
-	})
-	cmd.Long = `Import an image, unless it is there already. Every layer is checked against its digest, and nothing of an archive gets out
-of the image's folder; devices and privileged attributes are left out and counted. PATH#NAME chooses one of several
-images in a layout or archive. Without --name the image is called after its file.
-` + exitCodes
-	cmd.Flags().StringVar(&name, "name", "", "what to call it from then on; the name is taken from any other image")
-	cmd.ValidArgsFunction = nil // files
-	return cmd
-}
-
-func newImageLsCmd(d *deps) *cobra.Command {
-	cmd := d.imageCmd("ls", "List the images, newest first", "  lattice image ls --json", func(ctx context.Context, c *sprites.Client, _ []string) error {
-		all, err := c.Images(ctx)
-		if err != nil {
-			return err
-		}
-		if d.json {
-			return d.printJSON(all)
-		}
-		w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "IMAGE\tNAMES\tKIND\tSIZE\tAGE")
-		for _, img := range all {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d MB\t%s\n", shortDigest(img.Digest), clean(strings.Join(img.Names, ",")), img.Kind, img.Size/1e6, age(img.ImportedAt))
-		}
-		return w.Flush()
-	})
-	cmd.Args = args(cobra.NoArgs)
-	return cmd
-}
-
-func newImageShowCmd(d *deps) *cobra.Command {
-	return d.imageCmd("show IMAGE", "Show an image", "  lattice image show debian --json", func(ctx context.Context, c *sprites.Client, list []string) error {
-		img, err := c.Image(ctx, list[0])
-		if err != nil {
-			return err
-		}
-		return d.printImage(img)
-	})
-}
-
-func newImageRmCmd(d *deps) *cobra.Command {
-	cmd := d.imageCmd("rm IMAGE…", "Remove images that no sprite uses", "  lattice image rm debian\n  lattice image rm old older --json", func(ctx context.Context, c *sprites.Client, list []string) error {
-		return d.removeEach(ctx, list, func(ctx context.Context, ref string) error {
-			return imageProblem(c.RemoveImage(ctx, ref))
-		})
-	})
-	cmd.Args = args(cobra.MinimumNArgs(1))
-	cmd.Long = "Remove images that no sprite uses.\n" + removalHelp + exitCodes
-	one := cmd.ValidArgsFunction
-	cmd.ValidArgsFunction = func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
-		return without(list)(one(c, nil, word))
-	}
 	return cmd
 }
 
@@ -134,25 +63,6 @@ func imageProblem(err error) error {
 		return spriteProblem(err)
 	}
 	return fault.New(exit, answer.Code, "%s", answer.Message).WithHint("%s", hint)
-}
-
-// imagePath is what a person means by an image that is to be imported: a path, made absolute.
-func imagePath(ref string) (string, error) {
-	path, _, _ := strings.Cut(ref, "#")
-	if _, err := os.Stat(ref); err != nil {
-		if _, err := os.Stat(path); err != nil {
-			return "", fault.NotFound("image_not_found", "%v", err).WithHint("give the path of an OCI layout, a docker-archive, or a root filesystem as a tar or a folder")
-		}
-	}
-	return filepath.Abs(ref)
-}
-
-// tellImport shows on a terminal how far an import is.
-func (d *deps) tellImport() func(string) {
-	if !d.terminal || d.json {
-		return nil
-	}
-	return func(text string) { fmt.Fprintf(d.err, "%s\n", clean(text)) }
 }
 
 func shortDigest(digest string) string {

@@ -162,3 +162,20 @@ func completeManyCheckpoints(d *deps) cobra.CompletionFunc {
 		return completeCheckpoints(d)(c, list[:min(len(list), 1)], word)
 	}
 }
+
+func newSpriteCheckpointCmd(d *deps) *cobra.Command {
+	var comment string
+	cmd := d.spriteCmd("checkpoint NAME", "Take a checkpoint and print its id", "  lattice sprite checkpoint box --comment 'before the upgrade'", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		cp, err := c.Checkpoint(ctx, list[0], comment)
+		if err != nil {
+			return err
+		}
+		if d.json {
+			return d.printJSON(cp)
+		}
+		_, err = fmt.Fprintln(d.out, cp.ID)
+		return err
+	})
+	cmd.Flags().StringVar(&comment, "comment", "", "what this checkpoint is")
+	return cmd
+}

@@ -1,0 +1,19 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+func newImageShowCmd(d *deps) *cobra.Command {
+	return d.imageCmd("show IMAGE", "Show an image", "  lattice image show debian --json", func(ctx context.Context, c *sprites.Client, list []string) error {
+		img, err := c.Image(ctx, list[0])
+		if err != nil {
+			return err
+		}
+		return d.printImage(img)
+	})
+}
