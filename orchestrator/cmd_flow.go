@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/spritekit/fault"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 func newFlowCmd(d *deps) *cobra.Command {
@@ -32,125 +30,6 @@ ExecIR ("execir_version", the form that runs; the others are lowered to it). Whe
 	cmd.AddCommand(newFlowNewCmd(d), newFlowLsCmd(d), newFlowShowCmd(d), newFlowValidateCmd(d), newFlowCompileCmd(d), newFlowGraphCmd(d),
 		newFlowExplainCmd(d), newFlowMigrateCmd(d), newFlowPlanCmd(d), newFlowStepsCmd(d))
 	return cmd
-}
-
-func newFlowLsCmd(d *deps) *cobra.Command {
-	return &cobra.Command{
-		Use: "ls", Short: "List the built-in flows", Example: "  lattice flow ls", Args: args(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
-			if d.json {
-				return d.printJSON(manifests.Flows())
-			}
-			for _, name := range manifests.Flows() {
-				if _, err := fmt.Fprintln(d.out, name); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
-}
-
-func newFlowShowCmd(d *deps) *cobra.Command {
-	return &cobra.Command{
-		Use: "show FLOW", Short: "Print a flow's document", Example: "  lattice flow show test-only > mine.json", Args: args(cobra.ExactArgs(1)),
-		ValidArgsFunction: completeFlows,
-		RunE: func(c *cobra.Command, list []string) error {
-			doc, _, err := d.openFlow(c.Context(), list[0])
-			if err != nil {
-				return err
-			}
-			_, err = d.out.Write(doc)
-			return err
-		},
-	}
-}
-
-func newFlowValidateCmd(d *deps) *cobra.Command {
-	var from flowSources
-	cmd := &cobra.Command{
-		Use:   "validate FILE",
-		Short: "Check a flow and print every finding at once",
-		Long: `Check a flow: versions, references, types, reachability, tools. All findings are printed; exit 2 when one is an error.
-With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"}]}.
-` + sourcesHelp + exitCodes,
-		Example: "  lattice flow validate flow.json --json",
-		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
-		RunE: func(c *cobra.Command, list []string) error {
-			doc, _, err := d.openFlow(c.Context(), list[0])
-			if err != nil {
-				return err
-			}
-			flow, findings, err := d.parseFlow(doc, from)
-			if err != nil {
-				return err
-			}
-			if err := d.printFindings(findings); err != nil {
-				return err
-			}
-			if flow == nil {
-				return &exitError{code: protocol.ExitBadInput}
-			}
-			if !d.json {
-				_, err = fmt.Fprintf(d.out, "ok %s\n", flow.Program.Digest)
-			}
-			return err
-		},
-	}
-	from.addFlags(cmd)
-	return cmd
-}
-
-func newFlowCompileCmd(d *deps) *cobra.Command {
-	var indent bool
-	var from flowSources
-	cmd := &cobra.Command{
-		Use:   "compile FILE",
-		Short: "Print the ExecIR that a flow is lowered to",
-		Long: `Print the ExecIR that a flow is lowered to, in RFC 8785 form: equal flows give equal bytes. ExecIR is printed as it is.
-A flow that does not compile prints its findings on standard error and exits 2.
-` + sourcesHelp + exitCodes,
-		Example: "  lattice flow compile flow.json | sha256sum",
-		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
-		RunE: func(c *cobra.Command, list []string) error {
-			flow, err := d.compileFlow(c.Context(), list[0], from)
-			if err != nil {
-				return err
-			}
-			if indent {
-				return d.printIndented(flow.ExecIR)
-			}
-			_, err = fmt.Fprintf(d.out, "%s\n", strings.TrimRight(string(flow.ExecIR), "\n"))
-			return err
-		},
-	}
-	cmd.Flags().BoolVar(&indent, "indent", false, "indent it for reading")
-	from.addFlags(cmd)
-	return cmd
-}
-
-// printIndented prints a JSON document for reading.
-func (d *deps) printIndented(doc any) error {
-	enc := encoder(d.out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(doc)
-}
-
-// printFindings prints findings for a person, or all of them as one JSON object.
-func (d *deps) printFindings(findings []ir.Finding) error {
-	if d.json {
-		return d.printJSON(compile.NewReport(findings))
-	}
-	for _, f := range findings {
-		text := fmt.Sprintf("%s: %s\n", clean(strings.TrimSpace(f.Severity+" "+f.Code+" "+f.Pointer)), clean(f.Message))
-		if f.Hint != "" {
-			text += fmt.Sprintf("  try: %s\n", clean(f.Hint))
-		}
-		if _, err := io.WriteString(d.out, text); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // compileFlow reads and compiles a flow; every fault of it is told at once.

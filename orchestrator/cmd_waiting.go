@@ -26,9 +26,17 @@ func newWaitingCmd(d *deps) *cobra.Command {
 			}
 			open := []runWithActions{}
 			for _, r := range runs {
-				if len(r.Waits) > 0 && !r.Status.Ended() || len(asked[r.RunID]) > 0 {
+				if len(r.Waits) > 0 || len(asked[r.RunID]) > 0 {
 					open = append(open, runWithActions{r, asked[r.RunID]})
 				}
+				delete(asked, r.RunID)
+			}
+			for _, id := range sortedKeys(asked) { // of runs that have ended
+				r, err := c.Run(ctx, id)
+				if err != nil {
+					return err
+				}
+				open = append(open, runWithActions{r, asked[id]})
 			}
 			if d.json {
 				return d.printJSON(open)
