@@ -50,7 +50,7 @@ func (b bundles) fetchBundle(ctx context.Context, sprite, name, digest string) (
 	return b.storeBundle(r, digest)
 }
 
-// storeBundle writes r to a temporary file and gives it its name when the content is right and on disk.
+// storeBundle writes r to a temporary file, and renames it when the digest matches and the file is synced.
 func (b bundles) storeBundle(r io.Reader, digest string) (string, error) {
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return "", fmt.Errorf("keep the bundle: %w", err)
@@ -101,7 +101,7 @@ func (b bundles) verifyCopy(digest string) error {
 	return nil
 }
 
-// checkOutPath wants a clean path below outDir. The sprite resolves it inside its own file system, so that a symbolic
+// checkOutPath checks that a path is clean and below outDir. The sprite resolves it inside its own file system, so a symbolic
 // link there reaches nothing that the sprite could not send anyway.
 func checkOutPath(name string) error {
 	below, ok := strings.CutPrefix(name, outDir)
@@ -111,7 +111,7 @@ func checkOutPath(name string) error {
 	return nil
 }
 
-// newRefusal makes a final answer: code for machines, message for people, hint as the remedy.
+// newRefusal returns a final error with a code for machines, a message for people and a hint.
 func newRefusal(code, hint, format string, args ...any) *lattice.Refusal {
 	return &lattice.Refusal{Fault: protocol.Fault{Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Files reads a file of a sprite from an offset in bytes. An error that matches fs.ErrNotExist says that there is no
+// Files reads a file of a sprite from an offset in bytes. An error that matches fs.ErrNotExist means that there is no
 // such file; any other, that it could not be read now. The caller closes the reader.
 type Files interface {
 	ReadFrom(ctx context.Context, sprite, path string, offset int64) (io.ReadCloser, error)
@@ -37,7 +37,7 @@ type Pusher interface {
 	Patch(ctx context.Context, q worktree.Request) (worktree.Patch, error)
 }
 
-// Options are what a Fulfiller needs. All but Policy and MaxBundle must be set.
+// Options configures New. All but Policy and MaxBundle are required.
 type Options struct {
 	Git   Pusher
 	Files Files
@@ -98,7 +98,7 @@ type Result struct {
 	URL    string              `json:"url"`
 }
 
-// Inspect looks at what a would do, and judges it. The action comes back with Key and, unless denied, Binding. The
+// Inspect examines action a and returns a verdict. The returned action has Key and, unless denied, Binding set. The
 // string is the reason of a denial, as "code: message".
 func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Action) (lattice.Action, lattice.Verdict, string, error) {
 	a.Key = Key(a.CallID, a.Name, a.Parameters)
@@ -113,7 +113,7 @@ func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Actio
 		a, err = f.bindPush(ctx, a, known)
 	case a.Name == protocol.ActionNotifyUser: // shown with the run
 	default:
-		a.ByHand, verdict = true, lattice.Ask // whatever policy would allow, there is nobody else to do it
+		a.ByHand, verdict = true, lattice.Ask // lattice cannot perform it, so a person has to, whatever the policy allows
 	}
 	var no *lattice.Refusal
 	switch {
@@ -125,9 +125,9 @@ func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Actio
 	return a, verdict, "", nil
 }
 
-// checkRequest is the part of Inspect that looks at nothing but the request.
+// checkRequest is the part of Inspect that needs only the request.
 func (f *Fulfiller) checkRequest(c lattice.Call, a lattice.Action) (lattice.Verdict, error) {
-	// What an agent's skill asks for is asked for by the agent's call, and judged by what its skills may be granted.
+	// A request of a skill that an agent calls counts as the agent's, and is checked against the grants of its skills.
 	if p := neededPermission(a.Name); p != "" && !isGranted(c.Permissions, p) && !isGranted(c.Below, p) {
 		return "", newRefusal("permission_denied", "start the run with --allow "+p, "%s needs the permission %s, which this call was not granted", a.Name, p)
 	}
@@ -141,7 +141,7 @@ func (f *Fulfiller) checkRequest(c lattice.Call, a lattice.Action) (lattice.Verd
 	return verdict, nil
 }
 
-// bindPush fetches and verifies the bundle of a PUSH_BRANCH and says what pushing it would do.
+// bindPush fetches and verifies the bundle of a PUSH_BRANCH and describes the effect of pushing it.
 func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, known *secret.Known) (lattice.Action, error) {
 	params, err := decodePush(a.Parameters)
 	if err != nil {
@@ -167,7 +167,7 @@ func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, known *secre
 	return a, nil
 }
 
-// Do performs an action that was approved or allowed. It inspects again: what differs from the binding is refused with
+// Do performs an action that was approved or allowed. It inspects it again: a difference from the binding is refused with
 // the code binding_changed. Doing it again after a crash finds the work done. The result is a Result as JSON; a
 // *lattice.Refusal is the action's failure, any other error means that it could not be found out and may be repeated.
 func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
@@ -204,7 +204,7 @@ func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 	return json.Marshal(Result{Ref: done.Ref, Branch: push.Branch, Head: done.New, Old: done.Old, Status: done.Status, URL: done.URL})
 }
 
-// Patch returns the content of the push that a is about, as its binding says.
+// Patch returns the content of the push that a is bound to.
 func (f *Fulfiller) Patch(ctx context.Context, a lattice.Action) (worktree.Patch, error) {
 	var bound Binding
 	if a.Name != protocol.ActionPushBranch || json.Unmarshal(a.Binding, &bound) != nil {
@@ -220,7 +220,7 @@ func (f *Fulfiller) Patch(ctx context.Context, a lattice.Action) (worktree.Patch
 	return f.git.Patch(ctx, worktree.Request{Repo: spec, Run: run, Bundle: f.bundles.bundlePath(bound.SHA256), Branch: bound.Branch, Base: bound.Base, Head: bound.Head})
 }
 
-// formatRefusal renders a refusal as "code: message; hint".
+// formatRefusal returns a refusal as "code: message; hint".
 func formatRefusal(r *lattice.Refusal) string {
 	s := r.Fault.Code + ": " + r.Fault.Message
 	if r.Fault.Hint != "" {

@@ -48,7 +48,7 @@ func decodePush(params json.RawMessage) (protocol.PushBranch, error) {
 		}
 	}
 	if !isDigest(p.SHA256) {
-		return p, errors.New("read the parameters of PUSH_BRANCH: sha256 is no lower-case hex digest")
+		return p, errors.New("read the parameters of PUSH_BRANCH: sha256 is not a lower-case hex digest")
 	}
 	return p, nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Class says how far an action reaches (DESIGN 21).
+// Class is the risk class of an action (DESIGN 21).
 type Class string
 
 const (
@@ -27,7 +27,7 @@ func Classify(name string) Class {
 	return Controlled
 }
 
-// neededPermission is what a call must have been granted for an action, "" = the action is unknown.
+// neededPermission returns the permission that a call needs for an action, "" if the action is unknown.
 func neededPermission(name string) string {
 	switch name {
 	case protocol.ActionPushBranch: // request mode: git:push is for pushing from inside
@@ -42,7 +42,7 @@ func neededPermission(name string) string {
 	return ""
 }
 
-// isGranted reports whether permissions hold p.
+// isGranted reports whether permissions contain p.
 func isGranted(permissions []string, p string) bool {
 	return slices.Contains(permissions, p) || slices.Contains(permissions, "*")
 }
@@ -58,7 +58,7 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// With returns the default policy with the given rules in the place of its own.
+// With returns the default policy with the given rules replacing its own.
 func With(rules map[string]string) Policy {
 	p := DefaultPolicy()
 	for name, verdict := range rules {
@@ -67,8 +67,8 @@ func With(rules map[string]string) Policy {
 	return p
 }
 
-// Verdict returns the rule for an action, else what its class deserves. A rule cannot allow a dangerous action without
-// a person; it asks instead.
+// Verdict returns the rule for an action, else the default of its class. A rule cannot allow a dangerous action without a
+// person; Ask is returned instead.
 func (p Policy) Verdict(name string) lattice.Verdict {
 	class := Classify(name)
 	rule, ok := p[name]

@@ -14,8 +14,8 @@ import (
 // maxHits is how many places of possible secrets are named.
 const maxHits = 5
 
-// reviewSecrets makes the search of a push for secrets. A known value refuses the push; what only has the form of a credential
-// is a warning, which the approval binds with the rest.
+// reviewSecrets returns a Request.Review that searches a push for secrets. A known secret is a refusal; text in the form of a
+// credential is a warning, which the approval binds with the rest.
 func reviewSecrets(known *secret.Known) func(context.Context, worktree.Content) ([]string, error) {
 	return func(ctx context.Context, c worktree.Content) ([]string, error) {
 		err := c.Objects(ctx, func(path string, content io.Reader) error {
@@ -43,7 +43,7 @@ func secretInChange(name, place string) error {
 		"the change holds the value of %.64s, in %s", name, place)
 }
 
-// possibleSecrets names the places of what has the form of a credential, without the credential.
+// possibleSecrets returns the places of text in the form of a credential, without the text.
 func possibleSecrets(ctx context.Context, c worktree.Content) ([]string, error) {
 	added, cut, err := c.Added(ctx)
 	if err != nil {

@@ -137,7 +137,7 @@ func (p Progress) report(done, of uint64) {
 // Check looks at all pages of a file, which may be too damaged to be opened, and reports what is wrong with them. It fails
 // with ErrHeld when another process has it open for writing.
 func Check(path string, layout Layout, progress Progress, report func(format string, args ...any)) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe has nobody at its other end
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not block on a pipe
 	if err != nil {
 		return err
 	}
@@ -173,14 +173,14 @@ func CheckOpen(db *bbolt.DB, layout Layout, progress Progress, report func(forma
 	})
 }
 
-// checkPages reports what is wrong with the pages of a file.
+// checkPages reports damaged pages of a file.
 func checkPages(f *os.File, layout Layout, deep bool, progress Progress, report func(format string, args ...any)) error {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
 		return fmt.Errorf("look at the file: %w", err)
 	case !info.Mode().IsRegular():
-		report("it is no regular file")
+		report("it is not a regular file")
 	case info.Size() == 0:
 		report("the file is empty")
 	default:
@@ -189,7 +189,7 @@ func checkPages(f *os.File, layout Layout, deep bool, progress Progress, report 
 	return nil
 }
 
-// Contain turns what bbolt does with damaged pages, panics and faults in mapped memory, into ErrDamaged.
+// Contain converts panics and memory faults of bbolt, which damaged pages cause, to ErrDamaged.
 func Contain(work func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -219,7 +219,7 @@ func Update(db *bbolt.DB, fn func(*bbolt.Tx) error) error {
 	return db.Update(fn)
 }
 
-// CutSlack cuts off what bbolt has added to a closed file ahead of its use, and syncs it.
+// CutSlack truncates the space that bbolt has preallocated at the end of a closed file, and syncs the file.
 func CutSlack(path string) (err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

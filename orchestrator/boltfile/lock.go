@@ -25,7 +25,7 @@ func (l *Lock) Lock() {
 // Unlock unlocks l.
 func (l *Lock) Unlock() { l.mu.Unlock() }
 
-// Misuse is the value of a panic that tells of a mistake in the program, not of a damaged file.
+// Misuse is the value of a panic that reports a bug of the program, not a damaged file.
 type Misuse string
 
 // transactions holds, under test, the files with an open transaction by goroutine. Each goroutine changes its own only.

@@ -125,7 +125,7 @@ func (r *pageReader) newestMeta(size int64) (*meta, error) {
 		}
 	}
 	if newest == nil {
-		r.report("neither of the file's two heads is whole: it is no store, or its beginning was overwritten")
+		r.report("both meta pages of the file are damaged: it is not a store, or its start was overwritten")
 	}
 	return newest, nil
 }
@@ -165,7 +165,7 @@ func (r *pageReader) readPage(id uint64) (p page, ok bool, err error) {
 		r.report("page %d says that it is page %d", id, n.Uint64(header))
 		return p, false, nil
 	case overflow >= r.high-id:
-		r.report("page %d goes on for %d pages, behind the end of the file", id, overflow)
+		r.report("page %d continues for %d pages, past the end of the file", id, overflow)
 		return p, false, nil
 	case !r.claimPages(id+1, overflow):
 		return p, false, nil
@@ -329,7 +329,7 @@ func (p page) elementAt(i int) ([]byte, bool) {
 	return p.data[at : at+pageElement], true
 }
 
-// elementData is what element i points to.
+// elementData returns the data that element i points to.
 func (p page) elementData(i int, pos, size uint32) ([]byte, bool) {
 	from := uint64(pageHeader+i*pageElement) + uint64(pos)
 	if from+uint64(size) > uint64(len(p.data)) {

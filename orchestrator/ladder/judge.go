@@ -11,7 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// Checks is what the answers of one visit of a node have to hold. NewChecks makes it.
+// Checks are the checks of the answers of one visit of a node. Use NewChecks.
 type Checks struct {
 	SchemaName string
 	Schema     json.RawMessage
@@ -24,8 +24,8 @@ type Checks struct {
 	hasIDs, hasLabels bool
 }
 
-// NewChecks gathers what a node's answers are held against: its output schema, its validators, and what its op implies,
-// for which ids are those of the candidates that were shown and labels those to choose from.
+// NewChecks collects the checks of a node's answers: its output schema, its validators, and those that its op implies. ids
+// are the ids of the candidates in the prompt, labels the allowed labels.
 func NewChecks(n *ir.Node, schemas func(name string) (json.RawMessage, bool), in map[string]any, ids, labels []any) (Checks, error) {
 	c := Checks{SchemaName: n.OutputSchema, node: n, schemas: schemas, in: in}
 	c.hasIDs, c.hasLabels = n.Op == ir.OpLLMChoose, n.Op == ir.OpLLMClassify
@@ -38,25 +38,25 @@ func NewChecks(n *ir.Node, schemas func(name string) (json.RawMessage, bool), in
 		if schema == nil {
 			continue
 		}
-		if err := CheckSchema(schema); err != nil { // before anybody is asked in vain
+		if err := CheckSchema(schema); err != nil { // before a request is made
 			return c, fmt.Errorf("schema of validator %d of %s: %w", i, n.ID, err)
 		}
 	}
 	return c, nil
 }
 
-// Verdict is what was found of an answer. It holds when Kind is "".
+// Verdict is the result of checking an answer. The answer is valid if Kind is "".
 type Verdict struct {
 	Kind     string // of failure
 	Message  string
 	Problems []Problem
-	Value    any // what the answer says, when it is JSON
+	Value    any // the decoded answer, if it is JSON
 	Parsed   bool
-	Text     string // as it came
-	Defenced bool   // it stood in a code fence or among other words, which were taken off
+	Text     string // the answer as received
+	Defenced bool   // a code fence or surrounding text was removed
 }
 
-// Judge reads an answer and holds it against everything at once; invariants are asked only of what fits the schemas.
+// Judge decodes an answer and runs all checks. Invariants are evaluated only if the answer satisfies the schemas.
 func (c Checks) Judge(text string) Verdict {
 	v := Verdict{Text: text}
 	var err error
@@ -87,7 +87,7 @@ func (c Checks) Judge(text string) Verdict {
 	return v
 }
 
-// withProblems keeps the first problems, and says the first one.
+// withProblems returns v as a failure with the first problems; the message is that of the first one.
 func (v Verdict) withProblems(kind string, problems []Problem) Verdict {
 	v.Kind, v.Problems = kind, problems[:min(len(problems), maxProblems)]
 	v.Message = problems[0].Message
@@ -140,7 +140,7 @@ func (c Checks) checkInvariants(v Verdict) []Problem {
 	return wrong
 }
 
-// impliedValidator is the number of the validator that says what the op implies anyway, -1 where none does.
+// impliedValidator returns the number of the validator that repeats the implied check of the op, -1 if there is none.
 func (c Checks) impliedValidator() int {
 	for i, check := range c.node.Validators {
 		said := strings.ReplaceAll(check.Expr, " ", "") == "$out.idin$in.candidates[*].id" && (c.node.IDField == "" || c.node.IDField == "id")
@@ -208,8 +208,8 @@ func tooLong(validator int, path string, v any, n int) (wrong []Problem) {
 // maxDepth bounds the nesting of answers.
 const maxDepth = 64
 
-// parseAnswer reads an answer as one JSON value. What is none gets one more chance: without the code fence around it, or from
-// its first brace to its last one. Nothing is repaired.
+// parseAnswer decodes an answer as one JSON value. If that fails, it tries again without the code fence, or with the text
+// from the first to the last brace. It repairs nothing else.
 func parseAnswer(text string) (v any, defenced bool, err error) {
 	text = strings.TrimSpace(text)
 	if v, err = decodeStrict(text); err == nil {
@@ -223,7 +223,7 @@ func parseAnswer(text string) (v any, defenced bool, err error) {
 	return nil, false, err
 }
 
-// stripFence takes off a single fence, or the words before and behind an object.
+// stripFence removes a code fence, or the text around an object.
 func stripFence(text string) (string, bool) {
 	if rest, ok := strings.CutPrefix(text, "```"); ok {
 		if inner, closed := strings.CutSuffix(rest, "```"); closed {
@@ -240,7 +240,7 @@ func stripFence(text string) (string, bool) {
 	return text[from : to+1], true
 }
 
-// decodeStrict decodes one JSON value: duplicate keys are refused, as are numbers and nesting that nobody meant.
+// decodeStrict decodes one JSON value. It refuses duplicate keys and deep nesting.
 func decodeStrict(text string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -284,7 +284,7 @@ func decodeValue(d *json.Decoder, depth int) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			name := key.(string) // encoding/json takes no other
+			name := key.(string) // encoding/json allows no other type
 			if _, twice := object[name]; twice {
 				return nil, fmt.Errorf("the key %q appears twice", name)
 			}

@@ -1,12 +1,12 @@
-// Package ladder decides about answers of models: what a model is asked, whether what it says holds, what it is told to
-// mend, and who is asked next. It is pure: equal arguments give equal results, on every machine, whenever.
+// Package ladder builds prompts, validates answers of models, and decides about repairs and escalations. It is pure: equal
+// arguments give equal results on every machine.
 //
-//	Prompt ──► (a model answers) ──► Checks.Judge ──► nothing wrong: done
+//	Prompt ──► (a model answers) ──► Checks.Judge ──► no problems: done
 //	   ▲                                  │
-//	   └── Packet of what is wrong ◄── Next: again ── escalate, upward only ── give up
+//	   └──── Packet with the problems ◄── Next: retry ── escalate, upward only ── give up
 //
-// Start with Checks.Judge and Next. An answer that failed is never passed on: what comes after the last rung is the
-// failure, with the answer in it. Attempts count all questions to one class, the first included.
+// Start with Checks.Judge and Next. An invalid answer is never passed on: after the last attempt the node fails, with the
+// answer in the failure. Attempts count all requests to one class, including the first.
 package ladder
 
 import (
@@ -17,30 +17,30 @@ import (
 
 // Strategies of a retry policy.
 const (
-	PatchJSON  = "PATCH_JSON_FROM_ERROR" // the packet goes back, and the whole corrected object is wanted
-	Regenerate = "REGENERATE"            // the same question again
-	None       = "NONE"                  // one question, whatever max_attempts says
+	PatchJSON  = "PATCH_JSON_FROM_ERROR" // send the packet and ask for the whole corrected object
+	Regenerate = "REGENERATE"            // send the same prompt again
+	None       = "NONE"                  // one attempt, whatever max_attempts is
 )
 
-// DefaultAttempts are the questions to one class where a policy does not say.
+// DefaultAttempts is the default number of attempts in one class.
 const DefaultAttempts = 2
 
-// CarryFresh has a higher class begin without what went wrong below.
+// CarryFresh makes an escalation start without the packet of the last failure.
 const CarryFresh = "fresh"
 
-// Rung is where a node stands: whom it asks, and how often it has asked so far.
+// Rung is the escalation state of a node: the class to ask, and the attempts so far.
 type Rung struct {
 	Class   string   `json:"class"`
 	Attempt int      `json:"attempt"`           // of this class, from 1
 	Try     int      `json:"try"`               // of all classes, from 1
 	Used    []string `json:"used,omitempty"`    // classes below, in order
-	Packet  *Packet  `json:"packet,omitempty"`  // what this question is to mend; nil = a fresh one
-	Limit   int      `json:"limit"`             // questions to this class
-	Steps   int      `json:"steps,omitempty"`   // escalations behind it, used or passed over
-	Retried bool     `json:"retried,omitempty"` // some answer was refused and asked for anew
+	Packet  *Packet  `json:"packet,omitempty"`  // problems to repair; nil = a new prompt
+	Limit   int      `json:"limit"`             // attempts in this class
+	Steps   int      `json:"steps,omitempty"`   // escalation rules used or skipped so far
+	Retried bool     `json:"retried,omitempty"` // an answer was invalid and requested again
 }
 
-// First is the lowest rung of a node.
+// First returns the first rung of a node.
 func First(n *ir.Node) Rung {
 	return Rung{Class: n.ModelClass, Attempt: 1, Try: 1, Limit: maxAttempts(n.RetryPolicy)}
 }
@@ -57,14 +57,14 @@ func maxAttempts(p *ir.RetryPolicy) int {
 	return p.MaxAttempts
 }
 
-// answered are the kinds of failure where a model did answer, and may do better when it is told what was wrong.
+// answered are the kinds of failure in which the model answered and may repair its answer.
 var answered = []string{ir.FailParse, ir.FailSchema, ir.FailInvariant, ir.FailRefusal, ir.FailTruncated}
 
-// atOnce are those among them that escalate without further attempts where an escalation names them: who refuses once
-// will do so again.
+// atOnce are those kinds of answered that escalate without a retry if an escalation covers them, because a retry would
+// fail in the same way.
 var atOnce = []string{ir.FailRefusal, ir.FailTruncated}
 
-// Next is the rung after a failed question, false when there is none. packet is what was wrong.
+// Next returns the rung after a failure, false if there is none. packet describes the failure.
 func Next(n *ir.Node, at Rung, packet Packet) (Rung, bool) {
 	kind := packet.Kind
 	step, up := nextEscalation(n, at, kind)

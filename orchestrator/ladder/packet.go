@@ -7,12 +7,12 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// Packet says what was wrong with an answer, to the model that is to mend it. error, allowed_ids and previous_output are
-// what the model needs most and stand by themselves.
+// Packet describes the problems of an answer to the model that has to repair it. error, allowed_ids and previous_output are
+// top-level members because the model needs them most.
 type Packet struct {
 	Version     string          `json:"packet_version"` // "1"
 	Node        string          `json:"node"`
-	Attempt     int             `json:"attempt"` // the question that this packet goes with
+	Attempt     int             `json:"attempt"` // the request that contains this packet
 	MaxAttempts int             `json:"max_attempts"`
 	Kind        string          `json:"kind"` // of failure
 	Error       string          `json:"error"`
@@ -25,7 +25,7 @@ type Packet struct {
 	Instruction string          `json:"instruction"` // "fix_only"
 }
 
-// Problem is one thing that is wrong with an answer.
+// Problem is an error in an answer.
 type Problem struct {
 	Validator int    `json:"validator"` // 0 is the output schema, then as in the node; -1 is none of them
 	Path      string `json:"path"`      // JSON pointer into the answer
@@ -40,7 +40,7 @@ const (
 	maxAllowed  = 100  // ids or labels
 )
 
-// Packet tells a model what v found. It goes with the question after at.
+// Packet returns the packet with the problems of v for the request after at.
 func (v Verdict) Packet(n *ir.Node, c Checks, at Rung) Packet {
 	p := Packet{
 		Version: "1", Node: n.ID, Attempt: at.Attempt + 1, MaxAttempts: at.Limit, Kind: v.Kind, Error: v.Message, Errors: v.Problems,
@@ -61,13 +61,13 @@ func (v Verdict) Packet(n *ir.Node, c Checks, at Rung) Packet {
 	return p
 }
 
-// Failed is the packet of a question that has no answer that could be judged: a refusal, say.
+// Failed returns the packet for a failure without an answer to check, such as a refusal.
 func Failed(n *ir.Node, c Checks, at Rung, kind, message, text string) Packet {
 	v := Verdict{Kind: kind, Message: message, Text: text, Problems: []Problem{{Validator: -1, Code: kind, Message: truncateText(message, maxMessage)}}}
 	return v.Packet(n, c, at)
 }
 
-// truncateText keeps n characters, the closing "…" included.
+// truncateText truncates text to n characters, including the final "…".
 func truncateText(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n {

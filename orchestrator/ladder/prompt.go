@@ -10,14 +10,14 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// Prompt fills a template in. The inputs must be those that its ports name, each of its schema. With a packet the repair
-// text follows the user's: the answer that is wanted then is the whole corrected object.
+// Prompt expands a template. The inputs must be those of its ports and satisfy their schemas. With a packet, the repair text
+// follows the user text, and asks for the whole corrected object.
 func Prompt(t templates.Template, schema json.RawMessage, inputs map[string]any, packet *Packet) (system, user string, f *ir.Failure) {
 	blocks := map[string]string{}
 	for _, port := range slices.Sorted(maps.Keys(t.InputPorts)) {
 		v, ok := inputs[port]
 		if !ok {
-			return "", "", &ir.Failure{Kind: ir.FailRef, Message: fmt.Sprintf("template %s wants an input %q", t.ID, port)}
+			return "", "", &ir.Failure{Kind: ir.FailRef, Message: fmt.Sprintf("template %s needs an input %q", t.ID, port)}
 		}
 		if problems, err := validateValue(t.InputPorts[port], v); err != nil || len(problems) > 0 {
 			return "", "", &ir.Failure{Kind: ir.FailStateType, Message: fmt.Sprintf("input %s does not fit template %s: %s", port, t.ID, firstProblem(problems, err))}
@@ -49,8 +49,8 @@ func Prompt(t templates.Template, schema json.RawMessage, inputs map[string]any,
 	return system, user, nil
 }
 
-// inputBlock is a value between marks that it cannot hold: JSON on one line has no line end. Keys are sorted and numbers stand
-// as they were written, since another form of an id would be another id.
+// inputBlock returns a value between marks that it cannot contain, because JSON is written on one line. Keys are sorted;
+// numbers keep their form, because a different form of an id would be a different id.
 func inputBlock(name string, v any) (string, *ir.Failure) {
 	text, err := ir.Marshal(v)
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// CheckSchema says what is wrong with a JSON Schema, nil when it can be used. It may refer to nothing outside itself.
+// CheckSchema returns an error if a JSON Schema is invalid or refers to another document.
 func CheckSchema(schema json.RawMessage) error {
 	_, err := compileSchema(schema)
 	return err
 }
 
-// nowhere loads nothing: what a schema means must not depend on files or networks.
+// nowhere is a loader that fails: the meaning of a schema must not depend on files or the network.
 type nowhere struct{}
 
 func (nowhere) Load(url string) (any, error) {
-	return nil, fmt.Errorf("a schema refers to nothing outside itself, such as %s", url)
+	return nil, fmt.Errorf("a schema cannot refer to another document, such as %s", url)
 }
 
 func compileSchema(schema json.RawMessage) (*jsonschema.Schema, error) {
@@ -35,7 +35,7 @@ func compileSchema(schema json.RawMessage) (*jsonschema.Schema, error) {
 	const url = "lattice:///schema.json"
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	c.AssertFormat() // a date that is none is what a check is for
+	c.AssertFormat() // validate formats such as dates, too
 	c.UseLoader(nowhere{})
 	if err := c.AddResource(url, doc); err != nil {
 		return nil, fmt.Errorf("read the schema: %w", err)
@@ -47,10 +47,10 @@ func compileSchema(schema json.RawMessage) (*jsonschema.Schema, error) {
 	return compiled, nil
 }
 
-// Fit finds everything in which v, decoded JSON, does not fit a schema. The error is about the schema.
+// Fit validates v, decoded JSON, against a schema. The error is non-nil if the schema is invalid.
 func Fit(schema json.RawMessage, v any) ([]Problem, error) { return validateValue(schema, v) }
 
-// validateValue finds everything in which v does not fit a schema, in the order of places.
+// validateValue validates v against a schema and returns the problems in the order of their paths.
 func validateValue(schema json.RawMessage, v any) ([]Problem, error) {
 	compiled, err := compileSchema(schema)
 	if err != nil {
@@ -70,7 +70,7 @@ func validateValue(schema json.RawMessage, v any) ([]Problem, error) {
 		for _, name := range e.InstanceLocation {
 			place.WriteString("/" + escapePointer(name))
 		}
-		code := "false" // a schema that nothing fits has no keyword
+		code := "false" // the schema false has no keyword
 		if keyword := e.ErrorKind.KeywordPath(); len(keyword) > 0 {
 			code = keyword[len(keyword)-1]
 		}
@@ -89,7 +89,7 @@ func validateValue(schema json.RawMessage, v any) ([]Problem, error) {
 	return slices.Compact(problems), nil
 }
 
-// visitLeaves visits what is wrong itself, not what is wrong because of it.
+// visitLeaves calls visit for each error without causes.
 func visitLeaves(e *jsonschema.ValidationError, visit func(*jsonschema.ValidationError)) {
 	if len(e.Causes) == 0 {
 		visit(e)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestJSONSchemaSuite holds schemas to the published JSON-Schema-Test-Suite for 2020-12, which a dependency carries. What
-// is ours on purpose: formats are asserted, and a schema refers to nothing outside itself.
+// is ours on purpose: formats are asserted, and a schema cannot refer to another document.
 func TestJSONSchemaSuite(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/google/jsonschema-go").Output()
 	dir := filepath.Join(strings.TrimSpace(string(out)), "jsonschema", "testdata", "draft2020-12")
@@ -40,7 +40,7 @@ func TestJSONSchemaSuite(t *testing.T) {
 		}
 		name := filepath.Base(file)
 		for _, g := range groups {
-			if err := CheckSchema(g.Schema); err != nil && strings.Contains(err.Error(), "outside itself") {
+			if err := CheckSchema(g.Schema); err != nil && strings.Contains(err.Error(), "another document") {
 				outside++
 				continue
 			}

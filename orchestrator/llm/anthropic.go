@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// messages is Anthropic's Messages, as far as one question needs them.
+// messages is the dialect of Anthropic Messages.
 type messages struct{}
 
 type messagesRequest struct {
@@ -118,7 +118,7 @@ func (messages) readEvent(a *answer, data []byte) error {
 	case "error":
 		return &streamError{errorMessage(data)}
 	}
-	return nil // what else there is does not matter here: pings, blocks that begin and end
+	return nil // ignore other events: pings, starts and ends of blocks
 }
 
 func (a *answer) setUsage(usage json.RawMessage) {

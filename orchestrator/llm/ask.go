@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	maxTries  = 4               // requests of one question
-	longRest  = 2 * time.Minute // a provider that wants a longer one has its way: the question fails
-	firstRest = time.Second     // without a Retry-After, doubled each time
+	maxTries  = 4               // attempts of one request
+	longRest  = 2 * time.Minute // a longer Retry-After fails the request
+	firstRest = time.Second     // first backoff without a Retry-After, doubled each time
 	overhead  = 256             // tokens that a provider may add to a prompt: roles, separators, the name of a schema
 )
 
-// errSlow ends a question that takes longer than it may.
-var errSlow = errors.New("the question took too long")
+// errSlow is the cause of a context that exceeded the timeout of a request.
+var errSlow = errors.New("the request took too long")
 
-// Ask puts a question. An error means that it could not be found out what the answer is, because ctx ended or the class
-// cannot be asked here; all else is a reply. Requests that a server was too busy for are repeated, up to maxTries.
+// Ask sends a request and returns the reply, which may be a failure. The error is non-nil only if ctx is done or the class is
+// not configured. Ask retries temporary failures, up to maxTries attempts.
 func (c *Client) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.ModelReply, error) {
 	class, ok := c.classes[q.Class]
 	if !ok {
@@ -46,7 +46,7 @@ func (c *Client) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.Model
 	}
 	timed, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
 	defer cancel()
-	var last *fault // of the requests before
+	var last *fault // of the previous attempt
 	for try := 1; ; try++ {
 		reply, f := c.tryOnce(timed, class, key, q)
 		if err := ctx.Err(); err != nil {
@@ -65,8 +65,8 @@ func (c *Client) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.Model
 	}
 }
 
-// checkBudget refuses a question that could cost more than its budget. A token is at least a byte, so that the bytes of the
-// prompt bound what it can cost.
+// checkBudget refuses a request that could cost more than its budget. A token has at least one byte, so the size of the
+// prompt is an upper bound of its tokens.
 func (c Class) checkBudget(q lattice.ModelRequest) *fault {
 	if q.BudgetUSD == nil {
 		return nil
@@ -75,10 +75,10 @@ func (c Class) checkBudget(q lattice.ModelRequest) *fault {
 	if worst <= *q.BudgetUSD {
 		return nil
 	}
-	return &fault{kind: ir.FailLimit, message: fmt.Sprintf("asking %s could cost $%.4f, and $%.4f of max_cost_usd is left", c.Name, worst, *q.BudgetUSD)}
+	return &fault{kind: ir.FailLimit, message: fmt.Sprintf("a request to %s could cost $%.4f, but only $%.4f of max_cost_usd is left", c.Name, worst, *q.BudgetUSD)}
 }
 
-// backOff has all questions to an address wait.
+// backOff delays all requests to the base URL of a class.
 func (c *Client) backOff(class Class, d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +87,7 @@ func (c *Client) backOff(class Class, d time.Duration) {
 	}
 }
 
-// waitTurn waits for a request's turn.
+// waitTurn waits for the rate limiter (a token bucket) and for the backoff of the base URL.
 func (c *Client) waitTurn(ctx context.Context, class Class) error {
 	now := c.now()
 	c.mu.Lock()

@@ -142,16 +142,16 @@ func TestHostileAnswers(t *testing.T) {
 		kind, code string
 		says       string
 	}{
-		"JSON without end":     {endless("application/json", `{"choices":[`), ir.FailProvider, lattice.ModelGarbage, "longer than any answer"},
-		"spaces without end":   {endless("application/json", " "), ir.FailProvider, lattice.ModelGarbage, "longer than any answer"},
-		"comments without end": {endless("text/event-stream", ": keep-alive\n\n"), ir.FailProvider, lattice.ModelGarbage, "longer than any answer"},
-		"one event, no end":    {endless("text/event-stream", "data: "), ir.FailProvider, lattice.ModelGarbage, "longer than any answer"},
-		"a bomb":               {bomb, ir.FailProvider, lattice.ModelGarbage, "longer than any answer"},
+		"JSON without end":     {endless("application/json", `{"choices":[`), ir.FailProvider, lattice.ModelGarbage, "the response is too long"},
+		"spaces without end":   {endless("application/json", " "), ir.FailProvider, lattice.ModelGarbage, "the response is too long"},
+		"comments without end": {endless("text/event-stream", ": keep-alive\n\n"), ir.FailProvider, lattice.ModelGarbage, "the response is too long"},
+		"one event, no end":    {endless("text/event-stream", "data: "), ir.FailProvider, lattice.ModelGarbage, "the response is too long"},
+		"a bomb":               {bomb, ir.FailProvider, lattice.ModelGarbage, "the response is too long"},
 		"HTML":                 {body("text/html", "<html>\x1b[2J log in first"), ir.FailProvider, lattice.ModelGarbage, "log in first"},
 		"nothing":              {body("application/json", ""), ir.FailProvider, lattice.ModelUnreachable, "it is empty"},
-		"an array":             {body("application/json", "[]"), ir.FailProvider, lattice.ModelGarbage, "no answer of this kind of provider"},
-		"null":                 {body("application/json", "null"), ir.FailProvider, lattice.ModelGarbage, "no answer of this kind of provider"},
-		"an empty object":      {body("application/json", "{}"), ir.FailProvider, lattice.ModelGarbage, "no answer of this kind of provider"},
+		"an array":             {body("application/json", "[]"), ir.FailProvider, lattice.ModelGarbage, "not a response of this provider"},
+		"null":                 {body("application/json", "null"), ir.FailProvider, lattice.ModelGarbage, "not a response of this provider"},
+		"an empty object":      {body("application/json", "{}"), ir.FailProvider, lattice.ModelGarbage, "not a response of this provider"},
 		"cut in a chunk":       {hijack("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\ndata: {\"choi"), ir.FailProvider, lattice.ModelUnreachable, "unexpected EOF"},
 		"shorter than it said": {hijack("HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{\"choices\""), ir.FailProvider, lattice.ModelUnreachable, "unexpected EOF"},
 		"no status line":       {hijack("SSH-2.0-OpenSSH_9.2\r\n"), ir.FailProvider, lattice.ModelUnreachable, "malformed HTTP"},
@@ -324,7 +324,7 @@ func TestNoConnection(t *testing.T) {
 		says, hint string
 	}{
 		"refused":         {refusing.URL, &http.Transport{}, "connection refused", "nothing listens there: start the server, or correct base_url of [models.SMALL]"},
-		"unknown host":    {"http://models.invalid", unknown, "no such host", "nobody knows the host models.invalid: correct base_url of [models.SMALL]"},
+		"unknown host":    {"http://models.invalid", unknown, "no such host", "the host models.invalid is unknown: correct base_url of [models.SMALL]"},
 		"unknown signer":  {secure.URL, &http.Transport{}, "certificate", "SSL_CERT_FILE"},
 		"another's":       {strings.Replace(secure.URL, "127.0.0.1", "localhost", 1), &http.Transport{TLSClientConfig: trusting(secure)}, "certificate", "not good for this address"},
 		"no TLS":          {strings.Replace(plain.URL, "http:", "https:", 1), &http.Transport{}, "HTTP response to HTTPS client", "write http:// in base_url of [models.SMALL]"},

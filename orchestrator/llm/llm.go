@@ -1,15 +1,14 @@
-// Package llm asks language models, over OpenAI-compatible chat completions (which local servers speak, too) and
+// Package llm is a client for language models with OpenAI-compatible chat completions (which local servers offer, too) or
 // Anthropic Messages.
 //
-// Start with Client.Ask. It puts one question to the model that the settings name for a class, and answers with text, or
-// with the kind of failure that it was: refusal, truncated, rate_limited, provider_error, timeout, limit_exceeded. What
-// the text is worth is not judged here.
+// Start with Client.Ask. It sends a prompt to the model that the settings name for a class, and returns text, or a kind of
+// failure: refusal, truncated, rate_limited, provider_error, timeout, limit_exceeded. It does not validate the text.
 //
-//	Ask ──► price: could the question cost more than is left? ──► pace: the rate of all questions, and rests that a
-//	        provider asked for ──► one request, its answer streamed ──► 429, 5xx, cut: rest, again ──► reply
+//	Ask ──► check the budget ──► wait for the rate limiter, and for the Retry-After of the provider
+//	    ──► send one request, read the streamed response ──► on 429, 5xx or a broken stream: back off, retry ──► reply
 //
-// Invariants: a key goes into the one header that its provider wants and is taken out of every text that comes back; no
-// answer, event or error is read without a bound; redirects are not followed, since they would carry the key elsewhere.
+// Invariants: a key is sent in one header only and redacted from all text that is received; the size of every response,
+// event and error is limited; redirects are not followed, because they would send the key elsewhere.
 package llm
 
 import (
@@ -29,7 +28,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// Provider says how a server is spoken to.
+// Provider selects the protocol of a server.
 type Provider string
 
 const (
@@ -37,14 +36,14 @@ const (
 	Anthropic Provider = "anthropic" // POST {base}/messages
 )
 
-// Providers lists them.
+// Providers lists the known providers.
 func Providers() []string { return []string{string(OpenAI), string(Anthropic)} }
 
-// Structured says what a server is told of the schema that an answer must have; the answer is held against it anyway.
+// Structured selects how the output schema is sent. The answer is validated against the schema in any case.
 type Structured string
 
 const (
-	// StructuredSchema sends the schema where it is one that the vendors' strict modes take: all members required, no others.
+	// StructuredSchema sends the schema if the vendors' strict modes accept it: all members required, no others allowed.
 	StructuredSchema Structured = "json_schema"
 	StructuredJSON   Structured = "json_object" // OpenAI: some JSON object
 	StructuredNone   Structured = "none"
@@ -56,28 +55,28 @@ type Class struct {
 	Provider Provider
 	Model    string
 	BaseURL  string // "" = the vendor's own
-	// Key returns the credential; "" is none, for local servers. An error is for people and says what to do. Nil is none.
+	// Key returns the credential, "" for none. Its errors are shown to people and must contain the remedy. Nil is no key.
 	Key        func() (string, error)
-	KeyFrom    string     // where the key comes from, for people: the name of a variable, the path of a file
+	KeyFrom    string     // source of the key, for messages: the name of a variable or the path of a file
 	Structured Structured // "" = json_schema at the vendor's own address, none elsewhere
-	// NoTemperature leaves the temperature out of requests: some models refuse any.
+	// NoTemperature omits the temperature, which some models refuse.
 	NoTemperature bool
-	// Prices per million tokens, in US dollars; nil is not known.
+	// Prices per million tokens, in US dollars; nil is unknown.
 	InputUSD, OutputUSD *float64
-	Timeout             time.Duration // of a question with all its tries; 0 = DefaultTimeout
+	Timeout             time.Duration // of a request with all its retries; 0 = DefaultTimeout
 }
 
-// DefaultTimeout bounds a question whose node and class do not say.
+// DefaultTimeout is the timeout of requests if neither node nor class has one.
 const DefaultTimeout = 2 * time.Minute
 
-// vendor is where a provider's own models are.
+// vendor maps a provider to the base URL of its vendor.
 var vendor = map[Provider]string{OpenAI: "https://api.openai.com/v1", Anthropic: "https://api.anthropic.com/v1"}
 
 func (c Class) baseURL() string {
 	return strings.TrimSuffix(cmp.Or(c.BaseURL, vendor[c.Provider]), "/")
 }
 
-// isVendors reports whether the class is at the vendor's own address.
+// isVendors reports whether the class uses the vendor's base URL.
 func (c Class) isVendors() bool { return c.baseURL() == vendor[c.Provider] }
 
 func (c Class) structuredMode() Structured {
@@ -94,7 +93,7 @@ func (c Class) loadKey() (string, error) {
 	return c.Key()
 }
 
-// costUSD is what these tokens cost, 0 where there is no price.
+// costUSD returns the price of these tokens, 0 if the price is unknown.
 func (c Class) costUSD(in, out int) float64 {
 	dollars := 0.0
 	if c.InputUSD != nil {
@@ -109,23 +108,23 @@ func (c Class) costUSD(in, out int) float64 {
 // Options of New. Transport is required; the others have defaults.
 type Options struct {
 	Classes []Class
-	// Transport carries requests; how proxies are chosen is its owner's to say.
+	// Transport sends the requests. It also selects proxies.
 	Transport http.RoundTripper
-	// PerMinute is how many requests all questions together may make in a minute; 0 = DefaultPerMinute.
+	// PerMinute is the rate limit of all requests together; 0 = DefaultPerMinute.
 	PerMinute int
 	// Order lists classes from the weakest to the strongest.
 	Order []string
-	// Idle is how long an answer may stand still; 0 = 60 s.
+	// Idle is the timeout between two reads of a response; 0 = 60 s.
 	Idle time.Duration
 	// Now and Sleep are for tests.
 	Now   func() time.Time
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// DefaultPerMinute is the rate of requests without a setting.
+// DefaultPerMinute is the default rate limit.
 const DefaultPerMinute = 120
 
-// Client asks. It is safe for concurrent use.
+// Client sends requests to models. It is safe for concurrent use.
 type Client struct {
 	classes map[string]Class
 	order   []string
@@ -136,10 +135,10 @@ type Client struct {
 	sleep   func(ctx context.Context, d time.Duration) error
 
 	mu    sync.Mutex
-	rests map[string]time.Time // guarded by mu: until when an address wants no requests
+	rests map[string]time.Time // guarded by mu: base URL → time before which no request is sent
 }
 
-// New makes a client. It refuses classes that could not be asked, all at once.
+// New returns a client. It reports all invalid classes at once.
 func New(o Options) (*Client, error) {
 	c := &Client{
 		classes: make(map[string]Class, len(o.Classes)), order: o.Order, idle: cmp.Or(o.Idle, time.Minute), now: o.Now, sleep: o.Sleep, rests: map[string]time.Time{},
@@ -169,19 +168,19 @@ func (c Class) checkConfig() error {
 	case c.Model == "":
 		return fmt.Errorf("model class %s names no model", c.Name)
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "":
-		return fmt.Errorf("model class %s: its base URL is no http or https URL without credentials", c.Name)
+		return fmt.Errorf("model class %s: the base URL must be an http or https URL without credentials", c.Name)
 	}
 	return nil
 }
 
-// Ready says why a class could not be asked, nil when it could. priced also wants prices. Nothing is sent.
+// Ready returns an error if requests to a class cannot be sent, or with priced, if it has no prices. It sends nothing.
 func (c *Client) Ready(class string, priced bool) error {
 	found, ok := c.classes[class]
 	if !ok {
-		return fmt.Errorf("there is no model class %s in the settings; name its model there, as [models.%s]", class, class)
+		return fmt.Errorf("there is no model class %s in the settings; add a table [models.%s]", class, class)
 	}
 	if priced && (found.InputUSD == nil || found.OutputUSD == nil) {
-		return fmt.Errorf("model class %s has no prices, so that a limit of money cannot be kept; set input_usd and output_usd of it", class)
+		return fmt.Errorf("model class %s has no prices, which max_cost_usd needs; set its input_usd and output_usd", class)
 	}
 	if _, err := found.loadKey(); err != nil {
 		return fmt.Errorf("model class %s has no key: %w", class, err)
@@ -189,12 +188,12 @@ func (c *Client) Ready(class string, priced bool) error {
 	return nil
 }
 
-// Upward says why a node may not escalate from one class to another, nil when it may: the order has them so, or leaves
-// one out.
+// Upward returns an error if a node may not escalate from one class to another, because the configured order has the second
+// one first.
 func (c *Client) Upward(from, to string) error {
 	i, j := slices.Index(c.order, from), slices.Index(c.order, to)
 	if i >= 0 && j >= 0 && j <= i {
-		return fmt.Errorf("the flow escalates from %s to %s, which llm.order in the settings has as no stronger", from, to)
+		return fmt.Errorf("the flow escalates from %s to %s, which is not a stronger class in llm.order of the settings", from, to)
 	}
 	return nil
 }
@@ -213,7 +212,7 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// countUsage counts what an answer took; a provider that does not say is estimated.
+// countUsage returns the usage that the provider reported, else an estimate.
 func (c Class) countUsage(q lattice.ModelRequest, a *answer) lattice.ModelUsage {
 	u := lattice.ModelUsage{InputTokens: a.in, OutputTokens: a.out}
 	if !a.counted {

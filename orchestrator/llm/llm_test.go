@@ -140,7 +140,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 		"cut":                {llmtest.Step{Text: "long enough", Fault: llmtest.Cut}, ir.FailProvider, "read the answer", maxTries},
 		"garbage":            {llmtest.Step{Fault: llmtest.Garbage}, ir.FailProvider, "it is no", maxTries},
 		"error in a stream":  {llmtest.Step{Text: "long enough", Fault: llmtest.Broken}, ir.FailProvider, "overloaded", maxTries},
-		"without end":        {llmtest.Step{Text: "long enough", Fault: llmtest.Endless}, ir.FailProvider, "longer than any answer", 1},
+		"without end":        {llmtest.Step{Text: "long enough", Fault: llmtest.Endless}, ir.FailProvider, "the response is too long", 1},
 		"to wait for a day":  {llmtest.Step{Status: 429, RetryAfter: "86400"}, ir.FailRateLimited, "24h0m0s", 1},
 		"closed before time": {llmtest.Step{Status: 500, RetryAfter: "nonsense"}, ir.FailProvider, "500", maxTries},
 	}

@@ -9,14 +9,14 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// chat is OpenAI's chat completions, as far as one question needs them.
+// chat is the dialect of OpenAI chat completions.
 type chat struct{}
 
 type chatRequest struct {
 	Model          string            `json:"model"`
 	Messages       []chatMessage     `json:"messages"`
 	MaxTokens      int               `json:"max_tokens,omitempty"`
-	MaxCompletion  int               `json:"max_completion_tokens,omitempty"` // what the vendor calls max_tokens now
+	MaxCompletion  int               `json:"max_completion_tokens,omitempty"` // the vendor's newer name of max_tokens
 	Temperature    *float64          `json:"temperature,omitempty"`
 	Seed           *int              `json:"seed,omitempty"`
 	ResponseFormat *chatFormat       `json:"response_format,omitempty"`

@@ -13,9 +13,9 @@ var unportable = []string{
 	"minProperties", "maxProperties", "unevaluatedProperties", "unevaluatedItems", "oneOf", "$ref", "$dynamicRef",
 }
 
-// isPortable reports whether every strict mode takes a schema: objects list all their members, require each, and have no
-// others; and none of the keywords stands in it that only some know. What is not portable is not sent: the local check
-// holds it anyway.
+// isPortable reports whether all strict modes accept a schema: objects list all their members, require each, and allow no
+// others; and it uses no keyword that only some of them support. Other schemas are not sent; answers are validated locally
+// in any case.
 func isPortable(schema json.RawMessage) bool {
 	var v any
 	if json.Unmarshal(schema, &v) != nil {

@@ -12,14 +12,14 @@ import (
 // keyLike is how the vendors' keys look, masked in part or not: servers like to repeat them in errors.
 var keyLike = regexp.MustCompile(`\b(sk|xai|gsk|key)-[A-Za-z0-9_*.-]{8,}`)
 
-// Redacted stands where a key was.
+// Redacted replaces keys in text.
 const Redacted = "[redacted]"
 
 // minSecret is how long a key is at least that is a secret. Local servers take any; a word such as "none" stays what it is
 // in the answers of their models.
 const minSecret = 12
 
-// redactKey takes the key out of a text that comes from outside, in whichever way it is written there.
+// redactKey replaces the key in text that was received, in all its usual encodings.
 func redactKey(text, key string) string {
 	if len(key) < minSecret {
 		return text

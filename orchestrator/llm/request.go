@@ -15,15 +15,15 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// Bounds of what is read.
+// Limits of the size of responses, in bytes.
 const (
-	maxBody  = 8 << 20  // of one answer with everything around it
-	maxEvent = 1 << 20  // of a stream
+	maxBody  = 8 << 20  // of a response
+	maxEvent = 1 << 20  // of an event of a stream
 	maxText  = 1 << 20  // of the answer itself
 	maxError = 64 << 10 // of the body of an error
 )
 
-// dialect is how one kind of provider is asked and how it answers. It keeps nothing.
+// dialect encodes requests and decodes responses of one provider. It has no state.
 type dialect interface {
 	requestPath() string
 	setHeaders(h http.Header, key string)
@@ -36,19 +36,19 @@ type dialect interface {
 
 var dialects = map[Provider]dialect{OpenAI: chat{}, Anthropic: messages{}}
 
-// answer is what has come so far.
+// answer is a response, as far as it has been received.
 type answer struct {
 	model   string
 	text    strings.Builder
 	end     ending
-	reason  string // of the end, in the provider's words
-	refusal string // what the model said in place of an answer
+	reason  string // the provider's name for end
+	refusal string // the model's explanation
 	in, out int
-	counted bool // the provider said in and out
-	done    bool // nothing comes any more
+	counted bool // the provider reported in and out
+	done    bool // the stream is complete
 }
 
-// ending says how the model stopped; "" is not yet.
+// ending is the reason why the model stopped; "" is not yet.
 type ending string
 
 const (
@@ -56,16 +56,16 @@ const (
 	endLength   ending = "length"
 	endRefused  ending = "refused"
 	endTool     ending = "tool"
-	endAnything ending = "other" // of no kind that we know
+	endAnything ending = "other" // unknown
 )
 
-// errIdle ends an answer that stands still.
-var errIdle = errors.New("the answer stood still")
+// errIdle is the cause of a context that was cancelled by the idle timeout.
+var errIdle = errors.New("the response stopped")
 
-// tryOnce makes one request, when it is its turn.
+// tryOnce makes one attempt, after waiting for the rate limiter.
 func (c *Client) tryOnce(ctx context.Context, class Class, key string, q lattice.ModelRequest) (lattice.ModelReply, *fault) {
 	if err := c.waitTurn(ctx, class); err != nil {
-		return lattice.ModelReply{}, &fault{kind: ir.FailProvider, message: fmt.Sprintf("wait for a turn: %v", err), unasked: true}
+		return lattice.ModelReply{}, &fault{kind: ir.FailProvider, message: fmt.Sprintf("wait for the rate limit: %v", err), unasked: true}
 	}
 	d := dialects[class.Provider]
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -82,9 +82,9 @@ func (c *Client) tryOnce(ctx context.Context, class Class, key string, q lattice
 	return class.makeReply(q, a, key), nil
 }
 
-// sendRequest sends the question and reads what comes.
+// sendRequest sends a request and reads the response.
 func (c *Client) sendRequest(ctx context.Context, class Class, d dialect, key string, q lattice.ModelRequest, progress func()) (*answer, *fault) {
-	said := func(text string) string { return shortenText(redactError(text, key)) } // in this order: no part of a key is left of a cut
+	said := func(text string) string { return shortenText(redactError(text, key)) } // redact first: truncation could leave a part of the key
 	body, err := json.Marshal(d.requestBody(class, q))
 	if err != nil {
 		return nil, &fault{kind: ir.FailProvider, message: fmt.Sprintf("write the request: %v", err)}
@@ -102,7 +102,7 @@ func (c *Client) sendRequest(ctx context.Context, class Class, d dialect, key st
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // a cut explanation is still one
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // best effort
 		return nil, class.statusFault(resp.StatusCode, resp.Header, said(errorMessage(text)), c.now())
 	}
 	a := &answer{}
@@ -112,7 +112,7 @@ func (c *Client) sendRequest(ctx context.Context, class Class, d dialect, key st
 	return a, nil
 }
 
-// makeReply is a complete answer, and what its end means.
+// makeReply converts a complete answer to a reply, with a failure if it did not end normally.
 func (c Class) makeReply(q lattice.ModelRequest, a *answer, key string) lattice.ModelReply {
 	r := lattice.ModelReply{Provider: string(c.Provider), Model: c.Model, Text: redactKey(strings.ToValidUTF8(a.text.String(), "\uFFFD"), key), Usage: c.countUsage(q, a)}
 	if a.model != "" {
@@ -121,17 +121,17 @@ func (c Class) makeReply(q lattice.ModelRequest, a *answer, key string) lattice.
 	switch a.end {
 	case endStop:
 	case endLength:
-		r.Kind, r.Message = ir.FailTruncated, fmt.Sprintf("%s came to the end of its %d tokens before that of its answer", c.Model, q.MaxOutputTokens)
+		r.Kind, r.Message = ir.FailTruncated, fmt.Sprintf("%s used all of its %d tokens before the end of its answer", c.Model, q.MaxOutputTokens)
 		r.Hint = "raise max_output_tokens of the node"
 	case endRefused:
 		r.Kind, r.Message = ir.FailRefusal, c.Model+" refused to answer"
 		if a.refusal != "" {
 			r.Message += ": " + shortenText(redactError(a.refusal, key))
 		}
-	case endTool: // an answer, if a bad one: told so, the model may do better
-		r.Kind, r.Message = ir.FailParse, c.Model+" called a tool in place of answering; there are none"
+	case endTool: // a parse failure, so that the model is asked to repair it
+		r.Kind, r.Message = ir.FailParse, c.Model+" called a tool instead of answering, but there are no tools"
 	default:
-		r.Kind, r.Message = ir.FailProvider, fmt.Sprintf("%s stopped with %q, for which there is no meaning here", c.Model, shortenText(redactError(a.reason, key)))
+		r.Kind, r.Message = ir.FailProvider, fmt.Sprintf("%s stopped for the unknown reason %q", c.Model, shortenText(redactError(a.reason, key)))
 	}
 	return r
 }

@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// errLong ends an answer that is none any more.
-var errLong = fmt.Errorf("it is longer than any answer: %d bytes of text and %d in all are read", maxText, maxBody)
+// errLong is returned for a response that is too long.
+var errLong = fmt.Errorf("the response is too long: the limits are %d bytes of text and %d in all", maxText, maxBody)
 
-// errDialect marks what is no answer in the dialect of the provider.
-var errDialect = errors.New("it is no answer of this kind of provider")
+// errDialect is wrapped by errors for responses of another protocol.
+var errDialect = errors.New("it is not a response of this provider's API")
 
-// streamError is an error that a provider tells in the middle of its answer.
+// streamError is an error that a provider reports in the middle of a stream.
 type streamError struct{ message string }
 
 func (e *streamError) Error() string { return e.message }
 
-// readAnswer takes an answer in, streamed or whole: what it is shows in its first bytes, whatever its Content-Type says.
-// progress is called whenever some of it came.
+// readAnswer reads a response, streamed or not, which it detects by the first bytes, not by the Content-Type. It calls
+// progress after each read.
 func readAnswer(a *answer, d dialect, from io.Reader, progress func()) error {
 	limited := &io.LimitedReader{R: &meter{r: from, progress: progress}, N: maxBody + 1}
 	body := bufio.NewReader(limited)
@@ -75,16 +75,16 @@ func readAs(a *answer, d dialect, body *bufio.Reader) error {
 			return a.done, err
 		})
 	}
-	said, _ := io.ReadAll(io.LimitReader(body, maxLead)) // as much of it as came
+	said, _ := io.ReadAll(io.LimitReader(body, maxLead)) // best effort
 	return fmt.Errorf("%w: %s", errDialect, said)
 }
 
-// maxLead is how much of what is no answer is looked at: more than is shown, so that a key in it is found whole.
+// maxLead is the number of bytes that are read of an unknown response: more than is shown, so that a key can be redacted.
 const maxLead = 4 << 10
 
 func firstBytes(data []byte) []byte { return data[:min(len(data), maxLead)] }
 
-// emptyError is the end of an answer that never began.
+// emptyError returns the error for a response that ended before it began.
 func emptyError(err error) error {
 	if errors.Is(err, io.EOF) {
 		return errors.New("it is empty")
@@ -92,7 +92,7 @@ func emptyError(err error) error {
 	return err
 }
 
-// isEvents reports whether a stream of server-sent events may begin so.
+// isEvents reports whether start can be the start of a stream of server-sent events.
 func isEvents(start []byte) bool {
 	for _, field := range []string{"data:", "event:", "id:", "retry:", ":"} {
 		if bytes.HasPrefix(start, []byte(field)) {
@@ -102,7 +102,7 @@ func isEvents(start []byte) bool {
 	return false
 }
 
-// meter tells of every read.
+// meter calls progress after each read.
 type meter struct {
 	r        io.Reader
 	progress func()
@@ -133,7 +133,7 @@ func readEvents(r io.Reader, each func(data []byte) (done bool, err error)) erro
 			}
 			continue
 		}
-		if len(line) > 0 || len(data) == 0 { // a comment, a name, or nothing: the data say what they are
+		if len(line) > 0 || len(data) == 0 { // a comment, an event name or an empty line: only the data matter
 			continue
 		}
 		done, err := each(data)
@@ -145,7 +145,7 @@ func readEvents(r io.Reader, each func(data []byte) (done bool, err error)) erro
 	return lines.Err()
 }
 
-// errorMessage finds the message in the body of an error.
+// errorMessage returns the message in the body of an error response.
 func errorMessage(body []byte) string {
 	var e struct {
 		Error   json.RawMessage `json:"error"`
@@ -168,7 +168,7 @@ func errorMessage(body []byte) string {
 	return string(body)
 }
 
-// shortenText keeps what a person reads of a message.
+// shortenText joins the lines of a message and truncates it to 500 characters.
 func shortenText(text string) string {
 	const most = 500
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
@@ -178,8 +178,7 @@ func shortenText(text string) string {
 	return text
 }
 
-// tokens is a count as a provider tells it. What cannot be one is -1: the answer is no worse for it. Null is none, as is a
-// count that is not there.
+// tokens is a token count of a provider. An invalid count decodes to -1 and is not an error; null and a missing count are 0.
 type tokens int
 
 // UnmarshalJSON never fails.
@@ -197,7 +196,7 @@ func (n *tokens) UnmarshalJSON(data []byte) error {
 // content is the text of a message: a string, or its parts.
 type content string
 
-// UnmarshalJSON takes null and what else there may be as no text.
+// UnmarshalJSON decodes null and other types as "".
 func (c *content) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) == nil {

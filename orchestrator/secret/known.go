@@ -1,9 +1,9 @@
-// Package secret finds credentials in what leaves a sprite. Start with Known, which looks for values that this process
-// has, and Scan, which looks for what has the form of a credential.
+// Package secret finds credentials in data that leaves a sprite. Start with Known, which searches for secrets that this
+// process has, and Scan, which searches for text in the form of a credential.
 //
 // A known value is searched for as it is, in base64 at each alignment, in hexadecimal and URL-encoded, and in pieces. Only
-// letters and digits are compared, so that quotes, line ends and operators between pieces hide nothing. What is compressed,
-// encrypted or encoded twice is not found. The package is pure, and no value is part of what it returns.
+// letters and digits are compared, so that quotes, line ends and operators between pieces hide nothing. Secrets that are
+// compressed, encrypted or encoded twice are not found. The package is pure, and its results do not contain secrets.
 package secret
 
 import (
@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	minValue = 8  // letters and digits; what is shorter is found by accident
+	minValue = 8  // letters and digits; shorter values would be found by accident
 	piece    = 16 // letters and digits of a long value that give it away
 	step     = 4  // between the beginnings of pieces
 	chunk    = 1 << 20

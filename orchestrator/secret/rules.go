@@ -18,7 +18,7 @@ import (
 //go:embed gitleaks.toml
 var gitleaks string
 
-// rule is one kind of credential. Keywords, in lower case, say cheaply that an expression cannot match.
+// rule matches one kind of credential. If none of the keywords (in lower case) occurs, the expression cannot match.
 type rule struct {
 	ID          string      `toml:"id"`
 	Regex       string      `toml:"regex"`
@@ -31,7 +31,7 @@ type rule struct {
 	compile func() (regex, path *regexp.Regexp)
 }
 
-// allowlist says what is not a secret. RegexTarget is what its expressions are about: the secret, the match or its line.
+// allowlist lists exceptions of a rule. RegexTarget selects the text of its expressions: the secret, the match or its line.
 type allowlist struct {
 	Condition   string   `toml:"condition"` // AND, else any
 	Paths       []string `toml:"paths"`
@@ -90,7 +90,7 @@ type Hit struct {
 	Line int // of the text, from 1
 }
 
-// Scan finds what has the form of a credential in the text of a file. It returns one hit for each rule and line.
+// Scan finds text in the form of a credential in a file. It returns at most one hit for each rule and line.
 func Scan(path, text string) ([]Hit, error) {
 	set, err := rules()
 	if err != nil {
@@ -110,7 +110,7 @@ func Scan(path, text string) ([]Hit, error) {
 		if only != nil && !only.MatchString(path) {
 			continue
 		}
-		if regex == nil { // the path says it all
+		if regex == nil { // the rule matches paths
 			hits = append(hits, Hit{r.ID, 1})
 			continue
 		}
