@@ -242,3 +242,20 @@ func TestConfigDocument(t *testing.T) {
 		t.Errorf("the example of docs/config.md is not valid: %+v", findings)
 	}
 }
+
+// TestArchitecture checks that each box of docs/architecture.svg is a package.
+func TestArchitecture(t *testing.T) {
+	picture, err := os.ReadFile("docs/architecture.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	boxes := regexp.MustCompile(`class="room">([^<]+)<`).FindAllSubmatch(picture, -1)
+	if len(boxes) < 15 {
+		t.Errorf("docs/architecture.svg has %d boxes, want at least 15", len(boxes))
+	}
+	for _, box := range boxes {
+		if files, _ := filepath.Glob(filepath.Join(string(box[1]), "*.go")); len(files) == 0 {
+			t.Errorf("docs/architecture.svg shows %s, which is not a package", box[1])
+		}
+	}
+}
