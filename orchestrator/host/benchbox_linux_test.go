@@ -81,16 +81,16 @@ func BenchmarkSandbox(b *testing.B) {
 		if err := host.runningSprite("s").stop(); err != nil {
 			b.Fatal(err)
 		}
-		if err := host.furnish(rec.ID); err != nil {
+		if err := host.fleet.furnish(rec.ID); err != nil {
 			b.Fatal(err)
 		}
-		cfg, _, err := host.boxConfig(rec)
+		cfg, _, err := host.fleet.boxConfig(rec)
 		if err != nil {
 			b.Fatal(err)
 		}
 		var box *sandbox.Box
 		before := cpu(b)
-		ready := timed("ms/ready", func() (err error) { box, err = host.boxes.Start(cfg); return err })
+		ready := timed("ms/ready", func() (err error) { box, err = host.fleet.boxes.Start(cfg); return err })
 		box.Network().Close()
 		if err := box.Stop(); err != nil {
 			b.Fatal(err)
@@ -159,8 +159,8 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(float64(initThreads)/n, "threads/init")
 	b.ReportMetric(float64(len(entries(b, "/proc/self/fd"))-fds)/n, "fds/sprite")
 	b.ReportMetric(float64(len(entries(b, "/proc/self/task"))-threads)/n, "threads/sprite")
-	if len(host.running()) != n {
-		b.Errorf("%d sprites", len(host.running()))
+	if len(host.fleet.running()) != n {
+		b.Errorf("%d sprites", len(host.fleet.running()))
 	}
 }
 

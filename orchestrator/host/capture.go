@@ -24,31 +24,31 @@ type present struct {
 // goes on top, for which the sandbox must end; but as long as little has changed, copying that is quicker than ending one
 // sandbox and starting another. Else the layer is copied, or a snapshot taken, while processes are held as far as the driver
 // needs that.
-func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (present, error) {
-	now, err := h.store.layer(rec.Tree)
+func (hs *historyAPI) capture(ctx context.Context, s *sprite, rec spriteRecord) (present, error) {
+	now, err := hs.store.layer(rec.Tree)
 	if err != nil {
 		return present{}, err
 	}
-	d, err := h.layers.open(now)
+	d, err := hs.layers.open(now)
 	if err != nil {
 		return present{}, err
 	}
 	quiet := d.Stacks() && s.quiet()
 	if quiet {
-		little, err := h.littleChanged(ctx, s, now)
+		little, err := hs.littleChanged(ctx, s, now)
 		if err != nil {
 			return present{}, err
 		}
 		if little {
-			return h.captureCopy(ctx, d, now)
+			return hs.captureCopy(ctx, d, now)
 		}
 	}
-	stacks, err := h.layers.stacks(ctx, d, now)
+	stacks, err := hs.layers.stacks(ctx, d, now)
 	switch {
 	case err != nil:
 		return present{}, err
 	case stacks && quiet:
-		return h.captureBelow(ctx, s, d, now)
+		return hs.captureBelow(ctx, s, d, now)
 	}
 	ended := false
 	if quiet { // so that the next box shows the checkpoint
@@ -59,14 +59,14 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 	}
 	thaw := func() error { return nil }
 	if box := s.present(); box != nil && !d.LiveSafe() {
-		h.step("holding")
+		hs.step("holding")
 		if thaw, err = hold(ctx, box); err != nil {
 			return present{}, fmt.Errorf("hold the sprite's processes: %w", err)
 		}
 	}
-	p, err := h.captureCopy(ctx, d, now)
+	p, err := hs.captureCopy(ctx, d, now)
 	if thawErr := thaw(); err == nil && thawErr != nil { // it may hold the files of more than one moment
-		h.layers.discard(p.layer)
+		hs.layers.discard(p.layer)
 		err = thawErr
 	}
 	p.ended = ended
@@ -75,47 +75,47 @@ func (h *Host) capture(ctx context.Context, s *sprite, rec spriteRecord) (presen
 
 // littleChanged reports whether the layer of a sprite in which nothing runs is quickly copied, and its sandbox may go on:
 // it then has to be one that is shown new checkpoints while it runs.
-func (h *Host) littleChanged(ctx context.Context, s *sprite, now layerRecord) (bool, error) {
+func (hs *historyAPI) littleChanged(ctx context.Context, s *sprite, now layerRecord) (bool, error) {
 	if box := s.present(); box == nil || box.Level() != sandbox.LevelRoot {
 		return false, nil
 	}
-	return tree.Within(ctx, h.layers.dataDir(now), quicklyEntries, quicklyBytes)
+	return tree.Within(ctx, hs.layers.dataDir(now), quicklyEntries, quicklyBytes)
 }
 
 // captureBelow ends the sandbox of a sprite in which nothing runs, and has it go on in an empty layer.
-func (h *Host) captureBelow(ctx context.Context, s *sprite, d layer.Driver, now layerRecord) (present, error) {
-	if err := h.shallowBelow(ctx, now); err != nil {
+func (hs *historyAPI) captureBelow(ctx context.Context, s *sprite, d layer.Driver, now layerRecord) (present, error) {
+	if err := hs.shallowBelow(ctx, now); err != nil {
 		return present{}, err
 	}
 	// First, because it is what may fail: on a full disk the sprite then goes on as it was.
-	next, err := h.merger.onTop(ctx, now)
+	next, err := hs.merger.onTop(ctx, now)
 	if err != nil {
 		return present{}, err
 	}
 	ended := s.present() != nil
 	err = s.pause()
 	if err == nil {
-		err = h.complete(ctx, d, now, h.layers.layerDir(now.ID))
+		err = hs.complete(ctx, d, now, hs.layers.layerDir(now.ID))
 	}
 	if err != nil {
-		h.layers.discard(next)
+		hs.layers.discard(next)
 		return present{}, err
 	}
-	h.step("ended")
+	hs.step("ended")
 	return present{layer: now, made: []layerRecord{next}, tree: next.ID, ended: ended}, nil
 }
 
 // captureCopy copies a layer that nobody writes to, or takes a snapshot of it. The sprite goes on where it is.
-func (h *Host) captureCopy(ctx context.Context, d layer.Driver, now layerRecord) (present, error) {
-	parent, err := h.store.standOn(now.Parent)
+func (hs *historyAPI) captureCopy(ctx context.Context, d layer.Driver, now layerRecord) (present, error) {
+	parent, err := hs.store.standOn(now.Parent)
 	if err != nil {
 		return present{}, err
 	}
-	copied, err := h.layers.build(d, parent, func(dir string) error {
-		if err := h.layers.clone(ctx, d, now, dir); err != nil {
+	copied, err := hs.layers.build(d, parent, func(dir string) error {
+		if err := hs.layers.clone(ctx, d, now, dir); err != nil {
 			return err
 		}
-		return h.complete(ctx, d, now, dir)
+		return hs.complete(ctx, d, now, dir)
 	})
 	copied.Frozen, copied.Image = true, now.Image
 	return present{layer: copied, made: []layerRecord{copied}}, err
@@ -131,15 +131,15 @@ func hold(ctx context.Context, box *sandbox.Box) (thaw func() error, err error) 
 }
 
 // complete has a layer that is about to be frozen, or a copy of it, hold all that shows in it now.
-func (h *Host) complete(ctx context.Context, d layer.Driver, of layerRecord, dir string) error {
+func (hs *historyAPI) complete(ctx context.Context, d layer.Driver, of layerRecord, dir string) error {
 	if of.Plain {
 		return nil
 	}
-	shown, err := h.layers.stack(of.ID)
+	shown, err := hs.layers.stack(of.ID)
 	if err != nil {
 		return err
 	}
-	return d.Complete(ctx, dir, h.layers.layerDir(of.ID), shown[1:])
+	return d.Complete(ctx, dir, hs.layers.layerDir(of.ID), shown[1:])
 }
 
 // commitPresent stores what capture made: it is part of the transaction that refers to the frozen layer.

@@ -28,7 +28,7 @@ func TestCheckpointWhileTheSandboxEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := w.host.runtime(rec)
+		s, err := w.host.fleet.runtime(rec)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,13 +17,32 @@ const (
 	reportEvery = 5 * time.Second // of progress streams
 )
 
-func (h *Host) createCheckpoint(w http.ResponseWriter, r *http.Request) error {
-	return h.checkpointNamed(w, r, r.PathValue("name"), false)
+// historyAPI answers the calls about checkpoints and forks, and removes the layers that nothing needs.
+type historyAPI struct {
+	*core
+	sprites access
+	catalog catalog
+	changes *changes
+	layers  *layerStore
+	merger  *merger
+	settler *settler
+}
+
+// catalog is how forks become sprites.
+type catalog interface {
+	// admitCreation waits until another sprite may be made, or says why none may.
+	admitCreation(ctx context.Context, wait bool) error
+	// object describes a sprite as the API does.
+	object(rec spriteRecord) spriteObject
+}
+
+func (hs *historyAPI) createCheckpoint(w http.ResponseWriter, r *http.Request) error {
+	return hs.checkpointNamed(w, r, r.PathValue("name"), false)
 }
 
 // checkpointNamed answers a request for a checkpoint, from outside or from inside the sprite. One from inside is durable in
 // any case: it is what a skill waits on.
-func (h *Host) checkpointNamed(w http.ResponseWriter, r *http.Request, name string, durable bool) error {
+func (hs *historyAPI) checkpointNamed(w http.ResponseWriter, r *http.Request, name string, durable bool) error {
 	var in struct {
 		Comment string `json:"comment"`
 		Durable bool   `json:"durable"` // answer when the checkpoint survives a loss of power
@@ -35,10 +54,10 @@ func (h *Host) checkpointNamed(w http.ResponseWriter, r *http.Request, name stri
 		return badRequest(fmt.Sprintf("the comment is longer than %d bytes", maxComment))
 	}
 	in.Durable = durable || in.Durable || r.URL.Query().Get("durable") == "true"
-	return h.report(w, r, "Creating checkpoint...", func(ctx context.Context) ([]sprites.Progress, error) {
-		p, err := h.checkpoint(ctx, name, in.Comment)
+	return hs.report(w, r, "Creating checkpoint...", func(ctx context.Context) ([]sprites.Progress, error) {
+		p, err := hs.checkpoint(ctx, name, in.Comment)
 		if err == nil && in.Durable {
-			err = h.settler.settle(ctx)
+			err = hs.settler.settle(ctx)
 		}
 		return []sprites.Progress{
 			{Type: "info", Data: "Checkpoint created successfully"},
@@ -51,33 +70,33 @@ func (h *Host) checkpointNamed(w http.ResponseWriter, r *http.Request, name stri
 
 // checkpoint saves the sprite's files. Commands go on meanwhile. It is alone, so that no file call writes at that moment
 // and none starts a command.
-func (h *Host) checkpoint(ctx context.Context, name, comment string) (checkpointRecord, error) {
+func (hs *historyAPI) checkpoint(ctx context.Context, name, comment string) (checkpointRecord, error) {
 	none := checkpointRecord{}
-	if err := h.checkRoom(); err != nil {
+	if err := hs.checkRoom(); err != nil {
 		return none, err
 	}
-	s, rec, leave, err := h.enter(ctx, name, alone)
+	s, rec, leave, err := hs.sprites.enter(ctx, name, alone)
 	if err != nil {
 		return none, err
 	}
 	defer leave()
-	if why := h.layers.degraded(rec.Tree); why != "" {
+	if why := hs.layers.degraded(rec.Tree); why != "" {
 		return none, degradedError(why)
 	}
-	now, err := h.capture(ctx, s, rec)
+	now, err := hs.capture(ctx, s, rec)
 	if err != nil {
 		return none, fmt.Errorf("checkpoint %s: %w", name, err)
 	}
-	p, garbage, err := h.store.addCheckpoint(name, checkpointRecord{Comment: comment, CreateTime: h.now()}, now, h.layers.mounted.has)
+	p, garbage, err := hs.store.addCheckpoint(name, checkpointRecord{Comment: comment, CreateTime: hs.now()}, now, hs.layers.mounted.has)
 	if err != nil {
-		h.layers.abandon(now.made...)
+		hs.layers.abandon(now.made...)
 		return none, fmt.Errorf("checkpoint %s: %w", name, err)
 	}
-	h.step("checkpointed")
-	h.layers.discard(garbage...)
-	h.settler.settleLater(p.Tree)
-	h.merger.mergeLater(p.Tree)
-	h.cfg.Log.Info().Str("sprite", name).Str("checkpoint", p.ID).Msg("checkpoint created")
+	hs.step("checkpointed")
+	hs.layers.discard(garbage...)
+	hs.settler.settleLater(p.Tree)
+	hs.merger.mergeLater(p.Tree)
+	hs.cfg.Log.Info().Str("sprite", name).Str("checkpoint", p.ID).Msg("checkpoint created")
 	if now.ended {
 		s.resume(name)
 	}
@@ -85,77 +104,77 @@ func (h *Host) checkpoint(ctx context.Context, name, comment string) (checkpoint
 	return p, nil
 }
 
-func (h *Host) restore(w http.ResponseWriter, r *http.Request) error {
+func (hs *historyAPI) restore(w http.ResponseWriter, r *http.Request) error {
 	name, id := r.PathValue("name"), r.PathValue("id")
-	return h.report(w, r, "Restoring from checkpoint "+id+"...", func(ctx context.Context) ([]sprites.Progress, error) {
+	return hs.report(w, r, "Restoring from checkpoint "+id+"...", func(ctx context.Context) ([]sprites.Progress, error) {
 		return []sprites.Progress{
 			{Type: "info", Data: "Container components started successfully"},
 			{Type: "complete", Data: "Restore from " + id + " complete", CheckpointID: id},
-		}, h.restoreTo(ctx, name, id)
+		}, hs.restoreTo(ctx, name, id)
 	})
 }
 
 // restoreTo makes the checkpoint's files the sprite's state. The state until then becomes an automatic checkpoint. Before
 // the commit the sprite is as it was, except that its sessions have ended.
-func (h *Host) restoreTo(ctx context.Context, name, id string) error {
-	if err := h.checkRoom(); err != nil {
+func (hs *historyAPI) restoreTo(ctx context.Context, name, id string) error {
+	if err := hs.checkRoom(); err != nil {
 		return err
 	}
-	s, rec, leave, err := h.enter(ctx, name, alone)
+	s, rec, leave, err := hs.sprites.enter(ctx, name, alone)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	p, err := h.store.checkpoint(s.id, id)
+	p, err := hs.store.checkpoint(s.id, id)
 	if err != nil {
 		return err
 	}
-	frozen, err := h.usable(ctx, p)
+	frozen, err := hs.usable(ctx, p)
 	if err != nil {
 		return err
 	}
-	fresh, err := h.merger.onTop(ctx, frozen)
+	fresh, err := hs.merger.onTop(ctx, frozen)
 	if err != nil {
 		return fmt.Errorf("restore %s to %s: %w", name, id, err)
 	}
 	if err := s.stop(); err != nil {
-		h.layers.discard(fresh)
+		hs.layers.discard(fresh)
 		return fmt.Errorf("restore %s to %s: end what runs: %w", name, id, err)
 	}
-	h.step("stopped")
-	lost := h.layers.degraded(rec.Tree) != ""
+	hs.step("stopped")
+	lost := hs.layers.degraded(rec.Tree) != ""
 	if !lost {
-		if err := h.completePresent(ctx, rec); err != nil {
-			h.layers.discard(fresh)
+		if err := hs.completePresent(ctx, rec); err != nil {
+			hs.layers.discard(fresh)
 			return fmt.Errorf("restore %s to %s: keep the present state: %w", name, id, err)
 		}
 	}
-	garbage, err := h.store.restored(name, fresh, id, lost, h.now(), keepAutos, h.layers.mounted.has)
+	garbage, err := hs.store.restored(name, fresh, id, lost, hs.now(), keepAutos, hs.layers.mounted.has)
 	if err != nil {
-		h.layers.abandon(fresh)
+		hs.layers.abandon(fresh)
 		return fmt.Errorf("restore %s to %s: %w", name, id, err)
 	}
-	h.step("restored")
+	hs.step("restored")
 	if !lost {
-		h.settler.settleLater(rec.Tree)
+		hs.settler.settleLater(rec.Tree)
 	}
-	h.layers.discard(garbage...)
-	h.cfg.Log.Info().Str("sprite", name).Str("checkpoint", id).Msg("restored")
+	hs.layers.discard(garbage...)
+	hs.cfg.Log.Info().Str("sprite", name).Str("checkpoint", id).Msg("restored")
 	s.resume(name)
 	return nil
 }
 
 // completePresent readies the present files of a sprite, in which nothing runs, for being frozen.
-func (h *Host) completePresent(ctx context.Context, rec spriteRecord) error {
-	now, err := h.store.layer(rec.Tree)
+func (hs *historyAPI) completePresent(ctx context.Context, rec spriteRecord) error {
+	now, err := hs.store.layer(rec.Tree)
 	if err != nil {
 		return err
 	}
-	d, err := h.layers.open(now)
+	d, err := hs.layers.open(now)
 	if err != nil {
 		return err
 	}
-	return h.complete(ctx, d, now, h.layers.layerDir(now.ID))
+	return hs.complete(ctx, d, now, hs.layers.layerDir(now.ID))
 }
 
 // quickly is the size of layers that are copied for a checkpoint while their sandbox goes on: to copy so much takes less time
@@ -166,17 +185,17 @@ const (
 )
 
 // usable returns the frozen layer of a checkpoint, or why its files cannot be used any more.
-func (h *Host) usable(ctx context.Context, p checkpointRecord) (layerRecord, error) {
-	if why := h.layers.degraded(p.Tree); why != "" {
+func (hs *historyAPI) usable(ctx context.Context, p checkpointRecord) (layerRecord, error) {
+	if why := hs.layers.degraded(p.Tree); why != "" {
 		return layerRecord{}, lostCheckpoint(p.ID, why)
 	}
-	l, err := h.store.layer(p.Tree)
+	l, err := hs.store.layer(p.Tree)
 	if err != nil {
 		return l, err
 	}
 	quick := l.Entries <= quicklyEntries && l.Bytes <= quicklyBytes
 	if l.Digest != "" && (quick || l.Unverified) {
-		why, err := h.settler.verifyLayer(ctx, l)
+		why, err := hs.settler.verifyLayer(ctx, l)
 		if err != nil {
 			return l, err
 		}
@@ -191,19 +210,19 @@ func lostCheckpoint(id, why string) error {
 	return &apiError{http.StatusConflict, "checkpoint_lost", "checkpoint " + id + " cannot be used: " + strings.TrimSuffix(why, "; restore a checkpoint or delete the sprite") + "; use another one"}
 }
 
-func (h *Host) listCheckpoints(w http.ResponseWriter, r *http.Request) error {
+func (hs *historyAPI) listCheckpoints(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	return h.listNamed(w, r.PathValue("name"), q.Get("includeAuto") == "true", q.Get("history"))
+	return hs.listNamed(w, r.PathValue("name"), q.Get("includeAuto") == "true", q.Get("history"))
 }
 
 // listNamed answers with the checkpoints, newest first, below the entry of the present state. With history it answers
 // with one line of text for each checkpoint that the given one descends from.
-func (h *Host) listNamed(w http.ResponseWriter, name string, autos bool, history string) error {
-	rec, err := h.store.sprite(name)
+func (hs *historyAPI) listNamed(w http.ResponseWriter, name string, autos bool, history string) error {
+	rec, err := hs.store.sprite(name)
 	if err != nil {
 		return err
 	}
-	points, err := h.store.checkpoints(rec.ID)
+	points, err := hs.store.checkpoints(rec.ID)
 	if err != nil {
 		return err
 	}
@@ -213,7 +232,7 @@ func (h *Host) listNamed(w http.ResponseWriter, name string, autos bool, history
 	out := []sprites.Checkpoint{{ID: sprites.Current, CreateTime: rec.UpdatedAt, SourceID: rec.Source}}
 	for _, p := range slices.Backward(points) {
 		if autos || !p.Auto {
-			out = append(out, h.point(p))
+			out = append(out, hs.point(p))
 		}
 	}
 	writeJSON(w, http.StatusOK, out)
@@ -237,26 +256,26 @@ func writeHistory(w http.ResponseWriter, points []checkpointRecord, id string) e
 	return err
 }
 
-func (h *Host) point(p checkpointRecord) sprites.Checkpoint {
+func (hs *historyAPI) point(p checkpointRecord) sprites.Checkpoint {
 	out := sprites.Checkpoint{ID: p.ID, CreateTime: p.CreateTime, SourceID: p.Source, Comment: p.Comment, IsAuto: p.Auto}
-	if chain, err := h.store.chain(p.Tree); err == nil && len(chain) > 0 {
+	if chain, err := hs.store.chain(p.Tree); err == nil && len(chain) > 0 {
 		out.Durable, out.Bytes = true, chain[0].Bytes
 		for _, l := range chain {
 			out.Durable, out.Unverified = out.Durable && l.Durable, out.Unverified || l.Unverified
 		}
 	}
-	if h.layers.degraded(p.Tree) != "" {
+	if hs.layers.degraded(p.Tree) != "" {
 		out.Health = "mount_failed" // the API's one word for a checkpoint that cannot be used
 	}
 	return out
 }
 
-func (h *Host) getCheckpoint(w http.ResponseWriter, r *http.Request) error {
-	return h.getNamed(w, r.PathValue("name"), r.PathValue("id"))
+func (hs *historyAPI) getCheckpoint(w http.ResponseWriter, r *http.Request) error {
+	return hs.getNamed(w, r.PathValue("name"), r.PathValue("id"))
 }
 
-func (h *Host) getNamed(w http.ResponseWriter, name, id string) error {
-	rec, err := h.store.sprite(name)
+func (hs *historyAPI) getNamed(w http.ResponseWriter, name, id string) error {
+	rec, err := hs.store.sprite(name)
 	if err != nil {
 		return err
 	}
@@ -264,39 +283,39 @@ func (h *Host) getNamed(w http.ResponseWriter, name, id string) error {
 		writeJSON(w, http.StatusOK, sprites.Checkpoint{ID: id, CreateTime: rec.UpdatedAt, SourceID: rec.Source})
 		return nil
 	}
-	p, err := h.store.checkpoint(rec.ID, id)
+	p, err := hs.store.checkpoint(rec.ID, id)
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, h.point(p))
+	writeJSON(w, http.StatusOK, hs.point(p))
 	return nil
 }
 
-func (h *Host) deleteCheckpoint(w http.ResponseWriter, r *http.Request) error {
+func (hs *historyAPI) deleteCheckpoint(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	if id == sprites.Current {
 		return &apiError{http.StatusConflict, "active_checkpoint", "the present state cannot be deleted"}
 	}
 	// Alone, so that no restore copies the tree that goes.
-	s, _, leave, err := h.enter(r.Context(), r.PathValue("name"), alone)
+	s, _, leave, err := hs.sprites.enter(r.Context(), r.PathValue("name"), alone)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	garbage, err := h.store.deleteCheckpoint(s.id, id, h.layers.mounted.has)
+	garbage, err := hs.store.deleteCheckpoint(s.id, id, hs.layers.mounted.has)
 	if err != nil {
 		return err
 	}
-	h.step("forgotten")
+	hs.step("forgotten")
 	s.refreshView()
-	h.layers.discard(garbage...)
+	hs.layers.discard(garbage...)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 // report runs work and answers with a progress stream. The stream begins when work has succeeded or takes long: a quick
 // failure is an answer with a proper status, a late one is a line in the stream, as the API has it.
-func (h *Host) report(w http.ResponseWriter, r *http.Request, first string, work func(context.Context) ([]sprites.Progress, error)) error {
+func (hs *historyAPI) report(w http.ResponseWriter, r *http.Request, first string, work func(context.Context) ([]sprites.Progress, error)) error {
 	type result struct {
 		said []sprites.Progress
 		err  error
@@ -310,9 +329,9 @@ func (h *Host) report(w http.ResponseWriter, r *http.Request, first string, work
 	send := func(p sprites.Progress) {
 		if out == nil {
 			out = newLines(w)
-			out.send(sprites.Progress{Type: "info", Data: first, Time: h.now()})
+			out.send(sprites.Progress{Type: "info", Data: first, Time: hs.now()})
 		}
-		p.Time = h.now()
+		p.Time = hs.now()
 		out.send(p)
 	}
 	tick := time.NewTicker(reportEvery)
@@ -327,7 +346,7 @@ func (h *Host) report(w http.ResponseWriter, r *http.Request, first string, work
 				return res.err
 			}
 			if res.err != nil {
-				h.cfg.Log.Error().Err(res.err).Str("path", r.URL.Path).Msg("request failed")
+				hs.cfg.Log.Error().Err(res.err).Str("path", r.URL.Path).Msg("request failed")
 				text := res.err.Error()
 				if refusal := classify(res.err); refusal.status == http.StatusInsufficientStorage {
 					text = refusal.code + ": " + refusal.message

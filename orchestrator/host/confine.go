@@ -132,21 +132,21 @@ func (cf *confiner) tryPlain(cfg sandbox.Config) ([]sandbox.Enforcement, error) 
 }
 
 // boxConfig describes the box of a sprite, and names the layers that it mounts.
-func (h *Host) boxConfig(rec spriteRecord) (sandbox.Config, []layerRecord, error) {
-	root, chain, err := h.layers.root(rec.Tree)
+func (fl *fleet) boxConfig(rec spriteRecord) (sandbox.Config, []layerRecord, error) {
+	root, chain, err := fl.layers.root(rec.Tree)
 	if err != nil {
 		return sandbox.Config{}, nil, err
 	}
-	points, below, err := h.layers.pointView(rec.ID)
+	points, below, err := fl.layers.pointView(rec.ID)
 	if err != nil {
 		return sandbox.Config{}, nil, err
 	}
 	cfg := sandbox.Config{
-		Self: h.cfg.Self, Root: root, Level: h.confiner.confined().level(), Skills: h.skills(rec), Tools: h.confiner.tools(rec), Run: h.runDir(rec.ID), Cache: h.cacheDir(rec.ID), OwnIDs: h.confiner.confined().ownIDs,
-		Shared: h.shareGo(rec), Network: h.cfg.Network.Preset != "" && h.confiner.confined().netns, Limits: h.confiner.boxLimits(rec), Points: points,
+		Self: fl.cfg.Self, Root: root, Level: fl.confiner.confined().level(), Skills: fl.skills.skills(rec), Tools: fl.confiner.tools(rec), Run: fl.runDir(rec.ID), Cache: fl.cacheDir(rec.ID), OwnIDs: fl.confiner.confined().ownIDs,
+		Shared: fl.caches.shareGo(rec), Network: fl.cfg.Network.Preset != "" && fl.confiner.confined().netns, Limits: fl.confiner.boxLimits(rec), Points: points,
 	}
-	cfg.AsRoot, cfg.NoRoot = !h.cfg.NoRoot, h.confiner.noRoot()
-	return cfg, append(chain, below...), h.imageIn(rec, &cfg)
+	cfg.AsRoot, cfg.NoRoot = !fl.cfg.NoRoot, fl.confiner.noRoot()
+	return cfg, append(chain, below...), fl.layers.imageIn(rec, &cfg)
 }
 
 // noRoot says why sprites have no root of their own, "" when they have one.

@@ -52,11 +52,11 @@ type envelope struct {
 
 // control is one control channel. One goroutine reads and starts operations; each operation has a goroutine that writes.
 type control struct {
-	host *Host
-	name string // of the sprite
-	conn *websocket.Conn
-	ctx  context.Context
-	pure bool // binary messages are input only
+	execs *execAPI
+	name  string // of the sprite
+	conn  *websocket.Conn
+	ctx   context.Context
+	pure  bool // binary messages are input only
 
 	ops sync.WaitGroup
 
@@ -82,12 +82,12 @@ const (
 )
 
 // openControl opens a control channel, if this host has them.
-func (h *Host) openControl(w http.ResponseWriter, r *http.Request) error {
+func (ea *execAPI) openControl(w http.ResponseWriter, r *http.Request) error {
 	name, q := r.PathValue("name"), r.URL.Query()
-	if !h.cfg.Control {
+	if !ea.cfg.Control {
 		return &apiError{http.StatusNotFound, "not_found", "this host has no control channels; use exec"}
 	}
-	if _, err := h.store.sprite(name); err != nil {
+	if _, err := ea.store.sprite(name); err != nil {
 		return err
 	}
 	if err := checkHandshake(r); err != nil {
@@ -101,9 +101,9 @@ func (h *Host) openControl(w http.ResponseWriter, r *http.Request) error {
 		return nil // Accept has answered
 	}
 	defer conn.CloseNow()
-	ctx, cancel := context.WithCancel(h.ctx) // not the request's, see serveSocket
+	ctx, cancel := context.WithCancel(ea.ctx) // not the request's, see serveSocket
 	defer cancel()
-	c := &control{host: h, name: name, conn: conn, ctx: ctx, pure: strings.HasPrefix(r.UserAgent(), goClient)}
+	c := &control{execs: ea, name: name, conn: conn, ctx: ctx, pure: strings.HasPrefix(r.UserAgent(), goClient)}
 	if q.Get("op") != "" {
 		c.start(envelope{Op: "exec"}, q, controlPrefix)
 	}
@@ -233,7 +233,7 @@ func (c *control) start(e envelope, args url.Values, prefix string) {
 		var code int
 		told := false
 		if notStarted {
-			code, told = failed.Code, c.host.tellFailure(c.ctx, c.conn, in, failed)
+			code, told = failed.Code, c.execs.tellFailure(c.ctx, c.conn, in, failed)
 		} else {
 			told = op.session.talk(c.ctx, c.conn, op.client)
 			code = op.session.code // written before talk heard of the exit
@@ -254,7 +254,7 @@ func (c *control) start(e envelope, args url.Values, prefix string) {
 func (c *control) begin(args url.Values) (*operation, execRequest, error) {
 	op := &operation{client: newClient(args.Get("id") == "")}
 	if id := args.Get("id"); id != "" {
-		s, release, err := c.host.findSession(c.name, id)
+		s, release, err := c.execs.findSession(c.name, id)
 		if err != nil {
 			return nil, execRequest{}, err
 		}
@@ -269,7 +269,7 @@ func (c *control) begin(args url.Values) (*operation, execRequest, error) {
 	if err != nil {
 		return nil, in, err
 	}
-	s, err := c.host.start(c.ctx, c.name, in, op.client)
+	s, err := c.execs.start(c.ctx, c.name, in, op.client)
 	if failed, ok := startFailure(err); ok {
 		return &operation{client: op.client}, in, failed
 	}

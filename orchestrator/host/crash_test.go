@@ -234,7 +234,7 @@ func killAtEachStep(t *testing.T, kind layer.Kind, name string, do func(*world) 
 	}
 	after := w.state()
 	// A layer that a box shows although nothing else needs it stays until the box has ended.
-	for _, s := range w.host.running() {
+	for _, s := range w.host.fleet.running() {
 		if err := s.stop(); err != nil {
 			t.Fatal(err)
 		}

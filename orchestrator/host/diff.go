@@ -13,8 +13,8 @@ import (
 // diff answers with what differs between two checkpoints of a sprite, one object for each path: as lines for clients that
 // accept application/x-ndjson, the last of which says that it is complete, else as an array. `to` is the present state
 // unless it is given, and `from` the checkpoint that it descends from.
-func (h *Host) diff(w http.ResponseWriter, r *http.Request) error {
-	_, rec, leave, err := h.enter(r.Context(), r.PathValue("name"), 1)
+func (hs *historyAPI) diff(w http.ResponseWriter, r *http.Request) error {
+	_, rec, leave, err := hs.sprites.enter(r.Context(), r.PathValue("name"), 1)
 	if err != nil {
 		return err
 	}
@@ -24,15 +24,15 @@ func (h *Host) diff(w http.ResponseWriter, r *http.Request) error {
 		to = sprites.Current
 	}
 	if from == "" {
-		if from, err = h.sourceOf(rec, to); err != nil {
+		if from, err = hs.sourceOf(rec, to); err != nil {
 			return err
 		}
 	}
-	a, err := h.files(rec, from)
+	a, err := hs.files(rec, from)
 	if err != nil {
 		return err
 	}
-	b, err := h.files(rec, to)
+	b, err := hs.files(rec, to)
 	if err != nil {
 		return err
 	}
@@ -61,10 +61,10 @@ func (h *Host) diff(w http.ResponseWriter, r *http.Request) error {
 }
 
 // sourceOf is the checkpoint that a state descends from.
-func (h *Host) sourceOf(rec spriteRecord, id string) (string, error) {
+func (hs *historyAPI) sourceOf(rec spriteRecord, id string) (string, error) {
 	source := rec.Source
 	if id != sprites.Current {
-		p, err := h.store.checkpoint(rec.ID, id)
+		p, err := hs.store.checkpoint(rec.ID, id)
 		if err != nil {
 			return "", err
 		}
@@ -77,19 +77,19 @@ func (h *Host) sourceOf(rec spriteRecord, id string) (string, error) {
 }
 
 // files lists the folders that hold a checkpoint's files, or the present ones.
-func (h *Host) files(rec spriteRecord, id string) ([]string, error) {
+func (hs *historyAPI) files(rec spriteRecord, id string) ([]string, error) {
 	layer := rec.Tree
 	if id != sprites.Current {
-		p, err := h.store.checkpoint(rec.ID, id)
+		p, err := hs.store.checkpoint(rec.ID, id)
 		if err != nil {
 			return nil, err
 		}
 		layer = p.Tree
 	}
-	if why := h.layers.degraded(layer); why != "" {
+	if why := hs.layers.degraded(layer); why != "" {
 		return nil, lostCheckpoint(id, why)
 	}
-	return h.layers.stack(layer)
+	return hs.layers.stack(layer)
 }
 
 func change(c tree.Change) sprites.Change {

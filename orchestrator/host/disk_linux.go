@@ -18,10 +18,10 @@ func mountID(dir string) string {
 
 // Disk names the present run of the system and the mount of the disk that the sprites are on. When it is another one than
 // before, what was not synced may be torn. It is "" where that cannot be told.
-func (h *Host) Disk() string {
+func (c *core) Disk() string {
 	boot := strings.TrimSpace(bootID())
 	if boot == "" {
 		return ""
 	}
-	return strings.TrimSpace(boot + " " + mountID(h.cfg.Dir))
+	return strings.TrimSpace(boot + " " + mountID(c.cfg.Dir))
 }

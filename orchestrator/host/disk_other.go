@@ -3,4 +3,4 @@
 package host
 
 // Disk is "": whether the machine or its disk was restarted cannot be told here.
-func (h *Host) Disk() string { return "" }
+func (c *core) Disk() string { return "" }

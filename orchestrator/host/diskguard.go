@@ -15,22 +15,22 @@ var errFilled = errors.New("the disk that holds the sprites is nearly full, and 
 // diskGuard ends sprites before they have filled the host's disk: what is refused when little is left (checkRoom) does not
 // stop what runs already.
 type diskGuard struct {
-	host    *Host
+	fleet   *fleet
 	room    func() (room, error)
 	left    room              // when it looked last
 	written map[string]uint64 // by sprite, until then
 }
 
 // guardDisk works until the host closes.
-func (h *Host) guardDisk() {
-	g := &diskGuard{host: h, room: func() (room, error) { return roomOf(h.cfg.Dir) }}
+func (fl *fleet) guardDisk() {
+	g := &diskGuard{fleet: fl, room: func() (room, error) { return roomOf(fl.cfg.Dir) }}
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
 			g.look()
-		case <-h.ctx.Done():
+		case <-fl.ctx.Done():
 			return
 		}
 	}
@@ -39,19 +39,19 @@ func (h *Host) guardDisk() {
 // look ends the sprite that wrote the most since the last look if a quarter only is left of what is to stay free, and it gets
 // less. It returns the names of those that it ended.
 func (g *diskGuard) look() (ended []string) {
-	h := g.host
+	fl := g.fleet
 	left, err := g.room()
 	if err != nil {
 		return nil // whoever needs room finds out, too
 	}
-	urgent := left.urgent(h.cfg.Reserve) && left.less(g.left)
+	urgent := left.urgent(fl.cfg.Reserve) && left.less(g.left)
 	g.left = left
-	if !urgent && !left.nearly(h.cfg.Reserve) {
+	if !urgent && !left.nearly(fl.cfg.Reserve) {
 		g.written = nil // only then does it matter who writes
 		return nil
 	}
 	written, running := map[string]uint64{}, map[string]*sprite{}
-	for _, s := range h.running() {
+	for _, s := range fl.running() {
 		if box := s.present(); box != nil {
 			written[s.name], running[s.name] = box.Written(), s
 		}
@@ -62,10 +62,10 @@ func (g *diskGuard) look() (ended []string) {
 		return nil
 	}
 	for _, name := range names {
-		h.cfg.Log.Error().Str("sprite", name).Uint64("free_mib", left.Bytes>>20).Msg("sprite ended, because it fills the disk")
+		fl.cfg.Log.Error().Str("sprite", name).Uint64("free_mib", left.Bytes>>20).Msg("sprite ended, because it fills the disk")
 		if box := running[name].present(); box != nil {
 			if err := box.StopFor(errFilled); err != nil {
-				h.cfg.Log.Warn().Err(err).Str("sprite", name).Msg("end a sprite that fills the disk")
+				fl.cfg.Log.Warn().Err(err).Str("sprite", name).Msg("end a sprite that fills the disk")
 			}
 		}
 		ended = append(ended, name)

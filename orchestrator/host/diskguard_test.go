@@ -35,7 +35,7 @@ func TestWhoFillsTheDiskIsEnded(t *testing.T) {
 		go io.Copy(io.Discard, r) // until the command ends
 	}
 	free := uint64(40 << 30)
-	g := &diskGuard{host: w.host, room: func() (room, error) { return room{Bytes: free, TotalBytes: 100 << 30}, nil }}
+	g := &diskGuard{fleet: w.host.fleet, room: func() (room, error) { return room{Bytes: free, TotalBytes: 100 << 30}, nil }}
 	w.host.cfg.Reserve = 8 << 30
 	look := func(left uint64) []string {
 		t.Helper()
@@ -72,7 +72,7 @@ func TestWhoFillsTheDiskIsEnded(t *testing.T) {
 }
 
 func written(h *Host, name string) uint64 {
-	for _, s := range h.running() {
+	for _, s := range h.fleet.running() {
 		if box := s.present(); s.name == name && box != nil {
 			return box.Written()
 		}

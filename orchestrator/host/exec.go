@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -127,10 +128,18 @@ func environment(layers ...[]string) []string {
 	return env
 }
 
+// execAPI answers the calls about commands and their sessions.
+type execAPI struct {
+	*core
+	sprites      access
+	firstSession int64 // sessions have higher numbers
+	lastSession  atomic.Int64
+}
+
 // start runs a command in the sprite with c as its owner, who keeps the sprite awake until detach. The process may have ended when start
 // returns; its output is kept for c.
-func (h *Host) start(ctx context.Context, name string, in execRequest, c *client) (*session, error) {
-	s, rec, leave, err := h.enter(ctx, name, 1)
+func (ea *execAPI) start(ctx context.Context, name string, in execRequest, c *client) (*session, error) {
+	s, rec, leave, err := ea.sprites.enter(ctx, name, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -145,13 +154,13 @@ func (h *Host) start(ctx context.Context, name string, in execRequest, c *client
 	for k, v := range rec.Environment {
 		own = append(own, k+"="+v)
 	}
-	env := environment(box.BaseEnv(), h.cfg.Env, translatedEnv(box), s.networkEnv(), own, in.env)
+	env := environment(box.BaseEnv(), ea.cfg.Env, translatedEnv(box), s.networkEnv(), own, in.env)
 	one := newSession()
 	// Without the lock: a sandbox that does not answer must not keep anybody from stopping it.
 	if err := one.launch(box, in, env); err != nil {
 		return nil, err
 	}
-	one.id, one.created, one.last = h.nextSession(), h.now(), h.clock()
+	one.id, one.created, one.last = ea.nextSession(), ea.now(), ea.clock()
 	one.name, one.command = path.Base(in.argv[0]), strings.Join(append([]string{one.proc.Program}, in.argv[1:]...), " ")
 	one.ports, one.dir, one.tty, one.rows, one.cols, one.grace = &s.listening, in.dir, in.tty, in.rows, in.cols, in.grace
 	s.mu.Lock()
@@ -159,7 +168,7 @@ func (h *Host) start(ctx context.Context, name string, in execRequest, c *client
 	c.release = s.keep()
 	one.clients[c] = true
 	s.sessions[one.id] = one
-	h.chores.Go(func() {
+	ea.chores.Go(func() {
 		one.run()
 		s.mu.Lock()
 		delete(s.sessions, one.id)
@@ -255,16 +264,16 @@ func startFailure(err error) (*sandbox.StartError, bool) {
 }
 
 // execOrList is a new command when the client asks for a socket, else the list of sessions.
-func (h *Host) execOrList(w http.ResponseWriter, r *http.Request) error {
+func (ea *execAPI) execOrList(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	upgrade := strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 	switch {
 	case q.Get("id") != "":
-		return h.attachTo(w, r, q.Get("id"))
+		return ea.attachTo(w, r, q.Get("id"))
 	case upgrade:
-		return h.execSocket(w, r)
+		return ea.execSocket(w, r)
 	case len(q["cmd"]) > 0:
 		return &apiError{http.StatusUpgradeRequired, "upgrade_required", "exec over GET needs a WebSocket; use POST without one"}
 	}
-	return spoken(h.listSessions)(w, r)
+	return spoken(ea.listSessions)(w, r)
 }

@@ -31,7 +31,7 @@ const (
 )
 
 // execPost runs a command without TTY for clients that have no WebSocket.
-func (h *Host) execPost(w http.ResponseWriter, r *http.Request) error {
+func (ea *execAPI) execPost(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	for _, name := range []string{"tty", "id", "detachable", "cc"} {
 		if q.Get(name) != "" && q.Get(name) != "false" {
@@ -46,7 +46,7 @@ func (h *Host) execPost(w http.ResponseWriter, r *http.Request) error {
 		return &apiError{http.StatusHTTPVersionNotSupported, "http_version", "exec over POST needs HTTP/1.1, because its frames are told apart by chunks"}
 	}
 	c := newClient(true)
-	s, err := h.start(r.Context(), r.PathValue("name"), in, c)
+	s, err := ea.start(r.Context(), r.PathValue("name"), in, c)
 	failed, notStarted := startFailure(err)
 	if err != nil && !notStarted {
 		return err
@@ -59,7 +59,7 @@ func (h *Host) execPost(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("take over the connection: %w", err)
 	}
 	defer conn.Close()
-	defer context.AfterFunc(h.ctx, func() { conn.Close() })()
+	defer context.AfterFunc(ea.ctx, func() { conn.Close() })()
 	out := postWriter{conn}
 	out.head(w.Header(), strings.EqualFold(r.Header.Get("Expect"), "100-continue"))
 	if notStarted {

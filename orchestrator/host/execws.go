@@ -31,7 +31,7 @@ const (
 
 // execSocket starts a command, then opens the socket: what cannot be started is refused in the handshake, and output is
 // kept from the first byte on.
-func (h *Host) execSocket(w http.ResponseWriter, r *http.Request) error {
+func (ea *execAPI) execSocket(w http.ResponseWriter, r *http.Request) error {
 	if err := checkHandshake(r); err != nil {
 		return err
 	}
@@ -40,14 +40,14 @@ func (h *Host) execSocket(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	c := newClient(true)
-	s, err := h.start(r.Context(), r.PathValue("name"), in, c)
+	s, err := ea.start(r.Context(), r.PathValue("name"), in, c)
 	if failed, ok := startFailure(err); ok {
-		return h.serveFailure(w, r, in, failed)
+		return ea.serveFailure(w, r, in, failed)
 	}
 	if err != nil {
 		return err
 	}
-	h.serveSocket(w, r, s, c)
+	ea.serveSocket(w, r, s, c)
 	return nil
 }
 
@@ -64,16 +64,16 @@ func checkHandshake(r *http.Request) error {
 }
 
 // attach joins a session that runs.
-func (h *Host) attach(w http.ResponseWriter, r *http.Request) error {
+func (ea *execAPI) attach(w http.ResponseWriter, r *http.Request) error {
 	if r.Header.Get("Upgrade") == "" {
-		return spoken(h.showSession)(w, r)
+		return spoken(ea.showSession)(w, r)
 	}
-	return h.attachTo(w, r, r.PathValue("session"))
+	return ea.attachTo(w, r, r.PathValue("session"))
 }
 
 // showSession answers who asks for a session without joining it.
-func (h *Host) showSession(_ http.ResponseWriter, r *http.Request) error {
-	_, release, err := h.findSession(r.PathValue("name"), r.PathValue("session"))
+func (ea *execAPI) showSession(_ http.ResponseWriter, r *http.Request) error {
+	_, release, err := ea.findSession(r.PathValue("name"), r.PathValue("session"))
 	if err != nil {
 		return err
 	}
@@ -81,11 +81,11 @@ func (h *Host) showSession(_ http.ResponseWriter, r *http.Request) error {
 	return &apiError{http.StatusUpgradeRequired, "upgrade_required", "joining a session needs a WebSocket"}
 }
 
-func (h *Host) attachTo(w http.ResponseWriter, r *http.Request, id string) error {
+func (ea *execAPI) attachTo(w http.ResponseWriter, r *http.Request, id string) error {
 	if err := checkHandshake(r); err != nil {
 		return err
 	}
-	s, release, err := h.findSession(r.PathValue("name"), id)
+	s, release, err := ea.findSession(r.PathValue("name"), id)
 	if err != nil {
 		return err
 	}
@@ -95,12 +95,12 @@ func (h *Host) attachTo(w http.ResponseWriter, r *http.Request, id string) error
 		release()
 		return noSession(id)
 	}
-	h.serveSocket(w, r, s, c)
+	ea.serveSocket(w, r, s, c)
 	return nil
 }
 
 // serveSocket connects a client with a session until one of them ends.
-func (h *Host) serveSocket(w http.ResponseWriter, r *http.Request, s *session, c *client) {
+func (ea *execAPI) serveSocket(w http.ResponseWriter, r *http.Request, s *session, c *client) {
 	defer s.detach(c)
 	conn, err := accept(w, r)
 	if err != nil {
@@ -108,7 +108,7 @@ func (h *Host) serveSocket(w http.ResponseWriter, r *http.Request, s *session, c
 	}
 	defer conn.CloseNow()
 	// Not the request's context: it ends with the handler, and the library says not to use it.
-	ctx, cancel := context.WithCancel(h.ctx)
+	ctx, cancel := context.WithCancel(ea.ctx)
 	defer cancel()
 	var reader sync.WaitGroup
 	reader.Go(func() {
@@ -326,28 +326,28 @@ func sendControl(ctx context.Context, conn *websocket.Conn, m any) bool {
 }
 
 // serveFailure plays the short life of a command that could not be started.
-func (h *Host) serveFailure(w http.ResponseWriter, r *http.Request, in execRequest, failed *sandbox.StartError) error {
+func (ea *execAPI) serveFailure(w http.ResponseWriter, r *http.Request, in execRequest, failed *sandbox.StartError) error {
 	conn, err := accept(w, r)
 	if err != nil {
 		return nil // Accept has answered
 	}
 	defer conn.CloseNow()
-	ctx, cancel := context.WithTimeout(h.ctx, quiet)
+	ctx, cancel := context.WithTimeout(ea.ctx, quiet)
 	defer cancel()
-	if h.tellFailure(ctx, conn, in, failed) {
+	if ea.tellFailure(ctx, conn, in, failed) {
 		conn.Close(websocket.StatusNormalClosure, "")
 	}
 	return nil
 }
 
 // tellFailure tells a client what it would hear of a command that says why it fails, and ends.
-func (h *Host) tellFailure(ctx context.Context, conn *websocket.Conn, in execRequest, failed *sandbox.StartError) bool {
+func (ea *execAPI) tellFailure(ctx context.Context, conn *websocket.Conn, in execRequest, failed *sandbox.StartError) bool {
 	text := []byte(failed.Text + "\n")
 	if !in.tty {
 		text = append([]byte{sprites.StreamStderr}, text...)
 	}
 	info := sessionInfo{
-		Type: "session_info", SessionID: h.nextSession(), Command: path.Base(in.argv[0]), Created: h.now().Unix(),
+		Type: "session_info", SessionID: ea.nextSession(), Command: path.Base(in.argv[0]), Created: ea.now().Unix(),
 		Rows: in.rows, Cols: in.cols, IsOwner: true, TTY: in.tty,
 	}
 	return sendControl(ctx, conn, info) && conn.Write(ctx, websocket.MessageBinary, text) == nil && sendExit(ctx, conn, failed.Code, in.tty)

@@ -15,7 +15,7 @@ import (
 // forkSprite makes a new sprite with the files of a checkpoint of another, or of its present state. It has all that the
 // other was made and bound with, its services and its network policy among it, and neither its checkpoints, its URL's
 // settings nor its labels.
-func (h *Host) forkSprite(w http.ResponseWriter, r *http.Request) error {
+func (hs *historyAPI) forkSprite(w http.ResponseWriter, r *http.Request) error {
 	name, id := r.PathValue("name"), r.PathValue("id")
 	var in struct {
 		Name   string   `json:"name"`
@@ -27,73 +27,73 @@ func (h *Host) forkSprite(w http.ResponseWriter, r *http.Request) error {
 	if !spriteName.MatchString(in.Name) {
 		return badRequest(fmt.Sprintf("%q is no sprite name: use 1 to 63 lower-case letters, digits and dashes, not at the ends", in.Name))
 	}
-	if err := h.checkRoom(); err != nil {
+	if err := hs.checkRoom(); err != nil {
 		return err
 	}
-	if _, err := h.store.sprite(in.Name); err == nil {
+	if _, err := hs.store.sprite(in.Name); err == nil {
 		return errNameTaken
 	}
 	if err := checkLabels(in.Labels); err != nil {
 		return err
 	}
-	if err := h.admitCreation(r.Context(), false); err != nil {
+	if err := hs.catalog.admitCreation(r.Context(), false); err != nil {
 		return err
 	}
-	rec, err := h.fork(r.Context(), name, id, in.Name, in.Labels)
+	rec, err := hs.fork(r.Context(), name, id, in.Name, in.Labels)
 	if err != nil {
 		return err
 	}
-	h.step("forked")
-	h.changes.tell(rec.Name)
-	h.cfg.Log.Info().Str("sprite", rec.Name).Str("of", name).Str("checkpoint", id).Msg("sprite forked")
-	writeJSON(w, http.StatusCreated, h.object(rec))
+	hs.step("forked")
+	hs.changes.tell(rec.Name)
+	hs.cfg.Log.Info().Str("sprite", rec.Name).Str("of", name).Str("checkpoint", id).Msg("sprite forked")
+	writeJSON(w, http.StatusCreated, hs.catalog.object(rec))
 	return nil
 }
 
-func (h *Host) fork(ctx context.Context, name, id, to string, labels []string) (spriteRecord, error) {
+func (hs *historyAPI) fork(ctx context.Context, name, id, to string, labels []string) (spriteRecord, error) {
 	// Alone, as for a checkpoint, or for a deletion of the one that is forked.
-	s, rec, leave, err := h.enter(ctx, name, alone)
+	s, rec, leave, err := hs.sprites.enter(ctx, name, alone)
 	if err != nil {
 		return rec, err
 	}
 	defer leave()
 	var now present
 	if id == sprites.Current {
-		if why := h.layers.degraded(rec.Tree); why != "" {
+		if why := hs.layers.degraded(rec.Tree); why != "" {
 			return rec, degradedError(why)
 		}
-		now, err = h.capture(ctx, s, rec)
+		now, err = hs.capture(ctx, s, rec)
 	} else {
 		var p checkpointRecord
-		if p, err = h.store.checkpoint(s.id, id); err == nil {
-			now.layer, err = h.usable(ctx, p)
+		if p, err = hs.store.checkpoint(s.id, id); err == nil {
+			now.layer, err = hs.usable(ctx, p)
 		}
 	}
 	if err != nil {
 		return rec, fmt.Errorf("fork %s: %w", name, err)
 	}
-	made, err := h.merger.onTop(ctx, now.layer)
+	made, err := hs.merger.onTop(ctx, now.layer)
 	if err != nil {
-		h.layers.abandon(now.made...)
+		hs.layers.abandon(now.made...)
 		return rec, fmt.Errorf("fork %s: %w", name, err)
 	}
 	forked := rec
 	forked.ID, forked.Name, forked.Tree, forked.Labels = "sprite-"+ulid.Make().String(), to, made.ID, labels
 	forked.Source, forked.Checkpointed, forked.URLSettings = "", 0, sprites.URLSettings{}
-	forked.CreatedAt = h.now()
+	forked.CreatedAt = hs.now()
 	forked.UpdatedAt, forked.LastStarted, forked.LastWarmed = forked.CreatedAt, nil, nil
-	garbage, err := h.store.forkSprite(name, now, forked, made, h.layers.mounted.has)
+	garbage, err := hs.store.forkSprite(name, now, forked, made, hs.layers.mounted.has)
 	if err != nil {
-		h.layers.abandon(append(slices.Clone(now.made), made)...)
+		hs.layers.abandon(append(slices.Clone(now.made), made)...)
 		return rec, fmt.Errorf("fork %s: %w", name, err)
 	}
-	h.layers.discard(garbage...)
+	hs.layers.discard(garbage...)
 	if now.ended {
 		s.resume(name)
 	}
 	if id == sprites.Current {
-		h.settler.settleLater(now.layer.ID)
-		h.merger.mergeLater(now.layer.ID)
+		hs.settler.settleLater(now.layer.ID)
+		hs.merger.mergeLater(now.layer.ID)
 	}
 	return forked, nil
 }

@@ -57,7 +57,7 @@ func parseMode(text string) (fs.FileMode, error) {
 }
 
 // readFile streams a file, or with start and end (exclusive) a part of it.
-func (h *Host) readFile(w http.ResponseWriter, r *http.Request) error {
+func (a *fileAPI) readFile(w http.ResponseWriter, r *http.Request) error {
 	name, err := queryName(r)
 	if err != nil {
 		return err
@@ -71,14 +71,14 @@ func (h *Host) readFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f, yield, done, err := h.useFiles(r.Context(), r.PathValue("name"), q.Get("asRoot") == "true")
+	f, yield, done, err := a.useFiles(r.Context(), r.PathValue("name"), q.Get("asRoot") == "true")
 	if err != nil {
-		return h.fileFailed(w, r, name, err)
+		return a.fileFailed(w, r, name, err)
 	}
 	done = sync.OnceFunc(done)
 	defer done()
 	if err := checkName(name); err != nil {
-		h.refuseFile(w, r, name, err)
+		a.refuseFile(w, r, name, err)
 		return nil
 	}
 	file, size, err := f.Open(r.Context(), name)
@@ -86,14 +86,14 @@ func (h *Host) readFile(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err != nil {
-		h.refuseFile(w, r, name, err)
+		a.refuseFile(w, r, name, err)
 		return nil
 	}
 	whole := size
 	if end >= 0 {
 		size = min(size, end)
 	}
-	source := &lent{dir: h.tmpDir(), file: file, at: start, end: max(size, start)}
+	source := &lent{dir: a.tmpDir(), file: file, at: start, end: max(size, start)}
 	defer source.close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Length", strconv.FormatInt(source.end-start, 10))
@@ -104,7 +104,7 @@ func (h *Host) readFile(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", start, source.end-1, whole))
 		}
 	}
-	if err := h.lend(w, status, source, yield, done); err != nil {
+	if err := a.lend(w, status, source, yield, done); err != nil {
 		panic(http.ErrAbortHandler) // the client must not take a part for the whole
 	}
 	return nil
@@ -112,7 +112,7 @@ func (h *Host) readFile(w http.ResponseWriter, r *http.Request) error {
 
 // lend serves from a sprite's file. A small one is read at once; of a large one the sprite is held until the client has it
 // all or somebody wants the sprite alone. done is called once the sprite's file is closed.
-func (h *Host) lend(w http.ResponseWriter, status int, source *lent, yield <-chan struct{}, done func()) error {
+func (a *fileAPI) lend(w http.ResponseWriter, status int, source *lent, yield <-chan struct{}, done func()) error {
 	if length := source.end - source.at; length <= held {
 		content := make([]byte, length)
 		_, err := io.ReadFull(source, content)
@@ -133,7 +133,7 @@ func (h *Host) lend(w http.ResponseWriter, status int, source *lent, yield <-cha
 		case <-served:
 		case <-yield:
 			if err := source.takeBack(); err != nil {
-				h.cfg.Log.Warn().Err(err).Msg("keep the rest of a file for a client; its download is cut off")
+				a.cfg.Log.Warn().Err(err).Msg("keep the rest of a file for a client; its download is cut off")
 				source.close()
 			}
 			done()
@@ -160,7 +160,7 @@ func position(text string, otherwise int64) (int64, error) {
 
 // writeFile replaces a file. The body is received before the sprite is touched, so that a slow client holds up nobody
 // and a broken one changes nothing.
-func (h *Host) writeFile(w http.ResponseWriter, r *http.Request) error {
+func (a *fileAPI) writeFile(w http.ResponseWriter, r *http.Request) error {
 	name, err := queryName(r)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (h *Host) writeFile(w http.ResponseWriter, r *http.Request) error {
 		}
 		mode = &m
 	}
-	content, err := nameless(h.tmpDir())
+	content, err := nameless(a.tmpDir())
 	if err != nil {
 		return err
 	}
@@ -182,15 +182,15 @@ func (h *Host) writeFile(w http.ResponseWriter, r *http.Request) error {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		h.refuseFile(w, r, name, syscall.EFBIG)
+		a.refuseFile(w, r, name, syscall.EFBIG)
 		return nil
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		h.refuseFile(w, r, name, err)
+		a.refuseFile(w, r, name, err)
 		return nil
 	case err != nil:
 		return badRequest("the body of the file did not arrive whole: " + err.Error())
 	}
-	return h.withFiles(w, r, name, r.URL.Query().Get("asRoot") == "true", func(f fileAccess) (func(), error) {
+	return a.withFiles(w, r, name, r.URL.Query().Get("asRoot") == "true", func(f fileAccess) (func(), error) {
 		if err := checkName(name); err != nil {
 			return nil, err
 		}

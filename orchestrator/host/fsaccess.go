@@ -62,8 +62,17 @@ func errAsRoot(why string) error {
 	return fileRefusal{syscall.EPERM, "asRoot: this sprite has no root: " + why}
 }
 
+// fileAPI answers the calls about files.
+type fileAPI struct {
+	*core
+	sprites  access
+	confiner *confiner
+	layers   *layerStore
+	skills   *skillFolders
+}
+
 // refuseFile answers a file call in the form of the API. name is what the client asked for: host paths stay inside.
-func (h *Host) refuseFile(w http.ResponseWriter, r *http.Request, name string, err error) {
+func (a *fileAPI) refuseFile(w http.ResponseWriter, r *http.Request, name string, err error) {
 	var errno syscall.Errno
 	var at *fs.PathError
 	var link *os.LinkError
@@ -81,20 +90,20 @@ func (h *Host) refuseFile(w http.ResponseWriter, r *http.Request, name string, e
 			return
 		}
 	}
-	h.cfg.Log.Error().Err(err).Str("method", r.Method).Str("path", r.URL.Path).Str("file", name).Msg("file call failed")
+	a.cfg.Log.Error().Err(err).Str("method", r.Method).Str("path", r.URL.Path).Str("file", name).Msg("file call failed")
 	writeJSON(w, http.StatusInternalServerError, map[string]string{"error": "input/output error", "code": "EIO", "path": name})
 }
 
 // useFiles gives access to the files of a sprite, which is started or woken for it where it has to be. Until done they stay
 // in place: whoever wants to put others in their place waits, and yield rings. With root the access is that of the sprite's root.
-func (h *Host) useFiles(ctx context.Context, sprite string, root bool) (f fileAccess, yield <-chan struct{}, done func(), err error) {
+func (a *fileAPI) useFiles(ctx context.Context, sprite string, root bool) (f fileAccess, yield <-chan struct{}, done func(), err error) {
 	if root {
-		if why := h.confiner.noRoot(); why != "" {
+		if why := a.confiner.noRoot(); why != "" {
 			return nil, nil, nil, errAsRoot(why)
 		}
 	}
-	if h.confiner.confined().level() != sandbox.LevelProcess {
-		s, box, done, err := h.use(ctx, sprite)
+	if a.confiner.confined().level() != sandbox.LevelProcess {
+		s, box, done, err := a.sprites.use(ctx, sprite)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -104,11 +113,11 @@ func (h *Host) useFiles(ctx context.Context, sprite string, root bool) (f fileAc
 		}
 		return access, s.wanted.rung(), done, nil
 	}
-	s, rec, leave, err := h.enter(ctx, sprite, 1)
+	s, rec, leave, err := a.sprites.enter(ctx, sprite, 1)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	tree, err := h.openRooted(rec)
+	tree, err := a.openRooted(rec)
 	if err != nil {
 		leave()
 		return nil, nil, nil, err
@@ -121,10 +130,10 @@ func (h *Host) useFiles(ctx context.Context, sprite string, root bool) (f fileAc
 
 // withFiles runs fn on the files of the sprite that r names, as its root or its user, and answers if it fails. What fn answers is sent after the
 // sprite's gate has been left: a slow client holds up nobody.
-func (h *Host) withFiles(w http.ResponseWriter, r *http.Request, name string, root bool, fn func(fileAccess) (answer func(), err error)) error {
-	f, _, done, err := h.useFiles(r.Context(), r.PathValue("name"), root)
+func (a *fileAPI) withFiles(w http.ResponseWriter, r *http.Request, name string, root bool, fn func(fileAccess) (answer func(), err error)) error {
+	f, _, done, err := a.useFiles(r.Context(), r.PathValue("name"), root)
 	if err != nil {
-		return h.fileFailed(w, r, name, err)
+		return a.fileFailed(w, r, name, err)
 	}
 	done = sync.OnceFunc(done)
 	defer done()
@@ -136,18 +145,18 @@ func (h *Host) withFiles(w http.ResponseWriter, r *http.Request, name string, ro
 	case errors.Is(err, sandbox.ErrDied), errors.Is(err, context.Canceled), sandbox.Short(err):
 		return err
 	default:
-		h.refuseFile(w, r, name, err)
+		a.refuseFile(w, r, name, err)
 	}
 	return nil
 }
 
 // fileFailed answers where no access to files was given because of what the call asks for.
-func (h *Host) fileFailed(w http.ResponseWriter, r *http.Request, name string, err error) error {
+func (a *fileAPI) fileFailed(w http.ResponseWriter, r *http.Request, name string, err error) error {
 	var refused fileRefusal
 	if !errors.As(err, &refused) {
 		return err
 	}
-	h.refuseFile(w, r, name, err)
+	a.refuseFile(w, r, name, err)
 	return nil
 }
 

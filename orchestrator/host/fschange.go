@@ -50,7 +50,7 @@ func (in fileChange) op(kind files.Kind) files.Op {
 	}
 }
 
-func (h *Host) deleteFile(w http.ResponseWriter, r *http.Request) error {
+func (a *fileAPI) deleteFile(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	in := fileChange{Path: q.Get("path"), WorkingDir: q.Get("workingDir"), Recursive: q.Get("recursive") == "true", AsRoot: q.Get("asRoot") == "true"}
 	if in.Path == "" {
@@ -62,10 +62,10 @@ func (h *Host) deleteFile(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("path is missing")
 	}
 	op := in.op(files.Remove)
-	return h.doFiles(w, r, op, in.AsRoot, "deleted", maxNamed, func(e files.Entry) any { return path.Join(string(op.Path), e.Rel) }, nil)
+	return a.doFiles(w, r, op, in.AsRoot, "deleted", maxNamed, func(e files.Entry) any { return path.Join(string(op.Path), e.Rel) }, nil)
 }
 
-func (h *Host) renameFile(w http.ResponseWriter, r *http.Request) error {
+func (a *fileAPI) renameFile(w http.ResponseWriter, r *http.Request) error {
 	var in fileChange
 	if err := readJSON(w, r, &in); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (h *Host) renameFile(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("source and dest are needed")
 	}
 	op := in.op(files.Rename)
-	return h.withFiles(w, r, string(op.Path), in.AsRoot, func(f fileAccess) (func(), error) {
+	return a.withFiles(w, r, string(op.Path), in.AsRoot, func(f fileAccess) (func(), error) {
 		if err := checkName(string(op.Path), string(op.Dest)); err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (h *Host) renameFile(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (h *Host) copyFile(w http.ResponseWriter, r *http.Request) error {
+func (a *fileAPI) copyFile(w http.ResponseWriter, r *http.Request) error {
 	var in fileChange
 	if err := readJSON(w, r, &in); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (h *Host) copyFile(w http.ResponseWriter, r *http.Request) error {
 	}
 	op := in.op(files.Copy)
 	var total int64
-	return h.doFiles(w, r, op, in.AsRoot, "copied", maxNamed, func(e files.Entry) any {
+	return a.doFiles(w, r, op, in.AsRoot, "copied", maxNamed, func(e files.Entry) any {
 		if e.Mode.IsRegular() {
 			total += e.Size
 		}
@@ -103,7 +103,7 @@ func (h *Host) copyFile(w http.ResponseWriter, r *http.Request) error {
 	}, func(out map[string]any) { out["totalBytes"] = total })
 }
 
-func (h *Host) chmodFile(w http.ResponseWriter, r *http.Request) error {
+func (a *fileAPI) chmodFile(w http.ResponseWriter, r *http.Request) error {
 	var in fileChange
 	if err := readJSON(w, r, &in); err != nil {
 		return err
@@ -117,12 +117,12 @@ func (h *Host) chmodFile(w http.ResponseWriter, r *http.Request) error {
 	}
 	op := in.op(files.Chmod)
 	op.Mode = mode
-	return h.doFiles(w, r, op, in.AsRoot, "affected", maxNamed, func(e files.Entry) any {
+	return a.doFiles(w, r, op, in.AsRoot, "affected", maxNamed, func(e files.Entry) any {
 		return map[string]string{"path": path.Join(string(op.Path), e.Rel), "mode": octal(e.Mode)}
 	}, nil)
 }
 
-func (h *Host) chownFile(w http.ResponseWriter, r *http.Request) error {
+func (a *fileAPI) chownFile(w http.ResponseWriter, r *http.Request) error {
 	var in fileChange
 	if err := readJSON(w, r, &in); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (h *Host) chownFile(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("uid or gid is needed: a number or a name")
 	}
 	op := in.op(files.Chown)
-	return h.doFiles(w, r, op, in.AsRoot, "affected", maxNamed, func(e files.Entry) any {
+	return a.doFiles(w, r, op, in.AsRoot, "affected", maxNamed, func(e files.Entry) any {
 		return map[string]string{"path": path.Join(string(op.Path), e.Rel), "mode": octal(e.Mode)}
 	}, nil)
 }

@@ -21,7 +21,7 @@ const (
 	maxNamed   = 10000   // files that the answer to a change names; all are counted
 )
 
-func (h *Host) listFiles(w http.ResponseWriter, r *http.Request) error {
+func (a *fileAPI) listFiles(w http.ResponseWriter, r *http.Request) error {
 	name, err := queryName(r)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func (h *Host) listFiles(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("pattern: " + err.Error())
 	}
 	op := files.Op{Kind: files.List, Path: []byte(name), Pattern: []byte(q.Get("pattern")), Recursive: q.Get("recursive") == "true"}
-	return h.doFiles(w, r, op, q.Get("asRoot") == "true", "entries", maxEntries, func(e files.Entry) any { return fileInfo(name, e) }, nil)
+	return a.doFiles(w, r, op, q.Get("asRoot") == "true", "entries", maxEntries, func(e files.Entry) any { return fileInfo(name, e) }, nil)
 }
 
 // fileInfo is an entry in the words of the API. A name that is no UTF-8 is told as bytes, too: JSON cannot carry it.
@@ -58,13 +58,13 @@ func fileInfo(top string, e files.Entry) sprites.FileInfo {
 
 // doFiles does an operation and answers with the list that it makes, {"path":…, list:[…], "count":n, …}. Of the entries at
 // most most are in the list; more than that is an error of a listing. finish adds members to the answer.
-func (h *Host) doFiles(w http.ResponseWriter, r *http.Request, op files.Op, root bool, list string, most int, show func(files.Entry) any, finish func(out map[string]any)) error {
+func (a *fileAPI) doFiles(w http.ResponseWriter, r *http.Request, op files.Op, root bool, list string, most int, show func(files.Entry) any, finish func(out map[string]any)) error {
 	name := string(op.Path)
-	return h.withFiles(w, r, name, root, func(f fileAccess) (func(), error) {
+	return a.withFiles(w, r, name, root, func(f fileAccess) (func(), error) {
 		if err := checkName(name, string(op.Dest)); err != nil {
 			return nil, err
 		}
-		kept := &spool{dir: h.tmpDir()}
+		kept := &spool{dir: a.tmpDir()}
 		count, err := collect(kept, list, most, op.Kind == files.List, show, func(emit files.Emit) error { return f.Do(r.Context(), op, emit) })
 		if err == nil {
 			tail := map[string]any{"path": name, "count": count}

@@ -39,17 +39,17 @@ type rooted struct {
 	gid    int
 }
 
-func (h *Host) openRooted(rec spriteRecord) (*rooted, error) {
-	if why := h.layers.degraded(rec.Tree); why != "" {
+func (a *fileAPI) openRooted(rec spriteRecord) (*rooted, error) {
+	if why := a.layers.degraded(rec.Tree); why != "" {
 		return nil, degradedError(why)
 	}
-	root, err := os.OpenRoot(h.layers.treeDir(rec.Tree))
+	root, err := os.OpenRoot(a.layers.treeDir(rec.Tree))
 	if err != nil {
 		return nil, err
 	}
-	skills := h.skills(rec)
+	skills := a.skills.skills(rec)
 	f := &rooted{tree: root, own: skills == ""}
-	f.uid, f.gid = h.confiner.owner()
+	f.uid, f.gid = a.confiner.owner()
 	if skills != "" {
 		if f.skills, err = os.OpenRoot(skills); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, errors.Join(err, root.Close())

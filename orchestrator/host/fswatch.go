@@ -28,13 +28,13 @@ const (
 
 // watchFiles tells what happens to files until the client goes or the sprite's files do: a watch does not keep a sprite
 // awake, and ends when its sandbox is stopped or its files are replaced.
-func (h *Host) watchFiles(w http.ResponseWriter, r *http.Request) error {
+func (a *fileAPI) watchFiles(w http.ResponseWriter, r *http.Request) error {
 	if err := checkHandshake(r); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(h.ctx) // not the request's: it ends with the handler, and the library says not to use it
+	ctx, cancel := context.WithCancel(a.ctx) // not the request's: it ends with the handler, and the library says not to use it
 	defer cancel()
-	watcher, err := h.startWatch(ctx, r)
+	watcher, err := a.startWatch(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (h *Host) watchFiles(w http.ResponseWriter, r *http.Request) error {
 		cancel()
 		watcher.conn.Close()
 	})
-	helpers.Go(func() { h.keepAlive(ctx, conn) })
+	helpers.Go(func() { a.keepAlive(ctx, conn) })
 	if c.tell(ctx) && ctx.Err() == nil {
 		conn.Close(websocket.StatusGoingAway, "the sprite's files are gone: it was stopped, restored or deleted")
 	}
@@ -70,11 +70,11 @@ type fileWatcher struct {
 }
 
 // startWatch starts a watcher of the sprite that r names. It ends with ctx at the latest.
-func (h *Host) startWatch(ctx context.Context, r *http.Request) (fileWatcher, error) {
-	if h.confiner.confined().level() == sandbox.LevelProcess {
-		return h.watchRooted(ctx, r)
+func (a *fileAPI) startWatch(ctx context.Context, r *http.Request) (fileWatcher, error) {
+	if a.confiner.confined().level() == sandbox.LevelProcess {
+		return a.watchRooted(ctx, r)
 	}
-	_, box, done, err := h.use(r.Context(), r.PathValue("name"))
+	_, box, done, err := a.sprites.use(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return fileWatcher{}, err
 	}
@@ -83,13 +83,13 @@ func (h *Host) startWatch(ctx context.Context, r *http.Request) (fileWatcher, er
 }
 
 // watchRooted watches where the host does it: until somebody wants the sprite's files to himself.
-func (h *Host) watchRooted(ctx context.Context, r *http.Request) (fileWatcher, error) {
-	s, rec, leave, err := h.enter(r.Context(), r.PathValue("name"), 1)
+func (a *fileAPI) watchRooted(ctx context.Context, r *http.Request) (fileWatcher, error) {
+	s, rec, leave, err := a.sprites.enter(r.Context(), r.PathValue("name"), 1)
 	if err != nil {
 		return fileWatcher{}, err
 	}
 	defer leave()
-	tree, err := h.openRooted(rec)
+	tree, err := a.openRooted(rec)
 	if err != nil {
 		return fileWatcher{}, err
 	}

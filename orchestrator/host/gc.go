@@ -10,16 +10,16 @@ import (
 
 // sweep makes the host's folders and removes what host.db does not refer to. What cannot be removed is in nobody's way: some
 // sprite made it, and none shall keep the host from starting.
-func (h *Host) sweep() error {
+func (hs *historyAPI) sweep() error {
 	for _, wiped := range []string{"tmp", "trash", "run"} {
-		h.scrap(wiped)
+		hs.scrap(wiped)
 	}
 	for _, name := range []string{"layers", "trees", "tmp", "trash", "run", "cache"} {
-		if err := os.MkdirAll(filepath.Join(h.cfg.Dir, name), 0o711); err != nil {
+		if err := os.MkdirAll(filepath.Join(hs.cfg.Dir, name), 0o711); err != nil {
 			return err
 		}
 	}
-	layers, ids, err := h.store.settleLayers(h.Disk())
+	layers, ids, err := hs.store.settleLayers(hs.Disk())
 	if err != nil {
 		return err
 	}
@@ -32,13 +32,13 @@ func (h *Host) sweep() error {
 		}
 	}
 	if len(torn) > 0 {
-		h.settler.settleLater(torn...)
+		hs.settler.settleLater(torn...)
 	}
-	return errors.Join(h.removeUnknown("layers", places[false]), h.removeUnknown("trees", places[true]), h.removeUnknown("cache", ids))
+	return errors.Join(hs.removeUnknown("layers", places[false]), hs.removeUnknown("trees", places[true]), hs.removeUnknown("cache", ids))
 }
 
-func (h *Host) removeUnknown(folder string, known map[string]bool) error {
-	entries, err := os.ReadDir(filepath.Join(h.cfg.Dir, folder))
+func (hs *historyAPI) removeUnknown(folder string, known map[string]bool) error {
+	entries, err := os.ReadDir(filepath.Join(hs.cfg.Dir, folder))
 	if err != nil {
 		return err
 	}
@@ -46,15 +46,15 @@ func (h *Host) removeUnknown(folder string, known map[string]bool) error {
 		if known[e.Name()] {
 			continue
 		}
-		h.scrap(filepath.Join(folder, e.Name()))
+		hs.scrap(filepath.Join(folder, e.Name()))
 	}
 	return nil
 }
 
 // scrap removes one of the host's folders as far as it can.
-func (h *Host) scrap(name string) {
-	if err := removeAll(filepath.Join(h.cfg.Dir, name)); err != nil {
-		h.cfg.Log.Warn().Err(err).Str("folder", name).Msg("remove what nothing refers to")
+func (hs *historyAPI) scrap(name string) {
+	if err := removeAll(filepath.Join(hs.cfg.Dir, name)); err != nil {
+		hs.cfg.Log.Warn().Err(err).Str("folder", name).Msg("remove what nothing refers to")
 	}
 }
 

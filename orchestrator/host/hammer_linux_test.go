@@ -108,7 +108,7 @@ func TestOwnCheckpointsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer := &recorded{header: http.Header{}}
-		inside.routes(w.host, rec.ID, "s").ServeHTTP(answer, r)
+		w.host.insideRoutes(inside, rec.ID, "s").ServeHTTP(answer, r)
 		return answer.status
 	}
 	if got := ask(1); got != http.StatusConflict {
@@ -173,7 +173,7 @@ sys.stdin.read()`
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := w.host.runtime(rec)
+	s, err := w.host.fleet.runtime(rec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,14 +40,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
-	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/host/initfile"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
@@ -113,35 +110,26 @@ type Config struct {
 type Host struct {
 	*core
 	handler http.Handler
-	urls    *urlServer // nil without URLs
 
 	confiner *confiner
 	layers   *layerStore
 	settler  *settler
 	merger   *merger
+	network  *networkPolicy
+	skills   *skillFolders
+	caches   *goCaches
+	fleet    *fleet
+
 	services *serviceAPI
+	execs    *execAPI
+	files    *fileAPI
+	reach    *reachAPI
+	policies *policyAPI
+	images   *imageAPI
+	catalog  *spriteAPI
+	history  *historyAPI
 
-	firstSession int64 // sessions have higher numbers
-	lastSession  atomic.Int64
-	limits       *limits
-	changes      changes // of sprites, for those who watch the list
-
-	defaulting boltfile.Lock // guards imported, and is held while the default image is
-	imported   string        // digest of the default image, once it was needed
-
-	linking boltfile.Lock // guards the folder of links to shared caches
-	warm    sync.Once     // see WarmGoSoon
-
-	outward *egress.Room // for the connections of sprites to the world
-	boxes   sandbox.Starter
-	starved chan struct{} // a sandbox could not be started for want of something; see guardShares
-
-	mu      boltfile.Lock // guards the fields below
-	closed  bool
-	calls   sync.WaitGroup     // requests being served; Add only under mu while not closed
-	sprites map[string]*sprite // by id; what runs
-
-	claims map[*claim]bool // images that sprites are being made from
+	warm sync.Once // see WarmGoSoon
 }
 
 // Open opens or makes the host's directory and removes what a crash left there. It starts no sprite. A directory that
@@ -179,38 +167,53 @@ func open(cfg Config, step func(string)) (*Host, error) {
 	if err := sandbox.Sweep(); err != nil {
 		cfg.Log.Warn().Err(err).Msg("remove what sandboxes of a host that was killed left behind")
 	}
-	if err := h.sweep(); err != nil {
+	if err := h.history.sweep(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open sprite host: clean up: %w", err), h.store.close())
 	}
-	if err := h.openImages(); err != nil {
+	if err := h.images.openImages(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open sprite host: %w", err), h.store.close())
 	}
-	h.firstSession = h.store.sessions
-	h.lastSession.Store(h.firstSession)
+	h.execs.firstSession = h.store.sessions
+	h.execs.lastSession.Store(h.execs.firstSession)
 	h.handler = h.routes()
-	h.guards.Go(h.guardShares)
+	h.guards.Go(h.fleet.guardShares)
 	if cfg.Reserve >= 0 {
-		h.guards.Go(h.guardDisk)
+		h.guards.Go(h.fleet.guardDisk)
 	}
 	if cfg.URLs != "" {
-		if h.urls, err = h.openURLs(cfg.URLs); err != nil {
+		if h.reach.urls, err = h.reach.openURLs(cfg.URLs); err != nil {
 			return nil, errors.Join(fmt.Errorf("serve the URLs of sprites: %w", err), h.Close())
 		}
 	}
 	return h, nil
 }
 
-// newHost puts a host together from its parts, each of which knows those below it only.
+// newHost puts a host together from its parts, each of which knows those above it in this list only.
 func newHost(c *core) *Host {
-	confiner := newConfiner(c)
-	layers := newLayerStore(c, confiner)
-	settler := &settler{core: c, layers: layers}
-	h := &Host{
-		core: c, confiner: confiner, layers: layers, settler: settler, merger: &merger{core: c, layers: layers, settler: settler},
-		limits: newLimits(c.cfg.Limits), sprites: map[string]*sprite{}, claims: map[*claim]bool{},
-		outward: egress.NewRoom(descriptors()), starved: make(chan struct{}, 1),
+	h := &Host{core: c}
+	h.confiner = newConfiner(c)
+	h.layers = newLayerStore(c, h.confiner)
+	h.settler = &settler{core: c, layers: h.layers}
+	h.merger = &merger{core: c, layers: h.layers, settler: h.settler}
+	h.network = &networkPolicy{core: c, confiner: h.confiner, outward: egress.NewRoom(descriptors())}
+	h.skills = &skillFolders{core: c}
+	h.caches = &goCaches{core: c, confiner: h.confiner}
+	h.fleet = newFleet(c, h.confiner, h.layers, h.network, h.skills, h.caches)
+
+	h.services = &serviceAPI{core: c, sprites: h.fleet}
+	h.execs = &execAPI{core: c, sprites: h.fleet}
+	h.files = &fileAPI{core: c, sprites: h.fleet, confiner: h.confiner, layers: h.layers, skills: h.skills}
+	h.policies = &policyAPI{core: c, sprites: h.fleet, confiner: h.confiner, network: h.network}
+	h.images = &imageAPI{core: c, confiner: h.confiner, layers: h.layers, claims: map[*claim]bool{}}
+	h.reach = &reachAPI{core: c, sprites: h.fleet, door: h.fleet, services: h.services}
+	h.catalog = &spriteAPI{
+		core: c, fleet: h.fleet, confiner: h.confiner, layers: h.layers, network: h.network, skills: h.skills, images: h.images,
+		reach: h.reach,
 	}
-	h.services = &serviceAPI{c, h}
+	h.history = &historyAPI{
+		core: c, sprites: h.fleet, catalog: h.catalog, changes: &h.fleet.changes, layers: h.layers, merger: h.merger, settler: h.settler,
+	}
+	h.fleet.inside = h.insideRoutes
 	return h
 }
 
@@ -232,50 +235,23 @@ func (h *Host) Warning() string { return h.confiner.confined().warning }
 // Close refuses further requests, ends every command and sandbox, waits for all goroutines and closes the database.
 // Calling it again does nothing.
 func (h *Host) Close() error {
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
+	if !h.fleet.shut() {
 		return nil
 	}
-	h.closed = true
-	h.mu.Unlock()
 	h.cancel()
 
 	// No box starts after this: starting looks at h.ctx under the lock that stop takes.
 	var failed []error
-	for _, s := range h.running() {
+	for _, s := range h.fleet.running() {
 		failed = append(failed, s.stop(), s.closeSocket())
 	}
-	h.boxes.Close()
-	h.calls.Wait()
+	h.fleet.boxes.Close()
+	h.fleet.calls.Wait()
 	h.chores.Wait()
 	h.guards.Wait()
-	failed = append(failed, h.urls.close(), h.store.close())
+	failed = append(failed, h.reach.urls.close(), h.store.close())
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("close sprite host: %w", err)
 	}
 	return nil
 }
-
-func (h *Host) running() []*sprite {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all := make([]*sprite, 0, len(h.sprites))
-	for _, s := range h.sprites {
-		all = append(all, s)
-	}
-	return all
-}
-
-// admit counts a request in, so that Close waits for it; false when the host is closed.
-func (h *Host) admit() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return false
-	}
-	h.calls.Add(1)
-	return true
-}
-
-func (h *Host) nextSession() string { return strconv.FormatInt(h.lastSession.Add(1), 10) }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/image"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -18,8 +19,21 @@ import (
 // shiftedIDs is the host's id for root of a sprite, when the host runs as root; see sandbox.LevelRoot.
 const shiftedIDs = 100000
 
-func (h *Host) openImages() (err error) {
-	h.layers.images, err = image.Open(filepath.Join(h.cfg.Dir, "images"), image.Options{Now: h.now, Shift: func() int {
+// imageAPI answers the calls about images, and keeps those that sprites are being made from.
+type imageAPI struct {
+	*core
+	confiner *confiner
+	layers   *layerStore
+
+	defaulting boltfile.Lock // guards imported, and is held while the default image is
+	imported   string        // digest of the default image, once it was needed
+
+	mu     boltfile.Lock   // guards claims
+	claims map[*claim]bool // images that sprites are being made from
+}
+
+func (a *imageAPI) openImages() (err error) {
+	a.layers.images, err = image.Open(filepath.Join(a.cfg.Dir, "images"), image.Options{Now: a.now, Shift: func() int {
 		if os.Getuid() == 0 {
 			return shiftedIDs
 		}
@@ -34,15 +48,15 @@ var ErrNoImage = image.ErrNotFound
 // ImportImage brings an image in, unless it is there already, and returns its digest. ref is an absolute path or an image
 // that is there; progress may be nil.
 func (h *Host) ImportImage(ctx context.Context, ref, name string, progress func(text string)) (digest string, err error) {
-	img, err := h.importImage(ctx, ref, name, progress)
+	img, err := h.images.importImage(ctx, ref, name, progress)
 	return img.Digest, err
 }
 
-func (h *Host) importImage(ctx context.Context, ref, name string, progress func(string)) (image.Image, error) {
-	if err := h.confiner.imagesWork(); err != nil {
+func (a *imageAPI) importImage(ctx context.Context, ref, name string, progress func(string)) (image.Image, error) {
+	if err := a.confiner.imagesWork(); err != nil {
 		return image.Image{}, err
 	}
-	return h.layers.images.Import(ctx, image.Request{Ref: ref, Name: name}, func(p image.Progress) {
+	return a.layers.images.Import(ctx, image.Request{Ref: ref, Name: name}, func(p image.Progress) {
 		if progress != nil {
 			progress(progressText(p))
 		}
@@ -75,7 +89,7 @@ func progressText(p image.Progress) string {
 }
 
 // postImage answers with an NDJSON stream of sprites.ImageProgress.
-func (h *Host) postImage(w http.ResponseWriter, r *http.Request) error {
+func (a *imageAPI) postImage(w http.ResponseWriter, r *http.Request) error {
 	var in sprites.ImageImport
 	if err := readJSON(w, r, &in); err != nil {
 		return err
@@ -83,10 +97,10 @@ func (h *Host) postImage(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case in.Ref == "":
 		return badRequest("ref: say which image, as an absolute path or the name of one that is there")
-	case filepath.IsAbs(in.Ref) && !h.cfg.ImportImages:
+	case filepath.IsAbs(in.Ref) && !a.cfg.ImportImages:
 		return errImportRefused
 	}
-	if err := h.confiner.imagesWork(); err != nil {
+	if err := a.confiner.imagesWork(); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
@@ -95,10 +109,10 @@ func (h *Host) postImage(w http.ResponseWriter, r *http.Request) error {
 		_ = out.Encode(p) // a client that is gone also ends the context
 		_ = http.NewResponseController(w).Flush()
 	}
-	img, err := h.importImage(r.Context(), in.Ref, in.Name, func(text string) { send(sprites.ImageProgress{Type: "info", Data: text}) })
+	img, err := a.importImage(r.Context(), in.Ref, in.Name, func(text string) { send(sprites.ImageProgress{Type: "info", Data: text}) })
 	if err != nil {
 		refusal := classify(imageError(err))
-		h.cfg.Log.Warn().Err(err).Str("image", in.Ref).Msg("import refused")
+		a.cfg.Log.Warn().Err(err).Str("image", in.Ref).Msg("import refused")
 		send(sprites.ImageProgress{Type: "error", Error: refusal.message, Code: refusal.code, Status: refusal.status})
 		return nil
 	}
@@ -107,8 +121,8 @@ func (h *Host) postImage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Host) listImages(w http.ResponseWriter, _ *http.Request) error {
-	all, err := h.layers.images.List()
+func (a *imageAPI) listImages(w http.ResponseWriter, _ *http.Request) error {
+	all, err := a.layers.images.List()
 	if err != nil {
 		return err
 	}
@@ -120,8 +134,8 @@ func (h *Host) listImages(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-func (h *Host) getImage(w http.ResponseWriter, r *http.Request) error {
-	img, err := h.layers.images.Get(r.PathValue("ref"))
+func (a *imageAPI) getImage(w http.ResponseWriter, r *http.Request) error {
+	img, err := a.layers.images.Get(r.PathValue("ref"))
 	if err != nil {
 		return imageError(err)
 	}
@@ -129,27 +143,27 @@ func (h *Host) getImage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Host) deleteImage(w http.ResponseWriter, r *http.Request) error {
-	img, err := h.layers.images.Remove(r.PathValue("ref"), h.usersOf)
+func (a *imageAPI) deleteImage(w http.ResponseWriter, r *http.Request) error {
+	img, err := a.layers.images.Remove(r.PathValue("ref"), a.usersOf)
 	if err != nil {
 		return imageError(err)
 	}
-	h.cfg.Log.Info().Str("image", img.Digest).Msg("image removed")
+	a.cfg.Log.Info().Str("image", img.Digest).Msg("image removed")
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 // usersOf names the sprites that started from an image, and those that are being made.
-func (h *Host) usersOf(digest string) (names []string, err error) {
+func (a *imageAPI) usersOf(digest string) (names []string, err error) {
 	// Claims first: the record of a sprite is there before its claim ends.
-	h.mu.Lock()
-	for c := range h.claims {
+	a.mu.Lock()
+	for c := range a.claims {
 		if c.digest == digest {
 			names = append(names, c.sprite)
 		}
 	}
-	h.mu.Unlock()
-	all, err := h.store.sprites()
+	a.mu.Unlock()
+	all, err := a.store.sprites()
 	for _, rec := range all {
 		if rec.Image == digest {
 			names = append(names, rec.Name)
@@ -164,48 +178,48 @@ type claim struct{ digest, sprite string }
 
 // takeImage finds what a new sprite starts from, and imports it first if need be. The digest is "" for this machine's own
 // system. An image stays at least until done is called.
-func (h *Host) takeImage(ctx context.Context, ref, sprite string) (digest string, done func(), err error) {
+func (a *imageAPI) takeImage(ctx context.Context, ref, sprite string) (digest string, done func(), err error) {
 	if ref == "" {
-		ref, err = h.defaultImage(ctx)
+		ref, err = a.defaultImage(ctx)
 	} else {
-		ref, err = h.namedImage(ctx, ref)
+		ref, err = a.namedImage(ctx, ref)
 	}
 	if err != nil || ref == "" {
 		return "", func() {}, err
 	}
 	c := &claim{sprite: sprite}
-	err = h.layers.images.Use(ref, func(img image.Image) error {
-		if err := h.layers.images.Usable(img); err != nil {
+	err = a.layers.images.Use(ref, func(img image.Image) error {
+		if err := a.layers.images.Usable(img); err != nil {
 			return err
 		}
 		c.digest = img.Digest
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.claims[c] = true
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.claims[c] = true
 		return nil
 	})
 	if err != nil {
 		return "", func() {}, imageError(err)
 	}
 	return c.digest, func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.claims, c)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.claims, c)
 	}, nil
 }
 
 // namedImage is the image that a request asks for, "" for none.
-func (h *Host) namedImage(ctx context.Context, ref string) (string, error) {
+func (a *imageAPI) namedImage(ctx context.Context, ref string) (string, error) {
 	if ref == image.None {
 		return "", nil
 	}
-	if err := h.confiner.imagesWork(); err != nil || !filepath.IsAbs(ref) {
+	if err := a.confiner.imagesWork(); err != nil || !filepath.IsAbs(ref) {
 		return ref, err
 	}
-	if !h.cfg.ImportImages {
+	if !a.cfg.ImportImages {
 		return "", errImportRefused
 	}
-	img, err := h.layers.images.Import(ctx, image.Request{Ref: ref}, nil)
+	img, err := a.layers.images.Import(ctx, image.Request{Ref: ref}, nil)
 	if err != nil {
 		return "", imageError(err)
 	}
@@ -214,42 +228,42 @@ func (h *Host) namedImage(ctx context.Context, ref string) (string, error) {
 
 // defaultImage is the image of sprites that ask for none, "" when there is none. What was imported once counts for as
 // long as the host runs.
-func (h *Host) defaultImage(ctx context.Context) (string, error) {
-	ref := h.cfg.Image
+func (a *imageAPI) defaultImage(ctx context.Context) (string, error) {
+	ref := a.cfg.Image
 	if ref == "" || ref == image.None {
 		return "", nil
 	}
-	if err := h.confiner.imagesWork(); err != nil {
+	if err := a.confiner.imagesWork(); err != nil {
 		return "", err
 	}
-	h.defaulting.Lock()
-	defer h.defaulting.Unlock()
-	if img, err := h.layers.images.Get(h.imported); err == nil {
+	a.defaulting.Lock()
+	defer a.defaulting.Unlock()
+	if img, err := a.layers.images.Get(a.imported); err == nil {
 		return img.Digest, nil
 	}
-	img, err := h.layers.images.Import(ctx, image.Request{Ref: ref}, nil)
+	img, err := a.layers.images.Import(ctx, image.Request{Ref: ref}, nil)
 	if err != nil {
 		return "", imageError(err)
 	}
-	h.imported = img.Digest
+	a.imported = img.Digest
 	return img.Digest, nil
 }
 
 // imageIn says how a box shows what a sprite started from; without an image that is nothing.
-func (h *Host) imageIn(rec spriteRecord, cfg *sandbox.Config) error {
+func (ls *layerStore) imageIn(rec spriteRecord, cfg *sandbox.Config) error {
 	if rec.Image == "" {
 		return nil
 	}
-	if err := h.confiner.imagesWork(); err != nil {
+	if err := ls.confiner.imagesWork(); err != nil {
 		return err
 	}
-	img, err := h.layers.images.Get(rec.Image)
+	img, err := ls.images.Get(rec.Image)
 	if errors.Is(err, image.ErrNotFound) {
 		return degradedError(fmt.Sprintf("the image %s is missing; import it again", rec.Image))
 	}
 	if err == nil {
 		cfg.Env = img.Config.Env
-		cfg.Passwd, cfg.Group, err = h.layers.images.Users(rec.Image)
+		cfg.Passwd, cfg.Group, err = ls.images.Users(rec.Image)
 	}
 	if err != nil {
 		return fmt.Errorf("read image %s: %w", rec.Image, err)

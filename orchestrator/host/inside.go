@@ -37,9 +37,9 @@ var (
 )
 
 // furnish writes what every sprite finds in /.sprite besides its socket.
-func (h *Host) furnish(id string) error {
-	dir := h.runDir(id)
-	for _, d := range []string{dir, filepath.Join(dir, "logs"), filepath.Join(dir, "policy"), filepath.Join(dir, "bin"), h.cacheDir(id)} {
+func (fl *fleet) furnish(id string) error {
+	dir := fl.runDir(id)
+	for _, d := range []string{dir, filepath.Join(dir, "logs"), filepath.Join(dir, "policy"), filepath.Join(dir, "bin"), fl.cacheDir(id)} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return err
 		}

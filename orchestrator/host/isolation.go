@@ -76,9 +76,9 @@ func least[T int | int64 | float64](a, b T) T {
 }
 
 // limitsOf says in a sprite's object what it may use, and what keeps it to that.
-func (h *Host) limitsOf(rec spriteRecord) []sprites.Limit {
-	given, later := h.limitsInUse(rec, h.confiner.boxLimits(rec))
-	kept := h.confiner.confined().limits
+func (a *spriteAPI) limitsOf(rec spriteRecord) []sprites.Limit {
+	given, later := a.fleet.limitsInUse(rec, a.confiner.boxLimits(rec))
+	kept := a.confiner.confined().limits
 	all := make([]sprites.Limit, len(kept))
 	for i, e := range kept {
 		e = e.Of(given)

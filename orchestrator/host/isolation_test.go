@@ -37,7 +37,7 @@ func TestIsolationIsToldAsItIs(t *testing.T) {
 	if _, code := w.sh("s", "true"); code != 0 {
 		t.Fatalf("true = %d", code)
 	}
-	if box := w.host.running()[0].present(); box == nil || string(box.Level()) != s.Isolation {
+	if box := w.host.fleet.running()[0].present(); box == nil || string(box.Level()) != s.Isolation {
 		t.Errorf("the sprite's object says %q of a box %v", s.Isolation, box)
 	}
 	if len(s.Limits) != 4 {
@@ -86,7 +86,7 @@ func TestIsolationIsNotLowered(t *testing.T) {
 		if status := w.call("PUT", "/v1/sprites/s/services/web?duration=1s", `{"cmd":"true"}`, nil); status != 409 {
 			t.Errorf("a service = %d", status)
 		}
-		for _, s := range w.host.running() {
+		for _, s := range w.host.fleet.running() {
 			if s.present() != nil {
 				t.Error("a box runs")
 			}

@@ -58,10 +58,10 @@ type state struct {
 	running, warmed *time.Time
 }
 
-func (h *Host) state(rec spriteRecord) state {
-	h.mu.Lock()
-	s := h.sprites[rec.ID]
-	h.mu.Unlock()
+func (fl *fleet) state(rec spriteRecord) state {
+	fl.mu.Lock()
+	s := fl.sprites[rec.ID]
+	fl.mu.Unlock()
 	at := state{cold, rec.LastStarted, rec.LastWarmed}
 	if s == nil {
 		return at
@@ -115,7 +115,7 @@ func (s *sprite) wake() error {
 	if err := s.unfreeze(); err != nil {
 		// Processes that stand still for ever are of no use to anybody: the sandbox ends, and the next command starts
 		// another one.
-		s.host.cfg.Log.Error().Err(err).Str("sprite", s.name).Msg("thaw the sprite's processes; its sandbox is stopped")
+		s.fleet.cfg.Log.Error().Err(err).Str("sprite", s.name).Msg("thaw the sprite's processes; its sandbox is stopped")
 		return s.box.Stop()
 	}
 	return nil
@@ -133,18 +133,18 @@ func (s *sprite) unfreeze() error {
 
 // enterState records a change of state, or refuses to run one sprite too many. mu is held.
 func (s *sprite) enterState(to status) error {
-	h, from := s.host, s.life.status
+	fl, from := s.fleet, s.life.status
 	if from == to {
 		return nil
 	}
 	if to == running {
-		if err := h.limits.occupy(); err != nil {
+		if err := fl.limits.occupy(); err != nil {
 			return err
 		}
 	} else if from == running {
-		h.limits.vacate()
+		fl.limits.vacate()
 	}
-	now := h.now()
+	now := fl.now()
 	switch s.life.status = to; to {
 	case running:
 		s.life.running = &now
@@ -152,13 +152,13 @@ func (s *sprite) enterState(to status) error {
 		s.life.warmed = &now
 	case cold:
 	}
-	h.changes.tell(s.name)
+	fl.changes.tell(s.name)
 	return nil
 }
 
 // rest begins the wait for the sprite to have been idle for long enough, if it is idle. mu is held.
 func (s *sprite) rest() {
-	wait := s.host.idleTimes().warm
+	wait := s.fleet.idleTimes().warm
 	if s.life.holds > 0 || wait <= 0 || s.box == nil {
 		return
 	}
@@ -172,8 +172,8 @@ func (s *sprite) rest() {
 // idleTimes are after how long a sprite gets warm, and after how much longer cold; 0 = never.
 type idleTimes struct{ warm, cold time.Duration }
 
-func (h *Host) idleTimes() idleTimes {
-	t := idleTimes{h.cfg.WarmAfter, h.cfg.ColdAfter}
+func (fl *fleet) idleTimes() idleTimes {
+	t := idleTimes{fl.cfg.WarmAfter, fl.cfg.ColdAfter}
 	if t.warm == 0 {
 		t.warm = warmAfter
 	}
@@ -186,18 +186,19 @@ func (h *Host) idleTimes() idleTimes {
 // idle looks whether the sprite has been idle for long enough, and takes it one step further if so. It is called by the
 // timer; Close waits for it as for a call.
 func (s *sprite) idle() {
-	if !s.host.admit() {
+	done, ok := s.fleet.admit()
+	if !ok {
 		return
 	}
-	defer s.host.calls.Done()
+	defer done()
 	if !s.gate.TryAcquire(alone) {
 		return // it is in use, and rests again when that ends
 	}
 	defer s.gate.Release(alone)
-	stop := s.step(s.host.clock())
+	stop := s.step(s.fleet.clock())
 	if stop {
 		if err := s.stop(); err != nil {
-			s.host.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("stop the sandbox of an idle sprite")
+			s.fleet.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("stop the sandbox of an idle sprite")
 		}
 	}
 	s.remember()
@@ -207,7 +208,7 @@ func (s *sprite) idle() {
 func (s *sprite) step(now time.Time) (stop bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	times := s.host.idleTimes()
+	times := s.fleet.idleTimes()
 	if s.life.holds > 0 || s.box == nil {
 		return false
 	}
@@ -234,7 +235,7 @@ func (s *sprite) step(now time.Time) (stop bool) {
 	case s.life.status == running:
 		s.freeze()
 		if err := s.enterState(warm); err != nil {
-			s.host.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("let the sprite get warm")
+			s.fleet.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("let the sprite get warm")
 		}
 		if times.cold > 0 {
 			s.life.timer.Reset(times.cold)
@@ -253,11 +254,11 @@ func (s *sprite) serves() bool {
 
 // freeze makes the processes stand still; mu is held.
 func (s *sprite) freeze() {
-	ctx, cancel := context.WithTimeout(s.host.ctx, freezeTimeout)
+	ctx, cancel := context.WithTimeout(s.fleet.ctx, freezeTimeout)
 	defer cancel()
 	thaw, err := s.box.Freeze(ctx)
 	if err != nil {
-		s.host.cfg.Log.Debug().Err(err).Str("sprite", s.name).Msg("an idle sprite is called warm although its processes could not be frozen")
+		s.fleet.cfg.Log.Debug().Err(err).Str("sprite", s.name).Msg("an idle sprite is called warm although its processes could not be frozen")
 		return
 	}
 	s.life.thaw = thaw
@@ -268,7 +269,7 @@ func (s *sprite) remember() {
 	s.mu.Lock()
 	at := s.life
 	s.mu.Unlock()
-	_, err := s.host.store.updateSprite(s.name, func(r *spriteRecord) {
+	_, err := s.fleet.store.updateSprite(s.name, func(r *spriteRecord) {
 		if r.ID != s.id {
 			return // another sprite of that name
 		}
@@ -280,14 +281,14 @@ func (s *sprite) remember() {
 		}
 	})
 	if err != nil {
-		s.host.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("record the sprite's life")
+		s.fleet.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("record the sprite's life")
 	}
 }
 
 // use returns the sprite's running sandbox, started or woken as need be, and keeps the sprite awake and its files in
 // place until done. For connections into a sprite: see also hold.
-func (h *Host) use(ctx context.Context, name string) (s *sprite, box *sandbox.Box, done func(), err error) {
-	s, rec, leave, err := h.enter(ctx, name, 1)
+func (fl *fleet) use(ctx context.Context, name string) (s *sprite, box *sandbox.Box, done func(), err error) {
+	s, rec, leave, err := fl.enter(ctx, name, 1)
 	if err != nil {
 		return nil, nil, nil, err
 	}

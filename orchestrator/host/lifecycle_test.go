@@ -50,7 +50,7 @@ func (w *world) asleep(name string) string {
 	if err != nil {
 		w.Fatal(err)
 	}
-	s, err := w.host.runtime(rec)
+	s, err := w.host.fleet.runtime(rec)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func (w *world) settle(name string) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	s, err := w.host.runtime(rec)
+	s, err := w.host.fleet.runtime(rec)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestWhatKeepsASpriteAwake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := w.host.runtime(rec)
+	s, err := w.host.fleet.runtime(rec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,10 +125,10 @@ func (l *limits) vacate() {
 
 // admitCreation refuses a creation that Limits does not allow. A sprite is made to be run: without room for that the
 // client may wait until there is some.
-func (h *Host) admitCreation(ctx context.Context, wait bool) error {
-	changed := h.changes.join() // before looking
-	defer h.changes.part(changed)
-	err := h.limits.full()
+func (a *spriteAPI) admitCreation(ctx context.Context, wait bool) error {
+	changed := a.fleet.changes.join() // before looking
+	defer a.fleet.changes.part(changed)
+	err := a.fleet.limits.full()
 	for wait && err != nil {
 		select {
 		case <-changed.some:
@@ -136,10 +136,10 @@ func (h *Host) admitCreation(ctx context.Context, wait bool) error {
 			return err
 		}
 		changed.take()
-		err = h.limits.full()
+		err = a.fleet.limits.full()
 	}
 	if err != nil {
 		return err
 	}
-	return h.limits.create(h.clock())
+	return a.fleet.limits.create(a.clock())
 }

@@ -11,12 +11,12 @@ import (
 // maxPage is how many sprites a page of the list holds at most; clients that ask for more get so many.
 const maxPage = 50
 
-func (h *Host) getSprite(w http.ResponseWriter, r *http.Request) error {
-	rec, err := h.store.sprite(r.PathValue("name"))
+func (a *spriteAPI) getSprite(w http.ResponseWriter, r *http.Request) error {
+	rec, err := a.store.sprite(r.PathValue("name"))
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, h.object(rec))
+	writeJSON(w, http.StatusOK, a.object(rec))
 	return nil
 }
 
@@ -30,10 +30,10 @@ type summary struct {
 	WarmLimit    int    `json:"warm_limit"`
 }
 
-func (h *Host) summarize(all []spriteRecord) summary {
-	sum := summary{Name: organization, RunningLimit: h.cfg.Limits.Running}
+func (a *spriteAPI) summarize(all []spriteRecord) summary {
+	sum := summary{Name: organization, RunningLimit: a.cfg.Limits.Running}
 	for _, rec := range all {
-		switch h.state(rec).status {
+		switch a.fleet.state(rec).status {
 		case running:
 			sum.Running++
 		case warm:
@@ -45,7 +45,7 @@ func (h *Host) summarize(all []spriteRecord) summary {
 	return sum
 }
 
-func (h *Host) listSprites(w http.ResponseWriter, r *http.Request) error {
+func (a *spriteAPI) listSprites(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	limit := maxPage
 	if n, err := strconv.Atoi(query.Get("max_results")); err == nil && n > 0 {
@@ -53,12 +53,12 @@ func (h *Host) listSprites(w http.ResponseWriter, r *http.Request) error {
 	}
 	prefix := query.Get("prefix")
 	if wantsStream(r) {
-		return h.watchSprites(w, r, prefix)
+		return a.watchSprites(w, r, prefix)
 	}
 	var found []spriteRecord
 	var next *string
 	after := query.Get("continuation_token") // the last name of the page before
-	all, err := h.store.sprites()
+	all, err := a.store.sprites()
 	if err != nil {
 		return err
 	}
@@ -72,10 +72,10 @@ func (h *Host) listSprites(w http.ResponseWriter, r *http.Request) error {
 		}
 		found = append(found, rec)
 	}
-	sum := h.summarize(all)
+	sum := a.summarize(all)
 	page := make([]spriteObject, len(found))
 	for i, rec := range found {
-		page[i] = h.object(rec)
+		page[i] = a.object(rec)
 	}
 	writeJSON(w, http.StatusOK, struct {
 		Sprites []spriteObject `json:"sprites"`
@@ -87,7 +87,7 @@ func (h *Host) listSprites(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Host) updateSprite(w http.ResponseWriter, r *http.Request) error {
+func (a *spriteAPI) updateSprite(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Labels      *[]string           `json:"labels"`
 		ClearLabels bool                `json:"clear_labels"`
@@ -104,7 +104,7 @@ func (h *Host) updateSprite(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	rec, err := h.store.updateSprite(r.PathValue("name"), func(rec *spriteRecord) {
+	rec, err := a.store.updateSprite(r.PathValue("name"), func(rec *spriteRecord) {
 		if in.ClearLabels {
 			rec.Labels = nil
 		}
@@ -117,12 +117,12 @@ func (h *Host) updateSprite(w http.ResponseWriter, r *http.Request) error {
 		if in.URLSettings.PrivateAccess != "" {
 			rec.URLSettings.PrivateAccess = in.URLSettings.PrivateAccess
 		}
-		rec.UpdatedAt = h.now()
+		rec.UpdatedAt = a.now()
 	})
 	if err != nil {
 		return err
 	}
-	h.changes.tell(rec.Name)
-	writeJSON(w, http.StatusOK, h.object(rec))
+	a.fleet.changes.tell(rec.Name)
+	writeJSON(w, http.StatusOK, a.object(rec))
 	return nil
 }

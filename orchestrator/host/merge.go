@@ -44,13 +44,13 @@ func (m *merger) shallow(ctx context.Context, l layerRecord) (layerRecord, error
 }
 
 // shallowBelow is shallow for what a live layer stands on.
-func (h *Host) shallowBelow(ctx context.Context, l layerRecord) error {
+func (hs *historyAPI) shallowBelow(ctx context.Context, l layerRecord) error {
 	if l.Parent == "" {
 		return nil
 	}
-	below, err := h.store.layer(l.Parent)
+	below, err := hs.store.layer(l.Parent)
 	if err == nil {
-		_, err = h.merger.shallow(ctx, below)
+		_, err = hs.merger.shallow(ctx, below)
 	}
 	return err
 }

@@ -40,11 +40,18 @@ const (
 	unbound  = "none"     // there is no policy
 )
 
+// networkPolicy says what each sprite may reach.
+type networkPolicy struct {
+	*core
+	confiner *confiner
+	outward  *egress.Room // for the connections of sprites to the world
+}
+
 // enforcement says what the policy of this host's sprites is worth, and why it is not more.
-func (h *Host) enforcement() (label, why string) {
-	c := h.confiner.confined()
+func (n *networkPolicy) enforcement() (label, why string) {
+	c := n.confiner.confined()
 	switch {
-	case h.cfg.Network.Preset == "":
+	case n.cfg.Network.Preset == "":
 		return unbound, "this host was started without a network policy"
 	case c.redirects:
 		return enforced, ""
@@ -55,45 +62,45 @@ func (h *Host) enforcement() (label, why string) {
 	}
 }
 
-func (h *Host) networkState(rec spriteRecord) *sprites.Network {
-	label, why := h.enforcement()
-	return &sprites.Network{Enforcement: label, Preset: h.presetName(rec), Why: why, HostPorts: h.hostPorts(rec)}
+func (n *networkPolicy) networkState(rec spriteRecord) *sprites.Network {
+	label, why := n.enforcement()
+	return &sprites.Network{Enforcement: label, Preset: n.presetName(rec), Why: why, HostPorts: n.hostPorts(rec)}
 }
 
 // customPolicy is what stands in place of a preset's name for a policy of the sprite's own.
 const customPolicy = "custom"
 
-func (h *Host) presetName(rec spriteRecord) string {
+func (n *networkPolicy) presetName(rec spriteRecord) string {
 	if rec.Policy != nil {
 		return customPolicy
 	}
-	return string(h.preset(rec))
+	return string(n.preset(rec))
 }
 
-func (h *Host) preset(rec spriteRecord) egress.Preset {
+func (n *networkPolicy) preset(rec spriteRecord) egress.Preset {
 	if rec.Network != "" {
 		return rec.Network
 	}
-	return h.cfg.Network.Preset
+	return n.cfg.Network.Preset
 }
 
 // hostPorts are the ports of this machine that a sprite reaches.
-func (h *Host) hostPorts(rec spriteRecord) []uint16 {
+func (n *networkPolicy) hostPorts(rec spriteRecord) []uint16 {
 	if rec.HostPorts != nil {
 		return rec.HostPorts
 	}
-	return h.cfg.Network.HostPorts
+	return n.cfg.Network.HostPorts
 }
 
 // maxHostPorts bounds the ports that one sprite reaches.
 const maxHostPorts = 64
 
 // checkHostPorts judges the ports that a request wants a new sprite to reach.
-func (h *Host) checkHostPorts(ports []uint16) error {
+func (n *networkPolicy) checkHostPorts(ports []uint16) error {
 	switch {
 	case len(ports) == 0:
 		return nil
-	case !h.cfg.LetHostPorts:
+	case !n.cfg.LetHostPorts:
 		return &apiError{http.StatusForbidden, "host_ports_refused", "this host opens no ports of its machine that a request names; start it with --host-port PORT"}
 	case len(ports) > maxHostPorts:
 		return badRequest(fmt.Sprintf("host_ports: more than %d", maxHostPorts))
@@ -104,14 +111,14 @@ func (h *Host) checkHostPorts(ports []uint16) error {
 }
 
 // rules are those that bind a sprite.
-func (h *Host) rules(rec spriteRecord) []egress.Rule {
+func (n *networkPolicy) rules(rec spriteRecord) []egress.Rule {
 	switch {
 	case rec.Policy != nil:
 		return *rec.Policy
-	case h.preset(rec) == "":
+	case n.preset(rec) == "":
 		return egress.Open.Rules()
 	}
-	return h.preset(rec).Rules()
+	return n.preset(rec).Rules()
 }
 
 // connection is what a running box has of the world.
@@ -124,8 +131,8 @@ type connection struct {
 
 // connect gives the world to a box that was just started. mu is held.
 func (s *sprite) connect(box *sandbox.Box) (err error) {
-	h := s.host
-	if h.cfg.Network.Preset == "" {
+	fl := s.fleet
+	if fl.cfg.Network.Preset == "" {
 		return nil
 	}
 	inside := box.Network()
@@ -134,25 +141,25 @@ func (s *sprite) connect(box *sandbox.Box) (err error) {
 			inside.Close()
 		}
 	}()
-	rec, err := h.store.sprite(s.name) // as it is now: a change of policy takes mu, too
+	rec, err := fl.store.sprite(s.name) // as it is now: a change of policy takes mu, too
 	if err != nil {
 		return err
 	}
-	policy, err := egress.Compile(h.rules(rec))
+	policy, err := egress.Compile(fl.network.rules(rec))
 	if err != nil {
 		return fmt.Errorf("network policy: %w", err)
 	}
-	if err := h.mirrorPolicy(rec); err != nil {
+	if err := fl.network.mirrorPolicy(rec); err != nil {
 		return fmt.Errorf("mirror the network policy: %w", err)
 	}
 	var models http.Handler
-	if h.cfg.Network.Models != nil {
-		models = h.cfg.Network.Models(s.name)
+	if fl.cfg.Network.Models != nil {
+		models = fl.cfg.Network.Models(s.name)
 	}
 	c := &connection{gateway: egress.New(egress.Config{
-		Upstream: h.upstream(), HostPorts: h.hostPorts(rec), Models: models, Denials: s.denials(), Room: h.outward, Now: h.now,
+		Upstream: fl.network.upstream(), HostPorts: fl.network.hostPorts(rec), Models: models, Denials: s.denials(), Room: fl.network.outward, Now: fl.now,
 	}, policy)}
-	ctx, cancel := context.WithCancel(h.ctx)
+	ctx, cancel := context.WithCancel(fl.ctx)
 	c.cancel = cancel
 	switch {
 	case inside == nil:
@@ -182,11 +189,11 @@ func (s *sprite) connect(box *sandbox.Box) (err error) {
 	return nil
 }
 
-func (h *Host) upstream() egress.Upstream {
-	if h.cfg.Network.Upstream.Dial == nil {
+func (n *networkPolicy) upstream() egress.Upstream {
+	if n.cfg.Network.Upstream.Dial == nil {
 		return egress.Direct()
 	}
-	return h.cfg.Network.Upstream
+	return n.cfg.Network.Upstream
 }
 
 // descriptors is how many this process may have.
@@ -211,8 +218,8 @@ func (s *sprite) disconnect() {
 // denials is the sprite's own list; mu is held.
 func (s *sprite) denials() *egress.Denials {
 	if s.denied == nil {
-		log, name := s.host.cfg.Log, s.name
-		s.denied = egress.NewDenials(s.host.now, func(d egress.Denial) {
+		log, name := s.fleet.cfg.Log, s.name
+		s.denied = egress.NewDenials(s.fleet.now, func(d egress.Denial) {
 			e := log.Warn().Str("sprite", name).Str("kind", d.Kind).Str("code", string(d.Code)).Int("count", d.Count)
 			if d.Name != "" {
 				e = e.Str("name", d.Name)
@@ -248,12 +255,12 @@ func (s *sprite) networkEnv() []string {
 }
 
 // mirrorPolicy shows the sprite its own policy, in /.sprite/policy/network.json.
-func (h *Host) mirrorPolicy(rec spriteRecord) error {
-	data, err := policyDocument(h.rules(rec))
+func (n *networkPolicy) mirrorPolicy(rec spriteRecord) error {
+	data, err := policyDocument(n.rules(rec))
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(h.runDir(rec.ID), "policy")
+	dir := filepath.Join(n.runDir(rec.ID), "policy")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

@@ -29,21 +29,21 @@ type spriteObject struct {
 	LastActiveAt  *time.Time `json:"last_active_at"`  // and last_warming_at
 }
 
-func (h *Host) object(rec spriteRecord) spriteObject {
-	state := h.state(rec)
+func (a *spriteAPI) object(rec spriteRecord) spriteObject {
+	state := a.fleet.state(rec)
 	settings := rec.URLSettings
 	if settings.Auth == "" {
 		settings.Auth = "sprite"
 	}
 	return spriteObject{
 		Sprite: sprites.Sprite{
-			ID: rec.ID, Name: rec.Name, Organization: organization, URL: h.urls.of(rec.Name), Status: string(state.status), Labels: rec.Labels,
+			ID: rec.ID, Name: rec.Name, Organization: organization, URL: a.reach.urls.of(rec.Name), Status: string(state.status), Labels: rec.Labels,
 			CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt, Environment: rec.Environment, URLSettings: &settings, Config: rec.Config,
 			LastRunningAt: state.running, LastWarmingAt: state.warmed,
-			Network: h.networkState(rec), Isolation: h.Isolation(), Downgrade: h.confiner.downgrade(), MinIsolation: string(rec.MinIsolation), Limits: h.limitsOf(rec), Tools: rec.Tools, Skills: rec.Skills, Image: rec.Image,
-			WorkspacePath: filepath.Join(h.layers.treeDir(rec.Tree), "workspace"), Degraded: h.layers.degraded(rec.Tree), Storage: h.layers.storageOf(rec),
+			Network: a.network.networkState(rec), Isolation: string(a.confiner.confined().isolation), Downgrade: a.confiner.downgrade(), MinIsolation: string(rec.MinIsolation), Limits: a.limitsOf(rec), Tools: rec.Tools, Skills: rec.Skills, Image: rec.Image,
+			WorkspacePath: filepath.Join(a.layers.treeDir(rec.Tree), "workspace"), Degraded: a.layers.degraded(rec.Tree), Storage: a.layers.storageOf(rec),
 		},
-		OrgSlug: organization, Mode: h.Mode(), Version: strings.TrimPrefix(apiVersion, "v"), Runtime: rec.Runtime, Region: region,
+		OrgSlug: organization, Mode: a.confiner.confined().text, Version: strings.TrimPrefix(apiVersion, "v"), Runtime: rec.Runtime, Region: region,
 		LastStartedAt: state.running, LastActiveAt: state.warmed,
 	}
 }

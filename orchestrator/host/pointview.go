@@ -47,15 +47,15 @@ func (s *sprite) refreshView() {
 	if s.box == nil || ended(s.box) {
 		return
 	}
-	points, chain, err := s.host.layers.pointView(s.id)
+	points, chain, err := s.fleet.layers.pointView(s.id)
 	if err != nil {
-		s.host.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("show the sprite its checkpoints")
+		s.fleet.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("show the sprite its checkpoints")
 		return
 	}
 	wanted := func(id string) bool {
 		return slices.ContainsFunc(points, func(p sandbox.Point) bool { return p.ID == id })
 	}
-	s.pinned = append(s.pinned, s.host.layers.pin(chain)...) // with what is hidden: somebody may be looking at it still
+	s.pinned = append(s.pinned, s.fleet.layers.pin(chain)...) // with what is hidden: somebody may be looking at it still
 	s.shown = slices.DeleteFunc(s.shown, func(id string) bool {
 		return !wanted(id) && s.tried(s.box.Hide(id))
 	})
@@ -69,7 +69,7 @@ func (s *sprite) refreshView() {
 // tried reports whether the box's view was changed, and logs why it was not.
 func (s *sprite) tried(err error) bool {
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		s.host.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("show the sprite its checkpoints")
+		s.fleet.cfg.Log.Warn().Err(err).Str("sprite", s.name).Msg("show the sprite its checkpoints")
 	}
 	return err == nil
 }

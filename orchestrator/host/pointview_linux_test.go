@@ -61,7 +61,7 @@ func TestCheckpointsAreSeenInside(t *testing.T) {
 }
 
 func (h *Host) runningSprite(name string) *sprite {
-	for _, s := range h.running() {
+	for _, s := range h.fleet.running() {
 		if s.name == name {
 			return s
 		}

@@ -18,12 +18,20 @@ func policyDocument(rules []egress.Rule) ([]byte, error) {
 	}{rules})
 }
 
-func (h *Host) getNetworkPolicy(w http.ResponseWriter, r *http.Request) error {
-	rec, err := h.store.sprite(r.PathValue("name"))
+// policyAPI answers the calls about what sprites may reach, do and use.
+type policyAPI struct {
+	*core
+	sprites  access
+	confiner *confiner
+	network  *networkPolicy
+}
+
+func (a *policyAPI) getNetworkPolicy(w http.ResponseWriter, r *http.Request) error {
+	rec, err := a.store.sprite(r.PathValue("name"))
 	if err != nil {
 		return err
 	}
-	data, err := policyDocument(h.rules(rec))
+	data, err := policyDocument(a.network.rules(rec))
 	if err != nil {
 		return err
 	}
@@ -31,8 +39,8 @@ func (h *Host) getNetworkPolicy(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Host) setNetworkPolicy(w http.ResponseWriter, r *http.Request) error {
-	if _, err := h.store.sprite(r.PathValue("name")); err != nil {
+func (a *policyAPI) setNetworkPolicy(w http.ResponseWriter, r *http.Request) error {
+	if _, err := a.store.sprite(r.PathValue("name")); err != nil {
 		return err
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxJSON))
@@ -43,46 +51,46 @@ func (h *Host) setNetworkPolicy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return badRequest(err.Error())
 	}
-	return h.applyPolicy(w, r, &rules)
+	return a.applyPolicy(w, r, &rules)
 }
 
 // resetNetworkPolicy takes the sprite's own policy away; the host's preset binds it again.
-func (h *Host) resetNetworkPolicy(w http.ResponseWriter, r *http.Request) error {
-	return h.applyPolicy(w, r, nil)
+func (a *policyAPI) resetNetworkPolicy(w http.ResponseWriter, r *http.Request) error {
+	return a.applyPolicy(w, r, nil)
 }
 
 // applyPolicy stores a policy, and then applies it to what runs.
-func (h *Host) applyPolicy(w http.ResponseWriter, r *http.Request, rules *[]egress.Rule) error {
+func (a *policyAPI) applyPolicy(w http.ResponseWriter, r *http.Request, rules *[]egress.Rule) error {
 	if rules != nil {
 		if _, err := egress.Compile(*rules); err != nil {
 			return badRequest(err.Error())
 		}
 	}
-	s, _, leave, err := h.enter(r.Context(), r.PathValue("name"), 1)
+	s, _, leave, err := a.sprites.enter(r.Context(), r.PathValue("name"), 1)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rec, err := h.store.updateSprite(r.PathValue("name"), func(rec *spriteRecord) {
-		rec.Policy, rec.UpdatedAt = rules, h.now()
+	rec, err := a.store.updateSprite(r.PathValue("name"), func(rec *spriteRecord) {
+		rec.Policy, rec.UpdatedAt = rules, a.now()
 	})
 	if err != nil {
 		return err
 	}
-	policy, err := egress.Compile(h.rules(rec))
+	policy, err := egress.Compile(a.network.rules(rec))
 	if err != nil {
 		return err
 	}
 	if s.world != nil {
 		cut := s.world.gateway.SetPolicy(policy)
-		h.cfg.Log.Info().Str("sprite", rec.Name).Int("cut", cut).Msg("network policy changed")
+		a.cfg.Log.Info().Str("sprite", rec.Name).Int("cut", cut).Msg("network policy changed")
 	}
-	if err := os.MkdirAll(h.runDir(rec.ID), 0o755); err != nil {
+	if err := os.MkdirAll(a.runDir(rec.ID), 0o755); err != nil {
 		return err
 	}
-	if err := h.mirrorPolicy(rec); err != nil {
+	if err := a.network.mirrorPolicy(rec); err != nil {
 		return fmt.Errorf("the policy holds, but its mirror could not be written: %w", err)
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -90,12 +98,12 @@ func (h *Host) applyPolicy(w http.ResponseWriter, r *http.Request, rules *[]egre
 }
 
 // networkDenials lists what the sprite tried and was denied, the last first, since the host started.
-func (h *Host) networkDenials(w http.ResponseWriter, r *http.Request) error {
-	rec, err := h.store.sprite(r.PathValue("name"))
+func (a *policyAPI) networkDenials(w http.ResponseWriter, r *http.Request) error {
+	rec, err := a.store.sprite(r.PathValue("name"))
 	if err != nil {
 		return err
 	}
-	s, err := h.runtime(rec)
+	s, err := a.sprites.runtime(rec)
 	if err != nil {
 		return err
 	}
@@ -140,8 +148,8 @@ func (p *privileges) check() error {
 	return nil
 }
 
-func (h *Host) getPrivileges(w http.ResponseWriter, r *http.Request) error {
-	rec, err := h.store.sprite(r.PathValue("name"))
+func (a *policyAPI) getPrivileges(w http.ResponseWriter, r *http.Request) error {
+	rec, err := a.store.sprite(r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -152,7 +160,7 @@ func (h *Host) getPrivileges(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Host) setPrivileges(w http.ResponseWriter, r *http.Request) error {
+func (a *policyAPI) setPrivileges(w http.ResponseWriter, r *http.Request) error {
 	in := &privileges{}
 	if err := readStrict(w, r, in); err != nil {
 		return err
@@ -160,18 +168,18 @@ func (h *Host) setPrivileges(w http.ResponseWriter, r *http.Request) error {
 	if err := in.check(); err != nil {
 		return err
 	}
-	return h.keepPolicy(w, r, in, func(rec *spriteRecord) { rec.Privileges = in })
+	return a.keepPolicy(w, r, in, func(rec *spriteRecord) { rec.Privileges = in })
 }
 
-func (h *Host) deletePrivileges(w http.ResponseWriter, r *http.Request) error {
-	return h.keepPolicy(w, r, nil, func(rec *spriteRecord) { rec.Privileges = nil })
+func (a *policyAPI) deletePrivileges(w http.ResponseWriter, r *http.Request) error {
+	return a.keepPolicy(w, r, nil, func(rec *spriteRecord) { rec.Privileges = nil })
 }
 
 // keepPolicy changes a sprite's record and answers with what is kept now, or that nothing is.
-func (h *Host) keepPolicy(w http.ResponseWriter, r *http.Request, kept any, change func(*spriteRecord)) error {
-	_, err := h.store.updateSprite(r.PathValue("name"), func(rec *spriteRecord) {
+func (a *policyAPI) keepPolicy(w http.ResponseWriter, r *http.Request, kept any, change func(*spriteRecord)) error {
+	_, err := a.store.updateSprite(r.PathValue("name"), func(rec *spriteRecord) {
 		change(rec)
-		rec.UpdatedAt = h.now()
+		rec.UpdatedAt = a.now()
 	})
 	if err != nil {
 		return err

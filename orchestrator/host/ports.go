@@ -15,11 +15,11 @@ import (
 
 // watchPorts tells a client which ports the sprite listens on, and then each change, as long as there is the sprite. It wakes
 // the sprite once, and does not keep it awake: of a sandbox that has ended, all ports are closed.
-func (h *Host) watchPorts(w http.ResponseWriter, r *http.Request) error {
+func (a *reachAPI) watchPorts(w http.ResponseWriter, r *http.Request) error {
 	if err := checkHandshake(r); err != nil {
 		return err
 	}
-	s, leave, err := h.reach(r.Context(), r.PathValue("name"))
+	s, leave, err := a.reach(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (h *Host) watchPorts(w http.ResponseWriter, r *http.Request) error {
 		return nil // accept has answered
 	}
 	defer conn.CloseNow()
-	ctx, cancel := context.WithCancel(h.ctx)
+	ctx, cancel := context.WithCancel(a.ctx)
 	var helpers sync.WaitGroup
 	defer func() {
 		cancel()
@@ -45,7 +45,7 @@ func (h *Host) watchPorts(w http.ResponseWriter, r *http.Request) error {
 		defer cancel()
 		ignoreMessages(ctx, conn)
 	})
-	helpers.Go(func() { h.keepAlive(ctx, conn) })
+	helpers.Go(func() { a.keepAlive(ctx, conn) })
 	if !sendControl(ctx, conn, sprites.PortList{Type: "port_list", Ports: portEvents("port_opened", before)}) {
 		return nil
 	}

@@ -41,8 +41,8 @@ func (p *portWatch) join() *portListener {
 	p.listeners[l] = true
 	if p.quit == nil {
 		var ctx context.Context
-		ctx, p.quit = context.WithCancel(p.sprite.host.ctx)
-		p.sprite.host.chores.Go(func() { p.look(ctx) })
+		ctx, p.quit = context.WithCancel(p.sprite.fleet.ctx)
+		p.sprite.fleet.chores.Go(func() { p.look(ctx) })
 	}
 	return l
 }

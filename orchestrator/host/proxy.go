@@ -31,12 +31,31 @@ const (
 	maxProxies   = 512 // of one sprite at once
 )
 
+// reachAPI answers the calls that reach into sprites: proxies, ports and URLs.
+type reachAPI struct {
+	*core
+	sprites  access
+	door     door
+	services serviceFinder
+	urls     *urlServer // nil without URLs
+}
+
+// door counts the calls that Close waits for.
+type door interface {
+	admit() (done func(), ok bool)
+}
+
+// serviceFinder finds the services of a sprite, one of which answers its URL.
+type serviceFinder interface {
+	servicesOf(name string) (*services, error)
+}
+
 // proxy connects a client with a port of the sprite, which it wakes and keeps awake meanwhile.
-func (h *Host) proxy(w http.ResponseWriter, r *http.Request) error {
+func (a *reachAPI) proxy(w http.ResponseWriter, r *http.Request) error {
 	if err := checkHandshake(r); err != nil {
 		return err
 	}
-	s, leave, err := h.reach(r.Context(), r.PathValue("name"))
+	s, leave, err := a.reach(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -51,16 +70,16 @@ func (h *Host) proxy(w http.ResponseWriter, r *http.Request) error {
 		return nil // accept has answered
 	}
 	defer conn.CloseNow()
-	ctx, cancel := context.WithCancel(h.ctx)
+	ctx, cancel := context.WithCancel(a.ctx)
 	defer cancel()
 	in, err := readProxyInit(ctx, conn)
 	if err != nil {
 		conn.Close(websocket.StatusUnsupportedData, err.Error())
 		return nil
 	}
-	tcp, err := h.dialSprite(ctx, r.PathValue("name"), net.JoinHostPort(in.Host, strconv.Itoa(in.Port)))
+	tcp, err := a.dialSprite(ctx, r.PathValue("name"), net.JoinHostPort(in.Host, strconv.Itoa(in.Port)))
 	if err != nil {
-		h.cfg.Log.Debug().Err(err).Str("sprite", s.name).Msg("proxy")
+		a.cfg.Log.Debug().Err(err).Str("sprite", s.name).Msg("proxy")
 		conn.Close(websocket.StatusInternalError, "Failed to connect to target")
 		return nil
 	}
@@ -73,8 +92,8 @@ func (h *Host) proxy(w http.ResponseWriter, r *http.Request) error {
 }
 
 // reach wakes a sprite and keeps it awake until leave, without keeping it from being restored.
-func (h *Host) reach(ctx context.Context, name string) (s *sprite, leave func(), err error) {
-	s, _, done, err := h.use(ctx, name)
+func (a *reachAPI) reach(ctx context.Context, name string) (s *sprite, leave func(), err error) {
+	s, _, done, err := a.sprites.use(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,8 +103,8 @@ func (h *Host) reach(ctx context.Context, name string) (s *sprite, leave func(),
 }
 
 // dialSprite connects to a port of a sprite, whose sandbox it starts when need be.
-func (h *Host) dialSprite(ctx context.Context, name, addr string) (net.Conn, error) {
-	_, box, done, err := h.use(ctx, name)
+func (a *reachAPI) dialSprite(ctx context.Context, name, addr string) (net.Conn, error) {
+	_, box, done, err := a.sprites.use(ctx, name)
 	if err != nil {
 		return nil, err
 	}

@@ -36,8 +36,8 @@ func (p *resources) memoryLimit() int64 {
 	return int64(p.Memory.LimitMB) << 20
 }
 
-func (h *Host) getResources(w http.ResponseWriter, r *http.Request) error {
-	rec, err := h.store.sprite(r.PathValue("name"))
+func (a *policyAPI) getResources(w http.ResponseWriter, r *http.Request) error {
+	rec, err := a.store.sprite(r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ type appliedResources struct {
 	Why       string `json:"why,omitempty"`
 }
 
-func (h *Host) setResources(w http.ResponseWriter, r *http.Request) error {
+func (a *policyAPI) setResources(w http.ResponseWriter, r *http.Request) error {
 	in := &resources{}
 	if err := readStrict(w, r, in); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (h *Host) setResources(w http.ResponseWriter, r *http.Request) error {
 	if err := in.check(); err != nil {
 		return err
 	}
-	late, err := h.applyResources(r.Context(), r.PathValue("name"), in)
+	late, err := a.applyResources(r.Context(), r.PathValue("name"), in)
 	if err != nil {
 		return err
 	}
@@ -75,8 +75,8 @@ func (h *Host) setResources(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Host) deleteResources(w http.ResponseWriter, r *http.Request) error {
-	if _, err := h.applyResources(r.Context(), r.PathValue("name"), nil); err != nil {
+func (a *policyAPI) deleteResources(w http.ResponseWriter, r *http.Request) error {
+	if _, err := a.applyResources(r.Context(), r.PathValue("name"), nil); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -85,29 +85,29 @@ func (h *Host) deleteResources(w http.ResponseWriter, r *http.Request) error {
 
 // applyResources keeps a policy and binds the sandbox that runs by it. Late says why that sandbox is not bound. It passes the
 // gate alone: no sandbox starts with the limits from before, and of two changes the last one holds.
-func (h *Host) applyResources(ctx context.Context, name string, in *resources) (late, err error) {
-	s, _, leave, err := h.enter(ctx, name, alone)
+func (a *policyAPI) applyResources(ctx context.Context, name string, in *resources) (late, err error) {
+	s, _, leave, err := a.sprites.enter(ctx, name, alone)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	rec, err := h.store.updateSprite(name, func(rec *spriteRecord) {
-		rec.Resources, rec.UpdatedAt = in, h.now()
+	rec, err := a.store.updateSprite(name, func(rec *spriteRecord) {
+		rec.Resources, rec.UpdatedAt = in, a.now()
 	})
 	if err != nil {
 		return nil, err
 	}
 	if box := s.present(); box != nil {
-		late = box.LimitMemory(h.confiner.boxLimits(rec).MemoryBytes)
+		late = box.LimitMemory(a.confiner.boxLimits(rec).MemoryBytes)
 	}
 	return late, nil
 }
 
 // limitsInUse is what the sandbox that runs is bound by, which a policy may have changed since it started.
-func (h *Host) limitsInUse(rec spriteRecord, given sandbox.Limits) (sandbox.Limits, string) {
-	h.mu.Lock()
-	s := h.sprites[rec.ID]
-	h.mu.Unlock()
+func (fl *fleet) limitsInUse(rec spriteRecord, given sandbox.Limits) (sandbox.Limits, string) {
+	fl.mu.Lock()
+	s := fl.sprites[rec.ID]
+	fl.mu.Unlock()
 	if s == nil {
 		return given, ""
 	}

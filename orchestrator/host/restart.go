@@ -12,12 +12,12 @@ import (
 
 // restart ends everything that runs in a sprite and starts its sandbox anew. Files stay as they are. It helps where the
 // sandbox answers no more, and so it does not wait for calls under way: they end with the sandbox.
-func (h *Host) restart(w http.ResponseWriter, r *http.Request) error {
+func (a *spriteAPI) restart(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
-	if err := h.endBox(name); err != nil {
+	if err := a.endBox(name); err != nil {
 		return fmt.Errorf("restart sprite %s: end its sandbox: %w", name, err)
 	}
-	s, rec, leave, err := h.enter(r.Context(), name, alone)
+	s, rec, leave, err := a.fleet.enter(r.Context(), name, alone)
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (h *Host) restart(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("restart sprite %s: %w", name, err)
 	}
-	h.cfg.Log.Info().Str("sprite", name).Msg("restarted")
+	a.cfg.Log.Info().Str("sprite", name).Msg("restarted")
 	writeJSON(w, http.StatusOK, map[string]string{
 		"sprite_name": name, "machine_id": rec.ID, "message": "Sprite " + name + " restarted; its processes ended, its files are as they were",
 	})
@@ -39,12 +39,12 @@ func (h *Host) restart(w http.ResponseWriter, r *http.Request) error {
 }
 
 // endBox ends the sandbox that a sprite has, if any.
-func (h *Host) endBox(name string) error {
-	rec, err := h.store.sprite(name)
+func (a *spriteAPI) endBox(name string) error {
+	rec, err := a.store.sprite(name)
 	if err != nil {
 		return err
 	}
-	s, err := h.runtime(rec)
+	s, err := a.fleet.runtime(rec)
 	if err != nil {
 		return err
 	}
@@ -59,8 +59,8 @@ func (h *Host) endBox(name string) error {
 }
 
 // upgrade has nothing to do: sandboxes are those of the host that runs, from the next start on.
-func (h *Host) upgrade(w http.ResponseWriter, r *http.Request) error {
-	if _, err := h.store.sprite(r.PathValue("name")); err != nil {
+func (a *spriteAPI) upgrade(w http.ResponseWriter, r *http.Request) error {
+	if _, err := a.store.sprite(r.PathValue("name")); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -71,14 +71,14 @@ func (h *Host) upgrade(w http.ResponseWriter, r *http.Request) error {
 const checkTimeout = 10 * time.Second
 
 // check wakes a sprite and finds out whether commands can run in it.
-func (h *Host) check(w http.ResponseWriter, r *http.Request) error {
+func (a *spriteAPI) check(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
-	rec, err := h.store.sprite(name)
+	rec, err := a.store.sprite(name)
 	if err != nil {
 		return err
 	}
-	began, started := h.now(), h.clock()
-	err = h.tryOut(r.Context(), name)
+	began, started := a.now(), a.clock()
+	err = a.tryOut(r.Context(), name)
 	var limited *limitError
 	if errors.As(err, &limited) {
 		return err
@@ -90,7 +90,7 @@ func (h *Host) check(w http.ResponseWriter, r *http.Request) error {
 		Reason    string    `json:"reason,omitempty"`
 		CheckedAt time.Time `json:"checked_at"`
 		Elapsed   int64     `json:"elapsed"` // milliseconds
-	}{Name: name, ID: rec.ID, Status: "healthy", CheckedAt: began, Elapsed: h.clock().Sub(started).Milliseconds()}
+	}{Name: name, ID: rec.ID, Status: "healthy", CheckedAt: began, Elapsed: a.clock().Sub(started).Milliseconds()}
 	if err != nil {
 		out.Status, out.Reason = "unhealthy", err.Error()
 	}
@@ -99,15 +99,15 @@ func (h *Host) check(w http.ResponseWriter, r *http.Request) error {
 }
 
 // tryOut has the sprite start a command. One that it does not have proves as much.
-func (h *Host) tryOut(ctx context.Context, name string) error {
+func (a *spriteAPI) tryOut(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	_, box, done, err := h.use(ctx, name)
+	_, box, done, err := a.fleet.use(ctx, name)
 	if err != nil {
 		return err
 	}
 	answered := make(chan error, 1)
-	h.chores.Go(func() { // ends with the box at the latest
+	a.chores.Go(func() { // ends with the box at the latest
 		defer done()
 		proc, err := box.Exec(sandbox.Process{Argv: []string{"true"}, Env: box.BaseEnv(), Dir: "/"})
 		if err == nil {

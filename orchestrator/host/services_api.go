@@ -40,23 +40,23 @@ func (a *serviceAPI) serviceRoutes(handle func(string, func(http.ResponseWriter,
 }
 
 // serviceEnv is the environment of all services of a sprite, before their own.
-func (h *Host) serviceEnv(rec spriteRecord, box *sandbox.Box) []string {
+func (fl *fleet) serviceEnv(rec spriteRecord, box *sandbox.Box) []string {
 	var own []string
 	for k, v := range rec.Environment {
 		own = append(own, k+"="+v)
 	}
-	return environment(box.BaseEnv(), h.cfg.Env, translatedEnv(box), own)
+	return environment(box.BaseEnv(), fl.cfg.Env, translatedEnv(box), own)
 }
 
 // resume starts the sprite's sandbox if it has services to run, which then start with it. The caller is alone in the gate.
 func (s *sprite) resume(name string) {
-	all, err := s.host.store.services(s.id)
+	all, err := s.fleet.store.services(s.id)
 	if err == nil && !slices.ContainsFunc(sortedServices(all), func(spec serviceSpec) bool { return !spec.Stopped }) {
 		return
 	}
 	var rec spriteRecord
 	if err == nil {
-		rec, err = s.host.store.sprite(name)
+		rec, err = s.fleet.store.sprite(name)
 	}
 	if err == nil {
 		s.mu.Lock()
@@ -64,7 +64,7 @@ func (s *sprite) resume(name string) {
 		s.mu.Unlock()
 	}
 	if err != nil { // they start with the next call that needs the sandbox
-		s.host.cfg.Log.Warn().Err(err).Str("sprite", name).Msg("bring the sprite's services back")
+		s.fleet.cfg.Log.Warn().Err(err).Str("sprite", name).Msg("bring the sprite's services back")
 	}
 }
 

@@ -22,12 +22,12 @@ func noSession(id string) *apiError {
 }
 
 // findSession returns a session that runs, and keeps its sprite awake until release.
-func (h *Host) findSession(name, id string) (one *session, release func(), err error) {
-	rec, err := h.store.sprite(name)
+func (ea *execAPI) findSession(name, id string) (one *session, release func(), err error) {
+	rec, err := ea.store.sprite(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := h.runtime(rec)
+	s, err := ea.sprites.runtime(rec)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -42,12 +42,12 @@ func (h *Host) findSession(name, id string) (one *session, release func(), err e
 	return one, release, nil
 }
 
-func (h *Host) listSessions(w http.ResponseWriter, r *http.Request) error {
-	rec, err := h.store.sprite(r.PathValue("name"))
+func (ea *execAPI) listSessions(w http.ResponseWriter, r *http.Request) error {
+	rec, err := ea.store.sprite(r.PathValue("name"))
 	if err != nil {
 		return err
 	}
-	s, err := h.runtime(rec)
+	s, err := ea.sprites.runtime(rec)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func signalName(s string) string {
 var signals = []string{"INT", "TERM", "HUP", "KILL", "QUIT", "USR1", "USR2", "WINCH", "CONT", "STOP", "TSTP"}
 
 // kill signals a session and follows it to its end, which it enforces when the time is up. A time of 0 only signals.
-func (h *Host) kill(w http.ResponseWriter, r *http.Request) error {
+func (ea *execAPI) kill(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	signal := "TERM"
 	if text := q.Get("signal"); text != "" {
@@ -86,10 +86,10 @@ func (h *Host) kill(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	id := r.PathValue("session")
-	s, release, err := h.findSession(r.PathValue("name"), id)
+	s, release, err := ea.findSession(r.PathValue("name"), id)
 	if err != nil {
 		var unknown *apiError
-		if errors.As(err, &unknown) && h.wasSession(id) {
+		if errors.As(err, &unknown) && ea.wasSession(id) {
 			return &apiError{http.StatusGone, "session has ended: " + id, ""}
 		}
 		return err
@@ -136,9 +136,9 @@ func (h *Host) kill(w http.ResponseWriter, r *http.Request) error {
 }
 
 // wasSession reports whether id was given out since the host started.
-func (h *Host) wasSession(id string) bool {
+func (ea *execAPI) wasSession(id string) bool {
 	n, err := strconv.ParseInt(id, 10, 64)
-	return err == nil && n > h.firstSession && n <= h.lastSession.Load()
+	return err == nil && n > ea.firstSession && n <= ea.lastSession.Load()
 }
 
 // lines writes NDJSON, each line at once.
@@ -155,3 +155,6 @@ func newLines(w http.ResponseWriter) *lines {
 
 // send reports whether the client is still there. If it is gone, what it asked for goes on all the same.
 func (l *lines) send(v any) bool { return l.enc.Encode(v) == nil && l.rc.Flush() == nil }
+
+// nextSession returns the id of the next session.
+func (ea *execAPI) nextSession() string { return strconv.FormatInt(ea.lastSession.Add(1), 10) }

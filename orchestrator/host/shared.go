@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
 
@@ -52,23 +53,30 @@ func SharedGo(dir string) (folder, toolchain string) {
 	return filepath.Join(dir, "go-build", toolchain), toolchain
 }
 
+// goCaches has the Go build caches of sprites begin with links to a shared one.
+type goCaches struct {
+	*core
+	confiner *confiner
+	linking  boltfile.Lock // guards the folder of links
+}
+
 // shareGo gives a sprite that is about to start the links to the shared cache, and returns the folder that its box is to
 // show, "" for none. A sprite without them works as well, only slower at first.
-func (h *Host) shareGo(rec spriteRecord) string {
-	if h.cfg.Shared == "" || h.confiner.confined().plain || rec.Image != "" { // a plain box could change what it is shown, and an image has its own toolchain
+func (g *goCaches) shareGo(rec spriteRecord) string {
+	if g.cfg.Shared == "" || g.confiner.confined().plain || rec.Image != "" { // a plain box could change what it is shown, and an image has its own toolchain
 		return ""
 	}
-	folder, toolchain := SharedGo(h.cfg.Shared)
-	if err := h.linkGo(rec.ID, folder, toolchain); err != nil {
-		h.cfg.Log.Warn().Err(err).Str("sprite", rec.Name).Msg("share the Go build cache")
+	folder, toolchain := SharedGo(g.cfg.Shared)
+	if err := g.linkGo(rec.ID, folder, toolchain); err != nil {
+		g.cfg.Log.Warn().Err(err).Str("sprite", rec.Name).Msg("share the Go build cache")
 	}
 	return folder
 }
 
 // linkGo makes the sprite's Go cache anew when its links are not those of toolchain. What is in the sprite's folder was
 // made by what ran in it, so nothing there is followed.
-func (h *Host) linkGo(id, folder, toolchain string) error {
-	cache, err := os.OpenRoot(h.cacheDir(id))
+func (g *goCaches) linkGo(id, folder, toolchain string) error {
+	cache, err := os.OpenRoot(g.cacheDir(id))
 	if err != nil {
 		return err
 	}
@@ -84,17 +92,17 @@ func (h *Host) linkGo(id, folder, toolchain string) error {
 	if err := cache.RemoveAll("go-build"); err != nil || toolchain == "" {
 		return err
 	}
-	links, err := h.linkFolder(folder, toolchain)
+	links, err := g.linkFolder(folder, toolchain)
 	if err != nil {
 		return err
 	}
 	l := linker{cache: cache, links: links}
-	l.uid, l.gid = h.confiner.owner()
+	l.uid, l.gid = g.confiner.owner()
 	if err := l.fill(); err != nil {
 		return err
 	}
 	// The go command looks for what to drop when this is a day old.
-	now := strconv.FormatInt(h.now().Unix(), 10)
+	now := strconv.FormatInt(g.now().Unix(), 10)
 	return errors.Join(l.file("trim.txt", now), l.file(sharedMark, toolchain), refresh(folder))
 }
 
@@ -164,10 +172,10 @@ func (l linker) fill() error {
 func sharedPath(sub, name string) string { return path.Join(sandbox.SharedDir, sub, name) }
 
 // linkFolder makes the host's folder of links to the shared cache, once for each toolchain, and returns its path.
-func (h *Host) linkFolder(folder, toolchain string) (string, error) {
-	h.linking.Lock()
-	defer h.linking.Unlock()
-	final := filepath.Join(h.cfg.Dir, "links", toolchain)
+func (g *goCaches) linkFolder(folder, toolchain string) (string, error) {
+	g.linking.Lock()
+	defer g.linking.Unlock()
+	final := filepath.Join(g.cfg.Dir, "links", toolchain)
 	if _, err := os.Stat(final); err == nil {
 		return final, nil
 	}
@@ -175,7 +183,7 @@ func (h *Host) linkFolder(folder, toolchain string) (string, error) {
 	if err := removeAll(filepath.Dir(final)); err != nil {
 		return "", err
 	}
-	staged, err := os.MkdirTemp(h.tmpDir(), "links-")
+	staged, err := os.MkdirTemp(g.tmpDir(), "links-")
 	if err != nil {
 		return "", err
 	}

@@ -120,10 +120,10 @@ func TestSharedGoCache(t *testing.T) {
 	if err := os.Rename(old, filepath.Join(dir, "go-build", "go1.0-next")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.host.running()[0].stop(); err != nil {
+	if err := w.host.fleet.running()[0].stop(); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range w.host.running() {
+	for _, s := range w.host.fleet.running() {
 		if err := s.stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestSharedGoCache(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "go-build")); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range w.host.running() {
+	for _, s := range w.host.fleet.running() {
 		if err := s.stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,7 @@ func TestSharedGoCacheUnderAttack(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.sh("evil", "rm -rf /var/cache/sprite/go-build; ln -s "+outside+" /var/cache/sprite/go-build")
-	for _, s := range w.host.running() {
+	for _, s := range w.host.fleet.running() {
 		if err := s.stop(); err != nil {
 			t.Fatal(err)
 		}

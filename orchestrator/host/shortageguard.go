@@ -13,26 +13,26 @@ var errHoards = errors.New("this sprite held so many open files or epoll entries
 // shortageGuard ends the sprite that has used up what the kernel has once for all sprites that share a user, or for the
 // machine. The host keeps a reserve of its own, so that it can be spoken to meanwhile.
 type shortageGuard struct {
-	host    *Host
+	fleet   *fleet
 	room    sandbox.Held
 	reserve *sandbox.Reserve
 }
 
 // guardShares works until the host closes. It looks once a second, and when a sandbox could not be started.
-func (h *Host) guardShares() {
-	g := &shortageGuard{host: h, room: sandbox.Room(), reserve: sandbox.NewReserve()}
+func (fl *fleet) guardShares() {
+	g := &shortageGuard{fleet: fl, room: sandbox.Room(), reserve: sandbox.NewReserve()}
 	defer g.reserve.Release()
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			if len(h.running()) > 0 && !g.reserve.Keep() {
+			if len(fl.running()) > 0 && !g.reserve.Keep() {
 				g.look()
 			}
-		case <-h.starved:
+		case <-fl.starved:
 			g.look()
-		case <-h.ctx.Done():
+		case <-fl.ctx.Done():
 			return
 		}
 	}
@@ -43,7 +43,7 @@ func (h *Host) guardShares() {
 func (g *shortageGuard) look() (name string) {
 	held := map[*sprite]sandbox.Held{}
 	var all sandbox.Held
-	for _, s := range g.host.running() {
+	for _, s := range g.fleet.running() {
 		if box := s.present(); box != nil {
 			h := box.Held()
 			held[s] = h
@@ -66,23 +66,23 @@ func (g *shortageGuard) look() (name string) {
 			worst = s
 		}
 	}
-	g.host.cfg.Log.Error().Str("sprite", worst.name).Uint64("files", held[worst].Files).Uint64("epoll_entries", held[worst].Entries).
+	g.fleet.cfg.Log.Error().Str("sprite", worst.name).Uint64("files", held[worst].Files).Uint64("epoll_entries", held[worst].Entries).
 		Msg("sprite ended, because it leaves no open files or epoll entries to others")
 	if box := worst.present(); box != nil {
 		if err := box.StopFor(errHoards); err != nil {
-			g.host.cfg.Log.Warn().Err(err).Str("sprite", worst.name).Msg("end a sprite that leaves nothing to others")
+			g.fleet.cfg.Log.Warn().Err(err).Str("sprite", worst.name).Msg("end a sprite that leaves nothing to others")
 		}
 	}
 	return worst.name
 }
 
 // noteShortage has the guard look, if err says that a sandbox could not be had for want of something.
-func (h *Host) noteShortage(err error) {
+func (fl *fleet) noteShortage(err error) {
 	if !sandbox.Short(err) {
 		return
 	}
 	select {
-	case h.starved <- struct{}{}:
+	case fl.starved <- struct{}{}:
 	default: // it will look
 	}
 }

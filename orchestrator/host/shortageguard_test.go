@@ -32,7 +32,7 @@ func TestWhoHoardsIsEnded(t *testing.T) {
 		}
 		go io.Copy(io.Discard, r) // until the command ends
 	}
-	g := &shortageGuard{host: w.host, room: sandbox.Held{Files: 10_000, Entries: 10_000}, reserve: sandbox.NewReserve()}
+	g := &shortageGuard{fleet: w.host.fleet, room: sandbox.Held{Files: 10_000, Entries: 10_000}, reserve: sandbox.NewReserve()}
 	if name := g.look(); name != "" {
 		t.Errorf("with plenty left %s is ended", name)
 	}

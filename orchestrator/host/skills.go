@@ -11,18 +11,21 @@ import (
 // maxSkills bounds the folders that one sprite has in /skills besides the host's own.
 const maxSkills = 64
 
+// skillFolders finds the folders that sprites see as /skills.
+type skillFolders struct{ *core }
+
 // skillsBase is the directory with the skills of the spritekit that a request names for a new sprite; "" leaves it to
 // the host.
-func (h *Host) skillsBase(spritekit string) (string, error) {
+func (sf *skillFolders) skillsBase(spritekit string) (string, error) {
 	switch {
 	case spritekit == "":
 		return "", nil
-	case h.cfg.InstallSkills == nil:
+	case sf.cfg.InstallSkills == nil:
 		return "", &apiError{http.StatusForbidden, "spritekit_refused", "this host gives sprites no spritekit that a request names; start it with --skills DIR"}
 	case !filepath.IsAbs(spritekit):
 		return "", badRequest(fmt.Sprintf("spritekit: %q is not an absolute path", spritekit))
 	}
-	dir, err := h.cfg.InstallSkills(spritekit)
+	dir, err := sf.cfg.InstallSkills(spritekit)
 	if err != nil {
 		return "", &apiError{http.StatusBadRequest, "spritekit_refused", err.Error()}
 	}
@@ -30,11 +33,11 @@ func (h *Host) skillsBase(spritekit string) (string, error) {
 }
 
 // keepSkills judges the folders that a request wants a new sprite to have in /skills besides those of base.
-func (h *Host) keepSkills(base string, paths []string) ([]string, error) {
+func (sf *skillFolders) keepSkills(base string, paths []string) ([]string, error) {
 	switch {
 	case len(paths) == 0:
 		return nil, nil
-	case h.cfg.KeepSkill == nil || base == "":
+	case sf.cfg.KeepSkill == nil || base == "":
 		return nil, &apiError{http.StatusForbidden, "skills_refused", "this host gives sprites no skills that a request names; put them into the directory of --skills"}
 	case len(paths) > maxSkills:
 		return nil, badRequest(fmt.Sprintf("skills: more than %d folders", maxSkills))
@@ -44,7 +47,7 @@ func (h *Host) keepSkills(base string, paths []string) ([]string, error) {
 		if !filepath.IsAbs(path) {
 			return nil, badRequest(fmt.Sprintf("skills: %q is no absolute path", path))
 		}
-		dir, err := h.cfg.KeepSkill(path)
+		dir, err := sf.cfg.KeepSkill(path)
 		if err != nil {
 			return nil, &apiError{http.StatusBadRequest, "skill_refused", err.Error()}
 		}
@@ -61,14 +64,14 @@ func (h *Host) keepSkills(base string, paths []string) ([]string, error) {
 
 // skills is the directory that a sprite sees at /skills. Where its own cannot be made it has the host's: the call of
 // a skill that is not there says so.
-func (h *Host) skills(rec spriteRecord) string {
-	base := cmp.Or(rec.SkillsBase, h.cfg.Skills)
-	if len(rec.Skills) == 0 || h.cfg.SkillsWith == nil {
+func (sf *skillFolders) skills(rec spriteRecord) string {
+	base := cmp.Or(rec.SkillsBase, sf.cfg.Skills)
+	if len(rec.Skills) == 0 || sf.cfg.SkillsWith == nil {
 		return base
 	}
-	dir, err := h.cfg.SkillsWith(base, rec.Skills)
+	dir, err := sf.cfg.SkillsWith(base, rec.Skills)
 	if err != nil {
-		h.cfg.Log.Warn().Err(err).Str("sprite", rec.Name).Msg("leave out the skills of others")
+		sf.cfg.Log.Warn().Err(err).Str("sprite", rec.Name).Msg("leave out the skills of others")
 		return base
 	}
 	return dir

@@ -44,8 +44,8 @@ type insideServer struct {
 }
 
 // listenInside opens the socket of a sprite.
-func (h *Host) listenInside(id, name string) (*insideServer, error) {
-	dir := h.runDir(id)
+func (fl *fleet) listenInside(id, name string) (*insideServer, error) {
+	dir := fl.runDir(id)
 	s := &insideServer{path: filepath.Join(dir, "api.sock"), requests: newBudget(callBurst, callEvery), checkpoints: newBudget(checkpointBurst, checkpointEvery), most: maxOwn}
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -59,20 +59,21 @@ func (h *Host) listenInside(id, name string) (*insideServer, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	var ctx context.Context
-	ctx, s.cancel = context.WithCancel(h.ctx)
+	ctx, s.cancel = context.WithCancel(fl.ctx)
 	s.server = &http.Server{
-		Handler: s.routes(h, id, name), BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler: fl.inside(s, id, name), BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: insideDeadline, IdleTimeout: insideDeadline, MaxHeaderBytes: 16 << 10,
 	}
 	s.serve.Go(func() {
 		if err := s.server.Serve(newLimited(patient.Listener(listener), insideConns)); !errors.Is(err, http.ErrServerClosed) {
-			h.cfg.Log.Error().Err(err).Str("sprite", name).Msg("the sprite's own socket has ended")
+			fl.cfg.Log.Error().Err(err).Str("sprite", name).Msg("the sprite's own socket has ended")
 		}
 	})
 	return s, nil
 }
 
-func (s *insideServer) routes(h *Host, id, name string) http.Handler {
+// insideRoutes are the calls of a sprite about itself.
+func (h *Host) insideRoutes(s *insideServer, id, name string) http.Handler {
 	mux := http.NewServeMux()
 	handle := func(pattern string, fn func(http.ResponseWriter, *http.Request) error) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -89,15 +90,15 @@ func (s *insideServer) routes(h *Host, id, name string) http.Handler {
 		if points, err := h.store.checkpoints(id); err == nil && len(points) >= s.most {
 			return &apiError{http.StatusConflict, "too_many_checkpoints", fmt.Sprintf("the sprite has %d checkpoints; whoever owns it can remove some: lattice sprite checkpoints rm %s ID", len(points), name)}
 		}
-		return h.checkpointNamed(w, r, name, true)
+		return h.history.checkpointNamed(w, r, name, true)
 	})
 	handle("GET /v1/checkpoints", func(w http.ResponseWriter, r *http.Request) error {
-		return h.listNamed(w, name, false, "")
+		return h.history.listNamed(w, name, false, "")
 	})
 	handle("GET /v1/checkpoints/{id}", func(w http.ResponseWriter, r *http.Request) error {
-		return h.getNamed(w, name, r.PathValue("id"))
+		return h.history.getNamed(w, name, r.PathValue("id"))
 	})
-	h.taskRoutes(handle, "/v1/tasks", func(*http.Request) (*sprite, func(), error) {
+	h.catalog.taskRoutes(handle, "/v1/tasks", func(*http.Request) (*sprite, func(), error) {
 		rec, err := h.store.sprite(name)
 		if err == nil && rec.ID != id {
 			err = errNoSprite
@@ -105,7 +106,7 @@ func (s *insideServer) routes(h *Host, id, name string) http.Handler {
 		if err != nil {
 			return nil, nil, err
 		}
-		s, err := h.runtime(rec)
+		s, err := h.fleet.runtime(rec)
 		return s, func() {}, err
 	})
 	// Calls that are those of the API, about this sprite.
@@ -119,8 +120,8 @@ func (s *insideServer) routes(h *Host, id, name string) http.Handler {
 		})
 	}
 	for _, version := range []string{"", "/v1"} {
-		own("GET "+version+"/info", h.spriteInfo)
-		own("GET "+version+"/policy/network", h.getNetworkPolicy)
+		own("GET "+version+"/info", h.catalog.spriteInfo)
+		own("GET "+version+"/policy/network", h.policies.getNetworkPolicy)
 	}
 	h.services.serviceRoutes(own, "/v1/services")
 	handle("/", func(http.ResponseWriter, *http.Request) error {
@@ -141,8 +142,8 @@ func (s *insideServer) routes(h *Host, id, name string) http.Handler {
 }
 
 // spriteInfo tells a sprite who it is.
-func (h *Host) spriteInfo(w http.ResponseWriter, r *http.Request) error {
-	rec, err := h.store.sprite(r.PathValue("name"))
+func (a *spriteAPI) spriteInfo(w http.ResponseWriter, r *http.Request) error {
+	rec, err := a.store.sprite(r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func (h *Host) spriteInfo(w http.ResponseWriter, r *http.Request) error {
 		URL          string    `json:"sprite_url"`
 		Version      string    `json:"version"`
 		CreatedAt    time.Time `json:"created_at"`
-	}{rec.Name, rec.ID, organization, h.urls.of(rec.Name), strings.TrimPrefix(apiVersion, "v"), rec.CreatedAt})
+	}{rec.Name, rec.ID, organization, a.reach.urls.of(rec.Name), strings.TrimPrefix(apiVersion, "v"), rec.CreatedAt})
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
@@ -20,10 +19,10 @@ const alone = 1 << 30
 
 // sprite is what runs of one sprite. It exists from the first call that needs it until deletion.
 type sprite struct {
-	host *Host
-	id   string
-	name string
-	gate *semaphore.Weighted // passed by calls that use the tree; alone by those that replace it
+	fleet *fleet
+	id    string
+	name  string
+	gate  *semaphore.Weighted // passed by calls that use the tree; alone by those that replace it
 
 	wanted bell // rings while somebody waits to pass the gate alone
 
@@ -44,75 +43,6 @@ type sprite struct {
 	life     lifecycle
 	world    *connection     // what the box has of the network; nil without a box or a policy
 	denied   *egress.Denials // see denials
-}
-
-var errHostClosed = errors.New("the sprite host is shutting down")
-
-// access is how the other parts of a host get at sprites.
-type access interface {
-	// enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others.
-	enter(ctx context.Context, name string, weight int64) (s *sprite, rec spriteRecord, leave func(), err error)
-	// use is enter for calls that need the sprite's sandbox running.
-	use(ctx context.Context, name string) (s *sprite, box *sandbox.Box, done func(), err error)
-	// runtime returns what runs of a sprite, without waking it.
-	runtime(rec spriteRecord) (*sprite, error)
-}
-
-// enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others. The caller calls leave when it no
-// longer uses the record's tree; until then the sprite stays awake.
-func (h *Host) enter(ctx context.Context, name string, weight int64) (s *sprite, rec spriteRecord, leave func(), err error) {
-	first, err := h.store.sprite(name)
-	if err != nil {
-		return nil, rec, nil, err
-	}
-	if s, err = h.runtime(first); err != nil {
-		return nil, rec, nil, err
-	}
-	release, err := s.hold()
-	if err != nil {
-		return nil, rec, nil, err
-	}
-	if weight == alone {
-		defer s.wanted.ring()()
-	}
-	if err := s.gate.Acquire(ctx, weight); err != nil {
-		release()
-		return nil, rec, nil, err
-	}
-	leave = sync.OnceFunc(func() {
-		s.gate.Release(weight)
-		release()
-	})
-	// While we waited it may have been deleted, made anew, or restored to another tree.
-	rec, err = h.store.sprite(name)
-	if err == nil && rec.ID != first.ID {
-		err = errNoSprite
-	}
-	if err != nil {
-		leave()
-		return nil, rec, nil, err
-	}
-	return s, rec, leave, nil
-}
-
-func (h *Host) runtime(rec spriteRecord) (*sprite, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return nil, errHostClosed
-	}
-	s := h.sprites[rec.ID]
-	if s == nil {
-		s = &sprite{
-			host: h, id: rec.ID, name: rec.Name, gate: semaphore.NewWeighted(alone),
-			sessions: map[string]*session{}, tasks: map[string]task{}, life: lifecycle{status: cold},
-		}
-		s.exists, s.vanish = context.WithCancel(h.ctx)
-		s.services = newServices(s.exists, h.core, rec.ID)
-		s.listening.sprite = s
-		h.sprites[rec.ID] = s
-	}
-	return s, nil
 }
 
 func ended(box *sandbox.Box) bool {
@@ -147,47 +77,47 @@ func (s *sprite) session(id string) (*session, bool) {
 
 // up returns the running box, starting one if there is none. The caller holds mu and is inside the gate.
 func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
-	h := s.host
-	if h.ctx.Err() != nil {
+	fl := s.fleet
+	if fl.ctx.Err() != nil {
 		return nil, errHostClosed
 	}
-	if why := h.layers.degraded(rec.Tree); why != "" {
+	if why := fl.layers.degraded(rec.Tree); why != "" {
 		return nil, degradedError(why)
 	}
 	if s.box != nil {
 		if !ended(s.box) {
 			return s.box, nil
 		}
-		h.cfg.Log.Warn().Str("sprite", rec.Name).Msg("sandbox ended by itself, starting another")
+		fl.cfg.Log.Warn().Str("sprite", rec.Name).Msg("sandbox ended by itself, starting another")
 		if err := s.down(); err != nil {
 			return nil, fmt.Errorf("clear away the ended sandbox: %w", err)
 		}
 	}
-	if err := h.confiner.requireIsolation(rec.Name, rec.MinIsolation); err != nil {
+	if err := fl.confiner.requireIsolation(rec.Name, rec.MinIsolation); err != nil {
 		return nil, err
 	}
-	if err := h.furnish(s.id); err != nil {
+	if err := fl.furnish(s.id); err != nil {
 		return nil, err
 	}
 	if s.socket == nil {
-		socket, err := h.listenInside(s.id, rec.Name)
+		socket, err := fl.listenInside(s.id, rec.Name)
 		if err != nil {
 			return nil, fmt.Errorf("open the sprite's own socket: %w", err)
 		}
 		s.socket = socket
 	}
-	cfg, chain, err := h.boxConfig(rec)
+	cfg, chain, err := fl.boxConfig(rec)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.enterState(running); err != nil {
 		return nil, err
 	}
-	s.pinned = h.layers.pin(chain)
-	box, err := h.boxes.Start(cfg)
+	s.pinned = fl.layers.pin(chain)
+	box, err := fl.boxes.Start(cfg)
 	if err != nil {
-		h.noteShortage(err)
-		h.confiner.forgetProbe() // what it found may not hold any more
+		fl.noteShortage(err)
+		fl.confiner.forgetProbe() // what it found may not hold any more
 		s.letGo()
 		return nil, errors.Join(fmt.Errorf("start sandbox: %w", err), s.enterState(cold))
 	}
@@ -199,10 +129,10 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 	for _, p := range cfg.Points {
 		s.shown = append(s.shown, p.ID)
 	}
-	if err := s.services.up(box, h.serviceEnv(rec, box)); err != nil {
-		h.cfg.Log.Error().Err(err).Str("sprite", rec.Name).Msg("start the sprite's services") // commands run without them
+	if err := s.services.up(box, fl.serviceEnv(rec, box)); err != nil {
+		fl.cfg.Log.Error().Err(err).Str("sprite", rec.Name).Msg("start the sprite's services") // commands run without them
 	}
-	h.chores.Go(s.remember)
+	fl.chores.Go(s.remember)
 	return box, nil
 }
 
@@ -245,7 +175,7 @@ func (s *sprite) stop() error {
 // letGo forgets the box that has ended, or did not start. The caller holds mu.
 func (s *sprite) letGo() {
 	s.box = nil
-	s.host.layers.unpin(s.pinned)
+	s.fleet.layers.unpin(s.pinned)
 	s.pinned = nil
 }
 

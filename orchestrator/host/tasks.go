@@ -64,24 +64,24 @@ func readTask(w http.ResponseWriter, r *http.Request, name string) (in taskReque
 
 // outsideTasks are the tasks of all sprites, for who uses the API. A new task starts the sprite: nothing else can be kept
 // awake.
-func (h *Host) outsideTasks(handle func(string, func(http.ResponseWriter, *http.Request) error)) {
-	h.taskRoutes(handle, "/v1/sprites/{name}/tasks", func(r *http.Request) (*sprite, func(), error) {
+func (a *spriteAPI) outsideTasks(handle func(string, func(http.ResponseWriter, *http.Request) error)) {
+	a.taskRoutes(handle, "/v1/sprites/{name}/tasks", func(r *http.Request) (*sprite, func(), error) {
 		name := r.PathValue("name")
 		if r.Method == http.MethodPost || r.Method == http.MethodPut {
-			s, _, done, err := h.use(r.Context(), name)
+			s, _, done, err := a.fleet.use(r.Context(), name)
 			return s, done, err
 		}
-		rec, err := h.store.sprite(name)
+		rec, err := a.store.sprite(name)
 		if err != nil {
 			return nil, nil, err
 		}
-		s, err := h.runtime(rec)
+		s, err := a.fleet.runtime(rec)
 		return s, func() {}, err
 	})
 }
 
 // taskRoutes are the tasks of the sprite that get returns, which is used until done.
-func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Request) error), at string, get func(*http.Request) (s *sprite, done func(), err error)) {
+func (a *spriteAPI) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Request) error), at string, get func(*http.Request) (s *sprite, done func(), err error)) {
 	// with runs fn on the tasks that have not ended; the sprite is awake meanwhile.
 	with := func(r *http.Request, fn func(tasks map[string]task, now time.Time) error) error {
 		s, done, err := get(r)
@@ -96,14 +96,14 @@ func (h *Host) taskRoutes(handle func(string, func(http.ResponseWriter, *http.Re
 		defer release()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		now := h.clock()
+		now := a.clock()
 		maps.DeleteFunc(s.tasks, func(_ string, t task) bool { return !t.until.After(now) })
 		return fn(s.tasks, now)
 	}
 	describe := func(name string, t task, now time.Time) sprites.Task {
 		left := t.until.Sub(now)
 		return sprites.Task{
-			Name: name, Expire: left.Round(time.Second).String(), StartedAt: h.now().Add(t.started.Sub(now)), ExpiresAt: h.now().Add(left),
+			Name: name, Expire: left.Round(time.Second).String(), StartedAt: a.now().Add(t.started.Sub(now)), ExpiresAt: a.now().Add(left),
 		}
 	}
 	put := func(w http.ResponseWriter, r *http.Request, in taskRequest, status int, allowed func(known bool) error) error {

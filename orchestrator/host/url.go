@@ -41,7 +41,7 @@ const (
 
 // urlServer serves the URLs of all sprites of a host.
 type urlServer struct {
-	host      *Host
+	*reachAPI
 	port      int
 	keys      urlKeys
 	server    *http.Server
@@ -56,12 +56,12 @@ type urlServer struct {
 var bucketURLs = []byte("urls")
 
 // openURLs listens on addr. With port 0 it takes the port of last time, so that URLs stay what they were, if it is free.
-func (h *Host) openURLs(addr string) (*urlServer, error) {
+func (a *reachAPI) openURLs(addr string) (*urlServer, error) {
 	name, port, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(name); err != nil || ip == nil || !ip.IsLoopback() {
 		return nil, fmt.Errorf("%q is no loopback address such as 127.0.0.1:0: sprites' URLs are for this machine alone", addr)
 	}
-	last, key, err := h.store.urlState()
+	last, key, err := a.store.urlState()
 	if err != nil {
 		return nil, err
 	}
@@ -74,9 +74,9 @@ func (h *Host) openURLs(addr string) (*urlServer, error) {
 			return nil, err
 		}
 	}
-	u := &urlServer{host: h, port: listener.Addr().(*net.TCPAddr).Port}
-	u.keys = urlKeys{key: key, now: h.now}
-	if err := h.store.saveURLPort(u.port); err != nil {
+	u := &urlServer{reachAPI: a, port: listener.Addr().(*net.TCPAddr).Port}
+	u.keys = urlKeys{key: key, now: a.now}
+	if err := a.store.saveURLPort(u.port); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	u.transport = &http.Transport{
@@ -92,7 +92,7 @@ func (h *Host) openURLs(addr string) (*urlServer, error) {
 	if second, err := net.Listen("tcp", net.JoinHostPort("::1", strconv.Itoa(u.port))); err == nil && name == "127.0.0.1" {
 		listeners = append(listeners, second) // some programs try ::1 first, and nobody else is to answer there
 	}
-	for _, name := range h.cfg.AllowHosts {
+	for _, name := range a.cfg.AllowHosts {
 		u.domains = append(u.domains, "."+name)
 	}
 	for _, l := range listeners {
@@ -104,7 +104,7 @@ func (h *Host) openURLs(addr string) (*urlServer, error) {
 func (u *urlServer) listen(l net.Listener) {
 	u.serving.Go(func() {
 		if err := u.server.Serve(patient.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
-			u.host.cfg.Log.Error().Err(err).Stringer("at", l.Addr()).Msg("the URLs of sprites are no longer served")
+			u.cfg.Log.Error().Err(err).Stringer("at", l.Addr()).Msg("the URLs of sprites are no longer served")
 		}
 	})
 }
@@ -159,12 +159,13 @@ func (u *urlServer) serve(w http.ResponseWriter, r *http.Request) {
 		page(w, http.StatusMisdirectedRequest, "No such sprite", "This address serves sprites by their names, NAME.localhost, and nothing else.", "lattice sprite url NAME")
 		return
 	}
-	if !u.host.admit() {
+	done, ok := u.door.admit()
+	if !ok {
 		page(w, http.StatusServiceUnavailable, "Shutting down", "The sprite host is ending.", "")
 		return
 	}
-	defer u.host.calls.Done()
-	rec, err := u.host.store.sprite(name)
+	defer done()
+	rec, err := u.store.sprite(name)
 	if err != nil {
 		page(w, http.StatusNotFound, "No such sprite", "There is no sprite "+name+" on this machine.", "lattice sprite ls")
 		return
@@ -174,14 +175,14 @@ func (u *urlServer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(u.host.ctx, cancel)()
-	s, leave, err := u.host.reach(ctx, name) // it stays awake as long as the request takes
+	defer context.AfterFunc(u.ctx, cancel)()
+	s, leave, err := u.reach(ctx, name) // it stays awake as long as the request takes
 	if err != nil {
 		u.failed(w, r, fmt.Errorf("wake the sprite: %w", err))
 		return
 	}
 	defer leave()
-	all, err := u.host.store.services(s.id)
+	all, err := u.store.services(s.id)
 	if err != nil {
 		u.failed(w, r, err)
 		return
@@ -213,7 +214,7 @@ func (u *urlServer) dial(ctx context.Context, _, addr string) (net.Conn, error) 
 	ctx, cancel := context.WithTimeout(ctx, urlPatience)
 	defer cancel()
 	for {
-		conn, err := u.host.dialSprite(ctx, name, net.JoinHostPort("localhost", port))
+		conn, err := u.dialSprite(ctx, name, net.JoinHostPort("localhost", port))
 		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || !u.expected(name) {
 			return conn, err
 		}
@@ -227,7 +228,7 @@ func (u *urlServer) dial(ctx context.Context, _, addr string) (net.Conn, error) 
 
 // expected reports whether a service of the sprite can still come to listen.
 func (u *urlServer) expected(name string) bool {
-	v, err := u.host.services.servicesOf(name)
+	v, err := u.services.servicesOf(name)
 	if err != nil {
 		return false
 	}
@@ -260,14 +261,14 @@ func (u *urlServer) failed(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		page(w, http.StatusBadGateway, "Nothing listens", cause+" Have a program listen there, or say which service serves another port.", fmt.Sprintf("lattice sprite service create %s web --http-port 3000 -- CMD", name))
 	default:
-		u.host.cfg.Log.Debug().Err(err).Str("sprite", name).Msg("serve a sprite's URL")
+		u.cfg.Log.Debug().Err(err).Str("sprite", name).Msg("serve a sprite's URL")
 		page(w, http.StatusBadGateway, "The sprite does not answer", classify(err).message, "lattice sprite show "+name)
 	}
 }
 
 // web returns a copy of the state of the sprite's service with an HTTP port, nil when it has none.
 func (u *urlServer) web(name string) *service {
-	v, err := u.host.services.servicesOf(name)
+	v, err := u.services.servicesOf(name)
 	if err != nil {
 		return nil
 	}

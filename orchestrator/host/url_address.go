@@ -105,7 +105,7 @@ func (u *urlServer) giveAddress(name string) (string, error) {
 			failed = err
 			continue
 		}
-		if err := u.host.store.keepAddress(name, addr); err != nil {
+		if err := u.store.keepAddress(name, addr); err != nil {
 			u.addresses.drop(name, addr)
 			return "", errors.Join(err, l.Close())
 		}
@@ -120,14 +120,14 @@ func (u *urlServer) giveAddress(name string) (string, error) {
 
 // restoreAddresses listens on the addresses that sprites had, and forgets those of sprites that are gone.
 func (u *urlServer) restoreAddresses() error {
-	kept, err := u.host.store.addresses()
+	kept, err := u.store.addresses()
 	if err != nil {
 		return err
 	}
 	for name, addr := range kept {
 		l, err := net.Listen("tcp", net.JoinHostPort(addr.String(), strconv.Itoa(u.port)))
 		if err != nil || !u.addresses.take(name, addr) {
-			u.host.cfg.Log.Warn().Err(err).Stringer("address", addr).Msg("a sprite loses its address until it asks for one again")
+			u.cfg.Log.Warn().Err(err).Stringer("address", addr).Msg("a sprite loses its address until it asks for one again")
 			if l != nil {
 				l.Close()
 			}

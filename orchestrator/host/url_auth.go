@@ -114,7 +114,7 @@ func (u *urlServer) admit(w http.ResponseWriter, r *http.Request, rec spriteReco
 // signIn trades the token in the query for a cookie that no script and no other host gets, and takes it out of the address.
 func (u *urlServer) signIn(w http.ResponseWriter, r *http.Request, rec spriteRecord, query url.Values) {
 	query.Del("token")
-	until := u.host.now().Add(urlTokenLife)
+	until := u.now().Add(urlTokenLife)
 	http.SetCookie(w, &http.Cookie{
 		Name: urlCookie, Value: u.keys.token(rec.ID, until), Path: "/", Expires: until, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})
@@ -139,12 +139,12 @@ func (u *urlServer) bears(r *http.Request, rec spriteRecord) bool {
 	if token == "" {
 		return false
 	}
-	return u.host.isToken(token) || u.keys.valid(token, rec.ID)
+	return u.isToken(token) || u.keys.valid(token, rec.ID)
 }
 
 // isToken reports whether a token is the host's own.
-func (h *Host) isToken(token string) bool {
-	return h.cfg.Token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(h.cfg.Token)) == 1
+func (a *reachAPI) isToken(token string) bool {
+	return a.cfg.Token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(a.cfg.Token)) == 1
 }
 
 // hasCookie looks at all cookies of the name: what runs in the sprite may have set some.
@@ -191,31 +191,31 @@ func withoutOurs(r *http.Request) {
 }
 
 // inviteURL answers with a sprite's URL and what opens it.
-func (h *Host) inviteURL(w http.ResponseWriter, r *http.Request) error {
-	rec, err := h.store.sprite(r.PathValue("name"))
+func (a *reachAPI) inviteURL(w http.ResponseWriter, r *http.Request) error {
+	rec, err := a.store.sprite(r.PathValue("name"))
 	if err != nil {
 		return err
 	}
-	if h.urls == nil {
+	if a.urls == nil {
 		return &apiError{http.StatusNotImplemented, "no_urls", "this host serves no URLs of sprites"}
 	}
-	once, ok := h.urls.keys.invite(rec.ID)
+	once, ok := a.urls.keys.invite(rec.ID)
 	if !ok {
 		return &apiError{http.StatusTooManyRequests, "too_many_logins", "too many sign-ins were asked for and not used; try again in some minutes"}
 	}
-	until := h.now().Add(urlTokenLife)
+	until := a.now().Add(urlTokenLife)
 	auth := rec.URLSettings.Auth
 	if auth == "" {
 		auth = "sprite"
 	}
-	url := h.urls.of(rec.Name)
+	url := a.urls.of(rec.Name)
 	if r.URL.Query().Get("form") == "address" {
-		if url, err = h.urls.giveAddress(rec.Name); err != nil {
+		if url, err = a.urls.giveAddress(rec.Name); err != nil {
 			return err
 		}
 	}
 	writeJSON(w, http.StatusOK, sprites.URLAccess{
-		URL: url, Auth: auth, Login: url + "?token=" + once, Token: h.urls.keys.token(rec.ID, until), Expires: until,
+		URL: url, Auth: auth, Login: url + "?token=" + once, Token: a.urls.keys.token(rec.ID, until), Expires: until,
 	})
 	return nil
 }

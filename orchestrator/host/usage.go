@@ -11,32 +11,32 @@ import (
 )
 
 // usage answers with what a sprite takes of the disk: its own changes, counted now, and what its checkpoints hold.
-func (h *Host) usage(w http.ResponseWriter, r *http.Request) error {
-	_, rec, leave, err := h.enter(r.Context(), r.PathValue("name"), 1)
+func (hs *historyAPI) usage(w http.ResponseWriter, r *http.Request) error {
+	_, rec, leave, err := hs.sprites.enter(r.Context(), r.PathValue("name"), 1)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	now, err := h.store.layer(rec.Tree)
+	now, err := hs.store.layer(rec.Tree)
 	if err != nil {
 		return degradedError(err.Error())
 	}
-	sum, err := tree.Size(r.Context(), h.layers.dataDir(now))
+	sum, err := tree.Size(r.Context(), hs.layers.dataDir(now))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	chain, err := h.store.chain(rec.Tree)
+	chain, err := hs.store.chain(rec.Tree)
 	if err != nil {
 		return err
 	}
-	points, err := h.store.checkpoints(rec.ID)
+	points, err := hs.store.checkpoints(rec.ID)
 	if err != nil {
 		return err
 	}
 	out := sprites.Usage{Driver: string(now.Driver), Depth: len(chain), Entries: sum.Entries, Bytes: sum.Bytes}
 	counted := map[string]bool{rec.Tree: true}
 	for _, p := range points {
-		below, err := h.store.chain(p.Tree)
+		below, err := hs.store.chain(p.Tree)
 		if err != nil {
 			continue // it is listed as damaged
 		}
@@ -48,12 +48,12 @@ func (h *Host) usage(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	out.Checkpoints = len(points)
-	left, err := roomOf(h.cfg.Dir)
+	left, err := roomOf(hs.cfg.Dir)
 	if err != nil {
 		return err
 	}
 	out.DiskFree, out.DiskTotal = left.Bytes, left.TotalBytes
-	out.DiskLow = left.low(h.cfg.Reserve)
+	out.DiskLow = left.low(hs.cfg.Reserve)
 	writeJSON(w, http.StatusOK, out)
 	return nil
 }
@@ -73,28 +73,28 @@ func (ls *layerStore) storageOf(rec spriteRecord) *sprites.Storage {
 }
 
 // verifyCheckpoint reads the files of a checkpoint again and compares them with what they were.
-func (h *Host) verifyCheckpoint(w http.ResponseWriter, r *http.Request) error {
-	rec, err := h.store.sprite(r.PathValue("name"))
+func (hs *historyAPI) verifyCheckpoint(w http.ResponseWriter, r *http.Request) error {
+	rec, err := hs.store.sprite(r.PathValue("name"))
 	if err != nil {
 		return err
 	}
-	p, err := h.store.checkpoint(rec.ID, r.PathValue("id"))
+	p, err := hs.store.checkpoint(rec.ID, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	chain, err := h.store.chain(p.Tree)
+	chain, err := hs.store.chain(p.Tree)
 	if err != nil {
 		return lostCheckpoint(p.ID, err.Error())
 	}
-	ids := h.layers.pin(chain)
-	defer h.layers.unpin(ids)
-	why, err := h.settler.verify(r.Context(), p.Tree)
+	ids := hs.layers.pin(chain)
+	defer hs.layers.unpin(ids)
+	why, err := hs.settler.verify(r.Context(), p.Tree)
 	if err != nil {
 		return err
 	}
 	out := sprites.Verified{ID: p.ID, OK: why == "", Damage: why}
 	for _, l := range chain {
-		if l, err := h.store.layer(l.ID); err == nil {
+		if l, err := hs.store.layer(l.ID); err == nil {
 			out.Digests = append(out.Digests, l.Digest)
 			out.Entries += l.Entries
 			out.Bytes += l.Bytes

@@ -21,7 +21,7 @@ func TestTheListWaitsOutsideOfTransactions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := w.host.runtime(rec)
+	s, err := w.host.fleet.runtime(rec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestSpriteLocksInsideViewsPanic(t *testing.T) {
 					t.Error("it may wait for a sprite")
 				}
 			}()
-			_ = transact(func(*bolt.Tx) error { w.host.state(rec); return nil })
+			_ = transact(func(*bolt.Tx) error { w.host.fleet.state(rec); return nil })
 		})
 	}
 }

@@ -63,10 +63,14 @@ func (h *Host) WarmGo(ctx context.Context, out io.Writer, packages ...string) (t
 // is none yet. It does nothing after its first call. A warming that the end of the host cuts off goes on with the next one.
 func (h *Host) WarmGoSoon() {
 	h.warm.Do(func() {
-		if _, toolchain := SharedGo(h.cfg.Shared); toolchain != "" || !h.admit() {
+		if _, toolchain := SharedGo(h.cfg.Shared); toolchain != "" {
 			return
 		}
-		defer h.calls.Done()
+		done, ok := h.fleet.admit()
+		if !ok {
+			return
+		}
+		defer done()
 		h.guards.Go(func() {
 			if _, err := h.WarmGo(h.ctx, io.Discard, "std"); err != nil && h.ctx.Err() == nil {
 				h.cfg.Log.Info().Err(err).Msg("no shared Go build cache")

@@ -38,11 +38,11 @@ func wantsStream(r *http.Request) bool {
 
 // watchSprites answers with how each sprite stands, and then with each change until the client leaves. A client that
 // reads slowly hears of the last of several changes.
-func (h *Host) watchSprites(w http.ResponseWriter, r *http.Request, prefix string) error {
-	changed := h.changes.join()
-	defer h.changes.part(changed)
+func (a *spriteAPI) watchSprites(w http.ResponseWriter, r *http.Request, prefix string) error {
+	changed := a.fleet.changes.join()
+	defer a.fleet.changes.part(changed)
 	var names []string
-	all, err := h.store.sprites()
+	all, err := a.store.sprites()
 	if err != nil {
 		return err
 	}
@@ -54,14 +54,14 @@ func (h *Host) watchSprites(w http.ResponseWriter, r *http.Request, prefix strin
 	out := newLines(w)
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
-	alive := h.beat(out) // so that the client is answered at once, be there sprites or not
-	for alive && h.tellStates(out, names) {
+	alive := a.beat(out) // so that the client is answered at once, be there sprites or not
+	for alive && a.tellStates(out, names) {
 		names = nil
 		select {
 		case <-r.Context().Done():
 			return nil
 		case <-tick.C:
-			alive = h.beat(out)
+			alive = a.beat(out)
 		case <-changed.some:
 			names = slices.DeleteFunc(changed.take(), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 		}
@@ -70,31 +70,31 @@ func (h *Host) watchSprites(w http.ResponseWriter, r *http.Request, prefix strin
 }
 
 // beat says that the host is there; false when nobody hears it.
-func (h *Host) beat(out *lines) bool {
-	all, err := h.store.sprites()
-	return err == nil && out.send(stateEvent{Type: "heartbeat", Timestamp: h.now(), Org: h.summarize(all)})
+func (a *spriteAPI) beat(out *lines) bool {
+	all, err := a.store.sprites()
+	return err == nil && out.send(stateEvent{Type: "heartbeat", Timestamp: a.now(), Org: a.summarize(all)})
 }
 
 // tellStates sends a line for each sprite; false when nobody hears it.
-func (h *Host) tellStates(out *lines, names []string) bool {
+func (a *spriteAPI) tellStates(out *lines, names []string) bool {
 	if len(names) == 0 {
 		return true
 	}
-	all, err := h.store.sprites()
+	all, err := a.store.sprites()
 	if err != nil {
 		return false
 	}
-	sum := h.summarize(all)
+	sum := a.summarize(all)
 	for _, name := range names {
-		e := stateEvent{Name: name, Timestamp: h.now(), Org: sum}
-		rec, err := h.store.sprite(name)
+		e := stateEvent{Name: name, Timestamp: a.now(), Org: sum}
+		rec, err := a.store.sprite(name)
 		switch {
 		case errors.Is(err, errNoSprite):
 			e.Status = "deleted"
 		case err != nil:
 			return false
 		default:
-			state := h.state(rec)
+			state := a.fleet.state(rec)
 			e.Status, e.LastRunningAt, e.LastWarmingAt = string(state.status), state.running, state.warmed
 			e.RunningVersion = strings.TrimPrefix(apiVersion, "v")
 		}

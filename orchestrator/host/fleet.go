@@ -1,0 +1,148 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+
+	"github.com/spritekit/lattice/orchestrator/boltfile"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"golang.org/x/sync/semaphore"
+)
+
+// access is how the other parts of a host get at sprites.
+type access interface {
+	// enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others.
+	enter(ctx context.Context, name string, weight int64) (s *sprite, rec spriteRecord, leave func(), err error)
+	// use is enter for calls that need the sprite's sandbox running.
+	use(ctx context.Context, name string) (s *sprite, box *sandbox.Box, done func(), err error)
+	// runtime returns what runs of a sprite, without waking it.
+	runtime(rec spriteRecord) (*sprite, error)
+}
+
+// fleet is the sprites that run: it starts and wakes them, counts the calls about them, and ends them with the host.
+type fleet struct {
+	*core
+	confiner *confiner
+	layers   *layerStore
+	network  *networkPolicy
+	skills   *skillFolders
+	caches   *goCaches
+
+	// inside returns the handler of what a sprite asks through its own socket.
+	inside func(s *insideServer, id, name string) http.Handler
+
+	limits  *limits
+	changes changes // of sprites, for those who watch the list
+	boxes   sandbox.Starter
+	starved chan struct{} // a sandbox could not be started for want of something; see guardShares
+
+	mu      boltfile.Lock // guards the fields below
+	closed  bool
+	calls   sync.WaitGroup     // requests being served; Add only under mu while not closed
+	sprites map[string]*sprite // by id; those that run
+}
+
+func newFleet(c *core, confiner *confiner, layers *layerStore, network *networkPolicy, skills *skillFolders, caches *goCaches) *fleet {
+	return &fleet{
+		core: c, confiner: confiner, layers: layers, network: network, skills: skills, caches: caches,
+		limits: newLimits(c.cfg.Limits), starved: make(chan struct{}, 1), sprites: map[string]*sprite{},
+	}
+}
+
+var errHostClosed = errors.New("the sprite host is shutting down")
+
+// enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others. The caller calls leave when it no
+// longer uses the record's tree; until then the sprite stays awake.
+func (fl *fleet) enter(ctx context.Context, name string, weight int64) (s *sprite, rec spriteRecord, leave func(), err error) {
+	first, err := fl.store.sprite(name)
+	if err != nil {
+		return nil, rec, nil, err
+	}
+	if s, err = fl.runtime(first); err != nil {
+		return nil, rec, nil, err
+	}
+	release, err := s.hold()
+	if err != nil {
+		return nil, rec, nil, err
+	}
+	if weight == alone {
+		defer s.wanted.ring()()
+	}
+	if err := s.gate.Acquire(ctx, weight); err != nil {
+		release()
+		return nil, rec, nil, err
+	}
+	leave = sync.OnceFunc(func() {
+		s.gate.Release(weight)
+		release()
+	})
+	// While we waited it may have been deleted, made anew, or restored to another tree.
+	rec, err = fl.store.sprite(name)
+	if err == nil && rec.ID != first.ID {
+		err = errNoSprite
+	}
+	if err != nil {
+		leave()
+		return nil, rec, nil, err
+	}
+	return s, rec, leave, nil
+}
+
+func (fl *fleet) runtime(rec spriteRecord) (*sprite, error) {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	if fl.closed {
+		return nil, errHostClosed
+	}
+	s := fl.sprites[rec.ID]
+	if s == nil {
+		s = &sprite{
+			fleet: fl, id: rec.ID, name: rec.Name, gate: semaphore.NewWeighted(alone),
+			sessions: map[string]*session{}, tasks: map[string]task{}, life: lifecycle{status: cold},
+		}
+		s.exists, s.vanish = context.WithCancel(fl.ctx)
+		s.services = newServices(s.exists, fl.core, rec.ID)
+		s.listening.sprite = s
+		fl.sprites[rec.ID] = s
+	}
+	return s, nil
+}
+
+func (fl *fleet) running() []*sprite {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	all := make([]*sprite, 0, len(fl.sprites))
+	for _, s := range fl.sprites {
+		all = append(all, s)
+	}
+	return all
+}
+
+// forget removes a sprite that was deleted.
+func (fl *fleet) forget(s *sprite) {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	delete(fl.sprites, s.id)
+}
+
+// admit counts a request in, so that Close waits until done is called; ok is false when the host is closed.
+func (fl *fleet) admit() (done func(), ok bool) {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	if fl.closed {
+		return nil, false
+	}
+	fl.calls.Add(1)
+	return fl.calls.Done, true
+}
+
+// shut has admit and runtime refuse from now on. It returns false when they do already.
+func (fl *fleet) shut() bool {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	was := fl.closed
+	fl.closed = true
+	return !was
+}
