@@ -13,9 +13,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 )
 
-// ErrDamaged is why a host cannot be opened whose host.db is damaged. Nothing was written to it.
-var ErrDamaged = boltfile.ErrDamaged
-
 // Audit is what was found of a host.db.
 type Audit struct {
 	Path     string

@@ -131,24 +131,6 @@ func (cf *confiner) tryPlain(cfg sandbox.Config) ([]sandbox.Enforcement, error) 
 	return box.Enforced(), box.Stop()
 }
 
-// boxConfig describes the box of a sprite, and names the layers that it mounts.
-func (fl *fleet) boxConfig(rec spriteRecord) (sandbox.Config, []layerRecord, error) {
-	root, chain, err := fl.layers.root(rec.Tree)
-	if err != nil {
-		return sandbox.Config{}, nil, err
-	}
-	points, below, err := fl.layers.pointView(rec.ID)
-	if err != nil {
-		return sandbox.Config{}, nil, err
-	}
-	cfg := sandbox.Config{
-		Self: fl.cfg.Self, Root: root, Level: fl.confiner.confined().level(), Skills: fl.skills.skills(rec), Tools: fl.confiner.tools(rec), Run: fl.runDir(rec.ID), Cache: fl.cacheDir(rec.ID), OwnIDs: fl.confiner.confined().ownIDs,
-		Shared: fl.caches.shareGo(rec), Network: fl.cfg.Network.Preset != "" && fl.confiner.confined().netns, Limits: fl.confiner.boxLimits(rec), Points: points,
-	}
-	cfg.AsRoot, cfg.NoRoot = !fl.cfg.NoRoot, fl.confiner.noRoot()
-	return cfg, append(chain, below...), fl.layers.imageIn(rec, &cfg)
-}
-
 // noRoot says why sprites have no root of their own, "" when they have one.
 func (cf *confiner) noRoot() string {
 	switch {

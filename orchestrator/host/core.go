@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/spritekit/lattice/orchestrator/host/layer"
 )
 
 // core is what all parts of a host share: its configuration, its database, its clocks, and the two groups of goroutines
@@ -48,4 +49,18 @@ func (c *core) trash(dir string) error {
 		}
 	})
 	return nil
+}
+
+var errHostClosed = errors.New("the sprite host is shutting down")
+
+func removeAll(dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	// Whatever a driver made, this can remove: the one that knows most does it.
+	d, err := layer.Open(layer.Btrfs)
+	if err != nil {
+		return err
+	}
+	return d.Remove(dir)
 }

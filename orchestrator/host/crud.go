@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -16,18 +17,6 @@ import (
 
 // spriteName is what a sprite may be called: it is part of URLs.
 var spriteName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-
-// spriteAPI answers the calls about sprites as a whole: it makes, shows, changes and deletes them.
-type spriteAPI struct {
-	*core
-	fleet    *fleet
-	confiner *confiner
-	layers   *layerStore
-	network  *networkPolicy
-	skills   *skillFolders
-	images   *imageAPI
-	reach    *reachAPI
-}
 
 func (a *spriteAPI) createSprite(w http.ResponseWriter, r *http.Request) error {
 	var in sprites.Create
@@ -123,4 +112,25 @@ func (a *spriteAPI) deleteSprite(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// admitCreation refuses a creation that Limits does not allow. A sprite is made to be run: without room for that the
+// client may wait until there is some.
+func (a *spriteAPI) admitCreation(ctx context.Context, wait bool) error {
+	changed := a.fleet.changes.join() // before looking
+	defer a.fleet.changes.part(changed)
+	err := a.fleet.limits.full()
+	for wait && err != nil {
+		select {
+		case <-changed.some:
+		case <-ctx.Done():
+			return err
+		}
+		changed.take()
+		err = a.fleet.limits.full()
+	}
+	if err != nil {
+		return err
+	}
+	return a.fleet.limits.create(a.clock())
 }

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync"
 
@@ -10,16 +9,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"golang.org/x/sync/semaphore"
 )
-
-// access is how the other parts of a host get at sprites.
-type access interface {
-	// enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others.
-	enter(ctx context.Context, name string, weight int64) (s *sprite, rec spriteRecord, leave func(), err error)
-	// use is enter for calls that need the sprite's sandbox running.
-	use(ctx context.Context, name string) (s *sprite, box *sandbox.Box, done func(), err error)
-	// runtime returns what runs of a sprite, without waking it.
-	runtime(rec spriteRecord) (*sprite, error)
-}
 
 // fleet is the sprites that run: it starts and wakes them, counts the calls about them, and ends them with the host.
 type fleet struct {
@@ -50,8 +39,6 @@ func newFleet(c *core, confiner *confiner, layers *layerStore, network *networkP
 		limits: newLimits(c.cfg.Limits), starved: make(chan struct{}, 1), sprites: map[string]*sprite{},
 	}
 }
-
-var errHostClosed = errors.New("the sprite host is shutting down")
 
 // enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others. The caller calls leave when it no
 // longer uses the record's tree; until then the sprite stays awake.
@@ -145,4 +132,31 @@ func (fl *fleet) shut() bool {
 	was := fl.closed
 	fl.closed = true
 	return !was
+}
+
+// boxConfig describes the box of a sprite, and names the layers that it mounts.
+func (fl *fleet) boxConfig(rec spriteRecord) (sandbox.Config, []layerRecord, error) {
+	root, chain, err := fl.layers.root(rec.Tree)
+	if err != nil {
+		return sandbox.Config{}, nil, err
+	}
+	points, below, err := fl.layers.pointView(rec.ID)
+	if err != nil {
+		return sandbox.Config{}, nil, err
+	}
+	cfg := sandbox.Config{
+		Self: fl.cfg.Self, Root: root, Level: fl.confiner.confined().level(), Skills: fl.skills.skills(rec), Tools: fl.confiner.tools(rec), Run: fl.runDir(rec.ID), Cache: fl.cacheDir(rec.ID), OwnIDs: fl.confiner.confined().ownIDs,
+		Shared: fl.caches.shareGo(rec), Network: fl.cfg.Network.Preset != "" && fl.confiner.confined().netns, Limits: fl.confiner.boxLimits(rec), Points: points,
+	}
+	cfg.AsRoot, cfg.NoRoot = !fl.cfg.NoRoot, fl.confiner.noRoot()
+	return cfg, append(chain, below...), fl.layers.imageIn(rec, &cfg)
+}
+
+// serviceEnv is the environment of all services of a sprite, before their own.
+func (fl *fleet) serviceEnv(rec spriteRecord, box *sandbox.Box) []string {
+	var own []string
+	for k, v := range rec.Environment {
+		own = append(own, k+"="+v)
+	}
+	return environment(box.BaseEnv(), fl.cfg.Env, translatedEnv(box), own)
 }

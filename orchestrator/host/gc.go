@@ -4,8 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-
-	"github.com/spritekit/lattice/orchestrator/host/layer"
 )
 
 // sweep makes the host's folders and removes what host.db does not refer to. What cannot be removed is in nobody's way: some
@@ -56,18 +54,6 @@ func (hs *historyAPI) scrap(name string) {
 	if err := removeAll(filepath.Join(hs.cfg.Dir, name)); err != nil {
 		hs.cfg.Log.Warn().Err(err).Str("folder", name).Msg("remove what nothing refers to")
 	}
-}
-
-func removeAll(dir string) error {
-	if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	// Whatever a driver made, this can remove: the one that knows most does it.
-	d, err := layer.Open(layer.Btrfs)
-	if err != nil {
-		return err
-	}
-	return d.Remove(dir)
 }
 
 // bootID names the present run of the system, "" where that cannot be told.

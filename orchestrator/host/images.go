@@ -45,13 +45,6 @@ func (a *imageAPI) openImages() (err error) {
 // ErrNoImage is why a sprite or a host cannot start from an image that is named: it is not there.
 var ErrNoImage = image.ErrNotFound
 
-// ImportImage brings an image in, unless it is there already, and returns its digest. ref is an absolute path or an image
-// that is there; progress may be nil.
-func (h *Host) ImportImage(ctx context.Context, ref, name string, progress func(text string)) (digest string, err error) {
-	img, err := h.images.importImage(ctx, ref, name, progress)
-	return img.Digest, err
-}
-
 func (a *imageAPI) importImage(ctx context.Context, ref, name string, progress func(string)) (image.Image, error) {
 	if err := a.confiner.imagesWork(); err != nil {
 		return image.Image{}, err

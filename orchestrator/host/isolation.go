@@ -12,15 +12,6 @@ import (
 // level by itself: what could be had was found out once, when the host was first asked (Host.probe), and a sandbox that
 // later does not start at that level does not start.
 
-// CheckIsolation says why nothing runs in sprites of this host, nil when it does: its Config.MinIsolation asks for more than
-// this machine has.
-func (h *Host) CheckIsolation() error { return h.CheckIsolationFor("") }
-
-// CheckIsolationFor is CheckIsolation of a sprite that is to be kept apart at least so firmly.
-func (h *Host) CheckIsolationFor(least sandbox.Level) error {
-	return h.confiner.requireIsolation("", least)
-}
-
 // requireIsolation refuses to make or start a sprite that this machine cannot keep apart as firmly as the host's operator
 // or the sprite's maker asks.
 func (cf *confiner) requireIsolation(name string, least sandbox.Level) error {
@@ -73,19 +64,4 @@ func least[T int | int64 | float64](a, b T) T {
 		return b
 	}
 	return a
-}
-
-// limitsOf says in a sprite's object what it may use, and what keeps it to that.
-func (a *spriteAPI) limitsOf(rec spriteRecord) []sprites.Limit {
-	given, later := a.fleet.limitsInUse(rec, a.confiner.boxLimits(rec))
-	kept := a.confiner.confined().limits
-	all := make([]sprites.Limit, len(kept))
-	for i, e := range kept {
-		e = e.Of(given)
-		if e.Limit == sandbox.DefenceMemory && later != "" {
-			e.Why = later
-		}
-		all[i] = sprites.Limit{Limit: string(e.Limit), Max: e.Max, By: e.By, Why: e.Why}
-	}
-	return all
 }

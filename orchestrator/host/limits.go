@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -121,25 +120,4 @@ func (l *limits) vacate() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.running--
-}
-
-// admitCreation refuses a creation that Limits does not allow. A sprite is made to be run: without room for that the
-// client may wait until there is some.
-func (a *spriteAPI) admitCreation(ctx context.Context, wait bool) error {
-	changed := a.fleet.changes.join() // before looking
-	defer a.fleet.changes.part(changed)
-	err := a.fleet.limits.full()
-	for wait && err != nil {
-		select {
-		case <-changed.some:
-		case <-ctx.Done():
-			return err
-		}
-		changed.take()
-		err = a.fleet.limits.full()
-	}
-	if err != nil {
-		return err
-	}
-	return a.fleet.limits.create(a.clock())
 }

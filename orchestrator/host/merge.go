@@ -129,3 +129,29 @@ func (s *store) setMerged(id string, merged layerRecord) error {
 		return holdLayer(tx, merged.ID)
 	})
 }
+
+// onTop makes the layer of a sprite that goes on from a frozen one: an empty one on top of it, or a copy.
+func (m *merger) onTop(ctx context.Context, of layerRecord) (layerRecord, error) {
+	d, err := m.layers.open(of)
+	if err != nil {
+		return layerRecord{}, err
+	}
+	stacks, err := m.layers.stacks(ctx, d, of)
+	if err != nil {
+		return layerRecord{}, err
+	}
+	var l layerRecord
+	if stacks {
+		if of, err = m.shallow(ctx, of); err != nil {
+			return layerRecord{}, err
+		}
+		l, err = m.layers.empty(d, of.top())
+	} else {
+		var parent string
+		if parent, err = m.store.standOn(of.Parent); err == nil {
+			l, err = m.layers.build(d, parent, func(dir string) error { return m.layers.clone(ctx, d, of, dir) })
+		}
+	}
+	l.Image = of.Image
+	return l, err
+}

@@ -109,3 +109,18 @@ func checkLabels(labels []string) error {
 	}
 	return nil
 }
+
+// limitsOf says in a sprite's object what it may use, and what keeps it to that.
+func (a *spriteAPI) limitsOf(rec spriteRecord) []sprites.Limit {
+	given, later := a.fleet.limitsInUse(rec, a.confiner.boxLimits(rec))
+	kept := a.confiner.confined().limits
+	all := make([]sprites.Limit, len(kept))
+	for i, e := range kept {
+		e = e.Of(given)
+		if e.Limit == sandbox.DefenceMemory && later != "" {
+			e.Why = later
+		}
+		all[i] = sprites.Limit{Limit: string(e.Limit), Max: e.Max, By: e.By, Why: e.Why}
+	}
+	return all
+}

@@ -189,3 +189,32 @@ func (s *store) deleteCheckpoint(spriteID, id string, mounted func(string) bool)
 	})
 	return garbage, err
 }
+
+// present is a frozen layer with a sprite's present files, and what the commit that refers to it has to store.
+type present struct {
+	layer layerRecord
+	made  []layerRecord // new ones, the frozen one among them when it is a copy
+	tree  string        // what the sprite goes on in, "" = where it is
+	ended bool          // its sandbox was ended; services that waited for their next start want another one
+}
+
+// commitPresent stores what capture made: it is part of the transaction that refers to the frozen layer.
+func commitPresent(tx *bolt.Tx, rec *spriteRecord, p present, mounted func(string) bool) (garbage []layerRecord, err error) {
+	for _, l := range p.made {
+		if err := addLayer(tx, l); err != nil {
+			return nil, err
+		}
+	}
+	if p.tree == "" {
+		return nil, nil
+	}
+	// The reference of the sprite goes from the layer that is now frozen to the new one.
+	if garbage, err = freezeLayer(tx, p.layer.ID, mounted); err != nil {
+		return nil, err
+	}
+	if err := changeLayer(tx, p.layer.ID, func(l *layerRecord) { l.Refs-- }); err != nil {
+		return nil, err
+	}
+	rec.Tree = p.tree
+	return garbage, holdLayer(tx, p.tree)
+}

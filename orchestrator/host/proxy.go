@@ -31,25 +31,6 @@ const (
 	maxProxies   = 512 // of one sprite at once
 )
 
-// reachAPI answers the calls that reach into sprites: proxies, ports and URLs.
-type reachAPI struct {
-	*core
-	sprites  access
-	door     door
-	services serviceFinder
-	urls     *urlServer // nil without URLs
-}
-
-// door counts the calls that Close waits for.
-type door interface {
-	admit() (done func(), ok bool)
-}
-
-// serviceFinder finds the services of a sprite, one of which answers its URL.
-type serviceFinder interface {
-	servicesOf(name string) (*services, error)
-}
-
 // proxy connects a client with a port of the sprite, which it wakes and keeps awake meanwhile.
 func (a *reachAPI) proxy(w http.ResponseWriter, r *http.Request) error {
 	if err := checkHandshake(r); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -399,4 +400,47 @@ func (v *services) fire() time.Duration {
 		next = min(next, t.at.Sub(now))
 	}
 	return max(next, 0)
+}
+
+// object describes a service as the API does. mu is held.
+func (s *service) object() sprites.Service {
+	state := sprites.ServiceState{Name: s.spec.Name, Status: string(s.status), PID: s.pid, Error: s.problem, RestartCount: s.restarts}
+	if !s.started.IsZero() {
+		at := s.started.UTC()
+		state.StartedAt = &at
+	}
+	if !s.next.IsZero() {
+		at := s.next.UTC()
+		state.NextRestartAt = &at
+	}
+	return sprites.Service{
+		Name: s.spec.Name, Cmd: s.spec.Cmd, Args: s.spec.Args, Env: s.spec.Env, Dir: s.spec.Dir, Needs: s.spec.Needs, HTTPPort: s.spec.HTTPPort,
+		State: &state,
+	}
+}
+
+// list describes all services, in the order of their names.
+func (v *services) list() []sprites.Service {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := []sprites.Service{}
+	for _, name := range v.machine.names() {
+		all = append(all, v.machine.services[name].object())
+	}
+	return all
+}
+
+// look returns a copy of a service's state.
+func (v *services) look(name string) (service, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.machine.services[name]
+	if s == nil {
+		return service{}, noService(name)
+	}
+	return *s, nil
+}
+
+func noService(name string) error {
+	return &apiError{http.StatusNotFound, errNoService.Error() + ": " + name, ""}
 }

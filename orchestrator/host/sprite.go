@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
@@ -223,3 +224,23 @@ func (s *sprite) closeSocket() error {
 type degradedError string
 
 func (e degradedError) Error() string { return "sprite is degraded: " + string(e) }
+
+// resume starts the sprite's sandbox if it has services to run, which then start with it. The caller is alone in the gate.
+func (s *sprite) resume(name string) {
+	all, err := s.fleet.store.services(s.id)
+	if err == nil && !slices.ContainsFunc(sortedServices(all), func(spec serviceSpec) bool { return !spec.Stopped }) {
+		return
+	}
+	var rec spriteRecord
+	if err == nil {
+		rec, err = s.fleet.store.sprite(name)
+	}
+	if err == nil {
+		s.mu.Lock()
+		_, err = s.up(rec)
+		s.mu.Unlock()
+	}
+	if err != nil { // they start with the next call that needs the sandbox
+		s.fleet.cfg.Log.Warn().Err(err).Str("sprite", name).Msg("bring the sprite's services back")
+	}
+}

@@ -229,3 +229,6 @@ func (s *store) reopen() error {
 	}
 	return s.open()
 }
+
+// ErrDamaged is why a host cannot be opened whose host.db is damaged. Nothing was written to it.
+var ErrDamaged = boltfile.ErrDamaged
