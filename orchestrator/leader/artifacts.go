@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -80,36 +82,22 @@ func inSprite(ref string) (string, bool) {
 	return at, strings.HasPrefix(at, "/workspace/")
 }
 
-// products lists the files that a run declared, each with its last declaration, in the order of their first.
-func (l *Leader) products(id string) ([]product, error) {
-	var all []product
-	at := map[string]int{}
-	declared, err := l.store.Events(id, string(protocol.TypeArtifact))
-	if err != nil {
-		return nil, fmt.Errorf("read artifacts of run %s: %w", id, err)
-	}
-	for _, e := range declared {
-		p, ok := asProduct(e)
-		if !ok {
-			continue
-		}
-		if i, known := at[p.ref]; known {
-			all[i] = p
-			continue
-		}
-		at[p.ref] = len(all)
-		all = append(all, p)
-	}
-	return all, nil
+// artifacts keeps copies of the files that runs declare, and serves them (api.Artifacts).
+type artifacts struct {
+	home    Home
+	client  *sprites.Client
+	records *records
+	outputs *outputs
+	log     zerolog.Logger
 }
 
 // collect keeps copies of what a run declared. It may be called again; what cannot be had is said and left.
-func (l *Leader) collect(id string) {
+func (a *artifacts) collect(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
 	defer cancel()
-	all, err := l.products(id)
+	all, err := a.records.listArtifacts(id)
 	if err != nil {
-		l.cfg.Log.Warn().Str("run", id).Err(err).Msg("collect artifacts")
+		a.log.Warn().Str("run", id).Err(err).Msg("collect artifacts")
 		return
 	}
 	room, left := int64(maxKept), 0
@@ -118,33 +106,33 @@ func (l *Leader) collect(id string) {
 			left++
 			continue
 		}
-		size, err := l.keep(ctx, id, p, min(room, maxKeptFile))
+		size, err := a.keep(ctx, id, p, min(room, maxKeptFile))
 		var unreachable *sprites.ConnError
 		switch {
 		case errors.As(err, &unreachable):
-			fmt.Fprintf(l.output(id), "artifacts were not kept: %v\n", err)
+			fmt.Fprintf(a.outputs.open(id), "artifacts were not kept: %v\n", err)
 			return
 		case errors.Is(err, sprites.ErrTooLarge):
 			left++
 		case err != nil:
-			fmt.Fprintf(l.output(id), "artifact %q was not kept: %v\n", p.ref, err)
-			l.cfg.Log.Warn().Str("run", id).Str("artifact", p.ref).Err(err).Msg("keep artifact")
+			fmt.Fprintf(a.outputs.open(id), "artifact %q was not kept: %v\n", p.ref, err)
+			a.log.Warn().Str("run", id).Str("artifact", p.ref).Err(err).Msg("keep artifact")
 		}
 		room -= size
 	}
 	if left > 0 {
-		fmt.Fprintf(l.output(id), "%d artifacts are too large or too many to be kept; they can be had from sprite %s while it exists\n", left, all[0].sprite)
+		fmt.Fprintf(a.outputs.open(id), "%d artifacts are too large or too many to be kept; they can be had from sprite %s while it exists\n", left, all[0].sprite)
 	}
 }
 
 // keep copies one product, unless that was done before. It returns the copy's size.
-func (l *Leader) keep(ctx context.Context, id string, p product, limit int64) (int64, error) {
-	dir := l.home.Artifacts(id)
+func (a *artifacts) keep(ctx context.Context, id string, p product, limit int64) (int64, error) {
+	dir := a.home.Artifacts(id)
 	to := filepath.Join(dir, p.kept())
 	if info, err := os.Stat(to); err == nil {
 		return info.Size(), nil
 	}
-	data, err := l.client.ReadFile(ctx, p.sprite, p.path, limit)
+	data, err := a.client.ReadFile(ctx, p.sprite, p.path, limit)
 	if err != nil {
 		return 0, err
 	}
@@ -170,12 +158,12 @@ func (l *Leader) keep(ctx context.Context, id string, p product, limit int64) (i
 }
 
 // Artifact reads a file that a run declared: the copy, else the sprite's own.
-func (l *Leader) Artifact(ctx context.Context, id, ref string) (io.ReadCloser, error) {
-	id, err := l.resolve(id)
+func (a *artifacts) Artifact(ctx context.Context, id, ref string) (io.ReadCloser, error) {
+	id, err := a.records.resolve(id)
 	if err != nil {
 		return nil, err
 	}
-	all, err := l.products(id)
+	all, err := a.records.listArtifacts(id)
 	if err != nil {
 		return nil, err
 	}
@@ -183,10 +171,10 @@ func (l *Leader) Artifact(ctx context.Context, id, ref string) (io.ReadCloser, e
 		if p.ref != ref {
 			continue
 		}
-		if f, err := os.Open(filepath.Join(l.home.Artifacts(id), p.kept())); err == nil {
+		if f, err := os.Open(filepath.Join(a.home.Artifacts(id), p.kept())); err == nil {
 			return f, nil
 		}
-		content, err := l.client.ReadFrom(ctx, p.sprite, p.path, 0)
+		content, err := a.client.ReadFrom(ctx, p.sprite, p.path, 0)
 		if errors.Is(err, sprites.ErrNotFound) {
 			return nil, fault.NotFound("artifact_gone", "%s is not in sprite %s any more, and no copy was kept: %v", ref, p.sprite, err).WithHint("lattice logs %s says why no copy was kept", id)
 		}

@@ -14,17 +14,16 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Compare says what changed in variables and in files between two moments of a run (api.Travel).
-func (l *Leader) Compare(ctx context.Context, id, from, to string) (api.Comparison, error) {
-	id, err := l.resolve(id)
+func (t *travel) Compare(ctx context.Context, id, from, to string) (api.Comparison, error) {
+	id, err := t.records.resolve(id)
 	if err != nil {
 		return api.Comparison{}, err
 	}
-	p, err := l.past(ctx, id)
+	p, err := t.loadPast(ctx, id)
 	if err != nil {
 		return api.Comparison{}, err
 	}
@@ -32,7 +31,7 @@ func (l *Leader) Compare(ctx context.Context, id, from, to string) (api.Comparis
 	if err != nil {
 		return api.Comparison{}, err
 	}
-	ids, found, err := l.held(ctx, p.Sprite)
+	ids, found, err := t.listCheckpoints(ctx, p.Sprite)
 	if err != nil {
 		return api.Comparison{}, err
 	}
@@ -58,36 +57,18 @@ func (l *Leader) Compare(ctx context.Context, id, from, to string) (api.Comparis
 	if out.Vars, err = changes(out.Vars, "$vars", before.Vars, after.Vars); err != nil {
 		return api.Comparison{}, err
 	}
-	out.Files, out.Note, err = l.compareFiles(ctx, p, a, b)
+	out.Files, out.Note, err = t.compareFiles(ctx, p, a, b)
 	return out, err
 }
 
-// moments finds two moments by name: "" is the beginning, then the present, for which b is nil.
-func (p past) moments(from, to string) (a engine.Point, b *engine.Point, err error) {
-	if len(p.points) == 0 {
-		return a, nil, fault.NotFound("moment_not_found", "%s has begun no node yet", p.ID)
-	}
-	a = p.points[0]
-	if from != "" {
-		if a, err = p.find(from); err != nil {
-			return a, nil, err
-		}
-	}
-	if to == "" {
-		return a, nil, nil
-	}
-	found, err := p.find(to)
-	return a, &found, err
-}
-
 // compareFiles compares the files of two moments, the second nil for the present; the note says why it cannot.
-func (l *Leader) compareFiles(ctx context.Context, p past, a engine.Point, b *engine.Point) ([]sprites.Change, string, error) {
+func (t *travel) compareFiles(ctx context.Context, p past, a engine.Point, b *engine.Point) ([]sprites.Change, string, error) {
 	none := []sprites.Change{}
-	ends, note, err := l.ends(ctx, p, a, b)
+	ends, note, err := t.findEnds(ctx, p, a, b)
 	if err != nil || note != "" || ends[0] == ends[1] {
 		return none, note, err
 	}
-	files, err := l.client.Diff(ctx, p.Sprite, ends[0], ends[1])
+	files, err := t.client.Diff(ctx, p.Sprite, ends[0], ends[1])
 	var refused *sprites.APIError
 	if errors.As(err, &refused) && cannotFork(err) {
 		return none, "files are not compared: this Sprites API does not", nil
@@ -101,13 +82,13 @@ func (l *Leader) compareFiles(ctx context.Context, p past, a engine.Point, b *en
 	return theirs, "", err
 }
 
-// ends are the checkpoints that hold the files of two moments, or the note why there are none.
-func (l *Leader) ends(ctx context.Context, p past, a engine.Point, b *engine.Point) (ends [2]string, note string, err error) {
+// findEnds are the checkpoints that hold the files of two moments, or the note why there are none.
+func (t *travel) findEnds(ctx context.Context, p past, a engine.Point, b *engine.Point) (ends [2]string, note string, err error) {
 	ends = [2]string{sprites.Current, sprites.Current}
 	if a.Files == engine.FilesNone {
 		return ends, "", nil
 	}
-	ids, found, err := l.held(ctx, p.Sprite)
+	ids, found, err := t.listCheckpoints(ctx, p.Sprite)
 	if err != nil {
 		return ends, "", err
 	}

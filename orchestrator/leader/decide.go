@@ -19,27 +19,37 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
+// decisions makes the decisions of people facts.
+type decisions struct {
+	client  *sprites.Client
+	records *records
+	states  *states
+	views   *views
+	drives  *drives
+	runs    *runs
+}
+
 // Decide makes a person's decision a fact and has the run go on. Of several decisions on one wait exactly one counts, the
 // first that is on disk. The same decision again changes nothing and is answered like the first; another one is refused
 // with what was decided, by whom and when.
-func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (api.DecideReply, error) {
-	id, err := l.resolve(id)
+func (ds *decisions) Decide(ctx context.Context, id string, d api.DecideRequest) (api.DecideReply, error) {
+	id, err := ds.records.resolve(id)
 	if err != nil {
 		return api.DecideReply{}, err
 	}
-	if err := l.renewValues(id, d.Values); err != nil {
+	if err := ds.runs.renewValues(id, d.Values); err != nil {
 		return api.DecideReply{}, err
 	}
-	if err := l.settle(ctx); err != nil {
+	if err := ds.drives.awaitHandover(ctx); err != nil {
 		return api.DecideReply{}, err
 	}
-	r, err := l.ready(ctx, id)
+	r, err := ds.drives.loadReady(ctx, id)
 	if err != nil {
 		return api.DecideReply{}, err
 	}
 	w, err := openWait(id, r.runner.State(), d.WaitID)
 	if err != nil {
-		return l.late(ctx, id, d, nil, err)
+		return ds.answerLate(ctx, id, d, nil, err)
 	}
 	fact, err := answer(w, d)
 	if err == nil && w.Legacy() { // the answer's run may get more than the one that asked
@@ -48,31 +58,31 @@ func (l *Leader) Decide(ctx context.Context, id string, d api.DecideRequest) (ap
 	if err != nil {
 		return api.DecideReply{}, err
 	}
-	if err := l.spriteThere(ctx, id, w); err != nil {
+	if err := ds.checkSprite(ctx, id, w); err != nil {
 		return api.DecideReply{}, err
 	}
 	switch err := r.runner.Decide(ctx, fact); {
 	case errors.Is(err, engine.ErrStale):
 		d.WaitID = w.ID
-		return l.late(ctx, id, d, fact.Inputs, notWaiting(id, r.runner.State()))
+		return ds.answerLate(ctx, id, d, fact.Inputs, notWaiting(id, r.runner.State()))
 	case errors.Is(err, engine.ErrAnswer):
 		return api.DecideReply{}, fault.BadInput("bad_answer", "%v", err)
 	case err != nil:
 		return api.DecideReply{}, fmt.Errorf("record the decision: %w", err)
 	}
-	return l.decided(ctx, id, d, api.DecideReply{WaitID: w.ID})
+	return ds.proceed(ctx, id, d, api.DecideReply{WaitID: w.ID})
 }
 
-// spriteThere refuses a decision on a run whose sprite is gone, so that the decision is not used up by a run that can only
+// checkSprite refuses a decision on a run whose sprite is gone, so that the decision is not used up by a run that can only
 // fail. A host that cannot be asked is no reason: the run stops there, and goes on later.
-func (l *Leader) spriteThere(ctx context.Context, id string, w lattice.Wait) error {
-	rec, err := l.record(id)
+func (ds *decisions) checkSprite(ctx context.Context, id string, w lattice.Wait) error {
+	rec, err := ds.records.load(id)
 	if err != nil || rec.Sprite == "" || w.Legacy() && rec.kept.OwnSprite {
 		return err
 	}
 	look, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	if _, err := l.client.Get(look, rec.Sprite); !errors.Is(err, sprites.ErrNotFound) {
+	if _, err := ds.client.Get(look, rec.Sprite); !errors.Is(err, sprites.ErrNotFound) {
 		return ctx.Err()
 	}
 	return fault.NotFound("sprite_missing", "the sprite %s of %s is not there any more, so the run cannot go on; nothing was recorded", rec.Sprite, id).WithHint("lattice sprite ls lists the sprites of this host: is SPRITES_API_URL set as it was when the run began? If the sprite is lost: lattice cancel %s", id)
@@ -81,21 +91,21 @@ func (l *Leader) spriteThere(ctx context.Context, id string, w lattice.Wait) err
 // lookTimeout bounds the look for a sprite, for which a person waits.
 const lookTimeout = 10 * time.Second
 
-// decided has the run go on after a decision that is on disk. A leader that is ending leaves that to the next.
-func (l *Leader) decided(ctx context.Context, id string, d api.DecideRequest, reply api.DecideReply) (api.DecideReply, error) {
-	next, err := l.next(id)
+// proceed has the run go on after a decision that is on disk. A leader that is ending leaves that to the next.
+func (ds *decisions) proceed(ctx context.Context, id string, d api.DecideRequest, reply api.DecideReply) (api.DecideReply, error) {
+	next, err := ds.states.findNext(id)
 	if err != nil {
 		return api.DecideReply{}, err
 	}
 	if next != nil {
-		reply.Run, err = l.goOn(ctx, id, *next, d.Values, d.Detach)
+		reply.Run, err = ds.runs.continueIn(ctx, id, *next, d.Values, d.Detach)
 		return reply, err
 	}
-	if err := l.drive(ctx, id); err != nil && !closingNow(err) {
+	if err := ds.drives.drive(ctx, id); err != nil && !closingNow(err) {
 		return api.DecideReply{}, err
 	}
-	l.detach(id, d.Detach)
-	reply.Run, err = l.view(id)
+	ds.drives.detach(id, d.Detach)
+	reply.Run, err = ds.views.build(id)
 	return reply, err
 }
 
@@ -118,9 +128,9 @@ func notWaiting(id string, s engine.State) error {
 	return fault.Failed("not_waiting", "%s does not wait for that; it is %s", id, s.Status).WithHint("lattice show %s", id)
 }
 
-// late answers a decision on a wait that is closed. typed are its inputs, where they were converted already.
-func (l *Leader) late(ctx context.Context, id string, d api.DecideRequest, typed json.RawMessage, refusal error) (api.DecideReply, error) {
-	first, err := l.lastAnswer(id, d.WaitID)
+// answerLate answers a decision on a wait that is closed. typed are its inputs, where they were converted already.
+func (ds *decisions) answerLate(ctx context.Context, id string, d api.DecideRequest, typed json.RawMessage, refusal error) (api.DecideReply, error) {
+	first, err := ds.records.findAnswer(id, d.WaitID)
 	if err != nil {
 		return api.DecideReply{}, err
 	}
@@ -133,32 +143,10 @@ func (l *Leader) late(ctx context.Context, id string, d api.DecideRequest, typed
 		return api.DecideReply{}, p
 	}
 	// An approval whose run was cut off is approved again by people: the run goes on.
-	return l.decided(ctx, id, d, api.DecideReply{WaitID: first.WaitID, Duplicate: true, By: first.By, At: first.At})
+	return ds.proceed(ctx, id, d, api.DecideReply{WaitID: first.WaitID, Duplicate: true, By: first.By, At: first.At})
 }
 
 var verdicts = map[lattice.Decision]string{lattice.Approve: "approved already", lattice.Reject: "rejected already", lattice.Answer: "answered already"}
-
-// lastAnswer is the run's last answer, or the one to the wait that is named; nil when there is none.
-func (l *Leader) lastAnswer(id, wait string) (*lattice.Answered, error) {
-	history, err := l.store.Load(id)
-	if err != nil {
-		return nil, fmt.Errorf("read facts of run %s: %w", id, err)
-	}
-	var last *lattice.Answered
-	for _, e := range history.Facts {
-		if e.Type != (lattice.Answered{}).FactType() {
-			continue
-		}
-		f, err := lattice.DecodeFact(e.Type, e.Body)
-		if err != nil {
-			return nil, err
-		}
-		if a := f.(lattice.Answered); wait == "" || a.WaitID == wait {
-			last = &a
-		}
-	}
-	return last, nil
-}
 
 // sameInputs reports whether an answer says what was answered before. The wait is closed and its types with it, so text
 // is compared to the text of what it was converted to.

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/dropin"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -70,32 +69,6 @@ type catalog struct {
 	ask   func(name string) (FoundSkill, error)
 	found map[string]FoundSkill
 	err   error // the first failure of asking that is not "there is none"
-}
-
-func (l *Leader) catalog(ctx context.Context, o api.Options) (*catalog, error) {
-	c := &catalog{found: map[string]FoundSkill{}}
-	if len(o.Skills) > 0 && o.Sprite != "" && l.host != nil {
-		return nil, fault.BadInput("skills_of_sprite", "what a sprite has in /skills is chosen when it is made, and %s is there already", o.Sprite).WithHint("leave --skill out where %s was made with the skills, which are found there; else leave --sprite out, or make another: lattice sprite create NAME --skill %s", o.Sprite, o.Skills[0])
-	}
-	var err error
-	if c.given, err = dropin.ReadAll(o.Skills); err != nil {
-		return nil, err
-	}
-	for i, s := range c.given {
-		kept, err := dropin.Keep(l.home.DropIns(), s)
-		if err != nil {
-			return nil, err
-		}
-		// What was kept is what counts: the folder may have changed since it was read.
-		if c.given[i], err = dropin.Read(kept); err != nil {
-			return nil, err
-		}
-		c.kept = append(c.kept, kept)
-	}
-	if o.Sprite != "" {
-		c.ask = func(name string) (FoundSkill, error) { return FindSkill(ctx, l.client, o.Sprite, name) }
-	}
-	return c, nil
 }
 
 func (c *catalog) lookup(name string) (manifests.Skill, bool) {
@@ -168,27 +141,6 @@ func FindSkill(ctx context.Context, c *sprites.Client, sprite, name string) (Fou
 		return FoundSkill{s, raw, command}, nil
 	}
 	return FoundSkill{}, fault.NotFound("skill_not_found", "sprite %s has no skill %s with a manifest", sprite, name).WithHint("lattice skill ls --sprite %s", sprite)
-}
-
-// shown are the folders that the embedded host shows a sprite; a remote one is sent them.
-func (l *Leader) shown(kept []string) []string {
-	if l.host == nil {
-		return nil
-	}
-	return kept
-}
-
-// bringSkills sends kept skills to a remote sprite, each whole or not at all.
-func (l *Leader) bringSkills(ctx context.Context, sprite string, kept []string) error {
-	if l.host != nil {
-		return nil
-	}
-	for _, dir := range kept {
-		if err := SendSkill(ctx, l.client, sprite, dir); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // unpackScript puts the skill $1, a tar on stdin, into /skills.

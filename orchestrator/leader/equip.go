@@ -28,16 +28,6 @@ type Equipment struct {
 	Warn func(string)
 }
 
-// equip sees to a sprite of a remote host before its first skill call.
-func (l *Leader) equip(ctx context.Context, sprite string) error {
-	if l.host != nil {
-		return nil
-	}
-	return Equipment{Client: l.client, Warn: l.cfg.Warn, Find: func(arch string) (string, error) {
-		return FindSpritekitFor(l.spritekitOf(sprite), l.cfg.Self, l.cfg.Path, arch)
-	}}.Equip(ctx, sprite)
-}
-
 const (
 	// pushTimeout bounds the sending of a spritekit, of some megabytes.
 	pushTimeout = 15 * time.Minute

@@ -77,8 +77,8 @@ func TestSkillsArePushedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, e := r.requests()
-	if p-pushes != 1 || e-execs != 3 {
-		t.Errorf("first use: %d pushes and %d execs, want 1 and 3", p-pushes, e-execs)
+	if p-pushes != 2 || e-execs != 3 {
+		t.Errorf("first use: %d pushes and %d execs, want 2, of spritekit and its second file, and 3", p-pushes, e-execs)
 	}
 	if got := r.sh(`echo '{"path":"a","content":"b"}' | /skills/fs.write | tail -1; cat /skills/mine/run /skills/other; ls -A /tmp`); !strings.Contains(got, `"ok":true`) || !strings.HasSuffix(got, "kept\nother\n") {
 		t.Errorf("after the push: %s", got)

@@ -2,9 +2,9 @@ package leader
 
 // Loaded is how many runs the leader has in memory.
 func (l *Leader) Loaded() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.runs)
+	l.drives.mu.Lock()
+	defer l.drives.mu.Unlock()
+	return len(l.drives.loaded)
 }
 
 // KeepLoaded is how many ended ones stay.

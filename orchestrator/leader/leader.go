@@ -21,12 +21,9 @@ package leader
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -106,72 +103,48 @@ type Config struct {
 	Warn func(string)
 }
 
-// Leader leads one home. It is safe for concurrent use.
+// Leader leads one home: it composes the parts that own the state, and serves them as the api.Service. It is safe for
+// concurrent use.
 type Leader struct {
-	reviewer
-	notes
+	*records
+	*outputs
+	*views
+	*runs
+	*travel
+	*reviewer
+	*decisions
+	*notes
+	*artifacts
+	*pruner
+	*storage
+	*succession
+
 	cfg     Config
 	home    Home
 	store   *store.Store
 	host    *host.Host // nil with a remote Sprites API
 	client  *sprites.Client
-	session *session.Session
 	git     *worktree.Git
-	actor   *action.Fulfiller
+	session *session.Session
+	models  *models
+	agents  *agents
+	drives  *drives
 	handler http.Handler
-	// hostless is why the embedded host could not be opened: runs can be read and backed up, and nothing else.
+	// hostless is the reason that the embedded host could not be opened. Runs can then be read and backed up, nothing else.
 	hostless error
-	routes   *modelroute.Routes
-	// noSkills is why no skill may run in sprites of the embedded host, nil when they may; noSpritekit is why those have no
-	// skills that are not given any by their run.
+	// noSkills is the reason that no skill may run in sprites of the embedded host; noSpritekit is the reason that sprites
+	// have no skills but those that their run brings.
 	noSkills, noSpritekit error
 
-	handed chan struct{} // closed when another process leads next
-	ending chan struct{} // closed by quiesce
-
 	quiesced func() error // quiesce, once
-
-	pruning sync.Mutex // one prune at a time
-	linking sync.Mutex // one beginning of a run by an answer at a time
-
-	mu       sync.Mutex
-	closing  bool                // guarded by mu, as all below
-	yielding chan struct{}       // set while a hand-over is tried, closed after
-	working  tally               // drives, and requests that use sprites
-	timed    tally               // waits with a timer
-	clients  tally               // all other requests
-	runs     map[string]*run     // loaded ones, by id
-	ended    []string            // those of them that have ended, the newest last
-	secrets  map[string][]string // KEY=VALUE for agents, by run; never stored
-	models   askers
-	changed  map[string]chan struct{} // closed and replaced when a run changes
-	// boundaries counts those that this process took, by sprite.
-	boundaries map[string]int
-	drives     sync.WaitGroup
-}
-
-// run is a loaded run.
-type run struct {
-	runner  *engine.Runner
-	begin   lattice.RunStarted // its first fact
-	fork    *lattice.RunForked // the same, of a run that goes on from another one
-	models  *lattice.Models    // those that it asks, nil for the leader's; guarded by mu
-	cancel  func()             // stops the drive
-	done    chan struct{}      // closed when the drive has ended; nil while nobody drives
-	stopped error              // why the last drive ended
-
-	detached bool // goes on when nobody follows it
-	timed    int  // waits with a timer: usually one, for a moment two
-	yielded  bool // put down while a hand-over is tried
 }
 
 // Open opens the home. The caller holds its lock.
 func Open(cfg Config) (*Leader, error) {
-	l := &Leader{
-		cfg: cfg, home: cfg.Home, handed: make(chan struct{}), ending: make(chan struct{}),
-		runs: map[string]*run{}, secrets: map[string][]string{}, changed: map[string]chan struct{}{}, boundaries: map[string]int{},
-	}
-	l.reviewer, l.notes = reviewer{l}, notes{l, &sync.Mutex{}}
+	l := &Leader{cfg: cfg, home: cfg.Home}
+	l.models = &models{own: cfg.Models, open: cfg.ModelsOf}
+	l.drives = newDrives(cfg.Log, cfg.Serving, &values{models: l.models})
+	l.succession = &succession{drives: l.drives, activity: l.drives.activity, log: cfg.Log, handed: make(chan struct{}), ending: make(chan struct{})}
 	l.quiesced = sync.OnceValue(l.quiesce)
 	if err := l.open(); err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -192,7 +165,7 @@ func (l *Leader) open() (err error) {
 	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.home.Scratch(), Mirrors: l.home.Mirrors()}); err != nil {
 		return err
 	}
-	l.routes = modelroute.New(modelroute.Options{Upstream: l.upstream, Record: l.recordUse, Transport: l.cfg.Transport})
+	l.openAgents()
 	var sprites http.Handler
 	if l.client = l.cfg.Remote; l.client == nil {
 		if sprites, err = l.openHost(); err != nil {
@@ -203,11 +176,64 @@ func (l *Leader) open() (err error) {
 	return nil
 }
 
-// compose puts together what acts through the client and the store.
+// openAgents makes the routes by which agents reach models, which the embedded host takes when it is opened.
+func (l *Leader) openAgents() {
+	l.records = &records{store: l.store}
+	l.agents = &agents{home: l.home, log: l.cfg.Log, records: l.records, values: l.drives.values, drives: l.drives, models: l.models,
+		providers: l.cfg.Providers, environment: l.cfg.Environ, credentials: l.cfg.Credentials}
+	l.agents.routes = modelroute.New(modelroute.Options{Upstream: l.agents.findUpstream, Record: l.agents.recordUse, Transport: l.cfg.Transport})
+}
+
+// compose connects the parts. Each one holds those that it needs; none holds the Leader.
 func (l *Leader) compose(sprites http.Handler) {
-	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.output, Secrets: l.agentEnv, Issued: l.issued, Equip: l.equip})
-	l.actor = action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: l.repoOf, AgentEnv: l.agentEnvNames, Secrets: l.secretValues, Policy: l.cfg.Policy})
-	l.handler = l.counted(api.Handler(l, sprites))
+	d, watchers, values, activity := l.drives, l.drives.watchers, l.drives.values, l.drives.activity
+	disk := func() string { // "" where nothing is known of it, as with a remote host
+		if l.host == nil {
+			return ""
+		}
+		return l.host.Disk()
+	}
+	l.agents.routed = l.host != nil
+	l.outputs = &outputs{home: l.home, log: l.cfg.Log, records: l.records, watchers: watchers}
+	states := &states{store: l.store, records: l.records, live: d, disk: disk}
+	copies := &copies{client: l.client}
+	prepare := &preparer{home: l.home, client: l.client, git: l.git, host: l.host, records: l.records, copies: copies, outputs: l.outputs, cfg: &l.cfg, noSkills: l.noSkills, noSpritekit: l.noSpritekit}
+	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.outputs.open, Secrets: l.agents.environ, Issued: states.listIssued, Equip: prepare.equip})
+	prepare.session = l.session
+	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.findRepo, AgentEnv: l.records.agentEnv, Secrets: l.agents.secretValues, Policy: l.cfg.Policy})
+
+	l.views = &views{store: l.store, records: l.records, states: states, drives: d, watchers: watchers, values: values, copies: copies}
+	l.artifacts = &artifacts{home: l.home, client: l.client, records: l.records, outputs: l.outputs, log: l.cfg.Log}
+	l.pruner = &pruner{home: l.home, store: l.store, client: l.client, git: l.git, records: l.records, states: states, views: l.views, copies: copies, log: l.cfg.Log}
+	l.runs = &runs{home: l.home, store: l.store, client: l.client, host: l.host, git: l.git, disk: disk, network: l.cfg.Network, records: l.records, states: states, views: l.views, drives: d, values: values, models: l.models, preparer: prepare, copies: copies}
+	l.travel = &travel{store: l.store, client: l.client, session: l.session, disk: disk, records: l.records, states: states, views: l.views, drives: d, values: values, runs: l.runs, copies: copies, pruner: l.pruner}
+	l.reviewer = &reviewer{store: l.store, client: l.client, git: l.git, actor: actor, views: l.views, travel: l.travel}
+	l.decisions = &decisions{client: l.client, records: l.records, states: states, views: l.views, drives: d, runs: l.runs}
+	l.notes = &notes{store: l.store, home: l.home, records: l.records, actor: actor}
+	l.storage = &storage{home: l.home, store: l.store, host: l.host, remote: l.cfg.Remote != nil, scratch: cmp.Or(l.cfg.ReadOnly, l.home.Scratch()), version: l.cfg.Version}
+	l.succession.client, l.succession.embedded = l.client, l.host != nil
+
+	boundaries := &boundaries{Session: l.session, client: l.client, states: states, log: l.cfg.Log}
+	var journal engine.Log = l.store
+	if l.cfg.WrapLog != nil {
+		journal = l.cfg.WrapLog(journal)
+	}
+	d.records, d.hostless, d.sessions = l.records, l.hostless, l.session
+	d.recovery = &recovery{client: l.client, disk: disk, records: l.records, log: l.cfg.Log}
+	d.deps = func(id string) engine.Deps {
+		return withClocks(engine.Deps{
+			Log: noter{Log: journal, home: l.home, outputs: l.outputs}, Caller: l.session, Boundary: boundaries, Preparer: prepare, Forker: prepare, Actor: actor, Model: asker{func() (Models, error) { return l.models.find(d.modelsOf(id)) }},
+			OnEntry: func(entries []lattice.Entry) { watchers.notify(entries[0].Run) },
+		})
+	}
+	d.ended = func(id string, r *engine.Runner, status lattice.RunStatus) {
+		if status == lattice.Succeeded || status == lattice.Canceled {
+			l.pruner.removeCopies(id, r)
+		}
+		l.artifacts.collect(id)
+		l.pruner.pruneAfter(id)
+	}
+	l.handler = activity.countRequests(api.Handler(l, sprites))
 }
 
 // openHost starts the embedded sprite host and a client that calls it in process.
@@ -225,7 +251,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 		l.noSpritekit = err // runs can still be looked at and answered
 	}
 	network := l.cfg.Network
-	network.Models = l.routes.For
+	network.Models = l.agents.routes.For
 	if l.host, err = host.Open(host.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
 		KeepSkill: l.home.keepSkill, SkillsWith: l.home.skillsWith, InstallSkills: func(spritekit string) (string, error) { return InstallSkills(l.home, spritekit) }, LetHostPorts: true,
 		Network: network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, NoRoot: l.cfg.NoRoot, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
@@ -267,9 +293,7 @@ func (l *Leader) Hello() api.Hello {
 		Serving: l.cfg.Serving, PID: os.Getpid(), Home: string(l.home), Sandbox: "remote",
 		Network: l.cfg.Told.Network, HostPorts: l.cfg.Told.HostPorts, Settings: l.cfg.Settings,
 	}
-	l.mu.Lock()
-	h.Ending = l.closing
-	l.mu.Unlock()
+	h.Ending = l.drives.isClosing()
 	if l.hostless != nil {
 		h.Sandbox, h.Warning = "none", l.hostless.Error()
 	}
@@ -284,19 +308,8 @@ func (l *Leader) Hello() api.Hello {
 func (l *Leader) Quiesce() error { return l.quiesced() }
 
 func (l *Leader) quiesce() error {
-	close(l.ending)
-	l.mu.Lock()
-	l.closing = true
-	for _, r := range l.runs {
-		if r.done != nil {
-			r.cancel()
-		}
-	}
-	for id := range l.changed {
-		l.notify(id)
-	}
-	l.mu.Unlock()
-	l.drives.Wait()
+	close(l.succession.ending)
+	l.drives.stopAll()
 	if l.session != nil {
 		l.session.Close()
 	}
@@ -313,135 +326,4 @@ func (l *Leader) Close() error {
 		err = errors.Join(err, l.store.Close())
 	}
 	return err
-}
-
-// errClosing answers requests that come while the leader ends; another process may lead at once.
-var errClosing = fault.Busy(api.CodeLeaderEnding, "the leading lattice is ending").WithHint("try again")
-
-// notify wakes those who watch a run. mu is held.
-func (l *Leader) notify(id string) {
-	if c, ok := l.changed[id]; ok {
-		close(c)
-		delete(l.changed, id)
-	}
-}
-
-// wait returns a channel that is closed at the run's next change. mu is held.
-func (l *Leader) wait(id string) <-chan struct{} {
-	c, ok := l.changed[id]
-	if !ok {
-		c = make(chan struct{})
-		l.changed[id] = c
-	}
-	return c
-}
-
-// agentEnvNames are the variables that agents of a run get.
-func (l *Leader) agentEnvNames(run string) []string {
-	rec, err := l.record(run)
-	if err != nil {
-		return nil // a run that cannot be read pushes nothing either
-	}
-	return rec.kept.AgentEnv
-}
-
-// keepValues remembers what agents of a run may see, and keys of models, for as long as this process leads. Names that the
-// run was not started with are left out.
-func (l *Leader) keepValues(run string, names []string, v api.Values) {
-	l.models.keep(v.ModelKeys)
-	var env []string
-	for _, name := range names {
-		if value, ok := v.Secrets[name]; ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	if env == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.secrets[run] = env
-}
-
-// missingEnv are those of names whose values this process does not have for a run. mu is held.
-func (l *Leader) missingEnv(run string, names []string) (missing []string) {
-	for _, name := range names {
-		if !slices.ContainsFunc(l.secrets[run], func(kv string) bool { return strings.HasPrefix(kv, name+"=") }) {
-			missing = append(missing, name)
-		}
-	}
-	return missing
-}
-
-// deps is what the runner of a run acts through.
-func (l *Leader) deps(id string) engine.Deps {
-	var log engine.Log = l.store
-	if l.cfg.WrapLog != nil {
-		log = l.cfg.WrapLog(log)
-	}
-	return withClocks(engine.Deps{
-		Log: noter{log, l}, Caller: l.session, Boundary: boundaries{l.session, l}, Preparer: l, Forker: copier{l}, Actor: l.actor, Model: l.model(id),
-		OnEntry: func(entries []lattice.Entry) {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.notify(entries[0].Run)
-		},
-	})
-}
-
-// issued returns the call ids that were given out in a run so far. Facts name those of calls that ended; those of calls
-// under way are looked up first, lest one that ends meanwhile is missed.
-func (l *Leader) issued(id string) map[string]bool {
-	ids := l.underWay(id)
-	history, err := l.store.Load(id)
-	if err != nil {
-		return ids
-	}
-	for _, e := range history.Facts {
-		var f struct {
-			CallID string `json:"call_id"`
-		}
-		if json.Unmarshal(e.Body, &f) == nil && f.CallID != "" {
-			ids[f.CallID] = true
-		}
-	}
-	return ids
-}
-
-func (l *Leader) underWay(id string) map[string]bool {
-	ids := map[string]bool{}
-	rec, err := l.store.Run(id)
-	if err != nil {
-		return ids
-	}
-	at, _, err := l.standing(id)
-	if err != nil {
-		return ids
-	}
-	for _, c := range at.State.Pending {
-		if c.Call != nil {
-			ids[lattice.CallID(rec.Secret, *c.Call)] = true
-		}
-	}
-	return ids
-}
-
-// repoOf says which repository a run was seeded from; its branch there bears the run's id.
-func (l *Leader) repoOf(id string) (spec, name string, ok bool) {
-	rec, err := l.record(id)
-	if err != nil || rec.kept.Repo == "" {
-		return "", "", false
-	}
-	return rec.kept.Repo, l.branchName(id), true
-}
-
-// branchName is what the run's branch in a local repository is called behind lattice/.
-func (l *Leader) branchName(id string) string {
-	at, _, err := l.standing(id)
-	if err != nil {
-		return id
-	}
-	repo, _ := at.State.Ctx["repo"].(map[string]any)
-	branch, _ := repo["push_branch"].(string)
-	return cmp.Or(ownBranch(branch, id), id)
 }

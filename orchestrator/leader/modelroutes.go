@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/modelroute"
 )
@@ -20,18 +22,35 @@ type ModelProvider struct {
 	Key        func(sent func(name string) string) (string, error)
 }
 
-// agentEnv is what agents of a run see besides, in one of its sprites. For providers that the run reaches through the host,
+// agents gives the agents of runs their variables and the way to their models. It holds no state of its own.
+type agents struct {
+	home    Home
+	log     zerolog.Logger
+	records *records
+	values  *values
+	drives  interface {
+		isDriven(run string) (bool, error)
+	}
+	models      *models
+	routes      *modelroute.Routes
+	routed      bool // sprites reach the routes
+	providers   []ModelProvider
+	environment []string                 // the user's
+	credentials func() map[string]string // of this process, by name; may be nil
+}
+
+// environ is what agents of a run see besides, in one of its sprites. For providers that the run reaches through the host,
 // a pass stands for the key and an address of the host for the provider's. Remote sprites do not reach the host, and get the
 // values themselves.
-func (l *Leader) agentEnv(run, sprite string) []string {
-	env := l.agentValues(run)
-	rec, err := l.record(run)
-	if err != nil || l.host == nil {
+func (a *agents) environ(run, sprite string) []string {
+	env := a.values.environ(run)
+	rec, err := a.records.load(run)
+	if err != nil || !a.routed {
 		return env
 	}
 	for _, name := range rec.kept.Routes {
 		p, known := modelroute.Find(name)
-		up, ok := l.upstream(run, name)
+		up, ok := a.findUpstream(run, name)
 		if !known || !ok {
 			continue
 		}
@@ -39,37 +58,26 @@ func (l *Leader) agentEnv(run, sprite string) []string {
 			name, _, _ := strings.Cut(kv, "=")
 			return slices.Contains(p.Vars(), name)
 		})
-		env = append(env, up.KeyVar+"="+l.routes.Pass(run, sprite), p.BaseVar+"="+egress.ModelURL+"/"+p.Name)
+		env = append(env, up.KeyVar+"="+a.routes.Pass(run, sprite), p.BaseVar+"="+egress.ModelURL+"/"+p.Name)
 	}
 	return env
 }
 
-// agentValues are the variables of a run's agents, KEY=VALUE, as this process was given them.
-func (l *Leader) agentValues(run string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.secrets[run])
-}
-
-// upstream is where agents of a run that this process drives are led, and with which key: that of the environment in which
+// findUpstream is where agents of a run that this process drives are led, and with which key: that of the environment in which
 // the run was started, else that of the settings.
-func (l *Leader) upstream(run, provider string) (up modelroute.Upstream, ok bool) {
+func (a *agents) findUpstream(run, provider string) (up modelroute.Upstream, ok bool) {
 	p, known := modelroute.Find(provider)
-	rec, err := l.record(run)
+	rec, err := a.records.load(run)
 	if !known || err != nil || !slices.Contains(rec.kept.Routes, provider) {
 		return up, false
 	}
+	if driven, _ := a.drives.isDriven(run); !driven {
+		return up, false
+	}
 	env := map[string]string{}
-	l.mu.Lock()
-	r := l.runs[run]
-	driven := r != nil && r.done != nil
-	for _, kv := range l.secrets[run] {
+	for _, kv := range a.values.environ(run) {
 		name, value, _ := strings.Cut(kv, "=")
 		env[name] = value
-	}
-	l.mu.Unlock()
-	if !driven {
-		return up, false
 	}
 	base := env[p.BaseVar]
 	for _, name := range p.KeyVars {
@@ -80,15 +88,15 @@ func (l *Leader) upstream(run, provider string) (up modelroute.Upstream, ok bool
 	}
 	if up.Key == "" {
 		up.KeyVar = p.KeyVars[0]
-		i := slices.IndexFunc(l.cfg.Providers, func(s ModelProvider) bool { return s.Name == provider })
+		i := slices.IndexFunc(a.providers, func(s ModelProvider) bool { return s.Name == provider })
 		if i < 0 {
 			return up, false
 		}
-		if up.Key, err = l.cfg.Providers[i].Key(l.models.key); err != nil {
-			l.cfg.Log.Warn().Err(err).Str("run", run).Str("provider", provider).Msg("the key of the settings for agents")
+		if up.Key, err = a.providers[i].Key(a.models.key); err != nil {
+			a.log.Warn().Err(err).Str("run", run).Str("provider", provider).Msg("the key of the settings for agents")
 			return up, false
 		}
-		base = cmp.Or(base, l.cfg.Providers[i].Base)
+		base = cmp.Or(base, a.providers[i].Base)
 	}
 	up.Base, err = url.Parse(cmp.Or(base, p.Standard))
 	return up, err == nil && up.Key != "" && up.Base.Host != ""
@@ -98,12 +106,12 @@ func (l *Leader) upstream(run, provider string) (up modelroute.Upstream, ok bool
 const usesFile = "model-requests.jsonl"
 
 // recordUse adds a request to the run's file. One that cannot be recorded is told of in the log.
-func (l *Leader) recordUse(u modelroute.Use) {
+func (a *agents) recordUse(u modelroute.Use) {
 	line, err := json.Marshal(u)
 	if err == nil {
-		err = appendLine(filepath.Join(l.home.Run(u.Run), usesFile), line)
+		err = appendLine(filepath.Join(a.home.Run(u.Run), usesFile), line)
 	}
-	l.cfg.Log.Info().Err(err).Str("run", u.Run).Str("sprite", u.Sprite).Str("provider", u.Provider).Str("path", u.Path).Int("status", u.Status).Float64("seconds", u.Seconds).Msg("an agent asked a model")
+	a.log.Info().Err(err).Str("run", u.Run).Str("sprite", u.Sprite).Str("provider", u.Provider).Str("path", u.Path).Int("status", u.Status).Float64("seconds", u.Seconds).Msg("an agent asked a model")
 }
 
 func appendLine(file string, line []byte) error {

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
-	"slices"
 	"strings"
 	"sync"
 
@@ -24,111 +22,66 @@ type Models interface {
 	Upward(from, to string) error
 }
 
-// askers are the models that this process asks, by what the settings said of them when a run started, and their keys.
-type askers struct {
-	mu   sync.Mutex
-	keys map[string]string // guarded by mu: values of variables, as clients sent them last
-	all  map[string]Models // guarded by mu: by the JSON of lattice.Models
+// models opens the models that runs ask, once for equal settings, and keeps their keys. It is safe for concurrent use.
+type models struct {
+	own  Models // for runs that do not name theirs; nil: none
+	open func(m lattice.Models, key func(name string) string) (Models, error)
+
+	mu     sync.Mutex
+	keys   map[string]string // guarded by mu: values of variables, as clients sent them last
+	opened map[string]Models // guarded by mu: by the JSON of lattice.Models
 }
 
-func (a *askers) keep(keys map[string]string) {
+// keep stores the values of variables that hold keys.
+func (m *models) keep(keys map[string]string) {
 	if len(keys) == 0 {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.keys == nil {
-		a.keys = map[string]string{}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.keys == nil {
+		m.keys = map[string]string{}
 	}
-	maps.Copy(a.keys, keys)
+	maps.Copy(m.keys, keys)
 }
 
-func (a *askers) key(name string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.keys[name]
+// key returns the value of a variable that holds a key.
+func (m *models) key(name string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.keys[name]
 }
 
-func (a *askers) kept() map[string]string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return maps.Clone(a.keys)
+// kept returns all keys.
+func (m *models) kept() map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.keys)
 }
 
-// modelsOf answers for the models that a run keeps, or for the leader's own; nil when there are none.
-func (l *Leader) modelsOf(kept *lattice.Models) (Models, error) {
-	if kept == nil || l.cfg.ModelsOf == nil {
-		return l.cfg.Models, nil
+// find returns the models that a run was started with, or those of the leader when kept is nil; nil when there are none.
+func (m *models) find(kept *lattice.Models) (Models, error) {
+	if kept == nil || m.open == nil {
+		return m.own, nil
 	}
-	text, err := json.Marshal(kept)
+	raw, err := json.Marshal(kept)
 	if err != nil {
 		return nil, fmt.Errorf("encode the model classes: %w", err)
 	}
-	l.models.mu.Lock()
-	defer l.models.mu.Unlock()
-	if m, ok := l.models.all[string(text)]; ok {
-		return m, nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if found, ok := m.opened[string(raw)]; ok {
+		return found, nil
 	}
-	m, err := l.cfg.ModelsOf(*kept, l.models.key)
+	opened, err := m.open(*kept, m.key)
 	if err != nil {
 		return nil, err
 	}
-	if l.models.all == nil {
-		l.models.all = map[string]Models{}
+	if m.opened == nil {
+		m.opened = map[string]Models{}
 	}
-	l.models.all[string(text)] = m
-	return m, nil
-}
-
-// model answers for a run's models.
-func (l *Leader) model(id string) engine.Model {
-	return asker{func() (Models, error) {
-		l.mu.Lock()
-		var kept *lattice.Models
-		if r := l.runs[id]; r != nil {
-			kept = r.models
-		}
-		l.mu.Unlock()
-		return l.modelsOf(kept)
-	}}
-}
-
-// lastModels are the models that a run asks: those of its start, unless it went back since to ask others.
-func lastModels(started *lattice.Models, facts []lattice.Entry) (*lattice.Models, error) {
-	for _, e := range slices.Backward(facts) {
-		if e.Type != (lattice.Rewound{}).FactType() {
-			continue
-		}
-		var back struct {
-			Models *lattice.Models `json:"models"`
-		}
-		if err := json.Unmarshal(e.Body, &back); err != nil {
-			return nil, fmt.Errorf("read the models of a rewind: %w", err)
-		}
-		if back.Models != nil {
-			return back.Models, nil
-		}
-	}
-	return started, nil
-}
-
-// renewedModels are the classes that a run keeps as the settings name them now, nil where nothing changed.
-func (l *Leader) renewedModels(r *run, now *lattice.Models) *lattice.Models {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now == nil || r.models == nil {
-		return nil
-	}
-	renewed := now.Only(slices.Collect(maps.Keys(r.models.Classes)))
-	for name, class := range r.models.Classes {
-		if _, ok := renewed.Classes[name]; !ok { // the settings name it no more
-			renewed.Classes[name] = class
-		}
-	}
-	if maps.Equal(renewed.Digests(), r.models.Digests()) && slices.Equal(renewed.Order, r.models.Order) && renewed.PerMinute == r.models.PerMinute {
-		return nil
-	}
-	return &renewed
+	m.opened[string(raw)] = opened
+	return opened, nil
 }
 
 // asker stops a run, instead of failing it, at a question that cannot be asked here: who resumes it may have forgotten a key.
@@ -152,9 +105,9 @@ func notReady(why, next string) error {
 	return fault.BadInput("models_not_ready", "%s", why).WithHint("lattice doctor says which models there are%s", next)
 }
 
-// admitModels refuses a flow that asks models which cannot be asked here; all of them are named. It returns those of the
+// admit refuses a flow that asks models which cannot be asked here; all of them are named. It returns those of the
 // run's models that the flow may ask.
-func (l *Leader) admitModels(p *ir.Program, o api.Options) (*lattice.Models, error) {
+func (m *models) admit(p *ir.Program, o api.Options) (*lattice.Models, error) {
 	classes := p.ModelClasses()
 	if len(classes) == 0 {
 		return nil, nil
@@ -163,8 +116,8 @@ func (l *Leader) admitModels(p *ir.Program, o api.Options) (*lattice.Models, err
 		asked := o.Models.Only(classes)
 		o.Models = &asked
 	}
-	l.models.keep(o.ModelKeys)
-	models, err := l.modelsOf(o.Models)
+	m.keep(o.ModelKeys)
+	models, err := m.find(o.Models)
 	if err != nil {
 		return nil, err
 	}
@@ -187,23 +140,4 @@ func (l *Leader) admitModels(p *ir.Program, o api.Options) (*lattice.Models, err
 		return o.Models, nil
 	}
 	return nil, notReady(strings.Join(faults, "\n  "), "")
-}
-
-// modelUse is what a run's questions to models have taken, nil when it asked none.
-func modelUse(s engine.State) *api.ModelUse {
-	if s.Models.Calls == 0 {
-		return nil
-	}
-	use := used(s.Models)
-	use.Nodes = map[string]api.ModelUse{}
-	for node, spent := range s.ModelsBy {
-		use.Nodes[node] = used(spent)
-	}
-	return &use
-}
-
-// used is what was spent, to the nanodollar: sums of prices have digits behind that which mean nothing.
-func used(s engine.Spent) api.ModelUse {
-	s.CostUSD = math.Round(s.CostUSD*1e9) / 1e9
-	return api.ModelUse{Calls: s.Calls, ModelUsage: s.ModelUsage}
 }

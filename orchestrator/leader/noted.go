@@ -12,10 +12,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/action"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -37,7 +39,8 @@ type actionDecision struct {
 // noter is the engine's log, which marks runs that note an action and says so in what logs prints.
 type noter struct {
 	engine.Log
-	l *Leader
+	home    Home
+	outputs *outputs
 }
 
 func (n noter) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
@@ -51,14 +54,14 @@ func (n noter) Append(ctx context.Context, run string, after lattice.Seq, entrie
 		}
 	}
 	if noted != nil { // first: a mark without an action costs a look, an action without a mark would be forgotten
-		dir := n.l.home.Run(run)
+		dir := n.home.Run(run)
 		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, notedMark), nil, 0o600)); err != nil {
 			return 0, fmt.Errorf("note an action of run %s: %w", run, err)
 		}
 	}
 	seq, err := n.Log.Append(ctx, run, after, entries)
 	if err == nil && noted != nil {
-		out := n.l.output(run)
+		out := n.outputs.open(run)
 		for _, f := range noted {
 			fmt.Fprintf(out, "%s %s: %s\n", f.Action.Name, f.Action.Parameters, f.Detail)
 		}
@@ -68,20 +71,24 @@ func (n noter) Append(ctx context.Context, run string, after lattice.Seq, entrie
 
 // notes lists and decides about actions that nothing waits for (api.Actions).
 type notes struct {
-	l  *Leader
-	mu *sync.Mutex // held for the time of a decision
+	store   *store.Store
+	home    Home
+	records *records
+	actor   *action.Fulfiller
+
+	mu sync.Mutex // held while an action is decided
 }
 
 // Actions lists them.
-func (n notes) Actions(_ context.Context, id string) ([]api.NotedAction, error) {
+func (n *notes) Actions(_ context.Context, id string) ([]api.NotedAction, error) {
 	if id != "*" {
-		id, err := n.l.resolve(id)
+		id, err := n.records.resolve(id)
 		if err != nil {
 			return nil, err
 		}
 		return n.of(id)
 	}
-	runs, err := n.l.store.Runs()
+	runs, err := n.store.Runs()
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}
@@ -101,16 +108,16 @@ func (n notes) Actions(_ context.Context, id string) ([]api.NotedAction, error) 
 }
 
 // of lists the actions of one run, each with its last state.
-func (n notes) of(id string) ([]api.NotedAction, error) {
+func (n *notes) of(id string) ([]api.NotedAction, error) {
 	all := []api.NotedAction{}
-	if _, err := os.Stat(filepath.Join(n.l.home.Run(id), notedMark)); err != nil {
+	if _, err := os.Stat(filepath.Join(n.home.Run(id), notedMark)); err != nil {
 		return all, nil
 	}
 	decisions, err := n.decisions(id)
 	if err != nil {
 		return nil, err
 	}
-	history, err := n.l.store.Load(id)
+	history, err := n.store.Load(id)
 	if err != nil {
 		return nil, fmt.Errorf("read facts of run %s: %w", id, err)
 	}
@@ -150,8 +157,8 @@ func noted(id string, at time.Time, f lattice.ActionNoted) api.NotedAction {
 }
 
 // DecideAction decides about an open one.
-func (n notes) DecideAction(ctx context.Context, id string, d api.ActionDecision) (api.NotedAction, error) {
-	id, err := n.l.resolve(id)
+func (n *notes) DecideAction(ctx context.Context, id string, d api.ActionDecision) (api.NotedAction, error) {
+	id, err := n.records.resolve(id)
 	if err != nil {
 		return api.NotedAction{}, err
 	}
@@ -172,7 +179,7 @@ func (n notes) DecideAction(ctx context.Context, id string, d api.ActionDecision
 	}
 	made := actionDecision{Status: want, By: d.By, At: time.Now().UTC(), Comments: d.Comments}
 	if want == api.ActionFulfilled && a.Action == protocol.ActionPushBranch {
-		_, err := n.l.actor.Do(ctx, lattice.Action{Key: a.Key, RunID: id, Sprite: a.Sprite, Name: a.Action, Parameters: a.Parameters, Binding: a.Binding})
+		_, err := n.actor.Do(ctx, lattice.Action{Key: a.Key, RunID: id, Sprite: a.Sprite, Name: a.Action, Parameters: a.Parameters, Binding: a.Binding})
 		var no *lattice.Refusal
 		if errors.As(err, &no) {
 			return a, fault.Failed(no.Fault.Code, "%s", no.Fault.Message).WithHint("%s", no.Fault.Hint)
@@ -192,7 +199,7 @@ func (n notes) DecideAction(ctx context.Context, id string, d api.ActionDecision
 	return n.find(id, a.Key)
 }
 
-func (n notes) find(id, key string) (api.NotedAction, error) {
+func (n *notes) find(id, key string) (api.NotedAction, error) {
 	all, err := n.of(id)
 	if err != nil {
 		return api.NotedAction{}, err
@@ -215,9 +222,9 @@ func (n notes) find(id, key string) (api.NotedAction, error) {
 	return api.NotedAction{}, fault.BadInput("action_ambiguous", "%s noted %d actions that %q could mean", id, len(found), key).WithHint("lattice action ls %s", id)
 }
 
-func (n notes) decisions(id string) (map[string]actionDecision, error) {
+func (n *notes) decisions(id string) (map[string]actionDecision, error) {
 	out := map[string]actionDecision{}
-	text, err := os.ReadFile(filepath.Join(n.l.home.Run(id), decisionsFile))
+	text, err := os.ReadFile(filepath.Join(n.home.Run(id), decisionsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, nil
 	}
@@ -231,12 +238,12 @@ func (n notes) decisions(id string) (map[string]actionDecision, error) {
 }
 
 // keep replaces the file of decisions; it is on disk when keep returns.
-func (n notes) keep(id string, decisions map[string]actionDecision) error {
+func (n *notes) keep(id string, decisions map[string]actionDecision) error {
 	text, err := json.Marshal(decisions)
 	if err != nil {
 		return err
 	}
-	dir := n.l.home.Run(id)
+	dir := n.home.Run(id)
 	f, err := os.CreateTemp(dir, decisionsFile+".new-")
 	if err != nil {
 		return err

@@ -15,14 +15,14 @@ func Peek(home Home, limit int) ([]api.RunView, error) {
 		return nil, fmt.Errorf("look into %s: %w", home, err)
 	}
 	defer s.Close()
-	l := &Leader{home: home, store: s, runs: map[string]*run{}}
+	v := peekViews(s)
 	all, err := s.Recent("", limit)
 	if err != nil {
 		return nil, fmt.Errorf("look into %s: %w", home, err)
 	}
 	views := make([]api.RunView, 0, len(all))
 	for _, r := range all {
-		if v, err := l.view(r.ID); err == nil { // one that cannot be read does not hide the others
+		if v, err := v.build(r.ID); err == nil { // one that cannot be read does not hide the others
 			views = append(views, v)
 		}
 	}
@@ -36,11 +36,11 @@ func PeekMoments(home Home, id string) ([]api.Moment, error) {
 		return nil, fmt.Errorf("look into %s: %w", home, err)
 	}
 	defer s.Close()
-	l := &Leader{home: home, store: s, runs: map[string]*run{}}
-	if id, err = l.resolve(id); err != nil {
+	v := peekViews(s)
+	if id, err = v.records.resolve(id); err != nil {
 		return nil, err
 	}
-	p, err := l.journaled(id)
+	p, err := v.states.readPast(id)
 	if err != nil {
 		return nil, err
 	}
@@ -49,4 +49,10 @@ func PeekMoments(home Home, id string) ([]api.Moment, error) {
 		out[i] = p.view(pt)
 	}
 	return out, nil
+}
+
+// peekViews returns the views of a store that no leader has: nothing is driven.
+func peekViews(s *store.Store) *views {
+	records, idle := &records{store: s}, new(drives)
+	return &views{store: s, records: records, states: &states{store: s, records: records, live: idle}, drives: idle, values: new(values)}
 }

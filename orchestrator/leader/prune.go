@@ -10,8 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
@@ -22,16 +25,37 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
+// pruner removes what ended runs left behind: their sprites, copies of them, repositories and bundles.
+type pruner struct {
+	home    Home
+	store   *store.Store
+	client  *sprites.Client
+	git     *worktree.Git
+	records *records
+	states  *states
+	views   *views
+	copies  *copies
+	log     zerolog.Logger
+
+	mu sync.Mutex // held while something is removed, and by suspend
+}
+
+// suspend keeps everything where it is until resume is called: what a caller has found is then still there.
+func (pr *pruner) suspend() (resume func()) {
+	pr.mu.Lock()
+	return pr.mu.Unlock
+}
+
 // keepEnded is how many ended runs keep the sprite that was made for them, so that they can be looked into and rewound.
 const keepEnded = 10
 
 // nearby is how many of the newest runs are looked at when a run ends: what ended before them was pruned before.
 const nearby = 100
 
-// near is the runs to look at after run id has ended: the newest ones, or nil for all. It is all when the run is none of
+// listRecent is the runs to look at after run id has ended: the newest ones, or nil for all. It is all when the run is none of
 // the newest, and once in 64 runs, for what is left for other reasons.
-func (l *Leader) near(id string) ([]store.RunRecord, error) {
-	near, err := l.store.Recent("", nearby)
+func (pr *pruner) listRecent(id string) ([]store.RunRecord, error) {
+	near, err := pr.store.Recent("", nearby)
 	here := slices.ContainsFunc(near, func(r store.RunRecord) bool { return r.ID == id })
 	if err != nil || len(near) < nearby || !here || crc32.ChecksumIEEE([]byte(id))%64 == 0 {
 		return nil, err
@@ -39,55 +63,55 @@ func (l *Leader) near(id string) ([]store.RunRecord, error) {
 	return near, nil
 }
 
-// retire prunes by the standing rule, after run id has ended.
-func (l *Leader) retire(id string) {
+// pruneAfter prunes by the standing rule, after run id has ended.
+func (pr *pruner) pruneAfter(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	near, err := l.near(id)
+	near, err := pr.listRecent(id)
 	var gone []api.Pruned
 	if err == nil {
-		gone, err = l.prune(ctx, api.PruneRequest{Keep: keepEnded}, near, false)
+		gone, err = pr.prune(ctx, api.PruneRequest{Keep: keepEnded}, near, false)
 	}
 	if err != nil {
-		l.cfg.Log.Warn().Err(err).Msg("remove what old runs left")
+		pr.log.Warn().Err(err).Msg("remove what old runs left")
 	}
 	for _, p := range gone {
-		l.cfg.Log.Info().Str("kind", p.Kind).Str("name", p.Name).Str("run", p.RunID).Str("error", p.Error).Msg("removed what an old run left")
+		pr.log.Info().Str("kind", p.Kind).Str("name", p.Name).Str("run", p.RunID).Str("error", p.Error).Msg("removed what an old run left")
 	}
 }
 
 // Prune removes what ended runs left behind, and says what that was.
-func (l *Leader) Prune(ctx context.Context, r api.PruneRequest) ([]api.Pruned, error) {
+func (pr *pruner) Prune(ctx context.Context, r api.PruneRequest) ([]api.Pruned, error) {
 	if r.Keep < 0 || r.OlderS < 0 {
 		return nil, fault.BadInput("bad_input", "keep and older must not be negative")
 	}
-	return l.prune(ctx, r, nil, true)
+	return pr.prune(ctx, r, nil, true)
 }
 
 // prune looks at the runs near, nil for all. It measures what it removes only when that is asked for: counting bytes means
 // walking the files.
-func (l *Leader) prune(ctx context.Context, r api.PruneRequest, near []store.RunRecord, measure bool) ([]api.Pruned, error) {
-	l.pruning.Lock()
-	defer l.pruning.Unlock()
-	p, err := l.plan(r, near, time.Now())
+func (pr *pruner) prune(ctx context.Context, r api.PruneRequest, near []store.RunRecord, measure bool) ([]api.Pruned, error) {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	p, err := pr.plan(r, near, time.Now())
 	if err != nil {
 		return nil, err
 	}
 	done := []api.Pruned{}
 	for _, rec := range p.runs {
-		item, found, err := l.pruneSprite(ctx, rec, p.used, r.DryRun, measure)
+		item, found, err := pr.pruneSprite(ctx, rec, p.used, r.DryRun, measure)
 		if err != nil {
 			return done, err
 		}
 		if found {
 			done = append(done, item)
 		}
-		copies, err := l.pruneCopies(ctx, rec, r.DryRun)
+		copies, err := pr.pruneCopies(ctx, rec, r.DryRun)
 		done = append(done, copies...)
 		if err != nil {
 			return done, err
 		}
-		seed := filepath.Join(l.home.Run(rec.ID), "repo.bundle")
+		seed := filepath.Join(pr.home.Run(rec.ID), "repo.bundle")
 		if item, found := pruneFile("repository", seed, rec.ID, r.DryRun); found {
 			done = append(done, item)
 		}
@@ -97,19 +121,19 @@ func (l *Leader) prune(ctx context.Context, r api.PruneRequest, near []store.Run
 			done = append(done, item)
 		}
 	}
-	mirrors, err := l.pruneMirrors(ctx, r, time.Now())
+	mirrors, err := pr.pruneMirrors(ctx, r, time.Now())
 	return append(done, mirrors...), errors.Join(err, ctx.Err())
 }
 
 // mirrorRest is how long a repository's mirror is kept that no run asks for.
 const mirrorRest = 30 * 24 * time.Hour
 
-func (l *Leader) pruneMirrors(ctx context.Context, r api.PruneRequest, now time.Time) ([]api.Pruned, error) {
+func (pr *pruner) pruneMirrors(ctx context.Context, r api.PruneRequest, now time.Time) ([]api.Pruned, error) {
 	rest := mirrorRest
 	if r.OlderS > 0 {
 		rest = time.Duration(r.OlderS * float64(time.Second))
 	}
-	gone, err := l.git.PruneMirrors(ctx, worktree.PruneOptions{OlderThan: rest, Now: now, DryRun: r.DryRun})
+	gone, err := pr.git.PruneMirrors(ctx, worktree.PruneOptions{OlderThan: rest, Now: now, DryRun: r.DryRun})
 	var items []api.Pruned
 	for _, m := range gone {
 		items = append(items, api.Pruned{Kind: "mirror", Name: m.URL, Bytes: m.Bytes})
@@ -127,16 +151,16 @@ type plan struct {
 // bundleRest is how long a bundle is left alone, whoever refers to it: one that is being verified is in no state yet.
 const bundleRest = time.Hour
 
-func (l *Leader) plan(r api.PruneRequest, near []store.RunRecord, now time.Time) (plan, error) {
+func (pr *pruner) plan(r api.PruneRequest, near []store.RunRecord, now time.Time) (plan, error) {
 	list := near
 	if near == nil {
-		all, err := l.store.Runs()
+		all, err := pr.store.Runs()
 		if err != nil {
 			return plan{}, fmt.Errorf("list runs: %w", err)
 		}
 		list = all
 	} else { // with the older ones that have not ended
-		open, err := l.store.Open()
+		open, err := pr.store.Open()
 		if err != nil {
 			return plan{}, fmt.Errorf("list runs: %w", err)
 		}
@@ -148,11 +172,11 @@ func (l *Leader) plan(r api.PruneRequest, near []store.RunRecord, now time.Time)
 	}
 	p, ended, kept := plan{used: map[string]bool{}}, 0, [][]byte{}
 	for _, listed := range list {
-		v, err := l.view(listed.ID)
+		v, err := pr.views.build(listed.ID)
 		if err != nil {
 			return plan{}, err
 		}
-		rec, err := l.brief(listed.ID)
+		rec, err := pr.records.loadBrief(listed.ID)
 		if err != nil {
 			return plan{}, err
 		}
@@ -162,7 +186,7 @@ func (l *Leader) plan(r api.PruneRequest, near []store.RunRecord, now time.Time)
 		}
 		if !over || ended <= r.Keep || rec.kept.Keep || now.Sub(v.UpdatedAt).Seconds() < r.OlderS {
 			p.used[rec.Sprite] = true
-			state, err := l.stateText(rec.ID)
+			state, err := pr.states.encode(rec.ID)
 			if err == nil && state != nil {
 				kept = append(kept, state)
 			}
@@ -175,7 +199,7 @@ func (l *Leader) plan(r api.PruneRequest, near []store.RunRecord, now time.Time)
 	}
 	var err error
 	if near == nil { // any run may need one
-		p.bundles, err = unneeded(l.home.Bundles(), kept, now)
+		p.bundles, err = unneeded(pr.home.Bundles(), kept, now)
 	}
 	return p, err
 }
@@ -213,12 +237,12 @@ func unneeded(dir string, states [][]byte, now time.Time) ([]string, error) {
 }
 
 // pruneSprite removes the sprite that was made for a run, unless another run has it or somebody works in it.
-func (l *Leader) pruneSprite(ctx context.Context, rec record, used map[string]bool, dry, measure bool) (api.Pruned, bool, error) {
+func (pr *pruner) pruneSprite(ctx context.Context, rec record, used map[string]bool, dry, measure bool) (api.Pruned, bool, error) {
 	item := api.Pruned{Kind: "sprite", Name: rec.Sprite, RunID: rec.ID}
 	if !rec.kept.OwnSprite || used[rec.Sprite] {
 		return item, false, nil
 	}
-	s, err := l.client.Get(ctx, rec.Sprite)
+	s, err := pr.client.Get(ctx, rec.Sprite)
 	switch {
 	case errors.Is(err, sprites.ErrNotFound):
 		return item, false, nil
@@ -227,14 +251,14 @@ func (l *Leader) pruneSprite(ctx context.Context, rec record, used map[string]bo
 	case !slices.Contains(s.Labels, ownerLabel(rec.ID)):
 		return item, false, nil // a person's own, of the same name
 	}
-	if sessions, err := l.client.Sessions(ctx, rec.Sprite); err == nil && len(sessions) > 0 {
+	if sessions, err := pr.client.Sessions(ctx, rec.Sprite); err == nil && len(sessions) > 0 {
 		return item, false, nil
 	}
 	if measure && s.WorkspacePath != "" {
 		item.Bytes = sizeOf(filepath.Dir(s.WorkspacePath))
 	}
 	if !dry {
-		if err := errors.Join(l.dropCopies(ctx, rec.ID, rec.Sprite, nil), l.client.Delete(ctx, rec.Sprite)); err != nil {
+		if err := errors.Join(pr.copies.remove(ctx, rec.ID, rec.Sprite, nil), pr.client.Delete(ctx, rec.Sprite)); err != nil {
 			item.Error = err.Error()
 		}
 	}
@@ -243,19 +267,19 @@ func (l *Leader) pruneSprite(ctx context.Context, rec record, used map[string]bo
 
 // pruneCopies removes the copies of a sprite that is not the run's own and does not take them along. Those that are to stay
 // as long as it does stay.
-func (l *Leader) pruneCopies(ctx context.Context, rec record, dry bool) ([]api.Pruned, error) {
+func (pr *pruner) pruneCopies(ctx context.Context, rec record, dry bool) ([]api.Pruned, error) {
 	if rec.kept.OwnSprite || rec.Sprite == "" {
 		return nil, nil
 	}
-	whole, err := l.store.Run(rec.ID)
+	whole, err := pr.store.Run(rec.ID)
 	if err != nil || !bytes.Contains(whole.Program, []byte(`"fork"`)) {
 		return nil, err
 	}
-	at, begun, err := l.standing(rec.ID)
+	at, begun, err := pr.states.read(rec.ID)
 	if err != nil || !begun {
 		return nil, err
 	}
-	all, err := l.client.List(ctx, copyPrefix(rec.Sprite))
+	all, err := pr.client.List(ctx, copyPrefix(rec.Sprite))
 	if err != nil {
 		return nil, fmt.Errorf("look for copies of sprite %s: %w", rec.Sprite, err)
 	}
@@ -266,7 +290,7 @@ func (l *Leader) pruneCopies(ctx context.Context, rec record, dry bool) ([]api.P
 		}
 		item := api.Pruned{Kind: "sprite", Name: s.Name, RunID: rec.ID}
 		if !dry {
-			if err := l.client.Delete(ctx, s.Name); err != nil {
+			if err := pr.client.Delete(ctx, s.Name); err != nil {
 				item.Error = err.Error()
 			}
 		}
@@ -304,4 +328,20 @@ func sizeOf(dir string) int64 {
 		return nil
 	})
 	return total
+}
+
+// removeCopies removes the copies that a run had which has ended. Nobody goes back meanwhile: one that has gone back since
+// makes new ones.
+func (pr *pruner) removeCopies(id string, r *engine.Runner) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	s := r.State()
+	if !s.Status.Ended() {
+		return
+	}
+	if err := pr.copies.remove(ctx, id, s.Sprite, s.Kept); err != nil {
+		pr.log.Warn().Str("run", id).Err(err).Msg("remove the copies of a run's sprite")
+	}
 }

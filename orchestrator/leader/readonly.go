@@ -6,7 +6,6 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/host"
-	"github.com/spritekit/lattice/orchestrator/modelroute"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
@@ -29,7 +28,7 @@ func (l *Leader) openReadOnly() (err error) {
 	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.cfg.ReadOnly}); err != nil {
 		return err
 	}
-	l.routes = modelroute.New(modelroute.Options{Upstream: l.upstream, Record: l.recordUse, Transport: l.cfg.Transport})
+	l.openAgents()
 	l.hostless = readOnly("sprites cannot run: the state directory is on a read-only file system")
 	l.noSkills = l.hostless
 	if l.client = l.cfg.Remote; l.client == nil {

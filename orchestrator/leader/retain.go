@@ -8,7 +8,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -25,31 +29,39 @@ const (
 // boundaries is the engine.Boundary: the session's, and what keeps its checkpoints from piling up.
 type boundaries struct {
 	*session.Session
-	l *Leader
+	client *sprites.Client
+	states *states
+	log    zerolog.Logger
+
+	mu     sync.Mutex
+	counts map[string]int // guarded by mu: boundaries that this process took, by sprite
 }
 
 // Checkpoint takes a boundary, and from time to time removes those that are to spare. That a removal fails is no reason
 // to fail a run.
-func (b boundaries) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error) {
+func (b *boundaries) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error) {
 	pair, err := b.Session.Checkpoint(ctx, sprite)
-	if err == nil && b.l.due(sprite) {
-		if err := b.l.spare(ctx, sprite, pair.CheckpointID); err != nil && ctx.Err() == nil {
-			b.l.cfg.Log.Warn().Str("sprite", sprite).Err(err).Msg("remove old boundaries")
+	if err == nil && b.isDue(sprite) {
+		if err := b.removeSpare(ctx, sprite, pair.CheckpointID); err != nil && ctx.Err() == nil {
+			b.log.Warn().Str("sprite", sprite).Err(err).Msg("remove old boundaries")
 		}
 	}
 	return pair, err
 }
 
-// due counts the boundaries of a sprite.
-func (l *Leader) due(sprite string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.boundaries[sprite]++
-	return l.boundaries[sprite]%sparePeriod == 0
+// isDue counts the boundaries of a sprite.
+func (b *boundaries) isDue(sprite string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.counts == nil {
+		b.counts = map[string]int{}
+	}
+	b.counts[sprite]++
+	return b.counts[sprite]%sparePeriod == 0
 }
 
-func (l *Leader) spare(ctx context.Context, sprite, newest string) error {
-	all, err := l.client.Checkpoints(ctx, sprite) // newest first
+func (b *boundaries) removeSpare(ctx context.Context, sprite, newest string) error {
+	all, err := b.client.Checkpoints(ctx, sprite) // newest first
 	if err != nil {
 		return fmt.Errorf("list checkpoints: %w", err)
 	}
@@ -57,7 +69,7 @@ func (l *Leader) spare(ctx context.Context, sprite, newest string) error {
 	if len(own) <= keepBoundaries {
 		return nil
 	}
-	states, err := l.states()
+	states, err := b.states.encodeAll()
 	if err != nil {
 		return fmt.Errorf("read what runs go by: %w", err)
 	}
@@ -66,29 +78,32 @@ func (l *Leader) spare(ctx context.Context, sprite, newest string) error {
 		if c.ID == newest || slices.ContainsFunc(states, func(s json.RawMessage) bool { return bytes.Contains(s, named) }) {
 			continue
 		}
-		if gone := l.client.DeleteCheckpoint(ctx, sprite, c.ID); gone != nil && !errors.Is(gone, sprites.ErrNotFound) {
+		if gone := b.client.DeleteCheckpoint(ctx, sprite, c.ID); gone != nil && !errors.Is(gone, sprites.ErrNotFound) {
 			err = errors.Join(err, gone)
 		}
 	}
 	return err
 }
 
-// states are the states of all runs that have begun, as JSON.
-func (l *Leader) states() ([]json.RawMessage, error) {
-	snapshots, err := l.store.States()
+// Restore puts a sprite back to a checkpoint. One that has none to go back to is removed, so that it is made again; one that
+// is not the run's own is left for a person to look at.
+func (b *boundaries) Restore(ctx context.Context, sprite string, to lattice.Pair) error {
+	if to.CheckpointID != "" {
+		return b.Session.Restore(ctx, sprite, to)
+	}
+	b.Forget(ctx, sprite)
+	s, err := b.client.Get(ctx, sprite)
+	if errors.Is(err, sprites.ErrNotFound) {
+		return nil
+	}
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("look for sprite %s: %w", sprite, err)
 	}
-	states := make([]json.RawMessage, 0, len(snapshots))
-	for _, s := range snapshots {
-		behind, err := l.store.FactBehind(s.Run, s.Seq)
-		if err == nil && behind {
-			s.Body, err = l.stateText(s.Run)
-		}
-		if err != nil {
-			return nil, err
-		}
-		states = append(states, s.Body)
+	if !slices.ContainsFunc(s.Labels, func(label string) bool { return strings.HasPrefix(label, OwnerLabel) }) {
+		return engine.Torn(sprite)
 	}
-	return states, nil
+	if err := b.client.Delete(ctx, sprite); err != nil && !errors.Is(err, sprites.ErrNotFound) {
+		return fmt.Errorf("remove sprite %s, whose files may be torn: %w", sprite, err)
+	}
+	return nil
 }

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/orchestrator/action"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -23,11 +25,18 @@ const (
 )
 
 // reviewer shows the content of changes (api.Review).
-type reviewer struct{ l *Leader }
+type reviewer struct {
+	store  *store.Store
+	client *sprites.Client
+	git    *worktree.Git
+	actor  *action.Fulfiller
+	views  *views
+	travel *travel
+}
 
 // Proposed returns the content of a push.
-func (v reviewer) Proposed(ctx context.Context, id, wait string) (api.Patch, error) {
-	id, err := v.l.resolve(id)
+func (v *reviewer) Proposed(ctx context.Context, id, wait string) (api.Patch, error) {
+	id, err := v.travel.records.resolve(id)
 	if err != nil {
 		return api.Patch{}, err
 	}
@@ -35,7 +44,7 @@ func (v reviewer) Proposed(ctx context.Context, id, wait string) (api.Patch, err
 	if err != nil {
 		return api.Patch{}, err
 	}
-	p, err := v.l.actor.Patch(ctx, a)
+	p, err := v.actor.Patch(ctx, a)
 	var no *lattice.Refusal
 	if errors.As(err, &no) {
 		return api.Patch{}, fault.Failed(no.Fault.Code, "the content of the push cannot be shown: %s", no.Fault.Message).WithHint("%s", no.Fault.Hint)
@@ -47,8 +56,8 @@ func (v reviewer) Proposed(ctx context.Context, id, wait string) (api.Patch, err
 }
 
 // push finds the push that a run waits for, else the last one that it asked for.
-func (v reviewer) push(ctx context.Context, id, wait string) (lattice.Action, error) {
-	view, err := v.l.Run(ctx, id)
+func (v *reviewer) push(ctx context.Context, id, wait string) (lattice.Action, error) {
+	view, err := v.views.Run(ctx, id)
 	if err != nil {
 		return lattice.Action{}, err
 	}
@@ -62,7 +71,7 @@ func (v reviewer) push(ctx context.Context, id, wait string) (lattice.Action, er
 		return lattice.Action{}, fault.BadInput("several_waits", "%s waits with several pushes", id).WithHint("--wait ID")
 	}
 	if len(found) == 0 && wait == "" {
-		history, err := v.l.store.Load(id)
+		history, err := v.store.Load(id)
 		if err != nil {
 			return lattice.Action{}, fmt.Errorf("read facts of run %s: %w", id, err)
 		}
@@ -82,13 +91,12 @@ func (v reviewer) push(ctx context.Context, id, wait string) (lattice.Action, er
 
 // ComparedFiles returns the content of the files that differ between two moments. What belongs to git itself, and what is
 // too large or no regular file, is left out.
-func (v reviewer) ComparedFiles(ctx context.Context, id, from, to string) (api.Patch, error) {
-	l := v.l
-	id, err := l.resolve(id)
+func (v *reviewer) ComparedFiles(ctx context.Context, id, from, to string) (api.Patch, error) {
+	id, err := v.travel.records.resolve(id)
 	if err != nil {
 		return api.Patch{}, err
 	}
-	p, err := l.past(ctx, id)
+	p, err := v.travel.loadPast(ctx, id)
 	if err != nil {
 		return api.Patch{}, err
 	}
@@ -96,11 +104,11 @@ func (v reviewer) ComparedFiles(ctx context.Context, id, from, to string) (api.P
 	if err != nil {
 		return api.Patch{}, err
 	}
-	changes, note, err := l.compareFiles(ctx, p, a, b)
+	changes, note, err := v.travel.compareFiles(ctx, p, a, b)
 	if err != nil || note != "" || len(changes) == 0 {
 		return api.Patch{Note: note}, err
 	}
-	ends, _, err := l.ends(ctx, p, a, b)
+	ends, _, err := v.travel.findEnds(ctx, p, a, b)
 	if err != nil {
 		return api.Patch{}, err
 	}
@@ -117,7 +125,7 @@ func (v reviewer) ComparedFiles(ctx context.Context, id, from, to string) (api.P
 	if err != nil {
 		return api.Patch{}, err
 	}
-	patch, err := l.git.PatchOf(ctx, pairs)
+	patch, err := v.git.PatchOf(ctx, pairs)
 	out := api.Patch{Text: patch.Text, Cut: patch.Cut}
 	if left > 0 {
 		out.Note = fmt.Sprintf("%d paths are left out: folders, links, files over %d KiB, or more than %d files", left, maxShownFile>>10, maxShownFiles)
@@ -126,12 +134,12 @@ func (v reviewer) ComparedFiles(ctx context.Context, id, from, to string) (api.P
 }
 
 // at names a sprite whose files are those of a checkpoint: the sprite itself, or a copy that remove removes.
-func (v reviewer) at(ctx context.Context, run, sprite, checkpoint string) (name string, remove func(), err error) {
+func (v *reviewer) at(ctx context.Context, run, sprite, checkpoint string) (name string, remove func(), err error) {
 	if checkpoint == sprites.Current {
 		return sprite, func() {}, nil
 	}
 	name = copyPrefix(sprite) + "diff-" + strings.ToLower(rand.Text()[:8])
-	if _, err := v.l.client.Fork(ctx, sprite, checkpoint, name, copyLabel(run)); err != nil {
+	if _, err := v.client.Fork(ctx, sprite, checkpoint, name, copyLabel(run)); err != nil {
 		if cannotFork(err) {
 			return "", nil, fault.Unsupported("unsupported", "this Sprites API copies no sprites, which reading a checkpoint's files needs").WithHint("lattice diff without --patch")
 		}
@@ -139,12 +147,12 @@ func (v reviewer) at(ctx context.Context, run, sprite, checkpoint string) (name 
 	}
 	return name, func() {
 		// What stays after a failed removal has the label of the run's copies and goes with the run.
-		_ = v.l.client.Delete(context.WithoutCancel(ctx), name)
+		_ = v.client.Delete(context.WithoutCancel(ctx), name)
 	}, nil
 }
 
 // read reads both sides of what changed; left counts the paths that are not shown.
-func (v reviewer) read(ctx context.Context, names [2]string, changes []sprites.Change) (pairs []worktree.FilePair, left int, err error) {
+func (v *reviewer) read(ctx context.Context, names [2]string, changes []sprites.Change) (pairs []worktree.FilePair, left int, err error) {
 	for _, c := range changes {
 		if slices.Contains(strings.Split(c.Path, "/"), ".git") {
 			continue
@@ -159,7 +167,7 @@ func (v reviewer) read(ctx context.Context, names [2]string, changes []sprites.C
 			if !sides[i] {
 				continue
 			}
-			data, err := v.l.client.ReadFile(ctx, names[i], c.Path, maxShownFile)
+			data, err := v.client.ReadFile(ctx, names[i], c.Path, maxShownFile)
 			switch {
 			case errors.Is(err, sprites.ErrNotFound), errors.Is(err, sprites.ErrTooLarge): // it changes while we look
 			case err != nil:

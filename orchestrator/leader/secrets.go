@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// secretValues are what no proposal of a run may hold: the variables of its agent, as they were given or as they are set
-// here, and the credentials of this process.
-func (v reviewer) secretValues(run string) map[string]string {
+// secretValues returns the values that a proposal of a run must not contain: the variables of its agents, as clients sent
+// them or as they are set here, and the credentials of this process.
+func (a *agents) secretValues(run string) map[string]string {
 	out := map[string]string{}
-	if v.l.cfg.Credentials != nil {
-		maps.Copy(out, v.l.cfg.Credentials())
+	if a.credentials != nil {
+		maps.Copy(out, a.credentials())
 	}
-	for name, key := range v.l.models.kept() {
+	for name, key := range a.models.kept() {
 		out["the model key "+name] = key
 	}
-	names := v.l.agentEnvNames(run)
-	for _, pair := range slices.Concat(v.l.cfg.Environ, v.l.agentValues(run)) {
+	names := a.records.agentEnv(run)
+	for _, pair := range slices.Concat(a.environment, a.values.environ(run)) {
 		if name, value, ok := strings.Cut(pair, "="); ok && slices.Contains(names, name) && !isPlain(name) {
 			out[name] = value
 		}

@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,15 +56,25 @@ func sweep(home Home) error {
 	return nil
 }
 
+// storage checks, compacts and backs up the store (api.Storage).
+type storage struct {
+	home    Home
+	store   *store.Store
+	host    *host.Host // nil with a remote Sprites API
+	remote  bool
+	scratch string // where a backup's copy of the store lies
+	version string // of lattice
+}
+
 // CheckStore looks for what is wrong with the store (api.Storage). Runs that are driven wait for a part of it.
-func (l *Leader) CheckStore(ctx context.Context, progress func(api.StoreProgress)) (api.StoreReport, error) {
-	report, err := checkStore(ctx, l.store, l.home.Store(), progress)
-	if err != nil || l.cfg.Remote != nil {
+func (s *storage) CheckStore(ctx context.Context, progress func(api.StoreProgress)) (api.StoreReport, error) {
+	report, err := checkStore(ctx, s.store, s.home.Store(), progress)
+	if err != nil || s.remote {
 		return report, err
 	}
-	audit := func() (host.Audit, error) { return host.AuditDir(l.home.Sprites()) }
-	if l.host != nil {
-		audit = l.host.Audit
+	audit := func() (host.Audit, error) { return host.AuditDir(s.home.Sprites()) }
+	if s.host != nil {
+		audit = s.host.Audit
 	}
 	return report, addAudit(&report, audit)
 }
@@ -214,15 +223,15 @@ func told(progress func(api.StoreProgress), doing string) func(done, of uint64) 
 }
 
 // CompactStore writes the store anew without what lies free in it (api.Storage). Runs that are driven wait.
-func (l *Leader) CompactStore(ctx context.Context, progress func(api.StoreProgress)) (api.Compaction, error) {
-	before, after, err := l.store.Compact(ctx, told(progress, "records"))
+func (s *storage) CompactStore(ctx context.Context, progress func(api.StoreProgress)) (api.Compaction, error) {
+	before, after, err := s.store.Compact(ctx, told(progress, "records"))
 	return api.Compaction{BytesBefore: before, BytesAfter: after}, StoreProblem(err)
 }
 
 // BackupStore writes an archive of the store and the bundles that its runs may still push (api.Storage). The store is
 // copied first, so that nobody waits for a slow reader.
-func (l *Leader) BackupStore(ctx context.Context, open func() io.Writer) (err error) {
-	scratch := cmp.Or(l.cfg.ReadOnly, l.home.Scratch())
+func (s *storage) BackupStore(ctx context.Context, open func() io.Writer) (err error) {
+	scratch := s.scratch
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return StoreProblem(fmt.Errorf("back up: %w", err))
 	}
@@ -232,13 +241,13 @@ func (l *Leader) BackupStore(ctx context.Context, open func() io.Writer) (err er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	copied := dir + "/" + memberStore
-	if err := l.store.CopyTo(copied); err != nil {
+	if err := s.store.CopyTo(copied); err != nil {
 		return StoreProblem(fmt.Errorf("back up: %w", err))
 	}
-	runs, err := l.store.Runs()
+	runs, err := s.store.Runs()
 	if err != nil {
 		return StoreProblem(fmt.Errorf("back up: %w", err))
 	}
-	about := BackupInfo{Format: backupFormat, Lattice: l.cfg.Version, Schema: store.SchemaVersion, CreatedAt: time.Now().UTC(), Runs: len(runs)}
-	return writeArchive(ctx, open(), about, copied, l.home.Bundles())
+	about := BackupInfo{Format: backupFormat, Lattice: s.version, Schema: store.SchemaVersion, CreatedAt: time.Now().UTC(), Runs: len(runs)}
+	return writeArchive(ctx, open(), about, copied, s.home.Bundles())
 }

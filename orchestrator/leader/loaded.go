@@ -1,0 +1,193 @@
+package leader
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// run is a loaded run.
+type run struct {
+	runner  *engine.Runner
+	begin   lattice.RunStarted // its first fact
+	fork    *lattice.RunForked // the same, of a run that goes on from another one
+	models  *lattice.Models    // those that it asks, nil for the leader's; guarded by mu
+	cancel  func()             // stops the drive
+	done    chan struct{}      // closed when the drive has ended; nil while nobody drives
+	stopped error              // why the last drive ended
+
+	detached bool // goes on when nobody follows it
+	timed    int  // waits with a timer: usually one, for a moment two
+	yielded  bool // put down while a hand-over is tried
+}
+
+// load returns a run, from memory or from the store. A runner whose append failed is replaced.
+func (d *drives) load(id string) (*run, error) {
+	d.loading.Lock()
+	defer d.loading.Unlock()
+	d.mu.Lock()
+	r, closing := d.loaded[id], d.closing
+	usable := r != nil && (r.done != nil || !r.runner.Broken())
+	d.mu.Unlock()
+	switch {
+	case closing:
+		return nil, errClosing
+	case usable:
+		return r, nil
+	}
+	r, err := d.read(id)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closing {
+		return nil, errClosing
+	}
+	d.loaded[id] = r
+	if r.runner.State().Status.Ended() {
+		d.trim(id)
+	}
+	return r, nil
+}
+
+// read reads a run from the store.
+func (d *drives) read(id string) (*run, error) {
+	p, h, err := d.records.readHistory(id)
+	if err != nil {
+		return nil, err
+	}
+	runner, err := engine.Load(d.deps(id), p.program, id, p.Secret, history(h))
+	if err != nil {
+		return nil, fmt.Errorf("load run %s: %w", id, err)
+	}
+	models, err := lastModels(p.kept.Models, h.Facts)
+	if err != nil {
+		return nil, fmt.Errorf("load run %s: %w", id, err)
+	}
+	return &run{runner: runner, begin: p.kept.Begin, fork: p.kept.Fork, models: models}, nil
+}
+
+// loadBegun is load, for a run that has its first fact; a crash may have come between recording the run and appending it.
+func (d *drives) loadBegun(ctx context.Context, id string) (*run, error) {
+	r, err := d.load(id)
+	if err != nil || r.runner.State().Status != lattice.Pending {
+		return r, err
+	}
+	if r.fork != nil {
+		err = r.runner.BeginFork(ctx, *r.fork)
+	} else {
+		err = r.runner.Begin(ctx, r.begin)
+	}
+	if err != nil && !errors.Is(err, engine.ErrStale) {
+		return nil, fmt.Errorf("begin run %s: %w", id, err)
+	}
+	return r, nil
+}
+
+// loadReady is loadBegun for a run whose files are needed: after a restart of the machine or of the disk they are first
+// restored to a durable checkpoint.
+func (d *drives) loadReady(ctx context.Context, id string) (*run, error) {
+	r, err := d.loadBegun(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return r, d.recovery.recover(ctx, id, r.runner)
+}
+
+// forget lets the oldest ended runs go, with the secrets of their agents. id is one that has ended.
+func (d *drives) forget(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.trim(id)
+}
+
+// keepLoaded is how many ended runs stay in memory, so that whoever has just decided about one finds it there. An older
+// one is loaded again when it is rewound; what it has to show is in the store.
+const keepLoaded = 32
+
+// trim is forget, with mu held.
+func (d *drives) trim(id string) {
+	d.done = append(slices.DeleteFunc(d.done, func(other string) bool { return other == id }), id)
+	for len(d.done) > keepLoaded {
+		oldest := d.done[0]
+		d.done = slices.Delete(d.done, 0, 1)
+		r := d.loaded[oldest]
+		if r == nil || r.done != nil || r.timed > 0 || !r.runner.State().Status.Ended() {
+			continue // it goes on, and comes back here when it ends
+		}
+		delete(d.loaded, oldest)
+		d.values.forget(oldest)
+	}
+}
+
+// runner returns the runner of a run that is loaded, or nil.
+func (d *drives) runner(id string) *engine.Runner {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := d.loaded[id]; r != nil {
+		return r.runner
+	}
+	return nil
+}
+
+// modelsOf returns the models that a loaded run asks, nil for the leader's.
+func (d *drives) modelsOf(id string) *lattice.Models {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := d.loaded[id]; r != nil {
+		return r.models
+	}
+	return nil
+}
+
+// setModels replaces the models that a run asks.
+func (d *drives) setModels(r *run, m *lattice.Models) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.models = m
+}
+
+// renewModels are the classes that a run keeps as the settings name them now, nil where nothing changed.
+func (d *drives) renewModels(r *run, now *lattice.Models) *lattice.Models {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now == nil || r.models == nil {
+		return nil
+	}
+	renewed := now.Only(slices.Collect(maps.Keys(r.models.Classes)))
+	for name, class := range r.models.Classes {
+		if _, ok := renewed.Classes[name]; !ok { // the settings name it no more
+			renewed.Classes[name] = class
+		}
+	}
+	if maps.Equal(renewed.Digests(), r.models.Digests()) && slices.Equal(renewed.Order, r.models.Order) && renewed.PerMinute == r.models.PerMinute {
+		return nil
+	}
+	return &renewed
+}
+
+// lastModels are the models that a run asks: those of its start, unless it went back since to ask others.
+func lastModels(started *lattice.Models, facts []lattice.Entry) (*lattice.Models, error) {
+	for _, e := range slices.Backward(facts) {
+		if e.Type != (lattice.Rewound{}).FactType() {
+			continue
+		}
+		var back struct {
+			Models *lattice.Models `json:"models"`
+		}
+		if err := json.Unmarshal(e.Body, &back); err != nil {
+			return nil, fmt.Errorf("read the models of a rewind: %w", err)
+		}
+		if back.Models != nil {
+			return back.Models, nil
+		}
+	}
+	return started, nil
+}

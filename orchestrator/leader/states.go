@@ -1,0 +1,220 @@
+package leader
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// states reads the states of runs: from the runner of a run that is loaded, else from the store. It is safe for concurrent
+// use, and holds no state of its own.
+type states struct {
+	store   *store.Store
+	records *records
+	live    interface {
+		runner(id string) *engine.Runner // nil when the run is not loaded
+	}
+	disk func() string // "" when unknown
+}
+
+// read returns the state of a run; begun is false before the first fact. Not every fact is followed by a snapshot: when
+// facts follow the last one, because a process was killed, they are folded.
+func (s *states) read(id string) (at engine.Standing, begun bool, err error) {
+	if r := s.live.runner(id); r != nil && !r.Broken() {
+		at = r.Standing()
+		return at, at.State.Status != lattice.Pending, nil
+	}
+	snapshot, found, err := s.store.State(id)
+	if err != nil {
+		return at, false, fmt.Errorf("load run %s: %w", id, err)
+	}
+	behind, err := s.store.FactBehind(id, snapshot.Seq)
+	if err != nil {
+		return at, false, fmt.Errorf("load run %s: %w", id, err)
+	}
+	if behind {
+		return s.records.fold(id)
+	}
+	if !found {
+		return at, false, nil
+	}
+	at = engine.Standing{Seq: snapshot.Seq, At: snapshot.At}
+	if at.State, err = engine.DecodeState(snapshot.Body); err != nil {
+		return at, false, fmt.Errorf("load run %s: %w", id, err)
+	}
+	return at, true, nil
+}
+
+// encode returns the state of a run as JSON, nil before the first fact.
+func (s *states) encode(id string) (json.RawMessage, error) {
+	at, begun, err := s.read(id)
+	if err != nil || !begun {
+		return nil, err
+	}
+	return at.State.Encode()
+}
+
+// encodeAll returns the states of all runs that have begun, as JSON.
+func (s *states) encodeAll() ([]json.RawMessage, error) {
+	snapshots, err := s.store.States()
+	if err != nil {
+		return nil, err
+	}
+	states := make([]json.RawMessage, 0, len(snapshots))
+	for _, snapshot := range snapshots {
+		behind, err := s.store.FactBehind(snapshot.Run, snapshot.Seq)
+		if err == nil && behind {
+			snapshot.Body, err = s.encode(snapshot.Run)
+		}
+		if err != nil {
+			return nil, err
+		}
+		states = append(states, snapshot.Body)
+	}
+	return states, nil
+}
+
+// findNext returns the run that continues run id after the answer to a legacy question, or nil.
+func (s *states) findNext(id string) (*engine.Next, error) {
+	at, _, err := s.read(id)
+	return at.State.Next, err
+}
+
+// checkSpriteFree refuses a sprite that belongs to another run that has not ended.
+func (s *states) checkSpriteFree(id, sprite string) error {
+	if sprite == "" {
+		return nil
+	}
+	open, err := s.store.Open()
+	if err != nil {
+		return err
+	}
+	for _, r := range open {
+		if r.Sprite != sprite || r.ID == id {
+			continue
+		}
+		at, begun, err := s.read(r.ID)
+		if err != nil {
+			return err
+		}
+		status := lattice.Pending
+		if begun {
+			status = at.State.Status
+		}
+		if !status.Ended() {
+			return fault.Busy("sprite_busy", "sprite %s belongs to %s, which is %s", sprite, r.ID, status).WithHint("lattice cancel %s", r.ID)
+		}
+	}
+	return nil
+}
+
+// readPast reads a run's past from the store, without asking the host.
+func (s *states) readPast(id string) (past, error) {
+	p, _, err := s.records.readHistory(id)
+	if err != nil {
+		return past{}, err
+	}
+	if p.points, err = engine.Points(p.program, id, p.facts); err != nil || p.Sprite == "" || p.kept.OwnSprite {
+		return p, err
+	}
+	return p, s.markShared(p)
+}
+
+// markShared marks moments whose files would be those in the sprite, if another run has had the sprite since.
+func (s *states) markShared(p past) error {
+	all, err := s.store.Runs()
+	if err != nil {
+		return fmt.Errorf("list runs: %w", err)
+	}
+	for _, r := range all {
+		if r.Sprite != p.Sprite || r.ID == p.ID {
+			continue
+		}
+		other, begun, err := s.read(r.ID)
+		if err != nil {
+			return err
+		}
+		last := r.Created
+		if begun {
+			last = other.At
+		}
+		p.lose(last, r.ID+" has had sprite "+p.Sprite+" since")
+	}
+	return nil
+}
+
+// markTorn marks moments whose files would be those in the sprite, if the machine or the disk was restarted since.
+func (s *states) markTorn(p past) error {
+	at, begun, err := s.read(p.ID)
+	if err != nil || !begun {
+		return err
+	}
+	if disk := s.disk(); at.State.Disk == "" || disk == "" || at.State.Disk == disk || len(p.facts) == 0 {
+		return nil
+	}
+	for i, pt := range p.points {
+		if pt.Files == engine.FilesUnchanged {
+			p.points[i].Files = engine.FilesLost
+			p.points[i].Lost = "the machine or its disk was restarted since, and the files may be torn"
+		}
+	}
+	return nil
+}
+
+// listIssued returns the call ids that were issued in a run so far. The calls in progress are read before the facts: a call
+// that ends between the two reads is then in both.
+func (s *states) listIssued(id string) map[string]bool {
+	ids := s.listPending(id)
+	history, err := s.store.Load(id)
+	if err != nil {
+		return ids
+	}
+	for _, e := range history.Facts {
+		var f struct {
+			CallID string `json:"call_id"`
+		}
+		if json.Unmarshal(e.Body, &f) == nil && f.CallID != "" {
+			ids[f.CallID] = true
+		}
+	}
+	return ids
+}
+
+// listPending returns the ids of the calls in progress.
+func (s *states) listPending(id string) map[string]bool {
+	ids := map[string]bool{}
+	rec, err := s.store.Run(id)
+	if err != nil {
+		return ids
+	}
+	at, _, err := s.read(id)
+	if err != nil {
+		return ids
+	}
+	for _, c := range at.State.Pending {
+		if c.Call != nil {
+			ids[lattice.CallID(rec.Secret, *c.Call)] = true
+		}
+	}
+	return ids
+}
+
+// findRepo returns the repository that a run was seeded from and the name of the run's branch there, without "lattice/".
+func (s *states) findRepo(id string) (spec, branch string, ok bool) {
+	rec, err := s.records.load(id)
+	if err != nil || rec.kept.Repo == "" {
+		return "", "", false
+	}
+	at, _, err := s.read(id)
+	if err != nil {
+		return rec.kept.Repo, id, true
+	}
+	repo, _ := at.State.Ctx["repo"].(map[string]any)
+	push, _ := repo["push_branch"].(string)
+	return rec.kept.Repo, cmp.Or(ownBranch(push, id), id), true
+}

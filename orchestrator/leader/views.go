@@ -1,0 +1,241 @@
+package leader
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/store"
+)
+
+// views shows runs to clients (api.Service).
+type views struct {
+	store    *store.Store
+	records  *records
+	states   *states
+	drives   driveStatus
+	watchers *watchers
+	values   *values
+	copies   *copies
+}
+
+// driveStatus says how a run is driven.
+type driveStatus interface {
+	isDriven(id string) (driven bool, stopped error)
+	isClosing() bool
+}
+
+// build returns the view of a run.
+func (vw *views) build(id string) (api.RunView, error) {
+	rec, err := vw.records.loadBrief(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	at, begun, err := vw.states.read(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	v := api.RunView{
+		RunID: id, Flow: rec.kept.FlowName, WorkItem: rec.WorkItem, Status: lattice.Pending, Sprite: rec.Sprite,
+		Repo: rec.kept.Repo, CreatedAt: rec.Created, UpdatedAt: rec.Created, AgentEnv: rec.kept.AgentEnv,
+		ResumedFrom: rec.kept.ResumedFrom, MissingEnv: vw.values.listMissing(id, rec.kept.AgentEnv),
+	}
+	if f := rec.kept.Fork; f != nil {
+		v.ForkedFrom = fmt.Sprintf("%s at %s#%d", f.From, f.Moment.Node, f.Moment.Visit)
+	}
+	if begun {
+		v.UpdatedAt, v.LastSeq = at.At, at.Seq
+		if err := describe(&v, at.State); err != nil {
+			return api.RunView{}, err
+		}
+	}
+	if v.ContinuedIn != "" {
+		if _, err := vw.store.Record(v.ContinuedIn); errors.Is(err, store.ErrNotFound) {
+			v.Note = v.ContinuedIn + " has not begun yet; lattice resume begins it"
+		}
+	}
+	var stopped error
+	if v.Driving, stopped = vw.drives.isDriven(id); stopped != nil && !errors.Is(stopped, context.Canceled) {
+		v.Note = stopped.Error()
+		if hint := sprites.Remedy(stopped); hint != "" && !sprites.Uncertain(stopped) {
+			v.Note += "; " + hint
+		}
+		v.Problem = stopProblem(id, stopped)
+	}
+	if !v.Driving && v.Note == "" && (v.Status == lattice.Running || v.Status == lattice.Pending) {
+		v.Note = "nobody drives it; lattice resume goes on"
+	}
+	return v, nil
+}
+
+// Run shows one run.
+func (vw *views) Run(ctx context.Context, id string) (api.RunView, error) {
+	id, err := vw.records.resolve(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	v, err := vw.build(id)
+	if err != nil {
+		return v, err
+	}
+	v.Copies = vw.copies.list(ctx, v)
+	v.StartedWith, err = vw.startedWith(id, v.Epoch)
+	return v, err
+}
+
+// Runs lists runs, newest first.
+func (vw *views) Runs(_ context.Context, which api.RunList) ([]api.RunView, error) {
+	if which.Before != "" {
+		before, err := vw.records.resolve(which.Before)
+		if err != nil {
+			return nil, err
+		}
+		which.Before = before
+	}
+	listed, err := vw.records.list(which)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]api.RunView, 0, len(listed))
+	for _, r := range listed {
+		v, err := vw.build(r.ID)
+		if err != nil {
+			return nil, err
+		}
+		if which.Open && v.Status.Ended() {
+			continue
+		}
+		if views = append(views, v); which.Limit > 0 && len(views) == which.Limit {
+			break
+		}
+	}
+	return views, nil
+}
+
+// Watch yields entries and views until nobody drives the run.
+func (vw *views) Watch(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
+	return vw.watch(ctx, id, after, vw.records.Entries, yield)
+}
+
+// WatchOutline is Watch with what Outline yields in the place of all entries.
+func (vw *views) WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
+	return vw.watch(ctx, id, after, vw.records.Outline, yield)
+}
+
+func (vw *views) watch(ctx context.Context, id string, after lattice.Seq, read reader, yield func(api.WatchLine) error) error {
+	id, err := vw.records.resolve(id)
+	if err != nil {
+		return err
+	}
+	for {
+		changed := vw.watchers.wait(id) // first: a change after it is not missed
+		driven, _ := vw.drives.isDriven(id)
+		closing := vw.drives.isClosing() // after isDriven: closing is set before the drives end
+		if err := read(ctx, id, after, func(e lattice.Entry) error {
+			after = e.Seq
+			return yield(api.WatchLine{Entry: &e})
+		}); err != nil {
+			return err
+		}
+		if closing {
+			return nil // without Done: somebody else leads next
+		}
+		v, err := vw.build(id)
+		if err != nil {
+			return err
+		}
+		if !driven {
+			v.Copies = vw.copies.list(ctx, v)
+		}
+		if err := yield(api.WatchLine{View: &v, Done: !driven}); err != nil || !driven {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+type reader func(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
+
+// startedWith is what a run keeps of its start, for those who look at it, with the models that it asks by now.
+func (vw *views) startedWith(id string, epoch int) (*api.StartedWith, error) {
+	rec, err := vw.records.load(id)
+	if err != nil {
+		return nil, err
+	}
+	o := rec.kept.Options
+	if o.Models != nil && epoch > 0 {
+		h, err := vw.store.Load(id)
+		if err != nil {
+			return nil, err
+		}
+		if o.Models, err = lastModels(o.Models, h.Facts); err != nil {
+			return nil, err
+		}
+	}
+	return startedBy(o), nil
+}
+
+// describe fills a view from the run's state.
+func describe(v *api.RunView, s engine.State) error {
+	v.Status, v.Epoch, v.Steps, v.Node, v.Waits = s.Status, s.Epoch, s.Steps, s.Node, s.Waits
+	if len(s.Pending) > 0 {
+		v.Doing = string(s.Pending[0].Kind)
+	}
+	if s.Next != nil {
+		v.ContinuedIn = s.Next.RunID
+	}
+	v.Models = modelUse(s)
+	if s.Output != nil {
+		out, err := ir.Marshal(s.Output)
+		if err != nil {
+			return fmt.Errorf("encode outputs: %w", err)
+		}
+		v.Outputs = out
+	}
+	if f := s.Failure; f != nil {
+		v.Error = &api.RunError{Kind: f.Kind, Message: f.Message, Node: f.Node, Attempt: f.Attempt, Data: f.Data}
+	}
+	return nil
+}
+
+// modelUse is what a run's questions to models have taken, nil when it asked none.
+func modelUse(s engine.State) *api.ModelUse {
+	if s.Models.Calls == 0 {
+		return nil
+	}
+	use := used(s.Models)
+	use.Nodes = map[string]api.ModelUse{}
+	for node, spent := range s.ModelsBy {
+		use.Nodes[node] = used(spent)
+	}
+	return &use
+}
+
+// used is what was spent, to the nanodollar: sums of prices have digits behind that which mean nothing.
+func used(s engine.Spent) api.ModelUse {
+	s.CostUSD = math.Round(s.CostUSD*1e9) / 1e9
+	return api.ModelUse{Calls: s.Calls, ModelUsage: s.ModelUsage}
+}
+
+// startedBy is what a run with these options is started with.
+func startedBy(o api.Options) *api.StartedWith {
+	s := api.StartedWith{Limits: o.Limits, MinIsolation: o.MinIsolation, Tools: o.Tools, Skills: o.Skills, Spritekit: o.Spritekit, AgentEnv: o.AgentEnv}
+	if o.OwnSprite {
+		s.Network, s.HostPorts, s.Image = o.Network, o.HostPorts, cmp.Or(o.Image, sprites.NoImage)
+	}
+	if o.Models != nil {
+		s.Models, s.ModelKeys = o.Models.Digests(), o.Models.KeyEnvs()
+	}
+	return &s
+}
