@@ -142,8 +142,38 @@ func surface() map[string]struct {
 		"wide lease":        {func() unix.Errno { return raw(unix.SYS_FCNTL, none, 1<<32|unix.F_SETLEASE, unix.F_RDLCK) }, unix.EBADF},
 		"folder notices":    {func() unix.Errno { return raw(unix.SYS_FCNTL, none, unix.F_NOTIFY, 0) }, unix.EBADF},
 		"folder delegation": {func() unix.Errno { return raw(unix.SYS_FCNTL, none, 1024+16, 0) }, unix.EBADF},
-		"limits of init":    {func() unix.Errno { return raw(unix.SYS_PRLIMIT64, 1, unix.RLIMIT_NOFILE, 0, at) }, 0},
+		"limits of init":    {func() unix.Errno { return limitInit("1") }, 0},
+		"limits of threads": {func() unix.Errno { return limitInit("[2-9]*") }, 0},
 	}
+}
+
+// limitInit sets a limit of init to what it is, through those of its threads whose numbers match: once from an address whose
+// lower half is 0, and once from another.
+func limitInit(threads string) unix.Errno {
+	const low = 1 << 32
+	at, _, errno := unix.Syscall6(unix.SYS_MMAP, low, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED_NOREPLACE, ^uintptr(0), 0)
+	if errno != 0 {
+		return errno
+	}
+	found, err := filepath.Glob("/proc/1/task/" + threads)
+	if err != nil || len(found) == 0 || at != low {
+		return unix.ESRCH
+	}
+	for _, path := range found {
+		tid, err := strconv.Atoi(filepath.Base(path))
+		if err != nil {
+			return unix.EINVAL
+		}
+		for _, at := range []uintptr{low, low + 16} {
+			if errno := raw(unix.SYS_PRLIMIT64, uintptr(tid), unix.RLIMIT_CORE, 0, at); errno != 0 {
+				return errno
+			}
+			if raw(unix.SYS_PRLIMIT64, uintptr(tid), unix.RLIMIT_CORE, at, 0) == 0 {
+				return 0
+			}
+		}
+	}
+	return unix.EPERM
 }
 
 // reachKernel succeeds when the kernel, not a filter before it, judges the call.

@@ -62,6 +62,7 @@ func kernelAttacks() (rows []attack) {
 		attack{name: "hold a lease on a folder", actor: "syscall", args: []string{"folder delegation"}, layers: filter},
 		attack{name: "have the kernel signal changes of a folder (F_NOTIFY)", actor: "syscall", args: []string{"folder notices"}, layers: filter},
 		attack{name: "change the limits of init", actor: "syscall", args: []string{"limits of init"}, layers: filter},
+		attack{name: "change them through a thread of it", actor: "syscall", args: []string{"limits of threads"}, layers: filter},
 		attack{name: "open a socket pair of a seldom family", actor: "syscall", args: []string{"socketpair"}, layers: filter},
 		attack{name: "open a socket of a seldom protocol", actor: "syscall", args: []string{"mptcp"}, layers: filter},
 		attack{name: "make a subvolume of btrfs, which no snapshot holds", actor: "syscall", args: []string{"subvolumes"}, layers: filter},

@@ -32,7 +32,7 @@ var rules = []rule{
 	// Leases on files that other sprites open, too, let their holder stall each open for up to fs.lease-break-time, through
 	// read-only mounts as well. Directory notification is the legacy of inotify, counted nowhere.
 	{call: unix.SYS_FCNTL, argument: 1, values: []uint32{unix.F_SETLEASE, unix.F_NOTIFY, setDelegation}},
-	// Limits of init, which runs as the same user.
+	// Limits of init, which runs as the same user; see onlyOwnLimits.
 	{call: unix.SYS_PRLIMIT64, argument: 0, values: []uint32{1}},
 	// The kernel's audit, for which useradd and the like look: they go on where there is none, and end where it is refused.
 	{call: unix.SYS_SOCKET, argument: 2, values: []uint32{unix.NETLINK_AUDIT}, errno: unix.EPROTONOSUPPORT},
@@ -54,7 +54,7 @@ func newFilters() (filters, error) {
 	for _, r := range rules {
 		all = append(all, r.program())
 	}
-	return all, nil
+	return append(all, onlyOwnLimits()), nil
 }
 
 // load has the kernel apply them to this thread and all that comes of it.
@@ -75,6 +75,27 @@ func onlyNative(native uint32) []unix.SockFilter {
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 1, K: native},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+}
+
+// onlyOwnLimits refuses to set the limits of another process. Init runs as the same user, and each of its threads has a number
+// by which its limits could be set; which these are no filter can know. The number of processes is excepted: init sets it for
+// commands. Limits are read as everywhere.
+func onlyOwnLimits() []unix.SockFilter {
+	const pid, limit, set = callArguments, callArguments + 8, callArguments + 16 // of the first two the kernel looks at the lower half
+	return []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: callNumber},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 8, K: unix.SYS_PRLIMIT64},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: pid},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 6, K: 0},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: limit},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 4, K: unix.RLIMIT_NPROC},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: set},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 3, K: 0},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: set + 4},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: 0},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
 	}
 }
 
