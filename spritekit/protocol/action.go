@@ -1,8 +1,8 @@
 package protocol
 
-// Parameters of the actions of v1, as DESIGN 20 and the seed's table have them. PushBranch stands beside their names.
+// Parameters of the actions of v1 (DESIGN 20). PushBranch is in event.go, with the names of the actions.
 
-// OpenPR is the parameters of OPEN_PR: the seed's four, and where the commits are. Base and Head are branches, BaseSHA and
+// OpenPR holds the parameters of OPEN_PR: the four of the seed, and the location of the commits. Base and Head are branches, BaseSHA and
 // HeadSHA full commit ids, Bundle is a path in the sprite.
 type OpenPR struct {
 	Title   string `json:"title"`
@@ -15,13 +15,13 @@ type OpenPR struct {
 	SHA256  string `json:"sha256,omitempty"`
 }
 
-// PostComment is the parameters of POST_COMMENT: Number is of an issue or a pull request.
+// PostComment holds the parameters of POST_COMMENT. Number identifies an issue or a pull request.
 type PostComment struct {
 	Number int64  `json:"number"`
 	Body   string `json:"body"`
 }
 
-// LabelIssue is the parameters of LABEL_ISSUE: labels to add.
+// LabelIssue holds the parameters of LABEL_ISSUE: the labels to add.
 type LabelIssue struct {
 	Number int64    `json:"number"`
 	Labels []string `json:"labels"`
@@ -34,7 +34,7 @@ const (
 	LevelError   = "error"
 )
 
-// NotifyUser is the parameters of NOTIFY_USER. An empty channel leaves the choice to the orchestrator.
+// NotifyUser holds the parameters of NOTIFY_USER. If the channel is empty the orchestrator chooses one.
 type NotifyUser struct {
 	Channel string `json:"channel,omitempty"`
 	Level   string `json:"level"`
@@ -43,7 +43,7 @@ type NotifyUser struct {
 	Link    string `json:"link,omitempty"`
 }
 
-// FetchCredential is the parameters of FETCH_CREDENTIAL. TTLS is in seconds.
+// FetchCredential holds the parameters of FETCH_CREDENTIAL. TTLS is in seconds.
 type FetchCredential struct {
 	Name    string  `json:"name"`
 	Purpose string  `json:"purpose"`

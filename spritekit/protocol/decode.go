@@ -1,33 +1,33 @@
 package protocol
 
-// Decode reads one envelope, v1 or legacy. ok is false when line is no JSON object or has neither event_type nor type;
-// such a line is ordinary output. An event that breaks a rule is ok, with its problems: it is kept, and nobody acts on
-// it. A member that is absent (or null) is no problem unless the payload's rules require it; whoever ingests the event
-// fills in sprite, work item and time. Bytes that are no UTF-8 become U+FFFD.
+// Decode reads one envelope, v1 or legacy. ok is false if line is not a JSON object or has neither event_type nor type;
+// such a line is ordinary output. An event that breaks a rule is ok and has problems: it is kept, but must not be acted
+// on. A member that is absent (or null) is a problem only if the rules of the payload require it; the reader fills in
+// sprite, work item and time. Invalid UTF-8 is replaced by U+FFFD.
 func Decode(line []byte) (e Event, problems []Problem, ok bool) {
 	var d decoder
 	problems, why := d.decode(line, &e)
 	return e, problems, why == ""
 }
 
-// decoder decodes events one after the other and keeps its working memory in between.
+// decoder decodes events and reuses its buffers.
 type decoder struct {
 	json   jsonReader
 	report report
 }
 
-// decode fills the zero event e with what line holds and says which rules it breaks, or why line is no event; e stays
-// zero then.
+// decode decodes line into the zero event e and returns the rules that it breaks. If line is not an event, decode returns
+// the reason and leaves e zero.
 func (d *decoder) decode(line []byte, e *Event) (problems []Problem, why string) {
 	d.report.problems = nil
 	text, replaced := toUTF8(line)
 	if replaced {
-		d.report.add("", "holds bytes that are no UTF-8; they were replaced by U+FFFD")
+		d.report.add("", "contains invalid UTF-8, which was replaced by U+FFFD")
 	} else {
 		text = append([]byte(nil), line...)
 	}
 	if d.json.root == nil {
-		d.json.root, d.json.payload = make([]member, 0, 8), make([]member, 0, 4) // what most events have
+		d.json.root, d.json.payload = make([]member, 0, 8), make([]member, 0, 4) // enough for most events
 	}
 	defer d.shrink()
 	raw, err := d.json.read(text)
@@ -35,25 +35,25 @@ func (d *decoder) decode(line []byte, e *Event) (problems []Problem, why string)
 		return nil, "not readable as JSON: " + err.Error()
 	}
 	if !isObject(raw) {
-		return nil, "a JSON value that is no object"
+		return nil, "a JSON value that is not an object"
 	}
 	root := fields{members: d.json.root, report: &d.report}
 	root.reportTwins()
 	eventType, legacyType := root.get("event_type", optional), root.get("type", optional)
 	switch {
-	case eventType != nil && root.get("payload", optional) != nil: // v1 as it should be
+	case eventType != nil && root.get("payload", optional) != nil: // regular v1
 		e.Raw = raw
 	case eventType != nil:
 		e.Raw = gatherPayload(root)
 	case legacyType != nil:
-		e.Raw, e.Legacy = normalise(raw, root), true
+		e.Raw, e.Legacy = convertLegacy(raw, root), true
 	default:
 		return nil, "an object with neither event_type nor type"
 	}
-	if &e.Raw[0] != &raw[0] { // it was written anew
-		d.json.root = members(e.Raw, d.json.root[:0])
+	if &e.Raw[0] != &raw[0] { // it was rewritten
+		d.json.root = splitObject(e.Raw, d.json.root[:0])
 		root.members = d.json.root
-		d.json.payload = members(root.get("payload", required), d.json.payload[:0])
+		d.json.payload = splitObject(root.get("payload", required), d.json.payload[:0])
 	}
 	e.readEnvelope(root)
 	if e.followsOurRules(root) {
@@ -62,7 +62,7 @@ func (d *decoder) decode(line []byte, e *Event) (problems []Problem, why string)
 	return d.report.problems, ""
 }
 
-// shrink gives up working memory that an unusual event made large.
+// shrink releases buffers that an unusually large event has grown.
 func (d *decoder) shrink() {
 	const usual = 128
 	if cap(d.json.root)+cap(d.json.payload) > usual {
@@ -70,19 +70,19 @@ func (d *decoder) shrink() {
 	}
 }
 
-// readEnvelope fills the named fields of e. One piece of memory holds all their texts.
+// readEnvelope sets the named fields of e. Their strings share one allocation.
 func (e *Event) readEnvelope(root fields) {
-	if v := root.text("protocol_version", optional); v != nil {
+	if v := root.quotedString("protocol_version", optional); v != nil {
 		e.ProtocolVersion = versionOf(v)
 	}
-	e.Type = typeOf(root.text("event_type", required))
+	e.Type = typeOf(root.quotedString("event_type", required))
 	into := [...]*string{&e.EventID, &e.CallID, &e.SpriteID, &e.WorkItemID, &e.Timestamp}
 	names := [len(into)]string{"event_id", "call_id", "sprite_id", "work_item_id", "timestamp"}
 	var ends [len(into)]int
 	var room [192]byte
 	text := room[:0]
 	for i, name := range names {
-		if v := root.text(name, optional); v != nil {
+		if v := root.quotedString(name, optional); v != nil {
 			text = appendUnquoted(text, v)
 		}
 		ends[i] = len(text)
@@ -93,25 +93,25 @@ func (e *Event) readEnvelope(root fields) {
 	}
 	if v := root.get("timestamp", optional); isString(v) {
 		if _, err := ParseTime(e.Timestamp); err != nil {
-			root.bad("timestamp", "must be an RFC 3339 instant")
+			root.addProblem("timestamp", "must be an RFC 3339 instant")
 		}
 	}
 	e.Payload = root.get("payload", optional)
 }
 
-// followsOurRules reports whether e is of our version of the protocol.
+// followsOurRules reports whether e has the protocol version of this package.
 func (e *Event) followsOurRules(root fields) bool {
 	v := root.get("protocol_version", optional)
 	if v == nil || e.ProtocolVersion == Version {
 		return true
 	}
-	if isString(v) { // what is none was reported already
-		root.bad("protocol_version", "is not "+Version+": the event is kept, but not acted on")
+	if isString(v) { // another type was reported before
+		root.addProblem("protocol_version", "is not "+Version+": the event is kept, but not acted on")
 	}
 	return false
 }
 
-// typeOf decodes a quoted event type, and versionOf a quoted version. What the protocol knows costs no memory.
+// typeOf decodes a quoted event type, and versionOf a quoted version. Known values are not allocated.
 func typeOf(quoted []byte) Type {
 	if quoted == nil {
 		return ""
@@ -131,5 +131,5 @@ func versionOf(quoted []byte) string {
 	return unquote(quoted)
 }
 
-// isQuoted reports whether the quoted text is plain, without an escape.
+// isQuoted reports whether quoted is plain in quotes, without escapes.
 func isQuoted(quoted []byte, plain string) bool { return string(quoted[1:len(quoted)-1]) == plain }

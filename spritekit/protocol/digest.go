@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Canonical returns raw with sorted keys, no insignificant space, each string in its shortest spelling and number
-// literals untouched. Keys sort by their decoded bytes; of a member given twice the last one stays. Two texts with the
-// same canonical form mean the same.
+// Canonical returns raw with sorted keys, without insignificant space, with each string in its shortest form and with
+// number literals unchanged. Keys are sorted by their decoded bytes; of duplicate keys the last one is kept. Two texts
+// with the same canonical form have the same meaning.
 func Canonical(raw json.RawMessage) (json.RawMessage, error) {
 	text, _ := toUTF8(raw)
 	value, err := compact(text)
@@ -30,7 +30,7 @@ func appendCanonical(out, value []byte) []byte {
 		return appendCanonicalString(out, value)
 	case '[':
 		out = append(out, '[')
-		for i, e := range elements(value) {
+		for i, e := range splitArray(value) {
 			if i > 0 {
 				out = append(out, ',')
 			}
@@ -52,7 +52,7 @@ func appendCanonical(out, value []byte) []byte {
 }
 
 func sortedMembers(object []byte) []member {
-	ms := members(object, make([]member, 0, 8))
+	ms := splitObject(object, make([]member, 0, 8))
 	slices.SortStableFunc(ms, func(a, b member) int { return cmp.Compare(a.name, b.name) })
 	kept := ms[:0]
 	for i, m := range ms {
@@ -63,8 +63,8 @@ func sortedMembers(object []byte) []member {
 	return kept
 }
 
-// appendCanonicalString respells a quoted string. Half of a surrogate pair keeps its escape, so that two strings that
-// differ in it stay apart.
+// appendCanonicalString appends a quoted string in its shortest form. An unpaired surrogate keeps its escape, so that
+// strings that differ only in it remain different.
 func appendCanonicalString(out, quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return append(out, quoted...)
@@ -75,7 +75,7 @@ func appendCanonicalString(out, quoted []byte) []byte {
 			i++
 			continue
 		}
-		r, n := escaped(quoted[i:])
+		r, n := decodeEscape(quoted[i:])
 		i += n
 		switch {
 		case 0xD800 <= r && r < 0xE000:
@@ -91,7 +91,7 @@ func appendCanonicalString(out, quoted []byte) []byte {
 }
 
 // DedupeKey identifies e within its sprite: its event_id, else (event_type, instant, hash of the canonical payload).
-// Keys of the second kind repeat when equal events repeat; readers count them as a multiset.
+// Equal events without an event_id have equal keys; readers count them as a multiset.
 func DedupeKey(e Event) string {
 	if e.EventID != "" {
 		return "id:" + e.EventID
@@ -102,13 +102,13 @@ func DedupeKey(e Event) string {
 	}
 	payload, err := Canonical(e.Payload)
 	if err != nil {
-		payload = e.Payload // no event that was decoded: any stable text will do
+		payload = e.Payload // the event was not decoded: any stable text will do
 	}
-	return "content:" + digest([]byte(e.Type), []byte(instant), payload)
+	return "content:" + hashParts([]byte(e.Type), []byte(instant), payload)
 }
 
-// digest is the sha256 over parts, each told apart from the next, in hex.
-func digest(parts ...[]byte) string {
+// hashParts returns the SHA-256 of parts in hex. Each part is delimited, so that different parts have different hashes.
+func hashParts(parts ...[]byte) string {
 	h := sha256.New()
 	for _, p := range parts {
 		fmt.Fprintf(h, "%d:", len(p))
@@ -117,8 +117,8 @@ func digest(parts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Fingerprint identifies a proposal's content: the sha256 hex over the canonical form of {phase, exit_code,
-// adjustment_type, adjustment_details}. Time, confidence, evidence and scope do not count.
+// Fingerprint identifies the content of a proposal: the hex SHA-256 of the canonical form of {phase, exit_code,
+// adjustment_type, adjustment_details}. Time, confidence, evidence and scope are left out.
 func (p EnvironmentProposal) Fingerprint() string {
 	details, err := Canonical(p.SuggestedAdjustment.Details)
 	if err != nil {
@@ -132,8 +132,8 @@ func (p EnvironmentProposal) Fingerprint() string {
 	return sha256Hex(w.bytes())
 }
 
-// PayloadDigest is the sha256 hex over the canonical form (sorted keys, number literals untouched) of work_item_id,
-// checkpoint_id, inputs and context of r: the key by which duplicate resumes are recognised. Absent inputs count as {}.
+// PayloadDigest returns the hex SHA-256 of the canonical form (sorted keys, number literals untouched) of work_item_id,
+// checkpoint_id, inputs and context of r: the key that identifies duplicate resumes. Absent inputs count as {}.
 func (r Resume) PayloadDigest() (string, error) {
 	if len(r.Inputs) == 0 || isNull(r.Inputs) {
 		r.Inputs = json.RawMessage("{}")

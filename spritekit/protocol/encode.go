@@ -6,8 +6,8 @@ import (
 )
 
 // Encode checks e against every writer's rule and returns its one line of JSON, without prefix and newline. An empty
-// ProtocolVersion is written as v1. Sprite and work item may be empty where nobody told the emitter its name. The error
-// names every rule that e breaks. Raw and Legacy are ignored: they are a reader's business.
+// ProtocolVersion is written as v1. Sprite and work item may be empty, because the emitter may not know them. The error
+// names every rule that e breaks. Raw and Legacy are ignored: only readers set them.
 func Encode(e Event) ([]byte, error) {
 	payload, problems := e.check()
 	if err := asError(problems); err != nil {
@@ -67,7 +67,7 @@ func (e Event) check() (payload []byte, problems []Problem) {
 	case len(e.Payload) == 0:
 		r.add("/payload", "is required")
 	case err != nil:
-		r.add("/payload", "is no JSON: "+err.Error())
+		r.add("/payload", "is not JSON: "+err.Error())
 	case !utf8.Valid(e.Payload):
 		r.add("/payload", "must be UTF-8")
 	default:

@@ -2,7 +2,7 @@ package protocol
 
 import "encoding/json"
 
-// Type is an event_type. Unknown types are kept, never acted on.
+// Type is an event_type. Events of unknown types are kept but never acted on.
 type Type string
 
 // The nine event types of protocol v1.
@@ -18,8 +18,8 @@ const (
 	TypeEnvironmentProposal Type = "ENVIRONMENT_PROPOSAL"
 )
 
-// Event is one envelope. Raw is the compact JSON of the whole envelope as it was read or will be written, unknown
-// members included; the named fields are a view of it.
+// Event is one envelope. Raw is the compact JSON of the whole envelope as it was read or will be written, including
+// unknown members; the named fields are decoded from it.
 type Event struct {
 	ProtocolVersion string          `json:"protocol_version"`
 	Type            Type            `json:"event_type"`
@@ -31,7 +31,7 @@ type Event struct {
 	Payload         json.RawMessage `json:"payload"`
 
 	Raw    json.RawMessage `json:"-"`
-	Legacy bool            `json:"-"` // normalised from the north star's lower-case form
+	Legacy bool            `json:"-"` // converted from a lower-case legacy event
 }
 
 // Payload is the typed body of an event.
@@ -44,12 +44,12 @@ type Info struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-// PhaseStarted says that a logical phase of work began.
+// PhaseStarted reports the start of a logical phase of work.
 type PhaseStarted struct {
 	Phase string `json:"phase"`
 }
 
-// PhaseFinished says how a phase ended.
+// PhaseFinished reports the outcome of a phase.
 type PhaseFinished struct {
 	Phase   string `json:"phase"`
 	Success bool   `json:"success"`
@@ -72,7 +72,7 @@ const (
 	ActionPushBranch      = "PUSH_BRANCH"
 )
 
-// PushBranch is the parameters of PUSH_BRANCH. Base and Head are full commit ids; Bundle is a path in the sprite.
+// PushBranch holds the parameters of PUSH_BRANCH. Base and Head are full commit ids; Bundle is a path in the sprite.
 type PushBranch struct {
 	Branch string `json:"branch"`
 	Base   string `json:"base"`
@@ -90,7 +90,7 @@ type Artifact struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-// Waiting says that the sprite is paused on a checkpoint until its inputs come.
+// Waiting reports that the sprite is paused at a checkpoint until its inputs arrive.
 type Waiting struct {
 	Reason         string            `json:"reason"`
 	CheckpointID   string            `json:"checkpoint_id"`
@@ -118,7 +118,7 @@ type EnvironmentProposal struct {
 	Scope               string              `json:"scope"`
 }
 
-// ObservedFailure is what went wrong in the sprite.
+// ObservedFailure describes a failure in the sprite.
 type ObservedFailure struct {
 	Phase      string `json:"phase"`
 	ExitCode   int    `json:"exit_code"`

@@ -8,7 +8,7 @@ import (
 // Extra is the name of the second file beside spritekit, which spritekit runs when a call needs it.
 const Extra = "spritekit-extra"
 
-// ExtraOf returns the path at which the second file of a spritekit lies: beside it, under its name with -extra in it, such
+// ExtraOf returns the path of the second file of a spritekit: in the same folder, with -extra added to the name, such
 // as spritekit-extra-linux-arm64 for spritekit-linux-arm64.
 func ExtraOf(spritekit string) string {
 	rest, ok := strings.CutPrefix(filepath.Base(spritekit), "spritekit")

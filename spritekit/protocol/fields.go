@@ -19,13 +19,13 @@ func (r *report) add(pointer, message string) {
 	}
 }
 
-// fields reads the members of one object against rules and reports what is broken. null counts as absent, and of a
-// member given twice the last one counts.
+// fields reads the members of one object and reports the rules that they break. null counts as absent, and of duplicate
+// keys the last one counts.
 type fields struct {
 	at        string // JSON pointer of the object
 	members   []member
 	report    *report
-	rulesOnly bool // nobody wants the texts: str leaves them undecoded
+	rulesOnly bool // str does not decode strings
 }
 
 const (
@@ -34,19 +34,19 @@ const (
 )
 
 func newFields(at string, object []byte, into []member, r *report) fields {
-	f := fields{at, members(object, into), r, false}
+	f := fields{at, splitObject(object, into), r, false}
 	f.reportTwins()
 	return f
 }
 
-// reportTwins finds members that are given twice: two readers could disagree about what such an object says.
+// reportTwins reports duplicate keys: two readers could disagree about the meaning of such an object.
 func (f fields) reportTwins() {
 	const few = 16
 	if len(f.members) <= few {
 		for i := range f.members {
 			for j := range i {
 				if f.members[i].name == f.members[j].name {
-					f.bad(f.members[i].name, twice)
+					f.addProblem(f.members[i].name, twice)
 					break
 				}
 			}
@@ -56,7 +56,7 @@ func (f fields) reportTwins() {
 	seen := make(map[string]bool, len(f.members))
 	for _, m := range f.members {
 		if seen[m.name] {
-			f.bad(m.name, twice)
+			f.addProblem(m.name, twice)
 		}
 		seen[m.name] = true
 	}
@@ -64,19 +64,19 @@ func (f fields) reportTwins() {
 
 const twice = "is given twice; the last one counts"
 
-func (f fields) bad(name, message string) { f.report.add(f.at+pointer(name), message) }
+func (f fields) addProblem(name, message string) { f.report.add(f.at+memberPointer(name), message) }
 
 var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// pointer is the JSON pointer step to a member.
-func pointer(name string) string {
+// memberPointer returns the last step of the JSON pointer to a member.
+func memberPointer(name string) string {
 	if strings.ContainsAny(name, "~/") {
 		name = pointerEscape.Replace(name)
 	}
 	return "/" + name
 }
 
-// get is the text of a member, nil when it is absent. need makes absence a problem.
+// get returns the text of a member, nil if it is absent. need makes absence a problem.
 func (f fields) get(name string, need bool) json.RawMessage {
 	for i := len(f.members) - 1; i >= 0; i-- {
 		if f.members[i].name == name {
@@ -87,30 +87,30 @@ func (f fields) get(name string, need bool) json.RawMessage {
 		}
 	}
 	if need {
-		f.bad(name, "is required")
+		f.addProblem(name, "is required")
 	}
 	return nil
 }
 
 func (f fields) str(name string, need bool) string {
-	v := f.text(name, need)
+	v := f.quotedString(name, need)
 	if v == nil || f.rulesOnly {
 		return ""
 	}
 	return unquote(v)
 }
 
-// text is a string as it stands in the text, with its quotes; nil when there is none.
-func (f fields) text(name string, need bool) json.RawMessage {
+// quotedString returns a string member with its quotes and escapes, nil if it is absent or not a string.
+func (f fields) quotedString(name string, need bool) json.RawMessage {
 	v := f.get(name, need)
 	if v != nil && !isString(v) {
-		f.bad(name, "must be a string")
+		f.addProblem(name, "must be a string")
 		return nil
 	}
 	return v
 }
 
-// oneOf is a required string out of a closed list.
+// oneOf returns a required string, which must be one of allowed.
 func (f fields) oneOf(name string, allowed ...string) string {
 	v := f.get(name, required)
 	if v == nil {
@@ -123,14 +123,14 @@ func (f fields) oneOf(name string, allowed ...string) string {
 			}
 		}
 	}
-	f.bad(name, "must be one of "+strings.Join(allowed, ", "))
+	f.addProblem(name, "must be one of "+strings.Join(allowed, ", "))
 	return ""
 }
 
 func (f fields) boolean(name string, need bool) bool {
 	v := f.get(name, need)
 	if v != nil && v[0] != 't' && v[0] != 'f' {
-		f.bad(name, "must be true or false")
+		f.addProblem(name, "must be true or false")
 	}
 	return v != nil && v[0] == 't'
 }
@@ -138,19 +138,19 @@ func (f fields) boolean(name string, need bool) bool {
 func (f fields) object(name string, need bool) json.RawMessage {
 	v := f.get(name, need)
 	if v != nil && !isObject(v) {
-		f.bad(name, "must be an object")
+		f.addProblem(name, "must be an object")
 		return nil
 	}
 	return v
 }
 
-// inner reads the members of a required object member; without one they are all absent and reported as such once.
-func (f fields) inner(name string) (fields, bool) {
+// objectFields returns the members of a required object. If the object is absent that is reported once.
+func (f fields) objectFields(name string) (fields, bool) {
 	v := f.object(name, required)
 	if v == nil {
 		return fields{}, false
 	}
-	return newFields(f.at+pointer(name), v, nil, f.report), true
+	return newFields(f.at+memberPointer(name), v, nil, f.report), true
 }
 
 func (f fields) integer(name string, need bool) int {
@@ -165,11 +165,11 @@ func (f fields) integer(name string, need bool) int {
 	if x, err := strconv.ParseFloat(string(v), 64); err == nil && x == math.Trunc(x) && math.Abs(x) <= math.MaxInt32 {
 		return int(x)
 	}
-	f.bad(name, "must be an integer of at most 32 bits")
+	f.addProblem(name, "must be an integer of at most 32 bits")
 	return 0
 }
 
-// fraction is a required number from 0 to 1.
+// fraction returns a required number from 0 to 1.
 func (f fields) fraction(name string) float64 {
 	v := f.get(name, required)
 	if v == nil {
@@ -177,26 +177,26 @@ func (f fields) fraction(name string) float64 {
 	}
 	x, err := strconv.ParseFloat(string(v), 64)
 	if err != nil || x < 0 || x > 1 {
-		f.bad(name, "must be a number from 0.0 to 1.0")
+		f.addProblem(name, "must be a number from 0.0 to 1.0")
 		return 0
 	}
 	return x
 }
 
-// texts is a required list of strings.
-func (f fields) texts(name string) []string {
+// stringList returns a required array of strings.
+func (f fields) stringList(name string) []string {
 	v := f.get(name, required)
 	if v == nil {
 		return nil
 	}
 	if v[0] != '[' {
-		f.bad(name, "must be a list of strings")
+		f.addProblem(name, "must be a list of strings")
 		return nil
 	}
 	out := []string{}
-	for i, e := range elements(v) {
+	for i, e := range splitArray(v) {
 		if !isString(e) {
-			f.bad(name, "must be a list of strings, but element "+strconv.Itoa(i)+" is none")
+			f.addProblem(name, "must be a list of strings, but element "+strconv.Itoa(i)+" is none")
 			return nil
 		}
 		out = append(out, unquote(e))

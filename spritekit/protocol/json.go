@@ -5,18 +5,18 @@ import (
 	"unicode/utf8"
 )
 
-// JSON text in place: all functions here take only what a jsonReader has let pass.
+// The functions of this file work on JSON text that a jsonReader has checked; they do not check it again.
 
-// stringLen is the length of the quoted string that b begins with.
+// stringLen returns the length of the quoted string at the start of b.
 func stringLen(b []byte) int {
-	for i := 1; ; i += 2 { // over a backslash and what it escapes
+	for i := 1; ; i += 2 { // skip a backslash and the character that it escapes
 		if i += plainLen(b[i:]); b[i] == '"' {
 			return i + 1
 		}
 	}
 }
 
-// valueLen is the length of the value that b begins with.
+// valueLen returns the length of the value at the start of b.
 func valueLen(b []byte) int {
 	depth := 0
 	for i := 0; i < len(b); {
@@ -33,7 +33,7 @@ func valueLen(b []byte) int {
 		case ',', ':':
 			i++
 			continue
-		default: // a number or a word
+		default: // a number or a literal
 			for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' {
 				i++
 			}
@@ -45,14 +45,14 @@ func valueLen(b []byte) int {
 	return len(b)
 }
 
-// member is one member of an object. Name is decoded, key and value are its text.
+// member is one member of an object. name is decoded, key and value are the text.
 type member struct {
 	name       string
 	key, value []byte
 }
 
-// members splits an object. Those named twice all appear.
-func members(object []byte, into []member) []member {
+// splitObject returns the members of an object, including duplicate keys.
+func splitObject(object []byte, into []member) []member {
 	for i := 1; object[i] != '}'; {
 		if object[i] == ',' {
 			i++
@@ -67,8 +67,8 @@ func members(object []byte, into []member) []member {
 	return into
 }
 
-// elements splits an array.
-func elements(array []byte) [][]byte {
+// splitArray returns the elements of an array.
+func splitArray(array []byte) [][]byte {
 	var out [][]byte
 	for i := 1; array[i] != ']'; {
 		if array[i] == ',' {
@@ -81,7 +81,7 @@ func elements(array []byte) [][]byte {
 	return out
 }
 
-// memberName decodes key. The names that the protocol knows cost no allocation.
+// memberName decodes key. Names that the protocol defines are not allocated.
 func memberName(key []byte) string {
 	switch string(key[1 : len(key)-1]) {
 	case "protocol_version":
@@ -138,7 +138,7 @@ func memberName(key []byte) string {
 	return unquote(key)
 }
 
-// toUTF8 returns b with each byte that is no UTF-8 replaced by U+FFFD, and whether there was one.
+// toUTF8 returns b with each invalid UTF-8 byte replaced by U+FFFD, and whether there was one.
 func toUTF8(b []byte) ([]byte, bool) {
 	if utf8.Valid(b) {
 		return b, false

@@ -2,41 +2,41 @@ package protocol
 
 import "fmt"
 
-// A jsonReader is the gate that all JSON passes: in one pass over a text it checks that the text is exactly one value,
-// moves the value together so that no insignificant white space is left, and, for readers of envelopes, splits it.
-// encoding/json would do, but not what a reader of untrusted events needs: members matched by their exact name, number
-// literals and unknown members untouched, duplicates seen, depth bounded, and all of that as views of one text.
+// A jsonReader checks all JSON that is read: in one pass over a text it checks that the text is exactly one value,
+// removes insignificant white space in place and, for readers of envelopes, splits the value into members. A reader of
+// untrusted events needs properties that encoding/json lacks: exact member names, unchanged number literals and unknown
+// members, detection of duplicate keys, bounded depth, and all of that without copying the text.
 type jsonReader struct {
-	b    []byte // b[:done] is moved together, b[next:] is still to read
+	b    []byte // b[:done] is the compact value so far, b[next:] is unread
 	next int
 	done int
 
-	// Collected for who made room for them: the members of the text, when it is an object, and those of the last of
-	// them that is named payload, when that is one.
+	// The members of the text, if it is an object, and those of its last member payload, if that is one. They are
+	// collected only if the caller has allocated the slices.
 	root, payload []member
 }
 
-// read checks b, rearranges it, and returns the value that it holds, a part of b. The error tells the place in b as it
-// was; b is spoilt then.
+// read checks b, compacts it in place, and returns the compact value, which is a part of b. An error names the offset in
+// the original text; b is then undefined.
 func (j *jsonReader) read(b []byte) ([]byte, error) {
 	j.b, j.next, j.done = b, 0, 0
 	j.root, j.payload = j.root[:0], j.payload[:0]
 	var err error
-	if j.space(); j.root != nil && j.peek() == '{' {
-		err = j.object(0, &j.root)
+	if j.skipSpace(); j.root != nil && j.peek() == '{' {
+		err = j.readObject(0, &j.root)
 	} else {
-		err = j.value(0)
+		err = j.readValue(0)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if j.space(); j.next < len(j.b) {
+	if j.skipSpace(); j.next < len(j.b) {
 		return nil, j.fail("the value ends here, but more text follows")
 	}
 	return j.b[:j.done:j.done], nil
 }
 
-// compact returns the one JSON value that text holds, without insignificant white space and in memory of its own.
+// compact returns a copy of the one JSON value in text, without insignificant white space.
 func compact(text []byte) ([]byte, error) {
 	var j jsonReader
 	return j.read(append([]byte(nil), text...))
@@ -44,7 +44,7 @@ func compact(text []byte) ([]byte, error) {
 
 func (j *jsonReader) fail(what string) error { return fmt.Errorf("byte %d: %s", j.next, what) }
 
-// peek is the byte at the cursor, 0 at the end. A NUL is legal nowhere outside of strings, so the two need no telling apart.
+// peek returns the next byte, 0 at the end. A NUL byte is not valid outside of strings, so 0 is unambiguous.
 func (j *jsonReader) peek() byte {
 	if j.next < len(j.b) {
 		return j.b[j.next]
@@ -52,7 +52,7 @@ func (j *jsonReader) peek() byte {
 	return 0
 }
 
-// keep takes the next n bytes.
+// keep moves the next n bytes to the compact value.
 func (j *jsonReader) keep(n int) {
 	if j.done != j.next {
 		copy(j.b[j.done:], j.b[j.next:j.next+n])
@@ -67,7 +67,7 @@ func (j *jsonReader) keepByte() {
 	j.done++
 }
 
-func (j *jsonReader) space() {
+func (j *jsonReader) skipSpace() {
 	for j.next < len(j.b) && isSpace(j.b[j.next]) {
 		j.next++
 	}
@@ -75,47 +75,47 @@ func (j *jsonReader) space() {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-func (j *jsonReader) value(depth int) error {
-	j.space()
+func (j *jsonReader) readValue(depth int) error {
+	j.skipSpace()
 	switch c := j.peek(); {
 	case c == '"':
-		return j.str()
+		return j.readString()
 	case c == '{':
-		return j.object(depth, nil)
+		return j.readObject(depth, nil)
 	case c == '[':
-		return j.array(depth)
+		return j.readArray(depth)
 	case c == '-' || isDigit(c):
-		return j.number()
+		return j.readNumber()
 	case c == 't':
-		return j.literal("true")
+		return j.readLiteral("true")
 	case c == 'f':
-		return j.literal("false")
+		return j.readLiteral("false")
 	case c == 'n':
-		return j.literal("null")
+		return j.readLiteral("null")
 	}
 	return j.fail("expected a value")
 }
 
-// object reads an object and adds its members to into, unless that is nil.
-func (j *jsonReader) object(depth int, into *[]member) error {
-	if empty, err := j.open(depth, '}'); empty || err != nil {
+// readObject reads an object and adds its members to into, unless that is nil.
+func (j *jsonReader) readObject(depth int, into *[]member) error {
+	if empty, err := j.readOpening(depth, '}'); empty || err != nil {
 		return err
 	}
 	for {
-		if j.space(); j.peek() != '"' {
+		if j.skipSpace(); j.peek() != '"' {
 			return j.fail("expected the name of a member")
 		}
 		start := j.done
-		if err := j.str(); err != nil {
+		if err := j.readString(); err != nil {
 			return err
 		}
 		colon := j.done
-		if j.space(); j.peek() != ':' {
+		if j.skipSpace(); j.peek() != ':' {
 			return j.fail("expected ':'")
 		}
 		j.keepByte()
 		if into == nil {
-			if err := j.value(depth + 1); err != nil {
+			if err := j.readValue(depth + 1); err != nil {
 				return err
 			}
 		} else {
@@ -126,7 +126,7 @@ func (j *jsonReader) object(depth int, into *[]member) error {
 			}
 			*into = append(*into, member{name, key, j.b[colon+1 : j.done : j.done]})
 		}
-		if more, err := j.more('}'); !more {
+		if more, err := j.readSeparator('}'); !more {
 			return err
 		}
 	}
@@ -136,43 +136,43 @@ func (j *jsonReader) object(depth int, into *[]member) error {
 func (j *jsonReader) memberValue(name string, depth int) error {
 	if depth == 1 && name == "payload" {
 		j.payload = j.payload[:0]
-		if j.space(); j.peek() == '{' {
-			return j.object(depth, &j.payload)
+		if j.skipSpace(); j.peek() == '{' {
+			return j.readObject(depth, &j.payload)
 		}
 	}
-	return j.value(depth)
+	return j.readValue(depth)
 }
 
-func (j *jsonReader) array(depth int) error {
-	if empty, err := j.open(depth, ']'); empty || err != nil {
+func (j *jsonReader) readArray(depth int) error {
+	if empty, err := j.readOpening(depth, ']'); empty || err != nil {
 		return err
 	}
 	for {
-		if err := j.value(depth + 1); err != nil {
+		if err := j.readValue(depth + 1); err != nil {
 			return err
 		}
-		if more, err := j.more(']'); !more {
+		if more, err := j.readSeparator(']'); !more {
 			return err
 		}
 	}
 }
 
-// open takes the bracket that begins an object or array, and the one that ends it when nothing is between them.
-func (j *jsonReader) open(depth int, end byte) (empty bool, err error) {
+// readOpening reads the opening bracket of an object or array, and the closing one if it is empty.
+func (j *jsonReader) readOpening(depth int, end byte) (empty bool, err error) {
 	if depth >= MaxDepth {
 		return false, j.fail(fmt.Sprintf("nested deeper than %d", MaxDepth))
 	}
 	j.keepByte()
-	if j.space(); j.peek() != end {
+	if j.skipSpace(); j.peek() != end {
 		return false, nil
 	}
 	j.keepByte()
 	return true, nil
 }
 
-// more takes what follows a member or element: a comma, or the end of the object or array.
-func (j *jsonReader) more(end byte) (bool, error) {
-	j.space()
+// readSeparator reads the comma or closing bracket after a member or element, and reports whether another one follows.
+func (j *jsonReader) readSeparator(end byte) (bool, error) {
+	j.skipSpace()
 	switch j.peek() {
 	case ',':
 		j.keepByte()
@@ -184,7 +184,7 @@ func (j *jsonReader) more(end byte) (bool, error) {
 	return false, j.fail("expected ',' or '" + string(end) + "'")
 }
 
-func (j *jsonReader) str() error {
+func (j *jsonReader) readString() error {
 	b := j.b
 	for i := j.next + 1; ; {
 		i += plainLen(b[i:])
@@ -210,7 +210,7 @@ func (j *jsonReader) str() error {
 	}
 }
 
-func (j *jsonReader) number() error {
+func (j *jsonReader) readNumber() error {
 	start := j.next
 	if err := j.skipNumber(); err != nil {
 		return err
@@ -227,11 +227,11 @@ func (j *jsonReader) skipNumber() error {
 	}
 	if j.peek() == '0' {
 		j.next++
-	} else if !j.digits() {
+	} else if !j.skipDigits() {
 		return j.fail("expected a digit")
 	}
 	if j.peek() == '.' {
-		if j.next++; !j.digits() {
+		if j.next++; !j.skipDigits() {
 			return j.fail("expected a digit")
 		}
 	}
@@ -240,14 +240,14 @@ func (j *jsonReader) skipNumber() error {
 		if c := j.peek(); c == '+' || c == '-' {
 			j.next++
 		}
-		if !j.digits() {
+		if !j.skipDigits() {
 			return j.fail("expected a digit")
 		}
 	}
 	return nil
 }
 
-func (j *jsonReader) digits() bool {
+func (j *jsonReader) skipDigits() bool {
 	start := j.next
 	for isDigit(j.peek()) {
 		j.next++
@@ -257,7 +257,7 @@ func (j *jsonReader) digits() bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-func (j *jsonReader) literal(word string) error {
+func (j *jsonReader) readLiteral(word string) error {
 	if end := j.next + len(word); end <= len(j.b) && string(j.b[j.next:end]) == word {
 		j.keep(len(word))
 		return nil

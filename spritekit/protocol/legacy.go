@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// The events of the time before v1 carry a lower-case "type" and all their members at the root:
+// Legacy events have a lower-case "type" and all their members at the root:
 //
 //	{"type":"question","prompt":"Which?","choices":["a","b"],"default":"a"}
 //
-// This file turns them into v1 envelopes and is the only place that knows them. Members of the envelope pass as they
-// came, those that v1 has a place for go there, the rest goes to the payload's metadata. Nothing is invented: what is
-// absent in the input stays absent, but for the message that INFO requires, which falls back to the type's name.
+// Only this file knows them; it converts them to v1 envelopes. Members of the envelope are copied unchanged, members that
+// have a place in v1 are moved there, and the others become metadata of the payload. Absent members stay absent, except
+// for the message that INFO requires, which defaults to the name of the type.
 
-// legacyForm says what becomes of one legacy type.
+// legacyForm describes the conversion of one legacy type.
 type legacyForm struct {
 	becomes Type
 	message string   // member that becomes INFO's message
@@ -41,23 +41,23 @@ var envelopeMembers = [...]string{"protocol_version", "event_type", "event_id", 
 
 func isEnvelopeMember(name string) bool { return slices.Contains(envelopeMembers[:], name) }
 
-// normalise writes the v1 envelope of the legacy event raw.
-func normalise(raw []byte, root fields) []byte {
+// convertLegacy returns the v1 envelope of the legacy event raw.
+func convertLegacy(raw []byte, root fields) []byte {
 	kind := root.str("type", required)
 	form, known := legacyFormOf(kind)
 	var payload objectWriter
 	switch {
 	case form.becomes == TypeInfo && known:
 		form.writeInfo(&payload, root, kind)
-		payload.metadata(root, form.places)
+		payload.writeMetadata(root, form.hasPlace)
 	case form.becomes == TypeInfo:
 		form.writeInfo(&payload, root, kind)
 		payload.add("metadata", raw)
 	default:
 		payload.addAll(root, form.keep)
-		payload.metadata(root, form.places)
+		payload.writeMetadata(root, form.hasPlace)
 	}
-	return envelope(root, string(form.becomes), payload.bytes())
+	return writeEnvelope(root, string(form.becomes), payload.bytes())
 }
 
 // writeInfo writes message and kind.
@@ -72,8 +72,8 @@ func (form legacyForm) writeInfo(payload *objectWriter, root fields, kind string
 	}
 }
 
-// places reports whether a root member has a place of its own.
-func (form legacyForm) places(name string) bool {
+// hasPlace reports whether a root member has a place in v1.
+func (form legacyForm) hasPlace(name string) bool {
 	switch name {
 	case "type", "metadata":
 		return true
@@ -83,7 +83,7 @@ func (form legacyForm) places(name string) bool {
 	return name == form.message || isEnvelopeMember(name) || slices.Contains(form.keep, name)
 }
 
-// gatherPayload writes the envelope of a v1 event without payload: the payload is the root's other members.
+// gatherPayload returns the envelope of a v1 event that has no payload: the other members of the root become its payload.
 func gatherPayload(root fields) []byte {
 	var payload objectWriter
 	for _, m := range root.members {
@@ -91,12 +91,12 @@ func gatherPayload(root fields) []byte {
 			payload.addRaw(m)
 		}
 	}
-	return envelope(root, "", payload.bytes())
+	return writeEnvelope(root, "", payload.bytes())
 }
 
-// envelope writes root's envelope members as they came, in the envelope's order, and payload. A legacy event gets its
-// eventType.
-func envelope(root fields, eventType string, payload []byte) []byte {
+// writeEnvelope returns an envelope with the envelope members of root, unchanged and in the order of the envelope, and
+// payload. eventType is the event_type of a legacy event.
+func writeEnvelope(root fields, eventType string, payload []byte) []byte {
 	var w objectWriter
 	for _, name := range envelopeMembers {
 		switch {
@@ -114,7 +114,7 @@ func envelope(root fields, eventType string, payload []byte) []byte {
 // objectWriter writes the members of one compact object.
 type objectWriter struct{ out []byte }
 
-func (w *objectWriter) next() {
+func (w *objectWriter) separate() {
 	if w.out == nil {
 		w.out = append(w.out, '{')
 	} else {
@@ -123,13 +123,13 @@ func (w *objectWriter) next() {
 }
 
 func (w *objectWriter) add(name string, value []byte) {
-	w.next()
+	w.separate()
 	w.out = append(appendQuoted(w.out, []byte(name)), ':')
 	w.out = append(w.out, value...)
 }
 
 func (w *objectWriter) addRaw(m member) {
-	w.next()
+	w.separate()
 	w.out = append(append(w.out, m.key...), ':')
 	w.out = append(w.out, m.value...)
 }
@@ -149,9 +149,9 @@ func (w *objectWriter) bytes() []byte {
 	return append(w.out, '}')
 }
 
-// metadata writes the root's metadata together with its members that have no place. A metadata that is no object, or
-// whose members have the same names, becomes one member of the whole, so that nothing is lost.
-func (w *objectWriter) metadata(root fields, placed func(name string) bool) {
+// writeMetadata writes the metadata of root together with the members of root that have no place in v1. If metadata is
+// not an object, or has a member of the same name as another, it becomes a member itself, so that nothing is lost.
+func (w *objectWriter) writeMetadata(root fields, placed func(name string) bool) {
 	own := root.get("metadata", optional)
 	var homeless []member
 	for _, m := range root.members {
@@ -163,7 +163,7 @@ func (w *objectWriter) metadata(root fields, placed func(name string) bool) {
 		return
 	}
 	var all objectWriter
-	switch ms, ok := mergeable(own, homeless); {
+	switch ms, ok := splitMergeable(own, homeless); {
 	case ok:
 		for _, m := range ms {
 			all.addRaw(m)
@@ -177,8 +177,8 @@ func (w *objectWriter) metadata(root fields, placed func(name string) bool) {
 	w.add("metadata", all.bytes())
 }
 
-// mergeable splits own when it is an object that shares no name with others.
-func mergeable(own json.RawMessage, others []member) ([]member, bool) {
+// splitMergeable returns the members of own if it is an object that has no name in common with others.
+func splitMergeable(own json.RawMessage, others []member) ([]member, bool) {
 	if !isObject(own) {
 		return nil, false
 	}
@@ -186,7 +186,7 @@ func mergeable(own json.RawMessage, others []member) ([]member, bool) {
 	for _, m := range others {
 		taken[m.name] = true
 	}
-	ms := members(own, nil)
+	ms := splitObject(own, nil)
 	for _, m := range ms {
 		if taken[m.name] {
 			return nil, false

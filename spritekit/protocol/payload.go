@@ -28,14 +28,14 @@ const (
 	AdjustEscalateToHuman         = "escalate_to_human"
 )
 
-// types are the nine of v1, the frequent ones first.
+// types holds the nine types of v1, frequent ones first.
 var types = [...]Type{TypeInfo, TypePhaseStarted, TypePhaseFinished, TypeArtifact, TypeActionRequest, TypeWaiting, TypeCompleted,
 	TypeError, TypeEnvironmentProposal}
 
 // Known reports whether t is one of the nine types of v1.
 func (t Type) Known() bool { return slices.Contains(types[:], t) }
 
-// New returns the event that carries p. The writer of the outbox fills in ids and time.
+// New returns an event with the payload p. The writer of the outbox sets ids and time.
 func New(p Payload) (Event, error) {
 	raw, err := marshal(p)
 	if err != nil {
@@ -44,9 +44,9 @@ func New(p Payload) (Event, error) {
 	return Event{ProtocolVersion: Version, Type: p.EventType(), Payload: raw}, nil
 }
 
-// marshal is json.Marshal without the escapes that only a page of HTML needs.
+// marshal is json.Marshal without HTML escaping.
 func marshal(v any) (json.RawMessage, error) {
-	switch p := v.(type) { // of every call: encoding/json would study their types in each of its processes
+	switch p := v.(type) { // each call has these: encoding/json would build their encoders in each process
 	case PhaseStarted:
 		return append(phase(p.Phase), '}'), nil
 	case PhaseFinished:
@@ -94,16 +94,16 @@ func asError(problems []Problem) error {
 	return errors.Join(errs...)
 }
 
-// openPayload reads a valid, compact payload by the rules of t and reports what is broken.
+// openPayload reads a valid, compact payload by the rules of t and reports the rules that it breaks.
 func openPayload(t Type, raw json.RawMessage, r *report) Payload {
 	f := fields{at: "/payload", report: r}
 	if isObject(raw) {
-		f.members = members(raw, nil)
+		f.members = splitObject(raw, nil)
 	}
 	return readPayload(t, raw, f)
 }
 
-// readPayload is openPayload for a payload that was split into the members of f before.
+// readPayload is openPayload for a payload whose members are already in f.
 func readPayload(t Type, raw json.RawMessage, f fields) Payload {
 	if !isObject(raw) {
 		f.report.add(f.at, "must be an object")
@@ -136,7 +136,7 @@ func readPayload(t Type, raw json.RawMessage, f fields) Payload {
 func openActionRequest(f fields) ActionRequest {
 	a := ActionRequest{f.str("action", required), f.object("parameters", required), f.boolean("blocking", optional)}
 	if a.Parameters != nil {
-		// Policy judges the parameters and a fulfiller acts on them: they must not be able to read them differently.
+		// A policy judges the parameters and another program acts on them: both must read the same.
 		newFields(f.at+"/parameters", a.Parameters, nil, f.report)
 	}
 	return a
@@ -145,7 +145,7 @@ func openActionRequest(f fields) ActionRequest {
 func openWaiting(f fields) Waiting {
 	w := Waiting{Reason: f.str("reason", required), CheckpointID: f.str("checkpoint_id", required)}
 	if id := f.get("checkpoint_id", optional); isString(id) && isQuoted(id, "") {
-		f.bad("checkpoint_id", "must not be empty: a checkpoint is taken before WAITING")
+		f.addProblem("checkpoint_id", "must not be empty: a checkpoint is taken before WAITING")
 	}
 	w.ExpectedInputs = openExpected(f)
 	return w
@@ -160,7 +160,7 @@ func openExpected(f fields) map[string]string {
 	expected := make(map[string]string, len(in.members))
 	for _, m := range in.members {
 		if !isString(m.value) || !IsInputType(unquote(m.value)) {
-			in.bad(m.name, "must be one of "+inputTypes)
+			in.addProblem(m.name, "must be one of "+inputTypes)
 			continue
 		}
 		expected[m.name] = unquote(m.value)
@@ -171,7 +171,7 @@ func openExpected(f fields) map[string]string {
 const inputTypes = "string, integer, boolean, map, array<T>"
 
 // IsInputType reports whether s is in the vocabulary of expected_inputs: string, integer, boolean, map, or array<T> of
-// one of them, nested as one likes.
+// one of them, nested to any depth.
 func IsInputType(s string) bool {
 	for {
 		inner, isArray := strings.CutPrefix(s, "array<")
@@ -186,18 +186,18 @@ func IsInputType(s string) bool {
 
 func openProposal(f fields) EnvironmentProposal {
 	var p EnvironmentProposal
-	if in, ok := f.inner("observed_failure"); ok {
+	if in, ok := f.objectFields("observed_failure"); ok {
 		p.ObservedFailure = ObservedFailure{
 			in.str("phase", required), in.integer("exit_code", required), in.str("stderr_hint", required)}
 	}
-	if in, ok := f.inner("suggested_adjustment"); ok {
+	if in, ok := f.objectFields("suggested_adjustment"); ok {
 		p.SuggestedAdjustment = SuggestedAdjustment{in.oneOf("type",
 			AdjustRuntimeInstall, AdjustRuntimeVersion, AdjustDependencyManagerSwitch, AdjustAddPreinstallStep,
 			AdjustSmokeCommand, AdjustAddSystemPackage, AdjustEnableNetworkAccess, AdjustEscalateToHuman),
 			in.object("details", required)}
 	}
 	p.Confidence = f.fraction("confidence")
-	p.Evidence = f.texts("evidence")
+	p.Evidence = f.stringList("evidence")
 	p.Scope = f.oneOf("scope", ScopeRepoSpecific, ScopeGlobalCandidate)
 	return p
 }

@@ -7,32 +7,32 @@ import (
 	"strings"
 )
 
-// Question is what a program of the time before v1 wants to know before it can go on, by the event question; or why it
-// cannot go on, by the event blocked. It does not wait: it ends, and begins anew in another run that holds the answer.
+// Question is the question of a legacy program that needs an answer (event question) or the reason why it cannot continue
+// (event blocked). The program does not wait: it ends, and starts again in another run that has the answer.
 type Question struct {
 	// Kind is question or blocked.
 	Kind string `json:"kind"`
-	// ID names the answer; "" when the program gave no name that can be one.
+	// ID names the answer; "" if the program gave no valid name.
 	ID      string   `json:"id,omitempty"`
 	Prompt  string   `json:"prompt"`
 	Choices []string `json:"choices,omitempty"`
-	Default string   `json:"default,omitempty"` // one of the choices, where there are any
+	Default string   `json:"default,omitempty"` // one of the choices, if there are any
 }
 
-// Kinds of a Question, and of the INFO that a legacy event becomes.
+// Kinds of a Question, and of the INFO that a legacy event is converted to.
 const (
 	KindQuestion = "question"
 	KindBlocked  = "blocked"
 )
 
 const (
-	maxPrompt  = 8 << 10 // bytes; what is longer is cut
+	maxPrompt  = 8 << 10 // bytes; a longer one is cut
 	maxChoice  = 1 << 10 // bytes of a choice or a default
 	maxChoices = 64
 )
 
-// MarkLegacy has an INFO that a legacy question or blocked became say so in its metadata: whoever emits it again writes
-// v1 only, and readers must still tell it from an INFO that merely informs. Any other INFO comes back as it is.
+// MarkLegacy marks, in its metadata, an INFO that was converted from a legacy question or blocked event, so that readers
+// can distinguish it from any other INFO after it was emitted again as v1. Another INFO is returned unchanged.
 func MarkLegacy(info Info) Info {
 	if info.Kind != KindQuestion && info.Kind != KindBlocked {
 		return info
@@ -48,10 +48,10 @@ func MarkLegacy(info Info) Info {
 	return info
 }
 
-// Asked is the question of a legacy question or blocked, or of the INFO that MarkLegacy made of one. What does not fit
-// is left out: choices that are too many or too long are none.
+// Asked returns the question of a legacy question or blocked event, or of an INFO that MarkLegacy marked. Choices are left
+// out if there are too many or one is too long.
 func Asked(e Event) (Question, bool) {
-	if e.Type != TypeInfo || !e.Legacy && !bytes.Contains(e.Payload, []byte(`"legacy"`)) { // most events, and cheaply
+	if e.Type != TypeInfo || !e.Legacy && !bytes.Contains(e.Payload, []byte(`"legacy"`)) { // a cheap test that most events fail
 		return Question{}, false
 	}
 	payload, err := e.Open()
@@ -61,7 +61,7 @@ func Asked(e Event) (Question, bool) {
 	}
 	var with map[string]json.RawMessage
 	if err := json.Unmarshal(info.Metadata, &with); err != nil {
-		with = nil // nothing beside the prompt
+		with = nil // nothing but the prompt
 	}
 	if !e.Legacy && string(with["legacy"]) != "true" {
 		return Question{}, false
@@ -73,24 +73,24 @@ func Asked(e Event) (Question, bool) {
 	if q.Kind == KindBlocked {
 		return q, true
 	}
-	if id, ok := plain(with["id"]); ok && isAnswerName(id) {
+	if id, ok := formatScalar(with["id"]); ok && isAnswerName(id) {
 		q.ID = id
 	}
-	q.Choices = choices(with["choices"])
-	if d, ok := plain(with["default"]); ok && (len(q.Choices) == 0 || slices.Contains(q.Choices, d)) {
+	q.Choices = readChoices(with["choices"])
+	if d, ok := formatScalar(with["default"]); ok && (len(q.Choices) == 0 || slices.Contains(q.Choices, d)) {
 		q.Default = d
 	}
 	return q, true
 }
 
-func choices(raw json.RawMessage) []string {
+func readChoices(raw json.RawMessage) []string {
 	var all []json.RawMessage
 	if json.Unmarshal(raw, &all) != nil || len(all) > maxChoices {
 		return nil
 	}
 	var out []string
 	for _, raw := range all {
-		choice, ok := plain(raw)
+		choice, ok := formatScalar(raw)
 		if !ok {
 			return nil
 		}
@@ -99,8 +99,8 @@ func choices(raw json.RawMessage) []string {
 	return out
 }
 
-// plain is a JSON value as a person types it.
-func plain(raw json.RawMessage) (string, bool) {
+// formatScalar returns a JSON string, number or boolean as a person types it.
+func formatScalar(raw json.RawMessage) (string, bool) {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
 		text = string(raw)
@@ -108,7 +108,7 @@ func plain(raw json.RawMessage) (string, bool) {
 	return text, text != "" && text != "null" && len(text) <= maxChoice
 }
 
-// isAnswerName reports whether s is fit to name an answer.
+// isAnswerName reports whether s is a valid name of an answer.
 func isAnswerName(s string) bool {
 	for _, c := range []byte(s) {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
@@ -119,11 +119,11 @@ func isAnswerName(s string) bool {
 	return s != "" && len(s) <= 64
 }
 
-// AnswerName is the name of an answer whose question has no id, and what a person's answer is called in any case.
+// AnswerName is the name of the answer to a question without an id, and the name under which a person answers.
 const AnswerName = "answer"
 
-// Answers are the members that answers.json has for an answer to q: under its id; or else under "answer", and, so that
-// the answers to several questions do not replace each other, under the question's own words.
+// Answers returns the members of answers.json for an answer to q: under its id; without an id under "answer" and also under
+// the text of the question, so that the answers to several questions do not replace each other.
 func (q Question) Answers(answer string) map[string]string {
 	if q.ID != "" {
 		return map[string]string{q.ID: answer}

@@ -7,22 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// Strings in and out of their quotes. Most of any text is plain, so it is looked at eight bytes at a time: in a word of
-// them, a byte's highest bit can be made to say whether the byte is one of interest.
+// This file quotes and unquotes strings. Most text is plain, so that it is scanned eight bytes at a time (SWAR): the
+// highest bit of each byte of a word is set if the byte needs attention.
 
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// notPlain marks the quotes, backslashes and control characters in the eight bytes of x. Above the first marked byte
-// the marks may be wrong.
+// notPlain sets the highest bit of each byte of x that is a quote, a backslash or a control character. Only the lowest
+// marked byte is reliable.
 func notPlain(x uint64) uint64 {
 	quote, backslash := x^ones*'"', x^ones*'\\'
 	return ((x-ones*' ')&^x | (quote-ones)&^quote | (backslash-ones)&^backslash) & highs
 }
 
-// plainLen is the number of bytes at the start of b that are in a string as they are, UTF-8 of any length included.
+// plainLen returns the number of bytes at the start of b that need no escape in a string, including UTF-8.
 func plainLen(b []byte) int {
 	i := 0
 	for ; len(b)-i >= 8; i += 8 {
@@ -36,7 +36,7 @@ func plainLen(b []byte) int {
 	return i
 }
 
-// plainASCIILen is plainLen that stops at what is no ASCII as well.
+// plainASCIILen is plainLen that also stops at the first byte that is not ASCII.
 func plainASCIILen(b []byte) int {
 	i := 0
 	for ; len(b)-i >= 8; i += 8 {
@@ -51,11 +51,11 @@ func plainASCIILen(b []byte) int {
 	return i
 }
 
-// appendQuoted appends text as a JSON string with as few escapes as JSON allows. Bytes that are no UTF-8 become U+FFFD,
-// one each.
+// appendQuoted appends text as a JSON string with as few escapes as JSON allows. Each invalid UTF-8 byte becomes
+// U+FFFD.
 func appendQuoted(out, text []byte) []byte {
 	out = append(out, '"')
-	start := 0 // of what is not yet appended
+	start := 0 // of the bytes that are not yet appended
 	for i := 0; ; {
 		if i += plainASCIILen(text[i:]); i == len(text) {
 			break
@@ -96,7 +96,7 @@ func appendEscape(out []byte, c byte) []byte {
 	return append(out, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }
 
-// unquote decodes a quoted string. Half of a surrogate pair becomes U+FFFD.
+// unquote decodes a quoted string. An unpaired surrogate becomes U+FFFD.
 func unquote(quoted []byte) string {
 	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner)
@@ -104,7 +104,7 @@ func unquote(quoted []byte) string {
 	return string(appendUnquoted(nil, quoted))
 }
 
-// appendUnquoted appends what unquote returns.
+// appendUnquoted appends the result of unquote.
 func appendUnquoted(out, quoted []byte) []byte {
 	inner := quoted[1 : len(quoted)-1]
 	for {
@@ -112,13 +112,13 @@ func appendUnquoted(out, quoted []byte) []byte {
 		if i < 0 {
 			return append(out, inner...)
 		}
-		r, n := escaped(inner[i:])
-		out = utf8.AppendRune(append(out, inner[:i]...), r) // half of a surrogate pair comes out as U+FFFD
+		r, n := decodeEscape(inner[i:])
+		out = utf8.AppendRune(append(out, inner[:i]...), r) // an unpaired surrogate becomes U+FFFD
 		inner = inner[i+n:]
 	}
 }
 
-// escapeLen is the length of the escape that b begins with, 0 when it is none.
+// escapeLen returns the length of the escape at the start of b, 0 if it is not valid.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -134,8 +134,8 @@ func escapeLen(b []byte) int {
 	return 0
 }
 
-// escaped decodes the escape that b begins with; two escapes that make a surrogate pair count as one.
-func escaped(b []byte) (r rune, n int) {
+// decodeEscape decodes the escape at the start of b; a surrogate pair of two escapes counts as one.
+func decodeEscape(b []byte) (r rune, n int) {
 	switch b[1] {
 	case 'b':
 		return '\b', 2

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Source says where a merged event was seen.
+// Source is where a merged event was found.
 type Source string
 
 const (
@@ -26,12 +26,11 @@ func (m Merged) AppendJSON(out []byte) []byte {
 	return append(append(out, m.Event.Raw...), '}')
 }
 
-// Reconcile merges what a stream showed with what the outbox holds: each event once, ascending by instant, stable
-// (outbox before stream, each in its own order). The outbox copy wins. An event_id identifies; events without one count
+// Reconcile merges the events of a stream with those of the outbox: each event once, sorted by time, stable (outbox
+// before stream, each in its own order). The outbox copy wins. Events are identified by event_id; those without one count
 // as a multiset: the same event three times in one source and twice in the other happened three times.
 //
-// An event without a usable timestamp is not lost: it takes the place after the event before it in its own source, the
-// first of all when there is none.
+// An event without a valid timestamp is placed after its predecessor in its own source, or first if it has none.
 func Reconcile(outbox, stream []Event) []Merged {
 	all := make([]placed, 0, len(outbox)+len(stream))
 	unmatched := make(map[string][]int) // key → events of the outbox, in order, that no stream event matched yet

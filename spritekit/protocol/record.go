@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Kind says what a Record holds.
+// Kind is the kind of a Record.
 type Kind string
 
 const (
@@ -16,26 +16,26 @@ const (
 
 // Codes of warnings.
 const (
-	// WarnNoEvent follows the output record of a line that has the prefix but holds no event.
+	// WarnNoEvent follows the output record of a line that has the prefix but does not contain an event.
 	WarnNoEvent = "no_event"
 	// WarnLineCut follows the output record of a line longer than MaxLine, when that line has ended.
 	WarnLineCut = "line_cut"
 )
 
-// Record is one thing found in a raw exec stdout stream or in an outbox.
+// Record is an event, an output line or a warning of a raw exec stdout stream or an outbox.
 type Record struct {
 	Kind     Kind
 	Event    Event     // KindEvent
 	Problems []Problem // KindEvent
 	Text     string    // KindOutput, from Next: one line without its end, bad UTF-8 as U+FFFD
-	Bytes    []byte    // KindOutput, from Read: the same line as it came, valid until the next call
+	Bytes    []byte    // KindOutput, from Read: the same line unchanged, valid until the next call
 	Code     string    // KindWarning
 	Line     int       // 1-based number of the line
 	Detail   string    // KindWarning, for people
 	Cut      *Cut      // KindWarning with WarnLineCut
 }
 
-// Cut is what remains of a line longer than MaxLine besides its beginning.
+// Cut describes a line longer than MaxLine, of which only the beginning was delivered.
 type Cut struct {
 	Offset int64  // of the line in the stream
 	Size   int64  // of the line without its end
@@ -46,14 +46,14 @@ func (c Cut) String() string {
 	return fmt.Sprintf("a line of %d bytes, more than %d, was cut (offset %d, sha256 %s)", c.Size, MaxLine, c.Offset, c.SHA256)
 }
 
-// RecordJSON writes r as one compact JSON object, its members in this order:
+// RecordJSON returns r as one compact JSON object, its members in this order:
 //
 //	{"kind":"event","event":{…},"legacy":false,"problems":[{"pointer":…,"message":…}]}
 //	{"kind":"output","text":…}
 //	{"kind":"warning","code":…,"line":N,"detail":…}
 func RecordJSON(r Record) ([]byte, error) { return r.AppendJSON(nil) }
 
-// AppendJSON appends what RecordJSON returns to out.
+// AppendJSON appends the result of RecordJSON to out.
 func (r Record) AppendJSON(out []byte) ([]byte, error) {
 	switch r.Kind {
 	case KindEvent:

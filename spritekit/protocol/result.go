@@ -3,7 +3,7 @@ package protocol
 import "encoding/json"
 
 // Result is the last stdout line of a skill that is not an event. Exactly one of Data (ok), Error (not ok) and
-// Waiting (ok, suspended) carries meaning.
+// Waiting (ok, suspended) is set.
 type Result struct {
 	OK       bool            `json:"ok"`
 	Skill    string          `json:"skill"`
@@ -17,7 +17,7 @@ type Result struct {
 	CallID string `json:"call_id,omitempty"`
 }
 
-// Fault is what went wrong, for a machine (Code, Retryable, Details) and for a person (Message, Hint).
+// Fault describes a failure to programs (Code, Retryable, Details) and to people (Message, Hint).
 type Fault struct {
 	Code      string          `json:"code"`
 	Message   string          `json:"message"`
@@ -26,7 +26,7 @@ type Fault struct {
 	Details   json.RawMessage `json:"details,omitempty"`
 }
 
-// Warning is a remark that does not change the outcome.
+// Warning is a message that does not change the outcome.
 type Warning struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -49,11 +49,11 @@ const (
 	ExitTimeout     = 124
 	ExitCancelled   = 130
 
-	// ExitSignal plus n is the exit code of a process that signal n ended.
+	// ExitSignal plus n is the exit code of a process that was ended by signal n.
 	ExitSignal = 128
 )
 
-// Resume is /workspace/.lattice/resume.json: what the orchestrator hands to a sprite that waited ("Resume Semantics").
+// Resume is /workspace/.lattice/resume.json: the answers of the orchestrator to a sprite that waits ("Resume Semantics").
 type Resume struct {
 	WorkItemID   string          `json:"work_item_id"`
 	CheckpointID string          `json:"checkpoint_id"`
@@ -61,7 +61,7 @@ type Resume struct {
 	Context      ResumeContext   `json:"context"`
 }
 
-// ResumeContext says which call is resumed, and who answered when. Unknown members are tolerated by readers.
+// ResumeContext identifies the resumed call, and who answered and when. Readers tolerate unknown members.
 type ResumeContext struct {
 	RunID      string `json:"run_id,omitempty"`
 	CallID     string `json:"call_id,omitempty"`
@@ -70,7 +70,7 @@ type ResumeContext struct {
 	AnsweredAt string `json:"answered_at,omitempty"`
 }
 
-// Marker is /workspace/.lattice/resumed: it lets a sprite recognise a duplicate resume.
+// Marker is /workspace/.lattice/resumed, with which a sprite recognises a duplicate resume.
 type Marker struct {
 	CheckpointID  string          `json:"checkpoint_id"`
 	PayloadSHA256 string          `json:"payload_sha256"` // over work_item_id, checkpoint_id, inputs, context

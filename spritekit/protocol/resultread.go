@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 )
 
-// DecodeResult reads line, a stdout line that is no event, as a skill's result: a JSON object with a boolean ok, a
-// string skill, and what belongs to the outcome — data (an object) or waiting when ok, error with its code when not.
-// Anything else, a result that contradicts itself included, is ordinary output: ok is false. Unknown members are
-// tolerated, null counts as absent. The checkpoint_id of waiting may be empty: the orchestrator then fills it in.
+// DecodeResult reads line, a stdout line that is not an event, as the result of a skill: a JSON object with a boolean ok,
+// a string skill, and the members of the outcome: data (an object) or waiting if ok, else error with its code. For any
+// other line, including a contradictory result, ok is false: it is ordinary output. Unknown members are tolerated, null
+// counts as absent. The checkpoint_id of waiting may be empty: the orchestrator then fills it in.
 func DecodeResult(line []byte) (result Result, ok bool) {
 	line = bytes.TrimSpace(line)
 	if !isObject(line) { // most output is not
@@ -23,7 +23,7 @@ func DecodeResult(line []byte) (result Result, ok bool) {
 	return readResult(newFields("", object, nil, &r))
 }
 
-// readResult is DecodeResult of an object's members.
+// readResult reads a result from the members of an object.
 func readResult(f fields) (result Result, ok bool) {
 	result = Result{
 		OK:       f.boolean("ok", required),
@@ -50,7 +50,7 @@ func openFault(f fields) *Fault {
 	if f.get("error", optional) == nil {
 		return nil
 	}
-	in, ok := f.inner("error")
+	in, ok := f.objectFields("error")
 	if !ok {
 		return nil
 	}
@@ -62,7 +62,7 @@ func openFault(f fields) *Fault {
 		Details:   in.get("details", optional),
 	}
 	if fault.Code == "" {
-		in.bad("code", "must not be empty")
+		in.addProblem("code", "must not be empty")
 	}
 	return fault
 }
@@ -71,7 +71,7 @@ func openResultWaiting(f fields) *Waiting {
 	if f.get("waiting", optional) == nil {
 		return nil
 	}
-	in, ok := f.inner("waiting")
+	in, ok := f.objectFields("waiting")
 	if !ok {
 		return nil
 	}
@@ -85,12 +85,12 @@ func openWarnings(f fields) []Warning {
 	}
 	var out []Warning
 	if v[0] != '[' {
-		f.bad("warnings", "must be a list")
+		f.addProblem("warnings", "must be a list")
 		return nil
 	}
-	for _, e := range elements(json.RawMessage(v)) {
+	for _, e := range splitArray(json.RawMessage(v)) {
 		if !isObject(e) {
-			f.bad("warnings", "must be a list of objects")
+			f.addProblem("warnings", "must be a list of objects")
 			return nil
 		}
 		in := newFields("/warnings", e, nil, f.report)

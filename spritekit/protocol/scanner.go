@@ -11,10 +11,10 @@ import (
 
 // Scanner splits a raw stdout stream into events, output and warnings, one record per line in the stream's order, with
 // bounded memory: a line longer than MaxLine gives its beginning as output and, when it has ended, a warning. A line
-// with the prefix that holds no event is output as well, byte for byte, and the record after it is the warning. A line
-// ends with LF or CRLF; the last one may end with the stream. A record is delivered as soon as its line is complete.
+// with the prefix that does not contain an event is output as well, unchanged, followed by a warning. A line ends with LF
+// or CRLF; the last one may end with the stream. A record is delivered as soon as its line is complete.
 //
-// Which line ends are missing, where reads split and what other lines hold never changes what a line gives.
+// The record of a line depends on that line alone, not on other lines or on how reads split the stream.
 type Scanner struct {
 	r      io.Reader
 	err    error // of r; delivered when the buffer is empty
@@ -23,8 +23,8 @@ type Scanner struct {
 	offset int64 // of buf[start] in the stream
 
 	buf        []byte
-	start, end int // what was read and not yet delivered
-	searched   int // bytes after start that hold no LF
+	start, end int // of the bytes that were read and not yet delivered
+	searched   int // bytes after start that contain no LF
 
 	decoder decoder
 	warning *Record // to deliver next
@@ -40,13 +40,13 @@ const (
 	maxEmptyReads = 100
 )
 
-// NewScanner reads from r.
+// NewScanner returns a Scanner that reads a stdout stream from r.
 func NewScanner(r io.Reader) *Scanner { return &Scanner{r: r, prefix: Prefix} }
 
-// NewOutboxScanner reads an outbox from r: every line is an event without prefix. Empty lines are skipped.
+// NewOutboxScanner returns a Scanner that reads an outbox from r: every line is an event without prefix. Empty lines are skipped.
 func NewOutboxScanner(r io.Reader) *Scanner { return &Scanner{r: r} }
 
-// Next returns the next record, or io.EOF after the last one. An error of the reader comes after all that was read.
+// Next returns the next record, or io.EOF after the last one. A read error is returned after all records before it.
 func (s *Scanner) Next() (Record, error) {
 	var rec Record
 	err := s.Read(&rec)
@@ -97,8 +97,8 @@ func (s *Scanner) Read(rec *Record) error {
 	}
 }
 
-// findLine looks for the first line in the buffer and returns it without its end, and where the next one starts. A line
-// that outgrows the limit is found when that is certain.
+// findLine returns the first line in the buffer without its end, and the position of the next one. A line that is too long
+// is found as soon as that is known.
 func (s *Scanner) findLine() (line []byte, next int, found bool) {
 	seen := s.buf[s.start:s.end]
 	i := bytes.IndexByte(seen[s.searched:], '\n')
@@ -135,7 +135,7 @@ func (s *Scanner) deliver(rec *Record, line []byte) {
 	s.warning = &Record{Kind: KindWarning, Code: WarnNoEvent, Line: s.line, Detail: why}
 }
 
-// deliverOutput writes as little as it can: most lines are output, and so was the one before.
+// deliverOutput sets as few fields as possible: most lines are output, and so was the line before.
 func (s *Scanner) deliverOutput(rec *Record, line []byte) {
 	if rec.Kind != KindOutput {
 		*rec = Record{Kind: KindOutput}
@@ -143,7 +143,7 @@ func (s *Scanner) deliverOutput(rec *Record, line []byte) {
 	rec.Text, rec.Bytes, rec.Line = "", line, s.line
 }
 
-// fill reads once from r, making room first.
+// fill makes room in the buffer and reads once from r.
 func (s *Scanner) fill() {
 	if s.start == s.end {
 		s.start, s.end = 0, 0
@@ -171,7 +171,7 @@ func (s *Scanner) makeRoom() {
 	s.start, s.buf = 0, to
 }
 
-// cutter measures a line that is too long to keep.
+// cutter hashes and measures a line that is too long to keep.
 type cutter struct {
 	line   int
 	offset int64
@@ -221,7 +221,7 @@ func (s *Scanner) finishCut(rec *Record) error {
 		s.cut.write(rest)
 		s.consume(s.end)
 		if s.err != nil {
-			if s.cut.heldCR { // without LF it is no line end
+			if s.cut.heldCR { // without LF it is not a line end
 				s.cut.heldCR = false
 				s.cut.sum.Write([]byte{'\r'})
 				s.cut.size++

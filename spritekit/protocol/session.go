@@ -9,20 +9,20 @@ import (
 // A session carries many calls over one exec (DESIGN 17). Both sides write lines of JSON, each in one piece:
 //
 //	to the session    {"call_id":…,"skill":…,"input":{…},…}    SessionCall: make this call
-//	                  {"cancel":"CALL_ID"}                      SessionCancel: end it soon; it gets its result line all the same
+//	                  {"cancel":"CALL_ID"}                      SessionCancel: end it soon; its result line follows
 //	                  end of input                              no more calls: those under way end, then the session
 //	from the session  {"session":"ready",…}                     SessionNote, first of all
 //	                  LATTICE_EVENT {…,"call_id":…}             an event of a call, after it is in the outbox
-//	                  {"call_id":…,"stderr":"text"}             SessionOutput: what a call printed for people
+//	                  {"call_id":…,"stderr":"text"}             SessionOutput: output of a call for people
 //	                  {"ok":…,"skill":…,…,"call_id":…,"exit":0} SessionResult: the last line of a call, one for each call
-//	                  {"session":"refused","line":3,…}          SessionNote: a line that was no call; nothing came of it
-//	                  {"session":"keepalive"}                   SessionNote: nothing else was said for a while
+//	                  {"session":"refused","line":3,…}          SessionNote: a line that was not a valid call and was ignored
+//	                  {"session":"keepalive"}                   SessionNote: nothing else was written for a while
 //
-// A session whose exit code is 0 or 75 has answered every call that it took; of lines that it did not answer then,
-// nothing has come. It exits with 75 after a call that waits, because a boundary follows; with 0 at the end of input
-// and after a long idleness.
+// A session with exit code 0 or 75 has answered every call that it started; a line without an answer had no effect. It
+// exits with 75 after a call that waits, because a boundary follows; with 0 at the end of input and after a long idle
+// time.
 
-// Words of SessionNote.
+// Values of SessionNote.Session.
 const (
 	SessionReady     = "ready"
 	SessionRefused   = "refused"
@@ -38,11 +38,11 @@ const (
 // CodeResultTooLong is the error code of a result line that is longer than MaxLine; exit is the program's.
 const CodeResultTooLong = "result_too_long"
 
-// WarnSpilled is the code of the warning that the data of a result, or the details of its error, are in a file, to which
-// a reference {path,size,sha256} stands in their place.
+// WarnSpilled is the code of the warning that the data of a result, or the details of its error, were moved to a file and
+// replaced by a reference {path,size,sha256}.
 const WarnSpilled = "result_spilled"
 
-// OutputAfterResult is the warning about output that follows a result line.
+// OutputAfterResult returns the warning about output that follows a result line.
 func OutputAfterResult() Warning {
 	return Warning{Code: "output_after_result", Message: "output follows the result line, which must be the last line of stdout"}
 }
@@ -64,12 +64,12 @@ type SessionCall struct {
 	Token string `json:"token,omitempty"`
 }
 
-// SessionCancel asks for the end of a call. One that is unknown, or has ended, is no error.
+// SessionCancel cancels a call. A call that is unknown or has ended is not an error.
 type SessionCancel struct {
 	Cancel string `json:"cancel"`
 }
 
-// SessionResult is the last line of a call: the result as every skill prints it, and what its process would tell.
+// SessionResult is the last line of a call: the result as every skill prints it, and the exit code.
 type SessionResult struct {
 	Result
 	Exit   int      `json:"exit"`
@@ -77,14 +77,14 @@ type SessionResult struct {
 	Outbox *Stretch `json:"outbox,omitempty"`
 }
 
-// Stretch is the part of the outbox, in bytes, up to this call's result, in which there is nothing but what calls of
-// this session have written.
+// Stretch is the range of the outbox, in bytes, up to the result of this call, that was written by calls of this session
+// alone.
 type Stretch struct {
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
 }
 
-// SessionNote is what a session says of itself.
+// SessionNote reports the state of a session.
 type SessionNote struct {
 	Session         string    `json:"session"`                    // ready, refused or keepalive
 	ProtocolVersion string    `json:"protocol_version,omitempty"` // ready
@@ -94,75 +94,75 @@ type SessionNote struct {
 	Problems        []Problem `json:"problems,omitempty"`         // refused
 }
 
-// SessionOutput is what a call printed beside its events: text for people, or a line of a third party's program on
-// stdout, as it came; an event among those names no call, or another one.
+// SessionOutput is output of a call other than its events: text for people, or a line of a third-party program on stdout,
+// unchanged. An event among those lines has no call id, or that of another call.
 type SessionOutput struct {
 	CallID string  `json:"call_id"`
 	Stdout *string `json:"stdout,omitempty"` // one line, without its end
 	Stderr *string `json:"stderr,omitempty"`
 }
 
-// DecodeSessionRequest reads a line that a session is sent. Exactly one of call and cancel is set, unless there are
-// problems: then call holds what could be read, so that a refusal can name it.
+// DecodeSessionRequest reads a line that was sent to a session. Exactly one of call and cancel is set, unless there are
+// problems: then call has the members that could be read, so that a refusal can name it.
 func DecodeSessionRequest(line []byte) (call SessionCall, cancel string, problems []Problem) {
 	if !utf8.Valid(line) {
 		return call, "", []Problem{{"", "is not UTF-8"}}
 	}
 	object, err := compact(line)
 	if err != nil {
-		return call, "", []Problem{{"", "is no JSON: " + err.Error()}}
+		return call, "", []Problem{{"", "is not JSON: " + err.Error()}}
 	}
 	if !isObject(object) {
-		return call, "", []Problem{{"", "is no JSON object"}}
+		return call, "", []Problem{{"", "is not a JSON object"}}
 	}
 	var r report
 	f := newFields("", object, nil, &r)
 	if f.get("cancel", optional) != nil {
-		f.only("cancel")
+		f.reportUnknown("cancel")
 		return call, f.str("cancel", required), r.problems
 	}
-	f.only("call_id", "skill", "input", "work_item_id", "run_id", "idempotency_key", "permissions", "timeout_s", "token")
+	f.reportUnknown("call_id", "skill", "input", "work_item_id", "run_id", "idempotency_key", "permissions", "timeout_s", "token")
 	call = SessionCall{
 		CallID: f.str("call_id", required), Skill: f.str("skill", required), Input: f.object("input", optional),
 		WorkItemID: f.str("work_item_id", optional), RunID: f.str("run_id", optional),
 		IdempotencyKey: f.str("idempotency_key", optional), Token: f.str("token", optional),
 	}
 	if f.get("permissions", optional) != nil {
-		list := f.texts("permissions")
+		list := f.stringList("permissions")
 		call.Permissions = &list
 	}
 	if v := f.get("timeout_s", optional); v != nil {
 		x, err := strconv.ParseFloat(string(v), 64)
 		if err != nil || x <= 0 {
-			f.bad("timeout_s", "must be a number above 0")
+			f.addProblem("timeout_s", "must be a number above 0")
 		}
 		call.TimeoutS = x
 	}
 	return call, "", r.problems
 }
 
-// only reports members that nobody knows.
-func (f fields) only(names ...string) {
+// reportUnknown reports members other than names.
+func (f fields) reportUnknown(names ...string) {
 	for _, m := range f.members {
 		known := false
 		for _, name := range names {
 			known = known || m.name == name
 		}
 		if !known {
-			f.bad(m.name, "is not known")
+			f.addProblem(m.name, "is not known")
 		}
 	}
 }
 
-// SessionLine is a line of a session that is no event: one of the three is set.
+// SessionLine is a line of a session that is not an event. Exactly one of its fields is set.
 type SessionLine struct {
 	Result *SessionResult
 	Output *SessionOutput
 	Note   *SessionNote
 }
 
-// DecodeSessionLine reads a line that a session wrote and that is no event; ok is false for any other text. Unknown
-// members are tolerated.
+// DecodeSessionLine reads a line of a session that is not an event; ok is false if it is not such a line. Unknown members
+// are tolerated.
 func DecodeSessionLine(line []byte) (out SessionLine, ok bool) {
 	if !isObject(line) {
 		return out, false
@@ -187,7 +187,7 @@ func DecodeSessionLine(line []byte) (out SessionLine, ok bool) {
 		}
 		out.Result = &SessionResult{Result: result, Exit: f.integer("exit", required), Token: f.str("token", optional), Outbox: openStretch(f)}
 	default:
-		out.Output = &SessionOutput{CallID: f.str("call_id", required), Stdout: f.given("stdout"), Stderr: f.given("stderr")}
+		out.Output = &SessionOutput{CallID: f.str("call_id", required), Stdout: f.optionalString("stdout"), Stderr: f.optionalString("stderr")}
 		if out.Output.Stdout == nil && out.Output.Stderr == nil {
 			return SessionLine{}, false
 		}
@@ -195,8 +195,8 @@ func DecodeSessionLine(line []byte) (out SessionLine, ok bool) {
 	return out, len(r.problems) == 0
 }
 
-// given is an optional string, nil when it is absent.
-func (f fields) given(name string) *string {
+// optionalString returns a string member, nil if it is absent.
+func (f fields) optionalString(name string) *string {
 	if f.get(name, optional) == nil {
 		return nil
 	}
@@ -208,18 +208,18 @@ func openStretch(f fields) *Stretch {
 	if f.get("outbox", optional) == nil {
 		return nil
 	}
-	in, ok := f.inner("outbox")
+	in, ok := f.objectFields("outbox")
 	if !ok {
 		return nil
 	}
-	return &Stretch{From: in.offset("from"), To: in.offset("to")}
+	return &Stretch{From: in.fileOffset("from"), To: in.fileOffset("to")}
 }
 
-// offset is a required position in a file.
-func (f fields) offset(name string) int64 {
+// fileOffset returns a required offset in a file.
+func (f fields) fileOffset(name string) int64 {
 	n, err := strconv.ParseInt(string(f.get(name, required)), 10, 64)
 	if err != nil || n < 0 {
-		f.bad(name, "must be a position in a file")
+		f.addProblem(name, "must be a position in a file")
 	}
 	return n
 }
@@ -230,11 +230,11 @@ func openProblems(f fields) []Problem {
 		return nil
 	}
 	if list[0] != '[' {
-		f.bad("problems", "must be a list")
+		f.addProblem("problems", "must be a list")
 		return nil
 	}
 	var out []Problem
-	for _, e := range elements(list) {
+	for _, e := range splitArray(list) {
 		if len(out) == maxProblems || !isObject(e) {
 			break
 		}

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// timestampLayout is the form that writers use: it sorts as text.
+// timestampLayout is the layout that writers use; it sorts lexicographically.
 const timestampLayout = "2006-01-02T15:04:05.000000000Z"
 
 // FormatTime writes t as an envelope timestamp: UTC, exactly nine fractional digits, Z.
 func FormatTime(t time.Time) string { return t.UTC().Format(timestampLayout) }
 
-// ParseTime reads any RFC 3339 instant, also with lower-case t and z, a space for the T, or a leap second, which counts
-// as the second after it. What is finer than a nanosecond is cut off. The result is in UTC.
+// ParseTime parses any RFC 3339 time, also with lower-case t and z, a space instead of T, or a leap second, which counts
+// as the second after it. Digits beyond nanoseconds are dropped. The result is in UTC.
 func ParseTime(s string) (time.Time, error) {
 	const date = len("2006-01-02")
 	text := s
@@ -45,7 +45,7 @@ func offsetInRange(text string) bool {
 	return offset[:2] <= "23" && offset[3:] <= "59"
 }
 
-// isWriterTime reports whether s has the one form that writers may use.
+// isWriterTime reports whether s has the layout that writers must use.
 func isWriterTime(s string) bool {
 	t, err := time.Parse(timestampLayout, s)
 	return err == nil && FormatTime(t) == s

@@ -197,7 +197,7 @@ func TestRefusals(t *testing.T) {
 	huge := `{"call_id":"h","skill":"fs.read","input":{"path":"` + strings.Repeat("x", 17<<20) + `"}}`
 	for i, tt := range []struct{ line, want string }{
 		{`garbage`, `"line":1,"problems":[{"pointer":"",`},
-		{`[]`, `"line":2,"problems":[{"pointer":"","message":"is no JSON object"}]`},
+		{`[]`, `"line":2,"problems":[{"pointer":"","message":"is not a JSON object"}]`},
 		{`{"call_id":"c1"}`, `"call_id":"c1","problems":[{"pointer":"/skill",`},
 		{`{"call_id":"c1","skill":"fs.read","inptu":{}}`, `"pointer":"/inptu"`},
 		{`{"call_id":"c1","skill":"fs.read","input":[]}`, `"pointer":"/input"`},
