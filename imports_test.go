@@ -25,12 +25,12 @@ var mayImport = map[string][]string{
 	"manifests/steps":     {},
 
 	// The sprite's side, top to bottom.
-	"spritekit":       {"manifests", "skills", "skills/git/delegate", "skills/proc", "spritekit/..."}, // proc: what a session's programs are told to do
-	"spritekit/extra": {"manifests", "skills", "skills/git/delegate", "skills/git/native", "spritekit/..."},
+	"spritekit":       {"manifests", "skills", "skills/extra", "skills/proc", "spritekit/..."}, // proc: what a session's programs are told to do
+	"spritekit/extra": {"manifests", "skills", "skills/agent", "skills/agent/schema", "skills/git/delegate", "skills/git/native", "spritekit/..."},
 	"spritekit/cli":   {"spritekit/protocol", "spritekit/skill"},
 	"skills":          {"manifests", "skills/...", "spritekit/fault", "spritekit/skill"},
 	// Families are siblings; proc is the one way to run a program, shared by those that do.
-	"skills/*":         {"skills/proc", "skills/propose", "spritekit/checkpoint", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace", "manifests"},
+	"skills/*":         {"skills/extra", "skills/proc", "skills/propose", "spritekit/checkpoint", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace", "manifests"},
 	"spritekit/dropin": {"manifests"},
 	// The git verbs choose between two engines, which know the nouns and never each other.
 	"skills/git":           {"skills/git/...", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 	"skills/git/gitconfig": {},
 	"skills/git/patch":     {},
 	// The native engine in a process of its own, both ends of the wire.
-	"skills/git/delegate": {"skills/git/engine", "skills/git/gitconfig", "skills/proc", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git/delegate": {"skills/extra", "skills/git/engine", "skills/git/gitconfig", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	// The native engine composes parts that know neither it nor each other.
 	"skills/git/native":         {"skills/git/engine", "skills/git/gitconfig", "skills/git/native/...", "skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/git/native/index":   {},
@@ -70,6 +70,7 @@ var mayImport = map[string][]string{
 	"spritekit/fault":      {"spritekit/protocol"},
 	"spritekit/protocol":   {},
 
+	"skills/agent/schema": {},
 	// A model server, for tests.
 	"skills/agent/agenttest": {},
 
@@ -147,7 +148,7 @@ var owners = map[string][]string{
 	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/host", "orchestrator/sprites/spritestest"},
 	"github.com/go-git/go-git":               {"skills/git/native", "skills/git/native/index", "skills/git/native/objects", "skills/git/native/refs", "skills/git/native/wire", "orchestrator/worktree"},
 	"github.com/modelcontextprotocol/go-sdk": {"spritekit/mcp"},
-	"github.com/google/jsonschema-go":        {"skills/agent", "spritekit/mcp"},
+	"github.com/google/jsonschema-go":        {"skills/agent/schema", "spritekit/mcp"},
 	"github.com/bmatcuk/doublestar":          {"skills/fs"},
 	"github.com/creack/pty":                  {"orchestrator/host/sandbox"},
 	"github.com/invopop/jsonschema":          {"scripts/genschema"},
@@ -173,7 +174,7 @@ var unreachable = []struct {
 	{[]string{"manifests", "orchestrator/ir", "orchestrator/lattice"},
 		[]string{"net", "net/http", "os/exec", "golang.org/...", "go.etcd.io/...", "github.com/coder/...", "github.com/oklog/..."},
 		"nouns and documents do no I/O"},
-	{[]string{"spritekit"}, []string{"github.com/go-git/...", "github.com/modelcontextprotocol/..."},
+	{[]string{"spritekit"}, []string{"github.com/go-git/...", "github.com/modelcontextprotocol/...", "github.com/google/jsonschema-go/..."},
 		"what is heavy and rarely needed is in the second file"},
 	{[]string{"spritekit", "spritekit/extra", "orchestrator"}, []string{"github.com/invopop/..."},
 		"the schema generator is linked into neither binary"},

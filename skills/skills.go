@@ -15,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/skills/credential"
 	"github.com/spritekit/lattice/skills/env"
 	"github.com/spritekit/lattice/skills/exec"
+	"github.com/spritekit/lattice/skills/extra"
 	"github.com/spritekit/lattice/skills/foreign"
 	"github.com/spritekit/lattice/skills/fs"
 	"github.com/spritekit/lattice/skills/git"
@@ -32,6 +33,8 @@ import (
 type Set struct {
 	// Git does what the git skills do where there is no git. Nil is the engine of the second file beside this one.
 	Git engine.Engine
+	// Match compares answers of agents with schemas. Nil has it done by that second file.
+	Match agent.Matcher
 
 	reaper proc.Reaper
 }
@@ -41,11 +44,15 @@ func All() []skill.Skill { return new(Set).All() }
 
 // All lists the built-in skills, sorted by name. It is called once.
 func (s *Set) All() []skill.Skill {
+	second := extra.Beside(&s.reaper)
 	if s.Git == nil {
-		s.Git = delegate.Beside(&s.reaper)
+		s.Git = delegate.New(second)
+	}
+	if s.Match == nil {
+		s.Match = agent.AskExtra(second)
 	}
 	all := slices.Concat(
-		agent.Skills(&s.reaper, git.Watch(&s.reaper, s.Git)),
+		agent.Skills(&s.reaper, git.Watch(&s.reaper, s.Git), s.Match),
 		ask.Skills(),
 		checkpoint.Skills(),
 		credential.Skills(),

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/spritekit/lattice/skills/git/delegate"
+	"github.com/spritekit/lattice/skills/extra"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -17,10 +17,10 @@ func (a app) serveMCP(args []string) error {
 	if err != nil {
 		return err
 	}
-	extra := filepath.Join(dir, protocol.Extra)
-	err = syscall.Exec(extra, append([]string{protocol.Extra, "mcp"}, args...), a.environ)
+	file := filepath.Join(dir, protocol.Extra)
+	err = syscall.Exec(file, append([]string{protocol.Extra, "mcp"}, args...), a.environ)
 	if errors.Is(err, fs.ErrNotExist) {
-		return delegate.Missing("spritekit mcp")
+		return extra.Missing("spritekit mcp")
 	}
-	return fmt.Errorf("run %s: %w", extra, err)
+	return fmt.Errorf("run %s: %w", file, err)
 }

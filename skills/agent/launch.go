@@ -25,6 +25,7 @@ const ownServer = "spritekit"
 type launch struct {
 	call    *skill.Call
 	reaper  *proc.Reaper
+	match   Matcher
 	in      input
 	adapter adapter
 	self    string // the spritekit binary, "" where none was found
@@ -263,7 +264,7 @@ func (l *launch) wordPrompt() error {
 	if l.in.SystemAppend != "" && !l.adapter.uses("system_append") {
 		l.prompt = l.in.SystemAppend + "\n\n" + l.prompt
 	}
-	if schema := l.in.OutputSchema; len(schema) > 0 && string(schema) != "null" {
+	if schema := l.in.OutputSchema; l.wantsSchema() {
 		file, err := l.scratch(".schema.json", schema)
 		if err != nil {
 			return err

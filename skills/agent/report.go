@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -68,7 +66,7 @@ func (l *launch) report(o outcome) report {
 
 // verdict turns the report into the outcome of the call: our own reasons to stop the agent first, then what it said of
 // its end, then its exit code.
-func (l *launch) verdict(r report, o outcome, schema *jsonschema.Resolved) (skill.Result, error) {
+func (l *launch) verdict(r report, o outcome) (skill.Result, error) {
 	ends := o.out.tally.ends
 	var last *ending
 	if len(ends) > 0 {
@@ -108,7 +106,7 @@ func (l *launch) verdict(r report, o outcome, schema *jsonschema.Resolved) (skil
 	if errors.Is(o.cause, errLingers) {
 		l.call.Warn("agent_lingered", "the agent did not end by itself after its last word, and was stopped")
 	}
-	return l.done(r, last, schema)
+	return l.done(r, last)
 }
 
 // stopped is the outcome of a limit of ours.
@@ -202,14 +200,14 @@ func (l *launch) because(cause string, e *skill.Error) *skill.Error {
 }
 
 // done is the outcome of an agent that did its work.
-func (l *launch) done(r report, last *ending, schema *jsonschema.Resolved) (skill.Result, error) {
+func (l *launch) done(r report, last *ending) (skill.Result, error) {
 	r.Status, r.StopReason = "done", "exit"
 	var given any
 	if last != nil {
 		r.StopReason, given = "end", last.structured
 	}
-	if schema != nil {
-		value, err := structured(given, r.FinalText, schema)
+	if l.wantsSchema() {
+		value, err := l.structured(given, r.FinalText)
 		if err != nil {
 			r.Status, r.StopReason = "failed", "error"
 			return l.fail(r, skill.Failed("structured_output_invalid", "%v", err).WithHint("final_text has what the agent said; ask it again, or loosen the schema"))

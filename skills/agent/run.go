@@ -20,8 +20,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -38,9 +36,9 @@ const (
 type Watch func(ctx context.Context, c *skill.Call, dir string) (changed func(context.Context) ([]string, error), err error)
 
 // Skills lists the family. Its processes are started by r.
-func Skills(r *proc.Reaper, watch Watch) []skill.Skill {
+func Skills(r *proc.Reaper, watch Watch, match Matcher) []skill.Skill {
 	return []skill.Skill{{Name: "agent.run", Run: func(ctx context.Context, c *skill.Call) (skill.Result, error) {
-		return run(ctx, c, r, watch)
+		return run(ctx, c, r, watch, match)
 	}}}
 }
 
@@ -66,8 +64,8 @@ type limitError string
 
 func (e limitError) Error() string { return "the agent passed the limit " + string(e) }
 
-func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper, watch Watch) (skill.Result, error) {
-	l := &launch{call: c, reaper: reaper, self: findSelf(c)}
+func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper, watch Watch, match Matcher) (skill.Result, error) {
+	l := &launch{call: c, reaper: reaper, match: match, self: findSelf(c)}
 	if err := c.Bind(&l.in); err != nil {
 		return skill.Result{}, err
 	}
@@ -78,8 +76,7 @@ func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper, watch Watch) (
 	if err := l.in.check(l.adapter); err != nil {
 		return skill.Result{}, err
 	}
-	schema, err := resolveSchema(l.in.OutputSchema)
-	if err != nil {
+	if err := l.checkSchema(ctx); err != nil {
 		return skill.Result{}, err
 	}
 	if err := l.choose(ctx); err != nil {
@@ -90,7 +87,7 @@ func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper, watch Watch) (
 	if err := l.prepare(ctx); err != nil {
 		return skill.Result{}, err
 	}
-	return l.run(ctx, watch, schema)
+	return l.run(ctx, watch)
 }
 
 // choose settles on a session and a prompt: those of the input, or those of the pause that was answered.
@@ -130,7 +127,7 @@ type outcome struct {
 	lonely   string // our MCP server's status, when the agent is without it
 }
 
-func (l *launch) run(ctx context.Context, watch Watch, schema *jsonschema.Resolved) (skill.Result, error) {
+func (l *launch) run(ctx context.Context, watch Watch) (skill.Result, error) {
 	c := l.call
 	changed, err := watch(ctx, c, l.spec.Dir)
 	if err != nil {
@@ -173,7 +170,7 @@ func (l *launch) run(ctx context.Context, watch Watch, schema *jsonschema.Resolv
 		}
 		return skill.Result{}, c.Suspend(ctx, o.question.Waiting.Reason, o.question.Waiting.ExpectedInputs, o.question.Request)
 	}
-	return l.verdict(r, o, schema)
+	return l.verdict(r, o)
 }
 
 // drive runs the agent to its end, or to ours.

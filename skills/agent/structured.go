@@ -1,30 +1,68 @@
 package agent
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
+	"github.com/spritekit/lattice/skills/extra"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// resolveSchema reads the input output_schema, nil for none.
-func resolveSchema(raw json.RawMessage) (*jsonschema.Resolved, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
+// Comparison asks whether a value matches a JSON schema or, without a value, whether the schema is one.
+type Comparison struct {
+	Schema json.RawMessage `json:"schema"`
+	Value  json.RawMessage `json:"value,omitempty"`
+}
+
+// Verdict answers a Comparison; both texts are empty when all is well.
+type Verdict struct {
+	NoSchema string `json:"no_schema,omitempty"` // why the schema is none
+	Mismatch string `json:"mismatch,omitempty"`  // where the value does not match it
+}
+
+// Matcher makes comparisons. Its errors are of asking.
+type Matcher func(context.Context, Comparison) (Verdict, error)
+
+// Command is the argument that makes the second file do one comparison: a Comparison on stdin, its Verdict on stdout.
+const Command = "match-schema"
+
+// AskExtra has comparisons made by the second file.
+func AskExtra(f extra.File) Matcher {
+	return func(ctx context.Context, c Comparison) (v Verdict, err error) {
+		stdin, err := json.Marshal(c)
+		if err != nil {
+			return v, fmt.Errorf("compare with output_schema: %w", err)
+		}
+		var stdout bytes.Buffer
+		if err := f.Run(ctx, "output_schema of agent.run", Command, stdin, &stdout); err != nil {
+			return v, err
+		}
+		if err := json.Unmarshal(stdout.Bytes(), &v); err != nil {
+			return v, fmt.Errorf("compare with output_schema: %w", err)
+		}
+		return v, nil
 	}
-	var s jsonschema.Schema
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, skill.BadInput("/output_schema", "is no JSON schema: %v", err)
+}
+
+// checkSchema refuses an input output_schema that is no schema.
+func (l *launch) checkSchema(ctx context.Context) error {
+	if !l.wantsSchema() {
+		return nil
 	}
-	resolved, err := s.Resolve(nil)
-	if err != nil {
-		return nil, skill.BadInput("/output_schema", "is no JSON schema: %v", err)
+	v, err := l.match(ctx, Comparison{Schema: l.in.OutputSchema})
+	if err == nil && v.NoSchema != "" {
+		err = skill.BadInput("/output_schema", "is no JSON schema: %s", v.NoSchema)
 	}
-	return resolved, nil
+	return err
+}
+
+// wantsSchema reports whether the answer must match a schema.
+func (l *launch) wantsSchema() bool {
+	return len(l.in.OutputSchema) > 0 && string(l.in.OutputSchema) != "null"
 }
 
 // askForJSON is what an agent is told that has no way of its own to be held to a schema.
@@ -33,7 +71,7 @@ func askForJSON(schema json.RawMessage) string {
 }
 
 // structured finds the answer that the schema asks for: given by the agent, or at the end of its final text.
-func structured(given any, final string, schema *jsonschema.Resolved) (any, error) {
+func (l *launch) structured(given any, final string) (any, error) {
 	value := given
 	if value == nil {
 		var err error
@@ -41,8 +79,18 @@ func structured(given any, final string, schema *jsonschema.Resolved) (any, erro
 			return nil, err
 		}
 	}
-	if err := schema.Validate(value); err != nil {
-		return nil, fmt.Errorf("the agent's answer does not match output_schema: %w", err)
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("compare with output_schema: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), afterwards) // the call may be cancelled; its answer is there
+	defer cancel()
+	v, err := l.match(ctx, Comparison{Schema: l.in.OutputSchema, Value: text})
+	if err != nil {
+		return nil, err
+	}
+	if v.Mismatch != "" {
+		return nil, fmt.Errorf("the agent's answer does not match output_schema: %s", v.Mismatch)
 	}
 	return value, nil
 }

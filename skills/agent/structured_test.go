@@ -1,13 +1,20 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
+
+	"github.com/spritekit/lattice/skills/agent/schema"
 )
 
 func TestAnswersAreFoundAndChecked(t *testing.T) {
-	schema, err := resolveSchema(json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`))
-	if err != nil {
+	l := &launch{match: func(_ context.Context, c Comparison) (v Verdict, err error) {
+		v.NoSchema, v.Mismatch = schema.Match(c.Schema, c.Value)
+		return v, nil
+	}}
+	l.in.OutputSchema = json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`)
+	if err := l.checkSchema(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	tests := map[string]struct {
@@ -26,7 +33,7 @@ func TestAnswersAreFoundAndChecked(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			value, err := structured(nil, test.final, schema)
+			value, err := l.structured(nil, test.final)
 			if test.want == "" {
 				if err == nil {
 					t.Errorf("structured(%q) = %v, want an error", test.final, value)
@@ -39,7 +46,8 @@ func TestAnswersAreFoundAndChecked(t *testing.T) {
 			}
 		})
 	}
-	if _, err := resolveSchema(json.RawMessage(`{"type":7}`)); err == nil {
+	l.in.OutputSchema = json.RawMessage(`{"type":7}`)
+	if err := l.checkSchema(t.Context()); err == nil {
 		t.Error("a schema that is none was taken")
 	}
 }

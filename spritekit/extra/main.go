@@ -1,16 +1,21 @@
 // Command spritekit-extra lies beside spritekit, which runs it: it holds what is heavy and rarely needed, so that every
-// skill starts faster without. It is "spritekit mcp", and the git of images that have none.
+// skill starts faster without. It is "spritekit mcp", the git of images that have none, and
+// the judge of agents' answers.
 //
-//	spritekit-extra mcp …       serves the skills to an agent, as spritekit mcp does
-//	spritekit-extra git-engine  does one operation of git: a request on stdin, a reply on stdout
+//	spritekit-extra mcp …         serves the skills to an agent, as spritekit mcp does
+//	spritekit-extra git-engine    does one operation of git: a request on stdin, a reply on stdout
+//	spritekit-extra match-schema  compares an agent's answer with a JSON schema
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 
+	"github.com/spritekit/lattice/skills/agent"
+	"github.com/spritekit/lattice/skills/agent/schema"
 	"github.com/spritekit/lattice/skills/git/delegate"
 	"github.com/spritekit/lattice/skills/git/native"
 	"github.com/spritekit/lattice/spritekit/cli"
@@ -37,6 +42,8 @@ func (a app) main(args []string) int {
 		return cli.Exit(a.stderr, "mcp", a.serveMCP(args[1:]))
 	case len(args) == 1 && args[0] == delegate.Command:
 		return cli.Exit(a.stderr, delegate.Command, a.serveGit())
+	case len(args) == 1 && args[0] == agent.Command:
+		return cli.Exit(a.stderr, agent.Command, a.matchSchema())
 	case len(args) == 1 && args[0] == "version":
 		fmt.Fprintf(a.stdout, "%s %s\n", protocol.Extra, cli.Version())
 		return protocol.ExitOK
@@ -51,4 +58,23 @@ func (a app) serveGit() error {
 	defer cancel()
 	cli.CancelAtSignal(cancel)
 	return delegate.Serve(ctx, native.Engine{}, a.stdin, a.stdout)
+}
+
+// match makes a comparison in this process.
+func match(_ context.Context, c agent.Comparison) (v agent.Verdict, err error) {
+	v.NoSchema, v.Mismatch = schema.Match(c.Schema, c.Value)
+	return v, nil
+}
+
+// matchSchema makes one comparison.
+func (a app) matchSchema() error {
+	var c agent.Comparison
+	if err := json.NewDecoder(a.stdin).Decode(&c); err != nil {
+		return fmt.Errorf("read the comparison: %w", err)
+	}
+	verdict, err := match(context.Background(), c)
+	if err != nil {
+		return err
+	}
+	return cli.WriteJSON(a.stdout, verdict)
 }

@@ -60,7 +60,7 @@ func (a app) serveMCP(args []string) error {
 	if options.Env, err = a.settle(folder); err != nil {
 		return err
 	}
-	set := skills.Set{Git: native.Engine{}}
+	set := skills.Set{Git: native.Engine{}, Match: match}
 	list, err := a.offered(&set, dir)
 	if err != nil {
 		return err

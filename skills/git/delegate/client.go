@@ -7,48 +7,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
-	"time"
 
+	"github.com/spritekit/lattice/skills/extra"
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
-	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/protocol"
-	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
-const (
-	maxLine   = 256 << 20 // bytes of one line of output
-	maxStderr = 16 << 10
-	grace     = 2 * time.Second
-)
+const maxLine = 256 << 20 // bytes of one line of output
 
 // Engine is the native engine in a process of its own.
-type Engine struct {
-	reaper *proc.Reaper
-	path   string
-}
+type Engine struct{ second extra.File }
 
 var (
 	_ engine.Engine = Engine{}
 	_ engine.Repo   = (*repo)(nil)
 )
 
-// Beside returns the engine whose second file lies beside this executable.
-func Beside(r *proc.Reaper) Engine {
-	self, err := os.Executable()
-	if err != nil {
-		return Engine{reaper: r} // which says that the file is missing
-	}
-	return New(r, filepath.Join(filepath.Dir(self), protocol.Extra))
-}
-
-// New returns the engine that the executable path serves.
-func New(r *proc.Reaper, path string) Engine { return Engine{reaper: r, path: path} }
+// New returns the engine that the second file serves.
+func New(second extra.File) Engine { return Engine{second} }
 
 // Name is engine.Native.
 func (Engine) Name() string { return engine.Native }
@@ -136,9 +114,6 @@ func (r *repo) Bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) 
 
 // ask runs the second file for one operation.
 func ask[T any](ctx context.Context, e Engine, req request, spec any, follow engine.Follow, data io.Writer) (result T, err error) {
-	if info, err := os.Stat(e.path); e.path == "" || errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-		return result, Missing("git without a git on PATH")
-	}
 	if req.Spec, err = json.Marshal(spec); err != nil {
 		return result, fmt.Errorf("ask %s: %w", protocol.Extra, err)
 	}
@@ -146,32 +121,22 @@ func ask[T any](ctx context.Context, e Engine, req request, spec any, follow eng
 	if err != nil {
 		return result, fmt.Errorf("ask %s: %w", protocol.Extra, err)
 	}
-	in, stderr := &receiver{follow: follow, data: data}, &proc.Tail{Limit: maxStderr}
-	exit, err := e.reaper.Run(ctx, proc.Spec{
-		Argv: []string{e.path, Command}, Dir: "/", Env: []string{}, Stdin: string(stdin), Stdout: in, Stderr: stderr, Grace: grace,
-	})
+	in := &receiver{follow: follow, data: data}
+	err = e.second.Run(ctx, "git without a git on PATH", Command, stdin, in)
 	switch {
 	case err != nil:
 		return result, err
-	case ctx.Err() != nil:
-		return result, fmt.Errorf("git %s: %w", req.Method, context.Cause(ctx))
 	case in.err != nil:
 		return result, fmt.Errorf("read the answer of %s: %w", protocol.Extra, in.err)
 	case in.last.Error != nil:
 		return result, in.last.Error
 	case in.last.Result == nil:
-		return result, fmt.Errorf("%s ended with code %d and no answer: %s", protocol.Extra, exit.Code, strings.TrimSpace(string(stderr.Bytes())))
+		return result, fmt.Errorf("%s gave no answer", protocol.Extra)
 	}
 	if err := json.Unmarshal(in.last.Result, &result); err != nil {
 		return result, fmt.Errorf("read the answer of %s: %w", protocol.Extra, err)
 	}
 	return result, nil
-}
-
-// Missing says that the second file is not there, and that something needs it (8).
-func Missing(need string) *skill.Error {
-	return skill.Unsupported("extra_missing", "%s is not beside spritekit, and %s needs it", protocol.Extra, need).
-		WithHint("install both files: spritekit install /skills, where %s lies beside spritekit; or use an image that has git", protocol.Extra)
 }
 
 // receiver reads the lines of the second file.

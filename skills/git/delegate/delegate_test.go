@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/spritekit/lattice/skills/extra"
 	"github.com/spritekit/lattice/skills/git/delegate"
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
@@ -86,7 +87,7 @@ func TestOperationsTravel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	ctx, e := t.Context(), delegate.New(new(proc.Reaper), self)
+	ctx, e := t.Context(), delegate.New(extra.File{Reaper: new(proc.Reaper), Path: self})
 
 	var progress []engine.Progress
 	cloned, err := e.Clone(ctx, engine.CloneSpec{
@@ -126,7 +127,7 @@ func TestOperationsTravel(t *testing.T) {
 }
 
 func TestASecondFileThatIsMissingIsSaid(t *testing.T) {
-	e := delegate.New(new(proc.Reaper), filepath.Join(t.TempDir(), "spritekit-extra"))
+	e := delegate.New(extra.File{Reaper: new(proc.Reaper), Path: filepath.Join(t.TempDir(), "spritekit-extra")})
 	_, err := e.Refs(t.Context(), engine.Source{})
 	if f := skill.Fault(err); f.Exit != 8 || f.Code != "extra_missing" || f.Hint == "" {
 		t.Errorf("Refs = %+v", f)
