@@ -1,22 +1,10 @@
-// Package leader is the one process that leads a state directory: it owns the store, the runners and the embedded
-// sprite host, and serves all of it behind one http.Handler (DESIGN 1). Leader is the type to look at first; it is the
-// api.Service.
+// Package leader is the one process that leads a state directory: it owns the store, the runners and the embedded sprite
+// host, and serves all of it behind one http.Handler (DESIGN 1). Start with Leader, the api.Service, and Leader.compose,
+// which connects the parts: runs starts them, drives drives them, views shows them, decisions takes answers, travel goes
+// back and copies, storage and pruner look after what is kept. DESIGN.md in this folder says what each part owns.
 //
-//	Home      where things lie, and the lock that makes one process the leader
-//	runs.go   start, list and show runs
-//	drive.go  who drives a run, and until when
-//	decide.go a person's answers
-//	handover.go who leads next, and when a leader that idles ends
-//	travel.go rewind.go, fork.go, compare.go: going back in runs, copies of them, and what changed
-//	retain.go which checkpoints of a run are kept
-//	prune.go  what ended runs left behind
-//	prepare.go a run's sprite, repository and task.json
-//	equip.go  /skills in sprites of a remote host
-//	artifacts.go copies of the files that runs declared
-//	storage.go checks, compaction and backups of the store; restore.go the way back
-//
-// A leader drives what it is asked to drive and nothing else: opening a home never continues an interrupted run by
-// itself. It decides nothing about a run's course; that is engine.Step.
+// A leader drives the runs that it is asked to drive and no others: opening a home never continues an interrupted run.
+// It decides nothing about the course of a run; that is engine.Step.
 package leader
 
 import (
