@@ -28,9 +28,8 @@
 //
 // # Locks
 //
-// Each sprite has a gate. Starting a command, file calls and checkpoints pass it together; restore and deletion pass it
-// alone. sprite.mu guards what runs and is never held while waiting for the gate. No lock is taken inside a transaction of
-// host.db; see package boltfile, whose Lock holds that under test.
+// Each sprite has a gate. Commands, file calls and connections pass it together; checkpoints, forks, restores and deletion
+// pass it alone. The file DESIGN.md in this folder has the order of locks and the parts that a host is made of.
 package host
 
 import (
