@@ -49,6 +49,7 @@ func storageFigures(of string, m map[string]float64) []figure {
 		unit, what string
 		limit      float64 // ms; 0 = none
 	}{
+		{"ms/new", "first checkpoint, all files new", 0}, {"ms/digest", "work in the background after the first checkpoint", 0},
 		{"ms/create", "checkpoint", 10}, {"ms/restore", "restore", 15}, {"ms/fork", "fork", 15},
 		{"ms/between", "session ends, checkpoint, session begins", 20}, {"ms/durable", "checkpoint, until durable", 0},
 	} {
