@@ -7,15 +7,15 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// action is what to do with a call, given what its journal knows.
+// action is the next step of a call, given the state of its journal.
 type action int
 
 const (
 	doRun    action = iota // do the work, from the beginning
 	doResume               // do the work, with the answers
-	doReplay               // give the recorded result, do nothing
-	doWait                 // say again that the call waits
-	doRefuse               // it is not known whether the effect happened: a person decides
+	doReplay               // write the recorded result
+	doWait                 // repeat that the call waits
+	doRefuse               // whether the effect happened is unknown: a person decides
 )
 
 // answer is a resume.json for this call.
@@ -25,16 +25,16 @@ type answer struct {
 	resume     *protocol.Resume
 }
 
-// decide applies DESIGN 14 and 24: what the journal stands at, how far the effects of the skill reach, and which
-// answer is there (nil for none) give what to do.
+// decide returns the action for a call from the last record of its journal, the class of its effects and the answer, nil
+// for none (DESIGN 14, 24).
 func decide(last journal.Record, class manifests.Class, a *answer) action {
 	if a != nil && !waitedFor(last, a) {
-		a = nil // of another pause: it answers nothing here
+		a = nil // it is the answer to another pause
 	}
 	switch last.State {
 	case "":
 		return doRun
-	case journal.Started: // crashed, as its lock was free
+	case journal.Started: // crashed: its lock was free
 		if class == manifests.ClassWorld {
 			return doRefuse
 		}
@@ -44,7 +44,7 @@ func decide(last journal.Record, class manifests.Class, a *answer) action {
 			return doResume
 		}
 		return doWait
-	case journal.Resumed: // crashed after the answer came
+	case journal.Resumed: // crashed after the answer arrived
 		switch {
 		case class == manifests.ClassWorld:
 			return doRefuse
@@ -64,8 +64,8 @@ func decide(last journal.Record, class manifests.Class, a *answer) action {
 	return doRefuse
 }
 
-// waitedFor reports whether the call paused on the checkpoint that the answer is for. A checkpoint does not know its
-// own id, so that the journal inside it names none.
+// waitedFor reports whether the call paused at the checkpoint of the answer. The journal inside a checkpoint does not have
+// the checkpoint's id, which is not known when it is taken.
 func waitedFor(last journal.Record, a *answer) bool {
 	if last.Waiting == nil {
 		return false

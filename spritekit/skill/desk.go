@@ -15,22 +15,22 @@ import (
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
-// Desk is what the calls of one process share: the open workspace and its outbox. Calls may run side by side. A
-// workspace that was put aside for another one is noticed by the next call.
+// Desk is the process context of calls: the open workspace and its outbox, which they share. Calls may run concurrently.
+// If the workspace was replaced, the next call opens the new one.
 type Desk struct {
 	dir   string
 	state string
 	held  holding
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	now  *place
-	past []*place // those of workspaces that are gone; calls may still be at work there
+	past []*place // replaced workspaces, which calls may still use
 
-	claims  map[string]string // what an id was used for, of the last maxClaims calls that left no journal
-	claimed []string          // their ids, the oldest first
+	claims  map[string]string // id to skill and input, of the last maxClaims calls without a journal
+	claimed []string          // the ids in claims, oldest first
 }
 
-// maxClaims bounds what a desk remembers of calls that left no journal.
+// maxClaims limits the calls without a journal that a desk remembers.
 const maxClaims = 4096
 
 // place is one open workspace.
@@ -40,17 +40,18 @@ type place struct {
 	out  *outbox.File
 }
 
-// NewDesk is for calls in the workspace dir, with its state as Env.State says. It opens nothing yet: what is wrong is for each call to tell.
+// NewDesk returns the Desk for calls in the workspace dir, with its state in state (Env.State). It opens no files: each
+// call reports an error of opening them.
 func NewDesk(dir, state string) *Desk {
 	return &Desk{dir: dir, state: state, claims: map[string]string{}}
 }
 
-// Serve is the function Serve, for one of several calls. env.Workspace must be the desk's.
+// Serve is [Serve] for one of several calls. env.Workspace must be the desk's.
 func (d *Desk) Serve(ctx context.Context, s Skill, m manifests.Skill, env Env, streams IO) (exit int) {
 	return serve(ctx, d, s, m, env, streams)
 }
 
-// Own is the last part of the outbox, in bytes, that holds nothing but what calls at this desk appended.
+// Own returns the last range of the outbox, in bytes, that was appended by calls at this desk alone.
 func (d *Desk) Own() (from, to int64) {
 	d.mu.Lock()
 	at := d.now
@@ -61,7 +62,7 @@ func (d *Desk) Own() (from, to int64) {
 	return at.out.Own()
 }
 
-// Close releases the workspace. No call may be under way.
+// Close closes the workspace. All calls must have ended.
 func (d *Desk) Close() error {
 	d.held.close()
 	d.mu.Lock()
@@ -76,21 +77,20 @@ func (d *Desk) Close() error {
 	return failed
 }
 
-// claim remembers what a call without a journal was, and reports false when its id was used for another one. Nothing of
-// a call that only reads is ever replayed, and what must be refused, the same id with another input, the desk knows
-// itself. A call that has a journal is only looked up.
-func (d *Desk) claim(id, what string, keep bool) bool {
+// claim reports whether the id is unused or was used for the same skill and input, given as use. With keep it remembers
+// the use: a call that only reads needs no journal, because it is never replayed; only its id must not be reused.
+func (d *Desk) claim(id, use string, keep bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	had, ok := d.claims[id]
 	if ok || !keep {
-		return !ok || had == what
+		return !ok || had == use
 	}
 	if len(d.claimed) == maxClaims {
 		delete(d.claims, d.claimed[0])
 		d.claimed = d.claimed[1:]
 	}
-	d.claims[id] = what
+	d.claims[id] = use
 	d.claimed = append(d.claimed, id)
 	return true
 }
@@ -104,7 +104,7 @@ func (c *accepted) needsNoJournal() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// open gives the workspace as it is now.
+// open returns the current workspace.
 func (d *Desk) open(now func() time.Time) (*place, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,7 +127,7 @@ func (d *Desk) open(now func() time.Time) (*place, error) {
 	return d.now, nil
 }
 
-// open brings the call to its workspace and outbox.
+// open opens the workspace and the outbox of the call.
 func (r *runner) open() (err error) {
 	stamp := outbox.Stamp{SpriteID: r.env.SpriteID, WorkItemID: r.env.WorkItemID, CallID: r.id}
 	if r.desk != nil {

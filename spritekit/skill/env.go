@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// DefaultWorkspace and DefaultSocket are where a sprite has its workspace and its api socket.
+// Default paths of the workspace and the api socket in a sprite.
 const (
 	DefaultWorkspace = "/workspace"
 	DefaultSocket    = "/.sprite/api.sock"
 )
 
-// Env is what a call learns from the environment (DESIGN 12). Everything is optional.
+// Env holds the settings of a call from the environment (DESIGN 12). All of them are optional.
 type Env struct {
 	SpriteID       string
 	WorkItemID     string // default the run's id
@@ -21,13 +21,13 @@ type Env struct {
 	AgentCallID    string // the call of agent.run whose agent makes this one; "" for none (nested.go)
 	IdempotencyKey string
 	Workspace      string
-	State          string // where .lattice lies instead of in the workspace; "" for there (LATTICE_STATE)
-	Socket         string // "" means that there is none to ask
+	State          string // folder of .lattice (LATTICE_STATE); "" for the workspace
+	Socket         string // "" if there is none
 	Grants         Grants
 	Inputs         map[string]string // LATTICE_INPUT_<NAME> by NAME
-	Child          []string          // what child processes may see
-	// MaxResult is the largest result line, in bytes, before its bulk is moved to a file; 0 is protocol.SpillAt, which is
-	// also the most.
+	Child          []string          // environment of child processes
+	// MaxResult is the size in bytes above which the data of a result line is moved to a file; 0 means protocol.SpillAt,
+	// which is also the maximum.
 	MaxResult int
 }
 
@@ -70,7 +70,7 @@ func ParseEnv(environ []string) Env {
 	if env.WorkItemID == "" {
 		env.WorkItemID = env.RunID
 	}
-	// A skill that a child calls is a call of its own: it must not answer for this one.
+	// A skill that a child process calls is a separate call: it must not have the id and inputs of this one.
 	env.Child = slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		return name == "LATTICE_CALL_ID" || name == "LATTICE_IDEMPOTENCY_KEY" || strings.HasPrefix(name, "LATTICE_INPUT_")

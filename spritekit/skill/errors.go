@@ -36,14 +36,14 @@ func badInput(problems []protocol.Problem) *fault.Error {
 	return fault.BadInput("bad_input", "%s", message).WithDetails(map[string]any{"problems": problems})
 }
 
-// The codes of a call that a full disk or a used-up quota stopped; it may run again once there is space.
+// Codes of a call that was stopped by a full disk or an exceeded quota; it may run again when there is space.
 const (
 	codeNoSpace = "no_space"
 	codeQuota   = "quota_exceeded"
 )
 
-// Fault maps any error of a skill to the Error that its caller sees: an *fault.Error as it is, known causes to their code,
-// anything else to "internal".
+// Fault maps any error of a skill to the Error that its caller sees: a *fault.Error as it is, known causes to their code,
+// any other error to "internal".
 func Fault(err error) *fault.Error {
 	var known *fault.Error
 	switch {
@@ -57,19 +57,19 @@ func Fault(err error) *fault.Error {
 	case errors.Is(err, context.Canceled):
 		return fault.Cancelled("cancelled", "the call was cancelled")
 	case errors.Is(err, workspace.ErrPlanted):
-		return fault.Unsafe("unsafe_path", "%v", err).WithHint("something in the sprite put it there: remove it or move it away, and the runtime makes its own anew")
+		return fault.Unsafe("unsafe_path", "%v", err).WithHint("another program in the sprite created it: remove it or move it away, and the runtime creates its own")
 	case errors.Is(err, workspace.ErrUnsafe):
 		return fault.Unsafe("unsafe_path", "%v", err).WithHint("paths must stay inside the workspace and name regular files")
 	case errors.Is(err, workspace.ErrTooLarge):
-		return fault.Limit("too_large", "%v", err).WithHint("nothing of that size is read whole; look at what it is, and make it smaller")
+		return fault.Limit("too_large", "%v", err).WithHint("files of that size are not read; make it smaller")
 	case errors.Is(err, syscall.EISDIR):
-		return fault.Unsafe("unsafe_path", "%v", err).WithHint("a regular file is wanted, not a directory")
+		return fault.Unsafe("unsafe_path", "%v", err).WithHint("name a regular file, not a directory")
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return fault.BadInput("name_too_long", "%v", err).WithHint("a name may have 255 bytes, a path 4095")
 	case errors.Is(err, syscall.EFBIG):
 		return fault.Limit("too_large", "%v", err).WithHint("the sprite limits the size of files")
 	case errors.Is(err, outbox.ErrLocked):
-		return fault.Busy("busy", "%v", err).WithHint("find what holds %s, such as with lsof, and end it; then make the call again", protocol.OutboxFile)
+		return fault.Busy("busy", "%v", err).WithHint("find the process that holds %s, for example with lsof, and end it; then make the call again", protocol.OutboxFile)
 	case errors.Is(err, syscall.ENOSPC):
 		return retryable(fault.Limit(codeNoSpace, "%v", err).
 			WithHint("free space on the disk of the workspace, then make the same call again"))
@@ -85,17 +85,17 @@ func Fault(err error) *fault.Error {
 	case errors.Is(err, syscall.ENOTDIR):
 		return fault.NotFound("not_found", "%v", err).WithHint("a part of the path is a file, not a folder")
 	case errors.Is(err, fs.ErrNotExist):
-		return fault.NotFound("not_found", "%v", err).WithHint("look whether the path is spelled right, and at what is there")
+		return fault.NotFound("not_found", "%v", err).WithHint("check the spelling of the path, and list its folder")
 	case errors.Is(err, fs.ErrExist):
-		return fault.Failed("exists", "%v", err).WithHint("something else has that name: choose another, or move away what is there")
+		return fault.Failed("exists", "%v", err).WithHint("choose another name, or move the existing file")
 	case errors.Is(err, fs.ErrPermission):
 		return fault.Failed("access_denied", "%v", err).
-			WithHint("the user that the sprite runs as may not do that: change the owner or the mode of what is named")
+			WithHint("the user of the sprite may not do that: change the owner or the mode of the file")
 	}
 	return fault.Internal("internal", "%v", err)
 }
 
-// retryable marks a failure that may pass: the same call may be made again.
+// retryable marks a failure as temporary: the same call may be made again.
 func retryable(e *fault.Error) *fault.Error {
 	e.Retryable = true
 	return e

@@ -105,7 +105,7 @@ func (r *runner) finish(result protocol.Result, exit int, end ending) int {
 		r.desk.held.remove(r.out)
 	}
 	said, warnings := r.out.close()
-	result.Events, result.Warnings = said+r.out.left(), warnings
+	result.Events, result.Warnings = said+r.out.countPending(), warnings
 	if len(result.Warnings) > maxWarnings {
 		result.Warnings = result.Warnings[:maxWarnings]
 	}
@@ -113,7 +113,7 @@ func (r *runner) finish(result protocol.Result, exit int, end ending) int {
 	if err != nil {
 		// The work may be done, but that is not recorded, so the call did not succeed.
 		e := Fault(err)
-		result = protocol.Result{Skill: result.Skill, CallID: result.CallID, Events: result.Events - r.out.left(), Error: &e.Fault}
+		result = protocol.Result{Skill: result.Skill, CallID: result.CallID, Events: result.Events - r.out.countPending(), Error: &e.Fault}
 		exit = e.Exit
 		line, err = encodeResult(result)
 	}

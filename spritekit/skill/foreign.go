@@ -14,14 +14,13 @@ import (
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
-// A foreign skill is a program of its own that keeps the contract by itself. Who calls it from a process of ours needs
-// these parts of Serve.
+// A third-party skill is a program that implements the contract itself. Its callers need these parts of Serve.
 
-// NewCallID draws the id of a call that was given none.
+// NewCallID returns a new id for a call.
 func NewCallID(now time.Time) string { return "call_" + strings.ToLower(outbox.NewID(now)) }
 
 // Admit reads the input of a call of m and checks it as Serve does: strict JSON, the manifest, the grants. It returns the
-// input with defaults filled in, in canonical form.
+// input with defaults, in canonical form.
 func Admit(m manifests.Skill, env Env, stdin io.Reader) (json.RawMessage, error) {
 	input, err := readInput(stdin)
 	if err != nil {
@@ -43,8 +42,8 @@ func FailureLine(e *fault.Error, skill, callID string) ([]byte, error) {
 	return encodeResult(protocol.Result{Skill: skill, CallID: callID, Error: &e.Fault})
 }
 
-// Fit returns line, the line of result, when it has at most limit bytes (0: protocol.SpillAt), else the line of result
-// after its bulk was moved to a file of the workspace.
+// Fit returns line, the line of result, if it has at most limit bytes (0: protocol.SpillAt). Otherwise it moves the data
+// of result, or the details of its error, to a file of the workspace and returns the new line.
 func Fit(root *workspace.Root, result *protocol.Result, line []byte, limit int) ([]byte, error) {
 	if limit <= 0 || limit > protocol.SpillAt {
 		limit = protocol.SpillAt

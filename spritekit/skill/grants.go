@@ -7,12 +7,12 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// pushPermission is the one that a person at a shell has to ask for.
+// pushPermission is the permission that a person at a shell does not have by default.
 const pushPermission = "git:push"
 
 // Grants is the set of permissions of a call (DESIGN 16). The zero value grants nothing.
 type Grants struct {
-	All    bool     // everything but Except
+	All    bool     // all permissions but Except
 	Only   []string // when All is false
 	Except []string // when All is true
 }
@@ -32,10 +32,10 @@ func ParseGrants(list string) Grants {
 	return g
 }
 
-// ShellGrants is what a person at a shell may do, where nobody set any permissions: all but git:push.
+// ShellGrants returns the grants of a shell without LATTICE_PERMISSIONS: all but git:push.
 func ShellGrants() Grants { return Grants{All: true, Except: []string{pushPermission}} }
 
-// And is what both g and h grant.
+// And returns the permissions that both g and h grant.
 func (g Grants) And(h Grants) Grants {
 	both := Grants{All: g.All && h.All, Except: slices.Concat(g.Except, h.Except)}
 	for _, p := range slices.Concat(g.Only, h.Only) {
@@ -51,7 +51,7 @@ func (g Grants) Allows(p string) bool {
 	return g.All && !slices.Contains(g.Except, p) || slices.Contains(g.Only, p)
 }
 
-// require names all permissions that are missing, in one error.
+// require returns an error that names all missing permissions.
 func (g Grants) require(skill string, permissions []string) error {
 	var missing []string
 	for _, p := range permissions {

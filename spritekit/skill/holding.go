@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// heldBack is how long the word that a call begins is held back at most.
+// heldBack is the longest delay of PHASE_STARTED.
 const heldBack = 5 * time.Millisecond
 
-// holding knows the calls at a desk whose beginning is held back. One timer serves all of them and is left to fire in
-// vain, or a little early for the next call: to stop and start one for each call would wake a thread each time.
+// holding is the set of calls at a desk whose PHASE_STARTED is delayed. One timer serves all of them and is never stopped,
+// so that it may fire without effect or a little early for the next call: stopping and starting a timer for each call
+// would wake a thread each time.
 type holding struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	calls map[*output]struct{}
 	timer *time.Timer
 	armed bool
@@ -27,7 +28,7 @@ func (h *holding) add(o *output) {
 	switch {
 	case h.armed:
 	case h.timer == nil:
-		h.timer = time.AfterFunc(heldBack, h.lapse)
+		h.timer = time.AfterFunc(heldBack, h.releaseAll)
 	default:
 		h.timer.Reset(heldBack)
 	}
@@ -40,18 +41,18 @@ func (h *holding) remove(o *output) {
 	delete(h.calls, o)
 }
 
-// lapse lets all that are held go on. A call cannot end before its part of this has.
-func (h *holding) lapse() {
+// releaseAll emits all delayed events. A call cannot end while its event is being emitted.
+func (h *holding) releaseAll() {
 	h.mu.Lock()
 	late := h.calls
 	h.calls, h.armed = nil, false
 	h.mu.Unlock()
 	for o := range late {
-		o.linger()
+		o.release()
 	}
 }
 
-// close is for when no call is under way.
+// close stops the timer. All calls must have ended.
 func (h *holding) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

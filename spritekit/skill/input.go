@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// MaxInput is the largest input that a call takes, in bytes.
+	// MaxInput is the maximum size of an input in bytes.
 	MaxInput = 16 << 20
-	// maxDepth is how deep an input may nest.
+	// maxDepth limits the nesting of an input.
 	maxDepth = 200
 )
 
@@ -30,7 +30,7 @@ func readInput(stdin io.Reader) (map[string]json.RawMessage, error) {
 	}
 	if len(raw) > MaxInput {
 		return nil, fault.Limit("input_too_large", "the input on stdin has more than %d bytes", MaxInput).
-			WithHint("put the bulk into a file of the workspace and name the file")
+			WithHint("put large data into a file of the workspace and name the file")
 	}
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
 		return map[string]json.RawMessage{}, nil
@@ -44,7 +44,7 @@ func readInput(stdin io.Reader) (map[string]json.RawMessage, error) {
 	if problem, err := checkJSON(raw); err != nil {
 		return nil, malformed(err)
 	} else if problem != nil {
-		return nil, badInput([]protocol.Problem{*problem}).WithHint("two readers would read it in two ways; give it once")
+		return nil, badInput([]protocol.Problem{*problem}).WithHint("readers would disagree about the value; give it once")
 	}
 	input := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &input); err != nil {
@@ -54,11 +54,11 @@ func readInput(stdin io.Reader) (map[string]json.RawMessage, error) {
 }
 
 func malformed(err error) *fault.Error {
-	return BadInput("", "stdin holds no usable input: %v", err).WithHint(`give one JSON object, such as {"path":"README.md"}`)
+	return BadInput("", "the input on stdin is not valid: %v", err).WithHint(`give one JSON object, such as {"path":"README.md"}`)
 }
 
-// checkJSON refuses what encoding/json lets pass: duplicate keys, which two readers would read differently, deep
-// nesting and anything after the value.
+// checkJSON refuses JSON that encoding/json accepts: duplicate keys, about which readers disagree, deep nesting, and text
+// after the value.
 func checkJSON(raw []byte) (*protocol.Problem, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

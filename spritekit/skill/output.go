@@ -13,23 +13,22 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// output is where a call's events go: the outbox first, then one write to stdout (DESIGN 8). It keeps both in the
-// same order and counts.
+// output writes the events of a call to the outbox, then to stdout (DESIGN 8), in the same order, and counts them.
 //
-// The event that begins a call which only reads may be held back for a moment: when the call ends within that, its
-// beginning, its end and its result are one append and one write. A crash in between loses the word that something began
-// that nobody has to know of, because it is simply done again.
+// PHASE_STARTED of a call that only reads may be delayed for heldBack: if the call ends before that, its start, its end
+// and its result are one append and one write. A crash loses the delayed event, which is harmless because the read is
+// simply done again.
 type output struct {
 	stdout io.Writer
 	now    func() time.Time
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	log      *outbox.Log
 	events   int
 	warnings []protocol.Warning
 	progAt   time.Time
 	closed   bool
-	first    protocol.Payload // held back, nil for none
+	first    protocol.Payload // delayed, nil for none
 	since    time.Time        // when it was emitted
 	last     protocol.Payload // recorded together with the result, nil for none
 	ready    []byte           // lines to print together with the result
@@ -47,9 +46,9 @@ func (o *output) emit(p protocol.Payload) error {
 	return o.append(p)
 }
 
-// append records and prints what emitFirst held back, then p. mu is held.
+// append records and prints the delayed event, then p. mu is held.
 func (o *output) append(p ...protocol.Payload) error {
-	said, then := o.held(p...)
+	said, then := o.pending(p...)
 	events, err := o.log.AppendSince(then, said...)
 	if err != nil {
 		return err
@@ -62,38 +61,38 @@ func (o *output) append(p ...protocol.Payload) error {
 	return o.print(lines)
 }
 
-// held is what is still to be recorded, in order: what emitFirst held back and since when, and after it p. mu is held.
-func (o *output) held(p ...protocol.Payload) (all []protocol.Payload, then time.Time) {
+// pending returns the events to record, in order: the delayed event and the time when it was emitted, then p. mu is held.
+func (o *output) pending(p ...protocol.Payload) (all []protocol.Payload, then time.Time) {
 	if o.first == nil {
 		return p, time.Time{}
 	}
 	return append([]protocol.Payload{o.first}, p...), o.since
 }
 
-// emitFirst is emit of an event that is held back until another one comes, linger is called, or the call ends.
+// emitFirst emits an event that is delayed until the next event, release, or the end of the call.
 func (o *output) emitFirst(p protocol.Payload) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.first, o.since = p, o.now()
 }
 
-// linger ends the holding back: the call takes longer.
-func (o *output) linger() {
+// release emits the delayed event of a call that takes longer.
+func (o *output) release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.closed && o.first != nil {
-		_ = o.append() // the next event that matters meets the same trouble and tells it
+		_ = o.append() // the next emit returns the same error
 	}
 }
 
-// emitLast is emit of the event that ends the work: it is recorded in one with the result, right before that.
+// emitLast emits the event that ends the work: it is recorded together with the result, right before it.
 func (o *output) emitLast(p protocol.Payload) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.last = p
 }
 
-// conclude records what was held back, and the result, if there is one to record.
+// conclude records the delayed events and the result, if there is one.
 func (o *output) conclude(result ...protocol.Payload) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -101,7 +100,7 @@ func (o *output) conclude(result ...protocol.Payload) error {
 	if o.last != nil {
 		end = append(end, o.last)
 	}
-	said, then := o.held(end...)
+	said, then := o.pending(end...)
 	all := append(slices.Clip(said), result...)
 	if len(all) == 0 {
 		return nil
@@ -117,7 +116,7 @@ func (o *output) conclude(result ...protocol.Payload) error {
 	return nil
 }
 
-// finish writes the result line, and what conclude left to be printed before it.
+// finish writes the events of conclude and the result line to stdout.
 func (o *output) finish(line []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -153,7 +152,7 @@ func (o *output) print(lines []byte) error {
 	return nil
 }
 
-// appendLine appends an event as it is printed.
+// appendLine appends an event with its prefix and line end.
 func appendLine(out, event []byte) []byte {
 	out = slices.Grow(out, len(protocol.Prefix)+len(event)+1)
 	return append(append(append(out, protocol.Prefix...), event...), '\n')
@@ -171,11 +170,11 @@ func (o *output) progress(message string, metadata any) {
 	if metadata != nil {
 		raw, err := json.Marshal(metadata)
 		if err != nil {
-			return // progress is a courtesy
+			return // progress is optional
 		}
 		info.Metadata = raw
 	}
-	o.append(info) // the next event that matters meets the same trouble and tells it
+	o.append(info) // the next emit returns the same error
 }
 
 func (o *output) warn(w protocol.Warning) {
@@ -184,8 +183,8 @@ func (o *output) warn(w protocol.Warning) {
 	o.warnings = append(o.warnings, w)
 }
 
-// close ends the call's say: later emissions fail, so that a goroutine which a skill left behind cannot speak after
-// the result.
+// close makes later calls of emit fail, so that a goroutine that the skill left behind cannot emit events after the
+// result.
 func (o *output) close() (events int, warnings []protocol.Warning) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -193,8 +192,8 @@ func (o *output) close() (events int, warnings []protocol.Warning) {
 	return o.events, o.warnings
 }
 
-// left is how many events conclude will add to those that were said.
-func (o *output) left() (events int) {
+// countPending returns the number of events that conclude will record.
+func (o *output) countPending() (events int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.first != nil {
@@ -206,7 +205,7 @@ func (o *output) left() (events int) {
 	return events
 }
 
-// syncWriter lets a skill's goroutines share stderr.
+// syncWriter makes stderr safe for concurrent use.
 type syncWriter struct {
 	mu sync.Mutex
 	w  io.Writer

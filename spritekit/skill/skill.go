@@ -1,14 +1,14 @@
 // Package skill is the contract between a skill and the runtime in the sprite. A skill is a Func: it gets a Call with
-// checked input and gives back a Result or an error. Serve carries one call from stdin to exit code:
+// checked input and returns a Result or an error. Serve carries one call from stdin to exit code:
 //
 //	stdin ─► strict JSON ─► manifest check ─► permissions ─► call journal ─► PHASE_STARTED ─► Func ─► PHASE_FINISHED ─► result
 //
-// A skill pauses by returning Call.Suspend: an ACTION_REQUEST if it has one, a checkpoint, WAITING, exit 75. When the
-// answer is there the same call runs again with Resume set (DESIGN 24).
+// A skill pauses by calling Call.Suspend: an optional ACTION_REQUEST, a checkpoint, WAITING, exit 75. When the answer has
+// arrived the same call runs again with Resume set (DESIGN 24).
 //
 // The package reads no environment and never exits the process: ParseEnv takes the environment as a list, Serve returns
-// the exit code, and one process may serve many calls. Everything under .lattice may have been written by anything
-// in the sprite, so what is read from there is validated and never widens what the call was granted.
+// the exit code, and one process may serve many calls. Any program in the sprite can write the files under .lattice, so
+// that they are validated when they are read and never extend the permissions of a call.
 package skill
 
 import (
@@ -51,7 +51,7 @@ type Skill struct {
 	Run  Func
 }
 
-// Call is all that a skill knows of its caller. Its methods may be used concurrently; none works after Run returned.
+// Call is one call of a skill. Its methods are safe for concurrent use, and fail after the Func has returned.
 type Call struct {
 	ID             string
 	RunID          string
@@ -63,7 +63,7 @@ type Call struct {
 	Input          json.RawMessage  // checked: an object without unknown keys, defaults filled in
 	Grants         Grants           // what this call may do
 	Root           *workspace.Root  // the workspace, usually /workspace
-	Socket         string           // the sprite's api socket, "" when there is none
+	Socket         string           // the sprite's api socket, "" if there is none
 	Resume         *protocol.Resume // set when this call continues after WAITING
 	Env            []string         // environment for child processes; without this call's id, key and inputs
 	Stderr         Writer           // for people
@@ -73,30 +73,30 @@ type Call struct {
 	suspend func(ctx context.Context, w protocol.Waiting, request *protocol.ActionRequest) error
 }
 
-// Writer is io.Writer; named so that the fields above line up with their meaning.
+// Writer is io.Writer.
 type Writer = io.Writer
 
 // Bind decodes the input strictly into the struct that v points to; a mismatch is a bad_input error with a pointer.
 func (c *Call) Bind(v any) error { return bind(c.Input, v) }
 
-// Emit appends one event to the outbox and writes it to stdout. Payloads above 256 KiB are spilled to a file. Before an
-// ERROR it tries a checkpoint and names it in the details.
+// Emit appends one event to the outbox and writes it to stdout. A payload above 256 KiB is moved to a file. Before an ERROR
+// Emit takes a checkpoint, if it can, and adds its id to the details.
 func (c *Call) Emit(p protocol.Payload) error {
 	if e, ok := p.(protocol.Error); ok {
-		p = WithPostMortem(context.Background(), c.Socket, e) // an interrupted call is worth a look, too
+		p = WithPostMortem(context.Background(), c.Socket, e) // also after the call was cancelled
 	}
 	return c.out.emit(p)
 }
 
-// Relay writes an event that is in the outbox already to stdout, so that it is seen live. It is not appended again, and
-// counts only if it bears this call's id: "spritekit emit" appended it for this call.
+// Relay writes an event that is already in the outbox to stdout, so that readers see it live. It is counted as an event of
+// the call only if it has the call's id: then "spritekit emit" appended it for this call.
 func (c *Call) Relay(e protocol.Event) error { return c.out.relay(e, e.CallID == c.ID) }
 
-// progressInterval bounds the rate of INFO kind "progress" to four a second.
+// progressInterval limits INFO events of kind "progress" to four a second.
 const progressInterval = 250 * time.Millisecond
 
-// Progress emits INFO kind "progress", at most four a second; those in between are dropped. A failure to emit shows
-// at the next event that matters.
+// Progress emits INFO of kind "progress", at most four a second; the others are dropped. An error is ignored: the next
+// Emit returns it.
 func (c *Call) Progress(message string, metadata any) { c.out.progress(message, metadata) }
 
 // Warn adds a warning to the result.
@@ -118,8 +118,8 @@ func (c *Call) Inputs(v any) error {
 	return bind(c.Resume.Inputs, v)
 }
 
-// Require refuses with permission_denied unless every permission is granted. The runtime has asked for those of the
-// manifest already; a skill asks for what only its input reveals.
+// Require returns a permission_denied error unless all permissions are granted. The runtime has checked those of the
+// manifest; a skill checks those that depend on its input.
 func (c *Call) Require(permissions ...string) error {
 	return c.Grants.require(c.Manifest.Name, permissions)
 }

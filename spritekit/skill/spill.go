@@ -6,9 +6,9 @@ import (
 	"github.com/spritekit/lattice/spritekit/outbox"
 )
 
-// Spill moves bulk that a result only names into a file below .lattice, as a result too large for its line is moved
-// whole; the files are pruned together. It returns the path, relative to the workspace, and the digest. The call must not
-// have ended.
+// Spill writes data to which a result only refers to a file below .lattice, as a result that is too large for its line is
+// written; the files are pruned together. It returns the path, relative to the workspace, and the digest. Spill fails
+// after the call has ended.
 func (c *Call) Spill(data []byte) (path, sha256 string, err error) {
 	ref, err := c.out.spill(data)
 	return ref.Path, ref.SHA256, err
