@@ -1,10 +1,10 @@
-// Package compile makes what people and tools write into what runs: Parse takes a document of any kind that is known
-// here (told by its version member) and gives a Flow, an ExecIR program ready to run, or every finding at once. Line
-// composes a workflow graph from one line of skills.
+// Package compile compiles flow documents to ExecIR: Parse takes a document of any known format (identified by its version
+// member) and returns a Flow, an ExecIR program ready to run, or all findings at once. Line composes a workflow graph from
+// one line of skills, Build from Go code.
 //
-// The first type to look at is Workflow, the authoring form: a graph of steps, where a step names a skill and the
-// compiler fills in what ExecIR wants said. Plan is the form for goals: steps whose types are rules, in files (Rule). Lowering is deterministic: equal documents give equal bytes (RFC 8785) and
-// so equal digests. Findings about the lowered program are told in terms of the document that its author sees.
+// Start with Workflow, the authoring format: a graph of steps that name skills, from which the compiler derives the rest of
+// ExecIR. Plan is the format for goals: the types of its steps are rules, in files (Rule). Lowering is deterministic: equal
+// documents give equal bytes (RFC 8785) and so equal digests. Findings about the lowered program refer to the source document.
 // Everything here is pure: no I/O, no clock, no map order in results.
 package compile
 
@@ -22,41 +22,41 @@ type Tools = func(name string) (manifests.Skill, bool)
 // Flow is a document that can run.
 type Flow struct {
 	Program *ir.Program
-	// ExecIR is the program's text: in RFC 8785 form when it was lowered, as it was given otherwise.
+	// ExecIR is the text of the program: in RFC 8785 form if it was lowered, else the input.
 	ExecIR json.RawMessage
-	// Workflow or Plan is the document that was lowered; both are nil when that was ExecIR already.
+	// Workflow or Plan is the source document; both are nil if it was ExecIR.
 	Workflow *Workflow
 	Plan     *Plan
 
 	origins origins
 }
 
-// Parse reads a workflow graph, a plan or an ExecIR document and checks all that can be known before a run. The flow is
-// nil when one of the findings is an error. Plans are lowered by the rules that come with lattice.
+// Parse compiles a workflow graph, a plan or an ExecIR document and runs all static checks. The flow is nil if one of the
+// findings is an error. Plans are lowered by the built-in rules.
 func Parse(data []byte, tools Tools) (*Flow, []ir.Finding) { return ParseBy(data, tools, nil) }
 
-// ParseBy is Parse with the rules by which steps are lowered; nil are those that come with lattice.
+// ParseBy is like Parse, with rules for lowering steps; nil selects the built-in ones.
 func ParseBy(data []byte, tools Tools, rules Rules) (*Flow, []ir.Finding) {
 	return ParseWith(data, Sources{Tools: tools, Rules: rules})
 }
 
-// Sources are what documents are compiled with. Rules are the step types of plans and workflow graphs, nil for those that
-// come with lattice. Templates and Schemas are further ones by their names: a document that names one, and has none of that
-// name itself, gets its text, so that what runs is whole and stays as it was.
+// Sources are the definitions that documents can use. Rules are the step types of plans and workflow graphs, nil for the
+// built-in ones. Templates and Schemas are additional ones by name: they are copied into a document that uses them and does
+// not define them, so that the program is self-contained.
 type Sources struct {
 	Tools              Tools
 	Rules              Rules
 	Templates, Schemas map[string]json.RawMessage
 }
 
-// ParseWith is Parse with everything that may be brought along.
+// ParseWith is like Parse, with all kinds of sources.
 func ParseWith(data []byte, s Sources) (*Flow, []ir.Finding) {
 	if s.Rules == nil {
 		s.Rules = BuiltinRules()
 	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(data, &members) != nil || members == nil {
-		return parseExecIR(data, s) // which says what is wrong with it
+		return parseExecIR(data, s) // which reports the missing version
 	}
 	_, workflow := members[workflowFormat.Member]
 	_, exec := members["execir_version"]
@@ -92,8 +92,8 @@ func errorAt(code, pointer, hint, message string) ir.Finding {
 // Told returns findings about the program with pointers into the document that it came from.
 func (f *Flow) Told(findings []ir.Finding) []ir.Finding { return f.origins.mapFindings(findings) }
 
-// origins maps places of the lowered program, as pointers, to the places of the document that they came from. What has
-// no line of its own stands where its nearest parent with one stands.
+// origins is a source map: it maps pointers into the lowered program to pointers into the source document. A pointer without
+// an entry has the origin of its nearest parent with one.
 type origins map[string]string
 
 func (o origins) mapFindings(findings []ir.Finding) []ir.Finding {
@@ -117,7 +117,7 @@ func (o origins) sourceOf(pointer string) string {
 	return pointer
 }
 
-// Report is what checking a document prints for a machine.
+// Report is the JSON output of checking a document.
 type Report struct {
 	// None of the findings is an error.
 	OK bool `json:"ok"`

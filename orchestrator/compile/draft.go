@@ -8,8 +8,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// A model drafts a plan in a form that every vendor's strict mode takes: lists instead of objects with free members. What
-// it drafts is nothing until it went through ParseBy like any other plan; what that finds goes back to the model.
+// A model drafts a plan in a form that every vendor's strict mode accepts: lists instead of objects with free members. The
+// draft is compiled with ParseBy like any other plan, and the findings are sent back to the model.
 
 // Draft is a plan as a model writes it.
 type Draft struct {
@@ -70,7 +70,7 @@ func Planner(class string, rules Rules) (json.RawMessage, error) {
 	return canonicalJSON(text)
 }
 
-// Request is the input of a Planner: the goal, and behind it the plan before, if there was one, with what is wrong with it.
+// Request is the input of a Planner: the goal, and the previous plan with its findings, if there was one.
 func Request(goal string, before json.RawMessage, findings []ir.Finding) string {
 	if before == nil {
 		return goal
@@ -84,7 +84,7 @@ func Request(goal string, before json.RawMessage, findings []ir.Finding) string 
 	return fmt.Sprintf("%s\n\nThe plan before was:\n%s\n\nFix only what is wrong with it:\n%s", goal, before, strings.Join(wrong, "\n"))
 }
 
-// Plan makes PlanIR of what a model drafted, indented for people.
+// Plan converts a draft to indented PlanIR.
 func (d Draft) Plan(goal string) (json.RawMessage, error) {
 	p := Plan{Version: PlanVersion, Goal: goal, Constraints: decodeValues(d.Constraints), Steps: []PlanStep{}}
 	for _, s := range d.Steps {

@@ -11,7 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// expandStep makes the nodes of one step. It returns the id of the first and of those that lead to the next step.
+// expandStep adds the nodes of one step. It returns the ids of the entry node and of those that lead to the next step.
 func (l *planning) expandStep(s *PlanStep, rule Rule, at string) (entry string, exits []string) {
 	l.checkStep(s, rule, at)
 	e := expansion{planning: l, step: s, rule: &rule, at: at}
@@ -74,7 +74,7 @@ func (l *planning) checkStep(s *PlanStep, rule Rule, at string) {
 	}
 }
 
-// expansion is a rule being filled in for one step.
+// expansion is the expansion of a rule for one step.
 type expansion struct {
 	*planning
 	step *PlanStep
@@ -84,7 +84,7 @@ type expansion struct {
 
 func (e *expansion) prefixedID(id string) string { return e.step.ID + "." + id }
 
-// prefixIDs puts the step's id before those of a node and of what stands inside of it.
+// prefixIDs prefixes the ids of a node, and of the nodes inside it, with the id of the step.
 func (e *expansion) prefixIDs(node map[string]any) {
 	name := func(o map[string]any, member string) {
 		if id, ok := o[member].(string); ok {
@@ -130,8 +130,8 @@ func asList(v any) []any {
 	return l
 }
 
-// fillMarks returns v with every mark replaced; there is false when v stands for an input that was not given. ptr is v's place
-// in the lowered document, for origins.
+// fillMarks returns v with every mark replaced. there is false if v is the mark of an input that was not given. ptr is the
+// pointer of v in the lowered document, for origins.
 func (e *expansion) fillMarks(v any, ptr string) (filled any, there bool) {
 	switch v := v.(type) {
 	case string:
@@ -160,8 +160,8 @@ func (e *expansion) fillMarks(v any, ptr string) (filled any, there bool) {
 	return v, true
 }
 
-// dropDangling keeps what was filled in well formed where something was left out: no projection of an input that is not there,
-// and nothing of a reference that has lost its subject.
+// dropDangling removes parts of an expanded node that depend on an omitted input: its projection, or the options of a
+// reference to it.
 func (e *expansion) dropDangling(before, out map[string]any) (any, bool) {
 	if _, had := before["ref"]; had && out["ref"] == nil {
 		return nil, false
@@ -177,7 +177,7 @@ func (e *expansion) dropDangling(before, out map[string]any) (any, bool) {
 	return out, true
 }
 
-// fillMark replaces a text that is a mark as a whole.
+// fillMark replaces a string that is a mark.
 func (e *expansion) fillMark(text, ptr string) (any, bool) {
 	m := ruleRef.FindStringSubmatch(text)
 	if m == nil {
@@ -217,7 +217,7 @@ func (e *expansion) recordOrigin(ptr, to string) {
 	}
 }
 
-// planValue is an expression of the plan's, or a default, with the rest of a reference behind it.
+// planValue returns an expression of the plan, or a default, followed by the rest of a reference.
 func (e *expansion) planValue(text json.RawMessage, rest string) (any, bool) {
 	if text == nil {
 		return nil, false
@@ -247,7 +247,7 @@ func (e *expansion) planValue(text json.RawMessage, rest string) (any, bool) {
 	return nil, false
 }
 
-// literalOf is a constraint's value as an expression that stands for itself.
+// literalOf returns the value of a constraint as a literal expression.
 func literalOf(text json.RawMessage) any {
 	v, err := ir.Decode(text)
 	if err != nil {
@@ -263,7 +263,7 @@ func literalOf(text json.RawMessage) any {
 	return map[string]any{"lit": v}
 }
 
-// Describe says in one line what a step type is for and what it takes.
+// Describe returns a one-line description of a step type and its inputs.
 func (r *Rule) Describe() string {
 	var in []string
 	for _, i := range r.Inputs {

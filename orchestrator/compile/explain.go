@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// Explained says of one node what a person wants to know before the flow runs.
+// Explained describes a node to a person, before the flow runs.
 type Explained struct {
 	// The id of the node.
 	ID string `json:"id"`
@@ -26,13 +26,13 @@ type Explained struct {
 	Writes []string `json:"writes"`
 	// The permissions that it needs.
 	Needs []string `json:"needs"`
-	// Who has to approve or answer, a sentence; "" is nobody.
+	// Who has to approve or answer, a sentence; "" is no one.
 	Approval string `json:"approval"`
 	// What follows, sentences.
 	Next []string `json:"next"`
 }
 
-// Explain says what each node of a flow does, in the order of the document.
+// Explain describes each node of a flow, in the order of the document.
 func (f *Flow) Explain() []Explained {
 	out := []Explained{}
 	f.Program.Walk(func(n *ir.Node, depth int) {
@@ -49,7 +49,7 @@ func (f *Flow) Explain() []Explained {
 	return out
 }
 
-// describeNode says what a node does and who has to approve it.
+// describeNode returns sentences about the effect of a node and about the person who has to approve it.
 func (f *Flow) describeNode(n *ir.Node) (does, approval string) {
 	switch n.Op {
 	case ir.OpToolCall:
@@ -65,7 +65,7 @@ func (f *Flow) describeNode(n *ir.Node) (does, approval string) {
 		if n.TimeoutS > 0 {
 			how := "the node fails"
 			if n.OnTimeout == "default" {
-				how = "the default stands"
+				how = "the default is used"
 			}
 			approval += fmt.Sprintf(" After %g s without an answer %s.", n.TimeoutS, how)
 		}
@@ -159,7 +159,7 @@ func (f *Flow) describeCall(n *ir.Node) (does, approval string) {
 	return does, approval
 }
 
-// asking are permissions of skills whose effect somebody outside has to bring about.
+// asking are permissions of skills whose effect needs someone outside the sprite.
 var asking = []string{"git:push", "github:write", "credential:fetch", "env:propose"}
 
 // describeModelCall says what an LLM_… node does.
@@ -218,7 +218,7 @@ func exprText(text json.RawMessage) string {
 	return string(text)
 }
 
-// Sentences is what Explain says, for a terminal.
+// Sentences formats the result of Explain for a terminal.
 func (e Explained) Sentences() string {
 	var b strings.Builder
 	indent := strings.Repeat("    ", e.Depth)

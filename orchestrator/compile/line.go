@@ -47,7 +47,7 @@ type Input struct {
 func Line(text string, tools Tools) (Workflow, []Input, []LineError) {
 	p := lineParser{text: text, places: map[string]span{}, tools: tools}
 	if at := strings.Index(strings.ToValidUTF8(text, "\xff"), "\xff"); at >= 0 {
-		p.addError(span{at, at + 1}, "not_utf8", "write the line in UTF-8", "these bytes are no text")
+		p.addError(span{at, at + 1}, "not_utf8", "write the line in UTF-8", "the line is not valid UTF-8")
 		return Workflow{}, nil, p.errors
 	}
 	w := p.parseLine()
@@ -87,7 +87,7 @@ func (p *lineParser) skipBlanks() {
 	}
 }
 
-// atWordEnd reports whether a word is over here.
+// atWordEnd reports whether the current word ends here.
 func (p *lineParser) atWordEnd() bool {
 	return p.at >= len(p.text) || strings.IndexByte(" \t\r\n|", p.text[p.at]) >= 0
 }
@@ -113,7 +113,7 @@ func (p *lineParser) parseLine() Workflow {
 	return w
 }
 
-// parseStep reads one step up to its bar or the end. ok is false when nothing behind it can be understood.
+// parseStep parses one step up to the next bar. ok is false if the rest of the line cannot be parsed.
 func (p *lineParser) parseStep(index int) (s Step, ok bool) {
 	p.skipBlanks()
 	start := p.at
@@ -127,7 +127,7 @@ func (p *lineParser) parseStep(index int) (s Step, ok bool) {
 		p.addError(span{start, max(p.at, start+1)}, "step_empty", "git.clone url=… | test.run", "a step begins with the name of a skill")
 		return s, false
 	case !utf8.ValidString(s.Type) || !stepID.MatchString(s.Type):
-		p.addError(place, "tool_unknown", "lattice skill ls lists them", "%q is no name of a skill", s.Type)
+		p.addError(place, "tool_unknown", "lattice skill ls lists them", "%q is not a valid name for a skill", s.Type)
 		return s, false
 	}
 	s.ID = p.freeID(strings.ReplaceAll(s.Type, ".", "_"))
@@ -177,7 +177,7 @@ func (p *lineParser) parsePair(step string) (string, json.RawMessage, bool) {
 	}
 	name, typed := strings.CutSuffix(p.text[start:p.at], ":")
 	if p.at >= len(p.text) || p.text[p.at] != '=' || name == "" || !stepID.MatchString(name) && name[0] != '_' {
-		p.addError(span{start, max(p.at, start+1)}, "pair_invalid", "name=text or name:=JSON; | begins the next step", "%q is no input of a step", p.text[start:p.at])
+		p.addError(span{start, max(p.at, start+1)}, "pair_invalid", "name=text or name:=JSON; | begins the next step", "%q is not an input of a step", p.text[start:p.at])
 		return "", nil, false
 	}
 	p.at++
@@ -197,7 +197,7 @@ func (p *lineParser) parsePair(step string) (string, json.RawMessage, bool) {
 	return name, value, ok
 }
 
-// parseJSON reads one JSON value, which may stand in single quotes.
+// parseJSON parses one JSON value, which may be in single quotes.
 func (p *lineParser) parseJSON() (json.RawMessage, bool) {
 	start, rest := p.at, p.text[p.at:]
 	quoted := strings.HasPrefix(rest, "'")
@@ -216,17 +216,17 @@ func (p *lineParser) parseJSON() (json.RawMessage, bool) {
 	size := int(d.InputOffset())
 	switch {
 	case err != nil:
-		p.addError(span{start, start + len(strings.TrimRight(rest, " "))}, "json_invalid", `name=text takes text as it is`, "this is no JSON: %v", err)
+		p.addError(span{start, start + len(strings.TrimRight(rest, " "))}, "json_invalid", `use name=text for text`, "this is not JSON: %v", err)
 		return nil, false
 	case quoted && strings.TrimSpace(rest[size:]) != "":
-		p.addError(span{start, start + len(rest) + 2}, "json_invalid", "", "more than one JSON value stands in the quotes")
+		p.addError(span{start, start + len(rest) + 2}, "json_invalid", "", "there is more than one JSON value in the quotes")
 		return nil, false
 	case quoted:
 		size = len(rest) + 2
 	}
 	p.at += size
 	if !p.atWordEnd() {
-		p.addError(span{p.at, p.at + 1}, "json_invalid", "put a blank behind it", "something stands right behind the JSON value")
+		p.addError(span{p.at, p.at + 1}, "json_invalid", "add a space after it", "there must be a space after the JSON value")
 		return nil, false
 	}
 	text, err := ir.Marshal(p.qualifyRefs(v, span{start, p.at}))
@@ -268,7 +268,7 @@ func quoteJSON(s string) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// checkWorkflow compiles the workflow and tells what it finds at the places of the line.
+// checkWorkflow compiles the workflow and maps its findings to positions in the line.
 func (p *lineParser) checkWorkflow(w Workflow) {
 	data, err := json.Marshal(w)
 	if err != nil {

@@ -125,7 +125,7 @@ func TestLineErrors(t *testing.T) {
 		"lone backslash":    {`fs.read path=a\`, `15+1 quote_open`, ""},
 		"no JSON":           {`fs.read path=a offset:=x`, `24+1 json_invalid`, "name=text"},
 		"open JSON":         {`git.add paths:=["a"`, `16+4 json_invalid`, ""},
-		"stuck to JSON":     {`git.add paths:=["a"]x`, `21+1 json_invalid`, "blank"},
+		"stuck to JSON":     {`git.add paths:=["a"]x`, `21+1 json_invalid`, "space"},
 		"open JSON quote":   {`git.add paths:='["a"]`, `16+6 quote_open`, ""},
 		"two JSON values":   {`git.add paths:='1 2'`, `16+5 json_invalid`, ""},
 		"text for a number": {`fs.read path=a offset=3`, `16+8 arg_type`, "offset:=3"},

@@ -15,7 +15,7 @@ type piece struct{ text, ref string }
 
 var stepRef = regexp.MustCompile(`^\$[A-Za-z][A-Za-z0-9_]*`)
 
-// parseValue reads a text up to its end and gives the value expression that stands for it.
+// parseValue parses a text and returns it as a value expression.
 func (p *lineParser) parseValue() (json.RawMessage, bool) {
 	var pieces []piece
 	add := func(q piece) {
@@ -105,7 +105,7 @@ func (p *lineParser) scanPlain(special string) string {
 	return p.text[start:p.at]
 }
 
-// parseRef reads a reference, or a dollar sign that is none.
+// parseRef parses a reference, or a literal dollar sign.
 func (p *lineParser) parseRef() (piece, bool) {
 	start, rest := p.at, p.text[p.at:]
 	if strings.HasPrefix(rest, "${") {
@@ -115,7 +115,7 @@ func (p *lineParser) parseRef() (piece, bool) {
 			name = stepRef.FindString("$" + rest[2:end])
 		}
 		if name == "" || ir.RefAt("$vars"+rest[1+len(name):end]) != "$vars"+rest[1+len(name):end] {
-			p.addError(span{start, start + max(2, end+1)}, "ref_invalid", "${in.name} or ${git_clone.head}; single quotes keep a $ as it is", "this is no reference")
+			p.addError(span{start, start + max(2, end+1)}, "ref_invalid", "${in.name} or ${git_clone.head}; single quotes keep a $ as it is", "this is not a reference")
 			return piece{}, false
 		}
 		p.at += end + 1
@@ -131,7 +131,7 @@ func (p *lineParser) parseRef() (piece, bool) {
 	return piece{ref: p.resolveName(name[1:], path, span{start, p.at})}, true
 }
 
-// resolveName makes a reference from the name of a namespace or of an earlier step, and the path behind it.
+// resolveName returns the reference for the name of a namespace or of an earlier step, followed by a path.
 func (p *lineParser) resolveName(name, path string, s span) string {
 	if slices.Contains([]string{"in", "vars", "tmp", "ctx"}, name) {
 		return "$" + name + path
@@ -147,7 +147,7 @@ func (p *lineParser) resolveName(name, path string, s span) string {
 	return "$vars." + name + path
 }
 
-// joinPieces writes pieces as a value expression.
+// joinPieces returns pieces as a value expression.
 func joinPieces(pieces []piece) json.RawMessage {
 	var parts []string
 	for _, q := range pieces {

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// compiler is what a lowered document says of its maker; it changes with the bytes that lowering gives.
+// compiler is the value of source.compiler in lowered documents. It changes when the output of lowering changes.
 const compiler = "lattice/1"
 
 func parseWorkflow(data []byte, s Sources) (*Flow, []ir.Finding) {
@@ -41,8 +41,8 @@ func parseWorkflow(data []byte, s Sources) (*Flow, []ir.Finding) {
 	return flow, findings
 }
 
-// parseLowered makes the flow of a document that was lowered to ExecIR, in its canonical form. told moves what is found in it to
-// where it came from.
+// parseLowered returns the flow of a document that was lowered to ExecIR, in canonical form. told maps its findings to the
+// source document.
 func (s Sources) parseLowered(doc map[string]any, told func([]ir.Finding) []ir.Finding) (*Flow, []ir.Finding) {
 	s.embedUses(doc)
 	text, err := json.Marshal(doc)
@@ -60,7 +60,7 @@ func (s Sources) parseLowered(doc map[string]any, told func([]ir.Finding) []ir.F
 }
 
 func encodingError(err error) ir.Finding {
-	return errorAt("json_invalid", "", `look for escapes such as "\ud800" that are no character`, fmt.Sprintf("write the document in RFC 8785 form: %v", err))
+	return errorAt("json_invalid", "", `look for unpaired surrogates such as "\ud800"`, fmt.Sprintf("write the document in RFC 8785 form: %v", err))
 }
 
 func canonicalJSON(text []byte) ([]byte, error) { return jcs.Transform(text) }
@@ -95,7 +95,7 @@ func (l *lowering) lowerDocument() ir.Document {
 
 var stepID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 
-// lowerStep lowers one step that calls a skill, to one node. at is the step's place, to that of the node.
+// lowerStep lowers a step that calls a skill to one node. at is the pointer of the step, to that of the node.
 func (l *lowering) lowerStep(s *Step, at, to string) ir.Node {
 	l.checkType(s, at)
 	n := ir.Node{
@@ -117,7 +117,7 @@ func (l *lowering) lowerStep(s *Step, at, to string) ir.Node {
 	return n
 }
 
-// refSegment writes a step's id as a segment of a reference.
+// refSegment returns a step's id as a segment of a reference.
 func refSegment(id string) string {
 	if strings.Contains(id, ".") {
 		return "['" + id + "']"
@@ -125,7 +125,7 @@ func refSegment(id string) string {
 	return "." + id
 }
 
-// checkType checks that a step says in one way what it does. That the skill exists is checked in the lowered program.
+// checkType checks that a step has one type. The check of the lowered program finds unknown skills.
 func (l *lowering) checkType(s *Step, at string) {
 	switch {
 	case s.Type == "":
@@ -133,9 +133,9 @@ func (l *lowering) checkType(s *Step, at string) {
 	case s.Type == typeTool && s.Tool == "":
 		l.addError("field_missing", at+"/tool", "", `a step of type "tool" names a skill`)
 	case s.Type != typeTool && s.Tool != "":
-		l.addError("field_not_allowed", at+"/tool", `leave it out, or say "type": "tool"`, "the step's type names a skill already")
+		l.addError("field_not_allowed", at+"/tool", `remove it, or write "type": "tool"`, "the step's type names a skill already")
 	case slices.Contains(abstractTypes, s.Type):
-		l.addError("type_unsupported", at+"/type", "name a skill, or a step type with its inputs: "+strings.Join(l.plan.rules.Types(), ", "), "%q says too little of what is to be done", s.Type)
+		l.addError("type_unsupported", at+"/type", "name a skill, or a step type with its inputs: "+strings.Join(l.plan.rules.Types(), ", "), "%q does not say what the step does", s.Type)
 	case s.Type != typeTool && !strings.Contains(s.Type, ".") && !l.isSkill(s.Type):
 		l.addError("type_unknown", at+"/type", ir.Near(s.Type, slices.Concat(skillNames(), []string{typeTool}, l.plan.rules.Types())), "there is no step type %q", s.Type)
 	}
@@ -158,7 +158,7 @@ func skillNames() []string {
 	return names
 }
 
-// entryStep is the first step: as named, else the one step that nothing leads to. Edges that may close a cycle do not count.
+// entryStep returns the named entry step, else the only one without incoming edges. Edges that can close a cycle do not count.
 func (l *lowering) entryStep() string {
 	w := l.workflow
 	if l.entries = 1; w.EntryNode != "" || len(w.Nodes) == 0 {
@@ -181,17 +181,17 @@ func (l *lowering) entryStep() string {
 	}
 	switch l.entries = len(first); l.entries {
 	case 0:
-		l.addError("entry_missing", "/entry_node", `"entry_node": "`+w.Nodes[0].ID+`"`, "an edge leads to every step: say which one runs first")
+		l.addError("entry_missing", "/entry_node", `"entry_node": "`+w.Nodes[0].ID+`"`, "every step is the target of an edge: name the first one")
 		return w.Nodes[0].ID
 	case 1:
 	default:
-		l.addError("entry_ambiguous", "/entry_node", "connect them by edges, or name entry_node", "no edge leads to %s: say which one runs first", strings.Join(first, ", "))
+		l.addError("entry_ambiguous", "/entry_node", "connect them by edges, or name entry_node", "no edge leads to %s: name the first one", strings.Join(first, ", "))
 	}
 	return first[0]
 }
 
-// mapFindings maps findings of the lowered program back, without those that only repeat what was said of the workflow. What is
-// wrong inside of a step whose type is a rule stands at the step, unless it is about what the author has written there.
+// mapFindings maps findings of the lowered program to the workflow and drops those that repeat an earlier finding. A finding
+// inside the nodes of a rule is mapped to the step, unless it is about text of the author.
 func (l *lowering) mapFindings(findings []ir.Finding) []ir.Finding {
 	said := map[string]bool{}
 	for _, f := range l.findings {

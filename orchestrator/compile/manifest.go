@@ -14,8 +14,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// Manifest checks a skill.json as its author wants it checked: what readers tolerate (unknown members, schemas that are
-// none) is an error here, what they would do without (a description, a class) a warning, and the examples must fit the
+// Manifest checks a skill.json for its author, more strictly than readers do: unknown members and invalid schemas are
+// errors, a missing description or class is a warning, and the examples must fit the
 // inputs. A permission that this version does not know is a warning, as it may be one of a version to come. The code of
 // a broken member is its name with _invalid.
 func Manifest(data []byte) (manifests.Skill, []ir.Finding) {
@@ -51,7 +51,7 @@ func Manifest(data []byte) (manifests.Skill, []ir.Finding) {
 	c.checkPermissions(tree["permissions"], "/permissions")
 	c.checkPermissions(tree["optional_permissions"], "/optional_permissions")
 	for _, name := range []string{"input_schema", "output_schema"} {
-		if schema, ok := tree[name].(map[string]any); ok { // what is none has been reported
+		if schema, ok := tree[name].(map[string]any); ok { // other types have been reported
 			schemaCheck{&c, name + "_invalid"}.checkSchema(schema, "/"+name)
 		}
 	}
@@ -103,15 +103,15 @@ func (c *manifestCheck) checkUnknown(v any, at string, t reflect.Type, more ...s
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if !slices.Contains(known, name) {
-			c.addFinding(ir.SeverityError, "field_unknown", at+"/"+escapePointer(name), ir.Near(name, known), "there is no member %q here", name)
+			c.addFinding(ir.SeverityError, "field_unknown", at+"/"+escapePointer(name), ir.Near(name, known), "unknown member %q", name)
 		}
 	}
 }
 
-// checkAdvice warns of what a reader can do without and a user cannot.
+// checkAdvice warns of missing members that are optional but useful.
 func (c *manifestCheck) checkAdvice(s manifests.Skill, tree map[string]any) {
 	if s.Description == "" {
-		c.addFinding(ir.SeverityWarning, "description_missing", "/description", "one sentence", "nobody can tell what the skill does")
+		c.addFinding(ir.SeverityWarning, "description_missing", "/description", "one sentence", "the skill has no description")
 	}
 	if tree["permissions"] == nil {
 		c.addFinding(ir.SeverityWarning, "permissions_missing", "/permissions", `such as ["fs:read"]; [] when it needs none`, "it counts as needing none")
@@ -121,7 +121,7 @@ func (c *manifestCheck) checkAdvice(s manifests.Skill, tree map[string]any) {
 	}
 }
 
-// checkPermissions warns of those that nothing but * grants. What is not even a name was reported as that.
+// checkPermissions warns of permissions that only "*" grants. Malformed ones have been reported.
 func (c *manifestCheck) checkPermissions(v any, at string) {
 	list, _ := v.([]any)
 	for i, e := range list {

@@ -16,7 +16,7 @@ type Migration struct {
 	Apply    func(document map[string]any) (map[string]any, error)
 }
 
-// Migrations lists those that come with lattice. All three formats are at their first version, so that there are none.
+// Migrations returns the built-in migrations. There are none yet: all three formats are at their first version.
 func Migrations() []Migration { return nil }
 
 // formats are the documents that have a version.
@@ -36,7 +36,7 @@ func Migrate(data []byte, migrations []Migration) (out []byte, applied []string,
 		}
 	}
 	return nil, nil, []ir.Finding{errorAt("version_missing", "", `"workflow_version", "planir_version" or "execir_version": "1.0"`,
-		"the document does not say what it is, nor its version")}
+		"the document has no version member, so its format is unknown")}
 }
 
 func migrateTree(data []byte, tree map[string]any, f ir.Format, version string, migrations []Migration) ([]byte, []string, []ir.Finding) {
@@ -47,8 +47,8 @@ func migrateTree(data []byte, tree map[string]any, f ir.Format, version string, 
 	for version != f.Version {
 		m := migrationFrom(migrations, f.Member, version)
 		if m == nil {
-			return refuse("write it anew as "+f.Version+", or use a lattice that has this version",
-				"have %s %s, want %s: no migration leads there", f.Name, version, f.Version)
+			return refuse("rewrite it as "+f.Version+", or use a version of lattice that supports this one",
+				"the document is %s %s; there is no migration to %s", f.Name, version, f.Version)
 		}
 		if len(applied) > len(migrations) {
 			return refuse("", "the migrations of %s lead in a circle at %s", f.Name, version)

@@ -17,18 +17,18 @@ const PlanVersion = "1.0"
 
 var planFormat = ir.Format{Name: "PlanIR", Member: "planir_version", Version: PlanVersion}
 
-// Plan is PlanIR: what shall happen, in steps that a person, or a model, can say without knowing how each is done. The
-// steps are done one behind the other. Each has a type, and the rule for that type says which nodes it becomes.
+// Plan is a PlanIR document: a goal and a sequence of abstract steps, written by a person or a model. The steps run in
+// order. Each has a type, whose rule determines the nodes that it is lowered to.
 type Plan struct {
 	// The schema of this document, for editors.
 	Schema string `json:"$schema,omitempty"`
 	// The version of the format, MAJOR.MINOR.
 	Version string `json:"planir_version"`
-	// What the plan is called.
+	// The name of the plan.
 	ID string `json:"id,omitempty"`
-	// What shall be reached, in words.
+	// The goal, in words.
 	Goal string `json:"goal"`
-	// What holds for all steps that know of it, such as "timezone". One that no step knows is reported.
+	// Values for all steps that use them, such as "timezone". One that no step uses is reported.
 	Constraints map[string]json.RawMessage `json:"constraints,omitempty"`
 	// A JSON schema of the input.
 	InputSchema json.RawMessage `json:"input_schema,omitempty"`
@@ -46,9 +46,9 @@ type Plan struct {
 type PlanStep struct {
 	// The name of the step.
 	ID string `json:"id"`
-	// What kind of step it is, such as "FIND_CONTACT".
+	// The type of the step, such as "FIND_CONTACT".
 	Type string `json:"type"`
-	// What the step works on, as value expressions: "$in.x" is an input of the run, "$vars.x" what a step before has put there.
+	// The inputs of the step, as value expressions: "$in.x" is an input of the run, "$vars.x" a value of an earlier step.
 	Inputs map[string]json.RawMessage `json:"inputs,omitempty"`
 	// Where its outputs are kept: "$vars.x", or "$tmp.x". Without it, output o of step S is $vars.S.o.
 	Outputs map[string]string `json:"outputs,omitempty"`
@@ -101,7 +101,7 @@ func (l *planning) addError(code, pointer, hint, format string, args ...any) {
 func (l *planning) lowerPlan() map[string]any {
 	p := l.plan
 	if strings.TrimSpace(p.Goal) == "" {
-		l.addError("field_missing", "/goal", "", "a plan says what shall be reached")
+		l.addError("field_missing", "/goal", "", "a plan needs a goal")
 	}
 	if len(p.Steps) == 0 {
 		l.addError("field_missing", "/steps", "known: "+strings.Join(l.rules.Types(), ", "), "a plan has at least one step")
@@ -147,9 +147,9 @@ func (l *planning) lowerSteps() (entry string, exits []string) {
 		named := planStepID.MatchString(s.ID)
 		switch {
 		case !named:
-			l.addError("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is no id of a step", s.ID)
+			l.addError("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is not a valid id for a step", s.ID)
 		case twice:
-			l.addError("id_duplicate", at+"/id", "", "the step at /steps/%d is called %q already", first, s.ID)
+			l.addError("id_duplicate", at+"/id", "", "the step at /steps/%d has the id %q, too", first, s.ID)
 		default:
 			seen[s.ID] = i
 		}
@@ -189,8 +189,8 @@ func (l *planning) knownConstraints() []string {
 	return names
 }
 
-// mapFindings maps findings of the lowered program back: to the input, output or constraint where something of the plan's author
-// stands, else to the step.
+// mapFindings maps findings of the lowered program to the plan: to an input, output or constraint if they are about text of
+// the author, else to the step.
 func (l *planning) mapFindings(findings []ir.Finding) []ir.Finding {
 	said := map[string]bool{}
 	for _, f := range l.findings {
@@ -203,7 +203,7 @@ func (l *planning) mapFindings(findings []ir.Finding) []ir.Finding {
 			continue
 		}
 		if l.broken && (f.Code == "ref_unset" || f.Code == "field_missing" || f.Code == "node_unknown") {
-			continue // what is missing may be what could not be lowered
+			continue // it may refer to a step that could not be lowered
 		}
 		if step {
 			f.Message = l.nodeOf(f.Pointer) + f.Message
@@ -214,7 +214,7 @@ func (l *planning) mapFindings(findings []ir.Finding) []ir.Finding {
 	return out
 }
 
-// nodeOf names the node of the lowered program in which a pointer is, for the front of a message.
+// nodeOf returns the name of the lowered node that a pointer leads into, as a prefix for messages.
 func (l *planning) nodeOf(pointer string) string {
 	parts := strings.SplitN(pointer, "/", 4)
 	if len(parts) < 3 || parts[1] != "nodes" {
@@ -226,8 +226,8 @@ func (l *planning) nodeOf(pointer string) string {
 	return ""
 }
 
-// sourceOf is where something of the lowered program comes from; step says that it is nearer to a step's rule than to
-// anything that the author wrote.
+// sourceOf returns the origin of a pointer into the lowered program. step reports that it comes from the rule of a step, not
+// from text of the author.
 func (l *planning) sourceOf(pointer string) (at string, step bool) {
 	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
 		to, ok := l.origins[p]

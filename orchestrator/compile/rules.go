@@ -16,17 +16,17 @@ import (
 // Rules are the step types of plans, by name.
 type Rules map[string]Rule
 
-// Rule says which nodes of ExecIR a type of step becomes. In the texts of its nodes, and where a SET or an output names a
-// place, these stand for what the step has:
+// Rule defines the ExecIR nodes of a step type. Strings of its nodes, and the targets of SET and outputs, can contain these
+// marks:
 //
-//	$arg.name         the value of an input, which is an expression of the plan's; $arg.name.member goes on into it
+//	$arg.name         an input, an expression of the plan; $arg.name.member is a member of it
 //	$constraint.name  a constraint of the plan, or its default
-//	$port.name        the place of an output
-//	$local.name       a place that only this step knows
+//	$port.name        the target of an output
+//	$local.name       a variable of this step
 //
-// An input that is not given and has no default takes the member, or the element, with it in which it stands. Ids of
-// nodes are those of the rule behind that of the step: "S2.search". Every node that no edge leaves, and that does not end
-// the run, leads to the next step.
+// A member or element whose value is the mark of an input that is neither given nor has a default is removed. Ids of nodes
+// are prefixed with the id of the step: "S2.search". Every node without outgoing edges that does not end the run leads to
+// the next step.
 type Rule struct {
 	Schema      string          `json:"$schema,omitempty"`
 	Version     string          `json:"step_version"`
@@ -43,7 +43,7 @@ type Rule struct {
 	nodes, edges []any
 }
 
-// RuleInput is an input of a step, or a constraint that it knows.
+// RuleInput is an input of a step, or a constraint that it uses.
 type RuleInput struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
@@ -66,8 +66,7 @@ var (
 	ruleRef    = regexp.MustCompile(`^\$(arg|constraint|port|local)\.([A-Za-z_][A-Za-z0-9_-]*)((?:\.|\[).*)?$`)
 )
 
-// BuiltinRules returns the step types that come with lattice. The map is the caller's; what the rules hold is shared
-// and is not changed.
+// BuiltinRules returns the built-in step types. The caller may change the map, but not the rules, which are shared.
 func BuiltinRules() Rules { return maps.Clone(builtinRules()) }
 
 var builtinRules = sync.OnceValue(func() Rules {
@@ -83,8 +82,8 @@ var builtinRules = sync.OnceValue(func() Rules {
 // Types lists the step types, sorted.
 func (r Rules) Types() []string { return slices.Sorted(maps.Keys(r)) }
 
-// ParseRule reads the rule for one step type as strictly as any document. What its nodes are worth shows when a plan is
-// lowered by it; here its marks, ids and entry are checked.
+// ParseRule decodes the rule for one step type and checks its marks, ids and entry node. Its nodes are checked when a step
+// is lowered.
 func ParseRule(data []byte) (Rule, []ir.Finding) {
 	var r Rule
 	tree, findings := ruleFormat.Read(data, &r)
@@ -95,7 +94,7 @@ func ParseRule(data []byte) (Rule, []ir.Finding) {
 		findings = append(findings, errorAt("rule_invalid", pointer, "", fmt.Sprintf(format, args...)))
 	}
 	if !ruleType.MatchString(r.Type) {
-		bad("/type", "%q is no step type: capital letters, digits and _", r.Type)
+		bad("/type", "%q is not a valid step type: use capital letters, digits and _", r.Type)
 	}
 	var ok bool
 	if r.nodes, ok = tree["nodes"].([]any); !ok || len(r.nodes) == 0 {
@@ -121,7 +120,7 @@ func ParseRule(data []byte) (Rule, []ir.Finding) {
 	return r, findings
 }
 
-// checkMarks finds marks that stand for nothing.
+// checkMarks reports unknown marks.
 func (r *Rule) checkMarks(v any, at string, bad func(pointer, format string, args ...any)) {
 	check := func(text, at string) {
 		m := ruleRef.FindStringSubmatch(text)
@@ -184,8 +183,8 @@ func (r *Rule) outputNames() []string {
 	return names
 }
 
-// WithRules adds rules to those that come with lattice; one of the same type replaces it. files are rules by the names of
-// their files, for findings.
+// WithRules adds rules to the built-in ones; a rule replaces a built-in one of the same type. files maps the names of files,
+// for findings, to their content.
 func WithRules(files map[string][]byte) (Rules, error) {
 	rules := BuiltinRules()
 	for _, name := range slices.Sorted(maps.Keys(files)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// What the value of a keyword of JSON Schema is, in the words of findings.
+// Types of the values of JSON Schema keywords, as findings name them.
 const (
 	aString       = "a string"
 	aBoolean      = "a boolean"
@@ -48,7 +48,7 @@ var schemaKeywords = map[string]string{
 
 var schemaTypes = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
 
-// schemaCheck finds what no reader of a schema could make sense of: keywords with a value of a wrong type. It follows
+// schemaCheck reports keywords of a schema whose values have a wrong type. It follows
 // no references, compiles no patterns, and takes unknown keywords for annotations, as JSON Schema does.
 type schemaCheck struct {
 	*manifestCheck
@@ -148,7 +148,7 @@ func hasDistinctStrings(v any) bool {
 	return ok
 }
 
-// typeNames judges the keyword "type" and says what it may be.
+// typeNames checks the keyword "type" and returns its allowed values.
 func typeNames(v any) (ok bool, hint string) {
 	list, some := v.([]any)
 	if !some {

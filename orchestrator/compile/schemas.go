@@ -19,7 +19,7 @@ func schemaFaults(doc *ir.Document) (findings []ir.Finding) {
 			return // a name: the schema is checked where it stands
 		}
 		if err := ladder.CheckSchema(schema); err != nil {
-			findings = append(findings, errorAt("schema_invalid", at, "JSON Schema 2020-12, which refers to nothing outside itself", err.Error()))
+			findings = append(findings, errorAt("schema_invalid", at, "use JSON Schema 2020-12 without references to other documents", err.Error()))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.Schemas)) {
@@ -43,7 +43,7 @@ func schemaFaults(doc *ir.Document) (findings []ir.Finding) {
 	return findings
 }
 
-// CheckInput holds the input of a run against the flow's input_schema: everything that does not fit, each with its place in
+// CheckInput validates the input of a run against the flow's input_schema. It returns all errors, each with its place in
 // the input. A flow without one takes any.
 func (f *Flow) CheckInput(input map[string]any) ([]ir.Finding, error) {
 	schema := f.Program.InputSchema()
@@ -91,10 +91,10 @@ func unknownInputs(schema json.RawMessage, input map[string]any) (findings []ir.
 	return findings
 }
 
-// hintFor says what helps where the fault's own words do not.
+// hintFor returns a hint for an error whose message is not sufficient.
 func hintFor(p ladder.Problem) string {
 	if p.Code == "type" {
-		return "--input name:=json gives a value that is no text"
+		return "use --input name:=JSON for values other than text"
 	}
 	return ""
 }

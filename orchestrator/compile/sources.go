@@ -12,9 +12,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// What a document names of templates and schemas that are not its own is put into it, as far as it was brought along.
+// Templates and schemas that a document uses but does not define are copied into it from the sources.
 
-// embedUses puts into doc, decoded ExecIR, what it names. It reports whether there was something.
+// embedUses copies the templates and schemas that doc, decoded ExecIR, uses into it. It reports whether it changed doc.
 func (s Sources) embedUses(doc map[string]any) bool {
 	u := usesOf(asList(doc["nodes"]))
 	if name, ok := doc["input_schema"].(string); ok {
@@ -51,9 +51,9 @@ func (s Sources) putNamed(doc map[string]any, member string, known map[string]js
 	return true
 }
 
-// Lower is the ExecIR that a document is lowered to, complete with what it names of what was brought along. It is nil, with
-// every finding, when the document is refused for anything but skills that are not known here: those are for whoever runs
-// it to find. A document that needs nothing of all that stays as it is.
+// Lower returns a document as self-contained ExecIR. If there are errors other than unknown skills, it returns nil and all
+// findings. Unknown skills are not errors here, because the caller may not have them installed. ExecIR that needs no
+// templates or schemas from s is returned unchanged.
 func Lower(data []byte, s Sources) (json.RawMessage, []ir.Finding) {
 	if builtin := s.Rules.isBuiltin(); builtin && len(s.Templates)+len(s.Schemas) == 0 {
 		return data, nil
@@ -82,13 +82,13 @@ func Lower(data []byte, s Sources) (json.RawMessage, []ir.Finding) {
 	return flow.ExecIR, nil
 }
 
-// isBuiltin reports whether the rules are those that come with lattice, and no others.
+// isBuiltin reports whether r consists of the built-in rules.
 func (r Rules) isBuiltin() bool {
 	own := builtinRules()
 	return len(r) == len(own) && maps.EqualFunc(r, own, func(a, b Rule) bool { return reflect.DeepEqual(a, b) })
 }
 
-// embedInto is an ExecIR document with what it names. One that lacks nothing stays byte for byte as it is.
+// embedInto returns an ExecIR document with the templates and schemas that it uses; one that needs none is unchanged.
 func (s Sources) embedInto(data []byte) []byte {
 	if len(s.Templates)+len(s.Schemas) == 0 {
 		return data
@@ -102,12 +102,12 @@ func (s Sources) embedInto(data []byte) []byte {
 		text, err = canonicalJSON(text)
 	}
 	if err != nil {
-		return data // whoever parses it says why
+		return data // the parser reports why
 	}
 	return text
 }
 
-// uses is what the nodes of a document name: the lists that it has to have, and templates and schemas.
+// uses collects the names of tools, model classes, templates and schemas in the nodes of a document.
 type uses struct {
 	tools, classes   []string
 	prompts, schemas []string

@@ -10,8 +10,8 @@ import (
 )
 
 // Steps of workflow graphs whose type is a rule (EXTRACT_INTENT, FIND_CONTACT …) become the nodes of that rule, as steps of
-// plans do: edges lead to the first of them and from the last ones. Their inputs stand in "in"; output o of step S is
-// $vars.S.o, unless outputs says otherwise.
+// plans do: edges lead to the first of them and from the last ones. Their inputs are in "in"; output o of step S is
+// $vars.S.o, unless outputs names another target.
 
 // typedStep is such a step, lowered.
 type typedStep struct {
@@ -19,7 +19,7 @@ type typedStep struct {
 	exits []string
 }
 
-// lowerTyped is the lowered document, decoded: head with the nodes and edges of all steps.
+// lowerTyped returns the lowered document, decoded: head with the nodes and edges of all steps.
 func (l *lowering) lowerTyped(head ir.Document) (map[string]any, error) {
 	seen := map[string]bool{}
 	for i := range l.workflow.Nodes {
@@ -28,7 +28,7 @@ func (l *lowering) lowerTyped(head ir.Document) (map[string]any, error) {
 		typed = typed && s.Tool == ""
 		_, ruled := l.typed[s.ID]
 		if ruled || typed && s.ID != "" && seen[s.ID] { // two that call skills are found as two nodes
-			l.addError("id_duplicate", at+"/id", "", "there is a step %q already", s.ID)
+			l.addError("id_duplicate", at+"/id", "", "there is another step %q", s.ID)
 			l.plan.broken = true
 			continue
 		}
@@ -61,7 +61,7 @@ func (l *lowering) lowerTyped(head ir.Document) (map[string]any, error) {
 	return doc, nil
 }
 
-// toTree is v as ir.Decode reads its JSON.
+// toTree converts v to the tree that ir.Decode returns for its JSON.
 func toTree(v any) (map[string]any, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -72,10 +72,10 @@ func toTree(v any) (map[string]any, error) {
 	return object, err
 }
 
-// expandTyped makes the nodes of one step whose type is a rule.
+// expandTyped adds the nodes of one step whose type is a rule.
 func (l *lowering) expandTyped(s *Step, rule Rule, at string) {
 	if !planStepID.MatchString(s.ID) {
-		l.addError("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is no id of a step of type %s", s.ID, s.Type)
+		l.addError("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is not a valid id for a step of type %s", s.ID, s.Type)
 		l.plan.broken = true
 		return
 	}
@@ -110,7 +110,7 @@ func (l *lowering) expandTyped(s *Step, rule Rule, at string) {
 	}
 }
 
-// entryOf is the node that a step begins with.
+// entryOf returns the id of the entry node of a step.
 func (l *lowering) entryOf(step string) string {
 	if t, ok := l.typed[step]; ok {
 		return t.entry
@@ -118,7 +118,7 @@ func (l *lowering) entryOf(step string) string {
 	return step
 }
 
-// connectSteps adds an edge between two steps: from each node with which the one ends to that with which the other begins.
+// connectSteps adds an edge between two steps: from each exit node of the first to the entry node of the second.
 func (l *lowering) connectSteps(e ir.Edge, at string) error {
 	from := []string{e.From}
 	if t, ok := l.typed[e.From]; ok {
@@ -137,7 +137,7 @@ func (l *lowering) connectSteps(e ir.Edge, at string) error {
 	return nil
 }
 
-// redirectCatches has catches lead to the first node of a step whose type is a rule.
+// redirectCatches changes catches that lead to a step whose type is a rule to its entry node.
 func (l *lowering) redirectCatches(nodes []any) {
 	for _, n := range nodes {
 		node, _ := n.(map[string]any)
@@ -151,7 +151,7 @@ func (l *lowering) redirectCatches(nodes []any) {
 	}
 }
 
-// ruleOrigin is the place of the step whose rule made what a pointer leads to, unless its author wrote that.
+// ruleOrigin returns the pointer of the step whose rule created a value; ok is false if the author wrote the value.
 func (l *lowering) ruleOrigin(pointer string) (at string, ok bool) {
 	for p := pointer; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
 		if to, known := l.origins[p]; known {

@@ -18,11 +18,11 @@ type Workflow struct {
 	Schema string `json:"$schema,omitempty"`
 	// The version of the format, MAJOR.MINOR.
 	Version string `json:"workflow_version"`
-	// What the flow is called.
+	// The name of the flow.
 	ID string `json:"id,omitempty"`
 	// Counts the author's editions of the flow.
 	Revision int `json:"revision,omitempty"`
-	// What the flow is for.
+	// A description of the flow.
 	Description string `json:"description,omitempty"`
 	// A JSON schema of the flow's input.
 	InputSchema json.RawMessage `json:"input_schema,omitempty"`
@@ -42,8 +42,8 @@ type Workflow struct {
 	Meta json.RawMessage `json:"meta,omitempty"`
 }
 
-// Step is one node of a workflow graph: a call of a skill, whose output is $vars.ID for the steps behind it, or a step type
-// as in plans, whose output O is $vars.ID.O; outputs may say otherwise.
+// Step is one node of a workflow graph: a call of a skill, whose output is $vars.ID for later steps, or a step type as in
+// plans, whose output O is $vars.ID.O. outputs can name other targets.
 type Step struct {
 	// The name of the step in edges and references.
 	ID string `json:"id"`
@@ -51,14 +51,14 @@ type Step struct {
 	Type string `json:"type"`
 	// The name of the skill, for type "tool".
 	Tool string `json:"tool,omitempty"`
-	// What people see instead of the id.
+	// A label to show instead of the id.
 	Label string `json:"label,omitempty"`
 	// The skill's inputs by name, as value expressions: "$in.x" is an input of the flow, "$vars.ID.x" an output of a step.
 	In json.RawMessage `json:"in,omitempty"`
 	// Where outputs are kept, by the name of the output ("result" is all of them): "$vars.x", or "$tmp.x" when the run's
 	// result need not have it. Without it, all of them in $vars.ID.
 	Outputs map[string]string `json:"outputs,omitempty"`
-	// The class of the call when it shall count as stricter than the skill's manifest says.
+	// A class for the call, if it is stricter than the class in the skill's manifest.
 	SideEffect manifests.Class `json:"side_effect,omitempty"`
 	// How long the call may take, in seconds.
 	TimeoutS float64 `json:"timeout_s,omitempty"`
@@ -81,6 +81,6 @@ func (s *Step) Skill() string {
 // typeTool is the type of a step whose skill is named by its member tool.
 const typeTool = "tool"
 
-// abstractTypes are names that visual editors give to steps which do not say yet what they work on. The step types of the
+// abstractTypes are names that visual editors give to steps whose skill is not chosen yet. The step types of the
 // same names in capitals do.
 var abstractTypes = []string{"choose", "classify", "extract_intent", "pack", "write"}

@@ -326,7 +326,7 @@ func TestNoConnection(t *testing.T) {
 		"refused":         {refusing.URL, &http.Transport{}, "connection refused", "nothing listens there: start the server, or correct base_url of [models.SMALL]"},
 		"unknown host":    {"http://models.invalid", unknown, "no such host", "the host models.invalid is unknown: correct base_url of [models.SMALL]"},
 		"unknown signer":  {secure.URL, &http.Transport{}, "certificate", "SSL_CERT_FILE"},
-		"another's":       {strings.Replace(secure.URL, "127.0.0.1", "localhost", 1), &http.Transport{TLSClientConfig: trusting(secure)}, "certificate", "not good for this address"},
+		"another's":       {strings.Replace(secure.URL, "127.0.0.1", "localhost", 1), &http.Transport{TLSClientConfig: trusting(secure)}, "certificate", "not valid for this address"},
 		"no TLS":          {strings.Replace(plain.URL, "http:", "https:", 1), &http.Transport{}, "HTTP response to HTTPS client", "write http:// in base_url of [models.SMALL]"},
 		"a proxy is down": {"https://models.invalid", &http.Transport{Proxy: http.ProxyURL(proxy)}, "proxyconnect", "HTTPS_PROXY"},
 	} {
@@ -347,8 +347,8 @@ func trusting(s *httptest.Server) *tls.Config {
 // What a status means to a person.
 func TestStatuses(t *testing.T) {
 	for status, want := range map[int]struct{ kind, code, hint string }{
-		401: {ir.FailProvider, lattice.ModelDenied, "SOME_KEY, which [models.SMALL]"},
-		403: {ir.FailProvider, lattice.ModelDenied, "SOME_KEY, which [models.SMALL]"},
+		401: {ir.FailProvider, lattice.ModelDenied, "SOME_KEY, as set in [models.SMALL]"},
+		403: {ir.FailProvider, lattice.ModelDenied, "SOME_KEY, as set in [models.SMALL]"},
 		407: {ir.FailProvider, lattice.ModelDenied, "HTTP_PROXY"},
 		404: {ir.FailProvider, lattice.ModelNotFound, "model or base_url of [models.SMALL]"},
 		400: {ir.FailProvider, lattice.ModelRefused, ""},

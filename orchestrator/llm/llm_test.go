@@ -127,13 +127,13 @@ func TestFailuresAreToldApart(t *testing.T) {
 		says     string
 		requests int
 	}{
-		"truncated":          {llmtest.Step{Text: `{"id":`, End: "length"}, ir.FailTruncated, "end of its 64 tokens", 1},
+		"truncated":          {llmtest.Step{Text: `{"id":`, End: "length"}, ir.FailTruncated, "all of its 64 tokens", 1},
 		"refused":            {llmtest.Step{Text: "I cannot", End: "refusal"}, ir.FailRefusal, "refused", 1},
-		"stopped oddly":      {llmtest.Step{Text: "x", End: "bored"}, ir.FailProvider, `stopped with "bored"`, 1},
+		"stopped oddly":      {llmtest.Step{Text: "x", End: "bored"}, ir.FailProvider, `unknown reason "bored"`, 1},
 		"rate limited":       {llmtest.Step{Status: 429, Message: "slow down"}, ir.FailRateLimited, "slow down", maxTries},
 		"overloaded":         {llmtest.Step{Status: 529, Message: "overloaded"}, ir.FailProvider, "529", maxTries},
 		"bad gateway":        {llmtest.Step{Status: 502}, ir.FailProvider, "502", maxTries},
-		"bad key":            {llmtest.Step{Status: 401, Message: "bad key"}, ir.FailProvider, "look at the key", 1},
+		"bad key":            {llmtest.Step{Status: 401, Message: "bad key"}, ir.FailProvider, "check the key", 1},
 		"no such model":      {llmtest.Step{Status: 404, Message: "no model"}, ir.FailProvider, "base_url", 1},
 		"bad request":        {llmtest.Step{Status: 400, Message: "context too long"}, ir.FailProvider, "context too long", 1},
 		"redirected":         {llmtest.Step{Status: 307}, ir.FailProvider, "redirects are not followed", 1},
