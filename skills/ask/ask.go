@@ -52,7 +52,7 @@ func askUser(ctx context.Context, c *skill.Call, in input) (*data, error) {
 	}
 	var answers map[string]json.RawMessage
 	if err := json.Unmarshal(c.Resume.Inputs, &answers); err != nil {
-		return nil, skill.BadInput("", "the answers are no object: %v", err)
+		return nil, skill.BadInput("", "the answers are not an object: %v", err)
 	}
 	if err := in.declined(answers); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func askUser(ctx context.Context, c *skill.Call, in input) (*data, error) {
 	}
 	if raw, ok := answers[answerName]; ok {
 		if err := json.Unmarshal(raw, &d.Answer); err != nil {
-			return nil, skill.BadInput("/answer", "is no string")
+			return nil, skill.BadInput("/answer", "is not a string")
 		}
 	}
 	if d.Answer == "" {

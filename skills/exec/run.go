@@ -144,7 +144,7 @@ func prepare(c *skill.Call, in input) (j job, err error) {
 	}
 	if in.ExpectStdout != "" {
 		if j.pattern, err = regexp.Compile(in.ExpectStdout); err != nil {
-			return j, skill.BadInput("/expect_stdout", "is no pattern: %v", err)
+			return j, skill.BadInput("/expect_stdout", "is not a pattern: %v", err)
 		}
 	}
 	if j.spec.Dir, err = proc.WorkDir(c, in.Cwd); err != nil {
@@ -192,7 +192,7 @@ func exits(raw json.RawMessage) ([]int, error) {
 	}
 	for _, code := range several {
 		if code < 0 || code > 255 {
-			return nil, skill.BadInput("/expect_exit", "%d is no exit code", code)
+			return nil, skill.BadInput("/expect_exit", "%d is not an exit code", code)
 		}
 	}
 	return several, nil
@@ -213,7 +213,7 @@ func environment(given, allow []string, set map[string]string) ([]string, error)
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if !isVariable(name) || strings.ContainsRune(set[name], 0) {
-			return nil, skill.BadInput("/env", "%q is no name of a variable, or its value holds a NUL byte", name)
+			return nil, skill.BadInput("/env", "%q is not the name of a variable, or its value holds a NUL byte", name)
 		}
 		env = append(env, name+"="+set[name])
 	}

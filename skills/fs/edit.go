@@ -146,7 +146,7 @@ func (t taken) still(c *skill.Call) error {
 	if err == nil && os.SameFile(now, t.info) && now.Size() == t.info.Size() && now.ModTime().Equal(t.info.ModTime()) {
 		return nil
 	}
-	return fault.Failed("changed", "%s was changed by somebody else meanwhile", t.rel).WithHint("read the file again and decide anew")
+	return fault.Failed("changed", "%s was changed by somebody else meanwhile", t.rel).WithHint("read the file again, then decide")
 }
 
 // isCRLF reports whether all lines end with CRLF.

@@ -190,7 +190,7 @@ func existing(ctx context.Context, c *skill.Call, rel, expect string) (fs.FileIn
 
 func changed(rel, found, expect string) error {
 	return fault.Failed("changed", "%s is not what was expected: sha256 %s, want %s", rel, found, expect).
-		WithHint("read the file again and decide anew").
+		WithHint("read the file again, then decide").
 		WithDetails(map[string]any{"sha256": found, "expect_sha256": expect})
 }
 

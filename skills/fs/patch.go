@@ -159,7 +159,7 @@ func rejected(all []patchReject) error {
 		where += ", hunk " + first.Header
 	}
 	return fault.Failed("rejected", "%s of the patch cannot be applied, and nothing was changed; the first, %s: %s", plural(len(all), "part"), where, first.Reason).
-		WithHint("details name each; read the files as they are now and make the patch anew").
+		WithHint("details name each; read the files as they are now and make a new patch").
 		WithDetails(map[string]any{"rejects": all})
 }
 

@@ -75,7 +75,7 @@ func readFile(ctx context.Context, c *skill.Call, in readInput) (*readData, erro
 		return nil, fmt.Errorf("read %s: %w", rel, err)
 	}
 	if p.over && !in.Truncate {
-		return nil, fault.Limit("too_large", "%s: what was asked for is larger than %d bytes", rel, in.MaxBytes).
+		return nil, fault.Limit("too_large", "%s: the requested range exceeds %d bytes", rel, in.MaxBytes).
 			WithHint(`read it in parts with offset and length, raise max_bytes, or set "truncate":true`).
 			WithDetails(map[string]any{"size": p.size, "max_bytes": in.MaxBytes})
 	}
@@ -91,7 +91,7 @@ func readFile(ctx context.Context, c *skill.Call, in readInput) (*readData, erro
 	case in.Encoding == encodingBase64:
 		data.Content = base64.StdEncoding.EncodeToString(p.picked)
 	case !utf8.Valid(p.picked):
-		return nil, fault.Failed("not_utf8", "%s is not UTF-8 in the range that was asked for", rel).
+		return nil, fault.Failed("not_utf8", "%s is not UTF-8 in the requested range", rel).
 			WithHint(`ask for "encoding":"base64"`)
 	}
 	return &data, nil

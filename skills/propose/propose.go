@@ -115,16 +115,16 @@ func Name(pointer, name string) error {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-/:", r))
 	})
 	if name == "" || len(name) > 128 || bad >= 0 || name[0] == '-' {
-		return skill.BadInput(pointer, "%q is no name: letters, digits and ._-/:, at most 128", name)
+		return skill.BadInput(pointer, "%q is not a name: letters, digits and ._-/:, at most 128", name)
 	}
 	return nil
 }
 
-// Link refuses what is no http or https URL, and one that carries a password.
+// Link refuses what is not an http or https URL, and one that carries a password.
 func Link(pointer, link string) error {
 	u, err := url.Parse(link)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || len(link) > 2048 {
-		return skill.BadInput(pointer, "is no http or https URL")
+		return skill.BadInput(pointer, "is not an http or https URL")
 	}
 	if u.User != nil {
 		return skill.BadInput(pointer, "carries a user or password")
