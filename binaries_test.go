@@ -89,7 +89,7 @@ func TestInitSize(t *testing.T) {
 	if info.Size() > limit {
 		t.Errorf("the init of sandboxes has %d bytes, the limit is %d", info.Size(), limit)
 	}
-	for _, line := range []string{"test -d /workspace", "[ ! -e /.sprite/sbin/init ] || [ $(stat -c %s /.sprite/sbin/init) = " + strconv.FormatInt(info.Size(), 10) + " ]"} {
+	for _, line := range []string{"test -d /workspace", "[ ! -s /.sprite/sbin/init ] || [ $(stat -c %s /.sprite/sbin/init) = " + strconv.FormatInt(info.Size(), 10) + " ]"} {
 		inside := exec.Command(lattice, "sprite", "exec", "s", "--", "sh", "-c", line)
 		inside.Env = show.Env
 		if out, err := inside.CombinedOutput(); err != nil {
