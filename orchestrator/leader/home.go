@@ -37,6 +37,9 @@ func (h Home) Mirrors() string { return filepath.Join(string(h), "mirrors") }
 // Run is a run's own directory: its repository bundle and its log.
 func (h Home) Run(id string) string { return filepath.Join(string(h), "runs", id) }
 
+// Noted holds an empty file for each run with actions that wait for a decision while the run does not, by the run's id.
+func (h Home) Noted() string { return filepath.Join(string(h), "noted") }
+
 // Logs holds what leaders in the background logged.
 func (h Home) Logs() string { return filepath.Join(string(h), "logs") }
 

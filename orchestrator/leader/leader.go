@@ -9,6 +9,7 @@ package leader
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"os"
@@ -205,6 +206,10 @@ func (l *Leader) compose(sprites http.Handler) {
 	var journal engine.Log = l.store
 	if l.cfg.WrapLog != nil {
 		journal = l.cfg.WrapLog(journal)
+	}
+	l.pruner.forget = func(ctx context.Context, sprite string) {
+		l.session.Forget(ctx, sprite)
+		boundaries.forget(sprite)
 	}
 	d.records, d.hostless, d.sessions = l.records, l.hostless, l.session
 	d.recovery = &recovery{client: l.client, disk: disk, records: l.records, log: l.cfg.Log}

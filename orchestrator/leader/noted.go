@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/action"
@@ -55,7 +57,12 @@ func (n noter) Append(ctx context.Context, run string, after lattice.Seq, entrie
 	}
 	if noted != nil { // first: a mark without an action costs a look, an action without a mark would be forgotten
 		dir := n.home.Run(run)
-		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, notedMark), nil, 0o600)); err != nil {
+		err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, notedMark), nil, 0o600))
+		if slices.ContainsFunc(noted, func(f lattice.ActionNoted) bool { return f.Verdict == lattice.Ask }) {
+			_, listErr := listOpen(n.home) // makes the index of a home that has none
+			err = errors.Join(err, listErr, os.WriteFile(filepath.Join(n.home.Noted(), run), nil, 0o600))
+		}
+		if err != nil {
 			return 0, fmt.Errorf("note an action of run %s: %w", run, err)
 		}
 	}
@@ -88,10 +95,22 @@ func (n *notes) Actions(_ context.Context, id string) ([]api.NotedAction, error)
 		}
 		return n.of(id)
 	}
-	runs, err := n.store.Runs()
+	ids, err := listOpen(n.home)
 	if err != nil {
-		return nil, fmt.Errorf("list runs: %w", err)
+		return nil, err
 	}
+	var runs []record
+	for _, id := range ids {
+		rec, err := n.records.loadBrief(id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // an older store was restored
+		}
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, rec)
+	}
+	slices.SortStableFunc(runs, func(a, b record) int { return b.Created.Compare(a.Created) })
 	open := []api.NotedAction{}
 	for _, r := range runs {
 		all, err := n.of(r.ID)
@@ -105,6 +124,43 @@ func (n *notes) Actions(_ context.Context, id string) ([]api.NotedAction, error)
 		}
 	}
 	return open, nil
+}
+
+// listOpen returns the ids of the runs that may have open actions. A home without the index gets it from the marks in the
+// folders of its runs.
+func listOpen(home Home) ([]string, error) {
+	files, err := os.ReadDir(home.Noted())
+	var ids []string
+	for _, f := range files {
+		ids = append(ids, f.Name())
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return ids, err
+	}
+	marks, err := filepath.Glob(filepath.Join(home.Run("*"), notedMark))
+	if err != nil {
+		return nil, fmt.Errorf("list noted actions: %w", err)
+	}
+	for _, mark := range marks {
+		ids = append(ids, filepath.Base(filepath.Dir(mark)))
+	}
+	made, err := os.MkdirTemp(string(home), ".noted-*") // the index appears whole
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return ids, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list noted actions: %w", err)
+	}
+	defer os.RemoveAll(made) // gone when it was renamed
+	for _, id := range ids {
+		if err := os.WriteFile(filepath.Join(made, id), nil, 0o600); err != nil {
+			return nil, fmt.Errorf("list noted actions: %w", err)
+		}
+	}
+	if err := os.Rename(made, home.Noted()); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("list noted actions: %w", err)
+	}
+	return ids, nil
 }
 
 // of lists the actions of one run, each with its last state.

@@ -36,6 +36,7 @@ type pruner struct {
 	views   *views
 	copies  *copies
 	log     zerolog.Logger
+	forget  func(ctx context.Context, sprite string) // called when a sprite was removed
 
 	mu sync.Mutex // held while something is removed, and by suspend
 }
@@ -260,6 +261,8 @@ func (pr *pruner) pruneSprite(ctx context.Context, rec record, used map[string]b
 	if !dry {
 		if err := errors.Join(pr.copies.remove(ctx, rec.ID, rec.Sprite, nil), pr.client.Delete(ctx, rec.Sprite)); err != nil {
 			item.Error = err.Error()
+		} else {
+			pr.forget(ctx, rec.Sprite)
 		}
 	}
 	return item, true, nil

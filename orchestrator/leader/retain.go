@@ -60,6 +60,13 @@ func (b *boundaries) isDue(sprite string) bool {
 	return b.counts[sprite]%sparePeriod == 0
 }
 
+// forget drops the count of a sprite that was removed.
+func (b *boundaries) forget(sprite string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.counts, sprite)
+}
+
 func (b *boundaries) removeSpare(ctx context.Context, sprite, newest string) error {
 	all, err := b.client.Checkpoints(ctx, sprite) // newest first
 	if err != nil {

@@ -42,7 +42,7 @@ func StoreProblem(err error) error {
 // sweep removes what a killed process left half made beside the store. The caller holds the home's lock, so that nobody
 // is at it.
 func sweep(home Home) error {
-	for _, made := range []string{".new-store-*", ".compact-*", ".restore-*"} {
+	for _, made := range []string{".new-store-*", ".compact-*", ".restore-*", ".noted-*"} {
 		left, err := filepath.Glob(filepath.Join(string(home), made))
 		if err != nil {
 			return fmt.Errorf("sweep the state directory: %w", err)
