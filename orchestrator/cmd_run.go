@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -48,8 +49,8 @@ func newRunCmd(d *deps) *cobra.Command {
 
 With --repo the repository is read here, with your own git and credentials, and travels into the sprite as a bundle;
 what the flow pushes lands there as branch lattice/<run> (a local path) after a person approved it. Before each call of a
-skill that acts outside (side_effect "world") the run waits for approval, too; --approve-world names skills that it need
-not ask for. Nothing else leaves the sprite. A run that needs a person ends the command with 75 and prints what to type next; a program that asks by a
+skill that acts outside (side_effect "world") the run waits for approval, too, unless --approve-world or the setting
+world.allow names the skill. Nothing else leaves the sprite. A run that needs a person ends the command with 75 and prints what to type next; a program that asks by a
 question event of old is answered by a new run (lattice answer --help). A failed run keeps its sprite. The first Ctrl-C
 stops driving; the run stays resumable.
 
@@ -107,6 +108,7 @@ from the settings (lattice --help).
 	f.BoolVar(&o.keep, "keep", false, "never remove the run's sprite")
 	_ = cmd.RegisterFlagCompletionFunc("allow", completePermissions)
 	_ = cmd.RegisterFlagCompletionFunc("input", completeInputs)
+	_ = cmd.RegisterFlagCompletionFunc("approve-world", completeWorldCalls(d, &o.from))
 	_ = cmd.RegisterFlagCompletionFunc("sprite", completeSprites(d))
 	cmd.ValidArgsFunction = completeFlows
 	return cmd
@@ -492,4 +494,23 @@ func continued(v api.RunView) string {
 		return ""
 	}
 	return "; it goes on in " + v.ContinuedIn
+}
+
+// completeWorldCalls completes the names of the skills of class world that the flow calls; without a flow those of all
+// built-in skills.
+func completeWorldCalls(d *deps, from *flowSources) cobra.CompletionFunc {
+	return func(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		if len(list) > 0 && list[0] != "-" {
+			if flow, err := d.compileFlow(c.Context(), list[0], *from); err == nil {
+				return flow.Program.WorldCalls(nil), cobra.ShellCompDirectiveNoFileComp
+			}
+		}
+		for _, s := range manifests.Skills() {
+			if s.SideEffect == manifests.ClassWorld {
+				names = append(names, s.Name)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
 }

@@ -68,6 +68,8 @@ type Config struct {
 	Models Models
 	// Policy decides about the actions that sprites ask for; nil is the default.
 	Policy action.Policy
+	// AllowWorld names the skills of class world that every run may call without asking.
+	AllowWorld []string
 	// Credentials returns what this process authenticates with, by the names under which it may be reported. It may be nil.
 	Credentials func() map[string]string
 	// ModelsOf answers for the models that a run was started with. key is the value of a variable that holds one's key.
@@ -194,7 +196,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.views = &views{store: l.store, records: l.records, states: states, drives: d, watchers: watchers, values: values, copies: copies}
 	l.artifacts = &artifacts{home: l.home, client: l.client, records: l.records, outputs: l.outputs, log: l.cfg.Log}
 	l.pruner = &pruner{home: l.home, store: l.store, client: l.client, git: l.git, records: l.records, states: states, views: l.views, copies: copies, log: l.cfg.Log}
-	l.runs = &runs{home: l.home, store: l.store, client: l.client, host: l.host, git: l.git, disk: disk, network: l.cfg.Network, records: l.records, states: states, views: l.views, drives: d, values: values, models: l.models, preparer: prepare, copies: copies}
+	l.runs = &runs{home: l.home, store: l.store, client: l.client, host: l.host, git: l.git, disk: disk, network: l.cfg.Network, allowWorld: l.cfg.AllowWorld, records: l.records, states: states, views: l.views, drives: d, values: values, models: l.models, preparer: prepare, copies: copies}
 	l.travel = &travel{store: l.store, client: l.client, session: l.session, disk: disk, records: l.records, states: states, views: l.views, drives: d, values: values, runs: l.runs, copies: copies, pruner: l.pruner}
 	l.reviewer = &reviewer{store: l.store, client: l.client, git: l.git, actor: actor, views: l.views, travel: l.travel}
 	l.decisions = &decisions{client: l.client, records: l.records, states: states, views: l.views, drives: d, runs: l.runs}

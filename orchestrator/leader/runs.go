@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,21 +30,23 @@ import (
 
 // runs starts, continues and ends runs (api.Service).
 type runs struct {
-	home     Home
-	store    *store.Store
-	client   *sprites.Client
-	host     *host.Host // nil with a remote Sprites API
-	git      *worktree.Git
-	disk     func() string
-	network  host.Network // for sprites of runs that do not say theirs
-	records  *records
-	states   *states
-	views    *views
-	drives   *drives
-	values   *values
-	models   *models
-	preparer *preparer
-	copies   *copies
+	home    Home
+	store   *store.Store
+	client  *sprites.Client
+	host    *host.Host // nil with a remote Sprites API
+	git     *worktree.Git
+	disk    func() string
+	network host.Network // for sprites of runs that do not say theirs
+	// allowWorld names the skills of class world that every run may call without asking.
+	allowWorld []string
+	records    *records
+	states     *states
+	views      *views
+	drives     *drives
+	values     *values
+	models     *models
+	preparer   *preparer
+	copies     *copies
 
 	linking sync.Mutex // held while a run is begun by an answer
 }
@@ -115,6 +118,7 @@ func (rn *runs) begin(ctx context.Context, program *ir.Program, r api.RunRequest
 	if o.WorkItem == "" {
 		o.WorkItem = id
 	}
+	o.ApproveWorld = allowedWorld(program, o.ApproveWorld, rn.allowWorld)
 	callsSkills := program.CallsSkills()
 	if callsSkills {
 		if err := rn.preparer.checkSkills(o.Options); err != nil {
@@ -155,10 +159,21 @@ func (rn *runs) begin(ctx context.Context, program *ir.Program, r api.RunRequest
 	rn.drives.detach(id, r.Detach)
 	v, err := rn.views.build(id)
 	for _, skill := range program.WorldCalls(o.ApproveWorld) {
-		notice = append(notice, fmt.Sprintf("%s acts outside: the run waits for approval before it calls it; --approve-world %s allows it from the start", skill, skill))
+		notice = append(notice, fmt.Sprintf("%s acts outside: the run waits for approval before it calls it; --approve-world %s or the setting world.allow allows it from the start", skill, skill))
 	}
 	v.Notice = notice
 	return v, err
+}
+
+// allowedWorld returns the skills that the run may call without asking: those of its request and those of the policy that
+// the program calls.
+func allowedWorld(p *ir.Program, requested, policy []string) []string {
+	for _, name := range p.WorldCalls(requested) {
+		if slices.Contains(policy, name) {
+			requested = append(slices.Clip(requested), name)
+		}
+	}
+	return requested
 }
 
 // listMissingObjects says what of its repository a run will not have, as far as it is known before the repository is read.

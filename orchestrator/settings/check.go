@@ -37,6 +37,11 @@ func check(s Settings) []Finding {
 			bad(CodeValue, "actions."+name, "known: "+strings.Join(ActionNames(), ", "), "there is no action %q", name)
 		}
 	}
+	for _, name := range s.World.Allow {
+		if !manifests.ValidName(name) {
+			bad(CodeValue, "world.allow", "name the skills one by one, such as \"gmail.send\"", "%q is not the name of a skill", name)
+		}
+	}
 	oneOf("network", string(s.Network), Networks())
 	if strings.Contains(s.Image, "/") && !strings.HasPrefix(s.Image, "/") && !strings.HasPrefix(s.Image, "~/") {
 		bad(CodeValue, "image", "begin a path with / or ~/, or name an image (lattice image ls)", "%q is neither an image's name nor an absolute path", s.Image)

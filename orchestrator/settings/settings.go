@@ -52,6 +52,7 @@ type Settings struct {
 	Serve   Serve   `json:"serve,omitzero"`
 	// Actions says what becomes of the actions that sprites ask for, by name; those left out have the default.
 	Actions map[string]Rule `json:"actions,omitempty"`
+	World   World           `json:"world,omitzero"`
 	// Models are those that flows ask, by the name of their class.
 	Models map[string]Model `json:"models,omitempty"`
 	LLM    LLM              `json:"llm,omitzero"`
@@ -91,6 +92,12 @@ type Sprites struct {
 	TokenEnv string `json:"token_env,omitempty"`
 	// TokenFile is the path of a file that holds the token and that nobody else may read; ~/ is the home directory.
 	TokenFile string `json:"token_file,omitempty"`
+}
+
+// World says which skills of class world runs call without asking.
+type World struct {
+	// Allow names the skills; as --approve-world of each run that calls them.
+	Allow []string `json:"allow,omitempty"`
 }
 
 // Git is who commits when the repository and git's own settings do not say.
