@@ -1,13 +1,58 @@
-// Package lattice holds the nouns of the orchestrator: entries, facts, commands, calls, outcomes, ids and status
-// tables. It does no I/O and imports no sibling. Start with Fact (what goes into engine.Step) and Command (what comes
-// out of it); Entry is how both reach the store.
+// Package lattice holds the nouns of the orchestrator. Read it before any other package: it does no I/O, imports no
+// sibling, and every other package speaks in its types.
 //
-//	run      one execution of an ExecIR program
-//	call     one attempt at a skill; its id is an HMAC that a sprite cannot guess
-//	wait     a question to a person; a run has at most one open wait per node
-//	boundary a Pair: journal position and sprite checkpoint that belong together
-//	path     which iteration of a MAP something belongs to; see Command
-//	epoch    rises with rewind and fork, so that old call ids are never issued again
+// # A run
+//
+// A flow is a document in ExecIR (package ir): nodes, and edges between them. A run is one execution of a flow. It
+// belongs to a work item, the id under which events of sprites are reported, and usually has one sprite, a machine with a
+// file system in which skills are called. [RunStatus] says where the run is in its life.
+//
+// The truth about a run is its journal: a sequence of [Entry] values in package store. An entry is one of
+//
+//   - a [Fact], something that happened and that the run believes,
+//   - an event, something that a sprite said ([Event]); it never changes the course of the run,
+//   - a snapshot of the state after the facts so far, which can be computed again at any time.
+//
+// [Seq] is a position in the journal. All runs of one store share the sequence.
+//
+// # How a run moves
+//
+// engine.Step takes the state and a Fact and returns the next state and a list of [Command] values: call a skill, take
+// a checkpoint, restore files, ask a model, start a timer. A command stays pending until a fact answers it. After a
+// crash the facts are folded again and the pending commands are performed again; this is all of recovery.
+//
+//	          RunStarted, Answered, CancelRequested
+//	people ─────────────────────┐
+//	                            ▼
+//	          ┌──── Fact ──▶ engine.Step ──▶ Command ────┐
+//	          │                                          ▼
+//	       journal ◀── CallFinished, TimerFired, … ◀── driver ──▶ sprite, model, clock
+//
+// A [Call] is one attempt at a skill. Its id is an HMAC, so that a sprite cannot guess the id of a call and plant its
+// result. Its class (package manifests) says what may be done if it is cut off: call it again, restore the files first,
+// or ask a person. An [Outcome] is what the driver found out about a call; [Lost] is never success.
+//
+// A [Wait] is an open question to a person: an approval, a value, or what became of a call that was cut off. A
+// [Decision] answers it. An [Action] is an effect outside of the sprite that a skill asks for, such as a push; the
+// policy's [Verdict] allows it, denies it or asks a person.
+//
+// A [ModelRequest] is one prompt to a language model, a [ModelReply] its answer.
+//
+// # Places in a run
+//
+//	node     a step of the flow, by its id
+//	visit    one time that a node is entered; a loop visits a node more than once
+//	attempt  one try within a visit; retry rules make more
+//	path     the iteration of a MAP, PARALLEL, LOOP or SUBGRAPH in which something happens, "" in the flow itself: "each[3]",
+//	         "each#2[3]" in the second visit of the MAP, "hosts[0]/each[3]" in a nested one
+//	moment   the point before the flow itself enters a node ([Moment]); a run can be rewound to it or forked from it
+//	epoch    rises when a run goes back, so that the ids of calls before are never used again
+//
+// # Files
+//
+// The files of a sprite change as the run proceeds, and the journal does not hold them. A [Pair] ties a position in the
+// journal to a checkpoint of a sprite: the boundary to which both can return together. A durable pair survives a loss of
+// power. A fork is a sprite that was made as a copy of a checkpoint.
 package lattice
 
 import (
@@ -26,13 +71,13 @@ type Seq uint64
 type EntryKind string
 
 const (
-	EntryFact  EntryKind = "fact"  // input of Step
-	EntryEvent EntryKind = "event" // observation of a sprite, never an input of Step
-	EntryState EntryKind = "state" // snapshot after the facts of the same Append; replaces the run's former one
+	EntryFact  EntryKind = "fact"  // an input of Step
+	EntryEvent EntryKind = "event" // an observation of a sprite, never an input of Step
+	EntryState EntryKind = "state" // the state after the facts of the same Append; replaces the snapshot before
 )
 
-// Entry is one record of the log. The driver sets At, the store sets Seq; the body is pure. A state entry has no place
-// of its own in the sequence.
+// Entry is one record of the journal. The driver sets At, the store sets Seq; the body depends on neither. A state entry has
+// no place of its own in the sequence.
 type Entry struct {
 	Seq  Seq             `json:"seq"`
 	At   time.Time       `json:"at"`
@@ -40,16 +85,16 @@ type Entry struct {
 	Kind EntryKind       `json:"kind"`
 	Type string          `json:"type"` // fact type or event_type
 	Body json.RawMessage `json:"body"`
-	// Started names the nodes that the commit of this fact began, those of iterations as path/node; and the iterations
-	// that it ended, as path and IterationDone, IterationFailed or IterationDropped.
+	// Started lists the nodes that this fact began, as path/node inside of iterations, and the iterations that it ended, as
+	// path followed by IterationDone, IterationFailed or IterationDropped.
 	Started []string `json:"started,omitempty"`
-	// Active is how long the run had been driven when this fact was appended, waits for people excluded. The run's
-	// timeout is measured against it.
+	// Active is how long the run had been driven when this fact was appended, without waits for people. The timeout of the
+	// run is compared with it.
 	Active time.Duration `json:"active_ns,omitempty"`
-	// StateSum is the digest of the run's state behind this fact; the last fact of each commit bears it. Replays name the
-	// first entry that leads elsewhere by it.
+	// StateSum is the digest of the state after this fact. The last fact of each append has one. A replay finds the first
+	// fact that leads to another state by it.
 	StateSum string `json:"state_sum,omitempty"`
-	// Chain is the digest of this fact and of all before it; see Chain. Facts of older versions have none.
+	// Chain is the digest of this fact and of all facts before it; see [Chain]. Facts of older versions have none.
 	Chain string `json:"chain,omitempty"`
 	// Of events only.
 	Sprite   string             `json:"sprite,omitempty"`
@@ -59,17 +104,17 @@ type Entry struct {
 	Flags    []string           `json:"flags,omitempty"` // legacy, unknown_call, foreign_sprite …
 }
 
-// FlagEnded is in Flags of the state of a run that has ended.
+// FlagEnded is in the Flags of the last snapshot of a run that has ended.
 const FlagEnded = "ended"
 
-// What became of an iteration, behind its path in Entry.Started. No node is called so.
+// How an iteration ended, appended to its path in Entry.Started. No node can have such a name.
 const (
 	IterationDone    = "/+"
 	IterationFailed  = "/!"
-	IterationDropped = "/-" // given up: an item before it failed the MAP
+	IterationDropped = "/-" // given up, because its node failed or timed out
 )
 
-// Compensating stands before the name of a node in Entry.Started whose effect begins to be taken back.
+// Compensating is the prefix of a node in Entry.Started whose compensation begins.
 const Compensating = "undo:"
 
 // Event is an observation on its way from a sprite to the log.
@@ -98,23 +143,23 @@ type Call struct {
 	Input          json.RawMessage `json:"input"`
 	Class          manifests.Class `json:"class"`
 	Permissions    []string        `json:"permissions"`
-	// Below is what skills may be granted that this call makes for the run, such as those of an agent: what the run was.
+	// Below are the permissions that this call may grant to skills that it calls itself, such as those of an agent.
 	Below    []string `json:"below,omitempty"`
 	TimeoutS float64  `json:"timeout_s"`
 	// Resume is set when the call continues after WAITING.
 	Resume *protocol.Resume `json:"resume,omitempty"`
-	// Uncertain is set when this very call may have been dispatched before: the caller must look for its outcome
-	// first. It then runs a read or idempotent skill again, and answers lost for the others.
+	// Uncertain is set when the same call may have been dispatched before. The Caller must look for its outcome first; if
+	// there is none, it runs a read or idempotent skill again and reports the others as Lost.
 	Uncertain bool `json:"-"`
 }
 
-// OutcomeKind says how a call ended, as seen from outside.
+// OutcomeKind says how a call ended, as the driver sees it.
 type OutcomeKind string
 
 const (
 	Finished  OutcomeKind = "finished"
 	Suspended OutcomeKind = "suspended"
-	Lost      OutcomeKind = "lost" // unknown, never success
+	Lost      OutcomeKind = "lost" // the outcome is unknown
 )
 
 // Outcome is what a Caller found out about a call.
@@ -137,7 +182,7 @@ type Pair struct {
 	Durable      bool   `json:"durable"`
 }
 
-// Action is an external effect that a sprite asked for. Key makes doing it twice the same as doing it once.
+// Action is an effect outside of the sprite that a skill asked for. It is idempotent by Key.
 type Action struct {
 	Key        string          `json:"key"`
 	RunID      string          `json:"run_id"`
@@ -145,14 +190,14 @@ type Action struct {
 	Sprite     string          `json:"sprite"`
 	Name       string          `json:"action"`
 	Parameters json.RawMessage `json:"parameters"`
-	// Binding is what an approval binds: for PUSH_BRANCH remote, branch, base, head, diff digest and the path of the
-	// bundle's verified copy. What changes needs a new approval.
+	// Binding is the content that an approval covers: for PUSH_BRANCH the remote, branch, base, head, digest of the diff and
+	// the path of the verified copy of the bundle. A change of it needs a new approval.
 	Binding json.RawMessage `json:"binding,omitempty"`
-	// ByHand says that nothing here can do it: a person does, and approving says that it was done.
+	// ByHand says that a person has to do it; an approval then means that it was done.
 	ByHand bool `json:"by_hand,omitempty"`
 }
 
-// Verdict is the policy's answer to an action.
+// Verdict is the decision of the policy about an action.
 type Verdict string
 
 const (
@@ -179,9 +224,9 @@ const (
 	WaitHuman   WaitKind = "human"           // a HUMAN node
 	WaitWorld   WaitKind = "world_call"      // a skill of class world is about to be called
 	WaitUnknown WaitKind = "unknown_outcome" // a world call was cut off; a person settles it
-	// The run is over, and the answer begins another one (DESIGN 25).
-	WaitQuestion WaitKind = "question" // a program asked by a legacy question
-	WaitBlocked  WaitKind = "blocked"  // a program said by a legacy blocked that it cannot go on
+	// The run ends with these two, and the answer starts another run (DESIGN 25).
+	WaitQuestion WaitKind = "question" // a program emitted a legacy question event
+	WaitBlocked  WaitKind = "blocked"  // a program emitted a legacy blocked event
 )
 
 // Wait is one open question to a person.
@@ -202,10 +247,10 @@ type Wait struct {
 	Details      json.RawMessage   `json:"details,omitempty"` // object: what the person should see (a HUMAN node's inputs)
 }
 
-// Legacy reports whether w is a legacy question or blocked, whose answer begins another run.
+// Legacy reports whether w is for a legacy question or blocked event, whose answer starts another run.
 func (w Wait) Legacy() bool { return w.Kind == WaitQuestion || w.Kind == WaitBlocked }
 
-// ByHand reports whether w is for an action that a person does, who may answer where it can be seen.
+// ByHand reports whether w is for an action that a person has to do.
 func (w Wait) ByHand() bool { return w.Action != nil && w.Action.ByHand }
 
 // YesOrNo reports whether a bare approval or rejection answers w.
@@ -232,11 +277,8 @@ const (
 	DoTimer      CommandKind = "timer"      // report after DelayS, or at Until
 )
 
-// Command is what Step wants done. It stays in the state's pending list until a fact answers it; recovery is
-// performing what is pending.
-//
-// An iteration path names one iteration of a MAP, and from outside in those around it: "each[3]", "each#2[3]" in the
-// MAP's second visit, "hosts[0]/each[3]" in a nested one.
+// Command is a request of Step to its driver. It stays in the pending list of the state until a fact answers it; recovery
+// means performing the pending commands.
 type Command struct {
 	ID     string      `json:"id"` // unique in the run, derived; that of an iteration ends in "@" and its path
 	Kind   CommandKind `json:"kind"`
@@ -245,21 +287,21 @@ type Command struct {
 	Sprite string      `json:"sprite,omitempty"`
 	Call   *Call       `json:"call,omitempty"`
 	Pair   *Pair       `json:"pair,omitempty"`
-	// Durable asks of DoCheckpoint that the checkpoint survives a loss of power before it is reported.
+	// Durable requires a checkpoint to survive a loss of power before it is reported.
 	Durable bool    `json:"durable,omitempty"`
 	Action  *Action `json:"action,omitempty"`
 	DelayS  float64 `json:"delay_s,omitempty"`
 	Until   string  `json:"until,omitempty"` // RFC 3339; of a timer that goes off at an instant
-	// Model is the question of DoModel, and Again how often it was asked anew.
+	// Model is the request of DoModel, Again how many times it was repeated.
 	Model *ModelRequest `json:"model,omitempty"`
 	Again int           `json:"again,omitempty"`
 }
 
-// ErrConflict says that somebody else appended to the run's log: this driver is not its owner any more.
+// ErrConflict says that another driver has appended to the journal of the run, so this one no longer owns it.
 var ErrConflict = errors.New("the run's log has moved on")
 
-// Refusal is an error that is final: trying again would give the same answer. All other errors of effects mean
-// "could not find out".
+// Refusal is a final error: a second try would give the same answer. Any other error of an effect means that its outcome
+// is not known.
 type Refusal struct{ Fault protocol.Fault }
 
 func (r *Refusal) Error() string { return r.Fault.Message }
