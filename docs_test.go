@@ -201,7 +201,7 @@ func TestConfigDocument(t *testing.T) {
 	}
 	sections := map[string]string{
 		"Settings": "## Top level", "Limits": "## `[limits]`", "Run": "## `[run]`", "Serve": "## `[serve]`", "Sprites": "## `[sprites]`",
-		"Git": "## `[git]`", "Model": "## `[models.CLASS]`", "LLM": "## `[llm]`",
+		"Git": "## `[git]`", "World": "## `[world]`", "Model": "## `[models.CLASS]`", "LLM": "## `[llm]`",
 	}
 	for name, table := range schema.Defs {
 		heading, ok := sections[name]

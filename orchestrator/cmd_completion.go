@@ -285,3 +285,22 @@ func completeSpriteCmds(d *deps, parent *cobra.Command) {
 func completing(c *cobra.Command) bool {
 	return c.Name() == cobra.ShellCompRequestCmd || c.Name() == cobra.ShellCompNoDescRequestCmd
 }
+
+// completeWorldCalls completes the names of the skills of class world that the flow calls; without a flow those of all
+// built-in skills.
+func completeWorldCalls(d *deps, from *flowSources) cobra.CompletionFunc {
+	return func(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		if len(list) > 0 && list[0] != "-" {
+			if flow, err := d.compileFlow(c.Context(), list[0], *from); err == nil {
+				return flow.Program.WorldCalls(nil), cobra.ShellCompDirectiveNoFileComp
+			}
+		}
+		for _, s := range manifests.Skills() {
+			if s.SideEffect == manifests.ClassWorld {
+				names = append(names, s.Name)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
