@@ -29,13 +29,15 @@ func (d *deps) agentVisible(r api.RunRequest) error {
 	if !slices.Contains(agentNames, name) {
 		return nil
 	}
-	for _, p := range d.machine().Find(name) {
-		if p.Seen || len(p.Show) == 0 || !slices.ContainsFunc(p.Show, func(path string) bool { return !shownBy(r.Tools, path) }) {
-			return nil
-		}
-		return fault.NotFound("agent_not_visible", "sprites do not see the agent %s, which is %s", name, p.File).WithHint("--tool %s", strings.Join(p.Show, " --tool "))
+	found := d.machine().Find(name)
+	if len(found) == 0 {
+		return nil // it may be in a folder that --tool shows
 	}
-	return nil // perhaps it is in a folder that --tool shows
+	p := found[0] // the first on PATH
+	if p.Seen || len(p.Show) == 0 || !slices.ContainsFunc(p.Show, func(path string) bool { return !shownBy(r.Tools, path) }) {
+		return nil
+	}
+	return fault.NotFound("agent_not_visible", "sprites do not see the agent %s, which is %s", name, p.File).WithHint("--tool %s", strings.Join(p.Show, " --tool "))
 }
 
 // shownBy reports whether a path is one of those that are shown, or lies in one.

@@ -27,6 +27,10 @@ func open(t *testing.T, name string) *bbolt.DB {
 func TestLocksAndTransactionsInsideATransactionPanic(t *testing.T) {
 	db, other := open(t, "a.db"), open(t, "b.db")
 	var l boltfile.Lock
+	take := func() {
+		l.Lock()
+		defer l.Unlock()
+	}
 	nothing := func(*bbolt.Tx) error { return nil }
 	type transact = func(*bbolt.DB, func(*bbolt.Tx) error) error
 	for name, tc := range map[string]struct {
@@ -34,13 +38,13 @@ func TestLocksAndTransactionsInsideATransactionPanic(t *testing.T) {
 		inner func()
 		wrong bool
 	}{
-		"lock in a view":            {boltfile.View, func() { l.Lock(); l.Unlock() }, true},
-		"lock in an update":         {boltfile.Update, func() { l.Lock(); l.Unlock() }, true},
+		"lock in a view":            {boltfile.View, take, true},
+		"lock in an update":         {boltfile.Update, take, true},
 		"view in a view":            {boltfile.View, func() { _ = boltfile.View(db, nothing) }, true},
 		"view in an update":         {boltfile.Update, func() { _ = boltfile.View(db, nothing) }, true},
 		"update in a view":          {boltfile.View, func() { _ = boltfile.Update(db, nothing) }, true},
 		"update of another file":    {boltfile.View, func() { _ = boltfile.Update(other, nothing) }, false},
-		"lock by another goroutine": {boltfile.View, func() { apart(func() { l.Lock(); l.Unlock() }) }, false},
+		"lock by another goroutine": {boltfile.View, func() { apart(take) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -160,6 +160,3 @@ func (t *travel) recordFork(ctx context.Context, p past, f lattice.RunForked, id
 	}
 	return nil
 }
-
-// copier is the engine.Forker.
-type copier struct{ l *Leader }
