@@ -17,6 +17,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/agent"
 	"github.com/spritekit/lattice/skills/agent/schema"
+	"github.com/spritekit/lattice/skills/git/native"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -68,7 +69,7 @@ func newSprite(t *testing.T) *sprite {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GOCACHE=" + goCache(t), "GOFLAGS=-mod=mod", "GOPROXY=off", "SECRET=s3cr3t", "ALLOWED=yes",
 	})
 	env.Socket = ""
-	return &sprite{t: t, dir: dir, env: env, all: (&Set{Match: matchHere}).All()}
+	return &sprite{t: t, dir: dir, env: env, all: (&Set{Match: matchHere, Git: native.Engine{}}).All()}
 }
 
 // on is s for a sub-test.

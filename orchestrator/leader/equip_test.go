@@ -32,7 +32,7 @@ func newRemote(t *testing.T, skills string) *remote {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := host.Open(host.Config{Dir: t.TempDir(), Self: self, Skills: skills, Log: zerolog.Nop()})
+	host, err := host.Open(host.Config{Dir: t.TempDir(), Self: self, Skills: skills, NoRoot: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
