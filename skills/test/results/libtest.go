@@ -23,7 +23,7 @@ type Libtest struct {
 	patterns
 }
 
-type patterns struct{ running, verdict, section, panicked, oldPanic, doc *regexp.Regexp }
+type patterns struct{ running, verdict, section, panicked, oldPanic, oldBegin, oldEnd, doc *regexp.Regexp }
 
 // NewLibtest makes a reader that adds to s.
 func NewLibtest(s *Set) *Libtest {
@@ -33,7 +33,9 @@ func NewLibtest(s *Set) *Libtest {
 		section:  regexp.MustCompile(`^---- (.+) std(?:out|err) ----$`),
 		panicked: regexp.MustCompile(`^(?:thread '.*' (?:\(\d+\) )?)?panicked at (\S.*?):(\d+):\d+:$`),
 		doc:      regexp.MustCompile(`^(\S+) - .*\(line (\d+)\)$`),
-		oldPanic: regexp.MustCompile(`^thread '.*' panicked at '(.*)', (\S+?):(\d+):\d+$`),
+		oldPanic: regexp.MustCompile(`^thread '.*' panicked at '(.*)', (\S+?):(\d+):\d+$`), // before Rust 1.73
+		oldBegin: regexp.MustCompile(`^thread '.*' panicked at '(.*)$`),                    // the same, with a message of several lines
+		oldEnd:   regexp.MustCompile(`^(.*)', (\S+?):(\d+):\d+$`),
 	}}
 }
 
@@ -136,6 +138,9 @@ func (l *Libtest) explain(c *Case, lines []string) {
 			c.Message, c.File, c.Line = m[1], m[2], number(m[3])
 			break
 		}
+		if m := l.oldBegin.FindStringSubmatch(line); m != nil && l.explainLines(c, m[1], lines[i+1:]) {
+			break
+		}
 		m := l.panicked.FindStringSubmatch(line)
 		if m == nil {
 			continue
@@ -155,6 +160,19 @@ func (l *Libtest) explain(c *Case, lines []string) {
 	} else if !strings.HasPrefix(c.Message, "assertion") {
 		c.Kind = Panic
 	}
+}
+
+// explainLines reads the rest of a message of several lines, whose last line names the place. It reports whether there is
+// such a line.
+func (l *Libtest) explainLines(c *Case, message string, rest []string) bool {
+	for i, line := range rest {
+		if m := l.oldEnd.FindStringSubmatch(line); m != nil {
+			c.Message = strings.Join(append(append([]string{message}, rest[:i]...), m[1]), "\n")
+			c.File, c.Line = m[2], number(m[3])
+			return true
+		}
+	}
+	return false
 }
 
 // end closes a binary that said no result: it died.
