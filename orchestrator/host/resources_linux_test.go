@@ -67,7 +67,7 @@ func TestMemoryPolicyOfARunningSprite(t *testing.T) {
 	if out, code := w.sh("s", big); code != 0 {
 		t.Errorf("with 400 MiB: %d, %s", code, out)
 	}
-	w.detached("s", 0, `exec perl -e '$x = "x" x 200_000_000; open my $f, ">", "/tmp/full"; close $f; sleep 1000'`)
+	w.detached("s", 0, `exec perl -e '$x = "x" x 90_000_000; open my $f, ">", "/tmp/full"; close $f; sleep 1000'`)
 	if out, code := w.sh("s", "for i in $(seq 1200); do test -e /tmp/full && exit; sleep 0.05; done; exit 1"); code != 0 {
 		t.Fatalf("the program that uses memory: %s", out)
 	}
