@@ -80,5 +80,6 @@ smoke: build remote ## each recipe of images/, with every skill family run in wh
 	images/oci/smoke
 	images/golden/smoke
 	images/docker/smoke
+	images/lease/smoke
 clean:
 	rm -rf bin .work
