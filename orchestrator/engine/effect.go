@@ -126,7 +126,7 @@ func (e effect) call(ctx context.Context) ([]lattice.Fact, error) {
 	var facts []lattice.Fact
 	for i, req := range asked {
 		if i == maxFree { // stands for all that come behind it
-			facts = append(facts, lattice.ActionNoted{Action: newAction(call, req), Verdict: lattice.Deny,
+			facts = append(facts, lattice.ActionNoted{Action: newAction(call, req), Verdict: lattice.Deny, Of: new(attemptOf(&call)),
 				Detail: fmt.Sprintf("not done: one call may ask for %d actions without waiting for them", maxFree)})
 			break
 		}
@@ -205,12 +205,17 @@ func (e effect) inspect(ctx context.Context, call lattice.Call, req protocol.Act
 	return inspected, verdict, reason, err
 }
 
+// fulfil judges and does an action that nothing waits for. One that the same attempt asked for before the power was lost is
+// answered from its record.
 func (e effect) fulfil(ctx context.Context, call lattice.Call, req protocol.ActionRequest) (lattice.ActionNoted, error) {
+	if noted, found := findNoted(e.r.State().Records, call, req); found {
+		return noted, nil
+	}
 	action, verdict, detail, err := e.inspect(ctx, call, req)
 	if err != nil {
 		return lattice.ActionNoted{}, err
 	}
-	noted := lattice.ActionNoted{Action: action, Verdict: verdict, Detail: detail}
+	noted := lattice.ActionNoted{Action: action, Verdict: verdict, Detail: detail, Of: new(attemptOf(&call))}
 	switch verdict {
 	case lattice.Allow:
 		_, err := e.r.deps.Actor.Do(ctx, action)

@@ -94,7 +94,7 @@ func soundAfter(before, after State, fact lattice.Fact, durable func(lattice.Pai
 		if f.Pair != nil { // to which it goes by itself
 			pair, paired, clean = *f.Pair, true, true
 		}
-	case lattice.PowerLost:
+	case lattice.PowerLost, lattice.ActionNoted: // the latter precedes the end of its call, which is made again
 		return pair, false
 	}
 	return pair, paired && clean && !after.Status.Ended() && before.Recovering == nil && after.Recovering == nil &&
@@ -131,11 +131,11 @@ func recordsOf(before, after State, fact lattice.Fact) []lattice.Record {
 	switch f := fact.(type) {
 	case lattice.CallFinished:
 		if c, ok := before.pending(f.CommandID); ok && onWorld(c) {
-			return []lattice.Record{{Of: visitOf(c.Call), Finished: &f}}
+			return []lattice.Record{{Of: attemptOf(c.Call), Finished: &f}}
 		}
 	case lattice.CallLost:
 		if c, ok := before.pending(f.CommandID); ok && onWorld(c) {
-			return []lattice.Record{{Of: visitOf(c.Call), Lost: f.Detail}}
+			return []lattice.Record{{Of: attemptOf(c.Call), Lost: f.Detail}}
 		}
 	case lattice.ActionDone:
 		if c, ok := before.pending(f.CommandID); ok && f.OK {
@@ -146,10 +146,31 @@ func recordsOf(before, after State, fact lattice.Fact) []lattice.Record {
 		if ok && w.ByHand() && f.Decision != lattice.Reject {
 			return resumedWith(after, w.Path, w.Action.Name)
 		}
+	case lattice.ActionNoted:
+		if f.Of != nil {
+			return []lattice.Record{{Of: *f.Of, Noted: &f}}
+		}
 	case lattice.PowerLost:
 		return f.Records
 	}
 	return nil
+}
+
+// findNoted returns the record of a request that an attempt made without waiting, before the power was lost.
+func findNoted(records []lattice.Record, call lattice.Call, req protocol.ActionRequest) (lattice.ActionNoted, bool) {
+	want, err := actionKey(lattice.Action{Name: req.Action, Parameters: req.Parameters})
+	if err != nil {
+		return lattice.ActionNoted{}, false
+	}
+	for _, r := range records {
+		if r.Noted == nil || r.Of != attemptOf(&call) {
+			continue
+		}
+		if key, err := actionKey(lattice.Action{Name: r.Noted.Action.Name, Parameters: r.Noted.Action.Parameters}); err == nil && key == want {
+			return *r.Noted, true
+		}
+	}
+	return lattice.ActionNoted{}, false
 }
 
 // resumedWith is the record of an action that the call of a thread goes on with.
@@ -160,7 +181,7 @@ func resumedWith(s State, path, action string) []lattice.Record {
 		return nil
 	}
 	resume := *t.Visit.Call.Resume
-	return []lattice.Record{{Of: visitOf(t.Visit.Call), Action: action, Resume: &resume}}
+	return []lattice.Record{{Of: attemptOf(t.Visit.Call), Action: action, Resume: &resume}}
 }
 
 // cutOff are the calls and actions that were changing the world when the power was lost.
@@ -169,16 +190,16 @@ func cutOff(s State) []lattice.Record {
 	m := &machine{s: s}
 	for _, c := range s.Pending {
 		if t := m.thread(c.Path); c.Kind == lattice.DoAction && t != nil && t.Visit != nil && t.Visit.Call != nil {
-			out = append(out, lattice.Record{Of: visitOf(t.Visit.Call), Action: c.Action.Name, Do: c.Action})
+			out = append(out, lattice.Record{Of: attemptOf(t.Visit.Call), Action: c.Action.Name, Do: c.Action})
 		}
 		if onWorld(c) && c.Call.Resume == nil {
-			out = append(out, lattice.Record{Of: visitOf(c.Call), Lost: "the machine went down while it was made"})
+			out = append(out, lattice.Record{Of: attemptOf(c.Call), Lost: "the machine went down while it was made"})
 		}
 	}
 	return out
 }
 
-func visitOf(c *lattice.Call) lattice.Attempt {
+func attemptOf(c *lattice.Call) lattice.Attempt {
 	return lattice.Attempt{Node: c.Node, Path: c.Path, Visit: c.Visit, Number: c.Attempt}
 }
 
@@ -246,8 +267,8 @@ func (m *machine) resumeRecovered(pair lattice.Pair) error {
 // next action that it asked for.
 func (t callOp) takeRecord(action string) (lattice.Record, bool) {
 	m := t.m
-	of := visitOf(t.Visit.Call)
-	i := slices.IndexFunc(m.s.Records, func(r lattice.Record) bool { return r.Of == of && r.Action == action })
+	of := attemptOf(t.Visit.Call)
+	i := slices.IndexFunc(m.s.Records, func(r lattice.Record) bool { return r.Of == of && r.Action == action && r.Noted == nil })
 	if i < 0 {
 		return lattice.Record{}, false
 	}

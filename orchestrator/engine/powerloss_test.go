@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ func TestPowerLoss(t *testing.T) {
 		{"write", "kept", "write", "kept"}, {"each write"}, {"each +world ask"}, {"write", "each wants human"}, {"write", "at once peek read", "write"},
 		{"write", "forks +write idem", "write"}, {"forks ask write", "forks wants"}, {"write", "forks world", "write"}, {"beside world ask", "write"},
 		{"loop world flaky", "+write", "pack"}, {"read", "write"}, {"read", "human", "write"}, {"human", "pack"},
+		{"write", "free", "write", "human"}, {"+free", "world", "write"}, {"each free"}, {"write", "forks +free write"},
 	} {
 		p := flowOf(t, flow)
 		calm := newWorld(-1)
@@ -44,12 +46,36 @@ func TestPowerLoss(t *testing.T) {
 					t.Errorf("%v, power lost at %d: effect %s happened %d times", flow, fuse, key, n)
 				}
 			}
+			if keys := notedKeys(t, w.log); len(keys) != 0 {
+				t.Errorf("%v, power lost at %d: one request was noted under several keys: %v", flow, fuse, keys)
+			}
 			if diff := cmp.Diff(want, timeless(flow, got)); diff != "" {
 				t.Fatalf("%v, power lost at %d: end (-want +got):\n%s\n%s", flow, fuse, diff, told(w.log))
 			}
 			replay(t, p, w)
 		}
 	}
+}
+
+// notedKeys returns the requests that wait for nothing and are noted under more than one key, by which people decide.
+func notedKeys(t *testing.T, log []lattice.Entry) map[string][]string {
+	t.Helper()
+	keys := map[string][]string{}
+	for _, e := range log {
+		if e.Type != "ActionNoted" {
+			continue
+		}
+		f, err := lattice.DecodeFact(e.Type, e.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := f.(lattice.ActionNoted).Action
+		if of := string(a.Parameters); !slices.Contains(keys[of], a.Key) {
+			keys[of] = append(keys[of], a.Key)
+		}
+	}
+	maps.DeleteFunc(keys, func(_ string, k []string) bool { return len(k) == 1 })
+	return keys
 }
 
 // timeless leaves out of an end what may differ: how many events there are, the keys of actions, and what a call wrote

@@ -95,6 +95,7 @@ type Record struct {
 	Lost     string           `json:"lost,omitempty"`
 	Resume   *protocol.Resume `json:"resume,omitempty"`
 	Do       *Action          `json:"do,omitempty"`
+	Noted    *ActionNoted     `json:"noted,omitempty"` // what the call asked for without waiting
 }
 
 // Moment is where a node of the flow itself is about to begin.
@@ -182,9 +183,10 @@ type ActionDone struct {
 
 // ActionNoted records a non-blocking ACTION_REQUEST and what became of it; it never changes the course of the run.
 type ActionNoted struct {
-	Action  Action  `json:"action"`
-	Verdict Verdict `json:"verdict"`
-	Detail  string  `json:"detail,omitempty"`
+	Action  Action   `json:"action"`
+	Verdict Verdict  `json:"verdict"`
+	Detail  string   `json:"detail,omitempty"`
+	Of      *Attempt `json:"of,omitempty"` // that asked for it; nil in older journals
 }
 
 // TimerFired says that the delay of a timer command is over.

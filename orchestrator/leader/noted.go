@@ -57,10 +57,10 @@ func (n noter) Append(ctx context.Context, run string, after lattice.Seq, entrie
 	}
 	if noted != nil { // first: a mark without an action costs a look, an action without a mark would be forgotten
 		dir := n.home.Run(run)
-		err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, notedMark), nil, 0o600))
+		err := errors.Join(os.MkdirAll(dir, 0o700), durable.SyncDir(filepath.Dir(dir)), durable.MakeEmpty(filepath.Join(dir, notedMark)))
 		if slices.ContainsFunc(noted, func(f lattice.ActionNoted) bool { return f.Verdict == lattice.Ask }) {
 			_, listErr := listOpen(n.home) // makes the index of a home that has none
-			err = errors.Join(err, listErr, os.WriteFile(filepath.Join(n.home.Noted(), run), nil, 0o600))
+			err = errors.Join(err, listErr, durable.MakeEmpty(filepath.Join(n.home.Noted(), run)))
 		}
 		if err != nil {
 			return 0, fmt.Errorf("note an action of run %s: %w", run, err)

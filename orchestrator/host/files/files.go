@@ -168,7 +168,8 @@ func MkdirAll(t Tree, name string) error {
 	return nil
 }
 
-// Write puts size bytes of content in the place of a file, at once: who reads it finds the old or the new content, whole. The
+// Write puts size bytes of content in the place of a file, at once: who reads it finds the old or the new content, whole. When
+// it returns, content and name are on the disk. The
 // folders that are missing are made. A nil mode keeps the file's own, else gives 0644. What a process of the sprite could
 // not write to is refused. Only where the folder takes no new file is the file itself overwritten, as a shell would.
 func Write(t Tree, name string, content io.Reader, size int64, mode *fs.FileMode) (given fs.FileMode, err error) {
@@ -212,7 +213,23 @@ func Write(t Tree, name string, content io.Reader, size int64, mode *fs.FileMode
 	if err != nil {
 		return 0, errors.Join(err, t.Remove(temp))
 	}
-	return given, nil
+	return given, syncFolder(t, path.Dir(name))
+}
+
+// syncFolder puts the names in a folder on the disk. One that the caller may not read is left to the next checkpoint.
+func syncFolder(t Tree, name string) error {
+	dir, err := t.Open(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = dir.Sync()
+	if errors.Is(err, syscall.EINVAL) { // of file systems that keep nothing, such as the box's /dev
+		err = nil
+	}
+	return errors.Join(err, dir.Close())
 }
 
 // overwrite writes into the file itself.
