@@ -1,12 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,13 +51,12 @@ func (d *deps) compileFlow(ctx context.Context, arg string, from flowSources) (*
 
 // refuseFlow is the error for a flow with findings.
 func refuseFlow(name string, findings []ir.Finding) error {
-	var text []string
-	for _, f := range findings {
-		if f.Severity == ir.SeverityError {
-			text = append(text, clean(fmt.Sprintf("%s %s: %s", f.Pointer, f.Code, f.Message)))
-		}
+	shown := slices.Clone(findings)
+	for i, f := range shown {
+		shown[i].Pointer, shown[i].Node, shown[i].Message, shown[i].Hint = clean(f.Pointer), clean(f.Node), clean(f.Message), clean(f.Hint)
 	}
-	p := fault.BadInput("flow_invalid", "the flow %s is refused:\n  %s", name, strings.Join(text, "\n  ")).WithHint("lattice flow validate says how to mend each")
+	text, hint := compile.Refusal(shown)
+	p := fault.BadInput("flow_invalid", "the flow %s is refused:\n  %s", name, text).WithHint("%s", cmp.Or(hint, "lattice flow validate checks it again"))
 	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
 		p.Fault.Details = details
 	}

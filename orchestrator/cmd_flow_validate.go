@@ -18,7 +18,7 @@ func newFlowValidateCmd(d *deps) *cobra.Command {
 		Use:   "validate FILE",
 		Short: "Check a flow and print every finding at once",
 		Long: `Check a flow: versions, references, types, reachability, tools. All findings are printed; exit 2 when one is an error.
-With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"}]}.
+With --json: {"ok":…,"findings":[{"code","severity","pointer","node","message","hint"}]}.
 ` + sourcesHelp + exitCodes,
 		Example: "  lattice flow validate flow.json --json",
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeFlows,
@@ -56,7 +56,7 @@ func (d *deps) printFindings(findings []ir.Finding) error {
 		return d.printJSON(compile.NewReport(findings))
 	}
 	for _, f := range findings {
-		text := fmt.Sprintf("%s: %s\n", clean(strings.TrimSpace(f.Severity+" "+f.Code+" "+f.Pointer)), clean(f.Message))
+		text := fmt.Sprintf("%s: %s\n", clean(strings.TrimSpace(f.Severity+" "+f.Code+" "+f.Place())), clean(f.Message))
 		if f.Hint != "" {
 			text += fmt.Sprintf("  try: %s\n", clean(f.Hint))
 		}

@@ -10,6 +10,8 @@ package compile
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
@@ -28,6 +30,7 @@ type Flow struct {
 	Workflow *Workflow
 	Plan     *Plan
 
+	source  []byte // the document
 	origins origins
 }
 
@@ -51,6 +54,15 @@ type Sources struct {
 
 // ParseWith is like Parse, with all kinds of sources.
 func ParseWith(data []byte, s Sources) (*Flow, []ir.Finding) {
+	flow, findings := parse(data, s)
+	if flow != nil {
+		flow.source = data
+	}
+	return flow, ir.NameNodes(data, findings)
+}
+
+// parse is ParseWith without the names of nodes in findings.
+func parse(data []byte, s Sources) (*Flow, []ir.Finding) {
 	if s.Rules == nil {
 		s.Rules = BuiltinRules()
 	}
@@ -90,7 +102,9 @@ func errorAt(code, pointer, hint, message string) ir.Finding {
 }
 
 // Told returns findings about the program with pointers into the document that it came from.
-func (f *Flow) Told(findings []ir.Finding) []ir.Finding { return f.origins.mapFindings(findings) }
+func (f *Flow) Told(findings []ir.Finding) []ir.Finding {
+	return ir.NameNodes(f.source, f.origins.mapFindings(findings))
+}
 
 // origins is a source map: it maps pointers into the lowered program to pointers into the source document. A pointer without
 // an entry has the origin of its nearest parent with one.
@@ -123,6 +137,23 @@ type Report struct {
 	OK bool `json:"ok"`
 	// All findings, in the order of the document.
 	Findings []ir.Finding `json:"findings"`
+}
+
+// Refusal returns the text of an error that refuses a flow for its findings: a line for each error, and its hint below where
+// there are several. The hint of a single error is returned apart.
+func Refusal(findings []ir.Finding) (text, hint string) {
+	wrong := slices.DeleteFunc(slices.Clone(findings), func(f ir.Finding) bool { return f.Severity != ir.SeverityError })
+	var lines []string
+	for _, f := range wrong {
+		lines = append(lines, fmt.Sprintf("%s %s: %s", f.Place(), f.Code, f.Message))
+		switch {
+		case len(wrong) == 1:
+			hint = f.Hint
+		case f.Hint != "":
+			lines = append(lines, "  try: "+f.Hint)
+		}
+	}
+	return strings.Join(lines, "\n  "), hint
 }
 
 // NewReport reports findings; none is an empty list, not null.

@@ -3,6 +3,7 @@ package compile
 import (
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -117,6 +118,9 @@ func TestFindings(t *testing.T) {
 			var got []string
 			for _, f := range findings {
 				got = append(got, f.Code+" "+f.Pointer)
+				if in := strings.Contains(f.Pointer, "nodes/") || strings.Contains(f.Pointer, "edges/") || strings.Contains(f.Pointer, "steps/"); f.Hint == "" || in != (f.Node != "") {
+					t.Errorf("finding without a hint or with the wrong node: %+v", f)
+				}
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("findings of %s (-want +got):\n%s%+v", c.doc, diff, findings)

@@ -293,7 +293,7 @@ func (p *lineParser) checkWorkflow(w Workflow) {
 				f.Hint = "lattice skill ls lists them; text that holds a | is quoted: 'a|b'"
 			}
 		}
-		if pair := p.text[place.from:place.to]; f.Code == "arg_type" && f.Hint == "" && strings.Contains(pair, "=") {
+		if pair := p.text[place.from:place.to]; f.Code == "arg_type" && strings.Contains(pair, "=") {
 			if name, text, _ := strings.Cut(pair, "="); !strings.HasSuffix(name, ":") && json.Valid([]byte(text)) {
 				f.Hint = name + ":=" + text
 			}

@@ -131,7 +131,7 @@ func (l *lowering) checkType(s *Step, at string) {
 	case s.Type == "":
 		l.addError("field_missing", at+"/type", `the name of a skill, such as "git.clone"`, "a step has a type")
 	case s.Type == typeTool && s.Tool == "":
-		l.addError("field_missing", at+"/tool", "", `a step of type "tool" names a skill`)
+		l.addError("field_missing", at+"/tool", `"tool": "fs.read"`, `a step of type "tool" names a skill`)
 	case s.Type != typeTool && s.Tool != "":
 		l.addError("field_not_allowed", at+"/tool", `remove it, or write "type": "tool"`, "the step's type names a skill already")
 	case slices.Contains(abstractTypes, s.Type):

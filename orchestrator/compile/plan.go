@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -101,7 +102,7 @@ func (l *planning) addError(code, pointer, hint, format string, args ...any) {
 func (l *planning) lowerPlan() map[string]any {
 	p := l.plan
 	if strings.TrimSpace(p.Goal) == "" {
-		l.addError("field_missing", "/goal", "", "a plan needs a goal")
+		l.addError("field_missing", "/goal", `"goal": "Tell the team about the release"`, "a plan needs a goal")
 	}
 	if len(p.Steps) == 0 {
 		l.addError("field_missing", "/steps", "known: "+strings.Join(l.rules.Types(), ", "), "a plan has at least one step")
@@ -131,7 +132,7 @@ func (l *planning) lowerPlan() map[string]any {
 			l.findings = append(l.findings, ir.Finding{
 				Code: "constraint_unused", Severity: ir.SeverityWarning, Pointer: "/constraints/" + escapePointer(name),
 				Message: fmt.Sprintf("no step of the plan knows the constraint %q, so that it changes nothing", name),
-				Hint:    ir.Near(name, l.knownConstraints()),
+				Hint:    cmp.Or(ir.Near(name, l.knownConstraints()), "remove it, or add a step that uses it"),
 			})
 		}
 	}
@@ -149,7 +150,7 @@ func (l *planning) lowerSteps() (entry string, exits []string) {
 		case !named:
 			l.addError("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is not a valid id for a step", s.ID)
 		case twice:
-			l.addError("id_duplicate", at+"/id", "", "the step at /steps/%d has the id %q, too", first, s.ID)
+			l.addError("id_duplicate", at+"/id", "rename one of the two", "the step at /steps/%d has the id %q, too", first, s.ID)
 		default:
 			seen[s.ID] = i
 		}

@@ -128,6 +128,9 @@ func TestPlanFindings(t *testing.T) {
 			var got []string
 			for _, f := range findings {
 				got = append(got, f.Code+" "+f.Pointer)
+				if in := strings.Contains(f.Pointer, "nodes/") || strings.Contains(f.Pointer, "edges/") || strings.Contains(f.Pointer, "steps/"); f.Hint == "" || in != (f.Node != "") {
+					t.Errorf("finding without a hint or with the wrong node: %+v", f)
+				}
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("findings (-want +got):\n%s\n%+v", diff, findings)

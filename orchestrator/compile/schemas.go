@@ -37,7 +37,7 @@ func schemaFaults(doc *ir.Document) (findings []ir.Finding) {
 			return
 		}
 		for _, problem := range problems {
-			findings = append(findings, errorAt("answer_invalid", at+"/default_answer"+problem.Path, "", "the default answer does not fit answer_schema: "+problem.Message))
+			findings = append(findings, errorAt("answer_invalid", at+"/default_answer"+problem.Path, "change default_answer or answer_schema", "the default answer does not fit answer_schema: "+problem.Message))
 		}
 	})
 	return findings

@@ -28,7 +28,7 @@ func (l *lowering) lowerTyped(head ir.Document) (map[string]any, error) {
 		typed = typed && s.Tool == ""
 		_, ruled := l.typed[s.ID]
 		if ruled || typed && s.ID != "" && seen[s.ID] { // two that call skills are found as two nodes
-			l.addError("id_duplicate", at+"/id", "", "there is another step %q", s.ID)
+			l.addError("id_duplicate", at+"/id", "rename one of the two", "there is another step %q", s.ID)
 			l.plan.broken = true
 			continue
 		}

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -164,14 +165,14 @@ func (p *condParser) parse(v any, ptr string, depth int) *condNode {
 				p.addError("cond_invalid", at, `leave "as" out`, `the element is always called $item`)
 			}
 		case !slices.Contains(fields, k):
-			p.addError("field_unknown", at, suggestNames(k, fields), "%q has no member %q", op, k)
+			p.addError("field_unknown", at, cmp.Or(suggestNames(k, fields), "remove it"), "%q has no member %q", op, k)
 		default:
 			p.parseMember(n, k, object[k], at, depth)
 		}
 	}
 	for _, k := range fields {
 		if _, ok := object[k]; !ok {
-			p.addError("field_missing", ptr+"/"+k, "", "%q needs %q", op, k)
+			p.addError("field_missing", ptr+"/"+k, `"`+k+`": value`, "%q needs %q", op, k)
 		}
 	}
 	return n
@@ -183,7 +184,7 @@ func (p *condParser) parseMember(n *condNode, k string, v any, at string, depth 
 	case "args":
 		args, ok := v.([]any)
 		if !ok || len(args) == 0 || n.op == "not" && len(args) != 1 {
-			p.addError("cond_invalid", at, "", "args is a list of conditions: one for not, one or more for and, or")
+			p.addError("cond_invalid", at, `"args": [{"op": "eq", "left": "$vars.x", "right": 1}]`, "args is a list of conditions: one for not, one or more for and, or")
 			return
 		}
 		for i, a := range args {
@@ -206,7 +207,7 @@ func (p *condParser) parseMember(n *condNode, k string, v any, at string, depth 
 	default: // is, type, key, pattern
 		text, ok := v.(string)
 		if !ok {
-			p.addError("type_mismatch", at, "", "%q is a string; this is %s", k, typeName(v))
+			p.addError("type_mismatch", at, "put it in double quotes", "%q is a string; this is %s", k, typeName(v))
 			return
 		}
 		n.text = text
@@ -221,7 +222,7 @@ func (p *condParser) parseMember(n *condNode, k string, v any, at string, depth 
 
 func (p *condParser) compilePattern(text, at string) *regexp.Regexp {
 	if utf8.RuneCountInString(text) > maxPatternSize {
-		p.addError("pattern_invalid", at, "", "the pattern has more than %d characters", maxPatternSize)
+		p.addError("pattern_invalid", at, "shorten it, or join several conditions by or", "the pattern has more than %d characters", maxPatternSize)
 		return nil
 	}
 	re, err := regexp.Compile(text)

@@ -397,7 +397,7 @@ func (f *flow) checkRead(r ref, ptr string, s factSet, proved []ref) {
 	switch r.root {
 	case "$err":
 		if !holds(errFact) {
-			f.addError("err_unset", ptr, "", "$err is known only behind a catch, on every path that leads here")
+			f.addError("err_unset", ptr, "read it only in nodes that catch leads to", "$err is known only behind a catch, on every path that leads here")
 		}
 		return
 	case "$in", "$trigger":

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func decodeTree(data []byte, r *report) map[string]any {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		r.addError("type_mismatch", "", "", "a document is an object; this is %s", typeName(v))
+		r.addError("type_mismatch", "", `{"execir_version": "1.0", "entry_node": "…", "nodes": […]}`, "a document is an object; this is %s", typeName(v))
 		return nil
 	}
 	return object
@@ -271,7 +272,7 @@ func (b binder) fitNumber(v any, t reflect.Type, ptr string) any {
 	if t.Kind() == reflect.Int {
 		f, err := n.Float64() // 1e3 and 1000.0 are 1000
 		if err != nil || f != math.Trunc(f) || math.Abs(f) >= 1<<31 {
-			b.addError("type_mismatch", ptr, "", "this is a whole number below 2^31, not %s", n)
+			b.addError("type_mismatch", ptr, "round it, or leave it out", "this is a whole number below 2^31, not %s", n)
 			return nil
 		}
 		return json.Number(strconv.FormatInt(int64(f), 10))
@@ -283,7 +284,7 @@ func (b binder) fitNumber(v any, t reflect.Type, ptr string) any {
 }
 
 func (b binder) reportMismatch(ptr, want string, got any) {
-	b.addError("type_mismatch", ptr, "", "this is %s; %s is wanted", typeName(got), want)
+	b.addError("type_mismatch", ptr, examples[want], "this is %s; %s is wanted", typeName(got), want)
 }
 
 func (b binder) fitStruct(object map[string]any, t reflect.Type, ptr string) any {
@@ -312,7 +313,7 @@ func (b binder) fitStruct(object map[string]any, t reflect.Type, ptr string) any
 			}
 		case openMember(k):
 		default:
-			b.addError("field_unknown", at, suggestNames(k, slices.Sorted(maps.Keys(fields))), "unknown member %q; extensions must be called meta or x-…", k)
+			b.addError("field_unknown", at, cmp.Or(suggestNames(k, slices.Sorted(maps.Keys(fields))), "remove it"), "unknown member %q; extensions must be called meta or x-…", k)
 		}
 	}
 	return out

@@ -22,7 +22,7 @@ func checkRef(text, ptr string, scope condScope, r *report) ref {
 	case got.root == "$out" && !scope.output:
 		r.addError("ref_scope", ptr, "write the output to $vars or $tmp and read it from there", "$out is known only to validators and compensate")
 	case !scope.element && (got.root == "$item" || got.root == "$index"):
-		r.addError("ref_scope", ptr, "", "%s has a meaning only in the body of a MAP or LOOP and inside of any and all", got.root)
+		r.addError("ref_scope", ptr, "outside of them, name $vars, $tmp, $ctx or $in", "%s has a meaning only in the body of a MAP or LOOP and inside of any and all", got.root)
 	case scope.closed && !closedRoots[got.root]:
 		r.addError("ref_scope", ptr, "pass it to the node as an input, which is a member of $in here", "a validator sees $out and $in, the node's inputs, and not %s", got.root)
 	}
@@ -96,7 +96,7 @@ func checkRefOptions(v map[string]any, ptr string, scope condScope, r *report) {
 			r.addError("expr_invalid", ptr+"/"+escapePointer(k), suggestNames(k, slices.Sorted(maps.Keys(refOptions))), "a reference has no option %q", k)
 		}
 		if !ok {
-			r.addError("expr_invalid", at, "", "%q is %s", k, want)
+			r.addError("expr_invalid", at, examples[want], "%q is %s", k, want)
 		}
 	}
 }

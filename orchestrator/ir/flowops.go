@@ -32,7 +32,7 @@ func (g *graph) checkParallel(n *Node, ptr string) {
 		case !idPattern().MatchString(b.Name):
 			g.addError("id_invalid", at+"/name", "letters, digits, _ . and -, a letter first, at most 64", "%q is not a valid name for a branch", b.Name)
 		case seen[b.Name] || b.Name == "result" || b.Name == "branch":
-			g.addError("branch_duplicate", at+"/name", "", "there is a port %q already", b.Name)
+			g.addError("branch_duplicate", at+"/name", "rename the branch", "there is a port %q already", b.Name)
 		}
 		seen[b.Name] = true
 		if b.Body == nil {
@@ -56,14 +56,14 @@ func (g *graph) checkLoop(n *Node, ptr string) {
 	}
 	for name, c := range map[string]*Cond{"until": n.Until, "while": n.While} {
 		if _, ok := c.IsCase(); ok || c.IsOtherwise() {
-			g.addError("cond_misplaced", ptr+"/"+name, "", `"case" and "otherwise" are conditions of edges`)
+			g.addError("cond_misplaced", ptr+"/"+name, "write a comparison, such as {\"op\": \"eq\", \"left\": \"$vars.x\", \"right\": 1}", `"case" and "otherwise" are conditions of edges`)
 		}
 	}
 	switch {
 	case n.MaxIterations == 0:
 		g.addError("field_missing", ptr+"/max_iterations", `"max_iterations": 10`, "LOOP needs a maximum number of iterations")
 	case n.MaxIterations < 0 || n.MaxIterations > maxIterations:
-		g.addError("limit_invalid", ptr+"/max_iterations", "", "max_iterations is between 1 and %d", maxIterations)
+		g.addError("limit_invalid", ptr+"/max_iterations", "raise the bound only as far as the work needs it", "max_iterations is between 1 and %d", maxIterations)
 	}
 	g.checkExprText(n.Init, ptr+"/init")
 	g.checkResult(n.Result, ptr+"/result", true)
@@ -102,7 +102,7 @@ func (g *graph) checkWait(n *Node, ptr string) {
 	if expr, err := decodeValue(n.Seconds); n.Seconds != nil && err == nil && !refersTo(expr) {
 		if v, f := eval(expr, Scope{}, 0); f == nil {
 			if _, bad := WaitSeconds(v); bad != nil {
-				g.addError("limit_invalid", ptr+"/seconds", "", "%s", bad.Message)
+				g.addError("limit_invalid", ptr+"/seconds", `"seconds": 60`, "%s", bad.Message)
 			}
 		}
 	}
@@ -174,7 +174,7 @@ func (g *graph) checkEmit(n *Node, ptr string) {
 		}
 	}
 	if object["message"] == nil {
-		g.addError("event_invalid", ptr+"/event/message", "", "an event has a message")
+		g.addError("event_invalid", ptr+"/event/message", `{"kind": "progress", "message": "half done"}`, "an event has a message")
 	}
 }
 
@@ -213,7 +213,7 @@ func (g *graph) checkCompensate(n *Node, ptr string) {
 		checkExpr(expr, at+"/args", condScope{element: g.element, output: true}, g.report)
 	}
 	if c.Tool == "" {
-		g.addError("field_missing", at+"/tool", "", "compensate names a tool")
+		g.addError("field_missing", at+"/tool", `"compensate": {"tool": "fs.remove", "args": {"path": "$out.path"}}`, "compensate names a tool")
 		return
 	}
 	if g.doc.Tools != nil && !slices.Contains(g.doc.Tools, c.Tool) {
@@ -221,7 +221,7 @@ func (g *graph) checkCompensate(n *Node, ptr string) {
 	}
 	skill, ok := g.lookup(c.Tool)
 	if !ok {
-		g.addError("tool_unknown", at+"/tool", suggestNames(c.Tool, builtinNames()), "there is no skill %q", c.Tool)
+		g.addError("tool_unknown", at+"/tool", suggestSkill(c.Tool), "there is no skill %q", c.Tool)
 		return
 	}
 	g.tools[c.Tool] = skill

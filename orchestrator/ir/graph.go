@@ -56,7 +56,7 @@ func (g *graph) checkEdges() {
 		g.checkTarget(e.From, at+"/from")
 		g.checkTarget(e.To, at+"/to")
 		if e.MaxTraversals < 0 || e.MaxTraversals > 1e6 {
-			g.addError("limit_invalid", at+"/max_traversals", "", "max_traversals is between 1 and 1000000")
+			g.addError("limit_invalid", at+"/max_traversals", `"max_traversals": 10`, "max_traversals is between 1 and 1000000")
 		}
 	}
 	links := g.linksOf()
@@ -77,7 +77,7 @@ func (g *graph) checkExclusive(n *Node, links []link) {
 		_, isCase := when.IsCase()
 		switch {
 		case isCase && n.Op != OpSwitch:
-			g.addError("cond_misplaced", l.ptr+"/when", "", `"case" is a condition behind a SWITCH; %s is %s`, n.ID, n.Op)
+			g.addError("cond_misplaced", l.ptr+"/when", "write a comparison, or lead the edge from a SWITCH", `"case" is a condition behind a SWITCH; %s is %s`, n.ID, n.Op)
 		case !isCase && !when.IsOtherwise() && n.Op == OpSwitch:
 			g.addError("cond_misplaced", l.ptr+"/when", `{"op":"case","is":"name"}`, "edges behind a SWITCH choose by case")
 		case closed != "" && when.IsOtherwise():
@@ -118,7 +118,7 @@ func (g *graph) checkCaseEdges(n *Node, edges []link) {
 		case !slices.Contains(names, name):
 			g.addError("case_unknown", l.ptr+"/when/is", suggestNames(name, names), "%s has no case %q", n.ID, name)
 		case taken[name]:
-			g.addError("case_edge_duplicate", l.ptr, "", "the case %q of %s has an edge already", name, n.ID)
+			g.addError("case_edge_duplicate", l.ptr, "remove one of the two edges", "the case %q of %s has an edge already", name, n.ID)
 		}
 		taken[name] = taken[name] || isCase
 	}

@@ -262,7 +262,7 @@ func (g *graph) checkSubgraphInputs(n *Node, sub *Document, ptr string) {
 	required, _ := stringList(o["required"])
 	for _, name := range required {
 		if _, given := n.Inputs[name]; !given {
-			g.addError("port_missing", ptr+"/inputs/"+escapePointer(name), "", "the subgraph needs an input %q", name)
+			g.addError("port_missing", ptr+"/inputs/"+escapePointer(name), `"inputs": {"`+name+`": value}`, "the subgraph needs an input %q", name)
 		}
 	}
 }

@@ -95,8 +95,17 @@ type Finding struct {
 	Code     string `json:"code"`
 	Severity string `json:"severity"` // error | warning
 	Pointer  string `json:"pointer"`
+	Node     string `json:"node,omitempty"` // the node or step that Pointer lies in, or from which the edge at Pointer leads
 	Message  string `json:"message"`
 	Hint     string `json:"hint"`
+}
+
+// Place returns the pointer, and the node in parentheses.
+func (f Finding) Place() string {
+	if f.Node == "" {
+		return f.Pointer
+	}
+	return f.Pointer + " (" + f.Node + ")"
 }
 
 // Program is a validated document with the manifests of its tools, ready to be stepped. It is immutable.

@@ -27,7 +27,7 @@ func (g *graph) checkLLM(n *Node, ptr string) {
 	g.checkPolicy(n, ptr)
 	g.checkEscalation(n, ptr)
 	if n.MaxOutputTokens < 0 || n.MaxOutputTokens > maxOutputTokens {
-		g.addError("limit_invalid", ptr+"/max_output_tokens", "", "max_output_tokens is between 1 and %d", maxOutputTokens)
+		g.addError("limit_invalid", ptr+"/max_output_tokens", "leave it out for the default", "max_output_tokens is between 1 and %d", maxOutputTokens)
 	}
 	if n.Temperature < 0 || n.Temperature > 2 {
 		g.addError("limit_invalid", ptr+"/temperature", "0 repeats itself best", "temperature is between 0 and 2")
@@ -93,7 +93,7 @@ func (g *graph) checkTemplate(n *Node, ptr string) {
 		return
 	}
 	if t.Op != string(n.Op) {
-		g.addError("template_op", at, "", "%s is a template for %s, not for %s", t.ID, t.Op, n.Op)
+		g.addError("template_op", at, "change the op, or name a template for it", "%s is a template for %s, not for %s", t.ID, t.Op, n.Op)
 	}
 	if t.OutputSchema != "" && n.OutputSchema != "" && t.OutputSchema != n.OutputSchema {
 		g.addError("template_schema", ptr+"/output_schema", "name "+t.OutputSchema, "%s asks for %s, not for %s", t.ID, t.OutputSchema, n.OutputSchema)
@@ -108,7 +108,7 @@ func (g *graph) checkTemplate(n *Node, ptr string) {
 	}
 	for _, name := range ports {
 		if !slices.Contains(given, name) {
-			g.addError("port_missing", ptr+"/inputs/"+escapePointer(name), "", "the template %s needs an input %q", t.ID, name)
+			g.addError("port_missing", ptr+"/inputs/"+escapePointer(name), `"inputs": {"`+name+`": value}`, "the template %s needs an input %q", t.ID, name)
 		}
 	}
 }
@@ -139,16 +139,16 @@ func (g *graph) checkValidators(n *Node, ptr string) {
 			g.checkInvariant(v, at)
 		case "choice_in_candidates":
 			if n.Op != OpLLMChoose {
-				g.addError("validator_misplaced", at+"/type", "", "%s has no candidates", n.Op)
+				g.addError("validator_misplaced", at+"/type", "remove it; only LLM_CHOOSE has candidates", "%s has no candidates", n.Op)
 			}
 		case "label_in_set":
 			if n.Op != OpLLMClassify {
-				g.addError("validator_misplaced", at+"/type", "", "%s has no labels", n.Op)
+				g.addError("validator_misplaced", at+"/type", "remove it; only LLM_CLASSIFY has labels", "%s has no labels", n.Op)
 			}
 		case "no_extra_text":
 		case "max_chars":
 			if v.Max < 1 {
-				g.addError("limit_invalid", at+"/max", "", "max is at least 1")
+				g.addError("limit_invalid", at+"/max", `"max": 1`, "max is at least 1")
 			}
 		default:
 			g.addError("validator_unknown", at+"/type", oneOf(v.Type, validatorTypes), "there is no validator %q", v.Type)
@@ -210,7 +210,7 @@ func (g *graph) checkEscalation(n *Node, ptr string) {
 			g.addError("escalation_down", at+"/to_model_class", "model_classes lists them from the weakest to the strongest", "%s comes before %s in model_classes: a node can only escalate to a stronger class", e.ToClass, list[from])
 		}
 		if e.MaxAttempts < 0 || e.MaxAttempts > maxAttempts {
-			g.addError("limit_invalid", at+"/max_attempts", "", "max_attempts is between 1 and %d", maxAttempts)
+			g.addError("limit_invalid", at+"/max_attempts", `"max_attempts": 3`, "max_attempts is between 1 and %d", maxAttempts)
 		}
 		if e.Carry != "" && e.Carry != "packet" && e.Carry != "fresh" {
 			g.addError("carry_invalid", at+"/carry", "known: packet, fresh", "an escalation cannot carry %q", e.Carry)
@@ -230,19 +230,19 @@ func (g *graph) checkLabels(n *Node, ptr string) {
 		return // a reference, or reported
 	}
 	if len(list) == 0 {
-		g.addError("labels_empty", ptr+"/labels", "", "LLM_CLASSIFY has at least one label")
+		g.addError("labels_empty", ptr+"/labels", `"labels": ["yes", "no"]`, "LLM_CLASSIFY has at least one label")
 	}
 	for i, label := range list {
 		text, isText := label.(string)
 		if !isText || text == "" || slices.Contains(list[:i], label) {
-			g.addError("label_invalid", ptr+"/labels/"+strconv.Itoa(i), "", "labels are distinct texts that are not empty")
+			g.addError("label_invalid", ptr+"/labels/"+strconv.Itoa(i), "remove the label that is empty or repeated", "labels are distinct texts that are not empty")
 		}
 	}
 }
 
 func (g *graph) checkChoose(n *Node, ptr string) {
 	if n.Candidates == nil && n.Inputs["candidates"] == nil {
-		g.addError("field_missing", ptr+"/inputs/candidates", "", "LLM_CHOOSE has an input called candidates")
+		g.addError("field_missing", ptr+"/inputs/candidates", `"inputs": {"candidates": "$vars.list"}`, "LLM_CHOOSE has an input called candidates")
 	}
 	if n.OnEmpty != "" && n.OnEmpty != "error" && n.OnEmpty != "null" {
 		g.addError("on_empty_invalid", ptr+"/on_empty", "known: error, null", "on_empty cannot be %q", n.OnEmpty)
@@ -275,7 +275,7 @@ func (v *validator) checkTemplates() {
 		_, builtin := templates.Builtin(id)
 		switch {
 		case err != nil:
-			v.addError("template_invalid", ptr, "", "%v", err)
+			v.addError("template_invalid", ptr, "docs/execir.md describes the members of a template", "%v", err)
 		case t.ID != id:
 			v.addError("template_invalid", ptr+"/id", "use the same id for both", "the template %q is listed as %q", t.ID, id)
 		case builtin:

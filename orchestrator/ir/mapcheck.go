@@ -24,7 +24,7 @@ func (g *graph) checkMap(n *Node, ptr string) {
 	case n.MaxItems == 0:
 		g.addError("field_missing", ptr+"/max_items", `"max_items": 100`, "MAP needs a maximum number of items")
 	case n.MaxItems < 0 || n.MaxItems > maxItems:
-		g.addError("limit_invalid", ptr+"/max_items", "", "max_items is between 1 and %d", maxItems)
+		g.addError("limit_invalid", ptr+"/max_items", "leave it out for the default", "max_items is between 1 and %d", maxItems)
 	}
 	g.checkResult(n.Result, ptr+"/result", true)
 	g.checkTolerance(n, ptr)
@@ -139,7 +139,7 @@ func (g *graph) checkFork(n *Node, ptr string) {
 	for _, b := range n.innerGraphs() {
 		walkNodes(b.Nodes, "", func(inner *Node, _ string) {
 			if inner.ForksSprites() && inner.Op != OpToolCall {
-				g.addError("fork_nested", ptr+"/sprite", "", "%s forks sprites inside %s, which forks them too", inner.ID, n.ID)
+				g.addError("fork_nested", ptr+"/sprite", "remove one of the two", "%s forks sprites inside %s, which forks them too", inner.ID, n.ID)
 			}
 		})
 	}

@@ -263,8 +263,11 @@ func TestParseFindings(t *testing.T) {
 			var got []string
 			for _, f := range findings {
 				got = append(got, f.Code+" "+f.Pointer)
-				if f.Message == "" || f.Severity == "" {
-					t.Errorf("finding without message or severity: %+v", f)
+				if f.Message == "" || f.Severity == "" || f.Hint == "" {
+					t.Errorf("finding without message, severity or hint: %+v", f)
+				}
+				if in := strings.Contains(f.Pointer, "nodes/") || strings.Contains(f.Pointer, "edges/"); in != (f.Node != "") && name != "no id" {
+					t.Errorf("finding at %s names the node %q", f.Pointer, f.Node)
 				}
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {

@@ -29,18 +29,18 @@ func (p *Program) Preflight(grants []string) []Finding {
 			return
 		}
 		sure, perhaps := neededPermissions(p.Tools[n.Tool], n.Args)
-		at += "/tool"
-		if m := missingFrom(sure, grants); len(m) > 0 {
-			r.addError("permission_missing", at, "grant it: --allow "+strings.Join(m, ","), "%s: %s needs %s, which the run is not granted", n.ID, n.Tool, strings.Join(m, ", "))
+		found := func(add func(code, ptr, hint, format string, args ...any), at, format, tool string, missing []string) {
+			if len(missing) > 0 {
+				list := strings.Join(missing, ", ")
+				add("permission_missing", at, "grant it: --allow "+strings.Join(missing, ","), format, tool, list)
+				r.findings[len(r.findings)-1].Node = n.ID
+			}
 		}
-		if m := missingFrom(perhaps, grants); len(m) > 0 {
-			r.addWarning("permission_missing", at, "grant it: --allow "+strings.Join(m, ","), "%s: %s may need %s, which the run is not granted", n.ID, n.Tool, strings.Join(m, ", "))
-		}
+		found(r.addError, at+"/tool", "%s needs %s, which the run is not granted", n.Tool, missingFrom(sure, grants))
+		found(r.addWarning, at+"/tool", "%s may need %s, which the run is not granted", n.Tool, missingFrom(perhaps, grants))
 		if c := n.Compensate; c != nil {
 			all, perhaps := neededPermissions(p.Tools[c.Tool], c.Args)
-			if m := missingFrom(append(all, perhaps...), grants); len(m) > 0 {
-				r.addError("permission_missing", strings.TrimSuffix(at, "/tool")+"/compensate/tool", "grant it: --allow "+strings.Join(m, ","), "%s: its compensation %s needs %s, which the run is not granted", n.ID, c.Tool, strings.Join(m, ", "))
-			}
+			found(r.addError, at+"/compensate/tool", "the compensation %s needs %s, which the run is not granted", c.Tool, missingFrom(append(all, perhaps...), grants))
 		}
 	}
 	walkNodes(p.Doc.Nodes, "", visit)

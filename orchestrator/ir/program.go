@@ -24,13 +24,13 @@ func Parse(data []byte, tools func(name string) (manifests.Skill, bool), judges 
 	v.top = v
 	doc, ok := parseDocument(data, &r, v, tools)
 	if !ok {
-		return nil, r.sortedFindings()
+		return nil, NameNodes(data, r.sortedFindings())
 	}
 	digest, err := digestOf(data)
 	if err != nil && !HasErrors(r.findings) {
 		r.addError("json_invalid", "", hintText, "write the document in RFC 8785 form: %v", err)
 	}
-	findings := r.sortedFindings()
+	findings := NameNodes(data, r.sortedFindings())
 	if HasErrors(findings) {
 		return nil, findings
 	}

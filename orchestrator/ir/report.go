@@ -2,6 +2,7 @@ package ir
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -33,6 +34,61 @@ func (r *report) sortedFindings() []Finding {
 		return cmp.Or(comparePointers(a.Pointer, b.Pointer), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(r.findings)
+}
+
+// NameNodes sets Node of findings about a document, as far as their pointers lead into its nodes, steps and edges.
+func NameNodes(data []byte, findings []Finding) []Finding {
+	var doc any
+	for i := range findings {
+		if !strings.HasPrefix(findings[i].Pointer, "/") {
+			continue
+		}
+		if doc == nil && json.Unmarshal(data, &doc) != nil {
+			return findings
+		}
+		if id := nodeAt(doc, strings.Split(findings[i].Pointer[1:], "/")); id != "" {
+			findings[i].Node = id
+		}
+	}
+	return findings
+}
+
+// nodeAt returns the id of the innermost node or step on the way that the segments of a pointer lead, "" for none. It does
+// not enter the arguments of nodes, which may have members of any name.
+func nodeAt(v any, segments []string) (id string) {
+	for i, segment := range segments {
+		switch at := v.(type) {
+		case map[string]any:
+			if !slices.Contains([]string{"nodes", "steps", "edges", "body", "branches", "subgraphs", "document"}, segment) && (i == 0 || segments[i-1] != "subgraphs") {
+				return id
+			}
+			v = at[pointerUnescaper.Replace(segment)]
+		case []any:
+			n, err := strconv.Atoi(segment)
+			if err != nil || n < 0 || n >= len(at) {
+				return id
+			}
+			v = at[n]
+			object, _ := v.(map[string]any)
+			name := "id"
+			switch segments[i-1] {
+			case "branches":
+				continue
+			case "edges":
+				name = "from"
+			}
+			if own, ok := object[name].(string); ok {
+				id = own
+			}
+		}
+	}
+	return id
+}
+
+// examples holds a value of each type, as hints for one that is wanted.
+var examples = map[string]string{
+	"an object": `{"name": value}`, "an array": "[value, value]", "a string": `"text"`, "true or false": "true", "a number": "60",
+	"a list of member names": `["id", "name"]`, "a whole number": "10", `"head" or "tail"`: `"head"`,
 }
 
 // HasErrors reports whether one of the findings is an error.

@@ -67,12 +67,12 @@ func (f *flow) checkTypes(i int) {
 	switch n, ptr := &f.Nodes[i], f.nodePtr(i); n.Op {
 	case OpMap:
 		if got := f.staticType(n.Items); got != "" && got != "an array" && n.Items != nil {
-			f.addError("items_type", ptr+"/items", "", "items are an array; this is %s", got)
+			f.addError("items_type", ptr+"/items", `"items": "$vars.list"`, "items are an array; this is %s", got)
 		}
 	case OpMerge:
 		for j, input := range n.From {
 			if got, want := f.staticType(input), mergeTypes[n.Strategy]; got != "" && want != "" && got != want {
-				f.addError("merge_type", fmt.Sprintf("%s/from/%d", ptr, j), "", "%s merges what is %s; this is %s", n.Strategy, want, got)
+				f.addError("merge_type", fmt.Sprintf("%s/from/%d", ptr, j), "merge values of one type", "%s merges what is %s; this is %s", n.Strategy, want, got)
 			}
 		}
 	case OpToolCall:

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"math"
@@ -79,9 +80,9 @@ func (v *validator) newGraph(b Inner, ptr string, owner *Node) *graph {
 		n, at := &b.Nodes[i], g.nodePtr(i)
 		switch first, ok := v.places[n.ID]; {
 		case n.ID == "":
-			v.addError("field_missing", at+"/id", "", "a node has an id")
+			v.addError("field_missing", at+"/id", `"id": "read"`, "a node has an id")
 		case ok:
-			v.addError("id_duplicate", at+"/id", "", "the node at %s is called %q already", first, n.ID)
+			v.addError("id_duplicate", at+"/id", "rename one of the two; ids are unique in the whole document", "the node at %s is called %q already", first, n.ID)
 		default:
 			if !idPattern().MatchString(n.ID) {
 				v.addError("id_invalid", at+"/id", "letters, digits, _ . and -, a letter first, at most 64", "%q is not a valid id", n.ID)
@@ -112,9 +113,9 @@ func (g *graph) nodePtr(i int) string { return g.ptr + "/nodes/" + strconv.Itoa(
 func (g *graph) checkGraph() {
 	switch {
 	case len(g.Nodes) == 0:
-		g.addError("field_missing", g.ptr+"/nodes", "", "there is at least one node")
+		g.addError("field_missing", g.ptr+"/nodes", `"nodes": [{"id": "done", "op": "END"}]`, "there is at least one node")
 	case g.EntryNode == "":
-		g.addError("field_missing", g.ptr+"/entry_node", "", "entry_node names the node that runs first")
+		g.addError("field_missing", g.ptr+"/entry_node", `"entry_node": "`+g.Nodes[0].ID+`"`, "entry_node names the node that runs first")
 	default:
 		g.checkTarget(g.EntryNode, g.ptr+"/entry_node")
 	}
@@ -134,34 +135,35 @@ func (v *validator) checkHead() {
 		v.addError("id_invalid", "/id", "letters, digits, _ . and -, a letter first, at most 64", "%q is not a valid id", d.ID)
 	}
 	if d.Revision < 0 {
-		v.addError("limit_invalid", "/revision", "", "a revision is not negative")
+		v.addError("limit_invalid", "/revision", `"revision": 1`, "a revision is not negative")
 	}
 	v.checkInputSchema()
 	for i, name := range d.CtxRequires {
 		if name == "" {
-			v.addError("id_invalid", "/ctx_requires/"+strconv.Itoa(i), "", "a member of $ctx has a name")
+			v.addError("id_invalid", "/ctx_requires/"+strconv.Itoa(i), "remove it, or name the member", "a member of $ctx has a name")
 		}
 	}
 	seen := map[string]bool{}
 	for i, name := range d.Tools {
 		at := "/tools/" + strconv.Itoa(i)
 		if seen[name] {
-			v.addWarning("tool_duplicate", at, "", "%s is listed twice", name)
+			v.addWarning("tool_duplicate", at, "remove one of the two", "%s is listed twice", name)
 		}
 		seen[name] = true
 		if _, ok := v.lookup(name); !ok {
-			v.addError("tool_unknown", at, suggestNames(name, builtinNames()), "there is no skill %q", name)
+			v.addError("tool_unknown", at, suggestSkill(name), "there is no skill %q", name)
 		}
 	}
 	v.checkLimits()
 }
 
-func builtinNames() []string {
+// suggestSkill returns a hint for the name of a skill that is unknown.
+func suggestSkill(name string) string {
 	var names []string
 	for _, s := range manifests.Skills() {
 		names = append(names, s.Name)
 	}
-	return names
+	return cmp.Or(suggestNames(name, names), "lattice skill ls lists the skills")
 }
 
 func (v *validator) checkLimits() {
@@ -171,7 +173,7 @@ func (v *validator) checkLimits() {
 	}
 	within := func(name string, got, most float64) {
 		if got < 0 || got > most || math.IsNaN(got) {
-			v.addError("limit_invalid", "/limits/"+name, "", "%s is between 0 (the default) and %g, not %g", name, most, got)
+			v.addError("limit_invalid", "/limits/"+name, "leave it out for the default", "%s is between 0 (the default) and %g, not %g", name, most, got)
 		}
 	}
 	within("max_steps", float64(l.MaxSteps), 1e6)
@@ -254,24 +256,24 @@ func (g *graph) checkNode(n *Node, ptr string) {
 		return // or reported when it was decoded
 	}
 	if _, ok := n.Skip.IsCase(); ok || n.Skip.IsOtherwise() {
-		g.addError("cond_misplaced", ptr+"/when_skip", "", `"case" and "otherwise" are conditions of edges`)
+		g.addError("cond_misplaced", ptr+"/when_skip", "write a comparison, such as {\"op\": \"eq\", \"left\": \"$vars.x\", \"right\": 1}", `"case" and "otherwise" are conditions of edges`)
 	}
 	if n.Skip != nil && (n.Op == OpSwitch || n.Op == OpFail || n.Op == OpEnd) {
 		g.addError("field_not_allowed", ptr+"/when_skip", "put the condition on an edge", "%s decides where the flow goes; it is not skipped", n.Op)
 	}
 	for _, name := range n.presentMembers() {
 		if !slices.Contains(nodeFields[name], n.Op) {
-			g.addError("field_not_allowed", ptr+"/"+name, "", "%s has no %q", n.Op, name)
+			g.addError("field_not_allowed", ptr+"/"+name, "remove it; it belongs to "+strings.Join(opNames(nodeFields[name]), ", "), "%s has no %q", n.Op, name)
 		}
 	}
 	if n.Outputs != nil && slices.Contains([]Op{OpSet, OpWait, OpEmit, OpFail, OpEnd}, n.Op) {
-		g.addError("field_not_allowed", ptr+"/outputs", "", "%s puts nothing out", n.Op)
+		g.addError("field_not_allowed", ptr+"/outputs", "remove it", "%s puts nothing out", n.Op)
 	}
 	if n.TimeoutS < 0 || n.TimeoutS > maxTimeoutS {
-		g.addError("limit_invalid", ptr+"/timeout_s", "", "timeout_s is between 0 and %d", maxTimeoutS)
+		g.addError("limit_invalid", ptr+"/timeout_s", "leave it out for the default", "timeout_s is between 0 and %d", maxTimeoutS)
 	}
 	if max(len(n.Outputs), len(n.Cases), len(n.Choices), len(n.From)) > maxParts {
-		g.addError("document_too_large", ptr, "", "a node has at most %d outputs, cases, choices or inputs to merge", maxParts)
+		g.addError("document_too_large", ptr, "split the node in two", "a node has at most %d outputs, cases, choices or inputs to merge", maxParts)
 		return
 	}
 	g.checkRetry(n, ptr)

@@ -30,7 +30,7 @@ func (g *graph) checkToolCall(n *Node, ptr string) {
 		g.addError("class_invalid", ptr+"/side_effect", "known: read, idempotent, sprite, world", "there is no class %q", n.SideEffect)
 	}
 	if n.Tool == "" {
-		g.addError("field_missing", ptr+"/tool", "", "TOOL_CALL names a tool")
+		g.addError("field_missing", ptr+"/tool", `"tool": "fs.read"`, "TOOL_CALL names a tool")
 		g.checkExprText(n.Args, ptr+"/args")
 		return
 	}
@@ -39,7 +39,7 @@ func (g *graph) checkToolCall(n *Node, ptr string) {
 	}
 	skill, ok := g.lookup(n.Tool)
 	if !ok {
-		g.addError("tool_unknown", ptr+"/tool", suggestNames(n.Tool, builtinNames()), "there is no skill %q", n.Tool)
+		g.addError("tool_unknown", ptr+"/tool", suggestSkill(n.Tool), "there is no skill %q", n.Tool)
 		g.checkExprText(n.Args, ptr+"/args")
 		return
 	}
@@ -74,9 +74,9 @@ func (g *graph) checkArgMembers(tool string, skill manifests.Skill, members map[
 			g.addError("arg_unknown", ptr+p.Pointer, suggestNames(name, fieldNames(skill.Inputs)), "%q %s", name, p.Message)
 		case dynamic[name]:
 		case !given:
-			g.addError("arg_missing", ptr+p.Pointer, "", "%s: argument %q %s", tool, name, p.Message)
+			g.addError("arg_missing", ptr+p.Pointer, "lattice skill show "+tool, "%s: argument %q %s", tool, name, p.Message)
 		default:
-			g.addError("arg_type", ptr+p.Pointer, "", "%s: argument %q %s", tool, name, p.Message)
+			g.addError("arg_type", ptr+p.Pointer, "lattice skill show "+tool, "%s: argument %q %s", tool, name, p.Message)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func fieldNames(fields []manifests.Field) []string {
 
 func (g *graph) checkPack(n *Node, ptr string) {
 	if len(n.Inputs) == 0 {
-		g.addError("field_missing", ptr+"/inputs", "", "PACK needs inputs")
+		g.addError("field_missing", ptr+"/inputs", `"inputs": {"name": value}`, "PACK needs inputs")
 	}
 	g.checkInputs(n, ptr)
 }
@@ -183,7 +183,7 @@ func (g *graph) checkInputs(n *Node, ptr string) {
 
 func (g *graph) checkSwitch(n *Node, ptr string) {
 	if len(n.Cases) == 0 {
-		g.addError("field_missing", ptr+"/cases", "", "SWITCH has at least one case")
+		g.addError("field_missing", ptr+"/cases", `"cases": [{"name": "red", "when": {"op": "gt", "left": "$vars.failed", "right": 0}}]`, "SWITCH has at least one case")
 	}
 	seen := map[string]bool{}
 	for i, c := range n.Cases {
@@ -192,18 +192,18 @@ func (g *graph) checkSwitch(n *Node, ptr string) {
 		case !idPattern().MatchString(c.Name):
 			g.addError("id_invalid", at+"/name", "letters, digits, _ . and -, a letter first, at most 64", "%q is not a valid name for a case", c.Name)
 		case seen[c.Name]:
-			g.addError("case_duplicate", at+"/name", "", "there is another case %q", c.Name)
+			g.addError("case_duplicate", at+"/name", "rename one of the two", "there is another case %q", c.Name)
 		}
 		seen[c.Name] = true
 		if c.When == nil {
-			g.addError("field_missing", at+"/when", "", "a case has a condition")
+			g.addError("field_missing", at+"/when", `"when": {"op": "eq", "left": "$vars.x", "right": 1}`, "a case has a condition")
 		}
 		if _, ok := c.When.IsCase(); ok || c.When.IsOtherwise() {
 			g.addError("cond_misplaced", at+"/when", "use default for what no case takes", `"case" and "otherwise" are conditions of edges`)
 		}
 	}
 	if n.Default != "" && !idPattern().MatchString(n.Default) {
-		g.addError("id_invalid", ptr+"/default", "", "%q is not a valid name for a case", n.Default)
+		g.addError("id_invalid", ptr+"/default", "letters, digits, _ . and -, a letter first, at most 64", "%q is not a valid name for a case", n.Default)
 	}
 }
 
@@ -224,19 +224,19 @@ func (g *graph) checkMerge(n *Node, ptr string) {
 	case n.Strategy == MergeByKey && n.Key == "":
 		g.addError("field_missing", ptr+"/key", `"key": "id"`, "by_key names the member that tells elements apart")
 	case known && n.Strategy != MergeByKey && n.Key != "":
-		g.addError("field_not_allowed", ptr+"/key", "", "%s has no key", n.Strategy)
+		g.addError("field_not_allowed", ptr+"/key", "remove it", "%s has no key", n.Strategy)
 	}
 	switch {
 	case n.Strategy == MergeBest && len(n.By) == 0:
 		g.addError("field_missing", ptr+"/by", `"by": ["failed", "-passed"]`, "best names the members by which it chooses")
 	case known && n.Strategy != MergeBest && len(n.By) > 0:
-		g.addError("field_not_allowed", ptr+"/by", "", "%s chooses nothing", n.Strategy)
+		g.addError("field_not_allowed", ptr+"/by", "remove it", "%s chooses nothing", n.Strategy)
 	}
 	switch {
 	case n.OnConflict != "" && !slices.Contains([]string{"last", "first", "error"}, n.OnConflict):
 		g.addError("on_conflict_invalid", ptr+"/on_conflict", "known: last, first, error", "on_conflict cannot be %q", n.OnConflict)
 	case n.OnConflict != "" && (n.Strategy == MergeConcat || n.Strategy == MergeBest || n.Strategy == MergePatch):
-		g.addError("field_not_allowed", ptr+"/on_conflict", "", "%s has no conflicts", n.Strategy)
+		g.addError("field_not_allowed", ptr+"/on_conflict", "remove it", "%s has no conflicts", n.Strategy)
 	}
 	if len(n.From) == 0 {
 		g.addError("field_missing", ptr+"/from", `"from": ["$vars.a", "$vars.b"]`, "MERGE needs values in from")
@@ -276,7 +276,7 @@ func (n *Node) ExpectedInputs() map[string]string {
 
 func (g *graph) checkHuman(n *Node, ptr string) {
 	if n.Prompt == nil {
-		g.addError("field_missing", ptr+"/prompt", "", "HUMAN asks something: it has a prompt")
+		g.addError("field_missing", ptr+"/prompt", `"prompt": "Send the mail?"`, "HUMAN asks something: it has a prompt")
 	}
 	g.checkInputs(n, ptr)
 	g.checkExprText(n.Prompt, ptr+"/prompt")
@@ -297,17 +297,17 @@ func (g *graph) checkHuman(n *Node, ptr string) {
 	}
 	for i, c := range n.Choices {
 		if c == "" || slices.Contains(n.Choices[:i], c) {
-			g.addError("choice_invalid", ptr+"/choices/"+strconv.Itoa(i), "", "choices are distinct and not empty")
+			g.addError("choice_invalid", ptr+"/choices/"+strconv.Itoa(i), "remove the choice that is empty or repeated", "choices are distinct and not empty")
 		}
 	}
 	switch n.OnTimeout {
 	case "", "fail":
 	case "default":
 		if n.Answer == nil {
-			g.addError("field_missing", ptr+"/default_answer", "", `on_timeout "default" needs a default_answer`)
+			g.addError("field_missing", ptr+"/default_answer", `"default_answer": {"name": value}`, `on_timeout "default" needs a default_answer`)
 		}
 		if n.TimeoutS == 0 {
-			g.addError("field_missing", ptr+"/timeout_s", "", `on_timeout "default" needs a timeout_s`)
+			g.addError("field_missing", ptr+"/timeout_s", `"timeout_s": 3600`, `on_timeout "default" needs a timeout_s`)
 		}
 	default:
 		g.addError("on_timeout_invalid", ptr+"/on_timeout", `known: "fail", "default"`, "on_timeout cannot be %q", n.OnTimeout)
@@ -340,11 +340,11 @@ func (g *graph) checkRetry(n *Node, ptr string) {
 		}
 		for name, s := range map[string]float64{"interval_s": r.IntervalS, "max_delay_s": r.MaxDelayS} {
 			if s < 0 || s > maxTimeoutS {
-				g.addError("limit_invalid", at+"/"+name, "", "%s is between 0 and %d", name, maxTimeoutS)
+				g.addError("limit_invalid", at+"/"+name, "leave it out for the default", "%s is between 0 and %d", name, maxTimeoutS)
 			}
 		}
 		if r.BackoffRate != 0 && (r.BackoffRate < 1 || r.BackoffRate > 100) {
-			g.addError("limit_invalid", at+"/backoff_rate", "", "backoff_rate is between 1 and 100")
+			g.addError("limit_invalid", at+"/backoff_rate", `"backoff_rate": 2`, "backoff_rate is between 1 and 100")
 		}
 		if r.Jitter != "" && r.Jitter != "none" && r.Jitter != "full" {
 			g.addError("jitter_invalid", at+"/jitter", "known: none, full", "there is no jitter %q", r.Jitter)
@@ -357,7 +357,7 @@ func (g *graph) checkCatch(n *Node, ptr string) {
 		at := fmt.Sprintf("%s/catch/%d", ptr, i)
 		g.checkKinds(c.On, at, i == len(n.Catch)-1)
 		if c.To == "" {
-			g.addError("field_missing", at+"/to", "", "catch names the node to go to")
+			g.addError("field_missing", at+"/to", `"to": "report"`, "catch names the node to go to")
 		} else {
 			g.checkTarget(c.To, at+"/to")
 		}

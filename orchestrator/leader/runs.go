@@ -222,15 +222,8 @@ func (rn *runs) create(ctx context.Context, id string, secret []byte, program *i
 
 // refuseFlow names every finding at once.
 func refuseFlow(code string, exit int, findings []ir.Finding) error {
-	var text []string
-	hint := ""
-	for _, f := range findings {
-		if f.Severity == ir.SeverityError {
-			text = append(text, fmt.Sprintf("%s %s: %s", f.Pointer, f.Code, f.Message))
-			hint = cmp.Or(hint, f.Hint)
-		}
-	}
-	p := fault.New(exit, code, "the flow is refused:\n  %s", strings.Join(text, "\n  ")).WithHint("%s", hint)
+	text, hint := compile.Refusal(findings)
+	p := fault.New(exit, code, "the flow is refused:\n  %s", text).WithHint("%s", hint)
 	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
 		p.Fault.Details = details
 	}
