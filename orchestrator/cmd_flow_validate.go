@@ -32,7 +32,11 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","node","message"
 				return err
 			}
 			if flow != nil {
-				findings = append(findings, worldCallFindings(flow.Program, d.settings.World.Allow)...)
+				tools, err := d.catalog(from.skills)
+				if err != nil {
+					return err
+				}
+				findings = append(findings, flow.CheckWorldCalls(d.settings.World.Allow, tools)...)
 			}
 			if err := d.printFindings(findings); err != nil {
 				return err
@@ -65,16 +69,4 @@ func (d *deps) printFindings(findings []ir.Finding) error {
 		}
 	}
 	return nil
-}
-
-// worldCallFindings warns of each skill for whose calls a run waits for approval.
-func worldCallFindings(p *ir.Program, allowed []string) (found []ir.Finding) {
-	for _, skill := range p.WorldCalls(allowed) {
-		found = append(found, ir.Finding{
-			Code: "world_call_asks", Severity: ir.SeverityWarning,
-			Message: fmt.Sprintf("%s acts outside of the sprite: the run waits for approval before each call", skill),
-			Hint:    fmt.Sprintf("allow it for one run with lattice run --approve-world %s, or for all runs with the setting world.allow", skill),
-		})
-	}
-	return found
 }

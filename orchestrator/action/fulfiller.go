@@ -129,7 +129,11 @@ func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Actio
 func (f *Fulfiller) checkRequest(c lattice.Call, a lattice.Action) (lattice.Verdict, error) {
 	// A request of a skill that an agent calls counts as the agent's, and is checked against the grants of its skills.
 	if p := neededPermission(a.Name); p != "" && !isGranted(c.Permissions, p) && !isGranted(c.Below, p) {
-		return "", newRefusal("permission_denied", "start the run with --allow "+p, "%s needs the permission %s, which this call was not granted", a.Name, p)
+		hint := fmt.Sprintf("add %q to permissions in the skill.json of %s; a run that names its permissions needs --allow %s, too", p, c.Skill, p)
+		if c.Below != nil { // an agent may use what the run was granted
+			hint = "start the run with --allow " + p
+		}
+		return "", newRefusal("permission_denied", hint, "%s needs the permission %s, which this call was not granted", a.Name, p)
 	}
 	verdict := f.policy.Verdict(a.Name)
 	if verdict == lattice.Deny {

@@ -150,7 +150,7 @@ func (f *Flow) describeCall(n *ir.Node) (does, approval string) {
 	}
 	switch {
 	case manifests.Class(class) == manifests.ClassWorld:
-		approval = "It acts outside; a person approves each call, unless lattice run --approve-world " + n.Tool + " did."
+		approval = "It acts outside; a person approves each call, unless lattice run --approve-world " + n.Tool + " or the setting world.allow names it."
 	case n.Tool == "ask.user":
 		approval = "A person answers."
 	case slices.ContainsFunc(asking, func(p string) bool { return slices.Contains(needs, p) }):

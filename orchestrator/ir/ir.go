@@ -14,6 +14,7 @@ package ir
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/spritekit/lattice/manifests"
 )
@@ -102,10 +103,11 @@ type Finding struct {
 
 // Place returns the pointer, and the node in parentheses.
 func (f Finding) Place() string {
-	if f.Node == "" {
-		return f.Pointer
+	place := f.Pointer
+	if f.Node != "" {
+		place += " (" + f.Node + ")"
 	}
-	return f.Pointer + " (" + f.Node + ")"
+	return strings.TrimSpace(place)
 }
 
 // Program is a validated document with the manifests of its tools, ready to be stepped. It is immutable.
