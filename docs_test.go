@@ -202,6 +202,7 @@ func TestConfigDocument(t *testing.T) {
 	sections := map[string]string{
 		"Settings": "## Top level", "Limits": "## `[limits]`", "Run": "## `[run]`", "Serve": "## `[serve]`", "Sprites": "## `[sprites]`",
 		"Git": "## `[git]`", "World": "## `[world]`", "Model": "## `[models.CLASS]`", "LLM": "## `[llm]`",
+		"Channel": "## `[channels.NAME]`", "Notify": "## `[notify]`",
 	}
 	for name, table := range schema.Defs {
 		heading, ok := sections[name]
@@ -212,7 +213,7 @@ func TestConfigDocument(t *testing.T) {
 		}
 		section, _, _ = strings.Cut(section, "\n## ")
 		for key, p := range table.Properties {
-			if strings.Contains(string(page), "\n## `["+key+"]`\n") || strings.Contains(string(page), "\n## `["+key+".CLASS]`\n") {
+			if strings.Contains(string(page), "\n## `["+key+"]`\n") || strings.Contains(string(page), "\n## `["+key+".CLASS]`\n") || strings.Contains(string(page), "\n## `["+key+".NAME]`\n") {
 				continue // a table
 			}
 			row := ""

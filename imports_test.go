@@ -97,6 +97,7 @@ var mayImport = map[string][]string{
 	"orchestrator/diagram": {"orchestrator/ir"},
 
 	"orchestrator/action":  {"manifests", "orchestrator/durable", "orchestrator/lattice", "orchestrator/secret", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/notify":  {"orchestrator/durable", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/secret":  {}, // credentials in what leaves a sprite: pure
 	"orchestrator/session": {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/store":   {"orchestrator/boltfile", "orchestrator/durable", "orchestrator/lattice", "spritekit/fault"},

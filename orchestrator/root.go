@@ -34,6 +34,7 @@ environment, the environment over settings, settings over defaults:
   min_isolation                "ns-user" or "ns-root" refuses to run anything in sprites that are kept apart by less
   [limits] memory cpus pids    what each sprite may use, as the flags of lattice sprite serve
   [models.CLASS]  [llm]        the models that flows ask (lattice run --help)
+  [channels.NAME]  [notify]    where people are told about runs (lattice notify --help)
   [run] allow agent_env keep   as the flags of lattice run
   [sprites] url                of a remote Sprites API; SPRITES_API_URL wins
             token_env token_file   where its token is; SPRITES_TOKEN wins. A token itself is refused
@@ -65,7 +66,7 @@ environment, the environment over settings, settings over defaults:
 	addGroup(root, "travel", "Travel in time:", newReplayCmd(d), newRewindCmd(d), newForkCmd(d), newDiffCmd(d))
 	addGroup(root, "make", "Make flows and skills:", newFlowCmd(d), newSkillCmd(d))
 	addGroup(root, "sprites", "Work with sprites:", newSpriteCmd(d), newImageCmd(d))
-	addGroup(root, "keep", "Look after lattice:", newServeCmd(d), newStoreCmd(d), newDoctorCmd(d), newProtocolCmd(), newCompletionCmd(d), newVersionCmd(d))
+	addGroup(root, "keep", "Look after lattice:", newServeCmd(d), newStoreCmd(d), newDoctorCmd(d), newNotifyCmd(d), newProtocolCmd(), newCompletionCmd(d), newVersionCmd(d))
 	root.SetHelpCommandGroupID("keep")
 	for name, others := range map[string][]string{ // what people who know other programs type
 		"approve": {"accept", "ok", "yes"}, "reject": {"deny", "refuse", "no"}, "runs": {"ls", "list", "ps", "history"}, "show": {"status", "describe", "get"},

@@ -74,13 +74,14 @@ func TestScript(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %q", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":  exits,
-			"repo":   makeRepo,
-			"filled": filled,
-			"model":  serveModel,
-			"llm":    serveLLM,
-			"asked":  asked,
-			"tmpfs":  mountDisk,
+			"exits":    exits,
+			"repo":     makeRepo,
+			"filled":   filled,
+			"model":    serveModel,
+			"llm":      serveLLM,
+			"asked":    asked,
+			"tmpfs":    mountDisk,
+			"receiver": serveReceiver,
 		},
 	})
 }

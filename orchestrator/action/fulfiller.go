@@ -48,7 +48,9 @@ type Options struct {
 	AgentEnv func(runID string) []string
 	Dir      string // where verified bundles are kept
 	// Secrets returns values that no proposal of a run may hold, by the names under which they are reported. It may be nil.
-	Secrets   func(runID string) map[string]string
+	Secrets func(runID string) map[string]string
+	// Notify sends the message of a NOTIFY_USER; nil only shows it with the run.
+	Notify    func(a lattice.Action) error
 	Policy    Policy // nil = DefaultPolicy
 	MaxBundle int64  // bytes; 0 = 512 MiB
 }
@@ -59,6 +61,7 @@ type Fulfiller struct {
 	repoOf  func(string) (string, string, bool)
 	hidden  func(string) []string
 	secrets func(string) map[string]string
+	notify  func(lattice.Action) error
 	policy  Policy
 	bundles bundles
 }
@@ -77,7 +80,10 @@ func New(o Options) *Fulfiller {
 	if o.Secrets == nil {
 		o.Secrets = func(string) map[string]string { return nil }
 	}
-	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, policy: o.Policy, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
+	if o.Notify == nil {
+		o.Notify = func(lattice.Action) error { return nil }
+	}
+	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, notify: o.Notify, policy: o.Policy, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
 }
 
 // Binding is what an approval of PUSH_BRANCH binds: remote, branch, base, head and diff digest (in Push), by way of one
@@ -176,7 +182,7 @@ func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, known *secre
 // *lattice.Refusal is the action's failure, any other error means that it could not be found out and may be repeated.
 func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 	if a.Name == protocol.ActionNotifyUser {
-		return []byte(`{"shown":true}`), nil // the leader notes it with the run, where people see it
+		return []byte(`{"shown":true}`), f.notify(a) // the leader notes it with the run, where people see it
 	}
 	if a.Name != protocol.ActionPushBranch {
 		return nil, newRefusal("unsupported", "", "the action %.64q is not supported", a.Name)

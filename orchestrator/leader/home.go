@@ -40,6 +40,9 @@ func (h Home) Run(id string) string { return filepath.Join(string(h), "runs", id
 // Noted holds an empty file for each run with actions that wait for a decision while the run does not, by the run's id.
 func (h Home) Noted() string { return filepath.Join(string(h), "noted") }
 
+// Notifications is where notifications wait to be delivered.
+func (h Home) Notifications() string { return filepath.Join(string(h), "notifications") }
+
 // Logs holds what leaders in the background logged.
 func (h Home) Logs() string { return filepath.Join(string(h), "logs") }
 

@@ -70,6 +70,8 @@ type Config struct {
 	Policy action.Policy
 	// AllowWorld names the skills of class world that every run may call without asking.
 	AllowWorld []string
+	// Notify says where people are told about runs.
+	Notify Notify
 	// Credentials returns what this process authenticates with, by the names under which it may be reported. It may be nil.
 	Credentials func() map[string]string
 	// ModelsOf answers for the models that a run was started with. key is the value of a variable that holds one's key.
@@ -110,17 +112,18 @@ type Leader struct {
 	*storage
 	*succession
 
-	cfg     Config
-	home    Home
-	store   *store.Store
-	host    *host.Host // nil with a remote Sprites API
-	client  *sprites.Client
-	git     *worktree.Git
-	session *session.Session
-	models  *models
-	agents  *agents
-	drives  *drives
-	handler http.Handler
+	cfg      Config
+	home     Home
+	store    *store.Store
+	host     *host.Host // nil with a remote Sprites API
+	client   *sprites.Client
+	git      *worktree.Git
+	session  *session.Session
+	models   *models
+	agents   *agents
+	drives   *drives
+	notifier *notifier
+	handler  http.Handler
 	// hostless is the reason that the embedded host could not be opened. Runs can then be read and backed up, nothing else.
 	hostless error
 	// noSkills is the reason that no skill may run in sprites of the embedded host; noSpritekit is the reason that sprites
@@ -164,6 +167,7 @@ func (l *Leader) open() (err error) {
 		}
 	}
 	l.compose(sprites)
+	l.notifier.start()
 	return nil
 }
 
@@ -191,7 +195,8 @@ func (l *Leader) compose(sprites http.Handler) {
 	prepare := &preparer{home: l.home, client: l.client, git: l.git, host: l.host, records: l.records, copies: copies, outputs: l.outputs, cfg: &l.cfg, noSkills: l.noSkills, noSpritekit: l.noSpritekit}
 	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.outputs.open, Secrets: l.agents.environ, Issued: states.listIssued, Equip: prepare.equip})
 	prepare.session = l.session
-	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.findRepo, AgentEnv: l.records.agentEnv, Secrets: l.agents.secretValues, Policy: l.cfg.Policy})
+	l.notifier = newNotifier(l.cfg.Notify, l.home, l.cfg.Log)
+	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.findRepo, AgentEnv: l.records.agentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, Policy: l.cfg.Policy})
 
 	l.views = &views{store: l.store, records: l.records, states: states, drives: d, watchers: watchers, values: values, copies: copies}
 	l.artifacts = &artifacts{home: l.home, client: l.client, records: l.records, outputs: l.outputs, log: l.cfg.Log}
@@ -215,6 +220,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	}
 	d.records, d.hostless, d.sessions = l.records, l.hostless, l.session
 	d.recovery = &recovery{client: l.client, disk: disk, records: l.records, log: l.cfg.Log}
+	journal = notifyingLog{journal, l.notifier}
 	d.deps = func(id string) engine.Deps {
 		return withClocks(engine.Deps{
 			Log: noter{Log: journal, home: l.home, outputs: l.outputs}, Caller: l.session, Boundary: boundaries, Preparer: prepare, Forker: prepare, Actor: actor, Model: asker{func() (Models, error) { return l.models.find(d.modelsOf(id)) }},
@@ -305,6 +311,7 @@ func (l *Leader) Quiesce() error { return l.quiesced() }
 func (l *Leader) quiesce() error {
 	close(l.succession.ending)
 	l.drives.stopAll()
+	l.notifier.close()
 	if l.session != nil {
 		l.session.Close()
 	}

@@ -56,6 +56,9 @@ type Settings struct {
 	// Models are those that flows ask, by the name of their class.
 	Models map[string]Model `json:"models,omitempty"`
 	LLM    LLM              `json:"llm,omitzero"`
+	// Channels are where people are told about runs, by name.
+	Channels map[string]Channel `json:"channels,omitempty"`
+	Notify   Notify             `json:"notify,omitzero"`
 	// Templates is a folder of prompt templates of one's own, ID.json each; flows that name one get its text.
 	Templates string `json:"templates,omitempty"`
 	// Steps are folders, or single files, of step rules of one's own, by which plans are lowered; --steps adds to them.

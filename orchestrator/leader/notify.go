@@ -1,0 +1,161 @@
+package leader
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/notify"
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Notify says where people are told about runs.
+type Notify struct {
+	// Channels returns the channel of a name. Nil: there are none.
+	Channels func(name string) (notify.Channel, error)
+	// Default is the channel of notifications that name none; "" only shows them with their run.
+	Default string
+	// On lists the statuses of runs that people are told of: waiting, failed, succeeded.
+	On []string
+}
+
+// notifier tells people about runs: what skills ask it to tell them, and that a run waits or has ended.
+type notifier struct {
+	cfg    Notify
+	sender *notify.Sender
+	log    zerolog.Logger
+	stop   func() // ends the delivery and waits for its end
+}
+
+func newNotifier(cfg Notify, home Home, log zerolog.Logger) *notifier {
+	if cfg.Channels == nil {
+		cfg.Channels = func(name string) (notify.Channel, error) {
+			return notify.Channel{}, fmt.Errorf("there is no channel %q", name)
+		}
+	}
+	n := &notifier{cfg: cfg, log: log}
+	n.sender = notify.NewSender(notify.NewSpool(home.Notifications()), cfg.Channels, n.record)
+	return n
+}
+
+// record logs the fate of a note.
+func (n *notifier) record(note notify.Note, err error) {
+	switch {
+	case err == nil:
+		n.log.Info().Str("channel", note.Channel).Str("note", note.ID).Str("run_id", note.RunID).Msg("notified")
+	default:
+		n.log.Warn().Err(err).Str("channel", note.Channel).Str("note", note.ID).Str("run_id", note.RunID).Msg("notification not delivered")
+	}
+}
+
+// send keeps the message of a NOTIFY_USER for its channel (action.Options.Notify).
+func (n *notifier) send(a lattice.Action) error {
+	var p protocol.NotifyUser
+	if err := json.Unmarshal(a.Parameters, &p); err != nil {
+		return &lattice.Refusal{Fault: protocol.Fault{Code: "bad_parameters", Message: "NOTIFY_USER takes channel, level, title, body and link"}}
+	}
+	if p.Channel == "" {
+		p.Channel = n.cfg.Default
+	}
+	if p.Channel == "" {
+		return nil // it is shown with the run
+	}
+	if _, err := n.cfg.Channels(p.Channel); err != nil {
+		return &lattice.Refusal{Fault: protocol.Fault{Code: "channel_unusable", Message: err.Error()}}
+	}
+	err := n.sender.Add(notify.Note{ID: lattice.DerivedKey("notify", a.RunID, a.Key), Channel: p.Channel, Level: cmp.Or(p.Level, protocol.LevelInfo), Title: p.Title, Body: p.Body, Link: p.Link, RunID: a.RunID, At: time.Now().UTC()})
+	var no *fault.Error
+	if errors.As(err, &no) {
+		return &lattice.Refusal{Fault: no.Fault}
+	}
+	return err
+}
+
+// watch adds notes about the run's status, which the snapshot of a run at rest has, before it is appended: a crash between
+// the two at most tells people twice.
+func (n *notifier) watch(run string, after lattice.Seq, entries []lattice.Entry) {
+	if n.cfg.Default == "" || len(n.cfg.On) == 0 {
+		return
+	}
+	i := slices.IndexFunc(entries, func(e lattice.Entry) bool { return e.Kind == lattice.EntryState })
+	if i < 0 {
+		return
+	}
+	var state struct {
+		Status  lattice.RunStatus `json:"status"`
+		Waits   []lattice.Wait    `json:"waits"`
+		Failure *struct {
+			Message string `json:"message"`
+		} `json:"failure"`
+	}
+	if json.Unmarshal(entries[i].Body, &state) != nil {
+		return // another part reports it
+	}
+	status := state.Status
+	if status.Blocked() {
+		status = lattice.Waiting
+	}
+	if !slices.Contains(n.cfg.On, string(status)) {
+		return
+	}
+	note := notify.Note{Channel: n.cfg.Default, Level: protocol.LevelInfo, RunID: run, Title: fmt.Sprintf("%s %s", run, status), At: time.Now().UTC()}
+	key := fmt.Sprint(after)
+	switch status {
+	case lattice.Waiting:
+		note.Level, note.Title = protocol.LevelWarning, run+" waits for you"
+		var prompts, ids []string
+		for _, w := range state.Waits {
+			prompts, ids = append(prompts, w.Prompt), append(ids, w.ID)
+		}
+		note.Body = strings.Join(append(prompts, "lattice waiting "+run), "\n")
+		key = strings.Join(ids, " ")
+	case lattice.Failed:
+		note.Level = protocol.LevelError
+		if state.Failure != nil {
+			note.Body = state.Failure.Message
+		}
+	}
+	note.ID = lattice.DerivedKey("notify", run, string(status), key)
+	if err := n.sender.Add(note); err != nil {
+		n.log.Warn().Err(err).Str("run_id", run).Msg("notification not kept")
+	}
+}
+
+// start begins to deliver; close ends it.
+func (n *notifier) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	n.stop = func() { cancel(); <-done }
+	go func() {
+		defer close(done)
+		n.sender.Run(ctx)
+	}()
+}
+
+// close delivers the notes that are due and ends the delivery.
+func (n *notifier) close() {
+	if n != nil && n.stop != nil {
+		n.stop()
+	}
+}
+
+// notifyingLog is the engine's log, with a note about each run that comes to rest.
+type notifyingLog struct {
+	engine.Log
+	notifier *notifier
+}
+
+func (l notifyingLog) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
+	l.notifier.watch(run, after, entries)
+	return l.Log.Append(ctx, run, after, entries)
+}
