@@ -21,7 +21,7 @@ func newActionCmd(d *deps) *cobra.Command {
 		Short: "See and decide what skills asked for without waiting",
 		Long: `Skills can ask for something outside of their sprite and go on: labels or a comment on GitHub, a message to you, a push.
 Messages are shown, by lattice logs and show. What needs a person stays open: it is done by hand, which approve records, or,
-a push, by approve itself. Nothing waits for it.`,
+a push, by approve itself. Nothing waits for it. Every decision is recorded in the run's journal before it takes effect.`,
 		Example: "  lattice action ls\n  lattice action approve run_0123 4f2a",
 	})
 	ls := d.query("ls [RUN]", "List the open actions of all runs, or all actions of one", "  lattice action ls\n  lattice action ls run_0123 --json", cobra.MaximumNArgs(1),
@@ -81,6 +81,9 @@ func notedText(a api.NotedAction) string {
 func describeActions(out io.Writer, all []api.NotedAction) {
 	for _, a := range all {
 		fmt.Fprintf(out, "%s asked without waiting: %s: %s\n", a.RunID, a.Status, notedText(a))
+		if a.Status == api.ActionApproved {
+			fmt.Fprintf(out, "  next: lattice action approve %s %.*s   its outcome is not known; what was done is not done twice\n", a.RunID, keyLength, a.Key)
+		}
 		if a.Status != api.ActionOpen {
 			continue
 		}

@@ -51,15 +51,13 @@ func (o eventsOptions) runs(ctx context.Context, c *conn, id string) ([]string, 
 	if id != "" {
 		return nil, usageError{errors.New("name a run or --work-item, not both")}
 	}
-	all, err := c.Runs(ctx, api.RunList{})
+	all, err := c.Runs(ctx, api.RunList{WorkItem: o.workItem})
 	if err != nil {
 		return nil, err
 	}
 	var ids []string
 	for _, v := range slices.Backward(all) {
-		if v.WorkItem == o.workItem {
-			ids = append(ids, v.RunID)
-		}
+		ids = append(ids, v.RunID)
 	}
 	if len(ids) == 0 {
 		return nil, fault.NotFound("work_item_not_found", "no run is about %s", o.workItem).WithHint("lattice runs")

@@ -58,26 +58,19 @@ func (d *deps) lookAtOther(ctx context.Context) []doctor.Check {
 	if hello.API != api.Version {
 		return []doctor.Check{check("leader", doctor.Warn, "use the newer lattice of the two: it takes over by itself", "%s and speaks version %d of the leader's interface, this lattice speaks %d", who, hello.API, api.Version)}
 	}
-	runs, err := c.Runs(ctx, api.RunList{})
-	if err != nil {
+	if _, err := c.Runs(ctx, api.RunList{Limit: 1}); err != nil {
 		return []doctor.Check{
 			check("leader", doctor.OK, "", "%s", who),
 			check("store", doctor.Fail, "end the leader, then: lattice store check", "the leader cannot read its runs: %v", err),
 		}
 	}
-	driven := 0
-	for _, r := range runs {
-		if r.Driving {
-			driven++
-		}
-	}
 	doing := "idle"
-	if driven > 0 {
-		doing = "driving " + numbered(driven, "run", "runs")
+	if hello.Driven > 0 {
+		doing = "driving " + numbered(hello.Driven, "run", "runs")
 	}
 	checks := []doctor.Check{
 		check("leader", doctor.OK, "", "%s, %s", who, doing),
-		check("store", doctor.OK, "", "open in the leader, with %s", numbered(len(runs), "run", "runs")),
+		check("store", doctor.OK, "", "open in the leader, with %s", numbered(hello.Runs, "run", "runs")),
 	}
 	if hello.Sandbox == "none" {
 		checks = append(checks, check("sprites", doctor.Fail, sprites.Remedy(&sprites.APIError{Code: sprites.CodeDamaged}), "%s", hello.Warning))
@@ -94,7 +87,7 @@ func lookAtStore(ctx context.Context, path string) doctor.Check {
 	if err != nil {
 		return check("store", doctor.Fail, storeRemedy(err), "%v", err)
 	}
-	runs, err := s.Runs()
+	runs, err := s.Count()
 	problems, checkErr := s.Check(ctx, nil)
 	if err = errors.Join(err, checkErr, s.Close()); err != nil {
 		return check("store", doctor.Fail, storeRemedy(err), "read %s: %v", path, err)
@@ -102,7 +95,7 @@ func lookAtStore(ctx context.Context, path string) doctor.Check {
 	if len(problems) > 0 {
 		return check("store", doctor.Fail, storeRemedy(nil), "%s has %s, the first: %s", path, numbered(len(problems), "fault", "faults"), problems[0])
 	}
-	return check("store", doctor.OK, "", "%s is sound, with %s", path, numbered(len(runs), "run", "runs"))
+	return check("store", doctor.OK, "", "%s is sound, with %s", path, numbered(runs, "run", "runs"))
 }
 
 // lookAtHost looks into the sprite host's database, where there is one.

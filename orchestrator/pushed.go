@@ -21,9 +21,9 @@ func printPushed(ctx context.Context, d *deps, c *conn, v api.RunView) {
 	}
 	branch := ""
 	err := c.Outline(ctx, v.RunID, 0, func(e lattice.Entry) error {
-		var done lattice.ActionDone
+		var done lattice.ActionSettled // ActionDone has its members
 		var r action.Result
-		if e.Kind == lattice.EntryFact && e.Type == done.FactType() && json.Unmarshal(e.Body, &done) == nil && done.OK && json.Unmarshal(done.Result, &r) == nil && r.Branch != "" {
+		if e.Kind == lattice.EntryFact && (e.Type == (lattice.ActionDone{}).FactType() || e.Type == done.FactType()) && json.Unmarshal(e.Body, &done) == nil && done.OK && json.Unmarshal(done.Result, &r) == nil && r.Branch != "" {
 			branch = r.Branch
 		}
 		return nil

@@ -100,6 +100,14 @@ func (t *timeline) add(e lattice.Entry) bool {
 		t.set(state, fmt.Sprintf("%s by %s", decided[f.Decision], f.By))
 	case lattice.ActionDone:
 		t.set(stepRunning, actionText(f))
+	case lattice.ActionDecided:
+		t.addAside(e.At, f.Action, stepDone, decided[f.Decision]+" by "+f.By)
+	case lattice.ActionSettled:
+		if f.OK {
+			t.addAside(e.At, f.Action, stepDone, "done outside")
+		} else {
+			t.addAside(e.At, f.Action, stepFailed, actionText(lattice.ActionDone{Fault: f.Fault}))
+		}
 	case lattice.TimerFired:
 		t.timerFired(e.Started)
 	case lattice.ModelAnswered:
@@ -124,6 +132,11 @@ func (t *timeline) pause(waits []lattice.Wait) {
 	if len(waits) > 0 && t.current != nil && t.current.state == stepRunning {
 		t.set(stepWaiting, waits[0].Prompt)
 	}
+}
+
+// addAside adds a line for what happened to an action that no step waits for.
+func (t *timeline) addAside(at time.Time, action string, state stepState, message string) {
+	t.steps = append(t.steps, &step{node: action, started: at, ended: at, state: state, message: clean(message)})
 }
 
 func (t *timeline) set(state stepState, message string) {

@@ -9,15 +9,19 @@ import (
 
 // RunList says which runs are listed; the zero value lists all. A list costs what it holds, however many runs there are.
 type RunList struct {
-	Open   bool   // only those that have not ended
-	Before string // only those that are older than this one, which is an id or the beginning of one
-	Limit  int    // at most so many, the newest; 0 means all
+	Open     bool   // only those that have not ended
+	WorkItem string // only those for a work item
+	Before   string // only those that are older than this one, which is an id or the beginning of one
+	Limit    int    // at most so many, the newest; 0 means all
 }
 
 func (l RunList) query() url.Values {
 	q := url.Values{}
 	if l.Open {
 		q.Set("open", "true")
+	}
+	if l.WorkItem != "" {
+		q.Set("work_item", l.WorkItem)
 	}
 	if l.Before != "" {
 		q.Set("before", l.Before)
@@ -29,7 +33,7 @@ func (l RunList) query() url.Values {
 }
 
 func readRunList(q url.Values) (l RunList, err error) {
-	l.Open, l.Before = q.Get("open") == "true", q.Get("before")
+	l.Open, l.WorkItem, l.Before = q.Get("open") == "true", q.Get("work_item"), q.Get("before")
 	if text := q.Get("limit"); text != "" {
 		if l.Limit, err = strconv.Atoi(text); err != nil || l.Limit < 0 {
 			return l, fault.BadInput("bad_request", "the limit of a list is a number, not %q", text)

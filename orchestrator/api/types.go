@@ -36,6 +36,8 @@ type Hello struct {
 	Isolation string `json:"isolation"`         // "" with a remote Sprites API
 	Sandbox   string `json:"sandbox"`           // how sprites are kept apart, in words
 	Warning   string `json:"warning,omitempty"` // what a person must know before running anything in a sprite
+	Runs      int    `json:"runs"`              // that the store holds
+	Driven    int    `json:"driven"`            // those of them that the process drives now
 	// Network and HostPorts are what lattice serve was told by its flags; they count for all whom no flag tells otherwise.
 	Network   string   `json:"network,omitempty"`
 	HostPorts []uint16 `json:"host_ports,omitempty"`

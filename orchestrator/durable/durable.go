@@ -5,20 +5,7 @@ package durable
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 )
-
-// MakeEmpty makes an empty file of mode 0600. When it returns, its name is on the disk; a file that is there stays as it is.
-func MakeEmpty(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("make a file: %w", err)
-	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("make a file: %w", err)
-	}
-	return SyncDir(filepath.Dir(path))
-}
 
 // SyncDir returns when all names in dir are on the disk as they are now.
 func SyncDir(dir string) error {

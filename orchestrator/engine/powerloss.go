@@ -94,7 +94,7 @@ func soundAfter(before, after State, fact lattice.Fact, durable func(lattice.Pai
 		if f.Pair != nil { // to which it goes by itself
 			pair, paired, clean = *f.Pair, true, true
 		}
-	case lattice.PowerLost, lattice.ActionNoted: // the latter precedes the end of its call, which is made again
+	case lattice.PowerLost, lattice.ActionDecided, lattice.ActionSettled, lattice.ActionNoted: // the last precedes the end of its call, which is made again
 		return pair, false
 	}
 	return pair, paired && clean && !after.Status.Ended() && before.Recovering == nil && after.Recovering == nil &&

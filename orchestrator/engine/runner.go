@@ -192,6 +192,17 @@ func (r *Runner) Decide(ctx context.Context, a lattice.Answered) error {
 	return r.feed(ctx, a)
 }
 
+// DecideAction appends a person's decision on an action that the run noted; when it returns nil, the decision is on disk.
+// The course of the run does not change, whether it has ended or not.
+func (r *Runner) DecideAction(ctx context.Context, f lattice.ActionDecided) error {
+	return r.feed(ctx, f)
+}
+
+// SettleAction appends the outcome of an action that DecideAction approved.
+func (r *Runner) SettleAction(ctx context.Context, f lattice.ActionSettled) error {
+	return r.feed(ctx, f)
+}
+
 // Cancel ends the run as canceled; what it is doing is stopped.
 func (r *Runner) Cancel(ctx context.Context, by string) error {
 	return r.feed(ctx, lattice.CancelRequested{By: by})

@@ -142,8 +142,9 @@ func (m *machine) applyFact(f lattice.Fact) error {
 	case lattice.Rewound:
 		return m.rewindRun(f)
 	}
-	if _, ok := f.(lattice.ActionNoted); ok {
-		return nil // recorded only; it never changes the state
+	switch f.(type) {
+	case lattice.ActionNoted, lattice.ActionDecided, lattice.ActionSettled:
+		return nil // recorded only; they never change the state
 	}
 	if m.s.Status.Ended() {
 		return fmt.Errorf("%w: the run is %s", ErrStale, m.s.Status)

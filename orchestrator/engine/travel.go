@@ -44,8 +44,9 @@ const (
 // files of each are those that the run had.
 func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 	var (
-		points []Point
-		state  = New(run)
+		points    []Point
+		unsettled = unsettledActions{}
+		state     = New(run)
 	)
 	for i, e := range facts {
 		fact, err := lattice.DecodeFact(e.Type, e.Body)
@@ -72,6 +73,7 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 		}
 		points = append(points, begun...)
 		trackFiles(points, next, fact, commands)
+		unsettled.follow(e.Seq, fact)
 		if effects := worldEffects(state, next, fact); len(effects) > 0 {
 			for n := range points[:len(points)-len(begun)] {
 				points[n].Effects = append(points[n].Effects, effects...)
@@ -81,6 +83,7 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 	}
 	for n := range points {
 		points[n].Effects = append(points[n].Effects, pendingEffects(state)...)
+		points[n].Effects = append(points[n].Effects, unsettled.after(points[n].Seq)...)
 	}
 	return points, nil
 }

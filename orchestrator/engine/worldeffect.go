@@ -2,6 +2,8 @@ package engine
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -47,6 +49,15 @@ func worldEffects(before, after State, fact lattice.Fact) []WorldEffect {
 		if f.Verdict == lattice.Allow && f.Detail == "done" {
 			out = append(out, WorldEffect{Name: f.Action.Name})
 		}
+	case lattice.ActionDecided:
+		if f.Decision == lattice.Approve && f.ByHand {
+			out = append(out, WorldEffect{Name: f.Action})
+		}
+	case lattice.ActionSettled:
+		if f.OK {
+			branch, url := readPlace(f.Result)
+			out = append(out, WorldEffect{Name: f.Action, Where: formatPlace(branch, url), Branch: branch})
+		}
 	case lattice.CallFinished:
 		if c, ok := before.pending(f.CommandID); ok && f.OK && onWorld(c) {
 			out = append(out, WorldEffect{Name: c.Call.Skill, Node: c.Node})
@@ -77,6 +88,35 @@ func pendingEffects(s State) []WorldEffect {
 	for _, c := range s.Pending {
 		if onWorld(c) || c.Kind == lattice.DoAction {
 			out = append(out, unsureEffect(c))
+		}
+	}
+	return out
+}
+
+// unsettledActions collects the approved actions whose outcome no fact tells yet, by key, with the fact of the approval.
+type unsettledActions map[string]approvedAction
+
+type approvedAction struct {
+	effect WorldEffect
+	seq    lattice.Seq
+}
+
+func (u unsettledActions) follow(seq lattice.Seq, fact lattice.Fact) {
+	switch f := fact.(type) {
+	case lattice.ActionDecided:
+		if f.Decision == lattice.Approve && !f.ByHand {
+			u[f.Key] = approvedAction{WorldEffect{Name: f.Action, Unsure: true}, seq}
+		}
+	case lattice.ActionSettled:
+		delete(u, f.Key)
+	}
+}
+
+// after returns the effects that the actions may have had which were approved after seq, by key.
+func (u unsettledActions) after(seq lattice.Seq) (out []WorldEffect) {
+	for _, key := range slices.Sorted(maps.Keys(u)) {
+		if u[key].seq > seq {
+			out = append(out, u[key].effect)
 		}
 	}
 	return out

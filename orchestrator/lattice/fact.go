@@ -189,6 +189,27 @@ type ActionNoted struct {
 	Of      *Attempt `json:"of,omitempty"` // that asked for it; nil in older journals
 }
 
+// ActionDecided is a person's decision on an action that ActionNoted left open. It is appended before anything is done
+// about the action, and never changes the course of the run.
+type ActionDecided struct {
+	Key      string   `json:"key"`
+	Action   string   `json:"action"`
+	Decision Decision `json:"decision"` // Approve or Reject
+	// ByHand says that the person did the action; an approval without it is followed by ActionSettled.
+	ByHand   bool   `json:"by_hand,omitempty"`
+	Comments string `json:"comments,omitempty"`
+	By       string `json:"by"`
+}
+
+// ActionSettled is the outcome of an action that ActionDecided approved. After a failure the action is open again.
+type ActionSettled struct {
+	Key    string          `json:"key"`
+	Action string          `json:"action"`
+	OK     bool            `json:"ok"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Fault  *protocol.Fault `json:"fault,omitempty"`
+}
+
 // TimerFired says that the delay of a timer command is over.
 type TimerFired struct {
 	CommandID string `json:"command_id"`
@@ -219,6 +240,8 @@ func (Restored) FactType() string        { return "Restored" }
 func (Answered) FactType() string        { return "Answered" }
 func (ActionDone) FactType() string      { return "ActionDone" }
 func (ActionNoted) FactType() string     { return "ActionNoted" }
+func (ActionDecided) FactType() string   { return "ActionDecided" }
+func (ActionSettled) FactType() string   { return "ActionSettled" }
 func (TimerFired) FactType() string      { return "TimerFired" }
 func (CommandFailed) FactType() string   { return "CommandFailed" }
 func (CancelRequested) FactType() string { return "CancelRequested" }

@@ -37,6 +37,10 @@ func DecodeFact(kind string, body json.RawMessage) (Fact, error) {
 		return decode[ActionDone](body)
 	case "ActionNoted":
 		return decode[ActionNoted](body)
+	case "ActionDecided":
+		return decode[ActionDecided](body)
+	case "ActionSettled":
+		return decode[ActionSettled](body)
 	case "TimerFired":
 		return decode[TimerFired](body)
 	case "CommandFailed":

@@ -61,6 +61,19 @@ func (d *drives) isDriven(id string) (driven bool, stopped error) {
 	return false, nil
 }
 
+// countDriven returns the number of runs that are driven.
+func (d *drives) countDriven() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	driven := 0
+	for _, r := range d.loaded {
+		if r.done != nil || r.yielded {
+			driven++
+		}
+	}
+	return driven
+}
+
 // isClosing reports whether the leader takes no new work.
 func (d *drives) isClosing() bool {
 	d.mu.Lock()

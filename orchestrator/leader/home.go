@@ -37,9 +37,6 @@ func (h Home) Mirrors() string { return filepath.Join(string(h), "mirrors") }
 // Run is a run's own directory: its repository bundle and its log.
 func (h Home) Run(id string) string { return filepath.Join(string(h), "runs", id) }
 
-// Noted holds an empty file for each run with actions that wait for a decision while the run does not, by the run's id.
-func (h Home) Noted() string { return filepath.Join(string(h), "noted") }
-
 // Notifications is where notifications wait to be delivered.
 func (h Home) Notifications() string { return filepath.Join(string(h), "notifications") }
 

@@ -205,7 +205,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.travel = &travel{store: l.store, client: l.client, session: l.session, disk: disk, records: l.records, states: states, views: l.views, drives: d, values: values, runs: l.runs, copies: copies, pruner: l.pruner}
 	l.reviewer = &reviewer{store: l.store, client: l.client, git: l.git, actor: actor, views: l.views, travel: l.travel}
 	l.decisions = &decisions{client: l.client, records: l.records, states: states, views: l.views, drives: d, runs: l.runs}
-	l.notes = &notes{store: l.store, home: l.home, records: l.records, actor: actor}
+	l.notes = &notes{store: l.store, records: l.records, drives: d, actor: actor}
 	l.storage = &storage{home: l.home, store: l.store, host: l.host, remote: l.cfg.Remote != nil, scratch: cmp.Or(l.cfg.ReadOnly, l.home.Scratch()), version: l.cfg.Version}
 	l.succession.client, l.succession.embedded = l.client, l.host != nil
 
@@ -223,7 +223,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	journal = notifyingLog{journal, l.notifier}
 	d.deps = func(id string) engine.Deps {
 		return withClocks(engine.Deps{
-			Log: noter{Log: journal, home: l.home, outputs: l.outputs}, Caller: l.session, Boundary: boundaries, Preparer: prepare, Forker: prepare, Actor: actor, Model: asker{func() (Models, error) { return l.models.find(d.modelsOf(id)) }},
+			Log: actionLog{Log: journal, outputs: l.outputs}, Caller: l.session, Boundary: boundaries, Preparer: prepare, Forker: prepare, Actor: actor, Model: asker{func() (Models, error) { return l.models.find(d.modelsOf(id)) }},
 			OnEntry: func(entries []lattice.Entry) { watchers.notify(entries[0].Run) },
 		})
 	}
@@ -294,7 +294,10 @@ func (l *Leader) Hello() api.Hello {
 		Serving: l.cfg.Serving, PID: os.Getpid(), Home: string(l.home), Sandbox: "remote",
 		Network: l.cfg.Told.Network, HostPorts: l.cfg.Told.HostPorts, Settings: l.cfg.Settings,
 	}
-	h.Ending = l.drives.isClosing()
+	h.Ending, h.Driven = l.drives.isClosing(), l.drives.countDriven()
+	if runs, err := l.store.Count(); err == nil {
+		h.Runs = runs
+	}
 	if l.hostless != nil {
 		h.Sandbox, h.Warning = "none", l.hostless.Error()
 	}

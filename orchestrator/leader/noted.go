@@ -2,21 +2,13 @@ package leader
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/action"
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
@@ -24,64 +16,61 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Of a run whose skills asked for something without waiting, its folder has
-const (
-	notedMark     = "noted"        // that there is such a request, so that others need not be looked through
-	decisionsFile = "actions.json" // what people decided about them: a map of actionDecision by key
-)
-
-type actionDecision struct {
-	Status   string    `json:"status"`
-	By       string    `json:"by"`
-	At       time.Time `json:"at"`
-	Comments string    `json:"comments,omitempty"`
-	Detail   string    `json:"detail,omitempty"`
-}
-
-// noter is the engine's log, which marks runs that note an action and says so in what logs prints.
-type noter struct {
+// actionLog is the engine's log. It prints noted actions, and what became of them, to the output log of their run.
+type actionLog struct {
 	engine.Log
-	home    Home
 	outputs *outputs
 }
 
-func (n noter) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
-	var noted []lattice.ActionNoted
+func (l actionLog) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
+	seq, err := l.Log.Append(ctx, run, after, entries)
+	if err != nil {
+		return seq, err
+	}
 	for _, e := range entries {
-		if e.Kind != lattice.EntryFact || e.Type != (lattice.ActionNoted{}).FactType() {
-			continue
-		}
-		if f, err := lattice.DecodeFact(e.Type, e.Body); err == nil {
-			noted = append(noted, f.(lattice.ActionNoted))
+		if line := actionLine(e); line != "" {
+			fmt.Fprintln(l.outputs.open(run), line)
 		}
 	}
-	if noted != nil { // first: a mark without an action costs a look, an action without a mark would be forgotten
-		dir := n.home.Run(run)
-		err := errors.Join(os.MkdirAll(dir, 0o700), durable.SyncDir(filepath.Dir(dir)), durable.MakeEmpty(filepath.Join(dir, notedMark)))
-		if slices.ContainsFunc(noted, func(f lattice.ActionNoted) bool { return f.Verdict == lattice.Ask }) {
-			_, listErr := listOpen(n.home) // makes the index of a home that has none
-			err = errors.Join(err, listErr, durable.MakeEmpty(filepath.Join(n.home.Noted(), run)))
-		}
-		if err != nil {
-			return 0, fmt.Errorf("note an action of run %s: %w", run, err)
-		}
-	}
-	seq, err := n.Log.Append(ctx, run, after, entries)
-	if err == nil && noted != nil {
-		out := n.outputs.open(run)
-		for _, f := range noted {
-			fmt.Fprintf(out, "%s %s: %s\n", f.Action.Name, f.Action.Parameters, f.Detail)
-		}
-	}
-	return seq, err
+	return seq, nil
 }
 
-// notes lists and decides about actions that nothing waits for (api.Actions).
+// actionLine describes a fact about a noted action on one line, "" for other entries.
+func actionLine(e lattice.Entry) string {
+	if _, ok, err := lattice.ChangeAction(e); err != nil || !ok {
+		return ""
+	}
+	fact, err := lattice.DecodeFact(e.Type, e.Body)
+	if err != nil {
+		return ""
+	}
+	switch f := fact.(type) {
+	case lattice.ActionNoted:
+		return fmt.Sprintf("%s %s: %s", f.Action.Name, f.Action.Parameters, f.Detail)
+	case lattice.ActionDecided:
+		done := map[bool]string{true: ", who did it"}[f.Decision == lattice.Approve && f.ByHand]
+		return fmt.Sprintf("%s: %s by %s%s", f.Action, map[lattice.Decision]string{lattice.Approve: "approved", lattice.Reject: "rejected"}[f.Decision], f.By, done)
+	case lattice.ActionSettled:
+		if f.Fault != nil {
+			return fmt.Sprintf("%s: not done: %s", f.Action, f.Fault.Message)
+		}
+		return f.Action + ": done"
+	}
+	return ""
+}
+
+// performer performs an action outside of sprites. It is idempotent by the action's key; a *lattice.Refusal is the
+// action's failure.
+type performer interface {
+	Do(ctx context.Context, a lattice.Action) (result []byte, err error)
+}
+
+// notes lists the actions that no run waits for, and makes people's decisions about them facts of the run (api.Actions).
 type notes struct {
 	store   *store.Store
-	home    Home
 	records *records
-	actor   *action.Fulfiller
+	drives  *drives
+	actor   performer
 
 	mu sync.Mutex // held while an action is decided
 }
@@ -93,32 +82,20 @@ func (n *notes) Actions(_ context.Context, id string) ([]api.NotedAction, error)
 		if err != nil {
 			return nil, err
 		}
-		return n.of(id)
+		return n.list(id)
 	}
-	ids, err := listOpen(n.home)
+	ids, err := n.store.WithOpenActions()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list open actions: %w", err)
 	}
-	var runs []record
-	for _, id := range ids {
-		rec, err := n.records.loadBrief(id)
-		if errors.Is(err, store.ErrNotFound) {
-			continue // an older store was restored
-		}
-		if err != nil {
-			return nil, err
-		}
-		runs = append(runs, rec)
-	}
-	slices.SortStableFunc(runs, func(a, b record) int { return b.Created.Compare(a.Created) })
 	open := []api.NotedAction{}
-	for _, r := range runs {
-		all, err := n.of(r.ID)
+	for _, id := range ids {
+		all, err := n.list(id)
 		if err != nil {
 			return nil, err
 		}
 		for _, a := range all {
-			if a.Status == api.ActionOpen {
+			if a.Status == api.ActionOpen || a.Status == api.ActionApproved {
 				open = append(open, a)
 			}
 		}
@@ -126,81 +103,40 @@ func (n *notes) Actions(_ context.Context, id string) ([]api.NotedAction, error)
 	return open, nil
 }
 
-// listOpen returns the ids of the runs that may have open actions. A home without the index gets it from the marks in the
-// folders of its runs.
-func listOpen(home Home) ([]string, error) {
-	files, err := os.ReadDir(home.Noted())
-	var ids []string
-	for _, f := range files {
-		ids = append(ids, f.Name())
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return ids, err
-	}
-	marks, err := filepath.Glob(filepath.Join(home.Run("*"), notedMark))
-	if err != nil {
-		return nil, fmt.Errorf("list noted actions: %w", err)
-	}
-	for _, mark := range marks {
-		ids = append(ids, filepath.Base(filepath.Dir(mark)))
-	}
-	made, err := os.MkdirTemp(string(home), ".noted-*") // the index appears whole
-	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
-		return ids, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list noted actions: %w", err)
-	}
-	defer os.RemoveAll(made) // gone when it was renamed
-	for _, id := range ids {
-		if err := os.WriteFile(filepath.Join(made, id), nil, 0o600); err != nil {
-			return nil, fmt.Errorf("list noted actions: %w", err)
-		}
-	}
-	if err := os.Rename(made, home.Noted()); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("list noted actions: %w", err)
-	}
-	return ids, nil
-}
-
-// of lists the actions of one run, each with its last state.
-func (n *notes) of(id string) ([]api.NotedAction, error) {
-	all := []api.NotedAction{}
-	if _, err := os.Stat(filepath.Join(n.home.Run(id), notedMark)); err != nil {
-		return all, nil
-	}
-	decisions, err := n.decisions(id)
-	if err != nil {
-		return nil, err
-	}
+// list returns the actions of one run, in the order of their requests, each as the last fact about it tells.
+func (n *notes) list(id string) ([]api.NotedAction, error) {
 	history, err := n.store.Load(id)
 	if err != nil {
 		return nil, fmt.Errorf("read facts of run %s: %w", id, err)
 	}
+	all := []api.NotedAction{}
 	at := map[string]int{}
 	for _, e := range history.Facts {
-		if e.Type != (lattice.ActionNoted{}).FactType() {
-			continue
-		}
-		f, err := lattice.DecodeFact(e.Type, e.Body)
+		change, ok, err := lattice.ChangeAction(e)
 		if err != nil {
 			return nil, err
 		}
-		a := noted(id, e.At, f.(lattice.ActionNoted))
-		if d, ok := decisions[a.Key]; ok {
-			a.Status, a.By, a.DecidedAt, a.Comments, a.Detail = d.Status, d.By, &d.At, d.Comments, d.Detail
-		}
-		if i, known := at[a.Key]; known {
-			all[i] = a
+		if !ok {
 			continue
 		}
-		at[a.Key] = len(all)
-		all = append(all, a)
+		fact, err := lattice.DecodeFact(e.Type, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		i, known := at[change.Key]
+		if f, noted := fact.(lattice.ActionNoted); noted && !known {
+			at[change.Key] = len(all)
+			all = append(all, newNotedAction(id, e.At, f))
+		} else if noted && all[i].DecidedAt == nil {
+			all[i] = newNotedAction(id, e.At, f)
+		} else if known {
+			follow(&all[i], e.At, fact)
+		}
 	}
 	return all, nil
 }
 
-func noted(id string, at time.Time, f lattice.ActionNoted) api.NotedAction {
+func newNotedAction(id string, at time.Time, f lattice.ActionNoted) api.NotedAction {
 	a := api.NotedAction{RunID: id, Key: f.Action.Key, Action: f.Action.Name, Parameters: f.Action.Parameters, Binding: f.Action.Binding,
 		Sprite: f.Action.Sprite, Detail: f.Detail, At: at, Status: api.ActionForbidden}
 	switch {
@@ -212,7 +148,32 @@ func noted(id string, at time.Time, f lattice.ActionNoted) api.NotedAction {
 	return a
 }
 
-// DecideAction decides about an open one.
+// follow changes an action by a fact about it.
+func follow(a *api.NotedAction, at time.Time, fact lattice.Fact) {
+	switch f := fact.(type) {
+	case lattice.ActionDecided:
+		a.By, a.DecidedAt, a.Comments, a.Detail = f.By, &at, f.Comments, ""
+		switch {
+		case f.Decision == lattice.Reject:
+			a.Status = api.ActionRejected
+		case f.ByHand:
+			a.Status = api.ActionFulfilled
+		default:
+			a.Status = api.ActionApproved
+		}
+	case lattice.ActionSettled:
+		if a.Status = api.ActionFulfilled; !f.OK {
+			a.Status, a.By, a.DecidedAt, a.Comments = api.ActionOpen, "", nil, ""
+			a.Detail = "not done"
+			if f.Fault != nil {
+				a.Detail += ": " + f.Fault.Message
+			}
+		}
+	}
+}
+
+// DecideAction makes a decision a fact, and performs an action that was approved after that. An approved action whose
+// outcome is not on disk, because a process was killed, is performed again when it is approved again.
 func (n *notes) DecideAction(ctx context.Context, id string, d api.ActionDecision) (api.NotedAction, error) {
 	id, err := n.records.resolve(id)
 	if err != nil {
@@ -225,38 +186,62 @@ func (n *notes) DecideAction(ctx context.Context, id string, d api.ActionDecisio
 		return a, err
 	}
 	want := map[lattice.Decision]string{lattice.Approve: api.ActionFulfilled, lattice.Reject: api.ActionRejected}[d.Decision]
+	resumed := a.Status == api.ActionApproved && d.Decision == lattice.Approve
 	switch {
 	case want == "":
 		return a, fault.BadInput("bad_request", "an action is approved or rejected")
 	case a.Status == want:
 		return a, nil
-	case a.Status != api.ActionOpen:
+	case a.Status != api.ActionOpen && !resumed:
 		return a, fault.Busy("already_decided", "%s is %s; nothing changed", a.Action, strings.TrimSpace(a.Status+" "+a.Detail)).WithHint("lattice action ls %s", id)
 	}
-	made := actionDecision{Status: want, By: d.By, At: time.Now().UTC(), Comments: d.Comments}
-	if want == api.ActionFulfilled && a.Action == protocol.ActionPushBranch {
-		_, err := n.actor.Do(ctx, lattice.Action{Key: a.Key, RunID: id, Sprite: a.Sprite, Name: a.Action, Parameters: a.Parameters, Binding: a.Binding})
-		var no *lattice.Refusal
-		if errors.As(err, &no) {
-			return a, fault.Failed(no.Fault.Code, "%s", no.Fault.Message).WithHint("%s", no.Fault.Hint)
-		}
-		if err != nil {
-			return a, fmt.Errorf("do %s of %s: %w", a.Action, id, err)
-		}
+	if err := n.drives.awaitHandover(ctx); err != nil {
+		return a, err
 	}
-	decisions, err := n.decisions(id)
+	r, err := n.drives.loadBegun(ctx, id)
 	if err != nil {
 		return a, err
 	}
-	decisions[a.Key] = made
-	if err := n.keep(id, decisions); err != nil {
-		return a, StoreProblem(fmt.Errorf("record the decision: %w", err))
+	byHand := a.Action != protocol.ActionPushBranch
+	if !resumed {
+		fact := lattice.ActionDecided{Key: a.Key, Action: a.Action, Decision: d.Decision, ByHand: d.Decision == lattice.Approve && byHand, Comments: d.Comments, By: d.By}
+		if err := r.runner.DecideAction(ctx, fact); err != nil {
+			return a, StoreProblem(fmt.Errorf("record the decision: %w", err))
+		}
+	}
+	if d.Decision == lattice.Approve && !byHand {
+		if err := n.perform(ctx, r.runner, a); err != nil {
+			return a, err
+		}
 	}
 	return n.find(id, a.Key)
 }
 
+// perform performs an approved action and records its outcome.
+func (n *notes) perform(ctx context.Context, r *engine.Runner, a api.NotedAction) error {
+	settled := lattice.ActionSettled{Key: a.Key, Action: a.Action}
+	result, err := n.actor.Do(ctx, lattice.Action{Key: a.Key, RunID: a.RunID, Sprite: a.Sprite, Name: a.Action, Parameters: a.Parameters, Binding: a.Binding})
+	var refusal *lattice.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		settled.Fault = &refusal.Fault
+	case err != nil:
+		return fmt.Errorf("do %s of %s: %w", a.Action, a.RunID, err)
+	default:
+		settled.OK, settled.Result = true, result
+	}
+	if err := r.SettleAction(context.WithoutCancel(ctx), settled); err != nil {
+		return StoreProblem(fmt.Errorf("record that %s of %s was done: %w", a.Action, a.RunID, err))
+	}
+	if refusal != nil {
+		return fault.Failed(refusal.Fault.Code, "%s", refusal.Fault.Message).WithHint("%s", refusal.Fault.Hint)
+	}
+	return nil
+}
+
+// find returns the action of a run whose key is key or begins with it.
 func (n *notes) find(id, key string) (api.NotedAction, error) {
-	all, err := n.of(id)
+	all, err := n.list(id)
 	if err != nil {
 		return api.NotedAction{}, err
 	}
@@ -276,41 +261,4 @@ func (n *notes) find(id, key string) (api.NotedAction, error) {
 		return found[0], nil
 	}
 	return api.NotedAction{}, fault.BadInput("action_ambiguous", "%s noted %d actions that %q could mean", id, len(found), key).WithHint("lattice action ls %s", id)
-}
-
-func (n *notes) decisions(id string) (map[string]actionDecision, error) {
-	out := map[string]actionDecision{}
-	text, err := os.ReadFile(filepath.Join(n.home.Run(id), decisionsFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return out, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &out)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the decisions about actions of %s: %w", id, err)
-	}
-	return out, nil
-}
-
-// keep replaces the file of decisions; it is on disk when keep returns.
-func (n *notes) keep(id string, decisions map[string]actionDecision) error {
-	text, err := json.Marshal(decisions)
-	if err != nil {
-		return err
-	}
-	dir := n.home.Run(id)
-	f, err := os.CreateTemp(dir, decisionsFile+".new-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone when it was renamed
-	_, err = f.Write(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), filepath.Join(dir, decisionsFile)); err != nil {
-		return err
-	}
-	return durable.SyncDir(dir)
 }

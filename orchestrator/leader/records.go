@@ -109,6 +109,9 @@ func runID(key string) string { return "run_" + key }
 
 // list returns the records of runs; of open ones there may be more than were asked for.
 func (rs *records) list(which api.RunList) ([]store.RunRecord, error) {
+	if which.WorkItem != "" {
+		return rs.listFor(which)
+	}
 	if !which.Open {
 		return rs.store.Recent(which.Before, which.Limit)
 	}
@@ -118,6 +121,15 @@ func (rs *records) list(which api.RunList) ([]store.RunRecord, error) {
 	}
 	before, err := rs.store.Record(which.Before)
 	return slices.DeleteFunc(open, func(r store.RunRecord) bool { return !r.Created.Before(before.Created) }), err
+}
+
+// listFor returns the records of the runs for a work item.
+func (rs *records) listFor(which api.RunList) ([]store.RunRecord, error) {
+	all, err := rs.store.OfWorkItem(which.WorkItem)
+	if i := slices.IndexFunc(all, func(r store.RunRecord) bool { return r.ID == which.Before }); i >= 0 {
+		all = all[i+1:]
+	}
+	return all, err
 }
 
 // Entries yields a run's facts and events after a position.

@@ -76,7 +76,7 @@ func (b *boundaries) removeSpare(ctx context.Context, sprite, newest string) err
 	if len(own) <= keepBoundaries {
 		return nil
 	}
-	states, err := b.states.encodeAll()
+	states, err := b.states.encodeUsers(sprite)
 	if err != nil {
 		return fmt.Errorf("read what runs go by: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -59,22 +60,29 @@ func (s *states) encode(id string) (json.RawMessage, error) {
 	return at.State.Encode()
 }
 
-// encodeAll returns the states of all runs that have begun, as JSON.
-func (s *states) encodeAll() ([]json.RawMessage, error) {
-	snapshots, err := s.store.States()
+// encodeUsers returns the states, as JSON, of all runs that may name a checkpoint of a sprite: those whose sprite it is, and
+// those that have not ended, which may use a copy of it.
+func (s *states) encodeUsers(sprite string) ([]json.RawMessage, error) {
+	users, err := s.store.OfSprite(sprite)
 	if err != nil {
 		return nil, err
 	}
-	states := make([]json.RawMessage, 0, len(snapshots))
-	for _, snapshot := range snapshots {
-		behind, err := s.store.FactBehind(snapshot.Run, snapshot.Seq)
-		if err == nil && behind {
-			snapshot.Body, err = s.encode(snapshot.Run)
+	open, err := s.store.Open()
+	if err != nil {
+		return nil, err
+	}
+	var states []json.RawMessage
+	seen := map[string]bool{}
+	for _, r := range append(users, open...) {
+		if seen[r.ID] {
+			continue
 		}
+		seen[r.ID] = true
+		state, err := s.encode(r.ID)
 		if err != nil {
 			return nil, err
 		}
-		states = append(states, snapshot.Body)
+		states = append(states, state)
 	}
 	return states, nil
 }
@@ -127,12 +135,15 @@ func (s *states) readPast(id string) (past, error) {
 
 // markShared marks moments whose files would be those in the sprite, if another run has had the sprite since.
 func (s *states) markShared(p past) error {
-	all, err := s.store.Runs()
+	all, err := s.store.OfSprite(p.Sprite)
 	if err != nil {
 		return fmt.Errorf("list runs: %w", err)
 	}
-	for _, r := range all {
-		if r.Sprite != p.Sprite || r.ID == p.ID {
+	for _, r := range all { // newest first: most often one is enough
+		if !slices.ContainsFunc(p.points, func(pt engine.Point) bool { return pt.Files == engine.FilesUnchanged }) {
+			return nil
+		}
+		if r.ID == p.ID {
 			continue
 		}
 		other, begun, err := s.read(r.ID)

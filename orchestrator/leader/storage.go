@@ -244,10 +244,10 @@ func (s *storage) BackupStore(ctx context.Context, open func() io.Writer) (err e
 	if err := s.store.CopyTo(copied); err != nil {
 		return StoreProblem(fmt.Errorf("back up: %w", err))
 	}
-	runs, err := s.store.Runs()
+	runs, err := s.store.Count()
 	if err != nil {
 		return StoreProblem(fmt.Errorf("back up: %w", err))
 	}
-	about := BackupInfo{Format: backupFormat, Lattice: s.version, Schema: store.SchemaVersion, CreatedAt: time.Now().UTC(), Runs: len(runs)}
+	about := BackupInfo{Format: backupFormat, Lattice: s.version, Schema: store.SchemaVersion, CreatedAt: time.Now().UTC(), Runs: runs}
 	return writeArchive(ctx, open(), about, copied, s.home.Bundles())
 }

@@ -36,6 +36,7 @@ type appending struct {
 	after   lattice.Seq
 	entries []lattice.Entry
 	encoded [][]byte // of each entry, as for the sequence number 0
+	actions []lattice.ActionChange
 	head    head
 
 	snapshot lattice.Entry // the state among entries
@@ -58,6 +59,13 @@ func (a *appending) encode() error {
 			return fmt.Errorf("encode %s of run %s: %w", e.Type, a.run, err)
 		}
 		a.encoded[i] = raw
+		change, ok, err := lattice.ChangeAction(*e)
+		if err != nil {
+			return fmt.Errorf("append to run %s: %w", a.run, err)
+		}
+		if ok {
+			a.actions = append(a.actions, change)
+		}
 	}
 	return nil
 }
@@ -132,6 +140,9 @@ func (a *appending) write(tx *bbolt.Tx) error {
 		if err := markOpen(tx, run, a.snapshot); err != nil {
 			return fmt.Errorf("put index: %w", err)
 		}
+	}
+	if err := changeActions(tx.Bucket(bucketActions), a.head.number, run, a.actions); err != nil {
+		return fmt.Errorf("put index: %w", err)
 	}
 	return tx.Bucket(bucketHeads).Put(run, a.head.encode(run))
 }

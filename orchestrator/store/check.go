@@ -88,6 +88,7 @@ type checker struct {
 	heads    map[string]head
 	last     map[string]lattice.Seq // by run, as the entries tell it
 	chains   map[string]string      // of its facts, by run
+	actions  actionModel            // as the entries tell it
 	indexed  int                    // entries with an index
 	deduped  int                    // entries with a dedupe key
 }
@@ -101,7 +102,7 @@ func (c *checker) report(code, run, format string, args ...any) {
 func (c *checker) page(format string, args ...any) { c.report("page", "", format, args...) }
 
 func (c *checker) runs(tx *bbolt.Tx) {
-	c.heads, c.last, c.chains = map[string]head{}, map[string]lattice.Seq{}, map[string]string{}
+	c.heads, c.last, c.chains, c.actions = map[string]head{}, map[string]lattice.Seq{}, map[string]string{}, actionModel{}
 	numbers := map[uint32]string{}
 	each(tx, bucketHeads, func(run string, raw []byte) {
 		h, err := decodeHead([]byte(run), raw)
@@ -172,6 +173,7 @@ func (c *checker) entries(tx *bbolt.Tx, progress Progress) {
 			}
 		}
 		c.last[e.Run] = e.Seq
+		_ = foldAction(tx, c.actions, e) // a model takes every change
 		if e.Kind != lattice.EntryFact {
 			return
 		}

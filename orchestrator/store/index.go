@@ -12,32 +12,54 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// Two indexes answer what is asked most in the same time however many runs there are: order holds runs as they were made,
-// open those that have not ended. A file without them gets them when it is opened for writing.
+// Indexes answer the frequent questions in a time that does not grow with the number of runs: order holds runs in the order
+// in which they were created, open those that have not ended. See actions.go and lookup.go for the others. A file without
+// them gets them when it is opened for writing.
 
 var (
 	bucketOrder = []byte("order")
 	bucketOpen  = []byte("open")
+
+	indexBuckets = [][]byte{bucketOrder, bucketOpen, bucketActions, bucketLookup}
 )
 
 func isIndex(bucket []byte) bool {
-	return bytes.Equal(bucket, bucketOrder) || bytes.Equal(bucket, bucketOpen)
+	return slices.ContainsFunc(indexBuckets, func(index []byte) bool { return bytes.Equal(index, bucket) })
 }
 
 func hasIndexes(db *bbolt.DB) bool {
 	has := false
 	err := db.View(func(tx *bbolt.Tx) error {
-		has = tx.Bucket(bucketOrder) != nil && tx.Bucket(bucketOpen) != nil
+		has = hasBuckets(tx, indexBuckets...)
 		return nil
 	})
 	return err == nil && has
 }
 
-// makeIndexes fills the indexes of a file that has none.
+func hasBuckets(tx *bbolt.Tx, names ...[]byte) bool {
+	return !slices.ContainsFunc(names, func(name []byte) bool { return tx.Bucket(name) == nil })
+}
+
+// makeIndexes makes the indexes that a file lacks.
 func makeIndexes(tx *bbolt.Tx) error {
-	if tx.Bucket(bucketOrder) != nil && tx.Bucket(bucketOpen) != nil {
-		return nil
+	if !hasBuckets(tx, bucketOrder, bucketOpen) {
+		if err := makeLists(tx); err != nil {
+			return err
+		}
 	}
+	if !hasBuckets(tx, bucketActions) {
+		if err := makeActions(tx); err != nil {
+			return err
+		}
+	}
+	if !hasBuckets(tx, bucketLookup) {
+		return makeLookups(tx)
+	}
+	return nil
+}
+
+// makeLists fills the indexes order and open.
+func makeLists(tx *bbolt.Tx) error {
 	order, err := tx.CreateBucketIfNotExists(bucketOrder)
 	if err != nil {
 		return fmt.Errorf("create bucket %s: %w", bucketOrder, err)
@@ -90,7 +112,7 @@ func u32(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 // Recent returns up to limit runs, without their programs, newest first; 0 means all. before is the id of a run to go on
 // behind, "" for the newest.
 func (s *Store) Recent(before string, limit int) ([]RunRecord, error) {
-	if !s.indexed() {
+	if !s.indexed(bucketOrder) {
 		return s.recentUnindexed(before, limit)
 	}
 	var out []RunRecord
@@ -117,11 +139,11 @@ func (s *Store) Recent(before string, limit int) ([]RunRecord, error) {
 	return out, err
 }
 
-// indexed reports whether the file has the indexes: one that is open for reading only may be of before.
-func (s *Store) indexed() bool {
+// indexed reports whether the file has an index. A file that is open for reading only may be older than the index.
+func (s *Store) indexed(bucket []byte) bool {
 	has := false
 	err := s.view(func(tx *bbolt.Tx) error {
-		has = tx.Bucket(bucketOrder) != nil && tx.Bucket(bucketOpen) != nil
+		has = hasBuckets(tx, bucket)
 		return nil
 	})
 	return err != nil || has
@@ -141,7 +163,7 @@ func (s *Store) recentUnindexed(before string, limit int) ([]RunRecord, error) {
 // Open returns the runs that have not ended, and perhaps some that have, without their programs, newest first.
 func (s *Store) Open() ([]RunRecord, error) {
 	var out []RunRecord
-	if !s.indexed() {
+	if !s.indexed(bucketOpen) {
 		return s.Runs()
 	}
 	err := s.view(func(tx *bbolt.Tx) error {
@@ -155,11 +177,20 @@ func (s *Store) Open() ([]RunRecord, error) {
 	return out, err
 }
 
-// indexes checks both.
+// indexes checks those that the file has: one that was not opened for writing since an index exists lacks it.
 func (c *checker) indexes(tx *bbolt.Tx) {
-	if tx.Bucket(bucketOrder) == nil || tx.Bucket(bucketOpen) == nil {
-		return // of a file that was not opened for writing since there are indexes
+	if hasBuckets(tx, bucketOrder, bucketOpen) {
+		c.lists(tx)
 	}
+	if hasBuckets(tx, bucketActions) {
+		c.openActions(tx)
+	}
+	if hasBuckets(tx, bucketLookup) {
+		c.lookups(tx)
+	}
+}
+
+func (c *checker) lists(tx *bbolt.Tx) {
 	listed := 0
 	each(tx, bucketOrder, func(key string, id []byte) {
 		if h, known := c.heads[string(id)]; !known || string(u32(h.number)) != key {

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"go.etcd.io/bbolt"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
@@ -96,21 +99,113 @@ func TestListsOfFormerStores(t *testing.T) {
 	look(open(t, path))
 }
 
-// TestListsCostTheSame holds that the newest runs, the open ones and a single one are found with the same work among 100
-// runs and among 1,000.
+// TestLookups finds the runs of a sprite and of a work item, and the runs with open actions, before and after the file loses
+// these indexes, as an older lattice writes it.
+func TestLookups(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s, err := store.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range []string{"run_c", "run_a", "run_b"} {
+		run := store.RunRecord{ID: id, Sprite: []string{"dev", "own", "dev"}[i], WorkItem: []string{"7", "8", "8"}[i], Created: time.Unix(int64(i), 0), Secret: secret, Program: []byte(`{}`)}
+		if err := s.Create(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note := func(run string, after lattice.Seq, kind, body string) lattice.Seq {
+		t.Helper()
+		e := fact(run, body)
+		e.Type = kind
+		last, err := s.Append(t.Context(), run, after, []lattice.Entry{e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return last
+	}
+	at := note("run_c", 0, "ActionNoted", `{"action":{"key":"k1"},"verdict":"ask"}`)
+	at = note("run_c", at, "ActionNoted", `{"action":{"key":"k2"},"verdict":"ask"}`)
+	note("run_c", at, "ActionDecided", `{"key":"k1","decision":"reject"}`)
+	at = note("run_a", 0, "ActionNoted", `{"action":{"key":"k1"},"verdict":"ask"}`)
+	at = note("run_a", at, "ActionDecided", `{"key":"k1","decision":"approve"}`)
+	done := at
+	at = note("run_b", 0, "ActionNoted", `{"action":{"key":"k1"},"verdict":"ask"}`)
+	at = note("run_b", at, "ActionDecided", `{"key":"k1","decision":"approve","by_hand":true}`)
+	note("run_b", at, "ActionNoted", `{"action":{"key":"k1"},"verdict":"ask"}`) // again, after a loss of power
+	look := func(s *store.Store, open ...string) {
+		t.Helper()
+		sound(t, s)
+		for _, c := range []struct {
+			what string
+			find func() ([]store.RunRecord, error)
+			want []string
+		}{
+			{"OfSprite", func() ([]store.RunRecord, error) { return s.OfSprite("dev") }, []string{"run_b", "run_c"}},
+			{"OfWorkItem", func() ([]store.RunRecord, error) { return s.OfWorkItem("8") }, []string{"run_b", "run_a"}},
+			{"OfSprite of none", func() ([]store.RunRecord, error) { return s.OfSprite("") }, nil},
+		} {
+			if got, err := c.find(); err != nil || !slices.Equal(idsOf(got), c.want) {
+				t.Errorf("%s = %v, %v, want %v", c.what, idsOf(got), err, c.want)
+			}
+		}
+		got, err := s.WithOpenActions()
+		slices.Sort(got)
+		if err != nil || !slices.Equal(got, open) {
+			t.Errorf("WithOpenActions = %v, %v, want %v", got, err, open)
+		}
+		if n, err := s.Count(); err != nil || n != 3 {
+			t.Errorf("Count = %d, %v", n, err)
+		}
+	}
+	look(s, "run_a", "run_c") // an approved action is open until its outcome is known
+	note("run_a", done, "ActionSettled", `{"key":"k1","ok":true}`)
+	look(s, "run_c")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drop := func(tx *bbolt.Tx) error {
+		return errors.Join(tx.DeleteBucket([]byte("actions")), tx.DeleteBucket([]byte("lookup")))
+	}
+	if err := errors.Join(db.Update(drop), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = store.OpenReadOnly(path); err != nil {
+		t.Fatal(err)
+	}
+	look(s, "run_c")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	look(open(t, path), "run_c")
+}
+
+// TestListsCostTheSame holds that the newest runs, the open ones, those of a sprite or a work item, those with open actions
+// and a single one are found with the same work among 100 runs and among 1,000.
 func TestListsCostTheSame(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "store.db"))
 	made := 0
 	grow := func(to int) {
 		for ; made < to; made++ {
 			id := fmt.Sprintf("run_%05d", (made*7919)%100_003)
-			run := store.RunRecord{ID: id, Created: time.Unix(int64(made), 0), Secret: secret, Program: []byte(`{}`)}
+			run := store.RunRecord{ID: id, Created: time.Unix(int64(made), 0), Secret: secret, Program: []byte(`{}`), Sprite: "sprite" + id, WorkItem: "item" + id}
+			if made < 3 {
+				run.Sprite, run.WorkItem = "dev", "7"
+			}
 			over := state(id, `{"status":"succeeded"}`)
 			over.Flags = []string{lattice.FlagEnded}
 			if err := s.Create(t.Context(), run); err != nil {
 				t.Fatal(err)
 			}
 			if made < 3 {
+				noted := fact(id, `{"action":{"key":"k"},"verdict":"ask"}`)
+				noted.Type = "ActionNoted"
+				if _, err := s.Append(t.Context(), id, 0, []lattice.Entry{noted}); err != nil {
+					t.Fatal(err)
+				}
 				continue
 			}
 			if _, err := s.Append(t.Context(), id, 0, []lattice.Entry{fact(id, `{}`), over}); err != nil {
@@ -118,17 +213,21 @@ func TestListsCostTheSame(t *testing.T) {
 			}
 		}
 	}
-	costs := func() [3]float64 {
-		return [3]float64{
+	costs := func() [7]float64 {
+		return [7]float64{
 			testing.AllocsPerRun(10, func() { _, _ = s.Recent("", 20) }),
 			testing.AllocsPerRun(10, func() { _, _ = s.Open() }),
 			testing.AllocsPerRun(10, func() { _, _ = s.Last() }),
+			testing.AllocsPerRun(10, func() { _, _ = s.OfSprite("dev") }),
+			testing.AllocsPerRun(10, func() { _, _ = s.OfWorkItem("7") }),
+			testing.AllocsPerRun(10, func() { _, _ = s.WithOpenActions() }),
+			testing.AllocsPerRun(10, func() { _, _ = s.Count() }),
 		}
 	}
 	grow(100)
 	few := costs()
 	grow(1_000)
-	for i, name := range []string{"Recent", "Open", "Last"} {
+	for i, name := range []string{"Recent", "Open", "Last", "OfSprite", "OfWorkItem", "WithOpenActions", "Count"} {
 		if many := costs()[i]; many > few[i]*1.2+5 {
 			t.Errorf("%s makes %.0f allocations among 100 runs, %.0f among %d", name, few[i], many, made)
 		}

@@ -103,20 +103,6 @@ func (s *Store) FactBehind(run string, after lattice.Seq) (bool, error) {
 	return found, err
 }
 
-// States returns the newest snapshots of all runs that have one, by run id. It is what lists of runs and of open waits
-// are made from.
-func (s *Store) States() ([]lattice.Entry, error) {
-	var out []lattice.Entry
-	err := s.view(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketStates).ForEach(func(run, raw []byte) error {
-			e, err := decodeEntry(bucketStates, run, raw)
-			out = append(out, e)
-			return err
-		})
-	})
-	return out, err
-}
-
 func stateOf(tx *bbolt.Tx, run string) (lattice.Entry, bool, error) {
 	raw := tx.Bucket(bucketStates).Get([]byte(run))
 	if raw == nil {

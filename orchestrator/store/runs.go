@@ -72,6 +72,9 @@ func (s *Store) Create(ctx context.Context, run RunRecord) error {
 			if err := tx.Bucket(bucketOpen).Put(id, nil); err != nil {
 				return fmt.Errorf("put index: %w", err)
 			}
+			if err := putLookups(tx, uint32(number), run); err != nil {
+				return fmt.Errorf("put index: %w", err)
+			}
 			return tx.Bucket(bucketRuns).Put(id, seal(bucketRuns, id, raw))
 		},
 	})

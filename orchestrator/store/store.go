@@ -13,14 +13,16 @@
 //	states    run id → newest state entry; replaced
 //	order     number of the run → run id
 //	open      run id → nothing, of runs that have not ended
+//	actions   open or closed + number of the run + hash of the key → run id, of noted actions
+//	lookup    hash of a sprite or a work item + number of the run → run id
 //
 // Values are sealed with a checksum, see seal.go.
 //
 // Invariants: one goroutine commits (commit.go); sequence numbers have no gaps; an append, its index, dedupe keys and
 // snapshot are one transaction. After a failed commit the file is closed and opened again: bbolt's memory cannot be
 // trusted then (DESIGN 5). A file is looked at before bbolt maps it, because bbolt does not survive a damaged one
-// (pages.go, open.go); one that is refused was not written to. The package decides nothing about runs and decodes no
-// bodies.
+// (pages.go, open.go); one that is refused was not written to. The package decides nothing about runs; it
+// decodes the bodies of facts about noted actions alone.
 package store
 
 import (
@@ -50,7 +52,7 @@ var (
 
 	buckets = [][]byte{
 		bucketMeta, bucketRuns, bucketPrograms, bucketEntries, bucketHeads, bucketIndex, bucketDedupe, bucketStates,
-		bucketOrder, bucketOpen,
+		bucketOrder, bucketOpen, bucketActions, bucketLookup,
 	}
 
 	keySchema = []byte("schema")

@@ -137,9 +137,6 @@ func TestAppend(t *testing.T) {
 		if _, ok, err := s.State("run_b"); err != nil || ok {
 			t.Errorf("State(run_b) = %v, %v, want none", ok, err)
 		}
-		if all, err := s.States(); err != nil || len(all) != 1 {
-			t.Errorf("States() = %v, %v", all, err)
-		}
 	})
 }
 
