@@ -30,9 +30,8 @@ func (a *Audit) report(format string, args ...any) {
 	}
 }
 
-// Audit looks at all of host.db: pages, and whether the records can be read and fit together. Requests wait meanwhile.
-func (h *Host) Audit() (Audit, error) {
-	s := h.store
+// audit looks at all of host.db: pages, and whether the records can be read and fit together. Requests wait meanwhile.
+func (s *store) audit() (Audit, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.db == nil {

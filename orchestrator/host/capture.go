@@ -131,3 +131,15 @@ func (hs *historyAPI) complete(ctx context.Context, d layer.Driver, of layerReco
 	}
 	return d.Complete(ctx, dir, hs.layers.layerDir(of.ID), shown[1:])
 }
+
+// shallowBelow is shallow for what a live layer stands on.
+func (hs *historyAPI) shallowBelow(ctx context.Context, l layerRecord) error {
+	if l.Parent == "" {
+		return nil
+	}
+	below, err := hs.store.layer(l.Parent)
+	if err == nil {
+		_, err = hs.merger.shallow(ctx, below)
+	}
+	return err
+}

@@ -68,7 +68,7 @@ func (hs *historyAPI) checkpoint(ctx context.Context, name, comment string) (che
 	if err != nil {
 		return none, fmt.Errorf("checkpoint %s: %w", name, err)
 	}
-	p, garbage, err := hs.store.addCheckpoint(name, checkpointRecord{Comment: comment, CreateTime: hs.now()}, now, hs.layers.mounted.has)
+	p, garbage, err := hs.store.addCheckpoint(name, checkpointRecord{Comment: comment, CreateTime: hs.now()}, now, hs.layers.isMounted)
 	if err != nil {
 		hs.layers.abandon(now.made...)
 		return none, fmt.Errorf("checkpoint %s: %w", name, err)
@@ -130,7 +130,7 @@ func (hs *historyAPI) restoreTo(ctx context.Context, name, id string) error {
 			return fmt.Errorf("restore %s to %s: keep the present state: %w", name, id, err)
 		}
 	}
-	garbage, err := hs.store.restored(name, fresh, id, lost, hs.now(), keepAutos, hs.layers.mounted.has)
+	garbage, err := hs.store.restored(name, fresh, id, lost, hs.now(), keepAutos, hs.layers.isMounted)
 	if err != nil {
 		hs.layers.abandon(fresh)
 		return fmt.Errorf("restore %s to %s: %w", name, id, err)
@@ -188,7 +188,7 @@ func (hs *historyAPI) usable(ctx context.Context, p checkpointRecord) (layerReco
 }
 
 func lostCheckpoint(id, why string) error {
-	return &apiError{http.StatusConflict, "checkpoint_lost", "checkpoint " + id + " cannot be used: " + strings.TrimSuffix(why, "; restore a checkpoint or delete the sprite") + "; use another one"}
+	return newError(http.StatusConflict, "checkpoint_lost", "checkpoint "+id+" cannot be used: "+strings.TrimSuffix(why, "; restore a checkpoint or delete the sprite")+"; use another one")
 }
 
 func (hs *historyAPI) listCheckpoints(w http.ResponseWriter, r *http.Request) error {
@@ -275,7 +275,7 @@ func (hs *historyAPI) getNamed(w http.ResponseWriter, name, id string) error {
 func (hs *historyAPI) deleteCheckpoint(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	if id == sprites.Current {
-		return &apiError{http.StatusConflict, "active_checkpoint", "the present state cannot be deleted"}
+		return newError(http.StatusConflict, "active_checkpoint", "the present state cannot be deleted")
 	}
 	// Alone, so that no restore copies the tree that goes.
 	s, _, leave, err := hs.sprites.enter(r.Context(), r.PathValue("name"), alone)
@@ -283,7 +283,7 @@ func (hs *historyAPI) deleteCheckpoint(w http.ResponseWriter, r *http.Request) e
 		return err
 	}
 	defer leave()
-	garbage, err := hs.store.deleteCheckpoint(s.id, id, hs.layers.mounted.has)
+	garbage, err := hs.store.deleteCheckpoint(s.id, id, hs.layers.isMounted)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,11 @@
 package host
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
@@ -61,4 +63,25 @@ type Config struct {
 	Image string
 	// ImportImages lets requests import images from any path of this machine. Without it they use what ImportImage brought.
 	ImportImages bool
+}
+
+// Limits are quotas like those of remote services, for trying how clients take a refusal. Zero values limit nothing.
+type Limits struct {
+	Creations int           // sprites made per Window
+	Window    time.Duration // a minute when 0
+	Running   int           // sprites that run at a time; warm ones do not count
+}
+
+// Network says what sprites may reach.
+type Network struct {
+	// Preset is the policy of sprites that have none of their own. "" leaves all sprites on this machine's network, under
+	// no policy at all.
+	Preset egress.Preset
+	// HostPorts are ports of this machine's loopback interface that sprites reach as egress.HostName. Requests list others
+	// for a new sprite where Config.LetHostPorts says so.
+	HostPorts []uint16
+	// Models answers the requests of a sprite to egress.ModelName; nil for none.
+	Models func(sprite string) http.Handler
+	// Upstream is the way out; the zero value is egress.Direct.
+	Upstream egress.Upstream
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -149,4 +150,24 @@ func (cf *confiner) owner() (uid, gid int) {
 		return -1, -1 // files of ours are already theirs, or cannot be given
 	}
 	return uid, gid
+}
+
+// rootOwner is who / of a sprite belongs to; -1, -1 where that is this process's own user.
+func (cf *confiner) rootOwner() (uid, gid int) {
+	if uid, gid = cf.owner(); uid < 0 {
+		return uid, gid
+	}
+	return uid - insideUser, gid - insideUser
+}
+
+// insideUser is the id that a sprite's commands have inside.
+const insideUser = 1000
+
+// imagesWork says why sprites cannot start from images here, nil when they can.
+func (cf *confiner) imagesWork() error {
+	if c := cf.confined(); c.plain {
+		return newError(http.StatusConflict, "isolation_unavailable", "sprites start from images only where they are kept apart by namespaces, and here they are a "+c.text+
+			"; lattice doctor says what helps, or use a sprite without an image (image \"none\")")
+	}
+	return nil
 }

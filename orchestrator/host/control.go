@@ -85,7 +85,7 @@ const (
 func (ea *execAPI) openControl(w http.ResponseWriter, r *http.Request) error {
 	name, q := r.PathValue("name"), r.URL.Query()
 	if !ea.cfg.Control {
-		return &apiError{http.StatusNotFound, "not_found", "this host has no control channels; use exec"}
+		return newError(http.StatusNotFound, "not_found", "this host has no control channels; use exec")
 	}
 	if _, err := ea.store.sprite(name); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (ea *execAPI) openControl(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if op := q.Get("op"); op != "" && op != "exec" {
-		return &apiError{http.StatusBadRequest, "op.not_found", fmt.Sprintf("there is no operation %q; there is exec", op)}
+		return newError(http.StatusBadRequest, "op.not_found", fmt.Sprintf("there is no operation %q; there is exec", op))
 	}
 	conn, err := accept(w, r)
 	if err != nil {
@@ -162,7 +162,7 @@ func (c *control) takeText(message io.Reader) error {
 		}
 		c.start(e, args, prefix)
 	case e.Type == "start": // of the older dialect, whose one operation is proxy
-		c.refuse(e, prefix, &apiError{http.StatusNotFound, "op.not_found", "there is no such operation; there is exec"})
+		c.refuse(e, prefix, newError(http.StatusNotFound, "op.not_found", "there is no such operation; there is exec"))
 	case !enveloped:
 		if op := c.active(); op != nil {
 			return op.session.control(strings.NewReader(body))
@@ -209,10 +209,10 @@ func (c *control) start(e envelope, args url.Values, prefix string) {
 	c.mu.Unlock()
 	switch {
 	case e.Op != "exec":
-		c.refuse(e, prefix, &apiError{http.StatusNotFound, "op.not_found", fmt.Sprintf("there is no operation %.40q; there is exec", e.Op)})
+		c.refuse(e, prefix, newError(http.StatusNotFound, "op.not_found", fmt.Sprintf("there is no operation %.40q; there is exec", e.Op)))
 		return
 	case busy:
-		c.refuse(e, prefix, &apiError{http.StatusConflict, "op.busy", "an operation is under way; one control channel does one at a time"})
+		c.refuse(e, prefix, newError(http.StatusConflict, "op.busy", "an operation is under way; one control channel does one at a time"))
 		return
 	}
 	c.ops.Wait() // one that was released may still be writing
@@ -316,7 +316,7 @@ func (c *control) takeInput(message io.Reader) error {
 		some := c.some
 		c.mu.Unlock()
 		if !some {
-			c.refuse(envelope{}, controlPrefix, &apiError{http.StatusConflict, "op.not_active", "no operation is under way"})
+			c.refuse(envelope{}, controlPrefix, newError(http.StatusConflict, "op.not_active", "no operation is under way"))
 		}
 		return nil
 	}

@@ -51,8 +51,6 @@ func (c *core) trash(dir string) error {
 	return nil
 }
 
-var errHostClosed = errors.New("the sprite host is shutting down")
-
 func removeAll(dir string) error {
 	if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -63,4 +61,21 @@ func removeAll(dir string) error {
 		return err
 	}
 	return d.Remove(dir)
+}
+
+// logPath is the file of a service's log, on the host.
+func (c *core) logPath(sprite, service string) string {
+	return filepath.Join(c.runDir(sprite), "logs", "services", service+".log")
+}
+
+func (c *core) warnUnlessClosed(err error) {
+	if err != nil && c.ctx.Err() == nil {
+		c.cfg.Log.Warn().Err(err).Msg("look after a new checkpoint")
+	}
+}
+
+// bootID names the present run of the system, "" where that cannot be told.
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // "" then: nothing counts as torn
+	return string(id)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"regexp"
 
 	"github.com/oklog/ulid/v2"
 
@@ -15,22 +14,19 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// spriteName is what a sprite may be called: it is part of URLs.
-var spriteName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-
 func (a *spriteAPI) createSprite(w http.ResponseWriter, r *http.Request) error {
 	var in sprites.Create
 	if err := readJSON(w, r, &in); err != nil {
 		return err
 	}
-	if !spriteName.MatchString(in.Name) {
-		return badRequest(fmt.Sprintf("%q is no sprite name: use 1 to 63 lower-case letters, digits and dashes, not at the ends", in.Name))
+	if err := checkSpriteName(in.Name); err != nil {
+		return err
 	}
 	if err := checkCreate(&in); err != nil {
 		return err
 	}
-	if _, err := a.store.sprite(in.Name); err == nil {
-		return errNameTaken
+	if err := a.checkNew(in.Name, in.Labels); err != nil {
+		return err
 	}
 	if err := a.confiner.requireIsolation(in.Name, sandbox.Level(in.MinIsolation)); err != nil {
 		return err
@@ -77,9 +73,8 @@ func (a *spriteAPI) createSprite(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("create sprite %s: %w", in.Name, err)
 	}
 	a.step("created")
-	a.fleet.changes.tell(rec.Name)
 	a.cfg.Log.Info().Str("sprite", rec.Name).Str("mode", a.confiner.confined().text).Msg("sprite created")
-	writeJSON(w, http.StatusCreated, a.object(rec))
+	writeJSON(w, http.StatusCreated, a.created(rec))
 	return nil
 }
 
@@ -92,13 +87,12 @@ func (a *spriteAPI) deleteSprite(w http.ResponseWriter, r *http.Request) error {
 	if err := s.stop(); err != nil {
 		return fmt.Errorf("delete sprite %s: end its sandbox: %w", rec.Name, err)
 	}
-	garbage, err := a.store.deleteSprite(rec.Name, a.layers.mounted.has)
+	garbage, err := a.store.deleteSprite(rec.Name, a.layers.isMounted)
 	if err != nil {
 		return fmt.Errorf("delete sprite %s: %w", rec.Name, err)
 	}
 	a.step("deleted")
 	a.fleet.changes.tell(rec.Name)
-	s.vanish()
 	a.fleet.forget(s)
 	leave() // those who wait, calls from inside among them, find the sprite gone
 	if err := s.closeSocket(); err != nil {
@@ -133,4 +127,31 @@ func (a *spriteAPI) admitCreation(ctx context.Context, wait bool) error {
 		return err
 	}
 	return a.fleet.limits.create(a.clock())
+}
+
+// checkNew refuses a sprite that cannot be made because of its name or labels.
+func (a *spriteAPI) checkNew(name string, labels []string) error {
+	if err := checkSpriteName(name); err != nil {
+		return err
+	}
+	if err := checkLabels(labels); err != nil {
+		return err
+	}
+	if _, err := a.store.sprite(name); err == nil {
+		return errNameTaken
+	}
+	return nil
+}
+
+// created tells those that watch the list of a new sprite, and describes it as the API does.
+func (a *spriteAPI) created(rec spriteRecord) any {
+	a.fleet.changes.tell(rec.Name)
+	return a.object(rec)
+}
+
+func checkSpriteName(name string) error {
+	if validName(name) {
+		return nil
+	}
+	return badRequest(fmt.Sprintf("%q is not a sprite name: use 1 to 63 lower-case letters, digits and dashes, not at the ends", name))
 }

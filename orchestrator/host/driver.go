@@ -51,8 +51,8 @@ func (ls *layerStore) preferred() []layer.Kind {
 	return []layer.Kind{layer.Overlay}
 }
 
-var errNoOverlay = &apiError{http.StatusConflict, "storage_unavailable",
-	"these files are kept in overlays, which need namespaces, and this system refuses them; see `lattice doctor`, or start the host with another storage driver"}
+var errNoOverlay = newError(http.StatusConflict, "storage_unavailable",
+	"these files are kept in overlays, which need namespaces, and this system refuses them; see `lattice doctor`, or start the host with another storage driver")
 
 // open returns the driver of a layer.
 func (ls *layerStore) open(l layerRecord) (layer.Driver, error) {

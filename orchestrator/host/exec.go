@@ -98,36 +98,6 @@ func parseExec(q url.Values) (execRequest, error) {
 	return in, nil
 }
 
-// parseDuration reads a Go duration or a bare number of seconds; not below zero.
-func parseDuration(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if seconds, bare := strconv.Atoi(text); bare == nil {
-		d, err = time.Duration(seconds)*time.Second, nil
-	}
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is no duration such as 10s", text)
-	}
-	return d, nil
-}
-
-// environment is what a command gets: the box's base, the host's, the sprite's, the request's. Later ones win.
-func environment(layers ...[]string) []string {
-	var env []string
-	at := map[string]int{}
-	for _, layer := range layers {
-		for _, kv := range layer {
-			name, _, _ := strings.Cut(kv, "=")
-			if i, ok := at[name]; ok {
-				env[i] = kv
-				continue
-			}
-			at[name] = len(env)
-			env = append(env, kv)
-		}
-	}
-	return env
-}
-
 // execAPI answers the calls about commands and their sessions.
 type execAPI struct {
 	*core
@@ -144,9 +114,7 @@ func (ea *execAPI) start(ctx context.Context, name string, in execRequest, c *cl
 		return nil, err
 	}
 	defer leave()
-	s.mu.Lock()
-	box, err := s.up(rec)
-	s.mu.Unlock()
+	box, err := s.startBox(rec)
 	if err != nil {
 		return nil, err
 	}
@@ -162,29 +130,10 @@ func (ea *execAPI) start(ctx context.Context, name string, in execRequest, c *cl
 	}
 	one.id, one.created, one.last = ea.nextSession(), ea.now(), ea.clock()
 	one.name, one.command = path.Base(in.argv[0]), strings.Join(append([]string{one.proc.Program}, in.argv[1:]...), " ")
-	one.ports, one.dir, one.tty, one.rows, one.cols, one.grace = &s.listening, in.dir, in.tty, in.rows, in.cols, in.grace
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.release = s.keep()
+	one.ports, one.dir, one.tty, one.rows, one.cols, one.grace = s.portWatch(), in.dir, in.tty, in.rows, in.cols, in.grace
 	one.clients[c] = true
-	s.sessions[one.id] = one
-	ea.chores.Go(func() {
-		one.run()
-		s.mu.Lock()
-		delete(s.sessions, one.id)
-		s.rest()
-		s.mu.Unlock()
-		close(one.finished)
-	})
+	c.release = s.adopt(one.id, one, one.run, one.finished)
 	return one, nil
-}
-
-// translatedEnv tells commands of a box without namespaces where their folders really are.
-func translatedEnv(box *sandbox.Box) []string {
-	if !box.Translated() {
-		return nil
-	}
-	return []string{"LATTICE_WORKSPACE=/workspace", "LATTICE_SOCKET=/.sprite/api.sock"} // the box translates the values
 }
 
 // launch starts the process and keeps our ends of its pipes.
@@ -273,7 +222,9 @@ func (ea *execAPI) execOrList(w http.ResponseWriter, r *http.Request) error {
 	case upgrade:
 		return ea.execSocket(w, r)
 	case len(q["cmd"]) > 0:
-		return &apiError{http.StatusUpgradeRequired, "upgrade_required", "exec over GET needs a WebSocket; use POST without one"}
+		return newError(http.StatusUpgradeRequired, "upgrade_required", "exec over GET needs a WebSocket; use POST without one")
 	}
 	return spoken(ea.listSessions)(w, r)
 }
+
+func newExecAPI(c *core, sprites access) *execAPI { return &execAPI{core: c, sprites: sprites} }

@@ -43,7 +43,7 @@ func (ea *execAPI) execPost(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if r.ProtoMajor != 1 || r.ProtoMinor != 1 {
-		return &apiError{http.StatusHTTPVersionNotSupported, "http_version", "exec over POST needs HTTP/1.1, because its frames are told apart by chunks"}
+		return newError(http.StatusHTTPVersionNotSupported, "http_version", "exec over POST needs HTTP/1.1, because its frames are told apart by chunks")
 	}
 	c := newClient(true)
 	s, err := ea.start(r.Context(), r.PathValue("name"), in, c)

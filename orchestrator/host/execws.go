@@ -2,13 +2,11 @@ package host
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -51,18 +49,6 @@ func (ea *execAPI) execSocket(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// checkHandshake refuses what could not become a socket before a command is started for it.
-func checkHandshake(r *http.Request) error {
-	key, err := base64.StdEncoding.DecodeString(r.Header.Get("Sec-WebSocket-Key"))
-	upgrades := slices.ContainsFunc(strings.Split(strings.Join(r.Header.Values("Connection"), ","), ","), func(token string) bool {
-		return strings.EqualFold(strings.TrimSpace(token), "upgrade")
-	})
-	if err != nil || len(key) != 16 || r.Header.Get("Sec-WebSocket-Version") != "13" || !upgrades || !r.ProtoAtLeast(1, 1) {
-		return badRequest("this is no WebSocket handshake of version 13; nothing was started")
-	}
-	return nil
-}
-
 // attach joins a session that runs.
 func (ea *execAPI) attach(w http.ResponseWriter, r *http.Request) error {
 	if r.Header.Get("Upgrade") == "" {
@@ -78,7 +64,7 @@ func (ea *execAPI) showSession(_ http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	release()
-	return &apiError{http.StatusUpgradeRequired, "upgrade_required", "joining a session needs a WebSocket"}
+	return newError(http.StatusUpgradeRequired, "upgrade_required", "joining a session needs a WebSocket")
 }
 
 func (ea *execAPI) attachTo(w http.ResponseWriter, r *http.Request, id string) error {
@@ -129,15 +115,6 @@ func (ea *execAPI) serveSocket(w http.ResponseWriter, r *http.Request, s *sessio
 	cancel()
 	conn.CloseNow()
 	reader.Wait()
-}
-
-func accept(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
-	// The guard has refused every origin already.
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
-	if err == nil {
-		conn.SetReadLimit(-1) // messages are passed on in pieces
-	}
-	return conn, err
 }
 
 // listen takes what the client sends. It reads at all times, because only reading answers pings.
@@ -318,11 +295,6 @@ type sessionInfo struct {
 	Rows      int    `json:"rows"`
 	IsOwner   bool   `json:"is_owner"`
 	TTY       bool   `json:"tty"`
-}
-
-func sendControl(ctx context.Context, conn *websocket.Conn, m any) bool {
-	data, err := json.Marshal(m)
-	return err == nil && conn.Write(ctx, websocket.MessageText, data) == nil
 }
 
 // serveFailure plays the short life of a command that could not be started.

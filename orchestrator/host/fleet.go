@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 
@@ -87,7 +88,7 @@ func (fl *fleet) runtime(rec spriteRecord) (*sprite, error) {
 	if s == nil {
 		s = &sprite{
 			fleet: fl, id: rec.ID, name: rec.Name, gate: semaphore.NewWeighted(alone),
-			sessions: map[string]*session{}, tasks: map[string]task{}, life: lifecycle{status: cold},
+			commands: map[string]command{}, tasks: map[string]task{}, life: lifecycle{status: cold},
 		}
 		s.exists, s.vanish = context.WithCancel(fl.ctx)
 		s.services = newServices(s.exists, fl.core, rec.ID)
@@ -109,6 +110,7 @@ func (fl *fleet) running() []*sprite {
 
 // forget removes a sprite that was deleted.
 func (fl *fleet) forget(s *sprite) {
+	s.vanish()
 	fl.mu.Lock()
 	defer fl.mu.Unlock()
 	delete(fl.sprites, s.id)
@@ -159,4 +161,51 @@ func (fl *fleet) serviceEnv(rec spriteRecord, box *sandbox.Box) []string {
 		own = append(own, k+"="+v)
 	}
 	return environment(box.BaseEnv(), fl.cfg.Env, translatedEnv(box), own)
+}
+
+// servicesOf finds the services of a sprite without waking it.
+func (fl *fleet) servicesOf(name string) (*services, error) {
+	rec, err := fl.store.sprite(name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := fl.runtime(rec)
+	if err != nil {
+		return nil, err
+	}
+	return s.services, s.services.prepare()
+}
+
+// wakeServices is servicesOf of a sprite whose sandbox is up until done is called.
+func (fl *fleet) wakeServices(ctx context.Context, name string) (v *services, done func(), err error) {
+	s, _, leave, err := fl.use(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	release, err := s.hold()
+	leave() // a client that follows a service must not keep the sprite from being restored
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.services, release, nil
+}
+
+// close ends every sprite, and waits for the calls under way. No box starts after the context of the host has ended: starting
+// looks at it under the lock that stop takes.
+func (fl *fleet) close() error {
+	var failed []error
+	for _, s := range fl.running() {
+		failed = append(failed, s.stop(), s.closeSocket())
+	}
+	fl.boxes.Close()
+	fl.calls.Wait()
+	return errors.Join(failed...)
+}
+
+// guard starts the goroutines that watch the disk and what sprites share. They end with the host.
+func (fl *fleet) guard() {
+	fl.guards.Go(fl.guardShares)
+	if fl.cfg.Reserve >= 0 {
+		fl.guards.Go(fl.guardDisk)
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/oklog/ulid/v2"
-	bolt "go.etcd.io/bbolt"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -24,16 +23,10 @@ func (hs *historyAPI) forkSprite(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &in); err != nil {
 		return err
 	}
-	if !spriteName.MatchString(in.Name) {
-		return badRequest(fmt.Sprintf("%q is no sprite name: use 1 to 63 lower-case letters, digits and dashes, not at the ends", in.Name))
-	}
-	if err := hs.checkRoom(); err != nil {
+	if err := hs.catalog.checkNew(in.Name, in.Labels); err != nil {
 		return err
 	}
-	if _, err := hs.store.sprite(in.Name); err == nil {
-		return errNameTaken
-	}
-	if err := checkLabels(in.Labels); err != nil {
+	if err := hs.checkRoom(); err != nil {
 		return err
 	}
 	if err := hs.catalog.admitCreation(r.Context(), false); err != nil {
@@ -44,9 +37,8 @@ func (hs *historyAPI) forkSprite(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	hs.step("forked")
-	hs.changes.tell(rec.Name)
 	hs.cfg.Log.Info().Str("sprite", rec.Name).Str("of", name).Str("checkpoint", id).Msg("sprite forked")
-	writeJSON(w, http.StatusCreated, hs.catalog.object(rec))
+	writeJSON(w, http.StatusCreated, hs.catalog.created(rec))
 	return nil
 }
 
@@ -82,7 +74,7 @@ func (hs *historyAPI) fork(ctx context.Context, name, id, to string, labels []st
 	forked.Source, forked.Checkpointed, forked.URLSettings = "", 0, sprites.URLSettings{}
 	forked.CreatedAt = hs.now()
 	forked.UpdatedAt, forked.LastStarted, forked.LastWarmed = forked.CreatedAt, nil, nil
-	garbage, err := hs.store.forkSprite(name, now, forked, made, hs.layers.mounted.has)
+	garbage, err := hs.store.forkSprite(name, now, forked, made, hs.layers.isMounted)
 	if err != nil {
 		hs.layers.abandon(append(slices.Clone(now.made), made)...)
 		return rec, fmt.Errorf("fork %s: %w", name, err)
@@ -96,46 +88,4 @@ func (hs *historyAPI) fork(ctx context.Context, name, id, to string, labels []st
 		hs.merger.mergeLater(now.layer.ID)
 	}
 	return forked, nil
-}
-
-// forkSprite stores what capture made of the present files of sprite name, if it did, and the new sprite.
-func (s *store) forkSprite(name string, now present, forked spriteRecord, made layerRecord, mounted func(string) bool) (garbage []layerRecord, err error) {
-	err = s.update(func(tx *bolt.Tx) error {
-		rec, err := getSprite(tx, name)
-		if err != nil {
-			return err
-		}
-		if garbage, err = commitPresent(tx, &rec, now, mounted); err != nil {
-			return err
-		}
-		if err := putSprite(tx, rec); err != nil {
-			return err
-		}
-		if err := addSprite(tx, forked, made); err != nil {
-			return err
-		}
-		if err := copyServices(tx, rec.ID, forked.ID); err != nil {
-			return err
-		}
-		// A copy that nothing stacks on was needed for the moment only.
-		if len(now.made) > 0 && now.tree == "" {
-			l, err := getLayer(tx, now.layer.ID)
-			if err != nil || l.Refs > 0 {
-				return err
-			}
-			garbage, err = forgetLayer(tx, l, mounted)
-			return err
-		}
-		return nil
-	})
-	return garbage, err
-}
-
-// copyServices gives one sprite the services of another. They start with its first command.
-func copyServices(tx *bolt.Tx, from, to string) error {
-	all, err := getServices(tx, from)
-	if err != nil || len(all) == 0 {
-		return err
-	}
-	return putServices(tx, to, nil, all)
 }

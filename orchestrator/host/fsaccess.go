@@ -111,7 +111,7 @@ func (a *fileAPI) useFiles(ctx context.Context, sprite string, root bool) (f fil
 		if root {
 			access = access.AsRoot()
 		}
-		return access, s.wanted.rung(), done, nil
+		return access, s.wantedAlone(), done, nil
 	}
 	s, rec, leave, err := a.sprites.enter(ctx, sprite, 1)
 	if err != nil {
@@ -122,7 +122,7 @@ func (a *fileAPI) useFiles(ctx context.Context, sprite string, root bool) (f fil
 		leave()
 		return nil, nil, nil, err
 	}
-	return hostFiles{tree}, s.wanted.rung(), func() {
+	return hostFiles{tree}, s.wantedAlone(), func() {
 		tree.close()
 		leave()
 	}, nil
@@ -184,4 +184,8 @@ func checkName(names ...string) error {
 		}
 	}
 	return nil
+}
+
+func newFileAPI(c *core, sprites access, confiner *confiner, layers *layerStore, skills *skillFolders) *fileAPI {
+	return &fileAPI{core: c, sprites: sprites, confiner: confiner, layers: layers, skills: skills}
 }

@@ -52,7 +52,7 @@ func (a *fileAPI) watchFiles(w http.ResponseWriter, r *http.Request) error {
 		cancel()
 		watcher.conn.Close()
 	})
-	helpers.Go(func() { a.keepAlive(ctx, conn) })
+	helpers.Go(func() { keepAlive(ctx, conn, a.pingEvery) })
 	if c.tell(ctx) && ctx.Err() == nil {
 		conn.Close(websocket.StatusGoingAway, "the sprite's files are gone: it was stopped, restored or deleted")
 	}
@@ -93,7 +93,7 @@ func (a *fileAPI) watchRooted(ctx context.Context, r *http.Request) (fileWatcher
 	if err != nil {
 		return fileWatcher{}, err
 	}
-	wanted := s.wanted.rung() // while nobody can have passed the gate alone: who does so later rings
+	wanted := s.wantedAlone() // while nobody can have passed the gate alone: who does so later rings
 	return newFileWatcher(func(theirs *os.File) error {
 		defer tree.close()
 		conn, err := net.FileConn(theirs)

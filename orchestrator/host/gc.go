@@ -55,9 +55,3 @@ func (hs *historyAPI) scrap(name string) {
 		hs.cfg.Log.Warn().Err(err).Str("folder", name).Msg("remove what nothing refers to")
 	}
 }
-
-// bootID names the present run of the system, "" where that cannot be told.
-func bootID() string {
-	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // "" then: nothing counts as torn
-	return string(id)
-}

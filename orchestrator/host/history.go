@@ -5,9 +5,15 @@ import "context"
 // historyAPI answers the calls about checkpoints and forks, and removes the layers that nothing needs.
 type historyAPI struct {
 	*core
+	historyParts
+}
+
+func newHistoryAPI(c *core, parts historyParts) *historyAPI { return &historyAPI{c, parts} }
+
+// historyParts are the parts of the host that a historyAPI uses.
+type historyParts struct {
 	sprites access
 	catalog catalog
-	changes *changes
 	layers  *layerStore
 	merger  *merger
 	settler *settler
@@ -15,8 +21,10 @@ type historyAPI struct {
 
 // catalog is how forks become sprites.
 type catalog interface {
+	// checkNew refuses a sprite that cannot be made because of its name or labels.
+	checkNew(name string, labels []string) error
 	// admitCreation waits until another sprite may be made, or says why none may.
 	admitCreation(ctx context.Context, wait bool) error
-	// object describes a sprite as the API does.
-	object(rec spriteRecord) spriteObject
+	// created tells those that watch the list, and describes the new sprite as the API does.
+	created(rec spriteRecord) any
 }

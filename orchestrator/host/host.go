@@ -42,7 +42,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/host/initfile"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
@@ -111,18 +110,14 @@ func open(cfg Config, step func(string)) (*Host, error) {
 	if err := h.history.sweep(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open sprite host: clean up: %w", err), h.store.close())
 	}
-	if err := h.images.openImages(); err != nil {
+	if err := h.layers.openImages(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open sprite host: %w", err), h.store.close())
 	}
-	h.execs.firstSession = h.store.sessions
-	h.execs.lastSession.Store(h.execs.firstSession)
+	h.execs.numberFrom(h.store.sessions)
 	h.handler = h.routes()
-	h.guards.Go(h.fleet.guardShares)
-	if cfg.Reserve >= 0 {
-		h.guards.Go(h.fleet.guardDisk)
-	}
+	h.fleet.guard()
 	if cfg.URLs != "" {
-		if h.reach.urls, err = h.reach.openURLs(cfg.URLs); err != nil {
+		if err = h.reach.openURLs(cfg.URLs); err != nil {
 			return nil, errors.Join(fmt.Errorf("serve the URLs of sprites: %w", err), h.Close())
 		}
 	}
@@ -134,26 +129,23 @@ func newHost(c *core) *Host {
 	h := &Host{core: c}
 	h.confiner = newConfiner(c)
 	h.layers = newLayerStore(c, h.confiner)
-	h.settler = &settler{core: c, layers: h.layers}
-	h.merger = &merger{core: c, layers: h.layers, settler: h.settler}
-	h.network = &networkPolicy{core: c, confiner: h.confiner, outward: egress.NewRoom(descriptors())}
-	h.skills = &skillFolders{core: c}
-	h.caches = &goCaches{core: c, confiner: h.confiner}
+	h.settler = newSettler(c, h.layers)
+	h.merger = newMerger(c, h.layers, h.settler)
+	h.network = newNetworkPolicy(c, h.confiner)
+	h.skills = newSkillFolders(c)
+	h.caches = newGoCaches(c, h.confiner)
 	h.fleet = newFleet(c, h.confiner, h.layers, h.network, h.skills, h.caches)
 
-	h.services = &serviceAPI{core: c, sprites: h.fleet}
-	h.execs = &execAPI{core: c, sprites: h.fleet}
-	h.files = &fileAPI{core: c, sprites: h.fleet, confiner: h.confiner, layers: h.layers, skills: h.skills}
-	h.policies = &policyAPI{core: c, sprites: h.fleet, confiner: h.confiner, network: h.network}
-	h.images = &imageAPI{core: c, confiner: h.confiner, layers: h.layers, claims: map[*claim]bool{}}
-	h.reach = &reachAPI{core: c, sprites: h.fleet, door: h.fleet, services: h.services}
-	h.catalog = &spriteAPI{
-		core: c, fleet: h.fleet, confiner: h.confiner, layers: h.layers, network: h.network, skills: h.skills, images: h.images,
-		reach: h.reach,
-	}
-	h.history = &historyAPI{
-		core: c, sprites: h.fleet, catalog: h.catalog, changes: &h.fleet.changes, layers: h.layers, merger: h.merger, settler: h.settler,
-	}
+	h.services = newServiceAPI(c, h.fleet)
+	h.execs = newExecAPI(c, h.fleet)
+	h.files = newFileAPI(c, h.fleet, h.confiner, h.layers, h.skills)
+	h.policies = newPolicyAPI(c, h.fleet, h.confiner, h.network)
+	h.images = newImageAPI(c, h.confiner, h.layers)
+	h.reach = newReachAPI(c, h.fleet, h.fleet)
+	h.catalog = newSpriteAPI(c, spriteParts{
+		fleet: h.fleet, confiner: h.confiner, layers: h.layers, network: h.network, skills: h.skills, images: h.images, urls: h.reach,
+	})
+	h.history = newHistoryAPI(c, historyParts{sprites: h.fleet, catalog: h.catalog, layers: h.layers, merger: h.merger, settler: h.settler})
 	h.fleet.inside = h.insideRoutes
 	return h
 }
@@ -181,17 +173,10 @@ func (h *Host) Close() error {
 	}
 	h.cancel()
 
-	// No box starts after this: starting looks at h.ctx under the lock that stop takes.
-	var failed []error
-	for _, s := range h.fleet.running() {
-		failed = append(failed, s.stop(), s.closeSocket())
-	}
-	h.fleet.boxes.Close()
-	h.fleet.calls.Wait()
+	err := h.fleet.close()
 	h.chores.Wait()
 	h.guards.Wait()
-	failed = append(failed, h.reach.urls.close(), h.store.close())
-	if err := errors.Join(failed...); err != nil {
+	if err := errors.Join(err, h.reach.close(), h.store.close()); err != nil {
 		return fmt.Errorf("close sprite host: %w", err)
 	}
 	return nil
@@ -212,3 +197,6 @@ func (h *Host) ImportImage(ctx context.Context, ref, name string, progress func(
 	img, err := h.images.importImage(ctx, ref, name, progress)
 	return img.Digest, err
 }
+
+// Audit looks at all of host.db: pages, and whether the records can be read and fit together. Requests wait meanwhile.
+func (h *Host) Audit() (Audit, error) { return h.store.audit() }

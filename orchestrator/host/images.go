@@ -6,18 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/image"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
-
-// shiftedIDs is the host's id for root of a sprite, when the host runs as root; see sandbox.LevelRoot.
-const shiftedIDs = 100000
 
 // imageAPI answers the calls about images, and keeps those that sprites are being made from.
 type imageAPI struct {
@@ -30,16 +25,6 @@ type imageAPI struct {
 
 	mu     boltfile.Lock   // guards claims
 	claims map[*claim]bool // images that sprites are being made from
-}
-
-func (a *imageAPI) openImages() (err error) {
-	a.layers.images, err = image.Open(filepath.Join(a.cfg.Dir, "images"), image.Options{Now: a.now, Shift: func() int {
-		if os.Getuid() == 0 {
-			return shiftedIDs
-		}
-		return 0
-	}})
-	return err
 }
 
 // ErrNoImage is why a sprite or a host cannot start from an image that is named: it is not there.
@@ -56,16 +41,7 @@ func (a *imageAPI) importImage(ctx context.Context, ref, name string, progress f
 	})
 }
 
-var errImportRefused = &apiError{http.StatusForbidden, "import_refused", "this host imports nothing that a request names; start it with --image PATH"}
-
-// imagesWork says why sprites cannot start from images here, nil when they can.
-func (cf *confiner) imagesWork() error {
-	if c := cf.confined(); c.plain {
-		return &apiError{http.StatusConflict, "isolation_unavailable", "sprites start from images only where they are kept apart by namespaces, and here they are a " + c.text +
-			"; lattice doctor says what helps, or use a sprite without an image (image \"none\")"}
-	}
-	return nil
-}
+var errImportRefused = newError(http.StatusForbidden, "import_refused", "this host imports nothing that a request names; start it with --image PATH")
 
 func progressText(p image.Progress) string {
 	text := p.Step
@@ -109,8 +85,8 @@ func (a *imageAPI) postImage(w http.ResponseWriter, r *http.Request) error {
 		send(sprites.ImageProgress{Type: "error", Error: refusal.message, Code: refusal.code, Status: refusal.status})
 		return nil
 	}
-	wire := wireImage(img)
-	send(sprites.ImageProgress{Type: "complete", Data: "Imported " + img.Digest, Image: &wire})
+	made := describeImage(img)
+	send(sprites.ImageProgress{Type: "complete", Data: "Imported " + img.Digest, Image: &made})
 	return nil
 }
 
@@ -119,11 +95,11 @@ func (a *imageAPI) listImages(w http.ResponseWriter, _ *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire := make([]sprites.Image, 0, len(all))
+	described := make([]sprites.Image, 0, len(all))
 	for _, img := range all {
-		wire = append(wire, wireImage(img))
+		described = append(described, describeImage(img))
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"images": wire})
+	writeJSON(w, http.StatusOK, map[string]any{"images": described})
 	return nil
 }
 
@@ -132,7 +108,7 @@ func (a *imageAPI) getImage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return imageError(err)
 	}
-	writeJSON(w, http.StatusOK, wireImage(img))
+	writeJSON(w, http.StatusOK, describeImage(img))
 	return nil
 }
 
@@ -242,28 +218,6 @@ func (a *imageAPI) defaultImage(ctx context.Context) (string, error) {
 	return img.Digest, nil
 }
 
-// imageIn says how a box shows what a sprite started from; without an image that is nothing.
-func (ls *layerStore) imageIn(rec spriteRecord, cfg *sandbox.Config) error {
-	if rec.Image == "" {
-		return nil
-	}
-	if err := ls.confiner.imagesWork(); err != nil {
-		return err
-	}
-	img, err := ls.images.Get(rec.Image)
-	if errors.Is(err, image.ErrNotFound) {
-		return degradedError(fmt.Sprintf("the image %s is missing; import it again", rec.Image))
-	}
-	if err == nil {
-		cfg.Env = img.Config.Env
-		cfg.Passwd, cfg.Group, err = ls.images.Users(rec.Image)
-	}
-	if err != nil {
-		return fmt.Errorf("read image %s: %w", rec.Image, err)
-	}
-	return nil
-}
-
 // imageError gives what package image refuses its answer.
 func imageError(err error) error {
 	var refusal *image.Refusal
@@ -274,18 +228,22 @@ func imageError(err error) error {
 		if refusal.Remedy != "" {
 			text += "; " + refusal.Remedy
 		}
-		return &apiError{http.StatusBadRequest, "image_refused", text}
+		return newError(http.StatusBadRequest, "image_refused", text)
 	case errors.As(err, &used):
-		return &apiError{http.StatusConflict, "image_in_use", err.Error() + "; remove them first"}
+		return newError(http.StatusConflict, "image_in_use", err.Error()+"; remove them first")
 	case errors.Is(err, image.ErrNotFound):
-		return &apiError{http.StatusNotFound, "image_not_found", err.Error() + "; lattice image ls lists what is there"}
+		return newError(http.StatusNotFound, "image_not_found", err.Error()+"; lattice image ls lists what is there")
 	}
 	return err
 }
 
-func wireImage(img image.Image) sprites.Image {
+func describeImage(img image.Image) sprites.Image {
 	return sprites.Image{
 		Digest: img.Digest, Names: img.Names, Kind: string(img.Kind), Source: img.Source, Architecture: img.Architecture, ImportedAt: img.ImportedAt,
 		Entries: img.Entries, Size: img.Size, LeftOut: sprites.ImageLeftOut(img.LeftOut), Config: sprites.ImageConfig(img.Config),
 	}
+}
+
+func newImageAPI(c *core, confiner *confiner, layers *layerStore) *imageAPI {
+	return &imageAPI{core: c, confiner: confiner, layers: layers, claims: map[*claim]bool{}}
 }

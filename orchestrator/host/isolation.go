@@ -39,8 +39,8 @@ func (cf *confiner) requireIsolation(name string, least sandbox.Level) error {
 	if name == "" {
 		what = "sprites"
 	}
-	return &apiError{http.StatusConflict, "isolation_unavailable",
-		fmt.Sprintf("%s would be kept apart by %s, and %s asks for %s: %s; to change that: %s", what, have, who, least, cause, remedy)}
+	return newError(http.StatusConflict, "isolation_unavailable",
+		fmt.Sprintf("%s would be kept apart by %s, and %s asks for %s: %s; to change that: %s", what, have, who, least, cause, remedy))
 }
 
 // downgrade says in sprite objects why sprites are plain process trees, nil when they are not.

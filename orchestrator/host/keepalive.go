@@ -41,8 +41,8 @@ func ignoreMessages(ctx context.Context, conn *websocket.Conn) {
 
 // keepAlive pings a client that only listens until ctx ends, and cuts its connection when it is not there any more. Some
 // clients never answer pings, so that only one that has answered can be missed; of others the connection itself tells.
-func (c *core) keepAlive(ctx context.Context, conn *websocket.Conn) {
-	tick := time.NewTicker(c.pingEvery)
+func keepAlive(ctx context.Context, conn *websocket.Conn, every time.Duration) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	answers := false
 	for missed := 0; missed < missedPings; {
@@ -51,7 +51,7 @@ func (c *core) keepAlive(ctx context.Context, conn *websocket.Conn) {
 			return
 		case <-tick.C:
 		}
-		ping, cancel := context.WithTimeout(ctx, c.pingEvery)
+		ping, cancel := context.WithTimeout(ctx, every)
 		err := conn.Ping(ping)
 		cancel()
 		switch {

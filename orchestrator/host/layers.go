@@ -318,3 +318,15 @@ func (s *store) recount(tx *bolt.Tx, layers map[string]layerRecord, refs map[str
 	}
 	return nil
 }
+
+func (s *store) setMerged(id string, merged layerRecord) error {
+	return s.update(func(tx *bolt.Tx) error {
+		if err := addLayer(tx, merged); err != nil {
+			return err
+		}
+		if err := changeLayer(tx, id, func(l *layerRecord) { l.Merged = merged.ID }); err != nil {
+			return err
+		}
+		return holdLayer(tx, merged.ID)
+	})
+}

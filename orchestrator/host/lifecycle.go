@@ -68,7 +68,7 @@ func (fl *fleet) state(rec spriteRecord) state {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.box != nil && !ended(s.box) {
+	if s.box != nil && !hasEnded(s.box) {
 		at.status = s.life.status
 	}
 	if s.life.running != nil {
@@ -212,17 +212,17 @@ func (s *sprite) step(now time.Time) (stop bool) {
 	if s.life.holds > 0 || s.box == nil {
 		return false
 	}
-	if ended(s.box) {
+	if hasEnded(s.box) {
 		return true
 	}
-	sessions := 0
+	commands := 0
 	var awake time.Duration // how much longer at least
-	for _, one := range s.sessions {
-		if one.ended() {
+	for _, c := range s.commands {
+		if c.ended() {
 			continue
 		}
-		sessions++
-		last, until := one.lastUse()
+		commands++
+		last, until := c.lastUse()
 		awake = max(awake, last.Add(times.warm).Sub(now), until.Sub(now))
 	}
 	for _, t := range s.tasks {
@@ -242,7 +242,7 @@ func (s *sprite) step(now time.Time) (stop bool) {
 		}
 		return false
 	}
-	return sessions == 0 && !s.serves()
+	return commands == 0 && !s.serves()
 }
 
 // serves reports whether one of the sprite's services runs.
@@ -292,12 +292,29 @@ func (fl *fleet) use(ctx context.Context, name string) (s *sprite, box *sandbox.
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	s.mu.Lock()
-	box, err = s.up(rec)
-	s.mu.Unlock()
+	box, err = s.startBox(rec)
 	if err != nil {
 		leave()
 		return nil, nil, nil, fmt.Errorf("start sprite %s: %w", name, err)
 	}
 	return s, box, leave, nil
+}
+
+// limitsInUse is what the sandbox that runs is bound by, which a policy may have changed since it started.
+func (fl *fleet) limitsInUse(rec spriteRecord, given sandbox.Limits) (sandbox.Limits, string) {
+	fl.mu.Lock()
+	s := fl.sprites[rec.ID]
+	fl.mu.Unlock()
+	if s == nil {
+		return given, ""
+	}
+	box := s.present()
+	if box == nil {
+		return given, ""
+	}
+	asked := given.MemoryBytes
+	if given.MemoryBytes = box.MemoryLimit(); asked > 0 && asked != given.MemoryBytes {
+		return given, fmt.Sprintf("%d bytes from the sprite's next start on", asked)
+	}
+	return given, ""
 }

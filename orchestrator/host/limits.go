@@ -2,51 +2,10 @@ package host
 
 import (
 	"fmt"
-	"math"
-	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 )
-
-// Limits are quotas like those of remote services, for trying how clients take a refusal. Zero values limit nothing.
-type Limits struct {
-	Creations int           // sprites made per Window
-	Window    time.Duration // a minute when 0
-	Running   int           // sprites that run at a time; warm ones do not count
-}
-
-// limitError is the refusal 429, in the words that clients of the API decide by.
-type limitError struct {
-	code, message string
-	limit, count  int
-	window, retry time.Duration // 0 = does not apply
-	reset         time.Time     // when there is room again, if that is known
-}
-
-func (e *limitError) Error() string { return e.message }
-
-// write answers with what clients read in the body and in the header.
-func (e *limitError) write(w http.ResponseWriter) {
-	seconds := func(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
-	h := w.Header()
-	h.Set("X-RateLimit-Limit", strconv.Itoa(e.limit))
-	h.Set("X-RateLimit-Remaining", "0")
-	if e.retry > 0 {
-		h.Set("Retry-After", strconv.Itoa(seconds(e.retry)))
-		h.Set("X-RateLimit-Reset", strconv.FormatInt(e.reset.Unix(), 10))
-	}
-	writeJSON(w, http.StatusTooManyRequests, struct {
-		Error   string `json:"error"`
-		Message string `json:"message"`
-		Limit   int    `json:"limit"`
-		Window  int    `json:"window_seconds,omitempty"`
-		Retry   int    `json:"retry_after_seconds,omitempty"`
-		Count   int    `json:"current_count"`
-		Upgrade bool   `json:"upgrade_available"`
-	}{Error: e.code, Message: e.message, Limit: e.limit, Window: seconds(e.window), Retry: seconds(e.retry), Count: e.count})
-}
 
 // limits counts what Limits bounds.
 type limits struct {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/tree"
@@ -41,18 +39,6 @@ func (m *merger) shallow(ctx context.Context, l layerRecord) (layerRecord, error
 		return l, err
 	}
 	return m.store.layer(l.ID)
-}
-
-// shallowBelow is shallow for what a live layer stands on.
-func (hs *historyAPI) shallowBelow(ctx context.Context, l layerRecord) error {
-	if l.Parent == "" {
-		return nil
-	}
-	below, err := hs.store.layer(l.Parent)
-	if err == nil {
-		_, err = hs.merger.shallow(ctx, below)
-	}
-	return err
 }
 
 // mergeLater merges the layers that end in a frozen one, should they have become many. What runs on them is not touched:
@@ -118,18 +104,6 @@ func (m *merger) merge(ctx context.Context, id string) error {
 	return nil
 }
 
-func (s *store) setMerged(id string, merged layerRecord) error {
-	return s.update(func(tx *bolt.Tx) error {
-		if err := addLayer(tx, merged); err != nil {
-			return err
-		}
-		if err := changeLayer(tx, id, func(l *layerRecord) { l.Merged = merged.ID }); err != nil {
-			return err
-		}
-		return holdLayer(tx, merged.ID)
-	})
-}
-
 // onTop makes the layer of a sprite that goes on from a frozen one: an empty one on top of it, or a copy.
 func (m *merger) onTop(ctx context.Context, of layerRecord) (layerRecord, error) {
 	d, err := m.layers.open(of)
@@ -154,4 +128,8 @@ func (m *merger) onTop(ctx context.Context, of layerRecord) (layerRecord, error)
 	}
 	l.Image = of.Image
 	return l, err
+}
+
+func newMerger(c *core, layers *layerStore, settler *settler) *merger {
+	return &merger{core: c, layers: layers, settler: settler}
 }

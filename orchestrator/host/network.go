@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,20 +19,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
-
-// Network says what sprites may reach.
-type Network struct {
-	// Preset is the policy of sprites that have none of their own. "" leaves all sprites on this machine's network, under
-	// no policy at all.
-	Preset egress.Preset
-	// HostPorts are ports of this machine's loopback interface that sprites reach as egress.HostName. Requests list others
-	// for a new sprite where Config.LetHostPorts says so.
-	HostPorts []uint16
-	// Models answers the requests of a sprite to egress.ModelName; nil for none.
-	Models func(sprite string) http.Handler
-	// Upstream is the way out; the zero value is egress.Direct.
-	Upstream egress.Upstream
-}
 
 // What a policy is worth, as the sprite's object says.
 const (
@@ -101,7 +88,7 @@ func (n *networkPolicy) checkHostPorts(ports []uint16) error {
 	case len(ports) == 0:
 		return nil
 	case !n.cfg.LetHostPorts:
-		return &apiError{http.StatusForbidden, "host_ports_refused", "this host opens no ports of its machine that a request names; start it with --host-port PORT"}
+		return newError(http.StatusForbidden, "host_ports_refused", "this host opens no ports of its machine that a request names; start it with --host-port PORT")
 	case len(ports) > maxHostPorts:
 		return badRequest(fmt.Sprintf("host_ports: more than %d", maxHostPorts))
 	case slices.Contains(ports, 0):
@@ -129,66 +116,6 @@ type connection struct {
 	env     []string // of every command: the proxy, where programs have to know of one
 }
 
-// connect gives the world to a box that was just started. mu is held.
-func (s *sprite) connect(box *sandbox.Box) (err error) {
-	fl := s.fleet
-	if fl.cfg.Network.Preset == "" {
-		return nil
-	}
-	inside := box.Network()
-	defer func() {
-		if err != nil {
-			inside.Close()
-		}
-	}()
-	rec, err := fl.store.sprite(s.name) // as it is now: a change of policy takes mu, too
-	if err != nil {
-		return err
-	}
-	policy, err := egress.Compile(fl.network.rules(rec))
-	if err != nil {
-		return fmt.Errorf("network policy: %w", err)
-	}
-	if err := fl.network.mirrorPolicy(rec); err != nil {
-		return fmt.Errorf("mirror the network policy: %w", err)
-	}
-	var models http.Handler
-	if fl.cfg.Network.Models != nil {
-		models = fl.cfg.Network.Models(s.name)
-	}
-	c := &connection{gateway: egress.New(egress.Config{
-		Upstream: fl.network.upstream(), HostPorts: fl.network.hostPorts(rec), Models: models, Denials: s.denials(), Room: fl.network.outward, Now: fl.now,
-	}, policy)}
-	ctx, cancel := context.WithCancel(fl.ctx)
-	c.cancel = cancel
-	switch {
-	case inside == nil:
-		// The box is on this machine's network, where others could use the proxy, too.
-		listener, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			cancel()
-			return fmt.Errorf("offer a proxy: %w", err)
-		}
-		secret := rand.Text()
-		c.env = proxyEnv("sprite:"+secret+"@", listener.Addr().String())
-		c.serving.Go(func() { c.gateway.ServeProxy(ctx, listener, secret) })
-	case inside.Redirected:
-		c.serving.Go(func() { c.gateway.Serve(ctx, inside.TCP, inside.DNS) })
-	default:
-		c.env = proxyEnv("", fmt.Sprintf("127.0.0.1:%d", sandbox.ProxyPort))
-		c.serving.Go(func() { c.gateway.ServeProxy(ctx, inside.TCP, "") })
-	}
-	c.serving.Go(func() { // a box that ends by itself needs no world
-		defer cancel()
-		select {
-		case <-box.Done():
-		case <-ctx.Done():
-		}
-	})
-	s.world = c
-	return nil
-}
-
 func (n *networkPolicy) upstream() egress.Upstream {
 	if n.cfg.Network.Upstream.Dial == nil {
 		return egress.Direct()
@@ -205,37 +132,6 @@ func descriptors() uint64 {
 	return uint64(limit.Cur)
 }
 
-// disconnect ends all connections of a box and waits for them. mu is held.
-func (s *sprite) disconnect() {
-	if s.world == nil {
-		return
-	}
-	s.world.cancel()
-	s.world.serving.Wait()
-	s.world = nil
-}
-
-// denials is the sprite's own list; mu is held.
-func (s *sprite) denials() *egress.Denials {
-	if s.denied == nil {
-		log, name := s.fleet.cfg.Log, s.name
-		s.denied = egress.NewDenials(s.fleet.now, func(d egress.Denial) {
-			e := log.Warn().Str("sprite", name).Str("kind", d.Kind).Str("code", string(d.Code)).Int("count", d.Count)
-			if d.Name != "" {
-				e = e.Str("name", d.Name)
-			}
-			if d.Address.IsValid() {
-				e = e.Stringer("address", d.Address)
-			}
-			if d.Port != 0 {
-				e = e.Uint16("port", d.Port)
-			}
-			e.Str("reason", d.Reason).Msg("network access denied")
-		})
-	}
-	return s.denied
-}
-
 // proxyEnv names a proxy to programs, in the spellings that they know.
 func proxyEnv(user, address string) (env []string) {
 	for _, names := range [][3]string{{"HTTP_PROXY", "HTTPS_PROXY", "http"}, {"http_proxy", "https_proxy", "http"}, {"ALL_PROXY", "all_proxy", "socks5h"}} {
@@ -244,14 +140,6 @@ func proxyEnv(user, address string) (env []string) {
 	}
 	const own = "localhost,127.0.0.1,::1"
 	return append(env, "NO_PROXY="+own, "no_proxy="+own)
-}
-
-// networkEnv is what commands are told about the network; mu is held.
-func (s *sprite) networkEnv() []string {
-	if s.world == nil {
-		return nil
-	}
-	return s.world.env
 }
 
 // mirrorPolicy shows the sprite its own policy, in /.sprite/policy/network.json.
@@ -272,4 +160,97 @@ func (n *networkPolicy) mirrorPolicy(rec spriteRecord) error {
 		return err
 	}
 	return os.Rename(next, file) // a mirror need not survive a crash: it is written with each start
+}
+
+func policyDocument(rules []egress.Rule) ([]byte, error) {
+	return json.Marshal(struct {
+		Rules []egress.Rule `json:"rules"`
+	}{rules})
+}
+
+// connect gives a box that was just started the network that the sprite's policy allows; nil without a policy. The connection
+// ends with ctx, with the box, or when it is closed.
+func (n *networkPolicy) connect(ctx context.Context, box *sandbox.Box, rec spriteRecord, denials *egress.Denials) (_ *connection, err error) {
+	if n.cfg.Network.Preset == "" {
+		return nil, nil
+	}
+	inside := box.Network()
+	defer func() {
+		if err != nil {
+			inside.Close()
+		}
+	}()
+	policy, err := egress.Compile(n.rules(rec))
+	if err != nil {
+		return nil, fmt.Errorf("network policy: %w", err)
+	}
+	if err := n.mirrorPolicy(rec); err != nil {
+		return nil, fmt.Errorf("mirror the network policy: %w", err)
+	}
+	var models http.Handler
+	if n.cfg.Network.Models != nil {
+		models = n.cfg.Network.Models(rec.Name)
+	}
+	c := &connection{gateway: egress.New(egress.Config{
+		Upstream: n.upstream(), HostPorts: n.hostPorts(rec), Models: models, Denials: denials, Room: n.outward, Now: n.now,
+	}, policy)}
+	ctx, cancel := context.WithCancel(ctx)
+	c.cancel = cancel
+	switch {
+	case inside == nil:
+		// The box is on this machine's network, where others could use the proxy, too.
+		listener, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			cancel()
+			return nil, fmt.Errorf("offer a proxy: %w", err)
+		}
+		secret := rand.Text()
+		c.env = proxyEnv("sprite:"+secret+"@", listener.Addr().String())
+		c.serving.Go(func() { c.gateway.ServeProxy(ctx, listener, secret) })
+	case inside.Redirected:
+		c.serving.Go(func() { c.gateway.Serve(ctx, inside.TCP, inside.DNS) })
+	default:
+		c.env = proxyEnv("", fmt.Sprintf("127.0.0.1:%d", sandbox.ProxyPort))
+		c.serving.Go(func() { c.gateway.ServeProxy(ctx, inside.TCP, "") })
+	}
+	c.serving.Go(func() { // a box that ends by itself needs no network
+		defer cancel()
+		select {
+		case <-box.Done():
+		case <-ctx.Done():
+		}
+	})
+	return c, nil
+}
+
+// close ends all connections, and waits for them. A nil connection has none.
+func (c *connection) close() {
+	if c == nil {
+		return
+	}
+	c.cancel()
+	c.serving.Wait()
+}
+
+// environ is the environment that names the proxy to every command, where programs have to know of one.
+func (c *connection) environ() []string {
+	if c == nil {
+		return nil
+	}
+	return c.env
+}
+
+// setPolicy applies another policy, and returns how many connections that cut.
+func (c *connection) setPolicy(p *egress.Policy) (cut int) { return c.gateway.SetPolicy(p) }
+
+// stats counts what passed.
+func (c *connection) stats() egress.Stats {
+	if c == nil {
+		return egress.Stats{}
+	}
+	return c.gateway.Stats()
+}
+
+func newNetworkPolicy(c *core, confiner *confiner) *networkPolicy {
+	return &networkPolicy{core: c, confiner: confiner, outward: egress.NewRoom(descriptors())}
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ func (a *spriteAPI) object(rec spriteRecord) spriteObject {
 	}
 	return spriteObject{
 		Sprite: sprites.Sprite{
-			ID: rec.ID, Name: rec.Name, Organization: organization, URL: a.reach.urls.of(rec.Name), Status: string(state.status), Labels: rec.Labels,
+			ID: rec.ID, Name: rec.Name, Organization: organization, URL: a.urls.urlOf(rec.Name), Status: string(state.status), Labels: rec.Labels,
 			CreatedAt: rec.CreatedAt, UpdatedAt: rec.UpdatedAt, Environment: rec.Environment, URLSettings: &settings, Config: rec.Config,
 			LastRunningAt: state.running, LastWarmingAt: state.warmed,
 			Network: a.network.networkState(rec), Isolation: string(a.confiner.confined().isolation), Downgrade: a.confiner.downgrade(), MinIsolation: string(rec.MinIsolation), Limits: a.limitsOf(rec), Tools: rec.Tools, Skills: rec.Skills, Image: rec.Image,
@@ -71,9 +72,6 @@ func checkCreate(in *sprites.Create) error {
 	}
 	if in.Network != "" && !egress.Preset(in.Network).Valid() {
 		return badRequest(`network must be "defaults", "none" or "open"`)
-	}
-	if err := checkLabels(in.Labels); err != nil {
-		return err
 	}
 	return checkURLSettings(*in.URLSettings)
 }
@@ -123,4 +121,21 @@ func (a *spriteAPI) limitsOf(rec spriteRecord) []sprites.Limit {
 		all[i] = sprites.Limit{Limit: string(e.Limit), Max: e.Max, By: e.By, Why: e.Why}
 	}
 	return all
+}
+
+// spriteInfo tells a sprite who it is.
+func (a *spriteAPI) spriteInfo(w http.ResponseWriter, r *http.Request) error {
+	rec, err := a.store.sprite(r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Name         string    `json:"name"`
+		ID           string    `json:"id"`
+		Organization string    `json:"organization"`
+		URL          string    `json:"sprite_url"`
+		Version      string    `json:"version"`
+		CreatedAt    time.Time `json:"created_at"`
+	}{rec.Name, rec.ID, organization, a.urls.urlOf(rec.Name), strings.TrimPrefix(apiVersion, "v"), rec.CreatedAt})
+	return nil
 }

@@ -64,3 +64,6 @@ func (ls *layerStore) unpin(ids []string) {
 	}
 	ls.discard(garbage...)
 }
+
+// isMounted reports whether a running box has the layer mounted. Transactions that write may ask.
+func (ls *layerStore) isMounted(id string) bool { return ls.mounted.has(id) }

@@ -218,3 +218,36 @@ func commitPresent(tx *bolt.Tx, rec *spriteRecord, p present, mounted func(strin
 	rec.Tree = p.tree
 	return garbage, holdLayer(tx, p.tree)
 }
+
+// forkSprite stores what capture made of the present files of sprite name, if it did, and the new sprite.
+func (s *store) forkSprite(name string, now present, forked spriteRecord, made layerRecord, mounted func(string) bool) (garbage []layerRecord, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		rec, err := getSprite(tx, name)
+		if err != nil {
+			return err
+		}
+		if garbage, err = commitPresent(tx, &rec, now, mounted); err != nil {
+			return err
+		}
+		if err := putSprite(tx, rec); err != nil {
+			return err
+		}
+		if err := addSprite(tx, forked, made); err != nil {
+			return err
+		}
+		if err := copyServices(tx, rec.ID, forked.ID); err != nil {
+			return err
+		}
+		// A copy that nothing stacks on was needed for the moment only.
+		if len(now.made) > 0 && now.tree == "" {
+			l, err := getLayer(tx, now.layer.ID)
+			if err != nil || l.Refs > 0 {
+				return err
+			}
+			garbage, err = forgetLayer(tx, l, mounted)
+			return err
+		}
+		return nil
+	})
+	return garbage, err
+}

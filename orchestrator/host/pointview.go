@@ -13,38 +13,12 @@ import (
 // shownPoints is how many checkpoints a box shows, the newest ones; those that the host made by itself are not among them.
 const shownPoints = 5
 
-// pointView lists what the box of a sprite is to show, the newest first, and the layers that it mounts for that. What lost
-// its files is left out.
-func (ls *layerStore) pointView(spriteID string) (points []sandbox.Point, chain []layerRecord, err error) {
-	if ls.confiner.confined().plain {
-		return nil, nil, nil // it has no mounts
-	}
-	all, err := ls.store.checkpoints(spriteID)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, p := range slices.Backward(all) {
-		if p.Auto || ls.degraded(p.Tree) != "" {
-			continue
-		}
-		root, layers, err := ls.root(p.Tree)
-		if err != nil {
-			return nil, nil, err
-		}
-		points, chain = append(points, sandbox.Point{ID: p.ID, Root: root}), append(chain, layers...)
-		if len(points) == shownPoints {
-			break
-		}
-	}
-	return points, chain, nil
-}
-
 // refreshView has the running box, if there is one, show what its checkpoints are now. That is no reason for what changed
 // them to fail.
 func (s *sprite) refreshView() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.box == nil || ended(s.box) {
+	if s.box == nil || hasEnded(s.box) {
 		return
 	}
 	points, chain, err := s.fleet.layers.pointView(s.id)

@@ -4,19 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
 
 	"github.com/spritekit/lattice/orchestrator/host/egress"
 )
-
-func policyDocument(rules []egress.Rule) ([]byte, error) {
-	return json.Marshal(struct {
-		Rules []egress.Rule `json:"rules"`
-	}{rules})
-}
 
 // policyAPI answers the calls about what sprites may reach, do and use.
 type policyAPI struct {
@@ -71,27 +63,8 @@ func (a *policyAPI) applyPolicy(w http.ResponseWriter, r *http.Request, rules *[
 		return err
 	}
 	defer leave()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	rec, err := a.store.updateSprite(r.PathValue("name"), func(rec *spriteRecord) {
-		rec.Policy, rec.UpdatedAt = rules, a.now()
-	})
-	if err != nil {
+	if err := s.setPolicy(rules); err != nil {
 		return err
-	}
-	policy, err := egress.Compile(a.network.rules(rec))
-	if err != nil {
-		return err
-	}
-	if s.world != nil {
-		cut := s.world.gateway.SetPolicy(policy)
-		a.cfg.Log.Info().Str("sprite", rec.Name).Int("cut", cut).Msg("network policy changed")
-	}
-	if err := os.MkdirAll(a.runDir(rec.ID), 0o755); err != nil {
-		return err
-	}
-	if err := a.network.mirrorPolicy(rec); err != nil {
-		return fmt.Errorf("the policy holds, but its mirror could not be written: %w", err)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -107,12 +80,7 @@ func (a *policyAPI) networkDenials(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	list, stats := s.denials().List(), egress.Stats{}
-	if s.world != nil {
-		stats = s.world.gateway.Stats()
-	}
-	s.mu.Unlock()
+	list, stats := s.networkLog()
 	if list == nil {
 		list = []egress.Denial{}
 	}
@@ -120,16 +88,7 @@ func (a *policyAPI) networkDenials(w http.ResponseWriter, r *http.Request) error
 	return nil
 }
 
-// privileges is the policy/privileges document. Whatever it asks for, sprites have no privileges to lose or gain: it is
-// kept for clients that read it back, and what of it does not hold is said.
-type privileges struct {
-	Profile         string   `json:"profile"`
-	Devices         []string `json:"devices,omitempty"`
-	NoNewPrivileges *bool    `json:"noNewPrivileges,omitempty"`
-	Unsupported     []string `json:"unsupported,omitempty"`
-}
-
-func (p *privileges) check() error {
+func checkPrivileges(p *privileges) error {
 	switch p.Profile {
 	case "", "minimal", "standard", "privileged":
 	default:
@@ -165,7 +124,7 @@ func (a *policyAPI) setPrivileges(w http.ResponseWriter, r *http.Request) error 
 	if err := readStrict(w, r, in); err != nil {
 		return err
 	}
-	if err := in.check(); err != nil {
+	if err := checkPrivileges(in); err != nil {
 		return err
 	}
 	return a.keepPolicy(w, r, in, func(rec *spriteRecord) { rec.Privileges = in })
@@ -207,4 +166,8 @@ func readStrict(w http.ResponseWriter, r *http.Request, v any) error {
 		return badRequest("something follows the policy")
 	}
 	return nil
+}
+
+func newPolicyAPI(c *core, sprites access, confiner *confiner, network *networkPolicy) *policyAPI {
+	return &policyAPI{core: c, sprites: sprites, confiner: confiner, network: network}
 }

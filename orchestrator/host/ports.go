@@ -3,13 +3,11 @@ package host
 import (
 	"context"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
 
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -45,15 +43,15 @@ func (a *reachAPI) watchPorts(w http.ResponseWriter, r *http.Request) error {
 		defer cancel()
 		ignoreMessages(ctx, conn)
 	})
-	helpers.Go(func() { a.keepAlive(ctx, conn) })
+	helpers.Go(func() { keepAlive(ctx, conn, a.pingEvery) })
 	if !sendControl(ctx, conn, sprites.PortList{Type: "port_list", Ports: portEvents("port_opened", before)}) {
 		return nil
 	}
-	joined := s.listening.join()
-	defer s.listening.part(joined)
+	joined := s.portWatch().join()
+	defer s.portWatch().part(joined)
 	for {
 		select {
-		case <-s.exists.Done():
+		case <-s.gone():
 			conn.Close(websocket.StatusGoingAway, "the sprite was deleted, or its host ends")
 			return nil
 		case <-ctx.Done():
@@ -70,47 +68,4 @@ func (a *reachAPI) watchPorts(w http.ResponseWriter, r *http.Request) error {
 			before = now.ports
 		}
 	}
-}
-
-// ports lists what the sprite listens on, without waking it.
-func (s *sprite) ports(ctx context.Context) ([]sandbox.Port, error) {
-	s.mu.Lock()
-	box, frozen := s.box, s.life.thaw != nil
-	s.mu.Unlock()
-	if box == nil || ended(box) {
-		return nil, nil
-	}
-	if frozen {
-		return nil, context.DeadlineExceeded
-	}
-	return box.Ports(ctx)
-}
-
-// portChanges says how one list becomes another.
-func portChanges(before, now []sandbox.Port) []sprites.PortEvent {
-	return slices.Concat(portEvents("port_closed", without(before, now)), portEvents("port_opened", without(now, before)))
-}
-
-func without(all, minus []sandbox.Port) (rest []sandbox.Port) {
-	for _, p := range all {
-		if !slices.Contains(minus, p) {
-			rest = append(rest, p)
-		}
-	}
-	return rest
-}
-
-// portEvents names ports by addresses that the proxy can be told to connect to.
-func portEvents(kind string, ports []sandbox.Port) []sprites.PortEvent {
-	events := []sprites.PortEvent{}
-	for _, p := range ports {
-		switch p.Address {
-		case "0.0.0.0":
-			p.Address = "127.0.0.1"
-		case "::":
-			p.Address = "::1"
-		}
-		events = append(events, sprites.PortEvent{Type: kind, Port: p.Port, Address: p.Address, PID: p.PID})
-	}
-	return events
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
@@ -134,4 +135,47 @@ func (n *portNotices) end() {
 	if n.joined != nil {
 		n.watch.part(n.joined)
 	}
+}
+
+// ports lists what the sprite listens on, without waking it.
+func (s *sprite) ports(ctx context.Context) ([]sandbox.Port, error) {
+	s.mu.Lock()
+	box, frozen := s.box, s.life.thaw != nil
+	s.mu.Unlock()
+	if box == nil || hasEnded(box) {
+		return nil, nil
+	}
+	if frozen {
+		return nil, context.DeadlineExceeded
+	}
+	return box.Ports(ctx)
+}
+
+// portChanges says how one list becomes another.
+func portChanges(before, now []sandbox.Port) []sprites.PortEvent {
+	return slices.Concat(portEvents("port_closed", without(before, now)), portEvents("port_opened", without(now, before)))
+}
+
+func without(all, minus []sandbox.Port) (rest []sandbox.Port) {
+	for _, p := range all {
+		if !slices.Contains(minus, p) {
+			rest = append(rest, p)
+		}
+	}
+	return rest
+}
+
+// portEvents names ports by addresses that the proxy can be told to connect to.
+func portEvents(kind string, ports []sandbox.Port) []sprites.PortEvent {
+	events := []sprites.PortEvent{}
+	for _, p := range ports {
+		switch p.Address {
+		case "0.0.0.0":
+			p.Address = "127.0.0.1"
+		case "::":
+			p.Address = "::1"
+		}
+		events = append(events, sprites.PortEvent{Type: kind, Port: p.Port, Address: p.Address, PID: p.PID})
+	}
+	return events
 }

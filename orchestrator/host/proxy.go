@@ -41,11 +41,11 @@ func (a *reachAPI) proxy(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	if s.proxies.Add(1) > maxProxies {
-		s.proxies.Add(-1)
-		return &apiError{http.StatusTooManyRequests, "too_many_connections", fmt.Sprintf("the sprite has %d connections through the proxy; close some", maxProxies)}
+	closed, ok := s.openProxy(maxProxies)
+	if !ok {
+		return newError(http.StatusTooManyRequests, "too_many_connections", fmt.Sprintf("the sprite has %d connections through the proxy; close some", maxProxies))
 	}
-	defer s.proxies.Add(-1)
+	defer closed()
 	conn, err := accept(w, r)
 	if err != nil {
 		return nil // accept has answered

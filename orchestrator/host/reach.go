@@ -1,20 +1,27 @@
 package host
 
+import (
+	"context"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+)
+
 // reachAPI answers the calls that reach into sprites: proxies, ports and URLs.
 type reachAPI struct {
 	*core
-	sprites  access
-	door     door
+	sprites  reachable
 	services serviceFinder
 	urls     *urlServer // nil without URLs
 }
 
-// door counts the calls that Close waits for.
-type door interface {
-	admit() (done func(), ok bool)
+func newReachAPI(c *core, sprites reachable, services serviceFinder) *reachAPI {
+	return &reachAPI{core: c, sprites: sprites, services: services}
 }
 
-// serviceFinder finds the services of a sprite, one of which answers its URL.
-type serviceFinder interface {
-	servicesOf(name string) (*services, error)
+// reachable is how sprites are reached.
+type reachable interface {
+	// admit counts a call that Close waits for.
+	admit() (done func(), ok bool)
+	// use returns the running sandbox of a sprite, which it starts if there is none.
+	use(ctx context.Context, name string) (s *sprite, box *sandbox.Box, done func(), err error)
 }

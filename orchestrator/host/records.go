@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -147,3 +148,9 @@ func (s *store) sprites() (all []spriteRecord, err error) {
 	})
 	return all, err
 }
+
+// spriteName is what a sprite may be called: it is part of URLs.
+var spriteName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// validName reports whether a sprite may have the name.
+func validName(name string) bool { return spriteName.MatchString(name) }

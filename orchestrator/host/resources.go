@@ -2,22 +2,10 @@ package host
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
 
-// resources is the policy/resources document. A sprite that runs is bound by a change at once, where the kernel can do that.
-type resources struct {
-	Memory *struct {
-		LimitMB   int  `json:"limit_mb"`
-		Autoscale bool `json:"autoscale,omitempty"`
-	} `json:"memory,omitempty"`
-	Unsupported []string `json:"unsupported,omitempty"`
-}
-
-func (p *resources) check() error {
+func checkResources(p *resources) error {
 	if p.Memory != nil && (p.Memory.LimitMB < 0 || p.Memory.LimitMB > 1<<22) {
 		return badRequest("memory.limit_mb must be a number of MiB from 0 to 4194304")
 	}
@@ -26,14 +14,6 @@ func (p *resources) check() error {
 		p.Unsupported = append(p.Unsupported, "memory.autoscale: memory of this host is given as it is used, up to the limit")
 	}
 	return nil
-}
-
-// memoryLimit is how much memory the sprite's policy gives it, in bytes; 0 leaves it to the host.
-func (p *resources) memoryLimit() int64 {
-	if p == nil || p.Memory == nil {
-		return 0
-	}
-	return int64(p.Memory.LimitMB) << 20
 }
 
 func (a *policyAPI) getResources(w http.ResponseWriter, r *http.Request) error {
@@ -60,7 +40,7 @@ func (a *policyAPI) setResources(w http.ResponseWriter, r *http.Request) error {
 	if err := readStrict(w, r, in); err != nil {
 		return err
 	}
-	if err := in.check(); err != nil {
+	if err := checkResources(in); err != nil {
 		return err
 	}
 	late, err := a.applyResources(r.Context(), r.PathValue("name"), in)
@@ -101,23 +81,4 @@ func (a *policyAPI) applyResources(ctx context.Context, name string, in *resourc
 		late = box.LimitMemory(a.confiner.boxLimits(rec).MemoryBytes)
 	}
 	return late, nil
-}
-
-// limitsInUse is what the sandbox that runs is bound by, which a policy may have changed since it started.
-func (fl *fleet) limitsInUse(rec spriteRecord, given sandbox.Limits) (sandbox.Limits, string) {
-	fl.mu.Lock()
-	s := fl.sprites[rec.ID]
-	fl.mu.Unlock()
-	if s == nil {
-		return given, ""
-	}
-	box := s.present()
-	if box == nil {
-		return given, ""
-	}
-	asked := given.MemoryBytes
-	if given.MemoryBytes = box.MemoryLimit(); asked > 0 && asked != given.MemoryBytes {
-		return given, fmt.Sprintf("%d bytes from the sprite's next start on", asked)
-	}
-	return given, ""
 }

@@ -25,9 +25,7 @@ func (a *spriteAPI) restart(w http.ResponseWriter, r *http.Request) error {
 	if err := s.stop(); err != nil {
 		return fmt.Errorf("restart sprite %s: end its sandbox: %w", name, err)
 	}
-	s.mu.Lock()
-	_, err = s.up(rec)
-	s.mu.Unlock()
+	_, err = s.startBox(rec)
 	if err != nil {
 		return fmt.Errorf("restart sprite %s: %w", name, err)
 	}
@@ -48,14 +46,7 @@ func (a *spriteAPI) endBox(name string) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	box := s.box
-	err = s.unfreeze()
-	s.mu.Unlock()
-	if box == nil {
-		return err
-	}
-	return errors.Join(err, box.Stop())
+	return s.endBox()
 }
 
 // upgrade has nothing to do: sandboxes are those of the host that runs, from the next start on.

@@ -62,8 +62,8 @@ func (c *core) checkRoom() error {
 		return fmt.Errorf("the disk of %s: %w", c.cfg.Dir, syscall.ENOSPC)
 	}
 	if why := r.low(c.cfg.Reserve); why != "" {
-		return &apiError{http.StatusInsufficientStorage, "disk_low",
-			"the disk that holds the sprites is nearly full (" + why + "); remove sprites or checkpoints, or free space otherwise, and try again"}
+		return newError(http.StatusInsufficientStorage, "disk_low",
+			"the disk that holds the sprites is nearly full ("+why+"); remove sprites or checkpoints, or free space otherwise, and try again")
 	}
 	return nil
 }

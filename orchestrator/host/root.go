@@ -86,14 +86,3 @@ func (ls *layerStore) makeBase(d layer.Driver) error {
 	}
 	return nil
 }
-
-// rootOwner is who / of a sprite belongs to; -1, -1 where that is this process's own user.
-func (cf *confiner) rootOwner() (uid, gid int) {
-	if uid, gid = cf.owner(); uid < 0 {
-		return uid, gid
-	}
-	return uid - insideUser, gid - insideUser
-}
-
-// insideUser is the id that a sprite's commands have inside.
-const insideUser = 1000

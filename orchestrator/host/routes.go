@@ -80,7 +80,7 @@ func (h *Host) routes() http.Handler {
 
 	handle("/v1/sprites/{name}/control", h.execs.openControl)
 	handle("/", func(_ http.ResponseWriter, r *http.Request) error {
-		return &apiError{http.StatusNotFound, "not_found", "this host does not offer " + r.Method + " " + r.URL.Path}
+		return newError(http.StatusNotFound, "not_found", "this host does not offer "+r.Method+" "+r.URL.Path)
 	})
 	return h.guard(mux)
 }
@@ -93,13 +93,13 @@ func (h *Host) guard(next http.Handler) http.Handler {
 		w.Header().Set("X-Sprite-Capabilities", "signal,"+sprites.LiveCheckpoints)
 		switch {
 		case !loopback(r.Host) && !h.allowsHost(r.Host):
-			writeError(w, &apiError{http.StatusForbidden, "forbidden", "the Host header names another machine; use 127.0.0.1 or localhost, or allow a reverse proxy's name: lattice sprite serve --allow-host HOST"})
+			writeError(w, newError(http.StatusForbidden, "forbidden", "the Host header names another machine; use 127.0.0.1 or localhost, or allow a reverse proxy's name: lattice sprite serve --allow-host HOST"))
 			return
 		case r.Header.Get("Origin") != "":
-			writeError(w, &apiError{http.StatusForbidden, "forbidden", "requests of web pages are refused"})
+			writeError(w, newError(http.StatusForbidden, "forbidden", "requests of web pages are refused"))
 			return
 		case !h.authorized(r):
-			writeError(w, &apiError{http.StatusUnauthorized, "authentication failed", "send the host's token as Authorization: Bearer TOKEN"})
+			writeError(w, newError(http.StatusUnauthorized, "authentication failed", "send the host's token as Authorization: Bearer TOKEN"))
 			return
 		case !readable(r.URL.RawQuery):
 			writeError(w, badRequest("the query cannot be read: write ; and % as %3B and %25; nothing was done"))
@@ -153,11 +153,9 @@ func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	writeError(w, refusal)
 }
 
-var unavailable = &apiError{http.StatusServiceUnavailable, "shutting_down", errHostClosed.Error()}
-
 // Unopened answers for a host that could not be opened: every request is refused with the reason.
 func Unopened(why error) http.Handler {
-	refusal := &apiError{http.StatusInternalServerError, sprites.CodeUnavailable, why.Error()}
+	refusal := newError(http.StatusInternalServerError, sprites.CodeUnavailable, why.Error())
 	if errors.Is(why, ErrDamaged) {
 		refusal.code = sprites.CodeDamaged
 	}
@@ -177,10 +175,10 @@ func (h *Host) insideRoutes(s *insideServer, id, name string) http.Handler {
 	handle("POST /v1/checkpoint", func(w http.ResponseWriter, r *http.Request) error {
 		if !s.checkpoints.take() {
 			w.Header().Set("Retry-After", "1")
-			return &apiError{http.StatusTooManyRequests, "checkpoint_rate_limited", "too many checkpoints at once; try again in a second"}
+			return newError(http.StatusTooManyRequests, "checkpoint_rate_limited", "too many checkpoints at once; try again in a second")
 		}
 		if points, err := h.store.checkpoints(id); err == nil && len(points) >= s.most {
-			return &apiError{http.StatusConflict, "too_many_checkpoints", fmt.Sprintf("the sprite has %d checkpoints; whoever owns it can remove some: lattice sprite checkpoints rm %s ID", len(points), name)}
+			return newError(http.StatusConflict, "too_many_checkpoints", fmt.Sprintf("the sprite has %d checkpoints; whoever owns it can remove some: lattice sprite checkpoints rm %s ID", len(points), name))
 		}
 		return h.history.checkpointNamed(w, r, name, true)
 	})
@@ -217,7 +215,7 @@ func (h *Host) insideRoutes(s *insideServer, id, name string) http.Handler {
 	}
 	h.services.serviceRoutes(own, "/v1/services")
 	handle("/", func(http.ResponseWriter, *http.Request) error {
-		return &apiError{http.StatusNotFound, "not_found", "from inside, a sprite can create and list its checkpoints, keep its tasks and services, read its network policy, and nothing else"}
+		return newError(http.StatusNotFound, "not_found", "from inside, a sprite can create and list its checkpoints, keep its tasks and services, read its network policy, and nothing else")
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Sprite-Version", apiVersion)
@@ -226,7 +224,7 @@ func (h *Host) insideRoutes(s *insideServer, id, name string) http.Handler {
 		if !s.requests.take() {
 			w.Header().Set("Retry-After", "1")
 			w.Header().Set("Connection", "close")
-			writeError(w, &apiError{http.StatusTooManyRequests, "rate_limited", "too many requests at once; try again in a second"})
+			writeError(w, newError(http.StatusTooManyRequests, "rate_limited", "too many requests at once; try again in a second"))
 			return
 		}
 		mux.ServeHTTP(w, r)

@@ -19,7 +19,7 @@ const (
 // serviceAPI answers the calls about services.
 type serviceAPI struct {
 	*core
-	sprites access
+	sprites serviceFinder
 }
 
 // serviceRoutes are the calls about the services of a sprite, below at.
@@ -35,38 +35,8 @@ func (a *serviceAPI) serviceRoutes(handle func(string, func(http.ResponseWriter,
 	handle("GET "+at+"/{service}/logs", a.serviceLogs)
 }
 
-// servicesOf finds the services of a sprite without waking it.
-func (a *serviceAPI) servicesOf(name string) (*services, error) {
-	rec, err := a.store.sprite(name)
-	if err != nil {
-		return nil, err
-	}
-	s, err := a.sprites.runtime(rec)
-	if err != nil {
-		return nil, err
-	}
-	v := s.services
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v, v.load()
-}
-
-// wakeServices is servicesOf of a sprite whose sandbox is up until done is called.
-func (a *serviceAPI) wakeServices(ctx context.Context, name string) (v *services, done func(), err error) {
-	s, _, leave, err := a.sprites.use(ctx, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	release, err := s.hold()
-	leave() // whoever follows a service must not keep the sprite from being restored
-	if err != nil {
-		return nil, nil, err
-	}
-	return s.services, release, nil
-}
-
 func (a *serviceAPI) listServices(w http.ResponseWriter, r *http.Request) error {
-	v, err := a.servicesOf(r.PathValue("name"))
+	v, err := a.sprites.servicesOf(r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -75,7 +45,7 @@ func (a *serviceAPI) listServices(w http.ResponseWriter, r *http.Request) error 
 }
 
 func (a *serviceAPI) getService(w http.ResponseWriter, r *http.Request) error {
-	v, err := a.servicesOf(r.PathValue("name"))
+	v, err := a.sprites.servicesOf(r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -100,7 +70,7 @@ func (a *serviceAPI) serviceLogs(w http.ResponseWriter, r *http.Request) error {
 		}
 		lines = min(lines, linesMost)
 	}
-	v, err := a.servicesOf(r.PathValue("name"))
+	v, err := a.sprites.servicesOf(r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -129,4 +99,16 @@ func (a *serviceAPI) serviceLogs(w http.ResponseWriter, r *http.Request) error {
 		v.relay(r.Context(), out, unit, from, length, nil)
 	}
 	return nil
+}
+
+// serviceFinder finds the services of a sprite.
+type serviceFinder interface {
+	// servicesOf does not wake the sprite.
+	servicesOf(name string) (*services, error)
+	// wakeServices starts the sandbox of the sprite, which stays up until done is called.
+	wakeServices(ctx context.Context, name string) (v *services, done func(), err error)
+}
+
+func newServiceAPI(c *core, sprites serviceFinder) *serviceAPI {
+	return &serviceAPI{core: c, sprites: sprites}
 }

@@ -30,7 +30,7 @@ func (a *serviceAPI) putService(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	spec.Name, spec.Stopped = r.PathValue("service"), false
-	if err := spec.check(); err != nil {
+	if err := checkSpec(&spec); err != nil {
 		return err
 	}
 	name := r.PathValue("name")
@@ -41,7 +41,7 @@ func (a *serviceAPI) putService(w http.ResponseWriter, r *http.Request) error {
 	if err := admitService(all, spec); err != nil {
 		return err // before anything is woken for it
 	}
-	v, done, err := a.wakeServices(r.Context(), name)
+	v, done, err := a.sprites.wakeServices(r.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -114,14 +114,14 @@ func (a *serviceAPI) run(w http.ResponseWriter, r *http.Request, f func(string) 
 
 // wakeService is wakeServices for a service that must exist; nothing is woken for one that does not.
 func (a *serviceAPI) wakeService(ctx context.Context, name, unit string) (*services, func(), error) {
-	v, err := a.servicesOf(name)
+	v, err := a.sprites.servicesOf(name)
 	if err != nil {
 		return nil, nil, err
 	}
 	if _, err := v.look(unit); err != nil {
 		return nil, nil, err
 	}
-	return a.wakeServices(ctx, name)
+	return a.sprites.wakeServices(ctx, name)
 }
 
 func (a *serviceAPI) stopService(w http.ResponseWriter, r *http.Request) error {
@@ -130,7 +130,7 @@ func (a *serviceAPI) stopService(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name, unit := r.PathValue("name"), r.PathValue("service")
-	v, err := a.servicesOf(name)
+	v, err := a.sprites.servicesOf(name)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (a *serviceAPI) stopService(w http.ResponseWriter, r *http.Request) error {
 	}
 	if s.live { // its process may be frozen
 		var done func()
-		if v, done, err = a.wakeServices(r.Context(), name); err != nil {
+		if v, done, err = a.sprites.wakeServices(r.Context(), name); err != nil {
 			return err
 		}
 		defer done()
@@ -157,7 +157,7 @@ func (a *serviceAPI) stopService(w http.ResponseWriter, r *http.Request) error {
 }
 
 func notRunning(unit string) error {
-	return &apiError{http.StatusConflict, "not_running", "service " + unit + " is not running"}
+	return newError(http.StatusConflict, "not_running", "service "+unit+" is not running")
 }
 
 // stopped records that a service is not to run until it is started by request.
@@ -176,7 +176,7 @@ func stopped(unit string) func(map[string]serviceSpec) error {
 // deleteService stops a service and forgets it, unless others need it. Its log stays.
 func (a *serviceAPI) deleteService(w http.ResponseWriter, r *http.Request) error {
 	name, unit := r.PathValue("name"), r.PathValue("service")
-	v, err := a.servicesOf(name)
+	v, err := a.sprites.servicesOf(name)
 	if err != nil {
 		return err
 	}
@@ -189,13 +189,13 @@ func (a *serviceAPI) deleteService(w http.ResponseWriter, r *http.Request) error
 			return noService(unit)
 		}
 		if by := dependents(all, unit); len(by) > 0 {
-			return &apiError{http.StatusConflict, "service_needed", "service " + unit + " is needed by " + strings.Join(by, ", ") + "; delete these first"}
+			return newError(http.StatusConflict, "service_needed", "service "+unit+" is needed by "+strings.Join(by, ", ")+"; delete these first")
 		}
 		return nil
 	}
 	if s.live {
 		var done func()
-		if v, done, err = a.wakeServices(r.Context(), name); err != nil {
+		if v, done, err = a.sprites.wakeServices(r.Context(), name); err != nil {
 			return err
 		}
 		defer done()

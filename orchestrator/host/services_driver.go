@@ -1,9 +1,11 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -56,6 +58,13 @@ func newServices(exists context.Context, c *core, id string) *services {
 		core: c, id: id, exists: exists, machine: newMachine(), procs: map[string]*sandbox.Proc{}, logs: map[string]*serviceLog{},
 		rearm: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
+}
+
+// prepare tells the machine the definitions, unless it knows them.
+func (v *services) prepare() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.load()
 }
 
 // load tells the machine the definitions, once. mu is held.
@@ -442,5 +451,27 @@ func (v *services) look(name string) (service, error) {
 }
 
 func noService(name string) error {
-	return &apiError{http.StatusNotFound, errNoService.Error() + ": " + name, ""}
+	return newError(http.StatusNotFound, errNoService.Error()+": "+name, "")
+}
+
+// webService describes the service of a sprite that has an HTTP port.
+type webService struct {
+	name, status, problem string
+	wanted                bool // it is kept running
+}
+
+// web returns the service that has an HTTP port, nil when there is none.
+func (v *services) web() *webService {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, s := range v.machine.services {
+		if s.spec.HTTPPort != 0 {
+			return &webService{name: s.spec.Name, status: string(s.status), problem: s.problem, wanted: s.wanted}
+		}
+	}
+	return nil
+}
+
+func sortedServices(all map[string]serviceSpec) []serviceSpec {
+	return slices.SortedFunc(maps.Values(all), func(a, b serviceSpec) int { return cmp.Compare(a.Name, b.Name) })
 }

@@ -51,11 +51,6 @@ func newServiceLog(path string, now func() time.Time) *serviceLog {
 	return &serviceLog{path: path, now: now, grown: make(chan struct{})}
 }
 
-// logPath is the file of a service's log, on the host.
-func (c *core) logPath(sprite, service string) string {
-	return filepath.Join(c.runDir(sprite), "logs", "services", service+".log")
-}
-
 // logFiles are the members log_files of the API: all output is in one file.
 func logFiles(service string) map[string]string {
 	file := path.Join(serviceLogDir, service+".log")

@@ -1,8 +1,6 @@
 package host
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,27 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	bolt "go.etcd.io/bbolt"
 )
-
-// serviceSpec is what host.db knows of a service. Services belong to a sprite and not to its files: a restore leaves their
-// definitions alone.
-type serviceSpec struct {
-	Name     string            `json:"name"`
-	Cmd      string            `json:"cmd"`
-	Args     []string          `json:"args"`
-	Env      map[string]string `json:"env,omitempty"`
-	Dir      string            `json:"dir,omitempty"`
-	Needs    []string          `json:"needs"`
-	HTTPPort int               `json:"http_port,omitempty"`
-	Stopped  bool              `json:"stopped,omitempty"` // by request, which holds until a request to start
-}
-
-// equal reports whether a process of one is as good as a process of the other.
-func (s serviceSpec) equal(o serviceSpec) bool {
-	return s.Cmd == o.Cmd && s.Dir == o.Dir && slices.Equal(s.Args, o.Args) && maps.Equal(s.Env, o.Env)
-}
 
 // Bounds of services; each may write a log of its own to the host's disk.
 const (
@@ -42,8 +20,8 @@ const (
 // serviceName is what a service may be called: it names files and is part of URLs.
 var serviceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// check refuses what is no service, and fills in what was left out.
-func (s *serviceSpec) check() error {
+// checkSpec refuses what is no service, and fills in what was left out.
+func checkSpec(s *serviceSpec) error {
 	switch {
 	case !serviceName.MatchString(s.Name):
 		return badRequest(fmt.Sprintf("%.80q is no service name: use 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit", s.Name))
@@ -82,7 +60,7 @@ func (s *serviceSpec) check() error {
 // admit checks a new or changed service against the others of its sprite, which it replaces its namesake among.
 func admitService(all map[string]serviceSpec, s serviceSpec) error {
 	if _, ok := all[s.Name]; !ok && len(all) >= maxServices {
-		return &apiError{http.StatusConflict, "too_many_services", fmt.Sprintf("a sprite has at most %d services; delete one", maxServices)}
+		return newError(http.StatusConflict, "too_many_services", fmt.Sprintf("a sprite has at most %d services; delete one", maxServices))
 	}
 	for _, need := range s.Needs {
 		if _, ok := all[need]; !ok && need != s.Name {
@@ -91,7 +69,7 @@ func admitService(all map[string]serviceSpec, s serviceSpec) error {
 	}
 	for name, other := range all {
 		if name != s.Name && s.HTTPPort != 0 && other.HTTPPort != 0 {
-			return &apiError{http.StatusConflict, "http_port_taken", "another service already has an HTTP port configured: " + name}
+			return newError(http.StatusConflict, "http_port_taken", "another service already has an HTTP port configured: "+name)
 		}
 	}
 	with := maps.Clone(all)
@@ -127,93 +105,7 @@ func dependents(all map[string]serviceSpec, name string) (found []string) {
 	return found
 }
 
-// bucketServices holds one bucket per sprite id: name → serviceSpec.
-var bucketServices = []byte("services")
-
 var errNoService = errors.New("service not found")
-
-// services returns a sprite's services by name.
-func (s *store) services(sprite string) (all map[string]serviceSpec, err error) {
-	err = s.view(func(tx *bolt.Tx) error {
-		all, err = getServices(tx, sprite)
-		return err
-	})
-	return all, err
-}
-
-func getServices(tx *bolt.Tx, sprite string) (map[string]serviceSpec, error) {
-	all := map[string]serviceSpec{}
-	root := tx.Bucket(bucketServices)
-	if root == nil {
-		return all, nil
-	}
-	b := root.Bucket([]byte(sprite))
-	if b == nil {
-		return all, nil
-	}
-	return all, b.ForEach(func(k, v []byte) error {
-		var s serviceSpec
-		if err := json.Unmarshal(v, &s); err != nil {
-			return fmt.Errorf("%w: record of service %s: %w", ErrDamaged, k, err)
-		}
-		all[s.Name] = s
-		return nil
-	})
-}
-
-// changeServices lets fn change a sprite's services, and returns them as they are then. It fails when the sprite is gone.
-func (s *store) changeServices(sprite, id string, fn func(all map[string]serviceSpec) error) (all map[string]serviceSpec, err error) {
-	err = s.update(func(tx *bolt.Tx) error {
-		rec, err := getSprite(tx, sprite)
-		if err != nil {
-			return err
-		}
-		if rec.ID != id {
-			return errNoSprite
-		}
-		if all, err = getServices(tx, id); err != nil {
-			return err
-		}
-		before := maps.Clone(all)
-		if err := fn(all); err != nil {
-			return err
-		}
-		return putServices(tx, id, before, all)
-	})
-	return all, err
-}
-
-func putServices(tx *bolt.Tx, id string, before, after map[string]serviceSpec) error {
-	root, err := tx.CreateBucketIfNotExists(bucketServices)
-	if err != nil {
-		return err
-	}
-	b, err := root.CreateBucketIfNotExists([]byte(id))
-	if err != nil {
-		return err
-	}
-	for name := range before {
-		if _, ok := after[name]; !ok {
-			if err := b.Delete([]byte(name)); err != nil {
-				return err
-			}
-		}
-	}
-	for name, s := range after {
-		if err := putJSON(b, []byte(name), s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// forgetServices removes the services of a sprite that is deleted.
-func forgetServices(tx *bolt.Tx, id string) error {
-	if root := tx.Bucket(bucketServices); root != nil && root.Bucket([]byte(id)) != nil {
-		return root.DeleteBucket([]byte(id))
-	}
-	return nil
-}
 
 // httpPort is the port that a sprite's URL leads to, and the service that serves it, "" when none is said to.
 func httpPort(all map[string]serviceSpec) (port int, service string) {
@@ -227,7 +119,3 @@ func httpPort(all map[string]serviceSpec) (port int, service string) {
 
 // defaultHTTPPort is what a sprite's URL leads to unless a service has another one.
 const defaultHTTPPort = 8080
-
-func sortedServices(all map[string]serviceSpec) []serviceSpec {
-	return slices.SortedFunc(maps.Values(all), func(a, b serviceSpec) int { return cmp.Compare(a.Name, b.Name) })
-}

@@ -25,7 +25,7 @@ func (v *services) stream(w http.ResponseWriter, r *http.Request, name string, f
 func (v *services) relay(ctx context.Context, out *lines, name string, from uint64, length time.Duration, enough func(service) bool) {
 	over := time.NewTimer(length)
 	defer over.Stop()
-	_ = out.rc.Flush() // the client is to see at once that it is heard; if it is gone, the next write tells
+	out.flush() // the client is to see at once that it is heard; if it is gone, the next write tells
 	for last := length <= 0; ; {
 		v.mu.Lock()
 		log, changed := v.log(name), v.changed
@@ -60,16 +60,6 @@ func (v *services) relay(ctx context.Context, out *lines, name string, from uint
 			return
 		}
 	}
-}
-
-// sendAll sends events together; false when the client is gone.
-func (l *lines) sendAll(events []sprites.ServiceEvent) bool {
-	for _, e := range events {
-		if l.enc.Encode(e) != nil {
-			return false
-		}
-	}
-	return len(events) == 0 || l.rc.Flush() == nil
 }
 
 // await waits until a service's state is as ok says, or it is gone.

@@ -2,13 +2,11 @@ package host
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -18,7 +16,7 @@ import (
 const killGrace = 10 * time.Second
 
 func noSession(id string) *apiError {
-	return &apiError{http.StatusNotFound, "session not found: " + id, ""}
+	return newError(http.StatusNotFound, "session not found: "+id, "")
 }
 
 // findSession returns a session that runs, and keeps its sprite awake until release.
@@ -34,12 +32,12 @@ func (ea *execAPI) findSession(name, id string) (one *session, release func(), e
 	if release, err = s.hold(); err != nil {
 		return nil, nil, err
 	}
-	one, ok := s.session(id)
+	found, ok := s.command(id)
 	if !ok {
 		release()
 		return nil, nil, noSession(id)
 	}
-	return one, release, nil
+	return found.(*session), release, nil
 }
 
 func (ea *execAPI) listSessions(w http.ResponseWriter, r *http.Request) error {
@@ -52,21 +50,13 @@ func (ea *execAPI) listSessions(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	all := []sprites.Session{}
-	for _, one := range s.live() {
-		all = append(all, one.info())
+	for _, one := range s.running() {
+		all = append(all, one.(*session).info())
 	}
 	slices.SortFunc(all, func(a, b sprites.Session) int { return cmp.Compare(a.ID, b.ID) })
 	writeJSON(w, http.StatusOK, map[string]any{"count": len(all), "sessions": all})
 	return nil
 }
-
-// signalName accepts "TERM" and "SIGTERM" in any case.
-func signalName(s string) string {
-	return strings.TrimPrefix(strings.ToUpper(s), "SIG")
-}
-
-// signals are those that may be sent to a session.
-var signals = []string{"INT", "TERM", "HUP", "KILL", "QUIT", "USR1", "USR2", "WINCH", "CONT", "STOP", "TSTP"}
 
 // kill signals a session and follows it to its end, which it enforces when the time is up. A time of 0 only signals.
 func (ea *execAPI) kill(w http.ResponseWriter, r *http.Request) error {
@@ -90,7 +80,7 @@ func (ea *execAPI) kill(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		var unknown *apiError
 		if errors.As(err, &unknown) && ea.wasSession(id) {
-			return &apiError{http.StatusGone, "session has ended: " + id, ""}
+			return newError(http.StatusGone, "session has ended: "+id, "")
 		}
 		return err
 	}
@@ -141,20 +131,11 @@ func (ea *execAPI) wasSession(id string) bool {
 	return err == nil && n > ea.firstSession && n <= ea.lastSession.Load()
 }
 
-// lines writes NDJSON, each line at once.
-type lines struct {
-	enc *json.Encoder
-	rc  *http.ResponseController
-}
-
-func newLines(w http.ResponseWriter) *lines {
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.WriteHeader(http.StatusOK)
-	return &lines{enc: json.NewEncoder(w), rc: http.NewResponseController(w)}
-}
-
-// send reports whether the client is still there. If it is gone, what it asked for goes on all the same.
-func (l *lines) send(v any) bool { return l.enc.Encode(v) == nil && l.rc.Flush() == nil }
-
 // nextSession returns the id of the next session.
 func (ea *execAPI) nextSession() string { return strconv.FormatInt(ea.lastSession.Add(1), 10) }
+
+// numberFrom has sessions get numbers above last.
+func (ea *execAPI) numberFrom(last int64) {
+	ea.firstSession = last
+	ea.lastSession.Store(last)
+}

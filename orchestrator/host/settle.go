@@ -86,12 +86,6 @@ func (s *settler) settleLater(ids ...string) {
 	})
 }
 
-func (c *core) warnUnlessClosed(err error) {
-	if err != nil && c.ctx.Err() == nil {
-		c.cfg.Log.Warn().Err(err).Msg("look after a new checkpoint")
-	}
-}
-
 // afterOthers has the rest of the calling goroutine run when nothing else wants the processor, where the system knows
 // priorities of threads: a digest of a large tree takes seconds, and somebody may be waiting for a command meanwhile. The
 // goroutine keeps its thread, and takes it along when it ends.
@@ -138,3 +132,5 @@ func (s *settler) verifyLayer(ctx context.Context, l layerRecord) (damaged strin
 	}
 	return damaged, s.store.updateLayers([]string{l.ID}, func(l *layerRecord) { l.Damaged, l.Unverified = damaged, false })
 }
+
+func newSettler(c *core, layers *layerStore) *settler { return &settler{core: c, layers: layers} }

@@ -251,3 +251,7 @@ func ignoreNotExist(err error) error {
 	}
 	return err
 }
+
+func newGoCaches(c *core, confiner *confiner) *goCaches {
+	return &goCaches{core: c, confiner: confiner}
+}

@@ -21,13 +21,13 @@ func (sf *skillFolders) skillsBase(spritekit string) (string, error) {
 	case spritekit == "":
 		return "", nil
 	case sf.cfg.InstallSkills == nil:
-		return "", &apiError{http.StatusForbidden, "spritekit_refused", "this host gives sprites no spritekit that a request names; start it with --skills DIR"}
+		return "", newError(http.StatusForbidden, "spritekit_refused", "this host gives sprites no spritekit that a request names; start it with --skills DIR")
 	case !filepath.IsAbs(spritekit):
 		return "", badRequest(fmt.Sprintf("spritekit: %q is not an absolute path", spritekit))
 	}
 	dir, err := sf.cfg.InstallSkills(spritekit)
 	if err != nil {
-		return "", &apiError{http.StatusBadRequest, "spritekit_refused", err.Error()}
+		return "", newError(http.StatusBadRequest, "spritekit_refused", err.Error())
 	}
 	return dir, nil
 }
@@ -38,7 +38,7 @@ func (sf *skillFolders) keepSkills(base string, paths []string) ([]string, error
 	case len(paths) == 0:
 		return nil, nil
 	case sf.cfg.KeepSkill == nil || base == "":
-		return nil, &apiError{http.StatusForbidden, "skills_refused", "this host gives sprites no skills that a request names; put them into the directory of --skills"}
+		return nil, newError(http.StatusForbidden, "skills_refused", "this host gives sprites no skills that a request names; put them into the directory of --skills")
 	case len(paths) > maxSkills:
 		return nil, badRequest(fmt.Sprintf("skills: more than %d folders", maxSkills))
 	}
@@ -49,10 +49,10 @@ func (sf *skillFolders) keepSkills(base string, paths []string) ([]string, error
 		}
 		dir, err := sf.cfg.KeepSkill(path)
 		if err != nil {
-			return nil, &apiError{http.StatusBadRequest, "skill_refused", err.Error()}
+			return nil, newError(http.StatusBadRequest, "skill_refused", err.Error())
 		}
 		if slices.ContainsFunc(kept, func(k string) bool { return k != dir && filepath.Base(k) == filepath.Base(dir) }) {
-			return nil, &apiError{http.StatusBadRequest, "skill_refused", fmt.Sprintf("two folders hold the skill %s", filepath.Base(dir))}
+			return nil, newError(http.StatusBadRequest, "skill_refused", fmt.Sprintf("two folders hold the skill %s", filepath.Base(dir)))
 		}
 		if !slices.Contains(kept, dir) {
 			kept = append(kept, dir)
@@ -76,3 +76,5 @@ func (sf *skillFolders) skills(rec spriteRecord) string {
 	}
 	return dir
 }
+
+func newSkillFolders(c *core) *skillFolders { return &skillFolders{core: c} }

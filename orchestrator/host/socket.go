@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -70,23 +69,6 @@ func (fl *fleet) listenInside(id, name string) (*insideServer, error) {
 		}
 	})
 	return s, nil
-}
-
-// spriteInfo tells a sprite who it is.
-func (a *spriteAPI) spriteInfo(w http.ResponseWriter, r *http.Request) error {
-	rec, err := a.store.sprite(r.PathValue("name"))
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, struct {
-		Name         string    `json:"name"`
-		ID           string    `json:"id"`
-		Organization string    `json:"organization"`
-		URL          string    `json:"sprite_url"`
-		Version      string    `json:"version"`
-		CreatedAt    time.Time `json:"created_at"`
-	}{rec.Name, rec.ID, organization, a.reach.urls.of(rec.Name), strings.TrimPrefix(apiVersion, "v"), rec.CreatedAt})
-	return nil
 }
 
 // budget lets some through at once, and then one in so much time.

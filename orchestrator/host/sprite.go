@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -39,41 +40,11 @@ type sprite struct {
 	pinned   []string // layers that the box has mounted
 	shown    []string // checkpoints that it shows
 	socket   *insideServer
-	sessions map[string]*session
+	commands map[string]command
 	tasks    map[string]task // reasons to stay awake that the sprite gave itself
 	life     lifecycle
 	world    *connection     // what the box has of the network; nil without a box or a policy
 	denied   *egress.Denials // see denials
-}
-
-func ended(box *sandbox.Box) bool {
-	select {
-	case <-box.Done():
-		return true
-	default:
-		return false
-	}
-}
-
-// live returns the sessions whose command has not ended.
-func (s *sprite) live() []*session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []*session
-	for _, one := range s.sessions {
-		if !one.ended() {
-			all = append(all, one)
-		}
-	}
-	return all
-}
-
-// session returns a live session by id.
-func (s *sprite) session(id string) (*session, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	one, ok := s.sessions[id]
-	return one, ok && !one.ended()
 }
 
 // up returns the running box, starting one if there is none. The caller holds mu and is inside the gate.
@@ -86,7 +57,7 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 		return nil, degradedError(why)
 	}
 	if s.box != nil {
-		if !ended(s.box) {
+		if !hasEnded(s.box) {
 			return s.box, nil
 		}
 		fl.cfg.Log.Warn().Str("sprite", rec.Name).Msg("sandbox ended by itself, starting another")
@@ -161,13 +132,10 @@ func (s *sprite) stop() error {
 	if s.life.timer != nil {
 		s.life.timer.Stop()
 	}
-	sessions := make([]*session, 0, len(s.sessions))
-	for _, one := range s.sessions {
-		sessions = append(sessions, one)
-	}
-	s.mu.Unlock() // sessions take it to sign off
-	for _, one := range sessions {
-		one.abandon()
+	commands := slices.Collect(maps.Values(s.commands))
+	s.mu.Unlock() // adopt takes it when a command has ended
+	for _, c := range commands {
+		c.abandon()
 	}
 	s.services.ended()
 	return err
@@ -184,7 +152,7 @@ func (s *sprite) letGo() {
 func (s *sprite) present() *sandbox.Box {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.box == nil || ended(s.box) {
+	if s.box == nil || hasEnded(s.box) {
 		return nil
 	}
 	return s.box
@@ -221,14 +189,14 @@ func (s *sprite) closeSocket() error {
 	return socket.close()
 }
 
-type degradedError string
-
-func (e degradedError) Error() string { return "sprite is degraded: " + string(e) }
-
 // resume starts the sprite's sandbox if it has services to run, which then start with it. The caller is alone in the gate.
 func (s *sprite) resume(name string) {
 	all, err := s.fleet.store.services(s.id)
-	if err == nil && !slices.ContainsFunc(sortedServices(all), func(spec serviceSpec) bool { return !spec.Stopped }) {
+	wanted := false
+	for _, spec := range all {
+		wanted = wanted || !spec.Stopped
+	}
+	if err == nil && !wanted {
 		return
 	}
 	var rec spriteRecord
@@ -236,11 +204,69 @@ func (s *sprite) resume(name string) {
 		rec, err = s.fleet.store.sprite(name)
 	}
 	if err == nil {
-		s.mu.Lock()
-		_, err = s.up(rec)
-		s.mu.Unlock()
+		_, err = s.startBox(rec)
 	}
 	if err != nil { // they start with the next call that needs the sandbox
 		s.fleet.cfg.Log.Warn().Err(err).Str("sprite", name).Msg("bring the sprite's services back")
 	}
 }
+
+func hasEnded(box *sandbox.Box) bool {
+	select {
+	case <-box.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// startBox returns the running box of a sprite, and starts one if there is none. The caller is inside the gate.
+func (s *sprite) startBox(rec spriteRecord) (*sandbox.Box, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.up(rec)
+}
+
+// endBox ends the sandbox that a sprite has, if any, without waiting for calls under way.
+func (s *sprite) endBox() error {
+	s.mu.Lock()
+	box := s.box
+	err := s.unfreeze()
+	s.mu.Unlock()
+	if box == nil {
+		return err
+	}
+	return errors.Join(err, box.Stop())
+}
+
+// gone is closed when the sprite is deleted or its host ends.
+func (s *sprite) gone() <-chan struct{} { return s.exists.Done() }
+
+// wantedAlone is closed when a call waits to pass the gate alone, now or later.
+func (s *sprite) wantedAlone() <-chan struct{} { return s.wanted.rung() }
+
+// openProxy counts a connection through the proxy until done is called; ok is false when there are most already.
+func (s *sprite) openProxy(most int32) (done func(), ok bool) {
+	if s.proxies.Add(1) > most {
+		s.proxies.Add(-1)
+		return nil, false
+	}
+	return func() { s.proxies.Add(-1) }, true
+}
+
+// changeTasks calls fn with the tasks of the sprite that have not ended, which fn may change. The sprite is awake meanwhile.
+func (s *sprite) changeTasks(fn func(tasks map[string]task, now time.Time) error) error {
+	release, err := s.hold()
+	if err != nil {
+		return err
+	}
+	defer release()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.fleet.clock()
+	maps.DeleteFunc(s.tasks, func(_ string, t task) bool { return !t.until.After(now) })
+	return fn(s.tasks, now)
+}
+
+// portWatch watches the ports that the sprite listens on.
+func (s *sprite) portWatch() *portWatch { return &s.listening }

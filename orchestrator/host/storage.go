@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/oklog/ulid/v2"
@@ -15,6 +16,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/tree"
+	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
 // layerStore makes, finds and removes layers: the files of sprites and checkpoints.
@@ -191,4 +193,80 @@ func (ls *layerStore) degraded(id string) string {
 		}
 	}
 	return ""
+}
+
+// shiftedIDs is the host's id for root of a sprite, when the host runs as root; see sandbox.LevelRoot.
+const shiftedIDs = 100000
+
+// openImages opens the images that sprites start from.
+func (ls *layerStore) openImages() (err error) {
+	ls.images, err = image.Open(filepath.Join(ls.cfg.Dir, "images"), image.Options{Now: ls.now, Shift: func() int {
+		if os.Getuid() == 0 {
+			return shiftedIDs
+		}
+		return 0
+	}})
+	return err
+}
+
+// storageOf says how a sprite's files are kept, nil when its layers are lost.
+func (ls *layerStore) storageOf(rec spriteRecord) *sprites.Storage {
+	l, err := ls.store.layer(rec.Tree)
+	if err != nil {
+		return nil
+	}
+	out := &sprites.Storage{Driver: string(l.Driver), RenameDir: "ok"}
+	if l.Driver == layer.Overlay && os.Getuid() != 0 && (l.Parent != "" || l.Image != "") {
+		// The kernel keeps the notes that this needs in attributes which only root may write.
+		out.RenameDir = "exdev"
+	}
+	return out
+}
+
+// imageIn says how a box shows what a sprite started from; without an image that is nothing.
+func (ls *layerStore) imageIn(rec spriteRecord, cfg *sandbox.Config) error {
+	if rec.Image == "" {
+		return nil
+	}
+	if err := ls.confiner.imagesWork(); err != nil {
+		return err
+	}
+	img, err := ls.images.Get(rec.Image)
+	if errors.Is(err, image.ErrNotFound) {
+		return degradedError(fmt.Sprintf("the image %s is missing; import it again", rec.Image))
+	}
+	if err == nil {
+		cfg.Env = img.Config.Env
+		cfg.Passwd, cfg.Group, err = ls.images.Users(rec.Image)
+	}
+	if err != nil {
+		return fmt.Errorf("read image %s: %w", rec.Image, err)
+	}
+	return nil
+}
+
+// pointView lists what the box of a sprite is to show, the newest first, and the layers that it mounts for that. What lost
+// its files is left out.
+func (ls *layerStore) pointView(spriteID string) (points []sandbox.Point, chain []layerRecord, err error) {
+	if ls.confiner.confined().plain {
+		return nil, nil, nil // it has no mounts
+	}
+	all, err := ls.store.checkpoints(spriteID)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range slices.Backward(all) {
+		if p.Auto || ls.degraded(p.Tree) != "" {
+			continue
+		}
+		root, layers, err := ls.root(p.Tree)
+		if err != nil {
+			return nil, nil, err
+		}
+		points, chain = append(points, sandbox.Point{ID: p.ID, Root: root}), append(chain, layers...)
+		if len(points) == shownPoints {
+			break
+		}
+	}
+	return points, chain, nil
 }

@@ -89,16 +89,7 @@ func (a *spriteAPI) taskRoutes(handle func(string, func(http.ResponseWriter, *ht
 			return err
 		}
 		defer done()
-		release, err := s.hold()
-		if err != nil {
-			return err
-		}
-		defer release()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		now := a.clock()
-		maps.DeleteFunc(s.tasks, func(_ string, t task) bool { return !t.until.After(now) })
-		return fn(s.tasks, now)
+		return s.changeTasks(fn)
 	}
 	describe := func(name string, t task, now time.Time) sprites.Task {
 		left := t.until.Sub(now)
@@ -113,7 +104,7 @@ func (a *spriteAPI) taskRoutes(handle func(string, func(http.ResponseWriter, *ht
 				return err
 			}
 			if !known && len(tasks) == maxTasks {
-				return &apiError{http.StatusTooManyRequests, "too_many_tasks", fmt.Sprintf("a sprite has at most %d tasks; delete one", maxTasks)}
+				return newError(http.StatusTooManyRequests, "too_many_tasks", fmt.Sprintf("a sprite has at most %d tasks; delete one", maxTasks))
 			}
 			if !known {
 				kept.started = now
@@ -124,7 +115,7 @@ func (a *spriteAPI) taskRoutes(handle func(string, func(http.ResponseWriter, *ht
 			return nil
 		})
 	}
-	none := func(name string) error { return &apiError{http.StatusNotFound, "task not found: " + name, ""} }
+	none := func(name string) error { return newError(http.StatusNotFound, "task not found: "+name, "") }
 
 	handle("GET "+at, func(w http.ResponseWriter, r *http.Request) error {
 		return with(r, func(tasks map[string]task, now time.Time) error {
@@ -143,7 +134,7 @@ func (a *spriteAPI) taskRoutes(handle func(string, func(http.ResponseWriter, *ht
 		}
 		return put(w, r, in, http.StatusCreated, func(known bool) error {
 			if known {
-				return &apiError{http.StatusConflict, "task_exists", "there is a task " + in.Name + " already; renew it with PUT"}
+				return newError(http.StatusConflict, "task_exists", "there is a task "+in.Name+" already; renew it with PUT")
 			}
 			return nil
 		})

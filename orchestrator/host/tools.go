@@ -16,7 +16,7 @@ func (cf *confiner) checkTools(paths []string) ([]string, error) {
 	case len(paths) == 0:
 		return nil, nil
 	case cf.cfg.CheckTool == nil:
-		return nil, &apiError{http.StatusForbidden, "tools_refused", "this host shows sprites no paths that a request names; start it with --tool PATH"}
+		return nil, newError(http.StatusForbidden, "tools_refused", "this host shows sprites no paths that a request names; start it with --tool PATH")
 	case len(paths) > maxTools:
 		return nil, badRequest(fmt.Sprintf("tools: more than %d paths", maxTools))
 	}
@@ -24,7 +24,7 @@ func (cf *confiner) checkTools(paths []string) ([]string, error) {
 	for _, path := range paths {
 		clean, err := cf.cfg.CheckTool(path)
 		if err != nil {
-			return nil, &apiError{http.StatusBadRequest, "tool_refused", err.Error()}
+			return nil, newError(http.StatusBadRequest, "tool_refused", err.Error())
 		}
 		if !slices.Contains(checked, clean) {
 			checked = append(checked, clean)

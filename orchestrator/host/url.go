@@ -16,8 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/spritekit/lattice/orchestrator/patient"
 )
 
@@ -52,11 +50,8 @@ type urlServer struct {
 	addresses urlAddresses
 }
 
-// bucketURLs holds what must outlive the host: "port", which was listened on, and "key", with which tokens are signed.
-var bucketURLs = []byte("urls")
-
-// openURLs listens on addr. With port 0 it takes the port of last time, so that URLs stay what they were, if it is free.
-func (a *reachAPI) openURLs(addr string) (*urlServer, error) {
+// serveURLs listens on addr. With port 0 it takes the port of last time, so that URLs stay what they were, if it is free.
+func (a *reachAPI) serveURLs(addr string) (*urlServer, error) {
 	name, port, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(name); err != nil || ip == nil || !ip.IsLoopback() {
 		return nil, fmt.Errorf("%q is no loopback address such as 127.0.0.1:0: sprites' URLs are for this machine alone", addr)
@@ -138,7 +133,7 @@ func (u *urlServer) spriteOf(header string) (string, bool) {
 	}
 	for _, domain := range append([]string{urlDomain}, u.domains...) {
 		if name, ok := strings.CutSuffix(host, domain); ok {
-			return name, spriteName.MatchString(name)
+			return name, validName(name)
 		}
 	}
 	return "", false
@@ -159,7 +154,7 @@ func (u *urlServer) serve(w http.ResponseWriter, r *http.Request) {
 		page(w, http.StatusMisdirectedRequest, "No such sprite", "This address serves sprites by their names, NAME.localhost, and nothing else.", "lattice sprite url NAME")
 		return
 	}
-	done, ok := u.door.admit()
+	done, ok := u.sprites.admit()
 	if !ok {
 		page(w, http.StatusServiceUnavailable, "Shutting down", "The sprite host is ending.", "")
 		return
@@ -226,22 +221,6 @@ func (u *urlServer) dial(ctx context.Context, _, addr string) (net.Conn, error) 
 	}
 }
 
-// expected reports whether a service of the sprite can still come to listen.
-func (u *urlServer) expected(name string) bool {
-	v, err := u.services.servicesOf(name)
-	if err != nil {
-		return false
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, s := range v.machine.services {
-		if s.spec.HTTPPort != 0 {
-			return s.wanted
-		}
-	}
-	return false
-}
-
 // failed tells a person why the sprite does not answer.
 func (u *urlServer) failed(w http.ResponseWriter, r *http.Request, err error) {
 	name, _ := u.spriteOf(r.Host)
@@ -252,11 +231,11 @@ func (u *urlServer) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, context.DeadlineExceeded):
 		cause := fmt.Sprintf("Nothing listens on port %d of sprite %s.", to.port, name)
 		if s := u.web(name); s != nil {
-			cause += fmt.Sprintf(" Its service %s is %s", s.spec.Name, s.status)
+			cause += fmt.Sprintf(" Its service %s is %s", s.name, s.status)
 			if s.problem != "" {
 				cause += ": " + s.problem
 			}
-			page(w, http.StatusBadGateway, "Nothing listens", cause+".", fmt.Sprintf("lattice sprite service logs %s %s", name, s.spec.Name))
+			page(w, http.StatusBadGateway, "Nothing listens", cause+".", fmt.Sprintf("lattice sprite service logs %s %s", name, s.name))
 			return
 		}
 		page(w, http.StatusBadGateway, "Nothing listens", cause+" Have a program listen there, or say which service serves another port.", fmt.Sprintf("lattice sprite service create %s web --http-port 3000 -- CMD", name))
@@ -264,23 +243,6 @@ func (u *urlServer) failed(w http.ResponseWriter, r *http.Request, err error) {
 		u.cfg.Log.Debug().Err(err).Str("sprite", name).Msg("serve a sprite's URL")
 		page(w, http.StatusBadGateway, "The sprite does not answer", classify(err).message, "lattice sprite show "+name)
 	}
-}
-
-// web returns a copy of the state of the sprite's service with an HTTP port, nil when it has none.
-func (u *urlServer) web(name string) *service {
-	v, err := u.services.servicesOf(name)
-	if err != nil {
-		return nil
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, s := range v.machine.services {
-		if s.spec.HTTPPort != 0 {
-			found := *s
-			return &found
-		}
-	}
-	return nil
 }
 
 func page(w http.ResponseWriter, status int, title, cause, remedy string) {
@@ -301,25 +263,29 @@ var pageText = template.Must(template.New("").Parse(`<!doctype html>
 {{with .Remedy}}<p>Try: <code>{{.}}</code></p>{{end}}
 `))
 
-// urlState returns the port that URLs had last, 0 when they had none, and the key of tokens, made with the first call.
-func (s *store) urlState() (port int, key []byte, err error) {
-	err = s.update(func(tx *bolt.Tx) error {
-		b, err := tx.CreateBucketIfNotExists(bucketURLs)
-		if err != nil {
-			return err
-		}
-		port, _ = strconv.Atoi(string(b.Get([]byte("port"))))
-		if key = append(key, b.Get([]byte("key"))...); len(key) == urlKeySize {
-			return nil
-		}
-		key = newURLKey()
-		return b.Put([]byte("key"), key)
-	})
-	return port, key, err
+// web returns the service of the sprite that has an HTTP port, nil when there is none.
+func (u *urlServer) web(name string) *webService {
+	v, err := u.services.servicesOf(name)
+	if err != nil {
+		return nil
+	}
+	return v.web()
 }
 
-func (s *store) saveURLPort(port int) error {
-	return s.update(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketURLs).Put([]byte("port"), []byte(strconv.Itoa(port)))
-	})
+// expected reports whether a service of the sprite can still come to listen.
+func (u *urlServer) expected(name string) bool {
+	s := u.web(name)
+	return s != nil && s.wanted
 }
+
+// urlOf returns the URL of a sprite, "" when URLs are not served.
+func (a *reachAPI) urlOf(name string) string { return a.urls.of(name) }
+
+// openURLs serves the URLs of sprites on a loopback address; see serveURLs.
+func (a *reachAPI) openURLs(addr string) (err error) {
+	a.urls, err = a.serveURLs(addr)
+	return err
+}
+
+// close ends serving URLs.
+func (a *reachAPI) close() error { return a.urls.close() }

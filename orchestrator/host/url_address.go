@@ -8,10 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
-	"strings"
 	"sync"
-
-	bolt "go.etcd.io/bbolt"
 )
 
 // Many programs do not know names below localhost: the C library asks a name server for them, unless nss-myhostname is
@@ -20,7 +17,6 @@ import (
 const (
 	addressTries = 64  // until a free one is found
 	maxAddresses = 512 // sprites that have one; each is a listener
-	addressKey   = "address/"
 )
 
 // urlAddresses are the addresses of sprites.
@@ -113,9 +109,9 @@ func (u *urlServer) giveAddress(name string) (string, error) {
 		return u.addressOf(name), nil
 	}
 	if failed == nil {
-		return "", &apiError{http.StatusTooManyRequests, "too_many_addresses", fmt.Sprintf("%d sprites have an address of their own already; remove some sprites", maxAddresses)}
+		return "", newError(http.StatusTooManyRequests, "too_many_addresses", fmt.Sprintf("%d sprites have an address of their own already; remove some sprites", maxAddresses))
 	}
-	return "", &apiError{http.StatusNotImplemented, "no_address", "this machine gives a sprite no address of its own: " + failed.Error() + "; use lattice sprite proxy"}
+	return "", newError(http.StatusNotImplemented, "no_address", "this machine gives a sprite no address of its own: "+failed.Error()+"; use lattice sprite proxy")
 }
 
 // restoreAddresses listens on the addresses that sprites had, and forgets those of sprites that are gone.
@@ -136,43 +132,4 @@ func (u *urlServer) restoreAddresses() error {
 		u.listen(l)
 	}
 	return nil
-}
-
-func (s *store) keepAddress(name string, addr netip.Addr) error {
-	return s.update(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketURLs).Put([]byte(addressKey+name), []byte(addr.String()))
-	})
-}
-
-// addresses reads the addresses of the sprites that there are, and removes the others.
-func (s *store) addresses() (map[string]netip.Addr, error) {
-	exist, kept := map[string]bool{}, map[string]netip.Addr{}
-	all, err := s.sprites()
-	if err != nil {
-		return nil, err
-	}
-	for _, rec := range all {
-		exist[rec.Name] = true
-	}
-	err = s.update(func(tx *bolt.Tx) error {
-		var gone [][]byte
-		b := tx.Bucket(bucketURLs)
-		err := b.ForEach(func(k, v []byte) error {
-			name, ok := strings.CutPrefix(string(k), addressKey)
-			if !ok {
-				return nil
-			}
-			if addr, err := netip.ParseAddr(string(v)); exist[name] && err == nil {
-				kept[name] = addr
-			} else {
-				gone = append(gone, k)
-			}
-			return nil
-		})
-		for _, k := range gone {
-			err = errors.Join(err, b.Delete(k))
-		}
-		return err
-	})
-	return kept, err
 }

@@ -24,7 +24,6 @@ const (
 	urlTokenLife = 12 * time.Hour
 	loginLife    = 5 * time.Minute
 	maxLogins    = 1024 // that were given out and not used
-	urlKeySize   = 32
 )
 
 // urlKeys makes and knows tokens.
@@ -39,12 +38,6 @@ type urlKeys struct {
 type login struct {
 	sprite string
 	until  time.Time
-}
-
-func newURLKey() []byte {
-	key := make([]byte, urlKeySize)
-	rand.Read(key)
-	return key
 }
 
 // token signs that its bearer may open a sprite's URL until some time.
@@ -197,11 +190,11 @@ func (a *reachAPI) inviteURL(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if a.urls == nil {
-		return &apiError{http.StatusNotImplemented, "no_urls", "this host serves no URLs of sprites"}
+		return newError(http.StatusNotImplemented, "no_urls", "this host serves no URLs of sprites")
 	}
 	once, ok := a.urls.keys.invite(rec.ID)
 	if !ok {
-		return &apiError{http.StatusTooManyRequests, "too_many_logins", "too many sign-ins were asked for and not used; try again in some minutes"}
+		return newError(http.StatusTooManyRequests, "too_many_logins", "too many sign-ins were asked for and not used; try again in some minutes")
 	}
 	until := a.now().Add(urlTokenLife)
 	auth := rec.URLSettings.Auth

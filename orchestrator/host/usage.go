@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/tree"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -56,20 +55,6 @@ func (hs *historyAPI) usage(w http.ResponseWriter, r *http.Request) error {
 	out.DiskLow = left.low(hs.cfg.Reserve)
 	writeJSON(w, http.StatusOK, out)
 	return nil
-}
-
-// storageOf says how a sprite's files are kept, nil when its layers are lost.
-func (ls *layerStore) storageOf(rec spriteRecord) *sprites.Storage {
-	l, err := ls.store.layer(rec.Tree)
-	if err != nil {
-		return nil
-	}
-	out := &sprites.Storage{Driver: string(l.Driver), RenameDir: "ok"}
-	if l.Driver == layer.Overlay && os.Getuid() != 0 && (l.Parent != "" || l.Image != "") {
-		// The kernel keeps the notes that this needs in attributes which only root may write.
-		out.RenameDir = "exdev"
-	}
-	return out
 }
 
 // verifyCheckpoint reads the files of a checkpoint again and compares them with what they were.

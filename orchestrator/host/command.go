@@ -1,0 +1,52 @@
+package host
+
+import "time"
+
+// command is a process that a request has started in a sprite: see package execs.
+type command interface {
+	// ended reports whether its process has.
+	ended() bool
+	// lastUse returns when the command last wrote something, and until when it may run without a client.
+	lastUse() (last, until time.Time)
+	// abandon ends a command whose sandbox is gone, and waits for its goroutines.
+	abandon()
+}
+
+// adopt counts a command that has started among those of the sprite, runs run, and forgets the command when run returns. The
+// sprite stays awake until release.
+func (s *sprite) adopt(id string, c command, run func(), finished chan struct{}) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	release = s.keep()
+	s.commands[id] = c
+	s.fleet.chores.Go(func() {
+		run()
+		s.mu.Lock()
+		delete(s.commands, id)
+		s.rest()
+		s.mu.Unlock()
+		close(finished)
+	})
+	return release
+}
+
+// running returns the commands that have not ended.
+func (s *sprite) running() []command {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []command
+	for _, c := range s.commands {
+		if !c.ended() {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// command returns a command that has not ended, by its id.
+func (s *sprite) command(id string) (command, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.commands[id]
+	return c, ok && !c.ended()
+}
