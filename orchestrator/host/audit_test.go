@@ -130,14 +130,18 @@ func TestAuditFindsRecordsThatDoNotFit(t *testing.T) {
 		"checkpoints of no sprite": {func(tx *bolt.Tx) error { return tx.Bucket(bucketSprites).Delete([]byte("s")) }, "there are checkpoints of sprite-"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, t.TempDir(), func(string) {})
-			if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
+			db, err := openStore(t.TempDir(), time.Now())
+			if err != nil {
 				t.Fatal(err)
 			}
-			if err := w.host.store.update(tc.harm); err != nil {
+			defer db.close()
+			if err := db.createSprite(spriteRecord{ID: "sprite-1", Name: "s", Tree: "1"}, layerRecord{ID: "1"}); err != nil {
 				t.Fatal(err)
 			}
-			a, err := w.host.Audit()
+			if err := db.update(tc.harm); err != nil {
+				t.Fatal(err)
+			}
+			a, err := db.audit()
 			if err != nil || !strings.Contains(strings.Join(a.Problems, "\n"), tc.want) {
 				t.Errorf("audit = %+v, %v; want %q", a, err, tc.want)
 			}

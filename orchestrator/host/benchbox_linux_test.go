@@ -90,7 +90,7 @@ func BenchmarkSandbox(b *testing.B) {
 		}
 		var box *sandbox.Box
 		before := cpu(b)
-		ready := timed("ms/ready", func() (err error) { box, err = host.fleet.boxes.Start(cfg); return err })
+		ready := timed("ms/ready", func() (err error) { box, err = host.fleet.startSandbox(cfg); return err })
 		box.Network().Close()
 		if err := box.Stop(); err != nil {
 			b.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
-	bolt "go.etcd.io/bbolt"
 
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/tree"
@@ -110,13 +109,8 @@ func (w *world) check() {
 			w.Errorf("%s holds %v, %v", empty, left, err)
 		}
 	}
-	tx, err := w.host.store.db.Begin(false)
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	for err := range tx.Check() {
-		w.Errorf("host.db: %v", err)
+	if audit, err := w.host.Audit(); err != nil || len(audit.Problems) > 0 {
+		w.Errorf("host.db: %s, %v", audit.Problems, err)
 	}
 }
 
@@ -124,15 +118,18 @@ func (w *world) check() {
 func (w *world) layers() map[string]layerRecord {
 	w.Helper()
 	counted := map[string]int{}
-	err := w.host.store.view(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketLayers).ForEach(func(k, v []byte) error {
-			l, err := getLayer(tx, string(k))
-			counted[l.ID] = l.Refs
-			return err
-		})
-	})
-	if err != nil {
-		w.Fatal(err)
+	for _, folder := range []string{"layers", "trees"} {
+		entries, err := os.ReadDir(filepath.Join(w.dir, folder))
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, e := range entries {
+			if l, err := w.host.store.layer(e.Name()); err == nil {
+				counted[l.ID] = l.Refs
+			} else if !errors.Is(err, errNoLayer) {
+				w.Fatal(err)
+			}
+		}
 	}
 	known, _, err := w.host.store.settleLayers(w.host.Disk())
 	if err != nil {
@@ -200,9 +197,7 @@ func killAtEachStep(t *testing.T, kind layer.Kind, name string, do func(*world) 
 		}
 		crashes = append(crashes, to)
 	})
-	w.host.layers.spares.mu.Lock()
-	w.host.layers.spares.keep = len(name) % 2 // with and without layers that lie ready
-	w.host.layers.spares.mu.Unlock()
+	w.host.layers.keepSpareLayers(len(name) % 2) // with and without layers that lie ready
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func parseExec(q url.Values) (execRequest, error) {
 // execAPI answers the calls about commands and their sessions.
 type execAPI struct {
 	*core
-	sprites      access
+	sprites      execWorld
 	firstSession int64 // sessions have higher numbers
 	lastSession  atomic.Int64
 }
@@ -227,4 +227,12 @@ func (ea *execAPI) execOrList(w http.ResponseWriter, r *http.Request) error {
 	return spoken(ea.listSessions)(w, r)
 }
 
-func newExecAPI(c *core, sprites access) *execAPI { return &execAPI{core: c, sprites: sprites} }
+func newExecAPI(c *core, sprites execWorld) *execAPI { return &execAPI{core: c, sprites: sprites} }
+
+// execWorld is how commands get at sprites.
+type execWorld interface {
+	// enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others.
+	enter(ctx context.Context, name string, weight int64) (s *sprite, rec spriteRecord, leave func(), err error)
+	// runtime returns what runs of a sprite, without waking it.
+	runtime(rec spriteRecord) (*sprite, error)
+}

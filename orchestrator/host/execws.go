@@ -20,7 +20,6 @@ const (
 	// quiet is after how long without output a client is sent something all the same: some clients take 45 seconds of
 	// silence for death, and do not count pings.
 	quiet      = 20 * time.Second
-	maxControl = 64 << 10 // bytes of a text message
 	stdinPiece = 64 << 10
 	// signalPause is how long a socket stays open after a command that a signal ended: a client that has just sent the signal
 	// is still busy with that, and some take a close that comes before they have read the exit for a lost connection.

@@ -65,7 +65,7 @@ func errAsRoot(why string) error {
 // fileAPI answers the calls about files.
 type fileAPI struct {
 	*core
-	sprites  access
+	sprites  fileWorld
 	confiner *confiner
 	layers   *layerStore
 	skills   *skillFolders
@@ -186,6 +186,14 @@ func checkName(names ...string) error {
 	return nil
 }
 
-func newFileAPI(c *core, sprites access, confiner *confiner, layers *layerStore, skills *skillFolders) *fileAPI {
+func newFileAPI(c *core, sprites fileWorld, confiner *confiner, layers *layerStore, skills *skillFolders) *fileAPI {
 	return &fileAPI{core: c, sprites: sprites, confiner: confiner, layers: layers, skills: skills}
+}
+
+// fileWorld is how file calls get at sprites.
+type fileWorld interface {
+	// enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others.
+	enter(ctx context.Context, name string, weight int64) (s *sprite, rec spriteRecord, leave func(), err error)
+	// use is enter for calls that need the sprite's sandbox running.
+	use(ctx context.Context, name string) (s *sprite, box *sandbox.Box, done func(), err error)
 }

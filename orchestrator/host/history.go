@@ -12,7 +12,7 @@ func newHistoryAPI(c *core, parts historyParts) *historyAPI { return &historyAPI
 
 // historyParts are the parts of the host that a historyAPI uses.
 type historyParts struct {
-	sprites access
+	sprites historyWorld
 	catalog catalog
 	layers  *layerStore
 	merger  *merger
@@ -27,4 +27,10 @@ type catalog interface {
 	admitCreation(ctx context.Context, wait bool) error
 	// created tells those that watch the list, and describes the new sprite as the API does.
 	created(rec spriteRecord) any
+}
+
+// historyWorld is how the history of sprites gets at them.
+type historyWorld interface {
+	// enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others.
+	enter(ctx context.Context, name string, weight int64) (s *sprite, rec spriteRecord, leave func(), err error)
 }

@@ -36,6 +36,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -141,7 +142,7 @@ func newHost(c *core) *Host {
 	h.files = newFileAPI(c, h.fleet, h.confiner, h.layers, h.skills)
 	h.policies = newPolicyAPI(c, h.fleet, h.confiner, h.network)
 	h.images = newImageAPI(c, h.confiner, h.layers)
-	h.reach = newReachAPI(c, h.fleet, h.fleet)
+	h.reach = newReachAPI(c, h.fleet)
 	h.catalog = newSpriteAPI(c, spriteParts{
 		fleet: h.fleet, confiner: h.confiner, layers: h.layers, network: h.network, skills: h.skills, images: h.images, urls: h.reach,
 	})
@@ -200,3 +201,28 @@ func (h *Host) ImportImage(ctx context.Context, ref, name string, progress func(
 
 // Audit looks at all of host.db: pages, and whether the records can be read and fit together. Requests wait meanwhile.
 func (h *Host) Audit() (Audit, error) { return h.store.audit() }
+
+// WarmGoSoon makes the shared Go build cache of the standard library in the background, at the lowest priority, where there
+// is none yet. It does nothing after its first call. A warming that the end of the host cuts off goes on with the next one.
+func (h *Host) WarmGoSoon() {
+	h.warm.Do(func() {
+		if _, toolchain := SharedGo(h.cfg.Shared); toolchain != "" {
+			return
+		}
+		done, ok := h.fleet.admit()
+		if !ok {
+			return
+		}
+		defer done()
+		h.guards.Go(func() {
+			if _, err := h.caches.WarmGo(h.ctx, io.Discard, "std"); err != nil && h.ctx.Err() == nil {
+				h.cfg.Log.Info().Err(err).Msg("no shared Go build cache")
+			}
+		})
+	})
+}
+
+// WarmGo makes the shared Go build cache; see package share.
+func (h *Host) WarmGo(ctx context.Context, out io.Writer, packages ...string) (toolchain string, err error) {
+	return h.caches.WarmGo(ctx, out, packages...)
+}

@@ -266,3 +266,6 @@ func parseDuration(text string) (time.Duration, error) {
 	}
 	return d, nil
 }
+
+// maxControl bounds a text message of a socket, in bytes.
+const maxControl = 64 << 10

@@ -163,7 +163,7 @@ func (s *sprite) rest() {
 		return
 	}
 	if s.life.timer == nil {
-		s.life.timer = time.AfterFunc(wait, s.idle)
+		s.life.timer = time.AfterFunc(wait, s.sleepIfIdle)
 		return
 	}
 	s.life.timer.Reset(wait)
@@ -183,9 +183,9 @@ func (fl *fleet) idleTimes() idleTimes {
 	return idleTimes{max(t.warm, 0), max(t.cold, 0)}
 }
 
-// idle looks whether the sprite has been idle for long enough, and takes it one step further if so. It is called by the
+// sleepIfIdle looks whether the sprite has been idle for long enough, and takes it one step further if so. It is called by the
 // timer; Close waits for it as for a call.
-func (s *sprite) idle() {
+func (s *sprite) sleepIfIdle() {
 	done, ok := s.fleet.admit()
 	if !ok {
 		return
@@ -317,4 +317,11 @@ func (fl *fleet) limitsInUse(rec spriteRecord, given sandbox.Limits) (sandbox.Li
 		return given, fmt.Sprintf("%d bytes from the sprite's next start on", asked)
 	}
 	return given, ""
+}
+
+// uses returns how many uses keep the sprite awake.
+func (s *sprite) uses() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.life.holds
 }

@@ -54,7 +54,7 @@ func (w *world) asleep(name string) string {
 	if err != nil {
 		w.Fatal(err)
 	}
-	s.idle()
+	s.sleepIfIdle()
 	return w.status(name)
 }
 
@@ -100,15 +100,13 @@ func (w *world) settle(name string) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	if err := s.gate.Acquire(w.Context(), alone); err != nil {
+	_, _, leave, err := w.host.fleet.enter(w.Context(), name, alone)
+	if err != nil {
 		w.Fatal(err)
 	}
-	s.gate.Release(alone)
+	leave()
 	for w.Context().Err() == nil { // the server hears of a client's leaving in its own time
-		s.mu.Lock()
-		holds := s.life.holds
-		s.mu.Unlock()
-		if holds == 0 {
+		if s.uses() == 0 {
 			return
 		}
 		time.Sleep(time.Millisecond)

@@ -10,9 +10,6 @@ import (
 // Sprites look into their last checkpoints at /.sprite/checkpoints/<id>, read-only. What a box shows is settled at its start;
 // where the host is root it follows what is made and deleted while commands run, elsewhere the next start does.
 
-// shownPoints is how many checkpoints a box shows, the newest ones; those that the host made by itself are not among them.
-const shownPoints = 5
-
 // refreshView has the running box, if there is one, show what its checkpoints are now. That is no reason for what changed
 // them to fail.
 func (s *sprite) refreshView() {

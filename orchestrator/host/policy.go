@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -13,7 +14,7 @@ import (
 // policyAPI answers the calls about what sprites may reach, do and use.
 type policyAPI struct {
 	*core
-	sprites  access
+	sprites  policyWorld
 	confiner *confiner
 	network  *networkPolicy
 }
@@ -168,6 +169,14 @@ func readStrict(w http.ResponseWriter, r *http.Request, v any) error {
 	return nil
 }
 
-func newPolicyAPI(c *core, sprites access, confiner *confiner, network *networkPolicy) *policyAPI {
+func newPolicyAPI(c *core, sprites policyWorld, confiner *confiner, network *networkPolicy) *policyAPI {
 	return &policyAPI{core: c, sprites: sprites, confiner: confiner, network: network}
+}
+
+// policyWorld is how policies get at sprites.
+type policyWorld interface {
+	// enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others.
+	enter(ctx context.Context, name string, weight int64) (s *sprite, rec spriteRecord, leave func(), err error)
+	// runtime returns what runs of a sprite, without waking it.
+	runtime(rec spriteRecord) (*sprite, error)
 }

@@ -39,3 +39,6 @@ func signalName(s string) string {
 
 // signals are those that may be sent to a session.
 var signals = []string{"INT", "TERM", "HUP", "KILL", "QUIT", "USR1", "USR2", "WINCH", "CONT", "STOP", "TSTP"}
+
+// readChunk is how much of the output of a program is read at once.
+const readChunk = 32 << 10

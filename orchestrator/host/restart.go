@@ -104,7 +104,7 @@ func (a *spriteAPI) tryOut(ctx context.Context, name string) error {
 		if err == nil {
 			_, err = proc.Wait()
 		}
-		if _, missing := startFailure(err); missing {
+		if missing := new(sandbox.StartError); errors.As(err, &missing) {
 			err = nil
 		}
 		answered <- err

@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	readChunk     = 32 << 10
 	scrollback    = 256 << 10 // recent output kept for those who attach
 	recentFrames  = 4 << 10   // pieces that it may be in
 	clientBacklog = 64        // frames that wait for a client

@@ -78,3 +78,10 @@ func (ls *layerStore) spare(id string) bool {
 	}
 	return false
 }
+
+// keepSpareLayers changes how many empty layers lie ready.
+func (ls *layerStore) keepSpareLayers(n int) {
+	ls.spares.mu.Lock()
+	defer ls.spares.mu.Unlock()
+	ls.spares.keep = n
+}

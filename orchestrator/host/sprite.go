@@ -86,7 +86,7 @@ func (s *sprite) up(rec spriteRecord) (*sandbox.Box, error) {
 		return nil, err
 	}
 	s.pinned = fl.layers.pin(chain)
-	box, err := fl.boxes.Start(cfg)
+	box, err := fl.startSandbox(cfg)
 	if err != nil {
 		fl.noteShortage(err)
 		fl.confiner.forgetProbe() // what it found may not hold any more

@@ -270,3 +270,6 @@ func (ls *layerStore) pointView(spriteID string) (points []sandbox.Point, chain 
 	}
 	return points, chain, nil
 }
+
+// shownPoints is how many checkpoints a box shows, the newest ones; those that the host made by itself are not among them.
+const shownPoints = 5

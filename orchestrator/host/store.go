@@ -232,3 +232,10 @@ func (s *store) reopen() error {
 
 // ErrDamaged is why a host cannot be opened whose host.db is damaged. Nothing was written to it.
 var ErrDamaged = boltfile.ErrDamaged
+
+// openReads returns how many read transactions are open.
+func (s *store) openReads() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.db.Stats().OpenTxN
+}

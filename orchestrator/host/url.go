@@ -265,7 +265,7 @@ var pageText = template.Must(template.New("").Parse(`<!doctype html>
 
 // web returns the service of the sprite that has an HTTP port, nil when there is none.
 func (u *urlServer) web(name string) *webService {
-	v, err := u.services.servicesOf(name)
+	v, err := u.sprites.servicesOf(name)
 	if err != nil {
 		return nil
 	}

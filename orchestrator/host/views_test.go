@@ -1,10 +1,9 @@
 package host
 
 import (
+	"errors"
 	"testing"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -25,7 +24,16 @@ func TestTheListWaitsOutsideOfTransactions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.mu.Lock()
+	release := make(chan struct{})
+	locked, unlocked := make(chan struct{}), make(chan error, 1)
+	go func() {
+		unlocked <- s.changeTasks(func(map[string]task, time.Time) error {
+			close(locked)
+			<-release
+			return nil
+		})
+	}()
+	<-locked
 	listed := make(chan error, 1)
 	go func() {
 		_, err := w.client.List(t.Context(), "")
@@ -37,17 +45,17 @@ func TestTheListWaitsOutsideOfTransactions(t *testing.T) {
 		listed <- err
 	case <-time.After(200 * time.Millisecond):
 	}
-	if n := w.host.store.db.Stats().OpenTxN; n != 0 {
+	if n := w.host.store.openReads(); n != 0 {
 		t.Errorf("%d transactions are open while the list waits", n)
 	}
-	s.mu.Unlock()
-	if err := <-listed; err != nil {
+	close(release)
+	if err := errors.Join(<-listed, <-unlocked); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // No code of the host can wait for a sprite inside a transaction without a test of it panicking.
-func TestSpriteLocksInsideViewsPanic(t *testing.T) {
+func TestSpriteLocksInsideTransactionsPanic(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
@@ -56,14 +64,10 @@ func TestSpriteLocksInsideViewsPanic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, transact := range map[string]func(func(*bolt.Tx) error) error{"view": w.host.store.view, "update": w.host.store.update} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if _, told := recover().(boltfile.Misuse); !told {
-					t.Error("it may wait for a sprite")
-				}
-			}()
-			_ = transact(func(*bolt.Tx) error { w.host.fleet.state(rec); return nil })
-		})
-	}
+	defer func() {
+		if _, told := recover().(boltfile.Misuse); !told {
+			t.Error("it may wait for a sprite")
+		}
+	}()
+	_, _ = w.host.store.updateSprite("s", func(*spriteRecord) { w.host.fleet.state(rec) })
 }

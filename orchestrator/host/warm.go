@@ -32,14 +32,14 @@ var toolchainName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,80}$`)
 // makes the result the shared Go build cache of sprites that start from then on. It returns the toolchain. What the
 // commands print goes to out. A warming that was cut off goes on where it was; one of a toolchain that has its cache
 // already does nothing.
-func (h *Host) WarmGo(ctx context.Context, out io.Writer, packages ...string) (toolchain string, err error) {
+func (g *goCaches) WarmGo(ctx context.Context, out io.Writer, packages ...string) (toolchain string, err error) {
 	switch {
-	case h.cfg.Shared == "":
+	case g.cfg.Shared == "":
 		return "", ErrNoShared
-	case h.confiner.confined().plain:
+	case g.confiner.confined().plain:
 		return "", ErrPlain
 	}
-	base := filepath.Join(h.cfg.Shared, "go-build")
+	base := filepath.Join(g.cfg.Shared, "go-build")
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return "", fmt.Errorf("make the shared cache: %w", err)
 	}
@@ -52,31 +52,11 @@ func (h *Host) WarmGo(ctx context.Context, out io.Writer, packages ...string) (t
 		return "", errors.Join(ErrWarming, err)
 	}
 	w := warming{dir: filepath.Join(base, ".warming"), out: out}
-	toolchain, err = w.run(ctx, h, packages)
+	toolchain, err = w.run(ctx, g, packages)
 	if err != nil {
 		return "", fmt.Errorf("make the shared cache: %w", err)
 	}
 	return toolchain, w.publish(filepath.Join(base, toolchain))
-}
-
-// WarmGoSoon makes the shared Go build cache of the standard library in the background, at the lowest priority, where there
-// is none yet. It does nothing after its first call. A warming that the end of the host cuts off goes on with the next one.
-func (h *Host) WarmGoSoon() {
-	h.warm.Do(func() {
-		if _, toolchain := SharedGo(h.cfg.Shared); toolchain != "" {
-			return
-		}
-		done, ok := h.fleet.admit()
-		if !ok {
-			return
-		}
-		defer done()
-		h.guards.Go(func() {
-			if _, err := h.WarmGo(h.ctx, io.Discard, "std"); err != nil && h.ctx.Err() == nil {
-				h.cfg.Log.Info().Err(err).Msg("no shared Go build cache")
-			}
-		})
-	})
 }
 
 // warming is a sandbox whose own cache becomes the shared one.
@@ -85,10 +65,10 @@ type warming struct {
 	out io.Writer
 }
 
-func (w warming) run(ctx context.Context, h *Host, packages []string) (toolchain string, err error) {
+func (w warming) run(ctx context.Context, g *goCaches, packages []string) (toolchain string, err error) {
 	cfg := sandbox.Config{
-		Self: h.cfg.Self, Root: sandbox.Root{Dir: filepath.Join(w.dir, "root"), Host: true}, Run: filepath.Join(w.dir, "run"), Skills: filepath.Join(w.dir, "skills"),
-		Cache: filepath.Join(w.dir, "cache"), Tools: h.confiner.tools(spriteRecord{}),
+		Self: g.cfg.Self, Root: sandbox.Root{Dir: filepath.Join(w.dir, "root"), Host: true}, Run: filepath.Join(w.dir, "run"), Skills: filepath.Join(w.dir, "skills"),
+		Cache: filepath.Join(w.dir, "cache"), Tools: g.confiner.tools(spriteRecord{}),
 	}
 	for _, dir := range []string{cfg.Root.Dir, cfg.Run, cfg.Skills, cfg.Cache} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
