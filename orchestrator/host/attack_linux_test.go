@@ -73,11 +73,11 @@ func (s swapped) touched(t *testing.T) string {
 // liveDir is where the host keeps what a sprite writes.
 func (w *world) liveDir(name string) string {
 	w.Helper()
-	rec, err := w.host.store.sprite(name)
+	rec, err := w.host.core.store.sprite(name)
 	if err != nil {
 		w.Fatal(err)
 	}
-	l, err := w.host.store.layer(rec.Tree)
+	l, err := w.host.core.store.layer(rec.Tree)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestSpritesOwnSocketGivesNothingAway(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rec, err := w.host.store.sprite("s")
+	rec, err := w.host.core.store.sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestSpritesOwnSocketGivesNothingAway(t *testing.T) {
 		return status, body
 	}
 	api := strings.TrimPrefix(w.server, "http://")
-	inside := filepath.Join(w.host.runDir(rec.ID), "api.sock")
+	inside := filepath.Join(w.host.core.runDir(rec.ID), "api.sock")
 	for _, c := range []struct {
 		line, host, body string
 		control          bool // the host's API answers it

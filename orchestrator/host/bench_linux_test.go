@@ -56,7 +56,7 @@ func benchmarkCheckpoint(b *testing.B, kind layer.Kind, files int) {
 	m.run(fmt.Sprintf("mkdir -p files; cd files; seq %d | split -l 1 -a 6 -d - f; i=0; for d in $(seq -w 0 %d); do mkdir $d; mv f*$d $d 2>/dev/null || true; done", files, 99))
 	m.timed("ms/new", m.checkpoint)
 	start := time.Now()
-	m.host.chores.Wait()
+	m.host.core.chores.Wait()
 	m.times["ms/digest"] = []time.Duration{time.Since(start)}
 	for b.Loop() {
 		m.run("i=0; while [ $i -lt 20 ]; do echo $i >>changed$i; i=$((i+1)); done")
@@ -157,9 +157,9 @@ func (m *measured) checkpoint() string {
 
 // copyDelta copies what a live checkpoint has to copy.
 func (m *measured) copyDelta() string {
-	rec, err := m.host.store.sprite("s")
+	rec, err := m.host.core.store.sprite("s")
 	m.must(err)
-	to := filepath.Join(m.host.tmpDir(), "copy")
+	to := filepath.Join(m.host.core.tmpDir(), "copy")
 	m.must(tree.Copy(m.Context(), filepath.Join(m.host.layers.treeDir(rec.Tree), "workspace", "delta"), to))
 	m.StopTimer()
 	m.must(tree.Remove(to))

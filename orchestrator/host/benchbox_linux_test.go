@@ -61,7 +61,7 @@ func BenchmarkSandbox(b *testing.B) {
 	if _, err := client.Exec(b.Context(), "s", sprites.Exec{Cmd: []string{"/bin/true"}, Stdout: io.Discard}); err != nil {
 		b.Fatal(err)
 	}
-	rec, err := host.store.sprite("s")
+	rec, err := host.core.store.sprite("s")
 	if err != nil {
 		b.Fatal(err)
 	}

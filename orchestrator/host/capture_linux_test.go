@@ -24,7 +24,7 @@ func TestCheckpointWhileTheSandboxEnds(t *testing.T) {
 	w.write("kept")
 	ended := false
 	id := w.whileRunning(func() string {
-		rec, err := w.host.store.sprite("s")
+		rec, err := w.host.core.store.sprite("s")
 		if err != nil {
 			t.Fatal(err)
 		}

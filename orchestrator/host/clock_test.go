@@ -21,7 +21,7 @@ func TestClockIsSet(t *testing.T) {
 	w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop(), Limits: Limits{Creations: 3, Window: time.Hour}}, func(string) {})
 	h, ctx := w.host, t.Context()
 	var set atomic.Int64
-	h.now = func() time.Time { return time.Now().UTC().Add(time.Duration(set.Load())) }
+	h.core.now = func() time.Time { return time.Now().UTC().Add(time.Duration(set.Load())) }
 	if _, err := w.client.Create(ctx, sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestClockIsSet(t *testing.T) {
 	for _, hours := range []time.Duration{0, 6, -6} {
 		set.Store(int64(hours * time.Hour))
 		tasks, err := w.client.Tasks(ctx, "s")
-		if err != nil || len(tasks) != 1 || tasks[0].ExpiresAt.Sub(h.now()).Round(time.Minute) != time.Hour {
+		if err != nil || len(tasks) != 1 || tasks[0].ExpiresAt.Sub(h.core.now()).Round(time.Minute) != time.Hour {
 			t.Errorf("at %d h: tasks %+v, %v", hours, tasks, err)
 		}
 		if got := w.asleep("s"); got != "running" {

@@ -86,7 +86,7 @@ func (w *world) state() string {
 // check looks for what a crash must not leave: unknown directories, missing trees, broken pages.
 func (w *world) check() {
 	w.Helper()
-	w.host.chores.Wait()
+	w.host.core.chores.Wait()
 	known := w.layers()
 	for _, folder := range []string{"layers", "trees"} {
 		entries, err := os.ReadDir(filepath.Join(w.dir, folder))
@@ -124,14 +124,14 @@ func (w *world) layers() map[string]layerRecord {
 			w.Fatal(err)
 		}
 		for _, e := range entries {
-			if l, err := w.host.store.layer(e.Name()); err == nil {
+			if l, err := w.host.core.store.layer(e.Name()); err == nil {
 				counted[l.ID] = l.Refs
 			} else if !errors.Is(err, errNoLayer) {
 				w.Fatal(err)
 			}
 		}
 	}
-	known, _, err := w.host.store.settleLayers(w.host.Disk())
+	known, _, err := w.host.core.store.settleLayers(w.host.Disk())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func killAtEachStep(t *testing.T, kind layer.Kind, name string, do func(*world) 
 			return
 		}
 		if step != "merged" { // it is background work itself
-			w.host.chores.Wait() // what goes on in the background has its own steps
+			w.host.core.chores.Wait() // what goes on in the background has its own steps
 		}
 		to := filepath.Join(copies, fmt.Sprintf("%d %s", len(crashes), step))
 		// The trash may be emptied at the same time; Copy allows for that.
@@ -220,7 +220,7 @@ func killAtEachStep(t *testing.T, kind layer.Kind, name string, do func(*world) 
 	}
 	w.write("two")
 	before := w.state()
-	w.host.chores.Wait()
+	w.host.core.chores.Wait()
 	recording = true
 	err := do(w)
 	recording = false
@@ -256,11 +256,11 @@ func copyHost(w *world, to string) error {
 
 // mergePresent merges the layers of sprite s, and takes a checkpoint on top of the merged one.
 func (w *world) mergePresent() error {
-	rec, err := w.host.store.sprite("s")
+	rec, err := w.host.core.store.sprite("s")
 	if err != nil {
 		return err
 	}
-	now, err := w.host.store.layer(rec.Tree)
+	now, err := w.host.core.store.layer(rec.Tree)
 	if err != nil {
 		return err
 	}
@@ -270,16 +270,16 @@ func (w *world) mergePresent() error {
 	if err := w.host.merger.merge(w.Context(), now.Parent); err != nil {
 		return err
 	}
-	w.host.step("merged")
-	before, err := w.host.store.chain(rec.Tree)
+	w.host.core.step("merged")
+	before, err := w.host.core.store.chain(rec.Tree)
 	if err != nil {
 		return err
 	}
 	w.checkpoint()
-	if rec, err = w.host.store.sprite("s"); err != nil {
+	if rec, err = w.host.core.store.sprite("s"); err != nil {
 		return err
 	}
-	after, err := w.host.store.chain(rec.Tree)
+	after, err := w.host.core.store.chain(rec.Tree)
 	if len(after) >= len(before) || len(after) > 4 {
 		w.Errorf("the sprite stands on %d layers after merging, and stood on %d", len(after), len(before))
 	}
@@ -296,7 +296,7 @@ func TestMissingTreeIsDegraded(t *testing.T) {
 	if _, err := w.client.Checkpoint(ctx, "s", ""); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := w.host.store.sprite("s")
+	rec, err := w.host.core.store.sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +323,7 @@ func TestMissingTreeIsDegraded(t *testing.T) {
 
 func TestSecondHostIsRefused(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	if _, err := Open(w.host.cfg); err == nil || !strings.Contains(err.Error(), "another process") {
+	if _, err := Open(w.host.core.cfg); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("second Open = %v", err)
 	}
 }

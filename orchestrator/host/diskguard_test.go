@@ -36,7 +36,7 @@ func TestWhoFillsTheDiskIsEnded(t *testing.T) {
 	}
 	free := uint64(40 << 30)
 	g := &diskGuard{fleet: w.host.fleet, room: func() (room, error) { return room{Bytes: free, TotalBytes: 100 << 30}, nil }}
-	w.host.cfg.Reserve = 8 << 30
+	w.host.core.cfg.Reserve = 8 << 30
 	look := func(left uint64) []string {
 		t.Helper()
 		free = left

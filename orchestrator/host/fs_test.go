@@ -39,7 +39,7 @@ func TestFilesPlainRace(t *testing.T) {
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := w.host.store.sprite("s")
+	rec, err := w.host.core.store.sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestFilesDuringDelete(t *testing.T) {
 	if !errors.Is(err, sprites.ErrWatchOver) {
 		t.Errorf("the watch ended with %v", err)
 	}
-	if left, err := os.ReadDir(w.host.tmpDir()); err != nil || len(left) != 0 {
+	if left, err := os.ReadDir(w.host.core.tmpDir()); err != nil || len(left) != 0 {
 		t.Errorf("left in the host's folder: %v, %v", left, err)
 	}
 }

@@ -136,7 +136,7 @@ func testFullDisk(t *testing.T, dir string) {
 	if out, code := run("s", "rm -r weight many"); code != 0 {
 		t.Fatalf("free space: %q, %d", out, code)
 	}
-	w.host.chores.Wait()
+	w.host.core.chores.Wait()
 	w.write("two")
 	if _, err := w.client.Checkpoint(ctx, "s", ""); err != nil {
 		t.Errorf("checkpoint after space was freed: %v", err)

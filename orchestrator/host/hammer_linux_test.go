@@ -28,11 +28,11 @@ func TestSpriteHammersItsSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rec, err := w.host.store.sprite("s")
+	rec, err := w.host.core.store.sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	socket := filepath.Join(w.host.runDir(rec.ID), "api.sock")
+	socket := filepath.Join(w.host.core.runDir(rec.ID), "api.sock")
 	dial := func() net.Conn {
 		t.Helper()
 		conn, err := net.Dial("unix", socket)
@@ -96,7 +96,7 @@ func TestOwnCheckpointsAreBounded(t *testing.T) {
 	if _, err := w.client.Checkpoint(t.Context(), "s", ""); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := w.host.store.sprite("s")
+	rec, err := w.host.core.store.sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ sys.stdin.read()`
 		t.Skipf("python3 does not listen on thousands of ports here: %s%s, %v", line, rest, err)
 	}
 	go io.Copy(io.Discard, say) // until the command ends
-	rec, err := w.host.store.sprite("s")
+	rec, err := w.host.core.store.sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ import (
 
 // Host serves sprites. Make it with Open; Close ends all that it runs.
 type Host struct {
-	*core
+	core    *core
 	handler http.Handler
 
 	confiner *confiner
@@ -96,25 +96,25 @@ func open(cfg Config, step func(string)) (*Host, error) {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}
 	var err error
-	if h.store, err = openStore(cfg.Dir, h.now()); err != nil {
+	if h.core.store, err = openStore(cfg.Dir, h.core.now()); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}
 	// With the store open, the directory is this process's alone.
 	if init, err := initfile.Install(cfg.Dir); err != nil {
 		cfg.Log.Warn().Err(err).Msg("start sandboxes by lattice itself")
 	} else if init != "" {
-		h.cfg.Self = init
+		h.core.cfg.Self = init
 	}
 	if err := sandbox.Sweep(); err != nil {
 		cfg.Log.Warn().Err(err).Msg("remove what sandboxes of a host that was killed left behind")
 	}
 	if err := h.history.sweep(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open sprite host: clean up: %w", err), h.store.close())
+		return nil, errors.Join(fmt.Errorf("open sprite host: clean up: %w", err), h.core.store.close())
 	}
 	if err := h.layers.openImages(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open sprite host: %w", err), h.store.close())
+		return nil, errors.Join(fmt.Errorf("open sprite host: %w", err), h.core.store.close())
 	}
-	h.execs.numberFrom(h.store.sessions)
+	h.execs.numberFrom(h.core.store.sessions)
 	h.handler = h.routes()
 	h.fleet.guard()
 	if cfg.URLs != "" {
@@ -172,12 +172,12 @@ func (h *Host) Close() error {
 	if !h.fleet.shut() {
 		return nil
 	}
-	h.cancel()
+	h.core.cancel()
 
 	err := h.fleet.close()
-	h.chores.Wait()
-	h.guards.Wait()
-	if err := errors.Join(err, h.reach.close(), h.store.close()); err != nil {
+	h.core.chores.Wait()
+	h.core.guards.Wait()
+	if err := errors.Join(err, h.reach.close(), h.core.store.close()); err != nil {
 		return fmt.Errorf("close sprite host: %w", err)
 	}
 	return nil
@@ -200,13 +200,13 @@ func (h *Host) ImportImage(ctx context.Context, ref, name string, progress func(
 }
 
 // Audit looks at all of host.db: pages, and whether the records can be read and fit together. Requests wait meanwhile.
-func (h *Host) Audit() (Audit, error) { return h.store.audit() }
+func (h *Host) Audit() (Audit, error) { return h.core.store.audit() }
 
 // WarmGoSoon makes the shared Go build cache of the standard library in the background, at the lowest priority, where there
 // is none yet. It does nothing after its first call. A warming that the end of the host cuts off goes on with the next one.
 func (h *Host) WarmGoSoon() {
 	h.warm.Do(func() {
-		if _, toolchain := SharedGo(h.cfg.Shared); toolchain != "" {
+		if _, toolchain := SharedGo(h.core.cfg.Shared); toolchain != "" {
 			return
 		}
 		done, ok := h.fleet.admit()
@@ -214,9 +214,9 @@ func (h *Host) WarmGoSoon() {
 			return
 		}
 		defer done()
-		h.guards.Go(func() {
-			if _, err := h.caches.WarmGo(h.ctx, io.Discard, "std"); err != nil && h.ctx.Err() == nil {
-				h.cfg.Log.Info().Err(err).Msg("no shared Go build cache")
+		h.core.guards.Go(func() {
+			if _, err := h.caches.WarmGo(h.core.ctx, io.Discard, "std"); err != nil && h.core.ctx.Err() == nil {
+				h.core.cfg.Log.Info().Err(err).Msg("no shared Go build cache")
 			}
 		})
 	})
@@ -226,3 +226,7 @@ func (h *Host) WarmGoSoon() {
 func (h *Host) WarmGo(ctx context.Context, out io.Writer, packages ...string) (toolchain string, err error) {
 	return h.caches.WarmGo(ctx, out, packages...)
 }
+
+// Disk names the present run of the system and the mount of the disk that the sprites are on. When it is another one than
+// before, what was not synced may be torn. It is "" where that cannot be told.
+func (h *Host) Disk() string { return h.core.Disk() }

@@ -66,7 +66,7 @@ func imageWorlds(t *testing.T, test func(t *testing.T, w *world)) {
 	for _, kind := range []layer.Kind{layer.Overlay, layer.Btrfs, layer.CAS} {
 		t.Run(string(kind), func(t *testing.T) {
 			w := imageWorld(t, kind)
-			w.host.cfg.ImportImages = true
+			w.host.core.cfg.ImportImages = true
 			test(t, w)
 		})
 	}
@@ -76,12 +76,12 @@ func imageWorlds(t *testing.T, test func(t *testing.T, w *world)) {
 func TestToolInAnImage(t *testing.T) {
 	root := smallRoot(t)
 	w := imageWorld(t, layer.Overlay)
-	w.host.cfg.ImportImages = true
+	w.host.core.cfg.ImportImages = true
 	tool, err := filepath.Abs("../testdata/tool")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.host.cfg.AskedTools = []string{tool}
+	w.host.core.cfg.AskedTools = []string{tool}
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s", Image: root}); err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestHostileImages(t *testing.T) {
 func TestImagesNeedNamespaces(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
 	w.host.confiner.confined = func() confinement { return confinement{plain: true, text: "plain process tree (a test)"} }
-	w.host.cfg.ImportImages = true
+	w.host.core.cfg.ImportImages = true
 	root := t.TempDir()
 	for _, ref := range []string{root, "some"} {
 		_, err := w.client.Create(t.Context(), sprites.Create{Name: "s", Image: ref})
@@ -245,7 +245,7 @@ func TestImagesNeedNamespaces(t *testing.T) {
 			t.Errorf("Create from %s = %v", ref, err)
 		}
 	}
-	w.host.cfg.Image = root
+	w.host.core.cfg.Image = root
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err == nil {
 		t.Error("a sprite was made without the default image")
 	}
@@ -257,7 +257,7 @@ func TestImagesNeedNamespaces(t *testing.T) {
 // A host's default image is imported once, and paths of requests only where the host allows that.
 func TestDefaultImage(t *testing.T) {
 	w, root := imageWorld(t, layer.Overlay), smallRoot(t)
-	w.host.cfg.Image = root
+	w.host.core.cfg.Image = root
 	for _, name := range []string{"a", "b"} {
 		if made, err := w.client.Create(t.Context(), sprites.Create{Name: name}); err != nil || made.Image == "" {
 			t.Fatalf("Create = %+v, %v", made, err)

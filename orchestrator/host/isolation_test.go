@@ -73,11 +73,11 @@ func TestIsolationIsNotLowered(t *testing.T) {
 	}
 
 	// One that was made on a better day, such as before an update of the system, does not start either: not by any call.
-	if _, err := w.host.store.updateSprite("s", func(rec *spriteRecord) { rec.MinIsolation = sandbox.LevelUser }); err != nil {
+	if _, err := w.host.core.store.updateSprite("s", func(rec *spriteRecord) { rec.MinIsolation = sandbox.LevelUser }); err != nil {
 		t.Fatal(err)
 	}
 	for _, least := range []sandbox.Level{"", sandbox.LevelRoot} {
-		w.host.cfg.MinIsolation = least
+		w.host.core.cfg.MinIsolation = least
 		_, err = w.client.Exec(t.Context(), "s", sprites.Exec{Cmd: []string{"true"}})
 		refused("exec", err)
 		if status := w.call("POST", "/v1/sprites/s/exec?cmd=true", "", nil); status != 409 {
@@ -92,7 +92,7 @@ func TestIsolationIsNotLowered(t *testing.T) {
 			}
 		}
 	}
-	w.host.cfg.MinIsolation = sandbox.LevelRoot
+	w.host.core.cfg.MinIsolation = sandbox.LevelRoot
 	if err := w.host.CheckIsolation(); err == nil || !strings.HasPrefix(err.Error(), "sprites would be kept apart by process, and min_isolation of this host asks for ns-root") {
 		t.Errorf("CheckIsolation = %v", err)
 	}
@@ -123,7 +123,7 @@ func TestLimitsAreTheLeastOfAll(t *testing.T) {
 func TestProbesThatFailAreRepeated(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
 	w.host.confiner.confined = w.host.confiner.probed()
-	tmp := filepath.Join(w.host.cfg.Dir, "tmp")
+	tmp := filepath.Join(w.host.core.cfg.Dir, "tmp")
 	if err := os.Rename(tmp, tmp+"-away"); err != nil {
 		t.Fatal(err)
 	}

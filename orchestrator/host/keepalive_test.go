@@ -110,7 +110,7 @@ func TestSlowReaderPings(t *testing.T) {
 // because some clients never do.
 func TestListenersAreAsked(t *testing.T) {
 	w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
-	w.host.pingEvery = 50 * time.Millisecond
+	w.host.core.pingEvery = 50 * time.Millisecond
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}

@@ -30,8 +30,8 @@ func lifeWorld(t *testing.T, limits Limits) (w *world, pass func(time.Duration))
 		t.Fatal(err)
 	}
 	var passed atomic.Int64
-	h.now = func() time.Time { return time.Now().UTC().Add(time.Duration(passed.Load())) }
-	h.clock = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
+	h.core.now = func() time.Time { return time.Now().UTC().Add(time.Duration(passed.Load())) }
+	h.core.clock = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
 	server := httptest.NewServer(h.Handler())
 	t.Cleanup(func() {
 		server.Close()
@@ -46,7 +46,7 @@ func lifeWorld(t *testing.T, limits Limits) (w *world, pass func(time.Duration))
 // asleep returns what the timer would do, done now.
 func (w *world) asleep(name string) string {
 	w.Helper()
-	rec, err := w.host.store.sprite(name)
+	rec, err := w.host.core.store.sprite(name)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func (w *world) detached(name string, grace time.Duration, script string) (sessi
 // settle waits until nobody is attached to the sprite's sessions any more.
 func (w *world) settle(name string) {
 	w.Helper()
-	rec, err := w.host.store.sprite(name)
+	rec, err := w.host.core.store.sprite(name)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestWhatKeepsASpriteAwake(t *testing.T) {
 	w.sprite("serving")
 	w.sh("serving", "true")
 	w.settle("serving")
-	rec, err := w.host.store.sprite("serving")
+	rec, err := w.host.core.store.sprite("serving")
 	if err != nil {
 		t.Fatal(err)
 	}

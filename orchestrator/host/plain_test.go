@@ -20,7 +20,7 @@ func TestPlain(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write("one")
-	rec, err := w.host.store.sprite("s")
+	rec, err := w.host.core.store.sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func TestNearlyFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	fork := "/v1/sprites/s/checkpoints/" + saved.ID + "/fork"
-	w.host.cfg.Reserve = math.MaxInt64
+	w.host.core.cfg.Reserve = math.MaxInt64
 	for _, path := range []string{"/v1/sprites", "/v1/sprites/s/checkpoint", fork} {
 		body := map[string]string{"/v1/sprites": `{"name":"more"}`, fork: `{"name":"copy"}`}[path]
 		var answer struct{ Error, Message string }

@@ -113,22 +113,22 @@ func (h *Host) guard(next http.Handler) http.Handler {
 		defer done()
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		defer context.AfterFunc(h.ctx, cancel)()
+		defer context.AfterFunc(h.core.ctx, cancel)()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
 // allowsHost reports whether a Host header names this machine as Config.AllowHosts does.
 func (h *Host) allowsHost(header string) bool {
-	return slices.Contains(h.cfg.AllowHosts, hostOnly(header))
+	return slices.Contains(h.core.cfg.AllowHosts, hostOnly(header))
 }
 
 func (h *Host) authorized(r *http.Request) bool {
-	if h.cfg.Token == "" {
+	if h.core.cfg.Token == "" {
 		return true
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(h.cfg.Token)) == 1
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(h.core.cfg.Token)) == 1
 }
 
 // refuse answers with the status that err asks for.
@@ -148,7 +148,7 @@ func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "1")
 	}
 	if refusal.status >= 500 {
-		h.cfg.Log.Error().Err(err).Str("method", r.Method).Str("path", r.URL.Path).Msg("request failed")
+		h.core.cfg.Log.Error().Err(err).Str("method", r.Method).Str("path", r.URL.Path).Msg("request failed")
 	}
 	writeError(w, refusal)
 }
@@ -177,7 +177,7 @@ func (h *Host) insideRoutes(s *insideServer, id, name string) http.Handler {
 			w.Header().Set("Retry-After", "1")
 			return newError(http.StatusTooManyRequests, "checkpoint_rate_limited", "too many checkpoints at once; try again in a second")
 		}
-		if points, err := h.store.checkpoints(id); err == nil && len(points) >= s.most {
+		if points, err := h.core.store.checkpoints(id); err == nil && len(points) >= s.most {
 			return newError(http.StatusConflict, "too_many_checkpoints", fmt.Sprintf("the sprite has %d checkpoints; whoever owns it can remove some: lattice sprite checkpoints rm %s ID", len(points), name))
 		}
 		return h.history.checkpointNamed(w, r, name, true)
@@ -189,7 +189,7 @@ func (h *Host) insideRoutes(s *insideServer, id, name string) http.Handler {
 		return h.history.getNamed(w, name, r.PathValue("id"))
 	})
 	h.catalog.taskRoutes(handle, "/v1/tasks", func(*http.Request) (*sprite, func(), error) {
-		rec, err := h.store.sprite(name)
+		rec, err := h.core.store.sprite(name)
 		if err == nil && rec.ID != id {
 			err = errNoSprite
 		}
@@ -202,7 +202,7 @@ func (h *Host) insideRoutes(s *insideServer, id, name string) http.Handler {
 	// Calls that are those of the API, about this sprite.
 	own := func(pattern string, fn func(http.ResponseWriter, *http.Request) error) {
 		handle(pattern, func(w http.ResponseWriter, r *http.Request) error {
-			if rec, err := h.store.sprite(name); err != nil || rec.ID != id {
+			if rec, err := h.core.store.sprite(name); err != nil || rec.ID != id {
 				return errors.Join(errNoSprite, err)
 			}
 			r.SetPathValue("name", name)

@@ -25,13 +25,13 @@ func sharing(t *testing.T) (w *world, dir string) {
 		t.Skip("no namespaces here")
 	}
 	dir = filepath.Join(t.TempDir(), "shared")
-	w.host.cfg.Shared = dir
+	w.host.core.cfg.Shared = dir
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if goroot := strings.TrimSpace(string(root)); !strings.HasPrefix(goroot, "/usr/") {
-		w.host.cfg.Tools = []string{goroot}
+		w.host.core.cfg.Tools = []string{goroot}
 	}
 	return w, dir
 }
@@ -222,7 +222,7 @@ func TestWarmGoRefusals(t *testing.T) {
 	if _, err := w.host.WarmGo(t.Context(), new(bytes.Buffer), "std"); !errors.Is(err, ErrNoShared) {
 		t.Errorf("WarmGo without a place = %v", err)
 	}
-	w.host.cfg.Shared = t.TempDir()
+	w.host.core.cfg.Shared = t.TempDir()
 	w.host.confiner.confined = func() confinement { return confinement{plain: true} }
 	if _, err := w.host.WarmGo(t.Context(), new(bytes.Buffer), "std"); !errors.Is(err, ErrPlain) {
 		t.Errorf("WarmGo without namespaces = %v", err)
@@ -235,7 +235,7 @@ func TestWarmGoSoon(t *testing.T) {
 	w.host.WarmGoSoon()
 	w.host.WarmGoSoon()
 	deadline := time.Now().Add(time.Minute)
-	for !exists(filepath.Join(dir, "go-build", ".warming", "cache", "go-build", "README")) {
+	for func() bool { _, err := os.Lstat(filepath.Join(dir, "go-build", ".warming", "cache", "go-build", "README")); return err != nil }() {
 		if time.Now().After(deadline) {
 			t.Fatal("nothing is made in the background")
 		}

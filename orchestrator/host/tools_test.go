@@ -27,7 +27,7 @@ func TestToolsOfASprite(t *testing.T) {
 	if _, err := create("a", good); !errors.As(err, &refused) || refused.Status != 403 {
 		t.Errorf("a tool of a host without rules = %v, want 403", err)
 	}
-	w.host.cfg.CheckTool = func(path string) (string, error) {
+	w.host.core.cfg.CheckTool = func(path string) (string, error) {
 		if real, err := filepath.EvalSymlinks(path); err != nil || strings.HasPrefix(real, bad) {
 			return "", errors.New("not that one")
 		}
@@ -46,7 +46,7 @@ func TestToolsOfASprite(t *testing.T) {
 	if d := cmp.Diff([]string{good, gone}, s.Tools); d != "" {
 		t.Errorf("tools of the sprite (-want +got):\n%s", d)
 	}
-	rec, err := w.host.store.sprite("a")
+	rec, err := w.host.core.store.sprite("a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestToolsOfASprite(t *testing.T) {
 func TestToolsBesideAnImage(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
 	own, asked, named := t.TempDir(), t.TempDir(), t.TempDir()
-	w.host.cfg.Tools, w.host.cfg.AskedTools = []string{own}, []string{asked}
+	w.host.core.cfg.Tools, w.host.core.cfg.AskedTools = []string{own}, []string{asked}
 	for image, want := range map[string][]string{"": {asked, own, named}, "sha256:0": {asked, named}} {
 		if d := cmp.Diff(want, w.host.confiner.tools(spriteRecord{Image: image, Tools: []string{named}})); d != "" {
 			t.Errorf("image %q (-want +got):\n%s", image, d)

@@ -16,7 +16,7 @@ func TestTheListWaitsOutsideOfTransactions(t *testing.T) {
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := w.host.store.sprite("s")
+	rec, err := w.host.core.store.sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestTheListWaitsOutsideOfTransactions(t *testing.T) {
 		listed <- err
 	case <-time.After(200 * time.Millisecond):
 	}
-	if n := w.host.store.openReads(); n != 0 {
+	if n := w.host.core.store.openReads(); n != 0 {
 		t.Errorf("%d transactions are open while the list waits", n)
 	}
 	close(release)
@@ -60,7 +60,7 @@ func TestSpriteLocksInsideTransactionsPanic(t *testing.T) {
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := w.host.store.sprite("s")
+	rec, err := w.host.core.store.sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,5 +69,5 @@ func TestSpriteLocksInsideTransactionsPanic(t *testing.T) {
 			t.Error("it may wait for a sprite")
 		}
 	}()
-	_, _ = w.host.store.updateSprite("s", func(*spriteRecord) { w.host.fleet.state(rec) })
+	_, _ = w.host.core.store.updateSprite("s", func(*spriteRecord) { w.host.fleet.state(rec) })
 }
