@@ -121,8 +121,24 @@ var mayImport = map[string][]string{
 	"orchestrator/oci":  {"spritekit/fault", "spritekit/protocol"}, // protocol: the name of the second file
 	"orchestrator/sbom": {"spritekit/protocol"},
 
-	"orchestrator/host":       {"orchestrator/boltfile", "orchestrator/durable", "orchestrator/patient", "orchestrator/sprites", "orchestrator/host/..."},
-	"orchestrator/host/image": {"orchestrator/durable", "orchestrator/host/tree"},
+	// The host composes parts, top to bottom. The calls of one subject each know the fleet; nothing below knows them.
+	"orchestrator/host":          {"orchestrator/host/catalog", "orchestrator/host/confine", "orchestrator/host/core", "orchestrator/host/execs", "orchestrator/host/fileapi", "orchestrator/host/fleet", "orchestrator/host/history", "orchestrator/host/initfile", "orchestrator/host/network", "orchestrator/host/reach", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/services", "orchestrator/host/share", "orchestrator/host/storage", "orchestrator/host/wire", "orchestrator/sprites"},
+	"orchestrator/host/catalog":  {"orchestrator/boltfile", "orchestrator/host/confine", "orchestrator/host/core", "orchestrator/host/egress", "orchestrator/host/fleet", "orchestrator/host/image", "orchestrator/host/network", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/share", "orchestrator/host/storage", "orchestrator/host/wire", "orchestrator/sprites"},
+	"orchestrator/host/history":  {"orchestrator/host/core", "orchestrator/host/fleet", "orchestrator/host/layer", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/storage", "orchestrator/host/tree", "orchestrator/host/wire", "orchestrator/sprites"},
+	"orchestrator/host/execs":    {"orchestrator/boltfile", "orchestrator/host/core", "orchestrator/host/fleet", "orchestrator/host/program", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/wire", "orchestrator/sprites"},
+	"orchestrator/host/fileapi":  {"orchestrator/boltfile", "orchestrator/host/confine", "orchestrator/host/core", "orchestrator/host/files", "orchestrator/host/fleet", "orchestrator/host/program", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/share", "orchestrator/host/storage", "orchestrator/host/wire", "orchestrator/sprites"},
+	"orchestrator/host/reach":    {"orchestrator/boltfile", "orchestrator/host/confine", "orchestrator/host/core", "orchestrator/host/egress", "orchestrator/host/fleet", "orchestrator/host/network", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/services", "orchestrator/host/wire", "orchestrator/patient", "orchestrator/sprites"},
+	"orchestrator/host/fleet":    {"orchestrator/boltfile", "orchestrator/host/confine", "orchestrator/host/core", "orchestrator/host/egress", "orchestrator/host/network", "orchestrator/host/program", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/services", "orchestrator/host/share", "orchestrator/host/storage", "orchestrator/host/wire", "orchestrator/patient", "orchestrator/sprites"},
+	"orchestrator/host/services": {"orchestrator/boltfile", "orchestrator/host/core", "orchestrator/host/program", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/wire", "orchestrator/sprites"},
+	"orchestrator/host/network":  {"orchestrator/host/confine", "orchestrator/host/core", "orchestrator/host/egress", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/wire", "orchestrator/sprites"},
+	"orchestrator/host/share":    {"orchestrator/boltfile", "orchestrator/host/confine", "orchestrator/host/core", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/tree", "orchestrator/host/wire"},
+	"orchestrator/host/storage":  {"orchestrator/boltfile", "orchestrator/durable", "orchestrator/host/confine", "orchestrator/host/core", "orchestrator/host/image", "orchestrator/host/layer", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/tree", "orchestrator/host/wire", "orchestrator/sprites"},
+	"orchestrator/host/confine":  {"orchestrator/host/core", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/wire", "orchestrator/sprites"},
+	"orchestrator/host/program":  {"orchestrator/host/sandbox"},
+	"orchestrator/host/core":     {"orchestrator/host/egress", "orchestrator/host/layer", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/wire"},
+	"orchestrator/host/wire":     {"orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/sprites"},
+	"orchestrator/host/records":  {"orchestrator/boltfile", "orchestrator/host/egress", "orchestrator/host/layer", "orchestrator/host/sandbox", "orchestrator/sprites"},
+	"orchestrator/host/image":    {"orchestrator/durable", "orchestrator/host/tree"},
 	// What file calls do, in a sandbox and, confined to folders, on the host.
 	"orchestrator/host/files":   {},
 	"orchestrator/host/sandbox": {"orchestrator/host/files", "orchestrator/host/sandbox/callfilter"},
@@ -145,8 +161,8 @@ var mayImport = map[string][]string{
 
 // owners lists the only packages that may import a third-party module. Other modules are free.
 var owners = map[string][]string{
-	"go.etcd.io/bbolt":                       {"orchestrator/boltfile", "orchestrator/store", "orchestrator/host"},
-	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/host", "orchestrator/sprites/spritestest"},
+	"go.etcd.io/bbolt":                       {"orchestrator/boltfile", "orchestrator/store", "orchestrator/host/records"},
+	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/host/execs", "orchestrator/host/fileapi", "orchestrator/host/reach", "orchestrator/host/wire", "orchestrator/sprites/spritestest"},
 	"github.com/go-git/go-git":               {"skills/git/native", "skills/git/native/index", "skills/git/native/objects", "skills/git/native/refs", "skills/git/native/wire", "orchestrator/worktree"},
 	"github.com/modelcontextprotocol/go-sdk": {"spritekit/mcp"},
 	"github.com/google/jsonschema-go":        {"skills/agent/schema", "spritekit/mcp"},

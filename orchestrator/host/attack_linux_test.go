@@ -14,10 +14,10 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
-
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"golang.org/x/sys/unix"
 )
 
 // swapped is a folder in a sprite that an attacker exchanges, all the time, with a link to a folder of the host's. Both hold
@@ -73,15 +73,15 @@ func (s swapped) touched(t *testing.T) string {
 // liveDir is where the host keeps what a sprite writes.
 func (w *world) liveDir(name string) string {
 	w.Helper()
-	rec, err := w.host.core.store.sprite(name)
+	rec, err := w.host.core.Store.Sprite(name)
 	if err != nil {
 		w.Fatal(err)
 	}
-	l, err := w.host.core.store.layer(rec.Tree)
+	l, err := w.host.core.Store.Layer(rec.Tree)
 	if err != nil {
 		w.Fatal(err)
 	}
-	return w.host.layers.dataDir(l)
+	return w.host.layers.DataDir(l)
 }
 
 // Attacker: while file calls are served, the sprite exchanges the folder that they are about with a link to one of the host's.
@@ -91,7 +91,7 @@ func TestFileCallsWhileFoldersAreSwapped(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *world{
 		// Not in overlays, whose layers nobody may change beside the kernel: the attacker is on the host here.
 		"namespaces": func(t *testing.T) *world {
-			return newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop(), Reserve: -1, Storage: layer.CAS}, func(string) {})
+			return newWorldWith(t, core.Config{Dir: t.TempDir(), Log: zerolog.Nop(), Reserve: -1, Storage: layer.CAS}, func(string) {})
 		},
 		"plain": plainWorld,
 	} {
@@ -180,7 +180,7 @@ func TestSpritesOwnSocketGivesNothingAway(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rec, err := w.host.core.store.sprite("s")
+	rec, err := w.host.core.Store.Sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestSpritesOwnSocketGivesNothingAway(t *testing.T) {
 		return status, body
 	}
 	api := strings.TrimPrefix(w.server, "http://")
-	inside := filepath.Join(w.host.core.runDir(rec.ID), "api.sock")
+	inside := filepath.Join(w.host.core.RunDir(rec.ID), "api.sock")
 	for _, c := range []struct {
 		line, host, body string
 		control          bool // the host's API answers it

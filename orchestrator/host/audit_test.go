@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
+	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -54,11 +53,11 @@ func TestDamagedHostFiles(t *testing.T) {
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a, err := AuditDir(dir)
+		a, err := records.AuditDir(dir)
 		found = err != nil || len(a.Problems) > 0
-		s, err := openStore(dir, time.Now())
+		s, err := records.Open(dir, time.Now())
 		if err != nil {
-			if !errors.Is(err, ErrDamaged) {
+			if !errors.Is(err, records.ErrDamaged) {
 				t.Errorf("%s: open = %v, want ErrDamaged", name, err)
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(raw, after) {
@@ -69,11 +68,11 @@ func TestDamagedHostFiles(t *testing.T) {
 			}
 			return true
 		}
-		_, err = s.sprites()
+		_, err = s.Sprites()
 		found = found || err != nil
-		_, _, err = s.settleLayers("boot")
+		_, _, err = s.RecountLayers("boot")
 		found = found || err != nil
-		_ = s.close()
+		_ = s.Close()
 		return found
 	}
 	if try("whole", whole) {
@@ -110,41 +109,5 @@ func TestDamagedHostFiles(t *testing.T) {
 		if !try(name, raw) {
 			t.Errorf("%s passes for a host.db", name)
 		}
-	}
-}
-
-// Records that do not fit together are found, also while the host serves.
-func TestAuditFindsRecordsThatDoNotFit(t *testing.T) {
-	for name, tc := range map[string]struct {
-		harm func(tx *bolt.Tx) error
-		want string
-	}{
-		"a record that is no JSON": {func(tx *bolt.Tx) error { return tx.Bucket(bucketSprites).Put([]byte("s"), []byte(`{"id":`)) }, "sprite s cannot be read"},
-		"a layer that is missing": {func(tx *bolt.Tx) error {
-			rec, err := getSprite(tx, "s")
-			if err != nil {
-				return err
-			}
-			return tx.Bucket(bucketLayers).Delete([]byte(rec.Tree))
-		}, "needs layer"},
-		"checkpoints of no sprite": {func(tx *bolt.Tx) error { return tx.Bucket(bucketSprites).Delete([]byte("s")) }, "there are checkpoints of sprite-"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			db, err := openStore(t.TempDir(), time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.close()
-			if err := db.createSprite(spriteRecord{ID: "sprite-1", Name: "s", Tree: "1"}, layerRecord{ID: "1"}); err != nil {
-				t.Fatal(err)
-			}
-			if err := db.update(tc.harm); err != nil {
-				t.Fatal(err)
-			}
-			a, err := db.audit()
-			if err != nil || !strings.Contains(strings.Join(a.Problems, "\n"), tc.want) {
-				t.Errorf("audit = %+v, %v; want %q", a, err, tc.want)
-			}
-		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/tree"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -47,7 +47,7 @@ func benchmarkCheckpoint(b *testing.B, kind layer.Kind, files int) {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() {
-			if err := removeAll(dir); err != nil {
+			if err := core.RemoveAll(dir); err != nil {
 				b.Error(err)
 			}
 		})
@@ -56,7 +56,7 @@ func benchmarkCheckpoint(b *testing.B, kind layer.Kind, files int) {
 	m.run(fmt.Sprintf("mkdir -p files; cd files; seq %d | split -l 1 -a 6 -d - f; i=0; for d in $(seq -w 0 %d); do mkdir $d; mv f*$d $d 2>/dev/null || true; done", files, 99))
 	m.timed("ms/new", m.checkpoint)
 	start := time.Now()
-	m.host.core.chores.Wait()
+	m.host.core.Chores.Wait()
 	m.times["ms/digest"] = []time.Duration{time.Since(start)}
 	for b.Loop() {
 		m.run("i=0; while [ $i -lt 20 ]; do echo $i >>changed$i; i=$((i+1)); done")
@@ -109,7 +109,7 @@ type measured struct {
 }
 
 func newMeasured(b *testing.B, dir string, kind layer.Kind) *measured {
-	host, err := Open(Config{Dir: dir, Self: benchSelf(b), Log: zerolog.Nop(), Storage: kind, Reserve: -1})
+	host, err := Open(core.Config{Dir: dir, Self: benchSelf(b), Log: zerolog.Nop(), Storage: kind, Reserve: -1})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -157,10 +157,10 @@ func (m *measured) checkpoint() string {
 
 // copyDelta copies what a live checkpoint has to copy.
 func (m *measured) copyDelta() string {
-	rec, err := m.host.core.store.sprite("s")
+	rec, err := m.host.core.Store.Sprite("s")
 	m.must(err)
-	to := filepath.Join(m.host.core.tmpDir(), "copy")
-	m.must(tree.Copy(m.Context(), filepath.Join(m.host.layers.treeDir(rec.Tree), "workspace", "delta"), to))
+	to := filepath.Join(m.host.core.TempDir(), "copy")
+	m.must(tree.Copy(m.Context(), filepath.Join(m.host.layers.TreeDir(rec.Tree), "workspace", "delta"), to))
 	m.StopTimer()
 	m.must(tree.Remove(to))
 	m.StartTimer()

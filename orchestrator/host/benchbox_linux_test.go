@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -34,7 +34,7 @@ func benchSelf(b *testing.B) string {
 }
 
 func benchHost(b *testing.B) (*Host, *sprites.Client) {
-	host, err := Open(Config{Dir: b.TempDir(), Self: benchSelf(b), Log: zerolog.Nop(), Reserve: -1, Network: Network{Preset: "none"}})
+	host, err := Open(core.Config{Dir: b.TempDir(), Self: benchSelf(b), Log: zerolog.Nop(), Reserve: -1, Network: core.Network{Preset: "none"}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func BenchmarkSandbox(b *testing.B) {
 	if _, err := client.Exec(b.Context(), "s", sprites.Exec{Cmd: []string{"/bin/true"}, Stdout: io.Discard}); err != nil {
 		b.Fatal(err)
 	}
-	rec, err := host.core.store.sprite("s")
+	rec, err := host.core.Store.Sprite("s")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -78,19 +78,19 @@ func BenchmarkSandbox(b *testing.B) {
 	for b.Loop() {
 		time.Sleep(300 * time.Millisecond) // until the host has readied an init for the next sandbox
 		fork := timed("ms/fork", func() error { return exec.Command("/bin/true").Run() })
-		if err := host.runningSprite("s").stop(); err != nil {
+		if err := host.runningSprite("s").Stop(); err != nil {
 			b.Fatal(err)
 		}
-		if err := host.fleet.furnish(rec.ID); err != nil {
+		if err := host.fleet.Furnish(rec.ID); err != nil {
 			b.Fatal(err)
 		}
-		cfg, _, err := host.fleet.boxConfig(rec)
+		cfg, _, err := host.fleet.BoxConfig(rec)
 		if err != nil {
 			b.Fatal(err)
 		}
 		var box *sandbox.Box
 		before := cpu(b)
-		ready := timed("ms/ready", func() (err error) { box, err = host.fleet.startSandbox(cfg); return err })
+		ready := timed("ms/ready", func() (err error) { box, err = host.fleet.StartSandbox(cfg); return err })
 		box.Network().Close()
 		if err := box.Stop(); err != nil {
 			b.Fatal(err)
@@ -159,8 +159,8 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(float64(initThreads)/n, "threads/init")
 	b.ReportMetric(float64(len(entries(b, "/proc/self/fd"))-fds)/n, "fds/sprite")
 	b.ReportMetric(float64(len(entries(b, "/proc/self/task"))-threads)/n, "threads/sprite")
-	if len(host.fleet.running()) != n {
-		b.Errorf("%d sprites", len(host.fleet.running()))
+	if len(host.fleet.Running()) != n {
+		b.Errorf("%d sprites", len(host.fleet.Running()))
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
-
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
@@ -15,7 +15,7 @@ import (
 // A sandbox that ends just as a checkpoint is about to hold its processes keeps nothing back.
 func TestCheckpointWhileTheSandboxEnds(t *testing.T) {
 	end := func() {}
-	w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop(), Reserve: -1}, func(step string) {
+	w := newWorldWith(t, core.Config{Dir: t.TempDir(), Log: zerolog.Nop(), Reserve: -1}, func(step string) {
 		if step == "holding" {
 			end()
 		}
@@ -24,15 +24,15 @@ func TestCheckpointWhileTheSandboxEnds(t *testing.T) {
 	w.write("kept")
 	ended := false
 	id := w.whileRunning(func() string {
-		rec, err := w.host.core.store.sprite("s")
+		rec, err := w.host.core.Store.Sprite("s")
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := w.host.fleet.runtime(rec)
+		s, err := w.host.fleet.Runtime(rec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		end = func() { ended = s.present().StopFor(errors.New("ended by the test")) == nil }
+		end = func() { ended = s.Present().StopFor(errors.New("ended by the test")) == nil }
 		defer func() { end = func() {} }()
 		return w.checkpoint()
 	})
@@ -52,7 +52,7 @@ func TestCheckpointWhileTheSandboxEnds(t *testing.T) {
 // Ending a sandbox and starting another takes longer than copying a few files, and whoever looks sees the checkpoint at once.
 func TestCheckpointOfLittleKeepsTheSandbox(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	if w.host.confiner.confined().level() != sandbox.LevelRoot || w.driverKind() != layer.Overlay {
+	if w.host.confiner.Confined().Level() != sandbox.LevelRoot || w.driverKind() != layer.Overlay {
 		t.Skip("only sandboxes made by root on overlays are shown checkpoints while they run")
 	}
 	w.sprite("s")
@@ -69,9 +69,9 @@ func TestCheckpointOfLittleKeepsTheSandbox(t *testing.T) {
 	} {
 		w.do("s", step.script)
 		seen := w.do("s", listFiles)
-		before := w.host.runningSprite("s").present()
+		before := w.host.runningSprite("s").Present()
 		id := w.checkpoint()
-		if kept := w.host.runningSprite("s").present() == before; kept != step.kept {
+		if kept := w.host.runningSprite("s").Present() == before; kept != step.kept {
 			t.Errorf("%s: the sandbox was kept: %v, want %v", step.name, kept, step.kept)
 		}
 		if inside := w.do("s", "cd /.sprite/checkpoints/"+id+"; cat workspace/f"); inside != w.do("s", "cat f") {

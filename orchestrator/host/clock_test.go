@@ -11,17 +11,17 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
 // Somebody sets the system's clock by hours, forward and back: what waits goes on waiting as long as it was to, what is kept
 // awake stays awake, nothing is out of order, and no number of a session is used twice.
 func TestClockIsSet(t *testing.T) {
-	w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop(), Limits: Limits{Creations: 3, Window: time.Hour}}, func(string) {})
+	w := newWorldWith(t, core.Config{Dir: t.TempDir(), Log: zerolog.Nop(), Limits: core.Limits{Creations: 3, Window: time.Hour}}, func(string) {})
 	h, ctx := w.host, t.Context()
 	var set atomic.Int64
-	h.core.now = func() time.Time { return time.Now().UTC().Add(time.Duration(set.Load())) }
+	h.core.Now = func() time.Time { return time.Now().UTC().Add(time.Duration(set.Load())) }
 	if _, err := w.client.Create(ctx, sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestClockIsSet(t *testing.T) {
 	for _, hours := range []time.Duration{0, 6, -6} {
 		set.Store(int64(hours * time.Hour))
 		tasks, err := w.client.Tasks(ctx, "s")
-		if err != nil || len(tasks) != 1 || tasks[0].ExpiresAt.Sub(h.core.now()).Round(time.Minute) != time.Hour {
+		if err != nil || len(tasks) != 1 || tasks[0].ExpiresAt.Sub(h.core.Now()).Round(time.Minute) != time.Hour {
 			t.Errorf("at %d h: tasks %+v, %v", hours, tasks, err)
 		}
 		if got := w.asleep("s"); got != "running" {
@@ -86,24 +86,5 @@ func TestClockIsSet(t *testing.T) {
 	res.Body.Close()
 	if after, err := strconv.Atoi(res.Header.Get("Retry-After")); res.StatusCode != http.StatusTooManyRequests || err != nil || after > 3600 {
 		t.Errorf("one sprite too many: status %d, Retry-After %q", res.StatusCode, res.Header.Get("Retry-After"))
-	}
-}
-
-// Sessions of a host that is started when the clock has gone back have numbers of their own.
-func TestSessionNumbersGrow(t *testing.T) {
-	dir, now := t.TempDir(), time.Now()
-	var before int64
-	for _, at := range []time.Time{now, now.Add(time.Second), now.Add(-24 * time.Hour), now.Add(-24 * time.Hour), now.Add(24 * time.Hour)} {
-		s, err := openStore(dir, at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.sessions <= before {
-			t.Errorf("sessions above %d after those above %d", s.sessions, before)
-		}
-		before = s.sessions
-		if err := s.close(); err != nil {
-			t.Fatal(err)
-		}
 	}
 }

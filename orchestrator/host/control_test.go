@@ -1,6 +1,8 @@
 package host
 
-import "testing"
+import (
+	"testing"
+)
 
 // Clients fall back to exec where there is no control channel.
 func TestHostsHaveNoControlChannels(t *testing.T) {

@@ -12,9 +12,13 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
-
+	"github.com/spritekit/lattice/orchestrator/host/core"
+	"github.com/spritekit/lattice/orchestrator/host/history"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
+	"github.com/spritekit/lattice/orchestrator/host/records"
+	"github.com/spritekit/lattice/orchestrator/host/storage"
 	"github.com/spritekit/lattice/orchestrator/host/tree"
+	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -30,10 +34,10 @@ type world struct {
 // newWorld opens a host; step is called after each durable step.
 func newWorld(t *testing.T, dir string, step func(string)) *world {
 	t.Helper()
-	return newWorldWith(t, Config{Dir: dir, Log: zerolog.Nop(), Reserve: -1}, step)
+	return newWorldWith(t, core.Config{Dir: dir, Log: zerolog.Nop(), Reserve: -1}, step)
 }
 
-func newWorldWith(t *testing.T, cfg Config, step func(string)) *world {
+func newWorldWith(t *testing.T, cfg core.Config, step func(string)) *world {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -86,7 +90,7 @@ func (w *world) state() string {
 // check looks for what a crash must not leave: unknown directories, missing trees, broken pages.
 func (w *world) check() {
 	w.Helper()
-	w.host.core.chores.Wait()
+	w.host.core.Chores.Wait()
 	known := w.layers()
 	for _, folder := range []string{"layers", "trees"} {
 		entries, err := os.ReadDir(filepath.Join(w.dir, folder))
@@ -94,13 +98,13 @@ func (w *world) check() {
 			w.Fatal(err)
 		}
 		for _, e := range entries {
-			if _, is := known[e.Name()]; !is && !w.host.layers.spare(e.Name()) {
+			if _, is := known[e.Name()]; !is && !w.host.layers.IsSpare(e.Name()) {
 				w.Errorf("layer %s is known to nobody", e.Name())
 			}
 		}
 	}
 	for id, l := range known {
-		if _, err := os.Lstat(w.host.layers.dataDir(l)); err != nil {
+		if _, err := os.Lstat(w.host.layers.DataDir(l)); err != nil {
 			w.Errorf("layer %s is missing: %v", id, err)
 		}
 	}
@@ -115,7 +119,7 @@ func (w *world) check() {
 }
 
 // layers returns the records of all layers, and complains of those whose references are miscounted.
-func (w *world) layers() map[string]layerRecord {
+func (w *world) layers() map[string]records.Layer {
 	w.Helper()
 	counted := map[string]int{}
 	for _, folder := range []string{"layers", "trees"} {
@@ -124,14 +128,14 @@ func (w *world) layers() map[string]layerRecord {
 			w.Fatal(err)
 		}
 		for _, e := range entries {
-			if l, err := w.host.core.store.layer(e.Name()); err == nil {
+			if l, err := w.host.core.Store.Layer(e.Name()); err == nil {
 				counted[l.ID] = l.Refs
-			} else if !errors.Is(err, errNoLayer) {
+			} else if !errors.Is(err, records.ErrNoLayer) {
 				w.Fatal(err)
 			}
 		}
 	}
-	known, _, err := w.host.core.store.settleLayers(w.host.Disk())
+	known, _, err := w.host.core.Store.RecountLayers(w.host.Disk())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -188,7 +192,7 @@ func killAtEachStep(t *testing.T, kind layer.Kind, name string, do func(*world) 
 			return
 		}
 		if step != "merged" { // it is background work itself
-			w.host.core.chores.Wait() // what goes on in the background has its own steps
+			w.host.core.Chores.Wait() // what goes on in the background has its own steps
 		}
 		to := filepath.Join(copies, fmt.Sprintf("%d %s", len(crashes), step))
 		// The trash may be emptied at the same time; Copy allows for that.
@@ -197,13 +201,13 @@ func killAtEachStep(t *testing.T, kind layer.Kind, name string, do func(*world) 
 		}
 		crashes = append(crashes, to)
 	})
-	w.host.layers.keepSpareLayers(len(name) % 2) // with and without layers that lie ready
+	w.host.layers.SetSpares(len(name) % 2) // with and without layers that lie ready
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
 	w.write("one")
 	w.checkpoint()
-	for range keepAutos { // so that a further restore has an automatic checkpoint to drop
+	for range history.KeepAutos { // so that a further restore has an automatic checkpoint to drop
 		if name != "restore" {
 			break
 		}
@@ -212,7 +216,7 @@ func killAtEachStep(t *testing.T, kind layer.Kind, name string, do func(*world) 
 		}
 	}
 	if name == "merge" {
-		for range mergeDepth {
+		for range storage.MergeDepth {
 			w.write("one")
 			w.do("s", "date +%N >/workspace/now")
 			w.checkpoint()
@@ -220,7 +224,7 @@ func killAtEachStep(t *testing.T, kind layer.Kind, name string, do func(*world) 
 	}
 	w.write("two")
 	before := w.state()
-	w.host.core.chores.Wait()
+	w.host.core.Chores.Wait()
 	recording = true
 	err := do(w)
 	recording = false
@@ -229,8 +233,8 @@ func killAtEachStep(t *testing.T, kind layer.Kind, name string, do func(*world) 
 	}
 	after := w.state()
 	// A layer that a box shows although nothing else needs it stays until the box has ended.
-	for _, s := range w.host.fleet.running() {
-		if err := s.stop(); err != nil {
+	for _, s := range w.host.fleet.Running() {
+		if err := s.Stop(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -256,30 +260,30 @@ func copyHost(w *world, to string) error {
 
 // mergePresent merges the layers of sprite s, and takes a checkpoint on top of the merged one.
 func (w *world) mergePresent() error {
-	rec, err := w.host.core.store.sprite("s")
+	rec, err := w.host.core.Store.Sprite("s")
 	if err != nil {
 		return err
 	}
-	now, err := w.host.core.store.layer(rec.Tree)
+	now, err := w.host.core.Store.Layer(rec.Tree)
 	if err != nil {
 		return err
 	}
 	if now.Parent == "" {
 		w.Skip("small sprites of an ordinary user are copied, not stacked")
 	}
-	if err := w.host.merger.merge(w.Context(), now.Parent); err != nil {
+	if err := w.host.merger.Merge(w.Context(), now.Parent); err != nil {
 		return err
 	}
-	w.host.core.step("merged")
-	before, err := w.host.core.store.chain(rec.Tree)
+	w.host.core.Step("merged")
+	before, err := w.host.core.Store.Chain(rec.Tree)
 	if err != nil {
 		return err
 	}
 	w.checkpoint()
-	if rec, err = w.host.core.store.sprite("s"); err != nil {
+	if rec, err = w.host.core.Store.Sprite("s"); err != nil {
 		return err
 	}
-	after, err := w.host.core.store.chain(rec.Tree)
+	after, err := w.host.core.Store.Chain(rec.Tree)
 	if len(after) >= len(before) || len(after) > 4 {
 		w.Errorf("the sprite stands on %d layers after merging, and stood on %d", len(after), len(before))
 	}
@@ -296,11 +300,11 @@ func TestMissingTreeIsDegraded(t *testing.T) {
 	if _, err := w.client.Checkpoint(ctx, "s", ""); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := w.host.core.store.sprite("s")
+	rec, err := w.host.core.Store.Sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(w.host.layers.treeDir(rec.Tree)); err != nil {
+	if err := os.RemoveAll(w.host.layers.TreeDir(rec.Tree)); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := w.client.Get(ctx, "s"); err != nil || got.Degraded == "" {
@@ -309,7 +313,7 @@ func TestMissingTreeIsDegraded(t *testing.T) {
 	if _, err := w.client.Exec(ctx, "s", sprites.Exec{Cmd: []string{"true"}}); err == nil || !strings.Contains(err.Error(), "degraded") {
 		t.Errorf("Exec = %v, want a refusal that says degraded", err)
 	}
-	if _, err := os.Lstat(w.host.layers.treeDir(rec.Tree)); err == nil {
+	if _, err := os.Lstat(w.host.layers.TreeDir(rec.Tree)); err == nil {
 		t.Error("the missing tree was made anew")
 	}
 	if err := w.client.Restore(ctx, "s", "v1"); err != nil {
@@ -323,7 +327,7 @@ func TestMissingTreeIsDegraded(t *testing.T) {
 
 func TestSecondHostIsRefused(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	if _, err := Open(w.host.core.cfg); err == nil || !strings.Contains(err.Error(), "another process") {
+	if _, err := Open(w.host.core.Config); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("second Open = %v", err)
 	}
 }
@@ -331,7 +335,7 @@ func TestSecondHostIsRefused(t *testing.T) {
 func TestFullDiskIs507(t *testing.T) {
 	for _, errno := range []error{syscall.ENOSPC, syscall.EDQUOT} {
 		err := errors.Join(errors.New("copy"), &os.PathError{Op: "write", Path: "x", Err: errno})
-		if got := classify(err); got.status != 507 || got.code != "disk_full" {
+		if got := wire.Classify(err); got.Status != 507 || got.Code != "disk_full" {
 			t.Errorf("classify(%v) = %+v", errno, got)
 		}
 	}
@@ -339,11 +343,11 @@ func TestFullDiskIs507(t *testing.T) {
 
 func TestFailedBuildLeavesNothing(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	d, err := w.host.layers.driver()
+	d, err := w.host.layers.Driver()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.host.layers.build(d, "", func(dir string) error {
+	_, err = w.host.layers.Build(d, "", func(dir string) error {
 		if err := os.MkdirAll(filepath.Join(dir, "half"), 0o755); err != nil {
 			return err
 		}

@@ -1,8 +1,6 @@
 package host
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -11,44 +9,11 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// A digest that takes long does not keep others waiting, and ends when its layer is removed or its time is up.
-func TestLongDigestsLetOthersBegin(t *testing.T) {
-	d := newDigests(10*time.Millisecond, time.Hour)
-	forever := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-	ended := make(chan error, slowDigests+1)
-	for i := range slowDigests {
-		go func() { ended <- d.background(t.Context(), string(rune('a'+i)), forever) }()
-	}
-	for len(d.slow) < slowDigests {
-		time.Sleep(time.Millisecond)
-	}
-	begun := false
-	if err := d.background(t.Context(), "quick", func(context.Context) error { begun = true; return nil }); err != nil || !begun {
-		t.Errorf("a quick one: begun %v, %v", begun, err)
-	}
-	if err := d.background(t.Context(), "one too many", forever); !errors.Is(err, errSlow) {
-		t.Errorf("one slow digest too many ends with %v", err)
-	}
-	for i := range slowDigests {
-		d.stop(string(rune('a' + i)))
-		if err := <-ended; !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the digest of a layer that was removed ends with %v", err)
-		}
-	}
-	if len(d.slow)+len(d.turn)+len(d.running) > 0 {
-		t.Error("something is left of digests that ended")
-	}
-	d.limit = 20 * time.Millisecond
-	if err := d.background(t.Context(), "late", forever); !errors.Is(err, errSlow) {
-		t.Errorf("a digest beyond its time ends with %v", err)
-	}
-}
-
 // A file of 15 TiB without content that a sprite checkpoints costs no time: others have their digests soon, it is verified,
 // and so is a tree that is deeper than any path is long.
 func TestSpritesCannotKeepDigestsBusy(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	if w.host.confiner.confined().plain {
+	if w.host.confiner.Confined().Plain {
 		t.Skip("no namespaces here")
 	}
 	depth := 1500

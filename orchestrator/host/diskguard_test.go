@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/spritekit/lattice/orchestrator/host/core"
+	"github.com/spritekit/lattice/orchestrator/host/fleet"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -35,12 +35,12 @@ func TestWhoFillsTheDiskIsEnded(t *testing.T) {
 		go io.Copy(io.Discard, r) // until the command ends
 	}
 	free := uint64(40 << 30)
-	g := &diskGuard{fleet: w.host.fleet, room: func() (room, error) { return room{Bytes: free, TotalBytes: 100 << 30}, nil }}
-	w.host.core.cfg.Reserve = 8 << 30
+	g := &fleet.DiskGuard{Fleet: w.host.fleet, Room: func() (core.Space, error) { return core.Space{Bytes: free, TotalBytes: 100 << 30}, nil }}
+	w.host.core.Config.Reserve = 8 << 30
 	look := func(left uint64) []string {
 		t.Helper()
 		free = left
-		return g.look()
+		return g.Look()
 	}
 	for _, left := range []uint64{40 << 30, 7 << 30, 6 << 30} {
 		if got := look(left); got != nil {
@@ -48,7 +48,7 @@ func TestWhoFillsTheDiskIsEnded(t *testing.T) {
 		}
 	}
 	told := written(w.host, "filler") > 0 // of memory file systems the kernel tells nothing
-	g.written = nil                       // as if the guard began now
+	g.Written = nil                       // as if the guard began now
 	got := look(1 << 30)
 	if told && !slices.Equal(got, []string{"filler"}) || !told && !slices.Contains(got, "filler") {
 		t.Errorf("ended are %s, want the filler", got)
@@ -72,27 +72,10 @@ func TestWhoFillsTheDiskIsEnded(t *testing.T) {
 }
 
 func written(h *Host, name string) uint64 {
-	for _, s := range h.fleet.running() {
-		if box := s.present(); s.name == name && box != nil {
+	for _, s := range h.fleet.Running() {
+		if box := s.Present(); s.Name == name && box != nil {
 			return box.Written()
 		}
 	}
 	return 0
-}
-
-func TestFillers(t *testing.T) {
-	for _, c := range []struct {
-		before, now map[string]uint64
-		want        []string
-	}{
-		{nil, nil, nil},
-		{nil, map[string]uint64{"a": 5, "b": 3}, []string{"a"}},
-		{map[string]uint64{"a": 5, "b": 3}, map[string]uint64{"a": 6, "b": 9}, []string{"b"}},
-		{map[string]uint64{"a": 5}, map[string]uint64{"a": 2, "b": 1}, []string{"b"}}, // a was started anew
-		{map[string]uint64{"a": 5, "b": 5}, map[string]uint64{"a": 5, "b": 5}, []string{"a", "b"}},
-	} {
-		if diff := cmp.Diff(c.want, fillers(c.before, c.now)); diff != "" {
-			t.Errorf("fillers(%v, %v): %s", c.before, c.now, diff)
-		}
-	}
 }

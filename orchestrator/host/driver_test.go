@@ -25,7 +25,7 @@ func TestManySpritesBeginAtOnce(t *testing.T) {
 
 func TestDriverIsChosenByTrying(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	d, err := w.host.layers.driver()
+	d, err := w.host.layers.Driver()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestDriverIsChosenByTrying(t *testing.T) {
 	switch {
 	case layer.OnBtrfs(w.dir):
 		want = layer.Btrfs
-	case w.host.confiner.confined().plain, w.host.layers.try(d) != nil:
+	case w.host.confiner.Confined().Plain, w.host.layers.TryDriver(d) != nil:
 		want = layer.CAS
 	}
 	if d.Kind() != want {
@@ -47,7 +47,7 @@ func TestDriverIsChosenByTrying(t *testing.T) {
 
 func (w *world) driverKind() layer.Kind {
 	w.Helper()
-	d, err := w.host.layers.driver()
+	d, err := w.host.layers.Driver()
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -1,6 +1,10 @@
 package host
 
+import (
+	"github.com/spritekit/lattice/orchestrator/host/confine"
+)
+
 // PretendPlain has the host run sprites as it does where namespaces are refused.
 func (h *Host) PretendPlain() {
-	h.confiner.confined = func() confinement { return confinement{plain: true, text: "plain process tree (test)"} }
+	h.confiner.Confined = func() confine.Confinement { return confine.Confinement{Plain: true, Text: "plain process tree (test)"} }
 }

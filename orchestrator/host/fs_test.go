@@ -13,7 +13,8 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
-
+	"github.com/spritekit/lattice/orchestrator/host/confine"
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/sprites/spritestest"
 )
@@ -21,7 +22,7 @@ import (
 // plainWorld has a host to which namespaces are refused.
 func plainWorld(t *testing.T) *world {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	w.host.confiner.confined = func() confinement { return confinement{plain: true, text: "plain process tree (test)"} }
+	w.host.confiner.Confined = func() confine.Confinement { return confine.Confinement{Plain: true, Text: "plain process tree (test)"} }
 	return w
 }
 
@@ -39,11 +40,11 @@ func TestFilesPlainRace(t *testing.T) {
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := w.host.core.store.sprite("s")
+	rec, err := w.host.core.Store.Sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	outside, work := t.TempDir(), filepath.Join(w.host.layers.treeDir(rec.Tree), "workspace")
+	outside, work := t.TempDir(), filepath.Join(w.host.layers.TreeDir(rec.Tree), "workspace")
 	for _, err := range []error{
 		os.WriteFile(filepath.Join(outside, "f"), []byte("host"), 0o666), os.MkdirAll(filepath.Join(work, "real"), 0o755),
 		os.WriteFile(filepath.Join(work, "real", "f"), []byte("sprite"), 0o644), os.Symlink(outside, filepath.Join(work, "link")), os.Symlink("real", filepath.Join(work, "d")),
@@ -179,7 +180,7 @@ func TestFilesDuringDelete(t *testing.T) {
 	if !errors.Is(err, sprites.ErrWatchOver) {
 		t.Errorf("the watch ended with %v", err)
 	}
-	if left, err := os.ReadDir(w.host.core.tmpDir()); err != nil || len(left) != 0 {
+	if left, err := os.ReadDir(w.host.core.TempDir()); err != nil || len(left) != 0 {
 		t.Errorf("left in the host's folder: %v, %v", left, err)
 	}
 }
@@ -240,7 +241,7 @@ func benchWorld(b *testing.B) *sprites.Client {
 	if err != nil {
 		b.Fatal(err)
 	}
-	h, err := Open(Config{Dir: b.TempDir(), Self: self, Log: zerolog.Nop()})
+	h, err := Open(core.Config{Dir: b.TempDir(), Self: self, Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}

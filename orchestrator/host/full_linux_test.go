@@ -10,9 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"golang.org/x/sys/unix"
 )
 
 // smallDisk names the folder in which the test that runs itself again is to mount its small disk.
@@ -136,7 +135,7 @@ func testFullDisk(t *testing.T, dir string) {
 	if out, code := run("s", "rm -r weight many"); code != 0 {
 		t.Fatalf("free space: %q, %d", out, code)
 	}
-	w.host.core.chores.Wait()
+	w.host.core.Chores.Wait()
 	w.write("two")
 	if _, err := w.client.Checkpoint(ctx, "s", ""); err != nil {
 		t.Errorf("checkpoint after space was freed: %v", err)

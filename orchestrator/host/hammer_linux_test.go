@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/fleet"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -28,11 +29,11 @@ func TestSpriteHammersItsSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rec, err := w.host.core.store.sprite("s")
+	rec, err := w.host.core.Store.Sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	socket := filepath.Join(w.host.core.runDir(rec.ID), "api.sock")
+	socket := filepath.Join(w.host.core.RunDir(rec.ID), "api.sock")
 	dial := func() net.Conn {
 		t.Helper()
 		conn, err := net.Dial("unix", socket)
@@ -43,7 +44,7 @@ func TestSpriteHammersItsSocket(t *testing.T) {
 		return conn
 	}
 	// All but one connection are opened by halves.
-	for i := range insideConns - 1 {
+	for i := range fleet.InsideConns - 1 {
 		conn := dial()
 		half := []string{"", "GET /v1/checkpoints HTTP/1.1\r\nHost: x\r\nA: ", "POST /v1/checkpoint HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"}[i%3]
 		if _, err := io.WriteString(conn, half); err != nil {
@@ -53,7 +54,7 @@ func TestSpriteHammersItsSocket(t *testing.T) {
 	conn := dial()
 	answers := bufio.NewReader(conn)
 	refused := false
-	for n := 0; !refused && n < 100*callBurst; n++ {
+	for n := 0; !refused && n < 100*fleet.CallBurst; n++ {
 		if _, err := fmt.Fprint(conn, "GET /v1/checkpoints HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -96,13 +97,13 @@ func TestOwnCheckpointsAreBounded(t *testing.T) {
 	if _, err := w.client.Checkpoint(t.Context(), "s", ""); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := w.host.core.store.sprite("s")
+	rec, err := w.host.core.Store.Sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ask := func(max int) int {
 		t.Helper()
-		inside := &insideServer{requests: newBudget(9, time.Hour), checkpoints: newBudget(9, time.Hour), most: max}
+		inside := &fleet.Inside{Requests: fleet.NewBudget(9, time.Hour), Checkpoints: fleet.NewBudget(9, time.Hour), MostCheckpoints: max}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/checkpoint", strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
@@ -133,7 +134,7 @@ func (r *recorded) Flush()                      {}
 // Thousands of listeners are counted, and told as far as anybody can use it; the sprite stays usable.
 func TestThousandsOfListeners(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	if w.host.confiner.confined().plain {
+	if w.host.confiner.Confined().Plain {
 		t.Skip("no namespaces here")
 	}
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
@@ -169,15 +170,15 @@ sys.stdin.read()`
 		t.Skipf("python3 does not listen on thousands of ports here: %s%s, %v", line, rest, err)
 	}
 	go io.Copy(io.Discard, say) // until the command ends
-	rec, err := w.host.core.store.sprite("s")
+	rec, err := w.host.core.Store.Sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := w.host.fleet.runtime(rec)
+	s, err := w.host.fleet.Runtime(rec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports, err := s.ports(t.Context())
+	ports, err := s.Ports(t.Context())
 	if err != nil || len(ports) != 4096 {
 		t.Errorf("%d ports are told of, %v; want 4096", len(ports), err)
 	}

@@ -18,7 +18,7 @@
 //	trees/<ulid>/   layers of earlier versions
 //	tmp/<ulid>      layers being made; wiped at start
 //	trash/<ulid>    layers nobody refers to, being removed; wiped at start
-//	links/          links to a shared Go build cache; see shared.go
+//	links/          links to a shared Go build cache; see package share
 //	run/<id>/       shown as /.sprite inside: the socket through which a sprite checkpoints itself
 //	cache/<id>/     shown as /var/cache/sprite inside; never checkpointed. Its Go build cache begins with links to a shared
 //	                one (Config.Shared), which sprites read only
@@ -43,39 +43,53 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/catalog"
+	"github.com/spritekit/lattice/orchestrator/host/confine"
+	"github.com/spritekit/lattice/orchestrator/host/core"
+	"github.com/spritekit/lattice/orchestrator/host/execs"
+	"github.com/spritekit/lattice/orchestrator/host/fileapi"
+	"github.com/spritekit/lattice/orchestrator/host/fleet"
+	"github.com/spritekit/lattice/orchestrator/host/history"
 	"github.com/spritekit/lattice/orchestrator/host/initfile"
+	"github.com/spritekit/lattice/orchestrator/host/network"
+	"github.com/spritekit/lattice/orchestrator/host/reach"
+	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/services"
+	"github.com/spritekit/lattice/orchestrator/host/share"
+	"github.com/spritekit/lattice/orchestrator/host/storage"
+	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
 
 // Host serves sprites. Make it with Open; Close ends all that it runs.
 type Host struct {
-	core    *core
+	core    *core.Core
 	handler http.Handler
 
-	confiner *confiner
-	layers   *layerStore
-	settler  *settler
-	merger   *merger
-	network  *networkPolicy
-	skills   *skillFolders
-	caches   *goCaches
-	fleet    *fleet
+	confiner *confine.Confiner
+	layers   *storage.Store
+	settler  *storage.Settler
+	merger   *storage.Merger
+	network  *network.Policy
+	skills   *share.Skills
+	caches   *share.GoCaches
+	fleet    *fleet.Fleet
 
-	services *serviceAPI
-	execs    *execAPI
-	files    *fileAPI
-	reach    *reachAPI
-	policies *policyAPI
-	images   *imageAPI
-	catalog  *spriteAPI
-	history  *historyAPI
+	services *services.API
+	execs    *execs.API
+	files    *fileapi.API
+	reach    *reach.API
+	policies *reach.Policies
+	images   *catalog.Images
+	catalog  *catalog.API
+	history  *history.API
 
 	warm sync.Once // see WarmGoSoon
 }
 
 // Open opens or makes the host's directory and removes what a crash left there. It starts no sprite. A directory that
 // another process serves is an error.
-func Open(cfg Config) (*Host, error) {
+func Open(cfg core.Config) (*Host, error) {
 	if cfg.Dir == "" || cfg.Self == "" {
 		return nil, errors.New("open sprite host: Dir and Self must be given")
 	}
@@ -86,39 +100,39 @@ func Open(cfg Config) (*Host, error) {
 	return open(cfg, func(string) {})
 }
 
-func open(cfg Config, step func(string)) (*Host, error) {
+func open(cfg core.Config, step func(string)) (*Host, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	h := newHost(&core{
-		cfg: cfg, now: func() time.Time { return time.Now().UTC() }, clock: time.Now, step: step, pingEvery: pingEvery,
-		ctx: ctx, cancel: cancel,
+	h := newHost(&core.Core{
+		Config: cfg, Now: func() time.Time { return time.Now().UTC() }, Clock: time.Now, Step: step, PingEvery: wire.PingEvery,
+		Context: ctx, Cancel: cancel,
 	})
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}
 	var err error
-	if h.core.store, err = openStore(cfg.Dir, h.core.now()); err != nil {
+	if h.core.Store, err = records.Open(cfg.Dir, h.core.Now()); err != nil {
 		return nil, fmt.Errorf("open sprite host: %w", err)
 	}
 	// With the store open, the directory is this process's alone.
 	if init, err := initfile.Install(cfg.Dir); err != nil {
 		cfg.Log.Warn().Err(err).Msg("start sandboxes by lattice itself")
 	} else if init != "" {
-		h.core.cfg.Self = init
+		h.core.Config.Self = init
 	}
 	if err := sandbox.Sweep(); err != nil {
 		cfg.Log.Warn().Err(err).Msg("remove what sandboxes of a host that was killed left behind")
 	}
-	if err := h.history.sweep(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open sprite host: clean up: %w", err), h.core.store.close())
+	if err := h.history.Sweep(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open sprite host: clean up: %w", err), h.core.Store.Close())
 	}
-	if err := h.layers.openImages(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open sprite host: %w", err), h.core.store.close())
+	if err := h.layers.OpenImages(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open sprite host: %w", err), h.core.Store.Close())
 	}
-	h.execs.numberFrom(h.core.store.sessions)
+	h.execs.NumberFrom(h.core.Store.Sessions)
 	h.handler = h.routes()
-	h.fleet.guard()
+	h.fleet.Guard()
 	if cfg.URLs != "" {
-		if err = h.reach.openURLs(cfg.URLs); err != nil {
+		if err = h.reach.OpenURLs(cfg.URLs); err != nil {
 			return nil, errors.Join(fmt.Errorf("serve the URLs of sprites: %w", err), h.Close())
 		}
 	}
@@ -126,28 +140,28 @@ func open(cfg Config, step func(string)) (*Host, error) {
 }
 
 // newHost puts a host together from its parts, each of which knows those above it in this list only.
-func newHost(c *core) *Host {
+func newHost(c *core.Core) *Host {
 	h := &Host{core: c}
-	h.confiner = newConfiner(c)
-	h.layers = newLayerStore(c, h.confiner)
-	h.settler = newSettler(c, h.layers)
-	h.merger = newMerger(c, h.layers, h.settler)
-	h.network = newNetworkPolicy(c, h.confiner)
-	h.skills = newSkillFolders(c)
-	h.caches = newGoCaches(c, h.confiner)
-	h.fleet = newFleet(c, h.confiner, h.layers, h.network, h.skills, h.caches)
+	h.confiner = confine.NewConfiner(c)
+	h.layers = storage.NewStore(c, h.confiner)
+	h.settler = storage.NewSettler(c, h.layers)
+	h.merger = storage.NewMerger(c, h.layers, h.settler)
+	h.network = network.NewPolicy(c, h.confiner)
+	h.skills = share.NewSkills(c)
+	h.caches = share.NewGoCaches(c, h.confiner)
+	h.fleet = fleet.New(c, h.confiner, h.layers, h.network, h.skills, h.caches)
 
-	h.services = newServiceAPI(c, h.fleet)
-	h.execs = newExecAPI(c, h.fleet)
-	h.files = newFileAPI(c, h.fleet, h.confiner, h.layers, h.skills)
-	h.policies = newPolicyAPI(c, h.fleet, h.confiner, h.network)
-	h.images = newImageAPI(c, h.confiner, h.layers)
-	h.reach = newReachAPI(c, h.fleet)
-	h.catalog = newSpriteAPI(c, spriteParts{
-		fleet: h.fleet, confiner: h.confiner, layers: h.layers, network: h.network, skills: h.skills, images: h.images, urls: h.reach,
+	h.services = services.NewAPI(c, h.fleet)
+	h.execs = execs.NewAPI(c, h.fleet)
+	h.files = fileapi.NewAPI(c, h.fleet, h.confiner, h.layers, h.skills)
+	h.policies = reach.NewPolicies(c, h.fleet, h.confiner, h.network)
+	h.images = catalog.NewImages(c, h.confiner, h.layers)
+	h.reach = reach.NewAPI(c, h.fleet)
+	h.catalog = catalog.NewAPI(c, catalog.Parts{
+		Fleet: h.fleet, Confiner: h.confiner, Layers: h.layers, Network: h.network, Skills: h.skills, Images: h.images, URLs: h.reach,
 	})
-	h.history = newHistoryAPI(c, historyParts{sprites: h.fleet, catalog: h.catalog, layers: h.layers, merger: h.merger, settler: h.settler})
-	h.fleet.inside = h.insideRoutes
+	h.history = history.NewAPI(c, history.Parts{Sprites: h.fleet, Catalog: h.catalog, Layers: h.layers, Merger: h.merger, Settler: h.settler})
+	h.fleet.Inside = h.insideRoutes
 	return h
 }
 
@@ -156,28 +170,28 @@ func (h *Host) Handler() http.Handler { return h.handler }
 
 // Isolation says how firmly sprites are kept apart here, as was found out by making a sandbox: ns-root, ns-user or process
 // (see sandbox.Level); "" where none starts at all. The first call makes one.
-func (h *Host) Isolation() string { return string(h.confiner.confined().isolation) }
+func (h *Host) Isolation() string { return string(h.confiner.Confined().Isolation) }
 
 // Mode describes for people by which mechanism sprites are kept apart: "namespaces", or "plain process tree" and why.
 // The first call starts and ends a sandbox to find out.
-func (h *Host) Mode() string { return h.confiner.confined().text }
+func (h *Host) Mode() string { return h.confiner.Confined().Text }
 
 // Warning is the sentence to show a person before anything runs in a sprite: which protection is missing, why, and what
 // helps. It is "" when nothing is missing.
-func (h *Host) Warning() string { return h.confiner.confined().warning }
+func (h *Host) Warning() string { return h.confiner.Confined().Warning }
 
 // Close refuses further requests, ends every command and sandbox, waits for all goroutines and closes the database.
 // Calling it again does nothing.
 func (h *Host) Close() error {
-	if !h.fleet.shut() {
+	if !h.fleet.Shut() {
 		return nil
 	}
-	h.core.cancel()
+	h.core.Cancel()
 
-	err := h.fleet.close()
-	h.core.chores.Wait()
-	h.core.guards.Wait()
-	if err := errors.Join(err, h.reach.close(), h.core.store.close()); err != nil {
+	err := h.fleet.Close()
+	h.core.Chores.Wait()
+	h.core.Guards.Wait()
+	if err := errors.Join(err, h.reach.Close(), h.core.Store.Close()); err != nil {
 		return fmt.Errorf("close sprite host: %w", err)
 	}
 	return nil
@@ -189,34 +203,34 @@ func (h *Host) CheckIsolation() error { return h.CheckIsolationFor("") }
 
 // CheckIsolationFor is CheckIsolation of a sprite that is to be kept apart at least so firmly.
 func (h *Host) CheckIsolationFor(least sandbox.Level) error {
-	return h.confiner.requireIsolation("", least)
+	return h.confiner.RequireIsolation("", least)
 }
 
 // ImportImage brings an image in, unless it is there already, and returns its digest. ref is an absolute path or an image
 // that is there; progress may be nil.
 func (h *Host) ImportImage(ctx context.Context, ref, name string, progress func(text string)) (digest string, err error) {
-	img, err := h.images.importImage(ctx, ref, name, progress)
+	img, err := h.images.ImportImage(ctx, ref, name, progress)
 	return img.Digest, err
 }
 
 // Audit looks at all of host.db: pages, and whether the records can be read and fit together. Requests wait meanwhile.
-func (h *Host) Audit() (Audit, error) { return h.core.store.audit() }
+func (h *Host) Audit() (records.Audit, error) { return h.core.Store.Audit() }
 
 // WarmGoSoon makes the shared Go build cache of the standard library in the background, at the lowest priority, where there
 // is none yet. It does nothing after its first call. A warming that the end of the host cuts off goes on with the next one.
 func (h *Host) WarmGoSoon() {
 	h.warm.Do(func() {
-		if _, toolchain := SharedGo(h.core.cfg.Shared); toolchain != "" {
+		if _, toolchain := share.SharedGo(h.core.Config.Shared); toolchain != "" {
 			return
 		}
-		done, ok := h.fleet.admit()
+		done, ok := h.fleet.Admit()
 		if !ok {
 			return
 		}
 		defer done()
-		h.core.guards.Go(func() {
-			if _, err := h.caches.WarmGo(h.core.ctx, io.Discard, "std"); err != nil && h.core.ctx.Err() == nil {
-				h.core.cfg.Log.Info().Err(err).Msg("no shared Go build cache")
+		h.core.Guards.Go(func() {
+			if _, err := h.caches.WarmGo(h.core.Context, io.Discard, "std"); err != nil && h.core.Context.Err() == nil {
+				h.core.Config.Log.Info().Err(err).Msg("no shared Go build cache")
 			}
 		})
 	})

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spritekit/lattice/orchestrator/host/confine"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -55,7 +56,7 @@ func smallRoot(t *testing.T, more ...string) string {
 // imageWorld is a host with a storage driver that can show images.
 func imageWorld(t *testing.T, kind layer.Kind) *world {
 	w := driverWorld(t, kind, func(string) {})
-	if w.host.confiner.confined().plain {
+	if w.host.confiner.Confined().Plain {
 		t.Skipf("images need namespaces: %s", w.host.Mode())
 	}
 	return w
@@ -66,7 +67,7 @@ func imageWorlds(t *testing.T, test func(t *testing.T, w *world)) {
 	for _, kind := range []layer.Kind{layer.Overlay, layer.Btrfs, layer.CAS} {
 		t.Run(string(kind), func(t *testing.T) {
 			w := imageWorld(t, kind)
-			w.host.core.cfg.ImportImages = true
+			w.host.core.Config.ImportImages = true
 			test(t, w)
 		})
 	}
@@ -76,12 +77,12 @@ func imageWorlds(t *testing.T, test func(t *testing.T, w *world)) {
 func TestToolInAnImage(t *testing.T) {
 	root := smallRoot(t)
 	w := imageWorld(t, layer.Overlay)
-	w.host.core.cfg.ImportImages = true
+	w.host.core.Config.ImportImages = true
 	tool, err := filepath.Abs("../testdata/tool")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.host.core.cfg.AskedTools = []string{tool}
+	w.host.core.Config.AskedTools = []string{tool}
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s", Image: root}); err != nil {
 		t.Fatal(err)
 	}
@@ -235,8 +236,10 @@ func TestHostileImages(t *testing.T) {
 // Without namespaces nothing could show an image, so that none is ever left out silently.
 func TestImagesNeedNamespaces(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	w.host.confiner.confined = func() confinement { return confinement{plain: true, text: "plain process tree (a test)"} }
-	w.host.core.cfg.ImportImages = true
+	w.host.confiner.Confined = func() confine.Confinement {
+		return confine.Confinement{Plain: true, Text: "plain process tree (a test)"}
+	}
+	w.host.core.Config.ImportImages = true
 	root := t.TempDir()
 	for _, ref := range []string{root, "some"} {
 		_, err := w.client.Create(t.Context(), sprites.Create{Name: "s", Image: ref})
@@ -245,7 +248,7 @@ func TestImagesNeedNamespaces(t *testing.T) {
 			t.Errorf("Create from %s = %v", ref, err)
 		}
 	}
-	w.host.core.cfg.Image = root
+	w.host.core.Config.Image = root
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err == nil {
 		t.Error("a sprite was made without the default image")
 	}
@@ -257,7 +260,7 @@ func TestImagesNeedNamespaces(t *testing.T) {
 // A host's default image is imported once, and paths of requests only where the host allows that.
 func TestDefaultImage(t *testing.T) {
 	w, root := imageWorld(t, layer.Overlay), smallRoot(t)
-	w.host.core.cfg.Image = root
+	w.host.core.Config.Image = root
 	for _, name := range []string{"a", "b"} {
 		if made, err := w.client.Create(t.Context(), sprites.Create{Name: name}); err != nil || made.Image == "" {
 			t.Fatalf("Create = %+v, %v", made, err)
@@ -282,7 +285,7 @@ func TestDefaultImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(filepath.Dir(w.host.layers.images.Dir(made.Image))); err != nil {
+	if err := os.RemoveAll(filepath.Dir(w.host.layers.Images.Dir(made.Image))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.client.Exec(t.Context(), "a", sprites.Exec{Cmd: []string{"true"}}); err == nil || !strings.Contains(err.Error(), "import it again") {

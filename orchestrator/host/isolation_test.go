@@ -8,17 +8,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spritekit/lattice/orchestrator/host/confine"
+	"github.com/spritekit/lattice/orchestrator/host/core"
+	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
 // weakWorld is a host on a machine that refuses namespaces.
 func weakWorld(t *testing.T, least sandbox.Level) *world {
-	w := newWorldWith(t, Config{Dir: t.TempDir(), Reserve: -1, MinIsolation: least}, func(string) {})
-	w.host.confiner.confined = func() confinement {
-		return confinement{
-			plain: true, isolation: sandbox.LevelProcess, text: "plain process tree", warning: "beware",
-			downgrade: &sprites.Downgrade{Reason: "start init: no", Remedy: "turn the knob"},
+	w := newWorldWith(t, core.Config{Dir: t.TempDir(), Reserve: -1, MinIsolation: least}, func(string) {})
+	w.host.confiner.Confined = func() confine.Confinement {
+		return confine.Confinement{
+			Plain: true, Isolation: sandbox.LevelProcess, Text: "plain process tree", Warning: "beware",
+			Downgrade: &sprites.Downgrade{Reason: "start init: no", Remedy: "turn the knob"},
 		}
 	}
 	return w
@@ -37,7 +40,7 @@ func TestIsolationIsToldAsItIs(t *testing.T) {
 	if _, code := w.sh("s", "true"); code != 0 {
 		t.Fatalf("true = %d", code)
 	}
-	if box := w.host.fleet.running()[0].present(); box == nil || string(box.Level()) != s.Isolation {
+	if box := w.host.fleet.Running()[0].Present(); box == nil || string(box.Level()) != s.Isolation {
 		t.Errorf("the sprite's object says %q of a box %v", s.Isolation, box)
 	}
 	if len(s.Limits) != 4 {
@@ -73,11 +76,11 @@ func TestIsolationIsNotLowered(t *testing.T) {
 	}
 
 	// One that was made on a better day, such as before an update of the system, does not start either: not by any call.
-	if _, err := w.host.core.store.updateSprite("s", func(rec *spriteRecord) { rec.MinIsolation = sandbox.LevelUser }); err != nil {
+	if _, err := w.host.core.Store.UpdateSprite("s", func(rec *records.Sprite) { rec.MinIsolation = sandbox.LevelUser }); err != nil {
 		t.Fatal(err)
 	}
 	for _, least := range []sandbox.Level{"", sandbox.LevelRoot} {
-		w.host.core.cfg.MinIsolation = least
+		w.host.core.Config.MinIsolation = least
 		_, err = w.client.Exec(t.Context(), "s", sprites.Exec{Cmd: []string{"true"}})
 		refused("exec", err)
 		if status := w.call("POST", "/v1/sprites/s/exec?cmd=true", "", nil); status != 409 {
@@ -86,34 +89,34 @@ func TestIsolationIsNotLowered(t *testing.T) {
 		if status := w.call("PUT", "/v1/sprites/s/services/web?duration=1s", `{"cmd":"true"}`, nil); status != 409 {
 			t.Errorf("a service = %d", status)
 		}
-		for _, s := range w.host.fleet.running() {
-			if s.present() != nil {
+		for _, s := range w.host.fleet.Running() {
+			if s.Present() != nil {
 				t.Error("a box runs")
 			}
 		}
 	}
-	w.host.core.cfg.MinIsolation = sandbox.LevelRoot
+	w.host.core.Config.MinIsolation = sandbox.LevelRoot
 	if err := w.host.CheckIsolation(); err == nil || !strings.HasPrefix(err.Error(), "sprites would be kept apart by process, and min_isolation of this host asks for ns-root") {
 		t.Errorf("CheckIsolation = %v", err)
 	}
 }
 
 func TestLimitsAreTheLeastOfAll(t *testing.T) {
-	small := &resources{}
+	small := &records.Resources{}
 	if err := json.Unmarshal([]byte(`{"memory":{"limit_mb":64}}`), small); err != nil {
 		t.Fatal(err)
 	}
-	h := &confiner{core: &core{cfg: Config{Box: sandbox.Limits{Pids: 100, MemoryBytes: 1 << 30}}}}
+	h := &confine.Confiner{Core: &core.Core{Config: core.Config{Box: sandbox.Limits{Pids: 100, MemoryBytes: 1 << 30}}}}
 	for name, c := range map[string]struct {
-		rec  spriteRecord
+		rec  records.Sprite
 		want sandbox.Limits
 	}{
-		"the host's":       {spriteRecord{}, sandbox.Limits{Pids: 100, MemoryBytes: 1 << 30}},
-		"asked for less":   {spriteRecord{Config: &sprites.Config{RAMMB: 512, CPUs: 2, Pids: 10}}, sandbox.Limits{Pids: 10, MemoryBytes: 512 << 20, CPUs: 2}},
-		"asked for more":   {spriteRecord{Config: &sprites.Config{RAMMB: 4096, Pids: 1000}}, sandbox.Limits{Pids: 100, MemoryBytes: 1 << 30}},
-		"less by a policy": {spriteRecord{Config: &sprites.Config{RAMMB: 512}, Resources: small}, sandbox.Limits{Pids: 100, MemoryBytes: 64 << 20}},
+		"the host's":       {records.Sprite{}, sandbox.Limits{Pids: 100, MemoryBytes: 1 << 30}},
+		"asked for less":   {records.Sprite{Config: &sprites.Config{RAMMB: 512, CPUs: 2, Pids: 10}}, sandbox.Limits{Pids: 10, MemoryBytes: 512 << 20, CPUs: 2}},
+		"asked for more":   {records.Sprite{Config: &sprites.Config{RAMMB: 4096, Pids: 1000}}, sandbox.Limits{Pids: 100, MemoryBytes: 1 << 30}},
+		"less by a policy": {records.Sprite{Config: &sprites.Config{RAMMB: 512}, Resources: small}, sandbox.Limits{Pids: 100, MemoryBytes: 64 << 20}},
 	} {
-		if got := h.boxLimits(c.rec); got != c.want {
+		if got := h.BoxLimits(c.rec); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
@@ -122,18 +125,18 @@ func TestLimitsAreTheLeastOfAll(t *testing.T) {
 // A probe that could not be done says nothing about the machine: the next one is believed.
 func TestProbesThatFailAreRepeated(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	w.host.confiner.confined = w.host.confiner.probed()
-	tmp := filepath.Join(w.host.core.cfg.Dir, "tmp")
+	w.host.confiner.Confined = w.host.confiner.Probed()
+	tmp := filepath.Join(w.host.core.Config.Dir, "tmp")
 	if err := os.Rename(tmp, tmp+"-away"); err != nil {
 		t.Fatal(err)
 	}
-	if c := w.host.confiner.confined(); c.isolation != "" || c.plain || !c.netns {
+	if c := w.host.confiner.Confined(); c.Isolation != "" || c.Plain || !c.Netns {
 		t.Errorf("without a folder to try in: %+v", c)
 	}
 	if err := os.Rename(tmp+"-away", tmp); err != nil {
 		t.Fatal(err)
 	}
-	if c := w.host.confiner.confined(); c.isolation == "" {
+	if c := w.host.confiner.Confined(); c.Isolation == "" {
 		t.Errorf("with one again: %+v", c)
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/rs/zerolog"
-
+	"github.com/spritekit/lattice/orchestrator/host/core"
+	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -49,7 +50,7 @@ func TestSlowReaderPings(t *testing.T) {
 	const size = 30_000_000
 	t.Run("command", func(t *testing.T) {
 		t.Parallel()
-		w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
+		w := newWorldWith(t, core.Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
 		w.sprite("s")
 		conn := w.dialSocket("/exec", url.Values{"cmd": {"sh", "-c", "head -c 30000000 /dev/zero; exit 3"}}, nil)
 		w.sulk(conn)
@@ -78,7 +79,7 @@ func TestSlowReaderPings(t *testing.T) {
 		if _, err := exec.LookPath("perl"); err != nil {
 			t.Skip(err)
 		}
-		w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
+		w := newWorldWith(t, core.Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
 		w.sprite("s")
 		const server = `$|=1; use IO::Socket::INET; my $s=IO::Socket::INET->new(Listen=>1,LocalAddr=>"127.0.0.1:8182",ReuseAddr=>1) or die; print "up\n"; my $c=$s->accept; print $c ("x" x 30000000); close $c`
 		w.serve("sender", "perl", "-e", server)
@@ -109,12 +110,12 @@ func TestSlowReaderPings(t *testing.T) {
 // Those who only listen are asked whether they are there. Who has answered and ceases to is gone; who never answers is not,
 // because some clients never do.
 func TestListenersAreAsked(t *testing.T) {
-	w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
-	w.host.core.pingEvery = 50 * time.Millisecond
+	w := newWorldWith(t, core.Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
+	w.host.core.PingEvery = 50 * time.Millisecond
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	const enough = 3 * missedPings
+	const enough = 3 * wire.MissedPings
 	for _, path := range []string{"/fs/watch", "/ports/watch"} {
 		listen := func(answer func(n int) bool) (*websocket.Conn, <-chan struct{}) {
 			asked, n := make(chan struct{}), 0
@@ -161,7 +162,7 @@ func TestListenersAreAsked(t *testing.T) {
 
 // Who watches the ports of a sprite is told when there is no sprite any more.
 func TestPortsOfDeleted(t *testing.T) {
-	w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
+	w := newWorldWith(t, core.Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}

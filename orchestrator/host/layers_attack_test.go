@@ -35,7 +35,7 @@ mkdir -p work/index index; touch index/00fb21000081
 	for _, kind := range []layer.Kind{layer.Overlay, layer.Btrfs, layer.CAS} {
 		t.Run(string(kind), func(t *testing.T) {
 			w := driverWorld(t, kind, func(string) {})
-			if w.host.confiner.confined().plain {
+			if w.host.confiner.Confined().Plain {
 				t.Skip("without namespaces a sprite is not kept apart")
 			}
 			if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {

@@ -11,27 +11,29 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-
+	"github.com/spritekit/lattice/orchestrator/host/core"
+	"github.com/spritekit/lattice/orchestrator/host/fleet"
+	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
 // lifeWorld is a world whose clock is set by the test, and whose timers never fire by themselves.
-func lifeWorld(t *testing.T, limits Limits) (w *world, pass func(time.Duration)) {
+func lifeWorld(t *testing.T, limits core.Limits) (w *world, pass func(time.Duration)) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	h, err := open(Config{
+	h, err := open(core.Config{
 		Dir: dir, Self: self, Log: zerolog.Nop(), WarmAfter: time.Hour, ColdAfter: 24 * time.Hour, Limits: limits,
 	}, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var passed atomic.Int64
-	h.core.now = func() time.Time { return time.Now().UTC().Add(time.Duration(passed.Load())) }
-	h.core.clock = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
+	h.core.Now = func() time.Time { return time.Now().UTC().Add(time.Duration(passed.Load())) }
+	h.core.Clock = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
 	server := httptest.NewServer(h.Handler())
 	t.Cleanup(func() {
 		server.Close()
@@ -46,15 +48,15 @@ func lifeWorld(t *testing.T, limits Limits) (w *world, pass func(time.Duration))
 // asleep returns what the timer would do, done now.
 func (w *world) asleep(name string) string {
 	w.Helper()
-	rec, err := w.host.core.store.sprite(name)
+	rec, err := w.host.core.Store.Sprite(name)
 	if err != nil {
 		w.Fatal(err)
 	}
-	s, err := w.host.fleet.runtime(rec)
+	s, err := w.host.fleet.Runtime(rec)
 	if err != nil {
 		w.Fatal(err)
 	}
-	s.sleepIfIdle()
+	s.SleepIfIdle()
 	return w.status(name)
 }
 
@@ -92,21 +94,21 @@ func (w *world) detached(name string, grace time.Duration, script string) (sessi
 // settle waits until nobody is attached to the sprite's sessions any more.
 func (w *world) settle(name string) {
 	w.Helper()
-	rec, err := w.host.core.store.sprite(name)
+	rec, err := w.host.core.Store.Sprite(name)
 	if err != nil {
 		w.Fatal(err)
 	}
-	s, err := w.host.fleet.runtime(rec)
+	s, err := w.host.fleet.Runtime(rec)
 	if err != nil {
 		w.Fatal(err)
 	}
-	_, _, leave, err := w.host.fleet.enter(w.Context(), name, alone)
+	_, _, leave, err := w.host.fleet.Enter(w.Context(), name, fleet.Alone)
 	if err != nil {
 		w.Fatal(err)
 	}
 	leave()
 	for w.Context().Err() == nil { // the server hears of a client's leaving in its own time
-		if s.uses() == 0 {
+		if s.Uses() == 0 {
 			return
 		}
 		time.Sleep(time.Millisecond)
@@ -121,7 +123,7 @@ func (w writer) Write(p []byte) (int, error) {
 }
 
 func TestIdleSpritesGetWarmAndCold(t *testing.T) {
-	w, pass := lifeWorld(t, Limits{})
+	w, pass := lifeWorld(t, core.Limits{})
 	w.sprite("s")
 	if got := w.status("s"); got != "cold" {
 		t.Errorf("a new sprite is %s, want cold", got)
@@ -153,7 +155,7 @@ func TestIdleSpritesGetWarmAndCold(t *testing.T) {
 }
 
 func TestWhatKeepsASpriteAwake(t *testing.T) {
-	w, pass := lifeWorld(t, Limits{})
+	w, pass := lifeWorld(t, core.Limits{})
 	for name, c := range map[string]struct {
 		grace time.Duration
 		after []string // each look an hour and more later
@@ -182,15 +184,15 @@ func TestWhatKeepsASpriteAwake(t *testing.T) {
 	w.sprite("serving")
 	w.sh("serving", "true")
 	w.settle("serving")
-	rec, err := w.host.core.store.sprite("serving")
+	rec, err := w.host.core.Store.Sprite("serving")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := w.host.fleet.runtime(rec)
+	s, err := w.host.fleet.Runtime(rec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	release, err := s.hold()
+	release, err := s.Hold()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +228,7 @@ func (w *world) inside(name, method, path, body string) string {
 }
 
 func TestTasksKeepASpriteAwake(t *testing.T) {
-	w, pass := lifeWorld(t, Limits{})
+	w, pass := lifeWorld(t, core.Limits{})
 	w.sprite("s")
 	if out, _ := w.sh("s", "command -v curl"); out == "" {
 		t.Skip("curl is not installed: the sprite's own socket is not tried")
@@ -262,16 +264,16 @@ func TestTasksKeepASpriteAwake(t *testing.T) {
 }
 
 func TestASpriteFindsItsWay(t *testing.T) {
-	w, _ := lifeWorld(t, Limits{})
+	w, _ := lifeWorld(t, core.Limits{})
 	w.sprite("s")
 	out, code := w.sh("s", "cat /.sprite/version.txt; grep -c api.sock /.sprite/llm.txt; test -d /.sprite/logs && test -d /.sprite/policy && ! echo x 2>/dev/null >/.sprite/llm.txt")
-	if want := strings.TrimPrefix(apiVersion, "v") + "\n4"; out != want || code != 0 {
+	if want := strings.TrimPrefix(wire.Version, "v") + "\n4"; out != want || code != 0 {
 		t.Errorf("= %d, %q, want %q", code, out, want)
 	}
 }
 
 func TestRestart(t *testing.T) {
-	w, _ := lifeWorld(t, Limits{})
+	w, _ := lifeWorld(t, core.Limits{})
 	w.sprite("s")
 	id := w.detached("s", -1, "echo kept >/workspace/f; echo ready; sleep 600")
 	w.sh("s", "until test -s f; do sleep 0.01; done")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -41,7 +42,7 @@ func (w *world) answer(method, path, body string) *http.Response {
 }
 
 func TestCreationsAreLimited(t *testing.T) {
-	w, pass := lifeWorld(t, Limits{Creations: 2, Window: time.Minute})
+	w, pass := lifeWorld(t, core.Limits{Creations: 2, Window: time.Minute})
 	w.sprite("a")
 	w.sprite("b")
 	res := w.answer("POST", "/v1/sprites", `{"name":"c"}`)
@@ -64,7 +65,7 @@ func TestCreationsAreLimited(t *testing.T) {
 }
 
 func TestRunningSpritesAreLimited(t *testing.T) {
-	w, _ := lifeWorld(t, Limits{Running: 1})
+	w, _ := lifeWorld(t, core.Limits{Running: 1})
 	w.sprite("a")
 	w.sprite("b")
 	w.sh("a", "true")

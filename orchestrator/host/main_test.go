@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
-
 	"github.com/spritekit/lattice/orchestrator/host"
-	_ "github.com/spritekit/lattice/orchestrator/host/sandbox/early" // the test binary is the init of its sandboxes
+	"github.com/spritekit/lattice/orchestrator/host/core"
+	_ "github.com/spritekit/lattice/orchestrator/host/sandbox/early"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
@@ -23,15 +23,15 @@ func newHost(t *testing.T, token string) *host.Host {
 // openHost opens a host that ends with the test.
 func openHost(t *testing.T, dir, token string) *host.Host {
 	t.Helper()
-	return openHostWith(t, host.Config{Dir: dir, Token: token})
+	return openHostWith(t, core.Config{Dir: dir, Token: token})
 }
 
-func limitedHost(t *testing.T, token string, limits host.Limits) *host.Host {
+func limitedHost(t *testing.T, token string, limits core.Limits) *host.Host {
 	t.Helper()
-	return openHostWith(t, host.Config{Dir: t.TempDir(), Token: token, Limits: limits})
+	return openHostWith(t, core.Config{Dir: t.TempDir(), Token: token, Limits: limits})
 }
 
-func openHostWith(t *testing.T, cfg host.Config) *host.Host {
+func openHostWith(t *testing.T, cfg core.Config) *host.Host {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
-
 	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -74,7 +74,7 @@ func openWorld(t *testing.T, prepare func(*host.Host), preset egress.Preset, hos
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.Open(host.Config{Dir: t.TempDir(), Self: self, Log: zerolog.Nop(), Network: host.Network{
+	h, err := host.Open(core.Config{Dir: t.TempDir(), Self: self, Log: zerolog.Nop(), Network: core.Network{
 		Preset: preset, HostPorts: hostPorts,
 		Upstream: egress.Upstream{
 			Lookup: func(_ context.Context, name string) ([]netip.Addr, error) {

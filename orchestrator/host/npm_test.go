@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/core"
 )
 
 // npmClient is the official client that must work unmodified.
@@ -27,7 +27,7 @@ func TestNPMClient(t *testing.T) {
 	module := npmModule(t)
 	server := httptest.NewServer(newHost(t, "secret").Handler())
 	defer server.Close()
-	limited := httptest.NewServer(limitedHost(t, "secret", host.Limits{Creations: 1, Window: time.Hour}).Handler())
+	limited := httptest.NewServer(limitedHost(t, "secret", core.Limits{Creations: 1, Window: time.Hour}).Handler())
 	defer limited.Close()
 	driven := filepath.Join(t.TempDir(), "driven")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

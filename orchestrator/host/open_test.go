@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-
+	"github.com/spritekit/lattice/orchestrator/host/core"
+	"github.com/spritekit/lattice/orchestrator/host/services"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -63,7 +64,7 @@ var everything = map[string]func(ctx context.Context, w *world, ready func()) er
 		return err
 	},
 	"log": func(ctx context.Context, w *world, ready func()) error {
-		return w.client.ServiceLogs(ctx, "s", "listener", 10, sprites.ServiceCall{Duration: followMost, OnEvent: func(sprites.ServiceEvent) error {
+		return w.client.ServiceLogs(ctx, "s", "listener", 10, sprites.ServiceCall{Duration: services.MaxFollow, OnEvent: func(sprites.ServiceEvent) error {
 			ready()
 			return nil
 		}})
@@ -77,7 +78,7 @@ func (w *world) serve(name, cmd string, args ...string) {
 		w.Fatal(err)
 	}
 	up := errors.New("up")
-	err := w.client.ServiceLogs(w.Context(), "s", name, 10, sprites.ServiceCall{Duration: followMost, OnEvent: func(e sprites.ServiceEvent) error {
+	err := w.client.ServiceLogs(w.Context(), "s", name, 10, sprites.ServiceCall{Duration: services.MaxFollow, OnEvent: func(e sprites.ServiceEvent) error {
 		if strings.Contains(e.Data, "up") {
 			return up
 		}
@@ -120,7 +121,7 @@ func TestEverythingOpen(t *testing.T) {
 			"command": lost, "terminal": lost, "joined": lost, "files": "broke", "connection": "read from the sprite", "log": "read the log"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorldWith(t, Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
+			w := newWorldWith(t, core.Config{Dir: t.TempDir(), Log: zerolog.Nop()}, func(string) {})
 			if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 				t.Fatal(err)
 			}

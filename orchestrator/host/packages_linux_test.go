@@ -46,7 +46,7 @@ func TestPackageInstalls(t *testing.T) {
 		t.Fatalf("dpkg-deb: %v: %s", err, out)
 	}
 	w := imageWorld(t, layer.Overlay)
-	w.host.core.cfg.ImportImages = true
+	w.host.core.Config.ImportImages = true
 	ctx := t.Context()
 	if _, err := w.client.Create(ctx, sprites.Create{Name: "s", Image: root}); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestPackageInstalls(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	w.host.core.cfg.NoRoot = true
+	w.host.core.Config.NoRoot = true
 	if _, err := w.client.Create(ctx, sprites.Create{Name: "without", Image: root}); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spritekit/lattice/orchestrator/host/confine"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -12,15 +13,15 @@ import (
 // TestPlain runs commands where namespaces are refused: the folders have their host names, and commands are told.
 func TestPlain(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	w.host.confiner.confined = func() confinement {
-		return confinement{plain: true, isolation: sandbox.LevelProcess, text: "plain process tree (test)"}
+	w.host.confiner.Confined = func() confine.Confinement {
+		return confine.Confinement{Plain: true, Isolation: sandbox.LevelProcess, Text: "plain process tree (test)"}
 	}
 	ctx := t.Context()
 	if _, err := w.client.Create(ctx, sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
 	w.write("one")
-	rec, err := w.host.core.store.sprite("s")
+	rec, err := w.host.core.Store.Sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func TestPlain(t *testing.T) {
 	code, err := w.client.Exec(ctx, "s", sprites.Exec{
 		Cmd: []string{"sh", "-c", `pwd; echo $LATTICE_WORKSPACE; cat f; printf two > f; test -S $LATTICE_SOCKET`}, Dir: "/workspace", Stdout: &out,
 	})
-	dir := filepath.Join(w.host.layers.treeDir(rec.Tree), "workspace")
+	dir := filepath.Join(w.host.layers.TreeDir(rec.Tree), "workspace")
 	if want := dir + "\n" + dir + "\none"; code != 0 || err != nil || out.String() != want {
 		t.Errorf("Exec = %d, %v, %q, want %q", code, err, out.String(), want)
 	}

@@ -4,13 +4,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/host/fleet"
 )
 
 // A sprite looks into its last five checkpoints, and changes none. While a command runs, the view follows where the host is
 // root; elsewhere, and in any case after a start, it is what the next sandbox finds.
 func TestCheckpointsAreSeenInside(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	if w.host.confiner.confined().plain {
+	if w.host.confiner.Confined().Plain {
 		t.Skip("a plain process tree has no mounts")
 	}
 	w.sprite("s")
@@ -52,7 +54,7 @@ func TestCheckpointsAreSeenInside(t *testing.T) {
 	if os.Getuid() == 0 && out != now {
 		t.Errorf("while a command runs: %q, want %q", out, now)
 	}
-	if err := w.host.runningSprite("s").stop(); err != nil {
+	if err := w.host.runningSprite("s").Stop(); err != nil {
 		t.Fatal(err)
 	}
 	if got := look(); got != now {
@@ -60,9 +62,9 @@ func TestCheckpointsAreSeenInside(t *testing.T) {
 	}
 }
 
-func (h *Host) runningSprite(name string) *sprite {
-	for _, s := range h.fleet.running() {
-		if s.name == name {
+func (h *Host) runningSprite(name string) *fleet.Sprite {
+	for _, s := range h.fleet.Running() {
+		if s.Name == name {
 			return s
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/core"
 )
 
 // TestProbeIsKept holds that a host of the same program on the same running system starts no sandbox to find out what it
@@ -35,7 +35,7 @@ func TestProbeIsKept(t *testing.T) {
 		}
 		var found string
 		t.Run("host", func(t *testing.T) {
-			found = openHostWith(t, host.Config{Dir: dir}).Isolation()
+			found = openHostWith(t, core.Config{Dir: dir}).Isolation()
 		})
 		return found
 	}

@@ -12,9 +12,8 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
-	"golang.org/x/sync/errgroup"
-
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"golang.org/x/sync/errgroup"
 )
 
 // listener starts a service that listens on a free port, and returns the port. do handles $c, a connection.

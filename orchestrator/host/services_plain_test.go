@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/confine"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
 // Where namespaces are refused services run all the same, and the proxy reaches them and nothing else of the machine's.
 func TestPlainServices(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	w.host.confiner.confined = func() confinement { return confinement{plain: true, text: "plain process tree (test)"} }
+	w.host.confiner.Confined = func() confine.Confinement { return confine.Confinement{Plain: true, Text: "plain process tree (test)"} }
 	ctx := t.Context()
 	if _, err := w.client.Create(ctx, sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)

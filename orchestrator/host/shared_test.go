@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/confine"
+	"github.com/spritekit/lattice/orchestrator/host/share"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -21,17 +23,17 @@ func sharing(t *testing.T) (w *world, dir string) {
 		t.Skip("no Go toolchain")
 	}
 	w = newWorld(t, t.TempDir(), func(string) {})
-	if w.host.confiner.confined().plain {
+	if w.host.confiner.Confined().Plain {
 		t.Skip("no namespaces here")
 	}
 	dir = filepath.Join(t.TempDir(), "shared")
-	w.host.core.cfg.Shared = dir
+	w.host.core.Config.Shared = dir
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if goroot := strings.TrimSpace(string(root)); !strings.HasPrefix(goroot, "/usr/") {
-		w.host.core.cfg.Tools = []string{goroot}
+		w.host.core.Config.Tools = []string{goroot}
 	}
 	return w, dir
 }
@@ -67,7 +69,7 @@ func TestSharedGoCache(t *testing.T) {
 		t.Fatalf("a sprite without a shared cache compiles %s packages", n)
 	}
 	// Of toolchains that are long gone, one is still used.
-	for name, age := range map[string]time.Duration{"go1.1-old": 2 * unusedAfter, "go1.2-used": unusedAfter / 2} {
+	for name, age := range map[string]time.Duration{"go1.1-old": 2 * share.UnusedAfter, "go1.2-used": share.UnusedAfter / 2} {
 		readme, used := filepath.Join(dir, "go-build", name, "README"), time.Now().Add(-age)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(readme), 0o755), os.WriteFile(readme, nil, 0o644), os.Chtimes(readme, used, used)); err != nil {
 			t.Fatal(err)
@@ -78,7 +80,7 @@ func TestSharedGoCache(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said.String())
 	}
-	if folder, name := SharedGo(dir); name != toolchain || !strings.HasPrefix(name, "go1.") || folder == "" {
+	if folder, name := share.SharedGo(dir); name != toolchain || !strings.HasPrefix(name, "go1.") || folder == "" {
 		t.Fatalf("SharedGo = %q, %q, want %q", folder, name, toolchain)
 	}
 	if again, err := w.host.WarmGo(t.Context(), &said, "no/such/package"); again != toolchain || err != nil {
@@ -116,15 +118,15 @@ func TestSharedGoCache(t *testing.T) {
 	}
 
 	// A new toolchain's cache takes the place of the old one's links; without any, none dangle.
-	old, _ := SharedGo(dir)
+	old, _ := share.SharedGo(dir)
 	if err := os.Rename(old, filepath.Join(dir, "go-build", "go1.0-next")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.host.fleet.running()[0].stop(); err != nil {
+	if err := w.host.fleet.Running()[0].Stop(); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range w.host.fleet.running() {
-		if err := s.stop(); err != nil {
+	for _, s := range w.host.fleet.Running() {
+		if err := s.Stop(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -134,8 +136,8 @@ func TestSharedGoCache(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "go-build")); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range w.host.fleet.running() {
-		if err := s.stop(); err != nil {
+	for _, s := range w.host.fleet.Running() {
+		if err := s.Stop(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,7 +152,7 @@ func TestSharedGoCacheUnderAttack(t *testing.T) {
 	if _, err := w.host.WarmGo(t.Context(), new(bytes.Buffer), "internal/goarch"); err != nil {
 		t.Fatal(err)
 	}
-	folder, _ := SharedGo(dir)
+	folder, _ := share.SharedGo(dir)
 	before := fingerprint(t, folder)
 	w.sprite("evil")
 	link := "f=$(find /var/cache/sprite/go-build -type l -name '*-d' | head -n 1); test -n \"$f\" || exit 0; "
@@ -182,8 +184,8 @@ func TestSharedGoCacheUnderAttack(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.sh("evil", "rm -rf /var/cache/sprite/go-build; ln -s "+outside+" /var/cache/sprite/go-build")
-	for _, s := range w.host.fleet.running() {
-		if err := s.stop(); err != nil {
+	for _, s := range w.host.fleet.Running() {
+		if err := s.Stop(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,12 +221,12 @@ func fingerprint(t *testing.T, dir string) string {
 
 func TestWarmGoRefusals(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	if _, err := w.host.WarmGo(t.Context(), new(bytes.Buffer), "std"); !errors.Is(err, ErrNoShared) {
+	if _, err := w.host.WarmGo(t.Context(), new(bytes.Buffer), "std"); !errors.Is(err, share.ErrNoShared) {
 		t.Errorf("WarmGo without a place = %v", err)
 	}
-	w.host.core.cfg.Shared = t.TempDir()
-	w.host.confiner.confined = func() confinement { return confinement{plain: true} }
-	if _, err := w.host.WarmGo(t.Context(), new(bytes.Buffer), "std"); !errors.Is(err, ErrPlain) {
+	w.host.core.Config.Shared = t.TempDir()
+	w.host.confiner.Confined = func() confine.Confinement { return confine.Confinement{Plain: true} }
+	if _, err := w.host.WarmGo(t.Context(), new(bytes.Buffer), "std"); !errors.Is(err, share.ErrPlain) {
 		t.Errorf("WarmGo without namespaces = %v", err)
 	}
 }
@@ -235,7 +237,10 @@ func TestWarmGoSoon(t *testing.T) {
 	w.host.WarmGoSoon()
 	w.host.WarmGoSoon()
 	deadline := time.Now().Add(time.Minute)
-	for func() bool { _, err := os.Lstat(filepath.Join(dir, "go-build", ".warming", "cache", "go-build", "README")); return err != nil }() {
+	for func() bool {
+		_, err := os.Lstat(filepath.Join(dir, "go-build", ".warming", "cache", "go-build", "README"))
+		return err != nil
+	}() {
 		if time.Now().After(deadline) {
 			t.Fatal("nothing is made in the background")
 		}
@@ -244,7 +249,7 @@ func TestWarmGoSoon(t *testing.T) {
 	if err := w.host.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, toolchain := SharedGo(dir); toolchain != "" {
+	if _, toolchain := share.SharedGo(dir); toolchain != "" {
 		t.Errorf("a cache that is not finished is shared for %s", toolchain)
 	}
 }

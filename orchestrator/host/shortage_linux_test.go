@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -30,8 +31,8 @@ func TestShortagesAre503(t *testing.T) {
 		{errors.Join(sandbox.ErrDied, errors.New("killed")), http.StatusBadGateway, sprites.CodeSandboxDied},
 		{errors.Join(sandbox.ErrDied, syscall.ENOMEM), http.StatusBadGateway, sprites.CodeSandboxDied}, // its command may have begun
 	} {
-		if got := classify(fmt.Errorf("start sprite x: %w", c.err)); got.status != c.status || got.code != c.code {
-			t.Errorf("%v is answered with %d %s, want %d %s", c.err, got.status, got.code, c.status, c.code)
+		if got := wire.Classify(fmt.Errorf("start sprite x: %w", c.err)); got.Status != c.status || got.Code != c.code {
+			t.Errorf("%v is answered with %d %s, want %d %s", c.err, got.Status, got.Code, c.status, c.code)
 		}
 	}
 }
@@ -40,7 +41,7 @@ func TestShortagesAre503(t *testing.T) {
 // has its own.
 func TestTerminalsOfASpriteAreItsOwn(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	if w.host.confiner.confined().plain {
+	if w.host.confiner.Confined().Plain {
 		t.Skip("no namespaces here")
 	}
 	for _, name := range []string{"s", "neighbour"} {

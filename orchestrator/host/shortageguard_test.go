@@ -4,6 +4,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/spritekit/lattice/orchestrator/host/fleet"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -32,18 +33,18 @@ func TestWhoHoardsIsEnded(t *testing.T) {
 		}
 		go io.Copy(io.Discard, r) // until the command ends
 	}
-	g := &shortageGuard{fleet: w.host.fleet, room: sandbox.Held{Files: 10_000, Entries: 10_000}, reserve: sandbox.NewReserve()}
-	if name := g.look(); name != "" {
+	g := &fleet.ShortageGuard{Fleet: w.host.fleet, Room: sandbox.Held{Files: 10_000, Entries: 10_000}, Reserve: sandbox.NewReserve()}
+	if name := g.Look(); name != "" {
 		t.Errorf("with plenty left %s is ended", name)
 	}
-	g.room.Files = 500
-	if name := g.look(); name != "hoarder" {
+	g.Room.Files = 500
+	if name := g.Look(); name != "hoarder" {
 		t.Errorf("ended is %q, want the hoarder", name)
 	}
 	if err := <-ended; err == nil {
 		t.Error("the hoarder's command ends as if nothing was")
 	}
-	if name := g.look(); name != "" {
+	if name := g.Look(); name != "" {
 		t.Errorf("afterwards %s is ended", name)
 	}
 	for _, name := range []string{"hoarder", "neighbour"} {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
-
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/tree"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -26,8 +26,8 @@ func driverWorld(t *testing.T, kind layer.Kind, step func(string)) *world {
 	} else {
 		dir = tempDir(t)
 	}
-	w := newWorldWith(t, Config{Dir: dir, Log: zerolog.Nop(), Reserve: -1, Storage: kind}, step)
-	if w.host.confiner.confined().plain && kind != layer.CAS {
+	w := newWorldWith(t, core.Config{Dir: dir, Log: zerolog.Nop(), Reserve: -1, Storage: kind}, step)
+	if w.host.confiner.Confined().Plain && kind != layer.CAS {
 		t.Skipf("%s is for sandboxes with namespaces: %s", kind, w.host.Mode())
 	}
 	return w
@@ -133,7 +133,7 @@ func TestWhatSurvives(t *testing.T) {
 	for _, kind := range []layer.Kind{layer.Overlay, layer.Btrfs, layer.CAS} {
 		t.Run(string(kind), func(t *testing.T) {
 			w := driverWorld(t, kind, func(string) {})
-			if w.host.confiner.confined().plain {
+			if w.host.confiner.Confined().Plain {
 				t.Skip("without namespaces paths are translated, and the listing is of the host's folders")
 			}
 			if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {

@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
+	"github.com/spritekit/lattice/orchestrator/host/confine"
+	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -27,7 +28,7 @@ func TestToolsOfASprite(t *testing.T) {
 	if _, err := create("a", good); !errors.As(err, &refused) || refused.Status != 403 {
 		t.Errorf("a tool of a host without rules = %v, want 403", err)
 	}
-	w.host.core.cfg.CheckTool = func(path string) (string, error) {
+	w.host.core.Config.CheckTool = func(path string) (string, error) {
 		if real, err := filepath.EvalSymlinks(path); err != nil || strings.HasPrefix(real, bad) {
 			return "", errors.New("not that one")
 		}
@@ -36,7 +37,7 @@ func TestToolsOfASprite(t *testing.T) {
 	if _, err := create("a", good, bad); !errors.As(err, &refused) || refused.Status != 400 || !strings.Contains(err.Error(), "not that one") {
 		t.Errorf("a refused tool = %v, want 400 and why", err)
 	}
-	if _, err := create("a", make([]string, maxTools+1)...); !errors.As(err, &refused) || refused.Status != 400 {
+	if _, err := create("a", make([]string, confine.MaxTools+1)...); !errors.As(err, &refused) || refused.Status != 400 {
 		t.Errorf("too many tools = %v, want 400", err)
 	}
 	s, err := create("a", good, gone, good+"/")
@@ -46,7 +47,7 @@ func TestToolsOfASprite(t *testing.T) {
 	if d := cmp.Diff([]string{good, gone}, s.Tools); d != "" {
 		t.Errorf("tools of the sprite (-want +got):\n%s", d)
 	}
-	rec, err := w.host.core.store.sprite("a")
+	rec, err := w.host.core.Store.Sprite("a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestToolsOfASprite(t *testing.T) {
 	if err := errors.Join(os.Remove(gone), os.Remove(good), os.Symlink(bad, good)); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.host.confiner.tools(rec); got != nil {
+	if got := w.host.confiner.Tools(rec); got != nil {
 		t.Errorf("shown at the next start: %v", got)
 	}
 }
@@ -63,9 +64,9 @@ func TestToolsOfASprite(t *testing.T) {
 func TestToolsBesideAnImage(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
 	own, asked, named := t.TempDir(), t.TempDir(), t.TempDir()
-	w.host.core.cfg.Tools, w.host.core.cfg.AskedTools = []string{own}, []string{asked}
+	w.host.core.Config.Tools, w.host.core.Config.AskedTools = []string{own}, []string{asked}
 	for image, want := range map[string][]string{"": {asked, own, named}, "sha256:0": {asked, named}} {
-		if d := cmp.Diff(want, w.host.confiner.tools(spriteRecord{Image: image, Tools: []string{named}})); d != "" {
+		if d := cmp.Diff(want, w.host.confiner.Tools(records.Sprite{Image: image, Tools: []string{named}})); d != "" {
 			t.Errorf("image %q (-want +got):\n%s", image, d)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/rs/zerolog"
-
 	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -26,7 +26,7 @@ func urlHost(t *testing.T, dir string) *host.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.Open(host.Config{
+	h, err := host.Open(core.Config{
 		Dir: dir, Self: self, Token: "secret", URLs: "127.0.0.1:0", Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
 	})
 	if err != nil {
@@ -282,7 +282,7 @@ func TestReverseProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := host.Open(host.Config{Dir: t.TempDir(), Self: self, Token: "secret", URLs: "127.0.0.1:0", AllowHosts: []string{"sprites.example.com"}, Log: zerolog.Nop()})
+	host, err := host.Open(core.Config{Dir: t.TempDir(), Self: self, Token: "secret", URLs: "127.0.0.1:0", AllowHosts: []string{"sprites.example.com"}, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

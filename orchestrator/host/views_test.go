@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
+	"github.com/spritekit/lattice/orchestrator/host/fleet"
+	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -16,18 +18,18 @@ func TestTheListWaitsOutsideOfTransactions(t *testing.T) {
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := w.host.core.store.sprite("s")
+	rec, err := w.host.core.Store.Sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := w.host.fleet.runtime(rec)
+	s, err := w.host.fleet.Runtime(rec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	release := make(chan struct{})
 	locked, unlocked := make(chan struct{}), make(chan error, 1)
 	go func() {
-		unlocked <- s.changeTasks(func(map[string]task, time.Time) error {
+		unlocked <- s.ChangeTasks(func(map[string]fleet.Task, time.Time) error {
 			close(locked)
 			<-release
 			return nil
@@ -45,7 +47,7 @@ func TestTheListWaitsOutsideOfTransactions(t *testing.T) {
 		listed <- err
 	case <-time.After(200 * time.Millisecond):
 	}
-	if n := w.host.core.store.openReads(); n != 0 {
+	if n := w.host.core.Store.OpenReads(); n != 0 {
 		t.Errorf("%d transactions are open while the list waits", n)
 	}
 	close(release)
@@ -60,7 +62,7 @@ func TestSpriteLocksInsideTransactionsPanic(t *testing.T) {
 	if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := w.host.core.store.sprite("s")
+	rec, err := w.host.core.Store.Sprite("s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,5 +71,5 @@ func TestSpriteLocksInsideTransactionsPanic(t *testing.T) {
 			t.Error("it may wait for a sprite")
 		}
 	}()
-	_, _ = w.host.core.store.updateSprite("s", func(*spriteRecord) { w.host.fleet.state(rec) })
+	_, _ = w.host.core.Store.UpdateSprite("s", func(*records.Sprite) { w.host.fleet.State(rec) })
 }

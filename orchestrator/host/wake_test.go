@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
 // TestEveryCallThatUsesASpriteWakesIt, from its sleep and from its deep one, and those that only look leave it asleep.
 func TestEveryCallThatUsesASpriteWakesIt(t *testing.T) {
-	w, pass := lifeWorld(t, Limits{})
+	w, pass := lifeWorld(t, core.Limits{})
 	ctx, c := t.Context(), w.client
 	status := func(want int, method, path, body string) func(string) error {
 		return func(name string) error {

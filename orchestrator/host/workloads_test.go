@@ -39,7 +39,7 @@ cd prog; ls; cat *.go | sha256sum; test ! -e bin || ./bin 2>&1`}, // forks have 
 	for _, kind := range []layer.Kind{layer.Overlay, layer.Btrfs} {
 		t.Run(string(kind), func(t *testing.T) {
 			w := driverWorld(t, kind, func(string) {})
-			if w.host.confiner.confined().plain {
+			if w.host.confiner.Confined().Plain {
 				t.Skip("without namespaces these folders have other names")
 			}
 			if _, err := w.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {

@@ -1,0 +1,178 @@
+// Package confine finds out how firmly this machine can isolate sprites, and refuses sprites that need more. Start at
+// [Confiner]. It never lowers a level by itself: a sandbox that does not start at its level does not start.
+package confine
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/spritekit/lattice/orchestrator/host/core"
+	"github.com/spritekit/lattice/orchestrator/host/records"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/wire"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// Confinement says how this machine lets us keep sprites apart.
+type Confinement struct {
+	Plain      bool                  // namespaces are refused
+	Isolation  sandbox.Level         // what boxes get; "" when none starts
+	Downgrade  *sprites.Downgrade    // why it is plain, nil when it is not
+	Limits     []sandbox.Enforcement // how boxes' limits are kept
+	Text       string                // for people
+	Warning    string                // what a person must know before running anything, "" when all is well
+	OwnIDs     bool                  // each box has user ids that no other has
+	Netns      bool                  // boxes can have a network of their own
+	Redirects  bool                  // and what leaves it can be redirected
+	NoRedirect string                // why not
+}
+
+// Level is what boxes are asked for: the firmest that works.
+func (c Confinement) Level() sandbox.Level {
+	if c.Plain {
+		return sandbox.LevelProcess
+	}
+	return ""
+}
+
+// Confiner finds out how firmly this machine keeps sprites apart, and holds them to it.
+type Confiner struct {
+	*core.Core
+	Confined func() Confinement // probes until it knows
+}
+
+func NewConfiner(c *core.Core) *Confiner {
+	cf := &Confiner{Core: c}
+	cf.Confined = cf.Probed()
+	return cf
+}
+
+// Probed remembers what a probe found, once it found something: what is in the way for a moment only is tried again by the
+// next who asks, and never taken for less isolation than this machine has.
+func (cf *Confiner) Probed() func() Confinement {
+	var mu sync.Mutex
+	var found Confinement
+	return func() Confinement {
+		mu.Lock()
+		defer mu.Unlock()
+		if found.Isolation != "" {
+			return found
+		}
+		key := cf.probeKey()
+		if kept, ok := cf.recallProbe(key); ok {
+			found = kept
+			return found
+		}
+		found = cf.probe()
+		cf.keepProbe(key, found)
+		return found
+	}
+}
+
+// probe starts and ends a box on an empty tree to see which mechanism works here.
+func (cf *Confiner) probe() Confinement {
+	dir, err := os.MkdirTemp(filepath.Join(cf.Config.Dir, "tmp"), "probe-")
+	if err != nil {
+		return Confinement{Netns: true, Text: "unknown: " + err.Error()}
+	}
+	defer os.RemoveAll(dir)
+	cfg := sandbox.Config{
+		Self: cf.Config.Self, Root: sandbox.Root{Dir: filepath.Join(dir, "root"), Host: true}, Skills: cf.Config.Skills, Tools: cf.Tools(records.Sprite{}),
+		Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
+	}
+	for _, d := range []string{cfg.Root.Dir, cfg.Run, cfg.Cache} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return Confinement{Netns: true, Text: "unknown: " + err.Error()}
+		}
+	}
+	found := Confinement{Netns: true}
+	cfg.Network = cf.Config.Network.Preset != ""
+	box, err := sandbox.Start(cfg)
+	var refusal *sandbox.Refusal
+	if cfg.Network && errors.As(err, &refusal) {
+		found, cfg.Network = Confinement{NoRedirect: refusal.Error()}, false
+		box, err = sandbox.Start(cfg)
+	}
+	switch {
+	case errors.As(err, &refusal):
+		limits, failed := cf.tryPlain(cfg)
+		if failed != nil {
+			return Confinement{Plain: true, Text: "none, sandboxes do not start: " + failed.Error()}
+		}
+		return Confinement{
+			Plain: true, Isolation: sandbox.LevelProcess, Limits: limits,
+			Downgrade: &sprites.Downgrade{Reason: refusal.Step + ": " + refusal.Cause, Remedy: refusal.Remedy}, Text: "plain process tree (" + err.Error() + ")",
+			Warning: "sprites run as a plain process tree, and nothing keeps them from this machine's files: " + err.Error(),
+		}
+	case err != nil:
+		return Confinement{Netns: true, NoRedirect: err.Error(), Text: "none, sandboxes do not start: " + err.Error()}
+	}
+	found.Text, found.Isolation, found.Limits = "namespaces", box.Level(), box.Enforced()
+	if box.Level() == sandbox.LevelRoot {
+		err := sandbox.TryOwnIDs(cf.Config.Self, filepath.Join(cf.Config.Dir, "tmp"))
+		if found.OwnIDs = err == nil; err != nil {
+			cf.Config.Log.Warn().Err(err).Msg("sprites share their user ids, and with them what the kernel counts for each user")
+		}
+	}
+	if n := box.Network(); n != nil {
+		found.Redirects, found.NoRedirect = n.Redirected, n.Why
+		n.Close()
+	}
+	if err := box.Stop(); err != nil {
+		found.Text += ", but the first one did not end cleanly: " + err.Error()
+	}
+	return found
+}
+
+// tryPlain starts and ends a plain box, and tells how its limits are kept.
+func (cf *Confiner) tryPlain(cfg sandbox.Config) ([]sandbox.Enforcement, error) {
+	cfg.Level, cfg.Network = sandbox.LevelProcess, false
+	box, err := sandbox.Start(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return box.Enforced(), box.Stop()
+}
+
+// WhyNoRoot says why sprites have no root of their own, "" when they have one.
+func (cf *Confiner) WhyNoRoot() string {
+	switch {
+	case cf.Config.NoRoot:
+		return "it is turned off on this host (no_root in the settings)"
+	case cf.Confined().Isolation != sandbox.LevelRoot:
+		return "its host is run by an ordinary user, whose sprites have one user each; run lattice as root, or start the sprite from an image that has what is missing"
+	}
+	return ""
+}
+
+// Owner is the host user and group that commands run as, and that own what the host writes for them.
+func (cf *Confiner) Owner() (uid, gid int) {
+	uid, gid = sandbox.Config{Level: cf.Confined().Level()}.Owner()
+	if os.Getuid() != 0 {
+		return -1, -1 // files of ours are already theirs, or cannot be given
+	}
+	return uid, gid
+}
+
+// RootOwner is who / of a sprite belongs to; -1, -1 where that is this process's own user.
+func (cf *Confiner) RootOwner() (uid, gid int) {
+	if uid, gid = cf.Owner(); uid < 0 {
+		return uid, gid
+	}
+	return uid - insideUser, gid - insideUser
+}
+
+// insideUser is the id that a sprite's commands have inside.
+const insideUser = 1000
+
+// CheckImages says why sprites cannot start from images here, nil when they can.
+func (cf *Confiner) CheckImages() error {
+	if c := cf.Confined(); c.Plain {
+		return wire.Refuse(http.StatusConflict, "isolation_unavailable", "sprites start from images only where they are kept apart by namespaces, and here they are a "+c.Text+
+			"; lattice doctor says what helps, or use a sprite without an image (image \"none\")")
+	}
+	return nil
+}

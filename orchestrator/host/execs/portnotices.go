@@ -1,0 +1,57 @@
+package execs
+
+import (
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/host/fleet"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// portNotices tells the client of a session which ports open and close while it is there. It begins when the session has
+// run for a moment: most commands end before, and cost nothing more. What listened before the command began is not told.
+type portNotices struct {
+	watch   *fleet.PortWatch
+	first   int // process number from which on a process is no older than the command
+	begin   *time.Timer
+	joined  *fleet.PortListener
+	settled bool // the ports that are not news are known
+	before  []sandbox.Port
+}
+
+func newPortNotices(watch *fleet.PortWatch, first int) *portNotices {
+	return &portNotices{watch: watch, first: first, begin: time.NewTimer(fleet.PortsEvery / 2)}
+}
+
+// join begins to listen; it is due when begin fires.
+func (n *portNotices) join() { n.joined = n.watch.Join() }
+
+// lists is nil before join.
+func (n *portNotices) lists() <-chan fleet.PortList {
+	if n.joined == nil {
+		return nil
+	}
+	return n.joined.Lists
+}
+
+// news is what differs from the list before.
+func (n *portNotices) news(now []sandbox.Port) []sprites.PortEvent {
+	before := n.before
+	if !n.settled {
+		n.settled = true
+		for _, p := range now {
+			if p.PID < n.first {
+				before = append(before, p)
+			}
+		}
+	}
+	n.before = now
+	return fleet.PortChanges(before, now)
+}
+
+func (n *portNotices) end() {
+	n.begin.Stop()
+	if n.joined != nil {
+		n.watch.Part(n.joined)
+	}
+}

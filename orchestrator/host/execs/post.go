@@ -1,0 +1,221 @@
+package execs
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/wire"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// An exec over POST answers in frames without lengths: clients tell them apart by the pieces in which they arrive. So
+// each frame leaves in one write, small enough to arrive in one read of any client, some of which take 32 KiB at a time,
+// and is followed by a pause in which it is read. The HTTP server would write 4 KiB at a time, and many small frames take
+// as many pauses: we take the connection over and write to it ourselves.
+const (
+	postFrame = 32<<10 - 1 // bytes of output in a frame, without its number
+	postPause = 20 * time.Millisecond
+	// exitPause comes before the exit that follows output: a busy client that reads both at once takes the exit for output,
+	// and never hears of it.
+	exitPause = 150 * time.Millisecond
+)
+
+// Post runs a command without TTY for clients that have no WebSocket.
+func (ea *API) Post(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	for _, name := range []string{"tty", "id", "detachable", "cc"} {
+		if q.Get(name) != "" && q.Get(name) != "false" {
+			return wire.BadRequest(strings.ToUpper(name) + " not supported on POST /exec; use a WebSocket")
+		}
+	}
+	in, err := parseExec(q)
+	if err != nil {
+		return err
+	}
+	if r.ProtoMajor != 1 || r.ProtoMinor != 1 {
+		return wire.Refuse(http.StatusHTTPVersionNotSupported, "http_version", "exec over POST needs HTTP/1.1, because its frames are told apart by chunks")
+	}
+	c := newClient(true)
+	s, err := ea.start(r.Context(), r.PathValue("name"), in, c)
+	failed, notStarted := startFailure(err)
+	if err != nil && !notStarted {
+		return err
+	}
+	if !notStarted {
+		defer s.detach(c)
+	}
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return fmt.Errorf("take over the connection: %w", err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ea.Context, func() { conn.Close() })()
+	out := postWriter{conn}
+	out.head(w.Header(), strings.EqualFold(r.Header.Get("Expect"), "100-continue"))
+	if notStarted {
+		out.failure(failed)
+		return nil
+	}
+	var input sync.WaitGroup
+	input.Go(func() {
+		defer c.leave()
+		if in.stdin {
+			s.copyBody(c, body(r, buffered.Reader))
+		}
+		_, _ = io.Copy(io.Discard, buffered) // until the client leaves, or we do
+	})
+	defer func() {
+		c.leave()
+		conn.Close()
+		input.Wait()
+	}()
+	if s.post(out, c) { // an answer without its end tells the client that something is missing
+		out.end()
+	}
+	return nil
+}
+
+// body is what follows the head of r on a connection that was taken over.
+func body(r *http.Request, from *bufio.Reader) io.Reader {
+	if r.ContentLength >= 0 {
+		return &exactly{from, r.ContentLength}
+	}
+	return httputil.NewChunkedReader(from)
+}
+
+// exactly reads n bytes; an earlier end is an error.
+type exactly struct {
+	r io.Reader
+	n int64
+}
+
+// Read implements [io.Reader].
+func (e *exactly) Read(p []byte) (int, error) {
+	if e.n == 0 {
+		return 0, io.EOF
+	}
+	n, err := e.r.Read(p[:min(int64(len(p)), e.n)])
+	if e.n -= int64(n); err == io.EOF && e.n > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// post sends output and the exit; false when there was no exit.
+func (s *session) post(w postWriter, c *client) bool {
+	var held *frame // taken while joining, of the other stream
+	said := false
+	for {
+		f := held
+		if held = nil; f == nil {
+			select {
+			case next, more := <-c.frames:
+				if !more {
+					if said {
+						time.Sleep(exitPause - postPause)
+					}
+					return s.lost == nil && w.frame(sprites.StreamExit, []byte{exitByte(s.code)}) == nil
+				}
+				f, said = &next, true
+			case <-c.here.Done():
+				return false
+			}
+		}
+		f.data, held = c.join(f.stream, slices.Clip(f.data))
+		for piece := range slices.Chunk(f.data, postFrame) {
+			if w.frame(f.stream, piece) != nil {
+				return false
+			}
+			time.Sleep(postPause)
+		}
+	}
+}
+
+// join adds what waits of the same stream to data, up to a full frame or so: many small frames would take as many
+// pauses. It returns the frame of the other stream that it came across.
+func (c *client) join(stream byte, data []byte) ([]byte, *frame) {
+	for len(data) < postFrame {
+		select {
+		case next, more := <-c.frames:
+			if !more {
+				return data, nil // whoever reads next finds the end, too
+			}
+			if next.stream != stream {
+				return data, &next
+			}
+			data = append(data, next.data...)
+		default:
+			return data, nil
+		}
+	}
+	return data, nil
+}
+
+// copyBody passes the request's body on as stdin. A body that breaks off is no end of input: the process is left
+// waiting until its grace is over.
+func (s *session) copyBody(c *client, body io.Reader) {
+	buf := make([]byte, stdinPiece)
+	for {
+		n, err := body.Read(buf)
+		if n > 0 {
+			s.write(c, slices.Clone(buf[:n]))
+		}
+		if err == io.EOF {
+			s.write(c, nil)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// postWriter sends frames that arrive in one piece.
+type postWriter struct{ conn net.Conn }
+
+// head begins the answer. A client that is gone is found so by the first frame.
+func (p postWriter) head(header http.Header, expected bool) {
+	var head bytes.Buffer
+	if expected {
+		head.WriteString("HTTP/1.1 100 Continue\r\n\r\n")
+	}
+	head.WriteString("HTTP/1.1 200 OK\r\n")
+	for name, value := range map[string]string{
+		"Content-Type": "application/octet-stream", "X-Content-Type-Options": "nosniff", "Transfer-Encoding": "chunked", "Connection": "close",
+	} {
+		header.Set(name, value)
+	}
+	_ = header.Write(&head) // to memory
+	head.WriteString("\r\n")
+	_, _ = p.conn.Write(head.Bytes())
+	time.Sleep(postPause) // it must not take room in the first frame's piece
+}
+
+func (p postWriter) frame(stream byte, data []byte) error {
+	chunk := append(fmt.Appendf(nil, "%x\r\n", 1+len(data)), stream)
+	_, err := p.conn.Write(append(append(chunk, data...), "\r\n"...))
+	return err
+}
+
+// failure tells the short life of a command that could not be started; a client that is gone does not hear of it.
+func (p postWriter) failure(failed *sandbox.StartError) {
+	if p.frame(sprites.StreamStderr, []byte(failed.Text+"\n")) == nil {
+		time.Sleep(exitPause)
+		if p.frame(sprites.StreamExit, []byte{exitByte(failed.Code)}) == nil {
+			p.end()
+		}
+	}
+}
+
+// end ends the answer.
+func (p postWriter) end() { _, _ = io.WriteString(p.conn, "0\r\n\r\n") }

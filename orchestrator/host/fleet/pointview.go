@@ -1,0 +1,46 @@
+package fleet
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+)
+
+// Sprites look into their last checkpoints at /.sprite/checkpoints/<id>, read-only. What a box shows is settled at its start;
+// where the host is root it follows what is made and deleted while commands run, elsewhere the next start does.
+
+// RefreshView has the running box, if there is one, show what its checkpoints are now. That is no reason for what changed
+// them to fail.
+func (s *Sprite) RefreshView() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.box == nil || hasEnded(s.box) {
+		return
+	}
+	points, chain, err := s.fleet.layers.CheckpointMounts(s.ID)
+	if err != nil {
+		s.fleet.Config.Log.Warn().Err(err).Str("sprite", s.Name).Msg("show the sprite its checkpoints")
+		return
+	}
+	wanted := func(id string) bool {
+		return slices.ContainsFunc(points, func(p sandbox.Point) bool { return p.ID == id })
+	}
+	s.pinned = append(s.pinned, s.fleet.layers.Pin(chain)...) // with what is hidden: somebody may be looking at it still
+	s.shown = slices.DeleteFunc(s.shown, func(id string) bool {
+		return !wanted(id) && s.tried(s.box.Hide(id))
+	})
+	for _, p := range points {
+		if !slices.Contains(s.shown, p.ID) && s.tried(s.box.Show(p)) {
+			s.shown = append(s.shown, p.ID)
+		}
+	}
+}
+
+// tried reports whether the box's view was changed, and logs why it was not.
+func (s *Sprite) tried(err error) bool {
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		s.fleet.Config.Log.Warn().Err(err).Str("sprite", s.Name).Msg("show the sprite its checkpoints")
+	}
+	return err == nil
+}

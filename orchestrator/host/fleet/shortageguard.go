@@ -1,0 +1,88 @@
+package fleet
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+)
+
+// errHoards ends sprites that leave nothing to others.
+var errHoards = errors.New("this sprite held so many open files or epoll entries that the kernel had none left for others; its files are kept")
+
+// ShortageGuard ends the sprite that has used up what the kernel has once for all sprites that share a user, or for the
+// machine. The host keeps a reserve of its own, so that it can be spoken to meanwhile.
+type ShortageGuard struct {
+	Fleet   *Fleet
+	Room    sandbox.Held
+	Reserve *sandbox.Reserve
+}
+
+// guardShares works until the host closes. It looks once a second, and when a sandbox could not be started.
+func (fl *Fleet) guardShares() {
+	g := &ShortageGuard{Fleet: fl, Room: sandbox.Room(), Reserve: sandbox.NewReserve()}
+	defer g.Reserve.Release()
+	tick := time.NewTicker(guardEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if len(fl.Running()) > 0 && !g.Reserve.Keep() {
+				g.Look()
+			}
+		case <-fl.starved:
+			g.Look()
+		case <-fl.Context.Done():
+			return
+		}
+	}
+}
+
+// Look ends the sprite that holds the most of what sprites hold most of, and returns its name; "" when the shortage is not of
+// their making.
+func (g *ShortageGuard) Look() (name string) {
+	held := map[*Sprite]sandbox.Held{}
+	var all sandbox.Held
+	for _, s := range g.Fleet.Running() {
+		if box := s.Present(); box != nil {
+			h := box.Held()
+			held[s] = h
+			all.Files += h.Files
+			all.Entries += h.Entries
+		}
+	}
+	share := func(part, of uint64) float64 { return float64(part) / float64(max(of, 1)) }
+	of := func(h sandbox.Held) uint64 { return h.Files }
+	room := g.Room.Files
+	if share(all.Entries, g.Room.Entries) > share(all.Files, room) {
+		of, room = func(h sandbox.Held) uint64 { return h.Entries }, g.Room.Entries
+	}
+	if room == 0 || of(all) < room/2 {
+		return ""
+	}
+	var worst *Sprite
+	for s, h := range held {
+		if worst == nil || of(h) > of(held[worst]) {
+			worst = s
+		}
+	}
+	g.Fleet.Config.Log.Error().Str("sprite", worst.Name).Uint64("files", held[worst].Files).Uint64("epoll_entries", held[worst].Entries).
+		Msg("sprite ended, because it leaves no open files or epoll entries to others")
+	if box := worst.Present(); box != nil {
+		if err := box.StopFor(errHoards); err != nil {
+			g.Fleet.Config.Log.Warn().Err(err).Str("sprite", worst.Name).Msg("end a sprite that leaves nothing to others")
+		}
+	}
+	return worst.Name
+}
+
+// noteShortage has the guard look, if err says that a sandbox could not be had for want of something.
+func (fl *Fleet) noteShortage(err error) {
+	if !sandbox.Short(err) {
+		return
+	}
+	select {
+	case fl.starved <- struct{}{}:
+	default: // it will look
+	}
+}

@@ -1,0 +1,294 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/host/records"
+	"github.com/spritekit/lattice/orchestrator/host/services"
+	"github.com/spritekit/lattice/orchestrator/host/wire"
+	"github.com/spritekit/lattice/orchestrator/patient"
+)
+
+// A sprite's URL is http://NAME.localhost:PORT/. Browsers take every name below localhost for this machine, so it works
+// without a name server and without privilege. For programs that do not, a sprite gets an address of its own when one is
+// asked for; see urladdress.go. A reverse proxy may hand on requests for NAME.HOST, with a HOST of Config.AllowHosts. It leads to the sprite's service with an HTTP port, else to port 8080, and
+// wakes the sprite.
+//
+// The listener serves nothing else, above all not the API, and each sprite is an origin and a site of its own: names of two
+// labels, such as these, have no parent for which a page could set cookies. A request that names another host than a sprite
+// is refused, so that a name that was rebound to this machine reaches nothing.
+const (
+	urlDomain = ".localhost"
+	// urlPatience is how long a request waits for a service of the sprite to listen.
+	urlPatience = 10 * time.Second
+	urlRetry    = 50 * time.Millisecond
+	urlIdle     = 30 * time.Second // of connections into a sprite
+	maxURLConns = 512              // requests at once, of one sprite
+	urlHeader   = 10 * time.Second // for the head of a request
+)
+
+// urlServer serves the URLs of all sprites of a host.
+type urlServer struct {
+	*API
+	port      int
+	keys      urlKeys
+	server    *http.Server
+	transport *http.Transport
+	proxy     *httputil.ReverseProxy
+	serving   sync.WaitGroup
+	domains   []string // below which a reverse proxy has sprites' names, with a dot in front
+	addresses urlAddresses
+}
+
+// serveURLs listens on addr. With port 0 it takes the port of last time, so that URLs stay what they were, if it is free.
+func (a *API) serveURLs(addr string) (*urlServer, error) {
+	name, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(name); err != nil || ip == nil || !ip.IsLoopback() {
+		return nil, fmt.Errorf("%q is no loopback address such as 127.0.0.1:0: sprites' URLs are for this machine alone", addr)
+	}
+	last, key, err := a.Store.URLState()
+	if err != nil {
+		return nil, err
+	}
+	var listener net.Listener
+	if port == "0" && last != 0 {
+		listener, _ = net.Listen("tcp", net.JoinHostPort(name, strconv.Itoa(last))) // taken by now: another one does
+	}
+	if listener == nil {
+		if listener, err = net.Listen("tcp", addr); err != nil {
+			return nil, err
+		}
+	}
+	u := &urlServer{API: a, port: listener.Addr().(*net.TCPAddr).Port}
+	u.keys = urlKeys{key: key, now: a.Now}
+	if err := a.Store.SaveURLPort(u.port); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	u.transport = &http.Transport{
+		DialContext: u.dial, DisableCompression: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: urlIdle, MaxConnsPerHost: maxURLConns,
+	}
+	quiet := log.New(io.Discard, "", 0) // what clients and sprites do wrong is theirs
+	u.proxy = &httputil.ReverseProxy{
+		ErrorLog: quiet, Rewrite: rewrite, Transport: u.transport, FlushInterval: -1, ErrorHandler: u.failed,
+		ModifyResponse: func(r *http.Response) error { r.Header.Del("Alt-Svc"); return nil }, // the port is not the sprite's to move
+	}
+	u.server = &http.Server{Handler: http.HandlerFunc(u.serve), ErrorLog: quiet, ReadHeaderTimeout: urlHeader, IdleTimeout: 2 * time.Minute}
+	listeners := []net.Listener{listener}
+	if second, err := net.Listen("tcp", net.JoinHostPort("::1", strconv.Itoa(u.port))); err == nil && name == "127.0.0.1" {
+		listeners = append(listeners, second) // some programs try ::1 first, and nobody else is to answer there
+	}
+	for _, name := range a.Config.AllowHosts {
+		u.domains = append(u.domains, "."+name)
+	}
+	for _, l := range listeners {
+		u.listen(l)
+	}
+	return u, u.restoreAddresses()
+}
+
+func (u *urlServer) listen(l net.Listener) {
+	u.serving.Go(func() {
+		if err := u.server.Serve(patient.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
+			u.Config.Log.Error().Err(err).Stringer("at", l.Addr()).Msg("the URLs of sprites are no longer served")
+		}
+	})
+}
+
+// close ends the listeners. Requests under way have ended by then: Close of the host waits for them.
+func (u *urlServer) close() error {
+	if u == nil {
+		return nil
+	}
+	err := u.server.Close()
+	u.serving.Wait()
+	u.transport.CloseIdleConnections()
+	return err
+}
+
+// of is the URL of a sprite, "" when URLs are not served.
+func (u *urlServer) of(name string) string {
+	if u == nil {
+		return ""
+	}
+	return "http://" + u.hostOf(name) + "/"
+}
+
+func (u *urlServer) hostOf(name string) string { return name + urlDomain + ":" + strconv.Itoa(u.port) }
+
+// spriteOf names the sprite that a Host header is about; false when it is about something else.
+func (u *urlServer) spriteOf(header string) (string, bool) {
+	host := wire.HostName(header)
+	if name, ok := u.addresses.owner(host); ok {
+		return name, true
+	}
+	for _, domain := range append([]string{urlDomain}, u.domains...) {
+		if name, ok := strings.CutSuffix(host, domain); ok {
+			return name, records.ValidName(name)
+		}
+	}
+	return "", false
+}
+
+// target is what a request is about, kept in its context.
+type target struct {
+	sprite records.Sprite
+	port   int
+	secret string // the bearer token that let the request through, "" for none
+}
+
+type targetKey struct{}
+
+func (u *urlServer) serve(w http.ResponseWriter, r *http.Request) {
+	name, ok := u.spriteOf(r.Host)
+	if !ok {
+		page(w, http.StatusMisdirectedRequest, "No such sprite", "This address serves sprites by their names, NAME.localhost, and nothing else.", "lattice sprite url NAME")
+		return
+	}
+	done, ok := u.sprites.Admit()
+	if !ok {
+		page(w, http.StatusServiceUnavailable, "Shutting down", "The sprite host is ending.", "")
+		return
+	}
+	defer done()
+	rec, err := u.Store.Sprite(name)
+	if err != nil {
+		page(w, http.StatusNotFound, "No such sprite", "There is no sprite "+name+" on this machine.", "lattice sprite ls")
+		return
+	}
+	if !u.admit(w, r, rec) {
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(u.Context, cancel)()
+	s, leave, err := u.reach(ctx, name) // it stays awake as long as the request takes
+	if err != nil {
+		u.failed(w, r, fmt.Errorf("wake the sprite: %w", err))
+		return
+	}
+	defer leave()
+	all, err := u.Store.Services(s.ID)
+	if err != nil {
+		u.failed(w, r, err)
+		return
+	}
+	to := target{sprite: rec}
+	to.port, _ = services.HTTPPort(all)
+	if u.bears(r, rec) {
+		to.secret = bearer(r)
+	}
+	u.proxy.ServeHTTP(w, r.WithContext(context.WithValue(ctx, targetKey{}, to)))
+}
+
+// rewrite makes the request that the sprite gets: its own Host header, as the browser sent it, and nothing of ours.
+func rewrite(r *httputil.ProxyRequest) {
+	to := r.In.Context().Value(targetKey{}).(target)
+	r.Out.URL.Scheme = "http"
+	r.Out.URL.Host = net.JoinHostPort(to.sprite.Name, strconv.Itoa(to.port))
+	r.Out.Host = r.In.Host
+	r.SetXForwarded()
+	withoutOurs(r.Out)
+}
+
+// dial connects to a sprite's port, named as SPRITE:PORT. While a service is about to listen there it waits.
+func (u *urlServer) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	name, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, urlPatience)
+	defer cancel()
+	for {
+		conn, err := u.dialSprite(ctx, name, net.JoinHostPort("localhost", port))
+		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || !u.expected(name) {
+			return conn, err
+		}
+		select {
+		case <-time.After(urlRetry):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// failed tells a person why the sprite does not answer.
+func (u *urlServer) failed(w http.ResponseWriter, r *http.Request, err error) {
+	name, _ := u.spriteOf(r.Host)
+	to, _ := r.Context().Value(targetKey{}).(target)
+	switch {
+	case r.Context().Err() != nil:
+		panic(http.ErrAbortHandler) // nobody is there to be told
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, context.DeadlineExceeded):
+		cause := fmt.Sprintf("Nothing listens on port %d of sprite %s.", to.port, name)
+		if s := u.web(name); s != nil {
+			cause += fmt.Sprintf(" Its service %s is %s", s.Name, s.Status)
+			if s.Problem != "" {
+				cause += ": " + s.Problem
+			}
+			page(w, http.StatusBadGateway, "Nothing listens", cause+".", fmt.Sprintf("lattice sprite service logs %s %s", name, s.Name))
+			return
+		}
+		page(w, http.StatusBadGateway, "Nothing listens", cause+" Have a program listen there, or say which service serves another port.", fmt.Sprintf("lattice sprite service create %s web --http-port 3000 -- CMD", name))
+	default:
+		u.Config.Log.Debug().Err(err).Str("sprite", name).Msg("serve a sprite's URL")
+		page(w, http.StatusBadGateway, "The sprite does not answer", wire.Classify(err).Message, "lattice sprite show "+name)
+	}
+}
+
+func page(w http.ResponseWriter, status int, title, cause, remedy string) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+	w.WriteHeader(status)
+	_ = pageText.Execute(w, map[string]string{"Title": title, "Cause": cause, "Remedy": remedy}) // the client may be gone
+}
+
+var pageText = template.Must(template.New("").Parse(`<!doctype html>
+<title>{{.Title}}</title>
+<body style="font:16px/1.5 sans-serif;max-width:40em;margin:4em auto;padding:0 1em">
+<h1>{{.Title}}</h1>
+<p>{{.Cause}}</p>
+{{with .Remedy}}<p>Try: <code>{{.}}</code></p>{{end}}
+`))
+
+// web returns the service of the sprite that has an HTTP port, nil when there is none.
+func (u *urlServer) web(name string) *services.Web {
+	v, err := u.sprites.ServicesOf(name)
+	if err != nil {
+		return nil
+	}
+	return v.Web()
+}
+
+// expected reports whether a service of the sprite can still come to listen.
+func (u *urlServer) expected(name string) bool {
+	s := u.web(name)
+	return s != nil && s.Wanted
+}
+
+// URLOf returns the URL of a sprite, "" when URLs are not served.
+func (a *API) URLOf(name string) string { return a.urls.of(name) }
+
+// OpenURLs serves the URLs of sprites on a loopback address; see serveURLs.
+func (a *API) OpenURLs(addr string) (err error) {
+	a.urls, err = a.serveURLs(addr)
+	return err
+}
+
+// Close ends serving URLs.
+func (a *API) Close() error { return a.urls.close() }

@@ -1,0 +1,162 @@
+package records
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/boltfile"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Audit is what was found of a host.db.
+type Audit struct {
+	Path     string
+	Bytes    int64
+	Sprites  int
+	Problems []string // what is wrong with it; none for a sound one
+}
+
+// maxProblems bounds what an audit names.
+const maxProblems = 1000
+
+func (a *Audit) report(format string, args ...any) {
+	if len(a.Problems) < maxProblems {
+		a.Problems = append(a.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// Audit looks at all of host.db: pages, and whether the records can be read and fit together. Requests wait meanwhile.
+func (s *Store) Audit() (Audit, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.db == nil {
+		return s.auditClosed()
+	}
+	a := Audit{Path: s.path}
+	if err := boltfile.CheckOpen(s.db, boltfile.Nested, nil, a.report); err != nil {
+		return a, fmt.Errorf("check %s: %w", s.path, err)
+	}
+	return a.finish(s.db)
+}
+
+// auditClosed looks at a file that could not be opened again. mu is held.
+func (s *Store) auditClosed() (Audit, error) {
+	switch {
+	case s.closed:
+		return Audit{Path: s.path}, ErrClosed
+	case s.broken != nil:
+		return Audit{Path: s.path, Problems: []string{s.broken.Error()}}, nil
+	}
+	return AuditDir(filepath.Dir(s.path))
+}
+
+// AuditDir is [Host.Audit] for a directory that no host serves. It fails with an error that wraps os.ErrNotExist where there
+// never was one, and with ErrServed where there is.
+func AuditDir(dir string) (a Audit, err error) {
+	a.Path = filepath.Join(dir, "host.db")
+	err = boltfile.Check(a.Path, boltfile.Nested, nil, a.report)
+	if errors.Is(err, boltfile.ErrHeld) {
+		err = ErrServed
+	}
+	if err != nil {
+		return a, fmt.Errorf("check %s: %w", a.Path, err)
+	}
+	if len(a.Problems) > 0 {
+		return a.finish(nil)
+	}
+	db, err := boltfile.Open(a.Path, boltfile.Options{Layout: boltfile.Nested, Patience: 200 * time.Millisecond, ReadOnly: true})
+	if err != nil {
+		return a, fmt.Errorf("check %s: %w", a.Path, err)
+	}
+	a, err = a.finish(db)
+	return a, errors.Join(err, db.Close())
+}
+
+// finish looks at the records, unless the pages are damaged.
+func (a Audit) finish(db *bolt.DB) (Audit, error) {
+	info, err := os.Stat(a.Path)
+	if err != nil {
+		return a, fmt.Errorf("check %s: %w", a.Path, err)
+	}
+	a.Bytes = info.Size()
+	if len(a.Problems) > 0 {
+		return a, nil
+	}
+	err = boltfile.Contain(func() error {
+		return boltfile.View(db, func(tx *bolt.Tx) error { a.records(tx); return nil })
+	})
+	if errors.Is(err, ErrDamaged) {
+		a.report("%v", err)
+		err = nil
+	}
+	return a, err
+}
+
+func (a *Audit) records(tx *bolt.Tx) {
+	for _, name := range [][]byte{bucketSprites, bucketCheckpoints, bucketLayers, bucketMeta} {
+		if tx.Bucket(name) == nil {
+			a.report("it has no %s", name)
+			return
+		}
+	}
+	layers := map[string]Layer{}
+	eachRecord(a, tx.Bucket(bucketLayers), "layer", func(key string, l Layer) {
+		if l.ID != key {
+			a.report("the record of layer %s names %s", key, l.ID)
+		}
+		layers[key] = l
+	})
+	need := func(what, id string) {
+		if _, known := layers[id]; !known {
+			a.report("%s needs layer %s, of which there is no record", what, id)
+		}
+	}
+	for id, l := range layers {
+		for _, below := range l.below() {
+			need("layer "+id, below)
+		}
+	}
+	known := map[string]bool{}
+	eachRecord(a, tx.Bucket(bucketSprites), "sprite", func(name string, rec Sprite) {
+		a.Sprites++
+		known[rec.ID] = true
+		if rec.Name != name {
+			a.report("the record of sprite %s names %s", name, rec.Name)
+		}
+		need("sprite "+name, rec.Tree)
+		points := tx.Bucket(bucketCheckpoints).Bucket([]byte(rec.ID))
+		if points == nil {
+			a.report("sprite %s has no list of checkpoints", name)
+			return
+		}
+		eachRecord(a, points, "checkpoint of sprite "+name, func(_ string, p Checkpoint) {
+			need(fmt.Sprintf("checkpoint %s of sprite %s", p.ID, name), p.Tree)
+		})
+		if root := tx.Bucket(bucketServices); root != nil && root.Bucket([]byte(rec.ID)) != nil {
+			eachRecord(a, root.Bucket([]byte(rec.ID)), "service of sprite "+name, func(string, Service) {})
+		}
+	})
+	c := tx.Bucket(bucketCheckpoints).Cursor()
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		if !known[string(k)] {
+			a.report("there are checkpoints of %s, which is not there", k)
+		}
+	}
+}
+
+// eachRecord decodes all records of a bucket, and reports those that cannot be.
+func eachRecord[T any](a *Audit, b *bolt.Bucket, what string, visit func(key string, rec T)) {
+	c := b.Cursor()
+	for k, v := c.First(); k != nil; k, v = c.Next() {
+		var rec T
+		if err := json.Unmarshal(v, &rec); err != nil {
+			a.report("the record of %s %s cannot be read: %v", what, k, err)
+			continue
+		}
+		visit(string(k), rec)
+	}
+}

@@ -1,0 +1,253 @@
+package records
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Checkpoint is what host.db knows of a checkpoint.
+type Checkpoint struct {
+	ID         string    `json:"id"`   // "v3", or "auto-4" for one that the host made before a restore
+	Tree       string    `json:"tree"` // a frozen layer
+	Source     string    `json:"source,omitempty"`
+	Comment    string    `json:"comment,omitempty"`
+	Auto       bool      `json:"auto,omitempty"`
+	CreateTime time.Time `json:"create_time"`
+}
+
+// Checkpoints returns the checkpoints of a sprite in the order of their making.
+func (s *Store) Checkpoints(spriteID string) (points []Checkpoint, err error) {
+	err = s.view(func(tx *bolt.Tx) error {
+		points, err = listCheckpoints(tx, spriteID)
+		return err
+	})
+	return points, err
+}
+
+func listCheckpoints(tx *bolt.Tx, spriteID string) ([]Checkpoint, error) {
+	b := tx.Bucket(bucketCheckpoints).Bucket([]byte(spriteID))
+	if b == nil {
+		return nil, ErrNoSprite
+	}
+	var points []Checkpoint
+	err := b.ForEach(func(_, v []byte) error {
+		var p Checkpoint
+		if err := json.Unmarshal(v, &p); err != nil {
+			return fmt.Errorf("%w: record of a checkpoint: %w", ErrDamaged, err)
+		}
+		points = append(points, p)
+		return nil
+	})
+	return points, err
+}
+
+func (s *Store) Checkpoint(spriteID, id string) (Checkpoint, error) {
+	points, err := s.Checkpoints(spriteID)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	for _, p := range points {
+		if p.ID == id {
+			return p, nil
+		}
+	}
+	return Checkpoint{}, ErrNoCheckpoint
+}
+
+// AddCheckpoint gives p the sprite's next number and stores it with the layer that captured the present files. The
+// sprite's own state descends from p from then on.
+func (s *Store) AddCheckpoint(name string, p Checkpoint, now Captured, mounted func(string) bool) (_ Checkpoint, garbage []Layer, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		rec, err := getSprite(tx, name)
+		if err != nil {
+			return err
+		}
+		if garbage, err = commitPresent(tx, &rec, now, mounted); err != nil {
+			return err
+		}
+		p.Source, p.Tree = rec.Source, now.Layer.ID
+		if p, err = putCheckpoint(tx, &rec, p); err != nil {
+			return err
+		}
+		rec.Source = p.ID
+		return putSprite(tx, rec)
+	})
+	return p, garbage, err
+}
+
+// putCheckpoint stores a checkpoint, which holds its tree from then on.
+func putCheckpoint(tx *bolt.Tx, rec *Sprite, p Checkpoint) (Checkpoint, error) {
+	rec.Checkpointed++
+	p.ID = fmt.Sprintf("v%d", rec.Checkpointed)
+	if p.Auto {
+		p.ID = fmt.Sprintf("auto-%d", rec.Checkpointed)
+	}
+	if err := holdLayer(tx, p.Tree); err != nil {
+		return p, err
+	}
+	return p, putJSON(tx.Bucket(bucketCheckpoints).Bucket([]byte(rec.ID)), number(rec.Checkpointed), p)
+}
+
+func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+// Restore makes the new layer fresh the sprite's state, which then descends from checkpoint source. The state before
+// stays as an automatic checkpoint, unless its files are lost; of the automatic ones only the newest `keep` stay. What
+// nothing needs any more is returned as garbage.
+func (s *Store) Restore(name string, fresh Layer, source string, lost bool, now time.Time, keep int, mounted func(string) bool) (garbage []Layer, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		garbage = nil
+		rec, err := getSprite(tx, name)
+		if err != nil {
+			return err
+		}
+		if !lost {
+			auto := Checkpoint{
+				Tree: rec.Tree, Source: rec.Source, Auto: true, CreateTime: now,
+				Comment: "state before the restore of " + source,
+			}
+			if _, err := putCheckpoint(tx, &rec, auto); err != nil {
+				return err
+			}
+			if garbage, err = freezeLayer(tx, rec.Tree, mounted); err != nil {
+				return err
+			}
+		}
+		if err := addLayer(tx, fresh); err != nil {
+			return err
+		}
+		if err := holdLayer(tx, fresh.ID); err != nil {
+			return err
+		}
+		old, err := pruneAutos(tx, rec.ID, keep)
+		if err != nil {
+			return err
+		}
+		more, err := releaseLayers(tx, append(old, rec.Tree), mounted)
+		if err != nil {
+			return err
+		}
+		garbage = append(garbage, more...)
+		rec.Tree, rec.Source, rec.UpdatedAt = fresh.ID, source, now
+		return putSprite(tx, rec)
+	})
+	return garbage, err
+}
+
+// pruneAutos forgets all automatic checkpoints but the newest, and returns their trees.
+func pruneAutos(tx *bolt.Tx, spriteID string, keep int) (trees []string, err error) {
+	b := tx.Bucket(bucketCheckpoints).Bucket([]byte(spriteID))
+	c := b.Cursor()
+	var old [][]byte
+	for k, v := c.Last(); k != nil; k, v = c.Prev() {
+		var p Checkpoint
+		if err := json.Unmarshal(v, &p); err != nil {
+			return nil, fmt.Errorf("%w: record of a checkpoint: %w", ErrDamaged, err)
+		}
+		if !p.Auto {
+			continue
+		}
+		if keep > 0 {
+			keep--
+			continue
+		}
+		old, trees = append(old, k), append(trees, p.Tree)
+	}
+	for _, k := range old {
+		if err := b.Delete(k); err != nil {
+			return nil, err
+		}
+	}
+	return trees, nil
+}
+
+// DeleteCheckpoint forgets one checkpoint and returns the layers that are garbage from then on.
+func (s *Store) DeleteCheckpoint(spriteID, id string, mounted func(string) bool) (garbage []Layer, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketCheckpoints).Bucket([]byte(spriteID))
+		if b == nil {
+			return ErrNoSprite
+		}
+		c := b.Cursor()
+		for k, v := c.First(); k != nil; k, v = c.Next() {
+			var p Checkpoint
+			if err := json.Unmarshal(v, &p); err != nil {
+				return fmt.Errorf("%w: record of a checkpoint: %w", ErrDamaged, err)
+			}
+			if p.ID != id {
+				continue
+			}
+			if garbage, err = releaseLayers(tx, []string{p.Tree}, mounted); err != nil {
+				return err
+			}
+			return b.Delete(k)
+		}
+		return ErrNoCheckpoint
+	})
+	return garbage, err
+}
+
+// Captured is a frozen layer with a sprite's present files, and what the commit that refers to it has to store.
+type Captured struct {
+	Layer Layer
+	Made  []Layer // new ones, the frozen one among them when it is a copy
+	Tree  string  // what the sprite goes on in, "" = where it is
+	Ended bool    // its sandbox was ended; services that waited for their next start want another one
+}
+
+// commitPresent stores what capture made: it is part of the transaction that refers to the frozen layer.
+func commitPresent(tx *bolt.Tx, rec *Sprite, p Captured, mounted func(string) bool) (garbage []Layer, err error) {
+	for _, l := range p.Made {
+		if err := addLayer(tx, l); err != nil {
+			return nil, err
+		}
+	}
+	if p.Tree == "" {
+		return nil, nil
+	}
+	// The reference of the sprite goes from the layer that is now frozen to the new one.
+	if garbage, err = freezeLayer(tx, p.Layer.ID, mounted); err != nil {
+		return nil, err
+	}
+	if err := changeLayer(tx, p.Layer.ID, func(l *Layer) { l.Refs-- }); err != nil {
+		return nil, err
+	}
+	rec.Tree = p.Tree
+	return garbage, holdLayer(tx, p.Tree)
+}
+
+// ForkSprite stores what capture made of the present files of sprite name, if it did, and the new sprite.
+func (s *Store) ForkSprite(name string, now Captured, forked Sprite, made Layer, mounted func(string) bool) (garbage []Layer, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		rec, err := getSprite(tx, name)
+		if err != nil {
+			return err
+		}
+		if garbage, err = commitPresent(tx, &rec, now, mounted); err != nil {
+			return err
+		}
+		if err := putSprite(tx, rec); err != nil {
+			return err
+		}
+		if err := addSprite(tx, forked, made); err != nil {
+			return err
+		}
+		if err := copyServices(tx, rec.ID, forked.ID); err != nil {
+			return err
+		}
+		// A copy that nothing stacks on was needed for the moment only.
+		if len(now.Made) > 0 && now.Tree == "" {
+			l, err := getLayer(tx, now.Layer.ID)
+			if err != nil || l.Refs > 0 {
+				return err
+			}
+			garbage, err = forgetLayer(tx, l, mounted)
+			return err
+		}
+		return nil
+	})
+	return garbage, err
+}

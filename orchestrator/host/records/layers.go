@@ -1,0 +1,331 @@
+package records
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spritekit/lattice/orchestrator/host/layer"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Layer is what host.db knows of a layer. Layers form trees: one of the driver overlay shows only with its parents
+// below it.
+type Layer struct {
+	ID         string     `json:"id"`
+	Driver     layer.Kind `json:"driver"`
+	Parent     string     `json:"parent,omitempty"` // the frozen layer below; "" = only the base
+	Merged     string     `json:"merged,omitempty"` // a layer that shows the same as this one with fewer below it
+	Image      string     `json:"image,omitempty"`  // digest of the image that it shows, or began as a copy of
+	Refs       int        `json:"refs"`             // sprites, checkpoints and layers that need it
+	Frozen     bool       `json:"frozen,omitempty"`
+	Durable    bool       `json:"durable,omitempty"`
+	Unverified bool       `json:"unverified,omitempty"` // the system went down before it was durable
+	Damaged    string     `json:"damaged,omitempty"`    // how it differs from what was frozen
+	Plain      bool       `json:"plain,omitempty"`      // a folder of trees/, as earlier versions made them
+	Digest     string     `json:"digest,omitempty"`
+	Extents    bool       `json:"extents,omitempty"` // Digest was taken without holes; those of earlier versions were not
+	Entries    int64      `json:"entries,omitempty"`
+	Bytes      int64      `json:"bytes,omitempty"`
+}
+
+// below lists the layers that l keeps.
+func (l Layer) below() []string {
+	var ids []string
+	for _, id := range []string{l.Parent, l.Merged} {
+		if id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Top is the layer to stack on in the place of l.
+func (l Layer) Top() string {
+	if l.Merged != "" {
+		return l.Merged
+	}
+	return l.ID
+}
+
+var ErrNoLayer = errors.New("the record of a layer is missing")
+
+func getLayer(tx *bolt.Tx, id string) (l Layer, err error) {
+	data := tx.Bucket(bucketLayers).Get([]byte(id))
+	if data == nil {
+		return l, fmt.Errorf("layer %s: %w", id, ErrNoLayer)
+	}
+	if err := json.Unmarshal(data, &l); err != nil {
+		return l, fmt.Errorf("%w: record of layer %s: %w", ErrDamaged, id, err)
+	}
+	return l, nil
+}
+
+func putLayer(tx *bolt.Tx, l Layer) error {
+	return putJSON(tx.Bucket(bucketLayers), []byte(l.ID), l)
+}
+
+func changeLayer(tx *bolt.Tx, id string, change func(*Layer)) error {
+	l, err := getLayer(tx, id)
+	if err != nil {
+		return err
+	}
+	change(&l)
+	return putLayer(tx, l)
+}
+
+// addLayer stores a new layer, which nothing refers to yet, and holds what it needs.
+func addLayer(tx *bolt.Tx, l Layer) error {
+	for _, id := range l.below() {
+		if err := holdLayer(tx, id); err != nil {
+			return err
+		}
+	}
+	return putLayer(tx, l)
+}
+
+// freezeLayer marks a layer that nobody writes to any more. If the one below has been merged meanwhile it stands on that from
+// then on: no box that writes to it is left which could mind. What only the way through the former needed is garbage.
+func freezeLayer(tx *bolt.Tx, id string, mounted func(string) bool) (garbage []Layer, err error) {
+	l, err := getLayer(tx, id)
+	if err != nil {
+		return nil, err
+	}
+	l.Frozen, l.Durable = true, false
+	if l.Parent == "" {
+		return nil, putLayer(tx, l)
+	}
+	below, err := getLayer(tx, l.Parent)
+	if err != nil {
+		return nil, err
+	}
+	if below.Merged == "" {
+		return nil, putLayer(tx, l)
+	}
+	l.Parent = below.Merged
+	if err := errors.Join(putLayer(tx, l), holdLayer(tx, below.Merged)); err != nil {
+		return nil, err
+	}
+	return releaseLayer(tx, below.ID, mounted)
+}
+
+func holdLayer(tx *bolt.Tx, id string) error {
+	return changeLayer(tx, id, func(l *Layer) { l.Refs++ })
+}
+
+// releaseLayer takes a reference away. What nothing refers to any more, and no running box has mounted, is forgotten and
+// returned as garbage, the layers that only it needed included.
+func releaseLayer(tx *bolt.Tx, id string, mounted func(string) bool) (garbage []Layer, err error) {
+	l, err := getLayer(tx, id)
+	if err != nil {
+		return nil, err
+	}
+	l.Refs--
+	if l.Refs > 0 || mounted(id) {
+		return nil, putLayer(tx, l)
+	}
+	return forgetLayer(tx, l, mounted)
+}
+
+func releaseLayers(tx *bolt.Tx, ids []string, mounted func(string) bool) (garbage []Layer, err error) {
+	for _, id := range ids {
+		more, err := releaseLayer(tx, id, mounted)
+		if errors.Is(err, ErrNoLayer) {
+			continue // lost already; what refers to it is degraded, and may go
+		}
+		if err != nil {
+			return nil, err
+		}
+		garbage = append(garbage, more...)
+	}
+	return garbage, nil
+}
+
+func forgetLayer(tx *bolt.Tx, l Layer, mounted func(string) bool) ([]Layer, error) {
+	if err := tx.Bucket(bucketLayers).Delete([]byte(l.ID)); err != nil {
+		return nil, err
+	}
+	garbage := []Layer{l}
+	for _, id := range l.below() {
+		more, err := releaseLayer(tx, id, mounted)
+		if err != nil {
+			return nil, err
+		}
+		garbage = append(garbage, more...)
+	}
+	return garbage, nil
+}
+
+func (s *Store) Layer(id string) (l Layer, err error) {
+	err = s.view(func(tx *bolt.Tx) error {
+		l, err = getLayer(tx, id)
+		return err
+	})
+	return l, err
+}
+
+// TopOf is the layer to stack on in the place of a frozen one; "" stands for the base.
+func (s *Store) TopOf(id string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
+	l, err := s.Layer(id)
+	return l.Top(), err
+}
+
+// Chain returns a layer and those below it, topmost first.
+func (s *Store) Chain(id string) (chain []Layer, err error) {
+	err = s.view(func(tx *bolt.Tx) error {
+		chain = nil
+		for id != "" {
+			l, err := getLayer(tx, id)
+			if err != nil {
+				return err
+			}
+			chain = append(chain, l)
+			id = l.Parent
+		}
+		return nil
+	})
+	return chain, err
+}
+
+// ForgetUnused forgets those of the given layers that nothing refers to.
+func (s *Store) ForgetUnused(ids []string, mounted func(string) bool) (garbage []Layer, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		garbage = nil
+		for _, id := range ids {
+			l, err := getLayer(tx, id)
+			if errors.Is(err, ErrNoLayer) || err == nil && (l.Refs > 0 || mounted(id)) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			more, err := forgetLayer(tx, l, mounted)
+			if err != nil {
+				return err
+			}
+			garbage = append(garbage, more...)
+		}
+		return nil
+	})
+	return garbage, err
+}
+
+// UpdateLayers changes the records of those of the given layers that still exist.
+func (s *Store) UpdateLayers(ids []string, change func(*Layer)) error {
+	return s.update(func(tx *bolt.Tx) error {
+		for _, id := range ids {
+			if err := changeLayer(tx, id, change); err != nil && !errors.Is(err, ErrNoLayer) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// RecountLayers is done once when the host starts: it gives trees of earlier versions their records, counts references
+// anew, and forgets what is not referred to. booted says that the system went down since layers were last made, so that
+// those that were not durable may be torn. It returns what is left, by id.
+func (s *Store) RecountLayers(boot string) (layers map[string]Layer, sprites map[string]bool, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		layers, sprites = map[string]Layer{}, map[string]bool{}
+		err := tx.Bucket(bucketLayers).ForEach(func(k, v []byte) error {
+			var l Layer
+			if err := json.Unmarshal(v, &l); err != nil {
+				return fmt.Errorf("%w: record of layer %s: %w", ErrDamaged, k, err)
+			}
+			layers[l.ID] = l
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		refs := map[string]int{}
+		use := func(id string, frozen bool) {
+			if _, known := layers[id]; !known {
+				layers[id] = Layer{ID: id, Driver: layer.CAS, Plain: true, Frozen: frozen, Durable: true}
+			}
+			refs[id]++
+		}
+		err = tx.Bucket(bucketSprites).ForEach(func(k, v []byte) error {
+			var rec Sprite
+			if err := json.Unmarshal(v, &rec); err != nil {
+				return fmt.Errorf("%w: record of sprite %s: %w", ErrDamaged, k, err)
+			}
+			sprites[rec.ID] = true
+			use(rec.Tree, false)
+			points, err := listCheckpoints(tx, rec.ID)
+			for _, p := range points {
+				use(p.Tree, true)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		meta := tx.Bucket(bucketMeta)
+		rebooted := string(meta.Get(keyBoot)) != boot
+		if err := meta.Put(keyBoot, []byte(boot)); err != nil {
+			return err
+		}
+		return s.recount(tx, layers, refs, rebooted)
+	})
+	return layers, sprites, err
+}
+
+func (s *Store) recount(tx *bolt.Tx, layers map[string]Layer, refs map[string]int, rebooted bool) error {
+	for id, l := range layers { // what a torn one was merged of is still there
+		if m, ok := layers[l.Merged]; ok && (m.Unverified || rebooted && !m.Durable) {
+			l.Merged = ""
+			layers[id] = l
+		}
+	}
+	// From what sprites and checkpoints refer to downwards.
+	used := map[string]bool{}
+	var walk func(id string)
+	walk = func(id string) {
+		if used[id] {
+			return
+		}
+		used[id] = true
+		for _, below := range layers[id].below() {
+			refs[below]++
+			walk(below)
+		}
+	}
+	for id := range refs {
+		if _, known := layers[id]; known && !used[id] {
+			walk(id)
+		}
+	}
+	for id, l := range layers {
+		if !used[id] {
+			delete(layers, id)
+			if err := tx.Bucket(bucketLayers).Delete([]byte(id)); err != nil {
+				return err
+			}
+			continue
+		}
+		l.Refs = refs[id]
+		l.Unverified = l.Unverified || rebooted && l.Frozen && !l.Durable
+		layers[id] = l
+		if err := putLayer(tx, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) SetMerged(id string, merged Layer) error {
+	return s.update(func(tx *bolt.Tx) error {
+		if err := addLayer(tx, merged); err != nil {
+			return err
+		}
+		if err := changeLayer(tx, id, func(l *Layer) { l.Merged = merged.ID }); err != nil {
+			return err
+		}
+		return holdLayer(tx, merged.ID)
+	})
+}

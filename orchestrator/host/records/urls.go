@@ -1,0 +1,87 @@
+package records
+
+import (
+	"crypto/rand"
+	"errors"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// bucketURLs holds what must outlive the host: "port", which was listened on, and "key", with which tokens are signed.
+var bucketURLs = []byte("urls")
+
+// URLState returns the port that URLs had last, 0 when they had none, and the key of tokens, made with the first call.
+func (s *Store) URLState() (port int, key []byte, err error) {
+	err = s.update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists(bucketURLs)
+		if err != nil {
+			return err
+		}
+		port, _ = strconv.Atoi(string(b.Get([]byte("port"))))
+		if key = append(key, b.Get([]byte("key"))...); len(key) == urlKeySize {
+			return nil
+		}
+		key = newURLKey()
+		return b.Put([]byte("key"), key)
+	})
+	return port, key, err
+}
+
+func (s *Store) SaveURLPort(port int) error {
+	return s.update(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketURLs).Put([]byte("port"), []byte(strconv.Itoa(port)))
+	})
+}
+
+func (s *Store) SetAddress(name string, addr netip.Addr) error {
+	return s.update(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketURLs).Put([]byte(addressKey+name), []byte(addr.String()))
+	})
+}
+
+// Addresses reads the addresses of the sprites that there are, and removes the others.
+func (s *Store) Addresses() (map[string]netip.Addr, error) {
+	exist, kept := map[string]bool{}, map[string]netip.Addr{}
+	all, err := s.Sprites()
+	if err != nil {
+		return nil, err
+	}
+	for _, rec := range all {
+		exist[rec.Name] = true
+	}
+	err = s.update(func(tx *bolt.Tx) error {
+		var gone [][]byte
+		b := tx.Bucket(bucketURLs)
+		err := b.ForEach(func(k, v []byte) error {
+			name, ok := strings.CutPrefix(string(k), addressKey)
+			if !ok {
+				return nil
+			}
+			if addr, err := netip.ParseAddr(string(v)); exist[name] && err == nil {
+				kept[name] = addr
+			} else {
+				gone = append(gone, k)
+			}
+			return nil
+		})
+		for _, k := range gone {
+			err = errors.Join(err, b.Delete(k))
+		}
+		return err
+	})
+	return kept, err
+}
+
+func newURLKey() []byte {
+	key := make([]byte, urlKeySize)
+	rand.Read(key)
+	return key
+}
+
+const (
+	addressKey = "address/"
+	urlKeySize = 32
+)

@@ -1,0 +1,480 @@
+package services
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/boltfile"
+	"github.com/spritekit/lattice/orchestrator/host/core"
+	"github.com/spritekit/lattice/orchestrator/host/program"
+	"github.com/spritekit/lattice/orchestrator/host/records"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/wire"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	stopGrace  = 10 * time.Second // between TERM and KILL, unless a request says otherwise
+	endGrace   = 2 * time.Second  // the same when the sandbox ends with the host, a restore or a deletion
+	lineWait   = 200 * time.Millisecond
+	outputRest = 1 << 20 // bytes taken from a pipe at the exit: more than a pipe holds
+)
+
+// Set keeps the services of one sprite running while its sandbox is up. It does what the machine commands and tells
+// it what came of it. The sprite owns it: box by box, up starts its goroutines and ended waits for them.
+type Set struct {
+	*core.Core
+	id     string          // of the sprite
+	exists context.Context // ends when the sprite is deleted
+
+	edits boltfile.Lock // one change of definitions at a time: it is recorded first, then told to the machine
+
+	mu      boltfile.Lock // guards the fields below
+	machine *machine
+	loaded  bool // the machine knows the definitions
+	box     *sandbox.Box
+	env     []string                 // of all services of this box
+	procs   map[string]*sandbox.Proc // by service, while it is live
+	timers  []timer
+	rearm   chan struct{} // told when timers has changed
+	changed chan struct{} // closed at the next step
+	logs    map[string]*serviceLog
+	tasks   *sync.WaitGroup // goroutines of this box; nil without one
+}
+
+type timer struct {
+	at   time.Time
+	fact timeUp
+}
+
+func NewSet(exists context.Context, c *core.Core, id string) *Set {
+	return &Set{
+		Core: c, id: id, exists: exists, machine: newMachine(), procs: map[string]*sandbox.Proc{}, logs: map[string]*serviceLog{},
+		rearm: make(chan struct{}, 1), changed: make(chan struct{}),
+	}
+}
+
+// Prepare tells the machine the definitions, unless it knows them.
+func (v *Set) Prepare() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.load()
+}
+
+// load tells the machine the definitions, once. mu is held.
+func (v *Set) load() error {
+	if v.loaded {
+		return nil
+	}
+	all, err := v.Store.Services(v.id)
+	if err != nil {
+		return fmt.Errorf("read the services: %w", err)
+	}
+	for _, spec := range sortedServices(all) {
+		v.step(defined{spec})
+	}
+	v.loaded = true
+	return nil
+}
+
+// Up starts the services in a box that has just started.
+func (v *Set) Up(box *sandbox.Box, env []string) error {
+	v.Wait() // the box before it has, or it would not have been replaced
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.load(); err != nil {
+		return err
+	}
+	v.box, v.env, v.tasks = box, env, new(sync.WaitGroup)
+	v.tasks.Go(func() { v.follow(box) })
+	v.step(boxStarted{})
+	return nil
+}
+
+// Quit ends the services in good order, as far as they do so in time. The box is about to be stopped.
+func (v *Set) Quit() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.box == nil {
+		return
+	}
+	v.step(boxEnding{endGrace})
+	patience := time.NewTimer(2 * endGrace)
+	defer patience.Stop()
+	for v.machine.living() {
+		changed := v.changed
+		v.mu.Unlock()
+		over := false
+		select {
+		case <-changed:
+		case <-v.box.Done():
+			over = true
+		case <-patience.C:
+			over = true
+		}
+		v.mu.Lock()
+		if over {
+			return
+		}
+	}
+}
+
+// Wait waits until all goroutines of the box are gone, which must be about to end.
+func (v *Set) Wait() {
+	v.mu.Lock()
+	tasks := v.tasks
+	v.mu.Unlock()
+	if tasks == nil {
+		return
+	}
+	tasks.Wait()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.box, v.tasks = nil, nil
+	for _, l := range v.logs {
+		l.close()
+	}
+}
+
+// tell takes in a fact.
+func (v *Set) tell(f fact) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.step(f)
+}
+
+// step takes in a fact and all that follows from it at once. mu is held.
+func (v *Set) step(f fact) {
+	for facts := []fact{f}; len(facts) > 0; facts = facts[1:] {
+		for _, o := range v.machine.step(v.Clock(), facts[0]) {
+			if came := v.carryOut(o); came != nil {
+				facts = append(facts, came)
+			}
+		}
+	}
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+// carryOut does one thing and returns what came of it, nil when that is not known yet. mu is held.
+func (v *Set) carryOut(o order) fact {
+	switch o := o.(type) {
+	case spawn:
+		return v.spawn(o)
+	case signalGroup:
+		if p := v.procs[o.name]; p != nil {
+			if err := p.Signal(o.signal); err != nil {
+				v.Config.Log.Debug().Err(err).Str("service", o.name).Msg("signal a service") // its box is gone
+			}
+		}
+	case setTimer:
+		v.timers = append(v.timers, timer{v.Clock().Add(o.after), o.fact})
+		select {
+		case v.rearm <- struct{}{}:
+		default:
+		}
+	case say:
+		e := sprites.ServiceEvent{Type: o.kind, Data: o.text}
+		if o.kind == "exit" {
+			e.ExitCode = &o.code
+		}
+		v.log(o.name).say(e)
+	}
+	return nil
+}
+
+// log returns the log of a service, which may exist no more. mu is held.
+func (v *Set) log(name string) *serviceLog {
+	l := v.logs[name]
+	if l == nil {
+		l = newServiceLog(v.LogPath(v.id, name), v.Now)
+		v.logs[name] = l
+	}
+	return l
+}
+
+// spawn starts a service's process and follows it.
+func (v *Set) spawn(o spawn) fact {
+	spec, name := o.spec, o.spec.Name
+	fail := func(err error) fact {
+		v.log(name).output("stderr", [][]byte{[]byte(err.Error() + "\n")})
+		return startFailed{name, o.run, err.Error()}
+	}
+	if v.box == nil {
+		return fail(errors.New("the sandbox is not up"))
+	}
+	var outputs [2]*os.File // our ends of stdout and stderr
+	p := sandbox.Process{Program: spec.Cmd, Argv: append([]string{spec.Cmd}, spec.Args...), Dir: spec.Dir, Whole: true}
+	if p.Dir == "" {
+		p.Dir = program.DefaultDir
+	}
+	var own []string
+	for k, value := range spec.Env {
+		own = append(own, k+"="+value)
+	}
+	slices.Sort(own)
+	p.Env = program.MergeEnv(v.env, own)
+	for i, to := range []**os.File{&p.Stdout, &p.Stderr} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			closeFiles(outputs[0], p.Stdout)
+			return fail(fmt.Errorf("make a pipe: %w", err))
+		}
+		outputs[i], *to = r, w
+	}
+	proc, err := v.box.Exec(p)
+	closeFiles(p.Stdout, p.Stderr)
+	if err != nil {
+		closeFiles(outputs[:]...)
+		return fail(err)
+	}
+	v.procs[name] = proc
+	v.attend(name, o.run, proc, v.log(name), outputs)
+	return began{name, o.run, proc.PID}
+}
+
+func closeFiles(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// attend reads what the process says and tells the machine of its exit, after all that it said.
+func (v *Set) attend(name string, run int, proc *sandbox.Proc, log *serviceLog, outputs [2]*os.File) {
+	over := make(chan struct{}) // closed at the exit
+	var read sync.WaitGroup     // what was said until the exit
+	for i, stream := range []string{"stdout", "stderr"} {
+		read.Add(1)
+		p := pump{stream, log, outputs[i], over, v.box.Done()}
+		v.tasks.Go(func() {
+			v.awaitStep() // it says that the service has started, which comes before all that the service says
+			p.run(sync.OnceFunc(read.Done))
+		})
+	}
+	v.tasks.Go(func() {
+		code, err := proc.Wait()
+		close(over)
+		for _, f := range outputs {
+			_ = f.SetReadDeadline(time.Now()) // it fails on a pipe that has been read to its end
+		}
+		read.Wait()
+		if err != nil {
+			return // the box has ended, which follow tells
+		}
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.procs[name] == proc {
+			delete(v.procs, name)
+		}
+		v.step(exited{name, run, code})
+	})
+}
+
+// awaitStep waits until the step that is under way has ended.
+func (v *Set) awaitStep() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+}
+
+// pump copies one stream of a service into its log.
+type pump struct {
+	stream string
+	log    *serviceLog
+	from   *os.File
+	over   <-chan struct{} // closed when the process has ended
+	gone   <-chan struct{} // closed when the box has
+}
+
+// run copies until the end of the stream. It calls read when all that came before the process's end is in the log; children
+// of the service that left its process group may write on until the box ends.
+func (p pump) run(read func()) {
+	defer p.from.Close()
+	var lines splitter
+	defer read()
+	defer func() { p.log.output(p.stream, lines.flush()) }()
+	buf := make([]byte, program.ReadChunk)
+	settled := false
+	logged := program.NewPace(program.LoggedRate)
+	for {
+		n, err := p.from.Read(buf)
+		p.log.output(p.stream, lines.take(buf[:n]))
+		logged.Take(n, p.gone)
+		late := errors.Is(err, os.ErrDeadlineExceeded)
+		if err != nil && !late || late && closed(p.gone) {
+			return
+		}
+		if !settled && closed(p.over) {
+			drain(p.from, buf, func(data []byte) { p.log.output(p.stream, lines.take(data)) })
+			settled = true
+			late = true
+		}
+		if late {
+			p.log.output(p.stream, lines.flush())
+		}
+		if settled {
+			read()
+		}
+		p.arm(len(lines.rest) > 0, settled)
+	}
+}
+
+// arm has the next read end early when there is a line that may not be finished soon, or nothing to wait for. The process
+// may end at any time, and whoever sees that does the same: the last word is theirs.
+func (p pump) arm(unfinished, settled bool) {
+	deadline := time.Time{}
+	if unfinished || closed(p.gone) {
+		deadline = time.Now().Add(lineWait)
+	}
+	_ = p.from.SetReadDeadline(deadline)
+	switch {
+	case !settled && closed(p.over):
+		_ = p.from.SetReadDeadline(time.Now())
+	case closed(p.gone):
+		_ = p.from.SetReadDeadline(time.Now().Add(lineWait))
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// drain hands on what can be read without waiting.
+func drain(f *os.File, buf []byte, to func([]byte)) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	for taken := 0; taken < outputRest; {
+		n := 0
+		_ = raw.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), buf) })
+		if n <= 0 {
+			return
+		}
+		taken += n
+		to(buf[:n])
+	}
+}
+
+// follow fires timers until the box has ended, and says so to the machine.
+func (v *Set) follow(box *sandbox.Box) {
+	alarm := time.NewTimer(time.Hour)
+	defer alarm.Stop()
+	for {
+		v.mu.Lock()
+		alarm.Reset(v.fire())
+		v.mu.Unlock()
+		select {
+		case <-alarm.C:
+		case <-v.rearm:
+		case <-box.Done():
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			v.timers = nil
+			clear(v.procs)
+			v.step(boxEnded{})
+			return
+		}
+	}
+}
+
+// fire tells of the timers that are due, and returns how long the next one has to go. mu is held.
+func (v *Set) fire() time.Duration {
+	now := v.Clock()
+	var due []timeUp
+	v.timers = slices.DeleteFunc(v.timers, func(t timer) bool {
+		if t.at.After(now) {
+			return false
+		}
+		due = append(due, t.fact)
+		return true
+	})
+	for _, f := range due {
+		v.step(f)
+	}
+	next := time.Hour
+	for _, t := range v.timers {
+		next = min(next, t.at.Sub(now))
+	}
+	return max(next, 0)
+}
+
+// object describes a service as the API does. mu is held.
+func (s *service) object() sprites.Service {
+	state := sprites.ServiceState{Name: s.spec.Name, Status: string(s.status), PID: s.pid, Error: s.problem, RestartCount: s.restarts}
+	if !s.started.IsZero() {
+		at := s.started.UTC()
+		state.StartedAt = &at
+	}
+	if !s.next.IsZero() {
+		at := s.next.UTC()
+		state.NextRestartAt = &at
+	}
+	return sprites.Service{
+		Name: s.spec.Name, Cmd: s.spec.Cmd, Args: s.spec.Args, Env: s.spec.Env, Dir: s.spec.Dir, Needs: s.spec.Needs, HTTPPort: s.spec.HTTPPort,
+		State: &state,
+	}
+}
+
+// List describes all services, in the order of their names.
+func (v *Set) List() []sprites.Service {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := []sprites.Service{}
+	for _, name := range v.machine.names() {
+		all = append(all, v.machine.services[name].object())
+	}
+	return all
+}
+
+// look returns a copy of a service's state.
+func (v *Set) look(name string) (service, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.machine.services[name]
+	if s == nil {
+		return service{}, noService(name)
+	}
+	return *s, nil
+}
+
+func noService(name string) error {
+	return wire.Refuse(http.StatusNotFound, errNoService.Error()+": "+name, "")
+}
+
+// Web describes the service of a sprite that has an HTTP port.
+type Web struct {
+	Name, Status, Problem string
+	Wanted                bool // it is kept running
+}
+
+// Web returns the service that has an HTTP port, nil when there is none.
+func (v *Set) Web() *Web {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, s := range v.machine.services {
+		if s.spec.HTTPPort != 0 {
+			return &Web{Name: s.spec.Name, Status: string(s.status), Problem: s.problem, Wanted: s.wanted}
+		}
+	}
+	return nil
+}
+
+func sortedServices(all map[string]records.Service) []records.Service {
+	return slices.SortedFunc(maps.Values(all), func(a, b records.Service) int { return cmp.Compare(a.Name, b.Name) })
+}

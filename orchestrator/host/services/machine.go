@@ -1,0 +1,415 @@
+package services
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/host/records"
+)
+
+// This file decides what becomes of a sprite's services: facts go in, commands come out, nothing is done and no clock is
+// read. driver.go does what is commanded and reports what came of it.
+//
+// A service is wanted unless it was stopped by request. While the sandbox is up, every wanted service is kept running: it
+// is started when all that it needs runs, and started again when its process ends by itself, after a pause that grows with
+// the number of failures in a row. Attempts are numbered, so that a fact about an earlier one changes nothing.
+
+// serviceStatus is the API's word for how a service stands.
+type serviceStatus string
+
+const (
+	serviceStopped  serviceStatus = "stopped"
+	serviceStarting serviceStatus = "starting" // waits for what it needs, or is being started
+	serviceRunning  serviceStatus = "running"
+	serviceStopping serviceStatus = "stopping"
+	serviceFailed   serviceStatus = "failed" // ended by itself, or could not be started; is tried again
+)
+
+// Pauses before a service is started again, and how long it must run for its earlier failures to be forgotten.
+const (
+	firstRestart  = time.Second
+	longestPause  = time.Minute
+	stableAfter   = 30 * time.Second
+	jitterPercent = 20
+)
+
+// service is one service as the machine knows it.
+type service struct {
+	spec     records.Service
+	wanted   bool
+	status   serviceStatus
+	run      int  // number of the present attempt, or of the last one
+	live     bool // the attempt has a process, or is about to have one
+	pid      int
+	started  time.Time
+	failures int       // in a row
+	restarts int       // since the sandbox came up
+	next     time.Time // when it is tried again; zero when nothing is planned
+	problem  string
+	grace    time.Duration // between TERM and KILL when it is stopped before its process is known
+	removed  bool          // to be forgotten when its process has ended
+}
+
+// machine is the state of all services of one sprite.
+type machine struct {
+	up       bool // the sandbox runs
+	quitting bool // the sandbox is about to end: nothing is started any more
+	services map[string]*service
+}
+
+// Facts.
+type (
+	fact       interface{ isFact() }
+	boxStarted struct{}
+	boxEnding  struct{ grace time.Duration } // services are to end, those that need others first
+	boxEnded   struct{}
+	defined    struct{ spec records.Service }
+	removed    struct{ name string }
+	startAsked struct{ name string } // with all that it needs
+	stopAsked  struct {
+		name  string
+		grace time.Duration // between TERM and KILL
+	}
+	restartAsked struct {
+		name  string
+		grace time.Duration
+	}
+	began struct {
+		name string
+		run  int
+		pid  int
+	}
+	startFailed struct {
+		name  string
+		run   int
+		cause string
+	}
+	exited struct {
+		name string
+		run  int
+		code int
+	}
+	timeUp struct {
+		name string
+		run  int
+		of   timerKind
+	}
+)
+
+func (boxStarted) isFact()   {}
+func (boxEnding) isFact()    {}
+func (boxEnded) isFact()     {}
+func (defined) isFact()      {}
+func (removed) isFact()      {}
+func (startAsked) isFact()   {}
+func (stopAsked) isFact()    {}
+func (restartAsked) isFact() {}
+func (began) isFact()        {}
+func (startFailed) isFact()  {}
+func (exited) isFact()       {}
+func (timeUp) isFact()       {}
+
+type timerKind string
+
+const (
+	timerRestart timerKind = "restart"
+	timerKill    timerKind = "kill"
+)
+
+// Commands.
+type (
+	order interface{ isOrder() }
+	spawn struct {
+		spec records.Service
+		run  int
+	}
+	signalGroup struct {
+		name   string
+		run    int
+		signal string
+	}
+	setTimer struct {
+		after time.Duration
+		fact  timeUp
+	}
+	say struct {
+		name, kind, text string
+		code             int // of kind "exit"
+	}
+)
+
+func (spawn) isOrder()       {}
+func (signalGroup) isOrder() {}
+func (setTimer) isOrder()    {}
+func (say) isOrder()         {}
+
+func newMachine() *machine { return &machine{services: map[string]*service{}} }
+
+// step takes in one fact and returns what is to be done, in order.
+func (m *machine) step(now time.Time, f fact) (orders []order) {
+	do := func(o ...order) { orders = append(orders, o...) }
+	switch f := f.(type) {
+	case boxStarted:
+		m.up, m.quitting = true, false
+	case boxEnding:
+		m.quitting = true
+		for _, s := range m.services {
+			s.grace = f.grace
+		}
+	case boxEnded:
+		m.up = false
+		do(m.allGone()...)
+	case defined:
+		do(m.define(f.spec)...)
+	case removed:
+		if s := m.services[f.name]; s != nil {
+			if s.removed = s.live; !s.live {
+				delete(m.services, f.name)
+				break
+			}
+			s.wanted = false
+			do(s.stop(s.grace)...)
+		}
+	case startAsked:
+		for _, name := range m.closure(f.name) {
+			m.services[name].want()
+		}
+	case stopAsked:
+		if s := m.services[f.name]; s != nil {
+			s.wanted = false
+			do(s.stop(f.grace)...)
+		}
+	case restartAsked:
+		for _, name := range m.closure(f.name) {
+			m.services[name].want()
+		}
+		if s := m.services[f.name]; s != nil {
+			do(s.stop(f.grace)...)
+		}
+	case began:
+		if s := m.attempt(f.name, f.run); s != nil {
+			s.pid, s.started, s.problem = f.pid, now, ""
+			do(say{name: f.name, kind: "started"})
+			if s.status == serviceStopping { // asked for meanwhile
+				do(s.end(s.grace)...)
+			} else {
+				s.status = serviceRunning
+			}
+		}
+	case startFailed:
+		if s := m.attempt(f.name, f.run); s != nil {
+			do(say{name: f.name, kind: "error", text: f.cause})
+			do(m.ended(s, now, f.cause)...)
+		}
+	case exited:
+		if s := m.attempt(f.name, f.run); s != nil {
+			do(say{name: f.name, kind: "exit", code: f.code})
+			do(m.ended(s, now, fmt.Sprintf("exit code %d", f.code))...)
+		}
+	case timeUp:
+		s := m.services[f.name]
+		switch {
+		case s == nil || s.run != f.run:
+		case f.of == timerRestart && !s.live && !s.next.IsZero():
+			s.next = time.Time{}
+			s.restarts++
+		case f.of == timerKill && s.live && s.status == serviceStopping:
+			do(signalGroup{f.name, s.run, "KILL"})
+		}
+	}
+	return append(orders, m.settle()...)
+}
+
+// attempt returns the service if run is its present attempt.
+func (m *machine) attempt(name string, run int) *service {
+	if s := m.services[name]; s != nil && s.live && s.run == run {
+		return s
+	}
+	return nil
+}
+
+// define adds a service, or changes it: a running one is then started anew, unless nothing has changed.
+func (m *machine) define(spec records.Service) []order {
+	s := m.services[spec.Name]
+	if s == nil {
+		m.services[spec.Name] = &service{spec: spec, wanted: !spec.Stopped, status: serviceStopped, grace: stopGrace}
+		return nil
+	}
+	same := s.spec.Equal(spec)
+	s.spec, s.removed = spec, false
+	if spec.Stopped {
+		s.wanted = false
+	} else {
+		s.want()
+	}
+	if same && s.wanted {
+		return nil
+	}
+	return s.stop(stopGrace)
+}
+
+// want makes the service one that is kept running, and forgets what it waited for.
+func (s *service) want() {
+	s.wanted = true
+	s.failures, s.next = 0, time.Time{}
+}
+
+// stop ends the service's process, or says that there is none. A service that is still wanted starts again.
+func (s *service) stop(grace time.Duration) []order {
+	s.next, s.failures, s.grace = time.Time{}, 0, grace
+	if !s.live {
+		s.status, s.problem = serviceStopped, ""
+		if s.wanted {
+			return nil
+		}
+		return []order{say{name: s.spec.Name, kind: "stopped"}}
+	}
+	if s.status == serviceStopping {
+		return s.killLater(grace)
+	}
+	s.status = serviceStopping
+	orders := []order{say{name: s.spec.Name, kind: "stopping"}}
+	if s.pid == 0 {
+		return orders // ended as soon as it has a process
+	}
+	return append(orders, s.end(grace)...)
+}
+
+func (s *service) end(grace time.Duration) []order {
+	if grace <= 0 {
+		return []order{signalGroup{s.spec.Name, s.run, "KILL"}}
+	}
+	return append([]order{signalGroup{s.spec.Name, s.run, "TERM"}}, s.killLater(grace)...)
+}
+
+func (s *service) killLater(grace time.Duration) []order {
+	return []order{setTimer{grace, timeUp{s.spec.Name, s.run, timerKill}}}
+}
+
+// ended takes the end of an attempt: asked for, or a failure after which the service is tried again.
+func (m *machine) ended(s *service, now time.Time, cause string) []order {
+	asked := s.status == serviceStopping
+	s.live, s.pid = false, 0
+	switch {
+	case s.removed:
+		delete(m.services, s.spec.Name)
+	case asked:
+		s.status, s.problem = serviceStopped, ""
+	case !s.wanted, m.quitting:
+		s.status, s.problem = serviceStopped, cause
+	default:
+		if !s.started.IsZero() && now.Sub(s.started) >= stableAfter {
+			s.failures = 0
+		}
+		s.failures++
+		pause := backoff(s.spec.Name, s.failures)
+		s.status, s.problem, s.started, s.next = serviceFailed, cause, time.Time{}, now.Add(pause)
+		return []order{setTimer{pause, timeUp{s.spec.Name, s.run, timerRestart}}}
+	}
+	s.started = time.Time{}
+	return []order{say{name: s.spec.Name, kind: "stopped"}}
+}
+
+// backoff is the pause before the n-th attempt after failures: doubled each time, less a part that is derived from the
+// name, so that services that failed together do not come back together.
+func backoff(name string, n int) time.Duration {
+	pause := longestPause
+	if n < 8 {
+		pause = min(longestPause, firstRestart<<(n-1))
+	}
+	h := fnv.New32a()
+	h.Write([]byte(name + "/" + strconv.Itoa(n)))
+	return pause - pause*time.Duration(h.Sum32()%(jitterPercent+1))/100
+}
+
+// allGone is the end of the sandbox: whatever ran has ended with it, and is not held against the services.
+func (m *machine) allGone() (orders []order) {
+	for _, name := range m.names() {
+		s := m.services[name]
+		if s.live {
+			orders = append(orders, say{name: name, kind: "stopped"})
+		}
+		if s.removed {
+			delete(m.services, name)
+			continue
+		}
+		*s = service{spec: s.spec, wanted: s.wanted, status: serviceStopped, run: s.run, grace: stopGrace}
+	}
+	return orders
+}
+
+// settle starts what is wanted and can run, and ends what must when the sandbox is about to end.
+func (m *machine) settle() (orders []order) {
+	for _, name := range m.names() {
+		s := m.services[name]
+		switch {
+		case m.quitting:
+			s.next = time.Time{}
+			if s.live && s.status != serviceStopping && !m.neededByLive(name) {
+				orders = append(orders, s.stop(s.grace)...)
+			}
+		case !m.up || s.live || !s.wanted || !s.next.IsZero():
+		default:
+			orders = append(orders, m.start(s)...)
+		}
+	}
+	return orders
+}
+
+// start begins an attempt if all that the service needs runs, else says in its state what it waits for.
+func (m *machine) start(s *service) []order {
+	var missing, off []string
+	for _, need := range s.spec.Needs {
+		if on := m.services[need]; on == nil || !on.wanted {
+			off = append(off, need)
+		} else if on.status != serviceRunning {
+			missing = append(missing, need)
+		}
+	}
+	switch {
+	case len(off) > 0:
+		s.status, s.problem = serviceStopped, "needs "+strings.Join(off, ", ")+", which was stopped"
+		return nil
+	case len(missing) > 0:
+		s.status, s.problem = serviceStarting, "waits for "+strings.Join(missing, ", ")
+		return nil
+	}
+	s.run++
+	s.live, s.status, s.pid, s.problem = true, serviceStarting, 0, ""
+	return []order{spawn{s.spec, s.run}}
+}
+
+func (m *machine) neededByLive(name string) bool {
+	for _, s := range m.services {
+		if s.live && slices.Contains(s.spec.Needs, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// closure names a service and all that it needs, directly or not.
+func (m *machine) closure(name string) []string {
+	specs := map[string]records.Service{}
+	for n, s := range m.services {
+		specs[n] = s.spec
+	}
+	return needsOf(specs, name)
+}
+
+func (m *machine) names() []string { return slices.Sorted(maps.Keys(m.services)) }
+
+// living reports whether any service has a process.
+func (m *machine) living() bool {
+	for _, s := range m.services {
+		if s.live {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,137 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spritekit/lattice/orchestrator/boltfile"
+	"github.com/spritekit/lattice/orchestrator/host/core"
+	"github.com/spritekit/lattice/orchestrator/host/layer"
+	"github.com/spritekit/lattice/orchestrator/host/records"
+	"github.com/spritekit/lattice/orchestrator/host/tree"
+	"golang.org/x/sys/unix"
+)
+
+// Settler makes frozen layers durable, and tells later whether they still are what they were.
+type Settler struct {
+	*core.Core
+	layers   *Store
+	settling boltfile.Lock // held while layers are made durable
+
+	mu        boltfile.Lock // guards unsettled
+	unsettled []string      // layers that were frozen and may not be on the disk yet
+}
+
+// Settle makes durable what was frozen until now, then takes its digest, so that later it can be told whether it is still
+// what it was.
+func (s *Settler) Settle(ctx context.Context) error {
+	s.settling.Lock()
+	defer s.settling.Unlock()
+	s.mu.Lock()
+	torn := s.unsettled
+	s.unsettled = nil
+	s.mu.Unlock()
+	if len(torn) == 0 {
+		return nil
+	}
+	if err := s.dropWork(torn); err != nil {
+		s.Config.Log.Warn().Err(err).Msg("tidy up frozen layers") // they only take more room
+	}
+	err := tree.Sync(filepath.Join(s.Config.Dir, "layers"))
+	if err == nil {
+		err = s.Store.UpdateLayers(torn, func(l *records.Layer) { l.Durable = true })
+	}
+	if err != nil {
+		s.mu.Lock()
+		s.unsettled = append(s.unsettled, torn...)
+		s.mu.Unlock()
+		return fmt.Errorf("make checkpoints durable: %w", err)
+	}
+	return nil
+}
+
+// dropWork removes what frozen layers needed only to be written to.
+func (s *Settler) dropWork(ids []string) error {
+	for _, id := range ids {
+		l, err := s.Store.Layer(id)
+		if errors.Is(err, records.ErrNoLayer) || l.Plain {
+			continue
+		}
+		d, openErr := layer.Open(l.Driver)
+		if err = errors.Join(err, openErr); err == nil && l.Frozen {
+			err = d.Freeze(s.layers.LayerDir(id))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SettleLater has a layer that was just frozen made durable in the background, and its digest taken.
+func (s *Settler) SettleLater(ids ...string) {
+	s.mu.Lock()
+	s.unsettled = append(s.unsettled, ids...)
+	s.mu.Unlock()
+	s.Chores.Go(func() {
+		if err := s.Settle(s.Context); err != nil {
+			s.WarnUnlessClosing(err)
+			return
+		}
+		for _, id := range ids {
+			s.Chores.Go(func() { s.WarnUnlessClosing(s.takeDigestLater(id)) })
+		}
+	})
+}
+
+// afterOthers has the rest of the calling goroutine run when nothing else wants the processor, where the system knows
+// priorities of threads: a digest of a large tree takes seconds, and somebody may be waiting for a command meanwhile. The
+// goroutine keeps its thread, and takes it along when it ends.
+func afterOthers() {
+	if runtime.GOOS != "linux" {
+		return
+	}
+	runtime.LockOSThread()
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 19) // it is a courtesy
+}
+
+// Verify reads the files of a frozen layer again, and those below it, and records where they are not what they were.
+func (s *Settler) Verify(ctx context.Context, id string) (damaged string, err error) {
+	chain, err := s.Store.Chain(id)
+	if err != nil {
+		return "", err
+	}
+	for _, l := range chain {
+		if why, err := s.VerifyLayer(ctx, l); err != nil || why != "" {
+			return why, err
+		}
+	}
+	return "", nil
+}
+
+func (s *Settler) VerifyLayer(ctx context.Context, l records.Layer) (damaged string, err error) {
+	if l.Damaged != "" {
+		return l.Damaged, nil
+	}
+	if l.Digest == "" {
+		return "", s.takeDigest(ctx, l.ID)
+	}
+	sum, err := s.digestOf(ctx, l)
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	switch {
+	case err != nil:
+		damaged = err.Error()
+	case sum.Digest != l.Digest:
+		damaged = fmt.Sprintf("layer %s has digest %.12s, not %.12s", l.ID, sum.Digest, l.Digest)
+	case !l.Unverified:
+		return "", nil
+	}
+	return damaged, s.Store.UpdateLayers([]string{l.ID}, func(l *records.Layer) { l.Damaged, l.Unverified = damaged, false })
+}
+
+func NewSettler(c *core.Core, layers *Store) *Settler { return &Settler{Core: c, layers: layers} }

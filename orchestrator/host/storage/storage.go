@@ -1,0 +1,280 @@
+// Package storage keeps the layers of sprites on the disk: it makes, freezes, merges, verifies and removes them, and knows
+// which ones a running sandbox has mounted.
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/spritekit/lattice/orchestrator/durable"
+	"github.com/spritekit/lattice/orchestrator/host/confine"
+	"github.com/spritekit/lattice/orchestrator/host/core"
+	"github.com/spritekit/lattice/orchestrator/host/image"
+	"github.com/spritekit/lattice/orchestrator/host/layer"
+	"github.com/spritekit/lattice/orchestrator/host/records"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/tree"
+	"github.com/spritekit/lattice/orchestrator/host/wire"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// Store makes, finds and removes layers: the files of sprites and checkpoints.
+type Store struct {
+	*core.Core
+	confiner *confine.Confiner
+	Images   *image.Store
+	Driver   func() (layer.Driver, error) // of new sprites; chosen once
+	spares   spares
+	digests  *digests
+	mounted  pins
+}
+
+func NewStore(c *core.Core, confiner *confine.Confiner) *Store {
+	ls := &Store{
+		Core: c, confiner: confiner, spares: spares{keep: keepSpares}, digests: newDigests(digestTurn, digestLimit),
+		mounted: pins{boxes: map[string]int{}},
+	}
+	ls.Driver = sync.OnceValues(ls.chooseDriver)
+	return ls
+}
+
+// LayerDir is the folder of a layer.
+func (ls *Store) LayerDir(id string) string { return filepath.Join(ls.Config.Dir, "layers", id) }
+
+// DataDir is the folder that holds the files of a layer.
+func (ls *Store) DataDir(l records.Layer) string {
+	if l.Plain {
+		return filepath.Join(ls.Config.Dir, "trees", l.ID)
+	}
+	return layer.Data(ls.LayerDir(l.ID))
+}
+
+// TreeDir is the files of a layer by its name alone. They are complete unless its driver is overlay.
+func (ls *Store) TreeDir(id string) string {
+	if plain := filepath.Join(ls.Config.Dir, "trees", id); exists(plain) {
+		return plain
+	}
+	return layer.Data(ls.LayerDir(id))
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// Build has fill make a layer in tmp/, then moves it to its place. The folders' names are durable after it; what is in
+// them is not, see settle. Nothing stays behind after an error.
+func (ls *Store) Build(d layer.Driver, parent string, fill func(dir string) error) (records.Layer, error) {
+	return ls.buildIn(d, parent, fill, ls.Step)
+}
+
+func (ls *Store) buildIn(d layer.Driver, parent string, fill func(dir string) error, step func(string)) (l records.Layer, err error) {
+	l = records.Layer{ID: ulid.Make().String(), Driver: d.Kind(), Parent: parent}
+	staged, final := filepath.Join(ls.TempDir(), l.ID), ls.LayerDir(l.ID)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Remove(staged), d.Remove(final))
+		}
+	}()
+	if err := fill(staged); err != nil {
+		return l, err
+	}
+	step("filled")
+	if err := durable.SyncDir(staged); err != nil {
+		return l, fmt.Errorf("place layer: %w", err)
+	}
+	if err := os.Rename(staged, final); err != nil {
+		return l, fmt.Errorf("place layer: %w", err)
+	}
+	if err := durable.SyncDir(filepath.Dir(final)); err != nil {
+		return l, fmt.Errorf("place layer: %w", err)
+	}
+	step("placed")
+	return l, nil
+}
+
+// NewRoot makes the layer of a new sprite: with overlay an empty one on the base, else a tree with the folders that a
+// root needs, and with all that is in the image, unless that is "".
+func (ls *Store) NewRoot(ctx context.Context, image string) (records.Layer, error) {
+	d, err := ls.Driver()
+	if err != nil {
+		return records.Layer{}, err
+	}
+	if d.Stacks() {
+		l, err := ls.empty(d, "")
+		l.Image = image
+		return l, err
+	}
+	l, err := ls.Build(d, "", func(dir string) error {
+		uid, gid := ls.confiner.RootOwner()
+		if err := d.Make(dir, uid, gid); err != nil {
+			return err
+		}
+		if image != "" {
+			if err := tree.Copy(ctx, ls.Images.Dir(image), layer.Data(dir)); err != nil {
+				return err
+			}
+		}
+		uid, gid = ls.confiner.Owner()
+		return sandbox.Furnish(layer.Data(dir), uid, gid)
+	})
+	l.Image = image
+	return l, err
+}
+
+// What is copied rather than stacked upon where overlays cannot rename the folders of layers below them.
+const (
+	copiedEntries = 10_000
+	copiedBytes   = 128 << 20
+)
+
+// ShouldStack reports whether a sprite goes on from a layer on top of it. Overlays of an ordinary user could then rename none of
+// its folders, which programs seldom expect; so what is small is copied there, and the sprite's folders stay in the layer
+// that it writes to.
+func (ls *Store) ShouldStack(ctx context.Context, d layer.Driver, l records.Layer) (bool, error) {
+	if !d.Stacks() || os.Getuid() == 0 {
+		return d.Stacks(), nil
+	}
+	small, err := tree.Within(ctx, ls.DataDir(l), copiedEntries, copiedBytes)
+	return !small, err
+}
+
+// Clone copies a layer as its driver does.
+func (ls *Store) Clone(ctx context.Context, d layer.Driver, of records.Layer, dir string) error {
+	if !of.Plain {
+		return d.Clone(ctx, ls.LayerDir(of.ID), dir)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return fmt.Errorf("make layer: %w", err)
+	}
+	return tree.Copy(ctx, ls.DataDir(of), layer.Data(dir))
+}
+
+// Discard moves layers that nothing refers to any more to the trash. What it cannot move now goes at the next start.
+func (ls *Store) Discard(garbage ...records.Layer) {
+	for _, l := range garbage {
+		ls.digests.stop(l.ID)
+		dir := ls.LayerDir(l.ID)
+		if l.Plain {
+			dir = ls.DataDir(l)
+		}
+		if err := ls.Trash(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+			ls.Config.Log.Warn().Err(err).Str("layer", l.ID).Msg("move layer to trash")
+		}
+	}
+	ls.Step("trashed")
+}
+
+// Abandon discards layers whose commit failed, unless the commit happened after all.
+func (ls *Store) Abandon(made ...records.Layer) {
+	for _, l := range made {
+		if _, err := ls.Store.Layer(l.ID); errors.Is(err, records.ErrNoLayer) {
+			ls.Discard(l)
+		}
+	}
+}
+
+// WhyDegraded says why the files that end in a layer cannot be used, "" when they can.
+func (ls *Store) WhyDegraded(id string) string {
+	chain, err := ls.Store.Chain(id)
+	if err != nil {
+		return fmt.Sprintf("its files are missing (%v); restore a checkpoint or delete the sprite", err)
+	}
+	for _, l := range chain {
+		if l.Damaged != "" {
+			return fmt.Sprintf("its files are not what they were (%s); restore a checkpoint or delete the sprite", l.Damaged)
+		}
+		if _, err := os.Lstat(ls.DataDir(l)); err != nil {
+			return fmt.Sprintf("its files are missing (%v); restore a checkpoint or delete the sprite", err)
+		}
+		if l.Driver == layer.Overlay && l.Image != "" && !exists(ls.Images.Dir(l.Image)) {
+			return fmt.Sprintf("the image %s that it lies on is missing; import it again, or delete the sprite", l.Image)
+		}
+	}
+	return ""
+}
+
+// shiftedIDs is the host's id for root of a sprite, when the host runs as root; see sandbox.LevelRoot.
+const shiftedIDs = 100000
+
+// OpenImages opens the images that sprites start from.
+func (ls *Store) OpenImages() (err error) {
+	ls.Images, err = image.Open(filepath.Join(ls.Config.Dir, "images"), image.Options{Now: ls.Now, Shift: func() int {
+		if os.Getuid() == 0 {
+			return shiftedIDs
+		}
+		return 0
+	}})
+	return err
+}
+
+// Describe says how a sprite's files are kept, nil when its layers are lost.
+func (ls *Store) Describe(rec records.Sprite) *sprites.Storage {
+	l, err := ls.Store.Layer(rec.Tree)
+	if err != nil {
+		return nil
+	}
+	out := &sprites.Storage{Driver: string(l.Driver), RenameDir: "ok"}
+	if l.Driver == layer.Overlay && os.Getuid() != 0 && (l.Parent != "" || l.Image != "") {
+		// The kernel keeps the notes that this needs in attributes which only root may write.
+		out.RenameDir = "exdev"
+	}
+	return out
+}
+
+// AddImage says how a box shows what a sprite started from; without an image that is nothing.
+func (ls *Store) AddImage(rec records.Sprite, cfg *sandbox.Config) error {
+	if rec.Image == "" {
+		return nil
+	}
+	if err := ls.confiner.CheckImages(); err != nil {
+		return err
+	}
+	img, err := ls.Images.Get(rec.Image)
+	if errors.Is(err, image.ErrNotFound) {
+		return wire.Degraded(fmt.Sprintf("the image %s is missing; import it again", rec.Image))
+	}
+	if err == nil {
+		cfg.Env = img.Config.Env
+		cfg.Passwd, cfg.Group, err = ls.Images.Users(rec.Image)
+	}
+	if err != nil {
+		return fmt.Errorf("read image %s: %w", rec.Image, err)
+	}
+	return nil
+}
+
+// CheckpointMounts lists what the box of a sprite is to show, the newest first, and the layers that it mounts for that. What lost
+// its files is left out.
+func (ls *Store) CheckpointMounts(spriteID string) (points []sandbox.Point, chain []records.Layer, err error) {
+	if ls.confiner.Confined().Plain {
+		return nil, nil, nil // it has no mounts
+	}
+	all, err := ls.Store.Checkpoints(spriteID)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range slices.Backward(all) {
+		if p.Auto || ls.WhyDegraded(p.Tree) != "" {
+			continue
+		}
+		root, layers, err := ls.BoxRoot(p.Tree)
+		if err != nil {
+			return nil, nil, err
+		}
+		points, chain = append(points, sandbox.Point{ID: p.ID, Root: root}), append(chain, layers...)
+		if len(points) == shownPoints {
+			break
+		}
+	}
+	return points, chain, nil
+}
+
+// shownPoints is how many checkpoints a box shows, the newest ones; those that the host made by itself are not among them.
+const shownPoints = 5
