@@ -70,13 +70,13 @@ func (t llmOp) cacheKey(node *ir.Node, at ladder.Rung, q inquiry) string {
 	return lattice.DerivedKey("model", r.Digest(), string(rules))
 }
 
-// finishFromCache finishes the current node with an answer that is kept; false is that there is none.
-func (t *thread) finishFromCache(node *ir.Node) bool {
+// cachedAnswer returns the answer to the same request, if there is one, and records that the node takes it.
+func (t *thread) cachedAnswer(node *ir.Node) (Cached, bool) {
 	m := t.m
 	v := t.Visit
 	i := slices.IndexFunc(m.s.Cache, func(c Cached) bool { return c.Key == v.Key })
 	if v.Key == "" || i < 0 {
-		return false
+		return Cached{}, false
 	}
 	hit := m.s.Cache[i]
 	v.Key = ""
@@ -84,22 +84,39 @@ func (t *thread) finishFromCache(node *ir.Node) bool {
 		"kind": "cache_hit", "message": fmt.Sprintf("%s takes what %s was answered", node.ID, hit.Node),
 		"metadata": map[string]any{"node": node.ID, "from": hit.Node, "key": hit.Key},
 	}})
-	if node.Op.LLM() {
-		q, f := llmOp{t}.buildPrompt(node)
-		if f != nil {
-			t.failVisit(f)
-			return true
-		}
-		v.Asking = nil
-		llmOp{t}.completeCached(node, hit, q.chosen(hit.Value))
-		return true
+	return hit, true
+}
+
+// finishFromCache completes the current call with a cached answer. It reports whether there is one.
+func (t callOp) finishFromCache(node *ir.Node) bool {
+	hit, ok := t.cachedAnswer(node)
+	if !ok {
+		return false
 	}
 	var ports map[string]any
 	if t.runsInCopy() {
-		callOp{t}.reuseCopy(node, hit.Copy)
+		t.reuseCopy(node, hit.Copy)
 		ports = map[string]any{"sprite": hit.Copy}
 	}
 	t.completeNode(hit.Value, ports)
+	return true
+}
+
+// finishFromCache completes the current node with a cached answer. It reports whether there is one.
+func (t llmOp) finishFromCache(node *ir.Node) bool {
+	hit, ok := t.cachedAnswer(node)
+	if !ok {
+		return false
+	}
+	q, f := t.buildPrompt(node)
+	if f != nil {
+		t.failVisit(f)
+		return true
+	}
+	t.Visit.Asking = nil
+	t.completeNode(hit.Value, map[string]any{
+		"attempts": jsonNumber(0), "escalated": false, "repaired": false, "cached": true, "class": hit.Class, "item": q.chosen(hit.Value),
+	})
 	return true
 }
 
@@ -114,26 +131,17 @@ func (t callOp) reuseCopy(node *ir.Node, name string) {
 	}
 }
 
-// cacheAnswer keeps what the current node was answered.
-func (t *thread) cacheAnswer(node *ir.Node, value any) {
+// cacheAnswer keeps the value of c as the answer to the request of the current visit, if it may be taken by others.
+func (t *thread) cacheAnswer(node *ir.Node, c Cached) {
 	m := t.m
-	v := t.Visit
-	if v.Key == "" {
+	if t.Visit.Key == "" {
 		return
 	}
-	raw, err := ir.Marshal(value)
+	raw, err := ir.Marshal(c.Value)
 	if err != nil || len(raw) > maxCachedBytes {
 		return
 	}
-	c := Cached{Key: v.Key, Node: node.ID, Value: value, Bytes: len(raw)}
-	if v.Asking != nil {
-		c.Class = v.Asking.Class
-	} else {
-		c.Sprite = t.sprite()
-	}
-	if t.runsInCopy() {
-		c.Copy = v.Call.Sprite
-	}
+	c.Key, c.Node, c.Bytes = t.Visit.Key, node.ID, len(raw)
 	m.s.Cache = append(m.s.Cache, c)
 	total := 0
 	for _, c := range m.s.Cache {
@@ -158,9 +166,4 @@ func (t *thread) answerPending() bool {
 	return slices.ContainsFunc(t.m.threads(), func(o *thread) bool {
 		return o.path != t.path && o.Visit != nil && o.Visit.Key == t.Visit.Key && !slices.Contains(t.m.s.Held, o.path)
 	})
-}
-
-// completeCached is finishLLM with an answer that is kept: nobody was asked.
-func (t llmOp) completeCached(node *ir.Node, hit Cached, item any) {
-	t.completeNode(hit.Value, map[string]any{"attempts": jsonNumber(0), "escalated": false, "repaired": false, "cached": true, "class": hit.Class, "item": item})
 }

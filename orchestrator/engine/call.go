@@ -55,6 +55,8 @@ func (t callOp) begin(node *ir.Node) {
 // answered goes on with a call after the fact that answers one of its commands.
 func (t callOp) answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
 	switch f := f.(type) {
+	case lattice.Prepared:
+		t.send()
 	case lattice.CallFinished:
 		return t.callFinished(c, f)
 	case lattice.CallSuspended:
@@ -251,10 +253,12 @@ func (t callOp) finishCall(f lattice.CallFinished) error {
 func (t callOp) completeCall(data any) {
 	node := t.m.p.Node(t.Node)
 	var ports map[string]any
+	answer := Cached{Value: data, Sprite: t.sprite()}
 	if t.runsInCopy() {
-		ports = map[string]any{"sprite": t.Visit.Call.Sprite}
+		answer.Copy = t.Visit.Call.Sprite
+		ports = map[string]any{"sprite": answer.Copy}
 	}
-	t.cacheAnswer(node, data)
+	t.cacheAnswer(node, answer)
 	t.releaseCopy(node, true)
 	t.completeNode(data, ports)
 }

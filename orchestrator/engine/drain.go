@@ -35,11 +35,7 @@ func (m *machine) releaseHeld() bool {
 		return false
 	}
 	m.s.Held = slices.Delete(m.s.Held, next, next+1)
-	if asks {
-		llmOp{t}.askModel()
-	} else {
-		callOp{t}.dispatch()
-	}
+	operationOf(t, m.p.Node(t.Node).Op).(dispatcher).dispatch()
 	return true
 }
 

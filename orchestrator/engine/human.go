@@ -86,7 +86,8 @@ func (t humanOp) explainMisfit(node *ir.Node, answer any) string {
 	return strings.Join(said, "; ")
 }
 
-func (t humanOp) questionAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
+// decided takes a person's answer to the question of the node.
+func (t humanOp) decided(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
 	m := t.m
 	out := map[string]any{"approved": true, "comments": f.Comments}
 	maps.Copy(out, inputs)

@@ -64,7 +64,7 @@ func (t llmOp) begin(node *ir.Node) {
 		return
 	}
 	t.Visit.Asking = &Asking{first}
-	t.askModel()
+	t.dispatch()
 }
 
 // chooseWithoutModel makes a choice that needs no model, if it is one.
@@ -183,8 +183,8 @@ func candidateID(candidate any, member string) (id any, key string, ok bool) {
 	return id, string(text), err == nil
 }
 
-// askModel asks on the current rung, when there is room and the limits allow it.
-func (t llmOp) askModel() {
+// dispatch asks on the current rung, when there is room and the limits allow it.
+func (t llmOp) dispatch() {
 	m := t.m
 	if t.holdBack() {
 		return
@@ -308,13 +308,13 @@ func (t llmOp) modelAnswered(c lattice.Command, f lattice.ModelAnswered) error {
 		packet = verdict.Packet(node, q.checks, at.Rung)
 	}
 	if verdict.Kind == "" {
-		t.cacheAnswer(node, verdict.Value)
+		t.cacheAnswer(node, Cached{Value: verdict.Value, Class: at.Class})
 		t.completeAnswer(node, verdict.Value, q.chosen(verdict.Value))
 		return nil
 	}
 	if next, ok := ladder.Next(node, at.Rung, packet); ok {
 		t.Visit.Asking = &Asking{next}
-		t.askModel()
+		t.dispatch()
 		return nil
 	}
 	t.failVisit(exhaustedFailure(verdict, packet, at.Rung, f.ModelReply))

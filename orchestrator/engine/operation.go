@@ -22,6 +22,26 @@ type container interface {
 	advance(node *ir.Node)
 }
 
+// dispatcher is the operation of a node whose command may be held back.
+type dispatcher interface {
+	// dispatch issues the command, unless it is held back again.
+	dispatch()
+}
+
+// decider is the operation of a node that waits for people.
+type decider interface {
+	// decided goes on with the decision f on the wait w.
+	decided(w lattice.Wait, f lattice.Answered, inputs map[string]any) error
+}
+
+// undoable is the operation of a node that a call can undo.
+type undoable interface {
+	// resolveUndo evaluates the call that undoes the current node, which has completed with out.
+	resolveUndo(node *ir.Node, out any) (*lattice.Call, *ir.Failure)
+	// send sends the call of the visit.
+	send()
+}
+
 // operationOf returns the operation of the node that t visits, nil for an op that this version does not run.
 func operationOf(t *thread, op ir.Op) operation {
 	switch op {

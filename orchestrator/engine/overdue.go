@@ -24,7 +24,7 @@ func (t body) startTimer(node *ir.Node) {
 
 // close ends what runs inside of the node at t, and what the node itself wants: its timer, and the checkpoint for copies
 // that was not there in time.
-func (t body) close() {
+func (t *thread) close() {
 	m := t.m
 	t.Visit.Map = nil
 	m.s.Pending, m.commands = slices.DeleteFunc(m.s.Pending, t.issued), slices.DeleteFunc(m.commands, t.issued)
@@ -66,7 +66,7 @@ func (m *machine) giveUpOverdue() bool {
 			continue
 		}
 		node := m.p.Node(t.Node)
-		body{t}.close()
+		t.close()
 		t.failAttempt(newFailure(ir.FailTimeout, "%s took longer than its %g seconds", node.ID, node.TimeoutS))
 		return true
 	}

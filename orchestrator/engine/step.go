@@ -303,11 +303,10 @@ func (m *machine) spritePrepared(t *thread, c lattice.Command, f lattice.Prepare
 		return fmt.Errorf("prepared context: %w", err)
 	}
 	m.s.Dirty[c.Sprite] = true
-	if t.runsInCopy() && t.Visit.Call.Sprite == c.Sprite {
-		callOp{t}.send()
-		return nil
+	if t.Visit != nil { // the call's own fork
+		return operationOf(t, m.p.Node(t.Node).Op).answered(m.p.Node(t.Node), c, f)
 	}
-	if t.up != nil { // an item's own copy
+	if t.up != nil { // the iteration's own fork
 		t.schedule(m.p.Inner(m.p.Node(t.up.Node), t.iteration.Index).EntryNode)
 		return nil
 	}

@@ -103,28 +103,36 @@ func (m *machine) waitAnswered(f lattice.Answered) error {
 	default:
 		return fmt.Errorf("%w: decision %q; use approve, reject or answer", ErrAnswer, f.Decision)
 	}
+	if w.Kind == lattice.WaitQuestion || w.Kind == lattice.WaitBlocked { // the run has been stopped, and no thread is left
+		return m.legacyAnswered(w, f, inputs)
+	}
 	t := m.thread(w.Path)
+	op, ok := operationOf(t, m.p.Node(w.Node).Op).(decider)
+	if !ok {
+		return fmt.Errorf("wait %s has an unknown kind %q", w.ID, w.Kind)
+	}
+	return op.decided(w, f, inputs)
+}
+
+// decided takes a person's decision on a wait of the current call.
+func (t callOp) decided(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
 	switch w.Kind {
 	case lattice.WaitAction:
-		return callOp{t}.actionAnswered(w, f, inputs)
+		return t.actionAnswered(w, f, inputs)
 	case lattice.WaitSkill:
 		t.closeWait(w)
 		if f.Decision != lattice.Answer {
 			inputs["approved"], inputs["comments"] = f.Decision == lattice.Approve, f.Comments
 		}
-		callOp{t}.resumeCall(inputs, f.By, f.At)
-	case lattice.WaitHuman:
-		return humanOp{t}.questionAnswered(w, f, inputs)
+		t.resumeCall(inputs, f.By, f.At)
+		return nil
 	case lattice.WaitUnknown:
-		return callOp{t}.outcomeAnswered(w, f, inputs)
+		return t.outcomeAnswered(w, f, inputs)
 	case lattice.WaitWorld:
-		return callOp{t}.approvalAnswered(w, f)
-	case lattice.WaitQuestion, lattice.WaitBlocked:
-		return m.legacyAnswered(w, f, inputs)
+		return t.approvalAnswered(w, f)
 	default:
 		return fmt.Errorf("wait %s has an unknown kind %q", w.ID, w.Kind)
 	}
-	return nil
 }
 
 func (t callOp) actionAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
