@@ -31,13 +31,13 @@ func (t callOp) makeCopy() {
 }
 
 // runsInCopy reports whether the current node is a call that has a sprite of its own.
-func (t *thread) runsInCopy() bool {
+func (t callOp) runsInCopy() bool {
 	v := t.Visit
 	return t.m.s.Undoing == nil && v != nil && v.Call != nil && t.m.p.Node(t.Node).ForksSprites()
 }
 
 // releaseCopy forgets the copy of a call that has ended; kept says whether it shall stay behind the run.
-func (t *thread) releaseCopy(node *ir.Node, ok bool) {
+func (t callOp) releaseCopy(node *ir.Node, ok bool) {
 	m := t.m
 	if !t.runsInCopy() {
 		return

@@ -35,7 +35,7 @@ func (m *machine) releaseHeld() bool {
 		return false
 	}
 	m.s.Held = slices.Delete(m.s.Held, next, next+1)
-	operationOf(t, m.p.Node(t.Node).Op).(dispatcher).dispatch()
+	t.operation().(dispatcher).dispatch()
 	return true
 }
 

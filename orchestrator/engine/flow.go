@@ -59,7 +59,7 @@ func (m *machine) countStep() bool {
 // startAttempt makes the current attempt at the current node.
 func (t *thread) startAttempt() {
 	node := t.m.p.Node(t.Node)
-	op := operationOf(t, node.Op)
+	op := t.operation()
 	if op == nil {
 		t.m.err = fmt.Errorf("node %s has an op %q that this version does not run", node.ID, node.Op)
 		return

@@ -99,7 +99,7 @@ func (t loopOp) begin(node *ir.Node) {
 		first = v
 	}
 	t.Visit.Map = &Mapping{}
-	t.m.appendTo(&t.Visit.Map.Results, first)
+	t.appendTo(&t.Visit.Map.Results, first)
 	t.startTimer(node)
 	t.advanceNode()
 }
@@ -117,7 +117,7 @@ func (t loopOp) advance(node *ir.Node) {
 			return
 		}
 		mp.Results = List{}
-		t.m.appendTo(&mp.Results, it.Result)
+		t.appendTo(&mp.Results, it.Result)
 		if node.Until != nil {
 			ok, f := node.Until.True(t.scope(nil).WithItem(it.Result, it.Index))
 			if f != nil {

@@ -97,13 +97,13 @@ func (t *thread) advanceNode() {
 	if t.Visit.Map.Expired {
 		return // it is being given up
 	}
-	operationOf(t, node.Op).(container).advance(node)
+	t.operation().(container).advance(node)
 }
 
 // collect takes the results of ended iterations, in item order as far as they go, and begins further iterations while
 // there is room. It fails the node when too many failed. It reports whether all results are taken.
 func (t fanOut) collect(node *ir.Node) bool {
-	m, mp := t.m, t.Visit.Map
+	mp := t.Visit.Map
 	doomed := t.dropDoomed(node)
 	for len(mp.Open) > 0 && mp.Open[0].Ended {
 		it := mp.Open[0]
@@ -114,9 +114,9 @@ func (t fanOut) collect(node *ir.Node) bool {
 			return false
 		}
 		if it.Failure != nil {
-			m.appendTo(&mp.Failures, encodeCollected(it))
+			t.appendTo(&mp.Failures, encodeCollected(it))
 		}
-		m.appendTo(&mp.Results, it.Result)
+		t.appendTo(&mp.Results, it.Result)
 	}
 	if !doomed && mp.Begun < mp.Items {
 		t.beginItems(node)
@@ -125,10 +125,10 @@ func (t fanOut) collect(node *ir.Node) bool {
 }
 
 // appendTo puts v, which is JSON, behind a list.
-func (m *machine) appendTo(l *List, v any) {
+func (t body) appendTo(l *List, v any) {
 	grown, err := l.Append(v)
 	if err != nil {
-		m.err = err
+		t.m.err = err
 		return
 	}
 	*l = grown
@@ -168,7 +168,7 @@ func (t body) beginIteration(node *ir.Node, it *Iteration) {
 	below := t.below()
 	inner := below[len(below)-1]
 	if !t.forksSprites(node) {
-		m.ready = append(m.ready, entry{inner, m.p.Inner(node, it.Index).EntryNode})
+		inner.schedule(m.p.Inner(node, it.Index).EntryNode)
 		return
 	}
 	from := m.s.Pairs[t.sprite()]

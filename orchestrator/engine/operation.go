@@ -7,6 +7,14 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
+// operations returns the operation of a node with an op that a thread visits, nil for an unknown op.
+type operations func(t *thread, op ir.Op) operation
+
+// operation returns the operation of the node that t visits.
+func (t *thread) operation() operation {
+	return t.m.operations(t, t.m.p.Node(t.Node).Op)
+}
+
 // operation has the rules of one op. It holds nothing but the thread that visits a node of that op.
 type operation interface {
 	// begin makes one attempt at the node: it completes or fails the node, or issues commands or opens a wait for it.

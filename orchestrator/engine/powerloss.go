@@ -175,22 +175,20 @@ func findNoted(records []lattice.Record, call lattice.Call, req protocol.ActionR
 
 // resumedWith is the record of an action that the call of a thread goes on with.
 func resumedWith(s State, path, action string) []lattice.Record {
-	m := &machine{s: s}
-	t := m.thread(path)
-	if t == nil || t.Visit == nil || t.Visit.Call == nil || t.Visit.Call.Resume == nil {
+	l := s.findLane(path)
+	if l == nil || l.Visit == nil || l.Visit.Call == nil || l.Visit.Call.Resume == nil {
 		return nil
 	}
-	resume := *t.Visit.Call.Resume
-	return []lattice.Record{{Of: attemptOf(t.Visit.Call), Action: action, Resume: &resume}}
+	resume := *l.Visit.Call.Resume
+	return []lattice.Record{{Of: attemptOf(l.Visit.Call), Action: action, Resume: &resume}}
 }
 
 // cutOff are the calls and actions that were changing the world when the power was lost.
 func cutOff(s State) []lattice.Record {
 	var out []lattice.Record
-	m := &machine{s: s}
 	for _, c := range s.Pending {
-		if t := m.thread(c.Path); c.Kind == lattice.DoAction && t != nil && t.Visit != nil && t.Visit.Call != nil {
-			out = append(out, lattice.Record{Of: attemptOf(t.Visit.Call), Action: c.Action.Name, Do: c.Action})
+		if l := s.findLane(c.Path); c.Kind == lattice.DoAction && l != nil && l.Visit != nil && l.Visit.Call != nil {
+			out = append(out, lattice.Record{Of: attemptOf(l.Visit.Call), Action: c.Action.Name, Do: c.Action})
 		}
 		if onWorld(c) && c.Call.Resume == nil {
 			out = append(out, lattice.Record{Of: attemptOf(c.Call), Lost: "the machine went down while it was made"})

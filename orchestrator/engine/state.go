@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -232,6 +233,45 @@ func (mp *Mapping) clone() *Mapping {
 		c.Open[i] = &copied
 	}
 	return &c
+}
+
+// innerPath returns the path of an iteration of the node that l, whose own path is given, visits.
+func (l *Lane) innerPath(own string, it *Iteration) string {
+	visit := ""
+	if l.Visit.Number > 1 {
+		visit = fmt.Sprintf("#%d", l.Visit.Number)
+	}
+	if l.Visit.Attempt > 1 { // commands of an earlier attempt have other paths
+		visit += fmt.Sprintf("~%d", l.Visit.Attempt)
+	}
+	path := fmt.Sprintf("%s%s[%d]", l.Node, visit, it.Index)
+	if own != "" {
+		path = own + "/" + path
+	}
+	return path
+}
+
+// findLane returns the lane with a path, nil if there is none.
+func (s *State) findLane(path string) *Lane {
+	l, own := &s.Lane, ""
+	for own != path {
+		if l.Visit == nil || l.Visit.Map == nil {
+			return nil
+		}
+		i := slices.IndexFunc(l.Visit.Map.Open, func(it *Iteration) bool { return within(path, l.innerPath(own, it)) })
+		if i < 0 {
+			return nil
+		}
+		it := l.Visit.Map.Open[i]
+		l, own = &it.Lane, l.innerPath(own, it)
+	}
+	return l
+}
+
+// within reports whether path is that of the iteration outer, or of one inside of it.
+func within(path, outer string) bool {
+	rest, ok := strings.CutPrefix(path, outer)
+	return ok && (rest == "" || rest[0] == '/')
 }
 
 func (s *State) pending(id string) (lattice.Command, bool) {

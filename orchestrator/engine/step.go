@@ -77,7 +77,7 @@ const (
 //	           failThread                             completeThread
 //	     (iteration, compensation, end)             (iteration, end of the run)
 func Step(p *ir.Program, s State, f lattice.Fact) (State, []lattice.Command, error) {
-	m := &machine{p: p, s: s.clone()}
+	m := &machine{p: p, s: s.clone(), operations: operationOf}
 	if err := m.applyFact(f); err != nil {
 		return s, nil, err
 	}
@@ -92,11 +92,12 @@ func Step(p *ir.Program, s State, f lattice.Fact) (State, []lattice.Command, err
 
 // machine is the working state of one Step.
 type machine struct {
-	p        *ir.Program
-	s        State
-	commands []lattice.Command
-	ready    []entry // nodes to begin, in this order
-	err      error   // a broken invariant; the step is refused
+	p          *ir.Program
+	s          State
+	operations operations
+	commands   []lattice.Command
+	ready      []entry // nodes to begin, in this order
+	err        error   // a broken invariant; the step is refused
 }
 
 // entry is a node that a thread goes to.
@@ -247,7 +248,7 @@ func (m *machine) answered(t *thread, c lattice.Command, f lattice.Fact) error {
 		}
 	}
 	node := m.p.Node(t.Node)
-	return operationOf(t, node.Op).answered(node, c, f)
+	return t.operation().answered(node, c, f)
 }
 
 // setPair notes that the files of a sprite are those of pair.
@@ -304,7 +305,7 @@ func (m *machine) spritePrepared(t *thread, c lattice.Command, f lattice.Prepare
 	}
 	m.s.Dirty[c.Sprite] = true
 	if t.Visit != nil { // the call's own fork
-		return operationOf(t, m.p.Node(t.Node).Op).answered(m.p.Node(t.Node), c, f)
+		return t.operation().answered(m.p.Node(t.Node), c, f)
 	}
 	if t.up != nil { // the iteration's own fork
 		t.schedule(m.p.Inner(m.p.Node(t.up.Node), t.iteration.Index).EntryNode)

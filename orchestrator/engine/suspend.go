@@ -107,7 +107,7 @@ func (m *machine) waitAnswered(f lattice.Answered) error {
 		return m.legacyAnswered(w, f, inputs)
 	}
 	t := m.thread(w.Path)
-	op, ok := operationOf(t, m.p.Node(w.Node).Op).(decider)
+	op, ok := t.operation().(decider)
 	if !ok {
 		return fmt.Errorf("wait %s has an unknown kind %q", w.ID, w.Kind)
 	}

@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 )
 
 // thread is a lane with its place in the run.
@@ -22,20 +20,9 @@ func (t *thread) below() []*thread {
 	if t.Visit == nil || t.Visit.Map == nil {
 		return nil
 	}
-	visit := ""
-	if t.Visit.Number > 1 {
-		visit = fmt.Sprintf("#%d", t.Visit.Number)
-	}
-	if t.Visit.Attempt > 1 { // so that nothing is taken for what an attempt before has done
-		visit += fmt.Sprintf("~%d", t.Visit.Attempt)
-	}
 	all := make([]*thread, len(t.Visit.Map.Open))
 	for i, it := range t.Visit.Map.Open {
-		path := fmt.Sprintf("%s%s[%d]", t.Node, visit, it.Index)
-		if t.path != "" {
-			path = t.path + "/" + path
-		}
-		all[i] = &thread{m: t.m, Lane: &it.Lane, path: path, up: t, iteration: it}
+		all[i] = &thread{m: t.m, Lane: &it.Lane, path: t.innerPath(t.path, it), up: t, iteration: it}
 	}
 	return all
 }
@@ -66,12 +53,6 @@ func (m *machine) thread(path string) *thread {
 		t = below[i]
 	}
 	return t
-}
-
-// within reports whether path is that of the iteration outer, or of one inside of it.
-func within(path, outer string) bool {
-	rest, ok := strings.CutPrefix(path, outer)
-	return ok && (rest == "" || rest[0] == '/')
 }
 
 // sprite is the one in which the current thread's calls run.

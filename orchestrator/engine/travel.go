@@ -178,7 +178,7 @@ func StateAt(p *ir.Program, run string, facts []lattice.Entry, at Point) (State,
 // stepBefore is Step up to the moment where the flow itself would begin a visit of a node. It reports whether it came
 // there.
 func stepBefore(p *ir.Program, s State, f lattice.Fact, node string, visit int) (State, bool, error) {
-	m := &machine{p: p, s: s.clone()}
+	m := &machine{p: p, s: s.clone(), operations: operationOf}
 	if err := m.applyFact(f); err != nil {
 		return s, false, err
 	}

@@ -43,7 +43,7 @@ func (t *thread) recordUndo(node *ir.Node, out any) {
 		return
 	}
 	undo := Undo{Node: node.ID, Path: t.path}
-	undo.Call, undo.Failure = operationOf(t, node.Op).(undoable).resolveUndo(node, out)
+	undo.Call, undo.Failure = t.operation().(undoable).resolveUndo(node, out)
 	t.m.s.Done = append(t.m.s.Done, undo)
 }
 
@@ -96,7 +96,7 @@ func (m *machine) undoNext() {
 	call := *u.Now.Call
 	t.Visit = &Visit{Number: call.Visit, Attempt: 1, Call: &call}
 	m.s.Started = append(m.s.Started, lattice.Compensating+u.Now.Node)
-	operationOf(t, m.p.Node(t.Node).Op).(undoable).send()
+	t.operation().(undoable).send()
 }
 
 // endUndo notes how the call ended that takes back a node.
