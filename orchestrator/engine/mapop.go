@@ -50,7 +50,7 @@ func (t mapOp) begin(node *ir.Node) {
 		t.failAttempt(f)
 		return
 	}
-	t.Visit.Map = &Mapping{Items: len(items), items: items}
+	t.Visit.Map = &Mapping{Items: len(items), evaluated: items}
 	t.startTimer(node)
 	t.beginAll(node)
 }
@@ -73,8 +73,8 @@ func (t body) forksSprites(node *ir.Node) bool { return node.ForksSprites() && t
 // kept, but not written down.
 func (t fanOut) evalItems(node *ir.Node) ([]any, *ir.Failure) {
 	mp := t.Visit.Map
-	if mp != nil && mp.items != nil {
-		return mp.items, nil
+	if mp != nil && mp.evaluated != nil {
+		return mp.evaluated, nil
 	}
 	v, f := ir.Eval(node.Items, t.scope(nil))
 	if f != nil {
@@ -86,7 +86,7 @@ func (t fanOut) evalItems(node *ir.Node) ([]any, *ir.Failure) {
 		return nil, newFailure(ir.FailStateType, "the items of %s are no array", node.ID)
 	}
 	if mp != nil {
-		mp.items = list
+		mp.evaluated = list
 	}
 	return list, nil
 }

@@ -77,7 +77,7 @@ type State struct {
 	Output  any         `json:"output,omitempty"`  // of a succeeded run
 	Failure *ir.Failure `json:"failure,omitempty"` // of a failed or canceled one
 
-	varsSize int // of Vars as JSON, 0 when it is not known
+	varsSize int `json:"-"` // of Vars as JSON, 0 when it is not known
 }
 
 // Lane is one thread of a run: the flow itself, or one iteration of a node.
@@ -126,7 +126,7 @@ type Mapping struct {
 	Expired  bool         `json:"expired,omitempty"` // its time is up: nothing more is begun or taken
 	Open     []*Iteration `json:"open,omitempty"`    // the items behind Results that were begun, in their order
 
-	items []any // of a MAP, once they were evaluated: nothing that they may read changes while it is at work
+	evaluated []any `json:"-"` // of a MAP, once they were evaluated: nothing that they may read changes while it is at work
 }
 
 // Iteration is one item of a MAP, or what stands for it in other nodes: under way, or ended and waiting for those before

@@ -117,7 +117,7 @@ func pointsOf(p *ir.Program, index int, seq lattice.Seq, after State) []Point {
 
 // filesNow says where the files are at the moment itself; unsettled ones are marked unchanged.
 func (pt Point) filesNow(p *ir.Program, before State, fact lattice.Fact) (Files, *lattice.Pair) {
-	at, found, err := stepBefore(p, before, fact, pt.Node, pt.Visit)
+	at, found, err := StepBefore(p, before, fact, pt.Node, pt.Visit)
 	switch {
 	case err != nil || !found:
 		return FilesLost, nil
@@ -168,17 +168,16 @@ func StateAt(p *ir.Program, run string, facts []lattice.Entry, at Point) (State,
 	if err != nil {
 		return State{}, err
 	}
-	state, found, err := stepBefore(p, folded.State, fact, at.Node, at.Visit)
+	state, found, err := StepBefore(p, folded.State, fact, at.Node, at.Visit)
 	if err == nil && !found {
 		err = fmt.Errorf("entry %d of run %s does not begin visit %d of %s", at.Seq, run, at.Visit, at.Node)
 	}
 	return state, err
 }
 
-// stepBefore is Step up to the moment where the flow itself would begin a visit of a node. It reports whether it came
-// there.
-func stepBefore(p *ir.Program, s State, f lattice.Fact, node string, visit int) (State, bool, error) {
-	m := &machine{p: p, s: s.clone(), operations: operationOf}
+// stepUntil is engine.StepBefore with the ops of a table.
+func stepUntil(ops operations, p *ir.Program, s State, f lattice.Fact, node string, visit int) (State, bool, error) {
+	m := &machine{p: p, s: s.clone(), operations: ops}
 	if err := m.applyFact(f); err != nil {
 		return s, false, err
 	}
