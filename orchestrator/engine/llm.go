@@ -63,7 +63,7 @@ func (t llmOp) begin(node *ir.Node) {
 	if t.Visit.Key = t.cacheKey(node, first, q); t.finishFromCache(node) {
 		return
 	}
-	t.Visit.Asking = &Asking{first}
+	t.Visit.Asking = &Asking{Rung: first}
 	t.dispatch()
 }
 
@@ -313,7 +313,7 @@ func (t llmOp) modelAnswered(c lattice.Command, f lattice.ModelAnswered) error {
 		return nil
 	}
 	if next, ok := ladder.Next(node, at.Rung, packet); ok {
-		t.Visit.Asking = &Asking{next}
+		t.Visit.Asking = &Asking{Rung: next}
 		t.dispatch()
 		return nil
 	}

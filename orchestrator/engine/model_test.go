@@ -289,7 +289,7 @@ func TestKilledAnywhere(t *testing.T) {
 				t.Fatalf("%v undisturbed: effect %s happened %d times", flow, key, n)
 			}
 		}
-		replay(t, p, calm)
+		checkReplay(t, p, calm)
 		for fuse := second % stride; fuse < calm.ticks; fuse += stride {
 			w := newWorld(fuse)
 			s, err := play(p, w, second)
@@ -303,7 +303,7 @@ func TestKilledAnywhere(t *testing.T) {
 				t.Fatalf("%v killed at %d, then %d: end (-want +got):\n%s", flow, fuse, second, diff)
 			}
 			if fuse%5 == 0 {
-				replay(t, p, w)
+				checkReplay(t, p, w)
 			}
 		}
 	}
@@ -344,7 +344,7 @@ func TestTakenBackOnce(t *testing.T) {
 	if len(want.Effects) != 7 || !strings.HasSuffix(want.Failure.Message, "taken back: l[1]/c, l[0]/c, b, a") {
 		t.Fatalf("undisturbed: %d effects, %v", len(want.Effects), want.Failure)
 	}
-	replay(t, p, calm)
+	checkReplay(t, p, calm)
 	for fuse := range calm.ticks {
 		w := newWorld(fuse)
 		s, err := play(p, w, fuse%17)
@@ -361,7 +361,7 @@ func TestTakenBackOnce(t *testing.T) {
 
 // replay steps through the journal: it leads to the stored state, no Step changes its input, and a state that went
 // through JSON steps like the one that did not.
-func replay(t tester, p *ir.Program, w *world) {
+func checkReplay(t tester, p *ir.Program, w *world) {
 	s := engine.New("run_1")
 	for _, e := range w.log {
 		if e.Kind != lattice.EntryFact {

@@ -32,7 +32,7 @@ func TestPowerLoss(t *testing.T) {
 			t.Fatalf("%v undisturbed: %v", flow, err)
 		}
 		want := timeless(flow, endOf(s, calm))
-		replay(t, p, calm)
+		checkReplay(t, p, calm)
 		for fuse := i % 3; fuse < calm.ticks; fuse += 3 {
 			w := newWorld(fuse)
 			w.disk = 1
@@ -52,7 +52,7 @@ func TestPowerLoss(t *testing.T) {
 			if diff := cmp.Diff(want, timeless(flow, got)); diff != "" {
 				t.Fatalf("%v, power lost at %d: end (-want +got):\n%s\n%s", flow, fuse, diff, told(w.log))
 			}
-			replay(t, p, w)
+			checkReplay(t, p, w)
 		}
 	}
 }

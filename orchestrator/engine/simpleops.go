@@ -24,7 +24,7 @@ func (t setOp) begin(node *ir.Node) {
 			t.failVisit(f)
 			return
 		}
-		writes[i] = write{target, v}
+		writes[i] = write{path: target, value: v}
 	}
 	if f := t.writeAll(writes...); f != nil {
 		t.failVisit(f)
