@@ -84,8 +84,13 @@ var mayImport = map[string][]string{
 	// Keys of models, kept outside of sprites.
 	"orchestrator/modelroute": {},
 
-	"orchestrator/engine": {"manifests", "orchestrator/ir", "orchestrator/ladder", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
-	"orchestrator/llm":    {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/engine": {"manifests", "orchestrator/engine/machine", "orchestrator/engine/runstate", "orchestrator/ir", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
+	// The machine knows no op, the state no rule; who replays performs nothing.
+	"orchestrator/engine/machine":  {"manifests", "orchestrator/engine/runstate", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/engine/runstate": {"manifests", "orchestrator/ir", "orchestrator/ladder", "orchestrator/lattice"},
+	"orchestrator/engine/replay":   {"manifests", "orchestrator/engine", "orchestrator/engine/runstate", "orchestrator/ir", "orchestrator/lattice"},
+	"orchestrator/engine/driver":   {"orchestrator/engine", "orchestrator/engine/machine", "orchestrator/engine/replay", "orchestrator/engine/runstate", "orchestrator/ir", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/llm":             {"manifests", "orchestrator/ir", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 	// A model server, for tests.
 	"orchestrator/llm/llmtest": {},
 	// And a real one, of 260,000 weights.
@@ -199,9 +204,13 @@ var unreachable = []struct {
 
 // unused lists standard packages that a package must not name: what they do is done elsewhere.
 var unused = map[string][]string{
-	"spritekit/protocol":  {"os", "os/exec", "io/fs", "net", "net/http", "syscall", "math/rand", "math/rand/v2", "crypto/rand"},
-	"orchestrator/engine": {"os", "os/exec", "net", "net/http", "syscall"},
-	"orchestrator/ir":     {"os", "os/exec", "net", "net/http", "syscall"},
+	"spritekit/protocol":           {"os", "os/exec", "io/fs", "net", "net/http", "syscall", "math/rand", "math/rand/v2", "crypto/rand"},
+	"orchestrator/engine":          {"os", "os/exec", "net", "net/http", "syscall"},
+	"orchestrator/engine/machine":  {"os", "os/exec", "net", "net/http", "syscall"},
+	"orchestrator/engine/runstate": {"os", "os/exec", "net", "net/http", "syscall"},
+	"orchestrator/engine/replay":   {"os", "os/exec", "net", "net/http", "syscall"},
+	"orchestrator/engine/driver":   {"os", "os/exec", "net", "net/http", "syscall"},
+	"orchestrator/ir":              {"os", "os/exec", "net", "net/http", "syscall"},
 }
 
 type pkg struct {

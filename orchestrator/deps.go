@@ -18,7 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -44,7 +44,7 @@ type deps struct {
 	api, oldest int
 	log         zerolog.Logger
 	// wrapLog lets a composition root put its own log between engine and store.
-	wrapLog func(engine.Log) engine.Log
+	wrapLog func(driver.Log) driver.Log
 
 	exit     func(code int) // ends the process, whatever it does
 	deadline *deadline      // of the process, after a signal

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -65,7 +65,7 @@ func latticeMain() {
 		if err != nil {
 			panic(err)
 		}
-		d.wrapLog = func(log engine.Log) engine.Log {
+		d.wrapLog = func(log driver.Log) driver.Log {
 			return &killer{Log: log, file: file, at: at, victim: os.Getenv("KILL_VICTIM")}
 		}
 	}
@@ -79,7 +79,7 @@ func latticeMain() {
 
 // killer counts durable writes over all processes of a run, in a file, and kills its victim after one of them.
 type killer struct {
-	engine.Log
+	driver.Log
 	file   string
 	at     int
 	victim string // leader | init | none: the write does not come back

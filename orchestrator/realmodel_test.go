@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/llm"
@@ -69,7 +70,7 @@ func TestARealModelClimbsTheLadder(t *testing.T) {
 		t.Fatal(findings)
 	}
 	log := &memoryLog{}
-	runner, err := engine.Load(engine.Deps{Log: log, Model: client, Now: time.Now, After: time.After}, program, "run_1", []byte("secret"), engine.History{})
+	runner, err := driver.Load(driver.Deps{Log: log, Model: client, Now: time.Now, After: time.After}, program, "run_1", []byte("secret"), replay.History{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func TestARealModelClimbsTheLadder(t *testing.T) {
 	if len(seen) != 3 || strings.Contains(seen[0], "previous_text") || !strings.Contains(seen[1], `"kind":"parse_failure"`) || !strings.Contains(seen[2], "previous_text") {
 		t.Errorf("prompts = %q", seen)
 	}
-	if r, err := engine.Replay(program, "run_1", nil, engine.History{Facts: log.entries}); err != nil || r.Diverged != nil {
+	if r, err := replay.Verify(program, "run_1", nil, replay.History{Facts: log.entries}); err != nil || r.Diverged != nil {
 		t.Errorf("told again: %+v, %v", r.Diverged, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -260,7 +260,7 @@ func aslSelect(template map[string]any, root string) map[string]any {
 }
 
 // aslRun runs a machine on an input. task answers calls: with JSON, or with the name of a failure kind behind "!".
-func aslRun(t *testing.T, machine, input string, task func(skill string, n int) string) (engine.State, []float64) {
+func aslRun(t *testing.T, machine, input string, task func(skill string, n int) string) (runstate.State, []float64) {
 	t.Helper()
 	var m aslMachine
 	if err := json.Unmarshal([]byte(machine), &m); err != nil {
@@ -273,7 +273,7 @@ func aslRun(t *testing.T, machine, input string, task func(skill string, n int) 
 		t.Fatal(err)
 	}
 	p := parse(t, text)
-	c := &script{t: t, p: p, s: engine.New("run_1")}
+	c := &script{t: t, p: p, s: runstate.New("run_1")}
 	c.feed(lattice.RunStarted{RunID: "run_1", Program: p.Digest, Sprite: "main-1", Input: json.RawMessage(`{"data":` + input + `}`)})
 	var delays []float64
 	for n := 0; !c.s.Status.Ended(); {

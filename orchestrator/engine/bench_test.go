@@ -13,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
@@ -64,9 +65,9 @@ func (f forks) Call(ctx context.Context, c lattice.Call, event func(lattice.Even
 	return f.idle.Call(ctx, c, event)
 }
 
-func idleDeps(log engine.Log) engine.Deps {
+func idleDeps(log driver.Log) driver.Deps {
 	var w idle
-	return engine.Deps{Log: log, Caller: w, Boundary: w, Preparer: w, Actor: w, Now: time.Now, After: time.After}
+	return driver.Deps{Log: log, Caller: w, Boundary: w, Preparer: w, Actor: w, Now: time.Now, After: time.After}
 }
 
 // appended is one append as the engine made it.
@@ -77,7 +78,7 @@ type appended struct {
 
 // recorder keeps copies of what passes to the log.
 type recorder struct {
-	engine.Log
+	driver.Log
 	mu      sync.Mutex // guards appends
 	appends map[string][]appended
 }
@@ -119,7 +120,7 @@ func runIDs(n int) []string {
 }
 
 // driveAll drives every run to its end, side by side, and says how long that took.
-func driveAll(t testing.TB, p *ir.Program, log engine.Log, runs []string) time.Duration {
+func driveAll(t testing.TB, p *ir.Program, log driver.Log, runs []string) time.Duration {
 	t.Helper()
 	var group sync.WaitGroup
 	began := time.Now()
@@ -131,13 +132,13 @@ func driveAll(t testing.TB, p *ir.Program, log engine.Log, runs []string) time.D
 }
 
 // drive drives a new run to its end.
-func drive(t testing.TB, p *ir.Program, deps engine.Deps, id string) {
-	r, err := engine.Load(deps, p, id, make([]byte, 32), engine.History{})
+func drive(t testing.TB, p *ir.Program, deps driver.Deps, id string) {
+	r, err := driver.Load(deps, p, id, make([]byte, 32), replay.History{})
 	if err == nil {
 		err = r.Begin(t.Context(), lattice.RunStarted{RunID: id, WorkItem: id, Program: p.Digest, Sprite: "main",
 			Input: json.RawMessage(`{"prompt":"fix it"}`), Ctx: json.RawMessage(`{"run_id":"` + id + `"}`), Grants: ir.DefaultGrants()})
 	}
-	var stop engine.Stop
+	var stop driver.Stop
 	if err == nil {
 		stop, err = r.Run(t.Context())
 	}
@@ -147,7 +148,7 @@ func drive(t testing.TB, p *ir.Program, deps engine.Deps, id string) {
 }
 
 // replayAll makes the recorded appends again, without an engine.
-func replayAll(t testing.TB, log engine.Log, recorded map[string][]appended) time.Duration {
+func replayAll(t testing.TB, log driver.Log, recorded map[string][]appended) time.Duration {
 	t.Helper()
 	var group sync.WaitGroup
 	began := time.Now()
@@ -263,7 +264,7 @@ func BenchmarkFlows(b *testing.B) {
 
 // stopwatch times the steps of flows.
 type stopwatch struct {
-	engine.Caller
+	driver.Caller
 	mu    sync.Mutex           // guards all below
 	begun map[string]time.Time // the step at hand, by run
 	took  []time.Duration
@@ -285,7 +286,7 @@ func (w *stopwatch) lap(run string) {
 	w.begun[run] = now
 }
 
-func benchFlows(b *testing.B, caller engine.Caller, steps, atOnce, flows int) {
+func benchFlows(b *testing.B, caller driver.Caller, steps, atOnce, flows int) {
 	program, runs := linear("m.read", steps), runIDs(flows)
 	p, s := parse(b, program), openStore(b, program, runs)
 	record := &recorder{Log: s, appends: map[string][]appended{}}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -38,7 +39,7 @@ func TestBlocked(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := flowOf(t, []string{"read", "pack"})
-			s := engine.New("run_1")
+			s := runstate.New("run_1")
 			step := func(f lattice.Fact) error {
 				next, _, err := engine.Step(p, s, f)
 				s = next
@@ -67,7 +68,7 @@ func TestBlocked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := &engine.Next{RunID: lattice.LinkedRun("run_1", a.WaitID), Answers: tt.want}
+			want := &runstate.Next{RunID: lattice.LinkedRun("run_1", a.WaitID), Answers: tt.want}
 			if diff := cmp.Diff(want, s.Next); diff != "" || s.Status != lattice.Canceled || len(s.Waits) > 0 {
 				t.Fatalf("after the answer: %s, waits %v, next (-want +got):\n%s", s.Status, s.Waits, diff)
 			}

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -15,7 +16,7 @@ func reading(id, tool, args string) string {
 	return fmt.Sprintf(`{"id":%q,"op":"TOOL_CALL","tool":%q,"args":%s,"cache":"run","outputs":{"result":"$vars.%s"}}`, id, tool, args, id)
 }
 
-func hits(s engine.State) (from []string) {
+func hits(s runstate.State) (from []string) {
 	for _, e := range s.Emitted {
 		info := e.Info.(map[string]any)
 		from = append(from, fmt.Sprint(info["kind"], " ", e.Node, "←", info["metadata"].(map[string]any)["from"]))
@@ -192,7 +193,7 @@ func TestCache(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.s, err = engine.DecodeState(json.RawMessage(raw)); err != nil {
+		if c.s, err = runstate.Decode(json.RawMessage(raw)); err != nil {
 			t.Fatal(err)
 		}
 		c.finish(`{}`)
@@ -218,7 +219,7 @@ func TestCacheOutlivesCrashes(t *testing.T) {
 		if a, b := encoded(t, got.Vars), encoded(t, want.Vars); a != b {
 			t.Errorf("killed at %d: %s, want %s", fuse, a, b)
 		}
-		told, err := engine.Replay(p, "run_1", []byte("secret"), engine.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq})
+		told, err := replay.Verify(p, "run_1", []byte("secret"), replay.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq})
 		if err != nil || told.Diverged != nil {
 			t.Errorf("killed at %d: replay %+v, %v", fuse, told.Diverged, err)
 		}

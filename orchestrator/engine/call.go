@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
+	"strings"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/engine/machine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -17,16 +19,16 @@ import (
 const maxLosses = 5
 
 // callOp is a TOOL_CALL: a call of a skill in a sprite.
-type callOp struct{ *thread }
+type callOp struct{ *machine.Thread }
 
-// begin begins an attempt of a TOOL_CALL: first the boundary that is owed, then the call.
-func (t callOp) begin(node *ir.Node) {
-	m := t.m
+// Begin begins an attempt of a TOOL_CALL: first the boundary that is owed, then the call.
+func (t callOp) Begin(node *ir.Node) {
+	m := t.Run
 	v := t.Visit
 	if v.Call == nil {
-		call, f := t.resolveCall(node, t.scope(nil))
+		call, f := t.resolveCall(node, t.Scope(nil))
 		if f != nil {
-			t.failAttempt(f)
+			t.FailAttempt(f)
 			return
 		}
 		v.Call = call
@@ -40,23 +42,23 @@ func (t callOp) begin(node *ir.Node) {
 	if node.ForksSprites() {
 		call.Sprite = t.copyName()
 	}
-	m.s.Calls++
-	if l := m.p.Doc.Limits; l != nil && l.MaxCalls > 0 && m.s.Calls > l.MaxCalls {
-		t.failVisit(newFailure(ir.FailLimit, "the run needs more than its %d calls", l.MaxCalls))
+	m.State.Calls++
+	if l := m.Program.Doc.Limits; l != nil && l.MaxCalls > 0 && m.State.Calls > l.MaxCalls {
+		t.FailVisit(machine.Failf(ir.FailLimit, "the run needs more than its %d calls", l.MaxCalls))
 		return
 	}
 	if node.ForksSprites() {
 		t.makeCopy()
 		return
 	}
-	t.send()
+	t.Send()
 }
 
-// answered goes on with a call after the fact that answers one of its commands.
-func (t callOp) answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
+// Answered goes on with a call after the fact that answers one of its commands.
+func (t callOp) Answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
 	switch f := f.(type) {
 	case lattice.Prepared:
-		t.send()
+		t.Send()
 	case lattice.CallFinished:
 		return t.callFinished(c, f)
 	case lattice.CallSuspended:
@@ -77,53 +79,53 @@ func (t callOp) answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
 	return nil
 }
 
-// send takes the boundary that the visit's call is owed, then dispatches it.
-func (t callOp) send() {
-	m := t.m
+// Send takes the boundary that the visit's call is owed, then dispatches it.
+func (t callOp) Send() {
+	m := t.Run
 	call := t.Visit.Call
-	pair, paired := m.s.Pairs[call.Sprite]
+	pair, paired := m.State.Pairs[call.Sprite]
 	owed := call.Class == manifests.ClassSprite || call.Class == manifests.ClassWorld
 	first := !paired && call.Class != manifests.ClassRead // a run can always be taken back to its beginning
-	durable := m.s.Disk != "" && call.Class == manifests.ClassWorld
-	if first || owed && m.s.Dirty[call.Sprite] || durable && !pair.Durable {
-		t.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: call.Sprite, Durable: durable})
+	durable := m.State.Disk != "" && call.Class == manifests.ClassWorld
+	if first || owed && m.State.Dirty[call.Sprite] || durable && !pair.Durable {
+		t.Issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: call.Sprite, Durable: durable})
 		return
 	}
-	t.dispatch()
+	t.Dispatch()
 }
 
-// dispatch issues the visit's call as it stands, when there is room: first time, again, or resumed.
-func (t callOp) dispatch() {
-	m := t.m
-	if t.holdBack() {
+// Dispatch issues the visit's call as it stands, when there is room: first time, again, or resumed.
+func (t callOp) Dispatch() {
+	m := t.Run
+	if t.HoldBack() {
 		return
 	}
 	if t.finishFromRecord() || t.askApproval() {
 		return
 	}
 	v := t.Visit
-	if node := m.p.Node(t.Node); v.Losses == 0 && v.Call.Resume == nil && t.finishFromCache(node) { // another got it meanwhile
-		m.s.Calls--
+	if node := m.Program.Node(t.Node); v.Losses == 0 && v.Call.Resume == nil && t.finishFromCache(node) { // another got it meanwhile
+		m.State.Calls--
 		return
 	}
 	v.Before = nil
-	if pair, ok := m.s.Pairs[v.Call.Sprite]; ok {
+	if pair, ok := m.State.Pairs[v.Call.Sprite]; ok {
 		v.Before = &pair
 	}
 	// Whatever is not read may have written files, which a later restore must not take back unseen.
 	if v.Call.Class != manifests.ClassRead {
-		m.s.Dirty[v.Call.Sprite] = true
-		m.invalidateCache(v.Call.Sprite)
+		m.State.Dirty[v.Call.Sprite] = true
+		m.InvalidateCache(v.Call.Sprite)
 	}
-	t.issue(lattice.Command{Kind: lattice.DoCall, Sprite: v.Call.Sprite, Call: v.Call})
+	t.Issue(lattice.Command{Kind: lattice.DoCall, Sprite: v.Call.Sprite, Call: v.Call})
 }
 
 // resolveCall evaluates everything about a call that stays the same over its attempts.
 func (t callOp) resolveCall(node *ir.Node, scope ir.Scope) (*lattice.Call, *ir.Failure) {
-	m := t.m
-	tool, ok := m.p.Tools[node.Tool]
+	m := t.Run
+	tool, ok := m.Program.Tools[node.Tool]
 	if !ok {
-		return nil, newFailure(ir.FailToolUnavailable, "no manifest of skill %s is pinned to this run", node.Tool)
+		return nil, machine.Failf(ir.FailToolUnavailable, "no manifest of skill %s is pinned to this run", node.Tool)
 	}
 	args, f := evalArguments(node, scope)
 	if f != nil {
@@ -131,9 +133,9 @@ func (t callOp) resolveCall(node *ir.Node, scope ir.Scope) (*lattice.Call, *ir.F
 	}
 	input, err := ir.Marshal(args)
 	if err != nil {
-		return nil, newFailure(ir.FailStateType, "encode arguments: %v", err)
+		return nil, machine.Failf(ir.FailStateType, "encode arguments: %v", err)
 	}
-	key := t.effectKey("call")
+	key := t.EffectKey("call")
 	if len(node.IdempotencyKey) > 0 {
 		given, f := ir.Eval(node.IdempotencyKey, scope)
 		if f != nil {
@@ -146,15 +148,15 @@ func (t callOp) resolveCall(node *ir.Node, scope ir.Scope) (*lattice.Call, *ir.F
 	if f := checkArguments(tool, args); f != nil {
 		return nil, f
 	}
-	class, permissions := m.p.Class(node, input)
+	class, permissions := m.Program.Class(node, input)
 	call := &lattice.Call{
-		RunID: m.s.RunID, WorkItem: m.s.WorkItem, Sprite: t.sprite(), Epoch: m.s.Epoch,
-		Node: node.ID, Path: t.path, Visit: t.Visit.Number, IdempotencyKey: key,
+		RunID: m.State.RunID, WorkItem: m.State.WorkItem, Sprite: t.Sprite(), Epoch: m.State.Epoch,
+		Node: node.ID, Path: t.Path, Visit: t.Visit.Number, IdempotencyKey: key,
 		Skill: node.Tool, Input: input, Class: class,
-		Permissions: intersectGrants(permissions, m.s.Grants), TimeoutS: node.TimeoutS,
+		Permissions: intersectGrants(permissions, m.State.Grants), TimeoutS: node.TimeoutS,
 	}
 	if slices.Contains(call.Permissions, "agent:run") {
-		call.Below = slices.Clone(m.s.Grants)
+		call.Below = slices.Clone(m.State.Grants)
 	}
 	if call.TimeoutS == 0 {
 		call.TimeoutS = tool.TimeoutS
@@ -174,7 +176,7 @@ func evalArguments(node *ir.Node, scope ir.Scope) (map[string]any, *ir.Failure) 
 	}
 	args, ok := v.(map[string]any)
 	if !ok {
-		return nil, newFailure(ir.FailStateType, "the arguments of %s are no object", node.ID)
+		return nil, machine.Failf(ir.FailStateType, "the arguments of %s are no object", node.ID)
 	}
 	args = maps.Clone(args)
 	maps.DeleteFunc(args, func(_ string, v any) bool { return v == nil })
@@ -187,7 +189,7 @@ func checkArguments(tool manifests.Skill, args map[string]any) *ir.Failure {
 	for name, v := range args {
 		raw, err := ir.Marshal(v)
 		if err != nil {
-			return newFailure(ir.FailStateType, "encode argument %s: %v", name, err)
+			return machine.Failf(ir.FailStateType, "encode argument %s: %v", name, err)
 		}
 		members[name] = raw
 	}
@@ -195,7 +197,7 @@ func checkArguments(tool manifests.Skill, args map[string]any) *ir.Failure {
 	if len(problems) == 0 {
 		return nil
 	}
-	f := newFailure(ir.FailSchema, "%s does not take these arguments: %s %s", tool.Name, problems[0].Pointer, problems[0].Message)
+	f := machine.Failf(ir.FailSchema, "%s does not take these arguments: %s %s", tool.Name, problems[0].Pointer, problems[0].Message)
 	data, err := ir.Marshal(map[string]any{"problems": problems})
 	if err == nil {
 		f.Data = data
@@ -210,10 +212,10 @@ func (t callOp) callFinished(c lattice.Command, f lattice.CallFinished) error {
 			return fmt.Errorf("data of CallFinished: %w", err)
 		}
 	}
-	t.leaveSettling()
-	if v := t.Visit; t.m.s.Disk != "" && !t.runsInCopy() && (onWorld(c) || v.Acted && c.Call.Class != manifests.ClassRead) {
+	t.LeaveSettling()
+	if v := t.Visit; t.Run.State.Disk != "" && !t.runsInCopy() && (runstate.OnWorld(c) || v.Acted && c.Call.Class != manifests.ClassRead) {
 		v.Ended = &f // effects outside must survive a loss of power
-		t.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: c.Sprite, Durable: true})
+		t.Issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: c.Sprite, Durable: true})
 		return nil
 	}
 	return t.finishCall(f)
@@ -232,7 +234,7 @@ func (t callOp) finishCall(f lattice.CallFinished) error {
 		t.completeCall(data)
 		return nil
 	}
-	t.releaseCopy(t.m.p.Node(t.Node), false)
+	t.releaseCopy(t.Run.Program.Node(t.Node), false)
 	bad := &ir.Failure{Kind: f.Kind, Message: fmt.Sprintf("%s exited with %d", t.Visit.Call.Skill, f.Exit)}
 	if bad.Kind == "" {
 		bad.Kind = ir.FailTool
@@ -245,22 +247,22 @@ func (t callOp) finishCall(f lattice.CallFinished) error {
 		}
 		bad.Data = data
 	}
-	t.failAttempt(bad)
+	t.FailAttempt(bad)
 	return nil
 }
 
 // completeCall completes the node of a call with what it answered.
 func (t callOp) completeCall(data any) {
-	node := t.m.p.Node(t.Node)
+	node := t.Run.Program.Node(t.Node)
 	var ports map[string]any
-	answer := Cached{Value: data, Sprite: t.sprite()}
+	answer := runstate.Cached{Value: data, Sprite: t.Sprite()}
 	if t.runsInCopy() {
 		answer.Copy = t.Visit.Call.Sprite
 		ports = map[string]any{"sprite": answer.Copy}
 	}
-	t.cacheAnswer(node, answer)
+	t.CacheAnswer(node, answer)
 	t.releaseCopy(node, true)
-	t.completeNode(data, ports)
+	t.CompleteNode(data, ports)
 }
 
 // callLost is DESIGN 14: read and idempotent skills run again, a sprite skill runs again on restored files, and what
@@ -273,7 +275,7 @@ func (t callOp) callLost(c lattice.Command, f lattice.CallLost) {
 	}
 	v.Losses++
 	if v.Before != nil && (v.Call.Class == manifests.ClassSprite || v.Call.Resume != nil) {
-		t.restoreFiles(*v.Before)
+		t.RestoreFiles(*v.Before)
 		return
 	}
 	t.sendAgain(c.Sprite)
@@ -281,7 +283,7 @@ func (t callOp) callLost(c lattice.Command, f lattice.CallLost) {
 
 // askOutcome asks a person what became of the current call, of class world.
 func (t callOp) askOutcome(detail string) {
-	t.openWait(lattice.Wait{
+	t.OpenWait(lattice.Wait{
 		Kind:     lattice.WaitUnknown,
 		Prompt:   fmt.Sprintf("%s was cut off and may or may not have happened: %s", t.Visit.Call.Skill, detail),
 		Reason:   "unknown_outcome",
@@ -294,15 +296,11 @@ func (t callOp) askOutcome(detail string) {
 // sendAgain dispatches the same attempt once more, unless it was lost too often.
 func (t callOp) sendAgain(sprite string) {
 	if v := t.Visit; v.Losses >= maxLosses {
-		t.leaveSettling()
-		t.failAttempt(newFailure(ir.FailToolUnavailable, "%s was cut off %d times in sprite %s", v.Call.Skill, v.Losses, sprite))
+		t.LeaveSettling()
+		t.FailAttempt(machine.Failf(ir.FailToolUnavailable, "%s was cut off %d times in sprite %s", v.Call.Skill, v.Losses, sprite))
 		return
 	}
-	t.dispatch()
-}
-
-func (t *thread) restoreFiles(to lattice.Pair) {
-	t.issue(lattice.Command{Kind: lattice.DoRestore, Sprite: to.Sprite, Pair: &to})
+	t.Dispatch()
 }
 
 // checkpointTaken goes on with the call for which a checkpoint was taken.
@@ -318,7 +316,7 @@ func (t callOp) checkpointTaken(c lattice.Command) error {
 	case v.Suspended != nil: // the calls beside it have ended
 		t.requestInputs(*v.Suspended.Deferred)
 	default:
-		t.dispatch()
+		t.Dispatch()
 	}
 	return nil
 }
@@ -347,9 +345,20 @@ func formatText(v any) (string, *ir.Failure) {
 	}
 	raw, err := ir.Marshal(v)
 	if err != nil {
-		return "", newFailure(ir.FailStateType, "encode: %v", err)
+		return "", machine.Failf(ir.FailStateType, "encode: %v", err)
 	}
 	return string(raw), nil
 }
 
-func jsonNumber(n int) json.Number { return json.Number(strconv.Itoa(n)) }
+// ResolveUndo evaluates the call that takes back the current node.
+func (t callOp) ResolveUndo(node *ir.Node, out any) (*lattice.Call, *ir.Failure) {
+	c := node.Compensate
+	call, f := t.resolveCall(&ir.Node{ID: node.ID, Op: ir.OpToolCall, Tool: c.Tool, Args: c.Args}, t.Scope(out))
+	if f != nil {
+		return nil, f
+	}
+	call.Attempt = 1
+	call.Path = strings.TrimPrefix(t.Path+"/undo", "/")
+	call.IdempotencyKey = t.EffectKey("undo")
+	return call, nil
+}

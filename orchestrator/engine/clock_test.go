@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -49,7 +50,7 @@ func (c *clocks) restart(d time.Duration) {
 	c.awake, c.boot = 7*time.Second, 7*time.Second
 }
 
-func (c *clocks) in(deps engine.Deps) engine.Deps {
+func (c *clocks) in(deps driver.Deps) driver.Deps {
 	read := func(of *time.Duration) func() time.Duration {
 		return func() time.Duration {
 			c.mu.Lock()
@@ -69,9 +70,9 @@ func (c *clocks) in(deps engine.Deps) engine.Deps {
 }
 
 // loaded is a run of a world as a process finds it.
-func loaded(t *testing.T, p *ir.Program, w *world, deps engine.Deps) *engine.Runner {
+func loaded(t *testing.T, p *ir.Program, w *world, deps driver.Deps) *driver.Runner {
 	t.Helper()
-	r, err := engine.Load(deps, p, "run_1", []byte("secret"), engine.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq, Last: w.last})
+	r, err := driver.Load(deps, p, "run_1", []byte("secret"), replay.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq, Last: w.last})
 	if err != nil {
 		t.Fatal(err)
 	}

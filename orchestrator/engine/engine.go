@@ -1,37 +1,48 @@
-// Package engine runs ExecIR programs. It has two halves:
+// Package engine runs ExecIR programs. [Step] is its core, a pure function: (program, state, fact) → (state, commands). It
+// reads no clock, draws no random number, does no I/O and does not depend on the order of a map. Commands stay in
+// State.Pending until a fact answers them, so that recovery means performing the pending commands.
 //
-//   - [Step], the pure core: (program, state, fact) → (state, commands). It reads no clock, draws no random number, does
-//     no I/O and does not depend on the order of a map. Commands stay in State.Pending until a fact answers them, so
-//     recovery means performing the pending commands.
-//   - [Runner], the driver: the one owner of a run. It appends facts to the log before it believes them, performs commands
-//     through small interfaces (Log, Caller, Boundary, Preparer, Actor) and feeds their outcomes back as facts.
+// This package holds one type per op: call.go, suspend.go, approval.go, forks.go and records.go those of TOOL_CALL, llm.go
+// the ops that ask models, human.go and simple.go the other simple ones, map.go and bodies.go the nodes that run others
+// inside. operation.go has the table. The packages below it are:
 //
-// Start with Step and [State]. operation.go has the table of ops; call.go and suspend.go hold the rules of TOOL_CALL,
-// llm.go, human.go and simpleops.go those of the other simple ops, mapop.go and inner.go those of nodes that run others
-// inside. thread.go says where in a run a node is visited, flow.go how a visit begins and ends, vars.go how a node writes
-// its outputs, drain.go which calls wait for others. copies.go, cache.go, overdue.go and undo.go add forks of sprites,
-// cached answers, timeouts and compensation. DESIGN.md explains the hard parts.
+//   - runstate: the state of a run, its digest and its encoding;
+//   - machine: threads, visits, edges, retries, waits, limits; it applies a fact and calls the ops;
+//   - replay: folds a journal, compares it with its records and finds the points to which a run can go back;
+//   - driver: the one owner of a run, which appends facts before it believes them and performs commands.
 //
-// Time: entries carry the wall clock. A run's timeout counts the time that it is driven while the machine is awake; timers
-// count sleep, and setting the clock does not change them. See clock.go.
+// DESIGN.md explains the hard parts.
 //
 // Invariants: a fact is on disk before any effect that follows from it; a call is dispatched again only under the same
 // id and only if its class allows it (DESIGN 14); a run's state equals the fold of its journal.
 package engine
 
 import (
+	"github.com/spritekit/lattice/orchestrator/engine/machine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// Errors of Step.
+var (
+	// ErrStale marks a fact that comes too late: an answer to a wait that is no longer open, the outcome of a command that
+	// has been answered, any fact but an observation after the end of the run. Drivers treat it as a duplicate.
+	ErrStale = machine.ErrStale
+	// ErrAnswer marks a decision that does not fit the wait that it answers; the wait stays open.
+	ErrAnswer = machine.ErrAnswer
+	// ErrRecovering marks a fact that has to wait until the files of the run have been restored after a loss of power.
+	ErrRecovering = machine.ErrRecovering
 )
 
 // Step applies one fact. It returns the next state and the new commands, which are also in State.Pending, and never
 // changes s. It returns s and an error if the fact is illegal in this state; see [ErrStale] and [ErrAnswer]. A failure of
 // the flow itself is part of the state, not an error.
-func Step(p *ir.Program, s State, f lattice.Fact) (State, []lattice.Command, error) {
-	return applyStep(operationOf, p, s, f)
+func Step(p *ir.Program, s runstate.State, f lattice.Fact) (runstate.State, []lattice.Command, error) {
+	return machine.Step(operationOf, p, s, f)
 }
 
 // StepBefore is Step up to the moment when the flow itself would begin a visit of a node. It reports whether it got there.
-func StepBefore(p *ir.Program, s State, f lattice.Fact, node string, visit int) (State, bool, error) {
-	return stepUntil(operationOf, p, s, f, node, visit)
+func StepBefore(p *ir.Program, s runstate.State, f lattice.Fact, node string, visit int) (runstate.State, bool, error) {
+	return machine.StepBefore(operationOf, p, s, f, node, visit)
 }

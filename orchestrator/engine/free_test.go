@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -52,7 +53,7 @@ func TestActionsOfNoWait(t *testing.T) {
 			deps := w.deps()
 			deps.Caller = asker{w, tt.actions}
 			p := flowOf(t, []string{"read"})
-			r, err := engine.Load(deps, p, "run_1", []byte("secret"), engine.History{})
+			r, err := driver.Load(deps, p, "run_1", []byte("secret"), replay.History{})
 			if err != nil {
 				t.Fatal(err)
 			}

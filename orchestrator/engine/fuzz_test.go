@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -19,7 +20,7 @@ func FuzzDecodeState(f *testing.F) {
 	f.Add([]byte(raw))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := engine.DecodeState(data)
+		s, err := runstate.Decode(data)
 		if err != nil {
 			return
 		}
@@ -27,7 +28,7 @@ func FuzzDecodeState(f *testing.F) {
 		if err != nil {
 			t.Fatalf("encode what was decoded: %v", err)
 		}
-		again, err := engine.DecodeState(once)
+		again, err := runstate.Decode(once)
 		if err != nil {
 			t.Fatalf("decode what was encoded: %v", err)
 		}
@@ -60,7 +61,7 @@ func FuzzStep(f *testing.F) {
 		if err != nil {
 			t.Fatalf("encode: %v", err)
 		}
-		if _, err := engine.DecodeState(raw); err != nil {
+		if _, err := runstate.Decode(raw); err != nil {
 			t.Fatalf("decode: %v", err)
 		}
 	})

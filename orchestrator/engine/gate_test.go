@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -87,11 +88,11 @@ func (c talker) Call(_ context.Context, call lattice.Call, event func(lattice.Ev
 func TestEventsAreStoredMeanwhile(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		while func(t *testing.T, r *engine.Runner, pause chan time.Time)
+		while func(t *testing.T, r *driver.Runner, pause chan time.Time)
 		end   lattice.RunStatus
 	}{
-		{"after a pause", func(_ *testing.T, _ *engine.Runner, pause chan time.Time) { pause <- time.Time{} }, lattice.Succeeded},
-		{"before a decision", func(t *testing.T, r *engine.Runner, _ chan time.Time) {
+		{"after a pause", func(_ *testing.T, _ *driver.Runner, pause chan time.Time) { pause <- time.Time{} }, lattice.Succeeded},
+		{"before a decision", func(t *testing.T, r *driver.Runner, _ chan time.Time) {
 			if err := r.Cancel(t.Context(), "ada"); err != nil {
 				t.Error(err)
 			}
@@ -112,7 +113,7 @@ func TestEventsAreStoredMeanwhile(t *testing.T) {
 				}
 			}
 			deps.Caller = hold{end}
-			r, err := engine.Load(deps, p, runs[0], make([]byte, 32), engine.History{})
+			r, err := driver.Load(deps, p, runs[0], make([]byte, 32), replay.History{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -210,7 +211,7 @@ func (c cost) minus(d cost) cost {
 
 // gauge reads the cost at certain steps, when the engine waits for a call and the store for the engine.
 type gauge struct {
-	engine.Log
+	driver.Log
 	idle
 	appended uint64
 	step     int
@@ -313,7 +314,7 @@ func costTheSame(t *testing.T, program []byte, input string, last int, part floa
 	g := &gauge{Log: s, at: map[int]cost{10: {}, 10 + window: {}, last: {}, last + window: {}}}
 	deps := idleDeps(g)
 	deps.Caller = g
-	r, err := engine.Load(deps, p, runs[0], make([]byte, 32), engine.History{})
+	r, err := driver.Load(deps, p, runs[0], make([]byte, 32), replay.History{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,50 +6,51 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ladder"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
 // humanOp is a HUMAN node: a question to a person.
-type humanOp struct{ *thread }
+type humanOp struct{ *machine.Thread }
 
-func (t humanOp) answered(node *ir.Node, c lattice.Command, f lattice.Fact) error {
+func (t humanOp) Answered(node *ir.Node, c lattice.Command, f lattice.Fact) error {
 	switch f.(type) {
 	case lattice.BoundaryTaken:
 		t.openQuestion(node)
 	case lattice.TimerFired:
-		i := slices.IndexFunc(t.m.s.Waits, func(w lattice.Wait) bool { return w.Path == t.path })
-		t.questionTimedOut(t.m.s.Waits[i])
+		i := slices.IndexFunc(t.Run.State.Waits, func(w lattice.Wait) bool { return w.Path == t.Path })
+		t.questionTimedOut(t.Run.State.Waits[i])
 	default:
 		return unexpected(c, f)
 	}
 	return nil
 }
 
-// begin begins an attempt of a HUMAN node: a wait on a boundary, without any exec (DESIGN 25).
-func (t humanOp) begin(node *ir.Node) {
-	if sprite := t.sprite(); sprite != "" && t.m.s.Dirty[sprite] {
-		t.issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: sprite, Durable: t.m.s.Disk != ""})
+// Begin begins an attempt of a HUMAN node: a wait on a boundary, without any exec (DESIGN 25).
+func (t humanOp) Begin(node *ir.Node) {
+	if sprite := t.Sprite(); sprite != "" && t.Run.State.Dirty[sprite] {
+		t.Issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: sprite, Durable: t.Run.State.Disk != ""})
 		return
 	}
 	t.openQuestion(node)
 }
 
 func (t humanOp) openQuestion(node *ir.Node) {
-	inputs, f := t.evalInputs(node)
+	inputs, f := t.EvalInputs(node)
 	if f != nil {
-		t.failVisit(f)
+		t.FailVisit(f)
 		return
 	}
 	prompt := "approve " + node.ID + "?"
 	if len(node.Prompt) > 0 {
-		v, f := ir.Eval(node.Prompt, t.scope(nil))
+		v, f := ir.Eval(node.Prompt, t.Scope(nil))
 		if f == nil {
 			prompt, f = formatText(v)
 		}
 		if f != nil {
-			t.failVisit(f)
+			t.FailVisit(f)
 			return
 		}
 	}
@@ -60,18 +61,18 @@ func (t humanOp) openQuestion(node *ir.Node) {
 	if len(node.Expected) == 0 && len(node.Choices) == 0 {
 		w.Optional = []string{"comments"}
 	}
-	if pair, ok := t.m.s.Pairs[t.sprite()]; ok {
+	if pair, ok := t.Run.State.Pairs[t.Sprite()]; ok {
 		w.CheckpointID = pair.CheckpointID
 	}
-	t.openWait(w)
+	t.OpenWait(w)
 	if node.TimeoutS > 0 {
-		t.issue(lattice.Command{Kind: lattice.DoTimer, DelayS: node.TimeoutS})
+		t.Issue(lattice.Command{Kind: lattice.DoTimer, DelayS: node.TimeoutS})
 	}
 }
 
 // explainMisfit says why an answer does not fit the node's answer_schema, "" if it does.
 func (t humanOp) explainMisfit(node *ir.Node, answer any) string {
-	schema := t.m.p.AnswerSchema(node)
+	schema := t.Run.Program.AnswerSchema(node)
 	if schema == nil {
 		return ""
 	}
@@ -86,44 +87,44 @@ func (t humanOp) explainMisfit(node *ir.Node, answer any) string {
 	return strings.Join(said, "; ")
 }
 
-// decided takes a person's answer to the question of the node.
-func (t humanOp) decided(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
-	m := t.m
+// Decided takes a person's answer to the question of the node.
+func (t humanOp) Decided(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
+	m := t.Run
 	out := map[string]any{"approved": true, "comments": f.Comments}
 	maps.Copy(out, inputs)
-	if why := t.explainMisfit(m.p.Node(w.Node), m.p.Judged(m.p.Node(w.Node), out)); why != "" && f.Decision != lattice.Reject {
-		return fmt.Errorf("%w: %s does not take this answer: %s", ErrAnswer, w.Node, why)
+	if why := t.explainMisfit(m.Program.Node(w.Node), m.Program.Judged(m.Program.Node(w.Node), out)); why != "" && f.Decision != lattice.Reject {
+		return fmt.Errorf("%w: %s does not take this answer: %s", machine.ErrAnswer, w.Node, why)
 	}
-	t.closeWait(w)
+	t.CloseWait(w)
 	if f.Decision == lattice.Reject {
-		bad := newFailure(ir.FailHumanRejected, "%s was rejected by %s", w.Node, f.By)
+		bad := machine.Failf(ir.FailHumanRejected, "%s was rejected by %s", w.Node, f.By)
 		if f.Comments != "" {
 			bad.Message += ": " + f.Comments
 		}
 		bad.Data = encodeDetails(map[string]any{"by": f.By, "comments": f.Comments})
-		t.failVisit(bad)
+		t.FailVisit(bad)
 		return nil
 	}
 	out["by"] = f.By
-	t.completeNode(out, nil)
+	t.CompleteNode(out, nil)
 	return nil
 }
 
 func (t humanOp) questionTimedOut(w lattice.Wait) {
-	node := t.m.p.Node(w.Node)
-	t.closeWait(w)
+	node := t.Run.Program.Node(w.Node)
+	t.CloseWait(w)
 	if node.OnTimeout != "default" {
-		t.failAttempt(newFailure(ir.FailHumanTimeout, "nobody answered %s within %g seconds", node.ID, node.TimeoutS))
+		t.FailAttempt(machine.Failf(ir.FailHumanTimeout, "nobody answered %s within %g seconds", node.ID, node.TimeoutS))
 		return
 	}
-	out, f := ir.Eval(node.Answer, t.scope(nil))
+	out, f := ir.Eval(node.Answer, t.Scope(nil))
 	if f != nil {
-		t.failVisit(f)
+		t.FailVisit(f)
 		return
 	}
 	if why := t.explainMisfit(node, out); why != "" {
-		t.failVisit(newFailure(ir.FailSchema, "the default answer of %s does not fit its answer_schema: %s", node.ID, why))
+		t.FailVisit(machine.Failf(ir.FailSchema, "the default answer of %s does not fit its answer_schema: %s", node.ID, why))
 		return
 	}
-	t.completeNode(out, nil)
+	t.CompleteNode(out, nil)
 }

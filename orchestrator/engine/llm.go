@@ -7,27 +7,12 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/spritekit/lattice/orchestrator/engine/machine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ladder"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
-
-// Nodes that ask models. A question is a command like a call; its answer is a fact, as it came. What the answer is worth
-// is decided here, by package ladder: whoever folds the journal again decides the same and asks nobody. A question whose
-// answer is not in the journal is asked again, and counts again.
-
-// Asking is a node's visit while it asks models.
-type Asking struct{ ladder.Rung }
-
-// Spent is what questions to models have taken.
-type Spent struct {
-	Calls int `json:"llm_calls"` // questions, those asked again included
-	lattice.ModelUsage
-}
-
-func (s Spent) plus(calls int, u lattice.ModelUsage) Spent {
-	return Spent{Calls: s.Calls + calls, ModelUsage: s.ModelUsage.Plus(u)}
-}
 
 // inquiry is what one visit of a node asks about. It is worked out anew whenever it is needed: nothing that it reads
 // changes while the node is at work.
@@ -40,20 +25,20 @@ type inquiry struct {
 }
 
 // llmOp is an LLM_… node: prompts to models, from class to class, until an answer is valid.
-type llmOp struct{ *thread }
+type llmOp struct{ *machine.Thread }
 
-func (t llmOp) answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
+func (t llmOp) Answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
 	if f, ok := f.(lattice.ModelAnswered); ok {
 		return t.modelAnswered(c, f)
 	}
 	return unexpected(c, f)
 }
 
-// begin begins a visit of an LLM_… node.
-func (t llmOp) begin(node *ir.Node) {
+// Begin begins a visit of an LLM_… node.
+func (t llmOp) Begin(node *ir.Node) {
 	q, f := t.buildPrompt(node)
 	if f != nil {
-		t.failVisit(f)
+		t.FailVisit(f)
 		return
 	}
 	if node.Op == ir.OpLLMChoose && t.chooseWithoutModel(node, q) {
@@ -63,8 +48,8 @@ func (t llmOp) begin(node *ir.Node) {
 	if t.Visit.Key = t.cacheKey(node, first, q); t.finishFromCache(node) {
 		return
 	}
-	t.Visit.Asking = &Asking{Rung: first}
-	t.dispatch()
+	t.Visit.Asking = &runstate.Asking{Rung: first}
+	t.Dispatch()
 }
 
 // chooseWithoutModel makes a choice that needs no model, if it is one.
@@ -73,7 +58,7 @@ func (t llmOp) chooseWithoutModel(node *ir.Node, q inquiry) bool {
 	case len(q.ids) == 0 && node.OnEmpty == "null":
 		t.completeAnswer(node, nil, nil)
 	case len(q.ids) == 0:
-		t.failVisit(newFailure(ir.FailInvariant, "%s has nothing to choose from", node.ID))
+		t.FailVisit(machine.Failf(ir.FailInvariant, "%s has nothing to choose from", node.ID))
 	case len(q.ids) == 1 && node.OnSingle != "ask":
 		t.completeAnswer(node, map[string]any{"id": q.ids[0]}, q.whole[0])
 	default:
@@ -84,13 +69,13 @@ func (t llmOp) chooseWithoutModel(node *ir.Node, q inquiry) bool {
 
 // buildPrompt evaluates the inputs of a node and what its answers are held against.
 func (t llmOp) buildPrompt(node *ir.Node) (inquiry, *ir.Failure) {
-	in, f := t.evalInputs(node)
+	in, f := t.EvalInputs(node)
 	if f != nil {
 		return inquiry{}, f
 	}
 	q := inquiry{in: in}
 	for _, port := range slices.Sorted(maps.Keys(node.Inputs)) {
-		if whole, f := ir.Eval(ir.Whole(node.Inputs[port]), t.scope(nil)); f == nil {
+		if whole, f := ir.Eval(ir.Whole(node.Inputs[port]), t.Scope(nil)); f == nil {
 			q.trims = append(q.trims, ir.Trims("/"+port, whole, in[port])...)
 		}
 	}
@@ -104,25 +89,25 @@ func (t llmOp) buildPrompt(node *ir.Node) (inquiry, *ir.Failure) {
 		return q, f
 	}
 	var err error
-	if q.checks, err = ladder.NewChecks(node, func(name string) (json.RawMessage, bool) { return t.m.p.OutputSchema(node, name) }, q.in, q.ids, q.labels); err != nil {
-		return q, newFailure(ir.FailSchema, "%v", err)
+	if q.checks, err = ladder.NewChecks(node, func(name string) (json.RawMessage, bool) { return t.Run.Program.OutputSchema(node, name) }, q.in, q.ids, q.labels); err != nil {
+		return q, machine.Failf(ir.FailSchema, "%v", err)
 	}
 	return q, nil
 }
 
 func (t llmOp) addLabels(node *ir.Node, q *inquiry) *ir.Failure {
-	v, f := ir.Eval(node.Labels, t.scope(nil))
+	v, f := ir.Eval(node.Labels, t.Scope(nil))
 	if f != nil {
 		f.Message = "labels: " + f.Message
 		return f
 	}
 	list, ok := v.([]any)
 	if !ok || len(list) == 0 {
-		return newFailure(ir.FailStateType, "the labels of %s are no array with something in it", node.ID)
+		return machine.Failf(ir.FailStateType, "the labels of %s are no array with something in it", node.ID)
 	}
 	for _, label := range list {
 		if text, ok := label.(string); !ok || text == "" {
-			return newFailure(ir.FailStateType, "a label of %s is no text", node.ID)
+			return machine.Failf(ir.FailStateType, "a label of %s is no text", node.ID)
 		}
 	}
 	q.labels = list
@@ -139,7 +124,7 @@ func (t llmOp) addCandidates(node *ir.Node, q *inquiry) *ir.Failure {
 	if expr == nil {
 		expr = ir.Whole(node.Inputs["candidates"])
 	}
-	v, f := ir.Eval(expr, t.scope(nil))
+	v, f := ir.Eval(expr, t.Scope(nil))
 	if f != nil {
 		f.Message = "candidates: " + f.Message
 		return f
@@ -150,7 +135,7 @@ func (t llmOp) addCandidates(node *ir.Node, q *inquiry) *ir.Failure {
 	all, ok := v.([]any)
 	shown, listed := q.in["candidates"].([]any)
 	if !ok || !listed {
-		return newFailure(ir.FailStateType, "the candidates of %s are no array", node.ID)
+		return machine.Failf(ir.FailStateType, "the candidates of %s are no array", node.ID)
 	}
 	member := node.IDField
 	if member == "" {
@@ -160,12 +145,12 @@ func (t llmOp) addCandidates(node *ir.Node, q *inquiry) *ir.Failure {
 	for i, c := range shown {
 		id, key, ok := candidateID(c, member)
 		if !ok || seen[key] {
-			return newFailure(ir.FailStateType, "candidate %d of %s has no %s of its own", i, node.ID, member)
+			return machine.Failf(ir.FailStateType, "candidate %d of %s has no %s of its own", i, node.ID, member)
 		}
 		seen[key] = true
 		whole := slices.IndexFunc(all, func(w any) bool { _, k, ok := candidateID(w, member); return ok && k == key })
 		if whole < 0 {
-			return newFailure(ir.FailStateType, "candidate %s of %s is not among the whole candidates", key, node.ID)
+			return machine.Failf(ir.FailStateType, "candidate %s of %s is not among the whole candidates", key, node.ID)
 		}
 		q.ids, q.whole = append(q.ids, id), append(q.whole, all[whole])
 	}
@@ -183,40 +168,40 @@ func candidateID(candidate any, member string) (id any, key string, ok bool) {
 	return id, string(text), err == nil
 }
 
-// dispatch asks on the current rung, when there is room and the limits allow it.
-func (t llmOp) dispatch() {
-	m := t.m
-	if t.holdBack() {
+// Dispatch asks on the current rung, when there is room and the limits allow it.
+func (t llmOp) Dispatch() {
+	m := t.Run
+	if t.HoldBack() {
 		return
 	}
-	node, at := m.p.Node(t.Node), t.Visit.Asking
+	node, at := m.Program.Node(t.Node), t.Visit.Asking
 	if at.Try == 1 && t.finishFromCache(node) { // another got it meanwhile
 		return
 	}
 	q, f := t.buildPrompt(node)
 	if f != nil {
-		t.failVisit(f)
+		t.FailVisit(f)
 		return
 	}
 	request, f := t.buildRequest(node, at.Rung, q)
 	if f != nil {
-		t.failVisit(f)
+		t.FailVisit(f)
 		return
 	}
 	if f := t.checkBudget(request); f != nil {
-		t.failVisit(f)
+		t.FailVisit(f)
 		return
 	}
-	m.countUsage(node.ID, 1, lattice.ModelUsage{})
+	m.CountUsage(node.ID, 1, lattice.ModelUsage{})
 	t.Visit.Attempt = at.Try
-	t.issue(lattice.Command{Kind: lattice.DoModel, Model: &request})
+	t.Issue(lattice.Command{Kind: lattice.DoModel, Model: &request})
 }
 
 // buildRequest renders the prompt of an attempt.
 func (t llmOp) buildRequest(node *ir.Node, at ladder.Rung, q inquiry) (lattice.ModelRequest, *ir.Failure) {
-	template, ok := t.m.p.Template(node)
+	template, ok := t.Run.Program.Template(node)
 	if !ok {
-		return lattice.ModelRequest{}, newFailure(ir.FailRef, "the prompt template %s is not there as the run was started with it", node.PromptTemplate)
+		return lattice.ModelRequest{}, machine.Failf(ir.FailRef, "the prompt template %s is not there as the run was started with it", node.PromptTemplate)
 	}
 	system, user, f := ladder.Prompt(template, q.checks.Schema, q.in, at.Packet)
 	if f != nil {
@@ -229,15 +214,15 @@ func (t llmOp) buildRequest(node *ir.Node, at ladder.Rung, q inquiry) (lattice.M
 	if len(q.trims) > 0 {
 		text, err := ir.Marshal(q.trims)
 		if err != nil {
-			return r, newFailure(ir.FailStateType, "encode what was shortened: %v", err)
+			return r, machine.Failf(ir.FailStateType, "encode what was shortened: %v", err)
 		}
 		r.Trimmed = text
 	}
 	if r.MaxOutputTokens == 0 {
 		r.MaxOutputTokens = ir.DefaultOutputTokens
 	}
-	if l := t.m.p.Doc.Limits; l != nil && l.MaxCostUSD > 0 {
-		left := max(0, l.MaxCostUSD-t.m.s.Models.CostUSD)
+	if l := t.Run.Program.Doc.Limits; l != nil && l.MaxCostUSD > 0 {
+		left := max(0, l.MaxCostUSD-t.Run.State.Models.CostUSD)
 		r.BudgetUSD = &left
 	}
 	return r, nil
@@ -246,45 +231,30 @@ func (t llmOp) buildRequest(node *ir.Node, at ladder.Rung, q inquiry) (lattice.M
 // checkBudget holds a question against the limits on calls and tokens before it is asked. A prompt has about a token for four
 // bytes; what is under way may use all that it is allowed. Money is held against prices, which whoever asks knows.
 func (t llmOp) checkBudget(r lattice.ModelRequest) *ir.Failure {
-	l := t.m.p.Doc.Limits
+	l := t.Run.Program.Doc.Limits
 	if l == nil {
 		return nil
 	}
-	if l.MaxLLMCalls > 0 && t.m.s.Models.Calls >= l.MaxLLMCalls {
-		return newFailure(ir.FailLimit, "the run has asked models %d times; max_llm_calls is %d", t.m.s.Models.Calls, l.MaxLLMCalls)
+	if l.MaxLLMCalls > 0 && t.Run.State.Models.Calls >= l.MaxLLMCalls {
+		return machine.Failf(ir.FailLimit, "the run has asked models %d times; max_llm_calls is %d", t.Run.State.Models.Calls, l.MaxLLMCalls)
 	}
 	if l.MaxTokens == 0 {
 		return nil
 	}
-	wanted := t.m.s.Models.Tokens() + estimateTokens(r)
-	for _, c := range t.m.s.Pending {
+	wanted := t.Run.State.Models.Tokens() + estimateTokens(r)
+	for _, c := range t.Run.State.Pending {
 		if c.Model != nil {
 			wanted += estimateTokens(*c.Model)
 		}
 	}
 	if wanted > l.MaxTokens {
-		return newFailure(ir.FailLimit, "with another question the run may have used %d tokens; max_tokens is %d", wanted, l.MaxTokens)
+		return machine.Failf(ir.FailLimit, "with another question the run may have used %d tokens; max_tokens is %d", wanted, l.MaxTokens)
 	}
 	return nil
 }
 
 func estimateTokens(r lattice.ModelRequest) int {
 	return (len(r.System)+len(r.User))/4 + r.MaxOutputTokens
-}
-
-// countUsage counts questions, in all and by node.
-func (m *machine) countUsage(node string, calls int, u lattice.ModelUsage) {
-	m.s.Models = m.s.Models.plus(calls, u)
-	if m.s.ModelsBy == nil {
-		m.s.ModelsBy = map[string]Spent{}
-	}
-	m.s.ModelsBy[node] = m.s.ModelsBy[node].plus(calls, u)
-}
-
-// budgetInUse reports whether a question is under way that has to end before the next one, because both draw on one budget.
-func (m *machine) budgetInUse() bool {
-	l := m.p.Doc.Limits
-	return l != nil && l.MaxCostUSD > 0 && slices.ContainsFunc(m.s.Pending, func(c lattice.Command) bool { return c.Kind == lattice.DoModel })
 }
 
 func (t llmOp) modelAnswered(c lattice.Command, f lattice.ModelAnswered) error {
@@ -294,11 +264,11 @@ func (t llmOp) modelAnswered(c lattice.Command, f lattice.ModelAnswered) error {
 	if t.Visit == nil || t.Visit.Asking == nil {
 		return errors.New("an answer for a node that asks nothing")
 	}
-	t.m.countUsage(c.Node, 0, f.Usage)
-	node, at := t.m.p.Node(c.Node), t.Visit.Asking
+	t.Run.CountUsage(c.Node, 0, f.Usage)
+	node, at := t.Run.Program.Node(c.Node), t.Visit.Asking
 	q, bad := t.buildPrompt(node)
 	if bad != nil {
-		t.failVisit(bad)
+		t.FailVisit(bad)
 		return nil
 	}
 	verdict := ladder.Verdict{Kind: f.Kind, Message: f.Message, Text: f.Text}
@@ -308,22 +278,22 @@ func (t llmOp) modelAnswered(c lattice.Command, f lattice.ModelAnswered) error {
 		packet = verdict.Packet(node, q.checks, at.Rung)
 	}
 	if verdict.Kind == "" {
-		t.cacheAnswer(node, Cached{Value: verdict.Value, Class: at.Class})
+		t.CacheAnswer(node, runstate.Cached{Value: verdict.Value, Class: at.Class})
 		t.completeAnswer(node, verdict.Value, q.chosen(verdict.Value))
 		return nil
 	}
 	if next, ok := ladder.Next(node, at.Rung, packet); ok {
-		t.Visit.Asking = &Asking{Rung: next}
-		t.dispatch()
+		t.Visit.Asking = &runstate.Asking{Rung: next}
+		t.Dispatch()
 		return nil
 	}
-	t.failVisit(exhaustedFailure(verdict, packet, at.Rung, f.ModelReply))
+	t.FailVisit(exhaustedFailure(verdict, packet, at.Rung, f.ModelReply))
 	return nil
 }
 
 // exhaustedFailure is the failure of a node after its last question. The last answer is in its data, and nowhere else.
 func exhaustedFailure(v ladder.Verdict, p ladder.Packet, at ladder.Rung, r lattice.ModelReply) *ir.Failure {
-	f := newFailure(v.Kind, "%s", v.Message)
+	f := machine.Failf(v.Kind, "%s", v.Message)
 	if at.Try > 1 {
 		f.Message += fmt.Sprintf(" (after %d questions, the last to %s)", at.Try, at.Class)
 	}
@@ -355,33 +325,13 @@ func (q inquiry) chosen(answer any) any {
 
 // completeAnswer completes a node with an answer that holds. Beside the answer's members its ports say what it took.
 func (t llmOp) completeAnswer(node *ir.Node, out, item any) {
-	ports := map[string]any{"attempts": jsonNumber(0), "escalated": false, "repaired": false, "cached": false, "class": nil, "item": item}
+	ports := map[string]any{"attempts": machine.Number(0), "escalated": false, "repaired": false, "cached": false, "class": nil, "item": item}
 	if at := t.Visit.Asking; at != nil {
-		ports["attempts"], ports["class"] = jsonNumber(at.Try), at.Class
+		ports["attempts"], ports["class"] = machine.Number(at.Try), at.Class
 		ports["escalated"], ports["repaired"] = len(at.Used) > 0, at.Retried
 	}
 	if out == nil { // nothing was chosen, so that every member of the choice is null, too
 		ports["id"] = nil
 	}
-	t.completeNode(out, ports)
-}
-
-// modelAskedAgain counts a question that is repeated, because nobody knows whether it was answered.
-func (m *machine) modelAskedAgain(f lattice.ModelAskedAgain) error {
-	i := slices.IndexFunc(m.s.Pending, func(c lattice.Command) bool { return c.ID == f.CommandID && c.Kind == lattice.DoModel })
-	if i < 0 || f.Again != m.s.Pending[i].Again+1 {
-		return fmt.Errorf("%w: question %s is not pending, or was asked again before", ErrStale, f.CommandID)
-	}
-	c := &m.s.Pending[i] // a copy of this step's own
-	if l := m.p.Doc.Limits; l != nil && l.MaxLLMCalls > 0 && m.s.Models.Calls >= l.MaxLLMCalls {
-		_, t, err := m.takeCommand(f.CommandID, lattice.DoModel)
-		if err != nil {
-			return err
-		}
-		t.failVisit(newFailure(ir.FailLimit, "a question was cut off, and max_llm_calls %d leaves none to ask it again", l.MaxLLMCalls))
-		return nil
-	}
-	c.Again++
-	m.countUsage(c.Node, 1, lattice.ModelUsage{})
-	return nil
+	t.CompleteNode(out, ports)
 }

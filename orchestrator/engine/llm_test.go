@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -45,7 +47,7 @@ const (
 // asking steps a run to its first question.
 func asking(t testing.TB, doc, input string) *script {
 	t.Helper()
-	c := &script{t: t, p: parse(t, []byte(doc)), s: engine.New("run_1")}
+	c := &script{t: t, p: parse(t, []byte(doc)), s: runstate.New("run_1")}
 	c.feed(lattice.RunStarted{RunID: "run_1", WorkItem: "w", Program: c.p.Digest, Input: json.RawMessage(input)})
 	return c
 }
@@ -74,7 +76,7 @@ func TestChoosing(t *testing.T) {
 			if strings.Contains(q.User, "@x") || strings.Contains(q.System+q.User, "LLM_CHOOSE") || q.MaxOutputTokens != ir.DefaultOutputTokens {
 				t.Errorf("the model saw more than its inputs: %+v", q)
 			}
-			if want := (engine.Spent{Calls: 1, ModelUsage: lattice.ModelUsage{InputTokens: 100, OutputTokens: 10, CostUSD: 0.5}}); c.s.Models != want || c.s.ModelsBy["pick"] != want {
+			if want := (runstate.Spent{Calls: 1, ModelUsage: lattice.ModelUsage{InputTokens: 100, OutputTokens: 10, CostUSD: 0.5}}); c.s.Models != want || c.s.ModelsBy["pick"] != want {
 				t.Errorf("spent %+v, by node %+v", c.s.Models, c.s.ModelsBy)
 			}
 		},
@@ -273,7 +275,7 @@ func TestQuestionsSurviveTheDriver(t *testing.T) {
 		if answered != 3 || again > 1 || got.Models.Calls != answered+again || w.asked > answered+again {
 			t.Errorf("killed at tick %d: %d answers, %d asked again, %d asked, %d counted", fuse, answered, again, w.asked, got.Models.Calls)
 		}
-		if r, err := engine.Replay(p, "run_1", nil, engine.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || r.Diverged != nil {
+		if r, err := replay.Verify(p, "run_1", nil, replay.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || r.Diverged != nil {
 			t.Errorf("killed at tick %d: replay: %+v, %v", fuse, r.Diverged, err)
 		}
 	}

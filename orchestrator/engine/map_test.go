@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/machine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -184,7 +186,7 @@ func TestMap(t *testing.T) {
 		"a run's timeout ends all iterations": func(t *testing.T) {
 			c := begin(t, strings.Replace(mapped(`[0,1]`, `,"concurrency":2`, calls("m.read", "")), `"entry_node"`, `"limits":{"timeout_s":5},"entry_node"`, 1))
 			c.prepare()
-			c.feed(lattice.TimerFired{CommandID: engine.RunTimer})
+			c.feed(lattice.TimerFired{CommandID: machine.RunTimer})
 			c.is(lattice.Failed, ir.FailTimeout, `{}`)
 		},
 		"a MERGE that fails is caught": func(t *testing.T) {
@@ -239,7 +241,7 @@ func TestMapOfManyItems(t *testing.T) {
 		{"id":"each","op":"MAP","items":{"concat":["$vars.l[*]"]},"max_items":3000,"result":"$index","outputs":{"result":"$vars.r"},
 			"body":{"entry_node":"p","nodes":[{"id":"p","op":"PACK","inputs":{"i":"$item"},"outputs":{"i":"$tmp.i"}}]}}],
 		"edges":[{"from":"keep","to":"each"}]}`))
-	s, _, err := engine.Step(p, engine.New("run_1"), lattice.RunStarted{RunID: "run_1", Program: p.Digest, Input: input})
+	s, _, err := engine.Step(p, runstate.New("run_1"), lattice.RunStarted{RunID: "run_1", Program: p.Digest, Input: input})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -28,14 +31,14 @@ type fate struct {
 }
 
 // reorder runs a program whose facts arrive in an order that pick chooses, and holds what must be so all along.
-func reorder(t *rapid.T, p *ir.Program, fates []fate, pick func(n int) int) engine.State {
-	s := engine.New("run_1")
+func reorder(t *rapid.T, p *ir.Program, fates []fate, pick func(n int) int) runstate.State {
+	s := runstate.New("run_1")
 	feed := func(f lattice.Fact) {
 		next, _, err := engine.Step(p, s, f)
 		if err != nil {
 			t.Fatalf("Step(%s): %v\n%s", f.FactType(), err, encode(t, s))
 		}
-		decoded, err := engine.DecodeState(encode(t, s))
+		decoded, err := runstate.Decode(encode(t, s))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +99,7 @@ func reorder(t *rapid.T, p *ir.Program, fates []fate, pick func(n int) int) engi
 }
 
 // alone holds that files are saved and restored, and people asked, only while no call is under way.
-func alone(t *rapid.T, p *ir.Program, s engine.State) {
+func alone(t *rapid.T, p *ir.Program, s runstate.State) {
 	count := map[lattice.CommandKind]int{}
 	for _, c := range s.Pending {
 		count[c.Kind]++
@@ -141,7 +144,7 @@ func TestMapInAnyOrder(t *testing.T) {
 		}
 		want := reorder(t, program(1), fates, func(int) int { return 0 })
 		got := reorder(t, program(rapid.IntRange(2, 3).Draw(t, "concurrency")), fates, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "next") })
-		for _, s := range []*engine.State{&want, &got} {
+		for _, s := range []*runstate.State{&want, &got} {
 			if len(s.Held)+len(s.Settling)+len(s.Pending) > 0 {
 				t.Fatalf("something is left at the end: %s", encode(t, *s))
 			}
@@ -209,7 +212,7 @@ func TestMapEndsCallsBeforeCheckpoints(t *testing.T) {
 	g := giving{newWorld(-1), make(chan struct{}), make(chan struct{})}
 	deps := g.deps()
 	deps.Caller, deps.Boundary = g, g
-	r, err := engine.Load(deps, p, "run_1", nil, engine.History{})
+	r, err := driver.Load(deps, p, "run_1", nil, replay.History{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,24 +15,27 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
 // play drives the run to its end through every death that the fuses bring, answering what it asks.
-func play(p *ir.Program, w *world, fuses ...int) (engine.State, error) {
+func play(p *ir.Program, w *world, fuses ...int) (runstate.State, error) {
 	return playAs(p, "run_1", w, fuses...)
 }
 
-func playAs(p *ir.Program, run string, w *world, fuses ...int) (engine.State, error) {
+func playAs(p *ir.Program, run string, w *world, fuses ...int) (runstate.State, error) {
 	ctx := context.Background()
 	for lives := 0; lives < 100; lives++ {
 		w.mu.Lock()
 		w.dead = false
 		w.mu.Unlock()
-		r, err := engine.Load(w.deps(), p, run, []byte("secret"), engine.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq, Last: w.last})
+		r, err := driver.Load(w.deps(), p, run, []byte("secret"), replay.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq, Last: w.last})
 		if err != nil {
-			return engine.State{}, err
+			return runstate.State{}, err
 		}
 		err = recoverFrom(ctx, p, run, r, w)
 		if err == nil {
@@ -42,7 +45,7 @@ func playAs(p *ir.Program, run string, w *world, fuses ...int) (engine.State, er
 			return r.State(), nil
 		}
 		if !errors.Is(err, errKilled) {
-			return engine.State{}, err
+			return runstate.State{}, err
 		}
 		if w.disk > 0 {
 			w.lose()
@@ -52,23 +55,23 @@ func playAs(p *ir.Program, run string, w *world, fuses ...int) (engine.State, er
 			w.fuse, fuses = fuses[0], fuses[1:]
 		}
 	}
-	return engine.State{}, errors.New("the run does not end")
+	return runstate.State{}, errors.New("the run does not end")
 }
 
 // recoverFrom takes the run back where the power was lost since it was driven last.
-func recoverFrom(ctx context.Context, p *ir.Program, run string, r *engine.Runner, w *world) error {
+func recoverFrom(ctx context.Context, p *ir.Program, run string, r *driver.Runner, w *world) error {
 	s := r.State()
 	if s.Disk == w.diskName() || s.Status == lattice.Pending || s.Status.Ended() || s.Status.Blocked() {
 		return r.Recover(ctx, nil)
 	}
-	lost, err := engine.SoundPoint(p, run, w.log, w.diskName(), w.survives)
+	lost, err := replay.SoundPoint(p, run, w.log, w.diskName(), w.survives)
 	if err != nil {
 		return err
 	}
 	return r.Recover(ctx, &lost)
 }
 
-func live(ctx context.Context, p *ir.Program, r *engine.Runner, w *world) error {
+func live(ctx context.Context, p *ir.Program, r *driver.Runner, w *world) error {
 	if r.State().Status == lattice.Pending {
 		if err := r.Begin(ctx, lattice.RunStarted{
 			RunID: "run_1", WorkItem: "w", Program: p.Digest, Sprite: "main-1", Input: json.RawMessage(`{}`), Grants: []string{"*"}, Disk: w.diskName(), AskWorld: w.disk > 0,
@@ -103,7 +106,7 @@ func live(ctx context.Context, p *ir.Program, r *engine.Runner, w *world) error 
 }
 
 // calling finds the visit of the one call that is made, in whatever MAP.
-func calling(l engine.Lane) *engine.Visit {
+func calling(l runstate.Lane) *runstate.Visit {
 	if l.Visit == nil || l.Visit.Map == nil {
 		return l.Visit
 	}
@@ -111,7 +114,7 @@ func calling(l engine.Lane) *engine.Visit {
 }
 
 // truth is what an honest person finds out about a world call that was cut off.
-func (w *world) truth(v *engine.Visit) json.RawMessage {
+func (w *world) truth(v *runstate.Visit) json.RawMessage {
 	if w.effects[v.Call.IdempotencyKey] == 0 {
 		return json.RawMessage(`{"outcome":"retry"}`)
 	}
@@ -257,7 +260,7 @@ type end struct {
 	Failure *ir.Failure
 	Vars    map[string]any
 	Output  any
-	Next    *engine.Next
+	Next    *runstate.Next
 	Visits  map[string]int
 	Files   map[string]int
 	Effects map[string]int
@@ -265,7 +268,7 @@ type end struct {
 	Events  int
 }
 
-func endOf(s engine.State, w *world) end {
+func endOf(s runstate.State, w *world) end {
 	files := maps.Clone(w.sprite.files)
 	return end{s.Status, s.Failure, s.Vars, s.Output, s.Next, s.Visits, files, w.effects, w.actions, len(w.dedupe)}
 }
@@ -362,7 +365,7 @@ func TestTakenBackOnce(t *testing.T) {
 // replay steps through the journal: it leads to the stored state, no Step changes its input, and a state that went
 // through JSON steps like the one that did not.
 func checkReplay(t tester, p *ir.Program, w *world) {
-	s := engine.New("run_1")
+	s := runstate.New("run_1")
 	for _, e := range w.log {
 		if e.Kind != lattice.EntryFact {
 			continue
@@ -372,7 +375,7 @@ func checkReplay(t tester, p *ir.Program, w *world) {
 			t.Fatal(err)
 		}
 		before := encode(t, s)
-		copied, err := engine.DecodeState(before)
+		copied, err := runstate.Decode(before)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -403,7 +406,7 @@ func checkReplay(t tester, p *ir.Program, w *world) {
 	}
 }
 
-func encode(t tester, s engine.State) []byte {
+func encode(t tester, s runstate.State) []byte {
 	t.Helper()
 	raw, err := s.Encode()
 	if err != nil {

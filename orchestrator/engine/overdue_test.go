@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -140,7 +141,7 @@ func TestTimeoutCountsFromItsStart(t *testing.T) {
 	if err := r.Begin(context.Background(), lattice.RunStarted{RunID: "run_1", Program: p.Digest}); err != nil {
 		t.Fatal(err)
 	}
-	left := func(r *engine.Runner) time.Duration {
+	left := func(r *driver.Runner) time.Duration {
 		stop, err := r.Run(context.Background())
 		if err != nil {
 			t.Fatal(err)
@@ -161,7 +162,7 @@ func TestTimeoutCountsFromItsStart(t *testing.T) {
 	if s := r.State(); s.Status != lattice.Failed || s.Failure.Kind != ir.FailTimeout {
 		t.Errorf("the run is %s: %v", s.Status, s.Failure)
 	}
-	if _, err := engine.Fold(p, "run_1", w.log); err != nil {
+	if _, err := replay.Fold(p, "run_1", w.log); err != nil {
 		t.Error(err)
 	}
 	if fmt.Sprint(r.State().Waits) != "[]" {

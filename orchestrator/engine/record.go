@@ -1,114 +1,69 @@
 package engine
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/json"
 	"fmt"
-	"time"
+	"slices"
 
-	"github.com/oklog/ulid/v2"
-
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/engine/machine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// entry makes the log's record of an observation. Dedupe keys are unique within a sprite only.
-func (e effect) entry(ev lattice.Event) lattice.Entry {
-	out := lattice.Entry{
-		Run: e.command.Call.RunID, At: e.r.deps.Now(), Kind: lattice.EntryEvent, Type: string(ev.Event.Type), Body: ev.Event.Raw,
-		Sprite: ev.Sprite, CallID: ev.CallID, Problems: ev.Problems, Flags: ev.Flags,
+// takeRecord takes the record of the current attempt out of the state, if there is one: of its call, or with action of the
+// next action that it asked for.
+func (t callOp) takeRecord(action string) (lattice.Record, bool) {
+	m := t.Run
+	of := runstate.AttemptOf(t.Visit.Call)
+	i := slices.IndexFunc(m.State.Records, func(r lattice.Record) bool { return r.Of == of && r.Action == action && r.Noted == nil })
+	if i < 0 {
+		return lattice.Record{}, false
 	}
-	if ev.Dedupe != "" {
-		out.Dedupe = ev.Sprite + "/" + ev.Dedupe
-	}
-	return out
+	found := m.State.Records[i]
+	m.State.Records = slices.Delete(slices.Clone(m.State.Records), i, i+1)
+	return found, true
 }
 
-// actionKey is the fulfilment key of DESIGN 20: the bundle's digest stays out, because a bundle made again differs in
-// bytes and not in meaning.
-func actionKey(a lattice.Action) (string, error) {
-	parameters, err := decodeObject(a.Parameters)
-	if err != nil {
-		return "", err
+// finishFromRecord ends the current call, one of class world, as it ended before the power was lost. It reports whether
+// that is known.
+func (t callOp) finishFromRecord() bool {
+	call := t.Visit.Call
+	if call.Class != manifests.ClassWorld || call.Resume != nil {
+		return false
 	}
-	delete(parameters, "sha256")
-	raw, err := ir.Marshal(parameters)
-	if err != nil {
-		return "", err
+	r, found := t.takeRecord("")
+	if !found {
+		return false
 	}
-	return "act_" + lattice.DerivedKey(a.CallID, a.Name, string(raw)), nil
+	t.LeaveSettling()
+	if r.Finished == nil {
+		if pair, ok := t.Run.State.Pairs[call.Sprite]; ok {
+			t.Visit.Before = &pair
+		}
+		t.askOutcome(r.Lost)
+		return true
+	}
+	if err := t.finishCall(*r.Finished); err != nil {
+		t.Run.Err = err
+	}
+	return true
 }
 
-// conclusionEntry is the event that ends the work item, committed with the fact that ended the run (DESIGN 11).
-func conclusionEntry(s State, at time.Time) (lattice.Entry, error) {
-	var payload protocol.Payload
-	switch {
-	case s.Status == lattice.Succeeded:
-		payload = protocol.Completed{Status: "success", Summary: fmt.Sprintf("run %s succeeded", s.RunID)}
-	case s.Status == lattice.Canceled:
-		payload = protocol.Completed{Status: "failure", Summary: fmt.Sprintf("run %s was %s", s.RunID, s.Failure.Message)}
-	default:
-		details, err := ir.Marshal(s.Failure)
-		if err != nil {
-			return lattice.Entry{}, fmt.Errorf("encode failure: %w", err)
-		}
-		payload = protocol.Error{Message: s.Failure.Message, Details: details}
+// resumeFromRecord resumes the current call with what became of its action before the power was lost.
+func (t callOp) resumeFromRecord(action string) bool {
+	r, found := t.takeRecord(action)
+	if !found {
+		return false
 	}
-	return ownEntry(s, payload, "end", fmt.Sprintf("end/%d", s.Epoch), at)
-}
-
-// emittedEntries are the events of the EMIT nodes of one step, committed with it.
-func emittedEntries(s State, at time.Time) ([]lattice.Entry, error) {
-	var out []lattice.Entry
-	for _, e := range s.Emitted {
-		raw, err := ir.Marshal(e.Info)
-		if err != nil {
-			return nil, fmt.Errorf("encode event of %s: %w", e.Node, err)
-		}
-		var info protocol.Info
-		if err := json.Unmarshal(raw, &info); err != nil {
-			return nil, fmt.Errorf("event of %s: %w", e.Node, err)
-		}
-		entry, err := ownEntry(s, info, e.Key, "emit/"+e.Key, at)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, entry)
+	if r.Do != nil {
+		t.Issue(lattice.Command{Kind: lattice.DoAction, Sprite: t.Visit.Call.Sprite, Action: r.Do})
+		return true
 	}
-	return out, nil
-}
-
-// ownEntry is an event that the orchestrator itself records for the run's work item. id tells it from the run's others.
-func ownEntry(s State, payload protocol.Payload, id, dedupe string, at time.Time) (lattice.Entry, error) {
-	body, err := ir.Marshal(payload)
+	inputs, err := machine.DecodeObject(r.Resume.Inputs)
 	if err != nil {
-		return lattice.Entry{}, fmt.Errorf("encode %s: %w", payload.EventType(), err)
+		t.Run.Err = fmt.Errorf("record of %s: %w", action, err)
+		return true
 	}
-	sum := sha256.Sum256([]byte(lattice.DerivedKey(s.RunID, fmt.Sprint(s.Epoch), id)))
-	ulid, err := ulid.New(ulid.Timestamp(at), bytes.NewReader(sum[:]))
-	if err != nil {
-		return lattice.Entry{}, fmt.Errorf("make event id: %w", err)
-	}
-	sprite := s.Sprite
-	if sprite == "" {
-		sprite = "lattice"
-	}
-	work := s.WorkItem
-	if work == "" {
-		work = s.RunID
-	}
-	event := protocol.Event{
-		ProtocolVersion: "v1", Type: payload.EventType(), EventID: ulid.String(), SpriteID: sprite, WorkItemID: work,
-		Timestamp: formatTime(at), Payload: json.RawMessage(body),
-	}
-	raw, err := ir.Marshal(event)
-	if err != nil {
-		return lattice.Entry{}, fmt.Errorf("encode %s: %w", event.Type, err)
-	}
-	return lattice.Entry{
-		Run: s.RunID, At: at, Kind: lattice.EntryEvent, Type: string(event.Type), Body: raw,
-		Dedupe: dedupe, Flags: []string{"orchestrator"},
-	}, nil
+	t.resumeCall(inputs, r.Resume.Context.AnsweredBy, r.Resume.Context.AnsweredAt)
+	return true
 }

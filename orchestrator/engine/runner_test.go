@@ -10,6 +10,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -27,7 +30,7 @@ func (s stuck) Call(ctx context.Context, _ lattice.Call, _ func(lattice.Event)) 
 }
 
 // driven begins a run whose call is stuck and waits until that is in flight.
-func driven(t *testing.T, ctx context.Context, p *ir.Program, after func(time.Duration) <-chan time.Time) (*engine.Runner, *world, chan error) {
+func driven(t *testing.T, ctx context.Context, p *ir.Program, after func(time.Duration) <-chan time.Time) (*driver.Runner, *world, chan error) {
 	t.Helper()
 	w := newWorld(-1)
 	s := stuck{w, make(chan struct{}, 1)}
@@ -36,7 +39,7 @@ func driven(t *testing.T, ctx context.Context, p *ir.Program, after func(time.Du
 	if after != nil {
 		deps.After = after
 	}
-	r, err := engine.Load(deps, p, "run_1", []byte("secret"), engine.History{})
+	r, err := driver.Load(deps, p, "run_1", []byte("secret"), replay.History{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +57,7 @@ func driven(t *testing.T, ctx context.Context, p *ir.Program, after func(time.Du
 
 func TestCancelStopsTheCall(t *testing.T) {
 	r, _, ended := driven(t, t.Context(), flowOf(t, []string{"read"}), nil)
-	if _, err := r.Run(t.Context()); !errors.Is(err, engine.ErrDriven) {
+	if _, err := r.Run(t.Context()); !errors.Is(err, driver.ErrDriven) {
 		t.Errorf("second Run = %v, want ErrDriven", err)
 	}
 	if err := r.Cancel(t.Context(), "ada"); err != nil {
@@ -102,7 +105,7 @@ func TestYield(t *testing.T) {
 	h := held{w, make(chan struct{}), make(chan struct{})}
 	deps := w.deps()
 	deps.Caller = h
-	r, err := engine.Load(deps, p, "run_1", []byte("secret"), engine.History{})
+	r, err := driver.Load(deps, p, "run_1", []byte("secret"), replay.History{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +122,7 @@ func TestYield(t *testing.T) {
 	r.Yield()
 	r.Yield()
 	h.let <- struct{}{}
-	if err := <-ended; !errors.Is(err, engine.ErrYielded) || r.State().Status != lattice.Running || len(r.State().Pending) != 1 {
+	if err := <-ended; !errors.Is(err, driver.ErrYielded) || r.State().Status != lattice.Running || len(r.State().Pending) != 1 {
 		t.Fatalf("Run = %v, the run is %s with %d commands pending; want ErrYielded, running, one", err, r.State().Status, len(r.State().Pending))
 	}
 	go run()
@@ -145,8 +148,8 @@ func TestRunTimeout(t *testing.T) {
 func TestHumanTimerOverRestarts(t *testing.T) {
 	p := parse(t, []byte(`{"execir_version":"1.0","entry_node":"h","nodes":[{"id":"h","op":"HUMAN","prompt":"go?","timeout_s":60}],"edges":[]}`))
 	w := newWorld(-1)
-	load := func() *engine.Runner {
-		r, err := engine.Load(w.deps(), p, "run_1", nil, engine.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq, Last: w.last})
+	load := func() *driver.Runner {
+		r, err := driver.Load(w.deps(), p, "run_1", nil, replay.History{Facts: w.log, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq, Last: w.last})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,13 +184,13 @@ func TestConclusionAndDivergence(t *testing.T) {
 	if last := w.log[len(w.log)-1]; last.Type != "COMPLETED" {
 		t.Errorf("the last entry is %s, want COMPLETED", last.Type)
 	}
-	s, err := engine.DecodeState(w.snapshot)
+	s, err := runstate.Decode(w.snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Vars["n0"] = "something else"
 	forged := json.RawMessage(encode(t, s))
-	if _, err := engine.Load(w.deps(), p, "run_1", nil, engine.History{Facts: w.log, Snapshot: forged, Last: w.last}); err == nil {
+	if _, err := driver.Load(w.deps(), p, "run_1", nil, replay.History{Facts: w.log, Snapshot: forged, Last: w.last}); err == nil {
 		t.Error("Load took a snapshot that the facts do not lead to")
 	}
 }

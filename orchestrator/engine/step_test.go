@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -19,12 +20,12 @@ import (
 type script struct {
 	t testing.TB
 	p *ir.Program
-	s engine.State
+	s runstate.State
 }
 
 func begin(t testing.TB, doc string) *script {
 	t.Helper()
-	c := &script{t: t, p: parse(t, []byte(doc)), s: engine.New("run_1")}
+	c := &script{t: t, p: parse(t, []byte(doc)), s: runstate.New("run_1")}
 	c.feed(lattice.RunStarted{RunID: "run_1", WorkItem: "w", Program: c.p.Digest, Sprite: "main-1", Grants: []string{"fs:write"}})
 	return c
 }

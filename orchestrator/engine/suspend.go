@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/spritekit/lattice/orchestrator/engine/machine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -14,20 +16,20 @@ import (
 
 // callSuspended is a skill's WAITING: policy or a person decides what it is resumed with.
 func (t callOp) callSuspended(c lattice.Command, f lattice.CallSuspended) error {
-	m := t.m
+	m := t.Run
 	if f.CheckpointID == "" {
 		return errors.New("CallSuspended without a checkpoint id; the driver takes one before it reports")
 	}
-	if !m.countStep() { // a skill that waits for ever is a loop, too
+	if !m.CountStep() { // a skill that waits for ever is a loop, too
 		return nil
 	}
-	if t.hasSiblings() {
-		t.Visit.Suspended = &Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID}
-		t.queueSettling(f)
+	if t.HasSiblings() {
+		t.Visit.Suspended = &runstate.Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID}
+		t.QueueSettling(f)
 		return nil
 	}
-	m.s.Pairs[c.Sprite] = lattice.Pair{Sprite: c.Sprite, CheckpointID: f.CheckpointID}
-	m.s.Dirty[c.Sprite] = false
+	m.State.Pairs[c.Sprite] = lattice.Pair{Sprite: c.Sprite, CheckpointID: f.CheckpointID}
+	m.State.Dirty[c.Sprite] = false
 	t.requestInputs(f)
 	return nil
 }
@@ -36,19 +38,19 @@ func (t callOp) callSuspended(c lattice.Command, f lattice.CallSuspended) error 
 // one that its journal knows; the files may be those of a later checkpoint, the sprite's pair.
 func (t callOp) requestInputs(f lattice.CallSuspended) {
 	sprite := t.Visit.Call.Sprite
-	t.Visit.Suspended = &Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID, Action: f.Action}
+	t.Visit.Suspended = &runstate.Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID, Action: f.Action}
 	if f.Action != nil && t.resumeFromRecord(f.Action.Name) {
 		return
 	}
 	if f.Action == nil {
-		t.openWait(lattice.Wait{
+		t.OpenWait(lattice.Wait{
 			Kind: lattice.WaitSkill, Prompt: f.Reason, Reason: f.Reason, Expected: f.Expected, CheckpointID: f.CheckpointID,
 		})
 		return
 	}
 	switch f.Verdict {
 	case lattice.Allow:
-		t.issue(lattice.Command{Kind: lattice.DoAction, Sprite: sprite, Action: f.Action})
+		t.Issue(lattice.Command{Kind: lattice.DoAction, Sprite: sprite, Action: f.Action})
 	case lattice.Deny:
 		reason := f.DenyReason
 		if reason == "" {
@@ -64,63 +66,17 @@ func (t callOp) requestInputs(f lattice.CallSuspended) {
 			w.Prompt += ", which a person must do"
 			w.Choices, w.Expected, w.Optional = nil, map[string]string{"url": "string"}, []string{"url"}
 		}
-		t.openWait(w)
+		t.OpenWait(w)
 	}
 }
 
-// openWait asks a person; the run waits.
-func (t *thread) openWait(w lattice.Wait) {
-	m := t.m
-	m.s.Serial++
-	w.Node, w.Path = t.Node, t.path
-	w.ID = "wait_" + t.visitKey("wait", string(w.Kind), fmt.Sprint(m.s.Serial))
-	m.s.Waits = append(m.s.Waits, w)
-	m.setStatus(lattice.Waiting)
-}
-
-// closeWait ends a wait and the timer that may run against it, and goes on in its thread. People may have written in the
-// sprite meanwhile.
-func (t *thread) closeWait(w lattice.Wait) {
-	m := t.m
-	m.invalidateCache(t.sprite())
-	m.s.Waits = slices.DeleteFunc(m.s.Waits, func(o lattice.Wait) bool { return o.ID == w.ID })
-	m.s.Pending = slices.DeleteFunc(m.s.Pending, func(c lattice.Command) bool { return c.Kind == lattice.DoTimer && t.issued(c) })
-	m.setStatus(lattice.Running)
-}
-
-// waitAnswered takes a person's decision on a wait.
-func (m *machine) waitAnswered(f lattice.Answered) error {
-	w, ok := m.s.wait(f.WaitID)
-	if !ok {
-		return fmt.Errorf("%w: wait %s is not open", ErrStale, f.WaitID)
-	}
-	inputs, err := decodeObject(f.Inputs)
-	if err != nil {
-		return fmt.Errorf("%w: inputs: %v", ErrAnswer, err)
-	}
-	switch f.Decision {
-	case lattice.Approve, lattice.Reject, lattice.Answer:
-	default:
-		return fmt.Errorf("%w: decision %q; use approve, reject or answer", ErrAnswer, f.Decision)
-	}
-	if w.Kind == lattice.WaitQuestion || w.Kind == lattice.WaitBlocked { // the run has been stopped, and no thread is left
-		return m.legacyAnswered(w, f, inputs)
-	}
-	t := m.thread(w.Path)
-	op, ok := t.operation().(decider)
-	if !ok {
-		return fmt.Errorf("wait %s has an unknown kind %q", w.ID, w.Kind)
-	}
-	return op.decided(w, f, inputs)
-}
-
-// decided takes a person's decision on a wait of the current call.
-func (t callOp) decided(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
+// Decided takes a person's decision on a wait of the current call.
+func (t callOp) Decided(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
 	switch w.Kind {
 	case lattice.WaitAction:
 		return t.actionAnswered(w, f, inputs)
 	case lattice.WaitSkill:
-		t.closeWait(w)
+		t.CloseWait(w)
 		if f.Decision != lattice.Answer {
 			inputs["approved"], inputs["comments"] = f.Decision == lattice.Approve, f.Comments
 		}
@@ -138,28 +94,28 @@ func (t callOp) decided(w lattice.Wait, f lattice.Answered, inputs map[string]an
 func (t callOp) actionAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
 	switch {
 	case f.Decision == lattice.Approve && w.ByHand():
-		t.closeWait(w)
+		t.CloseWait(w)
 		t.Visit.Acted = true
 		t.resumeCall(map[string]any{"approved": true, "comments": f.Comments}, f.By, f.At)
 	case f.Decision == lattice.Answer && w.ByHand():
-		t.closeWait(w)
+		t.CloseWait(w)
 		t.Visit.Acted = true
 		t.resumeCall(map[string]any{"ok": true, "action": w.Action.Name, "result": inputs}, f.By, f.At)
 	case f.Decision == lattice.Approve:
-		t.closeWait(w)
+		t.CloseWait(w)
 		asked := *t.Visit.Suspended
 		asked.By, asked.At = f.By, f.At
 		t.Visit.Suspended = &asked
-		t.issue(lattice.Command{Kind: lattice.DoAction, Sprite: w.Action.Sprite, Action: w.Action})
+		t.Issue(lattice.Command{Kind: lattice.DoAction, Sprite: w.Action.Sprite, Action: w.Action})
 	case f.Decision == lattice.Reject:
-		t.closeWait(w)
+		t.CloseWait(w)
 		message := f.Comments
 		if message == "" {
 			message = fmt.Sprintf("%s was rejected by %s", w.Action.Name, f.By)
 		}
 		t.resumeCall(encodeRefusal(w.Action.Name, "rejected", message), f.By, f.At)
 	default:
-		return fmt.Errorf("%w: %s is approved or rejected, not answered", ErrAnswer, w.Action.Name)
+		return fmt.Errorf("%w: %s is approved or rejected, not answered", machine.ErrAnswer, w.Action.Name)
 	}
 	return nil
 }
@@ -188,61 +144,61 @@ func (t callOp) actionDone(c lattice.Command, f lattice.ActionDone) error {
 
 // resumeCall restores the files of the WAITING checkpoint; when they are there, the same call goes out again with inputs.
 func (t callOp) resumeCall(inputs map[string]any, by, at string) {
-	m := t.m
+	m := t.Run
 	raw, err := ir.Marshal(inputs)
 	if err != nil {
-		m.err = fmt.Errorf("encode resume inputs: %w", err)
+		m.Err = fmt.Errorf("encode resume inputs: %w", err)
 		return
 	}
 	v := t.Visit
 	call := *v.Call
 	call.Resume = &protocol.Resume{
-		WorkItemID: m.s.WorkItem, CheckpointID: v.Suspended.CheckpointID, Inputs: raw,
+		WorkItemID: m.State.WorkItem, CheckpointID: v.Suspended.CheckpointID, Inputs: raw,
 		Context: protocol.ResumeContext{
-			RunID: m.s.RunID, CallID: v.Suspended.CallID, Node: t.Node, AnsweredBy: by, AnsweredAt: at,
+			RunID: m.State.RunID, CallID: v.Suspended.CallID, Node: t.Node, AnsweredBy: by, AnsweredAt: at,
 		},
 	}
 	v.Call, v.Suspended, v.Losses = &call, nil, 0
-	t.restoreFiles(m.s.Pairs[call.Sprite])
+	t.RestoreFiles(m.State.Pairs[call.Sprite])
 }
 
 // outcomeAnswered is a person's word on a world call whose outcome nobody knows.
 func (t callOp) outcomeAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
-	m := t.m
+	m := t.Run
 	outcome, _ := inputs["outcome"].(string)
 	result, given := inputs["result"]
 	if !given || result == nil {
 		result = map[string]any{}
 	}
 	if f.Decision != lattice.Answer || !slices.Contains(w.Choices, outcome) {
-		return fmt.Errorf("%w: say what became of it: answer outcome=done, outcome=retry or outcome=fail", ErrAnswer)
+		return fmt.Errorf("%w: say what became of it: answer outcome=done, outcome=retry or outcome=fail", machine.ErrAnswer)
 	}
 	if _, ok := result.(map[string]any); !ok {
-		return fmt.Errorf("%w: result is no object", ErrAnswer)
+		return fmt.Errorf("%w: result is no object", machine.ErrAnswer)
 	}
-	if outcome == "done" && m.s.Undoing == nil {
-		node := m.p.Node(w.Node)
+	if outcome == "done" && m.State.Undoing == nil {
+		node := m.Program.Node(w.Node)
 		for port := range node.Outputs {
-			if _, bad := t.readPort(node, port, result, nil); bad != nil {
-				return fmt.Errorf("%w: outcome=done needs result with what the flow reads from %s: %v", ErrAnswer, node.ID,
+			if _, bad := t.ReadPort(node, port, result, nil); bad != nil {
+				return fmt.Errorf("%w: outcome=done needs result with what the flow reads from %s: %v", machine.ErrAnswer, node.ID,
 					slices.Sorted(maps.Keys(node.Outputs)))
 			}
 		}
 	}
-	t.closeWait(w)
+	t.CloseWait(w)
 	v := t.Visit
 	switch outcome {
 	case "done":
 		t.completeCall(result)
 	case "fail":
-		t.failVisit(newFailure(ir.FailTool, "%s was cut off; %s settled it as failed", v.Call.Skill, f.By))
+		t.FailVisit(machine.Failf(ir.FailTool, "%s was cut off; %s settled it as failed", v.Call.Skill, f.By))
 	default: // retry: a new attempt, because the old id stands for what was cut off, on the files from before it
 		v.Attempt++
 		v.Losses = 0
 		call := *v.Call
 		call.Attempt, call.Resume = v.Attempt, nil
 		v.Call = &call
-		t.restoreFiles(*v.Before)
+		t.RestoreFiles(*v.Before)
 	}
 	return nil
 }

@@ -10,6 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -27,18 +30,18 @@ func (w *world) facts() []lattice.Entry {
 	return slices.DeleteFunc(slices.Clone(w.log), func(e lattice.Entry) bool { return e.Kind != lattice.EntryFact })
 }
 
-func points(t tester, p *ir.Program, w *world) []engine.Point {
+func points(t tester, p *ir.Program, w *world) []replay.Point {
 	t.Helper()
-	found, err := engine.Points(p, "run_1", w.facts())
+	found, err := replay.Points(p, "run_1", w.facts())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return found
 }
 
-func stateAt(t tester, p *ir.Program, w *world, at engine.Point) json.RawMessage {
+func stateAt(t tester, p *ir.Program, w *world, at replay.Point) json.RawMessage {
 	t.Helper()
-	s, err := engine.StateAt(p, "run_1", w.facts(), at)
+	s, err := replay.StateAt(p, "run_1", w.facts(), at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +49,7 @@ func stateAt(t tester, p *ir.Program, w *world, at engine.Point) json.RawMessage
 }
 
 // kept is what going back and on again must give once more. Calls of the new course have ids of their own.
-func kept(s engine.State, w *world) end {
+func kept(s runstate.State, w *world) end {
 	e := endOf(s, w)
 	e.Effects, e.Actions, e.Events = nil, nil, 0
 	return e
@@ -67,7 +70,7 @@ func TestTravelAnywhere(t *testing.T) {
 		for range 2 { // the second from a run that was rewound before
 			all := points(rt, p, w)
 			at := all[rapid.IntRange(0, len(all)-1).Draw(rt, "point")]
-			if at.Files == engine.FilesLost {
+			if at.Files == replay.FilesLost {
 				continue
 			}
 			state := stateAt(rt, p, w, at)
@@ -89,7 +92,7 @@ func TestTravelAnywhere(t *testing.T) {
 			}
 			replayed(rt, p, back)
 			again := points(rt, p, back)
-			if i := slices.IndexFunc(again, func(pt engine.Point) bool { return pt.Node == at.Node && pt.Visit == at.Visit }); i < 0 || again[i].Files == engine.FilesLost {
+			if i := slices.IndexFunc(again, func(pt replay.Point) bool { return pt.Node == at.Node && pt.Visit == at.Visit }); i < 0 || again[i].Files == replay.FilesLost {
 				rt.Fatalf("%v: rewound to %+v: the moment is gone: %+v", flow, at, again)
 			}
 			w = back
@@ -110,7 +113,7 @@ func TestForkAnywhere(t *testing.T) {
 		want := kept(s, w)
 		all := points(rt, p, w)
 		at := all[rapid.IntRange(0, len(all)-1).Draw(rt, "point")]
-		if at.Files == engine.FilesLost {
+		if at.Files == replay.FilesLost {
 			return
 		}
 		other := w.copied()
@@ -121,7 +124,7 @@ func TestForkAnywhere(t *testing.T) {
 		r := load(rt, p, "run_2", other)
 		fork := lattice.RunForked{RunID: "run_2", WorkItem: "w2", Program: p.Digest, Sprite: "main-2", From: "run_1", Moment: at.Moment, Pair: at.Pair,
 			State: stateAt(rt, p, w, at), Set: []lattice.Assignment{{Path: "$vars.mine.deep", Value: json.RawMessage(`[7]`)}}, Ctx: json.RawMessage(`{"own":1}`)}
-		if at.Files == engine.FilesUnchanged {
+		if at.Files == replay.FilesUnchanged {
 			fork.Pair = &lattice.Pair{Sprite: "main-1", CheckpointID: other.checkpoint("main-1").CheckpointID}
 		}
 		if err := r.BeginFork(rt.Context(), fork); err != nil {
@@ -174,13 +177,13 @@ func TestForkRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := good
 			spoil(&f)
-			s, _, err := engine.Step(p, engine.New("run_2"), f)
+			s, _, err := engine.Step(p, runstate.New("run_2"), f)
 			if err == nil || s.Status != lattice.Pending {
 				t.Errorf("Step = %s, %v; want an error", s.Status, err)
 			}
 		})
 	}
-	if _, _, err := engine.Step(p, engine.New("run_2"), good); err != nil {
+	if _, _, err := engine.Step(p, runstate.New("run_2"), good); err != nil {
 		t.Errorf("the good one: %v", err)
 	}
 }
@@ -193,14 +196,14 @@ func TestPointsName(t *testing.T) {
 	}
 	type row struct {
 		Node    string
-		Files   engine.Files
+		Files   replay.Files
 		Effects int
 	}
 	var got []row
 	for _, pt := range points(t, p, w) {
 		got = append(got, row{pt.Node, pt.Files, len(pt.Effects)})
 	}
-	want := []row{{"n0", engine.FilesAt, 2}, {"n1", engine.FilesAt, 2}, {"n2", engine.FilesAt, 2}, {"n3", engine.FilesAt, 1}, {"n4", engine.FilesUnchanged, 0}}
+	want := []row{{"n0", replay.FilesAt, 2}, {"n1", replay.FilesAt, 2}, {"n2", replay.FilesAt, 2}, {"n3", replay.FilesAt, 1}, {"n4", replay.FilesUnchanged, 0}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("points (-want +got):\n%s", diff)
 	}
@@ -249,7 +252,7 @@ func TestReplayNames(t *testing.T) {
 			if !spoil(&facts[i]) {
 				continue
 			}
-			got, err := engine.Replay(p, "run_1", []byte("secret"), engine.History{Facts: facts, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq})
+			got, err := replay.Verify(p, "run_1", []byte("secret"), replay.History{Facts: facts, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -257,18 +260,18 @@ func TestReplayNames(t *testing.T) {
 				t.Errorf("%s of entry %d (%s) changed: %+v", name, e.Seq, e.Type, got.Diverged)
 			}
 		}
-		if twice, err := engine.Replay(p, "run_1", nil, engine.History{Facts: slices.Insert(w.facts(), i, e), Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || twice.Diverged == nil || twice.Diverged.Seq != e.Seq {
+		if twice, err := replay.Verify(p, "run_1", nil, replay.History{Facts: slices.Insert(w.facts(), i, e), Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || twice.Diverged == nil || twice.Diverged.Seq != e.Seq {
 			t.Errorf("entry %d (%s) twice: %+v, %v", e.Seq, e.Type, twice.Diverged, err)
 		}
 		gone := slices.Delete(w.facts(), i, i+1)
-		if got, err := engine.Replay(p, "run_1", nil, engine.History{Facts: gone, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil {
+		if got, err := replay.Verify(p, "run_1", nil, replay.History{Facts: gone, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil {
 			t.Errorf("entry %d (%s) removed: %+v, %v", e.Seq, e.Type, got.Diverged, err)
 		}
 	}
-	if got, err := engine.Replay(p, "run_1", nil, engine.History{Facts: w.facts(), Snapshot: []byte(`{"run_id":"run_1"}`), SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil || got.Diverged.What != "snapshot" {
+	if got, err := replay.Verify(p, "run_1", nil, replay.History{Facts: w.facts(), Snapshot: []byte(`{"run_id":"run_1"}`), SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil || got.Diverged.What != "snapshot" {
 		t.Errorf("another snapshot: %+v, %v", got.Diverged, err)
 	}
-	if _, err := engine.Replay(flowOf(t, []string{"read"}), "run_1", nil, engine.History{Facts: w.facts()}); err != nil {
+	if _, err := replay.Verify(flowOf(t, []string{"read"}), "run_1", nil, replay.History{Facts: w.facts()}); err != nil {
 		t.Error(err)
 	}
 }
@@ -289,18 +292,18 @@ func TestReplayNamesWhatTheStateForgets(t *testing.T) {
 	replayed(t, p, w)
 	for i, e := range w.facts() {
 		gone := slices.Delete(w.facts(), i, i+1)
-		if got, err := engine.Replay(p, "run_1", nil, engine.History{Facts: gone, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil {
+		if got, err := replay.Verify(p, "run_1", nil, replay.History{Facts: gone, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil {
 			t.Errorf("entry %d (%s) removed: %+v, %v", e.Seq, e.Type, got.Diverged, err)
 		}
 		unread := w.facts()
 		if mutate(&unread[i], "exit", 7) {
-			if got, err := engine.Replay(p, "run_1", nil, engine.History{Facts: unread, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil || got.Diverged.Seq != e.Seq {
+			if got, err := replay.Verify(p, "run_1", nil, replay.History{Facts: unread, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil || got.Diverged.Seq != e.Seq {
 				t.Errorf("exit code of entry %d (%s) changed: %+v, %v", e.Seq, e.Type, got.Diverged, err)
 			}
 		}
 		other := w.facts()
 		other[i].Run = "run_2"
-		if got, err := engine.Replay(p, "run_1", nil, engine.History{Facts: other, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil || got.Diverged.Seq != e.Seq {
+		if got, err := replay.Verify(p, "run_1", nil, replay.History{Facts: other, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq}); err != nil || got.Diverged == nil || got.Diverged.Seq != e.Seq {
 			t.Errorf("entry %d (%s) of another run: %+v, %v", e.Seq, e.Type, got.Diverged, err)
 		}
 	}
@@ -323,7 +326,7 @@ func mutate(e *lattice.Entry, member string, value any) bool {
 
 func replayed(t tester, p *ir.Program, w *world) {
 	t.Helper()
-	got, err := engine.Replay(p, "run_1", []byte("secret"), engine.History{Facts: w.facts(), Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq})
+	got, err := replay.Verify(p, "run_1", []byte("secret"), replay.History{Facts: w.facts(), Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq})
 	if err != nil || got.Diverged != nil {
 		t.Fatalf("replay: %+v, %v", got.Diverged, err)
 	}
@@ -332,9 +335,9 @@ func replayed(t tester, p *ir.Program, w *world) {
 	}
 }
 
-func load(t tester, p *ir.Program, run string, w *world) *engine.Runner {
+func load(t tester, p *ir.Program, run string, w *world) *driver.Runner {
 	t.Helper()
-	r, err := engine.Load(w.deps(), p, run, []byte("secret"), engine.History{Facts: w.facts(), Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq, Last: w.last})
+	r, err := driver.Load(w.deps(), p, run, []byte("secret"), replay.History{Facts: w.facts(), Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq, Last: w.last})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +352,7 @@ func TestReplayNamesPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorded := w.facts()
-	if d := engine.Differs(recorded, w.facts()); d != nil {
+	if d := replay.Differs(recorded, w.facts()); d != nil {
 		t.Fatalf("the same journal differs: %+v", d)
 	}
 	for i, e := range recorded {
@@ -360,17 +363,17 @@ func TestReplayNamesPlaces(t *testing.T) {
 			journals["order"] = swapped
 		}
 		for what, journal := range journals {
-			if d := engine.Differs(recorded, journal); d == nil || d.What != what {
+			if d := replay.Differs(recorded, journal); d == nil || d.What != what {
 				t.Errorf("entry %d (%s) %s: Differs = %+v", e.Seq, e.Type, what, d)
 			}
-			told, err := engine.Replay(p, "run_1", []byte("secret"), engine.History{Facts: journal, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq})
+			told, err := replay.Verify(p, "run_1", []byte("secret"), replay.History{Facts: journal, Snapshot: w.snapshot, SnapshotSeq: w.snapshotSeq})
 			if err != nil || told.Diverged == nil || what != "missing" && told.Diverged.What != what {
 				t.Errorf("entry %d (%s) %s: Replay = %+v, %v", e.Seq, e.Type, what, told.Diverged, err)
 			}
 		}
 	}
 	cut := w.facts()[:3]
-	if d := engine.Differs(recorded, cut); d == nil || d.What != "missing" || d.Seq != recorded[3].Seq {
+	if d := replay.Differs(recorded, cut); d == nil || d.What != "missing" || d.Seq != recorded[3].Seq {
 		t.Errorf("cut journal: %+v", d)
 	}
 }

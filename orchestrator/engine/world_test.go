@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -172,7 +173,7 @@ func (w *world) saved(at lattice.Pair) (spriteFiles, error) {
 // lose tears whatever was not durable, as a loss of power may. What a run that has ended left behind is not looked at.
 func (w *world) lose() {
 	w.disk++
-	if s, err := engine.DecodeState(w.snapshot); err == nil && s.Status.Ended() {
+	if s, err := runstate.Decode(w.snapshot); err == nil && s.Status.Ended() {
 		return
 	}
 	torn := func() spriteFiles { return spriteFiles{map[string]int{"torn": 1}, map[string]lattice.Outcome{}} }
@@ -350,6 +351,6 @@ func (w *world) After(time.Duration) <-chan time.Time {
 	return fired
 }
 
-func (w *world) deps() engine.Deps {
-	return engine.Deps{Log: w, Caller: w, Boundary: w, Preparer: w, Forker: w, Actor: w, Model: w, Now: w.Now, After: w.After}
+func (w *world) deps() driver.Deps {
+	return driver.Deps{Log: w, Caller: w, Boundary: w, Preparer: w, Forker: w, Actor: w, Model: w, Now: w.Now, After: w.After}
 }

@@ -5,11 +5,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
 )
 
 // withClocks gives runners this machine's clocks; the engine says what each is for.
-func withClocks(d engine.Deps) engine.Deps {
+func withClocks(d driver.Deps) driver.Deps {
 	start := time.Now()
 	d.Now, d.After = time.Now, time.After
 	d.Awake = func() time.Duration { return time.Since(start) } // by the clock that stands still in sleep

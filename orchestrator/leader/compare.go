@@ -11,7 +11,8 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -36,19 +37,19 @@ func (t *travel) Compare(ctx context.Context, id, from, to string) (api.Comparis
 		return api.Comparison{}, err
 	}
 	out := api.Comparison{RunID: id, From: p.judged(a, ids, found), Vars: []api.VarChange{}, Files: []sprites.Change{}}
-	before, err := engine.StateAt(p.program, id, p.facts, a)
+	before, err := replay.StateAt(p.program, id, p.facts, a)
 	if err != nil {
 		return api.Comparison{}, err
 	}
-	after := engine.State{}
+	after := runstate.State{}
 	if b == nil {
-		folded, err := engine.Fold(p.program, id, p.facts)
+		folded, err := replay.Fold(p.program, id, p.facts)
 		if err != nil {
 			return api.Comparison{}, err
 		}
 		after = folded.State
 	} else {
-		if after, err = engine.StateAt(p.program, id, p.facts, *b); err != nil {
+		if after, err = replay.StateAt(p.program, id, p.facts, *b); err != nil {
 			return api.Comparison{}, err
 		}
 		m := p.judged(*b, ids, found)
@@ -62,7 +63,7 @@ func (t *travel) Compare(ctx context.Context, id, from, to string) (api.Comparis
 }
 
 // compareFiles compares the files of two moments, the second nil for the present; the note says why it cannot.
-func (t *travel) compareFiles(ctx context.Context, p past, a engine.Point, b *engine.Point) ([]sprites.Change, string, error) {
+func (t *travel) compareFiles(ctx context.Context, p past, a replay.Point, b *replay.Point) ([]sprites.Change, string, error) {
 	none := []sprites.Change{}
 	ends, note, err := t.findEnds(ctx, p, a, b)
 	if err != nil || note != "" || ends[0] == ends[1] {
@@ -83,16 +84,16 @@ func (t *travel) compareFiles(ctx context.Context, p past, a engine.Point, b *en
 }
 
 // findEnds are the checkpoints that hold the files of two moments, or the note why there are none.
-func (t *travel) findEnds(ctx context.Context, p past, a engine.Point, b *engine.Point) (ends [2]string, note string, err error) {
+func (t *travel) findEnds(ctx context.Context, p past, a replay.Point, b *replay.Point) (ends [2]string, note string, err error) {
 	ends = [2]string{sprites.Current, sprites.Current}
-	if a.Files == engine.FilesNone {
+	if a.Files == replay.FilesNone {
 		return ends, "", nil
 	}
 	ids, found, err := t.listCheckpoints(ctx, p.Sprite)
 	if err != nil {
 		return ends, "", err
 	}
-	for i, pt := range []*engine.Point{&a, b} {
+	for i, pt := range []*replay.Point{&a, b} {
 		if pt == nil {
 			if !found {
 				return ends, "files are not compared: sprite " + p.Sprite + " is gone", nil

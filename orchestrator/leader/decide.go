@@ -14,6 +14,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -110,7 +111,7 @@ func (ds *decisions) proceed(ctx context.Context, id string, d api.DecideRequest
 }
 
 // openWait picks the wait that a decision is about.
-func openWait(id string, s engine.State, want string) (lattice.Wait, error) {
+func openWait(id string, s runstate.State, want string) (lattice.Wait, error) {
 	var ids []string
 	for _, w := range s.Waits {
 		if w.ID == want || want == "" && len(s.Waits) == 1 {
@@ -124,7 +125,7 @@ func openWait(id string, s engine.State, want string) (lattice.Wait, error) {
 	return lattice.Wait{}, notWaiting(id, s)
 }
 
-func notWaiting(id string, s engine.State) error {
+func notWaiting(id string, s runstate.State) error {
 	return fault.Failed("not_waiting", "%s does not wait for that; it is %s", id, s.Status).WithHint("lattice show %s", id)
 }
 

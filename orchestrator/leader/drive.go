@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -28,8 +28,8 @@ type drives struct {
 	records  *records
 	recovery *recovery
 	sessions rester
-	deps     func(run string) engine.Deps                                 // what its runner acts through
-	ended    func(run string, r *engine.Runner, status lattice.RunStatus) // called after the drive that ended it
+	deps     func(run string) driver.Deps                                 // what its runner acts through
+	ended    func(run string, r *driver.Runner, status lattice.RunStatus) // called after the drive that ended it
 
 	loading sync.Mutex // held while a run is read from the store, before mu
 
@@ -133,9 +133,9 @@ func (d *drives) start(id string, r *run) {
 
 // finish ends a drive, unless a decision came just when the runner had come to rest. A wait with a timer is driven again
 // when the timer is due.
-func (d *drives) finish(id string, r *run, stop engine.Stop, err error) bool {
+func (d *drives) finish(id string, r *run, stop driver.Stop, err error) bool {
 	d.mu.Lock()
-	put := errors.Is(err, engine.ErrYielded)
+	put := errors.Is(err, driver.ErrYielded)
 	if put && d.yielding == nil && !d.closing || err == nil && !d.closing && r.runner.State().Status == lattice.Running {
 		d.mu.Unlock()
 		return false

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -88,7 +90,7 @@ func (t *travel) buildForkFact(ctx context.Context, p past, req api.ForkRequest)
 	if err != nil {
 		return nil, err
 	}
-	state, err := engine.StateAt(p.program, p.ID, p.facts, pt)
+	state, err := replay.StateAt(p.program, p.ID, p.facts, pt)
 	if err != nil {
 		return nil, fmt.Errorf("fork run %s: %w", p.ID, err)
 	}
@@ -99,15 +101,15 @@ func (t *travel) buildForkFact(ctx context.Context, p past, req api.ForkRequest)
 	f := &lattice.RunForked{Program: p.program.Digest, From: p.ID, Moment: pt.Moment, Pair: pt.Pair, State: body, Set: req.Set}
 	trial := *f
 	trial.Pair = nil
-	if _, _, err := engine.Step(p.program, engine.New(""), trial); errors.Is(err, engine.ErrAnswer) {
+	if _, _, err := engine.Step(p.program, runstate.New(""), trial); errors.Is(err, engine.ErrAnswer) {
 		return nil, fault.BadInput("bad_input", "%s", strings.TrimPrefix(err.Error(), engine.ErrAnswer.Error()+": ")).WithHint("--set x=text or --set 'x:=[1,2]' writes $vars.x")
 	}
-	if pt.Files != engine.FilesNone {
+	if pt.Files != replay.FilesNone {
 		if err := t.copies.checkSupport(ctx, p.Sprite); err != nil {
 			return nil, err
 		}
 	}
-	if pt.Files == engine.FilesUnchanged {
+	if pt.Files == replay.FilesUnchanged {
 		if err := t.drives.awaitIdle(ctx, p.ID); err != nil {
 			return nil, err
 		}

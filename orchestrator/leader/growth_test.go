@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
 )
@@ -56,7 +56,7 @@ func TestLooksCostTheSame(t *testing.T) {
 		"spare checkpoints":  func() error { _, err := l.views.states.encodeUsers("dev"); return err },
 		"sprite free":        func() error { return l.views.states.checkSpriteFree(run, "dev") },
 		"rewind": func() error {
-			p := past{record: rec, facts: []lattice.Entry{{Seq: 1}}, points: []engine.Point{{Moment: lattice.Moment{Seq: 1}, Files: engine.FilesUnchanged}}}
+			p := past{record: rec, facts: []lattice.Entry{{Seq: 1}}, points: []replay.Point{{Moment: lattice.Moment{Seq: 1}, Files: replay.FilesUnchanged}}}
 			p.Sprite = "dev"
 			return l.views.states.markShared(p)
 		},

@@ -20,7 +20,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/action"
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -91,7 +91,7 @@ type Config struct {
 	// and nothing else. "" otherwise.
 	ReadOnly string
 	// WrapLog, when set, stands between the engine and the store.
-	WrapLog func(engine.Log) engine.Log
+	WrapLog func(driver.Log) driver.Log
 	// Warn tells the person at the terminal something that the run goes on in spite of.
 	Warn func(string)
 }
@@ -210,7 +210,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.succession.client, l.succession.embedded = l.client, l.host != nil
 
 	boundaries := &boundaries{Session: l.session, client: l.client, states: states, log: l.cfg.Log}
-	var journal engine.Log = l.store
+	var journal driver.Log = l.store
 	if l.cfg.WrapLog != nil {
 		journal = l.cfg.WrapLog(journal)
 	}
@@ -221,13 +221,13 @@ func (l *Leader) compose(sprites http.Handler) {
 	d.records, d.hostless, d.sessions = l.records, l.hostless, l.session
 	d.recovery = &recovery{client: l.client, disk: disk, records: l.records, log: l.cfg.Log}
 	journal = notifyingLog{journal, l.notifier}
-	d.deps = func(id string) engine.Deps {
-		return withClocks(engine.Deps{
+	d.deps = func(id string) driver.Deps {
+		return withClocks(driver.Deps{
 			Log: actionLog{Log: journal, outputs: l.outputs}, Caller: l.session, Boundary: boundaries, Preparer: prepare, Forker: prepare, Actor: actor, Model: asker{func() (Models, error) { return l.models.find(d.modelsOf(id)) }},
 			OnEntry: func(entries []lattice.Entry) { watchers.notify(entries[0].Run) },
 		})
 	}
-	d.ended = func(id string, r *engine.Runner, status lattice.RunStatus) {
+	d.ended = func(id string, r *driver.Runner, status lattice.RunStatus) {
 		if status == lattice.Succeeded || status == lattice.Canceled {
 			l.pruner.removeCopies(id, r)
 		}

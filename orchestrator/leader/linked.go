@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -17,7 +17,7 @@ import (
 // given again, or lattice resume after a crash in between.
 
 // continueIn goes on with the run that next names, and begins it if nobody has.
-func (rn *runs) continueIn(ctx context.Context, id string, next engine.Next, values api.Values, detach bool) (api.RunView, error) {
+func (rn *runs) continueIn(ctx context.Context, id string, next runstate.Next, values api.Values, detach bool) (api.RunView, error) {
 	v, begun, err := rn.link(ctx, id, next, values, detach)
 	if err != nil || begun {
 		return v, err
@@ -26,7 +26,7 @@ func (rn *runs) continueIn(ctx context.Context, id string, next engine.Next, val
 }
 
 // link begins the run that next names; begun is false when it is there already.
-func (rn *runs) link(ctx context.Context, id string, next engine.Next, values api.Values, detach bool) (v api.RunView, begun bool, err error) {
+func (rn *runs) link(ctx context.Context, id string, next runstate.Next, values api.Values, detach bool) (v api.RunView, begun bool, err error) {
 	rn.linking.Lock()
 	defer rn.linking.Unlock()
 	key := strings.TrimPrefix(next.RunID, runID(""))

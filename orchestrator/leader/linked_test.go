@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
 )
@@ -17,7 +17,7 @@ const asks = `{"execir_version":"1.0","id":"asks","tools":["agent.run"],"entry_n
 	"args":{"pass_through_events":true,"command":"[ -f .lattice/answers.json ] || echo 'LATTICE_EVENT {\"type\":\"question\",\"prompt\":\"Which?\"}'"}}],"edges":[]}`
 
 // dies lets nothing follow when an answer is on disk.
-type dies struct{ engine.Log }
+type dies struct{ driver.Log }
 
 func (d dies) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
 	seq, err := d.Log.Append(ctx, run, after, entries)
@@ -35,7 +35,7 @@ func TestLinkedRunAfterCrash(t *testing.T) {
 	home := leader.Home(t.TempDir())
 	answer := api.DecideRequest{Decision: lattice.Answer, Inputs: map[string]string{"answer": "red"}, By: "ada"}
 	first, end := lead(t, home, func(c *leader.Config) {
-		c.WrapLog = func(log engine.Log) engine.Log { return dies{log} }
+		c.WrapLog = func(log driver.Log) driver.Log { return dies{log} }
 	})
 	one := start(t, first, asks, "")
 	if v := watch(t, first, one, ""); v.Status != lattice.BlockedWaitingForUser || len(v.Waits) != 1 {

@@ -9,12 +9,13 @@ import (
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
 // run is a loaded run.
 type run struct {
-	runner  *engine.Runner
+	runner  *driver.Runner
 	begin   lattice.RunStarted // its first fact
 	fork    *lattice.RunForked // the same, of a run that goes on from another one
 	models  *lattice.Models    // those that it asks, nil for the leader's; guarded by mu
@@ -63,7 +64,7 @@ func (d *drives) read(id string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	runner, err := engine.Load(d.deps(id), p.program, id, p.Secret, history(h))
+	runner, err := driver.Load(d.deps(id), p.program, id, p.Secret, history(h))
 	if err != nil {
 		return nil, fmt.Errorf("load run %s: %w", id, err)
 	}
@@ -128,7 +129,7 @@ func (d *drives) trim(id string) {
 }
 
 // runner returns the runner of a run that is loaded, or nil.
-func (d *drives) runner(id string) *engine.Runner {
+func (d *drives) runner(id string) *driver.Runner {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if r := d.loaded[id]; r != nil {

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -17,7 +17,7 @@ import (
 
 // Models asks models, and knows beforehand which it could not ask. Ready and Upward answer for people: they send nothing.
 type Models interface {
-	engine.Model
+	driver.Model
 	Ready(class string, priced bool) error
 	Upward(from, to string) error
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -18,7 +18,7 @@ import (
 
 // actionLog is the engine's log. It prints noted actions, and what became of them, to the output log of their run.
 type actionLog struct {
-	engine.Log
+	driver.Log
 	outputs *outputs
 }
 
@@ -218,7 +218,7 @@ func (n *notes) DecideAction(ctx context.Context, id string, d api.ActionDecisio
 }
 
 // perform performs an approved action and records its outcome.
-func (n *notes) perform(ctx context.Context, r *engine.Runner, a api.NotedAction) error {
+func (n *notes) perform(ctx context.Context, r *driver.Runner, a api.NotedAction) error {
 	settled := lattice.ActionSettled{Key: a.Key, Action: a.Action}
 	result, err := n.actor.Do(ctx, lattice.Action{Key: a.Key, RunID: a.RunID, Sprite: a.Sprite, Name: a.Action, Parameters: a.Parameters, Binding: a.Binding})
 	var refusal *lattice.Refusal

@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -37,7 +37,7 @@ func (p *performed) Do(_ context.Context, a lattice.Action) ([]byte, error) {
 
 // killedAt fails every append from the fact of a type on, before it is stored or after.
 type killedAt struct {
-	engine.Log
+	driver.Log
 	fact  string
 	after bool
 	dead  *bool
@@ -61,7 +61,7 @@ func (k killedAt) Append(ctx context.Context, run string, after lattice.Seq, ent
 const packs = `{"execir_version":"1.0","id":"packs","tools":[],"entry_node":"p","nodes":[{"id":"p","op":"PACK","inputs":{"a":1}}],"edges":[]}`
 
 // openLeader opens a leader on home with an actor of the test's.
-func openLeader(t *testing.T, home Home, actor performer, wrap func(engine.Log) engine.Log) *Leader {
+func openLeader(t *testing.T, home Home, actor performer, wrap func(driver.Log) driver.Log) *Leader {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -149,7 +149,7 @@ func TestActionDecisionsSurviveAKill(t *testing.T) {
 		home := Home(t.TempDir())
 		run := runWithActions(t, home)
 		actor, dead := &performed{done: map[string]bool{}}, false
-		l := openLeader(t, home, actor, func(log engine.Log) engine.Log { return killedAt{log, at.fact, at.after, &dead} })
+		l := openLeader(t, home, actor, func(log driver.Log) driver.Log { return killedAt{log, at.fact, at.after, &dead} })
 		approve := api.ActionDecision{Key: "push1", Decision: lattice.Approve, By: "ada", Comments: "fine"}
 		if _, err := l.DecideAction(t.Context(), run, approve); err == nil {
 			t.Fatalf("%+v: the kill went unnoticed", at)

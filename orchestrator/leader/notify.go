@@ -12,7 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/notify"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -151,7 +151,7 @@ func (n *notifier) close() {
 
 // notifyingLog is the engine's log, with a note about each run that comes to rest.
 type notifyingLog struct {
-	engine.Log
+	driver.Log
 	notifier *notifier
 }
 

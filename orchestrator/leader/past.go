@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -19,32 +19,32 @@ type past struct {
 	record
 	program *ir.Program
 	facts   []lattice.Entry
-	points  []engine.Point
+	points  []replay.Point
 }
 
 // lose marks the moments before some time whose files would be those in the sprite.
 func (p past) lose(until time.Time, why string) {
 	for i, pt := range p.points {
-		if pt.Files == engine.FilesUnchanged && p.at(pt).Before(until) {
-			p.points[i].Files, p.points[i].Lost = engine.FilesLost, why
+		if pt.Files == replay.FilesUnchanged && p.at(pt).Before(until) {
+			p.points[i].Files, p.points[i].Lost = replay.FilesLost, why
 		}
 	}
 }
 
 // at is when a moment was.
-func (p past) at(pt engine.Point) time.Time {
+func (p past) at(pt replay.Point) time.Time {
 	i := slices.IndexFunc(p.facts, func(e lattice.Entry) bool { return e.Seq == pt.Seq })
 	return p.facts[i].At
 }
 
 // find looks a moment up by NODE or NODE#VISIT.
-func (p past) find(spec string) (engine.Point, error) {
+func (p past) find(spec string) (replay.Point, error) {
 	node, number, numbered := strings.Cut(spec, "#")
 	visit, err := strconv.Atoi(number)
 	if spec == "" || numbered && (err != nil || visit < 1) {
-		return engine.Point{}, fault.BadInput("bad_moment", "%q names no moment: write NODE, or NODE#2 for the second time that it began", spec).WithHint("lattice rewind %s", p.ID)
+		return replay.Point{}, fault.BadInput("bad_moment", "%q names no moment: write NODE, or NODE#2 for the second time that it began", spec).WithHint("lattice rewind %s", p.ID)
 	}
-	var found *engine.Point
+	var found *replay.Point
 	for i, pt := range p.points {
 		if pt.Node == node && (!numbered || pt.Visit == visit) {
 			found = &p.points[i]
@@ -54,7 +54,7 @@ func (p past) find(spec string) (engine.Point, error) {
 	case found != nil:
 		return *found, nil
 	case p.program.Node(node) == nil:
-		return engine.Point{}, fault.NotFound("node_not_found", "the flow has no node %s", node).WithHint("lattice rewind %s lists where the run can go back to", p.ID)
+		return replay.Point{}, fault.NotFound("node_not_found", "the flow has no node %s", node).WithHint("lattice rewind %s lists where the run can go back to", p.ID)
 	}
 	why := fmt.Sprintf("%s never began %s", p.ID, spec)
 	switch {
@@ -63,7 +63,7 @@ func (p past) find(spec string) (engine.Point, error) {
 	case p.kept.Fork != nil:
 		why += " itself; what lies before " + p.kept.Fork.Moment.Node + " is " + p.kept.Fork.From + "'s"
 	}
-	return engine.Point{}, fault.NotFound("moment_not_found", "%s", why).WithHint("lattice rewind %s lists where it can go back to", p.ID)
+	return replay.Point{}, fault.NotFound("moment_not_found", "%s", why).WithHint("lattice rewind %s lists where it can go back to", p.ID)
 }
 
 // inFlow reports whether a node is one of the flow itself.
@@ -72,24 +72,24 @@ func (p past) inFlow(node string) bool {
 }
 
 // missing says why a moment cannot be gone to, "" when it can.
-func missing(pt engine.Point, sprite string, ids map[string]bool, found bool) string {
+func missing(pt replay.Point, sprite string, ids map[string]bool, found bool) string {
 	switch {
-	case pt.Files == engine.FilesNone:
+	case pt.Files == replay.FilesNone:
 		return ""
 	case pt.Lost != "":
 		return pt.Lost
-	case pt.Files == engine.FilesLost:
+	case pt.Files == replay.FilesLost:
 		return "its files were written to before a checkpoint was taken"
 	case !found:
 		return "sprite " + sprite + " is gone"
-	case pt.Files == engine.FilesAt && !ids[pt.Pair.CheckpointID]:
+	case pt.Files == replay.FilesAt && !ids[pt.Pair.CheckpointID]:
 		return "checkpoint " + pt.Pair.CheckpointID + " is gone"
 	}
 	return ""
 }
 
 // judged is view that also says whether the run can go back there, by the checkpoints that its sprite has (held).
-func (p past) judged(pt engine.Point, ids map[string]bool, found bool) api.Moment {
+func (p past) judged(pt replay.Point, ids map[string]bool, found bool) api.Moment {
 	m := p.view(pt)
 	m.Why = missing(pt, p.Sprite, ids, found)
 	m.Available = m.Why == ""
@@ -97,7 +97,7 @@ func (p past) judged(pt engine.Point, ids map[string]bool, found bool) api.Momen
 }
 
 // view is a moment for people.
-func (p past) view(pt engine.Point) api.Moment {
+func (p past) view(pt replay.Point) api.Moment {
 	m := api.Moment{Node: pt.Node, Visit: pt.Visit, Seq: pt.Seq, At: p.at(pt), Files: string(pt.Files), Effects: effectTexts(pt.Effects)}
 	if pt.Pair != nil {
 		m.Checkpoint = pt.Pair.CheckpointID
@@ -105,7 +105,7 @@ func (p past) view(pt engine.Point) api.Moment {
 	return m
 }
 
-func effectTexts(effects []engine.WorldEffect) []string {
+func effectTexts(effects []replay.WorldEffect) []string {
 	var texts []string
 	for _, e := range effects {
 		texts = append(texts, e.String())
@@ -114,7 +114,7 @@ func effectTexts(effects []engine.WorldEffect) []string {
 }
 
 // moments finds two moments by name: "" is the beginning, then the present, for which b is nil.
-func (p past) moments(from, to string) (a engine.Point, b *engine.Point, err error) {
+func (p past) moments(from, to string) (a replay.Point, b *replay.Point, err error) {
 	if len(p.points) == 0 {
 		return a, nil, fault.NotFound("moment_not_found", "%s has begun no node yet", p.ID)
 	}

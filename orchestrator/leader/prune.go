@@ -17,7 +17,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
@@ -212,7 +213,7 @@ func (o options) source(state []byte) string {
 		return ""
 	}
 	copies := func(c lattice.Command) bool { return c.Kind == lattice.DoFork && c.Pair.Sprite == o.Fork.Pair.Sprite }
-	if s, err := engine.DecodeState(state); state != nil && err == nil && !slices.ContainsFunc(s.Pending, copies) {
+	if s, err := runstate.Decode(state); state != nil && err == nil && !slices.ContainsFunc(s.Pending, copies) {
 		return ""
 	}
 	return o.Fork.Pair.Sprite
@@ -335,7 +336,7 @@ func sizeOf(dir string) int64 {
 
 // removeCopies removes the copies that a run had which has ended. Nobody goes back meanwhile: one that has gone back since
 // makes new ones.
-func (pr *pruner) removeCopies(id string, r *engine.Runner) {
+func (pr *pruner) removeCopies(id string, r *driver.Runner) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	pr.mu.Lock()

@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
@@ -237,7 +238,7 @@ func (rs *records) readHistory(id string) (past, store.History, error) {
 }
 
 // fold folds all facts of a run.
-func (rs *records) fold(id string) (at engine.Standing, begun bool, err error) {
+func (rs *records) fold(id string) (at driver.Standing, begun bool, err error) {
 	p, h, err := rs.readHistory(id)
 	if err != nil {
 		return at, false, err
@@ -246,12 +247,12 @@ func (rs *records) fold(id string) (at engine.Standing, begun bool, err error) {
 	if err != nil {
 		return at, false, fmt.Errorf("load run %s: %w", id, err)
 	}
-	return engine.Standing{State: f.State, Seq: h.Last, At: f.At}, true, nil
+	return driver.Standing{State: f.State, Seq: h.Last, At: f.At}, true, nil
 }
 
 // history is a run's history as the engine takes it.
-func history(h store.History) engine.History {
-	return engine.History{Facts: h.Facts, Snapshot: h.State.Body, SnapshotSeq: h.State.Seq, Last: h.Last, EventBytes: h.EventBytes}
+func history(h store.History) replay.History {
+	return replay.History{Facts: h.Facts, Snapshot: h.State.Body, SnapshotSeq: h.State.Seq, Last: h.Last, EventBytes: h.EventBytes}
 }
 
 // listArtifacts lists the files that a run declared, each with its last declaration, in the order of their first.

@@ -8,6 +8,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -21,7 +23,7 @@ type recovery struct {
 }
 
 // recover takes a run back, unless its files are those that it left.
-func (rc *recovery) recover(ctx context.Context, id string, r *engine.Runner) error {
+func (rc *recovery) recover(ctx context.Context, id string, r *driver.Runner) error {
 	s, disk := r.State(), rc.disk()
 	switch {
 	case s.Recovering != nil:
@@ -59,6 +61,6 @@ func (rc *recovery) findSoundPoint(ctx context.Context, id, sprite, disk string)
 	if err != nil {
 		return nil, err
 	}
-	lost, err := engine.SoundPoint(p.program, id, p.facts, disk, func(pair lattice.Pair) bool { return durable[pair.CheckpointID] })
+	lost, err := replay.SoundPoint(p.program, id, p.facts, disk, func(pair lattice.Pair) bool { return durable[pair.CheckpointID] })
 	return &lost, err
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -107,7 +107,7 @@ func (b *boundaries) Restore(ctx context.Context, sprite string, to lattice.Pair
 		return fmt.Errorf("look for sprite %s: %w", sprite, err)
 	}
 	if !slices.ContainsFunc(s.Labels, func(label string) bool { return strings.HasPrefix(label, OwnerLabel) }) {
-		return engine.Torn(sprite)
+		return driver.Torn(sprite)
 	}
 	if err := b.client.Delete(ctx, sprite); err != nil && !errors.Is(err, sprites.ErrNotFound) {
 		return fmt.Errorf("remove sprite %s, whose files may be torn: %w", sprite, err)

@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -89,7 +90,7 @@ func (t *travel) planRewind(ctx context.Context, id string, req api.RewindReques
 	if err := t.states.checkSpriteFree(id, p.kept.Sprite); err != nil {
 		return lattice.Rewound{}, nil, err
 	}
-	state, err := engine.StateAt(p.program, id, p.facts, pt)
+	state, err := replay.StateAt(p.program, id, p.facts, pt)
 	if err != nil {
 		return lattice.Rewound{}, nil, fmt.Errorf("rewind run %s: %w", id, err)
 	}
@@ -109,10 +110,10 @@ func (t *travel) planRewind(ctx context.Context, id string, req api.RewindReques
 
 // pushElsewhere gives the run another branch of its own where it has pushed to the one before: what is pushed stays, and
 // what comes now does not follow from it.
-func pushElsewhere(then *engine.State, run string, epoch int, effects []engine.WorldEffect) (branch string, renamed bool) {
+func pushElsewhere(then *runstate.State, run string, epoch int, effects []replay.WorldEffect) (branch string, renamed bool) {
 	repo, ok := then.Ctx["repo"].(map[string]any)
 	before, _ := repo["push_branch"].(string)
-	if !ok || ownBranch(before, run) == "" || !slices.ContainsFunc(effects, func(e engine.WorldEffect) bool { return ownBranch(e.Branch, run) != "" }) {
+	if !ok || ownBranch(before, run) == "" || !slices.ContainsFunc(effects, func(e replay.WorldEffect) bool { return ownBranch(e.Branch, run) != "" }) {
 		return "", false
 	}
 	branch = fmt.Sprintf("%s%s-%d", branchPrefix, run, epoch+2) // the first one had no number

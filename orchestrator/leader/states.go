@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -18,14 +20,14 @@ type states struct {
 	store   *store.Store
 	records *records
 	live    interface {
-		runner(id string) *engine.Runner // nil when the run is not loaded
+		runner(id string) *driver.Runner // nil when the run is not loaded
 	}
 	disk func() string // "" when unknown
 }
 
 // read returns the state of a run; begun is false before the first fact. Not every fact is followed by a snapshot: when
 // facts follow the last one, because a process was killed, they are folded.
-func (s *states) read(id string) (at engine.Standing, begun bool, err error) {
+func (s *states) read(id string) (at driver.Standing, begun bool, err error) {
 	if r := s.live.runner(id); r != nil && !r.Broken() {
 		at = r.Standing()
 		return at, at.State.Status != lattice.Pending, nil
@@ -44,8 +46,8 @@ func (s *states) read(id string) (at engine.Standing, begun bool, err error) {
 	if !found {
 		return at, false, nil
 	}
-	at = engine.Standing{Seq: snapshot.Seq, At: snapshot.At}
-	if at.State, err = engine.DecodeState(snapshot.Body); err != nil {
+	at = driver.Standing{Seq: snapshot.Seq, At: snapshot.At}
+	if at.State, err = runstate.Decode(snapshot.Body); err != nil {
 		return at, false, fmt.Errorf("load run %s: %w", id, err)
 	}
 	return at, true, nil
@@ -88,7 +90,7 @@ func (s *states) encodeUsers(sprite string) ([]json.RawMessage, error) {
 }
 
 // findNext returns the run that continues run id after the answer to a legacy question, or nil.
-func (s *states) findNext(id string) (*engine.Next, error) {
+func (s *states) findNext(id string) (*runstate.Next, error) {
 	at, _, err := s.read(id)
 	return at.State.Next, err
 }
@@ -127,7 +129,7 @@ func (s *states) readPast(id string) (past, error) {
 	if err != nil {
 		return past{}, err
 	}
-	if p.points, err = engine.Points(p.program, id, p.facts); err != nil || p.Sprite == "" || p.kept.OwnSprite {
+	if p.points, err = replay.Points(p.program, id, p.facts); err != nil || p.Sprite == "" || p.kept.OwnSprite {
 		return p, err
 	}
 	return p, s.markShared(p)
@@ -140,7 +142,7 @@ func (s *states) markShared(p past) error {
 		return fmt.Errorf("list runs: %w", err)
 	}
 	for _, r := range all { // newest first: most often one is enough
-		if !slices.ContainsFunc(p.points, func(pt engine.Point) bool { return pt.Files == engine.FilesUnchanged }) {
+		if !slices.ContainsFunc(p.points, func(pt replay.Point) bool { return pt.Files == replay.FilesUnchanged }) {
 			return nil
 		}
 		if r.ID == p.ID {
@@ -169,8 +171,8 @@ func (s *states) markTorn(p past) error {
 		return nil
 	}
 	for i, pt := range p.points {
-		if pt.Files == engine.FilesUnchanged {
-			p.points[i].Files = engine.FilesLost
+		if pt.Files == replay.FilesUnchanged {
+			p.points[i].Files = replay.FilesLost
 			p.points[i].Lost = "the machine or its disk was restarted since, and the files may be torn"
 		}
 	}

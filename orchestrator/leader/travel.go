@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -45,7 +45,7 @@ func (t *travel) loadPast(ctx context.Context, id string) (past, error) {
 // markRestored marks moments whose files would be those in the sprite, if somebody has put the sprite back since: the host
 // keeps the state before in a checkpoint of its own.
 func (t *travel) markRestored(ctx context.Context, p past) error {
-	if len(p.facts) == 0 || !slices.ContainsFunc(p.points, func(pt engine.Point) bool { return pt.Files == engine.FilesUnchanged }) {
+	if len(p.facts) == 0 || !slices.ContainsFunc(p.points, func(pt replay.Point) bool { return pt.Files == replay.FilesUnchanged }) {
 		return nil
 	}
 	if v, err := t.views.build(p.ID); err != nil || v.Status == lattice.Running {
@@ -108,7 +108,7 @@ func (t *travel) Moments(ctx context.Context, id string) ([]api.Moment, error) {
 }
 
 // findReachable finds a moment that can be gone to.
-func (t *travel) findReachable(ctx context.Context, p past, spec string) (engine.Point, error) {
+func (t *travel) findReachable(ctx context.Context, p past, spec string) (replay.Point, error) {
 	pt, err := p.find(spec)
 	if err != nil {
 		return pt, err
@@ -145,11 +145,11 @@ func (t *travel) Replay(_ context.Context, id string, journal []lattice.Entry) (
 	if journal != nil {
 		replayed.Facts = journal
 	}
-	told, err := engine.Replay(program, id, rec.Secret, replayed)
+	told, err := replay.Verify(program, id, rec.Secret, replayed)
 	if err != nil {
 		return api.Replay{}, err
 	}
-	if d := engine.Differs(recorded, replayed.Facts); d != nil && (told.Diverged == nil || told.Diverged.Seq == 0 || d.Seq <= told.Diverged.Seq) {
+	if d := replay.Differs(recorded, replayed.Facts); d != nil && (told.Diverged == nil || told.Diverged.Seq == 0 || d.Seq <= told.Diverged.Seq) {
 		told.Diverged = d
 	}
 	out := api.Replay{RunID: id, OK: told.Diverged == nil, Facts: told.Facts, StateSum: told.StateSum}

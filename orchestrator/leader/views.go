@@ -8,7 +8,7 @@ import (
 	"math"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -187,7 +187,7 @@ func (vw *views) startedWith(id string, epoch int) (*api.StartedWith, error) {
 }
 
 // describe fills a view from the run's state.
-func describe(v *api.RunView, s engine.State) error {
+func describe(v *api.RunView, s runstate.State) error {
 	v.Status, v.Epoch, v.Steps, v.Node, v.Waits = s.Status, s.Epoch, s.Steps, s.Node, s.Waits
 	if len(s.Pending) > 0 {
 		v.Doing = string(s.Pending[0].Kind)
@@ -210,7 +210,7 @@ func describe(v *api.RunView, s engine.State) error {
 }
 
 // modelUse is what a run's questions to models have taken, nil when it asked none.
-func modelUse(s engine.State) *api.ModelUse {
+func modelUse(s runstate.State) *api.ModelUse {
 	if s.Models.Calls == 0 {
 		return nil
 	}
@@ -223,7 +223,7 @@ func modelUse(s engine.State) *api.ModelUse {
 }
 
 // used is what was spent, to the nanodollar: sums of prices have digits behind that which mean nothing.
-func used(s engine.Spent) api.ModelUse {
+func used(s runstate.Spent) api.ModelUse {
 	s.CostUSD = math.Round(s.CostUSD*1e9) / 1e9
 	return api.ModelUse{Calls: s.Calls, ModelUsage: s.ModelUsage}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
@@ -181,9 +182,9 @@ func drive(t *testing.T, skills, doc string) *journal {
 		t.Fatal(findings)
 	}
 	j := &journal{world: w, known: map[string]bool{}}
-	r, err := engine.Load(engine.Deps{
+	r, err := driver.Load(driver.Deps{
 		Log: j, Caller: j, Boundary: w.session, Preparer: j, Actor: j, Now: time.Now, After: time.After,
-	}, program, "run_1", []byte("secret"), engine.History{})
+	}, program, "run_1", []byte("secret"), replay.History{})
 	if err != nil {
 		t.Fatal(err)
 	}

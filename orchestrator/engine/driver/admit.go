@@ -1,0 +1,31 @@
+package driver
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// DefaultMaxEventBytes is how much of what sprites say a run records: no sprite fills the disk with words. Nothing that a
+// run's course depends on is lost behind it, because that becomes facts.
+const DefaultMaxEventBytes = 64 << 20
+
+// admit counts an event of a sprite. Of those beyond the bound it returns nil, and of the first of them a warning in its
+// place.
+func (d *drive) admit(e lattice.Entry) (*lattice.Entry, error) {
+	r := d.r
+	most := cmp.Or(r.deps.MaxEventBytes, DefaultMaxEventBytes)
+	if r.eventBytes > most {
+		return nil, nil
+	}
+	r.eventBytes += uint64(len(e.Body))
+	if r.eventBytes <= most {
+		return &e, nil
+	}
+	warning, err := ownEntry(r.state, protocol.Info{
+		Kind: "warning", Message: fmt.Sprintf("the sprites of this run have said more than %d bytes; further events are not recorded", most),
+	}, "events_limit", "events_limit", e.At)
+	return &warning, err
+}

@@ -1,0 +1,282 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/engine/machine"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// Run drives the run until it is final, or waits for people with nothing else to do, or ctx ends. It returns ctx's
+// error in the last case, and the error of an effect whose outcome could not be found out; in both the run stays
+// resumable, and every goroutine of Run has ended when it returns.
+func (r *Runner) Run(ctx context.Context) (Stop, error) {
+	select {
+	case r.own <- struct{}{}:
+		defer func() { <-r.own }()
+	default:
+		return Stop{}, ErrDriven
+	}
+	defer func() {
+		select {
+		case <-r.yield: // it was for this drive
+		default:
+		}
+	}()
+	r.driven, r.mark = true, r.deps.Awake()
+	defer func() { r.driven = false }()
+
+	d := &drive{r: r, mail: make(chan mail, maxBatch), running: map[string]context.CancelFunc{}, ending: map[string]bool{}}
+	d.ctx, d.cancel = context.WithCancel(ctx)
+	stop, err := d.loop()
+	if rest := d.shutdown(); err == nil {
+		err = rest
+	}
+	if err == nil && !stop.Status.Ended() {
+		err = ctx.Err() // nil for a run that waits
+	}
+	return stop, err
+}
+
+// drive is one Run: its effects in flight and what they report.
+type drive struct {
+	r       *Runner
+	ctx     context.Context
+	cancel  context.CancelFunc
+	effects sync.WaitGroup
+	mail    chan mail                     // buffered: what comes while one batch is committed is the next one
+	running map[string]context.CancelFunc // by command id
+	ending  map[string]bool               // commands that were dropped while they were performed, until they have ended
+	yields  bool                          // nothing more is begun
+
+	limit <-chan time.Time // goes off when the run's timeout is used up; nil while it is paused or there is none
+
+	events []lattice.Entry  // observed and not yet stored
+	bytes  int              // of their bodies
+	flush  <-chan time.Time // goes off when they have waited long enough for company; nil while there are none
+}
+
+// mail is what an effect reports: an event, or how it ended.
+type mail struct {
+	command string
+	event   *lattice.Entry
+	facts   []lattice.Fact
+	err     error
+}
+
+func (d *drive) loop() (Stop, error) {
+	for {
+		if d.ctx.Err() != nil {
+			return Stop{Status: d.r.state.Status}, nil
+		}
+		if stop, done, err := d.rest(); done || err != nil {
+			return stop, err
+		}
+		select {
+		case <-d.r.yield: // before anything more is begun
+			d.yields = true
+		default:
+		}
+		if err := d.recount(); err != nil {
+			return Stop{Status: d.r.state.Status}, err
+		}
+		d.Dispatch()
+		if d.yields && d.quiet() {
+			return Stop{Status: d.r.state.Status}, ErrYielded
+		}
+		d.watchLimit()
+		var err error
+		select {
+		case <-d.r.yield:
+			d.yields = true
+		case m := <-d.mail:
+			err = d.receive(m)
+		case q := <-d.r.decisions:
+			if err = d.record(); err == nil {
+				err = d.r.apply(d.ctx, nil, q.fact)
+			}
+			q.reply <- err
+			if !errors.Is(err, ErrBroken) {
+				err = nil // the asker's to know, not the run's
+			}
+		case <-d.limit:
+			d.limit = nil
+			err = d.record(lattice.TimerFired{CommandID: machine.RunTimer})
+		case <-d.flush:
+			err = d.record()
+		case <-d.ctx.Done():
+		}
+		if err != nil {
+			return Stop{Status: d.r.state.Status}, err
+		}
+	}
+}
+
+// rest reports whether there is nothing left to drive. Timers of a run that waits need no goroutine: a due one is a
+// fact at once, another is the caller's to come back for.
+func (d *drive) rest() (Stop, bool, error) {
+	for {
+		s := &d.r.state
+		stop := Stop{Status: s.Status, Waits: s.Waits}
+		if s.Status.Ended() || s.Status.Blocked() {
+			return stop, true, nil
+		}
+		if s.Status == lattice.Pending {
+			return stop, false, errors.New("the run has not begun")
+		}
+		if s.Status != lattice.Waiting || slices.ContainsFunc(s.Pending, func(c lattice.Command) bool { return c.Kind != lattice.DoTimer }) {
+			return stop, false, nil // beside what waits, other items may be at work
+		}
+		id := ""
+		for _, c := range s.Pending {
+			issued := d.r.issued[c.ID]
+			if left := issued.left(c, d.r.deps); id == "" || left < stop.Left {
+				id, stop.Left, stop.Due = c.ID, left, issued.due(c)
+			}
+		}
+		if id == "" || stop.Left > 0 {
+			return stop, true, nil
+		}
+		if err := d.r.apply(d.ctx, nil, lattice.TimerFired{CommandID: id}); err != nil {
+			return stop, false, err
+		}
+	}
+}
+
+// Dispatch ends what is not pending any more, and starts what is. Nothing starts before what was dropped has ended: a
+// checkpoint must not see a call that is given up still at work.
+func (d *drive) Dispatch() {
+	for id, cancel := range d.running {
+		if _, ok := d.r.state.FindCommand(id); !ok {
+			cancel()
+			delete(d.running, id)
+			d.ending[id] = true
+		}
+	}
+	if len(d.ending) > 0 {
+		return
+	}
+	for _, c := range d.r.state.Pending {
+		if d.running[c.ID] != nil || d.yields {
+			continue
+		}
+		if back := d.r.state.Recovering; back != nil && back.Command != c.ID {
+			continue // not on files that may be torn
+		}
+		ctx, cancel := context.WithCancel(d.ctx)
+		d.running[c.ID] = cancel
+		issued := d.r.issued[c.ID]
+		e := effect{r: d.r, command: c, issue: issued, at: d.r.seq, mail: d.mail}
+		issued.sent = true
+		d.r.issued[c.ID] = issued
+		d.effects.Go(func() { e.perform(ctx) })
+	}
+}
+
+// quiet reports whether nothing but timers is in flight; those go on from where they are when the run is loaded again.
+func (d *drive) quiet() bool {
+	for id := range d.running {
+		if c, ok := d.r.state.FindCommand(id); ok && c.Kind != lattice.DoTimer {
+			return false
+		}
+	}
+	return true
+}
+
+// watchLimit arms the run's timeout while the run is active. Waiting pauses it, because a run that waits is not driven.
+func (d *drive) watchLimit() {
+	l := d.r.program.Doc.Limits
+	if l == nil || l.TimeoutS <= 0 || d.limit != nil {
+		return
+	}
+	d.limit = d.r.deps.After(seconds(l.TimeoutS) - d.r.active)
+}
+
+// receive takes what an effect reported. An event waits a moment for company, so that a call that ends soon is one
+// commit; whoever watches does not notice.
+func (d *drive) receive(m mail) error {
+	if m.event == nil {
+		return d.outcome(m)
+	}
+	event, err := d.admit(*m.event)
+	if event == nil || err != nil {
+		return err
+	}
+	d.events = append(d.events, *event)
+	d.bytes += len(event.Body)
+	if len(d.events) == maxBatch || d.bytes >= maxBatchBytes {
+		return d.record()
+	}
+	if d.flush == nil {
+		d.flush = d.r.deps.After(eventPause)
+	}
+	return nil
+}
+
+const (
+	maxBatch      = 256     // events of one append
+	maxBatchBytes = 4 << 20 // of their bodies, the last one not counted
+	eventPause    = 100 * time.Millisecond
+)
+
+// record commits what was observed, with the facts that follow from it.
+func (d *drive) record(facts ...lattice.Fact) error {
+	events := d.events
+	d.events, d.bytes, d.flush = nil, 0, nil
+	if len(events)+len(facts) == 0 {
+		return nil
+	}
+	return d.r.apply(d.ctx, events, facts...)
+}
+
+func (d *drive) outcome(m mail) error {
+	delete(d.ending, m.command)
+	if cancel := d.running[m.command]; cancel != nil {
+		cancel()
+	}
+	facts, err := m.facts, m.err
+	if _, ok := d.r.state.FindCommand(m.command); !ok {
+		facts, err = nil, nil // dropped meanwhile
+	}
+	if err == nil && len(facts) > 0 {
+		delete(d.running, m.command)
+	}
+	if failed := d.record(facts...); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// shutdown ends the effects in flight and waits for them. What they observed until then is stored; how they ended is
+// for the next driver to find out.
+func (d *drive) shutdown() error {
+	d.cancel()
+	go func() {
+		d.effects.Wait()
+		close(d.mail)
+	}()
+	var unfit error
+	for m := range d.mail { // to its end: effects wait for it
+		if m.event == nil {
+			continue
+		}
+		event, err := d.admit(*m.event)
+		if event != nil && err == nil {
+			d.events = append(d.events, *event)
+		}
+		unfit = errors.Join(unfit, err)
+	}
+	if unfit != nil {
+		return unfit
+	}
+	for batch := range slices.Chunk(d.events, maxBatch) {
+		if err := d.r.apply(context.Background(), batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// effect is one pending command being performed. It does not touch the runner's state; it reports by mail, and the
+// drive receives until every effect has ended.
+type effect struct {
+	r       *Runner
+	command lattice.Command
+	issue   issue // when it was issued
+	at      lattice.Seq
+	mail    chan<- mail
+}
+
+func (e effect) perform(ctx context.Context) {
+	facts, err := e.do(ctx)
+	var refusal *lattice.Refusal
+	if errors.As(err, &refusal) {
+		facts, err = []lattice.Fact{lattice.CommandFailed{CommandID: e.command.ID, Fault: refusal.Fault}}, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("%s for run %s: %w", e.command.Kind, e.r.State().RunID, err)
+	}
+	e.mail <- mail{command: e.command.ID, facts: facts, err: err}
+}
+
+func (e effect) do(ctx context.Context) ([]lattice.Fact, error) {
+	c, deps := e.command, e.r.deps
+	switch c.Kind {
+	case lattice.DoPrepare:
+		members, err := deps.Preparer.Prepare(ctx, e.r.State().RunID, c.Sprite)
+		if err != nil {
+			return nil, err
+		}
+		return e.prepared(members)
+	case lattice.DoFork:
+		members, err := deps.Forker.Fork(ctx, e.r.State().RunID, *c.Pair, c.Sprite)
+		if err != nil {
+			return nil, err
+		}
+		return e.prepared(members)
+	case lattice.DoCall:
+		return e.call(ctx)
+	case lattice.DoCheckpoint:
+		take := deps.Boundary.Checkpoint
+		if c.Durable {
+			take = deps.Boundary.CheckpointDurable
+		}
+		pair, err := take(ctx, c.Sprite)
+		if err != nil {
+			return nil, err
+		}
+		pair.Seq = e.at
+		return []lattice.Fact{lattice.BoundaryTaken{CommandID: c.ID, Pair: pair}}, nil
+	case lattice.DoRestore:
+		if err := deps.Boundary.Restore(ctx, c.Sprite, *c.Pair); err != nil {
+			return nil, err
+		}
+		return []lattice.Fact{lattice.Restored{CommandID: c.ID, Pair: *c.Pair}}, nil
+	case lattice.DoAction:
+		return e.act(ctx)
+	case lattice.DoModel:
+		return e.ask(ctx)
+	case lattice.DoTimer:
+		for again := true; again; again = c.Until != "" && e.issue.left(c, deps) > 0 {
+			if err := deps.Sleep(ctx, e.issue.left(c, deps)); err != nil {
+				return nil, err
+			}
+		}
+		return []lattice.Fact{lattice.TimerFired{CommandID: c.ID}}, nil
+	}
+	return nil, fmt.Errorf("unknown command %q", c.Kind)
+}
+
+func (e effect) prepared(members map[string]any) ([]lattice.Fact, error) {
+	raw, err := ir.Marshal(members)
+	if err != nil {
+		return nil, fmt.Errorf("encode prepared context: %w", err)
+	}
+	return []lattice.Fact{lattice.Prepared{CommandID: e.command.ID, Ctx: raw}}, nil
+}
+
+func (e effect) act(ctx context.Context) ([]lattice.Fact, error) {
+	done := lattice.ActionDone{CommandID: e.command.ID, Key: e.command.Action.Key}
+	result, err := e.r.deps.Actor.Do(ctx, *e.command.Action)
+	var refusal *lattice.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		done.Fault = &refusal.Fault
+	case err != nil:
+		return nil, err
+	default:
+		done.OK, done.Result = true, result
+	}
+	return []lattice.Fact{done}, nil
+}
+
+// maxFree bounds the actions that one call asks for without waiting: no loop in a sprite acts on the world without end.
+const maxFree = 256
+
+// call runs the skill. Actions that it asked for without waiting are judged, and done if policy allows, before its end
+// becomes a fact: cut off in between, the call is found out about again, and actions are idempotent by their key.
+func (e effect) call(ctx context.Context) ([]lattice.Fact, error) {
+	call := *e.command.Call
+	call.ID = lattice.CallID(e.r.secret, call)
+	call.Uncertain = e.issue.sent
+	var asked []protocol.ActionRequest
+	outcome, err := e.r.deps.Caller.Call(ctx, call, func(ev lattice.Event) {
+		entry := e.entry(ev)
+		e.mail <- mail{command: e.command.ID, event: &entry}
+		if req, ok := freeRequest(call, ev); ok && len(asked) <= maxFree {
+			asked = append(asked, req)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var facts []lattice.Fact
+	for i, req := range asked {
+		if i == maxFree { // stands for all that come behind it
+			facts = append(facts, lattice.ActionNoted{Action: newAction(call, req), Verdict: lattice.Deny, Of: new(runstate.AttemptOf(&call)),
+				Detail: fmt.Sprintf("not done: one call may ask for %d actions without waiting for them", maxFree)})
+			break
+		}
+		noted, err := e.fulfil(ctx, call, req)
+		if err != nil {
+			return nil, err
+		}
+		facts = append(facts, noted)
+	}
+	last, err := e.ended(ctx, call, outcome)
+	if err != nil {
+		return nil, err
+	}
+	return append(facts, last), nil
+}
+
+// ended turns an outcome into its fact.
+func (e effect) ended(ctx context.Context, call lattice.Call, o lattice.Outcome) (lattice.Fact, error) {
+	switch o.Kind {
+	case lattice.Lost:
+		return lattice.CallLost{CommandID: e.command.ID, CallID: call.ID, Detail: o.Detail}, nil
+	case lattice.Finished:
+		if o.Asked != nil {
+			return lattice.CallBlocked{CommandID: e.command.ID, CallID: call.ID, Exit: o.Exit, Question: *o.Asked}, nil
+		}
+		return lattice.CallFinished{
+			CommandID: e.command.ID, CallID: call.ID, OK: o.Result.OK && o.Failure == "", Exit: o.Exit,
+			Data: o.Result.Data, Fault: o.Result.Error, Kind: o.Failure,
+		}, nil
+	case lattice.Suspended:
+		return e.suspended(ctx, call, o)
+	}
+	return nil, fmt.Errorf("unknown outcome %q of call %s", o.Kind, call.ID)
+}
+
+func (e effect) suspended(ctx context.Context, call lattice.Call, o lattice.Outcome) (lattice.Fact, error) {
+	f := lattice.CallSuspended{CommandID: e.command.ID, CallID: call.ID, Request: o.Request}
+	if w := o.Result.Waiting; w != nil {
+		f.Reason, f.CheckpointID, f.Expected = w.Reason, w.CheckpointID, w.ExpectedInputs
+	}
+	if f.CheckpointID == "" { // a sprite without a checkpoint socket: the files are as the skill left them
+		pair, err := e.r.deps.Boundary.CheckpointDurable(ctx, call.Sprite)
+		if err != nil {
+			return nil, err
+		}
+		f.CheckpointID = pair.CheckpointID
+	}
+	if o.Request != nil {
+		action, verdict, reason, err := e.inspect(ctx, call, *o.Request)
+		if err != nil {
+			return nil, err
+		}
+		f.Action, f.Verdict, f.DenyReason = &action, verdict, reason
+	}
+	return f, nil
+}
+
+// newAction is what a call asks for, without the key that inspect gives it.
+func newAction(call lattice.Call, req protocol.ActionRequest) lattice.Action {
+	return lattice.Action{RunID: call.RunID, CallID: call.ID, Sprite: call.Sprite, Name: req.Action, Parameters: req.Parameters}
+}
+
+// inspect asks policy about a request. A request that cannot even be looked at is denied with the reason.
+func (e effect) inspect(ctx context.Context, call lattice.Call, req protocol.ActionRequest) (lattice.Action, lattice.Verdict, string, error) {
+	action := newAction(call, req)
+	key, err := actionKey(action)
+	if err != nil {
+		return action, lattice.Deny, "parameters: " + err.Error(), nil
+	}
+	action.Key = key
+	inspected, verdict, reason, err := e.r.deps.Actor.Inspect(ctx, call, action)
+	var refusal *lattice.Refusal
+	if errors.As(err, &refusal) {
+		return action, lattice.Deny, refusal.Fault.Message, nil
+	}
+	return inspected, verdict, reason, err
+}
+
+// fulfil judges and does an action that nothing waits for. One that the same attempt asked for before the power was lost is
+// answered from its record.
+func (e effect) fulfil(ctx context.Context, call lattice.Call, req protocol.ActionRequest) (lattice.ActionNoted, error) {
+	if noted, found := findNoted(e.r.State().Records, call, req); found {
+		return noted, nil
+	}
+	action, verdict, detail, err := e.inspect(ctx, call, req)
+	if err != nil {
+		return lattice.ActionNoted{}, err
+	}
+	noted := lattice.ActionNoted{Action: action, Verdict: verdict, Detail: detail, Of: new(runstate.AttemptOf(&call))}
+	switch verdict {
+	case lattice.Allow:
+		_, err := e.r.deps.Actor.Do(ctx, action)
+		var refusal *lattice.Refusal
+		switch {
+		case errors.As(err, &refusal):
+			noted.Detail = refusal.Fault.Message
+		case err != nil:
+			return noted, err
+		default:
+			noted.Detail = "done"
+		}
+	case lattice.Ask:
+		noted.Detail = "not done: it needs a person's approval, and the skill did not wait for one"
+	case lattice.Deny:
+	}
+	return noted, nil
+}
+
+// freeRequest reads a well-formed ACTION_REQUEST of this very call that does not block.
+func freeRequest(call lattice.Call, ev lattice.Event) (protocol.ActionRequest, bool) {
+	if ev.Event.Type != protocol.TypeActionRequest || ev.CallID != call.ID || len(ev.Problems) > 0 || len(ev.Flags) > 0 {
+		return protocol.ActionRequest{}, false
+	}
+	payload, err := ev.Event.Open()
+	if err != nil {
+		return protocol.ActionRequest{}, false
+	}
+	req, ok := payload.(protocol.ActionRequest)
+	return req, ok && !req.Blocking
+}

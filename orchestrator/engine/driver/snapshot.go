@@ -1,0 +1,46 @@
+package driver
+
+import (
+	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// The state is a fold of the facts (DESIGN 2); a snapshot of it is there for those who only look. It is written down when
+// the run comes to rest and when its status changes, and in between when as much was recorded since the last one as that
+// holds, but not before snapshotEvery facts: what all snapshots of a run take together is bounded by what its facts take.
+
+const snapshotEvery = 64
+
+// snapshots counts what was recorded since the last one.
+type snapshots struct {
+	facts, bytes int
+	size         int // of the last one
+}
+
+// since counts what a history holds behind its snapshot.
+func since(h replay.History) snapshots {
+	at := slices.IndexFunc(h.Facts, func(e lattice.Entry) bool { return e.Seq > h.SnapshotSeq })
+	if at < 0 {
+		at = len(h.Facts)
+	}
+	return snapshots{size: len(h.Snapshot)}.with(h.Facts[at:])
+}
+
+// with counts further entries.
+func (n snapshots) with(entries []lattice.Entry) snapshots {
+	for _, e := range entries {
+		if e.Kind == lattice.EntryFact {
+			n.facts++
+			n.bytes += len(e.Body)
+		}
+	}
+	return n
+}
+
+// due reports whether the state is to be written down with the facts that led to it.
+func (n snapshots) due(before, after runstate.State) bool {
+	return before.Status != after.Status || after.Rests() || n.facts >= snapshotEvery && n.bytes >= n.size
+}

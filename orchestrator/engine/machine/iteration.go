@@ -1,0 +1,105 @@
+package machine
+
+import (
+	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// AdvanceNode goes on with the node at which t is, one that runs others inside.
+func (t *Thread) AdvanceNode() {
+	node := t.Run.Program.Node(t.Node)
+	if t.Visit.Map.Expired {
+		return // it is being given up
+	}
+	t.operation().(container).Advance(node)
+}
+
+// DropIteration takes back what an iteration, and those inside of it, wanted or waited for. Only iterations whose calls read run
+// beside others, and what is given up for its time is no call that may have changed the world: no effect is lost unseen.
+func (t *Thread) DropIteration() {
+	m := t.Run
+	outer := t.Path
+	command := func(c lattice.Command) bool { return runstate.Within(c.Path, outer) }
+	m.State.Pending = slices.DeleteFunc(m.State.Pending, command)
+	m.commands = slices.DeleteFunc(m.commands, command)
+	m.State.Waits = slices.DeleteFunc(m.State.Waits, func(w lattice.Wait) bool { return runstate.Within(w.Path, outer) })
+	if m.State.Status == lattice.Waiting && len(m.State.Waits) == 0 {
+		m.setStatus(lattice.Running)
+	}
+	if !t.Iteration.Ended {
+		m.State.Started = append(m.State.Started, outer+lattice.IterationDropped)
+	}
+	path := func(p string) bool { return runstate.Within(p, outer) }
+	m.State.Overdue = slices.DeleteFunc(m.State.Overdue, path)
+	m.State.Held, m.State.Settling = slices.DeleteFunc(m.State.Held, path), slices.DeleteFunc(m.State.Settling, path)
+	m.ready = slices.DeleteFunc(m.ready, func(e entry) bool { return runstate.Within(e.thread.Path, outer) })
+}
+
+// completeIteration ends the current iteration behind its last node, whose output is out.
+func (t *Thread) completeIteration(node *ir.Node, out any) {
+	m := t.Run
+	owner := m.Program.Node(t.up.Node)
+	inner := m.Program.Inner(owner, t.Iteration.Index)
+	result, f := out, (*ir.Failure)(nil)
+	switch {
+	case node.Op == ir.OpEnd && node.Output != nil: // out is what it says
+	case inner.Result != nil:
+		result, f = ir.Eval(inner.Result, t.Scope(nil))
+	case t.Iteration.Frame != nil:
+		result = t.Iteration.Frame.Vars
+	}
+	if f == nil {
+		f = t.accountResult(result)
+	}
+	if f != nil {
+		f.Node, f.Attempt = node.ID, t.Visit.Attempt
+		f.Message = "result: " + f.Message
+		t.failIteration(f)
+		return
+	}
+	t.Iteration.Result = result
+	if owner.KeepSprite && t.Iteration.Sprite != "" {
+		m.State.Kept = append(m.State.Kept, t.Iteration.Sprite)
+	}
+	t.endIteration()
+}
+
+func (t *Thread) failIteration(f *ir.Failure) {
+	t.Iteration.Failure = f
+	if full := t.accountResult(f); full != nil {
+		full.Node, full.Attempt = f.Node, f.Attempt
+		t.Iteration.Failure = full
+	}
+	t.endIteration()
+}
+
+// accountResult counts what an iteration leaves behind, and holds it against max_state_bytes.
+func (t *Thread) accountResult(v any) *ir.Failure {
+	raw, err := ir.Marshal(v)
+	if err != nil {
+		return Failf(ir.FailStateType, "encode: %v", err)
+	}
+	mp := t.up.Visit.Map
+	mp.Bytes += len(raw)
+	t.Tmp = map[string]any{}
+	f := t.Run.checkSize()
+	if f != nil {
+		mp.Bytes -= len(raw)
+	}
+	return f
+}
+
+func (t *Thread) endIteration() {
+	t.Iteration.Ended = true
+	end := lattice.IterationDone
+	if t.Iteration.Failure != nil {
+		end = lattice.IterationFailed
+	}
+	t.Run.State.Started = append(t.Run.State.Started, t.Path+end)
+	t.Visit, t.Tmp, t.Err = nil, map[string]any{}, nil
+	t.Iteration.Frame = nil
+	t.up.AdvanceNode()
+}

@@ -1,0 +1,56 @@
+package machine
+
+import (
+	"slices"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// Close ends what runs inside of the node at t, and what the node itself wants: its timer, and the checkpoint for copies
+// that was not there in time.
+func (t *Thread) Close() {
+	m := t.Run
+	t.Visit.Map = nil
+	m.State.Pending, m.commands = slices.DeleteFunc(m.State.Pending, t.issued), slices.DeleteFunc(m.commands, t.issued)
+	m.State.Overdue = slices.DeleteFunc(m.State.Overdue, func(path string) bool { return path == t.Path })
+}
+
+// giveUpOverdue goes on with the first node whose time is up. It reports whether one of them has failed now.
+func (m *Machine) giveUpOverdue() bool {
+	for _, path := range slices.Clone(m.State.Overdue) {
+		if !slices.Contains(m.State.Overdue, path) {
+			continue // given up with the one around it
+		}
+		t := m.thread(path)
+		mp := t.Visit.Map
+		var open []*runstate.Iteration
+		for _, b := range t.Below() {
+			if b.mayHaveActed() {
+				open = append(open, b.Iteration)
+			} else {
+				b.DropIteration()
+			}
+		}
+		if mp.Open = open; len(open) > 0 {
+			continue
+		}
+		node := m.Program.Node(t.Node)
+		t.Close()
+		t.FailAttempt(Failf(ir.FailTimeout, "%s took longer than its %g seconds", node.ID, node.TimeoutS))
+		return true
+	}
+	return false
+}
+
+// mayHaveActed reports whether something inside of t may have changed the world, and nobody knows yet.
+func (t *Thread) mayHaveActed() bool {
+	return slices.ContainsFunc(t.Run.State.Pending, func(c lattice.Command) bool {
+		acts := c.Kind == lattice.DoAction || c.Kind == lattice.DoCall && c.Call.Class == manifests.ClassWorld
+		return acts && runstate.Within(c.Path, t.Path)
+	}) || slices.ContainsFunc(t.Run.State.Waits, func(w lattice.Wait) bool {
+		return w.Kind == lattice.WaitUnknown && runstate.Within(w.Path, t.Path)
+	})
+}

@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spritekit/lattice/orchestrator/engine/machine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// What runs inside of a node: the iterations of a MAP and of a LOOP, the branches of a PARALLEL, the document of a
+// SUBGRAPH. They are lanes in the visit of their node. However many run at once and whatever order their facts arrive in,
+// a MAP or PARALLEL ends as if they had run one after the other: results are taken in their order, and of several failures
+// the first one in it counts. Only a PARALLEL that joins any is a race, which the journal decides.
+
+// body is the part that all nodes share which run others inside: the timer of the attempt, and iterations.
+type body struct{ *machine.Thread }
+
+// fanOut is what MAP and PARALLEL share: iterations that run at once and whose results are taken in their order.
+type fanOut struct{ body }
+
+// mapOp is a MAP: a body for each item of a list.
+type mapOp struct{ fanOut }
+
+func (t fanOut) Answered(node *ir.Node, c lattice.Command, f lattice.Fact) error {
+	if _, ok := f.(lattice.BoundaryTaken); ok { // of which the items' sprites are copies
+		t.AdvanceNode()
+		return nil
+	}
+	return t.body.Answered(node, c, f)
+}
+
+// Advance begins further items and completes the node behind the last one.
+func (t mapOp) Advance(node *ir.Node) {
+	if t.collect(node) {
+		mp := t.Visit.Map
+		t.Close()
+		t.CompleteNode(map[string]any{"result": mp.Results.All(), "failures": mp.Failures.All()}, nil)
+	}
+}
+
+// Begin begins a MAP: the items are counted before any of them is touched.
+func (t mapOp) Begin(node *ir.Node) {
+	items, f := t.evalItems(node)
+	if f == nil && len(items) > node.MaxItems {
+		f = machine.Failf(ir.FailLimit, "%s has %d items; max_items is %d", node.ID, len(items), node.MaxItems)
+	}
+	if f != nil {
+		t.FailAttempt(f)
+		return
+	}
+	t.Visit.Map = &runstate.Mapping{Items: len(items), Evaluated: items}
+	t.startTimer(node)
+	t.beginAll(node)
+}
+
+// beginAll begins the items of a MAP or the branches of a PARALLEL, when there is a checkpoint to copy if they want one.
+func (t fanOut) beginAll(node *ir.Node) {
+	m := t.Run
+	sprite := t.Sprite()
+	if _, paired := m.State.Pairs[sprite]; (t.forksSprites(node) || m.Program.CopiesInside(node)) && t.Visit.Map.Items > 0 && (m.State.Dirty[sprite] || !paired) {
+		t.Issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: sprite})
+		return
+	}
+	t.AdvanceNode()
+}
+
+// forksSprites reports whether each iteration of a node gets a copy of the sprite.
+func (t body) forksSprites(node *ir.Node) bool {
+	return node.ForksSprites() && t.Run.State.Sprite != ""
+}
+
+// evalItems evaluates the items of the current MAP. While it is at work nothing that they may read changes, so that they are
+// kept, but not written down.
+func (t fanOut) evalItems(node *ir.Node) ([]any, *ir.Failure) {
+	mp := t.Visit.Map
+	if mp != nil && mp.Evaluated != nil {
+		return mp.Evaluated, nil
+	}
+	v, f := ir.Eval(node.Items, t.Scope(nil))
+	if f != nil {
+		f.Message = "items: " + f.Message
+		return nil, f
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, machine.Failf(ir.FailStateType, "the items of %s are no array", node.ID)
+	}
+	if mp != nil {
+		mp.Evaluated = list
+	}
+	return list, nil
+}
+
+// collect takes the results of ended iterations, in item order as far as they go, and begins further iterations while
+// there is room. It fails the node when too many failed. It reports whether all results are taken.
+func (t fanOut) collect(node *ir.Node) bool {
+	mp := t.Visit.Map
+	doomed := t.dropDoomed(node)
+	for len(mp.Open) > 0 && mp.Open[0].Ended {
+		it := mp.Open[0]
+		mp.Open = mp.Open[1:]
+		if it.Failure != nil && !tolerates(node, mp.Failures.Len()+1, it.Failure) {
+			t.Close()
+			t.FailAttempt(innerFailure(node, it, mp.Failures.Len()))
+			return false
+		}
+		if it.Failure != nil {
+			t.appendTo(&mp.Failures, encodeCollected(it))
+		}
+		t.appendTo(&mp.Results, it.Result)
+	}
+	if !doomed && mp.Begun < mp.Items {
+		t.beginItems(node)
+	}
+	return len(mp.Open) == 0
+}
+
+// appendTo puts v, which is JSON, behind a list.
+func (t body) appendTo(l *runstate.List, v any) {
+	grown, err := l.Append(v)
+	if err != nil {
+		t.Run.Err = err
+		return
+	}
+	*l = grown
+}
+
+// beginItems begins the next iterations, as many as may run at once.
+func (t fanOut) beginItems(node *ir.Node) {
+	mp, running := t.Visit.Map, 0
+	var items []any
+	if node.Op == ir.OpMap {
+		var f *ir.Failure
+		if items, f = t.evalItems(node); f != nil || len(items) != mp.Items {
+			t.Run.Err = fmt.Errorf("the items of %s changed while it was at work: %v", node.ID, f)
+			return
+		}
+	}
+	for _, it := range mp.Open {
+		if !it.Ended {
+			running++
+		}
+	}
+	for ; running < t.Run.Program.Width(node) && mp.Begun < mp.Items; running++ {
+		it := &runstate.Iteration{Index: mp.Begun, Lane: runstate.NewLane()}
+		if items != nil {
+			it.Item = items[mp.Begun]
+		}
+		t.beginIteration(node, it)
+	}
+}
+
+// beginIteration begins an iteration of the node at which t is.
+func (t body) beginIteration(node *ir.Node, it *runstate.Iteration) {
+	m := t.Run
+	mp := t.Visit.Map
+	mp.Open = append(mp.Open, it)
+	mp.Begun++
+	below := t.Below()
+	inner := below[len(below)-1]
+	if !t.forksSprites(node) {
+		inner.Schedule(m.Program.Inner(node, it.Index).EntryNode)
+		return
+	}
+	from := m.State.Pairs[t.Sprite()]
+	it.Sprite = fmt.Sprintf("%.40s-%s", t.Sprite(), lattice.DerivedKey(m.State.RunID, strconv.Itoa(m.State.Epoch), inner.Path)[:12])
+	inner.Issue(lattice.Command{Kind: lattice.DoFork, Sprite: it.Sprite, Pair: &from})
+}
+
+// dropDoomed reports whether the failures known by now fail the node. Then the items behind the one at fault do not matter
+// any more and are dropped; those before it still do, because the first failure counts.
+func (t fanOut) dropDoomed(node *ir.Node) bool {
+	failures := t.Visit.Map.Failures.Len()
+	for i, b := range t.Below() {
+		if b.Iteration.Failure == nil {
+			continue
+		}
+		failures++
+		if node.Join != ir.JoinAny && !tolerates(node, failures, b.Iteration.Failure) {
+			for _, behind := range t.Below()[i+1:] {
+				behind.DropIteration()
+			}
+			t.Visit.Map.Open = slices.Clip(t.Visit.Map.Open[:i+1])
+			return true
+		}
+	}
+	return false
+}
+
+// tolerates reports whether a node goes on after this failure, the nth by item order. What ALL does not catch, nothing
+// collects.
+func tolerates(node *ir.Node, nth int, f *ir.Failure) bool {
+	collects := node.OnError == "collect" || node.Join == ir.JoinAny || node.Join == ir.JoinSettled
+	if !collects || !machine.CoversKind([]string{"ALL"}, f.Kind) {
+		return false
+	}
+	return node.ToleratedFailures == nil || nth <= *node.ToleratedFailures
+}
+
+// innerFailure is an iteration's failure, which came behind others that were tolerated, as its node's.
+func innerFailure(node *ir.Node, it *runstate.Iteration, tolerated int) *ir.Failure {
+	f := *it.Failure
+	what := fmt.Sprintf("item %d", it.Index)
+	switch node.Op {
+	case ir.OpParallel:
+		what = "branch " + node.Branches[it.Index].Name
+	case ir.OpLoop:
+		what = fmt.Sprintf("iteration %d", it.Index)
+	case ir.OpSubgraph:
+		what = "the subgraph"
+	default:
+	}
+	f.Message = fmt.Sprintf("%s failed at %s: %s", what, f.Node, f.Message)
+	if tolerated > 0 {
+		f.Message = fmt.Sprintf("%d failed before; %s", tolerated, f.Message)
+	}
+	return &f
+}
+
+// encodeCollected is an iteration's failure as port "failures" lists it.
+func encodeCollected(it *runstate.Iteration) map[string]any {
+	c := machine.EncodeFailure(it.Failure)
+	c["index"] = machine.Number(it.Index)
+	return c
+}

@@ -1,0 +1,176 @@
+package replay
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// Time travel (DESIGN 23, 26). A moment is where a node of the flow itself is about to begin: the only places where a run
+// can be taken back to, or forked. The state there is folded from the journal; the files are those of a checkpoint that
+// was taken near enough, with nothing written in between. Iterations have no moments of their own.
+
+// Point is a moment of a run, with what its journal knows about going there.
+type Point struct {
+	lattice.Moment
+	fact int // index of the fact whose step begins the node
+
+	// Files says where the main sprite's files of that moment are.
+	Files Files
+	Pair  *lattice.Pair // with FilesAt
+	Lost  string        // with FilesLost, where it is not the run itself that wrote to them: who did, and how
+	// Effects are what was done to the world behind the moment; going back does not undo them.
+	Effects []WorldEffect
+}
+
+// Files says where the files of a moment are.
+type Files string
+
+// Where files of a moment are.
+const (
+	FilesNone      Files = "none"      // the run has no sprite, or it did not exist yet
+	FilesAt        Files = "at"        // at a checkpoint
+	FilesUnchanged Files = "unchanged" // in the sprite: nothing has written since
+	FilesLost      Files = "lost"      // nowhere: they were written to before a checkpoint was taken
+)
+
+// Points finds the moments of a run's present course, oldest first: what a rewind took back has none. A state and the
+// files of each are those that the run had.
+func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
+	var (
+		points    []Point
+		unsettled = unsettledActions{}
+		state     = runstate.New(run)
+	)
+	for i, e := range facts {
+		fact, err := lattice.DecodeFact(e.Type, e.Body)
+		if err != nil {
+			return nil, fmt.Errorf("replay run %s at entry %d: %w", run, e.Seq, err)
+		}
+		next, commands, err := engine.Step(p, state, fact)
+		if err != nil {
+			return nil, fmt.Errorf("replay run %s at entry %d (%s): %w", run, e.Seq, e.Type, err)
+		}
+		if back, ok := fact.(lattice.Rewound); ok {
+			points = pointsTo(points, back.Moment)
+		}
+		if lost, ok := fact.(lattice.PowerLost); ok && len(lost.State) > 0 {
+			points = slices.DeleteFunc(points, func(pt Point) bool { return pt.Seq >= lost.Seq && pt.fact > 0 })
+		}
+		begun := pointsOf(p, i, e.Seq, next)
+		for n := range begun {
+			files, pair := begun[n].filesNow(p, state, fact)
+			begun[n].Files, begun[n].Pair = files, pair
+		}
+		if last := len(points) - 1; last >= 0 && len(begun) > 0 && points[last].Node == begun[0].Node && points[last].Visit == begun[0].Visit {
+			points = points[:last] // went back there
+		}
+		points = append(points, begun...)
+		trackFiles(points, next, fact, commands)
+		unsettled.follow(e.Seq, fact)
+		if effects := worldEffects(state, next, fact); len(effects) > 0 {
+			for n := range points[:len(points)-len(begun)] {
+				points[n].Effects = append(points[n].Effects, effects...)
+			}
+		}
+		state = next
+	}
+	for n := range points {
+		points[n].Effects = append(points[n].Effects, pendingEffects(state)...)
+		points[n].Effects = append(points[n].Effects, unsettled.after(points[n].Seq)...)
+	}
+	return points, nil
+}
+
+// pointsTo drops the moments behind m. m itself is there until it begins again, when the files are: a run that is cut off
+// in between can be taken back to it once more.
+func pointsTo(points []Point, m lattice.Moment) []Point {
+	for i, p := range points {
+		if p.Moment == m {
+			return points[:i+1]
+		}
+	}
+	return points
+}
+
+// pointsOf names the visits of the flow itself that one step began. They are counted from their end: the step may have
+// begun with going back, so that the state before it knows of visits that never were.
+func pointsOf(p *ir.Program, index int, seq lattice.Seq, after runstate.State) []Point {
+	visits := maps.Clone(after.Visits)
+	var out []Point
+	for _, id := range slices.Backward(after.Started) {
+		if p.Node(id) == nil {
+			continue // of an iteration
+		}
+		out = append(out, Point{Moment: lattice.Moment{Seq: seq, Node: id, Visit: visits[id]}, fact: index})
+		visits[id]--
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// filesNow says where the files are at the moment itself; unsettled ones are marked unchanged.
+func (pt Point) filesNow(p *ir.Program, before runstate.State, fact lattice.Fact) (Files, *lattice.Pair) {
+	at, found, err := engine.StepBefore(p, before, fact, pt.Node, pt.Visit)
+	switch {
+	case err != nil || !found:
+		return FilesLost, nil
+	case at.Sprite == "":
+		return FilesNone, nil
+	}
+	if pair, ok := at.Pairs[at.Sprite]; ok && !at.Dirty[at.Sprite] {
+		return FilesAt, &pair
+	}
+	return FilesUnchanged, nil
+}
+
+// trackFiles follows what happens to the sprite's files behind the moments that have no checkpoint yet: the next one that is
+// taken holds them, too, unless they are written to before.
+func trackFiles(points []Point, s runstate.State, fact lattice.Fact, commands []lattice.Command) {
+	taken := false
+	if boundary, ok := fact.(lattice.BoundaryTaken); ok {
+		taken = boundary.Pair.Sprite == s.Sprite || boundary.Pair.Sprite == ""
+	}
+	written := false
+	for _, c := range commands {
+		switch c.Kind {
+		case lattice.DoCall:
+			written = written || c.Sprite == s.Sprite && c.Call.Class != manifests.ClassRead
+		case lattice.DoRestore, lattice.DoPrepare, lattice.DoFork:
+			written = written || c.Sprite == s.Sprite
+		}
+	}
+	for i := len(points) - 1; i >= 0 && points[i].Files != FilesAt; i-- {
+		switch {
+		case points[i].Files != FilesUnchanged:
+		case taken:
+			pair := s.Pairs[s.Sprite]
+			points[i].Files, points[i].Pair = FilesAt, &pair
+		case written:
+			points[i].Files = FilesLost
+		}
+	}
+}
+
+// StateAt folds a run's facts to a moment: the state in which the node is about to begin, with nothing pending.
+func StateAt(p *ir.Program, run string, facts []lattice.Entry, at Point) (runstate.State, error) {
+	folded, err := Fold(p, run, facts[:at.fact])
+	if err != nil {
+		return runstate.State{}, err
+	}
+	fact, err := lattice.DecodeFact(facts[at.fact].Type, facts[at.fact].Body)
+	if err != nil {
+		return runstate.State{}, err
+	}
+	state, found, err := engine.StepBefore(p, folded.State, fact, at.Node, at.Visit)
+	if err == nil && !found {
+		err = fmt.Errorf("entry %d of run %s does not begin visit %d of %s", at.Seq, run, at.Visit, at.Node)
+	}
+	return state, err
+}
