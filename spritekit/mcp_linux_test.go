@@ -107,6 +107,27 @@ func testMCP(t *testing.T, exe string) {
 			}
 		})
 	}
+	t.Run("progress of exec.run", func(t *testing.T) {
+		params := &sdk.CallToolParams{Name: "exec_run", Arguments: map[string]any{"command": "until [ -e told ]; do sleep 0.1; done"}}
+		params.SetProgressToken("of-exec")
+		called := make(chan error, 1)
+		go func() {
+			_, err := session.CallTool(t.Context(), params)
+			called <- err
+		}()
+		if told := <-progress; !strings.Contains(told, "runs for") {
+			t.Errorf("notified %q, want how long the command runs", told)
+		}
+		if err := os.WriteFile(filepath.Join(ws, "told"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-called; err != nil {
+			t.Error(err)
+		}
+		for len(progress) > 0 {
+			<-progress
+		}
+	})
 	t.Run("cancel", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		params := &sdk.CallToolParams{Name: "demo_greet", Arguments: json.RawMessage(`{"how":"sleep"}`)}

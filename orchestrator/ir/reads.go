@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
+	"unicode"
 )
 
 // Reads lists the references that a node reads itself, those of the graphs inside of it not counted, each once and in the
@@ -110,3 +112,29 @@ func (p *Program) Walk(visit func(n *Node, depth int)) {
 
 // Places visits all nodes of a document, those inside of others too, each with its JSON pointer.
 func (d *Document) Places(visit func(n *Node, pointer string)) { walkNodes(d.Nodes, "", visit) }
+
+// DescribeInputs names the inputs of the flow that give the node those of its arguments that text mentions: "command is the
+// input test_command". It returns "" if there are none.
+func (n *Node) DescribeInputs(text string) string {
+	expr, err := decodeValue(n.Args)
+	args, ok := expr.(map[string]any)
+	if err != nil || !ok {
+		return ""
+	}
+	var parts []string
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		value := args[word]
+		if object, ok := value.(map[string]any); ok {
+			value = object["ref"]
+		}
+		written, _ := value.(string)
+		root, names, _, ok := SplitRef(written)
+		if !ok || root != "$in" || len(names) == 0 {
+			continue
+		}
+		if part := word + " is the input " + strings.Join(names, "."); !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -76,7 +76,7 @@ func (l *launch) verdict(r report, o outcome) (skill.Result, error) {
 	switch {
 	case errors.Is(o.cause, errWall):
 		return l.stopped(r, "timeout", skill.Timeout("%v of %g s", o.cause, l.in.Limits.WallS).
-			WithHint("raise timeout_s (agent_timeout_s of the ready-made flows), or give it less to do"))
+			WithHint("raise timeout_s, or give it less to do"))
 	case errors.Is(o.cause, errIdle):
 		return l.stopped(r, "idle", skill.Timeout("%v: %g s", o.cause, l.in.Limits.IdleS).WithHint("raise idle_s, or look into %s for what it waits for", r.TranscriptPath))
 	case errors.Is(o.cause, errDead):
@@ -131,7 +131,7 @@ func (l *launch) limit(name limitError) *skill.Error {
 	if number > 0 {
 		e = skill.Limit("agent_limit", "%v of %s", name, strconv.FormatFloat(number, 'f', -1, 64))
 	}
-	return e.WithHint("raise limits.%s (agent_limits of the ready-made flows); with session.mode resume it goes on where it was", string(name))
+	return e.WithHint("raise limits.%s; with session.mode resume it goes on where it was", string(name))
 }
 
 // failed is the outcome of an agent that said so itself.

@@ -21,7 +21,6 @@ import (
 
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/skills/test/results"
-	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -39,21 +38,8 @@ const frameworkCommand = "command"
 // Skills lists the family. Its processes are started by r.
 func Skills(r *proc.Reaper) []skill.Skill {
 	return []skill.Skill{{Name: "test.run", Run: skill.Typed(func(ctx context.Context, c *skill.Call, in input) (*Report, error) {
-		report, err := run(ctx, c, in, r)
-		if c.RunID != "" {
-			err = nameFlowInputs(err)
-		}
-		return report, err
+		return run(ctx, c, in, r)
 	})}}
-}
-
-// nameFlowInputs adds to a hint that suggests other inputs of test.run the names that the ready-made flows give them.
-func nameFlowInputs(err error) error {
-	e := fault.As(err)
-	if e == nil || !slices.Contains([]string{"unknown_framework", "no_tests", "timeout"}, e.Code) {
-		return err
-	}
-	return e.WithHint("%s; in a ready-made flow, set its inputs test_command, test_cwd or test_timeout_s", e.Hint)
 }
 
 type input struct {

@@ -155,12 +155,27 @@ func (e effect) ended(ctx context.Context, call lattice.Call, o lattice.Outcome)
 		}
 		return lattice.CallFinished{
 			CommandID: e.command.ID, CallID: call.ID, OK: o.Result.OK && o.Failure == "", Exit: o.Exit,
-			Data: o.Result.Data, Fault: o.Result.Error, Kind: o.Failure,
+			Data: o.Result.Data, Fault: e.nameInputs(call.Node, o.Result.Error), Kind: o.Failure,
 		}, nil
 	case lattice.Suspended:
 		return e.suspended(ctx, call, o)
 	}
 	return nil, fmt.Errorf("unknown outcome %q of call %s", o.Kind, call.ID)
+}
+
+// nameInputs adds to the hint of a skill, which names its own inputs, what the flow calls them.
+func (e effect) nameInputs(node string, f *protocol.Fault) *protocol.Fault {
+	n := e.r.program.Node(node)
+	if f == nil || n == nil {
+		return f
+	}
+	named := n.DescribeInputs(f.Hint)
+	if named == "" {
+		return f
+	}
+	told := *f
+	told.Hint += "; in this flow, " + named
+	return &told
 }
 
 func (e effect) suspended(ctx context.Context, call lattice.Call, o lattice.Outcome) (lattice.Fact, error) {
