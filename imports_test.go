@@ -101,8 +101,9 @@ var mayImport = map[string][]string{
 
 	"orchestrator/diagram": {"orchestrator/ir"},
 
-	"orchestrator/action":  {"manifests", "orchestrator/durable", "orchestrator/lattice", "orchestrator/secret", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/action":  {"manifests", "orchestrator/durable", "orchestrator/lattice", "orchestrator/policy", "orchestrator/secret", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/notify":  {"orchestrator/durable", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/policy":  {"orchestrator/lattice"}, // decides about actions, intents and files: pure
 	"orchestrator/secret":  {}, // credentials in what leaves a sprite: pure
 	"orchestrator/session": {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/store":   {"orchestrator/boltfile", "orchestrator/durable", "orchestrator/lattice", "spritekit/fault"},
@@ -157,7 +158,7 @@ var mayImport = map[string][]string{
 	"orchestrator/host/tree":               {},
 	"orchestrator/sprites/spritestest":     {"orchestrator/sprites"},
 
-	"scripts/genschema": {"manifests", "orchestrator/api", "orchestrator/compile", "orchestrator/ir", "orchestrator/lattice", "orchestrator/settings", "skills/agent", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
+	"scripts/genschema": {"manifests", "orchestrator/api", "orchestrator/compile", "orchestrator/ir", "orchestrator/lattice", "orchestrator/policy", "orchestrator/settings", "skills/agent", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
 	"scripts/checkrun":  {},                                                                                                                                                                                     // a witness that shares code with the accused proves nothing
 
 	"scripts/testreport": {},
@@ -175,7 +176,7 @@ var owners = map[string][]string{
 	"github.com/creack/pty":                  {"orchestrator/host/sandbox"},
 	"github.com/invopop/jsonschema":          {"scripts/genschema"},
 	"github.com/spf13/cobra":                 {"orchestrator", "spritekit"},
-	"github.com/BurntSushi/toml":             {"orchestrator/secret", "orchestrator/settings"},
+	"github.com/BurntSushi/toml":             {"orchestrator/policy", "orchestrator/secret", "orchestrator/settings"},
 	"github.com/google/go-containerregistry": {"orchestrator/oci", "orchestrator/host/image"},
 	"github.com/google/nftables":             {"orchestrator/host/sandbox"},
 	"github.com/mdlayher/netlink":            {"orchestrator/host/sandbox"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -36,7 +37,12 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","node","message"
 				if err != nil {
 					return err
 				}
-				findings = append(findings, flow.CheckWorldCalls(d.settings.World.Allow, tools)...)
+				server, err := d.serverPolicy()
+				if err != nil {
+					return err
+				}
+				rules := policy.New("", server...)
+				findings = append(findings, flow.CheckWorldCalls(rules.WorldAllowed(), tools)...)
 			}
 			if err := d.printFindings(findings); err != nil {
 				return err

@@ -102,7 +102,7 @@ func (d *deps) logLevel(fallback zerolog.Level) zerolog.Level {
 func (d *deps) leaderSettings() map[string]string {
 	s, all := d.settings, map[string]string{}
 	for name, v := range map[string]any{
-		"network": s.Network, "host_ports": s.HostPorts, "limits": s.Limits, "min_isolation": s.MinIsolation, "tools": s.Tools, "spritekit": s.Spritekit, "git": s.Git, "actions": s.Actions, "world": s.World, "channels": s.Channels, "notify": s.Notify,
+		"network": s.Network, "host_ports": s.HostPorts, "limits": s.Limits, "min_isolation": s.MinIsolation, "tools": s.Tools, "spritekit": s.Spritekit, "git": s.Git, "policy": d.policyDigest(), "channels": s.Channels, "notify": s.Notify,
 	} {
 		text, err := json.Marshal(v)
 		if err != nil {

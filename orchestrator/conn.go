@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/spritekit/lattice/orchestrator/action"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/leader"
@@ -230,10 +229,14 @@ func lead(d *deps, o leaderOptions, lock *leader.Lock, readOnly string) (*leader
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
+	rules, err := d.serverPolicy()
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
 	var bounds limitOptions
 	bounds.withSettings(d.settings)
 	cfg := leader.Config{
-		Models: models, ModelsOf: d.modelsOf, Credentials: d.credentials, Policy: action.With(d.settings.ActionRules()), AllowWorld: d.settings.World.Allow, Notify: d.notifications(), Settings: d.leaderSettings(), Providers: d.agentProviders(), Transport: d.modelTransport(),
+		Models: models, ModelsOf: d.modelsOf, Credentials: d.credentials, Policy: rules, Notify: d.notifications(), Settings: d.leaderSettings(), Providers: d.agentProviders(), Transport: d.modelTransport(),
 		Home: leader.Home(d.home), Version: d.version, API: d.api, Oldest: d.oldest, Serving: o.serve, Self: d.exe,
 		Spritekit: d.spritekit(o.spritekit), Path: d.getenv("PATH"), Tools: d.hostTools(d.paths(d.settings.Tools)), CheckTool: d.checkTool, Shared: d.sharedCaches(),
 		Network: network, Image: d.expand(d.settings.Image), Remote: d.remoteSprites(), Environ: d.environ, Log: d.log, WrapLog: d.wrapLog,

@@ -62,7 +62,7 @@ environment, the environment over settings, settings over defaults:
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	addGroup(root, "run", "Run flows:", newRunCmd(d), newRunsCmd(d), newShowCmd(d), newLogsCmd(d), newEventsCmd(d), newArtifactsCmd(d), newResumeCmd(d), newCancelCmd(d))
-	addGroup(root, "decide", "Decide:", newWaitingCmd(d), newActionCmd(d), newApproveCmd(d), newRejectCmd(d), newAnswerCmd(d))
+	addGroup(root, "decide", "Decide:", newWaitingCmd(d), newActionCmd(d), newPolicyCmd(d), newApproveCmd(d), newRejectCmd(d), newAnswerCmd(d))
 	addGroup(root, "travel", "Travel in time:", newReplayCmd(d), newRewindCmd(d), newForkCmd(d), newDiffCmd(d))
 	addGroup(root, "make", "Make flows and skills:", newFlowCmd(d), newSkillCmd(d))
 	addGroup(root, "sprites", "Work with sprites:", newSpriteCmd(d), newImageCmd(d))

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -85,6 +86,16 @@ func (f *fixture) bundle() {
 	sum := sha256.Sum256(b)
 	f.files[bundlePath] = b
 	f.params = protocol.PushBranch{Branch: "fix", Base: f.base, Head: f.head, Bundle: bundlePath, SHA256: hex.EncodeToString(sum[:]), Title: "Fix it"}
+}
+
+// policy sets the server's policy.
+func (f *fixture) policy(text string) {
+	f.t.Helper()
+	layer, findings := policy.Parse("policy.toml", []byte(text))
+	if len(findings) > 0 {
+		f.t.Fatal(findings)
+	}
+	f.opts.PolicyOf = func(context.Context, string) (policy.Policy, error) { return policy.New("", layer), nil }
 }
 
 // fulfiller is a new one each time, as after a restart.
@@ -355,28 +366,6 @@ func TestDoRefusesWhatWasNotApproved(t *testing.T) {
 	}
 }
 
-func TestPolicy(t *testing.T) {
-	tests := []struct {
-		policy Policy
-		name   string
-		class  Class
-		want   lattice.Verdict
-	}{
-		{DefaultPolicy(), protocol.ActionPushBranch, Controlled, lattice.Ask},
-		{DefaultPolicy(), protocol.ActionFetchCredential, Dangerous, lattice.Deny},
-		{DefaultPolicy(), protocol.ActionNotifyUser, Safe, lattice.Allow},
-		{DefaultPolicy(), "LAUNCH", Controlled, lattice.Ask},
-		{Policy{protocol.ActionPushBranch: lattice.Allow}, protocol.ActionPushBranch, Controlled, lattice.Allow},
-		{Policy{protocol.ActionFetchCredential: lattice.Allow}, protocol.ActionFetchCredential, Dangerous, lattice.Ask},
-		{nil, protocol.ActionFetchCredential, Dangerous, lattice.Ask},
-	}
-	for _, tt := range tests {
-		if got := tt.policy.Verdict(tt.name); got != tt.want || Classify(tt.name) != tt.class {
-			t.Errorf("%v.Verdict(%s) = %s, class %s; want %s, %s", tt.policy, tt.name, got, Classify(tt.name), tt.want, tt.class)
-		}
-	}
-}
-
 func TestKey(t *testing.T) {
 	push := func(bundle, title, head string) json.RawMessage {
 		raw, err := json.Marshal(protocol.PushBranch{Branch: "b", Base: "c", Head: head, Bundle: bundle, SHA256: strings.Repeat("1", 64), Title: title})
@@ -413,7 +402,7 @@ func TestNotifyUser(t *testing.T) {
 	if _, err := f.fulfiller().Do(t.Context(), got); err != nil {
 		t.Errorf("Do = %v", err)
 	}
-	f.opts.Policy = With(map[string]string{protocol.ActionNotifyUser: "deny"})
+	f.policy(`actions.NOTIFY_USER.decision = "deny"`)
 	if _, verdict, why, _ := f.fulfiller().Inspect(t.Context(), c, a); verdict != lattice.Deny || !strings.HasPrefix(why, "denied_by_policy: ") {
 		t.Errorf("Inspect = %s %q, want deny", verdict, why)
 	}

@@ -1,7 +1,7 @@
 // Package action decides about the external effects that sprites ask for, and performs them outside (DESIGN 18-21).
 // Start with Fulfiller: Inspect turns a request into a verdict and a binding, Do performs what was bound.
 //
-//	policy    Classify and Policy: which actions are allowed, asked about or denied
+//	judge     asks package policy which actions are allowed, asked about or denied
 //	key       makes doing an action twice the same as doing it once
 //	binding   what an approval covers; Do refuses when the world no longer matches it
 //
@@ -19,6 +19,7 @@ import (
 	"io"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/secret"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -37,7 +38,7 @@ type Pusher interface {
 	Patch(ctx context.Context, q worktree.Request) (worktree.Patch, error)
 }
 
-// Options configures New. All but Policy and MaxBundle are required.
+// Options configures New. All but PolicyOf and MaxBundle are required.
 type Options struct {
 	Git   Pusher
 	Files Files
@@ -50,26 +51,27 @@ type Options struct {
 	// Secrets returns values that no proposal of a run may hold, by the names under which they are reported. It may be nil.
 	Secrets func(runID string) map[string]string
 	// Notify sends the message of a NOTIFY_USER; nil only shows it with the run.
-	Notify    func(a lattice.Action) error
-	Policy    Policy // nil = DefaultPolicy
-	MaxBundle int64  // bytes; 0 = 512 MiB
+	Notify func(a lattice.Action) error
+	// PolicyOf returns the policy that holds for a run; nil: the default. An error means that it could not be read.
+	PolicyOf  func(ctx context.Context, runID string) (policy.Policy, error)
+	MaxBundle int64 // bytes; 0 = 512 MiB
 }
 
 // Fulfiller answers and performs actions. It is safe for concurrent use.
 type Fulfiller struct {
-	git     Pusher
-	repoOf  func(string) (string, string, bool)
-	hidden  func(string) []string
-	secrets func(string) map[string]string
-	notify  func(lattice.Action) error
-	policy  Policy
-	bundles bundles
+	git      Pusher
+	repoOf   func(string) (string, string, bool)
+	hidden   func(string) []string
+	secrets  func(string) map[string]string
+	notify   func(lattice.Action) error
+	policyOf func(context.Context, string) (policy.Policy, error)
+	bundles  bundles
 }
 
 // New makes a Fulfiller.
 func New(o Options) *Fulfiller {
-	if o.Policy == nil {
-		o.Policy = DefaultPolicy()
+	if o.PolicyOf == nil {
+		o.PolicyOf = func(context.Context, string) (policy.Policy, error) { return policy.New(""), nil }
 	}
 	if o.MaxBundle <= 0 {
 		o.MaxBundle = 512 << 20
@@ -83,7 +85,7 @@ func New(o Options) *Fulfiller {
 	if o.Notify == nil {
 		o.Notify = func(lattice.Action) error { return nil }
 	}
-	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, notify: o.Notify, policy: o.Policy, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
+	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, notify: o.Notify, policyOf: o.PolicyOf, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
 }
 
 // Binding is what an approval of PUSH_BRANCH binds: remote, branch, base, head and diff digest (in Push), by way of one
@@ -109,17 +111,24 @@ type Result struct {
 func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Action) (lattice.Action, lattice.Verdict, string, error) {
 	a.Key = Key(a.CallID, a.Name, a.Parameters)
 	known := secret.NewKnown(f.secrets(a.RunID))
-	verdict, err := f.checkRequest(c, a)
+	rules, verdict, err := f.checkRequest(ctx, c, a)
 	if name := known.FindIn(string(a.Parameters)); err == nil && name != "" {
 		err = secretInChange(name, "its parameters")
 	}
+	decision := verdict.Decision
 	switch {
 	case err != nil:
 	case a.Name == protocol.ActionPushBranch:
-		a, err = f.bindPush(ctx, a, known)
+		ask := false
+		if a, err = f.bindPush(ctx, a, review(reviewSecrets(known), rules, &ask)); ask {
+			decision = lattice.Ask
+		}
 	case a.Name == protocol.ActionNotifyUser: // shown with the run
 	default:
-		a.ByHand, verdict = true, lattice.Ask // lattice cannot perform it, so a person has to, whatever the policy allows
+		a.ByHand, decision = true, lattice.Ask // lattice cannot perform it, so a person has to, whatever the policy allows
+	}
+	if err == nil && verdict.Staged {
+		err = newRefusal("staged", "the rule is "+verdict.Rule.String(), "the policy stages %s: it is shown and not performed", a.Name)
 	}
 	var no *lattice.Refusal
 	switch {
@@ -128,31 +137,29 @@ func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Actio
 	case err != nil:
 		return a, "", "", fmt.Errorf("inspect %s: %w", a.Name, err)
 	}
-	return a, verdict, "", nil
+	return a, decision, "", nil
 }
 
 // checkRequest is the part of Inspect that needs only the request.
-func (f *Fulfiller) checkRequest(c lattice.Call, a lattice.Action) (lattice.Verdict, error) {
+func (f *Fulfiller) checkRequest(ctx context.Context, c lattice.Call, a lattice.Action) (policy.Policy, policy.Verdict, error) {
 	// A request of a skill that an agent calls counts as the agent's, and is checked against the grants of its skills.
-	if p := neededPermission(a.Name); p != "" && !isGranted(c.Permissions, p) && !isGranted(c.Below, p) {
-		hint := fmt.Sprintf("add %q to permissions in the skill.json of %s; a run that names its permissions needs --allow %s, too", p, c.Skill, p)
+	needed := neededPermission(a.Name)
+	if needed != "" && !isGranted(c.Permissions, needed) && !isGranted(c.Below, needed) {
+		hint := fmt.Sprintf("add %q to permissions in the skill.json of %s; a run that names its permissions needs --allow %s, too", needed, c.Skill, needed)
 		if c.Below != nil { // an agent may use what the run was granted
-			hint = "start the run with --allow " + p
+			hint = "start the run with --allow " + needed
 		}
-		return "", newRefusal("permission_denied", hint, "%s needs the permission %s, which this call was not granted", a.Name, p)
+		return policy.Policy{}, policy.Verdict{}, newRefusal("permission_denied", hint, "%s needs the permission %s, which this call was not granted", a.Name, needed)
 	}
-	verdict := f.policy.Verdict(a.Name)
-	if verdict == lattice.Deny {
-		return "", newRefusal("denied_by_policy", fmt.Sprintf("[actions] %s = \"ask\" in the settings", a.Name), "the policy denies %s", a.Name)
+	rules, v, err := f.judge(ctx, a)
+	if err == nil && needed == "" {
+		err = newRefusal("unsupported", "", "the action %.64q is not supported", a.Name)
 	}
-	if neededPermission(a.Name) == "" {
-		return "", newRefusal("unsupported", "", "the action %.64q is not supported", a.Name)
-	}
-	return verdict, nil
+	return rules, v, err
 }
 
 // bindPush fetches and verifies the bundle of a PUSH_BRANCH and describes the effect of pushing it.
-func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, known *secret.Known) (lattice.Action, error) {
+func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, review func(context.Context, worktree.Content) ([]string, error)) (lattice.Action, error) {
 	params, err := decodePush(a.Parameters)
 	if err != nil {
 		return a, newRefusal("bad_parameters", "PUSH_BRANCH takes branch, base, head, bundle, sha256 and title", "%s", worktree.Sanitize(err.Error()))
@@ -165,7 +172,7 @@ func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, known *secre
 	if err != nil {
 		return a, err
 	}
-	push, err := f.git.Inspect(ctx, worktree.Request{Repo: spec, Run: run, Bundle: bundle, Branch: params.Branch, Base: params.Base, Head: params.Head, Review: reviewSecrets(known)})
+	push, err := f.git.Inspect(ctx, worktree.Request{Repo: spec, Run: run, Bundle: bundle, Branch: params.Branch, Base: params.Base, Head: params.Head, Review: review})
 	if err != nil {
 		return a, err
 	}

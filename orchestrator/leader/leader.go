@@ -25,6 +25,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/modelroute"
+	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
@@ -66,10 +67,8 @@ type Config struct {
 	WarmAfter time.Duration
 	// Models answers for models where a run does not say which; nil: none.
 	Models Models
-	// Policy decides about the actions that sprites ask for; nil is the default.
-	Policy action.Policy
-	// AllowWorld names the skills of class world that every run may call without asking.
-	AllowWorld []string
+	// Policy holds the server's layers of the policy, the first one first.
+	Policy []policy.Layer
 	// Notify says where people are told about runs.
 	Notify Notify
 	// Credentials returns what this process authenticates with, by the names under which it may be reported. It may be nil.
@@ -196,12 +195,12 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.outputs.open, Secrets: l.agents.environ, Issued: states.listIssued, Equip: prepare.equip})
 	prepare.session = l.session
 	l.notifier = newNotifier(l.cfg.Notify, l.home, l.cfg.Log)
-	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.findRepo, AgentEnv: l.records.agentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, Policy: l.cfg.Policy})
+	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.findRepo, AgentEnv: l.records.agentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, PolicyOf: (&rules{server: l.cfg.Policy, records: l.records, states: states}).of})
 
 	l.views = &views{store: l.store, records: l.records, states: states, drives: d, watchers: watchers, values: values, copies: copies}
 	l.artifacts = &artifacts{home: l.home, client: l.client, records: l.records, outputs: l.outputs, log: l.cfg.Log}
 	l.pruner = &pruner{home: l.home, store: l.store, client: l.client, git: l.git, records: l.records, states: states, views: l.views, copies: copies, log: l.cfg.Log}
-	l.runs = &runs{home: l.home, store: l.store, client: l.client, host: l.host, git: l.git, disk: disk, network: l.cfg.Network, allowWorld: l.cfg.AllowWorld, records: l.records, states: states, views: l.views, drives: d, values: values, models: l.models, preparer: prepare, copies: copies}
+	l.runs = &runs{home: l.home, store: l.store, client: l.client, host: l.host, git: l.git, disk: disk, network: l.cfg.Network, server: l.cfg.Policy, records: l.records, states: states, views: l.views, drives: d, values: values, models: l.models, preparer: prepare, copies: copies}
 	l.travel = &travel{store: l.store, client: l.client, session: l.session, disk: disk, records: l.records, states: states, views: l.views, drives: d, values: values, runs: l.runs, copies: copies, pruner: l.pruner}
 	l.reviewer = &reviewer{store: l.store, client: l.client, git: l.git, actor: actor, views: l.views, travel: l.travel}
 	l.decisions = &decisions{client: l.client, records: l.records, states: states, views: l.views, drives: d, runs: l.runs}

@@ -153,6 +153,12 @@ func (p *preparer) seed(ctx context.Context, run, sprite string, o api.Options) 
 		"head": s.BaseHead, "seed_head": s.Head, "default_branch": s.DefaultBranch, "local": s.Local,
 		"push_branch": "lattice/" + run,
 	}
+	if s.Policy != "" {
+		if _, err := repositoryLayer(s.Policy); err != nil {
+			return nil, err
+		}
+		repo["policy"] = s.Policy
+	}
 	if name, email := s.AuthorName, s.AuthorEmail; name != "" && email != "" {
 		repo["author"] = map[string]any{"name": name, "email": email}
 	} else if p.cfg.Name != "" {

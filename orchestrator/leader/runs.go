@@ -21,6 +21,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
@@ -37,8 +38,8 @@ type runs struct {
 	git     *worktree.Git
 	disk    func() string
 	network host.Network // for sprites of runs that do not say theirs
-	// allowWorld names the skills of class world that every run may call without asking.
-	allowWorld []string
+	// server holds the server's layers of the policy.
+	server []policy.Layer
 	records    *records
 	states     *states
 	views      *views
@@ -118,7 +119,9 @@ func (rn *runs) begin(ctx context.Context, program *ir.Program, r api.RunRequest
 	if o.WorkItem == "" {
 		o.WorkItem = id
 	}
-	o.ApproveWorld = allowedWorld(program, o.ApproveWorld, rn.allowWorld)
+	if o.ApproveWorld, err = allowedWorld(program, o.ApproveWorld, policy.New(o.Repo, rn.server...)); err != nil {
+		return api.RunView{}, err
+	}
 	callsSkills := program.CallsSkills()
 	if callsSkills {
 		if err := rn.preparer.checkSkills(o.Options); err != nil {
@@ -159,21 +162,24 @@ func (rn *runs) begin(ctx context.Context, program *ir.Program, r api.RunRequest
 	rn.drives.detach(id, r.Detach)
 	v, err := rn.views.build(id)
 	for _, skill := range program.WorldCalls(o.ApproveWorld) {
-		notice = append(notice, fmt.Sprintf("%s acts outside: the run waits for approval before it calls it; --approve-world %s or the setting world.allow allows it from the start", skill, skill))
+		notice = append(notice, fmt.Sprintf("%s acts outside: the run waits for approval before it calls it; --approve-world %s or world.allow in policy.toml allows it from the start", skill, skill))
 	}
 	v.Notice = notice
 	return v, err
 }
 
 // allowedWorld returns the skills that the run may call without asking: those of its request and those of the policy that
-// the program calls.
-func allowedWorld(p *ir.Program, requested, policy []string) []string {
-	for _, name := range p.WorldCalls(requested) {
-		if slices.Contains(policy, name) {
+// the program calls. A skill that the policy denies is refused before the run begins.
+func allowedWorld(program *ir.Program, requested []string, p policy.Policy) ([]string, error) {
+	for _, name := range program.WorldCalls(nil) {
+		switch v := p.World(name); {
+		case v.Decision == lattice.Deny:
+			return nil, fault.Denied("denied_by_policy", "%s", v.Reason).WithHint("the rule is %s", v.Rule)
+		case v.Decision == lattice.Allow && !slices.Contains(requested, name):
 			requested = append(slices.Clip(requested), name)
 		}
 	}
-	return requested
+	return requested, nil
 }
 
 // listMissingObjects says what of its repository a run will not have, as far as it is known before the repository is read.

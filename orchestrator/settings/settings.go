@@ -126,15 +126,6 @@ func ActionNames() []string {
 	return []string{"FETCH_CREDENTIAL", "LABEL_ISSUE", "NOTIFY_USER", "OPEN_PR", "POST_COMMENT", "PUSH_BRANCH"}
 }
 
-// ActionRules are the rules as text.
-func (s Settings) ActionRules() map[string]string {
-	out := map[string]string{}
-	for name, rule := range s.Actions {
-		out[name] = string(rule)
-	}
-	return out
-}
-
 // Level is how much is logged.
 type Level string
 

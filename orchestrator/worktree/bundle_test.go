@@ -113,7 +113,6 @@ func TestHostileTrees(t *testing.T) {
 		"link into git":      {"120000", "cfg", "blob", ".GIT/config", "", "symbolic link that leaves the tree: cfg → .GIT/config"},
 		"link inside":        {"120000", "in", "blob", "a.txt", "", ""},
 		"submodule":          {"160000", "sub", "commit", "", "", "submodule: sub"},
-		"ci":                 {"100644", ".gitattributes", "blob", "* -text\n", "", "changes how git treats files: .gitattributes"},
 		"escape in a name":   {"100644", "a\x1b[2Jb", "blob", "x\n", "", ""},
 	}
 	for name, tt := range tests {

@@ -13,8 +13,16 @@ import (
 
 // Content gives a Request's Review access to the objects and lines that a push adds. All of it is untrusted.
 type Content struct {
+	// Changes are the files that differ between base and head.
+	Changes    []Change
 	q          quarantine
 	base, head string
+}
+
+// Change is a file that a push changes.
+type Change struct {
+	Path    string
+	Deleted bool
 }
 
 // Objects calls each for every new object of the push, even if a later commit removes it again: commits (with path ""),

@@ -89,7 +89,11 @@ func (s *staged) describeDiff(ctx context.Context) error {
 		return err
 	}
 	if s.Request.Review != nil {
-		found, err := s.Request.Review(ctx, Content{q, s.Base, s.Head})
+		content := Content{q: q, base: s.Base, head: s.Head}
+		for _, c := range changes {
+			content.Changes = append(content.Changes, Change{c.path, c.status == "D"})
+		}
+		found, err := s.Request.Review(ctx, content)
 		if err != nil {
 			return err
 		}

@@ -7,16 +7,13 @@ import (
 	"strings"
 )
 
-// risk is a kind of change that can do harm outside of the repository. Kinds are in the order in which they are shown.
+// risk is a kind of change that can do harm outside of the repository, by its mode or content. Risks of paths are the
+// policy's to judge.
 type risk int
 
 const (
-	riskCI risk = iota
-	riskSubmoduleConfig
-	riskSubmodule
+	riskSubmodule risk = iota
 	riskLink
-	riskGit
-	riskMachine
 	riskBinary
 	risks
 )
@@ -24,18 +21,10 @@ const (
 // description returns the text of a kind for the person who approves.
 func (r risk) description() string {
 	switch r {
-	case riskCI:
-		return "changes programs that the code host or its CI runs"
-	case riskSubmoduleConfig:
-		return "changes where submodules come from"
 	case riskSubmodule:
 		return "submodule"
 	case riskLink:
 		return "symbolic link that leaves the tree"
-	case riskGit:
-		return "changes how git treats files"
-	case riskMachine:
-		return "runs, or instructs agents, on machines that open the repository"
 	default:
 		return "binary file"
 	}
@@ -43,55 +32,6 @@ func (r risk) description() string {
 
 // maxNamed is how many paths of one kind are named, so that decoys of one kind hide no other.
 const maxNamed = 5
-
-// ciFiles are files that make a code host or CI system run programs. A pattern is a path from the root; one without "/"
-// matches in every folder, one that ends in "/" everything below. All are in lower case.
-var ciFiles = []string{
-	".github/", ".gitea/", ".forgejo/", ".gitlab/", ".circleci/", ".buildkite/", ".woodpecker/", ".builds/", ".teamcity/",
-	".semaphore/", ".tekton/", ".azure-pipelines/", ".azure/", ".pipelines/", ".harness/", ".ci/", ".drone/", "zuul.d/", ".zuul.d/", ".aws/", ".codebuild/",
-	"jenkinsfile", ".gitlab-ci.yml", ".gitlab-ci.yaml", ".travis.yml", "azure-pipelines.yml", "azure-pipelines.yaml", "bitbucket-pipelines.yml", ".drone.yml",
-	".drone.star", ".drone.jsonnet", ".woodpecker.yml", ".woodpecker.yaml", ".build.yml", ".cirrus.yml", ".cirrus.star",
-	"appveyor.yml", ".appveyor.yml", "cloudbuild.yaml", "cloudbuild.yml", "cloudbuild.json", "buildspec.yml", "buildspec.yaml",
-	"codefresh.yml", ".gitpod.yml", "wercker.yml", ".zuul.yaml", "zuul.yaml", ".onedev-buildspec.yml", ".space.kts",
-	"bitrise.yml", "codemagic.yaml", "netlify.toml", "vercel.json", ".scrutinizer.yml", ".readthedocs.yml", ".readthedocs.yaml",
-	"codeowners", ".goreleaser.yml", ".goreleaser.yaml",
-}
-
-// machineFiles make machines that check out the repository run programs, or instruct agents there.
-var machineFiles = []string{
-	".husky/", ".githooks/", ".devcontainer/", ".vscode/", ".idea/", ".claude/", ".cursor/", ".codex/", ".gemini/",
-	".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml", ".envrc", ".mcp.json", "claude.md", "agents.md", "gemini.md", ".cursorrules",
-}
-
-// matchesAny reports whether a path is one of list, as described at ciFiles.
-func matchesAny(p string, list []string) bool {
-	p = strings.ToLower(p)
-	base := path.Base(p)
-	for _, entry := range list {
-		if dir := strings.HasSuffix(entry, "/"); dir && strings.HasPrefix(p, entry) || !dir && base == entry {
-			return true
-		}
-	}
-	return false
-}
-
-// classifyRisk finds the kind of a change by its path and mode; false for ordinary files. Links are judged by their targets.
-func (c change) classifyRisk() (risk, bool) {
-	base := strings.ToLower(path.Base(c.path))
-	switch {
-	case c.newMode == "160000":
-		return riskSubmodule, true
-	case matchesAny(c.path, ciFiles), strings.HasSuffix(base, ".gitlab-ci.yml"), strings.HasPrefix(base, "jenkinsfile."):
-		return riskCI, true
-	case base == ".gitmodules":
-		return riskSubmoduleConfig, true
-	case base == ".gitattributes", base == ".lfsconfig":
-		return riskGit, true
-	case matchesAny(c.path, machineFiles):
-		return riskMachine, true
-	}
-	return 0, false
-}
 
 // diffWarnings returns a warning for each kind of change that can do harm outside the repository. Paths like .git cannot
 // occur here: index-pack --strict refuses them.
@@ -112,8 +52,8 @@ func (q quarantine) diffWarnings(ctx context.Context, changes []change, lines ma
 		if c.status == "D" {
 			name += " (deleted)"
 		}
-		if r, ok := c.classifyRisk(); ok {
-			found[r] = append(found[r], name)
+		if c.newMode == "160000" {
+			found[riskSubmodule] = append(found[riskSubmodule], name)
 		}
 		if to := string(targets[c.newOID]); c.newMode == "120000" && leavesTree(c.path, to) {
 			found[riskLink] = append(found[riskLink], name+" → "+cleanLine(to))
@@ -146,6 +86,9 @@ func (r risk) warningLine(names []string) string {
 	}
 	return r.description() + count + ": " + strings.Join(short, ", ") + more
 }
+
+// DisplayName returns a path of a sprite as one line of printable text of bounded length.
+func DisplayName(name string) string { return shortenName(cleanLine(name)) }
 
 // shortenName keeps both ends of a name that is too long to be read.
 func shortenName(name string) string {

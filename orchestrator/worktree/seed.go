@@ -35,7 +35,15 @@ type Seeded struct {
 	Dirty    bool               `json:"dirty"`
 	GoModule bool               `json:"go_module,omitempty"` // Head has a go.mod in its top folder
 	Warnings []protocol.Warning `json:"warnings,omitempty"`
+	// Policy is the content of PolicyFile in BaseHead, "" if there is none.
+	Policy string `json:"policy,omitempty"`
 }
+
+// PolicyFile is the path of a repository's policy; see package policy.
+const PolicyFile = ".lattice/policy.toml"
+
+// maxPolicy is the largest size of a policy file in bytes.
+const maxPolicy = 64 << 10
 
 // Seed reads the repository that spec names (a URL, or a path; relative paths are taken from the process's working
 // directory, see Absolute) and writes the history of one ref to the file dst as a bundle; a plain git clone of the
@@ -106,6 +114,9 @@ func (g *Git) seedBundle(ctx context.Context, spec string, opt SeedOptions, dst 
 			return Seeded{}, err
 		}
 	}
+	if s.Policy, err = g.readPolicy(ctx, repo, s.BaseHead); err != nil {
+		return Seeded{}, err
+	}
 	if s.Warnings, err = g.seedWarnings(ctx, command{dir: repo}, s.Head); err != nil {
 		return Seeded{}, err
 	}
@@ -115,6 +126,37 @@ func (g *Git) seedBundle(ctx context.Context, spec string, opt SeedOptions, dst 
 	}
 	s.GoModule = r.exit == 0
 	return s, g.writeBundle(ctx, repo, s)
+}
+
+// Policy returns the content of PolicyFile in the commit that HEAD of a repository names, "" if there is none.
+func (g *Git) Policy(ctx context.Context, spec string) (string, error) {
+	t, err := g.openTarget(ctx, spec, "")
+	if err != nil {
+		return "", err
+	}
+	defer t.release()
+	_, head, err := g.resolveRef(ctx, t, "")
+	if err != nil {
+		return "", err
+	}
+	return g.readPolicy(ctx, t.gitdir, head)
+}
+
+// readPolicy returns the content of PolicyFile in a commit. A policy that cannot be used is a refusal, never an empty one.
+func (g *Git) readPolicy(ctx context.Context, repo, commit string) (string, error) {
+	entry, err := g.mustRun(ctx, command{dir: repo, args: []string{"ls-tree", "-l", commit, "--", PolicyFile}})
+	if err != nil || len(entry.stdout) == 0 {
+		return "", err
+	}
+	f := strings.Fields(entry.stdoutText()) // MODE blob ID SIZE PATH
+	if len(f) < 4 || f[1] != "blob" || f[0] == "120000" {
+		return "", newRefusal("policy_invalid", "make it a regular file", "%s of the repository is not a file", PolicyFile)
+	}
+	if size, err := strconv.Atoi(f[3]); err != nil || size > maxPolicy {
+		return "", newRefusal("policy_invalid", "shorten it", "%s of the repository has %s bytes; the limit is %d", PolicyFile, f[3], maxPolicy)
+	}
+	body, err := g.mustRun(ctx, command{dir: repo, args: []string{"cat-file", "blob", f[2]}})
+	return string(body.stdout), err
 }
 
 // writeBundle gives the scratch repository the one branch and packs it.

@@ -21,6 +21,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/skills/agent"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -77,6 +78,7 @@ func documents() []document {
 		{"answers", "answers.json, what people answered, by the names of what was asked", reflect.TypeFor[map[string]any](), nil},
 		{"resume", "resume.json, the answer that a skill waits for", reflect.TypeFor[protocol.Resume](), nil},
 		{"config", "config.toml, the settings of lattice", reflect.TypeFor[settings.Settings](), nil},
+		{"policy", "policy.toml, the rules about what runs may do outside", reflect.TypeFor[policy.Document](), nil},
 		{"run", "The last line of lattice run --json", reflect.TypeFor[api.RunLine](), runError},
 		{"findings", "What lattice flow validate --json and skill validate --json print", reflect.TypeFor[compile.Report](), nil},
 	}
@@ -185,6 +187,10 @@ func contract() rules {
 			reflect.TypeFor[lattice.WaitKind](): enum(lattice.WaitAction, lattice.WaitSkill, lattice.WaitHuman, lattice.WaitUnknown,
 				lattice.WaitQuestion, lattice.WaitBlocked),
 			reflect.TypeFor[settings.Duration]():    pattern(`^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`),
+			reflect.TypeFor[policy.Duration]():      pattern(`^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`),
+			reflect.TypeFor[policy.Class]():         enum(values(policy.Classes())...),
+			reflect.TypeFor[policy.PathDecision]():  enum(values(policy.PathDecisions())...),
+			reflect.TypeFor[lattice.Verdict]():      enum(values(policy.Decisions())...),
 			reflect.TypeFor[settings.Size]():        pattern(`^[0-9]+([kKmMgGtT][iI]?)?[bB]?$`),
 			reflect.TypeFor[settings.Level]():       enum(values(settings.Levels())...),
 			reflect.TypeFor[settings.Isolation]():   enum(values(settings.Isolations())...),
@@ -277,7 +283,7 @@ func contract() rules {
 			"Skill.permissions": true, "Skill.produces_events": true, "Field.required": true,
 		},
 		closed: map[string]bool{
-			packageOf[ir.Document](): true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true, agent.AdapterType().PkgPath(): true,
+			packageOf[ir.Document](): true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true, packageOf[policy.Document](): true, agent.AdapterType().PkgPath(): true,
 		},
 		open: map[string]bool{packageOf[ir.Document](): true, packageOf[compile.Workflow](): true},
 	}

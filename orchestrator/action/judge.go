@@ -1,0 +1,104 @@
+package action
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/policy"
+	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// neededPermission returns the permission that a call needs for an action, "" if the action is unknown.
+func neededPermission(name string) string {
+	switch name {
+	case protocol.ActionPushBranch: // request mode: git:push is for pushing from inside
+		return "git:read"
+	case protocol.ActionOpenPR, protocol.ActionPostComment, protocol.ActionLabelIssue:
+		return "github:write"
+	case protocol.ActionNotifyUser:
+		return "user:notify"
+	case protocol.ActionFetchCredential:
+		return "credential:fetch"
+	}
+	return ""
+}
+
+// isGranted reports whether permissions contain p.
+func isGranted(permissions []string, p string) bool {
+	return slices.Contains(permissions, p) || slices.Contains(permissions, "*")
+}
+
+// judge asks the policy of a run about an action.
+func (f *Fulfiller) judge(ctx context.Context, a lattice.Action) (policy.Policy, policy.Verdict, error) {
+	p, err := f.policyOf(ctx, a.RunID)
+	if err != nil {
+		return p, policy.Verdict{}, err
+	}
+	v := p.Action(policy.Request{Name: a.Name, Values: values(a.Parameters)})
+	return p, v, refusalOf(a.Name, v)
+}
+
+// refusalOf returns the refusal that a verdict is, nil if it is none.
+func refusalOf(name string, v policy.Verdict) error {
+	if v.Decision != lattice.Deny {
+		return nil
+	}
+	rule := "the rule is " + v.Rule.String()
+	switch {
+	case v.Code == policy.CodeValue:
+		return newRefusal("value_denied", rule, "%s", v.Reason)
+	case v.Rule.Source == worktree.PolicyFile:
+		return newRefusal("denied_by_policy", rule, "%s", v.Reason)
+	}
+	return newRefusal("denied_by_policy", fmt.Sprintf("[actions] %s = \"ask\" in the settings changes that; %s", name, rule), "%s", v.Reason)
+}
+
+// values returns the parameters of an action as rules see them: each one a list of texts.
+func values(parameters json.RawMessage) map[string][]string {
+	var members map[string]any
+	if json.Unmarshal(parameters, &members) != nil {
+		return nil // Inspect refuses them
+	}
+	out := map[string][]string{}
+	for name, v := range members {
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
+		}
+		for _, item := range list {
+			text, ok := item.(string)
+			if !ok {
+				raw, err := json.Marshal(item)
+				if err != nil {
+					continue
+				}
+				text = string(raw)
+			}
+			out[name] = append(out[name], text)
+		}
+	}
+	return out
+}
+
+// review returns a Request.Review that searches a push for secrets and asks the policy about its files. The review sets
+// ask if a rule about files requires a person.
+func review(next func(context.Context, worktree.Content) ([]string, error), p policy.Policy, ask *bool) func(context.Context, worktree.Content) ([]string, error) {
+	return func(ctx context.Context, c worktree.Content) ([]string, error) {
+		changes := make([]policy.Change, len(c.Changes))
+		for i, change := range c.Changes {
+			changes[i] = policy.Change(change)
+		}
+		lines, refused, person := p.Review(changes, worktree.DisplayName)
+		if refused != nil {
+			return nil, newRefusal("path_denied", "remove the file from the change; lattice policy explain PATH; the rule is "+refused.Rule.String(),
+				"the policy refuses changes that hold %s, which %s", worktree.DisplayName(refused.Path), refused.Why)
+		}
+		*ask = person
+		found, err := next(ctx, c)
+		return append(found, lines...), err
+	}
+}

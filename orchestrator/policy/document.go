@@ -1,0 +1,334 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// Document is what a policy file may hold.
+type Document struct {
+	// Schema may name the JSON schema of policy files, for editors.
+	Schema string `toml:"$schema" json:"$schema,omitempty"`
+	// Actions are rules about the actions that sprites ask for, by name.
+	Actions map[string]Action `toml:"actions" json:"actions,omitempty"`
+	// Intents are rules about intents, by kind.
+	Intents map[string]Intent `toml:"intents" json:"intents,omitempty"`
+	World   World             `toml:"world" json:"world,omitzero"`
+	// Paths are rules about the files that a push changes. The first rule that matches a file decides.
+	Paths []Path `toml:"paths" json:"paths,omitempty"`
+	// Profiles are rules for some repositories, by a name of your choice. Only the policy of a server has profiles.
+	Profiles map[string]Profile `toml:"profiles" json:"profiles,omitempty"`
+}
+
+// Profile holds rules for some repositories.
+type Profile struct {
+	// Repositories are patterns of names such as github.com/acme/*, or absolute paths; one that ends in / names all below it.
+	Repositories []string          `toml:"repositories" json:"repositories"`
+	Actions      map[string]Action `toml:"actions" json:"actions,omitempty"`
+	Intents      map[string]Intent `toml:"intents" json:"intents,omitempty"`
+	World        World             `toml:"world" json:"world,omitzero"`
+	Paths        []Path            `toml:"paths" json:"paths,omitempty"`
+}
+
+// Action is a rule about one action.
+type Action struct {
+	// Class can raise the class of the action, never lower it.
+	Class Class `toml:"class" json:"class,omitempty"`
+	// Decision is allow, ask or deny; by default safe actions are allowed and others ask.
+	Decision lattice.Verdict `toml:"decision" json:"decision,omitempty"`
+	// Max is the number of these actions that one run may ask for.
+	Max int `toml:"max" json:"max,omitempty"`
+	// Allowed are patterns by parameter; each value of the parameter must match one of them.
+	Allowed map[string][]string `toml:"allowed" json:"allowed,omitempty"`
+	// Staged shows the effect and performs nothing.
+	Staged  bool    `toml:"staged" json:"staged,omitempty"`
+	Approve Approve `toml:"approve" json:"approve,omitzero"`
+}
+
+// Intent is a rule about one kind of intent.
+type Intent struct {
+	// Class can raise the class of the kind, never lower it.
+	Class Class `toml:"class" json:"class,omitempty"`
+	// Decision is allow, ask or deny; by default safe kinds are allowed and others ask.
+	Decision lattice.Verdict `toml:"decision" json:"decision,omitempty"`
+	Approve  Approve         `toml:"approve" json:"approve,omitzero"`
+}
+
+func (i Intent) action() Action {
+	return Action{Class: i.Class, Decision: i.Decision, Approve: i.Approve}
+}
+
+// Approve says who may approve, and for how long that holds.
+type Approve struct {
+	// By are the names or the ids (uid:1000) of the users who may approve; by default all.
+	By []string `toml:"by" json:"by,omitempty"`
+	// NotRequester refuses the approval of the user who started the run or created the intent.
+	NotRequester bool `toml:"not_requester" json:"not_requester,omitempty"`
+	// People is the number of users who must approve; by default 1.
+	People int `toml:"people" json:"people,omitempty"`
+	// Expires is how long an approval holds, such as 72h.
+	Expires Duration `toml:"expires" json:"expires,omitempty"`
+}
+
+// stricter returns an Approve that satisfies both.
+func (a Approve) stricter(b Approve) Approve {
+	switch {
+	case len(a.By) == 0:
+		a.By = b.By
+	case len(b.By) > 0:
+		both := slices.DeleteFunc(slices.Clone(a.By), func(who string) bool { return !slices.Contains(b.By, who) })
+		if a.By = both; len(both) == 0 {
+			a.By = []string{""} // no user has this name
+		}
+	}
+	a.NotRequester = a.NotRequester || b.NotRequester
+	a.People = max(a.People, b.People)
+	if a.Expires == 0 || b.Expires > 0 && b.Expires < a.Expires {
+		a.Expires = b.Expires
+	}
+	return a
+}
+
+// World holds rules about skills of class world.
+type World struct {
+	// Allow names the skills that runs call without asking.
+	Allow []string `toml:"allow" json:"allow,omitempty"`
+	// Deny names the skills that runs never call.
+	Deny []string `toml:"deny" json:"deny,omitempty"`
+}
+
+// Path is a rule about files.
+type Path struct {
+	// Name is shown when the rule decides.
+	Name string `toml:"name" json:"name"`
+	// Match are patterns, without regard to case: *.pem matches in every folder, /docs/*.md from the root, migrations/ a folder
+	// anywhere, /.github/ one at the root; ** stands for any number of folders.
+	Match []string `toml:"match" json:"match"`
+	// Decision is allow, warn, ask or deny.
+	Decision PathDecision `toml:"decision" json:"decision"`
+	// Why completes the sentence "the change …" for people.
+	Why string `toml:"why" json:"why,omitempty"`
+}
+
+// PathDecision is the decision of a rule about files.
+type PathDecision string
+
+// The values of PathDecision in ascending order of strictness.
+const (
+	PathAllow PathDecision = "allow"
+	PathWarn  PathDecision = "warn"
+	PathAsk   PathDecision = "ask"
+	PathDeny  PathDecision = "deny"
+)
+
+// PathDecisions returns the values of PathDecision.
+func PathDecisions() []string {
+	return []string{string(PathAllow), string(PathWarn), string(PathAsk), string(PathDeny)}
+}
+
+// Duration is a length of time, written like "90s" or "72h".
+type Duration time.Duration
+
+// UnmarshalText reads a positive duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil || v <= 0 {
+		return fmt.Errorf("%q is not a length of time such as 30m or 72h", text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalText writes the duration as UnmarshalText reads it.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// MaxSize is the largest size of a policy file in bytes.
+const MaxSize = 256 << 10
+
+// Finding is a problem of a policy file.
+type Finding struct {
+	Line    int    `json:"line,omitempty"` // from 1; 0 when it is not known
+	Key     string `json:"key,omitempty"`
+	Message string `json:"message"`
+}
+
+// Text returns the finding on one line.
+func (f Finding) Text() string {
+	s := f.Message
+	if f.Key != "" {
+		s = f.Key + ": " + s
+	}
+	if f.Line > 0 {
+		s = "line " + strconv.Itoa(f.Line) + ": " + s
+	}
+	return s
+}
+
+// Parse reads a policy file. If there are findings, the layer must not be used.
+func Parse(source string, text []byte) (Layer, []Finding) {
+	if len(text) > MaxSize {
+		return Layer{}, []Finding{{Message: fmt.Sprintf("the file has %d bytes; the limit is %d", len(text), MaxSize)}}
+	}
+	l := Layer{Source: source, lines: keyLines(string(text))}
+	meta, err := toml.Decode(string(text), &l.Document)
+	if err != nil {
+		var p toml.ParseError
+		if errors.As(err, &p) && p.Message != "" {
+			return Layer{}, []Finding{{Line: p.Position.Line, Key: p.LastKey, Message: p.Message}}
+		}
+		return Layer{}, []Finding{{Message: strings.TrimPrefix(err.Error(), "toml: ")}}
+	}
+	c := checker{lines: l.lines}
+	for _, key := range meta.Undecoded() {
+		c.report(key.String(), "there is no such key")
+	}
+	c.rules("", l.Actions, l.Intents, l.Paths)
+	for _, name := range sortedKeys(l.Profiles) {
+		p, at := l.Profiles[name], "profiles."+name
+		if len(p.Repositories) == 0 {
+			c.report(at, "a profile needs repositories")
+		}
+		c.patterns(at+".repositories", p.Repositories)
+		c.rules(at+".", p.Actions, p.Intents, p.Paths)
+	}
+	slices.SortStableFunc(c.findings, func(a, b Finding) int { return a.Line - b.Line })
+	return l, c.findings
+}
+
+// CheckRepository returns the findings about a layer that is the policy of a repository: keys that have no effect there.
+func CheckRepository(l Layer) (findings []Finding) {
+	c := checker{lines: l.lines}
+	if len(l.Profiles) > 0 {
+		c.report("profiles", "only the policy of a server has profiles")
+	}
+	if len(l.World.Allow)+len(l.World.Deny) > 0 {
+		c.report("world", "only the policy of a server has rules about skills")
+	}
+	return c.findings
+}
+
+type checker struct {
+	lines    map[string]int
+	findings []Finding
+}
+
+func (c *checker) report(key, format string, a ...any) {
+	line := 0
+	for k := key; k != "" && line == 0; k = parentKey(k) {
+		line = c.lines[k]
+	}
+	c.findings = append(c.findings, Finding{Line: line, Key: key, Message: fmt.Sprintf(format, a...)})
+}
+
+func (c *checker) rules(at string, actions map[string]Action, intents map[string]Intent, paths []Path) {
+	for _, name := range sortedKeys(actions) {
+		a, key := actions[name], at+"actions."+name
+		c.approval(key, a.Class, a.Decision, a.Approve)
+		if a.Max != 0 {
+			c.report(key+".max", "this version does not count actions")
+		}
+		for _, parameter := range sortedKeys(a.Allowed) {
+			c.patterns(key+".allowed."+parameter, a.Allowed[parameter])
+		}
+	}
+	for _, kind := range sortedKeys(intents) {
+		i := intents[kind]
+		c.approval(at+"intents."+kind, i.Class, i.Decision, i.Approve)
+	}
+	for n, p := range paths {
+		key := fmt.Sprintf("%spaths[%d]", at, n)
+		c.oneOf(key+".decision", string(p.Decision), PathDecisions(), false)
+		if p.Name == "" || len(p.Match) == 0 {
+			c.report(key, "a rule about files needs name and match")
+		}
+		c.patterns(key+".match", p.Match)
+	}
+}
+
+func (c *checker) approval(key string, class Class, d lattice.Verdict, a Approve) {
+	if a.People != 0 || a.NotRequester || a.By != nil || a.Expires != 0 {
+		c.report(key+".approve", "this version has no rules about approvals")
+	}
+	c.oneOf(key+".class", string(class), Classes(), true)
+	c.oneOf(key+".decision", string(d), Decisions(), true)
+	if a.People < 0 || a.People > 10 {
+		c.report(key+".approve.people", "the number of people is from 1 to 10")
+	}
+}
+
+// Decisions returns the decisions that a rule can make.
+func Decisions() []string {
+	return []string{string(lattice.Allow), string(lattice.Ask), string(lattice.Deny)}
+}
+
+func (c *checker) oneOf(key, value string, values []string, optional bool) {
+	if !slices.Contains(values, value) && (value != "" || !optional) {
+		c.report(key, "%q is not one of %s", value, strings.Join(values, ", "))
+	}
+}
+
+func (c *checker) patterns(key string, patterns []string) {
+	for _, p := range patterns {
+		if _, err := path.Match(strings.ReplaceAll(p, "**", "*"), ""); err != nil || p == "" {
+			c.report(key, "%q is not a pattern", p)
+		}
+	}
+}
+
+// keyLines returns the line on which each key of a TOML text first appears. The tables of an array have the keys
+// NAME[0], NAME[1], ….
+func keyLines(text string) map[string]int {
+	lines, counts, table, n := map[string]int{}, map[string]int{}, "", 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		key := ""
+		if name, ok := strings.CutPrefix(line, "[["); ok {
+			name, _, _ = strings.Cut(name, "]")
+			name = plainKey(name)
+			table = fmt.Sprintf("%s[%d]", name, counts[name])
+			counts[name]++
+			key = table
+		} else if name, ok := strings.CutPrefix(line, "["); ok {
+			name, _, _ = strings.Cut(name, "]")
+			table = plainKey(name)
+			key = table
+		} else if name, _, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, "#") {
+			key = strings.TrimPrefix(table+"."+plainKey(name), ".")
+		}
+		for ; key != ""; key = parentKey(key) {
+			if _, known := lines[key]; !known {
+				lines[key] = n
+			}
+		}
+	}
+	return lines
+}
+
+// plainKey returns a dotted key without quotes and spaces.
+func plainKey(key string) string {
+	parts := strings.Split(key, ".")
+	for i, p := range parts {
+		parts[i] = strings.Trim(p, " \t\"'")
+	}
+	return strings.Join(parts, ".")
+}
+
+func parentKey(key string) string {
+	if i := strings.LastIndexByte(key, '.'); i >= 0 {
+		return key[:i]
+	}
+	return ""
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,170 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Change is a file that a push changes.
+type Change struct {
+	Path    string
+	Deleted bool
+}
+
+// PathVerdict is the decision about one file.
+type PathVerdict struct {
+	Path     string       `json:"path"`
+	Decision PathDecision `json:"decision"`
+	Rule     Rule         `json:"rule"`
+	Name     string       `json:"name,omitempty"`
+	Why      string       `json:"why,omitempty"`
+	Deleted  bool         `json:"deleted,omitempty"`
+}
+
+// Path decides about a file. A deletion is never refused: Deny becomes Warn.
+func (p Policy) Path(c Change) PathVerdict {
+	v := PathVerdict{Path: c.Path, Decision: PathAllow, Rule: Rule{Source: "class", Name: "other files"}, Deleted: c.Deleted}
+	for _, l := range p.ceiling {
+		if found, ok := l.path(c); ok {
+			v = found
+			break
+		}
+	}
+	if p.repository != nil {
+		if narrow, ok := p.repository.path(c); ok && narrow.Decision.strictness() > v.Decision.strictness() {
+			v = narrow
+		}
+	}
+	if c.Deleted && v.Decision == PathDeny {
+		v.Decision = PathWarn
+	}
+	return v
+}
+
+func (d PathDecision) strictness() int { return slices.Index(PathDecisions(), string(d)) }
+
+// path returns the decision of the first rule of l that matches a file.
+func (l Layer) path(c Change) (PathVerdict, bool) {
+	for i, r := range l.Paths {
+		if slices.ContainsFunc(r.Match, func(pattern string) bool { return matchesPath(pattern, c.Path) }) {
+			rule := l.rule(fmt.Sprintf("paths[%d]", i))
+			rule.Name = "paths." + r.Name
+			why := r.Why
+			if why == "" {
+				why = r.Name
+			}
+			return PathVerdict{Path: c.Path, Decision: r.Decision, Rule: rule, Name: r.Name, Why: why, Deleted: c.Deleted}, true
+		}
+	}
+	return PathVerdict{}, false
+}
+
+// PathRule is a rule about files with its place.
+type PathRule struct {
+	Path
+	Rule Rule
+}
+
+// PathRules returns the rules about files in the order in which they are tried, those of the repository last.
+func (p Policy) PathRules() (all []PathRule) {
+	for _, l := range p.layers() {
+		for i, r := range l.Paths {
+			all = append(all, PathRule{r, l.rule(fmt.Sprintf("paths[%d]", i))})
+		}
+	}
+	return all
+}
+
+// matchesPath reports whether a path matches a pattern of Path.Match.
+func matchesPath(pattern, name string) bool {
+	pattern, name = strings.ToLower(pattern), strings.ToLower(name)
+	rooted := strings.HasPrefix(pattern, "/")
+	pattern = strings.TrimPrefix(pattern, "/")
+	below := strings.HasSuffix(pattern, "/")
+	want, have := strings.Split(strings.TrimSuffix(pattern, "/"), "/"), strings.Split(name, "/")
+	for at := range have {
+		if matchesSegments(want, have[at:], below) {
+			return true
+		}
+		if rooted {
+			return false
+		}
+	}
+	return false
+}
+
+// matchesSegments matches the segments of a pattern with those of a path. below admits further segments and requires one.
+func matchesSegments(want, have []string, below bool) bool {
+	if len(want) == 0 {
+		return below == (len(have) > 0)
+	}
+	if want[0] == "**" {
+		for n := range len(have) + 1 {
+			if matchesSegments(want[1:], have[n:], below) {
+				return true
+			}
+		}
+		return false
+	}
+	if len(have) == 0 {
+		return false
+	}
+	ok, _ := path.Match(want[0], have[0])
+	return ok && matchesSegments(want[1:], have[1:], below)
+}
+
+// maxNamed is the number of paths of one rule that a line names, so that decoys of one kind hide no other kind.
+const maxNamed = 5
+
+// Review decides about all files of a push. It returns a line for each rule that warns or asks, the first refused file or
+// nil, and whether a person must be asked.
+func (p Policy) Review(changes []Change, display func(string) string) (lines []string, refused *PathVerdict, ask bool) {
+	var order []string
+	byRule := map[string][]PathVerdict{}
+	for _, c := range changes {
+		v := p.Path(c)
+		switch v.Decision {
+		case PathDeny:
+			if refused == nil {
+				refused = &v
+			}
+			continue
+		case PathAllow:
+			continue
+		case PathAsk:
+			ask = true
+		}
+		if byRule[v.Why] == nil {
+			order = append(order, v.Why)
+		}
+		byRule[v.Why] = append(byRule[v.Why], v)
+	}
+	slices.SortStableFunc(order, func(a, b string) int {
+		return byRule[b][0].Decision.strictness() - byRule[a][0].Decision.strictness()
+	})
+	for _, why := range order {
+		names := []string{}
+		for _, v := range byRule[why] {
+			name := display(v.Path)
+			if v.Deleted {
+				name += " (deleted)"
+			}
+			names = append(names, name)
+		}
+		lines = append(lines, warningLine(why, names))
+	}
+	return lines, refused, ask
+}
+
+func warningLine(why string, names []string) string {
+	count, more := "", ""
+	if len(names) > 1 {
+		count = fmt.Sprintf(" (%d)", len(names))
+	}
+	if n := len(names) - maxNamed; n > 0 {
+		names, more = names[:maxNamed], fmt.Sprintf(", and %d more", n)
+	}
+	return why + count + ": " + strings.Join(names, ", ") + more
+}

@@ -1,0 +1,382 @@
+// Package policy decides what a run may do outside of its sprite. Start with [Policy.Action]: it returns the verdict about
+// one action and names the rule that decided. The package is pure: it gets the text of policy files and values, and does
+// no I/O.
+//
+// A policy is made of layers. The default table is in the binary (default.toml). The server's file, policy.toml beside
+// config.toml, replaces rules of the default; a profile in it replaces rules for some repositories. Together they are the
+// ceiling. A repository's file, .lattice/policy.toml in the base commit of a run, can only make the ceiling stricter.
+//
+// An action that no rule names has the class controlled: a person is asked. An action of the class dangerous is never
+// performed without a person, whatever a rule says.
+package policy
+
+import (
+	_ "embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// Class is the risk class of an action or an intent (DESIGN 21).
+type Class string
+
+const (
+	Safe       Class = "safe"       // reads or informs; never asks
+	Controlled Class = "controlled" // changes one thing outside
+	Dangerous  Class = "dangerous"  // hands out authority or touches infrastructure; asks every time
+)
+
+// Classes returns the classes in ascending order of risk.
+func Classes() []string { return []string{string(Safe), string(Controlled), string(Dangerous)} }
+
+// decision returns the default decision of a class.
+func (c Class) decision() lattice.Verdict {
+	if c == Safe {
+		return lattice.Allow
+	}
+	return lattice.Ask
+}
+
+// Layer is a policy document with its origin.
+type Layer struct {
+	Document
+	Source string // a file name, or "default"
+	lines  map[string]int
+}
+
+// Policy is a ceiling and the layer of a repository that makes it stricter. The zero value denies nothing and asks about
+// everything; see [New].
+type Policy struct {
+	ceiling    []Layer // the first layer that has a rule decides
+	repository *Layer
+}
+
+// New returns the policy that the layers of a server form on top of the default table, the first layer first. Profiles of
+// the layers hold if they name repository, "" for none.
+func New(repository string, server ...Layer) Policy {
+	var p Policy
+	for _, l := range append(slices.Clip(server), Default()) {
+		for _, name := range sortedKeys(l.Profiles) {
+			if prof := l.Profiles[name]; repository != "" && matchesRepository(prof.Repositories, repository) {
+				p.ceiling = append(p.ceiling, l.profile(name, prof))
+			}
+		}
+		p.ceiling = append(p.ceiling, l)
+	}
+	return p
+}
+
+// Narrow returns p with a repository's layer, which can only make it stricter.
+func (p Policy) Narrow(repository Layer) Policy {
+	p.repository = &repository
+	return p
+}
+
+// profile returns the rules of a profile as a layer.
+func (l Layer) profile(name string, prof Profile) Layer {
+	out := Layer{Source: l.Source, lines: map[string]int{}}
+	out.Actions, out.Intents, out.World, out.Paths = prof.Actions, prof.Intents, prof.World, prof.Paths
+	for key, line := range l.lines {
+		if rest, ok := strings.CutPrefix(key, "profiles."+name+"."); ok {
+			out.lines[rest] = line
+		}
+	}
+	return out
+}
+
+// Rule names the rule that decided.
+type Rule struct {
+	Source string `json:"source"`         // a file, "default", or "class" where no file has a rule
+	Line   int    `json:"line,omitempty"` // in the file; 0 for the default table
+	Name   string `json:"name"`           // the key of the rule in its file
+}
+
+// String returns the rule as SOURCE:LINE: NAME.
+func (r Rule) String() string {
+	if r.Line > 0 {
+		return fmt.Sprintf("%s:%d: %s", r.Source, r.Line, r.Name)
+	}
+	return r.Source + ": " + r.Name
+}
+
+// rule returns the Rule for a key of the layer.
+func (l Layer) rule(key string) Rule {
+	r := Rule{Source: l.Source, Name: key}
+	if l.Source != defaultSource {
+		r.Line = l.lines[key]
+	}
+	return r
+}
+
+// Verdict is the decision about one question.
+type Verdict struct {
+	Decision lattice.Verdict `json:"decision"`
+	Class    Class           `json:"class,omitempty"`
+	Rule     Rule            `json:"rule"`
+	// Code and Reason say why the decision is Deny.
+	Code   string `json:"code,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Staged says that the effect is shown and not performed.
+	Staged bool `json:"staged,omitempty"`
+	// Max is the number of actions of this name that one run may ask for, 0 without a limit.
+	Max     int     `json:"max,omitempty"`
+	Approve Approve `json:"approve,omitzero"`
+}
+
+// The codes of denials.
+const (
+	CodeDenied = "denied_by_policy"
+	CodeValue  = "value_denied"     // a value that the rule does not allow
+	CodeMax    = "too_many_actions" // the run has asked for as many as the rule allows
+)
+
+// deny turns v into a refusal by rule.
+func (v Verdict) deny(rule Rule, code, format string, a ...any) Verdict {
+	v.Decision, v.Rule, v.Code, v.Reason = lattice.Deny, rule, code, fmt.Sprintf(format, a...)
+	return v
+}
+
+// Request is an action as the policy sees it.
+type Request struct {
+	Name string
+	// Values are the values of parameters that rules may restrict, by parameter.
+	Values map[string][]string
+	// Before is the number of other actions of this name that the run has asked for and that were not denied.
+	Before int
+	// Planned says that an approved plan names the action.
+	Planned bool
+}
+
+// Action decides about an action.
+func (p Policy) Action(q Request) Verdict {
+	v, rules := p.effective("actions", q.Name, func(l Layer) (Action, bool) { a, ok := l.Actions[q.Name]; return a, ok })
+	for _, r := range rules {
+		for _, name := range sortedKeys(r.Allowed) {
+			for _, value := range q.Values[name] {
+				if !matchesAny(r.Allowed[name], value) {
+					return v.deny(r.rule, CodeValue, "the policy allows %s only with %s of %s, not %.80q", q.Name, name, strings.Join(r.Allowed[name], ", "), value)
+				}
+			}
+		}
+		if r.Max > 0 && q.Before >= r.Max {
+			return v.deny(r.rule, CodeMax, "the policy allows %d %s in one run", r.Max, q.Name)
+		}
+	}
+	if q.Planned && v.Decision == lattice.Ask && v.Class == Controlled {
+		v.Decision, v.Rule = lattice.Allow, Rule{Source: "plan", Name: "approved"}
+	}
+	return v
+}
+
+// Intent decides about an intent of a kind.
+func (p Policy) Intent(kind string) Verdict {
+	v, _ := p.effective("intents", kind, func(l Layer) (Action, bool) { i, ok := l.Intents[kind]; return i.action(), ok })
+	return v
+}
+
+// World decides about calls of a skill of class world: the first layer that names it decides, else a person is asked.
+// Policies of repositories have no such rules.
+func (p Policy) World(skill string) Verdict {
+	v := Verdict{Decision: lattice.Ask, Class: Controlled, Rule: Rule{Source: "class", Name: string(Controlled)}}
+	for _, l := range p.ceiling {
+		if slices.Contains(l.World.Deny, skill) {
+			return v.deny(l.rule("world.deny"), CodeDenied, "the policy denies calls of %s", skill)
+		}
+		if slices.Contains(l.World.Allow, skill) {
+			v.Decision, v.Rule = lattice.Allow, l.rule("world.allow")
+			return v
+		}
+	}
+	return v
+}
+
+// WorldAllowed returns the skills that the policy names as allowed.
+func (p Policy) WorldAllowed() (names []string) {
+	for _, l := range p.ceiling {
+		for _, name := range l.World.Allow {
+			if p.World(name).Decision == lattice.Allow {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// Names returns the names that rules of a kind, "action" or "intent", are about.
+func (p Policy) Names(kind string) []string {
+	names := map[string]bool{}
+	for _, l := range p.layers() {
+		if kind == "intent" {
+			for name := range l.Intents {
+				names[name] = true
+			}
+			continue
+		}
+		for name := range l.Actions {
+			names[name] = true
+		}
+	}
+	return sortedKeys(names)
+}
+
+// layers returns all layers, the repository's last.
+func (p Policy) layers() []Layer {
+	if p.repository == nil {
+		return p.ceiling
+	}
+	return append(slices.Clip(p.ceiling), *p.repository)
+}
+
+// origin is a rule about an action with its place.
+type origin struct {
+	Action
+	rule Rule
+}
+
+// effective merges the rules about one name. It returns the verdict without regard to values, and the rules whose limits
+// hold.
+func (p Policy) effective(table, name string, find func(Layer) (Action, bool)) (Verdict, []origin) {
+	key := table + "." + name
+	v := Verdict{Class: Controlled}
+	var rules []origin
+	decided := Rule{Source: "class", Name: string(Controlled)}
+	for _, l := range p.ceiling { // the first layer that sets a member wins
+		a, ok := find(l)
+		if !ok {
+			continue
+		}
+		at := origin{a, l.rule(key)}
+		if len(rules) == 0 {
+			decided = at.rule
+			rules = append(rules, at)
+		} else {
+			rules[0].Action = rules[0].under(a)
+		}
+	}
+	if len(rules) > 0 {
+		v.Class = Class(orElse(string(rules[0].Class), string(Controlled)))
+	}
+	if l := p.repository; l != nil {
+		if a, ok := find(*l); ok {
+			rules = append(rules, origin{a, l.rule(key)})
+		}
+	}
+	for i, r := range rules {
+		if i > 0 && riskOf(r.Class) > riskOf(v.Class) {
+			v.Class, decided = r.Class, r.rule
+		}
+		v.Staged = v.Staged || r.Staged
+		if r.Max > 0 && (v.Max == 0 || r.Max < v.Max) {
+			v.Max = r.Max
+		}
+		v.Approve = v.Approve.stricter(r.Approve)
+	}
+	v.Decision, v.Rule = v.Class.decision(), decided
+	for i, r := range rules {
+		if d := r.Decision; d != "" && (i == 0 || strictness(d) > strictness(v.Decision)) {
+			v.Decision, v.Rule = d, r.rule
+		}
+	}
+	switch {
+	case v.Decision == lattice.Deny:
+		v = v.deny(v.Rule, CodeDenied, "the policy denies %s", name)
+	case v.Decision == lattice.Allow && v.Class == Dangerous:
+		v.Decision = lattice.Ask
+	}
+	return v, rules
+}
+
+// under returns a with the members that it leaves out taken from b, a rule of a lower layer. A class can only be raised.
+func (a Action) under(b Action) Action {
+	if riskOf(b.Class) > riskOf(a.Class) {
+		a.Class = b.Class
+	}
+	if a.Decision == "" {
+		a.Decision = b.Decision
+	}
+	if a.Max == 0 {
+		a.Max = b.Max
+	}
+	if a.Allowed == nil {
+		a.Allowed = b.Allowed
+	}
+	a.Staged = a.Staged || b.Staged
+	if len(a.Approve.By) == 0 {
+		a.Approve.By = b.Approve.By
+	}
+	a.Approve.NotRequester = a.Approve.NotRequester || b.Approve.NotRequester
+	a.Approve.People = max(a.Approve.People, b.Approve.People)
+	if a.Approve.Expires == 0 {
+		a.Approve.Expires = b.Approve.Expires
+	}
+	return a
+}
+
+func riskOf(c Class) int { return slices.Index(Classes(), string(c)) }
+
+// strictness orders decisions.
+func strictness(d lattice.Verdict) int {
+	return slices.Index([]lattice.Verdict{lattice.Allow, lattice.Ask, lattice.Deny}, d)
+}
+
+// matchesAny reports whether a value matches one of the patterns of path.Match; an invalid pattern was refused by Parse.
+func matchesAny(patterns []string, value string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, value); return ok })
+}
+
+// matchesRepository reports whether a repository is one of patterns. A repository is a URL without scheme, user and the
+// suffix .git, or an absolute path; a pattern that ends in "/" names all below it.
+func matchesRepository(patterns []string, repository string) bool {
+	name := RepositoryName(repository)
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		p = strings.ToLower(p)
+		ok, _ := path.Match(p, name)
+		return ok || strings.HasSuffix(p, "/") && strings.HasPrefix(name, p)
+	})
+}
+
+// RepositoryName returns the name under which rules know a repository: github.com/acme/site for each of its URLs.
+func RepositoryName(spec string) string {
+	name := strings.ToLower(spec)
+	if _, rest, ok := strings.Cut(name, "://"); ok {
+		name = rest
+	} else if user, rest, ok := strings.Cut(name, "@"); ok && !strings.HasPrefix(name, "/") && !strings.Contains(user, "/") {
+		name = strings.Replace(rest, ":", "/", 1) // git@host:path
+	}
+	if host, rest, ok := strings.Cut(name, "/"); ok && host != "" {
+		if _, bare, ok := strings.Cut(host, "@"); ok {
+			name = bare + "/" + rest
+		}
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(name, "/"), ".git")
+}
+
+func orElse(s, fallback string) string {
+	if s == "" {
+		return fallback
+	}
+	return s
+}
+
+const defaultSource = "default"
+
+//go:embed default.toml
+var defaultText []byte
+
+// Default returns the default table.
+func Default() Layer { return defaultLayer }
+
+// defaultLayer is read once; it is never changed.
+var defaultLayer = func() Layer {
+	l, findings := Parse(defaultSource, defaultText)
+	if len(findings) > 0 {
+		panic("default.toml: " + findings[0].Text())
+	}
+	return l
+}()
+
+// DefaultText returns the text of the default table.
+func DefaultText() []byte { return slices.Clone(defaultText) }

@@ -1,0 +1,190 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// layer parses a policy file that must be valid.
+func layer(t *testing.T, source, text string) Layer {
+	t.Helper()
+	l, findings := Parse(source, []byte(text))
+	if len(findings) > 0 {
+		t.Fatal(findings)
+	}
+	return l
+}
+
+func TestAction(t *testing.T) {
+	labels := func(names ...string) map[string][]string { return map[string][]string{"labels": names} }
+	tests := map[string]struct {
+		server, repository string
+		request            Request
+		want               lattice.Verdict
+		class              Class
+		rule, code         string
+	}{
+		"push asks":                       {request: Request{Name: "PUSH_BRANCH"}, want: lattice.Ask, class: Controlled, rule: "default: actions.PUSH_BRANCH"},
+		"credential is denied":            {request: Request{Name: "FETCH_CREDENTIAL"}, want: lattice.Deny, class: Dangerous, rule: "default: actions.FETCH_CREDENTIAL", code: "denied_by_policy"},
+		"message is allowed":              {request: Request{Name: "NOTIFY_USER"}, want: lattice.Allow, class: Safe, rule: "default: actions.NOTIFY_USER"},
+		"unknown is controlled":           {request: Request{Name: "LAUNCH"}, want: lattice.Ask, class: Controlled, rule: "class: controlled"},
+		"server allows":                   {server: "[actions.PUSH_BRANCH]\ndecision = 'allow'", request: Request{Name: "PUSH_BRANCH"}, want: lattice.Allow, class: Controlled, rule: "server:1: actions.PUSH_BRANCH"},
+		"dangerous still asks":            {server: "actions.FETCH_CREDENTIAL.decision = 'allow'", request: Request{Name: "FETCH_CREDENTIAL"}, want: lattice.Ask, class: Dangerous, rule: "server:1: actions.FETCH_CREDENTIAL"},
+		"class is raised":                 {server: "[actions.NOTIFY_USER]\nclass = 'dangerous'", request: Request{Name: "NOTIFY_USER"}, want: lattice.Ask, class: Dangerous, rule: "server:1: actions.NOTIFY_USER"},
+		"class is never lowered":          {server: "[actions.FETCH_CREDENTIAL]\nclass = 'safe'\ndecision = 'allow'", request: Request{Name: "FETCH_CREDENTIAL"}, want: lattice.Ask, class: Dangerous, rule: "server:1: actions.FETCH_CREDENTIAL"},
+		"repository cannot allow":         {repository: "actions.PUSH_BRANCH.decision = 'allow'", request: Request{Name: "PUSH_BRANCH"}, want: lattice.Ask, class: Controlled, rule: "default: actions.PUSH_BRANCH"},
+		"repository cannot lift a denial": {repository: "actions.FETCH_CREDENTIAL.decision = 'ask'", request: Request{Name: "FETCH_CREDENTIAL"}, want: lattice.Deny, class: Dangerous, rule: "default: actions.FETCH_CREDENTIAL", code: "denied_by_policy"},
+		"repository denies":               {repository: "\n\n[actions.PUSH_BRANCH]\ndecision = 'deny'", request: Request{Name: "PUSH_BRANCH"}, want: lattice.Deny, class: Controlled, rule: "repository:3: actions.PUSH_BRANCH", code: "denied_by_policy"},
+		"repository raises a class":       {server: "actions.PUSH_BRANCH.decision = 'allow'", repository: "actions.PUSH_BRANCH.class = 'dangerous'", request: Request{Name: "PUSH_BRANCH", Planned: true}, want: lattice.Ask, class: Dangerous, rule: "server:1: actions.PUSH_BRANCH"},
+		"value is allowed":                {server: "actions.LABEL_ISSUE.allowed.labels = ['bug', 'lattice:*']", request: Request{Name: "LABEL_ISSUE", Values: labels("bug", "lattice:done")}, want: lattice.Ask, class: Controlled, rule: "server:1: actions.LABEL_ISSUE"},
+		"value is denied":                 {server: "actions.LABEL_ISSUE.allowed.labels = ['bug']", request: Request{Name: "LABEL_ISSUE", Values: labels("bug", "approved")}, want: lattice.Deny, class: Controlled, rule: "server:1: actions.LABEL_ISSUE", code: "value_denied"},
+		"repository narrows values":       {server: "actions.LABEL_ISSUE.allowed.labels = ['bug', 'ui']", repository: "actions.LABEL_ISSUE.allowed.labels = ['ui', 'approved']", request: Request{Name: "LABEL_ISSUE", Values: labels("approved")}, want: lattice.Deny, class: Controlled, rule: "server:1: actions.LABEL_ISSUE", code: "value_denied"},
+		"plan covers controlled":          {request: Request{Name: "OPEN_PR", Planned: true}, want: lattice.Allow, class: Controlled, rule: "plan: approved"},
+		"plan does not cover dangerous":   {server: "actions.FETCH_CREDENTIAL.decision = 'ask'", request: Request{Name: "FETCH_CREDENTIAL", Planned: true}, want: lattice.Ask, class: Dangerous, rule: "server:1: actions.FETCH_CREDENTIAL"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := New("", layer(t, "server", tt.server))
+			if tt.repository != "" {
+				p = p.Narrow(layer(t, "repository", tt.repository))
+			}
+			v := p.Action(tt.request)
+			if v.Decision != tt.want || v.Class != tt.class || v.Rule.String() != tt.rule || v.Code != tt.code {
+				t.Errorf("Action = %s, class %s by %q, code %q; want %s, class %s by %q, code %q", v.Decision, v.Class, v.Rule, v.Code, tt.want, tt.class, tt.rule, tt.code)
+			}
+		})
+	}
+}
+
+// A repository's policy never makes anything looser, whatever it says.
+func TestRepositoryOnlyNarrows(t *testing.T) {
+	classes := append(Classes(), "")
+	decisions := append(Decisions(), "")
+	for _, action := range []string{"PUSH_BRANCH", "NOTIFY_USER", "FETCH_CREDENTIAL", "LAUNCH"} {
+		for _, server := range decisions {
+			for _, class := range classes {
+				for _, decision := range decisions {
+					rule := func(source, class, decision string) Layer {
+						l := Layer{Source: source}
+						l.Actions = map[string]Action{action: {Class: Class(class), Decision: lattice.Verdict(decision)}}
+						return l
+					}
+					wide := New("", rule("server", "", server))
+					before, after := wide.Action(Request{Name: action}), wide.Narrow(rule("repository", class, decision)).Action(Request{Name: action})
+					if strictness(after.Decision) < strictness(before.Decision) || riskOf(after.Class) < riskOf(before.Class) {
+						t.Errorf("%s: server %q, repository %q %q: %s %s became %s %s", action, server, class, decision, before.Class, before.Decision, after.Class, after.Decision)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestPath(t *testing.T) {
+	p := New("").Narrow(layer(t, "repository", "[[paths]]\nname = 'docs'\nmatch = ['/docs/**/*.md']\ndecision = 'ask'\n[[paths]]\nname = 'open'\nmatch = ['*.pem']\ndecision = 'allow'"))
+	for path, want := range map[string]string{
+		".env": "deny secrets", "a/b/.ENV": "deny secrets", ".env.production": "deny secrets", ".env.example": "allow examples", "deploy/tls.pem": "deny secrets", "id_rsa": "deny secrets",
+		"config/secrets.yml": "deny secrets", "credentials": "deny secrets", "src/credentials.go": "allow ", "keyboard.keys": "allow ", "environment.ts": "allow ",
+		".github/workflows/a.yml": "ask ci", ".GitHub/Workflows/A.yml": "ask ci", "ci/deploy.gitlab-ci.yml": "ask ci", "Jenkinsfile": "ask ci", "deploy/Jenkinsfile.prod": "ask ci",
+		".ci/run": "ask ci", "docs/.github": "allow ", "src/github/a.go": "allow ", "github/x.yml": "allow ", "sub/.github/x": "allow ",
+		".lattice/policy.toml": "ask policy", ".gitmodules": "warn submodules", "a/.gitattributes": "warn git", "CLAUDE.md": "warn machines", ".husky/pre-commit": "warn machines",
+		"go.mod": "warn dependencies", "web/package-lock.json": "warn dependencies", "db/migrate/001.rb": "warn migrations", "app/migrations/0001.py": "warn migrations",
+		"internal/auth/token.go": "warn auth", "auth.go": "warn auth", "author.go": "allow ",
+		"docs/a.md": "ask docs", "docs/x/y/a.md": "ask docs", "sub/docs/a.md": "allow ", "README.md": "allow ",
+	} {
+		v := p.Path(Change{Path: path})
+		if got := string(v.Decision) + " " + v.Name; got != want {
+			t.Errorf("Path(%q) = %q, want %q", path, got, want)
+		}
+	}
+	if v := p.Path(Change{Path: ".env", Deleted: true}); v.Decision != PathWarn {
+		t.Errorf("deleted .env: %s, want warn", v.Decision)
+	}
+}
+
+func TestReview(t *testing.T) {
+	display := func(s string) string { return s }
+	var changes []Change
+	for _, name := range []string{"a.txt", "go.mod", "CLAUDE.md", ".github/workflows/1.yml"} {
+		changes = append(changes, Change{Path: name})
+	}
+	for range 9 {
+		changes = append(changes, Change{Path: "x/.gitattributes"})
+	}
+	lines, refused, ask := New("").Review(changes, display)
+	want := []string{
+		"changes programs that the code host or its CI runs: .github/workflows/1.yml", "changes dependencies: go.mod",
+		"runs, or instructs agents, on machines that open the repository: CLAUDE.md",
+		"changes how git treats files (9): " + strings.TrimSuffix(strings.Repeat("x/.gitattributes, ", 5), ", ") + ", and 4 more",
+	}
+	if !slices.Equal(lines, want) || refused != nil || !ask {
+		t.Errorf("Review = %q %v %v, want %q and a person asked", lines, refused, ask, want)
+	}
+	if _, refused, _ = New("").Review(append(changes, Change{Path: "a/.env"}, Change{Path: "b.pem"}), display); refused == nil || refused.Path != "a/.env" {
+		t.Errorf("refused %v, want a/.env", refused)
+	}
+}
+
+func TestProfiles(t *testing.T) {
+	server := layer(t, "server", "[actions.OPEN_PR]\ndecision='deny'\n[profiles.acme]\nrepositories=['github.com/acme/*', '/src/']\n[profiles.acme.actions.OPEN_PR]\ndecision='allow'")
+	for repo, want := range map[string]lattice.Verdict{
+		"https://github.com/acme/site.git": lattice.Allow, "git@github.com:acme/site": lattice.Allow, "ssh://git@github.com/acme/site.git": lattice.Allow, "https://tok@github.com/acme/site": lattice.Allow,
+		"/src/x/y": lattice.Allow, "https://github.com/acme/site/deep": lattice.Deny, "https://evil.org/github.com/acme/site": lattice.Deny, "": lattice.Deny,
+	} {
+		if v := New(repo, server).Action(Request{Name: "OPEN_PR"}); v.Decision != want {
+			t.Errorf("%q: %s, want %s", repo, v.Decision, want)
+		} else if want == lattice.Allow && v.Rule.Line != 5 {
+			t.Errorf("%q: the rule is %s, want line 5", repo, v.Rule)
+		}
+	}
+}
+
+func TestParseNamesEveryProblem(t *testing.T) {
+	_, findings := Parse("p", []byte(`[actions.PUSH_BRANCH]
+decision = "maybe"
+colour = "red"
+[[paths]]
+match = ["[a"]
+decision = "ask"
+[profiles.x]
+`))
+	var got []string
+	for _, f := range findings {
+		got = append(got, f.Text())
+	}
+	want := []string{
+		`line 2: actions.PUSH_BRANCH.decision: "maybe" is not one of allow, ask, deny`, "line 3: actions.PUSH_BRANCH.colour: there is no such key",
+		"line 4: paths[0]: a rule about files needs name and match", `line 5: paths[0].match: "[a" is not a pattern`, "line 7: profiles.x: a profile needs repositories",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("findings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if _, findings := Parse("p", []byte("x = [")); len(findings) != 1 || findings[0].Line != 1 {
+		t.Errorf("findings about bad TOML: %v", findings)
+	}
+	l := layer(t, "p", "world.allow = ['a.b']\n[profiles.x]\nrepositories = ['y']")
+	if found := CheckRepository(l); len(found) != 2 {
+		t.Errorf("CheckRepository = %v, want two findings", found)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(defaultText))
+	f.Add([]byte("[profiles.x]\nrepositories=['a']\n[profiles.x.actions.A]\nmax=3"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		l, findings := Parse("p", text)
+		if len(findings) > 0 {
+			return
+		}
+		p := New("github.com/a/b", l).Narrow(l)
+		for _, name := range p.Names("action") {
+			if v := p.Action(Request{Name: name}); strictness(v.Decision) < 0 {
+				t.Errorf("%s: %q", name, v.Decision)
+			}
+		}
+		p.Path(Change{Path: "a/b"})
+	})
+}
