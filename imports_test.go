@@ -104,7 +104,7 @@ var mayImport = map[string][]string{
 	"orchestrator/action":  {"manifests", "orchestrator/durable", "orchestrator/lattice", "orchestrator/policy", "orchestrator/secret", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/notify":  {"orchestrator/durable", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/policy":  {"orchestrator/lattice"}, // decides about actions, intents and files: pure
-	"orchestrator/secret":  {}, // credentials in what leaves a sprite: pure
+	"orchestrator/secret":  {},                       // credentials in what leaves a sprite: pure
 	"orchestrator/session": {"manifests", "orchestrator/ir", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/store":   {"orchestrator/boltfile", "orchestrator/durable", "orchestrator/lattice", "spritekit/fault"},
 
@@ -159,7 +159,7 @@ var mayImport = map[string][]string{
 	"orchestrator/sprites/spritestest":     {"orchestrator/sprites"},
 
 	"scripts/genschema": {"manifests", "orchestrator/api", "orchestrator/compile", "orchestrator/ir", "orchestrator/lattice", "orchestrator/policy", "orchestrator/settings", "skills/agent", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
-	"scripts/checkrun":  {},                                                                                                                                                                                     // a witness that shares code with the accused proves nothing
+	"scripts/checkrun":  {},                                                                                                                                                                                                            // a witness that shares code with the accused proves nothing
 
 	"scripts/testreport": {},
 	"scripts/bench":      {}, // it measures whole processes, and asks the packages' own benchmarks by name

@@ -39,15 +39,15 @@ type runs struct {
 	disk    func() string
 	network host.Network // for sprites of runs that do not say theirs
 	// server holds the server's layers of the policy.
-	server []policy.Layer
-	records    *records
-	states     *states
-	views      *views
-	drives     *drives
-	values     *values
-	models     *models
-	preparer   *preparer
-	copies     *copies
+	server   []policy.Layer
+	records  *records
+	states   *states
+	views    *views
+	drives   *drives
+	values   *values
+	models   *models
+	preparer *preparer
+	copies   *copies
 
 	linking sync.Mutex // held while a run is begun by an answer
 }
