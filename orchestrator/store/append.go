@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -75,9 +76,9 @@ const unnumbered = `{"seq":0`
 
 // numbered gives an encoded entry its sequence number, and seals it.
 func numbered(bucket, key, raw []byte, seq lattice.Seq) []byte {
-	out := make([]byte, sealSize, sealSize+len(raw)+20)
+	out := make([]byte, boltfile.SealSize, boltfile.SealSize+len(raw)+20)
 	out = strconv.AppendUint(append(out, unnumbered[:len(unnumbered)-1]...), uint64(seq), 10)
-	return sealIn(bucket, key, append(out, raw[len(unnumbered):]...))
+	return boltfile.SealIn(bucket, key, append(out, raw[len(unnumbered):]...))
 }
 
 func (a *appending) check(tx *bbolt.Tx) error {
@@ -155,9 +156,9 @@ type head struct {
 }
 
 func (h head) encode(run []byte) []byte {
-	raw := binary.BigEndian.AppendUint32(make([]byte, sealSize, sealSize+20), h.number)
+	raw := binary.BigEndian.AppendUint32(make([]byte, boltfile.SealSize, boltfile.SealSize+20), h.number)
 	raw = binary.BigEndian.AppendUint64(raw, uint64(h.last))
-	return sealIn(bucketHeads, run, binary.BigEndian.AppendUint64(raw, h.events))
+	return boltfile.SealIn(bucketHeads, run, binary.BigEndian.AppendUint64(raw, h.events))
 }
 
 func headOf(tx *bbolt.Tx, run string) (head, error) {

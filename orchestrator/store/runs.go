@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"go.etcd.io/bbolt"
 )
 
@@ -75,7 +76,7 @@ func (s *Store) Create(ctx context.Context, run RunRecord) error {
 			if err := putLookups(tx, uint32(number), run); err != nil {
 				return fmt.Errorf("put index: %w", err)
 			}
-			return tx.Bucket(bucketRuns).Put(id, seal(bucketRuns, id, raw))
+			return tx.Bucket(bucketRuns).Put(id, boltfile.Seal(bucketRuns, id, raw))
 		},
 	})
 }

@@ -103,8 +103,17 @@ func (a *Audit) records(tx *bolt.Tx) {
 			return
 		}
 	}
+	old := !hasSums(tx)
+	if !old {
+		a.values(tx)
+	}
+	open := func(name []byte, below ...string) table {
+		t := openTable(tx, name, below...)
+		t.old = old
+		return t
+	}
 	layers := map[string]Layer{}
-	eachRecord(a, tx.Bucket(bucketLayers), "layer", func(key string, l Layer) {
+	eachRecord(a, open(bucketLayers), "layer", func(key string, l Layer) {
 		if l.ID != key {
 			a.report("the record of layer %s names %s", key, l.ID)
 		}
@@ -121,23 +130,23 @@ func (a *Audit) records(tx *bolt.Tx) {
 		}
 	}
 	known := map[string]bool{}
-	eachRecord(a, tx.Bucket(bucketSprites), "sprite", func(name string, rec Sprite) {
+	eachRecord(a, open(bucketSprites), "sprite", func(name string, rec Sprite) {
 		a.Sprites++
 		known[rec.ID] = true
 		if rec.Name != name {
 			a.report("the record of sprite %s names %s", name, rec.Name)
 		}
 		need("sprite "+name, rec.Tree)
-		points := tx.Bucket(bucketCheckpoints).Bucket([]byte(rec.ID))
-		if points == nil {
+		points := open(bucketCheckpoints, rec.ID)
+		if points.Bucket == nil {
 			a.report("sprite %s has no list of checkpoints", name)
 			return
 		}
 		eachRecord(a, points, "checkpoint of sprite "+name, func(_ string, p Checkpoint) {
 			need(fmt.Sprintf("checkpoint %s of sprite %s", p.ID, name), p.Tree)
 		})
-		if root := tx.Bucket(bucketServices); root != nil && root.Bucket([]byte(rec.ID)) != nil {
-			eachRecord(a, root.Bucket([]byte(rec.ID)), "service of sprite "+name, func(string, Service) {})
+		if services := open(bucketServices, rec.ID); services.Bucket != nil {
+			eachRecord(a, services, "service of sprite "+name, func(string, Service) {})
 		}
 	})
 	c := tx.Bucket(bucketCheckpoints).Cursor()
@@ -148,12 +157,35 @@ func (a *Audit) records(tx *bolt.Tx) {
 	}
 }
 
-// eachRecord decodes all records of a bucket, and reports those that cannot be.
-func eachRecord[T any](a *Audit, b *bolt.Bucket, what string, visit func(key string, rec T)) {
-	c := b.Cursor()
+// values reports the values of which eachRecord reads none, and that are not what was written.
+func (a *Audit) values(tx *bolt.Tx) {
+	for _, name := range [][]byte{bucketMeta, bucketURLs} {
+		t := openTable(tx, name)
+		if t.Bucket == nil {
+			continue
+		}
+		c := t.Cursor()
+		for k, v := c.First(); k != nil; k, v = c.Next() {
+			if _, err := t.open(k, v); err != nil {
+				a.report("the value %q of %s cannot be read: %v", k, name, err)
+			}
+		}
+	}
+	if tx.Bucket(bucketMeta).Get(keySealed) == nil {
+		a.report("its values have checksums, and it does not say so")
+	}
+}
+
+// eachRecord decodes all records of a table, and reports those that cannot be.
+func eachRecord[T any](a *Audit, t table, what string, visit func(key string, rec T)) {
+	c := t.Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
 		var rec T
-		if err := json.Unmarshal(v, &rec); err != nil {
+		content, err := t.open(k, v)
+		if err == nil {
+			err = json.Unmarshal(content, &rec)
+		}
+		if err != nil {
 			a.report("the record of %s %s cannot be read: %v", what, k, err)
 			continue
 		}

@@ -14,7 +14,7 @@ func TestAuditFindsRecordsThatDoNotFit(t *testing.T) {
 		harm func(tx *bolt.Tx) error
 		want string
 	}{
-		"a record that is no JSON": {func(tx *bolt.Tx) error { return tx.Bucket(bucketSprites).Put([]byte("s"), []byte(`{"id":`)) }, "sprite s cannot be read"},
+		"a record that is no JSON": {func(tx *bolt.Tx) error { return openTable(tx, bucketSprites).Put([]byte("s"), []byte(`{"id":`)) }, "sprite s cannot be read"},
 		"a layer that is missing": {func(tx *bolt.Tx) error {
 			rec, err := getSprite(tx, "s")
 			if err != nil {

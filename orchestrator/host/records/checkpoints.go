@@ -29,8 +29,8 @@ func (s *Store) Checkpoints(spriteID string) (points []Checkpoint, err error) {
 }
 
 func listCheckpoints(tx *bolt.Tx, spriteID string) ([]Checkpoint, error) {
-	b := tx.Bucket(bucketCheckpoints).Bucket([]byte(spriteID))
-	if b == nil {
+	b := openTable(tx, bucketCheckpoints, spriteID)
+	if b.Bucket == nil {
 		return nil, ErrNoSprite
 	}
 	var points []Checkpoint
@@ -89,7 +89,7 @@ func putCheckpoint(tx *bolt.Tx, rec *Sprite, p Checkpoint) (Checkpoint, error) {
 	if err := holdLayer(tx, p.Tree); err != nil {
 		return p, err
 	}
-	return p, putJSON(tx.Bucket(bucketCheckpoints).Bucket([]byte(rec.ID)), number(rec.Checkpointed), p)
+	return p, openTable(tx, bucketCheckpoints, rec.ID).putJSON(number(rec.Checkpointed), p)
 }
 
 func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
@@ -139,11 +139,14 @@ func (s *Store) Restore(name string, fresh Layer, source string, lost bool, now 
 
 // pruneAutos forgets all automatic checkpoints but the newest, and returns their trees.
 func pruneAutos(tx *bolt.Tx, spriteID string, keep int) (trees []string, err error) {
-	b := tx.Bucket(bucketCheckpoints).Bucket([]byte(spriteID))
+	b := openTable(tx, bucketCheckpoints, spriteID)
 	c := b.Cursor()
 	var old [][]byte
 	for k, v := c.Last(); k != nil; k, v = c.Prev() {
 		var p Checkpoint
+		if v, err = b.open(k, v); err != nil {
+			return nil, err
+		}
 		if err := json.Unmarshal(v, &p); err != nil {
 			return nil, fmt.Errorf("%w: record of a checkpoint: %w", ErrDamaged, err)
 		}
@@ -167,13 +170,16 @@ func pruneAutos(tx *bolt.Tx, spriteID string, keep int) (trees []string, err err
 // DeleteCheckpoint forgets one checkpoint and returns the layers that are garbage from then on.
 func (s *Store) DeleteCheckpoint(spriteID, id string, mounted func(string) bool) (garbage []Layer, err error) {
 	err = s.update(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketCheckpoints).Bucket([]byte(spriteID))
-		if b == nil {
+		b := openTable(tx, bucketCheckpoints, spriteID)
+		if b.Bucket == nil {
 			return ErrNoSprite
 		}
 		c := b.Cursor()
 		for k, v := c.First(); k != nil; k, v = c.Next() {
 			var p Checkpoint
+			if v, err = b.open(k, v); err != nil {
+				return err
+			}
 			if err := json.Unmarshal(v, &p); err != nil {
 				return fmt.Errorf("%w: record of a checkpoint: %w", ErrDamaged, err)
 			}

@@ -51,8 +51,11 @@ func (l Layer) Top() string {
 var ErrNoLayer = errors.New("the record of a layer is missing")
 
 func getLayer(tx *bolt.Tx, id string) (l Layer, err error) {
-	data := tx.Bucket(bucketLayers).Get([]byte(id))
-	if data == nil {
+	data, err := openTable(tx, bucketLayers).Get([]byte(id))
+	switch {
+	case err != nil:
+		return l, err
+	case data == nil:
 		return l, fmt.Errorf("layer %s: %w", id, ErrNoLayer)
 	}
 	if err := json.Unmarshal(data, &l); err != nil {
@@ -62,7 +65,7 @@ func getLayer(tx *bolt.Tx, id string) (l Layer, err error) {
 }
 
 func putLayer(tx *bolt.Tx, l Layer) error {
-	return putJSON(tx.Bucket(bucketLayers), []byte(l.ID), l)
+	return openTable(tx, bucketLayers).putJSON([]byte(l.ID), l)
 }
 
 func changeLayer(tx *bolt.Tx, id string, change func(*Layer)) error {
@@ -231,7 +234,7 @@ func (s *Store) UpdateLayers(ids []string, change func(*Layer)) error {
 func (s *Store) RecountLayers(boot string) (layers map[string]Layer, sprites map[string]bool, err error) {
 	err = s.update(func(tx *bolt.Tx) error {
 		layers, sprites = map[string]Layer{}, map[string]bool{}
-		err := tx.Bucket(bucketLayers).ForEach(func(k, v []byte) error {
+		err := openTable(tx, bucketLayers).ForEach(func(k, v []byte) error {
 			var l Layer
 			if err := json.Unmarshal(v, &l); err != nil {
 				return fmt.Errorf("%w: record of layer %s: %w", ErrDamaged, k, err)
@@ -249,7 +252,7 @@ func (s *Store) RecountLayers(boot string) (layers map[string]Layer, sprites map
 			}
 			refs[id]++
 		}
-		err = tx.Bucket(bucketSprites).ForEach(func(k, v []byte) error {
+		err = openTable(tx, bucketSprites).ForEach(func(k, v []byte) error {
 			var rec Sprite
 			if err := json.Unmarshal(v, &rec); err != nil {
 				return fmt.Errorf("%w: record of sprite %s: %w", ErrDamaged, k, err)
@@ -265,8 +268,12 @@ func (s *Store) RecountLayers(boot string) (layers map[string]Layer, sprites map
 		if err != nil {
 			return err
 		}
-		meta := tx.Bucket(bucketMeta)
-		rebooted := string(meta.Get(keyBoot)) != boot
+		meta := openTable(tx, bucketMeta)
+		before, err := meta.Get(keyBoot)
+		if err != nil {
+			return err
+		}
+		rebooted := string(before) != boot
 		if err := meta.Put(keyBoot, []byte(boot)); err != nil {
 			return err
 		}

@@ -41,12 +41,8 @@ func (s *Store) Services(sprite string) (all map[string]Service, err error) {
 
 func getServices(tx *bolt.Tx, sprite string) (map[string]Service, error) {
 	all := map[string]Service{}
-	root := tx.Bucket(bucketServices)
-	if root == nil {
-		return all, nil
-	}
-	b := root.Bucket([]byte(sprite))
-	if b == nil {
+	b := openTable(tx, bucketServices, sprite)
+	if b.Bucket == nil {
 		return all, nil
 	}
 	return all, b.ForEach(func(k, v []byte) error {
@@ -86,10 +82,10 @@ func putServices(tx *bolt.Tx, id string, before, after map[string]Service) error
 	if err != nil {
 		return err
 	}
-	b, err := root.CreateBucketIfNotExists([]byte(id))
-	if err != nil {
+	if _, err := root.CreateBucketIfNotExists([]byte(id)); err != nil {
 		return err
 	}
+	b := openTable(tx, bucketServices, id)
 	for name := range before {
 		if _, ok := after[name]; !ok {
 			if err := b.Delete([]byte(name)); err != nil {
@@ -98,7 +94,7 @@ func putServices(tx *bolt.Tx, id string, before, after map[string]Service) error
 		}
 	}
 	for name, s := range after {
-		if err := putJSON(b, []byte(name), s); err != nil {
+		if err := b.putJSON([]byte(name), s); err != nil {
 			return err
 		}
 	}

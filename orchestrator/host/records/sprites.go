@@ -50,8 +50,11 @@ func (s *Store) Sprite(name string) (rec Sprite, err error) {
 }
 
 func getSprite(tx *bolt.Tx, name string) (rec Sprite, err error) {
-	data := tx.Bucket(bucketSprites).Get([]byte(name))
-	if data == nil {
+	data, err := openTable(tx, bucketSprites).Get([]byte(name))
+	switch {
+	case err != nil:
+		return rec, err
+	case data == nil:
 		return rec, ErrNoSprite
 	}
 	if err := json.Unmarshal(data, &rec); err != nil {
@@ -61,15 +64,7 @@ func getSprite(tx *bolt.Tx, name string) (rec Sprite, err error) {
 }
 
 func putSprite(tx *bolt.Tx, rec Sprite) error {
-	return putJSON(tx.Bucket(bucketSprites), []byte(rec.Name), rec)
-}
-
-func putJSON(b *bolt.Bucket, key []byte, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return b.Put(key, data)
+	return openTable(tx, bucketSprites).putJSON([]byte(rec.Name), rec)
 }
 
 // CreateSprite adds rec, which starts on the new layers made of which the last is its tree, unless its name is taken.
@@ -136,7 +131,7 @@ func (s *Store) DeleteSprite(name string, mounted func(string) bool) (garbage []
 // Sprites returns every sprite in the order of names.
 func (s *Store) Sprites() (all []Sprite, err error) {
 	err = s.view(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketSprites).ForEach(func(k, v []byte) error {
+		return openTable(tx, bucketSprites).ForEach(func(k, v []byte) error {
 			var rec Sprite
 			if err := json.Unmarshal(v, &rec); err != nil {
 				return fmt.Errorf("%w: record of sprite %s: %w", ErrDamaged, k, err)

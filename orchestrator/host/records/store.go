@@ -25,7 +25,7 @@ var (
 )
 
 // Buckets: sprites holds name → [Sprite]; checkpoints holds one bucket per sprite id: number (8 bytes, big endian)
-// → [Checkpoint]; layers holds layer id → [Layer]; meta holds single values.
+// → [Checkpoint]; layers holds layer id → [Layer]; meta holds single values. They are read and written as tables.
 var (
 	bucketSprites     = []byte("sprites")
 	bucketCheckpoints = []byte("checkpoints")
@@ -73,8 +73,10 @@ func Open(dir string, now time.Time) (*Store, error) {
 				return err
 			}
 		}
-		var err error
-		s.Sessions, err = numberSessions(tx, now)
+		err := sealAll(tx)
+		if err == nil {
+			s.Sessions, err = numberSessions(tx, now)
+		}
 		return err
 	})
 	if err != nil {
@@ -89,8 +91,12 @@ const sessionStride = 1 << 20
 // numberSessions returns the number above which sessions are numbered: milliseconds, of which each sees less than one session
 // begin, so that no number is given out again; or well above the last time's, where the clock has gone back.
 func numberSessions(tx *bolt.Tx, now time.Time) (int64, error) {
-	meta, above := tx.Bucket(bucketMeta), now.UnixMilli()
-	if before, err := strconv.ParseInt(string(meta.Get(keySessions)), 10, 64); err == nil && above <= before {
+	meta, above := openTable(tx, bucketMeta), now.UnixMilli()
+	text, err := meta.Get(keySessions)
+	if err != nil {
+		return 0, err
+	}
+	if before, err := strconv.ParseInt(string(text), 10, 64); err == nil && above <= before {
 		above = before + sessionStride
 	}
 	return above, meta.Put(keySessions, strconv.AppendInt(nil, above, 10))

@@ -16,12 +16,17 @@ var bucketURLs = []byte("urls")
 // URLState returns the port that URLs had last, 0 when they had none, and the key of tokens, made with the first call.
 func (s *Store) URLState() (port int, key []byte, err error) {
 	err = s.update(func(tx *bolt.Tx) error {
-		b, err := tx.CreateBucketIfNotExists(bucketURLs)
-		if err != nil {
+		if _, err := tx.CreateBucketIfNotExists(bucketURLs); err != nil {
 			return err
 		}
-		port, _ = strconv.Atoi(string(b.Get([]byte("port"))))
-		if key = append(key, b.Get([]byte("key"))...); len(key) == urlKeySize {
+		b := openTable(tx, bucketURLs)
+		text, err := b.Get([]byte("port"))
+		kept, keyErr := b.Get([]byte("key"))
+		if err := errors.Join(err, keyErr); err != nil {
+			return err
+		}
+		port, _ = strconv.Atoi(string(text))
+		if key = append(key, kept...); len(key) == urlKeySize {
 			return nil
 		}
 		key = newURLKey()
@@ -32,13 +37,13 @@ func (s *Store) URLState() (port int, key []byte, err error) {
 
 func (s *Store) SaveURLPort(port int) error {
 	return s.update(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketURLs).Put([]byte("port"), []byte(strconv.Itoa(port)))
+		return openTable(tx, bucketURLs).Put([]byte("port"), []byte(strconv.Itoa(port)))
 	})
 }
 
 func (s *Store) SetAddress(name string, addr netip.Addr) error {
 	return s.update(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketURLs).Put([]byte(addressKey+name), []byte(addr.String()))
+		return openTable(tx, bucketURLs).Put([]byte(addressKey+name), []byte(addr.String()))
 	})
 }
 
@@ -54,7 +59,7 @@ func (s *Store) Addresses() (map[string]netip.Addr, error) {
 	}
 	err = s.update(func(tx *bolt.Tx) error {
 		var gone [][]byte
-		b := tx.Bucket(bucketURLs)
+		b := openTable(tx, bucketURLs)
 		err := b.ForEach(func(k, v []byte) error {
 			name, ok := strings.CutPrefix(string(k), addressKey)
 			if !ok {
