@@ -53,10 +53,10 @@ func (c cleaned) Run() int {
 // latticeMain is lattice's main with a log that kills after the n-th durable write, and with the version of another
 // build ("VERSION API OLDEST"), when the environment says so.
 func latticeMain() {
-	d := processDeps()
-	ctx, stop := d.untilSignal()
+	env := newEnv()
+	ctx, stop := untilSignal(env)
 	if as := os.Getenv("LATTICE_AS"); as != "" {
-		if _, err := fmt.Sscan(as, &d.version, &d.api, &d.oldest); err != nil {
+		if _, err := fmt.Sscan(as, &env.Version, &env.API, &env.Oldest); err != nil {
 			panic(err)
 		}
 	}
@@ -65,14 +65,14 @@ func latticeMain() {
 		if err != nil {
 			panic(err)
 		}
-		d.wrapLog = func(log driver.Log) driver.Log {
+		env.WrapLog = func(log driver.Log) driver.Log {
 			return &killer{Log: log, file: file, at: at, victim: os.Getenv("KILL_VICTIM")}
 		}
 	}
 	if within, err := time.ParseDuration(os.Getenv("END_WITHIN")); err == nil {
-		d.deadline.within = within
+		env.Deadline.Within = within
 	}
-	code := execute(ctx, d, os.Args[1:])
+	code := execute(ctx, env, os.Args[1:])
 	stop()
 	os.Exit(code)
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -159,7 +160,7 @@ func TestMixedLoad(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(2 * endWithin):
+	case <-time.After(2 * cli.EndWithin):
 		_ = serve.Process.Kill()
 		<-ended
 		t.Error("the leader does not end")

@@ -1,0 +1,23 @@
+// Package cli is what the commands of lattice have in common towards people, scripts and shells: the console with its
+// terminal, colours, pager and JSON, what becomes of errors and exit codes, and how text from sprites is made harmless.
+//
+// Begin with Console. The package knows neither the leader nor sprites.
+package cli
+
+import (
+	"io"
+)
+
+// Console is the side of a command that faces people and scripts: its streams, and how it speaks over them.
+type Console struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Terminal bool // out and err are terminals: live progress and colour
+	JSON     bool // --json
+	Getenv   func(string) string
+	Environ  []string
+
+	Exit     func(code int)        // ends the process at once
+	Explain  func(err error) error // adds a remedy to errors of the machine, such as a full disk
+	Deadline *Deadline             // of the process, after a signal
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+const ExitCodes = `
+Exit codes: 0 ok, 1 failed, 2 bad input, 3 not found, 4 permission denied, 5 network, 6 busy, 7 unsafe, 8 unsupported,
+9 limit, 70 internal, 75 waiting for a person, 124 timeout, 130 stopped (the run stays resumable).`
+
+// ExitError ends the command with a code of its own; a nil err was reported already.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// Report prints err for the user (and, with --json, for a machine on stderr) and returns the exit code.
+func (c *Console) Report(ctx context.Context, err error) int {
+	if err == nil {
+		return 0
+	}
+	var exit *ExitError
+	if errors.As(err, &exit) && exit.Err == nil {
+		return exit.Code
+	}
+	if c.Explain != nil {
+		err = c.Explain(err)
+	}
+	var p *fault.Error
+	if errors.As(err, &p) && c.JSON {
+		_ = NewEncoder(c.Err).Encode(p) // nowhere left to report to
+		return p.Exit
+	}
+	code := protocol.ExitFailed
+	switch {
+	case errors.As(err, &p):
+		code = p.Exit
+	case exit != nil:
+		code = exit.Code
+	case ctx.Err() != nil:
+		code = protocol.ExitCancelled
+	case errors.Is(err, errUsage):
+		code = protocol.ExitBadInput
+	}
+	if p == nil && c.JSON {
+		p := fault.New(code, "failed", "%v", err)
+		switch code {
+		case protocol.ExitBadInput:
+			p = fault.BadInput("usage", "%s", strings.TrimSuffix(err.Error(), seeHelp)).WithHint("--help")
+		case protocol.ExitCancelled:
+			p = fault.Cancelled("cancelled", "%v", err)
+		}
+		_ = NewEncoder(c.Err).Encode(p) // nowhere left to report to
+		return code
+	}
+	words := Sanitize(c.Err) // a sprite may have chosen some of them: names of files, what its host says of it
+	if errors.As(err, &p) {
+		fmt.Fprintf(words, "lattice: %s\n", strings.TrimRight(err.Error(), "\n"))
+		if p.Fault.Hint != "" {
+			fmt.Fprintf(words, "  try: %s\n", p.Fault.Hint)
+		}
+		return code
+	}
+	fmt.Fprintf(words, "lattice: %v\n", err)
+	return code
+}
+
+// errUsage marks errors of the command line itself.
+var errUsage = errors.New("usage")
+
+// seeHelp ends what people are told of a wrong command line.
+const seeHelp = "; see --help"
+
+type UsageError struct{ err error }
+
+// UsageErrorf returns an error of the command line, which ends the command with 2.
+func UsageErrorf(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+
+func (u UsageError) Error() string { return u.err.Error() + seeHelp }
+
+func (u UsageError) Unwrap() []error { return []error{u.err, errUsage} }

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// removal says what became of one thing that was to be removed.
+type removal struct {
+	Name    string          `json:"name"`
+	Removed bool            `json:"removed"`
+	Error   *protocol.Fault `json:"error,omitempty"`
+}
+
+// RemovalHelp is the part of a help text that commands which remove several things have in common.
+const RemovalHelp = `
+What cannot be removed is named, and the others are removed all the same; the exit code is then that of the failure, or 1 of
+several unlike ones. With --json an array of {"name","removed","error"} is printed.
+`
+
+// RemoveEach removes each of the named things, once, by remove, whose errors are ready for people. It goes on when one cannot
+// be removed, until ctx ends.
+func RemoveEach(ctx context.Context, console *Console, names []string, remove func(ctx context.Context, name string) error) error {
+	done := []removal{}
+	var failed []error
+	seen := map[string]bool{}
+	for _, name := range names {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		err := ctx.Err()
+		if err == nil {
+			err = remove(ctx, name)
+		}
+		done = append(done, removal{Name: name, Removed: err == nil, Error: faultOf(err)})
+		if err != nil {
+			failed = append(failed, err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if console.JSON {
+		if err := console.PrintJSON(done); err != nil {
+			return err
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	if len(failed) == 1 || ctx.Err() != nil {
+		return failed[len(failed)-1]
+	}
+	code := console.Report(ctx, failed[0])
+	for _, err := range failed[1:] {
+		if console.Report(ctx, err) != code {
+			code = protocol.ExitFailed
+		}
+	}
+	return &ExitError{Code: code}
+}
+
+// faultOf is an error as machines read it, nil for none.
+func faultOf(err error) *protocol.Fault {
+	var p *fault.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &p):
+		return &p.Fault
+	}
+	return &protocol.Fault{Code: "failed", Message: err.Error()}
+}

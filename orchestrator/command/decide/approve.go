@@ -1,0 +1,128 @@
+package decide
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/follow"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/timeline"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func newApproveCmd(env *setup.Env) *cobra.Command {
+	var o decideOptions
+	var show bool
+	cmd := &cobra.Command{
+		Use:   "approve [RUN]",
+		Short: "Approve what a run waits for, and follow the run",
+		Long: `Approve what a run waits for. An approval binds exactly what was shown: commit, base, branch, remote and diff; what
+changes needs a new one. Approving twice is the same as approving once, also from two terminals at the same time; who
+approves what was rejected is told by whom and when, and ends with 6.
+
+On a terminal the change is shown first, and you are asked; --yes skips both. --diff only shows it and decides nothing.
+` + connect.WithoutRun + cli.ExitCodes,
+		Example: "  lattice approve\n  lattice approve --diff\n  lattice approve run_0123 --yes --comment 'looks right'",
+		Args:    cli.Args(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			if show {
+				return runShowProposed(c.Context(), env, o, cli.Optional(list))
+			}
+			o.ask = env.Terminal && cli.IsTerminal(env.In) && !env.JSON && !o.yes
+			return runDecide(c.Context(), env, o, cli.Optional(list), lattice.Approve, nil)
+		},
+	}
+	o.addDecideFlags(cmd, env)
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "approve without being shown the change and asked")
+	cmd.Flags().BoolVar(&show, "diff", false, "show the change, and decide nothing")
+	cmd.MarkFlagsMutuallyExclusive("diff", "yes")
+	cmd.MarkFlagsMutuallyExclusive("diff", "comment")
+	cmd.MarkFlagsMutuallyExclusive("diff", "detach")
+	return cmd
+}
+
+// runShowProposed prints the change that a run waits with.
+func runShowProposed(ctx context.Context, env *setup.Env, o decideOptions, run string) error {
+	c, err := connect.Dial(ctx, env, o.Options)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	view, err := connect.ChooseRun(ctx, c, run, false)
+	if err != nil {
+		return err
+	}
+	p, err := c.Proposed(ctx, view.RunID, o.wait)
+	if err != nil {
+		return err
+	}
+	if env.JSON {
+		return env.PrintJSON(struct {
+			RunID string `json:"run_id"`
+			api.Patch
+		}{view.RunID, p})
+	}
+	return timeline.PrintPatch(env.Console, p)
+}
+
+// confirm shows a person what they would approve and asks. An error ends the command with nothing decided.
+func confirm(ctx context.Context, console *cli.Console, c *connect.Conn, v api.RunView, wait string) error {
+	i := slices.IndexFunc(v.Waits, func(w lattice.Wait) bool { return w.ID == wait })
+	if i < 0 || !v.Waits[i].YesOrNo() {
+		return nil // the leader says what is wrong
+	}
+	w := v.Waits[i]
+	if w.Action != nil && w.Action.Name == protocol.ActionPushBranch {
+		p, err := c.Proposed(ctx, v.RunID, w.ID)
+		if err == nil {
+			err = timeline.PrintPatch(console, p)
+		}
+		if err != nil {
+			fmt.Fprintf(console.Err, "the change cannot be shown: %s\n", cli.Clean(err.Error()))
+		}
+	}
+	fmt.Fprintf(console.Err, "%s waits at %s: %s\n", v.RunID, w.Node, cli.Clean(w.Prompt))
+	if w.Action != nil {
+		for _, line := range timeline.DescribeBinding(w.Action.Binding) {
+			fmt.Fprintf(console.Err, "  %s\n", line)
+		}
+	}
+	if w.Kind == lattice.WaitWorld {
+		fmt.Fprintf(console.Err, "  inputs: %s\n", cli.Clean(string(w.Details)))
+	}
+	fmt.Fprint(console.Err, "Approve? [y/N] ")
+	type line struct {
+		text string
+		err  error
+	}
+	read := make(chan line, 1)
+	go func() { // ends with the answer, or with the process: nothing interrupts the reading of a terminal
+		text, err := bufio.NewReader(console.In).ReadString('\n')
+		read <- line{text, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case l := <-read:
+		if l.err != nil && !errors.Is(l.err, io.EOF) {
+			return fmt.Errorf("read the answer: %w", l.err)
+		}
+		switch strings.ToLower(strings.TrimSpace(l.text)) {
+		case "y", "yes":
+			return nil
+		}
+	}
+	fmt.Fprintf(console.Err, "nothing was decided\n  next: %s\n", strings.Join(follow.NextCommands(v.RunID, w), "\n    or: "))
+	return &cli.ExitError{Code: protocol.ExitWaiting}
+}

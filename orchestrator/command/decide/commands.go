@@ -1,0 +1,21 @@
+// Package decide holds the commands with which a person decides what runs wait for: one file per command. Begin with Commands.
+// They never decide about a guess: where several runs wait, the person names one.
+package decide
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/setup"
+)
+
+// Commands returns the commands with which a person decides what runs wait for.
+func Commands(env *setup.Env) []*cobra.Command {
+	return []*cobra.Command{
+		newWaitingCmd(env),
+		newActionCmd(env),
+		newPolicyCmd(env),
+		newApproveCmd(env),
+		newRejectCmd(env),
+		newAnswerCmd(env),
+	}
+}

@@ -1,0 +1,40 @@
+package flow
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sources"
+)
+
+func newFlowCompileCmd(env *setup.Env) *cobra.Command {
+	var indent bool
+	var from sources.Options
+	cmd := &cobra.Command{
+		Use:   "compile FILE",
+		Short: "Print the ExecIR that a flow is lowered to",
+		Long: `Print the ExecIR that a flow is lowered to, in RFC 8785 form: equal flows give equal bytes. ExecIR is printed as it is.
+A flow that does not compile prints its findings on standard error and exits 2.
+` + sources.Help + cli.ExitCodes,
+		Example: "  lattice flow compile flow.json | sha256sum",
+		Args:    cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: sources.CompleteFlows,
+		RunE: func(c *cobra.Command, list []string) error {
+			flow, err := sources.Compile(c.Context(), env, list[0], from)
+			if err != nil {
+				return err
+			}
+			if indent {
+				return env.PrintIndented(flow.ExecIR)
+			}
+			_, err = fmt.Fprintf(env.Out, "%s\n", strings.TrimRight(string(flow.ExecIR), "\n"))
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&indent, "indent", false, "indent it for reading")
+	from.AddFlags(cmd)
+	return cmd
+}

@@ -1,0 +1,25 @@
+// Package flow holds the commands below lattice flow, which compose, check and draw flows: one file per command. Begin with
+// New. Nothing of a flow runs here, and nothing but a draft by a model needs the leader.
+package flow
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/setup"
+)
+
+func New(env *setup.Env) *cobra.Command {
+	cmd := cli.Group(&cobra.Command{
+		Use: "flow", Short: "Compose, check and look at flows",
+		Long: `Compose, check and look at flows.
+
+A flow is a workflow graph ("workflow_version", the form to write), a plan ("planir_version", steps towards a goal) or
+ExecIR ("execir_version", the form that runs; the others are lowered to it). Where a command takes a FILE, - is standard input and a name is a built-in flow.
+` + cli.ExitCodes,
+		Example: "  lattice flow new 'fs.write path=a content=hi | fs.read path=a' -o f.json\n  lattice flow validate f.json\n  lattice flow graph fix-and-propose",
+	})
+	cmd.AddCommand(newFlowNewCmd(env), newFlowLsCmd(env), newFlowShowCmd(env), newFlowValidateCmd(env), newFlowCompileCmd(env), newFlowGraphCmd(env),
+		newFlowExplainCmd(env), newFlowMigrateCmd(env), newFlowPlanCmd(env), newFlowStepsCmd(env))
+	return cmd
+}

@@ -1,0 +1,69 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/compile"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sources"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+func newFlowMigrateCmd(env *setup.Env) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "migrate FILE",
+		Short: "Bring a flow to the newest version of its format",
+		Long: `Bring a workflow graph, a plan or ExecIR to the newest version of its format. The document is printed, or written to a new
+file; the old one stays as it is. A document of the newest version comes out byte for byte. One without a version, or of
+a newer one, is refused: exit 2. Runs that have begun keep the document that they began with.
+` + cli.ExitCodes,
+		Example: "  lattice flow migrate old.json -o new.json",
+		Args:    cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: sources.CompleteFlows,
+		RunE: func(c *cobra.Command, list []string) error {
+			return runFlowMigrate(c.Context(), env.Console, file, list[0])
+		},
+	}
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write the document to `FILE`, which must not be there yet")
+	return cmd
+}
+
+func runFlowMigrate(ctx context.Context, console *cli.Console, file, arg string) error {
+	doc, _, err := sources.Open(ctx, console, arg)
+	if err != nil {
+		return err
+	}
+	out, applied, findings := compile.Migrate(doc, compile.Migrations())
+	if out == nil {
+		return sources.Refuse(arg, findings)
+	}
+	if len(applied) == 0 {
+		fmt.Fprintln(console.Err, "the document is of the newest version")
+	}
+	for _, step := range applied {
+		fmt.Fprintln(console.Err, cli.Clean(step))
+	}
+	if file == "" {
+		_, err = console.Out.Write(out)
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fault.BadInput("file_exists", "%s is there already", file).WithHint("name another file, or remove it")
+	}
+	if err != nil {
+		return fmt.Errorf("write flow: %w", err)
+	}
+	if _, err = f.Write(out); err != nil {
+		_ = f.Close() // the write's error is the one that counts
+		return fmt.Errorf("write flow: %w", err)
+	}
+	return f.Close()
+}

@@ -1,0 +1,265 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/dropin"
+	"github.com/spritekit/lattice/orchestrator/equip"
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/oci"
+	"github.com/spritekit/lattice/orchestrator/sbom"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// imageBuildOptions are the flags of lattice image build.
+type imageBuildOptions struct {
+	rootfs    []string
+	base      string
+	output    string
+	platforms []string
+	tag       string
+	spritekit string
+	skills    []string
+	bills     []string
+	billFile  string
+	replace   bool
+}
+
+func newImageBuildCmd(env *setup.Env) *cobra.Command {
+	var o imageBuildOptions
+	cmd := &cobra.Command{
+		Use: "build -o LAYOUT [--rootfs [linux/ARCH=]PATH | --base LAYOUT[#NAME]]", Short: "Build an OCI layout with the skills in /skills",
+		Long: `Build an OCI layout: a base, and on top of it one layer with /skills. The base is a root filesystem (a folder, or a tar,
+plain or by gzip or zstd; one an architecture), the images of another layout, or nothing. No registry and no daemon is
+asked. The spritekit of each architecture is spritekit-linux-ARCH or spritekit, beside lattice, on PATH or by --spritekit
+(make remote builds both).
+
+Equal inputs give equal digests, whoever builds, wherever and whenever: all times are SOURCE_DATE_EPOCH (default 0), all
+of /skills is root's. A tar is taken byte for byte; of a folder, names, contents, modes and links count, and all in it
+becomes root's.
+` + cli.ExitCodes,
+		Example: `  lattice image build --rootfs debian.tar -o debian.oci --sbom spdx && lattice image import debian.oci --name debian
+  lattice image build -o skills.oci --platform linux/amd64,linux/arm64
+  SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) lattice image build --base ./python.oci#3.13 -o python-skills.oci`,
+		Args: cli.Args(cobra.NoArgs), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error { return runImageBuild(c.Context(), env, o) },
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&o.rootfs, "rootfs", nil, "root filesystem that it stands on, a folder or a tar; `[linux/ARCH=]PATH`, repeatable")
+	f.StringVar(&o.base, "base", "", "`LAYOUT[#NAME]` whose images it stands on; scratch, the default, is none")
+	f.StringVarP(&o.output, "output", "o", "", "`LAYOUT`, the folder to make")
+	f.StringSliceVar(&o.platforms, "platform", nil, "such as linux/amd64,linux/arm64 (default: those of the base; without one, both)")
+	f.StringVar(&o.tag, "tag", "latest", "what the image is called in the layout")
+	f.StringVar(&o.spritekit, "spritekit", "", "`PATH` of the spritekit; that of another architecture lies beside it")
+	f.StringSliceVar(&o.bills, "sbom", nil, "attach a bill of materials: spdx, cyclonedx, or both")
+	f.StringVar(&o.billFile, "sbom-file", "", "write the bill to `FILE`, too; where there are several, ARCH and its kind go before FILE's ending")
+	f.BoolVar(&o.replace, "force", false, "replace the layout that is there")
+	equip.AddSkillFlag(cmd, &o.skills)
+	_ = cmd.MarkFlagDirname("output")
+	_ = cmd.RegisterFlagCompletionFunc("platform", cobra.FixedCompletions([]string{"linux/amd64", "linux/arm64"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("sbom", cobra.FixedCompletions([]string{"spdx", "cyclonedx"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func runImageBuild(ctx context.Context, env *setup.Env, o imageBuildOptions) error {
+	if o.output == "" {
+		return cli.UsageErrorf("name the folder to make: -o LAYOUT")
+	}
+	recipe, err := makeRecipe(env, o)
+	if err != nil {
+		return err
+	}
+	var bills []bill
+	if recipe.Describe, err = makeDescriber(env, o.bills, o.billFile, &bills); err != nil {
+		return err
+	}
+	kept, err := os.MkdirTemp("", "lattice-skills-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(kept)
+	if recipe.Skills.DropIns, err = findKeptSkills(env, o.skills, kept); err != nil {
+		return err
+	}
+	built, err := oci.Build(ctx, recipe, filepath.Clean(o.output), o.replace)
+	if refused := fault.As(err); refused != nil {
+		return refused
+	}
+	if err != nil {
+		return err
+	}
+	if o.billFile != "" {
+		if err := writeBills(o.billFile, bills); err != nil {
+			return err
+		}
+	}
+	return printBuilt(env.Console, built)
+}
+
+// makeRecipe reads what the flags say an image is made of.
+func makeRecipe(env *setup.Env, o imageBuildOptions) (oci.Recipe, error) {
+	r := oci.Recipe{Tag: o.tag, Base: o.base, Skills: oci.Skills{Architectures: []string{"amd64", "arm64"}, Manifests: map[string][]byte{}}}
+	if r.Base == "scratch" {
+		r.Base = ""
+	}
+	for _, s := range manifests.Skills() {
+		r.Skills.Manifests[s.Name] = manifests.Raw(s.Name)
+	}
+	r.Skills.Spritekit = func(arch string) (string, error) {
+		path, err := leader.FindSpritekitFor(env.Spritekit(o.spritekit), env.Exe, env.Getenv("PATH"), arch)
+		if err != nil {
+			return "", fault.NotFound("spritekit_missing", "there is no spritekit for linux/%s beside lattice, on PATH or by --spritekit", arch).WithHint("make remote builds it; or leave this platform out: --platform")
+		}
+		return path, nil
+	}
+	for _, p := range o.platforms {
+		arch, err := architectureOf(p)
+		if err != nil {
+			return r, err
+		}
+		if !slices.Contains(r.Architectures, arch) {
+			r.Architectures = append(r.Architectures, arch)
+		}
+	}
+	for _, text := range o.rootfs {
+		fs := oci.Rootfs{Path: env.Expand(text)}
+		if platform, path, ok := strings.Cut(text, "="); ok && strings.HasPrefix(platform, "linux/") {
+			arch, err := architectureOf(platform)
+			if err != nil {
+				return r, err
+			}
+			fs = oci.Rootfs{Architecture: arch, Path: env.Expand(path)}
+		}
+		r.Rootfs = append(r.Rootfs, fs)
+	}
+	var err error
+	r.Time, err = sourceDate(env.Getenv("SOURCE_DATE_EPOCH"))
+	if env.Terminal && !env.JSON {
+		r.Tell = func(step string) { fmt.Fprintln(env.Err, cli.Clean(step)) }
+	}
+	return r, err
+}
+
+func architectureOf(platform string) (string, error) {
+	arch, linux := strings.CutPrefix(platform, "linux/")
+	if !linux || arch != "amd64" && arch != "arm64" {
+		return "", cli.UsageErrorf("%q is no platform of sprites: linux/amd64, linux/arm64", platform)
+	}
+	return arch, nil
+}
+
+// sourceDate is the time that everything in an image bears.
+func sourceDate(epoch string) (time.Time, error) {
+	if epoch == "" {
+		return time.Unix(0, 0).UTC(), nil
+	}
+	// Tar and the documents about an image hold whole seconds up to the year 9999.
+	s, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil || s < 0 || s > 253402300799 {
+		return time.Time{}, cli.UsageErrorf("SOURCE_DATE_EPOCH %q is no number of seconds since 1970", epoch)
+	}
+	return time.Unix(s, 0).UTC(), nil
+}
+
+// findKeptSkills copies the skills of others to where they no longer change.
+func findKeptSkills(env *setup.Env, dirs []string, to string) (map[string]string, error) {
+	all, err := dropin.ReadAll(env.Paths(dirs))
+	if err != nil {
+		return nil, err
+	}
+	kept := map[string]string{}
+	for _, s := range all {
+		if kept[s.Name], err = dropin.Keep(to, s); err != nil {
+			return nil, err
+		}
+	}
+	return kept, nil
+}
+
+// bill is a bill of materials that was written about one image.
+type bill struct {
+	arch, kind string
+	data       []byte
+}
+
+// makeDescriber writes bills of the given kinds, and keeps them in the list.
+func makeDescriber(env *setup.Env, kinds []string, file string, written *[]bill) (func(oci.Contents) ([]oci.Document, error), error) {
+	for _, kind := range kinds {
+		if kind != "spdx" && kind != "cyclonedx" {
+			return nil, cli.UsageErrorf("%q is no kind of bill of materials: spdx, cyclonedx", kind)
+		}
+	}
+	if len(kinds) == 0 && file != "" {
+		return nil, cli.UsageErrorf("say of which kind: --sbom spdx or --sbom cyclonedx")
+	}
+	if len(kinds) == 0 {
+		return nil, nil
+	}
+	return func(c oci.Contents) ([]oci.Document, error) {
+		about, err := sbom.Read(sbom.Subject{Platform: c.Platform, Digest: c.Digest, Created: c.Time, Tool: env.Version}, c.Files, c.Spritekit)
+		if err != nil {
+			return nil, err
+		}
+		var docs []oci.Document
+		for _, kind := range slices.Compact(slices.Sorted(slices.Values(kinds))) {
+			doc := oci.Document{MediaType: sbom.SPDXMediaType, Title: "sbom.spdx.json"}
+			if doc.Data, err = about.SPDX(); kind == "cyclonedx" {
+				doc = oci.Document{MediaType: sbom.CycloneDXMediaType, Title: "sbom.cdx.json"}
+				doc.Data, err = about.CycloneDX()
+			}
+			if err != nil {
+				return nil, err
+			}
+			docs = append(docs, doc)
+			*written = append(*written, bill{strings.TrimPrefix(c.Platform, "linux/"), kind, doc.Data})
+		}
+		return docs, nil
+	}, nil
+}
+
+// writeBills writes bills to a file, or to one each: bill.json becomes bill.amd64.spdx.json.
+func writeBills(file string, bills []bill) error {
+	for _, b := range bills {
+		name := file
+		if len(bills) > 1 {
+			ext := filepath.Ext(file)
+			name = strings.TrimSuffix(file, ext) + "." + b.arch + "." + b.kind + ext
+		}
+		if err := os.WriteFile(name, b.data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printBuilt(console *cli.Console, built oci.Built) error {
+	if console.JSON {
+		return console.PrintJSON(built)
+	}
+	w := tabwriter.NewWriter(console.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "layout\t%s\ntag\t%s\ndigest\t%s\n", cli.Clean(built.Layout), cli.Clean(built.Tag), built.Digest)
+	for _, img := range built.Images {
+		size := int64(0)
+		for _, l := range img.Layers {
+			size += l.Size
+		}
+		fmt.Fprintf(w, "%s\t%s, %d layers, %.1f MB\n", img.Platform, img.Digest, len(img.Layers), float64(size)/1e6)
+		for _, doc := range img.Documents {
+			fmt.Fprintf(w, "\t%s %s\n", doc.Title, doc.Manifest)
+		}
+	}
+	return w.Flush()
+}

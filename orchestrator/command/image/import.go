@@ -1,0 +1,36 @@
+package image
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/equip"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+func newImageImportCmd(env *setup.Env) *cobra.Command {
+	var name string
+	cmd := newHostCmd(env, "import PATH", "Import an image, unless it is there already", `  lattice image import ./rootfs.tar.zst --name debian
+  lattice image import ./layout#v2
+  docker save app | gzip >app.tar.gz && lattice image import app.tar.gz`, func(ctx context.Context, c *sprites.Client, list []string) error {
+		ref, err := equip.ImagePath(list[0])
+		if err != nil {
+			return err
+		}
+		img, err := c.ImportImage(ctx, sprites.ImageImport{Ref: ref, Name: name}, equip.ReportImport(env.Console))
+		if err != nil {
+			return err
+		}
+		return printImage(env.Console, img)
+	})
+	cmd.Long = `Import an image, unless it is there already. Every layer is checked against its digest, and nothing of an archive gets out
+of the image's folder; devices and privileged attributes are left out and counted. PATH#NAME chooses one of several
+images in a layout or archive. Without --name the image is called after its file.
+` + cli.ExitCodes
+	cmd.Flags().StringVar(&name, "name", "", "what to call it from then on; the name is taken from any other image")
+	cmd.ValidArgsFunction = nil // files
+	return cmd
+}

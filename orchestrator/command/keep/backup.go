@@ -1,0 +1,192 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/durable"
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+func newStoreBackupCmd(env *setup.Env) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Write a backup of all runs",
+		Long: `Write a backup of the store, as of one moment, to FILE; "-" is standard output. Runs go on meanwhile. FILE appears when the
+backup is whole, read again and on disk; one that is there already is kept, unless --force.
+
+A backup is a tar archive with the store, the bundles that approvals push, and sums of both. It holds secrets of the runs:
+keep it as you keep the state directory. Sprites and logs are not part of it: after a restore a run that calls skills goes
+on only where its sprite still is.
+
+With --json one object is printed: {"file","bytes","runs","created_at"}.
+Exit codes: 0 done, 1 the store is damaged, 7 FILE is there, 9 a disk is full.`,
+		Example: "  lattice store backup runs-today.tar\n  lattice store backup - | ssh backup@host 'cat >runs.tar'",
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, list []string) error {
+			c, err := connect.Dial(cmd.Context(), env, connect.Options{})
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			show := newWork(env.Console)
+			defer show.clear()
+			if list[0] == "-" {
+				return c.Backup(cmd.Context(), env.Out)
+			}
+			about, size, err := backUp(cmd.Context(), c, list[0], force, show)
+			show.clear()
+			if err != nil {
+				return err
+			}
+			if env.JSON {
+				return env.PrintJSON(map[string]any{"file": list[0], "bytes": size, "runs": about.Runs, "created_at": about.CreatedAt})
+			}
+			_, err = fmt.Fprintf(env.Out, "%s: %s, %s\n", list[0], cli.Count(about.Runs, "run", "runs"), cli.FormatBytes(size))
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "replace FILE")
+	return cmd
+}
+
+// backUp writes a backup beside path, reads it again and gives it its name.
+func backUp(ctx context.Context, c *connect.Conn, path string, force bool, show *work) (about leader.BackupInfo, size int64, err error) {
+	if _, err := os.Lstat(path); err == nil && !force {
+		return about, 0, fileExists(path)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".backup-*")
+	if err != nil {
+		return about, 0, fileProblem("back up", err)
+	}
+	defer func() {
+		f.Close()
+		if removed := os.Remove(f.Name()); !errors.Is(removed, os.ErrNotExist) {
+			err = errors.Join(err, removed)
+		}
+	}()
+	n := &counted{w: f, tell: func(n uint64) { show.count("written", n) }}
+	if err := c.Backup(ctx, n); err != nil {
+		return about, 0, fileProblem("back up", err)
+	}
+	if err := f.Sync(); err != nil {
+		return about, 0, fileProblem("back up", err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return about, 0, fileProblem("back up", err)
+	}
+	if about, err = leader.VerifyBackup(ctx, f); err != nil {
+		return about, 0, err
+	}
+	name := os.Link // which does not replace
+	if force {
+		name = os.Rename
+	}
+	if err := name(f.Name(), path); errors.Is(err, os.ErrExist) {
+		return about, 0, fileExists(path)
+	} else if err != nil {
+		return about, 0, fileProblem("back up", err)
+	}
+	return about, int64(n.n), durable.SyncDir(filepath.Dir(path))
+}
+
+func fileExists(path string) error {
+	return fault.Unsafe("file_exists", "%s is there already", path).WithHint("--force replaces it")
+}
+
+// fileProblem is a problem with a file that the user named.
+func fileProblem(doing string, err error) error {
+	var p *fault.Error
+	switch {
+	case errors.As(err, &p):
+		return err
+	case errors.Is(err, os.ErrNotExist):
+		return fault.NotFound("not_found", "%s: %v", doing, err)
+	case errors.Is(err, os.ErrPermission):
+		return fault.Denied("denied", "%s: %v", doing, err)
+	}
+	return leader.StoreProblem(fmt.Errorf("%s: %w", doing, err))
+}
+
+// counted counts what passes.
+type counted struct {
+	w    io.Writer
+	n    uint64
+	tell func(uint64)
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += uint64(n)
+	c.tell(c.n)
+	return n, err
+}
+
+func newStoreRestoreCmd(env *setup.Env) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Bring a backup back",
+		Long: `Make a backup the store; "-" is standard input. FILE may also be a plain store, such as the runs.db.bak that a restore
+leaves. All of it is read and checked before anything changes, and the store changes in one step. A store that is there
+already is replaced only with --force, and kept beside the new one as runs.db.bak. Another process that leads must end
+first.
+
+With --json one object is printed: {"runs","kept","backup":{"format","lattice","schema","created_at","runs"}}.
+Exit codes: 0 done, 1 the backup is damaged, 3 it is not there, 6 another process leads, 7 there is a store, 8 a newer lattice
+made it, 9 the disk is full.`,
+		Example: "  lattice store restore runs-today.tar\n  lattice store restore --force \"$LATTICE_HOME/runs.db.bak\"",
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, list []string) error {
+			out, err := restore(cmd.Context(), env, list[0], force)
+			if err != nil {
+				return err
+			}
+			if env.JSON {
+				return env.PrintJSON(out)
+			}
+			if out.Kept != "" {
+				fmt.Fprintf(env.Err, "the former store is %s\n", out.Kept)
+			}
+			_, err = fmt.Fprintf(env.Out, "restored %s; next: lattice runs\n", cli.Count(out.Runs, "run", "runs"))
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "replace the store that is there, and keep it beside")
+	return cmd
+}
+
+func restore(ctx context.Context, env *setup.Env, path string, force bool) (out leader.Restored, err error) {
+	from := env.In
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return out, fileProblem("restore", err)
+		}
+		defer f.Close()
+		from = f
+	}
+	home := leader.Home(env.Home)
+	lock, err := home.Acquire()
+	if errors.Is(err, leader.ErrLed) {
+		return out, fault.Busy("led", "another lattice leads %s", env.Home).WithHint("end it first; lattice runs --json shows what it drives")
+	}
+	if err != nil {
+		return out, err
+	}
+	show := newWork(env.Console)
+	out, err = leader.Restore(ctx, home, from, force, show.progress)
+	show.clear()
+	return out, errors.Join(err, lock.Unlock())
+}

@@ -1,0 +1,118 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func newStoreCheckCmd(env *setup.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Look for damage in the store",
+		Long: `Check the store, or FILE, without changing it: every page of the file, every entry against its indexes, and every run:
+its facts, played again, must lead to the state that is stored beside them. Without FILE the sprite host's own database is
+checked as well. While another process leads, that one does it and its runs wait for a moment.
+
+With --json one object is printed:
+{"ok","path","bytes","runs","entries","host":{"path","bytes","sprites"},"findings":[{"code","run_id","message","hint"}]}.
+Exit codes: 0 sound, 1 damaged, 3 there is no store, 4 it may not be read, 8 a newer lattice wrote it.`,
+		Example: "  lattice store check --json\n  lattice store check runs.db.bak",
+		Args:    cli.Args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, list []string) error {
+			show := newWork(env.Console)
+			report, err := checkStore(cmd.Context(), env, cli.Optional(list), show.progress)
+			show.clear()
+			if err != nil {
+				return err
+			}
+			return printStoreReport(env.Console, report)
+		},
+	}
+}
+
+// checkStore looks at a store that nobody leads by itself, because a leader could not open a damaged one.
+func checkStore(ctx context.Context, env *setup.Env, file string, progress func(api.StoreProgress)) (api.StoreReport, error) {
+	if file != "" {
+		return leader.CheckFile(ctx, file, progress)
+	}
+	home := leader.Home(env.Home)
+	lock, err := home.Acquire()
+	if errors.Is(err, leader.ErrLed) {
+		c, err := connect.Dial(ctx, env, connect.Options{})
+		if err != nil {
+			return api.StoreReport{}, err
+		}
+		defer c.Close()
+		return c.CheckStore(ctx, progress)
+	}
+	if err != nil && !leader.IsReadOnly(err) { // then nobody writes to it meanwhile
+		return api.StoreReport{}, err
+	}
+	report, err := leader.CheckHome(ctx, home, progress)
+	return report, errors.Join(err, lock.Unlock())
+}
+
+func printStoreReport(console *cli.Console, r api.StoreReport) error {
+	if console.JSON {
+		if err := console.PrintJSON(r); err != nil {
+			return err
+		}
+	} else if r.OK {
+		if _, err := fmt.Fprintf(console.Out, "%s is sound: %s, %s, %s\n", r.Path, cli.Count(r.Runs, "run", "runs"), cli.Count(r.Entries, "entry", "entries"), cli.FormatBytes(r.Bytes)); err != nil {
+			return err
+		}
+		if r.Host != nil {
+			if _, err := fmt.Fprintf(console.Out, "%s is sound: %s, %s\n", r.Host.Path, cli.Count(r.Host.Sprites, "sprite", "sprites"), cli.FormatBytes(r.Host.Bytes)); err != nil {
+				return err
+			}
+		}
+	} else {
+		w := tabwriter.NewWriter(console.Out, 0, 0, 2, ' ', 0)
+		for _, f := range r.Findings {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", f.Code, f.RunID, cli.Clean(f.Message))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintf(console.Err, "lattice: %s is damaged: %s\n", damagedPath(r), cli.Count(len(r.Findings), "finding", "findings"))
+		for _, hint := range hints(r.Findings) {
+			fmt.Fprintf(console.Err, "  try: %s\n", hint)
+		}
+	}
+	if r.OK {
+		return nil
+	}
+	return &cli.ExitError{Code: protocol.ExitFailed}
+}
+
+// damagedPath is the file that the findings are about, the first if they are about two.
+func damagedPath(r api.StoreReport) string {
+	if r.Host != nil && r.Findings[0].Code == "sprites" {
+		return r.Host.Path
+	}
+	return r.Path
+}
+
+// hints are the remedies of findings, each once, a few at most.
+func hints(findings []api.StoreFinding) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, f := range findings {
+		if f.Hint != "" && !seen[f.Hint] && len(out) < 5 {
+			seen[f.Hint] = true
+			out = append(out, f.Hint)
+		}
+	}
+	return out
+}

@@ -1,0 +1,44 @@
+package keep
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+)
+
+func newStoreCompactCmd(env *setup.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "compact",
+		Short: "Make the store's file smaller",
+		Long: `Write the store anew without the room that lies free in it. The new file is checked and on disk before it takes the place
+of the old one; until then nothing has changed, and Ctrl-C is safe. It needs room for a second file. Runs that are driven
+wait meanwhile and go on.
+
+With --json one object is printed: {"bytes_before","bytes_after"}.
+Exit codes: 0 done, 1 the store is damaged, 9 the disk is full.`,
+		Example: "  lattice store compact",
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := connect.Dial(cmd.Context(), env, connect.Options{})
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			show := newWork(env.Console)
+			out, err := c.CompactStore(cmd.Context(), show.progress)
+			show.clear()
+			if err != nil {
+				return err
+			}
+			if env.JSON {
+				return env.PrintJSON(out)
+			}
+			_, err = fmt.Fprintf(env.Out, "%s before, %s after\n", cli.FormatBytes(out.BytesBefore), cli.FormatBytes(out.BytesAfter))
+			return err
+		},
+	}
+}

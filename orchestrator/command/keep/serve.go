@@ -1,0 +1,179 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/equip"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+type serveOptions struct {
+	connect.Options
+	idle        time.Duration
+	log, resume string
+	stop        bool
+}
+
+func newServeCmd(env *setup.Env) *cobra.Command {
+	o := serveOptions{Options: connect.Options{Serve: true}}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Lead in the foreground, and go on with interrupted runs",
+		Long: `Lead the state directory until Ctrl-C: go on with every interrupted run, and drive what other commands start or answer.
+Standard output gets one JSON line when it leads, standard error logs as JSON.
+
+When another process leads already, this one says so and ends with 6. A leader of another version or build is asked to
+hand over: it finishes what its runs are doing, then this one goes on with them. lattice run --detach starts this
+command in the background, where it ends when it has had nothing to do for a while; --stop ends it at once, and what it
+was driving goes on with lattice resume.
+` + cli.ExitCodes,
+		Example: "  lattice serve\n  lattice serve --idle 10m --log serve.log\n  lattice serve --stop",
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.resume != "all" && o.resume != "none" {
+				return cli.UsageErrorf("--resume is all or none, not %q", o.resume)
+			}
+			if o.stop {
+				return stopServing(cmd.Context(), env)
+			}
+			return runServe(cmd.Context(), env, o)
+		},
+	}
+	equip.AddSpritekitFlag(cmd, &o.Spritekit, "a sprite")
+	o.Network.AddFlags(cmd, "sprites reach that no flag tells otherwise")
+	f := cmd.Flags()
+	f.DurationVar(&o.idle, "idle", 0, "end when nothing was driven or asked for this long (default: never)")
+	f.StringVar(&o.log, "log", "", "log to `FILE`, which is kept small, instead of standard error")
+	f.StringVar(&o.resume, "resume", "all", "which interrupted runs to go on with: all or none")
+	f.BoolVar(&o.stop, "stop", false, "end the lattice serve that leads; its runs stay resumable")
+	_ = cmd.RegisterFlagCompletionFunc("resume", cobra.FixedCompletions([]string{"all", "none"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func runServe(ctx context.Context, env *setup.Env, o serveOptions) error {
+	var out io.Writer = env.Err
+	if o.log != "" {
+		file := &connect.LogFile{Path: o.log, Max: connect.MaxServeLog}
+		defer file.Close()
+		out = file
+	}
+	env.Log = zerolog.New(out).Level(env.LogLevel(zerolog.InfoLevel)).With().Timestamp().Logger()
+	c, err := connect.Dial(ctx, env, o.Options)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if c.Leading == nil {
+		hello, err := c.Hello(ctx)
+		if err != nil {
+			return err
+		}
+		hint := "wait until the command that leads has ended"
+		if hello.Serving {
+			hint = "lattice serve --stop ends it"
+		}
+		return fault.Busy("led", "process %d leads %s already", hello.PID, hello.Home).WithHint("%s", hint)
+	}
+	if o.resume == "all" {
+		if err := resumeRuns(ctx, c); err != nil {
+			fmt.Fprintf(env.Err, "lattice: %v\n", err)
+		}
+	}
+	hello := c.Leading.Hello()
+	env.Log.Info().Str("version", hello.Version).Int("pid", hello.PID).Str("home", hello.Home).Str("sandbox", hello.Sandbox).Msg("leads")
+	if err := env.PrintJSON(map[string]any{"socket": c.Socket, "pid": hello.PID, "isolation": hello.Isolation, "sandbox": hello.Sandbox}); err != nil {
+		return err
+	}
+	if o.idle > 0 {
+		if err := c.Leading.Retire(ctx, o.idle); err == nil {
+			env.Log.Info().Msg("ends: nothing to do, or handed over")
+			return nil
+		}
+	}
+	select {
+	case <-ctx.Done():
+		env.Log.Info().Msg("ends: told to")
+	case <-c.Leading.Ended: // after a hand-over, or because its socket failed
+		return c.Leading.Err
+	}
+	return nil
+}
+
+// resumeRuns goes on with every interrupted run, and names those that it cannot go on with.
+func resumeRuns(ctx context.Context, c *connect.Conn) error {
+	runs, err := c.Runs(ctx, api.RunList{Open: true})
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, r := range runs {
+		if r.Status == lattice.Running || r.Status == lattice.Pending {
+			values, err := c.Env.RequiredValues(r)
+			if err == nil {
+				_, err = c.Drive(ctx, r.RunID, api.DriveRequest{Values: values})
+			}
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("go on with %s: %w", r.RunID, err))
+			}
+		}
+	}
+	return failed
+}
+
+// stopServing ends the lattice serve that leads, and waits until it does not lead any more.
+func stopServing(ctx context.Context, env *setup.Env) error {
+	home := leader.Home(env.Home)
+	client := api.NewClient(home.Socket())
+	defer client.Close()
+	hello, err := client.Hello(ctx)
+	if err != nil {
+		if env.JSON {
+			return env.PrintJSON(map[string]any{"stopped": false})
+		}
+		_, err := fmt.Fprintln(env.Err, "nobody leads", env.Home)
+		return err
+	}
+	if !hello.Serving {
+		return fault.Busy("not_serving", "process %d leads for a command of its own", hello.PID).WithHint("end that command")
+	}
+	handed, err := client.HandOver(ctx, api.HandoverRequest{API: env.API, Version: env.Version, PID: os.Getpid(), WaitS: 1})
+	if err != nil && !errors.Is(err, api.ErrGone) {
+		// It does not come to rest: what it does is cut off, as by Ctrl-C.
+		process, err := os.FindProcess(hello.PID)
+		if err != nil {
+			return fmt.Errorf("find process %d: %w", hello.PID, err)
+		}
+		if err := process.Signal(os.Interrupt); err != nil {
+			return fmt.Errorf("end process %d: %w", hello.PID, err)
+		}
+	}
+	if err := home.Left(ctx); err != nil {
+		return err
+	}
+	if env.JSON {
+		runs := []string{}
+		for _, r := range handed.Runs {
+			runs = append(runs, r.RunID)
+		}
+		return env.PrintJSON(map[string]any{"stopped": true, "pid": hello.PID, "resumable": runs})
+	}
+	for _, r := range handed.Runs {
+		fmt.Fprintf(env.Err, "%s goes on with: lattice resume %s\n", r.RunID, r.RunID)
+	}
+	_, err = fmt.Fprintf(env.Err, "process %d does not lead %s any more\n", hello.PID, env.Home)
+	return err
+}

@@ -1,0 +1,42 @@
+package run
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/complete"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/follow"
+	"github.com/spritekit/lattice/orchestrator/setup"
+)
+
+func newResumeCmd(env *setup.Env) *cobra.Command {
+	var o follow.Options
+	cmd := &cobra.Command{
+		Use:   "resume [RUN]",
+		Short: "Go on with a run that was interrupted",
+		Long: `Go on with a run that was interrupted (Ctrl-C, a crash, a host that could not be reached). What was done is not done
+again; what was cut off is settled first. Resuming a run that goes on, waits or has ended changes nothing.
+
+The run has what it was started with: its network, host ports, limits, isolation, image, tools, skills and models, whatever
+the settings say by now. Values of --agent-env are kept nowhere: a variable that the run was started with and that is not
+set here ends the command with 2.
+` + cli.ExitCodes,
+		Example: "  lattice resume\n  lattice resume run_0123",
+		Args:    cli.Args(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			ctx := c.Context()
+			return follow.Continue(ctx, env, o, cli.Optional(list), func(c *connect.Conn, before api.RunView) (view api.RunView, values api.Values, err error) {
+				setup.WarnOfChangedModels(env, before)
+				if values, err = env.ResumedValues(before, o.AgentEnv); err != nil {
+					return view, values, err
+				}
+				view, err = c.Drive(ctx, before.RunID, api.DriveRequest{Values: values, Detach: o.Detach})
+				return view, values, err
+			})
+		},
+	}
+	o.AddFlags(cmd, env, complete.IsOpen)
+	return cmd
+}

@@ -1,0 +1,50 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/timeline"
+)
+
+func newRunsCmd(env *setup.Env) *cobra.Command {
+	var which api.RunList
+	cmd := connect.NewQueryCmd(env, "runs", "List runs, newest first", "  lattice runs --json\n  lattice runs --limit 20 --before run_0123", cobra.NoArgs,
+		func(ctx context.Context, c *connect.Conn, _ []string) error {
+			if which.Limit < 0 {
+				return cli.UsageErrorf("--limit is a number of runs; 0 lists all")
+			}
+			asked := which
+			if which.Limit > 0 {
+				asked.Limit++ // one more tells whether there are more
+			}
+			runs, err := c.Runs(ctx, asked)
+			if err != nil {
+				return err
+			}
+			if which.Limit > 0 && len(runs) > which.Limit {
+				runs = runs[:which.Limit]
+				defer fmt.Fprintf(env.Err, "older ones: lattice runs --before %s, or --limit 0 for all\n", runs[len(runs)-1].RunID)
+			}
+			if env.JSON {
+				return env.PrintJSON(runs)
+			}
+			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "RUN\tSTATUS\tFLOW\tAT\tAGE\tSPRITE")
+			for _, r := range runs {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.RunID, timeline.DescribeStatus(r), r.Flow, r.Node, cli.Age(r.CreatedAt), r.Sprite)
+			}
+			return w.Flush()
+		})
+	cmd.Flags().IntVarP(&which.Limit, "limit", "n", 100, "how many runs are listed; 0 is all")
+	cmd.Flags().StringVar(&which.Before, "before", "", "list runs older than this one")
+	cmd.Flags().BoolVar(&which.Open, "open", false, "only runs that have not ended")
+	return cmd
+}

@@ -1,0 +1,91 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/follow"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/timeline"
+)
+
+func newShowCmd(env *setup.Env) *cobra.Command {
+	var patch bool
+	cmd := connect.NewQueryCmd(env, "show [RUN]", "Show a run: where it stands, its timeline, what it waits for", "  lattice show\n  lattice show run_0123 --json\n  lattice show --patch", cobra.MaximumNArgs(1),
+		func(ctx context.Context, c *connect.Conn, list []string) error {
+			v, err := c.Run(ctx, cli.Optional(list))
+			if err != nil {
+				return err
+			}
+			if patch {
+				return showPatch(ctx, env.Console, c, v)
+			}
+			actions, err := c.Actions(ctx, v.RunID)
+			if err != nil {
+				return err
+			}
+			if env.JSON {
+				return env.PrintJSON(timeline.RunWithActions{RunView: v, Actions: actions})
+			}
+			fmt.Fprintf(env.Out, "%s  %s  %s\n", v.RunID, timeline.DescribeStatus(v), v.Flow)
+			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
+			for _, row := range [][2]string{{"work item", v.WorkItem}, {"repository", v.Repo}, {"sprite", v.Sprite}, {"answers", v.ResumedFrom}, {"goes on in", v.ContinuedIn}, {"forked from", v.ForkedFrom}, {"started", v.CreatedAt.Local().Format(time.DateTime)}, {"models", timeline.DescribeModels(v.Models)}, {"note", v.Note}} {
+				if row[1] != "" {
+					fmt.Fprintf(w, "  %s\t%s\n", row[0], row[1])
+				}
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			if err := printTimeline(ctx, env.Console, c, v); err != nil {
+				return err
+			}
+			for _, wait := range v.Waits {
+				follow.DescribeWait(env.Err, v, wait)
+			}
+			timeline.DescribeActions(env.Err, actions)
+			if v.Status == lattice.Failed {
+				follow.DescribeFailure(env.Console, v)
+			}
+			follow.PrintOutputs(env.Console, v.Outputs)
+			return nil
+		})
+	cmd.Flags().BoolVarP(&patch, "patch", "p", false, "the content of what the run asks to push, or asked last, and nothing else; with --json as the member patch")
+	return cmd
+}
+
+// showPatch prints the content of what a run asks to push.
+func showPatch(ctx context.Context, console *cli.Console, c *connect.Conn, v api.RunView) error {
+	p, err := c.Proposed(ctx, v.RunID, "")
+	if err != nil {
+		return err
+	}
+	if console.JSON {
+		return console.PrintJSON(struct {
+			api.RunView
+			api.Patch
+		}{v, p})
+	}
+	return timeline.PrintPatch(console, p)
+}
+
+// printTimeline prints one line per node visit, and below a MAP one per iteration.
+func printTimeline(ctx context.Context, console *cli.Console, c *connect.Conn, v api.RunView) error {
+	t := timeline.New()
+	if err := c.Outline(ctx, v.RunID, 0, func(e lattice.Entry) error { t.Add(e); return nil }); err != nil {
+		return err
+	}
+	t.Pause(v.Waits)
+	for _, line := range t.Lines(time.Now(), console.Terminal) {
+		fmt.Fprintf(console.Out, "  %s\n", line)
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package sprite
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func newSpriteCheckCmd(env *setup.Env) *cobra.Command {
+	cmd := connect.NewSpriteCmd(env, "check NAME", "Wake a sprite and find out whether commands run in it", "  lattice sprite check box || lattice sprite restart box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		h, err := c.Check(ctx, list[0])
+		if err != nil {
+			return err
+		}
+		if env.JSON {
+			err = env.PrintJSON(h)
+		} else {
+			_, err = fmt.Fprintln(env.Out, strings.TrimSpace(cli.Clean(h.Status+" "+h.Reason)))
+		}
+		if err == nil && h.Status != "healthy" {
+			err = &cli.ExitError{Code: protocol.ExitFailed}
+		}
+		return err
+	})
+	cmd.Long = "Wake a sprite and find out whether commands run in it. The exit code is 1 when they do not.\n" + cli.ExitCodes
+	return cmd
+}

@@ -1,0 +1,39 @@
+package sprite
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/setup"
+)
+
+// shell starts the best shell that a sprite has.
+const shell = `if command -v bash >/dev/null; then exec bash; fi; exec sh`
+
+func newSpriteConsoleCmd(env *setup.Env) *cobra.Command {
+	var o spriteExecOptions
+	cmd := &cobra.Command{
+		Use:   "console NAME",
+		Short: "Open a shell in a sprite",
+		Long: `Open an interactive shell in a sprite. Whatever is typed goes there, Ctrl-C too; the shell's terminal follows this one's
+size. Typed at the beginning of a line, ~. leaves the shell running and detaches; ~? shows what else there is.
+
+Exit codes: the shell's own; 2 this is no terminal, 3 no such sprite, 4 not allowed, 5 the connection was lost.`,
+		Example: "  lattice sprite console box\n  lattice sprite console box --dir /workspace/repo",
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			if !cli.IsTerminal(env.In) {
+				return cli.UsageErrorf("console needs a terminal as its input; to run commands without one: lattice sprite exec %s -- CMD", list[0])
+			}
+			if o.escape != "none" {
+				fmt.Fprintf(env.Err, "shell in sprite %s; %s. at the beginning of a line detaches\n", list[0], o.escape)
+			}
+			o.tty, o.exec.Cmd = "true", []string{"sh", "-c", shell}
+			return runSpriteExec(c.Context(), env, list[0], o)
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}

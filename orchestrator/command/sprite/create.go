@@ -1,0 +1,66 @@
+package sprite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/equip"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+func newSpriteCreateCmd(env *setup.Env) *cobra.Command {
+	var tools, skills, labels []string
+	var image string
+	var limits equip.LimitOptions
+	var fresh equip.Options
+	cmd := connect.NewSpriteCmd(env, "create NAME", "Create a sprite", "  lattice sprite create box\n  lattice sprite create rusty --tool ~/.rustup/toolchains/stable-x86_64-unknown-linux-gnu\n  lattice sprite create deb --image ./rootfs.tar.zst\n  lattice sprite create small --memory 512M --cpus 1 --min-isolation ns-user", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		if err := cmp.Or(limits.Check(), fresh.Check(env, "")); err != nil {
+			return err
+		}
+		if fresh.Spritekit != "" && env.RemoteSprites() != nil {
+			return fault.Unsupported("spritekit_is_local", "a remote sprite gets its skills when they are first needed").WithHint("lattice sprite install %s --spritekit %s", list[0], fresh.Spritekit)
+		}
+		checked, err := equip.CheckSpriteTools(env, tools)
+		if err != nil {
+			return err
+		}
+		own, err := equip.FindSkillFolders(env, skills, "")
+		if err != nil {
+			return err
+		}
+		start, err := equip.FindStartImage(ctx, env, c, image)
+		if err != nil {
+			return err
+		}
+		s, err := c.Create(ctx, sprites.Create{Name: list[0], Labels: labels, Image: start, Network: fresh.Network.Preset, HostPorts: fresh.HostPorts(ctx, env), Spritekit: equip.SelectShownSpritekit(env, fresh), Tools: checked, Skills: equip.SelectShownSkills(env, own),
+			Config: limits.Config(), MinIsolation: limits.Least.String()})
+		var refused *sprites.APIError
+		if errors.As(err, &refused) && refused.Status == http.StatusConflict {
+			if _, gone := c.Get(ctx, list[0]); gone == nil {
+				return fault.Busy("sprite_exists", "there is a sprite %s already", list[0]).WithHint("lattice sprite rm %s, or take another name", list[0])
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if err := equip.SendSkills(ctx, env, c, list[0], own); err != nil {
+			return err
+		}
+		return printSprite(env.Console, s)
+	})
+	cmd.Flags().StringArrayVar(&labels, "label", nil, "give it this `LABEL`, by which lattice sprite ls finds it (repeatable)")
+	_ = cmd.RegisterFlagCompletionFunc("label", completeLabels(env))
+	limits.AddFlags(cmd, "the sprite's")
+	fresh.AddFlags(cmd)
+	equip.AddImageFlag(env, cmd, &image)
+	equip.AddToolFlag(cmd, &tools)
+	equip.AddSkillFlag(cmd, &skills)
+	return cmd
+}

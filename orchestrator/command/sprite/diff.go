@@ -1,0 +1,88 @@
+package sprite
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/complete"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+func newSpriteDiffCmd(env *setup.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "diff NAME [A [B]]",
+		Short: "Show which files differ between two checkpoints of a sprite",
+		Long: `Show which files differ between the checkpoints A and B of a sprite. B is the present state (Current) unless it is given,
+and A is what the present state descends from. What is compared are all of the sprite's files, not /workspace alone:
+content, type, permissions and owner, not times.
+
+Each line has how the path differs (added, deleted, modified, or type: what was a file is a folder now), what it is, its
+size before and after, and the path. With --json an array of {"path","change","type","size","mode","old_type",
+"old_size","old_mode"} comes out; the old members are absent of what was added, the others of what was deleted.
+` + cli.ExitCodes,
+		Example: "  lattice sprite diff box\n  lattice sprite diff box v1\n  lattice sprite diff box v1 v3 --json",
+		Args:    cli.Args(cobra.RangeArgs(1, 3)),
+		RunE: func(c *cobra.Command, list []string) error {
+			name, from, to := list[0], "", ""
+			if len(list) > 1 {
+				from = list[1]
+			}
+			if len(list) > 2 {
+				to = list[2]
+			}
+			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
+				changes, err := client.Diff(ctx, name, from, to)
+				if err != nil {
+					err = checkpointProblem(ctx, client, name, from, err)
+					return setup.ExplainSprite(checkpointProblem(ctx, client, name, to, err))
+				}
+				return printChanges(env.Console, changes)
+			})
+		},
+		ValidArgsFunction: func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
+			if len(list) == 2 {
+				list = list[:1] // B is a checkpoint, too
+			}
+			return complete.Checkpoints(env)(c, list, word)
+		},
+	}
+	return cmd
+}
+
+func printChanges(console *cli.Console, changes []sprites.Change) error {
+	if console.JSON {
+		return console.PrintJSON(append([]sprites.Change{}, changes...))
+	}
+	w := tabwriter.NewWriter(console.Out, 0, 0, 2, ' ', 0)
+	for _, c := range changes {
+		what, size := c.Type, ""
+		switch {
+		case c.Change == "deleted":
+			what = c.OldType
+			size = changedSize(c.OldType, c.OldSize)
+		case c.OldType == "" || c.OldType == c.Type && c.OldSize == c.Size:
+			size = changedSize(c.Type, c.Size)
+		default:
+			size = changedSize(c.OldType, c.OldSize) + "→" + changedSize(c.Type, c.Size)
+		}
+		if c.OldType != "" && c.Type != "" && c.OldType != c.Type {
+			what = c.OldType + "→" + c.Type
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Change, what, size, cli.Clean(c.Path))
+	}
+	return w.Flush()
+}
+
+// changedSize is the size of what has one.
+func changedSize(kind string, size int64) string {
+	if kind != "file" {
+		return "-"
+	}
+	return cli.FormatBytes(size)
+}

@@ -1,0 +1,189 @@
+package sprite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// spriteExecOptions are the flags of `lattice sprite exec` and `console`.
+type spriteExecOptions struct {
+	exec   sprites.Exec
+	tty    string // auto | true | false
+	escape string // one character, or none
+	attach string // id of a session to join instead of starting a command
+}
+
+func (o *spriteExecOptions) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.exec.Dir, "dir", "", "working directory in the sprite (default /home/sprite)")
+	cmd.Flags().StringArrayVar(&o.exec.Env, "env", nil, "set `KEY=VALUE` for the command, on top of the sprite's own variables")
+	cmd.Flags().StringVar(&o.escape, "escape", "~", "`CHAR` that, typed at the beginning of a line, has its follower detach (.) or help (?); none for no such character")
+}
+
+func newSpriteExecCmd(env *setup.Env) *cobra.Command {
+	var o spriteExecOptions
+	cmd := &cobra.Command{
+		Use:   "exec NAME -- CMD… | exec NAME --attach SESSION",
+		Short: "Run a command in a sprite; its exit code is this one's",
+		Long: `Run a command in a sprite. Standard input, output and error are passed through, and so is the exit code.
+
+Interrupts (Ctrl-C), SIGTERM and SIGHUP go to the command; the third one gives up waiting for it. With --tty the
+command gets a terminal: of this one's size and type, and whatever is typed goes to the command, Ctrl-C too. Typed at
+the beginning of a line, ~. leaves the command running and detaches; ~? shows what else there is.
+
+--tty=auto gives a terminal when standard input and output are terminals here; without the flag there is none, so that
+output can be processed. Output and error are two streams then: each keeps its order, and all of both comes before the end,
+but what was written to one just after the other may come first. With a terminal, or 2>&1, there is one. --attach joins a command that runs already: lattice sprite sessions NAME lists them.
+
+Exit codes: the command's own; 128+n when signal n ended it, 126 or 127 when it could not be started. Without a command's
+exit code: 2 bad usage, 3 no such sprite or session, 4 not allowed, 5 the connection was lost and the command's end is
+not known, 130 given up.`,
+		Example: "  lattice sprite exec box -- go test ./...\n  lattice sprite exec box -t -- bash\n  lattice sprite exec box --attach 17",
+		Args: cli.Args(func(c *cobra.Command, list []string) error {
+			if o.attach != "" {
+				return cobra.ExactArgs(1)(c, list)
+			}
+			return cobra.MinimumNArgs(2)(c, list)
+		}),
+		RunE: func(c *cobra.Command, list []string) error {
+			o.exec.Cmd = list[1:]
+			return runSpriteExec(c.Context(), env, list[0], o)
+		},
+	}
+	cmd.Flags().StringVarP(&o.tty, "tty", "t", "false", "give the command a terminal: true, false or auto")
+	cmd.Flags().Lookup("tty").NoOptDefVal = "true"
+	cmd.Flags().StringVar(&o.attach, "attach", "", "join the running `SESSION` instead of starting a command")
+	o.addFlags(cmd)
+	return cmd
+}
+
+// runSpriteExec runs a command, or joins one, with the process's own input, output and signals.
+func runSpriteExec(ctx context.Context, env *setup.Env, name string, o spriteExecOptions) error {
+	escape, err := o.escapeChar()
+	if err != nil {
+		return err
+	}
+	switch o.tty {
+	case "true", "false":
+		o.exec.TTY = o.tty == "true"
+	case "auto":
+		o.exec.TTY = cli.IsTerminal(env.In) && cli.IsTerminal(env.Out)
+	default:
+		return cli.UsageErrorf("--tty is true, false or auto, not %q", o.tty)
+	}
+	for _, kv := range o.exec.Env {
+		if key, _, ok := strings.Cut(kv, "="); !ok || key == "" {
+			return cli.UsageErrorf("--env is KEY=VALUE, not %q", kv)
+		}
+	}
+	return connect.WithHost(ctx, env, func(ctx context.Context, c *sprites.Client, outlived bool) error {
+		if o.attach != "" {
+			if err := o.find(ctx, c, name); err != nil {
+				return setup.ExplainSprite(err)
+			}
+		}
+		return ofSprite(name, setup.ExplainSprite(o.run(ctx, env.Console, c, name, escape, outlived)))
+	})
+}
+
+// ofSprite puts the sprite's name into a remedy that speaks of sprites in general.
+func ofSprite(name string, err error) error {
+	var p *fault.Error
+	if errors.As(err, &p) {
+		p.Fault.Hint = strings.ReplaceAll(p.Fault.Hint, " NAME", " "+name)
+	}
+	return err
+}
+
+func (o *spriteExecOptions) escapeChar() (byte, error) {
+	switch {
+	case o.escape == "none":
+		return 0, nil
+	case len(o.escape) == 1 && o.escape[0] > ' ' && o.escape[0] < 0x7f:
+		return o.escape[0], nil
+	}
+	return 0, cli.UsageErrorf("--escape is one character or none, not %q", o.escape)
+}
+
+// find looks the session up that is to be joined: whether it has a terminal must be known before ours is changed.
+func (o *spriteExecOptions) find(ctx context.Context, c *sprites.Client, name string) error {
+	all, err := c.Sessions(ctx, name)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(s sprites.Session) bool { return s.ID == o.attach })
+	if i < 0 {
+		return fault.NotFound("session_not_found", "no command runs in sprite %s as session %s", name, o.attach).WithHint("lattice sprite sessions %s", name)
+	}
+	o.exec.TTY = all[i].TTY
+	return nil
+}
+
+// Why a person's side of a command ended before the command did.
+var (
+	errDetached = errors.New("detached")
+	errGaveUp   = errors.New("gave up waiting")
+)
+
+// run connects the command with this process until one of them ends.
+func (o spriteExecOptions) run(ctx context.Context, console *cli.Console, c *sprites.Client, name string, escape byte, outlived bool) error {
+	// Signals go to the command, not to the context.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	e, session := o.exec, o.attach
+	e.Stdin, e.Stdout, e.Stderr = console.In, console.Out, console.Err
+	e.OnSession = func(id string) { session = id }
+	if in, ok := console.In.(*os.File); ok && e.TTY && cli.IsTerminal(console.In) {
+		t, err := cli.TakeOver(in, console.Err)
+		if err != nil {
+			return err
+		}
+		defer t.Restore()
+		e.Rows, e.Cols, e.Resize = t.Size.Rows, t.Size.Cols, t.Resizes
+		if escape != 0 {
+			e.Stdin = &cli.EscapeReader{In: in, Char: escape, Help: console.Err, Detach: func() { cancel(errDetached) }}
+		}
+	}
+	if local := console.Getenv("TERM"); e.TTY && local != "" && !slices.ContainsFunc(e.Env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }) {
+		e.Env = append(slices.Clone(e.Env), "TERM="+local)
+	}
+	defer console.Deadline.Pause()()
+	signals := cli.ForwardSignals(e.TTY, func() { cancel(errGaveUp) })
+	defer signals.Stop()
+	e.Signals = signals.Names
+
+	var exit int
+	var err error
+	if o.attach != "" {
+		exit, err = c.Attach(ctx, name, o.attach, e)
+	} else {
+		exit, err = c.Exec(ctx, name, e)
+	}
+	switch cause := context.Cause(ctx); {
+	case err == nil && exit == 0:
+		return nil
+	case err == nil:
+		return &cli.ExitError{Code: exit}
+	case errors.Is(cause, errDetached) && outlived:
+		fmt.Fprintf(console.Err, "\r\ndetached; to come back: lattice sprite exec %s --attach %s\r\n", name, session)
+		return nil
+	case errors.Is(cause, errDetached):
+		fmt.Fprintf(console.Err, "\r\ndetached; the command ends with this lattice, which hosts the sprite (lattice serve hosts it for longer)\r\n")
+		return nil
+	case errors.Is(cause, errGaveUp):
+		return &cli.ExitError{Code: protocol.ExitCancelled, Err: fmt.Errorf("gave up waiting for session %s in sprite %s, which may go on", session, name)}
+	}
+	return err
+}

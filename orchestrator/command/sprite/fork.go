@@ -1,0 +1,90 @@
+package sprite
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/complete"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+func newSpriteForkCmd(env *setup.Env) *cobra.Command {
+	var at string
+	cmd := &cobra.Command{
+		Use:   "fork NAME NEW",
+		Short: "Make a new sprite with the files of another",
+		Long: `Make a new sprite with the files of another: as they are now, or with --at as a checkpoint has them. The other one goes on
+undisturbed, and neither sees what the other writes from then on. The new sprite has the other's services, environment,
+tools and skills; it has none of its checkpoints, labels and processes. Only the embedded host forks.
+` + cli.ExitCodes,
+		Example: "  lattice sprite fork box box-2\n  lattice sprite fork box experiment --at v3",
+		Args:    cli.Args(cobra.ExactArgs(2)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
+				s, err := client.Fork(ctx, list[0], at, list[1])
+				if err != nil {
+					return setup.ExplainSprite(forkProblem(ctx, client, list[0], at, list[1], err))
+				}
+				return printSprite(env.Console, s)
+			})
+		},
+		ValidArgsFunction: func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
+			if len(list) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return complete.Sprites(env)(c, list, word)
+		},
+	}
+	cmd.Flags().StringVar(&at, "at", sprites.Current, "the `CHECKPOINT` whose files the new sprite has")
+	_ = cmd.RegisterFlagCompletionFunc("at", func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(list) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return completeManyCheckpoints(env)(c, list, word)
+	})
+	return cmd
+}
+
+// forkProblem says which of the things that a fork needs is not there.
+func forkProblem(ctx context.Context, c *sprites.Client, name, at, to string, err error) error {
+	var refused *sprites.APIError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	unsupported := fault.Unsupported("no_fork", "this host cannot fork sprites").WithHint("lattice sprite restore %s %s puts %s itself back; or use the embedded host", name, at, name)
+	switch refused.Status {
+	case http.StatusConflict:
+		if _, gone := c.Get(ctx, to); gone == nil {
+			return fault.Busy("sprite_exists", "there is a sprite %s already", to).WithHint("lattice sprite rm %s, or take another name", to)
+		}
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return unsupported
+	case http.StatusNotFound:
+		err = checkpointProblem(ctx, c, name, at, err)
+		var known *fault.Error
+		if _, gone := c.Get(ctx, name); gone == nil && !errors.As(err, &known) {
+			return unsupported // both are there: it is the call that is not
+		}
+	}
+	return err
+}
+
+// checkpointProblem says so when it is a checkpoint that was not found.
+func checkpointProblem(ctx context.Context, c *sprites.Client, name, id string, err error) error {
+	if !errors.Is(err, sprites.ErrNotFound) || id == "" || id == sprites.Current {
+		return err
+	}
+	all, listErr := c.AllCheckpoints(ctx, name)
+	if listErr != nil || slices.ContainsFunc(all, func(p sprites.Checkpoint) bool { return p.ID == id }) {
+		return err // it is the sprite, or something else
+	}
+	return fault.NotFound("checkpoint_not_found", "%s has no checkpoint %s", name, cli.Clean(id)).WithHint("lattice sprite checkpoints %s", name)
+}

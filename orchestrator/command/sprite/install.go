@@ -1,0 +1,104 @@
+package sprite
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/complete"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/equip"
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// spriteInstallOptions are the flags of lattice sprite install.
+type spriteInstallOptions struct {
+	checkpoint bool
+	comment    string
+	spritekit  string
+}
+
+func newSpriteInstallCmd(env *setup.Env) *cobra.Command {
+	var o spriteInstallOptions
+	cmd := &cobra.Command{
+		Use:   "install NAME",
+		Short: "Put the skills into a remote sprite's /skills, and keep the result as its golden checkpoint",
+		Long: `Put the skills of the spritekit found here into a remote sprite, for its architecture: spritekit-linux-ARCH or spritekit,
+beside lattice, on PATH, or by --spritekit. What is there already is compared by its digest, and what was sent is looked
+at again by its digest; skills of others in /skills stay as they are. Runs do this by themselves before a sprite's first
+call; sprites of the embedded host have their skills from it.
+
+Then the sprite is checkpointed, under a name with the spritekit's digest in it: a golden checkpoint, to come back to with
+lattice sprite restore. Where that checkpoint is there already it stays the one; so an install may be repeated, also after
+one that was cut off. Another --comment makes another checkpoint, --checkpoint=false none.
+` + cli.ExitCodes,
+		Example: "  lattice sprite install box --spritekit bin/spritekit-linux-arm64\n  lattice sprite install box --comment 'node 22 and the tools'",
+		Args:    cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: complete.Sprites(env),
+		RunE: func(c *cobra.Command, list []string) error {
+			if !o.checkpoint && o.comment != "" {
+				return cli.UsageErrorf("--comment names the checkpoint, which --checkpoint=false leaves out")
+			}
+			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
+				return setup.ExplainSprite(installSprite(ctx, env, client, o, list[0]))
+			})
+		},
+	}
+	equip.AddSpritekitFlag(cmd, &o.spritekit, "the sprite")
+	cmd.Flags().BoolVar(&o.checkpoint, "checkpoint", true, "keep the result as a golden checkpoint")
+	cmd.Flags().StringVar(&o.comment, "comment", "", "`TEXT` that the golden checkpoint is called by, beside the digest (default golden)")
+	return cmd
+}
+
+// installed is what lattice sprite install --json prints.
+type installed struct {
+	Sprite     string `json:"sprite"`
+	Installed  bool   `json:"installed"`
+	Spritekit  string `json:"spritekit_sha256,omitempty"` // of remote sprites
+	Checkpoint string `json:"checkpoint_id,omitempty"`
+	Reused     bool   `json:"checkpoint_reused,omitempty"` // it was there before
+}
+
+func installSprite(ctx context.Context, env *setup.Env, client *sprites.Client, o spriteInstallOptions, name string) error {
+	if _, err := client.Get(ctx, name); err != nil {
+		return err
+	}
+	out := installed{Sprite: name, Installed: true}
+	var err error
+	if env.RemoteSprites() != nil {
+		if out.Spritekit, err = equip.NewEquipment(env, client, o.spritekit).Install(ctx, name); err != nil {
+			return err
+		}
+	}
+	if o.checkpoint {
+		golden, err := leader.TakeGolden(ctx, client, name, goldenName(o.comment, out.Spritekit))
+		if err != nil {
+			return err
+		}
+		out.Checkpoint, out.Reused = golden.Checkpoint.ID, golden.Reused
+	}
+	if env.JSON {
+		return env.PrintJSON(out)
+	}
+	fmt.Fprintf(env.Out, "sprite %s has the skills of this spritekit\n", name)
+	if out.Checkpoint != "" {
+		_, err = fmt.Fprintf(env.Out, "golden checkpoint %s; back to it: lattice sprite restore %s %s\n", cli.Clean(out.Checkpoint), name, cli.Clean(out.Checkpoint))
+	}
+	return err
+}
+
+// goldenName is what a golden checkpoint is called: by what a person says, and the spritekit in it.
+func goldenName(comment, digest string) string {
+	name := strings.TrimSpace(comment)
+	if name == "" {
+		name = "golden"
+	}
+	if digest != "" {
+		name += fmt.Sprintf(" (spritekit %.12s)", digest)
+	}
+	return name
+}

@@ -1,0 +1,156 @@
+package sprite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/complete"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+func newSpritePolicyCmd(env *setup.Env) *cobra.Command {
+	cmd := cli.Group(&cobra.Command{Use: "policy", Short: "Show and change what a sprite may reach",
+		Long: `Show and change what a sprite may reach over the network.
+
+A rule is about a name (example.com), all names below it (*.example.com), all names (*), an address or a network
+(203.0.113.0/24). The exact name goes before *.name, and that before *. What no rule allows is denied; private addresses
+and this machine are never reached, but for the ports that --host-port lists. Changes hold at once: connections that are
+no longer allowed are cut.
+
+Behind a proxy (HTTPS_PROXY), too, the host looks each name up, judges its addresses and asks the proxy for one of them. So
+the host's own DNS must know the name, and the proxy must accept CONNECT to an address.
+` + cli.ExitCodes,
+		Example: "  lattice sprite policy show box\n  lattice sprite policy allow box example.com '*.example.com'\n  lattice sprite policy denials box"})
+	cmd.AddCommand(
+		connect.NewSpriteCmd(env, "show NAME", "Show a sprite's network policy", "  lattice sprite policy show box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+			return showPolicy(ctx, env.Console, c, list[0])
+		}),
+		connect.NewSpriteCmd(env, "set NAME FILE", "Replace a sprite's network policy by a file, {\"rules\":[…]}", "  lattice sprite policy set box policy.json", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+			data, err := os.ReadFile(list[1])
+			if err != nil {
+				return cli.UsageErrorf("read the policy: %w", err)
+			}
+			var p sprites.NetworkPolicy
+			if err := json.Unmarshal(data, &p); err != nil || p.Rules == nil {
+				return cli.UsageErrorf(`%s holds no policy such as {"rules":[{"domain":"example.com","action":"allow"}]}`, list[1])
+			}
+			if err := c.SetNetworkPolicy(ctx, list[0], p); err != nil {
+				return err
+			}
+			return showPolicy(ctx, env.Console, c, list[0])
+		}),
+		newPolicyRuleCmd(env, "allow", "Allow a sprite to reach names"),
+		newPolicyRuleCmd(env, "deny", "Deny a sprite to reach names"),
+		connect.NewSpriteCmd(env, "reset NAME", "Take a sprite's own policy away; the host's preset binds it again", "  lattice sprite policy reset box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+			if err := c.ResetNetworkPolicy(ctx, list[0]); err != nil {
+				return err
+			}
+			return showPolicy(ctx, env.Console, c, list[0])
+		}),
+		connect.MarkLasting(connect.NewSpriteCmd(env, "denials NAME", "List what a sprite tried to reach and was denied, the last first", "  lattice sprite policy denials box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+			all, err := c.NetworkDenials(ctx, list[0])
+			if err != nil {
+				return err
+			}
+			if env.JSON {
+				return env.PrintJSON(all)
+			}
+			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
+			for _, one := range all {
+				target := one.Name
+				if target == "" {
+					target = one.Address
+				}
+				if one.Port != 0 {
+					target = net.JoinHostPort(target, strconv.Itoa(one.Port))
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d×\t%s\n", cli.Age(one.Time), one.Kind, cli.Clean(target), one.Code, one.Count, cli.Clean(one.Reason))
+			}
+			return w.Flush()
+		})),
+	)
+	complete.SpriteCommands(env, cmd)
+	return cmd
+}
+
+func newPolicyRuleCmd(env *setup.Env, action, short string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: action + " NAME DOMAIN…", Short: short, Long: short + ", beside what its policy says already.\n" + cli.ExitCodes,
+		Example: "  lattice sprite policy " + action + " box example.com '*.example.com'", Args: cli.Args(cobra.MinimumNArgs(2)),
+		RunE: func(cmd *cobra.Command, list []string) error {
+			return connect.WithSprites(cmd.Context(), env, func(ctx context.Context, c *sprites.Client) error {
+				return setup.ExplainSprite(addRules(ctx, env.Console, c, list[0], action, list[1:]))
+			})
+		},
+	}
+	return cmd
+}
+
+// addRules puts rules about domains in place of those that there were about them.
+func addRules(ctx context.Context, console *cli.Console, c *sprites.Client, name, action string, domains []string) error {
+	p, err := c.NetworkPolicy(ctx, name)
+	if err != nil {
+		return err
+	}
+	if len(p.Rules) == 0 && action == "allow" {
+		_, err := fmt.Fprintln(console.Err, "the sprite has no rules: everything public is allowed already")
+		return err
+	}
+	if len(p.Rules) == 0 { // one rule more must not deny all the rest
+		p.Rules = []sprites.NetworkRule{{Domain: "*", Action: "allow"}}
+	}
+	p.Rules = slices.DeleteFunc(p.Rules, func(r sprites.NetworkRule) bool { return slices.Contains(domains, r.Domain) })
+	for _, domain := range domains {
+		p.Rules = append(p.Rules, sprites.NetworkRule{Domain: domain, Action: action})
+	}
+	if err := c.SetNetworkPolicy(ctx, name, p); err != nil {
+		return err
+	}
+	return showPolicy(ctx, console, c, name)
+}
+
+func showPolicy(ctx context.Context, console *cli.Console, c *sprites.Client, name string) error {
+	s, err := c.Get(ctx, name)
+	if err != nil {
+		return err
+	}
+	p, err := c.NetworkPolicy(ctx, name)
+	if err != nil {
+		return err
+	}
+	if console.JSON {
+		return console.PrintJSON(struct {
+			sprites.NetworkPolicy
+			Network *sprites.Network `json:"network,omitempty"`
+		}{p, s.Network})
+	}
+	w := tabwriter.NewWriter(console.Out, 0, 0, 2, ' ', 0)
+	if n := s.Network; n != nil {
+		fmt.Fprintf(w, "policy\t%s\t%s\n", n.Preset, n.Enforcement)
+		if n.Why != "" {
+			fmt.Fprintf(w, "\t%s\n", cli.Clean(n.Why))
+		}
+	}
+	if len(p.Rules) == 0 {
+		fmt.Fprintln(w, "allow\teverything public")
+	}
+	for _, r := range p.Rules {
+		if r.Include != "" {
+			fmt.Fprintf(w, "include\t%s\n", cli.Clean(r.Include))
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\n", cli.Clean(r.Action), cli.Clean(r.Domain))
+	}
+	return w.Flush()
+}

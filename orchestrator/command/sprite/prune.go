@@ -1,0 +1,109 @@
+package sprite
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func newSpritePruneCmd(env *setup.Env) *cobra.Command {
+	var r api.PruneRequest
+	var older time.Duration
+	cmd := &cobra.Command{
+		Use:   "prune",
+		Short: "Remove the sprites that ended runs left, and what was kept for them",
+		Long: `Remove sprites that were made for runs which succeeded or were canceled, except those of the newest ones (--keep); that
+is also done by itself whenever a run ends. --all takes failed runs, too, which keep their sprites otherwise so that
+they can be looked into. With a sprite go the bundle that seeded it and bundles of pushes that no run needs any more,
+and so do mirrors of repositories that no run has asked for in 30 days, or --older; logs, events and artifacts stay.
+
+Never removed: sprites of runs that go on or wait, pinned ones (lattice run --keep), those that somebody works in, and
+those that were made by hand. Nothing is asked: --dry-run shows what would go.
+` + cli.ExitCodes,
+		Example: "  lattice sprite prune --dry-run\n  lattice sprite prune --keep 3 --older 24h --all",
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if r.Keep < 0 || older < 0 {
+				return cli.UsageErrorf("--keep and --older must not be negative")
+			}
+			r.OlderS = older.Seconds()
+			return runSpritePrune(c.Context(), env, r)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&r.DryRun, "dry-run", false, "only show what would be removed")
+	f.IntVar(&r.Keep, "keep", 10, "how many of the newest ended runs keep theirs")
+	f.DurationVar(&older, "older", 0, "only what belongs to runs that have been over for this long, such as 24h")
+	f.BoolVar(&r.All, "all", false, "also of failed runs")
+	return cmd
+}
+
+func runSpritePrune(ctx context.Context, env *setup.Env, r api.PruneRequest) error {
+	c, err := connect.Dial(ctx, env, connect.Options{})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	gone, err := c.Prune(ctx, r)
+	if err != nil {
+		return err
+	}
+	var bytes int64
+	failed := 0
+	for _, p := range gone {
+		if p.Error != "" {
+			failed++
+			continue
+		}
+		bytes += p.Bytes
+	}
+	if env.JSON {
+		if err := env.PrintJSON(map[string]any{"dry_run": r.DryRun, "removed": gone, "bytes": bytes}); err != nil {
+			return err
+		}
+	} else if err := printPruned(env.Console, gone, r.DryRun, bytes); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return &cli.ExitError{Code: protocol.ExitFailed}
+	}
+	return nil
+}
+
+func printPruned(console *cli.Console, gone []api.Pruned, dry bool, bytes int64) error {
+	w := tabwriter.NewWriter(console.Out, 0, 0, 2, ' ', 0)
+	for _, p := range gone {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Kind, p.Name, p.RunID, sizeText(p.Bytes), cli.Clean(p.Error))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	verb := "removed"
+	if dry {
+		verb = "would remove"
+	}
+	_, err := fmt.Fprintf(console.Err, "%s %d, %s (checkpoints of sprites not counted)\n", verb, len(gone), sizeText(bytes))
+	return err
+}
+
+// sizeText is a number of bytes for people.
+func sizeText(n int64) string {
+	const units = "KMGT"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n), -1
+	for value >= 1024 && unit < len(units)-1 {
+		value, unit = value/1024, unit+1
+	}
+	return fmt.Sprintf("%.1f %ciB", value, units[unit])
+}

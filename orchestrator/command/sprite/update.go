@@ -1,0 +1,76 @@
+package sprite
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// spriteUpdateOptions are the flags of `lattice sprite update`.
+type spriteUpdateOptions struct {
+	add, remove []string
+	clear       bool
+	url         string
+}
+
+func newSpriteUpdateCmd(env *setup.Env) *cobra.Command {
+	var o spriteUpdateOptions
+	cmd := connect.NewSpriteCmd(env, "update NAME", "Change a sprite's labels, and who may open its URL", "  lattice sprite update box --label team-a --unlabel team-b\n  lattice sprite update box --clear-labels --url public", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		if len(o.add)+len(o.remove) == 0 && !o.clear && o.url == "" {
+			return cli.UsageErrorf("nothing is to be changed: give --label, --unlabel, --clear-labels or --url")
+		}
+		if o.url != "" && o.url != "sprite" && o.url != "public" {
+			return cli.UsageErrorf("--url is sprite or public, not %q", o.url)
+		}
+		var change sprites.Update
+		if o.url != "" {
+			change.URLSettings = &sprites.URLSettings{Auth: o.url}
+		}
+		if len(o.add)+len(o.remove) > 0 || o.clear {
+			s, err := c.Get(ctx, list[0])
+			if err != nil {
+				return err
+			}
+			labels := o.labels(s.Labels)
+			change.Labels = &labels
+		}
+		s, err := c.Update(ctx, list[0], change)
+		if err != nil {
+			return err
+		}
+		return printSprite(env.Console, s)
+	})
+	cmd.Long = `Change a sprite's labels, and who may open its URL. The label that says for which run a sprite was made stays unless it is
+named: it is how lattice sprite prune knows what to remove.
+` + cli.ExitCodes
+	f := cmd.Flags()
+	f.StringArrayVar(&o.add, "label", nil, "give it this `LABEL`, too (repeatable)")
+	f.StringArrayVar(&o.remove, "unlabel", nil, "take this `LABEL` away (repeatable)")
+	f.BoolVar(&o.clear, "clear-labels", false, "take all other labels away")
+	f.StringVar(&o.url, "url", "", "who may open its URL: sprite (who has a token) or public")
+	_ = cmd.RegisterFlagCompletionFunc("label", completeLabels(env))
+	_ = cmd.RegisterFlagCompletionFunc("unlabel", completeLabels(env))
+	_ = cmd.RegisterFlagCompletionFunc("url", cobra.FixedCompletions([]string{"sprite", "public"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// labels is what the options make of a sprite's labels.
+func (o spriteUpdateOptions) labels(have []string) []string {
+	kept := slices.DeleteFunc(slices.Clone(have), func(l string) bool {
+		return slices.Contains(o.remove, l) || o.clear && !strings.HasPrefix(l, leader.OwnerLabel)
+	})
+	for _, l := range o.add {
+		if !slices.Contains(kept, l) {
+			kept = append(kept, l)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,441 @@
+// Package connect is how a command reaches the leader of the state directory, which may be the command's own process, and the
+// sprite host behind it. The process that gets the lock leads; the others dial its socket.
+//
+// Begin with Dial. NewQueryCmd and NewSpriteCmd make the two usual kinds of commands.
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/equip"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/patient"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Options matter only to the process that leads.
+type Options struct {
+	Serve  bool // this process does nothing but lead
+	Detach bool // this process never leads: a background one does
+	// Of lattice serve alone: flags in place of the settings.
+	Spritekit string
+	Network   equip.NetworkOptions
+}
+
+// Conn is a command's connection to the leader, which may be this very process: whoever gets the lock leads.
+type Conn struct {
+	*api.Client
+	Env     *setup.Env
+	o       Options
+	Socket  string
+	Leading *leadership // nil while another process leads
+	inherit []api.HandedRun
+	lost    bool // another process asked this one to hand over, and leads next
+}
+
+// leadership is this process's time as leader.
+type leadership struct {
+	*leader.Leader
+	lock   *leader.Lock
+	server *http.Server
+	group  errgroup.Group
+	unused *unusedConns
+	stop   chan struct{} // closed by end
+	Ended  chan struct{} // closed when it is over, with err set
+	// scratch is removed at the end; "" where the home has its own.
+	scratch string
+	Err     error
+}
+
+// connectWait bounds how long a command waits for a leader that starts or ends.
+const connectWait = 15 * time.Second
+
+// Dial leads when nobody does, else dials the leader.
+func Dial(ctx context.Context, env *setup.Env, o Options) (*Conn, error) {
+	home := leader.Home(env.Home)
+	c := &Conn{Env: env, o: o, Socket: home.Socket()}
+	c.Client = api.NewClient(c.Socket)
+	if err := c.Establish(ctx); err != nil {
+		return nil, err
+	}
+	c.Redial = c.Establish
+	return c, nil
+}
+
+// Establish finds the leader, or becomes it. What an older leader hands over goes on here.
+func (c *Conn) Establish(ctx context.Context) error {
+	if c.Leading != nil {
+		select {
+		case <-c.Leading.HandedOver():
+			c.lost = true
+			if err := c.Leading.end(); err != nil {
+				fmt.Fprintf(c.Env.Err, "lattice: %v\n", err)
+			}
+			c.Leading = nil
+		default:
+			return nil
+		}
+	}
+	if err := c.find(ctx); err != nil {
+		return err
+	}
+	for _, r := range c.inherit {
+		if err := c.driveOn(ctx, r); err != nil {
+			fmt.Fprintf(c.Env.Err, "lattice: go on with %s: %v\n", r.RunID, err)
+		}
+	}
+	c.inherit = nil
+	return nil
+}
+
+// driveOn goes on with a run that nobody follows.
+func (c *Conn) driveOn(ctx context.Context, r api.HandedRun) error {
+	req := api.DriveRequest{Values: r.Values, Detach: true}
+	if c.Leading != nil {
+		_, err := c.Leading.Drive(ctx, r.RunID, req)
+		return err
+	}
+	_, err := api.NewClient(c.Socket).Drive(ctx, r.RunID, req)
+	return err
+}
+
+// find ends with a leader that answers, or with this process leading. The lock decides; the rest is patience.
+func (c *Conn) find(ctx context.Context) error {
+	dial := api.NewClient(c.Socket)
+	defer dial.Close()
+	begun := time.Now()
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
+		// Who took the lead from this process has it in a moment; only if it does not come, the lead is free again.
+		if waited := time.Since(begun); !c.lost || waited > 2*time.Second {
+			done, err := c.takeLead(ctx)
+			if done || err != nil {
+				return err
+			}
+		}
+		hello, err := dial.Hello(ctx)
+		switch {
+		case err == nil && hello.Ending: // the lock is free in a moment
+		case err == nil && c.newerThan(hello):
+			if err := c.askForLead(ctx, dial, hello); err != nil {
+				return err
+			}
+			begun = time.Now()
+			continue
+		case err == nil && hello.API > c.Env.API && (hello.Oldest == 0 || hello.Oldest > c.Env.API):
+			return c.tooOld(hello)
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		if time.Since(begun) > connectWait {
+			if err == nil {
+				err = errors.New("it is ending")
+			}
+			return fault.Busy("leader_silent", "another lattice holds %s but does not lead: %v", c.Env.Home, err).WithHint("look for it with: fuser %s/lattice.lock", c.Env.Home)
+		}
+		select { // the lock's holder is about to listen, or about to be gone
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// takeLead leads, or has a background process lead, if nobody does.
+func (c *Conn) takeLead(ctx context.Context) (bool, error) {
+	lock, err := leader.Home(c.Env.Home).Acquire()
+	switch {
+	case errors.Is(err, leader.ErrLed):
+		return false, nil
+	case leader.IsReadOnly(err) && !c.o.Serve:
+		return true, c.readOnly()
+	case err != nil:
+		return false, err
+	case c.o.Detach:
+		if err := lock.Unlock(); err != nil {
+			return false, err
+		}
+		return false, startLeader(ctx, c.Env)
+	}
+	c.Leading, err = lead(c.Env, c.o, lock, "")
+	return true, err
+}
+
+// readOnly leads a home to which nothing can be written, for this command alone.
+func (c *Conn) readOnly() error {
+	dir, err := os.MkdirTemp("", "lattice-read-")
+	if err != nil {
+		return fmt.Errorf("read a state directory that takes no writes: %w", err)
+	}
+	if c.Leading, err = lead(c.Env, c.o, nil, dir); err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	c.Leading.scratch, c.Socket = dir, filepath.Join(dir, leader.SocketName)
+	c.Client = api.NewClient(c.Socket)
+	return nil
+}
+
+// newerThan reports whether this lattice should lead instead: it speaks a newer version of the leader's interface, or it
+// was told to serve and is another build.
+func (c *Conn) newerThan(h api.Hello) bool {
+	return h.API < c.Env.API || c.o.Serve && h.API == c.Env.API && h.Version != c.Env.Version
+}
+
+func (c *Conn) tooOld(h api.Hello) error {
+	return fault.Busy("leader_version", "lattice %s (process %d) leads %s, and this lattice %s is too old to speak with it (interface %d, it serves %d and newer)", h.Version, h.PID, h.Home, c.Env.Version, c.Env.API, max(h.Oldest, h.API)).WithHint("use the newer lattice, or end that process first")
+}
+
+// handoverWait is how long a command waits for an older leader that has to finish something first.
+const handoverWait = 30 * time.Second
+
+// askForLead has an older leader hand over. It puts down each run when what it has begun is over, and gives up its lock.
+func (c *Conn) askForLead(ctx context.Context, dial *api.Client, h api.Hello) error {
+	req := api.HandoverRequest{API: c.Env.API, Version: c.Env.Version, PID: os.Getpid(), WaitS: handoverWait.Seconds()}
+	if c.o.Serve {
+		req.WaitS = 0 // it was told to lead: until Ctrl-C
+	}
+	fmt.Fprintf(c.Env.Err, "lattice: lattice %s (process %d) leads; asking it to hand over to lattice %s\n", h.Version, h.PID, c.Env.Version)
+	handed, err := dial.HandOver(ctx, req)
+	var p *fault.Error
+	switch {
+	case err == nil:
+		c.inherit = append(c.inherit, handed.Runs...)
+		return nil
+	case errors.As(err, &p) && p.Fault.Code != api.CodeLeaderEnding:
+		return fault.Busy("leader_version", "lattice %s (process %d) leads %s, is older than this lattice %s and cannot hand over yet: %s", h.Version, h.PID, h.Home, c.Env.Version, p.Fault.Message).WithHint("try again when that is done, or use lattice %s", h.Version)
+	case p != nil, errors.Is(err, api.ErrGone):
+		return nil // it is ending anyway
+	}
+	return err
+}
+
+// lead opens the state and serves it on the socket, until end or a hand-over.
+func lead(env *setup.Env, o Options, lock *leader.Lock, readOnly string) (*leadership, error) {
+	network, err := equip.BuildNetwork(env, o.Network)
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	models, err := env.Models()
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	rules, err := env.ServerPolicy()
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	var bounds equip.LimitOptions
+	bounds.WithSettings(env.Settings)
+	cfg := leader.Config{
+		Models: models, ModelsOf: env.ModelsOf, Credentials: env.Credentials, Policy: rules, Notify: env.Notifications(), Settings: env.LeaderSettings(), Providers: env.AgentProviders(), Transport: env.ModelTransport(),
+		Home: leader.Home(env.Home), Version: env.Version, API: env.API, Oldest: env.Oldest, Serving: o.Serve, Self: env.Exe,
+		Spritekit: env.Spritekit(o.Spritekit), Path: env.Getenv("PATH"), Tools: equip.ListHostTools(env, env.Paths(env.Settings.Tools)), CheckTool: func(path string) (string, error) { return equip.CheckTool(env, path) }, Shared: equip.FindSharedCaches(env.Console),
+		Network: network, Image: env.Expand(env.Settings.Image), Remote: env.RemoteSprites(), Environ: env.Environ, Log: env.Log, WrapLog: env.WrapLog,
+		Name: env.Settings.Git.Name, Email: env.Settings.Git.Email, MinIsolation: sandbox.Level(bounds.Least), NoRoot: env.Settings.NoRoot, Box: bounds.Limits(),
+		Warn: func(message string) { fmt.Fprintf(env.Err, "lattice: %s\n", message) },
+	}
+	cfg.ReadOnly = readOnly
+	cfg.Told.Network, cfg.Told.HostPorts = o.Network.Preset, o.Network.Ports()
+	l, err := leader.Open(cfg)
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	socket := leader.Home(env.Home).Socket()
+	if readOnly != "" {
+		socket = filepath.Join(readOnly, leader.SocketName)
+	}
+	listener, err := listen(socket)
+	if err != nil {
+		return nil, errors.Join(err, l.Close(), lock.Unlock())
+	}
+	unused := &unusedConns{set: map[net.Conn]bool{}}
+	s := &leadership{
+		Leader: l, lock: lock, unused: unused,
+		server: &http.Server{Handler: l.Handler(), ReadHeaderTimeout: 10 * time.Second, ConnState: unused.note},
+		stop:   make(chan struct{}), Ended: make(chan struct{}),
+	}
+	broken := make(chan struct{})
+	s.group.Go(func() error {
+		defer close(broken)
+		if err := s.server.Serve(patient.Listener(listener)); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve other commands: %w", err)
+		}
+		return nil
+	})
+	go func() { // owned by end
+		defer close(s.Ended)
+		select {
+		case <-s.HandedOver():
+		case <-s.stop:
+		case <-broken: // a leader that cannot be reached must not keep the lock
+		}
+		s.Err = s.shutdown()
+	}()
+	return s, nil
+}
+
+// listen makes the socket, readable for its owner alone. The lock is ours, so an old socket is a dead one's.
+func listen(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove old socket: %w", err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen for other commands: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("protect socket: %w", err), l.Close())
+	}
+	return l, nil
+}
+
+// shutdown stops driving and serving, in that order, and gives the leadership up.
+func (s *leadership) shutdown() error {
+	err := s.Quiesce() // watchers end with it
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	drop := time.AfterFunc(100*time.Millisecond, s.unused.drop)
+	defer drop.Stop()
+	if s.server.Shutdown(ctx) != nil {
+		err = errors.Join(err, s.server.Close())
+	}
+	return errors.Join(err, s.group.Wait(), s.Close(), s.lock.Unlock())
+}
+
+// unusedConns are connections over which no request came. HTTP clients keep such in store; a server that shuts down would
+// wait for them.
+type unusedConns struct {
+	mu  sync.Mutex
+	set map[net.Conn]bool
+}
+
+func (u *unusedConns) note(c net.Conn, state http.ConnState) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if state == http.StateNew {
+		u.set[c] = true
+	} else {
+		delete(u.set, c)
+	}
+}
+
+func (u *unusedConns) drop() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for c := range u.set {
+		_ = c.Close() // it is worth nothing
+	}
+}
+
+// end ends the leadership, if it has not ended by a hand-over, and waits until it is over. It is called once.
+func (s *leadership) end() error {
+	close(s.stop)
+	<-s.Ended
+	if s.scratch != "" {
+		return errors.Join(s.Err, os.RemoveAll(s.scratch))
+	}
+	return s.Err
+}
+
+// Close ends the command's connection. Runs that go on without this command are left to a leader in the background.
+func (c *Conn) Close() {
+	c.Client.Close()
+	if c.Leading == nil {
+		return
+	}
+	var left []api.HandedRun
+	if !c.o.Serve {
+		ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
+		left = c.Leading.Leave(ctx)
+		cancel()
+	}
+	if err := c.Leading.end(); err != nil {
+		fmt.Fprintf(c.Env.Err, "lattice: %v\n", err)
+	}
+	c.Leading = nil
+	if len(left) > 0 {
+		c.leave(left)
+	}
+}
+
+// leaveWait is how long a command whose own work is done waits for the steps of runs that go on without it.
+const leaveWait = 3 * time.Second
+
+// leave has runs go on in the background.
+func (c *Conn) leave(left []api.HandedRun) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*connectWait)
+	defer cancel()
+	c.o.Detach, c.inherit = true, left
+	if err := c.Establish(ctx); err != nil {
+		for _, r := range left {
+			fmt.Fprintf(c.Env.Err, "lattice: %s does not go on in the background: %v\n  try: lattice resume --detach %s\n", r.RunID, err, r.RunID)
+		}
+		return
+	}
+	for _, r := range left {
+		fmt.Fprintf(c.Env.Err, "%s goes on in the background\n", r.RunID)
+	}
+}
+
+// Warn says what is missing of the sandbox, before anything runs in one.
+func (c *Conn) Warn(ctx context.Context) error {
+	hello, err := c.Hello(ctx)
+	if err != nil {
+		return err
+	}
+	if hello.Warning != "" {
+		fmt.Fprintf(c.Env.Err, "lattice: warning: %s\n", hello.Warning)
+	}
+	if stale := c.Env.StaleSettings(hello); len(stale) > 0 {
+		ends := "when that command has ended"
+		if hello.Serving {
+			ends = "after lattice serve --stop"
+		}
+		fmt.Fprintf(c.Env.Err, "lattice: warning: process %d leads with other settings (%s); those of here hold for sprites that were made by hand %s\n", hello.PID, strings.Join(stale, ", "), ends)
+	}
+	return nil
+}
+
+// TakeOver finds the next leader, or becomes it, and has it go on with the run.
+func (c *Conn) TakeOver(ctx context.Context, v api.RunView) error {
+	if c.Leading != nil {
+		select {
+		case <-c.Leading.HandedOver():
+		default:
+			return fmt.Errorf("follow %s: %w", v.RunID, io.ErrUnexpectedEOF)
+		}
+	}
+	if err := c.Establish(ctx); err != nil {
+		return err
+	}
+	values, err := c.Env.RenewedValues(v, nil)
+	if err != nil {
+		return err
+	}
+	_, err = c.Drive(ctx, v.RunID, api.DriveRequest{Values: values})
+	return err
+}
+
+// StopDriving stops a run for a user who pressed Ctrl-C; the process is about to end, so errors are only shown.
+func (c *Conn) StopDriving(run string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if _, err := c.Stop(ctx, run); err != nil && !errors.Is(err, api.ErrGone) {
+		fmt.Fprintf(c.Env.Err, "lattice: stop %s: %v\n", run, err)
+	}
+}

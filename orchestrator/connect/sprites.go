@@ -1,0 +1,66 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// NewSpriteCmd makes a command that speaks to the sprite host.
+func NewSpriteCmd(env *setup.Env, use, short, example string, n int, do func(context.Context, *sprites.Client, []string) error) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: short + ".\n" + cli.ExitCodes, Example: example, Args: cli.Args(cobra.ExactArgs(n)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return WithHost(c.Context(), env, func(ctx context.Context, client *sprites.Client, outlived bool) error {
+				err := do(ctx, client, list)
+				if _, lasts := c.Annotations[lasting]; lasts && err == nil && !outlived {
+					WarnOfEnding(env.Console)
+				}
+				return setup.ExplainSprite(err)
+			})
+		},
+	}
+	return cmd
+}
+
+// lasting marks commands of spriteCmd that are about what lasts no longer than the host.
+const lasting = "lasting"
+
+func MarkLasting(cmd *cobra.Command) *cobra.Command {
+	cmd.Annotations = map[string]string{lasting: ""}
+	return cmd
+}
+
+// WarnOfEnding says what becomes of it where this process is the host.
+func WarnOfEnding(console *cli.Console) {
+	fmt.Fprintln(console.Err, "lattice: nothing else leads here, so that what runs in sprites, is served from them or is noted about them ends with this command\n  try: keep lattice serve running beside it")
+}
+
+// WithSprites hands the client of the remote host, or of the leader's embedded one, to do.
+func WithSprites(ctx context.Context, env *setup.Env, do func(context.Context, *sprites.Client) error) error {
+	return WithHost(ctx, env, func(ctx context.Context, c *sprites.Client, _ bool) error { return do(ctx, c) })
+}
+
+// WithHost is withSprites that also says whether the host outlives this process.
+func WithHost(ctx context.Context, env *setup.Env, do func(ctx context.Context, c *sprites.Client, outlived bool) error) error {
+	if client := env.RemoteSprites(); client != nil {
+		return do(ctx, client, true)
+	}
+	c, err := Dial(ctx, env, Options{})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.Warn(ctx); err != nil {
+		return err
+	}
+	hc := api.HTTPClient(c.Socket)
+	defer hc.CloseIdleConnections()
+	return do(ctx, sprites.New(api.Base, "", hc), c.Leading == nil)
+}

@@ -1,0 +1,127 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/store"
+)
+
+// helloWait bounds how long a leader may take to say who it is.
+const helloWait = 3 * time.Second
+
+// storeLimit bounds the look at the leader and through the whole store.
+const storeLimit = time.Minute
+
+// lookAtLeader says who leads. While nobody does, it holds the lock for the moment in which it looks into the store, so
+// that no leader finds the store taken.
+func lookAtLeader(ctx context.Context, env *setup.Env) []Check {
+	home := leader.Home(env.Home)
+	lock, err := home.Acquire()
+	if errors.Is(err, leader.ErrLed) {
+		return lookAtOther(ctx, env)
+	}
+	if err != nil {
+		return []Check{check("leader", Fail, "set LATTICE_HOME to a directory that you may write", "%v", err)}
+	}
+	free := check("leader", OK, "", "nobody leads %s; the next command will, on %s", env.Home, home.Socket())
+	checks := []Check{free, lookAtStore(ctx, home.Store())}
+	if host, ok := lookAtHost(home.Sprites()); ok {
+		checks = append(checks, host)
+	}
+	if err := lock.Unlock(); err != nil {
+		checks[0] = check("leader", Fail, "try again", "give up the lock: %v", err)
+	}
+	return checks
+}
+
+// lookAtOther asks the process that leads.
+func lookAtOther(ctx context.Context, env *setup.Env) []Check {
+	socket := leader.Home(env.Home).Socket()
+	c := api.NewClient(socket)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, helloWait)
+	defer cancel()
+	hello, err := c.Hello(ctx)
+	if err != nil {
+		return []Check{check("leader", Fail, "look for it with: fuser "+env.Home+"/lattice.lock, and end it", "another process holds %s but does not answer on %s: %v", env.Home, socket, err)}
+	}
+	who := fmt.Sprintf("process %d (lattice %s) leads %s on %s", hello.PID, hello.Version, hello.Home, socket)
+	if hello.API != api.Version {
+		return []Check{check("leader", Warn, "use the newer lattice of the two: it takes over by itself", "%s and speaks version %d of the leader's interface, this lattice speaks %d", who, hello.API, api.Version)}
+	}
+	if _, err := c.Runs(ctx, api.RunList{Limit: 1}); err != nil {
+		return []Check{
+			check("leader", OK, "", "%s", who),
+			check("store", Fail, "end the leader, then: lattice store check", "the leader cannot read its runs: %v", err),
+		}
+	}
+	doing := "idle"
+	if hello.Driven > 0 {
+		doing = "driving " + cli.Count(hello.Driven, "run", "runs")
+	}
+	checks := []Check{
+		check("leader", OK, "", "%s, %s", who, doing),
+		check("store", OK, "", "open in the leader, with %s", cli.Count(hello.Runs, "run", "runs")),
+	}
+	if hello.Sandbox == "none" {
+		checks = append(checks, check("sprites", Fail, sprites.Remedy(&sprites.APIError{Code: sprites.CodeDamaged}), "%s", hello.Warning))
+	}
+	return checks
+}
+
+// lookAtStore opens the store for reading. The caller leads.
+func lookAtStore(ctx context.Context, path string) Check {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return check("store", OK, "", "not made yet: there were no runs")
+	}
+	s, err := store.OpenReadOnly(path)
+	if err != nil {
+		return check("store", Fail, storeRemedy(err), "%v", err)
+	}
+	runs, err := s.Count()
+	problems, checkErr := s.Check(ctx, nil)
+	if err = errors.Join(err, checkErr, s.Close()); err != nil {
+		return check("store", Fail, storeRemedy(err), "read %s: %v", path, err)
+	}
+	if len(problems) > 0 {
+		return check("store", Fail, storeRemedy(nil), "%s has %s, the first: %s", path, cli.Count(len(problems), "fault", "faults"), problems[0])
+	}
+	return check("store", OK, "", "%s is sound, with %s", path, cli.Count(runs, "run", "runs"))
+}
+
+// lookAtHost looks into the sprite host's database, where there is one.
+func lookAtHost(dir string) (c Check, ok bool) {
+	a, err := host.AuditDir(dir)
+	remedy := sprites.Remedy(&sprites.APIError{Code: sprites.CodeDamaged})
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return c, false
+	case errors.Is(err, host.ErrServed):
+		return check("sprites", OK, "", "another process serves %s", dir), true
+	case err != nil:
+		return check("sprites", Fail, remedy, "%v", err), true
+	case len(a.Problems) > 0:
+		return check("sprites", Fail, remedy, "%s has %s, the first: %s", a.Path, cli.Count(len(a.Problems), "fault", "faults"), a.Problems[0]), true
+	}
+	return check("sprites", OK, "", "%s is sound, with %s", a.Path, cli.Count(a.Sprites, "sprite", "sprites")), true
+}
+
+func storeRemedy(err error) string {
+	switch {
+	case errors.Is(err, store.ErrNewer):
+		return "use the newer lattice that wrote it, or another LATTICE_HOME"
+	case errors.Is(err, store.ErrLocked):
+		return "end the process that has it open: fuser PATH"
+	}
+	return "look at it with lattice store check, and bring back a backup with lattice store restore"
+}

@@ -1,0 +1,230 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/spritekit/lattice/orchestrator/equip"
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// This file looks at the machine around lattice; package doctor judges what is found.
+
+func check(name string, status Status, remedy, format string, args ...any) Check {
+	return Check{Name: name, Status: status, Detail: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// lookAtState tries the state directory: a file is written, made durable and removed.
+func lookAtState(_ context.Context, env *setup.Env) []Check {
+	const remedy = "set LATTICE_HOME to a directory that you may write"
+	if err := os.MkdirAll(env.Home, 0o700); err != nil {
+		return []Check{check("state", Fail, remedy, "%v", err)}
+	}
+	if err := tryWriting(env.Home); err != nil {
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+			return []Check{check("state", Fail, "free some space, or remove sprites: lattice sprite prune", "%s: the disk is full", env.Home)}
+		}
+		return []Check{check("state", Fail, remedy, "write to %s: %v", env.Home, err)}
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(env.Home, &st); err != nil {
+		return []Check{check("state", Fail, remedy, "look at %s: %v", env.Home, err)}
+	}
+	kind := fileSystemKind(st)
+	c := check("state", OK, "", "%s is writable and durable (%s)", env.Home, kind)
+	c.Status, c.Remedy = FileSystem(kind)
+	if info, err := os.Stat(env.Home); err == nil && info.Mode().Perm()&0o077 != 0 {
+		c.Status, c.Remedy = Warn, "chmod 700 "+env.Home
+		c.Detail += ", and others may look into it"
+	}
+	block := uint64(st.Bsize)
+	return []Check{c, Disk(env.Home, Space{
+		Free: uint64(st.Bavail) * block, Total: uint64(st.Blocks) * block, FreeInodes: uint64(st.Ffree), AllInodes: uint64(st.Files), Kind: kind,
+	})}
+}
+
+// tryWriting does what durable records need: a write, an fsync of the file, a rename, an fsync of the folder.
+func tryWriting(dir string) error {
+	f, err := os.CreateTemp(dir, ".doctor-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString("does writing work?\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	moved := f.Name() + "-moved"
+	if err := os.Rename(f.Name(), moved); err != nil {
+		return err
+	}
+	defer os.Remove(moved)
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+func lookAtKernel(context.Context) []Check {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return []Check{check("kernel", Warn, "none known", "it does not say what it is: %v", err)}
+	}
+	text := func(field []byte) string { return unix.ByteSliceToString(field) }
+	return []Check{Kernel(text(u.Sysname[:]), text(u.Release[:]), text(u.Machine[:])), controlGroups()}
+}
+
+// lookAtStorage finds out whether checkpoints share bytes with the sprite where they cannot be stacked, or copy them.
+func lookAtStorage(_ context.Context, env *setup.Env) []Check {
+	if err := os.MkdirAll(env.Home, 0o700); err != nil {
+		return []Check{check("storage", Fail, "set LATTICE_HOME to a directory that you may write", "%v", err)}
+	}
+	how := "checkpoints stack layers (snapshots on btrfs) and copy files where they cannot; a file system with reflinks, such as btrfs or xfs, would share them"
+	if reflinks(env.Home) {
+		how = "checkpoints stack layers (snapshots on btrfs), and share the bytes of files where they cannot (reflinks)"
+	}
+	return []Check{check("storage", OK, "", "%s; overlayfs: %s", how, overlay())}
+}
+
+// lookAtURLs finds out whether programs of this machine find the names of sprites' URLs, by the C library's way where there is
+// getent.
+func lookAtURLs(ctx context.Context) []Check {
+	const name = "lattice-doctor.localhost"
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // a name server may be silent
+	defer cancel()
+	var found bool
+	if getent, err := exec.LookPath("getent"); err == nil {
+		out, err := exec.CommandContext(ctx, getent, "ahosts", name).Output()
+		first, _, _ := strings.Cut(string(out), " ")
+		addr := net.ParseIP(first)
+		found = err == nil && addr != nil && addr.IsLoopback()
+	} else {
+		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+		found = err == nil && len(addrs) > 0 && addrs[0].IsLoopback()
+	}
+	if !found {
+		return []Check{check("urls", Warn, "lattice sprite url NAME --address, whose URL every program understands; or install libnss-myhostname",
+			"browsers and curl find NAME.localhost, other programs here do not")}
+	}
+	return []Check{check("urls", OK, "", "every program finds NAME.localhost")}
+}
+
+func lookAtGit(ctx context.Context) []Check {
+	path, err := exec.LookPath("git")
+	if err != nil {
+		return []Check{check("git", Fail, "install git 2.32 or newer", "git is not on PATH")}
+	}
+	out, err := exec.CommandContext(ctx, path, "version").Output()
+	if err != nil {
+		return []Check{check("git", Fail, "install git 2.32 or newer", "%s version: %v", path, err)}
+	}
+	return []Check{Git(path, string(out))}
+}
+
+// lookAtSpritekit finds the binary that sprites get and has it say what it is. That it runs here says that it runs in
+// sprites of this machine.
+func lookAtSpritekit(ctx context.Context, env *setup.Env, told string) []Check {
+	path, err := leader.FindSpritekit(env.Spritekit(told), env.Exe, env.Getenv("PATH"))
+	if err != nil {
+		return []Check{problemCheck("spritekit", err)}
+	}
+	const remedy = "make build, or --spritekit PATH of one for this machine"
+	out, err := exec.CommandContext(ctx, path, "version", "--json").Output()
+	var v struct{ Version, Protocol, OS, Arch string }
+	if err == nil {
+		err = json.Unmarshal(out, &v)
+	}
+	switch {
+	case err != nil:
+		return []Check{check("spritekit", Fail, remedy, "%s does not run: %v", path, err)}
+	case v.Protocol != protocol.Version:
+		return []Check{check("spritekit", Fail, remedy, "%s speaks protocol %s, not %s", path, v.Protocol, protocol.Version)}
+	case v.OS != runtime.GOOS || v.Arch != runtime.GOARCH:
+		return []Check{check("spritekit", Warn, remedy, "%s is for %s/%s, which this %s/%s machine only emulates", path, v.OS, v.Arch, runtime.GOOS, runtime.GOARCH)}
+	}
+	if leader.FindExtra(path) == "" {
+		return []Check{check("spritekit", Warn, "make build puts both files there",
+			"%s is there without %s beside it: sprites have no spritekit mcp, and no git where their image has none", path, protocol.Extra)}
+	}
+	return []Check{check("spritekit", OK, "", "%s (%s, protocol %s, %s/%s)", path, v.Version, v.Protocol, v.OS, v.Arch)}
+}
+
+// problemCheck is a failure in the words of an error that has a remedy of its own.
+func problemCheck(name string, err error) Check {
+	c := check(name, Fail, "see the other findings, or report this with the output of lattice doctor --json", "%v", err)
+	var p *fault.Error
+	if errors.As(err, &p) && p.Fault.Hint != "" {
+		c.Remedy = p.Fault.Hint
+	}
+	return c
+}
+
+// lookAtSettings reads the settings once more, because doctor works whatever is wrong with them.
+func lookAtSettings(_ context.Context, env *setup.Env) []Check {
+	file, named := setup.SettingsPath(env.Getenv)
+	text, err := setup.ReadBounded(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !named:
+		return []Check{check("settings", OK, "", "none (%s)", file)}
+	case err != nil:
+		return []Check{check("settings", Fail, "make it a file that you may read, or unset LATTICE_CONFIG", "%v", err)}
+	}
+	s, findings := settings.Parse(text)
+	var checks []Check
+	for _, f := range findings {
+		checks = append(checks, check("settings", Fail, cmp.Or(f.Hint, "correct it"), "%s: %s", file, f.Text()))
+	}
+	for _, tool := range s.Tools {
+		if _, err := equip.CheckTool(env, tool); err != nil {
+			c := problemCheck("settings", err)
+			c.Status = Warn
+			checks = append(checks, c)
+		}
+	}
+	if _, _, err := env.SpritesAPI(); err != nil {
+		checks = append(checks, problemCheck("settings", err))
+	}
+	if checks == nil {
+		checks = []Check{check("settings", OK, "", "%s", file)}
+	}
+	return checks
+}
+
+// lookAtRemote asks the remote Sprites API for its sprites, when one is set.
+func lookAtRemote(ctx context.Context, env *setup.Env) []Check {
+	client := env.RemoteSprites()
+	if client == nil {
+		return nil
+	}
+	url := env.SpritesURL
+	all, err := client.List(ctx, "")
+	if err == nil {
+		return []Check{check("remote", OK, "", "%s answers and takes the token; %d sprites", url, len(all))}
+	}
+	remedy := "check SPRITES_API_URL and the network"
+	if text := err.Error(); strings.Contains(text, "401") || strings.Contains(text, "403") || strings.Contains(text, "authentication") {
+		remedy = "check SPRITES_TOKEN: the API is there, but does not take it"
+	}
+	var p *fault.Error
+	if errors.As(setup.ExplainSprite(err), &p) && p.Fault.Hint != "" {
+		remedy = p.Fault.Hint
+	}
+	return []Check{check("remote", Fail, remedy, "%s: %v", url, err)}
+}

@@ -1,0 +1,136 @@
+package equip
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// LimitOptions are the flags that bound a sprite of the embedded host, and ask how firmly it is kept apart.
+type LimitOptions struct {
+	memory byteSize
+	cpus   int
+	pids   int
+	Least  level
+}
+
+// AddFlags adds the flags; whose is what they bound.
+func (o *LimitOptions) AddFlags(cmd *cobra.Command, whose string) {
+	cmd.Flags().Var(&o.memory, "memory", whose+" memory, such as 512M or 2G (default: three quarters of this machine's)")
+	cmd.Flags().IntVar(&o.cpus, "cpus", 0, whose+" processors' worth of time (default: as much as others leave)")
+	cmd.Flags().IntVar(&o.pids, "pids", 0, whose+" processes and threads (default: 4096)")
+	cmd.Flags().Var(&o.Least, "min-isolation", "refuse to run anything that would be kept apart by less than `LEVEL`: ns-root, ns-user or process")
+	_ = cmd.RegisterFlagCompletionFunc("min-isolation", cobra.FixedCompletions(levelNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+}
+
+func (o *LimitOptions) Check() error {
+	if o.cpus < 0 || o.pids < 0 {
+		return fault.BadInput("bad_limit", "--cpus and --pids must not be below 0").WithHint("leave them out for the default")
+	}
+	return nil
+}
+
+// Config is what a new sprite asks for, nil for nothing.
+func (o *LimitOptions) Config() *sprites.Config {
+	c := sprites.Config{RAMMB: int((o.memory + 1<<20 - 1) >> 20), CPUs: o.cpus, Pids: o.pids}
+	if c == (sprites.Config{}) {
+		return nil
+	}
+	return &c
+}
+
+// Limits are what a host gives each sprite.
+func (o *LimitOptions) Limits() sandbox.Limits {
+	return sandbox.Limits{Pids: o.pids, MemoryBytes: int64(o.memory), CPUs: float64(o.cpus)}
+}
+
+// WithSettings has the settings bound what no flag does.
+func (o *LimitOptions) WithSettings(s settings.Settings) {
+	o.memory = cmp.Or(o.memory, byteSize(s.Limits.Memory))
+	o.cpus = cmp.Or(o.cpus, s.Limits.CPUs)
+	o.pids = cmp.Or(o.pids, s.Limits.Pids)
+	o.Least = cmp.Or(o.Least, level(s.MinIsolation.Least()))
+}
+
+// OfSprite refuses to bound a sprite that is there already.
+func (o *LimitOptions) OfSprite(sprite string) error {
+	if sprite == "" || *o == (LimitOptions{}) {
+		return nil
+	}
+	return fault.BadInput("limits_of_sprite", "what a sprite may use is chosen when it is made, and %s is there already", sprite).WithHint("leave --sprite out, or make one: lattice sprite create NAME --memory SIZE --min-isolation LEVEL")
+}
+
+// level is a level of isolation as a flag's value.
+type level sandbox.Level
+
+func (l *level) String() string { return string(*l) }
+func (l *level) Type() string   { return "LEVEL" }
+
+func (l *level) Set(text string) error {
+	if !sandbox.Level(text).Valid() {
+		return fmt.Errorf("%q is none of %s", text, strings.Join(levelNames(), ", "))
+	}
+	*l = level(text)
+	return nil
+}
+
+func levelNames() (names []string) {
+	for _, l := range sandbox.Levels() {
+		names = append(names, string(l))
+	}
+	return names
+}
+
+// byteSize is a number of bytes as a flag's value: digits, and K, M, G or T for powers of 1024.
+type byteSize settings.Size
+
+func (b *byteSize) Type() string { return "SIZE" }
+
+func (b *byteSize) String() string {
+	if *b == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*b), 10)
+}
+
+func (b *byteSize) Set(text string) error { return (*settings.Size)(b).UnmarshalText([]byte(text)) }
+
+// DescribeLimits is what a sprite may use and what keeps it to that, for people.
+func DescribeLimits(all []sprites.Limit) string {
+	var parts []string
+	for _, l := range all {
+		text := "as much as others leave"
+		switch {
+		case l.Max > 0 && (l.Limit == string(sandbox.DefenceMemory) || l.Limit == string(sandbox.DefenceTmpSize)):
+			text = strconv.FormatInt(int64(l.Max)>>20, 10) + " MiB"
+		case l.Max > 0:
+			text = strconv.FormatFloat(l.Max, 'g', -1, 64)
+		}
+		by := l.By
+		if by == "" {
+			by = "not enforced"
+		}
+		parts = append(parts, fmt.Sprintf("%s %s (%s)", l.Limit, text, by))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// DescribeNetwork is the name of a sprite's network policy and what it is worth.
+func DescribeNetwork(s sprites.Sprite) string {
+	if s.Network == nil {
+		return ""
+	}
+	text := s.Network.Preset + ", " + s.Network.Enforcement
+	if s.Network.Why != "" {
+		text += ": " + s.Network.Why
+	}
+	return text
+}

@@ -1,0 +1,166 @@
+// Package equip decides what a new sprite is given: image, tools of this machine, skills, network and limits. Each has its
+// flags, its settings and its rules for what is refused.
+package equip
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpproxy"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/egress"
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Options are the flags that say what a new sprite reaches, and which skills it has.
+type Options struct {
+	Network   NetworkOptions
+	Spritekit string
+}
+
+func (o *Options) AddFlags(cmd *cobra.Command) {
+	AddSpritekitFlag(cmd, &o.Spritekit, "the new sprite")
+	o.Network.AddFlags(cmd, "the new sprite reaches")
+}
+
+func AddSpritekitFlag(cmd *cobra.Command, path *string, whose string) {
+	cmd.Flags().StringVar(path, "spritekit", "", "`PATH` of the spritekit that "+whose+" gets (default: beside lattice, else on PATH)")
+}
+
+// Check refuses what cannot take effect: on a sprite that is there already, and for sprites of a remote service, which are
+// given a spritekit all the same.
+func (o *Options) Check(env *setup.Env, sprite string) error {
+	if _, err := BuildNetwork(env, o.Network); err != nil {
+		return err
+	}
+	asks := o.Network.Preset != "" || len(o.Network.hostPorts) > 0
+	switch {
+	case asks && env.RemoteSprites() != nil:
+		return fault.Unsupported("network_is_local", "--network and --host-port are the embedded host's; what remote sprites reach is for their service to say").WithHint("leave them out, and see lattice sprite policy allow --help")
+	case asks && sprite != "":
+		return fault.BadInput("network_of_sprite", "what a sprite reaches is chosen when it is made, and %s is there already", sprite).WithHint("leave --sprite out, or change what it reaches: lattice sprite policy allow %s …", sprite)
+	case o.Spritekit != "" && sprite != "":
+		return fault.BadInput("spritekit_of_sprite", "which skills a sprite has is chosen when it is made, and %s is there already", sprite).WithHint("leave --sprite out, or make one: lattice sprite create NAME --spritekit %s", o.Spritekit)
+	case o.Spritekit != "":
+		_, err := leader.FindSpritekit(o.Spritekit, env.Exe, "")
+		return err
+	}
+	return nil
+}
+
+// Path is the spritekit that was named, absolute; "" for none.
+func (o *Options) Path() string {
+	if o.Spritekit == "" {
+		return ""
+	}
+	path, err := filepath.Abs(o.Spritekit)
+	if err != nil {
+		return o.Spritekit
+	}
+	return path
+}
+
+// SelectShownSpritekit is the spritekit that the embedded host shows a new sprite; a remote one is sent it.
+func SelectShownSpritekit(env *setup.Env, o Options) string {
+	if env.RemoteSprites() != nil {
+		return ""
+	}
+	return o.Path()
+}
+
+// HostPorts are those that a sprite keeps which is made by hand; nil, unless a flag names one, so that it follows the
+// settings.
+func (o *Options) HostPorts(ctx context.Context, env *setup.Env) []uint16 {
+	if len(o.Network.hostPorts) == 0 {
+		return nil
+	}
+	_, ports := ChooseReach(ctx, env, o.Network)
+	return ports
+}
+
+// ChooseReach is what a new sprite reaches that keeps it: by flags, by what lattice serve was told, by the settings. A
+// "" and a nil leave it to the host.
+func ChooseReach(ctx context.Context, env *setup.Env, o NetworkOptions) (preset string, ports []uint16) {
+	if env.RemoteSprites() != nil {
+		return "", nil
+	}
+	client := api.NewClient(leader.Home(env.Home).Socket())
+	defer client.Close()
+	told, err := client.Hello(ctx)
+	if err != nil {
+		told = api.Hello{} // what follows fails for the same reason, and says so
+	}
+	ports = append([]uint16{}, told.HostPorts...)
+	for _, p := range env.Settings.HostPorts {
+		ports = append(ports, uint16(p)) // checked by settings
+	}
+	ports = append(ports, o.Ports()...)
+	slices.Sort(ports)
+	return cmp.Or(o.Preset, told.Network, string(env.Settings.Network), string(egress.Defaults)), slices.Compact(ports)
+}
+
+// NetworkOptions are the flags that say what sprites of the embedded host reach.
+type NetworkOptions struct {
+	Preset    string
+	hostPorts []uint
+}
+
+// AddFlags adds the flags; who says what it is that reaches.
+func (o *NetworkOptions) AddFlags(cmd *cobra.Command, who string) {
+	cmd.Flags().StringVar(&o.Preset, "network", "", "what "+who+": defaults (registries, forges, models), none or open (default: the setting network, else defaults)")
+	cmd.Flags().UintSliceVar(&o.hostPorts, "host-port", nil, "`PORT` of this machine's loopback interface that it reaches at "+egress.HostName+" (repeatable; adds to the setting host_ports)")
+	cmd.Flags().Lookup("host-port").DefValue = "" // else help prints an empty list
+	completeNetwork(cmd)
+}
+
+// Ports are the host ports; network has checked them.
+func (o *NetworkOptions) Ports() (list []uint16) {
+	for _, p := range o.hostPorts {
+		list = append(list, uint16(p))
+	}
+	return list
+}
+
+func completeNetwork(cmd *cobra.Command) {
+	_ = cmd.RegisterFlagCompletionFunc("network", cobra.FixedCompletions(settings.Networks(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// BuildNetwork is what sprites reach, by flags, settings and the proxy that the environment names.
+func BuildNetwork(env *setup.Env, o NetworkOptions) (host.Network, error) {
+	n := host.Network{Preset: egress.Preset(cmp.Or(o.Preset, string(env.Settings.Network), string(egress.Defaults))), Upstream: egress.Direct()}
+	if !n.Preset.Valid() {
+		return n, cli.UsageErrorf("--network is defaults, none or open, not %q", o.Preset)
+	}
+	for _, p := range env.Settings.HostPorts {
+		n.HostPorts = append(n.HostPorts, uint16(p)) // checked by settings
+	}
+	for _, p := range o.hostPorts {
+		if p == 0 || p > 65535 {
+			return n, cli.UsageErrorf("--host-port is a number from 1 to 65535, not %d", p)
+		}
+		n.HostPorts = append(n.HostPorts, uint16(p))
+	}
+	if proxy := env.ProxyVar("HTTPS_PROXY"); proxy != "" {
+		choose := (&httpproxy.Config{HTTPSProxy: proxy, NoProxy: env.ProxyVar("NO_PROXY")}).ProxyFunc()
+		n.Upstream.Proxy = func(host string, port uint16) *url.URL {
+			u, err := choose(&url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(int(port)))})
+			if err != nil {
+				return nil // a variable that names no proxy: as if it were not set
+			}
+			return u
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,238 @@
+// Package follow shows a run while it goes on, and ends the command as the run ends: progress, the end in words with the
+// command to type next, and the exit code.
+//
+// Begin with Run.
+package follow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/session"
+	"github.com/spritekit/lattice/orchestrator/timeline"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Run shows a run until nobody drives it, and ends the command as the run ended. What happened up to known is not
+// printed again. When the leader goes away, this process takes over.
+func Run(ctx context.Context, console *cli.Console, c *connect.Conn, view api.RunView, known lattice.Seq) error {
+	view, err := Watch(ctx, console, c, view, known)
+	if err != nil {
+		return err
+	}
+	return Conclude(ctx, console, c, view)
+}
+
+// Watch shows a run until nobody drives it, and returns how it is then.
+func Watch(ctx context.Context, console *cli.Console, c *connect.Conn, view api.RunView, known lattice.Seq) (api.RunView, error) {
+	p := newProgress(console, view, known)
+	defer p.close()
+	watch, after := c.WatchOutline, lattice.Seq(0)
+	if console.JSON { // every entry once, and nothing has to be drawn from those before
+		watch, after = c.Watch, known
+	}
+	for {
+		err := watch(ctx, view.RunID, after, func(l api.WatchLine) error {
+			if l.Entry != nil {
+				after = l.Entry.Seq
+			}
+			if l.View != nil {
+				view = *l.View
+			}
+			return p.line(l)
+		})
+		switch {
+		case ctx.Err() != nil:
+			p.close()
+			c.StopDriving(view.RunID)
+			fmt.Fprintf(console.Err, "stopped; the run goes on with: lattice resume %s\n", view.RunID)
+			return view, &cli.ExitError{Code: protocol.ExitCancelled}
+		case errors.Is(err, api.ErrGone):
+			if err := c.TakeOver(ctx, view); err != nil {
+				return view, err
+			}
+		case err != nil:
+			return view, err
+		default:
+			p.close()
+			return view, nil
+		}
+	}
+}
+
+// Conclude prints the end of a followed run and picks the exit code.
+func Conclude(ctx context.Context, console *cli.Console, c *connect.Conn, v api.RunView) error {
+	if console.JSON {
+		if err := console.PrintJSON(api.RunLine{RunID: v.RunID, Status: v.Status, Outputs: v.Outputs, Error: v.Error, Waits: v.Waits, Problem: v.Problem}); err != nil {
+			return err
+		}
+	}
+	switch v.Status {
+	case lattice.Succeeded:
+		if !console.JSON {
+			fmt.Fprintf(console.Out, "%s %s\n", v.RunID, v.Status)
+			printPushed(ctx, console, c, v)
+			PrintOutputs(console, v.Outputs)
+		}
+		return nil
+	case lattice.Waiting, lattice.BlockedWaitingForUser, lattice.Blocked:
+		for _, w := range v.Waits {
+			DescribeWait(console.Err, v, w)
+		}
+		return &cli.ExitError{Code: protocol.ExitWaiting}
+	case lattice.Canceled:
+		fmt.Fprintf(console.Err, "%s canceled%s\n", v.RunID, continued(v))
+		return &cli.ExitError{Code: protocol.ExitCancelled}
+	case lattice.Failed:
+		DescribeFailure(console, v)
+		return &cli.ExitError{Code: failedExit(v.Error)}
+	}
+	if v.Problem != nil {
+		return fmt.Errorf("the run %s stopped: %w", v.RunID, v.Problem)
+	}
+	fmt.Fprintf(console.Err, "lattice: the run stopped: %s\n  try: lattice resume %s\n", v.Note, v.RunID)
+	return &cli.ExitError{Code: protocol.ExitFailed}
+}
+
+// PrintOutputs shows a run's outputs to a person.
+func PrintOutputs(console *cli.Console, outputs json.RawMessage) {
+	var text bytes.Buffer
+	if len(outputs) > 2 && string(outputs) != "null" && json.Indent(&text, outputs, "  ", "  ") == nil {
+		fmt.Fprintf(cli.Sanitize(console.Out), "  %s\n", text.Bytes())
+	}
+}
+
+// DescribeWait tells a person what a run waits for, and the next command.
+func DescribeWait(out io.Writer, v api.RunView, w lattice.Wait) {
+	at := w.Node
+	if w.Path != "" {
+		at += " of " + w.Path
+	}
+	how := "waits"
+	if w.Kind == lattice.WaitBlocked {
+		how = "is blocked"
+	}
+	fmt.Fprintf(out, "%s %s at %s: %s\n", v.RunID, how, at, cli.Clean(w.Prompt))
+	if w.Legacy() {
+		fmt.Fprintln(out, "  the answer begins the flow again, in a run that has it in .lattice/answers.json")
+	}
+	if w.Kind == lattice.WaitWorld {
+		fmt.Fprintf(out, "  inputs: %s\n", cli.Clean(string(w.Details)))
+	}
+	if w.Action != nil {
+		for _, line := range timeline.DescribeBinding(w.Action.Binding) {
+			fmt.Fprintf(out, "  %s\n", line)
+		}
+	}
+	fmt.Fprintf(out, "  next: %s\n", strings.Join(NextCommands(v.RunID, w), "\n    or: "))
+}
+
+// DescribeFailure tells why a run failed and how to look into it.
+func DescribeFailure(console *cli.Console, v api.RunView) {
+	var fault protocol.Fault
+	if v.Error != nil {
+		at := ""
+		if v.Error.Node != "" {
+			at = " at " + v.Error.Node
+		}
+		fmt.Fprintf(console.Err, "%s failed%s: %s: %s\n", v.RunID, at, v.Error.Kind, cli.Clean(v.Error.Message))
+		if json.Unmarshal(v.Error.Data, &fault) == nil && fault.Hint != "" {
+			fmt.Fprintf(console.Err, "   try: %s\n", cli.Clean(fault.Hint))
+		}
+	}
+	fmt.Fprintf(console.Err, "  look: lattice show %s\n    or: lattice logs %s\n", v.RunID, v.RunID)
+	if v.Sprite != "" && fault.Code != session.CodeSpriteGone {
+		fmt.Fprintf(console.Err, "    or: lattice sprite exec %s -- sh -c 'cd /workspace && ls -la'\n", v.Sprite)
+	}
+	if len(v.Copies) > 0 {
+		fmt.Fprintf(console.Err, "  kept: %s of its sprite, such as %s; lattice sprite prune --all removes what failed runs left\n", cli.Count(len(v.Copies), "copy", "copies"), v.Copies[0])
+	}
+}
+
+// NextCommands are the commands that answer w.
+func NextCommands(run string, w lattice.Wait) []string {
+	switch {
+	case w.Kind == lattice.WaitUnknown:
+		return []string{"lattice answer " + run + " outcome=done|retry|fail"}
+	case w.Legacy():
+		return answerCommands(run, w)
+	case !w.YesOrNo():
+		var pairs []string
+		for _, name := range cli.SortedKeys(w.Expected) {
+			pairs = append(pairs, name+"=<"+w.Expected[name]+">")
+		}
+		return []string{"lattice answer " + run + " " + strings.Join(pairs, " ")}
+	}
+	return []string{"lattice approve " + run, "lattice reject " + run + " --comment TEXT"}
+}
+
+// answerCommands are those that answer a legacy question, or one that gives up.
+func answerCommands(run string, w lattice.Wait) []string {
+	const most = 8 // choices that are spelt out
+	answer := "lattice answer " + run + " answer="
+	var commands []string
+	for _, choice := range w.Choices {
+		if len(commands) == most {
+			commands = append(commands, fmt.Sprintf("%s…   one of %d more; lattice show --json has them", answer, len(w.Choices)-most))
+			break
+		}
+		commands = append(commands, answer+shellWord(cli.Clean(choice)))
+	}
+	if len(w.Choices) == 0 {
+		commands = append(commands, answer+"TEXT")
+	}
+	if w.Default != "" {
+		commands = append(commands, answer+"   for the default, "+cli.Clean(w.Default))
+	}
+	return append(commands, "lattice cancel "+run)
+}
+
+// shellWord quotes text for a shell where it needs that.
+func shellWord(text string) string {
+	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+,-") == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// continued says where a run goes on, if it does.
+func continued(v api.RunView) string {
+	if v.ContinuedIn == "" {
+		return ""
+	}
+	return "; it goes on in " + v.ContinuedIn
+}
+
+// failedExit is the exit code for a run that failed: 1, or what kept a model from being asked.
+func failedExit(e *api.RunError) int {
+	var data struct {
+		Code string `json:"code"`
+	}
+	if e == nil || !slices.Contains([]string{ir.FailProvider, ir.FailRateLimited, ir.FailTimeout}, e.Kind) || json.Unmarshal(e.Data, &data) != nil {
+		return protocol.ExitFailed
+	}
+	switch data.Code {
+	case lattice.ModelUnreachable:
+		return protocol.ExitNetwork
+	case lattice.ModelDenied:
+		return protocol.ExitDenied
+	case lattice.ModelNotFound:
+		return protocol.ExitNotFound
+	case lattice.ModelRateLimited:
+		return protocol.ExitBusy
+	case lattice.ModelTimeout:
+		return protocol.ExitTimeout
+	}
+	return protocol.ExitFailed
+}

@@ -1,0 +1,113 @@
+package setup
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/modelroute"
+)
+
+// agentPreset is what an agent is given when a run names it: variables of this process that are set. The address of a
+// gateway goes with the key that is meant for it.
+type agentPreset struct {
+	providers []string // reached through the host; their keys stay outside of the sprite
+	vars      []string // handed over
+}
+
+// agentPresets lists the agents that have one. Of providers without a route the key itself is handed over.
+func agentPresets() map[string]agentPreset {
+	return map[string]agentPreset{
+		"claude": {
+			providers: []string{"anthropic"},
+			vars: []string{
+				"ANTHROPIC_MODEL", "ANTHROPIC_SMALL_FAST_MODEL", "ANTHROPIC_DEFAULT_OPUS_MODEL", "ANTHROPIC_DEFAULT_SONNET_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+			},
+		},
+		"codex":    {providers: []string{"openai"}, vars: []string{"OPENAI_ORGANIZATION", "OPENAI_PROJECT"}},
+		"gemini":   {vars: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_MODEL"}},
+		"opencode": {vars: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENROUTER_API_KEY", "GEMINI_API_KEY"}},
+		"openclaw": {vars: []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"}},
+	}
+}
+
+// agentOf is the agent that a flow's inputs name, "" for none.
+func agentOf(input json.RawMessage) string {
+	var in struct {
+		Agent any `json:"agent"`
+	}
+	_ = json.Unmarshal(input, &in) // what it is not, the flow refuses
+	name, _ := in.Agent.(string)
+	return name
+}
+
+// AgentPreset adds to the names of variables those that the preset of the inputs' agent takes from this environment, and
+// says so. A variable that named has already is handed over as it is, and its provider gets no route.
+func (env *Env) AgentPreset(named []string, input json.RawMessage) (names, routes []string) {
+	name := agentOf(input)
+	preset, ok := agentPresets()[name]
+	if !ok {
+		return named, nil
+	}
+	names = named
+	var outside, inside []string
+	for _, provider := range preset.providers {
+		p, _ := modelroute.Find(provider)
+		if slices.ContainsFunc(p.Vars(), func(name string) bool { return slices.Contains(names, name) }) {
+			continue
+		}
+		set := slices.DeleteFunc(p.Vars(), func(name string) bool { return env.Getenv(name) == "" })
+		key := slices.ContainsFunc(set, func(name string) bool { return slices.Contains(p.KeyVars, name) })
+		configured := slices.ContainsFunc(env.AgentProviders(), func(s leader.ModelProvider) bool { return s.Name == provider })
+		switch {
+		case !key && !configured:
+			continue
+		case env.RemoteSprites() != nil: // they do not reach this machine
+			inside = append(inside, set...)
+			continue
+		case !key:
+			outside = append(outside, "the key of the settings for "+provider)
+			set = nil // the address goes with its own key
+		}
+		outside = append(outside, set...)
+		names = append(names, set...)
+		routes = append(routes, provider)
+	}
+	for _, name := range preset.vars {
+		if env.Getenv(name) != "" && !slices.Contains(names, name) {
+			inside = append(inside, name)
+		}
+	}
+	names = append(names, slices.DeleteFunc(slices.Clone(inside), func(name string) bool { return slices.Contains(names, name) })...)
+	if len(outside) > 0 {
+		fmt.Fprintf(env.Err, "agent %s: asks models through the host, by %s; the key stays outside of the sprite\n", name, strings.Join(outside, ", "))
+	}
+	if len(inside) > 0 {
+		fmt.Fprintf(env.Err, "agent %s: gets %s\n", name, strings.Join(inside, ", "))
+	}
+	return names, routes
+}
+
+// AgentProviders are the providers of the settings that have a key, the first model of each.
+func (env *Env) AgentProviders() (all []leader.ModelProvider) {
+	classes := env.ModelSettings().Classes
+	for _, class := range slices.Sorted(maps.Keys(classes)) {
+		m := classes[class]
+		name := m.Provider
+		if _, ok := modelroute.Find(name); !ok || m.KeyEnv+m.KeyFile == "" || slices.ContainsFunc(all, func(p leader.ModelProvider) bool { return p.Name == name }) {
+			continue
+		}
+		base := strings.TrimSuffix(m.BaseURL, "/")
+		if name == "anthropic" {
+			base = strings.TrimSuffix(base, "/v1") // which agents append
+		}
+		all = append(all, leader.ModelProvider{Name: name, Base: base, Key: func(sent func(string) string) (string, error) { return env.modelKey(m, sent) }})
+	}
+	return all
+}
+
+// AgentNames are the programs of agents that may be on this machine.
+var AgentNames = []string{"claude", "codex", "gemini", "opencode", "openclaw", "aider", "amp", "goose", "cursor-agent", "copilot", "qwen", "crush"}

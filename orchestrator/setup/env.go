@@ -1,0 +1,100 @@
+// Package setup reads what a command of lattice finds around it, once: the environment, the settings, where the state
+// lies, and what they say about models, agents and remote sprites.
+//
+// Begin with Env, which every command is given. No other package below main reads the environment.
+package setup
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Env is what commands are given instead of finding it themselves.
+type Env struct {
+	*cli.Console
+	Exe      string // this binary, for sandboxes and leaders that it starts
+	Home     string // state directory
+	Settings settings.Settings
+
+	SpritesURL, spritesToken string // the remote Sprites API, "" for the embedded host
+
+	User    string
+	Version string
+	// API and Oldest are the versions of the leader's interface that this build speaks, and serves.
+	API, Oldest int
+	Log         zerolog.Logger
+	// WrapLog lets a composition root put its own log between engine and store.
+	WrapLog func(driver.Log) driver.Log
+}
+
+// New reads the environment that the console has. exe is this binary, "" when it is not known.
+func New(console *cli.Console, exe string) *Env {
+	env := &Env{Console: console, Exe: exe, Home: stateDir(console.Getenv), User: "operator", Version: buildVersion(), API: api.Version, Oldest: api.Oldest, Log: zerolog.Nop()}
+	env.Explain = func(err error) error { return explainFullDisk(env.Home, err) }
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		env.User = u.Username
+	}
+	if level, err := zerolog.ParseLevel(env.Getenv("LATTICE_LOG")); err == nil && env.Getenv("LATTICE_LOG") != "" {
+		env.Log = zerolog.New(env.Err).Level(level).With().Timestamp().Logger()
+	}
+	return env
+}
+
+// stateDir is $LATTICE_HOME, else lattice in the XDG state directory; "" when the environment names neither.
+func stateDir(getenv func(string) string) string {
+	dir := getenv("LATTICE_HOME")
+	if dir == "" {
+		if dir = getenv("XDG_STATE_HOME"); !filepath.IsAbs(dir) { // the specification has relative ones ignored
+			home := getenv("HOME")
+			if home == "" {
+				return ""
+			}
+			dir = filepath.Join(home, ".local", "state")
+		}
+		dir = filepath.Join(dir, "lattice")
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
+	}
+	return dir
+}
+
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "0.1.0-dev"
+	}
+	return strings.TrimPrefix(info.Main.Version, "v")
+}
+
+// explainFullDisk says what to do when there was no space: in the state directory, or where a person had something written.
+func explainFullDisk(home string, err error) error {
+	if !errors.Is(err, syscall.ENOSPC) { // it may strike anywhere: a lock file, the socket, the programs that are installed for sprites
+		return err
+	}
+	var at *fs.PathError
+	switch {
+	case !errors.As(err, &at):
+		return leader.StoreProblem(err)
+	case at.Path == os.Stdout.Name():
+		return fault.Limit("output_full", "write standard output: %v", at.Err).WithHint("free some space there, or write to another place")
+	case strings.HasPrefix(at.Path, home+"/"):
+		return leader.StoreProblem(err)
+	}
+	return fault.Limit("disk_full", "%v", err).WithHint("free some space there, or write to another place")
+}

@@ -1,0 +1,139 @@
+package sources
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/compile"
+	"github.com/spritekit/lattice/orchestrator/equip"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Options are what a flow is compiled with, beside what comes with lattice.
+type Options struct {
+	Skills    []string // folders of skills
+	Steps     []string // folders, or files, of step rules
+	templates []string // of prompt templates
+	schemas   []string // of JSON Schemas
+}
+
+func (o *Options) AddFlags(cmd *cobra.Command) {
+	equip.AddSkillFlag(cmd, &o.Skills)
+	AddStepsFlag(cmd, &o.Steps)
+	cmd.Flags().StringArrayVar(&o.templates, "templates", nil, "prompt templates that the flow may name: those in `DIR` (ID.json each, or one file), too; repeatable")
+	cmd.Flags().StringArrayVar(&o.schemas, "schemas", nil, "JSON Schemas that the flow may name: those in `DIR` (NAME.json each, or one file), too; repeatable")
+	_ = cmd.MarkFlagDirname("templates")
+	_ = cmd.MarkFlagDirname("schemas")
+}
+
+// Help says what the flags of flowSources are for.
+const Help = `
+Skills (--skill), step types (--steps), prompt templates (--templates) and JSON Schemas (--schemas) of one's own are files.
+Every command that compiles a flow takes them alike, for workflow graphs, plans and ExecIR; the settings skills, steps,
+templates and schemas say them once for all. What a flow uses of them becomes part of what runs.
+`
+
+// AddStepsFlag adds --steps to a command.
+func AddStepsFlag(cmd *cobra.Command, dirs *[]string) {
+	cmd.Flags().StringArrayVar(dirs, "steps", nil, "lower plans by the step rules in `DIR`, too (*.json, or one file); may be given more than once")
+	_ = cmd.MarkFlagDirname("steps")
+}
+
+// readSourceFiles reads the *.json of folders, and single files, by their paths. noun says what they are.
+func readSourceFiles(noun string, dirs []string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, dir := range dirs {
+		names := []string{dir}
+		info, err := os.Stat(dir)
+		if err == nil && info.IsDir() {
+			names, err = filepath.Glob(filepath.Join(dir, "*.json"))
+		}
+		if err == nil && len(names) == 0 {
+			err = errors.New("the folder holds no *.json")
+		}
+		for i := 0; err == nil && i < len(names); i++ {
+			files[names[i]], err = os.ReadFile(names[i])
+		}
+		if err != nil {
+			code := noun + "_unreadable"
+			if errors.Is(err, fs.ErrNotExist) {
+				code = noun + "_not_found"
+			}
+			what := map[string]string{"steps": "step rules", "templates": "prompt templates", "schemas": "JSON Schemas"}[noun]
+			return nil, fault.BadInput(code, "read %s %s: %v", what, dir, err).WithHint("--%s names a folder of them, or one file", noun)
+		}
+	}
+	return files, nil
+}
+
+// ReadRules reads the step rules in these folders and files; those of a later one replace those of an earlier one.
+func ReadRules(env *setup.Env, dirs []string) (compile.Rules, error) {
+	files, err := readSourceFiles("steps", slices.Concat(env.Paths(env.Settings.Steps), dirs))
+	if err != nil {
+		return nil, err
+	}
+	rules, err := compile.WithRules(files)
+	if err != nil {
+		return nil, fault.BadInput("steps_invalid", "%v", err).WithHint("a rule is described by manifests/schema/step-rule.schema.json")
+	}
+	return rules, nil
+}
+
+// readSources reads everything that flows are compiled with, from the settings and from flags.
+func readSources(env *setup.Env, from Options) (s compile.Sources, err error) {
+	if s.Tools, err = equip.ReadCatalog(env, from.Skills); err != nil {
+		return s, err
+	}
+	if s.Rules, err = ReadRules(env, from.Steps); err != nil {
+		return s, err
+	}
+	own := from.templates
+	if dir := env.Expand(env.Settings.Templates); dir != "" {
+		if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) { // what is missing shows when it is named
+			own = slices.Concat([]string{dir}, own)
+		}
+	}
+	if s.Templates, err = readTemplates(own); err != nil {
+		return s, err
+	}
+	s.Schemas, err = readSchemas(slices.Concat(env.Paths(env.Settings.Schemas), from.schemas))
+	return s, err
+}
+
+// Parse compiles a document and returns every finding.
+func Parse(env *setup.Env, doc []byte, from Options) (*compile.Flow, []ir.Finding, error) {
+	s, err := readSources(env, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	flow, findings := compile.ParseWith(doc, s)
+	return flow, findings, nil
+}
+
+// Lower is readFlow for a flow that is lowered here where something was brought along that the leader does not know. The
+// skills of a sprite are the leader's to find: a flow that lacks nothing else goes to it as it is.
+func Lower(ctx context.Context, env *setup.Env, arg string, from Options) (json.RawMessage, string, error) {
+	doc, name, err := Read(ctx, env.Console, arg)
+	own := len(from.Steps) + len(from.templates) + len(from.schemas) + len(env.Settings.Steps) + len(env.Settings.Templates) + len(env.Settings.Schemas)
+	if err != nil || own == 0 {
+		return doc, name, err
+	}
+	s, err := readSources(env, from)
+	if err != nil {
+		return nil, "", err
+	}
+	text, findings := compile.Lower(doc, s)
+	if text == nil {
+		return nil, "", Refuse(arg, findings)
+	}
+	return text, name, nil
+}

@@ -1,0 +1,48 @@
+package timeline
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+)
+
+// KeyLength is how much of an action's key people are shown and type.
+const KeyLength = 10
+
+// DescribeAction is an action on one line.
+func DescribeAction(a api.NotedAction) string {
+	text := cli.Clean(a.Action + " " + string(a.Parameters))
+	if a.Detail != "" {
+		text += " (" + cli.Clean(a.Detail) + ")"
+	}
+	return text
+}
+
+// DescribeActions tells a person what skills of a run asked for without waiting, and what to do about it.
+func DescribeActions(out io.Writer, all []api.NotedAction) {
+	for _, a := range all {
+		fmt.Fprintf(out, "%s asked without waiting: %s: %s\n", a.RunID, a.Status, DescribeAction(a))
+		if a.Status == api.ActionApproved {
+			fmt.Fprintf(out, "  next: lattice action approve %s %.*s   its outcome is not known; what was done is not done twice\n", a.RunID, KeyLength, a.Key)
+		}
+		if a.Status != api.ActionOpen {
+			continue
+		}
+		for _, line := range DescribeBinding(a.Binding) {
+			fmt.Fprintf(out, "  %s\n", line)
+		}
+		what := "when it is done"
+		if len(a.Binding) > 0 {
+			what = "which does it"
+		}
+		fmt.Fprintf(out, "  next: lattice action approve %s %.*s   %s\n    or: lattice action reject %s %.*s\n", a.RunID, KeyLength, a.Key, what, a.RunID, KeyLength, a.Key)
+	}
+}
+
+// RunWithActions is a run with what its skills asked for without waiting.
+type RunWithActions struct {
+	api.RunView
+	Actions []api.NotedAction `json:"actions,omitempty"`
+}

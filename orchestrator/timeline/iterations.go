@@ -1,0 +1,196 @@
+package timeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// The part of the timeline that knows of MAPs, whose iterations may run at once.
+
+// pathOf is the iteration path of a command, "" of one outside of any MAP.
+func pathOf(command string) string {
+	_, path, _ := strings.Cut(command, "@")
+	return path
+}
+
+// turn makes the step current whose command a fact answers, and gives it what its call said before that was known.
+func (t *Timeline) turn(fact json.RawMessage) {
+	var f struct {
+		CommandID string `json:"command_id"`
+		CallID    string `json:"call_id"`
+	}
+	if json.Unmarshal(fact, &f) != nil || f.CommandID == "" {
+		return
+	}
+	s := t.lanes[pathOf(f.CommandID)]
+	if s == nil {
+		return
+	}
+	t.Current = s
+	if said := t.said[f.CallID]; said != nil {
+		s.skill, s.message = said.skill, said.message
+		delete(t.said, f.CallID)
+	}
+}
+
+// asks notes whose question is open: that of the call which began to wait, or, where several do, of the one for which a
+// boundary was taken.
+func (t *Timeline) asks(boundary bool) {
+	if t.Current == nil {
+		return
+	}
+	if boundary && t.Current.State == stepWaiting || !boundary && (t.asking == nil || t.asking.State != stepWaiting) {
+		t.asking = t.Current
+	}
+}
+
+// speaker is the step that a call belongs to; while several run, a place to keep what it says.
+func (t *Timeline) speaker(call string) *Step {
+	var running []*Step
+	for _, s := range t.lanes {
+		if s.Ended.IsZero() && !s.mapping() {
+			running = append(running, s)
+		}
+	}
+	switch {
+	case len(running) == 1:
+		return running[0]
+	case len(running) == 0 || call == "":
+		return t.Current
+	case t.said[call] == nil:
+		t.said[call] = &Step{}
+	}
+	return t.said[call]
+}
+
+// mapping reports whether iterations of the step are under way.
+func (s *Step) mapping() bool {
+	return slices.ContainsFunc(s.below, func(b *Step) bool { return b.Ended.IsZero() })
+}
+
+// goOn takes one name of Entry.Started: a node that began, or the end of an iteration.
+func (t *Timeline) goOn(name string, at time.Time) {
+	for end, state := range map[string]StepState{
+		lattice.IterationDone: stepDone, lattice.IterationFailed: stepFailed, lattice.IterationDropped: stepDropped,
+	} {
+		if iteration, ok := strings.CutSuffix(name, end); ok {
+			t.endIteration(iteration, at, state)
+			return
+		}
+	}
+	iteration, node := path.Split(name)
+	t.begin(strings.TrimSuffix(iteration, "/"), node, at)
+}
+
+// begin lets the flow, or an iteration, go to a node.
+func (t *Timeline) begin(iteration, node string, at time.Time) {
+	s := t.lanes[iteration]
+	switch {
+	case iteration == "":
+		if s != nil && s.State == stepRunning {
+			t.Current = s
+			t.end(at, stepDone, s.message)
+		}
+		s = &Step{started: at}
+		t.steps = append(t.steps, s)
+	case s == nil:
+		s = &Step{path: iteration, started: at}
+		up := t.lanes[strings.TrimSuffix(path.Dir(iteration), ".")]
+		if up == nil {
+			return
+		}
+		up.below = append(up.below, s)
+	}
+	s.node, s.skill, s.State, s.Ended = node, "", stepRunning, time.Time{}
+	s.answers, s.spent = 0, lattice.ModelUsage{}
+	t.lanes[iteration], t.Current = s, s
+}
+
+func (t *Timeline) endIteration(iteration string, at time.Time, state StepState) {
+	s := t.lanes[iteration]
+	if s == nil {
+		return
+	}
+	s.Ended, s.State = at, state
+	for lane := range t.lanes { // what was in it is over, too
+		if lane == iteration || strings.HasPrefix(lane, iteration+"/") {
+			delete(t.lanes, lane)
+		}
+	}
+	if up := t.lanes[strings.TrimSuffix(path.Dir(iteration), ".")]; up != nil {
+		up.message, t.Current = count(up.below), up
+	}
+}
+
+// close ends what is open when the run has ended.
+func (t *Timeline) close(at time.Time, state StepState, message string) {
+	for iteration, s := range t.lanes {
+		switch {
+		case !s.Ended.IsZero():
+		case iteration == "":
+			s.Ended, s.State = at, state
+			if message != "" {
+				s.message = cli.Clean(message)
+			}
+		default:
+			s.Ended, s.State = at, stepDropped
+		}
+	}
+}
+
+// count sums up the iterations of a MAP.
+func count(all []*Step) string {
+	n := map[StepState]int{}
+	for _, s := range all {
+		n[s.State]++
+	}
+	text := fmt.Sprintf("%d done", n[stepDone])
+	if n[stepFailed] > 0 {
+		text += fmt.Sprintf(", %d failed", n[stepFailed])
+	}
+	if n[stepDropped] > 0 {
+		text += fmt.Sprintf(", %d given up", n[stepDropped])
+	}
+	return text
+}
+
+// All returns every step, iterations behind their MAP.
+func (t *Timeline) All() []*Step { return walk(t.steps) }
+
+func walk(steps []*Step) (out []*Step) {
+	for _, s := range steps {
+		out = append(append(out, s), walk(s.below)...)
+	}
+	return out
+}
+
+// maxShown is how many iterations of a MAP are drawn before those that are done are only counted.
+const maxShown = 10
+
+// Lines draws the timeline for people.
+func (t *Timeline) Lines(now time.Time, colour bool) []string {
+	return drawSteps(t.steps, "", now, colour)
+}
+
+func drawSteps(steps []*Step, indent string, now time.Time, colour bool) (out []string) {
+	hidden := 0
+	for i, s := range steps {
+		if s.path != "" && len(steps) > maxShown && s.State == stepDone && i < len(steps)-3 {
+			hidden++
+			continue
+		}
+		out = append(out, indent+s.Text(now, colour))
+		out = append(out, drawSteps(s.below, indent+"  ", now, colour)...)
+	}
+	if hidden > 0 {
+		out = slices.Insert(out, 0, fmt.Sprintf("%s… %d more that are done", indent, hidden))
+	}
+	return out
+}

@@ -1,0 +1,37 @@
+package timeline
+
+import (
+	"fmt"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// modelAnswered shows who answered a step's question, and what its questions have taken so far.
+func (t *Timeline) modelAnswered(f lattice.ModelAnswered) {
+	if t.Current == nil {
+		return
+	}
+	s := t.Current
+	s.skill = f.Class
+	s.answers++
+	s.spent = s.spent.Plus(f.Usage)
+	message := cli.Count(s.answers, "answer", "answers") + ", " + s.spent.String()
+	if f.Kind != "" {
+		message = f.Kind + ": " + f.Message
+	}
+	t.set(stepRunning, message)
+}
+
+// DescribeModels says what a run's questions to models have taken, "" when it asked none.
+func DescribeModels(use *api.ModelUse) string {
+	if use == nil {
+		return ""
+	}
+	text := cli.Count(use.Calls, "question", "questions") + ", " + use.ModelUsage.String()
+	if use.Estimated {
+		text += " (in part estimated)"
+	}
+	return fmt.Sprintf("%s; by node with --json", text)
+}

@@ -1,0 +1,113 @@
+package timeline
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// DescribeBinding shows what an approval would bind.
+func DescribeBinding(binding json.RawMessage) []string {
+	var b struct {
+		Remote  string `json:"remote"`
+		Branch  string `json:"branch"`
+		Base    string `json:"base"`
+		Head    string `json:"head"`
+		Commits []struct {
+			SHA     string `json:"sha"`
+			Subject string `json:"subject"`
+		} `json:"commits"`
+		Files []struct {
+			Path      string `json:"path"`
+			Status    string `json:"status"`
+			Additions int    `json:"additions"`
+			Deletions int    `json:"deletions"`
+		} `json:"files"`
+		FilesTotal   int      `json:"files_total"`
+		CommitsTotal int      `json:"commits_total"`
+		Warnings     []string `json:"warnings"`
+	}
+	if json.Unmarshal(binding, &b) != nil {
+		return nil
+	}
+	lines := []string{fmt.Sprintf("push %.12s to branch %s of %s (base %.12s)", b.Head, cli.Clean(b.Branch), cli.Clean(b.Remote), b.Base)}
+	const most = 20
+	for i, c := range b.Commits {
+		if i == most {
+			lines = append(lines, fmt.Sprintf("… and %d more commits", b.CommitsTotal-most))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("commit %.12s %s", c.SHA, cli.Clean(c.Subject)))
+	}
+	for i, f := range b.Files {
+		if i == most {
+			lines = append(lines, fmt.Sprintf("… and %d more files", b.FilesTotal-most))
+			break
+		}
+		counts := fmt.Sprintf("+%d -%d", f.Additions, f.Deletions)
+		if f.Additions < 0 {
+			counts = "binary"
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s", cli.Clean(f.Status), cli.Clean(f.Path), counts))
+	}
+	for _, w := range b.Warnings {
+		lines = append(lines, "careful: "+cli.CleanLine(w))
+	}
+	return lines
+}
+
+// DescribeEvent is one event on one line.
+func DescribeEvent(e lattice.Entry) string {
+	text := ""
+	if ev, _, ok := protocol.Decode(e.Body); ok {
+		if payload, err := ev.Open(); err == nil {
+			text = DescribePayload(payload)
+		}
+	}
+	for _, p := range e.Problems {
+		text += fmt.Sprintf(" [%s %s]", p.Pointer, p.Message)
+	}
+	for _, f := range e.Flags {
+		text += " (" + f + ")"
+	}
+	return cli.Clean(text)
+}
+
+func DescribePayload(p protocol.Payload) string {
+	switch p := p.(type) {
+	case protocol.Info:
+		if p.Kind != "" {
+			return p.Kind + ": " + p.Message
+		}
+		return p.Message
+	case protocol.PhaseStarted:
+		return p.Phase
+	case protocol.PhaseFinished:
+		return fmt.Sprintf("%s success=%t", p.Phase, p.Success)
+	case protocol.ActionRequest:
+		return fmt.Sprintf("%s %s", p.Action, p.Parameters)
+	case protocol.Artifact:
+		return fmt.Sprintf("%s %s %s", p.Kind, p.Ref, p.URL)
+	case protocol.Waiting:
+		return fmt.Sprintf("%s at checkpoint %s", p.Reason, p.CheckpointID)
+	case protocol.Completed:
+		return p.Status + " " + p.Summary
+	case protocol.Error:
+		return p.Message
+	case protocol.EnvironmentProposal:
+		return fmt.Sprintf("%s (%s, confidence %g)", p.SuggestedAdjustment.Type, p.Scope, p.Confidence)
+	}
+	return ""
+}
+
+// DescribeStatus is a run's status with what a person should know beside it.
+func DescribeStatus(v api.RunView) string {
+	if !v.Driving && (v.Status == lattice.Running || v.Status == lattice.Pending) {
+		return string(v.Status) + " (interrupted; lattice resume)"
+	}
+	return string(v.Status)
+}

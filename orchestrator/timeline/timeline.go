@@ -1,0 +1,373 @@
+// Package timeline folds the journal of a run into the steps that a person sees, and puts runs, events and actions into
+// words. It is pure: package follow draws it while a run goes on, lattice show afterwards.
+//
+// Begin with Timeline.
+package timeline
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Timeline folds a run's entries into one step per node visit, and one per iteration of a MAP below the MAP's. It is
+// pure; both lattice show and the live progress of lattice run draw it.
+type Timeline struct {
+	steps   []*Step          // of the flow itself
+	Current *Step            // what the last entry was about
+	asking  *Step            // the call that a person is asked for
+	lanes   map[string]*Step // where the flow (path "") and each iteration stand, by iteration path
+	Words   string           // the last of the agent that ran last
+	said    map[string]*Step // what calls said while nobody could tell which step they belong to, by call id
+}
+
+// Step is one visit of a node, or one iteration: then node is the one that it has come to.
+type Step struct {
+	path           string // of the iteration, "" for a node of the flow itself
+	node, skill    string
+	started, Ended time.Time
+	State          StepState
+	message        string // the last thing it said, or why it failed
+	below          []*Step
+	answers        int // of models
+	spent          lattice.ModelUsage
+}
+
+type StepState string
+
+const (
+	stepRunning StepState = "running"
+	stepDone    StepState = "done"
+	stepFailed  StepState = "failed"
+	stepWaiting StepState = "waiting"
+	stepDropped StepState = "given up" // an iteration that did not matter any more
+)
+
+func New() *Timeline { return &Timeline{lanes: map[string]*Step{}, said: map[string]*Step{}} }
+
+// Add takes the next entry; it reports whether anything to be seen changed.
+func (t *Timeline) Add(e lattice.Entry) bool {
+	if e.Kind == lattice.EntryEvent {
+		return t.event(e)
+	}
+	fact, err := lattice.DecodeFact(e.Type, e.Body)
+	if err != nil {
+		return false
+	}
+	before := t.Current
+	t.turn(e.Body)
+	switch f := fact.(type) {
+	case lattice.RunStarted:
+		if f.Sprite != "" {
+			t.begin("", "prepare", e.At)
+		}
+	case lattice.RunForked:
+		if f.Pair != nil {
+			t.begin("", "copy", e.At)
+		}
+	case lattice.Rewound:
+		t.close(e.At, stepDropped, "left")
+		t.begin("", fmt.Sprintf("↺ back to %s#%d", f.Moment.Node, f.Moment.Visit), e.At)
+	case lattice.PowerLost:
+		t.powerLost(e.At, f)
+	case lattice.CallFinished:
+		t.finish(e.At, f)
+	case lattice.CallBlocked:
+		t.end(e.At, stepWaiting, f.Question.Kind+": "+f.Question.Prompt)
+	case lattice.CallSuspended:
+		t.asks(false)
+		t.set(stepWaiting, f.Reason)
+		if f.Verdict == lattice.Deny {
+			t.set(stepRunning, "refused: "+f.DenyReason)
+		}
+	case lattice.CallLost:
+		t.set(stepRunning, "cut off: "+f.Detail)
+	case lattice.BoundaryTaken:
+		t.asks(true)
+	case lattice.Restored:
+		t.set(stepRunning, "files restored to "+f.Pair.CheckpointID)
+	case lattice.Answered:
+		if t.asking != nil {
+			t.Current, t.asking = t.asking, nil
+		}
+		state := stepRunning
+		if t.Current != nil && !t.Current.Ended.IsZero() { // the answer begins another run
+			state = stepDone
+		}
+		t.set(state, fmt.Sprintf("%s by %s", decided[f.Decision], f.By))
+	case lattice.ActionDone:
+		t.set(stepRunning, actionText(f))
+	case lattice.ActionDecided:
+		t.addAside(e.At, f.Action, stepDone, decided[f.Decision]+" by "+f.By)
+	case lattice.ActionSettled:
+		if f.OK {
+			t.addAside(e.At, f.Action, stepDone, "done outside")
+		} else {
+			t.addAside(e.At, f.Action, stepFailed, actionText(lattice.ActionDone{Fault: f.Fault}))
+		}
+	case lattice.TimerFired:
+		t.timerFired(e.Started)
+	case lattice.ModelAnswered:
+		t.modelAnswered(f)
+	case lattice.ModelAskedAgain:
+		t.set(stepRunning, "asks again")
+	case lattice.CommandFailed:
+		t.end(e.At, stepFailed, f.Fault.Message)
+	case lattice.CancelRequested:
+		t.close(e.At, stepFailed, "canceled by "+f.By)
+	}
+	for _, name := range e.Started {
+		t.goOn(name, e.At)
+	}
+	return t.Current != before || t.Current != nil
+}
+
+var decided = map[lattice.Decision]string{lattice.Approve: "approved", lattice.Reject: "rejected", lattice.Answer: "answered"}
+
+// Pause shows that the run waits for a person, which is state and no entry of its own.
+func (t *Timeline) Pause(waits []lattice.Wait) {
+	if len(waits) > 0 && t.Current != nil && t.Current.State == stepRunning {
+		t.set(stepWaiting, waits[0].Prompt)
+	}
+}
+
+// addAside adds a line for what happened to an action that no step waits for.
+func (t *Timeline) addAside(at time.Time, action string, state StepState, message string) {
+	t.steps = append(t.steps, &Step{node: action, started: at, Ended: at, State: state, message: cli.Clean(message)})
+}
+
+func (t *Timeline) set(state StepState, message string) {
+	if t.Current != nil {
+		t.Current.State, t.Current.message = state, cli.Clean(message)
+	}
+}
+
+func (t *Timeline) end(at time.Time, state StepState, message string) {
+	if t.Current != nil && t.Current.Ended.IsZero() {
+		t.Current.Ended, t.Current.State, t.Current.message = at, state, cli.Clean(message)
+	}
+}
+
+func (t *Timeline) finish(at time.Time, f lattice.CallFinished) {
+	report := f.Data
+	if f.Fault != nil {
+		report = f.Fault.Details
+	}
+	var agent struct {
+		Text string `json:"final_text"`
+	}
+	if json.Unmarshal(report, &agent) == nil && agent.Text != "" {
+		t.Words = agent.Text
+	}
+	if f.OK {
+		t.end(at, stepDone, summary(f.Data))
+		return
+	}
+	message := f.Kind
+	if f.Fault != nil {
+		message = f.Fault.Code + ": " + f.Fault.Message
+	}
+	t.end(at, stepFailed, message)
+}
+
+// powerLost begins the node again to which a run goes back.
+func (t *Timeline) powerLost(at time.Time, f lattice.PowerLost) {
+	var then struct{ Node string }
+	if json.Unmarshal(f.State, &then) != nil {
+		return // the run stays where it is
+	}
+	t.close(at, stepDropped, "the power was lost")
+	t.begin("", cmp.Or(then.Node, "prepare"), at)
+	t.set(stepRunning, "again, because the power was lost")
+}
+
+// timerFired tells the ends of pauses apart, which the fact does not: another attempt, a WAIT that is over, a question to
+// a person that nobody answered, and the time of a node that runs others inside, which drops them.
+func (t *Timeline) timerFired(started []string) {
+	s := t.Current
+	dropped := func(name string) bool { return strings.HasSuffix(name, lattice.IterationDropped) }
+	switch {
+	case s == nil:
+	case s.State == stepWaiting:
+		t.set(stepRunning, "not answered in time")
+	case len(s.below) > 0 && slices.ContainsFunc(started, dropped):
+		t.set(stepRunning, "its time is up")
+	case s.State == stepFailed, s.skill != "", len(s.below) > 0:
+		s.Ended = time.Time{} // how the next attempt ends is to be seen
+		t.set(stepRunning, "tries again")
+	}
+}
+
+// event shows what a step says.
+func (t *Timeline) event(e lattice.Entry) bool {
+	if t.Current == nil || len(e.Problems) > 0 {
+		return false
+	}
+	ev, _, ok := protocol.Decode(e.Body)
+	if !ok {
+		return false
+	}
+	payload, err := ev.Open()
+	if err != nil {
+		return false
+	}
+	if slices.Contains(e.Flags, "orchestrator") { // the run's own end
+		if p, ok := payload.(protocol.Completed); ok && p.Status == protocol.StatusSuccess {
+			t.close(e.At, stepDone, "")
+		} else {
+			t.close(e.At, stepFailed, "")
+		}
+		return true
+	}
+	s := t.speaker(e.CallID)
+	switch p := payload.(type) {
+	case protocol.PhaseStarted:
+		if s.skill == "" { // what an agent calls has phases, too
+			s.skill = cli.Clean(p.Phase)
+		}
+	case protocol.Info:
+		if p.Kind == "result" {
+			return false
+		}
+		s.message = cli.Clean(p.Message)
+		if p.Kind == "agent" {
+			s.message = cli.Clean(strings.Join(append(agentSoFar(p.Metadata), p.Message), ", "))
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// agentSoFar is what an agent has used and done by the time of one of its events, in words.
+func agentSoFar(metadata json.RawMessage) []string {
+	var m struct {
+		SoFar agentUse `json:"so_far"`
+	}
+	if json.Unmarshal(metadata, &m) != nil {
+		return nil
+	}
+	return m.SoFar.words()
+}
+
+// agentUse is what an agent has used.
+type agentUse struct {
+	ToolCalls int      `json:"tool_calls"`
+	Retries   int      `json:"retries"`
+	Tokens    int64    `json:"tokens"`
+	CostUSD   *float64 `json:"cost_usd"`
+}
+
+func (u agentUse) words() (words []string) {
+	if u.ToolCalls > 0 {
+		words = append(words, several(u.ToolCalls, "tool call"))
+	}
+	switch {
+	case u.Retries == 1:
+		words = append(words, "1 retry")
+	case u.Retries > 1:
+		words = append(words, fmt.Sprintf("%d retries", u.Retries))
+	}
+	if u.Tokens > 0 {
+		words = append(words, fmt.Sprintf("%d tokens", u.Tokens))
+	}
+	if u.CostUSD != nil && *u.CostUSD > 0 {
+		words = append(words, fmt.Sprintf("$%.2f", *u.CostUSD))
+	}
+	return words
+}
+
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// summary picks what a person wants to see of a skill's data.
+func summary(data json.RawMessage) string {
+	var d struct {
+		Status string `json:"status"`
+		Commit string `json:"commit"`
+		Head   string `json:"head"`
+		Branch string `json:"branch"`
+		Counts *struct {
+			Total  int `json:"total"`
+			Failed int `json:"failed"`
+		} `json:"counts"`
+		ToolCalls *struct {
+			Total int `json:"total"`
+		} `json:"tool_calls"`
+		Retries int `json:"retries"`
+		Usage   struct {
+			Input  int64 `json:"input"`
+			Output int64 `json:"output"`
+		} `json:"usage"`
+		Cost struct {
+			USD float64 `json:"usd"`
+		} `json:"cost"`
+	}
+	if json.Unmarshal(data, &d) != nil {
+		return ""
+	}
+	var parts []string
+	if d.Status != "" {
+		parts = append(parts, d.Status)
+	}
+	if d.Counts != nil && d.Counts.Total > 0 {
+		parts = append(parts, fmt.Sprintf("%d tests, %d failed", d.Counts.Total, d.Counts.Failed))
+	}
+	if d.ToolCalls != nil { // an agent's
+		use := agentUse{d.ToolCalls.Total, d.Retries, d.Usage.Input + d.Usage.Output, &d.Cost.USD}
+		parts = append(parts, strings.Join(use.words(), ", "))
+	}
+	if d.Branch != "" {
+		parts = append(parts, d.Branch)
+	}
+	for _, sha := range []string{d.Commit, d.Head} {
+		if len(sha) >= 10 {
+			parts = append(parts, sha[:10])
+			break
+		}
+	}
+	return cli.Clean(strings.Join(parts, " "))
+}
+
+func actionText(f lattice.ActionDone) string {
+	if f.OK {
+		return "done outside; resuming"
+	}
+	if f.Fault != nil {
+		return "not done: " + f.Fault.Message
+	}
+	return "not done"
+}
+
+// label is what a person calls the step.
+func (s *Step) label() string {
+	if s.path == "" {
+		return s.node
+	}
+	return strings.TrimSpace(path.Base(s.path) + " " + s.node)
+}
+
+// Text draws a step on one line.
+func (s *Step) Text(now time.Time, colour bool) string {
+	mark := map[StepState]string{stepRunning: "▸", stepDone: "✓", stepFailed: "✗", stepWaiting: "⏸", stepDropped: "-"}[s.State]
+	if colour {
+		mark = map[StepState]string{stepRunning: "\x1b[36m", stepDone: "\x1b[32m", stepFailed: "\x1b[31m", stepWaiting: "\x1b[33m", stepDropped: "\x1b[2m"}[s.State] + mark + "\x1b[0m"
+	}
+	end := s.Ended
+	if end.IsZero() {
+		end = now
+	}
+	return strings.TrimRight(fmt.Sprintf("%s %-14s %-10s %6.1fs  %s", mark, s.label(), s.skill, max(0, end.Sub(s.started).Seconds()), s.message), " ")
+}

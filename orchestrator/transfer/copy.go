@@ -1,0 +1,248 @@
+// Package transfer copies files and folders between this machine and sprites: as one tar stream where the sprite has tar,
+// else file by file. Nothing that a sprite sends is written outside of the folder that a person named.
+//
+// Begin with Copy.
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// Place is one end of a copy.
+type Place struct {
+	Sprite string // "" for this machine
+	path   string // "-" for a standard stream
+	into   bool   // it was written as a folder
+}
+
+var placeInSprite = regexp.MustCompile(`^([a-z0-9](?:[a-z0-9-]*[a-z0-9])?):(.*)$`)
+
+func ParsePlace(text string) Place {
+	p := Place{path: text, into: strings.HasSuffix(text, "/")}
+	if m := placeInSprite.FindStringSubmatch(text); m != nil {
+		p.Sprite, p.path = m[1], m[2]
+		if !path.IsAbs(p.path) {
+			p.path = path.Join("/home/sprite", p.path)
+		}
+		p.path, p.into = path.Clean(p.path), p.into || m[2] == ""
+	}
+	return p
+}
+
+func (p Place) std() bool { return p.Sprite == "" && p.path == "-" }
+
+// base is the name that a copy of p has in a folder.
+func (p Place) base() string {
+	if p.Sprite != "" {
+		return path.Base(p.path)
+	}
+	abs, err := filepath.Abs(p.path)
+	if err != nil {
+		return filepath.Base(p.path)
+	}
+	return filepath.Base(abs)
+}
+
+// copied is what a copy comes to.
+type copied struct {
+	Files   int      `json:"files"`
+	Bytes   int64    `json:"bytes"`
+	Skipped []string `json:"skipped"`
+}
+
+// maxCopy bounds a whole copy; without a bound the client gives each call its own, too short for a large file.
+const maxCopy = 7 * 24 * time.Hour
+
+// Copy copies, prints how far it is and, at the end, the entries that it left out.
+func Copy(ctx context.Context, console *cli.Console, c *sprites.Client, from, to Place, recursive bool) error {
+	ctx, cancel := context.WithTimeout(ctx, maxCopy)
+	defer cancel()
+	job := copyJob{console: console, c: c, from: from, to: to, recursive: recursive, done: copied{Skipped: []string{}}}
+	if err := job.run(ctx); err != nil {
+		return err
+	}
+	for _, s := range job.done.Skipped {
+		fmt.Fprintf(console.Err, "left out: %s\n", cli.Clean(s))
+	}
+	if console.JSON && !to.std() {
+		return console.PrintJSON(job.done)
+	}
+	return nil
+}
+
+// copyJob is one copy at work.
+type copyJob struct {
+	console   *cli.Console
+	c         *sprites.Client
+	from, to  Place
+	recursive bool
+	done      copied
+}
+
+func (j *copyJob) run(ctx context.Context) error {
+	if j.from.std() || j.to.std() {
+		return j.stream(ctx)
+	}
+	dest, err := j.destination(ctx)
+	if err != nil {
+		return err
+	}
+	if j.from.Sprite != "" && j.from.Sprite == j.to.Sprite {
+		made, err := j.c.Copy(ctx, j.from.Sprite, j.from.path, dest, sprites.CopyOptions{Recursive: j.recursive})
+		j.done.Files, j.done.Bytes = made.Count, made.TotalBytes
+		return err
+	}
+	if j.recursive {
+		if folder, err := j.fromFolder(ctx); err != nil {
+			return err
+		} else if folder {
+			can, err := j.streams(ctx)
+			if err != nil {
+				return err
+			}
+			if can {
+				return j.tree(ctx, dest)
+			}
+			fmt.Fprintln(j.console.Err, "lattice: warning: there is no tar in the sprite: files are copied one by one, and links as the files that they mean")
+		}
+	}
+	var sink copySink = &spriteSink{ctx: ctx, c: j.c, sprite: j.to.Sprite, top: dest}
+	if j.to.Sprite == "" {
+		if sink, err = newLocalSink(dest); err != nil {
+			return err
+		}
+	}
+	walk := j.walkLocal
+	if j.from.Sprite != "" {
+		walk = j.walkSprite
+	}
+	// Folders get their permissions last: what is to be put into one may have to be written.
+	var folders []copyItem
+	err = walk(ctx, func(it copyItem) error {
+		if it.folder {
+			folders = append(folders, it)
+			return sink.folder(it.rel)
+		}
+		return j.file(sink, it)
+	})
+	slices.Reverse(folders)
+	for _, f := range folders {
+		if err == nil {
+			err = sink.mode(f.rel, f.mode)
+		}
+	}
+	return errors.Join(err, sink.close())
+}
+
+// fromFolder reports whether SRC is a folder.
+func (j *copyJob) fromFolder(ctx context.Context) (bool, error) {
+	if j.from.Sprite == "" {
+		st, err := os.Stat(j.from.path)
+		return err == nil && st.IsDir(), err
+	}
+	st, err := j.c.Stat(ctx, j.from.Sprite, j.from.path)
+	return err == nil && st.IsDir, err
+}
+
+// stream copies from standard input or to standard output.
+func (j *copyJob) stream(ctx context.Context) error {
+	if j.from.std() {
+		dest := j.to.path
+		if j.to.into {
+			return cli.UsageErrorf("standard input needs the name of a file at DST, not a folder")
+		}
+		return j.c.WriteFile(ctx, j.to.Sprite, dest, j.console.In, 0o644)
+	}
+	r, err := j.c.ReadFrom(ctx, j.from.Sprite, j.from.path, 0)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = io.Copy(j.console.Out, r)
+	return err
+}
+
+// destination is where the copy goes: below DST when that is a folder.
+func (j *copyJob) destination(ctx context.Context) (string, error) {
+	isDir := j.to.into
+	if !isDir && j.to.Sprite == "" {
+		st, err := os.Stat(j.to.path)
+		isDir = err == nil && st.IsDir()
+	} else if !isDir {
+		st, err := j.c.Stat(ctx, j.to.Sprite, j.to.path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		isDir = err == nil && st.IsDir
+	}
+	switch {
+	case !isDir:
+		return j.to.path, nil
+	case j.to.Sprite == "":
+		return filepath.Join(j.to.path, j.from.base()), nil
+	}
+	return path.Join(j.to.path, j.from.base()), nil
+}
+
+// file copies one file and counts it.
+func (j *copyJob) file(sink copySink, it copyItem) error {
+	r, err := it.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	counted := &counter{Reader: r}
+	content := io.Reader(counted)
+	if f, ok := r.(*os.File); ok && it.mode.IsRegular() {
+		content = f // which can be sent again should the connection break
+	}
+	if err := sink.file(it.rel, content, it.mode.Perm()); err != nil {
+		return err
+	}
+	j.done.Files++
+	j.done.Bytes += max(it.size, counted.n)
+	if cli.IsTerminal(j.console.Err) && !j.console.JSON {
+		fmt.Fprintf(j.console.Err, "\r%s, %s\x1b[K", cli.Count(j.done.Files, "file", "files"), cli.FormatBytes(j.done.Bytes))
+	}
+	return nil
+}
+
+// counter counts what is read.
+type counter struct {
+	io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// copyItem is one file or folder on its way. rel is below the copy's top, with slashes; "" for that itself.
+type copyItem struct {
+	rel    string
+	mode   fs.FileMode
+	size   int64
+	folder bool
+	open   func() (io.ReadCloser, error)
+}
+
+// errFolder asks for -r.
+func errFolder(p Place) error {
+	return cli.UsageErrorf("%s is a folder: copy it with -r", p.path)
+}
