@@ -6,8 +6,8 @@
 //	                                      │             │                                          │
 //	                                      └── store ◀───┘ facts before effects                     └─▶ /skills/… in a sprite
 //
-// main reads flags and environment and hands values down; nothing below it does. One file per command (cmd_*.go);
-// leader.go decides whether this process leads or asks the one that does.
+// main reads flags and environment and hands values down; nothing below it does. The commands are in packages below command,
+// one for each group; package connect decides whether this process leads or asks the one that does.
 package main
 
 import (
