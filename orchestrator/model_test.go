@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,7 +20,40 @@ import (
 var (
 	claudeFile = []string{"node_modules", "@anthropic-ai", "claude-code-linux-x64", "claude"}
 	codexFile  = []string{"node_modules", "@openai", "codex-linux-x64", "vendor", "x86_64-unknown-linux-musl", "bin", "codex"}
+	// opencode is a program, and Gemini CLI a script for node with a folder of others.
+	opencodeFile = []string{"node_modules", "opencode-linux-x64", "bin", "opencode"}
+	geminiFile   = []string{"node_modules", "@google", "gemini-cli", "bundle", "gemini.js"}
 )
+
+// nodeProgram makes a folder that sprites can be shown, with an agent that node runs and the files beside it; "" when CI has not
+// installed it or sprites have no node.
+func nodeProgram(t *testing.T, file []string) string {
+	dir := os.Getenv("LATTICE_NPM_CACHE")
+	if dir == "" {
+		dir = "/var/tmp/lattice-ci-npm"
+	}
+	script, err := filepath.EvalSymlinks(filepath.Join(append([]string{dir}, file...)...))
+	node, nodeErr := exec.LookPath("node")
+	if err != nil || nodeErr != nil || !strings.HasPrefix(node, "/usr/bin/") {
+		return ""
+	}
+	shown := showableFolder(t)
+	if shown == "" {
+		return ""
+	}
+	files := filepath.Join(shown, "files")
+	if exec.Command("cp", "-rl", filepath.Dir(script), files).Run() != nil { // another disk
+		if err := errors.Join(os.RemoveAll(files), os.CopyFS(files, os.DirFS(filepath.Dir(script)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := strings.TrimSuffix(filepath.Base(script), ".js")
+	start := "#!/bin/sh\nexec node " + filepath.Join(files, filepath.Base(script)) + ` "$@"` + "\n"
+	if err := os.WriteFile(filepath.Join(shown, name), []byte(start), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return shown
+}
 
 // agentProgram is an agent where sprites can be shown it, "" when CI has not installed it.
 func agentProgram(t *testing.T, file []string) string {

@@ -23,6 +23,7 @@ const rootfsEnv = "LATTICE_ROOTFS"
 // must leave no process behind.
 func TestScript(t *testing.T) {
 	tool, claude, codex := toolFolder(t), agentProgram(t, claudeFile), agentProgram(t, codexFile)
+	gemini, opencode := nodeProgram(t, geminiFile), agentProgram(t, opencodeFile)
 	examples, err := filepath.Abs("../manifests/examples")
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +47,8 @@ func TestScript(t *testing.T) {
 			e.Setenv("TOOL", tool)
 			e.Setenv("CLAUDE", claude)
 			e.Setenv("CODEX", codex)
+			e.Setenv("GEMINI", gemini)
+			e.Setenv("OPENCODE", opencode)
 			e.Setenv("ROOTFS", os.Getenv(rootfsEnv))
 			e.Setenv("EXAMPLES", examples)
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
@@ -70,6 +73,10 @@ func TestScript(t *testing.T) {
 				return claude != "", nil
 			case "codex":
 				return codex != "", nil
+			case "gemini":
+				return gemini != "", nil
+			case "opencode":
+				return opencode != "", nil
 			}
 			return false, fmt.Errorf("unknown condition %q", name)
 		},

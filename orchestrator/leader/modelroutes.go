@@ -98,7 +98,7 @@ func (a *agents) findUpstream(run, provider string) (up modelroute.Upstream, ok 
 		}
 		base = cmp.Or(base, a.providers[i].Base)
 	}
-	up.Base, err = url.Parse(cmp.Or(base, p.Standard))
+	up.Base, err = url.Parse(cmp.Or(p.TrimBase(base), p.Standard))
 	return up, err == nil && up.Key != "" && up.Base.Host != ""
 }
 

@@ -40,6 +40,7 @@ func Providers() []Provider {
 	return []Provider{
 		{"anthropic", []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"}, "ANTHROPIC_BASE_URL", "https://api.anthropic.com"},
 		{"openai", []string{"OPENAI_API_KEY", "CODEX_API_KEY"}, "OPENAI_BASE_URL", "https://api.openai.com/v1"},
+		{"google", []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, "GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"},
 	}
 }
 
@@ -56,6 +57,24 @@ func Find(name string) (Provider, bool) {
 // Vars are all variables of the provider.
 func (p Provider) Vars() []string { return append(slices.Clone(p.KeyVars), p.BaseVar) }
 
+// resolvePath returns the path below the provider's address that a program asks for: below that of Anthropic some programs
+// name the version of the API, and others leave it out.
+func (p Provider) resolvePath(rest string) string {
+	if p.Name == "anthropic" && !strings.HasPrefix(rest, "v1/") {
+		return "v1/" + rest
+	}
+	return rest
+}
+
+// TrimBase returns an address without what resolvePath adds.
+func (p Provider) TrimBase(base string) string {
+	base = strings.TrimSuffix(base, "/")
+	if p.Name == "anthropic" {
+		base = strings.TrimSuffix(base, "/v1")
+	}
+	return base
+}
+
 // Upstream is where requests of a run go, and with which key.
 type Upstream struct {
 	Base   *url.URL
@@ -68,11 +87,14 @@ func (u Upstream) authorize(h http.Header) {
 	for _, name := range secretHeaders() {
 		h.Del(name)
 	}
-	if u.KeyVar == "ANTHROPIC_API_KEY" {
+	switch u.KeyVar {
+	case "ANTHROPIC_API_KEY":
 		h.Set("X-Api-Key", u.Key)
-		return
+	case "GEMINI_API_KEY", "GOOGLE_API_KEY":
+		h.Set("X-Goog-Api-Key", u.Key)
+	default:
+		h.Set("Authorization", "Bearer "+u.Key)
 	}
-	h.Set("Authorization", "Bearer "+u.Key)
 }
 
 // secretHeaders are those in which programs send keys.
@@ -89,13 +111,14 @@ type Use struct {
 	Path     string    `json:"path"`
 	Status   int       `json:"status"`
 	Seconds  float64   `json:"seconds"` // until the head of the answer
+	Tokens
 }
 
 // Options of Routes.
 type Options struct {
 	// Upstream returns where a run's requests to a provider go, false when that run has no such route.
 	Upstream func(run, provider string) (Upstream, bool)
-	// Record is told of every request that was answered; it may be nil.
+	// Record is told of every request when its answer has ended; it may be nil.
 	Record func(Use)
 	// Transport speaks to providers.
 	Transport http.RoundTripper
@@ -130,7 +153,7 @@ func (r *Routes) Pass(run, sprite string) string {
 // runOf is the run whose pass a request from a sprite has.
 func (r *Routes) runOf(req *http.Request, sprite string) (string, bool) {
 	_, bearer, _ := strings.Cut(req.Header.Get("Authorization"), " ")
-	for _, pass := range []string{req.Header.Get("X-Api-Key"), bearer} {
+	for _, pass := range []string{req.Header.Get("X-Api-Key"), req.Header.Get("X-Goog-Api-Key"), bearer} {
 		rest, ok := strings.CutPrefix(pass, passPrefix)
 		end := strings.LastIndexByte(rest, '-')
 		if !ok || end < 0 {
@@ -164,6 +187,9 @@ func (r *Routes) For(sprite string) http.Handler {
 			refuse(w, http.StatusBadRequest, "invalid_request_error", "the path leads out of the provider's address")
 			return
 		}
+		if p, known := Find(name); known {
+			rest = p.resolvePath(rest)
+		}
 		began := time.Now()
 		proxy := &httputil.ReverseProxy{
 			Transport: r.o.Transport, FlushInterval: -1,
@@ -172,18 +198,27 @@ func (r *Routes) For(sprite string) http.Handler {
 				p.SetURL(up.Base)
 				p.Out.Host = up.Base.Host
 				up.authorize(p.Out.Header)
+				p.Out.Header.Del("Accept-Encoding") // the transport's own is undone before the tokens are counted
 				query := p.Out.URL.Query()
 				query.Del("key") // where some programs send it
 				p.Out.URL.RawQuery = query.Encode()
 			},
 			ModifyResponse: func(res *http.Response) error {
 				res.Header.Del("Set-Cookie")
-				r.o.Record(Use{began.UTC(), run, sprite, name, "/" + rest, res.StatusCode, time.Since(began).Seconds()})
+				use := Use{Time: began.UTC(), Run: run, Sprite: sprite, Provider: name, Path: "/" + rest, Status: res.StatusCode, Seconds: time.Since(began).Seconds()}
+				if res.StatusCode == http.StatusSwitchingProtocols { // the body is the connection
+					r.o.Record(use)
+					return nil
+				}
+				res.Body = newTokenReader(res, func(t Tokens) {
+					use.Tokens = t
+					r.o.Record(use)
+				})
 				return nil
 			},
 			ErrorHandler: func(w http.ResponseWriter, req *http.Request, err error) {
 				if req.Context().Err() == nil {
-					r.o.Record(Use{began.UTC(), run, sprite, name, "/" + rest, http.StatusBadGateway, time.Since(began).Seconds()})
+					r.o.Record(Use{Time: began.UTC(), Run: run, Sprite: sprite, Provider: name, Path: "/" + rest, Status: http.StatusBadGateway, Seconds: time.Since(began).Seconds()})
 				}
 				refuse(w, http.StatusBadGateway, "api_error", "the host does not reach "+up.Base.Host+" for "+name+": "+err.Error())
 			},

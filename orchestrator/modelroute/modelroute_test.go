@@ -23,7 +23,8 @@ func TestRoutes(t *testing.T) {
 			return
 		}
 		w.Header().Set("Set-Cookie", "session=1")
-		io.WriteString(w, "hello")
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"model":"m","usage":{"input_tokens":3,"output_tokens":4}}`)
 	}))
 	defer provider.Close()
 	base, err := url.Parse(provider.URL + "/gateway")
@@ -41,6 +42,8 @@ func TestRoutes(t *testing.T) {
 				return Upstream{base, "k3y", "ANTHROPIC_API_KEY"}, true
 			case run == "run_a" && provider == "openai":
 				return Upstream{base, "k3y", "OPENAI_API_KEY"}, true
+			case run == "run_a" && provider == "google":
+				return Upstream{base, "k3y", "GEMINI_API_KEY"}, true
 			}
 			return Upstream{}, false
 		},
@@ -56,6 +59,8 @@ func TestRoutes(t *testing.T) {
 	}{
 		"Anthropic":               {"box", "/anthropic/v1/messages?beta=true", []string{"X-Api-Key", pass}, 200, "/gateway/v1/messages?beta=true", "X-Api-Key"},
 		"by bearer":               {"box", "/anthropic/v1/messages", []string{"Authorization", "Bearer " + pass, "Cookie", "a=b"}, 200, "/gateway/v1/messages", "X-Api-Key"},
+		"without a version":       {"box", "/anthropic/messages", []string{"X-Api-Key", pass}, 200, "/gateway/v1/messages", "X-Api-Key"},
+		"Gemini":                  {"box", "/google/v1beta/models/m:generateContent", []string{"X-Goog-Api-Key", pass}, 200, "/gateway/v1beta/models/m:generateContent", "X-Goog-Api-Key"},
 		"OpenAI":                  {"box", "/openai/responses?key=" + pass, []string{"Authorization", "Bearer " + pass}, 200, "/gateway/responses", "Authorization"},
 		"a redirect":              {"box", "/openai/away", []string{"Authorization", "Bearer " + pass}, 302, "/gateway/away", "Authorization"},
 		"no pass":                 {"box", "/anthropic/v1/messages", nil, 401, "", ""},
@@ -97,7 +102,7 @@ func TestRoutes(t *testing.T) {
 				t.Errorf("%s: %s is %q", name, h, got)
 			}
 		}
-		if len(uses) != 1 || uses[0].Run != "run_a" || uses[0].Sprite != "box" || uses[0].Status != c.status {
+		if len(uses) != 1 || uses[0].Run != "run_a" || uses[0].Sprite != "box" || uses[0].Status != c.status || c.status == 200 && uses[0].Tokens != (Tokens{Model: "m", Input: 3, Output: 4}) {
 			t.Errorf("%s: recorded %+v", name, uses)
 		}
 	}

@@ -28,8 +28,8 @@ func agentPresets() map[string]agentPreset {
 			},
 		},
 		"codex":    {providers: []string{"openai"}, vars: []string{"OPENAI_ORGANIZATION", "OPENAI_PROJECT"}},
-		"gemini":   {vars: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_MODEL"}},
-		"opencode": {vars: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENROUTER_API_KEY", "GEMINI_API_KEY"}},
+		"gemini":   {providers: []string{"google"}, vars: []string{"GEMINI_MODEL"}},
+		"opencode": {providers: []string{"anthropic", "openai"}, vars: []string{"OPENROUTER_API_KEY", "GEMINI_API_KEY"}},
 		"openclaw": {vars: []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"}},
 	}
 }
@@ -100,11 +100,7 @@ func (env *Env) AgentProviders() (all []leader.ModelProvider) {
 		if _, ok := modelroute.Find(name); !ok || m.KeyEnv+m.KeyFile == "" || slices.ContainsFunc(all, func(p leader.ModelProvider) bool { return p.Name == name }) {
 			continue
 		}
-		base := strings.TrimSuffix(m.BaseURL, "/")
-		if name == "anthropic" {
-			base = strings.TrimSuffix(base, "/v1") // which agents append
-		}
-		all = append(all, leader.ModelProvider{Name: name, Base: base, Key: func(sent func(string) string) (string, error) { return env.modelKey(m, sent) }})
+		all = append(all, leader.ModelProvider{Name: name, Base: m.BaseURL, Key: func(sent func(string) string) (string, error) { return env.modelKey(m, sent) }})
 	}
 	return all
 }

@@ -200,7 +200,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	key := s.script.Key
 	s.mu.Unlock()
-	if bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); key != "" && r.Header.Get("X-Api-Key") != key && bearer != key {
+	if bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); key != "" && r.Header.Get("X-Api-Key") != key && r.Header.Get("X-Goog-Api-Key") != key && bearer != key {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnauthorized)
 		_ = json.NewEncoder(w).Encode(d.fault(http.StatusUnauthorized)) // an agent that went away misses nothing
