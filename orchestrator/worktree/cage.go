@@ -63,7 +63,7 @@ func (l *limits) wrapCommand(path string, args []string) (string, []string) {
 }
 
 // acquireCage waits for a slot for a process with resource limits.
-func (g *Git) acquireCage(ctx context.Context) (leave func(), err error) {
+func (g *runner) acquireCage(ctx context.Context) (leave func(), err error) {
 	select {
 	case g.cages <- struct{}{}:
 		return func() { <-g.cages }, nil
@@ -100,7 +100,7 @@ func (l *limits) limitRefusal(what string, exit *exec.ExitError, r result, late 
 // quarantine is a scratch repository with a sprite's objects that borrows the objects of its target. Every git process
 // that reads it has resource limits.
 type quarantine struct {
-	git    *Git
+	git    *runner
 	dir    string
 	format string // sha1 | sha256
 	limits *limits

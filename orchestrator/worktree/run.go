@@ -15,6 +15,19 @@ import (
 	"time"
 )
 
+// runner starts git processes. It is safe for concurrent use.
+type runner struct {
+	path    string
+	env     []string // the user's environment
+	scratch string   // the working directory of commands without one, and the home of those without the user's environment
+	cages   chan struct{}
+}
+
+// newRunner returns a runner of the git executable path.
+func newRunner(path string, env []string, scratch string) *runner {
+	return &runner{path: path, env: env, scratch: scratch, cages: make(chan struct{}, concurrentCages)}
+}
+
 // maxOutput is the number of bytes that are kept of a git command's stdout. result.cut reports that there was more.
 const maxOutput = 32 << 20
 
@@ -62,7 +75,7 @@ var safeConfig = []string{
 }
 
 // run executes git and waits for it and its children. A non-zero exit is not an error here.
-func (g *Git) run(ctx context.Context, c command) (result, error) {
+func (g *runner) run(ctx context.Context, c command) (result, error) {
 	path, args := g.path, append([]string{"--no-pager"}, safeConfig...)
 	parent := ctx
 	if c.limits != nil {
@@ -130,7 +143,7 @@ func (g *Git) run(ctx context.Context, c command) (result, error) {
 }
 
 // mustRun is like run, but a non-zero exit code or truncated output is an error.
-func (g *Git) mustRun(ctx context.Context, c command) (result, error) {
+func (g *runner) mustRun(ctx context.Context, c command) (result, error) {
 	r, err := g.run(ctx, c)
 	if err != nil {
 		return r, err
@@ -171,7 +184,7 @@ func userEnv(env, hide []string) []string {
 }
 
 // bareEnv is the environment for repositories with a sprite's objects: only their own configuration, and no network.
-func (g *Git) bareEnv() []string {
+func (g *runner) bareEnv() []string {
 	path := "/usr/local/bin:/usr/bin:/bin"
 	for _, kv := range g.env {
 		if v, ok := strings.CutPrefix(kv, "PATH="); ok {

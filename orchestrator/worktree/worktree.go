@@ -44,15 +44,13 @@ type Options struct {
 // Git runs the system's git. It is safe for concurrent use; one Git owns its scratch directory. Mirrors may be used by
 // several, in several processes.
 type Git struct {
-	path       string
-	env        []string
+	*runner
 	scratch    string
 	protected  []string
 	maxBundle  int64
 	maxObjects int
 	maxFile    int64 // bytes of one file of a sprite's
 	mirrors    string
-	cages      chan struct{} // see enter
 }
 
 // New creates the scratch directory and finds git. It removes scratch repositories that a crash left behind.
@@ -84,15 +82,13 @@ func New(o Options) (*Git, error) {
 		}
 	}
 	g := &Git{
-		path:       path,
-		env:        o.Env,
+		runner:     newRunner(path, o.Env, scratch),
 		scratch:    scratch,
 		protected:  append([]string{"main", "master"}, o.Protected...),
 		maxBundle:  o.MaxBundle,
 		maxObjects: o.MaxObjects,
 		maxFile:    512 << 20,
 		mirrors:    mirrors,
-		cages:      make(chan struct{}, concurrentCages),
 	}
 	if g.maxBundle <= 0 {
 		g.maxBundle = 512 << 20
