@@ -133,7 +133,7 @@ func (g *Git) admitBundle(ctx context.Context, t target, q Request, dir string) 
 	if err := g.borrowObjects(ctx, t, dir); err != nil {
 		return repo, "", err
 	}
-	repo = quarantine{git: g.runner, dir: dir, format: t.format, limits: readLimits(info.Size())}
+	repo = quarantine{git: g, dir: dir, format: t.format, limits: readLimits(info.Size())}
 	if err := repo.checkBase(ctx, q.Base, h.prerequisites); err != nil {
 		return repo, "", err
 	}

@@ -100,7 +100,7 @@ func (l *limits) limitRefusal(what string, exit *exec.ExitError, r result, late 
 // quarantine is a scratch repository with a sprite's objects that borrows the objects of its target. Every git process
 // that reads it has resource limits.
 type quarantine struct {
-	git    *runner
+	git    *Git
 	dir    string
 	format string // sha1 | sha256
 	limits *limits

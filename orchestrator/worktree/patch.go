@@ -79,7 +79,7 @@ func (g *Git) PatchOf(ctx context.Context, files []FilePair) (Patch, error) {
 			return Patch{}, fmt.Errorf("compare files: %w", err)
 		}
 	}
-	q := quarantine{git: g.runner, dir: dir, limits: readLimits(size)}
+	q := quarantine{git: g, dir: dir, limits: readLimits(size)}
 	args := append([]string{"diff", "--no-index", "--no-prefix"}, patchFlags...)
 	return q.printPatch(ctx, append(args, "--", "a", "b")...)
 }

@@ -28,6 +28,13 @@ func newRunner(path string, env []string, scratch string) *runner {
 	return &runner{path: path, env: env, scratch: scratch, cages: make(chan struct{}, concurrentCages)}
 }
 
+// withEnv returns a runner with another environment and the same limit on processes.
+func (g *runner) withEnv(env []string) *runner {
+	other := *g
+	other.env = env
+	return &other
+}
+
 // maxOutput is the number of bytes that are kept of a git command's stdout. result.cut reports that there was more.
 const maxOutput = 32 << 20
 

@@ -370,7 +370,7 @@ func (g *Git) withHistory(ctx context.Context, t target) (target, error) {
 		return target{}, err
 	}
 	caller := *g // with the configuration of the clone for its remote, as CI systems leave it there
-	caller.env = append(slices.Clone(g.env), secrets...)
+	caller.runner = g.withEnv(append(slices.Clone(g.env), secrets...))
 	var full target
 	for i, root := range strings.Fields(string(roots)) {
 		if i == maxRoots {
