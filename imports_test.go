@@ -113,7 +113,7 @@ var mayImport = map[string][]string{
 
 	"orchestrator/diagram": {"orchestrator/ir"},
 
-	"orchestrator/action":  {"manifests", "orchestrator/durable", "orchestrator/lattice", "orchestrator/policy", "orchestrator/secret", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/action":  {"manifests", "orchestrator/durable", "orchestrator/lattice", "orchestrator/policy", "orchestrator/secret", "orchestrator/worktree", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/notify":  {"orchestrator/durable", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/policy":  {"orchestrator/lattice"}, // decides about actions, intents and files: pure
 	"orchestrator/secret":  {},                       // credentials in what leaves a sprite: pure
@@ -129,7 +129,9 @@ var mayImport = map[string][]string{
 	"orchestrator/settings": {"manifests"},
 	"orchestrator/ir":       {"manifests", "manifests/schemas", "manifests/templates"},
 	"orchestrator/sprites":  {},
-	"orchestrator/worktree": {"orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/worktree": {"orchestrator/lattice", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
+	// Processes of git, with and without limits.
+	"orchestrator/worktree/gitexec": {"orchestrator/lattice", "spritekit/protocol"},
 	// What of this machine sprites may be shown, and what it lacks.
 	"orchestrator/toolchain": {"orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 	// Skills of others, as folders of this machine.

@@ -22,6 +22,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/secret"
 	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -162,7 +163,7 @@ func (f *Fulfiller) checkRequest(ctx context.Context, c lattice.Call, a lattice.
 func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, review func(context.Context, worktree.Content) ([]string, error)) (lattice.Action, error) {
 	params, err := decodePush(a.Parameters)
 	if err != nil {
-		return a, newRefusal("bad_parameters", "PUSH_BRANCH takes branch, base, head, bundle, sha256 and title", "%s", worktree.Sanitize(err.Error()))
+		return a, newRefusal("bad_parameters", "PUSH_BRANCH takes branch, base, head, bundle, sha256 and title", "%s", gitexec.Sanitize(err.Error()))
 	}
 	spec, run, ok := f.repoOf(a.RunID)
 	if !ok {
@@ -196,7 +197,7 @@ func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 	}
 	params, err := decodePush(a.Parameters)
 	if err != nil {
-		return nil, newRefusal("bad_parameters", "", "%s", worktree.Sanitize(err.Error()))
+		return nil, newRefusal("bad_parameters", "", "%s", gitexec.Sanitize(err.Error()))
 	}
 	var bound Binding
 	if err := json.Unmarshal(a.Binding, &bound); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/secret"
 	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // maxHits is how many places of possible secrets are named.
@@ -29,7 +30,7 @@ func reviewSecrets(known *secret.Known) func(context.Context, worktree.Content) 
 			case path == "":
 				return secretInChange(name, "a commit, or the names in its top folder")
 			}
-			return secretInChange(name, worktree.Sanitize(path))
+			return secretInChange(name, gitexec.Sanitize(path))
 		})
 		if err != nil {
 			return nil, err
@@ -56,7 +57,7 @@ func possibleSecrets(ctx context.Context, c worktree.Content) ([]string, error) 
 			return nil, err
 		}
 		for _, h := range hits {
-			place := fmt.Sprintf("%s:%d (%s)", strings.Join(strings.Fields(worktree.Sanitize(a.Path)), " "), a.Line(h.Line), h.Rule)
+			place := fmt.Sprintf("%s:%d (%s)", strings.Join(strings.Fields(gitexec.Sanitize(a.Path)), " "), a.Line(h.Line), h.Rule)
 			if !slices.Contains(places, place) {
 				places = append(places, place)
 			}

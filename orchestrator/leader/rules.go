@@ -7,6 +7,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -48,7 +49,7 @@ func repositoryLayer(text string) (policy.Layer, error) {
 	}
 	lines := make([]string, len(findings))
 	for i, f := range findings {
-		lines[i] = worktree.Sanitize(f.Text())
+		lines[i] = gitexec.Sanitize(f.Text())
 	}
 	return layer, &lattice.Refusal{Fault: protocol.Fault{Code: "policy_invalid", Hint: "lattice policy check " + worktree.PolicyFile + "; commit the repaired file",
 		Message: "the policy of the repository cannot be used: " + strings.Join(lines, "; ")}}

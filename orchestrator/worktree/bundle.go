@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // maxHeader bounds a bundle's header in bytes, maxHeaderLine one line of it.
@@ -31,7 +33,7 @@ type bundleHeader struct {
 // readBundle parses the header of the bundle in r, strictly: version 2 or 3, exactly one head, no filter.
 func readBundle(r io.Reader) (bundleHeader, error) {
 	bad := func(format string, args ...any) (bundleHeader, error) {
-		return bundleHeader{}, newRefusal("bad_bundle", "make it with git bundle create FILE BASE..BRANCH", "the bundle is not usable: "+format, args...)
+		return bundleHeader{}, gitexec.Refuse("bad_bundle", "make it with git bundle create FILE BASE..BRANCH", "the bundle is not usable: "+format, args...)
 	}
 	br := bufio.NewReaderSize(r, maxHeaderLine)
 	h := bundleHeader{format: "sha1"}
@@ -63,7 +65,7 @@ func readBundle(r io.Reader) (bundleHeader, error) {
 		case l[0] == '@' && v3 && h.head == "" && h.prerequisites == nil:
 			format, ok := strings.CutPrefix(l, "@object-format=")
 			if !ok || (format != "sha1" && format != "sha256") {
-				return bad("it needs %q", cleanLine(l))
+				return bad("it needs %q", gitexec.CleanLine(l))
 			}
 			h.format = format
 		case l[0] == '-':
@@ -82,7 +84,7 @@ func readBundle(r io.Reader) (bundleHeader, error) {
 			}
 			branch, isBranch := strings.CutPrefix(ref, "refs/heads/")
 			if ref != "HEAD" && (!isBranch || branchRef(branch) != nil) {
-				return bad("its head %q is not a branch", cleanLine(ref))
+				return bad("its head %q is not a branch", gitexec.CleanLine(ref))
 			}
 			h.head, h.ref = oid, ref
 		}
@@ -106,10 +108,10 @@ func (g *Git) admitBundle(ctx context.Context, t target, q Request, dir string) 
 		return repo, "", fmt.Errorf("open the bundle: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return repo, "", newRefusal("bad_bundle", "", "the bundle is not a regular file")
+		return repo, "", gitexec.Refuse("bad_bundle", "", "the bundle is not a regular file")
 	}
 	if info.Size() > g.maxBundle {
-		return repo, "", newRefusal("limit_exceeded", "push in smaller steps", "the bundle has %d bytes; the limit is %d", info.Size(), g.maxBundle)
+		return repo, "", gitexec.Refuse("limit_exceeded", "push in smaller steps", "the bundle has %d bytes; the limit is %d", info.Size(), g.maxBundle)
 	}
 	f, err := os.Open(q.Bundle)
 	if err != nil {
@@ -122,18 +124,18 @@ func (g *Git) admitBundle(ctx context.Context, t target, q Request, dir string) 
 	}
 	switch {
 	case h.format != t.format:
-		return repo, "", newRefusal("bad_bundle", "", "the bundle uses %s, but the repository uses %s", h.format, t.format)
+		return repo, "", gitexec.Refuse("bad_bundle", "", "the bundle uses %s, but the repository uses %s", h.format, t.format)
 	case h.objects > g.maxObjects:
-		return repo, "", newRefusal("limit_exceeded", "push in smaller steps", "the bundle has %d objects; the limit is %d", h.objects, g.maxObjects)
+		return repo, "", gitexec.Refuse("limit_exceeded", "push in smaller steps", "the bundle has %d objects; the limit is %d", h.objects, g.maxObjects)
 	case q.Head != "" && q.Head != h.head:
-		return repo, "", newRefusal("head_mismatch", "", "the bundle's head is %s, not %s", h.head, q.Head)
+		return repo, "", gitexec.Refuse("head_mismatch", "", "the bundle's head is %s, not %s", h.head, q.Head)
 	case h.head == q.Base:
-		return repo, "", newRefusal("nothing_to_push", "commit something first", "the branch has no commit on top of its base")
+		return repo, "", gitexec.Refuse("nothing_to_push", "commit something first", "the branch has no commit on top of its base")
 	}
 	if err := g.borrowObjects(ctx, t, dir); err != nil {
 		return repo, "", err
 	}
-	repo = quarantine{git: g, dir: dir, format: t.format, limits: readLimits(info.Size())}
+	repo = quarantine{git: g, dir: dir, format: t.format, limits: gitexec.ReadLimits(info.Size())}
 	if err := repo.checkBase(ctx, q.Base, h.prerequisites); err != nil {
 		return repo, "", err
 	}
@@ -142,13 +144,13 @@ func (g *Git) admitBundle(ctx context.Context, t target, q Request, dir string) 
 		return repo, "", fmt.Errorf("read the bundle: %w", err)
 	}
 	unpack := repo.gitCommand("index-pack", "--stdin", "--fix-thin", "--strict", fmt.Sprintf("--max-input-size=%d", g.maxBundle))
-	unpack.stdin = f
-	r, err := g.run(ctx, unpack)
+	unpack.Stdin = f
+	r, err := g.proc.Run(ctx, unpack)
 	if err != nil {
 		return repo, "", err
 	}
-	if r.exit != 0 {
-		return repo, "", newRefusal("bad_bundle", "", "the bundle's objects are refused: %s", r.stderr)
+	if r.Exit != 0 {
+		return repo, "", gitexec.Refuse("bad_bundle", "", "the bundle's objects are refused: %s", r.Stderr)
 	}
 	if err := repo.checkSizes(ctx); err != nil {
 		return repo, "", err
@@ -162,12 +164,12 @@ func (q quarantine) checkBase(ctx context.Context, base string, prerequisites []
 	if err != nil {
 		return err
 	}
-	if r.exit != 0 || r.stdoutText() != "commit" {
-		return newRefusal("unknown_base", "base the work on a commit of the repository that the run was seeded from", "the repository has no commit %s", base)
+	if r.Exit != 0 || r.StdoutText() != "commit" {
+		return gitexec.Refuse("unknown_base", "base the work on a commit of the repository that the run was seeded from", "the repository has no commit %s", base)
 	}
 	for i, oid := range prerequisites {
 		if i == 1000 {
-			return newRefusal("bad_bundle", "", "the bundle is not usable: it has more than 1000 prerequisites")
+			return gitexec.Refuse("bad_bundle", "", "the bundle is not usable: it has more than 1000 prerequisites")
 		}
 		if oid == base {
 			continue
@@ -175,7 +177,7 @@ func (q quarantine) checkBase(ctx context.Context, base string, prerequisites []
 		if ok, err := q.isAncestor(ctx, oid, base); err != nil {
 			return err
 		} else if !ok {
-			return newRefusal("bad_bundle", "", "the bundle is not usable: it needs %s, which is not in the history of the base", oid)
+			return gitexec.Refuse("bad_bundle", "", "the bundle is not usable: it needs %s, which is not in the history of the base", oid)
 		}
 	}
 	return nil
@@ -187,21 +189,21 @@ func (q quarantine) checkHead(ctx context.Context, base, head string) error {
 	if err != nil {
 		return err
 	}
-	if r.exit != 0 || r.stdoutText() != "commit" {
-		return newRefusal("bad_bundle", "", "the bundle has no commit %s, its head", head)
+	if r.Exit != 0 || r.StdoutText() != "commit" {
+		return gitexec.Refuse("bad_bundle", "", "the bundle has no commit %s, its head", head)
 	}
 	if ok, err := q.isAncestor(ctx, base, head); err != nil {
 		return err
 	} else if !ok {
-		return newRefusal("not_a_descendant", "", "the head %s does not descend from the base %s", head, base)
+		return gitexec.Refuse("not_a_descendant", "", "the head %s does not descend from the base %s", head, base)
 	}
 	// --strict has checked the links of the pack's objects; this walks from the head, as git receive-pack does.
 	r, err = q.run(ctx, "rev-list", "--objects", "--quiet", head, "--not", base)
 	if err != nil {
 		return err
 	}
-	if r.exit != 0 {
-		return newRefusal("bad_bundle", "", "the bundle is incomplete: %s", r.stderr)
+	if r.Exit != 0 {
+		return gitexec.Refuse("bad_bundle", "", "the bundle is incomplete: %s", r.Stderr)
 	}
 	return nil
 }

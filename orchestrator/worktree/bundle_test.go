@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // Every way that a sprite's bundle may be wrong is refused by name, and nothing of it reaches the target.
@@ -188,7 +190,7 @@ func FuzzReadBundle(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := readBundle(bytes.NewReader(b))
 		if err != nil {
-			if !isRefusal(err) {
+			if !gitexec.IsRefusal(err) {
 				t.Fatalf("error %v is no refusal", err)
 			}
 			return

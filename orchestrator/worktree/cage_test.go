@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // packer writes a pack as no git would.
@@ -162,12 +164,12 @@ func TestLimitsEndGit(t *testing.T) {
 	w := newWorld(t)
 	for name, tt := range map[string]struct {
 		script, want string
-		limits       limits
+		limits       gitexec.Limits
 	}{
-		"processor": {"while :; do :; done", "more than 1s of processor time", limits{cpu: time.Second, deadline: time.Minute}},
-		"clock":     {"sleep 60 & wait", "longer than 1s", limits{cpu: time.Minute, deadline: time.Second}},
-		"output":    {"yes", "printed more than 32 MiB", limits{cpu: time.Minute, deadline: time.Minute}},
-		"memory":    {"exec git hash-object --stdin </dev/zero", "more than 256 MiB of memory", limits{memory: 256 << 20, cpu: time.Minute, deadline: time.Minute}},
+		"processor": {"while :; do :; done", "more than 1s of processor time", gitexec.Limits{CPU: time.Second, Deadline: time.Minute}},
+		"clock":     {"sleep 60 & wait", "longer than 1s", gitexec.Limits{CPU: time.Minute, Deadline: time.Second}},
+		"output":    {"yes", "printed more than 32 MiB", gitexec.Limits{CPU: time.Minute, Deadline: time.Minute}},
+		"memory":    {"exec git hash-object --stdin </dev/zero", "more than 256 MiB of memory", gitexec.Limits{Memory: 256 << 20, CPU: time.Minute, Deadline: time.Minute}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.write(name, "#!/bin/sh\n"+tt.script+"\n")
@@ -178,7 +180,7 @@ func TestLimitsEndGit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = g.run(t.Context(), command{args: []string{"show"}, limits: &tt.limits})
+			_, err = g.proc.Run(t.Context(), gitexec.Command{Args: []string{"show"}, Limits: &tt.limits})
 			wantCode(t, err, "limit_exceeded")
 			if !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("run = %v, want %q", err, tt.want)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // Find checks that a repository and a ref exist, without fetching: it only lists the refs of a remote. If not, the error is
@@ -27,9 +29,9 @@ func (g *Git) Find(ctx context.Context, spec, ref string) error {
 	var remote *remoteError
 	switch {
 	case errors.As(err, &remote) && remote.isAbsent():
-		return newRefusal("repository_not_found", remote.remedyHint(), "%s: %s", remote.doing, remote.stderr)
+		return gitexec.Refuse("repository_not_found", remote.remedyHint(), "%s: %s", remote.doing, remote.stderr)
 	case errors.As(err, &remote):
-		return newRefusal("repository_unreachable", remote.remedyHint(), "%s: %s", remote.doing, remote.stderr)
+		return gitexec.Refuse("repository_unreachable", remote.remedyHint(), "%s: %s", remote.doing, remote.stderr)
 	case err != nil:
 		return err
 	case ref == "" || !plainName(ref):
@@ -40,7 +42,7 @@ func (g *Git) Find(ctx context.Context, spec, ref string) error {
 			return nil
 		}
 	}
-	return newRefusal("ref_not_found", "list them with git ls-remote", "%s has no branch or tag %q", StripCredentials(spec), cleanLine(ref))
+	return gitexec.Refuse("ref_not_found", "list them with git ls-remote", "%s has no branch or tag %q", StripCredentials(spec), gitexec.CleanLine(ref))
 }
 
 // plainName reports whether a ref can only be the name of a branch or a tag: neither an abbreviated commit nor an

@@ -9,6 +9,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // Content gives a Request's Review access to the objects and lines that a push adds. All of it is untrusted.
@@ -34,7 +36,7 @@ func (c Content) Objects(ctx context.Context, each func(path string, content io.
 	}
 	var ids bytes.Buffer
 	var paths []string
-	for l := range strings.Lines(string(list.stdout)) {
+	for l := range strings.Lines(string(list.Stdout)) {
 		id, path, _ := strings.Cut(strings.TrimSuffix(l, "\n"), " ")
 		ids.WriteString(id + "\n")
 		paths = append(paths, path)
@@ -43,12 +45,12 @@ func (c Content) Objects(ctx context.Context, each func(path string, content io.
 	defer cancel()
 	r, w := io.Pipe()
 	read := c.q.gitCommand("cat-file", "--batch", "--buffer")
-	read.stdin, read.out = &ids, w
+	read.Stdin, read.Out = &ids, w
 	ended := make(chan error, 1)
 	go func() {
-		res, err := c.q.git.run(ctx, read)
-		if err == nil && res.exit != 0 {
-			err = fmt.Errorf("read the sprite's objects (exit %d): %s", res.exit, res.stderr)
+		res, err := c.q.git.proc.Run(ctx, read)
+		if err == nil && res.Exit != 0 {
+			err = fmt.Errorf("read the sprite's objects (exit %d): %s", res.Exit, res.Stderr)
 		}
 		w.CloseWithError(err)
 		ended <- err
@@ -73,7 +75,7 @@ func readBatch(r *bufio.Reader, paths []string, each func(string, io.Reader) err
 		}
 		f := strings.Fields(head)
 		if len(f) != 3 {
-			return newRefusal("bad_bundle", "", "an object of the bundle cannot be read: %s", cleanLine(head))
+			return gitexec.Refuse("bad_bundle", "", "an object of the bundle cannot be read: %s", gitexec.CleanLine(head))
 		}
 		size, err := strconv.ParseInt(f[2], 10, 64)
 		if err != nil {

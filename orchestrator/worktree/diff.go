@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // Bounds of a Diff: it is stored with the run and shown to a person. The digest covers everything.
@@ -60,12 +62,12 @@ func (s *staged) describeDiff(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if raw.exit != 0 {
-		return fmt.Errorf("compare base and head: %s", raw.stderr)
+	if raw.Exit != 0 {
+		return fmt.Errorf("compare base and head: %s", raw.Stderr)
 	}
-	sum := sha256.Sum256(raw.stdout)
+	sum := sha256.Sum256(raw.Stdout)
 	s.DiffDigest = hex.EncodeToString(sum[:])
-	changes, err := parseRaw(string(raw.stdout))
+	changes, err := parseRaw(string(raw.Stdout))
 	if err != nil {
 		return err
 	}
@@ -73,7 +75,7 @@ func (s *staged) describeDiff(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lines := parseNumstat(string(num.stdout))
+	lines := parseNumstat(string(num.Stdout))
 	s.Diff.Files, s.Diff.Commits = []File{}, []Commit{}
 	s.Diff.FilesTotal = len(changes)
 	for i, c := range changes {
@@ -81,7 +83,7 @@ func (s *staged) describeDiff(ctx context.Context) error {
 		s.Diff.Additions += max(n[0], 0)
 		s.Diff.Deletions += max(n[1], 0)
 		if i < maxFiles {
-			s.Diff.Files = append(s.Diff.Files, File{Path: cleanLine(c.path), Status: c.status, Additions: n[0], Deletions: n[1]})
+			s.Diff.Files = append(s.Diff.Files, File{Path: gitexec.CleanLine(c.path), Status: c.status, Additions: n[0], Deletions: n[1]})
 		}
 	}
 	s.Diff.Stat = fmt.Sprintf("%d files changed, %d insertions(+), %d deletions(-)", len(changes), s.Diff.Additions, s.Diff.Deletions)
@@ -109,7 +111,7 @@ func (s *staged) describeCommits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.Diff.CommitsTotal, err = strconv.Atoi(r.stdoutText()); err != nil {
+	if s.Diff.CommitsTotal, err = strconv.Atoi(r.StdoutText()); err != nil {
 		return fmt.Errorf("count the commits: %w", err)
 	}
 	// %s and %an cannot hold a newline, so lines are records whatever a commit says.
@@ -118,10 +120,10 @@ func (s *staged) describeCommits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for l := range strings.Lines(string(r.stdout)) {
+	for l := range strings.Lines(string(r.Stdout)) {
 		f := strings.SplitN(l, "\x00", 3)
 		if len(f) == 3 {
-			s.Diff.Commits = append(s.Diff.Commits, Commit{SHA: f[0], Author: cleanLine(f[1]), Subject: cleanLine(f[2])})
+			s.Diff.Commits = append(s.Diff.Commits, Commit{SHA: f[0], Author: gitexec.CleanLine(f[1]), Subject: gitexec.CleanLine(f[2])})
 		}
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // Request is a push that a sprite asks for. Everything but Repo and Run comes from the sprite.
@@ -100,7 +102,7 @@ func (s *staged) checkForward(ctx context.Context) error {
 	}
 	ok, err := s.repo.isAncestor(ctx, s.Old, s.Head)
 	if err == nil && !ok {
-		err = newRefusal("not_fast_forward", "push to another branch, or rebase onto it; a branch of an earlier try may be deleted there", "the branch %s of %s has commits that this push would drop", s.Branch, s.RemoteURL)
+		err = gitexec.Refuse("not_fast_forward", "push to another branch, or rebase onto it; a branch of an earlier try may be deleted there", "the branch %s of %s has commits that this push would drop", s.Branch, s.RemoteURL)
 	}
 	return err
 }
@@ -108,7 +110,7 @@ func (s *staged) checkForward(ctx context.Context) error {
 // destinationOf returns the destination branch of a request, or a refusal, without contacting the remote.
 func (g *Git) destinationOf(q Request) (string, error) {
 	if !isOID(q.Base) || (q.Head != "" && !isOID(q.Head)) {
-		return "", newRefusal("bad_request", "give full commit ids, as git rev-parse prints them", "base and head must be full commit ids")
+		return "", gitexec.Refuse("bad_request", "give full commit ids, as git rev-parse prints them", "base and head must be full commit ids")
 	}
 	if err := branchRef(q.Branch); err != nil {
 		return "", err
@@ -137,12 +139,12 @@ func (g *Git) currentCommit(ctx context.Context, t target, branch string) (strin
 		}
 		return refs.values[ref], g.checkProtected(branch, refs.head)
 	}
-	r, err := g.mustRun(ctx, command{dir: t.top, user: true, args: []string{"worktree", "list", "--porcelain"}})
+	r, err := g.proc.MustRun(ctx, gitexec.Command{Dir: t.top, User: true, Args: []string{"worktree", "list", "--porcelain"}})
 	if err != nil {
 		return "", err
 	}
-	if checkedOut(r.stdoutText(), ref) {
-		return "", newRefusal("branch_checked_out", "check out another branch, then approve again", "the branch %s is checked out in %s", branch, t.remote)
+	if checkedOut(r.StdoutText(), ref) {
+		return "", gitexec.Refuse("branch_checked_out", "check out another branch, then approve again", "the branch %s is checked out in %s", branch, t.remote)
 	}
 	return g.commitTree(ctx, t.top, ref)
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // Limits of a sprite's objects once they are unpacked.
@@ -32,38 +34,38 @@ func (q quarantine) checkSizes(ctx context.Context) error {
 	}
 	defer index.Close()
 	list := q.gitCommand("show-index", "--object-format="+q.format)
-	list.stdin = index
-	r, err := q.git.mustRun(ctx, list)
+	list.Stdin = index
+	r, err := q.git.proc.MustRun(ctx, list)
 	if err != nil {
 		return err
 	}
 	var ids bytes.Buffer
-	for l := range strings.Lines(string(r.stdout)) { // OFFSET ID (CRC)
+	for l := range strings.Lines(string(r.Stdout)) { // OFFSET ID (CRC)
 		if f := strings.Fields(l); len(f) >= 2 {
 			ids.WriteString(f[1] + "\n")
 		}
 	}
 	ask := q.gitCommand("cat-file", "--batch-check=%(objecttype) %(objectsize)", "--buffer")
-	ask.stdin = &ids
-	if r, err = q.git.mustRun(ctx, ask); err != nil {
+	ask.Stdin = &ids
+	if r, err = q.git.proc.MustRun(ctx, ask); err != nil {
 		return err
 	}
 	total := int64(0)
-	for l := range strings.Lines(string(r.stdout)) {
+	for l := range strings.Lines(string(r.Stdout)) {
 		kind, text, _ := strings.Cut(strings.TrimSpace(l), " ")
 		size, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return fmt.Errorf("measure the sprite's objects: git says %q", cleanLine(l))
+			return fmt.Errorf("measure the sprite's objects: git says %q", gitexec.CleanLine(l))
 		}
 		most := int64(maxRecordSize)
 		if kind == "blob" {
 			most = q.git.maxFile
 		}
 		if size > most {
-			return newRefusal("limit_exceeded", "push without very large files", "a %s of the bundle has %d bytes; the limit is %d", kind, size, most)
+			return gitexec.Refuse("limit_exceeded", "push without very large files", "a %s of the bundle has %d bytes; the limit is %d", kind, size, most)
 		}
 		if total += size; total > maxInflated {
-			return newRefusal("limit_exceeded", "push in smaller steps", "the bundle's objects have more than %d bytes unpacked", int64(maxInflated))
+			return gitexec.Refuse("limit_exceeded", "push in smaller steps", "the bundle's objects have more than %d bytes unpacked", int64(maxInflated))
 		}
 	}
 	return nil
@@ -90,7 +92,7 @@ func (q quarantine) checkPaths(ctx context.Context, base, head string) error {
 	if err != nil {
 		return err
 	}
-	before, after, _ := strings.Cut(roots.stdoutText(), "\n")
+	before, after, _ := strings.Cut(roots.StdoutText(), "\n")
 	root := treePair{before, after}
 	if before == after {
 		return nil
@@ -100,7 +102,7 @@ func (q quarantine) checkPaths(ctx context.Context, base, head string) error {
 	read, changes := 0, 0
 	for depth := 0; len(level) > 0; depth++ {
 		if depth == maxDepth {
-			return newRefusal("limit_exceeded", "nest folders less deeply", "the push has folders more than %d levels deep", maxDepth)
+			return gitexec.Refuse("limit_exceeded", "nest folders less deeply", "the push has folders more than %d levels deep", maxDepth)
 		}
 		trees, n, err := q.readTrees(ctx, level)
 		if err != nil {
@@ -127,14 +129,14 @@ func (q quarantine) checkPaths(ctx context.Context, base, head string) error {
 		level = next
 	}
 	sums := map[treePair][2]int64{}
-	if s := sumPaths(root, known, sums); s[0] > maxPaths || s[1] > maxOutput/2 {
+	if s := sumPaths(root, known, sums); s[0] > maxPaths || s[1] > gitexec.MaxOutput/2 {
 		return tooManyPaths()
 	}
 	return nil
 }
 
 func tooManyPaths() error {
-	return newRefusal("limit_exceeded", "push in smaller steps", "the push changes too many files to be inspected (more than %d, or paths of more than %d MiB)", maxPaths, maxOutput>>21)
+	return gitexec.Refuse("limit_exceeded", "push in smaller steps", "the push changes too many files to be inspected (more than %d, or paths of more than %d MiB)", maxPaths, gitexec.MaxOutput>>21)
 }
 
 // sumPaths counts the files below a pair and the bytes of their paths; sums remembers pairs. Numbers stop growing far
@@ -192,16 +194,16 @@ func (q quarantine) readObjects(ctx context.Context, kind string, ids []string) 
 		return bodies, 0, nil
 	}
 	c := q.gitCommand("cat-file", "--batch", "--buffer")
-	c.stdin = &ask
-	r, err := q.git.mustRun(ctx, c)
+	c.Stdin = &ask
+	r, err := q.git.proc.MustRun(ctx, c)
 	if err != nil {
 		return nil, 0, err
 	}
-	for rest := r.stdout; len(rest) > 0; { // ID KIND SIZE, the object, a newline
+	for rest := r.Stdout; len(rest) > 0; { // ID KIND SIZE, the object, a newline
 		head, body, _ := bytes.Cut(rest, []byte("\n"))
 		f := strings.Fields(string(head))
 		if len(f) != 3 || f[1] != kind {
-			return nil, 0, newRefusal("bad_bundle", "", "a %s of the bundle cannot be read: %s", kind, cleanLine(string(head)))
+			return nil, 0, gitexec.Refuse("bad_bundle", "", "a %s of the bundle cannot be read: %s", kind, gitexec.CleanLine(string(head)))
 		}
 		size, err := strconv.Atoi(f[2])
 		if err != nil || size >= len(body) {
@@ -209,7 +211,7 @@ func (q quarantine) readObjects(ctx context.Context, kind string, ids []string) 
 		}
 		bodies[f[0]], rest = body[:size], body[size+1:]
 	}
-	return bodies, len(r.stdout), nil
+	return bodies, len(r.Stdout), nil
 }
 
 // parseTree reads a tree object: "MODE NAME\0ID" over and over, the id in bytes.
@@ -219,7 +221,7 @@ func parseTree(body []byte, width int) (map[string]treeEntry, error) {
 		head, rest, ok := bytes.Cut(body, []byte{0})
 		mode, name, ok2 := bytes.Cut(head, []byte(" "))
 		if !ok || !ok2 || len(rest) < width {
-			return nil, newRefusal("bad_bundle", "", "a tree of the bundle cannot be read")
+			return nil, gitexec.Refuse("bad_bundle", "", "a tree of the bundle cannot be read")
 		}
 		entries[string(name)] = treeEntry{string(mode), string(rest[:width])}
 		body = rest[width:]

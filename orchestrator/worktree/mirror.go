@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // A mirror is a bare repository with the branches of one URL. The first run fetches all of it, later ones only updates.
@@ -131,8 +133,8 @@ func (m mirror) filePath(name string) string { return filepath.Join(m.dir, name)
 
 // gitCommand returns a command that runs in the mirror. It sets GIT_DIR, without which git would search the parent
 // directories if the mirror is damaged.
-func (m mirror) gitCommand(args ...string) command {
-	return command{dir: m.dir, env: []string{"GIT_DIR=" + m.dir}, hold: m.lock, args: args}
+func (m mirror) gitCommand(args ...string) gitexec.Command {
+	return gitexec.Command{Dir: m.dir, Env: []string{"GIT_DIR=" + m.dir}, Hold: m.lock, Args: args}
 }
 
 // checkState makes the mirror, or makes it anew when it is not one of the format, or when what was doubted is broken. What a
@@ -141,11 +143,11 @@ func (m mirror) checkState(ctx context.Context, format string) error {
 	if _, err := os.Stat(m.filePath("HEAD")); err != nil {
 		return m.recreateRepo(ctx, format)
 	}
-	r, err := m.git.run(ctx, m.gitCommand("rev-parse", "--show-object-format", "--is-bare-repository"))
+	r, err := m.git.proc.Run(ctx, m.gitCommand("rev-parse", "--show-object-format", "--is-bare-repository"))
 	if err != nil {
 		return err
 	}
-	if r.exit != 0 || r.stdoutText() != format+"\ntrue" {
+	if r.Exit != 0 || r.StdoutText() != format+"\ntrue" {
 		return m.recreateRepo(ctx, format)
 	}
 	if _, err := os.Stat(m.filePath(doubtMark)); err == nil {
@@ -167,8 +169,8 @@ func (m mirror) recreateRepo(ctx context.Context, format string) error {
 	if err := os.RemoveAll(m.dir); err != nil {
 		return err
 	}
-	init := command{args: []string{"init", "-q", "--bare", "--template=", "--object-format=" + format, m.dir}, hold: m.lock}
-	if _, err := m.git.mustRun(ctx, init); err != nil {
+	init := gitexec.Command{Args: []string{"init", "-q", "--bare", "--template=", "--object-format=" + format, m.dir}, Hold: m.lock}
+	if _, err := m.git.proc.MustRun(ctx, init); err != nil {
 		return err
 	}
 	return errors.Join(os.WriteFile(m.filePath(urlMark), []byte(m.shown+"\n"), 0o600), os.WriteFile(m.filePath(updatingMark), nil, 0o600))
@@ -194,7 +196,7 @@ func (m mirror) fetchRefs(ctx context.Context, head, want string) error {
 		return err
 	}
 	if head != "" {
-		if _, err := m.git.mustRun(ctx, m.gitCommand("symbolic-ref", "HEAD", "refs/heads/"+head)); err != nil {
+		if _, err := m.git.proc.MustRun(ctx, m.gitCommand("symbolic-ref", "HEAD", "refs/heads/"+head)); err != nil {
 			return err
 		}
 	}
@@ -206,17 +208,17 @@ func (m mirror) fetchRefs(ctx context.Context, head, want string) error {
 		return err
 	}
 	// Unreachable commits are kept: they may be the base of a waiting run.
-	_, err = m.git.mustRun(ctx, m.gitCommand("repack", "-a", "-d", "-k", "-q"))
+	_, err = m.git.proc.MustRun(ctx, m.gitCommand("repack", "-a", "-d", "-k", "-q"))
 	return err
 }
 
 func (m mirror) pullRefs(ctx context.Context, args ...string) error {
 	c := m.gitCommand(append([]string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"}, args[:len(args)-1]...)...)
-	c.user = true
-	c.args = append(c.args, "--end-of-options", m.url, args[len(args)-1])
-	r, err := m.git.run(ctx, c)
-	if err == nil && r.exit != 0 {
-		err = &remoteError{"fetch " + m.shown, r.stderr}
+	c.User = true
+	c.Args = append(c.Args, "--end-of-options", m.url, args[len(args)-1])
+	r, err := m.git.proc.Run(ctx, c)
+	if err == nil && r.Exit != 0 {
+		err = &remoteError{"fetch " + m.shown, r.Stderr}
 	}
 	return err
 }
@@ -241,26 +243,26 @@ func (m mirror) fetchOne(ctx context.Context, want string) error {
 		return err
 	}
 	// A tag that was there before has been removed since, or never was.
-	_, err := m.git.run(ctx, m.gitCommand("update-ref", "-d", tag))
+	_, err := m.git.proc.Run(ctx, m.gitCommand("update-ref", "-d", tag))
 	return err
 }
 
 func (m mirror) hasCommit(ctx context.Context, rev string) bool {
-	r, err := m.git.run(ctx, m.gitCommand("cat-file", "-e", rev+"^{commit}"))
-	return err == nil && r.exit == 0
+	r, err := m.git.proc.Run(ctx, m.gitCommand("cat-file", "-e", rev+"^{commit}"))
+	return err == nil && r.Exit == 0
 }
 
 // isIntact runs git fsck, which reads all objects, or with --connectivity-only checks that they exist.
 func (m mirror) isIntact(ctx context.Context, args ...string) bool {
-	r, err := m.git.run(ctx, m.gitCommand(append([]string{"fsck", "--no-dangling", "--no-progress"}, args...)...))
-	return err != nil || r.exit == 0
+	r, err := m.git.proc.Run(ctx, m.gitCommand(append([]string{"fsck", "--no-dangling", "--no-progress"}, args...)...))
+	return err != nil || r.Exit == 0
 }
 
 // doubt marks the mirror of a URL from which a bundle could not be made, so that it is looked through when it is used
 // next; false when the error has other causes.
 func (g *Git) doubt(spec string, err error) bool {
 	var remote *remoteError
-	if !isURL(spec) || isRefusal(err) || errors.As(err, &remote) || errors.Is(err, syscall.ENOSPC) {
+	if !isURL(spec) || gitexec.IsRefusal(err) || errors.As(err, &remote) || errors.Is(err, syscall.ENOSPC) {
 		return false
 	}
 	return os.WriteFile(filepath.Join(g.mirrors, mirrorName(spec)+".git", doubtMark), nil, 0o600) == nil

@@ -8,6 +8,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // Patch is a change as git diff prints it. Its text is untrusted.
@@ -22,7 +24,7 @@ var patchFlags = []string{"--patch", "--no-renames", "--no-ext-diff", "--no-text
 // Patch returns the content of a push that Inspect accepted. It contacts no remote for a request whose base is known.
 func (g *Git) Patch(ctx context.Context, r Request) (Patch, error) {
 	if !isOID(r.Base) || !isOID(r.Head) {
-		return Patch{}, newRefusal("bad_request", "", "base and head must be full commit ids")
+		return Patch{}, gitexec.Refuse("bad_request", "", "base and head must be full commit ids")
 	}
 	t, err := g.openTarget(ctx, r.Repo, r.Base)
 	if err != nil {
@@ -47,14 +49,14 @@ func (g *Git) Patch(ctx context.Context, r Request) (Patch, error) {
 // printPatch runs a git command that prints a patch, truncated to maxOutput.
 func (q quarantine) printPatch(ctx context.Context, args ...string) (Patch, error) {
 	out, err := q.run(ctx, args...)
-	p := Patch{Text: string(out.stdout), Cut: out.cut}
+	p := Patch{Text: string(out.Stdout), Cut: out.Cut}
 	switch {
-	case out.cut && ctx.Err() == nil:
+	case out.Cut && ctx.Err() == nil:
 		return p, nil
 	case err != nil:
 		return Patch{}, err
-	case out.exit > 1: // 1: git diff found a difference
-		return Patch{}, fmt.Errorf("git %s (exit %d): %s", args[0], out.exit, out.stderr)
+	case out.Exit > 1: // 1: git diff found a difference
+		return Patch{}, fmt.Errorf("git %s (exit %d): %s", args[0], out.Exit, out.Stderr)
 	}
 	return p, nil
 }
@@ -79,7 +81,7 @@ func (g *Git) PatchOf(ctx context.Context, files []FilePair) (Patch, error) {
 			return Patch{}, fmt.Errorf("compare files: %w", err)
 		}
 	}
-	q := quarantine{git: g, dir: dir, limits: readLimits(size)}
+	q := quarantine{git: g, dir: dir, limits: gitexec.ReadLimits(size)}
 	args := append([]string{"diff", "--no-index", "--no-prefix"}, patchFlags...)
 	return q.printPatch(ctx, append(args, "--", "a", "b")...)
 }

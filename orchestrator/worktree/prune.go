@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // PruneOptions says which mirrors PruneMirrors removes: those that were not used for OlderThan, and then, the longest
@@ -81,7 +83,7 @@ func (g *Git) listMirrors() ([]PrunedMirror, error) {
 			m.Used = info.ModTime()
 		}
 		if text, err := os.ReadFile(filepath.Join(g.mirrors, e.Name(), urlMark)); err == nil {
-			m.URL = cleanLine(string(text))
+			m.URL = gitexec.CleanLine(string(text))
 		}
 		err := filepath.WalkDir(filepath.Join(g.mirrors, e.Name()), func(_ string, d fs.DirEntry, err error) error {
 			if err != nil {

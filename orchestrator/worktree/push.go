@@ -3,6 +3,8 @@ package worktree
 import (
 	"context"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // PushStatus says how a destination came to be at the wanted commit.
@@ -61,7 +63,7 @@ func (p Push) Same(now Push) error {
 		{"diff", p.DiffDigest, now.DiffDigest},
 	} {
 		if d.was != d.is {
-			return newRefusal("binding_changed", "inspect and approve it again", "the %s has changed since the approval: it is %s, not %s", d.what, cleanLine(d.is), cleanLine(d.was))
+			return gitexec.Refuse("binding_changed", "inspect and approve it again", "the %s has changed since the approval: it is %s, not %s", d.what, gitexec.CleanLine(d.is), gitexec.CleanLine(d.was))
 		}
 	}
 	return nil
@@ -70,25 +72,25 @@ func (p Push) Same(now Push) error {
 // pushBranch runs git push, the only command with an effect outside. The lease makes it a compare-and-swap; Push has
 // checked that the update is a fast-forward, so the lease never forces.
 func (g *Git) pushBranch(ctx context.Context, s staged, res PushResult) (PushResult, error) {
-	r, err := g.run(ctx, command{dir: s.repo.dir, user: true, hide: s.Request.Hide, limits: pushLimits, args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags",
+	r, err := g.proc.Run(ctx, gitexec.Command{Dir: s.repo.dir, User: true, Hide: s.Request.Hide, Limits: gitexec.PushLimits, Args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags",
 		"--recurse-submodules=no", "--force-with-lease=" + res.Ref + ":" + res.Old, "--end-of-options", s.target.url, res.New + ":" + res.Ref}})
 	if err != nil {
 		return PushResult{}, err
 	}
-	flag, reason := parsePorcelain(string(r.stdout), res.Ref)
+	flag, reason := parsePorcelain(string(r.Stdout), res.Ref)
 	switch {
-	case r.exit == 0 && flag == '=':
+	case r.Exit == 0 && flag == '=':
 		res.Status = AlreadyThere
 		return res, nil
-	case r.exit == 0:
+	case r.Exit == 0:
 		return res, nil
 	}
 	// Read the branch instead of trusting git's exit code: losing a race against another copy of this push looks like a
 	// rejection, and so does a reply that was lost after the update.
 	now, err := g.currentCommit(ctx, s.target, s.Branch)
 	switch {
-	case err != nil && !isRefusal(err):
-		return PushResult{}, &remoteError{"push to " + s.RemoteURL, r.stderr}
+	case err != nil && !gitexec.IsRefusal(err):
+		return PushResult{}, &remoteError{"push to " + s.RemoteURL, r.Stderr}
 	case err != nil:
 		return PushResult{}, err
 	case now == res.New:
@@ -97,14 +99,14 @@ func (g *Git) pushBranch(ctx context.Context, s staged, res PushResult) (PushRes
 	case now != res.Old:
 		return PushResult{}, staleRefusal(s.Branch, s.RemoteURL)
 	case flag == '!':
-		return PushResult{}, newRefusal("rejected_by_remote", "ask the owners of that repository, or push to another branch",
-			"%s rejected the branch %s (%s): %s", s.RemoteURL, s.Branch, reason, remoteReason(r.stderr))
+		return PushResult{}, gitexec.Refuse("rejected_by_remote", "ask the owners of that repository, or push to another branch",
+			"%s rejected the branch %s (%s): %s", s.RemoteURL, s.Branch, reason, remoteReason(r.Stderr))
 	}
-	return PushResult{}, &remoteError{"push to " + s.RemoteURL, r.stderr}
+	return PushResult{}, &remoteError{"push to " + s.RemoteURL, r.Stderr}
 }
 
 func staleRefusal(branch, remote string) error {
-	return newRefusal("stale", "look at what changed, then ask for the push again", "the branch %s of %s moved since the push was inspected", branch, remote)
+	return gitexec.Refuse("stale", "look at what changed, then ask for the push again", "the branch %s of %s moved since the push was inspected", branch, remote)
 }
 
 // parsePorcelain finds the line of ref in git push --porcelain: "FLAG\tFROM:TO\tSUMMARY (REASON)".
@@ -112,7 +114,7 @@ func parsePorcelain(out, ref string) (flag byte, reason string) {
 	for l := range strings.Lines(out) {
 		f := strings.SplitN(strings.TrimSuffix(l, "\n"), "\t", 3)
 		if len(f) == 3 && len(f[0]) == 1 && strings.HasSuffix(f[1], ":"+ref) {
-			return f[0][0], cleanLine(f[2])
+			return f[0][0], gitexec.CleanLine(f[2])
 		}
 	}
 	return 0, ""

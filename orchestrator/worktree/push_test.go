@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // origin makes a bare remote of a repository with one commit, with a hook that records every update it sees.
@@ -332,7 +333,7 @@ func TestRemoteGone(t *testing.T) {
 	if err := os.Rename(w.path("origin.git"), w.path("away.git")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.git.Push(t.Context(), p); err == nil || isRefusal(err) {
+	if _, err := w.git.Push(t.Context(), p); err == nil || gitexec.IsRefusal(err) {
 		t.Errorf("Push without remote: %v, want an error that is not final", err)
 	}
 	if err := os.Rename(w.path("away.git"), w.path("origin.git")); err != nil {
@@ -364,7 +365,7 @@ func TestPushIntoRepositoryWithAlternates(t *testing.T) {
 // The git that pushes, and the hooks that it starts, do not have the agent's variables.
 func TestPushWithoutTheAgentsEnvironment(t *testing.T) {
 	w := newWorld(t)
-	w.git.env = append(w.git.env, "MODEL_KEY=sk-secret", "EDITOR=ed")
+	w.git.proc.Env = append(w.git.proc.Env, "MODEL_KEY=sk-secret", "EDITOR=ed")
 	url := w.origin()
 	base, head, bundle := w.sprite(url, "fix")
 	w.hook("origin.git/hooks/pre-receive", "env >"+w.path("seen"))

@@ -3,6 +3,8 @@ package worktree
 import (
 	"path"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // isOID reports whether s is a full commit id, sha1 or sha256, in lower case.
@@ -17,7 +19,7 @@ func isOID(s string) bool {
 // dash or "refs/", not HEAD, at most 200 bytes, no bytes beyond printable ASCII and valid letters of other scripts.
 func branchRef(branch string) error {
 	bad := func(why string) error {
-		return newRefusal("bad_branch", "choose a plain name such as fix/cache", "the branch name %q %s", cleanLine(branch), why)
+		return gitexec.Refuse("bad_branch", "choose a plain name such as fix/cache", "the branch name %q %s", gitexec.CleanLine(branch), why)
 	}
 	switch {
 	case branch == "":
@@ -34,7 +36,7 @@ func branchRef(branch string) error {
 		return r <= 0x20 || r == 0x7f || r == '\uFFFD' || strings.ContainsRune(`~^:?*[\`, r)
 	}):
 		return bad("holds a character that git does not allow")
-	case cleanLine(branch) != branch:
+	case gitexec.CleanLine(branch) != branch:
 		return bad("holds a character that cannot be shown")
 	case strings.HasSuffix(branch, "."):
 		return bad("ends with a dot")
@@ -58,11 +60,11 @@ func (g *Git) checkProtected(branch, defaultBranch string) error {
 			match = true
 		}
 		if match || (deep && strings.HasPrefix(name, dir+"/")) {
-			return newRefusal("protected_branch", "push to another branch and open a pull request", "the branch %s is protected", branch)
+			return gitexec.Refuse("protected_branch", "push to another branch and open a pull request", "the branch %s is protected", branch)
 		}
 	}
 	if defaultBranch != "" && strings.EqualFold(branch, defaultBranch) {
-		return newRefusal("protected_branch", "push to another branch and open a pull request", "the branch %s is protected: it is the remote's default branch", branch)
+		return gitexec.Refuse("protected_branch", "push to another branch and open a pull request", "the branch %s is protected: it is the remote's default branch", branch)
 	}
 	return nil
 }

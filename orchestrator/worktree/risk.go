@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // risk is a kind of change that can do harm outside of the repository, by its mode or content. Risks of paths are the
@@ -48,7 +50,7 @@ func (q quarantine) diffWarnings(ctx context.Context, changes []change, lines ma
 	}
 	var found [risks][]string
 	for _, c := range changes {
-		name := cleanLine(c.path)
+		name := gitexec.CleanLine(c.path)
 		if c.status == "D" {
 			name += " (deleted)"
 		}
@@ -56,7 +58,7 @@ func (q quarantine) diffWarnings(ctx context.Context, changes []change, lines ma
 			found[riskSubmodule] = append(found[riskSubmodule], name)
 		}
 		if to := string(targets[c.newOID]); c.newMode == "120000" && leavesTree(c.path, to) {
-			found[riskLink] = append(found[riskLink], name+" → "+cleanLine(to))
+			found[riskLink] = append(found[riskLink], name+" → "+gitexec.CleanLine(to))
 		}
 		if lines[c.path][0] < 0 && c.status != "D" {
 			found[riskBinary] = append(found[riskBinary], name)
@@ -88,7 +90,7 @@ func (r risk) warningLine(names []string) string {
 }
 
 // DisplayName returns a path of a sprite as one line of printable text of bounded length.
-func DisplayName(name string) string { return shortenName(cleanLine(name)) }
+func DisplayName(name string) string { return shortenName(gitexec.CleanLine(name)) }
 
 // shortenName keeps both ends of a name that is too long to be read.
 func shortenName(name string) string {

@@ -3,6 +3,8 @@ package worktree
 import (
 	"strings"
 	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 func TestSanitize(t *testing.T) {
@@ -23,12 +25,12 @@ func TestSanitize(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Sanitize(tt.in); got != tt.want {
+			if got := gitexec.Sanitize(tt.in); got != tt.want {
 				t.Errorf("Sanitize(%q) = %q, want %q", tt.in, got, tt.want)
 			}
 		})
 	}
-	if got := Sanitize(strings.Repeat("é", 4000)); len(got) > maxText+3 {
+	if got := gitexec.Sanitize(strings.Repeat("é", 4000)); len(got) > gitexec.MaxText+3 {
 		t.Errorf("Sanitize keeps %d bytes", len(got))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -56,9 +57,9 @@ func (g *Git) Seed(ctx context.Context, spec string, opt SeedOptions, dst string
 	}
 	var remote *remoteError
 	if errors.As(err, &remote) { // nothing is lost yet, so a clear end beats a wait
-		return Seeded{}, newRefusal("repository_unreachable", remote.remedyHint(), "%s: %s", remote.doing, remote.stderr)
+		return Seeded{}, gitexec.Refuse("repository_unreachable", remote.remedyHint(), "%s: %s", remote.doing, remote.stderr)
 	}
-	if err != nil && !isRefusal(err) {
+	if err != nil && !gitexec.IsRefusal(err) {
 		return Seeded{}, fmt.Errorf("seed from %s: %w", StripCredentials(spec), err)
 	}
 	return s, err
@@ -69,8 +70,8 @@ func (g *Git) seedBundle(ctx context.Context, spec string, opt SeedOptions, dst 
 	if err != nil {
 		return Seeded{}, err
 	}
-	if strings.HasPrefix(opt.Ref, "-") || cleanLine(opt.Ref) != opt.Ref {
-		return Seeded{}, newRefusal("ref_not_found", "give a branch, tag or commit", "%q is not a ref", cleanLine(opt.Ref))
+	if strings.HasPrefix(opt.Ref, "-") || gitexec.CleanLine(opt.Ref) != opt.Ref {
+		return Seeded{}, gitexec.Refuse("ref_not_found", "give a branch, tag or commit", "%q is not a ref", gitexec.CleanLine(opt.Ref))
 	}
 	t, err := g.openTarget(ctx, spec, opt.Ref)
 	if err != nil {
@@ -117,14 +118,14 @@ func (g *Git) seedBundle(ctx context.Context, spec string, opt SeedOptions, dst 
 	if s.Policy, err = g.readPolicy(ctx, repo, s.BaseHead); err != nil {
 		return Seeded{}, err
 	}
-	if s.Warnings, err = g.seedWarnings(ctx, command{dir: repo}, s.Head); err != nil {
+	if s.Warnings, err = g.seedWarnings(ctx, gitexec.Command{Dir: repo}, s.Head); err != nil {
 		return Seeded{}, err
 	}
-	r, err := g.run(ctx, command{dir: repo, args: []string{"cat-file", "-e", s.Head + ":go.mod"}})
+	r, err := g.proc.Run(ctx, gitexec.Command{Dir: repo, Args: []string{"cat-file", "-e", s.Head + ":go.mod"}})
 	if err != nil {
 		return Seeded{}, err
 	}
-	s.GoModule = r.exit == 0
+	s.GoModule = r.Exit == 0
 	return s, g.writeBundle(ctx, repo, s)
 }
 
@@ -144,39 +145,39 @@ func (g *Git) Policy(ctx context.Context, spec string) (string, error) {
 
 // readPolicy returns the content of PolicyFile in a commit. A policy that cannot be used is a refusal, never an empty one.
 func (g *Git) readPolicy(ctx context.Context, repo, commit string) (string, error) {
-	entry, err := g.mustRun(ctx, command{dir: repo, args: []string{"ls-tree", "-l", commit, "--", PolicyFile}})
-	if err != nil || len(entry.stdout) == 0 {
+	entry, err := g.proc.MustRun(ctx, gitexec.Command{Dir: repo, Args: []string{"ls-tree", "-l", commit, "--", PolicyFile}})
+	if err != nil || len(entry.Stdout) == 0 {
 		return "", err
 	}
-	f := strings.Fields(entry.stdoutText()) // MODE blob ID SIZE PATH
+	f := strings.Fields(entry.StdoutText()) // MODE blob ID SIZE PATH
 	if len(f) < 4 || f[1] != "blob" || f[0] == "120000" {
-		return "", newRefusal("policy_invalid", "make it a regular file", "%s of the repository is not a file", PolicyFile)
+		return "", gitexec.Refuse("policy_invalid", "make it a regular file", "%s of the repository is not a file", PolicyFile)
 	}
 	if size, err := strconv.Atoi(f[3]); err != nil || size > maxPolicy {
-		return "", newRefusal("policy_invalid", "shorten it", "%s of the repository has %s bytes; the limit is %d", PolicyFile, f[3], maxPolicy)
+		return "", gitexec.Refuse("policy_invalid", "shorten it", "%s of the repository has %s bytes; the limit is %d", PolicyFile, f[3], maxPolicy)
 	}
-	body, err := g.mustRun(ctx, command{dir: repo, args: []string{"cat-file", "blob", f[2]}})
-	return string(body.stdout), err
+	body, err := g.proc.MustRun(ctx, gitexec.Command{Dir: repo, Args: []string{"cat-file", "blob", f[2]}})
+	return string(body.Stdout), err
 }
 
 // writeBundle gives the scratch repository the one branch and packs it.
 func (g *Git) writeBundle(ctx context.Context, repo string, s Seeded) error {
 	refs := []string{"HEAD"}
 	if s.Branch == "" {
-		if _, err := g.mustRun(ctx, command{dir: repo, args: []string{"update-ref", "--no-deref", "HEAD", s.Head}}); err != nil {
+		if _, err := g.proc.MustRun(ctx, gitexec.Command{Dir: repo, Args: []string{"update-ref", "--no-deref", "HEAD", s.Head}}); err != nil {
 			return err
 		}
 	} else {
 		ref := "refs/heads/" + s.Branch
-		if _, err := g.mustRun(ctx, command{dir: repo, args: []string{"update-ref", ref, s.Head}}); err != nil {
+		if _, err := g.proc.MustRun(ctx, gitexec.Command{Dir: repo, Args: []string{"update-ref", ref, s.Head}}); err != nil {
 			return err
 		}
-		if _, err := g.mustRun(ctx, command{dir: repo, args: []string{"symbolic-ref", "HEAD", ref}}); err != nil {
+		if _, err := g.proc.MustRun(ctx, gitexec.Command{Dir: repo, Args: []string{"symbolic-ref", "HEAD", ref}}); err != nil {
 			return err
 		}
 		refs = append(refs, ref)
 	}
-	_, err := g.mustRun(ctx, command{dir: repo, args: append([]string{"bundle", "create", "-q", s.Bundle}, refs...)})
+	_, err := g.proc.MustRun(ctx, gitexec.Command{Dir: repo, Args: append([]string{"bundle", "create", "-q", s.Bundle}, refs...)})
 	return err
 }
 
@@ -185,12 +186,12 @@ func (g *Git) checkComplete(ctx context.Context, t target) error {
 	if !t.local {
 		return nil
 	}
-	r, err := g.run(ctx, command{dir: t.top, user: true, args: []string{"config", "--get-regexp", `^(extensions\.partialclone|remote\..*\.promisor)$`}})
+	r, err := g.proc.Run(ctx, gitexec.Command{Dir: t.top, User: true, Args: []string{"config", "--get-regexp", `^(extensions\.partialclone|remote\..*\.promisor)$`}})
 	if err != nil {
 		return err
 	}
-	if r.exit == 0 {
-		return newRefusal("partial_clone", "give its URL, or make a full clone", "%s is a partial clone: objects that a sprite needs are not there", t.remote)
+	if r.Exit == 0 {
+		return gitexec.Refuse("partial_clone", "give its URL, or make a full clone", "%s is a partial clone: objects that a sprite needs are not there", t.remote)
 	}
 	return nil
 }
@@ -207,13 +208,13 @@ func (g *Git) resolveRef(ctx context.Context, t target, ref string) (branch, hea
 			return "", "", err
 		}
 		if head == "" {
-			return "", "", newRefusal("empty_repository", "commit something first, or name a branch with --ref", "%s has no commit on HEAD", t.remote)
+			return "", "", gitexec.Refuse("empty_repository", "commit something first, or name a branch with --ref", "%s has no commit on HEAD", t.remote)
 		}
-		r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"symbolic-ref", "-q", "HEAD"}})
+		r, err := g.proc.Run(ctx, gitexec.Command{Dir: dir, User: true, Args: []string{"symbolic-ref", "-q", "HEAD"}})
 		if err != nil {
 			return "", "", err
 		}
-		return strings.TrimPrefix(r.stdoutText(), "refs/heads/"), head, nil
+		return strings.TrimPrefix(r.StdoutText(), "refs/heads/"), head, nil
 	}
 	name := strings.TrimPrefix(ref, "refs/heads/")
 	for _, at := range []string{"refs/heads/" + name, "refs/remotes/origin/" + name} {
@@ -224,19 +225,19 @@ func (g *Git) resolveRef(ctx context.Context, t target, ref string) (branch, hea
 	}
 	head, err = g.commitTree(ctx, dir, ref)
 	if err == nil && head == "" {
-		err = newRefusal("ref_not_found", "list them with git ls-remote", "%s has no branch, tag or commit %q", t.remote, ref)
+		err = gitexec.Refuse("ref_not_found", "list them with git ls-remote", "%s has no branch, tag or commit %q", t.remote, ref)
 	}
 	return "", head, err
 }
 
 // commitTree returns the id of the commit that rev names, "" when there is none.
 func (g *Git) commitTree(ctx context.Context, dir, rev string) (string, error) {
-	r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"rev-parse", "--verify", "-q", "--end-of-options", rev + "^{commit}"}})
-	if err != nil || r.exit != 0 {
+	r, err := g.proc.Run(ctx, gitexec.Command{Dir: dir, User: true, Args: []string{"rev-parse", "--verify", "-q", "--end-of-options", rev + "^{commit}"}})
+	if err != nil || r.Exit != 0 {
 		return "", err
 	}
 	// Before 2.43, rev-parse --verify echoes --end-of-options.
-	return strings.TrimPrefix(r.stdoutText(), "--end-of-options\n"), nil
+	return strings.TrimPrefix(r.StdoutText(), "--end-of-options\n"), nil
 }
 
 // userIdentity is who the user's commits are by; empty when they have not said so.
@@ -245,11 +246,11 @@ func (g *Git) userIdentity(ctx context.Context, t target) (name, email string) {
 	if t.local {
 		dir = t.top
 	}
-	r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT"}})
-	if err != nil || r.exit != 0 { // a user without identity is not an error: the skill has a default
+	r, err := g.proc.Run(ctx, gitexec.Command{Dir: dir, User: true, Args: []string{"-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT"}})
+	if err != nil || r.Exit != 0 { // a user without identity is not an error: the skill has a default
 		return "", ""
 	}
-	name, rest, ok := strings.Cut(r.stdoutText(), " <")
+	name, rest, ok := strings.Cut(r.StdoutText(), " <")
 	email, _, ok2 := strings.Cut(rest, "> ")
 	if !ok || !ok2 {
 		return "", ""
@@ -260,18 +261,18 @@ func (g *Git) userIdentity(ctx context.Context, t target) (name, email string) {
 // describeLocal adds the details that are known only of a local repository.
 func (g *Git) describeLocal(ctx context.Context, t target, s *Seeded) error {
 	s.RemoteURL = ""
-	r, err := g.run(ctx, command{dir: t.top, user: true, args: []string{"config", "--get", "remote.origin.url"}})
+	r, err := g.proc.Run(ctx, gitexec.Command{Dir: t.top, User: true, Args: []string{"config", "--get", "remote.origin.url"}})
 	if err != nil {
 		return err
 	}
-	if r.exit == 0 {
-		s.RemoteURL = StripCredentials(r.stdoutText())
+	if r.Exit == 0 {
+		s.RemoteURL = StripCredentials(r.StdoutText())
 	}
-	r, err = g.run(ctx, command{dir: t.top, user: true, args: []string{"symbolic-ref", "-q", "refs/remotes/origin/HEAD"}})
+	r, err = g.proc.Run(ctx, gitexec.Command{Dir: t.top, User: true, Args: []string{"symbolic-ref", "-q", "refs/remotes/origin/HEAD"}})
 	if err != nil {
 		return err
 	}
-	s.DefaultBranch = strings.TrimPrefix(r.stdoutText(), "refs/remotes/origin/")
+	s.DefaultBranch = strings.TrimPrefix(r.StdoutText(), "refs/remotes/origin/")
 	for _, name := range []string{"main", "master"} {
 		if s.DefaultBranch != "" {
 			break
@@ -286,14 +287,14 @@ func (g *Git) describeLocal(ctx context.Context, t target, s *Seeded) error {
 		return nil
 	}
 	// Submodules are compared by commit only, so that git never runs inside them.
-	r, err = g.run(ctx, command{dir: t.top, user: true, args: []string{"status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=dirty"}})
+	r, err = g.proc.Run(ctx, gitexec.Command{Dir: t.top, User: true, Args: []string{"status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=dirty"}})
 	if err != nil {
 		return err
 	}
-	if r.exit != 0 {
-		return fmt.Errorf("read the state of the working tree: %s", r.stderr)
+	if r.Exit != 0 {
+		return fmt.Errorf("read the state of the working tree: %s", r.Stderr)
 	}
-	s.Dirty = len(r.stdout) > 0
+	s.Dirty = len(r.Stdout) > 0
 	return nil
 }
 
@@ -311,25 +312,25 @@ func (g *Git) Missing(ctx context.Context, spec, ref string) ([]protocol.Warning
 	if err != nil {
 		return nil, err
 	}
-	return g.seedWarnings(ctx, command{dir: t.top, user: true}, head)
+	return g.seedWarnings(ctx, gitexec.Command{Dir: t.top, User: true}, head)
 }
 
 // seedWarnings names what a bundle of head does not carry; in says where and how git reads head.
-func (g *Git) seedWarnings(ctx context.Context, in command, head string) ([]protocol.Warning, error) {
-	git := func(args ...string) (result, error) {
-		in.args = args
-		return g.run(ctx, in)
+func (g *Git) seedWarnings(ctx context.Context, in gitexec.Command, head string) ([]protocol.Warning, error) {
+	git := func(args ...string) (gitexec.Result, error) {
+		in.Args = args
+		return g.proc.Run(ctx, in)
 	}
 	var out []protocol.Warning
 	r, err := git("config", "-z", "--blob", head+":.gitmodules", "--get-regexp", `^submodule\..*\.path$`)
 	if err != nil {
 		return nil, err
 	}
-	if r.exit == 0 {
+	if r.Exit == 0 {
 		var paths []string
-		for entry := range strings.SplitSeq(string(r.stdout), "\x00") {
+		for entry := range strings.SplitSeq(string(r.Stdout), "\x00") {
 			if _, path, ok := strings.Cut(entry, "\n"); ok {
-				paths = append(paths, cleanLine(path))
+				paths = append(paths, gitexec.CleanLine(path))
 			}
 		}
 		more := ""
@@ -341,7 +342,7 @@ func (g *Git) seedWarnings(ctx context.Context, in command, head string) ([]prot
 	if r, err = git("grep", "-q", "-F", "filter=lfs", head, "--", ":(glob)**/.gitattributes"); err != nil {
 		return nil, err
 	}
-	if r.exit == 0 {
+	if r.Exit == 0 {
 		out = append(out, protocol.Warning{Code: "lfs", Message: "the repository uses git LFS: in the sprite its large files are pointers, not their content"})
 	}
 	return out, nil
@@ -351,14 +352,14 @@ func (g *Git) seedWarnings(ctx context.Context, in command, head string) ([]prot
 // releases what is returned.
 func (g *Git) withHistory(ctx context.Context, t target) (target, error) {
 	shallow := func(why string) error {
-		return newRefusal("shallow_repository", "run git fetch --unshallow in it, or give its URL", "%s is a shallow clone, and the history that a sprite needs is not there; %s", t.remote, why)
+		return gitexec.Refuse("shallow_repository", "run git fetch --unshallow in it, or give its URL", "%s is a shallow clone, and the history that a sprite needs is not there; %s", t.remote, why)
 	}
-	r, err := g.run(ctx, command{dir: t.top, user: true, args: []string{"config", "--get", "remote.origin.url"}})
+	r, err := g.proc.Run(ctx, gitexec.Command{Dir: t.top, User: true, Args: []string{"config", "--get", "remote.origin.url"}})
 	if err != nil {
 		return target{}, err
 	}
-	origin := r.stdoutText()
-	if r.exit != 0 || !isURL(origin) {
+	origin := r.StdoutText()
+	if r.Exit != 0 || !isURL(origin) {
 		return target{}, shallow("it has no origin to fetch it from")
 	}
 	roots, err := g.shallowRoots(ctx, t)
@@ -370,7 +371,7 @@ func (g *Git) withHistory(ctx context.Context, t target) (target, error) {
 		return target{}, err
 	}
 	caller := *g // with the configuration of the clone for its remote, as CI systems leave it there
-	caller.runner = g.withEnv(append(slices.Clone(g.env), secrets...))
+	caller.proc = g.proc.WithEnv(append(slices.Clone(g.proc.Env), secrets...))
 	var full target
 	for i, root := range strings.Fields(string(roots)) {
 		if i == maxRoots {
@@ -398,20 +399,20 @@ const maxRoots = 8
 
 // localCredentials are the settings of a repository by which git authenticates, as an environment for git elsewhere.
 func (g *Git) localCredentials(ctx context.Context, t target) ([]string, error) {
-	r, err := g.run(ctx, command{dir: t.top, user: true, args: []string{"config", "--local", "-z", "--get-regexp", `^(http|credential)\.|^url\..*\.insteadof$|^core\.sshcommand$`}})
-	if err != nil || r.exit != 0 {
+	r, err := g.proc.Run(ctx, gitexec.Command{Dir: t.top, User: true, Args: []string{"config", "--local", "-z", "--get-regexp", `^(http|credential)\.|^url\..*\.insteadof$|^core\.sshcommand$`}})
+	if err != nil || r.Exit != 0 {
 		return nil, err
 	}
 	var env []string
 	n := 0
-	for _, kv := range g.env { // the user's own come first
+	for _, kv := range g.proc.Env { // the user's own come first
 		if count, ok := strings.CutPrefix(kv, "GIT_CONFIG_COUNT="); ok {
 			if n, err = strconv.Atoi(count); err != nil {
 				return nil, fmt.Errorf("read GIT_CONFIG_COUNT: %w", err)
 			}
 		}
 	}
-	for entry := range strings.SplitSeq(strings.TrimSuffix(string(r.stdout), "\x00"), "\x00") {
+	for entry := range strings.SplitSeq(strings.TrimSuffix(string(r.Stdout), "\x00"), "\x00") {
 		if key, value, ok := strings.Cut(entry, "\n"); ok {
 			env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, value))
 			n++

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // snapshotTree commits the working tree of t as it is, on top of s.Head, into the scratch repository repo. The user's index
@@ -16,31 +18,31 @@ import (
 // is written. It returns s.Head itself when there is nothing to add.
 func (g *Git) snapshotTree(ctx context.Context, t target, s Seeded, scratch, repo string, opt SeedOptions) (string, error) {
 	if !t.local || t.bare {
-		return "", newRefusal("no_working_tree", "leave --include-uncommitted out", "%s has no working tree with uncommitted changes", t.remote)
+		return "", gitexec.Refuse("no_working_tree", "leave --include-uncommitted out", "%s has no working tree with uncommitted changes", t.remote)
 	}
 	if at, err := g.commitTree(ctx, t.top, "HEAD"); err != nil {
 		return "", err
 	} else if at != s.Head || (opt.Ref != "" && s.Branch == "" && opt.Ref != at) {
-		return "", newRefusal("ref_not_checked_out", "check it out, or leave --include-uncommitted out", "the working tree is not on %q", opt.Ref)
+		return "", gitexec.Refuse("ref_not_checked_out", "check it out, or leave --include-uncommitted out", "the working tree is not on %q", opt.Ref)
 	}
-	r, err := g.mustRun(ctx, command{dir: t.top, user: true, args: []string{"rev-parse", "--path-format=absolute", "--git-path", "index"}})
+	r, err := g.proc.MustRun(ctx, gitexec.Command{Dir: t.top, User: true, Args: []string{"rev-parse", "--path-format=absolute", "--git-path", "index"}})
 	if err != nil {
 		return "", err
 	}
 	index := filepath.Join(scratch, "index")
-	if err := copyFile(index, r.stdoutText()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := copyFile(index, r.StdoutText()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("copy the index: %w", err)
 	}
 	env := []string{"GIT_INDEX_FILE=" + index, "GIT_OBJECT_DIRECTORY=" + filepath.Join(repo, "objects")}
 	git := func(args ...string) (string, error) {
-		r, err := g.mustRun(ctx, command{dir: t.top, user: true, env: env, args: args})
-		return r.stdoutText(), err
+		r, err := g.proc.MustRun(ctx, gitexec.Command{Dir: t.top, User: true, Env: env, Args: args})
+		return r.StdoutText(), err
 	}
 
 	if unmerged, err := git("ls-files", "--unmerged"); err != nil {
 		return "", err
 	} else if unmerged != "" {
-		return "", newRefusal("unmerged_paths", "resolve the conflicts, or leave --include-uncommitted out", "the working tree has unresolved merge conflicts")
+		return "", gitexec.Refuse("unmerged_paths", "resolve the conflicts, or leave --include-uncommitted out", "the working tree has unresolved merge conflicts")
 	}
 	if _, err := git("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false", "add", "-A", "--", "."); err != nil {
 		return "", err

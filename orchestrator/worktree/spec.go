@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // Absolute makes a repository spec independent of the working directory: a path is joined to cwd, a URL stays. A
@@ -42,31 +44,31 @@ func CheckSpec(spec string) error {
 func checkURL(spec string) error {
 	const hint = "use https://…, ssh://…, user@host:path or file:///…"
 	if strings.HasPrefix(spec, "-") || strings.ContainsFunc(spec, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
-		return newRefusal("unsafe_url", hint, "the repository URL %q is not one", cleanLine(spec))
+		return gitexec.Refuse("unsafe_url", hint, "the repository URL %q is not one", gitexec.CleanLine(spec))
 	}
 	scheme, _, ok := strings.Cut(spec, "://")
 	if !ok { // user@host:path; "helper::address" starts a program
 		host, path, _ := strings.Cut(spec, ":")
 		if strings.HasPrefix(path, ":") || host == "" || strings.HasPrefix(path, "-") {
-			return newRefusal("unsafe_url", hint, "the repository URL %q names a helper program", cleanLine(spec))
+			return gitexec.Refuse("unsafe_url", hint, "the repository URL %q names a helper program", gitexec.CleanLine(spec))
 		}
 		return nil
 	}
 	switch scheme {
 	case "https", "http", "ssh", "git", "file", "git+ssh", "ssh+git":
 	default:
-		return newRefusal("unsafe_url", hint, "repository URLs with %q are not supported", cleanLine(scheme)+"://")
+		return gitexec.Refuse("unsafe_url", hint, "repository URLs with %q are not supported", gitexec.CleanLine(scheme)+"://")
 	}
 	u, err := url.Parse(spec)
 	if err != nil {
-		return newRefusal("unsafe_url", hint, "the repository URL cannot be read")
+		return gitexec.Refuse("unsafe_url", hint, "the repository URL cannot be read")
 	}
 	if strings.HasPrefix(u.Host, "-") || strings.HasPrefix(u.User.Username(), "-") {
-		return newRefusal("unsafe_url", hint, "the host of the repository URL starts with a dash")
+		return gitexec.Refuse("unsafe_url", hint, "the host of the repository URL starts with a dash")
 	}
 	_, secret := u.User.Password()
 	if secret || (u.User != nil && (scheme == "https" || scheme == "http")) {
-		return newRefusal("credentials_in_url", "remove them and use a git credential helper (git help credentials)",
+		return gitexec.Refuse("credentials_in_url", "remove them and use a git credential helper (git help credentials)",
 			"the repository URL contains credentials, which would be stored with the run")
 	}
 	return nil
@@ -76,7 +78,7 @@ func checkURL(spec string) error {
 func StripCredentials(remote string) string {
 	u, err := url.Parse(remote)
 	if err != nil || u.Scheme == "" || u.Host == "" {
-		return cleanLine(remote)
+		return gitexec.CleanLine(remote)
 	}
 	if u.Scheme == "http" || u.Scheme == "https" {
 		u.User = nil

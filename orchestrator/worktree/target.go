@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // target is the user's repository, which a run is seeded from and pushed to. For a URL, the objects are those of its
@@ -32,7 +34,7 @@ type target struct {
 // or commit, or "".
 func (g *Git) openTarget(ctx context.Context, spec, want string) (target, error) {
 	if spec == "" {
-		return target{}, newRefusal("no_repository", "name one with --repo URL|PATH", "no repository was given")
+		return target{}, gitexec.Refuse("no_repository", "name one with --repo URL|PATH", "no repository was given")
 	}
 	if isURL(spec) {
 		if err := checkURL(spec); err != nil {
@@ -51,37 +53,37 @@ func (g *Git) locateRepo(ctx context.Context, path string) (target, error) {
 	}
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && !info.IsDir()) {
-		return target{}, newRefusal("not_a_repository", "give the directory of a git repository, or its URL", "there is no directory %s", cleanLine(path))
+		return target{}, gitexec.Refuse("not_a_repository", "give the directory of a git repository, or its URL", "there is no directory %s", gitexec.CleanLine(path))
 	}
 	if err != nil {
 		return target{}, fmt.Errorf("locate the repository: %w", err)
 	}
-	r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"rev-parse", "--path-format=absolute",
+	r, err := g.proc.Run(ctx, gitexec.Command{Dir: dir, User: true, Args: []string{"rev-parse", "--path-format=absolute",
 		"--is-bare-repository", "--show-object-format", "--is-shallow-repository", "--absolute-git-dir", "--git-path", "objects"}})
 	if err != nil {
 		return target{}, err
 	}
-	if r.exit != 0 {
+	if r.Exit != 0 {
 		hint := "run git init there and commit, or give another path"
-		if strings.Contains(r.stderr, "dubious ownership") {
+		if strings.Contains(r.Stderr, "dubious ownership") {
 			hint = "if you trust it: git config --global --add safe.directory " + dir
 		}
-		return target{}, newRefusal("not_a_repository", hint, "%s cannot be read as a git repository: %s", cleanLine(path), r.stderr)
+		return target{}, gitexec.Refuse("not_a_repository", hint, "%s cannot be read as a git repository: %s", gitexec.CleanLine(path), r.Stderr)
 	}
-	lines := strings.Split(r.stdoutText(), "\n")
+	lines := strings.Split(r.StdoutText(), "\n")
 	if len(lines) != 5 {
-		return target{}, newRefusal("unsupported_repository", "move it to a path without line breaks", "the path of the repository contains a line break")
+		return target{}, gitexec.Refuse("unsupported_repository", "move it to a path without line breaks", "the path of the repository contains a line break")
 	}
 	t := target{release: func() {}, local: true, bare: lines[0] == "true", format: lines[1], shallow: lines[2] == "true", gitdir: lines[3], objects: lines[4], top: lines[3]}
 	if !t.bare {
-		r, err := g.run(ctx, command{dir: dir, user: true, args: []string{"rev-parse", "--show-toplevel"}})
+		r, err := g.proc.Run(ctx, gitexec.Command{Dir: dir, User: true, Args: []string{"rev-parse", "--show-toplevel"}})
 		if err != nil {
 			return target{}, err
 		}
-		if r.exit != 0 {
-			return target{}, newRefusal("not_a_repository", "give the working tree that it belongs to", "%s is inside a .git directory", cleanLine(path))
+		if r.Exit != 0 {
+			return target{}, gitexec.Refuse("not_a_repository", "give the working tree that it belongs to", "%s is inside a .git directory", gitexec.CleanLine(path))
 		}
-		t.top = r.stdoutText()
+		t.top = r.StdoutText()
 	}
 	t.url, t.remote = t.top, t.top
 	return t, nil
@@ -96,18 +98,18 @@ type remoteRefs struct {
 // lsRemote asks a remote for exactly these refs.
 func (g *Git) lsRemote(ctx context.Context, url string, refs ...string) (remoteRefs, error) {
 	out := remoteRefs{values: map[string]string{}}
-	r, err := g.run(ctx, command{user: true, args: append([]string{"ls-remote", "--symref", "--end-of-options", url}, refs...)})
+	r, err := g.proc.Run(ctx, gitexec.Command{User: true, Args: append([]string{"ls-remote", "--symref", "--end-of-options", url}, refs...)})
 	if err != nil {
 		return out, err
 	}
-	if r.exit != 0 {
-		return out, &remoteError{"contact " + StripCredentials(url), r.stderr}
+	if r.Exit != 0 {
+		return out, &remoteError{"contact " + StripCredentials(url), r.Stderr}
 	}
 	want := map[string]bool{}
 	for _, ref := range refs {
 		want[ref] = true
 	}
-	for l := range strings.Lines(string(r.stdout)) {
+	for l := range strings.Lines(string(r.Stdout)) {
 		value, name, ok := strings.Cut(strings.TrimSuffix(l, "\n"), "\t")
 		if !ok || !want[name] { // ls-remote also matches longer names with the same tail
 			continue
@@ -148,9 +150,9 @@ func (e *remoteError) remedyHint() string {
 // its configuration.
 func (g *Git) borrowObjects(ctx context.Context, t target, dir string) error {
 	if strings.ContainsAny(t.objects, "\n") {
-		return newRefusal("unsupported_repository", "move it to a path without line breaks", "the path of the repository contains a line break")
+		return gitexec.Refuse("unsupported_repository", "move it to a path without line breaks", "the path of the repository contains a line break")
 	}
-	if _, err := g.mustRun(ctx, command{args: []string{"init", "-q", "--bare", "--template=", "--object-format=" + t.format, dir}}); err != nil {
+	if _, err := g.proc.MustRun(ctx, gitexec.Command{Args: []string{"init", "-q", "--bare", "--template=", "--object-format=" + t.format, dir}}); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "objects", "info"), 0o700); err != nil {
@@ -178,11 +180,11 @@ func (g *Git) borrowObjects(ctx context.Context, t target, dir string) error {
 
 // shallowRoots reads the file with the commits at the boundary of a shallow clone, a line each.
 func (g *Git) shallowRoots(ctx context.Context, t target) (roots []byte, err error) {
-	r, err := g.mustRun(ctx, command{dir: t.top, user: true, args: []string{"rev-parse", "--path-format=absolute", "--git-path", "shallow"}})
+	r, err := g.proc.MustRun(ctx, gitexec.Command{Dir: t.top, User: true, Args: []string{"rev-parse", "--path-format=absolute", "--git-path", "shallow"}})
 	if err != nil {
 		return nil, err
 	}
-	if roots, err = os.ReadFile(r.stdoutText()); err != nil {
+	if roots, err = os.ReadFile(r.StdoutText()); err != nil {
 		return nil, fmt.Errorf("read the shallow boundary: %w", err)
 	}
 	return roots, nil

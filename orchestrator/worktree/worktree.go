@@ -25,8 +25,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
 // Options configures New. Zero limits have defaults.
@@ -44,7 +43,7 @@ type Options struct {
 // Git runs the system's git. It is safe for concurrent use; one Git owns its scratch directory. Mirrors may be used by
 // several, in several processes.
 type Git struct {
-	*runner
+	proc       *gitexec.Runner
 	scratch    string
 	protected  []string
 	maxBundle  int64
@@ -62,7 +61,7 @@ func New(o Options) (*Git, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locate the scratch directory: %w", err)
 	}
-	path, err := findGit(o.Path)
+	path, err := gitexec.Find(o.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +81,7 @@ func New(o Options) (*Git, error) {
 		}
 	}
 	g := &Git{
-		runner:     newRunner(path, o.Env, scratch),
+		proc:       gitexec.New(path, o.Env, scratch),
 		scratch:    scratch,
 		protected:  append([]string{"main", "master"}, o.Protected...),
 		maxBundle:  o.MaxBundle,
@@ -97,17 +96,6 @@ func New(o Options) (*Git, error) {
 		g.maxObjects = 1_000_000
 	}
 	return g, nil
-}
-
-// newRefusal returns a final error with a code for machines, a message for people and a hint.
-func newRefusal(code, hint, format string, args ...any) *lattice.Refusal {
-	return &lattice.Refusal{Fault: protocol.Fault{Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}}
-}
-
-// isRefusal reports whether err is final.
-func isRefusal(err error) bool {
-	var r *lattice.Refusal
-	return errors.As(err, &r)
 }
 
 // tempDir makes a directory that the caller removes.

@@ -1,4 +1,8 @@
-package worktree
+// Package gitexec runs git processes. A [Command] is run either with the user's environment and configuration, or with
+// neither; with [Limits] it cannot use more memory, processor time, wall-clock time or output than they allow. All text of
+// git that becomes a message passes [Sanitize]. Start with Runner. The package never chooses what git does, and never asks
+// anyone for a password.
+package gitexec
 
 import (
 	"bytes"
@@ -15,54 +19,54 @@ import (
 	"time"
 )
 
-// runner starts git processes. It is safe for concurrent use.
-type runner struct {
+// Runner starts git processes. It is safe for concurrent use.
+type Runner struct {
 	path    string
-	env     []string // the user's environment
+	Env     []string // the user's environment
 	scratch string   // the working directory of commands without one, and the home of those without the user's environment
 	cages   chan struct{}
 }
 
-// newRunner returns a runner of the git executable path.
-func newRunner(path string, env []string, scratch string) *runner {
-	return &runner{path: path, env: env, scratch: scratch, cages: make(chan struct{}, concurrentCages)}
+// New returns a runner of the git executable path.
+func New(path string, env []string, scratch string) *Runner {
+	return &Runner{path: path, Env: env, scratch: scratch, cages: make(chan struct{}, concurrentCages)}
 }
 
-// withEnv returns a runner with another environment and the same limit on processes.
-func (g *runner) withEnv(env []string) *runner {
+// WithEnv returns a runner with another environment and the same limit on processes.
+func (g *Runner) WithEnv(env []string) *Runner {
 	other := *g
-	other.env = env
+	other.Env = env
 	return &other
 }
 
-// maxOutput is the number of bytes that are kept of a git command's stdout. result.cut reports that there was more.
-const maxOutput = 32 << 20
+// MaxOutput is the number of bytes that are kept of a git command's stdout. Result.Cut reports that there was more.
+const MaxOutput = 32 << 20
 
-// command is one run of git.
-type command struct {
-	dir   string   // working directory; "" = the scratch directory
-	user  bool     // with the user's environment and configuration, else with neither
-	env   []string // on top
-	hide  []string // names of variables of the user's environment that are left out
-	stdin io.Reader
-	out   io.Writer // gets stdout, all of it, in the place of the result
-	// limits bound a git that reads objects of a sprite; nil for one that reads the user's.
-	limits *limits
-	// hold stays open for as long as git runs, even should this process be killed.
-	hold *os.File
-	args []string
+// Command is one run of git.
+type Command struct {
+	Dir   string   // working directory; "" = the scratch directory
+	User  bool     // with the user's environment and configuration, else with neither
+	Env   []string // on top
+	Hide  []string // names of variables of the user's environment that are left out
+	Stdin io.Reader
+	Out   io.Writer // gets stdout, all of it, in the place of the result
+	// Limits bound a git that reads objects of a sprite; nil for one that reads the user's.
+	Limits *Limits
+	// Hold stays open for as long as git runs, even should this process be killed.
+	Hold *os.File
+	Args []string
 }
 
-// result is the output of a command that exited. A command that was killed or could not be started is an error instead.
-type result struct {
-	stdout []byte
-	cut    bool // stdout was longer than maxOutput
-	stderr string
-	exit   int
+// Result is the output of a command that exited. A command that was killed or could not be started is an error instead.
+type Result struct {
+	Stdout []byte
+	Cut    bool // stdout was longer than maxOutput
+	Stderr string
+	Exit   int
 }
 
-// stdoutText is stdout without the final newline.
-func (r result) stdoutText() string { return strings.TrimSuffix(string(r.stdout), "\n") }
+// StdoutText is stdout without the final newline.
+func (r Result) StdoutText() string { return strings.TrimSuffix(string(r.Stdout), "\n") }
 
 // safeConfig holds for every command: nothing of a repository that is read may start a program or a background job.
 var safeConfig = []string{
@@ -81,46 +85,46 @@ var safeConfig = []string{
 	"-c", "core.protectNTFS=true",
 }
 
-// run executes git and waits for it and its children. A non-zero exit is not an error here.
-func (g *runner) run(ctx context.Context, c command) (result, error) {
+// Run executes git and waits for it and its children. A non-zero exit is not an error here.
+func (g *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	path, args := g.path, append([]string{"--no-pager"}, safeConfig...)
 	parent := ctx
-	if c.limits != nil {
+	if c.Limits != nil {
 		leave, err := g.acquireCage(ctx)
 		if err != nil {
-			return result{}, fmt.Errorf("git %s: %w", c.args[0], err)
+			return Result{}, fmt.Errorf("git %s: %w", c.Args[0], err)
 		}
 		defer leave()
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.limits.deadline)
+		ctx, cancel = context.WithTimeout(ctx, c.Limits.Deadline)
 		defer cancel()
 		args = append(args, cageConfig...)
-		path, args = c.limits.wrapCommand(path, append(args, c.args...))
+		path, args = c.Limits.wrapCommand(path, append(args, c.Args...))
 	} else {
-		args = append(args, c.args...)
+		args = append(args, c.Args...)
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Dir = c.dir
+	cmd.Dir = c.Dir
 	if cmd.Dir == "" {
 		cmd.Dir = g.scratch
 	}
-	if c.user {
-		cmd.Env = userEnv(g.env, c.hide)
+	if c.User {
+		cmd.Env = userEnv(g.Env, c.Hide)
 	} else {
 		cmd.Env = g.bareEnv()
 	}
-	cmd.Env = append(cmd.Env, c.env...)
-	cmd.Stdin = c.stdin
-	if c.hold != nil {
-		cmd.ExtraFiles = []*os.File{c.hold}
+	cmd.Env = append(cmd.Env, c.Env...)
+	cmd.Stdin = c.Stdin
+	if c.Hold != nil {
+		cmd.ExtraFiles = []*os.File{c.Hold}
 	}
-	out, diag := &capped{max: maxOutput}, &capped{max: 64 << 10}
-	if c.limits != nil {
+	out, diag := &capped{max: MaxOutput}, &capped{max: 64 << 10}
+	if c.Limits != nil {
 		out.full = func() { _ = cmd.Cancel() } // nothing that it could still print is used
 	}
 	cmd.Stdout, cmd.Stderr = out, diag
-	if c.out != nil {
-		cmd.Stdout = c.out
+	if c.Out != nil {
+		cmd.Stdout = c.Out
 	}
 	// A new session: git has no terminal to prompt on, and its process group can be killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -128,38 +132,38 @@ func (g *runner) run(ctx context.Context, c command) (result, error) {
 	cmd.WaitDelay = 5 * time.Second
 
 	err := cmd.Run()
-	r := result{stdout: out.buf.Bytes(), cut: out.cut, stderr: Sanitize(diag.buf.String())}
+	r := Result{Stdout: out.buf.Bytes(), Cut: out.cut, Stderr: Sanitize(diag.buf.String())}
 	if parent.Err() != nil {
-		return r, fmt.Errorf("git %s: %w", c.args[0], parent.Err())
+		return r, fmt.Errorf("git %s: %w", c.Args[0], parent.Err())
 	}
 	var exit *exec.ExitError
 	errors.As(err, &exit)
-	if c.limits != nil {
-		if err := c.limits.limitRefusal(c.args[0], exit, r, ctx.Err() != nil); err != nil {
+	if c.Limits != nil {
+		if err := c.Limits.limitRefusal(c.Args[0], exit, r, ctx.Err() != nil); err != nil {
 			return r, err
 		}
 	}
 	if exit != nil && exit.ExitCode() >= 0 {
-		r.exit = exit.ExitCode()
+		r.Exit = exit.ExitCode()
 		return r, nil
 	}
 	if err != nil {
-		return r, fmt.Errorf("git %s: %w", c.args[0], err)
+		return r, fmt.Errorf("git %s: %w", c.Args[0], err)
 	}
 	return r, nil
 }
 
-// mustRun is like run, but a non-zero exit code or truncated output is an error.
-func (g *runner) mustRun(ctx context.Context, c command) (result, error) {
-	r, err := g.run(ctx, c)
+// MustRun is like run, but a non-zero exit code or truncated output is an error.
+func (g *Runner) MustRun(ctx context.Context, c Command) (Result, error) {
+	r, err := g.Run(ctx, c)
 	if err != nil {
 		return r, err
 	}
-	if r.exit != 0 {
-		return r, fmt.Errorf("git %s (exit %d): %s", c.args[0], r.exit, r.stderr)
+	if r.Exit != 0 {
+		return r, fmt.Errorf("git %s (exit %d): %s", c.Args[0], r.Exit, r.Stderr)
 	}
-	if r.cut {
-		return r, fmt.Errorf("git %s: more than %d MiB of output", c.args[0], maxOutput>>20)
+	if r.Cut {
+		return r, fmt.Errorf("git %s: more than %d MiB of output", c.Args[0], MaxOutput>>20)
 	}
 	return r, nil
 }
@@ -191,9 +195,9 @@ func userEnv(env, hide []string) []string {
 }
 
 // bareEnv is the environment for repositories with a sprite's objects: only their own configuration, and no network.
-func (g *runner) bareEnv() []string {
+func (g *Runner) bareEnv() []string {
 	path := "/usr/local/bin:/usr/bin:/bin"
-	for _, kv := range g.env {
+	for _, kv := range g.Env {
 		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
 			path = v
 		}
@@ -205,7 +209,8 @@ func (g *runner) bareEnv() []string {
 	}
 }
 
-func findGit(path string) (string, error) {
+// Find returns the absolute path of a git executable; "" is the first git in PATH.
+func Find(path string) (string, error) {
 	if path == "" {
 		path = "git"
 	}

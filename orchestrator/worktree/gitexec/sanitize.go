@@ -1,11 +1,16 @@
-package worktree
+package gitexec
 
 import (
+	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // secretPatterns are forms in which credentials turn up in git's output; the first and last groups are kept.
@@ -18,8 +23,8 @@ var secretPatterns = sync.OnceValue(func() []*regexp.Regexp {
 	}
 })
 
-// maxText bounds, in bytes, one piece of foreign text that is shown to people.
-const maxText = 4 << 10
+// MaxText bounds, in bytes, one piece of foreign text that is shown to people.
+const MaxText = 4 << 10
 
 // Sanitize makes foreign text fit to be shown: escape sequences and control characters go (newline and tab stay, a
 // carriage return becomes a newline), bad UTF-8 becomes U+FFFD, credentials become "***", and at most 4 KiB remain.
@@ -40,8 +45,8 @@ func Sanitize(s string) string {
 	for _, p := range secretPatterns() {
 		s = p.ReplaceAllString(s, "${1}***${2}")
 	}
-	if len(s) > maxText {
-		cut := maxText
+	if len(s) > MaxText {
+		cut := MaxText
 		for !utf8.RuneStart(s[cut]) {
 			cut--
 		}
@@ -50,8 +55,8 @@ func Sanitize(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// cleanLine is like Sanitize but joins all lines into one.
-func cleanLine(s string) string { return strings.Join(strings.Fields(Sanitize(s)), " ") }
+// CleanLine is like Sanitize but joins all lines into one.
+func CleanLine(s string) string { return strings.Join(strings.Fields(Sanitize(s)), " ") }
 
 // dropEscapes removes ANSI control sequences whole; dropping only ESC would leave "[31m" behind.
 func dropEscapes(s string) string {
@@ -70,4 +75,15 @@ func dropEscapes(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// Refuse returns a final error with a code for machines, a message for people and a hint.
+func Refuse(code, hint, format string, args ...any) *lattice.Refusal {
+	return &lattice.Refusal{Fault: protocol.Fault{Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}}
+}
+
+// IsRefusal reports whether err is final.
+func IsRefusal(err error) bool {
+	var r *lattice.Refusal
+	return errors.As(err, &r)
 }
