@@ -113,6 +113,8 @@ var mayImport = map[string][]string{
 
 	"orchestrator/diagram": {"orchestrator/ir"},
 
+	"orchestrator/proposal": {"manifests", "orchestrator/ir", "spritekit/protocol"}, // changes of the environment: pure
+
 	"orchestrator/action":  {"manifests", "orchestrator/durable", "orchestrator/lattice", "orchestrator/policy", "orchestrator/secret", "orchestrator/worktree", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/notify":  {"orchestrator/durable", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/policy":  {"orchestrator/lattice"}, // decides about actions, intents and files: pure

@@ -20,7 +20,7 @@ var (
 	bucketOrder = []byte("order")
 	bucketOpen  = []byte("open")
 
-	indexBuckets = [][]byte{bucketOrder, bucketOpen, bucketActions, bucketLookup}
+	indexBuckets = [][]byte{bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketLedger} // older files lack the ledger as well
 )
 
 func isIndex(bucket []byte) bool {
@@ -53,7 +53,12 @@ func makeIndexes(tx *bbolt.Tx) error {
 		}
 	}
 	if !hasBuckets(tx, bucketLookup) {
-		return makeLookups(tx)
+		if err := makeLookups(tx); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.CreateBucketIfNotExists(bucketLedger); err != nil {
+		return fmt.Errorf("create bucket %s: %w", bucketLedger, err)
 	}
 	return nil
 }

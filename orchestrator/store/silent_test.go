@@ -35,6 +35,11 @@ func chained(t *testing.T, path string) {
 			}
 		}
 	}
+	for i := range 20 {
+		if _, err := s.AppendRecords(t.Context(), "audit", time.Unix(int64(i), 0), json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -46,6 +51,13 @@ func told(s *store.Store) (string, error) {
 	w := json.NewEncoder(&out)
 	runs, err := s.Runs()
 	if err != nil {
+		return "", err
+	}
+	records, err := s.Records("audit", 0, 0)
+	if err != nil {
+		return "", err
+	}
+	if err := w.Encode(records); err != nil {
 		return "", err
 	}
 	for _, r := range runs {

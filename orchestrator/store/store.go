@@ -52,7 +52,7 @@ var (
 
 	buckets = [][]byte{
 		bucketMeta, bucketRuns, bucketPrograms, bucketEntries, bucketHeads, bucketIndex, bucketDedupe, bucketStates,
-		bucketOrder, bucketOpen, bucketActions, bucketLookup,
+		bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketLedger,
 	}
 
 	keySchema = []byte("schema")
