@@ -64,11 +64,11 @@ func keepForRoot() error {
 	mask := rootMask()
 	set := [2]unix.CapUserData{{Effective: mask, Permitted: mask, Inheritable: mask}}
 	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &set[0]); err != nil {
-		return &setupFailure{"drop capabilities", err}
+		return failedAt("drop capabilities", err)
 	}
 	for _, c := range rootCapabilities {
 		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c, 0, 0); err != nil {
-			return &setupFailure{"keep capabilities for root", err}
+			return failedAt("keep capabilities for root", err)
 		}
 	}
 	return nil

@@ -122,7 +122,7 @@ func (b *Box) expected(op string, answer reply, err error) error {
 	case err != nil:
 		return &unborn{fmt.Errorf("init ended: %w", err), b.stderr}
 	case answer.Op == opRefused:
-		return refusal(&setupFailure{answer.Step, answered{answer.Code, answer.Error}})
+		return refusal(failedAt(answer.Step, answered{answer.Code, answer.Error}))
 	case answer.Op != op:
 		return fmt.Errorf("set up the sandbox: init answers %q", answer.Op)
 	}
@@ -146,7 +146,7 @@ func (b *Box) ExecContext(ctx context.Context, p Process) (*Proc, error) {
 		c.Dir = []byte("/workspace")
 	}
 	if b.cfg.plain() {
-		c = b.cfg.translate(c)
+		c = translate(b.cfg, c)
 	}
 	var fds []int
 	if !p.TTY {

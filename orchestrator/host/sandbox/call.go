@@ -156,7 +156,7 @@ func (b *Box) deliverAnswer(r reply, files []*os.File) {
 		files = nil
 	}
 	if come != nil {
-		come <- callAnswer{r, files}
+		come <- callAnswer{reply: r, files: files}
 	} else if known && len(r.Held) > 0 {
 		b.refuseUnheard(r.ID)
 	}

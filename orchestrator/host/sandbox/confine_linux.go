@@ -11,18 +11,18 @@ import (
 // confine gives up, for this thread and all that comes of it, everything that init needed until here.
 func confine(p plan, calls filters) error {
 	if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
-		return &setupFailure{"set the host name", err}
+		return failedAt("set the host name", err)
 	}
 	if err := limitSelf(p.Limits, p.Without); err != nil {
 		return err
 	}
 	// A fresh session keyring, where the kernel has keyrings: the host's must not be reachable.
 	if _, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0); errno != 0 && errno != unix.ENOSYS && errno != unix.EPERM {
-		return &setupFailure{"leave the host's keyring", errno}
+		return failedAt("leave the host's keyring", errno)
 	}
 	if p.Without.defended(DefenceNoNewPrivs) {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return &setupFailure{"set no_new_privs", err}
+			return failedAt("set no_new_privs", err)
 		}
 	}
 	if p.Without.defended(DefenceLandlock) && p.Without.defended(DefenceNoNewPrivs) { // which it asks for
@@ -52,18 +52,18 @@ func dropCapabilities(root bool) error {
 			break // past the last one that this kernel knows
 		}
 		if err != nil {
-			return &setupFailure{"empty the bounding set", err}
+			return failedAt("empty the bounding set", err)
 		}
 	}
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-		return &setupFailure{"empty the ambient set", err}
+		return failedAt("empty the ambient set", err)
 	}
 	if root {
 		return keepForRoot()
 	}
 	var none [2]unix.CapUserData
 	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
-		return &setupFailure{"drop capabilities", err}
+		return failedAt("drop capabilities", err)
 	}
 	return nil
 }

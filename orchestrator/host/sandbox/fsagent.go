@@ -34,8 +34,6 @@ const (
 	// fsPatience is how long init may take to end a call that nobody waits for any more. The caller is kept until then: who
 	// replaces the sprite's files must know that no call is at work on the old ones.
 	fsPatience = 2 * time.Minute
-	// maxWatches bounds the conversations about changes in one box.
-	maxWatches = 16
 )
 
 // Files gives access to the files of a box as its user sees them. Names are absolute and clean. Errors are those of the system
@@ -73,7 +71,7 @@ func (f Files) Open(ctx context.Context, name string) (*os.File, int64, error) {
 
 // Write replaces a file by the first size bytes of content, which is read from its start; see files.Write.
 func (f Files) Write(ctx context.Context, name string, content *os.File, size int64, mode *fs.FileMode) (given fs.FileMode, err error) {
-	_, err = f.call(ctx, fsWrite, fsTarget{[]byte(name), size, mode}, []*os.File{content}, &given)
+	_, err = f.call(ctx, fsWrite, fsTarget{Path: []byte(name), Size: size, Mode: mode}, []*os.File{content}, &given)
 	return given & fs.ModePerm, err
 }
 
@@ -140,3 +138,6 @@ func (f Files) call(ctx context.Context, name string, in any, send []*os.File, o
 	}
 	return received, err
 }
+
+// maxWatches bounds the conversations about changes in one box.
+const maxWatches = 16

@@ -224,7 +224,7 @@ func (d groupDir) freeze(ctx context.Context, gone <-chan struct{}) error {
 	if err := d.set(file, value); err != nil {
 		return err
 	}
-	for pause := firstPause; !d.reads(is, frozen); pause = min(2*pause, lastPause) {
+	for pause := firstWait; !d.reads(is, frozen); pause = min(2*pause, lastWait) {
 		select {
 		case <-time.After(pause): // not all kernels tell when it is done
 		case <-gone: // and with it the files that would tell
@@ -263,7 +263,7 @@ func (g *group) remove() error {
 }
 
 func (d groupDir) remove() error {
-	for began, pause := time.Now(), firstPause; ; pause = min(2*pause, lastPause) {
+	for began, pause := time.Now(), firstWait; ; pause = min(2*pause, lastWait) {
 		err := os.Remove(d.path)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -364,3 +364,9 @@ func Sweep() error {
 
 // keeps reports whether the kernel bounds the box by a group.
 func (g *group) keeps(limit Defence) bool { return g.kept[limit] }
+
+// Pauses between looks whether a group has reached a state.
+const (
+	firstWait = 100 * time.Microsecond
+	lastWait  = 5 * time.Millisecond
+)

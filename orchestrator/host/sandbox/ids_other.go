@@ -10,6 +10,3 @@ type idRange struct{}
 func takeRange(string) (*idRange, error) { return nil, errors.ErrUnsupported }
 func (r *idRange) release()              {}
 func holdOpen() error                    { return errors.ErrUnsupported }
-
-// TryOwnIDs says that boxes cannot have Config.OwnIDs on this system.
-func TryOwnIDs(string, string) error { return errors.ErrUnsupported }

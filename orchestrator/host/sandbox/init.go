@@ -102,7 +102,7 @@ func setUp(control *channel) error {
 		runtime.UnlockOSThread()
 		return servePlainly(control)
 	}
-	b, err := r.Prepare.ready(control)
+	b, err := ready(*r.Prepare, control)
 	if err != nil {
 		return refuse(control, err)
 	}

@@ -47,7 +47,7 @@ func fence() error {
 	}
 	ruleset, err := ll.LandlockCreateRuleset(&known, 0)
 	if err != nil {
-		return &setupFailure{"restrict by Landlock", fmt.Errorf("landlock_create_ruleset: %w", err)}
+		return failedAt("restrict by Landlock", fmt.Errorf("landlock_create_ruleset: %w", err))
 	}
 	defer unix.Close(ruleset)
 	allowed := map[string]uint64{
@@ -57,11 +57,11 @@ func fence() error {
 	}
 	for path, rights := range allowed {
 		if err := allow(ruleset, path, rights&known.HandledAccessFS); err != nil {
-			return &setupFailure{"restrict by Landlock", fmt.Errorf("allow %s: %w", path, err)}
+			return failedAt("restrict by Landlock", fmt.Errorf("allow %s: %w", path, err))
 		}
 	}
 	if err := ll.LandlockRestrictSelf(ruleset, 0); err != nil {
-		return &setupFailure{"restrict by Landlock", fmt.Errorf("landlock_restrict_self: %w", err)}
+		return failedAt("restrict by Landlock", fmt.Errorf("landlock_restrict_self: %w", err))
 	}
 	return nil
 }

@@ -21,12 +21,12 @@ func openMounts(steps []step, level Level, ids *idRange) (made []*os.File, err e
 	for _, s := range steps {
 		f, err := s.open(level, ids)
 		if err != nil {
-			closeAll(made)
+			closeMounts(made)
 			what := s.Source
 			if s.Kind != stepBind {
 				what = string(s.Kind) + " /" + s.Path
 			}
-			return nil, &setupFailure{"mount " + what, err}
+			return nil, failedAt("mount "+what, err)
 		}
 		made = append(made, f)
 	}
@@ -197,7 +197,7 @@ func (l *layerFolders) parent(path string) (int, error) {
 
 func tryOverlay(s step, user bool, ids *idRange) (*os.File, error) {
 	folders := layerFolders{ids: ids, in: map[string]int{}}
-	defer func() { closeAll(folders.open) }()
+	defer func() { closeMounts(folders.open) }()
 	named := folders.name
 	var lower, options []string
 	for _, path := range s.Tree.Lower {
@@ -241,13 +241,13 @@ func tryOverlay(s step, user bool, ids *idRange) (*os.File, error) {
 	// Where the kernel cannot use the work folder it mounts read-only, and says nothing.
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil || st.Flags&unix.ST_RDONLY != 0 {
-		return nil, errors.Join(fmt.Errorf("the overlay came out read-only: %w", cmp.Or(err, s.Tree.unfit())), f.Close())
+		return nil, errors.Join(fmt.Errorf("the overlay came out read-only: %w", cmp.Or(err, checkWork(*s.Tree))), f.Close())
 	}
 	return f, nil
 }
 
-// unfit says why the kernel could not use an overlay's work folder, by doing what it did.
-func (r Root) unfit() error {
+// checkWork says why the kernel could not use an overlay's work folder, by doing what it did.
+func checkWork(r Root) error {
 	probe := filepath.Join(r.Work, "probe")
 	if err := os.Mkdir(probe, 0); err != nil {
 		return err
@@ -266,4 +266,10 @@ func forgetOrigin(r Root) error {
 		}
 	}
 	return nil
+}
+
+func closeMounts(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
 }

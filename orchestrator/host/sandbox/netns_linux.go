@@ -20,25 +20,25 @@ const loIndex = 1
 // CAP_NET_ADMIN over the namespace, which init has in its privileged stage only.
 func setUpNetwork(control *channel) error {
 	if err := raiseLoopback(); err != nil {
-		return &setupFailure{"set up the network", err}
+		return failedAt("set up the network", err)
 	}
 	// Ports below 1024 are nobody's in a network without neighbours. Kernels without the knob keep them for root.
 	_ = os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0)
 	tcp, tcpPort, err := listenLoopback(unix.SOCK_STREAM, 0)
 	if err != nil {
-		return &setupFailure{"listen in the network", err}
+		return failedAt("listen in the network", err)
 	}
 	defer tcp.Close()
 	udp, udpPort, err := listenLoopback(unix.SOCK_DGRAM, 0)
 	if err != nil {
-		return &setupFailure{"listen in the network", err}
+		return failedAt("listen in the network", err)
 	}
 	defer udp.Close()
 	if err := redirect(tcpPort, udpPort); err != nil {
 		return offerProxy(control, err)
 	}
 	if err := makeLocal(); err != nil {
-		return &setupFailure{"route the network", err}
+		return failedAt("route the network", err)
 	}
 	return control.handAlone(reply{Op: opNetwork}, tcp, udp)
 }
@@ -47,7 +47,7 @@ func setUpNetwork(control *channel) error {
 func offerProxy(control *channel, why error) error {
 	tcp, _, err := listenLoopback(unix.SOCK_STREAM, ProxyPort)
 	if err != nil {
-		return &setupFailure{"listen in the network", err}
+		return failedAt("listen in the network", err)
 	}
 	defer tcp.Close()
 	return control.handAlone(reply{Op: opNetwork, Error: why.Error()}, tcp)

@@ -4,4 +4,4 @@ package sandbox
 
 import "errors"
 
-func setUpNetwork(*channel) error { return &setupFailure{"set up the network", errors.ErrUnsupported} }
+func setUpNetwork(*channel) error { return failedAt("set up the network", errors.ErrUnsupported) }

@@ -20,7 +20,7 @@ func Owner() (uid, gid int) { return os.Getuid(), os.Getgid() }
 
 func spawn(k kind, _ *idRange, _ *group, child *os.File, stderr io.Writer) (*exec.Cmd, error) {
 	if k.Level != LevelProcess {
-		return nil, refusal(&setupFailure{stepNamespaces, errors.ErrUnsupported})
+		return nil, refusal(failedAt(stepNamespaces, errors.ErrUnsupported))
 	}
 	cmd := &exec.Cmd{
 		Path:        k.self,
@@ -38,7 +38,7 @@ func spawn(k kind, _ *idRange, _ *group, child *os.File, stderr io.Writer) (*exe
 }
 
 // draw has nothing to say: nothing is built.
-func (c Config) draw(*idRange) (p plan, mounts []*os.File, err error) { return p, nil, nil }
+func draw(Config, *idRange) (p plan, mounts []*os.File, err error) { return p, nil, nil }
 
 const stepNamespaces = "start init in new namespaces"
 
@@ -46,6 +46,8 @@ type setupFailure struct {
 	step string
 	err  error
 }
+
+func failedAt(step string, err error) *setupFailure { return &setupFailure{step, err} }
 
 func (f *setupFailure) Error() string { return f.step + ": " + f.err.Error() }
 func (f *setupFailure) Unwrap() error { return f.err }
@@ -61,8 +63,8 @@ func refusal(err error) error {
 // builder is what no init here becomes.
 type builder struct{}
 
-func (kind) ready(*channel) (b builder, err error) {
-	return b, &setupFailure{stepNamespaces, errors.ErrUnsupported}
+func ready(kind, *channel) (b builder, err error) {
+	return b, failedAt(stepNamespaces, errors.ErrUnsupported)
 }
 
 func (builder) enter(plan, []*os.File) error { return errors.ErrUnsupported }

@@ -20,7 +20,7 @@ func (b *Box) Show(p Point) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	if err := b.cfg.pointPlace(p.ID); err != nil {
+	if err := placePoint(b.cfg, p.ID); err != nil {
 		return err
 	}
 	mounts, err := openMounts([]step{new(plan).tree(pointPath(p.ID), p.Root, true)}, b.cfg.Level, b.ids)

@@ -72,7 +72,7 @@ func (p *Proc) Wait() (exitCode int, err error) {
 // begun completes p by init's answer to exec. Deliver has set PTY, unless init holds it.
 func (p *Proc) begun(r reply) (*Proc, error) {
 	if failed := (answered{r.Errno, r.Error}); r.Op == opFailed && Short(failed) {
-		return nil, &Shortage{fmt.Errorf("start a command: %w", failed)}
+		return nil, newShortage(fmt.Errorf("start a command: %w", failed))
 	}
 	if r.Op == opFailed {
 		return nil, &StartError{Code: r.Code, Text: r.Error}

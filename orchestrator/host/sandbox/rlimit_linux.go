@@ -31,30 +31,30 @@ func countsPerNamespace() bool {
 // limitSelf sets the limits that a process keeps for itself and for all that comes of it.
 func limitSelf(l Limits, left without) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
-		return &setupFailure{"forbid core dumps", err}
+		return failedAt("forbid core dumps", err)
 	}
 	if left.defended(DefenceShares) {
 		if err := limitDescriptors(l.Pids); err != nil {
-			return &setupFailure{"limit descriptors", err}
+			return failedAt("limit descriptors", err)
 		}
 	}
 	if left.defended(DefencePids) && countsPerNamespace() {
 		own := uint64(l.Pids + spareThreads) // limitCommand takes the spare ones off
 		most := unix.Rlimit{Cur: own, Max: own}
 		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &most); err != nil && !errors.Is(err, unix.EPERM) { // a lower one stands already
-			return &setupFailure{"limit processes", err}
+			return failedAt("limit processes", err)
 		}
 	}
 	if left.defended(DefenceMemory) {
 		// When the machine runs out of memory, the kernel looks for the culprit here first.
 		if err := os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0); err != nil && !errors.Is(err, unix.EACCES) {
-			return &setupFailure{"offer the box's memory first", err}
+			return failedAt("offer the box's memory first", err)
 		}
 	}
 	return nil
 }
 
-// limitDescriptors gives each process in the box half of the descriptors that the host may have, or less; see mostFiles. By the same limit the kernel measures
+// limitDescriptors gives each process in the box half of the descriptors that the host may have, or less; see MostFiles. By the same limit the kernel measures
 // how many all processes of the user, in whatever box, have on their way in sockets before it lets one send more: whatever
 // is done in boxes, the host can still hand over its own. It holds from the first instruction of a command, because init
 // itself has no more.
@@ -63,7 +63,7 @@ func limitDescriptors(pids int) error {
 	if err != nil {
 		return err
 	}
-	own.Max = mostFiles(own.Max, pids)
+	own.Max = MostFiles(own.Max, pids)
 	own.Cur = min(own.Cur, own.Max)
 	// Who lowers the machine's own limit (fs.nr_open) far below what hosts have already is told no by the kernel, and loses
 	// the reserve, not the box.
@@ -73,10 +73,10 @@ func limitDescriptors(pids int) error {
 // fewestFiles is how many descriptors each process of a box may have, however many these are.
 const fewestFiles = 4096
 
-// mostFiles bounds the descriptors of each process of a box that may have so many processes, by those that the host may have and
+// MostFiles bounds the descriptors of each process of a box that may have so many processes, by those that the host may have and
 // by what the machine has: open files of a quarter of its table, and of a quarter of its memory at a KiB each, for all processes
 // together, but no fewer than programs are used to.
-func mostFiles(own uint64, pids int) uint64 {
+func MostFiles(own uint64, pids int) uint64 {
 	share := uint64(machineMemory()) >> 10
 	if all, err := strconv.ParseUint(readKnob("fs/file-max"), 10, 64); err == nil {
 		share = min(share, all)

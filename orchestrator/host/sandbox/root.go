@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Root says what a box has as /. It is either Dir or an overlay; all of it is the sprite's state, which checkpoints keep.
@@ -139,4 +140,45 @@ func (r Root) hostDir(path string) string {
 		return filepath.Join(r.Dir, path)
 	}
 	return filepath.Join(r.Upper, path)
+}
+
+// check refuses a root that is not whole, and paths that mean nothing.
+func (r Root) check(level Level) error {
+	switch {
+	case r.Dir != "" && (r.Upper != "" || len(r.Lower) > 0):
+		return errors.New("sandbox: Root is either a tree or an overlay")
+	case r.Dir != "":
+		return absoluteBelow("Root", r.Dir)
+	case level == LevelProcess:
+		return errors.New("sandbox: a plain process tree needs Root.Dir: it has no mounts")
+	case len(r.Lower) == 0:
+		return errors.New("sandbox: Root.Lower names no layer")
+	}
+	for _, l := range r.Lower {
+		if err := absoluteBelow("Root.Lower", l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r Root) checkWritable(level Level) error {
+	if err := r.check(level); err != nil || r.Dir != "" {
+		return err
+	}
+	return errors.Join(absoluteBelow("Root.Upper", r.Upper), absoluteBelow("Root.Work", r.Work))
+}
+
+func (p Point) check() error {
+	if p.ID == "" || strings.ContainsAny(p.ID, "/\x00") || p.ID == "." || p.ID == ".." {
+		return fmt.Errorf("sandbox: %q cannot name a checkpoint", p.ID)
+	}
+	return p.Root.check(LevelRoot)
+}
+
+func absoluteBelow(name, path string) error {
+	if !filepath.IsAbs(path) || filepath.Clean(path) == "/" {
+		return fmt.Errorf("sandbox: %s must be an absolute path below /, not %q", name, path)
+	}
+	return nil
 }

@@ -48,7 +48,7 @@ type filters [][]unix.SockFilter
 func newFilters() (filters, error) {
 	native, calls, err := callFilter()
 	if err != nil {
-		return nil, &setupFailure{"filter system calls", err}
+		return nil, failedAt("filter system calls", err)
 	}
 	all := filters{onlyNative(native), calls}
 	for _, r := range rules {
@@ -61,7 +61,7 @@ func newFilters() (filters, error) {
 func (f filters) load() error {
 	for _, program := range f {
 		if err := loadFilter(program); err != nil {
-			return &setupFailure{"filter system calls", err}
+			return failedAt("filter system calls", err)
 		}
 	}
 	return nil

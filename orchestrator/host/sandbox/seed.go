@@ -8,11 +8,11 @@ import (
 
 // kind is what an init must be made for: all that cannot be changed once its process is there.
 type kind struct {
-	self     string
-	hostPids bool  // it is in the host's pid namespace
-	Level    Level `json:"level"`
-	ownIDs   bool  // its users are none of another init's
-	Network  bool  `json:"network,omitempty"` // the network namespace is new: to be set up, and its sockets handed over
+	self     string `json:"-"`
+	hostPids bool   `json:"-"` // it is in the host's pid namespace
+	Level    Level  `json:"level"`
+	ownIDs   bool   `json:"-"`                 // its users are none of another init's
+	Network  bool   `json:"network,omitempty"` // the network namespace is new: to be set up, and its sockets handed over
 }
 
 func (c Config) kind() kind {
@@ -46,7 +46,7 @@ func sow(k kind) (*seed, error) {
 	var ids *idRange
 	if k.ownIDs {
 		if ids, err = takeRange(k.self); err != nil {
-			return nil, errors.Join(refusal(&setupFailure{stepNamespaces, err}), control.conn.Close())
+			return nil, errors.Join(refusal(failedAt(stepNamespaces, err)), control.conn.Close())
 		}
 	}
 	s := &seed{kind: k, ids: ids, group: newGroup(), control: control, stderr: new(tail)}
@@ -86,11 +86,11 @@ func (s *seed) grow(cfg Config) (*Box, error) {
 		procs: make(map[uint64]*Proc), calls: make(map[uint64]chan callAnswer), plain: make(map[int]bool),
 	}
 	b.group.limit(cfg)
-	err := cfg.prepare()
+	err := prepare(cfg)
 	if err == nil {
 		var p plan
 		var mounts []*os.File
-		if p, mounts, err = cfg.draw(s.ids); err == nil {
+		if p, mounts, err = draw(cfg, s.ids); err == nil {
 			err = b.setUp(p, mounts)
 			closeAll(mounts)
 		}

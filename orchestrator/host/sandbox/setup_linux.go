@@ -22,6 +22,8 @@ type setupFailure struct {
 	err  error
 }
 
+func failedAt(step string, err error) *setupFailure { return &setupFailure{step, err} }
+
 func (f *setupFailure) Error() string { return f.step + ": " + f.err.Error() }
 func (f *setupFailure) Unwrap() error { return f.err }
 
@@ -32,12 +34,12 @@ type builder struct {
 }
 
 // ready does as much as it can.
-func (k kind) ready(control *channel) (b builder, err error) {
+func ready(k kind, control *channel) (b builder, err error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return b, &setupFailure{"hide init", err}
+		return b, failedAt("hide init", err)
 	}
 	if b.self, err = ownExecutable(k.Level); err != nil {
-		return b, &setupFailure{"show init its executable", err}
+		return b, failedAt("show init its executable", err)
 	}
 	if k.Network {
 		if err := setUpNetwork(control); err != nil {
@@ -66,7 +68,7 @@ func (b builder) enter(p plan, received []*os.File) error {
 	if errors.Is(err, fs.ErrNotExist) { // it is there, but it asks for a loader that only the host has
 		err = fmt.Errorf("%w: this lattice is linked dynamically, and the root has none of its libraries; build it with CGO_ENABLED=0", err)
 	}
-	return &setupFailure{"start the second stage of init", err}
+	return failedAt("start the second stage of init", err)
 }
 
 // ownExecutable names init's executable on a read-only mount. A command can have itself started as /proc/self/exe, which
@@ -95,7 +97,7 @@ func ownExecutable(level Level) (string, error) {
 // build makes the new root and moves into it.
 func build(p plan, received []*os.File) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return &setupFailure{"make mounts private", err}
+		return failedAt("make mounts private", err)
 	}
 	// All mounts first: the new root covers a folder of the old one.
 	mounts, err := allMounts(p, received) // which the second stage does not inherit
@@ -106,13 +108,13 @@ func build(p plan, received []*os.File) error {
 	// Any folder that surely exists can carry the new root until it is the root.
 	const base = "/proc"
 	if err := unix.MoveMount(int(mounts[0].Fd()), "", unix.AT_FDCWD, base, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		return &setupFailure{"mount the new root", err}
+		return failedAt("mount the new root", err)
 	}
 	if err := unix.Chdir(base); err != nil {
-		return &setupFailure{"enter the new root", err}
+		return failedAt("enter the new root", err)
 	}
 	if err := openRoot(); err != nil {
-		return &setupFailure{"let the sprite make folders in /", err}
+		return failedAt("let the sprite make folders in /", err)
 	}
 	next := 1
 	w := &site{level: p.Level, dir: -1}
@@ -123,7 +125,7 @@ func build(p plan, received []*os.File) error {
 			next++
 		}
 		if err := s.carryOut(w, mount); err != nil {
-			return &setupFailure{fmt.Sprintf("%s /%s", s.Kind, s.Path), err}
+			return failedAt(fmt.Sprintf("%s /%s", s.Kind, s.Path), err)
 		}
 	}
 	w.leave()
@@ -150,7 +152,7 @@ func allMounts(p plan, received []*os.File) ([]*os.File, error) {
 		return openMounts(p.mounts(step.opens), p.Level, nil)
 	}
 	if want := len(p.mounts(step.ofHost)); len(received) != want {
-		return received, &setupFailure{"receive mounts", fmt.Errorf("got %d, want %d", len(received), want)}
+		return received, failedAt("receive mounts", fmt.Errorf("got %d, want %d", len(received), want))
 	}
 	var all []*os.File
 	for _, s := range p.mounts(step.opens) {
@@ -171,13 +173,13 @@ func allMounts(p plan, received []*os.File) ([]*os.File, error) {
 func pivot() error {
 	// Stacking the old root on the new one needs no folder for it; see pivot_root(2).
 	if err := unix.PivotRoot(".", "."); err != nil {
-		return &setupFailure{"pivot_root", err}
+		return failedAt("pivot_root", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return &setupFailure{"let go of the host's root", err}
+		return failedAt("let go of the host's root", err)
 	}
 	if err := unix.Chdir("/"); err != nil {
-		return &setupFailure{"enter the new root", err}
+		return failedAt("enter the new root", err)
 	}
 	return nil
 }

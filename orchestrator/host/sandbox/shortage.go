@@ -42,7 +42,7 @@ func starved(err error) error {
 	}
 	for line := range strings.Lines(u.said.String()) {
 		if slices.ContainsFunc(starvation, func(word string) bool { return strings.Contains(line, word) }) {
-			return &Shortage{fmt.Errorf("set up the sandbox: init ended: %s", strings.TrimSpace(line))}
+			return newShortage(fmt.Errorf("set up the sandbox: init ended: %s", strings.TrimSpace(line)))
 		}
 	}
 	return err
@@ -61,3 +61,5 @@ func Short(err error) bool {
 	}
 	return false
 }
+
+func newShortage(err error) *Shortage { return &Shortage{err} }

@@ -24,8 +24,8 @@ func TestShortagesAreNoRefusals(t *testing.T) {
 		{unix.EACCES, true},
 	} {
 		for _, err := range []error{
-			refusal(&setupFailure{"make a sandbox", answered{int(c.errno), c.errno.Error()}}),
-			refusal(&setupFailure{stepNamespaces, c.errno}),
+			refusal(failedAt("make a sandbox", answered{int(c.errno), c.errno.Error()})),
+			refusal(failedAt(stepNamespaces, c.errno)),
 		} {
 			var r *Refusal
 			if errors.As(err, &r) != c.refused || !errors.Is(err, c.errno) && !c.refused {
@@ -36,14 +36,14 @@ func TestShortagesAreNoRefusals(t *testing.T) {
 	none, many := func(string) string { return "0" }, func(string) string { return "10000" }
 	var r *Refusal
 	var s *Shortage
-	if err := refusalBy(&setupFailure{stepNamespaces, unix.ENOSPC}, many); !errors.As(err, &s) {
+	if err := refusalBy(failedAt(stepNamespaces, unix.ENOSPC), many); !errors.As(err, &s) {
 		t.Errorf("no room for namespaces is a shortage, not %v", err)
 	}
-	if err := refusalBy(&setupFailure{stepNamespaces, unix.ENOSPC}, none); !errors.As(err, &r) {
+	if err := refusalBy(failedAt(stepNamespaces, unix.ENOSPC), none); !errors.As(err, &r) {
 		t.Errorf("no namespaces at all are refused, not %v", err)
 	}
 	for _, errno := range []unix.Errno{unix.ENOSPC, unix.EDQUOT} {
-		if err := refusalBy(&setupFailure{"mount overlay /", errno}, many); errors.As(err, &r) || Short(err) || !errors.Is(err, errno) {
+		if err := refusalBy(failedAt("mount overlay /", errno), many); errors.As(err, &r) || Short(err) || !errors.Is(err, errno) {
 			t.Errorf("a full disk is told as such, not as %v", err)
 		}
 	}

@@ -79,7 +79,7 @@ func spawn(k kind, ids *idRange, g *group, child *os.File, stderr io.Writer) (*e
 }
 
 // draw says what init is to build, with the descriptors that go along; the caller closes those.
-func (c Config) draw(ids *idRange) (p plan, mounts []*os.File, err error) {
+func draw(c Config, ids *idRange) (p plan, mounts []*os.File, err error) {
 	if c.plain() {
 		return p, nil, nil
 	}
@@ -97,7 +97,7 @@ func (c Config) draw(ids *idRange) (p plan, mounts []*os.File, err error) {
 
 func start(cmd *exec.Cmd, g *group) error {
 	if err := g.start(cmd); err != nil {
-		return refusal(&setupFailure{stepNamespaces, err})
+		return refusal(failedAt(stepNamespaces, err))
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func refusalBy(err error, knob func(string) string) error {
 	full := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 	switch {
 	case Short(err), full && r.Step == stepNamespaces && knob("user/max_user_namespaces") != "0":
-		return &Shortage{fmt.Errorf("make a sandbox: %w", err)}
+		return newShortage(fmt.Errorf("make a sandbox: %w", err))
 	case full && r.Step != stepNamespaces:
 		return fmt.Errorf("make a sandbox: %w", err)
 	}

@@ -278,7 +278,7 @@ func (c sudoCall) run(environ []string) (code int, err error) {
 	}
 	defer conn.Close()
 	init := &channel{conn: conn, limit: maxReply}
-	if err := conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+	if err := conn.SetWriteDeadline(time.Now().Add(sudoTimeout)); err != nil {
 		return 1, err
 	}
 	signals := make(chan os.Signal, 16)
@@ -294,7 +294,7 @@ func (c sudoCall) run(environ []string) (code int, err error) {
 	defer signal.Stop(signals)
 	passing.Go(func() {
 		for s := range signals {
-			if conn.SetWriteDeadline(time.Now().Add(sendTimeout)) == nil {
+			if conn.SetWriteDeadline(time.Now().Add(sudoTimeout)) == nil {
 				_ = init.send(request{Op: opSignal, Signal: int(s.(syscall.Signal))}) // a command that has ended needs none
 			}
 		}
@@ -310,3 +310,6 @@ func (c sudoCall) run(environ []string) (code int, err error) {
 	}
 	return answer.Code, nil
 }
+
+// sudoTimeout bounds how long init may take to accept a request of sudo.
+const sudoTimeout = 10 * time.Second

@@ -1,4 +1,0 @@
-package sandbox
-
-// MostFiles is mostFiles.
-var MostFiles = mostFiles
