@@ -161,17 +161,25 @@ var mayImport = map[string][]string{
 	"orchestrator/host/records":  {"orchestrator/boltfile", "orchestrator/host/egress", "orchestrator/host/layer", "orchestrator/host/sandbox", "orchestrator/sprites"},
 	"orchestrator/host/image":    {"orchestrator/durable", "orchestrator/host/tree"},
 	// What file calls do, in a sandbox and, confined to folders, on the host.
-	"orchestrator/host/files":   {},
-	"orchestrator/host/sandbox": {"orchestrator/host/files", "orchestrator/host/sandbox/callfilter"},
-	// What the filter of system calls is assembled by; where inits are started most they have it assembled.
+	"orchestrator/host/files": {},
+	// The host's side of a sandbox and its init, which meet over a socket only, then what both need.
+	"orchestrator/host/sandbox":            {"orchestrator/host/files", "orchestrator/host/sandbox/cgroup", "orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/idrange", "orchestrator/host/sandbox/procfs", "orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/view"},
+	"orchestrator/host/sandbox/guest":      {"orchestrator/host/files", "orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/procfs", "orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/view"},
+	"orchestrator/host/sandbox/channel":    {"orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/view"},
+	"orchestrator/host/sandbox/cgroup":     {"orchestrator/host/sandbox/spec"},
+	"orchestrator/host/sandbox/view":       {"orchestrator/host/sandbox/idrange", "orchestrator/host/sandbox/spec"},
+	"orchestrator/host/sandbox/idrange":    {"orchestrator/host/sandbox/spec"},
+	"orchestrator/host/sandbox/procfs":     {},
+	"orchestrator/host/sandbox/spec":       {},
 	"orchestrator/host/sandbox/callfilter": {},
-	"orchestrator/host/sandbox/early":      {"orchestrator/host/sandbox"}, // and nothing else: what it imports, every init pays for
-	"orchestrator/host/sandbox/boxinit":    {"orchestrator/host/sandbox"}, // likewise
-	"orchestrator/host/initfile":           {"orchestrator/durable"},
-	"orchestrator/host/egress":             {},
-	"orchestrator/host/layer":              {"orchestrator/host/tree"},
-	"orchestrator/host/tree":               {},
-	"orchestrator/sprites/spritestest":     {"orchestrator/sprites"},
+	// What these two import, every init pays for.
+	"orchestrator/host/sandbox/early":   {"orchestrator/host/sandbox/guest", "orchestrator/host/sandbox/spec"},
+	"orchestrator/host/sandbox/boxinit": {"orchestrator/host/sandbox/guest", "orchestrator/host/sandbox/spec"},
+	"orchestrator/host/initfile":        {"orchestrator/durable"},
+	"orchestrator/host/egress":          {},
+	"orchestrator/host/layer":           {"orchestrator/host/tree"},
+	"orchestrator/host/tree":            {},
+	"orchestrator/sprites/spritestest":  {"orchestrator/sprites"},
 
 	"scripts/genschema": {"manifests", "orchestrator/api", "orchestrator/compile", "orchestrator/ir", "orchestrator/lattice", "orchestrator/policy", "orchestrator/settings", "skills/agent", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
 	"scripts/checkrun":  {},                                                                                                                                                                                                            // a witness that shares code with the accused proves nothing
@@ -188,13 +196,13 @@ var owners = map[string][]string{
 	"github.com/modelcontextprotocol/go-sdk": {"spritekit/mcp"},
 	"github.com/google/jsonschema-go":        {"skills/agent/schema", "spritekit/mcp"},
 	"github.com/bmatcuk/doublestar":          {"skills/fs"},
-	"github.com/creack/pty":                  {"orchestrator/host/sandbox"},
+	"github.com/creack/pty":                  {"orchestrator/host/sandbox", "orchestrator/host/sandbox/guest"},
 	"github.com/invopop/jsonschema":          {"scripts/genschema"},
 	"github.com/spf13/cobra":                 {"orchestrator", "orchestrator/cli", "orchestrator/command/...", "orchestrator/complete", "orchestrator/connect", "orchestrator/equip", "orchestrator/follow", "orchestrator/sources", "spritekit"},
 	"github.com/BurntSushi/toml":             {"orchestrator/policy", "orchestrator/secret", "orchestrator/settings"},
 	"github.com/google/go-containerregistry": {"orchestrator/oci", "orchestrator/host/image"},
-	"github.com/google/nftables":             {"orchestrator/host/sandbox"},
-	"github.com/mdlayher/netlink":            {"orchestrator/host/sandbox"},
+	"github.com/google/nftables":             {"orchestrator/host/sandbox/guest"},
+	"github.com/mdlayher/netlink":            {"orchestrator/host/sandbox/guest"},
 	"golang.org/x/time":                      {"orchestrator/llm"},
 	"golang.org/x/net":                       {"orchestrator/host/egress", "orchestrator/host/sandbox/callfilter", "orchestrator/equip", "orchestrator/setup"}, // DNS messages and names; filters of system calls; how the host's proxy is chosen
 }

@@ -13,15 +13,16 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/host/files"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 // rooted starts a box with a root. Skips where it cannot have one.
-func rooted(t *testing.T) (*sandbox.Box, sandbox.Config) {
+func rooted(t *testing.T) (*sandbox.Box, spec.Config) {
 	t.Helper()
 	s := newScene(t, "")
 	s.cfg.AsRoot = true
 	box := launch(t, s.cfg)
-	if box.Level() != sandbox.LevelRoot {
+	if box.Level() != spec.LevelRoot {
 		t.Skip("only root can give a sprite a root of its own")
 	}
 	if _, code := run(t, box, "test -S /run/sudo.sock"); code != 0 {
@@ -54,7 +55,7 @@ func TestSudo(t *testing.T) {
 	}
 	st, err := os.Lstat(filepath.Join(cfg.Root.Dir, "workspace", "f"))
 	must(t, err)
-	owner, _ := sandbox.Owner()
+	owner, _ := spec.Owner()
 	if uid := int(st.Sys().(*syscall.Stat_t).Uid); uid != owner-1000+5 {
 		t.Errorf("on the disk a file of user 5 belongs to %d", uid)
 	}
@@ -63,7 +64,7 @@ func TestSudo(t *testing.T) {
 // A command of root ends with the sudo that asked for it, and passes for a process of the box in all else.
 func TestSudoEnds(t *testing.T) {
 	box, _ := rooted(t)
-	proc, err := box.Exec(sandbox.Process{Env: box.BaseEnv(), Argv: []string{"sh", "-c", "sudo sleep 1000 & sleep 0.3; kill -9 $!; exec sleep 1000"}})
+	proc, err := box.Exec(spec.Process{Env: box.BaseEnv(), Argv: []string{"sh", "-c", "sudo sleep 1000 & sleep 0.3; kill -9 $!; exec sleep 1000"}})
 	must(t, err)
 	until(t, func() bool {
 		out, _ := run(t, box, "cat /proc/[0-9]*/status | grep -c '^Name:.sleep'")
@@ -86,11 +87,11 @@ func TestAttacksAsRoot(t *testing.T) {
 		if a.name == "list init's descriptors" { // root may: it learns their numbers, and nothing else
 			continue
 		}
-		if a.plain || a.tty || a.limits != (sandbox.Limits{}) || a.name == "run a setuid program of an image's" {
+		if a.plain || a.tty || a.limits != (spec.Limits{}) || a.name == "run a setuid program of an image's" {
 			continue
 		}
 		t.Run(a.name, func(t *testing.T) {
-			s := newScene(t, sandbox.LevelRoot)
+			s := newScene(t, spec.LevelRoot)
 			s.cfg.AsRoot, s.cfg.Network, s.args = true, a.network, append([]string{}, a.args...)
 			if a.prepare != nil {
 				a.prepare(t, s)
@@ -176,7 +177,7 @@ func TestFilesAsRoot(t *testing.T) {
 	if len(status) == 0 {
 		t.Fatal("init has no threads")
 	}
-	owner, _ := sandbox.Owner()
+	owner, _ := spec.Owner()
 	for _, path := range status {
 		text, err := os.ReadFile(path)
 		if err != nil {

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"golang.org/x/sys/unix"
 )
 
 func TestProbe(t *testing.T) {
@@ -27,7 +27,7 @@ func TestProbe(t *testing.T) {
 		t.Errorf("Probe leaves %v", left)
 	}
 	r := sandbox.Probe(filepath.Join(dir, "missing"), dir)
-	if r.Level != sandbox.LevelProcess || r.Namespaces || r.Cause == "" || r.Remedy == "" {
+	if r.Level != spec.LevelProcess || r.Namespaces || r.Cause == "" || r.Remedy == "" {
 		t.Errorf("Probe of a missing init = %+v, want cause and remedy", r)
 	}
 }
@@ -115,7 +115,7 @@ func TestAttempts(t *testing.T) {
 			t.Errorf("%s succeeds: %s", name, out)
 		}
 	}
-	if box.Level() == sandbox.LevelRoot { // elsewhere the sprite's user is the only one, and owns its root
+	if box.Level() == spec.LevelRoot { // elsewhere the sprite's user is the only one, and owns its root
 		for _, script := range []string{"echo x >>/etc/evil", "mv /home /evil"} {
 			if out, code := run(t, box, "("+script+") 2>&1"); code == 0 {
 				t.Errorf("%s succeeds: %s", script, out)
@@ -144,7 +144,7 @@ func TestHostMountsAreUntouched(t *testing.T) {
 }
 
 func TestOrphansAreReaped(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		// The inner process is orphaned, ends, and is waited for by looking whether its number is free again.
 		out, code := run(t, box, `pid=$(sh -c 'setsid sh -c "exit 3" >/dev/null & echo $!')
 			n=0; while kill -0 $pid 2>/dev/null && [ $n -lt 1000 ]; do n=$((n+1)); sleep 0.01; done
@@ -183,22 +183,22 @@ func inits(t *testing.T) (pids []int) {
 }
 
 func TestKilledInitIsNoticed(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		r, w, err := os.Pipe()
 		must(t, err)
 		defer r.Close()
-		proc, err := box.Exec(sandbox.Process{Argv: []string{"sh", "-c", "sleep 1000; true"}, Env: box.BaseEnv(), Stdout: w})
+		proc, err := box.Exec(spec.Process{Argv: []string{"sh", "-c", "sleep 1000; true"}, Env: box.BaseEnv(), Stdout: w})
 		w.Close()
 		must(t, err)
 		must(t, unix.Kill(findInit(t), unix.SIGKILL))
 		<-box.Done()
-		if _, err := proc.Wait(); !errors.Is(err, sandbox.ErrDied) {
+		if _, err := proc.Wait(); !errors.Is(err, spec.ErrDied) {
 			t.Errorf("Wait = %v, want ErrDied", err)
 		}
 		if _, err := r.Read(make([]byte, 1)); err == nil {
 			t.Error("the command still writes")
 		}
-		if err := proc.Signal("TERM"); !errors.Is(err, sandbox.ErrDied) {
+		if err := proc.Signal("TERM"); !errors.Is(err, spec.ErrDied) {
 			t.Errorf("Signal = %v, want ErrDied", err)
 		}
 	})

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"golang.org/x/sys/unix"
 )
 
 // attack is an attempt of what runs in a box. The table (attacks) is run three ways at each level: against all defences,
@@ -27,19 +27,19 @@ type attack struct {
 
 	prepare   func(*testing.T, *scene)      // makes on the host what the attack needs
 	succeeded func(*testing.T, *scene) bool // sees from the host whether it did; nil takes the attacker's word
-	layers    []sandbox.Defence             // each stops it; none is left for the control
+	layers    []spec.Defence                // each stops it; none is left for the control
 	plain     bool                          // the control is a plain process tree: there is no box without this boundary
-	only      sandbox.Level                 // "" is both levels
+	only      spec.Level                    // "" is both levels
 	tty       bool
-	limits    sandbox.Limits
-	kept      sandbox.Defence // a limit that not every user can have kept
-	network   bool            // the box has a network of its own
+	limits    spec.Limits
+	kept      spec.Defence // a limit that not every user can have kept
+	network   bool         // the box has a network of its own
 }
 
 // scene is one box with one attack.
 type scene struct {
 	dir  string // of the host; holds what the box shows, and what it must not
-	cfg  sandbox.Config
+	cfg  spec.Config
 	box  *sandbox.Box
 	args []string // of the attacker
 	code int      // how it ended
@@ -60,9 +60,9 @@ func playsAttacker(args []string) (code int, ok bool) {
 
 func TestAttacks(t *testing.T) {
 	boxes, _ := starter(t) // skips where there are no namespaces; boxes with all defences come of spare inits, as a host's do
-	level := sandbox.LevelUser
+	level := spec.LevelUser
 	if os.Getuid() == 0 {
-		level = sandbox.LevelRoot
+		level = spec.LevelRoot
 	}
 	for _, a := range attacks() {
 		if a.only != "" && a.only != level {
@@ -76,14 +76,14 @@ func TestAttacks(t *testing.T) {
 				if len(a.layers) == 1 {
 					break
 				}
-				others := slices.DeleteFunc(slices.Clone(a.layers), func(d sandbox.Defence) bool { return d == alone })
+				others := slices.DeleteFunc(slices.Clone(a.layers), func(d spec.Defence) bool { return d == alone })
 				if won, out := a.try(t, boxes, level, others); won {
 					t.Errorf("succeeds against %s alone: %s", alone, out)
 				}
 			}
 			control := level
 			if a.plain {
-				control = sandbox.LevelProcess
+				control = spec.LevelProcess
 			}
 			if won, out := a.try(t, boxes, control, a.layers); !won {
 				t.Errorf("fails without %s, too, so that this proves nothing: %s", a.layers, out)
@@ -93,7 +93,7 @@ func TestAttacks(t *testing.T) {
 }
 
 // try makes a box without some defences, plays the attack in it and says what it came to.
-func (a attack) try(t *testing.T, boxes *sandbox.Starter, level sandbox.Level, without []sandbox.Defence) (won bool, out string) {
+func (a attack) try(t *testing.T, boxes *sandbox.Starter, level spec.Level, without []spec.Defence) (won bool, out string) {
 	t.Helper()
 	s := newScene(t, level)
 	s.cfg.Without, s.cfg.Limits, s.cfg.Network = without, a.limits, a.network
@@ -116,11 +116,11 @@ func (a attack) try(t *testing.T, boxes *sandbox.Starter, level sandbox.Level, w
 }
 
 // newScene lays out what a box shows. The folder belongs to the host alone.
-func newScene(t *testing.T, level sandbox.Level) *scene {
+func newScene(t *testing.T, level spec.Level) *scene {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o700))
-	cfg, err := config(dir, level == sandbox.LevelProcess)
+	cfg, err := config(dir, level == spec.LevelProcess)
 	must(t, err)
 	cfg.Level = level
 	must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("host"), 0o644))
@@ -144,7 +144,7 @@ func copyProgram(t *testing.T, to string) {
 
 func (s *scene) play(t *testing.T, a attack) {
 	t.Helper()
-	p := sandbox.Process{Env: s.box.BaseEnv(), TTY: a.tty, Argv: []string{"/bin/sh", "-c", a.script}}
+	p := spec.Process{Env: s.box.BaseEnv(), TTY: a.tty, Argv: []string{"/bin/sh", "-c", a.script}}
 	if a.actor != "" {
 		p.Argv = append([]string{"/skills/attacker", attackArg, a.actor}, s.args...)
 		p.Program = s.box.HostPath("/skills/attacker")
@@ -165,7 +165,7 @@ func (s *scene) play(t *testing.T, a attack) {
 	}
 	proc, err := s.box.Exec(p)
 	w.Close()
-	if errors.Is(err, sandbox.ErrDied) { // the attacker was faster than the answer that it runs
+	if errors.Is(err, spec.ErrDied) { // the attacker was faster than the answer that it runs
 		s.code, s.out = 128+int(unix.SIGKILL), err.Error()
 		return
 	}
@@ -181,7 +181,7 @@ func (s *scene) play(t *testing.T, a attack) {
 	}
 	s.out = strings.TrimSpace(s.out)
 	s.code, err = proc.Wait()
-	if err != nil && !errors.Is(err, sandbox.ErrDied) {
+	if err != nil && !errors.Is(err, spec.ErrDied) {
 		t.Fatal(err)
 	}
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"golang.org/x/sys/unix"
 )
 
 // This file lays out what attacks are aimed at, and sees from the host whether they hit it.
@@ -55,7 +55,7 @@ func selfChanged(t *testing.T, s *scene) bool {
 
 // boxEnded asks for one more command: an init that is dead takes none.
 func boxEnded(t *testing.T, s *scene) bool {
-	proc, err := s.box.Exec(sandbox.Process{Argv: []string{"/bin/true"}, Dir: "/"})
+	proc, err := s.box.Exec(spec.Process{Argv: []string{"/bin/true"}, Dir: "/"})
 	if err == nil {
 		_, err = proc.Wait()
 	}
@@ -196,8 +196,8 @@ func makeQueue(t *testing.T, s *scene) {
 }
 
 // keeps reports whether a limit of the box holds.
-func keeps(box *sandbox.Box, limit sandbox.Defence) bool {
-	return slices.ContainsFunc(box.Enforced(), func(e sandbox.Enforcement) bool { return e.Limit == limit && e.By != "" })
+func keeps(box *sandbox.Box, limit spec.Defence) bool {
+	return slices.ContainsFunc(box.Enforced(), func(e spec.Enforcement) bool { return e.Limit == limit && e.By != "" })
 }
 
 // unthrottled is true when the kernel has not had the box wait for the processor: time on the clock would tell nothing.

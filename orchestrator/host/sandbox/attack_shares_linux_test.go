@@ -14,10 +14,11 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spritekit/lattice/orchestrator/host/files"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/guest"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"golang.org/x/sys/unix"
 )
 
 // This file has the attacks on what the kernel has once for all: who takes it all takes it from the host, too.
@@ -35,11 +36,11 @@ func shareActors() map[string]func([]string) error {
 }
 
 func shareAttacks() []attack {
-	shares := []sandbox.Defence{sandbox.DefenceShares}
+	shares := []spec.Defence{spec.DefenceShares}
 	return []attack{
 		{name: "take the kernel's terminals", actor: "terminals", args: []string{"600"}, layers: shares},
 		{name: "take the host's file watchers (inotify)", actor: "watchers", args: []string{"64"}, layers: shares},
-		{name: "fill /dev/shm with empty files", actor: "empty-files", args: []string{"/dev/shm", "4000"}, limits: sandbox.Limits{TmpBytes: 8 << 20}, layers: []sandbox.Defence{sandbox.DefenceTmpSize}},
+		{name: "fill /dev/shm with empty files", actor: "empty-files", args: []string{"/dev/shm", "4000"}, limits: spec.Limits{TmpBytes: 8 << 20}, layers: []spec.Defence{spec.DefenceTmpSize}},
 	}
 }
 
@@ -93,7 +94,7 @@ func TestWatchWithoutWatchers(t *testing.T) {
 	out, told, err := os.Pipe()
 	must(t, err)
 	defer out.Close()
-	proc, err := box.Exec(sandbox.Process{Argv: []string{"/skills/attacker", attackArg, "all-watches", ""}, Stdin: in, Stdout: told, Stderr: told})
+	proc, err := box.Exec(spec.Process{Argv: []string{"/skills/attacker", attackArg, "all-watches", ""}, Stdin: in, Stdout: told, Stderr: told})
 	must(t, err)
 	in.Close()
 	told.Close()
@@ -175,7 +176,7 @@ func TestEpollEntries(t *testing.T) {
 		must(t, err)
 		out, told, err := os.Pipe()
 		must(t, err)
-		proc, err := box.Exec(sandbox.Process{Argv: []string{"/skills/attacker", attackArg, "all-entries", ""}, Stdin: in, Stdout: told, Stderr: told})
+		proc, err := box.Exec(spec.Process{Argv: []string{"/skills/attacker", attackArg, "all-entries", ""}, Stdin: in, Stdout: told, Stderr: told})
 		must(t, err)
 		in.Close()
 		told.Close()
@@ -194,7 +195,7 @@ func TestEpollEntries(t *testing.T) {
 		if err == nil {
 			must(t, another.Stop())
 		}
-		if own && err != nil || !own && !sandbox.Short(err) {
+		if own && err != nil || !own && !spec.Short(err) {
 			t.Errorf("with own ids %t the other box starts with: %v", own, err)
 		}
 		hold.Close()
@@ -263,7 +264,7 @@ func TestHeldUpStarts(t *testing.T) {
 	r, w, err := os.Pipe()
 	must(t, err)
 	defer r.Close()
-	stopper, err := box.Exec(sandbox.Process{Argv: []string{"/skills/attacker", attackArg, "stop-others", ""}, Stdout: w, Stderr: w})
+	stopper, err := box.Exec(spec.Process{Argv: []string{"/skills/attacker", attackArg, "stop-others", ""}, Stdout: w, Stderr: w})
 	w.Close()
 	must(t, err)
 	if line, err := bufio.NewReader(r).ReadString('\n'); line != "at work\n" {
@@ -271,8 +272,8 @@ func TestHeldUpStarts(t *testing.T) {
 	}
 	held := 0
 	until(t, func() bool {
-		proc, err := box.Exec(sandbox.Process{Argv: []string{"/bin/true"}})
-		var failed *sandbox.StartError
+		proc, err := box.Exec(spec.Process{Argv: []string{"/bin/true"}})
+		var failed *spec.StartError
 		switch {
 		case errors.As(err, &failed) && strings.Contains(failed.Text, "stopped it before"):
 			held++
@@ -296,7 +297,7 @@ func TestHeldUpStarts(t *testing.T) {
 
 // flooded starts a box beside another one that keeps as many descriptors on their way as it can. Both are without some
 // defences. A host that is root lowers the numbers first: those are counted for the boxes of all its hosts.
-func flooded(t *testing.T, without ...sandbox.Defence) (box *sandbox.Box, end func()) {
+func flooded(t *testing.T, without ...spec.Defence) (box *sandbox.Box, end func()) {
 	t.Helper()
 	var boxes [2]*sandbox.Box
 	for i := range boxes {
@@ -317,7 +318,7 @@ func flooded(t *testing.T, without ...sandbox.Defence) (box *sandbox.Box, end fu
 	must(t, err)
 	out, told, err := os.Pipe()
 	must(t, err)
-	proc, err := boxes[0].Exec(sandbox.Process{Argv: []string{"/skills/attacker", attackArg, "under-way", "all"}, Stdin: in, Stdout: told, Stderr: told})
+	proc, err := boxes[0].Exec(spec.Process{Argv: []string{"/skills/attacker", attackArg, "under-way", "all"}, Stdin: in, Stdout: told, Stderr: told})
 	must(t, err)
 	told.Close()
 	in.Close()
@@ -335,10 +336,10 @@ func flooded(t *testing.T, without ...sandbox.Defence) (box *sandbox.Box, end fu
 // Of the descriptors on their way in sockets the kernel lets one user have so many. What one box does with them must not
 // keep another one from handing files and terminals to the host; without the defence it does.
 func TestDescriptorsUnderWay(t *testing.T) {
-	for _, without := range [][]sandbox.Defence{{}, {sandbox.DefenceOwnIDs}} {
+	for _, without := range [][]spec.Defence{{}, {spec.DefenceOwnIDs}} {
 		testFlooded(t, without...)
 	}
-	box, end := flooded(t, sandbox.DefenceShares, sandbox.DefenceOwnIDs)
+	box, end := flooded(t, spec.DefenceShares, spec.DefenceOwnIDs)
 	defer end()
 	if _, _, err := box.Files().Open(t.Context(), "/note"); !errors.Is(err, unix.ETOOMANYREFS) {
 		t.Errorf("without the defence Open = %v, so that this proves nothing", err)
@@ -348,7 +349,7 @@ func TestDescriptorsUnderWay(t *testing.T) {
 	}
 }
 
-func testFlooded(t *testing.T, without ...sandbox.Defence) {
+func testFlooded(t *testing.T, without ...spec.Defence) {
 	box, end := flooded(t, without...)
 	defer end()
 	for range 20 {
@@ -379,7 +380,7 @@ func testFlooded(t *testing.T, without ...sandbox.Defence) {
 	}
 }
 
-var sleeperOnTerminal = sandbox.Process{Argv: []string{"/bin/sleep", "1000"}, TTY: true, Rows: 24, Cols: 80}
+var sleeperOnTerminal = spec.Process{Argv: []string{"/bin/sleep", "1000"}, TTY: true, Rows: 24, Cols: 80}
 
 // What a command may have open it may have from its first instruction on: half of what the host may at most, and no more than
 // leaves files to others when each of the box's processes has as many.
@@ -387,7 +388,7 @@ func TestDescriptorsOfCommands(t *testing.T) {
 	box, _ := start(t, false)
 	var own unix.Rlimit
 	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &own))
-	most := sandbox.MostFiles(own.Max, 4096)
+	most := guest.MostFiles(own.Max, 4096)
 	if most > own.Max/2 {
 		t.Errorf("boxes have %d of the %d descriptors that the host may have", most, own.Max)
 	}

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 // The layers, each of which stops a kind of attack by itself.
 var (
-	mounting  = []sandbox.Defence{sandbox.DefenceCaps, sandbox.DefenceSeccomp, sandbox.DefenceLandlock}
-	namespace = []sandbox.Defence{sandbox.DefenceCaps, sandbox.DefenceSeccomp}
-	filter    = []sandbox.Defence{sandbox.DefenceSeccomp}
+	mounting  = []spec.Defence{spec.DefenceCaps, spec.DefenceSeccomp, spec.DefenceLandlock}
+	namespace = []spec.Defence{spec.DefenceCaps, spec.DefenceSeccomp}
+	filter    = []spec.Defence{spec.DefenceSeccomp}
 )
 
 // attacks is the whole table; THREATS.md names its rows.
@@ -28,13 +28,13 @@ func mountAttacks() []attack {
 		{name: "make the skills' mount writable by mount_setattr", actor: "setattr-skills", layers: namespace, prepare: giveSkills, succeeded: skillsChanged},
 		{name: "unmount the skills", actor: "umount-skills", layers: mounting},
 		{name: "cover the skills by a bind mount", actor: "bind-over-skills", layers: mounting},
-		{name: "write a skill", script: "echo x >/skills/evil", layers: []sandbox.Defence{sandbox.DefenceReadOnly}, prepare: giveSkills, succeeded: skillsChanged},
-		{name: "change a skill", script: "echo x >/skills/hello", layers: []sandbox.Defence{sandbox.DefenceReadOnly}, prepare: giveSkills, succeeded: skillsChanged},
+		{name: "write a skill", script: "echo x >/skills/evil", layers: []spec.Defence{spec.DefenceReadOnly}, prepare: giveSkills, succeeded: skillsChanged},
+		{name: "change a skill", script: "echo x >/skills/hello", layers: []spec.Defence{spec.DefenceReadOnly}, prepare: giveSkills, succeeded: skillsChanged},
 	}
 }
 
 func namespaceAttacks() []attack {
-	nested := []sandbox.Defence{sandbox.DefenceUserns, sandbox.DefenceSeccomp}
+	nested := []spec.Defence{spec.DefenceUserns, spec.DefenceSeccomp}
 	return []attack{
 		{name: "unshare a user namespace", actor: "unshare", args: []string{"user"}, layers: nested},
 		{name: "clone into a user namespace", actor: "clone", args: []string{"user"}, layers: nested},
@@ -43,7 +43,7 @@ func namespaceAttacks() []attack {
 		{name: "unshare a time namespace", actor: "unshare", args: []string{"time"}, layers: namespace},
 		{name: "clone into a process namespace", actor: "clone", args: []string{"pid"}, layers: namespace},
 		{name: "enter a namespace", actor: "setns", layers: namespace},
-		{name: "set the host name", actor: "hostname", layers: []sandbox.Defence{sandbox.DefenceCaps}},
+		{name: "set the host name", actor: "hostname", layers: []spec.Defence{spec.DefenceCaps}},
 	}
 }
 
@@ -75,7 +75,7 @@ func kernelAttacks() (rows []attack) {
 
 // initAttacks are aimed at the one process of the box that speaks to the host.
 func initAttacks() []attack {
-	hidden := []sandbox.Defence{sandbox.DefenceDumpable}
+	hidden := []spec.Defence{spec.DefenceDumpable}
 	rows := []attack{
 		{name: "trace init", actor: "ptrace-init", layers: hidden},
 		{name: "read init's memory by system call", actor: "vm-read-init", layers: hidden},
@@ -99,28 +99,28 @@ func initAttacks() []attack {
 func fileAttacks() []attack {
 	return []attack{
 		{name: "read a file of the host's", script: `cat "$1"`, prepare: nameSecret, plain: true},
-		{name: "read a descriptor that the host left open", actor: "leaked-fd", prepare: leakDescriptor, layers: []sandbox.Defence{sandbox.DefenceCloseFDs}},
+		{name: "read a descriptor that the host left open", actor: "leaked-fd", prepare: leakDescriptor, layers: []spec.Defence{spec.DefenceCloseFDs}},
 		{
 			name: "run a setuid program of an image's", script: "/workspace/suid " + attackArg + " is-root", prepare: plantSetuid,
-			layers: []sandbox.Defence{sandbox.DefenceNoNewPrivs, sandbox.DefenceNosuid}, only: sandbox.LevelRoot,
+			layers: []spec.Defence{spec.DefenceNoNewPrivs, spec.DefenceNosuid}, only: spec.LevelRoot,
 		},
 		{
 			name: "make a setuid program that is the host's root's", script: "cp /bin/true suid && chmod 4755 suid",
-			succeeded: rootOwnsSetuid, plain: true, only: sandbox.LevelRoot,
+			succeeded: rootOwnsSetuid, plain: true, only: spec.LevelRoot,
 		},
-		{name: "read what /proc tells of the kernel", script: "test -n \"$(head -c1 /proc/kallsyms)\"", layers: []sandbox.Defence{sandbox.DefenceMaskedProc}},
-		{name: "read what /proc tells of the machine's devices", script: "test -n \"$(head -c1 /proc/interrupts)\"", layers: []sandbox.Defence{sandbox.DefenceMaskedProc}},
-		{name: "open a device of an image's", actor: "device", args: []string{"/workspace/null"}, prepare: plantDevice, layers: []sandbox.Defence{sandbox.DefenceNosuid}, only: sandbox.LevelRoot},
+		{name: "read what /proc tells of the kernel", script: "test -n \"$(head -c1 /proc/kallsyms)\"", layers: []spec.Defence{spec.DefenceMaskedProc}},
+		{name: "read what /proc tells of the machine's devices", script: "test -n \"$(head -c1 /proc/interrupts)\"", layers: []spec.Defence{spec.DefenceMaskedProc}},
+		{name: "open a device of an image's", actor: "device", args: []string{"/workspace/null"}, prepare: plantDevice, layers: []spec.Defence{spec.DefenceNosuid}, only: spec.LevelRoot},
 	}
 }
 
 // neighbourAttacks are aimed at what else runs on the host, other sprites among it.
 func neighbourAttacks() []attack {
 	return []attack{
-		{name: "kill a process of the host's", actor: "kill", prepare: startVictim, succeeded: victimKilled, layers: []sandbox.Defence{sandbox.DefencePidNamespace, sandbox.DefenceLandlock}},
-		{name: "see a process of the host's", actor: "see-process", prepare: startVictim, layers: []sandbox.Defence{sandbox.DefencePidNamespace}},
-		{name: "connect to an abstract socket of the host's", actor: "connect", prepare: listenAbstract, network: true, layers: []sandbox.Defence{sandbox.DefenceNetns, sandbox.DefenceLandlock}},
-		{name: "connect to the host's loopback", actor: "connect", prepare: listenLoopback, network: true, layers: []sandbox.Defence{sandbox.DefenceNetns}},
+		{name: "kill a process of the host's", actor: "kill", prepare: startVictim, succeeded: victimKilled, layers: []spec.Defence{spec.DefencePidNamespace, spec.DefenceLandlock}},
+		{name: "see a process of the host's", actor: "see-process", prepare: startVictim, layers: []spec.Defence{spec.DefencePidNamespace}},
+		{name: "connect to an abstract socket of the host's", actor: "connect", prepare: listenAbstract, network: true, layers: []spec.Defence{spec.DefenceNetns, spec.DefenceLandlock}},
+		{name: "connect to the host's loopback", actor: "connect", prepare: listenLoopback, network: true, layers: []spec.Defence{spec.DefenceNetns}},
 		{name: "attach shared memory of the host's", actor: "shared-memory", prepare: shareMemory, plain: true},
 		{name: "open a message queue of the host's", actor: "message-queue", prepare: makeQueue, plain: true},
 	}
@@ -128,16 +128,16 @@ func neighbourAttacks() []attack {
 
 func limitAttacks() []attack {
 	const mib = 1 << 20
-	bomb := func(name, actor, arg string, by sandbox.Defence, limits sandbox.Limits) attack {
-		return attack{name: name, actor: actor, args: []string{arg}, layers: []sandbox.Defence{by}, limits: limits, kept: by}
+	bomb := func(name, actor, arg string, by spec.Defence, limits spec.Limits) attack {
+		return attack{name: name, actor: actor, args: []string{arg}, layers: []spec.Defence{by}, limits: limits, kept: by}
 	}
-	spin := bomb("take more than its part of the processors", "spin", "300ms", sandbox.DefenceCPU, sandbox.Limits{CPUs: 0.2})
+	spin := bomb("take more than its part of the processors", "spin", "300ms", spec.DefenceCPU, spec.Limits{CPUs: 0.2})
 	spin.succeeded = unthrottled
 	return []attack{
-		bomb("start processes without end", "fork", "100", sandbox.DefencePids, sandbox.Limits{Pids: 60}),
-		bomb("take memory without end", "memory", fmt.Sprint(192*mib), sandbox.DefenceMemory, sandbox.Limits{MemoryBytes: 96 * mib}),
+		bomb("start processes without end", "fork", "100", spec.DefencePids, spec.Limits{Pids: 60}),
+		bomb("take memory without end", "memory", fmt.Sprint(192*mib), spec.DefenceMemory, spec.Limits{MemoryBytes: 96 * mib}),
 		spin,
-		{name: "fill /dev/shm", actor: "fill", args: []string{"/dev/shm", fmt.Sprint(24 * mib)}, limits: sandbox.Limits{TmpBytes: 8 * mib}, layers: []sandbox.Defence{sandbox.DefenceTmpSize}},
-		{name: "fill /run", actor: "fill", args: []string{"/run", fmt.Sprint(24 * mib)}, limits: sandbox.Limits{TmpBytes: 8 * mib}, layers: []sandbox.Defence{sandbox.DefenceTmpSize}},
+		{name: "fill /dev/shm", actor: "fill", args: []string{"/dev/shm", fmt.Sprint(24 * mib)}, limits: spec.Limits{TmpBytes: 8 * mib}, layers: []spec.Defence{spec.DefenceTmpSize}},
+		{name: "fill /run", actor: "fill", args: []string{"/run", fmt.Sprint(24 * mib)}, limits: spec.Limits{TmpBytes: 8 * mib}, layers: []spec.Defence{spec.DefenceTmpSize}},
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 var updateThreats = flag.Bool("update", false, "write the table of attacks into THREATS.md")
@@ -89,8 +89,8 @@ func (a attack) levels() string {
 	if a.only != "" {
 		return "`" + string(a.only) + "`"
 	}
-	both := "`" + string(sandbox.LevelRoot) + "`, `" + string(sandbox.LevelUser) + "`"
-	if a.kept == sandbox.DefenceMemory || a.kept == sandbox.DefenceCPU {
+	both := "`" + string(spec.LevelRoot) + "`, `" + string(spec.LevelUser) + "`"
+	if a.kept == spec.DefenceMemory || a.kept == spec.DefenceCPU {
 		both += " with control groups"
 	}
 	return both

@@ -13,6 +13,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/cgroup"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/idrange"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/procfs"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/view"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -28,11 +34,11 @@ const (
 // Box is a running sandbox. All its processes end with it, and it ends with the host process. Its methods may be called
 // from several goroutines.
 type Box struct {
-	cfg     Config
-	ids     *idRange // nil without Config.OwnIDs
+	cfg     spec.Config
+	ids     *idrange.Range // nil without Config.OwnIDs
 	cmd     *exec.Cmd
-	group   *group
-	control *channel
+	group   *cgroup.Group
+	control *channel.Socket
 	stderr  *tail
 	network *Network       // nil without Config.Network
 	tasks   errgroup.Group // the reader of init's replies and the waiter for its end
@@ -47,20 +53,20 @@ type Box struct {
 	mu     sync.Mutex // guards what follows
 	lastID uint64
 	procs  map[uint64]*Proc
-	calls  map[uint64]chan callAnswer // nil for a call that nobody waits for any more
-	plain  map[int]bool               // sessions of a plain box that still have processes, to be ended should init be killed
-	cause  error                      // why the box ended
-	awake  chan struct{}              // closed when a frozen box is thawed; nil of one that is not frozen
+	calls  map[uint64]chan channel.Answer // nil for a call that nobody waits for any more
+	plain  map[int]bool                   // sessions of a plain box that still have processes, to be ended should init be killed
+	cause  error                          // why the box ended
+	awake  chan struct{}                  // closed when a frozen box is thawed; nil of one that is not frozen
 }
 
 // Start makes a box and returns when commands can run in it. A *Refusal means that the system does not allow it. The
 // caller must Stop the box. See Starter for who starts one after the other.
-func Start(cfg Config) (*Box, error) {
-	cfg, err := cfg.checked()
+func Start(cfg spec.Config) (*Box, error) {
+	cfg, err := cfg.Check()
 	if err != nil {
 		return nil, err
 	}
-	s, err := sow(cfg.kind())
+	s, err := sow(cfg.Kind())
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +74,11 @@ func Start(cfg Config) (*Box, error) {
 }
 
 // setUp has init build the box, whose network, if it has one of its own, init has readied by itself.
-func (b *Box) setUp(p plan, mounts []*os.File) error {
-	if err := b.control.conn.SetDeadline(time.Now().Add(setupTimeout)); err != nil {
+func (b *Box) setUp(p view.Plan, mounts []*os.File) error {
+	if err := b.control.Conn.SetDeadline(time.Now().Add(setupTimeout)); err != nil {
 		return fmt.Errorf("set up the sandbox: %w", err)
 	}
-	if b.cfg.ownNetwork() {
+	if b.cfg.OwnNetwork() {
 		if err := b.setUpNetwork(); err != nil {
 			return err
 		}
@@ -81,28 +87,28 @@ func (b *Box) setUp(p plan, mounts []*os.File) error {
 	for i, m := range mounts {
 		fds[i] = int(m.Fd())
 	}
-	sendErr := b.control.send(request{Op: opSetup, Setup: &p}, fds...)
-	var answer reply
-	files, err := b.control.recv(&answer)
-	closeAll(files)
+	sendErr := b.control.Send(channel.Request{Op: channel.OpSetup, Setup: &p}, fds...)
+	var answer channel.Reply
+	files, err := b.control.Receive(&answer)
+	channel.CloseAll(files)
 	if err != nil && sendErr != nil {
 		return &unborn{sendErr, b.stderr}
 	}
-	if err := b.expected(opReady, answer, err); err != nil {
+	if err := b.expected(channel.OpReady, answer, err); err != nil {
 		return err
 	}
-	return b.control.conn.SetDeadline(time.Time{})
+	return b.control.Conn.SetDeadline(time.Time{})
 }
 
 func (b *Box) setUpNetwork() error {
-	var answer reply
-	files, err := b.control.recv(&answer)
-	if err := b.expected(opNetwork, answer, err); err != nil {
-		closeAll(files)
+	var answer channel.Reply
+	files, err := b.control.Receive(&answer)
+	if err := b.expected(channel.OpNetwork, answer, err); err != nil {
+		channel.CloseAll(files)
 		return err
 	}
 	if len(answer.Held) > 0 {
-		closeAll(files)
+		channel.CloseAll(files)
 		files, err = b.fetch(answer)
 	}
 	if err == nil {
@@ -115,14 +121,14 @@ func (b *Box) setUpNetwork() error {
 }
 
 // expected says why what init answered while it makes the box is not op.
-func (b *Box) expected(op string, answer reply, err error) error {
+func (b *Box) expected(op string, answer channel.Reply, err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("set up the sandbox: init says nothing for %v; the machine may be overloaded, or a file system hang", setupTimeout)
 	case err != nil:
 		return &unborn{fmt.Errorf("init ended: %w", err), b.stderr}
-	case answer.Op == opRefused:
-		return refusal(failedAt(answer.Step, answered{answer.Code, answer.Error}))
+	case answer.Op == channel.OpRefused:
+		return refusal(spec.FailedAt(answer.Step, answered{answer.Code, answer.Error}))
 	case answer.Op != op:
 		return fmt.Errorf("set up the sandbox: init answers %q", answer.Op)
 	}
@@ -130,14 +136,14 @@ func (b *Box) expected(op string, answer reply, err error) error {
 }
 
 // Exec is ExecContext for callers who wait as long as it takes. It ends all the same: a box whose init falls silent is ended.
-func (b *Box) Exec(p Process) (*Proc, error) { return b.ExecContext(context.Background(), p) }
+func (b *Box) Exec(p spec.Process) (*Proc, error) { return b.ExecContext(context.Background(), p) }
 
 // ExecContext starts a command. A *StartError means that there is no such command or folder; ErrDied that the box has ended.
 // When ctx ends before the command has started, it is killed as soon as it does; afterwards ctx means nothing to it.
-func (b *Box) ExecContext(ctx context.Context, p Process) (*Proc, error) {
-	c := command{Program: []byte(p.Program), Argv: p.Argv, Env: p.Env, Dir: []byte(p.Dir), TTY: p.TTY, Rows: p.Rows, Cols: p.Cols, Whole: p.Whole}
+func (b *Box) ExecContext(ctx context.Context, p spec.Process) (*Proc, error) {
+	c := channel.Command{Program: []byte(p.Program), Argv: p.Argv, Env: p.Env, Dir: []byte(p.Dir), TTY: p.TTY, Rows: p.Rows, Cols: p.Cols, Whole: p.Whole}
 	if len(c.Argv) == 0 {
-		return nil, &StartError{Code: 127, Text: "no command given"}
+		return nil, &spec.StartError{Code: 127, Text: "no command given"}
 	}
 	if p.Program == "" {
 		c.Program = []byte(c.Argv[0])
@@ -145,7 +151,7 @@ func (b *Box) ExecContext(ctx context.Context, p Process) (*Proc, error) {
 	if p.Dir == "" {
 		c.Dir = []byte("/workspace")
 	}
-	if b.cfg.plain() {
+	if b.cfg.Plain() {
 		c = translate(b.cfg, c)
 	}
 	var fds []int
@@ -157,7 +163,7 @@ func (b *Box) ExecContext(ctx context.Context, p Process) (*Proc, error) {
 			}
 		}
 	}
-	proc := &Proc{box: b, tty: p.TTY, started: make(chan reply, 1), exited: make(chan struct{})}
+	proc := &Proc{box: b, tty: p.TTY, started: make(chan channel.Reply, 1), exited: make(chan struct{})}
 	b.mu.Lock()
 	b.lastID++
 	proc.id = b.lastID
@@ -168,7 +174,7 @@ func (b *Box) ExecContext(ctx context.Context, p Process) (*Proc, error) {
 		b.forget(proc.id)
 		return nil, fmt.Errorf("start %s: %w", c.Program, err)
 	}
-	err := b.send(request{Op: opExec, ID: proc.id, Exec: &c}, fds...)
+	err := b.send(channel.Request{Op: channel.OpExec, ID: proc.id, Exec: &c}, fds...)
 	runtime.KeepAlive(p)
 	if err != nil {
 		b.forget(proc.id)
@@ -236,15 +242,15 @@ func (b *Box) giveUp(p *Proc) {
 		}
 	default:
 	}
-	_ = b.send(request{Op: opSignal, ID: p.id, Signal: int(syscall.SIGKILL)}) // a box that does not listen ends by this
+	_ = b.send(channel.Request{Op: channel.OpSignal, ID: p.id, Signal: int(syscall.SIGKILL)}) // a box that does not listen ends by this
 }
 
 // send refuses to wait forever for an init that no longer listens.
-func (b *Box) send(r request, fds ...int) error {
-	if err := b.control.conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+func (b *Box) send(r channel.Request, fds ...int) error {
+	if err := b.control.Conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
 		return b.sendFailed(err)
 	}
-	return b.sendFailed(b.control.send(r, fds...))
+	return b.sendFailed(b.control.Send(r, fds...))
 }
 
 func (b *Box) sendFailed(err error) error {
@@ -253,7 +259,7 @@ func (b *Box) sendFailed(err error) error {
 	}
 	// A frame may be half sent; nothing sensible can follow it. The box ends, and whoever waits on it is told.
 	b.end(err)
-	return fmt.Errorf("%w: %w", ErrDied, err)
+	return fmt.Errorf("%w: %w", spec.ErrDied, err)
 }
 
 // Stop ends everything in the box and waits until it is gone. It may be called more than once.
@@ -268,7 +274,7 @@ func (b *Box) StopFor(cause error) error {
 	case <-b.done:
 	case <-patience.C:
 		b.cmd.Process.Kill() // a plain init that could not end its processes; wait sees to the rest
-		b.group.thaw()
+		b.group.Thaw()
 	}
 	return b.tasks.Wait()
 }
@@ -280,13 +286,13 @@ func (b *Box) end(cause error) {
 		b.cause = cause
 	}
 	b.mu.Unlock()
-	if b.cfg.plain() {
+	if b.cfg.Plain() {
 		// Init ends its processes when the socket ends; killing it at once would leave them.
-		b.control.conn.CloseWrite()
+		b.control.Conn.CloseWrite()
 	} else {
 		b.cmd.Process.Kill() // already gone is as good
 	}
-	b.group.thaw() // who is held by an older kind of group does not even die
+	b.group.Thaw() // who is held by an older kind of group does not even die
 }
 
 // Done is closed when the box is gone, for whatever reason.
@@ -294,10 +300,10 @@ func (b *Box) Done() <-chan struct{} { return b.done }
 
 // Translated reports that the box is a plain process tree in which /workspace and the others do not exist under these
 // names; Exec translates what it can (see HostPath).
-func (b *Box) Translated() bool { return b.cfg.plain() }
+func (b *Box) Translated() bool { return b.cfg.Plain() }
 
 // Level is how firmly this box keeps what runs in it apart.
-func (b *Box) Level() Level { return b.cfg.Level }
+func (b *Box) Level() spec.Level { return b.cfg.Level }
 
 // HostPath is Config.HostPath of the box's configuration.
 func (b *Box) HostPath(p string) string { return b.cfg.HostPath(p) }
@@ -312,14 +318,14 @@ func (b *Box) Owner() (uid, gid int) { return b.cfg.Owner() }
 func (b *Box) read() error {
 	defer close(b.quiet)
 	for {
-		var r reply
-		files, err := b.control.recv(&r)
+		var r channel.Reply
+		files, err := b.control.Receive(&r)
 		if err != nil {
-			closeAll(files)
+			channel.CloseAll(files)
 			b.end(err)
 			return nil // the end of the box is no failure of the reader
 		}
-		if r.Op == opAnswer {
+		if r.Op == channel.OpAnswer {
 			b.deliverAnswer(r, files)
 			continue
 		}
@@ -331,7 +337,7 @@ func (b *Box) read() error {
 func (b *Box) wait() error {
 	err := b.cmd.Wait()
 	// The socket has ended with init, unless something that left a plain box still holds it.
-	if err := b.control.conn.SetReadDeadline(time.Now().Add(sendTimeout)); err != nil {
+	if err := b.control.Conn.SetReadDeadline(time.Now().Add(sendTimeout)); err != nil {
 		return fmt.Errorf("end the control socket: %w", err)
 	}
 	<-b.quiet
@@ -339,12 +345,12 @@ func (b *Box) wait() error {
 	b.cause = fmt.Errorf("%w (init: %v)", b.cause, b.cmd.ProcessState)
 	b.mu.Unlock()
 	if err != nil {
-		endSessions(b.plain) // an init that ends by itself has done it; nothing is delivered any more
+		procfs.EndSessions(b.plain) // an init that ends by itself has done it; nothing is delivered any more
 	}
-	b.control.conn.Close()
-	left := b.group.remove()
+	b.control.Conn.Close()
+	left := b.group.Remove()
 	if left == nil {
-		b.ids.release()
+		b.ids.Release()
 	}
 	close(b.done)
 	var exit *exec.ExitError
@@ -357,7 +363,7 @@ func (b *Box) wait() error {
 func (b *Box) died() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return fmt.Errorf("%w: %w", ErrDied, b.cause)
+	return fmt.Errorf("%w: %w", spec.ErrDied, b.cause)
 }
 
 func (b *Box) forget(id uint64) {

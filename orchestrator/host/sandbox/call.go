@@ -3,36 +3,13 @@ package sandbox
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"runtime"
-	"strings"
 	"syscall"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
 )
-
-// A call asks init for something that is best done inside: it has a name, a JSON body and descriptors, and so has its
-// answer, or an error that keeps its number and text.
-const (
-	maxCalls   = 64      // at work at a time in one box; more wait on the host's side
-	maxCallFDs = 16      // descriptors of one call or answer
-	maxCall    = 1 << 20 // bytes of a call's body
-	maxAnswer  = 1 << 20 // bytes of an answer's body
-	maxText    = 4 << 10 // bytes of an error's text
-)
-
-// call is one call on its way to init.
-type call struct {
-	Name string          `json:"name"`
-	Body json.RawMessage `json:"body,omitempty"`
-}
-
-// callAnswer is what came back, with the descriptors, which then belong to the caller.
-type callAnswer struct {
-	reply
-	files []*os.File
-}
 
 // call has init do name with in and waits. The answer is decoded into out, unless that is nil. The descriptors in send stay
 // the caller's. Init is not trusted: out and the received descriptors may be anything of their form, so their reader checks.
@@ -77,7 +54,7 @@ func (b *Box) ask(ctx context.Context, name string, in any, send []*os.File, out
 	if err != nil {
 		return nil, fmt.Errorf("%s: encode: %w", name, err)
 	}
-	if len(body) > maxCall || len(send) > maxCallFDs {
+	if len(body) > channel.MaxCall || len(send) > channel.MaxCallFDs {
 		return nil, fmt.Errorf("%s: %d bytes and %d descriptors: %w", name, len(body), len(send), syscall.E2BIG)
 	}
 	select {
@@ -87,7 +64,7 @@ func (b *Box) ask(ctx context.Context, name string, in any, send []*os.File, out
 	case <-b.done:
 		return nil, fmt.Errorf("%s: %w", name, b.died())
 	}
-	come := make(chan callAnswer, 1)
+	come := make(chan channel.Answer, 1)
 	b.mu.Lock()
 	b.lastID++
 	id := b.lastID
@@ -98,7 +75,7 @@ func (b *Box) ask(ctx context.Context, name string, in any, send []*os.File, out
 	for i, f := range send {
 		fds[i] = int(f.Fd())
 	}
-	err = b.send(request{Op: opCall, ID: id, Call: &call{Name: name, Body: body}}, fds...)
+	err = b.send(channel.Request{Op: channel.OpCall, ID: id, Call: &channel.Call{Name: name, Body: body}}, fds...)
 	runtime.KeepAlive(send)
 	if err != nil {
 		b.mu.Lock()
@@ -124,7 +101,7 @@ func (b *Box) ask(ctx context.Context, name string, in any, send []*os.File, out
 }
 
 // abandon gives up a call whose answer may be on its way.
-func (b *Box) abandon(id uint64, come <-chan callAnswer) {
+func (b *Box) abandon(id uint64, come <-chan channel.Answer) {
 	b.mu.Lock()
 	_, waiting := b.calls[id]
 	if waiting {
@@ -132,18 +109,18 @@ func (b *Box) abandon(id uint64, come <-chan callAnswer) {
 	}
 	b.mu.Unlock()
 	if waiting {
-		_ = b.send(request{Op: opCancel, ID: id}) // a box that no longer listens ends by this
+		_ = b.send(channel.Request{Op: channel.OpCancel, ID: id}) // a box that no longer listens ends by this
 		return
 	}
 	late := <-come // delivered just now
-	closeAll(late.files)
+	channel.CloseAll(late.Files)
 	if len(late.Held) > 0 {
 		b.refuseHeld(id)
 	}
 }
 
 // deliverAnswer brings an answer to its call. Nobody may wait for it: init may be in the hands of what runs in the box.
-func (b *Box) deliverAnswer(r reply, files []*os.File) {
+func (b *Box) deliverAnswer(r channel.Reply, files []*os.File) {
 	b.mu.Lock()
 	come, known := b.calls[r.ID]
 	delete(b.calls, r.ID)
@@ -151,124 +128,36 @@ func (b *Box) deliverAnswer(r reply, files []*os.File) {
 	if known {
 		<-b.slots
 	}
-	if come == nil || len(files) > maxCallFDs {
-		closeAll(files)
+	if come == nil || len(files) > channel.MaxCallFDs {
+		channel.CloseAll(files)
 		files = nil
 	}
 	if come != nil {
-		come <- callAnswer{reply: r, files: files}
+		come <- channel.Answer{Reply: r, Files: files}
 	} else if known && len(r.Held) > 0 {
 		b.refuseUnheard(r.ID)
 	}
 }
 
 // result is what an answer says. What init holds with it is taken over now.
-func (b *Box) result(a callAnswer, name string, out any) ([]*os.File, error) {
+func (b *Box) result(a channel.Answer, name string, out any) ([]*os.File, error) {
 	if len(a.Held) > 0 {
-		closeAll(a.files)
+		channel.CloseAll(a.Files)
 		var err error
-		if a.files, err = b.fetch(a.reply); err != nil {
+		if a.Files, err = b.fetch(a.Reply); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	if a.Code != 0 || a.Error != "" {
-		closeAll(a.files)
+		channel.CloseAll(a.Files)
 		return nil, answered{a.Code, a.Error}
 	}
 	if out == nil {
-		return a.files, nil
+		return a.Files, nil
 	}
 	if err := json.Unmarshal(a.Body, out); err != nil {
-		closeAll(a.files)
+		channel.CloseAll(a.Files)
 		return nil, fmt.Errorf("%s: decode the answer: %w", name, err)
 	}
-	return a.files, nil
-}
-
-// call is init's side: it works in a goroutine that serve waits for. The host keeps to maxCalls; one that did not would wait.
-func (s *server) call(id uint64, c call, files []*os.File) {
-	ctx, cancel := context.WithCancel(s.ctx)
-	s.mu.Lock()
-	s.cancels[id] = cancel
-	s.mu.Unlock()
-	s.calls.Go(func() error {
-		defer closeAll(files)
-		answer, send, err := s.handle(ctx, c.Name, c.Body, files)
-		s.mu.Lock()
-		delete(s.cancels, id)
-		s.mu.Unlock()
-		cancel()
-		return s.answer(id, c.Name, answer, send, err)
-	})
-}
-
-// answer sends what came of a call, and closes the descriptors in send. A failure to send means that the host is gone; next
-// sees it too.
-func (s *server) answer(id uint64, name string, answer any, send []*os.File, err error) error {
-	r := reply{Op: opAnswer, ID: id}
-	if err == nil && answer != nil {
-		r.Body, err = json.Marshal(answer)
-	}
-	if err == nil && (len(r.Body) > maxAnswer || len(send) > maxCallFDs) {
-		err = fmt.Errorf("%s: %d bytes and %d descriptors in answer: %w", name, len(r.Body), len(send), syscall.EMSGSIZE)
-	}
-	if err != nil {
-		closeAll(send)
-		text := err.Error()
-		r = reply{Op: opAnswer, ID: id, Code: errnoOf(err), Error: text[:min(len(text), maxText)]}
-		return s.control.send(r)
-	}
-	if len(send) == 0 {
-		return s.control.send(r)
-	}
-	s.hold(id, send) // the host may take them before hand returns
-	held, err := s.control.hand(r, send...)
-	if !held {
-		s.release(id)
-	}
-	return err
-}
-
-// handle does one call. The files that came along are closed after it, those in send when they are sent.
-func (s *server) handle(ctx context.Context, name string, body json.RawMessage, files []*os.File) (answer any, send []*os.File, err error) {
-	if inner, ok := strings.CutPrefix(name, asRoot); ok {
-		if !strings.HasPrefix(inner, "fs.") || inner == fsWatch { // which is work of several threads
-			return nil, nil, unknownCall(name)
-		}
-		refused := s.asRoot(func() { answer, send, err = s.fsCall(ctx, inner, body, files) })
-		return answer, send, errors.Join(refused, err)
-	}
-	area, _, _ := strings.Cut(name, ".")
-	switch area {
-	case "box":
-		answer, err = s.boxCall(ctx, name, body)
-		return answer, nil, err
-	case "fs":
-		return s.fsCall(ctx, name, body, files)
-	case "net":
-		return s.netCall(ctx, name, body, files)
-	default:
-		return nil, nil, unknownCall(name)
-	}
-}
-
-func unknownCall(name string) error { return fmt.Errorf("unknown call %q: %w", name, syscall.ENOSYS) }
-
-// errnoOf is the number under which an error travels; 0 when it has none.
-func errnoOf(err error) int {
-	var errno syscall.Errno
-	switch {
-	case errors.As(err, &errno):
-		return int(errno)
-	case errors.Is(err, fs.ErrNotExist):
-		return int(syscall.ENOENT)
-	case errors.Is(err, fs.ErrExist):
-		return int(syscall.EEXIST)
-	case errors.Is(err, fs.ErrPermission):
-		return int(syscall.EPERM)
-	case errors.Is(err, fs.ErrInvalid):
-		return int(syscall.EINVAL)
-	default:
-		return 0
-	}
+	return a.Files, nil
 }

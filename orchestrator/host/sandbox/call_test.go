@@ -11,20 +11,24 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/cgroup"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 // talking gives a box without processes whose init is the other end of its socket, played by the test.
-func talking(t *testing.T) (*Box, *channel) {
+func talking(t *testing.T) (*Box, *channel.Socket) {
 	t.Helper()
-	host, child, err := socketpair()
+	host, child, err := channel.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	control, err := newChannel(host, maxReply)
+	control, err := channel.NewSocket(host, channel.MaxReply)
 	if err != nil {
 		t.Fatal(err)
 	}
-	inner, err := newChannel(child, maxRequest)
+	inner, err := channel.NewSocket(child, channel.MaxRequest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +37,14 @@ func talking(t *testing.T) (*Box, *channel) {
 		t.Fatal(err)
 	}
 	b := &Box{
-		cfg: Config{Level: LevelProcess}, cmd: &exec.Cmd{Process: self}, group: new(group), control: control, slots: make(chan struct{}, maxCalls), quiet: make(chan struct{}),
-		done: make(chan struct{}), procs: map[uint64]*Proc{}, calls: map[uint64]chan callAnswer{}, plain: map[int]bool{},
+		cfg: spec.Config{Level: spec.LevelProcess}, cmd: &exec.Cmd{Process: self}, group: new(cgroup.Group), control: control, slots: make(chan struct{}, channel.MaxCalls), quiet: make(chan struct{}),
+		done: make(chan struct{}), procs: map[uint64]*Proc{}, calls: map[uint64]chan channel.Answer{}, plain: map[int]bool{},
 	}
 	b.tasks.Go(b.read)
 	t.Cleanup(func() {
-		inner.conn.Close()
+		inner.Conn.Close()
 		<-b.quiet
-		control.conn.Close()
+		control.Conn.Close()
 		close(b.done)
 	})
 	return b, inner
@@ -48,7 +52,7 @@ func talking(t *testing.T) (*Box, *channel) {
 
 func TestCallsAreBounded(t *testing.T) {
 	b, _ := talking(t)
-	if _, err := b.call(t.Context(), "fs.none", strings.Repeat("x", maxCall), nil, nil); !errors.Is(err, syscall.E2BIG) {
+	if _, err := b.call(t.Context(), "fs.none", strings.Repeat("x", channel.MaxCall), nil, nil); !errors.Is(err, syscall.E2BIG) {
 		t.Errorf("a call that is too big = %v", err)
 	}
 }
@@ -56,20 +60,20 @@ func TestCallsAreBounded(t *testing.T) {
 // The other end may say anything; what it says must not block, crash or confuse the host.
 func TestAnswers(t *testing.T) {
 	b, inner := talking(t)
-	answer := func(reply func(id uint64) reply, fds ...int) {
+	answer := func(reply func(id uint64) channel.Reply, fds ...int) {
 		t.Helper()
-		var r request
-		files, err := inner.recv(&r)
-		closeAll(files)
+		var r channel.Request
+		files, err := inner.Receive(&r)
+		channel.CloseAll(files)
 		if err == nil {
-			err = inner.send(reply(r.ID), fds...)
+			err = inner.Send(reply(r.ID), fds...)
 		}
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	said := func(r reply) func(uint64) reply {
-		return func(id uint64) reply { r.Op, r.ID = opAnswer, id; return r }
+	said := func(r channel.Reply) func(uint64) channel.Reply {
+		return func(id uint64) channel.Reply { r.Op, r.ID = channel.OpAnswer, id; return r }
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -77,40 +81,40 @@ func TestAnswers(t *testing.T) {
 	}
 	defer null.Close()
 	var many []int
-	for range maxCallFDs + 1 {
+	for range channel.MaxCallFDs + 1 {
 		many = append(many, int(null.Fd()))
 	}
 	for _, c := range []struct {
 		name  string
-		reply reply
+		reply channel.Reply
 		fds   []int
 		want  error // nil: an answer
 		files int
 	}{
-		{"nothing", reply{Body: json.RawMessage(`"ok"`)}, nil, nil, 0},
-		{"a descriptor", reply{Body: json.RawMessage(`"ok"`)}, many[:1], nil, 1},
-		{"too many descriptors", reply{Body: json.RawMessage(`"ok"`)}, many, nil, 0},
-		{"an errno", reply{Code: int(syscall.ENOENT), Error: "open /x: no such file"}, nil, fs.ErrNotExist, 0},
-		{"another", reply{Code: int(syscall.EACCES)}, many[:1], fs.ErrPermission, 0},
+		{"nothing", channel.Reply{Body: json.RawMessage(`"ok"`)}, nil, nil, 0},
+		{"a descriptor", channel.Reply{Body: json.RawMessage(`"ok"`)}, many[:1], nil, 1},
+		{"too many descriptors", channel.Reply{Body: json.RawMessage(`"ok"`)}, many, nil, 0},
+		{"an errno", channel.Reply{Code: int(syscall.ENOENT), Error: "open /x: no such file"}, nil, fs.ErrNotExist, 0},
+		{"another", channel.Reply{Code: int(syscall.EACCES)}, many[:1], fs.ErrPermission, 0},
 	} {
 		played := make(chan struct{})
 		go func() { defer close(played); answer(said(c.reply), c.fds...) }()
 		var out string
 		files, err := b.call(t.Context(), "fs.x", 1, nil, &out)
 		<-played
-		closeAll(files)
+		channel.CloseAll(files)
 		if !errors.Is(err, c.want) || len(files) != c.files || c.want == nil && out != "ok" {
 			t.Errorf("%s: call = %d files, %q, %v", c.name, len(files), out, err)
 		}
 	}
 
 	// A body of the wrong form, and answers that nobody asked for.
-	go answer(said(reply{Body: json.RawMessage(`{"a":1}`)}))
+	go answer(said(channel.Reply{Body: json.RawMessage(`{"a":1}`)}))
 	if _, err := b.call(t.Context(), "fs.x", 1, nil, new(string)); err == nil {
 		t.Error("a wrong body is taken")
 	}
-	for range maxCalls + 1 {
-		if err := inner.send(reply{Op: opAnswer, ID: 1 << 40}, int(null.Fd())); err != nil {
+	for range channel.MaxCalls + 1 {
+		if err := inner.Send(channel.Reply{Op: channel.OpAnswer, ID: 1 << 40}, int(null.Fd())); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,37 +123,37 @@ func TestAnswers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	given := make(chan error)
 	go func() { _, err := b.call(ctx, "fs.slow", 1, nil, nil); given <- err }()
-	var asked, cancelled request
-	if _, err := inner.recv(&asked); err != nil {
+	var asked, cancelled channel.Request
+	if _, err := inner.Receive(&asked); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
 	if err := <-given; !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled call = %v", err)
 	}
-	if _, err := inner.recv(&cancelled); err != nil || cancelled.Op != opCancel || cancelled.ID != asked.ID {
+	if _, err := inner.Receive(&cancelled); err != nil || cancelled.Op != channel.OpCancel || cancelled.ID != asked.ID {
 		t.Errorf("init hears %+v, %v", cancelled, err)
 	}
 	if len(b.slots) != 1 {
 		t.Errorf("%d calls count, want the one given up", len(b.slots))
 	}
-	if err := inner.send(reply{Op: opAnswer, ID: asked.ID}); err != nil {
+	if err := inner.Send(channel.Reply{Op: channel.OpAnswer, ID: asked.ID}); err != nil {
 		t.Fatal(err)
 	}
-	go answer(said(reply{}))
+	go answer(said(channel.Reply{}))
 	if _, err := b.call(t.Context(), "fs.x", 1, nil, nil); err != nil || len(b.slots) != 0 {
 		t.Errorf("after it: %v, %d calls count", err, len(b.slots))
 	}
 
 	// The socket ends while one waits.
 	go func() { _, err := b.call(t.Context(), "fs.x", 1, nil, nil); given <- err }()
-	if _, err := inner.recv(&asked); err != nil {
+	if _, err := inner.Receive(&asked); err != nil {
 		t.Fatal(err)
 	}
-	inner.conn.Close()
+	inner.Conn.Close()
 	<-b.quiet
 	close(b.done)
-	if err := <-given; !errors.Is(err, ErrDied) {
+	if err := <-given; !errors.Is(err, spec.ErrDied) {
 		t.Errorf("a call into the end = %v", err)
 	}
 	b.done = make(chan struct{}) // for the clean-up, which closes it
@@ -161,24 +165,24 @@ func TestSilentInit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		_, err := b.ExecContext(ctx, Process{Argv: []string{"x"}, TTY: true})
+		_, err := b.ExecContext(ctx, spec.Process{Argv: []string{"x"}, TTY: true})
 		ended <- err
 	}()
-	var start, kill request
-	if files, err := inner.recv(&start); err != nil || start.Op != opExec {
+	var start, kill channel.Request
+	if files, err := inner.Receive(&start); err != nil || start.Op != channel.OpExec {
 		t.Fatalf("init is told %q, %v, %v", start.Op, files, err)
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("ExecContext = %v", err)
 	}
-	if files, err := inner.recv(&kill); err != nil || kill.Op != opSignal || kill.ID != start.ID || kill.Signal != int(syscall.SIGKILL) {
+	if files, err := inner.Receive(&kill); err != nil || kill.Op != channel.OpSignal || kill.ID != start.ID || kill.Signal != int(syscall.SIGKILL) {
 		t.Errorf("init is told %+v, %v, %v", kill, files, err)
 	}
 	// It starts after all: its terminal is nobody's.
 	r, w, err := os.Pipe()
 	if err == nil {
-		err = inner.send(reply{Op: opStarted, ID: start.ID, PID: 7}, int(w.Fd()))
+		err = inner.Send(channel.Reply{Op: channel.OpStarted, ID: start.ID, PID: 7}, int(w.Fd()))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,8 @@
 package sandbox
 
-import "context"
+import (
+	"context"
+)
 
 // Spare waits for the init that s makes ahead, leaves it there, and returns its process id; 0 if there is none.
 func (s *Starter) Spare() int {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,7 +21,7 @@ func takeFrom(p *os.Process, numbers []int) (files []*os.File, err error) {
 		}
 	})
 	if err = errors.Join(err, unavailable); err != nil {
-		closeAll(files)
+		channel.CloseAll(files)
 		return nil, err
 	}
 	return files, nil

@@ -2,18 +2,17 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/cgroup"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 // errRan says that what was to stand still did not.
 var errRan = errors.New("a process of the sandbox went on although it was held")
-
-// errGroupGone says that the box ended while its group was being held.
-var errGroupGone = errors.New("the control group is gone")
 
 // thawTimeout bounds how long a box may take to go on.
 const thawTimeout = 10 * time.Second
@@ -48,9 +47,9 @@ func (b *Box) freeze(ctx context.Context) error {
 		return b.died()
 	default:
 	}
-	if group, ok := b.group.freezer(); ok {
-		err := group.freeze(ctx, b.done)
-		if errors.Is(err, errGroupGone) {
+	if group, ok := b.group.Freezer(); ok {
+		err := group.Freeze(ctx, b.done)
+		if errors.Is(err, cgroup.ErrGroupGone) {
 			err = b.died()
 		}
 		return err
@@ -75,7 +74,7 @@ func (b *Box) thaw() error {
 		b.awake = nil
 	}()
 	err := b.release()
-	if errors.Is(err, ErrDied) {
+	if errors.Is(err, spec.ErrDied) {
 		return nil
 	}
 	return err
@@ -83,8 +82,8 @@ func (b *Box) thaw() error {
 
 // release lets processes go on. It does not depend on the caller's patience: they must not stand still for ever.
 func (b *Box) release() error {
-	if group, ok := b.group.freezer(); ok {
-		return group.thaw()
+	if group, ok := b.group.Freezer(); ok {
+		return group.Thaw()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), thawTimeout)
 	defer cancel()
@@ -96,16 +95,4 @@ func (b *Box) release() error {
 		return errRan
 	}
 	return nil
-}
-
-// boxCall is what init does to the whole box.
-func (s *server) boxCall(ctx context.Context, name string, _ json.RawMessage) (answer any, err error) {
-	switch name {
-	case "box.freeze":
-		return nil, s.still.hold(ctx, s)
-	case "box.thaw":
-		return s.still.release(s), nil
-	default:
-		return nil, unknownCall(name)
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 // background starts a script whose first line of output says that it is at work, and returns what it writes afterwards.
@@ -21,7 +22,7 @@ func background(t *testing.T, box *sandbox.Box, stdin *os.File, argv ...string) 
 	r, w, err := os.Pipe()
 	must(t, err)
 	t.Cleanup(func() { r.Close() })
-	proc, err := box.Exec(sandbox.Process{Argv: argv, Env: box.BaseEnv(), Stdin: stdin, Stdout: w, Stderr: w})
+	proc, err := box.Exec(spec.Process{Argv: argv, Env: box.BaseEnv(), Stdin: stdin, Stdout: w, Stderr: w})
 	w.Close()
 	must(t, err)
 	lines := bufio.NewReader(r)
@@ -41,7 +42,7 @@ func hold(t *testing.T, box *sandbox.Box) (thaw func() error) {
 }
 
 func TestFreezeHoldsAllProcesses(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		// A tree, a daemon that left its session, and two that wake whom they can.
 		const count = `while :; do echo x >>"$F"; done`
 		script := fmt.Sprintf("for i in 1 2; do (F=$PWD/child; %s) & done; F=$PWD/daemon setsid sh -c '%s' & echo ready; F=$PWD/parent; %s", count, count, count)
@@ -70,7 +71,7 @@ func TestFreezeHoldsAllProcesses(t *testing.T) {
 			held := sizes()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if _, err := box.ExecContext(ctx, sandbox.Process{Argv: []string{"/bin/true"}}); !errors.Is(err, context.Canceled) {
+			if _, err := box.ExecContext(ctx, spec.Process{Argv: []string{"/bin/true"}}); !errors.Is(err, context.Canceled) {
 				t.Errorf("a command in a box that is held: %v", err)
 			}
 			must(t, again())
@@ -84,7 +85,7 @@ func TestFreezeHoldsAllProcesses(t *testing.T) {
 		}
 		thaw := hold(t, box)
 		must(t, box.Stop()) // ends those that are held, too
-		if code, err := proc.Wait(); !errors.Is(err, sandbox.ErrDied) {
+		if code, err := proc.Wait(); !errors.Is(err, spec.ErrDied) {
 			t.Errorf("Wait = %d, %v", code, err)
 		}
 		if err := thaw(); err != nil {
@@ -116,7 +117,7 @@ func busy(t *testing.T) {
 }
 
 func TestThawLeavesStoppedWhatWasStopped(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		proc, lines := background(t, box, nil, "/bin/sh", "-c", "echo ready; kill -STOP $$; echo on; read x; exit 3")
 		stopped := func() bool {
 			out, _ := run(t, box, fmt.Sprintf("cut -d' ' -f3 /proc/%d/stat", proc.PID))
@@ -136,7 +137,7 @@ func TestThawLeavesStoppedWhatWasStopped(t *testing.T) {
 
 // A shell whose child is held must not take it for stopped by job control.
 func TestFreezeGoesUnnoticed(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		in, w, err := os.Pipe()
 		must(t, err)
 		defer w.Close()
@@ -159,7 +160,7 @@ func TestFreezeGoesUnnoticed(t *testing.T) {
 
 // A program can have the kernel wake it, here when something is written to its standard input. Then thaw says so.
 func TestThawTellsWhatWentOn(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		if len(groups(t, os.Getpid())) > 0 {
 			t.Skip("control groups hold processes here, which nothing wakes")
 		}

@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"golang.org/x/sys/unix"
 )
 
 // smallDisk names the folder in which the test that runs itself again is to mount its small disk.
@@ -73,11 +73,11 @@ func startOnFullDisk(t *testing.T, dir string) {
 	// From a disk without any room to one with just enough there are several steps at which it is missing.
 	for free, name := range ballast {
 		err := start()
-		var refusal *sandbox.Refusal
+		var refusal *spec.Refusal
 		switch {
 		case err == nil && free > 0:
 			return
-		case err == nil, errors.As(err, &refusal), sandbox.Short(err), !errors.Is(err, unix.ENOSPC):
+		case err == nil, errors.As(err, &refusal), spec.Short(err), !errors.Is(err, unix.ENOSPC):
 			t.Errorf("with room for %d files Start = %v", free, err)
 		}
 		must(t, os.Remove(name))

@@ -7,13 +7,15 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/procfs"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 	"golang.org/x/sys/unix"
 )
 
 // Held counts what the box holds. What is on its way through sockets it does not see.
 func (b *Box) Held() (all Held) {
 	root := b.cmd.Process.Pid
-	for _, pid := range append(descendants(root), root) {
+	for _, pid := range append(procfs.Descendants(root), root) {
 		dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
 		if err != nil {
 			continue // it has ended
@@ -35,7 +37,7 @@ func (b *Box) Held() (all Held) {
 // Room is how much of what Held counts the kernel has; 0 where it does not tell.
 func Room() Held {
 	number := func(name string) uint64 {
-		n, _ := strconv.ParseUint(readKnob(name), 10, 64) // a missing knob reads as empty
+		n, _ := strconv.ParseUint(spec.ReadKnob(name), 10, 64) // a missing knob reads as empty
 		return n
 	}
 	return Held{Files: number("fs/file-max"), Entries: number("fs/epoll/max_user_watches")}

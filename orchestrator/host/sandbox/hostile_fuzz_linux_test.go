@@ -4,14 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"net"
-	"net/netip"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/nftables/expr"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/cgroup"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/view"
 )
 
 // kinds are descriptors of all sorts for a hostile init to hand over: fd n%len.
@@ -49,7 +51,7 @@ func FuzzConversation(f *testing.F) {
 	f.Add([]byte{3, 1, 3, 0xf0, 3, 3, 2, 0, 3, 4, 1, 2, 3, 5, 0, 0, 4, 0, 0, 0})    // answers, with too much
 	f.Add([]byte{1, 1, 0, 0, 1, 1, 0, 0, 2, 1, 0, 0, 5, 9, 3, 3, 6, 0, 2, 0})       // failed twice, and words out of place
 	f.Add([]byte{7, 200, 3, 0xff, 3, 3, 0, 1, 8, 1, 1, 1, 9, 2, 2, 2, 10, 3, 3, 3}) // unknown words, deep and wide bodies
-	ops := []string{opStarted, opFailed, opExited, opAnswer, opReady, opRefused, opNetwork, "surprise", opExec, opTaken, ""}
+	ops := []string{channel.OpStarted, channel.OpFailed, channel.OpExited, channel.OpAnswer, channel.OpReady, channel.OpRefused, channel.OpNetwork, "surprise", channel.OpExec, channel.OpTaken, ""}
 	bodies := []string{`null`, `"text"`, `[{"port":80,"address":"::","pid":5}]`, strings.Repeat("[", 5000) + strings.Repeat("]", 5000), `{"a":{"b":1e300}}`, `-1`, `true`}
 	f.Fuzz(func(t *testing.T, script []byte) {
 		b, inner := seized(t)
@@ -58,11 +60,11 @@ func FuzzConversation(f *testing.F) {
 		asked := make(chan struct{}, 5)
 		for _, ask := range []func(){
 			func() {
-				if p, err := b.ExecContext(ctx, Process{Argv: []string{"x"}, TTY: true}); err == nil {
+				if p, err := b.ExecContext(ctx, spec.Process{Argv: []string{"x"}, TTY: true}); err == nil {
 					p.PTY.Close()
 				}
 			},
-			func() { _, _ = b.ExecContext(ctx, Process{Argv: []string{"x"}}) }, // it may end in any way, as all of these
+			func() { _, _ = b.ExecContext(ctx, spec.Process{Argv: []string{"x"}}) }, // it may end in any way, as all of these
 			func() {
 				if file, _, err := b.Files().Open(ctx, "/x"); err == nil {
 					file.Close()
@@ -81,9 +83,9 @@ func FuzzConversation(f *testing.F) {
 		go func() { // takes what the host says, so that it can say all
 			defer close(listening)
 			for {
-				var r request
-				files, err := inner.recv(&r)
-				closeAll(files)
+				var r channel.Request
+				files, err := inner.Receive(&r)
+				channel.CloseAll(files)
 				if err != nil {
 					return
 				}
@@ -91,10 +93,10 @@ func FuzzConversation(f *testing.F) {
 		}()
 		go func() { // a host that has ended the conversation takes no more
 			<-b.quiet
-			inner.conn.SetWriteDeadline(time.Unix(1, 0))
+			inner.Conn.SetWriteDeadline(time.Unix(1, 0))
 		}()
 		for ; len(script) >= 4; script = script[4:] {
-			r := reply{Op: ops[int(script[0])%len(ops)], ID: uint64(script[1] % 8), PID: int(script[1]), Code: int(int8(script[2])), Errno: int(script[2])}
+			r := channel.Reply{Op: ops[int(script[0])%len(ops)], ID: uint64(script[1] % 8), PID: int(script[1]), Code: int(int8(script[2])), Errno: int(script[2])}
 			r.Body = json.RawMessage(bodies[int(script[2])%len(bodies)])
 			for i := range script[3] >> 4 {
 				r.Held = append(r.Held, int(script[2])+int(i)-3)
@@ -103,14 +105,14 @@ func FuzzConversation(f *testing.F) {
 			for i := range script[3] & 0xf {
 				fds = append(fds, some[(int(script[1])+int(i))%len(some)])
 			}
-			if inner.send(r, fds...) != nil {
+			if inner.Send(r, fds...) != nil {
 				break // the host has ended it
 			}
 		}
-		inner.conn.CloseWrite()
+		inner.Conn.CloseWrite()
 		<-b.quiet
 		cancel()
-		b.control.conn.CloseWrite()
+		b.control.Conn.CloseWrite()
 		<-listening
 		// Calls are given up by their context; those that the host keeps until init has ended them, by the box's end.
 		close(b.done)
@@ -131,60 +133,35 @@ func FuzzSetUp(f *testing.F) {
 		if len(stream) == 0 {
 			return
 		}
-		host, child, err := socketpair()
+		host, child, err := channel.Pair()
 		if err != nil {
 			t.Fatal(err)
 		}
-		control, err := newChannel(host, maxReply)
+		control, err := channel.NewSocket(host, channel.MaxReply)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer control.conn.Close()
-		inner, err := newChannel(child, maxRequest)
+		defer control.Conn.Close()
+		inner, err := channel.NewSocket(child, channel.MaxRequest)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer inner.conn.Close()
+		defer inner.Conn.Close()
 		some := kinds(t)
 		var fds []int
 		for i := range int(descriptors % 5) {
 			fds = append(fds, some[i%len(some)])
 		}
 		talking, _ := talking(t)
-		b := &Box{cfg: Config{Level: LevelProcess}, cmd: talking.cmd, group: new(group), control: control, stderr: new(tail)}
-		if _, _, err := inner.conn.WriteMsgUnix(stream[:1], syscall.UnixRights(append(fds, some[2])...), nil); err != nil {
+		b := &Box{cfg: spec.Config{Level: spec.LevelProcess}, cmd: talking.cmd, group: new(cgroup.Group), control: control, stderr: new(tail)}
+		if _, _, err := inner.Conn.WriteMsgUnix(stream[:1], syscall.UnixRights(append(fds, some[2])...), nil); err != nil {
 			t.Fatal(err)
 		}
-		inner.conn.Write(stream[1:])
-		inner.conn.CloseWrite()
-		if err := b.setUp(plan{}, nil); err == nil && !strings.Contains(string(stream), "ready") {
+		inner.Conn.Write(stream[1:])
+		inner.Conn.CloseWrite()
+		if err := b.setUp(view.Plan{}, nil); err == nil && !strings.Contains(string(stream), "ready") {
 			t.Errorf("%q passes for a box that is ready", stream)
 		}
 		b.network.Close()
-	})
-}
-
-// FuzzMatch holds the part of the nftables rules that tells addresses against what it is to mean.
-func FuzzMatch(f *testing.F) {
-	f.Add(uint32(0x7f000000), uint8(8), uint32(0x7f000001))
-	f.Add(uint32(0xc6120002), uint8(32), uint32(0xc6120003))
-	f.Add(uint32(0), uint8(0), uint32(0xffffffff))
-	address := func(n uint32) netip.Addr {
-		return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
-	}
-	f.Fuzz(func(t *testing.T, network uint32, bits uint8, destination uint32) {
-		prefix := netip.PrefixFrom(address(network), int(bits%33)).Masked()
-		parts := to(prefix)
-		load, mask, compare := parts[0].(*expr.Payload), parts[1].(*expr.Bitwise), parts[2].(*expr.Cmp)
-		if load.Offset != 16 || load.Len != 4 || compare.Op != expr.CmpOpEq {
-			t.Fatalf("it looks at %+v, %+v", load, compare)
-		}
-		matches, at := true, address(destination).As4()
-		for i := range at {
-			matches = matches && at[i]&mask.Mask[i]^mask.Xor[i] == compare.Data[i]
-		}
-		if want := prefix.Contains(address(destination)); matches != want {
-			t.Errorf("%s matches %s: %t, want %t", prefix, address(destination), matches, want)
-		}
 	})
 }

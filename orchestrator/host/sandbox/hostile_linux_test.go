@@ -16,16 +16,17 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spritekit/lattice/orchestrator/host/files"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"golang.org/x/sys/unix"
 )
 
 // This file plays an init that what runs in the box has taken over: it says what it likes to the host, which must neither
 // crash, nor hang, nor keep descriptors, nor take one thing for another.
 
 // seized gives a box whose init is played by the test.
-func seized(t *testing.T) (*Box, *channel) {
+func seized(t *testing.T) (*Box, *channel.Socket) {
 	b, inner := talking(t)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -36,24 +37,24 @@ func seized(t *testing.T) (*Box, *channel) {
 // taken plays init and says whether the host should be done with it.
 type taken struct {
 	name string
-	say  func(t *testing.T, inner *channel)
+	say  func(t *testing.T, inner *channel.Socket)
 	ends bool // the host ends the conversation
 }
 
-func rawFrame(t *testing.T, c *channel, length uint32, body string, fds ...int) {
+func rawFrame(t *testing.T, c *channel.Socket, length uint32, body string, fds ...int) {
 	t.Helper()
 	oob := []byte(nil)
 	if len(fds) > 0 {
 		oob = syscall.UnixRights(fds...)
 	}
 	head := binary.BigEndian.AppendUint32(nil, length)
-	if _, _, err := c.conn.WriteMsgUnix(head, oob, nil); err != nil {
+	if _, _, err := c.Conn.WriteMsgUnix(head, oob, nil); err != nil {
 		return // the host has ended it
 	}
-	c.conn.Write([]byte(body))
+	c.Conn.Write([]byte(body))
 }
 
-func said(t *testing.T, c *channel, body string, fds ...int) {
+func said(t *testing.T, c *channel.Socket, body string, fds ...int) {
 	rawFrame(t, c, uint32(len(body)), body, fds...)
 }
 
@@ -97,40 +98,40 @@ func TestHostileInit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	many := make([]int, maxFDs)
+	many := make([]int, channel.MaxFDs)
 	for i := range many {
 		many[i] = int(null.Fd())
 	}
 	for _, c := range []taken{
-		{"a length without end", func(t *testing.T, c *channel) { rawFrame(t, c, 1<<32-1, "") }, true},
-		{"a frame that is larger than any", func(t *testing.T, c *channel) { rawFrame(t, c, maxReply+1, "x") }, true},
-		{"half a frame, and silence", func(t *testing.T, c *channel) { rawFrame(t, c, 1000, `{"op":`) }, false},
-		{"half a length", func(t *testing.T, c *channel) { c.conn.Write([]byte{0, 0}) }, false},
-		{"an empty frame", func(t *testing.T, c *channel) { said(t, c, "") }, true},
-		{"no JSON", func(t *testing.T, c *channel) { said(t, c, "\x00\xff") }, true},
-		{"JSON of another form", func(t *testing.T, c *channel) { said(t, c, `[1,2,3]`) }, true},
-		{"JSON that is very deep", func(t *testing.T, c *channel) { said(t, c, strings.Repeat("[", 1<<20)) }, true},
-		{"numbers out of range", func(t *testing.T, c *channel) { said(t, c, `{"op":"exited","id":1e400}`) }, true},
-		{"a negative number", func(t *testing.T, c *channel) { said(t, c, `{"op":"exited","id":-1}`) }, true},
-		{"an unknown word", func(t *testing.T, c *channel) { said(t, c, `{"op":"surprise","id":1,"body":{"a":[]}}`) }, false},
-		{"ready again", func(t *testing.T, c *channel) { said(t, c, `{"op":"ready"}`) }, false},
-		{"a network too late", func(t *testing.T, c *channel) { said(t, c, `{"op":"network"}`, many[:2]...) }, false},
-		{"the end of a command that never began", func(t *testing.T, c *channel) { said(t, c, `{"op":"exited","id":7,"code":3}`, many[:1]...) }, false},
-		{"answers to calls never made", func(t *testing.T, c *channel) {
-			for id := range uint64(3 * maxCalls) {
+		{"a length without end", func(t *testing.T, c *channel.Socket) { rawFrame(t, c, 1<<32-1, "") }, true},
+		{"a frame that is larger than any", func(t *testing.T, c *channel.Socket) { rawFrame(t, c, channel.MaxReply+1, "x") }, true},
+		{"half a frame, and silence", func(t *testing.T, c *channel.Socket) { rawFrame(t, c, 1000, `{"op":`) }, false},
+		{"half a length", func(t *testing.T, c *channel.Socket) { c.Conn.Write([]byte{0, 0}) }, false},
+		{"an empty frame", func(t *testing.T, c *channel.Socket) { said(t, c, "") }, true},
+		{"no JSON", func(t *testing.T, c *channel.Socket) { said(t, c, "\x00\xff") }, true},
+		{"JSON of another form", func(t *testing.T, c *channel.Socket) { said(t, c, `[1,2,3]`) }, true},
+		{"JSON that is very deep", func(t *testing.T, c *channel.Socket) { said(t, c, strings.Repeat("[", 1<<20)) }, true},
+		{"numbers out of range", func(t *testing.T, c *channel.Socket) { said(t, c, `{"op":"exited","id":1e400}`) }, true},
+		{"a negative number", func(t *testing.T, c *channel.Socket) { said(t, c, `{"op":"exited","id":-1}`) }, true},
+		{"an unknown word", func(t *testing.T, c *channel.Socket) { said(t, c, `{"op":"surprise","id":1,"body":{"a":[]}}`) }, false},
+		{"ready again", func(t *testing.T, c *channel.Socket) { said(t, c, `{"op":"ready"}`) }, false},
+		{"a network too late", func(t *testing.T, c *channel.Socket) { said(t, c, `{"op":"network"}`, many[:2]...) }, false},
+		{"the end of a command that never began", func(t *testing.T, c *channel.Socket) { said(t, c, `{"op":"exited","id":7,"code":3}`, many[:1]...) }, false},
+		{"answers to calls never made", func(t *testing.T, c *channel.Socket) {
+			for id := range uint64(3 * channel.MaxCalls) {
 				said(t, c, fmt.Sprintf(`{"op":"answer","id":%d}`, id), many[:1]...)
 			}
 		}, false},
-		{"as many descriptors as the kernel carries", func(t *testing.T, c *channel) {
+		{"as many descriptors as the kernel carries", func(t *testing.T, c *channel.Socket) {
 			for range 60 {
 				said(t, c, `{"op":"started","id":9}`, many...)
 			}
 		}, false},
-		{"descriptors and then no JSON", func(t *testing.T, c *channel) { said(t, c, "}", many...) }, true},
-		{"descriptors beside the length", func(t *testing.T, c *channel) {
+		{"descriptors and then no JSON", func(t *testing.T, c *channel.Socket) { said(t, c, "}", many...) }, true},
+		{"descriptors beside the length", func(t *testing.T, c *channel.Socket) {
 			body := `{"op":"started","id":9}`
-			c.conn.Write(binary.BigEndian.AppendUint32(nil, uint32(len(body))))
-			c.conn.WriteMsgUnix([]byte(body), syscall.UnixRights(many...), nil)
+			c.Conn.Write(binary.BigEndian.AppendUint32(nil, uint32(len(body))))
+			c.Conn.WriteMsgUnix([]byte(body), syscall.UnixRights(many...), nil)
 		}, false},
 		{"connections that would not be closed for an hour", lingeringPair, false},
 		{"descriptors of its own socket", ownSocket, false},
@@ -153,15 +154,15 @@ func TestHostileInit(t *testing.T) {
 }
 
 // alive has a command start and end over the conversation.
-func alive(t *testing.T, b *Box, inner *channel) {
+func alive(t *testing.T, b *Box, inner *channel.Socket) {
 	t.Helper()
 	played := make(chan struct{})
 	go func() {
 		defer close(played)
-		var r request
-		files, err := inner.recv(&r)
-		closeAll(files)
-		if err != nil || r.Op != opExec {
+		var r channel.Request
+		files, err := inner.Receive(&r)
+		channel.CloseAll(files)
+		if err != nil || r.Op != channel.OpExec {
 			t.Errorf("init hears %+v, %v", r, err)
 			return
 		}
@@ -169,7 +170,7 @@ func alive(t *testing.T, b *Box, inner *channel) {
 		said(t, inner, fmt.Sprintf(`{"op":"exited","id":%d,"code":3}`, r.ID))
 		said(t, inner, fmt.Sprintf(`{"op":"exited","id":%d,"code":4}`, r.ID))
 	}()
-	p, err := b.Exec(Process{Argv: []string{"x"}})
+	p, err := b.Exec(spec.Process{Argv: []string{"x"}})
 	<-played
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +181,7 @@ func alive(t *testing.T, b *Box, inner *channel) {
 }
 
 // lingeringPair hands over both ends of a connection with something to send that nobody takes.
-func lingeringPair(t *testing.T, c *channel) {
+func lingeringPair(t *testing.T, c *channel.Socket) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -217,12 +218,12 @@ func lingeringPair(t *testing.T, c *channel) {
 	for _, f := range append(copies, ends...) {
 		f.Close()
 	}
-	c.conn.Write([]byte(body))
+	c.Conn.Write([]byte(body))
 }
 
 // ownSocket hands over the socket that it talks through, which then keeps itself open.
-func ownSocket(t *testing.T, c *channel) {
-	f, err := c.conn.File()
+func ownSocket(t *testing.T, c *channel.Socket) {
+	f, err := c.Conn.File()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,21 +284,21 @@ func TestHostileFiles(t *testing.T) {
 				t.Errorf("%s: Open takes %d descriptors for one", c.name, n)
 			}
 		}
-		inner.conn.Close()
+		inner.Conn.Close()
 		<-b.quiet
-		b.control.conn.Close()
+		b.control.Conn.Close()
 		unix.Close(fd)
 		sameDescriptors(t, before)
 	}
 }
 
 // answerCall has init answer the next call, in a goroutine that ends with the test's wait for the call.
-func answerCall(t *testing.T, inner *channel, format string, fds ...int) {
+func answerCall(t *testing.T, inner *channel.Socket, format string, fds ...int) {
 	t.Helper()
 	go func() {
-		var r request
-		files, err := inner.recv(&r)
-		closeAll(files)
+		var r channel.Request
+		files, err := inner.Receive(&r)
+		channel.CloseAll(files)
 		if err == nil {
 			said(t, inner, fmt.Sprintf(format, r.ID), fds...)
 		}
@@ -359,15 +360,15 @@ func TestHostileConnections(t *testing.T) {
 
 // A list without end is ended by who asked; one of nothing by its context; names are names and nothing else.
 func TestHostileEntries(t *testing.T) {
-	play := func(inner *channel, write func(w *os.File)) {
+	play := func(inner *channel.Socket, write func(w *os.File)) {
 		go func() {
-			var r request
-			received, err := inner.recv(&r)
+			var r channel.Request
+			received, err := inner.Receive(&r)
 			if err == nil && len(received) == 1 {
 				write(received[0])
 			}
-			closeAll(received)
-			body, _ := json.Marshal(reply{Op: opAnswer, ID: r.ID})
+			channel.CloseAll(received)
+			body, _ := json.Marshal(channel.Reply{Op: channel.OpAnswer, ID: r.ID})
 			said(t, inner, string(body))
 		}()
 	}
@@ -421,7 +422,7 @@ func TestHostileTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		answerCall(t, inner, `{"op":"started","id":%d,"pid":2}`, int(f.Fd()))
-		if p, err := b.Exec(Process{Argv: []string{"x"}, TTY: true}); err == nil {
+		if p, err := b.Exec(spec.Process{Argv: []string{"x"}, TTY: true}); err == nil {
 			t.Errorf("%s is taken for a terminal: %+v", name, p)
 		}
 		f.Close()
@@ -441,7 +442,7 @@ func FuzzReplies(f *testing.F) {
 		}
 		defer null.Close()
 		var fds []int
-		for range uint(descriptors) % maxFDs {
+		for range uint(descriptors) % channel.MaxFDs {
 			fds = append(fds, int(null.Fd()))
 		}
 		b, inner := seized(t)
@@ -450,20 +451,20 @@ func FuzzReplies(f *testing.F) {
 		waiting := make(chan struct{})
 		go func() {
 			defer close(waiting)
-			var ports []Port
+			var ports []channel.Port
 			received, _ := b.call(ctx, "net.ports", nil, nil, &ports) // it may end in any way
-			closeAll(received)
+			channel.CloseAll(received)
 		}()
-		var r request
-		if _, err := inner.recv(&r); err != nil {
+		var r channel.Request
+		if _, err := inner.Receive(&r); err != nil {
 			t.Fatal(err)
 		}
 		if len(stream) == 0 {
 			return
 		}
-		inner.conn.WriteMsgUnix(stream[:1], syscall.UnixRights(append(fds, int(null.Fd()))...), nil)
-		inner.conn.Write(stream[1:])
-		inner.conn.CloseWrite()
+		inner.Conn.WriteMsgUnix(stream[:1], syscall.UnixRights(append(fds, int(null.Fd()))...), nil)
+		inner.Conn.Write(stream[1:])
+		inner.Conn.CloseWrite()
 		<-b.quiet
 		cancel()
 		<-waiting
@@ -472,12 +473,12 @@ func FuzzReplies(f *testing.F) {
 
 // What init holds for somebody who has gone, or does not want it, it is told to close: once each, whatever the host waits for.
 func TestHeldForNobody(t *testing.T) {
-	told := func(inner *channel, op string) request {
+	told := func(inner *channel.Socket, op string) channel.Request {
 		t.Helper()
 		for {
-			var r request
-			files, err := inner.recv(&r)
-			closeAll(files)
+			var r channel.Request
+			files, err := inner.Receive(&r)
+			channel.CloseAll(files)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -488,11 +489,13 @@ func TestHeldForNobody(t *testing.T) {
 	}
 	held := fmt.Sprintf(`"held":[%d]`, 1)
 	for name, do := range map[string]func(ctx context.Context, b *Box){
-		"a command":  func(ctx context.Context, b *Box) { _, _ = b.ExecContext(ctx, Process{Argv: []string{"x"}}) }, // it may end in any way
-		"a terminal": func(ctx context.Context, b *Box) { _, _ = b.ExecContext(ctx, Process{Argv: []string{"x"}, TTY: true}) },
+		"a command": func(ctx context.Context, b *Box) { _, _ = b.ExecContext(ctx, spec.Process{Argv: []string{"x"}}) }, // it may end in any way
+		"a terminal": func(ctx context.Context, b *Box) {
+			_, _ = b.ExecContext(ctx, spec.Process{Argv: []string{"x"}, TTY: true})
+		},
 		"a call": func(ctx context.Context, b *Box) {
 			files, _ := b.call(ctx, "fs.x", 1, nil, nil)
-			closeAll(files)
+			channel.CloseAll(files)
 		},
 	} {
 		for _, gone := range []bool{false, true} {
@@ -500,9 +503,9 @@ func TestHeldForNobody(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			go func() { defer close(ended); do(ctx, b) }()
-			var asked request
-			files, err := inner.recv(&asked)
-			closeAll(files)
+			var asked channel.Request
+			files, err := inner.Receive(&asked)
+			channel.CloseAll(files)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -510,12 +513,12 @@ func TestHeldForNobody(t *testing.T) {
 				cancel()
 				<-ended
 			}
-			op := opStarted
-			if asked.Op == opCall {
-				op = opAnswer
+			op := channel.OpStarted
+			if asked.Op == channel.OpCall {
+				op = channel.OpAnswer
 			}
 			said(t, inner, fmt.Sprintf(`{"op":%q,"id":%d,"pid":4,%s}`, op, asked.ID, held))
-			if r := told(inner, opTaken); r.ID != asked.ID {
+			if r := told(inner, channel.OpTaken); r.ID != asked.ID {
 				t.Errorf("%s, gone %t: init is told of %d, want %d", name, gone, r.ID, asked.ID)
 			}
 			cancel()

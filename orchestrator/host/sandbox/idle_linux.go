@@ -11,7 +11,7 @@ import (
 // command left behind are init's children then. It is false where that cannot be told, and of a plain box. New commands
 // are the caller's to keep out.
 func (b *Box) Idle() bool {
-	if b.cfg.plain() {
+	if b.cfg.Plain() {
 		return false
 	}
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", b.cmd.Process.Pid))

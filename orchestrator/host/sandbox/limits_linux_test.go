@@ -11,19 +11,20 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/cgroup"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"golang.org/x/sync/errgroup"
 )
 
 // limited starts a box with small limits, and says which of them hold.
-func limited(t *testing.T, level sandbox.Level) (box *sandbox.Box, holds func(sandbox.Defence) bool) {
+func limited(t *testing.T, level spec.Level) (box *sandbox.Box, holds func(spec.Defence) bool) {
 	t.Helper()
-	cfg, err := config(t.TempDir(), level == sandbox.LevelProcess)
+	cfg, err := config(t.TempDir(), level == spec.LevelProcess)
 	must(t, err)
-	cfg.Limits = sandbox.Limits{Pids: 40, MemoryBytes: 96 << 20, CPUs: 0.5, TmpBytes: 4 << 20}
+	cfg.Limits = spec.Limits{Pids: 40, MemoryBytes: 96 << 20, CPUs: 0.5, TmpBytes: 4 << 20}
 	box = launch(t, cfg)
-	return box, func(limit sandbox.Defence) bool {
+	return box, func(limit spec.Defence) bool {
 		for _, e := range box.Enforced() {
 			if e.Limit == limit {
 				if e.By == "" && e.Why == "" || e.By != "" && (e.Why != "" || e.Max == 0) {
@@ -38,29 +39,29 @@ func limited(t *testing.T, level sandbox.Level) (box *sandbox.Box, holds func(sa
 }
 
 func TestLimitsHold(t *testing.T) {
-	for _, level := range []sandbox.Level{"", sandbox.LevelProcess} {
+	for _, level := range []spec.Level{"", spec.LevelProcess} {
 		t.Run(fmt.Sprintf("level %q", level), func(t *testing.T) {
 			box, holds := limited(t, level)
-			other, _ := start(t, level == sandbox.LevelProcess)
+			other, _ := start(t, level == spec.LevelProcess)
 			for _, bomb := range []struct {
-				limit  sandbox.Defence
+				limit  spec.Defence
 				script string
 			}{
-				{sandbox.DefencePids, "i=0; while [ $i -lt 80 ]; do sleep 1000 & i=$((i+1)); done"},
-				{sandbox.DefenceMemory, `perl -e '$x = "x" x 300_000_000; print length $x'`},
-				{sandbox.DefenceTmpSize, "head -c 8000000 /dev/zero >/dev/shm/big"},
+				{spec.DefencePids, "i=0; while [ $i -lt 80 ]; do sleep 1000 & i=$((i+1)); done"},
+				{spec.DefenceMemory, `perl -e '$x = "x" x 300_000_000; print length $x'`},
+				{spec.DefenceTmpSize, "head -c 8000000 /dev/zero >/dev/shm/big"},
 			} {
 				if !holds(bomb.limit) {
 					t.Logf("%s is not limited here", bomb.limit)
 					continue
 				}
-				proc, err := box.Exec(sandbox.Process{Argv: []string{"/bin/sh", "-c", bomb.script}, Env: box.BaseEnv(), Whole: true})
+				proc, err := box.Exec(spec.Process{Argv: []string{"/bin/sh", "-c", bomb.script}, Env: box.BaseEnv(), Whole: true})
 				must(t, err)
 				if code, err := proc.Wait(); code == 0 || err != nil {
 					t.Errorf("%s: the bomb goes off: %d, %v", bomb.limit, code, err)
 				}
 				until(t, func() bool { // what was killed makes room when it is gone
-					proc, err := box.Exec(sandbox.Process{Argv: []string{"/bin/true"}})
+					proc, err := box.Exec(spec.Process{Argv: []string{"/bin/true"}})
 					if err != nil {
 						return false
 					}
@@ -91,7 +92,7 @@ func groups(t *testing.T, pid int) []string {
 }
 
 func TestGroupsEndWithTheirBox(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		before := groups(t, os.Getpid())
 		if len(before) == 0 {
 			t.Skip("this user may not make control groups here")
@@ -122,7 +123,7 @@ func TestGroupsOfKilledHostsAreSwept(t *testing.T) {
 			t.Fatalf("host says %q, %v", line, err)
 		}
 		made := groups(t, host.Process.Pid)
-		must(t, sandbox.Sweep())
+		must(t, cgroup.Sweep())
 		if now := groups(t, host.Process.Pid); !slices.Equal(now, made) {
 			t.Errorf("%s: groups of a living host: %s, swept: %s", mode, made, now)
 		}
@@ -133,7 +134,7 @@ func TestGroupsOfKilledHostsAreSwept(t *testing.T) {
 		for _, g := range made {
 			must(t, os.Mkdir(filepath.Join(g, "inner"), 0o755)) // of a host that ran in the group
 		}
-		must(t, sandbox.Sweep())
+		must(t, cgroup.Sweep())
 		if left := groups(t, host.Process.Pid); len(left) != 0 {
 			t.Errorf("%s: left of %s: %s", mode, made, left)
 		}
@@ -155,7 +156,7 @@ func TestInitOutlivesBomb(t *testing.T) {
 	must(t, err)
 	defer r.Close()
 	const fill = `$SIG{CHLD} = "IGNORE"; while (1) { my $p = fork; defined $p or last; $p or do { sleep 1000; exit } } print "full\n"; sleep 1000`
-	bomb, err := box.Exec(sandbox.Process{Argv: []string{"/usr/bin/perl", "-e", "$|=1;" + fill}, Stdout: w, Stderr: w, Whole: true})
+	bomb, err := box.Exec(spec.Process{Argv: []string{"/usr/bin/perl", "-e", "$|=1;" + fill}, Stdout: w, Stderr: w, Whole: true})
 	w.Close()
 	must(t, err)
 	if line, err := bufio.NewReader(r).ReadString('\n'); line != "full\n" {
@@ -174,7 +175,7 @@ func TestInitOutlivesBomb(t *testing.T) {
 			return nil
 		})
 		many.Go(func() error {
-			proc, err := box.Exec(sandbox.Process{Argv: []string{"/bin/true"}})
+			proc, err := box.Exec(spec.Process{Argv: []string{"/bin/true"}})
 			if err == nil {
 				_, err = proc.Wait()
 			}

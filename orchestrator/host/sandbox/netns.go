@@ -4,39 +4,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
 )
-
-// A box with Config.Network has a network namespace of its own with nothing in it but the loopback interface. No packet
-// leaves it. Every IPv4 address is made local there, and what would have gone out is led to two sockets that init opens and
-// hands to the host: whoever holds them decides what becomes of each connection, and the address that the command meant is
-// told by the kernel (SO_ORIGINAL_DST), not by the command. Commands cannot change any of it, because they have no power
-// over the namespace.
-
-// Addresses of the box's network.
-const (
-	// ResolverIP is the name server that programs in the box are told to ask. Any other address is led to the same one.
-	ResolverIP = "198.18.0.1"
-	// ownIP is the address that connections of the box come from.
-	ownIP = "198.18.0.2"
-	// ProxyPort is where in the box the host's proxy listens when connections cannot be redirected.
-	ProxyPort = 3128
-)
-
-// What a box with a network of its own is told about names.
-const (
-	resolvConf   = "nameserver " + ResolverIP + "\noptions timeout:1 attempts:2\n"
-	nsswitchConf = "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"
-	hostsFile    = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.0.1 %s\n"
-)
-
-// networkFiles are the files below /etc that go with a network of its own.
-func networkFiles(hostname string) map[string]string {
-	return map[string]string{
-		"etc/resolv.conf":   resolvConf,
-		"etc/nsswitch.conf": nsswitchConf,
-		"etc/hosts":         fmt.Sprintf(hostsFile, hostname),
-	}
-}
 
 // Network is the host's end of a box's network. It belongs to the box's user, who closes it with Close.
 type Network struct {
@@ -70,8 +40,8 @@ func (n *Network) Close() error {
 func (b *Box) Network() *Network { return b.network }
 
 // takeNetwork makes sockets of what init handed over.
-func takeNetwork(r reply, files []*os.File) (*Network, error) {
-	defer closeAll(files)
+func takeNetwork(r channel.Reply, files []*os.File) (*Network, error) {
+	defer channel.CloseAll(files)
 	n := &Network{Redirected: r.Error == "", Why: r.Error}
 	want := 1
 	if n.Redirected {

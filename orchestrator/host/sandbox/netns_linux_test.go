@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"golang.org/x/sys/unix"
 )
 
 // networked starts a box with a network of its own.
@@ -21,7 +21,7 @@ func networked(t *testing.T) (*sandbox.Box, *sandbox.Network) {
 	must(t, err)
 	cfg.Network = true
 	box, err := sandbox.Start(cfg)
-	var refusal *sandbox.Refusal
+	var refusal *spec.Refusal
 	if errors.As(err, &refusal) {
 		t.Skipf("no namespaces here: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 // Boxes of a root host are users of their own each, for the kernel, and their files belong to one owner all the same: what
@@ -25,9 +26,9 @@ func TestOwnIDs(t *testing.T) {
 		}
 		t.Skip(err)
 	}
-	owner, _ := sandbox.Owner()
+	owner, _ := spec.Owner()
 	layers := []string{mkdir(t, filepath.Join(dir, "base"))}
-	must(t, sandbox.Skeleton(layers[0], owner, owner))
+	must(t, spec.Skeleton(layers[0], owner, owner))
 	users := map[string]bool{}
 	grow := func(name, want string) (box *sandbox.Box, upper string) {
 		cfg, err := config(mkdir(t, filepath.Join(dir, name)), false)
@@ -35,7 +36,7 @@ func TestOwnIDs(t *testing.T) {
 		upper = mkdir(t, filepath.Join(dir, name, "upper"))
 		work := mkdir(t, filepath.Join(dir, name, "work"))
 		must(t, errors.Join(os.Lchown(upper, owner-1000, owner-1000), os.Lchown(work, owner-1000, owner-1000)))
-		cfg.Root = sandbox.Root{Upper: upper, Work: work, Lower: layers, Host: true}
+		cfg.Root = spec.Root{Upper: upper, Work: work, Lower: layers, Host: true}
 		box = launch(t, cfg)
 		user, _ := run(t, box, "awk '{print $2}' /proc/self/uid_map")
 		users[user] = true

@@ -2,7 +2,9 @@
 
 package sandbox
 
-import "errors"
+import (
+	"errors"
+)
 
 // TryOwnIDs says that boxes cannot have Config.OwnIDs on this system.
 func TryOwnIDs(string, string) error { return errors.ErrUnsupported }

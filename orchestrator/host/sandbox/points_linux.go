@@ -7,29 +7,32 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/view"
 	"golang.org/x/sys/unix"
 )
 
 // Show shows one more checkpoint in the running box, as Config.Points does from its start, and Hide takes one away. Only a
 // host that is root can: an ordinary user's box is changed by nobody once init has given up its capabilities, and both then
 // return [errors.ErrUnsupported]. Of a hidden one, what a process has open stays readable to it.
-func (b *Box) Show(p Point) error {
-	if b.cfg.Level != LevelRoot {
+func (b *Box) Show(p spec.Point) error {
+	if b.cfg.Level != spec.LevelRoot {
 		return fmt.Errorf("show checkpoint %s in a running sandbox: %w", p.ID, errors.ErrUnsupported)
 	}
-	if err := p.check(); err != nil {
+	if err := p.Check(); err != nil {
 		return err
 	}
 	if err := placePoint(b.cfg, p.ID); err != nil {
 		return err
 	}
-	mounts, err := openMounts([]step{new(plan).tree(pointPath(p.ID), p.Root, true)}, b.cfg.Level, b.ids)
+	mounts, err := view.OpenMounts([]view.Step{new(view.Plan).Tree(spec.PointPath(p.ID), p.Root, true)}, b.cfg.Level, b.ids)
 	if err != nil {
 		return fmt.Errorf("show checkpoint %s: %w", p.ID, err)
 	}
-	defer closeAll(mounts)
+	defer channel.CloseAll(mounts)
 	err = b.inside(func() error {
-		place, err := unix.Open("/"+pointPath(p.ID), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		place, err := unix.Open("/"+spec.PointPath(p.ID), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
@@ -44,13 +47,13 @@ func (b *Box) Show(p Point) error {
 
 // Hide takes a checkpoint away that the box shows; see Show.
 func (b *Box) Hide(id string) error {
-	if b.cfg.Level != LevelRoot {
+	if b.cfg.Level != spec.LevelRoot {
 		return fmt.Errorf("hide checkpoint %s in a running sandbox: %w", id, errors.ErrUnsupported)
 	}
-	if err := (Point{ID: id, Root: Root{Dir: b.cfg.Run}}).check(); err != nil {
+	if err := (spec.Point{ID: id, Root: spec.Root{Dir: b.cfg.Run}}).Check(); err != nil {
 		return err
 	}
-	err := b.inside(func() error { return unix.Unmount("/"+pointPath(id), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) })
+	err := b.inside(func() error { return unix.Unmount("/"+spec.PointPath(id), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) })
 	if err == nil {
 		err = os.Remove(filepath.Join(b.cfg.Run, "checkpoints", id))
 	}

@@ -2,10 +2,14 @@
 
 package sandbox
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+)
 
 // Show cannot be done here: boxes have no mounts.
-func (b *Box) Show(Point) error { return errors.ErrUnsupported }
+func (b *Box) Show(spec.Point) error { return errors.ErrUnsupported }
 
 // Hide cannot be done here either.
 func (b *Box) Hide(string) error { return errors.ErrUnsupported }

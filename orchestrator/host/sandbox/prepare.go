@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 // prepare makes the folders of the host that the box needs and that are missing, and gives them, not what lies in them, to
 // their owners.
-func prepare(c Config) error {
+func prepare(c spec.Config) error {
 	uid, gid := c.Owner()
 	if err := os.MkdirAll(c.Cache, 0o755); err != nil {
 		return fmt.Errorf("make sandbox folder: %w", err)
@@ -23,21 +25,21 @@ func prepare(c Config) error {
 		}
 		top = c.Root.Upper
 	}
-	if c.Level == LevelRoot {
-		rootUID, rootGID := boxRoot(uid, gid)
+	if c.Level == spec.LevelRoot {
+		rootUID, rootGID := spec.BoxRoot(uid, gid)
 		if err := errors.Join(os.Lchown(c.Cache, uid, gid), os.Lchown(top, rootUID, rootGID)); err != nil {
 			return fmt.Errorf("give sandbox folder to its user: %w", err)
 		}
 	}
-	if c.plain() { // else init makes what is missing
-		if err := Skeleton(c.Root.Dir, -1, -1); err != nil {
+	if c.Plain() { // else init makes what is missing
+		if err := spec.Skeleton(c.Root.Dir, -1, -1); err != nil {
 			return err
 		}
 	}
 	if err := os.RemoveAll(filepath.Join(c.Run, "checkpoints")); err != nil { // places of an earlier box
 		return fmt.Errorf("make places for checkpoints: %w", err)
 	}
-	if !c.plain() {
+	if !c.Plain() {
 		if err := placeSudo(c); err != nil {
 			return err
 		}
@@ -51,10 +53,10 @@ func prepare(c Config) error {
 }
 
 // placeSudo makes /.sprite/sbin/sudo, and the place over which the program that it starts is shown.
-func placeSudo(c Config) error {
+func placeSudo(c spec.Config) error {
 	dir := filepath.Join(c.Run, "sbin")
-	script := "#!/bin/sh\nexec /.sprite/sbin/init " + InitArg + " " + stageSudo + " \"$@\"\n"
-	if !c.AsRoot || c.Level != LevelRoot {
+	script := "#!/bin/sh\nexec /.sprite/sbin/init " + spec.InitArg + " " + spec.StageSudo + " \"$@\"\n"
+	if !c.AsRoot || c.Level != spec.LevelRoot {
 		why := c.NoRoot
 		if why == "" {
 			why = "it was made without"
@@ -78,7 +80,7 @@ func placeSudo(c Config) error {
 }
 
 // placePoint makes the folder over which a checkpoint is shown.
-func placePoint(c Config, id string) error {
+func placePoint(c spec.Config, id string) error {
 	if err := os.MkdirAll(filepath.Join(c.Run, "checkpoints", id), 0o755); err != nil {
 		return fmt.Errorf("make a place for checkpoint %s: %w", id, err)
 	}
@@ -87,7 +89,7 @@ func placePoint(c Config, id string) error {
 
 // emptyWork readies an overlay's work folder. What a box that was killed left there must not be used again; the index of hard
 // links belongs to the upper layer, and stays.
-func emptyWork(r Root) error {
+func emptyWork(r spec.Root) error {
 	if err := os.Mkdir(r.Work, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the work folder of an overlay: %w", err)
 	}

@@ -6,13 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 // Report says what kind of box this host can make, and if only a plain one, at which step the other was refused, why, and
 // what a person can do about it.
 type Report struct {
-	Level      Level // the firmest that works; LevelProcess always does
-	Landlock   int   // version of Landlock, a further layer; 0 for none
+	Level      spec.Level // the firmest that works; LevelProcess always does
+	Landlock   int        // version of Landlock, a further layer; 0 for none
 	Namespaces bool
 	Step       string
 	Cause      string
@@ -25,10 +27,10 @@ type Report struct {
 func Probe(self, dir string) Report {
 	err := try(self, dir)
 	if err == nil {
-		return Report{Level: best(), Landlock: LandlockABI(), Namespaces: true}
+		return Report{Level: spec.Best(), Landlock: spec.LandlockABI(), Namespaces: true}
 	}
-	r := Report{Level: LevelProcess, Step: "try a sandbox", Cause: err.Error(), Remedy: "run `lattice doctor`, or use a remote sprite (SPRITES_API_URL)"}
-	var refused *Refusal
+	r := Report{Level: spec.LevelProcess, Step: "try a sandbox", Cause: err.Error(), Remedy: "run `lattice doctor`, or use a remote sprite (SPRITES_API_URL)"}
+	var refused *spec.Refusal
 	if errors.As(err, &refused) {
 		r.Step, r.Cause, r.Remedy = refused.Step, refused.Cause, refused.Remedy
 	}
@@ -41,9 +43,9 @@ func try(self, dir string) (err error) {
 		return fmt.Errorf("make a folder to try in: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	cfg := Config{
+	cfg := spec.Config{
 		Self:   self,
-		Root:   Root{Dir: filepath.Join(scratch, "root"), Host: true},
+		Root:   spec.Root{Dir: filepath.Join(scratch, "root"), Host: true},
 		Skills: filepath.Join(scratch, "skills"),
 		Run:    filepath.Join(scratch, "run"),
 		Cache:  filepath.Join(scratch, "cache"),
@@ -58,7 +60,7 @@ func try(self, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, box.Stop()) }()
-	proc, err := box.Exec(Process{
+	proc, err := box.Exec(spec.Process{
 		Argv: []string{"/bin/sh", "-c", `echo tried >/workspace/probe && ! (echo bad >/skills/probe) 2>/dev/null`},
 		Env:  box.BaseEnv(),
 	})

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/creack/pty"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,8 +25,8 @@ type Proc struct {
 	// are guarded by box.mu.
 	unwanted, prevented bool
 
-	started chan reply    // takes the one answer to exec
-	exited  chan struct{} // closed when code is set
+	started chan channel.Reply // takes the one answer to exec
+	exited  chan struct{}      // closed when code is set
 	code    int
 }
 
@@ -41,7 +43,7 @@ func (p *Proc) Signal(sig string) error {
 	case <-p.box.done:
 		return fmt.Errorf("signal %s: %w", sig, p.box.died())
 	default:
-		return p.box.send(request{Op: opSignal, ID: p.id, Signal: int(n)})
+		return p.box.send(channel.Request{Op: channel.OpSignal, ID: p.id, Signal: int(n)})
 	}
 }
 
@@ -70,12 +72,12 @@ func (p *Proc) Wait() (exitCode int, err error) {
 }
 
 // begun completes p by init's answer to exec. Deliver has set PTY, unless init holds it.
-func (p *Proc) begun(r reply) (*Proc, error) {
-	if failed := (answered{r.Errno, r.Error}); r.Op == opFailed && Short(failed) {
-		return nil, newShortage(fmt.Errorf("start a command: %w", failed))
+func (p *Proc) begun(r channel.Reply) (*Proc, error) {
+	if failed := (answered{r.Errno, r.Error}); r.Op == channel.OpFailed && spec.Short(failed) {
+		return nil, spec.NewShortage(fmt.Errorf("start a command: %w", failed))
 	}
-	if r.Op == opFailed {
-		return nil, &StartError{Code: r.Code, Text: r.Error}
+	if r.Op == channel.OpFailed {
+		return nil, &spec.StartError{Code: r.Code, Text: r.Error}
 	}
 	p.box.mu.Lock()
 	prevented := p.prevented
@@ -85,14 +87,14 @@ func (p *Proc) begun(r reply) (*Proc, error) {
 			p.box.refuseHeld(r.ID)
 		}
 		p.box.giveUp(p) // it is on its way to its end
-		return nil, &StartError{Code: 126, Text: "start a command: another process of the sprite stopped it before it had begun"}
+		return nil, &spec.StartError{Code: 126, Text: "start a command: another process of the sprite stopped it before it had begun"}
 	}
 	if p.tty && p.PTY == nil {
 		files, err := p.box.fetch(r)
 		if err == nil && len(files) == 1 {
 			p.PTY = master(files[0])
 		}
-		closeAll(files)
+		channel.CloseAll(files)
 		if p.PTY == nil {
 			p.box.giveUp(p)
 			return nil, errors.Join(errNoTerminal, err)
@@ -106,16 +108,16 @@ var errNoTerminal = errors.New("start a terminal: init handed over none")
 
 // deliver brings a reply to the process that it concerns. Init may be in the hands of what runs in the box: a reply that
 // nobody waits for is dropped, and so is a descriptor that is no terminal.
-func (b *Box) deliver(r reply, files []*os.File) {
+func (b *Box) deliver(r channel.Reply, files []*os.File) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.procs[r.ID]
 	if p == nil {
-		closeAll(files)
+		channel.CloseAll(files)
 		return
 	}
 	switch {
-	case r.Op == opStarted && p.PID == 0:
+	case r.Op == channel.OpStarted && p.PID == 0:
 		p.PID, p.Program = max(r.PID, 1), r.Program
 		if p.tty && len(files) == 1 && !p.unwanted {
 			p.PTY = master(files[0])
@@ -126,25 +128,25 @@ func (b *Box) deliver(r reply, files []*os.File) {
 		}
 		if p.tty && p.PTY == nil && len(r.Held) != 1 {
 			delete(b.procs, r.ID)
-			r = reply{Op: opFailed, Code: 126, Error: errNoTerminal.Error()}
+			r = channel.Reply{Op: channel.OpFailed, Code: 126, Error: errNoTerminal.Error()}
 		}
-		if b.cfg.plain() {
+		if b.cfg.Plain() {
 			b.plain[r.PID] = true
 		}
 		p.started <- r
-	case r.Op == opFailed && p.PID == 0:
+	case r.Op == channel.OpFailed && p.PID == 0:
 		delete(b.procs, r.ID)
 		p.started <- r
-	case r.Op == opExited && p.PID != 0:
+	case r.Op == channel.OpExited && p.PID != 0:
 		delete(b.procs, r.ID)
 		p.code = r.Code & 0xff
 		// The number of a session that is over may soon be a stranger's.
-		if b.cfg.plain() && errors.Is(unix.Kill(-p.PID, 0), unix.ESRCH) {
+		if b.cfg.Plain() && errors.Is(unix.Kill(-p.PID, 0), unix.ESRCH) {
 			delete(b.plain, p.PID)
 		}
 		close(p.exited)
 	}
-	closeAll(files)
+	channel.CloseAll(files)
 }
 
 // master returns a copy of f that the runtime can poll, so that closing it ends a read; nil if f is no pty's master side.

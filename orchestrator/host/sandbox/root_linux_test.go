@@ -8,26 +8,26 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"golang.org/x/sys/unix"
 )
 
 // layered describes a box whose root is an overlay: a skeleton below, n frozen layers, and one to write.
-func layered(t *testing.T, n int) sandbox.Config {
+func layered(t *testing.T, n int) spec.Config {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o700))
 	cfg, err := config(dir, false)
 	must(t, err)
-	uid, gid := sandbox.Owner()
+	uid, gid := spec.Owner()
 	if os.Getuid() != 0 {
 		uid, gid = -1, -1
 	}
 	base := filepath.Join(dir, "base")
 	must(t, os.Mkdir(base, 0o755))
-	must(t, sandbox.Skeleton(base, uid, gid))
-	cfg.Root = sandbox.Root{Upper: layer(t, dir, "upper"), Work: filepath.Join(dir, "work"), Lower: []string{base}, Host: true}
+	must(t, spec.Skeleton(base, uid, gid))
+	cfg.Root = spec.Root{Upper: layer(t, dir, "upper"), Work: filepath.Join(dir, "work"), Lower: []string{base}, Host: true}
 	for range n {
 		freeze(t, &cfg)
 	}
@@ -38,24 +38,24 @@ func layer(t *testing.T, dir, name string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	must(t, os.Mkdir(path, 0o755))
-	if uid, gid := sandbox.Owner(); os.Getuid() == 0 && uid > 0 {
+	if uid, gid := spec.Owner(); os.Getuid() == 0 && uid > 0 {
 		must(t, os.Chown(path, uid-1000, gid-1000))
 	}
 	return path
 }
 
 // freeze stacks a new layer on the one that was written.
-func freeze(t *testing.T, cfg *sandbox.Config) {
+func freeze(t *testing.T, cfg *spec.Config) {
 	t.Helper()
 	cfg.Root.Lower = append([]string{cfg.Root.Upper}, cfg.Root.Lower...)
 	cfg.Root.Upper = layer(t, filepath.Dir(cfg.Root.Upper), filepath.Base(cfg.Root.Upper)+"x")
 	must(t, os.RemoveAll(cfg.Root.Work))
 }
 
-func launch(t *testing.T, cfg sandbox.Config) *sandbox.Box {
+func launch(t *testing.T, cfg spec.Config) *sandbox.Box {
 	t.Helper()
 	box, err := sandbox.Start(cfg)
-	var refusal *sandbox.Refusal
+	var refusal *spec.Refusal
 	if errors.As(err, &refusal) && refusal.Step == "start init in new namespaces" {
 		t.Skipf("no namespaces here: %v", err)
 	}
@@ -123,9 +123,9 @@ func TestPoints(t *testing.T) {
 	box := launch(t, cfg)
 	run(t, box, "echo old >f")
 	must(t, box.Stop())
-	before := sandbox.Root{Lower: cfg.Root.Lower}
+	before := spec.Root{Lower: cfg.Root.Lower}
 	freeze(t, &cfg)
-	cfg.Points = []sandbox.Point{{ID: "v1", Root: sandbox.Root{Lower: cfg.Root.Lower}}, {ID: "v0", Root: before}}
+	cfg.Points = []spec.Point{{ID: "v1", Root: spec.Root{Lower: cfg.Root.Lower}}, {ID: "v0", Root: before}}
 	box = launch(t, cfg)
 	out, code := run(t, box, `echo new >f; cd /.sprite/checkpoints && cat v1/workspace/f; ls v0/workspace; ls`)
 	if out != "old\nv0\nv1" || code != 0 {

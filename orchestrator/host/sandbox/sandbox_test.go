@@ -16,17 +16,18 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/guest"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"go.uber.org/goleak"
 )
 
 // hostArg makes the test binary a host process that is to be killed.
 const hostArg = "__test-host"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == sandbox.InitArg {
-		os.Exit(sandbox.Main(os.Args[2:], os.Environ()))
+	if len(os.Args) > 1 && os.Args[1] == spec.InitArg {
+		os.Exit(guest.Main(os.Args[2:], os.Environ()))
 	}
 	if code, ok := playsAttacker(os.Args); ok {
 		os.Exit(code)
@@ -41,18 +42,18 @@ func TestMain(m *testing.M) {
 }
 
 // config describes a box below dir, which Owner must be able to reach only through the box.
-func config(dir string, plain bool) (sandbox.Config, error) {
+func config(dir string, plain bool) (spec.Config, error) {
 	self, err := os.Executable()
-	cfg := sandbox.Config{
+	cfg := spec.Config{
 		Self:   self,
-		Root:   sandbox.Root{Dir: filepath.Join(dir, "root"), Host: true},
+		Root:   spec.Root{Dir: filepath.Join(dir, "root"), Host: true},
 		Skills: filepath.Join(dir, "skills"),
 		Run:    filepath.Join(dir, "run"),
 		Cache:  filepath.Join(dir, "cache"),
 		OwnIDs: ownIDs(self, dir),
 	}
 	if plain {
-		cfg.Level = sandbox.LevelProcess
+		cfg.Level = spec.LevelProcess
 	}
 	for _, d := range []string{cfg.Root.Dir, cfg.Skills, cfg.Run} {
 		err = errors.Join(err, os.Mkdir(d, 0o755))
@@ -71,7 +72,7 @@ var (
 	hasOwnIDs bool
 )
 
-func start(t *testing.T, plain bool) (*sandbox.Box, sandbox.Config) {
+func start(t *testing.T, plain bool) (*sandbox.Box, spec.Config) {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o700))
@@ -80,7 +81,7 @@ func start(t *testing.T, plain bool) (*sandbox.Box, sandbox.Config) {
 	must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("host"), 0o644))
 	must(t, os.WriteFile(filepath.Join(cfg.Skills, "hello"), []byte("#!/bin/sh\necho skill $1\n"), 0o755))
 	box, err := sandbox.Start(cfg)
-	var refusal *sandbox.Refusal
+	var refusal *spec.Refusal
 	if errors.As(err, &refusal) {
 		t.Skipf("no namespaces here: %v", err)
 	}
@@ -106,7 +107,7 @@ func run(t *testing.T, box *sandbox.Box, script string) (string, int) {
 	r, w, err := os.Pipe()
 	must(t, err)
 	defer r.Close()
-	proc, err := box.Exec(sandbox.Process{Argv: []string{"/bin/sh", "-c", script}, Env: box.BaseEnv(), Stdout: w, Stderr: w})
+	proc, err := box.Exec(spec.Process{Argv: []string{"/bin/sh", "-c", script}, Env: box.BaseEnv(), Stdout: w, Stderr: w})
 	w.Close()
 	must(t, err)
 	out, err := io.ReadAll(r)
@@ -117,7 +118,7 @@ func run(t *testing.T, box *sandbox.Box, script string) (string, int) {
 }
 
 // modes runs a test in each kind of box.
-func modes(t *testing.T, test func(t *testing.T, box *sandbox.Box, cfg sandbox.Config)) {
+func modes(t *testing.T, test func(t *testing.T, box *sandbox.Box, cfg spec.Config)) {
 	for name, plain := range map[string]bool{"namespaces": false, "plain": true} {
 		t.Run(name, func(t *testing.T) {
 			box, cfg := start(t, plain)
@@ -127,7 +128,7 @@ func modes(t *testing.T, test func(t *testing.T, box *sandbox.Box, cfg sandbox.C
 }
 
 func TestExitCodesAndOutput(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		for _, c := range []struct {
 			name, script, out string
 			code              int
@@ -154,7 +155,7 @@ func TestExitCodesAndOutput(t *testing.T) {
 }
 
 func TestWritesLandInRootAndBelongToOwner(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		if out, code := run(t, box, `echo w >f && echo h >"$HOME/f" && echo t >"$TMPDIR/f" && mkdir -p "$GOCACHE"`); code != 0 {
 			t.Fatalf("writing: %s", out)
 		}
@@ -170,21 +171,21 @@ func TestWritesLandInRootAndBelongToOwner(t *testing.T) {
 }
 
 func TestCommandsThatCannotStart(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		must(t, os.WriteFile(filepath.Join(cfg.Root.Dir, "workspace", "text"), []byte("x"), 0o644))
 		for _, c := range []struct {
 			name string
-			p    sandbox.Process
+			p    spec.Process
 			code int
 		}{
-			{"nothing", sandbox.Process{}, 127},
-			{"not on PATH", sandbox.Process{Argv: []string{"no-such-command"}}, 127},
-			{"no such file", sandbox.Process{Argv: []string{"/no/such"}}, 127},
-			{"not executable", sandbox.Process{Argv: []string{"/workspace/text"}}, 126},
-			{"no such folder", sandbox.Process{Argv: []string{"/bin/true"}, Dir: "/workspace/none"}, 126},
+			{"nothing", spec.Process{}, 127},
+			{"not on PATH", spec.Process{Argv: []string{"no-such-command"}}, 127},
+			{"no such file", spec.Process{Argv: []string{"/no/such"}}, 127},
+			{"not executable", spec.Process{Argv: []string{"/workspace/text"}}, 126},
+			{"no such folder", spec.Process{Argv: []string{"/bin/true"}, Dir: "/workspace/none"}, 126},
 		} {
 			_, err := box.Exec(c.p)
-			var start *sandbox.StartError
+			var start *spec.StartError
 			if !errors.As(err, &start) || start.Code != c.code {
 				t.Errorf("%s: Exec = %v, want a StartError of code %d", c.name, err, c.code)
 			}
@@ -193,7 +194,7 @@ func TestCommandsThatCannotStart(t *testing.T) {
 }
 
 func TestStdinIsHandedOver(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		inR, inW, err := os.Pipe()
 		must(t, err)
 		outR, outW, err := os.Pipe()
@@ -201,7 +202,7 @@ func TestStdinIsHandedOver(t *testing.T) {
 		defer outR.Close()
 		// An environment larger than any datagram passes as well.
 		env := append(box.BaseEnv(), "BIG="+strings.Repeat("x", 120_000), "ALSO="+strings.Repeat("x", 120_000))
-		proc, err := box.Exec(sandbox.Process{Argv: []string{"cat"}, Env: env, Stdin: inR, Stdout: outW})
+		proc, err := box.Exec(spec.Process{Argv: []string{"cat"}, Env: env, Stdin: inR, Stdout: outW})
 		inR.Close()
 		outW.Close()
 		must(t, err)
@@ -215,8 +216,8 @@ func TestStdinIsHandedOver(t *testing.T) {
 }
 
 func TestTerminal(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
-		proc, err := box.Exec(sandbox.Process{
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
+		proc, err := box.Exec(spec.Process{
 			Argv: []string{"sh", "-c", "stty size; read x; stty size; tty >/dev/null && echo done"},
 			Env:  box.BaseEnv(), TTY: true, Rows: 33, Cols: 99,
 		})
@@ -244,11 +245,11 @@ func TestTerminal(t *testing.T) {
 }
 
 func TestSignals(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		r, w, err := os.Pipe()
 		must(t, err)
 		defer r.Close()
-		proc, err := box.Exec(sandbox.Process{
+		proc, err := box.Exec(spec.Process{
 			Argv: []string{"sh", "-c", "trap 'echo caught; exit 7' INT; echo ready; while :; do sleep 0.01; done"},
 			Env:  box.BaseEnv(), Stdout: w,
 		})
@@ -272,12 +273,12 @@ func TestSignals(t *testing.T) {
 }
 
 func TestStopEndsOrphansToo(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		r, w, err := os.Pipe()
 		must(t, err)
 		defer r.Close()
 		// The daemon leaves session and parent; it holds the pipe as long as it lives.
-		proc, err := box.Exec(sandbox.Process{
+		proc, err := box.Exec(spec.Process{
 			Argv: []string{"sh", "-c", "setsid sleep 1000 & echo up"}, Env: box.BaseEnv(), Stdout: w,
 		})
 		w.Close()
@@ -295,14 +296,14 @@ func TestStopEndsOrphansToo(t *testing.T) {
 		default:
 			t.Error("Done is open after Stop")
 		}
-		if _, err := box.Exec(sandbox.Process{Argv: []string{"/bin/true"}}); !errors.Is(err, sandbox.ErrDied) {
+		if _, err := box.Exec(spec.Process{Argv: []string{"/bin/true"}}); !errors.Is(err, spec.ErrDied) {
 			t.Errorf("Exec after Stop = %v, want ErrDied", err)
 		}
 	})
 }
 
 func TestManyCommandsLeakNothing(t *testing.T) {
-	modes(t, func(t *testing.T, box *sandbox.Box, cfg sandbox.Config) {
+	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		// Init lets go of what belongs to a command soon after that has begun, and the command that counts may be sooner.
 		count := func() (least int) {
 			for i := range 10 {
@@ -319,7 +320,7 @@ func TestManyCommandsLeakNothing(t *testing.T) {
 		began := time.Now()
 		const n = 200
 		for range n {
-			proc, err := box.Exec(sandbox.Process{Argv: []string{"/bin/true"}})
+			proc, err := box.Exec(spec.Process{Argv: []string{"/bin/true"}})
 			must(t, err)
 			if code, err := proc.Wait(); code != 0 || err != nil {
 				t.Fatalf("Wait = %d, %v", code, err)
@@ -342,7 +343,7 @@ func doomedHost(dir string, plain bool) int {
 		var box *sandbox.Box
 		if box, err = sandbox.Start(cfg); err == nil {
 			// The sleeper inherits our stdout: its end is seen there.
-			_, err = box.Exec(sandbox.Process{Argv: []string{"sh", "-c", "echo up; setsid sleep 1000 & sleep 1000"}, Env: box.BaseEnv(), Stdout: os.Stdout})
+			_, err = box.Exec(spec.Process{Argv: []string{"sh", "-c", "echo up; setsid sleep 1000 & sleep 1000"}, Env: box.BaseEnv(), Stdout: os.Stdout})
 		}
 	}
 	if err != nil {
@@ -382,7 +383,7 @@ func TestBoxEndsWithKilledHost(t *testing.T) {
 
 func TestBaseEnvNamesEachVariableOnce(t *testing.T) {
 	seen := map[string]bool{}
-	for _, kv := range (sandbox.Config{Tools: []string{"/opt/none"}}).BaseEnv() {
+	for _, kv := range (spec.Config{Tools: []string{"/opt/none"}}).BaseEnv() {
 		name, _, _ := strings.Cut(kv, "=")
 		if seen[name] {
 			t.Errorf("%s is set twice", name)
@@ -394,14 +395,14 @@ func TestBaseEnvNamesEachVariableOnce(t *testing.T) {
 func TestConfigIsChecked(t *testing.T) {
 	good, err := config(t.TempDir(), true)
 	must(t, err)
-	for name, spoil := range map[string]func(*sandbox.Config){
-		"relative root":         func(c *sandbox.Config) { c.Root.Dir = "root" },
-		"root is /":             func(c *sandbox.Config) { c.Root.Dir = "/" },
-		"no cache":              func(c *sandbox.Config) { c.Cache = "" },
-		"tool is /":             func(c *sandbox.Config) { c.Tools = []string{"/"} },
-		"tool over a folder":    func(c *sandbox.Config) { c.Tools = []string{"/workspace/go"} },
-		"tool around a folder":  func(c *sandbox.Config) { c.Tools = []string{"/home"} },
-		"tool around the state": func(c *sandbox.Config) { c.Tools = []string{filepath.Dir(c.Root.Dir)} },
+	for name, spoil := range map[string]func(*spec.Config){
+		"relative root":         func(c *spec.Config) { c.Root.Dir = "root" },
+		"root is /":             func(c *spec.Config) { c.Root.Dir = "/" },
+		"no cache":              func(c *spec.Config) { c.Cache = "" },
+		"tool is /":             func(c *spec.Config) { c.Tools = []string{"/"} },
+		"tool over a folder":    func(c *spec.Config) { c.Tools = []string{"/workspace/go"} },
+		"tool around a folder":  func(c *spec.Config) { c.Tools = []string{"/home"} },
+		"tool around the state": func(c *spec.Config) { c.Tools = []string{filepath.Dir(c.Root.Dir)} },
 	} {
 		cfg := good
 		spoil(&cfg)

@@ -4,68 +4,59 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/cgroup"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/idrange"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/view"
 )
-
-// kind is what an init must be made for: all that cannot be changed once its process is there.
-type kind struct {
-	self     string `json:"-"`
-	hostPids bool   `json:"-"` // it is in the host's pid namespace
-	Level    Level  `json:"level"`
-	ownIDs   bool   `json:"-"`                 // its users are none of another init's
-	Network  bool   `json:"network,omitempty"` // the network namespace is new: to be set up, and its sockets handed over
-}
-
-func (c Config) kind() kind {
-	return kind{self: c.Self, hostPids: !c.defended(DefencePidNamespace), Level: c.Level, Network: c.ownNetwork(), ownIDs: c.OwnIDs && c.Level == LevelRoot && c.defended(DefenceOwnIDs)}
-}
-
-func (c Config) ownNetwork() bool { return c.Network && !c.plain() && c.defended(DefenceNetns) }
 
 // seed is an init, in its namespaces and control groups, that has yet to hear what its box is. Nothing of a sprite has been
 // in it.
 type seed struct {
-	kind    kind
-	ids     *idRange // nil without ownIDs
+	kind    spec.Kind
+	ids     *idrange.Range // nil without OwnIDs
 	cmd     *exec.Cmd
-	group   *group
-	control *channel
+	group   *cgroup.Group
+	control *channel.Socket
 	stderr  *tail
 }
 
 // sow starts an init. The caller has it grow, or discards it.
-func sow(k kind) (*seed, error) {
-	host, child, err := socketpair()
+func sow(k spec.Kind) (*seed, error) {
+	host, child, err := channel.Pair()
 	if err != nil {
 		return nil, err
 	}
 	defer child.Close()
-	control, err := newChannel(host, maxReply)
+	control, err := channel.NewSocket(host, channel.MaxReply)
 	if err != nil {
 		return nil, err
 	}
-	var ids *idRange
-	if k.ownIDs {
-		if ids, err = takeRange(k.self); err != nil {
-			return nil, errors.Join(refusal(failedAt(stepNamespaces, err)), control.conn.Close())
+	var ids *idrange.Range
+	if k.OwnIDs {
+		if ids, err = idrange.Take(k.Self); err != nil {
+			return nil, errors.Join(refusal(spec.FailedAt(spec.StepNamespaces, err)), control.Conn.Close())
 		}
 	}
-	s := &seed{kind: k, ids: ids, group: newGroup(), control: control, stderr: new(tail)}
+	s := &seed{kind: k, ids: ids, group: cgroup.New(), control: control, stderr: new(tail)}
 	s.cmd, err = spawn(k, ids, s.group, child, s.stderr)
 	if err != nil { // it may be the groups that are refused, or that nothing can be started in them
-		if err := s.group.remove(); err != nil {
-			ids.release()
-			return nil, errors.Join(err, control.conn.Close())
+		if err := s.group.Remove(); err != nil {
+			ids.Release()
+			return nil, errors.Join(err, control.Conn.Close())
 		}
-		s.group = new(group)
+		s.group = new(cgroup.Group)
 		s.cmd, err = spawn(k, ids, s.group, child, s.stderr)
 	}
 	if err != nil {
-		ids.release()
-		control.conn.Close()
+		ids.Release()
+		control.Conn.Close()
 		return nil, err
 	}
 	// A failure means that init has ended; who has it grow hears why.
-	_ = control.send(request{Op: opPrepare, Prepare: &k})
+	_ = control.Send(channel.Request{Op: channel.OpPrepare, Prepare: &k})
 	return s, nil
 }
 
@@ -73,26 +64,26 @@ func sow(k kind) (*seed, error) {
 func (s *seed) discard() error {
 	s.cmd.Process.Kill()
 	s.cmd.Wait() // says how it was killed
-	s.ids.release()
-	s.control.conn.Close()
-	return s.group.remove()
+	s.ids.Release()
+	s.control.Conn.Close()
+	return s.group.Remove()
 }
 
 // grow makes the box of cfg, which is of the seed's kind. A seed that does not grow is discarded.
-func (s *seed) grow(cfg Config) (*Box, error) {
+func (s *seed) grow(cfg spec.Config) (*Box, error) {
 	b := &Box{
 		cfg: cfg, ids: s.ids, cmd: s.cmd, group: s.group, control: s.control, stderr: s.stderr,
-		slots: make(chan struct{}, maxCalls), quiet: make(chan struct{}), done: make(chan struct{}),
-		procs: make(map[uint64]*Proc), calls: make(map[uint64]chan callAnswer), plain: make(map[int]bool),
+		slots: make(chan struct{}, channel.MaxCalls), quiet: make(chan struct{}), done: make(chan struct{}),
+		procs: make(map[uint64]*Proc), calls: make(map[uint64]chan channel.Answer), plain: make(map[int]bool),
 	}
-	b.group.limit(cfg)
+	b.group.Limit(cfg)
 	err := prepare(cfg)
 	if err == nil {
-		var p plan
+		var p view.Plan
 		var mounts []*os.File
 		if p, mounts, err = draw(cfg, s.ids); err == nil {
 			err = b.setUp(p, mounts)
-			closeAll(mounts)
+			channel.CloseAll(mounts)
 		}
 	}
 	if err != nil {

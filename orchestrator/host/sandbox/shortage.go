@@ -5,20 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
-
-// Shortage says that something was not begun because the machine, or the box, is out of what it takes for the moment:
-// processes, memory, descriptors, terminals. The same may succeed later. Whoever fills a table of the kernel's, another
-// sprite perhaps, brings it about, so nobody may conclude from it what is possible here.
-type Shortage struct{ Err error }
-
-func (s *Shortage) Error() string {
-	return s.Err.Error() + " (there is none of it left for the moment; what takes much of it can be ended)"
-}
-
-// Unwrap returns what the system said.
-func (s *Shortage) Unwrap() error { return s.Err }
 
 // starvation is what Go's runtime says when it ends a program for want of something that the kernel counts.
 var starvation = []string{
@@ -42,24 +31,8 @@ func starved(err error) error {
 	}
 	for line := range strings.Lines(u.said.String()) {
 		if slices.ContainsFunc(starvation, func(word string) bool { return strings.Contains(line, word) }) {
-			return newShortage(fmt.Errorf("set up the sandbox: init ended: %s", strings.TrimSpace(line)))
+			return spec.NewShortage(fmt.Errorf("set up the sandbox: init ended: %s", strings.TrimSpace(line)))
 		}
 	}
 	return err
 }
-
-// Short reports whether err is a Shortage, or the kernel's word for one.
-func Short(err error) bool {
-	var known *Shortage
-	if errors.As(err, &known) {
-		return true
-	}
-	for _, e := range []error{syscall.ETOOMANYREFS, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}
-
-func newShortage(err error) *Shortage { return &Shortage{err} }

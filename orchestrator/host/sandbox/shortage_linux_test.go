@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,26 +25,26 @@ func TestShortagesAreNoRefusals(t *testing.T) {
 		{unix.EACCES, true},
 	} {
 		for _, err := range []error{
-			refusal(failedAt("make a sandbox", answered{int(c.errno), c.errno.Error()})),
-			refusal(failedAt(stepNamespaces, c.errno)),
+			refusal(spec.FailedAt("make a sandbox", answered{int(c.errno), c.errno.Error()})),
+			refusal(spec.FailedAt(spec.StepNamespaces, c.errno)),
 		} {
-			var r *Refusal
+			var r *spec.Refusal
 			if errors.As(err, &r) != c.refused || !errors.Is(err, c.errno) && !c.refused {
 				t.Errorf("%s: %T %v, refused should be %v", unix.ErrnoName(c.errno), err, err, c.refused)
 			}
 		}
 	}
 	none, many := func(string) string { return "0" }, func(string) string { return "10000" }
-	var r *Refusal
-	var s *Shortage
-	if err := refusalBy(failedAt(stepNamespaces, unix.ENOSPC), many); !errors.As(err, &s) {
+	var r *spec.Refusal
+	var s *spec.Shortage
+	if err := refusalBy(spec.FailedAt(spec.StepNamespaces, unix.ENOSPC), many); !errors.As(err, &s) {
 		t.Errorf("no room for namespaces is a shortage, not %v", err)
 	}
-	if err := refusalBy(failedAt(stepNamespaces, unix.ENOSPC), none); !errors.As(err, &r) {
+	if err := refusalBy(spec.FailedAt(spec.StepNamespaces, unix.ENOSPC), none); !errors.As(err, &r) {
 		t.Errorf("no namespaces at all are refused, not %v", err)
 	}
 	for _, errno := range []unix.Errno{unix.ENOSPC, unix.EDQUOT} {
-		if err := refusalBy(failedAt("mount overlay /", errno), many); errors.As(err, &r) || Short(err) || !errors.Is(err, errno) {
+		if err := refusalBy(spec.FailedAt("mount overlay /", errno), many); errors.As(err, &r) || spec.Short(err) || !errors.Is(err, errno) {
 			t.Errorf("a full disk is told as such, not as %v", err)
 		}
 	}

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -10,43 +9,16 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/cgroup"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/idrange"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/view"
 	"golang.org/x/sys/unix"
 )
 
-// Owner names the host user and group to which, on the disk, the files of every box made with namespaces belong: the user who
-// runs the host process, or, when that is root, an unprivileged one. Without Config.OwnIDs commands run as them, too. -1, -1 means that root has no other user to give (it maps only itself).
-func Owner() (uid, gid int) {
-	if uid := os.Getuid(); uid != 0 {
-		return uid, os.Getgid()
-	}
-	if mapped("/proc/self/uid_map") && mapped("/proc/self/gid_map") {
-		return outsideLow + insideID, outsideLow + insideID
-	}
-	return -1, -1
-}
-
-// mapped reports whether this process, itself perhaps in a user namespace, can name all of Owner's ids.
-func mapped(file string) bool { return mappedRange(file, outsideLow) }
-
-// mappedRange reports whether it can name the range that begins with first.
-func mappedRange(file string, first int) bool {
-	f, err := os.Open(file)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	for sc := bufio.NewScanner(f); sc.Scan(); {
-		var inside, outside, size int64
-		if n, _ := fmt.Sscan(sc.Text(), &inside, &outside, &size); n == 3 && inside <= int64(first) && inside+size >= int64(first)+mapSize {
-			return true
-		}
-	}
-	return false
-}
-
 // spawn starts an init in its namespaces (or plainly) with child as its control socket.
-func spawn(k kind, ids *idRange, g *group, child *os.File, stderr io.Writer) (*exec.Cmd, error) {
-	self, err := os.Open(k.self)
+func spawn(k spec.Kind, ids *idrange.Range, g *cgroup.Group, child *os.File, stderr io.Writer) (*exec.Cmd, error) {
+	self, err := os.Open(k.Self)
 	if err != nil {
 		return nil, fmt.Errorf("open the sandbox's init: %w", err)
 	}
@@ -54,21 +26,21 @@ func spawn(k kind, ids *idRange, g *group, child *os.File, stderr io.Writer) (*e
 	cmd := &exec.Cmd{
 		// By descriptor: the box's user may not be able to walk to the file.
 		Path:       "/proc/self/fd/4",
-		Args:       []string{"sprite-init", InitArg, stageSetup},
+		Args:       []string{"sprite-init", spec.InitArg, spec.StageSetup},
 		Env:        []string{},
 		Dir:        "/",
 		Stderr:     stderr,
 		ExtraFiles: []*os.File{child, self},
 		WaitDelay:  endTimeout, // for what left a plain box with init's standard error
 	}
-	if k.Level == LevelProcess {
+	if k.Level == spec.LevelProcess {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		return cmd, start(cmd, g)
 	}
 	if cmd.SysProcAttr, err = namespaces(ids); err != nil {
 		return nil, err
 	}
-	if k.hostPids {
+	if k.HostPids {
 		cmd.SysProcAttr.Cloneflags &^= unix.CLONE_NEWPID
 	}
 	if k.Network {
@@ -79,25 +51,25 @@ func spawn(k kind, ids *idRange, g *group, child *os.File, stderr io.Writer) (*e
 }
 
 // draw says what init is to build, with the descriptors that go along; the caller closes those.
-func draw(c Config, ids *idRange) (p plan, mounts []*os.File, err error) {
-	if c.plain() {
+func draw(c spec.Config, ids *idrange.Range) (p view.Plan, mounts []*os.File, err error) {
+	if c.Plain() {
 		return p, nil, nil
 	}
-	if p, err = newPlan(c); err != nil {
+	if p, err = view.NewPlan(c); err != nil {
 		return p, nil, fmt.Errorf("plan the sandbox: %w", err)
 	}
-	if c.Level == LevelRoot {
+	if c.Level == spec.LevelRoot {
 		p.Received = true
-		if mounts, err = openMounts(p.mounts(step.ofHost), p.Level, ids); err != nil {
+		if mounts, err = view.OpenMounts(p.Mounts(view.Step.OfHost), p.Level, ids); err != nil {
 			return p, nil, refusal(err)
 		}
 	}
 	return p, mounts, nil
 }
 
-func start(cmd *exec.Cmd, g *group) error {
-	if err := g.start(cmd); err != nil {
-		return refusal(failedAt(stepNamespaces, err))
+func start(cmd *exec.Cmd, g *cgroup.Group) error {
+	if err := g.Start(cmd); err != nil {
+		return refusal(spec.FailedAt(spec.StepNamespaces, err))
 	}
 	return nil
 }
@@ -105,7 +77,7 @@ func start(cmd *exec.Cmd, g *group) error {
 // namespaces asks for the box's namespaces. Init is user 1000 in them from its first moment: host root is mapped
 // nowhere, because the kernel takes files' owners by host id. What init needs to build the root is ambient, and lost with
 // the second stage.
-func namespaces(ids *idRange) (*syscall.SysProcAttr, error) {
+func namespaces(ids *idrange.Range) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{
 		Setsid:     true,
 		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
@@ -120,53 +92,45 @@ func namespaces(ids *idRange) (*syscall.SysProcAttr, error) {
 			unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_NET_BIND_SERVICE,
 		},
 	}
-	uid, gid := Owner()
+	uid, gid := spec.Owner()
 	if uid < 0 {
-		return nil, &Refusal{
+		return nil, &spec.Refusal{
 			Step:   "choose a user for the sandbox",
-			Cause:  fmt.Sprintf("root here has no ids %d to %d to give", outsideLow, outsideLow+mapSize-1),
+			Cause:  fmt.Sprintf("root here has no ids %d to %d to give", spec.OutsideLow, spec.OutsideLow+spec.MapSize-1),
 			Remedy: "run lattice as an ordinary user, or as root outside a user namespace",
 		}
 	}
 	if os.Getuid() != 0 {
-		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: insideID, HostID: uid, Size: 1}}
-		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: insideID, HostID: gid, Size: 1}}
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: spec.InsideID, HostID: uid, Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: spec.InsideID, HostID: gid, Size: 1}}
 		return attr, nil
 	}
-	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: ids.firstID(), Size: mapSize}}
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: ids.FirstID(), Size: spec.MapSize}}
 	attr.GidMappings = attr.UidMappings
 	attr.GidMappingsEnableSetgroups = true
-	attr.Credential = &syscall.Credential{Uid: insideID, Gid: insideID}
+	attr.Credential = &syscall.Credential{Uid: spec.InsideID, Gid: spec.InsideID}
 	return attr, nil
 }
 
-// stepNamespaces is the step at which the kernel says ENOSPC of namespaces. Everywhere else it says that of disks.
-const stepNamespaces = "start init in new namespaces"
-
 // refusal says what to do about a failed step. What the machine is short of for the moment is no refusal, and neither is a
 // full disk: nobody may conclude from them that boxes cannot be had here, and go on with less.
-func refusal(err error) error { return refusalBy(err, readKnob) }
+func refusal(err error) error { return refusalBy(err, spec.ReadKnob) }
 
 func refusalBy(err error, knob func(string) string) error {
-	r := &Refusal{Step: "make a sandbox", Cause: err.Error()}
-	var failure *setupFailure
+	r := &spec.Refusal{Step: "make a sandbox", Cause: err.Error()}
+	var failure *spec.SetupFailure
 	if errors.As(err, &failure) {
-		r.Step, r.Cause = failure.step, failure.err.Error()
+		r.Step, r.Cause = failure.Step, failure.Err.Error()
 	}
 	full := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 	switch {
-	case Short(err), full && r.Step == stepNamespaces && knob("user/max_user_namespaces") != "0":
-		return newShortage(fmt.Errorf("make a sandbox: %w", err))
-	case full && r.Step != stepNamespaces:
+	case spec.Short(err), full && r.Step == spec.StepNamespaces && knob("user/max_user_namespaces") != "0":
+		return spec.NewShortage(fmt.Errorf("make a sandbox: %w", err))
+	case full && r.Step != spec.StepNamespaces:
 		return fmt.Errorf("make a sandbox: %w", err)
 	}
 	r.Remedy = remedy(r.Step, err, knob)
 	return r
-}
-
-func readKnob(name string) string {
-	b, _ := os.ReadFile("/proc/sys/" + name) // a missing knob reads as empty
-	return strings.TrimSpace(string(b))
 }
 
 // remedy is chosen by the knobs that are known to refuse namespaces, then by the error. knob reads one below /proc/sys.
@@ -178,7 +142,7 @@ func remedy(step string, err error, knob func(string) string) string {
 		return "run `sysctl kernel.unprivileged_userns_clone=1` as root"
 	case knob("user/max_user_namespaces") == "0":
 		return "raise the limit: `sysctl user.max_user_namespaces=10000` as root"
-	case errors.Is(err, unix.EACCES) && step == stepNamespaces:
+	case errors.Is(err, unix.EACCES) && step == spec.StepNamespaces:
 		return "make the lattice executable readable and executable by all users (chmod 755), on a file system without noexec"
 	case errors.Is(err, unix.ENOSYS):
 		return "use Linux 5.12 or newer; a container's seccomp profile may also be hiding open_tree, move_mount and mount_setattr"

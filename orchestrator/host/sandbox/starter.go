@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 // Starter starts one box after the other for a host, and after the first keeps one init ahead: most of what a start takes is
@@ -32,7 +34,7 @@ const spareAfter = 100 * time.Millisecond
 
 // spare is one init being made, kept and handed over by a goroutine of its own.
 type spare struct {
-	kind   kind
+	kind   spec.Kind
 	begun  bool          // it is being made, or there; guarded by Starter.mu
 	offer  chan *kept    // gives it to the first who asks; closed when it is gone
 	cancel func()        // nobody will ask
@@ -46,13 +48,13 @@ type kept struct {
 }
 
 // Start is [Start], sooner.
-func (s *Starter) Start(cfg Config) (*Box, error) {
-	cfg, err := cfg.checked()
+func (s *Starter) Start(cfg spec.Config) (*Box, error) {
+	cfg, err := cfg.Check()
 	if err != nil {
 		return nil, err
 	}
-	kind := cfg.kind()
-	if len(cfg.Without) > 0 || cfg.plain() {
+	kind := cfg.Kind()
+	if len(cfg.Without) > 0 || cfg.Plain() {
 		return Start(cfg)
 	}
 	if ready := s.take(kind); ready != nil {
@@ -83,7 +85,7 @@ func (s *Starter) Close() {
 
 // take returns the spare init, if there is one of that kind that is fit to be used. One that is just being made is awaited: it
 // is further than another would be.
-func (s *Starter) take(k kind) *seed {
+func (s *Starter) take(k spec.Kind) *seed {
 	s.mu.Lock()
 	next := s.next
 	usable := next != nil && next.begun && next.kind == k
@@ -105,7 +107,7 @@ func (s *Starter) take(k kind) *seed {
 }
 
 // prepare has an init made, unless there is one or will soon be.
-func (s *Starter) prepare(k kind) {
+func (s *Starter) prepare(k spec.Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -12,23 +12,23 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"golang.org/x/sys/unix"
 )
 
 // starter gives a Starter that has started a box, and so makes a spare init, and a way to start more.
-func starter(t *testing.T) (s *sandbox.Starter, next func(change func(*sandbox.Config)) *sandbox.Box) {
+func starter(t *testing.T) (s *sandbox.Starter, next func(change func(*spec.Config)) *sandbox.Box) {
 	t.Helper()
 	s = new(sandbox.Starter)
 	t.Cleanup(s.Close)
-	next = func(change func(*sandbox.Config)) *sandbox.Box {
+	next = func(change func(*spec.Config)) *sandbox.Box {
 		t.Helper()
 		cfg, err := config(t.TempDir(), false)
 		must(t, err)
 		change(&cfg)
 		box, err := s.Start(cfg)
-		var refusal *sandbox.Refusal
+		var refusal *spec.Refusal
 		if errors.As(err, &refusal) {
 			t.Skipf("no namespaces here: %v", err)
 		}
@@ -36,14 +36,14 @@ func starter(t *testing.T) (s *sandbox.Starter, next func(change func(*sandbox.C
 		t.Cleanup(func() { must(t, box.Stop()) })
 		return box
 	}
-	next(func(*sandbox.Config) {})
+	next(func(*spec.Config) {})
 	return s, next
 }
 
-func same(*sandbox.Config) {}
+func same(*spec.Config) {}
 
 // fromSpare makes a box of the spare init. Not each attempt need succeed: somebody else may change this machine's mounts.
-func fromSpare(t *testing.T, s *sandbox.Starter, next func(change func(*sandbox.Config)) *sandbox.Box, change func(*sandbox.Config)) *sandbox.Box {
+func fromSpare(t *testing.T, s *sandbox.Starter, next func(change func(*spec.Config)) *sandbox.Box, change func(*spec.Config)) *sandbox.Box {
 	t.Helper()
 	for range 5 {
 		spare := s.Spare()
@@ -60,7 +60,7 @@ func fromSpare(t *testing.T, s *sandbox.Starter, next func(change func(*sandbox.
 func TestSpareBecomesTheNextBox(t *testing.T) {
 	s, next := starter(t)
 	for _, pids := range []int{500, 30} {
-		box := fromSpare(t, s, next, func(c *sandbox.Config) { c.Limits.Pids = pids })
+		box := fromSpare(t, s, next, func(c *spec.Config) { c.Limits.Pids = pids })
 		out, _ := run(t, box, "hostname; id -u; for i in $(seq 60); do sleep 9 >/dev/null 2>&1 & done; echo started")
 		if crowded := strings.Contains(out, "started") && !strings.Contains(out, "annot fork"); crowded != (pids == 500) {
 			t.Errorf("with %d processes allowed: %s", pids, out)
@@ -73,10 +73,10 @@ func TestSpareBecomesTheNextBox(t *testing.T) {
 
 func TestSpareIsForItsKindOnly(t *testing.T) {
 	s, next := starter(t)
-	for name, change := range map[string]func(*sandbox.Config){
-		"a network of its own": func(c *sandbox.Config) { c.Network = true },
-		"a defence less":       func(c *sandbox.Config) { c.Without = []sandbox.Defence{sandbox.DefenceLandlock} },
-		"a plain box":          func(c *sandbox.Config) { c.Level = sandbox.LevelProcess },
+	for name, change := range map[string]func(*spec.Config){
+		"a network of its own": func(c *spec.Config) { c.Network = true },
+		"a defence less":       func(c *spec.Config) { c.Without = []spec.Defence{spec.DefenceLandlock} },
+		"a plain box":          func(c *spec.Config) { c.Level = spec.LevelProcess },
 	} {
 		spare := s.Spare()
 		box := next(change)
@@ -90,7 +90,7 @@ func TestSpareIsForItsKindOnly(t *testing.T) {
 
 func TestSpareWithNetwork(t *testing.T) {
 	s, next := starter(t)
-	own := func(c *sandbox.Config) { c.Network = true }
+	own := func(c *spec.Config) { c.Network = true }
 	next(own).Network().Close()
 	box := fromSpare(t, s, next, own)
 	network := box.Network()

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/procfs"
 )
 
 // freeStart kills the child that init is about to make a command of, if somebody has stopped it: init waits until the child
@@ -31,7 +33,7 @@ func (b *Box) freeStart() (killed bool) {
 			if err != nil {
 				continue
 			}
-			if how, err := stands(pid, pid); err == nil && how.state == 'T' {
+			if how, err := procfs.Stands(pid, pid); err == nil && how.State == 'T' {
 				args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 				killed = bytes.Equal(args, own) && child.Kill() == nil || killed
 			}

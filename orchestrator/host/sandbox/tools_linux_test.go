@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 // toolbox makes a folder with a program that a box can be shown: not below a folder that boxes have for themselves. Its
@@ -39,7 +40,7 @@ func toolbox(t *testing.T) string {
 
 // own reports whether path lies in a folder that boxes have for themselves.
 func own(path string) bool {
-	return slices.ContainsFunc(sandbox.OwnFolders(), func(own string) bool { return strings.HasPrefix(path+"/", own+"/") })
+	return slices.ContainsFunc(spec.OwnFolders(), func(own string) bool { return strings.HasPrefix(path+"/", own+"/") })
 }
 
 func startWith(t *testing.T, tools ...string) *sandbox.Box {
@@ -48,7 +49,7 @@ func startWith(t *testing.T, tools ...string) *sandbox.Box {
 	must(t, err)
 	cfg.Tools = tools
 	box, err := sandbox.Start(cfg)
-	var refusal *sandbox.Refusal
+	var refusal *spec.Refusal
 	if errors.As(err, &refusal) {
 		t.Skipf("no namespaces here: %v", err)
 	}
@@ -165,7 +166,7 @@ func TestModuleCacheAsTool(t *testing.T) {
 func TestToolsOverOwnFoldersAreRefused(t *testing.T) {
 	cfg, err := config(t.TempDir(), false)
 	must(t, err)
-	for _, tool := range append(sandbox.OwnFolders(), "/", "relative", "", cfg.Root.Dir, filepath.Dir(cfg.Root.Dir), "/home", "/var", "/tmp/x", "/run/docker.sock") {
+	for _, tool := range append(spec.OwnFolders(), "/", "relative", "", cfg.Root.Dir, filepath.Dir(cfg.Root.Dir), "/home", "/var", "/tmp/x", "/run/docker.sock") {
 		cfg.Tools = []string{tool}
 		if box, err := sandbox.Start(cfg); err == nil {
 			t.Errorf("a box starts that shows %q", tool)

@@ -1,16 +1,21 @@
 package sandbox
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+)
 
 // translate rewrites a command for a plain box: its program, its folder, and each element of an environment value that
 // names one of the box's folders.
-func translate(c Config, cmd command) command {
+func translate(c spec.Config, cmd channel.Command) channel.Command {
 	program := string(cmd.Program)
-	cmd.Program = []byte(c.translatePath(program))
+	cmd.Program = []byte(c.TranslatePath(program))
 	if len(cmd.Argv) > 0 && cmd.Argv[0] == program {
-		cmd.Argv = append(verbatim{string(cmd.Program)}, cmd.Argv[1:]...)
+		cmd.Argv = append(channel.Verbatim{string(cmd.Program)}, cmd.Argv[1:]...)
 	}
-	cmd.Dir = []byte(c.translatePath(string(cmd.Dir)))
+	cmd.Dir = []byte(c.TranslatePath(string(cmd.Dir)))
 	env := make([]string, len(cmd.Env))
 	for i, kv := range cmd.Env {
 		name, value, ok := strings.Cut(kv, "=")
@@ -20,7 +25,7 @@ func translate(c Config, cmd command) command {
 		}
 		parts := strings.Split(value, ":")
 		for j, part := range parts {
-			parts[j] = c.translatePath(part)
+			parts[j] = c.TranslatePath(part)
 		}
 		env[i] = name + "=" + strings.Join(parts, ":")
 	}

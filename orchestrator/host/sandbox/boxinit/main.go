@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/guest"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 func main() {
-	if len(os.Args) < 2 || os.Args[1] != sandbox.InitArg {
+	if len(os.Args) < 2 || os.Args[1] != spec.InitArg {
 		fmt.Fprintln(os.Stderr, "boxinit: this is the inside of a sandbox; lattice starts it")
 		os.Exit(2)
 	}
-	os.Exit(sandbox.Main(os.Args[2:], os.Environ()))
+	os.Exit(guest.Main(os.Args[2:], os.Environ()))
 }

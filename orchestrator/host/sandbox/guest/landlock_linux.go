@@ -1,0 +1,69 @@
+package guest
+
+import (
+	"fmt"
+
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"golang.org/x/sys/unix"
+)
+
+// Rights over files, by what they allow.
+const (
+	readFiles  = ll.AccessFSExecute | ll.AccessFSReadFile
+	firstKnown = ll.AccessFSRefer - 1 // all that the first version knows
+	changeAll  = firstKnown | ll.AccessFSRefer | ll.AccessFSTruncate
+)
+
+// fence restricts this thread, and all that comes of it, once more: nothing is mounted, no device outside of /dev is spoken
+// to, no signal and no abstract socket reaches out of the box. A kernel without Landlock, or with less of it, does what it can;
+// the first version would forbid to move files between folders. What is only read it cannot say: sprites make folders in /, and
+// a right to what is in a folder is one to all below it.
+//
+// It must come before the second stage: each thread that is restricted gets a domain of its own, and domains keep from one
+// another, so that init could not even signal its commands. Of this process only the calling thread lives on.
+func fence() error {
+	abi := spec.LandlockABI()
+	if abi < 2 {
+		return nil
+	}
+	known := ll.RulesetAttr{HandledAccessFS: firstKnown | ll.AccessFSRefer} // the network has its own walls
+	if abi >= 3 {
+		known.HandledAccessFS |= ll.AccessFSTruncate
+	}
+	if abi >= 5 {
+		known.HandledAccessFS |= ll.AccessFSIoctlDev
+	}
+	if abi >= 6 {
+		known.Scoped = ll.ScopeAbstractUnixSocket | ll.ScopeSignal
+	}
+	ruleset, err := ll.LandlockCreateRuleset(&known, 0)
+	if err != nil {
+		return spec.FailedAt("restrict by Landlock", fmt.Errorf("landlock_create_ruleset: %w", err))
+	}
+	defer unix.Close(ruleset)
+	allowed := map[string]uint64{
+		"/":              changeAll,
+		"/proc/self/exe": readFiles, // the second stage, which lies outside
+		"/dev":           changeAll | ll.AccessFSIoctlDev,
+	}
+	for path, rights := range allowed {
+		if err := allow(ruleset, path, rights&known.HandledAccessFS); err != nil {
+			return spec.FailedAt("restrict by Landlock", fmt.Errorf("allow %s: %w", path, err))
+		}
+	}
+	if err := ll.LandlockRestrictSelf(ruleset, 0); err != nil {
+		return spec.FailedAt("restrict by Landlock", fmt.Errorf("landlock_restrict_self: %w", err))
+	}
+	return nil
+}
+
+// allow adds rights over path, and all below it, to a ruleset.
+func allow(ruleset int, path string, rights uint64) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return ll.LandlockAddPathBeneathRule(ruleset, &ll.PathBeneathAttr{AllowedAccess: rights, ParentFd: fd}, 0)
+}

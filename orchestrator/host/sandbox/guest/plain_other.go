@@ -1,0 +1,45 @@
+//go:build !linux
+
+package guest
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/view"
+)
+
+// builder is what no init here becomes.
+type builder struct{}
+
+func ready(spec.Kind, *channel.Socket) (b builder, err error) {
+	return b, spec.FailedAt(spec.StepNamespaces, errors.ErrUnsupported)
+}
+
+func (builder) enter(view.Plan, []*os.File) error { return errors.ErrUnsupported }
+
+func limitCommand(int, bool) {} // what it is for is counted on Linux
+
+func harden(spec.Without) error { syscall.CloseOnExec(spec.ControlFD); return nil }
+
+// adopt cannot be done here: a command that makes itself a daemon gets away.
+func adopt() error { return nil }
+
+func childAttr(tty, plain bool) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Setctty: tty}
+}
+
+// endDescendants kills the process groups of all commands.
+func (s *server) endDescendants() {
+	for pid := range s.pids {
+		syscall.Kill(-pid, syscall.SIGKILL)
+	}
+	for {
+		if _, err := syscall.Wait4(-1, nil, 0, nil); err == syscall.ECHILD {
+			return
+		}
+	}
+}

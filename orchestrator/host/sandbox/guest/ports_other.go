@@ -1,0 +1,12 @@
+//go:build !linux
+
+package guest
+
+import (
+	"errors"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+)
+
+// ports cannot be told here: this system does not say which process holds a socket.
+func (s *server) ports() ([]channel.Port, error) { return nil, errors.ErrUnsupported }

@@ -1,0 +1,98 @@
+package guest
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"golang.org/x/sys/unix"
+)
+
+// limitSelf sets the limits that a process keeps for itself and for all that comes of it.
+func limitSelf(l spec.Limits, left spec.Without) error {
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return spec.FailedAt("forbid core dumps", err)
+	}
+	if left.Defended(spec.DefenceShares) {
+		if err := limitDescriptors(l.Pids); err != nil {
+			return spec.FailedAt("limit descriptors", err)
+		}
+	}
+	if left.Defended(spec.DefencePids) && spec.CountsPerNamespace() {
+		own := uint64(l.Pids + spec.SpareThreads) // limitCommand takes the spare ones off
+		most := unix.Rlimit{Cur: own, Max: own}
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &most); err != nil && !errors.Is(err, unix.EPERM) { // a lower one stands already
+			return spec.FailedAt("limit processes", err)
+		}
+	}
+	if left.Defended(spec.DefenceMemory) {
+		// When the machine runs out of memory, the kernel looks for the culprit here first.
+		if err := os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0); err != nil && !errors.Is(err, unix.EACCES) {
+			return spec.FailedAt("offer the box's memory first", err)
+		}
+	}
+	return nil
+}
+
+// limitDescriptors gives each process in the box half of the descriptors that the host may have, or less; see MostFiles. By the same limit the kernel measures
+// how many all processes of the user, in whatever box, have on their way in sockets before it lets one send more: whatever
+// is done in boxes, the host can still hand over its own. It holds from the first instruction of a command, because init
+// itself has no more.
+func limitDescriptors(pids int) error {
+	own, err := descriptorsAtStart()
+	if err != nil {
+		return err
+	}
+	own.Max = MostFiles(own.Max, pids)
+	own.Cur = min(own.Cur, own.Max)
+	// Who lowers the machine's own limit (fs.nr_open) far below what hosts have already is told no by the kernel, and loses
+	// the reserve, not the box.
+	return spec.Ignoring(unix.EPERM, unix.Setrlimit(unix.RLIMIT_NOFILE, &own))
+}
+
+// fewestFiles is how many descriptors each process of a box may have, however many these are.
+const fewestFiles = 4096
+
+// MostFiles bounds the descriptors of each process of a box that may have so many processes, by those that the host may have and
+// by what the machine has: open files of a quarter of its table, and of a quarter of its memory at a KiB each, for all processes
+// together, but no fewer than programs are used to.
+func MostFiles(own uint64, pids int) uint64 {
+	share := uint64(spec.MachineMemory()) >> 10
+	if all, err := strconv.ParseUint(spec.ReadKnob("fs/file-max"), 10, 64); err == nil {
+		share = min(share, all)
+	}
+	return max(1, min(own/2, max(fewestFiles, share/4/uint64(max(pids, 1)))))
+}
+
+// descriptorsAtStart is the limit of descriptors that this process was started with, and what it starts shall have again.
+// Go raises its own at once, keeps the old one to itself, and restores it before it becomes another program: so it is asked
+// to become one that there is not.
+func descriptorsAtStart() (own unix.Rlimit, err error) {
+	if err := syscall.Exec("", []string{""}, nil); !errors.Is(err, syscall.ENOENT) {
+		return own, err
+	}
+	err = unix.Getrlimit(unix.RLIMIT_NOFILE, &own)
+	return own, err
+}
+
+// limitCommand lowers limits of a command that has just started below init's: it leaves init some threads. What a command
+// does in the moment before this it does with init's limits. In a plain box, which has no others, it halves the descriptors;
+// see limitDescriptors.
+func limitCommand(pid int, plain bool) {
+	if plain {
+		lower(pid, unix.RLIMIT_NOFILE, func(own uint64) uint64 { return own / 2 })
+		return
+	}
+	lower(pid, unix.RLIMIT_NPROC, func(own uint64) uint64 { return max(own, spec.SpareThreads+1) - spec.SpareThreads })
+}
+
+func lower(pid, limit int, most func(own uint64) uint64) {
+	var own, its unix.Rlimit
+	if unix.Getrlimit(limit, &own) != nil || unix.Prlimit(pid, limit, nil, &its) != nil {
+		return // it has ended
+	}
+	top := most(own.Max)
+	_ = unix.Prlimit(pid, limit, &unix.Rlimit{Cur: min(its.Cur, top), Max: min(its.Max, top)}, nil) // as before
+}

@@ -1,0 +1,24 @@
+package guest
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ignoreReserved has init outlive the signals 32 to 34, which Go's runtime leaves to C libraries and [signal.Notify] does
+// not catch. The kernel spares a namespace's first process what it has no handler for, but not always: what comes while
+// Go's first thread blocks signals, as it does around each fork, ends the box. Commands inherit that they are ignored; the C
+// libraries, whom they belong to, set their own handlers.
+func ignoreReserved() error {
+	var action [4]uint64 // the kernel's struct sigaction: handler, flags, restorer, mask
+	action[0] = 1        // SIG_IGN
+	for sig := uintptr(32); sig <= 34; sig++ {
+		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, unsafe.Sizeof(action[3]), 0, 0)
+		if errno != 0 {
+			return fmt.Errorf("ignore signal %d: %w", sig, errno)
+		}
+	}
+	return nil
+}

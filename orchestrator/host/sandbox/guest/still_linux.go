@@ -1,0 +1,175 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/procfs"
+)
+
+// stillness is init's way to make the box stand still.
+type stillness struct {
+	mu      sync.Mutex // guards the fields below
+	stopped []int      // processes that were stopped, in the order of being found; nil when none are held
+	seen    snapshot   // how they stood then
+}
+
+// snapshot is how the threads of a box stood at one look, by thread id.
+type snapshot map[int]procfs.Posture
+
+// Between looks init pauses: nothing tells when a process that is not one's child stops. For a moment it is gentle and stops
+// parents before their children, so that no shell sees a job of its own stopped; then it stops all at once.
+const (
+	firstPause = 100 * time.Microsecond
+	lastPause  = 5 * time.Millisecond
+	gentle     = 20 * time.Millisecond
+)
+
+// hold stops everything and returns when nothing has run between two looks. When ctx ends first, all go on.
+func (st *stillness) hold(ctx context.Context, s *server) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.seen != nil {
+		return nil
+	}
+	began := time.Now()
+	before := s.look()
+	last := before
+	for pause := firstPause; ; {
+		if time.Since(began) < gentle {
+			s.stop(last.next())
+		} else {
+			s.stopAll()
+			pause = min(2*pause, lastPause)
+		}
+		now := s.look()
+		st.note(now, before)
+		if now.still() && maps.Equal(now, last) {
+			st.seen = now
+			return nil
+		}
+		last = now
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			st.goOn(s)
+			return fmt.Errorf("%d threads did not come to rest: %w", now.restless(), ctx.Err())
+		}
+	}
+}
+
+// note adds the processes found for the first time, except those that were stopped before.
+func (st *stillness) note(now, before snapshot) {
+	for _, tid := range slices.Sorted(maps.Keys(now)) {
+		p := now[tid]
+		if was, ok := before[p.Process]; ok && was.State == 'T' || slices.Contains(st.stopped, p.Process) {
+			continue
+		}
+		st.stopped = append(st.stopped, p.Process)
+	}
+}
+
+// release lets go on what was stopped, and reports whether any of it has run meanwhile.
+func (st *stillness) release(s *server) (ran bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for tid, was := range st.seen {
+		now, err := procfs.Stands(was.Process, tid)
+		ran = ran || err == nil && now.State != 'Z' && now.State != 'X' && now != was
+	}
+	st.goOn(s)
+	return ran
+}
+
+// goOn continues children before their parents, who would otherwise see them stopped. mu is held.
+func (st *stillness) goOn(s *server) {
+	for _, pid := range slices.Backward(st.stopped) {
+		s.kill(pid, syscall.SIGCONT)
+	}
+	st.stopped, st.seen = nil, nil
+}
+
+// stopAll sends SIGSTOP to all but init. In a pid namespace the kernel does that in one step that no fork escapes.
+func (s *server) stopAll() {
+	if s.plain {
+		s.stop(s.inhabitants())
+		return
+	}
+	s.mu.Lock() // see stop
+	defer s.mu.Unlock()
+	s.kill(-1, syscall.SIGSTOP) // there may be nobody
+}
+
+// stop sends SIGSTOP to some, while no command is being started: init waits for one until that has become another program,
+// and could not then go on.
+func (s *server) stop(pids []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, pid := range pids {
+		s.kill(pid, syscall.SIGSTOP)
+	}
+}
+
+// look sees how all threads stand. Threads that end meanwhile are left out.
+func (s *server) look() snapshot {
+	all := snapshot{}
+	for _, pid := range s.inhabitants() {
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			tid, err := strconv.Atoi(e.Name())
+			if err != nil {
+				continue
+			}
+			if p, err := procfs.Stands(pid, tid); err == nil {
+				all[tid] = p
+			}
+		}
+	}
+	return all
+}
+
+// next lists the processes to be stopped next: those whose parent stands still, or is init.
+func (all snapshot) next() (pids []int) {
+	for tid, p := range all {
+		parent, inside := all[p.Parent]
+		if tid == p.Process && p.State != 'T' && (!inside || parent.State == 'T') {
+			pids = append(pids, p.Process)
+		}
+	}
+	return pids
+}
+
+func (all snapshot) still() bool { return all.restless() == 0 }
+
+// restless counts the threads that may run. One that waits in the kernel for a child that was stopped before it became
+// another program (vfork) runs no more than that child.
+func (all snapshot) restless() (n int) {
+	waited := map[int]bool{} // processes with a stopped child
+	for _, p := range all {
+		if p.State == 'T' {
+			waited[p.Parent] = true
+		}
+	}
+	for _, p := range all {
+		switch p.State {
+		case 'T', 't', 'Z', 'X':
+		case 'D':
+			if !waited[p.Process] {
+				n++
+			}
+		default:
+			n++
+		}
+	}
+	return n
+}

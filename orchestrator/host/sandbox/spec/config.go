@@ -1,0 +1,166 @@
+// Package spec describes sandboxes: [Config] says what one sees and may use, [Level] how firmly it is kept apart, and [Defence]
+// names each wall. It starts nothing.
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Config says what one sandbox sees. Missing directories are made. All paths are absolute.
+type Config struct {
+	Self     string   // executable that, run with InitArg, calls Main: lattice itself
+	Root     Root     // the checkpointed tree; what lies in it belongs to Owner
+	Level    Level    // "" is the firmest that this user can have: LevelRoot or LevelUser
+	Skills   string   // host directory shown read-only at /skills, readable by all; "" = /skills of Root, the box's own
+	Run      string   // host directory shown at /.sprite (holds api.sock, which Owner must be allowed to write)
+	Cache    string   // host directory shown at /var/cache/sprite, never checkpointed
+	Shared   string   // host directory shown read-only at SharedDir, "" for none; a plain box does not have it
+	Tools    []string // further host paths shown read-only at the same path
+	Env      []string // KEY=VALUE of programs that Root has itself; see BaseEnv
+	Passwd   string   // what /etc/passwd and /etc/group are, where Root has programs itself; "" leaves its own
+	Group    string
+	Hostname string    // "sprite" when empty
+	OwnIDs   bool      // its users are none of another box's, for the kernel; see TryOwnIDs
+	AsRoot   bool      // its programs can run commands as the box's root, by sudo; LevelRoot only
+	NoRoot   string    // without AsRoot: what sudo says, and what can be done about it
+	Network  bool      // a network of its own, with nothing in it but what the host hands over
+	Limits   Limits    // what it may use
+	Points   []Point   // checkpoints shown read-only below /.sprite/checkpoints
+	Without  []Defence // defences left out; for tests of attacks only
+}
+
+// SharedDir is where a box shows Config.Shared.
+const SharedDir = "/var/cache/shared"
+
+// InitArg is argv[1] of the process that becomes a sandbox's init.
+const InitArg = "__sprite-init"
+
+// Process is one command to run. Stdin, Stdout and Stderr are handed over as they are (nil is /dev/null, and the caller
+// keeps and closes its own copy); with TTY the box makes a pty and Proc.PTY is its master.
+type Process struct {
+	Program        string // a path, or a name to look up in PATH of Env; Argv[0] when empty
+	Argv           []string
+	Env            []string // complete
+	Dir            string   // /workspace when empty
+	Stdin          *os.File
+	Stdout, Stderr *os.File
+	TTY            bool
+	Rows, Cols     uint16
+	Whole          bool // when the command has ended, what is left of its process group is killed
+}
+
+// ErrDied says that the box ended before the answer came.
+var ErrDied = errors.New("the sandbox ended")
+
+// StartError says that a command could not be started although the box is well.
+type StartError struct {
+	Code int // what a shell would exit with: 127 not found, 126 found but not runnable
+	Text string
+}
+
+func (e *StartError) Error() string { return e.Text }
+
+// Refusal says which step of making a sandbox the system refused.
+type Refusal struct {
+	Step   string // what was being done, such as "mount /proc"
+	Cause  string // what the system answered
+	Remedy string // what a person can do about it
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("make a sandbox: %s: %s (%s)", r.Step, r.Cause, r.Remedy)
+}
+
+func (c Config) Plain() bool { return c.Level == LevelProcess }
+
+// Owner names the host user and group that a box made from c runs as. They own what it writes, and must own what it is to
+// change in Root and Cache. -1, -1 means that this system has no user to give.
+func (c Config) Owner() (uid, gid int) {
+	if c.Plain() {
+		return os.Getuid(), os.Getgid()
+	}
+	return Owner()
+}
+
+// checked fills in defaults and refuses what could show more of the host than was meant.
+func (c Config) Check() (Config, error) {
+	if c.Level == "" {
+		c.Level = Best()
+	}
+	if c.Level != LevelProcess && c.Level != Best() && c.Level.Valid() {
+		return c, fmt.Errorf("sandbox: level %s is not for user %d", c.Level, os.Getuid())
+	}
+	if !c.Level.Valid() {
+		return c, fmt.Errorf("sandbox: no level %q", c.Level)
+	}
+	if c.Hostname == "" {
+		c.Hostname = "sprite"
+	}
+	c.Limits = c.Limits.OrDefaults(MachineMemory())
+	for _, f := range []struct{ name, path string }{
+		{"Self", c.Self}, {"Run", c.Run}, {"Cache", c.Cache}, {"Skills", c.Skills}, {"Shared", c.Shared},
+	} {
+		if f.path == "" && (f.name == "Skills" || f.name == "Shared") {
+			continue
+		}
+		if err := absoluteBelow(f.name, f.path); err != nil {
+			return c, err
+		}
+	}
+	if err := c.Root.checkWritable(c.Level); err != nil {
+		return c, err
+	}
+	for _, p := range c.Points {
+		if err := p.Check(); err != nil {
+			return c, err
+		}
+	}
+	for _, t := range c.Tools {
+		if err := c.checkTool(t); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// checkTool refuses a tool path that would cover a folder of the box or uncover the sprite's own files.
+func (c Config) checkTool(t string) error {
+	if !filepath.IsAbs(t) || filepath.Clean(t) == "/" {
+		return fmt.Errorf("sandbox: tool path must be an absolute path below /, not %q", t)
+	}
+	for _, own := range append([]string{c.Root.Dir, c.Root.Upper, c.Run, c.Cache}, c.Root.Lower...) {
+		if own == "" {
+			continue
+		}
+		if Within(own, t) {
+			return fmt.Errorf("sandbox: tool path %s would show the sprite's own files in %s", t, own)
+		}
+	}
+	for _, seen := range ownFolders {
+		if Within(t, seen) || Within(seen, t) {
+			return fmt.Errorf("sandbox: tool path %s overlaps with the sandbox's own %s; move the tool elsewhere", t, seen)
+		}
+	}
+	return nil
+}
+
+// Kind is what an init must be made for: all that cannot be changed once its process is there.
+type Kind struct {
+	Self     string `json:"-"`
+	HostPids bool   `json:"-"` // it is in the host's pid namespace
+	Level    Level  `json:"level"`
+	OwnIDs   bool   `json:"-"`                 // its users are none of another init's
+	Network  bool   `json:"network,omitempty"` // the network namespace is new: to be set up, and its sockets handed over
+}
+
+func (c Config) Kind() Kind {
+	return Kind{Self: c.Self, HostPids: !c.Defended(DefencePidNamespace), Level: c.Level, Network: c.OwnNetwork(), OwnIDs: c.OwnIDs && c.Level == LevelRoot && c.Defended(DefenceOwnIDs)}
+}
+
+func (c Config) OwnNetwork() bool { return c.Network && !c.Plain() && c.Defended(DefenceNetns) }
+
+// Rooted reports whether the box has a root that commands can be.
+func (c Config) Rooted() bool { return c.AsRoot && c.Level == LevelRoot && c.Defended(DefenceCaps) }

@@ -1,0 +1,52 @@
+package spec
+
+import (
+	"errors"
+	"syscall"
+)
+
+// Shortage says that something was not begun because the machine, or the box, is out of what it takes for the moment:
+// processes, memory, descriptors, terminals. The same may succeed later. Whoever fills a table of the kernel's, another
+// sprite perhaps, brings it about, so nobody may conclude from it what is possible here.
+type Shortage struct{ Err error }
+
+func (s *Shortage) Error() string {
+	return s.Err.Error() + " (there is none of it left for the moment; what takes much of it can be ended)"
+}
+
+// Unwrap returns what the system said.
+func (s *Shortage) Unwrap() error { return s.Err }
+
+// Short reports whether err is a Shortage, or the kernel's word for one.
+func Short(err error) bool {
+	var known *Shortage
+	if errors.As(err, &known) {
+		return true
+	}
+	for _, e := range []error{syscall.ETOOMANYREFS, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// NewShortage returns the shortage that err is.
+func NewShortage(err error) *Shortage { return &Shortage{err} }
+
+// StepNamespaces is the step at which the kernel says ENOSPC of namespaces. Everywhere else it says that of disks.
+const StepNamespaces = "start init in new namespaces"
+
+// SetupFailure names the step at which the system refused.
+type SetupFailure struct {
+	Step string
+	Err  error
+}
+
+// FailedAt returns the failure of a step.
+func FailedAt(step string, err error) *SetupFailure { return &SetupFailure{step, err} }
+
+func (f *SetupFailure) Error() string { return f.Step + ": " + f.Err.Error() }
+
+// Unwrap returns the error of the system.
+func (f *SetupFailure) Unwrap() error { return f.Err }

@@ -1,0 +1,263 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"golang.org/x/sys/unix"
+)
+
+// This file puts things into the new root, which is the working directory. The tree there may be one that a sprite has
+// filled: paths are walked folder by folder, no link is followed, and what stands where the box needs a place goes.
+
+// Site is the new root while things are put into it. It keeps the folder open in which the last one was: most come to where
+// another has come before.
+type Site struct {
+	Level  spec.Level
+	parent string
+	Dir    int // -1 for none
+}
+
+// in opens the folder in which a path lies.
+func (w *Site) in(name string, do func(dir int, name string) error) error {
+	if parent := path.Dir(name); w.Dir < 0 || w.parent != parent {
+		w.Leave()
+		dir, err := folder(parent, w.Level)
+		if err != nil {
+			return err
+		}
+		w.parent, w.Dir = parent, dir
+	}
+	return do(w.Dir, path.Base(name))
+}
+
+// Leave forgets the open folder, which something may have been mounted over.
+func (w *Site) Leave() {
+	if w.Dir >= 0 {
+		unix.Close(w.Dir)
+	}
+	w.Dir = -1
+}
+
+// CarryOut does one step. mount is the mount that the step opens, if it does.
+func (s Step) CarryOut(w *Site, mount int) error {
+	switch s.Kind {
+	case stepDir:
+		return w.in(s.Path, func(dir int, name string) error {
+			if err := unix.Mkdirat(dir, name, 0o755); err != nil {
+				return spec.Ignoring(unix.EEXIST, err)
+			}
+			return unix.Fchmodat(dir, name, s.Mode, 0) // mkdir obeys the umask and knows no sticky bit
+		})
+	case stepLink:
+		return w.in(s.Path, func(dir int, name string) error {
+			return spec.Ignoring(unix.EEXIST, unix.Symlinkat(s.Source, dir, name))
+		})
+	case stepText:
+		return s.text(w)
+	case stepUsers:
+		return w.in(s.Path, s.users)
+	case stepKnob:
+		return spec.Ignoring(unix.ENOENT, s.turn())
+	case stepSeal:
+		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+		return s.at(w, func(fd int) error { return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr) })
+	case stepAgain:
+		again, err := unix.OpenTree(unix.AT_FDCWD, s.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		if err != nil {
+			return fmt.Errorf("open_tree: %w", err)
+		}
+		defer unix.Close(again)
+		return s.place(w, again)
+	default:
+		return s.place(w, mount)
+	}
+}
+
+// place attaches a mount at the step's path.
+func (s Step) place(w *Site, mount int) error {
+	if spec.Within(w.parent, s.Path) {
+		defer w.Leave()
+	}
+	return s.at(w, func(fd int) error {
+		return unix.MoveMount(mount, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	})
+}
+
+// at opens the step's own place, which it makes if need be.
+func (s Step) at(w *Site, do func(fd int) error) error {
+	if !s.File && s.Kind != stepText {
+		fd, err := folder(s.Path, w.Level)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return do(fd)
+	}
+	return w.in(s.Path, func(dir int, name string) error {
+		fd, err := file(dir, name, w.Level)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return do(fd)
+	})
+}
+
+// text writes a file into /dev, which is no part of the tree, and shows it at the step's path.
+func (s Step) text(w *Site) error {
+	const made = "dev/.text"
+	fd, err := unix.Open(made, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o444)
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, []byte(s.Content))
+	unix.Close(fd)
+	if err != nil {
+		return err
+	}
+	again, err := unix.OpenTree(unix.AT_FDCWD, made, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("open_tree: %w", err)
+	}
+	defer unix.Close(again)
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(again, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		return fmt.Errorf("mount_setattr: %w", err)
+	}
+	if err := s.place(w, again); err != nil {
+		return err
+	}
+	return unix.Unlink(made) // the mount keeps it
+}
+
+// maxUserList bounds a list of users that is left as it is, in bytes.
+const maxUserList = 1 << 20
+
+// users makes the step's list of users a file of the tree, unless one is there that knows user sprite.
+func (s Step) users(dir int, name string) error {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err == nil {
+		f := os.NewFile(uintptr(fd), name)
+		defer f.Close()
+		st, err := f.Stat()
+		if err == nil && st.Mode().IsRegular() && st.Size() <= maxUserList {
+			text, err := io.ReadAll(io.LimitReader(f, maxUserList))
+			if err == nil && strings.Contains("\n"+string(text), "\nsprite:") {
+				return nil
+			}
+		}
+	}
+	for _, flags := range []int{0, unix.AT_REMOVEDIR} {
+		if err = unix.Unlinkat(dir, name, flags); err == nil || errors.Is(err, unix.ENOENT) {
+			break
+		}
+	}
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	if fd, err = unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644); err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, []byte(s.Content))
+	err = errors.Join(err, unix.Fchmod(fd, 0o644), unix.Fchown(fd, 0, 0))
+	unix.Close(fd)
+	return err
+}
+
+// turn writes to a knob of the box's own namespaces.
+func (s Step) turn() error {
+	fd, err := unix.Open(s.Path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte(s.Content))
+	return err
+}
+
+// folder opens a folder of the new root. Those that are missing it makes; they belong to the box's root, where it has one.
+func folder(name string, level spec.Level) (int, error) {
+	dir, err := unix.Open(".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil || name == "." {
+		return dir, err
+	}
+	for _, part := range strings.Split(name, "/") {
+		next, err := enterFolder(dir, part, level)
+		unix.Close(dir)
+		if err != nil {
+			return -1, fmt.Errorf("folder %s of %s: %w", part, name, err)
+		}
+		dir = next
+	}
+	return dir, nil
+}
+
+func enterFolder(dir int, name string, level spec.Level) (int, error) {
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(dir, name, flags, 0)
+	switch {
+	case err == nil:
+		return fd, nil
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		if err := unix.Unlinkat(dir, name, 0); err != nil {
+			return -1, err
+		}
+	case !errors.Is(err, unix.ENOENT):
+		return -1, err
+	}
+	if err := unix.Mkdirat(dir, name, 0o755); err != nil {
+		return -1, err
+	}
+	if err := giveToRoot(dir, name, level); err != nil {
+		return -1, err
+	}
+	return unix.Openat(dir, name, flags, 0)
+}
+
+// file opens a regular file for something to be mounted over it.
+func file(dir int, name string, level spec.Level) (int, error) {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == nil {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			unix.Close(fd)
+			return -1, err
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFLNK && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			return fd, nil
+		}
+		unix.Close(fd)
+		flags := 0
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			flags = unix.AT_REMOVEDIR
+		}
+		if err := unix.Unlinkat(dir, name, flags); err != nil {
+			return -1, err
+		}
+	} else if !errors.Is(err, unix.ENOENT) {
+		return -1, err
+	}
+	if fd, err = unix.Openat(dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o444); err != nil {
+		return -1, err
+	}
+	unix.Close(fd)
+	if err := giveToRoot(dir, name, level); err != nil {
+		return -1, err
+	}
+	return unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
+
+// giveToRoot gives what init has made to the box's root, so that the sprite cannot change it. A file system that cannot take
+// it, such as the box's /dev, is init's and sealed later. With one user in the box there is nobody to give it to.
+func giveToRoot(dir int, name string, level spec.Level) error {
+	if level != spec.LevelRoot {
+		return nil
+	}
+	return unix.Fchownat(dir, name, 0, 0, unix.AT_SYMLINK_NOFOLLOW)
+}

@@ -1,0 +1,280 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+)
+
+// NewPlan draws the box of c from what this host has.
+func NewPlan(c spec.Config) (Plan, error) {
+	p := Plan{Level: c.Level, Hostname: c.Hostname, Limits: c.Limits, Without: c.Without}
+	p.Root = p.Tree("", c.Root, false)
+	size := fmt.Sprintf(",size=%d,nr_inodes=%d", c.Limits.TmpBytes, c.Limits.TmpBytes/perFile)
+	if !c.Defended(spec.DefenceTmpSize) {
+		size = ""
+	}
+	p.Steps = append(p.Steps, Step{Kind: stepTmp, Path: "dev", Source: fmt.Sprintf("mode=0755,size=%d", spec.DevSize)})
+	p.texts(c)
+	show := p.ownSystem
+	if c.Root.Host {
+		show = p.system
+	}
+	if err := show(c); err != nil {
+		return p, err
+	}
+	p.link("var/tmp", "/tmp")
+	p.link("var/run", "/run")
+	for _, path := range []string{"opt", "srv", "mnt", "var/local"} { // where programs expect to install and to keep data
+		p.Steps = append(p.Steps, Step{Kind: stepDir, Path: path, Mode: 0o755})
+	}
+	p.Steps = append(p.Steps,
+		Step{Kind: stepDir, Path: "workspace", Mode: 0o755}, Step{Kind: stepDir, Path: "home/sprite", Mode: 0o755}, Step{Kind: stepDir, Path: "tmp", Mode: 0o1777})
+	p.Steps = append(p.Steps, Step{Kind: stepTmp, Path: "run", Source: "mode=0755" + size})
+	if c.Skills != "" {
+		p.bind(c.Skills, "skills", true)
+	}
+	p.bind(c.Run, ".sprite", true)
+	if c.Rooted() {
+		p.AsRoot = true
+		p.Steps = append(p.Steps, Step{Kind: StepBind, Path: ".sprite/sbin/init", Source: c.Self, File: true, ReadOnly: true})
+	}
+	for _, point := range c.Points {
+		p.Steps = append(p.Steps, p.Tree(spec.PointPath(point.ID), point.Root, true))
+	}
+	p.Steps = append(p.Steps, Step{Kind: StepBind, Path: "var/cache/sprite", Source: c.Cache, Own: true})
+	if c.Shared != "" {
+		p.bind(c.Shared, strings.TrimPrefix(spec.SharedDir, "/"), true)
+	}
+	if err := p.tools(c.Tools); err != nil {
+		return p, err
+	}
+	terminals := "newinstance,ptmxmode=0666,mode=0620"
+	if c.Defended(spec.DefenceShares) {
+		terminals += fmt.Sprintf(",max=%d", maxTerminals)
+	}
+	p.devices("mode=1777"+size, terminals)
+	if !c.Defended(spec.DefencePidNamespace) { // whose /proc is then the host's
+		p.Steps = append(p.Steps, Step{Kind: StepBind, Path: "proc", Source: "/proc"})
+		return p.restricted(c), nil
+	}
+	p.Steps = append(p.Steps, Step{Kind: stepProc, Path: "proc"})
+	if c.Defended(spec.DefenceUserns) {
+		// Nested user namespaces would give back capabilities, and with them much of the kernel.
+		p.Steps = append(p.Steps, Step{Kind: stepKnob, Path: "proc/sys/user/max_user_namespaces", Content: "0"})
+	}
+	if c.Defended(spec.DefenceShares) {
+		p.shareWatches()
+	}
+	if c.Defended(spec.DefenceMaskedProc) {
+		p.maskProc()
+	}
+	return p.restricted(c), nil
+}
+
+// restricted takes the restrictions of mounts back that c leaves out.
+func (p Plan) restricted(c spec.Config) Plan {
+	for i, s := range p.Steps {
+		if s.OfHost() {
+			p.Steps[i].ReadOnly = s.ReadOnly && c.Defended(spec.DefenceReadOnly)
+			p.Steps[i].Suid = !c.Defended(spec.DefenceNosuid)
+		}
+	}
+	p.Root.Suid = !c.Defended(spec.DefenceNosuid)
+	return p
+}
+
+// Tree shows a root at path.
+func (p *Plan) Tree(path string, r spec.Root, readOnly bool) Step {
+	switch {
+	case r.Dir != "":
+		return Step{Kind: StepBind, Path: path, Source: r.Dir, ReadOnly: readOnly, Own: true}
+	case r.Upper == "" && len(r.Lower) == 1:
+		return Step{Kind: StepBind, Path: path, Source: r.Lower[0], ReadOnly: true, Own: true}
+	default:
+		return Step{Kind: StepOverlay, Path: path, Tree: &r, ReadOnly: readOnly, Own: true}
+	}
+}
+
+func (p *Plan) link(path, target string) {
+	p.Steps = append(p.Steps, Step{Kind: stepLink, Path: path, Source: target})
+}
+
+func (p *Plan) text(path, content string) {
+	p.Steps = append(p.Steps, Step{Kind: stepText, Path: path, Content: content})
+}
+
+func (p *Plan) bind(source, path string, readOnly bool) {
+	p.Steps = append(p.Steps, Step{Kind: StepBind, Path: path, Source: source, ReadOnly: readOnly})
+}
+
+// texts makes the files that say who and where the box is. A tree with programs of its own has its own users.
+func (p *Plan) texts(c spec.Config) {
+	p.text("etc/hostname", c.Hostname+"\n")
+	if c.OwnNetwork() {
+		own := spec.NetworkFiles(c.Hostname)
+		for _, path := range slices.Sorted(maps.Keys(own)) {
+			p.text(path, own[path])
+		}
+	}
+	if c.Root.Host {
+		p.text("etc/passwd", passwdText)
+		p.text("etc/group", groupText)
+	}
+}
+
+// system shows the host's programs and libraries read-only, and of /etc what the list names. Where the host has a link, such
+// as /bin, the box has a mount: its owner cannot take that away.
+func (p *Plan) system(spec.Config) error {
+	entries, err := os.ReadDir("/")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if name != "usr" && name != "bin" && name != "sbin" && !strings.HasPrefix(name, "lib") {
+			continue
+		}
+		if st, err := os.Stat("/" + name); err == nil && st.IsDir() {
+			p.bind("/"+name, name, true)
+		}
+	}
+	for _, name := range etc {
+		if p.shown("/etc/" + name) {
+			continue // a text of the box's own
+		}
+		if err := p.show("/etc/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	p.link("etc/mtab", "/proc/mounts")
+	return nil
+}
+
+// ownSystem shows a tree with programs of its own who its users are, and how the host, if its network is that, finds names.
+func (p *Plan) ownSystem(c spec.Config) error {
+	for path, text := range map[string]string{"etc/passwd": c.Passwd, "etc/group": c.Group} {
+		switch {
+		case text == "":
+		case c.Rooted():
+			p.Steps = append(p.Steps, Step{Kind: stepUsers, Path: path, Content: text})
+		default:
+			p.text(path, text)
+		}
+	}
+	if c.OwnNetwork() {
+		return nil
+	}
+	for _, path := range []string{"/etc/resolv.conf", "/etc/hosts"} {
+		if err := p.show(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// show binds a host file or folder read-only at its own path. A link is followed: the box sees what it points to.
+func (p *Plan) show(path string) error {
+	st, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !st.IsDir() && !st.Mode().IsRegular() {
+		return &fs.PathError{Op: "show", Path: path, Err: errors.New("neither a file nor a folder")}
+	}
+	p.Steps = append(p.Steps, Step{Kind: StepBind, Path: strings.TrimPrefix(path, "/"), Source: path, File: !st.IsDir(), ReadOnly: true})
+	return nil
+}
+
+// tools shows what the system folders do not show already.
+func (p *Plan) tools(paths []string) error {
+	for _, path := range paths {
+		path = filepath.Clean(path)
+		if p.shown(path) {
+			continue
+		}
+		if err := p.show(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Plan) shown(path string) bool {
+	for _, s := range p.Steps {
+		if (s.Kind == StepBind || s.Kind == stepText) && spec.Within(path, "/"+s.Path) {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	maxTerminals = 256     // a box's part of the 4096 that the kernel has for all
+	perFile      = 4 << 10 // bytes of a memory file system for which it may have one file
+)
+
+// devices fills /dev with what programs expect and a terminal multiplexer of its own.
+func (p *Plan) devices(shm, terminals string) {
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		p.Steps = append(p.Steps, Step{Kind: StepBind, Path: "dev/" + name, Source: "/dev/" + name, File: true, Device: true})
+	}
+	p.link("dev/fd", "/proc/self/fd")
+	p.link("dev/stdin", "/proc/self/fd/0")
+	p.link("dev/stdout", "/proc/self/fd/1")
+	p.link("dev/stderr", "/proc/self/fd/2")
+	p.link("dev/ptmx", "pts/ptmx")
+	p.Steps = append(p.Steps,
+		Step{Kind: stepPts, Path: "dev/pts", Source: terminals},
+		Step{Kind: stepTmp, Path: "dev/shm", Source: shm},
+		Step{Kind: stepSeal, Path: "dev"})
+}
+
+// shareWatches leaves the box a quarter of what inotify has for one user: for the kernel, all boxes and the user who made
+// them are one.
+func (p *Plan) shareWatches() {
+	for _, name := range []string{"max_inotify_instances", "max_inotify_watches"} {
+		if all, err := strconv.Atoi(spec.ReadKnob("user/" + name)); err == nil {
+			p.Steps = append(p.Steps, Step{Kind: stepKnob, Path: "proc/sys/user/" + name, Content: strconv.Itoa(all / 4)})
+		}
+	}
+}
+
+// Parts of /proc that tell of the host or of its kernel, and those that would change them.
+var (
+	hiddenProc = []string{
+		"kcore", "keys", "key-users", "kallsyms", "kmsg", "kpagecount", "kpageflags", "kpagecgroup", "latency_stats", "timer_list", "timer_stats",
+		"sched_debug", "slabinfo", "vmallocinfo", "modules", "sysrq-trigger", "interrupts", "config.gz",
+	}
+	hiddenProcDirs = []string{"acpi", "asound", "scsi"}
+	sealedProc     = []string{"sys", "irq", "bus", "fs", "driver", "tty", "dynamic_debug", "mtrr"}
+)
+
+// maskProc hides and seals what this host's /proc has of the lists.
+func (p *Plan) maskProc() {
+	has := func(name string) bool { _, err := os.Lstat("/proc/" + name); return err == nil }
+	for _, name := range hiddenProc {
+		if has(name) {
+			p.Steps = append(p.Steps, Step{Kind: stepAgain, Path: "proc/" + name, Source: "dev/null", File: true})
+		}
+	}
+	for _, name := range hiddenProcDirs {
+		if has(name) {
+			p.Steps = append(p.Steps, Step{Kind: stepTmp, Path: "proc/" + name, Source: "mode=0555,size=4k"}, Step{Kind: stepSeal, Path: "proc/" + name})
+		}
+	}
+	for _, name := range sealedProc {
+		if st, err := os.Lstat("/proc/" + name); err == nil {
+			p.Steps = append(p.Steps,
+				Step{Kind: stepAgain, Path: "proc/" + name, Source: "proc/" + name, File: !st.IsDir()}, Step{Kind: stepSeal, Path: "proc/" + name, File: !st.IsDir()})
+		}
+	}
+}
