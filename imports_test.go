@@ -41,10 +41,6 @@ var mayImport = map[string][]string{
 	"skills/git/delegate": {"skills/extra", "skills/git/engine", "skills/git/gitconfig", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	// The native engine composes parts that know neither it nor each other.
 	"skills/git/native":         {"skills/git/engine", "skills/git/gitconfig", "skills/git/native/...", "skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
-	"skills/git/native/index":   {},
-	"skills/git/native/objects": {},
-	"skills/git/native/refs":    {},
-	"skills/git/native/wire":    {},
 
 	"skills/git/system":   {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/test":         {"skills/proc", "skills/test/results", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
@@ -192,7 +188,7 @@ var mayImport = map[string][]string{
 var owners = map[string][]string{
 	"go.etcd.io/bbolt":                       {"orchestrator/boltfile", "orchestrator/store", "orchestrator/host/records"},
 	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/host/execs", "orchestrator/host/fileapi", "orchestrator/host/reach", "orchestrator/host/wire", "orchestrator/sprites/spritestest"},
-	"github.com/go-git/go-git":               {"skills/git/native", "skills/git/native/index", "skills/git/native/objects", "skills/git/native/refs", "skills/git/native/wire", "orchestrator/worktree"},
+	"github.com/go-git/go-git":               {"skills/git/native", "orchestrator/worktree"},
 	"github.com/modelcontextprotocol/go-sdk": {"spritekit/mcp"},
 	"github.com/google/jsonschema-go":        {"skills/agent/schema", "spritekit/mcp"},
 	"github.com/bmatcuk/doublestar":          {"skills/fs"},

@@ -170,7 +170,7 @@ func scenarios() []row {
 		}, raw: func(b *bench) {
 			b.git("repo", "add", "-A")
 			b.git("repo", "commit", "-q", "-m", "merged")
-		}},
+		}, unsupported: "git.status git.add git.commit"},
 		{name: "a merge to conclude", build: func(b *bench) {
 			b.merges()
 			b.git("repo", "checkout", "-q", "-b", "more", "a")
@@ -178,19 +178,19 @@ func scenarios() []row {
 			b.commitAll("more")
 			b.git("repo", "checkout", "-q", "main")
 			b.git("repo", "merge", "-q", "--no-commit", "--no-ff", "more")
-		}},
+		}, unsupported: "git.commit"},
 		{name: "a merge that changes nothing", build: func(b *bench) {
 			b.merges()
 			b.git("repo", "checkout", "-q", "-b", "more", "a")
 			b.git("repo", "commit", "-q", "--allow-empty", "-m", "empty")
 			b.git("repo", "checkout", "-q", "main")
 			b.git("repo", "merge", "-q", "--no-commit", "--no-ff", "-s", "ours", "more")
-		}},
+		}, unsupported: "git.commit"},
 		{name: "a history with merges", build: func(b *bench) { b.merges() }, reads: []step{
 			{"git.log", input{"first_parent": true, "stats": true}}, {"git.log", input{"range": "v1~1..v1"}}, {"git.log", input{"range": "a...c"}}, {"git.log", input{"paths": []string{"b"}}},
 			{"git.log", input{"max_count": 2, "skip": 1}}, {"git.log", input{"ref": "light"}}, {"git.show", input{"ref": "v1~1"}}, {"git.merge_base", input{"commits": []string{"a", "c"}}},
-			{"git.rev_parse", input{"refs": []string{"v1", "light", "v1^{commit}", "main^2", "main~1^3", "v1^{tree}", "HEAD@{1}", "refs/heads/a", "heads/a", "tags/v1"}}},
-			{"git.rev_parse", input{"refs": []string{"nope"}}}, {"git.log", input{"ref": "main^5"}},
+			{"git.rev_parse", input{"refs": []string{"v1", "light", "v1^{commit}", "main^2", "main~1^3", "v1^{tree}", "refs/heads/a", "heads/a", "tags/v1"}}},
+			{"git.rev_parse", input{"refs": []string{"HEAD@{1}"}}}, {"git.rev_parse", input{"refs": []string{"nope"}}}, {"git.log", input{"ref": "main^5"}},
 		}},
 		{name: "detached", build: func(b *bench) {
 			b.merges()
@@ -206,7 +206,7 @@ func scenarios() []row {
 			b.ok(os.Rename(filepath.Join(b.dir, "repo"), filepath.Join(b.dir, "main")))
 			b.git("main", "worktree", "add", "-q", "-b", "linked", filepath.Join(b.dir, "repo"), "a")
 			b.files("l", "1\n", "a", "edited\n")
-		}},
+		}, unsupported: "*"},
 		{name: "a submodule", build: func(b *bench) {
 			b.repo()
 			b.write("other/x", "1\n")
@@ -323,12 +323,12 @@ func scenarios() []row {
 			b.conflict()
 			b.git("repo", "merge", "--abort")
 			_ = rawGit(filepath.Join(b.dir, "repo"), "cherry-pick", "side").Run() // conflicts
-		}, unsupported: "git.commit"},
+		}, unsupported: "git.status git.add git.commit"},
 		{name: "a rebase that stopped", build: func(b *bench) {
 			b.conflict()
 			b.git("repo", "merge", "--abort")
 			_ = rawGit(filepath.Join(b.dir, "repo"), "rebase", "-q", "side").Run() // conflicts
-		}, unsupported: "git.commit", writes: []step{{"git.add", input{"all": true}}}, raw: reset("add", "-A")},
+		}, unsupported: "git.status git.add git.commit", writes: []step{{"git.add", input{"all": true}}}, raw: reset("add", "-A")},
 		{name: "a bisection", build: func(b *bench) {
 			b.merges()
 			b.git("repo", "bisect", "start", "main", "a")
@@ -392,14 +392,16 @@ func scenarios() []row {
 		}},
 		{name: "branches", build: func(b *bench) { b.merges() }, writes: []step{
 			{"git.branch", input{"action": "create", "name": "new/one", "start_point": "a"}}, {"git.branch", input{"action": "create", "name": "new/one"}},
-			{"git.branch", input{"action": "create", "name": "new"}}, {"git.branch", input{"action": "rename", "name": "b", "new_name": "bee"}},
+			{"git.branch", input{"action": "create", "name": "new"}},
 			{"git.branch", input{"action": "delete", "name": "c"}}, {"git.branch", input{"action": "delete", "name": "nope"}}, {"git.branch", input{"action": "delete", "name": "main"}},
 			{"git.branch", input{"action": "create", "name": "x", "start_point": "nope"}},
 		}, raw: func(b *bench) {
 			b.git("repo", "branch", "-q", "new/one", "a")
-			b.git("repo", "branch", "-q", "-m", "b", "bee")
 			b.git("repo", "branch", "-q", "-d", "c")
 		}},
+		{name: "a branch gets another name", build: func(b *bench) { b.merges() }, unsupported: "git.branch", writes: []step{
+			{"git.branch", input{"action": "rename", "name": "b", "new_name": "bee"}},
+		}, raw: func(b *bench) { b.git("repo", "branch", "-q", "-m", "b", "bee") }},
 	}
 }
 

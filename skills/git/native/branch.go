@@ -1,25 +1,18 @@
 package native
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"strings"
-	"time"
 
+	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
-	"github.com/spritekit/lattice/skills/git/native/objects"
-	"github.com/spritekit/lattice/skills/git/native/refs"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-const heads = "refs/heads/"
-
-// Branches lists branches and how far they are from what they follow.
+// Branches lists branches.
 func (r *repo) Branches(ctx context.Context, spec engine.BranchList) ([]engine.Branch, error) {
 	list, err := r.branches(ctx, spec)
 	return list, explain(err, "branch_failed")
@@ -30,12 +23,12 @@ func (r *repo) branches(ctx context.Context, spec engine.BranchList) ([]engine.B
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.refs.List(heads)
+	found, err := r.listRefs(heads)
 	if err != nil {
 		return nil, err
 	}
 	if spec.Remote && spec.Name == "" {
-		remote, err := r.refs.List("refs/remotes/")
+		remote, err := r.listRefs("refs/remotes/")
 		if err != nil {
 			return nil, err
 		}
@@ -43,48 +36,43 @@ func (r *repo) branches(ctx context.Context, spec engine.BranchList) ([]engine.B
 	}
 	list := []engine.Branch{}
 	if strings.HasPrefix(current, heads) && head.IsZero() && (spec.Name == "" || current == heads+spec.Name) {
-		list = append(list, engine.Branch{Name: short(current), Current: true, Upstream: short(r.upstream(current))})
+		list = append(list, engine.Branch{Name: shorten(current), Current: true, Upstream: shorten(r.upstream(current))})
 	}
 	for _, ref := range found {
-		if ref.Target != "" && strings.HasSuffix(ref.Name, "/HEAD") || spec.Name != "" && ref.Name != heads+spec.Name {
+		if ref.target != "" && strings.HasSuffix(ref.name, "/HEAD") || spec.Name != "" && ref.name != heads+spec.Name {
 			continue
 		}
 		if spec.Max > 0 && len(list) >= spec.Max {
 			break
 		}
-		b, err := r.branch(ctx, ref)
-		if err != nil {
-			return nil, err
+		b := engine.Branch{
+			Name: shorten(ref.name), Commit: ref.id.String(), Current: ref.name == current, Remote: !strings.HasPrefix(ref.name, heads),
 		}
-		b.Current = ref.Name == current
+		if upstream := r.upstream(ref.name); upstream != "" {
+			b.Upstream = shorten(upstream)
+			if b.Ahead, b.Behind, b.Gone, err = r.compareUpstream(ctx, ref.id, upstream); err != nil {
+				return nil, err
+			}
+		}
 		list = append(list, b)
 	}
 	return list, nil
 }
 
-func (r *repo) branch(ctx context.Context, ref refs.Ref) (engine.Branch, error) {
-	b := engine.Branch{Name: short(ref.Name), Commit: ref.ID.String(), Remote: !strings.HasPrefix(ref.Name, heads)}
-	upstream := r.upstream(ref.Name)
-	if upstream == "" {
-		return b, nil
+// compareUpstream counts the commits by which a branch and its upstream differ.
+func (r *repo) compareUpstream(ctx context.Context, commit plumbing.Hash, upstream string) (ahead, behind int, gone bool, err error) {
+	_, there, err := r.resolveRef(upstream)
+	if err != nil || there.IsZero() || commit.IsZero() {
+		return 0, 0, there.IsZero(), err
 	}
-	b.Upstream = short(upstream)
-	there, err := r.refs.Resolve(upstream)
-	if errors.Is(err, refs.ErrNotFound) || err == nil && there.ID.IsZero() {
-		b.Gone = true
-		return b, nil
-	}
-	if err != nil {
-		return b, err
-	}
-	b.Ahead, b.Behind, err = r.apart(ctx, ref.ID, there.ID)
-	return b, err
+	ahead, behind, err = r.countApart(ctx, commit, there)
+	return ahead, behind, false, err
 }
 
-// ChangeBranch creates, deletes or renames a branch.
+// ChangeBranch creates or deletes a branch.
 func (r *repo) ChangeBranch(ctx context.Context, spec engine.BranchChange) error {
-	if !refs.ValidName(heads + spec.Name) {
-		return skill.Unsafe("unsafe", "%q is no name of a branch", spec.Name)
+	if !isRefName(heads + spec.Name) {
+		return skill.Unsafe("unsafe", "%q is not the name of a branch", spec.Name)
 	}
 	var err error
 	switch spec.Action {
@@ -92,257 +80,195 @@ func (r *repo) ChangeBranch(ctx context.Context, spec engine.BranchChange) error
 		err = r.createBranch(spec)
 	case engine.BranchDelete:
 		err = r.deleteBranch(ctx, spec)
-	case engine.BranchRename:
-		err = r.renameBranch(spec)
 	default:
-		err = fmt.Errorf("change a branch: %q is no action", spec.Action)
-	}
-	if errors.Is(err, refs.ErrConflict) {
-		return engine.Exists("%v", err)
+		err = refuse("renaming branches")
 	}
 	return explain(err, "branch_failed")
 }
 
-// byUs is who the logs of refs name when the caller does not say.
-func (r *repo) byUs() string {
-	name, _ := r.config.Value("user", "", "name")
-	email, _ := r.config.Value("user", "", "email")
-	return signature(engine.Signature{
-		Name: cmp.Or(strings.TrimSpace(name), "Lattice"), Email: cmp.Or(strings.TrimSpace(email), "lattice@localhost"), When: time.Now(),
-	}).String()
-}
-
 func (r *repo) createBranch(spec engine.BranchChange) error {
-	ref := heads + spec.Name
+	name := heads + spec.Name
 	current, _, err := r.head()
 	if err != nil {
 		return err
 	}
-	start := cmp.Or(spec.StartPoint, refs.Head)
-	at, err := r.named(start)
+	start := cmp.Or(spec.StartPoint, string(plumbing.HEAD))
+	from, _, err := r.resolve(start)
 	if err != nil {
 		return err
 	}
-	commit, err := r.peelTo(at.ID, objects.Commit, start)
+	commit, err := r.resolveCommit(start)
 	if err != nil {
 		return err
 	}
-	old, err := r.refs.Resolve(ref)
-	if err != nil && !errors.Is(err, refs.ErrNotFound) {
+	_, old, err := r.resolveRef(name)
+	if err != nil {
 		return err
 	}
 	why := "branch: Created from "
-	if !old.ID.IsZero() {
+	if !old.IsZero() {
+		why = "branch: Reset to "
 		if !spec.Force {
 			return engine.Exists("there is a branch %s already", spec.Name)
 		}
-		if used, err := r.checkedOut(ref); err != nil || used {
-			return errors.Join(err, inUse(spec.Name, used))
+		if err := r.checkUnused(name); err != nil {
+			return err
 		}
-		why = "branch: Reset to "
 	}
-	from := spec.StartPoint
-	if from == "" {
-		from = cmp.Or(short(current), refs.Head)
-	}
-	if err := r.refs.Update(refs.Change{Name: ref, New: commit, Old: &old.ID, By: r.byUs(), Why: why + from}); err != nil {
+	why += cmp.Or(spec.StartPoint, shorten(current), string(plumbing.HEAD))
+	if err := r.updateRef(refChange{name: name, to: commit, old: &old, by: r.committer(), reason: why}); err != nil {
 		return err
 	}
-	if spec.NoTrack || !strings.HasPrefix(at.Name, "refs/remotes/") {
-		return nil
+	if remote, merge := r.remoteOf(from); remote != "" && !spec.NoTrack {
+		return r.setUpstream(spec.Name, remote, merge)
 	}
-	remote, merge := r.tracked(at.Name)
-	if remote == "" {
-		return nil
-	}
-	return r.editConfig(func(text string) string { return setBranch(text, spec.Name, remote, merge) })
+	return nil
 }
 
-func inUse(name string, used bool) error {
-	if !used {
-		return nil
-	}
-	return engine.InUse("the branch %s is checked out", name)
-}
-
-// tracked finds the remote and its branch that a tracking ref stands for.
-func (r *repo) tracked(ref string) (remote, merge string) {
-	rest := strings.TrimPrefix(ref, "refs/remotes/")
+// remoteOf returns the remote and its branch that a tracking ref stands for.
+func (r *repo) remoteOf(ref string) (remote, merge string) {
+	rest, ok := strings.CutPrefix(ref, "refs/remotes/")
 	for i := range len(rest) {
-		if rest[i] != '/' {
+		if !ok || rest[i] != '/' {
 			continue
 		}
-		for _, spec := range r.values("remote", rest[:i], "fetch") {
-			from, to, ok := strings.Cut(strings.TrimPrefix(spec, "+"), ":")
-			before, after, wild := strings.Cut(to, "*")
-			switch {
-			case !ok:
-			case !wild && to == ref:
-				return rest[:i], from
-			case wild && len(ref) >= len(before)+len(after) && strings.HasPrefix(ref, before) && strings.HasSuffix(ref, after):
-				return rest[:i], strings.Replace(from, "*", ref[len(before):len(ref)-len(after)], 1)
+		for _, text := range r.config.Values("remote", rest[:i], "fetch") {
+			if spec := config.RefSpec(text); spec.Validate() == nil {
+				if back := spec.Reverse(); back.Match(plumbing.ReferenceName(ref)) {
+					return rest[:i], string(back.Dst(plumbing.ReferenceName(ref)))
+				}
 			}
 		}
 	}
 	return "", ""
 }
 
-// checkedOut reports whether a branch is what some work tree is at.
-func (r *repo) checkedOut(ref string) (bool, error) {
-	common := r.refs.Common()
-	names := []string{refs.Head}
-	linked, err := fs.ReadDir(common.FS(), "worktrees")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	for _, w := range linked {
-		names = append(names, "worktrees/"+w.Name()+"/"+refs.Head)
-	}
-	for _, name := range names {
-		data, err := refs.ReadFile(common, name, maxSmall)
-		if err != nil {
-			continue // one that is gone
-		}
-		if target, ok := bytes.CutPrefix(bytes.TrimSpace(data), []byte("ref:")); ok && string(bytes.TrimSpace(target)) == ref {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func (r *repo) deleteBranch(ctx context.Context, spec engine.BranchChange) error {
-	ref := heads + spec.Name
-	at, err := r.refs.Resolve(ref)
-	if errors.Is(err, refs.ErrNotFound) {
-		return engine.RefNotFound("there is no branch %s in %s", spec.Name, r.at.Name)
-	}
-	if err != nil {
-		return err
-	}
-	if used, err := r.checkedOut(ref); err != nil || used {
-		return errors.Join(err, inUse(spec.Name, used))
-	}
-	if !spec.Force {
-		merged, err := r.merged(ctx, ref, at.ID)
+// checkUnused refuses to change a branch that is checked out, here or in a linked work tree.
+func (r *repo) checkUnused(ref string) error {
+	files := []string{string(plumbing.HEAD)}
+	if dir, err := r.git.Open("worktrees"); err == nil {
+		linked, err := dir.ReadDir(-1)
+		dir.Close()
 		if err != nil {
 			return err
 		}
-		if !merged {
-			return engine.NotMerged("the branch %s holds commits that are merged nowhere", spec.Name)
+		for _, w := range linked {
+			files = append(files, "worktrees/"+w.Name()+"/HEAD")
 		}
 	}
-	if err := r.refs.Delete(ref, &at.ID); err != nil {
-		return err
-	}
-	return r.editConfig(func(text string) string { return dropSection(text, "branch", spec.Name) })
-}
-
-// merged reports whether what a branch follows, else HEAD, has its commits.
-func (r *repo) merged(ctx context.Context, ref string, at id) (bool, error) {
-	if upstream := r.upstream(ref); upstream != "" {
-		if there, err := r.refs.Resolve(upstream); err == nil && !there.ID.IsZero() {
-			return r.reaches(ctx, there.ID, at)
-		}
-	}
-	_, head, err := r.head()
-	if err != nil || head.IsZero() {
-		return false, err
-	}
-	return r.reaches(ctx, head, at)
-}
-
-func (r *repo) renameBranch(spec engine.BranchChange) error {
-	from, to := heads+spec.Name, heads+spec.NewName
-	if !refs.ValidName(to) {
-		return skill.Unsafe("unsafe", "%q is no name of a branch", spec.NewName)
-	}
-	current, head, err := r.head()
-	if err != nil {
-		return err
-	}
-	at, err := r.refs.Resolve(from)
-	if errors.Is(err, refs.ErrNotFound) && !(current == from && head.IsZero()) {
-		return engine.RefNotFound("there is no branch %s in %s", spec.Name, r.at.Name)
-	}
-	if err != nil && !errors.Is(err, refs.ErrNotFound) {
-		return err
-	}
-	old, err := r.refs.Resolve(to)
-	if err != nil && !errors.Is(err, refs.ErrNotFound) {
-		return err
-	}
-	if !old.ID.IsZero() && from != to {
-		if !spec.Force {
-			return engine.Exists("there is a branch %s already", spec.NewName)
-		}
-		if used, err := r.checkedOut(to); err != nil || used {
-			return errors.Join(err, inUse(spec.NewName, used))
-		}
-	}
-	if !at.ID.IsZero() && from != to {
-		if err := r.moveRef(from, to, at.ID); err != nil {
+	for _, file := range files {
+		data, err := r.readSmall(file)
+		if err != nil {
 			return err
 		}
-	}
-	if err := r.followRename(from, to); err != nil {
-		return err
-	}
-	return r.editConfig(func(text string) string { return renameSection(text, "branch", spec.Name, spec.NewName) })
-}
-
-// moveRef renames a ref together with its log. The log waits aside, because a may become a/b.
-func (r *repo) moveRef(from, to string, at id) error {
-	const aside = "refs/.tmp-renamed-log"
-	if err := r.refs.MoveLog(from, aside); err != nil {
-		return err
-	}
-	if err := r.refs.Delete(from, &at); err != nil {
-		return errors.Join(err, r.refs.MoveLog(aside, from))
-	}
-	by, why := r.byUs(), "Branch: renamed "+from+" to "+to
-	err := r.refs.Update(refs.Change{Name: to, New: at})
-	if err != nil { // put it back
-		err = errors.Join(err, r.refs.Update(refs.Change{Name: from, New: at}), r.refs.MoveLog(aside, from))
-		return err
-	}
-	if err := r.refs.MoveLog(aside, to); err != nil {
-		return err
-	}
-	return r.refs.Log(to, at, at, by, why)
-}
-
-// followRename makes the work trees that were at a branch be at its new name.
-func (r *repo) followRename(from, to string) error {
-	current, head, err := r.head()
-	if err != nil {
-		return err
-	}
-	if current == from {
-		if err := r.refs.SetSymbolic(refs.Head, to); err != nil {
-			return err
+		if target, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "ref:"); ok && strings.TrimSpace(target) == ref {
+			return engine.InUse("the branch %s is checked out", shorten(ref))
 		}
-		if head.IsZero() {
-			if there, err := r.refs.Resolve(to); err == nil && !there.ID.IsZero() {
-				return r.refs.Log(refs.Head, there.ID, there.ID, r.byUs(), "Branch: renamed "+from+" to "+to)
-			}
-		}
-		return nil
-	}
-	if used, err := r.checkedOut(from); err != nil || used {
-		return errors.Join(err, engine.Refuse(engine.Native, "renaming a branch that another work tree is at"))
 	}
 	return nil
 }
 
-// editConfig changes the configuration's text under its lock, and writes it if it changed and still is one.
-func (r *repo) editConfig(change func(string) string) error {
-	lock, err := refs.Acquire(r.refs.Common(), "config")
+func (r *repo) deleteBranch(ctx context.Context, spec engine.BranchChange) error {
+	name := heads + spec.Name
+	_, at, err := r.resolveRef(name)
 	if err != nil {
 		return err
 	}
-	defer lock.Release()
-	data, err := refs.ReadFile(r.refs.Common(), "config", maxSmall)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if at.IsZero() {
+		return engine.RefNotFound("there is no branch %s in %s", spec.Name, r.at.Name)
+	}
+	if err := r.checkUnused(name); err != nil {
+		return err
+	}
+	if !spec.Force {
+		if err := r.checkMerged(ctx, name, at); err != nil {
+			return err
+		}
+	}
+	if err := r.deleteRef(name, &at); err != nil {
+		return err
+	}
+	return r.editConfig(func(text string) string {
+		return editSection(text, branchHeader(spec.Name), func(string) bool { return false })
+	})
+}
+
+// checkMerged refuses to lose commits that neither the upstream of a branch nor, without one, HEAD has.
+func (r *repo) checkMerged(ctx context.Context, name string, at plumbing.Hash) error {
+	_, into, err := r.head()
+	if err != nil {
+		return err
+	}
+	if upstream := r.upstream(name); upstream != "" {
+		_, there, err := r.resolveRef(upstream)
+		if err != nil {
+			return err
+		}
+		if !there.IsZero() {
+			into = there
+		}
+	}
+	if !into.IsZero() {
+		if merged, err := r.reaches(ctx, into, at); err != nil || merged {
+			return err
+		}
+	}
+	return engine.NotMerged("the branch %s holds commits that are merged nowhere", shorten(name))
+}
+
+// setUpstream makes a branch follow a remote's.
+func (r *repo) setUpstream(branch, remote, merge string) error {
+	return r.editConfig(func(text string) string {
+		text = editSection(text, branchHeader(branch), func(line string) bool {
+			key, _, _ := strings.Cut(strings.TrimSpace(line), "=")
+			key = strings.ToLower(strings.TrimSpace(key))
+			return key != "remote" && key != "merge"
+		})
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		return text + branchHeader(branch) + "\n\tremote = " + quoteValue(remote) + "\n\tmerge = " + quoteValue(merge) + "\n"
+	})
+}
+
+// branchHeader is the line with which git begins the section of a branch.
+func branchHeader(name string) string {
+	return `[branch "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"]`
+}
+
+// editSection keeps the lines of a section for which keep is true, and everything outside of it.
+func editSection(text, header string, keep func(line string) bool) string {
+	var b strings.Builder
+	inside := false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "[") {
+			inside = strings.TrimSpace(line) == header
+		}
+		if !inside || keep(line) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// quoteValue writes a value as git reads it back.
+func quoteValue(text string) string {
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(text)
+	if quoted != text || strings.ContainsAny(text, "#;") || strings.TrimSpace(text) != text {
+		return `"` + quoted + `"`
+	}
+	return text
+}
+
+// editConfig changes the text of the configuration under its lock.
+func (r *repo) editConfig(change func(string) string) error {
+	lock, err := acquire(r.git, "config")
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	data, err := r.readSmall("config")
+	if err != nil {
 		return err
 	}
 	text := change(string(data))
@@ -352,5 +278,5 @@ func (r *repo) editConfig(change func(string) string) error {
 	if _, err := gitconfig.Parse([]byte(text)); err != nil {
 		return skill.Failed("bad_config", "the configuration of %s is in a form that cannot be edited here: %v", r.at.Name, err)
 	}
-	return lock.Replace([]byte(text))
+	return lock.replace([]byte(text))
 }

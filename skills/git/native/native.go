@@ -1,12 +1,15 @@
-// Package native is the engine for images without git: clone, status, add, commit, log, branch, rev_parse, merge_base and
-// direct push, done here on go-git's plumbing. Everything else is refused as unsupported, and so is ssh: remotes are
-// reached by HTTP and git's own port. Start with Engine and repo; the parts below know nothing of each other: objects (the
-// store), index (the file that lists what is staged), refs (names, locks, logs) and wire (talking to a remote).
+// Package native is the engine for images without git, built on go-git: it clones, shows the status, stages, commits,
+// logs, creates and deletes branches, resolves revisions, pushes and writes bundles.
 //
-// What it does it does as git does, to the bit: ids, index, logs, locks. It never touches a file that is not tracked,
-// follows no symlink of the work tree, runs no program, and refuses what it would do differently from git: filters and
-// conversions of line ends that matter for a path, sparse, split and partial repositories, other formats than SHA-1 with
-// files for refs.
+// Start with Engine and repo. Clone reads from a source (a bundle, a repository of the workspace, or a remote over HTTP);
+// status, add and commit share one walk over the work tree (scan); log, push and bundle share one walk over history
+// (paint). go-git stores and parses objects, refs and the index, and speaks the protocol. This package adds what go-git
+// lacks: git's own locks and logs, the limits of a call, the ignore rules of package ignore, and a work tree of which no
+// symlink is followed.
+//
+// The engine does what git does, or refuses with the code unsupported: submodules, linked work trees, sparse, split and
+// partial repositories, borrowed objects, SHA-256, files in conflict, attributes that convert content, ssh. It runs no
+// program.
 package native
 
 import (
@@ -17,19 +20,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/go-git/go-billy/v5"
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/storage/filesystem"
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
-	"github.com/spritekit/lattice/skills/git/native/index"
-	"github.com/spritekit/lattice/skills/git/native/objects"
-	"github.com/spritekit/lattice/skills/git/native/refs"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
-
-// id names an object.
-type id = objects.ID
 
 // Engine is the native engine. Its zero value is ready.
 type Engine struct{}
@@ -39,59 +40,123 @@ var (
 	_ engine.Repo   = (*repo)(nil)
 )
 
-// Name is engine.Native.
+// Name returns engine.Native.
 func (Engine) Name() string { return engine.Native }
 
-// repo is an open repository. What it is not made for, engine.Unsupported refuses.
+// repo is an open repository. The embedded engine.Unsupported refuses the methods that repo lacks.
 type repo struct {
 	engine.Unsupported
 	at      engine.Location
-	config  engine.Config
-	objects *objects.Store
-	refs    *refs.Store
-	shallow map[id]bool // commits whose parents are not here
+	config  gitconfig.Config
+	store   *filesystem.Storage
+	git     *os.Root               // the .git folder
+	shallow map[plumbing.Hash]bool // commits whose parents were not fetched
 }
 
 // Open opens a repository.
-func (Engine) Open(ctx context.Context, at engine.Location) (engine.Repo, error) {
-	r, err := open(at)
+func (Engine) Open(_ context.Context, at engine.Location) (engine.Repo, error) {
+	config, ok := at.Config.(gitconfig.Config)
+	if at.Config != nil && !ok {
+		return nil, errors.New("open a repository: its configuration is not a gitconfig.Config")
+	}
+	if config.Bool("core", "", "bare", false) {
+		return nil, refuse("bare repositories")
+	}
+	r, err := open(at, config)
 	if err != nil {
 		return nil, explain(err, "open_failed")
 	}
 	return r, nil
 }
 
-func open(at engine.Location) (*repo, error) {
-	r := &repo{Unsupported: engine.Unsupported{Engine: engine.Native}, at: at, config: at.Config}
-	if r.config == nil {
-		r.config = gitconfig.Config{}
+// inMemory is the size from which go-git streams the content of an object, in bytes.
+const inMemory = 16 << 20
+
+func open(at engine.Location, config gitconfig.Config) (*repo, error) {
+	if at.GitDir != at.CommonDir {
+		return nil, refuse("linked work trees")
 	}
-	if err := r.supported(); err != nil {
+	if err := checkFormat(at.GitDir, config); err != nil {
 		return nil, err
 	}
-	if err := realFolders(at.CommonDir, "objects", "objects/pack", "objects/info", "refs", "logs", "info"); err != nil {
+	if err := checkFolders(at.GitDir); err != nil {
 		return nil, err
 	}
-	var err error
-	if r.objects, err = objects.Open(filepath.Join(at.CommonDir, "objects")); err != nil {
+	git, err := os.OpenRoot(at.GitDir)
+	if err != nil {
 		return nil, err
 	}
-	if r.refs, err = refs.Open(at.GitDir, at.CommonDir); err != nil {
-		return nil, err
-	}
+	files := withoutLocks{osfs.New(at.GitDir, osfs.WithBoundOS())}
+	store := filesystem.NewStorageWithOptions(files, cache.NewObjectLRU(64*cache.MiByte),
+		filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: inMemory})
+	r := &repo{Unsupported: engine.Unsupported{Engine: engine.Native}, at: at, config: config, store: store, git: git}
 	if err := r.readShallow(); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
-// Close gives files back and throws away what was written in vain.
-func (r *repo) Close() error { return errors.Join(r.objects.Close(), r.refs.Close()) }
+// withoutLocks hides the locks of refs, which go-git would take for refs.
+type withoutLocks struct{ billy.Filesystem }
 
-// realFolders refuses folders of .git that are links: what is written there would land elsewhere.
-func realFolders(dir string, names ...string) error {
-	for _, name := range names {
-		info, err := os.Lstat(filepath.Join(dir, name))
+func (f withoutLocks) ReadDir(name string) ([]os.FileInfo, error) {
+	list, err := f.Filesystem.ReadDir(name)
+	return slices.DeleteFunc(list, func(i os.FileInfo) bool { return strings.HasSuffix(i.Name(), ".lock") }), err
+}
+
+// readShallow reads the list of commits whose parents were not fetched.
+func (r *repo) readShallow() error {
+	commits, err := r.store.Shallow()
+	if err != nil {
+		return fmt.Errorf("read .git/shallow: %w", err)
+	}
+	r.shallow = make(map[plumbing.Hash]bool, len(commits))
+	for _, commit := range commits {
+		r.shallow[commit] = true
+	}
+	return nil
+}
+
+// Close closes the files of the repository.
+func (r *repo) Close() error { return errors.Join(r.store.Close(), r.git.Close()) }
+
+// checkFormat refuses a repository of a form that this engine does not know.
+func checkFormat(gitDir string, config gitconfig.Config) error {
+	for _, c := range []struct{ section, name, want, what string }{
+		{"extensions", "objectformat", "sha1", "SHA-256 repositories"},
+		{"extensions", "refstorage", "files", "reftable repositories"},
+		{"extensions", "partialclone", "", "partial clones"},
+		{"extensions", "compatobjectformat", "", "repositories of two object formats"},
+		{"core", "worktree", "", "repositories whose work tree lies elsewhere"},
+		{"core", "eol", "lf", "the conversion of line ends (core.eol)"},
+	} {
+		if v, ok := config.Value(c.section, "", c.name); ok && v != "" && !strings.EqualFold(v, c.want) {
+			return refuse(c.what)
+		}
+	}
+	for _, c := range []struct{ name, what string }{
+		{"sparsecheckout", "sparse checkouts"},
+		{"splitindex", "split indexes"},
+		{"ignorecase", "work trees that ignore case"},
+		{"autocrlf", "the conversion of line ends (core.autocrlf)"},
+	} {
+		if v, ok := config.Value("core", "", c.name); ok && (config.Bool("core", "", c.name, false) || strings.EqualFold(v, "input")) {
+			return refuse(c.what)
+		}
+	}
+	if version, _ := config.Value("core", "", "repositoryformatversion"); version != "" && version != "0" && version != "1" {
+		return refuse("repositories of format version " + version)
+	}
+	if _, err := os.Lstat(filepath.Join(gitDir, "objects", "info", "alternates")); err == nil {
+		return refuse("repositories that borrow objects")
+	}
+	return nil
+}
+
+// checkFolders refuses a .git with symlinks in the place of folders: files would be written elsewhere.
+func checkFolders(gitDir string) error {
+	for _, name := range []string{"objects", "objects/pack", "objects/info", "refs", "logs", "info"} {
+		info, err := os.Lstat(filepath.Join(gitDir, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -99,185 +164,70 @@ func realFolders(dir string, names ...string) error {
 			return err
 		}
 		if !info.IsDir() {
-			return skill.Unsafe("unsafe_path", "%s in the .git folder is no folder", name).
-				WithHint("something in the sprite put it there: clone the repository anew")
+			return skill.Unsafe("unsafe_path", "%s in the .git folder is not a folder", name).
+				WithHint("something in the sprite put it there: clone the repository again")
 		}
 	}
 	return nil
 }
 
-// supported refuses repositories whose form this engine does not know.
-func (r *repo) supported() error {
-	for _, c := range []struct{ section, name, want, what string }{
-		{"extensions", "objectformat", "sha1", "SHA-256 repositories"},
-		{"extensions", "refstorage", "files", "reftable repositories"},
-		{"extensions", "partialclone", "", "partial clones"},
-		{"extensions", "compatobjectformat", "", "repositories of two object formats"},
-	} {
-		if v, ok := r.config.Value(c.section, "", c.name); ok && !strings.EqualFold(v, c.want) {
-			return engine.Refuse(engine.Native, c.what)
-		}
-	}
-	for _, c := range []struct{ section, name, what string }{
-		{"core", "sparsecheckout", "sparse checkouts"},
-		{"core", "splitindex", "split indexes"},
-		{"core", "ignorecase", "work trees that ignore case"},
-		{"core", "bare", "bare repositories"},
-	} {
-		if r.truth(c.section, "", c.name, false) {
-			return engine.Refuse(engine.Native, c.what)
-		}
-	}
-	if v, ok := r.config.Value("core", "", "worktree"); ok && v != "" {
-		return engine.Refuse(engine.Native, "repositories whose work tree lies elsewhere (core.worktree)")
-	}
-	version, _ := r.config.Value("core", "", "repositoryformatversion")
-	if n, err := strconv.Atoi(version); version != "" && (err != nil || n > 1) {
-		return engine.Refuse(engine.Native, "repositories of format version "+version)
-	}
-	return nil
-}
+// refuse says that the engine cannot do something, and that git can.
+func refuse(what string) error { return engine.Refuse(engine.Native, what) }
 
-// truth is a switch of the configuration.
-func (r *repo) truth(section, subsection, name string, fallback bool) bool {
-	v, ok := r.config.Value(section, subsection, name)
-	if !ok {
-		return fallback
-	}
-	switch strings.ToLower(v) {
-	case "true", "yes", "on", "1", "":
-		return true
-	case "false", "no", "off", "0":
-		return false
-	}
-	return fallback
-}
+// The failures that explain gives a code.
+var (
+	errHostile = errors.New("hostile content") // made to do harm, or broken
+	errLocked  = errors.New("locked")
+	errMoved   = errors.New("moved")
+)
 
-// maxSmall is more than git's own small files have, in bytes.
-const maxSmall = 1 << 20
-
-func (r *repo) readShallow() error {
-	data, err := refs.ReadFile(r.refs.Common(), "shallow", 64*maxSmall)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read shallow: %w", err)
-	}
-	r.shallow = map[id]bool{}
-	for line := range strings.Lines(string(data)) {
-		if commit, ok := objects.ParseID(strings.TrimSpace(line)); ok {
-			r.shallow[commit] = true
-		}
-	}
-	return nil
-}
-
-// parents are the parents of a commit that are here.
-func (r *repo) parents(commit id, c *objects.CommitData) []id {
-	if r.shallow[commit] {
-		return nil
-	}
-	return c.Parents
-}
-
-// maxIndex bounds an index, in bytes: about two million files.
-const maxIndex = 256 << 20
-
-// readIndex reads the index and when it was written, a new one if there is none.
-func (r *repo) readIndex() (*index.Index, stamp, error) {
-	f, err := r.refs.Own().Open("index")
-	if errors.Is(err, fs.ErrNotExist) {
-		return index.New(), stamp{}, nil
-	}
-	if err != nil {
-		return nil, stamp{}, fmt.Errorf("read the index: %w", err)
-	}
-	info, err := f.Stat()
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, stamp{}, fmt.Errorf("read the index: %w", err)
-	}
-	data, err := refs.ReadFile(r.refs.Own(), "index", maxIndex)
-	if err != nil {
-		return nil, stamp{}, fmt.Errorf("read the index: %w", err)
-	}
-	x, err := index.Decode(data)
-	if errors.Is(err, index.ErrUnsupported) {
-		return nil, stamp{}, engine.Refuse(engine.Native, fmt.Sprintf("that index (%v)", err))
-	}
-	if err != nil {
-		return nil, stamp{}, skill.Failed("corrupt", "%v", err).WithHint("restore a checkpoint, or remove .git/index and stage everything again")
-	}
-	return x, stampOf(info.ModTime()), nil
-}
-
-// lockIndex takes index.lock.
-func (r *repo) lockIndex() (*refs.Lock, error) { return refs.Acquire(r.refs.Own(), "index") }
-
-// explain turns what the parts below say into errors that callers act upon; code is for what none of them named.
+// explain turns errors into errors that callers act upon; code is for those that are git's and have no code of their own.
 func explain(err error, code string) error {
 	var known *skill.Error
+	var path *fs.PathError
 	switch {
 	case err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return err
-	case errors.Is(err, refs.ErrLocked):
-		return skill.Busy("%v", err).WithHint("another git works in this repository; when none does, it was killed: remove that file and try again")
-	case errors.Is(err, refs.ErrMoved):
-		return skill.Busy("%v", err).WithHint("something else moved it at the same moment; look and try again")
-	case errors.Is(err, errHostile), errors.Is(err, objects.ErrHostile):
+	case errors.Is(err, errLocked):
+		return skill.Busy("%v", err).WithHint("another git works in this repository; if there is none, it was killed: remove that file and try again")
+	case errors.Is(err, errMoved):
+		return skill.Busy("%v", err).WithHint("another process moved it at the same moment; look and try again")
+	case errors.Is(err, errHostile):
 		return skill.Unsafe("unsafe", "%v", err).WithHint("this repository is made to do harm, or broken; do not work with it")
-	case errors.Is(err, objects.ErrTooLarge):
-		return skill.Limit("too_large", "%v", err)
-	case errors.Is(err, errors.ErrUnsupported):
-		return engine.Refuse(engine.Native, "this repository: "+err.Error())
+	case errors.As(err, &path):
+		return err // a full disk, a missing permission
 	}
-	for _, failure := range []error{refs.ErrConflict, refs.ErrBroken, refs.ErrNotFound, objects.ErrNotFound, objects.ErrCorrupt, objects.ErrChanged} {
-		if errors.Is(err, failure) {
-			return skill.Failed(code, "%v", err)
-		}
-	}
-	return err
+	return skill.Failed(code, "%v", err)
 }
 
-// head is where HEAD is: the full name of its branch, "" when detached, and the commit, zero before the first one.
-func (r *repo) head() (branch string, commit id, err error) {
-	h, err := r.refs.Read(refs.Head)
-	if err != nil {
-		return "", id{}, err
-	}
-	if h.Target == "" {
-		return "", h.ID, nil
-	}
-	last, err := r.refs.Resolve(refs.Head)
-	return last.Name, last.ID, err
-}
+// shorten returns a ref as people write it.
+func shorten(ref string) string { return plumbing.ReferenceName(ref).Short() }
 
-// short is a ref as people say it.
-func short(ref string) string {
-	for _, prefix := range []string{"refs/heads/", "refs/tags/", "refs/remotes/"} {
-		if name, ok := strings.CutPrefix(ref, prefix); ok {
-			return name
-		}
-	}
-	return ref
-}
-
-// hexOf is an id in digits, "" for none.
-func hexOf(i id) string {
-	if i.IsZero() {
+// hex returns the digits of an id, "" for the zero id.
+func hex(id plumbing.Hash) string {
+	if id.IsZero() {
 		return ""
 	}
-	return i.String()
+	return id.String()
 }
 
-func hexes(ids []id) []string {
+func hexes(ids []plumbing.Hash) []string {
 	list := make([]string, 0, len(ids))
-	for _, i := range ids {
-		list = append(list, i.String())
+	for _, id := range ids {
+		list = append(list, id.String())
 	}
 	return list
 }
 
-// under reports whether a path is one of paths or lies below one; no paths are all.
-func under(path string, paths []string) bool {
-	return len(paths) == 0 || slices.ContainsFunc(paths, func(p string) bool {
-		return p == "." || path == p || strings.HasPrefix(path, p) && path[len(p)] == '/'
-	})
+// isUnder reports whether a path is one of paths or lies below one; no paths stand for all.
+func isUnder(path string, paths []string) bool {
+	if len(paths) == 0 {
+		return true
+	}
+	for _, p := range paths {
+		if p == "." || path == p || strings.HasPrefix(path, p) && path[len(p)] == '/' {
+			return true
+		}
+	}
+	return false
 }

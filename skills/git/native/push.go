@@ -7,38 +7,21 @@ import (
 	"io"
 	"strings"
 
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/spritekit/lattice/skills/git/engine"
-	"github.com/spritekit/lattice/skills/git/native/objects"
-	"github.com/spritekit/lattice/skills/git/native/refs"
-	"github.com/spritekit/lattice/skills/git/native/wire"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// target is where commits go: a remote, or a repository of the workspace.
+// target is where commits go: a remote over HTTP, or a repository of the workspace.
 type target interface {
-	// refs are where the target's refs are.
-	refs() map[string]id
-	// push moves refs and takes in what objects are sent. It returns why refs were refused.
-	push(ctx context.Context, commands []wire.Command, send func(io.Writer) error) (map[string]string, error)
+	// ids returns where the target's refs are.
+	ids() map[string]plumbing.Hash
+	// push moves refs and takes in a pack. It returns the reason for each ref that was refused.
+	push(ctx context.Context, commands []*packp.Command, pack io.ReadCloser) (map[string]string, error)
 	close() error
-}
-
-// Push makes refs of the target point to commits of this repository. What the target lacks is found from where its refs
-// are, as far as those commits are here, too.
-func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedRef, error) {
-	t, err := openTarget(ctx, spec.To)
-	if err != nil {
-		return nil, explain(err, "push_failed")
-	}
-	list, err := r.push(ctx, t, spec)
-	return list, errors.Join(explain(judgePush(err), "push_failed"), t.close())
-}
-
-func judgePush(err error) error {
-	if errors.Is(err, wire.ErrRefused) {
-		return skill.Failed("push_failed", "%v", err)
-	}
-	return judgeRemote(err)
 }
 
 func openTarget(ctx context.Context, to engine.Source) (target, error) {
@@ -50,139 +33,125 @@ func openTarget(ctx context.Context, to engine.Source) (target, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &localTarget{l}, nil
+		return localTarget{l}, nil
 	}
-	conn, err := wire.Dial(ctx, remote(to), wire.ReceivePack)
+	client, at, err := dial(to, githttp.NoFollowRedirects)
 	if err != nil {
-		return nil, judgePush(err)
+		return nil, err
 	}
-	return &remoteTarget{conn}, nil
+	t := &remoteTarget{}
+	if t.session, err = client.NewReceivePackSession(at, nil); err != nil {
+		return nil, err
+	}
+	t.refs, err = t.session.AdvertisedReferencesContext(ctx)
+	return t, judgeRemote(err, "push_failed")
+}
+
+// Push makes refs of the target point to commits of this repository.
+func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedRef, error) {
+	t, err := openTarget(ctx, spec.To)
+	if err != nil {
+		return nil, explain(err, "push_failed")
+	}
+	list, err := r.push(ctx, t, spec)
+	return list, explain(errors.Join(err, t.close()), "push_failed")
 }
 
 func (r *repo) push(ctx context.Context, t target, spec engine.PushSpec) ([]engine.PushedRef, error) {
-	there := t.refs()
+	there := t.ids()
 	var list []engine.PushedRef
-	var commands []wire.Command
+	var commands []*packp.Command
 	asked := map[string]int{}
 	for i, ref := range spec.Refs {
-		p, cmd, err := r.judge(ctx, ref, there[ref.To])
+		p, err := r.judgePush(ctx, ref, there[ref.To])
 		if err != nil {
 			return nil, err
 		}
 		if list = append(list, p); p.Status == engine.PushOK {
-			commands = append(commands, cmd)
+			cmd := packp.Command{Name: plumbing.ReferenceName(ref.To), Old: there[ref.To], New: plumbing.NewHash(ref.From)}
+			commands = append(commands, &cmd)
 			asked[ref.To] = i
 		}
 	}
 	if spec.DryRun || len(commands) == 0 {
 		return list, r.afterPush(spec, list)
 	}
-	send, err := r.pack(ctx, commands, there)
+	pack, err := r.packFor(ctx, commands, there)
 	if err != nil {
 		return nil, err
 	}
-	refused, err := t.push(ctx, commands, send)
+	defer pack.Close()
+	refused, err := t.push(ctx, commands, pack)
 	if err != nil {
 		return nil, err
 	}
 	for name, reason := range refused {
-		i, ok := asked[name]
-		if !ok {
-			continue
+		if i, ok := asked[name]; ok {
+			list[i].Status, list[i].Reason = engine.PushRejected, "[remote rejected] ("+reason+")"
+			list[i].Stale = strings.Contains(reason, "stale info") || strings.Contains(reason, "fetch first") || strings.Contains(reason, "non-fast-forward")
 		}
-		list[i].Status, list[i].Reason = engine.PushRejected, "[remote rejected] ("+reason+")"
-		list[i].Stale = strings.Contains(reason, "stale info") || strings.Contains(reason, "fetch first") || strings.Contains(reason, "non-fast-forward")
 	}
 	return list, r.afterPush(spec, list)
 }
 
-// judge decides what becomes of a ref as far as that is known here.
-func (r *repo) judge(ctx context.Context, ref engine.PushRef, now id) (engine.PushedRef, wire.Command, error) {
+// judgePush decides what becomes of a ref as far as that is known here; now is where the target has it.
+func (r *repo) judgePush(ctx context.Context, ref engine.PushRef, now plumbing.Hash) (engine.PushedRef, error) {
 	p := engine.PushedRef{Ref: ref.To, New: ref.From, Status: engine.PushOK}
-	cmd := wire.Command{Name: ref.To, Old: now}
-	if !refs.ValidName(ref.To) {
-		return p, cmd, skill.Unsafe("unsafe", "%q is no name of a ref", ref.To)
+	if !isRefName(ref.To) {
+		return p, skill.Unsafe("unsafe", "%q is not the name of a ref", ref.To)
 	}
-	if ref.From != "" {
-		var ok bool
-		if cmd.New, ok = objects.ParseID(ref.From); !ok {
-			return p, cmd, skill.Failed("push_failed", "%q is no commit", ref.From)
-		}
+	if ref.From != "" && !plumbing.IsHash(ref.From) {
+		return p, skill.Failed("push_failed", "%q is not a commit", ref.From)
 	}
-	reject := func(reason string, stale bool) (engine.PushedRef, wire.Command, error) {
-		p.Status, p.Reason, p.Stale = engine.PushRejected, reason, stale
-		return p, cmd, nil
+	reject := func(reason string, stale bool) (engine.PushedRef, error) {
+		p.Status, p.Reason, p.Stale = engine.PushRejected, "[rejected] ("+reason+")", stale
+		return p, nil
 	}
-	expected := strings.TrimLeft(ref.Expect, "0")
 	switch {
-	case cmd.New == now && ref.From != "":
+	case ref.From != "" && plumbing.NewHash(ref.From) == now:
 		p.Status = engine.PushUpToDate
-		return p, cmd, nil
-	case ref.Expect != "" && expected != strings.TrimLeft(hexOf(now), "0"):
-		return reject("[rejected] (stale info)", true)
+		return p, nil
+	case ref.Expect != "" && strings.TrimLeft(ref.Expect, "0") != strings.TrimLeft(hex(now), "0"):
+		return reject("stale info", true)
 	case ref.From == "" && now.IsZero():
-		return reject("[rejected] (remote ref does not exist)", false)
+		return reject("remote ref does not exist", false)
 	case ref.From == "" || now.IsZero() || ref.Force || ref.Expect != "":
-		return p, cmd, nil
+		return p, nil
+	case strings.HasPrefix(ref.To, "refs/tags/"):
+		return reject("already exists", false)
+	case r.store.HasEncodedObject(now) != nil:
+		return reject("fetch first", true)
 	}
-	if strings.HasPrefix(ref.To, "refs/tags/") {
-		return reject("[rejected] (already exists)", false)
+	forward, err := r.reaches(ctx, plumbing.NewHash(ref.From), now)
+	if err == nil && !forward {
+		return reject("non-fast-forward", true)
 	}
-	has, err := r.objects.Has(now)
-	if err != nil {
-		return p, cmd, err
-	}
-	if !has {
-		return reject("[rejected] (fetch first)", true)
-	}
-	if forward, err := r.reaches(ctx, cmd.New, now); err != nil || !forward {
-		if err != nil {
-			return p, cmd, err
-		}
-		return reject("[rejected] (non-fast-forward)", true)
-	}
-	return p, cmd, nil
+	return p, err
 }
 
-// pack finds what must be sent, and returns what sends it.
-func (r *repo) pack(ctx context.Context, commands []wire.Command, there map[string]id) (func(io.Writer) error, error) {
-	var want, have []id
-	var tags []id
+// packFor streams what the target lacks, as far as it can be told from the commits of its refs that are here.
+func (r *repo) packFor(ctx context.Context, commands []*packp.Command, there map[string]plumbing.Hash) (io.ReadCloser, error) {
+	var ids, have []plumbing.Hash
 	for _, cmd := range commands {
-		at := cmd.New
-		for !at.IsZero() {
-			typ, err := r.objects.TypeOf(at)
-			if err != nil {
-				return nil, err
-			}
-			if typ == objects.Commit {
-				want = append(want, at)
-			}
-			if typ != objects.Tag {
-				break
-			}
-			tags = append(tags, at)
-			if at, err = r.objects.TagTarget(at); err != nil {
-				return nil, err
-			}
+		if !cmd.New.IsZero() {
+			ids = append(ids, cmd.New)
 		}
 	}
-	for _, at := range there {
-		if has, err := r.objects.Has(at); err != nil {
-			return nil, err
-		} else if !has {
-			continue
-		}
-		if commit, typ, err := r.objects.Peel(at); err == nil && typ == objects.Commit {
-			have = append(have, commit)
-		}
-	}
-	ids, err := r.missing(ctx, want, have)
+	tags, want, err := r.peelAll(ids)
 	if err != nil {
 		return nil, err
 	}
-	ids = append(tags, ids...)
-	return func(w io.Writer) error { return r.objects.Send(w, ids, nil) }, nil
+	for _, id := range there {
+		if commit, typ, err := r.peel(id); err == nil && typ == plumbing.CommitObject {
+			have = append(have, commit)
+		}
+	}
+	objects, _, err := r.missing(ctx, want, have)
+	if err != nil {
+		return nil, err
+	}
+	objects = append(tags, objects...)
+	return stream(func(w io.Writer) error { return r.writePack(ctx, w, objects) }), nil
 }
 
 // afterPush lets the tracking refs of branches follow, and a branch follow its new upstream.
@@ -191,126 +160,99 @@ func (r *repo) afterPush(spec engine.PushSpec, list []engine.PushedRef) error {
 		return nil
 	}
 	for _, p := range list {
-		local := r.trackingRef(spec.Remote, p.Ref)
-		if local == "" || p.Status == engine.PushRejected {
+		name := r.tracking(spec.Remote, p.Ref)
+		if name == "" || p.Status == engine.PushRejected {
 			continue
 		}
-		to, _ := objects.ParseID(p.New)
-		if to.IsZero() {
-			if _, err := r.refs.Read(local); err == nil {
-				if err := r.refs.Delete(local, nil); err != nil {
-					return err
-				}
-			}
-			continue
+		_, now, err := r.resolveRef(name)
+		to := plumbing.NewHash(p.New)
+		switch {
+		case err != nil || now == to:
+		case to.IsZero():
+			err = r.deleteRef(name, nil)
+		default:
+			err = r.updateRef(refChange{name: name, to: to, by: r.committer(), reason: "update by push"})
 		}
-		if now, err := r.refs.Read(local); err == nil && now.ID == to {
-			continue
-		}
-		if err := r.refs.Update(refs.Change{Name: local, New: to, By: r.byUs(), Why: "update by push"}); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	if spec.SetUpstream == "" || len(list) == 0 || list[0].Status == engine.PushRejected {
 		return nil
 	}
-	return r.editConfig(func(text string) string { return setBranch(text, spec.SetUpstream, spec.Remote, list[0].Ref) })
+	return r.setUpstream(spec.SetUpstream, spec.Remote, list[0].Ref)
 }
 
-// trackingRef is where a ref of a remote is kept, "" for nowhere.
-func (r *repo) trackingRef(remote, ref string) string {
-	for _, spec := range r.values("remote", remote, "fetch") {
-		from, to, ok := strings.Cut(strings.TrimPrefix(spec, "+"), ":")
-		before, after, wild := strings.Cut(from, "*")
-		local := ""
-		switch {
-		case !ok:
-		case !wild && from == ref:
-			local = to
-		case wild && len(ref) >= len(before)+len(after) && strings.HasPrefix(ref, before) && strings.HasSuffix(ref, after):
-			local = strings.Replace(to, "*", ref[len(before):len(ref)-len(after)], 1)
-		}
-		if local != "" && refs.ValidName(local) {
-			return local
-		}
-	}
-	return ""
+// remoteTarget is a remote over HTTP.
+type remoteTarget struct {
+	session transport.ReceivePackSession
+	refs    *packp.AdvRefs
 }
 
-// remoteTarget speaks to a remote.
-type remoteTarget struct{ conn *wire.Conn }
+func (t *remoteTarget) close() error                  { return t.session.Close() }
+func (t *remoteTarget) ids() map[string]plumbing.Hash { return t.refs.References }
 
-func (t *remoteTarget) close() error { return t.conn.Close() }
-
-func (t *remoteTarget) refs() map[string]id {
-	at := map[string]id{}
-	for _, ref := range t.conn.Refs {
-		at[ref.Name] = ref.ID
-	}
-	return at
-}
-
-func (t *remoteTarget) push(ctx context.Context, commands []wire.Command, send func(io.Writer) error) (map[string]string, error) {
-	return t.conn.Push(ctx, commands, send, nil)
-}
-
-// localTarget is a repository of the workspace, written by the same rules as our own: objects, then refs under their locks.
-type localTarget struct{ *local }
-
-func (t *localTarget) refs() map[string]id {
-	at := map[string]id{}
-	for _, ref := range t.list() {
-		if found, ok := objects.ParseID(ref.ID); ok && ref.Name != refs.Head {
-			at[ref.Name] = found
+func (t *remoteTarget) push(ctx context.Context, commands []*packp.Command, pack io.ReadCloser) (map[string]string, error) {
+	req := packp.NewReferenceUpdateRequestFromCapabilities(t.refs.Capabilities)
+	req.Commands = commands
+	for _, cmd := range commands {
+		if !cmd.New.IsZero() {
+			req.Packfile = pack // a push that only deletes sends none
 		}
 	}
-	return at
-}
-
-func (t *localTarget) push(ctx context.Context, commands []wire.Command, send func(io.Writer) error) (map[string]string, error) {
-	read, write := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		write.CloseWithError(send(write))
-	}()
-	_, err := t.repo.objects.Receive(ctx, read, objects.Intake{Check: checkObject})
-	read.Close()
-	<-done
-	if err != nil {
-		return nil, err
+	report, err := t.session.ReceivePack(ctx, req)
+	if report == nil {
+		return nil, judgeRemote(err, "push_failed")
+	}
+	if report.UnpackStatus != "ok" {
+		return nil, skill.Failed("push_failed", "the remote could not unpack what it was sent: %s", report.UnpackStatus)
 	}
 	refused := map[string]string{}
-	for _, cmd := range commands {
-		if used, err := t.repo.checkedOut(cmd.Name); err != nil {
-			return nil, err
-		} else if used && !t.bare() {
-			refused[cmd.Name] = "branch is currently checked out"
-			continue
-		}
-		if cmd.New.IsZero() {
-			err = t.repo.refs.Delete(cmd.Name, &cmd.Old)
-		} else {
-			err = t.repo.refs.Update(refs.Change{Name: cmd.Name, New: cmd.New, Old: &cmd.Old, By: t.repo.byUs(), Why: why(t.bare())})
-		}
-		if err != nil {
-			refused[cmd.Name] = fmt.Sprint(err)
+	for _, s := range report.CommandStatuses {
+		if s.Status != "ok" {
+			refused[string(s.ReferenceName)] = s.Status
 		}
 	}
 	return refused, nil
 }
 
-// why is what the log says; a bare repository keeps none.
-func why(bare bool) string {
-	if bare {
-		return ""
+// localTarget is a repository of the workspace, written by the rules of our own: objects, then refs under their locks.
+type localTarget struct{ *local }
+
+func (t localTarget) ids() map[string]plumbing.Hash {
+	ids := map[string]plumbing.Hash{}
+	for _, ref := range t.list() {
+		if ref.Name != string(plumbing.HEAD) {
+			ids[ref.Name] = plumbing.NewHash(ref.ID)
+		}
 	}
-	return "push"
+	return ids
 }
 
-func (t *localTarget) bare() bool {
-	c, ok := t.repo.config.(asSource)
-	return ok && c.Bool("core", "", "bare", false)
+func (t localTarget) push(ctx context.Context, commands []*packp.Command, pack io.ReadCloser) (map[string]string, error) {
+	if _, _, err := t.receive(ctx, pack, engine.Limits{}, nil); err != nil {
+		return nil, err
+	}
+	bare, refused := t.config.Bool("core", "", "bare", false), map[string]string{}
+	for _, cmd := range commands {
+		name, reason := string(cmd.Name), "push"
+		if bare {
+			reason = "" // a bare repository keeps no logs
+		} else if t.checkUnused(name) != nil {
+			refused[name] = "branch is currently checked out"
+			continue
+		}
+		var err error
+		if cmd.New.IsZero() {
+			err = t.deleteRef(name, &cmd.Old)
+		} else {
+			err = t.updateRef(refChange{name: name, to: cmd.New, old: &cmd.Old, by: t.committer(), reason: reason})
+		}
+		if err != nil {
+			refused[name] = fmt.Sprint(err)
+		}
+	}
+	return refused, nil
 }
 
 // Bundle writes the commits of Ref that Base lacks, as git bundle create Base..Ref does.
@@ -319,38 +261,32 @@ func (r *repo) Bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) 
 }
 
 func (r *repo) bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) error {
-	tip, err := r.commitNamed(spec.Ref)
+	tip, err := r.resolveCommit(spec.Ref)
 	if err != nil {
 		return err
 	}
-	base, err := r.commitNamed(spec.Base)
+	base, err := r.resolveCommit(spec.Base)
 	if err != nil {
 		return err
 	}
-	ids, err := r.missing(ctx, []id{tip}, []id{base})
+	objects, borders, err := r.missing(ctx, []plumbing.Hash{tip}, []plumbing.Hash{base})
 	if err != nil {
 		return err
 	}
-	if len(ids) == 0 {
+	if len(objects) == 0 {
 		return skill.Failed("push_failed", "%s holds nothing that %s lacks", spec.Ref, spec.Base)
 	}
-	_, borders, err := r.between2(ctx, []id{tip}, []id{base})
-	if err != nil {
-		return err
-	}
-	var b strings.Builder
-	b.WriteString("# v2 git bundle\n")
-	for _, commit := range borders {
-		c, err := r.objects.Commit(commit)
+	header := "# v2 git bundle\n"
+	for _, border := range borders {
+		c, err := r.commit(border)
 		if err != nil {
 			return err
 		}
 		subject, _ := splitMessage(c.Message)
-		fmt.Fprintf(&b, "-%s %s\n", commit, subject)
+		header += fmt.Sprintf("-%s %s\n", border, subject)
 	}
-	fmt.Fprintf(&b, "%s %s\n\n", tip, spec.Ref)
-	if _, err := io.WriteString(w, b.String()); err != nil {
+	if _, err := fmt.Fprintf(w, "%s%s %s\n\n", header, tip, spec.Ref); err != nil {
 		return err
 	}
-	return r.objects.Send(w, ids, nil)
+	return r.writePack(ctx, w, objects)
 }

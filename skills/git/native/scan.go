@@ -1,327 +1,447 @@
 package native
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/spritekit/lattice/skills/git/engine"
-	"github.com/spritekit/lattice/skills/git/native/index"
-	"github.com/spritekit/lattice/skills/git/native/objects"
+	"github.com/spritekit/lattice/skills/git/patch"
 	"github.com/spritekit/lattice/skills/ignore"
+	"github.com/spritekit/lattice/spritekit/skill"
 	"golang.org/x/sys/unix"
 )
 
-// cutGitFile reads a .git that is a file: where the repository is.
-func cutGitFile(data []byte) (string, bool) {
-	return strings.CutPrefix(strings.TrimRight(string(data), "\n"), "gitdir: ")
+// scan is one walk over the work tree, against the index. Every folder is opened relative to the one that holds it and
+// no symlink is followed, so that a path of the tree is never anything but itself.
+type scan struct {
+	ctx      context.Context
+	repo     *repo
+	stage    *stage
+	fileMode bool
+	dirs     map[string]bool // folders that hold tracked files
+	seen     map[string]bool // tracked files that are there
+
+	// What the caller asks for.
+	paths     []string
+	untracked string
+	ignored   bool
+	store     func(path string, ignored bool) bool // says which files to stage; nil stages none
+
+	// What the walk found.
+	changed map[string]side // tracked files that differ from the index; a zero side is gone
+	others  []engine.StatusEntry
+	put     map[string]indexEntry // files to stage
+	touched bool                  // files whose times alone changed were noted in the index
 }
 
-// run walks the tree and settles which tracked files are gone.
-func (s *scan) run() error {
-	fd, err := unix.Dup(s.tree.fd)
-	if err != nil {
-		return err
+func (r *repo) newScan(ctx context.Context, s *stage) *scan {
+	w := &scan{
+		ctx: ctx, repo: r, stage: s, fileMode: r.config.Bool("core", "", "filemode", true), dirs: map[string]bool{".": true},
+		seen: map[string]bool{}, changed: map[string]side{}, put: map[string]indexEntry{}, untracked: engine.UntrackedAll,
 	}
-	err = s.folder(fd, "", s.rules.With("", s.tree.small(ignore.File)), false)
-	unix.Close(fd)
-	if err != nil {
-		return err
-	}
-	for i := range s.index.Entries {
-		e := &s.index.Entries[i]
-		if s.seen[i] || !under(e.Path, s.paths) {
-			continue
+	s.fresh = map[string]bool{}
+	for _, e := range s.files {
+		for dir := path.Dir(e.Name); !w.dirs[dir]; dir = path.Dir(dir) {
+			w.dirs[dir] = true
 		}
-		switch {
-		case e.Stage != 0:
-			s.found[e.Path] = work{"U", 0}
-		case !e.AssumeValid && !e.SkipWorktree:
-			s.found[e.Path] = work{"D", 0}
+	}
+	return w
+}
+
+// folder is a folder of the work tree that is open.
+type folder struct {
+	*os.File
+	path    string // "" for the top
+	rules   *ignore.Rules
+	attrs   attributes
+	ignored bool
+}
+
+// run walks the tree.
+func (s *scan) run() error {
+	exclude, err := s.repo.readSmall("info/exclude")
+	if err != nil {
+		return err
+	}
+	info, err := s.repo.readSmall("info/attributes")
+	if err != nil {
+		return err
+	}
+	top, err := os.OpenFile(s.repo.at.Dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	dir := &folder{File: top, rules: ignore.New(exclude), attrs: attributes(nil).with("", info)}
+	defer dir.Close()
+	if s.others, err = s.folder(dir); err != nil {
+		return err
+	}
+	for i := range s.stage.files {
+		if name := s.stage.files[i].Name; !s.seen[name] && isUnder(name, s.paths) {
+			s.changed[name] = side{}
 		}
 	}
 	return nil
 }
 
-// wanted reports whether a folder may hold what is asked for.
-func (s *scan) wanted(dir string) bool {
-	if under(dir, s.paths) {
-		return true
+// folder looks at the files of a folder and returns those that are not tracked.
+func (s *scan) folder(dir *folder) ([]engine.StatusEntry, error) {
+	if s.ctx.Err() != nil {
+		return nil, context.Cause(s.ctx)
 	}
-	for _, p := range s.paths {
-		if strings.HasPrefix(p, dir+"/") {
+	dir.rules = dir.rules.With(dir.path, dir.readSmall(ignore.File))
+	dir.attrs = dir.attrs.with(dir.path, dir.readSmall(attributesFile))
+	entries, err := dir.ReadDir(-1)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	var others []engine.StatusEntry
+	for _, e := range entries {
+		name := path.Join(dir.path, e.Name())
+		if e.Name() == ".git" {
+			continue
+		}
+		if was := s.stage.find(name); was != nil && !e.IsDir() {
+			if err := s.tracked(dir, e.Name(), was); err != nil {
+				return nil, fmt.Errorf("look at %s: %w", name, err)
+			}
+			continue
+		}
+		var found []engine.StatusEntry
+		if e.IsDir() {
+			found, err = s.below(dir, e.Name(), name)
+		} else if t := e.Type(); t.IsRegular() || t == fs.ModeSymlink {
+			found, err = s.other(dir, e.Name(), name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		others = append(others, found...)
+	}
+	return others, nil
+}
+
+// below looks into a folder. One without tracked files is listed as a whole, unless each file is asked for.
+func (s *scan) below(dir *folder, base, name string) ([]engine.StatusEntry, error) {
+	ignored := dir.ignored || dir.rules.Match(name, true)
+	within := isUnder(name, s.paths)
+	if !within && !slices.ContainsFunc(s.paths, func(p string) bool { return strings.HasPrefix(p, name+"/") }) {
+		return nil, nil
+	}
+	if !s.dirs[name] && (ignored && !s.ignored || s.untracked == engine.UntrackedNo) {
+		return nil, nil
+	}
+	if !s.dirs[name] && s.isRepository(name) {
+		if s.store != nil && s.store(name, ignored) {
+			return nil, refuse("staging " + name + ", which is a repository of its own")
+		}
+		if s.stage.find(name) != nil {
+			return nil, refuse("a repository in the place of the file " + name)
+		}
+		return s.note(name+"/", ignored), nil
+	}
+	child, err := dir.open(base, unix.O_DIRECTORY)
+	if isAbsent(err) || errors.Is(err, unix.EACCES) {
+		return nil, nil // it went, or git would warn and go on
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer child.Close()
+	found, err := s.folder(&folder{File: child, path: name, rules: dir.rules, attrs: dir.attrs, ignored: ignored})
+	if s.dirs[name] || s.untracked != engine.UntrackedNormal || !within || len(found) == 0 || err != nil {
+		return found, err
+	}
+	kept := slices.DeleteFunc(slices.Clone(found), func(e engine.StatusEntry) bool { return e.Index != "!" })
+	switch {
+	case len(kept) == len(found):
+		return s.note(name+"/", true), nil
+	case s.stage.find(name) != nil:
+		return kept, nil // the file whose place the folder took is shown as deleted
+	}
+	return append(kept, s.note(name+"/", false)...), nil
+}
+
+// other looks at a file that is not tracked.
+func (s *scan) other(dir *folder, base, name string) ([]engine.StatusEntry, error) {
+	ignored := dir.ignored || dir.rules.Match(name, false)
+	if !isUnder(name, s.paths) {
+		return nil, nil
+	}
+	if s.store != nil && s.store(name, ignored) {
+		st, err := dir.lstat(base)
+		if isAbsent(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return nil, s.add(dir, base, name, st, 0)
+	}
+	return s.note(name, ignored), nil
+}
+
+// note lists what is not tracked, if it is asked for.
+func (s *scan) note(name string, ignored bool) []engine.StatusEntry {
+	letter := "?"
+	if ignored {
+		letter = "!"
+	}
+	if ignored && !s.ignored || !ignored && s.untracked == engine.UntrackedNo {
+		return nil
+	}
+	return []engine.StatusEntry{{Path: name, Index: letter, Worktree: letter, Type: "file"}}
+}
+
+// isRepository reports whether a folder of the work tree is the top of a repository.
+func (s *scan) isRepository(dir string) bool {
+	git := filepath.Join(s.repo.at.Dir, filepath.FromSlash(dir), ".git")
+	info, err := os.Lstat(git)
+	if err != nil {
+		return false
+	}
+	if !info.IsDir() {
+		return info.Mode().IsRegular() // it names a repository elsewhere, or is close enough to it to be left alone
+	}
+	_, err = os.Lstat(filepath.Join(git, "HEAD"))
+	return err == nil
+}
+
+// tracked compares a file with its entry in the index: by its times and size and, where they do not settle it, by content.
+func (s *scan) tracked(dir *folder, base string, e *indexEntry) error {
+	st, err := dir.lstat(base)
+	if isAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.seen[e.Name] = true
+	if !isUnder(e.Name, s.paths) {
+		return nil
+	}
+	mode := modeOf(st, s.fileMode, e.Mode)
+	changed := mode != e.Mode
+	if !changed {
+		if hasStat(e, st) && !s.stage.isRacy(e) {
+			return nil
+		}
+		if changed = e.Size != uint32(st.Size) && e.Size != 0; !changed {
+			id, err := s.hash(dir, base, e.Name, st)
+			if err != nil && !errors.Is(err, errChanged) {
+				return err
+			}
+			changed = err != nil || id != e.Hash
+		}
+	}
+	if !changed {
+		setStat(e, st)
+		s.stage.fresh[e.Name], s.touched = true, true
+		return nil
+	}
+	s.changed[e.Name] = side{mode: cmp.Or(mode, filemode.Regular)}
+	if s.store != nil && s.store(e.Name, false) {
+		if mode == 0 { // a device or socket in its place
+			s.changed[e.Name] = side{}
+			return nil
+		}
+		return s.add(dir, base, e.Name, st, e.Mode)
+	}
+	return nil
+}
+
+// hash returns the id of a file's content.
+func (s *scan) hash(dir *folder, base, name string, st *unix.Stat_t) (plumbing.Hash, error) {
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		target, err := dir.readLink(base)
+		return plumbing.ComputeHash(plumbing.BlobObject, target), err
+	}
+	if c := dir.attrs.of(name); c.text || c.auto || c.always != "" {
+		c.filter = ""
+		if err := c.checkIn(name, func() ([]byte, error) { return dir.read(base, st.Size) }); err != nil {
+			return plumbing.ZeroHash, err
+		}
+	}
+	f, err := dir.open(base, 0)
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	defer f.Close()
+	h := plumbing.NewHasher(plumbing.BlobObject, st.Size)
+	n, err := io.Copy(h, io.LimitReader(f, st.Size+1))
+	if err == nil && n != st.Size {
+		err = errChanged
+	}
+	return h.Sum(), err
+}
+
+// add stores a file's content and stages it.
+func (s *scan) add(dir *folder, base, name string, st *unix.Stat_t, was filemode.FileMode) error {
+	e := indexEntry{Name: name, Mode: modeOf(st, s.fileMode, was)}
+	if e.Mode == 0 {
+		return skill.Failed("add_failed", "%s is not a file that git can store", name)
+	}
+	if problem := patch.Judge(name, e.Mode == modeSymlink); problem != "" {
+		return fmt.Errorf("%w: the path %q %s", errHostile, name, problem)
+	}
+	setStat(&e, st)
+	var err error
+	if e.Hash, err = s.storeContent(dir, base, &e, st.Size); errors.Is(err, errChanged) {
+		failed := skill.Failed("add_failed", "%s changed while it was staged", name)
+		failed.Retryable = true
+		return failed.WithHint("stage it when no program writes it any more")
+	}
+	s.put[name], s.stage.fresh[name] = e, true
+	return err
+}
+
+func (s *scan) storeContent(dir *folder, base string, e *indexEntry, size int64) (plumbing.Hash, error) {
+	if e.Mode == modeSymlink {
+		target, err := dir.readLink(base)
+		if err != nil {
+			return plumbing.ZeroHash, err
+		}
+		return s.repo.write(plumbing.BlobObject, target)
+	}
+	var data []byte
+	read := func() (_ []byte, err error) {
+		if data == nil {
+			data, err = dir.read(base, size)
+		}
+		return data, err
+	}
+	if err := dir.attrs.of(e.Name).checkIn(e.Name, read); err != nil {
+		return plumbing.ZeroHash, err
+	}
+	if size <= inMemory {
+		if _, err := read(); err != nil {
+			return plumbing.ZeroHash, err
+		}
+	}
+	if data != nil {
+		return s.repo.write(plumbing.BlobObject, data)
+	}
+	f, err := dir.open(base, 0)
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	defer f.Close()
+	return s.repo.writeFrom(f, size)
+}
+
+// apply brings the index to what the walk found. It reports whether that changed it.
+func (s *scan) apply() bool {
+	gone := map[string]bool{}
+	for name, now := range s.changed {
+		if _, put := s.put[name]; !put && now.mode == 0 && s.store(name, false) {
+			gone[name] = true
+		}
+	}
+	if len(gone)+len(s.put) == 0 {
+		return s.touched
+	}
+	files := slices.DeleteFunc(s.stage.files, func(e indexEntry) bool {
+		_, put := s.put[e.Name]
+		return put || gone[e.Name] || s.replaced(e.Name)
+	})
+	for _, e := range s.put {
+		files = append(files, e)
+	}
+	slices.SortFunc(files, func(a, b indexEntry) int { return cmp.Compare(a.Name, b.Name) })
+	s.stage.files = files
+	return true
+}
+
+// replaced reports whether a file is staged in the place of a folder that held this one.
+func (s *scan) replaced(name string) bool {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if _, put := s.put[dir]; put {
 			return true
 		}
 	}
 	return false
 }
 
-// folder looks at what a folder of the tree holds, which has tracked files or is asked for; ignored says that it is in or
-// below an ignored one.
-func (s *scan) folder(fd int, dir string, rules *ignore.Rules, ignored bool) error {
-	if err := s.ctx.Err(); err != nil {
-		return context.Cause(s.ctx)
+// isAbsent reports whether nothing is there, or something on the way is not a folder.
+func isAbsent(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+}
+
+func (d *folder) lstat(base string) (*unix.Stat_t, error) {
+	st := new(unix.Stat_t)
+	if err := unix.Fstatat(int(d.Fd()), base, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: path.Join(d.path, base), Err: err}
 	}
-	entries, err := list(fd)
+	return st, nil
+}
+
+// open opens a regular file or, with O_DIRECTORY, a folder.
+func (d *folder) open(base string, flags int) (*os.File, error) {
+	name := path.Join(d.path, base)
+	fd, err := unix.Openat(int(d.Fd()), base, flags|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return &fs.PathError{Op: "read", Path: dir, Err: err}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	for _, e := range entries {
-		if e.name == ".git" {
-			continue
-		}
-		path := e.name
-		if dir != "" {
-			path = dir + "/" + e.name
-		}
-		if err := s.one(fd, e, path, rules, ignored); err != nil {
-			return err
-		}
+	f := os.NewFile(uintptr(fd), name)
+	if info, err := f.Stat(); err != nil || flags&unix.O_DIRECTORY == 0 && !info.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file", name), f.Close())
 	}
-	return nil
+	return f, nil
 }
 
-func (s *scan) one(fd int, e dirEntry, path string, rules *ignore.Rules, ignored bool) error {
-	if i, ok := s.files[path]; ok {
-		tracked, err := s.tracked(fd, e, path, i)
-		if tracked || err != nil {
-			return err
-		}
+// read returns the content of a file of a size.
+func (d *folder) read(base string, size int64) ([]byte, error) {
+	if size > maxUnpacked {
+		return nil, engine.TooMany("%s has %d bytes and would have to be looked through; the limit is %d", base, size, int64(maxUnpacked))
 	}
-	if !e.dir {
-		if e.odd || !under(path, s.paths) {
-			return nil
-		}
-		s.other(path, ignored || rules.Match(path, false))
-		return nil
-	}
-	if !s.wanted(path) {
-		return nil
-	}
-	if s.dirs[path] || !under(path, s.paths) {
-		return s.below(fd, e.name, path, rules, ignored || rules.Match(path, true), func(fd int, rules *ignore.Rules, ignored bool) error {
-			return s.folder(fd, path, rules, ignored)
-		})
-	}
-	if s.untracked == engine.UntrackedNo && !s.ignored {
-		return nil
-	}
-	return s.foreign(fd, e.name, path, rules, ignored || rules.Match(path, true))
-}
-
-// below enters a folder.
-func (s *scan) below(fd int, name, path string, rules *ignore.Rules, ignored bool, do func(int, *ignore.Rules, bool) error) error {
-	child, err := openFolder(fd, name)
-	if isAbsent(err) {
-		return nil // it went meanwhile
-	}
-	if errors.Is(err, unix.EACCES) {
-		return nil // git warns and goes on
-	}
+	f, err := d.open(base, 0)
 	if err != nil {
-		return &fs.PathError{Op: "open", Path: path, Err: err}
+		return nil, err
 	}
-	defer unix.Close(child)
-	if !ignored {
-		rules = rules.With(path, s.tree.small(path+"/"+ignore.File))
+	defer f.Close()
+	var b bytes.Buffer
+	b.Grow(int(size) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(f, size+1)); err != nil {
+		return nil, err
 	}
-	return do(child, rules, ignored)
+	if int64(b.Len()) != size {
+		return nil, errChanged
+	}
+	return b.Bytes(), nil
 }
 
-// other notes a file that is not tracked. A folder in the place of a tracked file is no news by itself: git shows the file
-// as deleted.
-func (s *scan) other(path string, ignored bool) {
-	_, was := s.files[strings.TrimSuffix(path, "/")]
-	switch {
-	case was:
-	case ignored && s.ignored:
-		s.others = append(s.others, engine.StatusEntry{Path: path, Index: "!", Worktree: "!", Type: "file"})
-	case !ignored && s.untracked != engine.UntrackedNo:
-		s.others = append(s.others, engine.StatusEntry{Path: path, Index: "?", Worktree: "?", Type: "file"})
-	}
-}
-
-// foreign notes a folder without tracked files: as a whole where it is asked for so, else by its files.
-func (s *scan) foreign(fd int, name, path string, rules *ignore.Rules, ignored bool) error {
-	if ignored && !s.ignored {
-		return nil
-	}
-	if s.isRepository(path) {
-		s.other(path+"/", ignored)
-		return nil
-	}
-	if s.untracked == engine.UntrackedAll {
-		return s.below(fd, name, path, rules, ignored, func(fd int, rules *ignore.Rules, ignored bool) error {
-			return s.folder(fd, path, rules, ignored)
-		})
-	}
-	has, err := s.survey(fd, name, path, rules, ignored)
-	switch {
-	case err != nil:
-		return err
-	case ignored && has != (content{}), !ignored && !has.untracked && has.ignored:
-		s.other(path+"/", true)
-	case has.untracked:
-		s.other(path+"/", false)
-		if has.ignored && s.ignored {
-			return s.ignoredBelow(fd, name, path, rules)
-		}
-	}
-	return nil
-}
-
-// ignoredBelow notes what is ignored in a folder that was noted as untracked.
-func (s *scan) ignoredBelow(fd int, name, path string, rules *ignore.Rules) error {
-	untracked := s.untracked
-	s.untracked = engine.UntrackedNo
-	err := s.below(fd, name, path, rules, false, func(fd int, rules *ignore.Rules, ignored bool) error {
-		return s.folder(fd, path, rules, ignored)
-	})
-	s.untracked = untracked
-	return err
-}
-
-// content is what a folder without tracked files holds.
-type content struct{ untracked, ignored bool }
-
-// survey finds out what a folder holds, looking no further than it must.
-func (s *scan) survey(fd int, name, path string, rules *ignore.Rules, ignored bool) (content, error) {
-	var has content
-	err := s.below(fd, name, path, rules, ignored, func(fd int, rules *ignore.Rules, ignored bool) error {
-		entries, err := list(fd)
-		if err != nil {
-			return &fs.PathError{Op: "read", Path: path, Err: err}
-		}
-		for _, e := range entries {
-			if e.name == ".git" || e.odd {
-				continue
-			}
-			child := path + "/" + e.name
-			out := ignored || rules.Match(child, e.dir)
-			if e.dir && !s.isRepository(child) {
-				if out && !s.ignored {
-					continue
-				}
-				inner, err := s.survey(fd, e.name, child, rules, out)
-				if err != nil {
-					return err
-				}
-				has.untracked, has.ignored = has.untracked || inner.untracked, has.ignored || inner.ignored
-			} else {
-				has.untracked, has.ignored = has.untracked || !out, has.ignored || out
-			}
-			if has.untracked && (has.ignored || !s.ignored) || ignored && has.ignored {
-				break
-			}
-		}
-		return nil
-	})
-	return has, err
-}
-
-// tracked compares a file with its entry. It reports false where a folder stands in the file's place, which is looked
-// into as any other.
-func (s *scan) tracked(fd int, d dirEntry, path string, i int) (bool, error) {
-	e := &s.index.Entries[i]
-	if d.dir && e.Mode != objects.ModeSubmodule {
-		if s.isRepository(path) {
-			return true, engine.Refuse(engine.Native, "a repository in the place of the file "+path)
-		}
-		return false, nil
-	}
-	for j := i; j < len(s.index.Entries) && s.index.Entries[j].Path == path; j++ {
-		s.seen[j] = true
-	}
-	if !under(path, s.paths) {
-		return true, nil
-	}
-	st, err := lstatAt(fd, d.name)
-	if isAbsent(err) {
-		for j := i; j < len(s.index.Entries) && s.index.Entries[j].Path == path; j++ {
-			s.seen[j] = false
-		}
-		return true, nil
-	}
+// readSmall reads a file such as .gitignore; one that is missing, too large or not a regular file is empty.
+func (d *folder) readSmall(base string) []byte {
+	f, err := d.open(base, 0)
 	if err != nil {
-		return true, &fs.PathError{Op: "stat", Path: path, Err: err}
+		return nil
 	}
-	if e.Stage != 0 {
-		s.found[path] = work{"U", modeOf(st, s.fileMode, e.Mode)}
-		return true, nil
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, ignore.MaxFile+1))
+	if err != nil || len(data) > ignore.MaxFile {
+		return nil
 	}
-	if e.AssumeValid || e.SkipWorktree {
-		return true, nil
-	}
-	w, err := s.differs(path, e, st)
+	return data
+}
+
+func (d *folder) readLink(base string) ([]byte, error) {
+	buf := make([]byte, 4097)
+	n, err := unix.Readlinkat(int(d.Fd()), base, buf)
 	if err != nil {
-		return true, err
+		return nil, &fs.PathError{Op: "readlink", Path: path.Join(d.path, base), Err: err}
 	}
-	if w.letter != "" {
-		s.found[path] = w
-	}
-	return true, nil
-}
-
-// differs compares a file with its entry as git does: by what the index remembers of it and, where that does not settle
-// it, by content.
-func (s *scan) differs(path string, e *index.Entry, st *unix.Stat_t) (work, error) {
-	mode := modeOf(st, s.fileMode, e.Mode)
-	switch {
-	case e.Mode == objects.ModeSubmodule:
-		if mode != objects.ModeSubmodule {
-			return work{"T", mode}, nil
-		}
-		if s.isRepository(path) {
-			return work{}, engine.Refuse(engine.Native, "the submodule "+path+" that is checked out")
-		}
-		return work{}, nil
-	case e.IntentToAdd:
-		return work{"A", mode}, nil
-	case mode == 0:
-		return work{"M", objects.ModeFile}, nil
-	case kind(mode) != kind(e.Mode):
-		return work{"T", mode}, nil
-	}
-	now := statOf(st)
-	if sameStat(now, e.Stat) && !racy(e.Stat, s.written) {
-		if mode != e.Mode {
-			return work{"M", mode}, nil
-		}
-		return work{}, nil
-	}
-	if e.Stat.Size != now.Size && e.Stat.Size != 0 {
-		return work{"M", mode}, nil
-	}
-	same, err := s.sameContent(path, e, st)
-	switch {
-	case err != nil:
-		return work{}, err
-	case !same || mode != e.Mode:
-		return work{"M", mode}, nil
-	}
-	if s.refresh && e.Stat != now {
-		e.Stat, s.refreshed = now, true
-	}
-	return work{}, nil
-}
-
-// sameContent compares a file with the blob of its entry, and refuses where git would convert it first.
-func (s *scan) sameContent(path string, e *index.Entry, st *unix.Stat_t) (bool, error) {
-	if st.Mode&unix.S_IFMT == unix.S_IFREG {
-		if c := s.attrs.conversionOf(path); !c.trivial() {
-			data, err := s.tree.whole(path, st.Size)
-			if err != nil {
-				return false, err
-			}
-			if what := c.convertsIn(data); what != "" && !strings.HasPrefix(what, "the filter") {
-				return false, unconverted(path, what)
-			}
-		}
-	}
-	have, err := s.tree.hash(path, st)
-	if errors.Is(err, objects.ErrChanged) {
-		return false, nil
-	}
-	return have == e.ID, err
+	return buf[:n], nil
 }

@@ -2,6 +2,7 @@ package native
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,26 +13,28 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
-	"github.com/spritekit/lattice/skills/git/native/objects"
-	"github.com/spritekit/lattice/skills/git/native/refs"
-	"github.com/spritekit/lattice/skills/git/native/wire"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 // source is where commits come from: a remote, a bundle, or a repository of the workspace.
 type source interface {
-	// list are the refs, HEAD among them.
+	// list returns the refs, HEAD among them.
 	list() []engine.Ref
-	// fetch streams a pack of what commits reach, with depth only so far, and names the commits that lack parents.
-	fetch(ctx context.Context, want []id, depth int, said func(string)) (io.ReadCloser, []id, error)
-	// anything reports whether commits may be asked for that no ref names.
-	anything() bool
+	// fetch streams a pack of what commits reach, with a depth only so far, and names the commits that lack parents.
+	fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.ReadCloser, []plumbing.Hash, error)
+	// anyCommit reports whether commits may be asked for that no ref names.
+	anyCommit() bool
 	close() error
 }
 
-// openSource finds out what a source is.
 func openSource(ctx context.Context, from engine.Source) (source, error) {
 	switch {
 	case from.Bundle:
@@ -39,40 +42,7 @@ func openSource(ctx context.Context, from engine.Source) (source, error) {
 	case from.Local:
 		return openLocal(from.URL)
 	}
-	conn, err := wire.Dial(ctx, remote(from), wire.UploadPack)
-	if err != nil {
-		return nil, judgeRemote(err)
-	}
-	return &remoteSource{conn}, nil
-}
-
-// remote is how wire is told where to go.
-func remote(from engine.Source) wire.Remote {
-	r := wire.Remote{URL: from.URL, Protocol: from.Protocol, Env: from.Env}
-	if c := from.Credential; c != nil {
-		r.Username, r.Token = c.Username, c.Token
-	}
-	return r
-}
-
-// judgeRemote gives what a remote said its code.
-func judgeRemote(err error) error {
-	switch {
-	case errors.Is(err, wire.ErrAuthentication):
-		return engine.Authentication("%v", err)
-	case errors.Is(err, wire.ErrNotRepository):
-		return engine.NotRepositoryURL("%v", err)
-	case errors.Is(err, wire.ErrUnreachable):
-		return engine.Unreachable("%v", err)
-	case errors.Is(err, wire.ErrUntrusted):
-		return engine.Untrusted("%v", err)
-	case errors.Is(err, wire.ErrTransport):
-		return skill.Unsupported("unsupported", "the native engine does not speak ssh").
-			WithHint("use an image with git and ssh, an https URL, or a bundle that was made outside")
-	case errors.Is(err, wire.ErrRefused):
-		return skill.Failed("clone_failed", "%v", err)
-	}
-	return err
+	return openRemote(ctx, from)
 }
 
 // Refs asks a source for its refs.
@@ -82,41 +52,91 @@ func (Engine) Refs(ctx context.Context, from engine.Source) ([]engine.Ref, error
 		return nil, explain(err, "clone_failed")
 	}
 	list := s.list()
-	slices.SortFunc(list, func(a, b engine.Ref) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b engine.Ref) int { return cmp.Compare(a.Name, b.Name) })
 	return list, s.close()
 }
 
-// remoteSource speaks to a remote.
-type remoteSource struct{ conn *wire.Conn }
+// remoteSource is a remote over HTTP.
+type remoteSource struct {
+	session transport.UploadPackSession
+	refs    *packp.AdvRefs
+}
 
-func (s *remoteSource) close() error { return s.conn.Close() }
+func openRemote(ctx context.Context, from engine.Source) (source, error) {
+	client, at, err := dial(from, githttp.FollowInitialRedirects)
+	if err != nil {
+		return nil, err
+	}
+	s := &remoteSource{}
+	if s.session, err = client.NewUploadPackSession(at, nil); err != nil {
+		return nil, err
+	}
+	s.refs, err = s.session.AdvertisedReferencesContext(ctx)
+	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
+		s.refs, err = packp.NewAdvRefs(), nil
+	}
+	return s, judgeRemote(err, "clone_failed")
+}
 
-func (s *remoteSource) anything() bool {
-	return s.conn.Can("allow-any-sha1-in-want") || s.conn.Can("allow-reachable-sha1-in-want") || s.conn.Can("allow-tip-sha1-in-want")
+func (s *remoteSource) close() error { return s.session.Close() }
+
+func (s *remoteSource) anyCommit() bool {
+	return slices.ContainsFunc([]capability.Capability{"allow-any-sha1-in-want", "allow-reachable-sha1-in-want", "allow-tip-sha1-in-want"},
+		s.refs.Capabilities.Supports)
 }
 
 func (s *remoteSource) list() []engine.Ref {
 	var list []engine.Ref
-	head := false
-	for _, r := range s.conn.Refs {
-		e := engine.Ref{Name: r.Name, ID: hexOf(r.ID), Peeled: hexOf(r.Peeled)}
-		if r.Name == refs.Head {
-			e.Target, head = s.conn.Head, true
-		}
-		list = append(list, e)
+	for name, id := range s.refs.References {
+		list = append(list, engine.Ref{Name: name, ID: id.String(), Peeled: hex(s.refs.Peeled[name])})
 	}
-	if !head && s.conn.Head != "" {
-		list = append(list, engine.Ref{Name: refs.Head, Target: s.conn.Head})
+	head := engine.Ref{Name: string(plumbing.HEAD)}
+	for _, text := range s.refs.Capabilities.Get(capability.SymRef) {
+		if target, ok := strings.CutPrefix(text, "HEAD:"); ok {
+			head.Target = target
+		}
+	}
+	if s.refs.Head != nil {
+		head.ID = s.refs.Head.String()
+	}
+	if head.ID != "" || head.Target != "" {
+		list = append(list, head)
 	}
 	return list
 }
 
-func (s *remoteSource) fetch(ctx context.Context, want []id, depth int, said func(string)) (io.ReadCloser, []id, error) {
-	pack, err := s.conn.Fetch(ctx, wire.Wanted{IDs: want, Depth: depth, Said: said})
-	if err != nil {
-		return nil, nil, judgeRemote(err)
+func (s *remoteSource) fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.ReadCloser, []plumbing.Hash, error) {
+	req := packp.NewUploadPackRequestFromCapabilities(s.refs.Capabilities)
+	req.Wants = want
+	if depth > 0 {
+		if !s.refs.Capabilities.Supports(capability.Shallow) {
+			return nil, nil, skill.Failed("clone_failed", "the remote makes no shallow clones").WithHint("clone without depth")
+		}
+		req.Depth = packp.DepthCommits(depth)
+		if err := req.Capabilities.Set(capability.Shallow); err != nil {
+			return nil, nil, err
+		}
 	}
-	return pack, pack.Shallow, nil
+	if s.refs.Capabilities.Supports(capability.NoProgress) {
+		if err := req.Capabilities.Set(capability.NoProgress); err != nil {
+			return nil, nil, err
+		}
+	}
+	resp, err := s.session.UploadPack(ctx, req)
+	if err != nil {
+		return nil, nil, judgeRemote(err, "clone_failed")
+	}
+	var pack io.Reader = resp
+	switch {
+	case req.Capabilities.Supports(capability.Sideband64k):
+		pack = sideband.NewDemuxer(sideband.Sideband64k, resp)
+	case req.Capabilities.Supports(capability.Sideband):
+		pack = sideband.NewDemuxer(sideband.Sideband, resp)
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{pack, resp}, resp.Shallows, nil
 }
 
 // bundle is a file of refs and one pack.
@@ -126,83 +146,64 @@ type bundle struct {
 	refs []engine.Ref
 }
 
-// maxBundleRefs bounds the header of a bundle.
-const maxBundleRefs = 1 << 20
-
-func openBundle(name string) (*bundle, error) {
+func openBundle(name string) (source, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	b := &bundle{f: f, pack: bufio.NewReaderSize(f, 64<<10)}
-	if err := b.header(); err != nil {
+	if err := b.readHeader(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return b, nil
 }
 
-func (b *bundle) line() (string, error) {
-	text, err := b.pack.ReadSlice('\n')
-	if err != nil {
-		return "", engine.NotRepository("the file is no git bundle, or one that is cut off")
-	}
-	return strings.TrimSuffix(string(text), "\n"), nil
-}
-
-// header reads the lines before the pack: capabilities, prerequisites, refs, an empty line.
-func (b *bundle) header() error {
-	line, err := b.line()
-	if err != nil {
-		return err
-	}
-	if line != "# v2 git bundle" && line != "# v3 git bundle" {
-		return engine.NotRepository("the file is no git bundle")
-	}
-	for len(b.refs) < maxBundleRefs {
-		if line, err = b.line(); err != nil || line == "" {
-			return err
+// readHeader reads the lines before the pack: capabilities, prerequisites, refs, an empty line.
+func (b *bundle) readHeader() error {
+	const maxRefs = 1 << 20
+	for n := 0; len(b.refs) < maxRefs; n++ {
+		raw, err := b.pack.ReadSlice('\n')
+		if err != nil {
+			return engine.NotRepository("the file is not a git bundle, or one that is cut off")
 		}
-		switch line[0] {
-		case '@':
-			if line != "@object-format=sha1" {
-				return engine.Refuse(engine.Native, "bundles with "+line[1:])
-			}
-			continue
-		case '-':
+		line := strings.TrimSuffix(string(raw), "\n")
+		id, name, _ := strings.Cut(line, " ")
+		switch {
+		case n == 0 && (line == "# v2 git bundle" || line == "# v3 git bundle") || line == "@object-format=sha1":
+		case n == 0:
+			return engine.NotRepository("the file is not a git bundle")
+		case line == "":
+			return nil
+		case line[0] == '@':
+			return refuse("bundles with " + line[1:])
+		case line[0] == '-':
 			return skill.Failed("clone_failed", "the bundle builds upon commits that it does not hold").WithHint("make it with git bundle create FILE --all")
-		}
-		text, name, ok := strings.Cut(line, " ")
-		if _, valid := objects.ParseID(text); !ok || !valid || !refs.ValidName(name) {
+		case !plumbing.IsHash(id) || name != string(plumbing.HEAD) && !isRefName(name):
 			return engine.NotRepository("the bundle's header has the line %.80q", line)
+		default:
+			b.refs = append(b.refs, engine.Ref{Name: name, ID: id})
 		}
-		b.refs = append(b.refs, engine.Ref{Name: name, ID: text})
 	}
-	return skill.Limit("too_many", "the bundle has more than %d refs", maxBundleRefs)
+	return skill.Limit("too_many", "the bundle has more than %d refs", maxRefs)
 }
 
 func (b *bundle) list() []engine.Ref { return b.refs }
-func (b *bundle) anything() bool     { return false }
+func (b *bundle) anyCommit() bool    { return false }
 func (b *bundle) close() error       { return b.f.Close() }
 
-func (b *bundle) fetch(context.Context, []id, int, func(string)) (io.ReadCloser, []id, error) {
+func (b *bundle) fetch(context.Context, []plumbing.Hash, int) (io.ReadCloser, []plumbing.Hash, error) {
 	return io.NopCloser(b.pack), nil, nil
 }
 
 // local is a repository of the workspace. Its objects are read here; nothing is run in it.
-type local struct{ repo *repo }
+type local struct{ *repo }
 
 func openLocal(dir string) (*local, error) {
-	git, err := gitFolder(dir)
+	git, err := findGit(dir)
 	if err != nil {
 		return nil, err
 	}
-	common := git
-	if data, err := os.ReadFile(filepath.Join(git, "commondir")); err == nil {
-		if common = strings.TrimSpace(string(data)); !filepath.IsAbs(common) {
-			common = filepath.Join(git, common)
-		}
-	}
-	data, err := os.ReadFile(filepath.Join(common, "config"))
+	data, err := os.ReadFile(filepath.Join(git, "config"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -210,66 +211,46 @@ func openLocal(dir string) (*local, error) {
 	if err != nil {
 		return nil, skill.Failed("bad_config", "read the configuration of %s: %v", filepath.Base(dir), err)
 	}
-	r, err := open(engine.Location{Name: filepath.Base(dir), Dir: dir, GitDir: git, CommonDir: common, Config: asSource{config}})
+	// What concerns the work tree alone does not matter.
+	config = slices.DeleteFunc(config, func(e gitconfig.Entry) bool {
+		return slices.Contains([]string{"core.worktree", "core.sparsecheckout", "core.splitindex", "core.ignorecase", "core.autocrlf", "core.eol"}, e.Key)
+	})
+	r, err := open(engine.Location{Name: filepath.Base(dir), Dir: dir, GitDir: git, CommonDir: git}, config)
 	if err != nil {
 		return nil, err
 	}
 	return &local{r}, nil
 }
 
-// asSource hides what matters only to a work tree.
-type asSource struct{ gitconfig.Config }
-
-// Value is Config's, but for keys of work trees.
-func (c asSource) Value(section, subsection, name string) (string, bool) {
-	if section == "core" && (name == "bare" || name == "worktree" || name == "sparsecheckout" || name == "splitindex" || name == "ignorecase") {
-		return "", false
-	}
-	return c.Config.Value(section, subsection, name)
-}
-
-// gitFolder is where a repository's .git is: below dir, dir itself, or where dir/.git says.
-func gitFolder(dir string) (string, error) {
-	candidates := []string{filepath.Join(dir, ".git"), dir}
-	if info, err := os.Lstat(candidates[0]); err == nil && info.Mode().IsRegular() && info.Size() < maxSmall {
-		data, err := os.ReadFile(candidates[0])
-		if err != nil {
-			return "", err
+// findGit returns the .git of a folder, or the folder itself when it is a bare repository.
+func findGit(dir string) (string, error) {
+	for _, git := range []string{filepath.Join(dir, ".git"), dir} {
+		if info, err := os.Lstat(git); err == nil && info.Mode().IsRegular() {
+			return "", refuse("cloning a linked work tree or a submodule")
 		}
-		target, ok := cutGitFile(data)
-		if ok && !filepath.IsAbs(target) {
-			target = filepath.Join(dir, target)
-		}
-		candidates = []string{target}
-	}
-	for _, c := range candidates {
-		if _, err := os.Lstat(filepath.Join(c, refs.Head)); err == nil {
-			if _, err := os.Stat(filepath.Join(c, "objects")); err == nil {
-				return c, nil
-			}
-			if _, err := os.Stat(filepath.Join(c, "commondir")); err == nil {
-				return c, nil
-			}
+		_, head := os.Lstat(filepath.Join(git, "HEAD"))
+		if info, err := os.Lstat(filepath.Join(git, "objects")); err == nil && info.IsDir() && head == nil {
+			return git, nil
 		}
 	}
 	return "", engine.NotRepository("%s is not a git repository", filepath.Base(dir))
 }
 
-func (l *local) close() error   { return l.repo.Close() }
-func (l *local) anything() bool { return true }
+func (l *local) close() error    { return l.Close() }
+func (l *local) anyCommit() bool { return true }
 
 func (l *local) list() []engine.Ref {
 	var list []engine.Ref
-	if branch, commit, err := l.repo.head(); err == nil {
-		list = append(list, engine.Ref{Name: refs.Head, ID: hexOf(commit), Target: branch})
+	if branch, commit, err := l.head(); err == nil {
+		list = append(list, engine.Ref{Name: string(plumbing.HEAD), ID: hex(commit), Target: branch})
 	}
-	found, err := l.repo.refs.List("refs/")
+	found, err := l.listRefs("refs/")
 	if err != nil {
 		return list
 	}
 	for _, ref := range found {
-		e := engine.Ref{Name: ref.Name, ID: ref.ID.String()}
-		if peeled, _, err := l.repo.objects.Peel(ref.ID); err == nil && peeled != ref.ID {
+		e := engine.Ref{Name: ref.name, ID: ref.id.String()}
+		if peeled, _, err := l.peel(ref.id); err == nil && peeled != ref.id {
 			e.Peeled = peeled.String()
 		}
 		list = append(list, e)
@@ -277,21 +258,102 @@ func (l *local) list() []engine.Ref {
 	return list
 }
 
-func (l *local) fetch(ctx context.Context, want []id, depth int, _ func(string)) (io.ReadCloser, []id, error) {
-	ids, shallow, err := l.repo.closure(ctx, want, depth)
+func (l *local) fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.ReadCloser, []plumbing.Hash, error) {
+	shallow := make([]plumbing.Hash, 0, len(l.shallow))
+	for commit := range l.shallow {
+		shallow = append(shallow, commit)
+	}
+	if depth > 0 {
+		var err error
+		if shallow, err = l.cutAt(want, depth); err != nil {
+			return nil, nil, err
+		}
+	}
+	objects, err := l.closure(ctx, want)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the source: %w", err)
 	}
-	read, write := io.Pipe()
+	return stream(func(w io.Writer) error { return l.writePack(ctx, w, objects) }), shallow, nil
+}
+
+// cutAt makes the repository one whose history is only so deep, and returns the commits at which it ends.
+func (r *repo) cutAt(want []plumbing.Hash, depth int) (cut []plumbing.Hash, err error) {
+	seen := map[plumbing.Hash]bool{}
+	for level := want; len(level) > 0; depth-- {
+		var next []plumbing.Hash
+		for _, id := range level {
+			commit, typ, err := r.peel(id)
+			if err != nil {
+				return nil, err
+			}
+			if typ != plumbing.CommitObject || seen[commit] {
+				continue
+			}
+			seen[commit] = true
+			c, err := r.commit(commit)
+			if err != nil {
+				return nil, err
+			}
+			if r.shallow[commit] || depth <= 1 && len(c.ParentHashes) > 0 {
+				cut = append(cut, commit)
+				continue
+			}
+			next = append(next, c.ParentHashes...)
+		}
+		level = next
+	}
+	for _, commit := range cut {
+		r.shallow[commit] = true
+	}
+	return cut, nil
+}
+
+// closure lists the tags and commits named, and everything they reach.
+func (r *repo) closure(ctx context.Context, want []plumbing.Hash) ([]plumbing.Hash, error) {
+	tags, commits, err := r.peelAll(want)
+	if err != nil {
+		return nil, err
+	}
+	objects, _, err := r.missing(ctx, commits, nil)
+	return append(tags, objects...), err
+}
+
+// peelAll lists the tag objects on the way to what ids name, and the commits among that.
+func (r *repo) peelAll(ids []plumbing.Hash) (tags, commits []plumbing.Hash, err error) {
+	for _, id := range ids {
+		for {
+			tag, err := r.tag(id)
+			if err != nil {
+				return nil, nil, err
+			}
+			if tag.IsZero() {
+				break
+			}
+			tags, id = append(tags, id), tag
+		}
+		_, typ, err := r.peel(id)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case typ != plumbing.CommitObject:
+			return nil, nil, refuse("refs that do not name a commit")
+		}
+		commits = append(commits, id)
+	}
+	return tags, commits, nil
+}
+
+// stream lets write fill a pipe. Close waits for it.
+func stream(write func(io.Writer) error) io.ReadCloser {
+	read, w := io.Pipe()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		write.CloseWithError(l.repo.objects.Send(write, ids, nil))
+		w.CloseWithError(write(w))
 	}()
-	return pipe{read, done}, shallow, nil
+	return pipe{read, done}
 }
 
-// pipe waits for its writer when it is closed.
 type pipe struct {
 	*io.PipeReader
 	done <-chan struct{}
@@ -301,75 +363,4 @@ func (p pipe) Close() error {
 	err := p.PipeReader.Close()
 	<-p.done
 	return err
-}
-
-// closure lists everything that commits and tags reach, with depth only so many commits far, and the commits at whose
-// parents it stops.
-func (r *repo) closure(ctx context.Context, want []id, depth int) (list, shallow []id, err error) {
-	seen := map[id]bool{}
-	level := want
-	for far := 1; len(level) > 0; far++ {
-		var next []id
-		for _, at := range level {
-			if seen[at] {
-				continue
-			}
-			if err := ctx.Err(); err != nil {
-				return nil, nil, context.Cause(ctx)
-			}
-			commit, err := r.reach(at, seen, &list)
-			if err != nil {
-				return nil, nil, err
-			}
-			if commit == nil {
-				continue
-			}
-			if r.shallow[commit.id] || depth > 0 && far >= depth && len(commit.parents) > 0 {
-				shallow = append(shallow, commit.id)
-				continue
-			}
-			next = append(next, commit.parents...)
-		}
-		level = next
-	}
-	return list, shallow, nil
-}
-
-type reached struct {
-	id      id
-	parents []id
-}
-
-// reach lists an object with its trees and, of a tag, what it names. For a commit that was not met before it returns it.
-func (r *repo) reach(at id, seen map[id]bool, list *[]id) (*reached, error) {
-	for range 32 {
-		if seen[at] {
-			return nil, nil
-		}
-		typ, data, err := r.objects.Object(at)
-		if err != nil {
-			return nil, err
-		}
-		switch typ {
-		case objects.Tree:
-			return nil, r.mark(at, seen, list)
-		case objects.Commit:
-			seen[at] = true
-			*list = append(*list, at)
-			c, err := objects.ParseCommit(data)
-			if err != nil {
-				return nil, err
-			}
-			return &reached{at, c.Parents}, r.mark(c.Tree, seen, list)
-		}
-		seen[at] = true
-		*list = append(*list, at)
-		if typ != objects.Tag {
-			return nil, nil
-		}
-		if at, err = r.objects.TagTarget(at); err != nil {
-			return nil, err
-		}
-	}
-	return nil, objects.ErrCorrupt
 }

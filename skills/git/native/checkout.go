@@ -1,0 +1,212 @@
+package native
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"syscall"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/patch"
+	"golang.org/x/sys/unix"
+)
+
+// checkout writes the files of a commit into an empty work tree, and the index. It judges every path first, and writes
+// symlinks last, so that no file is ever written through one.
+func (r *repo) checkout(ctx context.Context, commit plumbing.Hash, limits engine.Limits, follow engine.Follow) (int, error) {
+	tree, err := r.treeOf(commit)
+	if err != nil {
+		return 0, err
+	}
+	root, err := os.OpenRoot(r.at.Dir)
+	if err != nil {
+		return 0, err
+	}
+	defer root.Close()
+	c := &checkout{repo: r, root: root, limits: limits, made: map[string]bool{".": true}, seen: map[string]bool{}}
+	if err := c.collect(tree, "", 0); err != nil {
+		return 0, err
+	}
+	if err := c.readAttributes(); err != nil {
+		return 0, err
+	}
+	done := 0
+	for _, links := range []bool{false, true} {
+		for i := range c.files {
+			if ctx.Err() != nil {
+				return 0, context.Cause(ctx)
+			}
+			e := &c.files[i]
+			if (e.Mode == modeSymlink) != links {
+				continue
+			}
+			if err := c.write(e); err != nil {
+				return 0, fmt.Errorf("check out %s: %w", e.Name, err)
+			}
+			if done++; follow != nil && (done%256 == 0 || done == len(c.files)) {
+				all := int64(len(c.files))
+				follow(engine.Progress{Phase: "checkout", Percent: int(int64(done) * 100 / all), Objects: int64(done), Total: all})
+			}
+		}
+	}
+	slices.SortFunc(c.files, func(a, b indexEntry) int { return cmp.Compare(a.Name, b.Name) })
+	data, err := (&stage{files: c.files}).encode()
+	if err != nil {
+		return 0, err
+	}
+	lock, err := r.lockIndex()
+	if err != nil {
+		return 0, err
+	}
+	return len(c.files), lock.replace(data)
+}
+
+// checkout is one checkout into an empty folder.
+type checkout struct {
+	repo   *repo
+	root   *os.Root
+	limits engine.Limits
+	attrs  attributes
+	files  []indexEntry
+	seen   map[string]bool
+	made   map[string]bool // folders
+}
+
+// collect lists what a tree holds and judges each path.
+func (c *checkout) collect(tree plumbing.Hash, dir string, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%w: folders in folders without end", errHostile)
+	}
+	entries, err := c.repo.readTree(tree)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name)
+		if problem := patch.Judge(e.Name, e.Mode == modeSymlink); problem != "" || path.Base(name) != e.Name {
+			return fmt.Errorf("%w: the path %q %s", errHostile, name, problem)
+		}
+		if c.seen[name] {
+			return fmt.Errorf("%w: a tree names %q twice", errHostile, name)
+		}
+		c.seen[name] = true
+		if most := c.limits.MaxPathLen; most > 0 && int64(len(name)) > most {
+			return engine.TooMany("%s… is longer than %d bytes", name[:min(len(name), 80)], most)
+		}
+		switch e.Mode {
+		case modeDir:
+			err = c.collect(e.Hash, name, depth+1)
+		case modeSubmodule:
+			err = refuse("submodules")
+		case filemode.Deprecated:
+			e.Mode = filemode.Regular
+			fallthrough
+		default:
+			c.files = append(c.files, indexEntry{Name: name, Mode: e.Mode, Hash: e.Hash})
+			if most := c.limits.MaxFiles; most > 0 && int64(len(c.files)) > most {
+				err = engine.TooMany("the repository has more than %d files", most)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readAttributes reads the attributes out of the files to check out.
+func (c *checkout) readAttributes() error {
+	for _, e := range c.files {
+		if path.Base(e.Name) != attributesFile || !e.Mode.IsRegular() && e.Mode != filemode.Executable {
+			continue
+		}
+		data, _, err := c.repo.content(side{e.Mode, e.Hash})
+		if err != nil {
+			return err
+		}
+		c.attrs = c.attrs.with(path.Dir(e.Name), data)
+	}
+	return nil
+}
+
+// write writes one file.
+func (c *checkout) write(e *indexEntry) error {
+	if err := c.makeFolder(path.Dir(e.Name)); err != nil {
+		return err
+	}
+	if what := c.attrs.of(e.Name).always; what != "" {
+		return refuseConversion(e.Name, what)
+	}
+	blob, err := object.GetBlob(c.repo.store, e.Hash)
+	if err != nil {
+		return err
+	}
+	if most := c.limits.MaxObjectBytes; most > 0 && blob.Size > most {
+		return engine.TooMany("%s has %d bytes; the limit is %d", e.Name, blob.Size, most)
+	}
+	content, err := blob.Reader()
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	var st unix.Stat_t
+	if e.Mode == modeSymlink {
+		err = c.writeLink(e.Name, content, &st)
+	} else {
+		err = c.writeFile(e, content, &st)
+	}
+	setStat(e, &st)
+	return err
+}
+
+func (c *checkout) writeFile(e *indexEntry, content io.Reader, st *unix.Stat_t) error {
+	mode := os.FileMode(0o666)
+	if e.Mode == filemode.Executable {
+		mode = 0o777
+	}
+	f, err := c.root.OpenFile(e.Name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, content)
+	return errors.Join(err, unix.Fstat(int(f.Fd()), st), f.Close())
+}
+
+func (c *checkout) writeLink(name string, content io.Reader, st *unix.Stat_t) error {
+	const maxTarget = 4096
+	target, err := io.ReadAll(io.LimitReader(content, maxTarget+1))
+	if err != nil {
+		return err
+	}
+	if len(target) == 0 || len(target) > maxTarget || bytes.IndexByte(target, 0) >= 0 {
+		return fmt.Errorf("%w: a symlink to %.80q", errHostile, target)
+	}
+	if err := c.root.Symlink(string(target), name); err != nil {
+		return err
+	}
+	dir, err := c.root.Open(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Fstatat(int(dir.Fd()), path.Base(name), st, unix.AT_SYMLINK_NOFOLLOW), dir.Close())
+}
+
+func (c *checkout) makeFolder(dir string) error {
+	if c.made[dir] {
+		return nil
+	}
+	if err := c.makeFolder(path.Dir(dir)); err != nil {
+		return err
+	}
+	c.made[dir] = true
+	return c.root.Mkdir(dir, 0o777)
+}

@@ -1,0 +1,10 @@
+package native
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// syncFileSystem makes durable what was written to the file system of dir.
+func syncFileSystem(dir *os.File) error { return unix.Syncfs(int(dir.Fd())) }
