@@ -39,8 +39,7 @@ var mayImport = map[string][]string{
 	"skills/git/patch":     {},
 	// The native engine in a process of its own, both ends of the wire.
 	"skills/git/delegate": {"skills/extra", "skills/git/engine", "skills/git/gitconfig", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
-	// The native engine composes parts that know neither it nor each other.
-	"skills/git/native":         {"skills/git/engine", "skills/git/gitconfig", "skills/git/native/...", "skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git/native":   {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 
 	"skills/git/system":   {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/test":         {"skills/proc", "skills/test/results", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},

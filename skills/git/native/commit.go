@@ -260,4 +260,3 @@ func (r *repo) describeCommit(id plumbing.Hash, branch string) (engine.Committed
 		FilesChanged: stats.Files, Additions: stats.Additions, Deletions: stats.Deletions, Empty: stats.Files == 0,
 	}, err
 }
-

@@ -191,4 +191,3 @@ func (r *repo) stagedSince(tree plumbing.Hash, s *stage) ([]change, error) {
 	slices.SortFunc(list, func(a, b change) int { return cmp.Compare(a.path, b.path) })
 	return list, nil
 }
-

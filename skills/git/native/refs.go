@@ -36,12 +36,18 @@ func (r *repo) head() (branch string, commit plumbing.Hash, err error) {
 // resolveRef follows symbolic refs and returns the last name, and a zero id when there is no such ref.
 func (r *repo) resolveRef(name string) (string, plumbing.Hash, error) {
 	for range 6 {
+		if name == "" {
+			return "", plumbing.ZeroHash, nil
+		}
 		ref, err := r.store.Reference(plumbing.ReferenceName(name))
 		if errors.Is(err, plumbing.ErrReferenceNotFound) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) {
 			return name, plumbing.ZeroHash, nil
 		}
-		if err != nil || ref.Type() == plumbing.HashReference {
-			return name, ref.Hash(), err
+		if err != nil {
+			return name, plumbing.ZeroHash, fmt.Errorf("read ref %s: %w", name, err)
+		}
+		if ref.Type() == plumbing.HashReference {
+			return name, ref.Hash(), nil
 		}
 		name = string(ref.Target())
 	}

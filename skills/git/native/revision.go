@@ -42,17 +42,25 @@ func (r *repo) resolveCommit(revision string) (plumbing.Hash, error) {
 
 func noRevision(revision string) error { return engine.RefNotFound("%s names nothing", revision) }
 
-// resolve resolves a name or an id, followed by any of ^n, ~n and ^{type}. ref is the full name of the ref when the
-// revision is that of a ref and nothing more.
+// resolve resolves a name or an id, then @{upstream}, then any of ^n, ~n and ^{type}. ref is the full name of the ref
+// when the revision is that of a ref and nothing more.
 func (r *repo) resolve(revision string) (ref string, id plumbing.Hash, err error) {
-	if strings.Contains(revision, "@{") || strings.ContainsAny(revision, ":") || strings.Contains(revision, "^{/") {
-		return "", id, refuse("revisions such as " + revision)
-	}
 	end := strings.IndexAny(revision, "^~")
 	if end < 0 {
 		end = len(revision)
 	}
-	if ref, id, err = r.resolveName(revision[:end]); err != nil {
+	name, at, ofBranch := strings.Cut(revision[:end], "@{")
+	if ofBranch && at != "u}" && at != "upstream}" || strings.Contains(revision, ":") || strings.Contains(revision, "^{/") {
+		return "", id, refuse("revisions such as " + revision)
+	}
+	if ofBranch && name == "" {
+		name = string(plumbing.HEAD)
+	}
+	ref, id, err = r.resolveName(name)
+	if ofBranch && err == nil {
+		ref, id, err = r.resolveRef(r.upstream(ref))
+	}
+	if err != nil {
 		return "", id, err
 	}
 	if id.IsZero() {
