@@ -133,7 +133,7 @@ func (r *repo) remoteOf(ref string) (remote, merge string) {
 			continue
 		}
 		for _, text := range r.config.Values("remote", rest[:i], "fetch") {
-			if spec := config.RefSpec(text); spec.Validate() == nil {
+			if spec := config.RefSpec(strings.TrimPrefix(text, "+")); spec.Validate() == nil {
 				if back := spec.Reverse(); back.Match(plumbing.ReferenceName(ref)) {
 					return rest[:i], string(back.Dst(plumbing.ReferenceName(ref)))
 				}

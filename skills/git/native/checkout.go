@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"sort"
 	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -89,6 +90,9 @@ func (c *checkout) collect(tree plumbing.Hash, dir string, depth int) error {
 	entries, err := c.repo.readTree(tree)
 	if err != nil {
 		return err
+	}
+	if !sort.IsSorted(object.TreeEntrySorter(entries)) {
+		return fmt.Errorf("%w: the tree %s is out of order", errHostile, tree)
 	}
 	for _, e := range entries {
 		name := path.Join(dir, e.Name)

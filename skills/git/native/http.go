@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/spritekit/lattice/skills/git/engine"
@@ -166,8 +168,13 @@ func judgeRemote(err error, code string) error {
 	if errors.As(err, &unexpected) {
 		err = unexpected.Err // it hides what it wraps
 	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err // a refused redirect is not a failure of the network
+	}
 	var status *githttp.Err
 	var unproven *tls.CertificateVerificationError
+	var unexpectedData *packp.ErrUnexpectedData
 	var network net.Error
 	switch {
 	case err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
@@ -187,6 +194,8 @@ func judgeRemote(err error, code string) error {
 		}
 	case errors.As(err, &unproven):
 		return engine.Untrusted("%v", err)
+	case errors.Is(err, pktline.ErrInvalidPktLen), errors.As(err, &unexpectedData):
+		return engine.NotRepositoryURL("it does not speak git's protocol: %v", err)
 	case errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		return engine.Unreachable("%v", err)
 	}

@@ -322,13 +322,13 @@ func (r *repo) receive(ctx context.Context, pack io.Reader, limits engine.Limits
 		return 0, 0, err
 	}
 	if objects, err = judgePack(ctx, f); err != nil {
-		return 0, 0, fmt.Errorf("judge the pack: %w", err)
+		return 0, 0, err
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil || objects == 0 {
 		return objects, 0, err
 	}
 	if err := packfile.UpdateObjectStorage(r.store, f); err != nil {
-		return objects, size, fmt.Errorf("index the pack: %w", err)
+		return objects, size, brokenPack(err)
 	}
 	return objects, size, r.sync()
 }
@@ -373,7 +373,7 @@ func judgePack(ctx context.Context, f io.ReadSeeker) (objects int64, err error) 
 	s := packfile.NewScanner(f)
 	_, n, err := s.Header()
 	if err != nil {
-		return 0, err
+		return 0, brokenPack(err)
 	}
 	for range n {
 		if ctx.Err() != nil {
@@ -381,12 +381,12 @@ func judgePack(ctx context.Context, f io.ReadSeeker) (objects int64, err error) 
 		}
 		h, err := s.NextObjectHeader()
 		if err != nil {
-			return 0, err
+			return 0, brokenPack(err)
 		}
 		begin := &prefix{}
 		if h.Length <= maxUnpacked {
 			if _, _, err := s.NextObject(begin); err != nil {
-				return 0, err
+				return 0, brokenPack(err)
 			}
 		}
 		size := h.Length
@@ -402,6 +402,9 @@ func judgePack(ctx context.Context, f io.ReadSeeker) (objects int64, err error) 
 	}
 	return int64(n), nil
 }
+
+// brokenPack says that what was received is not a pack. It wraps nothing: the end of a file is not the end of a connection.
+func brokenPack(err error) error { return fmt.Errorf("the pack is broken: %v", err) }
 
 // prefix keeps the first bytes that are written to it.
 type prefix struct{ data []byte }

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -211,18 +212,43 @@ func (r *repo) deleteRef(name string, want *plumbing.Hash) error {
 		return err
 	}
 	defer lock.release()
-	packed, err := acquire(r.git, "packed-refs")
+	if err := r.unpackRef(name); err != nil {
+		return err
+	}
+	for _, file := range []string{name, "logs/" + name} {
+		if err := r.git.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("delete %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// unpackRef removes a ref from packed-refs.
+func (r *repo) unpackRef(name string) error {
+	lock, err := acquire(r.git, "packed-refs")
 	if err != nil {
 		return err
 	}
-	defer packed.release()
-	if err := r.store.RemoveReference(plumbing.ReferenceName(name)); err != nil {
-		return fmt.Errorf("delete %s: %w", name, err)
+	defer lock.release()
+	data, err := r.readSmall("packed-refs")
+	if err != nil {
+		return err
 	}
-	if err := r.git.Remove("logs/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("delete the log of %s: %w", name, err)
+	var kept []byte
+	dropping := false
+	for line := range bytes.Lines(data) {
+		if line[0] != '^' {
+			_, found, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
+			dropping = line[0] != '#' && found == name
+		}
+		if !dropping {
+			kept = append(kept, line...)
+		}
 	}
-	return nil
+	if len(kept) == len(data) {
+		return nil
+	}
+	return lock.replace(kept)
 }
 
 // appendLog adds a line to the log of a ref that has one, or ought to have one.
@@ -320,8 +346,8 @@ func (l *lock) release() error {
 	return err
 }
 
-// maxSmall bounds git's own small files, in bytes.
-const maxSmall = 1 << 20
+// maxSmall bounds git's own files that are read whole, in bytes.
+const maxSmall = 64 << 20
 
 // readSmall reads a small file of the .git folder; it returns nil when there is none.
 func (r *repo) readSmall(name string) ([]byte, error) {

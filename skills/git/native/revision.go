@@ -145,7 +145,7 @@ func (r *repo) applySuffix(id plumbing.Hash, rest string) (plumbing.Hash, string
 		case word == "tree" && typ == plumbing.CommitObject:
 			tree, err := r.treeOf(peeled)
 			return tree, after, err
-		case word == "object":
+		case word == "object" || word == "tag" && peeled != id:
 			return id, after, nil
 		}
 		return plumbing.ZeroHash, "", nil
