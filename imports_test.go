@@ -199,7 +199,7 @@ var owners = map[string][]string{
 	"github.com/google/nftables":             {"orchestrator/host/sandbox/guest"},
 	"github.com/mdlayher/netlink":            {"orchestrator/host/sandbox/guest"},
 	"golang.org/x/time":                      {"orchestrator/llm"},
-	"golang.org/x/net":                       {"orchestrator/host/egress", "orchestrator/host/sandbox/callfilter", "orchestrator/equip", "orchestrator/setup"}, // DNS messages and names; filters of system calls; how the host's proxy is chosen
+	"golang.org/x/net":                       {"orchestrator/host/egress", "orchestrator/host/sandbox/callfilter", "orchestrator/equip", "orchestrator/setup", "skills/git/native"}, // DNS messages and names; filters of system calls; how a proxy is chosen
 }
 
 // unreachable lists what a package must not depend on even through others.
