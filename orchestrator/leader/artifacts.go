@@ -19,12 +19,10 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
-
-// Artifacts holds copies of the files that a run declared, which outlive its sprite.
-func (h Home) Artifacts(run string) string { return filepath.Join(string(h), "artifacts", run) }
 
 // What is kept of a run when it ends; the rest can be read as long as the sprite is there.
 const (
@@ -85,6 +83,7 @@ func inSprite(ref string) (string, bool) {
 // artifacts keeps copies of the files that runs declare, and serves them (api.Artifacts).
 type artifacts struct {
 	home    Home
+	store   *store.Store
 	client  *sprites.Client
 	records *records
 	outputs *outputs
@@ -95,7 +94,7 @@ type artifacts struct {
 func (a *artifacts) collect(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
 	defer cancel()
-	all, err := a.records.listArtifacts(id)
+	all, err := listProducts(a.store, id)
 	if err != nil {
 		a.log.Warn().Str("run", id).Err(err).Msg("collect artifacts")
 		return
@@ -163,7 +162,7 @@ func (a *artifacts) Artifact(ctx context.Context, id, ref string) (io.ReadCloser
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.records.listArtifacts(id)
+	all, err := listProducts(a.store, id)
 	if err != nil {
 		return nil, err
 	}
@@ -181,4 +180,27 @@ func (a *artifacts) Artifact(ctx context.Context, id, ref string) (io.ReadCloser
 		return content, err
 	}
 	return nil, fault.NotFound("artifact_not_found", "run %s declared no file %q", id, ref).WithHint("lattice artifacts %s", id)
+}
+
+// listProducts lists the files that a run declared, each with its last declaration, in the order of their first.
+func listProducts(s *store.Store, id string) ([]product, error) {
+	var all []product
+	at := map[string]int{}
+	declared, err := s.Events(id, string(protocol.TypeArtifact))
+	if err != nil {
+		return nil, fmt.Errorf("read artifacts of run %s: %w", id, err)
+	}
+	for _, e := range declared {
+		p, ok := asProduct(e)
+		if !ok {
+			continue
+		}
+		if i, known := at[p.ref]; known {
+			all[i] = p
+			continue
+		}
+		at[p.ref] = len(all)
+		all = append(all, p)
+	}
+	return all, nil
 }

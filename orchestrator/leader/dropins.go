@@ -29,8 +29,8 @@ import (
 // skillsDir is where a sprite has its skills (DESIGN 15).
 const skillsDir = "/skills"
 
-// keepSkill copies a drop-in skill's folder to where it no longer changes.
-func (h Home) keepSkill(dir string) (string, error) {
+// KeepSkill copies a drop-in skill's folder to where it no longer changes.
+func KeepSkill(h Home, dir string) (string, error) {
 	s, err := dropin.Read(dir)
 	if err != nil {
 		return "", err
@@ -38,27 +38,14 @@ func (h Home) keepSkill(dir string) (string, error) {
 	return dropin.Keep(h.DropIns(), s)
 }
 
-// skillsWith is a directory with the skills of base and those that were kept.
-func (h Home) skillsWith(base string, kept []string) (string, error) {
+// ComposeSkills makes a directory with the skills of base and those that were kept, and returns its path.
+func ComposeSkills(h Home, base string, kept []string) (string, error) {
 	sum := sha256.New()
 	for _, dir := range append([]string{base}, kept...) {
 		fmt.Fprintf(sum, "%q\n", dir)
 	}
 	to := h.Skills(hex.EncodeToString(sum.Sum(nil)[:16]))
 	return to, dropin.Compose(base, kept, to)
-}
-
-// lookup finds a skill as it was when the run started.
-func (o options) lookup(name string) (manifests.Skill, bool) {
-	if s, ok := manifests.Lookup(name); ok {
-		return s, true
-	}
-	for _, raw := range o.Pinned {
-		if s, err := manifests.ParseSkill(raw); err == nil && s.Name == name {
-			return s, true
-		}
-	}
-	return manifests.Skill{}, false
 }
 
 // catalog finds the skills that a flow names: ours, those whose folders were given, those of the sprite that was named.

@@ -1,11 +1,7 @@
 package leader
 
 // Loaded is how many runs the leader has in memory.
-func (l *Leader) Loaded() int {
-	l.drives.mu.Lock()
-	defer l.drives.mu.Unlock()
-	return len(l.drives.loaded)
-}
+func (l *Leader) Loaded() int { return l.drives.countLoaded() }
 
 // KeepLoaded is how many ended ones stay.
 const KeepLoaded = keepLoaded

@@ -119,7 +119,7 @@ func homeProblem(doing string, err error) error {
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return fault.BadInput("home_too_long", "%s", text).WithHint("set LATTICE_HOME to a shorter path")
 	case errors.Is(err, syscall.EROFS):
-		return fault.Denied(codeReadOnly, "%s", text).WithHint("%s", elsewhere)
+		return fault.Denied(CodeReadOnly, "%s", text).WithHint("%s", elsewhere)
 	case errors.Is(err, os.ErrPermission):
 		return fault.Denied("home_unwritable", "%s", text).WithHint("%s", elsewhere)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -181,3 +181,9 @@ func (l *Lock) Unlock() error {
 	}
 	return l.file.Close()
 }
+
+// Artifacts holds copies of the files that a run declared, which outlive its sprite.
+func (h Home) Artifacts(run string) string { return filepath.Join(string(h), "artifacts", run) }
+
+// CodeReadOnly is the code of errors about a home on a file system that takes no writes.
+const CodeReadOnly = "home_read_only"

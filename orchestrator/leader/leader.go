@@ -191,14 +191,14 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.outputs = &outputs{home: l.home, log: l.cfg.Log, records: l.records, watchers: watchers}
 	states := &states{store: l.store, records: l.records, live: d, disk: disk}
 	copies := &copies{client: l.client}
-	prepare := &preparer{home: l.home, client: l.client, git: l.git, host: l.host, records: l.records, copies: copies, outputs: l.outputs, cfg: &l.cfg, noSkills: l.noSkills, noSpritekit: l.noSpritekit}
+	prepare := &preparer{home: l.home, client: l.client, git: l.git, host: l.host, records: l.records, copies: copies, outputs: l.outputs, name: l.cfg.Name, email: l.cfg.Email, spritekit: l.cfg.Spritekit, self: l.cfg.Self, path: l.cfg.Path, warn: l.cfg.Warn, noSkills: l.noSkills, noSpritekit: l.noSpritekit}
 	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.outputs.open, Secrets: l.agents.environ, Issued: states.listIssued, Equip: prepare.equip})
 	prepare.session = l.session
 	l.notifier = newNotifier(l.cfg.Notify, l.home, l.cfg.Log)
 	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.findRepo, AgentEnv: l.records.agentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, PolicyOf: (&rules{server: l.cfg.Policy, records: l.records, states: states}).of})
 
 	l.views = &views{store: l.store, records: l.records, states: states, drives: d, watchers: watchers, values: values, copies: copies}
-	l.artifacts = &artifacts{home: l.home, client: l.client, records: l.records, outputs: l.outputs, log: l.cfg.Log}
+	l.artifacts = &artifacts{home: l.home, store: l.store, client: l.client, records: l.records, outputs: l.outputs, log: l.cfg.Log}
 	l.pruner = &pruner{home: l.home, store: l.store, client: l.client, git: l.git, records: l.records, states: states, views: l.views, copies: copies, log: l.cfg.Log}
 	l.runs = &runs{home: l.home, store: l.store, client: l.client, host: l.host, git: l.git, disk: disk, network: l.cfg.Network, server: l.cfg.Policy, records: l.records, states: states, views: l.views, drives: d, values: values, models: l.models, preparer: prepare, copies: copies}
 	l.travel = &travel{store: l.store, client: l.client, session: l.session, disk: disk, records: l.records, states: states, views: l.views, drives: d, values: values, runs: l.runs, copies: copies, pruner: l.pruner}
@@ -253,7 +253,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	network := l.cfg.Network
 	network.Models = l.agents.routes.For
 	if l.host, err = host.Open(host.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
-		KeepSkill: l.home.keepSkill, SkillsWith: l.home.skillsWith, InstallSkills: func(spritekit string) (string, error) { return InstallSkills(l.home, spritekit) }, LetHostPorts: true,
+		KeepSkill: func(dir string) (string, error) { return KeepSkill(l.home, dir) }, SkillsWith: func(base string, kept []string) (string, error) { return ComposeSkills(l.home, base, kept) }, InstallSkills: func(spritekit string) (string, error) { return InstallSkills(l.home, spritekit) }, LetHostPorts: true,
 		Network: network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, NoRoot: l.cfg.NoRoot, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
 		l.hostless = unopened(err)
 		l.noSkills = l.hostless

@@ -128,6 +128,13 @@ func (d *drives) trim(id string) {
 	}
 }
 
+// countLoaded returns the number of runs in memory.
+func (d *drives) countLoaded() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.loaded)
+}
+
 // runner returns the runner of a run that is loaded, or nil.
 func (d *drives) runner(id string) *driver.Runner {
 	d.mu.Lock()

@@ -88,7 +88,7 @@ func (n *notifier) watch(run string, after lattice.Seq, entries []lattice.Entry)
 		return
 	}
 	i := slices.IndexFunc(entries, func(e lattice.Entry) bool { return e.Kind == lattice.EntryState })
-	if i < 0 {
+	if i < 0 || slices.ContainsFunc(entries, isActionDecision) {
 		return
 	}
 	var state struct {
@@ -129,6 +129,12 @@ func (n *notifier) watch(run string, after lattice.Seq, entries []lattice.Entry)
 	if err := n.sender.Add(note); err != nil {
 		n.log.Warn().Err(err).Str("run_id", run).Msg("notification not kept")
 	}
+}
+
+// isActionDecision reports whether an entry is about a noted action that a person decided on: the run stays as it is.
+func isActionDecision(e lattice.Entry) bool {
+	change, ok, err := lattice.ChangeAction(e)
+	return err == nil && ok && change.Decided
 }
 
 // start begins to deliver; close ends it.

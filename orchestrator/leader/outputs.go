@@ -21,7 +21,9 @@ type outputs struct {
 	home     Home
 	log      zerolog.Logger
 	records  *records
-	watchers *watchers
+	watchers interface {
+		notify(run string)
+	}
 }
 
 // cappedLog appends to a file up to maxLog and drops the rest. It holds no file open between writes: a call prints

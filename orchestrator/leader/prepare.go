@@ -37,7 +37,11 @@ type preparer struct {
 	records *records
 	copies  *copies
 	outputs *outputs
-	cfg     *Config
+	// name and email are those of commits where neither the repository nor git's settings name an author.
+	name, email string
+	// spritekit, self and path say where to look for the spritekit of a remote sprite; see equip.FindSpritekitFor.
+	spritekit, self, path string
+	warn                  func(string) // tells the person at the terminal something that does not stop the run
 	// Why no skill may run, and why sprites have no skills but those that their run brings; nil otherwise.
 	noSkills, noSpritekit error
 }
@@ -86,11 +90,6 @@ func (p *preparer) Prepare(ctx context.Context, run, sprite string) (map[string]
 	return members, nil
 }
 
-// OwnerLabel and a run's id mark the sprite that was made for that run, so that it can be told from a user's own.
-const OwnerLabel = "lattice-run:"
-
-func ownerLabel(run string) string { return OwnerLabel + run }
-
 func (p *preparer) ensureSprite(ctx context.Context, run, name string, o api.Options) error {
 	_, err := p.client.Get(ctx, name)
 	switch {
@@ -131,7 +130,7 @@ func (p *preparer) seed(ctx context.Context, run, sprite string, o api.Options) 
 	for _, warning := range s.Warnings {
 		fmt.Fprintln(p.outputs.open(run), warning.Message)
 		if !s.Local { // of a local one Start told
-			p.cfg.Warn(warning.Message)
+			p.warn(warning.Message)
 		}
 	}
 	if s.GoModule && p.host != nil {
@@ -146,7 +145,7 @@ func (p *preparer) seed(ctx context.Context, run, sprite string, o api.Options) 
 		return nil, fmt.Errorf("seed sprite %s: %w", sprite, err)
 	}
 	if s.Dirty && !o.IncludeUncommitted {
-		p.cfg.Warn("the repository has uncommitted changes, which the run does not see; --include-uncommitted takes them along")
+		p.warn("the repository has uncommitted changes, which the run does not see; --include-uncommitted takes them along")
 	}
 	repo := map[string]any{
 		"bundle": "/workspace/" + protocol.SeedFile, "path": "repo", "remote_url": s.RemoteURL, "branch": s.Branch,
@@ -161,8 +160,8 @@ func (p *preparer) seed(ctx context.Context, run, sprite string, o api.Options) 
 	}
 	if name, email := s.AuthorName, s.AuthorEmail; name != "" && email != "" {
 		repo["author"] = map[string]any{"name": name, "email": email}
-	} else if p.cfg.Name != "" {
-		repo["author"] = map[string]any{"name": p.cfg.Name, "email": p.cfg.Email}
+	} else if p.name != "" {
+		repo["author"] = map[string]any{"name": p.name, "email": p.email}
 	}
 	return repo, nil
 }
@@ -246,8 +245,8 @@ func (p *preparer) equip(ctx context.Context, sprite string) error {
 	if p.host != nil {
 		return nil
 	}
-	return Equipment{Client: p.client, Warn: p.cfg.Warn, Find: func(arch string) (string, error) {
-		return FindSpritekitFor(p.findSpritekit(sprite), p.cfg.Self, p.cfg.Path, arch)
+	return Equipment{Client: p.client, Warn: p.warn, Find: func(arch string) (string, error) {
+		return FindSpritekitFor(p.findSpritekit(sprite), p.self, p.path, arch)
 	}}.Equip(ctx, sprite)
 }
 
@@ -263,9 +262,9 @@ func (p *preparer) checkSkills(o api.Options) error {
 func (p *preparer) findSpritekit(sprite string) string {
 	rec, err := p.records.load(strings.Replace(sprite, "-", "_", 1)) // the opposite of ownSprite
 	if err != nil || !rec.kept.OwnSprite || rec.Sprite != sprite {
-		return p.cfg.Spritekit
+		return p.spritekit
 	}
-	return cmp.Or(rec.kept.Spritekit, p.cfg.Spritekit)
+	return cmp.Or(rec.kept.Spritekit, p.spritekit)
 }
 
 // sendSkills sends kept skills to a remote sprite, each whole or not at all.
@@ -315,6 +314,3 @@ func (p *preparer) writeAnswers(ctx context.Context, sprite string, o options, t
 	}
 	return nil
 }
-
-// ownSprite is the name of the sprite that is made for a run.
-func ownSprite(run string) string { return strings.ReplaceAll(run, "_", "-") }

@@ -3,9 +3,13 @@ package leader
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
+	"strings"
+	"syscall"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -55,21 +59,21 @@ func SpriteProblem(err error) error {
 	return err
 }
 
-// stopProblem is why nobody drives a run any more, nil when nothing can be done about it. The run goes on where it was
-// when it is told to: what is uncertain is looked into first.
-func stopProblem(run string, err error) *fault.Error {
+// StoreProblem makes what a store or its disk refuses something that a user can act on; other errors stay as they are.
+func StoreProblem(err error) error {
 	var p *fault.Error
-	if errors.As(StoreProblem(err), &p) {
-		return p
+	var f *store.Failure
+	switch {
+	case err == nil || errors.As(err, &p):
+		return err
+	case errors.As(err, &f):
+		exit, code, hint := f.Advice()
+		return fault.New(exit, code, "%v", err).WithHint("%s", hint)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), strings.Contains(err.Error(), syscall.ENOSPC.Error()):
+		exit, code, hint := store.ErrFull.Advice()
+		return fault.New(exit, code, "%v", err).WithHint("%s", hint)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fault.Denied("store_denied", "%v", err).WithHint("the state directory and all in it must be yours to write, or set LATTICE_HOME to another")
 	}
-	if !errors.As(SpriteProblem(err), &p) {
-		return nil
-	}
-	goOn := "lattice resume " + run
-	if p.Fault.Hint == "" || sprites.Uncertain(err) {
-		p.Fault.Hint = goOn
-	} else {
-		p.Fault.Hint += ", then: " + goOn
-	}
-	return p
+	return err
 }

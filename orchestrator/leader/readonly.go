@@ -12,12 +12,10 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-const codeReadOnly = "home_read_only"
-
 // IsReadOnly reports whether a home was refused because its file system takes no writes.
 func IsReadOnly(err error) bool {
 	var p *fault.Error
-	return errors.As(err, &p) && p.Fault.Code == codeReadOnly
+	return errors.As(err, &p) && p.Fault.Code == CodeReadOnly
 }
 
 // openReadOnly opens what can be read of a home on a file system that takes no writes.
@@ -43,5 +41,5 @@ const SocketName = "lattice.sock"
 
 // readOnly refuses what would have to write to the home.
 func readOnly(text string) error {
-	return fault.Denied(codeReadOnly, "%s", text).WithHint("set LATTICE_HOME to a directory that you may write; runs can be read and backed up all the same")
+	return fault.Denied(CodeReadOnly, "%s", text).WithHint("set LATTICE_HOME to a directory that you may write; runs can be read and backed up all the same")
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
@@ -16,7 +17,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // record is what the store keeps of a run, with its options read.
@@ -255,29 +255,6 @@ func history(h store.History) replay.History {
 	return replay.History{Facts: h.Facts, Snapshot: h.State.Body, SnapshotSeq: h.State.Seq, Last: h.Last, EventBytes: h.EventBytes}
 }
 
-// listArtifacts lists the files that a run declared, each with its last declaration, in the order of their first.
-func (rs *records) listArtifacts(id string) ([]product, error) {
-	var all []product
-	at := map[string]int{}
-	declared, err := rs.store.Events(id, string(protocol.TypeArtifact))
-	if err != nil {
-		return nil, fmt.Errorf("read artifacts of run %s: %w", id, err)
-	}
-	for _, e := range declared {
-		p, ok := asProduct(e)
-		if !ok {
-			continue
-		}
-		if i, known := at[p.ref]; known {
-			all[i] = p
-			continue
-		}
-		at[p.ref] = len(all)
-		all = append(all, p)
-	}
-	return all, nil
-}
-
 // agentEnv returns the names of the variables that agents of a run get.
 func (rs *records) agentEnv(run string) []string {
 	rec, err := rs.load(run)
@@ -285,4 +262,17 @@ func (rs *records) agentEnv(run string) []string {
 		return nil // a run that cannot be read pushes nothing either
 	}
 	return rec.kept.AgentEnv
+}
+
+// lookup finds a skill as it was when the run started.
+func (o options) lookup(name string) (manifests.Skill, bool) {
+	if s, ok := manifests.Lookup(name); ok {
+		return s, true
+	}
+	for _, raw := range o.Pinned {
+		if s, err := manifests.ParseSkill(raw); err == nil && s.Name == name {
+			return s, true
+		}
+	}
+	return manifests.Skill{}, false
 }

@@ -123,16 +123,3 @@ func pushElsewhere(then *runstate.State, run string, epoch int, effects []replay
 	then.Ctx["repo"] = repo
 	return branch, true
 }
-
-// branchPrefix begins the names of the branches that runs push to by themselves; behind it stands the run, and a number
-// once it was taken back behind a push.
-const branchPrefix = "lattice/"
-
-// ownBranch is the name behind the prefix of a branch that is the run's own, "" of any other.
-func ownBranch(branch, run string) string {
-	name, ok := strings.CutPrefix(branch, branchPrefix)
-	if ok && (name == run || strings.HasPrefix(name, run+"-")) {
-		return name
-	}
-	return ""
-}

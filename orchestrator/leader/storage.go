@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -19,25 +17,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
-
-// StoreProblem makes what a store or its disk refuses something that a user can act on; other errors stay as they are.
-func StoreProblem(err error) error {
-	var p *fault.Error
-	var f *store.Failure
-	switch {
-	case err == nil || errors.As(err, &p):
-		return err
-	case errors.As(err, &f):
-		exit, code, hint := f.Advice()
-		return fault.New(exit, code, "%v", err).WithHint("%s", hint)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), strings.Contains(err.Error(), syscall.ENOSPC.Error()):
-		exit, code, hint := store.ErrFull.Advice()
-		return fault.New(exit, code, "%v", err).WithHint("%s", hint)
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fault.Denied("store_denied", "%v", err).WithHint("the state directory and all in it must be yours to write, or set LATTICE_HOME to another")
-	}
-	return err
-}
 
 // sweep removes what a killed process left half made beside the store. The caller holds the home's lock, so that nobody
 // is at it.

@@ -13,6 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // views shows runs to clients (api.Service).
@@ -23,7 +24,9 @@ type views struct {
 	drives   driveStatus
 	watchers *watchers
 	values   *values
-	copies   *copies
+	copies   interface {
+		list(ctx context.Context, v api.RunView) []string
+	}
 }
 
 // driveStatus says how a run is driven.
@@ -238,4 +241,23 @@ func startedBy(o api.Options) *api.StartedWith {
 		s.Models, s.ModelKeys = o.Models.Digests(), o.Models.KeyEnvs()
 	}
 	return &s
+}
+
+// stopProblem is why nobody drives a run any more, nil when nothing can be done about it. The run goes on where it was
+// when it is told to: what is uncertain is looked into first.
+func stopProblem(run string, err error) *fault.Error {
+	var p *fault.Error
+	if errors.As(StoreProblem(err), &p) {
+		return p
+	}
+	if !errors.As(SpriteProblem(err), &p) {
+		return nil
+	}
+	goOn := "lattice resume " + run
+	if p.Fault.Hint == "" || sprites.Uncertain(err) {
+		p.Fault.Hint = goOn
+	} else {
+		p.Fault.Hint += ", then: " + goOn
+	}
+	return p
 }
