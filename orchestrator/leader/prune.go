@@ -193,7 +193,7 @@ func (pr *pruner) plan(r api.PruneRequest, near []store.RunRecord, now time.Time
 				kept = append(kept, state)
 			}
 			if !over && rec.kept.Fork != nil {
-				p.used[rec.kept.source(state)] = true
+				p.used[sourceOf(rec.kept, state)] = true
 			}
 			continue
 		}
@@ -206,9 +206,9 @@ func (pr *pruner) plan(r api.PruneRequest, near []store.RunRecord, now time.Time
 	return p, err
 }
 
-// source names the sprite that a forked run in a state has yet to copy, "" when there is none. state is nil before the
+// sourceOf names the sprite that a forked run in a state has yet to copy, "" when there is none. state is nil before the
 // first fact.
-func (o options) source(state []byte) string {
+func sourceOf(o options, state []byte) string {
 	if o.Fork.Pair == nil {
 		return ""
 	}
