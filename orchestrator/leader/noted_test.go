@@ -214,9 +214,9 @@ func TestRefusedActionIsOpenAgain(t *testing.T) {
 
 // TestBackupHoldsActionDecisions holds that decisions about noted actions come back with a backup.
 func TestBackupHoldsActionDecisions(t *testing.T) {
-	home := Home(t.TempDir())
-	run := runWithActions(t, home)
-	l := openLeader(t, home, &performed{done: map[string]bool{}}, nil)
+	first, other := Home(t.TempDir()), Home(t.TempDir())
+	run := runWithActions(t, first)
+	l := openLeader(t, first, &performed{done: map[string]bool{}}, nil)
 	for key, d := range map[string]lattice.Decision{"push1": lattice.Reject, "label1": lattice.Approve} {
 		if _, err := l.DecideAction(t.Context(), run, api.ActionDecision{Key: key, Decision: d, By: "ada"}); err != nil {
 			t.Fatal(err)
@@ -234,7 +234,6 @@ func TestBackupHoldsActionDecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	other := Home(t.TempDir())
 	if _, err := Restore(t.Context(), other, f, false, nil); err != nil {
 		t.Fatal(err)
 	}
