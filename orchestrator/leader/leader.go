@@ -191,16 +191,16 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.outputs = &outputs{home: l.home, log: l.cfg.Log, records: l.records, watchers: watchers}
 	states := &states{store: l.store, records: l.records, live: d, disk: disk}
 	copies := &copies{client: l.client}
-	prepare := &preparer{home: l.home, client: l.client, git: l.git, host: l.host, records: l.records, copies: copies, outputs: l.outputs, name: l.cfg.Name, email: l.cfg.Email, spritekit: l.cfg.Spritekit, self: l.cfg.Self, path: l.cfg.Path, warn: l.cfg.Warn, noSkills: l.noSkills, noSpritekit: l.noSpritekit}
-	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.outputs.open, Secrets: l.agents.environ, Issued: states.listIssued, Equip: prepare.equip})
-	prepare.session = l.session
+	preparer := &preparer{home: l.home, client: l.client, git: l.git, host: l.host, records: l.records, copies: copies, outputs: l.outputs, name: l.cfg.Name, email: l.cfg.Email, spritekit: l.cfg.Spritekit, self: l.cfg.Self, path: l.cfg.Path, warn: l.cfg.Warn, noSkills: l.noSkills, noSpritekit: l.noSpritekit}
+	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.outputs.open, Secrets: l.agents.environ, Issued: states.listIssued, Equip: preparer.equip})
+	preparer.session = l.session
 	l.notifier = newNotifier(l.cfg.Notify, l.home, l.cfg.Log)
 	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.findRepo, AgentEnv: l.records.agentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, PolicyOf: (&rules{server: l.cfg.Policy, records: l.records, states: states}).of})
 
 	l.views = &views{store: l.store, records: l.records, states: states, drives: d, watchers: watchers, values: values, copies: copies}
 	l.artifacts = &artifacts{home: l.home, store: l.store, client: l.client, records: l.records, outputs: l.outputs, log: l.cfg.Log}
 	l.pruner = &pruner{home: l.home, store: l.store, client: l.client, git: l.git, records: l.records, states: states, views: l.views, copies: copies, log: l.cfg.Log}
-	l.runs = &runs{home: l.home, store: l.store, client: l.client, host: l.host, git: l.git, disk: disk, network: l.cfg.Network, server: l.cfg.Policy, records: l.records, states: states, views: l.views, drives: d, values: values, models: l.models, preparer: prepare, copies: copies}
+	l.runs = &runs{home: l.home, store: l.store, client: l.client, host: l.host, git: l.git, disk: disk, network: l.cfg.Network, server: l.cfg.Policy, records: l.records, states: states, views: l.views, drives: d, values: values, models: l.models, preparer: preparer, copies: copies}
 	l.travel = &travel{store: l.store, client: l.client, session: l.session, disk: disk, records: l.records, states: states, views: l.views, drives: d, values: values, runs: l.runs, copies: copies, pruner: l.pruner}
 	l.reviewer = &reviewer{store: l.store, client: l.client, git: l.git, actor: actor, views: l.views, travel: l.travel}
 	l.decisions = &decisions{client: l.client, records: l.records, states: states, views: l.views, drives: d, runs: l.runs}
@@ -222,7 +222,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	journal = notifyingLog{journal, l.notifier}
 	d.deps = func(id string) driver.Deps {
 		return withClocks(driver.Deps{
-			Log: actionLog{Log: journal, outputs: l.outputs}, Caller: l.session, Boundary: boundaries, Preparer: prepare, Forker: prepare, Actor: actor, Model: asker{func() (Models, error) { return l.models.find(d.modelsOf(id)) }},
+			Log: actionLog{Log: journal, outputs: l.outputs}, Caller: l.session, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: actor, Model: asker{func() (Models, error) { return l.models.find(d.modelsOf(id)) }},
 			OnEntry: func(entries []lattice.Entry) { watchers.notify(entries[0].Run) },
 		})
 	}

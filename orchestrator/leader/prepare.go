@@ -39,7 +39,7 @@ type preparer struct {
 	outputs *outputs
 	// name and email are those of commits where neither the repository nor git's settings name an author.
 	name, email string
-	// spritekit, self and path say where to look for the spritekit of a remote sprite; see equip.FindSpritekitFor.
+	// spritekit, self and path say where to look for the spritekit of a remote sprite; see skillset.FindSpritekitFor.
 	spritekit, self, path string
 	warn                  func(string) // tells the person at the terminal something that does not stop the run
 	// Why no skill may run, and why sprites have no skills but those that their run brings; nil otherwise.
