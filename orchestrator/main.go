@@ -24,7 +24,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/cli"
 	_ "github.com/spritekit/lattice/orchestrator/host/sandbox/early"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -70,7 +70,7 @@ func writeStacks(env *setup.Env) string {
 		return ""
 	}
 	stacks := make([]byte, 4<<20)
-	logs := leader.Home(env.Home).Logs()
+	logs := home.Home(env.Home).Logs()
 	_ = os.Mkdir(logs, 0o700) // without a home there is nothing to lead, and no log
 	path := filepath.Join(logs, "hang.log")
 	if os.WriteFile(path, stacks[:runtime.Stack(stacks, true)], 0o600) != nil {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -31,7 +31,7 @@ func TestMixedLoad(t *testing.T) {
 	const patience = time.Minute // for one answer, on a busy machine
 	job := newJob(t)
 	defer job.remove()
-	home := leader.Home(job.dir + "/home")
+	home := home.Home(job.dir + "/home")
 	job.sh(t, job.bin+` flow new 'fs.write path=a content=hi | fs.read path=a' -o flow.json`)
 
 	serve := exec.Command(job.bin, "serve")

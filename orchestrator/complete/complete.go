@@ -15,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/setup"
 )
 
@@ -32,7 +33,7 @@ func PeekRuns(ctx context.Context, env *setup.Env) []api.RunView {
 	if env.Home == "" {
 		return nil
 	}
-	home := leader.Home(env.Home)
+	home := home.Home(env.Home)
 	client := api.NewClient(home.Socket())
 	defer client.Close()
 	if runs, err := client.Runs(ctx, api.RunList{Limit: peeked}); err == nil {
@@ -62,7 +63,7 @@ func peekMoments(ctx context.Context, env *setup.Env, run string) []api.Moment {
 	if env.Home == "" {
 		return nil
 	}
-	home := leader.Home(env.Home)
+	home := home.Home(env.Home)
 	client := api.NewClient(home.Socket())
 	defer client.Close()
 	moments, err := client.Moments(ctx, run)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -20,7 +20,7 @@ func PeekSprites(env *setup.Env) (*sprites.Client, func()) {
 	if client := env.RemoteSprites(); client != nil {
 		return client, func() {}
 	}
-	hc := api.HTTPClient(leader.Home(env.Home).Socket())
+	hc := api.HTTPClient(home.Home(env.Home).Socket())
 	return sprites.New(api.Base, "", hc), hc.CloseIdleConnections
 }
 

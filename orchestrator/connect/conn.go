@@ -23,6 +23,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/equip"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/patient"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -51,7 +52,7 @@ type Conn struct {
 // leadership is this process's time as leader.
 type leadership struct {
 	*leader.Leader
-	lock   *leader.Lock
+	lock   *home.Lock
 	server *http.Server
 	group  errgroup.Group
 	unused *unusedConns
@@ -67,7 +68,7 @@ const connectWait = 15 * time.Second
 
 // Dial leads when nobody does, else dials the leader.
 func Dial(ctx context.Context, env *setup.Env, o Options) (*Conn, error) {
-	home := leader.Home(env.Home)
+	home := home.Home(env.Home)
 	c := &Conn{Env: env, o: o, Socket: home.Socket()}
 	c.Client = api.NewClient(c.Socket)
 	if err := c.Establish(ctx); err != nil {
@@ -159,9 +160,9 @@ func (c *Conn) find(ctx context.Context) error {
 
 // takeLead leads, or has a background process lead, if nobody does.
 func (c *Conn) takeLead(ctx context.Context) (bool, error) {
-	lock, err := leader.Home(c.Env.Home).Acquire()
+	lock, err := home.Home(c.Env.Home).Acquire()
 	switch {
-	case errors.Is(err, leader.ErrLed):
+	case errors.Is(err, home.ErrLed):
 		return false, nil
 	case leader.IsReadOnly(err) && !c.o.Serve:
 		return true, c.readOnly()
@@ -226,7 +227,7 @@ func (c *Conn) askForLead(ctx context.Context, dial *api.Client, h api.Hello) er
 }
 
 // lead opens the state and serves it on the socket, until end or a hand-over.
-func lead(env *setup.Env, o Options, lock *leader.Lock, readOnly string) (*leadership, error) {
+func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leadership, error) {
 	network, err := equip.BuildNetwork(env, o.Network)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
@@ -243,7 +244,7 @@ func lead(env *setup.Env, o Options, lock *leader.Lock, readOnly string) (*leade
 	bounds.WithSettings(env.Settings)
 	cfg := leader.Config{
 		Models: models, ModelsOf: env.ModelsOf, Credentials: env.Credentials, Policy: rules, Notify: env.Notifications(), Settings: env.LeaderSettings(), Providers: env.AgentProviders(), Transport: env.ModelTransport(),
-		Home: leader.Home(env.Home), Version: env.Version, API: env.API, Oldest: env.Oldest, Serving: o.Serve, Self: env.Exe,
+		Home: home.Home(env.Home), Version: env.Version, API: env.API, Oldest: env.Oldest, Serving: o.Serve, Self: env.Exe,
 		Spritekit: env.Spritekit(o.Spritekit), Path: env.Getenv("PATH"), Tools: equip.ListHostTools(env, env.Paths(env.Settings.Tools)), CheckTool: func(path string) (string, error) { return equip.CheckTool(env, path) }, Shared: equip.FindSharedCaches(env.Console),
 		Network: network, Image: env.Expand(env.Settings.Image), Remote: env.RemoteSprites(), Environ: env.Environ, Log: env.Log, WrapLog: env.WrapLog,
 		Name: env.Settings.Git.Name, Email: env.Settings.Git.Email, MinIsolation: sandbox.Level(bounds.Least), NoRoot: env.Settings.NoRoot, Box: bounds.Limits(),
@@ -255,7 +256,7 @@ func lead(env *setup.Env, o Options, lock *leader.Lock, readOnly string) (*leade
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
-	socket := leader.Home(env.Home).Socket()
+	socket := home.Home(env.Home).Socket()
 	if readOnly != "" {
 		socket = filepath.Join(readOnly, leader.SocketName)
 	}

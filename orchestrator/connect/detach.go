@@ -19,7 +19,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -36,7 +36,7 @@ func idleTime(env *setup.Env) time.Duration {
 // startLeader starts lattice serve in the background and waits until it leads. It is no error when another process was
 // faster to lead.
 func startLeader(ctx context.Context, env *setup.Env) error {
-	logs := leader.Home(env.Home).Logs()
+	logs := home.Home(env.Home).Logs()
 	_ = os.MkdirAll(logs, 0o700) // without room for logs there are none
 	path := filepath.Join(logs, "serve.log")
 	before := fileSize(path)

@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/host"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
@@ -25,17 +25,17 @@ const storeLimit = time.Minute
 // lookAtLeader says who leads. While nobody does, it holds the lock for the moment in which it looks into the store, so
 // that no leader finds the store taken.
 func lookAtLeader(ctx context.Context, env *setup.Env) []Check {
-	home := leader.Home(env.Home)
-	lock, err := home.Acquire()
-	if errors.Is(err, leader.ErrLed) {
+	dir := home.Home(env.Home)
+	lock, err := dir.Acquire()
+	if errors.Is(err, home.ErrLed) {
 		return lookAtOther(ctx, env)
 	}
 	if err != nil {
 		return []Check{check("leader", Fail, "set LATTICE_HOME to a directory that you may write", "%v", err)}
 	}
-	free := check("leader", OK, "", "nobody leads %s; the next command will, on %s", env.Home, home.Socket())
-	checks := []Check{free, lookAtStore(ctx, home.Store())}
-	if host, ok := lookAtHost(home.Sprites()); ok {
+	free := check("leader", OK, "", "nobody leads %s; the next command will, on %s", env.Home, dir.Socket())
+	checks := []Check{free, lookAtStore(ctx, dir.Store())}
+	if host, ok := lookAtHost(dir.Sprites()); ok {
 		checks = append(checks, host)
 	}
 	if err := lock.Unlock(); err != nil {
@@ -46,7 +46,7 @@ func lookAtLeader(ctx context.Context, env *setup.Env) []Check {
 
 // lookAtOther asks the process that leads.
 func lookAtOther(ctx context.Context, env *setup.Env) []Check {
-	socket := leader.Home(env.Home).Socket()
+	socket := home.Home(env.Home).Socket()
 	c := api.NewClient(socket)
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, helloWait)

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/spritekit/lattice/orchestrator/equip"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/skillset"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -141,7 +141,7 @@ func lookAtGit(ctx context.Context) []Check {
 // lookAtSpritekit finds the binary that sprites get and has it say what it is. That it runs here says that it runs in
 // sprites of this machine.
 func lookAtSpritekit(ctx context.Context, env *setup.Env, told string) []Check {
-	path, err := leader.FindSpritekit(env.Spritekit(told), env.Exe, env.Getenv("PATH"))
+	path, err := skillset.FindSpritekit(env.Spritekit(told), env.Exe, env.Getenv("PATH"))
 	if err != nil {
 		return []Check{problemCheck("spritekit", err)}
 	}
@@ -159,7 +159,7 @@ func lookAtSpritekit(ctx context.Context, env *setup.Env, told string) []Check {
 	case v.OS != runtime.GOOS || v.Arch != runtime.GOARCH:
 		return []Check{check("spritekit", Warn, remedy, "%s is for %s/%s, which this %s/%s machine only emulates", path, v.OS, v.Arch, runtime.GOOS, runtime.GOARCH)}
 	}
-	if leader.FindExtra(path) == "" {
+	if skillset.FindExtra(path) == "" {
 		return []Check{check("spritekit", Warn, "make build puts both files there",
 			"%s is there without %s beside it: sprites have no spritekit mcp, and no git where their image has none", path, protocol.Extra)}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/equip"
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -169,7 +169,7 @@ func (t trial) bounds(ctx context.Context) (checks []Check) {
 }
 
 func openTrial(ctx context.Context, env *setup.Env) (trial, error) {
-	home := leader.Home(env.Home)
+	home := home.Home(env.Home)
 	c := api.NewClient(home.Socket())
 	defer c.Close()
 	hello, err := func() (api.Hello, error) {

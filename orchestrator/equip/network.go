@@ -18,7 +18,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/host/egress"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
+	"github.com/spritekit/lattice/orchestrator/leader/skillset"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -54,7 +55,7 @@ func (o *Options) Check(env *setup.Env, sprite string) error {
 	case o.Spritekit != "" && sprite != "":
 		return fault.BadInput("spritekit_of_sprite", "which skills a sprite has is chosen when it is made, and %s is there already", sprite).WithHint("leave --sprite out, or make one: lattice sprite create NAME --spritekit %s", o.Spritekit)
 	case o.Spritekit != "":
-		_, err := leader.FindSpritekit(o.Spritekit, env.Exe, "")
+		_, err := skillset.FindSpritekit(o.Spritekit, env.Exe, "")
 		return err
 	}
 	return nil
@@ -96,7 +97,7 @@ func ChooseReach(ctx context.Context, env *setup.Env, o NetworkOptions) (preset 
 	if env.RemoteSprites() != nil {
 		return "", nil
 	}
-	client := api.NewClient(leader.Home(env.Home).Socket())
+	client := api.NewClient(home.Home(env.Home).Socket())
 	defer client.Close()
 	told, err := client.Hello(ctx)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/dropin"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/skillset"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -65,7 +65,7 @@ func SendSkills(ctx context.Context, env *setup.Env, c *sprites.Client, sprite s
 		return nil
 	}
 	for _, dir := range folders {
-		if err := leader.SendSkill(ctx, c, sprite, dir); err != nil {
+		if err := skillset.SendSkill(ctx, c, sprite, dir); err != nil {
 			return err
 		}
 	}
@@ -78,11 +78,11 @@ func RefuseNoPermission() error {
 }
 
 // NewEquipment is what remote sprites are given, with a spritekit as told, beside lattice or on PATH.
-func NewEquipment(env *setup.Env, c *sprites.Client, spritekit string) leader.Equipment {
-	return leader.Equipment{
+func NewEquipment(env *setup.Env, c *sprites.Client, spritekit string) skillset.Equipment {
+	return skillset.Equipment{
 		Client: c,
 		Find: func(arch string) (string, error) {
-			return leader.FindSpritekitFor(env.Spritekit(spritekit), env.Exe, env.Getenv("PATH"), arch)
+			return skillset.FindSpritekitFor(env.Spritekit(spritekit), env.Exe, env.Getenv("PATH"), arch)
 		},
 		Warn: func(message string) { fmt.Fprintf(env.Err, "lattice: %s\n", message) },
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/host"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
+	"github.com/spritekit/lattice/orchestrator/leader/skillset"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	. "github.com/spritekit/lattice/orchestrator/sprites/spritestest"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -23,7 +24,7 @@ type remote struct {
 	man      *Middleman
 	client   *sprites.Client
 	warnings []string
-	leader.Equipment
+	skillset.Equipment
 }
 
 func newRemote(t *testing.T, skills string) *remote {
@@ -45,9 +46,9 @@ func newRemote(t *testing.T, skills string) *remote {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	r.client = sprites.New(r.man.URL, "", &http.Client{Transport: transport})
-	r.Equipment = leader.Equipment{
+	r.Equipment = skillset.Equipment{
 		Client: r.client, Warn: func(w string) { r.warnings = append(r.warnings, w) },
-		Find: func(arch string) (string, error) { return leader.FindSpritekitFor(spritekit, "", "", arch) },
+		Find: func(arch string) (string, error) { return skillset.FindSpritekitFor(spritekit, "", "", arch) },
 	}
 	if _, err := r.client.Create(t.Context(), sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
@@ -118,7 +119,7 @@ func TestOtherSkillsAreReplacedAndSaid(t *testing.T) {
 // TestSkillsThatCannotBeWritten: those of the host are used when they speak our protocol, and never replaced.
 func TestSkillsThatCannotBeWritten(t *testing.T) {
 	install := func(spritekit string) string {
-		dir, err := leader.InstallSkills(leader.Home(t.TempDir()), spritekit)
+		dir, err := skillset.InstallSkills(home.Home(t.TempDir()), spritekit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +170,7 @@ func TestSpritesThatCannotBeEquipped(t *testing.T) {
 		t.Errorf("Equip with a /skills that cannot be written = %v", err)
 	}
 	r.sh("chmod 755 /skills")
-	r.Find = func(arch string) (string, error) { return leader.FindSpritekitFor("", "", "", "mips") }
+	r.Find = func(arch string) (string, error) { return skillset.FindSpritekitFor("", "", "", "mips") }
 	if err := r.Equip(t.Context(), "s"); !errors.As(err, &refused) || refused.Fault.Code != "spritekit_missing" || !strings.Contains(refused.Fault.Hint, "GOARCH=mips") {
 		t.Errorf("Equip without a spritekit = %v", err)
 	}
@@ -231,7 +232,7 @@ func TestFindSpritekitFor(t *testing.T) {
 	}
 	try := func(told, arch, want string) {
 		t.Helper()
-		got, err := leader.FindSpritekitFor(told, filepath.Join(dir, "lattice"), "", arch)
+		got, err := skillset.FindSpritekitFor(told, filepath.Join(dir, "lattice"), "", arch)
 		if want == "" && (err == nil || !strings.Contains(err.Error(), arch)) || want != "" && got != filepath.Join(dir, want) {
 			t.Errorf("FindSpritekitFor(%q, %s) = %q, %v, want %q", told, arch, got, err, want)
 		}

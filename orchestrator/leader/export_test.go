@@ -1,7 +1,9 @@
 package leader
 
+import "github.com/spritekit/lattice/orchestrator/leader/drive"
+
 // Loaded is how many runs the leader has in memory.
-func (l *Leader) Loaded() int { return l.drives.countLoaded() }
+func (l *Leader) Loaded() int { return l.drives.CountLoaded() }
 
 // KeepLoaded is how many ended ones stay.
-const KeepLoaded = keepLoaded
+const KeepLoaded = drive.KeepLoaded

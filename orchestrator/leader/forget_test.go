@@ -7,6 +7,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 )
 
 const packs = `{"execir_version":"1.0","id":"packs","tools":[],"entry_node":"p","nodes":[{"id":"p","op":"PACK","inputs":{"a":1}}],"edges":[]}`
@@ -14,7 +15,7 @@ const packs = `{"execir_version":"1.0","id":"packs","tools":[],"entry_node":"p",
 // TestEndedRunsAreForgotten holds that a leader keeps few of the runs that have ended in memory, and all of those that have
 // not; those that it let go are shown, cancelled and gone back in as before.
 func TestEndedRunsAreForgotten(t *testing.T) {
-	l, _ := lead(t, leader.Home(t.TempDir()))
+	l, _ := lead(t, home.Home(t.TempDir()))
 	waits := start(t, l, ask, "")
 	if v := watch(t, l, waits, ""); v.Status != lattice.Waiting {
 		t.Fatalf("%s is %s, want waiting", waits, v.Status)
@@ -41,7 +42,7 @@ func TestEndedRunsAreForgotten(t *testing.T) {
 // TestListsOfRuns holds that lists are bounded and go on where another one ended, and that open ones are found however many
 // others there are.
 func TestListsOfRuns(t *testing.T) {
-	l, _ := lead(t, leader.Home(t.TempDir()))
+	l, _ := lead(t, home.Home(t.TempDir()))
 	waits := start(t, l, ask, "")
 	watch(t, l, waits, "")
 	var ids []string

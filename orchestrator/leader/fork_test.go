@@ -9,6 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	. "github.com/spritekit/lattice/orchestrator/sprites/spritestest"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -20,7 +21,7 @@ const askOften = `{"execir_version":"1.0","id":"often","tools":[],"entry_node":"
 
 // Asking for forks again, with one key, goes on from the moment that was meant first, whatever the run has done since.
 func TestForkAgain(t *testing.T) {
-	l, _ := lead(t, leader.Home(t.TempDir()))
+	l, _ := lead(t, home.Home(t.TempDir()))
 	id := start(t, l, askOften, "")
 	watch(t, l, id, "")
 	req := api.ForkRequest{Key: "abcdefghij234567", At: "ask", N: 1}
@@ -57,7 +58,7 @@ func TestForkAgain(t *testing.T) {
 func TestCopiesWhereNothingIsCopied(t *testing.T) {
 	r := newRemote(t, "")
 	r.man.Do(Fault{On: On("POST", "/fork"), Times: -1, Instead: Answer(http.StatusNotFound, "text/plain", "404 page not found")})
-	l, _ := lead(t, leader.Home(t.TempDir()), func(c *leader.Config) { c.Remote = r.client })
+	l, _ := lead(t, home.Home(t.TempDir()), func(c *leader.Config) { c.Remote = r.client })
 	flow := `{"execir_version":"1.0","id":"w","tools":["fs.write"],"entry_node":"w","nodes":[{"id":"w","op":"TOOL_CALL","tool":"fs.write","sprite":"fork","args":{"path":"a","content":"b"}}],"edges":[]}`
 	_, err := l.Start(t.Context(), api.RunRequest{Flow: []byte(flow)})
 	var refused *fault.Error
@@ -73,7 +74,7 @@ func TestCopiesWhereNothingIsCopied(t *testing.T) {
 func TestForkWhereNothingIsCopied(t *testing.T) {
 	r := newRemote(t, "")
 	r.man.Do(Fault{On: On("POST", "/fork"), Times: -1, Instead: Answer(http.StatusNotFound, "text/plain", "404 page not found")})
-	l, _ := lead(t, leader.Home(t.TempDir()), func(c *leader.Config) { c.Remote = r.client })
+	l, _ := lead(t, home.Home(t.TempDir()), func(c *leader.Config) { c.Remote = r.client })
 	id := start(t, l, `{"execir_version":"1.0","id":"w","tools":["fs.write"],"entry_node":"w","nodes":[{"id":"w","op":"TOOL_CALL","tool":"fs.write","args":{"path":"a","content":"b"}}],"edges":[]}`, "")
 	if v := watch(t, l, id, ""); v.Status != lattice.Succeeded {
 		t.Fatalf("%s is %s: %+v", id, v.Status, v.Error)

@@ -9,12 +9,13 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 )
 
 // TestFormerStore opens a store that a lattice wrote which stored the state with each fact and no checksums. Its run, which
 // a person was asked in twice and answered once, is shown, told again and brought to its end.
 func TestFormerStore(t *testing.T) {
-	home := leader.Home(t.TempDir())
+	home := home.Home(t.TempDir())
 	f, err := os.Open("testdata/schema1.db.gz")
 	if err != nil {
 		t.Fatal(err)

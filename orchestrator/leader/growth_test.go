@@ -9,13 +9,15 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/store"
 )
 
 // TestLooksCostTheSame holds that the lists and looks of a leader do the same work among 100 runs and among 2,000: it
 // counts allocations, of which each record that is read makes some.
 func TestLooksCostTheSame(t *testing.T) {
-	home := Home(t.TempDir())
+	home := home.Home(t.TempDir())
 	run := runWithActions(t, home)
 	l := openLeader(t, home, nil, nil)
 	defer func() {
@@ -44,7 +46,7 @@ func TestLooksCostTheSame(t *testing.T) {
 		}
 		group.Wait()
 	}
-	rec, err := l.records.load(run)
+	rec, err := l.Records.Load(run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,12 +55,12 @@ func TestLooksCostTheSame(t *testing.T) {
 		"events --work-item": func() error { _, err := l.Runs(t.Context(), api.RunList{WorkItem: rec.WorkItem}); return err },
 		"open runs":          func() error { _, err := l.Runs(t.Context(), api.RunList{Open: true}); return err },
 		"doctor":             func() error { l.Hello(); _, err := l.Runs(t.Context(), api.RunList{Limit: 1}); return err },
-		"spare checkpoints":  func() error { _, err := l.views.states.encodeUsers("dev"); return err },
-		"sprite free":        func() error { return l.views.states.checkSpriteFree(run, "dev") },
+		"spare checkpoints":  func() error { _, err := l.Views.States.EncodeUsers("dev"); return err },
+		"sprite free":        func() error { return l.Views.States.CheckSpriteFree(run, "dev") },
 		"rewind": func() error {
-			p := past{record: rec, facts: []lattice.Entry{{Seq: 1}}, points: []replay.Point{{Moment: lattice.Moment{Seq: 1}, Files: replay.FilesUnchanged}}}
+			p := history.Past{Run: rec, Facts: []lattice.Entry{{Seq: 1}}, Points: []replay.Point{{Moment: lattice.Moment{Seq: 1}, Files: replay.FilesUnchanged}}}
 			p.Sprite = "dev"
-			return l.views.states.markShared(p)
+			return l.Views.States.MarkShared(p)
 		},
 	}
 	costs := map[string]float64{}

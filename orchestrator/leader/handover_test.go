@@ -15,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -25,7 +26,7 @@ const steps = `{"execir_version":"1.0","id":"steps","tools":["test.run","fs.writ
 
 // A leader that cannot come to rest in time goes on as if nobody had asked.
 func TestHandOverThatIsGivenUp(t *testing.T) {
-	l, _ := lead(t, leader.Home(t.TempDir()))
+	l, _ := lead(t, home.Home(t.TempDir()))
 	id := start(t, l, sleep, "")
 	watch(t, l, id, "PHASE_STARTED")
 	_, err := l.HandOver(t.Context(), api.HandoverRequest{Version: "next", WaitS: 0.02})
@@ -53,7 +54,7 @@ func TestHandOverThatIsGivenUp(t *testing.T) {
 
 // A request for the lead that does not say who leads next changes nothing.
 func TestHandOverToNobody(t *testing.T) {
-	home := leader.Home(t.TempDir())
+	home := home.Home(t.TempDir())
 	l, _ := lead(t, home)
 	hc := api.HTTPClient(home.Socket())
 	defer hc.CloseIdleConnections()
@@ -74,7 +75,7 @@ func TestHandOverToNobody(t *testing.T) {
 
 // What is begun is finished, the rest is left to the next leader, with the values that are in no store.
 func TestHandOver(t *testing.T) {
-	home := leader.Home(t.TempDir())
+	home := home.Home(t.TempDir())
 	l, end := lead(t, home)
 	v, err := l.Start(t.Context(), api.RunRequest{Flow: []byte(steps), Detach: true, Options: api.Options{AgentEnv: []string{"KEY"}, Values: api.Values{Secrets: map[string]string{"KEY": "v=1"}}}})
 	if err != nil {
@@ -130,7 +131,7 @@ func TestHandOver(t *testing.T) {
 
 // Leave is for a process whose own work is done: it does not wait for ever for the work of others.
 func TestLeave(t *testing.T) {
-	l, _ := lead(t, leader.Home(t.TempDir()))
+	l, _ := lead(t, home.Home(t.TempDir()))
 	if left := l.Leave(t.Context()); left != nil {
 		t.Errorf("Leave without runs = %v", left)
 	}
@@ -150,7 +151,7 @@ func TestLeave(t *testing.T) {
 func drowsy(cfg *leader.Config) { cfg.WarmAfter = 100 * time.Millisecond }
 
 func TestRetire(t *testing.T) {
-	home := leader.Home(t.TempDir())
+	home := home.Home(t.TempDir())
 	l, end := lead(t, home, drowsy)
 	id := start(t, l, sleep, "")
 	watch(t, l, id, "PHASE_STARTED")
@@ -195,7 +196,7 @@ func TestRetire(t *testing.T) {
 
 // A command that goes on in a sprite keeps the leader, whether or not somebody is attached to it.
 func TestRetireWaitsForSprites(t *testing.T) {
-	home := leader.Home(t.TempDir())
+	home := home.Home(t.TempDir())
 	l, _ := lead(t, home, drowsy)
 	hc := api.HTTPClient(home.Socket())
 	defer hc.CloseIdleConnections()
@@ -234,7 +235,7 @@ func TestRetireWaitsForSprites(t *testing.T) {
 
 // Starting twice with one key is starting once, for askers who have not heard of the first time.
 func TestStartTwice(t *testing.T) {
-	l, _ := lead(t, leader.Home(t.TempDir()))
+	l, _ := lead(t, home.Home(t.TempDir()))
 	req := api.RunRequest{Flow: []byte(ask), Key: "abcdefghij234567"}
 	one, err := l.Start(t.Context(), req)
 	if err != nil || one.RunID != "run_abcdefghij234567" {
@@ -257,7 +258,7 @@ func TestStartTwice(t *testing.T) {
 
 // Of opposite decisions at the same time one counts, and every client of the other side hears which.
 func TestDecideAgainstEachOther(t *testing.T) {
-	home := leader.Home(t.TempDir())
+	home := home.Home(t.TempDir())
 	l, _ := lead(t, home)
 	id := start(t, l, ask, "")
 	watch(t, l, id, "")

@@ -1,7 +1,7 @@
 // Package leader is the one process that leads a state directory: it owns the store, the runners and the embedded sprite
 // host, and serves all of it behind one http.Handler (DESIGN 1). Start with Leader, the api.Service, and Leader.compose,
-// which connects the parts: runs starts them, drives drives them, views shows them, decisions takes answers, travel goes
-// back and copies, storage and pruner look after what is kept. DESIGN.md in this folder says what each part owns.
+// which connects the parts. Each part is a package below this one; DESIGN.md in this folder says what each owns and how a
+// part is added.
 //
 // A leader drives the runs that it is asked to drive and no others: opening a home never continues an interrupted run.
 // It decides nothing about the course of a run; that is engine.Step.
@@ -24,6 +24,17 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/drive"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
+	"github.com/spritekit/lattice/orchestrator/leader/prepare"
+	"github.com/spritekit/lattice/orchestrator/leader/problem"
+	"github.com/spritekit/lattice/orchestrator/leader/retention"
+	"github.com/spritekit/lattice/orchestrator/leader/runs"
+	"github.com/spritekit/lattice/orchestrator/leader/skillset"
+	"github.com/spritekit/lattice/orchestrator/leader/storage"
+	"github.com/spritekit/lattice/orchestrator/leader/travel"
+	"github.com/spritekit/lattice/orchestrator/leader/views"
 	"github.com/spritekit/lattice/orchestrator/modelroute"
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/session"
@@ -35,7 +46,7 @@ import (
 
 // Config of Open.
 type Config struct {
-	Home      Home
+	Home      home.Home
 	Version   string          // of this build
 	API       int             // version of the leader's interface, 0 = api.Version
 	Oldest    int             // oldest one of clients that are served, 0 = api.Oldest
@@ -66,7 +77,7 @@ type Config struct {
 	// WarmAfter is when an idle sprite of the embedded host falls asleep; 0 is the host's own.
 	WarmAfter time.Duration
 	// Models answers for models where a run does not say which; nil: none.
-	Models Models
+	Models drive.Models
 	// Policy holds the server's layers of the policy, the first one first.
 	Policy []policy.Layer
 	// Notify says where people are told about runs.
@@ -74,7 +85,7 @@ type Config struct {
 	// Credentials returns what this process authenticates with, by the names under which it may be reported. It may be nil.
 	Credentials func() map[string]string
 	// ModelsOf answers for the models that a run was started with. key is the value of a variable that holds one's key.
-	ModelsOf func(m lattice.Models, key func(name string) string) (Models, error)
+	ModelsOf func(m lattice.Models, key func(name string) string) (drive.Models, error)
 	// Told is what a flag of lattice serve said of the network.
 	Told struct {
 		Network   string
@@ -98,29 +109,29 @@ type Config struct {
 // Leader leads one home: it composes the parts that own the state, and serves them as the api.Service. It is safe for
 // concurrent use.
 type Leader struct {
-	*records
-	*outputs
-	*views
-	*runs
-	*travel
-	*reviewer
-	*decisions
-	*notes
-	*artifacts
-	*pruner
-	*storage
-	*succession
+	*history.Records
+	*history.Outputs
+	*views.Views
+	*runs.Starter
+	*travel.Travel
+	*travel.Reviewer
+	*runs.Decisions
+	*runs.Notes
+	*retention.Artifacts
+	*retention.Pruner
+	*storage.Storage
+	*drive.Succession
 
 	cfg      Config
-	home     Home
+	home     home.Home
 	store    *store.Store
 	host     *host.Host // nil with a remote Sprites API
 	client   *sprites.Client
 	git      *worktree.Git
 	session  *session.Session
-	models   *models
+	models   *drive.ModelSet
 	agents   *agents
-	drives   *drives
+	drives   *drive.Drives
 	notifier *notifier
 	handler  http.Handler
 	// hostless is the reason that the embedded host could not be opened. Runs can then be read and backed up, nothing else.
@@ -135,9 +146,9 @@ type Leader struct {
 // Open opens the home. The caller holds its lock.
 func Open(cfg Config) (*Leader, error) {
 	l := &Leader{cfg: cfg, home: cfg.Home}
-	l.models = &models{own: cfg.Models, open: cfg.ModelsOf}
-	l.drives = newDrives(cfg.Log, cfg.Serving, &values{models: l.models})
-	l.succession = &succession{drives: l.drives, activity: l.drives.activity, log: cfg.Log, handed: make(chan struct{}), ending: make(chan struct{})}
+	l.models = &drive.ModelSet{Own: cfg.Models, Open: cfg.ModelsOf}
+	l.drives = drive.NewDrives(cfg.Log, cfg.Serving, &drive.Values{Models: l.models})
+	l.Succession = &drive.Succession{Drives: l.drives, Activity: l.drives.Activity, Logger: cfg.Log, Handed: make(chan struct{}), Ending: make(chan struct{})}
 	l.quiesced = sync.OnceValue(l.quiesce)
 	if err := l.open(); err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -149,11 +160,11 @@ func (l *Leader) open() (err error) {
 	if l.cfg.ReadOnly != "" {
 		return l.openReadOnly()
 	}
-	if err := sweep(l.home); err != nil {
-		return StoreProblem(err)
+	if err := storage.Sweep(l.home); err != nil {
+		return problem.StoreProblem(err)
 	}
 	if l.store, err = store.Open(l.home.Store()); err != nil {
-		return StoreProblem(err)
+		return problem.StoreProblem(err)
 	}
 	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.home.Scratch(), Mirrors: l.home.Mirrors()}); err != nil {
 		return err
@@ -172,15 +183,15 @@ func (l *Leader) open() (err error) {
 
 // openAgents makes the routes by which agents reach models, which the embedded host takes when it is opened.
 func (l *Leader) openAgents() {
-	l.records = &records{store: l.store}
-	l.agents = &agents{home: l.home, log: l.cfg.Log, records: l.records, values: l.drives.values, drives: l.drives, models: l.models,
+	l.Records = &history.Records{Store: l.store}
+	l.agents = &agents{home: l.home, log: l.cfg.Log, records: l.Records, values: l.drives.Values, drives: l.drives, models: l.models,
 		providers: l.cfg.Providers, environment: l.cfg.Environ, credentials: l.cfg.Credentials}
 	l.agents.routes = modelroute.New(modelroute.Options{Upstream: l.agents.findUpstream, Record: l.agents.recordUse, Transport: l.cfg.Transport})
 }
 
 // compose connects the parts. Each one holds those that it needs; none holds the Leader.
 func (l *Leader) compose(sprites http.Handler) {
-	d, watchers, values, activity := l.drives, l.drives.watchers, l.drives.values, l.drives.activity
+	d, watchers, values, activity := l.drives, l.drives.Watchers, l.drives.Values, l.drives.Activity
 	disk := func() string { // "" where nothing is known of it, as with a remote host
 		if l.host == nil {
 			return ""
@@ -188,61 +199,61 @@ func (l *Leader) compose(sprites http.Handler) {
 		return l.host.Disk()
 	}
 	l.agents.routed = l.host != nil
-	l.outputs = &outputs{home: l.home, log: l.cfg.Log, records: l.records, watchers: watchers}
-	states := &states{store: l.store, records: l.records, live: d, disk: disk}
-	copies := &copies{client: l.client}
-	preparer := &preparer{home: l.home, client: l.client, git: l.git, host: l.host, records: l.records, copies: copies, outputs: l.outputs, name: l.cfg.Name, email: l.cfg.Email, spritekit: l.cfg.Spritekit, self: l.cfg.Self, path: l.cfg.Path, warn: l.cfg.Warn, noSkills: l.noSkills, noSpritekit: l.noSpritekit}
-	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.outputs.open, Secrets: l.agents.environ, Issued: states.listIssued, Equip: preparer.equip})
-	preparer.session = l.session
+	l.Outputs = &history.Outputs{Home: l.home, Logger: l.cfg.Log, Records: l.Records, Watchers: watchers}
+	states := &history.States{Store: l.store, Records: l.Records, Live: d, Disk: disk}
+	copies := &retention.Copies{Client: l.client}
+	preparer := &prepare.Preparer{Home: l.home, Client: l.client, Git: l.git, Host: l.host, Records: l.Records, Copies: copies, Outputs: l.Outputs, Name: l.cfg.Name, Email: l.cfg.Email, Spritekit: l.cfg.Spritekit, Self: l.cfg.Self, Path: l.cfg.Path, Warn: l.cfg.Warn, NoSkills: l.noSkills, NoSpritekit: l.noSpritekit}
+	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.Outputs.Open, Secrets: l.agents.environ, Issued: states.ListIssued, Equip: preparer.Equip})
+	preparer.Session = l.session
 	l.notifier = newNotifier(l.cfg.Notify, l.home, l.cfg.Log)
-	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.findRepo, AgentEnv: l.records.agentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, PolicyOf: (&rules{server: l.cfg.Policy, records: l.records, states: states}).of})
+	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.FindRepo, AgentEnv: l.Records.AgentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, PolicyOf: (&prepare.Rules{Server: l.cfg.Policy, Records: l.Records, States: states}).Of})
 
-	l.views = &views{store: l.store, records: l.records, states: states, drives: d, watchers: watchers, values: values, copies: copies}
-	l.artifacts = &artifacts{home: l.home, store: l.store, client: l.client, records: l.records, outputs: l.outputs, log: l.cfg.Log}
-	l.pruner = &pruner{home: l.home, store: l.store, client: l.client, git: l.git, records: l.records, states: states, views: l.views, copies: copies, log: l.cfg.Log}
-	l.runs = &runs{home: l.home, store: l.store, client: l.client, host: l.host, git: l.git, disk: disk, network: l.cfg.Network, server: l.cfg.Policy, records: l.records, states: states, views: l.views, drives: d, values: values, models: l.models, preparer: preparer, copies: copies}
-	l.travel = &travel{store: l.store, client: l.client, session: l.session, disk: disk, records: l.records, states: states, views: l.views, drives: d, values: values, runs: l.runs, copies: copies, pruner: l.pruner}
-	l.reviewer = &reviewer{store: l.store, client: l.client, git: l.git, actor: actor, views: l.views, travel: l.travel}
-	l.decisions = &decisions{client: l.client, records: l.records, states: states, views: l.views, drives: d, runs: l.runs}
-	l.notes = &notes{store: l.store, records: l.records, drives: d, actor: actor}
-	l.storage = &storage{home: l.home, store: l.store, host: l.host, remote: l.cfg.Remote != nil, scratch: cmp.Or(l.cfg.ReadOnly, l.home.Scratch()), version: l.cfg.Version}
-	l.succession.client, l.succession.embedded = l.client, l.host != nil
+	l.Views = &views.Views{Store: l.store, Records: l.Records, States: states, Drives: d, Watchers: watchers, Values: values, Copies: copies}
+	l.Artifacts = &retention.Artifacts{Home: l.home, Store: l.store, Client: l.client, Records: l.Records, Outputs: l.Outputs, Logger: l.cfg.Log}
+	l.Pruner = &retention.Pruner{Home: l.home, Store: l.store, Client: l.client, Git: l.git, Records: l.Records, States: states, Views: l.Views, Copies: copies, Logger: l.cfg.Log}
+	l.Starter = &runs.Starter{Home: l.home, Store: l.store, Client: l.client, Host: l.host, Git: l.git, Disk: disk, Network: l.cfg.Network, Server: l.cfg.Policy, Records: l.Records, States: states, Views: l.Views, Drives: d, Values: values, Models: l.models, Preparer: preparer, Copies: copies}
+	l.Travel = &travel.Travel{Store: l.store, Client: l.client, Session: l.session, Disk: disk, Records: l.Records, States: states, Views: l.Views, Drives: d, Values: values, Starter: l.Starter, Copies: copies, Pruner: l.Pruner}
+	l.Reviewer = &travel.Reviewer{Store: l.store, Client: l.client, Git: l.git, Actor: actor, Views: l.Views, Travel: l.Travel}
+	l.Decisions = &runs.Decisions{Client: l.client, Records: l.Records, States: states, Views: l.Views, Drives: d, Starter: l.Starter}
+	l.Notes = &runs.Notes{Store: l.store, Records: l.Records, Drives: d, Actor: actor}
+	l.Storage = &storage.Storage{Home: l.home, Store: l.store, Host: l.host, Remote: l.cfg.Remote != nil, Scratch: cmp.Or(l.cfg.ReadOnly, l.home.Scratch()), Version: l.cfg.Version}
+	l.Succession.Client, l.Succession.Embedded = l.client, l.host != nil
 
-	boundaries := &boundaries{Session: l.session, client: l.client, states: states, log: l.cfg.Log}
+	boundaries := &retention.Boundaries{Session: l.session, Client: l.client, States: states, Log: l.cfg.Log}
 	var journal driver.Log = l.store
 	if l.cfg.WrapLog != nil {
 		journal = l.cfg.WrapLog(journal)
 	}
-	l.pruner.forget = func(ctx context.Context, sprite string) {
+	l.Pruner.Forget = func(ctx context.Context, sprite string) {
 		l.session.Forget(ctx, sprite)
-		boundaries.forget(sprite)
+		boundaries.DropCount(sprite)
 	}
-	d.records, d.hostless, d.sessions = l.records, l.hostless, l.session
-	d.recovery = &recovery{client: l.client, disk: disk, records: l.records, log: l.cfg.Log}
+	d.Records, d.Hostless, d.Sessions = l.Records, l.hostless, l.session
+	d.Recovery = &drive.Recovery{Client: l.client, Disk: disk, Records: l.Records, Log: l.cfg.Log}
 	journal = notifyingLog{journal, l.notifier}
-	d.deps = func(id string) driver.Deps {
-		return withClocks(driver.Deps{
-			Log: actionLog{Log: journal, outputs: l.outputs}, Caller: l.session, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: actor, Model: asker{func() (Models, error) { return l.models.find(d.modelsOf(id)) }},
-			OnEntry: func(entries []lattice.Entry) { watchers.notify(entries[0].Run) },
+	d.Deps = func(id string) driver.Deps {
+		return drive.WithClocks(driver.Deps{
+			Log: runs.ActionLog{Log: journal, Outputs: l.Outputs}, Caller: l.session, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: actor, Model: drive.Asker{Models: func() (drive.Models, error) { return l.models.Find(d.ModelsOf(id)) }},
+			OnEntry: func(entries []lattice.Entry) { watchers.Notify(entries[0].Run) },
 		})
 	}
-	d.ended = func(id string, r *driver.Runner, status lattice.RunStatus) {
+	d.Ended = func(id string, r *driver.Runner, status lattice.RunStatus) {
 		if status == lattice.Succeeded || status == lattice.Canceled {
-			l.pruner.removeCopies(id, r)
+			l.Pruner.RemoveCopies(id, r)
 		}
-		l.artifacts.collect(id)
-		l.pruner.pruneAfter(id)
+		l.Artifacts.Collect(id)
+		l.Pruner.PruneAfter(id)
 	}
-	l.handler = activity.countRequests(api.Handler(l, sprites))
+	l.handler = activity.CountRequests(api.Handler(l, sprites))
 }
 
 // openHost starts the embedded sprite host and a client that calls it in process.
 func (l *Leader) openHost() (http.Handler, error) {
 	skills := ""
-	spritekit, err := FindSpritekit(l.cfg.Spritekit, l.cfg.Self, l.cfg.Path)
+	spritekit, err := skillset.FindSpritekit(l.cfg.Spritekit, l.cfg.Self, l.cfg.Path)
 	switch {
 	case err == nil:
-		if skills, err = InstallSkills(l.home, spritekit); err != nil {
+		if skills, err = skillset.InstallSkills(l.home, spritekit); err != nil {
 			return nil, err
 		}
 	case l.cfg.Spritekit != "":
@@ -253,7 +264,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	network := l.cfg.Network
 	network.Models = l.agents.routes.For
 	if l.host, err = host.Open(host.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
-		KeepSkill: func(dir string) (string, error) { return KeepSkill(l.home, dir) }, SkillsWith: func(base string, kept []string) (string, error) { return ComposeSkills(l.home, base, kept) }, InstallSkills: func(spritekit string) (string, error) { return InstallSkills(l.home, spritekit) }, LetHostPorts: true,
+		KeepSkill: func(dir string) (string, error) { return skillset.KeepSkill(l.home, dir) }, SkillsWith: func(base string, kept []string) (string, error) { return skillset.ComposeSkills(l.home, base, kept) }, InstallSkills: func(spritekit string) (string, error) { return skillset.InstallSkills(l.home, spritekit) }, LetHostPorts: true,
 		Network: network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, NoRoot: l.cfg.NoRoot, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
 		l.hostless = unopened(err)
 		l.noSkills = l.hostless
@@ -293,7 +304,7 @@ func (l *Leader) Hello() api.Hello {
 		Serving: l.cfg.Serving, PID: os.Getpid(), Home: string(l.home), Sandbox: "remote",
 		Network: l.cfg.Told.Network, HostPorts: l.cfg.Told.HostPorts, Settings: l.cfg.Settings,
 	}
-	h.Ending, h.Driven = l.drives.isClosing(), l.drives.countDriven()
+	h.Ending, h.Driven = l.drives.IsClosing(), l.drives.CountDriven()
 	if runs, err := l.store.Count(); err == nil {
 		h.Runs = runs
 	}
@@ -311,8 +322,8 @@ func (l *Leader) Hello() api.Hello {
 func (l *Leader) Quiesce() error { return l.quiesced() }
 
 func (l *Leader) quiesce() error {
-	close(l.succession.ending)
-	l.drives.stopAll()
+	close(l.Succession.Ending)
+	l.drives.StopAll()
 	l.notifier.close()
 	if l.session != nil {
 		l.session.Close()

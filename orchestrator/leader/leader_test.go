@@ -18,6 +18,7 @@ import (
 	_ "github.com/spritekit/lattice/orchestrator/host/sandbox/early" // the test binary is the init of its sandboxes
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -45,7 +46,7 @@ func TestMain(m *testing.M) {
 }
 
 // lead opens a home and serves it on its socket until the test ends or end is called.
-func lead(t *testing.T, home leader.Home, change ...func(*leader.Config)) (l *leader.Leader, end func()) {
+func lead(t *testing.T, home home.Home, change ...func(*leader.Config)) (l *leader.Leader, end func()) {
 	t.Helper()
 	lock, err := home.Acquire()
 	if err != nil {
@@ -127,7 +128,7 @@ func refusal(err error) string {
 }
 
 func TestDecideAtOnce(t *testing.T) {
-	l, _ := lead(t, leader.Home(t.TempDir()))
+	l, _ := lead(t, home.Home(t.TempDir()))
 	one, two := start(t, l, ask, ""), start(t, l, ask, "")
 	for _, id := range []string{one, two} {
 		if v := watch(t, l, id, ""); v.Status != lattice.Waiting {
@@ -174,7 +175,7 @@ func TestDecideAtOnce(t *testing.T) {
 
 // TestStopAndDrive ends with a leader that is closed while it drives; goleak and the host see to what it leaves behind.
 func TestStopAndDrive(t *testing.T) {
-	home := leader.Home(t.TempDir())
+	home := home.Home(t.TempDir())
 	l, end := lead(t, home)
 	one, two := start(t, l, sleep, ""), start(t, l, sleep, "")
 	for range 2 {

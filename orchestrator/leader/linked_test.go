@@ -11,6 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 )
 
 const asks = `{"execir_version":"1.0","id":"asks","tools":["agent.run"],"entry_node":"a","nodes":[{"id":"a","op":"TOOL_CALL","tool":"agent.run",
@@ -32,7 +33,7 @@ func (d dies) Append(ctx context.Context, run string, after lattice.Seq, entries
 // TestLinkedRunAfterCrash: an answer that is on disk is not lost with whoever gave it. The run that it begins is begun
 // once, by whoever comes by.
 func TestLinkedRunAfterCrash(t *testing.T) {
-	home := leader.Home(t.TempDir())
+	home := home.Home(t.TempDir())
 	answer := api.DecideRequest{Decision: lattice.Answer, Inputs: map[string]string{"answer": "red"}, By: "ada"}
 	first, end := lead(t, home, func(c *leader.Config) {
 		c.WrapLog = func(log driver.Log) driver.Log { return dies{log} }

@@ -12,6 +12,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/host/egress"
+	"github.com/spritekit/lattice/orchestrator/leader/drive"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/modelroute"
 )
 
@@ -24,14 +27,14 @@ type ModelProvider struct {
 
 // agents gives the agents of runs their variables and the way to their models. It holds no state of its own.
 type agents struct {
-	home    Home
+	home    home.Home
 	log     zerolog.Logger
-	records *records
-	values  *values
+	records *history.Records
+	values  *drive.Values
 	drives  interface {
-		isDriven(run string) (bool, error)
+		IsDriven(run string) (bool, error)
 	}
-	models      *models
+	models      *drive.ModelSet
 	routes      *modelroute.Routes
 	routed      bool // sprites reach the routes
 	providers   []ModelProvider
@@ -43,12 +46,12 @@ type agents struct {
 // a pass stands for the key and an address of the host for the provider's. Remote sprites do not reach the host, and get the
 // values themselves.
 func (a *agents) environ(run, sprite string) []string {
-	env := a.values.environ(run)
-	rec, err := a.records.load(run)
+	env := a.values.Environ(run)
+	rec, err := a.records.Load(run)
 	if err != nil || !a.routed {
 		return env
 	}
-	for _, name := range rec.kept.Routes {
+	for _, name := range rec.Kept.Routes {
 		p, known := modelroute.Find(name)
 		up, ok := a.findUpstream(run, name)
 		if !known || !ok {
@@ -67,15 +70,15 @@ func (a *agents) environ(run, sprite string) []string {
 // the run was started, else that of the settings.
 func (a *agents) findUpstream(run, provider string) (up modelroute.Upstream, ok bool) {
 	p, known := modelroute.Find(provider)
-	rec, err := a.records.load(run)
-	if !known || err != nil || !slices.Contains(rec.kept.Routes, provider) {
+	rec, err := a.records.Load(run)
+	if !known || err != nil || !slices.Contains(rec.Kept.Routes, provider) {
 		return up, false
 	}
-	if driven, _ := a.drives.isDriven(run); !driven {
+	if driven, _ := a.drives.IsDriven(run); !driven {
 		return up, false
 	}
 	env := map[string]string{}
-	for _, kv := range a.values.environ(run) {
+	for _, kv := range a.values.Environ(run) {
 		name, value, _ := strings.Cut(kv, "=")
 		env[name] = value
 	}
@@ -92,7 +95,7 @@ func (a *agents) findUpstream(run, provider string) (up modelroute.Upstream, ok 
 		if i < 0 {
 			return up, false
 		}
-		if up.Key, err = a.providers[i].Key(a.models.key); err != nil {
+		if up.Key, err = a.providers[i].Key(a.models.Key); err != nil {
 			a.log.Warn().Err(err).Str("run", run).Str("provider", provider).Msg("the key of the settings for agents")
 			return up, false
 		}

@@ -15,6 +15,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
+	"github.com/spritekit/lattice/orchestrator/leader/runs"
+	"github.com/spritekit/lattice/orchestrator/leader/storage"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -61,7 +64,7 @@ func (k killedAt) Append(ctx context.Context, run string, after lattice.Seq, ent
 const packs = `{"execir_version":"1.0","id":"packs","tools":[],"entry_node":"p","nodes":[{"id":"p","op":"PACK","inputs":{"a":1}}],"edges":[]}`
 
 // openLeader opens a leader on home with an actor of the test's.
-func openLeader(t *testing.T, home Home, actor performer, wrap func(driver.Log) driver.Log) *Leader {
+func openLeader(t *testing.T, home home.Home, actor runs.Performer, wrap func(driver.Log) driver.Log) *Leader {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -71,12 +74,12 @@ func openLeader(t *testing.T, home Home, actor performer, wrap func(driver.Log) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.notes.actor = actor
+	l.Notes.Actor = actor
 	return l
 }
 
 // runWithActions makes a run that has ended, and whose skills noted a push and a label.
-func runWithActions(t *testing.T, home Home) string {
+func runWithActions(t *testing.T, home home.Home) string {
 	t.Helper()
 	l := openLeader(t, home, nil, nil)
 	v, err := l.Start(t.Context(), api.RunRequest{Flow: []byte(packs)})
@@ -146,7 +149,7 @@ func TestActionDecisionsSurviveAKill(t *testing.T) {
 		{"ActionSettled", false, api.ActionApproved, 1},
 		{"ActionSettled", true, api.ActionFulfilled, 1},
 	} {
-		home := Home(t.TempDir())
+		home := home.Home(t.TempDir())
 		run := runWithActions(t, home)
 		actor, dead := &performed{done: map[string]bool{}}, false
 		l := openLeader(t, home, actor, func(log driver.Log) driver.Log { return killedAt{log, at.fact, at.after, &dead} })
@@ -193,7 +196,7 @@ func TestActionDecisionsSurviveAKill(t *testing.T) {
 
 // TestRefusedActionIsOpenAgain holds that a push that the remote refuses stays open, with the reason, and can be rejected.
 func TestRefusedActionIsOpenAgain(t *testing.T) {
-	home := Home(t.TempDir())
+	home := home.Home(t.TempDir())
 	run := runWithActions(t, home)
 	actor := &performed{done: map[string]bool{}, refuse: true}
 	l := openLeader(t, home, actor, nil)
@@ -214,7 +217,7 @@ func TestRefusedActionIsOpenAgain(t *testing.T) {
 
 // TestBackupHoldsActionDecisions holds that decisions about noted actions come back with a backup.
 func TestBackupHoldsActionDecisions(t *testing.T) {
-	first, other := Home(t.TempDir()), Home(t.TempDir())
+	first, other := home.Home(t.TempDir()), home.Home(t.TempDir())
 	run := runWithActions(t, first)
 	l := openLeader(t, first, &performed{done: map[string]bool{}}, nil)
 	for key, d := range map[string]lattice.Decision{"push1": lattice.Reject, "label1": lattice.Approve} {
@@ -234,7 +237,7 @@ func TestBackupHoldsActionDecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := Restore(t.Context(), other, f, false, nil); err != nil {
+	if _, err := storage.Restore(t.Context(), other, f, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	l = openLeader(t, other, nil, nil)

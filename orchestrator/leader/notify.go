@@ -14,6 +14,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/notify"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -37,7 +38,7 @@ type notifier struct {
 	stop   func() // ends the delivery and waits for its end
 }
 
-func newNotifier(cfg Notify, home Home, log zerolog.Logger) *notifier {
+func newNotifier(cfg Notify, home home.Home, log zerolog.Logger) *notifier {
 	if cfg.Channels == nil {
 		cfg.Channels = func(name string) (notify.Channel, error) {
 			return notify.Channel{}, fmt.Errorf("there is no channel %q", name)

@@ -4,12 +4,16 @@ import (
 	"fmt"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/leader/drive"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
+	"github.com/spritekit/lattice/orchestrator/leader/views"
 	"github.com/spritekit/lattice/orchestrator/store"
 )
 
 // Peek lists the newest runs of a home that nobody leads, newest first, without leading it and without changing anything;
 // limit 0 means all. It fails when somebody leads: ask that process.
-func Peek(home Home, limit int) ([]api.RunView, error) {
+func Peek(home home.Home, limit int) ([]api.RunView, error) {
 	s, err := store.OpenReadOnly(home.Store())
 	if err != nil {
 		return nil, fmt.Errorf("look into %s: %w", home, err)
@@ -22,7 +26,7 @@ func Peek(home Home, limit int) ([]api.RunView, error) {
 	}
 	views := make([]api.RunView, 0, len(all))
 	for _, r := range all {
-		if v, err := v.build(r.ID); err == nil { // one that cannot be read does not hide the others
+		if v, err := v.Build(r.ID); err == nil { // one that cannot be read does not hide the others
 			views = append(views, v)
 		}
 	}
@@ -30,29 +34,29 @@ func Peek(home Home, limit int) ([]api.RunView, error) {
 }
 
 // PeekMoments is Peek for the moments of a run. Whether they can be gone back to only a leader knows.
-func PeekMoments(home Home, id string) ([]api.Moment, error) {
+func PeekMoments(home home.Home, id string) ([]api.Moment, error) {
 	s, err := store.OpenReadOnly(home.Store())
 	if err != nil {
 		return nil, fmt.Errorf("look into %s: %w", home, err)
 	}
 	defer s.Close()
 	v := peekViews(s)
-	if id, err = v.records.resolve(id); err != nil {
+	if id, err = v.Records.Resolve(id); err != nil {
 		return nil, err
 	}
-	p, err := v.states.readPast(id)
+	p, err := v.States.ReadPast(id)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]api.Moment, len(p.points))
-	for i, pt := range p.points {
-		out[i] = p.view(pt)
+	out := make([]api.Moment, len(p.Points))
+	for i, pt := range p.Points {
+		out[i] = p.View(pt)
 	}
 	return out, nil
 }
 
 // peekViews returns the views of a store that no leader has: nothing is driven.
-func peekViews(s *store.Store) *views {
-	records, idle := &records{store: s}, new(drives)
-	return &views{store: s, records: records, states: &states{store: s, records: records, live: idle}, drives: idle, values: new(values)}
+func peekViews(s *store.Store) *views.Views {
+	records, idle := &history.Records{Store: s}, new(drive.Drives)
+	return &views.Views{Store: s, Records: records, States: &history.States{Store: s, Records: records, Live: idle}, Drives: idle, Values: new(drive.Values)}
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
+	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
@@ -15,13 +17,13 @@ import (
 // IsReadOnly reports whether a home was refused because its file system takes no writes.
 func IsReadOnly(err error) bool {
 	var p *fault.Error
-	return errors.As(err, &p) && p.Fault.Code == CodeReadOnly
+	return errors.As(err, &p) && p.Fault.Code == home.CodeReadOnly
 }
 
 // openReadOnly opens what can be read of a home on a file system that takes no writes.
 func (l *Leader) openReadOnly() (err error) {
 	if l.store, err = store.OpenReadOnly(l.home.Store()); err != nil {
-		return StoreProblem(err)
+		return problem.StoreProblem(err)
 	}
 	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.cfg.ReadOnly}); err != nil {
 		return err
@@ -41,5 +43,5 @@ const SocketName = "lattice.sock"
 
 // readOnly refuses what would have to write to the home.
 func readOnly(text string) error {
-	return fault.Denied(CodeReadOnly, "%s", text).WithHint("set LATTICE_HOME to a directory that you may write; runs can be read and backed up all the same")
+	return fault.Denied(home.CodeReadOnly, "%s", text).WithHint("set LATTICE_HOME to a directory that you may write; runs can be read and backed up all the same")
 }

@@ -13,11 +13,11 @@ func (a *agents) secretValues(run string) map[string]string {
 	if a.credentials != nil {
 		maps.Copy(out, a.credentials())
 	}
-	for name, key := range a.models.kept() {
+	for name, key := range a.models.Kept() {
 		out["the model key "+name] = key
 	}
-	names := a.records.agentEnv(run)
-	for _, pair := range slices.Concat(a.environment, a.values.environ(run)) {
+	names := a.records.AgentEnv(run)
+	for _, pair := range slices.Concat(a.environment, a.values.Environ(run)) {
 		if name, value, ok := strings.Cut(pair, "="); ok && slices.Contains(names, name) && !isPlain(name) {
 			out[name] = value
 		}

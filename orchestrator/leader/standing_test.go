@@ -5,6 +5,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/store"
 )
 
@@ -15,7 +16,7 @@ const readMany = `{"execir_version":"1.0","id":"many","tools":["fs.list"],"entry
 // TestStandingOfAnInterruptedRun holds that a run which was cut off between two snapshots is shown where its facts have led
 // it, by whoever looks.
 func TestStandingOfAnInterruptedRun(t *testing.T) {
-	home := leader.Home(t.TempDir())
+	home := home.Home(t.TempDir())
 	l, end := lead(t, home)
 	id := start(t, l, readMany, "")
 	for calls := 0; calls < 30; {

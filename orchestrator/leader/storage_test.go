@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -34,7 +34,7 @@ func TestStoreProblem(t *testing.T) {
 		"nothing":           {nil, "", 0},
 	} {
 		var p *fault.Error
-		switch got := leader.StoreProblem(tc.err); {
+		switch got := problem.StoreProblem(tc.err); {
 		case tc.code == "" && got != tc.err:
 			t.Errorf("%s: StoreProblem = %v, want it unchanged", name, got)
 		case tc.code != "" && (!errors.As(got, &p) || p.Fault.Code != tc.code || p.Exit != tc.exit):

@@ -19,7 +19,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -90,11 +90,11 @@ func explainFullDisk(home string, err error) error {
 	var at *fs.PathError
 	switch {
 	case !errors.As(err, &at):
-		return leader.StoreProblem(err)
+		return problem.StoreProblem(err)
 	case at.Path == os.Stdout.Name():
 		return fault.Limit("output_full", "write standard output: %v", at.Err).WithHint("free some space there, or write to another place")
 	case strings.HasPrefix(at.Path, home+"/"):
-		return leader.StoreProblem(err)
+		return problem.StoreProblem(err)
 	}
 	return fault.Limit("disk_full", "%v", err).WithHint("free some space there, or write to another place")
 }

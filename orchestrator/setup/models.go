@@ -15,7 +15,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/llm"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -27,7 +27,7 @@ func (env *Env) Models() (*llm.Client, error) {
 }
 
 // ModelsOf is models for the classes that a run was started with.
-func (env *Env) ModelsOf(m lattice.Models, key func(name string) string) (leader.Models, error) {
+func (env *Env) ModelsOf(m lattice.Models, key func(name string) string) (drive.Models, error) {
 	return env.llmClient(m, key)
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -222,5 +222,5 @@ func (env *Env) RemoteSprites() *sprites.Client {
 
 // ExplainSprite gives errors of the Sprites API their exit codes and remedies.
 func ExplainSprite(err error) error {
-	return leader.SpriteProblem(err)
+	return problem.SpriteProblem(err)
 }

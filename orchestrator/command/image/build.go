@@ -17,7 +17,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/dropin"
 	"github.com/spritekit/lattice/orchestrator/equip"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/skillset"
 	"github.com/spritekit/lattice/orchestrator/oci"
 	"github.com/spritekit/lattice/orchestrator/sbom"
 	"github.com/spritekit/lattice/orchestrator/setup"
@@ -119,7 +119,7 @@ func makeRecipe(env *setup.Env, o imageBuildOptions) (oci.Recipe, error) {
 		r.Skills.Manifests[s.Name] = manifests.Raw(s.Name)
 	}
 	r.Skills.Spritekit = func(arch string) (string, error) {
-		path, err := leader.FindSpritekitFor(env.Spritekit(o.spritekit), env.Exe, env.Getenv("PATH"), arch)
+		path, err := skillset.FindSpritekitFor(env.Spritekit(o.spritekit), env.Exe, env.Getenv("PATH"), arch)
 		if err != nil {
 			return "", fault.NotFound("spritekit_missing", "there is no spritekit for linux/%s beside lattice, on PATH or by --spritekit", arch).WithHint("make remote builds it; or leave this platform out: --platform")
 		}

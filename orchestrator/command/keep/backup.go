@@ -13,7 +13,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/durable"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
+	"github.com/spritekit/lattice/orchestrator/leader/problem"
+	"github.com/spritekit/lattice/orchestrator/leader/storage"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -62,7 +64,7 @@ Exit codes: 0 done, 1 the store is damaged, 7 FILE is there, 9 a disk is full.`,
 }
 
 // backUp writes a backup beside path, reads it again and gives it its name.
-func backUp(ctx context.Context, c *connect.Conn, path string, force bool, show *work) (about leader.BackupInfo, size int64, err error) {
+func backUp(ctx context.Context, c *connect.Conn, path string, force bool, show *work) (about storage.BackupInfo, size int64, err error) {
 	if _, err := os.Lstat(path); err == nil && !force {
 		return about, 0, fileExists(path)
 	}
@@ -86,7 +88,7 @@ func backUp(ctx context.Context, c *connect.Conn, path string, force bool, show 
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return about, 0, fileProblem("back up", err)
 	}
-	if about, err = leader.VerifyBackup(ctx, f); err != nil {
+	if about, err = storage.VerifyBackup(ctx, f); err != nil {
 		return about, 0, err
 	}
 	name := os.Link // which does not replace
@@ -116,7 +118,7 @@ func fileProblem(doing string, err error) error {
 	case errors.Is(err, os.ErrPermission):
 		return fault.Denied("denied", "%s: %v", doing, err)
 	}
-	return leader.StoreProblem(fmt.Errorf("%s: %w", doing, err))
+	return problem.StoreProblem(fmt.Errorf("%s: %w", doing, err))
 }
 
 // counted counts what passes.
@@ -167,7 +169,7 @@ made it, 9 the disk is full.`,
 	return cmd
 }
 
-func restore(ctx context.Context, env *setup.Env, path string, force bool) (out leader.Restored, err error) {
+func restore(ctx context.Context, env *setup.Env, path string, force bool) (out storage.Restored, err error) {
 	from := env.In
 	if path != "-" {
 		f, err := os.Open(path)
@@ -177,16 +179,16 @@ func restore(ctx context.Context, env *setup.Env, path string, force bool) (out 
 		defer f.Close()
 		from = f
 	}
-	home := leader.Home(env.Home)
-	lock, err := home.Acquire()
-	if errors.Is(err, leader.ErrLed) {
+	dir := home.Home(env.Home)
+	lock, err := dir.Acquire()
+	if errors.Is(err, home.ErrLed) {
 		return out, fault.Busy("led", "another lattice leads %s", env.Home).WithHint("end it first; lattice runs --json shows what it drives")
 	}
 	if err != nil {
 		return out, err
 	}
 	show := newWork(env.Console)
-	out, err = leader.Restore(ctx, home, from, force, show.progress)
+	out, err = storage.Restore(ctx, dir, from, force, show.progress)
 	show.clear()
 	return out, errors.Join(err, lock.Unlock())
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
+	"github.com/spritekit/lattice/orchestrator/leader/storage"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -44,11 +46,11 @@ Exit codes: 0 sound, 1 damaged, 3 there is no store, 4 it may not be read, 8 a n
 // checkStore looks at a store that nobody leads by itself, because a leader could not open a damaged one.
 func checkStore(ctx context.Context, env *setup.Env, file string, progress func(api.StoreProgress)) (api.StoreReport, error) {
 	if file != "" {
-		return leader.CheckFile(ctx, file, progress)
+		return storage.CheckFile(ctx, file, progress)
 	}
-	home := leader.Home(env.Home)
-	lock, err := home.Acquire()
-	if errors.Is(err, leader.ErrLed) {
+	dir := home.Home(env.Home)
+	lock, err := dir.Acquire()
+	if errors.Is(err, home.ErrLed) {
 		c, err := connect.Dial(ctx, env, connect.Options{})
 		if err != nil {
 			return api.StoreReport{}, err
@@ -59,7 +61,7 @@ func checkStore(ctx context.Context, env *setup.Env, file string, progress func(
 	if err != nil && !leader.IsReadOnly(err) { // then nobody writes to it meanwhile
 		return api.StoreReport{}, err
 	}
-	report, err := leader.CheckHome(ctx, home, progress)
+	report, err := storage.CheckHome(ctx, dir, progress)
 	return report, errors.Join(err, lock.Unlock())
 }
 

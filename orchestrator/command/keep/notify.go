@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/cli"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/notify"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -51,7 +51,7 @@ func newNotifyLsCmd(env *setup.Env) *cobra.Command {
 		Example: "  lattice notify ls\n  lattice notify ls --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			waiting, err := notify.NewSpool(leader.Home(env.Home).Notifications()).List()
+			waiting, err := notify.NewSpool(home.Home(env.Home).Notifications()).List()
 			if err != nil {
 				return err
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/equip"
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -136,7 +136,7 @@ func resumeRuns(ctx context.Context, c *connect.Conn) error {
 
 // stopServing ends the lattice serve that leads, and waits until it does not lead any more.
 func stopServing(ctx context.Context, env *setup.Env) error {
-	home := leader.Home(env.Home)
+	home := home.Home(env.Home)
 	client := api.NewClient(home.Socket())
 	defer client.Close()
 	hello, err := client.Hello(ctx)

@@ -9,7 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/dropin"
 	"github.com/spritekit/lattice/orchestrator/equip"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/skillset"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -97,7 +97,7 @@ func dropInSkill(ctx context.Context, c *sprites.Client, sprite, name string) (s
 	if !manifests.ValidName(name) {
 		return skillIn{}, fault.NotFound("skill_not_found", "%q is no name of a skill", cli.Clean(name)).WithHint("lattice skill ls --sprite %s", sprite)
 	}
-	s, err := leader.FindSkill(ctx, c, sprite, name)
+	s, err := skillset.FindSkill(ctx, c, sprite, name)
 	if err != nil {
 		return skillIn{}, setup.ExplainSprite(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/complete"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/equip"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/skillset"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -75,7 +75,7 @@ func installSprite(ctx context.Context, env *setup.Env, client *sprites.Client, 
 		}
 	}
 	if o.checkpoint {
-		golden, err := leader.TakeGolden(ctx, client, name, goldenName(o.comment, out.Spritekit))
+		golden, err := skillset.TakeGolden(ctx, client, name, goldenName(o.comment, out.Spritekit))
 		if err != nil {
 			return err
 		}

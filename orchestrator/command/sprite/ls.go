@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/complete"
 	"github.com/spritekit/lattice/orchestrator/connect"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -103,7 +103,7 @@ func watchSprites(ctx context.Context, console *cli.Console, c *sprites.Client, 
 // ownerOf is the run that a sprite was made for, "" when a person made it.
 func ownerOf(s sprites.Sprite) string {
 	for _, label := range s.Labels {
-		if run, ok := strings.CutPrefix(label, leader.OwnerLabel); ok {
+		if run, ok := strings.CutPrefix(label, history.OwnerLabel); ok {
 			return run
 		}
 	}
@@ -112,7 +112,7 @@ func ownerOf(s sprites.Sprite) string {
 
 // ownLabels are those that people gave a sprite.
 func ownLabels(s sprites.Sprite) []string {
-	return slices.DeleteFunc(slices.Clone(s.Labels), func(l string) bool { return strings.HasPrefix(l, leader.OwnerLabel) })
+	return slices.DeleteFunc(slices.Clone(s.Labels), func(l string) bool { return strings.HasPrefix(l, history.OwnerLabel) })
 }
 
 // completeLabels offers the labels that sprites have.

@@ -7,12 +7,13 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/setup"
 )
 
 // findOwners are the runs that have not ended, by the name of their sprite.
 func findOwners(ctx context.Context, env *setup.Env) (map[string]api.RunView, error) {
-	home := leader.Home(env.Home)
+	home := home.Home(env.Home)
 	client := api.NewClient(home.Socket())
 	defer client.Close()
 	runs, err := client.Runs(ctx, api.RunList{Open: true})

@@ -24,7 +24,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/equip"
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
+	"github.com/spritekit/lattice/orchestrator/leader/skillset"
 	"github.com/spritekit/lattice/orchestrator/patient"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -322,7 +323,7 @@ func checkLoopback(flag, addr string) error {
 
 // installOwnSkills installs the skills of the spritekit found here, and returns "" when there is none.
 func installOwnSkills(opts spriteServeOptions, self, path string) (string, error) {
-	spritekit, err := leader.FindSpritekit(opts.Spritekit, self, path)
+	spritekit, err := skillset.FindSpritekit(opts.Spritekit, self, path)
 	if err != nil && opts.Spritekit == "" {
 		return "", nil
 	}
@@ -333,5 +334,5 @@ func installOwnSkills(opts spriteServeOptions, self, path string) (string, error
 	if err != nil {
 		return "", err
 	}
-	return leader.InstallSkills(leader.Home(dir), spritekit)
+	return skillset.InstallSkills(home.Home(dir), spritekit)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
-	"github.com/spritekit/lattice/orchestrator/leader"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -65,7 +65,7 @@ named: it is how lattice sprite prune knows what to remove.
 // labels is what the options make of a sprite's labels.
 func (o spriteUpdateOptions) labels(have []string) []string {
 	kept := slices.DeleteFunc(slices.Clone(have), func(l string) bool {
-		return slices.Contains(o.remove, l) || o.clear && !strings.HasPrefix(l, leader.OwnerLabel)
+		return slices.Contains(o.remove, l) || o.clear && !strings.HasPrefix(l, history.OwnerLabel)
 	})
 	for _, l := range o.add {
 		if !slices.Contains(kept, l) {

@@ -1,0 +1,240 @@
+// Package drive holds the runs that are in memory and decides which of them are driven until when. Start with Drives.
+// Watchers wakes clients when a run changes, Activity tells whether there is work, and Succession ends the leadership of
+// the process. It decides nothing about the course of a run; that is engine.Step.
+package drive
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Drives owns the loaded runs and decides who drives which until when. The zero value has no runs. It is safe for concurrent
+// use.
+type Drives struct {
+	log      zerolog.Logger
+	serving  bool // runs continue although nobody follows them
+	Values   *Values
+	Watchers *Watchers
+	Activity *Activity
+
+	// Set before the first run is loaded.
+	Hostless error // the reason that nothing can be driven
+	Records  *history.Records
+	Recovery *Recovery
+	Sessions rester
+	Deps     func(run string) driver.Deps                                 // what its runner acts through
+	Ended    func(run string, r *driver.Runner, status lattice.RunStatus) // called after the drive that ended it
+
+	loading sync.Mutex // held while a run is read from the store, before mu
+
+	mu       sync.Mutex
+	closing  bool               // guarded by mu, as all below: no new work
+	yielding chan struct{}      // not nil while a handover is tried, closed after
+	loaded   map[string]*Loaded // by id
+	done     []string           // those of loaded that have ended, the newest last
+	group    sync.WaitGroup
+}
+
+// rester ends the multiplexed exec of a sprite in which nothing runs for now.
+type rester interface {
+	Rest(ctx context.Context, sprite string)
+}
+
+func NewDrives(log zerolog.Logger, serving bool, values *Values) *Drives {
+	return &Drives{log: log, serving: serving, Values: values, Watchers: new(Watchers), Activity: new(Activity), loaded: map[string]*Loaded{}}
+}
+
+// IsDriven reports whether a run is driven, or goes on after a handover that is being tried, and the error that ended its
+// last drive.
+func (d *Drives) IsDriven(id string) (driven bool, stopped error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := d.loaded[id]; r != nil {
+		return r.done != nil || r.yielded, r.stopped
+	}
+	return false, nil
+}
+
+// CountDriven returns the number of runs that are driven.
+func (d *Drives) CountDriven() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	driven := 0
+	for _, r := range d.loaded {
+		if r.done != nil || r.yielded {
+			driven++
+		}
+	}
+	return driven
+}
+
+// IsClosing reports whether the leader takes no new work.
+func (d *Drives) IsClosing() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closing
+}
+
+// Drive has the run driven, if nobody does and there is something to do. It waits while a hand-over is tried.
+func (d *Drives) Drive(ctx context.Context, id string) error {
+	if d.Hostless != nil {
+		return d.Hostless
+	}
+	for {
+		if err := d.AwaitHandover(ctx); err != nil {
+			return err
+		}
+		r, err := d.LoadReady(ctx, id)
+		if err != nil {
+			return err
+		}
+		d.mu.Lock()
+		if d.yielding == nil && !d.closing {
+			d.start(id, r)
+			d.mu.Unlock()
+			return nil
+		}
+		d.mu.Unlock()
+	}
+}
+
+// start begins a drive. mu is held.
+func (d *Drives) start(id string, r *Loaded) {
+	r.yielded = false
+	if r.Runner.State().Status.Ended() { // without a drive, by its first fact
+		d.trim(id)
+		return
+	}
+	if r.done != nil {
+		return
+	}
+	d.Activity.add(&d.Activity.working, 1)
+	driving, cancel := context.WithCancel(context.Background())
+	r.cancel, r.done, r.stopped = cancel, make(chan struct{}), nil
+	d.group.Go(func() {
+		defer d.Activity.add(&d.Activity.working, -1)
+		defer cancel()
+		for {
+			stop, err := r.Runner.Run(driving)
+			d.Sessions.Rest(context.Background(), r.Runner.State().Sprite)
+			if d.finish(id, r, stop, err) {
+				return
+			}
+		}
+	})
+	d.Watchers.Notify(id)
+}
+
+// finish ends a drive, unless a decision came just when the runner had come to rest. A wait with a timer is driven again
+// when the timer is due.
+func (d *Drives) finish(id string, r *Loaded, stop driver.Stop, err error) bool {
+	d.mu.Lock()
+	put := errors.Is(err, driver.ErrYielded)
+	if put && d.yielding == nil && !d.closing || err == nil && !d.closing && r.Runner.State().Status == lattice.Running {
+		d.mu.Unlock()
+		return false
+	}
+	if put {
+		err, r.yielded = nil, true
+	}
+	close(r.done)
+	r.done, r.stopped = nil, err
+	again := err == nil && !put && !stop.Due.IsZero() && !d.closing
+	var changed <-chan struct{}
+	d.Watchers.Notify(id)
+	if again {
+		changed = d.Watchers.Wait(id)
+	}
+	d.mu.Unlock()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		d.log.Warn().Str("run", id).Err(err).Msg("driving stopped")
+	}
+	if again {
+		d.countTimer(r, 1)
+		d.driveLater(id, r, stop.Left, changed)
+	}
+	if err == nil && !put && stop.Status.Ended() {
+		d.Forget(id)
+		d.Ended(id, r.Runner, stop.Status)
+	}
+	return true
+}
+
+// driveLater drives a waiting run when its timer is due, unless it changes before: it was answered, or the leader ends.
+func (d *Drives) driveLater(id string, r *Loaded, left time.Duration, changed <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	d.group.Go(func() {
+		defer cancel()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	})
+	d.group.Go(func() {
+		defer d.countTimer(r, -1)
+		defer cancel()
+		if bootSleep(ctx, left) != nil {
+			return
+		}
+		if err := d.Drive(context.Background(), id); err != nil && !errors.Is(err, errClosing) {
+			d.log.Warn().Str("run", id).Err(err).Msg("drive after timer")
+		}
+	})
+}
+
+// countTimer counts a wait with a timer.
+func (d *Drives) countTimer(r *Loaded, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.timed += n
+	d.Activity.add(&d.Activity.timed, n)
+}
+
+// Detach lets a run go on when nobody follows it, for as long as this process leads, or hands it on.
+func (d *Drives) Detach(id string, yes bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := d.loaded[id]; r != nil && yes {
+		r.detached = true
+	}
+}
+
+// ClosingNow reports whether err only says that this leader is ending.
+func ClosingNow(err error) bool { return errors.Is(err, errClosing) }
+
+// errClosing answers requests that come while the leader ends; another process may lead at once.
+var errClosing = fault.Busy(api.CodeLeaderEnding, "the leading lattice is ending").WithHint("try again")
+
+// AwaitIdle refuses a run that somebody drives. One that has just ended is let come to rest.
+func (d *Drives) AwaitIdle(ctx context.Context, id string) error {
+	d.mu.Lock()
+	r := d.loaded[id]
+	var ending chan struct{}
+	busy := r != nil && (r.done != nil || r.yielded)
+	if busy && r.Runner.State().Status.Ended() {
+		ending = r.done
+	}
+	d.mu.Unlock()
+	switch {
+	case !busy:
+		return nil
+	case ending == nil:
+		return fault.Busy("run_driven", "%s is under way", id).WithHint("Ctrl-C where it is followed puts it down, and it stays resumable; lattice cancel %s ends it, and it can be gone back with then", id)
+	}
+	select {
+	case <-ending:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,67 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// Recovery takes runs back to a durable checkpoint after a restart of the machine or of its disk.
+type Recovery struct {
+	Client  *sprites.Client
+	Disk    func() string // "" when unknown
+	Records *history.Records
+	Log     zerolog.Logger
+}
+
+// recover takes a run back, unless its files are those that it left.
+func (rc *Recovery) recover(ctx context.Context, id string, r *driver.Runner) error {
+	s, disk := r.State(), rc.Disk()
+	switch {
+	case s.Recovering != nil:
+		return r.Recover(ctx, nil)
+	case disk == "" || s.Disk == "" || s.Disk == disk || s.Sprite == "" || s.Status.Ended() || s.Status.Blocked():
+		return nil
+	}
+	lost, err := rc.findSoundPoint(ctx, id, s.Sprite, disk)
+	if err != nil || lost == nil {
+		return err
+	}
+	rc.Log.Warn().Str("run", id).Str("checkpoint", lost.Pair.CheckpointID).Msg("the machine or its disk was restarted: the run goes back to its newest durable checkpoint")
+	if err := r.Recover(ctx, lost); err != nil && !errors.Is(err, engine.ErrStale) {
+		return fmt.Errorf("recover run %s: %w", id, err)
+	}
+	return nil
+}
+
+// findSoundPoint returns the newest durable point of a run; nil when its sprite is gone, which later calls report.
+func (rc *Recovery) findSoundPoint(ctx context.Context, id, sprite, disk string) (*lattice.PowerLost, error) {
+	all, err := rc.Client.Checkpoints(ctx, sprite)
+	if errors.Is(err, sprites.ErrNotFound) {
+		if _, err = rc.Client.Get(ctx, sprite); errors.Is(err, sprites.ErrNotFound) {
+			return nil, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for durable checkpoints of sprite %s: %w", sprite, err)
+	}
+	durable := map[string]bool{}
+	for _, c := range all {
+		durable[c.ID] = c.Durable && !c.Unverified && c.Health == ""
+	}
+	p, _, err := rc.Records.ReadHistory(id)
+	if err != nil {
+		return nil, err
+	}
+	lost, err := replay.SoundPoint(p.Parsed, id, p.Facts, disk, func(pair lattice.Pair) bool { return durable[pair.CheckpointID] })
+	return &lost, err
+}

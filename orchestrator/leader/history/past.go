@@ -1,0 +1,132 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Past is a run as its journal tells it.
+type Past struct {
+	Run
+	Parsed *ir.Program
+	Facts  []lattice.Entry
+	Points []replay.Point
+}
+
+// Lose marks the moments before some time whose files would be those in the sprite.
+func (p Past) Lose(until time.Time, why string) {
+	for i, pt := range p.Points {
+		if pt.Files == replay.FilesUnchanged && p.at(pt).Before(until) {
+			p.Points[i].Files, p.Points[i].Lost = replay.FilesLost, why
+		}
+	}
+}
+
+// at is when a moment was.
+func (p Past) at(pt replay.Point) time.Time {
+	i := slices.IndexFunc(p.Facts, func(e lattice.Entry) bool { return e.Seq == pt.Seq })
+	return p.Facts[i].At
+}
+
+// Find looks a moment up by NODE or NODE#VISIT.
+func (p Past) Find(spec string) (replay.Point, error) {
+	node, number, numbered := strings.Cut(spec, "#")
+	visit, err := strconv.Atoi(number)
+	if spec == "" || numbered && (err != nil || visit < 1) {
+		return replay.Point{}, fault.BadInput("bad_moment", "%q names no moment: write NODE, or NODE#2 for the second time that it began", spec).WithHint("lattice rewind %s", p.ID)
+	}
+	var found *replay.Point
+	for i, pt := range p.Points {
+		if pt.Node == node && (!numbered || pt.Visit == visit) {
+			found = &p.Points[i]
+		}
+	}
+	switch {
+	case found != nil:
+		return *found, nil
+	case p.Parsed.Node(node) == nil:
+		return replay.Point{}, fault.NotFound("node_not_found", "the flow has no node %s", node).WithHint("lattice rewind %s lists where the run can go back to", p.ID)
+	}
+	why := fmt.Sprintf("%s never began %s", p.ID, spec)
+	switch {
+	case !p.inFlow(node):
+		why = fmt.Sprintf("%s is inside of another node, and iterations and branches have no moments of their own: go back to the node around it", node)
+	case p.Kept.Fork != nil:
+		why += " itself; what lies before " + p.Kept.Fork.Moment.Node + " is " + p.Kept.Fork.From + "'s"
+	}
+	return replay.Point{}, fault.NotFound("moment_not_found", "%s", why).WithHint("lattice rewind %s lists where it can go back to", p.ID)
+}
+
+// inFlow reports whether a node is one of the flow itself.
+func (p Past) inFlow(node string) bool {
+	return slices.ContainsFunc(p.Parsed.Doc.Nodes, func(n ir.Node) bool { return n.ID == node })
+}
+
+// Missing says why a moment cannot be gone to, "" when it can.
+func Missing(pt replay.Point, sprite string, ids map[string]bool, found bool) string {
+	switch {
+	case pt.Files == replay.FilesNone:
+		return ""
+	case pt.Lost != "":
+		return pt.Lost
+	case pt.Files == replay.FilesLost:
+		return "its files were written to before a checkpoint was taken"
+	case !found:
+		return "sprite " + sprite + " is gone"
+	case pt.Files == replay.FilesAt && !ids[pt.Pair.CheckpointID]:
+		return "checkpoint " + pt.Pair.CheckpointID + " is gone"
+	}
+	return ""
+}
+
+// Judged is view that also says whether the run can go back there, by the checkpoints that its sprite has (held).
+func (p Past) Judged(pt replay.Point, ids map[string]bool, found bool) api.Moment {
+	m := p.View(pt)
+	m.Why = Missing(pt, p.Sprite, ids, found)
+	m.Available = m.Why == ""
+	return m
+}
+
+// View is a moment for people.
+func (p Past) View(pt replay.Point) api.Moment {
+	m := api.Moment{Node: pt.Node, Visit: pt.Visit, Seq: pt.Seq, At: p.at(pt), Files: string(pt.Files), Effects: EffectTexts(pt.Effects)}
+	if pt.Pair != nil {
+		m.Checkpoint = pt.Pair.CheckpointID
+	}
+	return m
+}
+
+func EffectTexts(effects []replay.WorldEffect) []string {
+	var texts []string
+	for _, e := range effects {
+		texts = append(texts, e.String())
+	}
+	return texts
+}
+
+// Moments finds two moments by name: "" is the beginning, then the present, for which b is nil.
+func (p Past) Moments(from, to string) (a replay.Point, b *replay.Point, err error) {
+	if len(p.Points) == 0 {
+		return a, nil, fault.NotFound("moment_not_found", "%s has begun no node yet", p.ID)
+	}
+	a = p.Points[0]
+	if from != "" {
+		if a, err = p.Find(from); err != nil {
+			return a, nil, err
+		}
+	}
+	if to == "" {
+		return a, nil, nil
+	}
+	found, err := p.Find(to)
+	return a, &found, err
+}

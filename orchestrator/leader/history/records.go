@@ -1,0 +1,280 @@
+// Package history reads what a home holds of runs: records, facts, states, moments and output logs. Start with Records;
+// States adds the runs that are in memory, and Past the moments of one run. It begins, changes and ends no run.
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Run is what the store keeps of a run, with its options read.
+type Run struct {
+	store.RunRecord
+	Kept Options
+}
+
+// Options is what a record keeps for the leader. Begin is the run's first fact, for the case that a crash came between
+// recording the run and appending it.
+type Options struct {
+	api.Options
+	Begin lattice.RunStarted `json:"begin"`
+	// Pinned are the manifests of skills that are not ours, as they were when the run started.
+	Pinned []json.RawMessage `json:"pinned,omitempty"`
+	// Of a run that began with an answer: the run that had asked, and all answers so far.
+	ResumedFrom string            `json:"resumed_from,omitempty"`
+	Answers     map[string]string `json:"answers,omitempty"`
+	// Fork is the first fact, in the place of Begin, of a run that goes on from another one.
+	Fork *lattice.RunForked `json:"fork,omitempty"`
+}
+
+// Records reads what the store keeps of runs. It holds no state of its own.
+type Records struct{ Store *store.Store }
+
+func ReadOptions(r store.RunRecord) (o Options, err error) {
+	if err := json.Unmarshal(r.Options, &o); err != nil {
+		return o, fmt.Errorf("load run %s: read its options: %w", r.ID, err)
+	}
+	return o, nil
+}
+
+// Load reads the record of a run.
+func (rs *Records) Load(id string) (Run, error) {
+	r, err := rs.Store.Run(id)
+	if err != nil {
+		return Run{}, fmt.Errorf("load run %s: %w", id, err)
+	}
+	kept, err := ReadOptions(r)
+	return Run{RunRecord: r, Kept: kept}, err
+}
+
+// LoadBrief is record without the run's program, which is the largest part of it.
+func (rs *Records) LoadBrief(id string) (Run, error) {
+	r, err := rs.Store.Record(id)
+	if err != nil {
+		return Run{}, fmt.Errorf("load run %s: %w", id, err)
+	}
+	kept, err := ReadOptions(r)
+	return Run{RunRecord: r, Kept: kept}, err
+}
+
+// Resolve finds the run that a user means: an id, a unique prefix of one, or "" for the last run.
+func (rs *Records) Resolve(id string) (string, error) {
+	find := func() (store.RunRecord, error) { return rs.Store.Run(id) }
+	if id == "" {
+		find = rs.Store.Last
+	}
+	found, err := find()
+	switch {
+	case errors.Is(err, store.ErrNotFound) && id == "":
+		return "", fault.NotFound("no_runs", "there are no runs yet").WithHint("lattice run FLOW")
+	case errors.Is(err, store.ErrNotFound):
+		return "", fault.NotFound("run_not_found", "there is no run %s", id).WithHint("lattice runs")
+	case errors.Is(err, store.ErrAmbiguous):
+		return "", fault.BadInput("run_ambiguous", "%v", err).WithHint("write more of the id; lattice runs lists them")
+	}
+	return found.ID, err
+}
+
+// FindStarted finds the run that was started with the same key: its asker has not heard of it.
+func (rs *Records) FindStarted(key string) (string, error) {
+	if key == "" {
+		return "", nil
+	}
+	if !StartKey.MatchString(key) {
+		return "", fault.BadInput("bad_request", "the key of a run is 16 letters and digits")
+	}
+	switch _, err := rs.Store.Run(RunID(key)); {
+	case errors.Is(err, store.ErrNotFound):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("look for run %s: %w", RunID(key), err)
+	}
+	return RunID(key), nil
+}
+
+var StartKey = regexp.MustCompile(`^[a-z2-7]{16}$`)
+
+func RunID(key string) string { return "run_" + key }
+
+// List returns the records of runs; of open ones there may be more than were asked for.
+func (rs *Records) List(which api.RunList) ([]store.RunRecord, error) {
+	if which.WorkItem != "" {
+		return rs.listFor(which)
+	}
+	if !which.Open {
+		return rs.Store.Recent(which.Before, which.Limit)
+	}
+	open, err := rs.Store.Open()
+	if err != nil || which.Before == "" {
+		return open, err
+	}
+	before, err := rs.Store.Record(which.Before)
+	return slices.DeleteFunc(open, func(r store.RunRecord) bool { return !r.Created.Before(before.Created) }), err
+}
+
+// listFor returns the records of the runs for a work item.
+func (rs *Records) listFor(which api.RunList) ([]store.RunRecord, error) {
+	all, err := rs.Store.OfWorkItem(which.WorkItem)
+	if i := slices.IndexFunc(all, func(r store.RunRecord) bool { return r.ID == which.Before }); i >= 0 {
+		all = all[i+1:]
+	}
+	return all, err
+}
+
+// Entries yields a run's facts and events after a position.
+func (rs *Records) Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
+	id, err := rs.Resolve(id)
+	if err != nil {
+		return err
+	}
+	const page = 512
+	for {
+		entries, err := rs.Store.Entries(id, after, page)
+		if err != nil {
+			return fmt.Errorf("read entries of run %s: %w", id, err)
+		}
+		for _, e := range entries {
+			if err := yield(e); err != nil {
+				return err
+			}
+			after = e.Seq
+		}
+		if len(entries) < page {
+			return ctx.Err()
+		}
+	}
+}
+
+// Outline yields a run's facts after a position and the events next to them, however many there are between.
+func (rs *Records) Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
+	id, err := rs.Resolve(id)
+	if err != nil {
+		return err
+	}
+	entries, err := rs.Store.Outline(id, after, near)
+	if err != nil {
+		return fmt.Errorf("read entries of run %s: %w", id, err)
+	}
+	for _, e := range entries {
+		if err := yield(e); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// near is how much of what is said next to a fact an outline tells.
+const near = 32
+
+// FindAnswer is the run's last answer, or the one to the wait that is named; nil when there is none.
+func (rs *Records) FindAnswer(id, wait string) (*lattice.Answered, error) {
+	history, err := rs.Store.Load(id)
+	if err != nil {
+		return nil, fmt.Errorf("read facts of run %s: %w", id, err)
+	}
+	var last *lattice.Answered
+	for _, e := range history.Facts {
+		if e.Type != (lattice.Answered{}).FactType() {
+			continue
+		}
+		f, err := lattice.DecodeFact(e.Type, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		if a := f.(lattice.Answered); wait == "" || a.WaitID == wait {
+			last = &a
+		}
+	}
+	return last, nil
+}
+
+// WasRewoundTo reports whether the last rewind of a run went to a moment of that name.
+func (rs *Records) WasRewoundTo(id, spec string) (bool, error) {
+	history, err := rs.Store.Load(id)
+	if err != nil {
+		return false, fmt.Errorf("load run %s: %w", id, err)
+	}
+	facts := history.Facts
+	node, _, _ := strings.Cut(spec, "#")
+	for i := len(facts) - 1; i >= 0; i-- {
+		fact, err := lattice.DecodeFact(facts[i].Type, facts[i].Body)
+		if err != nil {
+			return false, err
+		}
+		if back, ok := fact.(lattice.Rewound); ok {
+			return back.Moment.Node == node, nil
+		}
+	}
+	return false, errors.New("a run of a later epoch was never rewound")
+}
+
+// ReadHistory reads a run with its program and its facts.
+func (rs *Records) ReadHistory(id string) (Past, store.History, error) {
+	rec, err := rs.Load(id)
+	if err != nil {
+		return Past{}, store.History{}, err
+	}
+	program, findings := ir.Parse(rec.Program, rec.Kept.Lookup)
+	if program == nil {
+		return Past{}, store.History{}, fmt.Errorf("load run %s: its program is not valid any more: %s", id, findings[0].Message)
+	}
+	h, err := rs.Store.Load(id)
+	if err != nil {
+		return Past{}, store.History{}, fmt.Errorf("load run %s: %w", id, err)
+	}
+	return Past{Run: rec, Parsed: program, Facts: h.Facts}, h, nil
+}
+
+// fold folds all facts of a run.
+func (rs *Records) fold(id string) (at driver.Standing, begun bool, err error) {
+	p, h, err := rs.ReadHistory(id)
+	if err != nil {
+		return at, false, err
+	}
+	f, err := NewHistory(h).Fold(p.Parsed, id)
+	if err != nil {
+		return at, false, fmt.Errorf("load run %s: %w", id, err)
+	}
+	return driver.Standing{State: f.State, Seq: h.Last, At: f.At}, true, nil
+}
+
+// NewHistory is a run's history as the engine takes it.
+func NewHistory(h store.History) replay.History {
+	return replay.History{Facts: h.Facts, Snapshot: h.State.Body, SnapshotSeq: h.State.Seq, Last: h.Last, EventBytes: h.EventBytes}
+}
+
+// AgentEnv returns the names of the variables that agents of a run get.
+func (rs *Records) AgentEnv(run string) []string {
+	rec, err := rs.Load(run)
+	if err != nil {
+		return nil // a run that cannot be read pushes nothing either
+	}
+	return rec.Kept.AgentEnv
+}
+
+// Lookup finds a skill as it was when the run started.
+func (o Options) Lookup(name string) (manifests.Skill, bool) {
+	if s, ok := manifests.Lookup(name); ok {
+		return s, true
+	}
+	for _, raw := range o.Pinned {
+		if s, err := manifests.ParseSkill(raw); err == nil && s.Name == name {
+			return s, true
+		}
+	}
+	return manifests.Skill{}, false
+}

@@ -1,0 +1,322 @@
+// Package prepare makes sprites ready for runs: sprite, repository, task.json, answers and skills. Start with Preparer, which
+// is the engine's driver.Preparer and driver.Forker.
+package prepare
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
+	"github.com/spritekit/lattice/orchestrator/leader/retention"
+	"github.com/spritekit/lattice/orchestrator/leader/skillset"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Preparer makes sprites ready for runs: it is the engine.Preparer and the engine.Forker, and equips remote sprites with
+// skills. It holds no state of its own.
+type Preparer struct {
+	Home    home.Home
+	Client  *sprites.Client
+	Session interface {
+		Equip(ctx context.Context, sprite string) error
+	}
+	Git     *worktree.Git
+	Host    *host.Host // nil with a remote Sprites API
+	Records *history.Records
+	Copies  *retention.Copies
+	Outputs *history.Outputs
+	// name and email are those of commits where neither the repository nor git's settings name an author.
+	Name, Email string
+	// spritekit, self and path say where to look for the spritekit of a remote sprite; see skillset.FindSpritekitFor.
+	Spritekit, Self, Path string
+	Warn                  func(string) // tells the person at the terminal something that does not stop the run
+	// Why no skill may run, and why sprites have no skills but those that their run brings; nil otherwise.
+	NoSkills, NoSpritekit error
+}
+
+// Prepare makes a run's main sprite ready (engine.Preparer): it exists, holds the repository's bundle and task.json.
+// It is idempotent; the repository is read again when a crash cut it off, and what was recorded before counts.
+func (p *Preparer) Prepare(ctx context.Context, run, sprite string) (map[string]any, error) {
+	rec, err := p.Records.Load(run)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.CheckSkills(rec.Kept.Options); err != nil {
+		return nil, err
+	}
+	if err := p.ensureSprite(ctx, run, sprite, rec.Kept.Options); err != nil {
+		return nil, err
+	}
+	if err := p.Session.Equip(ctx, sprite); err != nil {
+		return nil, err
+	}
+	if err := p.sendSkills(ctx, sprite, rec.Kept.Skills); err != nil {
+		return nil, err
+	}
+	members := map[string]any{"sprite": sprite}
+	if rec.Kept.Repo != "" {
+		repo, err := p.seed(ctx, run, sprite, rec.Kept.Options)
+		if err != nil {
+			return nil, err
+		}
+		members["repo"] = repo
+	}
+	task := protocol.Task{RunID: run, Goal: rec.Kept.Goal, Repo: worktree.StripCredentials(rec.Kept.Repo), Constraints: rec.Kept.Constraints, Acceptance: rec.Kept.Acceptance}
+	if err := p.writeAnswers(ctx, sprite, rec.Kept, &task); err != nil {
+		return nil, err
+	}
+	if task.Goal == "" {
+		task.Goal = "run flow " + rec.Kept.FlowName
+	}
+	data, err := json.Marshal(task)
+	if err != nil {
+		return nil, fmt.Errorf("encode task.json: %w", err)
+	}
+	if err := p.Client.WriteFile(ctx, sprite, "/workspace/"+protocol.TaskFile, bytes.NewReader(data), 0o644); err != nil {
+		return nil, fmt.Errorf("write task.json: %w", err)
+	}
+	return members, nil
+}
+
+func (p *Preparer) ensureSprite(ctx context.Context, run, name string, o api.Options) error {
+	_, err := p.Client.Get(ctx, name)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, sprites.ErrNotFound):
+		return fmt.Errorf("look for sprite %s: %w", name, err)
+	case !o.OwnSprite:
+		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_not_found", Message: "there is no sprite " + name, Hint: "lattice sprite create " + name}}
+	}
+	if _, err := p.Client.Create(ctx, sprites.Create{Name: name, Labels: []string{history.LabelOf(run)}, Tools: o.Tools, Skills: p.mountedSkills(o.Skills), Image: o.Image,
+		Config: o.Limits, MinIsolation: o.MinIsolation, Network: o.Network, HostPorts: o.HostPorts, Spritekit: o.Spritekit}); err != nil {
+		if sprites.Uncertain(err) { // it may have been made although nobody said so
+			if made, lookErr := p.Client.Get(ctx, name); lookErr == nil && slices.Contains(made.Labels, history.LabelOf(run)) {
+				return nil
+			}
+		}
+		var refused *sprites.APIError
+		if errors.As(err, &refused) && (refused.Status == http.StatusBadRequest || refused.Code == "image_not_found" || refused.Code == "isolation_unavailable") {
+			return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_refused", Message: err.Error()}}
+		}
+		return fmt.Errorf("create sprite %s: %w", name, err)
+	}
+	return nil
+}
+
+// seed reads the repository outside, with the user's own git, and puts its bundle into the sprite. What comes back is
+// $ctx.repo.
+func (p *Preparer) seed(ctx context.Context, run, sprite string, o api.Options) (map[string]any, error) {
+	if err := os.MkdirAll(p.Home.Run(run), 0o700); err != nil {
+		return nil, fmt.Errorf("make run directory: %w", err)
+	}
+	bundle := filepath.Join(p.Home.Run(run), "repo.bundle")
+	s, err := p.Git.Seed(ctx, o.Repo, worktree.SeedOptions{Ref: o.Ref, IncludeUncommitted: o.IncludeUncommitted}, bundle)
+	if err != nil {
+		return nil, err
+	}
+	for _, warning := range s.Warnings {
+		fmt.Fprintln(p.Outputs.Open(run), warning.Message)
+		if !s.Local { // of a local one Start told
+			p.Warn(warning.Message)
+		}
+	}
+	if s.GoModule && p.Host != nil {
+		p.Host.WarmGoSoon() // the first test in each sprite would compile the standard library otherwise
+	}
+	f, err := os.Open(bundle)
+	if err != nil {
+		return nil, fmt.Errorf("read repository bundle: %w", err)
+	}
+	defer f.Close()
+	if err := p.Client.WriteFile(ctx, sprite, "/workspace/"+protocol.SeedFile, f, 0o644); err != nil {
+		return nil, fmt.Errorf("seed sprite %s: %w", sprite, err)
+	}
+	if s.Dirty && !o.IncludeUncommitted {
+		p.Warn("the repository has uncommitted changes, which the run does not see; --include-uncommitted takes them along")
+	}
+	repo := map[string]any{
+		"bundle": "/workspace/" + protocol.SeedFile, "path": "repo", "remote_url": s.RemoteURL, "branch": s.Branch,
+		"head": s.BaseHead, "seed_head": s.Head, "default_branch": s.DefaultBranch, "local": s.Local,
+		"push_branch": "lattice/" + run,
+	}
+	if s.Policy != "" {
+		if _, err := repositoryLayer(s.Policy); err != nil {
+			return nil, err
+		}
+		repo["policy"] = s.Policy
+	}
+	if name, email := s.AuthorName, s.AuthorEmail; name != "" && email != "" {
+		repo["author"] = map[string]any{"name": name, "email": email}
+	} else if p.Name != "" {
+		repo["author"] = map[string]any{"name": p.Name, "email": p.Email}
+	}
+	return repo, nil
+}
+
+// Fork makes a copy of a sprite ready: that of a forked run, in which nothing speaks of the other run as if it were this
+// one, or that of an item of a MAP.
+func (p *Preparer) Fork(ctx context.Context, run string, from lattice.Pair, to string) (map[string]any, error) {
+	rec, err := p.Records.Load(run)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.CheckSkills(rec.Kept.Options); err != nil {
+		return nil, err
+	}
+	label := history.LabelOf(run)
+	if to != rec.Sprite {
+		label = retention.CopyLabel(run)
+	}
+	if err := p.Copies.Ensure(ctx, label, from, to); err != nil {
+		return nil, err
+	}
+	if err := p.Session.Equip(ctx, to); err != nil {
+		return nil, err
+	}
+	// What was told in the other sprite is not told again in this one.
+	err = p.Client.Rename(ctx, to, "/workspace/"+protocol.OutboxFile, "/workspace/"+protocol.OutboxFile+"."+from.Sprite)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("put the outbox of %s aside: %w", from.Sprite, err)
+	}
+	if to != rec.Sprite {
+		return map[string]any{}, nil
+	}
+	if err := p.renameTask(ctx, to, run); err != nil {
+		return nil, err
+	}
+	members := map[string]any{"sprite": to}
+	var then struct {
+		Ctx map[string]any `json:"ctx"`
+	}
+	if err := json.Unmarshal(rec.Kept.Fork.State, &then); err != nil {
+		return nil, fmt.Errorf("read the state of run %s: %w", rec.Kept.Fork.From, err)
+	}
+	if repo, ok := then.Ctx["repo"].(map[string]any); ok {
+		repo = maps.Clone(repo)
+		repo["push_branch"] = "lattice/" + run
+		members["repo"] = repo
+	}
+	return members, nil
+}
+
+// maxTask bounds a task.json, which what runs in the sprite may have written.
+const maxTask = 1 << 20
+
+// renameTask has task.json name the new run.
+func (p *Preparer) renameTask(ctx context.Context, sprite, run string) error {
+	path := "/workspace/" + protocol.TaskFile
+	data, err := p.Client.ReadFile(ctx, sprite, path, maxTask)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read task.json: %w", err)
+	}
+	task, err := ir.Decode(data)
+	members, ok := task.(map[string]any)
+	if err != nil || !ok {
+		return nil // what runs in a sprite may write it
+	}
+	members["run_id"] = run
+	if data, err = ir.Marshal(members); err != nil {
+		return fmt.Errorf("encode task.json: %w", err)
+	}
+	if err := p.Client.WriteFile(ctx, sprite, path, bytes.NewReader(data), 0o644); err != nil {
+		return fmt.Errorf("write task.json: %w", err)
+	}
+	return nil
+}
+
+// Equip sees to a sprite of a remote host before its first skill call.
+func (p *Preparer) Equip(ctx context.Context, sprite string) error {
+	if p.Host != nil {
+		return nil
+	}
+	return skillset.Equipment{Client: p.Client, Warn: p.Warn, Find: func(arch string) (string, error) {
+		return skillset.FindSpritekitFor(p.findSpritekit(sprite), p.Self, p.Path, arch)
+	}}.Equip(ctx, sprite)
+}
+
+// CheckSkills is why a run's skills may not run here, nil when they may.
+func (p *Preparer) CheckSkills(o api.Options) error {
+	if p.NoSkills == nil && o.Spritekit == "" {
+		return p.NoSpritekit
+	}
+	return p.NoSkills
+}
+
+// findSpritekit is the spritekit that a remote sprite gets: its run's, else the one that this process was told.
+func (p *Preparer) findSpritekit(sprite string) string {
+	rec, err := p.Records.Load(strings.Replace(sprite, "-", "_", 1)) // the opposite of ownSprite
+	if err != nil || !rec.Kept.OwnSprite || rec.Sprite != sprite {
+		return p.Spritekit
+	}
+	return cmp.Or(rec.Kept.Spritekit, p.Spritekit)
+}
+
+// sendSkills sends kept skills to a remote sprite, each whole or not at all.
+func (p *Preparer) sendSkills(ctx context.Context, sprite string, kept []string) error {
+	if p.Host != nil {
+		return nil
+	}
+	for _, dir := range kept {
+		if err := skillset.SendSkill(ctx, p.Client, sprite, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mountedSkills are the folders that the embedded host shows a sprite; a remote one is sent them.
+func (p *Preparer) mountedSkills(kept []string) []string {
+	if p.Host == nil {
+		return nil
+	}
+	return kept
+}
+
+// writeAnswers puts answers.json into a run's sprite, and the same into task. A sprite that others used before must not
+// hold theirs.
+func (p *Preparer) writeAnswers(ctx context.Context, sprite string, o history.Options, task *protocol.Task) error {
+	path := "/workspace/" + protocol.AnswersFile
+	if len(o.Answers) == 0 {
+		if o.OwnSprite {
+			return nil
+		}
+		if err := p.Client.Remove(ctx, sprite, path, false); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove answers.json of an earlier run: %w", err)
+		}
+		return nil
+	}
+	task.Answers = make(map[string]any, len(o.Answers))
+	for name, answer := range o.Answers {
+		task.Answers[name] = answer
+	}
+	data, err := json.Marshal(o.Answers)
+	if err != nil {
+		return fmt.Errorf("encode answers.json: %w", err)
+	}
+	if err := p.Client.WriteFile(ctx, sprite, path, bytes.NewReader(data), 0o644); err != nil {
+		return fmt.Errorf("write answers.json: %w", err)
+	}
+	return nil
+}

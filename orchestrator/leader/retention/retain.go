@@ -1,0 +1,117 @@
+package retention
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/orchestrator/session"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// Boundaries are checkpoints that a run takes for itself, to go back to; a long one takes many. The newest of a sprite are
+// kept, those that a run still goes by (an open wait, a call that is under way, a copy that is to be made), and whatever a
+// person took (DESIGN 23).
+const (
+	keepBoundaries = 16
+	sparePeriod    = 8 // boundaries between two looks at what is to spare
+)
+
+// Boundaries is the engine.Boundary: the session's, and what keeps its checkpoints from piling up.
+type Boundaries struct {
+	*session.Session
+	Client *sprites.Client
+	States *history.States
+	Log    zerolog.Logger
+
+	mu     sync.Mutex
+	counts map[string]int // guarded by mu: boundaries that this process took, by sprite
+}
+
+// Checkpoint takes a boundary, and from time to time removes those that are to spare. That a removal fails is no reason
+// to fail a run.
+func (b *Boundaries) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error) {
+	pair, err := b.Session.Checkpoint(ctx, sprite)
+	if err == nil && b.isDue(sprite) {
+		if err := b.removeSpare(ctx, sprite, pair.CheckpointID); err != nil && ctx.Err() == nil {
+			b.Log.Warn().Str("sprite", sprite).Err(err).Msg("remove old boundaries")
+		}
+	}
+	return pair, err
+}
+
+// isDue counts the boundaries of a sprite.
+func (b *Boundaries) isDue(sprite string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.counts == nil {
+		b.counts = map[string]int{}
+	}
+	b.counts[sprite]++
+	return b.counts[sprite]%sparePeriod == 0
+}
+
+// DropCount drops the count of a sprite that was removed.
+func (b *Boundaries) DropCount(sprite string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.counts, sprite)
+}
+
+func (b *Boundaries) removeSpare(ctx context.Context, sprite, newest string) error {
+	all, err := b.Client.Checkpoints(ctx, sprite) // newest first
+	if err != nil {
+		return fmt.Errorf("list checkpoints: %w", err)
+	}
+	own := slices.DeleteFunc(all, func(c sprites.Checkpoint) bool { return !strings.HasPrefix(c.Comment, session.BoundaryComment) })
+	if len(own) <= keepBoundaries {
+		return nil
+	}
+	states, err := b.States.EncodeUsers(sprite)
+	if err != nil {
+		return fmt.Errorf("read what runs go by: %w", err)
+	}
+	for _, c := range own[keepBoundaries:] {
+		named := fmt.Appendf(nil, `"checkpoint_id":%q`, c.ID)
+		if c.ID == newest || slices.ContainsFunc(states, func(s json.RawMessage) bool { return bytes.Contains(s, named) }) {
+			continue
+		}
+		if gone := b.Client.DeleteCheckpoint(ctx, sprite, c.ID); gone != nil && !errors.Is(gone, sprites.ErrNotFound) {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
+}
+
+// Restore puts a sprite back to a checkpoint. One that has none to go back to is removed, so that it is made again; one that
+// is not the run's own is left for a person to look at.
+func (b *Boundaries) Restore(ctx context.Context, sprite string, to lattice.Pair) error {
+	if to.CheckpointID != "" {
+		return b.Session.Restore(ctx, sprite, to)
+	}
+	b.Forget(ctx, sprite)
+	s, err := b.Client.Get(ctx, sprite)
+	if errors.Is(err, sprites.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for sprite %s: %w", sprite, err)
+	}
+	if !slices.ContainsFunc(s.Labels, func(label string) bool { return strings.HasPrefix(label, history.OwnerLabel) }) {
+		return driver.Torn(sprite)
+	}
+	if err := b.Client.Delete(ctx, sprite); err != nil && !errors.Is(err, sprites.ErrNotFound) {
+		return fmt.Errorf("remove sprite %s, whose files may be torn: %w", sprite, err)
+	}
+	return nil
+}

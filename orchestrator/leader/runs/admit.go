@@ -1,0 +1,114 @@
+package runs
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/compile"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// admit refuses a run that could only fail: everything that is known to be missing before it starts, each kind at once.
+// Warnings of the preflight are no reason: the call itself is judged when it is made.
+func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
+	p := flow.Program
+	if err := knownGrants(o.Grants); err != nil {
+		return err
+	}
+	if err := passable(o.AgentEnv); err != nil {
+		return err
+	}
+	if findings := p.Preflight(o.Grants); ir.HasErrors(findings) {
+		return refuseFlow("permission_denied", protocol.ExitDenied, flow.Told(findings))
+	}
+	for _, name := range o.ApproveWorld {
+		if !slices.Contains(p.WorldCalls(nil), name) {
+			return fault.BadInput("world_call_unknown", "the flow calls no skill %s that acts outside", name).WithHint("leave --approve-world %s out; lattice flow explain says what each step does", name)
+		}
+	}
+	known := startContext("", o, time.Time{})
+	known["sprite"] = true // prepared before the first node, as is repo
+	if o.Repo != "" {
+		known["repo"] = true
+	}
+	switch missing := p.MissingCtx(known); {
+	case slices.Contains(missing, "repo"):
+		return fault.BadInput("repo_missing", "the flow works on a repository, and none was given").WithHint("--repo PATH|URL")
+	case len(missing) > 0:
+		return fault.BadInput("ctx_missing", "the flow requires $ctx members that no run has: %s", strings.Join(missing, ", ")).WithHint("make them inputs: $in.%s", missing[0])
+	}
+	unfit, err := flow.CheckInput(input)
+	if err != nil {
+		return err
+	}
+	if len(unfit) > 0 {
+		return refuseInput(unfit)
+	}
+	if missing := p.MissingInputs(input); len(missing) > 0 {
+		noun := "input "
+		if len(missing) > 1 {
+			noun = "inputs "
+		}
+		return fault.BadInput("input_missing", "the flow needs %s%s", noun, strings.Join(missing, ", ")).WithHint("--input %s=…", strings.Join(missing, "=… --input "))
+	}
+	return nil
+}
+
+// refuseInput names everything at once that keeps an input from fitting the flow's input_schema.
+func refuseInput(findings []ir.Finding) error {
+	var text []string
+	hint := ""
+	for _, f := range findings {
+		text = append(text, fmt.Sprintf("%s: %s", cmp.Or(f.Pointer, "the input"), f.Message))
+		hint = cmp.Or(hint, f.Hint)
+	}
+	p := fault.BadInput("input_invalid", "the input does not fit the flow's input_schema:\n  %s", strings.Join(text, "\n  ")).WithHint("%s", hint)
+	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
+		p.Fault.Details = details
+	}
+	return p
+}
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// passable refuses names of variables that no agent may get.
+func passable(names []string) error {
+	for _, name := range names {
+		if !variable.MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
+			return fault.BadInput("agent_env_invalid", "%q cannot be passed to an agent", name).WithHint("names that begin with LATTICE_ tell the skill itself what to do")
+		}
+	}
+	return nil
+}
+
+// knownGrants refuses a misspelt permission, which would be missed only when a call is denied.
+func knownGrants(grants []string) error {
+	known := append(manifests.Permissions(), "*")
+	var unknown []string
+	for _, g := range grants {
+		if !slices.Contains(known, g) {
+			unknown = append(unknown, fmt.Sprintf("%q", g))
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return fault.BadInput("permission_unknown", "there is no permission %s", strings.Join(unknown, ", ")).WithHint("known: %s", strings.Join(known, " "))
+}
+
+// startContext is $ctx as far as it does not depend on the sprite.
+func startContext(id string, o api.Options, now time.Time) map[string]any {
+	return map[string]any{
+		"run_id": id, "work_item_id": o.WorkItem, "started_at": protocol.FormatTime(now), "now": protocol.FormatTime(now),
+		"timezone": zone(now, localtime), "trigger": "cli", "agent_env": append([]string{}, o.AgentEnv...),
+	}
+}

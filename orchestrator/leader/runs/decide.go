@@ -1,0 +1,192 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/drive"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/orchestrator/leader/views"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Decisions makes the decisions of people facts.
+type Decisions struct {
+	Client  *sprites.Client
+	Records *history.Records
+	States  *history.States
+	Views   *views.Views
+	Drives  *drive.Drives
+	Starter *Starter
+}
+
+// Decide makes a person's decision a fact and has the run go on. Of several decisions on one wait exactly one counts, the
+// first that is on disk. The same decision again changes nothing and is answered like the first; another one is refused
+// with what was decided, by whom and when.
+func (ds *Decisions) Decide(ctx context.Context, id string, d api.DecideRequest) (api.DecideReply, error) {
+	id, err := ds.Records.Resolve(id)
+	if err != nil {
+		return api.DecideReply{}, err
+	}
+	if err := ds.Starter.RenewValues(id, d.Values); err != nil {
+		return api.DecideReply{}, err
+	}
+	if err := ds.Drives.AwaitHandover(ctx); err != nil {
+		return api.DecideReply{}, err
+	}
+	r, err := ds.Drives.LoadReady(ctx, id)
+	if err != nil {
+		return api.DecideReply{}, err
+	}
+	w, err := openWait(id, r.Runner.State(), d.WaitID)
+	if err != nil {
+		return ds.answerLate(ctx, id, d, nil, err)
+	}
+	fact, err := answer(w, d)
+	if err == nil && w.Legacy() { // the answer's run may get more than the one that asked
+		err = passable(slices.Sorted(maps.Keys(d.Secrets)))
+	}
+	if err != nil {
+		return api.DecideReply{}, err
+	}
+	if err := ds.checkSprite(ctx, id, w); err != nil {
+		return api.DecideReply{}, err
+	}
+	switch err := r.Runner.Decide(ctx, fact); {
+	case errors.Is(err, engine.ErrStale):
+		d.WaitID = w.ID
+		return ds.answerLate(ctx, id, d, fact.Inputs, notWaiting(id, r.Runner.State()))
+	case errors.Is(err, engine.ErrAnswer):
+		return api.DecideReply{}, fault.BadInput("bad_answer", "%v", err)
+	case err != nil:
+		return api.DecideReply{}, fmt.Errorf("record the decision: %w", err)
+	}
+	return ds.proceed(ctx, id, d, api.DecideReply{WaitID: w.ID})
+}
+
+// checkSprite refuses a decision on a run whose sprite is gone, so that the decision is not used up by a run that can only
+// fail. A host that cannot be asked is no reason: the run stops there, and goes on later.
+func (ds *Decisions) checkSprite(ctx context.Context, id string, w lattice.Wait) error {
+	rec, err := ds.Records.Load(id)
+	if err != nil || rec.Sprite == "" || w.Legacy() && rec.Kept.OwnSprite {
+		return err
+	}
+	look, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	if _, err := ds.Client.Get(look, rec.Sprite); !errors.Is(err, sprites.ErrNotFound) {
+		return ctx.Err()
+	}
+	return fault.NotFound("sprite_missing", "the sprite %s of %s is not there any more, so the run cannot go on; nothing was recorded", rec.Sprite, id).WithHint("lattice sprite ls lists the sprites of this host: is SPRITES_API_URL set as it was when the run began? If the sprite is lost: lattice cancel %s", id)
+}
+
+// lookTimeout bounds the look for a sprite, for which a person waits.
+const lookTimeout = 10 * time.Second
+
+// proceed has the run go on after a decision that is on disk. A leader that is ending leaves that to the next.
+func (ds *Decisions) proceed(ctx context.Context, id string, d api.DecideRequest, reply api.DecideReply) (api.DecideReply, error) {
+	next, err := ds.States.FindNext(id)
+	if err != nil {
+		return api.DecideReply{}, err
+	}
+	if next != nil {
+		reply.Run, err = ds.Starter.continueIn(ctx, id, *next, d.Values, d.Detach)
+		return reply, err
+	}
+	if err := ds.Drives.Drive(ctx, id); err != nil && !drive.ClosingNow(err) {
+		return api.DecideReply{}, err
+	}
+	ds.Drives.Detach(id, d.Detach)
+	reply.Run, err = ds.Views.Build(id)
+	return reply, err
+}
+
+// openWait picks the wait that a decision is about.
+func openWait(id string, s runstate.State, want string) (lattice.Wait, error) {
+	var ids []string
+	for _, w := range s.Waits {
+		if w.ID == want || want == "" && len(s.Waits) == 1 {
+			return w, nil
+		}
+		ids = append(ids, w.ID+" ("+w.Node+")")
+	}
+	if want == "" && len(ids) > 1 {
+		return lattice.Wait{}, fault.BadInput("several_waits", "%s waits for several answers: %s", id, strings.Join(ids, ", ")).WithHint("--wait ID")
+	}
+	return lattice.Wait{}, notWaiting(id, s)
+}
+
+func notWaiting(id string, s runstate.State) error {
+	return fault.Failed("not_waiting", "%s does not wait for that; it is %s", id, s.Status).WithHint("lattice show %s", id)
+}
+
+// answerLate answers a decision on a wait that is closed. typed are its inputs, where they were converted already.
+func (ds *Decisions) answerLate(ctx context.Context, id string, d api.DecideRequest, typed json.RawMessage, refusal error) (api.DecideReply, error) {
+	first, err := ds.Records.FindAnswer(id, d.WaitID)
+	if err != nil {
+		return api.DecideReply{}, err
+	}
+	if first == nil {
+		return api.DecideReply{}, refusal
+	}
+	if first.Decision != d.Decision || d.Decision == lattice.Answer && !sameInputs(first.Inputs, d, typed) {
+		p := fault.Busy("already_decided", "%s was %s by %s at %s; nothing changed", id, verdicts[first.Decision], first.By, first.At).WithHint("lattice show %s", id)
+		p.Fault.Retryable = false
+		return api.DecideReply{}, p
+	}
+	// An approval whose run was cut off is approved again by people: the run goes on.
+	return ds.proceed(ctx, id, d, api.DecideReply{WaitID: first.WaitID, Duplicate: true, By: first.By, At: first.At})
+}
+
+var verdicts = map[lattice.Decision]string{lattice.Approve: "approved already", lattice.Reject: "rejected already", lattice.Answer: "answered already"}
+
+// sameInputs reports whether an answer says what was answered before. The wait is closed and its types with it, so text
+// is compared to the text of what it was converted to.
+func sameInputs(recorded json.RawMessage, d api.DecideRequest, typed json.RawMessage) bool {
+	var before, now map[string]any
+	if json.Unmarshal(recorded, &before) != nil {
+		return false
+	}
+	if typed != nil {
+		return json.Unmarshal(typed, &now) == nil && reflect.DeepEqual(before, now)
+	}
+	if len(d.Typed) > 0 && json.Unmarshal(d.Typed, &now) != nil || len(now)+len(d.Inputs) != len(before) {
+		return false
+	}
+	for name, value := range now {
+		if was, ok := before[name]; !ok || !reflect.DeepEqual(was, value) {
+			return false
+		}
+	}
+	for name, text := range d.Inputs {
+		was, ok := before[name]
+		if !ok || !slices.ContainsFunc(kinds, func(kind string) bool {
+			v, ok := parse(text, kind)
+			return ok && sameValue(v, was)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// kinds are the types that text is converted to.
+var kinds = []string{"string", "boolean", "integer", "number", "map", "array", "array<string>"}
+
+func sameValue(a, b any) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
+}

@@ -1,0 +1,33 @@
+package runs
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+)
+
+func TestSameInputs(t *testing.T) {
+	recorded := json.RawMessage(`{"count":3,"ok":true,"names":["a","b"],"text":"3"}`)
+	for name, tt := range map[string]struct {
+		inputs map[string]string
+		typed  string
+		want   bool
+	}{
+		"as text":       {map[string]string{"count": "3", "ok": "yes", "names": "a,b", "text": "3"}, "", true},
+		"as JSON":       {nil, `{"count":3,"ok":true,"names":["a","b"],"text":"3"}`, true},
+		"mixed":         {map[string]string{"ok": "true", "text": "3"}, `{"count":3,"names":["a","b"]}`, true},
+		"other value":   {map[string]string{"count": "4", "ok": "yes", "names": "a,b", "text": "3"}, "", false},
+		"other JSON":    {nil, `{"count":3,"ok":true,"names":["b","a"],"text":"3"}`, false},
+		"one missing":   {map[string]string{"count": "3", "ok": "yes", "names": "a,b"}, "", false},
+		"one too many":  {map[string]string{"count": "3", "ok": "yes", "names": "a,b", "text": "3", "more": "1"}, "", false},
+		"another name":  {map[string]string{"count": "3", "ok": "yes", "names": "a,b", "tekst": "3"}, "", false},
+		"no JSON":       {nil, `[`, false},
+		"another value": {nil, `{"count":"3","ok":true,"names":["a","b"],"text":"3"}`, false},
+	} {
+		d := api.DecideRequest{Inputs: tt.inputs, Typed: json.RawMessage(tt.typed)}
+		if got := sameInputs(recorded, d, nil); got != tt.want {
+			t.Errorf("%s: sameInputs = %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package runs
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// The answer to a legacy question begins another run, with what this one was given and the answer (DESIGN 25). The
+// answer names it before it is there; whoever comes by begins it once, be it the command that answers, the same answer
+// given again, or lattice resume after a crash in between.
+
+// continueIn goes on with the run that next names, and begins it if nobody has.
+func (rn *Starter) continueIn(ctx context.Context, id string, next runstate.Next, values api.Values, detach bool) (api.RunView, error) {
+	v, begun, err := rn.link(ctx, id, next, values, detach)
+	if err != nil || begun {
+		return v, err
+	}
+	return rn.Drive(ctx, next.RunID, api.DriveRequest{Values: values, Detach: detach})
+}
+
+// link begins the run that next names; begun is false when it is there already.
+func (rn *Starter) link(ctx context.Context, id string, next runstate.Next, values api.Values, detach bool) (v api.RunView, begun bool, err error) {
+	rn.linking.Lock()
+	defer rn.linking.Unlock()
+	key := strings.TrimPrefix(next.RunID, history.RunID(""))
+	if there, err := rn.Records.FindStarted(key); err != nil || there != "" {
+		return api.RunView{}, false, err
+	}
+	rec, err := rn.Records.Load(id)
+	if err != nil {
+		return api.RunView{}, false, err
+	}
+	program, findings := ir.Parse(rec.Program, rec.Kept.Lookup)
+	if program == nil {
+		return api.RunView{}, false, refuseFlow("flow_invalid", protocol.ExitBadInput, findings)
+	}
+	o := rec.Kept
+	o.ResumedFrom, o.Answers = id, map[string]string{}
+	maps.Copy(o.Answers, rec.Kept.Answers)
+	maps.Copy(o.Answers, next.Answers)
+	if o.OwnSprite {
+		o.Sprite, o.OwnSprite = "", false // it gets one of its own, too
+	}
+	o.Values, o.AgentEnv = values, slices.Clone(o.AgentEnv)
+	for _, name := range slices.Sorted(maps.Keys(values.Secrets)) {
+		if !slices.Contains(o.AgentEnv, name) { // a key that was missing
+			o.AgentEnv = append(o.AgentEnv, name)
+		}
+	}
+	v, err = rn.begin(ctx, program, api.RunRequest{Flow: rec.Program, Input: rec.Kept.Begin.Input, Key: key, Detach: detach}, o)
+	return v, err == nil, err
+}

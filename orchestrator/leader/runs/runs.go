@@ -1,0 +1,426 @@
+// Package runs starts runs and makes the decisions of people facts of them. Start with Starter; Decisions takes answers to
+// waits, and Notes decisions about actions that no run waits for. Refusals are made before anything is recorded.
+package runs
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/compile"
+	"github.com/spritekit/lattice/orchestrator/dropin"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/drive"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
+	"github.com/spritekit/lattice/orchestrator/leader/prepare"
+	"github.com/spritekit/lattice/orchestrator/leader/problem"
+	"github.com/spritekit/lattice/orchestrator/leader/retention"
+	"github.com/spritekit/lattice/orchestrator/leader/skillset"
+	"github.com/spritekit/lattice/orchestrator/leader/views"
+	"github.com/spritekit/lattice/orchestrator/policy"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Starter starts, continues and ends runs (api.Service).
+type Starter struct {
+	Home    home.Home
+	Store   *store.Store
+	Client  *sprites.Client
+	Host    *host.Host // nil with a remote Sprites API
+	Git     *worktree.Git
+	Disk    func() string
+	Network host.Network // for sprites of runs that do not say theirs
+	// Server holds the server's layers of the policy.
+	Server   []policy.Layer
+	Records  *history.Records
+	States   *history.States
+	Views    *views.Views
+	Drives   *drive.Drives
+	Values   *drive.Values
+	Models   *drive.ModelSet
+	Preparer *prepare.Preparer
+	Copies   *retention.Copies
+
+	linking sync.Mutex // held while a run is begun by an answer
+}
+
+// Start checks a flow, records the run and has it driven. Nothing is recorded when the flow is refused.
+func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, error) {
+	if started, err := rn.Records.FindStarted(r.Key); err != nil || started != "" {
+		if err != nil {
+			return api.RunView{}, err
+		}
+		return rn.Drive(ctx, started, api.DriveRequest{Values: r.Values, Detach: r.Detach})
+	}
+	catalog, err := rn.newCatalog(ctx, r.Options)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	flow, findings := compile.Parse(r.Flow, catalog.Lookup)
+	if catalog.Err != nil {
+		return api.RunView{}, catalog.Err
+	}
+	if flow == nil {
+		return api.RunView{}, refuseFlow("flow_invalid", protocol.ExitBadInput, findings)
+	}
+	program := flow.Program
+	r.Flow = flow.ExecIR // what is recorded is what runs
+	o := r.Options
+	if len(o.Grants) == 0 {
+		o.Grants = ir.DefaultGrants()
+	}
+	if len(r.Input) == 0 || string(r.Input) == "null" {
+		r.Input = json.RawMessage("{}")
+	}
+	decoded, err := ir.Decode(r.Input)
+	input, ok := decoded.(map[string]any)
+	if err != nil || !ok {
+		return api.RunView{}, fault.BadInput("bad_input", "the input of a flow is one JSON object")
+	}
+	if twice := ir.Duplicates(r.Input); len(twice) > 0 {
+		return api.RunView{}, fault.BadInput("key_duplicate", "the input has members that stand twice in their object: %s", strings.Join(twice, ", ")).WithHint("keep one of the two")
+	}
+	if err := admit(flow, input, o); err != nil {
+		return api.RunView{}, err
+	}
+	if o.Models, err = rn.Models.Admit(program, o); err != nil {
+		return api.RunView{}, err
+	}
+	if err := rn.admitCopies(ctx, flow, o.Sprite); err != nil {
+		return api.RunView{}, err
+	}
+	if o.FlowName == "" {
+		o.FlowName = program.Doc.ID
+	}
+	if err := checkRepo(o.Repo); err != nil {
+		return api.RunView{}, err
+	}
+	if err := rn.findNamed(ctx, program, o); err != nil {
+		return api.RunView{}, err
+	}
+	o.Skills = catalog.Kept
+	return rn.begin(ctx, program, r, history.Options{Options: o, Pinned: catalog.Pins()})
+}
+
+// begin records a run that was found fit to be one, and has it driven.
+func (rn *Starter) begin(ctx context.Context, program *ir.Program, r api.RunRequest, o history.Options) (api.RunView, error) {
+	id, secret, err := NewRun(r.Key)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	if o.WorkItem == "" {
+		o.WorkItem = id
+	}
+	if o.ApproveWorld, err = allowedWorld(program, o.ApproveWorld, policy.New(o.Repo, rn.Server...)); err != nil {
+		return api.RunView{}, err
+	}
+	callsSkills := program.CallsSkills()
+	if callsSkills {
+		if err := rn.Preparer.CheckSkills(o.Options); err != nil {
+			return api.RunView{}, err
+		}
+	}
+	if callsSkills && o.Sprite == "" {
+		o.Sprite, o.OwnSprite = history.OwnSprite(id), true
+		rn.completeOptions(&o.Options)
+	}
+	if o.Image != "" && rn.Host == nil {
+		return api.RunView{}, fault.Unsupported("images_are_local", "images are the embedded host's; remote sprites start from their service's").WithHint("leave the image out")
+	}
+	if o.OwnSprite && rn.Host != nil {
+		if err := rn.Host.CheckIsolationFor(sandbox.Level(o.MinIsolation)); err != nil {
+			return api.RunView{}, fault.Unsafe("isolation_unavailable", "%v", err).WithHint("lattice doctor says what helps, or ask for less")
+		}
+	}
+	if err := rn.checkSpriteFree(o.Options); err != nil {
+		return api.RunView{}, err
+	}
+	if r.DryRun {
+		return api.RunView{Flow: o.FlowName, Repo: o.Repo, Status: lattice.Pending, StartedWith: views.StartedBy(o.Options)}, nil
+	}
+	rn.Values.Keep(id, o.AgentEnv, o.Values)
+	o.Values = api.Values{}
+	if err := rn.Drives.AwaitHandover(ctx); err != nil {
+		return api.RunView{}, err
+	}
+	notice := rn.listMissingObjects(ctx, o.Options)
+	if err := rn.create(ctx, id, secret, program, r, o); err != nil {
+		return api.RunView{}, err
+	}
+	// From here on the run exists: a leader that is ending says so by a run that nobody drives, lest it be started twice.
+	if err := rn.Drives.Drive(ctx, id); err != nil && !drive.ClosingNow(err) {
+		return api.RunView{}, err
+	}
+	rn.Drives.Detach(id, r.Detach)
+	v, err := rn.Views.Build(id)
+	for _, skill := range program.WorldCalls(o.ApproveWorld) {
+		notice = append(notice, fmt.Sprintf("%s acts outside: the run waits for approval before it calls it; --approve-world %s or world.allow in policy.toml allows it from the start", skill, skill))
+	}
+	v.Notice = notice
+	return v, err
+}
+
+// allowedWorld returns the skills that the run may call without asking: those of its request and those of the policy that
+// the program calls. A skill that the policy denies is refused before the run begins.
+func allowedWorld(program *ir.Program, requested []string, p policy.Policy) ([]string, error) {
+	for _, name := range program.WorldCalls(nil) {
+		switch v := p.World(name); {
+		case v.Decision == lattice.Deny:
+			return nil, fault.Denied("denied_by_policy", "%s", v.Reason).WithHint("the rule is %s", v.Rule)
+		case v.Decision == lattice.Allow && !slices.Contains(requested, name):
+			requested = append(slices.Clip(requested), name)
+		}
+	}
+	return requested, nil
+}
+
+// listMissingObjects says what of its repository a run will not have, as far as it is known before the repository is read.
+func (rn *Starter) listMissingObjects(ctx context.Context, o api.Options) (lines []string) {
+	if o.Repo == "" {
+		return nil
+	}
+	warnings, err := rn.Git.Missing(ctx, o.Repo, o.Ref)
+	if err != nil {
+		return nil // reading it for the sprite fails as well, and says why
+	}
+	for _, w := range warnings {
+		lines = append(lines, w.Message)
+	}
+	return lines
+}
+
+// create records the run, with the fact that begins it.
+func (rn *Starter) create(ctx context.Context, id string, secret []byte, program *ir.Program, r api.RunRequest, o history.Options) error {
+	now := time.Now()
+	frozen, err := json.Marshal(startContext(id, o.Options, now))
+	if err != nil {
+		return fmt.Errorf("encode $ctx: %w", err)
+	}
+	input := r.Input
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	o.Begin = lattice.RunStarted{
+		RunID: id, WorkItem: o.WorkItem, Program: program.Digest, Sprite: o.Sprite, Input: input, Ctx: frozen, Grants: o.Grants, AskWorld: true, ApproveWorld: o.ApproveWorld,
+	}
+	if o.Sprite != "" {
+		o.Begin.Disk = rn.Disk()
+	}
+	kept, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("encode options: %w", err)
+	}
+	if err := rn.Store.Create(ctx, store.RunRecord{
+		ID: id, WorkItem: o.WorkItem, Created: now, Program: r.Flow, Secret: secret, Options: kept, Sprite: o.Sprite,
+	}); err != nil {
+		return fmt.Errorf("record run: %w", err)
+	}
+	return nil
+}
+
+// refuseFlow names every finding at once.
+func refuseFlow(code string, exit int, findings []ir.Finding) error {
+	text, hint := compile.Refusal(findings)
+	p := fault.New(exit, code, "the flow is refused:\n  %s", text).WithHint("%s", hint)
+	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
+		p.Fault.Details = details
+	}
+	return p
+}
+
+// NewRun draws an id, unless the asker has drawn it, and a secret. The secret never leaves the orchestrator.
+func NewRun(key string) (id string, secret []byte, err error) {
+	draw := make([]byte, 42)
+	if _, err := rand.Read(draw); err != nil {
+		return "", nil, fmt.Errorf("draw run id: %w", err)
+	}
+	return history.RunID(cmp.Or(key, strings.ToLower(base32.StdEncoding.EncodeToString(draw[:10])))), draw[10:], nil
+}
+
+// checkSpriteFree refuses a sprite that belongs to a run that has not ended (DESIGN 5).
+func (rn *Starter) checkSpriteFree(o api.Options) error {
+	if o.OwnSprite {
+		return nil
+	}
+	return rn.States.CheckSpriteFree("", o.Sprite)
+}
+
+// RenewValues takes the values of a run's variables again: they are never stored.
+func (rn *Starter) RenewValues(id string, v api.Values) error {
+	rec, err := rn.Records.LoadBrief(id)
+	if err == nil {
+		rn.Values.Keep(id, rec.Kept.AgentEnv, v)
+	}
+	return err
+}
+
+// Drive goes on with an interrupted run. A run that is driven, waits or has ended is left alone; of one whose question
+// was answered, that is the run which that began.
+func (rn *Starter) Drive(ctx context.Context, id string, req api.DriveRequest) (api.RunView, error) {
+	id, err := rn.Records.Resolve(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	if err := rn.RenewValues(id, req.Values); err != nil {
+		return api.RunView{}, err
+	}
+	if next, err := rn.States.FindNext(id); err != nil || next != nil {
+		if err != nil {
+			return api.RunView{}, err
+		}
+		return rn.continueIn(ctx, id, *next, req.Values, req.Detach)
+	}
+	if err := rn.Drives.Drive(ctx, id); err != nil {
+		return api.RunView{}, err
+	}
+	rn.Drives.Detach(id, req.Detach)
+	return rn.Views.Build(id)
+}
+
+// Stop ends the driving of a run and waits for that.
+func (rn *Starter) Stop(ctx context.Context, id string) (api.RunView, error) {
+	id, err := rn.Records.Resolve(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	if done := rn.Drives.Stop(id); done != nil {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return api.RunView{}, ctx.Err()
+		}
+	}
+	return rn.Views.Build(id)
+}
+
+// Cancel ends a run for good. A run that has ended already is shown as it is.
+func (rn *Starter) Cancel(ctx context.Context, id, by string) (api.RunView, error) {
+	id, err := rn.Records.Resolve(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	r, err := rn.Drives.LoadBegun(ctx, id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	if err := r.Runner.Cancel(ctx, by); err != nil && !errors.Is(err, engine.ErrStale) {
+		return api.RunView{}, fmt.Errorf("cancel run %s: %w", id, err)
+	}
+	rn.Drives.Forget(id)
+	return rn.Views.Build(id)
+}
+
+// completeOptions fills in what a run's own sprite gets that its start does not say.
+func (rn *Starter) completeOptions(o *api.Options) {
+	if rn.Host == nil {
+		return
+	}
+	o.Network = cmp.Or(o.Network, string(rn.Network.Preset))
+	if o.HostPorts == nil {
+		o.HostPorts = append([]uint16{}, rn.Network.HostPorts...)
+	}
+}
+
+func (rn *Starter) newCatalog(ctx context.Context, o api.Options) (*skillset.Catalog, error) {
+	c := &skillset.Catalog{Found: map[string]skillset.FoundSkill{}}
+	if len(o.Skills) > 0 && o.Sprite != "" && rn.Host != nil {
+		return nil, fault.BadInput("skills_of_sprite", "what a sprite has in /skills is chosen when it is made, and %s is there already", o.Sprite).WithHint("leave --skill out where %s was made with the skills, which are found there; else leave --sprite out, or make another: lattice sprite create NAME --skill %s", o.Sprite, o.Skills[0])
+	}
+	var err error
+	if c.Given, err = dropin.ReadAll(o.Skills); err != nil {
+		return nil, err
+	}
+	for i, s := range c.Given {
+		kept, err := dropin.Keep(rn.Home.DropIns(), s)
+		if err != nil {
+			return nil, err
+		}
+		// What was kept is what counts: the folder may have changed since it was read.
+		if c.Given[i], err = dropin.Read(kept); err != nil {
+			return nil, err
+		}
+		c.Kept = append(c.Kept, kept)
+	}
+	if o.Sprite != "" {
+		c.Ask = func(name string) (skillset.FoundSkill, error) {
+			return skillset.FindSkill(ctx, rn.Client, o.Sprite, name)
+		}
+	}
+	return c, nil
+}
+
+// admitCopies refuses a flow whose nodes want sprites of their own where the host copies none, before anything is recorded.
+// A host may look for the sprite before it looks for the call, so that one which exists is asked about, where there is one.
+func (rn *Starter) admitCopies(ctx context.Context, flow *compile.Flow, sprite string) error {
+	nodes := flow.Program.CopiesSprites()
+	if len(nodes) == 0 || rn.Host != nil {
+		return nil
+	}
+	if sprite == "" {
+		all, err := rn.Client.List(ctx, "")
+		if err != nil {
+			return fmt.Errorf("ask whether sprites can be copied: %w", err)
+		}
+		sprite = "lattice-none"
+		if len(all) > 0 {
+			sprite = all[0].Name
+		}
+	}
+	err := rn.Copies.CheckSupport(ctx, sprite)
+	var refused *fault.Error
+	if errors.As(err, &refused) {
+		var names []string
+		for _, n := range nodes {
+			names = append(names, n.ID)
+		}
+		refused.Fault.Message += fmt.Sprintf(`, which "sprite": "fork" asks for at %s`, strings.Join(names, ", "))
+	}
+	return err
+}
+
+// findNamed refuses a run whose sprite, repository or ref is not there.
+func (rn *Starter) findNamed(ctx context.Context, program *ir.Program, o api.Options) error {
+	if o.Sprite != "" && program.CallsSkills() {
+		_, err := rn.Client.Get(ctx, o.Sprite)
+		if errors.Is(err, sprites.ErrNotFound) {
+			return fault.NotFound("sprite_not_found", "there is no sprite %s", o.Sprite).WithHint("lattice sprite ls, or make it: lattice sprite create %s", o.Sprite)
+		}
+		if err != nil {
+			return problem.SpriteProblem(err)
+		}
+	}
+	if o.Repo == "" {
+		return nil
+	}
+	err := rn.Git.Find(ctx, o.Repo, o.Ref)
+	var refused *lattice.Refusal
+	if !errors.As(err, &refused) {
+		return err
+	}
+	exit := protocol.ExitBadInput
+	switch refused.Fault.Code {
+	case "repository_not_found", "not_a_repository", "ref_not_found":
+		exit = protocol.ExitNotFound
+	case "repository_unreachable":
+		exit = protocol.ExitNetwork
+	}
+	return &fault.Error{Fault: refused.Fault, Exit: exit}
+}

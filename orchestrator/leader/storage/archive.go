@@ -1,0 +1,243 @@
+package storage
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/leader/problem"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// A backup is a tar archive, in this order:
+//
+//	lattice-backup.json        BackupInfo
+//	runs.db                    the store, as of one moment
+//	bundles/<sha256>.bundle    verified copies of what sprites asked to push, which an approval sends
+//	sums.json                  the sha256 of every member before it; an archive without it was cut off
+//
+// With them every wait can be answered, every approved push be made, and every run go on that calls no skills or whose
+// sprite is still there. Sprites are not part of it: they are large, never still, and with a remote Sprites API not here.
+// Neither are logs and whatever is made again: skills, repository seeds, scratch.
+const (
+	backupFormat = 1
+
+	memberInfo   = "lattice-backup.json"
+	memberStore  = "runs.db"
+	memberBundle = "bundles/"
+	memberSums   = "sums.json"
+
+	maxSmallMember = 16 << 20 // the two JSON members
+)
+
+// BackupInfo says what a backup is.
+type BackupInfo struct {
+	Format    int       `json:"format"`
+	Lattice   string    `json:"lattice"` // version that made it
+	Schema    int       `json:"schema"`  // of the store
+	CreatedAt time.Time `json:"created_at"`
+	Runs      int       `json:"runs"`
+}
+
+// bundleName is the only kind of name below bundles/.
+var bundleName = regexp.MustCompile(`^[0-9a-f]{64}\.bundle$`)
+
+// archive writes members and remembers their sums.
+type archive struct {
+	tar  *tar.Writer
+	sums map[string]string
+}
+
+func writeArchive(ctx context.Context, w io.Writer, about BackupInfo, storeFile, bundles string) error {
+	a := &archive{tar: tar.NewWriter(w), sums: map[string]string{}}
+	if err := a.addJSON(memberInfo, about); err != nil {
+		return err
+	}
+	if err := a.addFile(ctx, memberStore, storeFile); err != nil {
+		return err
+	}
+	files, err := os.ReadDir(bundles)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("back up bundles: %w", err)
+	}
+	for _, f := range files {
+		if !bundleName.MatchString(f.Name()) || !f.Type().IsRegular() {
+			continue // one that is just being fetched
+		}
+		err := a.addFile(ctx, memberBundle+f.Name(), filepath.Join(bundles, f.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it was pruned
+			return err
+		}
+	}
+	if err := a.addJSON(memberSums, a.sums); err != nil {
+		return err
+	}
+	if err := a.tar.Close(); err != nil {
+		return fmt.Errorf("write backup: %w", err)
+	}
+	return nil
+}
+
+func (a *archive) addJSON(name string, v any) error {
+	raw, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	return a.add(name, int64(len(raw)), bytes.NewReader(raw))
+}
+
+func (a *archive) addFile(ctx context.Context, name, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("back up %s: %w", name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("back up %s: %w", name, err)
+	}
+	return a.add(name, info.Size(), stoppable{ctx, f})
+}
+
+func (a *archive) add(name string, size int64, r io.Reader) error {
+	if err := a.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size, Format: tar.FormatPAX}); err != nil {
+		return fmt.Errorf("write backup: %w", err)
+	}
+	h := sha256.New()
+	if _, err := io.CopyN(io.MultiWriter(a.tar, h), r, size); err != nil {
+		return fmt.Errorf("write backup: %s: %w", name, err)
+	}
+	a.sums[name] = hex.EncodeToString(h.Sum(nil))
+	return nil
+}
+
+// stoppable is a reader that ends with a context.
+type stoppable struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (s stoppable) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.r.Read(p)
+}
+
+// damagedBackup refuses an archive.
+func damagedBackup(format string, args ...any) error {
+	return fault.Failed("backup_damaged", "the backup is damaged: "+format, args...).WithHint("use another backup; nothing was changed")
+}
+
+// readArchive unpacks an archive into an empty directory, or with dir "" only reads it, and fails unless every byte is as
+// it was written. What it unpacks is synced.
+func readArchive(ctx context.Context, r io.Reader, dir string) (BackupInfo, error) {
+	var about BackupInfo
+	sums, told := map[string]string{}, map[string]string(nil)
+	for in := tar.NewReader(stoppable{ctx, r}); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return about, readFault(ctx, err)
+		}
+		_, twice := sums[h.Name]
+		bundle, isBundle := strings.CutPrefix(h.Name, memberBundle)
+		switch {
+		case told != nil, twice, h.Typeflag != tar.TypeReg, len(sums) == 0 && h.Name != memberInfo:
+			return about, damagedBackup("%q does not belong there", h.Name)
+		case h.Name == memberInfo:
+			sums[h.Name], err = readJSON(in, h, &about)
+			if err == nil && about.Format > backupFormat {
+				return about, fault.Unsupported("backup_newer", "lattice %s made this backup in format %d; this version reads up to %d", about.Lattice, about.Format, backupFormat).WithHint("update lattice")
+			}
+		case h.Name == memberSums:
+			_, err = readJSON(in, h, &told)
+		case h.Name == memberStore, isBundle && bundleName.MatchString(bundle):
+			sums[h.Name], err = unpack(in, dir, h.Name)
+			if err == nil && isBundle && sums[h.Name]+".bundle" != bundle {
+				return about, damagedBackup("%s is not what its name says", h.Name)
+			}
+		default:
+			return about, damagedBackup("%q does not belong there", h.Name)
+		}
+		if err != nil {
+			return about, readFault(ctx, err)
+		}
+	}
+	switch {
+	case told == nil:
+		return about, damagedBackup("it was cut off")
+	case sums[memberStore] == "":
+		return about, damagedBackup("it holds no store")
+	case len(sums) != len(told):
+		return about, damagedBackup("it has %d members and lists %d", len(sums), len(told))
+	}
+	for name, sum := range told {
+		if sums[name] != sum {
+			return about, damagedBackup("%s is not what it was", name)
+		}
+	}
+	return about, nil
+}
+
+// readFault tells a damaged archive from a reader or a disk that fails.
+func readFault(ctx context.Context, err error) error {
+	var path *fs.PathError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &path):
+		return problem.StoreProblem(fmt.Errorf("unpack the backup: %w", err))
+	}
+	return damagedBackup("%v", err)
+}
+
+func readJSON(r io.Reader, h *tar.Header, v any) (sum string, err error) {
+	if h.Size > maxSmallMember {
+		return "", fmt.Errorf("%s has %d bytes", h.Name, h.Size)
+	}
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return "", err
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return "", fmt.Errorf("%s: %w", h.Name, err)
+	}
+	digest := sha256.Sum256(raw)
+	return hex.EncodeToString(digest[:]), nil
+}
+
+func unpack(r io.Reader, dir, name string) (sum string, err error) {
+	h := sha256.New()
+	if dir == "" {
+		_, err := io.Copy(h, r)
+		return hex.EncodeToString(h.Sum(nil)), err
+	}
+	path := filepath.Join(dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := io.Copy(io.MultiWriter(f, h), r); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), f.Sync()
+}

@@ -1,0 +1,237 @@
+// Package storage looks after the store of a home: checks, compaction, backups and their restore. Start with Storage;
+// Restore and CheckFile work without a leader.
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
+	"github.com/spritekit/lattice/orchestrator/leader/problem"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Sweep removes what a killed process left half made beside the store. The caller holds the home's lock, so that nobody
+// is at it.
+func Sweep(home home.Home) error {
+	for _, made := range []string{".new-store-*", ".compact-*", ".restore-*", ".noted-*"} {
+		left, err := filepath.Glob(filepath.Join(string(home), made))
+		if err != nil {
+			return fmt.Errorf("sweep the state directory: %w", err)
+		}
+		for _, path := range left {
+			if err := os.RemoveAll(path); err != nil {
+				return fmt.Errorf("sweep the state directory: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// Storage checks, compacts and backs up the store (api.Storage).
+type Storage struct {
+	Home    home.Home
+	Store   *store.Store
+	Host    *host.Host // nil with a remote Sprites API
+	Remote  bool
+	Scratch string // where a backup's copy of the store lies
+	Version string // of lattice
+}
+
+// CheckStore looks for what is wrong with the store (api.Storage). Runs that are driven wait for a part of it.
+func (s *Storage) CheckStore(ctx context.Context, progress func(api.StoreProgress)) (api.StoreReport, error) {
+	report, err := checkStore(ctx, s.Store, s.Home.Store(), progress)
+	if err != nil || s.Remote {
+		return report, err
+	}
+	audit := func() (host.Audit, error) { return host.AuditDir(s.Home.Sprites()) }
+	if s.Host != nil {
+		audit = s.Host.Audit
+	}
+	return report, addAudit(&report, audit)
+}
+
+// CheckHome is CheckStore for a home that no process leads; the caller holds its lock.
+func CheckHome(ctx context.Context, home home.Home, progress func(api.StoreProgress)) (api.StoreReport, error) {
+	report, err := CheckFile(ctx, home.Store(), progress)
+	if err != nil {
+		return report, err
+	}
+	return report, addAudit(&report, func() (host.Audit, error) { return host.AuditDir(home.Sprites()) })
+}
+
+// addAudit adds what is known of the embedded host's own database.
+func addAudit(r *api.StoreReport, audit func() (host.Audit, error)) error {
+	a, err := audit()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // there were no sprites yet
+	case errors.Is(err, host.ErrDamaged):
+		a.Problems = append(a.Problems, err.Error())
+	case err != nil:
+		return problem.StoreProblem(err)
+	}
+	r.Host = &api.HostReport{Path: a.Path, Bytes: a.Bytes, Sprites: a.Sprites}
+	for _, problem := range a.Problems {
+		f := api.StoreFinding{Code: "sprites", Message: problem, Hint: sprites.Remedy(&sprites.APIError{Code: sprites.CodeDamaged})}
+		r.Findings, r.OK = append(r.Findings, f), false
+	}
+	return nil
+}
+
+// CheckFile is CheckStore for a file that no leader has: one that may be too damaged to be opened, or a backup's.
+func CheckFile(ctx context.Context, path string, progress func(api.StoreProgress)) (api.StoreReport, error) {
+	report := api.StoreReport{Path: path, Findings: []api.StoreFinding{}}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return report, fault.NotFound("store_missing", "there is no store at %s", path).WithHint("lattice run makes one")
+	}
+	if err != nil {
+		return report, problem.StoreProblem(fmt.Errorf("check the store: %w", err))
+	}
+	report.Bytes = info.Size()
+	problems, err := store.CheckPages(path, told(progress, "pages"))
+	if err != nil {
+		return report, problem.StoreProblem(err)
+	}
+	if len(problems) > 0 {
+		addProblems(&report, problems)
+		return report, nil
+	}
+	s, err := store.OpenReadOnly(path)
+	if errors.Is(err, store.ErrDamaged) {
+		addProblems(&report, []store.Problem{{Code: "page", Message: err.Error()}})
+		return report, nil
+	}
+	if err != nil {
+		return report, problem.StoreProblem(err)
+	}
+	report, err = checkStore(ctx, s, path, progress)
+	return report, errors.Join(err, s.Close())
+}
+
+func checkStore(ctx context.Context, s *store.Store, path string, progress func(api.StoreProgress)) (api.StoreReport, error) {
+	report := api.StoreReport{Path: path, Findings: []api.StoreFinding{}}
+	info, err := os.Stat(path)
+	if err != nil {
+		return report, fmt.Errorf("check the store: %w", err)
+	}
+	report.Bytes = info.Size()
+	problems, err := s.Check(ctx, told(progress, "entries"))
+	if err != nil {
+		return report, problem.StoreProblem(err)
+	}
+	addProblems(&report, problems)
+	runs, err := s.Runs()
+	if err != nil {
+		return report, problem.StoreProblem(err)
+	}
+	tell := told(progress, "runs")
+	for i, r := range runs {
+		if err := ctx.Err(); err != nil {
+			return report, err
+		}
+		entries, err := checkRun(s, r.ID)
+		if err != nil {
+			report.Findings = append(report.Findings, finding("fold", r.ID, err.Error()))
+		}
+		report.Entries += entries
+		tell(uint64(i+1), uint64(len(runs)))
+	}
+	report.Runs = len(runs)
+	report.OK = len(report.Findings) == 0
+	return report, nil
+}
+
+// checkRun plays a run's facts again: they must lead to the state that is stored beside them, byte for byte.
+func checkRun(s *store.Store, id string) (entries int, err error) {
+	rec, err := s.Run(id)
+	if err != nil {
+		return 0, err
+	}
+	all, err := s.Entries(id, 0, 0)
+	if err != nil {
+		return 0, err
+	}
+	kept, err := history.ReadOptions(rec)
+	if err != nil {
+		return len(all), err
+	}
+	program, findings := ir.Parse(rec.Program, kept.Lookup)
+	if program == nil {
+		return len(all), fmt.Errorf("its program is not valid any more: %s", findings[0].Message)
+	}
+	h, err := s.Load(id)
+	if err == nil {
+		_, err = history.NewHistory(h).Fold(program, id)
+	}
+	return len(all), err
+}
+
+func addProblems(r *api.StoreReport, problems []store.Problem) {
+	for _, p := range problems {
+		r.Findings = append(r.Findings, finding(p.Code, p.Run, p.Message))
+	}
+}
+
+func finding(code, run, message string) api.StoreFinding {
+	f := api.StoreFinding{Code: code, RunID: run, Message: message, Hint: "lattice store restore FILE, with a backup from before"}
+	if code == "fold" {
+		f.Hint = "drive the run with the lattice that wrote it, or lattice cancel " + run
+	}
+	return f
+}
+
+// told passes on progress of one part, not more often than a person sees.
+func told(progress func(api.StoreProgress), doing string) func(done, of uint64) {
+	var last time.Time
+	return func(done, of uint64) {
+		if progress == nil || done < of && time.Since(last) < 100*time.Millisecond {
+			return
+		}
+		last = time.Now()
+		progress(api.StoreProgress{Doing: doing, Done: done, Of: of})
+	}
+}
+
+// CompactStore writes the store anew without what lies free in it (api.Storage). Runs that are driven wait.
+func (s *Storage) CompactStore(ctx context.Context, progress func(api.StoreProgress)) (api.Compaction, error) {
+	before, after, err := s.Store.Compact(ctx, told(progress, "records"))
+	return api.Compaction{BytesBefore: before, BytesAfter: after}, problem.StoreProblem(err)
+}
+
+// BackupStore writes an archive of the store and the bundles that its runs may still push (api.Storage). The store is
+// copied first, so that nobody waits for a slow reader.
+func (s *Storage) BackupStore(ctx context.Context, open func() io.Writer) (err error) {
+	scratch := s.Scratch
+	if err := os.MkdirAll(scratch, 0o700); err != nil {
+		return problem.StoreProblem(fmt.Errorf("back up: %w", err))
+	}
+	dir, err := os.MkdirTemp(scratch, "backup-*")
+	if err != nil {
+		return problem.StoreProblem(fmt.Errorf("back up: %w", err))
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	copied := dir + "/" + memberStore
+	if err := s.Store.CopyTo(copied); err != nil {
+		return problem.StoreProblem(fmt.Errorf("back up: %w", err))
+	}
+	runs, err := s.Store.Count()
+	if err != nil {
+		return problem.StoreProblem(fmt.Errorf("back up: %w", err))
+	}
+	about := BackupInfo{Format: backupFormat, Lattice: s.Version, Schema: store.SchemaVersion, CreatedAt: time.Now().UTC(), Runs: runs}
+	return writeArchive(ctx, open(), about, copied, s.Home.Bundles())
+}

@@ -1,0 +1,167 @@
+package travel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/drive"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/orchestrator/leader/runs"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// maxForks bounds the runs of one request: each has a sprite.
+const maxForks = 64
+
+// Fork starts runs that go on from a moment of another one (api.Travel). The moment's checkpoint belongs to the other
+// run's sprite; each new run copies it with its first command.
+func (t *Travel) Fork(ctx context.Context, id string, req api.ForkRequest) ([]api.RunView, error) {
+	id, err := t.Records.Resolve(id)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case req.N < 1 || req.N > maxForks:
+		return nil, fault.BadInput("bad_input", "%d copies of a run: from 1 to %d can be made at once", req.N, maxForks)
+	case !history.StartKey.MatchString(req.Key):
+		return nil, fault.BadInput("bad_request", "the key of a fork is 16 letters and digits")
+	}
+	if err := t.Drives.AwaitHandover(ctx); err != nil {
+		return nil, err
+	}
+	ids, err := t.recordForks(ctx, id, req)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]api.RunView, len(ids))
+	for n, id := range ids {
+		if err := t.Drives.Drive(ctx, id); err != nil && !drive.ClosingNow(err) {
+			return nil, err
+		}
+		t.Drives.Detach(id, req.Detach)
+		if views[n], err = t.Views.Build(id); err != nil {
+			return nil, err
+		}
+	}
+	return views, nil
+}
+
+// recordForks records all runs of a request before the first is driven, and nothing is pruned meanwhile: those that end
+// soon do not take the sprite away that the others have yet to copy. A request that comes again after a crash goes on from
+// the moment that it meant then.
+func (t *Travel) recordForks(ctx context.Context, id string, req api.ForkRequest) ([]string, error) {
+	defer t.Pruner.Suspend()()
+	p, err := t.loadPast(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, req.N)
+	var first *lattice.RunForked
+	for n := range ids {
+		ids[n] = lattice.ForkedRun(req.Key, n)
+		if rec, err := t.Records.Load(ids[n]); err == nil {
+			first = rec.Kept.Fork
+			t.Values.Keep(ids[n], rec.Kept.AgentEnv, req.Values)
+			continue
+		}
+		if first == nil {
+			if first, err = t.buildForkFact(ctx, p, req); err != nil {
+				return nil, err
+			}
+		}
+		if err := t.recordFork(ctx, p, *first, ids[n], req); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+// buildForkFact is the first fact of the runs, but for what is each one's own.
+func (t *Travel) buildForkFact(ctx context.Context, p history.Past, req api.ForkRequest) (*lattice.RunForked, error) {
+	pt, err := t.findReachable(ctx, p, req.At)
+	if err != nil {
+		return nil, err
+	}
+	state, err := replay.StateAt(p.Parsed, p.ID, p.Facts, pt)
+	if err != nil {
+		return nil, fmt.Errorf("fork run %s: %w", p.ID, err)
+	}
+	body, err := state.Encode()
+	if err != nil {
+		return nil, err
+	}
+	f := &lattice.RunForked{Program: p.Parsed.Digest, From: p.ID, Moment: pt.Moment, Pair: pt.Pair, State: body, Set: req.Set}
+	trial := *f
+	trial.Pair = nil
+	if _, _, err := engine.Step(p.Parsed, runstate.New(""), trial); errors.Is(err, engine.ErrAnswer) {
+		return nil, fault.BadInput("bad_input", "%s", strings.TrimPrefix(err.Error(), engine.ErrAnswer.Error()+": ")).WithHint("--set x=text or --set 'x:=[1,2]' writes $vars.x")
+	}
+	if pt.Files != replay.FilesNone {
+		if err := t.Copies.CheckSupport(ctx, p.Sprite); err != nil {
+			return nil, err
+		}
+	}
+	if pt.Files == replay.FilesUnchanged {
+		if err := t.Drives.AwaitIdle(ctx, p.ID); err != nil {
+			return nil, err
+		}
+		pair, err := t.Session.Checkpoint(ctx, p.Sprite)
+		if err != nil {
+			return nil, err
+		}
+		f.Pair = &pair
+	}
+	return f, nil
+}
+
+// recordFork records one of the runs.
+func (t *Travel) recordFork(ctx context.Context, p history.Past, f lattice.RunForked, id string, req api.ForkRequest) error {
+	o := p.Kept
+	o.ResumedFrom, o.Fork = "", &f
+	o.AgentEnv = slices.Clone(o.AgentEnv)
+	if o.WorkItem == p.ID {
+		o.WorkItem = id
+	}
+	if f.Pair != nil || p.Parsed.CallsSkills() {
+		o.Sprite, o.OwnSprite = history.OwnSprite(id), true
+	}
+	own, err := json.Marshal(map[string]any{"run_id": id, "work_item_id": o.WorkItem})
+	if err != nil {
+		return fmt.Errorf("encode $ctx: %w", err)
+	}
+	f.RunID, f.WorkItem, f.Sprite, f.Ctx = id, o.WorkItem, o.Sprite, own
+	if o.Sprite != "" {
+		f.Disk = t.Disk()
+	}
+	_, secret, err := runs.NewRun("")
+	if err != nil {
+		return err
+	}
+	o.Values = api.Values{}
+	if req.Models != nil && o.Models != nil {
+		now := req.Models.Only(p.Parsed.ModelClasses())
+		o.Models = &now
+	}
+	kept, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("encode options: %w", err)
+	}
+	t.Values.Keep(id, o.AgentEnv, req.Values)
+	if err := t.Store.Create(ctx, store.RunRecord{
+		ID: id, WorkItem: o.WorkItem, Created: time.Now(), Program: p.Program, Secret: secret, Options: kept, Sprite: o.Sprite,
+	}); err != nil {
+		return fmt.Errorf("record run: %w", err)
+	}
+	return nil
+}

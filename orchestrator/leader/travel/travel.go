@@ -1,0 +1,168 @@
+// Package travel goes back in runs, forks them, compares their moments and replays them. Start with Travel; Reviewer shows the
+// content of what a run changed or asks to push.
+package travel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/drive"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/orchestrator/leader/retention"
+	"github.com/spritekit/lattice/orchestrator/leader/runs"
+	"github.com/spritekit/lattice/orchestrator/leader/views"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Travel goes back in runs, copies them and compares their moments (api.Travel).
+type Travel struct {
+	Store   *store.Store
+	Client  *sprites.Client
+	Session interface {
+		Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error)
+	}
+	Disk    func() string
+	Records *history.Records
+	States  *history.States
+	Views   *views.Views
+	Drives  *drive.Drives
+	Values  *drive.Values
+	Starter *runs.Starter
+	Copies  *retention.Copies
+	Pruner  *retention.Pruner
+}
+
+// loadPast reads a run's past, and asks the host what has become of the files.
+func (t *Travel) loadPast(ctx context.Context, id string) (history.Past, error) {
+	p, err := t.States.ReadPast(id)
+	if err != nil {
+		return p, err
+	}
+	return p, errors.Join(t.markRestored(ctx, p), t.States.MarkTorn(p))
+}
+
+// markRestored marks moments whose files would be those in the sprite, if somebody has put the sprite back since: the host
+// keeps the state before in a checkpoint of its own.
+func (t *Travel) markRestored(ctx context.Context, p history.Past) error {
+	if len(p.Facts) == 0 || !slices.ContainsFunc(p.Points, func(pt replay.Point) bool { return pt.Files == replay.FilesUnchanged }) {
+		return nil
+	}
+	if v, err := t.Views.Build(p.ID); err != nil || v.Status == lattice.Running {
+		return err // its own way back may have been cut off
+	}
+	all, err := t.Client.AllCheckpoints(ctx, p.Sprite)
+	if errors.Is(err, sprites.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for the checkpoints of sprite %s: %w", p.Sprite, err)
+	}
+	last := p.Facts[len(p.Facts)-1].At
+	for _, c := range all {
+		if c.IsAuto && c.CreateTime.After(last) {
+			p.Lose(c.CreateTime, fmt.Sprintf("sprite %s was restored by hand since; what it held then is its checkpoint %s", p.Sprite, c.ID))
+		}
+	}
+	return nil
+}
+
+// listCheckpoints says which checkpoints a run's sprite has; found is false when the sprite is gone.
+func (t *Travel) listCheckpoints(ctx context.Context, sprite string) (ids map[string]bool, found bool, err error) {
+	if sprite == "" {
+		return nil, false, nil
+	}
+	all, err := t.Client.Checkpoints(ctx, sprite)
+	switch {
+	case errors.Is(err, sprites.ErrNotFound):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, fmt.Errorf("look for the checkpoints of sprite %s: %w", sprite, err)
+	}
+	ids = make(map[string]bool, len(all))
+	for _, c := range all {
+		ids[c.ID] = true
+	}
+	return ids, true, nil
+}
+
+// Moments lists where a run's nodes began (api.Travel).
+func (t *Travel) Moments(ctx context.Context, id string) ([]api.Moment, error) {
+	id, err := t.Records.Resolve(id)
+	if err != nil {
+		return nil, err
+	}
+	p, err := t.loadPast(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	ids, found, err := t.listCheckpoints(ctx, p.Sprite)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]api.Moment, len(p.Points))
+	for i, pt := range p.Points {
+		out[i] = p.Judged(pt, ids, found)
+	}
+	return out, nil
+}
+
+// findReachable finds a moment that can be gone to.
+func (t *Travel) findReachable(ctx context.Context, p history.Past, spec string) (replay.Point, error) {
+	pt, err := p.Find(spec)
+	if err != nil {
+		return pt, err
+	}
+	ids, found, err := t.listCheckpoints(ctx, p.Sprite)
+	if err != nil {
+		return pt, err
+	}
+	if why := history.Missing(pt, p.Sprite, ids, found); why != "" {
+		return pt, fault.NotFound("moment_unavailable", "%s cannot go back to %s#%d: %s", p.ID, pt.Node, pt.Visit, why).WithHint("lattice rewind %s lists where it can go back to", p.ID)
+	}
+	return pt, nil
+}
+
+// Replay tells a run again by its journal (api.Travel).
+func (t *Travel) Replay(_ context.Context, id string, journal []lattice.Entry) (api.Replay, error) {
+	id, err := t.Records.Resolve(id)
+	if err != nil {
+		return api.Replay{}, err
+	}
+	rec, err := t.Records.Load(id)
+	if err != nil {
+		return api.Replay{}, err
+	}
+	program, findings := ir.Parse(rec.Program, rec.Kept.Lookup)
+	if program == nil {
+		return api.Replay{RunID: id, Diverged: &api.Divergence{What: "program", Message: "the recorded program is not valid: " + findings[0].Message}}, nil
+	}
+	kept, err := t.Store.Load(id)
+	if err != nil {
+		return api.Replay{}, fmt.Errorf("load run %s: %w", id, err)
+	}
+	recorded, replayed := kept.Facts, history.NewHistory(kept)
+	if journal != nil {
+		replayed.Facts = journal
+	}
+	told, err := replay.Verify(program, id, rec.Secret, replayed)
+	if err != nil {
+		return api.Replay{}, err
+	}
+	if d := replay.Differs(recorded, replayed.Facts); d != nil && (told.Diverged == nil || told.Diverged.Seq == 0 || d.Seq <= told.Diverged.Seq) {
+		told.Diverged = d
+	}
+	out := api.Replay{RunID: id, OK: told.Diverged == nil, Facts: told.Facts, StateSum: told.StateSum}
+	if told.Diverged != nil {
+		d := api.Divergence(*told.Diverged)
+		out.Diverged = &d
+	}
+	return out, nil
+}

@@ -1,0 +1,267 @@
+// Package views describes runs to clients: lists, single runs, and runs as they change. Start with Views. It changes no run.
+package views
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/drive"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/orchestrator/leader/problem"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Views shows runs to clients (api.Service).
+type Views struct {
+	Store    *store.Store
+	Records  *history.Records
+	States   *history.States
+	Drives   driveStatus
+	Watchers *drive.Watchers
+	Values   *drive.Values
+	Copies   interface {
+		List(ctx context.Context, v api.RunView) []string
+	}
+}
+
+// driveStatus says how a run is driven.
+type driveStatus interface {
+	IsDriven(id string) (driven bool, stopped error)
+	IsClosing() bool
+}
+
+// Build returns the view of a run.
+func (vw *Views) Build(id string) (api.RunView, error) {
+	rec, err := vw.Records.LoadBrief(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	at, begun, err := vw.States.Read(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	v := api.RunView{
+		RunID: id, Flow: rec.Kept.FlowName, WorkItem: rec.WorkItem, Status: lattice.Pending, Sprite: rec.Sprite,
+		Repo: rec.Kept.Repo, CreatedAt: rec.Created, UpdatedAt: rec.Created, AgentEnv: rec.Kept.AgentEnv,
+		ResumedFrom: rec.Kept.ResumedFrom, MissingEnv: vw.Values.ListMissing(id, rec.Kept.AgentEnv),
+	}
+	if f := rec.Kept.Fork; f != nil {
+		v.ForkedFrom = fmt.Sprintf("%s at %s#%d", f.From, f.Moment.Node, f.Moment.Visit)
+	}
+	if begun {
+		v.UpdatedAt, v.LastSeq = at.At, at.Seq
+		if err := describe(&v, at.State); err != nil {
+			return api.RunView{}, err
+		}
+	}
+	if v.ContinuedIn != "" {
+		if _, err := vw.Store.Record(v.ContinuedIn); errors.Is(err, store.ErrNotFound) {
+			v.Note = v.ContinuedIn + " has not begun yet; lattice resume begins it"
+		}
+	}
+	var stopped error
+	if v.Driving, stopped = vw.Drives.IsDriven(id); stopped != nil && !errors.Is(stopped, context.Canceled) {
+		v.Note = stopped.Error()
+		if hint := sprites.Remedy(stopped); hint != "" && !sprites.Uncertain(stopped) {
+			v.Note += "; " + hint
+		}
+		v.Problem = stopProblem(id, stopped)
+	}
+	if !v.Driving && v.Note == "" && (v.Status == lattice.Running || v.Status == lattice.Pending) {
+		v.Note = "nobody drives it; lattice resume goes on"
+	}
+	return v, nil
+}
+
+// Run shows one run.
+func (vw *Views) Run(ctx context.Context, id string) (api.RunView, error) {
+	id, err := vw.Records.Resolve(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	v, err := vw.Build(id)
+	if err != nil {
+		return v, err
+	}
+	v.Copies = vw.Copies.List(ctx, v)
+	v.StartedWith, err = vw.startedWith(id, v.Epoch)
+	return v, err
+}
+
+// Runs lists runs, newest first.
+func (vw *Views) Runs(_ context.Context, which api.RunList) ([]api.RunView, error) {
+	if which.Before != "" {
+		before, err := vw.Records.Resolve(which.Before)
+		if err != nil {
+			return nil, err
+		}
+		which.Before = before
+	}
+	listed, err := vw.Records.List(which)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]api.RunView, 0, len(listed))
+	for _, r := range listed {
+		v, err := vw.Build(r.ID)
+		if err != nil {
+			return nil, err
+		}
+		if which.Open && v.Status.Ended() {
+			continue
+		}
+		if views = append(views, v); which.Limit > 0 && len(views) == which.Limit {
+			break
+		}
+	}
+	return views, nil
+}
+
+// Watch yields entries and views until nobody drives the run.
+func (vw *Views) Watch(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
+	return vw.watch(ctx, id, after, vw.Records.Entries, yield)
+}
+
+// WatchOutline is Watch with what Outline yields in the place of all entries.
+func (vw *Views) WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
+	return vw.watch(ctx, id, after, vw.Records.Outline, yield)
+}
+
+func (vw *Views) watch(ctx context.Context, id string, after lattice.Seq, read reader, yield func(api.WatchLine) error) error {
+	id, err := vw.Records.Resolve(id)
+	if err != nil {
+		return err
+	}
+	for {
+		changed := vw.Watchers.Wait(id) // first: a change after it is not missed
+		driven, _ := vw.Drives.IsDriven(id)
+		closing := vw.Drives.IsClosing() // after isDriven: closing is set before the drives end
+		if err := read(ctx, id, after, func(e lattice.Entry) error {
+			after = e.Seq
+			return yield(api.WatchLine{Entry: &e})
+		}); err != nil {
+			return err
+		}
+		if closing {
+			return nil // without Done: somebody else leads next
+		}
+		v, err := vw.Build(id)
+		if err != nil {
+			return err
+		}
+		if !driven {
+			v.Copies = vw.Copies.List(ctx, v)
+		}
+		if err := yield(api.WatchLine{View: &v, Done: !driven}); err != nil || !driven {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+type reader func(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
+
+// startedWith is what a run keeps of its start, for those who look at it, with the models that it asks by now.
+func (vw *Views) startedWith(id string, epoch int) (*api.StartedWith, error) {
+	rec, err := vw.Records.Load(id)
+	if err != nil {
+		return nil, err
+	}
+	o := rec.Kept.Options
+	if o.Models != nil && epoch > 0 {
+		h, err := vw.Store.Load(id)
+		if err != nil {
+			return nil, err
+		}
+		if o.Models, err = drive.LastModels(o.Models, h.Facts); err != nil {
+			return nil, err
+		}
+	}
+	return StartedBy(o), nil
+}
+
+// describe fills a view from the run's state.
+func describe(v *api.RunView, s runstate.State) error {
+	v.Status, v.Epoch, v.Steps, v.Node, v.Waits = s.Status, s.Epoch, s.Steps, s.Node, s.Waits
+	if len(s.Pending) > 0 {
+		v.Doing = string(s.Pending[0].Kind)
+	}
+	if s.Next != nil {
+		v.ContinuedIn = s.Next.RunID
+	}
+	v.Models = modelUse(s)
+	if s.Output != nil {
+		out, err := ir.Marshal(s.Output)
+		if err != nil {
+			return fmt.Errorf("encode outputs: %w", err)
+		}
+		v.Outputs = out
+	}
+	if f := s.Failure; f != nil {
+		v.Error = &api.RunError{Kind: f.Kind, Message: f.Message, Node: f.Node, Attempt: f.Attempt, Data: f.Data}
+	}
+	return nil
+}
+
+// modelUse is what a run's questions to models have taken, nil when it asked none.
+func modelUse(s runstate.State) *api.ModelUse {
+	if s.Models.Calls == 0 {
+		return nil
+	}
+	use := used(s.Models)
+	use.Nodes = map[string]api.ModelUse{}
+	for node, spent := range s.ModelsBy {
+		use.Nodes[node] = used(spent)
+	}
+	return &use
+}
+
+// used is what was spent, to the nanodollar: sums of prices have digits behind that which mean nothing.
+func used(s runstate.Spent) api.ModelUse {
+	s.CostUSD = math.Round(s.CostUSD*1e9) / 1e9
+	return api.ModelUse{Calls: s.Calls, ModelUsage: s.ModelUsage}
+}
+
+// StartedBy is what a run with these options is started with.
+func StartedBy(o api.Options) *api.StartedWith {
+	s := api.StartedWith{Limits: o.Limits, MinIsolation: o.MinIsolation, Tools: o.Tools, Skills: o.Skills, Spritekit: o.Spritekit, AgentEnv: o.AgentEnv}
+	if o.OwnSprite {
+		s.Network, s.HostPorts, s.Image = o.Network, o.HostPorts, cmp.Or(o.Image, sprites.NoImage)
+	}
+	if o.Models != nil {
+		s.Models, s.ModelKeys = o.Models.Digests(), o.Models.KeyEnvs()
+	}
+	return &s
+}
+
+// stopProblem is why nobody drives a run any more, nil when nothing can be done about it. The run goes on where it was
+// when it is told to: what is uncertain is looked into first.
+func stopProblem(run string, err error) *fault.Error {
+	var p *fault.Error
+	if errors.As(problem.StoreProblem(err), &p) {
+		return p
+	}
+	if !errors.As(problem.SpriteProblem(err), &p) {
+		return nil
+	}
+	goOn := "lattice resume " + run
+	if p.Fault.Hint == "" || sprites.Uncertain(err) {
+		p.Fault.Hint = goOn
+	} else {
+		p.Fault.Hint += ", then: " + goOn
+	}
+	return p
+}
