@@ -13,6 +13,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/cli"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -22,6 +23,7 @@ type app struct {
 	skills  []skill.Skill
 	env     skill.Env
 	environ []string // what env was read from
+	asJSON  bool     // errors of commands are printed as JSON
 	stdin   *os.File
 	stdout  io.Writer
 	stderr  io.Writer
@@ -56,6 +58,7 @@ func (a app) main(argv []string) int {
 	if s, ok := a.skill(name); ok {
 		return a.serve(s, args)
 	}
+	a.asJSON = slices.Contains(args, "--json")
 	switch name {
 	case "help", "--help", "-h":
 		return a.exit("help", a.runHelp(args))
@@ -75,8 +78,7 @@ func (a app) main(argv []string) int {
 	if s, ok := a.dropIn(name); ok {
 		return a.exit(name, a.become(s, args))
 	}
-	fmt.Fprintf(a.stderr, "spritekit: there is no skill or command %q\nhint: spritekit help lists them\n", name)
-	return protocol.ExitNotFound
+	return cli.Exit(a.stderr, "", fault.NotFound("not_found", "there is no skill or command %q", name).WithHint("spritekit help lists them"), a.asJSON)
 }
 
 func (a app) skill(name string) (skill.Skill, bool) {
@@ -149,7 +151,7 @@ func (a app) exit(name string, err error) int {
 	if code, ok := err.(exitWith); ok {
 		return int(code)
 	}
-	return cli.Exit(a.stderr, name, err)
+	return cli.Exit(a.stderr, name, err, a.asJSON)
 }
 
 // json prints v as one line.

@@ -38,7 +38,7 @@ func commands() []command {
 			`spritekit check ./text.words --input '{"text":"a b"}'`, "0 all is well, 1 promises are broken or the adapter is wrong, 2 bad usage or no skill", app.check},
 		{"install", "install DIR [--extra FILE] [--force | --verify [--json]]", "Copy this binary and its second file, spritekit-extra (from beside it, or FILE), into DIR, with a link and a manifest per skill; or compare by hash.",
 			"spritekit install /skills", "0 ok, 1 DIR differs (--verify), 2 bad usage, 7 files of others are in the way, 9 no space", app.install},
-		{"mcp", "mcp [--workspace DIR] [--http ADDR] [--tools PATTERN,…] [--allow PERMISSION,…] [--skills DIR] [--verbose]",
+		{"mcp", "mcp [--workspace DIR] [--http ADDR] [--tools PATTERN,…] [--allow PERMISSION,…] [--skills DIR] [--verbose] [--json]",
 			"Offer the skills to an agent as MCP tools, on stdin and stdout or at a loopback address. They work in DIR, by default LATTICE_WORKSPACE or the folder that the command is started in.",
 			"spritekit mcp --tools 'fs.*,git.status' --allow fs:read,fs:write,git:read", "0 ok, 1 the address is taken, 2 bad usage or no folder to work in, 3 a pattern names no skill, 7 the address is not on loopback", app.serveMCP},
 		{"session", "session [--parallel N] [--idle DURATION] [--keepalive DURATION]",

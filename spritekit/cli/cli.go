@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -25,18 +26,21 @@ func (e usageError) Error() string { return e.message }
 // Usagef returns an error of usage.
 func Usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
-// Exit tells a person on stderr why the command name failed and returns its exit code.
-func Exit(stderr io.Writer, name string, err error) int {
+// Exit says on stderr why the command name failed, in words or as JSON, and returns its exit code.
+func Exit(stderr io.Writer, name string, err error, asJSON bool) int {
 	if err == nil {
 		return protocol.ExitOK
 	}
-	var usage usageError
-	if errors.As(err, &usage) {
-		fmt.Fprintf(stderr, "spritekit %s: %v\nhint: spritekit %s --help\n", name, err, name)
-		return protocol.ExitBadInput
-	}
 	e := skill.Fault(err)
-	fmt.Fprintf(stderr, "spritekit %s: %s\n", name, e.Message)
+	if usage := (usageError{}); errors.As(err, &usage) {
+		e = fault.BadInput("usage", "%v", err).WithHint("spritekit %s --help", name)
+	}
+	if asJSON {
+		if err := WriteJSON(stderr, map[string]any{"error": e.Fault, "exit": e.Exit}); err == nil {
+			return e.Exit
+		}
+	}
+	fmt.Fprintf(stderr, "%s: %s\n", strings.TrimSpace("spritekit "+name), e.Message)
 	if e.Hint != "" {
 		fmt.Fprintf(stderr, "hint: %s\n", e.Hint)
 	}

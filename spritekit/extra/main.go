@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spritekit/lattice/skills/agent"
 	"github.com/spritekit/lattice/skills/agent/schema"
@@ -39,11 +40,11 @@ func main() {
 func (a app) main(args []string) int {
 	switch {
 	case len(args) > 0 && args[0] == "mcp":
-		return cli.Exit(a.stderr, "mcp", a.serveMCP(args[1:]))
+		return cli.Exit(a.stderr, "mcp", a.serveMCP(args[1:]), slices.Contains(args, "--json"))
 	case len(args) == 1 && args[0] == delegate.Command:
-		return cli.Exit(a.stderr, delegate.Command, a.serveGit())
+		return cli.Exit(a.stderr, delegate.Command, a.serveGit(), false)
 	case len(args) == 1 && args[0] == agent.Command:
-		return cli.Exit(a.stderr, agent.Command, a.matchSchema())
+		return cli.Exit(a.stderr, agent.Command, a.matchSchema(), false)
 	case len(args) == 1 && args[0] == "version":
 		fmt.Fprintf(a.stdout, "%s %s\n", protocol.Extra, cli.Version())
 		return protocol.ExitOK

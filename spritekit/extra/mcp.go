@@ -33,6 +33,7 @@ func (a app) serveMCP(args []string) error {
 	options := mcp.Options{Version: cli.Version(), Env: a.env, Stderr: a.stderr}
 	addr, dir, folder, allow := "", "", "", ""
 	args, options.Verbose = cli.TakeFlag(args, "--verbose")
+	args, _ = cli.TakeFlag(args, "--json") // of errors
 	for len(args) > 0 {
 		name, value, ok := strings.Cut(args[0], "=")
 		if args = args[1:]; !ok && len(args) > 0 {

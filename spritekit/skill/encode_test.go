@@ -44,3 +44,15 @@ func TestLongMessageIsCutCleanly(t *testing.T) {
 		}
 	}
 }
+
+// A result that is too long and holds nothing that could be moved to a file is refused.
+func TestFitRefuses(t *testing.T) {
+	line := []byte(strings.Repeat("x", 100))
+	_, err := Fit(nil, &protocol.Result{Skill: "fs.read"}, line, 99)
+	if e := Fault(err); e.Code != "result_too_large" || e.Exit != protocol.ExitLimit {
+		t.Errorf("Fit = %v, want result_too_large", err)
+	}
+	if got, err := Fit(nil, &protocol.Result{}, line, 100); err != nil || !bytes.Equal(got, line) {
+		t.Errorf("Fit of a line that fits = %s, %v", got, err)
+	}
+}
