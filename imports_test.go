@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	// The sprite's side, top to bottom.
 	"spritekit":       {"manifests", "skills", "skills/extra", "skills/proc", "spritekit/..."}, // proc: what a session's programs are told to do
 	"spritekit/extra": {"manifests", "skills", "skills/agent", "skills/agent/schema", "skills/git/delegate", "skills/git/native", "spritekit/..."},
-	"spritekit/cli":   {"spritekit/protocol", "spritekit/skill"},
+	"spritekit/cli":   {"spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"skills":          {"manifests", "skills/...", "spritekit/fault", "spritekit/skill"},
 	// Families are siblings; proc is the one way to run a program, shared by those that do.
 	"skills/*":         {"skills/extra", "skills/proc", "skills/propose", "spritekit/checkpoint", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace", "manifests"},
