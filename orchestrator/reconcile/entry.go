@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // entry stands for one event.
@@ -25,14 +23,14 @@ const (
 	inStream
 )
 
-func (e entry) sourceOf() protocol.Source {
+func (e entry) sourceOf() Source {
 	switch e.seen {
 	case inOutbox:
-		return protocol.SourceOutbox
+		return SourceOutbox
 	case inStream:
-		return protocol.SourceStream
+		return SourceStream
 	}
-	return protocol.SourceBoth
+	return SourceBoth
 }
 
 func byKey(a, b entry) int {

@@ -1,12 +1,15 @@
-// Package reconcile merges what a sprite's stream showed with what its outbox holds, in bounded memory: it does with a
-// temporary file what protocol.Reconcile does for events that are all at hand, and gives the same answer. Merger is the
-// type to look at.
+// Package reconcile merges the events that a sprite's stream showed with those that its outbox holds, in bounded memory, with
+// temporary files. Start with Merger.
 //
-// The texts of the events go to a spool in the order in which they come. What remains of each is an entry of a few
-// dozen bytes: a hash of what identifies it, its instant, and the place of its text. Entries are sorted by what
-// identifies them, the outbox's and the stream's apart; going through both side by side finds each event once; what is
-// found is sorted by time. Sorting and spooling keep a few MiB and put the rest into files that have no name any more,
-// so that nothing is left behind however the process ends.
+// Each event appears once, sorted by time, stable: the outbox before the stream, each in its own order. The copy of the
+// outbox wins. Events are identified by event_id; those without one count as a multiset: the same event three times in one
+// source and twice in the other happened three times. An event without a valid timestamp is placed after its predecessor
+// in its own source, or first if it has none.
+//
+// The texts of the events are appended to a spool; for each event an entry of a few dozen bytes stays: a hash of its
+// identity, its time and the place of its text. An external merge sort orders the entries of each source by identity, a
+// merge join pairs them, and a second external sort orders the result by time. Temporary files are unlinked when they are
+// made, so that none is left however the process ends.
 package reconcile
 
 import (
@@ -78,10 +81,9 @@ func (m *Merger) addEvent(s *source, seen uint8, e protocol.Event) error {
 	return nil
 }
 
-// Each calls do with every event once: ascending by instant, stable, the outbox before the stream, as protocol.Reconcile
-// orders them. The event has nothing but Raw, valid during the call. An error of do ends it and is returned. Each may be
-// called once.
-func (m *Merger) Each(do func(protocol.Merged) error) error {
+// Each calls do for each merged event, in order. Of the event only Raw is set, and it is valid during the call alone. Each
+// returns the first error of do. It may be called once.
+func (m *Merger) Each(do func(Merged) error) error {
 	if err := m.matchEntries(); err != nil {
 		return fmt.Errorf("match the stream with the outbox: %w", err)
 	}
@@ -101,7 +103,7 @@ func (m *Merger) Each(do func(protocol.Merged) error) error {
 		if err != nil {
 			return fmt.Errorf("read an event that was put aside: %w", err)
 		}
-		if err := do(protocol.Merged{Source: e.sourceOf(), Event: protocol.Event{Raw: raw}}); err != nil {
+		if err := do(Merged{Source: e.sourceOf(), Event: protocol.Event{Raw: raw}}); err != nil {
 			return err
 		}
 	}

@@ -54,14 +54,14 @@ func merge(m *Merger, outbox, stream []protocol.Event) (string, error) {
 		}
 	}
 	var out []byte
-	err := m.Each(func(e protocol.Merged) error {
+	err := m.Each(func(e Merged) error {
 		out = append(e.AppendJSON(out), '\n')
 		return nil
 	})
 	return string(out), err
 }
 
-// TestMergerIsReconcile: whatever fits in memory and whatever does not, the answer is that of protocol.Reconcile, and no
+// TestMergerIsReconcile: whatever fits in memory and whatever does not, the answer is that of mergeInMemory, and no
 // file is left.
 func TestMergerIsReconcile(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
@@ -74,7 +74,7 @@ func TestMergerIsReconcile(t *testing.T) {
 			}
 		}
 		var want []byte
-		for _, m := range protocol.Reconcile(outbox, stream) {
+		for _, m := range mergeInMemory(outbox, stream) {
 			want = append(m.AppendJSON(want), '\n')
 		}
 		for _, limits := range [][2]int{{spoolMemory, sortMemory}, {1, 1}, {1000, 3}, {100, 50}} {
@@ -84,7 +84,7 @@ func TestMergerIsReconcile(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Fatalf("round %d with limits %v differs from protocol.Reconcile (-want +got):\n%s", round, limits, diff)
+				t.Fatalf("round %d with limits %v differs from mergeInMemory (-want +got):\n%s", round, limits, diff)
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			}
 		}
 		merged := 0
-		if err := m.Each(func(protocol.Merged) error { merged++; return nil }); err != nil || merged != n {
+		if err := m.Each(func(Merged) error { merged++; return nil }); err != nil || merged != n {
 			t.Fatalf("%d events, %v, want %d", merged, err, n)
 		}
 		runtime.GC()
@@ -154,7 +154,7 @@ func TestEachStops(t *testing.T) {
 		}
 	}
 	stop, calls := errors.New("stop"), 0
-	err := m.Each(func(protocol.Merged) error { calls++; return stop })
+	err := m.Each(func(Merged) error { calls++; return stop })
 	if err != stop || calls != 1 {
 		t.Errorf("Each = %v after %d calls, want %v after one", err, calls, stop)
 	}

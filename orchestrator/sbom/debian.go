@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// stanza is one paragraph of a control file: field → value, whose further lines follow after newlines.
+// stanza is one paragraph of a control file: values by field, with continuation lines after newlines.
 type stanza map[string]string
 
-// parseStanzas parses a control file. Lines that are none are skipped, as dpkg's own readers do.
+// parseStanzas parses a control file. It skips malformed lines, as dpkg's own readers do.
 func parseStanzas(data []byte) []stanza {
 	var all []stanza
 	var now stanza
@@ -71,7 +71,7 @@ func (b *Bill) readStatus(data []byte, files map[string][]byte) ([]Package, erro
 	return all, nil
 }
 
-// parseLicence reads a copyright file in the format that machines read (DEP-5); "" for any other.
+// parseLicence reads a copyright file in the machine-readable format (DEP-5); it returns "" for any other.
 func (b *Bill) parseLicence(copyright []byte) string {
 	all := parseStanzas(copyright)
 	if len(all) == 0 || !strings.Contains(all[0]["format"], "copyright-format") && !strings.Contains(all[0]["format"], "dep5") {
@@ -98,7 +98,8 @@ func (b *Bill) parseLicence(copyright []byte) string {
 
 var operator = regexp.MustCompile(`(?i)\s+(and|or)\s+`)
 
-// spdxExpression makes a DEP-5 synopsis an SPDX expression. Exceptions, and lists with commas, stay one name of Debian's.
+// spdxExpression converts a DEP-5 synopsis to an SPDX expression. A synopsis with an exception or a comma becomes one
+// reference of its own.
 func (b *Bill) spdxExpression(synopsis string) string {
 	synopsis = strings.Join(strings.Fields(strings.ReplaceAll(synopsis, "|", " or ")), " ")
 	if strings.Contains(strings.ToLower(synopsis), " with ") || strings.Contains(synopsis, ",") {
@@ -115,7 +116,7 @@ func (b *Bill) spdxExpression(synopsis string) string {
 
 var unfit = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
-// spdxName is SPDX's name of a licence that Debian names, or one of our own for it.
+// spdxName returns the SPDX identifier of a licence of Debian's, or a reference of its own.
 func (b *Bill) spdxName(debian string) string {
 	if id, ok := spdxNames[strings.ToLower(debian)]; ok {
 		return id
@@ -129,7 +130,7 @@ func (b *Bill) spdxName(debian string) string {
 	return ref
 }
 
-// spdxNames says how SPDX calls what DEP-5 files call by a short name, in lower case.
+// spdxNames maps the short names of DEP-5 files, in lower case, to SPDX identifiers.
 var spdxNames = map[string]string{
 	"apache-2.0": "Apache-2.0", "artistic": "Artistic-1.0-Perl", "artistic-1.0": "Artistic-1.0", "artistic-2.0": "Artistic-2.0",
 	"bsd-2-clause": "BSD-2-Clause", "bsd-3-clause": "BSD-3-Clause", "bsd-4-clause": "BSD-4-Clause", "bsl-1.0": "BSL-1.0", "0bsd": "0BSD",

@@ -1,10 +1,9 @@
-// Package sbom writes bills of materials of sprites' images: what Debian packages lie in them, and what Go modules are
-// linked into spritekit.
+// Package sbom writes bills of materials of sprites' images: their Debian packages, and the Go modules that are linked into
+// spritekit.
 //
-// Start with Read, which takes the few files of an image that tell, and then Bill.SPDX (SPDX 2.3, JSON) or
-// Bill.CycloneDX (CycloneDX 1.6, JSON). Equal inputs give equal bytes. A package is there with its purl; a licence is
-// named only where the image names it: in Debian's machine-readable copyright files, and for our own module. Nothing is
-// fetched and nothing is run.
+// Start with Read, which takes the files of an image that describe it, and Bill.SPDX, which writes SPDX 2.3 as JSON. Equal
+// inputs give equal bytes. Each package is named by its purl; its licence is given only where the image names it: in
+// Debian's machine-readable copyright files, and for our own module. The package fetches nothing and runs nothing.
 package sbom
 
 import (
@@ -29,7 +28,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Subject is the image that a bill is about.
+// Subject is the image that a bill describes.
 type Subject struct {
 	Platform string    // such as linux/amd64
 	Digest   string    // of its manifest
@@ -37,30 +36,30 @@ type Subject struct {
 	Tool     string    // version of lattice, which writes the bill
 }
 
-// Bill is what is in an image.
+// Bill lists the packages of an image.
 type Bill struct {
 	Subject
 	Distro   Distro
 	Binary   Package   // spritekit itself
 	Debian   []Package // in the order of their names
-	Modules  []Package // linked into Binary and its second file, Go's own library first
+	Modules  []Package // linked into Binary and its second file, Go's standard library first
 	licences map[string]string
 }
 
 // Distro is the distribution, as its os-release names it.
 type Distro struct{ ID, Version, Name string }
 
-// Package is one thing in the image.
+// Package is a package or a module in the image.
 type Package struct {
 	Name, Version string
 	PURL          string
-	Supplier      string // "Name <address>", "" when nobody says
+	Supplier      string // "Name <address>", "" when unknown
 	Homepage      string
-	Licence       string // an SPDX expression, "" when nobody says
+	Licence       string // an SPDX expression, "" when unknown
 	SHA256        string // of the file, for Binary
 }
 
-// Read finds out what is in an image. files are those of oci.Contents; spritekit is the path of the binary in /skills.
+// Read lists the packages of an image. files are those of oci.Contents; spritekit is the path of the binary in /skills.
 func Read(s Subject, files map[string][]byte, spritekit string) (Bill, error) {
 	b := Bill{Subject: s, licences: map[string]string{}}
 	b.Distro = readDistro(files)
@@ -82,7 +81,7 @@ func Read(s Subject, files map[string][]byte, spritekit string) (Bill, error) {
 	return b, b.readExtra(protocol.ExtraOf(spritekit))
 }
 
-// readExtra adds what Go linked into the second file, where there is one.
+// readExtra adds the modules that are linked into the second file, if it exists.
 func (b *Bill) readExtra(file string) error {
 	info, err := buildinfo.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -107,7 +106,7 @@ func (b *Bill) addModules(deps []*debug.Module) {
 	b.Modules = slices.CompactFunc(b.Modules, func(x, y Package) bool { return x.PURL == y.PURL })
 }
 
-// readBinary reads what Go linked.
+// readBinary reads the modules that are linked into spritekit.
 func (b *Bill) readBinary(file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -159,15 +158,15 @@ func readDistro(files map[string][]byte) Distro {
 	return Distro{ID: said["ID"], Version: said["VERSION_ID"], Name: said["PRETTY_NAME"]}
 }
 
-// imageName is what the image is called in a bill.
+// imageName returns the name of the image in a bill.
 func (b Bill) imageName() string { return "sprite-" + strings.ReplaceAll(b.Platform, "/", "-") }
 
-// imagePackages lists the packages that lie in the image as such.
+// imagePackages returns the packages that are files of the image, without linked modules.
 func (b Bill) imagePackages() []Package { return append(slices.Clone(b.Debian), b.Binary) }
 
 func (b Bill) createdAt() string { return b.Created.UTC().Format(time.RFC3339) }
 
-// encode writes JSON for people, too.
+// encode writes indented JSON.
 func encode(v any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

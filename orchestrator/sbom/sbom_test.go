@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 const status = `Package: git
@@ -157,14 +156,12 @@ func TestStatusWithoutAVersionIsRefused(t *testing.T) {
 }
 
 func TestBillsAreReproducible(t *testing.T) {
-	for name, write := range map[string]func(Bill) ([]byte, error){"SPDX": Bill.SPDX, "CycloneDX": Bill.CycloneDX} {
-		a, err := write(bill(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b, err := write(bill(t)); err != nil || string(a) != string(b) {
-			t.Errorf("%s differs the second time, %v", name, err)
-		}
+	a, err := bill(t).SPDX()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := bill(t).SPDX(); err != nil || string(a) != string(b) {
+		t.Errorf("the bill differs the second time, %v", err)
 	}
 }
 
@@ -218,60 +215,11 @@ func TestSPDXIsComplete(t *testing.T) {
 	}
 }
 
-// schemas are those that CycloneDX publishes, from its npm package.
-func schemas(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(os.Getenv("LATTICE_NPM_CACHE"), "node_modules/@cyclonedx/cyclonedx-library/res/schema")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("the schemas of CycloneDX are not here: %v", err)
-	}
-	return dir
-}
-
-func TestCycloneDXFitsItsSchema(t *testing.T) {
-	dir := schemas(t)
-	data, err := bill(t).CycloneDX()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	for _, name := range []string{"spdx", "jsf-0.82", "bom-1.6"} {
-		f, err := os.Open(filepath.Join(dir, name+".SNAPSHOT.schema.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		doc, err := jsonschema.UnmarshalJSON(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.Close()
-		if err := c.AddResource("http://cyclonedx.org/schema/"+name+".SNAPSHOT.schema.json", doc); err != nil {
-			t.Fatal(err)
-		}
-	}
-	schema, err := c.Compile("http://cyclonedx.org/schema/bom-1.6.SNAPSHOT.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fits := func(text string) error {
-		v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return schema.Validate(v)
-	}
-	if err := fits(string(data)); err != nil {
-		t.Errorf("the bill does not fit: %v", err)
-	}
-	if err := fits(strings.Replace(string(data), `"CycloneDX"`, `"Cyclone"`, 1)); err == nil {
-		t.Error("a wrong bill fits, too")
-	}
-}
-
 func TestLicencesAreKnownToSPDX(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(schemas(t), "spdx.SNAPSHOT.schema.json"))
+	list := filepath.Join(os.Getenv("LATTICE_NPM_CACHE"), "node_modules/@cyclonedx/cyclonedx-library/res/schema/spdx.SNAPSHOT.schema.json")
+	data, err := os.ReadFile(list)
 	if err != nil {
-		t.Fatal(err)
+		t.Skipf("SPDX's list of licences is not here: %v", err)
 	}
 	for debian, id := range spdxNames {
 		if !strings.Contains(string(data), fmt.Sprintf("%q", id)) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// SPDXMediaType is that of a bill as SPDX.
+// SPDXMediaType is the media type of a bill as SPDX.
 const SPDXMediaType = "application/spdx+json"
 
 const unknown = "NOASSERTION"
@@ -76,7 +76,7 @@ func (b Bill) SPDX() ([]byte, error) {
 	const document, image = "SPDXRef-DOCUMENT", "SPDXRef-image"
 	d := spdxDocument{
 		Version: "SPDX-2.3", DataLicense: "CC0-1.0", ID: document, Name: b.imageName(),
-		// A namespace is the document's own; it need not lead anywhere.
+		// A namespace must be unique; it need not resolve.
 		Namespace: "https://github.com/spritekit/lattice/spdx/" + strings.ReplaceAll(b.Digest, ":", "-"),
 		Creation:  spdxCreation{Created: b.createdAt(), Creators: []string{"Tool: lattice-" + b.Tool}},
 		Packages: []spdxPackage{{
@@ -98,7 +98,7 @@ func (b Bill) SPDX() ([]byte, error) {
 		d.Relationships = append(d.Relationships, spdxRelationship{spdxID(b.Binary), "STATIC_LINK", spdxID(m)})
 	}
 	for _, id := range slices.Sorted(maps.Keys(b.licences)) {
-		d.Licences = append(d.Licences, spdxLicence{ID: id, Name: b.licences[id], Text: "What /usr/share/doc/*/copyright in the image call " + b.licences[id]})
+		d.Licences = append(d.Licences, spdxLicence{ID: id, Name: b.licences[id], Text: "The licence that files /usr/share/doc/*/copyright of the image call " + b.licences[id]})
 	}
 	return encode(d)
 }
@@ -120,7 +120,7 @@ func spdxOf(p Package, purpose string) spdxPackage {
 
 var unfitID = regexp.MustCompile(`[^A-Za-z0-9.-]`)
 
-// spdxID is a readable id of a package; its purl makes it the only one.
+// spdxID returns a readable id of a package, made unique by a digest of its purl.
 func spdxID(p Package) string {
 	sum := sha256.Sum256([]byte(p.PURL))
 	return "SPDXRef-" + unfitID.ReplaceAllString(p.Name, "-") + "-" + hex.EncodeToString(sum[:6])

@@ -33,7 +33,7 @@ type imageBuildOptions struct {
 	tag       string
 	spritekit string
 	skills    []string
-	bills     []string
+	bill      string
 	billFile  string
 	replace   bool
 }
@@ -64,13 +64,13 @@ becomes root's.
 	f.StringSliceVar(&o.platforms, "platform", nil, "such as linux/amd64,linux/arm64 (default: those of the base; without one, both)")
 	f.StringVar(&o.tag, "tag", "latest", "what the image is called in the layout")
 	f.StringVar(&o.spritekit, "spritekit", "", "`PATH` of the spritekit; that of another architecture lies beside it")
-	f.StringSliceVar(&o.bills, "sbom", nil, "attach a bill of materials: spdx, cyclonedx, or both")
-	f.StringVar(&o.billFile, "sbom-file", "", "write the bill to `FILE`, too; where there are several, ARCH and its kind go before FILE's ending")
+	f.StringVar(&o.bill, "sbom", "", "attach a bill of materials of this kind: spdx")
+	f.StringVar(&o.billFile, "sbom-file", "", "also write the bill to `FILE`; with several architectures, one file each, with ARCH before FILE's ending")
 	f.BoolVar(&o.replace, "force", false, "replace the layout that is there")
 	equip.AddSkillFlag(cmd, &o.skills)
 	_ = cmd.MarkFlagDirname("output")
 	_ = cmd.RegisterFlagCompletionFunc("platform", cobra.FixedCompletions([]string{"linux/amd64", "linux/arm64"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("sbom", cobra.FixedCompletions([]string{"spdx", "cyclonedx"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("sbom", cobra.FixedCompletions([]string{"spdx"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -83,7 +83,7 @@ func runImageBuild(ctx context.Context, env *setup.Env, o imageBuildOptions) err
 		return err
 	}
 	var bills []bill
-	if recipe.Describe, err = makeDescriber(env, o.bills, o.billFile, &bills); err != nil {
+	if recipe.Describe, err = makeDescriber(env, o.bill, o.billFile, &bills); err != nil {
 		return err
 	}
 	kept, err := os.MkdirTemp("", "lattice-skills-")
@@ -189,54 +189,43 @@ func findKeptSkills(env *setup.Env, dirs []string, to string) (map[string]string
 	return kept, nil
 }
 
-// bill is a bill of materials that was written about one image.
+// bill is the bill of materials of one image.
 type bill struct {
-	arch, kind string
-	data       []byte
+	arch string
+	data []byte
 }
 
-// makeDescriber writes bills of the given kinds, and keeps them in the list.
-func makeDescriber(env *setup.Env, kinds []string, file string, written *[]bill) (func(oci.Contents) ([]oci.Document, error), error) {
-	for _, kind := range kinds {
-		if kind != "spdx" && kind != "cyclonedx" {
-			return nil, cli.UsageErrorf("%q is no kind of bill of materials: spdx, cyclonedx", kind)
-		}
-	}
-	if len(kinds) == 0 && file != "" {
-		return nil, cli.UsageErrorf("say of which kind: --sbom spdx or --sbom cyclonedx")
-	}
-	if len(kinds) == 0 {
+// makeDescriber returns a function that makes the bill of an image and adds it to written. It returns nil without a kind.
+func makeDescriber(env *setup.Env, kind, file string, written *[]bill) (func(oci.Contents) ([]oci.Document, error), error) {
+	switch {
+	case kind == "" && file != "":
+		return nil, cli.UsageErrorf("--sbom-file needs a kind: --sbom spdx")
+	case kind == "":
 		return nil, nil
+	case kind != "spdx":
+		return nil, cli.UsageErrorf("%q is not a kind of bill of materials; it can be spdx", kind)
 	}
 	return func(c oci.Contents) ([]oci.Document, error) {
 		about, err := sbom.Read(sbom.Subject{Platform: c.Platform, Digest: c.Digest, Created: c.Time, Tool: env.Version}, c.Files, c.Spritekit)
 		if err != nil {
 			return nil, err
 		}
-		var docs []oci.Document
-		for _, kind := range slices.Compact(slices.Sorted(slices.Values(kinds))) {
-			doc := oci.Document{MediaType: sbom.SPDXMediaType, Title: "sbom.spdx.json"}
-			if doc.Data, err = about.SPDX(); kind == "cyclonedx" {
-				doc = oci.Document{MediaType: sbom.CycloneDXMediaType, Title: "sbom.cdx.json"}
-				doc.Data, err = about.CycloneDX()
-			}
-			if err != nil {
-				return nil, err
-			}
-			docs = append(docs, doc)
-			*written = append(*written, bill{strings.TrimPrefix(c.Platform, "linux/"), kind, doc.Data})
+		data, err := about.SPDX()
+		if err != nil {
+			return nil, err
 		}
-		return docs, nil
+		*written = append(*written, bill{strings.TrimPrefix(c.Platform, "linux/"), data})
+		return []oci.Document{{MediaType: sbom.SPDXMediaType, Title: "sbom.spdx.json", Data: data}}, nil
 	}, nil
 }
 
-// writeBills writes bills to a file, or to one each: bill.json becomes bill.amd64.spdx.json.
+// writeBills writes one bill to file, or several to a file each: bill.json becomes bill.amd64.json.
 func writeBills(file string, bills []bill) error {
 	for _, b := range bills {
 		name := file
 		if len(bills) > 1 {
 			ext := filepath.Ext(file)
-			name = strings.TrimSuffix(file, ext) + "." + b.arch + "." + b.kind + ext
+			name = strings.TrimSuffix(file, ext) + "." + b.arch + ext
 		}
 		if err := os.WriteFile(name, b.data, 0o644); err != nil {
 			return err

@@ -157,7 +157,7 @@ func reconcileFiles(outbox, stream string, in io.Reader, out, diagnosis io.Write
 		}
 	}
 	w := bufio.NewWriterSize(out, 64<<10)
-	if err := m.Each(func(e protocol.Merged) error {
+	if err := m.Each(func(e reconcile.Merged) error {
 		if _, err := w.Write(append(e.AppendJSON(w.AvailableBuffer()), '\n')); err != nil {
 			return fmt.Errorf("write events: %w", err)
 		}
