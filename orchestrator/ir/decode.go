@@ -43,7 +43,7 @@ func decodeTree(data []byte, r *report) map[string]any {
 			line += bytes.Count(data[:min(int(syntax.Offset), len(data))], []byte("\n"))
 		}
 		if strings.Contains(err.Error(), "max depth") { // of encoding/json, far beyond ours
-			r.tooDeep()
+			tooDeep(r)
 			return nil
 		}
 		r.addError("json_invalid", "", syntaxHint(err), "the document is not JSON: line %d: %v", line, err)
@@ -54,7 +54,7 @@ func decodeTree(data []byte, r *report) map[string]any {
 	v, err := (&treeReader{d, data, r}).readValue("", 0)
 	switch {
 	case errors.Is(err, errTooDeep):
-		r.tooDeep()
+		tooDeep(r)
 		return nil
 	case err != nil:
 		r.addError("json_invalid", "", syntaxHint(err), "the document is not JSON: %v", err)
@@ -84,7 +84,7 @@ func syntaxHint(err error) string {
 
 var errTooDeep = fmt.Errorf("more than %d levels", maxDocumentDepth)
 
-func (r *report) tooDeep() {
+func tooDeep(r *report) {
 	r.addError("document_too_deep", "", "flatten it, or pass the deep part as input", "the document nests deeper than %d", maxDocumentDepth)
 }
 

@@ -18,7 +18,10 @@ const (
 	maxBranches   = 64
 )
 
-func (g *graph) checkParallel(n *Node, ptr string) {
+// flowCheck checks the members of nodes that steer the flow.
+type flowCheck struct{ *graph }
+
+func (g flowCheck) checkParallel(n *Node, ptr string) {
 	switch {
 	case len(n.Branches) == 0:
 		g.addError("field_missing", ptr+"/branches", `"branches": [{"name": …, "body": {"entry_node": …, "nodes": […]}}]`, "PARALLEL needs branches")
@@ -47,7 +50,7 @@ func (g *graph) checkParallel(n *Node, ptr string) {
 	g.checkFork(n, ptr)
 }
 
-func (g *graph) checkLoop(n *Node, ptr string) {
+func (g flowCheck) checkLoop(n *Node, ptr string) {
 	if n.Body == nil {
 		g.addError("field_missing", ptr+"/body", `"body": {"entry_node": …, "nodes": […], "edges": […]}`, "LOOP has a body")
 	}
@@ -76,7 +79,7 @@ func (g *graph) checkResult(text json.RawMessage, ptr string, element bool) {
 	}
 }
 
-func (g *graph) checkSet(n *Node, ptr string) {
+func (g flowCheck) checkSet(n *Node, ptr string) {
 	if len(n.Set) == 0 {
 		g.addError("field_missing", ptr+"/set", `"set": {"$vars.name": value}`, "SET needs at least one value")
 	}
@@ -93,7 +96,7 @@ func (g *graph) checkSet(n *Node, ptr string) {
 	}
 }
 
-func (g *graph) checkWait(n *Node, ptr string) {
+func (g flowCheck) checkWait(n *Node, ptr string) {
 	if (n.Seconds == nil) == (n.At == nil) {
 		g.addError("wait_time", ptr, `"seconds": 60, or "at": "2030-01-31T08:00:00Z"`, "WAIT has either seconds or at")
 	}
@@ -128,7 +131,7 @@ func WaitSeconds(v any) (float64, *Failure) {
 	return s, nil
 }
 
-func (g *graph) checkFail(n *Node, ptr string) {
+func (g flowCheck) checkFail(n *Node, ptr string) {
 	if n.Kind != "" && (!slices.Contains(failureKinds, n.Kind) || n.Kind == FailCancelled) {
 		g.addError("failure_kind_unknown", ptr+"/kind", oneOf(n.Kind, failureKinds), "FAIL cannot fail with %q", n.Kind)
 	}
@@ -139,13 +142,13 @@ func (g *graph) checkFail(n *Node, ptr string) {
 	g.checkTerminal(n, ptr)
 }
 
-func (g *graph) checkEnd(n *Node, ptr string) {
+func (g flowCheck) checkEnd(n *Node, ptr string) {
 	g.checkExprText(n.Output, ptr+"/output")
 	g.checkTerminal(n, ptr)
 }
 
 // checkTerminal refuses edges behind a node that none leaves.
-func (g *graph) checkTerminal(n *Node, ptr string) {
+func (g flowCheck) checkTerminal(n *Node, ptr string) {
 	for i, e := range g.Edges {
 		if e.From == n.ID {
 			g.addError("edge_unreachable", g.edgePtr(i), "remove it", "no edge leaves %s: %s is the last node of its way", n.ID, n.Op)
@@ -153,7 +156,7 @@ func (g *graph) checkTerminal(n *Node, ptr string) {
 	}
 }
 
-func (g *graph) checkEmit(n *Node, ptr string) {
+func (g flowCheck) checkEmit(n *Node, ptr string) {
 	if n.Event == nil {
 		g.addError("field_missing", ptr+"/event", `"event": {"kind": "progress", "message": "half done"}`, "EMIT needs an event")
 		return
@@ -204,7 +207,7 @@ func CheckEvent(v any) *Failure {
 	return nil
 }
 
-func (g *graph) checkCompensate(n *Node, ptr string) {
+func (g flowCheck) checkCompensate(n *Node, ptr string) {
 	c, at := n.Compensate, ptr+"/compensate"
 	if c == nil {
 		return

@@ -15,8 +15,11 @@ import (
 
 // Static checks of the nodes that ask models.
 
+// llmCheck checks the members of nodes that ask models.
+type llmCheck struct{ *graph }
+
 // checkLLM checks an LLM_… node: its model class, template, schemas, validators and policies.
-func (g *graph) checkLLM(n *Node, ptr string) {
+func (g llmCheck) checkLLM(n *Node, ptr string) {
 	g.checkInputs(n, ptr)
 	g.checkExprText(n.Labels, ptr+"/labels")
 	g.checkExprText(n.Candidates, ptr+"/candidates")
@@ -77,7 +80,7 @@ func (v *validator) schemaNames() []string {
 }
 
 // checkTemplate compares the node's inputs with the ports of its template.
-func (g *graph) checkTemplate(n *Node, ptr string) {
+func (g llmCheck) checkTemplate(n *Node, ptr string) {
 	at := ptr + "/prompt_template"
 	if n.PromptTemplate == "" {
 		g.addError("field_missing", at, "known: "+fmt.Sprint(templates.IDs()), "a node that asks a model names its prompt template")
@@ -124,7 +127,7 @@ func (n *Node) implicitPorts() []string {
 	return nil
 }
 
-func (g *graph) checkValidators(n *Node, ptr string) {
+func (g llmCheck) checkValidators(n *Node, ptr string) {
 	if n.Validators == nil {
 		g.addError("field_missing", ptr+"/validators", `[{"type":"json_schema","schema":"`+n.OutputSchema+`"}]`, "a node that asks a model lists its validators")
 	}
@@ -158,7 +161,7 @@ func (g *graph) checkValidators(n *Node, ptr string) {
 
 var validatorTypes = []string{"json_schema", "invariant", "choice_in_candidates", "label_in_set", "no_extra_text", "max_chars"}
 
-func (g *graph) checkInvariant(v Validator, ptr string) {
+func (g llmCheck) checkInvariant(v Validator, ptr string) {
 	if (v.Expr == "") == (v.AST == nil) {
 		g.addError("invariant_form", ptr, `for example "expr": "$out.id in $in.candidates[*].id"`, "an invariant has either expr or ast")
 		return
@@ -180,7 +183,7 @@ func (g *graph) checkInvariant(v Validator, ptr string) {
 
 var strategies = []string{"PATCH_JSON_FROM_ERROR", "REGENERATE", "NONE"}
 
-func (g *graph) checkPolicy(n *Node, ptr string) {
+func (g llmCheck) checkPolicy(n *Node, ptr string) {
 	p := n.RetryPolicy
 	if p == nil {
 		g.addError("field_missing", ptr+"/retry_policy", `{"strategy":"PATCH_JSON_FROM_ERROR","max_attempts":2}`, "a node that asks a model needs a retry policy")
@@ -195,7 +198,7 @@ func (g *graph) checkPolicy(n *Node, ptr string) {
 }
 
 // checkEscalation has a node climb: each class once, and upward in the document's list of classes.
-func (g *graph) checkEscalation(n *Node, ptr string) {
+func (g llmCheck) checkEscalation(n *Node, ptr string) {
 	below := []string{n.ModelClass}
 	for i, e := range n.Escalation {
 		at := fmt.Sprintf("%s/escalation/%d", ptr, i)
@@ -219,7 +222,7 @@ func (g *graph) checkEscalation(n *Node, ptr string) {
 	}
 }
 
-func (g *graph) checkLabels(n *Node, ptr string) {
+func (g llmCheck) checkLabels(n *Node, ptr string) {
 	if n.Labels == nil {
 		g.addError("field_missing", ptr+"/labels", `["spam", "ham"]`, "LLM_CLASSIFY lists its labels")
 		return
@@ -240,7 +243,7 @@ func (g *graph) checkLabels(n *Node, ptr string) {
 	}
 }
 
-func (g *graph) checkChoose(n *Node, ptr string) {
+func (g llmCheck) checkChoose(n *Node, ptr string) {
 	if n.Candidates == nil && n.Inputs["candidates"] == nil {
 		g.addError("field_missing", ptr+"/inputs/candidates", `"inputs": {"candidates": "$vars.list"}`, "LLM_CHOOSE has an input called candidates")
 	}

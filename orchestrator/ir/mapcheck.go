@@ -9,7 +9,10 @@ import (
 	"github.com/spritekit/lattice/manifests"
 )
 
-func (g *graph) checkMap(n *Node, ptr string) {
+// mapCheck checks the members of MAP nodes, and how nodes run others at once.
+type mapCheck struct{ *graph }
+
+func (g mapCheck) checkMap(n *Node, ptr string) {
 	if n.Items == nil {
 		g.addError("field_missing", ptr+"/items", `"items": "$vars.files"`, "MAP needs items")
 	}
@@ -32,7 +35,7 @@ func (g *graph) checkMap(n *Node, ptr string) {
 	g.checkFork(n, ptr)
 }
 
-func (g *graph) checkTolerance(n *Node, ptr string) {
+func (g mapCheck) checkTolerance(n *Node, ptr string) {
 	switch n.OnError {
 	case "", "fail":
 		if n.ToleratedFailures != nil {

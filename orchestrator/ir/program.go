@@ -34,7 +34,7 @@ func Parse(data []byte, tools func(name string) (manifests.Skill, bool), judges 
 	if HasErrors(findings) {
 		return nil, findings
 	}
-	return newProgram(doc, digest, v), findings
+	return newProgram(doc, digest, v.tools, v.subs), findings
 }
 
 // Judge checks one aspect of a document. Members that could not be decoded have zero values.
@@ -75,9 +75,10 @@ func digestOf(data []byte) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-func newProgram(doc Document, digest string, v *validator) *Program {
-	p := &Program{Doc: doc, Digest: digest, Tools: v.tools, nodes: map[string]*Node{}, out: map[string][]Edge{}, wide: map[string]int{}, subs: map[string]Inner{}, homes: map[string]*Document{}}
-	for name, sub := range v.subs {
+// newProgram returns the program of a checked document with the manifests of its tools and its subgraphs.
+func newProgram(doc Document, digest string, tools map[string]manifests.Skill, subs map[string]Document) *Program {
+	p := &Program{Doc: doc, Digest: digest, Tools: tools, nodes: map[string]*Node{}, out: map[string][]Edge{}, wide: map[string]int{}, subs: map[string]Inner{}, homes: map[string]*Document{}}
+	for name, sub := range subs {
 		inner := sub.prefixIDs(name)
 		p.subs[name] = inner
 		p.addGraph(inner.Body)

@@ -280,35 +280,35 @@ func (g *graph) checkNode(n *Node, ptr string) {
 	g.checkCatch(n, ptr)
 	switch n.Op {
 	case OpToolCall:
-		g.checkToolCall(n, ptr)
+		callCheck{g}.checkToolCall(n, ptr)
 	case OpPack:
-		g.checkPack(n, ptr)
+		callCheck{g}.checkPack(n, ptr)
 	case OpSwitch:
-		g.checkSwitch(n, ptr)
+		callCheck{g}.checkSwitch(n, ptr)
 	case OpHuman:
-		g.checkHuman(n, ptr)
+		callCheck{g}.checkHuman(n, ptr)
 	case OpMerge:
-		g.checkMerge(n, ptr)
+		callCheck{g}.checkMerge(n, ptr)
 	case OpMap:
-		g.checkMap(n, ptr)
+		mapCheck{g}.checkMap(n, ptr)
 	case OpParallel:
-		g.checkParallel(n, ptr)
+		flowCheck{g}.checkParallel(n, ptr)
 	case OpLoop:
-		g.checkLoop(n, ptr)
+		flowCheck{g}.checkLoop(n, ptr)
 	case OpSubgraph:
 		g.checkSubgraph(n, ptr)
 	case OpSet:
-		g.checkSet(n, ptr)
+		flowCheck{g}.checkSet(n, ptr)
 	case OpWait:
-		g.checkWait(n, ptr)
+		flowCheck{g}.checkWait(n, ptr)
 	case OpEmit:
-		g.checkEmit(n, ptr)
+		flowCheck{g}.checkEmit(n, ptr)
 	case OpFail:
-		g.checkFail(n, ptr)
+		flowCheck{g}.checkFail(n, ptr)
 	case OpEnd:
-		g.checkEnd(n, ptr)
+		flowCheck{g}.checkEnd(n, ptr)
 	case OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite:
-		g.checkLLM(n, ptr)
+		llmCheck{g}.checkLLM(n, ptr)
 	}
 	g.checkOutputs(n, ptr)
 }

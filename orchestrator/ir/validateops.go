@@ -14,11 +14,14 @@ import (
 // classes in the order of their reach.
 var classes = []manifests.Class{manifests.ClassRead, manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld}
 
+// callCheck checks the members of calls, values and questions to people.
+type callCheck struct{ *graph }
+
 func isStricter(a, b manifests.Class) bool {
 	return slices.Index(classes, a) > slices.Index(classes, b)
 }
 
-func (g *graph) checkToolCall(n *Node, ptr string) {
+func (g callCheck) checkToolCall(n *Node, ptr string) {
 	defer g.checkCompensate(n, ptr) // when the tool is known
 	g.checkExprText(n.IdempotencyKey, ptr+"/idempotency_key")
 	if g.element && n.IdempotencyKey != nil && !variesByItem(n.IdempotencyKey) {
@@ -52,7 +55,7 @@ func (g *graph) checkToolCall(n *Node, ptr string) {
 }
 
 // checkArgs checks the arguments that are known before the run: names, required ones, and the types of literals.
-func (g *graph) checkArgs(n *Node, skill manifests.Skill, ptr string) {
+func (g callCheck) checkArgs(n *Node, skill manifests.Skill, ptr string) {
 	g.checkExprText(n.Args, ptr)
 	members, static, err := argMembers(n.Args)
 	if err != nil {
@@ -155,7 +158,7 @@ func fieldNames(fields []manifests.Field) []string {
 	return names
 }
 
-func (g *graph) checkPack(n *Node, ptr string) {
+func (g callCheck) checkPack(n *Node, ptr string) {
 	if len(n.Inputs) == 0 {
 		g.addError("field_missing", ptr+"/inputs", `"inputs": {"name": value}`, "PACK needs inputs")
 	}
@@ -181,7 +184,7 @@ func (g *graph) checkInputs(n *Node, ptr string) {
 	}
 }
 
-func (g *graph) checkSwitch(n *Node, ptr string) {
+func (g callCheck) checkSwitch(n *Node, ptr string) {
 	if len(n.Cases) == 0 {
 		g.addError("field_missing", ptr+"/cases", `"cases": [{"name": "red", "when": {"op": "gt", "left": "$vars.failed", "right": 0}}]`, "SWITCH has at least one case")
 	}
@@ -212,7 +215,7 @@ var mergeTypes = map[string]string{
 	MergeShallow: "an object", MergeDeep: "an object", MergeConcat: "an array", MergeByKey: "an array", MergeBest: "an array", MergePatch: "",
 }
 
-func (g *graph) checkMerge(n *Node, ptr string) {
+func (g callCheck) checkMerge(n *Node, ptr string) {
 	_, known := mergeTypes[n.Strategy]
 	switch {
 	case n.Strategy == "":
@@ -251,7 +254,7 @@ func (g *graph) checkMerge(n *Node, ptr string) {
 }
 
 // checkMergeKeys checks the elements of a list that stands in the document.
-func (g *graph) checkMergeKeys(n *Node, expr any, ptr string) {
+func (g callCheck) checkMergeKeys(n *Node, expr any, ptr string) {
 	list, _ := expr.([]any)
 	for i, element := range list {
 		if object, ok := element.(map[string]any); ok && operatorOf(object) == "" {
@@ -274,7 +277,7 @@ func (n *Node) ExpectedInputs() map[string]string {
 	return map[string]string{"approved": "boolean", "comments": "string"}
 }
 
-func (g *graph) checkHuman(n *Node, ptr string) {
+func (g callCheck) checkHuman(n *Node, ptr string) {
 	if n.Prompt == nil {
 		g.addError("field_missing", ptr+"/prompt", `"prompt": "Send the mail?"`, "HUMAN asks something: it has a prompt")
 	}
